@@ -1,0 +1,123 @@
+# The ways to build, run and check Troupe. `make help` lists them.
+#
+# `make run` and `make test` start from a machine with Go, git and make: tools/need installs the rest where it may, and
+# says what to install where it may not.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.DEFAULT_GOAL := help
+
+GO ?= go
+SEED ?= 1
+# Seconds for each fuzz target.
+FUZZ ?= 3
+
+BIN := bin/troupe
+BUF := bin/tools/buf
+LINT := bin/tools/golangci-lint
+TOOLS_MOD := tools/go.mod
+
+# These packages drive the built binary and real processes, or measure: the race detector would watch the test and not
+# the node, at several times the cost. Everything else runs under it.
+REAL := /test/(e2e|chaos|bench)(/|$$$$)
+
+.PHONY: help
+help: ## List the targets.
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: need-run build ## Build troupe and start a node on its embedded store and broker.
+	exec $(BIN) node
+
+.PHONY: build
+build: need-go ## Build bin/troupe.
+	$(GO) build -o $(BIN) ./cmd/troupe
+
+.PHONY: test
+test: test-race test-real fuzz ## Run every test, most of them under the race detector, and every fuzz target for a moment.
+
+.PHONY: test-race
+test-race: need-test
+	$(GO) test -race -timeout 15m $$($(GO) list ./... | grep -vE '$(REAL)')
+
+.PHONY: test-real
+test-real: need-test
+	$(GO) list ./... | { grep -E '$(REAL)' || true; } | xargs -r $(GO) test -timeout 15m
+
+.PHONY: fuzz
+fuzz: need-go ## Run every fuzz target; FUZZ=60 gives each a minute.
+	@tools/fuzz $(FUZZ)
+
+.PHONY: chaos
+chaos: need-test ## Run the chaos suite whole, up to an hour; SEED=7 picks the history.
+	TROUPE_CHAOS=whole $(GO) test ./test/chaos -count=1 -timeout 60m -v -run TestWhole -seed=$(SEED)
+
+.PHONY: bench
+bench: need-test ## Measure what docs/benchmarks.md records.
+	$(GO) test -timeout 60m -run '^$$' -bench . ./test/bench/...
+
+.PHONY: verify
+verify: check-fmt vet lint proto check-tidy arch ## Check format, vet, lint, the wire contract, generated code, tidiness and architecture.
+	@echo "verify: all checks passed"
+
+.PHONY: fmt
+fmt: need-go ## Format the code and the proto files.
+	gofmt -w .
+	$(MAKE) $(BUF)
+	$(BUF) format -w
+
+.PHONY: check-fmt
+check-fmt: need-go
+	@files=$$(gofmt -l .); if [ -n "$$files" ]; then \
+		printf '%s\n' "not formatted, run \`make fmt\`:" $$files >&2; exit 1; fi
+
+.PHONY: vet
+vet: need-go
+	$(GO) vet ./...
+
+.PHONY: lint
+lint: $(LINT) ## Run the linters of .golangci.yml.
+	$(LINT) run ./...
+
+.PHONY: generate
+generate: $(BUF) ## Write the Go code of the wire contract.
+	$(BUF) generate
+
+.PHONY: baseline
+baseline: $(BUF) ## Take today's wire contract as the one that later ones must not break; done with a release.
+	$(BUF) build --exclude-source-info -o proto/baseline.txtpb
+
+# The contract is compared with a checked-in baseline and not with a branch: a shallow clone has no other commit, and
+# the working tree always agrees with its own.
+.PHONY: proto
+proto: $(BUF)
+	$(BUF) format --exit-code --diff
+	$(BUF) lint
+	$(BUF) breaking --against proto/baseline.txtpb
+	tools/check-generated $(BUF)
+
+.PHONY: check-tidy
+check-tidy: need-go
+	$(GO) mod tidy -diff
+	$(GO) -C tools mod tidy -diff
+
+.PHONY: arch
+arch: need-go
+	$(GO) test -count=1 ./test/arch
+
+$(BUF): tools/go.mod tools/go.sum
+	$(GO) build -modfile=$(TOOLS_MOD) -o $@ github.com/bufbuild/buf/cmd/buf
+
+$(LINT): tools/go.mod tools/go.sum
+	@echo "building golangci-lint, once; this takes a few minutes on two cores"
+	$(GO) build -modfile=$(TOOLS_MOD) -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+.PHONY: need-go need-run need-test
+need-go:
+	@tools/need go
+# A node starts without Python and Node.js; only actions written in them need them.
+need-run: need-go
+	@tools/need --warn python3 node
+need-test: need-go
+	@tools/need cc python3 node ps ip

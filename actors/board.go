@@ -1,0 +1,161 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// Happening is one live event of a running execution.
+type Happening struct {
+	Kind     string // stdout, stderr, progress, chunk, log
+	At       time.Time
+	Data     []byte          // stdout, stderr
+	Chunk    json.RawMessage // chunk
+	Fraction float64         // progress; negative: none given
+	Level    string          // log
+	Message  string          // progress, log
+}
+
+// feedBytesMax bounds what is kept of one execution's live events; older ones go first.
+const feedBytesMax = 2 << 20
+
+// Board carries the live events of running executions to whoever follows them. A feed begins with its run's first
+// event and ends with the run; what a process wrote is in the store afterwards.
+type Board struct {
+	mu    sync.Mutex
+	feeds map[messages.ExecutionID]*feed
+}
+
+type feed struct {
+	events []Happening
+	first  int // number of events dropped before events[0]
+	bytes  int
+	closed bool
+	wake   chan struct{} // closed and replaced at each change
+	read   int           // followers
+}
+
+// NewBoard returns an empty board.
+func NewBoard() *Board { return &Board{feeds: map[messages.ExecutionID]*feed{}} }
+
+// Add appends an event to the execution's feed.
+func (b *Board) Add(id messages.ExecutionID, h Happening) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f := b.feed(id)
+	f.events = append(f.events, h)
+	f.bytes += len(h.Data) + len(h.Chunk) + len(h.Message)
+	for f.bytes > feedBytesMax && len(f.events) > 1 {
+		old := f.events[0]
+		f.bytes -= len(old.Data) + len(old.Chunk) + len(old.Message)
+		f.events = f.events[1:]
+		f.first++
+	}
+	f.notify()
+}
+
+// Close ends the execution's feed. Followers get what is left, then their end.
+func (b *Board) Close(id messages.ExecutionID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if f, ok := b.feeds[id]; ok {
+		f.closed = true
+		f.notify()
+		delete(b.feeds, id)
+	}
+}
+
+// Output returns what the execution has written so far, as its feed kept it.
+func (b *Board) Output(id messages.ExecutionID) messages.Output {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out messages.Output
+	f, ok := b.feeds[id]
+	if !ok {
+		return out
+	}
+	for _, h := range f.events {
+		switch h.Kind {
+		case "stdout":
+			out.Stdout = append(out.Stdout, h.Data...)
+		case "stderr":
+			out.Stderr = append(out.Stderr, h.Data...)
+		}
+	}
+	return out
+}
+
+// Follow calls each for every event of the execution from the oldest kept, until the feed is closed, done says that
+// the execution has its outcome, each fails, or ctx ends. A feed that has not begun is waited for.
+func (b *Board) Follow(ctx context.Context, id messages.ExecutionID, done <-chan *messages.Execution, each func(Happening) error) error {
+	f := b.join(id)
+	defer b.part(id, f)
+	for next, last := 0, false; ; {
+		events, wake, closed := b.next(f, &next)
+		for _, h := range events {
+			if err := each(h); err != nil {
+				return err
+			}
+		}
+		if len(events) > 0 {
+			continue
+		}
+		if closed || last {
+			return nil
+		}
+		select {
+		case <-wake:
+		case <-done:
+			last = true // a run closes its feed before its outcome is written, so what is left is there
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (b *Board) join(id messages.ExecutionID) *feed {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f := b.feed(id)
+	f.read++
+	return f
+}
+
+// part drops a feed that nothing was ever written to with its last follower.
+func (b *Board) part(id messages.ExecutionID, f *feed) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f.read--
+	if f.read == 0 && len(f.events) == 0 && b.feeds[id] == f {
+		delete(b.feeds, id)
+	}
+}
+
+func (b *Board) next(f *feed, next *int) ([]Happening, <-chan struct{}, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if *next < f.first {
+		*next = f.first
+	}
+	events := append([]Happening(nil), f.events[*next-f.first:]...)
+	*next += len(events)
+	return events, f.wake, f.closed && len(events) == 0
+}
+
+func (b *Board) feed(id messages.ExecutionID) *feed {
+	f, ok := b.feeds[id]
+	if !ok {
+		f = &feed{wake: make(chan struct{})}
+		b.feeds[id] = f
+	}
+	return f
+}
+
+func (f *feed) notify() {
+	close(f.wake)
+	f.wake = make(chan struct{})
+}

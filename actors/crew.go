@@ -1,0 +1,147 @@
+package actors
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/troupe-run/troupe/actors/lifecycle"
+	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/actors/retry"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/health"
+)
+
+// Crew is what all workers of one pool on one node share. It is made once and not changed; a pool that gets a new
+// version makes a new one.
+type Crew struct {
+	System      *System
+	Recorder    *actor.PID
+	Pool        *actor.PID
+	PoolName    string
+	Runtime     messages.Runtime
+	Node        string
+	Incarnation messages.Incarnation
+	Logger      hclog.Logger
+	Board       *Board
+	// Sessions loads and keeps snapshots; nil: none are kept.
+	Sessions store.Sessions
+	// Runner makes the part that runs things, one for each worker.
+	Runner func(*Crew, messages.WorkerID, messages.Generation) Runner
+	// Action returns the definition that an execution of (ref, version) runs by.
+	Action func(ref, version string) (*messages.Action, bool)
+
+	Thresholds        health.Thresholds
+	CountActionErrors bool
+	Retry             messages.RetryPolicy // under each action's own
+	RetryDisabled     bool
+
+	InitTimeout  time.Duration // 30 s
+	ProbeTimeout time.Duration // 5 s
+	ProbeAgain   time.Duration // until a degraded worker is probed again; 0: 5 s
+	Graces       process.Graces
+
+	// Transitions, Runs and Probes, where set, count for the metrics.
+	Transitions func(pool string, e lifecycle.Entry)
+	Runs        func(pool string, e *messages.Execution, o *messages.Outcome, took time.Duration)
+	Probes      func(pool string, ok bool, took time.Duration)
+	// Leaked is told of every go handler that would not end, and when it ends after all (-1).
+	Leaked func(pool string, change int)
+}
+
+// Messages from a pool supervisor to its workers.
+type (
+	// Execute gives the worker placements to run in order. Ahead is how many it may hold claimed at once.
+	Execute struct {
+		Placements []messages.Placement
+		Ahead      int
+	}
+	// Drop takes a placement back that the worker has not claimed.
+	Drop struct{ Placement messages.Placement }
+	// CancelRun stops one run.
+	CancelRun struct {
+		Placement messages.Placement
+		By        string
+	}
+	// Probe asks for a health check now. Answer, where set, gets the result.
+	Probe struct{ Answer *ProbeQuestion }
+	// Retire ends the worker once its run has ended, keeping the given sessions' state where it can.
+	Retire struct {
+		Reason   lifecycle.Reason
+		Why      string
+		Sessions []store.SessionRef
+	}
+	// Halt ends the worker now: its run is stopped by the ladder, or at once where Hard.
+	Halt struct {
+		Reason lifecycle.Reason
+		Why    string
+		Code   messages.Code // of the run's error
+		Hard   bool
+	}
+	// EndSession drops a session's state up to an epoch.
+	EndSession struct {
+		Session string
+		Epoch   int64
+	}
+	// Inspect asks for what only the worker itself knows.
+	Inspect struct{}
+)
+
+// Questions that a worker answers.
+type (
+	ProbeQuestion   = Question[struct{}, string]
+	InspectQuestion = Question[Inspect, Inspection]
+)
+
+// Inspection is a worker seen from inside.
+type Inspection struct {
+	Worker     messages.WorkerID
+	Generation messages.Generation
+	State      lifecycle.State
+	Health     lifecycle.Health
+	Report     health.Capabilities
+	History    []lifecycle.Entry
+	Pid        int
+	Execution  messages.ExecutionID
+	Resident   int64
+}
+
+// Messages from a worker to its pool supervisor.
+type (
+	// WorkerChanged tells of a transition that matters beyond one execution, or of a change of health or grade.
+	WorkerChanged struct {
+		Slot       messages.Slot
+		Generation messages.Generation
+		Entry      *lifecycle.Entry // nil: health or grade alone
+		State      lifecycle.State
+		Health     lifecycle.Health
+		Grade      health.Grade
+		Report     health.Capabilities
+		Pid        int
+	}
+	// WorkerEnded says that a generation has come to its end and why; its actor stops right after.
+	WorkerEnded struct {
+		Slot       messages.Slot
+		Generation messages.Generation
+		Cause      lifecycle.Cause
+		Why        string
+		Wanted     bool // it was told to end
+		WasReady   bool // it had become ready
+	}
+	// EchoAnswered says that a dispatch echo has reached a worker.
+	EchoAnswered struct{ ID string }
+)
+
+// random is the random source that decisions are given.
+func random() float64 { return rand.Float64() }
+
+// policy is the back-off that an execution of the action is retried by.
+func (c *Crew) policy(a *messages.Action) messages.RetryPolicy {
+	if a == nil {
+		return retry.Resolve(messages.RetryPolicy{}, c.Retry)
+	}
+	return retry.Resolve(a.Retry, c.Retry)
+}

@@ -1,0 +1,12 @@
+// Package actors holds Troupe's actors below the pool supervisor, one file each, in the order work flows: the
+// delivery bridge, the worker, the recorder, the dead-letter bridge, the monitors; and the few helpers that every
+// actor is built with: Spawn, Ask, StopAndWait and the Registry that knows every live actor.
+//
+// Actors carry out; they decide nothing that a pure package can decide. Receive is a switch, never blocks, and
+// treats what it does not know by counting it. I/O runs beside an actor under a deadline and comes back as a message.
+//
+// Spawn is the only place that builds an actor. It gives each one a mailbox that is safe to post to before the actor
+// is wired, a guard around its lifecycle, an entry in the Registry, and supervision by stop and respawn: a panic
+// stops the actor, and its parent decides, on Terminated, whether and when a new one starts. Nothing is ever
+// restarted in place.
+package actors

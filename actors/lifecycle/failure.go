@@ -1,0 +1,76 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+)
+
+// FailureKind is what went wrong with a worker. The zero value is a failure that nobody classified.
+type FailureKind uint8
+
+// The kinds of failure.
+const (
+	UnknownFailure     FailureKind = iota
+	ProcessExited                  // the process ended without being told to
+	CheckoutFailed                 // pid gone, pipe closed, or execute not taken: the execution never started
+	ProbeFailed                    // a health check was answered with an error
+	ProbeTimedOut                  // a health check was not answered in time
+	InitFailed                     // hello was answered with an error, or the process would not start
+	InitTimedOut                   // hello was not answered in time
+	CommandTimedOut                // a run or another command was not answered by its deadline
+	ActionError                    // the action's code returned an error; the process is fine
+	WorkerFault                    // a fault counted against the worker, reported by a check-in
+	DeadLettered                   // a fault counted against the worker by a dead letter
+	UnhealthyGrade                 // unhealthy by its faults in a row or its failure rate
+	RecoverableFailure             // the operation may be repeated after Failure.Delay
+)
+
+var failureNames = [...]string{
+	"unknown", "process_exited", "checkout_failed", "probe_failed", "probe_timed_out", "init_failed", "init_timed_out",
+	"command_timed_out", "action_error", "worker_fault", "dead_lettered", "unhealthy_grade", "recoverable",
+}
+
+// FailureKinds lists every kind.
+func FailureKinds() []FailureKind {
+	all := make([]FailureKind, len(failureNames))
+	for k := range all {
+		all[k] = FailureKind(k)
+	}
+	return all
+}
+
+func (k FailureKind) String() string {
+	if int(k) < len(failureNames) {
+		return failureNames[k]
+	}
+	return fmt.Sprintf("failure(%d)", uint8(k))
+}
+
+// Failure is one thing that went wrong.
+type Failure struct {
+	Kind FailureKind
+	// Text is the cause in words, where there is one.
+	Text string
+	// Delay is how long to wait before a RecoverableFailure's operation is repeated.
+	Delay time.Duration
+}
+
+// Error names a failure as people and logs see it: health_check_timeout, health_check_failed, timeout_limit, or the
+// kind, followed by the cause in words.
+func (f Failure) Error() string {
+	name := f.Kind.String()
+	switch f.Kind {
+	case ProbeTimedOut:
+		name = "health_check_timeout"
+	case ProbeFailed:
+		name = "health_check_failed"
+	case CommandTimedOut:
+		name = string(CauseTimeoutLimit)
+	case InitFailed, InitTimedOut:
+		name = "worker initialization failed"
+	}
+	if f.Text == "" {
+		return name
+	}
+	return name + ": " + f.Text
+}

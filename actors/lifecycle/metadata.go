@@ -1,0 +1,45 @@
+package lifecycle
+
+import "github.com/troupe-run/troupe/messages"
+
+// Metadata is what is known about a transition. Its zero fields are unknown. Checkout sets Execution, Attempt, Session
+// and Caller; an error at check-in sets Error and FailureCount; an end sets Reason; a process exit sets Exit.
+type Metadata struct {
+	Execution    messages.ExecutionID `json:"execution,omitzero"`
+	Attempt      messages.Attempt     `json:"attempt,omitempty"`
+	FailureCount int32                `json:"failure_count,omitempty"` // worker faults in a row
+	Session      string               `json:"session,omitempty"`
+	Caller       string               `json:"caller,omitempty"`
+	Error        string               `json:"error,omitempty"`
+	Reason       string               `json:"reason,omitempty"` // the cause in words, such as "health_check_limit"
+	Exit         string               `json:"exit,omitempty"`   // "exit status 3", "signal: killed"
+}
+
+// IsZero reports whether nothing is known.
+func (m Metadata) IsZero() bool { return m == Metadata{} }
+
+// Merge returns m with every field that over knows taken from it.
+func (m Metadata) Merge(over Metadata) Metadata {
+	if !over.Execution.IsZero() {
+		m.Execution = over.Execution
+	}
+	if over.Attempt != 0 {
+		m.Attempt = over.Attempt
+	}
+	if over.FailureCount != 0 {
+		m.FailureCount = over.FailureCount
+	}
+	m.Session = pick(over.Session, m.Session)
+	m.Caller = pick(over.Caller, m.Caller)
+	m.Error = pick(over.Error, m.Error)
+	m.Reason = pick(over.Reason, m.Reason)
+	m.Exit = pick(over.Exit, m.Exit)
+	return m
+}
+
+func pick(over, under string) string {
+	if over != "" {
+		return over
+	}
+	return under
+}

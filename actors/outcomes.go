@@ -1,0 +1,95 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// waitersMax bounds how many callers may wait for outcomes at once.
+const waitersMax = 100_000
+
+// ErrTooManyWaiters says that no more callers can wait.
+var ErrTooManyWaiters = errors.New("too many callers wait for outcomes; ask again later")
+
+// Outcomes tells waiting callers of outcomes, one notification each. It keeps nothing: a caller subscribes first and
+// reads the store second, so an outcome is either in the store or still to come.
+type Outcomes struct {
+	mu      sync.Mutex
+	waiting map[messages.ExecutionID][]chan *messages.Execution
+	count   int
+}
+
+// NewOutcomes returns an empty set of waiters.
+func NewOutcomes() *Outcomes {
+	return &Outcomes{waiting: map[messages.ExecutionID][]chan *messages.Execution{}}
+}
+
+// Subscribe returns a channel that gets the execution once it is terminal, and a function that ends the wait.
+func (o *Outcomes) Subscribe(id messages.ExecutionID) (<-chan *messages.Execution, func(), error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.count >= waitersMax {
+		return nil, nil, ErrTooManyWaiters
+	}
+	ch := make(chan *messages.Execution, 1)
+	o.waiting[id] = append(o.waiting[id], ch)
+	o.count++
+	return ch, func() { o.leave(id, ch) }, nil
+}
+
+func (o *Outcomes) leave(id messages.ExecutionID, ch chan *messages.Execution) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, c := range o.waiting[id] {
+		if c != ch {
+			continue
+		}
+		o.count--
+		rest := append(o.waiting[id][:i:i], o.waiting[id][i+1:]...)
+		if len(rest) == 0 {
+			delete(o.waiting, id)
+			return
+		}
+		o.waiting[id] = rest
+		return
+	}
+}
+
+// Publish wakes everybody who waits for the execution. It never blocks.
+func (o *Outcomes) Publish(e *messages.Execution) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.count == 0 {
+		return
+	}
+	channels := o.waiting[e.ID]
+	delete(o.waiting, e.ID)
+	o.count -= len(channels)
+	for _, ch := range channels {
+		ch <- e
+	}
+}
+
+// Wait returns the execution once it is terminal, or as get returns it when ctx ends.
+func (o *Outcomes) Wait(ctx context.Context, id messages.ExecutionID,
+	get func(context.Context, messages.ExecutionID) (messages.Execution, error),
+) (messages.Execution, error) {
+	ch, leave, err := o.Subscribe(id)
+	if err != nil {
+		return messages.Execution{}, err
+	}
+	defer leave()
+	e, err := get(ctx, id)
+	if err != nil || e.Status.Terminal() {
+		return e, err
+	}
+	select {
+	case <-ch:
+		return get(context.WithoutCancel(ctx), id)
+	case <-ctx.Done():
+		return get(context.WithoutCancel(ctx), id)
+	}
+}

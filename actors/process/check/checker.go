@@ -1,0 +1,134 @@
+package check
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// checker keeps one program running from rule to rule and starts another when a rule has ended it.
+type checker struct {
+	launcher launcher
+	argv     []string
+	opts     Options
+
+	talk     *conversation // nil: none runs
+	noHello  error         // why no program can be talked to; once set, no rule but hello is tested
+	declared map[string]bool
+	books    ledger // of every conversation so far
+}
+
+// untested is the error of a rule that could not be put to the test.
+type untested struct{ why string }
+
+func (u untested) Error() string { return u.why }
+
+// judge puts one rule to the test.
+func (c *checker) judge(ctx context.Context, r rule) Finding {
+	f := Finding{Rule: r.name, Verdict: Passed}
+	if r.books {
+		c.stop() // so that the books hold everything
+	}
+	if c.noHello != nil && !r.books {
+		return Finding{Rule: r.name, Verdict: NotTested, Detail: "hello was not answered"}
+	}
+	if r.needs != "" && !c.declared[r.needs] {
+		return Finding{Rule: r.name, Verdict: NotDeclared, Detail: "capability " + r.needs}
+	}
+	detail, err := r.test(ctx, c)
+	f.Detail = detail
+	var u untested
+	switch {
+	case errors.As(err, &u):
+		f.Verdict, f.Detail = NotTested, u.why
+	case err != nil:
+		f.Verdict, f.Detail, f.Advice = Failed, err.Error(), r.advice
+		c.stop() // what it does after breaking a rule says nothing about the next one
+	}
+	return f
+}
+
+// open returns a conversation that has said hello, starting a program where none runs.
+func (c *checker) open(ctx context.Context) (*conversation, error) {
+	if c.talk != nil && c.talk.alive() {
+		return c.talk, nil
+	}
+	c.stop()
+	talk, err := start(ctx, c.launcher, c.argv, c.opts)
+	if err != nil {
+		return nil, err
+	}
+	c.talk = talk
+	_, err = c.hello(ctx, talk)
+	return talk, err
+}
+
+// hello shakes hands and keeps what the program declares.
+func (c *checker) hello(ctx context.Context, talk *conversation) (string, error) {
+	args := map[string]any{"protocol": 1, "worker": "check/check/0", "generation": 1, "pool": "check", "actions": []any{}}
+	if c.opts.Action != "" {
+		args["actions"] = []any{map[string]any{"ref": c.opts.Action, "root": c.opts.Root, "entrypoint": c.opts.Entrypoint}}
+	}
+	reply, err := talk.ask(ctx, "hello", args, c.opts.InitTimeout)
+	if err != nil {
+		return "", err
+	}
+	if reply.Err != nil {
+		return "", fmt.Errorf("hello was answered with an error: %v", reply.Err)
+	}
+	var said struct {
+		Protocol     *int            `json:"protocol"`
+		SDK          string          `json:"sdk"`
+		Version      string          `json:"version"`
+		Pid          int             `json:"pid"`
+		Capabilities map[string]bool `json:"capabilities"`
+	}
+	if err := json.Unmarshal(reply.Result, &said); err != nil {
+		return "", fmt.Errorf("hello's result is not as described: %w", err)
+	}
+	if said.Protocol == nil || *said.Protocol != 1 {
+		return "", fmt.Errorf("hello's result has not \"protocol\": 1")
+	}
+	c.declared = said.Capabilities
+	return strings.TrimSpace(said.SDK + " " + said.Version), nil
+}
+
+// stop ends the running program and enters what it did into the books.
+func (c *checker) stop() {
+	if c.talk == nil {
+		return
+	}
+	c.talk.end()
+	c.books.add(c.talk)
+	c.talk = nil
+}
+
+// ledger sums up what the rules about every answer need.
+type ledger struct {
+	broken, stray, twice []string
+	answered             int
+	framesOnStdout       bool
+}
+
+func (l *ledger) add(t *conversation) {
+	if t.broken != "" {
+		l.broken = append(l.broken, t.broken)
+	}
+	for id, count := range t.replies {
+		switch {
+		case t.sent[id] == "":
+			l.stray = append(l.stray, fmt.Sprintf("an answer to id %d, which no request had", id))
+		case count > 1:
+			l.twice = append(l.twice, fmt.Sprintf("%d answers to %s (id %d)", count, t.sent[id], id))
+		}
+		l.answered += count
+	}
+	l.stray = append(l.stray, t.strays...)
+	l.framesOnStdout = l.framesOnStdout || t.framesOnStdout()
+}
+
+// settle is how long the program has to send what it should not, after the last answer that it should.
+const settle = 100 * time.Millisecond

@@ -1,0 +1,163 @@
+package check
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// rule is one rule of docs/protocol.md.
+type rule struct {
+	name   string
+	needs  string // a capability without which a node never asks for it
+	books  bool   // judged from everything that came, when all other rules are done
+	advice string // what to do when it fails
+	test   func(ctx context.Context, c *checker) (detail string, err error)
+}
+
+// rules lists every rule in the order of testing: hello first, those that end the program last, the books at the end.
+func rules() []rule {
+	return []rule{
+		{name: "hello", advice: "read frames from descriptor 3 and answer hello on descriptor 4 with protocol, sdk, version, pid and capabilities (booleans)", test: testHello},
+		{name: "ping", advice: `answer ping with {"event":"result","id":ID,"data":{}}`, test: simple("ping", map[string]any{})},
+		{name: "unknown_command", advice: "answer a command that you do not know with an error of code unknown_command", test: testUnknown},
+		{name: "execute", advice: "answer every execute with one result or one error, whatever the action does", test: testExecute},
+		{name: "execute_again", advice: "go back to reading requests after a run", test: testExecute},
+		{name: "health_check", advice: "answer health_check with a result, or with an error when unhealthy", test: simple("health_check", map[string]any{})},
+		{name: "ping_while_busy", needs: "ping_while_busy", advice: "read requests in a second thread, or leave ping_while_busy out of the capabilities", test: testBusyPing},
+		{name: "cancel", needs: "cancel", advice: "answer cancel at once, then end the run with an error of code cancelled, or leave cancel out of the capabilities", test: testCancel},
+		{name: "cancel_unknown", needs: "cancel", advice: "answer a cancel of a run that has ended with {} too: it crosses the result on its way", test: simple("cancel", map[string]any{"request": 0})},
+		{name: "sessions", needs: "sessions", advice: "keep a session's state by (id, epoch), and run on", test: testSessions},
+		{name: "end_session", needs: "sessions", advice: "answer end_session with {}, for a session that you do not know too", test: simple("end_session", map[string]any{"session": "nobody", "epoch": 1})},
+		{name: "snapshot", needs: "snapshot", advice: `answer snapshot with {"state": …} and let a restore of that state give the same snapshot again`, test: testSnapshot},
+		{name: "large_frame", advice: "take frames of up to 16 MiB: read until the whole length has come", test: testLarge},
+		{name: "burst", advice: "requests may come in one read: keep what follows a frame for the next", test: testBurst},
+		{name: "shutdown", advice: "answer shutdown with {} and exit with status 0 within a second", test: testShutdown},
+		{name: "end_of_input", advice: "exit when descriptor 3 ends: the node is gone", test: testEOF},
+		{name: "frames", books: true, advice: "write 4 bytes of length, big-endian, then one JSON object in UTF-8 of at most 16 MiB; nothing else goes to descriptor 4", test: testFrames},
+		{name: "ids", books: true, advice: "repeat the request's id in its answer, and the execute's id in progress, chunk and log", test: testIDs},
+		{name: "one_answer", books: true, advice: "answer every request exactly once", test: testOnce},
+		{name: "stdout", books: true, advice: "standard output is the program's own and captured; write frames to descriptor 4", test: testStdout},
+	}
+}
+
+// testLarge sends a ping that is as large as a request can be, with an argument that is to be ignored.
+func testLarge(ctx context.Context, c *checker) (string, error) {
+	talk, err := c.open(ctx)
+	if err != nil {
+		return "", err
+	}
+	padding := strings.Repeat("x", messages.FrameMax-1024)
+	id, err := talk.send("ping", map[string]any{"padding": padding})
+	if err != nil {
+		return "", err
+	}
+	reply, err := talk.answer(ctx, id, c.opts.InitTimeout)
+	if err == nil && reply.Err != nil {
+		err = fmt.Errorf("a ping of almost 16 MiB was answered with an error: %v", reply.Err)
+	}
+	return "", err
+}
+
+// testBurst sends several requests without waiting, so that they can come in one read.
+func testBurst(ctx context.Context, c *checker) (string, error) {
+	talk, err := c.open(ctx)
+	if err != nil {
+		return "", err
+	}
+	const count = 20
+	ids := make([]uint64, 0, count)
+	for range count {
+		id, err := talk.send("ping", map[string]any{})
+		if err != nil {
+			return "", err
+		}
+		ids = append(ids, id)
+	}
+	for _, id := range ids {
+		if _, err := talk.answer(ctx, id, c.opts.Patience); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("%d pings at once", count), nil
+}
+
+// exitTime is how long a program may take to exit: the node's first step of the stop ladder.
+const exitTime = time.Second
+
+func testShutdown(ctx context.Context, c *checker) (string, error) {
+	talk, err := c.open(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := c.must(ctx, talk, "shutdown", map[string]any{}); err != nil {
+		return "", err
+	}
+	if err := talk.wait(ctx, exitTime, func() bool { return talk.exited != nil }); err != nil {
+		return "", fmt.Errorf("it did not exit after shutdown: %w", err)
+	}
+	if talk.exited.Code != 0 {
+		return "", fmt.Errorf("it ended after shutdown, but not with status 0: %w", talk.why())
+	}
+	return "", nil
+}
+
+func testEOF(ctx context.Context, c *checker) (string, error) {
+	talk, err := c.open(ctx)
+	if err != nil {
+		return "", err
+	}
+	talk.process.CloseInput()
+	if err := talk.wait(ctx, exitTime, func() bool { return talk.exited != nil }); err != nil {
+		return "", fmt.Errorf("it did not exit when its input ended: %w", err)
+	}
+	return "", nil
+}
+
+func testFrames(_ context.Context, c *checker) (string, error) { return first(c.books.broken) }
+
+func testIDs(_ context.Context, c *checker) (string, error) { return first(c.books.stray) }
+
+func testOnce(_ context.Context, c *checker) (string, error) {
+	if _, err := first(c.books.twice); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d answers", c.books.answered), nil
+}
+
+func testStdout(_ context.Context, c *checker) (string, error) {
+	if c.books.framesOnStdout {
+		return "", fmt.Errorf("frames came on standard output")
+	}
+	return "", nil
+}
+
+// first makes an error of the first of a list of complaints.
+func first(complaints []string) (string, error) {
+	if len(complaints) == 0 {
+		return "", nil
+	}
+	return "", fmt.Errorf("%s (%d in all)", complaints[0], len(complaints))
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return false
+	}
+	left, _ := json.Marshal(x) // what came from JSON goes back to it, with sorted keys
+	right, _ := json.Marshal(y)
+	return bytes.Equal(left, right)
+}
+
+func clip(b []byte) string {
+	if len(b) > 80 {
+		return string(b[:80]) + "…"
+	}
+	return string(b)
+}

@@ -1,0 +1,13 @@
+// Package process is the port between a worker and the operating-system process that does its work: it starts
+// programs, speaks frames with them, captures what they print, watches what they use, ends them, and says how they
+// ended. It never decides when a program is to be stopped or replaced; the worker actor does, with a Ladder.
+//
+// Every program is the child of a guardian: this binary, executed again by Guardian. The guardian outlives a killed
+// node for the second it needs to end everything the node had, is the subreaper of what programs leave behind, and is
+// the only process that signals or reaps them, so no signal can hit a pid that now belongs to somebody else.
+//
+//	node ── socket ── guardian ── program ── its children
+//	  └──────── pipes: 0 1 2, frames 3 4 ──────┘
+//
+// main and TestMain call RunHelper before anything else, because the guardian is the same binary.
+package process

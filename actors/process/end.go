@@ -1,0 +1,81 @@
+package process
+
+import (
+	"os"
+	"time"
+)
+
+const (
+	// lineageVar is in the environment of every program: incarnation, guardian and number, so that a descendant that
+	// left its parents behind still says whose it is.
+	lineageVar = "TROUPE_LINEAGE"
+	// incarnationVar is the mark that the worker protocol promises.
+	incarnationVar = "TROUPE_INCARNATION"
+)
+
+// lineage is the beginning of the mark of one incarnation, or of one guardian of it ("g." ), or a whole one ("g.n.").
+func lineage(incarnation, rest string) string {
+	return lineageVar + "=" + incarnation + "." + rest
+}
+
+// endAll sends SIGKILL to everything find returns, again and again, until it returns nothing or endTime is over. It
+// returns how many processes it ended and how many were left.
+func endAll(find func() []procID) (ended, left int) {
+	hit := make(map[procID]bool)
+	deadline := time.Now().Add(endTime)
+	for {
+		found := find()
+		for _, id := range found {
+			if id.kill() == nil {
+				hit[id] = true
+			}
+		}
+		if len(found) == 0 || time.Now().After(deadline) {
+			return len(hit), len(found)
+		}
+		time.Sleep(endPause)
+	}
+}
+
+// treesOf returns those of the processes that still live, and their descendants.
+func treesOf(ids []procID) []procID {
+	var roots []int
+	for _, id := range ids {
+		if id.alive() {
+			roots = append(roots, id.pid)
+		}
+	}
+	return tree(roots...)
+}
+
+// marked finds every living process that carries one of the marks, except this one and its ancestors.
+func marked(marks []string) []procID {
+	if len(marks) == 0 {
+		return nil
+	}
+	spared := ancestors()
+	var found []procID
+	for _, pid := range allPids() {
+		if spared[pid] || !environHas(pid, marks...) {
+			continue
+		}
+		if id, ok := identify(pid); ok {
+			found = append(found, id)
+		}
+	}
+	return found
+}
+
+// ancestors is this process and everything above it. A node may itself run under a worker of another node.
+func ancestors() map[int]bool {
+	spared := make(map[int]bool)
+	for pid := os.Getpid(); pid > 0 && !spared[pid]; {
+		spared[pid] = true
+		stat, err := readStat(pid)
+		if err != nil {
+			break
+		}
+		pid = stat.ppid
+	}
+	return spared
+}

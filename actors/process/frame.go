@@ -1,0 +1,276 @@
+package process
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+const (
+	headerLen = 4
+	// frameTime is how long a frame that has begun may take to arrive in full.
+	frameTime = 10 * time.Second
+	// readBuffer is the reader's usual buffer; one that a large frame has grown is let go after that frame.
+	readBuffer = 16 << 10
+	// growStep bounds how far the buffer runs ahead of the bytes that have arrived, so that a length alone costs nothing.
+	growStep = 1 << 20
+	clipMax  = 64 // bytes of a foreign text that a reason shows
+)
+
+// brokenError is a violation of the frame protocol, in words for people.
+type brokenError struct{ reason string }
+
+func (e *brokenError) Error() string { return e.reason }
+
+func broken(format string, args ...any) error {
+	return &brokenError{reason: fmt.Sprintf(format, args...)}
+}
+
+// deadlineReader is the reading end of a pipe.
+type deadlineReader interface {
+	io.Reader
+	SetReadDeadline(t time.Time) error
+}
+
+// frameReader cuts a stream into frames. A frame it returns is valid until the next call.
+type frameReader struct {
+	src      deadlineReader
+	max      int
+	buf      []byte
+	from, to int  // the unread bytes are buf[from:to]
+	timed    bool // a deadline is set, because a frame has begun
+	begun    time.Time
+}
+
+func newFrameReader(src deadlineReader, limit int) *frameReader {
+	return &frameReader{src: src, max: limit, buf: make([]byte, readBuffer)}
+}
+
+// next returns the payload of the next frame. io.EOF says that the stream ended between two frames; a *brokenError
+// that it does not follow the protocol.
+func (r *frameReader) next() ([]byte, error) {
+	need := headerLen
+	for {
+		if r.to-r.from >= headerLen {
+			size := int64(binary.BigEndian.Uint32(r.buf[r.from:]))
+			if size == 0 || size > int64(r.max) {
+				return nil, broken("frame length %d is outside 1 to %d: the first bytes are %s", size, r.max, clip(r.buf[r.from:r.to]))
+			}
+			need = headerLen + int(size)
+		}
+		if r.to-r.from >= need {
+			return r.take(need), r.untime()
+		}
+		if err := r.fill(need); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// take removes a whole frame of n bytes from the buffer and returns its payload.
+func (r *frameReader) take(n int) []byte {
+	payload := r.buf[r.from+headerLen : r.from+n]
+	r.from += n
+	return payload
+}
+
+// fill reads once, after making room for more of a frame of n bytes.
+func (r *frameReader) fill(n int) error {
+	r.room(n)
+	if err := r.time(); err != nil {
+		return err
+	}
+	got, err := r.src.Read(r.buf[r.to:])
+	r.to += got
+	if got > 0 || err == nil {
+		return nil
+	}
+	partial := r.to - r.from
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded) && partial > 0 && time.Since(r.begun) >= frameTime:
+		return broken("half a frame and then silence for %s: %d of %d bytes came, beginning %s",
+			frameTime, partial, n, clip(r.buf[r.from:r.to]))
+	case errors.Is(err, io.EOF) && partial > 0:
+		return broken("the pipe ended within a frame: %d of %d bytes came, beginning %s", partial, n, clip(r.buf[r.from:r.to]))
+	}
+	return err
+}
+
+// time sets the deadline of a frame that has begun, once.
+func (r *frameReader) time() error {
+	if r.timed || r.from == r.to {
+		return nil
+	}
+	r.timed, r.begun = true, time.Now()
+	return r.src.SetReadDeadline(r.begun.Add(frameTime))
+}
+
+// untime lifts the deadline once the frame is complete.
+func (r *frameReader) untime() error {
+	if !r.timed {
+		return nil
+	}
+	r.timed = false
+	return r.src.SetReadDeadline(time.Time{})
+}
+
+// room moves the unread bytes to the front and grows the buffer toward n bytes, at most growStep past what has come.
+func (r *frameReader) room(n int) {
+	if r.from > 0 {
+		r.to = copy(r.buf, r.buf[r.from:r.to])
+		r.from = 0
+	}
+	if len(r.buf) > 4*growStep && n <= readBuffer {
+		r.buf = append(make([]byte, 0, readBuffer), r.buf[:r.to]...)[:readBuffer:readBuffer]
+	}
+	if r.to < len(r.buf) {
+		return
+	}
+	size := min(n, max(2*len(r.buf), min(len(r.buf)+growStep, n)))
+	grown := make([]byte, max(size, len(r.buf)+1))
+	copy(grown, r.buf[:r.to])
+	r.buf = grown
+}
+
+// wireEvent is every field an event can have.
+type wireEvent struct {
+	Event    string          `json:"event"`
+	ID       *uint64         `json:"id"`
+	Data     json.RawMessage `json:"data"`
+	Error    *wireError      `json:"error"`
+	Close    bool            `json:"close"`
+	Fraction *float64        `json:"fraction"`
+	Message  string          `json:"message"`
+	Level    string          `json:"level"`
+}
+
+// wireError is what a program may say of an error; the other fields of messages.Error are Troupe's own.
+type wireError struct {
+	Code        messages.Code   `json:"code"`
+	Message     string          `json:"message"`
+	Retriable   *bool           `json:"retriable"`
+	WorkerFault bool            `json:"worker_fault"`
+	Details     json.RawMessage `json:"details"`
+}
+
+// decodeEvent reads one frame's payload. What it returns shares no memory with the payload. Every error is a
+// *brokenError.
+func decodeEvent(payload []byte) (Event, error) {
+	trimmed := bytes.TrimLeft(payload, " \t\r\n")
+	if len(trimmed) == 0 || trimmed[0] != '{' {
+		return nil, broken("a frame is not a JSON object: %s", clip(payload))
+	}
+	if !utf8.Valid(payload) {
+		return nil, broken("a frame is not UTF-8: %s", clip(payload))
+	}
+	var e wireEvent
+	if err := json.Unmarshal(payload, &e); err != nil {
+		return nil, broken("a frame is not an event: %v: %s", err, clip(payload))
+	}
+	return e.event(payload)
+}
+
+// event turns the fields into the event they name.
+func (e *wireEvent) event(payload []byte) (Event, error) {
+	if e.ID == nil && e.Event != "log" && isEventName(e.Event) {
+		return nil, broken("event %q has no id: %s", e.Event, clip(payload))
+	}
+	switch e.Event {
+	case "result":
+		return Reply{ID: *e.ID, Result: orNull(e.Data), Close: e.Close}, nil
+	case "error":
+		if e.Error == nil {
+			return nil, broken("event \"error\" has no error object: %s", clip(payload))
+		}
+		return Reply{ID: *e.ID, Err: e.Error.message(), Close: e.Close}, nil
+	case "progress":
+		return Progress{ID: *e.ID, Fraction: fraction(e.Fraction), Message: e.Message}, nil
+	case "chunk":
+		return Chunk{ID: *e.ID, Data: orNull(e.Data)}, nil
+	case "log":
+		return Log{ID: orZero(e.ID), Level: level(e.Level), Message: e.Message}, nil
+	}
+	return nil, broken("unknown event %s: want result, error, progress, chunk or log: %s", clip([]byte(e.Event)), clip(payload))
+}
+
+func isEventName(name string) bool {
+	switch name {
+	case "result", "error", "progress", "chunk":
+		return true
+	}
+	return false
+}
+
+func (e *wireError) message() *messages.Error {
+	code := e.Code
+	if code == "" {
+		code = messages.CodeActionError
+	}
+	return &messages.Error{Code: code, Message: e.Message, Retriable: e.Retriable, WorkerFault: e.WorkerFault, Details: e.Details}
+}
+
+// orNull gives a missing value the JSON form it stands for.
+func orNull(data json.RawMessage) json.RawMessage {
+	if data == nil {
+		return json.RawMessage("null")
+	}
+	return data
+}
+
+func orZero(id *uint64) uint64 {
+	if id == nil {
+		return 0
+	}
+	return *id
+}
+
+// fraction clamps a program's own figure; -1 stands for none.
+func fraction(f *float64) float64 {
+	if f == nil {
+		return -1
+	}
+	return min(1, max(0, *f))
+}
+
+// level keeps the four known levels; any other text is info, since a log line is no reason to end a worker.
+func level(s string) string {
+	switch s {
+	case "debug", "warn", "error":
+		return s
+	}
+	return "info"
+}
+
+// clip quotes the beginning of foreign bytes for a message to people.
+func clip(b []byte) string {
+	if len(b) > clipMax {
+		return strconv.QuoteToASCII(string(b[:clipMax])) + "…"
+	}
+	return strconv.QuoteToASCII(string(b))
+}
+
+// appendRequest appends one request frame, header included.
+func appendRequest(dst []byte, id uint64, command string, args []byte) ([]byte, error) {
+	name, err := json.Marshal(command)
+	if err != nil {
+		return dst, fmt.Errorf("encode command %q: %w", command, err)
+	}
+	start := len(dst)
+	dst = append(dst, 0, 0, 0, 0)
+	dst = append(dst, `{"id":`...)
+	dst = strconv.AppendUint(dst, id, 10)
+	dst = append(append(dst, `,"command":`...), name...)
+	dst = append(append(dst, `,"args":`...), args...)
+	dst = append(dst, '}')
+	binary.BigEndian.PutUint32(dst[start:], uint32(len(dst)-start-headerLen)) //nolint:gosec // bounded by the caller's frame limit
+	return dst, nil
+}

@@ -1,0 +1,218 @@
+package process
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"github.com/troupe-run/troupe/messages"
+	"pgregory.net/rapid"
+)
+
+// still is a reader without a clock.
+type still struct{ io.Reader }
+
+func (still) SetReadDeadline(time.Time) error { return nil }
+
+func frameOf(payload string) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(payload))), payload...)
+}
+
+func TestDecodeEvent(t *testing.T) {
+	t.Parallel()
+	yes := true
+	for payload, want := range map[string]Event{
+		`{"event":"result","id":7,"data":{"a":1}}`:                 Reply{ID: 7, Result: json.RawMessage(`{"a":1}`)},
+		`{"event":"result","id":7,"close":true}`:                   Reply{ID: 7, Result: json.RawMessage(`null`), Close: true},
+		` {"event":"result","id":7,"data":null,"new":1}`:           Reply{ID: 7, Result: json.RawMessage(`null`)},
+		`{"event":"progress","id":1,"fraction":0.5,"message":"m"}`: Progress{ID: 1, Fraction: 0.5, Message: "m"},
+		`{"event":"progress","id":1,"fraction":null}`:              Progress{ID: 1, Fraction: -1},
+		`{"event":"progress","id":1,"fraction":7}`:                 Progress{ID: 1, Fraction: 1},
+		`{"event":"progress","id":1,"fraction":-7}`:                Progress{ID: 1, Fraction: 0},
+		`{"event":"chunk","id":2,"data":[1]}`:                      Chunk{ID: 2, Data: json.RawMessage(`[1]`)},
+		`{"event":"log","level":"warn","message":"hot"}`:           Log{Level: "warn", Message: "hot"},
+		`{"event":"log","id":3,"level":"shout","message":"x"}`:     Log{ID: 3, Level: "info", Message: "x"},
+		`{"event":"error","id":9,"error":{"code":"c","message":"m","retriable":true,"worker_fault":true,"details":{},"failed_by":"me"}}`: Reply{ID: 9,
+			Err: &messages.Error{Code: "c", Message: "m", Retriable: &yes, WorkerFault: true, Details: json.RawMessage(`{}`)}},
+		`{"event":"error","id":9,"error":{"message":"m"}}`: Reply{ID: 9, Err: &messages.Error{Code: messages.CodeActionError, Message: "m"}},
+	} {
+		got, err := decodeEvent([]byte(payload))
+		require.NoError(t, err, payload)
+		require.Equal(t, want, got, payload)
+	}
+}
+
+func TestDecodeEventRefuses(t *testing.T) {
+	t.Parallel()
+	for payload, reason := range map[string]string{
+		`[1]`:                         `not a JSON object: "[1]"`,
+		`null`:                        `not a JSON object`,
+		"   ":                         `not a JSON object`,
+		`{"event":"result"`:           `not an event`,
+		`{"event":"result","id":1} x`: `not an event`,
+		`{"event":"result","id":-1}`:  `not an event`,
+		`{"event":"result"}`:          `event "result" has no id`,
+		`{"event":"error","id":1}`:    `has no error object`,
+		`{"event":"dance","id":1}`:    `unknown event "dance"`,
+		`{}`:                          `unknown event ""`,
+		"{\"event\":\"\xff\"}":        `not UTF-8`,
+		`{"event":"chunk","id":1,"data":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`: `not an event`,
+	} {
+		_, err := decodeEvent([]byte(payload))
+		var fault *brokenError
+		require.ErrorAs(t, err, &fault, payload)
+		require.ErrorContains(t, err, reason)
+		require.Less(t, len(err.Error()), 600, "a reason is bounded")
+	}
+}
+
+func TestReaderRefusesLengths(t *testing.T) {
+	t.Parallel()
+	for name, raw := range map[string][]byte{
+		"zero":     {0, 0, 0, 0},
+		"one over": binary.BigEndian.AppendUint32(nil, messages.FrameMax+1),
+		"garbage":  []byte("Traceback (most recent call last):"),
+	} {
+		r := newFrameReader(still{bytes.NewReader(raw)}, messages.FrameMax)
+		_, err := r.next()
+		require.ErrorContains(t, err, "outside 1 to 16777216", name)
+		require.Len(t, r.buf, readBuffer, "nothing was allocated for %s", name)
+	}
+}
+
+func TestReaderDoesNotTrustTheLength(t *testing.T) {
+	t.Parallel()
+	raw := append(binary.BigEndian.AppendUint32(nil, messages.FrameMax), '{')
+	r := newFrameReader(still{bytes.NewReader(raw)}, messages.FrameMax)
+	_, err := r.next()
+	require.ErrorContains(t, err, "ended within a frame: 5 of 16777220 bytes came")
+	require.LessOrEqual(t, len(r.buf), readBuffer+growStep)
+}
+
+func TestReaderEnds(t *testing.T) {
+	t.Parallel()
+	r := newFrameReader(still{bytes.NewReader(nil)}, 100)
+	_, err := r.next()
+	require.ErrorIs(t, err, io.EOF)
+	var fault *brokenError
+	require.False(t, errors.As(err, &fault), "an end between frames is no fault")
+}
+
+// Whatever the pieces a stream comes in, the frames that come out are the frames that went in.
+func TestReaderFindsEveryFrame(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		payloads := rapid.SliceOf(rapid.SliceOfN(rapid.Byte(), 1, 40_000)).Draw(t, "payloads")
+		var raw []byte
+		for _, p := range payloads {
+			raw = append(raw, frameOf(string(p))...)
+		}
+		var src io.Reader = bytes.NewReader(raw)
+		switch rapid.SampledFrom([]string{"whole", "half", "byte"}).Draw(t, "pieces") {
+		case "half":
+			src = iotest.HalfReader(src)
+		case "byte":
+			src = iotest.OneByteReader(src)
+		}
+		r := newFrameReader(still{src}, messages.FrameMax)
+		for _, want := range payloads {
+			got, err := r.next()
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		}
+		_, err := r.next()
+		require.ErrorIs(t, err, io.EOF)
+	})
+}
+
+func TestReaderLetsABigBufferGo(t *testing.T) {
+	t.Parallel()
+	big := strings.Repeat("x", 9<<20)
+	r := newFrameReader(still{bytes.NewReader(append(frameOf(big), frameOf("small")...))}, messages.FrameMax)
+	got, err := r.next()
+	require.NoError(t, err)
+	require.Len(t, got, len(big))
+	got, err = r.next()
+	require.NoError(t, err)
+	require.Equal(t, "small", string(got))
+	_, err = r.next()
+	require.ErrorIs(t, err, io.EOF)
+	require.Len(t, r.buf, readBuffer)
+}
+
+func TestAppendRequest(t *testing.T) {
+	t.Parallel()
+	frame, err := appendRequest(nil, 7, `exe"cute`, []byte(`{"a":1}`))
+	require.NoError(t, err)
+	require.Equal(t, uint32(len(frame)-4), binary.BigEndian.Uint32(frame))
+	require.JSONEq(t, `{"id":7,"command":"exe\"cute","args":{"a":1}}`, string(frame[4:]))
+}
+
+func FuzzFrames(f *testing.F) {
+	f.Add([]byte("\x00\x00\x00\x02{}"), 3)
+	f.Add(frameOf(`{"event":"result","id":1,"data":1}`), 1)
+	f.Add([]byte("\xff\xff\xff\xffgarbage"), 9)
+	f.Fuzz(func(t *testing.T, raw []byte, limit int) {
+		limit = max(1, limit%messages.FrameMax)
+		r := newFrameReader(still{bytes.NewReader(raw)}, limit)
+		total := 0
+		for {
+			payload, err := r.next()
+			if err != nil {
+				return
+			}
+			if len(payload) == 0 || len(payload) > limit {
+				t.Fatalf("a frame of %d bytes passed the limit of %d", len(payload), limit)
+			}
+			if total += headerLen + len(payload); total > len(raw) {
+				t.Fatalf("%d bytes of frames came out of %d", total, len(raw))
+			}
+		}
+	})
+}
+
+func FuzzEvent(f *testing.F) {
+	f.Add([]byte(`{"event":"result","id":1,"data":{"a":[1,2]}}`))
+	f.Add([]byte(`{"event":"error","id":1,"error":{"code":"c","message":"m"}}`))
+	f.Add([]byte(`{"event":"progress","id":1,"fraction":1e308}`))
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		event, err := decodeEvent(payload)
+		if err != nil {
+			var fault *brokenError
+			if !errors.As(err, &fault) || !utf8.ValidString(fault.reason) {
+				t.Fatalf("%T %v", err, err)
+			}
+			return
+		}
+		if p, ok := event.(Progress); ok && p.Fraction != -1 && (p.Fraction < 0 || p.Fraction > 1) {
+			t.Fatalf("fraction %v", p.Fraction)
+		}
+		if r, ok := event.(Reply); ok && r.Err == nil && !json.Valid(r.Result) {
+			t.Fatalf("result is not JSON: %q", r.Result)
+		}
+	})
+}
+
+func FuzzPackets(f *testing.F) {
+	spawn, err := (&spawnRequest{seq: 1, path: "/bin/sh", argv: []string{"sh"}, env: []string{"A=b"}, framed: true}).packet()
+	require.NoError(f, err)
+	f.Add(spawn[packetHeader:])
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if s, err := decodeSpawn(body); err == nil {
+			packet, err := s.packet()
+			require.NoError(t, err)
+			again, err := decodeSpawn(packet[packetHeader:])
+			require.NoError(t, err)
+			require.Equal(t, s, again)
+		}
+		_, _ = decodeExit(body)
+	})
+}

@@ -1,0 +1,191 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/troupe-run/troupe/messages"
+)
+
+const (
+	// A guardian that dies again and again is not started more than restartMax times in restartTime.
+	restartMax  = 5
+	restartTime = 10 * time.Second
+	// closeTime is how long Close waits for a guardian to end what it has; it takes wardenTime at most.
+	closeTime = wardenTime + 2*time.Second
+)
+
+// ErrClosed is returned by Start once the Guardian has been closed.
+var ErrClosed = errors.New("process guardian is closed")
+
+// ErrGuardian is wrapped by errors that a guardian is to blame for, not the program.
+var ErrGuardian = errors.New("process guardian")
+
+// Config says how a node's programs are guarded.
+type Config struct {
+	// Incarnation marks every program and every record in the ledger. Zero: a fresh one.
+	Incarnation messages.Incarnation
+	// Ledger is the file that outlives a crash; the same path goes to EndSurvivors at the next boot. Empty: none.
+	Ledger string
+	// Lease is how long programs may run without a Renew. Zero: for ever, as on a node that is alone with its store;
+	// the end of the node's process always counts.
+	Lease time.Duration
+	// Executable is the binary that runs as guardian. Empty: this one.
+	Executable string
+	// Logger gets starts and deaths of guardians. Nil: none.
+	Logger hclog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.Incarnation.IsZero() {
+		c.Incarnation = messages.NewIncarnation()
+	}
+	if c.Executable == "" {
+		c.Executable = "/proc/self/exe"
+	}
+	if c.Logger == nil {
+		c.Logger = hclog.NewNullLogger()
+	}
+	return c
+}
+
+// Guardian is a node's Launcher: the node's side of a guardian process, which it starts when the first program needs
+// it and again when it has died. Safe for concurrent use.
+type Guardian struct {
+	cfg Config
+
+	mu     sync.Mutex
+	link   *link // to the guardian that lives; nil before the first and after one died
+	count  uint64
+	starts []time.Time // of guardians, within restartTime
+	until  uint64      // monotonic end of the lease in nanoseconds
+	closed bool
+	old    sync.WaitGroup // links that are being wound up
+}
+
+// NewGuardian returns a Launcher that has started nothing yet.
+func NewGuardian(cfg Config) (*Guardian, error) {
+	cfg = cfg.withDefaults()
+	if cfg.Lease < 0 {
+		return nil, fmt.Errorf("process guardian: lease must not be negative, got %s", cfg.Lease)
+	}
+	g := &Guardian{cfg: cfg}
+	g.until = g.leaseEnd()
+	return g, nil
+}
+
+// leaseEnd is the end of a lease that begins now; 0 without one.
+func (g *Guardian) leaseEnd() uint64 {
+	if g.cfg.Lease == 0 {
+		return 0
+	}
+	return uint64(monotonic() + g.cfg.Lease) //nolint:gosec // a clock that began at boot
+}
+
+// Start starts a program; see Launcher. sink may be called before Start returns. An error names the program and what
+// it lacks; one that wraps ErrGuardian is not the program's fault and may be tried again later.
+func (g *Guardian) Start(ctx context.Context, spec Spec, sink func(Event)) (Process, error) {
+	if len(spec.Argv) == 0 || spec.Argv[0] == "" {
+		return nil, errors.New("start process: no command is given")
+	}
+	name := spec.Argv[0]
+	path, err := lookPath(spec)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	l, err := g.current()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	p, err := l.start(ctx, spec, path, sink)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// current returns the link to the living guardian and starts one if there is none.
+func (g *Guardian) current() (*link, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil, ErrClosed
+	}
+	if g.link != nil && !g.link.isDown() {
+		return g.link, nil
+	}
+	now := time.Now()
+	if err := g.admit(now); err != nil {
+		return nil, err
+	}
+	g.count++
+	l, err := newLink(g, g.count)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrGuardian, err)
+	}
+	g.starts = append(g.starts, now)
+	g.link = l
+	g.cfg.Logger.Info("guardian started", "pid", l.pid(), "guardian", g.count)
+	return l, nil
+}
+
+// admit bounds the rate at which guardians are started.
+func (g *Guardian) admit(now time.Time) error {
+	kept := g.starts[:0]
+	for _, t := range g.starts {
+		if now.Sub(t) < restartTime {
+			kept = append(kept, t)
+		}
+	}
+	g.starts = kept
+	if len(kept) >= restartMax {
+		wait := restartTime - now.Sub(kept[0])
+		return fmt.Errorf("%w: died %d times in %s: the next one starts in %s", ErrGuardian, len(kept), restartTime, wait.Round(time.Millisecond))
+	}
+	return nil
+}
+
+// Renew extends the lease by its full length from now. Call it when the node's lease in the store was renewed. It
+// does nothing without a lease.
+func (g *Guardian) Renew() {
+	if g.cfg.Lease == 0 {
+		return
+	}
+	g.mu.Lock()
+	g.until = g.leaseEnd()
+	l, until := g.link, g.until
+	g.mu.Unlock()
+	if l != nil {
+		e := newPacket(packetRenew)
+		e.number(until)
+		l.sendPacket(e)
+	}
+}
+
+// Pid is the guardian's process id; 0 while none runs.
+func (g *Guardian) Pid() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.link == nil || g.link.isDown() {
+		return 0
+	}
+	return g.link.pid()
+}
+
+// Close ends every program and the guardian, and returns when both are gone, within three seconds. Every program's
+// sink gets its Exited. Start fails afterwards.
+func (g *Guardian) Close() error {
+	g.mu.Lock()
+	g.closed = true
+	l := g.link
+	g.mu.Unlock()
+	if l != nil {
+		l.close()
+	}
+	g.old.Wait()
+	return nil
+}

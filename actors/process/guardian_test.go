@@ -1,0 +1,297 @@
+package process
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// bystander is a process that looks like a worker's child and is nobody's business.
+func bystander(t testing.TB) procID {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", "trap '' TERM; while :; do sleep 60; done")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+	})
+	id, ok := identify(cmd.Process.Pid)
+	require.True(t, ok)
+	return id
+}
+
+func TestGuardianKilled(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, BecomeSubreaper())
+	g := newGuardian(t, Config{})
+	other := bystander(t)
+	for range 2 {
+		dir := t.TempDir()
+		p, events := run(t, g, Spec{Dir: dir, Argv: shell(stubborn + "; echo up; wait")})
+		family := append(stubbornFamily(t, dir), procID{p.Pid(), mustStat(t, p.Pid()).id.start})
+		guardian := g.Pid()
+		require.NoError(t, syscall.Kill(guardian, syscall.SIGKILL))
+		exit, _ := events.exit(t)
+		require.Equal(t, Exit{Code: -1, Cause: CauseGuardian, Lost: true}, exit)
+		for _, id := range family {
+			require.False(t, id.alive(), "all are gone when the exit is told")
+		}
+		require.NotEqual(t, guardian, g.Pid())
+	}
+	_, events := run(t, g, Spec{Argv: shell("exit 5")})
+	exit, _ := events.exit(t)
+	require.Equal(t, 5, exit.Code, "a new guardian has started")
+	require.True(t, other.alive())
+}
+
+func mustStat(t testing.TB, pid int) procStat {
+	t.Helper()
+	stat, err := readStat(pid)
+	require.NoError(t, err)
+	return stat
+}
+
+func TestGuardianRestartsAreBounded(t *testing.T) {
+	t.Parallel()
+	g := newGuardian(t, Config{})
+	var err error
+	for range restartMax + 1 {
+		if _, err = g.Start(t.Context(), Spec{Argv: []string{"true"}, Env: environment()}, func(Event) {}); err != nil {
+			break
+		}
+		l := g.link
+		require.NoError(t, l.cmd.Process.Kill())
+		<-l.down
+	}
+	require.ErrorIs(t, err, ErrGuardian)
+	require.ErrorContains(t, err, "start true: process guardian: died 5 times in 10s: the next one starts in ")
+}
+
+func TestGuardianMissing(t *testing.T) {
+	t.Parallel()
+	g := newGuardian(t, Config{Executable: "/nonexistent/troupe"})
+	_, err := g.Start(t.Context(), Spec{Argv: []string{"true"}, Env: environment()}, nil)
+	require.ErrorIs(t, err, ErrGuardian)
+	require.ErrorContains(t, err, "/nonexistent/troupe")
+}
+
+func TestGuardianRefusesToRunByItself(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	out, err := (&exec.Cmd{Path: self, Args: []string{guardianName}, Env: []string{}}).CombinedOutput()
+	require.ErrorContains(t, err, "exit status 2")
+	require.Contains(t, string(out), "is started by a node")
+}
+
+func TestCloseEndsEverything(t *testing.T) {
+	t.Parallel()
+	g := newGuardian(t, Config{})
+	dir := t.TempDir()
+	_, events := run(t, g, Spec{Dir: dir, Argv: shell(stubborn + "; wait")})
+	family := stubbornFamily(t, dir)
+	began := time.Now()
+	require.NoError(t, g.Close())
+	require.Less(t, time.Since(began), closeTime)
+	for _, id := range family {
+		require.False(t, id.alive())
+	}
+	exit, _ := events.exit(t)
+	require.Equal(t, -1, exit.Code)
+	_, err := g.Start(t.Context(), Spec{Argv: []string{"/bin/true"}}, nil)
+	require.ErrorIs(t, err, ErrClosed)
+	_, err = NewGuardian(Config{Lease: -1})
+	require.ErrorContains(t, err, "lease must not be negative, got -1ns")
+}
+
+func TestLease(t *testing.T) {
+	t.Parallel()
+	const lease = 500 * time.Millisecond
+	g := newGuardian(t, Config{Lease: lease})
+	began := time.Now()
+	_, events := run(t, g, Spec{Argv: shell("trap '' TERM; setsid sleep 60")})
+	for time.Since(began) < 3*lease {
+		g.Renew()
+		select {
+		case e := <-events:
+			require.Failf(t, "a renewed lease holds", "%+v", e)
+		case <-time.After(lease / 5):
+		}
+	}
+	g.Renew()
+	renewed := time.Now()
+	exit, _ := events.exit(t)
+	require.Equal(t, "SIGKILL", exit.Signal)
+	require.Equal(t, CauseStopped, exit.Cause)
+	require.GreaterOrEqual(t, time.Since(renewed), lease-10*time.Millisecond)
+	require.Less(t, time.Since(renewed), lease+wardenTime)
+	_, err := g.Start(t.Context(), Spec{Argv: []string{"true"}, Env: environment()}, nil)
+	require.ErrorContains(t, err, "the node's lease has ended")
+	g.Renew()
+	_, events = run(t, g, Spec{Argv: []string{"true"}})
+	exit, _ = events.exit(t)
+	require.Equal(t, Exit{Cause: CauseExit}, exit, "a renewed lease lets programs start again")
+}
+
+// startNode runs this binary as a node with three programs, and returns when all of their processes are there.
+func startNode(t testing.TB, ledger string) (node *exec.Cmd, family []procID) {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	node = exec.Command(self, "echo $$ >first;"+stubborn+"; wait", "trap '' TERM; echo $$ >second; while :; do :; done")
+	node.Env = append(environment(), roleVar+"=node", "PIDS="+dir, "LEDGER="+ledger)
+	node.Stderr = os.Stderr
+	out, err := node.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, node.Start())
+	t.Cleanup(func() {
+		_ = node.Process.Kill()
+		_ = node.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	var guardian int
+	_, err = fmt.Sscanf(line, "guardian %d", &guardian)
+	require.NoError(t, err)
+	family = stubbornFamily(t, dir)
+	for _, name := range []string{"first", "second"} {
+		family = append(family, pidIn(t, filepath.Join(dir, name)))
+	}
+	return node, append(family, mustStat(t, guardian).id)
+}
+
+func TestNodeKilled(t *testing.T) {
+	t.Parallel()
+	other := bystander(t)
+	for range 5 {
+		node, family := startNode(t, filepath.Join(t.TempDir(), "ledger"))
+		require.NoError(t, node.Process.Kill())
+		gone(t, 5*time.Second, family...)
+		require.True(t, other.alive())
+	}
+}
+
+func TestNodeAndGuardianKilledTogether(t *testing.T) {
+	t.Parallel()
+	other := bystander(t)
+	path := filepath.Join(t.TempDir(), "ledger")
+	node, family := startNode(t, path)
+	guardian := family[len(family)-1]
+	require.NoError(t, node.Process.Signal(syscall.SIGSTOP))
+	require.NoError(t, guardian.kill())
+	require.NoError(t, node.Process.Kill())
+	gone(t, 5*time.Second, guardian)
+	left := 0
+	for _, id := range family {
+		if id.alive() {
+			left++
+		}
+	}
+	require.Positive(t, left, "somebody is left for the next boot to find")
+	ended, err := EndSurvivors(path)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, ended, left-1)
+	gone(t, time.Second, family...)
+	require.True(t, other.alive())
+	ended, err = EndSurvivors(path)
+	require.NoError(t, err)
+	require.Zero(t, ended, "the ledger is empty now")
+}
+
+func TestLedgerSparesAReusedPid(t *testing.T) {
+	t.Parallel()
+	other := bystander(t)
+	path := filepath.Join(t.TempDir(), "ledger")
+	inc := incarnation(t)
+	records := []record{
+		{boot: bootID(), id: procID{other.pid, other.start - 1}, incarnation: inc}, // the pid's owner before
+		{boot: "another-boot", id: other, incarnation: inc},
+		{boot: bootID(), id: procID{1 << 21, 1}, incarnation: inc},
+	}
+	var raw strings.Builder
+	for _, r := range records {
+		raw.Write(r.line())
+	}
+	raw.WriteString("torn rec")
+	require.NoError(t, os.WriteFile(path, []byte(raw.String()), 0o600))
+	require.Equal(t, records, parseLedger([]byte(raw.String())))
+	ended, err := EndSurvivors(path)
+	require.NoError(t, err)
+	require.Zero(t, ended)
+	require.True(t, other.alive())
+}
+
+func TestEndSurvivorsWithoutALedger(t *testing.T) {
+	t.Parallel()
+	ended, err := EndSurvivors(filepath.Join(t.TempDir(), "none"))
+	require.NoError(t, err)
+	require.Zero(t, ended)
+	_, err = EndSurvivors(t.TempDir())
+	require.ErrorContains(t, err, "read process ledger")
+}
+
+func TestLedgerStaysSmall(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "ledger")
+	g := newGuardian(t, Config{Ledger: path})
+	for range 20 {
+		_, events := run(t, g, Spec{Argv: []string{"true"}})
+		events.exit(t)
+	}
+	_, events := run(t, g, Spec{Argv: []string{"sleep", "60"}})
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(raw), 3*recordLen)
+	require.Len(t, parseLedger(raw), 2, "the guardian and the one program that lives")
+	require.NoError(t, g.Close())
+	events.exit(t)
+}
+
+func FuzzLedger(f *testing.F) {
+	f.Add([]byte("boot 12 34 0199aaaa-0000-7000-8000-000000000000\n"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		for _, r := range parseLedger(raw) {
+			require.Greater(t, r.id.pid, 1, "nobody ends init")
+			again, ok := parseRecord(r.line())
+			require.True(t, ok)
+			require.Equal(t, r, again)
+		}
+	})
+}
+
+func FuzzStat(f *testing.F) {
+	f.Add([]byte("42 (a) b) R 1 42 42 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 777 1 1"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if stat, err := parseStat(42, raw); err == nil {
+			require.Equal(t, 42, stat.id.pid)
+		}
+	})
+}
+
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	g := newGuardian(t, Config{})
+	var all []recorder
+	for i := range 60 {
+		r := newRecorder()
+		_, err := g.Start(context.Background(), Spec{Argv: shell(fmt.Sprintf("echo %d; exit %d", i, i)), Env: environment()}, r.sink)
+		require.NoError(t, err)
+		all = append(all, r)
+	}
+	for i, r := range all {
+		exit, before := r.exit(t)
+		require.Equal(t, Exit{Code: i, Cause: CauseExit}, exit)
+		require.Equal(t, []Event{Wrote{Data: fmt.Appendf(nil, "%d\n", i)}}, before)
+	}
+}

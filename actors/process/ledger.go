@@ -1,0 +1,191 @@
+package process
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// The ledger is a file of fixed-width text records, one for each process that lives: "boot pid start incarnation". It
+// is for the boot after a crash. Nothing is synced: what a power failure could take from it, it also ends.
+
+const (
+	recordLen  = 128
+	recordsMax = 1 << 16 // a file with more is not a ledger
+	endTime    = 2 * time.Second
+	endPause   = 2 * time.Millisecond
+)
+
+// record is one line of the ledger.
+type record struct {
+	boot        string // the kernel's boot id: start times of another boot mean nothing
+	id          procID
+	incarnation messages.Incarnation
+}
+
+func (r record) line() []byte {
+	text := fmt.Sprintf("%s %d %d %s", r.boot, r.id.pid, r.id.start, r.incarnation)
+	return fmt.Appendf(nil, "%-*s\n", recordLen-1, text)
+}
+
+// parseRecord reads one line; ok is false for a free one and for one that was torn.
+func parseRecord(line []byte) (r record, ok bool) {
+	fields := strings.Fields(string(line))
+	if len(fields) != 4 {
+		return record{}, false
+	}
+	pid, err := strconv.Atoi(fields[1])
+	if err != nil || pid <= 1 {
+		return record{}, false
+	}
+	start, err := strconv.ParseUint(fields[2], 10, 64)
+	if err != nil {
+		return record{}, false
+	}
+	incarnation, err := messages.ParseIncarnation(fields[3])
+	if err != nil {
+		return record{}, false
+	}
+	return record{boot: fields[0], id: procID{pid, start}, incarnation: incarnation}, true
+}
+
+func parseLedger(raw []byte) []record {
+	var records []record
+	for line := range bytes.SplitSeq(raw, []byte{'\n'}) {
+		if r, ok := parseRecord(line); ok && len(records) < recordsMax {
+			records = append(records, r)
+		}
+	}
+	return records
+}
+
+func bootID() string {
+	raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(raw))
+}
+
+// ledger is the writing side, held by the guardian.
+type ledger struct {
+	mu          sync.Mutex
+	file        *os.File
+	boot        string
+	incarnation messages.Incarnation
+	slots       map[procID]int64
+	free        []int64
+	end         int64 // slots in the file
+}
+
+// openLedger opens the file, keeps the records of processes that still live and frees the others. An empty path gives
+// a ledger that writes nothing.
+func openLedger(path string, incarnation messages.Incarnation) (*ledger, error) {
+	l := &ledger{boot: bootID(), incarnation: incarnation, slots: make(map[procID]int64)}
+	if path == "" {
+		return l, nil
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("read process ledger: %w", err)
+	}
+	if l.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
+		return nil, fmt.Errorf("open process ledger: %w", err)
+	}
+	for _, r := range parseLedger(raw) {
+		if r.boot == l.boot && r.id.alive() {
+			if err := l.write(r); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return l, nil
+}
+
+// add records a living process.
+func (l *ledger) add(id procID) error {
+	return l.write(record{boot: l.boot, id: id, incarnation: l.incarnation})
+}
+
+func (l *ledger) write(r record) error {
+	if l.file == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	slot := l.end
+	if n := len(l.free); n > 0 {
+		slot, l.free = l.free[n-1], l.free[:n-1]
+	} else {
+		l.end++
+	}
+	l.slots[r.id] = slot
+	if _, err := l.file.WriteAt(r.line(), slot*recordLen); err != nil {
+		return fmt.Errorf("write process ledger: %w", err)
+	}
+	return nil
+}
+
+// remove frees the record of a process that has been reaped. A record that could not be cleared does no harm: its
+// start time never comes again.
+func (l *ledger) remove(id procID) {
+	if l.file == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	slot, ok := l.slots[id]
+	if !ok {
+		return
+	}
+	delete(l.slots, id)
+	l.free = append(l.free, slot)
+	_, _ = l.file.WriteAt(fmt.Appendf(nil, "%-*s\n", recordLen-1, ""), slot*recordLen)
+}
+
+// EndSurvivors ends what an earlier boot of a node left running, as its ledger at path and the marks in the
+// environments of processes tell, and empties the ledger. A node calls it at boot, before it rescues anything and
+// before it starts a guardian. It returns how many processes it ended; the error names those it could not end within
+// two seconds. A pid that is in use by another process today is left alone. A missing ledger is an empty one.
+func EndSurvivors(path string) (ended int, err error) {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read process ledger: %w", err)
+	}
+	recorded, marks := survivors(parseLedger(raw))
+	ended, left := endAll(func() []procID { return append(treesOf(recorded), marked(marks)...) })
+	if left > 0 {
+		return ended, fmt.Errorf("end survivors in process ledger %s: %d processes do not die: look for state D in ps", path, left)
+	}
+	if err := os.Truncate(path, 0); err != nil {
+		return ended, fmt.Errorf("empty process ledger: %w", err)
+	}
+	return ended, nil
+}
+
+// survivors lists the processes that records of this boot name, and the marks of every incarnation in them.
+func survivors(records []record) (ids []procID, marks []string) {
+	boot := bootID()
+	seen := make(map[messages.Incarnation]bool)
+	for _, r := range records {
+		if r.boot != boot {
+			continue
+		}
+		ids = append(ids, r.id)
+		if !seen[r.incarnation] {
+			seen[r.incarnation] = true
+			marks = append(marks, lineage(r.incarnation.String(), ""), incarnationVar+"="+r.incarnation.String())
+		}
+	}
+	return ids, marks
+}

@@ -1,0 +1,108 @@
+package process
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMemoryLimit(t *testing.T) {
+	t.Parallel()
+	g := newGuardian(t, Config{})
+	eater, err := os.Executable()
+	require.NoError(t, err)
+	// The shell itself stays small: the limit is on the tree.
+	_, events := run(t, g, Spec{
+		Argv: shell(eater + " & wait"), Env: environment(roleVar + "=eater"),
+		Limits: Limits{Memory: 100 << 20},
+	})
+	exit, _ := events.exit(t)
+	require.Equal(t, Exit{Code: -1, Signal: "SIGKILL", Cause: CauseMemory}, exit)
+}
+
+func TestUnderTheMemoryLimit(t *testing.T) {
+	t.Parallel()
+	g := newGuardian(t, Config{})
+	_, events := run(t, g, Spec{Argv: []string{"sleep", "1.2"}, Limits: Limits{Memory: 100 << 20, Processes: 1}})
+	exit, _ := events.exit(t)
+	require.Equal(t, Exit{Cause: CauseExit}, exit, "two samples left it alone")
+}
+
+func TestProcessesLimit(t *testing.T) {
+	t.Parallel()
+	g := newGuardian(t, Config{})
+	_, events := run(t, g, Spec{Argv: shell("for i in 1 2 3 4 5 6; do setsid sleep 60 & done; wait"), Limits: Limits{Processes: 5}})
+	exit, _ := events.exit(t)
+	require.Equal(t, CauseProcesses, exit.Cause)
+}
+
+func TestCPULimit(t *testing.T) {
+	t.Parallel()
+	g := newGuardian(t, Config{})
+	for name, c := range map[string]struct{ script, signal string }{
+		"obedient": {"while :; do :; done", "SIGXCPU"},
+		"stubborn": {"trap '' XCPU; while :; do :; done", "SIGKILL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, events := run(t, g, Spec{Argv: shell(c.script), Limits: Limits{CPUTime: 300 * time.Millisecond}})
+			exit, _ := events.exit(t)
+			require.Equal(t, Exit{Code: -1, Signal: c.signal, Cause: CauseCPU}, exit)
+		})
+	}
+}
+
+func TestOpenFilesLimit(t *testing.T) {
+	t.Parallel()
+	g := newGuardian(t, Config{})
+	p, events := run(t, g, Spec{Argv: shell("ulimit -n; ulimit -t; tr '\\0' ' ' </proc/$$/cmdline; ls /proc/$$/fd | tr '\\n' ' '"),
+		Limits: Limits{OpenFiles: 33}, Framed: true})
+	exit, _ := events.exit(t)
+	require.Zero(t, exit.Code)
+	require.Regexp(t, "^33\nunlimited\nsh -c .* 0 1 2 3 4 $", string(p.TakeOutput().Stdout), "the shim leaves no trace")
+	p, events = run(t, g, Spec{Argv: python("open_files = []\nwhile True: open_files.append(open('/dev/null'))"), Limits: Limits{OpenFiles: 33}})
+	exit, _ = events.exit(t)
+	require.Equal(t, Exit{Code: 1, Cause: CauseExit}, exit)
+	require.Contains(t, p.StderrTail(), "Too many open files")
+}
+
+func TestProgramsDieBeforeTheNodeWhenMemoryRunsOut(t *testing.T) {
+	t.Parallel()
+	g := newGuardian(t, Config{})
+	_, events := run(t, g, Spec{Argv: shell("while read -r score </proc/$$/oom_score_adj; test $score != 500; do :; done")})
+	exit, _ := events.exit(t)
+	require.Zero(t, exit.Code)
+}
+
+func TestCPULimitIsRoundedUp(t *testing.T) {
+	t.Parallel()
+	g := newGuardian(t, Config{})
+	p, events := run(t, g, Spec{Argv: shell("ulimit -t"), Limits: Limits{CPUTime: 1500 * time.Millisecond}})
+	events.exit(t)
+	require.Equal(t, "2\n", string(p.TakeOutput().Stdout), "the kernel counts whole seconds")
+}
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	const killed, xcpu, one = 9, 24, 1 << 8
+	for name, c := range map[string]struct {
+		x    exitReport
+		e    evidence
+		want Exit
+	}{
+		"clean":                {exitReport{}, evidence{}, Exit{Cause: CauseExit}},
+		"clean after SIGTERM":  {exitReport{killed: true}, evidence{asked: CauseStopped}, Exit{Cause: CauseStopped}},
+		"by the lease":         {exitReport{status: killed, killed: true}, evidence{}, Exit{Code: -1, Signal: "SIGKILL", Cause: CauseStopped}},
+		"oom":                  {exitReport{status: killed}, evidence{oom: true}, Exit{Code: -1, Signal: "SIGKILL", Cause: CauseOOM}},
+		"someone's SIGKILL":    {exitReport{status: killed}, evidence{}, Exit{Code: -1, Signal: "SIGKILL", Cause: CauseSignal}},
+		"memory wins over oom": {exitReport{status: killed, killed: true}, evidence{asked: CauseMemory, oom: true}, Exit{Code: -1, Signal: "SIGKILL", Cause: CauseMemory}},
+		"cpu":                  {exitReport{status: xcpu}, evidence{limit: 1}, Exit{Code: -1, Signal: "SIGXCPU", Cause: CauseCPU}},
+		"cpu of its own":       {exitReport{status: xcpu}, evidence{}, Exit{Code: -1, Signal: "SIGXCPU", Cause: CauseSignal}},
+		"killed under limit":   {exitReport{status: killed, cpu: 5}, evidence{limit: 9}, Exit{Code: -1, Signal: "SIGKILL", Cause: CauseSignal}},
+		"exit 1 over cpu":      {exitReport{status: one, cpu: 50}, evidence{limit: 9}, Exit{Code: 1, Cause: CauseExit}},
+	} {
+		require.Equal(t, c.want, judge(c.x, c.e), name)
+	}
+}

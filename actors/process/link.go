@@ -1,0 +1,339 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sendTime bounds a write to the guardian. One that does not read for so long is as good as dead.
+const sendTime = 5 * time.Second
+
+var errGuardianDied = fmt.Errorf("%w: died", ErrGuardian)
+
+// link is the node's connection to one guardian process and the programs that it started there.
+type link struct {
+	owner  *Guardian
+	cmd    *exec.Cmd
+	conn   *net.UnixConn
+	mark   string // of everything under this guardian
+	down   chan struct{}
+	sendMu sync.Mutex
+
+	mu       sync.Mutex
+	seq      uint64
+	programs map[uint64]*program // started, or about to be
+	closing  bool
+	ooms     oomWatch
+}
+
+// newLink starts a guardian process and the goroutine that listens to it.
+func newLink(g *Guardian, number uint64) (*link, error) {
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("socket pair: %w", err)
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "guardian")
+	defer theirs.Close()
+	conn, err := connOf(pair[0])
+	if err != nil {
+		return nil, err
+	}
+	cmd := &exec.Cmd{
+		Path: g.cfg.Executable, Args: []string{guardianName}, Dir: "/",
+		Env: []string{"GOMAXPROCS=2", "GOTRACEBACK=single"}, Stderr: os.Stderr,
+		ExtraFiles:  []*os.File{theirs},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+	if err := cmd.Start(); err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("start %s: %w", g.cfg.Executable, err)
+	}
+	l := &link{
+		owner: g, cmd: cmd, conn: conn, down: make(chan struct{}), programs: make(map[uint64]*program),
+		mark: lineage(g.cfg.Incarnation.String(), strconv.FormatUint(number, 10)+"."),
+	}
+	l.ooms = oomWatch{before: oomKills(), last: oomKills()}
+	e := newPacket(packetConfigure)
+	e.text(l.mark)
+	e.text(g.cfg.Incarnation.String())
+	e.text(g.cfg.Ledger)
+	e.number(g.until)
+	l.sendPacket(e)
+	g.old.Add(1)
+	go l.serve()
+	return l, nil
+}
+
+// connOf wraps a socket for the poller and closes the descriptor itself, which the connection copies.
+func connOf(fd int) (*net.UnixConn, error) {
+	file := os.NewFile(uintptr(fd), "guardian")
+	defer file.Close()
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return nil, fmt.Errorf("guardian socket: %w", err)
+	}
+	unixConn, ok := conn.(*net.UnixConn)
+	if !ok {
+		_ = conn.Close()
+		return nil, fmt.Errorf("guardian socket is a %T", conn)
+	}
+	return unixConn, nil
+}
+
+func (l *link) pid() int { return l.cmd.Process.Pid }
+
+func (l *link) isDown() bool {
+	select {
+	case <-l.down:
+		return true
+	default:
+		return false
+	}
+}
+
+// serve hears the guardian out and winds up when it is gone.
+func (l *link) serve() {
+	defer l.owner.old.Done()
+	sampled := make(chan struct{})
+	go func() {
+		defer close(sampled)
+		l.sample()
+	}()
+	for {
+		kind, body, fds, err := readPacket(pollingWire{l.conn})
+		closeAll(fds)
+		if err != nil || l.dispatch(kind, body) != nil {
+			break
+		}
+	}
+	l.windUp()
+	<-sampled
+}
+
+func (l *link) dispatch(kind byte, body []byte) error {
+	d := decoder{b: body}
+	switch kind {
+	case packetStarted:
+		if p := l.find(d.number()); p != nil {
+			p.started(int(d.number())) //nolint:gosec // a pid
+		}
+	case packetFailed:
+		if p := l.forget(d.number()); p != nil {
+			p.failed(errors.New(d.text()))
+		}
+	case packetExited:
+		x, err := decodeExit(body)
+		if err != nil {
+			return err
+		}
+		if p := l.forget(x.seq); p != nil {
+			p.exited(x)
+		}
+	default:
+		return errPacket
+	}
+	return d.err
+}
+
+// windUp reaps the guardian, makes sure that nothing of it is left, and tells every program's owner.
+func (l *link) windUp() {
+	close(l.down)
+	_ = l.conn.Close()
+	l.mu.Lock()
+	closing := l.closing
+	rest := slices.Collect(maps.Values(l.programs))
+	clear(l.programs)
+	l.mu.Unlock()
+	err := l.waitGuardian(closing)
+	ended := l.sweep(rest)
+	if !closing {
+		l.owner.cfg.Logger.Warn("guardian died", "pid", l.pid(), "error", err, "programs", len(rest), "swept", ended)
+	}
+	for _, p := range rest {
+		p.lost(closing)
+	}
+}
+
+// waitGuardian reaps the guardian. One that is being closed, or has only lost its socket, gets the time it needs to end
+// its programs; then it is killed.
+func (l *link) waitGuardian(closing bool) error {
+	timer := time.AfterFunc(closeTime, func() { _ = l.cmd.Process.Kill() })
+	defer timer.Stop()
+	err := l.cmd.Wait()
+	if err == nil && !closing {
+		return errors.New("closed its socket")
+	}
+	return err
+}
+
+// sweep ends what a dead guardian left: its programs die by their parent-death signal, but their descendants may have
+// left them. It reaps those that came to this process.
+func (l *link) sweep(rest []*program) int {
+	reap := make(map[int]bool)
+	for _, p := range rest {
+		if pid := p.Pid(); pid > 0 {
+			reap[pid] = true
+		}
+	}
+	ended, _ := endAll(func() []procID {
+		found := marked([]string{l.mark})
+		for _, id := range found {
+			reap[id.pid] = true
+		}
+		return found
+	})
+	for pid := range reap {
+		// Only a child of this process is reaped, and no other part of the node knows these pids.
+		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+	}
+	return ended
+}
+
+// close asks the guardian to end by closing the socket.
+func (l *link) close() {
+	l.mu.Lock()
+	l.closing = true
+	l.mu.Unlock()
+	_ = l.conn.CloseWrite()
+}
+
+func (l *link) find(seq uint64) *program {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.programs[seq]
+}
+
+func (l *link) forget(seq uint64) *program {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.programs[seq]
+	delete(l.programs, seq)
+	return p
+}
+
+// all lists the programs that run or are about to.
+func (l *link) all() []*program {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(maps.Values(l.programs))
+}
+
+// enter registers a new program under a number of its own.
+func (l *link) enter(p *program) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.isDown() || l.closing {
+		return errGuardianDied
+	}
+	l.seq++
+	p.seq = l.seq
+	l.programs[p.seq] = p
+	return nil
+}
+
+// start asks for one program and waits until it runs, failed or ctx ends.
+func (l *link) start(ctx context.Context, spec Spec, path string, sink func(Event)) (Process, error) {
+	p, theirs, err := newProgram(l, spec, sink)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(theirs)
+	if err := l.enter(p); err != nil {
+		p.release()
+		return nil, err
+	}
+	if err := l.sendSpawn(p, path, theirs); err != nil {
+		l.forget(p.seq)
+		p.release()
+		return nil, err
+	}
+	select {
+	case err := <-p.begun:
+		if err != nil {
+			return nil, err
+		}
+		return p, nil
+	case <-ctx.Done():
+		p.abandon()
+		return nil, ctx.Err()
+	}
+}
+
+func (l *link) sendSpawn(p *program, path string, fds []int) error {
+	req := spawnRequest{
+		seq: p.seq, path: path, dir: p.spec.Dir, argv: p.spec.Argv, env: p.spec.Env,
+		stdin: p.spec.Stdin != nil, framed: p.spec.Framed,
+		cpu: seconds(p.spec.Limits.CPUTime), files: p.spec.Limits.OpenFiles,
+	}
+	packet, err := req.packet()
+	if err != nil {
+		return err
+	}
+	if err := l.send(packet, syscall.UnixRights(fds...)); err != nil {
+		return errGuardianDied
+	}
+	return nil
+}
+
+// seconds rounds a CPU limit up to the kernel's whole seconds.
+func seconds(d time.Duration) uint64 {
+	return uint64(max(0, d+time.Second-1) / time.Second) //nolint:gosec // not negative
+}
+
+// sendPacket sends a packet without descriptors; a failure shows as the guardian's death.
+func (l *link) sendPacket(e *encoder) {
+	if packet, err := e.packet(); err == nil {
+		_ = l.send(packet, nil)
+	}
+}
+
+// signal asks for a signal to one program.
+func (l *link) signal(seq uint64, kind byte, sig syscall.Signal) {
+	e := newPacket(kind)
+	e.number(seq)
+	e.number(uint64(sig)) //nolint:gosec // a signal is positive
+	l.sendPacket(e)
+}
+
+// send writes one packet. A packet that could not be written whole leaves the stream useless, so the link is given up.
+func (l *link) send(packet, oob []byte) error {
+	l.sendMu.Lock()
+	defer l.sendMu.Unlock()
+	err := l.conn.SetWriteDeadline(time.Now().Add(sendTime))
+	if err == nil {
+		err = pollingWire{l.conn}.send(packet, oob)
+	}
+	if err != nil {
+		_ = l.conn.Close()
+	}
+	return err
+}
+
+// pollingWire is the node's end of the socket.
+type pollingWire struct{ conn *net.UnixConn }
+
+func (w pollingWire) receive(p, oob []byte) (n, oobn int, err error) {
+	n, oobn, _, _, err = w.conn.ReadMsgUnix(p, oob)
+	return n, oobn, err
+}
+
+func (w pollingWire) send(p, oob []byte) error {
+	n, _, err := w.conn.WriteMsgUnix(p, oob, nil)
+	if err != nil || n == len(p) {
+		return err
+	}
+	_, err = w.conn.Write(p[n:])
+	return err
+}

@@ -1,0 +1,92 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// lookPath finds the program as its own environment and directory say, so that most faults of a command are known
+// before anything is started.
+func lookPath(spec Spec) (string, error) {
+	if spec.Dir != "" {
+		if info, err := os.Stat(spec.Dir); err != nil {
+			return "", fmt.Errorf("working directory: %w", err)
+		} else if !info.IsDir() {
+			return "", fmt.Errorf("working directory %s is not a directory", spec.Dir)
+		}
+	}
+	name := spec.Argv[0]
+	if strings.Contains(name, "/") {
+		path := under(spec.Dir, name)
+		if err := executable(path); err != nil {
+			return "", fmt.Errorf("%s: %w", path, err)
+		}
+		return path, nil
+	}
+	return searchPath(name, spec)
+}
+
+// searchPath tries the directories of PATH in order. A file that is there but may not be run is worth saying when
+// nothing else is found.
+func searchPath(name string, spec Spec) (string, error) {
+	list, set := variable(spec.Env, "PATH")
+	if !set {
+		return "", errors.New("its environment has no PATH: set one, or give the full path")
+	}
+	var found error
+	for _, dir := range filepath.SplitList(list) {
+		path := filepath.Join(under(spec.Dir, dir), name)
+		err := executable(path)
+		if err == nil {
+			return path, nil
+		}
+		if found == nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
+			found = fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	if found != nil {
+		return "", found
+	}
+	return "", fmt.Errorf("executable file not found in PATH (%s): install it, or give the full path", list)
+}
+
+// under reads a relative path as the program would, from its working directory.
+func under(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	if dir == "" {
+		dir = "/"
+	}
+	return filepath.Join(dir, path)
+}
+
+func executable(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return errors.Unwrap(err)
+	}
+	if info.IsDir() {
+		return errors.New("is a directory")
+	}
+	if err := unix.Access(path, unix.X_OK); err != nil {
+		return fmt.Errorf("may not be executed: %w", err)
+	}
+	return nil
+}
+
+// variable returns the last value of a variable, which is the one a program sees.
+func variable(env []string, name string) (value string, set bool) {
+	for _, entry := range env {
+		if v, ok := strings.CutPrefix(entry, name+"="); ok {
+			value, set = v, true
+		}
+	}
+	return value, set
+}

@@ -1,0 +1,60 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// shimUsage: the shim's arguments are the descriptor for errors, the CPU seconds, the open files (0: no limit), the
+// program's path, and its argv.
+const shimArguments = 5
+
+// runShim sets the limits of this process and becomes the program. It returns only when that failed, after it has
+// written the errno to the error descriptor, which closes by itself when the program starts.
+//
+// A shim exists only for programs with such limits. Setting them from outside with prlimit(2) would leave the
+// program's first instants free of them.
+func runShim(args []string) int {
+	if len(args) < shimArguments {
+		return 126
+	}
+	report, err := strconv.Atoi(args[0])
+	if err != nil {
+		return 126
+	}
+	unix.CloseOnExec(report)
+	err = setLimits(args[1], args[2])
+	if err == nil {
+		err = syscall.Exec(args[3], args[4:], os.Environ())
+	}
+	_, _ = unix.Write(report, []byte(err.Error()))
+	return 126
+}
+
+// setLimits sets the soft limit at the figure. CPU time gets a hard limit one second later, for a program that
+// ignores SIGXCPU.
+func setLimits(cpu, files string) error {
+	seconds, err := strconv.ParseUint(cpu, 10, 64)
+	if err != nil {
+		return fmt.Errorf("cpu limit %q: %w", cpu, err)
+	}
+	open, err := strconv.ParseUint(files, 10, 64)
+	if err != nil {
+		return fmt.Errorf("open files limit %q: %w", files, err)
+	}
+	if seconds > 0 {
+		if err := syscall.Setrlimit(unix.RLIMIT_CPU, &syscall.Rlimit{Cur: seconds, Max: seconds + 1}); err != nil {
+			return fmt.Errorf("set cpu limit of %d s: %w", seconds, err)
+		}
+	}
+	if open > 0 {
+		if err := syscall.Setrlimit(unix.RLIMIT_NOFILE, &syscall.Rlimit{Cur: open, Max: open}); err != nil {
+			return fmt.Errorf("set limit of %d open files: %w", open, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package process
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+)
+
+// sampleTime is how often limits on memory and processes are checked.
+const sampleTime = 500 * time.Millisecond
+
+// oomWatch remembers the kernel's count of OOM kills as it was at the last two samples, because a kill may be counted
+// just before a sample and reaped just after it.
+type oomWatch struct{ before, last uint64 }
+
+func (o *oomWatch) sample(n uint64) { o.before, o.last = o.last, n }
+
+// Vitals implements Process.
+func (p *program) Vitals() (Vitals, error) {
+	pid := p.Pid()
+	stat, err := readStat(pid)
+	select {
+	case <-p.ended:
+		return Vitals{}, fmt.Errorf("process %d has ended", pid)
+	default:
+	}
+	if err != nil {
+		return Vitals{}, fmt.Errorf("read vitals of process %d: %w", pid, err)
+	}
+	members := p.link.members(p)
+	v := Vitals{State: stat.state, Count: len(members)}
+	for _, id := range members {
+		v.Resident += resident(id.pid)
+	}
+	return v, nil
+}
+
+// members returns the program's process tree, with those that left it and went to the guardian.
+func (l *link) members(p *program) []procID {
+	roots := []int{p.Pid()}
+	known := make(map[int]bool)
+	for _, other := range l.all() {
+		known[other.Pid()] = true
+	}
+	mark := fmt.Sprintf("%s%d.", l.mark, p.seq)
+	for _, pid := range childrenOf(l.pid()) {
+		if !known[pid] && environHas(pid, mark) {
+			roots = append(roots, pid)
+		}
+	}
+	return tree(roots...)
+}
+
+// sample holds every program to its limits until the guardian is down.
+func (l *link) sample() {
+	ticker := time.NewTicker(sampleTime)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-l.down:
+			return
+		case <-ticker.C:
+		}
+		programs := l.all()
+		if len(programs) == 0 {
+			continue
+		}
+		l.sampleOOM()
+		for _, p := range programs {
+			p.checkLimits()
+		}
+	}
+}
+
+func (l *link) sampleOOM() {
+	n := oomKills()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ooms.sample(n)
+}
+
+// oomSince reports whether the kernel has killed for memory since the sample before last. It looks only when the end
+// looks like it, because the answer is slow to read.
+func (l *link) oomSince(x exitReport) bool {
+	if !x.status.Signaled() || x.status.Signal() != syscall.SIGKILL || x.killed {
+		return false
+	}
+	n := oomKills()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return n > l.ooms.before
+}
+
+// checkLimits kills the program if its tree is over a sampled limit.
+func (p *program) checkLimits() {
+	limits := p.spec.Limits
+	if p.Pid() == 0 || (limits.Memory == 0 && limits.Processes == 0) {
+		return
+	}
+	members := p.link.members(p)
+	switch {
+	case limits.Processes > 0 && len(members) > limits.Processes:
+		p.killFor(CauseProcesses)
+	case limits.Memory > 0 && overMemory(members, limits.Memory):
+		p.killFor(CauseMemory)
+	}
+}
+
+// overMemory adds up resident sizes. They count shared pages once for each process, so a sum over the limit is
+// confirmed with the kernel's proportional sizes, which are slower to get.
+func overMemory(members []procID, limit int64) bool {
+	var sum int64
+	for _, id := range members {
+		sum += resident(id.pid)
+	}
+	if sum <= limit {
+		return false
+	}
+	var exact int64
+	for _, id := range members {
+		pss, ok := proportional(id.pid)
+		if !ok {
+			pss = resident(id.pid)
+		}
+		exact += pss
+	}
+	return exact > limit
+}

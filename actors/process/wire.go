@@ -1,0 +1,248 @@
+package process
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+)
+
+// The node and its guardian speak in packets over a unix stream socket: a 4-byte length, one byte of kind, the body.
+// Descriptors travel with the header.
+
+const (
+	packetHeader = 5
+	packetMax    = 8 << 20 // argv and environment of one program; the kernel takes 2 MiB by default
+	descriptors  = 5       // at most, in one packet: 0 1 2 and the frame pipes
+)
+
+// The kinds of packet.
+const (
+	packetConfigure byte = iota + 1 // node: incarnation, ledger, lease
+	packetSpawn                     // node: start a program
+	packetSignal                    // node: signal a program's process group
+	packetKill                      // node: end a program and all its descendants
+	packetRenew                     // node: the lease holds until
+	packetStarted                   // guardian: pid
+	packetFailed                    // guardian: why it could not start
+	packetExited                    // guardian: wait status
+)
+
+// spawnRequest is the body of packetSpawn.
+type spawnRequest struct {
+	seq    uint64
+	path   string
+	dir    string
+	argv   []string
+	env    []string
+	stdin  bool // the first descriptor is standard input; otherwise it is /dev/null
+	framed bool // the last two descriptors are the frame pipes
+	cpu    uint64
+	files  uint64
+}
+
+// exitReport is the body of packetExited.
+type exitReport struct {
+	seq    uint64
+	status syscall.WaitStatus
+	cpu    uint64 // nanoseconds of user and system time
+	killed bool   // the guardian sent it a signal
+}
+
+// encoder builds a packet.
+type encoder struct{ b []byte }
+
+func newPacket(kind byte) *encoder { return &encoder{b: []byte{0, 0, 0, 0, kind}} }
+
+func (e *encoder) number(n uint64) { e.b = binary.AppendUvarint(e.b, n) }
+
+func (e *encoder) flag(f bool) {
+	if f {
+		e.number(1)
+		return
+	}
+	e.number(0)
+}
+
+func (e *encoder) text(s string) {
+	e.number(uint64(len(s)))
+	e.b = append(e.b, s...)
+}
+
+func (e *encoder) texts(list []string) {
+	e.number(uint64(len(list)))
+	for _, s := range list {
+		e.text(s)
+	}
+}
+
+// packet returns the finished packet, or an error when it is larger than a packet may be.
+func (e *encoder) packet() ([]byte, error) {
+	if len(e.b) > packetMax {
+		return nil, fmt.Errorf("arguments and environment are %d bytes together, more than %d: pass large input on stdin", len(e.b), packetMax)
+	}
+	binary.BigEndian.PutUint32(e.b, uint32(len(e.b)-packetHeader)) //nolint:gosec // bounded above
+	return e.b, nil
+}
+
+var errPacket = errors.New("malformed packet")
+
+// decoder reads a packet's body. The first fault sticks and every later read gives zero values.
+type decoder struct {
+	b   []byte
+	err error
+}
+
+func (d *decoder) number() uint64 {
+	n, size := binary.Uvarint(d.b)
+	if size <= 0 {
+		d.b, d.err = nil, errPacket
+		return 0
+	}
+	d.b = d.b[size:]
+	return n
+}
+
+func (d *decoder) flag() bool { return d.number() == 1 }
+
+func (d *decoder) text() string {
+	n := d.number()
+	if n > uint64(len(d.b)) {
+		d.b, d.err = nil, errPacket
+		return ""
+	}
+	s := string(d.b[:n])
+	d.b = d.b[n:]
+	return s
+}
+
+func (d *decoder) texts() []string {
+	n := d.number()
+	if n > uint64(len(d.b)) {
+		d.b, d.err = nil, errPacket
+		return nil
+	}
+	list := make([]string, 0, n)
+	for range n {
+		list = append(list, d.text())
+	}
+	return list
+}
+
+func (s *spawnRequest) packet() ([]byte, error) {
+	e := newPacket(packetSpawn)
+	e.number(s.seq)
+	e.text(s.path)
+	e.text(s.dir)
+	e.texts(s.argv)
+	e.texts(s.env)
+	e.flag(s.stdin)
+	e.flag(s.framed)
+	e.number(s.cpu)
+	e.number(s.files)
+	return e.packet()
+}
+
+func decodeSpawn(body []byte) (spawnRequest, error) {
+	d := decoder{b: body}
+	s := spawnRequest{
+		seq: d.number(), path: d.text(), dir: d.text(), argv: d.texts(), env: d.texts(),
+		stdin: d.flag(), framed: d.flag(), cpu: d.number(), files: d.number(),
+	}
+	return s, d.err
+}
+
+func (x exitReport) encode() *encoder {
+	e := newPacket(packetExited)
+	e.number(x.seq)
+	e.number(uint64(x.status))
+	e.number(x.cpu)
+	e.flag(x.killed)
+	return e
+}
+
+func decodeExit(body []byte) (exitReport, error) {
+	d := decoder{b: body}
+	x := exitReport{seq: d.number()}
+	x.status = syscall.WaitStatus(d.number()) //nolint:gosec // the kernel's 32 bits
+	x.cpu, x.killed = d.number(), d.flag()
+	return x, d.err
+}
+
+// wire is one end of the socket.
+type wire interface {
+	// receive fills p as far as one message goes and takes the descriptors that came with it.
+	receive(p, oob []byte) (n, oobn int, err error)
+	// send writes all of p, with the descriptors on its first byte.
+	send(p, oob []byte) error
+}
+
+// readPacket reads one packet. io.EOF says that the other end is gone. The caller owns the descriptors.
+func readPacket(w wire) (kind byte, body []byte, fds []int, err error) {
+	var header [packetHeader]byte
+	oob := make([]byte, syscall.CmsgSpace(descriptors*4))
+	n, oobn, err := w.receive(header[:], oob)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	if n == 0 {
+		return 0, nil, nil, io.EOF
+	}
+	fds = takeDescriptors(oob[:oobn])
+	if body, err = readBody(w, header[:], n); err != nil {
+		closeAll(fds)
+		return 0, nil, nil, err
+	}
+	return header[4], body, fds, nil
+}
+
+func readBody(w wire, header []byte, have int) ([]byte, error) {
+	if err := readFull(w, header[have:]); err != nil {
+		return nil, err
+	}
+	size := binary.BigEndian.Uint32(header)
+	if size > packetMax {
+		return nil, errPacket
+	}
+	body := make([]byte, size)
+	return body, readFull(w, body)
+}
+
+func readFull(w wire, p []byte) error {
+	for len(p) > 0 {
+		n, _, err := w.receive(p, nil)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return io.ErrUnexpectedEOF
+		}
+		p = p[n:]
+	}
+	return nil
+}
+
+// takeDescriptors returns what the control messages carry.
+func takeDescriptors(oob []byte) []int {
+	if len(oob) == 0 {
+		return nil
+	}
+	messages, err := syscall.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil
+	}
+	var fds []int
+	for i := range messages {
+		if got, err := syscall.ParseUnixRights(&messages[i]); err == nil {
+			fds = append(fds, got...)
+		}
+	}
+	return fds
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		_ = syscall.Close(fd)
+	}
+}

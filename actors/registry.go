@@ -1,0 +1,207 @@
+package actors
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// Info is what the registry shows of one live actor.
+type Info struct {
+	ID           string               `json:"id"`
+	Parent       string               `json:"parent,omitempty"`
+	Kind         string               `json:"kind"`
+	State        string               `json:"state,omitempty"`
+	Health       string               `json:"health,omitempty"`
+	Grade        string               `json:"grade,omitempty"`
+	Since        time.Time            `json:"since,omitzero"`
+	Why          string               `json:"why,omitempty"`
+	MailboxDepth int                  `json:"mailbox_depth"`
+	Handled      uint64               `json:"handled"`
+	Restarts     int                  `json:"restarts"`
+	Execution    messages.ExecutionID `json:"execution,omitzero"`
+	LastFailure  string               `json:"last_failure,omitempty"`
+}
+
+// Status is the part of Info that an actor says of itself.
+type Status struct {
+	State, Health, Grade, Why string
+	Since                     time.Time
+	Restarts                  int
+	Execution                 messages.ExecutionID
+	LastFailure               string
+}
+
+// Cell holds an actor's Status. The actor updates it; anybody may read it, also while the actor is stuck, which is
+// when people look.
+type Cell struct {
+	mu     sync.Mutex
+	status Status
+}
+
+// Update changes the status in place.
+func (c *Cell) Update(change func(*Status)) {
+	c.mu.Lock()
+	change(&c.status)
+	c.mu.Unlock()
+}
+
+// Read returns the status.
+func (c *Cell) Read() Status {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.status
+}
+
+type entry struct {
+	kind    string
+	parent  string
+	started time.Time
+	cell    *Cell
+	mailbox actor.Mailbox
+	handled atomic.Uint64
+	stack   atomic.Pointer[stack]
+}
+
+// failuresMax bounds the failures that are remembered of actors that are gone.
+const failuresMax = 1024
+
+// Failure is how an actor came to its end.
+type Failure struct {
+	Actor  string    `json:"actor"`
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason"`
+	Stack  string    `json:"stack,omitempty"`
+}
+
+// Registry knows every live actor of one system. Reading it never waits for an actor.
+type Registry struct {
+	mu       sync.RWMutex
+	live     map[string]*entry
+	failures map[string]failure
+	order    []string // of failures, oldest first
+	letters  map[string]int64
+}
+
+type failure struct {
+	at     time.Time
+	reason string
+	stack  *stack
+}
+
+// NewRegistry returns an empty registry.
+func NewRegistry() *Registry {
+	return &Registry{live: map[string]*entry{}, failures: map[string]failure{}, letters: map[string]int64{}}
+}
+
+func (r *Registry) add(self, parent *actor.PID, e *entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e.parent = parent.GetId()
+	if strings.HasPrefix(e.parent, "guardian") {
+		e.parent = ""
+	}
+	e.started = time.Now()
+	r.live[self.Id] = e
+}
+
+func (r *Registry) remove(id string, e *entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.live[id] == e {
+		delete(r.live, id)
+	}
+}
+
+func (r *Registry) failed(id, reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := failure{at: time.Now(), reason: reason}
+	if e := r.live[id]; e != nil {
+		f.stack = e.stack.Load()
+	}
+	if _, known := r.failures[id]; !known {
+		r.order = append(r.order, id)
+	}
+	r.failures[id] = f
+	for len(r.order) > failuresMax {
+		delete(r.failures, r.order[0])
+		r.order = r.order[1:]
+	}
+}
+
+// Failure returns how the actor failed last, if it did and is remembered.
+func (r *Registry) Failure(id string) (Failure, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	f, ok := r.failures[id]
+	if !ok {
+		return Failure{}, false
+	}
+	return Failure{Actor: id, At: f.at, Reason: f.reason, Stack: f.stack.String()}, true
+}
+
+func (r *Registry) deadLetter(kind string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	const kindsMax = 256
+	if _, known := r.letters[kind]; known || len(r.letters) < kindsMax {
+		r.letters[kind]++
+	}
+}
+
+// DeadLetters counts the messages that found no actor, by type.
+func (r *Registry) DeadLetters() map[string]int64 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return maps.Clone(r.letters)
+}
+
+// Len is the number of live actors.
+func (r *Registry) Len() int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.live)
+}
+
+// Snapshot returns every live actor, by id.
+func (r *Registry) Snapshot() []Info {
+	r.mu.RLock()
+	infos := make([]Info, 0, len(r.live))
+	for id, e := range r.live {
+		infos = append(infos, e.info(id))
+	}
+	r.mu.RUnlock()
+	slices.SortFunc(infos, func(a, b Info) int { return strings.Compare(a.ID, b.ID) })
+	return infos
+}
+
+// Get returns one live actor.
+func (r *Registry) Get(id string) (Info, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	e, ok := r.live[id]
+	if !ok {
+		return Info{}, false
+	}
+	return e.info(id), true
+}
+
+func (e *entry) info(id string) Info {
+	s := e.cell.Read()
+	if s.Since.IsZero() {
+		s.Since = e.started
+	}
+	return Info{
+		ID: id, Parent: e.parent, Kind: e.kind, State: s.State, Health: s.Health, Grade: s.Grade, Since: s.Since,
+		Why: s.Why, MailboxDepth: e.mailbox.UserMessageCount(), Handled: e.handled.Load(), Restarts: s.Restarts,
+		Execution: s.Execution, LastFailure: s.LastFailure,
+	}
+}

@@ -1,0 +1,48 @@
+package retry
+
+import (
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// Next builds the retry of an execution: a new one, linked to the first of its chain, due when the decision says. The
+// parameters and labels are shared with the old one and must not be changed. The idempotency key stays behind, for it
+// names the first run. e is the execution as it was while it ran, its crash count not yet raised. What waited against a deadline gets as long again. Crashes count over the whole chain.
+func Next(now time.Time, e *messages.Execution, o messages.Outcome, d Decision, id messages.ExecutionID) messages.Execution {
+	crashes := e.CrashCount
+	if crashed(o) {
+		crashes++
+	}
+	return messages.Execution{
+		ID: id, Action: e.Action, Version: e.Version, Pool: e.Pool, Status: messages.Requested,
+		Parameters: e.Parameters, Session: e.Session, Affinity: e.Affinity, Priority: e.Priority,
+		Labels: e.Labels, CreatedBy: e.CreatedBy, Trace: e.Trace,
+		Timeout: e.Timeout, StallTimeout: e.StallTimeout,
+		QueueDeadline: again(e.QueueDeadline, e, d.RunAt),
+		WaitForWorker: e.WaitForWorker,
+		Idempotent:    e.Idempotent, MayRepeat: e.MayRepeat,
+		MaxRetries: e.MaxRetries, RetryCount: e.RetryCount + 1, RetryReason: d.Reason,
+		Original: original(e), CrashCount: crashes,
+		RequestedAt: now, RunAt: d.RunAt,
+	}
+}
+
+func original(e *messages.Execution) messages.ExecutionID {
+	if e.Original.IsZero() {
+		return e.ID
+	}
+	return e.Original
+}
+
+// again moves a deadline that counted from the old execution's due time to the new one's.
+func again(deadline time.Time, e *messages.Execution, due time.Time) time.Time {
+	if deadline.IsZero() {
+		return time.Time{}
+	}
+	from := e.RequestedAt
+	if e.RunAt.After(from) {
+		from = e.RunAt
+	}
+	return due.Add(max(deadline.Sub(from), 0))
+}

@@ -1,0 +1,134 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/messages"
+)
+
+// errStopped is the cause that ends a handler's context.
+var errStopped = errors.New("the run is being stopped")
+
+// goRunner runs handlers of this binary. Code in the same process cannot be killed: a handler that does not return
+// after its grace is left behind, counted, and its worker replaced.
+type goRunner struct {
+	crew     *Crew
+	handlers map[string]Handler
+	post     func(any)
+}
+
+// GoRunner returns a maker of runners for go actions; handlers are found by the action's entrypoint.
+func GoRunner(handlers map[string]Handler) func(*Crew, messages.WorkerID, messages.Generation) Runner {
+	return func(c *Crew, _ messages.WorkerID, _ messages.Generation) Runner {
+		return &goRunner{crew: c, handlers: handlers}
+	}
+}
+
+// goRun is a handler's run. Its state says who tells its end: the handler, or the one who stopped waiting for it.
+type goRun struct {
+	cancel context.CancelCauseFunc
+	told   atomic.Bool
+	leaked atomic.Bool
+}
+
+func (g *goRunner) Begin(post func(any)) {
+	g.post = post
+	post(&begun{})
+}
+
+func (g *goRunner) Run(r *Run) {
+	handler, ok := g.handlers[r.Action.Entrypoint]
+	if !ok {
+		g.post(&ended{placement: r.Placement(), outcome: failed(&messages.Error{
+			Code:    messages.CodeActionNotFound,
+			Message: fmt.Sprintf("action %s: no handler %q is registered in this binary", r.Action.Ref, r.Action.Entrypoint),
+		})})
+		return
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	run := &goRun{cancel: cancel}
+	r.handle = run
+	if r.stop != notStopped {
+		cancel(errStopped)
+	}
+	go g.call(ctx, run, handler, r.Execution)
+}
+
+// call runs the handler and tells its end, unless nobody waits any more.
+func (g *goRunner) call(ctx context.Context, run *goRun, handler Handler, e *messages.Execution) {
+	end := &ended{placement: e.Placement()}
+	defer func() {
+		if p := recover(); p != nil {
+			end.crashed = fmt.Sprintf("handler panicked: %v", p)
+			end.outcome = lost(end.crashed, "panic", "")
+		}
+		run.cancel(nil)
+		if run.told.CompareAndSwap(false, true) {
+			g.post(end)
+		} else if run.leaked.Load() && g.crew.Leaked != nil {
+			g.crew.Leaked(g.crew.PoolName, -1)
+		}
+	}()
+	value, err := handler(ctx, g.task(e))
+	end.outcome = goOutcome(value, err)
+}
+
+func (g *goRunner) task(e *messages.Execution) *Task {
+	return &Task{
+		ID: e.ID, Attempt: e.Attempt, Action: e.Action, Parameters: e.Parameters, Session: e.Session,
+		Epoch: e.SessionEpoch, Lost: e.SessionLost, RetryCount: e.RetryCount, Trace: e.Trace,
+		board: g.crew.Board, post: g.post,
+	}
+}
+
+func goOutcome(value any, err error) messages.Outcome {
+	if err != nil {
+		var own *messages.Error
+		if errors.As(err, &own) {
+			return failed(own)
+		}
+		return failed(&messages.Error{Code: messages.CodeActionError, Message: err.Error()})
+	}
+	if raw, ok := value.(json.RawMessage); ok && json.Valid(raw) {
+		return completed(raw)
+	}
+	result, err := json.Marshal(value)
+	if err != nil {
+		return failed(&messages.Error{Code: messages.CodeActionError, Message: "the result is not JSON: " + err.Error()})
+	}
+	return completed(result)
+}
+
+// Step ends the handler's context; at the next step the handler has had its grace and is left behind.
+func (g *goRunner) Step(step process.Step, r *Run) {
+	if r == nil {
+		return
+	}
+	run, ok := r.handle.(*goRun)
+	if !ok {
+		return
+	}
+	run.cancel(errStopped)
+	if step == process.StepCancel || !run.told.CompareAndSwap(false, true) {
+		return
+	}
+	run.leaked.Store(true)
+	if g.crew.Leaked != nil {
+		g.crew.Leaked(g.crew.PoolName, 1)
+	}
+	g.post(&ended{
+		placement: r.Placement(), crashed: exitLeaked,
+		outcome: lost("the handler did not return after its context ended", exitLeaked, ""),
+	})
+}
+
+func (g *goRunner) Probe(id uint64, _ bool)     { g.post(&probed{id: id}) }
+func (g *goRunner) EndSession(string, int64)    {}
+func (g *goRunner) Snapshot(string, int64) bool { return false }
+func (g *goRunner) Traits() Traits              { return Traits{Cancels: true} }
+func (g *goRunner) Pid() int                    { return 0 }

@@ -1,0 +1,281 @@
+package actors
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/messages"
+)
+
+// exitTryAgain is EX_TEMPFAIL of sysexits: the command asks to be tried again.
+const exitTryAgain = 75
+
+// startTimeout bounds how long the guardian may take to start a program.
+const startTimeout = 10 * time.Second
+
+// Outfit is what the processes of a pool are started with.
+type Outfit struct {
+	Launcher process.Launcher
+	Env      []string // the allow-listed environment with the pool's own
+	Limits   process.Limits
+	Output   int // bytes kept of each of stdout and stderr; 0: the default
+	FrameMax int
+}
+
+// shellRunner runs one command per execution.
+type shellRunner struct {
+	crew   *Crew
+	outfit *Outfit
+	worker messages.WorkerID
+	gen    messages.Generation
+	post   func(any)
+}
+
+// ShellRunner returns a maker of runners for shell actions.
+func ShellRunner(outfit *Outfit) func(*Crew, messages.WorkerID, messages.Generation) Runner {
+	return func(c *Crew, id messages.WorkerID, gen messages.Generation) Runner {
+		return &shellRunner{crew: c, outfit: outfit, worker: id, gen: gen}
+	}
+}
+
+// command is one running command. The wish to stop it and even its end may come before Start has returned it.
+type command struct {
+	mu      sync.Mutex
+	process process.Process
+	step    process.Step    // the hardest step asked for before the process was there
+	exited  *process.Exited // the end, where it came before
+}
+
+// arrived keeps the process and returns what came before it.
+func (c *command) arrived(p process.Process) (process.Step, *process.Exited) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.process = p
+	return c.step, c.exited
+}
+
+// end returns the process, or keeps its end for arrived.
+func (c *command) end(e process.Exited) process.Process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process == nil {
+		c.exited = &e
+	}
+	return c.process
+}
+
+// at returns the process, or keeps the step for arrived.
+func (c *command) at(step process.Step) process.Process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process == nil {
+		c.step = max(c.step, step)
+	}
+	return c.process
+}
+
+func (s *shellRunner) Begin(post func(any)) {
+	s.post = post
+	post(&begun{})
+}
+
+func (s *shellRunner) Run(r *Run) {
+	c := &command{}
+	r.handle = c
+	go s.start(r.Execution, r.Action, r.Placement(), c)
+}
+
+// start starts the command. Its end comes through the sink.
+func (s *shellRunner) start(e *messages.Execution, a *messages.Action, p messages.Placement, c *command) {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	params := e.Parameters
+	if len(params) == 0 {
+		params = json.RawMessage("{}")
+	}
+	spec := process.Spec{
+		Argv: shellArgv(a), Dir: a.Root, Env: s.env(e), Stdin: params,
+		Limits: s.outfit.Limits, OutputMax: s.outfit.Output,
+	}
+	started, err := s.outfit.Launcher.Start(ctx, spec, func(ev process.Event) { s.heard(e, p, c, ev) })
+	if err != nil {
+		s.post(&ended{placement: p, outcome: failed(&messages.Error{
+			Code: messages.CodeActionError, Message: fmt.Sprintf("action %s: %v", a.Ref, err),
+		})})
+		return
+	}
+	step, exited := c.arrived(started)
+	if exited != nil {
+		s.exited(p, started, exited.Exit)
+		return
+	}
+	stepProcess(started, step)
+}
+
+// shellArgv is the action's argv with a relative program path taken inside its pack.
+func shellArgv(a *messages.Action) []string {
+	argv := slices.Clone(a.Command)
+	if strings.Contains(argv[0], "/") && !filepath.IsAbs(argv[0]) {
+		argv[0] = filepath.Join(a.Root, argv[0])
+	}
+	return argv
+}
+
+// env is the pool's environment with the execution's identity and its scalar parameters.
+func (s *shellRunner) env(e *messages.Execution) []string {
+	env := append(slices.Clone(s.outfit.Env),
+		"TROUPE_EXECUTION="+e.ID.String(), "TROUPE_ATTEMPT="+strconv.Itoa(int(e.Attempt)),
+		"TROUPE_ACTION="+e.Action, "TROUPE_SESSION="+e.Session, "TROUPE_WORKER="+string(s.worker),
+		"TROUPE_INCARNATION="+s.crew.Incarnation.String(), "TRACEPARENT="+e.Trace)
+	return append(env, parameterEnv(e.Parameters)...)
+}
+
+// parameterEnv turns scalar parameters into TROUPE_PARAM_<NAME>. A name that no environment variable can have, and a
+// value with a NUL, are left to stdin.
+func parameterEnv(parameters json.RawMessage) []string {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(parameters, &fields) != nil {
+		return nil
+	}
+	var env []string
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		value, ok := scalar(fields[name])
+		if ok && envName(name) && !strings.Contains(value, "\x00") && len(value) <= 64<<10 {
+			env = append(env, "TROUPE_PARAM_"+strings.ToUpper(name)+"="+value)
+		}
+	}
+	return env
+}
+
+func scalar(raw json.RawMessage) (string, bool) {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || raw[0] == '{' || raw[0] == '[' || string(raw) == "null" {
+		return "", false
+	}
+	if raw[0] != '"' {
+		return string(raw), true
+	}
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return "", false
+	}
+	return s, true
+}
+
+func envName(s string) bool {
+	for i, r := range s {
+		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 128
+}
+
+// heard takes what the command does.
+func (s *shellRunner) heard(e *messages.Execution, p messages.Placement, c *command, ev process.Event) {
+	switch ev := ev.(type) {
+	case process.Wrote:
+		s.crew.Board.Add(e.ID, wrote(ev))
+		s.post(&sign{})
+	case process.Exited:
+		if proc := c.end(ev); proc != nil {
+			s.exited(p, proc, ev.Exit)
+		}
+	}
+}
+
+func (s *shellRunner) exited(p messages.Placement, proc process.Process, exit process.Exit) {
+	out := proc.TakeOutput()
+	s.post(&ended{placement: p, output: out, outcome: shellOutcome(exit, out, proc.StderrTail())})
+}
+
+func wrote(ev process.Wrote) Happening {
+	h := Happening{Kind: "stdout", At: time.Now(), Data: slices.Clone(ev.Data)}
+	if ev.Stderr {
+		h.Kind = "stderr"
+	}
+	return h
+}
+
+// shellOutcome judges how a command ended.
+func shellOutcome(exit process.Exit, out messages.Output, stderr string) messages.Outcome {
+	if exit.Cause == process.CauseExit && exit.Code == 0 {
+		return completed(shellResult(out.Stdout))
+	}
+	err := &messages.Error{Code: messages.CodeExitStatus, Exit: describeExit(exit), Stderr: stderr}
+	err.Message = "command ended: " + err.Exit
+	switch exit.Cause {
+	case process.CauseMemory, process.CauseCPU, process.CauseProcesses, process.CauseOOM:
+		err.Code = messages.CodeLimit
+	case process.CauseGuardian:
+		return lost("command ended: "+err.Exit, err.Exit, stderr)
+	}
+	if exit.Code == exitTryAgain {
+		again := true
+		err.Retriable = &again
+	}
+	return failed(err)
+}
+
+// shellResult is stdout as JSON where it parses, else as a JSON string.
+func shellResult(stdout []byte) []byte {
+	trimmed := bytes.TrimSpace(stdout)
+	if len(trimmed) > 0 && json.Valid(trimmed) {
+		return trimmed
+	}
+	text := strings.TrimRight(string(stdout), "\n")
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+	}
+	result, err := json.Marshal(text)
+	if err != nil {
+		return []byte(`""`)
+	}
+	return result
+}
+
+func (s *shellRunner) Step(step process.Step, r *Run) {
+	if r == nil {
+		return
+	}
+	c, ok := r.handle.(*command)
+	if !ok {
+		return
+	}
+	if proc := c.at(step); proc != nil {
+		stepProcess(proc, step)
+	}
+}
+
+func stepProcess(p process.Process, step process.Step) {
+	switch step {
+	case process.StepCancel, process.StepTerminate:
+		p.Terminate()
+	case process.StepKill:
+		p.Kill()
+	}
+}
+
+// Probe looks whether programs can be started at all: the shell pool's own is each action's business.
+func (s *shellRunner) Probe(id uint64, _ bool) {
+	_, err := os.Stat("/proc/self")
+	s.post(&probed{id: id, err: err})
+}
+
+func (s *shellRunner) EndSession(string, int64)    {}
+func (s *shellRunner) Snapshot(string, int64) bool { return false }
+func (s *shellRunner) Traits() Traits              { return Traits{} }
+func (s *shellRunner) Pid() int                    { return 0 }

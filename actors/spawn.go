@@ -1,0 +1,156 @@
+package actors
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/hashicorp/go-hclog"
+)
+
+// Parent is what can have children: an actor's context, or a System for the top of a tree.
+type Parent interface {
+	SpawnNamed(props *actor.Props, id string) (*actor.PID, error)
+}
+
+// Child is what Spawn needs to know of a new actor.
+type Child struct {
+	// Name is the last part of the actor's id, unique among its living siblings.
+	Name string
+	// Kind is the word for what it is, shown in the tree: pool, worker, recorder, …
+	Kind string
+	// New makes the actor. It runs in the spawner's goroutine and may run in vain, so it must have no side effects.
+	New func() actor.Actor
+	// Cell, where set, is what the actor shows of itself; nil gives it one that says nothing.
+	Cell *Cell
+}
+
+// System is one actor system and the registry of its actors.
+type System struct {
+	Actors   *actor.ActorSystem
+	Registry *Registry
+	top      *actor.RootContext
+}
+
+// NewSystem makes an actor system whose library log goes to logger at trace level, without payloads.
+func NewSystem(logger hclog.Logger) *System {
+	registry := NewRegistry()
+	sys := actor.NewActorSystem(
+		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }),
+		actor.WithDeadLetterRequestLogging(false),
+	)
+	sys.EventStream.Subscribe(func(event any) {
+		if letter, ok := event.(*actor.DeadLetterEvent); ok {
+			registry.deadLetter(fmt.Sprintf("%T", letter.Message))
+			logger.Trace("message to a gone actor", "actor", letter.PID.GetId(), "type", fmt.Sprintf("%T", letter.Message))
+		}
+	})
+	s := &System{Actors: sys, Registry: registry}
+	s.top = sys.Root.Copy().WithGuardian(stopStrategy{registry})
+	return s
+}
+
+// SpawnNamed makes System a Parent.
+func (s *System) SpawnNamed(props *actor.Props, id string) (*actor.PID, error) {
+	return s.top.SpawnNamed(props, id)
+}
+
+// Send posts a message from outside the tree. A nil pid is counted as a dead letter.
+func (s *System) Send(pid *actor.PID, message any) {
+	if pid == nil {
+		s.Registry.deadLetter(fmt.Sprintf("%T", message))
+		return
+	}
+	s.Actors.Root.Send(pid, message)
+}
+
+// Spawn starts an actor below parent. It fails only when a living sibling has the name.
+func (s *System) Spawn(parent Parent, c Child) (*actor.PID, error) {
+	cell := c.Cell
+	if cell == nil {
+		cell = &Cell{}
+	}
+	entry := &entry{kind: c.Kind, cell: cell}
+	props := actor.PropsFromProducer(
+		func() actor.Actor { return &guarded{inner: c.New(), entry: entry, registry: s.Registry} },
+		actor.WithMailbox(func() actor.Mailbox { return newMailbox(entry, s.Registry) }),
+		actor.WithSupervisor(stopStrategy{s.Registry}),
+	)
+	pid, err := parent.SpawnNamed(props, c.Name)
+	if err != nil {
+		return nil, fmt.Errorf("spawn %s %s: %w", c.Kind, c.Name, err)
+	}
+	return pid, nil
+}
+
+// stopStrategy stops a child that failed. Its parent hears Terminated and decides what follows.
+type stopStrategy struct{ registry *Registry }
+
+func (s stopStrategy) HandleFailure(_ *actor.ActorSystem, supervisor actor.Supervisor, child *actor.PID,
+	_ *actor.RestartStatistics, reason any, _ any,
+) {
+	s.registry.failed(child.Id, fmt.Sprint(reason))
+	supervisor.StopChildren(child)
+}
+
+// guarded keeps a panic of an actor's end from stopping the stop, and remembers where others came from.
+type guarded struct {
+	inner    actor.Actor
+	entry    *entry
+	registry *Registry
+}
+
+func (g *guarded) Receive(ctx actor.Context) {
+	switch ctx.Message().(type) {
+	case *actor.Stopping:
+		g.end(ctx)
+	case *actor.Stopped:
+		g.end(ctx)
+		g.registry.remove(ctx.Self().Id, g.entry)
+	case *actor.Restarting:
+		// Never sent: nothing is restarted in place.
+	default:
+		g.entry.handled.Add(1)
+		defer g.note()
+		g.inner.Receive(ctx)
+	}
+}
+
+// end runs the actor's own end. A panic there would leave it half stopped for ever, so it is only recorded.
+func (g *guarded) end(ctx actor.Context) {
+	defer func() {
+		if r := recover(); r != nil {
+			g.registry.failed(ctx.Self().Id, fmt.Sprintf("panic while stopping: %v", r))
+		}
+	}()
+	g.inner.Receive(ctx)
+}
+
+// note keeps the program counters of a panic that passes, to be resolved only when somebody looks.
+func (g *guarded) note() {
+	if r := recover(); r != nil {
+		var pcs [32]uintptr
+		n := runtime.Callers(3, pcs[:])
+		g.entry.stack.Store(&stack{pcs: append([]uintptr(nil), pcs[:n]...)})
+		panic(r)
+	}
+}
+
+type stack struct{ pcs []uintptr }
+
+func (s *stack) String() string {
+	if s == nil {
+		return ""
+	}
+	var b strings.Builder
+	frames := runtime.CallersFrames(s.pcs)
+	for {
+		frame, more := frames.Next()
+		fmt.Fprintf(&b, "%s:%d\n", frame.Function, frame.Line)
+		if !more {
+			return b.String()
+		}
+	}
+}

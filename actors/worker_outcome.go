@@ -1,0 +1,84 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/messages"
+)
+
+const (
+	failedByWorker = "worker"
+	// exitLeaked marks the end of a run whose go handler did not return after its grace.
+	exitLeaked = "handler did not return"
+)
+
+var errInitTimeout = errors.New("no answer to hello within the init timeout")
+
+func completed(result []byte) messages.Outcome {
+	if len(result) > messages.ResultMax {
+		return failed(&messages.Error{
+			Code:    messages.CodeResultTooLarge,
+			Message: fmt.Sprintf("the result has %d bytes, more than the %d that can be stored; return a reference instead", len(result), messages.ResultMax),
+		})
+	}
+	return messages.Outcome{Status: messages.Completed, Result: result}
+}
+
+func failed(err *messages.Error) messages.Outcome {
+	return messages.Outcome{Status: messages.Failed, Error: err}
+}
+
+// lost is the outcome of a run whose worker ended under it; the retry rules say what follows.
+func lost(why, exit, stderr string) messages.Outcome {
+	return messages.Outcome{Status: messages.Abandoned, Error: &messages.Error{
+		Code: messages.CodeWorkerLost, Message: why, FailedBy: failedByWorker, Exit: exit, Stderr: stderr, WorkerFault: true,
+	}}
+}
+
+// settleStop turns the way a run ended into its outcome where the run was being stopped. A result that came before
+// the end is still taken; the store settles the race with the cancel itself.
+func settleStop(r *Run, m *ended) messages.Outcome {
+	o := m.outcome
+	if r.stop == notStopped || o.Status == messages.Completed {
+		return o
+	}
+	err := &messages.Error{FailedBy: failedByWorker}
+	if o.Error != nil {
+		err.Exit, err.Stderr = o.Error.Exit, o.Error.Stderr
+	}
+	switch r.stop {
+	case stopCancel:
+		err.Code, err.Message = messages.CodeCancelled, r.stopText
+		return messages.Outcome{Status: messages.Cancelled, Error: err}
+	case stopTimeout:
+		err.Code, err.Message, err.WorkerFault = messages.CodeTimeout, r.stopText, true
+		return messages.Outcome{Status: messages.TimedOut, Error: err}
+	case stopStalled:
+		err.Code, err.Message, err.WorkerFault = messages.CodeStalled, r.stopText, true
+		return messages.Outcome{Status: messages.TimedOut, Error: err}
+	default:
+		return messages.Outcome{Status: messages.Abandoned, Error: &messages.Error{
+			Code: messages.CodeWorkerLost, Message: r.stopText, FailedBy: failedByWorker, Exit: err.Exit, Stderr: err.Stderr,
+		}}
+	}
+}
+
+// describeExit says in words how a process ended.
+func describeExit(e process.Exit) string {
+	switch {
+	case e.Cause == process.CauseGuardian:
+		return "ended with its guardian"
+	case e.Cause == process.CauseOOM:
+		return "oom"
+	case e.Cause == process.CauseMemory, e.Cause == process.CauseCPU, e.Cause == process.CauseProcesses:
+		return "limit: " + string(e.Cause)
+	case e.Lost:
+		return "exit status unknown"
+	case e.Signal != "":
+		return "signal: " + e.Signal
+	default:
+		return fmt.Sprintf("exit status %d", e.Code)
+	}
+}

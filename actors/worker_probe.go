@@ -1,0 +1,199 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/troupe-run/troupe/actors/lifecycle"
+	"github.com/troupe-run/troupe/store"
+)
+
+// probing is a worker's health checking.
+type probing struct {
+	id      uint64 // of the probe under way or the last one
+	running bool
+	due     bool // one was asked for while a run was on the worker that cannot answer meanwhile
+	began   time.Time
+	last    time.Time // when the last one was answered
+	timer   *time.Timer
+	answers []*ProbeQuestion
+}
+
+// probeAnswersMax bounds the callers that wait for one probe.
+const probeAnswersMax = 64
+
+var errProbeLate = errors.New("health_check_timeout")
+
+// probeLate says that a probe was not answered in time.
+type probeLate struct{ id uint64 }
+
+// Echo is a dispatch echo; the worker actor answers it itself, busy or not.
+type Echo struct{ ID string }
+
+// startProbe sends a health check to the runner, unless one is under way.
+func (w *Worker) startProbe(answer *ProbeQuestion) {
+	if answer != nil && len(w.probe.answers) < probeAnswersMax {
+		w.probe.answers = append(w.probe.answers, answer)
+	}
+	if w.probe.running || w.leaving != nil {
+		w.answerIfEnding()
+		return
+	}
+	if w.machine.State() == lifecycle.Initializing {
+		w.answerProbe("initializing")
+		return
+	}
+	w.probe.due = false
+	w.probe.id++
+	w.probe.running, w.probe.began = true, time.Now()
+	w.probe.timer = w.later(w.crew.ProbeTimeout, &probeLate{id: w.probe.id})
+	w.runner.Probe(w.probe.id, w.run != nil)
+}
+
+func (w *Worker) answerIfEnding() {
+	if w.leaving != nil {
+		w.answerProbe("worker is ending: " + w.leaving.why)
+	}
+}
+
+func (w *Worker) answerProbe(text string) {
+	for _, q := range w.probe.answers {
+		q.Reply(text, nil)
+	}
+	w.probe.answers = nil
+}
+
+func (w *Worker) probeLate(ctx actor.Context, m *probeLate) {
+	if w.probe.running && m.id == w.probe.id {
+		w.probed(ctx, &probed{id: m.id, err: errProbeLate})
+	}
+}
+
+// errCannotAnswer is a runner's word that its code is busy and does not answer meanwhile. It is no failure.
+var errCannotAnswer = errors.New("busy, and its program does not answer while working")
+
+// probed takes a probe's answer.
+func (w *Worker) probed(ctx actor.Context, m *probed) {
+	if !w.probe.running || m.id != w.probe.id {
+		return
+	}
+	stopTimer(w.probe.timer)
+	w.probe.running = false
+	took := time.Since(w.probe.began)
+	if errors.Is(m.err, errCannotAnswer) {
+		w.probe.due = true
+		w.answerProbe(m.err.Error())
+		return
+	}
+	w.probe.last = time.Now()
+	if w.crew.Probes != nil {
+		w.crew.Probes(w.crew.PoolName, m.err == nil, took)
+	}
+	if m.err != nil {
+		w.probeFailed(ctx, m.err)
+	} else {
+		w.probePassed(ctx)
+	}
+}
+
+func (w *Worker) probePassed(ctx actor.Context) {
+	w.counts.ProbePassed()
+	w.answerProbe("healthy")
+	before := w.machine.Health()
+	if entry, restored := w.machine.ProbePassed(time.Now()); restored {
+		w.entered(entry)
+	} else if before != w.machine.Health() {
+		w.show()
+		w.tell(nil)
+	}
+	w.regrade()
+	if c := w.held; c != nil {
+		w.stay(ctx, c, nil)
+		return
+	}
+	w.next(nil)
+}
+
+func (w *Worker) probeFailed(ctx actor.Context, err error) {
+	kind, text := lifecycle.ProbeFailed, err.Error()
+	if errors.Is(err, errProbeLate) {
+		kind, text = lifecycle.ProbeTimedOut, ""
+	}
+	count := w.counts.ProbeFailed()
+	w.crew.Logger.Warn("Worker health check failed", "worker", w.id, "generation", w.gen, "in_a_row", count, "error", err)
+	w.answerProbe("unhealthy: " + err.Error())
+	w.held = nil
+	w.carry(ctx, lifecycle.Failure{Kind: kind, Text: text}, lifecycle.Metadata{Error: err.Error()})
+	w.tell(nil)
+	w.next(nil)
+}
+
+// probeAfter probes again after a while.
+func (w *Worker) probeAfter(d time.Duration) {
+	if d <= 0 {
+		d = lifecycle.ProbeAgainAfter
+	}
+	if w.crew.ProbeAgain > 0 {
+		d = w.crew.ProbeAgain
+	}
+	w.later(d, &Probe{})
+}
+
+// snapshotSaved says that one session's state has been written, or could not be.
+type snapshotSaved struct{}
+
+// keepSessions asks for the state of the retiring worker's sessions, once. True: answers are awaited.
+func (w *Worker) keepSessions() bool {
+	refs := w.retire.Sessions
+	w.retire.Sessions = nil
+	if w.crew.Sessions == nil || !w.runner.Traits().Snapshots {
+		return false
+	}
+	for _, ref := range refs {
+		if w.runner.Snapshot(ref.Session, ref.Epoch) {
+			w.snapshots++
+		}
+	}
+	if w.snapshots > 0 {
+		w.later(w.crew.ProbeTimeout, &snapshotLate{})
+	}
+	return w.snapshots > 0
+}
+
+// snapshotLate says that a retiring worker has waited long enough for its sessions' states.
+type snapshotLate struct{}
+
+func (w *Worker) snapshot(_ actor.Context, m *snapshot) {
+	if m.err != nil {
+		w.crew.Logger.Warn("session snapshot refused", "worker", w.id, "session", m.session, "error", m.err)
+		w.post(&snapshotSaved{})
+		return
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		ref := store.SessionRef{Pool: w.crew.PoolName, Session: m.session, Epoch: m.epoch}
+		if err := w.crew.Sessions.SaveSnapshot(ctx, ref, m.state); err != nil {
+			w.crew.Logger.Warn("session snapshot not stored", "worker", w.id, "session", m.session, "error", err)
+		}
+		w.post(&snapshotSaved{})
+	}()
+}
+
+func (w *Worker) snapshotSaved(ctx actor.Context) {
+	if w.snapshots > 0 {
+		w.snapshots--
+	}
+	w.settle(ctx)
+}
+
+func (w *Worker) snapshotsLate(ctx actor.Context) {
+	if w.snapshots > 0 {
+		w.crew.Logger.Warn("session snapshots not answered in time", "worker", w.id, "missing", w.snapshots)
+		w.snapshots = 0
+		w.settle(ctx)
+	}
+}

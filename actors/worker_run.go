@@ -1,0 +1,252 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/troupe-run/troupe/actors/lifecycle"
+	"github.com/troupe-run/troupe/actors/retry"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/health"
+)
+
+// deadline says that a run's time, or its time without a sign of progress, is over.
+type deadline struct {
+	placement messages.Placement
+	stalled   bool
+}
+
+// restoring brings the snapshot that a run's session is given back.
+type restoring struct {
+	placement messages.Placement
+	state     json.RawMessage
+}
+
+// begin starts a claimed execution.
+func (w *Worker) begin(e *messages.Execution) {
+	r := &Run{Execution: e, Started: time.Now()}
+	w.run = r
+	w.checkout(e)
+	if action, ok := w.crew.Action(e.Action, e.Version); ok {
+		r.Action = action
+	} else {
+		w.post(&ended{placement: r.Placement(), outcome: failed(&messages.Error{
+			Code: messages.CodeActionNotFound, Message: fmt.Sprintf("this node does not serve action %s", e.Action),
+		})})
+		return
+	}
+	w.arm(r)
+	if _, early := w.cancels[r.Placement()]; early {
+		delete(w.cancels, r.Placement())
+		w.stopRun(stopCancel, "cancelled before it started")
+	}
+	if e.SessionLost && w.runner.Traits().Snapshots && w.crew.Sessions != nil {
+		w.fetchSnapshot(r)
+		return
+	}
+	w.runner.Run(r)
+}
+
+// arm sets the run's timers. The run deadline in the row is the store's; this one counts from the start here.
+func (w *Worker) arm(r *Run) {
+	if r.Execution.Timeout > 0 {
+		r.deadline = w.later(r.Execution.Timeout, &deadline{placement: r.Placement()})
+	}
+	if r.Execution.StallTimeout > 0 {
+		r.stall = w.later(r.Execution.StallTimeout, &deadline{placement: r.Placement(), stalled: true})
+	}
+}
+
+// fetchSnapshot reads the session's kept state beside the actor.
+func (w *Worker) fetchSnapshot(r *Run) {
+	e := r.Execution
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		state, _, err := w.crew.Sessions.Snapshot(ctx, w.crew.PoolName, e.Session)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			w.crew.Logger.Warn("session snapshot not read", "session", e.Session, "error", err)
+		}
+		w.post(&restoring{placement: e.Placement(), state: state})
+	}()
+}
+
+func (w *Worker) restored(m *restoring) {
+	if r := w.run; r != nil && r.Placement() == m.placement {
+		r.Restore = m.state
+		w.runner.Run(r)
+	}
+}
+
+// signed notes a sign of progress of the run.
+func (w *Worker) signed() {
+	if r := w.run; r != nil && r.stall != nil {
+		r.stall.Reset(r.Execution.StallTimeout)
+	}
+}
+
+// ended takes a run's end from the runner: it decides the outcome, has it written with its retry and the next claim in
+// one transaction, and judges the worker.
+func (w *Worker) ended(ctx actor.Context, m *ended) {
+	r := w.run
+	if r == nil || r.Placement() != m.placement {
+		return
+	}
+	stopTimer(r.deadline)
+	stopTimer(r.stall)
+	w.run = nil
+	took := time.Since(r.Started)
+	outcome := settleStop(r, m)
+	fault := health.IsFault(outcome, w.crew.CountActionErrors)
+	items := []Item{w.finish(r, m, outcome, took, fault)}
+	w.counts.Finished(took, outcome.Status != messages.Completed, fault)
+	if w.crew.Runs != nil {
+		w.crew.Runs(w.crew.PoolName, r.Execution, &outcome, took)
+	}
+	w.crew.Board.Close(r.Execution.ID)
+	w.checkin(ctx, r, m, outcome, fault, items)
+}
+
+// checkin is what is known when a run has ended and its worker must be judged.
+type checkin struct {
+	outcome messages.Outcome
+	fault   bool
+}
+
+// checkin makes the one decision that follows a run: leave, degrade, or be ready again. Ending wins.
+func (w *Worker) checkin(ctx actor.Context, r *Run, m *ended, outcome messages.Outcome, fault bool, items []Item) {
+	asked := r.stop == stopCancel || r.stop == stopHalt
+	switch {
+	case w.leaving != nil:
+		w.record(items)
+		w.settle(ctx)
+	case m.crashed != "":
+		w.record(items)
+		w.leave(ctx, lifecycle.Error, lifecycle.CausePortFailure, m.crashed, asked)
+	case r.stop == stopTimeout || r.stop == stopStalled:
+		w.record(items)
+		w.leave(ctx, lifecycle.Timeout, lifecycle.CauseTimeoutLimit, r.stopText, false)
+	case m.close:
+		w.record(items)
+		w.leave(ctx, lifecycle.ClosedByClient, lifecycle.CauseEnding, "the code asked for a new worker", true)
+	case (w.shaky || w.probe.due) && w.runner.Traits().Probes && w.retire == nil:
+		w.held = &checkin{outcome: outcome, fault: fault}
+		w.record(items)
+		w.startProbe(nil)
+	default:
+		w.stay(ctx, &checkin{outcome: outcome, fault: fault}, items)
+	}
+}
+
+// stay returns the worker to ready, or degrades or ends it for its faults.
+func (w *Worker) stay(ctx actor.Context, c *checkin, items []Item) {
+	w.held, w.shaky = nil, false
+	w.regrade()
+	failure := lifecycle.Failure{Kind: lifecycle.ActionError}
+	switch {
+	case w.grade == health.Unhealthy:
+		failure.Kind = lifecycle.UnhealthyGrade
+	case c.fault:
+		failure.Kind = lifecycle.WorkerFault
+	case c.outcome.Status == messages.Completed:
+		w.transition(lifecycle.CheckinSuccess, lifecycle.Metadata{})
+		w.goOn(ctx, items)
+		return
+	}
+	if c.outcome.Error != nil {
+		failure.Text = c.outcome.Error.Message
+	}
+	w.carry(ctx, failure, lifecycle.Metadata{Error: failure.Text, FailureCount: int32(w.counts.Faults())})
+	w.goOn(ctx, items)
+}
+
+func (w *Worker) goOn(ctx actor.Context, items []Item) {
+	if w.retire != nil || w.leaving != nil {
+		w.record(items)
+		w.settle(ctx)
+		return
+	}
+	w.next(items)
+}
+
+// carry asks the recovery table what follows from a failure and does it.
+func (w *Worker) carry(ctx actor.Context, f lifecycle.Failure, meta lifecycle.Metadata) lifecycle.Verdict {
+	v := lifecycle.Recover(f, w.snapshotState())
+	if v.Unhealthy {
+		w.machine.SetHealth(lifecycle.Unhealthy)
+	}
+	switch {
+	case v.To == lifecycle.Terminating:
+		w.leave(ctx, v.Reason, v.Cause, f.Error(), false)
+		return v
+	case v.To == lifecycle.Degraded && v.Moves():
+		w.machine.SetHealth(lifecycle.Unhealthy)
+		w.transitionTo(v.To, v.Reason, meta)
+		w.crew.Logger.Warn("Degrading worker", "worker", w.id, "cause", v.Cause, "reason", f.Error())
+	case v.Moves():
+		w.transitionTo(v.To, v.Reason, meta)
+	}
+	if v.Action == lifecycle.Degrade || v.Unhealthy {
+		w.regrade()
+		w.probeAfter(v.Delay)
+	}
+	return v
+}
+
+// regrade evaluates the worker's grade and tells the pool of a change.
+func (w *Worker) regrade() {
+	s := w.counts.Sample(len(w.queue))
+	s.HeartbeatSeen = true // its age is judged by whoever reads the heartbeat
+	s.StateDegraded = w.machine.State() == lifecycle.Degraded
+	if grade := health.Evaluate(w.crew.Thresholds, s).Grade; grade != w.grade {
+		w.grade = grade
+		w.show()
+		w.tell(nil)
+	}
+}
+
+// finish builds the change that writes the run's outcome, or gives the run back where it may be repeated.
+func (w *Worker) finish(r *Run, m *ended, o messages.Outcome, took time.Duration, fault bool) Item {
+	e := r.Execution
+	item := Item{Worker: w.key, Took: took, Restored: m.restored, Fault: fault}
+	if o.Status == messages.Abandoned {
+		rescued := retry.Rescue(e, failedByWorker, o.Error.Message)
+		if rescued.Action == retry.PlaceAgain {
+			item.Change = &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: o.Error.Message}
+			return item
+		}
+		exit, stderr := o.Error.Exit, o.Error.Stderr
+		o = rescued.Outcome
+		if o.Error != nil {
+			o.Error.Exit, o.Error.Stderr = exit, stderr
+		}
+	}
+	item.Change = &store.Finish{
+		ID: e.ID, Attempt: e.Attempt, Outcome: o, Output: m.output,
+		Retry: w.crew.retryOf(e, r.Action, o),
+	}
+	return item
+}
+
+// retryOf decides whether a retry follows and builds it.
+func (c *Crew) retryOf(e *messages.Execution, a *messages.Action, o messages.Outcome) *messages.Execution {
+	if o.Status == messages.Completed {
+		return nil
+	}
+	now := time.Now()
+	d := retry.Decide(retry.Input{
+		Now: now, Execution: e, Outcome: o, Policy: c.policy(a), Random: random, Disabled: c.RetryDisabled,
+		Leaked: o.Error != nil && o.Error.Exit == exitLeaked,
+	})
+	if !d.Retry {
+		return nil
+	}
+	next := retry.Next(now, e, o, d, messages.NewExecutionID())
+	return &next
+}

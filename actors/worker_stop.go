@@ -1,0 +1,239 @@
+package actors
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/troupe-run/troupe/actors/lifecycle"
+	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/messages"
+)
+
+// ladderDue says that the next step of a stop ladder is due. It names the target, so it never hits other work.
+type ladderDue struct{ target process.Target }
+
+// leaving is a worker's end in progress.
+type leaving struct {
+	cause  lifecycle.Cause
+	why    string
+	wanted bool
+	ladder process.Ladder
+	down   bool // the ladder has begun
+	gone   bool // the runner has nothing left that lives
+	told   bool // the pool knows; the actor is being stopped
+}
+
+func (w *Worker) target(r *Run) process.Target {
+	t := process.Target{Generation: w.gen}
+	if r != nil {
+		t.Execution, t.Attempt = r.Execution.ID, r.Execution.Attempt
+	}
+	return t
+}
+
+// cancel stops the run it names, or keeps the wish for one that is claimed but has not begun.
+func (w *Worker) cancel(ctx actor.Context, m *CancelRun) {
+	if r := w.run; r != nil && r.Placement() == m.Placement {
+		w.stopRun(stopCancel, "cancelled by "+orCaller(m.By))
+		return
+	}
+	for _, e := range w.claimed {
+		if e.Placement() == m.Placement {
+			if w.cancels == nil {
+				w.cancels = map[messages.Placement]struct{}{}
+			}
+			w.cancels[m.Placement] = struct{}{}
+			return
+		}
+	}
+	w.drop(m.Placement)
+}
+
+func orCaller(by string) string {
+	if by == "" {
+		return "a caller"
+	}
+	return by
+}
+
+// stopRun begins the ladder for the current run. The first cause counts.
+func (w *Worker) stopRun(cause stopCause, why string) {
+	r := w.run
+	if r == nil || r.stop != notStopped {
+		return
+	}
+	r.stop, r.stopText = cause, why
+	r.ladder = process.StopRun(w.target(r), time.Now(), w.runner.Traits().Cancels, w.crew.Graces)
+	w.step()
+}
+
+// step carries out the step of the run's ladder that is due and sets the timer for the next.
+func (w *Worker) step() {
+	step, ladder := w.run.ladder.Next(time.Now())
+	w.run.ladder = ladder
+	if step != process.StepNone {
+		w.runner.Step(step, w.run)
+	}
+	w.schedule(ladder)
+}
+
+func (w *Worker) schedule(l process.Ladder) {
+	if due, more := l.Due(); more {
+		w.later(time.Until(due), &ladderDue{target: l.Target})
+	}
+}
+
+// climb takes the next step of whichever ladder the timer belongs to.
+func (w *Worker) climb(_ actor.Context, m *ladderDue) {
+	switch {
+	case w.run != nil && w.run.ladder.Stops(m.target):
+		w.step()
+	case w.leaving != nil && !w.leaving.gone && w.leaving.ladder.Stops(m.target):
+		w.stepDown()
+	}
+}
+
+func (w *Worker) deadline(_ actor.Context, m *deadline) {
+	r := w.run
+	if r == nil || r.Placement() != m.placement {
+		return
+	}
+	if m.stalled {
+		w.stopRun(stopStalled, fmt.Sprintf("no progress for %s", r.Execution.StallTimeout))
+		return
+	}
+	w.stopRun(stopTimeout, fmt.Sprintf("ran longer than its timeout of %s", r.Execution.Timeout))
+}
+
+// leave begins the worker's end: it takes nothing more, what it had claimed goes back, and its runner is stopped by
+// the ladder. A run that is on it ends first.
+func (w *Worker) leave(ctx actor.Context, reason lifecycle.Reason, cause lifecycle.Cause, why string, wanted bool) {
+	if w.leaving != nil {
+		return
+	}
+	w.leaving = &leaving{cause: cause, why: why, wanted: wanted, gone: !w.runner.Traits().Lives || w.runner.Pid() == 0}
+	w.queue = nil
+	w.giveBack()
+	w.transition(reason, lifecycle.Metadata{Reason: why})
+	w.settle(ctx)
+}
+
+// stopRunner begins the ladder for the worker's process.
+func (w *Worker) stopRunner() {
+	w.leaving.down = true
+	w.leaving.ladder = process.StopWorker(w.target(nil), time.Now(), w.ready, w.crew.Graces)
+	w.stepDown()
+}
+
+func (w *Worker) stepDown() {
+	step, ladder := w.leaving.ladder.Next(time.Now())
+	w.leaving.ladder = ladder
+	if step != process.StepNone {
+		w.runner.Step(step, nil)
+	}
+	w.schedule(ladder)
+}
+
+// abort ends the runner at once; what it would post finds nobody.
+func (w *Worker) abort() { w.runner.Step(process.StepKill, w.run) }
+
+// settle ends the worker as soon as nothing of it is left: no run, no process, no claim under way that would have to
+// be given back. A finish is written whether or not the worker waits for it.
+func (w *Worker) settle(ctx actor.Context) {
+	if w.leaving == nil {
+		w.retireIfIdle(ctx)
+		return
+	}
+	if w.run == nil && !w.leaving.gone && !w.leaving.down {
+		w.stopRunner()
+	}
+	if w.run != nil || !w.leaving.gone || w.claiming > 0 || w.leaving.told {
+		return
+	}
+	w.leaving.told = true
+	if w.machine.State() == lifecycle.Terminating {
+		w.transition(lifecycle.CleanupComplete, lifecycle.Metadata{})
+	}
+	w.crew.System.Send(w.crew.Pool, &WorkerEnded{
+		Slot: w.key.Slot, Generation: w.gen, Cause: w.leaving.cause, Why: w.leaving.why,
+		Wanted: w.leaving.wanted, WasReady: w.ready,
+	})
+	ctx.Stop(w.self)
+}
+
+// retiring ends the worker once its run has ended.
+func (w *Worker) retiring(ctx actor.Context, m *Retire) {
+	if w.leaving != nil || w.retire != nil {
+		return
+	}
+	kept := *m
+	w.retire = &kept
+	w.queue = nil
+	w.giveBack()
+	w.settle(ctx)
+}
+
+// retireIfIdle lets a retired worker go once it is idle and its sessions are kept.
+func (w *Worker) retireIfIdle(ctx actor.Context) {
+	if w.retire == nil || w.run != nil || w.snapshots > 0 {
+		return
+	}
+	if w.keepSessions() {
+		return
+	}
+	w.leave(ctx, w.retire.Reason, lifecycle.CauseEnding, w.retire.Why, true)
+}
+
+// halt ends the worker now.
+func (w *Worker) halt(ctx actor.Context, m *Halt) {
+	if w.leaving != nil && !m.Hard {
+		return
+	}
+	if w.run != nil {
+		w.stopRun(stopHalt, m.Why)
+	}
+	w.leave(ctx, m.Reason, lifecycle.CauseEnding, m.Why, true)
+	if m.Hard {
+		w.abort()
+	}
+}
+
+// gone hears of the end of the runner's process, which ends the worker whatever it was doing.
+func (w *Worker) gone(ctx actor.Context, m *gone) {
+	exit := describeExit(m.exit)
+	why := "process ended: " + exit
+	if m.broken != "" {
+		why = "protocol error: " + m.broken
+	}
+	if w.machine.State() == lifecycle.Initializing && w.leaving == nil {
+		w.goneEarly(ctx, why, m.stderr)
+		return
+	}
+	if w.leaving != nil {
+		w.leaving.gone = true
+	}
+	if r := w.run; r != nil {
+		o := lost(why, exit, m.stderr)
+		if m.broken != "" {
+			o.Error.Code = messages.CodeProtocol
+		}
+		w.ended(ctx, &ended{placement: r.Placement(), outcome: o, output: m.output, crashed: why, restored: r.restored})
+	}
+	if w.leaving == nil {
+		w.counts.Faulted()
+		w.carry(ctx, lifecycle.Failure{Kind: lifecycle.ProcessExited, Text: why}, lifecycle.Metadata{})
+	}
+	w.leaving.gone = true
+	w.settle(ctx)
+}
+
+func (w *Worker) goneEarly(ctx actor.Context, why, stderr string) {
+	if stderr != "" {
+		why += "; stderr: " + stderr
+	}
+	w.leave(ctx, lifecycle.Error, lifecycle.CauseInitFailed, "worker initialization failed: "+why, false)
+	w.leaving.gone = true
+	w.settle(ctx)
+}

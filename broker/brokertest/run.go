@@ -1,0 +1,76 @@
+// Package brokertest is the suite that every adapter of package broker passes. It asserts what RabbitMQ really does,
+// measured on classic and quorum queues, and no more: no order after a redelivery, counts that may lag, expiry that
+// may be late but never early. It waits on conditions under generous bounds and sleeps nowhere.
+//
+// Every name it makes begins with "troupe.test." and holds a fresh UUID, so runs may share a server; exchanges are
+// left behind for whoever owns that server.
+package brokertest
+
+import (
+	"testing"
+
+	"github.com/troupe-run/troupe/broker"
+)
+
+// Open opens a connection. Connections opened with the same t reach the same broker; the suite closes them.
+type Open func(t *testing.T) broker.Broker
+
+// Run runs the suite, once with classic and once with quorum queues where that makes a difference to the broker.
+func Run(t *testing.T, open Open) {
+	t.Helper()
+	for _, kind := range []struct {
+		name   string
+		quorum bool
+	}{{"classic", false}, {"quorum", true}} {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			for _, c := range cases() {
+				t.Run(c.name, func(t *testing.T) {
+					t.Parallel()
+					c.run(newBench(t, open, kind.quorum))
+				})
+			}
+		})
+	}
+}
+
+type testCase struct {
+	name string
+	run  func(*bench)
+}
+
+func cases() []testCase {
+	return []testCase{
+		{"declare_again_changes_nothing", declareAgain},
+		{"declare_with_other_arguments_is_refused", declareOther},
+		{"message_arrives_whole", messageWhole},
+		{"confirms_follow_the_messages", confirmsFollow},
+		{"missing_exchange_is_never_confirmed", missingExchange},
+		{"full_queue_nacks", fullQueue},
+		{"cancelled_context_publishes_nothing", cancelledContext},
+		{"fanout_reaches_every_queue", fanout},
+		{"topic_patterns", topicPatterns},
+		{"direct_matches_the_whole_key", direct},
+		{"prefetch_bounds_the_unsettled", prefetch},
+		{"consumers_take_turns", takeTurns},
+		{"nack_with_requeue_redelivers", nackRequeue},
+		{"closed_connection_redelivers", closeRedelivers},
+		{"settling_twice_is_refused", settleTwice},
+		{"settling_after_close_is_refused", settleAfterClose},
+		{"cancel_keeps_what_was_read", cancelKeeps},
+		{"consume_missing_queue", consumeMissing},
+		{"close_ends_everything", closeEnds},
+		{"nothing_is_lost_under_load", underLoad},
+		{"queue_ttl_dead_letters", queueTTL},
+		{"lower_of_expiration_and_ttl_holds", lowerHolds},
+		{"expiry_takes_effect_at_the_head", headOfQueue},
+		{"unsettled_messages_do_not_expire", unsettledStay},
+		{"expired_messages_die_when_given_back", expiredGivenBack},
+		{"reject_dead_letters", reject},
+		{"without_exchange_dead_letters_are_dropped", rejectDrops},
+		{"deaths_are_newest_first", deathsNewestFirst},
+		{"delivery_limit_dead_letters", deliveryLimit},
+		{"delete_drops_and_ends_consumers", deleteDrops},
+		{"unused_queue_expires", queueExpires},
+	}
+}

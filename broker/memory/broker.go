@@ -1,0 +1,166 @@
+// Package memory is the in-process broker: the queues, dead letters and confirms of package broker without a
+// server, for the embedded default and for tests. It owns no truth and keeps nothing once closed; the store places
+// everything again.
+//
+// It has no goroutines of its own. Whoever publishes or settles hands the next messages to the consumers' channels
+// itself, which never blocks because a channel is as long as its consumer's prefetch. Each queue has one lock and at
+// most one timer, armed for the head of its ready messages, so it works inside testing/synctest bubbles.
+//
+// Locks are taken in one order: server, queue, connection. Dead letters are collected under a queue's lock and
+// published after it is released, so that queues that dead-letter into each other cannot deadlock.
+//
+// Order: a message that is given back returns to its old place among the ready messages, as in a classic queue of
+// RabbitMQ. Callers must not rely on it: quorum queues put it elsewhere.
+package memory
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/troupe-run/troupe/broker"
+)
+
+// Config is what a broker can be told.
+type Config struct {
+	// QueueMax bounds the ready messages of a queue that was declared without MaxLength. Default 1,000,000.
+	QueueMax int
+}
+
+// prefetchMax is the largest prefetch of AMQP 0-9-1, which counts in 16 bits.
+const prefetchMax = 65535
+
+// Broker is one connection to an in-process broker. All methods are safe for concurrent use.
+type Broker struct {
+	server *server
+
+	mu        sync.Mutex
+	closed    bool
+	consumers map[*consumer]struct{}
+}
+
+var _ broker.Broker = (*Broker)(nil)
+
+// New makes an empty broker and returns the first connection to it. It ends with its last connection.
+func New(config Config) *Broker {
+	if config.QueueMax <= 0 {
+		config.QueueMax = 1_000_000
+	}
+	s := newServer(config.QueueMax)
+	s.connections = 1
+	return &Broker{server: s, consumers: map[*consumer]struct{}{}}
+}
+
+// Connect opens another connection to the same broker, or returns broker.ErrClosed where that has ended.
+func (b *Broker) Connect() (*Broker, error) {
+	b.server.mu.Lock()
+	defer b.server.mu.Unlock()
+	if b.server.closed {
+		return nil, broker.ErrClosed
+	}
+	b.server.connections++
+	return &Broker{server: b.server, consumers: map[*consumer]struct{}{}}, nil
+}
+
+// Dropped counts the dead letters that no queue took: the exchange is missing or has no binding, the queue is full,
+// or the message came round to a queue it had expired in.
+func (b *Broker) Dropped() uint64 { return b.server.dropped.Load() }
+
+// Declare implements broker.Broker. What comes before the first error in the topology's order stays declared.
+func (b *Broker) Declare(ctx context.Context, t broker.Topology) error {
+	if err := b.usable(ctx); err != nil {
+		return err
+	}
+	return b.server.declare(t)
+}
+
+// Delete implements broker.Broker.
+func (b *Broker) Delete(ctx context.Context, queue string) error {
+	if err := b.usable(ctx); err != nil {
+		return err
+	}
+	b.server.remove(queue, nil)
+	return nil
+}
+
+// Publish implements broker.Broker. It copies neither bodies nor headers.
+func (b *Broker) Publish(ctx context.Context, messages []broker.Message) ([]broker.Confirm, error) {
+	if len(messages) == 0 {
+		return nil, b.usable(ctx)
+	}
+	confirms := make([]broker.Confirm, len(messages))
+	for i := range confirms {
+		confirms[i] = broker.Unknown
+	}
+	if err := b.usable(ctx); err != nil {
+		return confirms, err
+	}
+	return confirms, b.server.publish(messages, confirms)
+}
+
+// Consume implements broker.Broker. prefetch must be between 1 and 65535.
+func (b *Broker) Consume(ctx context.Context, queue string, prefetch int) (broker.Consumer, error) {
+	if err := b.usable(ctx); err != nil {
+		return nil, err
+	}
+	if prefetch < 1 || prefetch > prefetchMax {
+		return nil, fmt.Errorf("consume %s: prefetch must be between 1 and %d, got %d", queue, prefetchMax, prefetch)
+	}
+	return b.server.consume(b, queue, prefetch)
+}
+
+// Inspect implements broker.Broker. It does not count as use of the queue.
+func (b *Broker) Inspect(ctx context.Context, queue string) (broker.QueueInfo, error) {
+	if err := b.usable(ctx); err != nil {
+		return broker.QueueInfo{}, err
+	}
+	return b.server.inspect(queue)
+}
+
+// Close implements broker.Broker. A second call does nothing.
+func (b *Broker) Close() error {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return nil
+	}
+	b.closed = true
+	consumers := b.consumers
+	b.consumers = nil
+	b.mu.Unlock()
+	for c := range consumers {
+		c.disconnect()
+	}
+	b.server.disconnect()
+	return nil
+}
+
+func (b *Broker) usable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return broker.ErrClosed
+	}
+	return nil
+}
+
+// admit registers a consumer of the connection, unless that is closed.
+func (b *Broker) admit(c *consumer) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return broker.ErrClosed
+	}
+	b.consumers[c] = struct{}{}
+	return nil
+}
+
+// forget drops a consumer that has ended and holds nothing.
+func (b *Broker) forget(c *consumer) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.consumers, c)
+}

@@ -1,0 +1,33 @@
+package memory_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/broker/brokertest"
+	"github.com/troupe-run/troupe/broker/memory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	var servers sync.Map // by test
+	brokertest.Run(t, func(t *testing.T) broker.Broker {
+		found, loaded := servers.LoadOrStore(t, sync.OnceValue(func() *memory.Broker {
+			b := memory.New(memory.Config{})
+			return b
+		}))
+		first := found.(func() *memory.Broker)()
+		if !loaded {
+			t.Cleanup(func() { require.NoError(t, first.Close()) })
+		}
+		b, err := first.Connect()
+		require.NoError(t, err)
+		return b
+	})
+}

@@ -1,0 +1,179 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// ErrNoDeadLetter refuses a queue whose messages would expire into nothing.
+var ErrNoDeadLetter = errors.New("queue has a TTL but no dead-letter exchange")
+
+// Settings is what of the topology can be configured. Zero fields mean defaults.
+type Settings struct {
+	// Prefix begins every name. Default "troupe".
+	Prefix string
+	// WorkerTTL is how long a message waits unclaimed in a worker's queue. Default 5 min.
+	WorkerTTL time.Duration
+	// DeadLettersOff declares no dead-letter exchange. Worker queues then get no TTL and messages no expiration, or
+	// they would vanish; Warnings says so. The sweep over claim_by is what takes work back.
+	DeadLettersOff bool
+	// DeadLetterExchange is its name; the queue's is that with ".queue". Default Prefix with ".dlx".
+	DeadLetterExchange string
+	// DeadLetterTTL is how long a dead letter is kept for the dead-letter bridge. Default 24 h.
+	DeadLetterTTL time.Duration
+	// Classic declares queues that are not replicated; the default is quorum.
+	Classic bool
+	// WorkerQueueMax bounds a worker queue's ready messages; publishing above it is nacked. Default 10,000.
+	WorkerQueueMax int
+	// DeadLetterMax bounds the dead-letter queue's ready messages. Default 1,000,000.
+	DeadLetterMax int
+}
+
+// withDefaults fills what is zero.
+func (s Settings) withDefaults() Settings {
+	s.Prefix = orElse(s.Prefix, "troupe")
+	s.WorkerTTL = orElse(s.WorkerTTL, 5*time.Minute)
+	s.DeadLetterExchange = orElse(s.DeadLetterExchange, s.Prefix+".dlx")
+	s.DeadLetterTTL = orElse(s.DeadLetterTTL, 24*time.Hour)
+	s.WorkerQueueMax = orElse(s.WorkerQueueMax, 10_000)
+	s.DeadLetterMax = orElse(s.DeadLetterMax, 1_000_000)
+	return s
+}
+
+func orElse[T comparable](value, fallback T) T {
+	var zero T
+	if value == zero {
+		return fallback
+	}
+	return value
+}
+
+// ExecutionsExchange is the topic exchange of notifications, whose keys are execution.<status>.<action>.
+func (s Settings) ExecutionsExchange() string { return s.withDefaults().Prefix + ".executions" }
+
+// DeadLetterQueue is where dead letters end; empty where dead letters are off.
+func (s Settings) DeadLetterQueue() string {
+	if s.DeadLettersOff {
+		return ""
+	}
+	return s.withDefaults().DeadLetterExchange + ".queue"
+}
+
+// Shared is what all nodes use: every node declares it at start.
+func (s Settings) Shared() Topology {
+	s = s.withDefaults()
+	t := Topology{Exchanges: []Exchange{{Name: s.ExecutionsExchange(), Kind: Topic}}}
+	if s.DeadLettersOff {
+		return t
+	}
+	t.Exchanges = append(t.Exchanges, Exchange{Name: s.DeadLetterExchange, Kind: Fanout})
+	t.Queues = []Queue{{
+		Name: s.DeadLetterQueue(), Quorum: !s.Classic, TTL: s.DeadLetterTTL, MaxLength: s.DeadLetterMax,
+	}}
+	t.Bindings = []Binding{{Exchange: s.DeadLetterExchange, Queue: s.DeadLetterQueue()}}
+	return t
+}
+
+// WorkerQueueName is the queue of one worker in one incarnation: <prefix>.worker.<worker>.<incarnation>.
+func (s Settings) WorkerQueueName(worker messages.WorkerID, i messages.Incarnation) string {
+	return s.withDefaults().Prefix + ".worker." + string(worker) + "." + i.String()
+}
+
+// PoolQueueName is the queue that all workers of a pool share in one incarnation: <prefix>.worker.<node>/<pool>.<incarnation>.
+func (s Settings) PoolQueueName(node, pool string, i messages.Incarnation) string {
+	return s.WorkerQueueName(messages.WorkerID(node+"/"+pool), i)
+}
+
+// WorkQueue is a worker's or a pool's queue under the given name. The queue goes by itself when its incarnation has
+// been gone for twice the TTL; nobody else may delete it, because that would drop what is in it.
+func (s Settings) WorkQueue(name string) Topology {
+	s = s.withDefaults()
+	q := Queue{Name: name, Quorum: !s.Classic, Expires: 2 * s.WorkerTTL, MaxLength: s.WorkerQueueMax}
+	if !s.DeadLettersOff {
+		q.TTL, q.DeadLetterExchange = s.WorkerTTL, s.DeadLetterExchange
+	}
+	return Topology{Queues: []Queue{q}}
+}
+
+// Expiration is the per-message expiration of a placement whose action may run for timeout: that, when it is shorter
+// than the queue's TTL. 0: the queue's TTL alone holds, or dead letters are off and nothing may expire.
+func (s Settings) Expiration(timeout time.Duration) time.Duration {
+	s = s.withDefaults()
+	if s.DeadLettersOff || timeout <= 0 || timeout >= s.WorkerTTL {
+		return 0
+	}
+	return timeout
+}
+
+// WorkerTTLShort is the TTL below which slow work expires before a busy worker comes to it.
+const WorkerTTLShort = 2 * time.Minute
+
+// Warnings says what an operator should know of the settings.
+func (s Settings) Warnings() []string {
+	s = s.withDefaults()
+	var warnings []string
+	if s.DeadLettersOff {
+		warnings = append(warnings, "dead letters are off: worker queues are declared without a TTL, because expired "+
+			"messages would be lost; only the sweep over claim_by takes work back")
+	}
+	if s.WorkerTTL < WorkerTTLShort {
+		warnings = append(warnings, fmt.Sprintf("the TTL of worker queues is %v: below %v slow work expires before a "+
+			"busy worker comes to it; set message_queue.rabbitmq.worker_queue_ttl_ms to 2 to 5 times the typical run time",
+			s.WorkerTTL, WorkerTTLShort))
+	}
+	return warnings
+}
+
+// Check refuses a topology in which a queue has a TTL but no dead-letter exchange (ErrNoDeadLetter), naming each such
+// queue. The dead-letter queue itself is the end of the line and may let its messages go.
+func (s Settings) Check(t Topology) error {
+	last := s.DeadLetterQueue()
+	var problems []error
+	for _, q := range t.Queues {
+		if q.TTL > 0 && q.DeadLetterExchange == "" && q.Name != last {
+			problems = append(problems, fmt.Errorf("queue %s is refused: TTL %v: %w: give it one or no TTL",
+				q.Name, q.TTL, ErrNoDeadLetter))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// QueueOwner is whose queue a name says it is.
+type QueueOwner struct {
+	Node        string
+	Pool        string
+	Slot        messages.Slot // -1: all workers of the pool share the queue
+	Incarnation messages.Incarnation
+}
+
+// ParseQueueName is the inverse of WorkerQueueName and PoolQueueName; ok is false for any other name.
+func (s Settings) ParseQueueName(name string) (owner QueueOwner, ok bool) {
+	rest, found := strings.CutPrefix(name, s.withDefaults().Prefix+".worker.")
+	dot := strings.LastIndexByte(rest, '.')
+	if !found || dot < 0 {
+		return QueueOwner{}, false
+	}
+	incarnation, err := messages.ParseIncarnation(rest[dot+1:])
+	if err != nil {
+		return QueueOwner{}, false
+	}
+	parts := strings.Split(rest[:dot], "/")
+	owner = QueueOwner{Node: parts[0], Slot: -1, Incarnation: incarnation}
+	if len(parts) < 2 || len(parts) > 3 || parts[0] == "" || parts[1] == "" {
+		return QueueOwner{}, false
+	}
+	owner.Pool = parts[1]
+	if len(parts) == 3 {
+		slot, err := strconv.ParseInt(parts[2], 10, 32)
+		if err != nil || slot < 0 {
+			return QueueOwner{}, false
+		}
+		owner.Slot = messages.Slot(slot)
+	}
+	return owner, true
+}

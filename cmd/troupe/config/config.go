@@ -1,0 +1,185 @@
+package config
+
+import "time"
+
+// Config is everything that can be set on a node. Durations are time.Duration; in files and the environment a bare
+// number has the unit of its key, and a text such as "90s" or "5m" says its own.
+type Config struct {
+	Listen string   `yaml:"listen" default:"127.0.0.1:7070" flag:"listen" help:"Address of the HTTP API. Anything but a loopback address needs tokens."`
+	Data   string   `yaml:"data" flag:"data" help:"Folder of the node's data; made where it is missing. Empty: troupe in the XDG state folder (~/.local/state)."`
+	Packs  []string `yaml:"packs" list:"paths" flag:"packs" help:"Folders of packs, beside the built-in core pack."`
+	Tokens []Token  `yaml:"tokens" secret:"true" help:"Who may call the API: name, scopes (read, submit, admin) and token, or token_env naming the environment variable that holds it. In the environment: name:scope+scope:token, joined by commas. None: this machine alone, with all scopes."`
+
+	Node      Node      `yaml:"node"`
+	Log       Log       `yaml:"log"`
+	Store     Store     `yaml:"store"`
+	Broker    Broker    `yaml:"message_queue"`
+	Executor  Executor  `yaml:"executor"`
+	Worker    Worker    `yaml:"worker"`
+	Pool      Pool      `yaml:"pool"`
+	Runtime   Runtime   `yaml:"runtime"`
+	Retry     Retry     `yaml:"retry"`
+	Health    Health    `yaml:"health"`
+	Limits    Limits    `yaml:"limits"`
+	Retention Retention `yaml:"retention"`
+	Guardian  Guardian  `yaml:"guardian"`
+	Shutdown  Shutdown  `yaml:"shutdown"`
+	Debug     Debug     `yaml:"debug"`
+}
+
+// Token is one bearer token of the API.
+type Token struct {
+	Name   string   `yaml:"name"`
+	Scopes []string `yaml:"scopes"`
+	// Secret is the token itself; TokenEnv names the environment variable that holds it instead.
+	Secret   string `yaml:"token"`
+	TokenEnv string `yaml:"token_env"`
+}
+
+// Node names the node.
+type Node struct {
+	Name string `yaml:"name" flag:"name" help:"The node's name, the head of its workers' ids. Empty: the host's name."`
+}
+
+// Log says what is logged, and how.
+type Log struct {
+	Level  string `yaml:"level" default:"info" flag:"log-level" help:"error, warn, info, debug or trace."`
+	Format string `yaml:"format" default:"auto" flag:"log-format" help:"human, json, or auto: human on a terminal, json otherwise."`
+}
+
+// Store is where executions are kept.
+type Store struct {
+	URL    string `yaml:"url" secret:"url" help:"postgres:// address of the store. Empty: the embedded one, troupe.db in the data folder."`
+	Events string `yaml:"events" default:"changes" help:"changes: events beside the straight path; all: every change of an execution."`
+}
+
+// Broker carries work to the workers.
+type Broker struct {
+	RabbitMQ RabbitMQ `yaml:"rabbitmq"`
+}
+
+// RabbitMQ is the broker of the full mode. Its times and dead letters hold for the embedded broker too.
+type RabbitMQ struct {
+	URL            string        `yaml:"url" secret:"url" help:"amqp:// or amqps:// address of the broker. Empty: the embedded one."`
+	Prefix         string        `yaml:"prefix" default:"troupe" help:"Head of every queue's and exchange's name."`
+	QueueType      string        `yaml:"queue_type" default:"classic" help:"classic or quorum, of the workers' queues."`
+	WorkerQueueTTL time.Duration `yaml:"worker_queue_ttl_ms" unit:"ms" default:"300000" help:"How long a message may wait in a worker's queue before it dead-letters."`
+	DeadLetter     DeadLetter    `yaml:"dead_letter"`
+}
+
+// DeadLetter says what becomes of messages that were not taken in time.
+type DeadLetter struct {
+	Enabled  bool          `yaml:"enabled" default:"true" help:"Whether messages that expire are kept and handled."`
+	Exchange string        `yaml:"exchange" default:"troupe.dlx" help:"Name of the dead-letter exchange."`
+	TTL      time.Duration `yaml:"ttl_ms" unit:"ms" default:"86400000" help:"How long the dead-letter queue keeps a message that nobody takes."`
+}
+
+// Executor bounds the stages of an execution.
+type Executor struct {
+	ScheduledTimeout     time.Duration `yaml:"scheduled_timeout" unit:"s" default:"330" help:"From first placement to start; past it an execution fails with start_timeout. At least 10 s above the worker queues' TTL."`
+	TimeoutCheckInterval time.Duration `yaml:"timeout_check_interval" unit:"s" default:"60" help:"How often the safety net looks for what is past scheduled_timeout."`
+	HealthCheckInterval  time.Duration `yaml:"health_check_interval" unit:"s" default:"30" help:"How often an idle worker is probed."`
+	DefaultTimeout       time.Duration `yaml:"default_timeout" unit:"s" default:"300" help:"Run timeout of actions that set none."`
+	ClaimTimeout         time.Duration `yaml:"claim_timeout" unit:"s" default:"15" help:"From placement to claim; past it a placement is taken back and placed elsewhere."`
+	ClaimSweep           bool          `yaml:"claim_sweep" default:"true" help:"Whether placements past claim_timeout are taken back. Off only in tests of the later layers."`
+	NoWorkerDeadline     time.Duration `yaml:"no_worker_deadline" unit:"s" default:"3600" help:"How long an action with on_no_worker: wait waits for any worker."`
+	PoisonLimit          int           `yaml:"poison_limit" default:"3" help:"Workers that may die running one execution before it fails as poisoned."`
+	StoreOutageGrace     time.Duration `yaml:"store_outage_grace" unit:"s" default:"600" help:"How long running work goes on while the store does not answer."`
+}
+
+// Worker holds for every worker.
+type Worker struct {
+	HeartbeatInterval   time.Duration `yaml:"heartbeat_interval" unit:"s" default:"10" help:"How often workers' heartbeats are written."`
+	StalenessMultiplier float64       `yaml:"heartbeat_staleness_multiplier" default:"3" help:"A worker is stale when its heartbeat is older than the interval times this."`
+	ShutdownTimeout     time.Duration `yaml:"shutdown_timeout" unit:"s" default:"30" flag:"shutdown-timeout" help:"How long running work may go on once the node is told to stop."`
+	InitTimeout         time.Duration `yaml:"init_timeout" unit:"s" default:"30" help:"From a process's start to its answer to hello."`
+	CancelGrace         time.Duration `yaml:"cancel_grace" unit:"s" default:"5" help:"From the cancel frame to SIGTERM."`
+	TermGrace           time.Duration `yaml:"term_grace" unit:"s" default:"5" help:"From SIGTERM to SIGKILL."`
+	SessionTimeout      time.Duration `yaml:"session_timeout" unit:"s" default:"300" help:"An idle session's binding ends after it."`
+	SessionSweep        time.Duration `yaml:"session_sweep_interval" unit:"s" default:"60" help:"How often idle bindings are looked for."`
+}
+
+// Pool holds for every pool.
+type Pool struct {
+	Python           int           `yaml:"python" default:"0" help:"Workers of the default python pool; 0: one a core."`
+	Node             int           `yaml:"node" default:"0" help:"Workers of the default node pool; 0: one a core."`
+	Process          int           `yaml:"process" default:"0" help:"Workers of the default process pool; 0: one a core."`
+	Shell            int           `yaml:"shell" default:"0" help:"Workers of the default shell pool; 0: two a core."`
+	Go               int           `yaml:"go" default:"0" help:"Workers of the default go pool; 0: 128."`
+	RestartIntensity int           `yaml:"restart_intensity" default:"5" help:"Restarts of a pool within restart_period before a slot backs off."`
+	RestartPeriod    time.Duration `yaml:"restart_period" unit:"s" default:"10" help:"See restart_intensity."`
+	BackoffBase      time.Duration `yaml:"backoff_base" unit:"s" default:"0.25" help:"First back-off of a slot; it doubles."`
+	BackoffMax       time.Duration `yaml:"backoff_max" unit:"s" default:"30" help:"Longest back-off of a slot."`
+	BackoffReset     time.Duration `yaml:"backoff_reset" unit:"s" default:"60" help:"Health of so long ends a slot's back-off."`
+	LeakedHandlers   int           `yaml:"leaked_handlers_max" default:"100" help:"Go handlers that would not end before their pool counts as broken."`
+}
+
+// Runtime says which programs run workers.
+type Runtime struct {
+	Python  string   `yaml:"python" default:"python3" help:"The Python interpreter: a name on PATH or a path."`
+	Node    string   `yaml:"node" default:"node" help:"The Node.js interpreter: a name on PATH or a path."`
+	EnvPass []string `yaml:"env_pass" default:"PATH,HOME,LANG,LC_ALL,TZ,TMPDIR" help:"Environment variables that workers inherit. All others are kept from them."`
+}
+
+// Retry is the default back-off between retries.
+type Retry struct {
+	Enabled    bool          `yaml:"enabled" default:"true" help:"Whether failed executions are retried at all."`
+	Base       time.Duration `yaml:"base_backoff_secs" unit:"s" default:"1" help:"Delay before the first retry."`
+	Max        time.Duration `yaml:"max_backoff_secs" unit:"s" default:"300" help:"Longest delay, jitter included."`
+	Multiplier float64       `yaml:"backoff_multiplier" default:"2.0" help:"Growth of the delay from retry to retry."`
+	Jitter     float64       `yaml:"jitter_factor" default:"0.2" help:"Random spread of the delay, as a share of it, 0 to 1."`
+	MaxRetries int           `yaml:"max_retries" default:"0" help:"Retries of actions that set none. Not consent to repeat after worker_lost."`
+}
+
+// Health is how workers are judged.
+type Health struct {
+	Enabled             bool          `yaml:"enabled" default:"true" help:"Whether workers are probed and graded."`
+	Degraded            int           `yaml:"degraded_threshold" default:"3" help:"Consecutive failures that make a worker degraded."`
+	Unhealthy           int           `yaml:"unhealthy_threshold" default:"10" help:"Consecutive failures that make a worker unhealthy."`
+	QueueDepthDegraded  int           `yaml:"queue_depth_degraded" default:"50" help:"Queue depth that makes a worker degraded."`
+	QueueDepthUnhealthy int           `yaml:"queue_depth_unhealthy" default:"100" help:"Queue depth that makes a worker unhealthy."`
+	RateDegraded        float64       `yaml:"failure_rate_degraded" default:"0.3" help:"Failure rate that makes a worker degraded, 0 to 1."`
+	RateUnhealthy       float64       `yaml:"failure_rate_unhealthy" default:"0.7" help:"Failure rate that makes a worker unhealthy, 0 to 1."`
+	CountActionErrors   bool          `yaml:"count_action_errors" default:"false" help:"Whether every failed execution counts as its worker's fault."`
+	ProbeTimeout        time.Duration `yaml:"probe_timeout" unit:"s" default:"5" help:"How long a probe may take."`
+	ProbeRetry          time.Duration `yaml:"probe_retry" unit:"s" default:"5" help:"From a failed probe to the next."`
+	ProbeFailures       int           `yaml:"probe_failures" default:"3" help:"Failed probes in a row that replace a worker."`
+	EchoInterval        time.Duration `yaml:"echo_interval" unit:"s" default:"30" help:"How often each pool's dispatch echo is sent."`
+	EchoTimeout         time.Duration `yaml:"echo_timeout" unit:"s" default:"5" help:"An echo later than this is reported."`
+}
+
+// Limits bounds what one caller, worker or connection may take.
+type Limits struct {
+	Frame    Bytes `yaml:"frame" default:"16MiB" help:"Largest frame of a worker process."`
+	Output   Bytes `yaml:"output" default:"1MiB" help:"Kept of each of stdout and stderr of an execution."`
+	Requests int   `yaml:"requests" default:"1024" help:"API requests in flight, waits and streams apart."`
+	Waits    int   `yaml:"waits" default:"4096" help:"Long polls and live streams in flight."`
+	Batches  int   `yaml:"batches" default:"4" help:"Batch submissions in flight."`
+}
+
+// Retention says how long what has ended is kept. 0 keeps it for ever.
+type Retention struct {
+	Executions  time.Duration `yaml:"executions" unit:"s" default:"604800" help:"Ended executions, with output and events. 0: for ever."`
+	DeadLetters time.Duration `yaml:"dead_letters" unit:"s" default:"172800" help:"Dead letters. 0: for ever."`
+	Events      time.Duration `yaml:"worker_events" unit:"s" default:"604800" help:"Workers' transitions. 0: for ever."`
+	Sessions    time.Duration `yaml:"sessions" unit:"s" default:"604800" help:"Unbound sessions, since their last use. 0: for ever."`
+	Nodes       time.Duration `yaml:"nodes" unit:"s" default:"604800" help:"Dead incarnations. 0: for ever."`
+	Interval    time.Duration `yaml:"interval" unit:"s" default:"60" help:"How often old rows are deleted."`
+	Batch       int           `yaml:"batch" default:"1000" help:"Rows of each kind deleted in one go."`
+}
+
+// Guardian is the small process that ends the workers when the node dies.
+type Guardian struct {
+	Enabled bool          `yaml:"enabled" default:"true" help:"Whether worker processes are children of a guardian. Off: nothing ends them when the node is killed."`
+	Lease   time.Duration `yaml:"lease" unit:"s" default:"4" help:"The guardian ends all workers of a node that has been silent for so long."`
+}
+
+// Shutdown is what the platform grants.
+type Shutdown struct {
+	PlatformGrace time.Duration `yaml:"platform_grace" unit:"s" default:"0" help:"How long the platform waits between SIGTERM and SIGKILL (systemd TimeoutStopSec, terminationGracePeriodSeconds). A longer drain is refused. 0: not known."`
+}
+
+// Debug is for those who look inside.
+type Debug struct {
+	PprofListen string `yaml:"pprof_listen" flag:"pprof-listen" help:"Loopback address of the profiler (net/http/pprof). Empty: off."`
+}

@@ -1,0 +1,187 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ttlMargin is how far scheduled_timeout must lie above the worker queues' TTL: a message that expires is handled by
+// the dead-letter handler, and the safety net behind it must not be faster.
+const ttlMargin = 10 * time.Second
+
+// tokenMin is the shortest token that is no invitation to guess it, in characters.
+const tokenMin = 16
+
+// checker collects what is wrong with the values, each with its key's value and source.
+type checker struct {
+	keys     map[string]*Key
+	problems Problems
+}
+
+// bad notes a problem of a key: what must hold, and so what to do.
+func (c *checker) bad(path, format string, args ...any) {
+	k := c.keys[path]
+	if k == nil {
+		panic("config: no key " + path)
+	}
+	c.problems = append(c.problems, fmt.Sprintf("%s: %s, is %s (%s)", path, fmt.Sprintf(format, args...), shown(k), k.Source))
+}
+
+func shown(k *Key) string {
+	if v := k.Value(); v != "" {
+		return v
+	}
+	return "empty"
+}
+
+// validate checks every rule; the problems come in the order of the keys' groups.
+func (l *Loaded) validate() Problems {
+	c := &checker{keys: l.byPath()}
+	c.ranges(l)
+	c.api(l)
+	c.words(l)
+	c.addresses(l)
+	c.times(l)
+	c.grades(l)
+	return c.problems
+}
+
+func (c *checker) api(l *Loaded) {
+	host, port, err := net.SplitHostPort(l.Listen)
+	if err != nil || port == "" {
+		c.bad("listen", "must be host:port, as in 127.0.0.1:7070")
+	} else if !loopbackHost(host) && len(l.Tokens) == 0 {
+		c.bad("listen", "other machines could call this node; configure tokens, or listen on 127.0.0.1")
+	}
+	if p := l.Debug.PprofListen; p != "" {
+		if host, _, err := net.SplitHostPort(p); err != nil || !loopbackHost(host) {
+			c.bad("debug.pprof_listen", "must be a loopback address, as in 127.0.0.1:6060: profiles show memory")
+		}
+	}
+	c.tokens(l.Tokens)
+}
+
+func loopbackHost(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+var scopes = []string{"read", "submit", "admin"}
+
+func (c *checker) tokens(tokens []Token) {
+	names, secrets := map[string]bool{}, map[string]bool{}
+	for i, t := range tokens {
+		who := fmt.Sprintf("entry %d (%s)", i+1, t.Name)
+		if t.Name == "" || names[t.Name] {
+			c.bad("tokens", "%s: every token needs a name of its own", who)
+		}
+		if len(t.Scopes) == 0 {
+			c.bad("tokens", "%s: has no scopes; give it some of %s", who, strings.Join(scopes, ", "))
+		}
+		for _, s := range t.Scopes {
+			if !slices.Contains(scopes, s) {
+				c.bad("tokens", "%s: unknown scope %q; want %s", who, s, strings.Join(scopes, ", "))
+			}
+		}
+		if t.TokenEnv == "" && len(t.Secret) < tokenMin {
+			c.bad("tokens", "%s: the token must have at least %d characters", who, tokenMin)
+		}
+		if t.Secret != "" && secrets[t.Secret] {
+			c.bad("tokens", "%s: the token is another entry's already", who)
+		}
+		names[t.Name], secrets[t.Secret] = true, true
+	}
+}
+
+// words checks the keys that take one word of a few.
+func (c *checker) words(l *Loaded) {
+	for _, w := range []struct {
+		path, value string
+		allowed     []string
+	}{
+		{"log.level", l.Log.Level, []string{"error", "warn", "info", "debug", "trace"}},
+		{"log.format", l.Log.Format, []string{"auto", "human", "json"}},
+		{"store.events", l.Store.Events, []string{"changes", "all"}},
+		{"message_queue.rabbitmq.queue_type", l.Broker.RabbitMQ.QueueType, []string{"classic", "quorum"}},
+	} {
+		if !slices.Contains(w.allowed, w.value) {
+			c.bad(w.path, "must be one of %s", strings.Join(w.allowed, ", "))
+		}
+	}
+	if strings.ContainsAny(l.Node.Name, "/ \t\n\x00") || len(l.Node.Name) > 128 {
+		c.bad("node.name", "must be at most 128 characters without slash or space")
+	}
+	if strings.ContainsRune(l.Data, 0) {
+		c.bad("data", "must be a path")
+	}
+}
+
+func (c *checker) addresses(l *Loaded) {
+	for _, a := range []struct {
+		path, value string
+		schemes     []string
+	}{
+		{"store.url", l.Store.URL, []string{"postgres", "postgresql"}},
+		{"message_queue.rabbitmq.url", l.Broker.RabbitMQ.URL, []string{"amqp", "amqps"}},
+	} {
+		if a.value == "" {
+			continue
+		}
+		if u, err := url.Parse(a.value); err != nil || !slices.Contains(a.schemes, u.Scheme) || u.Host == "" {
+			c.bad(a.path, "must be a %s:// address, or empty for the embedded one", a.schemes[0])
+		}
+	}
+}
+
+// times checks the durations against each other.
+func (c *checker) times(l *Loaded) {
+	ttl := l.Broker.RabbitMQ.WorkerQueueTTL
+	if l.Executor.ScheduledTimeout < ttl+ttlMargin {
+		c.bad("executor.scheduled_timeout", "must be at least 10 s above message_queue.rabbitmq.worker_queue_ttl_ms, so %s or more",
+			formatDuration(ttl+ttlMargin, "s"))
+	}
+	if l.Executor.ClaimTimeout >= ttl {
+		c.bad("executor.claim_timeout", "must be below message_queue.rabbitmq.worker_queue_ttl_ms (%s ms)", formatDuration(ttl, "ms"))
+	}
+	if l.Retry.Max < l.Retry.Base {
+		c.bad("retry.max_backoff_secs", "must not be below retry.base_backoff_secs")
+	}
+	if l.Pool.BackoffMax < l.Pool.BackoffBase {
+		c.bad("pool.backoff_max", "must not be below pool.backoff_base")
+	}
+	if grace := l.Shutdown.PlatformGrace; grace > 0 && l.DrainBudget() > grace {
+		c.bad("shutdown.platform_grace", "the drain takes up to %s s (worker.shutdown_timeout + cancel_grace + term_grace), "+
+			"and the platform would kill the node before; shorten worker.shutdown_timeout or give the platform more",
+			formatDuration(l.DrainBudget(), "s"))
+	}
+}
+
+// DrainBudget is how long a stop may take: the work's own time, then the stop ladder.
+func (c *Config) DrainBudget() time.Duration {
+	return c.Worker.ShutdownTimeout + c.Worker.CancelGrace + c.Worker.TermGrace
+}
+
+// grades checks that each degraded threshold lies below its unhealthy one.
+func (c *checker) grades(l *Loaded) {
+	h := l.Health
+	for _, g := range []struct {
+		path, below         string
+		degraded, unhealthy float64
+	}{
+		{"health.degraded_threshold", "unhealthy_threshold", float64(h.Degraded), float64(h.Unhealthy)},
+		{"health.queue_depth_degraded", "queue_depth_unhealthy", float64(h.QueueDepthDegraded), float64(h.QueueDepthUnhealthy)},
+		{"health.failure_rate_degraded", "failure_rate_unhealthy", h.RateDegraded, h.RateUnhealthy},
+	} {
+		if g.degraded >= g.unhealthy {
+			c.bad(g.path, "must be below health.%s", g.below)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package messages
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Runtime is how a worker runs an action.
+type Runtime string
+
+// The runtimes.
+const (
+	RuntimePython  Runtime = "python"  // long-lived Python process, functions called
+	RuntimeNode    Runtime = "node"    // long-lived Node.js process, functions called
+	RuntimeProcess Runtime = "process" // any long-lived program that speaks the frame protocol
+	RuntimeShell   Runtime = "shell"   // one command per execution
+	RuntimeGo      Runtime = "go"      // a handler registered in this binary
+)
+
+// Runtimes lists every runtime.
+func Runtimes() []Runtime {
+	return []Runtime{RuntimePython, RuntimeNode, RuntimeProcess, RuntimeShell, RuntimeGo}
+}
+
+// ParseRuntime reads a runtime's name.
+func ParseRuntime(s string) (Runtime, error) {
+	for _, r := range Runtimes() {
+		if string(r) == s {
+			return r, nil
+		}
+	}
+	return "", fmt.Errorf("unknown runtime %q: want python, node, process, shell or go", clip(s))
+}
+
+// LongLived reports whether the runtime keeps a process between executions.
+func (r Runtime) LongLived() bool {
+	return r == RuntimePython || r == RuntimeNode || r == RuntimeProcess
+}
+
+// Affinity is how strongly an execution asks for its session's worker. Empty: none, or strict where a session is given.
+type Affinity string
+
+// The session modes.
+const (
+	AffinityNone       Affinity = ""
+	AffinityHint       Affinity = "hint"        // prefer the bound worker; another if it is not free
+	AffinityStrict     Affinity = "strict"      // wait for the bound worker
+	AffinityStrictFail Affinity = "strict_fail" // fail at once with session_busy or session_lost
+)
+
+// ParseAffinity reads a mode's name; the empty text is AffinityNone.
+func ParseAffinity(s string) (Affinity, error) {
+	switch a := Affinity(s); a {
+	case AffinityNone, AffinityHint, AffinityStrict, AffinityStrictFail:
+		return a, nil
+	}
+	return "", fmt.Errorf("unknown affinity %q: want hint, strict or strict_fail", clip(s))
+}
+
+// RetryPolicy is the back-off between retries. Zero fields mean the configured defaults.
+type RetryPolicy struct {
+	Base       time.Duration `json:"base,omitempty"`       // delay before the first retry
+	Multiplier float64       `json:"multiplier,omitempty"` // growth per retry, ≥ 1
+	Max        time.Duration `json:"max,omitempty"`        // upper limit of a delay, jitter included
+	Jitter     float64       `json:"jitter,omitempty"`     // share of random spread, 0 to 1; negative: none
+}
+
+// Action is a named thing that can be run, as its pack defines it, defaults applied.
+type Action struct {
+	Ref         string  `json:"ref"` // pack.name
+	Pack        string  `json:"pack"`
+	Version     string  `json:"version"` // the pack's
+	Description string  `json:"description,omitempty"`
+	Runtime     Runtime `json:"runtime"`
+	Pool        string  `json:"pool"`
+	// Root is the pack's folder on this node, absolute; entrypoints and commands are opened inside it.
+	Root       string   `json:"-"`
+	Entrypoint string   `json:"entrypoint,omitempty"` // python, node: file:function; go: the handler's name
+	Command    []string `json:"command,omitempty"`    // shell, process: argv
+
+	Timeout       time.Duration `json:"timeout,omitempty"`        // 0: executor.default_timeout
+	StallTimeout  time.Duration `json:"stall_timeout,omitempty"`  // 0: off
+	QueueDeadline time.Duration `json:"queue_deadline,omitempty"` // 0: none
+	MaxRetries    int           `json:"max_retries"`
+	// RetriesConsented says that the action itself set max_retries, which is consent to repeat after worker_lost.
+	RetriesConsented bool            `json:"retries_consented,omitempty"`
+	Idempotent       bool            `json:"idempotent,omitempty"`
+	Affinity         Affinity        `json:"affinity,omitempty"`
+	WaitForWorker    bool            `json:"wait_for_worker,omitempty"` // on_no_worker: wait
+	Parameters       json.RawMessage `json:"parameters,omitempty"`      // JSON Schema 2020-12
+	Secrets          []string        `json:"secrets,omitempty"`         // parameters never logged or shown
+	Retry            RetryPolicy     `json:"retry,omitzero"`
+}

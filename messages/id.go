@@ -1,0 +1,143 @@
+package messages
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// ExecutionID names one execution for ever: a UUIDv7, so ids sort by creation time.
+type ExecutionID uuid.UUID
+
+// NewExecutionID returns a fresh UUIDv7. It panics only when the system's random source fails.
+func NewExecutionID() ExecutionID { return ExecutionID(uuid.Must(uuid.NewV7())) }
+
+// ParseExecutionID reads the canonical text form. Anything else, other UUID notations included, is an error that
+// names the text.
+func ParseExecutionID(s string) (ExecutionID, error) {
+	id, err := parseUUID(s)
+	if err != nil {
+		return ExecutionID{}, fmt.Errorf("execution id %q is not a UUID", clip(s))
+	}
+	return ExecutionID(id), nil
+}
+
+func (id ExecutionID) String() string { return uuid.UUID(id).String() }
+
+// IsZero reports whether id is the zero id, which names nothing.
+func (id ExecutionID) IsZero() bool { return id == ExecutionID{} }
+
+// MarshalText writes the canonical form.
+func (id ExecutionID) MarshalText() ([]byte, error) { return uuid.UUID(id).MarshalText() }
+
+// UnmarshalText reads the canonical form.
+func (id *ExecutionID) UnmarshalText(b []byte) error {
+	parsed, err := ParseExecutionID(string(b))
+	if err != nil {
+		return err
+	}
+	*id = parsed
+	return nil
+}
+
+// Incarnation names one boot of one node: a UUID that is never reused.
+type Incarnation uuid.UUID
+
+// NewIncarnation returns a fresh incarnation.
+func NewIncarnation() Incarnation { return Incarnation(uuid.Must(uuid.NewV7())) }
+
+// ParseIncarnation reads the canonical text form.
+func ParseIncarnation(s string) (Incarnation, error) {
+	id, err := parseUUID(s)
+	if err != nil {
+		return Incarnation{}, fmt.Errorf("incarnation %q is not a UUID", clip(s))
+	}
+	return Incarnation(id), nil
+}
+
+func (i Incarnation) String() string { return uuid.UUID(i).String() }
+
+// Short is the tail of the incarnation in hex, eight digits: the head of a UUIDv7 is time and equal for boots close together.
+func (i Incarnation) Short() string { return hex.EncodeToString(i[12:]) }
+
+// IsZero reports whether i is the zero incarnation, which names no boot.
+func (i Incarnation) IsZero() bool { return i == Incarnation{} }
+
+// MarshalText writes the canonical form.
+func (i Incarnation) MarshalText() ([]byte, error) { return uuid.UUID(i).MarshalText() }
+
+// UnmarshalText reads the canonical form.
+func (i *Incarnation) UnmarshalText(b []byte) error {
+	parsed, err := ParseIncarnation(string(b))
+	if err != nil {
+		return err
+	}
+	*i = parsed
+	return nil
+}
+
+// Attempt is the fencing number of an execution's current placement. 0: never placed. (ExecutionID, Attempt)
+// names one placement for ever.
+type Attempt int32
+
+// Generation counts the restarts of one slot, from 1.
+type Generation int32
+
+// Slot numbers the workers of one pool on one node, from 0.
+type Slot int32
+
+// Placement is the identity a broker message carries: which placement of which execution.
+type Placement struct {
+	Execution ExecutionID `json:"execution"`
+	Attempt   Attempt     `json:"attempt"`
+}
+
+// WorkerKey is the key of a worker's row, bindings and claims: whichever generation lives in the slot.
+type WorkerKey struct {
+	Incarnation Incarnation `json:"incarnation"`
+	Pool        string      `json:"pool"`
+	Slot        Slot        `json:"slot"`
+}
+
+// IsZero reports whether k names no worker.
+func (k WorkerKey) IsZero() bool { return k == WorkerKey{} }
+
+// WorkerID is a worker's stable, readable name: <node>/<pool>/<slot>.
+type WorkerID string
+
+// NewWorkerID joins the three parts. A node's name and a pool's name hold no slash, so the id splits back.
+func NewWorkerID(node, pool string, slot Slot) WorkerID {
+	return WorkerID(node + "/" + pool + "/" + strconv.Itoa(int(slot)))
+}
+
+// Split returns the parts of the id; ok is false for a text that is no worker id.
+func (w WorkerID) Split() (node, pool string, slot Slot, ok bool) {
+	parts := strings.Split(string(w), "/")
+	if len(parts) != 3 || parts[0] == "" || parts[1] == "" {
+		return "", "", 0, false
+	}
+	n, err := strconv.ParseInt(parts[2], 10, 32)
+	if err != nil || n < 0 {
+		return "", "", 0, false
+	}
+	return parts[0], parts[1], Slot(n), true
+}
+
+func parseUUID(s string) (uuid.UUID, error) {
+	if len(s) != 36 {
+		return uuid.UUID{}, fmt.Errorf("length %d", len(s))
+	}
+	return uuid.Parse(s)
+}
+
+// clip bounds a foreign text that goes into an error.
+func clip(s string) string {
+	const limit = 64
+	if len(s) > limit {
+		return s[:limit] + "…"
+	}
+	return s
+}

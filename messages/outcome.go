@@ -1,0 +1,70 @@
+package messages
+
+import "encoding/json"
+
+// Code is the machine-readable cause in an Error. Codes that Troupe itself writes are listed here; an action's own
+// code may be any other text of up to 128 bytes.
+type Code string
+
+// The codes that Troupe writes.
+const (
+	CodeNoWorkers         Code = "no_workers"         // no fresh worker of the pool
+	CodeQueueTimeout      Code = "queue_timeout"      // the message expired in the worker's queue
+	CodeStartTimeout      Code = "start_timeout"      // not started within scheduled_timeout of its first placement
+	CodeQueueDeadline     Code = "queue_deadline"     // waited for busy workers past its own queue deadline
+	CodeTimeout           Code = "timeout"            // ran past its run deadline
+	CodeStalled           Code = "stalled"            // no sign of progress for the action's stall timeout
+	CodeWorkerLost        Code = "worker_lost"        // its worker died while it ran
+	CodePoisoned          Code = "poisoned"           // killed its worker as often as the poison limit allows
+	CodeCancelled         Code = "cancelled"          // cancelled by a caller
+	CodeSessionBusy       Code = "session_busy"       // strict_fail: the bound worker is not free
+	CodeSessionLost       Code = "session_lost"       // strict_fail: the bound worker is gone
+	CodeSessionExpired    Code = "session_expired"    // the binding idled out
+	CodeInvalidParameters Code = "invalid_parameters" // parameters break the action's schema
+	CodeTooLarge          Code = "parameters_too_large"
+	CodeResultTooLarge    Code = "result_too_large"
+	CodeActionNotFound    Code = "action_not_found"
+	CodeActionError       Code = "action_error"   // the action's code failed without a code of its own
+	CodeExitStatus        Code = "exit_status"    // a one-shot command ended with a status other than 0
+	CodeProtocol          Code = "protocol_error" // the worker broke the frame protocol
+	CodePermission        Code = "permission_denied"
+	CodeRateLimited       Code = "rate_limited"
+	CodeNodeShutdown      Code = "node_shutdown"  // stopped because its node was told to stop
+	CodeLimit             Code = "limit_exceeded" // the process broke a resource limit
+)
+
+// Error is why an execution did not complete.
+type Error struct {
+	Code    Code   `json:"code"`
+	Message string `json:"message"`
+	// Retriable is the worker's own word on whether a repeat may help; nil leaves it to the classifier.
+	Retriable *bool `json:"retriable,omitempty"`
+	// WorkerFault says that the worker itself is to blame, so that it counts against the worker's health.
+	WorkerFault bool            `json:"worker_fault,omitempty"`
+	Details     json.RawMessage `json:"details,omitempty"`
+	// FailedBy names the part of Troupe that wrote the outcome; empty: the action's own code.
+	FailedBy string `json:"failed_by,omitempty"`
+	// Stderr is the tail of the process's standard error.
+	Stderr string `json:"stderr,omitempty"`
+	// Exit is how the process ended ("exit status 3", "signal: killed", "oom", "limit: cpu_time"), where one did.
+	Exit string `json:"exit,omitempty"`
+}
+
+func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
+
+// Outcome is what one execution ended with. Exactly one of Result and Error is set, except that a cancelled
+// execution keeps a result that came too late in its error's details.
+type Outcome struct {
+	Status Status
+	Result json.RawMessage
+	Error  *Error
+}
+
+// Output is what an execution's process wrote, up to the bound; Truncated says that more came.
+type Output struct {
+	Stdout, Stderr    []byte
+	StdoutCut, ErrCut bool
+}
+
+// Empty reports whether nothing was written.
+func (o Output) Empty() bool { return len(o.Stdout) == 0 && len(o.Stderr) == 0 }

@@ -1,0 +1,227 @@
+package wire_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/messages/wire"
+	troupev1 "github.com/troupe-run/troupe/proto/troupe/v1"
+)
+
+func placement() messages.Placement {
+	return messages.Placement{Execution: messages.NewExecutionID(), Attempt: 3}
+}
+
+func worker(slot messages.Slot) wire.Worker {
+	return wire.Worker{Slot: slot, Generation: 2, State: "busy", Grade: "healthy", Placement: placement(), Queued: 1}
+}
+
+// bodies holds one of each kind, by kind.
+func bodies() map[troupev1.Kind]wire.Body {
+	slot := messages.Slot(4)
+	return map[troupev1.Kind]wire.Body{
+		troupev1.Kind_KIND_UNSUPPORTED:      wire.Unsupported{Kind: 99, Version: 7},
+		troupev1.Kind_KIND_ACK:              wire.Ack{Refused: "no such worker"},
+		troupev1.Kind_KIND_WORKER_SNAPSHOT:  wire.WorkerSnapshot{Pool: "python", Workers: []wire.Worker{worker(0), worker(2)}},
+		troupev1.Kind_KIND_WORKER_CHANGE:    wire.WorkerChange{Pool: "python", Worker: worker(1), Reason: "checkout"},
+		troupev1.Kind_KIND_SNAPSHOT_REQUEST: wire.SnapshotRequest{Pool: "python"},
+		troupev1.Kind_KIND_CANCEL:           wire.Cancel{By: "ana"},
+		troupev1.Kind_KIND_KILL:             wire.Kill{Pool: "shell", Slot: 1, Generation: 5, By: "ana"},
+		troupev1.Kind_KIND_CORDON:           wire.Cordon{Pool: "shell", Slot: &slot, Cordoned: true, By: "ana"},
+		troupev1.Kind_KIND_PROBE:            wire.Probe{},
+		troupev1.Kind_KIND_PROBE_RESULT:     wire.ProbeResult{StoreSeen: true},
+		troupev1.Kind_KIND_INSPECT:          wire.Inspect{Actor: "pools/shell", Depth: 2},
+		troupev1.Kind_KIND_INSPECT_RESULT:   wire.InspectResult{View: []byte(`{"id":"pools"}`)},
+	}
+}
+
+func envelope(body wire.Body) wire.Envelope {
+	return wire.Envelope{
+		ID:        messages.NewExecutionID(),
+		Seq:       1,
+		Placement: placement(),
+		SentAt:    time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC),
+		From:      messages.NewIncarnation(),
+		Body:      body,
+	}
+}
+
+func TestEveryKindOfTheContractTravels(t *testing.T) {
+	t.Parallel()
+	all := bodies()
+	for number, name := range troupev1.Kind_name {
+		if number == int32(troupev1.Kind_KIND_UNSPECIFIED) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Contains(t, all, troupev1.Kind(number), "this kind has no sample here, or no Go type")
+			sent := envelope(all[troupev1.Kind(number)])
+			encoded, err := wire.ToProto(sent)
+			require.NoError(t, err)
+			require.Equal(t, troupev1.Kind(number), encoded.GetKind())
+			got, err := wire.FromProto(throughBytes(t, encoded))
+			require.NoError(t, err)
+			require.Equal(t, sent, got)
+		})
+	}
+}
+
+func throughBytes(t testing.TB, p *troupev1.Envelope) *troupev1.Envelope {
+	t.Helper()
+	b, err := proto.Marshal(p)
+	require.NoError(t, err)
+	got := &troupev1.Envelope{}
+	require.NoError(t, proto.Unmarshal(b, got))
+	return got
+}
+
+func TestUnknownKindOrVersionIsAnsweredNotDropped(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*troupev1.Envelope){
+		"kind":        func(p *troupev1.Envelope) { p.Kind = 4711 },
+		"unspecified": func(p *troupev1.Envelope) { p.Kind = troupev1.Kind_KIND_UNSPECIFIED },
+		"newer":       func(p *troupev1.Envelope) { p.Version = wire.Version + 1 },
+		"none":        func(p *troupev1.Envelope) { p.Version = 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sent := envelope(wire.Probe{})
+			p, err := wire.ToProto(sent)
+			require.NoError(t, err)
+			change(p)
+			_, err = wire.FromProto(p)
+			var unsupported *wire.UnsupportedError
+			require.ErrorAs(t, err, &unsupported)
+			require.Equal(t, sent.ID, unsupported.ID, "the reply must repeat the request's id")
+			require.Equal(t, sent.From, unsupported.From)
+			require.Equal(t, wire.Unsupported{Kind: p.GetKind(), Version: p.GetVersion()}, unsupported.Reply())
+		})
+	}
+}
+
+func TestBrokenEnvelopesAreRefusedByName(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*troupev1.Envelope)
+		want   string
+	}{
+		"short id":           {func(p *troupev1.Envelope) { p.Id = p.Id[:15] }, "id has 15 bytes"},
+		"zero id":            {func(p *troupev1.Envelope) { p.Id = make([]byte, 16) }, "no id"},
+		"no sender":          {func(p *troupev1.Envelope) { p.From = nil }, "which incarnation"},
+		"long sender":        {func(p *troupev1.Envelope) { p.From = make([]byte, 17) }, "from has 17 bytes"},
+		"no sequence":        {func(p *troupev1.Envelope) { p.Seq = 0 }, "sequence number"},
+		"execution, no try":  {func(p *troupev1.Envelope) { p.Attempt = 0 }, "no placement"},
+		"try, no execution":  {func(p *troupev1.Envelope) { p.Execution = nil }, "no placement"},
+		"negative attempt":   {func(p *troupev1.Envelope) { p.Attempt = -1 }, "no placement"},
+		"garbage":            {func(p *troupev1.Envelope) { p.Payload = []byte{0xff, 0xff, 0xff} }, "does not parse"},
+		"cancel of nothing":  {func(p *troupev1.Envelope) { p.Execution, p.Attempt = nil, 0 }, "names no execution"},
+		"payload over limit": {func(p *troupev1.Envelope) { p.Payload = make([]byte, wire.PayloadMax+1) }, "the limit is"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, err := wire.ToProto(envelope(wire.Cancel{By: "ana"}))
+			require.NoError(t, err)
+			c.change(p)
+			_, err = wire.FromProto(p)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+func TestBodiesOutOfRangeAreRefusedAtTheSender(t *testing.T) {
+	t.Parallel()
+	slot := messages.Slot(1)
+	long := strings.Repeat("x", 257)
+	crowd := make([]wire.Worker, wire.WorkersMax+1)
+	for i := range crowd {
+		crowd[i] = worker(messages.Slot(i))
+	}
+	for name, c := range map[string]struct {
+		body wire.Body
+		want string
+	}{
+		"none":              {nil, "no body"},
+		"crowd":             {wire.WorkerSnapshot{Pool: "p", Workers: crowd}, "1001 workers"},
+		"slot twice":        {wire.WorkerSnapshot{Pool: "p", Workers: []wire.Worker{worker(1), worker(1)}}, "slot 1 after slot 1"},
+		"no pool":           {wire.SnapshotRequest{}, "names no pool"},
+		"no state":          {wire.WorkerChange{Pool: "p", Worker: wire.Worker{Generation: 1}}, "want a state"},
+		"generation 0":      {wire.Kill{Pool: "p"}, "generation from 1"},
+		"slot without pool": {wire.Cordon{Slot: &slot}, "names no worker"},
+		"deep":              {wire.Inspect{Depth: wire.DepthMax + 1}, "17 levels"},
+		"long":              {wire.Cancel{By: long}, "257 bytes"},
+		"not UTF-8":         {wire.Cancel{By: "\xff"}, "UTF-8"},
+		"large":             {wire.InspectResult{View: make([]byte, wire.PayloadMax)}, "by reference"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := wire.ToProto(envelope(c.body))
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+// A snapshot as large as the bounds allow must fit into the payload's bound, or a pool could not be told at all.
+func TestTheLargestSnapshotFits(t *testing.T) {
+	t.Parallel()
+	workers := make([]wire.Worker, wire.WorkersMax)
+	for i := range workers {
+		workers[i] = worker(messages.Slot(i))
+		workers[i].State, workers[i].Grade = "initializing", "unhealthy"
+	}
+	_, err := wire.ToProto(envelope(wire.WorkerSnapshot{Pool: strings.Repeat("p", 256), Workers: workers}))
+	require.NoError(t, err)
+}
+
+func TestSnapshotsKeepEveryWorker(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		snapshot := wire.WorkerSnapshot{Pool: rapid.StringMatching(`[a-z.]{1,20}`).Draw(t, "pool")}
+		for i := range rapid.IntRange(1, 20).Draw(t, "workers") {
+			w := worker(messages.Slot(i))
+			w.Generation = messages.Generation(rapid.Int32Range(1, 1<<30).Draw(t, "generation"))
+			w.Queued = rapid.Int32Range(0, 20).Draw(t, "queued")
+			w.Cordoned = rapid.Bool().Draw(t, "cordoned")
+			snapshot.Workers = append(snapshot.Workers, w)
+		}
+		sent := envelope(snapshot)
+		p, err := wire.ToProto(sent)
+		require.NoError(t, err)
+		got, err := wire.FromProto(p)
+		require.NoError(t, err)
+		require.Equal(t, sent, got)
+	})
+}
+
+// FuzzFromProto holds that no bytes of a peer make the decoder panic, and that what it accepts says the same after
+// another trip.
+func FuzzFromProto(f *testing.F) {
+	for _, body := range bodies() {
+		p, err := wire.ToProto(envelope(body))
+		require.NoError(f, err)
+		b, err := proto.Marshal(p)
+		require.NoError(f, err)
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p := &troupev1.Envelope{}
+		if proto.Unmarshal(b, p) != nil {
+			return
+		}
+		first, err := wire.FromProto(p)
+		if err != nil {
+			return
+		}
+		again, err := wire.ToProto(first)
+		require.NoError(t, err)
+		second, err := wire.FromProto(again)
+		require.NoError(t, err)
+		require.Equal(t, first, second)
+	})
+}

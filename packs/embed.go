@@ -1,0 +1,93 @@
+// Package packs carries the built-in packs inside the binary and writes them as folders, since actions are loaded
+// from folders alone. core (Go handlers and shell commands) works on every machine; demo needs python3. It knows
+// nothing of what a pack's files mean; the node calls Materialize at its start and loads the paths it returns.
+package packs
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+//go:embed core demo
+var files embed.FS
+
+// Names lists the built-in packs; core first.
+func Names() []string { return []string{"core", "demo"} }
+
+// Path is the folder of the built-in pack of that name under the data directory dir.
+func Path(dir, name string) string { return filepath.Join(dir, "packs", name) }
+
+// Materialize writes the built-in packs under dir. A file that is there with the same content is left alone, so a
+// running worker's files do not change under it; a changed one is replaced in one step. Files of older versions
+// that are no more are removed, because a pack is everything in its folder.
+func Materialize(dir string) error {
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := files.ReadFile(name)
+		if err != nil {
+			return fmt.Errorf("read the embedded %s: %w", name, err)
+		}
+		return replace(filepath.Join(dir, "packs", filepath.FromSlash(name)), content)
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range Names() {
+		if err := prune(dir, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prune removes the actions of the pack that this version does not have. Compiled Python files are left alone.
+func prune(dir, pack string) error {
+	found, err := filepath.Glob(filepath.Join(Path(dir, pack), "actions", "*.yaml"))
+	if err != nil {
+		return fmt.Errorf("list the actions of pack %s: %w", pack, err)
+	}
+	for _, path := range found {
+		if _, err := fs.Stat(files, pack+"/actions/"+filepath.Base(path)); err == nil {
+			continue
+		}
+		if err := os.Remove(path); err != nil {
+			return fmt.Errorf("remove an action that pack %s has no more: %w", pack, err)
+		}
+	}
+	return nil
+}
+
+// replace makes the file's content equal to content, through a temporary file beside it.
+func replace(path string, content []byte) error {
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("write a built-in pack: %w", err)
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return fmt.Errorf("write a built-in pack: %w", err)
+	}
+	defer os.Remove(file.Name()) // fails once the file has its own name
+	_, err = file.Write(content)
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Chmod(file.Name(), 0o644)
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("write the pack file %s: %w", path, err)
+	}
+	return nil
+}

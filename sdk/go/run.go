@@ -1,0 +1,152 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// resultMax is the bytes a result may have; a larger one fails its execution.
+const resultMax = 8 << 20
+
+// Session is an execution's session. State belongs to the handlers and lives while the session stays with this
+// worker; Lost says that an earlier state is gone, Hit that this is the session's own worker.
+type Session struct {
+	ID    string `json:"id"`
+	Epoch int64  `json:"epoch"` // grows each time the session moves
+	Lost  bool   `json:"lost"`
+	Hit   bool   `json:"hit"`
+	State any    `json:"-"`
+}
+
+// Run is one execution, as its handler sees it. Its methods are safe for concurrent use.
+type Run struct {
+	Execution  string          `json:"execution"`
+	Attempt    int             `json:"attempt"`
+	Action     string          `json:"action"`
+	Parameters json.RawMessage `json:"parameters"`
+	Session    *Session        `json:"session"` // nil where none was given
+	DeadlineMS int64           `json:"deadline_ms"`
+	RetryCount int             `json:"retry_count"`
+	Trace      string          `json:"trace"` // W3C traceparent
+
+	server *server
+	id     uint64
+	close  bool
+}
+
+// Progress tells how far the run is: a fraction from 0 to 1 and a short text.
+func (r *Run) Progress(fraction float64, message string) error {
+	return r.server.emit(map[string]any{"event": "progress", "id": r.id, "fraction": min(1, max(0, fraction)), "message": message})
+}
+
+// Chunk streams a piece of the result.
+func (r *Run) Chunk(data any) error {
+	return r.server.emit(map[string]any{"event": "chunk", "id": r.id, "data": data})
+}
+
+// Log writes a log line of the run; level is debug, info, warn or error.
+func (r *Run) Log(level, message string) error {
+	return r.server.emit(map[string]any{"event": "log", "id": r.id, "level": level, "message": message})
+}
+
+// CloseWorker asks for this worker to be replaced after the run. Call it from the handler's own goroutine.
+func (r *Run) CloseWorker() { r.close = true }
+
+// execute starts the run in a goroutine of its own, so that ping and cancel are answered meanwhile.
+func (s *server) execute(ctx context.Context, r request) error {
+	run := &Run{server: s, id: r.ID}
+	if err := json.Unmarshal(r.Args, run); err != nil {
+		return s.fail(r.ID, &Error{Code: "invalid_request", Message: "execute: " + err.Error()}, false)
+	}
+	handler := s.find(run.Action)
+	if handler == nil {
+		return s.fail(r.ID, &Error{Code: "action_not_found", Message: fmt.Sprintf("this program does not serve action %q", run.Action)}, false)
+	}
+	run.Session = s.enter(run.Session)
+	deadline := time.Now().Add(time.Duration(run.DeadlineMS) * time.Millisecond)
+	if run.DeadlineMS <= 0 {
+		deadline = time.Now().Add(math.MaxInt64) // no deadline
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	s.mu.Lock()
+	s.runs, s.cancel = r.ID, cancel
+	s.mu.Unlock()
+	go s.run(ctx, cancel, handler, run)
+	return nil
+}
+
+// run calls the handler and answers. An error of the pipe is found by the loop's next read.
+func (s *server) run(ctx context.Context, cancel context.CancelFunc, handler Handler, run *Run) {
+	defer cancel()
+	value, err := call(ctx, handler, run)
+	cancelled := errors.Is(ctx.Err(), context.Canceled)
+	s.mu.Lock()
+	s.runs, s.cancel = 0, nil
+	s.mu.Unlock()
+	if err != nil {
+		_ = s.fail(run.id, describe(err, cancelled), run.close)
+		return
+	}
+	data, err := json.Marshal(value)
+	switch {
+	case err != nil:
+		_ = s.fail(run.id, &Error{Code: "result_not_json", Message: "the handler's result: " + err.Error()}, run.close)
+	case len(data) > resultMax:
+		_ = s.fail(run.id, &Error{Code: "result_too_large",
+			Message: fmt.Sprintf("the result has %d bytes, the limit is %d", len(data), resultMax)}, run.close)
+	default:
+		_ = s.answer(run.id, json.RawMessage(data), run.close)
+	}
+}
+
+// call runs the handler; its panic is an error of the execution with the stack in its details.
+func call(ctx context.Context, handler Handler, run *Run) (value any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &Error{Code: "action_error", Message: fmt.Sprintf("panic: %v", p), Details: map[string]string{"stack": string(debug.Stack())}}
+		}
+	}()
+	return handler(ctx, run)
+}
+
+func describe(err error, cancelled bool) *Error {
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case cancelled && errors.Is(err, context.Canceled):
+		return &Error{Code: "cancelled", Message: "the execution was cancelled"}
+	}
+	return &Error{Code: "action_error", Message: err.Error()}
+}
+
+// enter returns the held session, or a fresh one when its epoch is newer. A stale epoch gets a session that is not kept.
+func (s *server) enter(told *Session) *Session {
+	if told == nil {
+		return nil
+	}
+	held := s.sessions[told.ID]
+	if held == nil || held.Epoch < told.Epoch {
+		s.sessions[told.ID] = told
+		return told
+	}
+	if held.Epoch > told.Epoch {
+		return told
+	}
+	held.Lost, held.Hit = told.Lost, told.Hit
+	return held
+}
+
+func (s *server) find(ref string) Handler {
+	if h := s.handlers[ref]; h != nil {
+		return h
+	}
+	_, name, _ := strings.Cut(ref, ".")
+	return s.handlers[name]
+}

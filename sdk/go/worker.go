@@ -1,0 +1,145 @@
+// Package worker serves Troupe's worker protocol from a Go program of its own (runtime: process). It owns the two
+// pipes, the sessions' states and the one running execution; it never starts processes and never writes to standard
+// output. A program's main calls Serve; docs/protocol.md is the contract.
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+// Version is this SDK's version, told to the node in the answer to hello.
+const Version = "0.1.0"
+
+// Handler runs one execution. Its context ends when the execution is cancelled or at its deadline. What it returns
+// is the result, any value that encodes to JSON; an *Error gives its error a code.
+type Handler func(ctx context.Context, run *Run) (any, error)
+
+// Error is an execution's error with a code of its own. Retriable nil leaves that judgement to Troupe.
+type Error struct {
+	Code        string `json:"code"`
+	Message     string `json:"message"`
+	Retriable   *bool  `json:"retriable,omitempty"`
+	WorkerFault bool   `json:"worker_fault,omitempty"` // counts against this worker's health
+	Details     any    `json:"details,omitempty"`
+}
+
+func (e *Error) Error() string { return e.Code + ": " + e.Message }
+
+// Serve answers the node on descriptors 3 and 4 until it asks for shutdown, closes the request pipe or ctx ends; it
+// then returns nil, and the program should exit 0. A broken protocol or pipe is an error. handlers is keyed by an
+// action's full name (mypack.greet) or by its name inside the pack (greet).
+func Serve(ctx context.Context, handlers map[string]Handler) error {
+	in, out := os.NewFile(3, "requests"), os.NewFile(4, "events")
+	defer in.Close()
+	return ServePipes(ctx, handlers, in, out)
+}
+
+// ServePipes is Serve on pipes of the caller's choice. A reader that is not closed when ctx ends keeps one goroutine.
+func ServePipes(ctx context.Context, handlers map[string]Handler, in io.Reader, out io.Writer) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	s := &server{handlers: handlers, out: out, sessions: map[string]*Session{}}
+	requests, failed := make(chan request), make(chan error, 1)
+	go func() { failed <- readRequests(ctx, in, requests) }()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		case r := <-requests:
+			if err := s.handle(ctx, r); err != nil || r.Command == "shutdown" {
+				return err
+			}
+		}
+	}
+}
+
+// server holds what the requests share. mu guards the running execution, its end and the writer.
+type server struct {
+	handlers map[string]Handler
+	sessions map[string]*Session // by id; used by the loop alone
+
+	mu     sync.Mutex
+	out    io.Writer
+	cancel context.CancelFunc // of the running execute
+	runs   uint64             // its id; 0: none
+}
+
+type request struct {
+	ID      uint64          `json:"id"`
+	Command string          `json:"command"`
+	Args    json.RawMessage `json:"args"`
+}
+
+// arguments are those of every command but execute and hello's list.
+type arguments struct {
+	Request  uint64   `json:"request"`
+	Session  string   `json:"session"`
+	Epoch    int64    `json:"epoch"`
+	Protocol int      `json:"protocol"`
+	Actions  []action `json:"actions"`
+}
+
+type action struct {
+	Ref string `json:"ref"`
+}
+
+func (s *server) handle(ctx context.Context, r request) error {
+	if r.Command == "execute" {
+		return s.execute(ctx, r)
+	}
+	var args arguments
+	if len(r.Args) > 0 {
+		if err := json.Unmarshal(r.Args, &args); err != nil {
+			return s.fail(r.ID, &Error{Code: "invalid_request", Message: r.Command + ": " + err.Error()}, false)
+		}
+	}
+	switch r.Command {
+	case "hello":
+		return s.hello(r.ID, args)
+	case "cancel":
+		s.stop(args.Request)
+	case "end_session":
+		if held := s.sessions[args.Session]; held != nil && held.Epoch <= args.Epoch {
+			delete(s.sessions, args.Session)
+		}
+	case "ping", "health_check", "shutdown":
+	default:
+		return s.fail(r.ID, &Error{Code: "unknown_command", Message: fmt.Sprintf("unknown command %q", r.Command)}, false)
+	}
+	return s.answer(r.ID, struct{}{}, false)
+}
+
+func (s *server) hello(id uint64, args arguments) error {
+	if args.Protocol != 1 {
+		return s.fail(id, &Error{Code: "load_error", Message: fmt.Sprintf("the node speaks protocol %d and this SDK 1", args.Protocol)}, false)
+	}
+	for _, a := range args.Actions {
+		if s.find(a.Ref) == nil {
+			return s.fail(id, &Error{Code: "load_error", Message: fmt.Sprintf("this program does not serve action %q", a.Ref)}, false)
+		}
+	}
+	return s.answer(id, map[string]any{
+		"protocol": 1, "sdk": "go", "version": Version, "pid": os.Getpid(),
+		"capabilities": map[string]bool{"ping_while_busy": true, "cancel": true, "sessions": true, "health_check": true},
+	}, false)
+}
+
+// stop cancels the running execute when it is the one named.
+func (s *server) stop(id uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.runs == id && s.cancel != nil {
+		s.cancel()
+	}
+}

@@ -1,0 +1,113 @@
+"""What an action sees of its execution."""
+
+from time import monotonic
+from _thread import get_ident
+
+from .channel import encode
+from .errors import Cancelled
+
+LEVELS = ("debug", "info", "warn", "error")
+LOG_MAX = 64 << 10  # characters of one log or progress message
+
+
+class Session:
+    """The session of an execution. ``state`` is a dict that lives as long as the session stays with this worker.
+
+    ``lost`` says that an earlier state of the session is gone and has not been told yet; ``hit`` that the execution
+    runs on the session's own worker; ``epoch`` grows each time the session moves to another worker.
+    """
+
+    __slots__ = ("id", "epoch", "lost", "hit", "state", "_source")
+
+    def __init__(self, id, epoch):
+        self.id = id
+        self.epoch = epoch
+        self.lost = False
+        self.hit = False
+        self.state = {}
+        self._source = None  # the loaded module whose hooks save and restore the state
+
+
+class Context:
+    """One execution, as its action sees it. Its methods may be called from any thread of the action."""
+
+    __slots__ = ("execution", "attempt", "action", "session", "retry_count", "trace", "deadline",
+                 "_worker", "_request", "_cancelled", "_event", "_close")
+
+    def __init__(self, worker, request, args, session):
+        self._worker = worker
+        self._request = request
+        self._cancelled = False
+        self._event = None
+        self._close = False
+        get = args.get
+        self.execution = get("execution")
+        self.attempt = get("attempt", 1)
+        self.action = get("action")
+        self.session = session
+        self.retry_count = get("retry_count", 0)
+        self.trace = get("trace")  # W3C traceparent
+        left = get("deadline_ms")
+        self.deadline = monotonic() + left / 1000 if left else None  # on time.monotonic's clock
+
+    def remaining(self):
+        """Return the seconds left to the run's deadline, never below 0; None where there is no deadline."""
+        return None if self.deadline is None else max(0.0, self.deadline - monotonic())
+
+    @property
+    def cancelled(self):
+        """Whether the execution was told to stop."""
+        return self._cancelled
+
+    def raise_if_cancelled(self):
+        """Raise Cancelled when the execution was told to stop; of use in threads and in code that catches it."""
+        if self._cancelled:
+            raise Cancelled()
+
+    @property
+    def cancel_event(self):
+        """A threading.Event that is set when the execution is told to stop."""
+        if self._event is None:
+            import threading
+
+            event = self._event = threading.Event()
+            if self._cancelled:
+                event.set()
+        return self._event
+
+    def progress(self, fraction=None, message=""):
+        """Tell how far the run is: a fraction from 0 to 1 (or None) and a short text."""
+        if fraction is not None:
+            fraction = min(1.0, max(0.0, float(fraction)))
+        self._emit("progress", ',"fraction":%s,"message":%s' % (encode(fraction), _text(message)))
+
+    def chunk(self, data):
+        """Stream a piece of the result, any JSON value. Raises ValueError or TypeError for anything else."""
+        self._emit("chunk", ',"data":' + encode(data))
+
+    def log(self, level, message):
+        """Write a log line of the run; level is debug, info, warn or error."""
+        if level not in LEVELS:
+            raise ValueError("log level %r: want debug, info, warn or error" % (level,))
+        self._emit("log", ',"level":"%s","message":%s' % (level, _text(message)))
+
+    def close_worker(self):
+        """Ask for this worker to be replaced once the execution has ended."""
+        self._close = True
+
+    def _emit(self, event, fields):
+        text = '{"event":"%s","id":%d%s}' % (event, self._request, fields)
+        worker = self._worker
+        if get_ident() == worker.main:
+            worker.send_guarded(text)
+        else:
+            worker.channel.send(text)
+
+    def _cancel(self):
+        self._cancelled = True
+        if self._event is not None:
+            self._event.set()
+
+
+def _text(message):
+    return encode(str(message)[:LOG_MAX])

@@ -1,0 +1,353 @@
+"""The worker's loop: requests in, actions run, exactly one answer each.
+
+Two threads share the work of one process. The main thread runs the actions, because only there can a signal
+interrupt them, and while it is idle it also reads the requests itself: handing each request from a reading thread
+to a working one costs more than everything else in a short run. The helper thread looks every few milliseconds for
+a run that lasts, takes over the reading while it does, and so answers ping, cancel and the end of the input
+although the action is busy. Whoever holds the role lock reads.
+"""
+
+import os
+import signal
+import sys
+import time
+from _thread import allocate_lock, get_ident, start_new_thread
+from collections import deque
+
+from .channel import Channel, encode
+from .context import Context
+from .errors import Cancelled, LoadError, ProtocolError, describe, tail
+from .sessions import Sessions
+from .version import PROTOCOL, VERSION
+
+RESULT_MAX = 8 << 20  # bytes of a result; a larger one fails its execution
+WATCH = 0.008  # seconds between two looks at the run; a run of twice that is watched
+PARK_AFTER = 64  # looks without a new run, about half a second, after which the helper sleeps
+PENDING_MAX = 1024  # requests that wait for the end of a run
+EXIT_AFTER = 0.7  # seconds that exit handlers may take after shutdown
+# A real-time signal where there is one: packs may have uses for SIGUSR1 and SIGUSR2.
+CANCEL_SIGNAL = signal.SIGRTMIN + 5 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
+
+CAPABILITIES = {"ping_while_busy": True, "cancel": True, "sessions": True, "snapshot": True, "health_check": True}
+
+
+class Worker:
+    """One worker process. ``code`` finds the actions: loader.Files or loader.Table."""
+
+    def __init__(self, code, channel=None):
+        self.channel = channel or Channel()
+        self.main = get_ident()
+        self._code = code
+        self._sessions = Sessions(code)
+        self._commands = {
+            "hello": self._hello, "ping": _nothing, "health_check": self._health, "end_session": self._sessions.end,
+            "snapshot": self._sessions.snapshot, "restore": self._sessions.restore, "cancel": self._cancel,
+        }
+        # The run, written by the main thread and read by the helper.
+        self._started = 0  # id of the last execute that began
+        self._running = 0  # id of the execute that runs; 0: none
+        self._context = None
+        self._interruptible = 0  # id of the execute whose code may be interrupted; 0: none
+        self._interrupt = 0  # id of the execute that is to be interrupted
+        self._guarded = False  # the main thread is writing a frame, which must not be cut
+        # The reading role and its hand-over.
+        self._role = allocate_lock()
+        self._reads = True  # the main thread holds the role
+        self._mutex = allocate_lock()  # guards the three below
+        self._pending = deque()
+        self._waiting = False
+        self._handed = None
+        self._arrival = allocate_lock()
+        # The helper's sleep.
+        self._parked = False
+        self._alarm = allocate_lock()
+
+    def run(self):
+        """Serve requests until the node ends this process. It does not return."""
+        self._prepare()
+        try:
+            while True:
+                request = self.channel.read() if self._reads else self._take()
+                if request is None:
+                    leave(0)
+                self._handle(request)
+        except ProtocolError as exc:
+            sys.stderr.write("troupe_worker: %s\n" % exc)
+            leave(2)
+
+    def _prepare(self):
+        self._role.acquire()
+        self._arrival.acquire()
+        signal.signal(CANCEL_SIGNAL, self._interrupted)
+        os.register_at_fork(after_in_child=self._forked)
+        for stream in (sys.stdout, sys.stderr):
+            # Whole lines reach the node as they are printed, and are not lost when the process is killed.
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(line_buffering=True)
+        start_new_thread(self._help, ())
+
+    def _forked(self):
+        """A forked child is no worker: it must not read the node's requests or answer them."""
+        signal.signal(CANCEL_SIGNAL, signal.SIG_IGN)
+        self.channel.close()
+
+    # Requests, on the main thread.
+
+    def _handle(self, request):
+        command = request.get("command")
+        if command == "execute":
+            self._execute(request["id"], request.get("args") or {})
+        elif command == "shutdown":
+            self._answer(request.get("id"), "{}")
+            self._shutdown()
+        else:
+            self._command(request, command)
+
+    def _command(self, request, name):
+        """Run any command but execute and shutdown, and answer it."""
+        ident = request.get("id")
+        command = self._commands.get(name)
+        if command is None:
+            return self._fail(ident, {"code": "unknown_command", "message": "unknown command %r" % (name,)})
+        try:
+            self._answer(ident, encode(command(request.get("args") or {})))
+        except LoadError as exc:
+            self._fail(ident, {"code": "load_error", "message": str(exc), "details": getattr(exc, "details", None)})
+        except Exception as exc:
+            self._fail(ident, {"code": name + "_failed", "message": "%s: %s: %s" % (name, type(exc).__name__, exc),
+                               "details": {"traceback": tail(exc)}})
+
+    def _execute(self, ident, args):
+        self._started = self._running = ident
+        if self._parked:
+            self._parked = False
+            self._alarm.release()
+        if self._reads:
+            self._role.release()
+        try:
+            self._run(ident, args)
+        finally:
+            self._running = 0
+            # When the helper took the role meanwhile, it keeps it until the next request.
+            self._reads = self._role.acquire(False)
+
+    def _run(self, ident, args):
+        """Call the action and answer its execute."""
+        context, data, error = None, None, None
+        try:
+            call, source = self._code.find(args)
+            session = args.get("session")
+            if session is not None:
+                session = self._sessions.enter(session, source)
+            context = self._context = Context(self, ident, args, session)
+            value = self._call(ident, call, args.get("parameters"), context)
+        except LoadError as exc:
+            error = {"code": "action_not_found", "message": str(exc), "details": getattr(exc, "details", None)}
+        except BaseException as exc:
+            error = describe(exc)
+        else:
+            data, error = _encoded(value)
+        self._context = None
+        if context is not None and context.session is not None:
+            self._sessions.leave(context.session)
+        _flush()
+        closing = context is not None and context._close
+        if error is None:
+            self._answer(ident, data, closing)
+        else:
+            self._fail(ident, error, closing)
+
+    def _call(self, ident, call, parameters, context):
+        """Call the action so that a cancel interrupts its code and nothing else."""
+        self._interruptible = ident
+        try:
+            value = call(parameters, context)
+            self._interruptible = 0
+        except BaseException:
+            self._interruptible = 0
+            raise
+        return value
+
+    def _answer(self, ident, data, closing=False):
+        self.channel.send('{"event":"result","id":%d,"data":%s%s}' % (ident, data, ',"close":true' if closing else ""))
+
+    def _fail(self, ident, error, closing=False):
+        if error.get("details", "") is None:
+            del error["details"]
+        try:
+            text = encode(error)
+        except (TypeError, ValueError, RecursionError):  # details that are no JSON must not hide the error
+            text = encode(dict(error, details=repr(error["details"])[:1000]))
+        self.channel.send('{"event":"error","id":%d,"error":%s%s}' % (ident, text, ',"close":true' if closing else ""))
+
+    def _hello(self, args):
+        if args.get("protocol") != PROTOCOL:
+            raise LoadError("the node speaks protocol %r and this SDK %d" % (args.get("protocol"), PROTOCOL))
+        for action in args.get("actions") or ():
+            try:
+                self._code.find(action)
+            except LoadError as exc:
+                error = LoadError("action %s: %s" % (action.get("ref"), exc))
+                error.details = getattr(exc, "details", None)
+                raise error from None
+        return {"protocol": PROTOCOL, "sdk": "python", "version": VERSION, "pid": os.getpid(),
+                "capabilities": CAPABILITIES}
+
+    def _health(self, args):
+        """Ask every health hook; one that raises or returns False makes the worker unhealthy."""
+        said = {}
+        for source, hook in self._code.health_hooks().items():
+            said[source] = hook()
+            if said[source] is False:
+                raise RuntimeError("health() of %s returned False" % source)
+        return said
+
+    def _shutdown(self):
+        """Exit 0, after the exit handlers if they are quick."""
+        start_new_thread(_exit_late, ())
+        sys.exit(0)
+
+    # Cancel: decided where the request is read, carried out by a signal on the main thread.
+
+    def _cancel(self, args):
+        target = args.get("request")
+        context = self._context
+        if target == self._running and context is not None:
+            context._cancel()
+            self._interrupt = target
+            signal.pthread_kill(self.main, CANCEL_SIGNAL)
+        return {}
+
+    def _interrupted(self, signum, frame):
+        """Raise Cancelled in the action, once; the signal also ends a sleep or a wait that the action is in."""
+        if self._interruptible and self._interrupt == self._interruptible and not self._guarded:
+            self._interruptible = 0
+            raise Cancelled()
+
+    def send_guarded(self, text):
+        """Send a frame from the action's own thread: a cancel that comes meanwhile waits until it is whole."""
+        self._guarded = True
+        try:
+            self.channel.send(text)
+        finally:
+            self._guarded = False
+        self._interrupted(CANCEL_SIGNAL, None)
+
+    # The helper thread.
+
+    def _help(self):
+        try:
+            while True:
+                self._watch()
+                self._read_for_main()
+        except ProtocolError as exc:
+            sys.stderr.write("troupe_worker: %s\n" % exc)
+            leave(2)
+        except BaseException as exc:  # without its reader the worker would be deaf
+            sys.stderr.write("troupe_worker: the helper thread ended: %s\n" % tail(exc))
+            leave(1)
+
+    def _watch(self):
+        """Return once a run has lasted two looks and the reading role is taken. Sleeps while no runs come."""
+        last, idle = 0, 0
+        while True:
+            running = self._running
+            if running and running == last and self._role.acquire(False):
+                return
+            idle = 0 if self._started != last else idle + 1
+            last = self._started
+            if idle > PARK_AFTER and not self._running:
+                self._park(last)
+                idle = 0
+            time.sleep(WATCH)
+
+    def _park(self, last):
+        """Sleep until the main thread begins another run than the last one seen."""
+        self._alarm.acquire(False)
+        self._parked = True
+        if self._started == last:
+            self._alarm.acquire()
+        self._parked = False
+
+    def _read_for_main(self):
+        """Read and answer what can be answered beside a run, until a request finds the main thread idle."""
+        while True:
+            request = self.channel.read()
+            if request is None:
+                leave(0)
+            command = request.get("command")
+            if command == "ping" or command == "cancel":
+                self._command(request, command)
+            elif command == "shutdown" and self._running:
+                self._answer(request.get("id"), "{}")
+                leave(0)
+            elif self._hand_over(request):
+                return
+
+    def _hand_over(self, request):
+        """Give the request to the main thread. True: it was waiting, and holds the reading role now."""
+        with self._mutex:
+            if self._waiting:
+                self._waiting = False
+                self._handed = request
+                self._arrival.release()
+                return True
+            if len(self._pending) >= PENDING_MAX:
+                raise ProtocolError("more than %d requests wait for the end of a run" % PENDING_MAX)
+            self._pending.append(request)
+            return False
+
+    def _take(self):
+        """Return the next request while the helper reads; with a handed one the role comes back."""
+        with self._mutex:
+            if self._pending:
+                return self._pending.popleft()
+            self._waiting = True
+        self._arrival.acquire()
+        self._reads = True
+        return self._handed
+
+
+def leave(status):
+    """End the process at once, whatever its other threads do. What was printed goes out if nothing blocks it."""
+    done = allocate_lock()
+    done.acquire()
+
+    def flush():
+        _flush()
+        done.release()
+
+    start_new_thread(flush, ())
+    done.acquire(True, 0.2)
+    os._exit(status)
+
+
+def _exit_late():
+    time.sleep(EXIT_AFTER)
+    leave(0)
+
+
+def _flush():
+    """Write out what was printed, so that it belongs to the run that printed it."""
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except Exception:
+        pass  # a closed or replaced stream loses its output, not the result
+
+
+def _nothing(args):
+    return {}
+
+
+def _encoded(value):
+    """Return (JSON text, None) for a result, or (None, error) for one that cannot be sent."""
+    try:
+        data = encode(value)
+    except (TypeError, ValueError, RecursionError) as exc:
+        return None, {"code": "result_not_json", "retriable": False,
+                      "message": "the action returned what is not JSON: %s; return dicts, lists, texts and numbers" % exc}
+    if len(data) > RESULT_MAX:
+        return None, {"code": "result_too_large", "retriable": False,
+                      "message": "the result has %d bytes, the limit is %d" % (len(data), RESULT_MAX)}
+    return data, None

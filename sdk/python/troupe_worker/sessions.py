@@ -1,0 +1,59 @@
+"""The state of the sessions that live with this worker, kept by (id, epoch)."""
+
+from .context import Session
+
+
+class Sessions:
+    """Every session this worker holds. Only the main thread uses it."""
+
+    def __init__(self, code):
+        self._code = code  # finds the modules whose hooks save and restore a state
+        self._held = {}
+
+    def enter(self, args, source):
+        """Return the Session of an execution: the state it left here, or an empty one when its epoch is newer."""
+        key, epoch = args["id"], args.get("epoch", 0)
+        session = self._held.get(key)
+        if session is None or session.epoch < epoch:
+            session = self._held[key] = Session(key, epoch)
+        elif session.epoch > epoch:  # a stale placement: it must not see or change what came later
+            session = Session(key, epoch)
+        session.lost = args.get("lost", False)
+        session.hit = args.get("hit", False)
+        session._source = source
+        return session
+
+    def leave(self, session):
+        """Forget a session that holds nothing, so that sessions that keep no state cost no memory."""
+        if not session.state and self._held.get(session.id) is session:
+            del self._held[session.id]
+
+    def snapshot(self, args):
+        """Return what restore takes: the state as its module's snapshot hook gives it, or as it is."""
+        session = self._held.get(args["session"])
+        if session is None or session.epoch != args["epoch"]:
+            return {"state": None}
+        hooks = self._code.hooks(session._source)
+        if hooks is None:
+            return {"state": {"hook": None, "state": session.state}}
+        return {"state": {"hook": session._source, "state": hooks[0](session.state)}}
+
+    def restore(self, args):
+        """Make the state of a snapshot the session's state at the given epoch."""
+        session = Session(args["session"], args["epoch"])
+        saved = args.get("state")
+        if saved is not None:
+            session._source = saved["hook"]
+            hooks = self._code.hooks(session._source) if session._source is not None else None
+            if session._source is not None and hooks is None:
+                raise LookupError("no restore hook of %s is loaded" % session._source)
+            session.state = saved["state"] if hooks is None else hooks[1](saved["state"])
+        self._held[session.id] = session
+        return {}
+
+    def end(self, args):
+        """Drop the session's state up to the given epoch."""
+        session = self._held.get(args["session"])
+        if session is not None and session.epoch <= args["epoch"]:
+            del self._held[session.id]
+        return {}

@@ -1,0 +1,163 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// NodeState is where an incarnation stands.
+type NodeState string
+
+// The states of an incarnation.
+const (
+	NodeActive   NodeState = "active"
+	NodeDraining NodeState = "draining"
+	NodeDead     NodeState = "dead"
+)
+
+// Node is one incarnation's row.
+type Node struct {
+	Incarnation messages.Incarnation `json:"incarnation"`
+	Name        string               `json:"name"`
+	Version     string               `json:"version"`
+	State       NodeState            `json:"state"`
+	Cordoned    bool                 `json:"cordoned"`
+	StartedAt   time.Time            `json:"started_at"`
+	BeatAt      time.Time            `json:"beat_at"`
+	LeaseUntil  time.Time            `json:"lease_until,omitzero"`
+	Address     string               `json:"address,omitempty"`
+}
+
+// Nodes is the part of the store that knows the incarnations.
+type Nodes interface {
+	// Join records a new incarnation as active. A store that holds a lock of its own (the embedded one) marks every
+	// other incarnation dead in the same transaction.
+	Join(ctx context.Context, n Node) error
+	// Beat renews the incarnation's lease by ttl. ErrNotFound: it was declared dead.
+	Beat(ctx context.Context, inc messages.Incarnation, ttl time.Duration) error
+	// SetNode changes an incarnation's state and marks its workers inactive where the state is not active.
+	SetNode(ctx context.Context, inc messages.Incarnation, state NodeState) error
+	// CordonNode records operator intent.
+	CordonNode(ctx context.Context, inc messages.Incarnation, cordoned bool) error
+	// ListNodes returns every known incarnation, newest first.
+	ListNodes(ctx context.Context) ([]Node, error)
+}
+
+// Worker is one worker's row. State, Health and Grade are the lifecycle's words as text.
+type Worker struct {
+	Key          messages.WorkerKey  `json:"key"`
+	ID           messages.WorkerID   `json:"id"`
+	Generation   messages.Generation `json:"generation"`
+	Runtime      messages.Runtime    `json:"runtime"`
+	State        string              `json:"state"`
+	Health       string              `json:"health"`
+	Active       bool                `json:"active"`
+	Cordoned     bool                `json:"cordoned"`
+	Beat         time.Time           `json:"last_heartbeat,omitzero"`
+	BeatEvery    time.Duration       `json:"heartbeat_interval"`
+	Capabilities json.RawMessage     `json:"capabilities,omitempty"`
+	Since        time.Time           `json:"since,omitzero"`
+}
+
+// WorkerEvent is one stored transition of a worker.
+type WorkerEvent struct {
+	Key        messages.WorkerKey  `json:"key"`
+	Generation messages.Generation `json:"generation"`
+	At         time.Time           `json:"at"`
+	From       string              `json:"from"`
+	To         string              `json:"to"`
+	Reason     string              `json:"reason"`
+	Lasted     time.Duration       `json:"lasted"` // in the state it left
+	Metadata   json.RawMessage     `json:"metadata,omitempty"`
+}
+
+// Workers is the part of the store that knows the workers.
+type Workers interface {
+	// SaveWorkers inserts or replaces rows by key. Rows of idle go workers may come in thousands.
+	SaveWorkers(ctx context.Context, workers []Worker) error
+	// Heartbeat writes the beat of all the incarnation's active workers to now, in one statement, and the
+	// capabilities of those given.
+	Heartbeat(ctx context.Context, inc messages.Incarnation, capabilities map[messages.WorkerKey]json.RawMessage) error
+	// RecordTransitions appends worker events and brings the rows' state, health and generation up to date.
+	RecordTransitions(ctx context.Context, events []WorkerEvent, healths []string) error
+	// CordonWorker records operator intent.
+	CordonWorker(ctx context.Context, key messages.WorkerKey, cordoned bool) error
+	// ListWorkers returns the rows of live incarnations, by id; pool "" means all.
+	ListWorkers(ctx context.Context, pool string) ([]Worker, error)
+	// WorkerEvents returns the newest events of one worker, newest first.
+	WorkerEvents(ctx context.Context, key messages.WorkerKey, limit int) ([]WorkerEvent, error)
+}
+
+// Session is one session's row. Worker is zero while it is unbound.
+type Session struct {
+	Pool    string             `json:"pool"`
+	Session string             `json:"session"`
+	Epoch   int64              `json:"epoch"`
+	Worker  messages.WorkerKey `json:"worker,omitzero"`
+	// FinishedEpoch is the epoch of the session's last finished execution; a run is told that state was lost while
+	// its own epoch is above it and no snapshot was restored.
+	FinishedEpoch int64     `json:"finished_epoch"`
+	BoundAt       time.Time `json:"bound_at,omitzero"`
+	TouchedAt     time.Time `json:"touched_at,omitzero"`
+	SnapshotEpoch int64     `json:"snapshot_epoch,omitempty"` // 0: no snapshot
+}
+
+// SessionRef names one binding.
+type SessionRef struct {
+	Pool, Session string
+	Epoch         int64
+}
+
+// Sessions is the part of the store that holds the sessions. Bindings are made by Place alone.
+type Sessions interface {
+	// LoadSessions returns every session of the pool, bound or not.
+	LoadSessions(ctx context.Context, pool string) ([]Session, error)
+	// ListSessions returns a page ordered by (pool, session) behind the given position; bound only where asked.
+	ListSessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]Session, error)
+	// Unbind ends bindings that still have the given epoch; the rows stay, unbound. It returns how many.
+	Unbind(ctx context.Context, refs []SessionRef) (int, error)
+	// SaveSnapshot keeps a session's state as of an epoch. An older epoch than the stored one is ignored.
+	SaveSnapshot(ctx context.Context, ref SessionRef, state json.RawMessage) error
+	// Snapshot returns the kept state and its epoch, or ErrNotFound.
+	Snapshot(ctx context.Context, pool, session string) (state json.RawMessage, epoch int64, err error)
+}
+
+// DeadLetter is the forensic record of a message that came back through the dead-letter exchange or could not be
+// understood.
+type DeadLetter struct {
+	ID         int64                `json:"id"`
+	At         time.Time            `json:"at"`
+	Execution  messages.ExecutionID `json:"execution,omitzero"`
+	Attempt    messages.Attempt     `json:"attempt,omitempty"`
+	Action     string               `json:"action,omitempty"`
+	Worker     messages.WorkerID    `json:"worker,omitempty"`
+	Queue      string               `json:"queue,omitempty"`
+	Reason     string               `json:"reason"` // expired, rejected, maxlen, delivery_limit, malformed
+	DiedAt     time.Time            `json:"died_at,omitzero"`
+	Headers    json.RawMessage      `json:"headers,omitempty"`
+	Body       []byte               `json:"body,omitempty"`
+	Resolution string               `json:"resolution"` // failed, stale, missing, quarantined, requeued, discarded
+}
+
+// DeadLetterCount is one row of the dead-letter statistics.
+type DeadLetterCount struct {
+	Worker messages.WorkerID `json:"worker"`
+	Action string            `json:"action"`
+	Reason string            `json:"reason"`
+	Hour   time.Time         `json:"hour"`
+	Count  int               `json:"count"`
+}
+
+// DeadLetters is the part of the store that keeps dead letters.
+type DeadLetters interface {
+	SaveDeadLetter(ctx context.Context, d DeadLetter) (int64, error)
+	// ListDeadLetters returns a page, newest first, below the given id (0: from the newest).
+	ListDeadLetters(ctx context.Context, before int64, limit int) ([]DeadLetter, error)
+	GetDeadLetter(ctx context.Context, id int64) (DeadLetter, error)
+	// ResolveDeadLetter records what a person did with it: requeued or discarded.
+	ResolveDeadLetter(ctx context.Context, id int64, resolution string) error
+	DeadLetterStats(ctx context.Context, since time.Time) ([]DeadLetterCount, error)
+}

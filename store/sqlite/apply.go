@@ -1,0 +1,186 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// Apply makes the changes in order, in one transaction that it may share with other calls.
+func (s *Store) Apply(ctx context.Context, changes []store.Change) ([]store.Result, error) {
+	if len(changes) == 0 {
+		return nil, nil
+	}
+	var out []store.Result
+	err := s.write(ctx, "apply", len(changes), func(w *writer) error {
+		out = make([]store.Result, len(changes))
+		if err := w.load(changes); err != nil {
+			return err
+		}
+		for i, c := range changes {
+			if err := w.apply(c, &out[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// apply makes one change. Data that cannot be stored refuses it and leaves the others alone.
+func (w *writer) apply(c store.Change, out *store.Result) error {
+	r, err := w.record(c.Target())
+	if err != nil {
+		return err
+	}
+	if r == nil {
+		*out = store.Result{Verdict: store.Missing, At: w.now}
+		return nil
+	}
+	found := store.Result{Status: r.Status, Attempt: r.Attempt, At: w.now}
+	err = w.point(func() error {
+		*out = found
+		w.next = *r
+		return w.change(c, r, &w.next, out)
+	})
+	if mine := (ownError{}); errors.As(err, &mine) {
+		*out = found
+		out.Verdict, out.Err = store.Refused, fmt.Errorf("%s execution %s: %w", c.Name(), c.Target(), mine.error)
+		return nil
+	}
+	return err
+}
+
+func (w *writer) change(c store.Change, r, next *record, out *store.Result) error {
+	switch c := c.(type) {
+	case *store.Place:
+		return w.place(c, r, next, out)
+	case *store.TakeBack:
+		return w.takeBack(c, r, next, out)
+	case *store.Claim:
+		return w.claim(c, r, next, out)
+	case *store.Finish:
+		return w.finish(c, r, next, out)
+	case *store.End:
+		return w.end(c, r, next, out)
+	case *store.Cancel:
+		return w.cancel(c, r, next, out)
+	case *store.Rescue:
+		return w.rescue(c, r, next, out)
+	}
+	return own(fmt.Errorf("unknown change %T: %w", c, store.ErrInvalid))
+}
+
+// applied makes next the row that stands, after its UPDATE has matched exactly one row.
+func (w *writer) applied(r, next *record, out *store.Result) error {
+	if err := w.mark(r, next); err != nil {
+		return err
+	}
+	*r = *next
+	out.Verdict, out.Status, out.Attempt = store.Applied, r.Status, r.Attempt
+	if r.Status.Terminal() {
+		w.cache.drop(r.ID)
+	}
+	return nil
+}
+
+// stale says that the change found something else, or its own work.
+func (w *writer) stale(c store.Change, attempt messages.Attempt, r *record, already bool, out *store.Result) error {
+	out.Verdict = store.Stale
+	if already {
+		out.Verdict = store.Already
+		return nil
+	}
+	return w.staleEvent(c.Name(), attempt, r)
+}
+
+// update runs one UPDATE of the execution table that ends with the guard on (seq, status, attempt).
+func (w *writer) update(sql string, r *record, args ...any) error {
+	args = append(args, r.Seq, int64(r.Status), int64(r.Attempt))
+	n, err := w.c.exec(sql+guard, args...)
+	if err != nil {
+		return err
+	}
+	if n != 1 {
+		// Only a hand in the file from outside, or a broken invariant, leads here.
+		w.cache.clear()
+		return fmt.Errorf("%w: execution %s is not %s at attempt %d in the file any more", store.ErrUnavailable, r.ID, r.Status, r.Attempt)
+	}
+	return nil
+}
+
+const guard = " WHERE seq = ? AND status = ? AND attempt = ?"
+
+// cachedParameters is how long parameters may be to stay with a row in the writer's working set.
+const cachedParameters = 4096
+
+// remember keeps a row in the working set, without parameters that are long.
+func (w *writer) remember(r *record) {
+	kept := *r
+	if len(kept.Parameters) > cachedParameters {
+		kept.Parameters = nil
+	}
+	w.cache.put(&kept)
+}
+
+// record returns the row as it stands, or nil.
+func (w *writer) record(id messages.ExecutionID) (*record, error) {
+	if r := w.cache.get(id); r != nil {
+		return r, nil
+	}
+	r, err := readOne(w.c, working+" WHERE r.id = ?", id[:])
+	if r != nil {
+		w.cache.put(r)
+	}
+	return r, err
+}
+
+// loadWidth is how many rows one statement of load reads.
+const loadWidth = 64
+
+var loadSQL = working + " WHERE r.id IN (" + strings.Repeat("?, ", loadWidth-1) + "?)"
+
+// load brings the changes' rows into the working set, many with one statement.
+func (w *writer) load(changes []store.Change) error {
+	args := make([]any, 0, loadWidth)
+	flush := func() error {
+		if len(args) < 2 {
+			args = args[:0] // a single one is read when its turn comes
+			return nil
+		}
+		for len(args) < loadWidth {
+			args = append(args, nil)
+		}
+		err := w.c.query(loadSQL, func(row []driver.Value) error {
+			r := &record{}
+			if err := scanWorking(row, r); err != nil {
+				return err
+			}
+			w.cache.put(r)
+			return nil
+		}, args...)
+		args = args[:0]
+		return err
+	}
+	for _, c := range changes {
+		id := c.Target()
+		if w.cache.get(id) != nil {
+			continue
+		}
+		args = append(args, id[:])
+		if len(args) == loadWidth {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return flush()
+}

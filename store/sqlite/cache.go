@@ -1,0 +1,45 @@
+package sqlite
+
+import "github.com/troupe-run/troupe/messages"
+
+// cache is the writer's working set: the rows it wrote or read last, as they stand in the file. Only the writer's
+// goroutine touches it, and only this process writes the file, so what it holds is true; every UPDATE repeats the
+// compare all the same. Two generations bound it: what was not asked for during one generation is forgotten.
+type cache struct {
+	hot, cold map[messages.ExecutionID]*record
+	half      int
+}
+
+func newCache(limit int) *cache {
+	c := &cache{half: max(limit/2, 1)}
+	c.clear()
+	return c
+}
+
+func (c *cache) clear() {
+	c.hot, c.cold = map[messages.ExecutionID]*record{}, nil
+}
+
+func (c *cache) get(id messages.ExecutionID) *record {
+	if r := c.hot[id]; r != nil {
+		return r
+	}
+	r := c.cold[id]
+	if r != nil {
+		delete(c.cold, id)
+		c.put(r)
+	}
+	return r
+}
+
+func (c *cache) put(r *record) {
+	if len(c.hot) >= c.half {
+		c.cold, c.hot = c.hot, make(map[messages.ExecutionID]*record, c.half)
+	}
+	c.hot[r.ID] = r
+}
+
+func (c *cache) drop(id messages.ExecutionID) {
+	delete(c.hot, id)
+	delete(c.cold, id)
+}

@@ -1,0 +1,104 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+const deadLetterColumns = `SELECT id, at, execution, attempt, action, worker, queue, reason, died_at, headers, body, resolution FROM dead_letter`
+
+func scanDeadLetter(row []driver.Value, d *store.DeadLetter) error {
+	v := scanner{row: row}
+	d.ID, d.At = v.integer(), v.time()
+	v.id((*[16]byte)(&d.Execution))
+	d.Attempt, d.Action, d.Worker = messages.Attempt(v.integer()), v.text(), messages.WorkerID(v.text())
+	d.Queue, d.Reason, d.DiedAt, d.Headers, d.Body, d.Resolution = v.text(), v.text(), v.time(), v.bytes(), v.bytes(), v.text()
+	return v.err
+}
+
+// SaveDeadLetter keeps the record, with an event of the execution where it is known, and returns its id.
+func (s *Store) SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, error) {
+	var id int64
+	err := s.write(ctx, "save dead letter", 1, func(w *writer) error {
+		at := d.At
+		if at.IsZero() {
+			at = w.now
+		}
+		err := w.exec(`INSERT INTO dead_letter (at, execution, attempt, action, worker, queue, reason, died_at, headers, body, resolution)
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, micros(at), id16(d.Execution), int64(d.Attempt), d.Action, string(d.Worker), d.Queue,
+			d.Reason, micros(d.DiedAt), blob(d.Headers), blob(d.Body), d.Resolution)
+		if err != nil {
+			return err
+		}
+		if id, err = w.c.number("SELECT last_insert_rowid()"); err != nil || d.Execution.IsZero() {
+			return err
+		}
+		r, err := w.record(d.Execution)
+		if r == nil || err != nil {
+			return err
+		}
+		return w.exec(insertEvent, r.Seq, micros(w.now), int64(d.Attempt), "dead_letter", int64(r.Status), int64(r.Status), text(d.Reason), text(d.Worker))
+	})
+	return id, err
+}
+
+// ListDeadLetters returns a page, newest first.
+func (s *Store) ListDeadLetters(ctx context.Context, before int64, limit int) ([]store.DeadLetter, error) {
+	if before <= 0 {
+		before = 1<<63 - 1
+	}
+	var out []store.DeadLetter
+	err := s.read(ctx, "list dead letters", func(c *conn) error {
+		return c.query(deadLetterColumns+" WHERE id < ? ORDER BY id DESC LIMIT ?", func(row []driver.Value) error {
+			var d store.DeadLetter
+			err := scanDeadLetter(row, &d)
+			out = append(out, d)
+			return err
+		}, before, int64(pageSize(limit)))
+	})
+	return out, err
+}
+
+// GetDeadLetter returns one record.
+func (s *Store) GetDeadLetter(ctx context.Context, id int64) (store.DeadLetter, error) {
+	var d store.DeadLetter
+	err := s.read(ctx, "get dead letter", func(c *conn) error {
+		err := c.query(deadLetterColumns+" WHERE id = ?", func(row []driver.Value) error { return scanDeadLetter(row, &d) }, id)
+		if err == nil && d.ID == 0 {
+			err = fmt.Errorf("dead letter %d: %w", id, store.ErrNotFound)
+		}
+		return err
+	})
+	return d, err
+}
+
+// ResolveDeadLetter records what a person did with it.
+func (s *Store) ResolveDeadLetter(ctx context.Context, id int64, resolution string) error {
+	return s.write(ctx, "resolve dead letter", 1, func(w *writer) error {
+		n, err := w.c.exec("UPDATE dead_letter SET resolution = ? WHERE id = ?", resolution, id)
+		if err == nil && n == 0 {
+			err = own(fmt.Errorf("dead letter %d: %w", id, store.ErrNotFound))
+		}
+		return err
+	})
+}
+
+// DeadLetterStats counts by worker, action, reason and hour, newest hour first, 10,000 rows at most.
+func (s *Store) DeadLetterStats(ctx context.Context, since time.Time) ([]store.DeadLetterCount, error) {
+	var out []store.DeadLetterCount
+	err := s.read(ctx, "count dead letters", func(c *conn) error {
+		return c.query(`SELECT worker, action, reason, at - at % 3600000000 AS hour, count(*) FROM dead_letter WHERE at >= ?
+ GROUP BY worker, action, reason, hour ORDER BY hour DESC, worker, action, reason LIMIT 10000`, func(row []driver.Value) error {
+			v := scanner{row: row}
+			out = append(out, store.DeadLetterCount{Worker: messages.WorkerID(v.text()), Action: v.text(), Reason: v.text(),
+				Hour: v.time(), Count: int(v.integer())})
+			return v.err
+		}, micros(since))
+	})
+	return out, err
+}

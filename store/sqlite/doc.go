@@ -1,0 +1,2 @@
+// Package sqlite is the embedded store.
+package sqlite

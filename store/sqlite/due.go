@@ -1,0 +1,154 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql/driver"
+	"slices"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// promoteMax bounds how many executions whose time has come one Due moves to the due lanes.
+const promoteMax = 5000
+
+// Due returns what a router may place now. Executions whose run_at has come since the last look are first moved to
+// the due lanes, so that a backlog of waiting ones is never scanned.
+func (s *Store) Due(ctx context.Context, q store.DueQuery) (store.DuePage, error) {
+	var page store.DuePage
+	now := s.clock.now()
+	if err := s.promote(ctx, q.Pool, now); err != nil {
+		return page, err
+	}
+	err := s.read(ctx, "read due executions", func(c *conn) error {
+		page = store.DuePage{}
+		plain, err := duePlain(c, q)
+		if err != nil {
+			return err
+		}
+		heads, err := dueHeads(c, q)
+		if err != nil {
+			return err
+		}
+		page.More = len(plain) > max(q.Limit, 0) || len(heads) > max(q.Heads, 0)
+		plain, heads = clip(plain, q.Limit), clip(heads, q.Heads)
+		page.Candidates = append(plain, heads...)
+		slices.SortFunc(page.Candidates, byRank)
+		at, err := c.number("SELECT run_at FROM timer WHERE pool = ? ORDER BY run_at LIMIT 1", q.Pool)
+		page.NextAt = moment(at)
+		return err
+	})
+	return page, err
+}
+
+func clip(c []messages.Candidate, limit int) []messages.Candidate {
+	return c[:min(len(c), max(limit, 0))]
+}
+
+// byRank orders candidates by priority, highest first, then by insertion.
+func byRank(a, b messages.Candidate) int {
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Seq, b.Seq))
+}
+
+// promote moves the pool's executions whose time has come.
+func (s *Store) promote(ctx context.Context, pool string, now time.Time) error {
+	var waiting int64
+	err := s.read(ctx, "read timers", func(c *conn) (err error) {
+		waiting, err = c.number("SELECT 1 FROM timer WHERE pool = ? AND run_at <= ? LIMIT 1", pool, micros(now))
+		return err
+	})
+	if err != nil || waiting == 0 {
+		return err
+	}
+	return s.write(ctx, "promote executions", promoteMax, func(w *writer) error { return w.promote(pool) })
+}
+
+func (w *writer) promote(pool string) error {
+	var due []*record
+	err := w.c.query(working+" WHERE e.seq IN (SELECT seq FROM timer WHERE pool = ? AND run_at <= ? ORDER BY run_at LIMIT ?)",
+		func(row []driver.Value) error {
+			r := &record{}
+			due = append(due, r)
+			return scanWorking(row, r)
+		}, pool, micros(w.now), int64(promoteMax))
+	if err != nil {
+		return err
+	}
+	for _, r := range due {
+		w.next = *r
+		w.next.lane = w.next.waitIn(w.now)
+		if err := w.exec("UPDATE execution SET lane = ? WHERE seq = ?", w.next.lane, r.Seq); err != nil {
+			return err
+		}
+		if err := w.mark(r, &w.next); err != nil {
+			return err
+		}
+		w.cache.drop(r.ID)
+	}
+	return nil
+}
+
+// duePlain reads the part without turns, one more than asked for.
+func duePlain(c *conn, q store.DueQuery) ([]messages.Candidate, error) {
+	if q.Limit <= 0 {
+		return nil, nil
+	}
+	const order = " ORDER BY e.priority DESC, e.seq LIMIT ?"
+	const part = "INDEXED BY execution_waiting JOIN request r ON r.seq = e.seq WHERE e.stage = 0 AND e.lane = 0 AND e.pool = ?"
+	from := candidatesFrom(part)
+	if q.AfterSeq == 0 {
+		return candidates(c, q.Limit+1, from+order, q.Pool, int64(q.Limit)+1)
+	}
+	same, err := candidates(c, q.Limit+1, from+" AND e.priority = ? AND e.seq > ?"+order, q.Pool, int64(q.AfterPriority), q.AfterSeq, int64(q.Limit)+1)
+	if err != nil || len(same) > q.Limit {
+		return same, err
+	}
+	rest := q.Limit + 1 - len(same)
+	lower, err := candidates(c, rest, from+" AND e.priority < ?"+order, q.Pool, int64(q.AfterPriority), int64(rest))
+	return append(same, lower...), err
+}
+
+func candidatesFrom(part string) string {
+	return `SELECT e.seq, r.id, e.attempt, r.action, r.version, e.priority, e.session, r.affinity, r.avoid, r.flags,
+ e.worker_deadline, e.take_backs, r.timeout FROM execution e ` + part
+}
+
+// headsSQL walks from session to session of the turn index, taking the first row of each, and leaves out sessions
+// that have a row on a worker. Its cost is one step a waiting session, however many rows each has.
+var headsSQL = `WITH RECURSIVE head(session, seq) AS (
+ SELECT * FROM (SELECT session, seq FROM turn WHERE pool = ?1 ORDER BY session, seq LIMIT 1)
+ UNION ALL
+ SELECT t.session, t.seq FROM head JOIN turn t ON t.pool = ?1
+  AND t.session = (SELECT session FROM turn WHERE pool = ?1 AND session > head.session ORDER BY session LIMIT 1)
+  AND t.seq = (SELECT min(seq) FROM turn WHERE pool = ?1 AND session = t.session))
+` + candidatesFrom(`JOIN request r ON r.seq = e.seq WHERE e.seq IN (SELECT seq FROM head WHERE NOT EXISTS
+ (SELECT 1 FROM execution a INDEXED BY execution_active WHERE a.stage = 1 AND a.pool = ?1 AND a.session = head.session))
+ ORDER BY e.priority DESC, e.seq LIMIT ?2`)
+
+func dueHeads(c *conn, q store.DueQuery) ([]messages.Candidate, error) {
+	if q.Heads <= 0 {
+		return nil, nil
+	}
+	return candidates(c, q.Heads+1, headsSQL, q.Pool, int64(q.Heads)+1)
+}
+
+func candidates(c *conn, hint int, sql string, args ...any) ([]messages.Candidate, error) {
+	out := make([]messages.Candidate, 0, min(hint, 1024))
+	err := c.query(sql, func(row []driver.Value) error {
+		v := scanner{row: row}
+		var k messages.Candidate
+		k.Seq = v.integer()
+		v.id((*[16]byte)(&k.ID))
+		k.Attempt, k.Action, k.Version = messages.Attempt(v.integer()), v.text(), v.text()
+		k.Priority, k.Session, k.Affinity = messages.Priority(v.integer()), v.text(), messages.Affinity(v.text())
+		k.Avoid = messages.WorkerID(v.text())
+		flags := v.integer()
+		k.WaitForWorker, k.Idempotent = flags&flagWait != 0, flags&flagIdempotent != 0
+		k.WorkerDeadline, k.TakeBacks, k.Timeout = v.time(), int(v.integer()), v.duration()
+		out = append(out, k)
+		return v.err
+	}, args...)
+	return out, err
+}

@@ -1,0 +1,88 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// Join records a new incarnation. The store's lock says that no other process lives on it, so every other incarnation
+// is marked dead in the same transaction.
+func (s *Store) Join(ctx context.Context, n store.Node) error {
+	return s.write(ctx, "join node", 1, func(w *writer) error {
+		if err := w.exec("UPDATE node SET state = 'dead' WHERE incarnation <> ? AND state <> 'dead'", n.Incarnation[:]); err != nil {
+			return err
+		}
+		if err := w.exec("UPDATE worker SET active = 0 WHERE incarnation <> ? AND active = 1", n.Incarnation[:]); err != nil {
+			return err
+		}
+		started := n.StartedAt
+		if started.IsZero() {
+			started = w.now
+		}
+		return w.exec(`INSERT OR REPLACE INTO node (incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, address)
+ VALUES (?, ?, ?, 'active', ?, ?, ?, ?, ?)`, n.Incarnation[:], n.Name, n.Version, bits(n.Cordoned), micros(started), micros(w.now), micros(n.LeaseUntil), n.Address)
+	})
+}
+
+// changeNode runs an UPDATE of one node and says ErrNotFound where there is none that it matches.
+func (w *writer) changeNode(sql string, inc messages.Incarnation, args ...any) error {
+	n, err := w.c.exec(sql, append(args, inc[:])...)
+	if err == nil && n == 0 {
+		err = own(fmt.Errorf("incarnation %s: %w or declared dead", inc, store.ErrNotFound))
+	}
+	return err
+}
+
+// Beat renews the incarnation's lease.
+func (s *Store) Beat(ctx context.Context, inc messages.Incarnation, ttl time.Duration) error {
+	return s.write(ctx, "beat", 1, func(w *writer) error {
+		return w.changeNode("UPDATE node SET beat_at = ?, lease_until = ? WHERE state <> 'dead' AND incarnation = ?",
+			inc, micros(w.now), micros(w.now.Add(ttl)))
+	})
+}
+
+// SetNode changes an incarnation's state. Dead is final.
+func (s *Store) SetNode(ctx context.Context, inc messages.Incarnation, state store.NodeState) error {
+	return s.write(ctx, "set node state", 1, func(w *writer) error {
+		switch state {
+		case store.NodeActive, store.NodeDraining, store.NodeDead:
+		default:
+			return own(fmt.Errorf("node state %q: %w: want active, draining or dead", state, store.ErrInvalid))
+		}
+		err := w.changeNode("UPDATE node SET state = ?1 WHERE (state <> 'dead' OR ?1 = 'dead') AND incarnation = ?2", inc, string(state))
+		if err != nil || state == store.NodeActive {
+			return err
+		}
+		return w.exec("UPDATE worker SET active = 0 WHERE incarnation = ? AND active = 1", inc[:])
+	})
+}
+
+// CordonNode records operator intent.
+func (s *Store) CordonNode(ctx context.Context, inc messages.Incarnation, cordoned bool) error {
+	return s.write(ctx, "cordon node", 1, func(w *writer) error {
+		return w.changeNode("UPDATE node SET cordoned = ? WHERE incarnation = ?", inc, bits(cordoned))
+	})
+}
+
+// ListNodes returns every known incarnation, newest first.
+func (s *Store) ListNodes(ctx context.Context) ([]store.Node, error) {
+	var out []store.Node
+	err := s.read(ctx, "list nodes", func(c *conn) error {
+		return c.query(`SELECT incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, address FROM node
+ ORDER BY started_at DESC, incarnation DESC`, func(row []driver.Value) error {
+			v := scanner{row: row}
+			var n store.Node
+			v.id((*[16]byte)(&n.Incarnation))
+			n.Name, n.Version, n.State, n.Cordoned = v.text(), v.text(), store.NodeState(v.text()), v.boolean()
+			n.StartedAt, n.BeatAt, n.LeaseUntil, n.Address = v.time(), v.time(), v.time(), v.text()
+			out = append(out, n)
+			return v.err
+		})
+	})
+	return out, err
+}

@@ -1,0 +1,247 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/pressly/goose/v3"
+
+	"github.com/troupe-run/troupe/store"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Config says where the store is and how it works. Zero fields mean the default.
+type Config struct {
+	Path         string // the file; its folder must exist or be creatable
+	EventsAll    bool   // store an event for every change, the straight path too
+	Readers      int    // connections that read; default 2
+	WaitingMax   int    // write calls that may wait before callers block; default 1024
+	GroupRowsMax int    // rows after which a group takes no further call; default 4096
+	CachedMax    int    // executions that the writer keeps at hand; default 8192
+	PagesMax     int    // upper limit of the file, in pages of 4 KiB; 0: none
+}
+
+func (c Config) withDefaults() Config {
+	set := func(field *int, value int) {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	set(&c.Readers, 2)
+	set(&c.WaitingMax, 1024)
+	set(&c.GroupRowsMax, 4096)
+	set(&c.CachedMax, 8192)
+	return c
+}
+
+func (c Config) validate() error {
+	var errs []error
+	if c.Path == "" {
+		errs = append(errs, errors.New("store path is empty: give the file's path"))
+	}
+	if strings.ContainsRune(c.Path, 0) {
+		errs = append(errs, fmt.Errorf("store path %q holds a NUL byte", c.Path))
+	}
+	for name, n := range map[string]int{"readers": c.Readers, "waiting_max": c.WaitingMax, "group_rows_max": c.GroupRowsMax,
+		"cached_max": c.CachedMax, "pages_max": c.PagesMax} {
+		if n < 0 {
+			errs = append(errs, fmt.Errorf("store %s must be positive, got %d", name, n))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Store is the embedded adapter. It is made by Open.
+type Store struct {
+	cfg     Config
+	clock   *clock
+	lock    *os.File
+	queue   chan *request
+	quit    chan struct{} // closed by Close
+	done    chan struct{} // closed when the writer has ended
+	readers chan *conn
+	closing sync.Once
+	closed  error
+	w       *writer
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open opens the store, creating and migrating the file as needed, and takes its lock for as long as the store lives.
+// Errors: store.ErrLocked, store.ErrNewer, store.ErrReadOnly, store.ErrFull, each with the file and what to do.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(cfg.Path), 0o700); err != nil {
+		return nil, mapFileError(cfg.Path, err)
+	}
+	lock, err := lockFile(cfg.Path + ".lock")
+	if err != nil {
+		return nil, err
+	}
+	s, err := open(ctx, cfg)
+	if err != nil {
+		lock.Close()
+		return nil, err
+	}
+	s.lock = lock
+	go s.w.run()
+	return s, nil
+}
+
+func open(ctx context.Context, cfg Config) (*Store, error) {
+	if err := probe(cfg.Path); err != nil {
+		return nil, err
+	}
+	if err := migrate(ctx, cfg); err != nil {
+		return nil, mapError("open "+cfg.Path, err)
+	}
+	s := &Store{
+		cfg: cfg, clock: newClock(), queue: make(chan *request, cfg.WaitingMax),
+		quit: make(chan struct{}), done: make(chan struct{}), readers: make(chan *conn, cfg.Readers),
+	}
+	w, err := openWriter(s)
+	if err != nil {
+		return nil, mapError("open "+cfg.Path, err)
+	}
+	s.w = w
+	for range cfg.Readers {
+		c, err := openConn(dsn(cfg, "query_only(1)", "cache_size(-2048)"))
+		if err != nil {
+			return nil, errors.Join(mapError("open "+cfg.Path, err), s.closeConns())
+		}
+		s.readers <- c
+	}
+	return s, nil
+}
+
+// probe finds a file that cannot be written before SQLite quietly opens it read-only.
+func probe(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return mapFileError(path, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return mapFileError(path, err)
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("open %s: it is no regular file: give the store another --data folder", path)
+	}
+	return nil
+}
+
+// dsn names the file with the settings that every connection has. synchronous(2) is FULL: a commit returns when the
+// log is on disk.
+func dsn(cfg Config, pragmas ...string) string {
+	q := url.Values{}
+	for _, p := range append([]string{"busy_timeout(5000)", "journal_mode(wal)", "synchronous(2)", "temp_store(2)", "trusted_schema(0)"}, pragmas...) {
+		q.Add("_pragma", p)
+	}
+	if cfg.PagesMax > 0 {
+		q.Add("_pragma", "max_page_count("+strconv.Itoa(cfg.PagesMax)+")")
+	}
+	path, err := filepath.Abs(cfg.Path)
+	if err != nil {
+		path = cfg.Path
+	}
+	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
+}
+
+// migrate brings the file's schema up to this version, forward only, and refuses a newer one untouched.
+func migrate(ctx context.Context, cfg Config) error {
+	db, err := sql.Open("sqlite", dsn(cfg, "auto_vacuum(2)"))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	known, err := latest()
+	if err != nil {
+		return err
+	}
+	has, err := version(ctx, db)
+	switch {
+	case err != nil:
+		return err
+	case has > known:
+		return fmt.Errorf("open %s: %w: its schema is version %d, this troupe knows up to %d; run the newer troupe, or restore a backup",
+			cfg.Path, store.ErrNewer, has, known)
+	case has == known:
+		return nil
+	}
+	folder, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, folder)
+	if err != nil {
+		return err
+	}
+	_, err = p.Up(ctx)
+	return err
+}
+
+// latest is the newest migration that this program carries.
+func latest() (int64, error) {
+	files, err := fs.ReadDir(migrations, "migrations")
+	if err != nil {
+		return 0, err
+	}
+	var top int64
+	for _, f := range files {
+		n, err := goose.NumericComponent(f.Name())
+		if err != nil {
+			return 0, err
+		}
+		top = max(top, n)
+	}
+	return top, nil
+}
+
+// version is the file's schema version, 0 for a new file.
+func version(ctx context.Context, db *sql.DB) (int64, error) {
+	var tables, has int64
+	err := db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE name = 'goose_db_version'").Scan(&tables)
+	if err != nil || tables == 0 {
+		return 0, err
+	}
+	err = db.QueryRowContext(ctx, "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Scan(&has)
+	return has, err
+}
+
+// Close ends the writer after the calls that it has taken, then closes the connections and gives up the lock. Calls
+// that still wait end with store.ErrClosed. A second Close waits for the first and returns its error.
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		close(s.quit)
+		<-s.done
+		s.closed = errors.Join(s.closeConns(), s.lock.Close())
+	})
+	return s.closed
+}
+
+func (s *Store) closeConns() error {
+	var errs []error
+	for range s.cfg.Readers {
+		if c, ok := s.takeReader(); ok {
+			errs = append(errs, c.close())
+		}
+	}
+	return errors.Join(append(errs, s.w.close())...)
+}

@@ -1,0 +1,42 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// notLive is true of an incarnation column whose node is unknown or dead. This store's lock says that one node
+// alone uses it, so leases are not looked at.
+const notLive = " NOT EXISTS (SELECT 1 FROM node n WHERE n.incarnation = e.%s AND n.state <> 'dead')"
+
+// overdue holds, for each deadline, the condition on (now = ?1, now - age = ?2) and the moment that orders it. Those on
+// rows that are on a worker walk the active index, which is as small as the node's capacity.
+var overdue = map[store.Deadline]struct{ where, order string }{
+	store.ClaimBy: {"e.stage = 1 AND e.status = 3 AND e.claim_by <= ?1", "e.claim_by"},
+	store.StartBy: {"e.seq IN (SELECT seq FROM deadline WHERE kind = 3 AND at <= ?2" +
+		" UNION ALL SELECT seq FROM execution WHERE stage = 1 AND status = 3 AND first_placed_at <= ?2 AND started_at = 0)", "e.first_placed_at"},
+	store.QueueBy:        {"e.seq IN (SELECT seq FROM deadline WHERE kind = 1 AND at <= ?1)", "e.queue_deadline"},
+	store.WorkerBy:       {"e.seq IN (SELECT seq FROM deadline WHERE kind = 2 AND at <= ?1)", "e.worker_deadline"},
+	store.RunBy:          {"e.stage = 1 AND e.status IN (4, 5) AND e.run_deadline > 0 AND e.run_deadline <= ?2", "e.run_deadline"},
+	store.Orphaned:       {"e.stage = 1 AND" + fmt.Sprintf(notLive, "worker_inc"), "e.scheduled_at"},
+	store.TakeBackOrphan: {"e.stage = 1 AND e.status = 3 AND" + fmt.Sprintf(notLive, "placed_by"), "e.scheduled_at"},
+}
+
+// Overdue returns executions past a deadline of theirs, oldest first.
+func (s *Store) Overdue(ctx context.Context, q store.OverdueQuery) ([]messages.Execution, error) {
+	d, ok := overdue[q.Deadline]
+	if !ok {
+		return nil, fmt.Errorf("overdue: %w: unknown deadline %d", store.ErrInvalid, q.Deadline)
+	}
+	now := s.clock.now()
+	var out []messages.Execution
+	err := s.read(ctx, "read overdue executions", func(c *conn) (err error) {
+		out, err = readMany(c, listed+" WHERE "+d.where+" AND ?1 >= ?2 ORDER BY "+d.order+", e.seq LIMIT ?3",
+			micros(now), micros(now.Add(-q.Age)), int64(pageSize(q.Limit)))
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,180 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// The ways to read an execution: working leaves out long parameters, whole has all, listed has neither parameters nor
+// result, and chained leaves out the parameters.
+const (
+	working = "SELECT " + recordColumns + ", CASE WHEN length(r.parameters) <= 4096 THEN r.parameters END" + recordFrom
+	whole   = "SELECT " + recordColumns + ", r.parameters, o.result, o.error" + recordFrom + "LEFT JOIN outcome o ON o.seq = e.seq"
+	chained = "SELECT " + recordColumns + ", NULL, o.result, o.error" + recordFrom + "LEFT JOIN outcome o ON o.seq = e.seq"
+	listed  = "SELECT " + recordColumns + ", NULL, NULL, o.error" + recordFrom + "LEFT JOIN outcome o ON o.seq = e.seq"
+)
+
+// scanWorking reads a row of any of them.
+func scanWorking(row []driver.Value, r *record) error {
+	if err := scanRecord(row, r); err != nil {
+		return err
+	}
+	s := scanner{row: row, n: recordWidth}
+	if len(row) > recordWidth {
+		r.Parameters = s.bytes()
+	}
+	if len(row) > recordWidth+2 {
+		r.Result = s.bytes()
+		r.Error = scanError(s.bytes())
+	}
+	return s.err
+}
+
+// readOne returns the first row, or nil.
+func readOne(c *conn, sql string, args ...any) (*record, error) {
+	var r *record
+	err := c.query(sql, func(row []driver.Value) error {
+		r = &record{}
+		return scanWorking(row, r)
+	}, args...)
+	return r, err
+}
+
+func readMany(c *conn, sql string, args ...any) ([]messages.Execution, error) {
+	var out []messages.Execution
+	err := c.query(sql, func(row []driver.Value) error {
+		var r record
+		err := scanWorking(row, &r)
+		out = append(out, r.Execution)
+		return err
+	}, args...)
+	return out, err
+}
+
+func readBlob(c *conn, sql string, args ...any) ([]byte, error) {
+	var b []byte
+	err := c.query(sql, func(row []driver.Value) error {
+		s := scanner{row: row}
+		b = s.bytes()
+		return s.err
+	}, args...)
+	return b, err
+}
+
+func readOutcome(c *conn, e *messages.Execution) error {
+	e.Result, e.Error = nil, nil
+	return c.query("SELECT result, error FROM outcome WHERE seq = ?", func(row []driver.Value) error {
+		s := scanner{row: row}
+		e.Result, e.Error = s.bytes(), scanError(s.bytes())
+		return s.err
+	}, e.Seq)
+}
+
+// Get returns one execution whole.
+func (s *Store) Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+	var r *record
+	err := s.read(ctx, "get execution", func(c *conn) (err error) {
+		r, err = readOne(c, whole+" WHERE r.id = ?", id[:])
+		return err
+	})
+	if err != nil {
+		return messages.Execution{}, err
+	}
+	if r == nil {
+		return messages.Execution{}, fmt.Errorf("execution %s: %w", id, store.ErrNotFound)
+	}
+	return r.Execution, nil
+}
+
+// Chain returns the whole retry chain of an execution, oldest first.
+func (s *Store) Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error) {
+	var out []messages.Execution
+	err := s.read(ctx, "read chain", func(c *conn) error {
+		first, err := readBlob(c, "SELECT coalesce(original, id) FROM request WHERE id = ?", id[:])
+		if err != nil {
+			return err
+		}
+		if first == nil {
+			return fmt.Errorf("execution %s: %w", id, store.ErrNotFound)
+		}
+		out, err = readMany(c, chained+" WHERE r.seq IN (SELECT seq FROM request WHERE id = ?1 UNION SELECT seq FROM request WHERE original = ?1) ORDER BY e.seq LIMIT 1000", first)
+		return err
+	})
+	return out, err
+}
+
+// Events returns what happened to the execution, oldest first, 10,000 at most.
+func (s *Store) Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error) {
+	var out []store.Event
+	err := s.read(ctx, "read events", func(c *conn) error {
+		seq, err := c.number("SELECT seq FROM request WHERE id = ?", id[:])
+		if err != nil {
+			return err
+		}
+		if seq == 0 {
+			return fmt.Errorf("execution %s: %w", id, store.ErrNotFound)
+		}
+		return c.query("SELECT at, attempt, kind, before, after, reason, worker FROM execution_event WHERE seq = ? ORDER BY n LIMIT 10000",
+			func(row []driver.Value) error {
+				v := scanner{row: row}
+				out = append(out, store.Event{
+					At: v.time(), Attempt: messages.Attempt(v.integer()), Kind: v.text(), From: messages.Status(v.integer()),
+					To: messages.Status(v.integer()), Reason: v.text(), Worker: v.text(),
+				})
+				return v.err
+			}, seq)
+	})
+	return out, err
+}
+
+// Output returns what the execution's process wrote.
+func (s *Store) Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error) {
+	var o messages.Output
+	err := s.read(ctx, "read output", func(c *conn) error {
+		found := false
+		err := c.query("SELECT o.stdout, o.stderr, o.cut FROM request r LEFT JOIN output o ON o.seq = r.seq WHERE r.id = ?",
+			func(row []driver.Value) error {
+				v := scanner{row: row}
+				found, o.Stdout, o.Stderr = true, v.bytes(), v.bytes()
+				cut := v.integer()
+				o.StdoutCut, o.ErrCut = cut&1 != 0, cut&2 != 0
+				return v.err
+			}, id[:])
+		if err == nil && !found {
+			err = fmt.Errorf("execution %s: %w", id, store.ErrNotFound)
+		}
+		return err
+	})
+	return o, err
+}
+
+// Depths counts what has not ended, by pool and status, from two small indexes.
+func (s *Store) Depths(ctx context.Context) ([]store.Depth, error) {
+	var out []store.Depth
+	err := s.read(ctx, "count depths", func(c *conn) error {
+		return c.query(`SELECT pool, status, n, (SELECT requested_at FROM request WHERE seq = first) FROM (
+ SELECT pool, 1 AS status, count(*) AS n, min(seq) AS first FROM execution INDEXED BY execution_waiting WHERE stage = 0 GROUP BY pool
+ UNION ALL SELECT pool, status, count(*), min(seq) FROM execution INDEXED BY execution_active WHERE stage = 1 GROUP BY pool, status)
+ ORDER BY pool, status`,
+			func(row []driver.Value) error {
+				v := scanner{row: row}
+				out = append(out, store.Depth{Pool: v.text(), Status: messages.Status(v.integer()), Count: int(v.integer()), Oldest: v.time()})
+				return v.err
+			})
+	})
+	return out, err
+}
+
+// Live returns what stands on the pool's workers.
+func (s *Store) Live(ctx context.Context, pool string) ([]messages.Execution, error) {
+	var out []messages.Execution
+	err := s.read(ctx, "read live executions", func(c *conn) (err error) {
+		out, err = readMany(c, listed+" WHERE e.stage = 1 AND e.pool = ? ORDER BY e.seq", pool)
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,279 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// The stages and lanes of the execution table.
+const (
+	stageWaiting = iota
+	stageActive
+	stageEnded
+)
+
+const (
+	laneDue = iota
+	laneTurn
+	laneTimer
+)
+
+// The changes, as last_change keeps them.
+const (
+	lastSubmit = iota
+	lastPlace
+	lastTakeBack
+	lastClaim
+	lastFinish
+	lastEnd
+	lastCancel
+	lastRescue
+)
+
+const (
+	flagWait = 1 << iota
+	flagIdempotent
+	flagMayRepeat
+)
+
+const (
+	flagLost = 1 << iota
+	flagHit
+)
+
+// record is an execution with what the store keeps beside it.
+type record struct {
+	messages.Execution
+	last   int               // the change that brought it here
+	lane   int64             // while it waits
+	avoid  messages.WorkerID // told to the router
+	params int               // length of the parameters; Parameters itself may be left out when they are large
+}
+
+func (r *record) strict() bool {
+	return r.Session != "" && (r.Affinity == messages.AffinityStrict || r.Affinity == messages.AffinityStrictFail)
+}
+
+// waitIn says which lane a waiting row belongs to.
+func (r *record) waitIn(now time.Time) int64 {
+	switch {
+	case r.RunAt.After(now):
+		return laneTimer
+	case r.strict():
+		return laneTurn
+	}
+	return laneDue
+}
+
+func stage(s messages.Status) int64 {
+	switch {
+	case s.Terminal():
+		return stageEnded
+	case s >= messages.Scheduled:
+		return stageActive
+	}
+	return stageWaiting
+}
+
+// recordColumns are the columns that scanRecord reads, in order; %s stands for the parameters.
+const recordColumns = `e.seq, r.id, r.action, r.version, r.affinity, r.labels, r.created_by, r.trace,
+ r.idempotency_key, r.request_hash, r.timeout, r.stall_timeout, r.flags, r.max_retries, r.retry_count, r.retry_reason,
+ r.original, r.avoid, r.requested_at, length(r.parameters),
+ e.lane, e.status, e.attempt, e.last_change, e.priority, e.pool, e.session, e.worker_inc, e.worker_slot, e.worker_id,
+ e.generation, e.placed_by, e.take_backs, e.crash_count, e.run_at, e.first_placed_at, e.scheduled_at, e.claim_by,
+ e.started_at, e.run_deadline, e.finished_at, e.queue_deadline, e.worker_deadline, e.session_epoch, e.session_flags,
+ e.retried_as`
+
+const recordFrom = ` FROM execution e JOIN request r ON r.seq = e.seq `
+
+// recordWidth is how many columns recordColumns has.
+const recordWidth = 46
+
+// scanRecord reads one row of recordColumns. Labels that cannot be read make an error, not a panic.
+func scanRecord(row []driver.Value, r *record) error {
+	if len(row) < recordWidth {
+		return fmt.Errorf("execution row has %d columns, want %d", len(row), recordWidth)
+	}
+	s := scanner{row: row}
+	r.Seq = s.integer()
+	s.id((*[16]byte)(&r.ID))
+	r.Action, r.Version = s.text(), s.text()
+	r.Affinity = messages.Affinity(s.text())
+	labels := s.bytes()
+	r.CreatedBy, r.Trace, r.IdempotencyKey = s.text(), s.text(), s.text()
+	r.RequestHash = s.bytes()
+	r.Timeout, r.StallTimeout = s.duration(), s.duration()
+	flags := s.integer()
+	r.WaitForWorker, r.Idempotent, r.MayRepeat = flags&flagWait != 0, flags&flagIdempotent != 0, flags&flagMayRepeat != 0
+	r.MaxRetries, r.RetryCount, r.RetryReason = int(s.integer()), int(s.integer()), s.text()
+	s.id((*[16]byte)(&r.Original))
+	r.avoid = messages.WorkerID(s.text())
+	r.RequestedAt, r.params = s.time(), int(s.integer())
+	scanState(&s, r)
+	if len(labels) > 0 {
+		if err := json.Unmarshal(labels, &r.Labels); err != nil {
+			return fmt.Errorf("labels of execution %s: %w", r.ID, err)
+		}
+	}
+	return s.err
+}
+
+// scanState reads the columns of the execution table.
+func scanState(s *scanner, r *record) {
+	r.lane = s.integer()
+	r.Status, r.Attempt, r.last = messages.Status(s.integer()), messages.Attempt(s.integer()), int(s.integer())
+	r.Priority, r.Pool, r.Session = messages.Priority(s.integer()), s.text(), s.text()
+	s.id((*[16]byte)(&r.Worker.Incarnation))
+	r.Worker.Slot, r.WorkerID = messages.Slot(s.integer()), messages.WorkerID(s.text())
+	if !r.Worker.Incarnation.IsZero() {
+		r.Worker.Pool = r.Pool
+	}
+	r.Generation = messages.Generation(s.integer())
+	s.id((*[16]byte)(&r.PlacedBy))
+	r.TakeBacks, r.CrashCount = int(s.integer()), int(s.integer())
+	r.RunAt, r.FirstPlacedAt, r.ScheduledAt, r.ClaimBy = s.time(), s.time(), s.time(), s.time()
+	r.StartedAt, r.RunDeadline, r.FinishedAt = s.time(), s.time(), s.time()
+	r.QueueDeadline, r.WorkerDeadline = s.time(), s.time()
+	r.SessionEpoch = s.integer()
+	flags := s.integer()
+	r.SessionLost, r.SessionHit = flags&flagLost != 0, flags&flagHit != 0
+	s.id((*[16]byte)(&r.RetriedAs))
+}
+
+// scanError reads the error column; what is not JSON becomes an error that says so, with the bytes kept as text.
+func scanError(b []byte) *messages.Error {
+	if len(b) == 0 {
+		return nil
+	}
+	e := &messages.Error{}
+	if err := json.Unmarshal(b, e); err != nil {
+		return &messages.Error{Code: messages.CodeActionError, Message: "stored error cannot be read: " + string(b)}
+	}
+	return e
+}
+
+// encodeError is the inverse of scanError. Details that are not JSON are kept as a JSON text.
+func encodeError(e *messages.Error) []byte {
+	if e == nil {
+		return nil
+	}
+	b, err := json.Marshal(e)
+	if err != nil {
+		kept := *e
+		kept.Details, _ = json.Marshal(string(e.Details))
+		b, _ = json.Marshal(&kept)
+	}
+	return b
+}
+
+// scanner reads the columns of one row in order. A column of another type than expected reads as zero; a damaged
+// id is remembered as the row's error.
+type scanner struct {
+	row []driver.Value
+	n   int
+	err error
+}
+
+func (s *scanner) next() driver.Value {
+	if s.n >= len(s.row) {
+		s.err = fmt.Errorf("row has only %d columns", len(s.row))
+		return nil
+	}
+	s.n++
+	return s.row[s.n-1]
+}
+
+func (s *scanner) integer() int64          { return integer(s.next()) }
+func (s *scanner) boolean() bool           { return integer(s.next()) != 0 }
+func (s *scanner) time() time.Time         { return moment(s.integer()) }
+func (s *scanner) duration() time.Duration { return time.Duration(s.integer()) * time.Microsecond }
+
+func (s *scanner) text() string {
+	switch v := s.next().(type) {
+	case string:
+		return v
+	case []byte:
+		return string(v)
+	}
+	return ""
+}
+
+func (s *scanner) bytes() []byte {
+	switch v := s.next().(type) {
+	case []byte:
+		return v
+	case string:
+		return []byte(v)
+	}
+	return nil
+}
+
+func (s *scanner) id(into *[16]byte) {
+	b := s.bytes()
+	switch len(b) {
+	case 0:
+		*into = [16]byte{}
+	case 16:
+		copy(into[:], b)
+	default:
+		s.err = fmt.Errorf("column %d: an id has 16 bytes, got %d", s.n, len(b))
+	}
+}
+
+func integer(v driver.Value) int64 {
+	n, _ := v.(int64)
+	return n
+}
+
+func moment(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func spanMicros(d time.Duration) int64 { return int64(d / time.Microsecond) }
+
+func bits(values ...bool) int64 {
+	var n int64
+	for i, v := range values {
+		if v {
+			n |= 1 << i
+		}
+	}
+	return n
+}
+
+// text and blob store nothing as NULL, which costs no bytes and no call.
+func text[T ~string](s T) any {
+	if s == "" {
+		return nil
+	}
+	return string(s)
+}
+
+func blob[T ~[]byte](b T) any {
+	if len(b) == 0 {
+		return nil
+	}
+	return []byte(b)
+}
+
+func id16[T ~[16]byte](id T) any {
+	if id == (T{}) {
+		return nil
+	}
+	b := [16]byte(id)
+	return b[:]
+}

@@ -1,0 +1,208 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+const sessionColumns = `SELECT s.pool, s.session, s.epoch, s.worker_inc, s.worker_pool, s.worker_slot, s.finished_epoch, s.bound_at,
+ s.touched_at, s.snapshot_epoch FROM session s`
+
+func scanSession(row []driver.Value, out *store.Session) error {
+	v := scanner{row: row}
+	out.Pool, out.Session, out.Epoch = v.text(), v.text(), v.integer()
+	v.id((*[16]byte)(&out.Worker.Incarnation))
+	out.Worker.Pool, out.Worker.Slot = v.text(), messages.Slot(v.integer())
+	if out.Worker.Incarnation.IsZero() {
+		out.Worker = messages.WorkerKey{}
+	}
+	out.FinishedEpoch, out.BoundAt, out.TouchedAt, out.SnapshotEpoch = v.integer(), v.time(), v.time(), v.integer()
+	return v.err
+}
+
+func readSessions(c *conn, sql string, args ...any) ([]store.Session, error) {
+	var out []store.Session
+	err := c.query(sql, func(row []driver.Value) error {
+		var s store.Session
+		err := scanSession(row, &s)
+		out = append(out, s)
+		return err
+	}, args...)
+	return out, err
+}
+
+// useSession checks and makes a placement's use of its session. Every refusal is a store.ErrSession.
+func (w *writer) useSession(c *store.Place, r *record) error {
+	u := c.Session
+	if u == nil {
+		return nil
+	}
+	refuse := func(format string, args ...any) error {
+		return own(fmt.Errorf("session %q: %w: "+format, append([]any{u.Session, store.ErrSession}, args...)...))
+	}
+	if u.Session != r.Session || u.Pool != r.Pool {
+		return refuse("the execution belongs to session %q of pool %q", r.Session, r.Pool)
+	}
+	if r.strict() {
+		other, err := w.c.number("SELECT seq FROM execution WHERE stage = 1 AND pool = ? AND session = ? LIMIT 1", r.Pool, r.Session)
+		if err != nil {
+			return err
+		}
+		if other != 0 {
+			return refuse("another execution of it is under way")
+		}
+	}
+	found, err := readSessions(w.c, sessionColumns+" WHERE s.pool = ? AND s.session = ?", u.Pool, u.Session)
+	if err != nil {
+		return err
+	}
+	var held store.Session
+	if len(found) > 0 {
+		held = found[0]
+	}
+	switch {
+	case u.Bind && u.Epoch <= held.Epoch:
+		return refuse("epoch %d is not above the stored %d", u.Epoch, held.Epoch)
+	case u.Bind:
+		return w.bind(c)
+	case r.Affinity == messages.AffinityHint && !u.Hit:
+		return nil
+	case held.Worker != c.Worker || held.Epoch != u.Epoch:
+		return refuse("it is not bound to this worker with epoch %d; the stored epoch is %d", u.Epoch, held.Epoch)
+	}
+	return nil
+}
+
+func (w *writer) bind(c *store.Place) error {
+	return w.exec(`INSERT INTO session (pool, session, epoch, worker_inc, worker_pool, worker_slot, finished_epoch, bound_at, touched_at, snapshot_epoch)
+ VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?7, 0)
+ ON CONFLICT (pool, session) DO UPDATE SET epoch = ?3, worker_inc = ?4, worker_pool = ?5, worker_slot = ?6, bound_at = ?7, touched_at = ?7`,
+		c.Session.Pool, c.Session.Session, c.Session.Epoch, c.Worker.Incarnation[:], c.Worker.Pool, int64(c.Worker.Slot), micros(w.now))
+}
+
+// finishedSession moves a session's finished epoch to that of the run, and touches it. A hint that missed ran on a
+// worker that is not the session's, so it says nothing about the session's state.
+func (w *writer) finishedSession(r *record) error {
+	if r.Session == "" || r.SessionEpoch == 0 {
+		return nil
+	}
+	sql := "UPDATE session SET finished_epoch = max(finished_epoch, ?), touched_at = ? WHERE pool = ? AND session = ?"
+	args := []any{r.SessionEpoch, micros(w.now), r.Pool, r.Session}
+	if r.Affinity == messages.AffinityHint {
+		sql += " AND worker_inc = ? AND worker_pool = ? AND worker_slot = ?"
+		args = append(args, r.Worker.Incarnation[:], r.Worker.Pool, int64(r.Worker.Slot))
+	}
+	return w.exec(sql, args...)
+}
+
+// LoadSessions returns every session of the pool, bound or not.
+func (s *Store) LoadSessions(ctx context.Context, pool string) ([]store.Session, error) {
+	var out []store.Session
+	err := s.read(ctx, "load sessions", func(c *conn) (err error) {
+		out, err = readSessions(c, sessionColumns+" WHERE s.pool = ? ORDER BY s.session", pool)
+		return err
+	})
+	return out, err
+}
+
+// ListSessions returns a page ordered by (pool, session). after is the session's name behind which the page starts;
+// with pool "", it is pool and name joined by a slash, as no pool's name holds one.
+func (s *Store) ListSessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error) {
+	sql, args := sessionColumns+" WHERE (s.pool, s.session) > (?, ?)", []any{pool, after}
+	if pool == "" {
+		p, name, _ := strings.Cut(after, "/")
+		args = []any{p, name}
+	} else {
+		sql, args = sql+" AND s.pool = ?", append(args, pool)
+	}
+	if after == "" && pool != "" {
+		sql, args = sessionColumns+" WHERE s.pool = ?", []any{pool}
+	}
+	if boundOnly {
+		sql += " AND s.worker_inc IS NOT NULL"
+	}
+	var out []store.Session
+	err := s.read(ctx, "list sessions", func(c *conn) (err error) {
+		out, err = readSessions(c, sql+" ORDER BY s.pool, s.session LIMIT ?", append(args, int64(pageSize(limit)))...)
+		return err
+	})
+	return out, err
+}
+
+// Unbind ends bindings that still have the given epoch.
+func (s *Store) Unbind(ctx context.Context, refs []store.SessionRef) (int, error) {
+	var n int
+	err := s.write(ctx, "unbind sessions", len(refs), func(w *writer) error {
+		n = 0
+		for _, r := range refs {
+			k, err := w.c.exec("UPDATE session SET worker_inc = NULL, worker_pool = NULL, worker_slot = 0 WHERE pool = ? AND session = ? AND epoch = ? AND worker_inc IS NOT NULL",
+				r.Pool, r.Session, r.Epoch)
+			if err != nil {
+				return err
+			}
+			n += int(k)
+		}
+		return nil
+	})
+	return n, err
+}
+
+// SaveSnapshot keeps a session's state as of an epoch; an older one than the stored one is ignored. ErrNotFound: there
+// is no such session.
+func (s *Store) SaveSnapshot(ctx context.Context, ref store.SessionRef, state json.RawMessage) error {
+	return s.write(ctx, "save snapshot", 1, func(w *writer) error {
+		has, err := w.c.number("SELECT 1 FROM session WHERE pool = ? AND session = ?", ref.Pool, ref.Session)
+		if err != nil {
+			return err
+		}
+		if has == 0 {
+			return own(fmt.Errorf("session %q of pool %q: %w", ref.Session, ref.Pool, store.ErrNotFound))
+		}
+		n, err := w.c.exec("UPDATE session SET snapshot_epoch = ?1 WHERE pool = ?2 AND session = ?3 AND snapshot_epoch <= ?1", ref.Epoch, ref.Pool, ref.Session)
+		if err != nil || n == 0 {
+			return err
+		}
+		return w.exec("INSERT OR REPLACE INTO session_snapshot (pool, session, epoch, state) VALUES (?, ?, ?, ?)",
+			ref.Pool, ref.Session, ref.Epoch, notNil(state))
+	})
+}
+
+// Snapshot returns the kept state and its epoch.
+func (s *Store) Snapshot(ctx context.Context, pool, session string) (json.RawMessage, int64, error) {
+	var state []byte
+	var epoch int64
+	found := false
+	err := s.read(ctx, "read snapshot", func(c *conn) error {
+		err := c.query("SELECT state, epoch FROM session_snapshot WHERE pool = ? AND session = ?", func(row []driver.Value) error {
+			v := scanner{row: row}
+			found, state, epoch = true, v.bytes(), v.integer()
+			return v.err
+		}, pool, session)
+		if err == nil && !found {
+			err = fmt.Errorf("snapshot of session %q of pool %q: %w", session, pool, store.ErrNotFound)
+		}
+		return err
+	})
+	return state, epoch, err
+}
+
+func notNil[T ~[]byte](b T) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// pageSize bounds a page: 1 to 1000, 100 where none is given.
+func pageSize(limit int) int {
+	if limit <= 0 {
+		return 100
+	}
+	return min(limit, 1000)
+}

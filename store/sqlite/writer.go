@@ -1,0 +1,269 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/troupe-run/troupe/store"
+)
+
+// request is one write call on its way through the writer.
+type request struct {
+	ctx  context.Context
+	what string // for errors
+	rows int    // how much it adds to a group
+	// work makes the call's changes in the writer's open transaction. It may be run again after a rollback, so it
+	// starts its results anew. An error that it returns wrapped in own concerns this call alone and left no change;
+	// any other ends the transaction.
+	work func(tx *writer) error
+	err  error
+	done chan struct{}
+}
+
+// ownError is an error of one call that changed nothing.
+type ownError struct{ error }
+
+func (e ownError) Unwrap() error { return e.error }
+
+func own(err error) error {
+	if err == nil {
+		return nil
+	}
+	return ownError{err}
+}
+
+// writer owns the one connection that writes. While it commits one group, the next collects in the queue, so calls
+// group by themselves and nobody waits for a timer.
+type writer struct {
+	s       *Store
+	c       *conn
+	cache   *cache
+	seq     int64     // the last one given out
+	now     time.Time // of the group
+	careful bool      // each change in its own savepoint
+	next    record    // the row that the change at hand would make
+}
+
+func openWriter(s *Store) (*writer, error) {
+	c, err := openConn(dsn(s.cfg, "cache_size(-8192)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)"))
+	if err != nil {
+		return nil, err
+	}
+	w := &writer{s: s, c: c, cache: newCache(s.cfg.CachedMax)}
+	w.seq, err = c.number("SELECT max(coalesce((SELECT max(seq) FROM request), 0), coalesce((SELECT value FROM meta WHERE name = 'seq'), 0))")
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return w, nil
+}
+
+func (w *writer) close() error { return w.c.close() }
+
+// write hands work to the writer and waits for its commit. When ctx ends first, the call returns its error and the
+// work may or may not happen: repeat it to know.
+func (s *Store) write(ctx context.Context, what string, rows int, work func(tx *writer) error) error {
+	r := &request{ctx: ctx, what: what, rows: max(rows, 1), work: work, done: make(chan struct{})}
+	select {
+	case <-s.quit:
+		return fmt.Errorf("%s: %w", what, store.ErrClosed)
+	default:
+	}
+	select {
+	case s.queue <- r:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.quit:
+		return fmt.Errorf("%s: %w", what, store.ErrClosed)
+	}
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.done:
+		select {
+		case <-r.done:
+		default:
+			return fmt.Errorf("%s: %w", what, store.ErrClosed)
+		}
+	}
+	return s.mapError(what, r.err)
+}
+
+func (w *writer) run() {
+	defer close(w.s.done)
+	var group []*request
+	for {
+		select {
+		case <-w.s.quit:
+			w.drain()
+			return
+		case r := <-w.s.queue:
+			group = w.collect(append(group[:0], r))
+			w.commit(group)
+			clear(group)
+		}
+	}
+}
+
+// drain ends the calls that were queued when the store closed.
+func (w *writer) drain() {
+	for {
+		select {
+		case r := <-w.s.queue:
+			r.err = store.ErrClosed
+			close(r.done)
+		default:
+			return
+		}
+	}
+}
+
+// collect takes what waits, up to the bound.
+func (w *writer) collect(group []*request) []*request {
+	rows, yielded := group[0].rows, false
+	for rows < w.s.cfg.GroupRowsMax {
+		select {
+		case r := <-w.s.queue:
+			group, rows = append(group, r), rows+r.rows
+			continue
+		default:
+		}
+		if yielded {
+			break
+		}
+		// Callers that the last commit woke get to the queue first, if they are about to.
+		yielded = true
+		runtime.Gosched()
+	}
+	return group
+}
+
+// commit makes the group's changes in one transaction. When that fails, each call gets a transaction of its own, so
+// that what is wrong with one never fails another.
+func (w *writer) commit(group []*request) {
+	err := w.transact(group)
+	if err != nil && len(group) == 1 && !dataError(err) {
+		group[0].err = err
+	} else if err != nil {
+		w.careful = true
+		for i := range group {
+			if err := w.transact(group[i : i+1]); err != nil {
+				group[i].err = err
+			}
+		}
+		w.careful = false
+	}
+	for _, r := range group {
+		close(r.done)
+	}
+}
+
+// transact runs the calls in one transaction. Errors of single calls are left in them; an error that it returns has
+// undone everything.
+func (w *writer) transact(group []*request) (err error) {
+	if _, err = w.c.exec("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	seq := w.seq
+	w.now = w.s.clock.now()
+	defer func() {
+		if err != nil {
+			w.rollback(seq)
+		}
+	}()
+	for _, r := range group {
+		if r.err = r.ctx.Err(); r.err != nil {
+			continue
+		}
+		var mine ownError
+		if err = w.guard(r); errors.As(err, &mine) {
+			r.err, err = mine.error, nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err = w.c.exec("COMMIT")
+	return err
+}
+
+// guard runs one call's work; a panic in it is a broken invariant that must not take the writer down with all
+// other callers.
+func (w *writer) guard(r *request) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s: panic: %v", r.what, p)
+		}
+	}()
+	return r.work(w)
+}
+
+func (w *writer) rollback(seq int64) {
+	// SQLite may have ended the transaction by itself, as on a full disk; then this fails and means nothing.
+	_, _ = w.c.exec("ROLLBACK")
+	w.seq = seq
+	w.cache.clear()
+}
+
+// point runs f so that its failure undoes f alone: in a careful transaction within a savepoint; in a fast one the
+// failure ends the transaction, and the careful one follows.
+func (w *writer) point(f func() error) error {
+	if !w.careful {
+		return f()
+	}
+	if _, err := w.c.exec("SAVEPOINT change"); err != nil {
+		return err
+	}
+	err := f()
+	if err != nil && dataError(err) {
+		w.cache.clear()
+		if _, e := w.c.exec("ROLLBACK TO change"); e != nil {
+			return e
+		}
+		err = own(err)
+	}
+	if _, e := w.c.exec("RELEASE change"); e != nil && (err == nil || errors.As(err, new(ownError))) {
+		return e
+	}
+	return err
+}
+
+func (w *writer) exec(sql string, args ...any) error {
+	_, err := w.c.exec(sql, args...)
+	return err
+}
+
+// read runs f with a reading connection.
+func (s *Store) read(ctx context.Context, what string, f func(c *conn) error) error {
+	select {
+	case <-s.quit:
+		return fmt.Errorf("%s: %w", what, store.ErrClosed)
+	default:
+	}
+	select {
+	case c := <-s.readers:
+		err := f(c)
+		s.readers <- c
+		return s.mapError(what, err)
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.quit:
+		return fmt.Errorf("%s: %w", what, store.ErrClosed)
+	}
+}
+
+// takeReader waits for a reading connection; each read is bounded, so the wait is.
+func (s *Store) takeReader() (*conn, bool) {
+	select {
+	case c := <-s.readers:
+		return c, true
+	case <-time.After(10 * time.Second):
+		return nil, false
+	}
+}
+
+// Now is the store's clock.
+func (s *Store) Now(context.Context) (time.Time, error) { return s.clock.now(), nil }

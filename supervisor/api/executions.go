@@ -1,0 +1,297 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// Bounds of a long poll.
+const (
+	WaitDefault = 30 * time.Second
+	WaitMax     = 60 * time.Second
+)
+
+func executionRoutes() []*route {
+	const one = "/api/v1/executions/{id}"
+	return []*route{
+		{method: "POST", path: "/api/v1/executions", scope: ScopeSubmit, group: "executions", status: http.StatusCreated,
+			summary: "Submit one execution; with wait_seconds, answer when it has ended or the time is over.",
+			body:    SubmitBody{}, result: ExecutionView{}, handle: (*server).submit},
+		{method: "POST", path: "/api/v1/executions/batch", scope: ScopeSubmit, group: "executions", status: http.StatusCreated,
+			summary: "Submit up to 10,000 executions, all or none.",
+			body:    BatchRequest{}, bodyMax: BatchBodyMax, result: BatchView{}, handle: (*server).submitBatch},
+		{method: "GET", path: "/api/v1/executions", scope: ScopeRead, group: "executions", params: listParams(),
+			summary: "List executions, newest first, without parameters and results.",
+			result:  ExecutionList{}, handle: (*server).list},
+		{method: "GET", path: one, scope: ScopeRead, group: "executions",
+			summary: "One execution, whole.", result: ExecutionView{}, handle: (*server).get},
+		{method: "POST", path: one + "/cancel", scope: ScopeAdmin, group: "executions",
+			summary: "Cancel; one that has ended stays as it is.", result: ExecutionView{}, handle: (*server).cancel},
+		{method: "POST", path: one + "/retry", scope: ScopeAdmin, group: "executions", status: http.StatusCreated,
+			summary: "Submit again what has ended, as a new execution of the same chain.", result: ExecutionView{}, handle: (*server).retry},
+		{method: "GET", path: one + "/wait", scope: ScopeRead, group: "executions", waits: true,
+			params:  []param{{name: "timeout_seconds", kind: "number", help: "0 to 60; 30 where left out."}},
+			summary: "The execution once it has ended, or as it stands when the time is over.", result: ExecutionView{}, handle: (*server).wait},
+		{method: "GET", path: one + "/output", scope: ScopeRead, group: "executions", waits: true,
+			params:  []param{{name: "follow", kind: "boolean", help: "1: every happening of the run as it comes, until it has ended, as application/x-ndjson, or as text/event-stream where Accept asks for it."}},
+			summary: "What the execution's process wrote.", result: OutputView{}, handle: (*server).output},
+		{method: "GET", path: one + "/chain", scope: ScopeRead, group: "executions",
+			summary: "The whole retry chain, oldest first.", result: ChainView{}, handle: (*server).chain},
+		{method: "GET", path: one + "/events", scope: ScopeRead, group: "executions",
+			summary: "What happened to the execution, oldest first.", result: EventsView{}, handle: (*server).events},
+		{method: "GET", path: one + "/why", scope: ScopeRead, group: "executions",
+			summary: "Why the execution is where it is.", result: Explanation{}, handle: (*server).why},
+	}
+}
+
+func listParams() []param {
+	return []param{
+		{name: "status", kind: "string", many: true, help: "Only this status; repeat it, or join several with commas."},
+		{name: "action", kind: "string", help: "Only this action."},
+		{name: "pool", kind: "string", help: "Only this pool."},
+		{name: "session", kind: "string", help: "Only this session."},
+		{name: "worker", kind: "string", help: "Only this worker."},
+		{name: "label", kind: "string", help: "Only with this label, as name=value."},
+		limitParam, cursorParam,
+	}
+}
+
+func (s *server) submit(c *call) error {
+	var body SubmitBody
+	if err := c.decode(&body); err != nil {
+		return largeSubmit(err)
+	}
+	if body.WaitSeconds != nil && !(*body.WaitSeconds >= 0 && *body.WaitSeconds <= WaitMax.Seconds()) {
+		return invalid("wait_seconds must be 0 to %v, got %v", WaitMax.Seconds(), *body.WaitSeconds)
+	}
+	if p := body.Check(); p != nil {
+		return p
+	}
+	body.CreatedBy, body.Trace = c.caller, traceparent(c.r)
+	stored, err := s.Backend.Submit(c.r.Context(), []SubmitRequest{body.SubmitRequest})
+	if err != nil {
+		return err
+	}
+	if len(stored) != 1 {
+		return errors.New("the backend answered one submission with another number of executions")
+	}
+	e, status := stored[0].Execution, http.StatusCreated
+	if stored[0].Existing {
+		status = http.StatusOK
+	}
+	if body.WaitSeconds != nil && *body.WaitSeconds > 0 && !e.Status.Terminal() {
+		if e, err = s.waitFor(c.r.Context(), e.ID, time.Duration(*body.WaitSeconds*float64(time.Second))); err != nil {
+			return err
+		}
+	}
+	view := ViewExecution(&e)
+	view.Existing = stored[0].Existing
+	return writeJSON(c.w, status, &view)
+}
+
+// largeSubmit names what makes a single submission large: nothing but its parameters can.
+func largeSubmit(err error) error {
+	var p *Problem
+	if errors.As(err, &p) && p.Code == CodeBodyTooLarge {
+		return &Problem{Status: p.Status, Code: string(messages.CodeTooLarge), Details: map[string]any{"limit_bytes": messages.ParametersMax},
+			Message: "the body is larger than 1.5 MiB, and parameters may be 1 MiB. Put large data where the action can fetch it and pass its address"}
+	}
+	return err
+}
+
+func (s *server) submitBatch(c *call) error {
+	var body BatchRequest
+	if err := c.decode(&body); err != nil {
+		return err
+	}
+	if n := len(body.Executions); n == 0 || n > messages.BatchMax {
+		return invalid("executions must hold 1 to %d entries, got %d", messages.BatchMax, n)
+	}
+	trace := traceparent(c.r)
+	for i := range body.Executions {
+		r := &body.Executions[i]
+		if p := r.Check(); p != nil {
+			return &Problem{Status: p.Status, Code: p.Code, Message: entry(i, p.Message), Details: map[string]any{"index": i, "cause": p.Details}}
+		}
+		r.CreatedBy, r.Trace = c.caller, trace
+	}
+	stored, err := s.Backend.Submit(c.r.Context(), body.Executions)
+	if err != nil {
+		return err
+	}
+	view := BatchView{Executions: make([]BatchItem, len(stored))}
+	for i := range stored {
+		view.Executions[i] = BatchItem{ID: stored[i].Execution.ID, Status: stored[i].Execution.Status, Existing: stored[i].Existing}
+	}
+	return writeJSON(c.w, http.StatusCreated, &view)
+}
+
+func (s *server) list(c *call) error {
+	f, err := filterOf(c.query)
+	if err != nil {
+		return err
+	}
+	page, err := s.Backend.List(c.r.Context(), f)
+	if err != nil {
+		return err
+	}
+	view := ExecutionList{Executions: viewAll(page.Executions), NextCursor: numberCursor(page.Next)}
+	return writeJSON(c.w, http.StatusOK, &view)
+}
+
+func filterOf(q query) (f store.Filter, err error) {
+	for _, text := range q.all("status") {
+		for name := range strings.SplitSeq(text, ",") {
+			status, err := messages.ParseStatus(name)
+			if err != nil {
+				return f, invalid("status: %s; want one of %v", err, messages.Statuses())
+			}
+			f.Statuses = append(f.Statuses, status)
+		}
+	}
+	f.Action, f.Pool, f.Session, f.Worker = q.text("action"), q.text("pool"), q.text("session"), messages.WorkerID(q.text("worker"))
+	if text := q.text("label"); text != "" {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || key == "" {
+			return f, invalid("label must be name=value, got %q", clip(text))
+		}
+		f.Label = [2]string{key, value}
+	}
+	if f.Limit, err = q.number("limit", 1, 1000, 100); err != nil {
+		return f, err
+	}
+	f.Before, err = q.position()
+	return f, err
+}
+
+// viewAll shows executions without parameters and results.
+func viewAll(executions []messages.Execution) []ExecutionView {
+	views := make([]ExecutionView, len(executions))
+	for i := range executions {
+		views[i] = ViewExecution(&executions[i])
+		views[i].Result = nil
+	}
+	return views
+}
+
+// whole shows an execution with its parameters, its secrets removed.
+func (s *server) whole(e *messages.Execution) *ExecutionView {
+	view := ViewExecution(e)
+	if len(e.Parameters) > 0 {
+		view.Parameters = s.Backend.Redact(e.Action, e.Parameters)
+	}
+	return &view
+}
+
+func (s *server) get(c *call) error {
+	id, err := executionID(c.r)
+	if err != nil {
+		return err
+	}
+	e, err := s.Backend.Get(c.r.Context(), id)
+	if err != nil {
+		return named(err, "execution", id.String())
+	}
+	return writeJSON(c.w, http.StatusOK, s.whole(&e))
+}
+
+func (s *server) cancel(c *call) error {
+	id, err := executionID(c.r)
+	if err != nil {
+		return err
+	}
+	e, err := s.Backend.Cancel(c.r.Context(), id, c.caller)
+	if err != nil {
+		return named(err, "execution", id.String())
+	}
+	return writeJSON(c.w, http.StatusOK, s.whole(&e))
+}
+
+func (s *server) retry(c *call) error {
+	id, err := executionID(c.r)
+	if err != nil {
+		return err
+	}
+	e, err := s.Backend.Retry(c.r.Context(), id)
+	if err != nil {
+		return named(err, "execution", id.String())
+	}
+	return writeJSON(c.w, http.StatusCreated, s.whole(&e))
+}
+
+func (s *server) wait(c *call) error {
+	id, err := executionID(c.r)
+	if err != nil {
+		return err
+	}
+	limit, err := c.query.seconds("timeout_seconds", WaitMax, WaitDefault)
+	if err != nil {
+		return err
+	}
+	e, err := s.waitFor(c.r.Context(), id, limit)
+	if err != nil {
+		return named(err, "execution", id.String())
+	}
+	return writeJSON(c.w, http.StatusOK, s.whole(&e))
+}
+
+// waitFor waits for an execution's end, up to limit. The end of the time is an answer, not an error.
+func (s *server) waitFor(ctx context.Context, id messages.ExecutionID, limit time.Duration) (messages.Execution, error) {
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	e, err := s.Backend.Wait(bounded, id)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return s.Backend.Get(ctx, id)
+	}
+	return e, err
+}
+
+func (s *server) chain(c *call) error {
+	id, err := executionID(c.r)
+	if err != nil {
+		return err
+	}
+	executions, err := s.Backend.Chain(c.r.Context(), id)
+	if err != nil {
+		return named(err, "execution", id.String())
+	}
+	return writeJSON(c.w, http.StatusOK, &ChainView{Executions: viewAll(executions)})
+}
+
+func (s *server) events(c *call) error {
+	id, err := executionID(c.r)
+	if err != nil {
+		return err
+	}
+	events, err := s.Backend.Events(c.r.Context(), id)
+	if err != nil {
+		return named(err, "execution", id.String())
+	}
+	return writeJSON(c.w, http.StatusOK, &EventsView{Events: orEmpty(events)})
+}
+
+func (s *server) why(c *call) error {
+	id, err := executionID(c.r)
+	if err != nil {
+		return err
+	}
+	explanation, err := s.Backend.Why(c.r.Context(), id)
+	if err != nil {
+		return named(err, "execution", id.String())
+	}
+	return writeJSON(c.w, http.StatusOK, &explanation)
+}
+
+// orEmpty makes an absent list an empty one: JSON's null is no list.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

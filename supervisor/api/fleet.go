@@ -1,0 +1,220 @@
+package api
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"sort"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// workersMax bounds a page of workers: a pool of go workers may have thousands.
+const workersMax = 10_000
+
+func fleetRoutes() []*route {
+	const worker = "/api/v1/workers/{node}/{pool}/{slot}"
+	return []*route{
+		{method: "GET", path: "/api/v1/workers", scope: ScopeRead, group: "workers",
+			params: []param{
+				{name: "pool", kind: "string", help: "Only this pool."},
+				{name: "state", kind: "string", help: "Only workers in this state."},
+				{name: "limit", kind: "integer", help: "Entries of one page, 1 to 10000; 1000 where left out."}, cursorParam},
+			summary: "The workers, by id.", result: WorkerList{}, handle: (*server).workers},
+		{method: "GET", path: worker, scope: ScopeRead, group: "workers",
+			summary: "One worker with its history, newest first.", result: WorkerDetailView{}, handle: (*server).worker},
+		{method: "GET", path: worker + "/health", scope: ScopeRead, group: "workers",
+			summary: "The result of the worker's last probe.", result: HealthView{}, handle: (*server).health},
+		{method: "POST", path: worker + "/health", scope: ScopeAdmin, group: "workers",
+			summary: "Probe the worker now.", result: HealthView{}, handle: (*server).probe},
+		{method: "POST", path: worker + "/cordon", scope: ScopeAdmin, group: "workers",
+			summary: "Give the worker no more work.", result: CordonView{}, handle: cordonWorker(true)},
+		{method: "POST", path: worker + "/uncordon", scope: ScopeAdmin, group: "workers",
+			summary: "Give the worker work again.", result: CordonView{}, handle: cordonWorker(false)},
+		{method: "POST", path: worker + "/kill", scope: ScopeAdmin, group: "workers", status: http.StatusAccepted,
+			summary: "End the worker at once; it is replaced.", result: DoneView{}, handle: (*server).kill},
+		{method: "GET", path: "/api/v1/pools", scope: ScopeRead, group: "pools",
+			summary: "The pools of this node.", result: PoolList{}, handle: (*server).pools},
+		{method: "POST", path: "/api/v1/pools/{pool}/cordon", scope: ScopeAdmin, group: "pools",
+			summary: "Give the pool no more work.", result: CordonView{}, handle: cordonPool(true)},
+		{method: "POST", path: "/api/v1/pools/{pool}/uncordon", scope: ScopeAdmin, group: "pools",
+			summary: "Give the pool work again.", result: CordonView{}, handle: cordonPool(false)},
+		{method: "GET", path: "/api/v1/nodes", scope: ScopeRead, group: "nodes",
+			summary: "Every known incarnation, newest first.", result: NodeList{}, handle: (*server).nodes},
+		{method: "POST", path: "/api/v1/nodes/{id}/cordon", scope: ScopeAdmin, group: "nodes",
+			summary: "Give the node no more work.", result: CordonView{}, handle: cordonNode(true)},
+		{method: "POST", path: "/api/v1/nodes/{id}/uncordon", scope: ScopeAdmin, group: "nodes",
+			summary: "Give the node work again.", result: CordonView{}, handle: cordonNode(false)},
+		{method: "POST", path: "/api/v1/nodes/{id}/drain", scope: ScopeAdmin, group: "nodes", status: http.StatusAccepted,
+			summary: "Take no more work and finish what runs.", result: DoneView{}, handle: (*server).drain},
+	}
+}
+
+func (s *server) workers(c *call) error {
+	limit, err := c.query.number("limit", 1, workersMax, 1000)
+	if err != nil {
+		return err
+	}
+	after := ""
+	if text := c.query.text("cursor"); text != "" {
+		if after, err = parseCursor(text); err != nil {
+			return err
+		}
+	}
+	all, err := s.Backend.Workers(c.r.Context(), c.query.text("pool"))
+	if err != nil {
+		return named(err, "pool", c.query.text("pool"))
+	}
+	page, next := workerPage(all, c.query.text("state"), after, limit)
+	return writeJSON(c.w, http.StatusOK, &WorkerList{Workers: page, NextCursor: next})
+}
+
+// workerPage cuts the page behind a worker out of all. It sorts by the id's parts, so that slot 10 follows slot 9.
+func workerPage(all []WorkerView, state, after string, limit int) (page []WorkerView, next string) {
+	all = slices.Clone(all)
+	if state != "" {
+		all = slices.DeleteFunc(all, func(w WorkerView) bool { return w.State != state })
+	}
+	slices.SortFunc(all, func(a, b WorkerView) int { return compareWorkers(a.ID, b.ID) })
+	from := 0
+	if after != "" {
+		from = sort.Search(len(all), func(i int) bool { return compareWorkers(all[i].ID, messages.WorkerID(after)) > 0 })
+	}
+	page = all[from:min(from+limit, len(all))]
+	if from+limit < len(all) {
+		next = cursor(string(page[len(page)-1].ID))
+	}
+	return orEmpty(page), next
+}
+
+func compareWorkers(a, b messages.WorkerID) int {
+	nodeA, poolA, slotA, okA := a.Split()
+	nodeB, poolB, slotB, okB := b.Split()
+	if !okA || !okB {
+		return cmp.Compare(a, b)
+	}
+	return cmp.Or(cmp.Compare(nodeA, nodeB), cmp.Compare(poolA, poolB), cmp.Compare(slotA, slotB))
+}
+
+// workerID joins the three wildcards of a worker's path.
+func workerID(r *http.Request) (messages.WorkerID, error) {
+	id := messages.WorkerID(r.PathValue("node") + "/" + r.PathValue("pool") + "/" + r.PathValue("slot"))
+	if _, _, _, ok := id.Split(); !ok || checkText("", string(id), 3*messages.SessionMax) != nil {
+		return "", problemf(http.StatusNotFound, CodeNotFound, "worker %q is not known here: it is not a worker id (node/pool/slot)", clip(string(id)))
+	}
+	return id, nil
+}
+
+// ofWorker asks the backend about the worker of the path.
+func (s *server) ofWorker(c *call, ask func(messages.WorkerID) (any, error)) error {
+	return s.ofWorkerStatus(c, http.StatusOK, ask)
+}
+
+func (s *server) ofWorkerStatus(c *call, status int, ask func(messages.WorkerID) (any, error)) error {
+	id, err := workerID(c.r)
+	if err != nil {
+		return err
+	}
+	view, err := ask(id)
+	if err != nil {
+		return named(err, "worker", string(id))
+	}
+	return writeJSON(c.w, status, view)
+}
+
+func (s *server) worker(c *call) error {
+	return s.ofWorker(c, func(id messages.WorkerID) (any, error) {
+		d, err := s.Backend.Worker(c.r.Context(), id)
+		return viewWorker(d), err
+	})
+}
+
+func (s *server) health(c *call) error {
+	return s.ofWorker(c, func(id messages.WorkerID) (any, error) {
+		d, err := s.Backend.Worker(c.r.Context(), id)
+		return viewHealth(d), err
+	})
+}
+
+func (s *server) probe(c *call) error {
+	return s.ofWorker(c, func(id messages.WorkerID) (any, error) {
+		d, err := s.Backend.ProbeWorker(c.r.Context(), id)
+		return viewHealth(d), err
+	})
+}
+
+func (s *server) kill(c *call) error {
+	return s.ofWorkerStatus(c, http.StatusAccepted, func(id messages.WorkerID) (any, error) {
+		return DoneView{Kind: "worker", Name: string(id), Done: "kill"}, s.Backend.KillWorker(c.r.Context(), id)
+	})
+}
+
+func cordonWorker(cordoned bool) func(*server, *call) error {
+	return func(s *server, c *call) error {
+		return s.ofWorker(c, func(id messages.WorkerID) (any, error) {
+			return CordonView{Kind: "worker", Name: string(id), Cordoned: cordoned}, s.Backend.CordonWorker(c.r.Context(), id, cordoned)
+		})
+	}
+}
+
+func (s *server) pools(c *call) error {
+	pools, err := s.Backend.Pools(c.r.Context())
+	if err != nil {
+		return err
+	}
+	return writeJSON(c.w, http.StatusOK, &PoolList{Pools: orEmpty(pools)})
+}
+
+// pathText reads a wildcard that names something: a text that no thing can have is unknown.
+func pathText(c *call, wildcard, kind string) (string, error) {
+	name := c.r.PathValue(wildcard)
+	if checkText("", name, messages.SessionMax) != nil {
+		return "", NotFound(kind, name)
+	}
+	return name, nil
+}
+
+func cordonPool(cordoned bool) func(*server, *call) error {
+	return func(s *server, c *call) error {
+		name, err := pathText(c, "pool", "pool")
+		if err != nil {
+			return err
+		}
+		if err := s.Backend.CordonPool(c.r.Context(), name, cordoned); err != nil {
+			return named(err, "pool", name)
+		}
+		return writeJSON(c.w, http.StatusOK, &CordonView{Kind: "pool", Name: name, Cordoned: cordoned})
+	}
+}
+
+func (s *server) nodes(c *call) error {
+	nodes, err := s.Backend.Nodes(c.r.Context())
+	if err != nil {
+		return err
+	}
+	return writeJSON(c.w, http.StatusOK, &NodeList{Nodes: orEmpty(nodes)})
+}
+
+func cordonNode(cordoned bool) func(*server, *call) error {
+	return func(s *server, c *call) error {
+		id, err := pathText(c, "id", "node")
+		if err != nil {
+			return err
+		}
+		if err := s.Backend.CordonNode(c.r.Context(), id, cordoned); err != nil {
+			return named(err, "node", id)
+		}
+		return writeJSON(c.w, http.StatusOK, &CordonView{Kind: "node", Name: id, Cordoned: cordoned})
+	}
+}
+
+func (s *server) drain(c *call) error {
+	id, err := pathText(c, "id", "node")
+	if err != nil {
+		return err
+	}
+	if err := s.Backend.DrainNode(c.r.Context(), id); err != nil {
+		return named(err, "node", id)
+	}
+	return writeJSON(c.w, http.StatusAccepted, &DoneView{Kind: "node", Name: id, Done: "drain"})
+}

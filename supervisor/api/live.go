@@ -1,0 +1,125 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// keepAlive is how often a silent stream says that it is still there.
+const keepAlive = 15 * time.Second
+
+func (s *server) output(c *call) error {
+	id, err := executionID(c.r)
+	if err != nil {
+		return err
+	}
+	follow, err := c.query.flag("follow")
+	if err != nil {
+		return err
+	}
+	if follow {
+		return s.follow(c)
+	}
+	// An unknown execution has no output either; only Get tells the two apart.
+	if _, err := s.Backend.Get(c.r.Context(), id); err != nil {
+		return named(err, "execution", id.String())
+	}
+	out, err := s.Backend.Output(c.r.Context(), id)
+	if err != nil {
+		return named(err, "execution", id.String())
+	}
+	view := viewOutput(id, out)
+	return writeJSON(c.w, http.StatusOK, &view)
+}
+
+// follow streams the execution's happenings. An error before the first is an ordinary answer; one behind it ends
+// the stream, and is its last entry.
+func (s *server) follow(c *call) error {
+	id, err := executionID(c.r)
+	if err != nil {
+		return err
+	}
+	if _, err := s.Backend.Get(c.r.Context(), id); err != nil {
+		return named(err, "execution", id.String())
+	}
+	st := &stream{w: c.w, control: http.NewResponseController(c.w), events: strings.Contains(c.r.Header.Get("Accept"), "text/event-stream")}
+	if err := st.open(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(c.r.Context())
+	var alive sync.WaitGroup
+	alive.Go(func() { st.keepAlive(ctx, cancel) })
+	err = s.Backend.Follow(ctx, id, func(l Live) error { return st.send(l.Kind, l) })
+	cancel()
+	alive.Wait()
+	if err != nil && c.r.Context().Err() == nil {
+		p := toProblem(named(err, "execution", id.String()))
+		_ = st.send("error", ErrorBody{Error: ErrorView{Code: p.Code, Message: p.Message, Details: p.Details}})
+	}
+	return nil
+}
+
+// stream writes one JSON value a line, or one server-sent event each.
+type stream struct {
+	mu      sync.Mutex
+	w       http.ResponseWriter
+	control *http.ResponseController
+	events  bool
+}
+
+func (st *stream) open() error {
+	if st.events {
+		head(st.w, []string{"text/event-stream"})
+	} else {
+		head(st.w, []string{"application/x-ndjson"})
+	}
+	st.w.WriteHeader(http.StatusOK)
+	return st.control.Flush()
+}
+
+// send writes one value, bounded in time: a reader that has stopped reading ends its stream.
+func (st *stream) send(kind string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if !st.events {
+		return st.write(append(data, '\n'))
+	}
+	return st.write([]byte("event: " + kind + "\ndata: " + string(data) + "\n\n"))
+}
+
+func (st *stream) write(b []byte) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	_ = st.control.SetWriteDeadline(time.Now().Add(writeTime))
+	if _, err := st.w.Write(b); err != nil {
+		return err
+	}
+	return st.control.Flush()
+}
+
+// keepAlive writes what readers skip, so that a reader who has gone is noticed while nothing happens.
+func (st *stream) keepAlive(ctx context.Context, gone context.CancelFunc) {
+	tick := time.NewTicker(keepAlive)
+	defer tick.Stop()
+	filler := []byte("\n")
+	if st.events {
+		filler = []byte(": still here\n\n")
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if st.write(filler) != nil {
+				gone()
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/troupe-run/troupe/store"
+)
+
+func nodeRoutes() []*route {
+	return []*route{
+		{method: "GET", path: "/api/v1/sessions", scope: ScopeRead, group: "sessions",
+			params: []param{
+				{name: "pool", kind: "string", help: "Only this pool."},
+				{name: "bound", kind: "boolean", help: "1: only sessions that are bound to a worker."}, limitParam, cursorParam},
+			summary: "The sessions, by pool and name.", result: SessionList{}, handle: (*server).sessions},
+		{method: "GET", path: "/api/v1/actions", scope: ScopeRead, group: "actions",
+			summary: "The actions that this node serves.", result: ActionList{}, handle: (*server).actions},
+		{method: "POST", path: "/api/v1/reload", scope: ScopeAdmin, group: "node",
+			summary: "Read the packs again; running work ends on the old version.", result: ReloadReport{}, handle: (*server).reload},
+		{method: "GET", path: "/healthz", group: "node", summary: "Answers while the process does.", result: AliveView{}, handle: (*server).alive},
+		{method: "GET", path: "/readyz", group: "node",
+			summary: "200 while the node may be sent work, else 503 with what it waits for.", result: Readiness{}, handle: (*server).ready},
+		{method: "GET", path: "/metrics", scope: ScopeRead, group: "node", media: "text/plain", summary: "Prometheus metrics.",
+			params: []param{{name: "name[]", kind: "string", many: true, help: "Only these metrics."}},
+			handle: func(s *server, c *call) error { return s.other(c, s.Metrics, "metrics") }},
+		{method: "GET", path: "/debug/actors", scope: ScopeRead, group: "debug", summary: "The live actor tree.",
+			params: []param{{name: "kind", kind: "string", help: "Only actors of this kind, as a flat list."}},
+			handle: func(s *server, c *call) error { return s.other(c, s.Debug, "actor tree") }},
+		{method: "GET", path: "/debug/actors/{id...}", scope: ScopeRead, group: "debug", summary: "One actor with its history.",
+			handle: func(s *server, c *call) error { return s.other(c, s.Debug, "actor tree") }},
+		{method: "GET", path: "/openapi.json", group: "node", summary: "This description.",
+			handle: func(s *server, c *call) error {
+				head(c.w, headerJSON)
+				_, _ = c.w.Write(s.document)
+				return nil
+			}},
+	}
+}
+
+// AliveView is the answer of /healthz.
+type AliveView struct {
+	Status string `json:"status"` // ok
+}
+
+func (s *server) sessions(c *call) error {
+	limit, err := c.query.number("limit", 1, 1000, 100)
+	if err != nil {
+		return err
+	}
+	bound, err := c.query.flag("bound")
+	if err != nil {
+		return err
+	}
+	pool, after := c.query.text("pool"), ""
+	if text := c.query.text("cursor"); text != "" {
+		if after, err = parseCursor(text); err != nil {
+			return err
+		}
+	}
+	list, err := s.Backend.Sessions(c.r.Context(), pool, after, bound, limit)
+	if err != nil {
+		return err
+	}
+	view := SessionList{Sessions: orEmpty(list)}
+	if len(list) == limit {
+		view.NextCursor = cursor(sessionPosition(pool, list[limit-1]))
+	}
+	return writeJSON(c.w, http.StatusOK, &view)
+}
+
+// sessionPosition is where a page ends: the session's name in a list of one pool, else its pool and name, as
+// store.Sessions reads it.
+func sessionPosition(pool string, last store.Session) string {
+	if pool != "" {
+		return last.Session
+	}
+	return last.Pool + "/" + last.Session
+}
+
+func (s *server) actions(c *call) error {
+	actions, err := s.Backend.Actions(c.r.Context())
+	if err != nil {
+		return err
+	}
+	view := ActionList{Actions: make([]ActionView, len(actions))}
+	for i := range actions {
+		view.Actions[i] = viewAction(&actions[i])
+	}
+	return writeJSON(c.w, http.StatusOK, &view)
+}
+
+func (s *server) reload(c *call) error {
+	report, err := s.Backend.Reload(c.r.Context())
+	if err != nil {
+		return err
+	}
+	report.Packs = orEmpty(report.Packs)
+	return writeJSON(c.w, http.StatusOK, &report)
+}
+
+func (s *server) alive(c *call) error {
+	return writeJSON(c.w, http.StatusOK, &AliveView{Status: "ok"})
+}
+
+func (s *server) ready(c *call) error {
+	readiness := s.Backend.Ready(c.r.Context())
+	status := http.StatusOK
+	if !readiness.Ready {
+		status = http.StatusServiceUnavailable
+	}
+	return writeJSON(c.w, status, &readiness)
+}
+
+// other hands the request to a handler that the node brought along.
+func (s *server) other(c *call, h http.Handler, what string) error {
+	if h == nil {
+		return problemf(http.StatusNotFound, CodeNotFound, "this node has no %s", what)
+	}
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(writeTime))
+	h.ServeHTTP(c.w, c.r)
+	return nil
+}

@@ -1,0 +1,96 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// document renders the OpenAPI 3.1 description of the table. The schemas come from the very types that the handlers
+// read and write. Only the library's document and schemas are used: its serving would shape errors, bodies and
+// limits its own way. A table that cannot be described is a broken build, so it panics.
+func document(table []*route, version string) []byte {
+	schemas := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	doc := &huma.OpenAPI{
+		OpenAPI: "3.1.0",
+		Info: &huma.Info{Title: "Troupe", Version: version,
+			Description: "Supervised worker pools: submit executions of actions, and see and steer the workers that run them."},
+		Paths:      map[string]*huma.PathItem{},
+		Components: &huma.Components{Schemas: schemas, SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}},
+	}
+	problem := schemas.Schema(reflect.TypeFor[ErrorBody](), true, "")
+	for _, rt := range table {
+		path := strings.ReplaceAll(rt.path, "...}", "}")
+		item := doc.Paths[path]
+		if item == nil {
+			item = &huma.PathItem{}
+			doc.Paths[path] = item
+		}
+		op := operation(rt, schemas, problem)
+		switch rt.method {
+		case http.MethodGet:
+			item.Get = op
+		case http.MethodPost:
+			item.Post = op
+		default:
+			panic("api: no place in the OpenAPI document for the method " + rt.method)
+		}
+	}
+	text, err := json.Marshal(doc)
+	if err != nil {
+		panic(fmt.Sprintf("api: OpenAPI document: %v", err))
+	}
+	return text
+}
+
+func operation(rt *route, schemas huma.Registry, problem *huma.Schema) *huma.Operation {
+	op := &huma.Operation{
+		OperationID: operationID(rt), Summary: rt.summary, Tags: []string{rt.group}, Method: rt.method, Path: rt.path,
+		Responses: map[string]*huma.Response{
+			"default": {Description: "What was wrong.", Content: content("application/json", problem)},
+		},
+	}
+	if rt.scope != ScopeOpen {
+		op.Security = []map[string][]string{{"token": {string(rt.scope)}}, {}}
+		op.Description = "Scope: " + string(rt.scope) + "."
+	}
+	for _, name := range rt.pathNames() {
+		op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Required: true, Schema: &huma.Schema{Type: "string"}})
+	}
+	for _, p := range rt.params {
+		op.Parameters = append(op.Parameters, queryParam(p))
+	}
+	if rt.body != nil {
+		op.RequestBody = &huma.RequestBody{Required: true,
+			Content: content("application/json", schemas.Schema(reflect.TypeOf(rt.body), true, ""))}
+	}
+	ok := &huma.Response{Description: http.StatusText(rt.status), Content: content(rt.media, &huma.Schema{})}
+	if rt.result != nil {
+		ok.Content = content(rt.media, schemas.Schema(reflect.TypeOf(rt.result), true, ""))
+	}
+	op.Responses[strconv.Itoa(rt.status)] = ok
+	return op
+}
+
+func queryParam(p param) *huma.Param {
+	schema := &huma.Schema{Type: p.kind}
+	if p.many {
+		schema = &huma.Schema{Type: "array", Items: &huma.Schema{Type: p.kind}}
+	}
+	return &huma.Param{Name: p.name, In: "query", Description: p.help, Schema: schema}
+}
+
+func content(media string, schema *huma.Schema) map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{media: {Schema: schema}}
+}
+
+// operationID is the route as one word: post-executions-id-cancel.
+func operationID(rt *route) string {
+	path := strings.NewReplacer("/api/v1/", "", "{", "", "}", "", ".", "").Replace(rt.path)
+	return strings.ToLower(rt.method) + "-" + strings.ReplaceAll(strings.Trim(path, "/"), "/", "-")
+}

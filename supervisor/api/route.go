@@ -1,0 +1,85 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+)
+
+// route is one method on one path: what it takes, what it answers, who may call it.
+type route struct {
+	method, path string
+	scope        Scope
+	group        string // heads its part of the OpenAPI document
+	summary      string
+	params       []param
+	body         any   // an example of the body's type; nil: no body
+	bodyMax      int64 // 0: BodyMax
+	result       any   // an example of the answer's type; nil: no JSON
+	status       int   // 0: 200
+	media        string
+	waits        bool // may take long by its nature
+	handle       func(s *server, c *call) error
+}
+
+// param is one query parameter.
+type param struct {
+	name, kind string // kind: string, integer, number, boolean
+	help       string
+	many       bool
+}
+
+func (rt *route) param(name string) *param {
+	for i := range rt.params {
+		if rt.params[i].name == name {
+			return &rt.params[i]
+		}
+	}
+	return nil
+}
+
+func (rt *route) paramNames() string {
+	if len(rt.params) == 0 {
+		return "none"
+	}
+	names := make([]string, len(rt.params))
+	for i := range rt.params {
+		names[i] = rt.params[i].name
+	}
+	return strings.Join(names, ", ")
+}
+
+// pathNames lists the wildcards of the route's path.
+func (rt *route) pathNames() []string {
+	var names []string
+	for part := range strings.SplitSeq(rt.path, "/") {
+		if name, ok := strings.CutPrefix(part, "{"); ok {
+			names = append(names, strings.TrimSuffix(strings.TrimSuffix(name, "}"), "..."))
+		}
+	}
+	return names
+}
+
+// routes is the whole API. The mux and the OpenAPI document are both made from it.
+func routes() []*route {
+	table := executionRoutes()
+	table = append(table, fleetRoutes()...)
+	table = append(table, deadLetterRoutes()...)
+	table = append(table, nodeRoutes()...)
+	for _, rt := range table {
+		if rt.bodyMax == 0 {
+			rt.bodyMax = BodyMax
+		}
+		if rt.status == 0 {
+			rt.status = http.StatusOK
+		}
+		if rt.media == "" {
+			rt.media = "application/json"
+		}
+	}
+	return table
+}
+
+var (
+	limitParam  = param{name: "limit", kind: "integer", help: "Entries of one page, 1 to 1000; 100 where left out."}
+	cursorParam = param{name: "cursor", kind: "string", help: "next_cursor of the page before."}
+)

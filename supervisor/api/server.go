@@ -1,0 +1,307 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"runtime/debug"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// Config is what the API is made of. Zero means default.
+type Config struct {
+	Backend Backend // required
+	// Tokens are who may call. None: this machine alone, with every scope.
+	Tokens []Token
+	Logger hclog.Logger // nil: silent
+	// Metrics answers /metrics and Debug /debug/actors, both behind the read scope. Nil: 404.
+	Metrics http.Handler
+	Debug   http.Handler
+	// Page answers every path that the API does not have. Nil: 404.
+	Page http.Handler
+	// Version stands in the OpenAPI document; empty: "dev".
+	Version string
+	// RequestsMax bounds the requests in flight, waits and streams apart; 0: 1024. Beyond it: 429.
+	RequestsMax int
+	// WaitsMax bounds the long polls and streams in flight; 0: 4096. Beyond it: 429.
+	WaitsMax int
+	// BatchesMax bounds the batches in flight, each of which may hold 32 MiB; 0: 4. Beyond it: 429.
+	BatchesMax int
+}
+
+func (c Config) withDefaults() Config {
+	if c.Logger == nil {
+		c.Logger = hclog.NewNullLogger()
+	}
+	if c.Version == "" {
+		c.Version = "dev"
+	}
+	for _, f := range []struct {
+		value     *int
+		otherwise int
+	}{{&c.RequestsMax, 1024}, {&c.WaitsMax, 4096}, {&c.BatchesMax, 4}} {
+		if *f.value <= 0 {
+			*f.value = f.otherwise
+		}
+	}
+	return c
+}
+
+// Timeouts of a connection. A body's own time is bounded where it is read, an answer's where it is written: long
+// polls and streams are neither slow readers nor slow writers.
+const (
+	headerTime = 10 * time.Second
+	idleTime   = 120 * time.Second
+	writeTime  = 30 * time.Second
+	headerMax  = 64 << 10 // bytes
+)
+
+// server holds what all routes share.
+type server struct {
+	Config
+	guard    *guard
+	logger   hclog.Logger
+	document []byte
+
+	requests, waits, batches gauge
+}
+
+// New makes the handler of the whole API.
+func New(cfg Config) http.Handler {
+	cfg = cfg.withDefaults()
+	s := &server{
+		Config: cfg, guard: newGuard(cfg.Tokens), logger: cfg.Logger.Named("api"),
+		requests: gauge{max: int64(cfg.RequestsMax)}, waits: gauge{max: int64(cfg.WaitsMax)},
+		batches: gauge{max: int64(cfg.BatchesMax)},
+	}
+	table := routes()
+	s.document = document(table, cfg.Version)
+	return clean(s.mux(table))
+}
+
+// NewServer makes the HTTP server around a handler, with every bound that a stranger's connection needs. The end of
+// ctx ends the long polls and streams in flight, so that Shutdown need not wait for them.
+func NewServer(ctx context.Context, handler http.Handler, logger hclog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: headerTime,
+		IdleTimeout:       idleTime,
+		MaxHeaderBytes:    headerMax,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ErrorLog:          logger.Named("http").StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true}),
+	}
+}
+
+// methods that the mux tells apart; any other is refused before it.
+var methods = []string{
+	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
+}
+
+// mux registers every route, and for every path the methods it does not have, so that 404 and 405 are JSON too.
+func (s *server) mux(table []*route) *http.ServeMux {
+	mux := http.NewServeMux()
+	paths := map[string][]string{}
+	for _, rt := range table {
+		mux.Handle(rt.method+" "+rt.path, s.serve(rt))
+		paths[rt.path] = append(paths[rt.path], rt.method)
+		if rt.method == http.MethodGet {
+			paths[rt.path] = append(paths[rt.path], http.MethodHead)
+		}
+	}
+	for p, has := range paths {
+		allow := strings.Join(has, ", ")
+		for _, m := range methods {
+			if !strings.Contains(allow, m) {
+				mux.HandleFunc(m+" "+p, func(w http.ResponseWriter, r *http.Request) { notAllowed(w, r, allow) })
+			}
+		}
+	}
+	mux.HandleFunc("/", s.elsewhere)
+	return mux
+}
+
+func notAllowed(w http.ResponseWriter, r *http.Request, allow string) {
+	w.Header().Set("Allow", allow)
+	writeProblem(w, problemf(http.StatusMethodNotAllowed, CodeMethodNotAllowed,
+		"%s takes %s, not %s", clip(r.URL.Path), allow, clip(r.Method)))
+}
+
+func (s *server) elsewhere(w http.ResponseWriter, r *http.Request) {
+	if s.Page != nil && !strings.HasPrefix(r.URL.Path, "/api/") {
+		s.Page.ServeHTTP(w, r)
+		return
+	}
+	writeProblem(w, problemf(http.StatusNotFound, CodeNotFound, "there is no %s here; /openapi.json lists every path", clip(r.URL.Path)))
+}
+
+// clean refuses what the mux would answer by itself, in HTML: paths that it would redirect, and odd methods.
+func clean(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := r.URL.EscapedPath()
+		if p == "" || p[0] != '/' || ((strings.Contains(p, "//") || strings.Contains(p, "/.")) && path.Clean(p) != strings.TrimSuffix(p, "/")) {
+			writeProblem(w, problemf(http.StatusNotFound, CodeNotFound, "the path %q is not in its shortest form", clip(r.URL.Path)))
+			return
+		}
+		if !strings.Contains("GET HEAD POST PUT PATCH DELETE OPTIONS", r.Method) {
+			notAllowed(w, r, "GET, POST")
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// call is one request on its way.
+type call struct {
+	w      http.ResponseWriter
+	r      *http.Request
+	query  query
+	caller string
+	max    int64 // bytes of the body
+}
+
+func (c *call) decode(v any) error { return decode(c.w, c.r, c.max, false, v) }
+
+// serve is the way of every request: room, caller, query, handler; and every error ends here.
+func (s *server) serve(rt *route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer s.recovered(w, r)
+		room := s.room(rt)
+		if !room.enter() {
+			w.Header().Set("Retry-After", "1")
+			writeProblem(w, problemf(http.StatusTooManyRequests, CodeTooManyRequests,
+				"%d requests like this one are in flight, which is all that this node takes; try again", room.max))
+			return
+		}
+		defer room.leave()
+		if err := s.handle(rt, w, r); err != nil {
+			s.fail(w, r, err)
+		}
+	})
+}
+
+func (s *server) room(rt *route) *gauge {
+	switch {
+	case rt.waits:
+		return &s.waits
+	case rt.bodyMax > BodyMax:
+		return &s.batches
+	}
+	return &s.requests
+}
+
+func (s *server) handle(rt *route, w http.ResponseWriter, r *http.Request) error {
+	caller, refused := s.guard.admit(r, rt.scope)
+	if refused != nil {
+		if refused.Status == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="troupe"`)
+		}
+		return refused
+	}
+	q, err := queryOf(r)
+	if err != nil {
+		return err
+	}
+	if err := q.check(rt); err != nil {
+		return err
+	}
+	return rt.handle(s, &call{w: w, r: r, query: q, caller: caller, max: rt.bodyMax})
+}
+
+// fail answers an error. The node's own faults are logged here, and nowhere else.
+func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
+		return // nobody is there to be told
+	}
+	p := toProblem(err)
+	if p.Status >= http.StatusInternalServerError {
+		s.logger.Error("request failed", "method", r.Method, "path", clip(r.URL.Path), "status", p.Status, "error", err)
+	}
+	if p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "1")
+	}
+	writeProblem(w, p)
+}
+
+// recovered turns a handler's panic into a 500. One bad request must not end the node.
+func (s *server) recovered(w http.ResponseWriter, r *http.Request) {
+	cause := recover()
+	if cause == nil {
+		return
+	}
+	if cause == http.ErrAbortHandler {
+		panic(cause)
+	}
+	s.logger.Error("request panicked", "method", r.Method, "path", clip(r.URL.Path), "panic", cause, "stack", string(debug.Stack()))
+	writeProblem(w, problemf(http.StatusInternalServerError, CodeInternal, "the node could not do this; its log says why"))
+}
+
+// gauge counts what is in flight, up to max.
+type gauge struct {
+	now atomic.Int64
+	max int64
+}
+
+func (g *gauge) enter() bool {
+	if g.now.Add(1) > g.max {
+		g.now.Add(-1)
+		return false
+	}
+	return true
+}
+
+func (g *gauge) leave() { g.now.Add(-1) }
+
+var (
+	headerJSON    = []string{"application/json"}
+	headerNosniff = []string{"nosniff"}
+	headerNoStore = []string{"no-store"}
+)
+
+// writeJSON answers with v. It is encoded before the status is sent, so that what cannot be encoded is a 500.
+func writeJSON(w http.ResponseWriter, status int, v any) error {
+	buf := buffers.Get().(*bytes.Buffer)
+	buf.Reset()
+	defer putBuffer(buf)
+	if err := json.NewEncoder(buf).Encode(v); err != nil {
+		return err
+	}
+	head(w, headerJSON)
+	// An answer that cannot be written has no reader any more; there is nobody to tell.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
+	w.WriteHeader(status)
+	_, _ = w.Write(buf.Bytes())
+	return nil
+}
+
+// head sets what every answer carries: its type, and that it is nothing else and nobody's to keep.
+func head(w http.ResponseWriter, kind []string) {
+	h := w.Header()
+	h["Content-Type"] = kind
+	h["X-Content-Type-Options"] = headerNosniff
+	h["Cache-Control"] = headerNoStore
+}
+
+func writeProblem(w http.ResponseWriter, p *Problem) {
+	body := ErrorBody{Error: ErrorView{Code: p.Code, Message: p.Message, Details: p.Details}}
+	if writeJSON(w, p.Status, body) != nil {
+		body.Error.Details = nil // details that are not JSON are left out, the rest always is
+		_ = writeJSON(w, p.Status, body)
+	}
+}
+
+func parseQuery(raw string) (url.Values, error) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, invalid("the query is malformed: %s", clip(err.Error()))
+	}
+	return values, nil
+}

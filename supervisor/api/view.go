@@ -1,0 +1,284 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+	"unicode/utf8"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// ExecutionView is an execution as the API shows it. Lists leave out Parameters and Result; Parameters come with
+// the action's secrets removed. Times are UTC and left out while the moment has not come.
+type ExecutionView struct {
+	ID             messages.ExecutionID `json:"id"`
+	ActionRef      string               `json:"action_ref"`
+	Version        string               `json:"version,omitempty"`
+	Pool           string               `json:"pool,omitempty"`
+	Status         messages.Status      `json:"status"`
+	Attempt        messages.Attempt     `json:"attempt"`
+	Session        string               `json:"session,omitempty"`
+	Affinity       messages.Affinity    `json:"affinity,omitempty"`
+	Priority       messages.Priority    `json:"priority"`
+	Labels         map[string]string    `json:"labels,omitempty"`
+	CreatedBy      string               `json:"created_by,omitempty"`
+	Trace          string               `json:"trace,omitempty"`
+	IdempotencyKey string               `json:"idempotency_key,omitempty"`
+
+	TimeoutSeconds float64              `json:"timeout_seconds,omitempty"`
+	QueueDeadline  time.Time            `json:"queue_deadline,omitzero"`
+	Idempotent     bool                 `json:"idempotent,omitempty"`
+	MaxRetries     int                  `json:"max_retries"`
+	RetryCount     int                  `json:"retry_count"`
+	RetryReason    string               `json:"retry_reason,omitempty"`
+	Original       messages.ExecutionID `json:"original_execution,omitzero"`
+	RetriedAs      messages.ExecutionID `json:"retried_as,omitzero"`
+	CrashCount     int                  `json:"crash_count,omitempty"`
+	TakeBacks      int                  `json:"take_backs,omitempty"`
+
+	Worker     messages.WorkerID   `json:"worker,omitempty"`
+	Generation messages.Generation `json:"generation,omitempty"`
+
+	RequestedAt time.Time `json:"requested_at,omitzero"`
+	RunAt       time.Time `json:"run_at,omitzero"`
+	ScheduledAt time.Time `json:"scheduled_at,omitzero"`
+	ClaimBy     time.Time `json:"claim_by,omitzero"`
+	StartedAt   time.Time `json:"started_at,omitzero"`
+	RunDeadline time.Time `json:"run_deadline,omitzero"`
+	FinishedAt  time.Time `json:"finished_at,omitzero"`
+	// DurationMS is the run's time, from start to finish, in milliseconds.
+	DurationMS float64 `json:"duration_ms,omitempty"`
+
+	SessionEpoch int64 `json:"session_epoch,omitempty"`
+	SessionLost  bool  `json:"session_lost,omitempty"`
+	SessionHit   bool  `json:"session_hit,omitempty"`
+
+	Parameters json.RawMessage `json:"parameters,omitempty"`
+	Result     json.RawMessage `json:"result,omitempty"`
+	Error      *messages.Error `json:"error,omitempty"`
+
+	// Existing says, in the answer to a submission, that the idempotency key had stored this execution before.
+	Existing bool `json:"existing,omitempty"`
+}
+
+// ViewExecution shows an execution without its parameters.
+func ViewExecution(e *messages.Execution) ExecutionView {
+	v := ExecutionView{
+		ID: e.ID, ActionRef: e.Action, Version: e.Version, Pool: e.Pool, Status: e.Status, Attempt: e.Attempt,
+		Session: e.Session, Affinity: e.Affinity, Priority: e.Priority, Labels: e.Labels, CreatedBy: e.CreatedBy,
+		Trace: e.Trace, IdempotencyKey: e.IdempotencyKey,
+		TimeoutSeconds: e.Timeout.Seconds(), QueueDeadline: e.QueueDeadline, Idempotent: e.Idempotent,
+		MaxRetries: e.MaxRetries, RetryCount: e.RetryCount, RetryReason: e.RetryReason, Original: e.Original,
+		RetriedAs: e.RetriedAs, CrashCount: e.CrashCount, TakeBacks: e.TakeBacks,
+		Worker: e.WorkerID, Generation: e.Generation,
+		RequestedAt: e.RequestedAt, RunAt: e.RunAt, ScheduledAt: e.ScheduledAt, ClaimBy: e.ClaimBy,
+		StartedAt: e.StartedAt, RunDeadline: e.RunDeadline, FinishedAt: e.FinishedAt,
+		SessionEpoch: e.SessionEpoch, SessionLost: e.SessionLost, SessionHit: e.SessionHit,
+		Result: e.Result, Error: e.Error,
+	}
+	if !e.StartedAt.IsZero() && e.FinishedAt.After(e.StartedAt) {
+		v.DurationMS = float64(e.FinishedAt.Sub(e.StartedAt).Microseconds()) / 1000
+	}
+	return v
+}
+
+// ExecutionList is one page, newest first. NextCursor is empty on the last page.
+type ExecutionList struct {
+	Executions []ExecutionView `json:"executions"`
+	NextCursor string          `json:"next_cursor,omitempty"`
+}
+
+// BatchRequest is the body of a batch. All of it is stored, or none.
+type BatchRequest struct {
+	Executions []SubmitRequest `json:"executions"`
+}
+
+// BatchItem is one stored execution of a batch, in the order given.
+type BatchItem struct {
+	ID       messages.ExecutionID `json:"id"`
+	Status   messages.Status      `json:"status"`
+	Existing bool                 `json:"existing,omitempty"`
+}
+
+// BatchView answers a batch.
+type BatchView struct {
+	Executions []BatchItem `json:"executions"`
+}
+
+// SubmitBody is the body of a submission: the request, and how long the answer may wait for the end.
+type SubmitBody struct {
+	SubmitRequest
+	WaitSeconds *float64 `json:"wait_seconds,omitempty"`
+}
+
+// OutputView is what an execution's process wrote so far. Bytes that are no UTF-8 come in the base64 fields, and
+// the text fields then hold them with replacement characters.
+type OutputView struct {
+	Execution       messages.ExecutionID `json:"execution"`
+	Stdout          string               `json:"stdout"`
+	Stderr          string               `json:"stderr"`
+	StdoutBase64    []byte               `json:"stdout_base64,omitempty"`
+	StderrBase64    []byte               `json:"stderr_base64,omitempty"`
+	StdoutTruncated bool                 `json:"stdout_truncated,omitempty"`
+	StderrTruncated bool                 `json:"stderr_truncated,omitempty"`
+}
+
+func viewOutput(id messages.ExecutionID, o messages.Output) OutputView {
+	v := OutputView{Execution: id, StdoutTruncated: o.StdoutCut, StderrTruncated: o.ErrCut}
+	v.Stdout, v.StdoutBase64 = textOrBytes(o.Stdout)
+	v.Stderr, v.StderrBase64 = textOrBytes(o.Stderr)
+	return v
+}
+
+func textOrBytes(b []byte) (string, []byte) {
+	if utf8.Valid(b) {
+		return string(b), nil
+	}
+	return string(b), b
+}
+
+// ChainView is a retry chain, oldest first.
+type ChainView struct {
+	Executions []ExecutionView `json:"executions"`
+}
+
+// EventsView is what happened to an execution, oldest first.
+type EventsView struct {
+	Events []store.Event `json:"events"`
+}
+
+// WorkerList is a page of workers, by id.
+type WorkerList struct {
+	Workers    []WorkerView `json:"workers"`
+	NextCursor string       `json:"next_cursor,omitempty"`
+}
+
+// TransitionView is one step of a worker's lifecycle.
+type TransitionView struct {
+	At         time.Time           `json:"at"`
+	Generation messages.Generation `json:"generation"`
+	From       string              `json:"from"`
+	To         string              `json:"to"`
+	Reason     string              `json:"reason"`
+	LastedMS   float64             `json:"lasted_ms"` // in the state it left
+	Metadata   json.RawMessage     `json:"metadata,omitempty"`
+}
+
+// WorkerDetailView is one worker with its history, newest first.
+type WorkerDetailView struct {
+	WorkerView
+	History []TransitionView `json:"history"`
+}
+
+func viewWorker(d WorkerDetail) WorkerDetailView {
+	v := WorkerDetailView{WorkerView: d.WorkerView, History: make([]TransitionView, len(d.History))}
+	for i, e := range d.History {
+		v.History[i] = TransitionView{
+			At: e.At, Generation: e.Generation, From: e.From, To: e.To, Reason: e.Reason,
+			LastedMS: float64(e.Lasted.Microseconds()) / 1000, Metadata: e.Metadata,
+		}
+	}
+	return v
+}
+
+// HealthView is the last word on a worker's health.
+type HealthView struct {
+	Worker    messages.WorkerID `json:"worker"`
+	State     string            `json:"state"`
+	Health    string            `json:"health"`
+	Grade     string            `json:"grade"`
+	Heartbeat time.Time         `json:"last_heartbeat,omitzero"`
+	LastError string            `json:"last_failure,omitempty"`
+	Report    json.RawMessage   `json:"health_report,omitempty"`
+}
+
+func viewHealth(d WorkerDetail) HealthView {
+	return HealthView{
+		Worker: d.ID, State: d.State, Health: d.Health, Grade: d.Grade, Heartbeat: d.Heartbeat,
+		LastError: d.LastError, Report: d.Report,
+	}
+}
+
+// PoolList is every pool of this node.
+type PoolList struct {
+	Pools []PoolView `json:"pools"`
+}
+
+// NodeList is every known incarnation, newest first.
+type NodeList struct {
+	Nodes []store.Node `json:"nodes"`
+}
+
+// SessionList is a page of sessions, by pool and name.
+type SessionList struct {
+	Sessions   []store.Session `json:"sessions"`
+	NextCursor string          `json:"next_cursor,omitempty"`
+}
+
+// ActionView is an action as the API shows it: durations in seconds.
+type ActionView struct {
+	Ref                  string            `json:"ref"`
+	Pack                 string            `json:"pack"`
+	Version              string            `json:"version"`
+	Description          string            `json:"description,omitempty"`
+	Runtime              messages.Runtime  `json:"runtime"`
+	Pool                 string            `json:"pool"`
+	Entrypoint           string            `json:"entrypoint,omitempty"`
+	Command              []string          `json:"command,omitempty"`
+	TimeoutSeconds       float64           `json:"timeout_seconds,omitempty"` // absent: executor.default_timeout
+	StallTimeoutSeconds  float64           `json:"stall_timeout_seconds,omitempty"`
+	QueueDeadlineSeconds float64           `json:"queue_deadline_seconds,omitempty"`
+	MaxRetries           int               `json:"max_retries"`
+	Idempotent           bool              `json:"idempotent"`
+	Affinity             messages.Affinity `json:"affinity,omitempty"`
+	OnNoWorker           string            `json:"on_no_worker"` // fail, wait
+	Parameters           json.RawMessage   `json:"parameters,omitempty"`
+	Secrets              []string          `json:"secrets,omitempty"` // names of parameters
+}
+
+func viewAction(a *messages.Action) ActionView {
+	v := ActionView{
+		Ref: a.Ref, Pack: a.Pack, Version: a.Version, Description: a.Description, Runtime: a.Runtime, Pool: a.Pool,
+		Entrypoint: a.Entrypoint, Command: a.Command, TimeoutSeconds: a.Timeout.Seconds(),
+		StallTimeoutSeconds: a.StallTimeout.Seconds(), QueueDeadlineSeconds: a.QueueDeadline.Seconds(),
+		MaxRetries: a.MaxRetries, Idempotent: a.Idempotent, Affinity: a.Affinity, OnNoWorker: "fail",
+		Parameters: a.Parameters, Secrets: a.Secrets,
+	}
+	if a.WaitForWorker {
+		v.OnNoWorker = "wait"
+	}
+	return v
+}
+
+// ActionList is every action that this node serves, by ref.
+type ActionList struct {
+	Actions []ActionView `json:"actions"`
+}
+
+// DeadLetterList is a page of dead letters, newest first.
+type DeadLetterList struct {
+	DeadLetters []store.DeadLetter `json:"dead_letters"`
+	NextCursor  string             `json:"next_cursor,omitempty"`
+}
+
+// DeadLetterStats counts dead letters by worker, action, reason and hour.
+type DeadLetterStats struct {
+	Since  time.Time               `json:"since"`
+	Total  int                     `json:"total"`
+	Counts []store.DeadLetterCount `json:"counts"`
+}
+
+// CordonView says what a cordon left behind.
+type CordonView struct {
+	Kind     string `json:"kind"` // worker, pool, node
+	Name     string `json:"name"`
+	Cordoned bool   `json:"cordoned"`
+}
+
+// DoneView says that a request to a thing was taken.
+type DoneView struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	Done string `json:"done"` // kill, drain
+}

@@ -1,0 +1,77 @@
+package health
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Thresholds are the borders between the grades. Zero fields mean the defaults.
+type Thresholds struct {
+	// Heartbeat is the oldest fresh heartbeat where a sample names no limit of its own; 30 s (10 s × 3).
+	Heartbeat time.Duration
+	// FailuresDegraded and FailuresUnhealthy count worker faults in a row; 3 and 10.
+	FailuresDegraded  int
+	FailuresUnhealthy int
+	// QueueDepthDegraded and QueueDepthUnhealthy count placements waiting on the worker; 50 and 100.
+	QueueDepthDegraded  int
+	QueueDepthUnhealthy int
+	// FailureRateDegraded and FailureRateUnhealthy are shares of the last executions; 0.3 and 0.7.
+	FailureRateDegraded  float64
+	FailureRateUnhealthy float64
+}
+
+// Defaults returns the default borders.
+func Defaults() Thresholds {
+	return Thresholds{
+		Heartbeat:        30 * time.Second,
+		FailuresDegraded: 3, FailuresUnhealthy: 10,
+		QueueDepthDegraded: 50, QueueDepthUnhealthy: 100,
+		FailureRateDegraded: 0.3, FailureRateUnhealthy: 0.7,
+	}
+}
+
+// WithDefaults fills the zero fields.
+func (t Thresholds) WithDefaults() Thresholds {
+	d := Defaults()
+	fill(&t.Heartbeat, d.Heartbeat)
+	fill(&t.FailuresDegraded, d.FailuresDegraded)
+	fill(&t.FailuresUnhealthy, d.FailuresUnhealthy)
+	fill(&t.QueueDepthDegraded, d.QueueDepthDegraded)
+	fill(&t.QueueDepthUnhealthy, d.QueueDepthUnhealthy)
+	fill(&t.FailureRateDegraded, d.FailureRateDegraded)
+	fill(&t.FailureRateUnhealthy, d.FailureRateUnhealthy)
+	return t
+}
+
+func fill[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate names every border, defaults filled in, that makes no sense: below zero, or a degraded border that does not
+// come before its unhealthy one.
+func (t Thresholds) Validate() error {
+	t = t.WithDefaults()
+	var problems []error
+	if t.Heartbeat < 0 {
+		problems = append(problems, fmt.Errorf("heartbeat limit must be positive, got %s", t.Heartbeat))
+	}
+	pair := func(name string, degraded, unhealthy float64) {
+		if degraded < 0 || !(degraded < unhealthy) {
+			problems = append(problems, fmt.Errorf(
+				"health.%s: the degraded border must be positive and below the unhealthy one, got %v and %v",
+				name, degraded, unhealthy))
+		}
+	}
+	pair("threshold", float64(t.FailuresDegraded), float64(t.FailuresUnhealthy))
+	pair("queue_depth", float64(t.QueueDepthDegraded), float64(t.QueueDepthUnhealthy))
+	pair("failure_rate", t.FailureRateDegraded, t.FailureRateUnhealthy)
+	if t.FailureRateUnhealthy > 1 {
+		problems = append(problems, fmt.Errorf(
+			"health.failure_rate_unhealthy must be at most 1, got %v", t.FailureRateUnhealthy))
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,202 @@
+package roster
+
+import (
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// placed takes the store's word on one placement. The last answer of its round sends the worker's message.
+func (r *Roster) placed(e *Placed) {
+	f := r.flights[e.ID]
+	if f == nil || f.phase != placing {
+		return
+	}
+	b := f.batch
+	f.batch = nil
+	b.open--
+	switch {
+	case !e.OK:
+		r.refuse(f, e.SessionConflict)
+	default:
+		f.placement.Attempt = e.Attempt
+		f.phase = publishing
+		by := e.ClaimBy
+		if by.IsZero() {
+			by = r.now.Add(r.config.ClaimTimeout)
+		}
+		r.time(f, by)
+		if f.doomed != "" {
+			r.takeBack(f, f.doomed)
+		} else {
+			b.placements = append(b.placements, f.placement)
+		}
+	}
+	if b.open > 0 || len(b.placements) == 0 {
+		return
+	}
+	r.emit(Publish{Worker: b.worker.seen.Worker, Placements: b.placements})
+	b.placements = nil
+}
+
+// refuse drops a placement that the store did not write. Its candidate is looked at again after the next Tick; where
+// the session is to blame, or a binding may or may not have been made, the store is asked about the session first.
+func (r *Roster) refuse(f *flight, conflict bool) {
+	r.ignore(f.placement.Execution)
+	if l := f.line; l != nil && (conflict || f.bind) && !l.asking {
+		l.asking = true
+		r.emit(Reload{Session: l.session})
+	}
+	r.land(f, false)
+}
+
+// published takes the broker's word on one message.
+func (r *Roster) published(e *Published) {
+	for _, p := range e.Placements {
+		f := r.find(p)
+		if f == nil || f.phase != publishing {
+			continue
+		}
+		f.phase = queued
+		if !e.OK {
+			r.takeBack(f, "unpublished")
+		}
+	}
+}
+
+// claimed says that a placement runs. It may overtake the answer to Publish, and win against a take back.
+func (r *Roster) claimed(e *Claimed) {
+	f := r.find(e.Placement)
+	if f == nil || f.phase == flying {
+		return
+	}
+	r.fly(f)
+	if f.orphaned {
+		r.land(f, false)
+	}
+}
+
+func (r *Roster) fly(f *flight) {
+	r.untime(f)
+	f.phase = flying
+	f.worker.running++
+	r.unanswered--
+}
+
+// ended frees the slot of a run, and learns from its run time.
+func (r *Roster) ended(e *Ended) {
+	if r.times.add(e.Took) {
+		r.rewindow()
+	}
+	f := r.find(e.Placement)
+	if f == nil {
+		return
+	}
+	if f.line != nil && e.Restored {
+		r.table.Restored(f.line.session, f.epoch)
+	}
+	if !e.Finished {
+		r.forgetLine(f.line)
+		r.top = true
+	}
+	r.land(f, e.Finished)
+}
+
+// released frees the place of a placement that never started. Its execution is due again, at once or after its delay.
+func (r *Roster) released(e *Released) {
+	f := r.find(e.Placement)
+	if f == nil {
+		return
+	}
+	if f.delay > 0 && len(r.backed) < backedMax {
+		r.backed[e.Placement.Execution] = r.now.Add(f.delay)
+	}
+	r.forgetLine(f.line)
+	r.top = true
+	r.land(f, false)
+}
+
+// holding takes up a placement of the router before.
+func (r *Roster) holding(e *Holding) {
+	w := r.workers[e.Worker]
+	if w == nil || r.flights[e.Placement.Execution] != nil {
+		return
+	}
+	r.withdraw(e.Placement.Execution)
+	var l *line
+	if e.Session != "" {
+		l = r.lineOf(e.Session)
+	}
+	f := r.launch(e.Placement, w, l)
+	f.epoch, f.miss, f.takeBacks = e.Epoch, e.Missed, e.TakeBacks
+	r.unanswered++
+	if e.Running {
+		r.fly(f)
+	} else {
+		f.phase = queued
+		r.time(f, e.ClaimBy)
+	}
+	if l != nil {
+		r.stall(l)
+		r.recount(l)
+	}
+	r.refresh(w)
+}
+
+// takeBack returns a placement to the store, unless it runs. The fifth time in a row it waits before it is due again.
+func (r *Roster) takeBack(f *flight, reason string) {
+	switch f.phase {
+	case placing:
+		f.doomed = reason
+		return
+	case returning, flying:
+		return
+	}
+	if b := f.batch; b != nil {
+		f.batch = nil
+	}
+	f.phase = returning
+	f.delay = backOff(f.takeBacks + 1)
+	r.time(f, r.now.Add(r.config.ClaimTimeout))
+	r.emit(TakeBack{Placement: f.placement, Reason: reason, Delay: f.delay})
+}
+
+func (r *Roster) takeBackAll(w *worker, reason string) {
+	for f := w.flights; f != nil; f = f.next {
+		r.takeBack(f, reason)
+	}
+}
+
+// takeBackDue takes back what was not claimed in time, and repeats the take backs that nobody answered.
+func (r *Roster) takeBackDue() {
+	for f := r.firstTimed; f != nil && !f.claimBy.After(r.now); f = r.firstTimed {
+		if f.phase == returning {
+			f.phase = queued
+		}
+		r.takeBack(f, "unclaimed")
+	}
+}
+
+// The back-off after so many take backs in a row.
+const (
+	takeBacksFree = 4
+	backOffMax    = 30 * time.Second
+)
+
+// backOff is how long the execution waits after its n-th take back in a row: not at all up to the fourth, then 1 s
+// doubling to 30 s.
+func backOff(n int) time.Duration {
+	if n <= takeBacksFree {
+		return 0
+	}
+	return min(time.Second<<min(n-takeBacksFree-1, 5), backOffMax)
+}
+
+// ignore keeps an execution from being held again before the next Tick.
+func (r *Roster) ignore(id messages.ExecutionID) {
+	if len(r.ignored) >= ignoredMax {
+		r.paused = true
+		return
+	}
+	r.ignored[id] = struct{}{}
+}

@@ -1,0 +1,128 @@
+package roster
+
+import (
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/placement"
+)
+
+// round places what is ready, the best first, while there is room, and fails what may not wait.
+func (r *Roster) round() {
+	if r.resigned {
+		return
+	}
+	r.rounds++
+	failed := 0
+	for w := r.ready.top(); w != nil && failed < failsPerStep; w = r.ready.top() {
+		if !r.table.Free() && (r.present() || !r.steady) {
+			break
+		}
+		if r.decide(w) == placement.Fail {
+			failed++
+		}
+	}
+	r.again = failed == failsPerStep
+	if len(r.assigned) > 0 {
+		r.emit(Place{Assignments: r.assigned})
+		r.assigned = nil
+	}
+}
+
+// decide judges the waiter on top of the ready queue; it leaves the queue in every case.
+func (r *Roster) decide(w *waiter) placement.Kind {
+	if l := w.line; l != nil && l.asking {
+		r.ready.remove(w)
+		w.why = SessionUnknown
+		if !serial(&w.candidate) {
+			l.stalled = append(l.stalled, w)
+		}
+		return placement.Wait
+	}
+	request := placement.RequestOf(&w.candidate)
+	bound := r.boundWorker(&w.candidate)
+	v := r.table.Pick(&request, r.now)
+	r.table.Commit(&request, &v, r.now)
+	r.endBinding(&v)
+	switch v.Kind {
+	case placement.Place:
+		r.assign(w, &v)
+	case placement.Fail:
+		r.fail(w, v.Code, v.Text)
+	default:
+		r.wait(w, &v, bound)
+	}
+	if bound != nil && bound.free > 0 {
+		r.unpark(bound)
+	}
+	return v.Kind
+}
+
+// boundWorker is the worker that the candidate's session is bound to; nil: none.
+func (r *Roster) boundWorker(c *messages.Candidate) *worker {
+	if c.Session == "" {
+		return nil
+	}
+	s, _ := r.table.Session(c.Session)
+	return r.workers[s.Worker]
+}
+
+// endBinding carries out what the verdict says of a binding that ends for it.
+func (r *Roster) endBinding(v *placement.Verdict) {
+	if v.Ended.Epoch == 0 || v.Kind == placement.Wait {
+		return
+	}
+	r.endSession(v.Ended.Worker, v.Ended.Session, v.Ended.Epoch)
+	if v.Kind == placement.Fail {
+		r.emit(Unbind{Session: v.Ended.Session, Epoch: v.Ended.Epoch, Reason: "lost"})
+	}
+}
+
+// wait puts a waiter where the event that it waits for will find it.
+func (r *Roster) wait(w *waiter, v *placement.Verdict, bound *worker) {
+	switch v.Waiting {
+	case placement.SessionWorker, placement.SessionInOrder:
+		w.why = SessionWorker
+		if bound != nil {
+			r.park(w, bound)
+			return
+		}
+	case placement.NoWorkerYet:
+		w.why = NoWorkerYet
+	case placement.Settling:
+		w.why = Settling
+	default:
+		w.why = WorkersBusy
+	}
+	r.ready.remove(w)
+	r.patient.push(w)
+}
+
+// assign decides a placement.
+func (r *Roster) assign(w *waiter, v *placement.Verdict) {
+	c, to := &w.candidate, r.workers[v.Worker]
+	f := r.launch(messages.Placement{Execution: c.ID, Attempt: c.Attempt + 1}, to, w.line)
+	f.epoch, f.takeBacks = v.Epoch, c.TakeBacks
+	f.miss, f.bind = v.Effect == placement.Miss, v.Binds()
+	f.batch = r.batchOf(to)
+	r.unanswered++
+	a := Assignment{ID: c.ID, Attempt: c.Attempt, Worker: v.Worker, WorkerID: v.WorkerID}
+	if c.Session != "" {
+		a.Session = &SessionUse{
+			Session: c.Session, Epoch: v.Epoch, Bind: f.bind, Lost: v.Told, Hit: !f.miss, Effect: v.Effect,
+		}
+	}
+	r.assigned = append(r.assigned, a)
+	r.settleFree(to)
+	r.drop(w)
+	if w.line != nil {
+		r.stall(w.line)
+	}
+}
+
+// batchOf is the round's batch for a worker.
+func (r *Roster) batchOf(w *worker) *batch {
+	if w.batch == nil || w.batch.round != r.rounds {
+		w.batch = &batch{worker: w, round: r.rounds}
+	}
+	w.batch.open++
+	return w.batch
+}

@@ -1,0 +1,67 @@
+package roster
+
+import (
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// Why says why the execution is not finished yet, as this router knows it. NotLoaded: ask the store whether it is due.
+func (r *Roster) Why(now time.Time, id messages.ExecutionID) Reason {
+	if f := r.flights[id]; f != nil {
+		return f.why()
+	}
+	w := r.held[id]
+	switch {
+	case w == nil:
+		return r.whyUnheld(now, id)
+	case r.resigned:
+		return Handed
+	case w.line != nil && w.line.asking:
+		return SessionUnknown
+	case w.queue == nil || w.why == SessionOrder:
+		return SessionOrder
+	case w.queue.worker != nil:
+		return SessionWorker
+	}
+	return r.whyPool()
+}
+
+func (f *flight) why() Reason {
+	switch f.phase {
+	case placing, publishing:
+		return BeingPlaced
+	case queued:
+		return OnQueue
+	case returning:
+		return TakenBack
+	}
+	return IsRunning
+}
+
+func (r *Roster) whyUnheld(now time.Time, id messages.ExecutionID) Reason {
+	if at, ok := r.backed[id]; ok && at.After(now) {
+		return BackedOff
+	}
+	return NotLoaded
+}
+
+// whyPool says what keeps the pool as a whole from taking what is ready.
+func (r *Roster) whyPool() Reason {
+	n := &r.counts
+	switch {
+	case r.free > 0:
+		return Ready
+	case n[working]+n[refusing] > 0:
+		return WorkersBusy
+	case n[starting] > 0:
+		return WorkersStarting
+	case n[cordoned] > 0:
+		return WorkersCordoned
+	case n[broken] > 0 && n[broken] == len(r.workers):
+		return PoolBroken
+	case !r.steady:
+		return Settling
+	}
+	return NoWorkerYet
+}

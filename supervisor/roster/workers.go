@@ -1,0 +1,243 @@
+package roster
+
+import (
+	"time"
+
+	"github.com/troupe-run/troupe/supervisor/health"
+	"github.com/troupe-run/troupe/supervisor/placement"
+)
+
+// standing is what a worker is to the pool, whatever its load.
+type standing uint8
+
+// The standings, and the order in which they are judged: the first that applies holds.
+const (
+	broken    standing = iota // its pool is broken on its node: absent
+	starting                  // initializing, or being replaced on a live node: busy
+	stale                     // no fresh heartbeat: absent
+	unhealthy                 // absent
+	cordoned                  // cordoned, draining or inactive: busy
+	refusing                  // its lifecycle takes no work for the moment: busy
+	working                   // takes work
+	standings
+)
+
+// absent reports whether a worker of the standing is no reason to wait.
+func (s standing) absent() bool { return s == broken || s == stale || s == unhealthy }
+
+var standingNames = [...]string{"broken", "starting", "stale", "unhealthy", "cordoned", "refusing", "working"}
+
+func (s standing) String() string { return standingNames[s] }
+
+// worker is one slot of the pool.
+type worker struct {
+	seen     WorkerSeen
+	standing standing
+	depth    int // flights on it
+	running  int // of them, claimed
+	free     int // its share of the roster's free capacity
+	flights  *flight
+	parked   queue  // sessions' executions that wait for this worker
+	listed   bool   // in the roster's beats heap
+	batch    *batch // of its last round
+}
+
+// judge says what the worker is now.
+func (r *Roster) judge(w *worker) standing {
+	s := &w.seen
+	switch {
+	case s.Broken:
+		return broken
+	case s.Starting:
+		return starting
+	case !r.fresh(w):
+		return stale
+	case !s.Grade.Takes():
+		return unhealthy
+	case !s.Active:
+		return cordoned
+	case !s.Accepts:
+		return refusing
+	}
+	return working
+}
+
+func (r *Roster) fresh(w *worker) bool {
+	return !w.seen.BeatAt.IsZero() && r.now.Sub(w.seen.BeatAt) <= r.config.StaleAfter
+}
+
+// capacity is how much may be on the worker at once: what it runs, and the window where it is healthy.
+func (r *Roster) capacity(w *worker) int {
+	if w.seen.Grade == health.Healthy {
+		return 1 + r.window
+	}
+	return 1
+}
+
+// workerSeen brings a worker up to date.
+func (r *Roster) workerSeen(e *WorkerSeen) {
+	w := r.workers[e.Worker]
+	if w == nil {
+		w = &worker{standing: standings}
+		w.parked.worker = w
+		r.workers[e.Worker] = w
+	}
+	before := w.seen
+	w.seen = *e
+	if e.BeatAt.Before(before.BeatAt) && e.Generation == before.Generation {
+		w.seen.BeatAt = before.BeatAt
+	}
+	r.refresh(w)
+	if !w.listed {
+		r.beats.push(w, w.seen.BeatAt.Add(r.config.StaleAfter))
+		w.listed = true
+	}
+	if before.Grade.Takes() && e.Grade > before.Grade {
+		r.takeBackAll(w, "worker_"+e.Grade.String())
+	}
+}
+
+// refresh judges the worker again, and lets what waits for it know.
+func (r *Roster) refresh(w *worker) {
+	was := w.standing
+	w.standing = r.judge(w)
+	if was != w.standing {
+		if was < standings {
+			r.counts[was]--
+		}
+		r.counts[w.standing]++
+	}
+	r.settleFree(w)
+	r.table.Upsert(r.described(w))
+	switch {
+	case w.standing.absent():
+		r.unparkAll(w)
+	case w.free > 0:
+		r.unpark(w)
+	}
+	if !w.standing.absent() {
+		r.wakePatients()
+	}
+}
+
+// described is the worker as package placement sees it. One whose lifecycle takes no work for the moment is shown as
+// not active: it is busy, not absent.
+func (r *Roster) described(w *worker) placement.Worker {
+	return placement.Worker{
+		Key: w.seen.Worker, ID: w.seen.ID,
+		Grade:    placement.Grade(w.seen.Grade),
+		Fresh:    !w.seen.Broken && r.fresh(w),
+		Active:   w.seen.Active && w.seen.Accepts,
+		Starting: w.seen.Starting && !w.seen.Broken,
+		Depth:    w.depth,
+		Capacity: r.capacity(w),
+	}
+}
+
+// settleFree keeps the roster's free capacity in step with the worker's.
+func (r *Roster) settleFree(w *worker) {
+	free := 0
+	if w.standing == working {
+		free = max(r.capacity(w)-w.depth, 0)
+	}
+	r.free += free - w.free
+	w.free = free
+}
+
+// workerGone takes a slot, or its generation, out of the pool: its bindings end, what is queued on it is taken back.
+// What runs on a slot that is gone for good is left to the rescue; a generation's end is told by Ended.
+func (r *Roster) workerGone(e *WorkerGone) {
+	w := r.workers[e.Worker]
+	if w == nil {
+		return
+	}
+	r.takeBackAll(w, "worker_gone")
+	if e.Restarts {
+		for _, ended := range r.table.UnbindWorker(e.Worker, r.now) {
+			r.emit(Unbind{Session: ended.Session, Epoch: ended.Epoch, Reason: "worker_gone"})
+		}
+		w.seen.Starting, w.seen.Accepts, w.seen.BeatAt = true, false, time.Time{}
+		r.refresh(w)
+		r.unparkAll(w)
+		return
+	}
+	r.removeWorker(w)
+}
+
+func (r *Roster) removeWorker(w *worker) {
+	for f := w.flights; f != nil; {
+		next := f.next
+		if f.phase == flying {
+			r.land(f, false)
+		}
+		f = next
+	}
+	for f := w.flights; f != nil; f = f.next {
+		f.orphaned = true
+	}
+	r.counts[w.standing]--
+	r.free -= w.free
+	w.free, w.standing = 0, standings
+	delete(r.workers, w.seen.Worker)
+	for _, ended := range r.table.Remove(w.seen.Worker, r.now) {
+		r.emit(Unbind{Session: ended.Session, Epoch: ended.Epoch, Reason: "worker_gone"})
+	}
+	r.unparkAll(w)
+}
+
+// beat brings heartbeats up to date.
+func (r *Roster) beat(e *Beats) {
+	for _, key := range e.Workers {
+		w := r.workers[key]
+		if w == nil || !w.seen.BeatAt.Before(e.At) {
+			continue
+		}
+		w.seen.BeatAt = e.At
+		if w.standing == stale {
+			r.refresh(w)
+		}
+		if !w.listed {
+			r.beats.push(w, e.At.Add(r.config.StaleAfter))
+			w.listed = true
+		}
+	}
+}
+
+// age turns workers stale whose heartbeat has become too old. A worker stands in the heap once, with the moment that
+// held when it was pushed; one that has beaten since is pushed again.
+func (r *Roster) age() {
+	for {
+		w, due := r.beats.due(r.now)
+		if !due {
+			return
+		}
+		r.beats.pop()
+		w.listed = false
+		if r.workers[w.seen.Worker] != w {
+			continue
+		}
+		if r.fresh(w) {
+			r.beats.push(w, w.seen.BeatAt.Add(r.config.StaleAfter))
+			w.listed = true
+		} else if w.standing != stale {
+			r.refresh(w)
+		}
+	}
+}
+
+// rewindow gives every worker the window that the run times allow now.
+func (r *Roster) rewindow() {
+	window := r.times.window(r.config.WindowMax)
+	if window == r.window {
+		return
+	}
+	r.window = window
+	for _, key := range r.order() {
+		r.refresh(r.workers[key])
+	}
+}
+
+// present reports whether any worker is a reason to wait.
+func (r *Roster) present() bool {
+	return r.counts[starting]+r.counts[cordoned]+r.counts[refusing]+r.counts[working] > 0
+}

@@ -1,0 +1,98 @@
+package arch_test
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// local are texts that belong to the machine of whoever wrote a file and not to the project. Each is put together
+// from parts, so that this file does not hold it.
+var local = map[string]*regexp.Regexp{
+	"a path of one machine":          regexp.MustCompile("/wo" + `rk/|/ro` + `ot/|/Us` + `ers/[a-z]|/home/[a-z]+/(go|src|dev)/`),
+	"a package registry by its host": regexp.MustCompile("goprox" + `y\.(io|cn)|artifact` + `ory|:48` + `73/|/nex` + `us/|verd` + `accio`),
+	"a dependency by a local folder": regexp.MustCompile(`(?m)^replace .*=> *[./]|"file:` + `\.\.?/`),
+}
+
+// findLocal returns what of the text belongs to a machine.
+func findLocal(text []byte) []string {
+	var found []string
+	for what, pattern := range local {
+		if hit := pattern.Find(text); hit != nil {
+			found = append(found, what+": "+string(hit))
+		}
+	}
+	return found
+}
+
+func TestNoFileNamesAMachine(t *testing.T) {
+	t.Parallel()
+	seen := 0
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if entry.IsDir() {
+			return skipUntracked(path)
+		}
+		text, err := readText(path, entry)
+		if err != nil || text == nil {
+			return err
+		}
+		seen++
+		for _, found := range findLocal(text) {
+			t.Errorf("%s holds %s", strings.TrimPrefix(path, root+"/"), found)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.Greater(t, seen, 20, "the walk missed the module")
+}
+
+// readText returns nil for what is no text, and for what another test made and removed again during the walk.
+func readText(path string, entry fs.DirEntry) ([]byte, error) {
+	if !entry.Type().IsRegular() {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) || bytes.IndexByte(text, 0) >= 0 {
+		return nil, nil
+	}
+	return text, err
+}
+
+// skipUntracked leaves out the folders that .gitignore names, and git's own.
+func skipUntracked(path string) error {
+	if strings.HasSuffix(path, filepath.Join("testdata", "rapid")) {
+		return fs.SkipDir
+	}
+	switch filepath.Base(path) {
+	case ".git", "node_modules", "__pycache__":
+		return fs.SkipDir
+	}
+	switch path {
+	case filepath.Join(root, "bin"), filepath.Join(root, "data"):
+		return fs.SkipDir
+	}
+	return nil
+}
+
+func TestTheGuardSeesWhatItGuardsAgainst(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{
+		"cd /wo" + "rk/main", "GOBIN=/ro" + "ot/go/bin", "open /Us" + "ers/ana/x",
+		"replace a => ../" + "b", `"x": "file:` + `../x"`, "https://goprox" + "y.io",
+	} {
+		require.NotEmpty(t, findLocal([]byte(bad)), bad)
+	}
+	for _, good := range []string{"/var/lib/troupe", "the network/ path", "chroot", "/srv/models", "a replacement => b"} {
+		require.Empty(t, findLocal([]byte(good)), good)
+	}
+}

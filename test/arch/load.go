@@ -1,0 +1,95 @@
+package arch
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Load asks the go command for every package of the module in root. What does not build is listed as far as it
+// parses: the compiler tells about the rest.
+func Load(ctx context.Context, root string) ([]Package, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-e",
+		"-json=ImportPath,Dir,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports", "./...")
+	cmd.Dir = root
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the packages of %s: %w: %s", root, err, stderr.String())
+	}
+	return decode(out)
+}
+
+func decode(out []byte) ([]Package, error) {
+	var packages []Package
+	dec := json.NewDecoder(bytes.NewReader(out))
+	for {
+		var p struct {
+			ImportPath, Dir                              string
+			GoFiles, CgoFiles, TestGoFiles, XTestGoFiles []string
+			Imports, TestImports, XTestImports           []string
+		}
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return packages, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("read the output of go list: %w", err)
+		}
+		path, ours := relative(p.ImportPath)
+		if !ours {
+			return nil, fmt.Errorf("go list named %s, which is no package of %s", p.ImportPath, Module)
+		}
+		packages = append(packages, Package{
+			Path:        path,
+			Dir:         p.Dir,
+			Files:       slices.Concat(p.GoFiles, p.CgoFiles),
+			TestFiles:   slices.Concat(p.TestGoFiles, p.XTestGoFiles),
+			Imports:     p.Imports,
+			TestImports: slices.Concat(p.TestImports, p.XTestImports),
+		})
+	}
+}
+
+// HasDoc reports whether one of the package's files carries a package doc of more than a few words. A package of
+// nothing but tests has it in a test file.
+func HasDoc(p Package) (bool, error) {
+	const few = 40 // bytes: "Package x" alone says nothing
+	files := p.Files
+	if len(files) == 0 {
+		files = p.TestFiles
+	}
+	for _, name := range files {
+		path := filepath.Join(p.Dir, name)
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.PackageClauseOnly|parser.ParseComments)
+		if err != nil {
+			return false, err
+		}
+		if len(strings.TrimSpace(file.Doc.Text())) > few {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// ImpureFiles parses the package's files, tests left out, and returns what CheckPurity finds in them.
+func ImpureFiles(p Package) ([]string, error) {
+	var found []string
+	for _, name := range p.Files {
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, CheckPurity(fset, file)...)
+	}
+	return found, nil
+}

@@ -1,0 +1,73 @@
+package arch_test
+
+import (
+	_ "embed"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/test/arch"
+)
+
+//go:embed order.txt
+var orderText string
+
+const root = "../.."
+
+func load(t *testing.T) (arch.Rules, []arch.Package) {
+	t.Helper()
+	rules, err := arch.ParseRules(orderText)
+	require.NoError(t, err, "order.txt")
+	packages, err := arch.Load(t.Context(), root)
+	require.NoError(t, err)
+	require.NotEmpty(t, packages)
+	return rules, packages
+}
+
+func TestImportsFollowTheOrder(t *testing.T) {
+	t.Parallel()
+	rules, packages := load(t)
+	requireNone(t, arch.Check(rules, packages))
+}
+
+func TestEveryPackageHasADoc(t *testing.T) {
+	t.Parallel()
+	_, packages := load(t)
+	for _, p := range packages {
+		if strings.HasPrefix(p.Path, "proto/") {
+			continue // generated; its words stand in the .proto file
+		}
+		ok, err := arch.HasDoc(p)
+		require.NoError(t, err)
+		if !ok {
+			t.Errorf("%s has no package doc: say what it decides or owns, what it never does, and who calls it", p.Path)
+		}
+	}
+}
+
+func TestDecisionsArePure(t *testing.T) {
+	t.Parallel()
+	rules, packages := load(t)
+	byPath := map[string]arch.Package{}
+	for _, p := range packages {
+		byPath[p.Path] = p
+	}
+	for _, pure := range rules.Pure {
+		require.Contains(t, byPath, pure, "order.txt calls a package pure that does not exist")
+		found, err := arch.ImpureFiles(byPath[pure])
+		require.NoError(t, err)
+		requireNone(t, found)
+	}
+}
+
+// requireNone fails with each finding on a line of its own, and paths as a reader of the module knows them.
+func requireNone(t *testing.T, found []string) {
+	t.Helper()
+	abs, err := filepath.Abs(root)
+	require.NoError(t, err)
+	for _, f := range found {
+		t.Error(strings.TrimPrefix(f, abs+string(filepath.Separator)))
+	}
+}
