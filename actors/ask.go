@@ -31,6 +31,20 @@ func (q *Question[Q, A]) Reply(value A, err error) {
 	}
 }
 
+// NewQuestion makes a question that travels inside another message, and the function that waits for its answer.
+func NewQuestion[Q, A any](ask Q) (wait func(context.Context) (A, error), q *Question[Q, A]) {
+	q = &Question[Q, A]{Ask: ask, answer: make(chan answer[A], 1)}
+	return func(ctx context.Context) (A, error) {
+		select {
+		case a := <-q.answer:
+			return a.value, a.err
+		case <-ctx.Done():
+			var zero A
+			return zero, fmt.Errorf("wait for an answer: %w", context.Cause(ctx))
+		}
+	}, q
+}
+
 // Ask sends a question and waits for its answer or for ctx. The reply travels over a channel that the question owns,
 // so nothing is registered and a late answer costs nothing.
 func Ask[Q, A any](ctx context.Context, s *System, pid *actor.PID, question Q) (A, error) {
@@ -93,3 +107,6 @@ func (e *ender) SendSystemMessage(_ *actor.PID, message any) {
 }
 
 func (e *ender) Stop(*actor.PID) {}
+
+// PID is the address of the actor with this id, whether or not it lives now.
+func (s *System) PID(id string) *actor.PID { return actor.NewPID(s.Actors.Address(), id) }

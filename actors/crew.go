@@ -44,6 +44,11 @@ type Crew struct {
 	ProbeAgain   time.Duration // until a degraded worker is probed again; 0: 5 s
 	Graces       process.Graces
 
+	// MayClaimAhead reports whether every action of the pool may be repeated, so that short runs may be claimed ahead.
+	MayClaimAhead func() bool
+	// Resident measures a process tree, in bytes.
+	Resident func(pid int) (int64, error)
+
 	// Transitions, Runs and Probes, where set, count for the metrics.
 	Transitions func(pool string, e lifecycle.Entry)
 	Runs        func(pool string, e *messages.Execution, o *messages.Outcome, took time.Duration)
@@ -144,4 +149,10 @@ func (c *Crew) policy(a *messages.Action) messages.RetryPolicy {
 		return retry.Resolve(messages.RetryPolicy{}, c.Retry)
 	}
 	return retry.Resolve(a.Retry, c.Retry)
+}
+
+// RetryOf decides whether an execution that ends with the outcome gets a retry, and builds it; nil: it does not.
+func (c *Crew) RetryOf(e *messages.Execution, o messages.Outcome) *messages.Execution {
+	action, _ := c.Action(e.Action, e.Version)
+	return c.retryOf(e, action, o)
 }

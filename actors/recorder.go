@@ -106,7 +106,7 @@ func (r *Recorder) Receive(ctx actor.Context) {
 	case *recorded:
 		r.done(ctx, m)
 	default:
-		r.cfg.System.Registry.unknown(ctx)
+		r.cfg.System.Registry.Unknown(ctx)
 	}
 }
 
@@ -241,9 +241,9 @@ func (p *poolRecords) add(pid *actor.PID, done *Recorded) {
 // unknownTotal counts messages that an actor did not understand, over the process's life.
 var unknownTotal atomic.Int64
 
-// unknown counts a message that the actor's switch has no case for. Lifecycle messages of the library that an actor
+// Unknown counts a message that the actor's switch has no case for. Lifecycle messages of the library that an actor
 // need not know are left alone.
-func (r *Registry) unknown(ctx actor.Context) {
+func (r *Registry) Unknown(ctx actor.Context) {
 	switch ctx.Message().(type) {
 	case *actor.Terminated, *actor.Watch, *actor.Unwatch, *actor.PoisonPill, *actor.DeadLetterResponse:
 	default:
@@ -251,5 +251,5 @@ func (r *Registry) unknown(ctx actor.Context) {
 	}
 }
 
-// Unknown is the number of messages that found no case in their actor's switch.
-func Unknown() int64 { return unknownTotal.Load() }
+// UnknownTotal is the number of messages that found no case in their actor's switch.
+func UnknownTotal() int64 { return unknownTotal.Load() }

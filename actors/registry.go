@@ -11,6 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/health"
 )
 
 // Info is what the registry shows of one live actor.
@@ -37,6 +38,7 @@ type Status struct {
 	Restarts                  int
 	Execution                 messages.ExecutionID
 	LastFailure               string
+	Report                    health.Capabilities // of a worker
 }
 
 // Cell holds an actor's Status. The actor updates it; anybody may read it, also while the actor is stuck, which is

@@ -108,7 +108,7 @@ func (w *Worker) Receive(ctx actor.Context) {
 	case *InspectQuestion:
 		m.Reply(w.inspect(), nil)
 	default:
-		w.crew.System.Registry.unknown(ctx)
+		w.crew.System.Registry.Unknown(ctx)
 	}
 }
 
@@ -225,6 +225,7 @@ func (w *Worker) show() {
 	w.cell.Update(func(s *Status) {
 		s.State, s.Health, s.Grade = w.machine.State().String(), w.machine.Health().String(), w.grade.String()
 		s.Since = w.machine.EnteredAt()
+		s.Report = w.report()
 		s.Execution = messages.ExecutionID{}
 		if w.run != nil {
 			s.Execution = w.run.Execution.ID

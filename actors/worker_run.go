@@ -150,7 +150,7 @@ func (w *Worker) stay(ctx actor.Context, c *checkin, items []Item) {
 	w.regrade()
 	failure := lifecycle.Failure{Kind: lifecycle.ActionError}
 	switch {
-	case w.grade == health.Unhealthy:
+	case w.faultGrade() == health.Unhealthy:
 		failure.Kind = lifecycle.UnhealthyGrade
 	case c.fault:
 		failure.Kind = lifecycle.WorkerFault
@@ -197,6 +197,11 @@ func (w *Worker) carry(ctx actor.Context, f lifecycle.Failure, meta lifecycle.Me
 		w.probeAfter(v.Delay)
 	}
 	return v
+}
+
+// faultGrade is the grade that the worker's own faults give it, whatever its queue and heartbeat say.
+func (w *Worker) faultGrade() health.Grade {
+	return health.FaultGrade(w.crew.Thresholds, w.counts.Sample(0))
 }
 
 // regrade evaluates the worker's grade and tells the pool of a change.

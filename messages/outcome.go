@@ -33,6 +33,18 @@ const (
 	CodeLimit             Code = "limit_exceeded" // the process broke a resource limit
 )
 
+// Known reports whether the code is one that Troupe writes.
+func (c Code) Known() bool {
+	switch c {
+	case CodeNoWorkers, CodeQueueTimeout, CodeStartTimeout, CodeQueueDeadline, CodeTimeout, CodeStalled, CodeWorkerLost,
+		CodePoisoned, CodeCancelled, CodeSessionBusy, CodeSessionLost, CodeSessionExpired, CodeInvalidParameters,
+		CodeTooLarge, CodeResultTooLarge, CodeActionNotFound, CodeActionError, CodeExitStatus, CodeProtocol,
+		CodePermission, CodeRateLimited, CodeNodeShutdown, CodeLimit:
+		return true
+	}
+	return false
+}
+
 // Error is why an execution did not complete.
 type Error struct {
 	Code    Code   `json:"code"`

@@ -115,6 +115,8 @@ type SessionRef struct {
 type Sessions interface {
 	// LoadSessions returns every session of the pool, bound or not.
 	LoadSessions(ctx context.Context, pool string) ([]Session, error)
+	// GetSession returns one session, or ErrNotFound.
+	GetSession(ctx context.Context, pool, session string) (Session, error)
 	// ListSessions returns a page ordered by (pool, session) behind the given position; bound only where asked.
 	ListSessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]Session, error)
 	// Unbind ends bindings that still have the given epoch; the rows stay, unbound. It returns how many.

@@ -29,7 +29,8 @@ var ErrGuardian = errors.New("process guardian")
 type Config struct {
 	// Incarnation marks every program and every record in the ledger. Zero: a fresh one.
 	Incarnation messages.Incarnation
-	// Ledger is the file that outlives a crash; the same path goes to EndSurvivors at the next boot. Empty: none.
+	// Ledger is the file that outlives a crash; the same path goes to EndSurvivors at the next boot. It belongs to one
+	// Guardian at a time, and its folder exists. Empty: none.
 	Ledger string
 	// Lease is how long programs may run without a Renew. Zero: for ever, as on a node that is alone with its store;
 	// the end of the node's process always counts.
@@ -73,6 +74,9 @@ func NewGuardian(cfg Config) (*Guardian, error) {
 	if cfg.Lease < 0 {
 		return nil, fmt.Errorf("process guardian: lease must not be negative, got %s", cfg.Lease)
 	}
+	if err := probeLedger(cfg.Ledger); err != nil {
+		return nil, fmt.Errorf("process guardian: %w", err)
+	}
 	g := &Guardian{cfg: cfg}
 	g.until = g.leaseEnd()
 	return g, nil
@@ -97,15 +101,33 @@ func (g *Guardian) Start(ctx context.Context, spec Spec, sink func(Event)) (Proc
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	l, err := g.current()
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
-	}
-	p, err := l.start(ctx, spec, path, sink)
+	p, err := g.startAt(ctx, spec, path, sink)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	return p, nil
+}
+
+// startAt starts the program, once more if the guardian turns out to be dead: it never ran there, or was ended.
+func (g *Guardian) startAt(ctx context.Context, spec Spec, path string, sink func(Event)) (Process, error) {
+	for again := true; ; again = false {
+		l, err := g.current()
+		if err != nil {
+			return nil, err
+		}
+		p, err := l.start(ctx, spec, path, sink)
+		if err == nil {
+			return p, nil
+		}
+		if !again || !errors.Is(err, errGuardianDied) {
+			return nil, err
+		}
+		select {
+		case <-l.down:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }
 
 // current returns the link to the living guardian and starts one if there is none.

@@ -44,7 +44,8 @@ func TestGuardianKilled(t *testing.T) {
 		exit, _ := events.exit(t)
 		require.Equal(t, Exit{Code: -1, Cause: CauseGuardian, Lost: true}, exit)
 		for _, id := range family {
-			require.False(t, id.alive(), "all are gone when the exit is told")
+			_, err := readStat(id.pid)
+			require.ErrorIs(t, err, os.ErrNotExist, "all are dead and reaped when the exit is told")
 		}
 		require.NotEqual(t, guardian, g.Pid())
 	}
@@ -75,6 +76,34 @@ func TestGuardianRestartsAreBounded(t *testing.T) {
 	}
 	require.ErrorIs(t, err, ErrGuardian)
 	require.ErrorContains(t, err, "start true: process guardian: died 5 times in 10s: the next one starts in ")
+}
+
+func TestStartFindsTheGuardianDead(t *testing.T) {
+	t.Parallel()
+	g := newGuardian(t, Config{})
+	_, events := run(t, g, Spec{Argv: []string{"true"}})
+	events.exit(t)
+	require.NoError(t, syscall.Kill(g.Pid(), syscall.SIGSTOP)) // it takes the request and never answers
+	go func(l *link) {
+		for len(l.all()) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		_ = l.cmd.Process.Kill()
+	}(g.link)
+	_, events = run(t, g, Spec{Argv: shell("exit 4")})
+	exit, _ := events.exit(t)
+	require.Equal(t, 4, exit.Code)
+}
+
+func TestKillFindsThoseWhoHide(t *testing.T) {
+	t.Parallel()
+	g := newGuardian(t, Config{})
+	path := filepath.Join(t.TempDir(), "pid")
+	p, events := run(t, g, Spec{Argv: shell(fmt.Sprintf("setsid env -i /bin/sh -c 'echo $$ >%s; exec /bin/sleep 60' & wait", path))})
+	hidden := pidIn(t, path)
+	p.Kill()
+	events.exit(t)
+	gone(t, time.Second, hidden)
 }
 
 func TestGuardianMissing(t *testing.T) {
@@ -112,6 +141,8 @@ func TestCloseEndsEverything(t *testing.T) {
 	require.ErrorIs(t, err, ErrClosed)
 	_, err = NewGuardian(Config{Lease: -1})
 	require.ErrorContains(t, err, "lease must not be negative, got -1ns")
+	_, err = NewGuardian(Config{Ledger: "/nonexistent/ledger"})
+	require.ErrorContains(t, err, "process ledger: open /nonexistent/ledger")
 }
 
 func TestLease(t *testing.T) {
@@ -144,13 +175,13 @@ func TestLease(t *testing.T) {
 }
 
 // startNode runs this binary as a node with three programs, and returns when all of their processes are there.
-func startNode(t testing.TB, ledger string) (node *exec.Cmd, family []procID) {
+func startNode(t testing.TB, ledger, lease string) (node *exec.Cmd, family []procID) {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	dir := t.TempDir()
 	node = exec.Command(self, "echo $$ >first;"+stubborn+"; wait", "trap '' TERM; echo $$ >second; while :; do :; done")
-	node.Env = append(environment(), roleVar+"=node", "PIDS="+dir, "LEDGER="+ledger)
+	node.Env = append(environment(), roleVar+"=node", "PIDS="+dir, "LEDGER="+ledger, "LEASE="+lease)
 	node.Stderr = os.Stderr
 	out, err := node.StdoutPipe()
 	require.NoError(t, err)
@@ -175,33 +206,40 @@ func TestNodeKilled(t *testing.T) {
 	t.Parallel()
 	other := bystander(t)
 	for range 5 {
-		node, family := startNode(t, filepath.Join(t.TempDir(), "ledger"))
+		node, family := startNode(t, filepath.Join(t.TempDir(), "ledger"), "0s")
 		require.NoError(t, node.Process.Kill())
 		gone(t, 5*time.Second, family...)
 		require.True(t, other.alive())
 	}
 }
 
+func TestNodeFrozen(t *testing.T) {
+	t.Parallel()
+	node, family := startNode(t, filepath.Join(t.TempDir(), "ledger"), "2s")
+	guardian := len(family) - 1
+	require.NoError(t, node.Process.Signal(syscall.SIGSTOP))
+	gone(t, 5*time.Second, family[:guardian]...)
+	require.True(t, family[guardian].alive(), "it waits for the node to come back")
+	require.NoError(t, node.Process.Kill())
+	gone(t, 5*time.Second, family[guardian])
+}
+
 func TestNodeAndGuardianKilledTogether(t *testing.T) {
 	t.Parallel()
 	other := bystander(t)
 	path := filepath.Join(t.TempDir(), "ledger")
-	node, family := startNode(t, path)
+	node, family := startNode(t, path, "0s")
 	guardian := family[len(family)-1]
 	require.NoError(t, node.Process.Signal(syscall.SIGSTOP))
 	require.NoError(t, guardian.kill())
 	require.NoError(t, node.Process.Kill())
 	gone(t, 5*time.Second, guardian)
-	left := 0
-	for _, id := range family {
-		if id.alive() {
-			left++
-		}
+	for _, id := range family[:3] {
+		require.True(t, id.alive(), "the workers' children are left for the next boot to find")
 	}
-	require.Positive(t, left, "somebody is left for the next boot to find")
 	ended, err := EndSurvivors(path)
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, ended, left-1)
+	require.GreaterOrEqual(t, ended, 3)
 	gone(t, time.Second, family...)
 	require.True(t, other.alive())
 	ended, err = EndSurvivors(path)

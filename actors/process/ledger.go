@@ -109,6 +109,18 @@ func openLedger(path string, incarnation messages.Incarnation) (*ledger, error) 
 	return l, nil
 }
 
+// probeLedger reports early, and to the node rather than on the guardian's standard error, that the file cannot be used.
+func probeLedger(path string) error {
+	if path == "" {
+		return nil
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("process ledger: %w", err)
+	}
+	return file.Close()
+}
+
 // add records a living process.
 func (l *ledger) add(id procID) error {
 	return l.write(record{boot: l.boot, id: id, incarnation: l.incarnation})

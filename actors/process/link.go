@@ -299,11 +299,18 @@ func (l *link) sendPacket(e *encoder) {
 	}
 }
 
-// signal asks for a signal to one program.
-func (l *link) signal(seq uint64, kind byte, sig syscall.Signal) {
-	e := newPacket(kind)
+// terminate asks for SIGTERM to one program's process group.
+func (l *link) terminate(seq uint64) {
+	e := newPacket(packetSignal)
 	e.number(seq)
-	e.number(uint64(sig)) //nolint:gosec // a signal is positive
+	e.number(uint64(syscall.SIGTERM))
+	l.sendPacket(e)
+}
+
+// kill asks for the end of one program and its descendants.
+func (l *link) kill(seq uint64) {
+	e := newPacket(packetKill)
+	e.number(seq)
 	l.sendPacket(e)
 }
 
@@ -318,22 +325,5 @@ func (l *link) send(packet, oob []byte) error {
 	if err != nil {
 		_ = l.conn.Close()
 	}
-	return err
-}
-
-// pollingWire is the node's end of the socket.
-type pollingWire struct{ conn *net.UnixConn }
-
-func (w pollingWire) receive(p, oob []byte) (n, oobn int, err error) {
-	n, oobn, _, _, err = w.conn.ReadMsgUnix(p, oob)
-	return n, oobn, err
-}
-
-func (w pollingWire) send(p, oob []byte) error {
-	n, _, err := w.conn.WriteMsgUnix(p, oob, nil)
-	if err != nil || n == len(p) {
-		return err
-	}
-	_, err = w.conn.Write(p[n:])
 	return err
 }

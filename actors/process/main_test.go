@@ -37,7 +37,11 @@ func TestMain(m *testing.M) {
 
 // playNode is a whole node: a guardian and the programs in its arguments, which it runs until it is killed.
 func playNode() {
-	g, err := NewGuardian(Config{Ledger: os.Getenv("LEDGER")})
+	lease, err := time.ParseDuration(os.Getenv("LEASE"))
+	if err != nil {
+		panic(err)
+	}
+	g, err := NewGuardian(Config{Ledger: os.Getenv("LEDGER"), Lease: lease})
 	if err != nil {
 		panic(err)
 	}
@@ -50,7 +54,9 @@ func playNode() {
 	}
 	fmt.Println("guardian", g.Pid())
 	signal.Ignore(syscall.SIGTERM)
-	time.Sleep(time.Hour)
+	for range time.Tick(100 * time.Millisecond) {
+		g.Renew()
+	}
 }
 
 // playEater takes 8 MiB after 8 MiB and touches it, up to a bound that the machine can bear.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -309,7 +308,7 @@ func (p *program) askedFor() Cause {
 
 func (p *program) killFor(why Cause) {
 	p.ask(why)
-	p.link.signal(p.seq, packetKill, syscall.SIGKILL)
+	p.link.kill(p.seq)
 }
 
 // Pid implements Process.
@@ -330,7 +329,7 @@ func (p *program) Send(command string, args any) (uint64, error) {
 // Terminate implements Process.
 func (p *program) Terminate() {
 	p.ask(CauseStopped)
-	p.link.signal(p.seq, packetSignal, syscall.SIGTERM)
+	p.link.terminate(p.seq)
 }
 
 // Kill implements Process.

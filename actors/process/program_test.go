@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -204,7 +205,7 @@ func TestStartSaysWhatIsMissing(t *testing.T) {
 		"working directory: stat /nonexistent":               {Argv: []string{"/bin/sh"}, Dir: "/nonexistent"},
 		"interpreter in its first line does not exist":       {Argv: []string{file("shebang", "#!/nonexistent/python\n", 0o700)}},
 		"not a program":                                      {Argv: []string{file("text", "hello\n", 0o700)}},
-		"exec format error":                                  {Argv: []string{file("shimmed", "hello\n", 0o700)}, Limits: Limits{OpenFiles: 64}},
+		"shimmed: not a program":                             {Argv: []string{file("shimmed", "hello\n", 0o700)}, Limits: Limits{OpenFiles: 64}},
 		"arguments and environment are too long":             {Argv: []string{"/bin/sh", strings.Repeat("x", 200_000)}},
 		"pass large input on stdin":                          {Argv: []string{"/bin/sh", strings.Repeat("x", packetMax)}},
 	} {
@@ -233,7 +234,7 @@ func TestStartGivesUpWithItsContext(t *testing.T) {
 func TestIgnoresTerminate(t *testing.T) {
 	t.Parallel()
 	g := newGuardian(t, Config{})
-	p, events := run(t, g, Spec{Argv: python("import signal, time\nsignal.signal(signal.SIGTERM, lambda *_: print('no', flush=True))\nprint('up', flush=True)\nwhile True: time.sleep(1)")})
+	p, events := run(t, g, Spec{Argv: python("import os, signal, time\nsignal.signal(signal.SIGTERM, lambda *_: os.write(1, b'no\\n'))\nos.write(1, b'up\\n')\nwhile True: time.sleep(1)")})
 	next[Wrote](t, events)
 	p.Terminate()
 	require.Equal(t, "no\n", string(next[Wrote](t, events).Data), "it heard and lives on")
@@ -243,6 +244,24 @@ func TestIgnoresTerminate(t *testing.T) {
 	require.Equal(t, Exit{Code: -1, Signal: "SIGKILL", Cause: CauseStopped}, exit)
 	require.Less(t, time.Since(began), time.Second)
 	p.Kill() // a program that is gone is left alone
+}
+
+func TestVitals(t *testing.T) {
+	t.Parallel()
+	g := newGuardian(t, Config{})
+	p, events := run(t, g, Spec{Argv: shell("kill -STOP $$; sleep 60 & sleep 60")})
+	state := func(want byte, count int) func() bool {
+		return func() bool {
+			v, err := p.Vitals()
+			require.NoError(t, err)
+			return v.State == want && v.Count == count && v.Resident > 0
+		}
+	}
+	require.Eventually(t, state('T', 1), patience, time.Millisecond)
+	require.NoError(t, syscall.Kill(p.Pid(), syscall.SIGCONT))
+	require.Eventually(t, state('S', 3), patience, time.Millisecond)
+	p.Kill()
+	events.exit(t)
 }
 
 func TestExits(t *testing.T) {

@@ -9,15 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shimUsage: the shim's arguments are the descriptor for errors, the CPU seconds, the open files (0: no limit), the
-// program's path, and its argv.
+// shimArguments counts what the shim needs at least: the descriptor for errors, the CPU seconds, the open files (0: no
+// limit), the program's path, and its argv[0].
 const shimArguments = 5
 
 // runShim sets the limits of this process and becomes the program. It returns only when that failed, after it has
-// written the errno to the error descriptor, which closes by itself when the program starts.
+// written why to the error descriptor, which closes by itself when the program starts.
 //
-// A shim exists only for programs with such limits. Setting them from outside with prlimit(2) would leave the
-// program's first instants free of them.
+// Only programs with such limits go through a shim, since it doubles or triples the time a small command takes (see
+// BenchmarkStart and BenchmarkStartLimited). Setting the limits from outside with prlimit(2) would cost nothing, but
+// would leave the program's first instants, and what it forks in them, free of them.
 func runShim(args []string) int {
 	if len(args) < shimArguments {
 		return 126
@@ -31,7 +32,7 @@ func runShim(args []string) int {
 	if err == nil {
 		err = syscall.Exec(args[3], args[4:], os.Environ())
 	}
-	_, _ = unix.Write(report, []byte(err.Error()))
+	_, _ = unix.Write(report, []byte(explain(err, args[3])))
 	return 126
 }
 

@@ -126,3 +126,15 @@ func overMemory(members []procID, limit int64) bool {
 	}
 	return exact > limit
 }
+
+// Resident returns the resident bytes of a process and all its descendants; shared pages count once for each of them.
+func Resident(pid int) (int64, error) {
+	if _, err := readStat(pid); err != nil {
+		return 0, fmt.Errorf("read size of process %d: %w", pid, err)
+	}
+	var sum int64
+	for _, id := range tree(pid) {
+		sum += resident(id.pid)
+	}
+	return sum, nil
+}

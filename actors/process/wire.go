@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // The node and its guardian speak in packets over a unix stream socket: a 4-byte length, one byte of kind, the body.
@@ -245,4 +248,48 @@ func closeAll(fds []int) {
 	for _, fd := range fds {
 		_ = syscall.Close(fd)
 	}
+}
+
+// blockingWire is the guardian's end of the socket: plain system calls, because the thread that waits in them is the
+// spawner and a poller would only add a hop.
+type blockingWire struct{ fd int }
+
+func (w blockingWire) receive(p, oob []byte) (n, oobn int, err error) {
+	for {
+		n, oobn, _, _, err = unix.Recvmsg(w.fd, p, oob, unix.MSG_CMSG_CLOEXEC)
+		if err != unix.EINTR {
+			return n, oobn, err
+		}
+	}
+}
+
+func (w blockingWire) send(p, oob []byte) error {
+	for len(p) > 0 {
+		n, err := unix.SendmsgN(w.fd, p, oob, nil, unix.MSG_NOSIGNAL)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		p, oob = p[n:], nil
+	}
+	return nil
+}
+
+// pollingWire is the node's end of the socket.
+type pollingWire struct{ conn *net.UnixConn }
+
+func (w pollingWire) receive(p, oob []byte) (n, oobn int, err error) {
+	n, oobn, _, _, err = w.conn.ReadMsgUnix(p, oob)
+	return n, oobn, err
+}
+
+func (w pollingWire) send(p, oob []byte) error {
+	n, _, err := w.conn.WriteMsgUnix(p, oob, nil)
+	if err != nil || n == len(p) {
+		return err
+	}
+	_, err = w.conn.Write(p[n:])
+	return err
 }

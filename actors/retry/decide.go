@@ -18,7 +18,7 @@ type Input struct {
 	Now       time.Time
 	Execution *messages.Execution // as it was while it ran; not changed
 	Outcome   messages.Outcome
-	Policy    Policy // resolved
+	Policy    Policy // zero fields: the defaults
 	// Random returns numbers in [0, 1); nil: no jitter.
 	Random func() float64
 	// Disabled is the configuration's retry.enabled turned off.
@@ -58,7 +58,7 @@ func Decide(in Input) Decision {
 	if denied := deny(in); denied != "" {
 		return Decision{Denied: denied}
 	}
-	delay := Delay(in.Policy, in.Execution.RetryCount, in.Random)
+	delay := Delay(Resolve(in.Policy, Policy{}), in.Execution.RetryCount, in.Random)
 	return Decision{Retry: true, Delay: delay, RunAt: in.Now.Add(delay), Reason: reason(in.Outcome)}
 }
 

@@ -1,8 +1,6 @@
 package worker
 
 import (
-	"bufio"
-	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -12,22 +10,7 @@ import (
 // frameMax is the bytes one frame may have.
 const frameMax = 16 << 20
 
-// readRequests sends every request to the loop until the input ends, which is io.EOF, or ctx does.
-func readRequests(ctx context.Context, in io.Reader, requests chan<- request) error {
-	reader := bufio.NewReaderSize(in, 64<<10)
-	for {
-		r, err := readRequest(reader)
-		if err != nil {
-			return err
-		}
-		select {
-		case requests <- r:
-		case <-ctx.Done():
-			return io.EOF
-		}
-	}
-}
-
+// readRequest reads one frame. io.EOF: the input has ended, be it within a frame.
 func readRequest(in io.Reader) (request, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {

@@ -4,6 +4,7 @@
 package worker
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"syscall"
 )
 
 // Version is this SDK's version, told to the node in the answer to hello.
@@ -35,31 +37,33 @@ func (e *Error) Error() string { return e.Code + ": " + e.Message }
 // then returns nil, and the program should exit 0. A broken protocol or pipe is an error. handlers is keyed by an
 // action's full name (mypack.greet) or by its name inside the pack (greet).
 func Serve(ctx context.Context, handlers map[string]Handler) error {
-	in, out := os.NewFile(3, "requests"), os.NewFile(4, "events")
-	defer in.Close()
-	return ServePipes(ctx, handlers, in, out)
+	for _, fd := range []int{3, 4} {
+		syscall.CloseOnExec(fd) // a child that held the pipes would hide this program's end from the node
+	}
+	// Non-blocking, so that the runtime's poller reads it and Close ends a read that waits.
+	if err := syscall.SetNonblock(3, true); err != nil {
+		return fmt.Errorf("open descriptor 3: %w: this program is to be started by a node or by troupe worker check", err)
+	}
+	return ServePipes(ctx, handlers, os.NewFile(3, "requests"), os.NewFile(4, "events"))
 }
 
-// ServePipes is Serve on pipes of the caller's choice. A reader that is not closed when ctx ends keeps one goroutine.
-func ServePipes(ctx context.Context, handlers map[string]Handler, in io.Reader, out io.Writer) error {
+// ServePipes is Serve on pipes of the caller's choice. It closes in, which must end a Read that waits.
+func ServePipes(ctx context.Context, handlers map[string]Handler, in io.ReadCloser, out io.Writer) error {
 	ctx, stop := context.WithCancel(ctx)
+	defer context.AfterFunc(ctx, func() { _ = in.Close() })() // what it says is of no use to anyone
 	defer stop()
 	s := &server{handlers: handlers, out: out, sessions: map[string]*Session{}}
-	requests, failed := make(chan request), make(chan error, 1)
-	go func() { failed <- readRequests(ctx, in, requests) }()
+	reader := bufio.NewReaderSize(in, 64<<10)
 	for {
-		select {
-		case <-ctx.Done():
+		r, err := readRequest(reader)
+		if errors.Is(err, io.EOF) || ctx.Err() != nil {
 			return nil
-		case err := <-failed:
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
+		}
+		if err == nil {
+			err = s.handle(ctx, r)
+		}
+		if err != nil || r.Command == "shutdown" {
 			return err
-		case r := <-requests:
-			if err := s.handle(ctx, r); err != nil || r.Command == "shutdown" {
-				return err
-			}
 		}
 	}
 }

@@ -146,41 +146,54 @@ func (w *writer) record(id messages.ExecutionID) (*record, error) {
 // loadWidth is how many rows one statement of load reads.
 const loadWidth = 64
 
-var loadSQL = working + " WHERE r.id IN (" + strings.Repeat("?, ", loadWidth-1) + "?)"
+var loadIDs = " WHERE r.id IN (?" + strings.Repeat(", ?", loadWidth-1) + ")"
 
-// load brings the changes' rows into the working set, many with one statement.
+var (
+	loadFresh   = fresh + loadIDs + " AND e.first_placed_at = 0 AND e.last_change = 0"
+	loadWorking = working + loadIDs
+)
+
+// load brings the changes' rows into the working set, many with one statement. Rows that are about to be placed for
+// the first time have only a few columns to read, and are nearly all that is ever read here.
 func (w *writer) load(changes []store.Change) error {
-	args := make([]any, 0, loadWidth)
-	flush := func() error {
-		if len(args) < 2 {
-			args = args[:0] // a single one is read when its turn comes
-			return nil
-		}
-		for len(args) < loadWidth {
-			args = append(args, nil)
-		}
-		err := w.c.query(loadSQL, func(row []driver.Value) error {
-			r := &record{}
-			if err := scanWorking(row, r); err != nil {
-				return err
-			}
-			w.cache.put(r)
-			return nil
-		}, args...)
-		args = args[:0]
-		return err
-	}
+	var first, other loader
 	for _, c := range changes {
 		id := c.Target()
 		if w.cache.get(id) != nil {
 			continue
 		}
-		args = append(args, id[:])
-		if len(args) == loadWidth {
-			if err := flush(); err != nil {
+		l := &other
+		if p, ok := c.(*store.Place); ok && p.Attempt == 0 {
+			l = &first
+		}
+		l.ids = append(l.ids, id[:])
+	}
+	if err := first.run(w, loadFresh, scanFresh); err != nil {
+		return err
+	}
+	return other.run(w, loadWorking, scanWorking)
+}
+
+// loader reads rows by id, loadWidth in one statement.
+type loader struct{ ids []any }
+
+func (l *loader) run(w *writer, sql string, scan func([]driver.Value, *record) error) error {
+	for len(l.ids) > 1 { // a single one is read when its turn comes
+		n := min(len(l.ids), loadWidth)
+		args := make([]any, loadWidth)
+		copy(args, l.ids[:n])
+		l.ids = l.ids[n:]
+		err := w.c.query(sql, func(row []driver.Value) error {
+			r := &record{}
+			if err := scan(row, r); err != nil {
 				return err
 			}
+			w.cache.put(r)
+			return nil
+		}, args...)
+		if err != nil {
+			return err
 		}
 	}
-	return flush()
+	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,4 +99,79 @@ func BenchmarkWorkOff(b *testing.B) {
 	}
 }
 
-var _ atomic.Int64
+// BenchmarkList reads a page of 100 of a million stored executions, by each filter alone.
+func BenchmarkList(b *testing.B) {
+	s := open(b, sqlite.Config{})
+	sqlite.Grow(b, s, 1_000_000)
+	for name, f := range map[string]store.Filter{
+		"all": {}, "middle": {Before: 500_000}, "action": {Action: "core.a3"}, "pool": {Pool: "pool2"}, "session": {Session: "s5"},
+		"worker": {Worker: "n/pool/7"}, "label": {Label: [2]string{"k", "v50"}}, "completed": {Statuses: []messages.Status{messages.Completed}},
+		"requested": {Statuses: []messages.Status{messages.Requested}}, "running": {Statuses: []messages.Status{messages.Running}},
+		"cancelled": {Statuses: []messages.Status{messages.Cancelled}}, "failed": {Statuses: []messages.Status{messages.Failed}},
+		"open": {Statuses: []messages.Status{messages.Requested, messages.Scheduled, messages.Running, messages.Cancelling}},
+		"unknown": {Action: "core.none"}, "failed of pool": {Pool: "pool0", Statuses: []messages.Status{messages.Failed}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				_, err := s.List(b.Context(), f)
+				require.NoError(b, err)
+			}
+		})
+	}
+	b.Run("purge nothing", func(b *testing.B) {
+		for b.Loop() {
+			_, err := s.Purge(b.Context(), store.Purge{FinishedBefore: time.UnixMicro(1800000000000000), Limit: 1000})
+			require.NoError(b, err)
+		}
+	})
+	b.Run("depths", func(b *testing.B) {
+		for b.Loop() {
+			_, err := s.Depths(b.Context())
+			require.NoError(b, err)
+		}
+	})
+}
+
+// BenchmarkDue looks for work where 50,000 wait in one session, 1,000 sessions wait beside it, and 50,000 without one.
+func BenchmarkDue(b *testing.B) {
+	s := open(b, sqlite.Config{})
+	for range 5 {
+		for _, session := range []string{"", "deep"} {
+			batch := noop(10_000)
+			for i := range batch {
+				batch[i].Session = session
+				if session != "" {
+					batch[i].Affinity = messages.AffinityStrict
+				}
+			}
+			_, err := s.Submit(b.Context(), batch)
+			require.NoError(b, err)
+		}
+	}
+	wide := noop(1000)
+	for i := range wide {
+		wide[i].Session, wide[i].Affinity = fmt.Sprint("wide", i), messages.AffinityStrict
+	}
+	_, err := s.Submit(b.Context(), wide)
+	require.NoError(b, err)
+	for name, q := range map[string]store.DueQuery{"plain": {Limit: 256}, "heads": {Heads: 256}, "both": {Limit: 256, Heads: 256}} {
+		q.Pool = "go"
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				page, err := s.Due(b.Context(), q)
+				require.NoError(b, err)
+				require.NotEmpty(b, page.Candidates)
+			}
+		})
+	}
+}
+
+// BenchmarkOpen opens and closes a store that exists.
+func BenchmarkOpen(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "troupe.db")
+	for b.Loop() {
+		s, err := sqlite.Open(b.Context(), sqlite.Config{Path: path})
+		require.NoError(b, err)
+		require.NoError(b, s.Close())
+	}
+}

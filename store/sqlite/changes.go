@@ -36,7 +36,7 @@ func (w *writer) place(c *store.Place, r, next *record, out *store.Result) error
  worker_id = ?, generation = 0, placed_by = ?, first_placed_at = ?, scheduled_at = ?, claim_by = ?, session_epoch = ?,
  session_flags = ?`, r, int64(next.Attempt), next.Worker.Incarnation[:], int64(next.Worker.Slot), text(next.WorkerID),
 		id16(next.PlacedBy), micros(next.FirstPlacedAt), micros(next.ScheduledAt), micros(next.ClaimBy), next.SessionEpoch,
-		bits(next.SessionLost, next.SessionHit))
+		flags(next.SessionLost, next.SessionHit))
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (w *writer) finish(c *store.Finish, r, next *record, out *store.Result) err
 	}
 	if !c.Output.Empty() {
 		err := w.exec("INSERT OR REPLACE INTO output (seq, stdout, stderr, cut) VALUES (?, ?, ?, ?)", r.Seq,
-			blob(c.Output.Stdout), blob(c.Output.Stderr), bits(c.Output.StdoutCut, c.Output.ErrCut))
+			blob(c.Output.Stdout), blob(c.Output.Stderr), flags(c.Output.StdoutCut, c.Output.ErrCut))
 		if err != nil {
 			return err
 		}

@@ -23,6 +23,9 @@ type stmt interface {
 	driver.Stmt
 }
 
+// stmtsMax bounds the prepared statements of a connection; the adapter itself has fewer.
+const stmtsMax = 256
+
 func openConn(dsn string) (*conn, error) {
 	raw, err := (&sqlite.Driver{}).Open(dsn)
 	if err != nil {
@@ -42,6 +45,14 @@ func (c *conn) close() error {
 func (c *conn) prepare(sql string) (stmt, error) {
 	if s, ok := c.stmts[sql]; ok {
 		return s, nil
+	}
+	if len(c.stmts) >= stmtsMax {
+		for text, s := range c.stmts {
+			if err := s.Close(); err != nil {
+				return nil, err
+			}
+			delete(c.stmts, text)
+		}
 	}
 	p, err := c.raw.Prepare(sql)
 	if err != nil {

@@ -2,19 +2,35 @@ package sqlite
 
 import (
 	"context"
+	"database/sql/driver"
 	"math"
+	"math/bits"
+	"slices"
+	"strings"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 )
 
-// List returns one page, newest first.
+// List returns one page, newest first. One filter drives the walk, in order of its index, and the others are
+// checked on each row it meets; so every filter alone costs a page's worth of rows, and a rare combination of common
+// filters may walk far.
 func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	var page store.Page
 	limit := pageSize(f.Limit)
+	if f.Before <= 0 {
+		f.Before = math.MaxInt64
+	}
 	err := s.read(ctx, "list executions", func(c *conn) (err error) {
-		sql, args := listSQL(f, limit+1)
-		page.Executions, err = readMany(c, sql, args...)
+		sql, args := listSQL(f)
+		if byStatus(f) {
+			seqs, err := statusPage(c, f, limit+1)
+			if err != nil || len(seqs) == 0 {
+				return err
+			}
+			sql, args = listed+" WHERE e.seq IN (?"+strings.Repeat(", ?", len(seqs)-1)+") ORDER BY e.seq DESC LIMIT ?", seqs
+		}
+		page.Executions, err = readMany(c, sql, append(args, int64(limit)+1)...)
 		return err
 	})
 	if err != nil {
@@ -27,38 +43,109 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	return page, nil
 }
 
-func listSQL(f store.Filter, limit int) (string, []any) {
-	before := f.Before
-	if before <= 0 {
-		before = math.MaxInt64
+// byStatus reports whether the status is the only filter.
+func byStatus(f store.Filter) bool {
+	return len(f.Statuses) > 0 && f.Action == "" && f.Pool == "" && f.Session == "" && f.Worker == "" && f.Label[0] == ""
+}
+
+const listColumns = "SELECT " + recordColumns + ", NULL, NULL, o.error FROM "
+
+// listSQL makes the statement that the most telling filter drives; its last parameter is the limit.
+func listSQL(f store.Filter) (string, []any) {
+	const join = " CROSS JOIN request r ON r.seq = e.seq"
+	from, where, args := "execution e NOT INDEXED"+join, "e.seq < ?", []any{f.Before}
+	switch {
+	case f.Label[0] != "":
+		from = "execution_label l CROSS JOIN execution e ON e.seq = l.seq" + join
+		where, args = "l.key = ? AND l.value = ? AND l.seq < ?", []any{f.Label[0], f.Label[1], f.Before}
+	case f.Session != "":
+		from = "execution e INDEXED BY execution_session" + join
+	case f.Worker != "":
+		from = "execution e INDEXED BY execution_worker" + join
+	case f.Action != "":
+		from, where = "request r INDEXED BY request_action CROSS JOIN execution e ON e.seq = r.seq", "r.seq < ?"
+	case f.Pool != "":
+		from = "execution e INDEXED BY execution_pool" + join
 	}
-	sql, args := listed+" WHERE e.seq < ?", []any{before}
-	and := func(condition string, values ...any) {
-		sql, args = sql+" AND "+condition, append(args, values...)
+	for _, and := range [...][2]string{{"r.action", f.Action}, {"e.pool", f.Pool}, {"e.session", f.Session}, {"e.worker_id", string(f.Worker)}} {
+		if and[1] != "" {
+			where, args = where+" AND "+and[0]+" = ?", append(args, and[1])
+		}
 	}
 	if len(f.Statuses) > 0 {
-		in := ""
-		for _, st := range f.Statuses {
-			in += ", ?"
-			args = append(args, int64(st))
+		where += " AND e.status IN (?" + strings.Repeat(", ?", len(f.Statuses)-1) + ")"
+		for _, s := range f.Statuses {
+			args = append(args, int64(s))
 		}
-		sql += " AND e.status IN (" + in[2:] + ")"
-		_ = messages.StatusInvalid
 	}
-	if f.Action != "" {
-		and("r.action = ?", f.Action)
+	order := "e.seq"
+	switch {
+	case f.Label[0] != "":
+		order = "l.seq"
+	case f.Session == "" && f.Worker == "" && f.Action != "":
+		order = "r.seq"
 	}
-	if f.Pool != "" {
-		and("e.pool = ?", f.Pool)
+	return listColumns + from + " LEFT JOIN outcome o ON o.seq = e.seq WHERE " + where + " ORDER BY " + order + " DESC LIMIT ?", args
+}
+
+// statusPage returns the newest seqs of the given statuses, from the indexes of the three stages.
+func statusPage(c *conn, f store.Filter, limit int) ([]any, error) {
+	var seqs []int64
+	take := func(sql string, args ...any) error {
+		return c.query(sql, func(row []driver.Value) error {
+			seqs = append(seqs, integer(row[0]))
+			return nil
+		}, args...)
 	}
-	if f.Session != "" {
-		and("e.session = ?", f.Session)
+	statuses := slices.Compact(slices.Sorted(slices.Values(f.Statuses)))
+	for _, s := range statuses {
+		var err error
+		switch stage(s) {
+		case stageEnded:
+			err = take("SELECT seq FROM execution INDEXED BY execution_ended WHERE stage = 2 AND status = ? AND seq < ? ORDER BY seq DESC LIMIT ?", int64(s), f.Before, int64(limit))
+		case stageActive:
+			err = take("SELECT seq FROM execution INDEXED BY execution_active WHERE stage = 1 AND status = ? AND seq < ? ORDER BY seq DESC LIMIT ?", int64(s), f.Before, int64(limit))
+		default:
+			if s == messages.Requested {
+				err = waitingPage(c, f.Before, limit, take)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	if f.Worker != "" {
-		and("e.worker_id = ?", string(f.Worker))
+	slices.Sort(seqs)
+	slices.Reverse(seqs)
+	seqs = seqs[:min(len(seqs), limit)]
+	if len(seqs) == 0 {
+		return nil, nil
 	}
-	if f.Label[0] != "" {
-		and("e.seq IN (SELECT seq FROM execution_label WHERE key = ? AND value = ? AND seq < ? ORDER BY seq DESC)", f.Label[0], f.Label[1], before)
+	// Few lengths make few prepared statements.
+	out := make([]any, 1<<bits.Len(uint(len(seqs)-1)))
+	for i, n := range seqs {
+		out[i] = n
 	}
-	return sql + " ORDER BY e.seq DESC LIMIT ?", append(args, int64(limit))
+	return out, nil
+}
+
+// waitingPage takes the newest of each group of the waiting index, whose order is another: there are at most three
+// lanes of ten priorities a pool, and a million rows may wait.
+func waitingPage(c *conn, before int64, limit int, take func(string, ...any) error) error {
+	pool := ""
+	for {
+		next, err := readBlob(c, "SELECT min(pool) FROM execution INDEXED BY execution_waiting WHERE stage = 0 AND pool > ?", pool)
+		if err != nil || len(next) == 0 {
+			return err
+		}
+		pool = string(next)
+		for lane := int64(laneDue); lane <= laneTimer; lane++ {
+			for p := messages.PriorityMin; p <= messages.PriorityMax; p++ {
+				err := take("SELECT seq FROM execution INDEXED BY execution_waiting WHERE stage = 0 AND pool = ? AND lane = ? AND priority = ? AND seq < ? ORDER BY seq DESC LIMIT ?",
+					pool, lane, int64(p), before, int64(limit))
+				if err != nil {
+					return err
+				}
+			}
+		}
+	}
 }

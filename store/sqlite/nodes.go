@@ -25,7 +25,7 @@ func (s *Store) Join(ctx context.Context, n store.Node) error {
 			started = w.now
 		}
 		return w.exec(`INSERT OR REPLACE INTO node (incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, address)
- VALUES (?, ?, ?, 'active', ?, ?, ?, ?, ?)`, n.Incarnation[:], n.Name, n.Version, bits(n.Cordoned), micros(started), micros(w.now), micros(n.LeaseUntil), n.Address)
+ VALUES (?, ?, ?, 'active', ?, ?, ?, ?, ?)`, n.Incarnation[:], n.Name, n.Version, flags(n.Cordoned), micros(started), micros(w.now), micros(n.LeaseUntil), n.Address)
 	})
 }
 
@@ -65,7 +65,7 @@ func (s *Store) SetNode(ctx context.Context, inc messages.Incarnation, state sto
 // CordonNode records operator intent.
 func (s *Store) CordonNode(ctx context.Context, inc messages.Incarnation, cordoned bool) error {
 	return s.write(ctx, "cordon node", 1, func(w *writer) error {
-		return w.changeNode("UPDATE node SET cordoned = ? WHERE incarnation = ?", inc, bits(cordoned))
+		return w.changeNode("UPDATE node SET cordoned = ? WHERE incarnation = ?", inc, flags(cordoned))
 	})
 }
 

@@ -165,7 +165,7 @@ func dsn(cfg Config, pragmas ...string) string {
 
 // migrate brings the file's schema up to this version, forward only, and refuses a newer one untouched.
 func migrate(ctx context.Context, cfg Config) error {
-	db, err := sql.Open("sqlite", dsn(cfg, "auto_vacuum(2)"))
+	db, err := sql.Open("sqlite", dsn(cfg))
 	if err != nil {
 		return err
 	}

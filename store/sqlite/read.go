@@ -10,9 +10,10 @@ import (
 )
 
 // The ways to read an execution: working leaves out long parameters, whole has all, listed has neither parameters nor
-// result, and chained leaves out the parameters.
+// result, chained leaves out the parameters, and fresh is working for rows that no change has touched.
 const (
 	working = "SELECT " + recordColumns + ", CASE WHEN length(r.parameters) <= 4096 THEN r.parameters END" + recordFrom
+	fresh   = "SELECT " + requestColumns + "e.lane, e.priority, e.pool, e.session, e.run_at, e.queue_deadline, e.worker_deadline, CASE WHEN length(r.parameters) <= 4096 THEN r.parameters END" + recordFrom
 	whole   = "SELECT " + recordColumns + ", r.parameters, o.result, o.error" + recordFrom + "LEFT JOIN outcome o ON o.seq = e.seq"
 	chained = "SELECT " + recordColumns + ", NULL, o.result, o.error" + recordFrom + "LEFT JOIN outcome o ON o.seq = e.seq"
 	listed  = "SELECT " + recordColumns + ", NULL, NULL, o.error" + recordFrom + "LEFT JOIN outcome o ON o.seq = e.seq"

@@ -4,6 +4,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -79,11 +80,12 @@ func stage(s messages.Status) int64 {
 	return stageWaiting
 }
 
-// recordColumns are the columns that scanRecord reads, in order; %s stands for the parameters.
-const recordColumns = `e.seq, r.id, r.action, r.version, r.affinity, r.labels, r.created_by, r.trace,
+// recordColumns are the columns that scanRecord reads, in order.
+const requestColumns = `e.seq, r.id, r.action, r.version, r.affinity, r.labels, r.created_by, r.trace,
  r.idempotency_key, r.request_hash, r.timeout, r.stall_timeout, r.flags, r.max_retries, r.retry_count, r.retry_reason,
- r.original, r.avoid, r.requested_at, length(r.parameters),
- e.lane, e.status, e.attempt, e.last_change, e.priority, e.pool, e.session, e.worker_inc, e.worker_slot, e.worker_id,
+ r.original, r.avoid, r.requested_at, length(r.parameters), `
+
+const recordColumns = requestColumns + `e.lane, e.status, e.attempt, e.last_change, e.priority, e.pool, e.session, e.worker_inc, e.worker_slot, e.worker_id,
  e.generation, e.placed_by, e.take_backs, e.crash_count, e.run_at, e.first_placed_at, e.scheduled_at, e.claim_by,
  e.started_at, e.run_deadline, e.finished_at, e.queue_deadline, e.worker_deadline, e.session_epoch, e.session_flags,
  e.retried_as`
@@ -99,6 +101,27 @@ func scanRecord(row []driver.Value, r *record) error {
 		return fmt.Errorf("execution row has %d columns, want %d", len(row), recordWidth)
 	}
 	s := scanner{row: row}
+	if err := scanRequest(&s, r); err != nil {
+		return err
+	}
+	scanState(&s, r)
+	return s.err
+}
+
+// scanFresh reads one row of fresh: an execution that no change has touched.
+func scanFresh(row []driver.Value, r *record) error {
+	s := scanner{row: row}
+	if err := scanRequest(&s, r); err != nil {
+		return err
+	}
+	r.Status, r.lane = messages.Requested, s.integer()
+	r.Priority, r.Pool, r.Session = messages.Priority(s.integer()), s.text(), s.text()
+	r.RunAt, r.QueueDeadline, r.WorkerDeadline = s.time(), s.time(), s.time()
+	r.Parameters = s.bytes()
+	return s.err
+}
+
+func scanRequest(s *scanner, r *record) error {
 	r.Seq = s.integer()
 	s.id((*[16]byte)(&r.ID))
 	r.Action, r.Version = s.text(), s.text()
@@ -113,7 +136,6 @@ func scanRecord(row []driver.Value, r *record) error {
 	s.id((*[16]byte)(&r.Original))
 	r.avoid = messages.WorkerID(s.text())
 	r.RequestedAt, r.params = s.time(), int(s.integer())
-	scanState(&s, r)
 	if len(labels) > 0 {
 		if err := json.Unmarshal(labels, &r.Labels); err != nil {
 			return fmt.Errorf("labels of execution %s: %w", r.ID, err)
@@ -156,16 +178,22 @@ func scanError(b []byte) *messages.Error {
 	return e
 }
 
-// encodeError is the inverse of scanError. Details that are not JSON are kept as a JSON text.
+// encodeError is the inverse of scanError. Details that are not JSON are kept as a JSON text; bytes that are not UTF-8
+// become the replacement character here, so that what is read back and written again stays the same.
 func encodeError(e *messages.Error) []byte {
 	if e == nil {
 		return nil
 	}
-	b, err := json.Marshal(e)
+	kept := *e
+	for _, s := range []*string{(*string)(&kept.Code), &kept.Message, &kept.FailedBy, &kept.Stderr, &kept.Exit} {
+		*s = strings.ToValidUTF8(*s, "\uFFFD")
+	}
+	if len(kept.Details) > 0 && !json.Valid(kept.Details) {
+		kept.Details, _ = json.Marshal(strings.ToValidUTF8(string(kept.Details), "\uFFFD"))
+	}
+	b, err := json.Marshal(&kept)
 	if err != nil {
-		kept := *e
-		kept.Details, _ = json.Marshal(string(e.Details))
-		b, _ = json.Marshal(&kept)
+		b, _ = json.Marshal(&messages.Error{Code: kept.Code, Message: kept.Message})
 	}
 	return b
 }
@@ -245,7 +273,7 @@ func micros(t time.Time) int64 {
 
 func spanMicros(d time.Duration) int64 { return int64(d / time.Microsecond) }
 
-func bits(values ...bool) int64 {
+func flags(values ...bool) int64 {
 	var n int64
 	for i, v := range values {
 		if v {

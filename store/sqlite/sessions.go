@@ -111,6 +111,22 @@ func (s *Store) LoadSessions(ctx context.Context, pool string) ([]store.Session,
 	return out, err
 }
 
+// GetSession returns one session, or store.ErrNotFound.
+func (s *Store) GetSession(ctx context.Context, pool, session string) (store.Session, error) {
+	var found []store.Session
+	err := s.read(ctx, "get session", func(c *conn) (err error) {
+		found, err = readSessions(c, sessionColumns+" WHERE s.pool = ? AND s.session = ?", pool, session)
+		return err
+	})
+	if err != nil {
+		return store.Session{}, err
+	}
+	if len(found) == 0 {
+		return store.Session{}, fmt.Errorf("session %q of pool %q: %w", session, pool, store.ErrNotFound)
+	}
+	return found[0], nil
+}
+
 // ListSessions returns a page ordered by (pool, session). after is the session's name behind which the page starts;
 // with pool "", it is pool and name joined by a slash, as no pool's name holds one.
 func (s *Store) ListSessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error) {

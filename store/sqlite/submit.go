@@ -106,12 +106,12 @@ func (w *writer) insert(r *record) error {
 	}
 	err := w.exec(insertRequest, e.Seq, e.ID[:], e.Action, text(e.Version), text(e.Affinity), labels, text(e.CreatedBy),
 		text(e.Trace), text(e.IdempotencyKey), blob(e.RequestHash), spanMicros(e.Timeout), spanMicros(e.StallTimeout),
-		bits(e.WaitForWorker, e.Idempotent, e.MayRepeat), int64(e.MaxRetries), int64(e.RetryCount), text(e.RetryReason),
+		flags(e.WaitForWorker, e.Idempotent, e.MayRepeat), int64(e.MaxRetries), int64(e.RetryCount), text(e.RetryReason),
 		id16(e.Original), text(r.avoid), micros(e.RequestedAt), blob(e.Parameters))
 	if err != nil {
 		return err
 	}
-	err = w.exec(insertExecution, e.Seq, r.lane, bits(r.strict()), int64(e.Priority), e.Pool, text(e.Session),
+	err = w.exec(insertExecution, e.Seq, r.lane, flags(r.strict()), int64(e.Priority), e.Pool, text(e.Session),
 		micros(e.RunAt), micros(e.QueueDeadline), micros(e.WorkerDeadline))
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ func (s *Store) SaveWorkers(ctx context.Context, workers []store.Worker) error {
 			err := w.exec(`INSERT OR REPLACE INTO worker (incarnation, pool, slot, id, generation, runtime, state, health, active, cordoned,
  beat_at, beat_every, capabilities, since) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 				k.Key.Incarnation[:], k.Key.Pool, int64(k.Key.Slot), string(k.ID), int64(k.Generation), string(k.Runtime), k.State,
-				k.Health, bits(k.Active), bits(k.Cordoned), micros(k.Beat), spanMicros(k.BeatEvery), blob(k.Capabilities), micros(k.Since))
+				k.Health, flags(k.Active), flags(k.Cordoned), micros(k.Beat), spanMicros(k.BeatEvery), blob(k.Capabilities), micros(k.Since))
 			if err != nil {
 				return err
 			}
@@ -79,7 +79,7 @@ func (s *Store) RecordTransitions(ctx context.Context, events []store.WorkerEven
 func (s *Store) CordonWorker(ctx context.Context, key messages.WorkerKey, cordoned bool) error {
 	return s.write(ctx, "cordon worker", 1, func(w *writer) error {
 		n, err := w.c.exec("UPDATE worker SET cordoned = ? WHERE incarnation = ? AND pool = ? AND slot = ?",
-			bits(cordoned), key.Incarnation[:], key.Pool, int64(key.Slot))
+			flags(cordoned), key.Incarnation[:], key.Pool, int64(key.Slot))
 		if err == nil && n == 0 {
 			err = own(fmt.Errorf("worker slot %d of pool %q on %s: %w", key.Slot, key.Pool, key.Incarnation, store.ErrNotFound))
 		}

@@ -23,7 +23,7 @@ const (
 	bodyTime     = 30 * time.Second  // a body that is begun must be finished within it
 	batchTime    = 120 * time.Second // the same for a batch
 	drainMax     = 4 << 20           // read and thrown away beyond a limit, so that the caller sees the answer
-	bodyWrap     = 3                 // nesting that a request puts around its parameters
+	bodyWrap     = 4                 // nesting that a request puts around its parameters, and one that Check names
 	keepBuffer   = 64 << 10          // a larger buffer is not kept for the next request
 )
 

@@ -73,6 +73,8 @@ func toProblem(err error) *Problem {
 		p.Details = map[string]any{"execution": conflict.Holder}
 	case errors.Is(err, store.ErrConflict):
 		p = problemf(http.StatusConflict, CodeKeyConflict, "the idempotency key was used with a different request")
+	case errors.Is(err, store.ErrInvalid):
+		p = invalid("%s", clip(err.Error()))
 	case errors.Is(err, store.ErrNotFound):
 		p = problemf(http.StatusNotFound, CodeNotFound, "what the request names is not known here")
 	case errors.Is(err, store.ErrFull):

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -120,7 +121,7 @@ func (s *server) mux(table []*route) *http.ServeMux {
 	for p, has := range paths {
 		allow := strings.Join(has, ", ")
 		for _, m := range methods {
-			if !strings.Contains(allow, m) {
+			if !slices.Contains(has, m) {
 				mux.HandleFunc(m+" "+p, func(w http.ResponseWriter, r *http.Request) { notAllowed(w, r, allow) })
 			}
 		}
@@ -151,7 +152,7 @@ func clean(mux *http.ServeMux) http.Handler {
 			writeProblem(w, problemf(http.StatusNotFound, CodeNotFound, "the path %q is not in its shortest form", clip(r.URL.Path)))
 			return
 		}
-		if !strings.Contains("GET HEAD POST PUT PATCH DELETE OPTIONS", r.Method) {
+		if !slices.Contains(methods, r.Method) {
 			notAllowed(w, r, "GET, POST")
 			return
 		}

@@ -167,3 +167,6 @@ func answer(w http.ResponseWriter, status int, v any) {
 	w.WriteHeader(status)
 	_, _ = w.Write(append(body, '\n'))
 }
+
+// New makes the handler of a source alone: no node's name, no history.
+func New(source Source) http.Handler { return Actors(Config{Source: source}) }

@@ -25,8 +25,9 @@ type Report struct {
 	Causes Causes // of the grade, and HeartbeatFuture as a warning
 }
 
-// Evaluate grades a sample: the worst grade that any of its figures has.
+// Evaluate grades a sample: the worst grade that any of its figures has. Zero thresholds are the defaults.
 func Evaluate(t Thresholds, s Sample) Report {
+	t = t.WithDefaults()
 	r := Report{Grade: Healthy}
 	limit := s.HeartbeatLimit
 	if limit <= 0 {
@@ -45,6 +46,14 @@ func Evaluate(t Thresholds, s Sample) Report {
 		r.add(Degraded, StateDegraded)
 	}
 	return r
+}
+
+// FaultGrade grades a sample by the worker's faults alone, in a row and by rate. It is what ends a worker: a deep queue
+// or a late heartbeat keeps work away from it and is no reason to replace it.
+func FaultGrade(t Thresholds, s Sample) Grade {
+	t = t.WithDefaults()
+	return step(s.Failures, t.FailuresDegraded, t.FailuresUnhealthy).
+		Worse(step(s.FailureRate, t.FailureRateDegraded, t.FailureRateUnhealthy))
 }
 
 // Fresh reports whether a heartbeat of the given age counts, and whether it comes from the future (clock skew), which

@@ -35,7 +35,7 @@ func TestEvaluateBorders(t *testing.T) {
 		{"no heartbeat", Sample{}, Unhealthy, HeartbeatStale},
 		{"no heartbeat, age from the future", Sample{HeartbeatAge: -1}, Unhealthy, HeartbeatStale},
 		{"own limit", set(func(s *Sample) { s.HeartbeatAge, s.HeartbeatLimit = time.Minute, time.Minute }), Healthy, 0},
-		{"past its own limit", set(func(s *Sample) { s.HeartbeatAge, s.HeartbeatLimit = 4 * time.Second, 3 * time.Second }), Unhealthy, HeartbeatStale},
+		{"past its own limit", set(func(s *Sample) { s.HeartbeatAge, s.HeartbeatLimit = 4*time.Second, 3*time.Second }), Unhealthy, HeartbeatStale},
 		{"2 failures", failures(2), Healthy, 0},
 		{"3 failures", failures(3), Degraded, FailuresInRow},
 		{"9 failures", failures(9), Degraded, FailuresInRow},
@@ -54,7 +54,16 @@ func TestEvaluateBorders(t *testing.T) {
 		{"the worst counts", set(func(s *Sample) { s.Failures, s.QueueDepth = 3, 100 }), Unhealthy, FailuresInRow | QueueDepth},
 	} {
 		require.Equal(t, Report{c.grade, c.causes}, Evaluate(Defaults(), c.sample), c.name)
+		require.Equal(t, Report{c.grade, c.causes}, Evaluate(Thresholds{}, c.sample), c.name)
+		if c.causes&^(FailuresInRow|FailureRate) == 0 {
+			require.Equal(t, c.grade, FaultGrade(Thresholds{}, c.sample), c.name)
+		}
 	}
+}
+
+func TestFaultGradeLooksAtFaultsAlone(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, Healthy, FaultGrade(Thresholds{}, Sample{QueueDepth: 1000, StateDegraded: true}))
 }
 
 // More of anything bad never makes a worker look better.

@@ -67,7 +67,7 @@ func (t *Table) Bind(name string, worker messages.WorkerKey, now time.Time) (epo
 }
 
 // Load puts a session as the store has it into the table, in place of what was known of it. Load them in the order of
-// Touched.
+// Touched: one that is loaded out of order idles out late, by no more than another session timeout.
 func (t *Table) Load(in Session) {
 	if s, ok := t.sessions[in.Name]; ok {
 		t.drop(s)

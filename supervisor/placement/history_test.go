@@ -24,6 +24,8 @@ type history struct {
 	table *Table
 	model *reference
 	open  []placed
+	// owner holds who was bound in each epoch of each session.
+	owner map[Ended]messages.WorkerKey
 }
 
 func key(slot int) messages.WorkerKey {
@@ -86,7 +88,7 @@ func (h *history) unbind(t *rapid.T) {
 }
 
 func (h *history) pass(t *rapid.T) {
-	h.now = h.now.Add(time.Duration(rapid.IntRange(0, 200).Draw(t, "seconds")) * time.Second)
+	h.now = h.now.Add(time.Duration(rapid.SampledFrom([]int{0, 1, 100, 299, 300}).Draw(t, "seconds")) * time.Second)
 }
 
 func (h *history) sweep(t *rapid.T) {
@@ -126,6 +128,9 @@ func (h *history) pick(t *rapid.T) {
 	}
 	if rapid.Bool().Draw(t, "avoid") {
 		r.Avoid = worker(rapid.IntRange(0, 5).Draw(t, "avoided")).ID
+		if v := h.table.Pick(&Request{}, h.now); v.Kind == Place {
+			r.Avoid = v.WorkerID // the one that would be taken
+		}
 	}
 	want, keys := h.model.pick(&r, h.now)
 	got := h.table.Pick(&r, h.now)
@@ -139,6 +144,7 @@ func (h *history) pick(t *rapid.T) {
 		return
 	}
 	h.checkOrder(t, &r, &got)
+	h.checkOwner(t, &r, &got)
 	h.table.Commit(&r, &got, h.now)
 	h.model.commit(&r, got, h.now)
 	if got.Kind == Place {
@@ -155,6 +161,18 @@ func (h *history) checkOrder(t *rapid.T, r *Request, v *Verdict) {
 		same := o.req.Session == r.Session && o.v.Epoch == v.Epoch && o.v.Effect != Miss
 		require.False(t, same, "two executions of session %q in epoch %d", r.Session, v.Epoch)
 	}
+}
+
+// checkOwner sees that one epoch of a session never has two workers.
+func (h *history) checkOwner(t *rapid.T, r *Request, v *Verdict) {
+	if v.Kind != Place || r.Session == "" || v.Effect == Miss {
+		return
+	}
+	epoch := Ended{Session: r.Session, Epoch: v.Epoch}
+	if before, ok := h.owner[epoch]; ok {
+		require.Equal(t, before, v.Worker, "session %q has two workers in epoch %d", r.Session, v.Epoch)
+	}
+	h.owner[epoch] = v.Worker
 }
 
 func (h *history) finish(t *rapid.T) {
@@ -260,6 +278,7 @@ func TestTableAgreesWithTheObviousOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		config := Config{SessionTimeout: 300 * time.Second, SessionRetain: 10_000 * time.Hour}
 		h := &history{now: start(), table: New(config), model: newReference(300 * time.Second)}
+		h.owner = map[Ended]messages.WorkerKey{}
 		t.Repeat(map[string]func(*rapid.T){
 			"":             h.check,
 			"upsert":       h.upsert,
@@ -268,6 +287,7 @@ func TestTableAgreesWithTheObviousOne(t *testing.T) {
 			"unbindWorker": h.unbindWorker,
 			"unbind":       h.unbind,
 			"pass":         h.pass,
+			"pass2":        h.pass,
 			"sweep":        h.sweep,
 			"settle":       h.settle,
 			"lookup":       h.lookup,

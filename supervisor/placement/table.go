@@ -138,25 +138,33 @@ func (t *Table) use(n *node) {
 	n.used = t.clock
 }
 
-// change replaces what is known of a worker and moves it to where it belongs.
+// change replaces what is known of a worker and moves it to where it belongs. A worker whose bucket is the same keeps
+// its place: nothing but a change of depth is a use.
 func (t *Table) change(n *node, w Worker) {
 	if n.present() {
 		t.present--
 	}
-	t.unlist(n)
 	n.Worker = w
 	if n.present() {
 		t.present++
 	}
-	if n.free() {
-		t.list(n)
+	b := t.bucket(n)
+	if b == n.bucket {
+		return
+	}
+	t.unlist(n)
+	if b != nil {
+		b.insert(n)
+		t.filled[b.grade] |= 1 << b.depth
 	}
 }
 
-func (t *Table) list(n *node) {
-	grade, depth := n.Grade-Healthy, max(n.Depth, 0)
-	t.buckets[grade][depth].insert(n)
-	t.filled[grade] |= 1 << depth
+// bucket returns where the worker belongs; nil: it is not free.
+func (t *Table) bucket(n *node) *bucket {
+	if !n.free() {
+		return nil
+	}
+	return &t.buckets[n.Grade-Healthy][max(n.Depth, 0)]
 }
 
 func (t *Table) unlist(n *node) {

@@ -15,38 +15,70 @@ func (r *Roster) placed(e *Placed) {
 	b := f.batch
 	f.batch = nil
 	b.open--
-	switch {
-	case !e.OK:
+	if e.OK {
+		r.written(f, b, e)
+	} else {
 		r.refuse(f, e.SessionConflict)
-	default:
-		f.placement.Attempt = e.Attempt
-		f.phase = publishing
-		by := e.ClaimBy
-		if by.IsZero() {
-			by = r.now.Add(r.config.ClaimTimeout)
-		}
-		r.time(f, by)
-		if f.doomed != "" {
-			r.takeBack(f, f.doomed)
-		} else {
-			b.placements = append(b.placements, f.placement)
+	}
+	if b.open == 0 {
+		r.send(b)
+	}
+}
+
+// written takes up a placement that the store has made.
+func (r *Roster) written(f *flight, b *batch, e *Placed) {
+	f.placement.Attempt, f.phase = e.Attempt, publishing
+	by := e.ClaimBy
+	if by.IsZero() {
+		by = r.now.Add(r.config.ClaimTimeout)
+	}
+	r.time(f, by)
+	if f.bind {
+		if s, _ := r.table.Session(f.line.session); s.Epoch < f.epoch {
+			r.ask(f.line) // the store was asked about the session before it made this binding
 		}
 	}
-	if b.open > 0 || len(b.placements) == 0 {
+	if f.doomed != "" {
+		r.takeBack(f, f.doomed)
 		return
 	}
-	r.emit(Publish{Worker: b.worker.seen.Worker, Placements: b.placements})
-	b.placements = nil
+	b.placements = append(b.placements, f.placement)
+}
+
+// ask wants the store's word on a session; nothing of it is placed meanwhile.
+func (r *Roster) ask(l *line) {
+	if !l.asking {
+		l.asking = true
+		r.emit(Reload{Session: l.session})
+	}
+}
+
+// send publishes a batch whose placements have all been answered; those taken back meanwhile stay at home.
+func (r *Roster) send(b *batch) {
+	ours := b.placements[:0]
+	for _, p := range b.placements {
+		if f := r.find(p); f != nil && f.phase == publishing {
+			ours = append(ours, p)
+		}
+	}
+	if len(ours) > 0 {
+		r.emit(Publish{Worker: b.worker.seen.Worker, Placements: ours})
+	}
+	if b.worker.batch == b {
+		b.worker.batch = nil
+	}
+	*b = batch{}
+	r.spareBatches = append(r.spareBatches, b)
 }
 
 // refuse drops a placement that the store did not write. Its candidate is looked at again after the next Tick; where
 // the session is to blame, or a binding may or may not have been made, the store is asked about the session first.
 func (r *Roster) refuse(f *flight, conflict bool) {
 	r.ignore(f.placement.Execution)
-	if l := f.line; l != nil && (conflict || f.bind) && !l.asking {
-		l.asking = true
-		r.emit(Reload{Session: l.session})
+	if f.line != nil && (conflict || f.bind) {
+		r.ask(f.line)
 	}
+	r.forgetLine(f.line)
 	r.land(f, false)
 }
 
@@ -71,7 +103,7 @@ func (r *Roster) claimed(e *Claimed) {
 		return
 	}
 	r.fly(f)
-	if f.orphaned {
+	if r.workers[f.worker.seen.Worker] != f.worker {
 		r.land(f, false)
 	}
 }
@@ -86,7 +118,7 @@ func (r *Roster) fly(f *flight) {
 // ended frees the slot of a run, and learns from its run time.
 func (r *Roster) ended(e *Ended) {
 	if r.times.add(e.Took) {
-		r.rewindow()
+		r.rewindow(false)
 	}
 	f := r.find(e.Placement)
 	if f == nil {
@@ -151,9 +183,6 @@ func (r *Roster) takeBack(f *flight, reason string) {
 		return
 	case returning, flying:
 		return
-	}
-	if b := f.batch; b != nil {
-		f.batch = nil
 	}
 	f.phase = returning
 	f.delay = backOff(f.takeBacks + 1)

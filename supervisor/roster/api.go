@@ -23,7 +23,9 @@ type WorkerSeen struct {
 	Active  bool // not cordoned, draining or inactive
 	Broken  bool // its pool is broken on its node: counts as absent
 	Grade   health.Grade
-	BeatAt  time.Time // its last heartbeat; zero: none yet
+	// BeatAt is its last heartbeat; zero: none yet, which is stale. Becoming ready is a heartbeat: a worker that is
+	// neither Starting nor fresh counts as absent, and a pool of such workers fails what waits.
+	BeatAt time.Time
 }
 
 // WorkerGone says that the slot will take no more work: its node is gone, or it was removed for good.
@@ -90,7 +92,8 @@ type Released struct {
 // Withdrawn says that a waiting execution is no longer requested: cancelled or failed elsewhere.
 type Withdrawn struct{ ID messages.ExecutionID }
 
-// SessionMoved tells what the store holds for a session, at take-over and after a conflict.
+// SessionMoved tells what the store holds for a session: at take-over, in the order of TouchedAt and after the workers,
+// and in answer to Reload (a session without a row: the name alone).
 type SessionMoved struct {
 	Session       string
 	Worker        messages.WorkerKey // zero: unbound
@@ -159,7 +162,8 @@ type Publish struct {
 	Placements []messages.Placement
 }
 
-// TakeBack returns a placement to requested. Answer: Released. The worker's queue may still hold its message.
+// TakeBack returns a placement to requested. Answer: Released, unless the placement is running by now: then Claimed says
+// so. It is repeated after the claim timeout while neither comes. The worker's queue may still hold its message.
 type TakeBack struct {
 	Placement messages.Placement
 	Reason    string

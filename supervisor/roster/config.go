@@ -1,6 +1,10 @@
 package roster
 
-import "time"
+import (
+	"time"
+
+	"github.com/troupe-run/troupe/supervisor/placement"
+)
 
 // Config is a roster's settings. Zero fields mean the defaults.
 type Config struct {
@@ -14,15 +18,18 @@ type Config struct {
 	// SessionTimeout is how long a binding lives without use; 5 min. SessionSweep is how often that is looked at; 60 s.
 	SessionTimeout time.Duration
 	SessionSweep   time.Duration
+	// SessionMemory bounds the ended sessions that are remembered; 100,000. The store knows the others: a placement that
+	// binds a forgotten one is refused, and the store is asked.
+	SessionMemory int
 	// Margin is how many executions beyond the free capacity are loaded ahead; 128.
 	Margin int
 	// LoadMax bounds one Load, for each of its two parts; 5,000.
 	LoadMax int
 	// HeldMax bounds the waiting executions that are held in memory; 20,000. The store has the others.
 	HeldMax int
-	// WindowMax bounds the placements dispatched ahead to one worker; 20. It is never above QueueDepthDegraded − 1.
+	// WindowMax bounds the placements dispatched ahead to one worker; 20.
 	WindowMax int
-	// QueueDepthDegraded is the depth at which a worker counts as degraded; 50.
+	// QueueDepthDegraded is the depth at which a worker counts as degraded, which the window stays below; 50.
 	QueueDepthDegraded int
 	// TickEvery is how often the shell sends a Tick at the least; 1 s. Sleep asks for sooner ones.
 	TickEvery time.Duration
@@ -34,13 +41,13 @@ func (c Config) withDefaults() Config {
 	fill(&c.ClaimTimeout, 15*time.Second)
 	fill(&c.SessionTimeout, 5*time.Minute)
 	fill(&c.SessionSweep, time.Minute)
+	fill(&c.SessionMemory, 100_000)
 	fill(&c.Margin, 128)
 	fill(&c.LoadMax, 5000)
 	fill(&c.HeldMax, 20_000)
-	fill(&c.WindowMax, 20)
+	fill(&c.WindowMax, placement.WindowMax)
 	fill(&c.QueueDepthDegraded, 50)
 	fill(&c.TickEvery, time.Second)
-	c.WindowMax = max(min(c.WindowMax, c.QueueDepthDegraded-1), 0)
 	return c
 }
 

@@ -30,7 +30,6 @@ type flight struct {
 	phase     phase
 	batch     *batch
 	doomed    string // taken back for this reason as soon as Place is answered
-	orphaned  bool   // its worker is gone for good
 	claimBy   time.Time
 	delay     time.Duration // of the take back that is under way
 
@@ -116,6 +115,9 @@ func (r *Roster) vacate(w *worker, ran bool) {
 		w.running--
 	}
 	if r.workers[w.seen.Worker] != w {
+		if w.flights == nil {
+			delete(r.departed, w.seen.Worker)
+		}
 		return
 	}
 	r.table.Release(w.seen.Worker)

@@ -21,13 +21,29 @@ func (r *Roster) round() {
 		}
 	}
 	r.again = failed == failsPerStep
+	r.judgeUrgent()
 	if len(r.assigned) > 0 {
 		r.emit(Place{Assignments: r.assigned})
 		r.assigned = nil
 	}
 }
 
-// decide judges the waiter on top of the ready queue; it leaves the queue in every case.
+// judgeUrgent fails those of strict_fail that the round has not come to and that may not wait.
+func (r *Roster) judgeUrgent() {
+	for i, w := range r.urgent {
+		r.urgent[i] = nil
+		if w.queue != &r.ready || w.line.asking {
+			continue
+		}
+		request := placement.RequestOf(&w.candidate)
+		if v := r.table.Pick(&request, r.now); v.Kind == placement.Fail {
+			r.decide(w)
+		}
+	}
+	r.urgent = r.urgent[:0]
+}
+
+// decide judges a waiter of the ready queue; it leaves the queue in every case.
 func (r *Roster) decide(w *waiter) placement.Kind {
 	if l := w.line; l != nil && l.asking {
 		r.ready.remove(w)
@@ -121,7 +137,12 @@ func (r *Roster) assign(w *waiter, v *placement.Verdict) {
 // batchOf is the round's batch for a worker.
 func (r *Roster) batchOf(w *worker) *batch {
 	if w.batch == nil || w.batch.round != r.rounds {
-		w.batch = &batch{worker: w, round: r.rounds}
+		if n := len(r.spareBatches); n > 0 {
+			w.batch, r.spareBatches = r.spareBatches[n-1], r.spareBatches[:n-1]
+		} else {
+			w.batch = &batch{}
+		}
+		w.batch.worker, w.batch.round = w, r.rounds
 	}
 	w.batch.open++
 	return w.batch

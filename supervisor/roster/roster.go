@@ -18,15 +18,18 @@ type Roster struct {
 
 	table   *placement.Table
 	workers map[messages.WorkerKey]*worker
-	counts  [standings]int // workers by standing
-	beats   beatHeap
-	free    int // placements that the pool can take now
-	window  int // placements dispatched ahead to a healthy worker
-	times   runTimes
+	// departed are gone for good, and something placed on them is still unanswered.
+	departed map[messages.WorkerKey]*worker
+	counts   [standings]int // workers by standing
+	beats    beatHeap
+	free     int // placements that the pool can take now
+	window   int // placements dispatched ahead to a healthy worker
+	times    runTimes
 
 	held    map[messages.ExecutionID]*waiter
 	ready   queue
-	patient queue // waits for any worker to be present
+	patient queue     // waits for any worker to be present
+	urgent  []*waiter // of ready: strict_fail, which may have to fail at once
 	lines   map[string]*line
 	backed  map[messages.ExecutionID]time.Time // taken back, and due again then
 
@@ -60,6 +63,8 @@ type Roster struct {
 
 	spare      *flight
 	spareLines []*line
+	// spareBatches never holds more than one for each placement that was ever unanswered at once.
+	spareBatches []*batch
 }
 
 // position is where a Load goes on.
@@ -72,16 +77,17 @@ type position struct {
 func New(c Config) *Roster {
 	c = c.withDefaults()
 	return &Roster{
-		config:  c,
-		table:   placement.New(placement.Config{SessionTimeout: c.SessionTimeout}),
-		workers: map[messages.WorkerKey]*worker{},
-		held:    map[messages.ExecutionID]*waiter{},
-		lines:   map[string]*line{},
-		backed:  map[messages.ExecutionID]time.Time{},
-		flights: map[messages.ExecutionID]*flight{},
-		settled: map[messages.ExecutionID]struct{}{},
-		ignored: map[messages.ExecutionID]struct{}{},
-		top:     true,
+		config:   c,
+		table:    placement.New(placement.Config{SessionTimeout: c.SessionTimeout, SessionMemory: c.SessionMemory}),
+		workers:  map[messages.WorkerKey]*worker{},
+		departed: map[messages.WorkerKey]*worker{},
+		held:     map[messages.ExecutionID]*waiter{},
+		lines:    map[string]*line{},
+		backed:   map[messages.ExecutionID]time.Time{},
+		flights:  map[messages.ExecutionID]*flight{},
+		settled:  map[messages.ExecutionID]struct{}{},
+		ignored:  map[messages.ExecutionID]struct{}{},
+		top:      true,
 	}
 }
 

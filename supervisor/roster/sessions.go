@@ -75,8 +75,12 @@ func (r *Roster) offer(l *line) {
 	if l.asking || len(l.flights) > 0 || len(l.order) == 0 || l.order[0].queue != nil {
 		return
 	}
-	l.order[0].why = Ready
-	r.ready.push(l.order[0])
+	first := l.order[0]
+	first.why = Ready
+	r.ready.push(first)
+	if first.candidate.Affinity == messages.AffinityStrictFail {
+		r.urgent = append(r.urgent, first)
+	}
 }
 
 // stall holds the session's order back while one of it is placed; a strict_fail does not wait for that.

@@ -65,7 +65,10 @@ func (r *Roster) tick() {
 	r.ticked = r.now
 	r.paused, r.top = false, true
 	clear(r.ignored)
-	r.rewindow()
+	if !r.nextAt.After(r.now) {
+		r.nextAt = time.Time{}
+	}
+	r.rewindow(true)
 	r.takeBackDue()
 	r.sweep()
 	r.expirePatients()

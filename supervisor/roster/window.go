@@ -5,11 +5,8 @@ import (
 	"time"
 )
 
-// The window's rule (contract, routing): nothing is dispatched ahead unless the p90 run time is at most windowRun;
-// then as much as windowWork of measured work, at least one placement.
+// How much is remembered of the run times.
 const (
-	windowRun     = time.Second
-	windowWork    = 50 * time.Millisecond
 	windowSamples = 16 // fewer runs say nothing yet
 	windowMemory  = 512
 )
@@ -59,15 +56,6 @@ func (t *runTimes) p90() (took time.Duration, ok bool) {
 		}
 	}
 	return 0, true
-}
-
-// window returns how many placements may wait on a worker beside the one it runs, at most limit.
-func (t *runTimes) window(limit int) int {
-	p90, ok := t.p90()
-	if !ok || p90 > windowRun {
-		return 0
-	}
-	return max(min(limit, int(windowWork/max(p90, time.Microsecond))), min(limit, 1))
 }
 
 // bucketOf numbers the bucket of a run time: two bits below its leading one.

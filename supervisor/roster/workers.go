@@ -3,6 +3,7 @@ package roster
 import (
 	"time"
 
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/supervisor/health"
 	"github.com/troupe-run/troupe/supervisor/placement"
 )
@@ -78,11 +79,12 @@ func (r *Roster) capacity(w *worker) int {
 func (r *Roster) workerSeen(e *WorkerSeen) {
 	w := r.workers[e.Worker]
 	if w == nil {
-		w = &worker{standing: standings}
-		w.parked.worker = w
-		r.workers[e.Worker] = w
+		w = r.join(e.Worker)
 	}
 	before := w.seen
+	if before.Generation > 0 && e.Generation > before.Generation {
+		r.endGeneration(w)
+	}
 	w.seen = *e
 	if e.BeatAt.Before(before.BeatAt) && e.Generation == before.Generation {
 		w.seen.BeatAt = before.BeatAt
@@ -95,6 +97,19 @@ func (r *Roster) workerSeen(e *WorkerSeen) {
 	if before.Grade.Takes() && e.Grade > before.Grade {
 		r.takeBackAll(w, "worker_"+e.Grade.String())
 	}
+}
+
+// join makes a worker, or finds one again that left while something of it was still open.
+func (r *Roster) join(key messages.WorkerKey) *worker {
+	w := r.departed[key]
+	if w == nil {
+		w = &worker{}
+		w.parked.worker = w
+	}
+	delete(r.departed, key)
+	w.standing, w.seen = standings, WorkerSeen{}
+	r.workers[key] = w
+	return w
 }
 
 // refresh judges the worker again, and lets what waits for it know.
@@ -151,17 +166,22 @@ func (r *Roster) workerGone(e *WorkerGone) {
 	if w == nil {
 		return
 	}
-	r.takeBackAll(w, "worker_gone")
+	r.endGeneration(w)
 	if e.Restarts {
-		for _, ended := range r.table.UnbindWorker(e.Worker, r.now) {
-			r.emit(Unbind{Session: ended.Session, Epoch: ended.Epoch, Reason: "worker_gone"})
-		}
 		w.seen.Starting, w.seen.Accepts, w.seen.BeatAt = true, false, time.Time{}
 		r.refresh(w)
 		r.unparkAll(w)
 		return
 	}
 	r.removeWorker(w)
+}
+
+// endGeneration ends what was tied to the worker's process.
+func (r *Roster) endGeneration(w *worker) {
+	r.takeBackAll(w, "worker_gone")
+	for _, ended := range r.table.UnbindWorker(w.seen.Worker, r.now) {
+		r.emit(Unbind{Session: ended.Session, Epoch: ended.Epoch, Reason: "worker_gone"})
+	}
 }
 
 func (r *Roster) removeWorker(w *worker) {
@@ -172,16 +192,14 @@ func (r *Roster) removeWorker(w *worker) {
 		}
 		f = next
 	}
-	for f := w.flights; f != nil; f = f.next {
-		f.orphaned = true
-	}
 	r.counts[w.standing]--
 	r.free -= w.free
 	w.free, w.standing = 0, standings
 	delete(r.workers, w.seen.Worker)
-	for _, ended := range r.table.Remove(w.seen.Worker, r.now) {
-		r.emit(Unbind{Session: ended.Session, Epoch: ended.Epoch, Reason: "worker_gone"})
+	if w.flights != nil {
+		r.departed[w.seen.Worker] = w
 	}
+	r.table.Remove(w.seen.Worker, r.now)
 	r.unparkAll(w)
 }
 
@@ -225,10 +243,12 @@ func (r *Roster) age() {
 	}
 }
 
-// rewindow gives every worker the window that the run times allow now.
-func (r *Roster) rewindow() {
-	window := r.times.window(r.config.WindowMax)
-	if window == r.window {
+// rewindow gives every worker the window that the run times allow now. A window opens and narrows at once; it widens
+// only with a Tick, so that a p90 on the border between two windows does not touch every worker all the time.
+func (r *Roster) rewindow(tick bool) {
+	p90, _ := r.times.p90()
+	window := min(placement.Window(p90, r.config.QueueDepthDegraded), r.config.WindowMax)
+	if window == r.window || window > r.window && r.window > 0 && !tick {
 		return
 	}
 	r.window = window

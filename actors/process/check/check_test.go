@@ -33,13 +33,15 @@ func TestMain(m *testing.M) {
 }
 
 func serveGo() {
-	err := worker.Serve(context.Background(), map[string]worker.Handler{"check.wait": wait})
+	err := worker.Serve(context.Background(), map[string]worker.Handler{"check.wait": wait, "check.echo": echo})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
+
+func echo(_ context.Context, run *worker.Run) (any, error) { return run.Parameters, nil }
 
 func wait(ctx context.Context, run *worker.Run) (any, error) {
 	var p struct {
@@ -123,10 +125,11 @@ func goodWorkers(t *testing.T) map[string]good {
 	}
 	perl := with("")
 	perl.BusyParameters = nil
+	// GORACE: a program built with the race detector otherwise sleeps for a second before it exits.
 	return map[string]good{
 		"python": {[]string{"python3", "-m", "troupe_worker"}, with("wait.py:wait", "PYTHONPATH="+sdk.PythonPath(dir)), nil},
 		"node":   {[]string{"node", sdk.NodeMain(dir)}, with("wait.mjs:wait"), []string{"ping_while_busy"}},
-		"go":     {[]string{self}, with("", goWorker+"=1"), []string{"snapshot"}},
+		"go":     {[]string{self}, with("", goWorker+"=1", "GORACE=atexit_sleep_ms=0"), []string{"snapshot"}},
 		"perl": {[]string{"perl", filepath.Join(repository(t), "sdk", "examples", "worker.pl")}, perl,
 			[]string{"ping_while_busy", "cancel", "cancel_unknown"}},
 	}

@@ -77,7 +77,7 @@ func (c *checker) hello(ctx context.Context, talk *conversation) (string, error)
 		return "", err
 	}
 	if reply.Err != nil {
-		return "", fmt.Errorf("hello was answered with an error: %v", reply.Err)
+		return "", fmt.Errorf("hello was answered with an error: %w", reply.Err)
 	}
 	var said struct {
 		Protocol     *int            `json:"protocol"`

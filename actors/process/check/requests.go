@@ -36,7 +36,7 @@ func simple(command string, args map[string]any) func(context.Context, *checker)
 func (c *checker) must(ctx context.Context, talk *conversation, command string, args any) error {
 	reply, err := talk.ask(ctx, command, args, c.opts.Patience)
 	if err == nil && reply.Err != nil {
-		err = fmt.Errorf("%s was answered with an error: %v", command, reply.Err)
+		err = fmt.Errorf("%s was answered with an error: %w", command, reply.Err)
 	}
 	return err
 }
@@ -93,7 +93,7 @@ func (c *checker) executed(ctx context.Context, talk *conversation, args map[str
 	case c.opts.Action == "":
 		return fmt.Sprintf("answered with %s; name an action with --execute to see a result", reply.Err.Code), nil
 	}
-	return "", fmt.Errorf("action %s ended with an error: %v", c.opts.Action, reply.Err)
+	return "", fmt.Errorf("action %s ended with an error: %w", c.opts.Action, reply.Err)
 }
 
 // busy is how long a run must have lasted for what happened beside it to mean anything.
@@ -131,7 +131,7 @@ func testBusyPing(ctx context.Context, c *checker) (string, error) {
 	}
 	took := time.Since(began)
 	c.stop() // the run is of no further use
-	return fmt.Sprintf("after %s", took.Round(time.Millisecond)), nil
+	return fmt.Sprintf("after %s", took.Round(10*time.Microsecond)), nil
 }
 
 func testCancel(ctx context.Context, c *checker) (string, error) {
@@ -203,7 +203,7 @@ func (c *checker) snapshot(ctx context.Context, talk *conversation, epoch int) (
 		return nil, err
 	}
 	if reply.Err != nil {
-		return nil, fmt.Errorf("snapshot was answered with an error: %v", reply.Err)
+		return nil, fmt.Errorf("snapshot was answered with an error: %w", reply.Err)
 	}
 	var said map[string]json.RawMessage
 	if err := json.Unmarshal(reply.Result, &said); err != nil || said["state"] == nil {

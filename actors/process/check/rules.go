@@ -59,7 +59,7 @@ func testLarge(ctx context.Context, c *checker) (string, error) {
 	}
 	reply, err := talk.answer(ctx, id, c.opts.InitTimeout)
 	if err == nil && reply.Err != nil {
-		err = fmt.Errorf("a ping of almost 16 MiB was answered with an error: %v", reply.Err)
+		err = fmt.Errorf("a ping of almost 16 MiB was answered with an error: %w", reply.Err)
 	}
 	return "", err
 }

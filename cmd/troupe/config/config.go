@@ -22,7 +22,6 @@ type Config struct {
 	Health    Health    `yaml:"health"`
 	Limits    Limits    `yaml:"limits"`
 	Retention Retention `yaml:"retention"`
-	Guardian  Guardian  `yaml:"guardian"`
 	Shutdown  Shutdown  `yaml:"shutdown"`
 	Debug     Debug     `yaml:"debug"`
 }
@@ -62,7 +61,7 @@ type Broker struct {
 type RabbitMQ struct {
 	URL            string        `yaml:"url" secret:"url" help:"amqp:// or amqps:// address of the broker. Empty: the embedded one."`
 	Prefix         string        `yaml:"prefix" default:"troupe" help:"Head of every queue's and exchange's name."`
-	QueueType      string        `yaml:"queue_type" default:"classic" help:"classic or quorum, of the workers' queues."`
+	QueueType      string        `yaml:"queue_type" default:"quorum" help:"quorum or classic, of the workers' queues."`
 	WorkerQueueTTL time.Duration `yaml:"worker_queue_ttl_ms" unit:"ms" default:"300000" help:"How long a message may wait in a worker's queue before it dead-letters."`
 	DeadLetter     DeadLetter    `yaml:"dead_letter"`
 }
@@ -83,8 +82,6 @@ type Executor struct {
 	ClaimTimeout         time.Duration `yaml:"claim_timeout" unit:"s" default:"15" help:"From placement to claim; past it a placement is taken back and placed elsewhere."`
 	ClaimSweep           bool          `yaml:"claim_sweep" default:"true" help:"Whether placements past claim_timeout are taken back. Off only in tests of the later layers."`
 	NoWorkerDeadline     time.Duration `yaml:"no_worker_deadline" unit:"s" default:"3600" help:"How long an action with on_no_worker: wait waits for any worker."`
-	PoisonLimit          int           `yaml:"poison_limit" default:"3" help:"Workers that may die running one execution before it fails as poisoned."`
-	StoreOutageGrace     time.Duration `yaml:"store_outage_grace" unit:"s" default:"600" help:"How long running work goes on while the store does not answer."`
 }
 
 // Worker holds for every worker.
@@ -111,7 +108,6 @@ type Pool struct {
 	BackoffBase      time.Duration `yaml:"backoff_base" unit:"s" default:"0.25" help:"First back-off of a slot; it doubles."`
 	BackoffMax       time.Duration `yaml:"backoff_max" unit:"s" default:"30" help:"Longest back-off of a slot."`
 	BackoffReset     time.Duration `yaml:"backoff_reset" unit:"s" default:"60" help:"Health of so long ends a slot's back-off."`
-	LeakedHandlers   int           `yaml:"leaked_handlers_max" default:"100" help:"Go handlers that would not end before their pool counts as broken."`
 }
 
 // Runtime says which programs run workers.
@@ -143,9 +139,7 @@ type Health struct {
 	CountActionErrors   bool          `yaml:"count_action_errors" default:"false" help:"Whether every failed execution counts as its worker's fault."`
 	ProbeTimeout        time.Duration `yaml:"probe_timeout" unit:"s" default:"5" help:"How long a probe may take."`
 	ProbeRetry          time.Duration `yaml:"probe_retry" unit:"s" default:"5" help:"From a failed probe to the next."`
-	ProbeFailures       int           `yaml:"probe_failures" default:"3" help:"Failed probes in a row that replace a worker."`
 	EchoInterval        time.Duration `yaml:"echo_interval" unit:"s" default:"30" help:"How often each pool's dispatch echo is sent."`
-	EchoTimeout         time.Duration `yaml:"echo_timeout" unit:"s" default:"5" help:"An echo later than this is reported."`
 }
 
 // Limits bounds what one caller, worker or connection may take.
@@ -166,12 +160,6 @@ type Retention struct {
 	Nodes       time.Duration `yaml:"nodes" unit:"s" default:"604800" help:"Dead incarnations. 0: for ever."`
 	Interval    time.Duration `yaml:"interval" unit:"s" default:"60" help:"How often old rows are deleted."`
 	Batch       int           `yaml:"batch" default:"1000" help:"Rows of each kind deleted in one go."`
-}
-
-// Guardian is the small process that ends the workers when the node dies.
-type Guardian struct {
-	Enabled bool          `yaml:"enabled" default:"true" help:"Whether worker processes are children of a guardian. Off: nothing ends them when the node is killed."`
-	Lease   time.Duration `yaml:"lease" unit:"s" default:"4" help:"The guardian ends all workers of a node that has been silent for so long."`
 }
 
 // Shutdown is what the platform grants.

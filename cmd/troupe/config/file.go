@@ -114,8 +114,16 @@ func (f *fileReader) value(k *Key, n *yaml.Node) {
 			f.problems = append(f.problems, p)
 		}
 	default:
-		f.problem(n.Line, "%s must be a %s", k.Path, k.Type())
+		f.problem(n.Line, "%s must be %s", k.Path, shape(k))
 	}
+}
+
+// shape says what stands behind the key in a file.
+func shape(k *Key) string {
+	if k.value.Kind() == reflect.Slice {
+		return "a " + k.Type()
+	}
+	return "one value (" + k.Type() + ")"
 }
 
 func (f *fileReader) list(k *Key, n *yaml.Node, source string) {

@@ -43,13 +43,7 @@ func Load(s Sources) (*Loaded, error) {
 	l := &Loaded{}
 	l.Keys = keysOf(&l.Config)
 	var problems Problems
-	for _, k := range l.Keys {
-		if k.Default != "" {
-			if err := k.set(k.Default); err != nil {
-				panic("config: default of " + k.Path + ": " + err.Error())
-			}
-		}
-	}
+	setDefaults(l.Keys)
 	if s.File != "" {
 		problems = append(problems, l.readFile(s.File)...)
 	}

@@ -2,7 +2,9 @@
 
 import struct
 import sys
+import time
 import unittest
+from random import Random
 
 from harness import SDK, Worker
 
@@ -89,6 +91,10 @@ def child(params, ctx):
 
 def spawned(params, ctx):
     return subprocess.run(["sh", "-c", "(: >&4) 2>/dev/null"]).returncode != 0
+
+def pauses(params, ctx):
+    time.sleep(params["s"])
+    return "done"
 
 def slow(params, ctx):
     time.sleep(0.05)
@@ -185,9 +191,23 @@ class WorkerTest(unittest.TestCase):
     def test_a_cancel_that_comes_with_its_execute(self):
         frames = self.worker.frame("execute", self.worker.execution("sleeps"))
         self.worker.write(frames + self.worker.frame("cancel", {"request": self.worker.last}))
-        events = [self.worker.event() for _ in range(3)]
-        self.assertEqual([e["event"] for e in events], ["progress", "result", "error"])
-        self.assertEqual(events[2]["error"]["code"], "cancelled")
+        events = [self.worker.event()]
+        while events[-1]["event"] != "error":
+            events.append(self.worker.event())
+        self.assertEqual(self.error(events[-1])["code"], "cancelled")
+        self.assertEqual([e["id"] for e in events if e["event"] == "result"], [self.worker.last])
+
+    def test_a_cancel_that_comes_while_the_code_is_loaded(self):
+        with Worker({"a.py": """
+                import time
+                time.sleep(0.3)
+                def run(params, ctx): time.sleep(60)
+                """}) as worker:
+            run = worker.send("execute", **worker.execution("run"))
+            cancel = worker.send("cancel", request=run)
+            self.assertEqual([worker.event() for _ in range(2)], [
+                {"event": "result", "id": cancel, "data": {}},
+                {"event": "error", "id": run, "error": {"code": "cancelled", "message": "the execution was cancelled"}}])
 
     def test_an_action_may_catch_its_cancel(self):
         run = self.worker.begin("swallows")
@@ -211,6 +231,24 @@ class WorkerTest(unittest.TestCase):
         self.worker.event()
         self.assertEqual(self.worker.ask("cancel", request=run)["data"], {})
         self.assertEqual(self.worker.run("slow", {"a": 1})["data"], {"a": 1})
+
+    def test_the_reading_role_changes_hands_at_any_moment(self):
+        rounds, random = 150, Random(4)
+        for _ in range(rounds):
+            # From much shorter to somewhat longer than the helper's two looks, so that both readers meet everywhere.
+            run = self.worker.send("execute", **self.worker.execution("pauses", {"s": random.uniform(0, 0.03)}))
+            waiting = {run: None}
+            for _ in range(random.randrange(3)):
+                time.sleep(random.uniform(0, 0.02))
+                waiting[self.worker.send(random.choice(["ping", "health_check"]))] = None
+            if random.random() < 0.3:
+                waiting[self.worker.send("cancel", request=run)] = None
+            while None in waiting.values():
+                event = self.worker.event()
+                self.assertIn(event["id"], waiting)
+                self.assertIsNone(waiting[event["id"]], "answered twice")
+                waiting[event["id"]] = event
+            self.assertIn(waiting[run].get("data", waiting[run].get("error", {}).get("code")), ("done", "cancelled"))
 
     def test_requests_beside_a_run_are_answered_after_it(self):
         run = self.worker.send("execute", **self.worker.execution("slow", {"a": 1}))

@@ -24,6 +24,7 @@ RESULT_MAX = 8 << 20  # bytes of a result; a larger one fails its execution
 WATCH = 0.008  # seconds between two looks at the run; a run of twice that is watched
 PARK_AFTER = 64  # looks without a new run, about half a second, after which the helper sleeps
 PENDING_MAX = 1024  # requests that wait for the end of a run
+SIGNALS_MAX = 1000  # times a cancelled run is signalled, some eight seconds; the node then ends the process
 EXIT_AFTER = 0.7  # seconds that exit handlers may take after shutdown
 # A real-time signal where there is one: packs may have uses for SIGUSR1 and SIGUSR2.
 CANCEL_SIGNAL = signal.SIGRTMIN + 5 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
@@ -39,9 +40,9 @@ class Worker:
         self.main = get_ident()
         self._code = code
         self._sessions = Sessions(code)
-        self._commands = {
-            "hello": self._hello, "ping": _nothing, "health_check": self._health, "end_session": self._sessions.end,
-            "snapshot": self._sessions.snapshot, "restore": self._sessions.restore, "cancel": self._cancel,
+        self._commands = {  # what the main thread answers; a cancel that comes here finds no run
+            "hello": self._hello, "ping": _nothing, "cancel": _nothing, "health_check": self._health,
+            "snapshot": self._sessions.snapshot, "restore": self._sessions.restore, "end_session": self._sessions.end,
         }
         # The run, written by the main thread and read by the helper.
         self._started = 0  # id of the last execute that began
@@ -159,8 +160,11 @@ class Worker:
 
     def _call(self, ident, call, parameters, context):
         """Call the action so that a cancel interrupts its code and nothing else."""
-        self._interruptible = ident
         try:
+            self._interruptible = ident
+            if self._interrupt == ident:  # the cancel came while the code was being loaded
+                context._cancel()
+                self._interrupted(CANCEL_SIGNAL, None)
             value = call(parameters, context)
             self._interruptible = 0
         except BaseException:
@@ -210,13 +214,26 @@ class Worker:
     # Cancel: decided where the request is read, carried out by a signal on the main thread.
 
     def _cancel(self, args):
+        """Interrupt the run, from the helper thread; its cancel has been answered."""
         target = args.get("request")
-        context = self._context
-        if target == self._running and context is not None:
-            context._cancel()
-            self._interrupt = target
+        if target and target == self._running:
+            self._interrupt = target  # before the context is looked at, because _call looks in the other order
+            context = self._context
+            if context is not None:
+                context._cancel()
+            start_new_thread(self._signal_until_heard, (target,))
+
+    def _signal_until_heard(self, target):
+        """Signal the main thread until the action was interrupted.
+
+        Once is not enough: a signal that comes between the action's last bytecode and the system call of its sleep
+        is noted by Python but does not end the sleep.
+        """
+        for _ in range(SIGNALS_MAX):
             signal.pthread_kill(self.main, CANCEL_SIGNAL)
-        return {}
+            time.sleep(WATCH)
+            if self._interruptible != target:
+                return
 
     def _interrupted(self, signum, frame):
         """Raise Cancelled in the action, once; the signal also ends a sleep or a wait that the action is in."""
@@ -276,8 +293,11 @@ class Worker:
             if request is None:
                 leave(0)
             command = request.get("command")
-            if command == "ping" or command == "cancel":
-                self._command(request, command)
+            if command == "ping":
+                self._answer(request.get("id"), "{}")
+            elif command == "cancel":
+                self._answer(request.get("id"), "{}")  # first, so that the run's end comes after it
+                self._cancel(request.get("args") or {})
             elif command == "shutdown" and self._running:
                 self._answer(request.get("id"), "{}")
                 leave(0)

@@ -1,0 +1,164 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// DeadLetterConfig is what the dead-letter bridge needs.
+type DeadLetterConfig struct {
+	System   *System
+	Store    store.Store
+	Settings broker.Settings
+	Delivery *actor.PID
+	Recorder *actor.PID
+	// Pool returns the pool supervisor that must hear of an outcome; nil: none is here.
+	Pool   func(name string) *actor.PID
+	Judge  *Crew // decides about retries
+	Logger hclog.Logger
+	// Count, where set, is told what became of each dead letter.
+	Count func(reason, resolution string)
+}
+
+// queueTimeoutText is what an execution says whose message expired on its worker's queue.
+const queueTimeoutText = "Worker queue TTL expired: message expired in worker queue (worker unavailable)"
+
+// DeadLetter is the bridge from expired and refused messages to outcomes. It writes the forensic row first, fails only
+// an execution that still stands scheduled with the very same attempt, and acks last; a store that does not answer
+// sends the message back after a delay.
+type DeadLetter struct {
+	cfg    DeadLetterConfig
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+// NewDeadLetter returns the child to spawn.
+func NewDeadLetter(cfg DeadLetterConfig) Child {
+	return Child{Name: "dead_letter", Kind: "bridge", New: func() actor.Actor { return &DeadLetter{cfg: cfg} }}
+}
+
+// Receive implements actor.Actor.
+func (d *DeadLetter) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		d.ctx, d.cancel = context.WithCancel(context.Background())
+		d.start(ctx)
+	case *actor.Stopping:
+		d.cancel()
+	case *actor.Stopped, *Attached:
+	case *Delivered:
+		for _, letter := range m.Deliveries {
+			go d.handle(letter)
+		}
+	default:
+		d.cfg.System.Registry.Unknown(ctx)
+	}
+}
+
+// deadLetterPrefetch bounds the dead letters that are handled at once.
+const deadLetterPrefetch = 32
+
+func (d *DeadLetter) start(ctx actor.Context) {
+	queue := d.cfg.Settings.DeadLetterQueue()
+	if queue == "" {
+		d.cfg.Logger.Info("Dead letter handler disabled")
+		return
+	}
+	ctx.Send(d.cfg.Delivery, &Attach{
+		Queue: queue, Prefetch: deadLetterPrefetch, Topology: d.cfg.Settings.Shared(), Pool: ctx.Self(),
+	})
+	d.cfg.Logger.Info("Dead letter handler started", "queue", queue)
+}
+
+// handle judges each placement of one dead letter, then settles it.
+func (d *DeadLetter) handle(letter broker.Delivery) {
+	ctx, cancel := context.WithTimeout(d.ctx, 20*time.Second)
+	defer cancel()
+	if err := d.judge(ctx, letter); err != nil {
+		d.cfg.Logger.Warn("dead letter not stored, giving it back", "queue", letter.Queue, "error", err)
+		time.AfterFunc(time.Second, func() { _ = letter.Nack(true) })
+		return
+	}
+	_ = letter.Ack() // one that cannot be acked comes again and is found stale
+}
+
+func (d *DeadLetter) judge(ctx context.Context, letter broker.Delivery) error {
+	work, err := broker.DecodeWork(letter.Body)
+	if err != nil {
+		return d.keep(ctx, letter, store.DeadLetter{Resolution: "quarantined: " + err.Error()}, "malformed")
+	}
+	for _, p := range work.Placements {
+		if err := d.one(ctx, letter, work.Worker, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// one judges one placement. The forensic row is written before anything else.
+func (d *DeadLetter) one(ctx context.Context, letter broker.Delivery, worker messages.WorkerKey, p messages.Placement) error {
+	row := store.DeadLetter{Execution: p.Execution, Attempt: p.Attempt, Resolution: "stale"}
+	e, err := d.cfg.Store.Get(ctx, p.Execution)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		row.Resolution = "missing"
+	case err != nil:
+		return fmt.Errorf("dead letter of execution %s: %w", p.Execution, err)
+	default:
+		row.Action, row.Worker = e.Action, e.WorkerID
+		if e.Status == messages.Scheduled && e.Attempt == p.Attempt {
+			row.Resolution = "failed"
+		}
+	}
+	if err := d.keep(ctx, letter, row, reasonOf(letter)); err != nil || row.Resolution != "failed" {
+		return err
+	}
+	d.cfg.Logger.Warn("Received dead letter for execution", "execution", p.Execution, "attempt", p.Attempt,
+		"worker", e.WorkerID, "reason", reasonOf(letter))
+	o := messages.Outcome{Status: messages.Failed, Error: &messages.Error{
+		Code: messages.CodeQueueTimeout, Message: queueTimeoutText, FailedBy: "dead_letter_handler",
+	}}
+	record := &Record{Pool: d.cfg.Pool(worker.Pool), Items: []Item{{Worker: worker, Fault: true, Change: &store.End{
+		ID: e.ID, Attempt: p.Attempt, Outcome: o, Retry: d.cfg.Judge.RetryOf(&e, o),
+	}}}}
+	_, err = Ask[*Record, []store.Result](ctx, d.cfg.System, d.cfg.Recorder, record)
+	return err
+}
+
+// keep writes the forensic row.
+func (d *DeadLetter) keep(ctx context.Context, letter broker.Delivery, row store.DeadLetter, reason string) error {
+	row.At, row.Reason, row.Body, row.Queue = time.Now(), reason, letter.Body, letter.Queue
+	if len(letter.Deaths) > 0 {
+		row.DiedAt, row.Queue = letter.Deaths[0].At, letter.Deaths[0].Queue
+	}
+	if headers, err := json.Marshal(struct {
+		Headers map[string]string `json:"headers,omitempty"`
+		Deaths  []broker.Death    `json:"deaths,omitempty"`
+	}{letter.Headers, letter.Deaths}); err == nil {
+		row.Headers = headers
+	}
+	if _, err := d.cfg.Store.SaveDeadLetter(ctx, row); err != nil {
+		return err
+	}
+	if d.cfg.Count != nil {
+		d.cfg.Count(row.Reason, row.Resolution)
+	}
+	return nil
+}
+
+func reasonOf(letter broker.Delivery) string {
+	if len(letter.Deaths) == 0 {
+		return "unknown"
+	}
+	return string(letter.Deaths[0].Reason)
+}

@@ -1,0 +1,187 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/troupe-run/troupe/broker"
+)
+
+// Messages of the delivery bridge.
+type (
+	// Attach asks for the deliveries of a queue, which is declared first. Answers: Attached, then Delivered.
+	Attach struct {
+		Queue    string
+		Prefetch int
+		Topology broker.Topology
+		Pool     *actor.PID
+	}
+	// Detach ends a queue's deliveries. What is unsettled may still be settled.
+	Detach struct{ Queue string }
+	// Attached says that a queue delivers, or has ceased to.
+	Attached struct {
+		Queue string
+		OK    bool
+	}
+	// Delivered brings messages of one queue, oldest first.
+	Delivered struct {
+		Queue      string
+		Deliveries []broker.Delivery
+	}
+)
+
+// deliveredMax bounds the messages of one Delivered.
+const deliveredMax = 256
+
+// attachWait is how long the bridge waits before it attaches again to a queue that it lost.
+const attachWait = 250 * time.Millisecond
+
+// DeliveryConfig is what the bridge needs.
+type DeliveryConfig struct {
+	System *System
+	Broker broker.Broker
+	Logger hclog.Logger
+}
+
+// Delivery is the bridge from the broker's deliveries to the pools: one consumer a queue, attached again whenever it
+// ends by itself. Prefetch bounds what is under way.
+type Delivery struct {
+	cfg       DeliveryConfig
+	cell      *Cell
+	ctx       context.Context
+	cancel    context.CancelFunc
+	consumers map[string]*consumption
+}
+
+type consumption struct {
+	attach *Attach
+	cancel context.CancelFunc
+	serial int
+}
+
+// attachEnded says that a consumer has ended or could not be made.
+type attachEnded struct {
+	queue  string
+	serial int
+	err    error
+}
+
+type attachAgain struct {
+	queue  string
+	serial int
+}
+
+// NewDelivery returns the child to spawn.
+func NewDelivery(cfg DeliveryConfig) Child {
+	cell := &Cell{}
+	return Child{Name: "delivery", Kind: "bridge", Cell: cell, New: func() actor.Actor {
+		return &Delivery{cfg: cfg, cell: cell, consumers: map[string]*consumption{}}
+	}}
+}
+
+// Receive implements actor.Actor.
+func (d *Delivery) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		d.ctx, d.cancel = context.WithCancel(context.Background())
+	case *actor.Stopping:
+		d.cancel()
+	case *actor.Stopped:
+	case *Attach:
+		d.attach(ctx, m)
+	case *Detach:
+		d.detach(m.Queue)
+	case *attachEnded:
+		d.ended(ctx, m)
+	case *attachAgain:
+		if c := d.consumers[m.queue]; c != nil && c.serial == m.serial {
+			d.attach(ctx, c.attach)
+		}
+	default:
+		d.cfg.System.Registry.Unknown(ctx)
+	}
+}
+
+func (d *Delivery) attach(ctx actor.Context, a *Attach) {
+	serial := 1
+	if old := d.consumers[a.Queue]; old != nil {
+		old.cancel()
+		serial = old.serial + 1
+	}
+	c := &consumption{attach: a, serial: serial}
+	var running context.Context
+	running, c.cancel = context.WithCancel(d.ctx)
+	d.consumers[a.Queue] = c
+	self, system := ctx.Self(), d.cfg.System
+	go func() {
+		err := d.consume(running, a)
+		system.Send(self, &attachEnded{queue: a.Queue, serial: serial, err: err})
+	}()
+}
+
+func (d *Delivery) detach(queue string) {
+	if c := d.consumers[queue]; c != nil {
+		c.cancel()
+		delete(d.consumers, queue)
+	}
+}
+
+func (d *Delivery) ended(ctx actor.Context, m *attachEnded) {
+	c := d.consumers[m.queue]
+	if c == nil || c.serial != m.serial {
+		return
+	}
+	ctx.Send(c.attach.Pool, &Attached{Queue: m.queue})
+	if errors.Is(m.err, broker.ErrClosed) {
+		return
+	}
+	d.cfg.Logger.Warn("queue no longer delivers, attaching again", "queue", m.queue, "error", m.err)
+	self, system := ctx.Self(), d.cfg.System
+	again := &attachAgain{queue: m.queue, serial: m.serial}
+	time.AfterFunc(attachWait, func() { system.Send(self, again) })
+}
+
+// consume declares the queue and passes its deliveries on, as many as there are at a time, until ctx or the consumer
+// ends.
+func (d *Delivery) consume(ctx context.Context, a *Attach) error {
+	if err := d.cfg.Broker.Declare(ctx, a.Topology); err != nil {
+		return err
+	}
+	consumer, err := d.cfg.Broker.Consume(ctx, a.Queue, a.Prefetch)
+	if err != nil {
+		return err
+	}
+	d.cfg.System.Send(a.Pool, &Attached{Queue: a.Queue, OK: true})
+	for {
+		select {
+		case first, open := <-consumer.Deliveries():
+			if !open {
+				return consumer.Err()
+			}
+			d.cfg.System.Send(a.Pool, &Delivered{Queue: a.Queue, Deliveries: more(first, consumer.Deliveries())})
+		case <-ctx.Done():
+			return errors.Join(consumer.Cancel(), ctx.Err())
+		}
+	}
+}
+
+// more takes what else is there already.
+func more(first broker.Delivery, from <-chan broker.Delivery) []broker.Delivery {
+	batch := []broker.Delivery{first}
+	for len(batch) < deliveredMax {
+		select {
+		case d, open := <-from:
+			if !open {
+				return batch
+			}
+			batch = append(batch, d)
+		default:
+			return batch
+		}
+	}
+	return batch
+}

@@ -1,0 +1,133 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// spawn starts one program. Only a broken packet is an error here; what the program lacks is told to the node.
+func (w *warden) spawn(body []byte, fds []int) error {
+	req, err := decodeSpawn(body)
+	if err != nil {
+		return err
+	}
+	w.starting.Lock()
+	defer w.starting.Unlock()
+	if w.expired() {
+		return w.sendFailed(req.seq, "the node's lease has ended")
+	}
+	files, err := w.layout(&req, fds)
+	if err != nil {
+		return err
+	}
+	if req.cpu > 0 || req.files > 0 {
+		return w.spawnLimited(&req, files)
+	}
+	child, err := w.fork(&req, req.path, req.argv, files)
+	if err != nil {
+		return w.sendFailed(req.seq, explain(err, req.path))
+	}
+	return w.sendStarted(child)
+}
+
+// layout puts the descriptors where the program will find them.
+func (w *warden) layout(req *spawnRequest, fds []int) ([]uintptr, error) {
+	want := 2
+	if req.stdin {
+		want++
+	}
+	if req.framed {
+		want += 2
+	}
+	if len(fds) != want {
+		return nil, fmt.Errorf("start of %s came with %d descriptors, want %d: %w", req.path, len(fds), want, errPacket)
+	}
+	files := make([]uintptr, 0, descriptors+1)
+	if !req.stdin {
+		files = append(files, uintptr(w.devNull))
+	}
+	for _, fd := range fds {
+		files = append(files, uintptr(fd))
+	}
+	return files, nil
+}
+
+// fork starts a program and registers it before anything can reap it.
+func (w *warden) fork(req *spawnRequest, path string, argv []string, files []uintptr) (*ward, error) {
+	mark := w.prefix + strconv.FormatUint(req.seq, 10) + "."
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{
+		Dir: req.dir, Env: append(req.env, mark), Files: files,
+		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+	})
+	if err != nil {
+		return nil, err
+	}
+	child := &ward{seq: req.seq, id: procID{pid: pid}, mark: mark, ready: make(chan struct{})}
+	if stat, err := readStat(pid); err == nil {
+		child.id = stat.id
+	}
+	w.byPid[pid], w.bySeq[req.seq] = child, child
+	if err := w.ledger.add(child.id); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", guardianName, err)
+	}
+	offerToOOM(pid)
+	return child, nil
+}
+
+// offerToOOM makes the kernel prefer a program to the node when memory runs out.
+func offerToOOM(pid int) {
+	fd, err := unix.Open(procPath(pid, "oom_score_adj"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	_, _ = unix.Write(fd, []byte("500"))
+	_ = unix.Close(fd)
+}
+
+// spawnLimited starts a program by way of the shim, which reports an exec that failed through a pipe. The wait for it
+// is beside the spawner thread, so that one slow start holds up no other.
+func (w *warden) spawnLimited(req *spawnRequest, files []uintptr) error {
+	var report [2]int
+	if err := unix.Pipe2(report[:], unix.O_CLOEXEC); err != nil {
+		return w.sendFailed(req.seq, err.Error())
+	}
+	argv := append([]string{
+		shimName, strconv.Itoa(len(files)), strconv.FormatUint(req.cpu, 10), strconv.FormatUint(req.files, 10), req.path,
+	}, req.argv...)
+	child, err := w.fork(req, "/proc/self/exe", argv, append(files, uintptr(report[1])))
+	_ = unix.Close(report[1])
+	if err != nil {
+		_ = unix.Close(report[0])
+		return w.sendFailed(req.seq, explain(err, req.path))
+	}
+	go func() {
+		defer unix.Close(report[0])
+		var text [512]byte
+		if n, _ := unix.Read(report[0], text[:]); n > 0 {
+			_ = w.sendFailed(req.seq, string(text[:n]))
+			close(child.ready)
+			return
+		}
+		_ = w.sendStarted(child)
+	}()
+	return nil
+}
+
+// explain says what an exec lacked. The node has already looked the program and the directory up.
+func explain(err error, path string) string {
+	switch err {
+	case syscall.ENOENT:
+		return path + ": no such file, or the interpreter in its first line does not exist"
+	case syscall.ENOEXEC:
+		return path + ": not a program, and no interpreter in its first line"
+	case syscall.E2BIG:
+		return path + ": arguments and environment are too long: pass large input on stdin"
+	}
+	return path + ": " + err.Error()
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-run/troupe/cmd/troupe/client"
+)
+
+// Exit codes. A verb that reports an execution's failure, or any error, ends with exitFailed.
+const (
+	exitOK      = 0
+	exitFailed  = 1
+	exitUsage   = 2
+	exitStopped = 130
+)
+
+// defaultServer is where a node listens that was told nothing else.
+const defaultServer = "http://127.0.0.1:7070"
+
+// app is one call of the command line: what it reads, where it writes, and the flags of every verb.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	environ  []string
+	terminal bool // err is a terminal: progress may be drawn
+	screen   bool // out is a terminal
+
+	server  string
+	output  string // table, json
+	running bool   // a verb has begun, so an error is no longer one of usage
+}
+
+// errSilent ends a verb with exitFailed when everything has been said already.
+var errSilent = errors.New("")
+
+// usageError is a mistake in the call itself.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// run carries out one call and returns its exit code.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	err := root.ExecuteContext(ctx)
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errSilent):
+		return exitFailed
+	case errors.As(err, &usage) || !a.running:
+		fmt.Fprintf(a.err, "troupe: %s\nRun `troupe help` for the verbs and `troupe VERB --help` for their flags.\n", err)
+		return exitUsage
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(a.err, "troupe: stopped")
+		return exitStopped
+	}
+	fmt.Fprintf(a.err, "troupe: %s\n", err)
+	return exitFailed
+}
+
+// root is the command with every verb.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "troupe",
+		Short:         "Run code in supervised worker pools",
+		Long:          "Troupe runs code in supervised worker pools: submit executions of actions, see and steer the workers that run them.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if a.output != "table" && a.output != "json" {
+				return usagef("-o must be table or json, got %q", a.output)
+			}
+			a.running = true
+			return nil
+		},
+	}
+	root.PersistentFlags().StringVar(&a.server, "server", a.env("TROUPE_SERVER", defaultServer), "address of the node (TROUPE_SERVER); TROUPE_TOKEN holds the token")
+	root.PersistentFlags().StringVarP(&a.output, "output", "o", a.env("TROUPE_OUTPUT", "table"), "table for people, json for programs")
+	for _, group := range []struct {
+		id, title string
+		verbs     []*cobra.Command
+	}{
+		{"work", "Work:", []*cobra.Command{a.submit(), a.get(), a.list(), a.wait(), a.logs(), a.cancel(), a.retry(), a.why()}},
+		{"see", "See:", []*cobra.Command{a.workers(), a.pools(), a.nodes(), a.sessions(), a.actions(), a.tree(), a.top(), a.deadLetters()}},
+		{"steer", "Steer:", []*cobra.Command{a.worker(), a.cordon(true), a.cordon(false), a.drain(), a.reload(), a.chaos()}},
+		{"run", "Run:", []*cobra.Command{a.node(), a.config(), a.doctor(), a.migrate(), a.bench(), a.version()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
+		for _, verb := range group.verbs {
+			verb.GroupID = group.id
+			root.AddCommand(verb)
+		}
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	return root
+}
+
+// env reads a variable of the call's environment.
+func (a *app) env(name, otherwise string) string {
+	for _, entry := range a.environ {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok && value != "" {
+			return value
+		}
+	}
+	return otherwise
+}
+
+// client makes the client of the node that the call names.
+func (a *app) client() (*client.Client, error) {
+	return client.New(a.server, a.env("TROUPE_TOKEN", ""))
+}
+
+// withClient makes a verb of what it asks the node.
+func (a *app) withClient(verb func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := a.client()
+		if err != nil {
+			return usageError{err}
+		}
+		defer c.Close()
+		return verb(cmd.Context(), c, args)
+	}
+}
+
+// exactly wants the named arguments, and says which one is missing.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return usagef("%s: %s is missing", cmd.CommandPath(), names[len(args)])
+		}
+		if len(args) > len(names) {
+			return usagef("%s: %q is one argument too many", cmd.CommandPath(), args[len(names)])
+		}
+		return nil
+	}
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/supervisor/api"
+)
+
+const (
+	killsMax    = 10_000
+	recoverTime = 60 * time.Second
+)
+
+// havoc says what chaos does.
+type havoc struct {
+	kills int
+	every time.Duration
+	pool  string
+	seed  uint64
+	force bool
+}
+
+func (a *app) chaos() *cobra.Command {
+	h := &havoc{}
+	cmd := &cobra.Command{
+		Use: "chaos", Short: "Kill random workers of a running node, and see that they come back", Args: exactly(),
+		Long: "Kill random workers of a running node, one after the other, and wait until every worker is back. The order is that of\n" +
+			"--seed, which is printed. Work that is neither idempotent nor retried ends abandoned: this is for nodes that may suffer.",
+	}
+	f := cmd.Flags()
+	f.IntVar(&h.kills, "kills", 10, "how many kills, 1 to 10000")
+	f.DurationVar(&h.every, "every", time.Second, "time between two kills, 10ms or more")
+	f.StringVar(&h.pool, "pool", "", "only workers of this pool")
+	f.Uint64Var(&h.seed, "seed", 0, "order of the kills; 0: a new one")
+	f.BoolVar(&h.force, "force", false, "also on a node of another machine")
+	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		if h.kills < 1 || h.kills > killsMax || h.every < 10*time.Millisecond {
+			return usagef("want --kills 1 to %d and --every 10ms or more", killsMax)
+		}
+		if u, err := url.Parse(c.Server()); !h.force && (err != nil || !api.Loopback(u.Host)) {
+			return usagef("%s is another machine's node; --force kills workers there too", c.Server())
+		}
+		if h.seed == 0 {
+			h.seed = rand.Uint64()
+		}
+		return a.kill(ctx, c, h)
+	})
+	return cmd
+}
+
+func (a *app) kill(ctx context.Context, c *client.Client, h *havoc) error {
+	random := rand.New(rand.NewPCG(h.seed, 0))
+	fmt.Fprintf(a.err, "seed %d\n", h.seed)
+	tick := time.NewTicker(h.every)
+	defer tick.Stop()
+	killed := 0
+	for ; killed < h.kills; killed++ {
+		workers, err := allWorkers(ctx, c, h.pool, "")
+		if err != nil {
+			return err
+		}
+		if len(workers) == 0 {
+			return fmt.Errorf("pool %q has no workers; `troupe pools` lists the pools", h.pool)
+		}
+		w := workers[random.IntN(len(workers))]
+		if err := a.killOne(ctx, c, w); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+	took, err := a.recovered(ctx, c, h.pool)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.out, "%d workers killed; all are back after %s\n", killed, short(took))
+	return err
+}
+
+// killOne kills a worker. One that is gone meanwhile, or on its way, is as good as killed.
+func (a *app) killOne(ctx context.Context, c *client.Client, w api.WorkerView) error {
+	path, err := workerPath(string(w.ID), "/kill")
+	if err != nil {
+		return err
+	}
+	err = c.Post(ctx, path, nil, nil)
+	var answer *client.Error
+	if errors.As(err, &answer) && (answer.Status == http.StatusNotFound || answer.Status == http.StatusConflict) {
+		err = nil
+	}
+	if err == nil && a.output != "json" {
+		fmt.Fprintf(a.err, "killed %s generation %d, %s\n", w.ID, w.Generation, w.State)
+	}
+	return err
+}
+
+// recovered waits until every worker may work again, and returns how long that took.
+func (a *app) recovered(ctx context.Context, c *client.Client, pool string) (time.Duration, error) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, recoverTime)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		workers, err := allWorkers(ctx, c, pool, "")
+		away := ""
+		for _, w := range workers {
+			if w.State != "ready" && w.State != "busy" {
+				away = string(w.ID) + " is " + w.State
+			}
+		}
+		if err != nil || away == "" {
+			return time.Since(began), err
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("after %s worker %s; `troupe workers %s` shows why", short(time.Since(began)), away, firstWord(away))
+		case <-tick.C:
+		}
+	}
+}
+
+func firstWord(s string) string {
+	for i, r := range s {
+		if r == ' ' {
+			return s[:i]
+		}
+	}
+	return s
+}

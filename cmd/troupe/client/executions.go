@@ -1,0 +1,133 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/api"
+)
+
+const executions = "/api/v1/executions"
+
+// Submit stores one execution, and where wait is above 0 waits so long for its end, api.WaitMax at most.
+func (c *Client) Submit(ctx context.Context, r api.SubmitRequest, wait time.Duration) (v api.ExecutionView, err error) {
+	body := api.SubmitBody{SubmitRequest: r}
+	if wait > 0 {
+		seconds := min(wait, api.WaitMax).Seconds()
+		body.WaitSeconds = &seconds
+	}
+	err = c.Post(ctx, executions, body, &v)
+	return v, err
+}
+
+// SubmitBatch stores up to messages.BatchMax executions, all or none.
+func (c *Client) SubmitBatch(ctx context.Context, requests []api.SubmitRequest) (v api.BatchView, err error) {
+	err = c.Post(ctx, executions+"/batch", api.BatchRequest{Executions: requests}, &v)
+	return v, err
+}
+
+// Execution returns one execution whole.
+func (c *Client) Execution(ctx context.Context, id string) (v api.ExecutionView, err error) {
+	err = c.Get(ctx, onePath(id, ""), &v)
+	return v, err
+}
+
+func onePath(id, verb string) string { return executions + "/" + url.PathEscape(id) + verb }
+
+// Executions returns one page. The query is that of the API.
+func (c *Client) Executions(ctx context.Context, query url.Values) (v api.ExecutionList, err error) {
+	err = c.Get(ctx, withQuery(executions, query), &v)
+	return v, err
+}
+
+func withQuery(path string, query url.Values) string {
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
+}
+
+// Wait returns the execution once it has ended, however many long polls that takes, or the end of ctx as an error.
+func (c *Client) Wait(ctx context.Context, id string) (v api.ExecutionView, err error) {
+	for {
+		if err = c.Get(ctx, onePath(id, "/wait?timeout_seconds=60"), &v); err != nil || v.Status.Terminal() {
+			return v, err
+		}
+	}
+}
+
+// WaitFor asks once and returns the execution as it stands after limit at the latest.
+func (c *Client) WaitFor(ctx context.Context, id string, limit time.Duration) (v api.ExecutionView, err error) {
+	seconds := strconv.FormatFloat(min(limit, api.WaitMax).Seconds(), 'f', -1, 64)
+	err = c.Get(ctx, onePath(id, "/wait?timeout_seconds="+seconds), &v)
+	return v, err
+}
+
+// Cancel asks for the execution's end and returns it as that left it.
+func (c *Client) Cancel(ctx context.Context, id string) (v api.ExecutionView, err error) {
+	err = c.Post(ctx, onePath(id, "/cancel"), nil, &v)
+	return v, err
+}
+
+// Retry submits an ended execution again, as a new one of its chain.
+func (c *Client) Retry(ctx context.Context, id string) (v api.ExecutionView, err error) {
+	err = c.Post(ctx, onePath(id, "/retry"), nil, &v)
+	return v, err
+}
+
+// Output returns what the execution's process has written so far.
+func (c *Client) Output(ctx context.Context, id string) (v api.OutputView, err error) {
+	err = c.Get(ctx, onePath(id, "/output"), &v)
+	return v, err
+}
+
+// Follow calls each for every live happening of the execution, until it has ended. A stream that breaks off is
+// io.ErrUnexpectedEOF.
+func (c *Client) Follow(ctx context.Context, id string, each func(api.Live) error) error {
+	response, err := c.send(ctx, http.MethodGet, onePath(id, "/output?follow=1"), nil, "application/x-ndjson")
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		data, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+		return errorOf(response.StatusCode, data)
+	}
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(make([]byte, 64<<10), 2*messages.FrameMax)
+	for lines.Scan() {
+		if len(lines.Bytes()) == 0 {
+			continue
+		}
+		if err := happening(lines.Bytes(), each); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("follow execution %s: %w", id, errors.Join(err, ctx.Err()))
+	}
+	return nil
+}
+
+func happening(line []byte, each func(api.Live) error) error {
+	var l struct {
+		api.Live
+		Error *api.ErrorView `json:"error"`
+	}
+	if err := json.Unmarshal(line, &l); err != nil {
+		return fmt.Errorf("a live entry is not JSON: %w", err)
+	}
+	if l.Error != nil {
+		return &Error{Status: http.StatusOK, Code: l.Error.Code, Message: l.Error.Message}
+	}
+	return each(l.Live)
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/troupe-run/troupe/cmd/troupe/config"
+)
+
+// configFlags adds --config and a flag for every key that has one.
+func configFlags(flags *pflag.FlagSet) {
+	flags.String("config", "", "YAML file (TROUPE_CONFIG)")
+	for _, k := range config.Defaults() {
+		switch {
+		case k.Flag == "":
+		case k.Type() == "list":
+			flags.StringArray(k.Flag, nil, k.Help+" May be repeated ("+k.Env+")")
+		default:
+			flags.String(k.Flag, "", k.Help+" ("+k.Env+")")
+		}
+	}
+}
+
+// load reads the configuration that the call's flags, environment and file make.
+func (a *app) load(flags *pflag.FlagSet) (*config.Loaded, error) {
+	sources := config.Sources{File: a.env("TROUPE_CONFIG", ""), Environ: a.environ, Flags: map[string][]string{}}
+	flags.Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		sources.Flags[f.Name] = values
+	})
+	if file, given := sources.Flags["config"]; given {
+		sources.File = file[0]
+	}
+	return config.Load(sources)
+}
+
+func (a *app) config() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "config", Short: "Print the whole effective configuration of a node, and where each value comes from", Args: exactly(),
+		Long: "Print the configuration that `troupe node` would have with the same flags, environment and file: every key, its value,\n" +
+			"and the source of the value. Secrets are redacted. Exit 1 when something is wrong with it, with every problem.",
+	}
+	configFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		loaded, err := a.load(cmd.Flags())
+		if err != nil {
+			return err
+		}
+		for _, w := range loaded.Warnings {
+			fmt.Fprintf(a.err, "warning: %s\n", w)
+		}
+		type entry struct {
+			Key    string `json:"key"`
+			Value  string `json:"value"`
+			Source string `json:"source"`
+		}
+		entries, rows := make([]entry, len(loaded.Keys)), make([][]string, len(loaded.Keys))
+		for i, k := range loaded.Keys {
+			entries[i] = entry{k.Path, k.Value(), k.Source}
+			rows[i] = []string{k.Path, k.Value(), k.Source}
+		}
+		return a.show(entries, []string{"KEY", "VALUE", "SOURCE"}, rows)
+	}
+	return cmd
+}

@@ -1,0 +1,97 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Defaults lists every key with its default value.
+func Defaults() []*Key {
+	keys := keysOf(&Config{})
+	setDefaults(keys)
+	return keys
+}
+
+// setDefaults gives every key its default. One that cannot be read is a broken build.
+func setDefaults(keys []*Key) {
+	for _, k := range keys {
+		if k.Default == "" {
+			continue
+		}
+		if err := k.set(k.Default); err != nil {
+			panic("config: default of " + k.Path + ": " + err.Error())
+		}
+	}
+}
+
+// Reference renders docs/configuration.md: how a value is found, and a table of every key.
+func Reference() string {
+	var b strings.Builder
+	b.WriteString(referenceHead)
+	group := ""
+	for _, k := range Defaults() {
+		if g := groupOf(k.Path); g != group {
+			group = g
+			fmt.Fprintf(&b, "\n## %s\n\n| key | default | takes | meaning |\n|---|---|---|---|\n", group)
+		}
+		fmt.Fprintf(&b, "| `%s`%s | %s | %s | %s |\n", k.Path, flagNote(k), code(k.Default), takes(k), strings.ReplaceAll(k.Help, "|", `\|`))
+	}
+	return b.String()
+}
+
+const referenceHead = `# Configuration
+
+A node needs no configuration. What is set is found in this order; the first that sets a key wins:
+
+1. a flag, where the key has one: ` + "`troupe node --listen 127.0.0.1:7071`" + `
+2. the environment: ` + "`TROUPE_`" + ` and the key in capitals, dots as underscores: ` + "`TROUPE_EXECUTOR_CLAIM_TIMEOUT=20`" + `
+3. the YAML file of ` + "`--config`" + ` or ` + "`TROUPE_CONFIG`" + `; an unknown key is an error with its line
+4. the default
+
+A bare number has the unit of its key; a text says its own: ` + "`90s`, `5m`, `1h`" + `. Lists are YAML lists in the file, and
+joined by commas in the environment. ` + "`troupe config`" + ` prints every key with its value and where that comes from. Every
+problem is reported at once, and a node with one does not start.
+
+` + "```yaml" + `
+listen: 0.0.0.0:7070
+packs: [/srv/packs/demo]
+tokens:
+  - {name: ci, scopes: [submit, read], token_env: CI_TOKEN}
+  - {name: ops, scopes: [admin], token_env: OPS_TOKEN}
+executor: {default_timeout: 2m}
+worker: {shutdown_timeout: 30}
+shutdown: {platform_grace: 45}
+` + "```" + `
+
+Clients read ` + "`TROUPE_SERVER`, `TROUPE_TOKEN` and `TROUPE_OUTPUT`" + `.
+`
+
+func groupOf(path string) string {
+	if i := strings.LastIndex(path, "."); i > 0 {
+		return path[:i]
+	}
+	return "general"
+}
+
+func flagNote(k *Key) string {
+	if k.Flag == "" {
+		return ""
+	}
+	return ", `--" + k.Flag + "`"
+}
+
+func code(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "`" + text + "`"
+}
+
+// takes names a key's type, with its bounds where it has some.
+func takes(k *Key) string {
+	s, ok := spans[k.Path]
+	if !ok {
+		return k.Type()
+	}
+	return fmt.Sprintf("%s, %s to %s", k.Type(), k.bound(s.min), k.bound(s.max))
+}

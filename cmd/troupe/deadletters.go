@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/api"
+)
+
+const deadLettersPath = "/api/v1/dead-letters"
+
+func (a *app) deadLetters() *cobra.Command {
+	limit := 0
+	cmd := &cobra.Command{
+		Use: "dead-letters", Short: "List, inspect, requeue and discard dead letters", Args: exactly(),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			var v api.DeadLetterList
+			if err := c.Get(ctx, fmt.Sprintf("%s?limit=%d", deadLettersPath, limit), &v); err != nil {
+				return err
+			}
+			return a.showLetters(v, v.DeadLetters)
+		}),
+	}
+	cmd.Flags().IntVarP(&limit, "limit", "n", 50, "how many, 1 to 1000")
+	cmd.AddCommand(a.letterShow(), a.letterRequeue(), a.letterDiscard(), a.letterStats())
+	return cmd
+}
+
+func (a *app) showLetters(v any, letters []store.DeadLetter) error {
+	rows := make([][]string, len(letters))
+	for i, l := range letters {
+		rows[i] = []string{fmt.Sprint(l.ID), ago(l.At, time.Now()), l.Reason, l.Resolution, idText(l.Execution), l.Action, string(l.Worker), l.Queue}
+	}
+	return a.show(v, []string{"ID", "AGE", "REASON", "RESOLUTION", "EXECUTION", "ACTION", "WORKER", "QUEUE"}, rows)
+}
+
+func letterPath(id, verb string) string { return deadLettersPath + "/" + url.PathEscape(id) + verb }
+
+func (a *app) letterShow() *cobra.Command {
+	return &cobra.Command{Use: "show ID", Short: "Show one dead letter", Args: exactly("ID"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			var l store.DeadLetter
+			if err := c.Get(ctx, letterPath(args[0], ""), &l); err != nil {
+				return err
+			}
+			if err := a.showLetters(l, []store.DeadLetter{l}); err != nil || a.output == "json" {
+				return err
+			}
+			_, err := fmt.Fprintf(a.out, "\nheaders %s\nbody    %s\n", visible(string(l.Headers)), visible(clipTo(string(l.Body), 4000)))
+			return err
+		})}
+}
+
+func (a *app) letterRequeue() *cobra.Command {
+	return &cobra.Command{Use: "requeue ID", Short: "Submit its execution again", Args: exactly("ID"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			var v api.ExecutionView
+			if err := c.Post(ctx, letterPath(args[0], "/requeue"), nil, &v); err != nil {
+				return err
+			}
+			return a.printID(v)
+		})}
+}
+
+func (a *app) letterDiscard() *cobra.Command {
+	return &cobra.Command{Use: "discard ID", Short: "Mark it as seen and not wanted", Args: exactly("ID"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return a.order(ctx, c, letterPath(args[0], "/discard"), "dead letter "+args[0]+" is discarded")
+		})}
+}
+
+func (a *app) letterStats() *cobra.Command {
+	hours := 0
+	cmd := &cobra.Command{Use: "stats", Short: "Count dead letters by worker, action, reason and hour", Args: exactly(),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			var v api.DeadLetterStats
+			if err := c.Get(ctx, fmt.Sprintf("%s/stats?hours=%d", deadLettersPath, hours), &v); err != nil {
+				return err
+			}
+			rows := make([][]string, len(v.Counts))
+			for i, n := range v.Counts {
+				rows[i] = []string{clock(n.Hour), string(n.Worker), n.Action, n.Reason, fmt.Sprint(n.Count)}
+			}
+			return a.show(v, []string{"HOUR", "WORKER", "ACTION", "REASON", "COUNT"}, rows)
+		})}
+	cmd.Flags().IntVar(&hours, "hours", 48, "how far back, 1 to 720")
+	return cmd
+}

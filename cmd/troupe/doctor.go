@@ -1,0 +1,272 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-run/troupe/cmd/troupe/config"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/sqlite"
+	"github.com/troupe-run/troupe/supervisor/pack"
+)
+
+const (
+	// spaceLow is the free disk space below which the doctor warns, in bytes.
+	spaceLow = 1 << 30
+	// ttlLow is the worker queues' TTL below which slow work would dead-letter.
+	ttlLow = 2 * time.Minute
+	// storeName is the embedded store's file in the data folder.
+	storeName = "troupe.db"
+	// lookTime bounds each check that starts a program or opens a connection.
+	lookTime = 10 * time.Second
+)
+
+// finding is what the doctor saw of one thing.
+type finding struct {
+	Check  string `json:"check"`
+	State  string `json:"state"` // ok, warn, fail
+	Detail string `json:"detail"`
+	Advice string `json:"advice,omitempty"`
+}
+
+func ok(detail string) finding { return finding{State: "ok", Detail: detail} }
+func warn(detail, advice string) finding {
+	return finding{State: "warn", Detail: detail, Advice: advice}
+}
+func fail(detail, advice string) finding {
+	return finding{State: "fail", Detail: detail, Advice: advice}
+}
+
+func (a *app) doctor() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Check that a node can run here", Args: exactly(),
+		Long: "Check, with the configuration that `troupe node` would have, everything that a node needs of this machine. Exit 1 when\n" +
+			"something fails. A node may be running meanwhile.",
+	}
+	configFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		loaded, err := a.load(cmd.Flags())
+		if err != nil {
+			return err
+		}
+		return a.report(examine(cmd.Context(), loaded))
+	}
+	return cmd
+}
+
+// report shows the findings; the advice stands below the table, where it has room.
+func (a *app) report(findings []finding) error {
+	rows, failed := make([][]string, len(findings)), false
+	for i, f := range findings {
+		rows[i] = []string{f.Check, f.State, f.Detail}
+		failed = failed || f.State == "fail"
+	}
+	if err := a.show(findings, []string{"CHECK", "STATE", "DETAIL"}, rows); err != nil {
+		return err
+	}
+	if a.output != "json" {
+		for _, f := range findings {
+			if f.Advice != "" {
+				fmt.Fprintf(a.out, "%s: %s\n", f.Check, f.Advice)
+			}
+		}
+	}
+	if failed {
+		return errSilent
+	}
+	return nil
+}
+
+// examine runs every check. One that fails does not hinder the others.
+func examine(ctx context.Context, l *config.Loaded) []finding {
+	checks := []struct {
+		name string
+		look func(context.Context, *config.Loaded) finding
+	}{
+		{"data folder", dataFolder}, {"disk space", diskSpace}, {"store", storeFile}, {"address", address},
+		{"python", func(ctx context.Context, l *config.Loaded) finding {
+			return interpreter(ctx, l.Runtime.Python, "runtime.python", "python")
+		}},
+		{"node", func(ctx context.Context, l *config.Loaded) finding {
+			return interpreter(ctx, l.Runtime.Node, "runtime.node", "node")
+		}},
+		{"packs", packs}, {"cgroup", cgroup}, {"clock", clockSane}, {"queue ttl", queueTTL}, {"environment", environment},
+	}
+	findings := make([]finding, len(checks))
+	for i, c := range checks {
+		bounded, cancel := context.WithTimeout(ctx, lookTime)
+		findings[i] = c.look(bounded, l)
+		findings[i].Check = c.name
+		cancel()
+	}
+	return findings
+}
+
+// dataFolder writes a file where the node would. It makes no folder: the doctor leaves nothing behind.
+func dataFolder(_ context.Context, l *config.Loaded) finding {
+	const advice = "make the folder writable for this user, or name another with --data"
+	folder, said := l.Data, l.Data+" is writable"
+	if at := existing(l.Data); at != l.Data {
+		folder, said = at, l.Data+" is made at the first start"
+	}
+	f, err := os.CreateTemp(folder, ".doctor-*")
+	if err != nil {
+		return fail(err.Error(), advice)
+	}
+	defer os.Remove(f.Name())
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return fail(err.Error(), "the disk does not take writes; look at the kernel's log")
+	}
+	return ok(said)
+}
+
+func diskSpace(_ context.Context, l *config.Loaded) finding {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(existing(l.Data), &s); err != nil {
+		return warn(err.Error(), "")
+	}
+	free := s.Bavail * uint64(s.Bsize)
+	detail := fmt.Sprintf("%d MiB free", free>>20)
+	if free < spaceLow {
+		return warn(detail, "free some, or set retention.executions lower")
+	}
+	return ok(detail)
+}
+
+// existing is the closest folder above path that is there.
+func existing(path string) string {
+	for path != "/" && path != "." {
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+		path = filepath.Dir(path)
+	}
+	return path
+}
+
+// storeFile opens the store, which migrates it as a node would. A store that another node has is in order.
+func storeFile(ctx context.Context, l *config.Loaded) finding {
+	if l.Store.URL != "" {
+		return warn("store.url is set, and is not looked into", "")
+	}
+	path := filepath.Join(l.Data, storeName)
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return ok(path + " is made at the first start")
+	}
+	s, err := sqlite.Open(ctx, sqlite.Config{Path: path})
+	switch {
+	case errors.Is(err, store.ErrLocked):
+		return ok(path + " is in use by a running node")
+	case errors.Is(err, store.ErrNewer):
+		return fail(err.Error(), "install the troupe that wrote it, or name another folder with --data")
+	case err != nil:
+		return fail(err.Error(), "restore the file from a backup, or name another folder with --data")
+	}
+	if err := s.Close(); err != nil {
+		return fail(err.Error(), "")
+	}
+	return ok(path + " opens, its schema is current")
+}
+
+// address listens where the node would. An address that a Troupe node holds is in order.
+func address(ctx context.Context, l *config.Loaded) finding {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", l.Listen)
+	if err == nil {
+		listener.Close()
+		return ok(l.Listen + " is free")
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		if alive(ctx, l.Listen) {
+			return ok(l.Listen + " is held by a running node")
+		}
+		return fail(l.Listen+" is in use by another program", "stop it, or choose another address with --listen")
+	}
+	return fail(err.Error(), "choose an address of this machine with --listen")
+}
+
+func alive(ctx context.Context, listen string) bool {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+listen+"/healthz", nil)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return false
+	}
+	response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
+
+// interpreter starts the program with --version. Only packs that use it need it.
+func interpreter(ctx context.Context, program, key, runtime string) finding {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return warn(program+" is not on PATH", fmt.Sprintf("install it or set %s, where packs with runtime %s are used", key, runtime))
+	}
+	out, err := exec.CommandContext(ctx, path, "--version").CombinedOutput()
+	if err != nil {
+		return fail(fmt.Sprintf("%s --version: %s", path, err), "set "+key+" to one that works")
+	}
+	return ok(path + " " + strings.TrimSpace(clipTo(string(out), 60)))
+}
+
+func packs(_ context.Context, l *config.Loaded) finding {
+	set, err := pack.Load(l.Packs, pack.Options{Workers: poolSizes(&l.Config)})
+	if err != nil {
+		return fail(err.Error(), "correct what is named; `troupe reload` takes the packs up again")
+	}
+	return ok(fmt.Sprintf("%d packs with %d actions, beside the built-in ones", len(set.Packs), len(set.Actions)))
+}
+
+// cgroup looks for a writable cgroup v2, which makes memory limits exact and the end of a worker's tree sure.
+func cgroup(context.Context, *config.Loaded) finding {
+	const root = "/sys/fs/cgroup"
+	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err != nil {
+		return warn("no cgroup v2 here", "limits are sampled instead, which needs nothing of you")
+	}
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return warn(err.Error(), "")
+	}
+	path := filepath.Join(root, strings.TrimPrefix(strings.TrimSpace(string(own)), "0::"))
+	if syscall.Access(path, 2) != nil {
+		return warn(path+" is not delegated to this user", "limits are sampled instead; with systemd set Delegate=yes to make them exact")
+	}
+	return ok(path + " is delegated")
+}
+
+// clockSane refuses a clock that is plainly wrong: leases are measured by the store's, run_at by this one.
+func clockSane(context.Context, *config.Loaded) finding {
+	now := time.Now().UTC()
+	if now.Year() < 2025 || now.Year() > 2100 {
+		return fail("the clock says "+now.Format(time.RFC3339), "set it, and keep it set with NTP")
+	}
+	return ok(now.Format(time.RFC3339))
+}
+
+func queueTTL(_ context.Context, l *config.Loaded) finding {
+	ttl := l.Broker.RabbitMQ.WorkerQueueTTL
+	if ttl < ttlLow {
+		return warn(ttl.String(), "below 2 minutes slow work dead-letters; set message_queue.rabbitmq.worker_queue_ttl_ms to 2 to 5 times the typical run")
+	}
+	return ok(ttl.String())
+}
+
+func environment(_ context.Context, l *config.Loaded) finding {
+	if len(l.Warnings) > 0 {
+		return warn(strings.Join(l.Warnings, "; "), "correct the names, or unset them")
+	}
+	return ok("every TROUPE_ variable names a key")
+}

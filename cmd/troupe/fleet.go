@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/api"
+)
+
+// workersMax is the API's largest page of workers.
+const workersMax = 10_000
+
+func allWorkers(ctx context.Context, c *client.Client, pool, state string) ([]api.WorkerView, error) {
+	query := url.Values{"limit": {fmt.Sprint(workersMax)}}
+	if pool != "" {
+		query.Set("pool", pool)
+	}
+	if state != "" {
+		query.Set("state", state)
+	}
+	all := []api.WorkerView{}
+	for {
+		var page api.WorkerList
+		if err := c.Get(ctx, "/api/v1/workers?"+query.Encode(), &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Workers...)
+		if page.NextCursor == "" {
+			return all, nil
+		}
+		query.Set("cursor", page.NextCursor)
+	}
+}
+
+func (a *app) workers() *cobra.Command {
+	var pool, state string
+	limit := 0
+	cmd := &cobra.Command{
+		Use: "workers [ID]", Short: "Show the workers, or one with its history",
+		Args: func(cmd *cobra.Command, args []string) error {
+			return exactly([]string{"ID"}[:min(len(args), 1)]...)(cmd, args)
+		},
+	}
+	cmd.Flags().StringVar(&pool, "pool", "", "only this pool")
+	cmd.Flags().StringVar(&state, "state", "", "only workers in this state")
+	cmd.Flags().IntVarP(&limit, "limit", "n", 200, "rows of the table; json has them all")
+	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		if len(args) == 1 {
+			return a.showWorker(ctx, c, args[0])
+		}
+		all, err := allWorkers(ctx, c, pool, state)
+		if err != nil {
+			return err
+		}
+		if err := a.show(api.WorkerList{Workers: all}, workerHeads, workerRows(all[:min(max(limit, 1), len(all))], time.Now())); err != nil {
+			return err
+		}
+		if hidden := len(all) - limit; hidden > 0 && a.output != "json" {
+			fmt.Fprintf(a.out, "… and %d more; -n %d shows them\n", hidden, len(all))
+		}
+		return nil
+	})
+	return cmd
+}
+
+var workerHeads = []string{"WORKER", "RUNTIME", "STATE", "HEALTH", "GRADE", "GEN", "PID", "SINCE", "EXECUTION", "LAST FAILURE"}
+
+func workerRows(workers []api.WorkerView, now time.Time) [][]string {
+	rows := make([][]string, len(workers))
+	for i, w := range workers {
+		state := w.State
+		if w.Cordoned {
+			state += ", cordoned"
+		}
+		rows[i] = []string{string(w.ID), string(w.Runtime), state, w.Health, w.Grade, fmt.Sprint(w.Generation), number(w.Pid),
+			ago(w.Since, now), idText(w.Execution), clipTo(w.LastError, 60)}
+	}
+	return rows
+}
+
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+func idText(id messages.ExecutionID) string {
+	if id.IsZero() {
+		return ""
+	}
+	return id.String()
+}
+
+func (a *app) showWorker(ctx context.Context, c *client.Client, id string) error {
+	path, err := workerPath(id, "")
+	if err != nil {
+		return err
+	}
+	var v api.WorkerDetailView
+	if err := c.Get(ctx, path, &v); err != nil {
+		return err
+	}
+	if a.output == "json" {
+		return a.printJSON(v)
+	}
+	if err := a.printTable(workerHeads, workerRows([]api.WorkerView{v.WorkerView}, time.Now())); err != nil {
+		return err
+	}
+	rows := make([][]string, len(v.History))
+	for i, h := range v.History {
+		rows[i] = []string{clock(h.At), fmt.Sprint(h.Generation), h.From + " → " + h.To, h.Reason, short(time.Duration(h.LastedMS * float64(time.Millisecond)))}
+	}
+	fmt.Fprintln(a.out)
+	return a.printTable([]string{"AT", "GEN", "CHANGE", "REASON", "AFTER"}, rows)
+}
+
+// workerPath is the API's path of a worker; its id holds slashes that part its wildcards.
+func workerPath(id, verb string) (string, error) {
+	node, pool, slot, ok := messages.WorkerID(id).Split()
+	if !ok {
+		return "", usagef("worker id %q must be node/pool/slot; `troupe workers` lists them", id)
+	}
+	return fmt.Sprintf("/api/v1/workers/%s/%s/%d%s", url.PathEscape(node), url.PathEscape(pool), slot, verb), nil
+}
+
+func (a *app) pools() *cobra.Command {
+	return &cobra.Command{
+		Use: "pools", Short: "Show the pools", Args: exactly(),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			var v api.PoolList
+			if err := c.Get(ctx, "/api/v1/pools", &v); err != nil {
+				return err
+			}
+			return a.show(v, poolHeads, poolRows(v.Pools))
+		}),
+	}
+}
+
+var poolHeads = []string{"POOL", "RUNTIME", "STATE", "WORKERS", "READY", "BUSY", "DEGRADED", "STARTING", "WAITING", "PLACED", "RESTARTS", "REASON"}
+
+func poolRows(pools []api.PoolView) [][]string {
+	rows := make([][]string, len(pools))
+	for i, p := range pools {
+		state := "ok"
+		switch {
+		case p.Broken:
+			state = "broken"
+		case p.Cordoned:
+			state = "cordoned"
+		}
+		rows[i] = []string{p.Name, string(p.Runtime), state}
+		for _, n := range []int{p.Workers, p.Ready, p.Busy, p.Degraded, p.Starting, p.Waiting, p.Placed, p.Restarts} {
+			rows[i] = append(rows[i], fmt.Sprint(n))
+		}
+		rows[i] = append(rows[i], clipTo(p.Reason, 80))
+	}
+	return rows
+}
+
+func (a *app) nodes() *cobra.Command {
+	return &cobra.Command{
+		Use: "nodes", Short: "Show the nodes", Args: exactly(),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			var v api.NodeList
+			if err := c.Get(ctx, "/api/v1/nodes", &v); err != nil {
+				return err
+			}
+			now := time.Now()
+			rows := make([][]string, len(v.Nodes))
+			for i, n := range v.Nodes {
+				state := string(n.State)
+				if n.Cordoned {
+					state += ", cordoned"
+				}
+				rows[i] = []string{n.Name, n.Incarnation.String(), state, n.Version, ago(n.StartedAt, now), ago(n.BeatAt, now), n.Address}
+			}
+			return a.show(v, []string{"NODE", "INCARNATION", "STATE", "VERSION", "STARTED", "BEAT", "ADDRESS"}, rows)
+		}),
+	}
+}
+
+func (a *app) sessions() *cobra.Command {
+	var pool string
+	var bound bool
+	limit := 0
+	cmd := &cobra.Command{Use: "sessions", Short: "Show the sessions and where they are bound", Args: exactly()}
+	cmd.Flags().StringVar(&pool, "pool", "", "only this pool")
+	cmd.Flags().BoolVar(&bound, "bound", false, "only sessions that are bound to a worker")
+	cmd.Flags().IntVarP(&limit, "limit", "n", 100, "how many, 1 to 1000")
+	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		query := url.Values{"limit": {fmt.Sprint(limit)}}
+		if pool != "" {
+			query.Set("pool", pool)
+		}
+		if bound {
+			query.Set("bound", "1")
+		}
+		var v api.SessionList
+		if err := c.Get(ctx, "/api/v1/sessions?"+query.Encode(), &v); err != nil {
+			return err
+		}
+		now := time.Now()
+		rows := make([][]string, len(v.Sessions))
+		for i, s := range v.Sessions {
+			worker := ""
+			if !s.Worker.IsZero() {
+				worker = fmt.Sprintf("%s/%d", s.Worker.Pool, s.Worker.Slot)
+			}
+			rows[i] = []string{s.Pool, s.Session, worker, fmt.Sprint(s.Epoch), ago(s.TouchedAt, now)}
+		}
+		return a.show(v, []string{"POOL", "SESSION", "WORKER", "EPOCH", "IDLE"}, rows)
+	})
+	return cmd
+}
+
+func (a *app) actions() *cobra.Command {
+	return &cobra.Command{
+		Use: "actions", Short: "Show the actions that the node serves", Args: exactly(),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			var v api.ActionList
+			if err := c.Get(ctx, "/api/v1/actions", &v); err != nil {
+				return err
+			}
+			rows := make([][]string, len(v.Actions))
+			for i, action := range v.Actions {
+				runs := action.Entrypoint
+				if len(action.Command) > 0 {
+					runs = strings.Join(action.Command, " ")
+				}
+				rows[i] = []string{action.Ref, action.Version, string(action.Runtime), action.Pool, clipTo(runs, 40), clipTo(action.Description, 60)}
+			}
+			return a.show(v, []string{"ACTION", "VERSION", "RUNTIME", "POOL", "RUNS", "DESCRIPTION"}, rows)
+		}),
+	}
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/supervisor/api"
+)
+
+func (a *app) get() *cobra.Command {
+	var events, chain bool
+	cmd := &cobra.Command{
+		Use: "get ID", Short: "Show one execution", Args: exactly("ID"),
+		Long: "Show one execution: where it stands, and what it was given and gave. --events adds what happened to it, --chain its retries.",
+	}
+	cmd.Flags().BoolVar(&events, "events", false, "show what happened to it instead")
+	cmd.Flags().BoolVar(&chain, "chain", false, "show its whole retry chain instead")
+	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		switch {
+		case events:
+			return a.showEvents(ctx, c, args[0])
+		case chain:
+			var v api.ChainView
+			if err := c.Get(ctx, executionPath(args[0], "/chain"), &v); err != nil {
+				return err
+			}
+			return a.showExecutions(v, v.Executions)
+		}
+		v, err := c.Execution(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return a.showExecution(v)
+	})
+	return cmd
+}
+
+func (a *app) showEvents(ctx context.Context, c *client.Client, id string) error {
+	var v api.EventsView
+	if err := c.Get(ctx, executionPath(id, "/events"), &v); err != nil {
+		return err
+	}
+	rows := make([][]string, len(v.Events))
+	for i, e := range v.Events {
+		rows[i] = []string{clock(e.At), fmt.Sprint(e.Attempt), e.Kind, e.From.String() + " → " + e.To.String(), e.Reason, e.Worker}
+	}
+	return a.show(v, []string{"AT", "ATTEMPT", "KIND", "CHANGE", "REASON", "WORKER"}, rows)
+}
+
+// clock writes a moment for people, in UTC to the millisecond.
+func clock(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format("2006-01-02 15:04:05.000")
+}
+
+func (a *app) showExecution(v api.ExecutionView) error {
+	if a.output == "json" {
+		return a.printJSON(v)
+	}
+	var rows [][]string
+	for _, f := range fieldsOf(v) {
+		if f[1] != "" {
+			rows = append(rows, []string{f[0], clipTo(f[1], 400)})
+		}
+	}
+	return a.printTable([]string{"FIELD", "VALUE"}, rows)
+}
+
+// fieldsOf lists an execution's fields in the order in which a person asks for them.
+func fieldsOf(v api.ExecutionView) [][2]string {
+	fields := [][2]string{
+		{"id", v.ID.String()}, {"action", v.ActionRef + " " + v.Version}, {"status", v.Status.String()}, {"pool", v.Pool},
+		{"worker", string(v.Worker)}, {"attempt", fmt.Sprint(v.Attempt)}, {"priority", fmt.Sprint(v.Priority)},
+		{"session", v.Session}, {"affinity", string(v.Affinity)}, {"labels", labelText(v.Labels)}, {"created_by", v.CreatedBy},
+		{"requested", clock(v.RequestedAt)}, {"run_at", clock(v.RunAt)}, {"scheduled", clock(v.ScheduledAt)},
+		{"started", clock(v.StartedAt)}, {"finished", clock(v.FinishedAt)},
+	}
+	if v.DurationMS > 0 {
+		fields = append(fields, [2]string{"took", short(time.Duration(v.DurationMS * float64(time.Millisecond)))})
+	}
+	if v.MaxRetries > 0 || v.RetryCount > 0 {
+		fields = append(fields, [2]string{"retries", fmt.Sprintf("%d of %d %s", v.RetryCount, v.MaxRetries, v.RetryReason)})
+	}
+	if !v.RetriedAs.IsZero() {
+		fields = append(fields, [2]string{"retried_as", v.RetriedAs.String()})
+	}
+	if v.SessionLost {
+		fields = append(fields, [2]string{"session_lost", "yes: its state was lost"})
+	}
+	fields = append(fields, [2]string{"parameters", textOf(v.Parameters)}, [2]string{"result", textOf(v.Result)})
+	if v.Error != nil {
+		fields = append(fields, [2]string{"error", fmt.Sprintf("%s: %s", v.Error.Code, v.Error.Message)},
+			[2]string{"exit", v.Error.Exit}, [2]string{"stderr", strings.TrimSpace(v.Error.Stderr)})
+	}
+	return fields
+}
+
+func textOf(raw json.RawMessage) string {
+	if len(raw) == 0 {
+		return ""
+	}
+	return unescaped(raw)
+}
+
+func labelText(labels map[string]string) string {
+	pairs := make([]string, 0, len(labels))
+	for name, value := range labels {
+		pairs = append(pairs, name+"="+value)
+	}
+	slices.Sort(pairs)
+	return strings.Join(pairs, " ")
+}
+
+func (a *app) showExecutions(v any, list []api.ExecutionView) error {
+	now := time.Now()
+	rows := make([][]string, len(list))
+	for i, e := range list {
+		took := ""
+		if e.DurationMS > 0 {
+			took = short(time.Duration(e.DurationMS * float64(time.Millisecond)))
+		}
+		why := ""
+		if e.Error != nil {
+			why = clipTo(string(e.Error.Code)+": "+e.Error.Message, 60)
+		}
+		rows[i] = []string{e.ID.String(), e.ActionRef, e.Status.String(), fmt.Sprint(e.Attempt), string(e.Worker), ago(e.RequestedAt, now), took, why}
+	}
+	return a.show(v, []string{"ID", "ACTION", "STATUS", "ATTEMPT", "WORKER", "AGE", "TOOK", "ERROR"}, rows)
+}
+
+func (a *app) why() *cobra.Command {
+	return &cobra.Command{
+		Use: "why ID", Short: "Say why an execution is where it is", Args: exactly("ID"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			var v api.Explanation
+			if err := c.Get(ctx, executionPath(args[0], "/why"), &v); err != nil {
+				return err
+			}
+			if a.output == "json" {
+				return a.printJSON(v)
+			}
+			_, err := fmt.Fprintf(a.out, "%s: %s\n", v.Status, visible(v.Message))
+			return err
+		}),
+	}
+}

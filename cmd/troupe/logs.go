@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/api"
+)
+
+func (a *app) logs() *cobra.Command {
+	follow := false
+	cmd := &cobra.Command{
+		Use: "logs ID", Short: "Print what an execution's process wrote", Args: exactly("ID"),
+		Long: "Print what an execution's process wrote: its standard output here, its standard error on standard error. With -f, go on\n" +
+			"until it ends, and show its progress, log lines and chunks too.",
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until it ends")
+	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		if follow {
+			return c.Follow(ctx, args[0], a.happening)
+		}
+		v, err := c.Output(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		if a.output == "json" {
+			return a.printJSON(v)
+		}
+		return a.printOutput(v)
+	})
+	return cmd
+}
+
+func (a *app) printOutput(v api.OutputView) error {
+	stdout, stderr := []byte(v.Stdout), []byte(v.Stderr)
+	if v.StdoutBase64 != nil {
+		stdout = v.StdoutBase64
+	}
+	if v.StderrBase64 != nil {
+		stderr = v.StderrBase64
+	}
+	if _, err := a.out.Write(stdout); err != nil {
+		return err
+	}
+	_, err := a.err.Write(stderr)
+	if v.StdoutTruncated || v.StderrTruncated {
+		fmt.Fprintln(a.err, "troupe: more was written than is kept (limits.output)")
+	}
+	return err
+}
+
+// happening prints one live entry: the program's own bytes as they are, everything else as a line on standard error.
+func (a *app) happening(l api.Live) error {
+	if a.output == "json" {
+		return json.NewEncoder(a.out).Encode(l)
+	}
+	var err error
+	switch l.Kind {
+	case "stdout":
+		_, err = a.out.Write(l.Data)
+	case "stderr":
+		_, err = a.err.Write(l.Data)
+	case "chunk":
+		_, err = fmt.Fprintln(a.out, unescaped(l.Chunk))
+	case "progress":
+		_, err = fmt.Fprintf(a.err, "progress%s %s\n", percent(l.Fraction), visible(l.Message))
+	case "log":
+		_, err = fmt.Fprintf(a.err, "%s %s\n", visible(l.Level), visible(l.Message))
+	case "status":
+		if l.Status != messages.StatusInvalid {
+			_, err = fmt.Fprintf(a.err, "%s\n", l.Status)
+		}
+	}
+	return err
+}
+
+func percent(fraction *float64) string {
+	if fraction == nil {
+		return ""
+	}
+	return fmt.Sprintf(" %.0f %%", *fraction*100)
+}

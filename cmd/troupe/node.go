@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-run/troupe/cmd/troupe/config"
+	"github.com/troupe-run/troupe/supervisor/debug"
+	"github.com/troupe-run/troupe/supervisor/node"
+)
+
+func (a *app) node() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "node", Short: "Run a node", Args: exactly(),
+		Long: "Run a node until SIGTERM or SIGINT: it then takes no more work, lets what runs finish, and ends. A second signal stops it\n" +
+			"at once. SIGHUP reads the packs again. With no configuration it keeps everything in one file and listens on 127.0.0.1:7070.",
+		Example: "  troupe node\n  troupe node --packs ./packs --data /var/lib/troupe\n  troupe config   # what it would run with",
+	}
+	configFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		loaded, err := a.load(cmd.Flags())
+		if err != nil {
+			return err
+		}
+		if loaded.Store.URL != "" || loaded.Broker.RabbitMQ.URL != "" {
+			return errors.New("store.url and message_queue.rabbitmq.url name servers, and this troupe has the embedded store and broker alone; leave both empty")
+		}
+		logger := a.logger(loaded)
+		for _, w := range loaded.Warnings {
+			logger.Warn(w)
+		}
+		return a.runNode(context.WithoutCancel(cmd.Context()), loaded, logger)
+	}
+	return cmd
+}
+
+// logger writes to standard error: lines for people on a terminal, JSON elsewhere.
+func (a *app) logger(l *config.Loaded) hclog.Logger {
+	human := l.Log.Format == "human" || (l.Log.Format == "auto" && a.terminal)
+	options := &hclog.LoggerOptions{Name: "troupe", Level: hclog.LevelFromString(l.Log.Level), Output: a.err, JSONFormat: !human}
+	if human && a.terminal {
+		options.Color = hclog.AutoColor
+	}
+	return hclog.New(options)
+}
+
+// runNode runs a node from its start to its stop. Signals are taken from the start on, so that one that comes while
+// the node starts is obeyed too.
+func (a *app) runNode(ctx context.Context, l *config.Loaded, logger hclog.Logger) error {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	fatal := make(chan error, 1)
+	settings := nodeConfig(&l.Config, logger)
+	settings.Fatal = func(err error) {
+		select {
+		case fatal <- err:
+		default: // the first one stops the node; the others follow from it
+		}
+	}
+	n, err := node.New(settings)
+	if err != nil {
+		return err
+	}
+	closeProfiler, err := profile(l.Debug.PprofListen, logger)
+	if err != nil {
+		return err
+	}
+	defer closeProfiler()
+	if err := n.Start(ctx); err != nil {
+		return err
+	}
+	if a.terminal {
+		fmt.Fprintf(a.err, "troupe listens on http://%s; try: troupe submit core.echo message=hi --wait\n", n.Addr())
+	}
+	return a.untilStopped(ctx, n, signals, fatal, logger)
+}
+
+// untilStopped serves signals until one asks for the end, or the node cannot go on.
+func (a *app) untilStopped(ctx context.Context, n *node.Node, signals <-chan os.Signal, fatal <-chan error, logger hclog.Logger) error {
+	for {
+		select {
+		case s := <-signals:
+			if s == syscall.SIGHUP {
+				reload(ctx, n, logger)
+				continue
+			}
+			logger.Info("Received " + signalName(s) + " signal")
+			return stop(ctx, n, signals, logger)
+		case err := <-fatal:
+			logger.Error("node cannot go on", "error", err)
+			return errors.Join(err, stop(ctx, n, signals, logger))
+		}
+	}
+}
+
+func signalName(s os.Signal) string {
+	if s == syscall.SIGTERM {
+		return "SIGTERM"
+	}
+	return "SIGINT"
+}
+
+func reload(ctx context.Context, n *node.Node, logger hclog.Logger) {
+	report, err := n.Reload(ctx)
+	if err != nil {
+		logger.Error("packs not reloaded; the node goes on with those it has", "error", err)
+		return
+	}
+	logger.Info("packs reloaded", "packs", report.Packs, "added", report.Added, "removed", report.Removed, "changed", report.Changed)
+}
+
+// stop ends the node in order; a second signal ends it at once.
+func stop(ctx context.Context, n *node.Node, signals <-chan os.Signal, logger hclog.Logger) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- n.Stop(ctx) }()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case s := <-signals:
+			if s != syscall.SIGHUP {
+				logger.Warn("second signal: stopping at once", "signal", signalName(s))
+				cancel()
+			}
+		}
+	}
+}
+
+// profile serves the Go profiler where an address is given.
+func profile(address string, logger hclog.Logger) (func(), error) {
+	if address == "" {
+		return func() {}, nil
+	}
+	server, listener, err := debug.Profiler(address)
+	if err != nil {
+		return nil, err
+	}
+	logger.Info("profiler listens", "address", listener.Addr())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			logger.Warn("profiler ended", "error", err)
+		}
+	}()
+	return func() {
+		if err := server.Close(); err != nil {
+			logger.Warn("profiler not closed", "error", err)
+		}
+		<-done
+	}, nil
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"charm.land/lipgloss/v2"
+	"charm.land/lipgloss/v2/table"
+)
+
+var (
+	headStyle = lipgloss.NewStyle().Bold(true).PaddingRight(2)
+	cellStyle = lipgloss.NewStyle().PaddingRight(2)
+	goodStyle = cellStyle.Foreground(lipgloss.Green)
+	badStyle  = cellStyle.Foreground(lipgloss.Red)
+	warnStyle = cellStyle.Foreground(lipgloss.Yellow)
+)
+
+// tones colours the words that matter. A word that is not here stays plain.
+var tones = map[string]lipgloss.Style{
+	"completed": goodStyle, "ready": goodStyle, "healthy": goodStyle, "active": goodStyle, "ok": goodStyle,
+	"failed": badStyle, "timed_out": badStyle, "abandoned": badStyle, "unhealthy": badStyle, "broken": badStyle,
+	"terminated": badStyle, "fail": badStyle, "dead": badStyle,
+	"degraded": warnStyle, "cancelled": warnStyle, "cancelling": warnStyle, "cordoned": warnStyle, "warn": warnStyle,
+	"draining": warnStyle, "initializing": warnStyle, "terminating": warnStyle,
+}
+
+// printJSON writes v for programs, indented, its text unescaped.
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// show writes v as JSON where that is asked for, and else the rows under their heads.
+func (a *app) show(v any, heads []string, rows [][]string) error {
+	if a.output == "json" {
+		return a.printJSON(v)
+	}
+	if len(rows) == 0 {
+		_, err := fmt.Fprintln(a.out, "none")
+		return err
+	}
+	return a.printTable(heads, rows)
+}
+
+// printTable writes a table; colours go only to a terminal. Cells hold what callers and programs chose, so control
+// characters are made visible: they must not steer the reader's terminal.
+func (a *app) printTable(heads []string, rows [][]string) error {
+	_, err := lipgloss.Fprintln(a.out, renderTable(heads, rows))
+	return err
+}
+
+func renderTable(heads []string, rows [][]string) string {
+	clean := make([][]string, len(rows))
+	for i, row := range rows {
+		clean[i] = make([]string, len(row))
+		for j, cell := range row {
+			clean[i][j] = visible(cell)
+		}
+	}
+	t := table.New().Headers(heads...).Rows(clean...).Border(lipgloss.HiddenBorder()).
+		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderColumn(false).BorderHeader(false).
+		Wrap(false).
+		StyleFunc(func(row, column int) lipgloss.Style {
+			if row == table.HeaderRow {
+				return headStyle
+			}
+			if style, ok := tones[clean[row][column]]; ok {
+				return style
+			}
+			return cellStyle
+		})
+	lines := strings.Split(t.Render(), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// visible replaces control characters.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '·'
+		}
+		return r
+	}, s)
+}
+
+// ago writes how long a moment has passed, in the largest fitting unit; nothing for a moment that has not come.
+func ago(at, now time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return short(max(now.Sub(at), 0))
+}
+
+// short writes a length of time for people.
+func short(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return fmt.Sprintf("%dµs", d.Microseconds())
+	case d < time.Second:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+// clipTo bounds a cell.
+func clipTo(s string, limit int) string {
+	if r := []rune(s); len(r) > limit {
+		return string(r[:limit-1]) + "…"
+	}
+	return s
+}
+
+// progress draws one line of a terminal again and again. Elsewhere it draws nothing.
+type progress struct {
+	app   *app
+	drawn bool
+}
+
+func (p *progress) say(format string, args ...any) {
+	if !p.app.terminal {
+		return
+	}
+	p.drawn = true
+	fmt.Fprintf(p.app.err, "\r\x1b[K%s", visible(fmt.Sprintf(format, args...)))
+}
+
+// done takes the line away again.
+func (p *progress) done() {
+	if p.drawn {
+		fmt.Fprint(p.app.err, "\r\x1b[K")
+		p.drawn = false
+	}
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/cmd/troupe/config"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/supervisor/health"
+	"github.com/troupe-run/troupe/supervisor/node"
+	"github.com/troupe-run/troupe/supervisor/restart"
+)
+
+// forEver is how node.Config says what the configuration writes as 0.
+const forEver = time.Duration(-1)
+
+// nodeConfig hands the configuration on. TestEveryKeyReachesTheNode keeps it complete.
+func nodeConfig(c *config.Config, logger hclog.Logger) node.Config {
+	n := node.Config{
+		Name: c.Node.Name, Data: c.Data, Listen: c.Listen, Packs: c.Packs, Tokens: tokens(c.Tokens), Logger: logger,
+		Version: version, Workers: poolSizes(c), Python: c.Runtime.Python, NodeJS: c.Runtime.Node, EnvPass: c.Runtime.EnvPass,
+		EventsAll: c.Store.Events == "all", Broker: brokerSettings(&c.Broker.RabbitMQ),
+		Requests: c.Limits.Requests, Waits: c.Limits.Waits, Batches: c.Limits.Batches,
+		OutputMax: int(c.Limits.Output), FrameMax: int(c.Limits.Frame),
+	}
+	stages(&n, c)
+	care(&n, c)
+	retention(&n, &c.Retention)
+	return n
+}
+
+func tokens(list []config.Token) []api.Token {
+	out := make([]api.Token, len(list))
+	for i, t := range list {
+		out[i] = api.Token{Name: t.Name, Secret: t.Secret}
+		for _, s := range t.Scopes {
+			out[i].Scopes = append(out[i].Scopes, api.Scope(s))
+		}
+	}
+	return out
+}
+
+// poolSizes is how many workers each runtime's default pool has; 0 leaves a runtime its default.
+func poolSizes(c *config.Config) map[messages.Runtime]int {
+	return map[messages.Runtime]int{
+		messages.RuntimePython: c.Pool.Python, messages.RuntimeNode: c.Pool.Node, messages.RuntimeProcess: c.Pool.Process,
+		messages.RuntimeShell: c.Pool.Shell, messages.RuntimeGo: c.Pool.Go,
+	}
+}
+
+func brokerSettings(c *config.RabbitMQ) broker.Settings {
+	return broker.Settings{
+		Prefix: c.Prefix, WorkerTTL: c.WorkerQueueTTL, DeadLettersOff: !c.DeadLetter.Enabled,
+		DeadLetterExchange: c.DeadLetter.Exchange, DeadLetterTTL: c.DeadLetter.TTL, Classic: c.QueueType == "classic",
+	}
+}
+
+// stages are the times of an execution's way, and of a worker's life.
+func stages(n *node.Config, c *config.Config) {
+	e, w := &c.Executor, &c.Worker
+	n.ScheduledTimeout, n.TimeoutCheckInterval = e.ScheduledTimeout, e.TimeoutCheckInterval
+	n.HealthCheckInterval, n.DefaultTimeout = e.HealthCheckInterval, e.DefaultTimeout
+	n.ClaimTimeout, n.ClaimSweepOff, n.NoWorkerDeadline = e.ClaimTimeout, !e.ClaimSweep, e.NoWorkerDeadline
+	n.HeartbeatInterval, n.StalenessMultiplier = w.HeartbeatInterval, w.StalenessMultiplier
+	n.ShutdownTimeout, n.InitTimeout = w.ShutdownTimeout, w.InitTimeout
+	n.Graces = process.Graces{Cancel: w.CancelGrace, Terminate: w.TermGrace}
+	n.SessionTimeout, n.SessionSweep = w.SessionTimeout, w.SessionSweep
+}
+
+// care is how workers are judged, restarted and retried.
+func care(n *node.Config, c *config.Config) {
+	h, r := &c.Health, &c.Retry
+	n.Restart = restart.Defaults()
+	n.Restart.Intensity, n.Restart.Period = c.Pool.RestartIntensity, c.Pool.RestartPeriod
+	n.Restart.BackoffMin, n.Restart.BackoffMax, n.Restart.HealthyAfter = c.Pool.BackoffBase, c.Pool.BackoffMax, c.Pool.BackoffReset
+	n.Retry = messages.RetryPolicy{Base: r.Base, Multiplier: r.Multiplier, Max: r.Max, Jitter: r.Jitter}
+	if r.Jitter == 0 {
+		n.Retry.Jitter = -1 // none, where 0 would be the default
+	}
+	n.RetryDisabled, n.MaxRetries = !r.Enabled, r.MaxRetries
+	n.Thresholds = health.Thresholds{
+		Heartbeat:        time.Duration(float64(c.Worker.HeartbeatInterval) * c.Worker.StalenessMultiplier),
+		FailuresDegraded: h.Degraded, FailuresUnhealthy: h.Unhealthy,
+		QueueDepthDegraded: h.QueueDepthDegraded, QueueDepthUnhealthy: h.QueueDepthUnhealthy,
+		FailureRateDegraded: h.RateDegraded, FailureRateUnhealthy: h.RateUnhealthy,
+	}
+	n.HealthDisabled, n.CountActionErrors = !h.Enabled, h.CountActionErrors
+	n.ProbeTimeout, n.ProbeAgain, n.EchoInterval = h.ProbeTimeout, h.ProbeRetry, h.EchoInterval
+}
+
+func retention(n *node.Config, c *config.Retention) {
+	for _, f := range []struct {
+		to   *time.Duration
+		from time.Duration
+	}{
+		{&n.RetainExecutions, c.Executions}, {&n.RetainDeadLetters, c.DeadLetters}, {&n.RetainEvents, c.Events},
+		{&n.RetainSessions, c.Sessions}, {&n.RetainNodes, c.Nodes},
+	} {
+		if *f.to = f.from; f.from == 0 {
+			*f.to = forEver
+		}
+	}
+	n.RetentionInterval, n.RetentionBatch = c.Interval, c.Batch
+}

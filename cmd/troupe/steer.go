@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/actors/process/check"
+	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/supervisor/api"
+)
+
+// worker is the verb that steers one worker, and tests programs that want to be one.
+func (a *app) worker() *cobra.Command {
+	cmd := &cobra.Command{Use: "worker", Short: "Steer one worker, or test a worker program",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("worker knows no verb %q; `troupe worker --help` lists them", args[0])
+			}
+			return usagef("worker needs a verb: check, kill, cordon, uncordon or probe")
+		}}
+	cmd.AddCommand(a.workerCheck(),
+		a.workerVerb("kill", "End a worker at once; it is replaced", "/kill", "is killed and replaced"),
+		a.workerVerb("cordon", "Give a worker no more work", "/cordon", "gets no more work"),
+		a.workerVerb("uncordon", "Give a worker work again", "/uncordon", "gets work again"),
+		a.workerProbe())
+	return cmd
+}
+
+func (a *app) workerVerb(verb, about, path, said string) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " ID", Short: about, Args: exactly("ID"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			path, err := workerPath(args[0], path)
+			if err != nil {
+				return err
+			}
+			return a.order(ctx, c, path, fmt.Sprintf("worker %s %s", args[0], said))
+		}),
+	}
+}
+
+// order posts to a path and says what came of it.
+func (a *app) order(ctx context.Context, c *client.Client, path, said string) error {
+	var v map[string]any
+	if err := c.Post(ctx, path, nil, &v); err != nil {
+		return err
+	}
+	if a.output == "json" {
+		return a.printJSON(v)
+	}
+	_, err := fmt.Fprintln(a.out, visible(said))
+	return err
+}
+
+func (a *app) workerProbe() *cobra.Command {
+	return &cobra.Command{
+		Use: "probe ID", Short: "Probe a worker now", Args: exactly("ID"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			path, err := workerPath(args[0], "/health")
+			if err != nil {
+				return err
+			}
+			var v api.HealthView
+			if err := c.Post(ctx, path, nil, &v); err != nil {
+				return err
+			}
+			return a.show(v, []string{"WORKER", "STATE", "HEALTH", "GRADE", "LAST FAILURE"},
+				[][]string{{string(v.Worker), v.State, v.Health, v.Grade, v.LastError}})
+		}),
+	}
+}
+
+func (a *app) workerCheck() *cobra.Command {
+	opts := check.Options{}
+	parameters, busy := "", ""
+	cmd := &cobra.Command{
+		Use: "check [flags] -- CMD [ARG…]", Short: "Test a program against the worker protocol",
+		Long:    "Start a program as a node would and test it against every rule of docs/protocol.md. Exit 0 when none is broken.",
+		Example: "  troupe worker check -- python3 -m troupe_worker\n  troupe worker check --rule hello --rule ping -- ./my-worker",
+	}
+	f := cmd.Flags()
+	f.StringVar(&opts.Action, "action", "", "action to execute")
+	f.StringVar(&opts.Entrypoint, "entrypoint", "", "file:function of the action, where the program loads files")
+	f.StringVar(&opts.Root, "root", "", "the pack's folder; where left out, this one")
+	f.StringVar(&parameters, "params", "", "parameters of the action, a JSON object")
+	f.StringVar(&busy, "busy-params", "", "parameters that make the action run for some seconds")
+	f.StringArrayVar(&opts.Rules, "rule", nil, "only this rule; may be repeated")
+	f.StringArrayVar(&opts.Env, "env", nil, "KEY=value for the program; may be repeated")
+	f.DurationVar(&opts.Patience, "patience", 0, "how long an answer may take (5s)")
+	f.DurationVar(&opts.InitTimeout, "init-timeout", 0, "how long the answer to hello may take (30s)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef("worker check: CMD is missing, as in `troupe worker check -- python3 worker.py`")
+		}
+		opts.Parameters, opts.BusyParameters = []byte(parameters), []byte(busy)
+		if opts.Root == "" {
+			opts.Root, _ = os.Getwd()
+		}
+		return a.check(cmd.Context(), args, opts)
+	}
+	return cmd
+}
+
+func (a *app) check(ctx context.Context, argv []string, opts check.Options) (err error) {
+	guardian, err := process.NewGuardian(process.Config{})
+	if err != nil {
+		return err
+	}
+	defer guardian.Close()
+	table := a.out
+	if a.output == "json" {
+		table = discard{}
+	}
+	report, err := check.Run(ctx, guardian, argv, opts, table)
+	if err != nil {
+		return err
+	}
+	if a.output == "json" {
+		if err := a.printJSON(report); err != nil {
+			return err
+		}
+	}
+	if !report.Passed() {
+		return errSilent
+	}
+	return nil
+}
+
+type discard struct{}
+
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+
+// cordon makes the verbs cordon and uncordon, of a node, pool or worker.
+func (a *app) cordon(on bool) *cobra.Command {
+	verb, about, said := "cordon", "Give a node, pool or worker no more work", "gets no more work"
+	if !on {
+		verb, about, said = "uncordon", "Give a node, pool or worker work again", "gets work again"
+	}
+	return &cobra.Command{
+		Use: verb + " node|pool|worker NAME", Short: about, Args: exactly("node, pool or worker", "NAME"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			path, err := thingPath(args[0], args[1], "/"+verb)
+			if err != nil {
+				return err
+			}
+			return a.order(ctx, c, path, fmt.Sprintf("%s %s %s", args[0], args[1], said))
+		}),
+	}
+}
+
+// thingPath is the API's path of a thing that can be steered.
+func thingPath(kind, name, verb string) (string, error) {
+	switch kind {
+	case "worker":
+		return workerPath(name, verb)
+	case "pool":
+		return "/api/v1/pools/" + url.PathEscape(name) + verb, nil
+	case "node":
+		return "/api/v1/nodes/" + url.PathEscape(name) + verb, nil
+	}
+	return "", usagef("%q must be node, pool or worker", kind)
+}
+
+func (a *app) drain() *cobra.Command {
+	return &cobra.Command{
+		Use: "drain NODE", Short: "Let a node take no more work and finish what runs", Args: exactly("NODE"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return a.order(ctx, c, "/api/v1/nodes/"+url.PathEscape(args[0])+"/drain", fmt.Sprintf("node %s drains", args[0]))
+		}),
+	}
+}
+
+func (a *app) reload() *cobra.Command {
+	return &cobra.Command{
+		Use: "reload", Short: "Let the node read its packs again", Args: exactly(),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			var v api.ReloadReport
+			if err := c.Post(ctx, "/api/v1/reload", nil, &v); err != nil {
+				return err
+			}
+			var rows [][]string
+			for _, part := range []struct {
+				what  string
+				names []string
+			}{{"pack", v.Packs}, {"added", v.Added}, {"changed", v.Changed}, {"removed", v.Removed}, {"workers replaced", v.Replaced}} {
+				for _, name := range part.names {
+					rows = append(rows, []string{part.what, name})
+				}
+			}
+			return a.show(v, []string{"WHAT", "NAME"}, rows)
+		}),
+	}
+}

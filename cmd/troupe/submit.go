@@ -1,0 +1,351 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/api"
+)
+
+const (
+	// sessionTime is how long a call to a session may take, and sessionSlack how much longer its caller waits.
+	sessionTime  = 60 * time.Second
+	sessionSlack = 5 * time.Second
+	// batchChunk is how many executions of a batch go in one call.
+	batchChunk = 1000
+)
+
+// submission is what the flags of submit say.
+type submission struct {
+	params, session, affinity, at, key, batch string
+	priority, maxRetries                      int
+	labels                                    []string
+	timeout, queueDeadline, sessionTimeout    time.Duration
+	wait                                      bool
+	given                                     func(flag string) bool
+}
+
+func (a *app) submit() *cobra.Command {
+	s := &submission{}
+	cmd := &cobra.Command{
+		Use:   "submit ACTION [key=value | key:=json]…",
+		Short: "Submit an execution; with --wait, print its result",
+		Long: "Submit an execution and print its id. With --wait, print its result as JSON and exit 0, or its error on standard\n" +
+			"error and exit 1; where the execution is retried, wait for the last of its chain.",
+		Example: "  troupe submit core.echo message=hi --wait\n  troupe submit core.sleep seconds:=2 --session alice --priority 9\n" +
+			"  troupe submit demo.embed --batch texts.jsonl --wait",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("troupe submit: ACTION is missing; `troupe actions` lists them")
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&s.params, "params", "", "file with the parameters as a JSON object, - for standard input")
+	f.StringVar(&s.batch, "batch", "", "file with one JSON object of parameters a line, - for standard input: one execution each")
+	f.StringVar(&s.session, "session", "", "session: executions of one session run on one worker, in order")
+	f.StringVar(&s.affinity, "affinity", "", "hint, strict or strict_fail: how strongly the session's worker is wanted")
+	f.DurationVar(&s.sessionTimeout, "session-timeout", sessionTime, "with --session and --wait: how long the call may take; 0: for ever")
+	f.IntVar(&s.priority, "priority", int(messages.PriorityNormal), "0 (last) to 9 (first)")
+	f.StringVar(&s.at, "at", "", "not before: a time (2030-01-31T08:00:00Z) or a delay (10m)")
+	f.StringVar(&s.key, "key", "", "idempotency key: the same key and request give the same execution")
+	f.StringArrayVar(&s.labels, "label", nil, "label name=value; may be repeated")
+	f.DurationVar(&s.timeout, "timeout", 0, "run timeout; the action's own where left out")
+	f.DurationVar(&s.queueDeadline, "queue-deadline", 0, "how long it may wait for a busy worker")
+	f.IntVar(&s.maxRetries, "max-retries", 0, "retries when it fails; the action's own where left out")
+	f.BoolVar(&s.wait, "wait", false, "wait for the end and print the result")
+	s.given = f.Changed
+	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		r, err := s.request(args[0])
+		if err != nil {
+			return err
+		}
+		if s.batch != "" {
+			return a.submitBatch(ctx, c, s, r, args[1:])
+		}
+		if r.Parameters, err = a.parameters(s.params, args[1:]); err != nil {
+			return err
+		}
+		return a.submitOne(ctx, c, s, r)
+	})
+	return cmd
+}
+
+// request is the submission without its parameters.
+func (s *submission) request(action string) (r api.SubmitRequest, err error) {
+	r = api.SubmitRequest{ActionRef: action, Session: s.session, Affinity: s.affinity, IdempotencyKey: s.key}
+	if s.given("priority") {
+		r.Priority = &s.priority
+	}
+	if s.given("max-retries") {
+		r.MaxRetries = &s.maxRetries
+	}
+	if s.given("timeout") {
+		seconds := s.timeout.Seconds()
+		r.TimeoutSeconds = &seconds
+	}
+	if s.given("queue-deadline") {
+		seconds := s.queueDeadline.Seconds()
+		r.QueueDeadline = &seconds
+	}
+	if r.Labels, err = keyValues(s.labels); err != nil {
+		return r, err
+	}
+	if s.at != "" {
+		if r.RunAt, err = parseAt(s.at, time.Now()); err != nil {
+			return r, err
+		}
+	}
+	if p := r.Check(); p != nil {
+		return r, usagef("%s", p.Message)
+	}
+	return r, nil
+}
+
+// parseAt reads a moment, or a delay from now.
+func parseAt(text string, now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil {
+		return now.Add(d).UTC(), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, usagef("--at %q must be a time such as 2030-01-31T08:00:00Z, or a delay such as 10m", text)
+	}
+	return at.UTC(), nil
+}
+
+func (a *app) submitOne(ctx context.Context, c *client.Client, s *submission, r api.SubmitRequest) error {
+	if !s.wait {
+		v, err := c.Submit(ctx, r, 0)
+		if err != nil {
+			return err
+		}
+		return a.printID(v)
+	}
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	v, err := c.Submit(ctx, r, time.Second)
+	if err == nil {
+		v, err = a.untilEnd(ctx, c, v)
+	}
+	if err != nil {
+		return s.timedOut(ctx, err, r)
+	}
+	return a.outcome(v)
+}
+
+// bound gives a call to a session its time.
+func (s *submission) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.session == "" || s.sessionTimeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, s.sessionTimeout+sessionSlack)
+}
+
+func (s *submission) timedOut(ctx context.Context, err error, r api.SubmitRequest) error {
+	if ctx.Err() == context.DeadlineExceeded {
+		return fmt.Errorf("timeout: Session operation timeout: session %s, action %s, after %s; it goes on at the node", r.Session, r.ActionRef, s.sessionTimeout)
+	}
+	return err
+}
+
+func (a *app) printID(v api.ExecutionView) error {
+	if a.output == "json" {
+		return a.printJSON(v)
+	}
+	_, err := fmt.Fprintln(a.out, v.ID)
+	return err
+}
+
+// untilEnd waits for the end of the execution and of what retries it, and says meanwhile how it stands.
+func (a *app) untilEnd(ctx context.Context, c *client.Client, v api.ExecutionView) (api.ExecutionView, error) {
+	p := &progress{app: a}
+	defer p.done()
+	began := time.Now()
+	for {
+		for !v.Status.Terminal() {
+			limit := api.WaitMax
+			if a.terminal {
+				limit = time.Second
+				p.say("%s %s %s %s", v.ID, v.Status, v.Worker, short(time.Since(began)))
+			}
+			var err error
+			if v, err = c.WaitFor(ctx, v.ID.String(), limit); err != nil {
+				return v, err
+			}
+		}
+		if v.Status == messages.Completed || v.RetriedAs.IsZero() {
+			return v, nil
+		}
+		p.done()
+		fmt.Fprintf(a.err, "execution %s %s; it is retried as %s\n", v.ID, failure(v), v.RetriedAs)
+		next, err := c.Execution(ctx, v.RetriedAs.String())
+		if err != nil {
+			return v, err
+		}
+		v = next
+	}
+}
+
+// outcome prints what an execution ended with: its result, or its error.
+func (a *app) outcome(v api.ExecutionView) error {
+	if a.output == "json" {
+		if err := a.printJSON(v); err != nil || v.Status == messages.Completed {
+			return err
+		}
+		return errSilent
+	}
+	if v.Status == messages.Completed {
+		result := v.Result
+		if len(result) == 0 {
+			result = json.RawMessage("null")
+		}
+		_, err := fmt.Fprintln(a.out, unescaped(result))
+		return err
+	}
+	fmt.Fprintf(a.err, "execution %s %s\n", v.ID, failure(v))
+	if v.Error != nil && v.Error.Stderr != "" {
+		fmt.Fprintf(a.err, "%s\n", bytes.TrimRight([]byte(v.Error.Stderr), "\n"))
+	}
+	return errSilent
+}
+
+// unescaped writes JSON as a person wrote it: the API escapes markup.
+func unescaped(raw json.RawMessage) string {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if dec.Decode(&v) != nil {
+		return string(raw)
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(v) != nil {
+		return string(raw)
+	}
+	return string(bytes.TrimRight(b.Bytes(), "\n"))
+}
+
+// failure says in a few words how an execution ended that did not complete.
+func failure(v api.ExecutionView) string {
+	if v.Error == nil {
+		return v.Status.String()
+	}
+	return fmt.Sprintf("%s: %s: %s", v.Status, v.Error.Code, v.Error.Message)
+}
+
+// submitBatch submits one execution for each line of the file, in calls of batchChunk.
+func (a *app) submitBatch(ctx context.Context, c *client.Client, s *submission, r api.SubmitRequest, pairs []string) error {
+	if s.params != "" || len(pairs) > 0 || s.key != "" {
+		return usagef("--batch goes with neither --params, key=value nor --key: every line is one execution's parameters")
+	}
+	data, err := a.readInput(s.batch)
+	if err != nil {
+		return err
+	}
+	requests, err := batchRequests(s.batch, data, r)
+	if err != nil {
+		return err
+	}
+	p := &progress{app: a}
+	defer p.done()
+	var ids []messages.ExecutionID
+	for len(requests) > 0 {
+		n := min(batchChunk, len(requests))
+		v, err := c.SubmitBatch(ctx, requests[:n])
+		if err != nil {
+			return fmt.Errorf("after %d submitted: %w", len(ids), err)
+		}
+		for _, item := range v.Executions {
+			ids = append(ids, item.ID)
+		}
+		requests = requests[n:]
+		p.say("submitted %d, %d to go", len(ids), len(requests))
+	}
+	p.done()
+	if s.wait {
+		return a.waitAll(ctx, c, ids)
+	}
+	if a.output == "json" {
+		return a.printJSON(ids)
+	}
+	for _, id := range ids {
+		fmt.Fprintln(a.out, id)
+	}
+	return nil
+}
+
+// batchRequests reads one object of parameters a line; empty lines are skipped.
+func batchRequests(name string, data []byte, r api.SubmitRequest) ([]api.SubmitRequest, error) {
+	var requests []api.SubmitRequest
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(nil, 2*messages.ParametersMax)
+	for n := 1; lines.Scan(); n++ {
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		if err := objectOnly(fmt.Sprintf("%s:%d", name, n), line); err != nil {
+			return nil, err
+		}
+		r.Parameters = bytes.Clone(line)
+		requests = append(requests, r)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if len(requests) == 0 {
+		return nil, usagef("%s holds no line", name)
+	}
+	return requests, nil
+}
+
+// waitAll waits for every execution and counts how they ended.
+func (a *app) waitAll(ctx context.Context, c *client.Client, ids []messages.ExecutionID) error {
+	p := &progress{app: a}
+	defer p.done()
+	counts := map[string]int{}
+	for i, id := range ids {
+		p.say("%d of %d ended", i, len(ids))
+		v, err := c.Wait(ctx, id.String())
+		for err == nil && v.Status != messages.Completed && !v.RetriedAs.IsZero() {
+			v, err = c.Wait(ctx, v.RetriedAs.String())
+		}
+		if err != nil {
+			return err
+		}
+		counts[v.Status.String()]++
+		if v.Status != messages.Completed && counts[v.Status.String()] <= 10 {
+			p.done()
+			fmt.Fprintf(a.err, "execution %s %s\n", v.ID, failure(v))
+		}
+	}
+	p.done()
+	if err := a.printCounts(counts); err != nil {
+		return err
+	}
+	if counts[messages.Completed.String()] != len(ids) {
+		return errSilent
+	}
+	return nil
+}
+
+func (a *app) printCounts(counts map[string]int) error {
+	var rows [][]string
+	for _, s := range messages.Statuses() {
+		if n := counts[s.String()]; n > 0 {
+			rows = append(rows, []string{s.String(), fmt.Sprint(n)})
+		}
+	}
+	return a.show(counts, []string{"STATUS", "COUNT"}, rows)
+}

@@ -1,0 +1,78 @@
+// What an action sees of its execution.
+
+import { Cancelled, clip } from "./errors.mjs";
+
+const LEVELS = ["debug", "info", "warn", "error"];
+
+/** One execution, as its action sees it. signal is an AbortSignal that ends with the cancel; session may be null. */
+export class Context {
+  #worker;
+  #request;
+  #abort = null;
+  #cancelled = false;
+  closing = false;
+
+  constructor(worker, request, args, session) {
+    this.#worker = worker;
+    this.#request = request;
+    this.execution = args.execution;
+    this.attempt = args.attempt ?? 1;
+    this.action = args.action;
+    this.session = session;
+    this.retryCount = args.retry_count ?? 0;
+    this.trace = args.trace ?? null; // W3C traceparent
+    this.deadline = args.deadline_ms ? performance.now() + args.deadline_ms : null; // on performance.now()'s clock
+  }
+
+  /** Milliseconds left to the run's deadline, never below 0; null where there is none. */
+  remaining() {
+    return this.deadline === null ? null : Math.max(0, this.deadline - performance.now());
+  }
+
+  get cancelled() {
+    return this.#cancelled;
+  }
+
+  get signal() {
+    if (this.#abort === null) {
+      this.#abort = new AbortController();
+      if (this.#cancelled) this.#abort.abort(new Cancelled());
+    }
+    return this.#abort.signal;
+  }
+
+  throwIfCancelled() {
+    if (this.#cancelled) throw new Cancelled();
+  }
+
+  /** Tell how far the run is: a fraction from 0 to 1 (or null) and a short text. */
+  progress(fraction = null, message = "") {
+    const part = fraction === null ? null : Math.min(1, Math.max(0, Number(fraction)));
+    this.#emit({ event: "progress", fraction: part, message: clip(message) });
+  }
+
+  /** Stream a piece of the result, any JSON value. */
+  chunk(data) {
+    this.#emit({ event: "chunk", data: data ?? null });
+  }
+
+  /** Write a log line of the run; level is debug, info, warn or error. */
+  log(level, message) {
+    if (!LEVELS.includes(level)) throw new RangeError(`log level ${level}: want debug, info, warn or error`);
+    this.#emit({ event: "log", level, message: clip(message) });
+  }
+
+  /** Ask for this worker to be replaced once the execution has ended. */
+  closeWorker() {
+    this.closing = true;
+  }
+
+  cancel() {
+    this.#cancelled = true;
+    this.#abort?.abort(new Cancelled());
+  }
+
+  #emit(event) {
+    this.#worker.send(JSON.stringify({ id: this.#request, ...event }));
+  }
+}

@@ -1,0 +1,169 @@
+// The protocol as a node sees it, from a real process.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Worker } from "./harness.mjs";
+
+const SDK = new URL("../troupe_worker.mjs", import.meta.url).href;
+const ACTIONS = `
+import { setTimeout as sleep } from "node:timers/promises";
+import { ActionError } from ${JSON.stringify(SDK)};
+export const echo = (params) => params;
+export const later = async (params, ctx) => [ctx.execution, ctx.attempt, ctx.action, ctx.trace, ctx.remaining() > 59000];
+export const fails = () => { throw new TypeError("no such thing"); };
+export const own = () => { throw new ActionError("busy", { code: "rate_limited", retriable: true, details: { a: 1 }, workerFault: true }); };
+export const returns = ({ what }) => ({ big: 1n, loop: loop(), fn: () => 1, large: "x".repeat(9 << 20), none: undefined })[what];
+export const tells = (params, ctx) => { ctx.progress(0.5, "half"); ctx.progress(); ctx.chunk([1]); ctx.log("warn", "careful"); console.log("printed"); };
+export const closes = (params, ctx) => ctx.closeWorker();
+export const sleeps = async (params, ctx) => { await sleep(60000, null, { signal: ctx.signal }); };
+export const count = (params, ctx) => [(ctx.session.state.n = (ctx.session.state.n ?? 0) + 1), ctx.session.epoch, ctx.session.lost];
+let healthy = true;
+export const sick = () => { healthy = false; };
+export const health = () => healthy && { fine: true };
+function loop() { const a = {}; a.a = a; return a; }
+`;
+
+/** A test with a worker of its own, which is gone after it. */
+function withWorker(name, files, body) {
+  test(name, { timeout: 20000 }, async () => {
+    const worker = new Worker(files);
+    try {
+      await body(worker);
+    } finally {
+      worker.close();
+    }
+  });
+}
+
+const on = (name, body) => withWorker(name, { "a.mjs": ACTIONS }, body);
+const session = (epoch = 1, lost = false) => ({ id: "alice", epoch, lost, hit: true });
+
+on("hello tells what it can", async (w) => {
+  const { data } = await w.hello("echo");
+  assert.deepEqual([data.protocol, data.sdk, data.pid], [1, "node", w.process.pid]);
+  assert.deepEqual(data.capabilities, { ping_while_busy: false, cancel: true, sessions: true, snapshot: true, health_check: true });
+  assert.equal((await w.ask("hello", { protocol: 2 })).error.code, "load_error");
+});
+
+on("results", async (w) => {
+  assert.deepEqual((await w.run("echo", { a: [1, null, "é 😀"] })).data, { a: [1, null, "é 😀"] });
+  assert.deepEqual((await w.run("later")).data, ["0199", 1, "t.later", "00-1-2-01", true]);
+  assert.equal((await w.run("returns", { what: "none" })).data, null);
+  const large = { text: "x".repeat(3 << 20) };
+  assert.deepEqual((await w.run("echo", large)).data, large);
+});
+
+on("what an action tells", async (w) => {
+  const { id } = await w.run("tells");
+  assert.deepEqual(w.told, [
+    { id, event: "progress", fraction: 0.5, message: "half" },
+    { id, event: "progress", fraction: null, message: "" },
+    { id, event: "chunk", data: [1] },
+    { id, event: "log", level: "warn", message: "careful" },
+  ]);
+  await w.ask("shutdown");
+  await w.exited;
+  assert.equal(w.stdout, "printed\n");
+});
+
+on("errors", async (w) => {
+  const { error } = await w.run("fails");
+  assert.deepEqual([error.code, error.message], ["action_error", "TypeError: no such thing"]);
+  assert.match(error.details.stack, /fails/);
+  assert.deepEqual((await w.run("own")).error, { code: "rate_limited", message: "busy", retriable: true, worker_fault: true, details: { a: 1 } });
+  for (const [what, code] of [["big", "result_not_json"], ["loop", "result_not_json"], ["fn", "result_not_json"], ["large", "result_too_large"]]) {
+    assert.equal((await w.run("returns", { what })).error.code, code, what);
+  }
+  assert.equal((await w.run("closes")).close, true);
+  assert.equal((await w.ask("dance")).error.code, "unknown_command");
+});
+
+on("ping and cancel beside a run that waits", async (w) => {
+  const run = w.begin("sleeps");
+  assert.deepEqual((await w.ask("ping")).data, {});
+  assert.deepEqual((await w.ask("cancel", { request: run })).data, {});
+  const answer = await w.event();
+  assert.deepEqual([answer.id, answer.error.code], [run, "cancelled"]);
+});
+
+on("a cancel that comes with its execute", async (w) => {
+  const execute = w.frame("execute", w.execution("sleeps"));
+  w.write(Buffer.concat([execute, w.frame("cancel", { request: 1 })]));
+  const answers = [await w.event(), await w.event()];
+  assert.deepEqual(answers.map((a) => [a.id, a.error?.code]), [[2, undefined], [1, "cancelled"]]);
+});
+
+on("frames in pieces and in one", async (w) => {
+  w.write(Buffer.concat(Array.from({ length: 50 }, () => w.frame("ping", {}))));
+  for (let n = 1; n <= 50; n++) assert.equal((await w.event()).id, n);
+  for (const byte of w.frame("ping", {})) w.write(Buffer.from([byte]));
+  assert.equal((await w.event()).id, 51);
+});
+
+on("sessions keep state by epoch", async (w) => {
+  assert.deepEqual((await w.run("count", {}, session())).data, [1, 1, false]);
+  assert.deepEqual((await w.run("count", {}, session())).data, [2, 1, false]);
+  assert.deepEqual((await w.run("count", {}, session(2, true))).data, [1, 2, true]);
+  assert.deepEqual((await w.run("count", {}, session(1))).data, [1, 1, false]);
+  await w.ask("end_session", { session: "alice", epoch: 2 });
+  assert.deepEqual((await w.run("count", {}, session(2))).data, [1, 2, false]);
+});
+
+on("snapshot and restore", async (w) => {
+  await w.run("count", {}, session());
+  const { data } = await w.ask("snapshot", { session: "alice", epoch: 1 });
+  assert.deepEqual((await w.ask("restore", { session: "bob", epoch: 3, state: data.state })).data, {});
+  assert.deepEqual((await w.run("count", {}, { id: "bob", epoch: 3 })).data, [2, 3, false]);
+});
+
+withWorker("hooks save and restore a state", {
+  "a.mjs": `export const run = ({ n }, ctx) => { (ctx.session.state.seen ??= new Set()).add(n); return [...ctx.session.state.seen]; };
+    export const snapshot = (state) => [...state.seen]; export const restore = (saved) => ({ seen: new Set(saved) });`,
+}, async (w) => {
+  await w.run("run", { n: 1 }, session());
+  const { data } = await w.ask("snapshot", { session: "alice", epoch: 1 });
+  await w.ask("restore", { session: "alice", epoch: 2, state: data.state });
+  assert.deepEqual((await w.run("run", { n: 2 }, session(2))).data, [1, 2]);
+});
+
+on("the health hook", async (w) => {
+  await w.hello("sick");
+  assert.deepEqual((await w.ask("health_check")).data, { "t/a.mjs": { fine: true } });
+  await w.run("sick");
+  assert.equal((await w.ask("health_check")).error.code, "health_check_failed");
+});
+
+on("load errors name the action and the cause", async (w) => {
+  assert.match((await w.hello("gone")).error.message, /action t\.gone: a\.mjs exports no function gone/);
+  const bad = async (entrypoint) => (await w.ask("hello", { protocol: 1, actions: [{ ref: "t.x", root: w.root, entrypoint }] })).error.message;
+  assert.match(await bad("missing.mjs:x"), /does not exist/);
+  assert.match(await bad("../../../../../../etc/passwd"), /out of its pack/);
+  assert.equal((await w.run("gone")).error.code, "action_not_found");
+});
+
+on("shutdown and the end of the input end it", async (w) => {
+  await w.ask("shutdown");
+  assert.deepEqual(await w.exited, [0, null]);
+  const other = new Worker();
+  other.process.stdio[3].end();
+  assert.deepEqual(await other.exited, [0, null]);
+  other.close();
+});
+
+on("garbage ends the worker", async (w) => {
+  w.write(Buffer.from([255, 255, 255, 255]));
+  assert.deepEqual(await w.exited, [2, null]);
+});
+
+test("serve serves a table", { timeout: 20000 }, async () => {
+  const main = `import { serve } from ${JSON.stringify(SDK)}; serve({ "t.echo": (p) => p, short: (p, ctx) => ctx.action }, { health: () => 1 });`;
+  const w = new Worker({ "main.mjs": main }, "ROOT/main.mjs");
+  try {
+    assert.equal((await w.hello("echo", "short")).event, "result");
+    assert.match((await w.hello("gone")).error.message, /does not serve action t\.gone/);
+    assert.deepEqual((await w.run("echo", { a: 1 })).data, { a: 1 });
+    assert.equal((await w.run("short")).data, "t.short");
+    assert.deepEqual((await w.ask("health_check")).data, { health: 1 });
+  } finally {
+    w.close();
+  }
+});

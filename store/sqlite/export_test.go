@@ -1,0 +1,61 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Tamper runs one statement on a closed store's file.
+func Tamper(t *testing.T, path, statement string) {
+	c, err := openConn(dsn(Config{Path: path}))
+	require.NoError(t, err)
+	_, err = c.exec(statement)
+	require.NoError(t, err)
+	require.NoError(t, c.close())
+}
+
+// Raise gives a store with a page limit more pages, as freed space on a disk would.
+func Raise(t *testing.T, s *Store, pages int) {
+	require.NoError(t, s.write(t.Context(), "raise", 1, func(w *writer) error {
+		_, err := w.c.number(fmt.Sprintf("PRAGMA max_page_count = %d", pages))
+		return err
+	}))
+}
+
+// Hold keeps the writer busy until the channel is closed.
+func Hold(s *Store) chan struct{} {
+	release, started := make(chan struct{}), make(chan struct{})
+	go func() {
+		_ = s.write(context.Background(), "hold", 1, func(*writer) error {
+			close(started)
+			<-release
+			return nil
+		})
+	}()
+	<-started
+	return release
+}
+
+// Grow writes n ended executions, with a few that wait or run among the oldest, straight into the file: every status,
+// ten actions, four pools, sessions, workers and labels.
+func Grow(t testing.TB, s *Store, n int) {
+	for _, sql := range []string{
+		`WITH RECURSIVE i(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM i WHERE n < ?)
+ INSERT INTO request (seq, id, action, version, labels, timeout, stall_timeout, flags, max_retries, retry_count, requested_at, parameters)
+ SELECT n, randomblob(16), 'core.a' || (n % 10), '1.0.0', CASE WHEN n % 10 = 0 THEN CAST('{"k":"v' || (n % 100) || '"}' AS BLOB) END, 60000000, 0, 0, 0, 0, 1800000000000000 + n, CAST('{"n":1}' AS BLOB) FROM i`,
+		`WITH RECURSIVE i(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM i WHERE n < ?)
+ INSERT INTO execution (seq, stage, lane, strict, status, attempt, last_change, priority, pool, session, worker_id, run_at, finished_at, queue_deadline, worker_deadline)
+ SELECT n, CASE WHEN n <= 50 THEN 0 WHEN n <= 100 THEN 1 ELSE 2 END, 0, 0, CASE WHEN n <= 50 THEN 1 WHEN n <= 100 THEN 4 WHEN n <= 150 THEN 9 WHEN n % 20 = 0 THEN 7 ELSE 6 END,
+ 1, 4, n % 10, 'pool' || (n % 4), CASE WHEN n % 5 = 0 THEN 's' || (n % 1000) END, 'n/pool/' || (n % 64), 1800000000000000 + n, 1800000000000000 + n, 0, 0 FROM i`,
+		`WITH RECURSIVE i(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM i WHERE n < ?)
+ INSERT INTO execution_label (key, value, seq) SELECT 'k', 'v' || (n % 100), n FROM i WHERE n % 10 = 0`,
+		`WITH RECURSIVE i(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM i WHERE n < ?)
+ INSERT INTO outcome (seq, result) SELECT n, CAST('{}' AS BLOB) FROM i WHERE n > 100`,
+	} {
+		require.NoError(t, s.write(t.Context(), "grow", 1, func(w *writer) error { return w.exec(sql, int64(n)) }))
+	}
+	require.NoError(t, s.write(t.Context(), "grow", 1, func(w *writer) error { w.seq += int64(n); return nil }))
+}

@@ -1,0 +1,347 @@
+package sqlite_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/sqlite"
+	"github.com/troupe-run/troupe/store/storetest"
+)
+
+// Variables by which a test starts this binary again as another process: their values are the store's path.
+const (
+	crashEnv    = "STORE_CRASH"
+	readOnlyEnv = "STORE_READ_ONLY"
+)
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(crashEnv); path != "" {
+		acknowledge(path)
+		return
+	}
+	if path := os.Getenv(readOnlyEnv); path != "" {
+		_, err := sqlite.Open(context.Background(), sqlite.Config{Path: path})
+		fmt.Printf("%t %v\n", errors.Is(err, store.ErrReadOnly), err)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]sqlite.Config{
+		"defaults":         {},
+		"events all":       {EventsAll: true},
+		"little is cached": {CachedMax: 2, GroupRowsMax: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Run(t, func(t *testing.T) store.Store { return open(t, cfg) })
+		})
+	}
+}
+
+// acknowledge submits and works off without end, and prints each thing after the store has acknowledged it.
+func acknowledge(path string) {
+	s, err := sqlite.Open(context.Background(), sqlite.Config{Path: path})
+	if err != nil {
+		fmt.Println("error", err)
+		return
+	}
+	var out sync.Mutex
+	say := func(what string, id messages.ExecutionID) {
+		out.Lock()
+		defer out.Unlock()
+		fmt.Println(what, id)
+	}
+	worker := messages.WorkerKey{Incarnation: messages.NewIncarnation(), Pool: "go"}
+	for range 4 {
+		go func() {
+			for {
+				e := noop(3)
+				if _, err := s.Submit(context.Background(), e); err != nil {
+					fmt.Println("error", err)
+					return
+				}
+				for i := range e {
+					say("submitted", e[i].ID)
+				}
+				id := e[0].ID
+				out, err := s.Apply(context.Background(), []store.Change{
+					&store.Place{ID: id, Worker: worker, WorkerID: "n/go/0", PlacedBy: worker.Incarnation, ClaimWithin: time.Minute},
+					&store.Claim{ID: id, Attempt: 1, Worker: worker, Generation: 1},
+					&store.Finish{ID: id, Attempt: 1, Outcome: messages.Outcome{Status: messages.Completed}},
+				})
+				if err != nil || out[2].Verdict != store.Applied {
+					fmt.Println("error", err)
+					return
+				}
+				say("completed", id)
+			}
+		}()
+	}
+	select {}
+}
+
+func TestKillLosesNothingAcknowledged(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "troupe.db")
+	said := map[messages.ExecutionID]string{}
+	for round := range 5 {
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		cmd.Env = append(os.Environ(), crashEnv+"="+path)
+		pipe, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		lines := bufio.NewScanner(pipe)
+		for n := 0; lines.Scan(); n++ {
+			what, text, _ := strings.Cut(lines.Text(), " ")
+			id, err := messages.ParseExecutionID(text)
+			require.NoError(t, err, lines.Text())
+			said[id] = what
+			if n == 400+77*round {
+				require.NoError(t, cmd.Process.Kill())
+			}
+		}
+		require.Error(t, cmd.Wait(), "it was killed")
+		s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+		require.NoError(t, err, "the kernel gave up the dead process's lock")
+		for id, what := range said {
+			e, err := s.Get(t.Context(), id)
+			require.NoError(t, err)
+			if what == "completed" {
+				require.Equal(t, messages.Completed, e.Status)
+			}
+		}
+		require.NoError(t, s.Close())
+	}
+	require.Greater(t, len(said), 1000)
+}
+
+func TestLocked(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "troupe.db")
+	s := open(t, sqlite.Config{Path: path})
+	_, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	require.ErrorIs(t, err, store.ErrLocked)
+	require.ErrorContains(t, err, path)
+	require.ErrorContains(t, err, fmt.Sprint("process ", os.Getpid()))
+	require.ErrorContains(t, err, "stop that node")
+	require.NoError(t, s.Close())
+	again, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	require.NoError(t, err)
+	require.NoError(t, again.Close())
+}
+
+// TestReadOnly opens the store as a user that may not write it. The super-user may write anything, so then another
+// process drops to nobody first.
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	folder, err := os.MkdirTemp("", "store-read-only-")
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, os.Chmod(folder, 0o700))
+		require.NoError(t, os.RemoveAll(folder))
+	})
+	binary, path := filepath.Join(folder, "test"), filepath.Join(folder, "troupe.db")
+	content, err := os.ReadFile(os.Args[0])
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(binary, content, 0o755))
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	for _, f := range []string{path, path + ".lock"} {
+		require.NoError(t, os.Chmod(f, 0o444))
+	}
+	require.NoError(t, os.Chmod(folder, 0o555))
+	cmd := exec.CommandContext(t.Context(), binary)
+	cmd.Env, cmd.Dir = []string{readOnlyEnv + "=" + path}, "/"
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.True(t, strings.HasPrefix(string(out), "true "), string(out))
+	require.Contains(t, string(out), path)
+	require.Contains(t, string(out), "writable")
+}
+
+func TestNewer(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "troupe.db")
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	sqlite.Tamper(t, path, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (4711, 1)")
+	_, err = sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	require.ErrorIs(t, err, store.ErrNewer)
+	require.ErrorContains(t, err, path)
+	require.ErrorContains(t, err, "version 4711")
+	require.ErrorContains(t, err, "up to 1;")
+}
+
+func TestNoStore(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	garbage := filepath.Join(folder, "garbage")
+	require.NoError(t, os.WriteFile(garbage, []byte(strings.Repeat("this is no database. ", 1000)), 0o600))
+	_, err := sqlite.Open(t.Context(), sqlite.Config{Path: garbage})
+	require.ErrorContains(t, err, garbage)
+	require.ErrorContains(t, err, "not a troupe store")
+	content, err := os.ReadFile(garbage)
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(string(content), "this is no database"), "a file that is not ours is left alone")
+
+	_, err = sqlite.Open(t.Context(), sqlite.Config{Path: folder})
+	require.ErrorContains(t, err, folder)
+	_, err = sqlite.Open(t.Context(), sqlite.Config{})
+	require.ErrorContains(t, err, "path is empty")
+	_, err = sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(folder, "x\x00y"), Readers: -1})
+	require.ErrorContains(t, err, "NUL")
+	require.ErrorContains(t, err, "readers")
+	odd := filepath.Join(folder, "a b?c=d&%41#e", "t.db")
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: odd})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	_, err = os.Stat(odd)
+	require.NoError(t, err, "the file is where its path says, whatever is in it")
+}
+
+// TestFull fills the store to its page limit, as a full disk would, and goes on when there is space again.
+func TestFull(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite.Config{PagesMax: 400})
+	worker := messages.WorkerKey{Incarnation: messages.NewIncarnation(), Pool: "go"}
+	var stored []messages.Execution
+	var err error
+	for range 10_000 {
+		e := noop(10)
+		e[0].Parameters = []byte(`"` + strings.Repeat("x", 20_000) + `"`)
+		if _, err = s.Submit(t.Context(), e); err != nil {
+			break
+		}
+		stored = append(stored, e...)
+	}
+	require.ErrorIs(t, err, store.ErrFull)
+	require.ErrorContains(t, err, "troupe.db")
+	require.ErrorContains(t, err, "free space")
+	require.NotEmpty(t, stored)
+	for _, e := range stored[:10] {
+		got, err := s.Get(t.Context(), e.ID)
+		require.NoError(t, err, "reading goes on")
+		require.Equal(t, messages.Requested, got.Status)
+		out, err := s.Apply(t.Context(), []store.Change{&store.Place{ID: e.ID, Worker: worker, ClaimWithin: time.Minute}})
+		if err != nil { // an index page more may not fit
+			require.ErrorIs(t, err, store.ErrFull)
+			continue
+		}
+		require.Equal(t, store.Applied, out[0].Verdict)
+	}
+	sqlite.Raise(t, s, 4000)
+	for range 20 {
+		_, err = s.Submit(t.Context(), noop(10))
+		require.NoError(t, err, "space is back, and the store goes on by itself")
+	}
+	got, err := s.Get(t.Context(), stored[len(stored)-1].ID)
+	require.NoError(t, err)
+	require.Equal(t, messages.Requested, got.Status)
+}
+
+func TestClose(t *testing.T) {
+	t.Parallel()
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "troupe.db")})
+	require.NoError(t, err)
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	var acknowledged []messages.ExecutionID
+	for range 8 {
+		group.Go(func() {
+			for {
+				e := noop(1)
+				if _, err := s.Submit(t.Context(), e); err != nil {
+					if !errors.Is(err, store.ErrClosed) {
+						t.Errorf("submit while closing: %v", err)
+					}
+					return
+				}
+				mu.Lock()
+				acknowledged = append(acknowledged, e[0].ID)
+				mu.Unlock()
+			}
+		})
+		group.Go(func() {
+			for {
+				if _, err := s.Depths(t.Context()); err != nil {
+					if !errors.Is(err, store.ErrClosed) {
+						t.Errorf("read while closing: %v", err)
+					}
+					return
+				}
+			}
+		})
+	}
+	require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(acknowledged) > 100 }, 10*time.Second, time.Millisecond)
+	require.NoError(t, s.Close())
+	require.NoError(t, s.Close(), "closing twice is one close")
+	group.Wait()
+	_, err = s.Get(t.Context(), acknowledged[0])
+	require.ErrorIs(t, err, store.ErrClosed)
+	_, err = s.Apply(t.Context(), []store.Change{&store.Cancel{}})
+	require.ErrorIs(t, err, store.ErrClosed)
+}
+
+func TestContextEndsTheWait(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite.Config{WaitingMax: 1})
+	release := sqlite.Hold(s)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	var group sync.WaitGroup
+	for range 10 { // one fits the queue, the others wait before it: all end with the context
+		group.Go(func() {
+			_, err := s.Submit(ctx, noop(1))
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("submit with a full queue: %v", err)
+			}
+		})
+	}
+	group.Wait()
+	close(release)
+	_, err := s.Submit(t.Context(), noop(1))
+	require.NoError(t, err)
+}
+
+// TestJoinEndsOthers: the lock says that no other process uses the store, so every other incarnation is dead.
+func TestJoinEndsOthers(t *testing.T) {
+	t.Parallel()
+	s := open(t, sqlite.Config{})
+	first, second := messages.NewIncarnation(), messages.NewIncarnation()
+	require.NoError(t, s.Join(t.Context(), store.Node{Incarnation: first, Name: "n"}))
+	key := messages.WorkerKey{Incarnation: first, Pool: "go"}
+	e := noop(1)
+	_, err := s.Submit(t.Context(), e)
+	require.NoError(t, err)
+	_, err = s.Apply(t.Context(), []store.Change{&store.Place{ID: e[0].ID, Worker: key, PlacedBy: first, ClaimWithin: time.Minute}})
+	require.NoError(t, err)
+	require.NoError(t, s.Join(t.Context(), store.Node{Incarnation: second, Name: "n"}))
+	require.ErrorIs(t, s.Beat(t.Context(), first, time.Minute), store.ErrNotFound)
+	require.NoError(t, s.Beat(t.Context(), second, time.Minute))
+	orphans, err := s.Overdue(t.Context(), store.OverdueQuery{Deadline: store.TakeBackOrphan, Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, orphans, 1)
+}

@@ -1,0 +1,219 @@
+package storetest
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+func (k *kit) node(t *testing.T, inc messages.Incarnation) store.Node {
+	all, err := k.ListNodes(t.Context())
+	require.NoError(t, err)
+	for _, n := range all {
+		if n.Incarnation == inc {
+			return n
+		}
+	}
+	t.Fatal("no such node")
+	return store.Node{}
+}
+
+func testNodes(t *testing.T, k *kit) {
+	require.Equal(t, store.NodeActive, k.node(t, k.inc).State)
+	before := k.node(t, k.inc).BeatAt
+	require.NoError(t, k.Beat(t.Context(), k.inc, time.Minute))
+	n := k.node(t, k.inc)
+	require.False(t, n.BeatAt.Before(before))
+	require.Equal(t, n.BeatAt.Add(time.Minute), n.LeaseUntil)
+	require.NoError(t, k.CordonNode(t.Context(), k.inc, true))
+	require.True(t, k.node(t, k.inc).Cordoned)
+	require.ErrorIs(t, k.Beat(t.Context(), messages.NewIncarnation(), time.Minute), store.ErrNotFound)
+
+	require.NoError(t, k.SaveWorkers(t.Context(), []store.Worker{{Key: k.key(1), ID: workerID(1), Active: true}}))
+	require.NoError(t, k.SetNode(t.Context(), k.inc, store.NodeDraining))
+	workers, err := k.ListWorkers(t.Context(), pool)
+	require.NoError(t, err)
+	require.Len(t, workers, 1)
+	require.False(t, workers[0].Active, "a draining node's workers are inactive")
+	require.NoError(t, k.SetNode(t.Context(), k.inc, store.NodeDead))
+	require.ErrorIs(t, k.Beat(t.Context(), k.inc, time.Minute), store.ErrNotFound, "it was declared dead")
+	require.ErrorIs(t, k.SetNode(t.Context(), k.inc, store.NodeActive), store.ErrNotFound, "dead is final")
+	workers, err = k.ListWorkers(t.Context(), "")
+	require.NoError(t, err)
+	require.Empty(t, workers)
+	require.ErrorIs(t, k.SetNode(t.Context(), k.inc, "asleep"), store.ErrInvalid)
+}
+
+func testWorkers(t *testing.T, k *kit) {
+	ctx := t.Context()
+	rows := make([]store.Worker, 50)
+	for i := range rows {
+		rows[i] = store.Worker{Key: k.key(i), ID: workerID(i), Generation: 1, Runtime: messages.RuntimeGo, State: "ready", Health: "healthy",
+			Active: i != 3, BeatEvery: 10 * time.Second, Since: time.Now().UTC().Truncate(time.Microsecond)}
+	}
+	require.NoError(t, k.SaveWorkers(ctx, rows))
+	caps := json.RawMessage(`{"health":{"status":"degraded"}}`)
+	require.NoError(t, k.Heartbeat(ctx, k.inc, map[messages.WorkerKey]json.RawMessage{k.key(2): caps}))
+	at := time.Now().UTC().Truncate(time.Microsecond)
+	require.NoError(t, k.RecordTransitions(ctx, []store.WorkerEvent{
+		{Key: k.key(1), Generation: 2, At: at, From: "ready", To: "degraded", Reason: "health_check_failed", Lasted: 3 * time.Second, Metadata: json.RawMessage(`{"a":1}`)},
+		{Key: k.key(1), Generation: 2, At: at.Add(time.Second), From: "degraded", To: "ready", Reason: "health_restored"},
+		{Key: k.key(4), Generation: 1, At: at, From: "ready", To: "terminating", Reason: "shutdown"},
+	}, []string{"unhealthy", "healthy", "unknown"}))
+	require.ErrorIs(t, k.RecordTransitions(ctx, make([]store.WorkerEvent, 1), nil), store.ErrInvalid)
+	require.NoError(t, k.CordonWorker(ctx, k.key(5), true))
+	require.ErrorIs(t, k.CordonWorker(ctx, k.key(99), true), store.ErrNotFound)
+
+	all, err := k.ListWorkers(ctx, pool)
+	require.NoError(t, err)
+	require.Len(t, all, len(rows))
+	by := map[messages.WorkerKey]store.Worker{}
+	for _, w := range all {
+		by[w.Key] = w
+	}
+	require.Zero(t, by[k.key(3)].Beat, "no heartbeat for an inactive one")
+	require.False(t, by[k.key(2)].Beat.IsZero())
+	require.JSONEq(t, string(caps), string(by[k.key(2)].Capabilities))
+	require.Equal(t, messages.Generation(2), by[k.key(1)].Generation)
+	require.Equal(t, "healthy", by[k.key(1)].Health)
+	require.Equal(t, "terminating", by[k.key(4)].State)
+	require.True(t, by[k.key(5)].Cordoned)
+	events, err := k.WorkerEvents(ctx, k.key(1), 1)
+	require.NoError(t, err)
+	require.Len(t, events, 1)
+	require.Equal(t, "health_restored", events[0].Reason, "newest first")
+	events, err = k.WorkerEvents(ctx, k.key(1), 10)
+	require.NoError(t, err)
+	require.Equal(t, 3*time.Second, events[1].Lasted)
+	none, err := k.ListWorkers(ctx, "other")
+	require.NoError(t, err)
+	require.Empty(t, none)
+}
+
+func testDeadLetters(t *testing.T, k *kit) {
+	ctx := t.Context()
+	e := k.bring(t, messages.Scheduled)
+	at := time.Now().UTC().Truncate(time.Microsecond)
+	d := store.DeadLetter{At: at, Execution: e.ID, Attempt: 1, Action: e.Action, Worker: workerID(1), Queue: "q", Reason: "expired",
+		DiedAt: at.Add(-time.Second), Headers: json.RawMessage(`{"x-death":[]}`), Body: []byte("\x00\xff"), Resolution: "failed"}
+	var ids []int64
+	for range 5 {
+		id, err := k.SaveDeadLetter(ctx, d)
+		require.NoError(t, err)
+		ids = append(ids, id)
+	}
+	_, err := k.SaveDeadLetter(ctx, store.DeadLetter{Reason: "malformed", Body: []byte("{"), Resolution: "quarantined"})
+	require.NoError(t, err)
+	got, err := k.GetDeadLetter(ctx, ids[0])
+	require.NoError(t, err)
+	d.ID = ids[0]
+	require.Equal(t, d, got)
+	_, err = k.GetDeadLetter(ctx, 1<<40)
+	require.ErrorIs(t, err, store.ErrNotFound)
+	page, err := k.ListDeadLetters(ctx, 0, 2)
+	require.NoError(t, err)
+	require.Len(t, page, 2)
+	require.Equal(t, "malformed", page[0].Reason, "newest first")
+	page, err = k.ListDeadLetters(ctx, page[1].ID, 100)
+	require.NoError(t, err)
+	require.Len(t, page, 4)
+	require.NoError(t, k.ResolveDeadLetter(ctx, ids[1], "requeued"))
+	got, err = k.GetDeadLetter(ctx, ids[1])
+	require.NoError(t, err)
+	require.Equal(t, "requeued", got.Resolution)
+	require.ErrorIs(t, k.ResolveDeadLetter(ctx, 1<<40, "discarded"), store.ErrNotFound)
+	stats, err := k.DeadLetterStats(ctx, at.Add(-time.Hour))
+	require.NoError(t, err)
+	counts := map[string]int{}
+	for _, s := range stats {
+		counts[s.Reason] += s.Count
+		require.Zero(t, s.Hour.Minute())
+	}
+	require.Equal(t, map[string]int{"expired": 5, "malformed": 1}, counts)
+}
+
+func testPurge(t *testing.T, k *kit) {
+	ctx := t.Context()
+	labelled := func(e *messages.Execution) { e.Labels = map[string]string{"a": "b"} }
+	var gone []messages.Execution
+	for range 7 {
+		e := k.bring(t, messages.Running, labelled)
+		k.applied(t, &store.Finish{ID: e.ID, Attempt: 1, Outcome: completed(), Output: messages.Output{Stdout: []byte("x")}})
+		gone = append(gone, e)
+	}
+	waiting, running := k.bring(t, messages.Requested, labelled), k.bring(t, messages.Running)
+	now, err := k.Now(ctx)
+	require.NoError(t, err)
+	n, err := k.Purge(ctx, store.Purge{Limit: 100})
+	require.NoError(t, err)
+	require.Zero(t, n, "zero times keep everything")
+	n, err = k.Purge(ctx, store.Purge{FinishedBefore: now.Add(-time.Hour), Limit: 100})
+	require.NoError(t, err)
+	require.Zero(t, n)
+	total := 0
+	for range 10 {
+		n, err = k.Purge(ctx, store.Purge{FinishedBefore: now.Add(time.Hour), Limit: 3})
+		require.NoError(t, err)
+		require.LessOrEqual(t, n, 3)
+		if total += n; n == 0 {
+			break
+		}
+	}
+	require.Equal(t, len(gone), total)
+	for _, e := range gone {
+		_, err := k.Get(ctx, e.ID)
+		require.ErrorIs(t, err, store.ErrNotFound)
+		_, err = k.Output(ctx, e.ID)
+		require.ErrorIs(t, err, store.ErrNotFound)
+		require.Equal(t, store.Missing, k.apply(t, &store.Cancel{ID: e.ID})[0].Verdict)
+	}
+	require.Equal(t, waiting, k.get(t, waiting.ID))
+	require.Equal(t, running, k.get(t, running.ID))
+	left, err := k.List(ctx, store.Filter{Label: [2]string{"a", "b"}})
+	require.NoError(t, err)
+	require.Len(t, left.Executions, 1)
+	require.Greater(t, k.submit(t, ask())[0].Seq, running.Seq)
+	k.purgeOthers(t, now)
+}
+
+func (k *kit) purgeOthers(t *testing.T, now time.Time) {
+	ctx := t.Context()
+	e := k.submit(t, ask(inSession("s", messages.AffinityStrict)))[0]
+	k.applied(t, k.placeIn(e, 1, store.SessionUse{Epoch: 1, Bind: true}))
+	_, err := k.SaveDeadLetter(ctx, store.DeadLetter{Reason: "malformed", Resolution: "quarantined"})
+	require.NoError(t, err)
+	require.NoError(t, k.RecordTransitions(ctx, []store.WorkerEvent{{Key: k.key(1), At: now, From: "a", To: "b", Reason: "error"}}, []string{""}))
+	later := now.Add(time.Hour)
+	all := store.Purge{DeadLettersBefore: later, EventsBefore: later, SessionsBefore: later, NodesBefore: later, Limit: 100}
+	n, err := k.Purge(ctx, all)
+	require.NoError(t, err)
+	require.Equal(t, 2, n, "a dead letter and a worker event; a bound session and a live node stay")
+	_, err = k.Unbind(ctx, []store.SessionRef{{Pool: pool, Session: "s", Epoch: 1}})
+	require.NoError(t, err)
+	require.NoError(t, k.SetNode(ctx, k.inc, store.NodeDead))
+	n, err = k.Purge(ctx, all)
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	nodes, err := k.ListNodes(ctx)
+	require.NoError(t, err)
+	require.Empty(t, nodes)
+}
+
+func testActionsAndClock(t *testing.T, k *kit) {
+	a := []messages.Action{{Ref: "a.b", Pack: "a", Version: "1", Pool: pool, Runtime: messages.RuntimeGo}, {Ref: "a.b", Pack: "a", Version: "2", Pool: pool, Runtime: messages.RuntimeGo}}
+	require.NoError(t, k.SaveActions(t.Context(), a))
+	require.NoError(t, k.SaveActions(t.Context(), a))
+	last := time.Time{}
+	for range 1000 {
+		now, err := k.Now(t.Context())
+		require.NoError(t, err)
+		require.False(t, now.Before(last), "the clock goes back")
+		require.Equal(t, time.UTC, now.Location())
+		last = now
+	}
+}

@@ -1,0 +1,139 @@
+package storetest
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+func (k *kit) placeIn(e messages.Execution, slot int, use store.SessionUse) *store.Place {
+	p := k.place(e.ID, e.Attempt, slot)
+	use.Pool, use.Session = pool, e.Session
+	p.Session = &use
+	return p
+}
+
+func (k *kit) session(t *testing.T, name string) store.Session {
+	all, err := k.LoadSessions(t.Context(), pool)
+	require.NoError(t, err)
+	for _, s := range all {
+		if s.Session == name {
+			return s
+		}
+	}
+	return store.Session{}
+}
+
+func (k *kit) refused(t *testing.T, c store.Change) {
+	t.Helper()
+	r := k.apply(t, c)[0]
+	require.Equal(t, store.Refused, r.Verdict)
+	require.ErrorIs(t, r.Err, store.ErrSession)
+}
+
+func testSessionBind(t *testing.T, k *kit) {
+	e := k.submit(t, ask(inSession("s", messages.AffinityStrict)), ask(inSession("s", messages.AffinityStrict)), ask(inSession("s", messages.AffinityHint)))
+	k.refused(t, k.placeIn(e[0], 1, store.SessionUse{Epoch: 1}))
+	p := k.placeIn(e[0], 1, store.SessionUse{Epoch: 1, Bind: true, Lost: true})
+	k.applied(t, p)
+	require.Equal(t, store.Already, k.apply(t, p)[0].Verdict, "a repeated placement does not bind again")
+	bound := k.session(t, "s")
+	require.Equal(t, k.key(1), bound.Worker)
+	require.Equal(t, int64(1), bound.Epoch)
+	require.False(t, bound.BoundAt.IsZero())
+	c := k.applied(t, k.claim(e[0].ID, 1, 1)).Execution
+	require.Equal(t, int64(1), c.SessionEpoch)
+	require.True(t, c.SessionLost)
+	require.False(t, c.SessionHit)
+	k.applied(t, &store.Finish{ID: e[0].ID, Attempt: 1, Outcome: completed()})
+
+	k.refused(t, k.placeIn(e[1], 2, store.SessionUse{Epoch: 1, Bind: true}))
+	k.refused(t, k.placeIn(e[1], 2, store.SessionUse{Epoch: 1, Hit: true}))
+	k.refused(t, k.placeIn(e[1], 1, store.SessionUse{Epoch: 2, Hit: true}))
+	require.Equal(t, bound.Worker, k.session(t, "s").Worker)
+	k.applied(t, k.placeIn(e[1], 1, store.SessionUse{Epoch: 1, Hit: true}))
+	k.applied(t, k.placeIn(e[2], 5, store.SessionUse{Epoch: 1}))
+	require.Equal(t, k.key(1), k.session(t, "s").Worker, "a hint that misses leaves the binding alone")
+	wrong := k.submit(t, ask())[0]
+	wrong.Session = "s"
+	k.refused(t, k.placeIn(wrong, 1, store.SessionUse{Epoch: 1}))
+}
+
+func testSessionTurns(t *testing.T, k *kit) {
+	e := k.submit(t, ask(inSession("s", messages.AffinityStrict)), ask(inSession("s", messages.AffinityStrictFail)), ask(inSession("s", messages.AffinityHint)))
+	k.applied(t, k.placeIn(e[0], 1, store.SessionUse{Epoch: 1, Bind: true}))
+	second := k.placeIn(e[1], 1, store.SessionUse{Epoch: 1, Hit: true})
+	k.refused(t, second) // scheduled
+	k.applied(t, k.claim(e[0].ID, 1, 1))
+	k.refused(t, second) // running
+	k.applied(t, &store.Cancel{ID: e[0].ID})
+	k.refused(t, second) // cancelling
+	k.applied(t, k.placeIn(e[2], 1, store.SessionUse{Epoch: 1, Hit: true}))
+	k.applied(t, &store.TakeBack{ID: e[2].ID, Attempt: 1})
+	both := k.apply(t, &store.Finish{ID: e[0].ID, Attempt: 1, Outcome: completed()}, second)
+	require.Equal(t, store.Applied, both[1].Verdict, "a finish and the next placement may share a transaction: %v", both[1].Err)
+
+	twins := k.submit(t, ask(inSession("u", messages.AffinityStrict)), ask(inSession("u", messages.AffinityStrict)))
+	r := k.apply(t, k.placeIn(twins[0], 1, store.SessionUse{Epoch: 1, Bind: true}), k.placeIn(twins[1], 1, store.SessionUse{Epoch: 1, Hit: true}))
+	require.Equal(t, store.Applied, r[0].Verdict)
+	require.Equal(t, store.Refused, r[1].Verdict, "two of one session in one call")
+}
+
+func testSessionEpochs(t *testing.T, k *kit) {
+	run := func(e messages.Execution, slot int, u store.SessionUse) {
+		k.applied(t, k.placeIn(e, slot, u))
+		k.applied(t, k.claim(e.ID, 1, slot))
+		k.applied(t, &store.Finish{ID: e.ID, Attempt: 1, Outcome: completed()})
+	}
+	e := k.submit(t, ask(inSession("s", messages.AffinityStrict)), ask(inSession("s", messages.AffinityHint)), ask(inSession("s", messages.AffinityStrict)))
+	run(e[0], 1, store.SessionUse{Epoch: 3, Bind: true})
+	first := k.session(t, "s")
+	require.Equal(t, int64(3), first.FinishedEpoch)
+	require.False(t, first.TouchedAt.Before(first.BoundAt))
+
+	n, err := k.Unbind(t.Context(), []store.SessionRef{{Pool: pool, Session: "s", Epoch: 2}, {Pool: pool, Session: "none", Epoch: 3}})
+	require.NoError(t, err)
+	require.Zero(t, n, "another epoch is not unbound")
+	n, err = k.Unbind(t.Context(), []store.SessionRef{{Pool: pool, Session: "s", Epoch: 3}})
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	gone := k.session(t, "s")
+	require.Zero(t, gone.Worker)
+	require.Equal(t, int64(3), gone.Epoch, "the epoch stays")
+
+	p := k.placeIn(e[2], 2, store.SessionUse{Epoch: 4, Bind: true})
+	k.applied(t, p)
+	run(e[1], 7, store.SessionUse{Epoch: 4})
+	require.Equal(t, int64(3), k.session(t, "s").FinishedEpoch, "a hint that missed says nothing of the session's state")
+	k.applied(t, k.claim(e[2].ID, 1, 2))
+	k.applied(t, &store.Rescue{ID: e[2].ID, Attempt: 1})
+	require.Equal(t, int64(3), k.session(t, "s").FinishedEpoch, "a rescue finishes nothing")
+
+	listed, err := k.ListSessions(t.Context(), "", "", true, 10)
+	require.NoError(t, err)
+	require.Len(t, listed, 1)
+	listed, err = k.ListSessions(t.Context(), pool, "s", false, 10)
+	require.NoError(t, err)
+	require.Empty(t, listed)
+}
+
+func testSnapshots(t *testing.T, k *kit) {
+	ref := store.SessionRef{Pool: pool, Session: "s", Epoch: 2}
+	require.ErrorIs(t, k.SaveSnapshot(t.Context(), ref, json.RawMessage(`1`)), store.ErrNotFound)
+	e := k.submit(t, ask(inSession("s", messages.AffinityStrict)))[0]
+	k.applied(t, k.placeIn(e, 1, store.SessionUse{Epoch: 2, Bind: true}))
+	_, _, err := k.Snapshot(t.Context(), pool, "s")
+	require.ErrorIs(t, err, store.ErrNotFound)
+	require.NoError(t, k.SaveSnapshot(t.Context(), ref, json.RawMessage(`{"n":2}`)))
+	ref.Epoch = 1
+	require.NoError(t, k.SaveSnapshot(t.Context(), ref, json.RawMessage(`{"n":1}`)))
+	state, epoch, err := k.Snapshot(t.Context(), pool, "s")
+	require.NoError(t, err)
+	require.Equal(t, int64(2), epoch, "an older one is ignored")
+	require.JSONEq(t, `{"n":2}`, string(state))
+	require.Equal(t, int64(2), k.session(t, "s").SnapshotEpoch)
+}

@@ -1,0 +1,194 @@
+// Package storetest is the conformance suite of the store port. Every adapter runs it on its real server; it asks
+// only through the port, so it holds for a store that other nodes use at the same time. What it leaves to each
+// adapter's own tests: durability over a kill, locks, full disks, schema versions.
+package storetest
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// Open returns an empty store that closes with the test.
+type Open func(t *testing.T) store.Store
+
+// Run runs the whole suite against stores that open makes.
+func Run(t *testing.T, open Open) {
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T, k *kit)
+	}{
+		{"submit returns what it stored", testSubmit},
+		{"submit keeps every field", testSubmitFields},
+		{"submit keys", testKeys},
+		{"submit is all or nothing", testSubmitAllOrNothing},
+		{"submit may be repeated", testSubmitRepeated},
+		{"straight path", testStraightPath},
+		{"every change from every status", testEveryChange},
+		{"races have one winner", testRaces},
+		{"late outcomes", testLateOutcomes},
+		{"retry", testRetry},
+		{"cancel", testCancel},
+		{"rescue", testRescue},
+		{"bytes", testBytes},
+		{"one bad row", testOneBadRow},
+		{"events", testEvents},
+		{"sessions bind", testSessionBind},
+		{"sessions take turns", testSessionTurns},
+		{"session epochs", testSessionEpochs},
+		{"snapshots", testSnapshots},
+		{"due order", testDueOrder},
+		{"due pages", testDuePages},
+		{"due heads", testDueHeads},
+		{"due times", testDueTimes},
+		{"overdue", testOverdue},
+		{"orphans", testOrphans},
+		{"live", testLive},
+		{"list", testList},
+		{"chain", testChain},
+		{"depths", testDepths},
+		{"nodes", testNodes},
+		{"workers", testWorkers},
+		{"dead letters", testDeadLetters},
+		{"purge", testPurge},
+		{"actions and clock", testActionsAndClock},
+		{"histories", testHistories},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.test(t, newKit(t, open(t)))
+		})
+	}
+}
+
+// kit is a store with one live node.
+type kit struct {
+	store.Store
+	inc messages.Incarnation
+}
+
+func newKit(t *testing.T, s store.Store) *kit {
+	k := &kit{Store: s, inc: messages.NewIncarnation()}
+	require.NoError(t, s.Join(t.Context(), store.Node{Incarnation: k.inc, Name: "n", Version: "1", LeaseUntil: time.Now().Add(time.Hour)}))
+	require.NoError(t, s.Beat(t.Context(), k.inc, time.Hour))
+	return k
+}
+
+const pool = "p"
+
+func (k *kit) key(slot int) messages.WorkerKey {
+	return messages.WorkerKey{Incarnation: k.inc, Pool: pool, Slot: messages.Slot(slot)}
+}
+
+func workerID(slot int) messages.WorkerID {
+	return messages.NewWorkerID("n", pool, messages.Slot(slot))
+}
+
+// ask makes one request, changed by the given functions.
+func ask(change ...func(e *messages.Execution)) messages.Execution {
+	e := messages.Execution{
+		ID: messages.NewExecutionID(), Action: "core.echo", Version: "1", Pool: pool, Priority: messages.PriorityNormal,
+		Parameters: json.RawMessage(`{"a": 1}`), Timeout: time.Minute,
+	}
+	for _, c := range change {
+		c(&e)
+	}
+	return e
+}
+
+func inSession(session string, a messages.Affinity) func(e *messages.Execution) {
+	return func(e *messages.Execution) { e.Session, e.Affinity = session, a }
+}
+
+func (k *kit) submit(t require.TestingT, e ...messages.Execution) []messages.Execution {
+	out, err := k.Submit(ctx(t), e)
+	require.NoError(t, err)
+	require.Len(t, out, len(e))
+	stored := make([]messages.Execution, len(out))
+	for i := range out {
+		require.False(t, out[i].Existing)
+		stored[i] = out[i].Execution
+	}
+	return stored
+}
+
+func (k *kit) apply(t require.TestingT, c ...store.Change) []store.Result {
+	out, err := k.Apply(ctx(t), c)
+	require.NoError(t, err)
+	require.Len(t, out, len(c))
+	return out
+}
+
+// applied makes one change that must take effect.
+func (k *kit) applied(t require.TestingT, c store.Change) store.Result {
+	r := k.apply(t, c)[0]
+	require.Equal(t, store.Applied, r.Verdict, "%s: %v", c.Name(), r.Err)
+	return r
+}
+
+func (k *kit) get(t require.TestingT, id messages.ExecutionID) messages.Execution {
+	e, err := k.Get(ctx(t), id)
+	require.NoError(t, err)
+	return e
+}
+
+func (k *kit) place(id messages.ExecutionID, attempt messages.Attempt, slot int) *store.Place {
+	return &store.Place{ID: id, Attempt: attempt, Worker: k.key(slot), WorkerID: workerID(slot), PlacedBy: k.inc, ClaimWithin: time.Minute}
+}
+
+func (k *kit) claim(id messages.ExecutionID, attempt messages.Attempt, slot int) *store.Claim {
+	return &store.Claim{ID: id, Attempt: attempt, Worker: k.key(slot), Generation: 1}
+}
+
+func completed() messages.Outcome {
+	return messages.Outcome{Status: messages.Completed, Result: json.RawMessage(`{"ok":true}`)}
+}
+
+func failed(status messages.Status) messages.Outcome {
+	return messages.Outcome{Status: status, Error: &messages.Error{Code: messages.CodeActionError, Message: "no"}}
+}
+
+func outcome(status messages.Status) messages.Outcome {
+	if status == messages.Completed {
+		return completed()
+	}
+	return failed(status)
+}
+
+// bring submits an execution and leads it to a status; its attempt is then 1, or 0 where it was never placed.
+func (k *kit) bring(t require.TestingT, to messages.Status, change ...func(e *messages.Execution)) messages.Execution {
+	e := k.submit(t, ask(change...))[0]
+	if to == messages.Requested {
+		return e
+	}
+	k.applied(t, k.place(e.ID, 0, 1))
+	if to == messages.Scheduled {
+		return k.get(t, e.ID)
+	}
+	k.applied(t, k.claim(e.ID, 1, 1))
+	switch {
+	case to == messages.Cancelling:
+		k.applied(t, &store.Cancel{ID: e.ID, By: "test"})
+	case to.Terminal():
+		k.applied(t, &store.Finish{ID: e.ID, Attempt: 1, Outcome: outcome(to)})
+	}
+	e = k.get(t, e.ID)
+	require.Equal(t, to, e.Status)
+	return e
+}
+
+// reachable are the statuses that changes lead to: a router that places in one statement passes over scheduling.
+func reachable() []messages.Status {
+	var out []messages.Status
+	for _, s := range messages.Statuses() {
+		if s != messages.Scheduling {
+			out = append(out, s)
+		}
+	}
+	return out
+}

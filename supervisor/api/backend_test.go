@@ -1,0 +1,269 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/sqlite"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// backend is a node for the HTTP layer alone: its executions and dead letters live in the real store, its workers
+// are fixed. Whatever a test wants otherwise it puts into the hooks.
+type backend struct {
+	store.Store
+	mu       sync.Mutex
+	requests []SubmitRequest
+	err      error // answer of every call, where set
+	waiting  chan struct{}
+	live     []Live
+	followed chan struct{} // Follow stays open until it closes, where set
+	ready    Readiness
+	cordons  []string
+}
+
+var worker0 = WorkerView{
+	ID: "n1/go/0", Pool: "go", Node: "n1", Runtime: messages.RuntimeGo, Generation: 1, State: "ready", Health: "healthy",
+	Grade: "healthy", Since: time.Unix(1_700_000_000, 0).UTC(), Report: json.RawMessage(`{"status":"healthy"}`),
+}
+
+func newBackend(t testing.TB) *backend {
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "troupe.db")})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return &backend{Store: s, ready: Readiness{Ready: true}}
+}
+
+func (b *backend) Submit(ctx context.Context, requests []SubmitRequest) ([]store.Submitted, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err != nil {
+		return nil, b.err
+	}
+	b.requests = append(b.requests, requests...)
+	executions := make([]messages.Execution, len(requests))
+	for i, r := range requests {
+		executions[i] = messages.Execution{
+			ID: messages.NewExecutionID(), Action: r.ActionRef, Version: "1.0.0", Pool: "go", Parameters: r.Parameters,
+			Session: r.Session, Affinity: messages.Affinity(r.Affinity), Priority: 5, Labels: r.Labels, CreatedBy: r.CreatedBy,
+			Trace: r.Trace, IdempotencyKey: r.IdempotencyKey, RequestHash: []byte(r.Parameters), RunAt: r.RunAt,
+		}
+	}
+	return b.Store.Submit(ctx, executions)
+}
+
+func (b *backend) Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+	if b.err != nil {
+		return messages.Execution{}, b.err
+	}
+	return b.Store.Get(ctx, id)
+}
+
+func (b *backend) Wait(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+	select {
+	case <-b.waiting:
+	case <-ctx.Done():
+		return messages.Execution{}, ctx.Err()
+	}
+	return b.Get(context.WithoutCancel(ctx), id)
+}
+
+func (b *backend) Cancel(ctx context.Context, id messages.ExecutionID, by string) (messages.Execution, error) {
+	e, err := b.Get(ctx, id)
+	if err != nil {
+		return e, err
+	}
+	_, err = b.Apply(ctx, []store.Change{&store.Cancel{ID: id, By: by}})
+	if err != nil {
+		return e, err
+	}
+	return b.Get(ctx, id)
+}
+
+func (b *backend) Retry(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+	e, err := b.Get(ctx, id)
+	if err == nil && !e.Status.Terminal() {
+		err = &Problem{Status: http.StatusConflict, Code: CodeConflict, Message: "execution " + id.String() + " has not ended; cancel it first"}
+	}
+	return e, err
+}
+
+func (b *backend) Follow(ctx context.Context, _ messages.ExecutionID, each func(Live) error) error {
+	for _, l := range b.live {
+		if err := each(l); err != nil {
+			return err
+		}
+	}
+	if b.followed == nil {
+		return nil
+	}
+	select {
+	case <-b.followed:
+		return store.ErrUnavailable
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (b *backend) Why(ctx context.Context, id messages.ExecutionID) (Explanation, error) {
+	e, err := b.Get(ctx, id)
+	return Explanation{Execution: id, Status: e.Status, Reason: "all_busy", Message: "all workers of pool go are busy"}, err
+}
+
+func (b *backend) Workers(_ context.Context, pool string) ([]WorkerView, error) {
+	if pool != "" && pool != "go" {
+		return nil, nil
+	}
+	var all []WorkerView
+	for _, slot := range []int{10, 2, 0, 1} {
+		w := worker0
+		w.ID = messages.WorkerID(fmt.Sprintf("n1/go/%d", slot))
+		all = append(all, w)
+	}
+	return all, nil
+}
+
+func (b *backend) Worker(_ context.Context, id messages.WorkerID) (WorkerDetail, error) {
+	if id != worker0.ID {
+		return WorkerDetail{}, store.ErrNotFound
+	}
+	return WorkerDetail{WorkerView: worker0, History: []store.WorkerEvent{
+		{Generation: 1, At: worker0.Since, From: "initializing", To: "ready", Reason: "init_complete", Lasted: 1500 * time.Microsecond}}}, nil
+}
+
+func (b *backend) ProbeWorker(ctx context.Context, id messages.WorkerID) (WorkerDetail, error) {
+	return b.Worker(ctx, id)
+}
+
+func (b *backend) note(ctx context.Context, known bool, text string) error {
+	if !known {
+		return store.ErrNotFound
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cordons = append(b.cordons, text)
+	return ctx.Err()
+}
+
+func (b *backend) CordonWorker(ctx context.Context, id messages.WorkerID, cordoned bool) error {
+	return b.note(ctx, id == worker0.ID, fmt.Sprint("worker ", id, " ", cordoned))
+}
+
+func (b *backend) KillWorker(ctx context.Context, id messages.WorkerID) error {
+	return b.note(ctx, id == worker0.ID, fmt.Sprint("kill ", id))
+}
+
+func (b *backend) Pools(context.Context) ([]PoolView, error) {
+	return []PoolView{{Name: "go", Runtime: messages.RuntimeGo, Workers: 4, Ready: 4}}, nil
+}
+
+func (b *backend) CordonPool(ctx context.Context, pool string, cordoned bool) error {
+	return b.note(ctx, pool == "go", fmt.Sprint("pool ", pool, " ", cordoned))
+}
+
+func (b *backend) Nodes(context.Context) ([]store.Node, error) {
+	return []store.Node{{Incarnation: messages.NewIncarnation(), Name: "n1", State: store.NodeActive}}, nil
+}
+
+func (b *backend) CordonNode(ctx context.Context, id string, cordoned bool) error {
+	return b.note(ctx, id == "n1", fmt.Sprint("node ", id, " ", cordoned))
+}
+
+func (b *backend) DrainNode(ctx context.Context, id string) error {
+	return b.note(ctx, id == "n1", "drain "+id)
+}
+
+func (b *backend) Sessions(ctx context.Context, pool, after string, bound bool, limit int) ([]store.Session, error) {
+	return b.ListSessions(ctx, pool, after, bound, limit)
+}
+
+func (b *backend) Actions(context.Context) ([]messages.Action, error) {
+	return []messages.Action{{Ref: "core.echo", Pack: "core", Version: "1.0.0", Runtime: messages.RuntimeGo, Pool: "go",
+		Timeout: 90 * time.Second, Secrets: []string{"password"}, WaitForWorker: true}}, nil
+}
+
+func (b *backend) DeadLetters() store.DeadLetters { return b.Store }
+
+func (b *backend) RequeueDeadLetter(ctx context.Context, id int64) (messages.Execution, error) {
+	d, err := b.GetDeadLetter(ctx, id)
+	if err != nil {
+		return messages.Execution{}, err
+	}
+	return b.Get(ctx, d.Execution)
+}
+
+func (b *backend) Reload(context.Context) (ReloadReport, error) {
+	return ReloadReport{Packs: []string{"core"}, Added: []string{"core.sleep"}}, nil
+}
+
+func (b *backend) Ready(context.Context) Readiness { return b.ready }
+
+// Redact hides every password, whatever the action.
+func (b *backend) Redact(_ string, parameters json.RawMessage) json.RawMessage {
+	var m map[string]any
+	if json.Unmarshal(parameters, &m) != nil {
+		return nil
+	}
+	if _, ok := m["password"]; !ok {
+		return parameters
+	}
+	m["password"] = "(secret)"
+	out, _ := json.Marshal(m)
+	return out
+}
+
+// ask sends one request straight to the handler, as from this machine.
+func ask(t testing.TB, h http.Handler, method, target, body string, headers ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
+	r.RemoteAddr, r.Host = "127.0.0.1:4711", "127.0.0.1:7070"
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+			continue
+		}
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// read decodes an answer and checks what every answer must be.
+func read[T any](t testing.TB, w *httptest.ResponseRecorder, status int) T {
+	t.Helper()
+	require.Equal(t, status, w.Code, w.Body.String())
+	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	require.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
+	var v T
+	dec := json.NewDecoder(bytes.NewReader(w.Body.Bytes()))
+	dec.DisallowUnknownFields()
+	require.NoError(t, dec.Decode(&v), w.Body.String())
+	return v
+}
+
+// refused checks that the answer is an error of the given status and code whose message holds the text.
+func refused(t testing.TB, w *httptest.ResponseRecorder, status int, code, text string) {
+	t.Helper()
+	e := read[ErrorBody](t, w, status).Error
+	require.Equal(t, code, e.Code, e.Message)
+	require.Contains(t, e.Message, text)
+}

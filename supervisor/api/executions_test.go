@@ -1,0 +1,252 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+const executionsPath = "/api/v1/executions"
+
+func submitted(t *testing.T, h http.Handler, body string) ExecutionView {
+	t.Helper()
+	return read[ExecutionView](t, ask(t, h, "POST", executionsPath, body), http.StatusCreated)
+}
+
+func TestSubmitAndGet(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	h := New(Config{Backend: b})
+	trace := "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	w := ask(t, h, "POST", executionsPath, `{"action_ref":"core.echo","parameters":{"message":"hi <b>","password":"p"},
+		"session":"s1","labels":{"team":"a"},"priority":9,"max_retries":2,"timeout_seconds":1.5}`, "Traceparent", trace)
+	v := read[ExecutionView](t, w, http.StatusCreated)
+	require.Equal(t, messages.Requested, v.Status)
+	require.Empty(t, v.Parameters, "the caller knows them")
+	require.Equal(t, "local", b.requests[0].CreatedBy)
+	require.Equal(t, trace, b.requests[0].Trace)
+	require.Equal(t, 9, *b.requests[0].Priority)
+
+	got := read[ExecutionView](t, ask(t, h, "GET", executionsPath+"/"+v.ID.String(), ""), http.StatusOK)
+	require.JSONEq(t, `{"message":"hi <b>","password":"(secret)"}`, string(got.Parameters))
+	require.Equal(t, "s1", got.Session)
+	require.NotContains(t, w.Body.String(), "<b>")
+}
+
+func TestAnIdempotencyKeyAnswersTwice(t *testing.T) {
+	t.Parallel()
+	h := New(Config{Backend: newBackend(t)})
+	body := `{"action_ref":"core.echo","parameters":{"n":1},"idempotency_key":"k"}`
+	first := submitted(t, h, body)
+	again := read[ExecutionView](t, ask(t, h, "POST", executionsPath, body), http.StatusOK)
+	require.Equal(t, first.ID, again.ID)
+	require.True(t, again.Existing)
+	w := ask(t, h, "POST", executionsPath, strings.Replace(body, `"n":1`, `"n":2`, 1))
+	refused(t, w, http.StatusConflict, CodeKeyConflict, first.ID.String())
+}
+
+func TestSubmitWaits(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	b.waiting = make(chan struct{})
+	close(b.waiting)
+	h := New(Config{Backend: b})
+	submitted(t, h, `{"action_ref":"core.echo","wait_seconds":60}`)
+	b.waiting = nil
+	v := submitted(t, h, `{"action_ref":"core.echo","wait_seconds":0.01}`)
+	require.Equal(t, messages.Requested, v.Status, "the end of the time is an answer")
+	refused(t, ask(t, h, "POST", executionsPath, `{"action_ref":"core.echo","wait_seconds":61}`), 400, CodeInvalidRequest, "wait_seconds")
+}
+
+func TestWaitEndsWithItsTime(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	h := New(Config{Backend: b})
+	v := submitted(t, h, `{"action_ref":"core.echo"}`)
+	path := executionsPath + "/" + v.ID.String() + "/wait?timeout_seconds="
+	require.Equal(t, messages.Requested, read[ExecutionView](t, ask(t, h, "GET", path+"0.01", ""), 200).Status)
+	for _, bad := range []string{"61", "-1", "NaN", "x"} {
+		refused(t, ask(t, h, "GET", path+bad, ""), 400, CodeInvalidRequest, "timeout_seconds must be 0 to 60")
+	}
+}
+
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	h := New(Config{Backend: b})
+	v := read[BatchView](t, ask(t, h, "POST", executionsPath+"/batch",
+		`{"executions":[{"action_ref":"core.echo"},{"action_ref":"core.fail","parameters":{}}]}`), http.StatusCreated)
+	require.Len(t, v.Executions, 2)
+	require.Equal(t, "core.fail", b.requests[1].ActionRef)
+
+	w := ask(t, h, "POST", executionsPath+"/batch", `{"executions":[{"action_ref":"core.echo"},{"action_ref":"a","priority":10}]}`)
+	refused(t, w, 400, CodeInvalidRequest, "executions[1]: priority must be 0 to 9, got 10")
+	refused(t, ask(t, h, "POST", executionsPath+"/batch", `{"executions":[]}`), 400, CodeInvalidRequest, "1 to 10000")
+	many := `{"executions":[` + strings.TrimSuffix(strings.Repeat(`{"action_ref":"a"},`, messages.BatchMax+1), ",") + `]}`
+	refused(t, ask(t, h, "POST", executionsPath+"/batch", many), 400, CodeInvalidRequest, "got 10001")
+	require.Len(t, b.requests, 2, "all or none")
+}
+
+func TestListPages(t *testing.T) {
+	t.Parallel()
+	h := New(Config{Backend: newBackend(t)})
+	for i := range 5 {
+		submitted(t, h, fmt.Sprintf(`{"action_ref":"core.echo","parameters":{"i":%d},"labels":{"odd":"%d"}}`, i, i%2))
+	}
+	seen := map[messages.ExecutionID]bool{}
+	next := ""
+	for range 3 {
+		page := read[ExecutionList](t, ask(t, h, "GET", executionsPath+"?limit=2&cursor="+next, ""), 200)
+		for _, e := range page.Executions {
+			require.False(t, seen[e.ID])
+			require.Empty(t, e.Parameters)
+			seen[e.ID] = true
+		}
+		next = page.NextCursor
+	}
+	require.Len(t, seen, 5)
+	require.Empty(t, next)
+	odd := read[ExecutionList](t, ask(t, h, "GET", executionsPath+"?label=odd%3D1&status=requested,running&status=failed&action=core.echo&pool=go", ""), 200)
+	require.Len(t, odd.Executions, 2)
+	none := ask(t, h, "GET", executionsPath+"?status=failed", "")
+	require.Contains(t, none.Body.String(), `"executions":[]`)
+}
+
+func TestListRefusesWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	h := New(Config{Backend: newBackend(t)})
+	for target, text := range map[string]string{
+		"?statuss=failed":       `unknown query parameter "statuss"`,
+		"?status=gone":          `unknown status "gone"`,
+		"?limit=0":              "limit must be a whole number from 1 to 1000",
+		"?limit=x":              "limit must be",
+		"?limit=1&limit=2":      "given 2 times",
+		"?cursor=abc":           "cursor",
+		"?cursor=YzF8eA":        "none of this list's", // a cursor that holds no number
+		"?label=odd":            "label must be name=value",
+		"?action=a%00b":         "control character U+0000",
+		"?a=%zz":                "the query is malformed",
+		"?session=%1f%3Cscript": "control character",
+	} {
+		refused(t, ask(t, h, "GET", executionsPath+target, ""), 400, CodeInvalidRequest, text)
+	}
+}
+
+func TestUnknownIDsAreNamed(t *testing.T) {
+	t.Parallel()
+	h := New(Config{Backend: newBackend(t)})
+	unknown := messages.NewExecutionID().String()
+	for _, c := range []struct{ method, path, name string }{
+		{"GET", executionsPath + "/" + unknown, unknown},
+		{"GET", executionsPath + "/" + unknown + "/wait?timeout_seconds=0", unknown},
+		{"GET", executionsPath + "/" + unknown + "/output", unknown},
+		{"GET", executionsPath + "/" + unknown + "/output?follow=1", unknown},
+		{"GET", executionsPath + "/" + unknown + "/why", unknown},
+		{"POST", executionsPath + "/" + unknown + "/cancel", unknown},
+		{"POST", executionsPath + "/" + unknown + "/retry", unknown},
+		{"GET", executionsPath + "/nonsense", `"nonsense"`},
+		{"GET", executionsPath + "/..%2f..%2fetc", `"../../etc"`},
+		{"GET", executionsPath + "/%3Cscript%3E", `<script>`},
+		{"GET", "/api/v1/workers/n1/go/99", "worker n1/go/99"},
+		{"GET", "/api/v1/workers/n1/go/x", "node/pool/slot"},
+		{"GET", "/api/v1/workers/n1/go/99/health", "worker n1/go/99"},
+		{"POST", "/api/v1/workers/n1/go/99/health", "worker n1/go/99"},
+		{"POST", "/api/v1/workers/n1/go/99/kill", "worker n1/go/99"},
+		{"POST", "/api/v1/workers/n1/go/99/cordon", "worker n1/go/99"},
+		{"POST", "/api/v1/pools/nope/cordon", "pool nope"},
+		{"POST", "/api/v1/nodes/nope/cordon", "node nope"},
+		{"POST", "/api/v1/nodes/nope/drain", "node nope"},
+		{"GET", "/api/v1/dead-letters/77", "dead letter 77"},
+		{"GET", "/api/v1/dead-letters/x", `"x"`},
+		{"POST", "/api/v1/dead-letters/77/requeue", "dead letter 77"},
+		{"POST", "/api/v1/dead-letters/77/discard", "dead letter 77"},
+		{"GET", "/api/v1/nothing", "/api/v1/nothing"},
+		{"GET", "/", "openapi.json"},
+		{"GET", "/metrics", "metrics"},
+		{"GET", "/debug/actors", "actor tree"},
+		{"GET", "/debug/actors/pool/go", "actor tree"},
+	} {
+		w := ask(t, h, c.method, c.path, "")
+		refused(t, w, http.StatusNotFound, CodeNotFound, c.name)
+		require.NotContains(t, w.Body.String(), "<script>", "the text is escaped")
+	}
+}
+
+func TestCancelAndRetry(t *testing.T) {
+	t.Parallel()
+	h := New(Config{Backend: newBackend(t)})
+	one := executionsPath + "/" + submitted(t, h, `{"action_ref":"core.echo","parameters":{"password":"p"}}`).ID.String()
+	refused(t, ask(t, h, "POST", one+"/retry", ""), http.StatusConflict, CodeConflict, "has not ended")
+	v := read[ExecutionView](t, ask(t, h, "POST", one+"/cancel", ""), 200)
+	require.Equal(t, messages.Cancelled, v.Status)
+	require.NotContains(t, string(v.Parameters), `"p"`)
+	read[ExecutionView](t, ask(t, h, "POST", one+"/retry", ""), http.StatusCreated)
+	require.NotEmpty(t, read[EventsView](t, ask(t, h, "GET", one+"/events", ""), 200).Events)
+	require.Len(t, read[ChainView](t, ask(t, h, "GET", one+"/chain", ""), 200).Executions, 1)
+	require.Equal(t, "all_busy", read[Explanation](t, ask(t, h, "GET", one+"/why", ""), 200).Reason)
+	out := read[OutputView](t, ask(t, h, "GET", one+"/output", ""), 200)
+	require.Empty(t, out.Stdout)
+}
+
+func TestOutputKeepsBytes(t *testing.T) {
+	t.Parallel()
+	v := viewOutput(messages.ExecutionID{}, messages.Output{Stdout: []byte("a\xff"), Stderr: []byte("ü"), StdoutCut: true})
+	require.Equal(t, []byte("a\xff"), v.StdoutBase64)
+	require.Equal(t, "ü", v.Stderr)
+	require.Nil(t, v.StderrBase64)
+	require.True(t, v.StdoutTruncated)
+}
+
+func TestTheNodesFaultsAreTold(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	h := New(Config{Backend: b})
+	for _, c := range []struct {
+		err    error
+		status int
+		code   string
+	}{
+		{fmt.Errorf("open /secret/path: %w", store.ErrUnavailable), 503, CodeUnavailable},
+		{store.ErrReadOnly, 503, CodeUnavailable},
+		{store.ErrFull, 507, CodeStorageFull},
+		{fmt.Errorf("disk on fire at /secret/path"), 500, CodeInternal},
+		{&Problem{Status: 404, Code: string(messages.CodeActionNotFound), Message: "action a is not known"}, 404, "action_not_found"},
+	} {
+		b.err = c.err
+		w := ask(t, h, "POST", executionsPath, `{"action_ref":"a"}`)
+		refused(t, w, c.status, c.code, "")
+		require.NotContains(t, w.Body.String(), "/secret/path")
+		if c.status == 503 {
+			require.NotEmpty(t, w.Header().Get("Retry-After"))
+		}
+	}
+}
+
+func TestTraceparent(t *testing.T) {
+	t.Parallel()
+	good := "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for text, want := range map[string]string{
+		good: good, "": "", "00-x": "", strings.ToUpper(good): "", "01" + good[2:]: "",
+		strings.Replace(good, "0af7651916cd43dd8448eb211c80319c", strings.Repeat("0", 32), 1): "",
+		good[:54] + "<": "",
+	} {
+		r, err := http.NewRequest(http.MethodGet, "/", nil)
+		require.NoError(t, err)
+		r.Header.Set("Traceparent", text)
+		require.Equal(t, want, traceparent(r))
+	}
+}
+
+func TestDurationOfARun(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(100, 0)
+	v := ViewExecution(&messages.Execution{StartedAt: at, FinishedAt: at.Add(1500 * time.Microsecond)})
+	require.InDelta(t, 1.5, v.DurationMS, 0)
+}

@@ -1,0 +1,125 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+func splitPath(path string) []string { return strings.Split(strings.TrimPrefix(path, "/"), "/") }
+
+// description is the served document, as far as the tests look into it.
+type description struct {
+	OpenAPI string                          `json:"openapi"`
+	Paths   map[string]map[string]described `json:"paths"`
+}
+
+type described struct {
+	ID         string `json:"operationId"`
+	Parameters []struct {
+		Name, In string
+	} `json:"parameters"`
+	Responses map[string]struct {
+		Content map[string]struct {
+			Schema json.RawMessage `json:"schema"`
+		} `json:"content"`
+	} `json:"responses"`
+}
+
+func served(t *testing.T) ([]byte, description) {
+	w := ask(t, New(Config{Backend: newBackend(t)}), "GET", "/openapi.json", "")
+	require.Equal(t, 200, w.Code)
+	var d description
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &d))
+	return w.Body.Bytes(), d
+}
+
+func TestTheDocumentHasEveryRouteAndNoOther(t *testing.T) {
+	t.Parallel()
+	_, d := served(t)
+	require.Equal(t, "3.1.0", d.OpenAPI)
+	ids := map[string]bool{}
+	for _, rt := range routes() {
+		path := strings.ReplaceAll(rt.path, "...}", "}")
+		op, ok := d.Paths[path][strings.ToLower(rt.method)]
+		require.True(t, ok, "%s %s", rt.method, path)
+		require.False(t, ids[op.ID], "two operations are called %s", op.ID)
+		ids[op.ID] = true
+		require.Len(t, op.Parameters, len(rt.pathNames())+len(rt.params))
+		delete(d.Paths[path], strings.ToLower(rt.method))
+	}
+	for path, left := range d.Paths {
+		require.Empty(t, left, path)
+	}
+}
+
+// Every answer of the API is valid by the schema that the document gives for it.
+func TestAnswersMatchTheirSchemas(t *testing.T) {
+	t.Parallel()
+	raw, d := served(t)
+	b := newBackend(t)
+	h := New(Config{Backend: b})
+	id := submitted(t, h, `{"action_ref":"core.echo","parameters":{"a":1},"labels":{"x":"y"},"session":"s"}`).ID.String()
+	_, err := b.SaveDeadLetter(t.Context(), store.DeadLetter{Reason: "expired", Execution: mustID(t, id), Resolution: "failed", Headers: json.RawMessage(`{}`)})
+	require.NoError(t, err)
+	replace := strings.NewReplacer("executions/{id}", "executions/"+id, "dead-letters/{id}", "dead-letters/1", "nodes/{id}", "nodes/n1",
+		"{node}/{pool}/{slot}", "n1/go/0", "pools/{pool}", "pools/go")
+	bodies := map[string]string{
+		"/api/v1/executions": `{"action_ref":"a"}`, "/api/v1/executions/batch": `{"executions":[{"action_ref":"a"}]}`,
+	}
+	checked := 0
+	for _, rt := range routes() {
+		if rt.result == nil {
+			continue
+		}
+		path := replace.Replace(rt.path)
+		if strings.HasSuffix(path, "/wait") {
+			path += "?timeout_seconds=0"
+		}
+		body := ""
+		if rt.method == http.MethodPost {
+			body = bodies[path]
+		}
+		if strings.HasSuffix(path, "/retry") {
+			ask(t, h, "POST", strings.Replace(path, "retry", "cancel", 1), "")
+		}
+		w := ask(t, h, rt.method, path, body)
+		require.Equal(t, rt.status, w.Code, "%s %s: %s", rt.method, path, w.Body)
+		op := d.Paths[rt.path][strings.ToLower(rt.method)]
+		valid(t, raw, rt, op, w)
+		checked++
+	}
+	require.Greater(t, checked, 30)
+}
+
+func valid(t *testing.T, raw []byte, rt *route, op described, w *httptest.ResponseRecorder) {
+	t.Helper()
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(string(raw)))
+	require.NoError(t, err)
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	require.NoError(t, c.AddResource("mem:///openapi.json", document))
+	pointer := "mem:///openapi.json#/paths/" + strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(rt.path) + "/" +
+		strings.ToLower(rt.method) + "/responses/" + w.Result().Status[:3] + "/content/application~1json/schema"
+	schema, err := c.Compile(pointer)
+	require.NoError(t, err)
+	answer, err := jsonschema.UnmarshalJSON(strings.NewReader(w.Body.String()))
+	require.NoError(t, err)
+	require.NoError(t, schema.Validate(answer), "%s %s: %s", rt.method, rt.path, w.Body)
+	require.NotEmpty(t, op.Responses["default"].Content)
+}
+
+func mustID(t *testing.T, text string) messages.ExecutionID {
+	t.Helper()
+	id, err := messages.ParseExecutionID(text)
+	require.NoError(t, err)
+	return id
+}

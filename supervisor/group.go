@@ -1,0 +1,132 @@
+package supervisor
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/troupe-run/troupe/actors"
+)
+
+// The intensity of a group: more failures of its children than this in the period, and the group itself fails, which
+// its own supervisor judges.
+const (
+	groupIntensity = 5
+	groupPeriod    = 10 * time.Second
+)
+
+// GroupConfig is a supervisor's children, in the order in which they are started.
+type GroupConfig struct {
+	System   *actors.System
+	Name     string
+	Logger   hclog.Logger
+	Children []ChildSpec
+	// Fatal, where set, is called instead of failing when the intensity is exceeded: the top of the tree has nobody
+	// above it.
+	Fatal func(error)
+}
+
+// ChildSpec makes a child, anew for each start.
+type ChildSpec func() actors.Child
+
+// Group supervises one for one: a child that ends without having been told to is started again at once under its own
+// name, so that addresses stay good.
+type Group struct {
+	cfg      GroupConfig
+	cell     *actors.Cell
+	children map[string]ChildSpec // by the actor's id
+	failures []time.Time
+	restarts int
+	stopping bool
+}
+
+// Messages of a group.
+type (
+	// AddChild starts one more child.
+	AddChild struct{ Spec ChildSpec }
+	// ForgetChild says that the child will be stopped and is not to be started again.
+	ForgetChild struct{ PID *actor.PID }
+)
+
+// AddQuestion asks to add a child and answers with its address.
+type AddQuestion = actors.Question[AddChild, *actor.PID]
+
+// StartedQuestion is answered once the group's children have been started.
+type StartedQuestion = actors.Question[struct{}, struct{}]
+
+// NewGroup returns the child to spawn.
+func NewGroup(cfg GroupConfig) actors.Child {
+	cell := &actors.Cell{}
+	return actors.Child{Name: cfg.Name, Kind: "supervisor", Cell: cell, New: func() actor.Actor {
+		return &Group{cfg: cfg, cell: cell, children: map[string]ChildSpec{}}
+	}}
+}
+
+// Receive implements actor.Actor.
+func (g *Group) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		for _, spec := range g.cfg.Children {
+			if _, err := g.spawn(ctx, spec); err != nil {
+				panic(err)
+			}
+		}
+	case *actor.Stopping:
+		g.stopping = true
+	case *actor.Stopped:
+	case *actor.Terminated:
+		g.terminated(ctx, m.Who)
+	case *AddQuestion:
+		m.Reply(g.spawn(ctx, m.Ask.Spec))
+	case *StartedQuestion:
+		m.Reply(struct{}{}, nil)
+	case *ForgetChild:
+		delete(g.children, m.PID.Id)
+	default:
+		g.cfg.System.Registry.Unknown(ctx)
+	}
+}
+
+func (g *Group) spawn(ctx actor.Context, spec ChildSpec) (*actor.PID, error) {
+	pid, err := g.cfg.System.Spawn(ctx, spec())
+	if err == nil {
+		g.children[pid.Id] = spec
+	}
+	return pid, err
+}
+
+// terminated starts a failed child again, unless children fail too often.
+func (g *Group) terminated(ctx actor.Context, who *actor.PID) {
+	spec, ours := g.children[who.Id]
+	if !ours || g.stopping {
+		return
+	}
+	failure, _ := g.cfg.System.Registry.Failure(who.Id)
+	g.restarts++
+	g.cell.Update(func(s *actors.Status) { s.Restarts, s.LastFailure = g.restarts, who.Id+": "+failure.Reason })
+	g.cfg.Logger.Error("actor failed, starting it again", "actor", who.Id, "reason", failure.Reason)
+	if g.exceeded(time.Now()) {
+		err := fmt.Errorf("%s: more than %d failures in %s, the last of %s: %s", g.cfg.Name, groupIntensity, groupPeriod, who.Id, failure.Reason)
+		if g.cfg.Fatal != nil {
+			g.cfg.Fatal(err)
+			return
+		}
+		panic(err)
+	}
+	if _, err := g.spawn(ctx, spec); err != nil {
+		panic(err)
+	}
+}
+
+func (g *Group) exceeded(now time.Time) bool {
+	kept := g.failures[:0]
+	for _, at := range g.failures {
+		if now.Sub(at) < groupPeriod {
+			kept = append(kept, at)
+		}
+	}
+	g.failures = append(kept, now)
+	return len(g.failures) > groupIntensity
+}

@@ -1,0 +1,313 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/retry"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor"
+	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/supervisor/pack"
+	"github.com/troupe-run/troupe/supervisor/roster"
+)
+
+// backend is the node as its API sees it.
+type backend struct{ *Node }
+
+var _ api.Backend = backend{}
+
+// Backend returns the node's operations, as the HTTP API and the Go API use them.
+func (n *Node) Backend() api.Backend { return backend{n} }
+
+func problem(status int, code messages.Code, format string, args ...any) *api.Problem {
+	return &api.Problem{Status: status, Code: string(code), Message: fmt.Sprintf(format, args...)}
+}
+
+// found turns the store's word for nothing into the API's.
+func found(what string, id any, err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return &api.Problem{Status: http.StatusNotFound, Code: "not_found", Message: fmt.Sprintf("there is no %s %v", what, id)}
+	}
+	return err
+}
+
+// Submit stores the requests, all or none, and wakes their pools.
+func (b backend) Submit(ctx context.Context, requests []api.SubmitRequest) ([]store.Submitted, error) {
+	if b.draining.Load() {
+		return nil, &api.Problem{Status: http.StatusServiceUnavailable, Code: "draining", Message: "this node is shutting down and takes no more work"}
+	}
+	executions := make([]messages.Execution, len(requests))
+	for i := range requests {
+		e, err := b.complete(&requests[i])
+		if err != nil {
+			return nil, inBatch(err, i, len(requests))
+		}
+		executions[i] = e
+	}
+	submitted, err := b.store.Submit(ctx, executions)
+	var conflict *store.ConflictError
+	if errors.As(err, &conflict) {
+		return nil, &api.Problem{Status: http.StatusConflict, Code: "idempotency_conflict", Message: err.Error()}
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.wake(submitted)
+	return submitted, nil
+}
+
+// inBatch says which request of several a problem is about.
+func inBatch(err error, i, count int) error {
+	var p *api.Problem
+	if count > 1 && errors.As(err, &p) {
+		named := *p
+		named.Message = fmt.Sprintf("execution %d of %d: %s", i+1, count, p.Message)
+		return &named
+	}
+	return err
+}
+
+func (b backend) wake(submitted []store.Submitted) {
+	last := ""
+	for i := range submitted {
+		if pool := submitted[i].Execution.Pool; pool != last {
+			b.system.Send(b.poolPID(pool), &supervisor.Wake{})
+			last = pool
+		}
+	}
+}
+
+// Get implements api.Backend.
+func (b backend) Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+	e, err := b.store.Get(ctx, id)
+	return e, found("execution", id, err)
+}
+
+// List implements api.Backend.
+func (b backend) List(ctx context.Context, f store.Filter) (store.Page, error) {
+	return b.store.List(ctx, f)
+}
+
+// Chain implements api.Backend.
+func (b backend) Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error) {
+	chain, err := b.store.Chain(ctx, id)
+	return chain, found("execution", id, err)
+}
+
+// Events implements api.Backend.
+func (b backend) Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error) {
+	if _, err := b.Get(ctx, id); err != nil {
+		return nil, err
+	}
+	return b.store.Events(ctx, id)
+}
+
+// Wait implements api.Backend.
+func (b backend) Wait(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+	e, err := b.outcomes.Wait(ctx, id, b.store.Get)
+	if errors.Is(err, actors.ErrTooManyWaiters) {
+		return e, &api.Problem{Status: http.StatusTooManyRequests, Code: "too_many_waits", Message: err.Error()}
+	}
+	return e, found("execution", id, err)
+}
+
+// Cancel implements api.Backend.
+func (b backend) Cancel(ctx context.Context, id messages.ExecutionID, by string) (messages.Execution, error) {
+	e, err := b.Get(ctx, id)
+	if err != nil {
+		return e, err
+	}
+	if _, err := b.record(ctx, e.Pool, []actors.Item{{Change: &store.Cancel{ID: id, By: by}, Worker: e.Worker}}); err != nil {
+		return e, err
+	}
+	return b.Get(ctx, id)
+}
+
+// Retry implements api.Backend.
+func (b backend) Retry(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+	e, err := b.Get(ctx, id)
+	if err != nil {
+		return e, err
+	}
+	now := time.Now()
+	d := retry.Manual(now, &e)
+	if !d.Retry {
+		return e, problem(http.StatusConflict, "not_retriable", "execution %s: %s", id, d.Denied.Explain(&e))
+	}
+	next := retry.Next(now, &e, messages.Outcome{Status: e.Status, Error: e.Error}, d, messages.NewExecutionID())
+	submitted, err := b.store.Submit(ctx, []messages.Execution{next})
+	if err != nil {
+		return e, err
+	}
+	b.wake(submitted)
+	return submitted[0].Execution, nil
+}
+
+// Output implements api.Backend: what is stored, or, while it runs, what was seen so far.
+func (b backend) Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error) {
+	e, err := b.Get(ctx, id)
+	if err != nil {
+		return messages.Output{}, err
+	}
+	if !e.Status.Terminal() {
+		return b.board.Output(id), nil
+	}
+	return b.store.Output(ctx, id)
+}
+
+// Follow implements api.Backend: the live events while it runs, then its status.
+func (b backend) Follow(ctx context.Context, id messages.ExecutionID, each func(api.Live) error) error {
+	done, leave, err := b.outcomes.Subscribe(id)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	e, err := b.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if e.Status.Terminal() {
+		if err := b.replay(ctx, id, each); err != nil {
+			return err
+		}
+		return each(api.Live{Kind: "status", At: e.FinishedAt, Status: e.Status})
+	}
+	if err := each(api.Live{Kind: "status", At: time.Now(), Status: e.Status}); err != nil {
+		return err
+	}
+	over := make(chan *messages.Execution)
+	finished, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-done:
+			close(over)
+		case <-finished.Done():
+		}
+	}()
+	if err := b.board.Follow(ctx, id, over, func(h actors.Happening) error { return each(live(h)) }); err != nil {
+		return err
+	}
+	select { // the run's feed ends just before its outcome is written
+	case <-over:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if e, err = b.Get(ctx, id); err != nil {
+		return err
+	}
+	return each(api.Live{Kind: "status", At: e.FinishedAt, Status: e.Status})
+}
+
+// replay gives what was stored of the output of an ended execution.
+func (b backend) replay(ctx context.Context, id messages.ExecutionID, each func(api.Live) error) error {
+	out, err := b.store.Output(ctx, id)
+	if err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		kind string
+		data []byte
+	}{{"stdout", out.Stdout}, {"stderr", out.Stderr}} {
+		if len(part.data) > 0 {
+			if err := each(api.Live{Kind: part.kind, Data: part.data}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func live(h actors.Happening) api.Live {
+	l := api.Live{Kind: h.Kind, At: h.At, Data: h.Data, Chunk: h.Chunk, Level: h.Level, Message: h.Message}
+	if h.Kind == "progress" && h.Fraction >= 0 {
+		fraction := h.Fraction
+		l.Fraction = &fraction
+	}
+	return l
+}
+
+// Why implements api.Backend.
+func (b backend) Why(ctx context.Context, id messages.ExecutionID) (api.Explanation, error) {
+	e, err := b.Get(ctx, id)
+	if err != nil {
+		return api.Explanation{}, err
+	}
+	x := api.Explanation{Execution: id, Status: e.Status}
+	switch {
+	case e.Status.Terminal():
+		x.Reason, x.Message = "ended", "It has ended: "+e.Status.String()+"."
+	case e.Status == messages.Requested && e.RunAt.After(time.Now()):
+		x.Reason, x.Message, x.Until = "not_due", "It waits for its time.", e.RunAt
+		if e.TakeBacks > 0 {
+			x.Reason, x.Message = "backed_off", fmt.Sprintf("It was taken back %d times in a row and backs off.", e.TakeBacks)
+		}
+	default:
+		b.ask(ctx, &e, &x)
+	}
+	return x, nil
+}
+
+// ask has the pool's router explain.
+func (b backend) ask(ctx context.Context, e *messages.Execution, x *api.Explanation) {
+	pid := b.poolPID(e.Pool)
+	if pid == nil {
+		x.Reason, x.Message = "no_pool", fmt.Sprintf("This node has no pool %q; the pack that declares it is not loaded.", e.Pool)
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	reason, err := actors.Ask[supervisor.WhyWaiting, roster.Reason](limited, b.system, pid, supervisor.WhyWaiting{ID: e.ID})
+	if err != nil {
+		x.Reason, x.Message = "router_silent", "The pool's router does not answer: "+err.Error()
+		return
+	}
+	x.Reason, x.Message = reason.String(), reason.Sentence()
+	if e.Status == messages.Scheduled {
+		x.Until = e.ClaimBy
+	}
+}
+
+// Actions implements api.Backend.
+func (b backend) Actions(context.Context) ([]messages.Action, error) {
+	return b.catalog.Load().set.Actions, nil
+}
+
+// DeadLetters implements api.Backend.
+func (b backend) DeadLetters() store.DeadLetters { return b.store }
+
+// RequeueDeadLetter submits the dead letter's execution anew, as a retry of its chain.
+func (b backend) RequeueDeadLetter(ctx context.Context, id int64) (messages.Execution, error) {
+	letter, err := b.store.GetDeadLetter(ctx, id)
+	if err != nil {
+		return messages.Execution{}, found("dead letter", id, err)
+	}
+	if letter.Execution.IsZero() {
+		return messages.Execution{}, problem(http.StatusConflict, "not_requeueable",
+			"dead letter %d holds no execution (%s); discard it instead", id, letter.Resolution)
+	}
+	e, err := b.Retry(ctx, letter.Execution)
+	if err != nil {
+		return e, err
+	}
+	return e, b.store.ResolveDeadLetter(ctx, id, "requeued")
+}
+
+// Reload implements api.Backend.
+func (b backend) Reload(ctx context.Context) (api.ReloadReport, error) { return b.Node.Reload(ctx) }
+
+// Redact implements api.Backend.
+func (b backend) Redact(ref string, parameters json.RawMessage) json.RawMessage {
+	a, ok := b.action(ref, "")
+	if !ok {
+		return parameters
+	}
+	return pack.Redact(a, parameters)
+}

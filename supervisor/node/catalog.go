@@ -1,0 +1,315 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/packs"
+	"github.com/troupe-run/troupe/packs/corego"
+	"github.com/troupe-run/troupe/sdk"
+	"github.com/troupe-run/troupe/supervisor"
+	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/supervisor/pack"
+	"github.com/troupe-run/troupe/supervisor/roster"
+)
+
+// catalog is what the node serves now.
+type catalog struct {
+	set *pack.Set
+}
+
+func (c *catalog) action(ref, _ string) (*messages.Action, bool) { return c.set.Action(ref) }
+
+// handlers are the built-in go handlers and the configuration's own, which win.
+func (n *Node) handlers() map[string]actors.Handler {
+	all := map[string]actors.Handler{}
+	if !n.cfg.NoBuiltins {
+		for name, handler := range corego.Handlers() {
+			all[name] = adapt(handler)
+		}
+	}
+	maps.Copy(all, n.cfg.Handlers)
+	return all
+}
+
+// adapt gives a built-in handler the shape of every other.
+func adapt(h corego.Handler) actors.Handler {
+	return func(ctx context.Context, t *actors.Task) (any, error) {
+		value, err := h(ctx, t.Parameters)
+		if failure, own := err.(*corego.Failure); own { //nolint:errorlint // the handlers return it bare
+			return nil, &messages.Error{
+				Code: messages.Code(failure.Code), Message: failure.Message, Retriable: failure.Retriable,
+			}
+		}
+		return value, err
+	}
+}
+
+// loadPacks reads the packs; a problem in any of them stops the start with all of them named.
+func (n *Node) loadPacks(ctx context.Context) error {
+	set, err := n.readPacks()
+	if err != nil {
+		return fmt.Errorf("packs cannot be loaded:\n%w", err)
+	}
+	n.catalog.Store(&catalog{set: set})
+	return n.store.SaveActions(ctx, set.Actions)
+}
+
+func (n *Node) readPacks() (*pack.Set, error) {
+	var dirs []string
+	if !n.cfg.NoBuiltins {
+		for _, name := range packs.Names() {
+			if name == "demo" && !n.hasProgram(n.cfg.Python) {
+				n.logger.Info("the demo pack is left out: no Python interpreter", "python", n.cfg.Python)
+				continue
+			}
+			dirs = append(dirs, packs.Path(n.cfg.Data, name))
+		}
+	}
+	handlers := n.handlers()
+	return pack.Load(append(dirs, n.cfg.Packs...), pack.Options{
+		MaxRetries: n.cfg.MaxRetries, Workers: n.cfg.Workers,
+		HasHandler: func(name string) bool { _, ok := handlers[name]; return ok },
+	})
+}
+
+func (n *Node) hasProgram(name string) bool {
+	_, err := exec.LookPath(name)
+	return err == nil
+}
+
+// makeJudge is a crew that only decides about retries, for the sweeps and bridges.
+func (n *Node) makeJudge() *actors.Crew {
+	return &actors.Crew{Action: n.action, Retry: n.cfg.Retry, RetryDisabled: n.cfg.RetryDisabled}
+}
+
+func (n *Node) action(ref, version string) (*messages.Action, bool) {
+	return n.catalog.Load().action(ref, version)
+}
+
+// poolConfig is what one pool of the catalog becomes on this node.
+func (n *Node) poolConfig(p *pack.Pool) supervisor.PoolConfig {
+	interval := orValue(p.Health.Interval, n.cfg.HealthCheckInterval)
+	return supervisor.PoolConfig{
+		System: n.system, Store: n.store, Broker: n.broker, Settings: n.cfg.Broker, Recorder: n.recorder,
+		Delivery: n.delivery, Logger: n.logger.Named("pool").With("pool", p.Name), Name: p.Name, Runtime: p.Runtime,
+		Node: n.cfg.Name, Incarnation: n.incarnation, Workers: p.Min, Crew: n.crew(p),
+		Roster: roster.Config{
+			StaleAfter:  time.Duration(float64(n.cfg.HeartbeatInterval) * n.cfg.StalenessMultiplier),
+			SteadyAfter: n.cfg.HeartbeatInterval, ClaimTimeout: n.cfg.ClaimTimeout, SessionTimeout: n.cfg.SessionTimeout,
+			SessionSweep: n.cfg.SessionSweep, QueueDepthDegraded: n.cfg.Thresholds.QueueDepthDegraded,
+		},
+		Restart: n.cfg.Restart,
+		Recycle: supervisor.Recycle{
+			MaxAge: p.Recycle.MaxAge, MaxExecutions: p.Recycle.MaxExecutions, MaxMemory: p.Recycle.MaxMemory,
+		},
+		ClaimTimeout: n.cfg.ClaimTimeout, HealthInterval: interval, HealthEnabled: !n.cfg.HealthDisabled,
+		EchoEvery: n.cfg.EchoInterval, BeatEvery: n.cfg.HeartbeatInterval, Fingerprint: p.Fingerprint,
+		Hooks: n.metrics.poolHooks(),
+	}
+}
+
+func orValue[T comparable](value, otherwise T) T {
+	orElse(&value, otherwise)
+	return value
+}
+
+func (n *Node) crew(p *pack.Pool) actors.Crew {
+	return actors.Crew{
+		Logger: n.logger.Named("worker").With("pool", p.Name), Board: n.board, Sessions: n.store,
+		Runner: n.runner(p), Action: n.action, Thresholds: n.cfg.Thresholds, CountActionErrors: n.cfg.CountActionErrors,
+		Retry: n.cfg.Retry, RetryDisabled: n.cfg.RetryDisabled, InitTimeout: orValue(p.Init, n.cfg.InitTimeout),
+		ProbeTimeout: orValue(p.Health.Timeout, n.cfg.ProbeTimeout), ProbeAgain: n.cfg.ProbeAgain, Graces: n.cfg.Graces,
+		MayClaimAhead: n.mayClaimAhead(p), Resident: process.Resident,
+		Transitions: n.metrics.transition, Runs: n.metrics.run, Probes: n.metrics.probe, Leaked: n.metrics.leak,
+	}
+}
+
+// mayClaimAhead: every action of the pool may be repeated.
+func (n *Node) mayClaimAhead(p *pack.Pool) func() bool {
+	refs := p.Actions
+	return func() bool {
+		for _, ref := range refs {
+			if a, ok := n.action(ref, ""); !ok || !a.Idempotent {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// runner says how the pool's workers run things.
+func (n *Node) runner(p *pack.Pool) func(*actors.Crew, messages.WorkerID, messages.Generation) actors.Runner {
+	outfit := &actors.Outfit{
+		Launcher: n.guardian, Env: n.poolEnv(p), Limits: p.Limits, Output: n.cfg.OutputMax, FrameMax: n.cfg.FrameMax,
+	}
+	switch p.Runtime {
+	case messages.RuntimeGo:
+		return actors.GoRunner(n.handlers())
+	case messages.RuntimeShell:
+		return actors.ShellRunner(outfit)
+	}
+	return actors.ProcessRunner(outfit, n.program(p))
+}
+
+func (n *Node) poolEnv(p *pack.Pool) []string {
+	return append(slices.Clone(n.env), flatten(p.Env)...)
+}
+
+func (n *Node) program(p *pack.Pool) *actors.Program {
+	program := &actors.Program{Dir: p.Root}
+	for _, ref := range p.Actions {
+		if a, ok := n.action(ref, ""); ok {
+			program.Actions = append(program.Actions, actors.ProgramAction{Ref: a.Ref, Root: a.Root, Entrypoint: a.Entrypoint})
+		}
+	}
+	switch p.Runtime {
+	case messages.RuntimePython:
+		program.Argv = []string{n.cfg.Python, "-m", "troupe_worker"}
+		path := sdk.PythonPath(n.cfg.Data)
+		if own, ok := p.Env["PYTHONPATH"]; ok {
+			path += string(filepath.ListSeparator) + own
+		}
+		program.Env = []string{"PYTHONPATH=" + path, "PYTHONUNBUFFERED=1"}
+	case messages.RuntimeNode:
+		program.Argv = []string{n.cfg.NodeJS, sdk.NodeMain(n.cfg.Data)}
+	default:
+		program.Argv = pack.Argv(p.Root, p.Command)
+	}
+	if program.Dir == "" {
+		program.Dir = n.cfg.Data
+	}
+	return program
+}
+
+// startPools starts a supervisor for every pool that an action uses.
+func (n *Node) startPools(ctx context.Context, c *catalog) error {
+	for i := range c.set.Pools {
+		if p := &c.set.Pools[i]; len(p.Actions) > 0 {
+			if err := n.startPool(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (n *Node) startPool(ctx context.Context, p *pack.Pool) error {
+	handle := &poolHandle{memory: &supervisor.Memory{}}
+	config := n.poolConfig(p)
+	handle.config.Store(&config)
+	limited, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	pid, err := actors.Ask[supervisor.AddChild, *actor.PID](limited, n.system, n.poolsPID, supervisor.AddChild{
+		Spec: func() actors.Child { return supervisor.NewPool(*handle.config.Load(), handle.memory) },
+	})
+	if err != nil {
+		return fmt.Errorf("start pool %s: %w", p.Name, err)
+	}
+	handle.pid = pid
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.pools[p.Name] = handle
+	return nil
+}
+
+func (n *Node) handles() map[string]*poolHandle {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return maps.Clone(n.pools)
+}
+
+func (n *Node) poolPID(name string) *actor.PID {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if h := n.pools[name]; h != nil {
+		return h.pid
+	}
+	return nil
+}
+
+// Reload reads the packs again. A problem leaves everything as it is. Running work finishes on the old version;
+// workers are replaced one by one.
+func (n *Node) Reload(ctx context.Context) (api.ReloadReport, error) {
+	n.reload.Lock()
+	defer n.reload.Unlock()
+	set, err := n.readPacks()
+	if err != nil {
+		return api.ReloadReport{}, &api.Problem{Status: 422, Code: "invalid_packs", Message: err.Error()}
+	}
+	changes := pack.Diff(n.catalog.Load().set, set)
+	if err := n.store.SaveActions(ctx, set.Actions); err != nil {
+		return api.ReloadReport{}, err
+	}
+	n.catalog.Store(&catalog{set: set})
+	for _, name := range changes.PoolsRemoved {
+		n.retirePool(name)
+	}
+	for i := range set.Pools {
+		if err := n.applyPool(ctx, &set.Pools[i]); err != nil {
+			return api.ReloadReport{}, err
+		}
+	}
+	n.logger.Info("packs loaded again", "added", changes.ActionsAdded, "removed", changes.ActionsRemoved,
+		"changed", changes.ActionsChanged, "replaced", changes.PoolsReplaced)
+	return report(set, changes), nil
+}
+
+// applyPool brings one pool to its new configuration.
+func (n *Node) applyPool(ctx context.Context, p *pack.Pool) error {
+	if len(p.Actions) == 0 {
+		return nil
+	}
+	n.mu.Lock()
+	handle := n.pools[p.Name]
+	n.mu.Unlock()
+	if handle == nil {
+		return n.startPool(ctx, p)
+	}
+	config := n.poolConfig(p)
+	handle.config.Store(&config)
+	n.system.Send(handle.pid, &supervisor.Replace{Config: config})
+	return nil
+}
+
+// retirePool drains a pool that no action uses any more and stops its supervisor.
+func (n *Node) retirePool(name string) {
+	n.mu.Lock()
+	handle := n.pools[name]
+	delete(n.pools, name)
+	n.mu.Unlock()
+	if handle == nil {
+		return
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), n.cfg.ShutdownTimeout+time.Minute)
+		defer cancel()
+		_, err := actors.Ask[supervisor.Drain, struct{}](ctx, n.system, handle.pid,
+			supervisor.Drain{Until: time.Now().Add(n.cfg.ShutdownTimeout)})
+		if err != nil {
+			n.logger.Warn("removed pool did not drain", "pool", name, "error", err)
+		}
+		n.system.Send(n.poolsPID, &supervisor.ForgetChild{PID: handle.pid})
+		if err := n.system.StopAndWait(ctx, handle.pid); err != nil {
+			n.logger.Warn("removed pool did not stop", "pool", name, "error", err)
+		}
+	}()
+}
+
+func report(set *pack.Set, c pack.Changes) api.ReloadReport {
+	r := api.ReloadReport{Added: c.ActionsAdded, Removed: c.ActionsRemoved, Changed: c.ActionsChanged, Replaced: c.PoolsReplaced}
+	for i := range set.Packs {
+		r.Packs = append(r.Packs, set.Packs[i].Name+" "+set.Packs[i].Version)
+	}
+	return r
+}

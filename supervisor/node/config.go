@@ -1,0 +1,206 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/supervisor/health"
+	"github.com/troupe-run/troupe/supervisor/restart"
+)
+
+// Config is everything a node is told. Zero means the default in brackets.
+type Config struct {
+	Name   string // of the node [the host's name]
+	Data   string // folder of the store, the SDKs and the built-in packs; required
+	Listen string // address of the HTTP API; empty: none
+	Packs  []string
+	// Handlers are the go actions' handlers, by entrypoint, beside the built-in ones.
+	Handlers map[string]actors.Handler
+	// NoBuiltins leaves the built-in packs out.
+	NoBuiltins bool
+	Tokens     []api.Token
+	Logger     hclog.Logger
+	Version    string
+
+	// Workers is how many workers the default pool of each runtime has [python, node, process: cores; shell: 2 ×
+	// cores; go: 128].
+	Workers map[messages.Runtime]int
+	Python  string // interpreter [python3]
+	NodeJS  string // interpreter [node]
+	EnvPass []string
+	// EventsAll stores an event for every change of an execution.
+	EventsAll bool
+
+	Broker broker.Settings
+
+	ScheduledTimeout     time.Duration // [330 s] at least 10 s above the queues' TTL
+	TimeoutCheckInterval time.Duration // [60 s]
+	HealthCheckInterval  time.Duration // [30 s]
+	DefaultTimeout       time.Duration // [300 s]
+	ClaimTimeout         time.Duration // [15 s]
+	ClaimSweepOff        bool
+	NoWorkerDeadline     time.Duration // [1 h]
+
+	HeartbeatInterval   time.Duration // [10 s]
+	StalenessMultiplier float64       // [3]
+	ShutdownTimeout     time.Duration // [30 s]
+	InitTimeout         time.Duration // [30 s]
+	Graces              process.Graces
+	SessionTimeout      time.Duration // [5 min]
+	SessionSweep        time.Duration // [60 s]
+
+	Restart           restart.Policy
+	Retry             messages.RetryPolicy
+	RetryDisabled     bool
+	MaxRetries        int // of actions that set none
+	Thresholds        health.Thresholds
+	HealthDisabled    bool
+	CountActionErrors bool
+	ProbeTimeout      time.Duration // [5 s]
+	ProbeAgain        time.Duration // [5 s]
+	EchoInterval      time.Duration // [30 s]; negative: none
+
+	OutputMax int // bytes of each stream [1 MiB]
+	FrameMax  int // bytes [16 MiB]
+
+	RetainExecutions  time.Duration // [7 days]; negative: for ever
+	RetainDeadLetters time.Duration // [24 h]
+	RetainEvents      time.Duration // [7 days]
+	RetainSessions    time.Duration // [7 days]
+	RetainNodes       time.Duration // [7 days]
+	RetentionInterval time.Duration // [60 s]
+	RetentionBatch    int           // [1000]
+
+	// API bounds; zero as in api.Config.
+	Requests, Waits, Batches int
+	// Fatal is told of an error that the node cannot live with; the caller stops the node then.
+	Fatal func(error)
+}
+
+func orElse[T comparable](value *T, otherwise T) {
+	var zero T
+	if *value == zero {
+		*value = otherwise
+	}
+}
+
+func (c Config) withDefaults() Config {
+	if host, err := os.Hostname(); err == nil {
+		orElse(&c.Name, safeName(host))
+	}
+	orElse(&c.Name, "node")
+	orElse(&c.Version, "dev")
+	orElse(&c.Python, "python3")
+	orElse(&c.NodeJS, "node")
+	if c.EnvPass == nil {
+		c.EnvPass = []string{"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"}
+	}
+	if c.Logger == nil {
+		c.Logger = hclog.NewNullLogger()
+	}
+	cores := runtime.NumCPU()
+	workers := map[messages.Runtime]int{
+		messages.RuntimePython: cores, messages.RuntimeNode: cores, messages.RuntimeProcess: cores,
+		messages.RuntimeShell: 2 * cores, messages.RuntimeGo: 128,
+	}
+	for r, n := range c.Workers {
+		if n > 0 {
+			workers[r] = n
+		}
+	}
+	c.Workers = workers
+	c.defaultTimes()
+	return c
+}
+
+func (c *Config) defaultTimes() {
+	day := 24 * time.Hour
+	for value, otherwise := range map[*time.Duration]time.Duration{
+		&c.ScheduledTimeout: 330 * time.Second, &c.TimeoutCheckInterval: time.Minute,
+		&c.HealthCheckInterval: 30 * time.Second, &c.DefaultTimeout: 300 * time.Second, &c.ClaimTimeout: 15 * time.Second,
+		&c.NoWorkerDeadline: time.Hour, &c.HeartbeatInterval: 10 * time.Second, &c.ShutdownTimeout: 30 * time.Second,
+		&c.InitTimeout: 30 * time.Second, &c.SessionTimeout: 5 * time.Minute, &c.SessionSweep: time.Minute,
+		&c.ProbeTimeout: 5 * time.Second, &c.EchoInterval: 30 * time.Second, &c.RetainExecutions: 7 * day,
+		&c.RetainDeadLetters: day, &c.RetainEvents: 7 * day, &c.RetainSessions: 7 * day, &c.RetainNodes: 7 * day,
+		&c.RetentionInterval: time.Minute,
+	} {
+		orElse(value, otherwise)
+	}
+	orElse(&c.StalenessMultiplier, 3)
+	orElse(&c.RetentionBatch, 1000)
+}
+
+// validate names everything that is wrong at once.
+func (c *Config) validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Data == "" {
+		bad("data: no folder is given; say where the node keeps its store")
+	}
+	if strings.ContainsAny(c.Name, "/\x00 \n") {
+		bad("name: %q may not hold slashes, blanks or control characters", c.Name)
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"claim_timeout", c.ClaimTimeout}, {"default_timeout", c.DefaultTimeout}, {"heartbeat_interval", c.HeartbeatInterval},
+		{"init_timeout", c.InitTimeout}, {"shutdown_timeout", c.ShutdownTimeout},
+	} {
+		if d.value <= 0 {
+			bad("%s: must be positive, got %s", d.name, d.value)
+		}
+	}
+	ttl := c.Broker.WorkerTTL
+	orElse(&ttl, 5*time.Minute)
+	if c.ScheduledTimeout < ttl+10*time.Second {
+		bad("scheduled_timeout: must exceed the worker queues' TTL of %s by at least 10 s, got %s", ttl, c.ScheduledTimeout)
+	}
+	return errors.Join(errs...)
+}
+
+// safeName makes a host's name fit for worker ids.
+func safeName(host string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '/' || r <= ' ' || r == 0x7f {
+			return '-'
+		}
+		return r
+	}, host)
+}
+
+// environment is what every worker process inherits: the allowed variables that are set, sorted.
+func (c *Config) environment() []string {
+	env := map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin"}
+	for _, name := range c.EnvPass {
+		if value, ok := os.LookupEnv(name); ok {
+			env[name] = value
+		}
+	}
+	return flatten(env)
+}
+
+func flatten(env map[string]string) []string {
+	list := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list
+}
+
+func (c *Config) storePath() string  { return filepath.Join(c.Data, "troupe.db") }
+func (c *Config) ledgerPath() string { return filepath.Join(c.Data, "processes.ledger") }

@@ -1,0 +1,362 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/lifecycle"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor"
+	"github.com/troupe-run/troupe/supervisor/api"
+)
+
+// describeAll asks every pool for its view; one that does not answer in time is left out.
+func (n *Node) describeAll(ctx context.Context) map[string]supervisor.Description {
+	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	var mu sync.Mutex
+	all := map[string]supervisor.Description{}
+	var asks sync.WaitGroup
+	for name, handle := range n.handles() {
+		asks.Go(func() {
+			d, err := actors.Ask[supervisor.Describe, supervisor.Description](limited, n.system, handle.pid, supervisor.Describe{})
+			if err != nil {
+				n.logger.Warn("pool does not answer", "pool", name, "error", err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all[name] = d
+		})
+	}
+	asks.Wait()
+	return all
+}
+
+// heartbeat writes the workers' heartbeats in one statement, then tells the pools. The reports of what ran since the
+// last one ride along; a pool too busy to answer costs its reports, never its heartbeat.
+func (n *Node) heartbeat(ctx context.Context) error {
+	if err := n.store.Beat(ctx, n.incarnation, 0); err != nil {
+		return err
+	}
+	at, err := n.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	if err := n.store.Heartbeat(ctx, n.incarnation, n.reports(ctx)); err != nil {
+		n.storeUp.Store(false)
+		return err
+	}
+	n.storeUp.Store(true)
+	for _, handle := range n.handles() {
+		n.system.Send(handle.pid, &supervisor.Beat{At: at})
+	}
+	return nil
+}
+
+// reports are the health reports of the workers that have run anything.
+func (n *Node) reports(ctx context.Context) map[messages.WorkerKey]json.RawMessage {
+	reports := map[messages.WorkerKey]json.RawMessage{}
+	for name, d := range n.describeAll(ctx) {
+		for i := range d.Workers {
+			w := &d.Workers[i]
+			if w.Report.TotalExecutions == 0 && w.Report.ConsecutiveFailures == 0 {
+				continue
+			}
+			if raw, err := json.Marshal(map[string]any{"health": w.Report}); err == nil {
+				reports[messages.WorkerKey{Incarnation: n.incarnation, Pool: name, Slot: w.Slot}] = raw
+			}
+		}
+	}
+	return reports
+}
+
+// Workers implements api.Backend.
+func (b backend) Workers(ctx context.Context, pool string) ([]api.WorkerView, error) {
+	views := []api.WorkerView{}
+	for name, d := range b.describeAll(ctx) {
+		if pool != "" && pool != name {
+			continue
+		}
+		for i := range d.Workers {
+			views = append(views, b.workerView(&d, &d.Workers[i]))
+		}
+	}
+	slices.SortFunc(views, func(x, y api.WorkerView) int {
+		if c := strings.Compare(x.Pool, y.Pool); c != 0 {
+			return c
+		}
+		_, _, i, _ := x.ID.Split()
+		_, _, j, _ := y.ID.Split()
+		return int(i) - int(j)
+	})
+	return views, nil
+}
+
+func (b backend) workerView(d *supervisor.Description, w *supervisor.WorkerState) api.WorkerView {
+	report, err := json.Marshal(w.Report)
+	if err != nil {
+		report = nil
+	}
+	return api.WorkerView{
+		ID: w.ID, Pool: d.Name, Node: b.cfg.Name, Runtime: d.Runtime, Generation: w.Generation, State: w.State.String(),
+		Health: w.Health.String(), Grade: w.Grade.String(), Cordoned: w.Cordoned, Pid: w.Pid, Since: w.Since,
+		Execution: w.Execution, Heartbeat: w.Beat, Restarts: w.Restarts, LastError: w.LastFailure, Report: report,
+	}
+}
+
+// worker finds a worker of this node by its id.
+func (b backend) worker(id messages.WorkerID) (pool string, slot messages.Slot, err error) {
+	node, pool, slot, ok := id.Split()
+	if ok && node == b.cfg.Name && b.poolPID(pool) != nil {
+		return pool, slot, nil
+	}
+	return "", 0, &api.Problem{
+		Status: http.StatusNotFound, Code: "not_found",
+		Message: fmt.Sprintf("there is no worker %q; `troupe workers` lists them", id),
+	}
+}
+
+// Worker implements api.Backend.
+func (b backend) Worker(ctx context.Context, id messages.WorkerID) (api.WorkerDetail, error) {
+	pool, slot, err := b.worker(id)
+	if err != nil {
+		return api.WorkerDetail{}, err
+	}
+	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	d, err := actors.Ask[supervisor.Describe, supervisor.Description](limited, b.system, b.poolPID(pool), supervisor.Describe{})
+	if err != nil {
+		return api.WorkerDetail{}, err
+	}
+	for i := range d.Workers {
+		if d.Workers[i].Slot == slot {
+			detail := api.WorkerDetail{WorkerView: b.workerView(&d, &d.Workers[i])}
+			detail.History, err = b.history(limited, pool, &d.Workers[i])
+			return detail, err
+		}
+	}
+	return api.WorkerDetail{}, found("worker", id, store.ErrNotFound)
+}
+
+// historyMax bounds the transitions that are shown of one worker.
+const historyMax = 64
+
+// history is the live generation's own, check-outs included, or what the store has where it does not answer.
+func (b backend) history(ctx context.Context, pool string, w *supervisor.WorkerState) ([]store.WorkerEvent, error) {
+	key := messages.WorkerKey{Incarnation: b.incarnation, Pool: pool, Slot: w.Slot}
+	if w.PID != nil {
+		quick, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		seen, err := actors.Ask[actors.Inspect, actors.Inspection](quick, b.system, w.PID, actors.Inspect{})
+		if err == nil {
+			return events(key, &seen), nil
+		}
+	}
+	return b.store.WorkerEvents(ctx, key, historyMax)
+}
+
+// actorHistory is the lifecycle of a worker actor, for the debug endpoint; other actors have none.
+func (n *Node) actorHistory(ctx context.Context, info actors.Info) (any, error) {
+	if info.Kind != "worker" {
+		return nil, nil
+	}
+	seen, err := actors.Ask[actors.Inspect, actors.Inspection](ctx, n.system, n.system.PID(info.ID), actors.Inspect{})
+	if err != nil {
+		return nil, err
+	}
+	return seen.History, nil
+}
+
+func events(key messages.WorkerKey, seen *actors.Inspection) []store.WorkerEvent {
+	list := make([]store.WorkerEvent, 0, len(seen.History))
+	for i := range seen.History {
+		entry := &seen.History[i]
+		e := store.WorkerEvent{
+			Key: key, Generation: seen.Generation, At: time.UnixMilli(entry.AtMillis), From: entry.From.String(),
+			To: entry.To.String(), Reason: entry.Reason.String(), Lasted: entry.In,
+		}
+		if entry.Meta != nil {
+			if raw, err := json.Marshal(entry.Meta); err == nil {
+				e.Metadata = raw
+			}
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// ProbeWorker implements api.Backend.
+func (b backend) ProbeWorker(ctx context.Context, id messages.WorkerID) (api.WorkerDetail, error) {
+	pool, slot, err := b.worker(id)
+	if err != nil {
+		return api.WorkerDetail{}, err
+	}
+	limited, cancel := context.WithTimeout(ctx, b.cfg.ProbeTimeout+2*time.Second)
+	defer cancel()
+	answer, question := actors.NewQuestion[struct{}, string](struct{}{})
+	b.system.Send(b.poolPID(pool), &supervisor.ProbeWorker{Slot: slot, Answer: question})
+	if _, err := answer(limited); err != nil {
+		return api.WorkerDetail{}, err
+	}
+	return b.Worker(ctx, id)
+}
+
+// CordonWorker implements api.Backend.
+func (b backend) CordonWorker(ctx context.Context, id messages.WorkerID, cordoned bool) error {
+	pool, slot, err := b.worker(id)
+	if err != nil {
+		return err
+	}
+	key := messages.WorkerKey{Incarnation: b.incarnation, Pool: pool, Slot: slot}
+	if err := b.store.CordonWorker(ctx, key, cordoned); err != nil {
+		return found("worker", id, err)
+	}
+	b.system.Send(b.poolPID(pool), &supervisor.Cordon{Slot: slot, Cordoned: cordoned})
+	return nil
+}
+
+// KillWorker implements api.Backend.
+func (b backend) KillWorker(_ context.Context, id messages.WorkerID) error {
+	pool, slot, err := b.worker(id)
+	if err == nil {
+		b.logger.Warn("worker is killed by an operator", "worker", id)
+		b.system.Send(b.poolPID(pool), &supervisor.KillWorker{Slot: slot})
+	}
+	return err
+}
+
+// Pools implements api.Backend.
+func (b backend) Pools(ctx context.Context) ([]api.PoolView, error) {
+	depths, err := b.store.Depths(ctx)
+	if err != nil {
+		return nil, err
+	}
+	views := []api.PoolView{}
+	for _, d := range b.describeAll(ctx) {
+		views = append(views, poolView(&d, depths))
+	}
+	slices.SortFunc(views, func(x, y api.PoolView) int { return strings.Compare(x.Name, y.Name) })
+	return views, nil
+}
+
+func poolView(d *supervisor.Description, depths []store.Depth) api.PoolView {
+	v := api.PoolView{
+		Name: d.Name, Runtime: d.Runtime, Workers: len(d.Workers), Broken: d.Broken != "", Cordoned: d.Cordoned,
+		Window: d.Router.Window, Reason: d.Broken,
+	}
+	if d.EchoLate && v.Reason == "" {
+		v.Reason = "it does not deliver: its dispatch echo is late"
+	}
+	for i := range d.Workers {
+		v.Restarts += d.Workers[i].Restarts
+		switch d.Workers[i].State {
+		case lifecycle.Ready:
+			v.Ready++
+		case lifecycle.Busy:
+			v.Busy++
+		case lifecycle.Degraded:
+			v.Degraded++
+		default:
+			v.Starting++
+		}
+	}
+	for _, depth := range depths {
+		switch {
+		case depth.Pool != d.Name:
+		case depth.Status == messages.Requested || depth.Status == messages.Scheduling:
+			v.Waiting += depth.Count
+		case depth.Status == messages.Scheduled:
+			v.Placed += depth.Count
+		}
+	}
+	return v
+}
+
+// CordonPool implements api.Backend.
+func (b backend) CordonPool(_ context.Context, pool string, cordoned bool) error {
+	pid := b.poolPID(pool)
+	if pid == nil {
+		return found("pool", pool, store.ErrNotFound)
+	}
+	b.system.Send(pid, &supervisor.Cordon{Slot: -1, Cordoned: cordoned})
+	return nil
+}
+
+// Nodes implements api.Backend.
+func (b backend) Nodes(ctx context.Context) ([]store.Node, error) { return b.store.ListNodes(ctx) }
+
+// thisNode checks that the id names this node: its name or its incarnation.
+func (b backend) thisNode(id string) error {
+	if id == b.cfg.Name || id == b.incarnation.String() {
+		return nil
+	}
+	return found("node", id, store.ErrNotFound)
+}
+
+// CordonNode implements api.Backend.
+func (b backend) CordonNode(ctx context.Context, id string, cordoned bool) error {
+	if err := b.thisNode(id); err != nil {
+		return err
+	}
+	if err := b.store.CordonNode(ctx, b.incarnation, cordoned); err != nil {
+		return err
+	}
+	for _, handle := range b.handles() {
+		b.system.Send(handle.pid, &supervisor.Cordon{Node: true, Cordoned: cordoned})
+	}
+	return nil
+}
+
+// DrainNode implements api.Backend: it asks this process to stop in order, as SIGTERM does.
+func (b backend) DrainNode(_ context.Context, id string) error {
+	if err := b.thisNode(id); err != nil {
+		return err
+	}
+	b.logger.Info("node is drained by an operator", "node", b.cfg.Name)
+	return syscall.Kill(syscall.Getpid(), syscall.SIGTERM)
+}
+
+// Sessions implements api.Backend.
+func (b backend) Sessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error) {
+	return b.store.ListSessions(ctx, pool, after, boundOnly, limit)
+}
+
+// Ready implements api.Backend.
+func (b backend) Ready(ctx context.Context) api.Readiness {
+	r := api.Readiness{Draining: b.draining.Load()}
+	if !b.started.Load() {
+		r.WaitsFor = append(r.WaitsFor, "node")
+		return r
+	}
+	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if _, err := b.store.Now(limited); err != nil {
+		r.WaitsFor = append(r.WaitsFor, "store: "+err.Error())
+	}
+	described := b.describeAll(ctx)
+	for name := range b.handles() {
+		d, answered := described[name]
+		switch {
+		case !answered:
+			r.WaitsFor = append(r.WaitsFor, "pool "+name+" does not answer")
+		case !d.Started:
+			r.WaitsFor = append(r.WaitsFor, "pool "+name+" is starting")
+		case d.Broken != "":
+			r.BrokenPools = append(r.BrokenPools, name)
+		}
+	}
+	slices.Sort(r.WaitsFor)
+	slices.Sort(r.BrokenPools)
+	r.Ready = len(r.WaitsFor) == 0 && !r.Draining
+	return r
+}

@@ -1,0 +1,122 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor"
+)
+
+// Stop ends the node in order: within a second it is marked draining and its workers inactive; un-started work is
+// handed back, running work finishes for up to the shutdown timeout, and what is left is stopped by the ladder. The
+// end of ctx cuts that short: processes are killed, and the store's sweeps of the next boot give their work back.
+func (n *Node) Stop(ctx context.Context) error {
+	n.stop.Do(func() { n.stopErr = n.stopAll(ctx) })
+	return n.stopErr
+}
+
+func (n *Node) stopAll(ctx context.Context) error {
+	n.draining.Store(true)
+	if n.started.Load() {
+		n.markDraining(ctx)
+		n.drainPools(ctx)
+	}
+	var errs []error
+	errs = append(errs, n.closeAPI())
+	errs = append(errs, n.stopTree())
+	if n.guardian != nil {
+		errs = append(errs, n.guardian.Close())
+	}
+	if n.broker != nil {
+		errs = append(errs, n.broker.Close())
+	}
+	errs = append(errs, n.closeStore())
+	if n.started.Load() {
+		n.logger.Info("Worker shutdown complete", "node", n.cfg.Name)
+	}
+	return errors.Join(errs...)
+}
+
+// markDraining tells the store first, so that nobody places anything here.
+func (n *Node) markDraining(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := n.store.SetNode(limited, n.incarnation, store.NodeDraining); err != nil {
+		n.logger.Warn("node not marked draining", "error", err)
+	}
+	if rows, err := n.store.ListWorkers(limited, ""); err == nil {
+		for i := range rows {
+			if rows[i].Key.Incarnation == n.incarnation {
+				n.logger.Debug("Deregistering worker", "worker", rows[i].ID)
+			}
+		}
+		n.logger.Info("Deregistering worker ID: all workers of "+n.cfg.Name, "count", len(rows))
+	}
+	n.logger.Info("Worker shutting down gracefully", "node", n.cfg.Name, "timeout", n.cfg.ShutdownTimeout)
+}
+
+// drainPools drains every pool at once and waits for all of them. The ladder of what is stopped at the end takes its
+// graces, and a little for the last writes.
+func (n *Node) drainPools(ctx context.Context) {
+	until := time.Now().Add(n.cfg.ShutdownTimeout)
+	limit := n.cfg.ShutdownTimeout + graces(n.cfg.Graces) + 5*time.Second
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var all sync.WaitGroup
+	for name, handle := range n.handles() {
+		all.Go(func() {
+			if _, err := actors.Ask[supervisor.Drain, struct{}](ctx, n.system, handle.pid, supervisor.Drain{Until: until}); err != nil {
+				n.logger.Warn("pool did not drain", "pool", name, "error", err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func (n *Node) closeAPI() error {
+	if n.listener == nil {
+		return nil
+	}
+	if n.server == nil {
+		return n.listener.Close()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	n.serving()
+	return n.server.Shutdown(ctx)
+}
+
+// stopTree stops the tree's parts in reverse of their start.
+func (n *Node) stopTree() error {
+	if n.root == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	for _, name := range []string{"troupe/monitors", "troupe/pools", "troupe/bridges"} {
+		pid := n.system.PID(name)
+		n.system.Send(n.root, &supervisor.ForgetChild{PID: pid})
+		if err := n.system.StopAndWait(ctx, pid); err != nil {
+			return err
+		}
+	}
+	return n.system.StopAndWait(ctx, n.root)
+}
+
+func (n *Node) closeStore() error {
+	if n.store == nil {
+		return nil
+	}
+	if n.started.Load() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := n.store.SetNode(ctx, n.incarnation, store.NodeDead); err != nil {
+			n.logger.Warn("node not deregistered", "error", err)
+		}
+	}
+	return n.store.Close()
+}

@@ -1,0 +1,217 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/actors/retry"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor"
+)
+
+// The sweeps' pace, and how much one round may do: sweepBatches batches of sweepBatch rows.
+const (
+	sweepEvery   = 2 * time.Second
+	sweepBatch   = 500
+	sweepBatches = 20
+)
+
+const (
+	failedByMonitor = "execution_timeout_monitor"
+	failedBySweep   = "sweep"
+)
+
+// graces is how long a stop ladder takes at most.
+func graces(g process.Graces) time.Duration {
+	total := time.Duration(0)
+	for _, d := range []struct{ set, otherwise time.Duration }{
+		{g.Cancel, 5 * time.Second}, {g.Shutdown, time.Second}, {g.Terminate, 5 * time.Second},
+	} {
+		orElse(&d.set, d.otherwise)
+		total += d.set
+	}
+	return total
+}
+
+// monitors are the tree's regular rounds. All their times stand in the rows.
+func (n *Node) monitors() []supervisor.ChildSpec {
+	monitor := func(name string, every time.Duration, do func(context.Context) error) supervisor.ChildSpec {
+		return func() actors.Child {
+			return actors.NewMonitor(actors.MonitorConfig{
+				System: n.system, Name: name, Every: every, Jitter: 0.1, Do: do, Logger: n.logger.Named(name),
+			})
+		}
+	}
+	specs := []supervisor.ChildSpec{
+		monitor("heartbeat", n.cfg.HeartbeatInterval, n.heartbeat),
+		monitor("timeout", n.cfg.TimeoutCheckInterval, n.timeoutRound),
+		monitor("deadlines", sweepEvery, n.deadlineRound),
+		monitor("orphans", sweepEvery, n.rescueOrphans),
+		monitor("cancels", sweepEvery, n.repeatCancels),
+		monitor("retention", n.cfg.RetentionInterval, n.retentionRound),
+	}
+	if !n.cfg.ClaimSweepOff {
+		specs = append(specs, monitor("claims", sweepEvery, n.claimRound))
+	}
+	return specs
+}
+
+// sweep reads what is past a deadline and makes the change that change says, until nothing is left or the round's
+// bound is reached. A nil change leaves the row alone.
+func (n *Node) sweep(ctx context.Context, q store.OverdueQuery, change func(*messages.Execution) store.Change) (int, error) {
+	q.Limit = sweepBatch
+	total := 0
+	for range sweepBatches {
+		rows, err := n.store.Overdue(ctx, q)
+		if err != nil {
+			return total, err
+		}
+		done, err := n.sweepBatch(ctx, rows, change)
+		total += done
+		if err != nil || len(rows) < sweepBatch || done == 0 {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// sweepBatch makes one batch's changes, each told to its pool.
+func (n *Node) sweepBatch(ctx context.Context, rows []messages.Execution, change func(*messages.Execution) store.Change) (int, error) {
+	byPool := map[string][]actors.Item{}
+	for i := range rows {
+		if c := change(&rows[i]); c != nil {
+			item := actors.Item{Change: c, Worker: rows[i].Worker}
+			byPool[rows[i].Pool] = append(byPool[rows[i].Pool], item)
+		}
+	}
+	done := 0
+	for pool, items := range byPool {
+		results, err := n.record(ctx, pool, items)
+		if err != nil {
+			return done, err
+		}
+		for _, r := range results {
+			if r.Verdict == store.Applied {
+				done++
+			}
+		}
+	}
+	return done, nil
+}
+
+// record has changes made by the recorder, or, before the tree runs, by the store itself.
+func (n *Node) record(ctx context.Context, pool string, items []actors.Item) ([]store.Result, error) {
+	if n.root == nil {
+		changes := make([]store.Change, len(items))
+		for i := range items {
+			changes[i] = items[i].Change
+		}
+		return n.store.Apply(ctx, changes)
+	}
+	return actors.Ask[*actors.Record, []store.Result](ctx, n.system, n.recorder,
+		&actors.Record{Items: items, Pool: n.poolPID(pool)})
+}
+
+// rescueOrphans gives back what dead incarnations had on their workers.
+func (n *Node) rescueOrphans(ctx context.Context) error {
+	count, err := n.sweep(ctx, store.OverdueQuery{Deadline: store.Orphaned}, func(e *messages.Execution) store.Change {
+		return supervisor.RescueChange(n.judge, e, failedBySweep, "its node ended while it ran")
+	})
+	if count > 0 {
+		n.logger.Warn("work of an ended node given back", "executions", count)
+	}
+	return err
+}
+
+// claimRound takes back what was not claimed in time.
+func (n *Node) claimRound(ctx context.Context) error {
+	_, err := n.sweep(ctx, store.OverdueQuery{Deadline: store.ClaimBy}, func(e *messages.Execution) store.Change {
+		n.metrics.takenBack(e.Pool, "claim_timeout")
+		return &store.TakeBack{
+			ID: e.ID, Attempt: e.Attempt, Reason: "claim_timeout", Delay: retry.TakeBackDelay(e.TakeBacks + 1),
+		}
+	})
+	return err
+}
+
+// deadlineRound ends what has waited past its own deadlines.
+func (n *Node) deadlineRound(ctx context.Context) error {
+	_, err := n.sweep(ctx, store.OverdueQuery{Deadline: store.QueueBy}, func(e *messages.Execution) store.Change {
+		return n.end(e, messages.CodeQueueDeadline, "waited for a busy worker past its queue deadline", failedBySweep)
+	})
+	_, more := n.sweep(ctx, store.OverdueQuery{Deadline: store.WorkerBy}, func(e *messages.Execution) store.Change {
+		return n.end(e, messages.CodeNoWorkers, "no workers available until the end of its wait", failedBySweep)
+	})
+	return errors.Join(err, more)
+}
+
+// timeoutRound is the safety net: what was placed long ago and never started, and what runs past its deadline without
+// anybody stopping it.
+func (n *Node) timeoutRound(ctx context.Context) error {
+	start := store.OverdueQuery{Deadline: store.StartBy, Age: n.cfg.ScheduledTimeout}
+	_, err := n.sweep(ctx, start, func(e *messages.Execution) store.Change {
+		n.logger.Warn("Execution has been scheduled for too long", "execution", e.ID, "first_placed", e.FirstPlacedAt)
+		return n.end(e, messages.CodeStartTimeout, "Execution timeout: worker did not pick up task within timeout", failedByMonitor)
+	})
+	run := store.OverdueQuery{Deadline: store.RunBy, Age: graces(n.cfg.Graces) + 30*time.Second}
+	_, more := n.sweep(ctx, run, n.overrun)
+	return errors.Join(err, more)
+}
+
+// overrun ends a run whose deadline is long past: its worker would have stopped it.
+func (n *Node) overrun(e *messages.Execution) store.Change {
+	o := messages.Outcome{Status: messages.TimedOut, Error: &messages.Error{
+		Code: messages.CodeTimeout, Message: fmt.Sprintf("ran longer than its timeout of %s", e.Timeout), FailedBy: failedByMonitor,
+	}}
+	return &store.Finish{ID: e.ID, Attempt: e.Attempt, Outcome: o, Retry: n.judge.RetryOf(e, o)}
+}
+
+func (n *Node) end(e *messages.Execution, code messages.Code, text, by string) store.Change {
+	o := messages.Outcome{Status: messages.Failed, Error: &messages.Error{Code: code, Message: text, FailedBy: by}}
+	return &store.End{ID: e.ID, Attempt: e.Attempt, Outcome: o, Retry: n.judge.RetryOf(e, o)}
+}
+
+// repeatCancels tells the workers again of the runs that are to be cancelled: the first word may have been lost.
+func (n *Node) repeatCancels(ctx context.Context) error {
+	page, err := n.store.List(ctx, store.Filter{Statuses: []messages.Status{messages.Cancelling}, Limit: sweepBatch})
+	if err != nil {
+		return err
+	}
+	for i := range page.Executions {
+		e := &page.Executions[i]
+		n.system.Send(n.poolPID(e.Pool), &supervisor.CancelAgain{Placement: e.Placement(), Slot: e.Worker.Slot})
+	}
+	return nil
+}
+
+// retentionRound deletes what is old, in batches.
+func (n *Node) retentionRound(ctx context.Context) error {
+	now, err := n.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	before := func(age time.Duration) time.Time {
+		if age < 0 {
+			return time.Time{}
+		}
+		return now.Add(-age)
+	}
+	purge := store.Purge{
+		FinishedBefore: before(n.cfg.RetainExecutions), DeadLettersBefore: before(n.cfg.RetainDeadLetters),
+		EventsBefore: before(n.cfg.RetainEvents), SessionsBefore: before(n.cfg.RetainSessions),
+		NodesBefore: before(n.cfg.RetainNodes), Limit: n.cfg.RetentionBatch,
+	}
+	for range sweepBatches {
+		count, err := n.store.Purge(ctx, purge)
+		if err != nil || count == 0 {
+			return err
+		}
+		n.logger.Debug("old rows deleted", "rows", count)
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+package pack
+
+import (
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// secretsMax bounds the names under secrets.
+const secretsMax = 100
+
+// readAction reads one file of actions/.
+func (l *loader) readAction(d *draftPack, file string) {
+	s := &source{
+		owner: d.owner + ": action " + clip(strings.TrimSuffix(file, ".yaml")),
+		file:  filepath.Join(d.folder.shown, "actions", file), problems: d.problems,
+	}
+	node := s.read(d.root, path.Join("actions", file))
+	if node == nil {
+		return
+	}
+	f := s.fields(node, "")
+	if f == nil {
+		return
+	}
+	name := f.name("name")
+	a := messages.Action{Pack: d.pack.Name, Version: d.pack.Version, Root: d.pack.Root}
+	if name != "" {
+		s.owner, a.Ref = d.owner+": action "+name, d.pack.Name+"."+name
+	}
+	a.Description, a.Runtime = f.text("description", descriptionMax, true), f.runtime()
+	l.readRules(f, d, &a)
+	pool := f.poolName()
+	l.readCode(f, d, &a)
+	if node := f.get("parameters"); node != nil {
+		if raw, schema := s.schema(node); schema != nil {
+			a.Parameters, l.schemas[a.Ref] = raw, schema
+		}
+	}
+	f.done()
+	if name == "" || a.Runtime == "" {
+		return
+	}
+	if other := d.files[name]; other != "" {
+		f.fail(nil, "another file has an action of that name: %s", other)
+		return
+	}
+	d.files[name] = s.file
+	l.place(f, d, &a, pool)
+	l.actions = append(l.actions, a)
+}
+
+// readRules reads how an action is run, whatever its runtime.
+func (l *loader) readRules(f *fields, d *draftPack, a *messages.Action) {
+	a.Timeout = d.defaults.timeout
+	if t := f.seconds("timeout_seconds"); t > 0 {
+		a.Timeout = t
+	}
+	a.StallTimeout = f.duration("stall_timeout")
+	a.QueueDeadline = f.duration("queue_deadline")
+	a.MaxRetries = d.defaults.maxRetries
+	if n, ok := f.integer("max_retries", 0, maxRetriesMax); ok {
+		a.MaxRetries, a.RetriesConsented = n, n > 0
+	}
+	a.Idempotent = f.flag("idempotent")
+	a.Affinity = messages.Affinity(f.choice("affinity", "hint", "strict", "strict_fail"))
+	a.WaitForWorker = f.choice("on_no_worker", "fail", "wait") == "wait"
+	a.Secrets = f.texts("secrets", secretsMax, nameMax*4, false)
+	a.Retry = f.retry(d.defaults.retry)
+}
+
+// readCode reads what an action runs.
+func (l *loader) readCode(f *fields, d *draftPack, a *messages.Action) {
+	switch a.Runtime {
+	case messages.RuntimePython, messages.RuntimeNode:
+		a.Entrypoint = f.fileEntrypoint(d.root, a.Runtime)
+		f.forbid("is for runtimes shell and process only: name the function by entrypoint", "command")
+	case messages.RuntimeGo:
+		a.Entrypoint = f.handler(a.Ref, l.options.HasHandler)
+		f.forbid("is for runtimes shell and process only: name the handler by entrypoint", "command")
+	case messages.RuntimeShell, messages.RuntimeProcess:
+		a.Command = f.command(d.root)
+		if f.nodes["command"] == nil && (a.Runtime == messages.RuntimeShell || f.nodes["pool"] == nil) {
+			f.fail(f.node, "command is missing: runtime %s needs one, like [bin/work, --flag]", a.Runtime)
+		}
+		f.forbid("is for runtimes python, node and go only: name the program by command", "entrypoint")
+	default:
+		f.known = append(f.known, "entrypoint", "command") // the runtime is wrong, which was noted
+	}
+}
+
+// choice is one of some words; empty where the key is not there.
+func (f *fields) choice(key string, words ...string) string {
+	node := f.get(key)
+	if node == nil {
+		return ""
+	}
+	if node.Kind != yaml.ScalarNode || node.ShortTag() != "!!str" || !slices.Contains(words, node.Value) {
+		f.wrong(node, key, strings.Join(words[:len(words)-1], ", ")+" or "+words[len(words)-1])
+		return ""
+	}
+	return node.Value
+}
+
+// poolName reads the optional pool.
+func (f *fields) poolName() string {
+	if f.nodes["pool"] == nil {
+		f.get("pool")
+		return ""
+	}
+	return f.name("pool")
+}
+
+// place finds the action's pool, or makes the default one: the runtime's, but for runtime process one of the action's
+// own, because a worker there is the action's program.
+func (l *loader) place(f *fields, d *draftPack, a *messages.Action, name string) {
+	if name != "" {
+		l.join(f, a, l.pools[d.pack.Name+"."+name], name)
+		return
+	}
+	if f.nodes["pool"] != nil {
+		return // its name was wrong, which was noted
+	}
+	if a.Runtime != messages.RuntimeProcess {
+		a.Pool = string(a.Runtime)
+		if l.pools[a.Pool] == nil {
+			n := l.options.Workers[a.Runtime]
+			l.pools[a.Pool] = &Pool{Name: a.Pool, Runtime: a.Runtime, Min: n, Max: n}
+		}
+		return
+	}
+	a.Pool = a.Ref
+	if l.pools[a.Pool] != nil {
+		f.fail(f.node, "the pack has a pool of the action's name: add pool: %s, or rename one of them", strings.TrimPrefix(a.Ref, a.Pack+"."))
+		return
+	}
+	n := l.options.Workers[a.Runtime]
+	l.pools[a.Pool] = &Pool{
+		Name: a.Pool, Pack: a.Pack, Runtime: a.Runtime, Root: a.Root, Command: a.Command, Min: n, Max: n,
+	}
+}
+
+// join puts the action into a pool of its pack. All actions of a process pool run in one program.
+func (l *loader) join(f *fields, a *messages.Action, p *Pool, name string) {
+	at := f.nodes["pool"]
+	switch {
+	case p == nil:
+		f.fail(at, "the pack declares no pool %s: add it to pools in pack.yaml", name)
+		return
+	case p.Runtime == "":
+		return // noted at the pool
+	case p.Runtime != a.Runtime:
+		f.fail(at, "pool %s is for runtime %s, the action's is %s", name, p.Runtime, a.Runtime)
+		return
+	}
+	a.Pool = p.Name
+	if a.Runtime != messages.RuntimeProcess {
+		return
+	}
+	switch {
+	case a.Command == nil && p.Command == nil:
+		if f.nodes["command"] == nil {
+			f.fail(at, "neither the action nor the pool %s has a command, and no action before it", name)
+		}
+	case a.Command == nil:
+		a.Command = p.Command
+	case p.Command == nil:
+		p.Command = a.Command
+	case !slices.Equal(a.Command, p.Command):
+		f.fail(f.nodes["command"], "pool %s runs another command, %q: actions of one process pool share its program",
+			name, clip(strings.Join(p.Command, " ")))
+	}
+}

@@ -1,0 +1,79 @@
+package pack
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// Changes is what a reload changed. All lists hold names, sorted.
+type Changes struct {
+	ActionsAdded   []string
+	ActionsRemoved []string
+	ActionsChanged []string
+	PoolsAdded     []string
+	PoolsRemoved   []string
+	PoolsReplaced  []string // workers must be replaced one by one: the fingerprint changed
+	PoolsResized   []string // only Min or Max changed
+}
+
+// Empty reports whether nothing changed that a node must act on.
+func (c Changes) Empty() bool { return reflect.DeepEqual(c, Changes{}) }
+
+// Diff compares two sets; a nil one is empty. An action is changed when anything of it is, its pack's version
+// included; a change to the code behind it shows at its pool.
+func Diff(old, new *Set) Changes {
+	if old == nil {
+		old = &Set{}
+	}
+	if new == nil {
+		new = &Set{}
+	}
+	var c Changes
+	walk(old.Actions, new.Actions, func(a messages.Action) string { return a.Ref }, func(before, after *messages.Action) {
+		switch {
+		case before == nil:
+			c.ActionsAdded = append(c.ActionsAdded, after.Ref)
+		case after == nil:
+			c.ActionsRemoved = append(c.ActionsRemoved, before.Ref)
+		case !reflect.DeepEqual(before, after):
+			c.ActionsChanged = append(c.ActionsChanged, after.Ref)
+		}
+	})
+	walk(old.Pools, new.Pools, func(p Pool) string { return p.Name }, func(before, after *Pool) {
+		switch {
+		case before == nil:
+			c.PoolsAdded = append(c.PoolsAdded, after.Name)
+		case after == nil:
+			c.PoolsRemoved = append(c.PoolsRemoved, before.Name)
+		case before.Fingerprint != after.Fingerprint:
+			c.PoolsReplaced = append(c.PoolsReplaced, after.Name)
+		case before.Min != after.Min || before.Max != after.Max:
+			c.PoolsResized = append(c.PoolsResized, after.Name)
+		}
+	})
+	return c
+}
+
+// walk visits the union of two lists in the order of their names, each with its value before and after, or nil.
+func walk[T any](before, after []T, name func(T) string, visit func(before, after *T)) {
+	names := map[string][2]*T{}
+	for i := range before {
+		names[name(before[i])] = [2]*T{&before[i]}
+	}
+	for i := range after {
+		pair := names[name(after[i])]
+		pair[1] = &after[i]
+		names[name(after[i])] = pair
+	}
+	keys := make([]string, 0, len(names))
+	for key := range names {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, cmp.Compare[string])
+	for _, key := range keys {
+		visit(names[key][0], names[key][1])
+	}
+}

@@ -1,0 +1,146 @@
+package pack
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// Bounds on what of a pack is hashed by content. A larger file, and any after the total, counts by size and time.
+const (
+	hashFileMax  = 1 << 20
+	hashTotalMax = 64 << 20
+)
+
+// digest is over the names, modes and contents of a pack's files. Hidden files, __pycache__, *.pyc and node_modules
+// do not count: interpreters and package managers write them without the pack having changed.
+func digest(root *os.Root) (string, error) {
+	sum := sha256.New()
+	files, total := 0, int64(0)
+	err := fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return fmt.Errorf("read %s: %w", clip(name), fileError(err))
+		}
+		if name != "." && passing(entry.Name()) {
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if entry.IsDir() {
+			return nil
+		}
+		if files++; files > filesMax {
+			return fmt.Errorf("the folder holds more than %d files: keep data elsewhere", filesMax)
+		}
+		n, err := hashEntry(sum, root, name, entry, hashTotalMax-total)
+		total += n
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// passing reports whether a file or folder of that name comes and goes by itself.
+func passing(name string) bool {
+	return strings.HasPrefix(name, ".") || name == "__pycache__" || name == "node_modules" || strings.HasSuffix(name, ".pyc")
+}
+
+// hashEntry adds one file and returns how many bytes of content it read. A symlink counts by where it points and by
+// what it points to inside the pack.
+func hashEntry(sum hash.Hash, root *os.Root, name string, entry fs.DirEntry, left int64) (int64, error) {
+	target := ""
+	if entry.Type()&fs.ModeSymlink != 0 {
+		target, _ = root.Readlink(name) // an unreadable link points nowhere
+	}
+	info, err := root.Stat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		writeParts(sum, name, target, "no file")
+		return 0, nil
+	}
+	writeParts(sum, name, target, info.Mode().Perm().String(), fmt.Sprint(info.Size()))
+	if info.Size() > hashFileMax || info.Size() > left {
+		writeParts(sum, info.ModTime().UTC().String())
+		return 0, nil
+	}
+	file, err := root.Open(name)
+	if err != nil {
+		writeParts(sum, "unreadable")
+		return 0, nil
+	}
+	defer file.Close() // read only
+	n, err := io.Copy(sum, io.LimitReader(file, hashFileMax))
+	if err != nil {
+		return n, fmt.Errorf("read %s: %w", clip(name), fileError(err))
+	}
+	return n, nil
+}
+
+// writeParts adds texts so that their borders count.
+func writeParts(sum hash.Hash, parts ...string) {
+	for _, p := range parts {
+		var length [8]byte
+		binary.BigEndian.PutUint64(length[:], uint64(len(p)))
+		sum.Write(length[:]) // a hash never returns an error
+		io.WriteString(sum, p)
+	}
+}
+
+// fingerprint is over everything that a worker of the pool was started with.
+func (s *Set) fingerprint(p *Pool) string {
+	type code struct{ Ref, Entrypoint, Root, Version, Digest string }
+	spec := struct {
+		Pool  Pool
+		Codes []code
+	}{Pool: *p}
+	spec.Pool.Min, spec.Pool.Max, spec.Pool.Actions, spec.Pool.Fingerprint = 0, 0, nil, ""
+	if p.Runtime.LongLived() {
+		digests := map[string]string{}
+		for _, pack := range s.Packs {
+			digests[pack.Name] = pack.Digest
+		}
+		for _, ref := range p.Actions {
+			a, _ := s.Action(ref)
+			spec.Codes = append(spec.Codes, code{ref, a.Entrypoint, a.Root, a.Version, digests[a.Pack]})
+		}
+	}
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		panic("a pool is plain data: " + err.Error())
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// Environ is the pool's own environment as KEY=value, sorted.
+func (p *Pool) Environ() []string {
+	env := make([]string, 0, len(p.Env))
+	for _, key := range slices.Sorted(maps.Keys(p.Env)) {
+		env = append(env, key+"="+p.Env[key])
+	}
+	return env
+}
+
+// Programs lists the pool's actions for a worker's hello.
+func (s *Set) Programs(p *Pool) []*messages.Action {
+	actions := make([]*messages.Action, 0, len(p.Actions))
+	for _, ref := range p.Actions {
+		if a, ok := s.Action(ref); ok {
+			actions = append(actions, a)
+		}
+	}
+	return actions
+}

@@ -1,0 +1,55 @@
+package pack
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// redacted stands where a secret was.
+const redacted = "[redacted]"
+
+// Redact returns the parameters as they may be logged and shown: the value of every key that the action lists under
+// secrets, at any depth, is replaced. Parameters that cannot be read are replaced as a whole. Without secrets they
+// come back as they are.
+func Redact(action *messages.Action, params json.RawMessage) json.RawMessage {
+	if len(action.Secrets) == 0 || len(params) == 0 {
+		return params
+	}
+	whole := json.RawMessage(`"` + redacted + `"`)
+	if CheckJSON(params) != nil {
+		return whole
+	}
+	decoder := json.NewDecoder(bytes.NewReader(params))
+	decoder.UseNumber() // numbers keep their digits
+	var v any
+	if err := decoder.Decode(&v); err != nil {
+		return whole
+	}
+	clean, err := json.Marshal(redact(v, action.Secrets))
+	if err != nil {
+		return whole
+	}
+	return clean
+}
+
+// redact recurses at most messages.JSONDepthMax deep.
+func redact(v any, secrets []string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, value := range v {
+			if slices.Contains(secrets, key) {
+				v[key] = redacted
+			} else {
+				v[key] = redact(value, secrets)
+			}
+		}
+	case []any:
+		for i, value := range v {
+			v[i] = redact(value, secrets)
+		}
+	}
+	return v
+}

@@ -1,0 +1,178 @@
+package pack
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// schemaMax bounds an action's schema as JSON, in bytes.
+const schemaMax = 128 << 10
+
+// draft is the only dialect of JSON Schema that is taken.
+const draft = "https://json-schema.org/draft/2020-12/schema"
+
+// schema reads an action's parameters key: its JSON Schema as JSON and compiled, or nil for each where there is none
+// or something is wrong, which is noted.
+func (s *source) schema(node *yaml.Node) (json.RawMessage, *jsonschema.Schema) {
+	v, ok := s.jsonValue(node, "parameters", 0)
+	if !ok {
+		return nil, nil
+	}
+	object, isObject := v.(map[string]any)
+	if !isObject {
+		s.fail(node, "parameters must be a JSON Schema, got %s", describe(node))
+		return nil, nil
+	}
+	if problem := checkRoot(object); problem != "" {
+		s.fail(node, "parameters: %s", problem)
+		return nil, nil
+	}
+	raw, err := json.Marshal(object)
+	if err != nil || len(raw) > schemaMax {
+		s.fail(node, "parameters: the schema has %d bytes, at most %d are allowed", len(raw), schemaMax)
+		return nil, nil
+	}
+	schema, err := compile(raw)
+	if err != nil {
+		s.fail(node, "parameters: not a valid JSON Schema: %s", clipLong(err.Error()))
+		return nil, nil
+	}
+	return raw, schema
+}
+
+// checkRoot says what is wrong with a schema's outermost keys.
+func checkRoot(object map[string]any) string {
+	if dialect, ok := object["$schema"]; ok && dialect != draft && dialect != draft+"#" {
+		return fmt.Sprintf("$schema must be %s, got %q", draft, clip(fmt.Sprint(dialect)))
+	}
+	types, ok := object["type"]
+	if !ok || types == "object" {
+		return ""
+	}
+	if list, isList := types.([]any); isList && slices.Contains(list, any("object")) {
+		return ""
+	}
+	return "type must be object, because an execution's parameters always are one"
+}
+
+// schemaURL is where a schema claims to live; nothing is ever loaded from it.
+const schemaURL = "troupe:///parameters"
+
+// compile compiles a schema that stands for itself.
+func compile(raw []byte) (*jsonschema.Schema, error) {
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.UseLoader(noLoader{})
+	if err := c.AddResource(schemaURL, v); err != nil {
+		return nil, schemaError(err)
+	}
+	schema, err := c.Compile(schemaURL)
+	if err != nil {
+		return nil, schemaError(err)
+	}
+	return schema, nil
+}
+
+// schemaError is the compiler's error without the address that nobody gave.
+func schemaError(err error) error {
+	var remote *jsonschema.LoadURLError // which does not unwrap
+	if errors.As(err, &remote) {
+		return remote.Err
+	}
+	var invalid *jsonschema.SchemaValidationError
+	if errors.As(err, &invalid) {
+		var causes *jsonschema.ValidationError
+		if errors.As(invalid.Err, &causes) {
+			return errors.New(strings.Join(fieldTexts(causes, nil), "; "))
+		}
+	}
+	return errors.New(strings.ReplaceAll(err.Error(), schemaURL, ""))
+}
+
+// noLoader refuses to load anything, from files and from the network.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) { return nil, remoteError(url) }
+
+// remoteError is a $ref, $schema or $id that points outside the schema.
+type remoteError string
+
+func (e remoteError) Error() string {
+	return fmt.Sprintf("%s is outside the schema and is not loaded: put the definition under $defs", clip(string(e)))
+}
+
+// jsonValue turns a YAML node into what JSON would have said. Scalars that JSON does not know are refused, except that
+// dates, which YAML sees in plain text, are that text.
+func (s *source) jsonValue(node *yaml.Node, name string, depth int) (any, bool) {
+	if depth > messages.JSONDepthMax {
+		s.fail(node, "%s is nested deeper than %d levels", clip(name), messages.JSONDepthMax)
+		return nil, false
+	}
+	switch node.Kind {
+	case yaml.MappingNode:
+		return s.jsonObject(node, name, depth)
+	case yaml.SequenceNode:
+		list := make([]any, 0, len(node.Content))
+		for i, item := range node.Content {
+			v, ok := s.jsonValue(item, fmt.Sprintf("%s[%d]", clip(name), i), depth+1)
+			if !ok {
+				return nil, false
+			}
+			list = append(list, v)
+		}
+		return list, true
+	case yaml.ScalarNode:
+		return s.jsonScalar(node, name)
+	}
+	s.fail(node, "%s must be a JSON value, got %s", clip(name), describe(node))
+	return nil, false
+}
+
+func (s *source) jsonObject(node *yaml.Node, name string, depth int) (any, bool) {
+	f := s.fields(node, name+".")
+	if f == nil || len(f.nodes)*2 != len(node.Content) {
+		return nil, false // noted by fields
+	}
+	object := make(map[string]any, len(f.nodes))
+	for _, key := range f.keys {
+		v, ok := s.jsonValue(f.nodes[key.Value], clip(name)+"."+clip(key.Value), depth+1)
+		if !ok {
+			return nil, false
+		}
+		object[key.Value] = v
+	}
+	return object, true
+}
+
+func (s *source) jsonScalar(node *yaml.Node, name string) (any, bool) {
+	switch node.ShortTag() {
+	case "!!str", "!!timestamp":
+		return node.Value, true
+	case "!!null":
+		return nil, true
+	case "!!bool":
+		return strings.EqualFold(node.Value, "true"), true
+	case "!!int", "!!float":
+		var v any
+		if err := node.Decode(&v); err == nil {
+			if raw, err := json.Marshal(v); err == nil { // not for infinity and NaN
+				return json.Number(raw), true
+			}
+		}
+	}
+	s.fail(node, "%s must be a JSON value, got %s", clip(name), describe(node))
+	return nil, false
+}

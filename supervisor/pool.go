@@ -1,0 +1,374 @@
+package supervisor
+
+import (
+	"context"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/lifecycle"
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/health"
+	"github.com/troupe-run/troupe/supervisor/placement"
+	"github.com/troupe-run/troupe/supervisor/restart"
+	"github.com/troupe-run/troupe/supervisor/roster"
+)
+
+// ownQueueMax is the most workers a pool may have for each to get a queue of its own.
+const ownQueueMax = 100
+
+// Recycle says when a worker is replaced although it is well. Zero fields: never.
+type Recycle struct {
+	MaxAge        time.Duration
+	MaxExecutions int
+	MaxMemory     int64 // bytes, resident, of the process tree
+}
+
+// PoolConfig is what one pool on one node is made of.
+type PoolConfig struct {
+	System      *actors.System
+	Store       store.Store
+	Broker      broker.Broker
+	Settings    broker.Settings
+	Recorder    *actor.PID
+	Delivery    *actor.PID // the delivery bridge
+	Logger      hclog.Logger
+	Name        string
+	Runtime     messages.Runtime
+	Node        string
+	Incarnation messages.Incarnation
+	Workers     int
+	// Crew is what the workers share, without System, Recorder, Pool and names, which the pool fills in.
+	Crew    actors.Crew
+	Roster  roster.Config
+	Restart restart.Policy
+	Recycle Recycle
+
+	ClaimTimeout   time.Duration // 15 s
+	HealthInterval time.Duration // 30 s; negative: no probes
+	HealthEnabled  bool
+	EchoEvery      time.Duration // 30 s
+	BeatEvery      time.Duration // written to the workers' rows
+	// Fingerprint tells a reload whether the pool's workers must be replaced.
+	Fingerprint string
+	// Hooks, where set, count for the metrics.
+	Hooks PoolHooks
+}
+
+// PoolHooks are told of what the metrics count.
+type PoolHooks struct {
+	Restarted func(pool string, delay time.Duration)
+	Affinity  func(pool string, e placement.Effect)
+	TakenBack func(pool, reason string)
+	Echo      func(pool string, took time.Duration, late bool)
+	Stale     func(pool string)
+}
+
+// Memory is what a pool keeps over the restart of its own actor.
+type Memory struct {
+	generations map[messages.Slot]messages.Generation
+}
+
+// Pool is the supervisor of one pool's workers on this node and, in the embedded default, its router.
+type Pool struct {
+	cfg    PoolConfig
+	memory *Memory
+	cell   *actors.Cell
+	self   *actor.PID
+	crew   *actors.Crew
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	slots    []*slot
+	tracker  *restart.Tracker
+	roster   *roster.Roster
+	pending  effects // gathered while one message is handled
+	held     map[messages.Placement]*held
+	running  map[messages.Placement]messages.Slot
+	ahead    map[messages.ExecutionID]bool // placed ahead of idempotent short work
+	journal  journal
+	attached map[string]bool
+
+	cordoned     bool
+	nodeCordoned bool
+	draining     *drain
+	leaked       int
+	echo         echo
+	round        firstRound
+	replacing    replacing
+	tick         *time.Timer
+	sleep        *time.Timer
+	sleepAt      time.Time
+}
+
+// firstRound is the pool's first start round: it ends when every slot has become ready or failed once.
+type firstRound struct {
+	missing int
+	ended   bool
+}
+
+// NewPool returns the child to spawn. The memory outlives the actor.
+func NewPool(cfg PoolConfig, memory *Memory) actors.Child {
+	cell := &actors.Cell{}
+	return actors.Child{Name: cfg.Name, Kind: "pool", Cell: cell, New: func() actor.Actor {
+		return &Pool{cfg: cfg, memory: memory, cell: cell}
+	}}
+}
+
+// Messages that a pool understands beside those of its workers, recorder and bridge.
+type (
+	// Wake hints that work may be due.
+	Wake struct{}
+	// Beat says that the store holds a heartbeat of this node's workers as of At.
+	Beat struct{ At time.Time }
+	// Cordon takes a worker (slot), or with slot −1 the pool, or with Node the pool for its node, out of placement.
+	Cordon struct {
+		Slot     messages.Slot
+		Node     bool
+		Cordoned bool
+	}
+	// CancelAgain repeats to a worker that its run is to be cancelled.
+	CancelAgain struct {
+		Placement messages.Placement
+		Slot      messages.Slot
+	}
+	// KillWorker ends a worker at once; it is replaced.
+	KillWorker struct{ Slot messages.Slot }
+	// ProbeWorker probes a worker now.
+	ProbeWorker struct {
+		Slot   messages.Slot
+		Answer *actors.ProbeQuestion
+	}
+	// Drain ends the pool in order: nothing new, un-started work handed back, running work finished until Until.
+	Drain struct{ Until time.Time }
+	// Replace gives the pool a new configuration; its workers are replaced one by one.
+	Replace struct{ Config PoolConfig }
+	// Describe asks for the pool's view.
+	Describe struct{}
+	// WhyWaiting asks why an execution is not running.
+	WhyWaiting struct{ ID messages.ExecutionID }
+)
+
+// Questions that a pool answers.
+type (
+	DrainQuestion    = actors.Question[Drain, struct{}]
+	DescribeQuestion = actors.Question[Describe, Description]
+	WhyQuestion      = actors.Question[WhyWaiting, roster.Reason]
+)
+
+// Description is a pool seen from inside.
+type Description struct {
+	Name     string
+	Runtime  messages.Runtime
+	Router   roster.Snapshot
+	Workers  []WorkerState
+	State    restart.State
+	Cordoned bool
+	Broken   string
+	Started  bool // its first start round has ended
+	Echo     time.Duration
+	EchoLate bool
+}
+
+// WorkerState is one slot as its pool knows it.
+type WorkerState struct {
+	Slot        messages.Slot
+	ID          messages.WorkerID
+	PID         *actor.PID
+	Generation  messages.Generation
+	State       lifecycle.State
+	Health      lifecycle.Health
+	Grade       health.Grade
+	Report      health.Capabilities
+	Since       time.Time
+	Cordoned    bool
+	Pid         int
+	Restarts    int
+	LastFailure string
+	Beat        time.Time
+	Execution   messages.ExecutionID
+}
+
+// Receive implements actor.Actor.
+func (p *Pool) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		p.start(ctx)
+	case *actor.Stopping:
+		p.stop()
+	case *actor.Stopped:
+		return
+	case *actor.Terminated:
+		p.terminated(ctx, m)
+	case *Wake:
+		p.step(roster.Wake{})
+	case *actors.Committed:
+		p.committed(m)
+	case *actors.Delivered:
+		p.delivered(ctx, m)
+	case *actors.Attached:
+		p.queueAttached(m)
+	case *loaded:
+		p.step(roster.Loaded(*m))
+	case *published:
+		p.publishedAll(m)
+	case *sessionsLoaded:
+		p.sessionsLoaded(m)
+	case *actors.WorkerChanged:
+		p.workerChanged(ctx, m)
+	case *actors.WorkerEnded:
+		p.workerEnded(ctx, m)
+	default:
+		p.steer(ctx)
+	}
+	p.flush(ctx)
+}
+
+// steer handles what is not of every execution.
+func (p *Pool) steer(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *ticked:
+		p.ticked(ctx)
+	case *slept:
+		p.step(roster.Tick{})
+	case *respawn:
+		p.respawn(ctx, m)
+	case *spawnMore:
+		p.spawnMore(ctx, m)
+	case *Beat:
+		p.beat(m)
+	case *saved:
+		p.saved(m)
+	case *lostRead:
+		p.lostRead(m)
+	case *retireWith:
+		p.retireWith(ctx, m)
+	case *vitalsRead:
+		p.vitalsRead(m)
+	case *leakChange:
+		p.leakChanged(m)
+	case *actors.EchoAnswered:
+		p.echoAnswered(m)
+	case *echoSent:
+		p.echoSent(m)
+	case *Cordon:
+		p.cordon(m)
+	case *CancelAgain:
+		p.cancelRun(m.Placement, m.Slot, "")
+	case *KillWorker:
+		p.kill(ctx, m)
+	case *ProbeWorker:
+		p.probeNow(ctx, m)
+	case *DrainQuestion:
+		p.drain(ctx, m)
+	case *replaceNext:
+		p.replaceNext(ctx)
+	case *queueAgain:
+		p.queueReplacement(m.slot)
+	case *reloadAgain:
+		p.reload(m.session)
+	case *drainOver:
+		p.drainOver(ctx)
+	case *Replace:
+		p.replace(ctx, m)
+	case *DescribeQuestion:
+		m.Reply(p.describe(), nil)
+	case *WhyQuestion:
+		m.Reply(p.roster.Why(time.Now(), m.Ask.ID), nil)
+	default:
+		p.cfg.System.Registry.Unknown(ctx)
+	}
+}
+
+func (p *Pool) start(ctx actor.Context) {
+	p.self = ctx.Self()
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.tracker = restart.New(p.cfg.Restart)
+	p.roster = roster.New(p.cfg.Roster)
+	p.held = map[messages.Placement]*held{}
+	p.running = map[messages.Placement]messages.Slot{}
+	p.attached = map[string]bool{}
+	if p.memory.generations == nil {
+		p.memory.generations = map[messages.Slot]messages.Generation{}
+	}
+	p.crew = p.makeCrew()
+	p.takeOver()
+	p.startSlots(ctx)
+	p.nextTick()
+}
+
+// makeCrew completes the crew that new workers get.
+func (p *Pool) makeCrew() *actors.Crew {
+	crew := p.cfg.Crew
+	crew.System, crew.Recorder, crew.Pool = p.cfg.System, p.cfg.Recorder, p.self
+	crew.PoolName, crew.Runtime = p.cfg.Name, p.cfg.Runtime
+	crew.Node, crew.Incarnation = p.cfg.Node, p.cfg.Incarnation
+	self, system, outer := p.self, p.cfg.System, p.cfg.Crew.Leaked
+	crew.Leaked = func(pool string, change int) {
+		system.Send(self, &leakChange{change})
+		if outer != nil {
+			outer(pool, change)
+		}
+	}
+	return &crew
+}
+
+func (p *Pool) stop() {
+	p.cancel()
+	stopTimer(p.tick)
+	stopTimer(p.sleep)
+	for _, s := range p.slots {
+		stopTimer(s.timer)
+	}
+	for queue := range p.attached {
+		p.cfg.System.Send(p.cfg.Delivery, &actors.Detach{Queue: queue})
+	}
+}
+
+func stopTimer(t *time.Timer) {
+	if t != nil {
+		t.Stop()
+	}
+}
+
+// post sends the pool a message from a goroutine of its own.
+func (p *Pool) post(message any) { p.cfg.System.Send(p.self, message) }
+
+func (p *Pool) later(d time.Duration, message any) *time.Timer {
+	return time.AfterFunc(d, func() { p.post(message) })
+}
+
+// beside runs I/O next to the pool, bounded in time, ended with the pool.
+func (p *Pool) beside(limit time.Duration, do func(context.Context)) {
+	parent := p.ctx
+	go func() {
+		ctx, cancel := context.WithTimeout(parent, limit)
+		defer cancel()
+		do(ctx)
+	}()
+}
+
+// storeTimeout bounds one question to the store beside the pool.
+const storeTimeout = 10 * time.Second
+
+type (
+	ticked struct{}
+	slept  struct{}
+)
+
+func (p *Pool) nextTick() { p.tick = p.later(time.Second, &ticked{}) }
+
+// ticked is the pool's regular second.
+func (p *Pool) ticked(ctx actor.Context) {
+	p.step(roster.Tick{})
+	now := time.Now()
+	p.probeDue(ctx, now)
+	p.recycleDue(now)
+	p.echoDue(now)
+	p.journal.flush(p)
+	p.nextTick()
+}

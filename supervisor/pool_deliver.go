@@ -1,0 +1,185 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/roster"
+)
+
+// held is a delivery in the pool's hands: it is acked when each of its placements has been claimed or found stale.
+type held struct {
+	delivery broker.Delivery
+	slot     messages.Slot
+	open     int
+}
+
+// prefetch is how many messages a worker may have unsettled: its window and one.
+const prefetch = 21
+
+func (p *Pool) attach(queue string, workers int) {
+	p.attached[queue] = false
+	p.cfg.System.Send(p.cfg.Delivery, &actors.Attach{
+		Queue: queue, Prefetch: min(prefetch*workers, 65_000), Topology: p.cfg.Settings.WorkQueue(queue), Pool: p.self,
+	})
+}
+
+// queueAttached makes the workers of a queue known to the roster: what is placed on them now will be delivered.
+func (p *Pool) queueAttached(m *actors.Attached) {
+	p.attached[m.Queue] = m.OK
+	for _, s := range p.slots {
+		if p.queueOf(s) == m.Queue {
+			p.seen(s)
+		}
+	}
+}
+
+// delivered takes messages from the bridge.
+func (p *Pool) delivered(ctx actor.Context, m *actors.Delivered) {
+	for _, d := range m.Deliveries {
+		if id, echo := d.Headers[echoHeader]; echo {
+			p.echoDelivered(ctx, d, id)
+			continue
+		}
+		work, err := broker.DecodeWork(d.Body)
+		if err != nil {
+			p.quarantine(d, err)
+			continue
+		}
+		p.hand(ctx, d, work)
+	}
+}
+
+// hand gives a message's placements to its worker. A message for a worker that is not here is not ours to keep.
+func (p *Pool) hand(ctx actor.Context, d broker.Delivery, w broker.Work) {
+	s := p.slot(w.Worker.Slot)
+	if s == nil || w.Worker.Incarnation != p.cfg.Incarnation || w.Worker.Pool != p.cfg.Name {
+		p.quarantine(d, errors.New("addressed to a worker that this queue does not serve"))
+		return
+	}
+	if s.cur == nil || s.retiring || p.draining != nil {
+		for _, pl := range w.Placements {
+			p.takeBack(pl, "worker is gone", 0)
+		}
+		p.pending.acks = append(p.pending.acks, d)
+		return
+	}
+	h := &held{delivery: d, slot: s.number, open: len(w.Placements)}
+	for _, pl := range w.Placements {
+		p.settled(pl)
+		p.held[pl] = h
+	}
+	ahead, _ := strconv.Atoi(d.Headers[aheadHeader])
+	ctx.Send(s.cur.pid, &actors.Execute{Placements: w.Placements, Ahead: ahead})
+}
+
+// settled notes that a placement needs its delivery no more.
+func (p *Pool) settled(pl messages.Placement) {
+	h, ok := p.held[pl]
+	if !ok {
+		return
+	}
+	delete(p.held, pl)
+	if h.open--; h.open == 0 {
+		p.pending.acks = append(p.pending.acks, h.delivery)
+	}
+}
+
+// dropHeld takes back everything that a slot holds unclaimed.
+func (p *Pool) dropHeld(s *slot, reason string) {
+	for pl, h := range p.held {
+		if h.slot == s.number {
+			p.takeBack(pl, reason, 0)
+		}
+	}
+}
+
+// quarantine keeps a message that cannot be handled as a dead letter, then acks it; a store that does not answer sends
+// it back after a while.
+func (p *Pool) quarantine(d broker.Delivery, cause error) {
+	p.cfg.Logger.Warn("message quarantined", "queue", d.Queue, "error", cause)
+	p.beside(storeTimeout, func(ctx context.Context) {
+		letter := store.DeadLetter{
+			At: time.Now(), Queue: d.Queue, Reason: "malformed", Body: d.Body, Resolution: "quarantined: " + cause.Error(),
+		}
+		if _, err := p.cfg.Store.SaveDeadLetter(ctx, letter); err != nil {
+			time.AfterFunc(retryAfter(), func() { _ = d.Nack(true) })
+			return
+		}
+		_ = d.Ack()
+	})
+}
+
+// takeOver reads what the store holds of the pool: the sessions, and what this incarnation had placed before this
+// actor was started again.
+func (p *Pool) takeOver() {
+	p.beside(storeTimeout, func(ctx context.Context) {
+		sessions, err := p.cfg.Store.LoadSessions(ctx, p.cfg.Name)
+		if err == nil {
+			var live []messages.Execution
+			if live, err = p.cfg.Store.Live(ctx, p.cfg.Name); err == nil {
+				p.post(&sessionsLoaded{sessions: sessions, first: true, live: live})
+				return
+			}
+		}
+		p.cfg.Logger.Warn("pool state not read, reading again", "pool", p.cfg.Name, "error", err)
+		time.AfterFunc(retryAfter(), p.takeOver)
+	})
+}
+
+func (p *Pool) sessionsLoaded(m *sessionsLoaded) {
+	for i := range m.sessions {
+		s := &m.sessions[i]
+		worker := s.Worker
+		if worker.Incarnation != p.cfg.Incarnation {
+			worker = messages.WorkerKey{} // its node is gone
+		}
+		p.step(roster.SessionMoved{
+			Session: s.Session, Worker: worker, Epoch: s.Epoch, FinishedEpoch: s.FinishedEpoch,
+			SnapshotEpoch: s.SnapshotEpoch, TouchedAt: s.TouchedAt,
+		})
+	}
+	if !m.first {
+		return
+	}
+	for i := range m.live {
+		p.rescueOwn(&m.live[i])
+	}
+	p.step(roster.Wake{})
+}
+
+// rescueOwn gives back what an earlier actor of this pool had on workers that went with it.
+func (p *Pool) rescueOwn(e *messages.Execution) {
+	pl := e.Placement()
+	if e.Worker.Incarnation != p.cfg.Incarnation || p.held[pl] != nil {
+		return
+	}
+	if _, ours := p.running[pl]; ours {
+		return
+	}
+	if change := p.rescueChange(e, "the pool's supervisor was started again"); change != nil {
+		p.pending.items = append(p.pending.items, actors.Item{Change: change, Worker: e.Worker})
+	}
+}
+
+// awaitExit waits until a process is gone, or ctx ends.
+func awaitExit(ctx context.Context, pid int) {
+	for pid > 0 && syscall.Kill(pid, 0) == nil {
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func isNotFound(err error) bool { return errors.Is(err, store.ErrNotFound) }

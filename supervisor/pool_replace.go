@@ -1,0 +1,173 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// replacing is the one-by-one replacement of a pool's workers: which slots still wait for theirs.
+type replacing struct {
+	queue []messages.Slot
+	busy  bool
+}
+
+// replaceRetry is how long a slot whose replacement did not start waits for the next try.
+const replaceRetry = 30 * time.Second
+
+// planRecycle decides when the slot's worker is too old, spread so that a pool started at once is not replaced at once.
+func (p *Pool) planRecycle(s *slot, now time.Time) {
+	s.recycleAt = time.Time{}
+	if p.cfg.Recycle.MaxAge > 0 {
+		s.recycleAt = now.Add(jitter(p.cfg.Recycle.MaxAge))
+	}
+}
+
+// recycleDue queues the workers that are too old, have run enough, or have grown too large.
+func (p *Pool) recycleDue(now time.Time) {
+	for _, s := range p.slots {
+		if s.cur == nil || !s.cur.ready || s.next != nil || s.retiring {
+			continue
+		}
+		tooOld := !s.recycleAt.IsZero() && now.After(s.recycleAt)
+		tooMany := p.cfg.Recycle.MaxExecutions > 0 && s.executions >= p.cfg.Recycle.MaxExecutions
+		if tooOld || tooMany {
+			p.queueReplacement(s.number)
+		}
+	}
+	if p.cfg.Recycle.MaxMemory > 0 {
+		p.readVitals()
+	}
+	if !p.replacing.busy {
+		p.replaced()
+	}
+}
+
+func (p *Pool) queueReplacement(n messages.Slot) {
+	for _, queued := range p.replacing.queue {
+		if queued == n {
+			return
+		}
+	}
+	p.replacing.queue = append(p.replacing.queue, n)
+}
+
+// vitalsRead brings the resident size of a worker's process.
+type vitalsRead struct {
+	slot     messages.Slot
+	pid      int
+	resident int64
+}
+
+// readVitals measures the pool's processes beside it.
+func (p *Pool) readVitals() {
+	if p.cfg.Crew.Resident == nil {
+		return
+	}
+	pids := map[messages.Slot]int{}
+	for _, s := range p.slots {
+		if s.cur != nil && s.cur.osPid > 0 && s.next == nil && !s.retiring {
+			pids[s.number] = s.cur.osPid
+		}
+	}
+	p.beside(storeTimeout, func(context.Context) {
+		for n, pid := range pids {
+			if resident, err := p.cfg.Crew.Resident(pid); err == nil && resident > p.cfg.Recycle.MaxMemory {
+				p.post(&vitalsRead{slot: n, pid: pid, resident: resident})
+			}
+		}
+	})
+}
+
+func (p *Pool) vitalsRead(m *vitalsRead) {
+	s := p.slot(m.slot)
+	if s == nil || s.cur == nil || s.cur.osPid != m.pid || s.next != nil || s.retiring {
+		return
+	}
+	p.cfg.Logger.Info("worker has grown past its recycling size", "worker", s.id, "resident", m.resident,
+		"limit", p.cfg.Recycle.MaxMemory)
+	p.queueReplacement(m.slot)
+}
+
+// replaceNext asks for the next queued replacement.
+type replaceNext struct{}
+
+// replaced goes on with the next slot that waits for a replacement: one at a time, ready before the old one leaves.
+func (p *Pool) replaced() {
+	p.replacing.busy = false
+	if len(p.replacing.queue) > 0 && p.draining == nil {
+		p.replacing.busy = true
+		p.post(&replaceNext{})
+	}
+}
+
+func (p *Pool) replaceNext(ctx actor.Context) {
+	if len(p.replacing.queue) == 0 || p.draining != nil {
+		p.replacing.busy = false
+		return
+	}
+	s := p.slot(p.replacing.queue[0])
+	p.replacing.queue = p.replacing.queue[1:]
+	if s == nil || s.cur == nil || s.next != nil {
+		p.replaced()
+		return
+	}
+	p.cfg.Logger.Info("Replacing worker", "worker", s.id, "generation", s.cur.gen, "reason", "recycled or reloaded")
+	s.next = p.spawnMember(ctx, s)
+}
+
+// replacementFailed leaves the old worker where it is and tries again later.
+func (p *Pool) replacementFailed(s *slot) {
+	p.cfg.Logger.Warn("replacement did not start; the old worker stays", "worker", s.id, "reason", s.lastFailure)
+	n := s.number
+	p.later(replaceRetry, &queueAgain{n})
+	p.replaced()
+}
+
+type queueAgain struct{ slot messages.Slot }
+
+// replace gives the pool a new configuration. Workers that run by an old version are replaced one by one.
+func (p *Pool) replace(ctx actor.Context, m *Replace) {
+	old := p.cfg
+	p.cfg = m.Config
+	p.cfg.System, p.cfg.Recorder, p.cfg.Delivery = old.System, old.Recorder, old.Delivery
+	p.crew = p.makeCrew()
+	p.resize(ctx, m.Config.Workers)
+	if old.Fingerprint == p.cfg.Fingerprint {
+		return
+	}
+	for _, s := range p.slots {
+		switch {
+		case s.cur == nil:
+		case !s.cur.ready:
+			p.queueReplacement(s.number)
+		case p.cfg.Runtime == messages.RuntimeGo || p.cfg.Runtime == messages.RuntimeShell:
+			// Nothing of the old version lives between two of its runs; the next start takes the new crew.
+			p.retire(s, "reloaded")
+		default:
+			p.queueReplacement(s.number)
+		}
+	}
+	if !p.replacing.busy {
+		p.replaced()
+	}
+}
+
+// resize changes the number of workers: new slots start at once, those too many leave by drain.
+func (p *Pool) resize(ctx actor.Context, workers int) {
+	for n := len(p.slots); n < workers; n++ {
+		p.addSlot(messages.Slot(n))
+		p.slots[n].counted = true
+	}
+	for i, s := range p.slots {
+		s.dead = i >= workers
+		if s.dead && s.cur != nil {
+			p.retire(s, fmt.Sprintf("the pool has %d workers now", workers))
+		}
+	}
+	p.spawnMore(ctx, &spawnMore{})
+}

@@ -1,0 +1,419 @@
+package supervisor
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/retry"
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/roster"
+)
+
+// effects are what the roster wants done, gathered while one message is handled, so that many small wishes become one
+// transaction and one publish.
+type effects struct {
+	items   []actors.Item
+	publish []roster.Publish
+	acks    []broker.Delivery
+}
+
+// The answers of what runs beside the pool.
+type (
+	loaded    roster.Loaded
+	published struct {
+		orders   []roster.Publish
+		confirms []broker.Confirm
+	}
+	sessionsLoaded struct {
+		sessions []store.Session
+		first    bool
+		live     []messages.Execution
+	}
+)
+
+// aheadHeader says that the placements of a message may be claimed ahead: idempotent, short work.
+const (
+	aheadHeader = "troupe-ahead"
+	echoHeader  = "troupe-echo"
+	aheadMax    = 8
+	aheadP90    = 5 * time.Millisecond
+)
+
+// step gives the roster one event and gathers what it wants.
+func (p *Pool) step(e roster.Event) {
+	for _, effect := range p.roster.Step(time.Now(), e) {
+		switch effect := effect.(type) {
+		case roster.Load:
+			p.load(effect)
+		case roster.Place:
+			p.place(effect)
+		case roster.Publish:
+			p.pending.publish = append(p.pending.publish, effect)
+		case roster.TakeBack:
+			p.takeBack(effect.Placement, effect.Reason, effect.Delay)
+		case roster.Fail:
+			p.fail(effect)
+		case roster.EndSession:
+			p.endSession(effect)
+		case roster.Unbind:
+			p.unbind(effect)
+		case roster.Reload:
+			p.reload(effect.Session)
+		case roster.Sleep:
+			p.sleepUntil(effect.Until)
+		}
+	}
+}
+
+// flush hands on what was gathered: one record, one publish, the acks.
+func (p *Pool) flush(ctx actor.Context) {
+	if len(p.pending.items) > 0 {
+		ctx.Send(p.cfg.Recorder, &actors.Record{Items: p.pending.items, Pool: p.self})
+		p.pending.items = nil
+	}
+	if len(p.pending.publish) > 0 {
+		p.publish(p.pending.publish)
+		p.pending.publish = nil
+	}
+	for _, d := range p.pending.acks {
+		// A delivery whose connection is gone comes again, and its claim finds what stands in the row.
+		_ = d.Ack()
+	}
+	p.pending.acks = p.pending.acks[:0]
+}
+
+func (p *Pool) load(l roster.Load) {
+	query := store.DueQuery{
+		Pool: p.cfg.Name, Limit: l.Limit, Heads: l.Heads, AfterPriority: l.AfterPriority, AfterSeq: l.AfterSeq,
+	}
+	p.beside(storeTimeout, func(ctx context.Context) {
+		page, err := p.cfg.Store.Due(ctx, query)
+		if err != nil {
+			p.cfg.Logger.Warn("due executions not read, looking again", "pool", p.cfg.Name, "error", err)
+			p.post(&loaded{Failed: true})
+			return
+		}
+		p.post(&loaded{Candidates: page.Candidates, More: page.More, NextAt: page.NextAt})
+	})
+}
+
+func (p *Pool) place(e roster.Place) {
+	for i := range e.Assignments {
+		a := &e.Assignments[i]
+		change := &store.Place{
+			ID: a.ID, Attempt: a.Attempt, Worker: a.Worker, WorkerID: a.WorkerID, PlacedBy: p.cfg.Incarnation,
+			ClaimWithin: p.cfg.ClaimTimeout,
+		}
+		if u := a.Session; u != nil {
+			change.Session = &store.SessionUse{
+				Pool: p.cfg.Name, Session: u.Session, Epoch: u.Epoch, Bind: u.Bind, Lost: u.Lost, Hit: u.Hit,
+			}
+			if p.cfg.Hooks.Affinity != nil {
+				p.cfg.Hooks.Affinity(p.cfg.Name, u.Effect)
+			}
+		}
+		p.pending.items = append(p.pending.items, actors.Item{Change: change, Worker: a.Worker})
+	}
+}
+
+func (p *Pool) takeBack(pl messages.Placement, reason string, delay time.Duration) {
+	p.pending.items = append(p.pending.items, actors.Item{Change: &store.TakeBack{
+		ID: pl.Execution, Attempt: pl.Attempt, Reason: reason, Delay: delay,
+	}})
+	if p.cfg.Hooks.TakenBack != nil {
+		p.cfg.Hooks.TakenBack(p.cfg.Name, reason)
+	}
+}
+
+// publish sends the placements' messages beside the pool and brings back what the broker said.
+func (p *Pool) publish(orders []roster.Publish) {
+	batch := make([]broker.Message, 0, len(orders))
+	sent := orders[:0:0]
+	ahead := p.claimsAhead()
+	for _, o := range orders {
+		body, err := broker.Work{Worker: o.Worker, Placements: o.Placements}.Encode()
+		if err != nil {
+			p.cfg.Logger.Error("placement not encoded", "worker", o.Worker, "error", err)
+			p.step(roster.Published{Placements: o.Placements})
+			continue
+		}
+		m := broker.Message{RoutingKey: p.routingKey(o.Worker.Slot), Body: body}
+		if ahead > 1 {
+			m.Headers = map[string]string{aheadHeader: strconv.Itoa(ahead)}
+		}
+		batch, sent = append(batch, m), append(sent, o)
+	}
+	p.beside(storeTimeout, func(ctx context.Context) {
+		confirms, err := p.cfg.Broker.Publish(ctx, batch)
+		if err != nil {
+			p.cfg.Logger.Warn("placements not published, taking them back", "pool", p.cfg.Name, "error", err)
+		}
+		p.post(&published{orders: sent, confirms: confirms})
+	})
+}
+
+// claimsAhead is how many placements a worker of the pool may hold claimed at once. Claims ahead are given back as
+// rescues when a worker dies, so only pools whose every action may be repeated have them.
+func (p *Pool) claimsAhead() int {
+	if p.cfg.Crew.MayClaimAhead != nil && p.cfg.Crew.MayClaimAhead() && p.roster.P90() > 0 && p.roster.P90() <= aheadP90 {
+		return aheadMax
+	}
+	return 1
+}
+
+func (p *Pool) routingKey(n messages.Slot) string {
+	if s := p.slot(n); s != nil {
+		return p.queueOf(s)
+	}
+	return p.cfg.Settings.PoolQueueName(p.cfg.Node, p.cfg.Name, p.cfg.Incarnation)
+}
+
+func (p *Pool) publishedAll(m *published) {
+	for i, o := range m.orders {
+		ok := i < len(m.confirms) && m.confirms[i] == broker.Confirmed
+		p.step(roster.Published{Placements: o.Placements, OK: ok})
+	}
+}
+
+// fail ends an execution that may not wait, with the retry that its rules give it.
+func (p *Pool) fail(f roster.Fail) {
+	p.beside(storeTimeout, func(ctx context.Context) {
+		e, err := p.cfg.Store.Get(ctx, f.ID)
+		if err != nil {
+			p.cfg.Logger.Warn("execution not read, looking again", "execution", f.ID, "error", err)
+			return
+		}
+		o := messages.Outcome{Status: messages.Failed, Error: &messages.Error{
+			Code: f.Code, Message: f.Message, FailedBy: "router",
+		}}
+		end := &store.End{ID: f.ID, Attempt: f.Attempt, Outcome: o, Retry: p.crew.RetryOf(&e, o)}
+		p.cfg.System.Send(p.cfg.Recorder, &actors.Record{Items: []actors.Item{{Change: end}}, Pool: p.self})
+	})
+}
+
+func (p *Pool) endSession(e roster.EndSession) {
+	if s := p.slot(e.Worker.Slot); s != nil && s.cur != nil && e.Worker.Incarnation == p.cfg.Incarnation {
+		p.cfg.System.Send(s.cur.pid, &actors.EndSession{Session: e.Session, Epoch: e.Epoch})
+	}
+}
+
+func (p *Pool) unbind(u roster.Unbind) {
+	p.beside(storeTimeout, func(ctx context.Context) {
+		ref := store.SessionRef{Pool: p.cfg.Name, Session: u.Session, Epoch: u.Epoch}
+		if _, err := p.cfg.Store.Unbind(ctx, []store.SessionRef{ref}); err != nil {
+			p.cfg.Logger.Warn("session not unbound", "session", u.Session, "error", err)
+		}
+	})
+}
+
+// reload asks the store for one session.
+func (p *Pool) reload(name string) {
+	p.beside(storeTimeout, func(ctx context.Context) {
+		session, err := p.cfg.Store.GetSession(ctx, p.cfg.Name, name)
+		if err != nil && !isNotFound(err) {
+			p.cfg.Logger.Warn("session not read, asking again", "session", name, "error", err)
+			time.AfterFunc(retryAfter(), func() { p.post(&reloadAgain{name}) })
+			return
+		}
+		session.Session = name
+		p.post(&sessionsLoaded{sessions: []store.Session{session}})
+	})
+}
+
+// reloadAgain repeats a question about a session that the store did not answer.
+type reloadAgain struct{ session string }
+
+func retryAfter() time.Duration {
+	return time.Second + time.Duration(rand.Int64N(int64(time.Second)))
+}
+
+func (p *Pool) sleepUntil(t time.Time) {
+	if p.sleep != nil && p.sleepAt.Equal(t) {
+		return
+	}
+	stopTimer(p.sleep)
+	p.sleepAt = t
+	p.sleep = p.later(max(time.Until(t), time.Millisecond), &slept{})
+}
+
+// committed hears what became of the changes of this pool's executions.
+func (p *Pool) committed(m *actors.Committed) {
+	wake := false
+	for _, record := range m.Records {
+		for i := range record.Items {
+			wake = p.changed(&record.Items[i], &record.Results[i]) || wake
+		}
+	}
+	if wake {
+		p.step(roster.Wake{})
+	}
+}
+
+// changed turns one result into the roster's event; true: more work may be due now.
+func (p *Pool) changed(item *actors.Item, r *store.Result) bool {
+	done := r.Verdict == store.Applied || r.Verdict == store.Already
+	switch c := item.Change.(type) {
+	case *store.Place:
+		p.step(roster.Placed{
+			ID: c.ID, Attempt: r.Attempt, OK: done, SessionConflict: r.Verdict == store.Refused,
+			ClaimBy: r.At.Add(c.ClaimWithin),
+		})
+	case *store.Claim:
+		p.claimed(item, c, r, done)
+	case *store.Finish:
+		p.over(item, messages.Placement{Execution: c.ID, Attempt: c.Attempt}, true)
+		return c.Retry != nil
+	case *store.Rescue:
+		p.over(item, messages.Placement{Execution: c.ID, Attempt: c.Attempt}, false)
+		return true
+	case *store.TakeBack:
+		if !r.Status.Started() || r.Attempt != c.Attempt {
+			p.released(messages.Placement{Execution: c.ID, Attempt: c.Attempt})
+		}
+		return done
+	case *store.End:
+		p.step(roster.Withdrawn{ID: c.ID})
+		p.released(messages.Placement{Execution: c.ID, Attempt: c.Attempt})
+		return c.Retry != nil
+	case *store.Cancel:
+		p.cancelled(c, r)
+	}
+	return false
+}
+
+func (p *Pool) claimed(item *actors.Item, c *store.Claim, r *store.Result, done bool) {
+	pl := messages.Placement{Execution: c.ID, Attempt: c.Attempt}
+	p.settled(pl)
+	if done {
+		p.running[pl] = item.Worker.Slot
+		p.step(roster.Claimed{Placement: pl, Worker: item.Worker})
+		return
+	}
+	p.step(roster.Released{Placement: pl})
+}
+
+// over notes that a run has ended.
+func (p *Pool) over(item *actors.Item, pl messages.Placement, finished bool) {
+	delete(p.running, pl)
+	if s := p.slot(item.Worker.Slot); s != nil {
+		s.executions++
+	}
+	p.step(roster.Ended{
+		Placement: pl, Worker: item.Worker, Took: item.Took, Finished: finished, Restored: item.Restored, Fault: item.Fault,
+	})
+	if p.draining != nil {
+		p.drained()
+	}
+}
+
+// released forgets a placement that was not claimed.
+func (p *Pool) released(pl messages.Placement) {
+	if h := p.held[pl]; h != nil {
+		if s := p.slot(h.slot); s != nil && s.cur != nil {
+			p.cfg.System.Send(s.cur.pid, &actors.Drop{Placement: pl})
+		}
+		p.settled(pl)
+	}
+	p.step(roster.Released{Placement: pl})
+}
+
+// cancelled tells whoever holds the execution.
+func (p *Pool) cancelled(c *store.Cancel, r *store.Result) {
+	if r.Execution == nil {
+		return
+	}
+	pl := r.Execution.Placement()
+	if r.Status == messages.Cancelling {
+		p.cancelRun(pl, r.Execution.Worker.Slot, c.By)
+		return
+	}
+	p.step(roster.Withdrawn{ID: c.ID})
+	p.released(pl)
+}
+
+func (p *Pool) cancelRun(pl messages.Placement, n messages.Slot, by string) {
+	s := p.slot(n)
+	if s == nil {
+		return
+	}
+	for _, m := range []*member{s.cur, s.next} {
+		if m != nil {
+			p.cfg.System.Send(m.pid, &actors.CancelRun{Placement: pl, By: by})
+		}
+	}
+}
+
+// settleLost decides the fate of what ran on a worker whose actor failed, once its process is gone.
+func (p *Pool) settleLost(s *slot, m *member) {
+	for pl, n := range p.running {
+		if n == s.number {
+			p.rescueLost(pl, m.osPid, s.number, "worker actor failed")
+		}
+	}
+}
+
+// rescueLost reads an execution whose worker is gone and has its rescue or its outcome written.
+func (p *Pool) rescueLost(pl messages.Placement, pid int, n messages.Slot, why string) {
+	p.beside(3*storeTimeout, func(ctx context.Context) {
+		awaitExit(ctx, pid)
+		e, err := p.cfg.Store.Get(ctx, pl.Execution)
+		p.post(&lostRead{placement: pl, execution: e, err: err, slot: n, why: why})
+	})
+}
+
+// lostRead brings an execution whose worker is gone.
+type lostRead struct {
+	placement messages.Placement
+	execution messages.Execution
+	err       error
+	slot      messages.Slot
+	why       string
+}
+
+func (p *Pool) lostRead(m *lostRead) {
+	if m.err != nil {
+		p.cfg.Logger.Warn("lost execution not read, reading again", "execution", m.placement.Execution, "error", m.err)
+		time.AfterFunc(retryAfter(), func() { p.rescueLost(m.placement, 0, m.slot, m.why) })
+		return
+	}
+	e := &m.execution
+	if e.Attempt != m.placement.Attempt || e.Status.Terminal() {
+		delete(p.running, m.placement)
+		return
+	}
+	item := actors.Item{Worker: messages.WorkerKey{Incarnation: p.cfg.Incarnation, Pool: p.cfg.Name, Slot: m.slot}, Fault: true}
+	item.Change = p.rescueChange(e, m.why)
+	if item.Change != nil {
+		p.pending.items = append(p.pending.items, item)
+	}
+}
+
+// rescueChange is what becomes of an execution whose worker is gone; nil: nothing.
+func (p *Pool) rescueChange(e *messages.Execution, why string) store.Change {
+	return RescueChange(p.crew, e, "pool supervisor", why)
+}
+
+// RescueChange is the change that a lost worker's execution gets: placed again, ended with or without a retry, or nil
+// where no worker holds it.
+func RescueChange(crew *actors.Crew, e *messages.Execution, by, why string) store.Change {
+	rescued := retry.Rescue(e, by, why)
+	switch {
+	case rescued.Action == retry.Leave:
+		return nil
+	case rescued.Action == retry.PlaceAgain && e.Status == messages.Scheduled:
+		return &store.TakeBack{ID: e.ID, Attempt: e.Attempt, Reason: why}
+	case rescued.Action == retry.PlaceAgain:
+		return &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: why}
+	default:
+		return &store.Finish{
+			ID: e.ID, Attempt: e.Attempt, Outcome: rescued.Outcome, Retry: crew.RetryOf(e, rescued.Outcome),
+		}
+	}
+}

@@ -1,0 +1,377 @@
+package supervisor
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/lifecycle"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/health"
+	"github.com/troupe-run/troupe/supervisor/restart"
+	"github.com/troupe-run/troupe/supervisor/roster"
+)
+
+// member is one generation of a slot.
+type member struct {
+	pid     *actor.PID
+	gen     messages.Generation
+	state   lifecycle.State
+	health  lifecycle.Health
+	grade   health.Grade
+	report  health.Capabilities
+	osPid   int
+	since   time.Time
+	started time.Time
+	ready   bool
+	told    bool // its end has been told
+	cell    *actors.Cell
+}
+
+// slot is one place for a worker: its current generation and, while it is being replaced, the next.
+type slot struct {
+	number      messages.Slot
+	id          messages.WorkerID
+	key         messages.WorkerKey
+	cur, next   *member
+	queue       string
+	cordoned    bool
+	retiring    bool
+	probeAt     time.Time
+	beat        time.Time
+	recycleAt   time.Time
+	executions  int
+	restarts    int
+	lastFailure string
+	timer       *time.Timer
+	counted     bool // in the first start round
+	dead        bool // not to be started again
+}
+
+type (
+	respawn   struct{ slot messages.Slot }
+	spawnMore struct{ from int }
+)
+
+// spawnBatch is how many workers are started before the pool looks at its mailbox again; startingMax is how many
+// processes may be starting at once.
+const (
+	spawnBatch  = 256
+	startingMax = 16
+)
+
+func (p *Pool) startSlots(ctx actor.Context) {
+	p.round.missing = p.cfg.Workers
+	p.slots = make([]*slot, 0, p.cfg.Workers)
+	for i := range p.cfg.Workers {
+		p.addSlot(messages.Slot(i))
+	}
+	if p.shared() {
+		p.attach(p.cfg.Settings.PoolQueueName(p.cfg.Node, p.cfg.Name, p.cfg.Incarnation), len(p.slots))
+	}
+	p.journal.workers = make([]store.Worker, 0, len(p.slots))
+	p.spawnMore(ctx, &spawnMore{})
+	p.endRound()
+}
+
+func (p *Pool) addSlot(n messages.Slot) {
+	id := messages.NewWorkerID(p.cfg.Node, p.cfg.Name, n)
+	p.slots = append(p.slots, &slot{
+		number: n, id: id,
+		key: messages.WorkerKey{Incarnation: p.cfg.Incarnation, Pool: p.cfg.Name, Slot: n},
+	})
+	p.tracker.Add(n)
+}
+
+// shared reports whether the pool's workers share one queue.
+func (p *Pool) shared() bool {
+	return p.cfg.Runtime == messages.RuntimeGo || p.cfg.Runtime == messages.RuntimeShell || p.cfg.Workers > ownQueueMax
+}
+
+// spawnMore starts slots that have no worker yet: all of them in batches, or, where each is a process, as many as may
+// be starting at once; a start that ends brings the next.
+func (p *Pool) spawnMore(ctx actor.Context, m *spawnMore) {
+	starting, spawned := p.starting(), 0
+	for i := m.from; i < len(p.slots); i++ {
+		s := p.slots[i]
+		if s.cur != nil || s.dead || s.timer != nil {
+			continue
+		}
+		if p.cfg.Runtime.LongLived() && starting >= startingMax {
+			return
+		}
+		if spawned == spawnBatch {
+			p.post(&spawnMore{from: i})
+			return
+		}
+		p.spawn(ctx, s)
+		starting, spawned = starting+1, spawned+1
+	}
+}
+
+func (p *Pool) starting() int {
+	if !p.cfg.Runtime.LongLived() {
+		return 0
+	}
+	n := 0
+	for _, s := range p.slots {
+		if s.cur != nil && s.cur.state == lifecycle.Initializing {
+			n++
+		}
+	}
+	return n
+}
+
+// spawn starts the next generation of a slot as its current one.
+func (p *Pool) spawn(ctx actor.Context, s *slot) {
+	if p.draining != nil || s.dead {
+		return
+	}
+	s.cur = p.spawnMember(ctx, s)
+	if !p.shared() && s.queue == "" {
+		s.queue = p.cfg.Settings.WorkerQueueName(s.id, p.cfg.Incarnation)
+		p.attach(s.queue, 1)
+	}
+	p.seen(s)
+}
+
+func (p *Pool) spawnMember(ctx actor.Context, s *slot) *member {
+	gen := p.memory.generations[s.number] + 1
+	p.memory.generations[s.number] = gen
+	m := &member{gen: gen, started: time.Now(), grade: health.Healthy, cell: &actors.Cell{}}
+	m.cell.Update(func(st *actors.Status) { st.Restarts, st.LastFailure = s.restarts, s.lastFailure })
+	pid, err := p.cfg.System.Spawn(ctx, actors.NewWorker(p.crew, s.number, gen, s.id, m.cell))
+	if err != nil { // a generation is never reused, so its name is free
+		panic(err)
+	}
+	m.pid = pid
+	return m
+}
+
+// respawn starts a slot again whose back-off is over.
+func (p *Pool) respawn(ctx actor.Context, m *respawn) {
+	if s := p.slot(m.slot); s != nil {
+		s.timer = nil
+		if s.cur == nil {
+			p.spawn(ctx, s)
+		}
+	}
+}
+
+func (p *Pool) slot(n messages.Slot) *slot {
+	if n < 0 || int(n) >= len(p.slots) {
+		return nil
+	}
+	return p.slots[n]
+}
+
+// member finds the generation a message speaks of; nil: it is of the past.
+func (s *slot) member(gen messages.Generation) *member {
+	switch {
+	case s == nil:
+		return nil
+	case s.cur != nil && s.cur.gen == gen:
+		return s.cur
+	case s.next != nil && s.next.gen == gen:
+		return s.next
+	}
+	return nil
+}
+
+// workerChanged takes a worker's word on itself.
+func (p *Pool) workerChanged(ctx actor.Context, c *actors.WorkerChanged) {
+	s := p.slot(c.Slot)
+	m := s.member(c.Generation)
+	if m == nil {
+		return
+	}
+	m.state, m.health, m.grade, m.report, m.osPid = c.State, c.Health, c.Grade, c.Report, c.Pid
+	if c.Entry != nil {
+		m.since = time.UnixMilli(c.Entry.AtMillis)
+		p.journal.transition(s, m, c.Entry)
+		if c.Entry.Reason == lifecycle.InitComplete {
+			p.becameReady(ctx, s, m)
+		}
+	}
+	if m == s.cur {
+		p.seen(s)
+	}
+}
+
+// becameReady notes a successful start; a replacement takes the place of the one it replaces.
+func (p *Pool) becameReady(ctx actor.Context, s *slot, m *member) {
+	now := time.Now()
+	m.ready = true
+	s.beat = now
+	s.probeAt = now.Add(jitter(p.cfg.HealthInterval))
+	if state, changed := p.tracker.Started(s.number, now); changed {
+		p.stateChanged(state, "")
+	}
+	p.journal.ready(p, s, m)
+	p.roundDone(s)
+	p.planRecycle(s, now)
+	if m == s.next {
+		p.retire(s, "replaced by generation "+fmt.Sprint(m.gen))
+	}
+	p.spawnMore(ctx, &spawnMore{})
+}
+
+// jitter spreads an interval by a tenth either way.
+func jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
+}
+
+// workerEnded hears that a generation has come to its end in order.
+func (p *Pool) workerEnded(ctx actor.Context, m *actors.WorkerEnded) {
+	s := p.slot(m.Slot)
+	member := s.member(m.Generation)
+	if member == nil || member.told {
+		return
+	}
+	member.told = true
+	p.ended(ctx, s, member, m)
+}
+
+// terminated hears that an actor is gone. One that has not said so before was stopped by a panic of its own.
+func (p *Pool) terminated(ctx actor.Context, m *actor.Terminated) {
+	for _, s := range p.slots {
+		for _, member := range []*member{s.cur, s.next} {
+			if member != nil && !member.told && member.pid.Id == m.Who.Id {
+				member.told = true
+				failure, _ := p.cfg.System.Registry.Failure(m.Who.Id)
+				p.settleLost(s, member)
+				p.ended(ctx, s, member, &actors.WorkerEnded{
+					Slot: s.number, Generation: member.gen, Cause: lifecycle.CauseNonRecoverable,
+					Why: "worker actor failed: " + failure.Reason, WasReady: member.ready,
+				})
+				return
+			}
+		}
+	}
+}
+
+// ended takes a generation out and decides about the slot's next.
+func (p *Pool) ended(ctx actor.Context, s *slot, m *member, end *actors.WorkerEnded) {
+	if m == s.next {
+		s.next = nil
+		s.lastFailure = end.Why
+		p.replacementFailed(s)
+		return
+	}
+	s.cur, s.retiring = nil, false
+	p.step(roster.WorkerGone{Worker: s.key, Restarts: true})
+	p.roundDone(s)
+	if p.draining != nil || s.dead {
+		p.drained()
+		return
+	}
+	if s.next != nil {
+		s.cur, s.next = s.next, nil
+		s.executions = 0
+		p.seen(s)
+		p.replaced()
+		return
+	}
+	p.again(ctx, s, end)
+}
+
+// again starts the slot's next generation, at once or after the delay that the restart tracker says.
+func (p *Pool) again(ctx actor.Context, s *slot, end *actors.WorkerEnded) {
+	s.executions = 0
+	if end.Wanted {
+		p.spawn(ctx, s)
+		return
+	}
+	s.restarts++
+	s.lastFailure = end.Why
+	verdict := p.tracker.Failed(s.number, time.Now(), rand.Float64)
+	if p.cfg.Hooks.Restarted != nil {
+		p.cfg.Hooks.Restarted(p.cfg.Name, verdict.Delay)
+	}
+	p.cfg.Logger.Warn("Replacing worker", "worker", s.id, "generation", end.Generation, "cause", end.Cause,
+		"reason", end.Why, "delay", verdict.Delay)
+	if verdict.Changed {
+		p.stateChanged(verdict.State, end.Why)
+	}
+	if verdict.Delay <= 0 {
+		p.spawn(ctx, s)
+		return
+	}
+	s.timer = p.later(verdict.Delay, &respawn{s.number})
+	p.seen(s)
+}
+
+// stateChanged shows a change of the pool's restarts, and tells the roster whether its workers count.
+func (p *Pool) stateChanged(state restart.State, why string) {
+	p.cell.Update(func(s *actors.Status) { s.State, s.Why, s.Since = state.String(), why, time.Now() })
+	if state == restart.Broken {
+		p.cfg.Logger.Error("pool is broken: every worker keeps failing", "pool", p.cfg.Name, "reason", why)
+	} else {
+		p.cfg.Logger.Info("pool changed", "pool", p.cfg.Name, "state", state)
+	}
+	for _, s := range p.slots {
+		p.seen(s)
+	}
+}
+
+// seen tells the roster how a slot stands.
+func (p *Pool) seen(s *slot) {
+	seen := roster.WorkerSeen{
+		Worker: s.key, ID: s.id, BeatAt: s.beat, Grade: health.Healthy, Starting: true,
+		Active: !s.cordoned && !s.retiring && !p.cordoned && !p.nodeCordoned && p.draining == nil,
+		Broken: p.tracker.State() == restart.Broken,
+	}
+	if m := s.cur; m != nil && m.ready {
+		seen.Generation, seen.Grade, seen.Starting = m.gen, m.grade, false
+		switch m.state {
+		case lifecycle.Ready:
+			seen.Accepts = m.health == lifecycle.Healthy
+		case lifecycle.Busy:
+			seen.Accepts = true
+		case lifecycle.Degraded:
+			seen.Accepts, seen.Grade = true, health.Degraded.Worse(m.grade)
+		case lifecycle.Terminating, lifecycle.Terminated:
+			seen.Starting = true
+		}
+		seen.Accepts = seen.Accepts && p.attached[p.queueOf(s)]
+	}
+	p.step(seen)
+}
+
+func (p *Pool) queueOf(s *slot) string {
+	if s.queue != "" {
+		return s.queue
+	}
+	return p.cfg.Settings.PoolQueueName(p.cfg.Node, p.cfg.Name, p.cfg.Incarnation)
+}
+
+func (p *Pool) roundDone(s *slot) {
+	if !s.counted {
+		s.counted = true
+		p.round.missing--
+		p.endRound()
+	}
+}
+
+func (p *Pool) endRound() {
+	if p.round.missing <= 0 && !p.round.ended {
+		p.round.ended = true
+		p.cfg.Logger.Info("pool started", "pool", p.cfg.Name, "workers", len(p.slots))
+	}
+}
+
+// beat takes a heartbeat that the store holds.
+func (p *Pool) beat(m *Beat) {
+	keys := make([]messages.WorkerKey, 0, len(p.slots))
+	for _, s := range p.slots {
+		if s.cur != nil && s.cur.ready {
+			s.beat = m.At
+			keys = append(keys, s.key)
+		}
+	}
+	p.step(roster.Beats{Workers: keys, At: m.At})
+}

@@ -1,0 +1,222 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/lifecycle"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/restart"
+	"github.com/troupe-run/troupe/supervisor/roster"
+)
+
+// probeDue asks the workers whose probe is due. They spread by jitter, so no second has all of them.
+func (p *Pool) probeDue(ctx actor.Context, now time.Time) {
+	if !p.cfg.HealthEnabled || p.cfg.HealthInterval <= 0 || p.cfg.Runtime == messages.RuntimeGo {
+		return
+	}
+	for _, s := range p.slots {
+		if s.cur != nil && s.cur.ready && !now.Before(s.probeAt) {
+			s.probeAt = now.Add(jitter(p.cfg.HealthInterval))
+			ctx.Send(s.cur.pid, &actors.Probe{})
+		}
+	}
+}
+
+func (p *Pool) probeNow(ctx actor.Context, m *ProbeWorker) {
+	s := p.slot(m.Slot)
+	if s == nil || s.cur == nil {
+		m.Answer.Reply("no worker is in the slot now; it is being restarted", nil)
+		return
+	}
+	ctx.Send(s.cur.pid, &actors.Probe{Answer: m.Answer})
+}
+
+// cordon records operator intent: it is kept apart from health and only placement asks for it.
+func (p *Pool) cordon(m *Cordon) {
+	switch s := p.slot(m.Slot); {
+	case m.Node:
+		p.nodeCordoned = m.Cordoned
+	case m.Slot < 0:
+		p.cordoned = m.Cordoned
+	case s != nil:
+		s.cordoned = m.Cordoned
+		p.seen(s)
+		return
+	}
+	for _, s := range p.slots {
+		p.seen(s)
+	}
+}
+
+func (p *Pool) kill(ctx actor.Context, m *KillWorker) {
+	if s := p.slot(m.Slot); s != nil && s.cur != nil {
+		ctx.Send(s.cur.pid, &actors.Halt{Reason: lifecycle.Terminate, Why: "killed by an operator", Hard: true})
+	}
+}
+
+// drain is a pool's end in progress.
+type drain struct {
+	question *DrainQuestion
+	over     bool // the time for running work is up
+}
+
+type drainOver struct{}
+
+// drain stops placing, hands back what has not started, and retires every worker once it is idle.
+func (p *Pool) drain(ctx actor.Context, q *DrainQuestion) {
+	if p.draining != nil {
+		q.Reply(struct{}{}, fmt.Errorf("pool %s is draining already", p.cfg.Name))
+		return
+	}
+	p.draining = &drain{question: q}
+	p.step(roster.Resigned{})
+	for queue := range p.attached {
+		ctx.Send(p.cfg.Delivery, &actors.Detach{Queue: queue})
+	}
+	p.later(max(time.Until(q.Ask.Until), 0), &drainOver{})
+	for _, s := range p.slots {
+		stopTimer(s.timer)
+		s.timer = nil
+		p.dropHeld(s, "node is draining")
+		if s.next != nil {
+			ctx.Send(s.next.pid, &actors.Halt{Reason: lifecycle.Shutdown, Why: "node is draining"})
+		}
+		if s.cur != nil {
+			p.cfg.Logger.Debug("Worker shutting down gracefully", "worker", s.id)
+			p.retire(s, "node is draining")
+		}
+	}
+	p.drained()
+}
+
+// drainOver stops what still runs. Its executions are retried or abandoned by their own rules.
+func (p *Pool) drainOver(ctx actor.Context) {
+	p.draining.over = true
+	for _, s := range p.slots {
+		if s.cur != nil {
+			ctx.Send(s.cur.pid, &actors.Halt{
+				Reason: lifecycle.Shutdown, Why: "the node's shutdown timeout has passed", Code: messages.CodeNodeShutdown,
+			})
+		}
+	}
+}
+
+// drained answers the drain once no worker is left and nothing is under way.
+func (p *Pool) drained() {
+	if p.draining == nil || p.draining.question == nil {
+		return
+	}
+	for _, s := range p.slots {
+		if s.cur != nil || s.next != nil {
+			return
+		}
+	}
+	if len(p.running) > 0 || !p.roster.Drained() {
+		return
+	}
+	p.journal.flush(p)
+	p.draining.question.Reply(struct{}{}, nil)
+	p.draining.question = nil
+}
+
+// retireWith carries the sessions that a worker should keep on its way out.
+type retireWith struct {
+	slot     messages.Slot
+	gen      messages.Generation
+	why      string
+	sessions []store.SessionRef
+}
+
+// retire ends a slot's current generation once it is idle: nothing more is placed on it, what it holds unclaimed goes
+// back, its sessions' states are kept where its program can.
+func (p *Pool) retire(s *slot, why string) {
+	if s.cur == nil || s.retiring {
+		return
+	}
+	s.retiring = true
+	p.seen(s)
+	p.dropHeld(s, "worker is being replaced")
+	gen := s.cur.gen
+	if !p.cfg.Runtime.LongLived() {
+		p.post(&retireWith{slot: s.number, gen: gen, why: why})
+		return
+	}
+	p.beside(storeTimeout, func(ctx context.Context) {
+		m := &retireWith{slot: s.number, gen: gen, why: why}
+		sessions, err := p.cfg.Store.LoadSessions(ctx, p.cfg.Name)
+		if err != nil {
+			p.cfg.Logger.Warn("sessions of a leaving worker not read", "worker", s.id, "error", err)
+		}
+		for i := range sessions {
+			if sessions[i].Worker == s.key {
+				m.sessions = append(m.sessions, store.SessionRef{
+					Pool: p.cfg.Name, Session: sessions[i].Session, Epoch: sessions[i].Epoch,
+				})
+			}
+		}
+		p.post(m)
+	})
+}
+
+func (p *Pool) retireWith(ctx actor.Context, m *retireWith) {
+	if member := p.slot(m.slot).member(m.gen); member != nil {
+		ctx.Send(member.pid, &actors.Retire{Reason: lifecycle.Shutdown, Why: m.why, Sessions: m.sessions})
+	}
+}
+
+// leakChange says that a go handler was left behind, or has ended after all.
+type leakChange struct{ change int }
+
+func (p *Pool) leakChanged(m *leakChange) {
+	p.leaked += m.change
+	if state, changed := p.tracker.Leaked(p.leaked); changed {
+		p.stateChanged(state, fmt.Sprintf("%d handlers did not return", p.leaked))
+	}
+}
+
+func (p *Pool) describe() Description {
+	d := Description{
+		Name: p.cfg.Name, Runtime: p.cfg.Runtime, Router: p.roster.Snapshot(), State: p.tracker.State(),
+		Cordoned: p.cordoned || p.nodeCordoned, Started: p.round.ended, Echo: p.echo.took, EchoLate: p.echo.late,
+		Workers: make([]WorkerState, 0, len(p.slots)),
+	}
+	if d.State == restart.Broken {
+		d.Broken = p.brokenWhy()
+	}
+	for _, s := range p.slots {
+		d.Workers = append(d.Workers, s.describe())
+	}
+	return d
+}
+
+func (p *Pool) brokenWhy() string {
+	for _, s := range p.slots {
+		if s.lastFailure != "" {
+			return s.lastFailure
+		}
+	}
+	return "every worker keeps failing"
+}
+
+func (s *slot) describe() WorkerState {
+	w := WorkerState{
+		Slot: s.number, ID: s.id, Cordoned: s.cordoned, Restarts: s.restarts, LastFailure: s.lastFailure, Beat: s.beat,
+		State: lifecycle.Terminated,
+	}
+	if m := s.cur; m != nil {
+		w.PID, w.Generation, w.State, w.Health, w.Grade = m.pid, m.gen, m.state, m.health, m.grade
+		w.Since, w.Pid = m.since, m.osPid
+		status := m.cell.Read()
+		w.Report, w.Execution = status.Report, status.Execution
+		if status.State == lifecycle.Busy.String() {
+			w.State = lifecycle.Busy // check-outs are not told to the pool one by one
+		}
+	}
+	return w
+}

@@ -1,0 +1,77 @@
+package roster
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+func TestReasonsHaveWordsAndSentences(t *testing.T) {
+	t.Parallel()
+	words := map[string]bool{}
+	for _, r := range Reasons() {
+		require.NotEmpty(t, r.String())
+		require.NotEmpty(t, r.Sentence(), r.String())
+		require.False(t, words[r.String()], "%s is there twice", r)
+		words[r.String()] = true
+		text, err := r.MarshalText()
+		require.NoError(t, err)
+		require.Equal(t, r.String(), string(text))
+	}
+	require.Equal(t, "reason(200)", Reason(200).String())
+	require.Equal(t, "reason(200)", Reason(200).Sentence())
+}
+
+// The reason for the pool as a whole names what keeps its workers from taking what is ready.
+func TestWhyPool(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		workers []string
+		want    Reason
+	}{
+		{[]string{"0s seen w0 refusing"}, WorkersBusy},
+		{[]string{"0s seen w0 starting"}, WorkersStarting},
+		{[]string{"0s seen w0 cordoned"}, WorkersCordoned},
+		{[]string{"0s seen w0 cordoned", "0s seen w1 starting"}, WorkersStarting},
+		{[]string{"0s seen w0 broken"}, PoolBroken},
+		{[]string{"0s seen w0 broken", "0s seen w1 unhealthy"}, Settling},
+		{nil, Settling},
+	}
+	for _, c := range cases {
+		t.Run(c.want.String(), func(t *testing.T) {
+			t.Parallel()
+			r := New(Config{})
+			for _, text := range c.workers {
+				perform(t, r, text)
+			}
+			perform(t, r, "0s wake")
+			perform(t, r, "0s loaded a:wait=60s")
+			require.Equal(t, c.want, r.Why(epoch0, idOf("a")))
+		})
+	}
+}
+
+// The snapshot shows each worker with what is on it, oldest first.
+func TestSnapshot(t *testing.T) {
+	t.Parallel()
+	r := New(Config{})
+	for _, text := range []string{
+		"0s seen w1 cordoned", "0s seen w0", "0s holding a#1 w1 running", "0s holding b#2 w1 by=9s",
+		"0s loaded c d:s=x,mode=hint", "0s placed c#1 by=9s",
+	} {
+		perform(t, r, text)
+	}
+	s := r.Snapshot()
+	require.Equal(t, 1, s.Held)
+	require.Equal(t, 1, s.Running)
+	require.Equal(t, 2, s.Placing)
+	require.False(t, s.Steady)
+	require.Len(t, s.Workers, 2)
+	require.Equal(t, "working", s.Workers[0].Standing)
+	require.Equal(t, 1, s.Workers[0].Depth)
+	require.Equal(t, "cordoned", s.Workers[1].Standing)
+	require.Equal(t, 1, s.Workers[1].Running)
+	require.Equal(t, []messages.Placement{placementOf("a#1"), placementOf("b#2")}, s.Workers[1].Placements)
+}
