@@ -50,7 +50,7 @@ func NewQuestion[Q, A any](ask Q) (wait func(context.Context) (A, error), q *Que
 func Ask[Q, A any](ctx context.Context, s *System, pid *actor.PID, question Q) (A, error) {
 	q := &Question[Q, A]{Ask: question, answer: make(chan answer[A], 1)}
 	var zero A
-	if !s.alive(pid) {
+	if !s.alive(pid) && s.Registry.keeper(pid) == nil {
 		return zero, fmt.Errorf("ask %s: %w", pid.GetId(), ErrGone)
 	}
 	s.Send(pid, q)

@@ -33,6 +33,14 @@ func (m *mailbox) PostUserMessage(message any) {
 		m.registry.deadLetter("nil")
 		return
 	}
+	if m.entry.keep != nil {
+		if signal, kept := m.entry.keep(message); kept {
+			if signal == nil {
+				return
+			}
+			message = signal
+		}
+	}
 	if m.started.Load() || !m.keep(&m.earlyUser, message) {
 		m.inner.PostUserMessage(message)
 	}

@@ -85,6 +85,7 @@ func (m *Monitor) again(ctx actor.Context) {
 func (m *Monitor) round(ctx actor.Context) {
 	self, system, parent := ctx.Self(), m.cfg.System, m.ctx
 	go func() {
+		defer system.Carry(self)
 		limited, cancel := context.WithTimeout(parent, m.cfg.Limit)
 		defer cancel()
 		start := time.Now()

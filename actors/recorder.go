@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -57,6 +58,82 @@ type RecorderConfig struct {
 	Observe func(changes int, took time.Duration)
 	// OnResult, where set, is told of every result, for the counters of stale writes, outcomes and take-backs.
 	OnResult func(Item, store.Result)
+	// Backlog holds what is asked of the recorder over its restarts; nil: its own, lost with it.
+	Backlog *Backlog
+}
+
+// Backlog is what a recorder has been asked for and has not told the end of. It outlives the actor: a recorder that
+// fails is followed by one that goes on where it was. Changes that were made already say so when they are repeated.
+type Backlog struct {
+	mu       sync.Mutex
+	waiting  []pendingRecord
+	flying   []pendingRecord // in the transaction under way
+	signaled bool            // a look is in the mailbox
+}
+
+// look tells the recorder that its backlog has something new.
+type look struct{}
+
+// keep is the recorder's Keep.
+func (b *Backlog) keep(message any) (any, bool) {
+	var p pendingRecord
+	switch m := message.(type) {
+	case *Record:
+		p.record = m
+	case *ChangeQuestion:
+		p.record, p.answer = m.Ask, m
+	default:
+		return nil, false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting = append(b.waiting, p)
+	if b.signaled {
+		return nil, true
+	}
+	b.signaled = true
+	return &look{}, true
+}
+
+// looked lets the next record signal again.
+func (b *Backlog) looked() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.signaled = false
+}
+
+// again puts the transaction that a failed recorder had under way before everything else.
+func (b *Backlog) again() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.signaled = false
+	b.waiting = append(b.flying, b.waiting...)
+	b.flying = nil
+}
+
+// group takes what fits into one transaction, and how many changes that is.
+func (b *Backlog) group() ([]pendingRecord, int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n, count := 0, 0
+	for n < len(b.waiting) && (n == 0 || count+len(b.waiting[n].record.Items) <= groupMax) {
+		count += len(b.waiting[n].record.Items)
+		n++
+	}
+	group := make([]pendingRecord, n)
+	copy(group, b.waiting)
+	rest := copy(b.waiting, b.waiting[n:])
+	clear(b.waiting[rest:])
+	b.waiting = b.waiting[:rest]
+	b.flying = group
+	return group, count
+}
+
+// told forgets the transaction that has ended.
+func (b *Backlog) told() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.flying = nil
 }
 
 // Recorder groups every execution change of this node into few transactions: while one is in flight the next
@@ -67,7 +144,7 @@ type Recorder struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	cell    *Cell
-	waiting []pendingRecord
+	backlog *Backlog
 	busy    bool
 }
 
@@ -78,6 +155,7 @@ type pendingRecord struct {
 
 // recorded is the end of one transaction; err is set only when the recorder is being stopped.
 type recorded struct {
+	by    *Recorder // an earlier one's end is not this one's
 	group   []pendingRecord
 	results []store.Result
 	err     error
@@ -86,8 +164,12 @@ type recorded struct {
 // NewRecorder returns the child to spawn.
 func NewRecorder(cfg RecorderConfig) Child {
 	cell := &Cell{}
-	return Child{Name: "recorder", Kind: "recorder", Cell: cell, New: func() actor.Actor {
-		return &Recorder{cfg: cfg, cell: cell}
+	backlog := cfg.Backlog
+	if backlog == nil {
+		backlog = &Backlog{}
+	}
+	return Child{Name: "recorder", Kind: "recorder", Cell: cell, Keep: backlog.keep, New: func() actor.Actor {
+		return &Recorder{cfg: cfg, cell: cell, backlog: backlog}
 	}}
 }
 
@@ -96,40 +178,31 @@ func (r *Recorder) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		r.ctx, r.cancel = context.WithCancel(context.Background())
+		r.backlog.again()
+		r.flush(ctx)
 	case *actor.Stopping:
 		r.cancel()
 	case *actor.Stopped:
-	case *Record:
-		r.take(ctx, pendingRecord{record: m})
-	case *ChangeQuestion:
-		r.take(ctx, pendingRecord{record: m.Ask, answer: m})
+	case *look:
+		r.backlog.looked()
+		if !r.busy {
+			r.flush(ctx)
+		}
 	case *recorded:
-		r.done(ctx, m)
+		if m.by == r {
+			r.done(ctx, m)
+		}
 	default:
 		r.cfg.System.Registry.Unknown(ctx)
 	}
 }
 
-func (r *Recorder) take(ctx actor.Context, p pendingRecord) {
-	r.waiting = append(r.waiting, p)
-	if !r.busy {
-		r.flush(ctx)
-	}
-}
-
 // flush starts a transaction with what waits, up to the bound.
 func (r *Recorder) flush(ctx actor.Context) {
-	if len(r.waiting) == 0 {
+	group, count := r.backlog.group()
+	if len(group) == 0 {
 		return
 	}
-	n, count := 0, 0
-	for n < len(r.waiting) && (n == 0 || count+len(r.waiting[n].record.Items) <= groupMax) {
-		count += len(r.waiting[n].record.Items)
-		n++
-	}
-	group := make([]pendingRecord, n)
-	copy(group, r.waiting)
-	r.waiting = append(r.waiting[:0], r.waiting[n:]...)
 	r.busy = true
 	self := ctx.Self()
 	go r.apply(self, group, count)
@@ -137,6 +210,7 @@ func (r *Recorder) flush(ctx actor.Context) {
 
 // apply makes one transaction, repeating it until the store answers or the recorder stops.
 func (r *Recorder) apply(self *actor.PID, group []pendingRecord, count int) {
+	defer r.cfg.System.Carry(self)
 	changes := make([]store.Change, 0, count)
 	for _, p := range group {
 		for i := range p.record.Items {
@@ -148,7 +222,7 @@ func (r *Recorder) apply(self *actor.PID, group []pendingRecord, count int) {
 		results, err := r.cfg.Store.Apply(r.ctx, changes)
 		if err == nil {
 			r.observe(len(changes), time.Since(start))
-			r.cfg.System.Send(self, &recorded{group: group, results: results})
+			r.cfg.System.Send(self, &recorded{by: r, group: group, results: results})
 			return
 		}
 		r.cell.Update(func(s *Status) { s.State, s.Why = "waiting", "store: "+err.Error() })
@@ -156,7 +230,7 @@ func (r *Recorder) apply(self *actor.PID, group []pendingRecord, count int) {
 		select {
 		case <-time.After(wait):
 		case <-r.ctx.Done():
-			r.cfg.System.Send(self, &recorded{group: group, err: err})
+			r.cfg.System.Send(self, &recorded{by: r, group: group, err: err})
 			return
 		}
 	}
@@ -172,6 +246,7 @@ func (r *Recorder) observe(changes int, took time.Duration) {
 // works while the telling goes on.
 func (r *Recorder) done(ctx actor.Context, m *recorded) {
 	r.busy = false
+	r.backlog.told()
 	if m.err != nil {
 		for _, p := range m.group {
 			if p.answer != nil {
@@ -215,8 +290,14 @@ func (r *Recorder) announce(done *Recorded) {
 		if r.cfg.OnResult != nil {
 			r.cfg.OnResult(done.Items[i], *result)
 		}
-		if result.Verdict == store.Applied && result.Status.Terminal() && result.Execution != nil {
+		if !result.Status.Terminal() {
+			continue
+		}
+		switch {
+		case result.Verdict == store.Applied && result.Execution != nil:
 			r.cfg.Outcomes.Publish(result.Execution)
+		case result.Verdict == store.Already: // made by a transaction whose answer was lost
+			r.cfg.Outcomes.Publish(&messages.Execution{ID: done.Items[i].Change.Target(), Status: result.Status})
 		}
 	}
 }

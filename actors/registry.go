@@ -67,6 +67,7 @@ type entry struct {
 	parent  string
 	started time.Time
 	cell    *Cell
+	keep    Keep
 	mailbox actor.Mailbox
 	handled atomic.Uint64
 	stack   atomic.Pointer[stack]
@@ -90,6 +91,7 @@ type Registry struct {
 	failures map[string]failure
 	order    []string // of failures, oldest first
 	letters  map[string]int64
+	keepers  map[string]Keep // of actors that lose no message over a restart
 }
 
 type failure struct {
@@ -100,7 +102,7 @@ type failure struct {
 
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry {
-	return &Registry{live: map[string]*entry{}, failures: map[string]failure{}, letters: map[string]int64{}}
+	return &Registry{live: map[string]*entry{}, failures: map[string]failure{}, letters: map[string]int64{}, keepers: map[string]Keep{}}
 }
 
 func (r *Registry) add(self, parent *actor.PID, e *entry) {
@@ -112,6 +114,16 @@ func (r *Registry) add(self, parent *actor.PID, e *entry) {
 	}
 	e.started = time.Now()
 	r.live[self.Id] = e
+	if e.keep != nil {
+		r.keepers[self.Id] = e.keep
+	}
+}
+
+// keeper returns what keeps messages for the actor, whether or not it lives now; nil: nothing does.
+func (r *Registry) keeper(pid *actor.PID) Keep {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.keepers[pid.GetId()]
 }
 
 func (r *Registry) remove(id string, e *entry) {

@@ -25,7 +25,13 @@ type Child struct {
 	New func() actor.Actor
 	// Cell, where set, is what the actor shows of itself; nil gives it one that says nothing.
 	Cell *Cell
+	// Keep, where set, sees each message as it is posted, also while the actor is being started again, when a mailbox
+	// would lose it. One that it keeps is not queued; the signal is, where it is not nil.
+	Keep Keep
 }
+
+// Keep takes messages that must outlive their actor. It is called in the senders' goroutines.
+type Keep func(message any) (signal any, kept bool)
 
 // System is one actor system and the registry of its actors.
 type System struct {
@@ -43,6 +49,11 @@ func NewSystem(logger hclog.Logger) *System {
 	)
 	sys.EventStream.Subscribe(func(event any) {
 		if letter, ok := event.(*actor.DeadLetterEvent); ok {
+			if keep := registry.keeper(letter.PID); keep != nil {
+				if _, kept := keep(letter.Message); kept {
+					return
+				}
+			}
 			registry.deadLetter(fmt.Sprintf("%T", letter.Message))
 			logger.Trace("message to a gone actor", "actor", letter.PID.GetId(), "type", fmt.Sprintf("%T", letter.Message))
 		}
@@ -72,7 +83,7 @@ func (s *System) Spawn(parent Parent, c Child) (*actor.PID, error) {
 	if cell == nil {
 		cell = &Cell{}
 	}
-	entry := &entry{kind: c.Kind, cell: cell}
+	entry := &entry{kind: c.Kind, cell: cell, keep: c.Keep}
 	props := actor.PropsFromProducer(
 		func() actor.Actor { return &guarded{inner: c.New(), entry: entry, registry: s.Registry} },
 		actor.WithMailbox(func() actor.Mailbox { return newMailbox(entry, s.Registry) }),
@@ -111,10 +122,25 @@ func (g *guarded) Receive(ctx actor.Context) {
 		g.registry.remove(ctx.Self().Id, g.entry)
 	case *actor.Restarting:
 		// Never sent: nothing is restarted in place.
+	case *Crash:
+		defer g.note()
+		panic(ctx.Message().(*Crash).Reason)
 	default:
 		g.entry.handled.Add(1)
 		defer g.note()
 		g.inner.Receive(ctx)
+	}
+}
+
+// Crash makes the actor that gets it panic, so that its supervisor judges. It carries the panic of a goroutine that
+// works beside an actor to that actor (see System.Carry); tests send it to see a tree recover.
+type Crash struct{ Reason string }
+
+// Carry, deferred in a goroutine that works beside an actor, takes a panic there to the actor: it fails in the
+// goroutine's stead, and its supervisor starts it again. Without it one such panic would end the node.
+func (s *System) Carry(pid *actor.PID) {
+	if r := recover(); r != nil {
+		s.Send(pid, &Crash{Reason: fmt.Sprintf("beside the actor: %v", r)})
 	}
 }
 

@@ -29,7 +29,7 @@ type Task struct {
 	post  func(any)
 }
 
-// Bind reads the parameters into v, refusing fields that v does not have.
+// Bind reads the parameters into v.
 func (t *Task) Bind(v any) error {
 	if len(t.Parameters) == 0 {
 		return nil

@@ -94,7 +94,18 @@ func (w *Worker) claimAnswered(claim *store.Claim, r store.Result) {
 	if r.Verdict != store.Applied && r.Verdict != store.Already || r.Execution == nil {
 		return
 	}
+	if r.Execution.Status == messages.Cancelling {
+		w.cancelBeforeStart(r.Execution.Placement())
+	}
 	w.claimed = append(w.claimed, r.Execution)
+}
+
+// cancelBeforeStart keeps the wish to cancel an execution that is claimed and has not begun.
+func (w *Worker) cancelBeforeStart(p messages.Placement) {
+	if w.cancels == nil {
+		w.cancels = map[messages.Placement]struct{}{}
+	}
+	w.cancels[p] = struct{}{}
 }
 
 // giveBack returns what was claimed and will not be started here.

@@ -41,10 +41,7 @@ func (w *Worker) cancel(ctx actor.Context, m *CancelRun) {
 	}
 	for _, e := range w.claimed {
 		if e.Placement() == m.Placement {
-			if w.cancels == nil {
-				w.cancels = map[messages.Placement]struct{}{}
-			}
-			w.cancels[m.Placement] = struct{}{}
+			w.cancelBeforeStart(m.Placement)
 			return
 		}
 	}

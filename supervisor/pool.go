@@ -235,6 +235,8 @@ func (p *Pool) steer(ctx actor.Context) {
 		p.ticked(ctx)
 	case *slept:
 		p.step(roster.Tick{})
+	case *vanished:
+		p.vanished(ctx, m)
 	case *respawn:
 		p.respawn(ctx, m)
 	case *spawnMore:
@@ -269,6 +271,8 @@ func (p *Pool) steer(ctx actor.Context) {
 		p.replaceNext(ctx)
 	case *queueAgain:
 		p.queueReplacement(m.slot)
+	case *attachAgain:
+		p.attachAgain(ctx)
 	case *reloadAgain:
 		p.reload(m.session)
 	case *drainOver:
@@ -296,6 +300,7 @@ func (p *Pool) start(ctx actor.Context) {
 		p.memory.generations = map[messages.Slot]messages.Generation{}
 	}
 	p.crew = p.makeCrew()
+	ctx.Watch(p.cfg.Delivery)
 	p.takeOver()
 	p.startSlots(ctx)
 	p.nextTick()
@@ -346,6 +351,7 @@ func (p *Pool) later(d time.Duration, message any) *time.Timer {
 func (p *Pool) beside(limit time.Duration, do func(context.Context)) {
 	parent := p.ctx
 	go func() {
+		defer p.cfg.System.Carry(p.self)
 		ctx, cancel := context.WithTimeout(parent, limit)
 		defer cancel()
 		do(ctx)

@@ -33,6 +33,26 @@ func (p *Pool) attach(queue string, workers int) {
 	})
 }
 
+// attachWait is how long the pool waits for a delivery bridge that failed to be started again.
+const attachWait = 100 * time.Millisecond
+
+// attachAgain asks a new delivery bridge for the queues that the old one had.
+type attachAgain struct{}
+
+func (p *Pool) attachAgain(ctx actor.Context) {
+	if p.draining != nil {
+		return
+	}
+	ctx.Watch(p.cfg.Delivery)
+	for queue := range p.attached {
+		workers := 1
+		if p.shared() {
+			workers = len(p.slots)
+		}
+		p.attach(queue, workers)
+	}
+}
+
 // queueAttached makes the workers of a queue known to the roster: what is placed on them now will be delivered.
 func (p *Pool) queueAttached(m *actors.Attached) {
 	p.attached[m.Queue] = m.OK

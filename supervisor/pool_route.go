@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -262,7 +263,7 @@ func (p *Pool) changed(item *actors.Item, r *store.Result) bool {
 	switch c := item.Change.(type) {
 	case *store.Place:
 		p.step(roster.Placed{
-			ID: c.ID, Attempt: r.Attempt, OK: done, SessionConflict: r.Verdict == store.Refused,
+			ID: c.ID, Attempt: r.Attempt, OK: done, SessionConflict: errors.Is(r.Err, store.ErrSession),
 			ClaimBy: r.At.Add(c.ClaimWithin),
 		})
 	case *store.Claim:
@@ -294,6 +295,9 @@ func (p *Pool) claimed(item *actors.Item, c *store.Claim, r *store.Result, done 
 	if done {
 		p.running[pl] = item.Worker.Slot
 		p.step(roster.Claimed{Placement: pl, Worker: item.Worker})
+		if s := p.slot(item.Worker.Slot); s.member(c.Generation) == nil {
+			p.rescueLost(pl, 0, item.Worker.Slot, "worker actor failed before it could start it")
+		}
 		return
 	}
 	p.step(roster.Released{Placement: pl})

@@ -236,13 +236,30 @@ func (p *Pool) workerEnded(ctx actor.Context, m *actors.WorkerEnded) {
 	p.ended(ctx, s, member, m)
 }
 
-// terminated hears that an actor is gone. One that has not said so before was stopped by a panic of its own.
+// vanished says that an actor has been gone since before this message was sent.
+type vanished struct{ id string }
+
+// terminated hears that an actor is gone. The news overtakes the actor's own last word, WorkerEnded, which may still
+// stand in the mailbox; so unless a panic is known, it is judged behind what stands there now.
 func (p *Pool) terminated(ctx actor.Context, m *actor.Terminated) {
+	if m.Who.Id == p.cfg.Delivery.Id {
+		p.later(attachWait, &attachAgain{})
+		return
+	}
+	if _, failed := p.cfg.System.Registry.Failure(m.Who.Id); failed {
+		p.vanished(ctx, &vanished{m.Who.Id})
+		return
+	}
+	p.post(&vanished{m.Who.Id})
+}
+
+// vanished ends a generation whose actor is gone without having said so: it was stopped by a panic of its own.
+func (p *Pool) vanished(ctx actor.Context, m *vanished) {
 	for _, s := range p.slots {
 		for _, member := range []*member{s.cur, s.next} {
-			if member != nil && !member.told && member.pid.Id == m.Who.Id {
+			if member != nil && !member.told && member.pid.Id == m.id {
 				member.told = true
-				failure, _ := p.cfg.System.Registry.Failure(m.Who.Id)
+				failure, _ := p.cfg.System.Registry.Failure(m.id)
 				p.settleLost(s, member)
 				p.ended(ctx, s, member, &actors.WorkerEnded{
 					Slot: s.number, Generation: member.gen, Cause: lifecycle.CauseNonRecoverable,
@@ -260,6 +277,7 @@ func (p *Pool) ended(ctx actor.Context, s *slot, m *member, end *actors.WorkerEn
 		s.next = nil
 		s.lastFailure = end.Why
 		p.replacementFailed(s)
+		p.drained()
 		return
 	}
 	s.cur, s.retiring = nil, false

@@ -18,10 +18,7 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	var servers sync.Map // by test
 	brokertest.Run(t, func(t *testing.T) broker.Broker {
-		found, loaded := servers.LoadOrStore(t, sync.OnceValue(func() *memory.Broker {
-			b := memory.New(memory.Config{})
-			return b
-		}))
+		found, loaded := servers.LoadOrStore(t, sync.OnceValue(func() *memory.Broker { return memory.New(memory.Config{}) }))
 		first := found.(func() *memory.Broker)()
 		if !loaded {
 			t.Cleanup(func() { require.NoError(t, first.Close()) })

@@ -108,7 +108,7 @@ func BenchmarkList(b *testing.B) {
 		"worker": {Worker: "n/pool/7"}, "label": {Label: [2]string{"k", "v50"}}, "completed": {Statuses: []messages.Status{messages.Completed}},
 		"requested": {Statuses: []messages.Status{messages.Requested}}, "running": {Statuses: []messages.Status{messages.Running}},
 		"cancelled": {Statuses: []messages.Status{messages.Cancelled}}, "failed": {Statuses: []messages.Status{messages.Failed}},
-		"open": {Statuses: []messages.Status{messages.Requested, messages.Scheduled, messages.Running, messages.Cancelling}},
+		"open":    {Statuses: []messages.Status{messages.Requested, messages.Scheduled, messages.Running, messages.Cancelling}},
 		"unknown": {Action: "core.none"}, "failed of pool": {Pool: "pool0", Statuses: []messages.Status{messages.Failed}},
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -202,6 +202,9 @@ func (w *writer) rescue(c *store.Rescue, r, next *record, out *store.Result) err
 		return w.stale(c, c.Attempt, r, mine, out)
 	}
 	next.last, next.CrashCount = lastRescue, r.CrashCount+1
+	if c.Unstarted {
+		next.CrashCount = r.CrashCount
+	}
 	if r.Status == messages.Running {
 		return w.requeue(c.Name(), c.Reason, c.Delay, r, next, out)
 	}

@@ -117,15 +117,17 @@ func candidatesFrom(part string) string {
 
 // headsSQL walks from session to session of the turn index, taking the first row of each, and leaves out sessions
 // that have a row on a worker. Its cost is one step a waiting session, however many rows each has.
-var headsSQL = `WITH RECURSIVE head(session, seq) AS (
- SELECT * FROM (SELECT session, seq FROM turn WHERE pool = ?1 ORDER BY session, seq LIMIT 1)
- UNION ALL
- SELECT t.session, t.seq FROM head JOIN turn t ON t.pool = ?1
-  AND t.session = (SELECT session FROM turn WHERE pool = ?1 AND session > head.session ORDER BY session LIMIT 1)
-  AND t.seq = (SELECT min(seq) FROM turn WHERE pool = ?1 AND session = t.session))
-` + candidatesFrom(`JOIN request r ON r.seq = e.seq WHERE e.seq IN (SELECT seq FROM head WHERE NOT EXISTS
- (SELECT 1 FROM execution a INDEXED BY execution_active WHERE a.stage = 1 AND a.pool = ?1 AND a.session = head.session))
- ORDER BY e.priority DESC, e.seq LIMIT ?2`)
+// Each step is a scalar min, which takes the first entry of the index; a join instead would walk all of a session.
+var headsSQL = `WITH RECURSIVE s(session) AS (
+ SELECT min(session) FROM turn WHERE pool = ?1
+ UNION ALL SELECT (SELECT min(session) FROM turn WHERE pool = ?1 AND session > s.session) FROM s WHERE s.session IS NOT NULL)
+SELECT e.seq, r.id, e.attempt, r.action, r.version, e.priority, e.session, r.affinity, r.avoid, r.flags,
+ e.worker_deadline, e.take_backs, r.timeout FROM s
+ CROSS JOIN execution e ON e.seq = (SELECT min(seq) FROM turn WHERE pool = ?1 AND session = s.session)
+ CROSS JOIN request r ON r.seq = e.seq
+ WHERE s.session IS NOT NULL AND NOT EXISTS
+  (SELECT 1 FROM execution a INDEXED BY execution_active WHERE a.stage = 1 AND a.pool = ?1 AND a.session = s.session)
+ ORDER BY e.priority DESC, e.seq LIMIT ?2`
 
 func dueHeads(c *conn, q store.DueQuery) ([]messages.Candidate, error) {
 	if q.Heads <= 0 {

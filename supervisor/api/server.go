@@ -220,7 +220,10 @@ func (s *server) handle(rt *route, w http.ResponseWriter, r *http.Request) error
 // fail answers an error. The node's own faults are logged here, and nowhere else.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
-		return // nobody is there to be told
+		// The caller has left, and reads nothing; or the node stops, and the caller should know.
+		w.Header().Set("Retry-After", "1")
+		writeProblem(w, problemf(http.StatusServiceUnavailable, CodeUnavailable, "the node stops; ask again when it is back"))
+		return
 	}
 	p := toProblem(err)
 	if p.Status >= http.StatusInternalServerError {

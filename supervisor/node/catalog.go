@@ -78,7 +78,7 @@ func (n *Node) readPacks() (*pack.Set, error) {
 	}
 	handlers := n.handlers()
 	return pack.Load(append(dirs, n.cfg.Packs...), pack.Options{
-		MaxRetries: n.cfg.MaxRetries, Workers: n.cfg.Workers,
+		MaxRetries: n.cfg.MaxRetries, Workers: n.cfg.Workers, Registered: n.cfg.Actions,
 		HasHandler: func(name string) bool { _, ok := handlers[name]; return ok },
 	})
 }

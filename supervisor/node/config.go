@@ -30,6 +30,8 @@ type Config struct {
 	Packs  []string
 	// Handlers are the go actions' handlers, by entrypoint, beside the built-in ones.
 	Handlers map[string]actors.Handler
+	// Actions are the go actions that no pack declares, each with a handler of its name.
+	Actions []messages.Action
 	// NoBuiltins leaves the built-in packs out.
 	NoBuiltins bool
 	Tokens     []api.Token

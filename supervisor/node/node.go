@@ -203,8 +203,10 @@ func (n *Node) startTree(ctx context.Context) error {
 	n.root = root
 	limited, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
-	if _, err := actors.Ask[struct{}, struct{}](limited, n.system, root, struct{}{}); err != nil {
-		return err
+	for _, group := range []*actor.PID{root, n.system.PID("troupe/bridges"), n.system.PID("troupe/monitors")} {
+		if _, err := actors.Ask[struct{}, struct{}](limited, n.system, group, struct{}{}); err != nil {
+			return err
+		}
 	}
 	return n.startPools(ctx, n.catalog.Load())
 }

@@ -127,11 +127,7 @@ func (l *loader) place(f *fields, d *draftPack, a *messages.Action, name string)
 		return // its name was wrong, which was noted
 	}
 	if a.Runtime != messages.RuntimeProcess {
-		a.Pool = string(a.Runtime)
-		if l.pools[a.Pool] == nil {
-			n := l.options.Workers[a.Runtime]
-			l.pools[a.Pool] = &Pool{Name: a.Pool, Runtime: a.Runtime, Min: n, Max: n}
-		}
+		l.placeByRuntime(a)
 		return
 	}
 	a.Pool = a.Ref
@@ -142,6 +138,15 @@ func (l *loader) place(f *fields, d *draftPack, a *messages.Action, name string)
 	n := l.options.Workers[a.Runtime]
 	l.pools[a.Pool] = &Pool{
 		Name: a.Pool, Pack: a.Pack, Runtime: a.Runtime, Root: a.Root, Command: a.Command, Min: n, Max: n,
+	}
+}
+
+// placeByRuntime puts the action into its runtime's default pool.
+func (l *loader) placeByRuntime(a *messages.Action) {
+	a.Pool = string(a.Runtime)
+	if l.pools[a.Pool] == nil {
+		n := l.options.Workers[a.Runtime]
+		l.pools[a.Pool] = &Pool{Name: a.Pool, Runtime: a.Runtime, Min: n, Max: n}
 	}
 }
 

@@ -160,7 +160,7 @@ func TestBadPackFiles(t *testing.T) {
 		{"defaults: {timeout_seconds: -1}", "pack core: defaults.timeout_seconds must be positive, got -1" + place},
 		{"defaults: {retry: {base: 0s}}", "pack core: defaults.retry.base must be positive, got 0s" + place},
 		{"pools: {}", "pack core: pools must be a list, got a mapping" + place},
-		{"pools: [models]", `pack core: pools[0]: the file must be a mapping of keys to values, got "models"` + place},
+		{"pools: [models]", `pack core: pools[0]: a pool must be a mapping of keys to values, got "models"` + place},
 		{"pools: [{runtime: go}]", "pack core: pools[0]: name is missing" + place},
 		{"pools: [{name: m}]", "pack core: pool m: runtime is missing: python, node, process, shell or go" + place},
 		{"pools: [{name: m, runtime: go}, {name: m, runtime: go}]", "pack core: pool m: another pool of the pack has that name" + place},

@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strconv"
@@ -25,10 +26,7 @@ type fields struct {
 // fields opens a mapping. It returns nil after noting that the node is none.
 func (s *source) fields(node *yaml.Node, path string) *fields {
 	if node.Kind != yaml.MappingNode {
-		name := strings.TrimSuffix(path, ".")
-		if name == "" {
-			name = "the file"
-		}
+		name := cmp.Or(strings.TrimSuffix(path, "."), s.what, "the file")
 		s.fail(node, "%s must be a mapping of keys to values, got %s", name, describe(node))
 		return nil
 	}

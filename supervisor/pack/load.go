@@ -32,6 +32,9 @@ type Options struct {
 	Workers map[messages.Runtime]int
 	// HasHandler reports whether the binary has a Go handler of that name. Nil: any name is taken.
 	HasHandler func(name string) bool
+	// Registered are actions that the program itself brings, without files: runtime go, with at least a Ref. Empty
+	// fields get the defaults of an action's file; the version's is "0".
+	Registered []messages.Action
 }
 
 func (o Options) withDefaults() Options {
@@ -60,6 +63,9 @@ func Load(dirs []string, options Options) (*Set, error) {
 	}
 	for _, f := range l.discover(dirs) {
 		l.loadPack(f)
+	}
+	for _, a := range l.options.Registered {
+		l.register(a)
 	}
 	if err := l.problems.err(); err != nil {
 		return nil, err
@@ -213,8 +219,12 @@ func (l *loader) assemble() *Set {
 	for _, a := range s.Actions {
 		p := l.pools[a.Pool]
 		p.Actions = append(p.Actions, a.Ref)
-		d := l.packs[a.Pack]
-		d.pack.Actions = append(d.pack.Actions, a.Ref)
+		if string(a.Parameters) == `{"type":"object"}` {
+			delete(s.schemas, a.Ref) // Validate has seen to that before it asks a schema
+		}
+		if d := l.packs[a.Pack]; d != nil { // none where the program registered it
+			d.pack.Actions = append(d.pack.Actions, a.Ref)
+		}
 	}
 	for _, d := range l.packs {
 		s.Packs = append(s.Packs, d.pack)

@@ -138,7 +138,7 @@ var envPattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // readPool reads one item of pools.
 func (l *loader) readPool(d *draftPack, i int, node *yaml.Node) {
-	s := &source{owner: d.owner + ": pools[" + strconv.Itoa(i) + "]", file: d.file, problems: d.problems}
+	s := &source{owner: d.owner + ": pools[" + strconv.Itoa(i) + "]", what: "a pool", file: d.file, problems: d.problems}
 	f := s.fields(node, "")
 	if f == nil {
 		return

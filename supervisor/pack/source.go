@@ -19,6 +19,7 @@ const fileMax = 256 << 10
 // source is one YAML file while it is read. Its problems begin with the owner and end with file and line.
 type source struct {
 	owner    string // "pack core: action fetch"
+	what     string // what its outermost mapping is; empty: the file
 	file     string // as people know it
 	problems *Problems
 }

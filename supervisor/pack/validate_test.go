@@ -224,6 +224,20 @@ func BenchmarkValidate(b *testing.B) {
 	}
 }
 
+func BenchmarkValidateAnyObject(b *testing.B) {
+	set, err := pack.Load([]string{write(b, files{
+		"pack.yaml": goodPack, "actions/a.yaml": "name: a\nruntime: go\nparameters: {type: object}\n",
+	})}, options())
+	require.NoError(b, err)
+	params := json.RawMessage(`{"message":"hi","n":1}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := set.Validate("core.a", params); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkDeepJSONIsRefused(b *testing.B) {
 	deep := []byte(strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000))
 	for b.Loop() {

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/cmd/troupe/config"
+	"github.com/troupe-run/troupe/supervisor/api"
+)
+
+// notHandedOn are the keys that the node itself never sees: they are about the start, or about servers that the
+// embedded mode refuses.
+var notHandedOn = map[string]bool{
+	"log.level": true, "log.format": true, "store.url": true, "message_queue.rabbitmq.url": true,
+	"debug.pprof_listen": true, "shutdown.platform_grace": true,
+}
+
+// sample is a valid value of each key that differs from its default.
+func sample(k *config.Key) string {
+	switch k.Path {
+	case "listen":
+		return "127.0.0.1:1"
+	case "data", "node.name", "message_queue.rabbitmq.prefix", "message_queue.rabbitmq.dead_letter.exchange", "packs", "runtime.python", "runtime.node", "runtime.env_pass":
+		return "x"
+	case "tokens":
+		return "ci:read:0123456789abcdef"
+	case "store.events":
+		return "all"
+	case "message_queue.rabbitmq.queue_type":
+		return "classic"
+	case "message_queue.rabbitmq.worker_queue_ttl_ms":
+		return "200000"
+	case "message_queue.rabbitmq.dead_letter.ttl_ms":
+		return "200000"
+	case "pool.backoff_base", "executor.claim_timeout":
+		return "7"
+	case "executor.scheduled_timeout":
+		return "400"
+	case "health.degraded_threshold", "health.unhealthy_threshold", "health.queue_depth_degraded":
+		return "7"
+	case "health.failure_rate_degraded", "health.failure_rate_unhealthy", "retry.jitter_factor":
+		return "0.5"
+	case "limits.frame", "limits.output":
+		return "2MiB"
+	}
+	switch k.Default {
+	case "true":
+		return "false"
+	case "false":
+		return "true"
+	}
+	return "77"
+}
+
+func nodeSettings(t *testing.T, environ ...string) string {
+	t.Helper()
+	loaded, err := config.Load(config.Sources{Environ: append([]string{"HOME=/h"}, environ...)})
+	require.NoError(t, err)
+	n := nodeConfig(&loaded.Config, nil)
+	require.Nil(t, n.Fatal)
+	return fmt.Sprintf("%+v", n)
+}
+
+func TestEveryKeyReachesTheNode(t *testing.T) {
+	t.Parallel()
+	usual := nodeSettings(t)
+	for _, k := range config.Defaults() {
+		if notHandedOn[k.Path] {
+			continue
+		}
+		require.NotEqual(t, usual, nodeSettings(t, k.Env+"="+sample(k)), "%s has no effect", k.Path)
+	}
+}
+
+// TestTheNodeProcess runs the built binary as a person does: start, submit, reload, stop.
+func TestTheNodeProcess(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	binary := filepath.Join(folder, "troupe")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput()
+	require.NoError(t, err, string(out))
+	address := freeAddress(t)
+	log, err := os.Create(filepath.Join(folder, "log"))
+	require.NoError(t, err)
+	defer log.Close()
+	node := exec.Command(binary, "node", "--listen", address, "--data", filepath.Join(folder, "data"), "--shutdown-timeout", "5")
+	node.Stdout, node.Stderr = log, log
+	require.NoError(t, node.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- node.Wait() }()
+	defer func() { _ = node.Process.Kill() }()
+	untilReady(t, address, ended)
+
+	run := func(args ...string) (string, int) {
+		cmd := exec.CommandContext(t.Context(), binary, args...)
+		cmd.Env = append(os.Environ(), "TROUPE_SERVER="+address)
+		out, _ := cmd.CombinedOutput()
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	text, code := run("submit", "core.echo", "message=hi", "--wait")
+	require.Equal(t, 0, code, text)
+	require.JSONEq(t, `{"message":"hi"}`, text)
+	text, code = run("submit", "core.fail", "message=boom", "--wait")
+	require.Equal(t, 1, code, text)
+	require.Contains(t, text, "boom")
+	text, code = run("node", "--listen", address, "--data", filepath.Join(folder, "other"))
+	require.Equal(t, 1, code, text)
+	require.Contains(t, text, address)
+	require.Contains(t, text, "--listen", "a port in use says what to do")
+
+	require.NoError(t, node.Process.Signal(syscall.SIGHUP))
+	require.NoError(t, node.Process.Signal(syscall.SIGTERM))
+	select {
+	case err := <-ended:
+		require.NoError(t, err, "exit 0")
+	case <-time.After(30 * time.Second):
+		t.Fatal("the node did not stop")
+	}
+	said, err := os.ReadFile(log.Name())
+	require.NoError(t, err)
+	for _, line := range []string{"packs reloaded", "Received SIGTERM signal", "Worker shutdown complete"} {
+		require.Contains(t, string(said), line)
+	}
+}
+
+// freeAddress is one that was free a moment ago.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+func untilReady(t *testing.T, address string, ended <-chan error) {
+	t.Helper()
+	c, err := client.New(address, "")
+	require.NoError(t, err)
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var ready api.Readiness
+		if c.Get(ctx, "/readyz", &ready) == nil && ready.Ready {
+			return
+		}
+		select {
+		case err := <-ended:
+			t.Fatalf("the node ended: %v", err)
+		case <-ctx.Done():
+			t.Fatal("the node is not ready after 30 s")
+		case <-tick.C:
+		}
+	}
+}
+
+func TestLogsAreJSONWithoutATerminal(t *testing.T) {
+	t.Parallel()
+	var human, machine strings.Builder
+	loaded, err := config.Load(config.Sources{Environ: []string{"HOME=/h"}})
+	require.NoError(t, err)
+	(&app{err: &machine}).logger(loaded).Info("x", "k", 1)
+	require.Contains(t, machine.String(), `"@message":"x"`)
+	loaded.Log.Format = "human"
+	(&app{err: &human}).logger(loaded).Info("x", "k", 1)
+	require.Contains(t, human.String(), "[INFO]  troupe: x: k=1")
+	require.Equal(t, hclog.Info, (&app{err: &human}).logger(loaded).GetLevel())
+}
+
+func TestConfigAndDoctor(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	r := call(t, "", []string{"TROUPE_DATA=" + data, "TROUPE_LISTE=x"}, "config", "--listen", "127.0.0.1:9")
+	require.Equal(t, 0, r.code, r.err)
+	require.Contains(t, r.out, "flag --listen")
+	require.Contains(t, r.out, "env TROUPE_DATA")
+	require.Contains(t, r.err, "did you mean TROUPE_LISTEN?")
+	r = call(t, "", nil, "config", "--listen", "0.0.0.0:9", "--log-level", "loud")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.err, "2 problems")
+
+	environ := []string{"TROUPE_DATA=" + data, "PATH=" + os.Getenv("PATH")}
+	r = call(t, "", environ, "doctor", "--listen", freeAddress(t))
+	require.Equal(t, 0, r.code, r.out)
+	require.Contains(t, r.out, "is writable")
+	r = call(t, "", environ, "doctor", "--listen", freeAddress(t), "--packs", filepath.Join(data, "none"), "-o", "json")
+	require.Equal(t, 1, r.code, r.out)
+	require.Contains(t, r.out, `"state": "fail"`)
+	r = call(t, "", environ, "migrate")
+	require.Equal(t, 0, r.code, r.err)
+	require.FileExists(t, filepath.Join(data, storeName))
+}

@@ -1,0 +1,50 @@
+package troupe_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/troupe-run/troupe"
+)
+
+// A handler reads its parameters, does its work, and returns what becomes the result.
+func greet(_ context.Context, t *troupe.Task) (any, error) {
+	var p struct {
+		Name string `json:"name"`
+	}
+	if err := t.Bind(&p); err != nil {
+		return nil, &troupe.Error{Code: "invalid_parameters", Message: err.Error()}
+	}
+	return map[string]string{"greeting": "hello, " + p.Name}, nil
+}
+
+func Example() {
+	data, err := os.MkdirTemp("", "troupe")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(data) //nolint:errcheck // a temporary folder
+	t, err := troupe.New(troupe.Config{Data: data}, troupe.Action{Name: "demo.greet", Handler: greet})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := t.Start(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	e, err := t.Submit(ctx, troupe.Submission{Action: "demo.greet", Parameters: map[string]string{"name": "Ada"}})
+	if err == nil {
+		e, err = t.Wait(ctx, e.ID)
+	}
+	fmt.Println(e.Status, string(e.Result), err)
+	fmt.Println(t.Stop(ctx))
+	// Output:
+	// completed {"greeting":"hello, Ada"} <nil>
+	// <nil>
+}

@@ -1,0 +1,103 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+func TestWorkerPagesAreInOrderOfSlots(t *testing.T) {
+	t.Parallel()
+	h := New(Config{Backend: newBackend(t)})
+	var ids []messages.WorkerID
+	next := ""
+	for {
+		page := read[WorkerList](t, ask(t, h, "GET", "/api/v1/workers?limit=3&cursor="+next, ""), 200)
+		for _, w := range page.Workers {
+			ids = append(ids, w.ID)
+		}
+		if next = page.NextCursor; next == "" {
+			break
+		}
+	}
+	require.Equal(t, []messages.WorkerID{"n1/go/0", "n1/go/1", "n1/go/2", "n1/go/10"}, ids)
+	require.Contains(t, ask(t, h, "GET", "/api/v1/workers?state=busy", "").Body.String(), `"workers":[]`)
+}
+
+func TestAWorkerAndItsHealth(t *testing.T) {
+	t.Parallel()
+	h := New(Config{Backend: newBackend(t)})
+	v := read[WorkerDetailView](t, ask(t, h, "GET", "/api/v1/workers/n1/go/0", ""), 200)
+	require.InDelta(t, 1.5, v.History[0].LastedMS, 0)
+	for _, method := range []string{"GET", "POST"} {
+		health := read[HealthView](t, ask(t, h, method, "/api/v1/workers/n1/go/0/health", ""), 200)
+		require.JSONEq(t, `{"status":"healthy"}`, string(health.Report))
+	}
+}
+
+func TestSteering(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	h := New(Config{Backend: b})
+	for _, path := range []string{"workers/n1/go/0/cordon", "workers/n1/go/0/uncordon", "pools/go/cordon", "pools/go/uncordon", "nodes/n1/cordon", "nodes/n1/uncordon"} {
+		require.Equal(t, 200, ask(t, h, "POST", "/api/v1/"+path, "").Code, path)
+	}
+	require.Equal(t, "kill", read[DoneView](t, ask(t, h, "POST", "/api/v1/workers/n1/go/0/kill", ""), http.StatusAccepted).Done)
+	require.Equal(t, "drain", read[DoneView](t, ask(t, h, "POST", "/api/v1/nodes/n1/drain", ""), http.StatusAccepted).Done)
+	require.Equal(t, []string{"worker n1/go/0 true", "worker n1/go/0 false", "pool go true", "pool go false", "node n1 true", "node n1 false",
+		"kill n1/go/0", "drain n1"}, b.cordons)
+	report := read[ReloadReport](t, ask(t, h, "POST", "/api/v1/reload", ""), 200)
+	require.Equal(t, []string{"core.sleep"}, report.Added)
+}
+
+func TestActionsShowSeconds(t *testing.T) {
+	t.Parallel()
+	h := New(Config{Backend: newBackend(t)})
+	a := read[ActionList](t, ask(t, h, "GET", "/api/v1/actions", ""), 200).Actions[0]
+	require.InDelta(t, 90, a.TimeoutSeconds, 0)
+	require.Equal(t, "wait", a.OnNoWorker)
+}
+
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	h := New(Config{Backend: b, Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("up 1\n")) })})
+	require.True(t, read[Readiness](t, ask(t, h, "GET", "/readyz", ""), 200).Ready)
+	b.ready = Readiness{WaitsFor: []string{"store"}, BrokenPools: []string{"python"}}
+	require.Equal(t, []string{"store"}, read[Readiness](t, ask(t, h, "GET", "/readyz", ""), 503).WaitsFor)
+	require.Equal(t, "up 1\n", ask(t, h, "GET", "/metrics", "").Body.String())
+}
+
+func TestDeadLetters(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	h := New(Config{Backend: b})
+	id := submitted(t, h, `{"action_ref":"core.echo"}`).ID
+	for range 3 {
+		_, err := b.SaveDeadLetter(t.Context(), store.DeadLetter{Reason: "expired", Execution: id, Action: "core.echo", Resolution: "failed", Headers: json.RawMessage(`{}`)})
+		require.NoError(t, err)
+	}
+	page := read[DeadLetterList](t, ask(t, h, "GET", "/api/v1/dead-letters?limit=2", ""), 200)
+	require.Len(t, page.DeadLetters, 2)
+	page = read[DeadLetterList](t, ask(t, h, "GET", "/api/v1/dead-letters?limit=2&cursor="+page.NextCursor, ""), 200)
+	require.Len(t, page.DeadLetters, 1)
+	require.Empty(t, page.NextCursor)
+	require.Equal(t, 3, read[DeadLetterStats](t, ask(t, h, "GET", "/api/v1/dead-letters/stats?hours=1", ""), 200).Total)
+	require.Equal(t, id, read[ExecutionView](t, ask(t, h, "POST", "/api/v1/dead-letters/1/requeue", ""), 201).ID)
+	require.Equal(t, discarded, read[store.DeadLetter](t, ask(t, h, "POST", "/api/v1/dead-letters/2/discard", ""), 200).Resolution)
+}
+
+func TestSessionPages(t *testing.T) {
+	t.Parallel()
+	h := New(Config{Backend: newBackend(t)})
+	require.Empty(t, read[SessionList](t, ask(t, h, "GET", "/api/v1/sessions?pool=go&bound=1", ""), 200).Sessions)
+	refused(t, ask(t, h, "GET", "/api/v1/sessions?bound=maybe", ""), 400, CodeInvalidRequest, "bound must be 1 or 0")
+	last := store.Session{Pool: "go", Session: "a/b"}
+	require.Equal(t, "a/b", sessionPosition("go", last))
+	require.Equal(t, "go/a/b", sessionPosition("", last))
+}

@@ -1,0 +1,161 @@
+// Package bench measures a whole node on this machine: the figures of docs/benchmarks.md, each by the command given
+// there. Benchmarks assert nothing; they report.
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/supervisor/node"
+)
+
+func TestMain(m *testing.M) {
+	process.RunHelper()
+	os.Exit(m.Run())
+}
+
+// start brings a node up with the embedded store, durable, without an HTTP listener.
+func start(b *testing.B, change func(*node.Config)) *node.Node {
+	b.Helper()
+	cfg := node.Config{Data: b.TempDir(), Name: "bench", Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Error, Output: os.Stderr})}
+	if change != nil {
+		change(&cfg)
+	}
+	n, err := node.New(cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := n.Start(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := n.Stop(ctx); err != nil {
+			b.Error(err)
+		}
+	})
+	await(b, "ready", func() bool { return n.Backend().Ready(context.Background()).Ready })
+	return n
+}
+
+// await polls a condition for up to two minutes.
+func await(b *testing.B, what string, done func() bool) {
+	b.Helper()
+	for limit := time.Now().Add(2 * time.Minute); !done(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(limit) {
+			b.Fatalf("not %s within two minutes", what)
+		}
+	}
+}
+
+// requests are n submissions of one action.
+func requests(action string, n int, parameters string) []api.SubmitRequest {
+	list := make([]api.SubmitRequest, n)
+	for i := range list {
+		list[i] = api.SubmitRequest{ActionRef: action, Parameters: json.RawMessage(parameters)}
+	}
+	return list
+}
+
+// idle reports whether nothing waits or runs.
+func idle(n *node.Node) func() bool {
+	return func() bool {
+		pools, err := n.Backend().Pools(context.Background())
+		if err != nil {
+			return false
+		}
+		for i := range pools {
+			if pools[i].Waiting+pools[i].Placed+pools[i].Busy > 0 {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// span is the time from the first placement to the last outcome of everything stored, and how many completed.
+func span(b *testing.B, n *node.Node) (time.Duration, int) {
+	b.Helper()
+	var first, last time.Time
+	count := 0
+	f := store.Filter{Limit: 1000}
+	for {
+		page, err := n.Backend().List(context.Background(), f)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for i := range page.Executions {
+			e := &page.Executions[i]
+			if e.Status == messages.Completed {
+				count++
+			}
+			if first.IsZero() || e.FirstPlacedAt.Before(first) {
+				first = e.FirstPlacedAt
+			}
+			if e.FinishedAt.After(last) {
+				last = e.FinishedAt
+			}
+		}
+		if page.Next == 0 {
+			return last.Sub(first), count
+		}
+		f.Before = page.Next
+	}
+}
+
+// cpu is the processor time that this process has used.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// percentiles reports p50, p99 and the maximum of the samples in the unit given.
+func percentiles(b *testing.B, name string, samples []time.Duration, unit time.Duration, suffix string) {
+	b.Helper()
+	if len(samples) == 0 {
+		b.Fatalf("no samples of %s", name)
+	}
+	slices.Sort(samples)
+	at := func(q float64) float64 {
+		return float64(samples[min(int(q*float64(len(samples))), len(samples)-1)]) / float64(unit)
+	}
+	b.ReportMetric(at(0.5), name+"-p50-"+suffix)
+	b.ReportMetric(at(0.99), name+"-p99-"+suffix)
+	b.ReportMetric(at(1), name+"-max-"+suffix)
+}
+
+// resident is this process's resident size in bytes.
+func resident(b *testing.B) float64 {
+	b.Helper()
+	raw, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		var kb float64
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			if err := json.Unmarshal([]byte(strings.TrimSuffix(strings.TrimSpace(rest), " kB")), &kb); err != nil {
+				b.Fatal(err)
+			}
+			return kb * 1024
+		}
+	}
+	b.Fatal("no resident size")
+	return 0
+}

@@ -1,0 +1,247 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// Violation is one broken promise.
+type Violation struct {
+	Rule      string
+	Execution messages.ExecutionID // zero: of a session or a key
+	What      string
+	Trace     []string // only the lines that show it, oldest first
+}
+
+func (v Violation) String() string {
+	return fmt.Sprintf("%s: execution %s: %s\n    %s", v.Rule, v.Execution, v.What, strings.Join(v.Trace, "\n    "))
+}
+
+// rules are all the promises. Each rule sees the whole history and reports every place where it is broken.
+var rules = []struct {
+	name  string
+	check func(*index, func(Violation))
+}{
+	{"accepted_is_kept", acceptedIsKept},
+	{"one_key_one_execution", oneKeyOneExecution},
+	{"nothing_uninvited", nothingUninvited},
+	{"has_an_outcome", hasAnOutcome},
+	{"one_outcome", oneOutcome},
+	{"history_is_whole", historyIsWhole},
+	{"outcome_of_last_attempt", outcomeOfLastAttempt},
+	{"outcome_is_wanted", outcomeIsWanted},
+	{"cancelled_on_request", cancelledOnRequest},
+	{"completed_really_ran", completedReallyRan},
+	{"effect_is_known", effectIsKnown},
+	{"started_once", startedOnce},
+	{"no_claim_twice", noClaimTwice},
+	{"no_overlap", noOverlap},
+	{"session_one_at_a_time", sessionOneAtATime},
+	{"session_unbroken_or_told", sessionUnbrokenOrTold},
+	{"retry_chain", retryChain},
+}
+
+// Rules returns the names of all rules.
+func Rules() []string {
+	names := make([]string, len(rules))
+	for i, rule := range rules {
+		names[i] = rule.name
+	}
+	return names
+}
+
+// Check returns every violation, in the order of the rules; none: the history keeps every promise.
+func Check(h *History) []Violation {
+	x := newIndex(h)
+	var found []Violation
+	for _, rule := range rules {
+		rule.check(x, func(v Violation) {
+			v.Rule = rule.name
+			found = append(found, v)
+		})
+	}
+	return found
+}
+
+// index is a history with what the rules look up.
+type index struct {
+	*History
+	byID      map[messages.ExecutionID]*Stored
+	submits   map[string]*Call // by key: the invocation
+	cancelled map[messages.ExecutionID]bool
+	effects   map[messages.ExecutionID][]int // positions in Effects
+	sessions  map[string][]int
+}
+
+func newIndex(h *History) *index {
+	x := &index{
+		History: h, byID: map[messages.ExecutionID]*Stored{}, submits: map[string]*Call{},
+		cancelled: map[messages.ExecutionID]bool{}, effects: map[messages.ExecutionID][]int{}, sessions: map[string][]int{},
+	}
+	for i := range h.Executions {
+		x.byID[h.Executions[i].ID] = &h.Executions[i]
+	}
+	for i := range h.Calls {
+		c := &h.Calls[i]
+		switch {
+		case c.State == Invoked && c.Op == "submit" && x.submits[c.Key] == nil:
+			x.submits[c.Key] = c
+		case c.State == Invoked && c.Op == "cancel":
+			x.cancelled[c.ID] = true
+		}
+	}
+	for i, e := range h.Effects {
+		x.effects[e.Execution] = append(x.effects[e.Execution], i)
+		if e.Session != "" {
+			x.sessions[e.Session] = append(x.sessions[e.Session], i)
+		}
+	}
+	return x
+}
+
+// root is the first of the execution's chain.
+func (x *index) root(e *Stored) *Stored {
+	if first := x.byID[e.Original]; first != nil {
+		return first
+	}
+	return e
+}
+
+func (x *index) lines(positions ...int) []string {
+	texts := make([]string, len(positions))
+	for i, at := range positions {
+		texts[i] = fmt.Sprintf("line %d: %s of %s", at+1, x.Effects[at], x.Effects[at].Execution)
+	}
+	return texts
+}
+
+func (e *Stored) row() string {
+	text := fmt.Sprintf("stored %s %s %s attempt %d", e.ID, e.Action, e.Status, e.Attempt)
+	if e.Code != "" {
+		text += " code " + string(e.Code)
+	}
+	return text
+}
+
+// trace is the row with all that happened to it.
+func (e *Stored) trace() []string {
+	lines := []string{e.row()}
+	for _, ev := range e.Events {
+		lines = append(lines, eventLine(ev))
+	}
+	return lines
+}
+
+func eventLine(ev store.Event) string {
+	return fmt.Sprintf("event %s attempt %d %s → %s worker %q %s", ev.Kind, ev.Attempt, ev.From, ev.To, ev.Worker, ev.Reason)
+}
+
+// changes are the events that moved the execution; the others are notes. That a retry was made is noted beside the
+// change that made it.
+func (e *Stored) changes() []store.Event {
+	return slices.DeleteFunc(slices.Clone(e.Events), func(ev store.Event) bool { return ev.From == ev.To || ev.Kind == "retry" })
+}
+
+// acceptedIsKept: whatever a caller was told is accepted is stored.
+func acceptedIsKept(x *index, report func(Violation)) {
+	for _, c := range x.Calls {
+		if c.Op == "submit" && c.State == OK && x.byID[c.ID] == nil {
+			report(Violation{Execution: c.ID, What: "was accepted and is not stored", Trace: []string{"submit ok, key " + c.Key}})
+		}
+	}
+}
+
+// oneKeyOneExecution: however often a caller repeats itself, its key is one execution.
+func oneKeyOneExecution(x *index, report func(Violation)) {
+	seen := map[string]messages.ExecutionID{}
+	note := func(key string, id messages.ExecutionID, from string) {
+		first, known := seen[key]
+		if known && first != id {
+			report(Violation{Execution: id, What: "is a second execution of key " + key, Trace: []string{from + " gives " + id.String(), "before it: " + first.String()}})
+		}
+		if !known {
+			seen[key] = id
+		}
+	}
+	for _, c := range x.Calls {
+		if c.Op == "submit" && c.State == OK && x.byID[c.ID] != nil {
+			note(c.Key, c.ID, "an answer")
+		}
+	}
+	for i := range x.Executions {
+		if e := &x.Executions[i]; e.Original.IsZero() && x.submits[e.Key] != nil {
+			note(e.Key, e.ID, "the store")
+		}
+	}
+}
+
+// nothingUninvited: the store holds only what callers asked for, and retries of it.
+func nothingUninvited(x *index, report func(Violation)) {
+	for i := range x.Executions {
+		e := &x.Executions[i]
+		if x.submits[x.root(e).Key] == nil {
+			report(Violation{Execution: e.ID, What: "nobody submitted it", Trace: []string{e.row()}})
+		}
+	}
+}
+
+// hasAnOutcome: everything has ended.
+func hasAnOutcome(x *index, report func(Violation)) {
+	for i := range x.Executions {
+		if e := &x.Executions[i]; !e.Status.Terminal() {
+			report(Violation{Execution: e.ID, What: "has no outcome", Trace: e.trace()})
+		}
+	}
+}
+
+// oneOutcome: the step to a terminal status is made once, and nothing follows it.
+func oneOutcome(x *index, report func(Violation)) {
+	for i := range x.Executions {
+		e := &x.Executions[i]
+		ended := false
+		for _, ev := range e.changes() {
+			if ended {
+				report(Violation{Execution: e.ID, What: "changed after its outcome", Trace: e.trace()})
+				break
+			}
+			ended = ev.To.Terminal()
+		}
+	}
+}
+
+// historyIsWhole: each change begins where the one before it ended, placements number the attempts one by one, and
+// the row stands where the last change left it.
+func historyIsWhole(x *index, report func(Violation)) {
+	for i := range x.Executions {
+		e := &x.Executions[i]
+		if what := e.gap(); what != "" {
+			report(Violation{Execution: e.ID, What: what, Trace: e.trace()})
+		}
+	}
+}
+
+func (e *Stored) gap() string {
+	at, attempt := messages.Requested, messages.Attempt(0)
+	for _, ev := range e.changes() {
+		if ev.From != at {
+			return fmt.Sprintf("a change begins at %s where the row stood at %s", ev.From, at)
+		}
+		if ev.Kind == "place" {
+			attempt++
+		}
+		if ev.Attempt != attempt {
+			return fmt.Sprintf("a change of attempt %d stands where attempt %d was current", ev.Attempt, attempt)
+		}
+		if at = ev.To; at.Terminal() {
+			break
+		}
+	}
+	if at != e.Status || attempt != e.Attempt {
+		return fmt.Sprintf("the row says %s attempt %d, its changes end at %s attempt %d", e.Status, e.Attempt, at, attempt)
+	}
+	return ""
+}

@@ -1,0 +1,261 @@
+package chaos_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/test/chaos"
+)
+
+// tale writes a history by hand.
+type tale struct{ chaos.History }
+
+// id is the id of the numbered execution.
+func id(n int) messages.ExecutionID {
+	return messages.ExecutionID{0: 1, 6: 0x70, 8: 0x80, 15: byte(n)}
+}
+
+func (w *tale) submit(n int, key string, want ...messages.Status) *chaos.Stored {
+	call := chaos.Call{Op: "submit", State: chaos.Invoked, Key: key, Want: want}
+	w.Calls = append(w.Calls, call)
+	call.State, call.ID = chaos.OK, id(n)
+	w.Calls = append(w.Calls, call)
+	return w.store(chaos.Stored{ID: id(n), Key: key, Action: "chaos.work", Status: messages.Requested, Traced: true})
+}
+
+func (w *tale) store(e chaos.Stored) *chaos.Stored {
+	w.Executions = append(w.Executions, e)
+	return &w.Executions[len(w.Executions)-1]
+}
+
+func (w *tale) effect(kind string, n int, attempt messages.Attempt, session string, count int, lost bool) {
+	w.Effects = append(w.Effects, chaos.Effect{
+		Kind: kind, Execution: id(n), Attempt: attempt, Pid: 100 + n, Session: session, Count: count, Lost: lost,
+	})
+}
+
+// moves the execution along by events of the given kinds.
+func moves(e *chaos.Stored, kinds ...string) {
+	to := map[string]messages.Status{
+		"place": messages.Scheduled, "claim": messages.Running, "rescue": messages.Requested, "take_back": messages.Requested,
+		"complete": messages.Completed, "fail": messages.Failed, "abandon": messages.Abandoned, "cancel": messages.Cancelling,
+		"cancelled": messages.Cancelled,
+	}
+	for _, kind := range kinds {
+		if kind == "place" {
+			e.Attempt++
+		}
+		e.Events = append(e.Events, store.Event{Kind: kind, Attempt: e.Attempt, From: e.Status, To: to[kind]})
+		e.Status = to[kind]
+	}
+	if e.Status == messages.Completed {
+		e.Result = json.RawMessage(fmt.Sprintf(`{"execution":%q,"attempt":%d}`, e.ID, e.Attempt))
+	}
+}
+
+// goodTale is a history that keeps every promise, and has something of everything: plain work, idempotent work that
+// was run again, a session that lost its state and was told, a chain of a failed execution and its retry, and a cancel.
+func goodTale() *tale {
+	w := &tale{}
+	plain := w.submit(1, "plain", messages.Completed)
+	moves(plain, "place", "take_back", "place", "claim", "complete")
+	w.effect("start", 1, 2, "", 0, false)
+	w.effect("end", 1, 2, "", 0, false)
+
+	again := w.submit(2, "again", messages.Completed)
+	again.Idempotent = true
+	moves(again, "place", "claim", "rescue", "place", "claim", "complete")
+	w.effect("start", 2, 1, "", 0, false)
+	w.effect("tick", 2, 1, "", 0, false)
+	w.effect("start", 2, 2, "", 0, false)
+	w.effect("end", 2, 2, "", 0, false)
+
+	for i, count := range []int{1, 2, 1} {
+		n, lost := 3+i, i == 2
+		e := w.submit(n, fmt.Sprintf("session %d", n), messages.Completed)
+		e.Session = "alice"
+		moves(e, "place", "claim", "complete")
+		w.effect("start", n, 1, "alice", count, lost)
+		w.effect("end", n, 1, "alice", count, lost)
+	}
+
+	first := w.submit(6, "chain", messages.Failed)
+	first.RetriedAs = id(7)
+	moves(first, "place", "claim", "fail")
+	second := w.store(chaos.Stored{ID: id(7), Action: "chaos.work", Status: messages.Requested, Original: id(6), RetryCount: 1, Traced: true})
+	moves(second, "place", "claim", "fail")
+	w.effect("start", 6, 1, "", 0, false)
+	w.effect("start", 7, 1, "", 0, false)
+
+	stopped := w.submit(8, "stopped", messages.Completed, messages.Cancelled)
+	w.Calls = append(w.Calls, chaos.Call{Op: "cancel", State: chaos.Invoked, ID: id(8)})
+	moves(stopped, "place", "claim", "cancel", "cancelled")
+	w.effect("start", 8, 1, "", 0, false)
+	return w
+}
+
+// at finds the numbered execution.
+func (w *tale) at(n int) *chaos.Stored {
+	i := slices.IndexFunc(w.Executions, func(e chaos.Stored) bool { return e.ID == id(n) })
+	return &w.Executions[i]
+}
+
+// line finds the position of the first line of a kind and execution in the side-effect log.
+func (w *tale) line(kind string, n int, attempt messages.Attempt) int {
+	return slices.IndexFunc(w.Effects, func(e chaos.Effect) bool {
+		return e.Kind == kind && e.Execution == id(n) && e.Attempt == attempt
+	})
+}
+
+// mutations break one promise each.
+var mutations = []struct {
+	rule   string
+	name   string
+	mutate func(*tale)
+}{
+	{"accepted_is_kept", "an accepted execution is gone", func(w *tale) {
+		w.Calls = append(w.Calls, chaos.Call{Op: "submit", State: chaos.OK, Key: "plain", ID: id(99)})
+	}},
+	{"one_key_one_execution", "a repeated call made another execution", func(w *tale) {
+		moves(w.store(chaos.Stored{ID: id(9), Key: "plain", Status: messages.Requested}), "place", "claim", "complete")
+	}},
+	{"one_key_one_execution", "a repeated call was answered with another execution", func(w *tale) {
+		w.Calls = append(w.Calls, chaos.Call{Op: "submit", State: chaos.OK, Key: "plain", ID: id(2)})
+	}},
+	{"nothing_uninvited", "the store holds what nobody sent", func(w *tale) {
+		moves(w.store(chaos.Stored{ID: id(9), Key: "who", Status: messages.Requested}), "place", "claim", "complete")
+	}},
+	{"has_an_outcome", "an execution is still on its way", func(w *tale) {
+		e := w.submit(9, "stuck", messages.Completed)
+		moves(e, "place")
+	}},
+	{"one_outcome", "an outcome is followed by another", func(w *tale) {
+		e := w.at(1)
+		e.Events = append(e.Events, store.Event{Kind: "fail", Attempt: 2, From: messages.Completed, To: messages.Failed})
+	}},
+	{"history_is_whole", "a change is missing", func(w *tale) {
+		w.at(1).Events = slices.Delete(w.at(1).Events, 3, 4)
+	}},
+	{"history_is_whole", "a change of an old attempt had effect", func(w *tale) {
+		e := w.at(2)
+		e.Events[len(e.Events)-1].Attempt = 1
+	}},
+	{"history_is_whole", "the row differs from its changes", func(w *tale) { w.at(8).Attempt = 2 }},
+	{"outcome_of_last_attempt", "an old attempt's result is stored", func(w *tale) {
+		w.at(2).Result = bytes.Replace(w.at(2).Result, []byte(`"attempt":2`), []byte(`"attempt":1`), 1)
+	}},
+	{"outcome_of_last_attempt", "another execution's result is stored", func(w *tale) { w.at(3).Result = w.at(1).Result }},
+	{"outcome_is_wanted", "work failed that cannot", func(w *tale) {
+		e := w.at(1)
+		e.Events = e.Events[:len(e.Events)-1]
+		e.Status = messages.Running
+		moves(e, "fail")
+	}},
+	{"outcome_is_wanted", "work failed with a code that is not its own", func(w *tale) {
+		w.at(6).Code = messages.CodeNoWorkers
+		for i := range w.Calls {
+			if w.Calls[i].Key == "chain" {
+				w.Calls[i].Codes = []messages.Code{messages.CodeActionError, ""}
+			}
+		}
+	}},
+	{"cancelled_on_request", "a cancel hit another execution", func(w *tale) {
+		w.Calls[len(w.Calls)-1].ID = id(1)
+	}},
+	{"completed_really_ran", "an outcome without an end", func(w *tale) {
+		at := w.line("end", 1, 2)
+		w.Effects = slices.Delete(w.Effects, at, at+1)
+	}},
+	{"effect_is_known", "something ran that is not stored", func(w *tale) { w.effect("start", 99, 1, "", 0, false) }},
+	{"effect_is_known", "an attempt ran that was never made", func(w *tale) { w.effect("tick", 1, 3, "", 0, false) }},
+	{"started_once", "work that is not idempotent ran twice", func(w *tale) {
+		at := w.line("start", 1, 2)
+		old := w.Effects[at]
+		old.Attempt = 1
+		w.Effects = slices.Insert(w.Effects, at, old)
+	}},
+	{"started_once", "one attempt ran twice", func(w *tale) {
+		at := w.line("start", 2, 1)
+		w.Effects = slices.Insert(w.Effects, at, w.Effects[at])
+	}},
+	{"no_claim_twice", "work without effects was given to two workers", func(w *tale) {
+		moves(w.submit(9, "silent", messages.Completed), "place", "claim", "rescue", "place", "claim", "complete")
+		w.at(9).Traced = false
+	}},
+	{"no_overlap", "an old attempt goes on beside the new one", func(w *tale) {
+		w.Effects = append(w.Effects, w.Effects[w.line("tick", 2, 1)])
+	}},
+	{"no_overlap", "an execution goes on beside its retry", func(w *tale) { w.effect("tick", 6, 1, "", 0, false) }},
+	{"session_one_at_a_time", "two executions of a session run at once", func(w *tale) {
+		end, start := w.line("end", 3, 1), w.line("start", 4, 1)
+		w.Effects[end], w.Effects[start] = w.Effects[start], w.Effects[end]
+	}},
+	{"session_unbroken_or_told", "a session's state is gone and nobody was told", func(w *tale) {
+		w.Effects[w.line("start", 5, 1)].Lost = false
+	}},
+	{"session_unbroken_or_told", "a session begins in the middle", func(w *tale) {
+		w.Effects[w.line("start", 3, 1)].Count = 2
+		w.Effects[w.line("start", 4, 1)].Count = 3
+	}},
+	{"retry_chain", "a retry is lost", func(w *tale) { w.at(8).RetriedAs = id(98) }},
+	{"retry_chain", "a retry is made twice", func(w *tale) {
+		moves(w.store(chaos.Stored{ID: id(9), Status: messages.Requested, Original: id(6), RetryCount: 1}), "place", "claim", "fail")
+	}},
+}
+
+func TestAHistoryThatKeepsEveryPromise(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, chaos.Check(&goodTale().History))
+}
+
+func TestEveryRuleFires(t *testing.T) {
+	t.Parallel()
+	fired := map[string]bool{}
+	for _, m := range mutations {
+		w := goodTale()
+		m.mutate(w)
+		found := chaos.Check(&w.History)
+		require.Len(t, found, 1, "%s: %v", m.name, found)
+		require.Equal(t, m.rule, found[0].Rule, m.name)
+		require.NotEmpty(t, found[0].Trace, m.name)
+		require.Contains(t, found[0].String(), found[0].Trace[0])
+		fired[m.rule] = true
+	}
+	for _, rule := range chaos.Rules() {
+		require.True(t, fired[rule], "no mutation breaks rule %s", rule)
+	}
+}
+
+func TestParseEffects(t *testing.T) {
+	t.Parallel()
+	text := fmt.Sprintf("start %s 2 77 alice 3 5 1\nend %s 1 78 - 0 0 0\n", id(1), id(2))
+	effects, err := chaos.ParseEffects(strings.NewReader(text))
+	require.NoError(t, err)
+	require.Equal(t, []chaos.Effect{
+		{Kind: "start", Execution: id(1), Attempt: 2, Pid: 77, Session: "alice", Epoch: 3, Count: 5, Lost: true},
+		{Kind: "end", Execution: id(2), Attempt: 1, Pid: 78},
+	}, effects)
+	for _, bad := range []string{"start", "dance " + id(1).String() + " 1 2 - 0 0 0", "start x 1 2 - 0 0 0", "end " + id(1).String() + " one 2 - 0 0 0"} {
+		_, err := chaos.ParseEffects(strings.NewReader(text + bad + "\n"))
+		require.ErrorContains(t, err, "line 3", bad)
+	}
+}
+
+func FuzzParseEffects(f *testing.F) {
+	f.Add(fmt.Sprintf("start %s 2 77 alice 3 5 1\n", id(1)))
+	f.Add("end - 1 2 3 4 5 6\n\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		effects, err := chaos.ParseEffects(strings.NewReader(text))
+		if err == nil {
+			chaos.Check(&chaos.History{Effects: effects}) // judges whatever it is given
+		}
+	})
+}

@@ -1,0 +1,115 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/test/chaos"
+)
+
+// settled waits until nothing is on its way any more, retries that wait for their time included.
+func (n *node) settled(limit time.Duration) {
+	n.t.Helper()
+	n.eventually(limit, "every execution has ended", func(ctx context.Context) bool {
+		var page api.ExecutionList
+		err := n.client.Load().Get(ctx, "/api/v1/executions?limit=1&status=requested,scheduling,scheduled,running,cancelling", &page)
+		return err == nil && len(page.Executions) == 0
+	})
+}
+
+// history gathers what the run left: the caller's log, every stored execution with its events, and the side effects.
+func (n *node) history(c *caller) *chaos.History {
+	n.t.Helper()
+	h := &chaos.History{Calls: c.calls}
+	cursor := ""
+	for {
+		var page api.ExecutionList
+		n.get("/api/v1/executions?limit=1000&cursor="+url.QueryEscape(cursor), &page)
+		for i := range page.Executions {
+			h.Executions = append(h.Executions, stored(&page.Executions[i]))
+		}
+		if cursor = page.NextCursor; cursor == "" {
+			break
+		}
+	}
+	n.readDetails(h.Executions)
+	file, err := os.Open(n.effects)
+	require.NoError(n.t, err)
+	defer file.Close()
+	h.Effects, err = chaos.ParseEffects(file)
+	require.NoError(n.t, err)
+	return h
+}
+
+func stored(v *api.ExecutionView) chaos.Stored {
+	e := chaos.Stored{
+		ID: v.ID, Key: v.IdempotencyKey, Action: v.ActionRef, Session: v.Session, Status: v.Status, Attempt: v.Attempt,
+		Idempotent: v.Idempotent, Original: v.Original, RetriedAs: v.RetriedAs, RetryCount: v.RetryCount,
+		Traced: strings.HasPrefix(v.ActionRef, "chaos."),
+	}
+	if v.Error != nil {
+		e.Code = v.Error.Code
+	}
+	return e
+}
+
+// readDetails adds what lists leave out: results and events.
+func (n *node) readDetails(executions []chaos.Stored) {
+	n.t.Helper()
+	const readers = 4
+	var wait sync.WaitGroup
+	failures := make([]error, readers)
+	for r := range readers {
+		wait.Go(func() {
+			for i := r; i < len(executions) && failures[r] == nil; i += readers {
+				failures[r] = n.readDetail(&executions[i])
+			}
+		})
+	}
+	wait.Wait()
+	for _, err := range failures {
+		require.NoError(n.t, err)
+	}
+}
+
+func (n *node) readDetail(e *chaos.Stored) error {
+	path := "/api/v1/executions/" + e.ID.String()
+	if e.Status == messages.Completed {
+		var whole api.ExecutionView
+		if err := n.client.Load().Get(n.t.Context(), path, &whole); err != nil {
+			return fmt.Errorf("read %s: %w", e.ID, err)
+		}
+		e.Result = whole.Result
+	}
+	var events api.EventsView
+	if err := n.client.Load().Get(n.t.Context(), path+"/events", &events); err != nil {
+		return fmt.Errorf("read the events of %s: %w", e.ID, err)
+	}
+	e.Events = events.Events
+	return nil
+}
+
+// verdict judges a history and fails the test with each violation.
+func (n *node) verdict(h *chaos.History) {
+	n.t.Helper()
+	found := chaos.Check(h)
+	const shown = 20
+	for _, v := range found[:min(shown, len(found))] {
+		n.t.Error(v)
+	}
+	require.Empty(n.t, len(found), "violations")
+	outcomes := map[messages.Status]int{}
+	for i := range h.Executions {
+		outcomes[h.Executions[i].Status]++
+	}
+	n.t.Logf("executions %d, outcomes %v, effects %d, violations 0", len(h.Executions), outcomes, len(h.Effects))
+}

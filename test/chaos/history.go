@@ -1,0 +1,123 @@
+package chaos
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// History is what one run leaves behind.
+type History struct {
+	Calls      []Call   // the callers' own log, in the order of writing
+	Executions []Stored // everything the store holds, after the end
+	Effects    []Effect // the side-effect log, in the order of the file, which is the order of the writes
+}
+
+// CallState is what a caller knows of its call.
+type CallState string
+
+// The states of a call: it is invoked, and answered, or not; an unknown one may have had its effect.
+const (
+	Invoked CallState = "invoke"
+	OK      CallState = "ok"
+	Unknown CallState = "unknown"
+)
+
+// Call is one line of a caller's log. A call that was answered has two lines.
+type Call struct {
+	Op    string // submit, cancel
+	State CallState
+	Key   string               // the idempotency key of a submit
+	ID    messages.ExecutionID // of an answered submit, and of a cancel
+	Want  []messages.Status    // of a submit: the outcomes that this work can have, whatever is killed
+	Codes []messages.Code      // of a submit: with these error codes alone; none: any
+	Found messages.Status      // of an answered cancel: the status it was answered with
+}
+
+// Stored is an execution as the store holds it.
+type Stored struct {
+	ID         messages.ExecutionID
+	Key        string
+	Action     string
+	Session    string
+	Status     messages.Status
+	Attempt    messages.Attempt
+	Idempotent bool
+	Original   messages.ExecutionID
+	RetriedAs  messages.ExecutionID
+	RetryCount int
+	Code       messages.Code // of its error
+	Result     json.RawMessage
+	Events     []store.Event
+	// Traced: its action writes to the side-effect log and returns which attempt it was.
+	Traced bool
+}
+
+// Effect is one line of the side-effect log.
+type Effect struct {
+	Kind      string // start, tick, end
+	Execution messages.ExecutionID
+	Attempt   messages.Attempt
+	Pid       int
+	Session   string // empty: none
+	Epoch     int64
+	Count     int  // the session's own counter, as of this execution
+	Lost      bool // the execution was told that the session's state was lost
+}
+
+// effectFields is how many words a line of the side-effect log has.
+const effectFields = 8
+
+// ParseEffects reads a side-effect log: a line per effect, of eight words: kind, execution, attempt, pid, session or -,
+// epoch, count, and 1 where a loss was told. An error names the line; a last line without an end is one, since each is
+// written in one piece.
+func ParseEffects(r io.Reader) ([]Effect, error) {
+	var effects []Effect
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		e, err := parseEffect(lines.Text())
+		if err != nil {
+			return nil, fmt.Errorf("side-effect log, line %d: %w", n, err)
+		}
+		effects = append(effects, e)
+	}
+	return effects, lines.Err()
+}
+
+func parseEffect(line string) (Effect, error) {
+	words := strings.Fields(line)
+	if len(words) != effectFields {
+		return Effect{}, fmt.Errorf("%q has %d words, want %d", line, len(words), effectFields)
+	}
+	id, err := messages.ParseExecutionID(words[1])
+	if err != nil {
+		return Effect{}, err
+	}
+	e := Effect{Kind: words[0], Execution: id, Session: strings.TrimPrefix(words[4], "-"), Lost: words[7] == "1"}
+	numbers := [4]int64{}
+	for i, at := range []int{2, 3, 5, 6} {
+		if numbers[i], err = strconv.ParseInt(words[at], 10, 64); err != nil {
+			return Effect{}, fmt.Errorf("word %d: %w", at+1, err)
+		}
+	}
+	e.Attempt, e.Pid, e.Epoch, e.Count = messages.Attempt(numbers[0]), int(numbers[1]), numbers[2], int(numbers[3])
+	switch e.Kind {
+	case "start", "tick", "end":
+		return e, nil
+	}
+	return Effect{}, fmt.Errorf("kind %q: want start, tick or end", e.Kind)
+}
+
+func (e Effect) String() string {
+	text := fmt.Sprintf("effect %s attempt %d pid %d", e.Kind, e.Attempt, e.Pid)
+	if e.Session != "" {
+		text += fmt.Sprintf(" session %s epoch %d count %d lost %t", e.Session, e.Epoch, e.Count, e.Lost)
+	}
+	return text
+}

@@ -1,0 +1,215 @@
+package chaos_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/supervisor/api"
+)
+
+// bootTime bounds how long a node may take from its start to being ready.
+const bootTime = 30 * time.Second
+
+// markName is the variable by which a test finds every process of its node's workers. The pack puts it into the pools'
+// environment; the engine knows nothing of it.
+const markName = "CHAOS_MARK"
+
+// node is the real binary on a data folder of its own, killed and started again as often as a test likes.
+type node struct {
+	t       *testing.T
+	dir     string
+	effects string // the side-effect log
+	mark    string
+	env     []string
+	log     *os.File
+
+	mu      sync.Mutex
+	command *exec.Cmd
+	waited  chan struct{}
+	client  atomic.Pointer[client.Client]
+	boots   int
+}
+
+// newNode prepares a node that serves the named pack of testdata.
+func newNode(t *testing.T, pack string, env ...string) *node {
+	t.Helper()
+	dir := t.TempDir()
+	n := &node{
+		t: t, dir: dir, effects: filepath.Join(dir, "effects.log"), mark: fmt.Sprintf("%s-%d", filepath.Base(dir), time.Now().UnixNano()),
+	}
+	n.env = append(n.env, "TROUPE_DATA="+filepath.Join(dir, "data"), "TROUPE_LISTEN=127.0.0.1:0", "TROUPE_PACKS="+filepath.Join(dir, "pack"),
+		"TROUPE_STORE_EVENTS=all", "TROUPE_LOG_FORMAT=json", "TROUPE_NODE_NAME=n", "TROUPE_POOL_PYTHON=1", "TROUPE_POOL_GO=16",
+		"TROUPE_WORKER_CANCEL_GRACE=0.3", "TROUPE_WORKER_TERM_GRACE=0.3", "TROUPE_RETRY_BASE_BACKOFF_SECS=0.1",
+		"TROUPE_EXECUTOR_HEALTH_CHECK_INTERVAL=1", "TROUPE_HEALTH_PROBE_TIMEOUT=1", "TROUPE_HEALTH_PROBE_RETRY=0.3")
+	n.env = append(n.env, env...)
+	n.copyPack(filepath.Join("testdata", pack), filepath.Join(dir, "pack"))
+	require.NoError(t, os.WriteFile(n.effects, nil, 0o644))
+	log, err := os.Create(filepath.Join(dir, "node.log"))
+	require.NoError(t, err)
+	n.log = log
+	t.Cleanup(n.end)
+	return n
+}
+
+// copyPack copies a pack with this node's paths and mark put in, and the Go worker beside it.
+func (n *node) copyPack(from, to string) {
+	n.t.Helper()
+	replace := strings.NewReplacer("@LOG@", n.effects, "@MARK@", n.mark)
+	require.NoError(n.t, os.CopyFS(to, os.DirFS(from)))
+	path := filepath.Join(to, "pack.yaml")
+	text, err := os.ReadFile(path)
+	require.NoError(n.t, err)
+	require.NoError(n.t, os.WriteFile(path, []byte(replace.Replace(string(text))), 0o644))
+	require.NoError(n.t, os.MkdirAll(filepath.Join(to, "bin"), 0o755))
+	require.NoError(n.t, os.Link(built.gowork, filepath.Join(to, "bin", "gowork")))
+}
+
+// start starts the binary and returns once it listens, which is before its workers are ready.
+func (n *node) start() {
+	n.t.Helper()
+	require.NoError(n.t, n.tryStart())
+}
+
+func (n *node) tryStart() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	offset, err := n.log.Seek(0, 2)
+	if err != nil {
+		return err
+	}
+	command := exec.Command(built.troupe, "node")
+	command.Env = append(os.Environ(), n.env...)
+	command.Stderr, command.Stdout = n.log, n.log
+	if err := command.Start(); err != nil {
+		return err
+	}
+	waited := make(chan struct{})
+	go func() { defer close(waited); _ = command.Wait() }() // how it ended is what the test did to it
+	n.command, n.waited = command, waited
+	n.boots++
+	address, err := n.address(offset)
+	if err != nil {
+		return err
+	}
+	c, err := client.New(address, "")
+	if err != nil {
+		return err
+	}
+	if old := n.client.Swap(c); old != nil {
+		old.Close()
+	}
+	return nil
+}
+
+// address reads from the log where the node listens.
+func (n *node) address(offset int64) (string, error) {
+	end := time.Now().Add(bootTime)
+	for time.Now().Before(end) {
+		text, err := os.ReadFile(n.log.Name())
+		if err != nil {
+			return "", err
+		}
+		for line := range bytes.Lines(text[offset:]) {
+			var entry struct {
+				Message string `json:"@message"`
+				Listen  string `json:"listen"`
+			}
+			if json.Unmarshal(line, &entry) == nil && entry.Message == "node started" {
+				return entry.Listen, nil
+			}
+		}
+		select {
+		case <-n.waited:
+			return "", fmt.Errorf("the node ended at its start:\n%s", tail(text, 20))
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return "", fmt.Errorf("the node did not start within %s:\n%s", bootTime, n.tail())
+}
+
+func tail(text []byte, lines int) string {
+	all := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+func (n *node) tail() string {
+	text, err := os.ReadFile(n.log.Name())
+	if err != nil {
+		return err.Error()
+	}
+	return tail(text, 60)
+}
+
+// ready waits until the node says that its pools have been started.
+func (n *node) ready() {
+	n.t.Helper()
+	n.eventually(bootTime, "the node is ready", func(ctx context.Context) bool {
+		var r api.Readiness
+		return n.client.Load().Get(ctx, "/readyz", &r) == nil && r.Ready
+	})
+}
+
+// kill ends the node as a power cut would: nothing of it gets to run again.
+func (n *node) kill() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.command == nil {
+		return
+	}
+	_ = n.command.Process.Kill() // an error means that it has ended
+	<-n.waited
+	n.command = nil
+}
+
+// end stops the node when its test is over, and shows its log where that failed.
+func (n *node) end() {
+	n.kill()
+	if c := n.client.Load(); c != nil {
+		c.Close()
+	}
+	_ = n.log.Close()
+	if n.t.Failed() {
+		n.t.Logf("the node's log ends with\n%s", n.tail())
+	}
+}
+
+// eventually waits for a condition, looking often, for at most limit.
+func (n *node) eventually(limit time.Duration, what string, holds func(context.Context) bool) {
+	n.t.Helper()
+	ctx, cancel := context.WithTimeout(n.t.Context(), limit)
+	defer cancel()
+	for !holds(ctx) {
+		select {
+		case <-ctx.Done():
+			require.FailNowf(n.t, "condition not met", "not within %s: %s", limit, what)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func (n *node) get(path string, v any) {
+	n.t.Helper()
+	ctx, cancel := context.WithTimeout(n.t.Context(), 30*time.Second)
+	defer cancel()
+	require.NoError(n.t, n.client.Load().Get(ctx, path, v))
+}
+
+func (n *node) post(path string, body, v any) {
+	n.t.Helper()
+	ctx, cancel := context.WithTimeout(n.t.Context(), 90*time.Second)
+	defer cancel()
+	require.NoError(n.t, n.client.Load().Post(ctx, path, body, v))
+}

@@ -1,0 +1,225 @@
+package chaos
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// outcomeOfLastAttempt: a result says itself which execution and attempt made it, and that is the row's.
+func outcomeOfLastAttempt(x *index, report func(Violation)) {
+	for i := range x.Executions {
+		e := &x.Executions[i]
+		if !e.Traced || e.Status != messages.Completed {
+			continue
+		}
+		var by struct {
+			Execution messages.ExecutionID `json:"execution"`
+			Attempt   messages.Attempt     `json:"attempt"`
+		}
+		if err := json.Unmarshal(e.Result, &by); err != nil || by.Execution != e.ID || by.Attempt != e.Attempt {
+			report(Violation{
+				Execution: e.ID, What: "its result was made by another attempt or execution",
+				Trace: []string{e.row(), "result " + string(e.Result)},
+			})
+		}
+	}
+}
+
+// outcomeIsWanted: the outcome is one that this work can have.
+func outcomeIsWanted(x *index, report func(Violation)) {
+	for i := range x.Executions {
+		e := &x.Executions[i]
+		c := x.submits[x.root(e).Key]
+		if c == nil || !e.Status.Terminal() {
+			continue
+		}
+		if !slices.Contains(c.Want, e.Status) {
+			report(Violation{Execution: e.ID, What: fmt.Sprintf("ended %s, which its work cannot: want %v", e.Status, c.Want), Trace: e.trace()})
+		} else if e.Status == messages.Failed && len(c.Codes) > 0 && !slices.Contains(c.Codes, e.Code) {
+			report(Violation{Execution: e.ID, What: fmt.Sprintf("failed with %s, want one of %v", e.Code, c.Codes), Trace: e.trace()})
+		}
+	}
+}
+
+// cancelledOnRequest: nothing is cancelled that nobody asked to cancel.
+func cancelledOnRequest(x *index, report func(Violation)) {
+	for i := range x.Executions {
+		e := &x.Executions[i]
+		if e.Status == messages.Cancelled && !x.cancelled[e.ID] {
+			report(Violation{Execution: e.ID, What: "was cancelled, and nobody asked for it", Trace: e.trace()})
+		}
+	}
+}
+
+// completedReallyRan: a completed execution has a start and an end of the attempt that completed it.
+func completedReallyRan(x *index, report func(Violation)) {
+	for i := range x.Executions {
+		e := &x.Executions[i]
+		if !e.Traced || e.Status != messages.Completed {
+			continue
+		}
+		kinds := map[string]bool{}
+		for _, at := range x.effects[e.ID] {
+			if x.Effects[at].Attempt == e.Attempt {
+				kinds[x.Effects[at].Kind] = true
+			}
+		}
+		if !kinds["start"] || !kinds["end"] {
+			report(Violation{
+				Execution: e.ID, What: "is completed, and its last attempt left no start and end",
+				Trace: append(e.trace(), x.lines(x.effects[e.ID]...)...),
+			})
+		}
+	}
+}
+
+// effectIsKnown: nothing ran that the store does not know, or as an attempt that was not made yet.
+func effectIsKnown(x *index, report func(Violation)) {
+	for at, f := range x.Effects {
+		e := x.byID[f.Execution]
+		if e == nil || f.Attempt < 1 || f.Attempt > e.Attempt {
+			report(Violation{Execution: f.Execution, What: "ran, and the store knows of no such attempt", Trace: x.lines(at)})
+		}
+	}
+}
+
+// startedOnce: no execution starts twice unless it may be repeated, and no attempt ever does.
+func startedOnce(x *index, report func(Violation)) {
+	for i := range x.Executions {
+		e := &x.Executions[i]
+		first := map[messages.Attempt]int{}
+		before := -1
+		for _, at := range x.effects[e.ID] {
+			f := x.Effects[at]
+			if f.Kind != "start" {
+				continue
+			}
+			if other, again := first[f.Attempt]; again {
+				report(Violation{Execution: e.ID, What: fmt.Sprintf("attempt %d started twice", f.Attempt), Trace: append([]string{e.row()}, x.lines(other, at)...)})
+			} else if before >= 0 && !e.Idempotent {
+				report(Violation{Execution: e.ID, What: "started twice and is not idempotent", Trace: append(e.trace(), x.lines(before, at)...)})
+			}
+			first[f.Attempt], before = at, at
+		}
+	}
+}
+
+// notStarted are the reasons with which a claimed execution is given back that no worker has begun.
+const notStarted = "worker leaves before the start"
+
+// noClaimTwice: what is not idempotent is claimed once, but for a claim that was given back before its start. It holds
+// for work too that leaves no effects.
+func noClaimTwice(x *index, report func(Violation)) {
+	for i := range x.Executions {
+		e := &x.Executions[i]
+		if e.Idempotent {
+			continue
+		}
+		claims := 0
+		for _, ev := range e.changes() {
+			switch {
+			case ev.Kind == "claim":
+				claims++
+			case ev.Kind == "rescue" && ev.Reason == notStarted:
+				claims--
+			}
+		}
+		if claims > 1 {
+			report(Violation{Execution: e.ID, What: fmt.Sprintf("was claimed %d times and is not idempotent", claims), Trace: e.trace()})
+		}
+	}
+}
+
+// noOverlap: once a newer attempt has started, or a retry, nothing of an older one is seen again.
+func noOverlap(x *index, report func(Violation)) {
+	for i := range x.Executions {
+		e := &x.Executions[i]
+		newest, started := messages.Attempt(0), -1
+		for _, at := range x.effects[e.ID] {
+			f := x.Effects[at]
+			if f.Kind == "start" && f.Attempt > newest {
+				newest, started = f.Attempt, at
+			} else if f.Attempt < newest {
+				report(Violation{Execution: e.ID, What: fmt.Sprintf("attempt %d goes on beside attempt %d", f.Attempt, newest), Trace: x.lines(started, at)})
+				break
+			}
+		}
+		x.retryOverlap(e, report)
+	}
+}
+
+func (x *index) retryOverlap(e *Stored, report func(Violation)) {
+	mine, next := x.effects[e.ID], x.effects[e.RetriedAs]
+	if len(mine) == 0 || len(next) == 0 || e.RetriedAs.IsZero() {
+		return
+	}
+	if last := mine[len(mine)-1]; last > next[0] {
+		report(Violation{Execution: e.ID, What: "goes on beside its own retry", Trace: x.lines(next[0], last)})
+	}
+}
+
+// sessionOneAtATime: of one session nothing runs beside something else.
+func sessionOneAtATime(x *index, report func(Violation)) {
+	for _, positions := range x.sessions {
+		current, started := messages.Placement{}, -1
+		for _, at := range positions {
+			f := x.Effects[at]
+			p := messages.Placement{Execution: f.Execution, Attempt: f.Attempt}
+			if f.Kind == "start" {
+				current, started = p, at
+			} else if p != current {
+				report(Violation{Execution: f.Execution, What: "goes on in session " + f.Session + " beside another", Trace: x.lines(started, at)})
+				break
+			}
+		}
+	}
+}
+
+// sessionUnbrokenOrTold: the session's own counter goes on by one, or the execution was told that state is lost.
+func sessionUnbrokenOrTold(x *index, report func(Violation)) {
+	for _, positions := range x.sessions {
+		before := -1
+		for _, at := range positions {
+			f := x.Effects[at]
+			if f.Kind != "start" {
+				continue
+			}
+			count := 0
+			if before >= 0 {
+				count = x.Effects[before].Count
+			}
+			if f.Count != count+1 && !f.Lost {
+				trace := x.lines(at)
+				if before >= 0 {
+					trace = x.lines(before, at)
+				}
+				report(Violation{Execution: f.Execution, What: fmt.Sprintf("session %s counts %d after %d, and was told of no loss", f.Session, f.Count, count), Trace: trace})
+			}
+			before = at
+		}
+	}
+}
+
+// retryChain: a retry is one more of the same chain, made of an execution that ended without success, once.
+func retryChain(x *index, report func(Violation)) {
+	made := map[messages.ExecutionID]*Stored{}
+	for i := range x.Executions {
+		e := &x.Executions[i]
+		if e.RetriedAs.IsZero() {
+			continue
+		}
+		next := x.byID[e.RetriedAs]
+		made[e.RetriedAs] = e
+		if next == nil || next.RetryCount != e.RetryCount+1 || next.Original != x.root(e).ID || e.Status == messages.Completed {
+			report(Violation{Execution: e.ID, What: "names a retry that is none of it: " + e.RetriedAs.String(), Trace: []string{e.row()}})
+		}
+	}
+	for i := range x.Executions {
+		if e := &x.Executions[i]; !e.Original.IsZero() && made[e.ID] == nil {
+			report(Violation{Execution: e.ID, What: "is a retry that no execution names", Trace: []string{e.row()}})
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// binary is the troupe under test, and sharedData the folder of the node that tests share.
+var (
+	binary  string
+	scratch string
+	// searchPath has the real Python first: a version manager's shim costs each start of a worker a shell.
+	searchPath = os.Getenv("PATH")
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "troupe-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	scratch, binary = dir, filepath.Join(dir, "troupe")
+	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/troupe").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build troupe: %v\n%s", err, out)
+		return 1
+	}
+	if out, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output(); err == nil {
+		searchPath = filepath.Dir(strings.TrimSpace(string(out))) + ":" + searchPath
+	}
+	code := m.Run()
+	return max(code, endShared())
+}
+
+// theatre is the node that tests share. It lives until the last test has ended.
+var theatre struct {
+	once sync.Once
+	node *node
+	err  error
+}
+
+// sharedConfig makes what goes wrong go wrong soon: short graces, quick heartbeats, small back-offs.
+const sharedConfig = `
+worker: {cancel_grace: 0.2, term_grace: 0.2, heartbeat_interval: 1}
+pool: {restart_intensity: 50, backoff_base: 0.05, backoff_max: 0.5}
+health: {echo_interval: 1}
+`
+
+// shared returns the node that tests share, with the theatre and embeddings packs. A test may use its pools, but may
+// not stop it, reload it, or cordon what another test needs.
+func shared(t *testing.T) *node {
+	t.Helper()
+	theatre.once.Do(func() {
+		theatre.node, theatre.err = launch(filepath.Join(scratch, "shared"), options{
+			config: sharedConfig, packs: []string{"testdata/theatre", "../../packs/examples/embeddings"},
+		})
+	})
+	if theatre.err != nil {
+		t.Fatalf("start the shared node: %v", theatre.err)
+	}
+	return theatre.node
+}
+
+// endShared stops the shared node as an operator does. After everything that the tests did to it, it must end in order.
+func endShared() int {
+	n := theatre.node
+	if n == nil {
+		return 0
+	}
+	if err := n.stop(); err != nil {
+		fmt.Fprintf(os.Stderr, "the shared node did not end in order: %v\n%s\n", err, n.log.tail(40))
+		return 1
+	}
+	for _, line := range n.log.lines() {
+		if line.Level == "error" && strings.Contains(line.text, "panic") {
+			fmt.Fprintf(os.Stderr, "the shared node panicked: %s\n", line.text)
+			return 1
+		}
+	}
+	return 0
+}

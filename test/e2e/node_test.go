@@ -1,0 +1,413 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// patience bounds every wait of these tests: far above what anything takes on an idle machine.
+const patience = 40 * time.Second
+
+// options says how a node is started.
+type options struct {
+	config string   // YAML
+	packs  []string // folders; copied, so that a worker's byte code and a test's edits stay out of the checkout
+	env    []string
+	flags  []string
+	token  string
+	data   string // empty: a folder of its own
+}
+
+// node is one running troupe.
+type node struct {
+	options
+	cmd  *exec.Cmd
+	url  string
+	home string
+	log  *logBook
+	done chan struct{}
+	err  error // of the process, once done is closed
+}
+
+// start runs a node for one test, which ends it whatever happens.
+func start(t *testing.T, o options) *node {
+	t.Helper()
+	n, err := launch(t.TempDir(), o)
+	if err != nil {
+		t.Fatalf("start a node: %v", err)
+	}
+	t.Cleanup(n.kill)
+	return n
+}
+
+// launch starts a node in dir and waits until it is ready.
+func launch(dir string, o options) (*node, error) {
+	n, err := begin(dir, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.untilReady(); err != nil {
+		n.kill()
+		return nil, fmt.Errorf("%w\n%s", err, n.log.tail(30))
+	}
+	return n, nil
+}
+
+// begin starts a node's process and returns at once.
+func begin(dir string, o options) (*node, error) {
+	args := append([]string{"node", "--listen", "127.0.0.1:0", "--name", "n1"}, o.flags...)
+	if o.data == "" {
+		o.data = filepath.Join(dir, "data")
+	}
+	args = append(args, "--data", o.data)
+	home := filepath.Join(dir, "home")
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		return nil, err
+	}
+	if o.config != "" {
+		path := filepath.Join(dir, "troupe.yaml")
+		if err := os.WriteFile(path, []byte(o.config), 0o644); err != nil {
+			return nil, err
+		}
+		args = append(args, "--config", path)
+	}
+	for i, pack := range o.packs {
+		if !filepath.IsAbs(pack) {
+			copied := filepath.Join(dir, "packs", filepath.Base(pack))
+			if err := os.CopyFS(copied, os.DirFS(pack)); err != nil && !errors.Is(err, os.ErrExist) {
+				return nil, err
+			}
+			o.packs[i] = copied
+		}
+		args = append(args, "--packs", o.packs[i])
+	}
+	n := &node{options: o, home: home, log: &logBook{}, done: make(chan struct{})}
+	n.cmd = exec.Command(binary, args...)
+	n.cmd.Env = append([]string{"HOME=" + home, "PATH=" + searchPath, "TMPDIR=" + os.TempDir()}, o.env...)
+	n.cmd.Stdout, n.cmd.Stderr = n.log, n.log
+	n.cmd.WaitDelay = 5 * time.Second
+	if err := n.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		n.err = n.cmd.Wait()
+		close(n.done)
+	}()
+	return n, nil
+}
+
+// again starts a node anew on the same folders.
+func (n *node) again(t *testing.T) *node {
+	t.Helper()
+	next, err := launch(filepath.Dir(n.home), n.options)
+	if err != nil {
+		t.Fatalf("start the node again: %v", err)
+	}
+	t.Cleanup(next.kill)
+	return next
+}
+
+func (n *node) untilReady() error {
+	deadline := time.Now().Add(patience)
+	for time.Now().Before(deadline) {
+		select {
+		case <-n.done:
+			return fmt.Errorf("the node ended: %w", n.err)
+		case <-time.After(10 * time.Millisecond):
+		}
+		if n.url == "" {
+			for _, line := range n.log.lines() {
+				if line.Message == "node started" {
+					n.url = "http://" + line.Listen
+				}
+			}
+			continue
+		}
+		if res, err := http.Get(n.url + "/readyz"); err == nil {
+			_ = res.Body.Close()
+			if res.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+	}
+	return errors.New("the node is not ready")
+}
+
+// stop sends SIGTERM and returns how the process ended.
+func (n *node) stop() error {
+	n.signal(syscall.SIGTERM)
+	return n.ended()
+}
+
+func (n *node) signal(s syscall.Signal) { _ = n.cmd.Process.Signal(s) }
+
+// ended waits for the process's end and returns its error, nil for exit status 0.
+func (n *node) ended() error {
+	select {
+	case <-n.done:
+		return n.err
+	case <-time.After(patience):
+		n.kill()
+		return errors.New("the process does not end")
+	}
+}
+
+// kill ends the process as kill -9 does.
+func (n *node) kill() {
+	_ = n.cmd.Process.Kill()
+	<-n.done
+}
+
+// the log
+
+// logLine is one line of the node's log.
+type logLine struct {
+	Level   string `json:"@level"`
+	Message string `json:"@message"`
+	Listen  string `json:"listen"`
+	text    string
+}
+
+// logBook gathers what a node writes.
+type logBook struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logBook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logBook) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// lines parses the log; what is not JSON has its text alone.
+func (l *logBook) lines() []logLine {
+	var lines []logLine
+	for text := range strings.Lines(l.String()) {
+		line := logLine{text: strings.TrimSpace(text)}
+		_ = json.Unmarshal([]byte(text), &line)
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func (l *logBook) tail(n int) string {
+	lines := strings.Split(strings.TrimSpace(l.String()), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// the command line
+
+// result is what one call of the command line did.
+type result struct {
+	code     int
+	out, err string
+}
+
+// troupe runs the command line against the node.
+func (n *node) troupe(t *testing.T, args ...string) result {
+	t.Helper()
+	return n.troupeWith(t, "", args...)
+}
+
+// troupeWith is troupe with something on standard input.
+func (n *node) troupeWith(t *testing.T, input string, args ...string) result {
+	t.Helper()
+	return execute(t, input, []string{"TROUPE_SERVER=" + n.url, "TROUPE_TOKEN=" + n.token}, args...)
+}
+
+// execute runs the command line to its end.
+func execute(t *testing.T, input string, env []string, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Env = append([]string{"HOME=" + t.TempDir(), "PATH=" + searchPath}, env...)
+	cmd.Stdin = strings.NewReader(input)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("troupe %v: %v", args, err)
+	}
+	return result{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+// prints runs the command line, which must succeed, and returns its standard output.
+func (n *node) prints(t *testing.T, args ...string) string {
+	t.Helper()
+	r := n.troupe(t, args...)
+	require.Equal(t, 0, r.code, "troupe %v: %s%s", args, r.out, r.err)
+	return strings.TrimSuffix(r.out, "\n")
+}
+
+// HTTP
+
+// object is a decoded JSON answer.
+type object map[string]any
+
+// text reads a value at a path of keys; what is not there is empty.
+func (o object) text(keys ...string) string {
+	var v any = map[string]any(o)
+	for _, key := range keys {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return ""
+		}
+		v = m[key]
+	}
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
+func (o object) list(key string) []object {
+	items, _ := o[key].([]any)
+	list := make([]object, len(items))
+	for i := range items {
+		list[i], _ = items[i].(map[string]any)
+	}
+	return list
+}
+
+// call sends a request and decodes the answer; body is JSON text, a value to encode, or nil.
+func (n *node) call(t *testing.T, method, path string, body any) (int, object) {
+	t.Helper()
+	status, raw := n.raw(t, method, path, body)
+	var answer object
+	require.NoError(t, json.Unmarshal(raw, &answer), "%s %s answered %d: %s", method, path, status, raw)
+	return status, answer
+}
+
+func (n *node) raw(t *testing.T, method, path string, body any) (int, []byte) {
+	t.Helper()
+	var content io.Reader
+	switch b := body.(type) {
+	case nil:
+	case string:
+		content = strings.NewReader(b)
+	default:
+		encoded, err := json.Marshal(b)
+		require.NoError(t, err)
+		content = bytes.NewReader(encoded)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, n.url+path, content)
+	require.NoError(t, err)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if n.token != "" {
+		req.Header.Set("Authorization", "Bearer "+n.token)
+	}
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, res.Body.Close()) }()
+	raw, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return res.StatusCode, raw
+}
+
+func (n *node) get(t *testing.T, path string) object {
+	t.Helper()
+	status, answer := n.call(t, "GET", path, nil)
+	require.Equal(t, http.StatusOK, status, "GET %s: %v", path, answer)
+	return answer
+}
+
+// submit submits an execution and returns it as stored.
+func (n *node) submit(t *testing.T, action string, parameters object, more ...object) object {
+	t.Helper()
+	request := object{"action_ref": action, "parameters": parameters}
+	if parameters == nil {
+		request["parameters"] = object{}
+	}
+	for _, m := range more {
+		for key, value := range m {
+			request[key] = value
+		}
+	}
+	status, answer := n.call(t, "POST", "/api/v1/executions", request)
+	require.Equal(t, http.StatusCreated, status, "submit %s: %v", action, answer)
+	return answer
+}
+
+// finish waits for an execution's end.
+func (n *node) finish(t *testing.T, id string) object {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		e := n.get(t, "/api/v1/executions/"+id+"/wait?timeout_seconds=10")
+		switch e.text("status") {
+		case "completed", "failed", "timed_out", "cancelled", "abandoned":
+			return e
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("execution %s does not end: %v", id, e)
+		}
+	}
+}
+
+// runs submits an execution and waits for its end.
+func (n *node) runs(t *testing.T, action string, parameters object, more ...object) object {
+	t.Helper()
+	return n.finish(t, n.submit(t, action, parameters, more...).text("id"))
+}
+
+// works checks that the node still does what it is for.
+func (n *node) works(t *testing.T) {
+	t.Helper()
+	require.Equal(t, "completed", n.runs(t, "core.echo", object{"still": "there"}).text("status"))
+}
+
+// await polls until the condition holds.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %s in vain: %s", patience, what)
+		}
+		time.Sleep(15 * time.Millisecond)
+	}
+}
+
+// logged waits for a text in the node's log.
+func (n *node) logged(t *testing.T, text string) {
+	t.Helper()
+	await(t, "the log says "+text, func() bool { return strings.Contains(n.log.String(), text) })
+}
+
+// alive reports whether a process exists and is no zombie.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(state, "Z")
+}

@@ -1,0 +1,209 @@
+// Package troupe runs supervised, durable work inside a Go program: the program registers actions with handlers, starts
+// a node on an embedded store, and submits executions, each of which gets exactly one outcome whatever dies meanwhile.
+//
+//	t, err := troupe.New(troupe.Config{Data: "data"},
+//		troupe.Action{Name: "mail.send", Handler: send, MaxRetries: 3})
+//	…
+//	err = t.Start(ctx)
+//	e, err := t.Submit(ctx, troupe.Submission{Action: "mail.send", Parameters: letter})
+//	e, err = t.Wait(ctx, e.ID)
+//
+// The same node can serve actions from packs (Python, Node.js, shell and any other program) and the HTTP API; see
+// Config. Everything that the command line shows of a node it shows of such a program too.
+package troupe
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/supervisor/node"
+)
+
+// Names of the vocabulary, so that callers need no other package.
+type (
+	// Execution is one request to run an action, with everything that is known of it.
+	Execution = messages.Execution
+	// ExecutionID names one execution for ever.
+	ExecutionID = messages.ExecutionID
+	// Status is where an execution stands.
+	Status = messages.Status
+	// Error is why an execution did not complete. A handler that returns one has it stored as it is.
+	Error = messages.Error
+	// Task is what a handler is given.
+	Task = actors.Task
+	// Handler runs one execution. It must return soon after its context ends; a panic counts as its worker's death.
+	Handler = actors.Handler
+	// RetryPolicy is the back-off between retries.
+	RetryPolicy = messages.RetryPolicy
+	// Problem is an error that the caller of a method can do something about.
+	Problem = api.Problem
+)
+
+// The statuses.
+const (
+	Requested  = messages.Requested
+	Scheduled  = messages.Scheduled
+	Running    = messages.Running
+	Cancelling = messages.Cancelling
+	Completed  = messages.Completed
+	Failed     = messages.Failed
+	TimedOut   = messages.TimedOut
+	Cancelled  = messages.Cancelled
+	Abandoned  = messages.Abandoned
+)
+
+// RunHelper must be the first call of main in a program that serves actions which run as processes: the node starts
+// this very binary again as the guardian of its workers. In every other run of the program it returns at once.
+func RunHelper() { process.RunHelper() }
+
+// Action is one action whose code is in this program.
+type Action struct {
+	Name       string // two or more words joined by dots, as in "mail.send"
+	Handler    Handler
+	Timeout    time.Duration   // of one run; 0: 300 s
+	MaxRetries int             // 0: none. Above 0 it is also consent to repeat after the worker was lost.
+	Retry      RetryPolicy     // zero fields: 1 s, doubling to 300 s, spread by a fifth
+	Idempotent bool            // may be run again when a crash leaves unknown whether it ran
+	Parameters json.RawMessage // JSON Schema 2020-12 that parameters must match; empty: any object
+}
+
+// Config is where and how a node runs. Zero fields mean the default.
+type Config struct {
+	Data    string   // folder of the store; required
+	Name    string   // of the node; default: the host's name
+	Listen  string   // address of the HTTP API, such as "127.0.0.1:7070"; empty: none
+	Packs   []string // folders with packs
+	Workers int      // that run handlers of this program at a time; default 128
+	Logger  hclog.Logger
+	// ShutdownTimeout is how long Stop lets running work go on; default 30 s.
+	ShutdownTimeout time.Duration
+}
+
+// Troupe is one node inside this program.
+type Troupe struct {
+	node    *node.Node
+	backend api.Backend
+}
+
+// New checks the configuration and the actions and returns a node that has started nothing.
+func New(cfg Config, actions ...Action) (*Troupe, error) {
+	settings := node.Config{
+		Data: cfg.Data, Name: cfg.Name, Listen: cfg.Listen, Packs: cfg.Packs, Logger: cfg.Logger, NoBuiltins: true,
+		ShutdownTimeout: cfg.ShutdownTimeout, Handlers: map[string]actors.Handler{},
+		Workers: map[messages.Runtime]int{messages.RuntimeGo: cfg.Workers},
+	}
+	for _, a := range actions {
+		if a.Handler == nil {
+			return nil, fmt.Errorf("action %q: it has no handler", a.Name)
+		}
+		settings.Handlers[a.Name] = a.Handler
+		settings.Actions = append(settings.Actions, messages.Action{
+			Ref: a.Name, Timeout: a.Timeout, MaxRetries: a.MaxRetries, RetriesConsented: a.MaxRetries > 0, Retry: a.Retry,
+			Idempotent: a.Idempotent, Parameters: a.Parameters,
+		})
+	}
+	n, err := node.New(settings)
+	if err != nil {
+		return nil, err
+	}
+	return &Troupe{node: n, backend: n.Backend()}, nil
+}
+
+// Start brings the node up and gives back to it what an earlier run of the program left unfinished.
+func (t *Troupe) Start(ctx context.Context) error { return t.node.Start(ctx) }
+
+// Stop ends the node in order: running work may finish within the shutdown timeout. The end of ctx cuts that short.
+func (t *Troupe) Stop(ctx context.Context) error { return t.node.Stop(ctx) }
+
+// Addr is the address of the HTTP API; empty without one.
+func (t *Troupe) Addr() string { return t.node.Addr() }
+
+// Submission is one request to run an action. Only Action is required.
+type Submission struct {
+	Action         string
+	Parameters     any    // encoded as JSON: an object
+	Session        string // executions with the same key run on the same worker, one at a time, in order
+	Priority       *int   // 0 to 9, 9 first; nil: 5
+	RunAt          time.Time
+	IdempotencyKey string // the same key and request again: the same execution
+	Timeout        time.Duration
+	MaxRetries     *int
+	Labels         map[string]string
+}
+
+func (s *Submission) request() (api.SubmitRequest, error) {
+	r := api.SubmitRequest{
+		ActionRef: s.Action, Session: s.Session, Priority: s.Priority, RunAt: s.RunAt, IdempotencyKey: s.IdempotencyKey,
+		MaxRetries: s.MaxRetries, Labels: s.Labels,
+	}
+	if s.Timeout != 0 {
+		seconds := s.Timeout.Seconds()
+		r.TimeoutSeconds = &seconds
+	}
+	if s.Parameters == nil {
+		return r, nil
+	}
+	raw, err := json.Marshal(s.Parameters)
+	if err != nil {
+		return r, fmt.Errorf("parameters of %s: %w", s.Action, err)
+	}
+	r.Parameters = raw
+	return r, nil
+}
+
+// Submit stores one execution. Once it returns without an error the execution will get an outcome. After an error
+// that is no *Problem, repeat the call with the same idempotency key.
+func (t *Troupe) Submit(ctx context.Context, s Submission) (Execution, error) {
+	list, err := t.SubmitAll(ctx, []Submission{s})
+	if err != nil {
+		return Execution{}, err
+	}
+	return list[0], nil
+}
+
+// SubmitAll stores up to 10,000 executions, all or none, and returns them in order.
+func (t *Troupe) SubmitAll(ctx context.Context, list []Submission) ([]Execution, error) {
+	requests := make([]api.SubmitRequest, len(list))
+	for i := range list {
+		r, err := list[i].request()
+		if err != nil {
+			return nil, err
+		}
+		if problem := r.Check(); problem != nil {
+			return nil, problem
+		}
+		requests[i] = r
+	}
+	submitted, err := t.backend.Submit(ctx, requests)
+	if err != nil {
+		return nil, err
+	}
+	executions := make([]Execution, len(submitted))
+	for i := range submitted {
+		executions[i] = submitted[i].Execution
+	}
+	return executions, nil
+}
+
+// Get returns one execution.
+func (t *Troupe) Get(ctx context.Context, id ExecutionID) (Execution, error) {
+	return t.backend.Get(ctx, id)
+}
+
+// Wait returns the execution once it has its outcome, or as it stands when ctx ends.
+func (t *Troupe) Wait(ctx context.Context, id ExecutionID) (Execution, error) {
+	return t.backend.Wait(ctx, id)
+}
+
+// Cancel asks an execution to stop and returns it as the wish left it: cancelled, cancelling, or ended before.
+func (t *Troupe) Cancel(ctx context.Context, id ExecutionID) (Execution, error) {
+	return t.backend.Cancel(ctx, id, "the program")
+}
