@@ -22,6 +22,9 @@ TOOLS_MOD := tools/go.mod
 # the node, at several times the cost. Everything else runs under it.
 REAL := /test/(e2e|chaos|bench)(/|$$$$)
 
+# Packages with benchmarks of their own, beside those of a whole node under test/bench.
+MEASURED := ./supervisor/placement ./supervisor/roster ./actors/process ./actors/process/check ./broker/... ./store/sqlite
+
 .PHONY: help
 help: ## List the targets.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,7 +58,8 @@ chaos: need-test ## Run the chaos suite whole, up to an hour; SEED=7 picks the h
 
 .PHONY: bench
 bench: need-test ## Measure what docs/benchmarks.md records.
-	$(GO) test -timeout 60m -run '^$$' -bench . ./test/bench/...
+	$(GO) test -timeout 60m -run '^$$' -bench . -benchtime 1x ./test/bench/...
+	$(GO) test -timeout 60m -run '^$$' -bench . $(MEASURED)
 
 .PHONY: verify
 verify: check-fmt vet lint proto check-tidy arch ## Check format, vet, lint, the wire contract, generated code, tidiness and architecture.

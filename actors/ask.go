@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 )
@@ -53,20 +54,43 @@ func Ask[Q, A any](ctx context.Context, s *System, pid *actor.PID, question Q) (
 	if !s.alive(pid) && s.Registry.keeper(pid) == nil {
 		return zero, fmt.Errorf("ask %s: %w", pid.GetId(), ErrGone)
 	}
+	asked, _ := s.process(pid)
 	s.Send(pid, q)
-	select {
-	case a := <-q.answer:
-		return a.value, a.err
-	case <-ctx.Done():
-		return zero, fmt.Errorf("ask %s: %w", pid.GetId(), context.Cause(ctx))
+	look := time.NewTicker(askLook)
+	defer look.Stop()
+	for {
+		select {
+		case a := <-q.answer:
+			return a.value, a.err
+		case <-ctx.Done():
+			return zero, fmt.Errorf("ask %s: %w", pid.GetId(), context.Cause(ctx))
+		case <-look.C:
+		}
+		if now, _ := s.process(pid); now == asked || s.Registry.keeper(pid) != nil {
+			continue
+		}
+		select { // it may have answered last of all
+		case a := <-q.answer:
+			return a.value, a.err
+		default:
+			return zero, fmt.Errorf("ask %s: it ended with the question: %w", pid.GetId(), ErrGone)
+		}
 	}
 }
 
-func (s *System) alive(pid *actor.PID) bool {
+// askLook is how often one who waits for an answer looks whether the actor still lives: an actor that is stopped takes
+// the questions in its mailbox with it.
+const askLook = 100 * time.Millisecond
+
+func (s *System) process(pid *actor.PID) (actor.Process, bool) {
 	if pid == nil {
-		return false
+		return nil, false
 	}
-	_, ok := s.Actors.ProcessRegistry.GetLocal(pid.Id)
+	return s.Actors.ProcessRegistry.GetLocal(pid.Id)
+}
+
+func (s *System) alive(pid *actor.PID) bool {
+	_, ok := s.process(pid)
 	return ok
 }
 

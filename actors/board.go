@@ -23,6 +23,12 @@ type Happening struct {
 // feedBytesMax bounds what is kept of one execution's live events; older ones go first.
 const feedBytesMax = 2 << 20
 
+// size is about what the event takes in memory, so that many empty ones have a bound too.
+func (h *Happening) size() int {
+	const fixed = 160
+	return fixed + len(h.Data) + len(h.Chunk) + len(h.Level) + len(h.Message)
+}
+
 // Board carries the live events of running executions to whoever follows them. A feed begins with its run's first
 // event and ends with the run; what a process wrote is in the store afterwards.
 type Board struct {
@@ -48,10 +54,10 @@ func (b *Board) Add(id messages.ExecutionID, h Happening) {
 	defer b.mu.Unlock()
 	f := b.feed(id)
 	f.events = append(f.events, h)
-	f.bytes += len(h.Data) + len(h.Chunk) + len(h.Message)
+	f.bytes += h.size()
 	for f.bytes > feedBytesMax && len(f.events) > 1 {
-		old := f.events[0]
-		f.bytes -= len(old.Data) + len(old.Chunk) + len(old.Message)
+		f.bytes -= f.events[0].size()
+		f.events[0] = Happening{}
 		f.events = f.events[1:]
 		f.first++
 	}

@@ -91,6 +91,8 @@ type (
 		Session string
 		Epoch   int64
 	}
+	// Expired says that a placement died on the worker's queue, which counts against the worker.
+	Expired struct{ Placement messages.Placement }
 	// Inspect asks for what only the worker itself knows.
 	Inspect struct{}
 )

@@ -28,6 +28,8 @@ type DeadLetterConfig struct {
 	Logger hclog.Logger
 	// Count, where set, is told what became of each dead letter.
 	Count func(reason, resolution string)
+	// Died, where set, is told when each dead letter had died.
+	Died func(time.Time)
 }
 
 // queueTimeoutText is what an execution says whose message expired on its worker's queue.
@@ -85,6 +87,10 @@ func (d *DeadLetter) handle(letter broker.Delivery) {
 	ctx, cancel := context.WithTimeout(d.ctx, 20*time.Second)
 	defer cancel()
 	if err := d.judge(ctx, letter); err != nil {
+		if d.ctx.Err() != nil {
+			_ = letter.Nack(true)
+			return
+		}
 		d.cfg.Logger.Warn("dead letter not stored, giving it back", "queue", letter.Queue, "error", err)
 		time.AfterFunc(time.Second, func() { _ = letter.Nack(true) })
 		return
@@ -93,6 +99,9 @@ func (d *DeadLetter) handle(letter broker.Delivery) {
 }
 
 func (d *DeadLetter) judge(ctx context.Context, letter broker.Delivery) error {
+	if _, echo := letter.Headers[EchoHeader]; echo {
+		return nil // its pool has seen that it is late
+	}
 	work, err := broker.DecodeWork(letter.Body)
 	if err != nil {
 		return d.keep(ctx, letter, store.DeadLetter{Resolution: "quarantined: " + err.Error()}, "malformed")
@@ -152,6 +161,9 @@ func (d *DeadLetter) keep(ctx context.Context, letter broker.Delivery, row store
 	}
 	if d.cfg.Count != nil {
 		d.cfg.Count(row.Reason, row.Resolution)
+	}
+	if d.cfg.Died != nil {
+		d.cfg.Died(row.DiedAt)
 	}
 	return nil
 }

@@ -37,8 +37,13 @@ type (
 // deliveredMax bounds the messages of one Delivered.
 const deliveredMax = 256
 
-// attachWait is how long the bridge waits before it attaches again to a queue that it lost.
-const attachWait = 250 * time.Millisecond
+// attachWait is how long the bridge waits before it attaches again to a queue that it lost, doubling up to attachWaitMax
+// while that fails; declareMax bounds one declaration.
+const (
+	attachWait    = 250 * time.Millisecond
+	attachWaitMax = 4 * time.Second
+	declareMax    = 30 * time.Second
+)
 
 // DeliveryConfig is what the bridge needs.
 type DeliveryConfig struct {
@@ -55,19 +60,22 @@ type Delivery struct {
 	ctx       context.Context
 	cancel    context.CancelFunc
 	consumers map[string]*consumption
+	serial    int // of the last consumption, over all queues
 }
 
 type consumption struct {
 	attach *Attach
 	cancel context.CancelFunc
 	serial int
+	tries  int // in a row that delivered nothing
 }
 
 // attachEnded says that a consumer has ended or could not be made.
 type attachEnded struct {
-	queue  string
-	serial int
-	err    error
+	queue    string
+	serial   int
+	attached bool // it had been made
+	err      error
 }
 
 type attachAgain struct {
@@ -107,19 +115,22 @@ func (d *Delivery) Receive(ctx actor.Context) {
 }
 
 func (d *Delivery) attach(ctx actor.Context, a *Attach) {
-	serial := 1
+	tries := 0
 	if old := d.consumers[a.Queue]; old != nil {
 		old.cancel()
-		serial = old.serial + 1
+		tries = old.tries
 	}
-	c := &consumption{attach: a, serial: serial}
+	d.serial++
+	c := &consumption{attach: a, serial: d.serial, tries: tries}
 	var running context.Context
 	running, c.cancel = context.WithCancel(d.ctx)
 	d.consumers[a.Queue] = c
 	self, system := ctx.Self(), d.cfg.System
+	end := &attachEnded{queue: a.Queue, serial: c.serial}
 	go func() {
-		err := d.consume(running, a)
-		system.Send(self, &attachEnded{queue: a.Queue, serial: serial, err: err})
+		defer system.Carry(self)
+		end.attached, end.err = d.consume(running, a)
+		system.Send(self, end)
 	}()
 }
 
@@ -139,32 +150,38 @@ func (d *Delivery) ended(ctx actor.Context, m *attachEnded) {
 	if errors.Is(m.err, broker.ErrClosed) {
 		return
 	}
-	d.cfg.Logger.Warn("queue no longer delivers, attaching again", "queue", m.queue, "error", m.err)
+	wait := min(attachWait<<min(c.tries, 8), attachWaitMax)
+	if c.tries++; m.attached {
+		c.tries, wait = 0, attachWait
+	}
+	d.cfg.Logger.Warn("queue no longer delivers, attaching again", "queue", m.queue, "after", wait, "error", m.err)
 	self, system := ctx.Self(), d.cfg.System
 	again := &attachAgain{queue: m.queue, serial: m.serial}
-	time.AfterFunc(attachWait, func() { system.Send(self, again) })
+	time.AfterFunc(wait, func() { system.Send(self, again) })
 }
 
 // consume declares the queue and passes its deliveries on, as many as there are at a time, until ctx or the consumer
-// ends.
-func (d *Delivery) consume(ctx context.Context, a *Attach) error {
-	if err := d.cfg.Broker.Declare(ctx, a.Topology); err != nil {
-		return err
+// ends. It reports whether the queue delivered at all.
+func (d *Delivery) consume(ctx context.Context, a *Attach) (attached bool, err error) {
+	limited, cancel := context.WithTimeout(ctx, declareMax)
+	defer cancel()
+	if err := d.cfg.Broker.Declare(limited, a.Topology); err != nil {
+		return false, err
 	}
 	consumer, err := d.cfg.Broker.Consume(ctx, a.Queue, a.Prefetch)
 	if err != nil {
-		return err
+		return false, err
 	}
 	d.cfg.System.Send(a.Pool, &Attached{Queue: a.Queue, OK: true})
 	for {
 		select {
 		case first, open := <-consumer.Deliveries():
 			if !open {
-				return consumer.Err()
+				return true, consumer.Err()
 			}
 			d.cfg.System.Send(a.Pool, &Delivered{Queue: a.Queue, Deliveries: more(first, consumer.Deliveries())})
 		case <-ctx.Done():
-			return errors.Join(consumer.Cancel(), ctx.Err())
+			return true, errors.Join(consumer.Cancel(), ctx.Err())
 		}
 	}
 }

@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/troupe-run/troupe/messages"
 )
 
 // waitersMax bounds how many callers may wait for outcomes at once.
 const waitersMax = 100_000
+
+// lastLook bounds the reading of an execution whose wait is over.
+const lastLook = 10 * time.Second
 
 // ErrTooManyWaiters says that no more callers can wait.
 var ErrTooManyWaiters = errors.New("too many callers wait for outcomes; ask again later")
@@ -88,8 +92,9 @@ func (o *Outcomes) Wait(ctx context.Context, id messages.ExecutionID,
 	}
 	select {
 	case <-ch:
-		return get(context.WithoutCancel(ctx), id)
 	case <-ctx.Done():
-		return get(context.WithoutCancel(ctx), id)
 	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+	defer cancel()
+	return get(last, id)
 }

@@ -2,6 +2,8 @@ package actors
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,6 +50,12 @@ type ChangeQuestion = Question[*Record, []store.Result]
 // groupMax bounds the changes of one transaction.
 const groupMax = 4096
 
+// askersMax bounds the records that may wait before callers from outside the tree are turned away. What actors ask for
+// is bounded by themselves: each waits for its answer.
+const askersMax = 20_000
+
+var errBacklog = fmt.Errorf("too many changes wait for the store: %w", store.ErrUnavailable)
+
 // RecorderConfig is what a recorder needs.
 type RecorderConfig struct {
 	System   *System
@@ -87,6 +95,10 @@ func (b *Backlog) keep(message any) (any, bool) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if p.answer != nil && len(b.waiting) >= askersMax {
+		p.answer.Reply(nil, errBacklog)
+		return nil, true
+	}
 	b.waiting = append(b.waiting, p)
 	if b.signaled {
 		return nil, true
@@ -153,9 +165,9 @@ type pendingRecord struct {
 	answer *ChangeQuestion
 }
 
-// recorded is the end of one transaction; err is set only when the recorder is being stopped.
+// recorded is the end of one transaction; err is set only when the recorder is being stopped or the store is closed.
 type recorded struct {
-	by    *Recorder // an earlier one's end is not this one's
+	by      *Recorder // an earlier one's end is not this one's
 	group   []pendingRecord
 	results []store.Result
 	err     error
@@ -220,9 +232,16 @@ func (r *Recorder) apply(self *actor.PID, group []pendingRecord, count int) {
 	start := time.Now()
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		results, err := r.cfg.Store.Apply(r.ctx, changes)
+		if err == nil && len(results) != len(changes) {
+			err = fmt.Errorf("the store answered %d of %d changes", len(results), len(changes))
+		}
 		if err == nil {
 			r.observe(len(changes), time.Since(start))
 			r.cfg.System.Send(self, &recorded{by: r, group: group, results: results})
+			return
+		}
+		if errors.Is(err, store.ErrClosed) { // it will never take them
+			r.cfg.System.Send(self, &recorded{by: r, group: group, err: err})
 			return
 		}
 		r.cell.Update(func(s *Status) { s.State, s.Why = "waiting", "store: "+err.Error() })
@@ -253,6 +272,7 @@ func (r *Recorder) done(ctx actor.Context, m *recorded) {
 				p.answer.Reply(nil, m.err)
 			}
 		}
+		r.flush(ctx)
 		return
 	}
 	r.cell.Update(func(s *Status) { s.State, s.Why = "", "" })

@@ -45,10 +45,10 @@ type Run struct {
 	// Restore is the session state to give back first; nil: none.
 	Restore json.RawMessage
 
-	restored bool
 	sign     time.Time // last sign of progress
 	stop     stopCause
 	stopText string
+	stopCode messages.Code // of the error of a run that is halted; empty: worker_lost
 	ladder   process.Ladder
 	deadline *time.Timer
 	stall    *time.Timer
@@ -82,6 +82,7 @@ type (
 		restored  bool
 		close     bool   // the code asked for a new worker
 		crashed   string // the code took its worker with it; why, in words
+		unstarted bool   // the worker went before the code could begin
 	}
 	// gone: the runner's process has ended.
 	gone struct {
@@ -89,9 +90,12 @@ type (
 		broken string // it broke the protocol before
 		output messages.Output
 		stderr string
+		// running is the run that it had been given, zero for none; restored: with its session's state.
+		running  messages.Placement
+		restored bool
 	}
 	// sign: the run gave a sign of progress.
-	sign struct{ request uint64 }
+	sign struct{}
 	// probed: a probe's answer.
 	probed struct {
 		id  uint64

@@ -61,10 +61,12 @@ func (g *goRunner) Run(r *Run) {
 
 // call runs the handler and tells its end, unless nobody waits any more.
 func (g *goRunner) call(ctx context.Context, run *goRun, handler Handler, e *messages.Execution) {
-	end := &ended{placement: e.Placement()}
+	end := &ended{placement: e.Placement(), crashed: "handler ended its goroutine"}
 	defer func() {
 		if p := recover(); p != nil {
 			end.crashed = fmt.Sprintf("handler panicked: %v", p)
+		}
+		if end.crashed != "" {
 			end.outcome = lost(end.crashed, "panic", "")
 		}
 		run.cancel(nil)
@@ -74,12 +76,13 @@ func (g *goRunner) call(ctx context.Context, run *goRun, handler Handler, e *mes
 			g.crew.Leaked(g.crew.PoolName, -1)
 		}
 	}()
-	value, err := handler(ctx, g.task(e))
-	end.outcome = goOutcome(value, err)
+	value, err := handler(ctx, g.task(e, run))
+	end.outcome, end.crashed = goOutcome(value, err), ""
 }
 
-func (g *goRunner) task(e *messages.Execution) *Task {
+func (g *goRunner) task(e *messages.Execution, run *goRun) *Task {
 	return &Task{
+		run: run, stalls: e.StallTimeout > 0,
 		ID: e.ID, Attempt: e.Attempt, Action: e.Action, Parameters: e.Parameters, Session: e.Session,
 		Epoch: e.SessionEpoch, Lost: e.SessionLost, RetryCount: e.RetryCount, Trace: e.Trace,
 		board: g.crew.Board, post: g.post,

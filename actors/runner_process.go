@@ -48,7 +48,9 @@ type processRunner struct {
 	asks     map[string]bool // capabilities
 	pending  map[uint64]pendingRequest
 	run      *Run
-	runID    uint64
+	runID    uint64 // of its execute; 0: the program has not been told yet
+	stopped  bool   // the run is being stopped
+	restored bool   // the run's session has its state back
 	killed   bool
 	exited   bool
 	broken   string
@@ -91,7 +93,7 @@ func (p *processRunner) start() {
 		Limits: p.outfit.Limits, OutputMax: p.outfit.Output, FrameMax: p.outfit.FrameMax,
 	}, p.heard)
 	if err != nil {
-		p.post(&begun{err: err})
+		p.post(&begun{err: fmt.Errorf("failed to start %s: %w", programOf(p.crew.Runtime), err)})
 		return
 	}
 	p.mu.Lock()
@@ -108,9 +110,20 @@ func (p *processRunner) start() {
 		started.Kill()
 		return
 	}
-	if _, err := p.ask("hello", pendingRequest{}, p.hello()); err != nil {
+	_, err = p.ask("hello", pendingRequest{}, p.hello())
+	// A pipe that is closed already belongs to a program that has ended: the news of that follows, and says why. One
+	// that has closed it and lives runs into the init timeout.
+	if err != nil && !errors.Is(err, process.ErrInputClosed) {
 		p.post(&begun{err: err})
 	}
+}
+
+// programOf names what a runtime starts: "python process", "process".
+func programOf(r messages.Runtime) string {
+	if r == messages.RuntimeProcess {
+		return "process"
+	}
+	return string(r) + " process"
 }
 
 func (p *processRunner) env() []string {
@@ -174,7 +187,12 @@ func (p *processRunner) take(ev process.Event) {
 		p.broken = ev.Reason
 	case process.Exited:
 		p.exited, p.pid = true, 0
-		p.post(&gone{exit: ev.Exit, broken: p.broken, output: p.process.TakeOutput(), stderr: p.process.StderrTail()})
+		end := &gone{exit: ev.Exit, broken: p.broken, output: p.process.TakeOutput(), stderr: p.process.StderrTail()}
+		if p.run != nil && p.runID != 0 {
+			end.running, end.restored = p.run.Placement(), p.restored
+		}
+		p.run = nil
+		p.post(end)
 	}
 }
 
@@ -187,7 +205,9 @@ func (p *processRunner) live(id uint64, h Happening) {
 		return
 	}
 	p.crew.Board.Add(p.run.Execution.ID, h)
-	p.post(&sign{request: id})
+	if p.run.Execution.StallTimeout > 0 {
+		p.post(&sign{})
+	}
 }
 
 func (p *processRunner) replied(r process.Reply) {
@@ -264,7 +284,8 @@ type executeSession struct {
 func (p *processRunner) Run(r *Run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.run, p.runID = r, 0
+	p.run, p.runID, p.restored = r, 0, false
+	p.stopped = r.stop != notStopped
 	if p.process != nil {
 		p.process.TakeOutput()
 	}
@@ -283,7 +304,7 @@ func (p *processRunner) restoreAnswered(r process.Reply) {
 		return
 	}
 	if r.Err == nil {
-		p.run.restored = true
+		p.restored = true
 	} else {
 		p.crew.Logger.Warn("session state not restored", "worker", p.worker, "session", p.run.Execution.Session, "error", r.Err)
 	}
@@ -295,16 +316,25 @@ func (p *processRunner) execute() {
 	if err != nil {
 		r := p.run
 		p.run = nil
-		p.post(&ended{
-			placement: r.Placement(), crashed: "execute not taken: " + err.Error(),
-			outcome: lost("execute not taken: "+err.Error(), "", ""),
-		})
+		p.post(notTaken(r, err))
 		return
 	}
 	p.runID = id
-	if p.run.stop != notStopped {
+	if p.stopped {
 		p.cancelRun()
 	}
+}
+
+// notTaken is the end of a run whose execute did not reach the program. One that is too large never will; any other
+// says that the program is not well, and the run has not begun.
+func notTaken(r *Run, err error) *ended {
+	why := "execute not taken: " + err.Error()
+	if errors.Is(err, process.ErrTooLarge) {
+		return &ended{placement: r.Placement(), outcome: failed(&messages.Error{
+			Code: messages.CodeTooLarge, Message: why, FailedBy: failedByWorker,
+		})}
+	}
+	return &ended{placement: r.Placement(), crashed: why, unstarted: true, outcome: lost(why, "", "")}
 }
 
 func (p *processRunner) arguments(r *Run) *executeArgs {
@@ -318,7 +348,7 @@ func (p *processRunner) arguments(r *Run) *executeArgs {
 	}
 	if e.Session != "" {
 		args.Session = &executeSession{
-			ID: e.Session, Epoch: e.SessionEpoch, Lost: e.SessionLost && !r.restored, Hit: e.SessionHit,
+			ID: e.Session, Epoch: e.SessionEpoch, Lost: e.SessionLost && !p.restored, Hit: e.SessionHit,
 		}
 	}
 	return args
@@ -331,7 +361,7 @@ func (p *processRunner) finished(reply process.Reply) {
 		return
 	}
 	p.run = nil
-	end := &ended{placement: r.Placement(), output: p.process.TakeOutput(), restored: r.restored, close: reply.Close}
+	end := &ended{placement: r.Placement(), output: p.process.TakeOutput(), restored: p.restored, close: reply.Close}
 	if reply.Err != nil {
 		end.outcome = failed(reply.Err)
 		if reply.Err.Stderr == "" && len(end.output.Stderr) > 0 {
@@ -353,6 +383,7 @@ func (p *processRunner) Step(step process.Step, r *Run) {
 	}
 	switch step {
 	case process.StepCancel:
+		p.stopped = true
 		p.cancelRun()
 	case process.StepShutdown:
 		if _, err := p.ask("shutdown", pendingRequest{}, struct{}{}); err != nil {
@@ -438,6 +469,16 @@ func (p *processRunner) Traits() Traits {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.traits
+}
+
+// Stderr is the last that the program wrote to its standard error.
+func (p *processRunner) Stderr() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.process == nil {
+		return ""
+	}
+	return p.process.StderrTail()
 }
 
 func (p *processRunner) Pid() int {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -110,6 +111,11 @@ func (s *shellRunner) start(e *messages.Execution, a *messages.Action, p message
 		Limits: s.outfit.Limits, OutputMax: s.outfit.Output,
 	}
 	started, err := s.outfit.Launcher.Start(ctx, spec, func(ev process.Event) { s.heard(e, p, c, ev) })
+	if errors.Is(err, process.ErrGuardian) || errors.Is(err, context.DeadlineExceeded) { // it may have begun
+		why := fmt.Sprintf("action %s: %v", a.Ref, err)
+		s.post(&ended{placement: p, crashed: why, outcome: lost(why, "", "")})
+		return
+	}
 	if err != nil {
 		s.post(&ended{placement: p, outcome: failed(&messages.Error{
 			Code: messages.CodeActionError, Message: fmt.Sprintf("action %s: %v", a.Ref, err),
@@ -150,10 +156,13 @@ func parameterEnv(parameters json.RawMessage) []string {
 		return nil
 	}
 	var env []string
+	taken := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		value, ok := scalar(fields[name])
-		if ok && envName(name) && !strings.Contains(value, "\x00") && len(value) <= 64<<10 {
-			env = append(env, "TROUPE_PARAM_"+strings.ToUpper(name)+"="+value)
+		upper := strings.ToUpper(name)
+		if ok && envName(name) && !taken[upper] && !strings.Contains(value, "\x00") && len(value) <= 64<<10 {
+			taken[upper] = true // of two names that differ in case alone the first counts
+			env = append(env, "TROUPE_PARAM_"+upper+"="+value)
 		}
 	}
 	return env
@@ -189,7 +198,9 @@ func (s *shellRunner) heard(e *messages.Execution, p messages.Placement, c *comm
 	switch ev := ev.(type) {
 	case process.Wrote:
 		s.crew.Board.Add(e.ID, wrote(ev))
-		s.post(&sign{})
+		if e.StallTimeout > 0 {
+			s.post(&sign{})
+		}
 	case process.Exited:
 		if proc := c.end(ev); proc != nil {
 			s.exited(p, proc, ev.Exit)

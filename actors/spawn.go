@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/hashicorp/go-hclog"
@@ -46,6 +47,8 @@ func NewSystem(logger hclog.Logger) *System {
 	sys := actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }),
 		actor.WithDeadLetterRequestLogging(false),
+		// Nothing is logged, so nothing needs throttling; each interval costs a goroutine that outlives the system.
+		actor.WithDeadLetterThrottleInterval(time.Millisecond),
 	)
 	sys.EventStream.Subscribe(func(event any) {
 		if letter, ok := event.(*actor.DeadLetterEvent); ok {

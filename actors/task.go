@@ -25,8 +25,10 @@ type Task struct {
 	RetryCount int
 	Trace      string // W3C traceparent
 
-	board *Board
-	post  func(any)
+	board  *Board
+	post   func(any)
+	run    *goRun
+	stalls bool // signs of progress matter
 }
 
 // Bind reads the parameters into v.
@@ -56,7 +58,16 @@ func (t *Task) Log(level, message string) {
 	t.add(Happening{Kind: "log", At: time.Now(), Level: level, Message: message})
 }
 
+// add shows an event of the run. What comes after the run's end, from a handler that was left behind or from a goroutine
+// that it left, concerns nobody; one that meets the end closes the feed that it may have begun anew.
 func (t *Task) add(h Happening) {
+	if t.run.told.Load() {
+		return
+	}
 	t.board.Add(t.ID, h)
-	t.post(&sign{})
+	if t.run.told.Load() {
+		t.board.Close(t.ID)
+	} else if t.stalls {
+		t.post(&sign{})
+	}
 }

@@ -103,6 +103,8 @@ func (w *Worker) Receive(ctx actor.Context) {
 		w.retiring(ctx, m)
 	case *Halt:
 		w.halt(ctx, m)
+	case *Expired:
+		w.expired(ctx, m)
 	case *Echo:
 		ctx.Send(w.crew.Pool, &EchoAnswered{ID: m.ID})
 	case *InspectQuestion:
@@ -154,7 +156,13 @@ func (w *Worker) startFailed(ctx actor.Context, err error) {
 		kind, reason = lifecycle.InitTimedOut, lifecycle.Timeout
 	}
 	verdict := lifecycle.Recover(lifecycle.Failure{Kind: kind, Text: err.Error()}, w.snapshotState())
-	w.leave(ctx, reason, verdict.Cause, "worker initialization failed: "+err.Error(), false)
+	why := "worker initialization failed: " + err.Error()
+	if talker, ok := w.runner.(interface{ Stderr() string }); ok {
+		if last := talker.Stderr(); last != "" {
+			why += "; stderr: " + last
+		}
+	}
+	w.leave(ctx, reason, verdict.Cause, why, false)
 }
 
 // stopping releases what outlives the actor: its timers. A runner's process is ended by the guardian's order that
@@ -162,11 +170,12 @@ func (w *Worker) startFailed(ctx actor.Context, err error) {
 func (w *Worker) stopping() {
 	stopTimer(w.initial)
 	stopTimer(w.probe.timer)
+	stopTimer(w.probe.again)
 	if w.run != nil {
 		stopTimer(w.run.deadline)
 		stopTimer(w.run.stall)
 	}
-	if w.runner != nil && (w.leaving == nil || !w.leaving.gone) {
+	if w.runner != nil && (w.run != nil || w.leaving == nil || !w.leaving.gone) {
 		w.abort()
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
 )
 
 const (
@@ -51,6 +52,9 @@ func settleStop(r *Run, m *ended) messages.Outcome {
 	switch r.stop {
 	case stopCancel:
 		err.Code, err.Message = messages.CodeCancelled, r.stopText
+		if o.Status == messages.Failed && o.Error != nil && o.Error.Code != messages.CodeCancelled {
+			err.Details = store.Settle(messages.Cancelling, o).Error.Details // what it had come to
+		}
 		return messages.Outcome{Status: messages.Cancelled, Error: err}
 	case stopTimeout:
 		err.Code, err.Message, err.WorkerFault = messages.CodeTimeout, r.stopText, true
@@ -59,8 +63,12 @@ func settleStop(r *Run, m *ended) messages.Outcome {
 		err.Code, err.Message, err.WorkerFault = messages.CodeStalled, r.stopText, true
 		return messages.Outcome{Status: messages.TimedOut, Error: err}
 	default:
+		code := r.stopCode
+		if code == "" {
+			code = messages.CodeWorkerLost
+		}
 		return messages.Outcome{Status: messages.Abandoned, Error: &messages.Error{
-			Code: messages.CodeWorkerLost, Message: r.stopText, FailedBy: failedByWorker, Exit: err.Exit, Stderr: err.Stderr,
+			Code: code, Message: r.stopText, FailedBy: failedByWorker, Exit: err.Exit, Stderr: err.Stderr,
 		}}
 	}
 }

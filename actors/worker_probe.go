@@ -19,24 +19,35 @@ type probing struct {
 	began   time.Time
 	last    time.Time // when the last one was answered
 	timer   *time.Timer
+	again   *time.Timer // the next probe of a worker that failed one
 	answers []*ProbeQuestion
 }
 
 // probeAnswersMax bounds the callers that wait for one probe.
 const probeAnswersMax = 64
 
-var errProbeLate = errors.New("health_check_timeout")
+var (
+	errProbeLate  = errors.New("health_check_timeout")
+	errProbeCrowd = errors.New("too many callers wait for this worker's probe; ask again later")
+)
 
 // probeLate says that a probe was not answered in time.
 type probeLate struct{ id uint64 }
+
+// EchoHeader marks the message of a dispatch echo; its value is the echo's id.
+const EchoHeader = "troupe-echo"
 
 // Echo is a dispatch echo; the worker actor answers it itself, busy or not.
 type Echo struct{ ID string }
 
 // startProbe sends a health check to the runner, unless one is under way.
 func (w *Worker) startProbe(answer *ProbeQuestion) {
-	if answer != nil && len(w.probe.answers) < probeAnswersMax {
+	switch {
+	case answer == nil:
+	case len(w.probe.answers) < probeAnswersMax:
 		w.probe.answers = append(w.probe.answers, answer)
+	default:
+		answer.Reply("", errProbeCrowd)
 	}
 	if w.probe.running || w.leaving != nil {
 		w.answerIfEnding()
@@ -86,6 +97,13 @@ func (w *Worker) probed(ctx actor.Context, m *probed) {
 	if errors.Is(m.err, errCannotAnswer) {
 		w.probe.due = true
 		w.answerProbe(m.err.Error())
+		if w.held != nil { // the run has ended meanwhile, and its check-in waits
+			w.startProbe(nil)
+		}
+		return
+	}
+	if w.leaving != nil {
+		w.answerIfEnding()
 		return
 	}
 	w.probe.last = time.Now()
@@ -101,15 +119,14 @@ func (w *Worker) probed(ctx actor.Context, m *probed) {
 
 func (w *Worker) probePassed(ctx actor.Context) {
 	w.counts.ProbePassed()
-	w.answerProbe("healthy")
-	before := w.machine.Health()
 	if entry, restored := w.machine.ProbePassed(time.Now()); restored {
 		w.entered(entry)
-	} else if before != w.machine.Health() {
+	} else { // when it was last checked is part of the report, also where nothing else has changed
 		w.show()
 		w.tell(nil)
 	}
 	w.regrade()
+	w.answerProbe("healthy") // after the report, so that who asked finds it
 	if c := w.held; c != nil {
 		w.stay(ctx, c, nil)
 		return
@@ -139,7 +156,8 @@ func (w *Worker) probeAfter(d time.Duration) {
 	if w.crew.ProbeAgain > 0 {
 		d = w.crew.ProbeAgain
 	}
-	w.later(d, &Probe{})
+	stopTimer(w.probe.again)
+	w.probe.again = w.later(d, &Probe{})
 }
 
 // snapshotSaved says that one session's state has been written, or could not be.
@@ -169,6 +187,10 @@ type snapshotLate struct{}
 func (w *Worker) snapshot(_ actor.Context, m *snapshot) {
 	if m.err != nil {
 		w.crew.Logger.Warn("session snapshot refused", "worker", w.id, "session", m.session, "error", m.err)
+		w.post(&snapshotSaved{})
+		return
+	}
+	if string(m.state) == "null" { // it holds nothing of the session, so an older snapshot stays the newest
 		w.post(&snapshotSaved{})
 		return
 	}

@@ -14,14 +14,24 @@ import (
 const aheadMax = 8
 
 // execute takes placements into the queue. One that is there already came twice and is dropped.
+// So is one that was claimed already, and everything that comes to a worker that leaves: the pool takes it back.
 func (w *Worker) execute(m *Execute) {
+	if w.leaving != nil || w.retire != nil {
+		return
+	}
 	for _, p := range m.Placements {
-		if !slices.Contains(w.queue, p) {
+		if !slices.Contains(w.queue, p) && !w.holds(p) {
 			w.queue = append(w.queue, p)
 		}
 	}
 	w.ahead = min(max(m.Ahead, 1), aheadMax)
 	w.next(nil)
+}
+
+// holds reports whether the placement is claimed: it runs, or is the next to run.
+func (w *Worker) holds(p messages.Placement) bool {
+	return w.run != nil && w.run.Placement() == p ||
+		slices.ContainsFunc(w.claimed, func(e *messages.Execution) bool { return e.Placement() == p })
 }
 
 // takes reports whether the lifecycle lets the worker start a run.
@@ -91,7 +101,9 @@ func (w *Worker) recorded(ctx actor.Context, m *Recorded) {
 }
 
 func (w *Worker) claimAnswered(claim *store.Claim, r store.Result) {
-	if r.Verdict != store.Applied && r.Verdict != store.Already || r.Execution == nil {
+	p := messages.Placement{Execution: claim.ID, Attempt: claim.Attempt}
+	w.drop(p) // where it was delivered once more meanwhile
+	if r.Verdict != store.Applied && r.Verdict != store.Already || r.Execution == nil || w.holds(p) {
 		return
 	}
 	if r.Execution.Status == messages.Cancelling {
@@ -108,6 +120,10 @@ func (w *Worker) cancelBeforeStart(p messages.Placement) {
 	w.cancels[p] = struct{}{}
 }
 
+// neverStarted begins the reason of every rescue of what was claimed and whose code has not begun: such a claim is the
+// one that may be made again whatever the action is.
+const neverStarted = "never started: "
+
 // giveBack returns what was claimed and will not be started here.
 func (w *Worker) giveBack() {
 	if len(w.claimed) == 0 {
@@ -116,7 +132,7 @@ func (w *Worker) giveBack() {
 	items := make([]Item, 0, len(w.claimed))
 	for _, e := range w.claimed {
 		items = append(items, w.item(&store.Rescue{
-			ID: e.ID, Attempt: e.Attempt, Reason: "worker leaves before the start", Unstarted: true,
+			ID: e.ID, Attempt: e.Attempt, Reason: neverStarted + "its worker leaves", Unstarted: true,
 		}))
 	}
 	w.claimed = nil

@@ -41,12 +41,14 @@ func (w *Worker) begin(e *messages.Execution) {
 		})})
 		return
 	}
-	w.arm(r)
 	if _, early := w.cancels[r.Placement()]; early {
 		delete(w.cancels, r.Placement())
-		w.stopRun(stopCancel, "cancelled before it started")
+		r.stop, r.stopText = stopCancel, "cancelled before it started"
+		w.neverRan(r)
+		return
 	}
-	if e.SessionLost && w.runner.Traits().Snapshots && w.crew.Sessions != nil {
+	w.arm(r)
+	if e.SessionLost && e.SessionHit && w.runner.Traits().Snapshots && w.crew.Sessions != nil {
 		w.fetchSnapshot(r)
 		return
 	}
@@ -69,7 +71,7 @@ func (w *Worker) fetchSnapshot(r *Run) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		state, _, err := w.crew.Sessions.Snapshot(ctx, w.crew.PoolName, e.Session)
+		state, err := w.crew.kept(ctx, e.Session)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			w.crew.Logger.Warn("session snapshot not read", "session", e.Session, "error", err)
 		}
@@ -77,16 +79,43 @@ func (w *Worker) fetchSnapshot(r *Run) {
 	}()
 }
 
+// kept is the state that a session may be given back: nil where executions have finished in a later epoch than the
+// snapshot's, because what they did would be lost without a word.
+func (c *Crew) kept(ctx context.Context, name string) (json.RawMessage, error) {
+	session, err := c.Sessions.GetSession(ctx, c.PoolName, name)
+	if err != nil || session.SnapshotEpoch == 0 || session.SnapshotEpoch < session.FinishedEpoch {
+		return nil, err
+	}
+	state, epoch, err := c.Sessions.Snapshot(ctx, c.PoolName, name)
+	if err != nil || epoch < session.FinishedEpoch {
+		return nil, err
+	}
+	return state, nil
+}
+
 func (w *Worker) restored(m *restoring) {
-	if r := w.run; r != nil && r.Placement() == m.placement {
+	r := w.run
+	switch {
+	case r == nil || r.Placement() != m.placement:
+	case r.stop != notStopped:
+		w.neverRan(r)
+	default:
 		r.Restore = m.state
 		w.runner.Run(r)
 	}
 }
 
+// neverRan ends a run that is stopped before its runner has heard of it.
+func (w *Worker) neverRan(r *Run) {
+	w.post(&ended{placement: r.Placement(), outcome: failed(&messages.Error{
+		Code: messages.CodeCancelled, Message: r.stopText, FailedBy: failedByWorker,
+	})})
+}
+
 // signed notes a sign of progress of the run.
 func (w *Worker) signed() {
 	if r := w.run; r != nil && r.stall != nil {
+		r.sign = time.Now()
 		r.stall.Reset(r.Execution.StallTimeout)
 	}
 }
@@ -121,21 +150,30 @@ type checkin struct {
 
 // checkin makes the one decision that follows a run: leave, degrade, or be ready again. Ending wins.
 func (w *Worker) checkin(ctx actor.Context, r *Run, m *ended, outcome messages.Outcome, fault bool, items []Item) {
-	asked := r.stop == stopCancel || r.stop == stopHalt
+	asked := r.stop == stopCancel
 	switch {
 	case w.leaving != nil:
 		w.record(items)
 		w.settle(ctx)
+	case r.stop == stopHalt:
+		if m.crashed != "" {
+			w.retire.Sessions = nil // their state went with the process
+		}
+		w.record(items)
+		w.settle(ctx)
+	case r.stop == stopTimeout || r.stop == stopStalled: // also where stopping it took the worker along
+		w.record(items)
+		w.leave(ctx, lifecycle.Timeout, lifecycle.CauseTimeoutLimit, r.stopText, false)
+	case m.unstarted:
+		w.record(items)
+		w.carry(ctx, lifecycle.Failure{Kind: lifecycle.CheckoutFailed, Text: m.crashed}, lifecycle.Metadata{})
 	case m.crashed != "":
 		w.record(items)
 		w.leave(ctx, lifecycle.Error, lifecycle.CausePortFailure, m.crashed, asked)
-	case r.stop == stopTimeout || r.stop == stopStalled:
-		w.record(items)
-		w.leave(ctx, lifecycle.Timeout, lifecycle.CauseTimeoutLimit, r.stopText, false)
 	case m.close:
 		w.record(items)
 		w.leave(ctx, lifecycle.ClosedByClient, lifecycle.CauseEnding, "the code asked for a new worker", true)
-	case (w.shaky || w.probe.due) && w.runner.Traits().Probes && w.retire == nil:
+	case (w.shaky || w.probe.due && w.runner.Traits().Probes) && w.retire == nil:
 		w.held = &checkin{outcome: outcome, fault: fault}
 		w.record(items)
 		w.startProbe(nil)
@@ -220,16 +258,25 @@ func (w *Worker) regrade() {
 func (w *Worker) finish(r *Run, m *ended, o messages.Outcome, took time.Duration, fault bool) Item {
 	e := r.Execution
 	item := Item{Worker: w.key, Took: took, Restored: m.restored, Fault: fault}
+	if m.unstarted && r.stop != stopCancel {
+		item.Fault = false
+		item.Change = &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: neverStarted + o.Error.Message, Unstarted: true}
+		return item
+	}
 	if o.Status == messages.Abandoned {
+		halted := r.stop == stopHalt // its worker was told to end, which is no crash of the execution's making
 		rescued := retry.Rescue(e, failedByWorker, o.Error.Message)
-		if rescued.Action == retry.PlaceAgain {
-			item.Change = &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: o.Error.Message}
+		if rescued.Action == retry.PlaceAgain || halted && e.Idempotent {
+			item.Change = &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: o.Error.Message, Unstarted: halted}
 			return item
 		}
-		exit, stderr := o.Error.Exit, o.Error.Stderr
+		told := o.Error
 		o = rescued.Outcome
 		if o.Error != nil {
-			o.Error.Exit, o.Error.Stderr = exit, stderr
+			o.Error.Exit, o.Error.Stderr = told.Exit, told.Stderr
+			if halted {
+				o.Error.Code, o.Error.WorkerFault = told.Code, false
+			}
 		}
 	}
 	item.Change = &store.Finish{

@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-run/troupe/actors/lifecycle"
 	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/health"
 )
 
 // ladderDue says that the next step of a stop ladder is due. It names the target, so it never hits other work.
@@ -98,6 +99,10 @@ func (w *Worker) deadline(_ actor.Context, m *deadline) {
 		return
 	}
 	if m.stalled {
+		if left := r.Execution.StallTimeout - time.Since(r.sign); !r.sign.IsZero() && left > 0 {
+			r.stall.Reset(left) // a sign came while this message was on its way
+			return
+		}
 		w.stopRun(stopStalled, fmt.Sprintf("no progress for %s", r.Execution.StallTimeout))
 		return
 	}
@@ -111,7 +116,11 @@ func (w *Worker) leave(ctx actor.Context, reason lifecycle.Reason, cause lifecyc
 		return
 	}
 	w.leaving = &leaving{cause: cause, why: why, wanted: wanted, gone: !w.runner.Traits().Lives || w.runner.Pid() == 0}
-	w.queue = nil
+	if w.leaving.gone && w.runner.Traits().Lives {
+		w.runner.Step(process.StepKill, nil) // one that is only being started has no pid yet
+	}
+	w.queue, w.held = nil, nil
+	w.answerIfEnding()
 	w.giveBack()
 	w.transition(reason, lifecycle.Metadata{Reason: why})
 	w.settle(ctx)
@@ -172,6 +181,34 @@ func (w *Worker) retiring(ctx actor.Context, m *Retire) {
 	w.settle(ctx)
 }
 
+// retireFor makes the worker leave for a halt's reason when its run has ended.
+func (w *Worker) retireFor(m *Halt) {
+	retire := &Retire{Reason: m.Reason, Why: m.Why}
+	if w.retire != nil {
+		retire.Sessions = w.retire.Sessions
+	}
+	w.retire, w.queue = retire, nil
+	w.giveBack()
+}
+
+// expired counts a dead letter against the worker: it degrades or ends it like any other fault.
+func (w *Worker) expired(ctx actor.Context, m *Expired) {
+	w.drop(m.Placement)
+	if w.leaving != nil || w.retire != nil || !w.ready {
+		return
+	}
+	w.counts.DeadLettered()
+	failure := lifecycle.Failure{Kind: lifecycle.DeadLettered, Text: "a message expired on its queue"}
+	if w.faultGrade() == health.Unhealthy {
+		failure.Kind = lifecycle.UnhealthyGrade
+	}
+	meta := lifecycle.Metadata{Error: failure.Text, FailureCount: int32(w.counts.Faults())}
+	if w.carry(ctx, failure, meta).To == lifecycle.Degraded {
+		w.held, w.shaky = nil, false // what a check-in waits for is decided
+	}
+	w.regrade()
+}
+
 // retireIfIdle lets a retired worker go once it is idle and its sessions are kept.
 func (w *Worker) retireIfIdle(ctx actor.Context) {
 	if w.retire == nil || w.run != nil || w.snapshots > 0 {
@@ -183,15 +220,19 @@ func (w *Worker) retireIfIdle(ctx actor.Context) {
 	w.leave(ctx, w.retire.Reason, lifecycle.CauseEnding, w.retire.Why, true)
 }
 
-// halt ends the worker now.
+// halt ends the worker now. A worker leaves busy only when no execution is on it, so a run is stopped first, and its
+// end lets the worker go.
 func (w *Worker) halt(ctx actor.Context, m *Halt) {
 	if w.leaving != nil && !m.Hard {
 		return
 	}
-	if w.run != nil {
+	if r := w.run; r != nil && w.leaving == nil {
+		w.retireFor(m)
+		r.stopCode = m.Code
 		w.stopRun(stopHalt, m.Why)
+	} else {
+		w.leave(ctx, m.Reason, lifecycle.CauseEnding, m.Why, true)
 	}
-	w.leave(ctx, m.Reason, lifecycle.CauseEnding, m.Why, true)
 	if m.Hard {
 		w.abort()
 	}
@@ -216,7 +257,10 @@ func (w *Worker) gone(ctx actor.Context, m *gone) {
 		if m.broken != "" {
 			o.Error.Code = messages.CodeProtocol
 		}
-		w.ended(ctx, &ended{placement: r.Placement(), outcome: o, output: m.output, crashed: why, restored: r.restored})
+		w.ended(ctx, &ended{
+			placement: r.Placement(), outcome: o, output: m.output, crashed: why, restored: m.restored,
+			unstarted: m.running != r.Placement(),
+		})
 	}
 	if w.leaving == nil {
 		w.counts.Faulted()

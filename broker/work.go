@@ -66,19 +66,24 @@ func DecodeWork(body []byte) (Work, error) {
 	if len(body) > WorkMax {
 		return Work{}, malformed("%d bytes, at most %d are allowed", len(body), WorkMax)
 	}
+	w, err := decodeWork1(body)
+	if err == nil {
+		return w, nil
+	}
+	// Only a body that is wrong is read a second time, to tell another version from a malformed one.
 	var head struct {
 		V *int `json:"v"`
 	}
-	if err := json.Unmarshal(body, &head); err != nil {
-		return Work{}, malformed("%v", err)
+	if wrong := json.Unmarshal(body, &head); wrong != nil {
+		return Work{}, malformed("%v", wrong)
 	}
-	if head.V == nil {
+	switch {
+	case head.V == nil:
 		return Work{}, malformed("no version: v is missing")
-	}
-	if *head.V != WorkVersion {
+	case *head.V != WorkVersion:
 		return Work{}, fmt.Errorf("%w: version %d, this binary knows %d", ErrVersion, *head.V, WorkVersion)
 	}
-	return decodeWork1(body)
+	return Work{}, err
 }
 
 func decodeWork1(body []byte) (Work, error) {
@@ -94,6 +99,9 @@ func decodeWork1(body []byte) (Work, error) {
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return Work{}, malformed("something follows the object")
+	}
+	if raw.V != WorkVersion {
+		return Work{}, malformed("version %d", raw.V)
 	}
 	w := Work{Worker: raw.Worker, Placements: raw.Placements}
 	return w, w.check()

@@ -92,7 +92,8 @@ type Rescue struct {
 	Attempt messages.Attempt
 	Reason  string
 	Delay   time.Duration
-	// Unstarted: the worker had claimed it and never started it, so that crash_count stays.
+	// Unstarted: it is no crash, so that crash_count stays: the worker had claimed it and never started it, or was told
+	// to end while it ran.
 	Unstarted bool
 }
 

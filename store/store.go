@@ -106,8 +106,9 @@ type DueQuery struct {
 	// Limit bounds the executions without a session (or of affinity hint), in order of priority, then seq.
 	Limit int
 	// Heads bounds the session heads: of each session with affinity strict or strict_fail, its earliest due
-	// execution, unless one of the session is scheduled, running or cancelling. An execution whose run_at lies
-	// ahead does not hold its session. Heads come in order of their own priority, then seq.
+	// execution; while one of the session is scheduled, running or cancelling, only its earliest strict_fail, which
+	// does not wait: the router fails it at once with session_busy. An execution whose run_at lies ahead does not hold
+	// its session. Heads come in order of their own priority, then seq.
 	Heads int
 	// AfterPriority and AfterSeq, where AfterSeq > 0, continue the session-less part behind that position.
 	AfterPriority messages.Priority

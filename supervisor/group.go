@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -23,6 +24,9 @@ type GroupConfig struct {
 	Name     string
 	Logger   hclog.Logger
 	Children []ChildSpec
+	// Added keeps the children that are added while the group runs, so that they come back with it when it fails; nil:
+	// they are gone with it.
+	Added *Added
 	// Fatal, where set, is called instead of failing when the intensity is exceeded: the top of the tree has nobody
 	// above it.
 	Fatal func(error)
@@ -30,6 +34,42 @@ type GroupConfig struct {
 
 // ChildSpec makes a child, anew for each start.
 type ChildSpec func() actors.Child
+
+// Added are the children that were added to a group. It outlives the group's actor and belongs to it alone.
+type Added struct {
+	ids   []string // in the order in which they were added
+	specs map[string]ChildSpec
+}
+
+func (a *Added) add(id string, spec ChildSpec) {
+	if a == nil {
+		return
+	}
+	if a.specs == nil {
+		a.specs = map[string]ChildSpec{}
+	}
+	a.ids = append(a.ids, id)
+	a.specs[id] = spec
+}
+
+func (a *Added) forget(id string) {
+	if a != nil {
+		delete(a.specs, id)
+		a.ids = slices.DeleteFunc(a.ids, func(known string) bool { return known == id })
+	}
+}
+
+// all are the specs in their order.
+func (a *Added) all() []ChildSpec {
+	if a == nil {
+		return nil
+	}
+	specs := make([]ChildSpec, 0, len(a.ids))
+	for _, id := range a.ids {
+		specs = append(specs, a.specs[id])
+	}
+	return specs
+}
 
 // Group supervises one for one: a child that ends without having been told to is started again at once under its own
 // name, so that addresses stay good.
@@ -53,6 +93,10 @@ type (
 // AddQuestion asks to add a child and answers with its address.
 type AddQuestion = actors.Question[AddChild, *actor.PID]
 
+// ForgetQuestion asks to forget a child. It is answered before the child is stopped: the news of a child's end would
+// overtake a mere message.
+type ForgetQuestion = actors.Question[ForgetChild, struct{}]
+
 // StartedQuestion is answered once the group's children have been started.
 type StartedQuestion = actors.Question[struct{}, struct{}]
 
@@ -68,7 +112,7 @@ func NewGroup(cfg GroupConfig) actors.Child {
 func (g *Group) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
-		for _, spec := range g.cfg.Children {
+		for _, spec := range append(slices.Clone(g.cfg.Children), g.cfg.Added.all()...) {
 			if _, err := g.spawn(ctx, spec); err != nil {
 				panic(err)
 			}
@@ -79,11 +123,17 @@ func (g *Group) Receive(ctx actor.Context) {
 	case *actor.Terminated:
 		g.terminated(ctx, m.Who)
 	case *AddQuestion:
-		m.Reply(g.spawn(ctx, m.Ask.Spec))
+		pid, err := g.spawn(ctx, m.Ask.Spec)
+		if err == nil {
+			g.cfg.Added.add(pid.Id, m.Ask.Spec)
+		}
+		m.Reply(pid, err)
 	case *StartedQuestion:
 		m.Reply(struct{}{}, nil)
-	case *ForgetChild:
-		delete(g.children, m.PID.Id)
+	case *ForgetQuestion:
+		delete(g.children, m.Ask.PID.Id)
+		g.cfg.Added.forget(m.Ask.PID.Id)
+		m.Reply(struct{}{}, nil)
 	default:
 		g.cfg.System.Registry.Unknown(ctx)
 	}

@@ -2,6 +2,8 @@ package supervisor
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -64,6 +66,8 @@ type PoolHooks struct {
 	Restarted func(pool string, delay time.Duration)
 	Affinity  func(pool string, e placement.Effect)
 	TakenBack func(pool, reason string)
+	Placed    func(pool string, grades []health.Grade) // of one decision
+	Away      func(pool string, d time.Duration)       // from a failed worker's last heartbeat to the notice of its end
 	Echo      func(pool string, took time.Duration, late bool)
 	Stale     func(pool string)
 }
@@ -71,6 +75,7 @@ type PoolHooks struct {
 // Memory is what a pool keeps over the restart of its own actor.
 type Memory struct {
 	generations map[messages.Slot]messages.Generation
+	pids        map[messages.Slot]int // of the processes that its workers had last
 }
 
 // Pool is the supervisor of one pool's workers on this node and, in the embedded default, its router.
@@ -83,15 +88,20 @@ type Pool struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	slots    []*slot
-	tracker  *restart.Tracker
-	roster   *roster.Roster
-	pending  effects // gathered while one message is handled
-	held     map[messages.Placement]*held
-	running  map[messages.Placement]messages.Slot
-	ahead    map[messages.ExecutionID]bool // placed ahead of idempotent short work
-	journal  journal
-	attached map[string]bool
+	slots   []*slot
+	tracker *restart.Tracker
+	roster  *roster.Roster
+	pending effects // gathered while one message is handled
+	held    map[messages.Placement]*held
+	running map[messages.Placement]messages.Slot
+	// returning are the placements whose take back the store has not answered yet.
+	returning map[messages.Placement]struct{}
+	ahead     map[messages.ExecutionID]bool // placed ahead of idempotent short work
+	journal   journal
+	attached  map[string]bool
+	before    []int // processes of the actor before this one
+	// inherited are the last generations of the actor before this one; empty: this is the first.
+	inherited map[messages.Slot]messages.Generation
 
 	cordoned     bool
 	nodeCordoned bool
@@ -225,6 +235,7 @@ func (p *Pool) Receive(ctx actor.Context) {
 	default:
 		p.steer(ctx)
 	}
+	p.drained()
 	p.flush(ctx)
 }
 
@@ -273,6 +284,8 @@ func (p *Pool) steer(ctx actor.Context) {
 		p.queueReplacement(m.slot)
 	case *attachAgain:
 		p.attachAgain(ctx)
+	case *takeOverAgain:
+		p.takeOver()
 	case *reloadAgain:
 		p.reload(m.session)
 	case *drainOver:
@@ -295,10 +308,13 @@ func (p *Pool) start(ctx actor.Context) {
 	p.roster = roster.New(p.cfg.Roster)
 	p.held = map[messages.Placement]*held{}
 	p.running = map[messages.Placement]messages.Slot{}
+	p.returning = map[messages.Placement]struct{}{}
 	p.attached = map[string]bool{}
 	if p.memory.generations == nil {
-		p.memory.generations = map[messages.Slot]messages.Generation{}
+		p.memory.generations, p.memory.pids = map[messages.Slot]messages.Generation{}, map[messages.Slot]int{}
 	}
+	p.before = slices.Collect(maps.Values(p.memory.pids))
+	p.inherited = maps.Clone(p.memory.generations)
 	p.crew = p.makeCrew()
 	ctx.Watch(p.cfg.Delivery)
 	p.takeOver()
@@ -331,6 +347,12 @@ func (p *Pool) stop() {
 	}
 	for queue := range p.attached {
 		p.cfg.System.Send(p.cfg.Delivery, &actors.Detach{Queue: queue})
+	}
+	for _, h := range p.held { // nobody is left to settle them; whoever gets them next finds them stale
+		if h.open > 0 {
+			h.open = 0
+			_ = h.delivery.Nack(true)
+		}
 	}
 }
 

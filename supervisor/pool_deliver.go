@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/lifecycle"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
@@ -81,25 +82,43 @@ func (p *Pool) delivered(ctx actor.Context, m *actors.Delivered) {
 
 // hand gives a message's placements to its worker. A message for a worker that is not here is not ours to keep.
 func (p *Pool) hand(ctx actor.Context, d broker.Delivery, w broker.Work) {
-	s := p.slot(w.Worker.Slot)
-	if s == nil || w.Worker.Incarnation != p.cfg.Incarnation || w.Worker.Pool != p.cfg.Name {
+	if w.Worker.Incarnation != p.cfg.Incarnation || w.Worker.Pool != p.cfg.Name {
 		p.quarantine(d, errors.New("addressed to a worker that this queue does not serve"))
 		return
 	}
-	if s.cur == nil || s.retiring || p.draining != nil {
-		for _, pl := range w.Placements {
-			p.takeBack(pl, "worker is gone", 0)
-		}
-		p.pending.acks = append(p.pending.acks, d)
+	open := p.hold(d, w)
+	if len(open) == 0 {
 		return
 	}
-	h := &held{delivery: d, slot: s.number, open: len(w.Placements)}
-	for _, pl := range w.Placements {
-		p.settled(pl)
-		p.held[pl] = h
+	s := p.slot(w.Worker.Slot)
+	if s == nil || s.cur == nil || s.cur.state >= lifecycle.Terminating || s.retiring || p.draining != nil {
+		for _, pl := range open { // its row first, then the ack
+			p.takeBack(pl, "worker_gone", 0)
+		}
+		return
 	}
 	ahead, _ := strconv.Atoi(d.Headers[aheadHeader])
-	ctx.Send(s.cur.pid, &actors.Execute{Placements: w.Placements, Ahead: ahead})
+	ctx.Send(s.cur.pid, &actors.Execute{Placements: open, Ahead: ahead})
+}
+
+// hold keeps a delivery for those of its placements that no worker has claimed, and returns them. One that was claimed
+// already has come twice.
+func (p *Pool) hold(d broker.Delivery, w broker.Work) []messages.Placement {
+	h := &held{delivery: d, slot: w.Worker.Slot, open: len(w.Placements)}
+	open := w.Placements[:0]
+	for _, pl := range w.Placements {
+		if _, claimed := p.running[pl]; claimed {
+			h.open--
+			continue
+		}
+		p.settled(pl)
+		p.held[pl] = h
+		open = append(open, pl)
+	}
+	if len(open) == 0 {
+		p.pending.acks = append(p.pending.acks, d)
+	}
+	return open
 }
 
 // settled notes that a placement needs its delivery no more.
@@ -142,7 +161,13 @@ func (p *Pool) quarantine(d broker.Delivery, cause error) {
 // takeOver reads what the store holds of the pool: the sessions, and what this incarnation had placed before this
 // actor was started again.
 func (p *Pool) takeOver() {
+	before := p.before
 	p.beside(storeTimeout, func(ctx context.Context) {
+		limited, cancel := context.WithTimeout(ctx, storeTimeout/2)
+		defer cancel()
+		for _, pid := range before { // what ran there is placed again only once it is gone
+			awaitExit(limited, pid)
+		}
 		sessions, err := p.cfg.Store.LoadSessions(ctx, p.cfg.Name)
 		if err == nil {
 			var live []messages.Execution
@@ -151,10 +176,13 @@ func (p *Pool) takeOver() {
 				return
 			}
 		}
-		p.cfg.Logger.Warn("pool state not read, reading again", "pool", p.cfg.Name, "error", err)
-		time.AfterFunc(retryAfter(), p.takeOver)
+		p.cfg.Logger.Warn("pool state not read, reading again", "error", err)
+		time.AfterFunc(retryAfter(), func() { p.post(&takeOverAgain{}) })
 	})
 }
+
+// takeOverAgain repeats the questions of a take-over that the store did not answer.
+type takeOverAgain struct{}
 
 func (p *Pool) sessionsLoaded(m *sessionsLoaded) {
 	for i := range m.sessions {
@@ -177,10 +205,14 @@ func (p *Pool) sessionsLoaded(m *sessionsLoaded) {
 	p.step(roster.Wake{})
 }
 
-// rescueOwn gives back what an earlier actor of this pool had on workers that went with it.
+// rescueOwn gives back what an earlier actor of this pool had on workers that went with it. What a generation of this
+// actor's has claimed, before the answer was read, is not lost.
 func (p *Pool) rescueOwn(e *messages.Execution) {
 	pl := e.Placement()
-	if e.Worker.Incarnation != p.cfg.Incarnation || p.held[pl] != nil {
+	if e.Worker.Incarnation != p.cfg.Incarnation || len(p.inherited) == 0 || p.held[pl] != nil {
+		return
+	}
+	if e.Status.Started() && e.Generation > p.inherited[e.Worker.Slot] {
 		return
 	}
 	if _, ours := p.running[pl]; ours {

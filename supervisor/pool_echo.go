@@ -35,11 +35,11 @@ type echoSent struct {
 // echoDue sends an echo when its time has come and looks after the one under way.
 func (p *Pool) echoDue(now time.Time) {
 	e := &p.echo
-	if e.open && !e.late && now.Sub(e.sentAt) > echoLate {
+	if e.open && !e.late && p.draining == nil && now.Sub(e.sentAt) > echoLate {
 		p.echoIs(true, now.Sub(e.sentAt))
 	}
-	if p.cfg.EchoEvery <= 0 || p.draining != nil || now.Sub(e.sentAt) < p.cfg.EchoEvery {
-		return
+	if p.cfg.EchoEvery <= 0 || p.draining != nil || now.Sub(e.sentAt) < p.cfg.EchoEvery || e.open && !e.late {
+		return // one that is under way must be seen to be late before another covers it
 	}
 	target := p.echoSlot()
 	if target == nil {
@@ -47,12 +47,12 @@ func (p *Pool) echoDue(now time.Time) {
 	}
 	e.number++
 	e.id, e.sentAt, e.open = strconv.Itoa(e.number), now, true
-	id, queue, slot := e.id, p.queueOf(target), strconv.Itoa(int(target.number))
+	id, queue, slot, every := e.id, p.queueOf(target), strconv.Itoa(int(target.number)), p.cfg.EchoEvery
 	p.beside(echoLate, func(ctx context.Context) {
 		_, err := p.cfg.Store.Now(ctx)
 		if err == nil {
 			_, err = p.cfg.Broker.Publish(ctx, []broker.Message{{
-				RoutingKey: queue, ID: slot, Headers: map[string]string{echoHeader: id}, Expiration: p.cfg.EchoEvery,
+				RoutingKey: queue, ID: slot, Headers: map[string]string{echoHeader: id}, Expiration: every,
 			}})
 		}
 		p.post(&echoSent{id: id, err: err})
@@ -73,7 +73,7 @@ func (p *Pool) echoSlot() *slot {
 
 func (p *Pool) echoSent(m *echoSent) {
 	if m.err != nil {
-		p.cfg.Logger.Warn("dispatch echo not sent", "pool", p.cfg.Name, "error", m.err)
+		p.cfg.Logger.Warn("dispatch echo not sent", "error", m.err)
 	}
 }
 
@@ -97,7 +97,7 @@ func (p *Pool) echoAnswered(m *actors.EchoAnswered) {
 
 func (p *Pool) echoIs(late bool, took time.Duration) {
 	if late && !p.echo.late {
-		p.cfg.Logger.Error("pool does not deliver: its dispatch echo is late", "pool", p.cfg.Name, "after", took)
+		p.cfg.Logger.Error("pool does not deliver: its dispatch echo is late", "after", took)
 	}
 	p.echo.late, p.echo.took = late, took
 	if p.cfg.Hooks.Echo != nil {

@@ -20,6 +20,7 @@ type journal struct {
 	events  []store.WorkerEvent
 	healths []string
 	busy    bool
+	failed  bool // the last batch was not written
 }
 
 // saved says that a batch of the journal has been written, or was not.
@@ -37,6 +38,9 @@ func (j *journal) ready(p *Pool, s *slot, m *member) {
 		Active: true, Cordoned: s.cordoned, Beat: s.beat, BeatEvery: p.cfg.BeatEvery, Since: m.since,
 		Capabilities: capabilities(m),
 	})
+	if over := len(j.workers) - journalMax; over > 0 {
+		j.workers = j.workers[over:]
+	}
 	j.flush(p)
 }
 
@@ -85,12 +89,22 @@ func (j *journal) flush(p *Pool) {
 	})
 }
 
+// written reports whether nothing waits to be written, after a last try where something does. A store that fails does
+// not hold up the end.
+func (j *journal) written(p *Pool) bool {
+	if j.failed {
+		return true
+	}
+	j.flush(p)
+	return !j.busy
+}
+
 // saved keeps a batch that was not written for the next second, within the bound.
 func (p *Pool) saved(m *saved) {
 	j := &p.journal
-	j.busy = false
+	j.busy, j.failed = false, m.err != nil
 	if m.err != nil {
-		p.cfg.Logger.Warn("worker states not stored, storing again", "pool", p.cfg.Name, "error", m.err)
+		p.cfg.Logger.Warn("worker states not stored, storing again", "error", m.err)
 		if len(j.workers)+len(m.workers) <= journalMax {
 			j.workers = append(m.workers, j.workers...)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
 // replacing is the one-by-one replacement of a pool's workers: which slots still wait for theirs.
@@ -35,7 +36,7 @@ func (p *Pool) recycleDue(now time.Time) {
 		}
 		tooOld := !s.recycleAt.IsZero() && now.After(s.recycleAt)
 		tooMany := p.cfg.Recycle.MaxExecutions > 0 && s.executions >= p.cfg.Recycle.MaxExecutions
-		if tooOld || tooMany {
+		if tooOld || tooMany || s.cur.version != p.cfg.Fingerprint {
 			p.queueReplacement(s.number)
 		}
 	}
@@ -48,6 +49,9 @@ func (p *Pool) recycleDue(now time.Time) {
 }
 
 func (p *Pool) queueReplacement(n messages.Slot) {
+	if s := p.slot(n); s == nil || time.Now().Before(s.replaceAt) {
+		return
+	}
 	for _, queued := range p.replacing.queue {
 		if queued == n {
 			return
@@ -74,9 +78,10 @@ func (p *Pool) readVitals() {
 			pids[s.number] = s.cur.osPid
 		}
 	}
+	measure, limit := p.cfg.Crew.Resident, p.cfg.Recycle.MaxMemory
 	p.beside(storeTimeout, func(context.Context) {
 		for n, pid := range pids {
-			if resident, err := p.cfg.Crew.Resident(pid); err == nil && resident > p.cfg.Recycle.MaxMemory {
+			if resident, err := measure(pid); err == nil && resident > limit {
 				p.post(&vitalsRead{slot: n, pid: pid, resident: resident})
 			}
 		}
@@ -123,8 +128,8 @@ func (p *Pool) replaceNext(ctx actor.Context) {
 // replacementFailed leaves the old worker where it is and tries again later.
 func (p *Pool) replacementFailed(s *slot) {
 	p.cfg.Logger.Warn("replacement did not start; the old worker stays", "worker", s.id, "reason", s.lastFailure)
-	n := s.number
-	p.later(replaceRetry, &queueAgain{n})
+	s.replaceAt = time.Now().Add(replaceRetry)
+	p.later(replaceRetry, &queueAgain{s.number})
 	p.replaced()
 }
 
@@ -132,12 +137,11 @@ type queueAgain struct{ slot messages.Slot }
 
 // replace gives the pool a new configuration. Workers that run by an old version are replaced one by one.
 func (p *Pool) replace(ctx actor.Context, m *Replace) {
-	old := p.cfg
-	p.cfg = m.Config
-	p.cfg.System, p.cfg.Recorder, p.cfg.Delivery = old.System, old.Recorder, old.Delivery
+	same := p.cfg.Fingerprint == m.Config.Fingerprint
+	p.adopt(&m.Config)
 	p.crew = p.makeCrew()
 	p.resize(ctx, m.Config.Workers)
-	if old.Fingerprint == p.cfg.Fingerprint {
+	if same {
 		return
 	}
 	for _, s := range p.slots {
@@ -157,6 +161,15 @@ func (p *Pool) replace(ctx actor.Context, m *Replace) {
 	}
 }
 
+// adopt takes over what a reload may change. The ports, the names and the hooks stay as they are for the actor's life:
+// what runs beside the pool reads them.
+func (p *Pool) adopt(c *PoolConfig) {
+	p.cfg.Workers, p.cfg.Crew, p.cfg.Recycle, p.cfg.Fingerprint = c.Workers, c.Crew, c.Recycle, c.Fingerprint
+	p.cfg.Roster, p.cfg.Restart = c.Roster, c.Restart
+	p.cfg.ClaimTimeout, p.cfg.BeatEvery, p.cfg.EchoEvery = c.ClaimTimeout, c.BeatEvery, c.EchoEvery
+	p.cfg.HealthInterval, p.cfg.HealthEnabled = c.HealthInterval, c.HealthEnabled
+}
+
 // resize changes the number of workers: new slots start at once, those too many leave by drain.
 func (p *Pool) resize(ctx actor.Context, workers int) {
 	for n := len(p.slots); n < workers; n++ {
@@ -164,9 +177,21 @@ func (p *Pool) resize(ctx actor.Context, workers int) {
 		p.slots[n].counted = true
 	}
 	for i, s := range p.slots {
+		was := s.dead
 		s.dead = i >= workers
-		if s.dead && s.cur != nil {
+		switch {
+		case s.dead && s.cur != nil:
 			p.retire(s, fmt.Sprintf("the pool has %d workers now", workers))
+		case s.dead && !was:
+			p.step(roster.WorkerGone{Worker: s.key})
+			p.dismiss(ctx, s)
+		case was && !s.dead:
+			p.tracker.Add(s.number)
+		}
+	}
+	if queue := p.cfg.Settings.PoolQueueName(p.cfg.Node, p.cfg.Name, p.cfg.Incarnation); p.shared() {
+		if _, known := p.attached[queue]; !known { // more workers than may have a queue each
+			p.attach(queue, workers)
 		}
 	}
 	p.spawnMore(ctx, &spawnMore{})

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/health"
 	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
@@ -42,7 +43,7 @@ type (
 // aheadHeader says that the placements of a message may be claimed ahead: idempotent, short work.
 const (
 	aheadHeader = "troupe-ahead"
-	echoHeader  = "troupe-echo"
+	echoHeader  = actors.EchoHeader
 	aheadMax    = 8
 	aheadP90    = 5 * time.Millisecond
 )
@@ -79,9 +80,9 @@ func (p *Pool) flush(ctx actor.Context) {
 		ctx.Send(p.cfg.Recorder, &actors.Record{Items: p.pending.items, Pool: p.self})
 		p.pending.items = nil
 	}
-	if len(p.pending.publish) > 0 {
-		p.publish(p.pending.publish)
+	if orders := p.pending.publish; len(orders) > 0 {
 		p.pending.publish = nil
+		p.publish(orders)
 	}
 	for _, d := range p.pending.acks {
 		// A delivery whose connection is gone comes again, and its claim finds what stands in the row.
@@ -97,7 +98,7 @@ func (p *Pool) load(l roster.Load) {
 	p.beside(storeTimeout, func(ctx context.Context) {
 		page, err := p.cfg.Store.Due(ctx, query)
 		if err != nil {
-			p.cfg.Logger.Warn("due executions not read, looking again", "pool", p.cfg.Name, "error", err)
+			p.cfg.Logger.Warn("due executions not read, looking again", "error", err)
 			p.post(&loaded{Failed: true})
 			return
 		}
@@ -122,9 +123,28 @@ func (p *Pool) place(e roster.Place) {
 		}
 		p.pending.items = append(p.pending.items, actors.Item{Change: change, Worker: a.Worker})
 	}
+	if p.cfg.Hooks.Placed != nil {
+		p.cfg.Hooks.Placed(p.cfg.Name, p.grades(e.Assignments))
+	}
 }
 
+// grades are the health grades of the workers that were chosen.
+func (p *Pool) grades(chosen []roster.Assignment) []health.Grade {
+	grades := make([]health.Grade, 0, len(chosen))
+	for i := range chosen {
+		if s := p.slot(chosen[i].Worker.Slot); s != nil && s.cur != nil {
+			grades = append(grades, s.cur.grade)
+		}
+	}
+	return grades
+}
+
+// takeBack has a placement returned, once: until the store has answered, it is not asked again.
 func (p *Pool) takeBack(pl messages.Placement, reason string, delay time.Duration) {
+	if _, asked := p.returning[pl]; asked {
+		return
+	}
+	p.returning[pl] = struct{}{}
 	p.pending.items = append(p.pending.items, actors.Item{Change: &store.TakeBack{
 		ID: pl.Execution, Attempt: pl.Attempt, Reason: reason, Delay: delay,
 	}})
@@ -145,7 +165,9 @@ func (p *Pool) publish(orders []roster.Publish) {
 			p.step(roster.Published{Placements: o.Placements})
 			continue
 		}
-		m := broker.Message{RoutingKey: p.routingKey(o.Worker.Slot), Body: body}
+		m := broker.Message{
+			RoutingKey: p.routingKey(o.Worker.Slot), Body: body, Expiration: p.cfg.Settings.Expiration(o.Timeout),
+		}
 		if ahead > 1 {
 			m.Headers = map[string]string{aheadHeader: strconv.Itoa(ahead)}
 		}
@@ -154,7 +176,7 @@ func (p *Pool) publish(orders []roster.Publish) {
 	p.beside(storeTimeout, func(ctx context.Context) {
 		confirms, err := p.cfg.Broker.Publish(ctx, batch)
 		if err != nil {
-			p.cfg.Logger.Warn("placements not published, taking them back", "pool", p.cfg.Name, "error", err)
+			p.cfg.Logger.Warn("placements not published, taking them back", "error", err)
 		}
 		p.post(&published{orders: sent, confirms: confirms})
 	})
@@ -185,6 +207,7 @@ func (p *Pool) publishedAll(m *published) {
 
 // fail ends an execution that may not wait, with the retry that its rules give it.
 func (p *Pool) fail(f roster.Fail) {
+	crew := p.crew
 	p.beside(storeTimeout, func(ctx context.Context) {
 		e, err := p.cfg.Store.Get(ctx, f.ID)
 		if err != nil {
@@ -194,7 +217,7 @@ func (p *Pool) fail(f roster.Fail) {
 		o := messages.Outcome{Status: messages.Failed, Error: &messages.Error{
 			Code: f.Code, Message: f.Message, FailedBy: "router",
 		}}
-		end := &store.End{ID: f.ID, Attempt: f.Attempt, Outcome: o, Retry: p.crew.RetryOf(&e, o)}
+		end := &store.End{ID: f.ID, Attempt: f.Attempt, Outcome: o, Retry: crew.RetryOf(&e, o)}
 		p.cfg.System.Send(p.cfg.Recorder, &actors.Record{Items: []actors.Item{{Change: end}}, Pool: p.self})
 	})
 }
@@ -275,13 +298,19 @@ func (p *Pool) changed(item *actors.Item, r *store.Result) bool {
 		p.over(item, messages.Placement{Execution: c.ID, Attempt: c.Attempt}, false)
 		return true
 	case *store.TakeBack:
+		pl := messages.Placement{Execution: c.ID, Attempt: c.Attempt}
+		delete(p.returning, pl)
 		if !r.Status.Started() || r.Attempt != c.Attempt {
-			p.released(messages.Placement{Execution: c.ID, Attempt: c.Attempt})
+			p.released(pl)
 		}
 		return done
 	case *store.End:
 		p.step(roster.Withdrawn{ID: c.ID})
-		p.released(messages.Placement{Execution: c.ID, Attempt: c.Attempt})
+		pl := messages.Placement{Execution: c.ID, Attempt: c.Attempt}
+		p.released(pl)
+		if s := p.slot(item.Worker.Slot); item.Fault && done && s != nil && s.cur != nil && item.Worker == s.key {
+			p.cfg.System.Send(s.cur.pid, &actors.Expired{Placement: pl})
+		}
 		return c.Retry != nil
 	case *store.Cancel:
 		p.cancelled(c, r)
@@ -306,15 +335,13 @@ func (p *Pool) claimed(item *actors.Item, c *store.Claim, r *store.Result, done 
 // over notes that a run has ended.
 func (p *Pool) over(item *actors.Item, pl messages.Placement, finished bool) {
 	delete(p.running, pl)
-	if s := p.slot(item.Worker.Slot); s != nil {
+	p.settled(pl)
+	if s := p.slot(item.Worker.Slot); s != nil && finished {
 		s.executions++
 	}
 	p.step(roster.Ended{
 		Placement: pl, Worker: item.Worker, Took: item.Took, Finished: finished, Restored: item.Restored, Fault: item.Fault,
 	})
-	if p.draining != nil {
-		p.drained()
-	}
 }
 
 // released forgets a placement that was not claimed.

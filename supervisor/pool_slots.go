@@ -28,7 +28,8 @@ type member struct {
 	since   time.Time
 	started time.Time
 	ready   bool
-	told    bool // its end has been told
+	told    bool   // its end has been told
+	version string // the pool's fingerprint at its start
 	cell    *actors.Cell
 }
 
@@ -44,6 +45,7 @@ type slot struct {
 	probeAt     time.Time
 	beat        time.Time
 	recycleAt   time.Time
+	replaceAt   time.Time // not before, after a replacement that did not start
 	executions  int
 	restarts    int
 	lastFailure string
@@ -142,7 +144,7 @@ func (p *Pool) spawn(ctx actor.Context, s *slot) {
 func (p *Pool) spawnMember(ctx actor.Context, s *slot) *member {
 	gen := p.memory.generations[s.number] + 1
 	p.memory.generations[s.number] = gen
-	m := &member{gen: gen, started: time.Now(), grade: health.Healthy, cell: &actors.Cell{}}
+	m := &member{gen: gen, started: time.Now(), grade: health.Healthy, cell: &actors.Cell{}, version: p.cfg.Fingerprint}
 	m.cell.Update(func(st *actors.Status) { st.Restarts, st.LastFailure = s.restarts, s.lastFailure })
 	pid, err := p.cfg.System.Spawn(ctx, actors.NewWorker(p.crew, s.number, gen, s.id, m.cell))
 	if err != nil { // a generation is never reused, so its name is free
@@ -190,6 +192,9 @@ func (p *Pool) workerChanged(ctx actor.Context, c *actors.WorkerChanged) {
 		return
 	}
 	m.state, m.health, m.grade, m.report, m.osPid = c.State, c.Health, c.Grade, c.Report, c.Pid
+	if c.Pid > 0 {
+		p.memory.pids[s.number] = c.Pid
+	}
 	if c.Entry != nil {
 		m.since = time.UnixMilli(c.Entry.AtMillis)
 		p.journal.transition(s, m, c.Entry)
@@ -199,6 +204,9 @@ func (p *Pool) workerChanged(ctx actor.Context, c *actors.WorkerChanged) {
 	}
 	if m == s.cur {
 		p.seen(s)
+		if m.state >= lifecycle.Terminating {
+			p.dropHeld(s, "worker_gone")
+		}
 	}
 }
 
@@ -216,6 +224,7 @@ func (p *Pool) becameReady(ctx actor.Context, s *slot, m *member) {
 	p.planRecycle(s, now)
 	if m == s.next {
 		p.retire(s, "replaced by generation "+fmt.Sprint(m.gen))
+		p.replaced() // a long run on the old one must not hold up the others
 	}
 	p.spawnMore(ctx, &spawnMore{})
 }
@@ -260,7 +269,9 @@ func (p *Pool) vanished(ctx actor.Context, m *vanished) {
 			if member != nil && !member.told && member.pid.Id == m.id {
 				member.told = true
 				failure, _ := p.cfg.System.Registry.Failure(m.id)
-				p.settleLost(s, member)
+				if member == s.cur { // a replacement runs nothing yet
+					p.settleLost(s, member)
+				}
 				p.ended(ctx, s, member, &actors.WorkerEnded{
 					Slot: s.number, Generation: member.gen, Cause: lifecycle.CauseNonRecoverable,
 					Why: "worker actor failed: " + failure.Reason, WasReady: member.ready,
@@ -277,24 +288,44 @@ func (p *Pool) ended(ctx actor.Context, s *slot, m *member, end *actors.WorkerEn
 		s.next = nil
 		s.lastFailure = end.Why
 		p.replacementFailed(s)
-		p.drained()
 		return
 	}
 	s.cur, s.retiring = nil, false
-	p.step(roster.WorkerGone{Worker: s.key, Restarts: true})
+	delete(p.memory.pids, s.number)
+	p.step(roster.WorkerGone{Worker: s.key, Restarts: !s.dead})
+	p.dropHeld(s, "worker_gone")
 	p.roundDone(s)
 	if p.draining != nil || s.dead {
-		p.drained()
+		p.dismiss(ctx, s)
 		return
 	}
 	if s.next != nil {
 		s.cur, s.next = s.next, nil
 		s.executions = 0
 		p.seen(s)
-		p.replaced()
+		if !s.cur.ready {
+			p.replaced()
+		}
 		return
 	}
 	p.again(ctx, s, end)
+	p.spawnMore(ctx, &spawnMore{}) // a start that ended makes room for the next
+}
+
+// dismiss ends what a slot that is not to be started again still has: its replacement, its next start, its place among
+// the restarts.
+func (p *Pool) dismiss(ctx actor.Context, s *slot) {
+	if s.next != nil {
+		ctx.Send(s.next.pid, &actors.Halt{Reason: lifecycle.Shutdown, Why: "its slot is not needed any more"})
+	}
+	stopTimer(s.timer)
+	s.timer = nil
+	if !s.dead {
+		return
+	}
+	if state, changed := p.tracker.Remove(s.number); changed {
+		p.stateChanged(state, "")
+	}
 }
 
 // again starts the slot's next generation, at once or after the delay that the restart tracker says.
@@ -306,6 +337,9 @@ func (p *Pool) again(ctx actor.Context, s *slot, end *actors.WorkerEnded) {
 	}
 	s.restarts++
 	s.lastFailure = end.Why
+	if p.cfg.Hooks.Away != nil && !s.beat.IsZero() {
+		p.cfg.Hooks.Away(p.cfg.Name, max(0, time.Since(s.beat)))
+	}
 	verdict := p.tracker.Failed(s.number, time.Now(), rand.Float64)
 	if p.cfg.Hooks.Restarted != nil {
 		p.cfg.Hooks.Restarted(p.cfg.Name, verdict.Delay)
@@ -327,9 +361,9 @@ func (p *Pool) again(ctx actor.Context, s *slot, end *actors.WorkerEnded) {
 func (p *Pool) stateChanged(state restart.State, why string) {
 	p.cell.Update(func(s *actors.Status) { s.State, s.Why, s.Since = state.String(), why, time.Now() })
 	if state == restart.Broken {
-		p.cfg.Logger.Error("pool is broken: every worker keeps failing", "pool", p.cfg.Name, "reason", why)
+		p.cfg.Logger.Error("pool is broken: every worker keeps failing", "reason", why)
 	} else {
-		p.cfg.Logger.Info("pool changed", "pool", p.cfg.Name, "state", state)
+		p.cfg.Logger.Info("pool changed", "state", state)
 	}
 	for _, s := range p.slots {
 		p.seen(s)
@@ -338,6 +372,9 @@ func (p *Pool) stateChanged(state restart.State, why string) {
 
 // seen tells the roster how a slot stands.
 func (p *Pool) seen(s *slot) {
+	if s.dead && s.cur == nil {
+		return
+	}
 	seen := roster.WorkerSeen{
 		Worker: s.key, ID: s.id, BeatAt: s.beat, Grade: health.Healthy, Starting: true,
 		Active: !s.cordoned && !s.retiring && !p.cordoned && !p.nodeCordoned && p.draining == nil,
@@ -378,7 +415,7 @@ func (p *Pool) roundDone(s *slot) {
 func (p *Pool) endRound() {
 	if p.round.missing <= 0 && !p.round.ended {
 		p.round.ended = true
-		p.cfg.Logger.Info("pool started", "pool", p.cfg.Name, "workers", len(p.slots))
+		p.cfg.Logger.Info("pool started", "workers", len(p.slots))
 	}
 }
 

@@ -56,6 +56,9 @@ func (p *Pool) cordon(m *Cordon) {
 
 func (p *Pool) kill(ctx actor.Context, m *KillWorker) {
 	if s := p.slot(m.Slot); s != nil && s.cur != nil {
+		s.retiring = true
+		p.seen(s)
+		p.dropHeld(s, "worker_gone")
 		ctx.Send(s.cur.pid, &actors.Halt{Reason: lifecycle.Terminate, Why: "killed by an operator", Hard: true})
 	}
 }
@@ -117,10 +120,9 @@ func (p *Pool) drained() {
 			return
 		}
 	}
-	if len(p.running) > 0 || !p.roster.Drained() {
+	if len(p.running) > 0 || !p.roster.Drained() || !p.journal.written(p) {
 		return
 	}
-	p.journal.flush(p)
 	p.draining.question.Reply(struct{}{}, nil)
 	p.draining.question = nil
 }
@@ -190,7 +192,9 @@ func (p *Pool) describe() Description {
 		d.Broken = p.brokenWhy()
 	}
 	for _, s := range p.slots {
-		d.Workers = append(d.Workers, s.describe())
+		if !s.dead || s.cur != nil {
+			d.Workers = append(d.Workers, s.describe())
+		}
 	}
 	return d
 }

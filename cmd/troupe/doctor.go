@@ -225,7 +225,8 @@ func interpreter(ctx context.Context, program, key, runtime string) finding {
 func packs(_ context.Context, l *config.Loaded) finding {
 	set, err := pack.Load(l.Packs, pack.Options{Workers: poolSizes(&l.Config)})
 	if err != nil {
-		return fail(err.Error(), "correct what is named; `troupe reload` takes the packs up again")
+		problems := strings.Split(err.Error(), "\n")
+		return fail(fmt.Sprintf("%d problems", len(problems)), "correct these; `troupe reload` takes the packs up again\n  "+strings.Join(problems, "\n  "))
 	}
 	return ok(fmt.Sprintf("%d packs with %d actions, beside the built-in ones", len(set.Packs), len(set.Actions)))
 }

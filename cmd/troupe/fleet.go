@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/api"
 )
 
@@ -207,18 +209,34 @@ func (a *app) sessions() *cobra.Command {
 		if err := c.Get(ctx, "/api/v1/sessions?"+query.Encode(), &v); err != nil {
 			return err
 		}
-		now := time.Now()
-		rows := make([][]string, len(v.Sessions))
-		for i, s := range v.Sessions {
-			worker := ""
-			if !s.Worker.IsZero() {
-				worker = fmt.Sprintf("%s/%d", s.Worker.Pool, s.Worker.Slot)
-			}
-			rows[i] = []string{s.Pool, s.Session, worker, fmt.Sprint(s.Epoch), ago(s.TouchedAt, now)}
+		if a.output == "json" {
+			return a.printJSON(v)
 		}
+		var nodes api.NodeList
+		if err := c.Get(ctx, "/api/v1/nodes", &nodes); err != nil {
+			return err
+		}
+		rows := sessionRows(v.Sessions, nodes.Nodes, time.Now())
 		return a.show(v, []string{"POOL", "SESSION", "WORKER", "EPOCH", "IDLE"}, rows)
 	})
 	return cmd
+}
+
+// sessionRows writes a binding as the id of its worker, which holds the node's name where the row holds its incarnation.
+func sessionRows(sessions []store.Session, nodes []store.Node, now time.Time) [][]string {
+	names := make(map[messages.Incarnation]string, len(nodes))
+	for _, n := range nodes {
+		names[n.Incarnation] = n.Name
+	}
+	rows := make([][]string, len(sessions))
+	for i, s := range sessions {
+		worker := ""
+		if !s.Worker.IsZero() {
+			worker = fmt.Sprintf("%s/%s/%d", cmp.Or(names[s.Worker.Incarnation], "?"), s.Worker.Pool, s.Worker.Slot)
+		}
+		rows[i] = []string{s.Pool, s.Session, worker, fmt.Sprint(s.Epoch), ago(s.TouchedAt, now)}
+	}
+	return rows
 }
 
 func (a *app) actions() *cobra.Command {

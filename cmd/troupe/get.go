@@ -51,6 +51,10 @@ func (a *app) showEvents(ctx context.Context, c *client.Client, id string) error
 	for i, e := range v.Events {
 		rows[i] = []string{clock(e.At), fmt.Sprint(e.Attempt), e.Kind, e.From.String() + " → " + e.To.String(), e.Reason, e.Worker}
 	}
+	if len(rows) == 0 && a.output != "json" {
+		_, err := fmt.Fprintln(a.out, "none: only what leaves the straight path is kept, unless store.events is all")
+		return err
+	}
 	return a.show(v, []string{"AT", "ATTEMPT", "KIND", "CHANGE", "REASON", "WORKER"}, rows)
 }
 
@@ -81,7 +85,7 @@ func fieldsOf(v api.ExecutionView) [][2]string {
 		{"id", v.ID.String()}, {"action", v.ActionRef + " " + v.Version}, {"status", v.Status.String()}, {"pool", v.Pool},
 		{"worker", string(v.Worker)}, {"attempt", fmt.Sprint(v.Attempt)}, {"priority", fmt.Sprint(v.Priority)},
 		{"session", v.Session}, {"affinity", string(v.Affinity)}, {"labels", labelText(v.Labels)}, {"created_by", v.CreatedBy},
-		{"requested", clock(v.RequestedAt)}, {"run_at", clock(v.RunAt)}, {"scheduled", clock(v.ScheduledAt)},
+		{"requested", clock(v.RequestedAt)}, {"run_at", clock(laterThan(v.RunAt, v.RequestedAt))}, {"scheduled", clock(v.ScheduledAt)},
 		{"started", clock(v.StartedAt)}, {"finished", clock(v.FinishedAt)},
 	}
 	if v.DurationMS > 0 {
@@ -102,6 +106,14 @@ func fieldsOf(v api.ExecutionView) [][2]string {
 			[2]string{"exit", v.Error.Exit}, [2]string{"stderr", strings.TrimSpace(v.Error.Stderr)})
 	}
 	return fields
+}
+
+// laterThan is at where that says something that from does not.
+func laterThan(at, from time.Time) time.Time {
+	if at.After(from) {
+		return at
+	}
+	return time.Time{}
 }
 
 func textOf(raw json.RawMessage) string {
@@ -148,7 +160,11 @@ func (a *app) why() *cobra.Command {
 			if a.output == "json" {
 				return a.printJSON(v)
 			}
-			_, err := fmt.Fprintf(a.out, "%s: %s\n", v.Status, visible(v.Message))
+			until := ""
+			if !v.Until.IsZero() {
+				until = ", until " + clock(v.Until)
+			}
+			_, err := fmt.Fprintf(a.out, "%s: %s%s (%s)\n", v.Status, visible(v.Message), until, visible(v.Reason))
 			return err
 		}),
 	}

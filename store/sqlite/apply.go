@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
@@ -102,10 +101,10 @@ func (w *writer) stale(c store.Change, attempt messages.Attempt, r *record, alre
 	return w.staleEvent(c.Name(), attempt, r)
 }
 
-// update runs one UPDATE of the execution table that ends with the guard on (seq, status, attempt).
+// update runs one UPDATE of the execution table, which ends with the guard on (seq, status, attempt).
 func (w *writer) update(sql string, r *record, args ...any) error {
-	args = append(args, r.Seq, int64(r.Status), int64(r.Attempt))
-	n, err := w.c.exec(sql+guard, args...)
+	w.args = append(append(w.args[:0], args...), r.Seq, int64(r.Status), int64(r.Attempt))
+	n, err := w.c.exec(sql, w.args...)
 	if err != nil {
 		return err
 	}
@@ -117,18 +116,17 @@ func (w *writer) update(sql string, r *record, args ...any) error {
 	return nil
 }
 
-const guard = " WHERE seq = ? AND status = ? AND attempt = ?"
-
 // cachedParameters is how long parameters may be to stay with a row in the writer's working set.
 const cachedParameters = 4096
 
-// remember keeps a row in the working set, without parameters that are long.
+// remember keeps a row in the working set, without parameters that are long; the row is the working set's from then on.
 func (w *writer) remember(r *record) {
-	kept := *r
-	if len(kept.Parameters) > cachedParameters {
+	if len(r.Parameters) > cachedParameters {
+		kept := *r
 		kept.Parameters = nil
+		r = &kept
 	}
-	w.cache.put(&kept)
+	w.cache.put(r)
 }
 
 // record returns the row as it stands, or nil.
@@ -177,13 +175,13 @@ func (w *writer) load(changes []store.Change) error {
 // loader reads rows by id, loadWidth in one statement.
 type loader struct{ ids []any }
 
-func (l *loader) run(w *writer, sql string, scan func([]driver.Value, *record) error) error {
+func (l *loader) run(w *writer, sql string, scan func(row, *record) error) error {
 	for len(l.ids) > 1 { // a single one is read when its turn comes
 		n := min(len(l.ids), loadWidth)
 		args := make([]any, loadWidth)
 		copy(args, l.ids[:n])
 		l.ids = l.ids[n:]
-		err := w.c.query(sql, func(row []driver.Value) error {
+		err := w.c.query(sql, func(row row) error {
 			r := &record{}
 			if err := scan(row, r); err != nil {
 				return err

@@ -32,9 +32,7 @@ func (w *writer) place(c *store.Place, r, next *record, out *store.Result) error
 	if u := c.Session; u != nil {
 		next.SessionEpoch, next.SessionLost, next.SessionHit = u.Epoch, u.Lost, u.Hit
 	}
-	err := w.update(`UPDATE execution SET stage = 1, status = 3, attempt = ?, last_change = 1, worker_inc = ?, worker_slot = ?,
- worker_id = ?, generation = 0, placed_by = ?, first_placed_at = ?, scheduled_at = ?, claim_by = ?, session_epoch = ?,
- session_flags = ?`, r, int64(next.Attempt), next.Worker.Incarnation[:], int64(next.Worker.Slot), text(next.WorkerID),
+	err := w.update(updatePlace, r, int64(next.Attempt), next.Worker.Incarnation[:], int64(next.Worker.Slot), text(next.WorkerID),
 		id16(next.PlacedBy), micros(next.FirstPlacedAt), micros(next.ScheduledAt), micros(next.ClaimBy), next.SessionEpoch,
 		flags(next.SessionLost, next.SessionHit))
 	if err != nil {
@@ -61,13 +59,15 @@ func (w *writer) requeue(name, reason string, delay time.Duration, r, next *reco
 	if delay > 0 {
 		next.RunAt = w.now.Add(delay).Truncate(time.Microsecond)
 	}
-	next.lane = next.waitIn(w.now)
+	rank, err := w.rank(next)
+	if err != nil {
+		return err
+	}
+	next.rank = rank
 	next.Worker, next.WorkerID, next.Generation, next.PlacedBy = messages.WorkerKey{}, "", 0, messages.Incarnation{}
 	next.ScheduledAt, next.ClaimBy, next.RunDeadline = time.Time{}, time.Time{}, time.Time{}
 	next.SessionEpoch, next.SessionLost, next.SessionHit = 0, false, false
-	err := w.update(`UPDATE execution SET stage = 0, lane = ?, status = 1, last_change = ?, run_at = ?, take_backs = ?,
- crash_count = ?, worker_inc = NULL, worker_slot = 0, worker_id = NULL, generation = 0, placed_by = NULL, scheduled_at = 0,
- claim_by = 0, run_deadline = 0, session_epoch = 0, session_flags = 0`, r, next.lane, int64(next.last),
+	err = w.update(updateRequeue, r, next.rank, int64(next.last),
 		micros(next.RunAt), int64(next.TakeBacks), int64(next.CrashCount))
 	if err != nil {
 		return err
@@ -91,8 +91,7 @@ func (w *writer) claim(c *store.Claim, r, next *record, out *store.Result) error
 	if r.Timeout > 0 {
 		next.RunDeadline = w.now.Add(r.Timeout)
 	}
-	err := w.update(`UPDATE execution SET status = 4, last_change = 3, generation = ?, take_backs = 0, started_at = ?,
- run_deadline = ?`, r, int64(next.Generation), micros(next.StartedAt), micros(next.RunDeadline))
+	err := w.update(updateClaim, r, int64(next.Generation), micros(next.StartedAt), micros(next.RunDeadline))
 	if err != nil {
 		return err
 	}
@@ -181,7 +180,7 @@ func (w *writer) cancel(c *store.Cancel, r, next *record, out *store.Result) err
 	next.last = lastCancel
 	if to == messages.Cancelling {
 		next.Status = to
-		if err := w.update("UPDATE execution SET status = 5, last_change = 6", r); err != nil {
+		if err := w.update(updateCancelling, r); err != nil {
 			return err
 		}
 	} else {
@@ -223,6 +222,11 @@ func (w *writer) told(r, next *record, out *store.Result) error {
 	if err := w.applied(r, next, out); err != nil {
 		return err
 	}
+	if r.Status.Terminal() { // the working set has dropped it, so it may be handed out as it is
+		r.Parameters = nil
+		out.Execution = &r.Execution
+		return nil
+	}
 	e := r.Execution
 	e.Parameters = nil
 	out.Execution = &e
@@ -239,17 +243,33 @@ func (w *writer) conclude(o messages.Outcome, retry *messages.Execution, r, next
 		}
 		next.RetriedAs = id
 	}
-	if len(o.Result) > 0 || o.Error != nil {
-		if err := w.exec("INSERT INTO outcome (seq, result, error) VALUES (?, ?, ?)", r.Seq, blob(o.Result), blob(encodeError(o.Error))); err != nil {
-			return err
-		}
-	}
-	err := w.update("UPDATE execution SET stage = 2, status = ?, last_change = ?, crash_count = ?, finished_at = ?, retried_as = ?",
-		r, int64(next.Status), int64(next.last), int64(next.CrashCount), micros(next.FinishedAt), id16(next.RetriedAs))
-	if err != nil || retry == nil {
+	if err := w.settle(o, r, next); err != nil || retry == nil {
 		return err
 	}
 	return w.event("retry", r, next, next.RetriedAs.String(), string(r.WorkerID))
+}
+
+// shortOutcome is how long result and error may be together to stand in the execution's own row.
+const shortOutcome = 512
+
+// settle writes the row of an execution that has ended. One that completed on its worker, as most do, moves one index.
+func (w *writer) settle(o messages.Outcome, r, next *record) error {
+	result, failure := o.Result, encodeError(o.Error)
+	if len(result)+len(failure) > shortOutcome {
+		if err := w.exec("INSERT INTO outcome (seq, result, error) VALUES (?, ?, ?)", r.Seq, blob(result), blob(failure)); err != nil {
+			return err
+		}
+		result, failure = nil, nil
+	}
+	if next.Status == messages.Completed && stage(r.Status) == stageActive && next.CrashCount == r.CrashCount && next.RetriedAs.IsZero() {
+		return w.update(updateCompleted, r, int64(next.last), micros(next.FinishedAt), blob(result), blob(failure))
+	}
+	unusual := int64(next.Status)
+	if next.Status == messages.Completed {
+		unusual = 0
+	}
+	return w.update(updateEnded, r, int64(next.Status), int64(next.last), int64(next.CrashCount), micros(next.FinishedAt),
+		id16(next.RetriedAs), blob(result), blob(failure), unusual)
 }
 
 // retry stores the execution that follows r. It takes r's parameters unless it has its own, and never r's

@@ -1,45 +1,131 @@
 package sqlite
 
 import (
-	"context"
-	"database/sql/driver"
 	"errors"
-	"io"
+	"fmt"
+	"path/filepath"
+	"strings"
 
-	"modernc.org/sqlite"
+	"modernc.org/libc"
+	lib "modernc.org/sqlite/lib"
 )
 
-// conn is one connection to the file, used by one goroutine at a time, with its statements prepared once. It works
-// on the driver itself: database/sql would double the cost of a statement.
+// conn is one connection to the file, used by one goroutine at a time, with its statements prepared once. It works on
+// the library itself: database/sql and its driver would triple the cost of a statement, with a mutex for each value
+// that goes in or out (a connection of ours needs none) and an allocation for each that is not a number.
 type conn struct {
-	raw   driver.Conn
+	tls   *libc.TLS
+	db    uintptr
 	stmts map[string]stmt
-	args  []driver.NamedValue
+	in    arena             // the arguments of the statement at hand
+	words map[string]string // see word
 }
 
-type stmt interface {
-	driver.StmtExecContext
-	driver.StmtQueryContext
-	driver.Stmt
+// stmt is one prepared statement.
+type stmt struct {
+	p       uintptr
+	params  int
+	columns int
 }
 
 // stmtsMax bounds the prepared statements of a connection; the adapter itself has fewer.
 const stmtsMax = 256
 
-func openConn(dsn string) (*conn, error) {
-	raw, err := (&sqlite.Driver{}).Open(dsn)
+// codeError is a refusal of the library, with its extended result code.
+type codeError struct {
+	code int32
+	text string
+}
+
+func (e *codeError) Error() string { return fmt.Sprintf("%s (%d)", e.text, e.code) }
+
+// openConn opens a connection with the pragmas of cfg and those given, each like "name(value)".
+func openConn(cfg Config, pragmas ...string) (*conn, error) {
+	path, err := filepath.Abs(cfg.Path)
+	if err != nil {
+		path = cfg.Path
+	}
+	return openPath(path, append(cfg.pragmas(), pragmas...))
+}
+
+func openPath(path string, pragmas []string) (*conn, error) {
+	c := &conn{tls: libc.NewTLS(), stmts: map[string]stmt{}, words: map[string]string{}}
+	out, err := c.allocate(8)
 	if err != nil {
 		return nil, err
 	}
-	return &conn{raw: raw, stmts: map[string]stmt{}}, nil
+	defer libc.Xfree(c.tls, out)
+	name, err := libc.CString(path)
+	if err != nil {
+		return nil, err
+	}
+	defer libc.Xfree(c.tls, name)
+	const flags = lib.SQLITE_OPEN_READWRITE | lib.SQLITE_OPEN_CREATE | lib.SQLITE_OPEN_NOMUTEX | lib.SQLITE_OPEN_EXRESCODE
+	rc := lib.Xsqlite3_open_v2(c.tls, name, out, flags, 0)
+	c.db = address(out)
+	if err = c.check(rc); err == nil {
+		err = c.stablePlans()
+	}
+	for _, p := range pragmas {
+		if err == nil {
+			_, err = c.exec("PRAGMA " + p)
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
+}
+
+// stablePlans keeps a statement's plan whatever its arguments are; without it some statements are prepared anew each
+// time they run.
+func (c *conn) stablePlans() error {
+	args := libc.NewVaList(int32(1), uintptr(0))
+	defer libc.Xfree(c.tls, args)
+	return c.check(lib.Xsqlite3_db_config(c.tls, c.db, lib.SQLITE_DBCONFIG_ENABLE_QPSG, args))
 }
 
 func (c *conn) close() error {
-	var errs []error
-	for _, s := range c.stmts {
-		errs = append(errs, s.Close())
+	err := c.forget()
+	if c.db != 0 {
+		err = errors.Join(err, c.check(lib.Xsqlite3_close_v2(c.tls, c.db)))
+		c.db = 0
 	}
-	return errors.Join(append(errs, c.raw.Close())...)
+	c.in.free(c)
+	c.tls.Close()
+	return err
+}
+
+// forget ends all prepared statements.
+func (c *conn) forget() error {
+	for text, s := range c.stmts {
+		// The code that finalizing returns is that of the statement's last run, which had it.
+		lib.Xsqlite3_finalize(c.tls, s.p)
+		delete(c.stmts, text)
+	}
+	return nil
+}
+
+func (c *conn) allocate(n int) (uintptr, error) {
+	p := libc.Xmalloc(c.tls, libc.Tsize_t(n))
+	if p == 0 {
+		return 0, &codeError{code: lib.SQLITE_NOMEM, text: fmt.Sprintf("no memory for %d bytes", n)}
+	}
+	return p, nil
+}
+
+// check turns a result code into an error.
+func (c *conn) check(rc int32) error {
+	if rc == lib.SQLITE_OK {
+		return nil
+	}
+	e := &codeError{code: rc, text: libc.GoString(lib.Xsqlite3_errstr(c.tls, rc))}
+	if c.db != 0 {
+		if more := libc.GoString(lib.Xsqlite3_errmsg(c.tls, c.db)); more != e.text {
+			e.text += ": " + more
+		}
+	}
+	return e
 }
 
 func (c *conn) prepare(sql string) (stmt, error) {
@@ -47,28 +133,65 @@ func (c *conn) prepare(sql string) (stmt, error) {
 		return s, nil
 	}
 	if len(c.stmts) >= stmtsMax {
-		for text, s := range c.stmts {
-			if err := s.Close(); err != nil {
-				return nil, err
-			}
-			delete(c.stmts, text)
+		if err := c.forget(); err != nil {
+			return stmt{}, err
 		}
 	}
-	p, err := c.raw.Prepare(sql)
+	out, err := c.allocate(8)
 	if err != nil {
-		return nil, err
+		return stmt{}, err
 	}
-	s := p.(stmt)
-	c.stmts[sql] = s
+	defer libc.Xfree(c.tls, out)
+	text, err := libc.CString(sql)
+	if err != nil {
+		return stmt{}, err
+	}
+	defer libc.Xfree(c.tls, text)
+	if err := c.check(lib.Xsqlite3_prepare_v3(c.tls, c.db, text, -1, lib.SQLITE_PREPARE_PERSISTENT, out, 0)); err != nil {
+		return stmt{}, err
+	}
+	s := stmt{p: address(out)}
+	if s.p == 0 {
+		return s, fmt.Errorf("statement %q is empty", sql)
+	}
+	s.params = int(lib.Xsqlite3_bind_parameter_count(c.tls, s.p))
+	s.columns = int(lib.Xsqlite3_column_count(c.tls, s.p))
+	c.stmts[strings.Clone(sql)] = s
 	return s, nil
 }
 
-func (c *conn) bind(args []any) []driver.NamedValue {
-	c.args = c.args[:0]
-	for i, a := range args {
-		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: a})
+// bind gives the statement its arguments. They are copied to the library's memory, where they stay until the next
+// statement of the connection is bound; one that is still being read must not be overtaken by another, see query.
+func (c *conn) bind(s stmt, args []any) error {
+	if len(args) != s.params {
+		return fmt.Errorf("statement has %d parameters, got %d arguments", s.params, len(args))
 	}
-	return c.args
+	if err := c.in.reset(c, args); err != nil {
+		return err
+	}
+	for i, a := range args {
+		n, rc := int32(i+1), int32(0)
+		switch v := a.(type) {
+		case nil:
+			rc = lib.Xsqlite3_bind_null(c.tls, s.p, n)
+		case int64:
+			rc = lib.Xsqlite3_bind_int64(c.tls, s.p, n, v)
+		case string:
+			rc = lib.Xsqlite3_bind_text(c.tls, s.p, n, c.in.text(v), int32(len(v)), 0)
+		case []byte:
+			if v == nil {
+				rc = lib.Xsqlite3_bind_null(c.tls, s.p, n)
+				break
+			}
+			rc = lib.Xsqlite3_bind_blob(c.tls, s.p, n, c.in.bytes(v), int32(len(v)), 0)
+		default:
+			return fmt.Errorf("argument %d has type %T, want int64, string, []byte or nil", n, a)
+		}
+		if rc != lib.SQLITE_OK {
+			return c.check(rc)
+		}
+	}
+	return nil
 }
 
 // exec runs one statement and returns how many rows it changed. Arguments must be int64, string, []byte or nil.
@@ -77,43 +200,53 @@ func (c *conn) exec(sql string, args ...any) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	r, err := s.ExecContext(context.Background(), c.bind(args))
+	if err := c.bind(s, args); err != nil {
+		return 0, err
+	}
+	rc := lib.Xsqlite3_step(c.tls, s.p)
+	for rc == lib.SQLITE_ROW {
+		rc = lib.Xsqlite3_step(c.tls, s.p)
+	}
+	if rc != lib.SQLITE_DONE {
+		err = c.check(rc)
+	}
+	lib.Xsqlite3_reset(c.tls, s.p)
 	if err != nil {
 		return 0, err
 	}
-	return r.RowsAffected()
+	return int64(lib.Xsqlite3_changes(c.tls, c.db)), nil
 }
 
-// query runs one statement and hands each row to each; the row is reused.
-func (c *conn) query(sql string, each func(row []driver.Value) error, args ...any) error {
+// query runs one statement and hands each row to each, which must not use the connection; a row is gone when each
+// returns.
+func (c *conn) query(sql string, each func(r row) error, args ...any) error {
 	s, err := c.prepare(sql)
 	if err != nil {
 		return err
 	}
-	rows, err := s.QueryContext(context.Background(), c.bind(args))
-	if err != nil {
+	if err := c.bind(s, args); err != nil {
 		return err
 	}
-	row := make([]driver.Value, len(rows.Columns()))
+	defer lib.Xsqlite3_reset(c.tls, s.p)
 	for {
-		if err = rows.Next(row); err != nil {
-			break
-		}
-		if err = each(row); err != nil {
-			break
+		switch rc := lib.Xsqlite3_step(c.tls, s.p); rc {
+		case lib.SQLITE_ROW:
+			if err := each(row{c: c, stmt: s}); err != nil {
+				return err
+			}
+		case lib.SQLITE_DONE:
+			return nil
+		default:
+			return c.check(rc)
 		}
 	}
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return errors.Join(err, rows.Close())
 }
 
 // number returns the first column of the first row, 0 where there is none.
 func (c *conn) number(sql string, args ...any) (int64, error) {
 	var n int64
-	err := c.query(sql, func(row []driver.Value) error {
-		n = integer(row[0])
+	err := c.query(sql, func(r row) error {
+		n = r.integer(0)
 		return nil
 	}, args...)
 	return n, err

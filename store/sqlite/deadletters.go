@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"fmt"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 
 const deadLetterColumns = `SELECT id, at, execution, attempt, action, worker, queue, reason, died_at, headers, body, resolution FROM dead_letter`
 
-func scanDeadLetter(row []driver.Value, d *store.DeadLetter) error {
+func scanDeadLetter(row row, d *store.DeadLetter) error {
 	v := scanner{row: row}
 	d.ID, d.At = v.integer(), v.time()
 	v.id((*[16]byte)(&d.Execution))
@@ -54,7 +53,7 @@ func (s *Store) ListDeadLetters(ctx context.Context, before int64, limit int) ([
 	}
 	var out []store.DeadLetter
 	err := s.read(ctx, "list dead letters", func(c *conn) error {
-		return c.query(deadLetterColumns+" WHERE id < ? ORDER BY id DESC LIMIT ?", func(row []driver.Value) error {
+		return c.query(deadLetterColumns+" WHERE id < ? ORDER BY id DESC LIMIT ?", func(row row) error {
 			var d store.DeadLetter
 			err := scanDeadLetter(row, &d)
 			out = append(out, d)
@@ -68,7 +67,7 @@ func (s *Store) ListDeadLetters(ctx context.Context, before int64, limit int) ([
 func (s *Store) GetDeadLetter(ctx context.Context, id int64) (store.DeadLetter, error) {
 	var d store.DeadLetter
 	err := s.read(ctx, "get dead letter", func(c *conn) error {
-		err := c.query(deadLetterColumns+" WHERE id = ?", func(row []driver.Value) error { return scanDeadLetter(row, &d) }, id)
+		err := c.query(deadLetterColumns+" WHERE id = ?", func(row row) error { return scanDeadLetter(row, &d) }, id)
 		if err == nil && d.ID == 0 {
 			err = fmt.Errorf("dead letter %d: %w", id, store.ErrNotFound)
 		}
@@ -93,7 +92,7 @@ func (s *Store) DeadLetterStats(ctx context.Context, since time.Time) ([]store.D
 	var out []store.DeadLetterCount
 	err := s.read(ctx, "count dead letters", func(c *conn) error {
 		return c.query(`SELECT worker, action, reason, at - at % 3600000000 AS hour, count(*) FROM dead_letter WHERE at >= ?
- GROUP BY worker, action, reason, hour ORDER BY hour DESC, worker, action, reason LIMIT 10000`, func(row []driver.Value) error {
+ GROUP BY worker, action, reason, hour ORDER BY hour DESC, worker, action, reason LIMIT 10000`, func(row row) error {
 			v := scanner{row: row}
 			out = append(out, store.DeadLetterCount{Worker: messages.WorkerID(v.text()), Action: v.text(), Reason: v.text(),
 				Hour: v.time(), Count: int(v.integer())})

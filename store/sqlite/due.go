@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"database/sql/driver"
 	"slices"
 	"time"
 
@@ -68,7 +67,7 @@ func (s *Store) promote(ctx context.Context, pool string, now time.Time) error {
 func (w *writer) promote(pool string) error {
 	var due []*record
 	err := w.c.query(working+" WHERE e.seq IN (SELECT seq FROM timer WHERE pool = ? AND run_at <= ? ORDER BY run_at LIMIT ?)",
-		func(row []driver.Value) error {
+		func(row row) error {
 			r := &record{}
 			due = append(due, r)
 			return scanWorking(row, r)
@@ -78,8 +77,12 @@ func (w *writer) promote(pool string) error {
 	}
 	for _, r := range due {
 		w.next = *r
-		w.next.lane = w.next.waitIn(w.now)
-		if err := w.exec("UPDATE execution SET lane = ? WHERE seq = ?", w.next.lane, r.Seq); err != nil {
+		rank, err := w.rank(r)
+		if err != nil {
+			return err
+		}
+		w.next.rank = rank
+		if err := w.exec("UPDATE execution SET rank = ? WHERE seq = ?", rank, r.Seq); err != nil {
 			return err
 		}
 		if err := w.mark(r, &w.next); err != nil {
@@ -95,39 +98,37 @@ func duePlain(c *conn, q store.DueQuery) ([]messages.Candidate, error) {
 	if q.Limit <= 0 {
 		return nil, nil
 	}
-	const order = " ORDER BY e.priority DESC, e.seq LIMIT ?"
-	const part = "INDEXED BY execution_waiting JOIN request r ON r.seq = e.seq WHERE e.stage = 0 AND e.lane = 0 AND e.pool = ?"
-	from := candidatesFrom(part)
-	if q.AfterSeq == 0 {
-		return candidates(c, q.Limit+1, from+order, q.Pool, int64(q.Limit)+1)
+	pool, err := c.number("SELECT n FROM pool WHERE name = ?", q.Pool)
+	if err != nil || pool == 0 {
+		return nil, err
 	}
-	same, err := candidates(c, q.Limit+1, from+" AND e.priority = ? AND e.seq > ?"+order, q.Pool, int64(q.AfterPriority), q.AfterSeq, int64(q.Limit)+1)
+	first, last := rankOf(pool, laneDue, messages.PriorityMax), rankOf(pool, laneDue, messages.PriorityMin)
+	if q.AfterSeq == 0 {
+		return candidates(c, q.Limit+1, plainSQL, first, last, int64(q.Limit)+1)
+	}
+	at := rankOf(pool, laneDue, q.AfterPriority)
+	same, err := candidates(c, q.Limit+1, plainAfterSQL, at, q.AfterSeq, int64(q.Limit)+1)
 	if err != nil || len(same) > q.Limit {
 		return same, err
 	}
 	rest := q.Limit + 1 - len(same)
-	lower, err := candidates(c, rest, from+" AND e.priority < ?"+order, q.Pool, int64(q.AfterPriority), int64(rest))
+	lower, err := candidates(c, rest, plainSQL, at+1, last, int64(rest))
 	return append(same, lower...), err
 }
 
-func candidatesFrom(part string) string {
-	return `SELECT e.seq, r.id, e.attempt, r.action, r.version, e.priority, e.session, r.affinity, r.avoid, r.flags,
- e.worker_deadline, e.take_backs, r.timeout FROM execution e ` + part
-}
+const candidateColumns = `SELECT e.seq, r.id, e.attempt, r.action, r.version, e.priority, e.session, r.affinity, r.avoid, r.flags,
+ e.worker_deadline, e.take_backs, r.timeout FROM `
 
-// headsSQL walks from session to session of the turn index, taking the first row of each, and leaves out sessions
-// that have a row on a worker. Its cost is one step a waiting session, however many rows each has.
-// Each step is a scalar min, which takes the first entry of the index; a join instead would walk all of a session.
-var headsSQL = `WITH RECURSIVE s(session) AS (
- SELECT min(session) FROM turn WHERE pool = ?1
- UNION ALL SELECT (SELECT min(session) FROM turn WHERE pool = ?1 AND session > s.session) FROM s WHERE s.session IS NOT NULL)
-SELECT e.seq, r.id, e.attempt, r.action, r.version, e.priority, e.session, r.affinity, r.avoid, r.flags,
- e.worker_deadline, e.take_backs, r.timeout FROM s
- CROSS JOIN execution e ON e.seq = (SELECT min(seq) FROM turn WHERE pool = ?1 AND session = s.session)
- CROSS JOIN request r ON r.seq = e.seq
- WHERE s.session IS NOT NULL AND NOT EXISTS
-  (SELECT 1 FROM execution a INDEXED BY execution_active WHERE a.stage = 1 AND a.pool = ?1 AND a.session = s.session)
- ORDER BY e.priority DESC, e.seq LIMIT ?2`
+// The part without turns, from the first rank to the last, and within one rank behind a seq.
+const (
+	waitingRequests = candidateColumns + "execution e INDEXED BY execution_waiting CROSS JOIN request r ON r.seq = e.seq WHERE "
+	plainSQL        = waitingRequests + "e.rank BETWEEN ? AND ? ORDER BY e.rank, e.seq LIMIT ?"
+	plainAfterSQL   = waitingRequests + "e.rank = ? AND e.seq > ? ORDER BY e.seq LIMIT ?"
+)
+
+// headsSQL reads the heads, best first.
+const headsSQL = candidateColumns + `head h INDEXED BY head_order CROSS JOIN execution e ON e.seq = h.seq
+ CROSS JOIN request r ON r.seq = h.seq WHERE h.pool = ? ORDER BY h.priority DESC, h.seq LIMIT ?`
 
 func dueHeads(c *conn, q store.DueQuery) ([]messages.Candidate, error) {
 	if q.Heads <= 0 {
@@ -138,14 +139,14 @@ func dueHeads(c *conn, q store.DueQuery) ([]messages.Candidate, error) {
 
 func candidates(c *conn, hint int, sql string, args ...any) ([]messages.Candidate, error) {
 	out := make([]messages.Candidate, 0, min(hint, 1024))
-	err := c.query(sql, func(row []driver.Value) error {
+	err := c.query(sql, func(row row) error {
 		v := scanner{row: row}
 		var k messages.Candidate
 		k.Seq = v.integer()
 		v.id((*[16]byte)(&k.ID))
-		k.Attempt, k.Action, k.Version = messages.Attempt(v.integer()), v.text(), v.text()
-		k.Priority, k.Session, k.Affinity = messages.Priority(v.integer()), v.text(), messages.Affinity(v.text())
-		k.Avoid = messages.WorkerID(v.text())
+		k.Attempt, k.Action, k.Version = messages.Attempt(v.integer()), v.word(), v.word()
+		k.Priority, k.Session, k.Affinity = messages.Priority(v.integer()), v.text(), messages.Affinity(v.word())
+		k.Avoid = messages.WorkerID(v.word())
 		flags := v.integer()
 		k.WaitForWorker, k.Idempotent = flags&flagWait != 0, flags&flagIdempotent != 0
 		k.WorkerDeadline, k.TakeBacks, k.Timeout = v.time(), int(v.integer()), v.duration()

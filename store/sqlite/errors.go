@@ -15,7 +15,11 @@ import (
 
 // resultCode returns SQLite's primary result code, or 0.
 func resultCode(err error) int {
-	var e *sqlite.Error
+	var own *codeError
+	if errors.As(err, &own) {
+		return int(own.code) & 0xff
+	}
+	var e *sqlite.Error // of the driver, which migrates
 	if errors.As(err, &e) {
 		return e.Code() & 0xff
 	}

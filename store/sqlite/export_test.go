@@ -6,16 +6,20 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	lib "modernc.org/sqlite/lib"
 )
 
 // Tamper runs one statement on a closed store's file.
 func Tamper(t *testing.T, path, statement string) {
-	c, err := openConn(dsn(Config{Path: path}))
+	c, err := openConn(Config{Path: path})
 	require.NoError(t, err)
 	_, err = c.exec(statement)
 	require.NoError(t, err)
 	require.NoError(t, c.close())
 }
+
+// Path is where the store is.
+func (s *Store) Path() string { return s.cfg.Path }
 
 // Raise gives a store with a page limit more pages, as freed space on a disk would.
 func Raise(t *testing.T, s *Store, pages int) {
@@ -23,6 +27,25 @@ func Raise(t *testing.T, s *Store, pages int) {
 		_, err := w.c.number(fmt.Sprintf("PRAGMA max_page_count = %d", pages))
 		return err
 	}))
+}
+
+// Steps returns how many instructions of SQLite's machine the reading connections have run since the last call: a
+// measure of work that no other load disturbs.
+func Steps(t *testing.T, s *Store) int {
+	var held []*conn
+	for range s.cfg.Readers {
+		c, ok := s.takeReader()
+		require.True(t, ok)
+		held = append(held, c)
+	}
+	steps := 0
+	for _, c := range held {
+		for _, st := range c.stmts {
+			steps += int(lib.Xsqlite3_stmt_status(c.tls, st.p, lib.SQLITE_STMTSTATUS_VM_STEP, 1))
+		}
+		s.readers <- c
+	}
+	return steps
 }
 
 // Hold keeps the writer busy until the channel is closed.
@@ -47,13 +70,15 @@ func Grow(t testing.TB, s *Store, n int) {
  INSERT INTO request (seq, id, action, version, labels, timeout, stall_timeout, flags, max_retries, retry_count, requested_at, parameters)
  SELECT n, randomblob(16), 'core.a' || (n % 10), '1.0.0', CASE WHEN n % 10 = 0 THEN CAST('{"k":"v' || (n % 100) || '"}' AS BLOB) END, 60000000, 0, 0, 0, 0, 1800000000000000 + n, CAST('{"n":1}' AS BLOB) FROM i`,
 		`WITH RECURSIVE i(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM i WHERE n < ?)
- INSERT INTO execution (seq, stage, lane, strict, status, attempt, last_change, priority, pool, session, worker_id, run_at, finished_at, queue_deadline, worker_deadline)
- SELECT n, CASE WHEN n <= 50 THEN 0 WHEN n <= 100 THEN 1 ELSE 2 END, 0, 0, CASE WHEN n <= 50 THEN 1 WHEN n <= 100 THEN 4 WHEN n <= 150 THEN 9 WHEN n % 20 = 0 THEN 7 ELSE 6 END,
+ INSERT INTO execution (seq, rank, on_worker, unusual, status, attempt, last_change, priority, pool, session, worker_id, run_at, finished_at, queue_deadline, worker_deadline)
+ SELECT n, CASE WHEN n <= 50 THEN 64 * (n % 4 + 1) + 9 - n % 10 END, CASE WHEN n > 50 AND n <= 100 THEN 1 END,
+ CASE WHEN n <= 100 THEN NULL WHEN n <= 150 THEN 9 WHEN n % 20 = 0 THEN 7 END, CASE WHEN n <= 50 THEN 1 WHEN n <= 100 THEN 4 WHEN n <= 150 THEN 9 WHEN n % 20 = 0 THEN 7 ELSE 6 END,
  1, 4, n % 10, 'pool' || (n % 4), CASE WHEN n % 5 = 0 THEN 's' || (n % 1000) END, 'n/pool/' || (n % 64), 1800000000000000 + n, 1800000000000000 + n, 0, 0 FROM i`,
 		`WITH RECURSIVE i(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM i WHERE n < ?)
  INSERT INTO execution_label (key, value, seq) SELECT 'k', 'v' || (n % 100), n FROM i WHERE n % 10 = 0`,
 		`WITH RECURSIVE i(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM i WHERE n < ?)
  INSERT INTO outcome (seq, result) SELECT n, CAST('{}' AS BLOB) FROM i WHERE n > 100`,
+		`INSERT INTO pool (n, name) SELECT column1 + 1, 'pool' || column1 FROM (VALUES (0), (1), (2), (3)) WHERE ? > 0`,
 	} {
 		require.NoError(t, s.write(t.Context(), "grow", 1, func(w *writer) error { return w.exec(sql, int64(n)) }))
 	}

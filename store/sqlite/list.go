@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"math"
 	"math/bits"
 	"slices"
@@ -12,9 +11,12 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
+// walkMax bounds how many executions one page looks back over where no index leads.
+const walkMax = 100_000
+
 // List returns one page, newest first. One filter drives the walk, in order of its index, and the others are
-// checked on each row it meets; so every filter alone costs a page's worth of rows, and a rare combination of common
-// filters may walk far.
+// checked on each row it meets. Where no index leads (by pool, by worker, what completed), the walk goes back from the
+// newest and ends after walkMax executions: then the page is short, and its Next leads on from there.
 func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	var page store.Page
 	limit := pageSize(f.Limit)
@@ -23,7 +25,11 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	}
 	err := s.read(ctx, "list executions", func(c *conn) (err error) {
 		sql, args := listSQL(f)
-		if byStatus(f) {
+		switch {
+		case walks(f):
+			page, err = walk(c, f, limit)
+			return err
+		case byStatus(f):
 			seqs, err := statusPage(c, f, limit+1)
 			if err != nil || len(seqs) == 0 {
 				return err
@@ -36,11 +42,45 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	if err != nil {
 		return store.Page{}, err
 	}
+	cut(&page, limit)
+	return page, nil
+}
+
+// cut brings a page to its limit, and says where the next one begins.
+func cut(page *store.Page, limit int) {
 	if len(page.Executions) > limit {
 		page.Executions = page.Executions[:limit]
 		page.Next = page.Executions[limit-1].Seq
 	}
-	return page, nil
+}
+
+// walks reports whether a filter is set and none leads by an index.
+func walks(f store.Filter) bool {
+	if f.Label[0] != "" || f.Session != "" || f.Action != "" {
+		return false
+	}
+	return f.Pool != "" || f.Worker != "" || slices.Contains(f.Statuses, messages.Completed)
+}
+
+// walk looks at one stretch of executions, from the newest below the cursor.
+func walk(c *conn, f store.Filter, limit int) (store.Page, error) {
+	newest, err := c.number("SELECT max(seq) FROM execution WHERE seq < ?", f.Before)
+	if err != nil {
+		return store.Page{}, err
+	}
+	floor := newest - walkMax
+	sql, args := listSQL(f)
+	var page store.Page
+	page.Executions, err = readMany(c, sql, append([]any{floor}, append(args, int64(limit)+1)...)...)
+	cut(&page, limit)
+	if err != nil || page.Next != 0 || floor < 1 {
+		return page, err
+	}
+	below, err := c.number("SELECT max(seq) FROM execution WHERE seq <= ?", floor)
+	if below > 0 {
+		page.Next = below + 1
+	}
+	return page, err
 }
 
 // byStatus reports whether the status is the only filter.
@@ -60,12 +100,10 @@ func listSQL(f store.Filter) (string, []any) {
 		where, args = "l.key = ? AND l.value = ? AND l.seq < ?", []any{f.Label[0], f.Label[1], f.Before}
 	case f.Session != "":
 		from = "execution e INDEXED BY execution_session" + join
-	case f.Worker != "":
-		from = "execution e INDEXED BY execution_worker" + join
 	case f.Action != "":
 		from, where = "request r INDEXED BY request_action CROSS JOIN execution e ON e.seq = r.seq", "r.seq < ?"
-	case f.Pool != "":
-		from = "execution e INDEXED BY execution_pool" + join
+	case walks(f):
+		where = "e.seq > ? AND " + where // above the floor of walk, which comes first
 	}
 	for _, and := range [...][2]string{{"r.action", f.Action}, {"e.pool", f.Pool}, {"e.session", f.Session}, {"e.worker_id", string(f.Worker)}} {
 		if and[1] != "" {
@@ -82,18 +120,18 @@ func listSQL(f store.Filter) (string, []any) {
 	switch {
 	case f.Label[0] != "":
 		order = "l.seq"
-	case f.Session == "" && f.Worker == "" && f.Action != "":
+	case f.Session == "" && f.Action != "":
 		order = "r.seq"
 	}
 	return listColumns + from + " LEFT JOIN outcome o ON o.seq = e.seq WHERE " + where + " ORDER BY " + order + " DESC LIMIT ?", args
 }
 
-// statusPage returns the newest seqs of the given statuses, from the indexes of the three stages.
+// statusPage returns the newest seqs of the given statuses but completed, from the indexes of the three stages.
 func statusPage(c *conn, f store.Filter, limit int) ([]any, error) {
 	var seqs []int64
 	take := func(sql string, args ...any) error {
-		return c.query(sql, func(row []driver.Value) error {
-			seqs = append(seqs, integer(row[0]))
+		return c.query(sql, func(row row) error {
+			seqs = append(seqs, row.integer(0))
 			return nil
 		}, args...)
 	}
@@ -102,9 +140,9 @@ func statusPage(c *conn, f store.Filter, limit int) ([]any, error) {
 		var err error
 		switch stage(s) {
 		case stageEnded:
-			err = take("SELECT seq FROM execution INDEXED BY execution_ended WHERE stage = 2 AND status = ? AND seq < ? ORDER BY seq DESC LIMIT ?", int64(s), f.Before, int64(limit))
+			err = take("SELECT seq FROM execution INDEXED BY execution_unusual WHERE unusual = ? AND seq < ? ORDER BY seq DESC LIMIT ?", int64(s), f.Before, int64(limit))
 		case stageActive:
-			err = take("SELECT seq FROM execution INDEXED BY execution_active WHERE stage = 1 AND status = ? AND seq < ? ORDER BY seq DESC LIMIT ?", int64(s), f.Before, int64(limit))
+			err = take("SELECT seq FROM execution INDEXED BY execution_active WHERE on_worker = 1 AND status = ? AND seq < ? ORDER BY seq DESC LIMIT ?", int64(s), f.Before, int64(limit))
 		default:
 			if s == messages.Requested {
 				err = waitingPage(c, f.Before, limit, take)
@@ -128,24 +166,19 @@ func statusPage(c *conn, f store.Filter, limit int) ([]any, error) {
 	return out, nil
 }
 
-// waitingPage takes the newest of each group of the waiting index, whose order is another: there are at most three
-// lanes of ten priorities a pool, and a million rows may wait.
+// waitingPage takes the newest of each rank, whose order is another: there are at most three lanes of ten priorities a
+// pool, and a million rows may wait.
 func waitingPage(c *conn, before int64, limit int, take func(string, ...any) error) error {
-	pool := ""
+	rank := int64(0)
 	for {
-		next, err := readBlob(c, "SELECT min(pool) FROM execution INDEXED BY execution_waiting WHERE stage = 0 AND pool > ?", pool)
-		if err != nil || len(next) == 0 {
+		next, err := c.number("SELECT min(rank) FROM execution INDEXED BY execution_waiting WHERE rank > ?", rank)
+		if err != nil || next == 0 {
 			return err
 		}
-		pool = string(next)
-		for lane := int64(laneDue); lane <= laneTimer; lane++ {
-			for p := messages.PriorityMin; p <= messages.PriorityMax; p++ {
-				err := take("SELECT seq FROM execution INDEXED BY execution_waiting WHERE stage = 0 AND pool = ? AND lane = ? AND priority = ? AND seq < ? ORDER BY seq DESC LIMIT ?",
-					pool, lane, int64(p), before, int64(limit))
-				if err != nil {
-					return err
-				}
-			}
+		rank = next
+		err = take("SELECT seq FROM execution INDEXED BY execution_waiting WHERE rank = ? AND seq < ? ORDER BY seq DESC LIMIT ?", rank, before, int64(limit))
+		if err != nil {
+			return err
 		}
 	}
 }

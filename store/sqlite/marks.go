@@ -13,9 +13,10 @@ const (
 	deadlineStart
 )
 
-// marks are the rows of turn, timer and deadline that an execution should have: zero moments and false mean none.
+// marks are the rows of turn, busy, timer and deadline that an execution should have: zero moments and false mean none.
 type marks struct {
 	turn      bool
+	busy      bool
 	timer     time.Time
 	deadlines [3]time.Time // by kind - 1
 }
@@ -26,8 +27,9 @@ func marksOf(r *record) marks {
 		return m
 	}
 	waiting := stage(r.Status) == stageWaiting
-	m.turn = waiting && r.lane == laneTurn
-	if waiting && r.lane == laneTimer {
+	m.turn = waiting && r.lane() == laneTurn
+	m.busy = r.Session != "" && stage(r.Status) == stageActive
+	if waiting && r.lane() == laneTimer {
 		m.timer = r.RunAt
 	}
 	if r.Status <= messages.Scheduled {
@@ -48,14 +50,8 @@ func (w *writer) mark(old, r *record) error {
 	if from == to {
 		return nil
 	}
-	if from.turn != to.turn {
-		sql := "DELETE FROM turn WHERE pool = ? AND session = ? AND seq = ?"
-		if to.turn {
-			sql = "INSERT INTO turn (pool, session, seq) VALUES (?, ?, ?)"
-		}
-		if err := w.exec(sql, r.Pool, r.Session, r.Seq); err != nil {
-			return err
-		}
+	if err := w.markSession(from, to, r); err != nil {
+		return err
 	}
 	err := w.moveMark(from.timer, to.timer, "DELETE FROM timer WHERE pool = ? AND run_at = ? AND seq = ?",
 		"INSERT INTO timer (pool, run_at, seq) VALUES (?, ?, ?)", r.Pool, r.Seq)
@@ -70,6 +66,59 @@ func (w *writer) mark(old, r *record) error {
 		}
 	}
 	return nil
+}
+
+// markSession keeps turn and busy, and the session's head, which follows from them.
+func (w *writer) markSession(from, to marks, r *record) error {
+	if from.turn == to.turn && from.busy == to.busy {
+		return nil
+	}
+	var err error
+	switch {
+	case to.turn && !from.turn:
+		err = w.exec("INSERT INTO turn (pool, session, seq, priority, fail) VALUES (?, ?, ?, ?, ?)", r.Pool, r.Session, r.Seq,
+			int64(r.Priority), flags(r.Affinity == messages.AffinityStrictFail))
+	case from.turn && !to.turn:
+		err = w.exec("DELETE FROM turn WHERE pool = ? AND session = ? AND seq = ?", r.Pool, r.Session, r.Seq)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case to.busy && !from.busy:
+		err = w.exec("INSERT INTO busy (pool, session, seq) VALUES (?, ?, ?)", r.Pool, r.Session, r.Seq)
+	case from.busy && !to.busy:
+		err = w.exec("DELETE FROM busy WHERE pool = ? AND session = ? AND seq = ?", r.Pool, r.Session, r.Seq)
+	}
+	if err != nil {
+		return err
+	}
+	return w.rehead(r.Pool, r.Session)
+}
+
+const (
+	headInsert = "INSERT INTO head (pool, session, seq, priority) SELECT pool, session, seq, priority FROM turn "
+	headUpdate = ` ORDER BY seq LIMIT 1
+ ON CONFLICT (pool, session) DO UPDATE SET seq = excluded.seq, priority = excluded.priority`
+	headFree = headInsert + "WHERE pool = ? AND session = ?" + headUpdate
+	headBusy = headInsert + "INDEXED BY turn_fail WHERE pool = ? AND session = ? AND fail = 1" + headUpdate
+)
+
+// rehead makes the session's head follow from turn and busy.
+func (w *writer) rehead(pool, session string) error {
+	busy, err := w.c.number("SELECT 1 FROM busy WHERE pool = ? AND session = ? LIMIT 1", pool, session)
+	if err != nil {
+		return err
+	}
+	sql := headFree
+	if busy != 0 {
+		sql = headBusy
+	}
+	n, err := w.c.exec(sql, pool, session)
+	if err != nil || n > 0 {
+		return err
+	}
+	return w.exec("DELETE FROM head WHERE pool = ? AND session = ?", pool, session)
 }
 
 func (w *writer) moveMark(from, to time.Time, remove, add string, key any, seq int64) error {

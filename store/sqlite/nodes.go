@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"fmt"
 	"time"
 
@@ -74,7 +73,7 @@ func (s *Store) ListNodes(ctx context.Context) ([]store.Node, error) {
 	var out []store.Node
 	err := s.read(ctx, "list nodes", func(c *conn) error {
 		return c.query(`SELECT incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, address FROM node
- ORDER BY started_at DESC, incarnation DESC`, func(row []driver.Value) error {
+ ORDER BY started_at DESC, incarnation DESC`, func(row row) error {
 			v := scanner{row: row}
 			var n store.Node
 			v.id((*[16]byte)(&n.Incarnation))

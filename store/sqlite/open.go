@@ -120,7 +120,7 @@ func open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	s.w = w
 	for range cfg.Readers {
-		c, err := openConn(dsn(cfg, "query_only(1)", "cache_size(-2048)"))
+		c, err := openConn(cfg, "query_only(1)", "cache_size(-2048)")
 		if err != nil {
 			return nil, errors.Join(mapError("open "+cfg.Path, err), s.closeConns())
 		}
@@ -146,15 +146,20 @@ func probe(path string) error {
 	return nil
 }
 
-// dsn names the file with the settings that every connection has. synchronous(2) is FULL: a commit returns when the
-// log is on disk.
-func dsn(cfg Config, pragmas ...string) string {
-	q := url.Values{}
-	for _, p := range append([]string{"busy_timeout(5000)", "journal_mode(wal)", "synchronous(2)", "temp_store(2)", "trusted_schema(0)"}, pragmas...) {
-		q.Add("_pragma", p)
+// pragmas are the settings that every connection has. synchronous(2) is FULL: a commit returns when the log is on disk.
+func (c Config) pragmas() []string {
+	p := []string{"busy_timeout(5000)", "journal_mode(wal)", "synchronous(2)", "temp_store(2)", "trusted_schema(0)"}
+	if c.PagesMax > 0 {
+		p = append(p, "max_page_count("+strconv.Itoa(c.PagesMax)+")")
 	}
-	if cfg.PagesMax > 0 {
-		q.Add("_pragma", "max_page_count("+strconv.Itoa(cfg.PagesMax)+")")
+	return p
+}
+
+// dsn names the file and its settings for the driver that migrates it.
+func dsn(cfg Config) string {
+	q := url.Values{}
+	for _, p := range cfg.pragmas() {
+		q.Add("_pragma", p)
 	}
 	path, err := filepath.Abs(cfg.Path)
 	if err != nil {

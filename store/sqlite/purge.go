@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"time"
 
 	"github.com/troupe-run/troupe/store"
@@ -58,7 +57,7 @@ func ended(c *conn, before time.Time, limit int) ([]victim, error) {
 	}
 	var out []victim
 	err = c.query(`SELECT e.seq, r.labels FROM execution e NOT INDEXED CROSS JOIN request r ON r.seq = e.seq
- WHERE e.seq <= ? AND e.stage = 2 AND e.finished_at < ? ORDER BY e.seq LIMIT ?`, func(row []driver.Value) error {
+ WHERE e.seq <= ? AND e.status >= 6 AND e.finished_at < ? ORDER BY e.seq LIMIT ?`, func(row row) error {
 		v := scanner{row: row}
 		out = append(out, victim{seq: v.integer(), labels: v.bytes()})
 		return v.err
@@ -85,7 +84,7 @@ func horizon(c *conn, before int64) (int64, error) {
 
 // deleteExecution deletes an ended execution with all that belongs to it, and says how many executions that were.
 func (w *writer) deleteExecution(v victim) (int, error) {
-	n, err := w.c.exec("DELETE FROM execution WHERE seq = ? AND stage = 2", v.seq)
+	n, err := w.c.exec("DELETE FROM execution WHERE seq = ? AND status >= 6", v.seq)
 	if err != nil || n == 0 {
 		return 0, err
 	}

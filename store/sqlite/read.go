@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"fmt"
 
 	"github.com/troupe-run/troupe/messages"
@@ -13,22 +12,22 @@ import (
 // result, chained leaves out the parameters, and fresh is working for rows that no change has touched.
 const (
 	working = "SELECT " + recordColumns + ", CASE WHEN length(r.parameters) <= 4096 THEN r.parameters END" + recordFrom
-	fresh   = "SELECT " + requestColumns + "e.lane, e.priority, e.pool, e.session, e.run_at, e.queue_deadline, e.worker_deadline, CASE WHEN length(r.parameters) <= 4096 THEN r.parameters END" + recordFrom
-	whole   = "SELECT " + recordColumns + ", r.parameters, o.result, o.error" + recordFrom + "LEFT JOIN outcome o ON o.seq = e.seq"
-	chained = "SELECT " + recordColumns + ", NULL, o.result, o.error" + recordFrom + "LEFT JOIN outcome o ON o.seq = e.seq"
-	listed  = "SELECT " + recordColumns + ", NULL, NULL, o.error" + recordFrom + "LEFT JOIN outcome o ON o.seq = e.seq"
+	fresh   = "SELECT " + requestColumns + "e.rank, e.priority, e.pool, e.session, e.run_at, e.queue_deadline, e.worker_deadline, CASE WHEN length(r.parameters) <= 4096 THEN r.parameters END" + recordFrom
+	whole   = "SELECT " + recordColumns + ", r.parameters, coalesce(e.result, o.result), coalesce(e.error, o.error)" + recordFrom + "LEFT JOIN outcome o ON o.seq = e.seq"
+	chained = "SELECT " + recordColumns + ", NULL, coalesce(e.result, o.result), coalesce(e.error, o.error)" + recordFrom + "LEFT JOIN outcome o ON o.seq = e.seq"
+	listed  = "SELECT " + recordColumns + ", NULL, NULL, coalesce(e.error, o.error)" + recordFrom + "LEFT JOIN outcome o ON o.seq = e.seq"
 )
 
 // scanWorking reads a row of any of them.
-func scanWorking(row []driver.Value, r *record) error {
+func scanWorking(row row, r *record) error {
 	if err := scanRecord(row, r); err != nil {
 		return err
 	}
 	s := scanner{row: row, n: recordWidth}
-	if len(row) > recordWidth {
+	if row.columns > recordWidth {
 		r.Parameters = s.bytes()
 	}
-	if len(row) > recordWidth+2 {
+	if row.columns > recordWidth+2 {
 		r.Result = s.bytes()
 		r.Error = scanError(s.bytes())
 	}
@@ -38,7 +37,7 @@ func scanWorking(row []driver.Value, r *record) error {
 // readOne returns the first row, or nil.
 func readOne(c *conn, sql string, args ...any) (*record, error) {
 	var r *record
-	err := c.query(sql, func(row []driver.Value) error {
+	err := c.query(sql, func(row row) error {
 		r = &record{}
 		return scanWorking(row, r)
 	}, args...)
@@ -47,7 +46,7 @@ func readOne(c *conn, sql string, args ...any) (*record, error) {
 
 func readMany(c *conn, sql string, args ...any) ([]messages.Execution, error) {
 	var out []messages.Execution
-	err := c.query(sql, func(row []driver.Value) error {
+	err := c.query(sql, func(row row) error {
 		var r record
 		err := scanWorking(row, &r)
 		out = append(out, r.Execution)
@@ -58,7 +57,7 @@ func readMany(c *conn, sql string, args ...any) ([]messages.Execution, error) {
 
 func readBlob(c *conn, sql string, args ...any) ([]byte, error) {
 	var b []byte
-	err := c.query(sql, func(row []driver.Value) error {
+	err := c.query(sql, func(row row) error {
 		s := scanner{row: row}
 		b = s.bytes()
 		return s.err
@@ -68,7 +67,7 @@ func readBlob(c *conn, sql string, args ...any) ([]byte, error) {
 
 func readOutcome(c *conn, e *messages.Execution) error {
 	e.Result, e.Error = nil, nil
-	return c.query("SELECT result, error FROM outcome WHERE seq = ?", func(row []driver.Value) error {
+	return c.query("SELECT coalesce(e.result, o.result), coalesce(e.error, o.error) FROM execution e LEFT JOIN outcome o ON o.seq = e.seq WHERE e.seq = ?", func(row row) error {
 		s := scanner{row: row}
 		e.Result, e.Error = s.bytes(), scanError(s.bytes())
 		return s.err
@@ -120,7 +119,7 @@ func (s *Store) Events(ctx context.Context, id messages.ExecutionID) ([]store.Ev
 			return fmt.Errorf("execution %s: %w", id, store.ErrNotFound)
 		}
 		return c.query("SELECT at, attempt, kind, before, after, reason, worker FROM execution_event WHERE seq = ? ORDER BY n LIMIT 10000",
-			func(row []driver.Value) error {
+			func(row row) error {
 				v := scanner{row: row}
 				out = append(out, store.Event{
 					At: v.time(), Attempt: messages.Attempt(v.integer()), Kind: v.text(), From: messages.Status(v.integer()),
@@ -138,7 +137,7 @@ func (s *Store) Output(ctx context.Context, id messages.ExecutionID) (messages.O
 	err := s.read(ctx, "read output", func(c *conn) error {
 		found := false
 		err := c.query("SELECT o.stdout, o.stderr, o.cut FROM request r LEFT JOIN output o ON o.seq = r.seq WHERE r.id = ?",
-			func(row []driver.Value) error {
+			func(row row) error {
 				v := scanner{row: row}
 				found, o.Stdout, o.Stderr = true, v.bytes(), v.bytes()
 				cut := v.integer()
@@ -157,24 +156,29 @@ func (s *Store) Output(ctx context.Context, id messages.ExecutionID) (messages.O
 func (s *Store) Depths(ctx context.Context) ([]store.Depth, error) {
 	var out []store.Depth
 	err := s.read(ctx, "count depths", func(c *conn) error {
-		return c.query(`SELECT pool, status, n, (SELECT requested_at FROM request WHERE seq = first) FROM (
- SELECT pool, 1 AS status, count(*) AS n, min(seq) AS first FROM execution INDEXED BY execution_waiting WHERE stage = 0 GROUP BY pool
- UNION ALL SELECT pool, status, count(*), min(seq) FROM execution INDEXED BY execution_active WHERE stage = 1 GROUP BY pool, status)
- ORDER BY pool, status`,
-			func(row []driver.Value) error {
-				v := scanner{row: row}
-				out = append(out, store.Depth{Pool: v.text(), Status: messages.Status(v.integer()), Count: int(v.integer()), Oldest: v.time()})
-				return v.err
-			})
+		out = nil
+		return c.query(depthsSQL, func(row row) error {
+			v := scanner{row: row}
+			out = append(out, store.Depth{Pool: v.text(), Status: messages.Status(v.integer()), Count: int(v.integer()), Oldest: v.time()})
+			return v.err
+		})
 	})
 	return out, err
 }
+
+// depthsSQL counts what waits rank by rank, in the order of its index, and adds up the few ranks of each pool.
+const depthsSQL = `SELECT pool, status, n, (SELECT requested_at FROM request WHERE seq = first) FROM (
+ SELECT p.name AS pool, 1 AS status, sum(w.n) AS n, min(w.first) AS first
+  FROM (SELECT rank, count(*) AS n, min(seq) AS first FROM execution INDEXED BY execution_waiting WHERE rank IS NOT NULL GROUP BY rank) w
+  JOIN pool p ON p.n = w.rank / 64 GROUP BY p.n
+ UNION ALL SELECT pool, status, count(*), min(seq) FROM execution INDEXED BY execution_active WHERE on_worker = 1 GROUP BY pool, status)
+ ORDER BY pool, status`
 
 // Live returns what stands on the pool's workers.
 func (s *Store) Live(ctx context.Context, pool string) ([]messages.Execution, error) {
 	var out []messages.Execution
 	err := s.read(ctx, "read live executions", func(c *conn) (err error) {
-		out, err = readMany(c, listed+" WHERE e.stage = 1 AND e.pool = ? ORDER BY e.seq", pool)
+		out, err = readMany(c, listed+" WHERE e.on_worker = 1 AND e.pool = ? ORDER BY e.seq", pool)
 		return err
 	})
 	return out, err

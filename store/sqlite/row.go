@@ -1,7 +1,7 @@
 package sqlite
 
 import (
-	"database/sql/driver"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// The stages and lanes of the execution table.
+// The stages of an execution, and the lanes of those that wait.
 const (
 	stageWaiting = iota
 	stageActive
@@ -50,7 +50,7 @@ const (
 type record struct {
 	messages.Execution
 	last   int               // the change that brought it here
-	lane   int64             // while it waits
+	rank   int64             // while it waits, see rankOf
 	avoid  messages.WorkerID // told to the router
 	params int               // length of the parameters; Parameters itself may be left out when they are large
 }
@@ -58,6 +58,19 @@ type record struct {
 func (r *record) strict() bool {
 	return r.Session != "" && (r.Affinity == messages.AffinityStrict || r.Affinity == messages.AffinityStrictFail)
 }
+
+// rankOf orders what waits: by pool, lane and priority, highest first.
+func rankOf(pool, lane int64, p messages.Priority) int64 {
+	return pool*rankPool + lane*rankLane + int64(messages.PriorityMax-p)
+}
+
+const (
+	rankLane = 16           // ranks of one lane
+	rankPool = 4 * rankLane // ranks of one pool
+)
+
+// lane is where a waiting row stands.
+func (r *record) lane() int64 { return r.rank % rankPool / rankLane }
 
 // waitIn says which lane a waiting row belongs to.
 func (r *record) waitIn(now time.Time) int64 {
@@ -85,7 +98,7 @@ const requestColumns = `e.seq, r.id, r.action, r.version, r.affinity, r.labels, 
  r.idempotency_key, r.request_hash, r.timeout, r.stall_timeout, r.flags, r.max_retries, r.retry_count, r.retry_reason,
  r.original, r.avoid, r.requested_at, length(r.parameters), `
 
-const recordColumns = requestColumns + `e.lane, e.status, e.attempt, e.last_change, e.priority, e.pool, e.session, e.worker_inc, e.worker_slot, e.worker_id,
+const recordColumns = requestColumns + `e.rank, e.status, e.attempt, e.last_change, e.priority, e.pool, e.session, e.worker_inc, e.worker_slot, e.worker_id,
  e.generation, e.placed_by, e.take_backs, e.crash_count, e.run_at, e.first_placed_at, e.scheduled_at, e.claim_by,
  e.started_at, e.run_deadline, e.finished_at, e.queue_deadline, e.worker_deadline, e.session_epoch, e.session_flags,
  e.retried_as`
@@ -96,9 +109,9 @@ const recordFrom = ` FROM execution e JOIN request r ON r.seq = e.seq `
 const recordWidth = 46
 
 // scanRecord reads one row of recordColumns. Labels that cannot be read make an error, not a panic.
-func scanRecord(row []driver.Value, r *record) error {
-	if len(row) < recordWidth {
-		return fmt.Errorf("execution row has %d columns, want %d", len(row), recordWidth)
+func scanRecord(row row, r *record) error {
+	if row.columns < recordWidth {
+		return fmt.Errorf("execution row has %d columns, want %d", row.columns, recordWidth)
 	}
 	s := scanner{row: row}
 	if err := scanRequest(&s, r); err != nil {
@@ -109,13 +122,13 @@ func scanRecord(row []driver.Value, r *record) error {
 }
 
 // scanFresh reads one row of fresh: an execution that no change has touched.
-func scanFresh(row []driver.Value, r *record) error {
+func scanFresh(row row, r *record) error {
 	s := scanner{row: row}
 	if err := scanRequest(&s, r); err != nil {
 		return err
 	}
-	r.Status, r.lane = messages.Requested, s.integer()
-	r.Priority, r.Pool, r.Session = messages.Priority(s.integer()), s.text(), s.text()
+	r.Status, r.rank = messages.Requested, s.integer()
+	r.Priority, r.Pool, r.Session = messages.Priority(s.integer()), s.word(), s.text()
 	r.RunAt, r.QueueDeadline, r.WorkerDeadline = s.time(), s.time(), s.time()
 	r.Parameters = s.bytes()
 	return s.err
@@ -124,17 +137,17 @@ func scanFresh(row []driver.Value, r *record) error {
 func scanRequest(s *scanner, r *record) error {
 	r.Seq = s.integer()
 	s.id((*[16]byte)(&r.ID))
-	r.Action, r.Version = s.text(), s.text()
-	r.Affinity = messages.Affinity(s.text())
+	r.Action, r.Version = s.word(), s.word()
+	r.Affinity = messages.Affinity(s.word())
 	labels := s.bytes()
-	r.CreatedBy, r.Trace, r.IdempotencyKey = s.text(), s.text(), s.text()
+	r.CreatedBy, r.Trace, r.IdempotencyKey = s.word(), s.text(), s.text()
 	r.RequestHash = s.bytes()
 	r.Timeout, r.StallTimeout = s.duration(), s.duration()
 	flags := s.integer()
 	r.WaitForWorker, r.Idempotent, r.MayRepeat = flags&flagWait != 0, flags&flagIdempotent != 0, flags&flagMayRepeat != 0
-	r.MaxRetries, r.RetryCount, r.RetryReason = int(s.integer()), int(s.integer()), s.text()
+	r.MaxRetries, r.RetryCount, r.RetryReason = int(s.integer()), int(s.integer()), s.word()
 	s.id((*[16]byte)(&r.Original))
-	r.avoid = messages.WorkerID(s.text())
+	r.avoid = messages.WorkerID(s.word())
 	r.RequestedAt, r.params = s.time(), int(s.integer())
 	if len(labels) > 0 {
 		if err := json.Unmarshal(labels, &r.Labels); err != nil {
@@ -146,11 +159,11 @@ func scanRequest(s *scanner, r *record) error {
 
 // scanState reads the columns of the execution table.
 func scanState(s *scanner, r *record) {
-	r.lane = s.integer()
+	r.rank = s.integer()
 	r.Status, r.Attempt, r.last = messages.Status(s.integer()), messages.Attempt(s.integer()), int(s.integer())
-	r.Priority, r.Pool, r.Session = messages.Priority(s.integer()), s.text(), s.text()
+	r.Priority, r.Pool, r.Session = messages.Priority(s.integer()), s.word(), s.text()
 	s.id((*[16]byte)(&r.Worker.Incarnation))
-	r.Worker.Slot, r.WorkerID = messages.Slot(s.integer()), messages.WorkerID(s.text())
+	r.Worker.Slot, r.WorkerID = messages.Slot(s.integer()), messages.WorkerID(s.word())
 	if !r.Worker.Incarnation.IsZero() {
 		r.Worker.Pool = r.Pool
 	}
@@ -198,50 +211,36 @@ func encodeError(e *messages.Error) []byte {
 	return b
 }
 
-// scanner reads the columns of one row in order. A column of another type than expected reads as zero; a damaged
-// id is remembered as the row's error.
+// scanner reads the columns of one row in order. A column of another type than expected reads as what SQLite makes
+// of it; a damaged id is remembered as the row's error.
 type scanner struct {
-	row []driver.Value
+	row row
 	n   int
 	err error
 }
 
-func (s *scanner) next() driver.Value {
-	if s.n >= len(s.row) {
-		s.err = fmt.Errorf("row has only %d columns", len(s.row))
-		return nil
+// next is the column to read, which the row does not answer for where it has none.
+func (s *scanner) next() int {
+	if s.n >= s.row.columns {
+		s.err = fmt.Errorf("row has only %d columns", s.row.columns)
 	}
 	s.n++
-	return s.row[s.n-1]
+	return s.n - 1
 }
 
-func (s *scanner) integer() int64          { return integer(s.next()) }
-func (s *scanner) boolean() bool           { return integer(s.next()) != 0 }
+func (s *scanner) integer() int64          { return s.row.integer(s.next()) }
+func (s *scanner) boolean() bool           { return s.integer() != 0 }
 func (s *scanner) time() time.Time         { return moment(s.integer()) }
 func (s *scanner) duration() time.Duration { return time.Duration(s.integer()) * time.Microsecond }
 
-func (s *scanner) text() string {
-	switch v := s.next().(type) {
-	case string:
-		return v
-	case []byte:
-		return string(v)
-	}
-	return ""
-}
+func (s *scanner) text() string  { return string(s.row.raw(s.next())) }
+func (s *scanner) bytes() []byte { return bytes.Clone(s.row.raw(s.next())) }
 
-func (s *scanner) bytes() []byte {
-	switch v := s.next().(type) {
-	case []byte:
-		return v
-	case string:
-		return []byte(v)
-	}
-	return nil
-}
+// word is text of which there are few.
+func (s *scanner) word() string { return s.row.word(s.next()) }
 
 func (s *scanner) id(into *[16]byte) {
-	b := s.bytes()
+	b := s.row.raw(s.next())
 	switch len(b) {
 	case 0:
 		*into = [16]byte{}
@@ -250,11 +249,6 @@ func (s *scanner) id(into *[16]byte) {
 	default:
 		s.err = fmt.Errorf("column %d: an id has 16 bytes, got %d", s.n, len(b))
 	}
-}
-
-func integer(v driver.Value) int64 {
-	n, _ := v.(int64)
-	return n
 }
 
 func moment(us int64) time.Time {

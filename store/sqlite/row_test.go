@@ -1,8 +1,8 @@
 package sqlite
 
 import (
-	"database/sql/driver"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,19 +15,23 @@ func FuzzScanRecord(f *testing.F) {
 	f.Add([]byte(`{"a":"b"}`), []byte("0123456789abcdef"), "text", int64(7), uint8(3))
 	f.Add([]byte(`{`), []byte("short"), "\x00", int64(-1), uint8(200))
 	f.Add([]byte(nil), []byte(nil), "", int64(1)<<62, uint8(0))
+	c, err := openPath(":memory:", nil)
+	require.NoError(f, err)
+	f.Cleanup(func() { require.NoError(f, c.close()) })
 	f.Fuzz(func(t *testing.T, labels, id []byte, text string, n int64, shape uint8) {
-		row := make([]driver.Value, int(shape)%(recordWidth+8))
-		for i := range row {
-			row[i] = []driver.Value{n, text, id, labels, nil}[(i+int(shape))%5]
+		values := make([]any, 1+int(shape)%(recordWidth+8))
+		for i := range values {
+			values[i] = []any{n, text, id, labels, nil}[(i+int(shape))%5]
 		}
-		for _, scan := range []func([]driver.Value, *record) error{scanRecord, scanFresh, scanWorking} {
-			var r record
-			if err := scan(row, &r); err != nil {
+		for _, scan := range []func(row, *record) error{scanRecord, scanFresh, scanWorking} {
+			var e record
+			err := c.query("SELECT ?"+strings.Repeat(", ?", len(values)-1), func(r row) error { return scan(r, &e) }, values...)
+			if err != nil {
 				continue
 			}
-			_, err := json.Marshal(r.Labels)
+			_, err = json.Marshal(e.Labels)
 			require.NoError(t, err)
-			require.Equal(t, stage(r.Status) == stageEnded, r.Status.Terminal())
+			require.Equal(t, stage(e.Status) == stageEnded, e.Status.Terminal())
 		}
 	})
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -14,7 +13,7 @@ import (
 const sessionColumns = `SELECT s.pool, s.session, s.epoch, s.worker_inc, s.worker_pool, s.worker_slot, s.finished_epoch, s.bound_at,
  s.touched_at, s.snapshot_epoch FROM session s`
 
-func scanSession(row []driver.Value, out *store.Session) error {
+func scanSession(row row, out *store.Session) error {
 	v := scanner{row: row}
 	out.Pool, out.Session, out.Epoch = v.text(), v.text(), v.integer()
 	v.id((*[16]byte)(&out.Worker.Incarnation))
@@ -28,7 +27,7 @@ func scanSession(row []driver.Value, out *store.Session) error {
 
 func readSessions(c *conn, sql string, args ...any) ([]store.Session, error) {
 	var out []store.Session
-	err := c.query(sql, func(row []driver.Value) error {
+	err := c.query(sql, func(row row) error {
 		var s store.Session
 		err := scanSession(row, &s)
 		out = append(out, s)
@@ -50,7 +49,7 @@ func (w *writer) useSession(c *store.Place, r *record) error {
 		return refuse("the execution belongs to session %q of pool %q", r.Session, r.Pool)
 	}
 	if r.strict() {
-		other, err := w.c.number("SELECT seq FROM execution WHERE stage = 1 AND pool = ? AND session = ? LIMIT 1", r.Pool, r.Session)
+		other, err := w.c.number("SELECT seq FROM busy WHERE pool = ? AND session = ? LIMIT 1", r.Pool, r.Session)
 		if err != nil {
 			return err
 		}
@@ -195,7 +194,7 @@ func (s *Store) Snapshot(ctx context.Context, pool, session string) (json.RawMes
 	var epoch int64
 	found := false
 	err := s.read(ctx, "read snapshot", func(c *conn) error {
-		err := c.query("SELECT state, epoch FROM session_snapshot WHERE pool = ? AND session = ?", func(row []driver.Value) error {
+		err := c.query("SELECT state, epoch FROM session_snapshot WHERE pool = ? AND session = ?", func(row row) error {
 			v := scanner{row: row}
 			found, state, epoch = true, v.bytes(), v.integer()
 			return v.err

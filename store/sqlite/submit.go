@@ -83,15 +83,15 @@ func (w *writer) fresh(r *record) {
 	e.FirstPlacedAt, e.ScheduledAt, e.ClaimBy, e.StartedAt, e.RunDeadline, e.FinishedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
 	e.SessionEpoch, e.SessionLost, e.SessionHit = 0, false, false
 	e.TakeBacks, e.CrashCount, e.RetriedAs, e.Result, e.Error = 0, 0, messages.ExecutionID{}, nil, nil
-	r.params, r.lane = len(e.Parameters), r.waitIn(w.now)
+	r.params = len(e.Parameters)
 }
 
 const insertRequest = `INSERT INTO request (seq, id, action, version, affinity, labels, created_by, trace, idempotency_key,
  request_hash, timeout, stall_timeout, flags, max_retries, retry_count, retry_reason, original, avoid, requested_at, parameters)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-const insertExecution = `INSERT INTO execution (seq, stage, lane, strict, status, attempt, last_change, priority, pool, session,
- run_at, queue_deadline, worker_deadline) VALUES (?, 0, ?, ?, 1, 0, 0, ?, ?, ?, ?, ?, ?)`
+const insertExecution = `INSERT INTO execution (seq, rank, status, attempt, last_change, priority, pool, session, run_at,
+ queue_deadline, worker_deadline) VALUES (?, ?, 1, 0, 0, ?, ?, ?, ?, ?, ?)`
 
 // insert writes a new execution's rows.
 func (w *writer) insert(r *record) error {
@@ -104,14 +104,19 @@ func (w *writer) insert(r *record) error {
 		}
 		labels = b
 	}
-	err := w.exec(insertRequest, e.Seq, e.ID[:], e.Action, text(e.Version), text(e.Affinity), labels, text(e.CreatedBy),
+	rank, err := w.rank(r)
+	if err != nil {
+		return err
+	}
+	r.rank = rank
+	err = w.exec(insertRequest, e.Seq, e.ID[:], e.Action, text(e.Version), text(e.Affinity), labels, text(e.CreatedBy),
 		text(e.Trace), text(e.IdempotencyKey), blob(e.RequestHash), spanMicros(e.Timeout), spanMicros(e.StallTimeout),
 		flags(e.WaitForWorker, e.Idempotent, e.MayRepeat), int64(e.MaxRetries), int64(e.RetryCount), text(e.RetryReason),
 		id16(e.Original), text(r.avoid), micros(e.RequestedAt), blob(e.Parameters))
 	if err != nil {
 		return err
 	}
-	err = w.exec(insertExecution, e.Seq, r.lane, flags(r.strict()), int64(e.Priority), e.Pool, text(e.Session),
+	err = w.exec(insertExecution, e.Seq, r.rank, int64(e.Priority), e.Pool, text(e.Session),
 		micros(e.RunAt), micros(e.QueueDeadline), micros(e.WorkerDeadline))
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"encoding/json"
 	"fmt"
 
@@ -95,7 +94,7 @@ func (s *Store) ListWorkers(ctx context.Context, pool string) ([]store.Worker, e
 		sql, args = sql+" AND w.pool = ?", append(args, pool)
 	}
 	err := s.read(ctx, "list workers", func(c *conn) error {
-		return c.query(sql+" ORDER BY w.id, w.slot", func(row []driver.Value) error {
+		return c.query(sql+" ORDER BY w.id, w.slot", func(row row) error {
 			v := scanner{row: row}
 			var k store.Worker
 			v.id((*[16]byte)(&k.Key.Incarnation))
@@ -115,7 +114,7 @@ func (s *Store) WorkerEvents(ctx context.Context, key messages.WorkerKey, limit 
 	var out []store.WorkerEvent
 	err := s.read(ctx, "read worker events", func(c *conn) error {
 		return c.query(`SELECT generation, at, before, after, reason, lasted, metadata FROM worker_event
- WHERE incarnation = ? AND pool = ? AND slot = ? ORDER BY n DESC LIMIT ?`, func(row []driver.Value) error {
+ WHERE incarnation = ? AND pool = ? AND slot = ? ORDER BY n DESC LIMIT ?`, func(row row) error {
 			v := scanner{row: row}
 			e := store.WorkerEvent{Key: key, Generation: messages.Generation(v.integer()), At: v.time(), From: v.text(), To: v.text(),
 				Reason: v.text(), Lasted: v.duration(), Metadata: v.bytes()}

@@ -44,15 +44,17 @@ type writer struct {
 	seq     int64     // the last one given out
 	now     time.Time // of the group
 	careful bool      // each change in its own savepoint
-	next    record    // the row that the change at hand would make
+	pools   map[string]int64
+	args    []any  // of update
+	next    record // the row that the change at hand would make
 }
 
 func openWriter(s *Store) (*writer, error) {
-	c, err := openConn(dsn(s.cfg, "cache_size(-8192)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)"))
+	c, err := openConn(s.cfg, "cache_size(-8192)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)")
 	if err != nil {
 		return nil, err
 	}
-	w := &writer{s: s, c: c, cache: newCache(s.cfg.CachedMax)}
+	w := &writer{s: s, c: c, cache: newCache(s.cfg.CachedMax), pools: map[string]int64{}}
 	w.seq, err = c.number("SELECT max(coalesce((SELECT max(seq) FROM request), 0), coalesce((SELECT value FROM meta WHERE name = 'seq'), 0))")
 	if err != nil {
 		return nil, errors.Join(err, c.close())
@@ -205,7 +207,35 @@ func (w *writer) rollback(seq int64) {
 	// SQLite may have ended the transaction by itself, as on a full disk; then this fails and means nothing.
 	_, _ = w.c.exec("ROLLBACK")
 	w.seq = seq
+	w.forget()
+}
+
+// forget drops what the writer knows of the file, which is read again when it is needed.
+func (w *writer) forget() {
 	w.cache.clear()
+	clear(w.pools)
+}
+
+// poolsMax bounds the pool numbers that the writer keeps at hand.
+const poolsMax = 4096
+
+// rank is where a waiting row stands now, among those of its pool.
+func (w *writer) rank(r *record) (int64, error) {
+	n, ok := w.pools[r.Pool]
+	if !ok {
+		if err := w.exec("INSERT OR IGNORE INTO pool (name) VALUES (?)", r.Pool); err != nil {
+			return 0, err
+		}
+		found, err := w.c.number("SELECT n FROM pool WHERE name = ?", r.Pool)
+		if err != nil {
+			return 0, err
+		}
+		if len(w.pools) >= poolsMax {
+			clear(w.pools)
+		}
+		n, w.pools[r.Pool] = found, found
+	}
+	return rankOf(n, r.waitIn(w.now), r.Priority), nil
 }
 
 // point runs f so that its failure undoes f alone: in a careful transaction within a savepoint; in a fast one the
@@ -219,7 +249,7 @@ func (w *writer) point(f func() error) error {
 	}
 	err := f()
 	if err != nil && dataError(err) {
-		w.cache.clear()
+		w.forget()
 		if _, e := w.c.exec("ROLLBACK TO change"); e != nil {
 			return e
 		}

@@ -93,10 +93,21 @@ func testDueHeads(t *testing.T, k *kit) {
 	ids, _ = k.due(t, store.DueQuery{Heads: 10})
 	require.Equal(t, idsOf(e, 4, 0), ids, "a session with one under way has no head")
 	k.applied(t, k.claim(e[2].ID, 1, 1))
+	k.applied(t, &store.Cancel{ID: e[3].ID})
+	fails := k.submit(t, ask(withPriority(5), inSession("b", messages.AffinityStrictFail)))[0].ID
+	ids, _ = k.due(t, store.DueQuery{Heads: 10})
+	require.Equal(t, []messages.ExecutionID{e[4].ID, fails, e[0].ID}, ids, "but a strict_fail does not wait")
+	waits := k.submit(t, strict("c", 7), ask(withPriority(7), inSession("c", messages.AffinityStrictFail)))
+	k.applied(t, k.place(e[4].ID, 0, 2))
+	ids, _ = k.due(t, store.DueQuery{Heads: 10})
+	require.Equal(t, []messages.ExecutionID{waits[1].ID, fails, e[0].ID}, ids, "not even behind one that does")
+	k.applied(t, &store.Cancel{ID: waits[1].ID})
+	k.applied(t, &store.Cancel{ID: waits[0].ID})
+	k.applied(t, &store.TakeBack{ID: e[4].ID, Attempt: 1})
 	k.applied(t, &store.Finish{ID: e[2].ID, Attempt: 1, Outcome: completed()})
 	k.applied(t, &store.Cancel{ID: e[0].ID})
 	ids, _ = k.due(t, store.DueQuery{Heads: 10})
-	require.Equal(t, idsOf(e, 1, 4, 3), ids)
+	require.Equal(t, []messages.ExecutionID{e[1].ID, e[4].ID, fails}, ids)
 }
 
 func testDueTimes(t *testing.T, k *kit) {

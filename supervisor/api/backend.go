@@ -142,6 +142,7 @@ type PoolView struct {
 	Cordoned bool             `json:"cordoned"`
 	Waiting  int              `json:"waiting"` // requested executions
 	Placed   int              `json:"placed"`  // scheduled
+	Running  int              `json:"running"` // and cancelling
 	Window   int              `json:"window"`
 	Restarts int              `json:"restarts"`
 	Reason   string           `json:"reason,omitempty"` // why it is broken

@@ -172,14 +172,19 @@ type WorkerDetailView struct {
 }
 
 func viewWorker(d WorkerDetail) WorkerDetailView {
-	v := WorkerDetailView{WorkerView: d.WorkerView, History: make([]TransitionView, len(d.History))}
-	for i, e := range d.History {
-		v.History[i] = TransitionView{
+	return WorkerDetailView{WorkerView: d.WorkerView, History: ViewHistory(d.History)}
+}
+
+// ViewHistory is a worker's lifecycle as the API shows it.
+func ViewHistory(events []store.WorkerEvent) []TransitionView {
+	views := make([]TransitionView, len(events))
+	for i, e := range events {
+		views[i] = TransitionView{
 			At: e.At, Generation: e.Generation, From: e.From, To: e.To, Reason: e.Reason,
 			LastedMS: float64(e.Lasted.Microseconds()) / 1000, Metadata: e.Metadata,
 		}
 	}
-	return v
+	return views
 }
 
 // HealthView is the last word on a worker's health.

@@ -52,10 +52,6 @@ func (b backend) Submit(ctx context.Context, requests []api.SubmitRequest) ([]st
 		executions[i] = e
 	}
 	submitted, err := b.store.Submit(ctx, executions)
-	var conflict *store.ConflictError
-	if errors.As(err, &conflict) {
-		return nil, &api.Problem{Status: http.StatusConflict, Code: "idempotency_conflict", Message: err.Error()}
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -243,11 +239,11 @@ func (b backend) Why(ctx context.Context, id messages.ExecutionID) (api.Explanat
 	x := api.Explanation{Execution: id, Status: e.Status}
 	switch {
 	case e.Status.Terminal():
-		x.Reason, x.Message = "ended", "It has ended: "+e.Status.String()+"."
+		x.Reason, x.Message = "ended", "it has ended: "+e.Status.String()
 	case e.Status == messages.Requested && e.RunAt.After(time.Now()):
-		x.Reason, x.Message, x.Until = "not_due", "It waits for its time.", e.RunAt
+		x.Reason, x.Message, x.Until = "not_due", "it waits for its time", e.RunAt
 		if e.TakeBacks > 0 {
-			x.Reason, x.Message = "backed_off", fmt.Sprintf("It was taken back %d times in a row and backs off.", e.TakeBacks)
+			x.Reason, x.Message = "backed_off", fmt.Sprintf("it was taken back %d times in a row and waits before it is placed again", e.TakeBacks)
 		}
 	default:
 		b.ask(ctx, &e, &x)
@@ -259,20 +255,35 @@ func (b backend) Why(ctx context.Context, id messages.ExecutionID) (api.Explanat
 func (b backend) ask(ctx context.Context, e *messages.Execution, x *api.Explanation) {
 	pid := b.poolPID(e.Pool)
 	if pid == nil {
-		x.Reason, x.Message = "no_pool", fmt.Sprintf("This node has no pool %q; the pack that declares it is not loaded.", e.Pool)
+		x.Reason, x.Message = "no_pool", fmt.Sprintf("this node has no pool %q: the pack that declares it is not loaded", e.Pool)
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	reason, err := actors.Ask[supervisor.WhyWaiting, roster.Reason](limited, b.system, pid, supervisor.WhyWaiting{ID: e.ID})
 	if err != nil {
-		x.Reason, x.Message = "router_silent", "The pool's router does not answer: "+err.Error()
+		x.Reason, x.Message = "router_silent", "the pool's router does not answer: "+err.Error()
 		return
+	}
+	if reason == roster.NotLoaded && b.behind(limited, e) {
+		reason = roster.SessionOrder // the router holds the head of a session alone
 	}
 	x.Reason, x.Message = reason.String(), reason.Sentence()
 	if e.Status == messages.Scheduled {
 		x.Until = e.ClaimBy
 	}
+}
+
+// behind reports whether an earlier execution of its session has not ended.
+func (b backend) behind(ctx context.Context, e *messages.Execution) bool {
+	if e.Session == "" || e.Affinity == messages.AffinityHint {
+		return false
+	}
+	earlier, err := b.store.List(ctx, store.Filter{
+		Session: e.Session, Pool: e.Pool, Before: e.Seq, Limit: 1,
+		Statuses: []messages.Status{messages.Requested, messages.Scheduling, messages.Scheduled, messages.Running, messages.Cancelling},
+	})
+	return err == nil && len(earlier.Executions) > 0
 }
 
 // Actions implements api.Backend.

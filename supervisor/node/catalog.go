@@ -107,7 +107,8 @@ func (n *Node) poolConfig(p *pack.Pool) supervisor.PoolConfig {
 		Roster: roster.Config{
 			StaleAfter:  time.Duration(float64(n.cfg.HeartbeatInterval) * n.cfg.StalenessMultiplier),
 			SteadyAfter: n.cfg.HeartbeatInterval, ClaimTimeout: n.cfg.ClaimTimeout, SessionTimeout: n.cfg.SessionTimeout,
-			SessionSweep: n.cfg.SessionSweep, QueueDepthDegraded: n.cfg.Thresholds.QueueDepthDegraded,
+			ClaimSweepOff: n.cfg.ClaimSweepOff,
+			SessionSweep:  n.cfg.SessionSweep, QueueDepthDegraded: n.cfg.Thresholds.QueueDepthDegraded,
 		},
 		Restart: n.cfg.Restart,
 		Recycle: supervisor.Recycle{
@@ -299,7 +300,9 @@ func (n *Node) retirePool(name string) {
 		if err != nil {
 			n.logger.Warn("removed pool did not drain", "pool", name, "error", err)
 		}
-		n.system.Send(n.poolsPID, &supervisor.ForgetChild{PID: handle.pid})
+		if _, err := actors.Ask[supervisor.ForgetChild, struct{}](ctx, n.system, n.poolsPID, supervisor.ForgetChild{PID: handle.pid}); err != nil {
+			n.logger.Warn("removed pool not forgotten", "pool", name, "error", err)
+		}
 		if err := n.system.StopAndWait(ctx, handle.pid); err != nil {
 			n.logger.Warn("removed pool did not stop", "pool", name, "error", err)
 		}

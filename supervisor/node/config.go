@@ -14,9 +14,11 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/lifecycle"
 	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/api"
 	"github.com/troupe-run/troupe/supervisor/health"
 	"github.com/troupe-run/troupe/supervisor/restart"
@@ -89,6 +91,13 @@ type Config struct {
 
 	// API bounds; zero as in api.Config.
 	Requests, Waits, Batches int
+	// SweepInterval is how often rows past one of their deadlines are looked for [2 s].
+	SweepInterval time.Duration
+	// Transitions, where set, is told of every transition of this node's workers, in the workers' own goroutines.
+	Transitions func(pool string, e lifecycle.Entry)
+	// WrapStore and WrapBroker, where set, are put around the adapters: faults are injected there.
+	WrapStore  func(store.Store) store.Store
+	WrapBroker func(broker.Broker) broker.Broker
 	// Fatal is told of an error that the node cannot live with; the caller stops the node then.
 	Fatal func(error)
 }
@@ -138,7 +147,7 @@ func (c *Config) defaultTimes() {
 		&c.InitTimeout: 30 * time.Second, &c.SessionTimeout: 5 * time.Minute, &c.SessionSweep: time.Minute,
 		&c.ProbeTimeout: 5 * time.Second, &c.EchoInterval: 30 * time.Second, &c.RetainExecutions: 7 * day,
 		&c.RetainDeadLetters: day, &c.RetainEvents: 7 * day, &c.RetainSessions: 7 * day, &c.RetainNodes: 7 * day,
-		&c.RetentionInterval: time.Minute,
+		&c.RetentionInterval: time.Minute, &c.SweepInterval: 2 * time.Second,
 	} {
 		orElse(value, otherwise)
 	}

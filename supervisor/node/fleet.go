@@ -151,18 +151,27 @@ func (b backend) Worker(ctx context.Context, id messages.WorkerID) (api.WorkerDe
 // historyMax bounds the transitions that are shown of one worker.
 const historyMax = 64
 
-// history is the live generation's own, check-outs included, or what the store has where it does not answer.
+// history is the live generation's own, check-outs included, and behind it what the store has of earlier ones; or what
+// the store has of all, where the live one does not answer.
 func (b backend) history(ctx context.Context, pool string, w *supervisor.WorkerState) ([]store.WorkerEvent, error) {
 	key := messages.WorkerKey{Incarnation: b.incarnation, Pool: pool, Slot: w.Slot}
-	if w.PID != nil {
-		quick, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		seen, err := actors.Ask[actors.Inspect, actors.Inspection](quick, b.system, w.PID, actors.Inspect{})
-		if err == nil {
-			return events(key, &seen), nil
+	stored, err := b.store.WorkerEvents(ctx, key, historyMax)
+	if err != nil || w.PID == nil {
+		return stored, err
+	}
+	quick, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	seen, err := actors.Ask[actors.Inspect, actors.Inspection](quick, b.system, w.PID, actors.Inspect{})
+	if err != nil {
+		return stored, nil
+	}
+	list := events(key, &seen)
+	for i := range stored {
+		if stored[i].Generation < seen.Generation && len(list) < historyMax {
+			list = append(list, stored[i])
 		}
 	}
-	return b.store.WorkerEvents(ctx, key, historyMax)
+	return list, nil
 }
 
 // actorHistory is the lifecycle of a worker actor, for the debug endpoint; other actors have none.
@@ -174,7 +183,7 @@ func (n *Node) actorHistory(ctx context.Context, info actors.Info) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	return seen.History, nil
+	return api.ViewHistory(events(messages.WorkerKey{}, &seen)), nil
 }
 
 func events(key messages.WorkerKey, seen *actors.Inspection) []store.WorkerEvent {
@@ -226,13 +235,17 @@ func (b backend) CordonWorker(ctx context.Context, id messages.WorkerID, cordone
 }
 
 // KillWorker implements api.Backend.
-func (b backend) KillWorker(_ context.Context, id messages.WorkerID) error {
+func (b backend) KillWorker(ctx context.Context, id messages.WorkerID) error {
 	pool, slot, err := b.worker(id)
 	if err == nil {
-		b.logger.Warn("worker is killed by an operator", "worker", id)
-		b.system.Send(b.poolPID(pool), &supervisor.KillWorker{Slot: slot})
+		_, err = b.Worker(ctx, id) // the pool may have no such slot
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	b.logger.Warn("worker is killed by an operator", "worker", id)
+	b.system.Send(b.poolPID(pool), &supervisor.KillWorker{Slot: slot})
+	return nil
 }
 
 // Pools implements api.Backend.
@@ -277,6 +290,8 @@ func poolView(d *supervisor.Description, depths []store.Depth) api.PoolView {
 			v.Waiting += depth.Count
 		case depth.Status == messages.Scheduled:
 			v.Placed += depth.Count
+		case depth.Status.Started():
+			v.Running += depth.Count
 		}
 	}
 	return v

@@ -28,6 +28,7 @@ type metrics struct {
 	group, storeTime                                               prometheus.Histogram
 	leaked                                                         *prometheus.GaugeVec
 	live                                                           *liveCollector
+	flow                                                           *flowMetrics
 
 	edges sync.Map // edgeKey → edge
 	ends  sync.Map // endKey → runEnd
@@ -96,7 +97,7 @@ func newMetrics(n *Node) *metrics {
 	m.leaked = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "troupe_leaked_handlers", Help: "Go handlers that did not return after their context ended.",
 	}, []string{"pool"})
-	m.live = newLiveCollector(n)
+	m.live, m.flow = newLiveCollector(n), newFlowMetrics(m.registry, seconds)
 	m.registry.MustRegister(m.group, m.storeTime, m.leaked, m.live)
 	return m
 }
@@ -106,6 +107,9 @@ func (m *metrics) handler() http.Handler {
 }
 
 func (m *metrics) transition(pool string, e lifecycle.Entry) {
+	if hook := m.node.cfg.Transitions; hook != nil {
+		hook(pool, e)
+	}
 	key := edgeKey{pool, e.From, e.To, e.Reason}
 	known, ok := m.edges.Load(key)
 	if !ok {
@@ -135,6 +139,7 @@ func labelCode(err *messages.Error) messages.Code {
 func (m *metrics) run(pool string, e *messages.Execution, o *messages.Outcome, took time.Duration) {
 	end := m.end(pool, o.Status, labelCode(o.Error))
 	end.time.Observe(took.Seconds())
+	m.flow.started(pool, e)
 	due := e.RequestedAt
 	if e.RunAt.After(due) {
 		due = e.RunAt
@@ -168,6 +173,7 @@ func (m *metrics) result(item actors.Item, r store.Result) {
 	}
 	code := labelCode(r.Execution.Error)
 	m.end(r.Execution.Pool, r.Status, code).count.Inc()
+	m.flow.ended(r.Execution, r.Status)
 	switch code {
 	case messages.CodeTimeout, messages.CodeStalled, messages.CodeStartTimeout, messages.CodeQueueTimeout, messages.CodeQueueDeadline:
 		m.timeouts.WithLabelValues(r.Execution.Pool, string(code)).Inc()
@@ -217,6 +223,8 @@ func (m *metrics) poolHooks() supervisor.PoolHooks {
 		},
 		Affinity:  func(pool string, e placement.Effect) { m.affinity.WithLabelValues(pool, e.String()).Inc() },
 		TakenBack: m.takenBack,
+		Placed:    m.flow.placed,
+		Away:      m.flow.away,
 		Echo: func(pool string, took time.Duration, late bool) {
 			if late {
 				m.echoLate.WithLabelValues(pool).Inc()
@@ -231,7 +239,7 @@ func (m *metrics) poolHooks() supervisor.PoolHooks {
 type liveCollector struct {
 	node                                    *Node
 	workers, grades, waiting, oldest, broke *prometheus.Desc
-	actors, mailboxes                       *prometheus.Desc
+	actors, mailboxes, letterDepth          *prometheus.Desc
 }
 
 func newLiveCollector(n *Node) *liveCollector {
@@ -247,6 +255,8 @@ func newLiveCollector(n *Node) *liveCollector {
 		broke:     desc("pool_broken", "1 while every worker of the pool keeps failing.", "pool"),
 		actors:    desc("actors", "Live actors."),
 		mailboxes: desc("mailbox_messages", "Messages in all mailboxes."),
+
+		letterDepth: desc("dead_letter_queue_messages", "Dead letters that wait to be handled."),
 	}
 }
 
@@ -271,6 +281,7 @@ func (c *liveCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	c.pools(ctx, gauge)
+	c.letters(ctx, gauge)
 	depths, err := c.node.store.Depths(ctx)
 	if err != nil {
 		return

@@ -7,8 +7,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -41,6 +43,7 @@ type Node struct {
 	outcomes *actors.Outcomes
 	board    *actors.Board
 	judge    *actors.Crew
+	backlog  actors.Backlog
 	catalog  atomic.Pointer[catalog]
 	metrics  *metrics
 	env      []string
@@ -76,6 +79,11 @@ func New(cfg Config) (*Node, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	data, err := filepath.Abs(cfg.Data) // the guardian and the workers have working folders of their own
+	if err != nil {
+		return nil, fmt.Errorf("data folder %s: %w; give it as an absolute path", cfg.Data, err)
+	}
+	cfg.Data = data
 	return &Node{
 		cfg: cfg, incarnation: messages.NewIncarnation(), logger: cfg.Logger, outcomes: actors.NewOutcomes(),
 		board: actors.NewBoard(), pools: map[string]*poolHandle{}, env: cfg.environment(),
@@ -109,8 +117,11 @@ func (n *Node) listen(context.Context) error {
 		return nil
 	}
 	listener, err := net.Listen("tcp", n.cfg.Listen)
-	if err != nil {
+	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("listen on %s: %w; is another node running there? Choose another address with --listen", n.cfg.Listen, err)
+	}
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w; choose another address with --listen", n.cfg.Listen, err)
 	}
 	n.listener = listener
 	return nil
@@ -129,6 +140,9 @@ func (n *Node) openStore(ctx context.Context) error {
 		return err
 	}
 	n.store = opened
+	if n.cfg.WrapStore != nil {
+		n.store = n.cfg.WrapStore(opened)
+	}
 	n.storeUp.Store(true)
 	return errors.Join(
 		wrap("write the SDKs", sdk.Materialize(n.cfg.Data)),
@@ -175,6 +189,9 @@ func (n *Node) join(ctx context.Context) error {
 
 func (n *Node) openBroker(ctx context.Context) error {
 	n.broker = memory.New(memory.Config{})
+	if n.cfg.WrapBroker != nil {
+		n.broker = n.cfg.WrapBroker(n.broker)
+	}
 	topology := n.cfg.Broker.Shared()
 	if err := n.cfg.Broker.Check(topology); err != nil {
 		return err
@@ -212,9 +229,10 @@ func (n *Node) startTree(ctx context.Context) error {
 }
 
 func (n *Node) group(name string, children ...supervisor.ChildSpec) supervisor.ChildSpec {
+	added := &supervisor.Added{}
 	return func() actors.Child {
 		return supervisor.NewGroup(supervisor.GroupConfig{
-			System: n.system, Name: name, Logger: n.logger.Named(name), Children: children,
+			System: n.system, Name: name, Logger: n.logger.Named(name), Children: children, Added: added,
 		})
 	}
 }
@@ -241,7 +259,7 @@ func (n *Node) fatal(err error) {
 func (n *Node) recorderSpec() actors.Child {
 	return actors.NewRecorder(actors.RecorderConfig{
 		System: n.system, Store: n.store, Outcomes: n.outcomes, Logger: n.logger.Named("recorder"),
-		Observe: n.metrics.transaction, OnResult: n.metrics.result,
+		Observe: n.metrics.transaction, OnResult: n.metrics.result, Backlog: &n.backlog,
 	})
 }
 
@@ -253,6 +271,7 @@ func (n *Node) deadLetterSpec() actors.Child {
 	return actors.NewDeadLetter(actors.DeadLetterConfig{
 		System: n.system, Store: n.store, Settings: n.cfg.Broker, Delivery: n.delivery, Recorder: n.recorder,
 		Pool: n.poolPID, Judge: n.judge, Logger: n.logger.Named("dead_letter"), Count: n.metrics.deadLetter,
+		Died: n.metrics.flow.letter,
 	})
 }
 

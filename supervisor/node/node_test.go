@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/messages"
@@ -18,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) {
 	process.RunHelper()
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // start brings a node up that lives as long as the test.

@@ -99,7 +99,9 @@ func (n *Node) stopTree() error {
 	defer cancel()
 	for _, name := range []string{"troupe/monitors", "troupe/pools", "troupe/bridges"} {
 		pid := n.system.PID(name)
-		n.system.Send(n.root, &supervisor.ForgetChild{PID: pid})
+		if _, err := actors.Ask[supervisor.ForgetChild, struct{}](ctx, n.system, n.root, supervisor.ForgetChild{PID: pid}); err != nil && !errors.Is(err, actors.ErrGone) {
+			return err
+		}
 		if err := n.system.StopAndWait(ctx, pid); err != nil {
 			return err
 		}

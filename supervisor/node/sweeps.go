@@ -14,9 +14,8 @@ import (
 	"github.com/troupe-run/troupe/supervisor"
 )
 
-// The sweeps' pace, and how much one round may do: sweepBatches batches of sweepBatch rows.
+// How much one round of a sweep may do: sweepBatches batches of sweepBatch rows.
 const (
-	sweepEvery   = 2 * time.Second
 	sweepBatch   = 500
 	sweepBatches = 20
 )
@@ -50,13 +49,14 @@ func (n *Node) monitors() []supervisor.ChildSpec {
 	specs := []supervisor.ChildSpec{
 		monitor("heartbeat", n.cfg.HeartbeatInterval, n.heartbeat),
 		monitor("timeout", n.cfg.TimeoutCheckInterval, n.timeoutRound),
-		monitor("deadlines", sweepEvery, n.deadlineRound),
-		monitor("orphans", sweepEvery, n.rescueOrphans),
-		monitor("cancels", sweepEvery, n.repeatCancels),
+		monitor("deadlines", n.cfg.SweepInterval, n.deadlineRound),
+		monitor("orphans", n.cfg.SweepInterval, n.rescueOrphans),
+		monitor("cancels", n.cfg.SweepInterval, n.repeatCancels),
+		monitor("homeless", n.cfg.HeartbeatInterval, n.homelessRound),
 		monitor("retention", n.cfg.RetentionInterval, n.retentionRound),
 	}
 	if !n.cfg.ClaimSweepOff {
-		specs = append(specs, monitor("claims", sweepEvery, n.claimRound))
+		specs = append(specs, monitor("claims", n.cfg.SweepInterval, n.claimRound))
 	}
 	return specs
 }
@@ -148,6 +148,41 @@ func (n *Node) deadlineRound(ctx context.Context) error {
 		return n.end(e, messages.CodeNoWorkers, "no workers available until the end of its wait", failedBySweep)
 	})
 	return errors.Join(err, more)
+}
+
+// homelessRound ends what waits for a pool that is no more, because a reload or a new configuration has taken it away:
+// nobody routes it, and no worker will come.
+func (n *Node) homelessRound(ctx context.Context) error {
+	if !n.started.Load() || n.draining.Load() {
+		return nil
+	}
+	depths, err := n.store.Depths(ctx)
+	if err != nil {
+		return err
+	}
+	for _, d := range depths {
+		if d.Status == messages.Requested && n.poolPID(d.Pool) == nil {
+			err = errors.Join(err, n.endHomeless(ctx, d.Pool))
+		}
+	}
+	return err
+}
+
+func (n *Node) endHomeless(ctx context.Context, pool string) error {
+	page, err := n.store.List(ctx, store.Filter{
+		Pool: pool, Statuses: []messages.Status{messages.Requested}, Limit: sweepBatch,
+	})
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	_, err = n.sweepBatch(ctx, page.Executions, func(e *messages.Execution) store.Change {
+		if e.WaitForWorker || e.RunAt.After(now) {
+			return nil
+		}
+		return n.end(e, messages.CodeNoWorkers, "no workers available: this node has no pool "+pool, failedBySweep)
+	})
+	return err
 }
 
 // timeoutRound is the safety net: what was placed long ago and never started, and what runs past its deadline without

@@ -55,14 +55,20 @@ func (r *Roster) ask(l *line) {
 
 // send publishes a batch whose placements have all been answered; those taken back meanwhile stay at home.
 func (r *Roster) send(b *batch) {
-	ours := b.placements[:0]
+	ours, timeout := b.placements[:0], time.Duration(0)
 	for _, p := range b.placements {
-		if f := r.find(p); f != nil && f.phase == publishing {
-			ours = append(ours, p)
+		f := r.find(p)
+		if f == nil || f.phase != publishing {
+			continue
 		}
+		if len(ours) > 0 && f.timeout != timeout {
+			r.emit(Publish{Worker: b.worker.seen.Worker, Placements: ours, Timeout: timeout})
+			ours = nil
+		}
+		ours, timeout = append(ours, p), f.timeout
 	}
 	if len(ours) > 0 {
-		r.emit(Publish{Worker: b.worker.seen.Worker, Placements: ours})
+		r.emit(Publish{Worker: b.worker.seen.Worker, Placements: ours, Timeout: timeout})
 	}
 	if b.worker.batch == b {
 		b.worker.batch = nil
@@ -115,9 +121,10 @@ func (r *Roster) fly(f *flight) {
 	r.unanswered--
 }
 
-// ended frees the slot of a run, and learns from its run time.
+// ended frees the slot of a run, and learns from its run time where it is known: an end that another than its worker
+// tells, a rescue or a sweep, knows none.
 func (r *Roster) ended(e *Ended) {
-	if r.times.add(e.Took) {
+	if e.Took > 0 && r.times.add(e.Took) {
 		r.rewindow(false)
 	}
 	f := r.find(e.Placement)
@@ -201,6 +208,9 @@ func (r *Roster) takeBackDue() {
 	for f := r.firstTimed; f != nil && !f.claimBy.After(r.now); f = r.firstTimed {
 		if f.phase == returning {
 			f.phase = queued
+		} else if r.config.ClaimSweepOff {
+			r.untime(f)
+			continue
 		}
 		r.takeBack(f, "unclaimed")
 	}

@@ -160,6 +160,7 @@ type Place struct{ Assignments []Assignment }
 type Publish struct {
 	Worker     messages.WorkerKey
 	Placements []messages.Placement
+	Timeout    time.Duration // that the placements' runs have, all the same; the message need not live longer
 }
 
 // TakeBack returns a placement to requested. Answer: Released, unless the placement is running by now: then Claimed says

@@ -15,6 +15,8 @@ type Config struct {
 	SteadyAfter time.Duration
 	// ClaimTimeout is how long a placement may wait for its claim where its answer names no moment; 15 s.
 	ClaimTimeout time.Duration
+	// ClaimSweepOff leaves placements that are not claimed in time where they are, to the layers of defence behind it.
+	ClaimSweepOff bool
 	// SessionTimeout is how long a binding lives without use; 5 min. SessionSweep is how often that is looked at; 60 s.
 	SessionTimeout time.Duration
 	SessionSweep   time.Duration

@@ -32,6 +32,7 @@ type flight struct {
 	doomed    string // taken back for this reason as soon as Place is answered
 	claimBy   time.Time
 	delay     time.Duration // of the take back that is under way
+	timeout   time.Duration // of the run
 
 	prev, next     *flight // on its worker
 	before, behind *flight // in the roster's order of claimBy

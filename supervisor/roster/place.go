@@ -116,7 +116,7 @@ func (r *Roster) wait(w *waiter, v *placement.Verdict, bound *worker) {
 func (r *Roster) assign(w *waiter, v *placement.Verdict) {
 	c, to := &w.candidate, r.workers[v.Worker]
 	f := r.launch(messages.Placement{Execution: c.ID, Attempt: c.Attempt + 1}, to, w.line)
-	f.epoch, f.takeBacks = v.Epoch, c.TakeBacks
+	f.epoch, f.takeBacks, f.timeout = v.Epoch, c.TakeBacks, c.Timeout
 	f.miss, f.bind = v.Effect == placement.Miss, v.Binds()
 	f.batch = r.batchOf(to)
 	r.unanswered++

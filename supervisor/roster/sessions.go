@@ -134,6 +134,9 @@ func (r *Roster) leaveLine(f *flight, finished bool) {
 	case f.miss:
 	case finished:
 		r.table.Finished(l.session, f.epoch, r.now)
+		if len(l.order) == 0 {
+			r.top = true // the store shows a session's next one once nothing of it is placed
+		}
 	default:
 		r.table.TakenBack(l.session, f.epoch, r.now)
 	}

@@ -71,19 +71,19 @@ func requests(action string, n int, parameters string) []api.SubmitRequest {
 }
 
 // idle reports whether nothing waits or runs.
-func idle(n *node.Node) func() bool {
-	return func() bool {
-		pools, err := n.Backend().Pools(context.Background())
-		if err != nil {
-			return false
-		}
-		for i := range pools {
-			if pools[i].Waiting+pools[i].Placed+pools[i].Busy > 0 {
-				return false
-			}
-		}
-		return true
+func idle(n *node.Node) func() bool { return func() bool { return waiting(n) == 0 } }
+
+// waiting counts what has not ended.
+func waiting(n *node.Node) int {
+	pools, err := n.Backend().Pools(context.Background())
+	if err != nil {
+		return 1
 	}
+	count := 0
+	for i := range pools {
+		count += pools[i].Waiting + pools[i].Placed + pools[i].Running
+	}
+	return count
 }
 
 // span is the time from the first placement to the last outcome of everything stored, and how many completed.

@@ -66,9 +66,10 @@ func moves(e *chaos.Stored, kinds ...string) {
 func goodTale() *tale {
 	w := &tale{}
 	plain := w.submit(1, "plain", messages.Completed)
-	moves(plain, "place", "take_back", "place", "claim", "complete")
-	w.effect("start", 1, 2, "", 0, false)
-	w.effect("end", 1, 2, "", 0, false)
+	moves(plain, "place", "take_back", "place", "claim", "rescue", "place", "claim", "complete")
+	plain.Events[4].Reason = "never started: its worker leaves"
+	w.effect("start", 1, 3, "", 0, false)
+	w.effect("end", 1, 3, "", 0, false)
 
 	again := w.submit(2, "again", messages.Completed)
 	again.Idempotent = true
@@ -139,7 +140,7 @@ var mutations = []struct {
 	}},
 	{"one_outcome", "an outcome is followed by another", func(w *tale) {
 		e := w.at(1)
-		e.Events = append(e.Events, store.Event{Kind: "fail", Attempt: 2, From: messages.Completed, To: messages.Failed})
+		e.Events = append(e.Events, store.Event{Kind: "fail", Attempt: 3, From: messages.Completed, To: messages.Failed})
 	}},
 	{"history_is_whole", "a change is missing", func(w *tale) {
 		w.at(1).Events = slices.Delete(w.at(1).Events, 3, 4)
@@ -171,13 +172,13 @@ var mutations = []struct {
 		w.Calls[len(w.Calls)-1].ID = id(1)
 	}},
 	{"completed_really_ran", "an outcome without an end", func(w *tale) {
-		at := w.line("end", 1, 2)
+		at := w.line("end", 1, 3)
 		w.Effects = slices.Delete(w.Effects, at, at+1)
 	}},
 	{"effect_is_known", "something ran that is not stored", func(w *tale) { w.effect("start", 99, 1, "", 0, false) }},
-	{"effect_is_known", "an attempt ran that was never made", func(w *tale) { w.effect("tick", 1, 3, "", 0, false) }},
+	{"effect_is_known", "an attempt ran that was never made", func(w *tale) { w.effect("tick", 1, 4, "", 0, false) }},
 	{"started_once", "work that is not idempotent ran twice", func(w *tale) {
-		at := w.line("start", 1, 2)
+		at := w.line("start", 1, 3)
 		old := w.Effects[at]
 		old.Attempt = 1
 		w.Effects = slices.Insert(w.Effects, at, old)
@@ -189,6 +190,9 @@ var mutations = []struct {
 	{"no_claim_twice", "work without effects was given to two workers", func(w *tale) {
 		moves(w.submit(9, "silent", messages.Completed), "place", "claim", "rescue", "place", "claim", "complete")
 		w.at(9).Traced = false
+	}},
+	{"no_claim_twice", "a claim was given back for a reason that does not say that it had not begun", func(w *tale) {
+		w.at(1).Events[4].Reason = "process ended: signal: SIGKILL"
 	}},
 	{"no_overlap", "an old attempt goes on beside the new one", func(w *tale) {
 		w.Effects = append(w.Effects, w.Effects[w.line("tick", 2, 1)])

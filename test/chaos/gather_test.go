@@ -1,7 +1,6 @@
 package chaos_test
 
 import (
-	"context"
 	"fmt"
 	"net/url"
 	"os"
@@ -16,14 +15,28 @@ import (
 	"github.com/troupe-run/troupe/test/chaos"
 )
 
-// settled waits until nothing is on its way any more, retries that wait for their time included.
+// settled waits until nothing is on its way any more, retries that wait for their time included. What stays on its way
+// is named, with the node's own word on why.
 func (n *node) settled(limit time.Duration) {
 	n.t.Helper()
-	n.eventually(limit, "every execution has ended", func(ctx context.Context) bool {
-		var page api.ExecutionList
-		err := n.client.Load().Get(ctx, "/api/v1/executions?limit=1&status=requested,scheduling,scheduled,running,cancelling", &page)
-		return err == nil && len(page.Executions) == 0
-	})
+	var left api.ExecutionList
+	end := time.Now().Add(limit)
+	for time.Now().Before(end) {
+		left = api.ExecutionList{}
+		n.get("/api/v1/executions?limit=5&status=requested,scheduling,scheduled,running,cancelling", &left)
+		if len(left.Executions) == 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond) // between two looks
+	}
+	for i := range left.Executions {
+		e := stored(&left.Executions[i])
+		var why api.Explanation
+		n.get("/api/v1/executions/"+e.ID.String()+"/why", &why)
+		require.NoError(n.t, n.readDetail(&e))
+		n.t.Errorf("%s %s is still %s on %s: %s %s\n%v", e.ID, e.Action, e.Status, left.Executions[i].Worker, why.Reason, why.Message, e.Events)
+	}
+	require.FailNowf(n.t, "executions without an outcome", "not settled within %s", limit)
 }
 
 // history gathers what the run left: the caller's log, every stored execution with its events, and the side effects.
@@ -52,7 +65,7 @@ func (n *node) history(c *caller) *chaos.History {
 
 func stored(v *api.ExecutionView) chaos.Stored {
 	e := chaos.Stored{
-		ID: v.ID, Key: v.IdempotencyKey, Action: v.ActionRef, Session: v.Session, Status: v.Status, Attempt: v.Attempt,
+		Result: v.Result, ID: v.ID, Key: v.IdempotencyKey, Action: v.ActionRef, Session: v.Session, Status: v.Status, Attempt: v.Attempt,
 		Idempotent: v.Idempotent, Original: v.Original, RetriedAs: v.RetriedAs, RetryCount: v.RetryCount,
 		Traced: strings.HasPrefix(v.ActionRef, "chaos."),
 	}
@@ -62,7 +75,7 @@ func stored(v *api.ExecutionView) chaos.Stored {
 	return e
 }
 
-// readDetails adds what lists leave out: results and events.
+// readDetails adds what lists leave out: results, errors and events.
 func (n *node) readDetails(executions []chaos.Stored) {
 	n.t.Helper()
 	const readers = 4
@@ -83,13 +96,11 @@ func (n *node) readDetails(executions []chaos.Stored) {
 
 func (n *node) readDetail(e *chaos.Stored) error {
 	path := "/api/v1/executions/" + e.ID.String()
-	if e.Status == messages.Completed {
-		var whole api.ExecutionView
-		if err := n.client.Load().Get(n.t.Context(), path, &whole); err != nil {
-			return fmt.Errorf("read %s: %w", e.ID, err)
-		}
-		e.Result = whole.Result
+	var whole api.ExecutionView
+	if err := n.client.Load().Get(n.t.Context(), path, &whole); err != nil {
+		return fmt.Errorf("read %s: %w", e.ID, err)
 	}
+	*e = stored(&whole)
 	var events api.EventsView
 	if err := n.client.Load().Get(n.t.Context(), path+"/events", &events); err != nil {
 		return fmt.Errorf("read the events of %s: %w", e.ID, err)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -17,8 +18,19 @@ var seedFlag = flag.Uint64("seed", 1, "seed of the workload and of the moments o
 // whole says that the suites run at their full size.
 var whole = os.Getenv("TROUPE_CHAOS") == "whole"
 
-// built holds the programs that the suites drive, built once.
-var built struct{ troupe, gowork string }
+// programs is where the programs are built that the suites drive.
+var programs string
+
+// built are those programs. They are built once, when the first suite needs them: a fuzz target needs none.
+var built = sync.OnceValues(func() (paths struct{ troupe, gowork string }, err error) {
+	paths.troupe, paths.gowork = filepath.Join(programs, "troupe"), filepath.Join(programs, "gowork")
+	for path, source := range map[string]string{paths.troupe: "../../cmd/troupe", paths.gowork: "./testdata/gowork"} {
+		if out, err := exec.Command("go", "build", "-o", path, source).CombinedOutput(); err != nil {
+			return paths, fmt.Errorf("build %s: %w\n%s", source, err, out)
+		}
+	}
+	return paths, nil
+})
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -31,16 +43,7 @@ func run(m *testing.M) int {
 		return fail(err)
 	}
 	defer os.RemoveAll(dir)
-	for _, program := range []struct {
-		path  *string
-		name  string
-		build string
-	}{{&built.troupe, "troupe", "../../cmd/troupe"}, {&built.gowork, "gowork", "./testdata/gowork"}} {
-		*program.path = filepath.Join(dir, program.name)
-		if out, err := exec.Command("go", "build", "-o", *program.path, program.build).CombinedOutput(); err != nil {
-			return fail(fmt.Errorf("build %s: %w\n%s", program.build, err, out))
-		}
-	}
+	programs = dir
 	code := m.Run()
 	if err := goleak.Find(); code == 0 && err != nil {
 		return fail(err)

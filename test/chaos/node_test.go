@@ -5,12 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,6 +24,9 @@ import (
 // bootTime bounds how long a node may take from its start to being ready.
 const bootTime = 30 * time.Second
 
+// stopTime bounds how long it may take to end in order: its shutdown timeout, and what comes after it.
+const stopTime = 45 * time.Second
+
 // markName is the variable by which a test finds every process of its node's workers. The pack puts it into the pools'
 // environment; the engine knows nothing of it.
 const markName = "CHAOS_MARK"
@@ -30,13 +34,14 @@ const markName = "CHAOS_MARK"
 // node is the real binary on a data folder of its own, killed and started again as often as a test likes.
 type node struct {
 	t       *testing.T
+	troupe  string // the binary
+	gowork  string // the Go worker
 	dir     string
 	effects string // the side-effect log
 	mark    string
 	env     []string
 	log     *os.File
 
-	mu      sync.Mutex
 	command *exec.Cmd
 	waited  chan struct{}
 	client  atomic.Pointer[client.Client]
@@ -46,14 +51,16 @@ type node struct {
 // newNode prepares a node that serves the named pack of testdata.
 func newNode(t *testing.T, pack string, env ...string) *node {
 	t.Helper()
+	paths, err := built()
+	require.NoError(t, err)
 	dir := t.TempDir()
 	n := &node{
-		t: t, dir: dir, effects: filepath.Join(dir, "effects.log"), mark: fmt.Sprintf("%s-%d", filepath.Base(dir), time.Now().UnixNano()),
+		t: t, troupe: paths.troupe, gowork: paths.gowork, dir: dir, effects: filepath.Join(dir, "effects.log"), mark: fmt.Sprintf("%s-%d", filepath.Base(dir), time.Now().UnixNano()),
 	}
 	n.env = append(n.env, "TROUPE_DATA="+filepath.Join(dir, "data"), "TROUPE_LISTEN=127.0.0.1:0", "TROUPE_PACKS="+filepath.Join(dir, "pack"),
 		"TROUPE_STORE_EVENTS=all", "TROUPE_LOG_FORMAT=json", "TROUPE_NODE_NAME=n", "TROUPE_POOL_PYTHON=1", "TROUPE_POOL_GO=16",
 		"TROUPE_WORKER_CANCEL_GRACE=0.3", "TROUPE_WORKER_TERM_GRACE=0.3", "TROUPE_RETRY_BASE_BACKOFF_SECS=0.1",
-		"TROUPE_EXECUTOR_HEALTH_CHECK_INTERVAL=1", "TROUPE_HEALTH_PROBE_TIMEOUT=1", "TROUPE_HEALTH_PROBE_RETRY=0.3")
+		"TROUPE_EXECUTOR_HEALTH_CHECK_INTERVAL=1", "TROUPE_HEALTH_PROBE_TIMEOUT=1", "TROUPE_HEALTH_PROBE_RETRY=0.3", "TROUPE_POOL_RESTART_INTENSITY=10000")
 	n.env = append(n.env, env...)
 	n.copyPack(filepath.Join("testdata", pack), filepath.Join(dir, "pack"))
 	require.NoError(t, os.WriteFile(n.effects, nil, 0o644))
@@ -74,7 +81,7 @@ func (n *node) copyPack(from, to string) {
 	require.NoError(n.t, err)
 	require.NoError(n.t, os.WriteFile(path, []byte(replace.Replace(string(text))), 0o644))
 	require.NoError(n.t, os.MkdirAll(filepath.Join(to, "bin"), 0o755))
-	require.NoError(n.t, os.Link(built.gowork, filepath.Join(to, "bin", "gowork")))
+	require.NoError(n.t, os.Link(n.gowork, filepath.Join(to, "bin", "gowork")))
 }
 
 // start starts the binary and returns once it listens, which is before its workers are ready.
@@ -84,22 +91,10 @@ func (n *node) start() {
 }
 
 func (n *node) tryStart() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	offset, err := n.log.Seek(0, 2)
+	offset, err := n.launch()
 	if err != nil {
 		return err
 	}
-	command := exec.Command(built.troupe, "node")
-	command.Env = append(os.Environ(), n.env...)
-	command.Stderr, command.Stdout = n.log, n.log
-	if err := command.Start(); err != nil {
-		return err
-	}
-	waited := make(chan struct{})
-	go func() { defer close(waited); _ = command.Wait() }() // how it ended is what the test did to it
-	n.command, n.waited = command, waited
-	n.boots++
 	address, err := n.address(offset)
 	if err != nil {
 		return err
@@ -112,6 +107,25 @@ func (n *node) tryStart() error {
 		old.Close()
 	}
 	return nil
+}
+
+// launch starts the binary and waits for nothing. It returns where its log begins.
+func (n *node) launch() (int64, error) {
+	offset, err := n.log.Seek(0, io.SeekEnd)
+	if err != nil {
+		return 0, err
+	}
+	command := exec.Command(n.troupe, "node")
+	command.Env = append(os.Environ(), n.env...)
+	command.Stderr, command.Stdout = n.log, n.log
+	if err := command.Start(); err != nil {
+		return 0, err
+	}
+	waited := make(chan struct{})
+	go func() { defer close(waited); _ = command.Wait() }() // how it ended is what the test did to it
+	n.command, n.waited = command, waited
+	n.boots++
+	return offset, nil
 }
 
 // address reads from the log where the node listens.
@@ -164,14 +178,25 @@ func (n *node) ready() {
 
 // kill ends the node as a power cut would: nothing of it gets to run again.
 func (n *node) kill() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	if n.command == nil {
 		return
 	}
 	_ = n.command.Process.Kill() // an error means that it has ended
 	<-n.waited
 	n.command = nil
+}
+
+// stop ends the node in order, as SIGTERM asks for.
+func (n *node) stop() {
+	n.t.Helper()
+	require.NoError(n.t, n.command.Process.Signal(syscall.SIGTERM))
+	select {
+	case <-n.waited:
+		require.Zero(n.t, n.command.ProcessState.ExitCode(), "the node's exit code")
+		n.command = nil
+	case <-time.After(stopTime):
+		require.FailNow(n.t, "the node did not stop within "+stopTime.String())
+	}
 }
 
 // end stops the node when its test is over, and shows its log where that failed.
@@ -181,6 +206,7 @@ func (n *node) end() {
 		c.Close()
 	}
 	_ = n.log.Close()
+	if d := os.Getenv("DBGKEEP"); d != "" { os.CopyFS(d, os.DirFS(n.dir)) }
 	if n.t.Failed() {
 		n.t.Logf("the node's log ends with\n%s", n.tail())
 	}

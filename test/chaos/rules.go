@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/troupe-run/troupe/messages"
 )
@@ -107,8 +108,9 @@ func startedOnce(x *index, report func(Violation)) {
 	}
 }
 
-// notStarted are the reasons with which a claimed execution is given back that no worker has begun.
-const notStarted = "worker leaves before the start"
+// NotStarted reports whether a rescue with this reason gave back what its worker had claimed and not begun: the worker
+// was leaving, or went before it could be handed the work.
+func NotStarted(reason string) bool { return strings.HasPrefix(reason, "never started: ") }
 
 // noClaimTwice: what is not idempotent is claimed once, but for a claim that was given back before its start. It holds
 // for work too that leaves no effects.
@@ -123,7 +125,7 @@ func noClaimTwice(x *index, report func(Violation)) {
 			switch {
 			case ev.Kind == "claim":
 				claims++
-			case ev.Kind == "rescue" && ev.Reason == notStarted:
+			case ev.Kind == "rescue" && NotStarted(ev.Reason):
 				claims--
 			}
 		}

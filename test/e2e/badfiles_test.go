@@ -109,6 +109,7 @@ func TestBadConfiguration(t *testing.T) {
 		{flags: []string{"--name", "a/../b"}, want: []string{"name"}},
 	} {
 		text := refused(t, options{config: c.config, flags: c.flags})
+		require.NotContains(t, text, "(default)", "what nobody set is not complained about")
 		for _, want := range c.want {
 			require.Contains(t, text, want)
 		}

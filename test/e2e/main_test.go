@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,6 +20,12 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	// These tests wait far more than they compute, so more of them run at once than there are cores.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	os.Exit(run(m))
 }
 

@@ -31,6 +31,7 @@ type options struct {
 	flags  []string
 	token  string
 	data   string // empty: a folder of its own
+	mounts string // shell commands run first, in a mount namespace that is the node's alone
 }
 
 // node is one running troupe.
@@ -98,6 +99,11 @@ func begin(dir string, o options) (*node, error) {
 	}
 	n := &node{options: o, home: home, log: &logBook{}, done: make(chan struct{})}
 	n.cmd = exec.Command(binary, args...)
+	if o.mounts != "" {
+		n.cmd = exec.Command("unshare", append([]string{
+			"--map-root-user", "--mount", "sh", "-euc", o.mounts + "\nexec \"$@\"", "sh", binary,
+		}, args...)...)
+	}
 	n.cmd.Env = append([]string{"HOME=" + home, "PATH=" + searchPath, "TMPDIR=" + os.TempDir()}, o.env...)
 	n.cmd.Stdout, n.cmd.Stderr = n.log, n.log
 	n.cmd.WaitDelay = 5 * time.Second

@@ -168,7 +168,7 @@ func TestWithoutAnActionAnErrorIsAnAnswer(t *testing.T) {
 	f, ok := report.Find("execute")
 	require.True(t, ok)
 	require.Equal(t, check.Passed, f.Verdict, f.Detail)
-	require.Contains(t, f.Detail, "--execute")
+	require.Contains(t, f.Detail, "--action")
 	f, ok = report.Find("ping_while_busy")
 	require.True(t, ok)
 	require.Equal(t, check.NotTested, f.Verdict, f.Detail)

@@ -91,7 +91,7 @@ func (c *checker) executed(ctx context.Context, talk *conversation, args map[str
 	case reply.Err == nil:
 		return fmt.Sprintf("a result of %d bytes", len(reply.Result)), nil
 	case c.opts.Action == "":
-		return fmt.Sprintf("answered with %s; name an action with --execute to see a result", reply.Err.Code), nil
+		return fmt.Sprintf("answered with %s; name an action with --action to see a result", reply.Err.Code), nil
 	}
 	return "", fmt.Errorf("action %s ended with an error: %w", c.opts.Action, reply.Err)
 }
@@ -108,7 +108,7 @@ func (c *checker) begin(ctx context.Context, talk *conversation) (uint64, error)
 		return 0, err
 	}
 	if talk.wait(ctx, busy, func() bool { return talk.replies[id] > 0 }) == nil {
-		return 0, untested{fmt.Sprintf("the run ended within %s: name an action that runs for seconds with --execute", busy)}
+		return 0, untested{fmt.Sprintf("the run ended within %s: name an action that runs for seconds with --action", busy)}
 	}
 	return id, nil
 }
@@ -127,7 +127,7 @@ func testBusyPing(ctx context.Context, c *checker) (string, error) {
 		return "", err
 	}
 	if talk.replies[run] > 0 {
-		return "", untested{"the run ended before the ping was answered: name an action that runs longer with --execute"}
+		return "", untested{"the run ended before the ping was answered: name an action that runs longer with --action"}
 	}
 	took := time.Since(began)
 	c.stop() // the run is of no further use

@@ -86,18 +86,24 @@ var (
 
 // set gives the key the value that a text stands for.
 func (k *Key) set(text string) error {
-	switch {
+	switch { // a text that is not valid leaves the value alone, so that its range is not complained about too
 	case k.value.Type() == durationType:
 		d, err := parseDuration(text, k.Unit)
-		k.value.SetInt(int64(d))
+		if err == nil {
+			k.value.SetInt(int64(d))
+		}
 		return err
 	case k.value.Type() == bytesType:
 		b, err := ParseBytes(text)
-		k.value.SetInt(int64(b))
+		if err == nil {
+			k.value.SetInt(int64(b))
+		}
 		return err
 	case k.value.Type() == tokensType:
 		tokens, err := parseTokens(text)
-		k.value.Set(reflect.ValueOf(tokens))
+		if err == nil {
+			k.value.Set(reflect.ValueOf(tokens))
+		}
 		return err
 	}
 	return k.setPlain(text)

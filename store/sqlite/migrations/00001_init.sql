@@ -37,13 +37,21 @@ CREATE UNIQUE INDEX request_key ON request (idempotency_key) WHERE idempotency_k
 CREATE INDEX request_original ON request (original) WHERE original IS NOT NULL;
 CREATE INDEX request_action ON request (action);
 
--- execution: where each one stands; narrow, because every change rewrites its row. No index mentions status, attempt or
--- generation of a row that has not ended, so that a claim touches no index at all.
+-- pool: a number for each pool's name, so that the index of what waits compares numbers.
+CREATE TABLE pool (
+    n    INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE
+);
+
+-- execution: where each one stands; narrow, because every change rewrites its row. Each of its partial indexes has a
+-- column of its own that is NULL for all other rows, so that a change opens only the indexes that it moves: a placement
+-- two, a claim none, a finish that completed one.
 CREATE TABLE execution (
     seq             INTEGER PRIMARY KEY,
-    stage           INTEGER NOT NULL,                 -- 0 waiting, 1 on a worker, 2 ended
-    lane            INTEGER NOT NULL,                 -- while waiting: 0 due, 1 due in its session's turn, 2 waits for run_at
-    strict          INTEGER NOT NULL,                 -- 1: one at a time and in order within its session
+    rank            INTEGER,                          -- while waiting: pool.n * 64 + lane * 16 + 9 - priority, where lane is
+                                                      -- 0 due, 1 due in its session's turn, 2 waits for run_at
+    on_worker       INTEGER,                          -- 1 while scheduled, running or cancelling
+    unusual         INTEGER,                          -- the status once it has ended otherwise than completed
     status          INTEGER NOT NULL CHECK (status BETWEEN 1 AND 10),
     attempt         INTEGER NOT NULL,
     last_change     INTEGER NOT NULL,                 -- which change brought it here
@@ -68,29 +76,51 @@ CREATE TABLE execution (
     worker_deadline INTEGER NOT NULL,
     session_epoch   INTEGER NOT NULL DEFAULT 0,
     session_flags   INTEGER NOT NULL DEFAULT 0,       -- 1 lost, 2 hit
-    retried_as      BLOB
+    retried_as      BLOB,
+    result          BLOB,                             -- a short outcome; a long one is in outcome
+    error           BLOB
 );
 -- What a router may place, best first; also the waiting rows of a list.
-CREATE INDEX execution_waiting ON execution (pool, lane, priority DESC) WHERE stage = 0;
--- The rows on workers: few, so one small index serves take-over, every sweep over them, and a session's turn.
-CREATE INDEX execution_active ON execution (pool, session) WHERE stage = 1;
--- Lists by outcome, pool, session and worker.
-CREATE INDEX execution_ended ON execution (status) WHERE stage = 2;
-CREATE INDEX execution_pool ON execution (pool);
+CREATE INDEX execution_waiting ON execution (rank) WHERE rank IS NOT NULL;
+-- The rows on workers: few, so one small index serves take-over and every sweep over them.
+CREATE INDEX execution_active ON execution (on_worker) WHERE on_worker IS NOT NULL;
+-- Lists by unusual outcome and by session. By pool, by worker, and of what completed, a list looks back from the newest.
+CREATE INDEX execution_unusual ON execution (unusual) WHERE unusual IS NOT NULL;
 CREATE INDEX execution_session ON execution (session) WHERE session IS NOT NULL;
-CREATE INDEX execution_worker ON execution (worker_id) WHERE worker_id IS NOT NULL;
--- turn, timer and deadline stand for partial indexes of execution that few rows would be in: as tables they cost the
+-- turn, busy, timer and deadline stand for partial indexes of execution that few rows would be in: as tables they cost the
 -- rows that are in them, and nothing to all others, whose updates would open every index.
 
--- turn: what waits for its session's turn (stage 0, lane 1), for a loose scan over session heads.
+-- turn: what waits for its session's turn (lane 1), in order.
 CREATE TABLE turn (
+    pool     TEXT    NOT NULL,
+    session  TEXT    NOT NULL,
+    seq      INTEGER NOT NULL,
+    priority INTEGER NOT NULL,
+    fail     INTEGER NOT NULL,                        -- 1: affinity strict_fail
+    PRIMARY KEY (pool, session, seq)
+) WITHOUT ROWID;
+CREATE INDEX turn_fail ON turn (pool, session, seq) WHERE fail = 1;
+
+-- busy: what stands on a worker and has a session.
+CREATE TABLE busy (
     pool    TEXT    NOT NULL,
     session TEXT    NOT NULL,
     seq     INTEGER NOT NULL,
     PRIMARY KEY (pool, session, seq)
 ) WITHOUT ROWID;
 
--- timer: what waits for its run_at (stage 0, lane 2).
+-- head: what a router should see of each session, which follows from turn and busy: its first turn; while it is busy,
+-- its first strict_fail. In head_order they stand best first, so that neither deep nor busy sessions cost a look anything.
+CREATE TABLE head (
+    pool     TEXT    NOT NULL,
+    session  TEXT    NOT NULL,
+    seq      INTEGER NOT NULL,
+    priority INTEGER NOT NULL,
+    PRIMARY KEY (pool, session)
+) WITHOUT ROWID;
+CREATE INDEX head_order ON head (pool, priority DESC, seq);
+
+-- timer: what waits for its run_at (lane 2).
 CREATE TABLE timer (
     pool   TEXT    NOT NULL,
     run_at INTEGER NOT NULL,
@@ -107,7 +137,7 @@ CREATE TABLE deadline (
     PRIMARY KEY (kind, at, seq)
 ) WITHOUT ROWID;
 
--- outcome: result and error as bytes, so that nothing a program emits is unstorable.
+-- outcome: result and error of those that are long; bytes, so that nothing a program emits is unstorable.
 CREATE TABLE outcome (
     seq    INTEGER PRIMARY KEY,
     result BLOB,

@@ -1,0 +1,154 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/messages"
+)
+
+// goRun runs one handler to its end.
+func runGo(t *testing.T, h Handler) *ended {
+	t.Helper()
+	var in inbox
+	g := GoRunner(map[string]Handler{"f": h})(backstage(), "w", 1)
+	g.Begin(in.post)
+	require.NoError(t, next[*begun](t, &in, 1).err)
+	g.Run(aRun(nil))
+	return next[*ended](t, &in, 1)
+}
+
+func TestGoOutcomes(t *testing.T) {
+	t.Parallel()
+	again := true
+	for name, c := range map[string]struct {
+		handler Handler
+		status  messages.Status
+		result  string
+		code    messages.Code
+		crashed bool
+	}{
+		"value": {func(context.Context, *Task) (any, error) { return map[string]int{"n": 1}, nil }, messages.Completed, `{"n":1}`, "", false},
+		"nil":   {func(context.Context, *Task) (any, error) { return nil, nil }, messages.Completed, `null`, "", false},
+		"raw":   {func(context.Context, *Task) (any, error) { return json.RawMessage(`[1]`), nil }, messages.Completed, `[1]`, "", false},
+		"raw, broken": {func(context.Context, *Task) (any, error) { return json.RawMessage(`[1`), nil }, messages.Failed, ``,
+			messages.CodeActionError, false},
+		"no JSON":   {func(context.Context, *Task) (any, error) { return make(chan int), nil }, messages.Failed, ``, messages.CodeActionError, false},
+		"too large": {func(context.Context, *Task) (any, error) { return make([]byte, messages.ResultMax), nil }, messages.Failed, ``, messages.CodeResultTooLarge, false},
+		"error":     {func(context.Context, *Task) (any, error) { return 1, errors.New("no") }, messages.Failed, ``, messages.CodeActionError, false},
+		"own error": {func(context.Context, *Task) (any, error) {
+			return nil, &messages.Error{Code: "mine", Message: "m", Retriable: &again}
+		}, messages.Failed, ``, "mine", false},
+		"panic":  {func(context.Context, *Task) (any, error) { panic("boo") }, messages.Abandoned, ``, messages.CodeWorkerLost, true},
+		"goexit": {func(context.Context, *Task) (any, error) { runtime.Goexit(); return nil, nil }, messages.Abandoned, ``, messages.CodeWorkerLost, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			end := runGo(t, c.handler)
+			require.Equal(t, c.status, end.outcome.Status)
+			require.Equal(t, c.crashed, end.crashed != "")
+			if c.code != "" {
+				require.Equal(t, c.code, end.outcome.Error.Code)
+				return
+			}
+			require.JSONEq(t, c.result, string(end.outcome.Result))
+		})
+	}
+}
+
+func TestGoHandlerThatIsNotRegistered(t *testing.T) {
+	t.Parallel()
+	var in inbox
+	g := GoRunner(nil)(backstage(), "w", 1)
+	g.Begin(in.post)
+	g.Run(aRun(nil))
+	require.Equal(t, messages.CodeActionNotFound, next[*ended](t, &in, 1).outcome.Error.Code)
+}
+
+func TestGoHandlerFollowsItsContext(t *testing.T) {
+	t.Parallel()
+	var in inbox
+	started := make(chan struct{})
+	g := GoRunner(map[string]Handler{"f": func(ctx context.Context, _ *Task) (any, error) {
+		close(started)
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}})(backstage(), "w", 1)
+	g.Begin(in.post)
+	r := aRun(nil)
+	g.Run(r)
+	<-started
+	g.Step(process.StepCancel, r)
+	require.Equal(t, errStopped.Error(), next[*ended](t, &in, 1).outcome.Error.Message)
+	g.Step(process.StepTerminate, r)
+	g.Step(process.StepKill, nil)
+	require.Len(t, posted[*ended](&in), 1, "one end, whatever comes later")
+}
+
+// A handler that does not return is left behind and counted, until it returns; what it shows then concerns nobody.
+func TestGoHandlerThatWouldNotEnd(t *testing.T) {
+	t.Parallel()
+	var in inbox
+	var leaked atomic.Int64
+	crew := backstage()
+	crew.Leaked = func(_ string, change int) { leaked.Add(int64(change)) }
+	release := make(chan struct{})
+	g := GoRunner(map[string]Handler{"f": func(_ context.Context, task *Task) (any, error) {
+		task.Progress(0.5, "half")
+		<-release
+		task.Progress(0.9, "late")
+		return 1, nil
+	}})(crew, "w", 1)
+	g.Begin(in.post)
+	r := aRun(nil)
+	g.Run(r)
+	g.Step(process.StepCancel, r)
+	require.Empty(t, posted[*ended](&in))
+	g.Step(process.StepTerminate, r)
+	g.Step(process.StepKill, r)
+	end := next[*ended](t, &in, 1)
+	require.Equal(t, exitLeaked, end.crashed)
+	require.Equal(t, exitLeaked, end.outcome.Error.Exit)
+	require.Equal(t, int64(1), leaked.Load())
+	crew.Board.Close(r.Execution.ID)
+	close(release)
+	soon(t, func() bool { return leaked.Load() == 0 }, "it has ended after all")
+	require.Len(t, posted[*ended](&in), 1)
+	require.Empty(t, crew.Board.feeds, "an event behind the end makes no feed")
+}
+
+func TestGoTask(t *testing.T) {
+	t.Parallel()
+	crew := backstage()
+	var in inbox
+	var seen Task
+	g := GoRunner(map[string]Handler{"f": func(_ context.Context, task *Task) (any, error) {
+		seen = *task
+		task.Log("info", "hello")
+		require.NoError(t, task.Chunk(map[string]int{"n": 1}))
+		require.Error(t, task.Chunk(make(chan int)))
+		var v struct{ N int }
+		err := task.Bind(&v)
+		return v.N, err
+	}})(crew, "w", 1)
+	g.Begin(in.post)
+	r := aRun(func(e *messages.Execution, _ *messages.Action) {
+		e.Parameters, e.Session, e.SessionEpoch, e.StallTimeout = json.RawMessage(`{"N":7}`), "s", 3, time.Minute
+	})
+	g.Run(r)
+	require.Equal(t, `7`, string(next[*ended](t, &in, 1).outcome.Result))
+	require.Equal(t, "s", seen.Session)
+	require.Equal(t, int64(3), seen.Epoch)
+	require.Len(t, posted[*sign](&in), 2)
+	crew.Board.mu.Lock()
+	defer crew.Board.mu.Unlock()
+	require.Len(t, crew.Board.feeds[r.Execution.ID].events, 2)
+}

@@ -1,0 +1,291 @@
+package actors
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/messages"
+)
+
+const allCapabilities = `{"protocol":1,"capabilities":{"ping_while_busy":true,"cancel":true,"sessions":true,"snapshot":true,"health_check":true}}`
+
+// company is a process runner with its program.
+type company struct {
+	*processRunner
+	in   *inbox
+	crew *Crew
+	l    *launcher
+}
+
+func newCompany(t *testing.T, l *launcher) *company {
+	t.Helper()
+	in, crew := &inbox{}, backstage()
+	r := ProcessRunner(&Outfit{Launcher: l}, &Program{Argv: []string{"python3"}})(crew, "w", 1)
+	r.Begin(in.post)
+	return &company{r.(*processRunner), in, crew, l}
+}
+
+// greeted is a company whose program has answered hello.
+func greeted(t *testing.T, capabilities string) (*company, *puppet) {
+	t.Helper()
+	c := newCompany(t, &launcher{})
+	p := c.l.puppet(t)
+	p.sink(process.Reply{ID: p.asked(t, "hello", 1).id, Result: json.RawMessage(capabilities)})
+	require.NoError(t, next[*begun](t, c.in, 1).err)
+	return c, p
+}
+
+func TestProcessHello(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reply process.Reply
+		err   string
+	}{
+		"fine":     {process.Reply{Result: json.RawMessage(allCapabilities)}, ""},
+		"bare":     {process.Reply{Result: json.RawMessage(`{"protocol":1}`)}, ""},
+		"newer":    {process.Reply{Result: json.RawMessage(`{"protocol":2}`)}, "speaks protocol 2"},
+		"nonsense": {process.Reply{Result: json.RawMessage(`"hi"`)}, "something else"},
+		"error":    {process.Reply{Err: &messages.Error{Message: "no module named x"}}, "no module named x"},
+	} {
+		run := newCompany(t, &launcher{})
+		p := run.l.puppet(t)
+		id := p.asked(t, "hello", 1).id
+		c.reply.ID = id + 7
+		p.sink(c.reply) // an answer to nothing
+		require.Empty(t, posted[*begun](run.in), name)
+		c.reply.ID = id
+		p.sink(c.reply)
+		p.sink(c.reply) // twice
+		err := next[*begun](t, run.in, 1).err
+		require.Len(t, posted[*begun](run.in), 1, name)
+		if c.err == "" {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorContains(t, err, c.err, name)
+		}
+	}
+}
+
+func TestProcessThatDoesNotStart(t *testing.T) {
+	t.Parallel()
+	c := newCompany(t, &launcher{refuse: errDeaf})
+	require.EqualError(t, next[*begun](t, c.in, 1).err, "failed to start python process: deaf")
+	c.Run(aRun(nil))
+	require.True(t, next[*ended](t, c.in, 1).unstarted)
+}
+
+// A program may speak, and even end, before its start has returned.
+func TestProcessEventsBeforeStartReturns(t *testing.T) {
+	t.Parallel()
+	c := newCompany(t, &launcher{begin: func(p *puppet) {
+		p.tail = "no such file"
+		p.sink(process.Log{Level: "info", Message: "hi"})
+		p.exits(2)
+	}})
+	end := next[*gone](t, c.in, 1)
+	require.Equal(t, 2, end.exit.Code)
+	require.Equal(t, "no such file", end.stderr)
+	require.Equal(t, "no such file", c.Stderr())
+	require.Zero(t, c.Pid())
+	require.Zero(t, end.running)
+	require.ErrorContains(t, next[*begun](t, c.in, 1).err, "not running")
+}
+
+// One that is stopped while it is being started must not live on.
+func TestProcessIsKilledBeforeStartReturns(t *testing.T) {
+	t.Parallel()
+	starting, goOn := make(chan struct{}), make(chan struct{})
+	c := newCompany(t, &launcher{begin: func(*puppet) { close(starting); <-goOn }})
+	<-starting
+	require.Empty(t, c.Stderr())
+	c.Step(process.StepKill, nil)
+	close(goOn)
+	p := c.l.puppet(t)
+	soon(t, func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.killed == 1 }, "it must be killed")
+	require.Empty(t, p.requests)
+}
+
+func TestProcessRun(t *testing.T) {
+	t.Parallel()
+	c, p := greeted(t, allCapabilities)
+	require.Equal(t, Traits{Lives: true, Probes: true, Cancels: true, Snapshots: true}, c.Traits())
+	require.Equal(t, 99, c.Pid())
+	r := aRun(func(e *messages.Execution, _ *messages.Action) { e.StallTimeout = time.Minute })
+	c.Run(r)
+	id := p.asked(t, "execute", 1).id
+	p.sink(process.Progress{ID: id, Fraction: 0.5})
+	p.sink(process.Progress{ID: id + 1, Fraction: 0.7}) // of no run of ours
+	p.sink(process.Chunk{ID: id, Data: json.RawMessage(`1`)})
+	p.sink(process.Log{ID: id, Message: "m"})
+	p.sink(process.Log{ID: 0, Message: "outside"})
+	p.sink(process.Wrote{Stderr: true, Data: []byte("w")})
+	require.Len(t, posted[*sign](c.in), 3)
+	c.crew.Board.mu.Lock()
+	require.Len(t, c.crew.Board.feeds[r.Execution.ID].events, 4)
+	c.crew.Board.mu.Unlock()
+	p.set(func() { p.out = messages.Output{Stderr: []byte("w")} })
+	p.sink(process.Reply{ID: id, Result: json.RawMessage(`{"a":1}`), Close: true})
+	p.sink(process.Reply{ID: id, Result: json.RawMessage(`{"a":2}`)})
+	end := next[*ended](t, c.in, 1)
+	require.JSONEq(t, `{"a":1}`, string(end.outcome.Result))
+	require.True(t, end.close)
+	require.Equal(t, "w", string(end.output.Stderr))
+	p.sink(process.Progress{ID: id})
+	require.Len(t, posted[*ended](c.in), 1)
+	require.Len(t, posted[*sign](c.in), 3)
+}
+
+// Answers come in any order; each finds its request.
+func TestProcessAnswersOutOfOrder(t *testing.T) {
+	t.Parallel()
+	c, p := greeted(t, allCapabilities)
+	r := aRun(nil)
+	c.Run(r)
+	c.Probe(5, true)
+	c.Step(process.StepCancel, r)
+	c.Probe(6, true)
+	execute, first, second := p.asked(t, "execute", 1).id, p.asked(t, "ping", 1).id, p.asked(t, "ping", 2).id
+	cancel := p.asked(t, "cancel", 1)
+	require.Equal(t, map[string]uint64{"request": execute}, cancel.args)
+	p.sink(process.Reply{ID: second})
+	p.sink(process.Reply{ID: execute, Err: &messages.Error{Code: messages.CodeCancelled, Message: "cancelled"}})
+	p.sink(process.Reply{ID: 4711})
+	p.sink(process.Reply{ID: cancel.id})
+	p.sink(process.Reply{ID: first, Err: &messages.Error{Message: "ill"}})
+	answers := posted[*probed](c.in)
+	require.Equal(t, uint64(6), answers[0].id)
+	require.NoError(t, answers[0].err)
+	require.Equal(t, uint64(5), answers[1].id)
+	require.ErrorContains(t, answers[1].err, "health_check_failed: ill")
+	require.Equal(t, messages.CodeCancelled, next[*ended](t, c.in, 1).outcome.Error.Code)
+	require.Empty(t, c.pending)
+}
+
+func TestProcessExits(t *testing.T) {
+	t.Parallel()
+	restore := func(e *messages.Execution, _ *messages.Action) { e.Session, e.SessionLost = "s", true }
+	for name, c := range map[string]struct {
+		before  func(*testing.T, *company, *puppet, *Run)
+		running bool
+	}{
+		"idle":    {func(*testing.T, *company, *puppet, *Run) {}, false},
+		"running": {func(_ *testing.T, c *company, _ *puppet, r *Run) { c.Run(r) }, true},
+		"broken": {func(_ *testing.T, c *company, p *puppet, r *Run) {
+			c.Run(r)
+			p.sink(process.Broken{Reason: "no frame"})
+		}, true},
+		"restoring": {func(t *testing.T, c *company, p *puppet, r *Run) {
+			r.Restore = json.RawMessage(`{}`)
+			c.Run(r)
+			p.asked(t, "restore", 1)
+		}, false},
+		"ended": {func(t *testing.T, c *company, p *puppet, r *Run) {
+			c.Run(r)
+			p.sink(process.Reply{ID: p.asked(t, "execute", 1).id, Result: json.RawMessage(`1`)})
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run, p := greeted(t, allCapabilities)
+			r := aRun(restore)
+			c.before(t, run, p, r)
+			p.exits(1)
+			end := next[*gone](t, run.in, 1)
+			require.Equal(t, c.running, end.running == r.Placement())
+			require.Equal(t, name == "broken", end.broken != "")
+			require.Zero(t, run.Pid())
+			late := aRun(nil)
+			run.Run(late)
+			posts := posted[*ended](run.in)
+			require.True(t, posts[len(posts)-1].unstarted)
+			require.Equal(t, late.Placement(), posts[len(posts)-1].placement)
+			run.Probe(1, false)
+			require.Error(t, next[*probed](t, run.in, 1).err)
+			run.EndSession("s", 1)
+			require.False(t, run.Snapshot("s", 1))
+		})
+	}
+}
+
+func TestProcessRestoresASession(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		reply process.Reply
+		lost  bool
+	}{
+		"taken":   {process.Reply{}, false},
+		"refused": {process.Reply{Err: &messages.Error{Message: "no"}}, true},
+	} {
+		run, p := greeted(t, allCapabilities)
+		r := aRun(func(e *messages.Execution, _ *messages.Action) { e.Session, e.SessionLost, e.SessionEpoch = "s", true, 2 })
+		r.Restore = json.RawMessage(`{"n":1}`)
+		run.Run(r)
+		c.reply.ID = p.asked(t, "restore", 1).id
+		run.Step(process.StepCancel, r) // stopped before it began
+		p.sink(c.reply)
+		execute := p.asked(t, "execute", 1)
+		require.Equal(t, c.lost, execute.args.(*executeArgs).Session.Lost, name)
+		p.asked(t, "cancel", 1)
+		p.sink(process.Reply{ID: execute.id, Result: json.RawMessage(`1`)})
+		require.Equal(t, !c.lost, next[*ended](t, run.in, 1).restored, name)
+	}
+}
+
+func TestProcessThatDoesNotTakeItsExecute(t *testing.T) {
+	t.Parallel()
+	c, p := greeted(t, allCapabilities)
+	p.set(func() { p.deaf = process.ErrQueueFull })
+	r := aRun(nil)
+	c.Run(r)
+	end := next[*ended](t, c.in, 1)
+	require.True(t, end.unstarted)
+	require.Contains(t, end.crashed, "execute not taken")
+	c.Step(process.StepShutdown, nil)
+	require.True(t, p.closed, "one that takes no shutdown gets the end of its requests")
+	c.Step(process.StepTerminate, nil)
+	c.Step(process.StepKill, nil)
+	require.Equal(t, 1, p.terminated)
+	require.Equal(t, 1, p.killed)
+	c.Probe(3, false)
+	require.ErrorIs(t, next[*probed](t, c.in, 1).err, process.ErrQueueFull)
+}
+
+func TestProcessProbes(t *testing.T) {
+	t.Parallel()
+	c, p := greeted(t, `{"protocol":1,"capabilities":{}}`)
+	c.Probe(1, false)
+	p.sink(process.Reply{ID: p.asked(t, "health_check", 1).id})
+	require.NoError(t, next[*probed](t, c.in, 1).err)
+	c.Probe(2, true)
+	require.ErrorIs(t, next[*probed](t, c.in, 2).err, errCannotAnswer)
+	p.set(func() { p.vitals = 'T' })
+	c.Probe(3, true)
+	require.ErrorContains(t, next[*probed](t, c.in, 3).err, "state T")
+	c.EndSession("s", 1) // it keeps none
+	require.False(t, c.Traits().Snapshots)
+	for range pendingMax + 10 {
+		_, err := c.ask("ping", pendingRequest{}, nil)
+		if err != nil {
+			require.ErrorIs(t, err, errTooManyPending)
+		}
+	}
+	require.Len(t, c.pending, pendingMax)
+}
+
+func TestProcessSnapshot(t *testing.T) {
+	t.Parallel()
+	c, p := greeted(t, allCapabilities)
+	require.True(t, c.Snapshot("s", 4))
+	require.True(t, c.Snapshot("t", 5))
+	p.sink(process.Reply{ID: p.asked(t, "snapshot", 2).id, Result: json.RawMessage(`{}`)})
+	p.sink(process.Reply{ID: p.asked(t, "snapshot", 1).id, Result: json.RawMessage(`{"state":{"n":1}}`)})
+	got := posted[*snapshot](c.in)
+	require.Equal(t, "t", got[0].session)
+	require.ErrorContains(t, got[0].err, "without a state")
+	require.Equal(t, int64(4), got[1].epoch)
+	require.JSONEq(t, `{"n":1}`, string(got[1].state))
+}

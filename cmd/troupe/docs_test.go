@@ -1,0 +1,192 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"encoding/json"
+
+	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/supervisor/roster"
+)
+
+const docs = "../../docs"
+
+// rendered compares a page, or writes it with -update.
+func rendered(t *testing.T, page, want string) {
+	t.Helper()
+	path := filepath.Join(docs, page)
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
+	}
+	have, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, want, string(have), "run go test ./cmd/troupe -update")
+}
+
+// between puts the body between a name's markers in a page.
+func between(t *testing.T, page, name, body string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(docs, page))
+	require.NoError(t, err)
+	begin, end := "<!-- "+name+": rendered from the code -->\n", "<!-- "+name+": end -->\n"
+	i, j := strings.Index(string(text), begin), strings.Index(string(text), end)
+	require.True(t, i >= 0 && j > i, "docs/%s has no markers for %s", page, name)
+	return string(text[:i+len(begin)]) + body + string(text[j:])
+}
+
+// The page shows every verb with every flag. After a change: go test ./cmd/troupe -update.
+func TestCommandLinePage(t *testing.T) {
+	t.Parallel()
+	a := &app{}
+	root := a.root()
+	var b strings.Builder
+	b.WriteString("# Command line\n\n`troupe` is one binary: a node, and the verbs that speak to a node over its HTTP API. This page is\n" +
+		"rendered from the program.\n\n" +
+		"Exit codes: 0 success; 1 the execution, or the verb, failed; 2 the call was wrong; 130 interrupted.\n\n" +
+		"Where a verb prints a table, `-o json` prints the API's answer instead. Completion for your shell:\n" +
+		"`source <(troupe completion bash)` (or zsh, fish, powershell).\n\n## Flags of every verb\n\n")
+	flagTable(&b, root.PersistentFlags())
+	for _, group := range root.Groups() {
+		fmt.Fprintf(&b, "\n## %s\n", strings.TrimSuffix(group.Title, ":"))
+		for _, verb := range root.Commands() {
+			if verb.GroupID == group.ID {
+				verbPage(&b, verb)
+			}
+		}
+	}
+	rendered(t, "cli.md", b.String())
+}
+
+// verbPage writes one verb and those below it.
+func verbPage(b *strings.Builder, verb *cobra.Command) {
+	if verb.Runnable() || verb.HasSubCommands() {
+		fmt.Fprintf(b, "\n### %s\n\n%s.\n", verb.CommandPath(), verb.Short)
+	}
+	if verb.Runnable() {
+		fmt.Fprintf(b, "\n```\n%s\n```\n", strings.TrimSuffix(verb.UseLine(), " [flags]"))
+	}
+	if long := strings.TrimSpace(verb.Long); long != "" {
+		fmt.Fprintf(b, "\n%s\n", long)
+	}
+	if verb.Example != "" {
+		fmt.Fprintf(b, "\n```sh\n%s\n```\n", strings.ReplaceAll(strings.TrimPrefix(verb.Example, "  "), "\n  ", "\n"))
+	}
+	if verb.LocalNonPersistentFlags().HasAvailableFlags() {
+		b.WriteString("\n")
+		flagTable(b, verb.LocalNonPersistentFlags())
+	}
+	for _, sub := range verb.Commands() {
+		verbPage(b, sub)
+	}
+}
+
+func flagTable(b *strings.Builder, flags *pflag.FlagSet) {
+	b.WriteString("| flag | default | meaning |\n|---|---|---|\n")
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name == "help" {
+			return
+		}
+		name := "`--" + f.Name
+		if f.Shorthand != "" {
+			name = "`-" + f.Shorthand + "`, " + name
+		}
+		if f.Value.Type() != "bool" {
+			name += " " + strings.ToUpper(f.Value.Type())
+		}
+		standard := ""
+		switch f.DefValue {
+		case "", "[]", "false", "0s":
+		default:
+			standard = "`" + f.DefValue + "`"
+		}
+		fmt.Fprintf(b, "| %s` | %s | %s |\n", name, standard, strings.ReplaceAll(f.Usage, "|", "\\|"))
+	})
+}
+
+// advice is what a person does about each reason why an execution waits. A reason without one fails the test below.
+var advice = map[roster.Reason]string{
+	roster.NotLoaded:       "Nothing, if its time has not come or many wait before it: look at `troupe pools` (WAITING). A higher `--priority` goes first.",
+	roster.Ready:           "Nothing: it is placed within a second. If it stays, see *A pool that does not deliver* below.",
+	roster.WorkersBusy:     "Wait, or give the pool more workers (`pool.<runtime>` or `workers:` in pack.yaml). `troupe top` shows what runs and for how long. A `queue_deadline` bounds the wait.",
+	roster.WorkersCordoned: "`troupe uncordon pool NAME`, `troupe uncordon worker ID` or `troupe uncordon node NAME`; `troupe workers` shows who is cordoned.",
+	roster.WorkersStarting: "Wait for the start. If it lasts, `troupe workers` shows the last failure of each, and the node's log its stderr.",
+	roster.SessionOrder:    "Nothing: a session runs one at a time, in order. `troupe list --session NAME` shows what goes first; cancel it if it hangs.",
+	roster.SessionWorker:   "Wait for that worker (`troupe sessions`, `troupe workers ID`). With `--affinity hint` it would run elsewhere, without the session's state.",
+	roster.SessionUnknown:  "Nothing: the answer takes one store query.",
+	roster.NoWorkerYet:     "The action says `on_no_worker: wait`. Bring workers up: `troupe pools`, `troupe doctor`. It fails with `no_workers` after `executor.no_worker_deadline`.",
+	roster.Settling:        "Nothing: after a start the router waits one heartbeat interval before it says that there are no workers.",
+	roster.PoolBroken:      "See *A broken pool* below.",
+	roster.BackedOff:       "Workers take it and do not start it. `troupe get ID --events` shows the reasons; look at the workers named there.",
+	roster.BeingPlaced:     "Nothing: one store transaction. If it stays, the disk is slow or full: `troupe doctor`, and `troupe_store_transaction_seconds`.",
+	roster.OnQueue:         "Nothing: it is claimed when the worker is free, or taken back after `executor.claim_timeout` (15 s).",
+	roster.TakenBack:       "Nothing: it is placed elsewhere. `troupe_take_backs_total` counts how often that happens, by reason.",
+	roster.IsRunning:       "`troupe logs -f ID` shows its output and progress; `troupe cancel ID` stops it.",
+	roster.Handed:          "Nothing: the next router places it.",
+}
+
+// The page names every reason that the router can give, with what to do about it.
+func TestTroubleshootingPageHasEveryReason(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	b.WriteString("| reason | what it says | what to do |\n|---|---|---|\n")
+	for _, r := range roster.Reasons() {
+		require.NotEmpty(t, advice[r], "reason %s has no advice", r)
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", r, r.Sentence(), advice[r])
+	}
+	rendered(t, "troubleshooting.md", between(t, "troubleshooting.md", "reasons", b.String()))
+}
+
+// description is what the page shows of the OpenAPI document.
+type description struct {
+	Paths map[string]map[string]struct {
+		Summary    string                `json:"summary"`
+		Tags       []string              `json:"tags"`
+		Security   []map[string][]string `json:"security"`
+		Parameters []struct {
+			Name, In, Description string
+		} `json:"parameters"`
+		Responses map[string]any `json:"responses"`
+	} `json:"paths"`
+}
+
+// The page lists every route of the API's own description.
+func TestAPIPageHasEveryRoute(t *testing.T) {
+	t.Parallel()
+	w := httptest.NewRecorder()
+	api.New(api.Config{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/openapi.json", nil))
+	require.Equal(t, http.StatusOK, w.Code)
+	var d description
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &d))
+	var lines []string
+	for path, methods := range d.Paths {
+		for method, op := range methods {
+			scope := "open"
+			for _, s := range op.Security {
+				for _, scopes := range s {
+					scope = strings.Join(scopes, ", ")
+				}
+			}
+			var query []string
+			for _, p := range op.Parameters {
+				if p.In == "query" {
+					query = append(query, "`"+p.Name+"`")
+				}
+			}
+			lines = append(lines, fmt.Sprintf("| `%s` | `%s` | %s | %s | %s |", path, strings.ToUpper(method), scope, strings.Join(query, " "), op.Summary))
+		}
+	}
+	sort.Strings(lines)
+	body := "| path | method | scope | query | |\n|---|---|---|---|---|\n" + strings.Join(lines, "\n") + "\n"
+	rendered(t, "api.md", between(t, "api.md", "routes", body))
+}

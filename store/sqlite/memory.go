@@ -1,0 +1,128 @@
+package sqlite
+
+import (
+	"unsafe"
+
+	"modernc.org/libc"
+	lib "modernc.org/sqlite/lib"
+)
+
+// This file is the only one that looks at the library's memory, which lies outside the Go heap: values are copied out of
+// it and into it, and no Go pointer ever goes there.
+
+// view shows n bytes of the library's memory at p. It must not outlive them.
+func view(p uintptr, n int) []byte {
+	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&p))), n)
+}
+
+// address reads the pointer that the library has written at p.
+func address(p uintptr) uintptr {
+	return *(*uintptr)(*(*unsafe.Pointer)(unsafe.Pointer(&p)))
+}
+
+// arena holds the texts and bytes of one statement's arguments in the library's memory.
+type arena struct {
+	p          uintptr
+	used, size int
+}
+
+// arenaKept is the most that an arena keeps between statements.
+const arenaKept = 256 << 10
+
+// reset makes room for the arguments.
+func (a *arena) reset(c *conn, args []any) error {
+	need := 0
+	for _, v := range args {
+		switch v := v.(type) {
+		case string:
+			need += len(v) + 1
+		case []byte:
+			need += len(v) + 1
+		}
+	}
+	a.used = 0
+	if need <= a.size && a.size <= arenaKept {
+		return nil
+	}
+	a.free(c)
+	size := max(need, 4096)
+	p, err := c.allocate(size)
+	if err != nil {
+		return err
+	}
+	a.p, a.size = p, size
+	return nil
+}
+
+func (a *arena) free(c *conn) {
+	if a.p != 0 {
+		libc.Xfree(c.tls, a.p)
+	}
+	*a = arena{}
+}
+
+func (a *arena) text(s string) uintptr {
+	p := a.p + uintptr(a.used)
+	copy(view(p, len(s)), s)
+	a.used += len(s) + 1
+	return p
+}
+
+func (a *arena) bytes(b []byte) uintptr {
+	p := a.p + uintptr(a.used)
+	copy(view(p, len(b)), b)
+	a.used += len(b) + 1
+	return p
+}
+
+// row is the row on which a statement stands.
+type row struct {
+	c *conn
+	stmt
+}
+
+// integer returns column i; what is no number reads as the number that its text begins with, or 0.
+func (r row) integer(i int) int64 {
+	if i >= r.columns {
+		return 0
+	}
+	return lib.Xsqlite3_column_int64(r.c.tls, r.p, int32(i))
+}
+
+// raw shows the bytes of column i, in the library's memory, until the next step.
+func (r row) raw(i int) []byte {
+	if i >= r.columns {
+		return nil
+	}
+	p := lib.Xsqlite3_column_blob(r.c.tls, r.p, int32(i))
+	if p == 0 {
+		return nil
+	}
+	return view(p, int(lib.Xsqlite3_column_bytes(r.c.tls, r.p, int32(i))))
+}
+
+// wordsMax and wordLen bound the words of a connection.
+const (
+	wordsMax = 1024
+	wordLen  = 128
+)
+
+// word returns a text of which there are few (actions, pools, workers) without allocating it anew.
+func (r row) word(i int) string {
+	b := r.raw(i)
+	if len(b) == 0 {
+		return ""
+	}
+	if s, ok := r.c.words[string(b)]; ok {
+		return s
+	}
+	s := string(b)
+	if len(s) > wordLen {
+		return s
+	}
+	if len(r.c.words) >= wordsMax {
+		clear(r.c.words)
+	}
+	r.c.words[s] = s
+	return s
+}

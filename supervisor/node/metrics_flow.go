@@ -1,0 +1,89 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/troupe-run/troupe/actors/retry"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/health"
+)
+
+// flowMetrics are those of the way between stages: how placements are made and how long they wait, how long workers are
+// away, whether retries help, and what the dead-letter queue holds.
+type flowMetrics struct {
+	placements, rescued     *prometheus.CounterVec
+	batches, waits, outages *prometheus.HistogramVec
+	letterTime              prometheus.Histogram
+}
+
+func newFlowMetrics(registry *prometheus.Registry, seconds []float64) *flowMetrics {
+	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "troupe_" + name, Help: help, Buckets: buckets}, []string{"pool"})
+	}
+	f := &flowMetrics{
+		placements: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "troupe_placements_total", Help: "Placements by the health grade of the worker that was chosen.",
+		}, []string{"pool", "grade"}),
+		rescued: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "troupe_retries_succeeded_total", Help: "Retries that completed, by what they were made for.",
+		}, []string{"pool", "reason"}),
+		batches: histogram("router_batch_placements", "Placements of one decision of the router.", prometheus.ExponentialBuckets(1, 2, 13)),
+		waits:   histogram("execution_queue_wait_seconds", "From placed to running.", seconds),
+		outages: histogram("worker_downtime_seconds", "From the last heartbeat of a worker that failed to the notice of its end.", seconds),
+		letterTime: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "troupe_dead_letter_seconds", Help: "From a message's death to its handling.", Buckets: seconds,
+		}),
+	}
+	registry.MustRegister(f.placements, f.rescued, f.batches, f.waits, f.outages, f.letterTime)
+	return f
+}
+
+func (f *flowMetrics) placed(pool string, grades []health.Grade) {
+	f.batches.WithLabelValues(pool).Observe(float64(len(grades)))
+	for _, g := range grades {
+		f.placements.WithLabelValues(pool, g.String()).Inc()
+	}
+}
+
+func (f *flowMetrics) away(pool string, d time.Duration) {
+	f.outages.WithLabelValues(pool).Observe(d.Seconds())
+}
+
+// started observes how long a run waited on its worker's queue.
+func (f *flowMetrics) started(pool string, e *messages.Execution) {
+	if wait := e.StartedAt.Sub(e.ScheduledAt); wait >= 0 && !e.ScheduledAt.IsZero() {
+		f.waits.WithLabelValues(pool).Observe(wait.Seconds())
+	}
+}
+
+// ended counts a retry that helped. A reason that an action invented is folded into one.
+func (f *flowMetrics) ended(e *messages.Execution, status messages.Status) {
+	if status != messages.Completed || e.RetryCount == 0 {
+		return
+	}
+	reason := e.RetryReason
+	if reason != retry.ReasonManual && !messages.Code(reason).Known() {
+		reason = string(codeOther)
+	}
+	f.rescued.WithLabelValues(e.Pool, reason).Inc()
+}
+
+func (f *flowMetrics) letter(died time.Time) {
+	if !died.IsZero() {
+		f.letterTime.Observe(max(0, time.Since(died).Seconds()))
+	}
+}
+
+// letters reads how many dead letters wait to be handled.
+func (c *liveCollector) letters(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string)) {
+	queue := c.node.cfg.Broker.DeadLetterQueue()
+	if queue == "" {
+		return
+	}
+	if info, err := c.node.broker.Inspect(ctx, queue); err == nil {
+		gauge(c.letterDepth, float64(info.Ready))
+	}
+}

@@ -1,0 +1,198 @@
+package node_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/supervisor/node"
+)
+
+// counted is what the counting actions return.
+type counted struct {
+	Count     int
+	Lost, Hit bool
+	Epoch     int64
+	Pid       int
+}
+
+var counting = map[string]string{"count": "", "crash": "", "wait": "", "sleep": ""}
+
+func TestStrictSessionRunsInOrderOneAtATimeOnItsWorker(t *testing.T) {
+	t.Parallel()
+	k := lab(t, nil, pythonPack(t, "workers: 2", counting))
+	var requests []api.SubmitRequest
+	for i := range 12 {
+		with := []request{session("a", "")}
+		if i == 11 {
+			with = append(with, func(r *api.SubmitRequest) { nine := 9; r.Priority = &nine }) // never past its own session
+		}
+		requests = append(requests, ask("py.count", object{"note": fmt.Sprint(i), "seconds": 0.005}, with...))
+	}
+	submitted, err := k.Submit(t.Context(), requests)
+	require.NoError(t, err)
+	var first counted
+	for i, s := range submitted {
+		c := result[counted](t, k.await(s.Execution.ID))
+		require.Equal(t, i+1, c.Count)
+		require.False(t, c.Lost)
+		require.True(t, c.Hit)
+		require.EqualValues(t, 1, c.Epoch)
+		if i == 0 {
+			first = c
+		}
+		require.Equal(t, first.Pid, c.Pid)
+	}
+	require.Equal(t, strings.Fields("0 1 2 3 4 5 6 7 8 9 10 11"), k.lines("order"))
+}
+
+func TestARetryThatWaitsDoesNotHoldItsSession(t *testing.T) {
+	t.Parallel()
+	k := lab(t, handle(map[string]actors.Handler{"again": tryAgain}),
+		goPack(t, map[string]string{"again": "max_retries: 1\nretry: {base: 5s, jitter: 0}\n"}))
+	first := k.submit("t.again", nil, session("a", messages.AffinityStrict))
+	second := k.submit("t.again", object{"succeed": true}, session("a", messages.AffinityStrict))
+	require.Equal(t, messages.Failed, k.await(first).Status)
+	e := k.await(second)
+	require.Equal(t, messages.Completed, e.Status)
+	waits := k.get(k.get(first).RetriedAs)
+	require.Equal(t, messages.Requested, waits.Status)
+	require.True(t, waits.RunAt.After(e.FinishedAt))
+}
+
+func TestHintMissRunsElsewhereAndLeavesTheBinding(t *testing.T) {
+	t.Parallel()
+	k := lab(t, nil, pythonPack(t, "workers: 2", counting))
+	home := result[counted](t, k.run("py.count", nil, session("h", messages.AffinityHint)))
+	busy := k.submit("py.count", object{"seconds": 0.6, "note": "x"}, session("h", messages.AffinityHint))
+	k.until("the session's worker is busy", func() bool { return len(k.lines("order")) == 1 })
+	missed := result[counted](t, k.run("py.count", nil, session("h", messages.AffinityHint)))
+	require.False(t, missed.Hit)
+	require.NotEqual(t, home.Pid, missed.Pid)
+	require.Equal(t, 1, missed.Count, "a miss has no state of the session")
+	require.False(t, k.get(busy).Status.Terminal(), "it ran beside the busy worker")
+	k.await(busy)
+	again := result[counted](t, k.run("py.count", nil, session("h", messages.AffinityHint)))
+	require.True(t, again.Hit)
+	require.Equal(t, home.Pid, again.Pid)
+	require.Equal(t, 3, again.Count)
+	require.EqualValues(t, 1, again.Epoch)
+}
+
+func TestStrictFail(t *testing.T) {
+	t.Parallel()
+	k := lab(t, nil, pythonPack(t, "workers: 2", counting))
+	strictFail := session("f", messages.AffinityStrictFail)
+	home := result[counted](t, k.run("py.count", nil, strictFail))
+	busy := k.submit("py.wait", object{"file": "go"}, strictFail)
+	k.pids("waiting", 1)
+	e := k.run("py.count", nil, strictFail)
+	require.Equal(t, messages.Failed, e.Status)
+	require.Equal(t, messages.CodeSessionBusy, e.Error.Code)
+	k.write("go")
+	require.Equal(t, messages.Completed, k.await(busy).Status)
+
+	k.run("py.crash", nil, strictFail)
+	e = k.run("py.count", nil, strictFail)
+	require.Equal(t, messages.Failed, e.Status)
+	require.Equal(t, messages.CodeSessionLost, e.Error.Code)
+	c := result[counted](t, k.run("py.count", nil, strictFail))
+	require.Equal(t, 1, c.Count)
+	require.Greater(t, c.Epoch, home.Epoch)
+}
+
+func TestLossIsToldUntilOneFinishes(t *testing.T) {
+	t.Parallel()
+	k := lab(t, nil, pythonPack(t, "", counting))
+	for _, mode := range []messages.Affinity{messages.AffinityStrict, messages.AffinityHint} {
+		s := session("l-"+string(mode), mode)
+		first := result[counted](t, k.run("py.count", nil, s))
+		require.False(t, first.Lost)
+		require.Equal(t, messages.Abandoned, k.run("py.crash", nil, s).Status)
+		// A run that ends with its worker was told, and did not finish the session's turn.
+		require.Equal(t, messages.Abandoned, k.run("py.crash", nil, s).Status)
+		told := result[counted](t, k.run("py.count", nil, s))
+		require.True(t, told.Lost, mode)
+		require.Equal(t, 1, told.Count)
+		require.Greater(t, told.Epoch, first.Epoch)
+		after := result[counted](t, k.run("py.count", nil, s))
+		require.False(t, after.Lost)
+		require.Equal(t, 2, after.Count)
+		require.Equal(t, told.Epoch, after.Epoch)
+	}
+}
+
+func TestExpiryEndsTheSessionAndIsALoss(t *testing.T) {
+	t.Parallel()
+	k := lab(t, func(c *node.Config) {
+		c.SessionTimeout, c.SessionSweep = 300*time.Millisecond, 100*time.Millisecond
+	}, pythonPack(t, "", counting))
+	first := result[counted](t, k.run("py.count", nil, session("e", "")))
+	k.until("the binding is swept", func() bool {
+		bound, err := k.Sessions(t.Context(), "py.lab", "", true, 10)
+		require.NoError(t, err)
+		return len(bound) == 0
+	})
+	second := result[counted](t, k.run("py.count", nil, session("e", "")))
+	require.True(t, second.Lost)
+	require.Equal(t, 1, second.Count, "the process dropped the state")
+	require.Equal(t, first.Pid, second.Pid)
+	require.Greater(t, second.Epoch, first.Epoch)
+	// A binding never expires while its execution runs.
+	long := k.run("py.count", object{"seconds": 1}, session("e", ""))
+	require.Equal(t, 2, result[counted](t, long).Count)
+}
+
+func TestSnapshotSurvivesRecyclingAndKillDoesNot(t *testing.T) {
+	t.Parallel()
+	k := lab(t, nil, pythonPack(t, "recycle: {max_executions: 2}", counting))
+	s := session("s", "")
+	one := result[counted](t, k.run("py.count", nil, s))
+	before := k.worker("py.lab", 0).Generation
+	require.Equal(t, 2, result[counted](t, k.run("py.count", nil, s)).Count)
+	k.ready("py.lab", 0, before)
+	moved := result[counted](t, k.run("py.count", nil, s))
+	require.Equal(t, 3, moved.Count, "the snapshot was restored")
+	require.False(t, moved.Lost)
+	require.NotEqual(t, one.Pid, moved.Pid)
+	require.Greater(t, moved.Epoch, one.Epoch)
+	// What finished after the snapshot must not come back silently as it was before.
+	w := k.worker("py.lab", 0)
+	require.NoError(t, k.KillWorker(t.Context(), w.ID))
+	k.ready("py.lab", 0, w.Generation)
+	lost := result[counted](t, k.run("py.count", nil, s))
+	require.True(t, lost.Lost, "the kept snapshot is older than what has finished since")
+	require.Equal(t, 1, lost.Count)
+}
+
+func TestSnapshotSurvivesADrainedNode(t *testing.T) {
+	t.Parallel()
+	pack, data := pythonPack(t, "", counting), t.TempDir()
+	k := boot(t, data, nil, pack)
+	require.Equal(t, 1, result[counted](t, k.run("py.count", nil, session("d", ""))).Count)
+	require.NoError(t, k.stop())
+	k = boot(t, data, nil, pack)
+	c := result[counted](t, k.run("py.count", nil, session("d", "")))
+	require.Equal(t, 2, c.Count)
+	require.False(t, c.Lost)
+}
+
+func TestSessionsTakeTurnsByTheirHeadsPriority(t *testing.T) {
+	t.Parallel()
+	k := lab(t, nil, pythonPack(t, "", counting))
+	hold := k.submit("py.wait", object{"file": "go"})
+	k.pids("waiting", 1)
+	low := k.submit("py.count", object{"note": "low"}, session("x", ""), priority(1))
+	high := k.submit("py.count", object{"note": "high"}, session("y", ""), priority(8))
+	k.write("go")
+	for _, id := range []messages.ExecutionID{hold, low, high} {
+		require.Equal(t, messages.Completed, k.await(id).Status)
+	}
+	require.Equal(t, []string{"high", "low"}, k.lines("order"))
+}

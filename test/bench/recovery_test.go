@@ -1,0 +1,145 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/lifecycle"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/supervisor/node"
+	"github.com/troupe-run/troupe/supervisor/restart"
+)
+
+// moments collects when workers of one pool were lost and became ready.
+type moments struct {
+	pool        string
+	lost, ready chan time.Time
+}
+
+func watch(pool string) *moments {
+	return &moments{pool: pool, lost: make(chan time.Time, 4096), ready: make(chan time.Time, 4096)}
+}
+
+func (m *moments) transition(pool string, e lifecycle.Entry) {
+	switch {
+	case pool != m.pool:
+	case e.Reason == lifecycle.InitComplete:
+		m.ready <- time.Now()
+	case e.To == lifecycle.Terminating:
+		m.lost <- time.Now()
+	}
+}
+
+// steady lets every failure restart at once, so that the restart itself is measured and not its back-off.
+func steady(c *node.Config) { c.Restart = restart.Policy{Intensity: 1 << 20, Period: time.Second} }
+
+// BenchmarkPanicRecovery reports the time from a go handler's panic to its worker being ready again.
+func BenchmarkPanicRecovery(b *testing.B) {
+	seen := watch("go")
+	fell := make(chan time.Time, 1)
+	n := start(b, func(c *node.Config) {
+		steady(c)
+		c.Workers = map[messages.Runtime]int{messages.RuntimeGo: 1}
+		c.Actions = []messages.Action{{Ref: "bench.fall"}}
+		c.Handlers = map[string]actors.Handler{"bench.fall": func(context.Context, *actors.Task) (any, error) {
+			fell <- time.Now()
+			panic("on purpose")
+		}}
+		c.Transitions = seen.transition
+	})
+	<-seen.ready
+	var samples []time.Duration
+	for range 500 {
+		if _, err := n.Backend().Submit(context.Background(), requests("bench.fall", 1, "")); err != nil {
+			b.Fatal(err)
+		}
+		at := <-fell
+		samples = append(samples, (<-seen.ready).Sub(at))
+	}
+	percentiles(b, "ready", samples, time.Microsecond, "us")
+}
+
+// BenchmarkKillRecovery kills a Python worker with SIGKILL and reports when that was noticed, when the next one was
+// ready, and how long a start takes by itself.
+func BenchmarkKillRecovery(b *testing.B) {
+	seen := watch("bench.echo")
+	pack := withPack(b, 1)
+	began := time.Now()
+	n := start(b, func(c *node.Config) { steady(c); pack(c); c.Transitions = seen.transition })
+	alone := (<-seen.ready).Sub(began)
+	var noticed, replaced []time.Duration
+	for range 30 {
+		pid := pidOf(b, n, "bench.echo")
+		at := time.Now()
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			b.Fatal(err)
+		}
+		lost := <-seen.lost
+		noticed = append(noticed, lost.Sub(at))
+		replaced = append(replaced, (<-seen.ready).Sub(at))
+	}
+	percentiles(b, "noticed", noticed, time.Millisecond, "ms")
+	percentiles(b, "replaced", replaced, time.Millisecond, "ms")
+	b.ReportMetric(float64(alone)/float64(time.Millisecond), "node-and-first-start-ms")
+}
+
+func pidOf(b *testing.B, n *node.Node, pool string) int {
+	b.Helper()
+	pid := 0
+	await(b, "a worker with a process", func() bool {
+		workers, err := n.Backend().Workers(context.Background(), pool)
+		if err == nil && len(workers) > 0 && workers[0].State == "ready" {
+			pid = workers[0].Pid
+		}
+		return pid > 0
+	})
+	return pid
+}
+
+// BenchmarkStorm has 1,000 handlers panic as fast as their pool allows and reports what 200 echoes that run meanwhile
+// in another pool wait.
+func BenchmarkStorm(b *testing.B) {
+	pack := withPack(b, 2)
+	n := start(b, func(c *node.Config) {
+		steady(c)
+		pack(c)
+		c.Actions = []messages.Action{{Ref: "bench.fall"}}
+		c.Handlers = map[string]actors.Handler{"bench.fall": func(context.Context, *actors.Task) (any, error) { panic("on purpose") }}
+	})
+	before := echoes(b, n, 200)
+	if _, err := n.Backend().Submit(context.Background(), requests("bench.fall", 1000, "")); err != nil {
+		b.Fatal(err)
+	}
+	during := echoes(b, n, 200)
+	await(b, "idle", idle(n))
+	percentiles(b, "calm", before, time.Millisecond, "ms")
+	percentiles(b, "storm", during, time.Millisecond, "ms")
+}
+
+// echoes runs Python echoes one after the other and returns how long each took from submit to outcome.
+func echoes(b *testing.B, n *node.Node, count int) []time.Duration {
+	b.Helper()
+	var samples []time.Duration
+	for range count {
+		at := time.Now()
+		submitted, err := n.Backend().Submit(context.Background(), []api.SubmitRequest{
+			{ActionRef: "bench.echo", Parameters: json.RawMessage(`{"text":"hi"}`)},
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		e, err := n.Backend().Wait(ctx, submitted[0].Execution.ID)
+		cancel()
+		if err != nil || e.Status != messages.Completed {
+			b.Fatalf("echo: %v %v", e.Status, err)
+		}
+		samples = append(samples, time.Since(at))
+	}
+	return samples
+}

@@ -1,0 +1,32 @@
+package bench
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/node"
+)
+
+// BenchmarkIdleWorkers reports what 10,000 idle go workers cost beside an idle node with one.
+func BenchmarkIdleWorkers(b *testing.B) {
+	heap := func() float64 {
+		runtime.GC()
+		debug.FreeOSMemory()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc) / (1 << 20)
+	}
+	few := func(count int) func(*node.Config) {
+		return func(c *node.Config) { c.Workers = map[messages.Runtime]int{messages.RuntimeGo: count} }
+	}
+	for range b.N {
+		start(b, few(1))
+		oneHeap, one := heap(), resident(b)
+		start(b, few(10_000))
+		b.ReportMetric(heap()-oneHeap, "heap-MiB-more")
+		b.ReportMetric((resident(b)-one)/(1<<20), "resident-MiB-more")
+		b.ReportMetric(one/(1<<20), "resident-MiB-before")
+	}
+}

@@ -1,0 +1,152 @@
+package chaos_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/supervisor/api"
+)
+
+// orphanTime is the promise: nothing of a node outlives it by more.
+const orphanTime = 5 * time.Second
+
+func TestNothingOutlivesTheNode(t *testing.T) {
+	t.Parallel()
+	nothingOutlivesTheNode(t, 16)
+}
+
+func TestWholeNothingOutlivesTheNode(t *testing.T) {
+	if !whole {
+		return
+	}
+	nothingOutlivesTheNode(t, 200)
+}
+
+// proc is one process, named so that a reused pid is another one.
+type proc struct {
+	pid    int
+	born   string // start time, in ticks since the boot of the machine
+	state  string
+	name   string
+	parent int
+}
+
+// readProc reads a process; ok is false for one that is gone.
+func readProc(pid int) (p proc, ok bool) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	head, rest, found := bytes.Cut(stat, []byte(") "))
+	fields := bytes.Fields(rest)
+	if err != nil || !found || len(fields) < 20 {
+		return proc{}, false
+	}
+	parent, err := strconv.Atoi(string(fields[1]))
+	if err != nil {
+		return proc{}, false
+	}
+	return proc{pid: pid, state: string(fields[0]), born: string(fields[19]), name: string(head[bytes.IndexByte(head, '(')+1:]), parent: parent}, true
+}
+
+// marked finds every living process whose environment carries the node's mark: its workers and whatever they started.
+func (n *node) marked() []proc {
+	n.t.Helper()
+	mark := []byte(markName + "=" + n.mark + "\x00")
+	var found []proc
+	entries, err := filepath.Glob("/proc/[0-9]*/environ")
+	require.NoError(n.t, err)
+	for _, path := range entries {
+		environ, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(append(environ, 0), mark) {
+			continue // gone, or somebody else's
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		require.NoError(n.t, err)
+		if p, alive := readProc(pid); alive && p.state != "Z" && p.state != "X" {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// gone waits until nothing marked lives, and returns how long that took.
+func (n *node) gone() time.Duration {
+	n.t.Helper()
+	began := time.Now()
+	for {
+		alive := n.marked()
+		took := time.Since(began)
+		if len(alive) == 0 {
+			return took
+		}
+		require.Less(n.t, took, orphanTime, "alive after the node's end: %v", alive)
+		time.Sleep(5 * time.Millisecond) // between two looks
+	}
+}
+
+// bystander is a process that no node knows. It would end by any signal that reached it.
+func bystander(t *testing.T) proc {
+	t.Helper()
+	command := exec.Command("sleep", "3600")
+	require.NoError(t, command.Start())
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	})
+	p, alive := readProc(command.Process.Pid)
+	require.True(t, alive)
+	return p
+}
+
+// familyMin is how many processes two families have: workers, two children each, a daemon each, and the shell's.
+const familyMin = 2*4 + 3
+
+func nothingOutlivesTheNode(t *testing.T, kills int) {
+	random := rand.New(rand.NewPCG(seed(t), 2))
+	n := newNode(t, "family")
+	other := bystander(t)
+	var took []time.Duration
+	most, early := 0, 0
+	for range kills {
+		n.start()
+		if random.IntN(4) == 0 { // while the workers start
+			time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond) // the moment of the kill, from the seed
+			early++
+		} else {
+			most = max(most, n.raise())
+			time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
+		}
+		n.kill()
+		took = append(took, n.gone())
+	}
+	after, alive := readProc(other.pid)
+	require.True(t, alive, "the bystander is gone")
+	require.Equal(t, other.born, after.born, "the bystander is another process")
+	slices.Sort(took)
+	t.Logf("kills %d, of them %d while the workers started; up to %d processes alive at a kill; all gone after p50 %s, p99 %s, max %s",
+		kills, early, most, quantile(took, 0.5), quantile(took, 0.99), quantile(took, 1))
+}
+
+// raise has both workers build their families, and returns how many processes then live.
+func (n *node) raise() int {
+	n.t.Helper()
+	for _, action := range []string{"family.family", "family.family", "family.shell_family"} {
+		n.post("/api/v1/executions", &api.SubmitRequest{ActionRef: action}, nil)
+	}
+	count := 0
+	end := time.Now().Add(bootTime)
+	for count < familyMin {
+		require.True(n.t, time.Now().Before(end), "only %d processes of %d", count, familyMin)
+		time.Sleep(5 * time.Millisecond) // between two looks
+		count = len(n.marked())
+	}
+	return count
+}

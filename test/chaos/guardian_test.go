@@ -1,0 +1,125 @@
+package chaos_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+func TestGuardianKilled(t *testing.T) {
+	t.Parallel()
+	guardianKilled(t, 3)
+}
+
+func TestWholeGuardianKilled(t *testing.T) {
+	if !whole {
+		return
+	}
+	guardianKilled(t, 30)
+}
+
+// guardian finds the process that is the parent of every worker process.
+func (n *node) guardian() proc {
+	n.t.Helper()
+	workers := n.workers("chaos.py")
+	require.NotEmpty(n.t, workers)
+	p, alive := readProc(workers[0].Pid)
+	require.True(n.t, alive)
+	require.NotEqual(n.t, n.command.Process.Pid, p.parent, "the node itself is the parent of its workers")
+	g, alive := readProc(p.parent)
+	require.True(n.t, alive)
+	return g
+}
+
+// guardianKilled: with the guardian all its workers end; the node starts another and they come back. What ran is
+// abandoned or, where it may be repeated, runs again; the node itself goes on.
+func guardianKilled(t *testing.T, kills int) {
+	random := rand.New(rand.NewPCG(seed(t), 4))
+	n := newNode(t, "pack")
+	n.start()
+	n.ready()
+	c := &caller{node: n}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+time.Duration(kills)*20*time.Second)
+	defer cancel()
+	var healed []time.Duration
+	for round := range kills {
+		n.allReady()
+		healed = append(healed, n.killGuardian(ctx, c, round, random))
+	}
+	n.settled(30 * time.Second)
+	n.verdict(n.history(c))
+	require.Equal(t, 1, n.boots)
+	slices.Sort(healed)
+	t.Logf("guardians killed %d; all workers back after p50 %s, max %s", kills, quantile(healed, 0.5), quantile(healed, 1))
+}
+
+// killGuardian kills the guardian under a load of every runtime, and returns how long it took until all workers were
+// back, each in a new process.
+func (n *node) killGuardian(ctx context.Context, c *caller, round int, random *rand.Rand) time.Duration {
+	n.t.Helper()
+	old, guardian := n.marked(), n.guardian()
+	ids := n.keepBusy(ctx, c, round)
+	time.Sleep(time.Duration(random.IntN(100)) * time.Millisecond) // the moment of the kill, from the seed
+	began := time.Now()
+	require.NoError(n.t, syscall.Kill(guardian.pid, syscall.SIGKILL))
+	n.eventually(orphanTime, "the workers of the killed guardian have ended", func(context.Context) bool {
+		for _, p := range old {
+			if now, alive := readProc(p.pid); alive && now.born == p.born && now.state != "Z" {
+				return false
+			}
+		}
+		return true
+	})
+	n.allReady()
+	healed := time.Since(began)
+	require.NotEqual(n.t, guardian, n.guardian())
+	for _, id := range ids {
+		_, err := c.wait(ctx, id)
+		require.NoError(n.t, err)
+	}
+	return healed
+}
+
+// keepBusy gives every pool with processes some work.
+func (n *node) keepBusy(ctx context.Context, c *caller, round int) []messages.ExecutionID {
+	n.t.Helper()
+	var ids []messages.ExecutionID
+	for i := range 24 {
+		k := []string{"chaos.work", "chaos.redo", "chaos.sh_work", "chaos.go_work", "chaos.go_redo", "chaos.count"}[i%6]
+		w := &work{want: ends(messages.Completed)}
+		w.ActionRef, w.IdempotencyKey = k, fmt.Sprintf("guardian-%d-%d", round, i)
+		w.Parameters = json.RawMessage(`{"ms":80}`)
+		if k == "chaos.count" {
+			w.Session = fmt.Sprintf("g%d", i)
+		}
+		id, err := c.submit(ctx, w)
+		require.NoError(n.t, err)
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// allReady waits until every worker may work, in a process that lives.
+func (n *node) allReady() {
+	n.t.Helper()
+	n.eventually(cureTime, "every worker is back", func(context.Context) bool {
+		for _, w := range n.workers("") {
+			if w.State != "ready" && w.State != "busy" {
+				return false
+			}
+			if p, alive := readProc(w.Pid); w.Pid > 0 && (!alive || p.state == "Z") {
+				return false
+			}
+		}
+		return true
+	})
+}

@@ -1,0 +1,307 @@
+package chaos_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/api"
+)
+
+// cureTime bounds how long a sick worker may take from its illness to its healthy successor: the frame that is never
+// finished takes 10 s to be one.
+const cureTime = 25 * time.Second
+
+func TestSickWorkersAreReplaced(t *testing.T) {
+	t.Parallel()
+	sickWorkersAreReplaced(t, 1)
+}
+
+func TestWholeSickWorkersAreReplaced(t *testing.T) {
+	if !whole {
+		return
+	}
+	sickWorkersAreReplaced(t, 5)
+}
+
+// workers lists the workers of a pool; of all pools where it is empty.
+func (n *node) workers(pool string) []api.WorkerView {
+	n.t.Helper()
+	var list api.WorkerList
+	n.get("/api/v1/workers?limit=1000&pool="+url.QueryEscape(pool), &list)
+	return list.Workers
+}
+
+// patient is one pool with one worker.
+type patient struct {
+	*node
+	pool string
+}
+
+// worker returns the pool's worker once it is ready.
+func (p *patient) worker() api.WorkerView {
+	p.t.Helper()
+	return p.until("it is ready", func(w *api.WorkerView) bool { return w.State == "ready" && w.Health == "healthy" && w.Pid > 0 })
+}
+
+func (p *patient) until(what string, holds func(*api.WorkerView) bool) api.WorkerView {
+	p.t.Helper()
+	var last api.WorkerView
+	end := time.Now().Add(cureTime)
+	for time.Now().Before(end) {
+		if list := p.workers("sick." + p.pool); len(list) == 1 {
+			if last = list[0]; holds(&last) {
+				return last
+			}
+		}
+		time.Sleep(10 * time.Millisecond) // between two looks
+	}
+	require.FailNowf(p.t, "worker not as wanted", "not within %s: %s; it is %+v", cureTime, what, last)
+	return last
+}
+
+// submit starts an action and returns once a worker has begun it.
+func (p *patient) submit(action, session string) messages.ExecutionID {
+	p.t.Helper()
+	var view api.ExecutionView
+	p.post("/api/v1/executions", &api.SubmitRequest{ActionRef: "sick." + action, Session: session}, &view)
+	return view.ID
+}
+
+func (p *patient) running(id messages.ExecutionID) {
+	p.t.Helper()
+	p.until("it runs "+id.String(), func(w *api.WorkerView) bool { return w.Execution == id })
+}
+
+func (p *patient) outcome(id messages.ExecutionID) api.ExecutionView {
+	p.t.Helper()
+	var view api.ExecutionView
+	p.get("/api/v1/executions/"+id.String()+"/wait?timeout_seconds=25", &view)
+	require.True(p.t, view.Status.Terminal(), "%s stands in %s", id, view.Status)
+	return view
+}
+
+// cured waits for the successor of a worker, which must name why it is there, and must work.
+func (p *patient) cured(before api.WorkerView, why string) {
+	p.t.Helper()
+	after := p.until("it has a successor", func(w *api.WorkerView) bool {
+		return w.Generation > before.Generation && w.State == "ready" && w.Pid > 0
+	})
+	require.NotEqual(p.t, before.Pid, after.Pid)
+	require.Contains(p.t, after.LastError, why)
+	_, alive := readProc(before.Pid)
+	require.False(p.t, alive, "the sick process %d lives on", before.Pid)
+	p.works(after)
+}
+
+// works has the worker run something.
+func (p *patient) works(w api.WorkerView) {
+	p.t.Helper()
+	view := p.outcome(p.submit("ok_"+p.pool, ""))
+	require.Equal(p.t, messages.Completed, view.Status, "%+v", view.Error)
+	var by struct{ Pid int }
+	require.NoError(p.t, json.Unmarshal(view.Result, &by))
+	require.Equal(p.t, w.Pid, by.Pid)
+}
+
+// illness is one way to fall ill: what a run of it ends as, and what the API then says of its worker.
+type illness struct {
+	pool, action string
+	strike       func(*testing.T, *patient, api.WorkerView) // where the action does not do it itself
+	status       messages.Status
+	code         messages.Code
+	says         string // in its message
+	exit         string
+	why          string
+}
+
+// illnesses are those that a run has.
+var illnesses = []illness{
+	{pool: "killed", action: "hold_killed", strike: signal(syscall.SIGKILL), status: messages.Abandoned, code: messages.CodeWorkerLost, exit: "signal: SIGKILL", why: "signal: SIGKILL"},
+	{pool: "frozen_busy", action: "hold_frozen", strike: signal(syscall.SIGSTOP), status: messages.TimedOut, code: messages.CodeTimeout, why: "ran longer than its timeout"},
+	{pool: "deadlocked", action: "deadlock", status: messages.TimedOut, code: messages.CodeStalled, why: "no progress for"},
+	{pool: "spinning", action: "spin_stalled", status: messages.TimedOut, code: messages.CodeStalled, why: "no progress for"},
+	{pool: "spinning", action: "spin_late", status: messages.TimedOut, code: messages.CodeTimeout, why: "ran longer than its timeout"},
+	{pool: "deaf", action: "deaf", status: messages.TimedOut, code: messages.CodeTimeout, why: "ran longer than its timeout"},
+	{pool: "leaking", action: "leak", status: messages.Abandoned, code: messages.CodeWorkerLost, exit: "limit: memory", why: "limit: memory"},
+	{pool: "garbage", action: "garbage", status: messages.Abandoned, code: messages.CodeWorkerLost, says: "protocol error: ", why: "protocol error: "},
+	{pool: "half", action: "half", status: messages.Abandoned, code: messages.CodeWorkerLost, says: "protocol error: ", why: "protocol error: "},
+	{pool: "exits", action: "exits", status: messages.Abandoned, code: messages.CodeWorkerLost, exit: "exit status 0", why: "exit status 0"},
+}
+
+func signal(s syscall.Signal) func(*testing.T, *patient, api.WorkerView) {
+	return func(t *testing.T, _ *patient, w api.WorkerView) {
+		t.Helper()
+		require.NoError(t, syscall.Kill(w.Pid, s))
+	}
+}
+
+func sickWorkersAreReplaced(t *testing.T, rounds int) {
+	seed(t)
+	n := newNode(t, "sick")
+	n.start()
+	n.ready()
+	t.Run("illnesses", func(t *testing.T) {
+		byPool := map[string][]illness{}
+		for _, i := range illnesses {
+			byPool[i.pool] = append(byPool[i.pool], i)
+		}
+		for pool, list := range byPool {
+			t.Run(pool, func(t *testing.T) {
+				t.Parallel()
+				p := &patient{node: n.in(t), pool: pool}
+				for range rounds {
+					for _, i := range list {
+						p.suffer(i)
+					}
+				}
+			})
+		}
+		for name, test := range map[string]func(*patient, int){
+			"killed": killedIdle, "frozen": frozenIdle, "grown": grown, "slow": slow, "inputs": badInputs, "silent": silent,
+		} {
+			t.Run(name+" idle", func(t *testing.T) {
+				if name != "killed" { // it shares the pool of the illness of that name, and comes before it
+					t.Parallel()
+				}
+				test(&patient{node: n.in(t), pool: name}, rounds)
+			})
+		}
+	})
+}
+
+// in is the node as a subtest sees it: what fails there fails it.
+func (n *node) in(t *testing.T) *node {
+	c := &node{t: t, dir: n.dir, effects: n.effects, mark: n.mark, log: n.log, command: n.command}
+	c.client.Store(n.client.Load())
+	return c
+}
+
+func (p *patient) suffer(i illness) {
+	p.t.Helper()
+	before := p.worker()
+	id := p.submit(i.action, "")
+	if i.strike != nil {
+		p.running(id)
+		i.strike(p.t, p, before)
+	}
+	view := p.outcome(id)
+	require.Equal(p.t, i.status, view.Status, "%+v", view.Error)
+	require.Equal(p.t, i.code, view.Error.Code, "%+v", view.Error)
+	require.Contains(p.t, view.Error.Message, i.says)
+	require.Contains(p.t, view.Error.Exit, i.exit)
+	p.cured(before, i.why)
+}
+
+func killedIdle(p *patient, rounds int) {
+	for range rounds {
+		before := p.worker()
+		require.NoError(p.t, syscall.Kill(before.Pid, syscall.SIGKILL))
+		p.cured(before, "signal: SIGKILL")
+	}
+}
+
+// frozenIdle: a stopped process takes no signal but SIGKILL and answers nothing; its probes tell.
+func frozenIdle(p *patient, rounds int) {
+	for range rounds {
+		before := p.worker()
+		require.NoError(p.t, syscall.Kill(before.Pid, syscall.SIGSTOP))
+		p.until("it is degraded", func(w *api.WorkerView) bool { return w.Health == "unhealthy" || w.Generation > before.Generation })
+		p.cured(before, "health_check")
+	}
+}
+
+// grown: a worker that has grown past its recycling size is replaced in order, and its run is left alone.
+func grown(p *patient, _ int) {
+	before := p.worker()
+	view := p.outcome(p.submit("grow", ""))
+	require.Equal(p.t, messages.Completed, view.Status, "%+v", view.Error)
+	p.cured(before, "")
+}
+
+// slow: who reports progress is left to work, however slow it is.
+func slow(p *patient, rounds int) {
+	before := p.worker()
+	for range rounds {
+		view := p.outcome(p.submit("slow", ""))
+		require.Equal(p.t, messages.Completed, view.Status, "%+v", view.Error)
+	}
+	after := p.worker()
+	require.Equal(p.t, before.Generation, after.Generation)
+	require.Equal(p.t, before.Pid, after.Pid)
+}
+
+// badInputs: what is wrong with the input is not held against the worker, nor its sessions.
+func badInputs(p *patient, rounds int) {
+	before := p.worker()
+	count := func() (n, pid int) {
+		view := p.outcome(p.submit("count", "alice"))
+		require.Equal(p.t, messages.Completed, view.Status, "%+v", view.Error)
+		var by struct{ N, Pid int }
+		require.NoError(p.t, json.Unmarshal(view.Result, &by))
+		return by.N, by.Pid
+	}
+	for round := range rounds {
+		n, pid := count()
+		require.Equal(p.t, 2*round+1, n)
+		require.Equal(p.t, before.Pid, pid)
+		for range 10 {
+			p.badInput()
+		}
+		n, pid = count()
+		require.Equal(p.t, 2*round+2, n, "the session has lost its state")
+		require.Equal(p.t, before.Pid, pid)
+	}
+	after := p.worker()
+	require.Equal(p.t, before.Generation, after.Generation)
+	require.Zero(p.t, after.Restarts)
+	require.Equal(p.t, "healthy", after.Grade)
+}
+
+// badInput submits what the code refuses, and what does not even reach it.
+func (p *patient) badInput() {
+	p.t.Helper()
+	var view api.ExecutionView
+	p.post("/api/v1/executions", &api.SubmitRequest{ActionRef: "sick.picky", Parameters: json.RawMessage(`{"n":7}`)}, &view)
+	ended := p.outcome(view.ID)
+	require.Equal(p.t, messages.Failed, ended.Status)
+	require.Contains(p.t, ended.Error.Message, "n is 7, which nobody wants")
+	for _, parameters := range []string{`{}`, `{"n":"seven"}`, `{"n":-1}`, `{"n":1,"m":2}`} {
+		err := p.client.Load().Post(p.t.Context(), "/api/v1/executions",
+			&api.SubmitRequest{ActionRef: "sick.picky", Parameters: json.RawMessage(parameters)}, nil)
+		var answer *client.Error
+		require.True(p.t, errors.As(err, &answer), "%s: %v", parameters, err)
+		require.Contains(p.t, []int{http.StatusBadRequest, http.StatusUnprocessableEntity}, answer.Status)
+	}
+}
+
+// silent: a program that never answers hello makes its pool broken by name, and hurts nobody else.
+func silent(p *patient, _ int) {
+	var pool api.PoolView
+	p.eventually(cureTime, "the pool is broken", func(ctx context.Context) bool {
+		var list api.PoolList
+		if err := p.client.Load().Get(ctx, "/api/v1/pools", &list); err != nil {
+			return false
+		}
+		for i := range list.Pools {
+			if list.Pools[i].Name == "sick.silent" {
+				pool = list.Pools[i]
+			}
+		}
+		return pool.Broken
+	})
+	require.Contains(p.t, pool.Reason, "worker initialization failed: no answer to hello")
+	var ready api.Readiness
+	p.get("/readyz", &ready)
+	require.True(p.t, ready.Ready)
+	require.Contains(p.t, ready.BrokenPools, "sick.silent")
+}

@@ -1,0 +1,97 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// guardedConfig has one token for each scope; ops's stands in the environment.
+const guardedConfig = `
+tokens:
+  - {name: viewer, scopes: [read], token: read-secret-123456}
+  - {name: ci, scopes: [submit], token: submit-secret-123456}
+  - {name: ops, scopes: [admin], token_env: OPS_SECRET}
+`
+
+// TestTokensAndScopes calls a guarded node without a token, with a wrong one, and with each scope.
+func TestTokensAndScopes(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{config: guardedConfig, env: []string{"OPS_SECRET=admin-secret-123456"}})
+	as := func(token string) *node {
+		other := *n
+		other.token = token
+		return &other
+	}
+	none, wrong := as(""), as("nobody-knows-this")
+	read, submit, admin := as("read-secret-123456"), as("submit-secret-123456"), as("admin-secret-123456")
+	const echo = `{"action_ref":"core.echo"}`
+	for _, c := range []struct {
+		who          *node
+		method, path string
+		body         any
+		status       int
+		says         string
+	}{
+		{none, "GET", "/api/v1/pools", nil, 401, "send Authorization: Bearer TOKEN"},
+		{none, "GET", "/metrics", nil, 401, "wants a token"},
+		{none, "GET", "/debug/actors", nil, 401, "wants a token"},
+		{wrong, "GET", "/api/v1/pools", nil, 401, "the token is not known here"},
+		{wrong, "POST", "/api/v1/executions", echo, 401, "the token is not known here"},
+		{read, "POST", "/api/v1/executions", echo, 403, `token "viewer" lacks the scope "submit"`},
+		{read, "POST", "/api/v1/workers/n1/go/0/kill", nil, 403, `lacks the scope "admin"`},
+		{submit, "GET", "/api/v1/executions", nil, 403, `token "ci" lacks the scope "read"`},
+		{submit, "POST", "/api/v1/reload", nil, 403, `lacks the scope "admin"`},
+		{read, "GET", "/api/v1/executions", nil, 200, ""},
+		{submit, "POST", "/api/v1/executions", echo, 201, ""},
+		{admin, "POST", "/api/v1/executions", echo, 201, ""},
+		{admin, "GET", "/api/v1/pools", nil, 200, ""},
+		{none, "GET", "/healthz", nil, 200, ""},
+		{none, "GET", "/readyz", nil, 200, ""},
+	} {
+		status, answer := c.who.call(t, c.method, c.path, c.body)
+		require.Equal(t, c.status, status, "%s %s: %v", c.method, c.path, answer)
+		require.Contains(t, answer.text("error", "message"), c.says)
+		require.NotContains(t, answer.text("error", "message"), "secret")
+	}
+	r := none.troupe(t, "pools")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.err, "set TROUPE_TOKEN")
+	r = read.troupe(t, "submit", "core.echo")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.err, `token "viewer" lacks the scope "submit"`)
+	require.Equal(t, "{}", admin.prints(t, "submit", "core.echo", "--wait"))
+	require.Contains(t, admin.prints(t, "list"), "completed")
+	e := admin.runs(t, "core.noop", nil)
+	require.Equal(t, "ops", e.text("created_by"))
+	require.NoError(t, n.stop())
+	require.NotContains(t, n.log.String(), "secret-123456")
+}
+
+// TestWithoutTokensOnlyThisMachine refuses what a browser would send for a foreign page.
+func TestWithoutTokensOnlyThisMachine(t *testing.T) {
+	t.Parallel()
+	n := shared(t)
+	for _, c := range []struct{ header, value, says string }{
+		{"Host", "evil.example", "is not this machine's"}, {"Origin", "https://evil.example", "another origin"},
+		{"Sec-Fetch-Site", "cross-site", "another origin"},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), "POST", n.url+"/api/v1/executions", strings.NewReader(`{"action_ref":"core.echo"}`))
+		require.NoError(t, err)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set(c.header, c.value)
+		if c.header == "Host" {
+			req.Host = c.value
+		}
+		res, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		body := make([]byte, 4096)
+		count, _ := res.Body.Read(body)
+		require.NoError(t, res.Body.Close())
+		require.Equal(t, http.StatusForbidden, res.StatusCode)
+		require.Contains(t, string(body[:count]), c.says)
+	}
+	n.works(t)
+}

@@ -1,0 +1,182 @@
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestKillAndRestart kills a node with SIGKILL in the middle of its work and starts it again: everything that was
+// accepted is still there and has one outcome.
+func TestKillAndRestart(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig})
+	done := n.runs(t, "core.echo", object{"kept": "yes"}, object{"labels": object{"a": "b"}, "session": "<s>"}).text("id")
+	output := n.runs(t, "theatre.prompt", object{"word": "kept"}).text("id")
+	n.runs(t, "theatre.remember", object{"line": "one"}, object{"session": "s"})
+	later := n.submit(t, "core.echo", nil, object{"run_at": time.Now().Add(3 * time.Second).UTC().Format(time.RFC3339Nano)}).text("id")
+	abandoned := n.submit(t, "theatre.pause", object{"seconds": 60}).text("id")
+	repeated := n.submit(t, "core.sleep", object{"seconds": 1.5}).text("id") // idempotent
+	retried := n.submit(t, "theatre.pause", object{"seconds": 1.5}, object{"max_retries": 1}).text("id")
+	for _, id := range []string{abandoned, repeated, retried} {
+		await(t, id+" runs", func() bool { return n.get(t, "/api/v1/executions/"+id).text("status") == "running" })
+	}
+	n.prints(t, "cordon", "pool", "theatre.talker")
+	waiting := n.submit(t, "theatre.talker", nil).text("id")
+
+	n.signal(syscall.SIGKILL)
+	require.Error(t, n.ended())
+	n = n.again(t)
+
+	e := n.get(t, "/api/v1/executions/"+done)
+	require.Equal(t, []string{"completed", "yes", "b", "<s>"}, []string{e.text("status"), e.text("result", "kept"), e.text("labels", "a"), e.text("session")})
+	require.Equal(t, "prompted kept\n", n.get(t, "/api/v1/executions/"+output+"/output").text("stdout"))
+	for _, id := range []string{later, waiting, repeated} {
+		require.Equal(t, "completed", n.finish(t, id).text("status"), id)
+	}
+	require.Equal(t, "2", n.get(t, "/api/v1/executions/"+repeated).text("attempt"))
+	e = n.finish(t, abandoned)
+	require.Equal(t, "abandoned", e.text("status"))
+	require.Equal(t, "worker_lost", e.text("error", "code"))
+	e = n.finish(t, retried)
+	require.Equal(t, "abandoned", e.text("status"))
+	require.Equal(t, "completed", n.finish(t, e.text("retried_as")).text("status"))
+	e = n.runs(t, "theatre.remember", object{"line": "two"}, object{"session": "s"})
+	require.Equal(t, "true", e.text("result", "lost"), "a session whose worker was killed is told of its loss")
+	require.Equal(t, "[two]", e.text("result", "lines"))
+	require.NoError(t, n.stop())
+}
+
+// TestShutdownUnderLoad stops a node in order while it works: what runs finishes, what waits is there after the restart,
+// and the log says what operators search for.
+func TestShutdownUnderLoad(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig})
+	pids := []string{}
+	for _, w := range n.get(t, "/api/v1/workers?pool=theatre.keeper").list("workers") {
+		pids = append(pids, w.text("pid"))
+	}
+	var ids []string
+	for i := range 12 { // the shell pool has two workers a core
+		ids = append(ids, n.submit(t, "theatre.pause", object{"seconds": 1}, object{"labels": object{"i": fmt.Sprint(i)}}).text("id"))
+	}
+	running := ""
+	await(t, "work runs", func() bool {
+		list := n.get(t, "/api/v1/executions?status=running").list("executions")
+		if len(list) > 0 {
+			running = list[0].text("id")
+		}
+		return running != ""
+	})
+	require.NoError(t, n.stop(), n.log.tail(20))
+	for _, text := range []string{
+		"Received SIGTERM signal", "Deregistering worker", "Worker shutting down gracefully", "Worker shutdown complete",
+		"Dead letter handler started",
+	} {
+		require.Contains(t, n.log.String(), text)
+	}
+	for _, pid := range pids {
+		var number int
+		_, err := fmt.Sscan(pid, &number)
+		require.NoError(t, err)
+		require.False(t, alive(number), "worker process %s outlives its node", pid)
+	}
+	n = n.again(t)
+	e := n.get(t, "/api/v1/executions/"+running)
+	require.Equal(t, "completed", e.text("status"), "what ran was finished before the end: %v", e)
+	require.Equal(t, "1", e.text("attempt"))
+	for _, id := range ids {
+		e := n.finish(t, id)
+		require.Equal(t, "completed", e.text("status"), "%v", e)
+		require.Empty(t, e.text("original_execution"))
+	}
+	require.NoError(t, n.stop())
+}
+
+// TestShutdownTakesWhatItMay stops a node whose work takes longer than it is given.
+func TestShutdownTakesWhatItMay(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig, flags: []string{"--shutdown-timeout", "0.5s"}})
+	id := n.submit(t, "theatre.pause", object{"seconds": 600}).text("id")
+	await(t, "it runs", func() bool { return n.get(t, "/api/v1/executions/"+id).text("status") == "running" })
+	began := time.Now()
+	require.NoError(t, n.stop(), n.log.tail(20))
+	require.Less(t, time.Since(began), 15*time.Second)
+	n = n.again(t)
+	e := n.finish(t, id)
+	require.Equal(t, "abandoned", e.text("status"), "%v", e)
+	require.NoError(t, n.stop())
+}
+
+// TestSecondSignalStopsAtOnce gives a node that waits for its work a second signal.
+func TestSecondSignalStopsAtOnce(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig})
+	id := n.submit(t, "theatre.pause", object{"seconds": 600}).text("id")
+	await(t, "it runs", func() bool { return n.get(t, "/api/v1/executions/"+id).text("status") == "running" })
+	n.signal(syscall.SIGTERM)
+	n.logged(t, "Worker shutting down gracefully")
+	began := time.Now()
+	n.signal(syscall.SIGINT)
+	_ = n.ended()
+	require.Less(t, time.Since(began), 10*time.Second, n.log.tail(20))
+	require.Contains(t, n.log.String(), "second signal: stopping at once")
+	n = n.again(t)
+	require.Equal(t, "abandoned", n.finish(t, id).text("status"))
+	require.NoError(t, n.stop())
+}
+
+// TestMigrate brings a store to its version without a node, and again without effect.
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "fresh")
+	for range 2 {
+		r := execute(t, "", nil, "migrate", "--data", data)
+		require.Equal(t, 0, r.code, r.err)
+		require.Contains(t, r.out, filepath.Join(data, "troupe.db"))
+	}
+	n := start(t, options{data: data})
+	n.works(t)
+	require.NoError(t, n.stop())
+}
+
+// TestReload changes packs under a working node, by signal and by API.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig})
+	dir := n.packs[0]
+	long := n.submit(t, "theatre.act", object{"lines": 30, "pause": 0.05}).text("id")
+	await(t, "it runs", func() bool { return n.get(t, "/api/v1/executions/"+long).text("status") == "running" })
+	write(t, dir, "actions/encore.yaml", "name: encore\nruntime: python\nentrypoint: actions/encore.py:play\npool: keeper\nparameters: {type: object}\n")
+	write(t, dir, "actions/encore.py", "def play(params):\n    return 'first'\n")
+	require.Regexp(t, `(?m)^added +theatre.encore`, n.prints(t, "reload"))
+	require.Equal(t, "first", n.runs(t, "theatre.encore", nil).text("result"))
+	require.Equal(t, "completed", n.finish(t, long).text("status"), "what ran goes on")
+
+	write(t, dir, "actions/encore.py", "def play(params):\n    return 'second'\n")
+	n.signal(syscall.SIGHUP)
+	n.logged(t, "packs reloaded")
+	await(t, "every worker runs the new code", func() bool {
+		for range 8 {
+			if n.runs(t, "theatre.encore", nil).text("result") != "second" {
+				return false
+			}
+		}
+		return true
+	})
+
+	write(t, dir, "actions/encore.yaml", "name: encore\nruntime: pithon\n")
+	r := n.troupe(t, "reload")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.err, "encore.yaml:2")
+	n.signal(syscall.SIGHUP)
+	n.logged(t, "packs not reloaded; the node goes on with those it has")
+	require.Equal(t, "second", n.runs(t, "theatre.encore", nil).text("result"), "the node goes on with what it had")
+	require.NoError(t, n.stop())
+	require.NotContains(t, strings.ToLower(n.log.String()), "panic")
+}

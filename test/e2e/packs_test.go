@@ -1,0 +1,97 @@
+package e2e
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestSessionsStayWithTheirWorker runs many sessions beside each other: each one's state grows unbroken, in one process.
+func TestSessionsStayWithTheirWorker(t *testing.T) {
+	t.Parallel()
+	n := shared(t)
+	var sessions sync.WaitGroup
+	for _, name := range []string{"ann", "bob", "cleo", "../d", "<e>"} {
+		sessions.Go(func() {
+			session, pid, want := object{"session": t.Name() + name}, "", ""
+			for _, line := range []string{"a", "b", "c", "d"} {
+				e := n.runs(t, "theatre.remember", object{"line": name + line}, session)
+				want = strings.TrimSpace(want + " " + name + line)
+				if pid == "" {
+					pid = e.text("result", "pid")
+				}
+				if e.text("result", "lines") != "["+want+"]" || e.text("result", "pid") != pid || e.text("result", "epoch") != "1" {
+					t.Errorf("session %s: %v", name, e)
+				}
+			}
+		})
+	}
+	sessions.Wait()
+}
+
+// TestEmbeddings follows the README of the example pack: the index stays with its worker, and its loss is told.
+func TestEmbeddings(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{packs: []string{"../../packs/examples/embeddings"}})
+	require.Equal(t, `{"lost":false,"size":2}`, n.prints(t, "submit", "embeddings.add", "--session", "alice",
+		`texts:=["the cat sat on the mat", "stocks fell on Monday"]`, "--wait"))
+	require.Contains(t, n.prints(t, "submit", "embeddings.search", "--session", "alice", "query=a sitting cat", "top:=1", "--wait"), "the cat sat on the mat")
+	require.Contains(t, n.prints(t, "submit", "embeddings.search", "--session", "bob", "query=a sitting cat", "--wait"), `"matches":[]`)
+	require.Equal(t, `{"similarity":1}`, strings.Replace(n.prints(t, "submit", "embeddings.similarity", "a=cat", "b=cat", "--wait"), "1.0", "1", 1))
+	r := n.troupe(t, "submit", "embeddings.search", "query=cat", "--wait")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.err, "submit it with a session")
+
+	// Orderly ends keep the session: its snapshot is restored in the next node.
+	require.NoError(t, n.stop())
+	n = n.again(t)
+	found := n.prints(t, "submit", "embeddings.search", "--session", "alice", "query=a sitting cat", "top:=1", "--wait")
+	require.Contains(t, found, "the cat sat on the mat")
+	require.Contains(t, found, `"lost":false`)
+
+	for _, s := range n.get(t, "/api/v1/sessions").list("sessions") {
+		if s.text("session") == "alice" {
+			worker := s.text("worker", "slot")
+			n.prints(t, "worker", "kill", "n1/embeddings.models/"+worker)
+		}
+	}
+	require.Contains(t, n.prints(t, "submit", "embeddings.search", "--session", "alice", "query=cat", "--wait"), `"lost":true`)
+	require.NoError(t, n.stop())
+}
+
+// TestEveryRuntime runs one action of each.
+func TestEveryRuntime(t *testing.T) {
+	t.Parallel()
+	n := shared(t)
+	require.Equal(t, "5", n.runs(t, "core.echo", object{"n": 5}).text("result", "n"))
+	require.Equal(t, "prompted twice", n.runs(t, "theatre.prompt", object{"word": "twice"}).text("result"))
+	require.Equal(t, "7", n.runs(t, "theatre.card", object{"n": 7}).text("result", "shown", "n"))
+	require.NotEmpty(t, n.runs(t, "theatre.talker", nil).text("result", "pid"))
+	require.NotEmpty(t, n.runs(t, "theatre.act", object{"lines": 1}).text("result", "pid"))
+	e := n.runs(t, "theatre.stumble", object{"line": "to be"})
+	require.Equal(t, "failed", e.text("status"))
+	require.Contains(t, e.text("error", "message"), "ValueError: forgot the line: to be")
+	e = n.runs(t, "theatre.prompt", object{"status": 3})
+	require.Equal(t, "exit_status", e.text("error", "code"))
+	require.Equal(t, "whispered", strings.TrimSpace(e.text("error", "stderr")))
+}
+
+// TestCancelInEveryStatus cancels what waits, what runs, and what has ended.
+func TestCancelInEveryStatus(t *testing.T) {
+	t.Parallel()
+	n := shared(t)
+	for action, parameters := range map[string]object{
+		"core.sleep": {"seconds": 600}, "theatre.pause": {"seconds": 600}, "theatre.act": {"lines": 10_000, "pause": 0.01},
+	} {
+		id := n.submit(t, action, parameters).text("id")
+		await(t, action+" runs", func() bool { return n.get(t, "/api/v1/executions/"+id).text("status") == "running" })
+		n.prints(t, "cancel", id)
+		require.Equal(t, "cancelled", n.finish(t, id).text("status"), action)
+	}
+	id := n.submit(t, "core.echo", nil, object{"run_at": "2099-01-01T00:00:00Z"}).text("id")
+	require.Contains(t, n.prints(t, "cancel", id), "cancelled")
+	done := n.runs(t, "core.noop", nil).text("id")
+	require.Contains(t, n.prints(t, "cancel", done), "completed", "a terminal state never changes")
+}
