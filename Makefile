@@ -85,8 +85,11 @@ lint: $(LINT) ## Run the linters of .golangci.yml.
 	$(LINT) run ./...
 
 .PHONY: generate
-generate: $(BUF) ## Write the Go code of the wire contract.
+generate: $(BUF) ## Write what is made from code: the wire contract's Go code, and the tables and pages in docs/.
 	$(BUF) generate
+	$(GO) test -count=1 ./actors/lifecycle -run TestPageIsRendered -update
+	$(GO) test -count=1 ./supervisor/node -run TestOperationsPageHasEveryMetric -update
+	$(GO) test -count=1 ./cmd/troupe ./cmd/troupe/config -update
 
 .PHONY: baseline
 baseline: $(BUF) ## Take today's wire contract as the one that later ones must not break; done with a release.

@@ -221,7 +221,9 @@ func TestProcessRestoresASession(t *testing.T) {
 		"refused": {process.Reply{Err: &messages.Error{Message: "no"}}, true},
 	} {
 		run, p := greeted(t, allCapabilities)
-		r := aRun(func(e *messages.Execution, _ *messages.Action) { e.Session, e.SessionLost, e.SessionEpoch = "s", true, 2 })
+		r := aRun(func(e *messages.Execution, _ *messages.Action) {
+			e.Session, e.SessionLost, e.SessionEpoch = "s", true, 2
+		})
 		r.Restore = json.RawMessage(`{"n":1}`)
 		run.Run(r)
 		c.reply.ID = p.asked(t, "restore", 1).id

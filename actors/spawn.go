@@ -139,8 +139,8 @@ func (g *guarded) Receive(ctx actor.Context) {
 // works beside an actor to that actor (see System.Carry); tests send it to see a tree recover.
 type Crash struct{ Reason string }
 
-// Carry, deferred in a goroutine that works beside an actor, takes a panic there to the actor: it fails in the
-// goroutine's stead, and its supervisor starts it again. Without it one such panic would end the node.
+// Carry takes a panic of the goroutine that defers it to the actor that the goroutine works beside: the actor fails in
+// its stead, and its supervisor starts it again. Without it one such panic would end the node.
 func (s *System) Carry(pid *actor.PID) {
 	if r := recover(); r != nil {
 		s.Send(pid, &Crash{Reason: fmt.Sprintf("beside the actor: %v", r)})

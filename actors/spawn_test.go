@@ -36,32 +36,30 @@ func (f *fragile) Receive(ctx actor.Context) {
 func TestSendRacesWithSpawn(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
-	const rounds = 80
+	const rounds, posts = 300, 150
 	for round := range rounds {
 		name := fmt.Sprintf("racer%d", round)
 		var handled atomic.Int64
 		var senders sync.WaitGroup
-		stop := make(chan struct{})
+		begin := make(chan struct{})
 		for range 3 {
 			senders.Go(func() {
 				pid := s.PID(name)
-				for {
-					select {
-					case <-stop:
-						return
-					default:
-						s.Send(pid, &counted{})
-					}
+				<-begin
+				for range posts {
+					s.Send(pid, &counted{})
 				}
 			})
 		}
+		close(begin)
 		pid, err := s.Spawn(s, Child{Name: name, Kind: "racer", New: func() actor.Actor {
 			return &fragile{count: &handled}
 		}})
 		require.NoError(t, err)
-		soon(t, func() bool { return handled.Load() > 0 }, "the actor must not be deaf")
-		close(stop)
 		senders.Wait()
+		before := handled.Load()
+		s.Send(pid, &counted{})
+		soon(t, func() bool { return handled.Load() > before }, "the actor must not be deaf")
 		require.NoError(t, s.StopAndWait(t.Context(), pid))
 	}
 	require.Zero(t, s.Registry.Len())

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -152,7 +153,7 @@ func (w *Worker) begun(ctx actor.Context, m *begun) {
 // startFailed ends a worker that never became ready.
 func (w *Worker) startFailed(ctx actor.Context, err error) {
 	kind, reason := lifecycle.InitFailed, lifecycle.Error
-	if err == errInitTimeout {
+	if errors.Is(err, errInitTimeout) {
 		kind, reason = lifecycle.InitTimedOut, lifecycle.Timeout
 	}
 	verdict := lifecycle.Recover(lifecycle.Failure{Kind: kind, Text: err.Error()}, w.snapshotState())

@@ -122,7 +122,11 @@ func (w *Worker) leave(ctx actor.Context, reason lifecycle.Reason, cause lifecyc
 	w.queue, w.held = nil, nil
 	w.answerIfEnding()
 	w.giveBack()
-	w.transition(reason, lifecycle.Metadata{Reason: why})
+	to := lifecycle.Terminating // by name: a failed probe, for one, has a milder end too
+	if w.machine.State() == lifecycle.Initializing {
+		to = lifecycle.Terminated
+	}
+	w.transitionTo(to, reason, lifecycle.Metadata{Reason: why})
 	w.settle(ctx)
 }
 

@@ -156,7 +156,8 @@ type Filter struct {
 	Limit    int       // 1 to 1000; 0: 100
 }
 
-// Page is one page of a list. Next is the cursor of the following page; 0: this was the last.
+// Page is one page of a list. Next is the cursor of the following page; 0: this was the last. A page that would have to
+// look back very far ends early: it is short or even empty, and has a Next.
 type Page struct {
 	Executions []messages.Execution
 	Next       int64

@@ -123,6 +123,10 @@ func (g *Group) Receive(ctx actor.Context) {
 	case *actor.Terminated:
 		g.terminated(ctx, m.Who)
 	case *AddQuestion:
+		if g.stopping { // one more child would keep the group from its end
+			m.Reply(nil, fmt.Errorf("group %s is being stopped: %w", g.cfg.Name, actors.ErrGone))
+			return
+		}
 		pid, err := g.spawn(ctx, m.Ask.Spec)
 		if err == nil {
 			g.cfg.Added.add(pid.Id, m.Ask.Spec)

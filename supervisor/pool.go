@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-run/troupe/supervisor/placement"
 	"github.com/troupe-run/troupe/supervisor/restart"
 	"github.com/troupe-run/troupe/supervisor/roster"
+	"github.com/troupe-run/troupe/supervisor/scale"
 )
 
 // ownQueueMax is the most workers a pool may have for each to get a queue of its own.
@@ -43,7 +44,8 @@ type PoolConfig struct {
 	Runtime     messages.Runtime
 	Node        string
 	Incarnation messages.Incarnation
-	Workers     int
+	Workers     int // at the start, and at least
+	WorkersMax  int // at most, where work waits; 0: as many as at the start
 	// Crew is what the workers share, without System, Recorder, Pool and names, which the pool fills in.
 	Crew    actors.Crew
 	Roster  roster.Config
@@ -93,6 +95,7 @@ type Pool struct {
 	roster  *roster.Roster
 	pending effects // gathered while one message is handled
 	held    map[messages.Placement]*held
+	placing map[messages.ExecutionID]struct{} // of this actor's own records under way
 	running map[messages.Placement]messages.Slot
 	// returning are the placements whose take back the store has not answered yet.
 	returning map[messages.Placement]struct{}
@@ -106,10 +109,12 @@ type Pool struct {
 	cordoned     bool
 	nodeCordoned bool
 	draining     *drain
+	stopping     bool
 	leaked       int
 	echo         echo
 	round        firstRound
 	replacing    replacing
+	scale        scale.State
 	tick         *time.Timer
 	sleep        *time.Timer
 	sleepAt      time.Time
@@ -205,6 +210,10 @@ type WorkerState struct {
 
 // Receive implements actor.Actor.
 func (p *Pool) Receive(ctx actor.Context) {
+	if p.stopping {
+		p.refuse(ctx.Message())
+		return
+	}
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		p.start(ctx)
@@ -307,6 +316,7 @@ func (p *Pool) start(ctx actor.Context) {
 	p.tracker = restart.New(p.cfg.Restart)
 	p.roster = roster.New(p.cfg.Roster)
 	p.held = map[messages.Placement]*held{}
+	p.placing = map[messages.ExecutionID]struct{}{}
 	p.running = map[messages.Placement]messages.Slot{}
 	p.returning = map[messages.Placement]struct{}{}
 	p.attached = map[string]bool{}
@@ -338,7 +348,18 @@ func (p *Pool) makeCrew() *actors.Crew {
 	return &crew
 }
 
+// refuse handles what still comes while the pool's children stop. Above all it starts nothing: the end of a child would
+// bring the next, and the pool would wait for its children for ever. Deliveries go back to their queue.
+func (p *Pool) refuse(message any) {
+	if m, ok := message.(*actors.Delivered); ok {
+		for _, d := range m.Deliveries {
+			_ = d.Nack(true)
+		}
+	}
+}
+
 func (p *Pool) stop() {
+	p.stopping = true
 	p.cancel()
 	stopTimer(p.tick)
 	stopTimer(p.sleep)
@@ -397,6 +418,7 @@ func (p *Pool) ticked(ctx actor.Context) {
 	p.probeDue(ctx, now)
 	p.recycleDue(now)
 	p.echoDue(now)
+	p.rescale(ctx, now)
 	p.journal.flush(p)
 	p.nextTick()
 }

@@ -140,7 +140,7 @@ func (p *Pool) replace(ctx actor.Context, m *Replace) {
 	same := p.cfg.Fingerprint == m.Config.Fingerprint
 	p.adopt(&m.Config)
 	p.crew = p.makeCrew()
-	p.resize(ctx, m.Config.Workers)
+	p.resize(ctx, max(m.Config.Workers, min(p.wanted(), m.Config.WorkersMax)))
 	if same {
 		return
 	}
@@ -164,7 +164,8 @@ func (p *Pool) replace(ctx actor.Context, m *Replace) {
 // adopt takes over what a reload may change. The ports, the names and the hooks stay as they are for the actor's life:
 // what runs beside the pool reads them.
 func (p *Pool) adopt(c *PoolConfig) {
-	p.cfg.Workers, p.cfg.Crew, p.cfg.Recycle, p.cfg.Fingerprint = c.Workers, c.Crew, c.Recycle, c.Fingerprint
+	p.cfg.Workers, p.cfg.WorkersMax = c.Workers, c.WorkersMax
+	p.cfg.Crew, p.cfg.Recycle, p.cfg.Fingerprint = c.Crew, c.Recycle, c.Fingerprint
 	p.cfg.Roster, p.cfg.Restart = c.Roster, c.Restart
 	p.cfg.ClaimTimeout, p.cfg.BeatEvery, p.cfg.EchoEvery = c.ClaimTimeout, c.BeatEvery, c.EchoEvery
 	p.cfg.HealthInterval, p.cfg.HealthEnabled = c.HealthInterval, c.HealthEnabled

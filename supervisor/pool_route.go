@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/health"
+	"github.com/troupe-run/troupe/supervisor/restart"
 	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
@@ -121,6 +122,7 @@ func (p *Pool) place(e roster.Place) {
 				p.cfg.Hooks.Affinity(p.cfg.Name, u.Effect)
 			}
 		}
+		p.placing[a.ID] = struct{}{}
 		p.pending.items = append(p.pending.items, actors.Item{Change: change, Worker: a.Worker})
 	}
 	if p.cfg.Hooks.Placed != nil {
@@ -208,6 +210,9 @@ func (p *Pool) publishedAll(m *published) {
 // fail ends an execution that may not wait, with the retry that its rules give it.
 func (p *Pool) fail(f roster.Fail) {
 	crew := p.crew
+	if f.Code == messages.CodeNoWorkers && p.tracker.State() == restart.Broken {
+		f.Message += ": pool " + p.cfg.Name + " is broken: " + p.brokenWhy()
+	}
 	p.beside(storeTimeout, func(ctx context.Context) {
 		e, err := p.cfg.Store.Get(ctx, f.ID)
 		if err != nil {
@@ -285,6 +290,13 @@ func (p *Pool) changed(item *actors.Item, r *store.Result) bool {
 	done := r.Verdict == store.Applied || r.Verdict == store.Already
 	switch c := item.Change.(type) {
 	case *store.Place:
+		if _, ours := p.placing[c.ID]; !ours { // written for an actor that failed meanwhile: nobody will publish it
+			if done {
+				p.takeBack(messages.Placement{Execution: c.ID, Attempt: r.Attempt}, "its router failed", 0)
+			}
+			return false
+		}
+		delete(p.placing, c.ID)
 		p.step(roster.Placed{
 			ID: c.ID, Attempt: r.Attempt, OK: done, SessionConflict: errors.Is(r.Err, store.ErrSession),
 			ClaimBy: r.At.Add(c.ClaimWithin),

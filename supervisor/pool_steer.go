@@ -218,8 +218,11 @@ func (s *slot) describe() WorkerState {
 		w.Since, w.Pid = m.since, m.osPid
 		status := m.cell.Read()
 		w.Report, w.Execution = status.Report, status.Execution
-		if status.State == lifecycle.Busy.String() {
-			w.State = lifecycle.Busy // check-outs are not told to the pool one by one
+		if state, err := lifecycle.ParseState(status.State); err == nil {
+			w.State = state // check-outs and check-ins are not told to the pool one by one
+			if !status.Since.IsZero() {
+				w.Since = status.Since
+			}
 		}
 	}
 	return w

@@ -1,7 +1,9 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -69,8 +71,8 @@ func (f Failure) Error() string {
 	case InitFailed, InitTimedOut:
 		name = "worker initialization failed"
 	}
-	if f.Text == "" {
-		return name
+	if f.Text == "" || strings.HasPrefix(f.Text, name+": ") { // who made the text may have named it already
+		return cmp.Or(f.Text, name)
 	}
 	return name + ": " + f.Text
 }

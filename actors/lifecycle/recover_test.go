@@ -112,6 +112,7 @@ func TestFailuresHaveNames(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "health_check_timeout", Failure{Kind: ProbeTimedOut}.Error())
 	require.Equal(t, "health_check_failed: no answer to 42", Failure{Kind: ProbeFailed, Text: "no answer to 42"}.Error())
+	require.Equal(t, "health_check_failed: ill", Failure{Kind: ProbeFailed, Text: "health_check_failed: ill"}.Error(), "named once")
 	require.Equal(t, "timeout_limit", Failure{Kind: CommandTimedOut}.Error())
 	require.Equal(t, "worker initialization failed: no python", Failure{Kind: InitFailed, Text: "no python"}.Error())
 	require.Equal(t, "process_exited: signal: killed", Failure{Kind: ProcessExited, Text: "signal: killed"}.Error())

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/supervisor/api"
 )
 
@@ -62,8 +63,8 @@ func (a *app) kill(ctx context.Context, c *client.Client, h *havoc) error {
 	fmt.Fprintf(a.err, "seed %d\n", h.seed)
 	tick := time.NewTicker(h.every)
 	defer tick.Stop()
-	killed := 0
-	for ; killed < h.kills; killed++ {
+	killed, last := map[messages.WorkerID]messages.Generation{}, time.Now()
+	for range h.kills {
 		workers, err := allWorkers(ctx, c, h.pool, "")
 		if err != nil {
 			return err
@@ -75,17 +76,17 @@ func (a *app) kill(ctx context.Context, c *client.Client, h *havoc) error {
 		if err := a.killOne(ctx, c, w); err != nil {
 			return err
 		}
+		killed[w.ID], last = w.Generation, time.Now()
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
 		}
 	}
-	took, err := a.recovered(ctx, c, h.pool)
-	if err != nil {
+	if err := a.recovered(ctx, c, h.pool, killed); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.out, "%d workers killed; all are back after %s\n", killed, short(took))
+	_, err := fmt.Fprintf(a.out, "%d workers killed; all are back %s after the last one\n", h.kills, short(time.Since(last)))
 	return err
 }
 
@@ -106,8 +107,8 @@ func (a *app) killOne(ctx context.Context, c *client.Client, w api.WorkerView) e
 	return err
 }
 
-// recovered waits until every worker may work again, and returns how long that took.
-func (a *app) recovered(ctx context.Context, c *client.Client, pool string) (time.Duration, error) {
+// recovered waits until every worker may work again, those that were killed in a later generation.
+func (a *app) recovered(ctx context.Context, c *client.Client, pool string, killed map[messages.WorkerID]messages.Generation) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, recoverTime)
 	defer cancel()
@@ -117,16 +118,16 @@ func (a *app) recovered(ctx context.Context, c *client.Client, pool string) (tim
 		workers, err := allWorkers(ctx, c, pool, "")
 		away := ""
 		for _, w := range workers {
-			if w.State != "ready" && w.State != "busy" {
+			if w.State != "ready" && w.State != "busy" || w.Generation <= killed[w.ID] {
 				away = string(w.ID) + " is " + w.State
 			}
 		}
 		if err != nil || away == "" {
-			return time.Since(began), err
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return 0, fmt.Errorf("after %s worker %s; `troupe workers %s` shows why", short(time.Since(began)), away, firstWord(away))
+			return fmt.Errorf("after %s worker %s; `troupe workers %s` shows why", short(time.Since(began)), away, firstWord(away))
 		case <-tick.C:
 		}
 	}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"sort"
 	"strings"
 	"testing"
@@ -14,9 +16,8 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
-	"encoding/json"
-
 	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/supervisor/pack"
 	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
@@ -189,4 +190,55 @@ func TestAPIPageHasEveryRoute(t *testing.T) {
 	sort.Strings(lines)
 	body := "| path | method | scope | query | |\n|---|---|---|---|---|\n" + strings.Join(lines, "\n") + "\n"
 	rendered(t, "api.md", between(t, "api.md", "routes", body))
+}
+
+// everyKey is a pack with one unknown key in every mapping, so that its problems list the keys that there are.
+const (
+	everyKeyPack = "name: keys\nversion: \"1\"\nx: 1\ndefaults: {x: 1, retry: {x: 1}}\npools:\n" +
+		"  - {name: a, runtime: python, x: 1, limits: {x: 1}, recycle: {x: 1}, health: {x: 1}}\n"
+	everyKeyAction = "name: act\nruntime: python\nentrypoint: a.py\nx: 1\n"
+)
+
+var (
+	knownKeys = regexp.MustCompile(`unknown key ([a-z.]*)x: the keys are ([a-z_, ]+)`)
+	markdown  = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+)
+
+// The page explains every key of pack.yaml, of its pools and of actions.
+func TestPacksPageHasEveryKey(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "actions"), 0o755))
+	for name, text := range map[string]string{"pack.yaml": everyKeyPack, "actions/act.yaml": everyKeyAction, "a.py": ""} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	_, err := pack.Load([]string{dir}, pack.Options{})
+	require.Error(t, err)
+	page, readErr := os.ReadFile(filepath.Join(docs, "packs.md"))
+	require.NoError(t, readErr)
+	found := knownKeys.FindAllStringSubmatch(err.Error(), -1)
+	require.Len(t, found, 8, err.Error())
+	for _, m := range found {
+		for _, key := range strings.Split(strings.TrimSpace(m[2]), ", ") {
+			if m[1] == "limits." || m[1] == "recycle." || m[1] == "health." {
+				key = m[1] + key
+			}
+			require.True(t, strings.Contains(string(page), "`"+key+"`"), "docs/packs.md does not explain %s, a key of %q", key, m[1])
+		}
+	}
+}
+
+// A link from one page to another leads somewhere.
+func TestPagesLinkToWhatIsThere(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob(filepath.Join(docs, "*.md"))
+	require.NoError(t, err)
+	pages = append(pages, "../../README.md", "../../CHANGELOG.md")
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, link := range markdown.FindAllStringSubmatch(string(text), -1) {
+			require.FileExists(t, filepath.Join(filepath.Dir(page), link[1]), "%s links to it", page)
+		}
+	}
 }

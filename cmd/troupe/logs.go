@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,7 +23,9 @@ func (a *app) logs() *cobra.Command {
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until it ends")
 	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		if follow {
-			return c.Follow(ctx, args[0], a.happening)
+			l := &liveLog{app: a}
+			defer l.flush()
+			return c.Follow(ctx, args[0], l.happening)
 		}
 		v, err := c.Output(ctx, args[0])
 		if err != nil {
@@ -54,8 +57,18 @@ func (a *app) printOutput(v api.OutputView) error {
 	return err
 }
 
+// heldMax bounds the chunks that wait for a program to end its line.
+const heldMax = 16
+
+// liveLog prints live entries. A chunk that comes in the middle of a line of the program's output waits for its end.
+type liveLog struct {
+	*app
+	midline bool
+	held    []string
+}
+
 // happening prints one live entry: the program's own bytes as they are, everything else as a line on standard error.
-func (a *app) happening(l api.Live) error {
+func (a *liveLog) happening(l api.Live) error {
 	if a.output == "json" {
 		return json.NewEncoder(a.out).Encode(l)
 	}
@@ -63,10 +76,16 @@ func (a *app) happening(l api.Live) error {
 	switch l.Kind {
 	case "stdout":
 		_, err = a.out.Write(l.Data)
+		a.midline = !bytes.HasSuffix(l.Data, []byte("\n"))
+		if !a.midline {
+			a.flush()
+		}
 	case "stderr":
 		_, err = a.err.Write(l.Data)
 	case "chunk":
-		_, err = fmt.Fprintln(a.out, unescaped(l.Chunk))
+		if a.held = append(a.held, unescaped(l.Chunk)); !a.midline || len(a.held) > heldMax {
+			a.flush()
+		}
 	case "progress":
 		_, err = fmt.Fprintf(a.err, "progress%s %s\n", percent(l.Fraction), visible(l.Message))
 	case "log":
@@ -77,6 +96,14 @@ func (a *app) happening(l api.Live) error {
 		}
 	}
 	return err
+}
+
+// flush prints the chunks that wait. Nobody can be told that standard output is gone.
+func (a *liveLog) flush() {
+	for _, chunk := range a.held {
+		_, _ = fmt.Fprintln(a.out, chunk)
+	}
+	a.held = nil
 }
 
 func percent(fraction *float64) string {

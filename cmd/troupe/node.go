@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
@@ -66,6 +67,7 @@ func (a *app) runNode(ctx context.Context, l *config.Loaded, logger hclog.Logger
 		default: // the first one stops the node; the others follow from it
 		}
 	}
+	node.Tune()
 	n, err := node.New(settings)
 	if err != nil {
 		return err
@@ -78,10 +80,25 @@ func (a *app) runNode(ctx context.Context, l *config.Loaded, logger hclog.Logger
 	if err := n.Start(ctx); err != nil {
 		return err
 	}
+	go trim(ctx, n)
 	if a.terminal {
 		fmt.Fprintf(a.err, "troupe listens on http://%s; try: troupe submit core.echo message=hi --wait\n", n.Addr())
 	}
 	return a.untilStopped(ctx, n, signals, fatal, logger)
+}
+
+// trimWait bounds the wait for the end of a start, and trimLook how often it is looked for.
+const (
+	trimWait = time.Minute
+	trimLook = 200 * time.Millisecond
+)
+
+// trim gives the start's leftovers back to the system once the pools are up.
+func trim(ctx context.Context, n *node.Node) {
+	for limit := time.Now().Add(trimWait); time.Now().Before(limit) && !n.Backend().Ready(ctx).Ready; {
+		time.Sleep(trimLook)
+	}
+	node.Trim()
 }
 
 // untilStopped serves signals until one asks for the end, or the node cannot go on.

@@ -72,11 +72,18 @@ func (a *app) parameters(file string, pairs []string) (json.RawMessage, error) {
 }
 
 func objectOnly(name string, data []byte) error {
+	if rest, stdin := strings.CutPrefix(name, "-"); stdin {
+		name = "standard input" + rest
+	}
 	if len(data) > messages.ParametersMax {
 		return fmt.Errorf("%s is %d bytes; parameters may be %d", name, len(data), messages.ParametersMax)
 	}
-	if !json.Valid(data) || !strings.HasPrefix(strings.TrimSpace(string(data)), "{") {
-		return usagef("%s holds no JSON object", name)
+	if !strings.HasPrefix(strings.TrimSpace(string(data)), "{") {
+		return usagef("%s holds no JSON object: it does not begin with {", name)
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(data, &object); err != nil {
+		return usagef("%s holds no JSON object: %w", name, err)
 	}
 	return nil
 }

@@ -134,14 +134,16 @@ func (a *app) submitOne(ctx context.Context, c *client.Client, s *submission, r 
 	}
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
-	v, err := c.Submit(ctx, r, time.Second)
-	if err == nil {
-		v, err = a.untilEnd(ctx, c, v)
-	}
+	v, err := c.Submit(ctx, r, 0) // not waiting in the same call: should the node go away, the id is known
 	if err != nil {
 		return s.timedOut(ctx, err, r)
 	}
-	return a.outcome(v)
+	ended, err := a.untilEnd(ctx, c, v)
+	if err != nil {
+		fmt.Fprintf(a.err, "execution %s was submitted; `troupe wait %s` waits for its end\n", v.ID, v.ID)
+		return s.timedOut(ctx, err, r)
+	}
+	return a.outcome(ended)
 }
 
 // bound gives a call to a session its time.

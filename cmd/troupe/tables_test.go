@@ -101,6 +101,15 @@ func TestLogsFollow(t *testing.T) {
 	require.Equal(t, result{1, "", "troupe: the store is away (unavailable)\n"}, s.call(t, "logs", "-f", id2))
 }
 
+func TestActorsAreOrderedAsPeopleDo(t *testing.T) {
+	t.Parallel()
+	for _, pair := range [][2]string{{"p/9.1", "p/10.1"}, {"p/1.2", "p/1.10"}, {"a", "b"}, {"p", "p/0"}, {"p/2", "p/x"}} {
+		require.Negative(t, compareNatural(pair[0], pair[1]), pair)
+		require.Positive(t, compareNatural(pair[1], pair[0]), pair)
+	}
+	require.Zero(t, compareNatural("p/10.1", "p/10.1"))
+}
+
 func TestShortTimes(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,6 +54,7 @@ func renderTree(t debug.Tree, most int, now time.Time) string {
 }
 
 func grow(node *tree.Tree, branches []*debug.Branch, most int, now time.Time) {
+	slices.SortStableFunc(branches, func(a, b *debug.Branch) int { return compareNatural(a.ID, b.ID) })
 	shown := branches
 	if most > 0 && len(branches) > most {
 		shown = branches[:most]
@@ -69,6 +72,28 @@ func grow(node *tree.Tree, branches []*debug.Branch, most int, now time.Time) {
 		node.Child(fmt.Sprintf("… and %d more (--children 0 shows them)", hidden))
 	}
 }
+
+// compareNatural orders ids as people do: slot 9 before slot 10.
+func compareNatural(a, b string) int {
+	for a != "" && b != "" {
+		m, n := digits(a), digits(b)
+		if m == 0 || n == 0 {
+			if a[0] != b[0] {
+				return cmp.Compare(a[0], b[0])
+			}
+			a, b = a[1:], b[1:]
+			continue
+		}
+		if c := cmp.Or(cmp.Compare(m, n), strings.Compare(a[:m], b[:n])); c != 0 {
+			return c
+		}
+		a, b = a[m:], b[n:]
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// digits is how many digits stand at the head of s.
+func digits(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }
 
 // actorLine says of an actor what differs from the ordinary. Its texts come from programs and callers, so they are
 // made visible one by one, before any colour.

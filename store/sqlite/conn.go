@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	"modernc.org/libc"
 	lib "modernc.org/sqlite/lib"
@@ -18,7 +17,9 @@ type conn struct {
 	db    uintptr
 	stmts map[string]stmt
 	in    arena             // the arguments of the statement at hand
-	words map[string]string // see word
+	words map[string]string // see row.word
+
+	reading bool // a statement stands on a row
 }
 
 // stmt is one prepared statement.
@@ -86,9 +87,10 @@ func (c *conn) stablePlans() error {
 }
 
 func (c *conn) close() error {
-	err := c.forget()
+	c.forget()
+	var err error
 	if c.db != 0 {
-		err = errors.Join(err, c.check(lib.Xsqlite3_close_v2(c.tls, c.db)))
+		err = c.check(lib.Xsqlite3_close_v2(c.tls, c.db))
 		c.db = 0
 	}
 	c.in.free(c)
@@ -97,13 +99,12 @@ func (c *conn) close() error {
 }
 
 // forget ends all prepared statements.
-func (c *conn) forget() error {
-	for text, s := range c.stmts {
+func (c *conn) forget() {
+	for _, s := range c.stmts {
 		// The code that finalizing returns is that of the statement's last run, which had it.
 		lib.Xsqlite3_finalize(c.tls, s.p)
-		delete(c.stmts, text)
 	}
-	return nil
+	clear(c.stmts)
 }
 
 func (c *conn) allocate(n int) (uintptr, error) {
@@ -129,13 +130,14 @@ func (c *conn) check(rc int32) error {
 }
 
 func (c *conn) prepare(sql string) (stmt, error) {
+	if c.reading {
+		return stmt{}, fmt.Errorf("statement %q: another one is being read", sql)
+	}
 	if s, ok := c.stmts[sql]; ok {
 		return s, nil
 	}
 	if len(c.stmts) >= stmtsMax {
-		if err := c.forget(); err != nil {
-			return stmt{}, err
-		}
+		c.forget()
 	}
 	out, err := c.allocate(8)
 	if err != nil {
@@ -147,6 +149,7 @@ func (c *conn) prepare(sql string) (stmt, error) {
 		return stmt{}, err
 	}
 	defer libc.Xfree(c.tls, text)
+	// The texts are this package's own and few, so they stay prepared.
 	if err := c.check(lib.Xsqlite3_prepare_v3(c.tls, c.db, text, -1, lib.SQLITE_PREPARE_PERSISTENT, out, 0)); err != nil {
 		return stmt{}, err
 	}
@@ -156,12 +159,12 @@ func (c *conn) prepare(sql string) (stmt, error) {
 	}
 	s.params = int(lib.Xsqlite3_bind_parameter_count(c.tls, s.p))
 	s.columns = int(lib.Xsqlite3_column_count(c.tls, s.p))
-	c.stmts[strings.Clone(sql)] = s
+	c.stmts[sql] = s
 	return s, nil
 }
 
 // bind gives the statement its arguments. They are copied to the library's memory, where they stay until the next
-// statement of the connection is bound; one that is still being read must not be overtaken by another, see query.
+// statement of the connection is bound, which is why none may be while one is read.
 func (c *conn) bind(s stmt, args []any) error {
 	if len(args) != s.params {
 		return fmt.Errorf("statement has %d parameters, got %d arguments", s.params, len(args))
@@ -227,7 +230,11 @@ func (c *conn) query(sql string, each func(r row) error, args ...any) error {
 	if err := c.bind(s, args); err != nil {
 		return err
 	}
-	defer lib.Xsqlite3_reset(c.tls, s.p)
+	c.reading = true
+	defer func() {
+		c.reading = false
+		lib.Xsqlite3_reset(c.tls, s.p)
+	}()
 	for {
 		switch rc := lib.Xsqlite3_step(c.tls, s.p); rc {
 		case lib.SQLITE_ROW:

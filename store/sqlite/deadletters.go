@@ -43,7 +43,10 @@ func (s *Store) SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, 
 		}
 		return w.exec(insertEvent, r.Seq, micros(w.now), int64(d.Attempt), "dead_letter", int64(r.Status), int64(r.Status), text(d.Reason), text(d.Worker))
 	})
-	return id, err
+	if err != nil {
+		return 0, err // id may still be the writer's
+	}
+	return id, nil
 }
 
 // ListDeadLetters returns a page, newest first.

@@ -15,12 +15,28 @@
 //
 // # Tables and indexes
 //
-// What was asked is in request, written once; where an execution stands is in execution, which is narrow; outcome and
-// output hold bytes. An insert writes five index entries: request_id, request_action, execution_waiting,
-// execution_pool and, with a session, execution_session. A placement moves execution_waiting, execution_active and
-// execution_worker; a claim touches no index; a finish moves execution_active and execution_ended. Only rows that have
-// a label, a deadline, a run_at ahead or a turn to wait for pay for those tables. Due costs one index step a candidate,
-// and one a waiting session, however deep each session is.
+// What was asked is in request, written once; where an execution stands is in execution, which is narrow; a short
+// outcome stands in the same row, a long one in outcome, and what was printed in output. Each change touches these
+// entries of indexes:
+//
+//	submit              request_id, request_action, execution_waiting; execution_session where it has a session
+//	place               execution_waiting, execution_active
+//	claim               none
+//	finish, completed   execution_active
+//	finish, otherwise   execution_active, execution_unusual
+//	take back, rescue   execution_active, execution_waiting
+//
+// Only rows that have a label, a deadline, a run_at ahead or a session pay for those tables: a session's executions keep
+// turn, busy and head, so that a look for work costs one step a candidate, however deep a session is, however many wait
+// and however many of them are busy. A list by label, session, action or unusual status walks an index; by pool, by
+// worker, and of what completed, it looks back over a bounded stretch a page.
+//
+// # Cost
+//
+// The connections (conn) call the library itself, without its mutex, and copy arguments to memory of their own. Placing,
+// claiming and finishing 60,000 executions in groups of 500 took 17 µs of processor time each, commits, looks for work
+// and garbage collection included, where the driver and an index for every filter took 34 (2 cores, BenchmarkWorkOff).
+// The log is copied to the file beside the writer (checkpointer).
 //
 // # Time
 //

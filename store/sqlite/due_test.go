@@ -30,10 +30,8 @@ func TestDueIsBounded(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlite.Config{})
 	submit := func(e []messages.Execution) []messages.Execution {
-		for done := 0; done < len(e); done += 10_000 {
-			_, err := s.Submit(t.Context(), e[done:min(done+10_000, len(e))])
-			require.NoError(t, err)
-		}
+		_, err := s.Submit(t.Context(), e)
+		require.NoError(t, err)
 		return e
 	}
 	heads := func(limit int) store.DuePage {
@@ -43,20 +41,21 @@ func TestDueIsBounded(t *testing.T) {
 		require.Less(t, sqlite.Steps(t, s), 200+stepsPerCandidate*(len(page.Candidates)+1))
 		return page
 	}
-	deep := submit(inSessions(50_000, func(int) string { return "deep" }))
+	deep := submit(inSessions(10, func(int) string { return "deep" }))
+	sqlite.Deepen(t, s, "deep", 50_000)
 	page := heads(100)
 	require.Len(t, page.Candidates, 1)
 	require.Equal(t, deep[0].ID, page.Candidates[0].ID)
 	require.False(t, page.More)
 
-	wide := submit(inSessions(20_000, func(i int) string { return fmt.Sprint("wide", i%10_000) }))
+	wide := submit(inSessions(2000, func(i int) string { return fmt.Sprint("wide", i%1000) }))
 	page = heads(100)
 	require.Len(t, page.Candidates, 100)
 	require.True(t, page.More)
 
 	worker := messages.WorkerKey{Incarnation: messages.NewIncarnation(), Pool: "go"}
 	var place []store.Change
-	for i := range 10_000 {
+	for i := range 1000 {
 		place = append(place, &store.Place{ID: wide[i].ID, Worker: worker, PlacedBy: worker.Incarnation, ClaimWithin: time.Minute})
 	}
 	out, err := s.Apply(t.Context(), place)
@@ -65,21 +64,21 @@ func TestDueIsBounded(t *testing.T) {
 		require.Equal(t, store.Applied, out[i].Verdict)
 	}
 	page = heads(100)
-	require.Len(t, page.Candidates, 1, "10,000 sessions are busy, and cost nothing")
+	require.Len(t, page.Candidates, 1, "1,000 sessions are busy, and cost nothing")
 	require.Equal(t, deep[0].ID, page.Candidates[0].ID)
 }
 
 // TestListLooksBackABoundedWay: where no index leads, a page ends after a stretch and its cursor leads on.
 func TestListLooksBackABoundedWay(t *testing.T) {
 	t.Parallel()
-	s := open(t, sqlite.Config{})
-	const all = 105_000
+	s := open(t, sqlite.Config{WalkMax: 1000})
+	const all = 2100
 	sqlite.Grow(t, s, all)
 	first := noop(1)
 	first[0].Pool = "rare"
 	_, err := s.Submit(t.Context(), first)
 	require.NoError(t, err)
-	sqlite.Tamper(t, s.Path(), "UPDATE execution SET pool = 'rare', worker_id = 'w' WHERE seq IN (7, 60001)")
+	sqlite.Tamper(t, s.Path(), "UPDATE execution SET pool = 'rare', worker_id = 'w' WHERE seq IN (7, 1301)")
 	for name, f := range map[string]store.Filter{"pool": {Pool: "rare"}, "worker and status": {Worker: "w", Statuses: []messages.Status{messages.Completed, messages.Requested}}} {
 		var seqs []int64
 		pages := 0
@@ -94,6 +93,6 @@ func TestListLooksBackABoundedWay(t *testing.T) {
 			}
 		}
 		require.LessOrEqual(t, pages, 3, name)
-		require.Contains(t, [][]int64{{all + 1, 60_001, 7}, {60_001, 7}}, seqs, name)
+		require.Contains(t, [][]int64{{all + 1, 1301, 7}, {1301, 7}}, seqs, name)
 	}
 }

@@ -48,6 +48,14 @@ func Steps(t *testing.T, s *Store) int {
 	return steps
 }
 
+// Deepen has n more turns wait in a session of pool go, in the table that Due looks at alone, far behind what is stored.
+func Deepen(t *testing.T, s *Store, session string, n int) {
+	require.NoError(t, s.write(t.Context(), "deepen", 1, func(w *writer) error {
+		return w.exec(`WITH RECURSIVE i(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM i WHERE n < ?)
+ INSERT INTO turn (pool, session, seq, priority, fail) SELECT 'go', ?, 1000000000 + n, 5, 0 FROM i`, int64(n), session)
+	}))
+}
+
 // Hold keeps the writer busy until the channel is closed.
 func Hold(s *Store) chan struct{} {
 	release, started := make(chan struct{}), make(chan struct{})

@@ -11,12 +11,9 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// walkMax bounds how many executions one page looks back over where no index leads.
-const walkMax = 100_000
-
 // List returns one page, newest first. One filter drives the walk, in order of its index, and the others are
 // checked on each row it meets. Where no index leads (by pool, by worker, what completed), the walk goes back from the
-// newest and ends after walkMax executions: then the page is short, and its Next leads on from there.
+// newest and ends after Config.WalkMax executions: then the page is short, and its Next leads on from there.
 func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	var page store.Page
 	limit := pageSize(f.Limit)
@@ -27,7 +24,7 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 		sql, args := listSQL(f)
 		switch {
 		case walks(f):
-			page, err = walk(c, f, limit)
+			page, err = walk(c, f, limit, int64(s.cfg.WalkMax))
 			return err
 		case byStatus(f):
 			seqs, err := statusPage(c, f, limit+1)
@@ -62,13 +59,13 @@ func walks(f store.Filter) bool {
 	return f.Pool != "" || f.Worker != "" || slices.Contains(f.Statuses, messages.Completed)
 }
 
-// walk looks at one stretch of executions, from the newest below the cursor.
-func walk(c *conn, f store.Filter, limit int) (store.Page, error) {
+// walk looks at one stretch of executions, so many from the newest below the cursor.
+func walk(c *conn, f store.Filter, limit int, stretch int64) (store.Page, error) {
 	newest, err := c.number("SELECT max(seq) FROM execution WHERE seq < ?", f.Before)
 	if err != nil {
 		return store.Page{}, err
 	}
-	floor := newest - walkMax
+	floor := newest - stretch
 	sql, args := listSQL(f)
 	var page store.Page
 	page.Executions, err = readMany(c, sql, append([]any{floor}, append(args, int64(limit)+1)...)...)

@@ -20,6 +20,11 @@ func address(p uintptr) uintptr {
 	return *(*uintptr)(*(*unsafe.Pointer)(unsafe.Pointer(&p)))
 }
 
+// number32 reads the 32-bit number that the library has written at p.
+func number32(p uintptr) int32 {
+	return *(*int32)(*(*unsafe.Pointer)(unsafe.Pointer(&p)))
+}
+
 // arena holds the texts and bytes of one statement's arguments in the library's memory.
 type arena struct {
 	p          uintptr

@@ -30,6 +30,7 @@ type Config struct {
 	WaitingMax   int    // write calls that may wait before callers block; default 1024
 	GroupRowsMax int    // rows after which a group takes no further call; default 4096
 	CachedMax    int    // executions that the writer keeps at hand; default 8192
+	WalkMax      int    // executions that one page of a list looks back over where no index leads; default 100000
 	PagesMax     int    // upper limit of the file, in pages of 4 KiB; 0: none
 }
 
@@ -43,6 +44,7 @@ func (c Config) withDefaults() Config {
 	set(&c.WaitingMax, 1024)
 	set(&c.GroupRowsMax, 4096)
 	set(&c.CachedMax, 8192)
+	set(&c.WalkMax, 100_000)
 	return c
 }
 
@@ -55,7 +57,7 @@ func (c Config) validate() error {
 		errs = append(errs, fmt.Errorf("store path %q holds a NUL byte", c.Path))
 	}
 	for name, n := range map[string]int{"readers": c.Readers, "waiting_max": c.WaitingMax, "group_rows_max": c.GroupRowsMax,
-		"cached_max": c.CachedMax, "pages_max": c.PagesMax} {
+		"cached_max": c.CachedMax, "walk_max": c.WalkMax, "pages_max": c.PagesMax} {
 		if n < 0 {
 			errs = append(errs, fmt.Errorf("store %s must be positive, got %d", name, n))
 		}
@@ -65,16 +67,17 @@ func (c Config) validate() error {
 
 // Store is the embedded adapter. It is made by Open.
 type Store struct {
-	cfg     Config
-	clock   *clock
-	lock    *os.File
-	queue   chan *request
-	quit    chan struct{} // closed by Close
-	done    chan struct{} // closed when the writer has ended
-	readers chan *conn
-	closing sync.Once
-	closed  error
-	w       *writer
+	cfg          Config
+	clock        *clock
+	lock         *os.File
+	queue        chan *request
+	quit         chan struct{} // closed by Close
+	done         chan struct{} // closed when the writer has ended
+	readers      chan *conn
+	closing      sync.Once
+	closed       error
+	w            *writer
+	checkpointer *checkpointer
 }
 
 var _ store.Store = (*Store)(nil)
@@ -100,6 +103,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	s.lock = lock
 	go s.w.run()
+	go s.checkpointer.run(s.quit)
 	return s, nil
 }
 
@@ -119,6 +123,9 @@ func open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, mapError("open "+cfg.Path, err)
 	}
 	s.w = w
+	if s.checkpointer, err = openCheckpointer(cfg); err != nil {
+		return nil, errors.Join(mapError("open "+cfg.Path, err), s.w.close())
+	}
 	for range cfg.Readers {
 		c, err := openConn(cfg, "query_only(1)", "cache_size(-2048)")
 		if err != nil {
@@ -236,6 +243,7 @@ func (s *Store) Close() error {
 	s.closing.Do(func() {
 		close(s.quit)
 		<-s.done
+		<-s.checkpointer.done
 		s.closed = errors.Join(s.closeConns(), s.lock.Close())
 	})
 	return s.closed
@@ -248,5 +256,5 @@ func (s *Store) closeConns() error {
 			errs = append(errs, c.close())
 		}
 	}
-	return errors.Join(append(errs, s.w.close())...)
+	return errors.Join(append(errs, s.checkpointer.c.close(), s.w.close())...)
 }

@@ -36,7 +36,10 @@ func (s *Store) Purge(ctx context.Context, p store.Purge) (int, error) {
 		n += k
 		return err
 	})
-	return n, err
+	if err != nil {
+		return 0, err // n may still be the writer's
+	}
+	return n, nil
 }
 
 // victim is an ended execution that is old enough to go. An outcome never changes, so it may be chosen by a reader.

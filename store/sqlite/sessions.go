@@ -165,7 +165,10 @@ func (s *Store) Unbind(ctx context.Context, refs []store.SessionRef) (int, error
 		}
 		return nil
 	})
-	return n, err
+	if err != nil {
+		return 0, err // n may still be the writer's
+	}
+	return n, nil
 }
 
 // SaveSnapshot keeps a session's state as of an epoch; an older one than the stored one is ignored. ErrNotFound: there

@@ -91,7 +91,7 @@ const insertRequest = `INSERT INTO request (seq, id, action, version, affinity, 
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 const insertExecution = `INSERT INTO execution (seq, rank, status, attempt, last_change, priority, pool, session, run_at,
- queue_deadline, worker_deadline) VALUES (?, ?, 1, 0, 0, ?, ?, ?, ?, ?, ?)`
+ queue_deadline, worker_deadline, room) VALUES (?, ?, 1, 0, 0, ?, ?, ?, ?, ?, ?, zeroblob(120))`
 
 // insert writes a new execution's rows.
 func (w *writer) insert(r *record) error {

@@ -45,12 +45,13 @@ type writer struct {
 	now     time.Time // of the group
 	careful bool      // each change in its own savepoint
 	pools   map[string]int64
+	written int    // pages since the checkpointer was last woken
 	args    []any  // of update
 	next    record // the row that the change at hand would make
 }
 
 func openWriter(s *Store) (*writer, error) {
-	c, err := openConn(s.cfg, "cache_size(-8192)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)")
+	c, err := openConn(s.cfg, "cache_size(-8192)", checkpointMax, "journal_size_limit(67108864)")
 	if err != nil {
 		return nil, err
 	}
@@ -161,6 +162,7 @@ func (w *writer) commit(group []*request) {
 	for _, r := range group {
 		close(r.done)
 	}
+	w.checkpoint()
 }
 
 // transact runs the calls in one transaction. Errors of single calls are left in them; an error that it returns has

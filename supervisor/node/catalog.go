@@ -103,7 +103,7 @@ func (n *Node) poolConfig(p *pack.Pool) supervisor.PoolConfig {
 	return supervisor.PoolConfig{
 		System: n.system, Store: n.store, Broker: n.broker, Settings: n.cfg.Broker, Recorder: n.recorder,
 		Delivery: n.delivery, Logger: n.logger.Named("pool").With("pool", p.Name), Name: p.Name, Runtime: p.Runtime,
-		Node: n.cfg.Name, Incarnation: n.incarnation, Workers: p.Min, Crew: n.crew(p),
+		Node: n.cfg.Name, Incarnation: n.incarnation, Workers: p.Min, WorkersMax: p.Max, Crew: n.crew(p),
 		Roster: roster.Config{
 			StaleAfter:  time.Duration(float64(n.cfg.HeartbeatInterval) * n.cfg.StalenessMultiplier),
 			SteadyAfter: n.cfg.HeartbeatInterval, ClaimTimeout: n.cfg.ClaimTimeout, SessionTimeout: n.cfg.SessionTimeout,
@@ -181,7 +181,7 @@ func (n *Node) program(p *pack.Pool) *actors.Program {
 		if own, ok := p.Env["PYTHONPATH"]; ok {
 			path += string(filepath.ListSeparator) + own
 		}
-		program.Env = []string{"PYTHONPATH=" + path, "PYTHONUNBUFFERED=1"}
+		program.Env = []string{"PYTHONPATH=" + path, "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1"}
 	case messages.RuntimeNode:
 		program.Argv = []string{n.cfg.NodeJS, sdk.NodeMain(n.cfg.Data)}
 	default:

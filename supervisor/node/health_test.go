@@ -61,7 +61,7 @@ func oddPack(t *testing.T, pool string) string {
 	t.Helper()
 	source, err := os.ReadFile("testdata/odd.py")
 	require.NoError(t, err)
-	return packOf(t, "odd", "pools:\n  - name: lab\n    runtime: process\n    command: [./odd.py]\n    workers: 1\n    env: {LAB: LAB_FOLDER}\n    "+pool+"\n", files{
+	return packOf(t, "odd", "pools:\n  - name: lab\n    runtime: process\n    command: [./odd.py]\n    workers: 1\n    env: {LAB: \"LAB_FOLDER\"}\n    "+pool+"\n", files{
 		"odd.py":             string(source),
 		"actions/do.yaml":    "name: do\nruntime: process\npool: lab\n",
 		"actions/again.yaml": "name: again\nruntime: process\npool: lab\nidempotent: true\n",

@@ -64,7 +64,7 @@ func TestReloadFinishesRunningWorkOnTheOldVersion(t *testing.T) {
 	k.pids("waiting", 1)
 	source, err := os.ReadFile(filepath.Join(dir, "lab.py"))
 	require.NoError(t, err)
-	writeFiles(t, dir, files{"lab.py": strings.Replace(string(source), "VERSION = 1", "VERSION = 2", 1)})
+	writeFiles(t, dir, files{"lab.py": strings.Replace(string(source), "VERSION = 1", "VERSION = 2  # of another size, for Python compares sizes and whole seconds", 1)})
 	report, err := k.Backend.Reload(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{"py.lab"}, report.Replaced)

@@ -2,6 +2,8 @@ package node_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -147,6 +149,41 @@ func TestExpiryEndsTheSessionAndIsALoss(t *testing.T) {
 	// A binding never expires while its execution runs.
 	long := k.run("py.count", object{"seconds": 1}, session("e", ""))
 	require.Equal(t, 2, result[counted](t, long).Count)
+}
+
+func TestAProgramIsToldOfTheEndOfItsSessions(t *testing.T) {
+	t.Parallel()
+	k := lab(t, func(c *node.Config) {
+		c.SessionTimeout, c.SessionSweep = 200*time.Millisecond, 50*time.Millisecond
+	}, oddPack(t, ""))
+	require.Equal(t, messages.Completed, k.run("odd.do", nil, session("a", "")).Status)
+	k.until("the end is told", func() bool { return len(k.lines("ended")) == 1 })
+	require.Equal(t, []string{"a 1"}, k.lines("ended"))
+	require.Equal(t, messages.Completed, k.run("odd.do", nil, session("a", "")).Status)
+	k.until("the next end is told", func() bool { return len(k.lines("ended")) == 2 })
+	require.Equal(t, "a 2", k.lines("ended")[1])
+}
+
+func TestTheExamplePackKeepsItsIndexOverADrain(t *testing.T) {
+	t.Parallel()
+	pack, data := t.TempDir(), t.TempDir()
+	require.NoError(t, os.CopyFS(pack, os.DirFS("../../packs/examples/embeddings")))
+	yaml, err := os.ReadFile(filepath.Join(pack, "pack.yaml"))
+	require.NoError(t, err)
+	writeFiles(t, pack, files{"pack.yaml": strings.Replace(string(yaml), "workers: 2", "workers: 1", 1)})
+	k := boot(t, data, nil, pack)
+	texts := object{"texts": []string{"the cat sat on the mat", "stocks fell on Monday"}}
+	require.Equal(t, messages.Completed, k.run("embeddings.add", texts, session("ann", "")).Status)
+	require.NoError(t, k.stop())
+	k = boot(t, data, nil, pack)
+	found := result[struct {
+		Matches []struct{ Text string }
+		Size    int
+		Lost    bool
+	}](t, k.run("embeddings.search", object{"query": "a sitting cat", "top": 1}, session("ann", "")))
+	require.False(t, found.Lost)
+	require.Equal(t, 2, found.Size)
+	require.Equal(t, "the cat sat on the mat", found.Matches[0].Text)
 }
 
 func TestSnapshotSurvivesRecyclingAndKillDoesNot(t *testing.T) {

@@ -111,15 +111,15 @@ func TestIdempotencyKeys(t *testing.T) {
 	require.Len(t, page.Executions, 1, "the batch of the conflict stored nothing")
 }
 
-func TestBatchOfTenThousandRunsAllAndABadOneNothing(t *testing.T) {
+func TestBatchOfTenThousandIsStoredWholeOrNotAtAll(t *testing.T) {
 	t.Parallel()
-	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"noop": noop})(c)
-		c.Workers[messages.RuntimeGo] = 16
-	}, goPack(t, map[string]string{"noop": "idempotent: true\nparameters: {type: object, properties: {n: {type: integer}}}\n"}))
+	k := lab(t, handle(map[string]actors.Handler{"noop": noop}), goPack(t, map[string]string{
+		"noop": "idempotent: true\nparameters: {type: object, properties: {n: {type: integer}}}\n",
+	}))
+	later := at(time.Now().Add(time.Hour))
 	requests := make([]api.SubmitRequest, messages.BatchMax)
 	for i := range requests {
-		requests[i] = ask("t.noop", object{"n": i})
+		requests[i] = ask("t.noop", object{"n": i}, later)
 	}
 	requests[9_999] = ask("t.noop", object{"n": "text"})
 	_, err := k.Submit(t.Context(), requests)
@@ -130,13 +130,20 @@ func TestBatchOfTenThousandRunsAllAndABadOneNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, page.Executions)
 
-	requests[9_999] = ask("t.noop", nil)
+	for i := 9_800; i < len(requests); i++ {
+		requests[i] = ask("t.noop", object{"n": i})
+	}
 	submitted, err := k.Submit(t.Context(), requests)
 	require.NoError(t, err)
 	require.Len(t, submitted, messages.BatchMax)
-	for i := range submitted {
+	for i := 9_800; i < len(submitted); i++ {
 		require.Equal(t, messages.Completed, k.await(submitted[i].Execution.ID).Status)
 	}
+	depths, err := k.Node.Store().Depths(t.Context())
+	require.NoError(t, err)
+	require.Len(t, depths, 1)
+	require.Equal(t, messages.Requested, depths[0].Status)
+	require.Equal(t, 9_800, depths[0].Count)
 }
 
 func TestWaitReturnsWhenItsTimeIsOver(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	process.RunHelper()
+	node.Tune() // as the binary does
 	os.Exit(m.Run())
 }
 

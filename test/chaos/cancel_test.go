@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -27,8 +30,12 @@ func TestWholeCancelsRaceCompletion(t *testing.T) {
 	cancelsRaceCompletion(t, 1000)
 }
 
-// raced are the actions whose runs are cancelled near their end: each runtime stops its code in its own way.
-var raced = []string{"chaos.work", "chaos.redo", "chaos.sh_work", "chaos.go_work", "chaos.go_redo"}
+// raced are the actions whose runs are cancelled near their end, by pool: each runtime stops its code in its own way.
+var raced = [][]string{{"chaos.work", "chaos.redo"}, {"chaos.sh_work"}, {"chaos.go_work", "chaos.go_redo"}}
+
+// cancelsEach is how often each run is cancelled, one cancel right after the other: the last ones come when the run has
+// ended and the next one has begun.
+const cancelsEach = 3
 
 // race is one run and its cancel, with the run that follows on the same pool, which the cancel must not hit.
 type race struct {
@@ -40,25 +47,19 @@ type race struct {
 func cancelsRaceCompletion(t *testing.T, cancels int) {
 	random := rand.New(rand.NewPCG(seed(t), 3))
 	n := newNode(t, "pack", "TROUPE_WORKER_CANCEL_GRACE=10") // time enough for each code to stop by itself
+	n.oneWorkerEach()                                        // so that a run and the one behind it share their worker
 	n.start()
 	n.ready()
 	c := &caller{node: n}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	races := make(chan *race, cancels)
-	for i := range cancels {
-		races <- newRace(i, random)
-	}
-	close(races)
-	const runners = 6 // fewer than the pools have workers, so that most runs start at once
-	failures := make([]error, runners)
+	failures := make([]error, len(raced))
 	var wait sync.WaitGroup
-	for i := range runners {
+	for pool, actions := range raced { // one race at a time in each, so that its run begins at once
+		random := rand.New(rand.NewPCG(random.Uint64(), uint64(pool)))
 		wait.Go(func() {
-			for r := range races {
-				if failures[i] = c.race(ctx, r); failures[i] != nil {
-					return
-				}
+			for i := pool; i < cancels && failures[pool] == nil; i += len(raced) {
+				failures[pool] = c.race(ctx, newRace(i, actions[random.IntN(len(actions))], random))
 			}
 		})
 	}
@@ -75,12 +76,11 @@ func cancelsRaceCompletion(t *testing.T, cancels int) {
 	reportCancels(t, h, cancels)
 }
 
-func newRace(i int, random *rand.Rand) *race {
+func newRace(i int, action string, random *rand.Rand) *race {
 	length := time.Duration(10+random.IntN(30)) * time.Millisecond
-	r := &race{length: length, spread: 0.5 + 2*random.Float64()}
+	r := &race{length: length, spread: 0.4 + 1.2*random.Float64()}
 	r.victim.want = []messages.Status{messages.Completed, messages.Cancelled}
 	r.next.want = []messages.Status{messages.Completed}
-	action := raced[random.IntN(len(raced))]
 	for name, w := range map[string]*work{"victim": &r.victim, "next": &r.next} {
 		w.ActionRef, w.IdempotencyKey = action, fmt.Sprintf("%s-%d", name, i)
 		w.Parameters = json.RawMessage(fmt.Sprintf(`{"ms":%d}`, length.Milliseconds()))
@@ -99,8 +99,10 @@ func (c *caller) race(ctx context.Context, r *race) error {
 		return err
 	}
 	time.Sleep(time.Duration(r.spread * float64(r.length))) // the moment of the cancel, from the seed
-	if err := c.cancel(ctx, victim); err != nil {
-		return err
+	for range cancelsEach {
+		if err := c.cancel(ctx, victim); err != nil {
+			return err
+		}
 	}
 	for _, id := range []messages.ExecutionID{victim, next} {
 		if _, err := c.wait(ctx, id); err != nil {
@@ -108,6 +110,16 @@ func (c *caller) race(ctx context.Context, r *race) error {
 		}
 	}
 	return nil
+}
+
+// oneWorkerEach gives each pool of the pack a single worker.
+func (n *node) oneWorkerEach() {
+	n.t.Helper()
+	path := filepath.Join(n.dir, "pack", "pack.yaml")
+	text, err := os.ReadFile(path)
+	require.NoError(n.t, err)
+	text = regexp.MustCompile(`workers: \d+`).ReplaceAll(text, []byte("workers: 1"))
+	require.NoError(n.t, os.WriteFile(path, text, 0o644))
 }
 
 // reportCancels logs the figures, and fails when it was no race: when one side nearly always won.

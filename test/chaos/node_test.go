@@ -55,10 +55,11 @@ func newNode(t *testing.T, pack string, env ...string) *node {
 	require.NoError(t, err)
 	dir := t.TempDir()
 	n := &node{
-		t: t, troupe: paths.troupe, gowork: paths.gowork, dir: dir, effects: filepath.Join(dir, "effects.log"), mark: fmt.Sprintf("%s-%d", filepath.Base(dir), time.Now().UnixNano()),
+		t: t, troupe: paths.troupe, gowork: paths.gowork, dir: dir, effects: filepath.Join(dir, "effects.log"),
+		mark: fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano()),
 	}
-	n.env = append(n.env, "TROUPE_DATA="+filepath.Join(dir, "data"), "TROUPE_LISTEN=127.0.0.1:0", "TROUPE_PACKS="+filepath.Join(dir, "pack"),
-		"TROUPE_STORE_EVENTS=all", "TROUPE_LOG_FORMAT=json", "TROUPE_NODE_NAME=n", "TROUPE_POOL_PYTHON=1", "TROUPE_POOL_GO=16",
+	n.env = append(n.env, "TROUPE_DATA="+filepath.Join(dir, "data"), "TROUPE_PACKS="+filepath.Join(dir, "pack"),
+		"TROUPE_LISTEN=127.0.0.1:0", "TROUPE_STORE_EVENTS=all", "TROUPE_LOG_FORMAT=json", "TROUPE_NODE_NAME=n", "TROUPE_POOL_PYTHON=1", "TROUPE_POOL_GO=16",
 		"TROUPE_WORKER_CANCEL_GRACE=0.3", "TROUPE_WORKER_TERM_GRACE=0.3", "TROUPE_RETRY_BASE_BACKOFF_SECS=0.1",
 		"TROUPE_EXECUTOR_HEALTH_CHECK_INTERVAL=1", "TROUPE_HEALTH_PROBE_TIMEOUT=1", "TROUPE_HEALTH_PROBE_RETRY=0.3", "TROUPE_POOL_RESTART_INTENSITY=10000")
 	n.env = append(n.env, env...)
@@ -206,7 +207,6 @@ func (n *node) end() {
 		c.Close()
 	}
 	_ = n.log.Close()
-	if d := os.Getenv("DBGKEEP"); d != "" { os.CopyFS(d, os.DirFS(n.dir)) }
 	if n.t.Failed() {
 		n.t.Logf("the node's log ends with\n%s", n.tail())
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/api"
 	"github.com/troupe-run/troupe/test/chaos"
 )
 
@@ -78,11 +79,11 @@ func killNode(n *node, random *rand.Rand) {
 
 // killWorker kills a process of a worker, whatever it does.
 func killWorker(n *node, random *rand.Rand) {
-	n.allReady()
-	workers := append(n.workers("chaos.py"), n.workers("chaos.gw")...)
-	w := workers[random.IntN(len(workers))]
-	require.Positive(n.t, w.Pid)
-	_ = syscall.Kill(w.Pid, syscall.SIGKILL) // an error means that it has just been replaced
+	workers := slices.DeleteFunc(append(n.workers("chaos.py"), n.workers("chaos.gw")...), func(w api.WorkerView) bool { return w.Pid == 0 })
+	if len(workers) == 0 {
+		return // all of them are being replaced, having timed out
+	}
+	_ = syscall.Kill(workers[random.IntN(len(workers))].Pid, syscall.SIGKILL) // an error means that it has just been replaced
 	n.allReady()
 }
 
@@ -273,8 +274,10 @@ func reportStorm(t *testing.T, s storm, c *caller, h *chaos.History, blows []blo
 	}
 	slices.Sort(rescues)
 	slices.Sort(healed)
-	t.Logf("blows %d, boots %d, calls repeated %d, placements beyond the first %d, losses told to sessions %d, runs hit %d and settled after p50 %s, max %s, healed after p50 %s, max %s",
-		len(blows), c.node.boots, c.again, again, told, len(rescues), quantile(rescues, 0.5), quantile(rescues, 1), quantile(healed, 0.5), quantile(healed, 1))
+	t.Logf("blows %d, boots %d, calls repeated %d, placements beyond the first %d, losses told to sessions %d",
+		len(blows), c.node.boots, c.again, again, told)
+	t.Logf("runs hit %d and settled after p50 %s, max %s; healed after p50 %s, max %s",
+		len(rescues), quantile(rescues, 0.5), quantile(rescues, 1), quantile(healed, 0.5), quantile(healed, 1))
 	if s.gentle {
 		require.Zero(t, told, "state of sessions was lost")
 		require.Empty(t, rescues, "runs were lost")

@@ -217,7 +217,7 @@ func TestMalformedRequests(t *testing.T) {
 	n := shared(t)
 	for body, code := range map[string]string{
 		"": "invalid_json", "{": "invalid_json", "nope": "invalid_json", "[]": "invalid_request", `{"action_ref":"core.echo"} {}`: "invalid_json",
-		`{"action_ref":"core.echo","paramters":{}}`: "unknown_field", `{"action_ref":1}`: "invalid_request",
+		`{"action_ref":"core.echo","params":{}}`: "unknown_field", `{"action_ref":1}`: "invalid_request",
 		`{"action_ref":"core.echo","parameters":[]}`: "invalid_request", "{\"action_ref\":\"\xff\"}": "invalid_json",
 		`{"action_ref":"core.echo","priority":10}`: "invalid_request", `{"action_ref":"core.echo","timeout_seconds":-1}`: "invalid_request",
 		`{"action_ref":"core.echo","max_retries":100000}`: "invalid_request", `{}`: "invalid_request",

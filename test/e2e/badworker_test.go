@@ -122,7 +122,7 @@ func TestBrokenPools(t *testing.T) {
 		e := n.runs(t, pool, nil)
 		require.Equal(t, "failed", e.text("status"))
 		require.Equal(t, "no_workers", e.text("error", "code"))
-		require.Contains(t, e.text("error", "message"), "No workers with fresh heartbeats available")
+		require.Contains(t, e.text("error", "message"), "No workers with fresh heartbeats available: pool "+pool+" is broken: worker initialization failed: ")
 		_, metrics := n.raw(t, "GET", "/metrics", nil)
 		require.Contains(t, string(metrics), `troupe_pool_broken{pool="`+pool+`"} 1`)
 	}

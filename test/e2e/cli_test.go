@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -178,7 +179,9 @@ func TestSteerFromTheShell(t *testing.T) {
 		w := n.get(t, "/api/v1/workers/n1/theatre.talker/0")
 		return w.text("state") == "ready" && w.text("pid") != before.text("pid")
 	})
-	require.Regexp(t, `(?s)1 +terminating → terminated.*1 +ready → terminating`, n.prints(t, "workers", "n1/theatre.talker/0"))
+	await(t, "the history tells of the killed generation", func() bool {
+		return regexp.MustCompile(`(?s)1 +terminating → terminated.*1 +ready → terminating`).MatchString(n.prints(t, "workers", "n1/theatre.talker/0"))
+	})
 
 	for _, c := range [][]string{{"worker", "n1/theatre.talker/0"}, {"pool", "theatre.talker"}, {"node", "n1"}} {
 		n.prints(t, "cordon", c[0], c[1])
@@ -207,6 +210,52 @@ func TestSteerFromTheShell(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
+// TestTheNodeGoesAway kills the node under a waiting client, which says how to wait on.
+func TestTheNodeGoesAway(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{})
+	ended := make(chan result, 1)
+	go func() { ended <- n.troupe(t, "submit", "core.sleep", "seconds:=3", "--wait") }()
+	await(t, "it has run for a while", func() bool {
+		for _, e := range n.get(t, "/api/v1/executions?status=running").list("executions") {
+			started, err := time.Parse(time.RFC3339Nano, e.text("started_at"))
+			return err == nil && time.Since(started) > time.Second
+		}
+		return false
+	})
+	n.kill()
+	r := <-ended
+	require.Equal(t, 1, r.code)
+	require.Regexp(t, "execution [0-9a-f-]{36} was submitted; `troupe wait [0-9a-f-]{36}` waits for its end\n", r.err)
+	require.Contains(t, r.err, "no node answers at")
+	n = n.again(t)
+	require.Equal(t, `{"slept":3}`, n.prints(t, "wait", strings.Fields(r.err)[1]))
+	require.NoError(t, n.stop())
+}
+
+// TestInputThatIsNoObject names the input and what is wrong with it.
+func TestInputThatIsNoObject(t *testing.T) {
+	t.Parallel()
+	n := shared(t)
+	for input, want := range map[string]string{
+		"": "standard input holds no JSON object: it does not begin with {", "[1]": "it does not begin with {",
+		`{"a":`: "standard input holds no JSON object: unexpected end of JSON input", `{"a":nope}`: "invalid character 'o'",
+	} {
+		r := n.troupeWith(t, input, "submit", "core.echo", "--params", "-")
+		require.Equal(t, 2, r.code)
+		require.Contains(t, r.err, want)
+	}
+	r := n.troupeWith(t, "{}\n[]\n", "submit", "core.echo", "--batch", "-")
+	require.Equal(t, 2, r.code)
+	require.Contains(t, r.err, "standard input:2 holds no JSON object")
+	r = n.troupe(t, "submit", "core.echo", "--params", "/nowhere.json")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.err, "/nowhere.json: no such file")
+	r = n.troupe(t, "submit", "core.sleep", "seconds:=long")
+	require.Equal(t, 2, r.code)
+	require.Contains(t, r.err, "for text write seconds=")
+}
+
 // TestNoNodeAnswers says what to do.
 func TestNoNodeAnswers(t *testing.T) {
 	t.Parallel()
@@ -217,15 +266,18 @@ func TestNoNodeAnswers(t *testing.T) {
 	}
 }
 
-// TestWaitIsInterrupted stops a waiting client as a person does; what it waited for goes on.
-func TestWaitIsInterrupted(t *testing.T) {
+// TestClientIsInterrupted stops a following client as a person does; what it followed goes on.
+func TestClientIsInterrupted(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
-	id := n.prints(t, "submit", "core.sleep", "seconds:=2")
-	cmd := exec.Command(binary, "wait", id)
+	id := n.prints(t, "submit", "theatre.act", "lines:=40", "pause:=0.05")
+	cmd := exec.Command(binary, "logs", "-f", id)
 	cmd.Env = []string{"TROUPE_SERVER=" + n.url, "HOME=" + t.TempDir()}
+	var out logBook
+	cmd.Stdout = &out
 	require.NoError(t, cmd.Start())
-	time.AfterFunc(300*time.Millisecond, func() { _ = cmd.Process.Signal(syscall.SIGINT) })
+	await(t, "it follows", func() bool { return strings.Contains(out.String(), "line 0") })
+	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 	require.Error(t, cmd.Wait())
 	require.Equal(t, 130, cmd.ProcessState.ExitCode())
 	require.Equal(t, "completed", n.finish(t, id).text("status"))

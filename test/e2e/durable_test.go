@@ -32,6 +32,7 @@ func TestKillAndRestart(t *testing.T) {
 	n.signal(syscall.SIGKILL)
 	require.Error(t, n.ended())
 	n = n.again(t)
+	n.prints(t, "uncordon", "pool", "theatre.talker")
 
 	e := n.get(t, "/api/v1/executions/"+done)
 	require.Equal(t, []string{"completed", "yes", "b", "<s>"}, []string{e.text("status"), e.text("result", "kept"), e.text("labels", "a"), e.text("session")})

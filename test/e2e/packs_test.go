@@ -95,3 +95,68 @@ func TestCancelInEveryStatus(t *testing.T) {
 	done := n.runs(t, "core.noop", nil).text("id")
 	require.Contains(t, n.prints(t, "cancel", done), "completed", "a terminal state never changes")
 }
+
+// TestSessionModes asks for a session's worker in each mode while it is busy.
+func TestSessionModes(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig})
+	session := func(mode string) object { return object{"session": "s", "affinity": mode} }
+	first := n.runs(t, "theatre.act", object{"lines": 1}, session("strict"))
+	acting := n.submit(t, "theatre.act", object{"lines": 10_000, "pause": 0.01}, session("strict")).text("id")
+	await(t, "it runs", func() bool { return n.get(t, "/api/v1/executions/"+acting).text("status") == "running" })
+
+	e := n.runs(t, "theatre.act", object{"lines": 1}, session("strict_fail"))
+	require.Equal(t, "failed", e.text("status"), "%v", e)
+	require.Equal(t, "session_busy", e.text("error", "code"), "%v", e)
+
+	e = n.runs(t, "theatre.act", object{"lines": 1}, session("hint"))
+	require.Equal(t, "completed", e.text("status"), "%v", e)
+	require.NotEqual(t, first.text("result", "pid"), e.text("result", "pid"), "a hint takes another worker when its own is busy")
+
+	r := n.troupe(t, "submit", "theatre.act", "--session", "s", "--session-timeout", "100ms", "--wait")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.err, "Session operation timeout: session s, action theatre.act")
+
+	n.prints(t, "cancel", acting)
+	e = n.runs(t, "theatre.act", object{"lines": 1}, session("strict"))
+	require.Equal(t, first.text("result", "pid"), e.text("result", "pid"))
+	require.NoError(t, n.stop())
+}
+
+// TestSecretsStaySecret has an action whose parameter must not be shown.
+func TestSecretsStaySecret(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig, flags: []string{"--log-level", "trace"}})
+	const secret = "open-sesame-8f3a"
+	e := n.runs(t, "theatre.whisper", object{"word": secret, "aloud": "hello"})
+	require.Equal(t, "completed", e.text("status"), "%v", e)
+	require.Equal(t, "heard 16 characters", e.text("result"), "the action itself has it")
+	id := e.text("id")
+	for _, path := range []string{"/api/v1/executions/" + id, "/api/v1/executions", "/api/v1/executions/" + id + "/chain", "/api/v1/executions/" + id + "/events", "/debug/actors", "/metrics"} {
+		_, raw := n.raw(t, "GET", path, nil)
+		require.NotContains(t, string(raw), secret, path)
+	}
+	require.NotContains(t, n.prints(t, "get", id), secret)
+	require.Contains(t, n.prints(t, "get", id), "hello")
+	status, answer := n.call(t, "POST", "/api/v1/executions", object{"action_ref": "theatre.whisper", "parameters": object{"word": secret, "aloud": 5}})
+	require.Equal(t, 422, status)
+	require.NotContains(t, answer.text("error", "message"), secret)
+	status, answer = n.call(t, "POST", "/api/v1/executions", object{"action_ref": "theatre.whisper", "parameters": object{"word": []string{secret}}})
+	require.Equal(t, 422, status)
+	require.NotContains(t, answer.text("error", "message"), secret)
+	require.NoError(t, n.stop())
+	require.NotContains(t, n.log.String(), secret)
+}
+
+// TestAResultThatIsTooLarge fails its execution and leaves its worker where it is.
+func TestAResultThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	n := shared(t)
+	unharmed := bystander(t, n)
+	e := n.runs(t, "theatre.bulk", object{"mib": 9})
+	require.Equal(t, "failed", e.text("status"))
+	require.Equal(t, "result_too_large", e.text("error", "code"))
+	e = n.runs(t, "theatre.bulk", object{"mib": 7})
+	require.Equal(t, "completed", e.text("status"))
+	unharmed()
+}

@@ -49,6 +49,7 @@ class Sessions:
                 raise LookupError("no restore hook of %s is loaded" % session._source)
             session.state = saved["state"] if hooks is None else hooks[1](saved["state"])
         self._held[session.id] = session
+        self.leave(session)  # the snapshot may have been of a session that held nothing
         return {}
 
     def end(self, args):

@@ -78,7 +78,8 @@ CREATE TABLE execution (
     session_flags   INTEGER NOT NULL DEFAULT 0,       -- 1 lost, 2 hit
     retried_as      BLOB,
     result          BLOB,                             -- a short outcome; a long one is in outcome
-    error           BLOB
+    error           BLOB,
+    room            BLOB                              -- nothing: place for what the row's changes add, so that no page splits
 );
 -- What a router may place, best first; also the waiting rows of a list.
 CREATE INDEX execution_waiting ON execution (rank) WHERE rank IS NOT NULL;

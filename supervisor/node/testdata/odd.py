@@ -68,7 +68,7 @@ while True:
             send("error", ident, error={"code": "no", "message": "not today"})
         else:
             send("result", ident, data={"protocol": 1, "sdk": "odd", "version": "1", "pid": os.getpid(),
-                                        "capabilities": {"ping_while_busy": True, "health_check": True}})
+                                        "capabilities": {"ping_while_busy": True, "sessions": True, "health_check": True}})
     elif command == "execute":
         threading.Thread(target=execute, args=(ident, args["parameters"]), daemon=True).start()
     elif command in ("ping", "health_check"):
@@ -77,4 +77,7 @@ while True:
         send("result", ident, data={})
         os._exit(0)
     else:
+        if command == "end_session":
+            with open(os.path.join(LAB, "ended"), "a") as f:
+                f.write("%s %d\n" % (args["session"], args["epoch"]))
         send("result", ident, data={})

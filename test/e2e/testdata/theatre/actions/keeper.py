@@ -27,3 +27,8 @@ def act(params, ctx):
 def stumble(params):
     """Fail as code does."""
     raise ValueError("forgot the line: %s" % params.get("line", ""))
+
+
+def bulk(params):
+    """Return a text of some MiB."""
+    return "x" * (params["mib"] << 20)

@@ -1,0 +1,166 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// follow follows a feed to its end and returns the messages seen.
+func follow(ctx context.Context, b *Board, id messages.ExecutionID, done <-chan *messages.Execution) ([]string, error) {
+	var seen []string
+	err := b.Follow(ctx, id, done, func(h Happening) error {
+		seen = append(seen, h.Message)
+		return nil
+	})
+	return seen, err
+}
+
+func TestBoardFollow(t *testing.T) {
+	t.Parallel()
+	b, id := NewBoard(), messages.NewExecutionID()
+	var followers sync.WaitGroup
+	for range 4 {
+		followers.Go(func() {
+			seen, err := follow(context.Background(), b, id, nil)
+			if err != nil || len(seen) != 100 || seen[99] != "99" {
+				t.Errorf("saw %d events, %v", len(seen), err)
+			}
+		})
+	}
+	soon(t, func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.feeds[id] != nil && b.feeds[id].read == 4 }, "they follow before it begins")
+	for i := range 100 {
+		b.Add(id, Happening{Kind: "log", Message: fmt.Sprint(i)})
+	}
+	b.Close(id)
+	followers.Wait()
+	require.Empty(t, b.feeds)
+}
+
+// Who follows what has ended already, or never begins, ends too and leaves nothing behind.
+func TestBoardFollowersEnd(t *testing.T) {
+	t.Parallel()
+	b, id := NewBoard(), messages.NewExecutionID()
+	b.Add(id, Happening{Message: "a"})
+	b.Close(id)
+	done := make(chan *messages.Execution, 1)
+	done <- &messages.Execution{}
+	seen, err := follow(t.Context(), b, id, done)
+	require.NoError(t, err)
+	require.Empty(t, seen)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, err = follow(ctx, b, id, nil)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Empty(t, b.feeds)
+	b.Add(id, Happening{Message: "b"})
+	broken := errors.New("the caller has gone")
+	require.ErrorIs(t, b.Follow(t.Context(), id, nil, func(Happening) error { return broken }), broken)
+	b.Close(id)
+	b.Close(id)
+	require.Empty(t, b.feeds)
+}
+
+func TestBoardIsBounded(t *testing.T) {
+	t.Parallel()
+	b, id := NewBoard(), messages.NewExecutionID()
+	for range 50_000 {
+		b.Add(id, Happening{Kind: "progress"}) // empty ones too
+	}
+	require.Less(t, len(b.feeds[id].events), 20_000)
+	chunk := make([]byte, feedBytesMax/4)
+	for range 10 {
+		b.Add(id, Happening{Kind: "stdout", Data: chunk})
+		b.Add(id, Happening{Kind: "stderr", Data: []byte("e")})
+	}
+	require.LessOrEqual(t, b.feeds[id].bytes, feedBytesMax)
+	b.Add(id, Happening{Kind: "stdout", Data: make([]byte, 2*feedBytesMax)})
+	require.Len(t, b.feeds[id].events, 1, "the newest is always kept")
+	require.Len(t, b.Output(id).Stdout, 2*feedBytesMax)
+	require.Empty(t, b.Output(messages.NewExecutionID()).Stdout)
+	next := 3 // a slow follower loses what was dropped, no more
+	events, _, closed := b.next(b.feeds[id], &next)
+	require.Len(t, events, 1)
+	require.False(t, closed)
+}
+
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	o, id := NewOutcomes(), messages.NewExecutionID()
+	status := messages.Running
+	get := func(context.Context, messages.ExecutionID) (messages.Execution, error) {
+		return messages.Execution{ID: id, Status: status}, nil
+	}
+	one, leaveOne, err := o.Subscribe(id)
+	require.NoError(t, err)
+	two, leaveTwo, err := o.Subscribe(id)
+	require.NoError(t, err)
+	leaveOne()
+	o.Publish(&messages.Execution{ID: id})
+	require.Equal(t, id, (<-two).ID)
+	require.Empty(t, one)
+	leaveTwo()
+	leaveTwo()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	e, err := o.Wait(ctx, id, get)
+	require.NoError(t, err)
+	require.Equal(t, messages.Running, e.Status, "what it is when the wait ends")
+	status = messages.Completed
+	e, err = o.Wait(t.Context(), id, get)
+	require.NoError(t, err)
+	require.Equal(t, messages.Completed, e.Status)
+	require.Zero(t, o.count)
+	require.Empty(t, o.waiting)
+}
+
+// Waits race with outcomes: everybody who subscribed before the store said so is woken.
+func TestOutcomesRace(t *testing.T) {
+	t.Parallel()
+	o := NewOutcomes()
+	var mu sync.Mutex
+	done := map[messages.ExecutionID]bool{}
+	get := func(_ context.Context, id messages.ExecutionID) (messages.Execution, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if done[id] {
+			return messages.Execution{ID: id, Status: messages.Completed}, nil
+		}
+		return messages.Execution{ID: id, Status: messages.Running}, nil
+	}
+	var all sync.WaitGroup
+	for range 200 {
+		id := messages.NewExecutionID()
+		all.Go(func() {
+			e, err := o.Wait(context.Background(), id, get)
+			if err != nil || e.Status != messages.Completed {
+				t.Errorf("waited for %s, %v", e.Status, err)
+			}
+		})
+		all.Go(func() {
+			mu.Lock()
+			done[id] = true
+			mu.Unlock()
+			o.Publish(&messages.Execution{ID: id})
+		})
+	}
+	all.Wait()
+	require.Zero(t, o.count)
+}
+
+func TestOutcomesAreBounded(t *testing.T) {
+	t.Parallel()
+	o := NewOutcomes()
+	o.count = waitersMax
+	_, _, err := o.Subscribe(messages.NewExecutionID())
+	require.ErrorIs(t, err, ErrTooManyWaiters)
+	_, err = o.Wait(t.Context(), messages.NewExecutionID(), nil)
+	require.ErrorIs(t, err, ErrTooManyWaiters)
+}

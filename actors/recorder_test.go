@@ -1,0 +1,267 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/sqlite"
+)
+
+// openStore opens an embedded store that lives as long as the test.
+func openStore(t *testing.T) store.Store {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "troupe.db")})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+// faulty is a store whose transactions can be held up and made to fail after they were made.
+type faulty struct {
+	store.Store
+	mu    sync.Mutex
+	hold  chan struct{}
+	fails []error // of the next transactions, after they were made
+	sizes []int
+}
+
+func (f *faulty) Apply(ctx context.Context, changes []store.Change) ([]store.Result, error) {
+	f.mu.Lock()
+	hold := f.hold
+	f.sizes = append(f.sizes, len(changes))
+	var fail error
+	if len(f.fails) > 0 {
+		fail, f.fails = f.fails[0], f.fails[1:]
+	}
+	f.mu.Unlock()
+	if hold != nil {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	results, err := f.Store.Apply(ctx, changes)
+	if fail != nil {
+		return nil, fail
+	}
+	return results, err
+}
+
+func (f *faulty) transactions() []int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]int(nil), f.sizes...)
+}
+
+// office is a recorder on a real store.
+type office struct {
+	system   *System
+	store    *faulty
+	outcomes *Outcomes
+	recorder *actor.PID
+	config   RecorderConfig
+}
+
+func newOffice(t *testing.T, change func(*faulty)) *office {
+	t.Helper()
+	o := &office{store: &faulty{Store: openStore(t)}, outcomes: NewOutcomes()}
+	if change != nil {
+		change(o.store)
+	}
+	o.system = newSystem(t) // stopped before the store is closed
+	o.config = RecorderConfig{
+		System: o.system, Store: o.store, Outcomes: o.outcomes, Logger: hclog.NewNullLogger(), Backlog: &Backlog{},
+	}
+	o.spawn(t)
+	return o
+}
+
+func (o *office) spawn(t *testing.T) {
+	t.Helper()
+	pid, err := o.system.Spawn(o.system, NewRecorder(o.config))
+	require.NoError(t, err)
+	o.recorder = pid
+}
+
+// submit stores n executions.
+func (o *office) submit(t *testing.T, n int) []messages.ExecutionID {
+	t.Helper()
+	batch := make([]messages.Execution, n)
+	ids := make([]messages.ExecutionID, n)
+	for i := range batch {
+		ids[i] = messages.NewExecutionID()
+		batch[i] = messages.Execution{ID: ids[i], Action: "act", Pool: "pool", Timeout: time.Minute, Affinity: messages.AffinityStrict}
+	}
+	_, err := o.store.Submit(t.Context(), batch)
+	require.NoError(t, err)
+	return ids
+}
+
+func (o *office) ask(ctx context.Context, changes ...store.Change) ([]store.Result, error) {
+	record := &Record{}
+	for _, c := range changes {
+		record.Items = append(record.Items, Item{Change: c})
+	}
+	return Ask[*Record, []store.Result](ctx, o.system, o.system.PID("recorder"), record)
+}
+
+func cancelOf(id messages.ExecutionID) store.Change { return &store.Cancel{ID: id, By: "test"} }
+
+// While one transaction is under way the next collects, and every answer finds its asker.
+func TestRecorderGroups(t *testing.T) {
+	t.Parallel()
+	hold := make(chan struct{})
+	o := newOffice(t, func(f *faulty) { f.hold = hold })
+	ids := o.submit(t, 101)
+	var asked sync.WaitGroup
+	ask := func(id messages.ExecutionID) {
+		results, err := o.ask(context.Background(), cancelOf(id))
+		if err != nil || len(results) != 1 || results[0].Execution.ID != id {
+			t.Errorf("the answer for %s is %v, %v", id, results, err)
+		}
+	}
+	asked.Go(func() { ask(ids[0]) })
+	soon(t, func() bool { return len(o.store.transactions()) == 1 }, "the first transaction must begin at once")
+	for _, id := range ids[1:] {
+		asked.Go(func() { ask(id) })
+	}
+	soon(t, func() bool {
+		o.config.Backlog.mu.Lock()
+		defer o.config.Backlog.mu.Unlock()
+		return len(o.config.Backlog.waiting) == 100
+	}, "the others must collect")
+	close(hold)
+	asked.Wait()
+	require.Equal(t, []int{1, 100}, o.store.transactions())
+}
+
+func TestRecorderBoundsATransaction(t *testing.T) {
+	t.Parallel()
+	b := &Backlog{}
+	record := func(n int) *Record { return &Record{Items: make([]Item, n)} }
+	for _, n := range []int{groupMax - 1, 1, 1, groupMax + 5, 2} {
+		b.keep(record(n))
+	}
+	for _, want := range []int{groupMax, 1, groupMax + 5, 2, 0} {
+		_, count := b.group()
+		require.Equal(t, want, count)
+	}
+}
+
+// A transaction whose answer was lost is repeated until there is one; nothing is done twice, nobody is told twice.
+func TestRecorderRepeats(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, func(f *faulty) {
+		f.fails = []error{errors.New("lost"), fmt.Errorf("full: %w", store.ErrFull), store.ErrReadOnly}
+	})
+	id := o.submit(t, 1)[0]
+	wait, leave, err := o.outcomes.Subscribe(id)
+	require.NoError(t, err)
+	defer leave()
+	results, err := o.ask(t.Context(), cancelOf(id))
+	require.NoError(t, err)
+	require.Equal(t, store.Already, results[0].Verdict)
+	require.Equal(t, []int{1, 1, 1, 1}, o.store.transactions())
+	require.Equal(t, id, (<-wait).ID, "an outcome whose first answer was lost is told too")
+}
+
+// A store that takes nothing is waited for, and shown; who asked is free to go.
+func TestRecorderWaitsForTheStore(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, func(f *faulty) {
+		for range 1000 {
+			f.fails = append(f.fails, fmt.Errorf("disk: %w", store.ErrFull))
+		}
+	})
+	id := o.submit(t, 1)[0]
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := o.ask(ctx, cancelOf(id))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	info, _ := o.system.Registry.Get("recorder")
+	require.Equal(t, "waiting", info.State)
+	require.Contains(t, info.Why, "disk")
+}
+
+func TestRecorderEndsWithItsStore(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, func(f *faulty) { f.fails = []error{store.ErrClosed} })
+	ids := o.submit(t, 2)
+	_, err := o.ask(t.Context(), cancelOf(ids[0]))
+	require.ErrorIs(t, err, store.ErrClosed)
+	_, err = o.ask(t.Context(), cancelOf(ids[1]))
+	require.NoError(t, err)
+}
+
+func TestRecorderTurnsCallersAway(t *testing.T) {
+	t.Parallel()
+	b := &Backlog{waiting: make([]pendingRecord, askersMax)}
+	wait, question := NewQuestion[*Record, []store.Result](&Record{})
+	_, kept := b.keep(question)
+	require.True(t, kept)
+	_, err := wait(t.Context())
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	b.keep(&Record{})
+	require.Len(t, b.waiting, askersMax+1, "what an actor asks for is never turned away")
+}
+
+// A recorder that fails loses nothing: neither the transaction under way nor what waited, nor what comes meanwhile.
+func TestRecorderOutlivesItsFailure(t *testing.T) {
+	t.Parallel()
+	hold := make(chan struct{})
+	o := newOffice(t, func(f *faulty) { f.hold = hold })
+	ids := o.submit(t, 3)
+	var asked sync.WaitGroup
+	ask := func(id messages.ExecutionID) {
+		if results, err := o.ask(context.Background(), cancelOf(id)); err != nil || results[0].Status != messages.Cancelled {
+			t.Errorf("the answer for %s is %v, %v", id, results, err)
+		}
+	}
+	asked.Go(func() { ask(ids[0]) })
+	soon(t, func() bool { return len(o.store.transactions()) == 1 }, "under way")
+	asked.Go(func() { ask(ids[1]) })
+	o.system.Send(o.recorder, &Crash{Reason: "test"})
+	soon(t, func() bool { _, live := o.system.Registry.Get("recorder"); return !live }, "gone")
+	asked.Go(func() { ask(ids[2]) })
+	close(hold)
+	o.spawn(t)
+	asked.Wait()
+}
+
+// Everybody concerned is told: who asked, and the pool once a transaction.
+func TestRecorderTells(t *testing.T) {
+	t.Parallel()
+	hold := make(chan struct{})
+	o := newOffice(t, func(f *faulty) { f.hold = hold })
+	ids := o.submit(t, 4)
+	one, onePID := hear(t, o.system, "one")
+	two, twoPID := hear(t, o.system, "two")
+	worker, workerPID := hear(t, o.system, "worker")
+	send := func(id messages.ExecutionID, pool, reply *actor.PID) {
+		o.system.Send(o.recorder, &Record{Items: []Item{{Change: cancelOf(id)}}, Pool: pool, Reply: reply})
+	}
+	send(ids[0], onePID, nil)
+	soon(t, func() bool { return len(o.store.transactions()) == 1 }, "under way")
+	send(ids[1], onePID, workerPID)
+	send(ids[2], twoPID, nil)
+	send(ids[3], onePID, nil)
+	close(hold)
+	soon(t, func() bool { return len(of[*Committed](one)) == 2 && len(of[*Committed](two)) == 1 }, "each pool once a transaction")
+	told := of[*Committed](one)[1].Records
+	require.Len(t, told, 2)
+	require.Equal(t, ids[1], told[0].Items[0].Change.Target())
+	require.Equal(t, ids[3], told[1].Items[0].Change.Target())
+	require.Equal(t, store.Applied, first[*Recorded](t, worker).Results[0].Verdict)
+}

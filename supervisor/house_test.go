@@ -1,0 +1,322 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/lifecycle"
+	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/broker/memory"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/sqlite"
+)
+
+func TestMain(m *testing.M) {
+	// The library counts dead letters in windows of a second, one goroutine each.
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/asynkron/protoactor-go/actor.NewDeadLetter.NewThrottle.func4.1"))
+}
+
+func soon(t *testing.T, holds func() bool, what string, about ...any) {
+	t.Helper()
+	require.Eventually(t, holds, 30*time.Second, 3*time.Millisecond, append([]any{what}, about...)...)
+}
+
+// gated is a store whose transactions can be held up.
+type gated struct {
+	store.Store
+	mu   sync.Mutex
+	gate chan struct{}
+}
+
+func (g *gated) Apply(ctx context.Context, changes []store.Change) ([]store.Result, error) {
+	g.mu.Lock()
+	gate := g.gate
+	g.mu.Unlock()
+	if gate != nil {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return g.Store.Apply(ctx, changes)
+}
+
+func (g *gated) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.gate = make(chan struct{})
+}
+
+func (g *gated) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.gate)
+	g.gate = nil
+}
+
+// house is one pool with all that it stands on: a store, a broker, a recorder and a delivery bridge.
+type house struct {
+	t      *testing.T
+	system *actors.System
+	store  *gated
+	broker *memory.Broker
+	config PoolConfig
+	pid    *actor.PID
+	mu     sync.Mutex
+	pools  []*Pool // each that was made
+}
+
+// build starts a pool below a group, which starts it again when it fails.
+func build(t *testing.T, runtime messages.Runtime, workers int, runner func(*actors.Crew, messages.WorkerID, messages.Generation) actors.Runner, change func(*PoolConfig)) *house {
+	t.Helper()
+	opened, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "troupe.db")})
+	require.NoError(t, err)
+	h := &house{t: t, store: &gated{Store: opened}, broker: memory.New(memory.Config{})}
+	h.system = actors.NewSystem(hclog.NewNullLogger())
+	t.Cleanup(h.tearDown)
+	incarnation := messages.NewIncarnation()
+	require.NoError(t, opened.Join(t.Context(), store.Node{Incarnation: incarnation, Name: "node", State: store.NodeActive}))
+	require.NoError(t, h.broker.Declare(t.Context(), broker.Settings{}.Shared()))
+	action := &messages.Action{Ref: "act", Pool: "pool", Entrypoint: "f", Command: []string{"cmd"}}
+	h.config = PoolConfig{
+		System: h.system, Store: h.store, Broker: h.broker, Logger: hclog.NewNullLogger(), Name: "pool", Runtime: runtime,
+		Node: "node", Incarnation: incarnation, Workers: workers, ClaimTimeout: 15 * time.Second, HealthInterval: -1,
+		EchoEvery: -1, BeatEvery: 10 * time.Second, Fingerprint: "1",
+		Recorder: h.system.PID("top/recorder"), Delivery: h.system.PID("top/delivery"),
+		Crew: actors.Crew{
+			Logger: hclog.NewNullLogger(), Board: actors.NewBoard(), Runner: runner, InitTimeout: 30 * time.Second,
+			ProbeTimeout: 5 * time.Second, RetryDisabled: true,
+			Graces: process.Graces{Cancel: 50 * time.Millisecond, Shutdown: 50 * time.Millisecond, Terminate: 50 * time.Millisecond},
+			Action: func(ref, _ string) (*messages.Action, bool) { return action, ref == "act" },
+		},
+	}
+	if change != nil {
+		change(&h.config)
+	}
+	h.pid = h.system.PID("top/pool")
+	h.raise()
+	return h
+}
+
+// raise spawns the tree.
+func (h *house) raise() {
+	h.t.Helper()
+	memory, backlog := &Memory{}, &actors.Backlog{}
+	outcomes := actors.NewOutcomes()
+	top := NewGroup(GroupConfig{System: h.system, Name: "top", Logger: hclog.NewNullLogger(), Children: []ChildSpec{
+		func() actors.Child {
+			return actors.NewRecorder(actors.RecorderConfig{
+				System: h.system, Store: h.store, Outcomes: outcomes, Logger: hclog.NewNullLogger(),
+				Backlog: backlog,
+			})
+		},
+		func() actors.Child {
+			return actors.NewDelivery(actors.DeliveryConfig{System: h.system, Broker: h.broker, Logger: hclog.NewNullLogger()})
+		},
+		func() actors.Child {
+			child := NewPool(h.config, memory)
+			made := child.New
+			child.New = func() actor.Actor {
+				pool := made().(*Pool)
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				h.pools = append(h.pools, pool)
+				return pool
+			}
+			return child
+		},
+		func() actors.Child {
+			return actors.NewMonitor(actors.MonitorConfig{
+				System: h.system, Name: "claims", Every: 200 * time.Millisecond, Do: h.sweep, Logger: hclog.NewNullLogger(),
+			})
+		},
+	}})
+	_, err := h.system.Spawn(h.system, top)
+	require.NoError(h.t, err)
+	soon(h.t, func() bool { _, live := h.system.Registry.Get("top/pool"); return live }, "the pool must live")
+}
+
+// sweep takes back what was not claimed in time, as a node does.
+func (h *house) sweep(ctx context.Context) error {
+	late, err := h.store.Overdue(ctx, store.OverdueQuery{Deadline: store.ClaimBy, Limit: 100})
+	for i := range late {
+		h.system.Send(h.config.Recorder, &actors.Record{Pool: h.pid, Items: []actors.Item{{Change: &store.TakeBack{
+			ID: late[i].ID, Attempt: late[i].Attempt, Reason: "claim_timeout",
+		}}}})
+	}
+	return err
+}
+
+func (h *house) tearDown() {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	require.NoError(h.t, h.system.StopAndWait(ctx, h.system.PID("top")))
+	require.NoError(h.t, h.broker.Close())
+	require.NoError(h.t, h.store.Close())
+	require.Zero(h.t, h.system.Registry.Len())
+}
+
+// submit stores n executions of the action and wakes the pool.
+func (h *house) submit(n int, change func(*messages.Execution)) []messages.ExecutionID {
+	h.t.Helper()
+	batch, ids := make([]messages.Execution, n), make([]messages.ExecutionID, n)
+	for i := range batch {
+		ids[i] = messages.NewExecutionID()
+		batch[i] = messages.Execution{
+			ID: ids[i], Action: "act", Pool: "pool", Timeout: time.Minute, Parameters: json.RawMessage(`{}`), WaitForWorker: true,
+			Priority: messages.PriorityNormal,
+		}
+		if change != nil {
+			change(&batch[i])
+		}
+	}
+	_, err := h.store.Submit(h.t.Context(), batch)
+	require.NoError(h.t, err)
+	h.system.Send(h.pid, &Wake{})
+	return ids
+}
+
+func (h *house) get(id messages.ExecutionID) messages.Execution {
+	h.t.Helper()
+	e, err := h.store.Get(h.t.Context(), id)
+	require.NoError(h.t, err)
+	return e
+}
+
+// all waits until every execution has the status.
+func (h *house) all(ids []messages.ExecutionID, want messages.Status) {
+	h.t.Helper()
+	left := append([]messages.ExecutionID(nil), ids...)
+	defer func() {
+		if h.t.Failed() && len(left) > 0 {
+			e := h.get(left[0])
+			h.t.Logf("execution %s is %s at attempt %d, %d crashes, error %v", e.ID, e.Status, e.Attempt, e.CrashCount, e.Error)
+		}
+	}()
+	soon(h.t, func() bool {
+		for len(left) > 0 && h.get(left[0]).Status == want {
+			left = left[1:]
+		}
+		return len(left) == 0
+	}, "every execution must become "+want.String())
+}
+
+func (h *house) describe() Description {
+	h.t.Helper()
+	d, err := actors.Ask[Describe, Description](h.t.Context(), h.system, h.pid, Describe{})
+	require.NoError(h.t, err)
+	return d
+}
+
+// ready waits for so many workers that can take work.
+func (h *house) ready(n int) {
+	h.t.Helper()
+	soon(h.t, func() bool {
+		count := 0
+		for _, w := range h.describe().Workers {
+			if w.State == lifecycle.Ready {
+				count++
+			}
+		}
+		return count == n
+	}, "so many workers must be ready", n)
+}
+
+func (h *house) drain(limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(h.t.Context(), 20*time.Second)
+	defer cancel()
+	_, err := actors.Ask[Drain, struct{}](ctx, h.system, h.pid, Drain{Until: time.Now().Add(limit)})
+	return err
+}
+
+// cancel asks for the end of an execution.
+func (h *house) cancel(id messages.ExecutionID) {
+	h.t.Helper()
+	record := &actors.Record{Pool: h.pid, Items: []actors.Item{{Change: &store.Cancel{ID: id, By: "test"}}}}
+	_, err := actors.Ask[*actors.Record, []store.Result](h.t.Context(), h.system, h.config.Recorder, record)
+	require.NoError(h.t, err)
+}
+
+// made are the pool's actors so far.
+func (h *house) made() []*Pool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append([]*Pool(nil), h.pools...)
+}
+
+// crash fails an actor.
+func (h *house) crash(id string) { h.system.Send(h.system.PID(id), &actors.Crash{Reason: "test"}) }
+
+// empty drains and stops everything and checks that the last pool has kept nothing that it should have let go.
+func (h *house) empty() {
+	h.t.Helper()
+	require.NoError(h.t, h.drain(time.Second))
+	h.stopEmpty()
+}
+
+func (h *house) stopEmpty() {
+	h.t.Helper()
+	require.NoError(h.t, h.system.StopAndWait(h.t.Context(), h.system.PID("top")))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.pools[len(h.pools)-1]
+	require.Empty(h.t, p.held)
+	require.Empty(h.t, p.running)
+	require.Empty(h.t, p.returning)
+	require.Empty(h.t, p.pending.acks)
+}
+
+// theatre is go handlers that wait for the test.
+type theatre struct {
+	mu      sync.Mutex
+	started map[messages.ExecutionID]int
+	stopped int
+	release chan struct{}
+}
+
+func newTheatre() *theatre {
+	return &theatre{started: map[messages.ExecutionID]int{}, release: make(chan struct{})}
+}
+
+// wait runs until the test releases it or it is told to stop.
+func (h *theatre) wait(ctx context.Context, task *actors.Task) (any, error) {
+	h.mu.Lock()
+	h.started[task.ID]++
+	h.mu.Unlock()
+	select {
+	case <-h.release:
+		return "done", nil
+	case <-ctx.Done():
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.stopped++
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (h *theatre) runs() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.started)
+}
+
+// quick returns at once.
+func quick(context.Context, *actors.Task) (any, error) { return 1, nil }
+
+func goes(h actors.Handler) func(*actors.Crew, messages.WorkerID, messages.Generation) actors.Runner {
+	return actors.GoRunner(map[string]actors.Handler{"f": h})
+}

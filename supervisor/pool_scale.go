@@ -1,0 +1,41 @@
+package supervisor
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/troupe-run/troupe/supervisor/scale"
+)
+
+// wanted is how many workers the pool is to have now.
+func (p *Pool) wanted() int {
+	count := 0
+	for _, s := range p.slots {
+		if !s.dead {
+			count++
+		}
+	}
+	return count
+}
+
+// rescale asks, once a second, whether a pool with bounds has the right number of workers.
+func (p *Pool) rescale(ctx actor.Context, now time.Time) {
+	if p.cfg.WorkersMax <= p.cfg.Workers || p.draining != nil {
+		return
+	}
+	view := p.roster.Snapshot()
+	at := scale.Sample{Workers: p.wanted(), Waiting: view.Ready + view.Placing}
+	for i := range view.Workers {
+		if w := &view.Workers[i]; w.Standing == "working" && w.Depth == 0 {
+			at.Idle++
+		}
+	}
+	var target int
+	p.scale, target = p.scale.Next(now, p.cfg.Workers, p.cfg.WorkersMax, at)
+	if target == at.Workers {
+		return
+	}
+	p.cfg.Logger.Info("pool is resized", "workers", target, "before", at.Workers, "waiting", at.Waiting, "idle", at.Idle)
+	p.resize(ctx, target)
+}

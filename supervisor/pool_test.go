@@ -1,0 +1,286 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/messages"
+)
+
+func idempotent(e *messages.Execution) { e.Idempotent = true }
+
+func TestPoolRunsEverythingOnce(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	h := build(t, messages.RuntimeGo, 8, goes(func(context.Context, *actors.Task) (any, error) {
+		runs.Add(1)
+		return 1, nil
+	}), nil)
+	ids := h.submit(500, nil)
+	h.all(ids, messages.Completed)
+	require.Equal(t, int64(500), runs.Load())
+	require.Equal(t, messages.Attempt(1), h.get(ids[499]).Attempt)
+	h.empty()
+}
+
+// A worker whose actor fails under a run: what may be repeated is placed again, what may not is abandoned, and its
+// claims under way are not lost with it.
+func TestPoolLosesAWorker(t *testing.T) {
+	t.Parallel()
+	stage := newTheatre()
+	h := build(t, messages.RuntimeGo, 2, goes(stage.wait), nil)
+	h.ready(2)
+	again, never := h.submit(1, idempotent), h.submit(1, nil)
+	soon(t, func() bool { return stage.runs() == 2 }, "both must run")
+	for slot := range 2 {
+		h.crash(fmt.Sprintf("top/pool/%d.1", slot))
+	}
+	h.all(never, messages.Abandoned)
+	soon(t, func() bool { stage.mu.Lock(); defer stage.mu.Unlock(); return stage.started[again[0]] == 2 }, "placed again")
+	close(stage.release)
+	h.all(again, messages.Completed)
+	e := h.get(again[0])
+	require.Equal(t, 1, e.CrashCount)
+	require.Equal(t, messages.Attempt(2), e.Attempt)
+	require.Equal(t, messages.CodeWorkerLost, h.get(never[0]).Error.Code)
+	require.Equal(t, 2, stage.stopped, "what ran on it must be stopped")
+	h.empty()
+}
+
+func TestPoolLosesAWorkerThatClaims(t *testing.T) {
+	t.Parallel()
+	h := build(t, messages.RuntimeGo, 1, goes(quick), nil)
+	h.ready(1)
+	for round := range 5 { // at each moment between the placement and the run
+		ids := h.submit(1, idempotent)
+		time.Sleep(time.Duration(round) * time.Millisecond)
+		h.store.close()
+		h.crash(fmt.Sprintf("top/pool/0.%d", round+1))
+		soon(t, func() bool { return h.describe().Workers[0].Generation == messages.Generation(round+2) }, "replaced")
+		h.store.open()
+		h.all(ids, messages.Completed)
+	}
+	h.empty()
+}
+
+// A pool whose own actor fails: its workers go with it, and the next actor gives back what they held.
+func TestPoolActorFails(t *testing.T) {
+	t.Parallel()
+	stage := newTheatre()
+	h := build(t, messages.RuntimeGo, 4, goes(stage.wait), nil)
+	h.ready(4)
+	again, never := h.submit(2, idempotent), h.submit(2, nil)
+	soon(t, func() bool { return stage.runs() == 4 }, "all must run")
+	waiting := h.submit(20, nil)
+	h.crash("top/pool")
+	h.all(never, messages.Abandoned)
+	close(stage.release)
+	h.all(again, messages.Completed)
+	h.all(waiting, messages.Completed)
+	require.Len(t, h.pools, 2)
+	h.empty()
+}
+
+// A pool that fails under load loses nothing and abandons nothing that a living worker runs.
+func TestPoolActorFailsUnderLoad(t *testing.T) {
+	t.Parallel()
+	h := build(t, messages.RuntimeGo, 8, goes(quick), func(c *PoolConfig) { c.ClaimTimeout = 2 * time.Second })
+	h.ready(8)
+	ids := h.submit(400, idempotent)
+	for range 2 { // a third time would poison what ran each time
+		before := len(h.made())
+		h.crash("top/pool")
+		soon(t, func() bool { return len(h.made()) == before+1 }, "started again")
+	}
+	h.all(ids, messages.Completed)
+	h.empty()
+}
+
+// The delivery bridge fails while messages are under way: they come again, and nothing runs twice.
+func TestPoolOutlivesItsBridge(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	h := build(t, messages.RuntimeGo, 4, goes(func(context.Context, *actors.Task) (any, error) {
+		runs.Add(1)
+		return 1, nil
+	}), nil)
+	h.ready(4)
+	ids := h.submit(300, nil)
+	for range 3 {
+		h.crash("top/delivery")
+		time.Sleep(20 * time.Millisecond)
+	}
+	h.all(ids, messages.Completed)
+	require.Equal(t, int64(300), runs.Load())
+	h.empty()
+}
+
+// The recorder fails while its store is held up: no claim, no finish is lost.
+func TestPoolOutlivesItsRecorder(t *testing.T) {
+	t.Parallel()
+	h := build(t, messages.RuntimeGo, 4, goes(quick), func(c *PoolConfig) {})
+	h.ready(4)
+	ids := h.submit(200, nil)
+	for range 3 {
+		h.store.close()
+		time.Sleep(5 * time.Millisecond)
+		h.crash("top/recorder")
+		h.store.open()
+	}
+	soon(t, func() bool {
+		for _, id := range ids {
+			if !h.get(id).Status.Terminal() {
+				return false
+			}
+		}
+		return true
+	}, "every execution must end")
+}
+
+func TestPoolQuarantinesWhatItCannotRead(t *testing.T) {
+	t.Parallel()
+	h := build(t, messages.RuntimeGo, 1, goes(quick), nil)
+	h.ready(1)
+	h.all(h.submit(1, nil), messages.Completed)
+	queue := h.config.Settings.PoolQueueName("node", "pool", h.config.Incarnation)
+	foreign, err := broker.Work{
+		Worker:     messages.WorkerKey{Incarnation: messages.NewIncarnation(), Pool: "pool"},
+		Placements: []messages.Placement{{Execution: messages.NewExecutionID(), Attempt: 1}},
+	}.Encode()
+	require.NoError(t, err)
+	unknown, err := broker.Work{ // a slot that the pool does not have: its placement is nobody's
+		Worker:     messages.WorkerKey{Incarnation: h.config.Incarnation, Pool: "pool", Slot: 77},
+		Placements: []messages.Placement{{Execution: messages.NewExecutionID(), Attempt: 1}},
+	}.Encode()
+	require.NoError(t, err)
+	_, err = h.broker.Publish(t.Context(), []broker.Message{
+		{RoutingKey: queue, Body: []byte("{")}, {RoutingKey: queue, Body: foreign}, {RoutingKey: queue, Body: unknown},
+	})
+	require.NoError(t, err)
+	soon(t, func() bool {
+		letters, err := h.store.ListDeadLetters(t.Context(), 0, 10)
+		return err == nil && len(letters) == 2
+	}, "both must be kept")
+	h.empty()
+}
+
+func TestPoolTellsWhatIsCancelled(t *testing.T) {
+	t.Parallel()
+	stage := newTheatre()
+	h := build(t, messages.RuntimeGo, 1, goes(stage.wait), nil)
+	h.ready(1)
+	ids := h.submit(3, nil)
+	soon(t, func() bool { return stage.runs() == 1 }, "the first must run")
+	for _, id := range ids {
+		h.cancel(id)
+	}
+	h.all(ids, messages.Cancelled)
+	require.Equal(t, 1, stage.runs(), "what waited never ran")
+	h.empty()
+}
+
+func TestPoolKillsAWorker(t *testing.T) {
+	t.Parallel()
+	stage := newTheatre()
+	h := build(t, messages.RuntimeGo, 1, goes(stage.wait), nil)
+	h.ready(1)
+	ids := h.submit(1, nil)
+	soon(t, func() bool { return stage.runs() == 1 }, "it must run")
+	h.system.Send(h.pid, &KillWorker{Slot: 0})
+	h.all(ids, messages.Abandoned)
+	soon(t, func() bool { return h.describe().Workers[0].Generation == 2 }, "it must be replaced")
+	require.Zero(t, h.describe().Workers[0].Restarts, "what was told to end is no failure")
+	close(stage.release)
+	h.all(h.submit(1, nil), messages.Completed)
+	h.empty()
+}
+
+func TestPoolDrainsIdle(t *testing.T) {
+	t.Parallel()
+	h := build(t, messages.RuntimeGo, 8, goes(quick), nil)
+	h.ready(8)
+	start := time.Now()
+	require.NoError(t, h.drain(time.Minute))
+	require.Less(t, time.Since(start), 10*time.Second)
+	require.ErrorContains(t, h.drain(time.Minute), "draining already")
+	events, err := h.store.WorkerEvents(t.Context(), messages.WorkerKey{Incarnation: h.config.Incarnation, Pool: "pool"}, 10)
+	require.NoError(t, err)
+	require.Equal(t, "terminated", events[0].To, "the last transitions are written before the drain is over")
+}
+
+// A drain ends when the last of its answers is there, whichever that is: here the store's, long after the workers'.
+func TestPoolDrainWaitsForTheStore(t *testing.T) {
+	t.Parallel()
+	h := build(t, messages.RuntimeGo, 4, goes(quick), nil)
+	h.ready(4)
+	h.store.close()
+	ids := h.submit(50, nil)
+	soon(t, func() bool { return h.describe().Router.Placing > 0 }, "placements must be under way")
+	done := make(chan error, 1)
+	go func() { done <- h.drain(time.Minute) }()
+	soon(t, func() bool { return len(h.describe().Workers) == 4 && h.describe().Workers[0].PID == nil }, "the workers go at once")
+	require.Empty(t, done)
+	h.store.open()
+	require.NoError(t, <-done)
+	for _, id := range ids {
+		require.Equal(t, messages.Requested, h.get(id).Status)
+	}
+	h.stopEmpty()
+}
+
+func TestPoolDrainLetsRunsEnd(t *testing.T) {
+	t.Parallel()
+	stage := newTheatre()
+	h := build(t, messages.RuntimeGo, 2, goes(stage.wait), nil)
+	h.ready(2)
+	ids := h.submit(2, nil)
+	soon(t, func() bool { return stage.runs() == 2 }, "both must run")
+	done := make(chan error, 1)
+	go func() { done <- h.drain(time.Minute) }()
+	late := h.submit(1, nil)
+	time.Sleep(20 * time.Millisecond)
+	require.Empty(t, done)
+	close(stage.release)
+	require.NoError(t, <-done)
+	h.all(ids, messages.Completed)
+	require.Equal(t, messages.Requested, h.get(late[0]).Status)
+	h.stopEmpty()
+}
+
+func TestPoolDrainStopsWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	stage := newTheatre()
+	h := build(t, messages.RuntimeGo, 2, goes(stage.wait), nil)
+	h.ready(2)
+	again, never := h.submit(1, idempotent), h.submit(1, nil)
+	soon(t, func() bool { return stage.runs() == 2 }, "both must run")
+	require.NoError(t, h.drain(20*time.Millisecond))
+	require.Equal(t, messages.Requested, h.get(again[0]).Status)
+	require.Zero(t, h.get(again[0]).CrashCount)
+	require.Equal(t, messages.Abandoned, h.get(never[0]).Status)
+	require.Equal(t, messages.CodeNodeShutdown, h.get(never[0]).Error.Code)
+	h.stopEmpty()
+}
+
+func TestPoolCountsHandlersThatWouldNotEnd(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	h := build(t, messages.RuntimeGo, 1, goes(func(context.Context, *actors.Task) (any, error) {
+		<-release
+		return nil, errors.New("late")
+	}), nil)
+	h.ready(1)
+	ids := h.submit(1, func(e *messages.Execution) { e.Timeout = 20 * time.Millisecond })
+	h.all(ids, messages.TimedOut)
+	soon(t, func() bool { return h.describe().Workers[0].Generation == 2 }, "the slot must go on")
+	close(release)
+	h.empty()
+}
