@@ -95,7 +95,7 @@ type Pool struct {
 	roster  *roster.Roster
 	pending effects // gathered while one message is handled
 	held    map[messages.Placement]*held
-	placing map[messages.ExecutionID]struct{} // of this actor's own records under way
+	placing map[messages.ExecutionID]*store.Place // of this actor's own records under way
 	running map[messages.Placement]messages.Slot
 	// returning are the placements whose take back the store has not answered yet.
 	returning map[messages.Placement]struct{}
@@ -316,7 +316,7 @@ func (p *Pool) start(ctx actor.Context) {
 	p.tracker = restart.New(p.cfg.Restart)
 	p.roster = roster.New(p.cfg.Roster)
 	p.held = map[messages.Placement]*held{}
-	p.placing = map[messages.ExecutionID]struct{}{}
+	p.placing = map[messages.ExecutionID]*store.Place{}
 	p.running = map[messages.Placement]messages.Slot{}
 	p.returning = map[messages.Placement]struct{}{}
 	p.attached = map[string]bool{}

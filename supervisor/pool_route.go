@@ -122,7 +122,7 @@ func (p *Pool) place(e roster.Place) {
 				p.cfg.Hooks.Affinity(p.cfg.Name, u.Effect)
 			}
 		}
-		p.placing[a.ID] = struct{}{}
+		p.placing[a.ID] = change
 		p.pending.items = append(p.pending.items, actors.Item{Change: change, Worker: a.Worker})
 	}
 	if p.cfg.Hooks.Placed != nil {
@@ -290,7 +290,7 @@ func (p *Pool) changed(item *actors.Item, r *store.Result) bool {
 	done := r.Verdict == store.Applied || r.Verdict == store.Already
 	switch c := item.Change.(type) {
 	case *store.Place:
-		if _, ours := p.placing[c.ID]; !ours { // written for an actor that failed meanwhile: nobody will publish it
+		if p.placing[c.ID] != c { // written for an actor that failed meanwhile: nobody will publish it
 			if done {
 				p.takeBack(messages.Placement{Execution: c.ID, Attempt: r.Attempt}, "its router failed", 0)
 			}

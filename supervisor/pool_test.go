@@ -92,7 +92,7 @@ func TestPoolActorFails(t *testing.T) {
 // A pool that fails under load loses nothing and abandons nothing that a living worker runs.
 func TestPoolActorFailsUnderLoad(t *testing.T) {
 	t.Parallel()
-	h := build(t, messages.RuntimeGo, 8, goes(quick), func(c *PoolConfig) { c.ClaimTimeout = 2 * time.Second })
+	h := build(t, messages.RuntimeGo, 8, goes(quick), func(c *PoolConfig) { c.ClaimTimeout = time.Hour })
 	h.ready(8)
 	ids := h.submit(400, idempotent)
 	for range 2 { // a third time would poison what ran each time
