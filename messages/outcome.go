@@ -58,7 +58,7 @@ type Error struct {
 	FailedBy string `json:"failed_by,omitempty"`
 	// Stderr is the tail of the process's standard error.
 	Stderr string `json:"stderr,omitempty"`
-	// Exit is how the process ended ("exit status 3", "signal: killed", "oom", "limit: cpu_time"), where one did.
+	// Exit is how the process ended ("exit status 3", "signal: SIGKILL", "oom", "limit: cpu_time"), where one did.
 	Exit string `json:"exit,omitempty"`
 }
 

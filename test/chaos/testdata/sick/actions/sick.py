@@ -36,9 +36,9 @@ def deaf(params, ctx):
 
 
 def slow(params, ctx):
-    for step in range(20):
+    for step in range(25):
         time.sleep(0.1)
-        ctx.progress(step / 20)
+        ctx.progress(step / 25)
     return {"pid": os.getpid()}
 
 
