@@ -8,7 +8,6 @@ import (
 
 	"github.com/troupe-run/troupe/actors/lifecycle"
 	"github.com/troupe-run/troupe/actors/process"
-	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/supervisor/health"
 )
 
@@ -258,9 +257,6 @@ func (w *Worker) gone(ctx actor.Context, m *gone) {
 	}
 	if r := w.run; r != nil {
 		o := lost(why, exit, m.stderr)
-		if m.broken != "" {
-			o.Error.Code = messages.CodeProtocol
-		}
 		w.ended(ctx, &ended{
 			placement: r.Placement(), outcome: o, output: m.output, crashed: why, restored: m.restored,
 			unstarted: m.running != r.Placement(),

@@ -26,7 +26,7 @@ const (
 	CodeActionNotFound    Code = "action_not_found"
 	CodeActionError       Code = "action_error"   // the action's code failed without a code of its own
 	CodeExitStatus        Code = "exit_status"    // a one-shot command ended with a status other than 0
-	CodeProtocol          Code = "protocol_error" // the worker broke the frame protocol
+	CodeProtocol          Code = "protocol_error" // a worker says that it broke its protocol
 	CodePermission        Code = "permission_denied"
 	CodeRateLimited       Code = "rate_limited"
 	CodeNodeShutdown      Code = "node_shutdown"  // stopped because its node was told to stop

@@ -12,7 +12,7 @@ type Metadata struct {
 	Caller       string               `json:"caller,omitempty"`
 	Error        string               `json:"error,omitempty"`
 	Reason       string               `json:"reason,omitempty"` // the cause in words, such as "health_check_limit"
-	Exit         string               `json:"exit,omitempty"`   // "exit status 3", "signal: killed"
+	Exit         string               `json:"exit,omitempty"`   // "exit status 3", "signal: SIGKILL"
 }
 
 // IsZero reports whether nothing is known.
