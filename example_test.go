@@ -26,7 +26,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer os.RemoveAll(data) //nolint:errcheck // a temporary folder
+	defer os.RemoveAll(data)
 	t, err := troupe.New(troupe.Config{Data: data}, troupe.Action{Name: "demo.greet", Handler: greet})
 	if err != nil {
 		fmt.Println(err)

@@ -99,7 +99,9 @@ type (
 
 // Questions that a worker answers.
 type (
-	ProbeQuestion   = Question[struct{}, string]
+	// ProbeQuestion asks for a probe now; the answer is what it found.
+	ProbeQuestion = Question[struct{}, string]
+	// InspectQuestion asks for what only the worker itself knows.
 	InspectQuestion = Question[Inspect, Inspection]
 )
 

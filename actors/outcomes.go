@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,7 +53,7 @@ func (o *Outcomes) leave(id messages.ExecutionID, ch chan *messages.Execution) {
 			continue
 		}
 		o.count--
-		rest := append(o.waiting[id][:i:i], o.waiting[id][i+1:]...)
+		rest := slices.Concat(o.waiting[id][:i], o.waiting[id][i+1:])
 		if len(rest) == 0 {
 			delete(o.waiting, id)
 			return

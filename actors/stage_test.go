@@ -260,7 +260,6 @@ type stage struct {
 	pool   *hearer
 	worker *actor.PID
 	cell   *Cell
-	wait   func()
 }
 
 // lives is the traits of a runner with a process.

@@ -4,12 +4,13 @@
 package packs
 
 import (
-	"bytes"
 	"embed"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/troupe-run/troupe/assets"
 )
 
 //go:embed core demo
@@ -25,18 +26,8 @@ func Path(dir, name string) string { return filepath.Join(dir, "packs", name) }
 // running worker's files do not change under it; a changed one is replaced in one step. Files of older versions
 // that are no more are removed, because a pack is everything in its folder.
 func Materialize(dir string) error {
-	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		content, err := files.ReadFile(name)
-		if err != nil {
-			return fmt.Errorf("read the embedded %s: %w", name, err)
-		}
-		return replace(filepath.Join(dir, "packs", filepath.FromSlash(name)), content)
-	})
-	if err != nil {
-		return err
+	if err := assets.Write(files, filepath.Join(dir, "packs")); err != nil {
+		return fmt.Errorf("write the built-in packs: %w", err)
 	}
 	for _, name := range Names() {
 		if err := prune(dir, name); err != nil {
@@ -59,35 +50,6 @@ func prune(dir, pack string) error {
 		if err := os.Remove(path); err != nil {
 			return fmt.Errorf("remove an action that pack %s has no more: %w", pack, err)
 		}
-	}
-	return nil
-}
-
-// replace makes the file's content equal to content, through a temporary file beside it.
-func replace(path string, content []byte) error {
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
-		return nil
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("write a built-in pack: %w", err)
-	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return fmt.Errorf("write a built-in pack: %w", err)
-	}
-	defer os.Remove(file.Name()) // fails once the file has its own name
-	_, err = file.Write(content)
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Chmod(file.Name(), 0o644)
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("write the pack file %s: %w", path, err)
 	}
 	return nil
 }

@@ -129,23 +129,47 @@ type Result struct {
 	Err       error // with Refused
 }
 
-// Name and Target make each of them a Change.
+// Name implements Change.
+func (c *Place) Name() string { return "place" }
 
-func (c *Place) Name() string    { return "place" }
+// Name implements Change.
 func (c *TakeBack) Name() string { return "take_back" }
-func (c *Claim) Name() string    { return "claim" }
-func (c *Finish) Name() string   { return "finish" }
-func (c *End) Name() string      { return "end" }
-func (c *Cancel) Name() string   { return "cancel" }
-func (c *Rescue) Name() string   { return "rescue" }
 
-func (c *Place) Target() messages.ExecutionID    { return c.ID }
+// Name implements Change.
+func (c *Claim) Name() string { return "claim" }
+
+// Name implements Change.
+func (c *Finish) Name() string { return "finish" }
+
+// Name implements Change.
+func (c *End) Name() string { return "end" }
+
+// Name implements Change.
+func (c *Cancel) Name() string { return "cancel" }
+
+// Name implements Change.
+func (c *Rescue) Name() string { return "rescue" }
+
+// Target implements Change.
+func (c *Place) Target() messages.ExecutionID { return c.ID }
+
+// Target implements Change.
 func (c *TakeBack) Target() messages.ExecutionID { return c.ID }
-func (c *Claim) Target() messages.ExecutionID    { return c.ID }
-func (c *Finish) Target() messages.ExecutionID   { return c.ID }
-func (c *End) Target() messages.ExecutionID      { return c.ID }
-func (c *Cancel) Target() messages.ExecutionID   { return c.ID }
-func (c *Rescue) Target() messages.ExecutionID   { return c.ID }
+
+// Target implements Change.
+func (c *Claim) Target() messages.ExecutionID { return c.ID }
+
+// Target implements Change.
+func (c *Finish) Target() messages.ExecutionID { return c.ID }
+
+// Target implements Change.
+func (c *End) Target() messages.ExecutionID { return c.ID }
+
+// Target implements Change.
+func (c *Cancel) Target() messages.ExecutionID { return c.ID }
+
+// Target implements Change.
+func (c *Rescue) Target() messages.ExecutionID { return c.ID }
 
 func (*Place) isChange()    {}
 func (*TakeBack) isChange() {}

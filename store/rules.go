@@ -52,7 +52,7 @@ func Check(e *messages.Execution) error {
 		return fmt.Errorf("timeout: %w: it must not be negative, got %s and %s", ErrInvalid, e.Timeout, e.StallTimeout)
 	}
 	if _, err := messages.ParseAffinity(string(e.Affinity)); err != nil {
-		return fmt.Errorf("affinity: %w: %v", ErrInvalid, err)
+		return fmt.Errorf("affinity: %w: %w", ErrInvalid, err)
 	}
 	return checkTimes(e)
 }

@@ -175,12 +175,7 @@ func (g *Group) terminated(ctx actor.Context, who *actor.PID) {
 }
 
 func (g *Group) exceeded(now time.Time) bool {
-	kept := g.failures[:0]
-	for _, at := range g.failures {
-		if now.Sub(at) < groupPeriod {
-			kept = append(kept, at)
-		}
-	}
-	g.failures = append(kept, now)
+	g.failures = slices.DeleteFunc(g.failures, func(at time.Time) bool { return now.Sub(at) >= groupPeriod })
+	g.failures = append(g.failures, now)
 	return len(g.failures) > groupIntensity
 }

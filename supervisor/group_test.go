@@ -115,14 +115,11 @@ func TestGroupKeepsWhatWasAdded(t *testing.T) {
 	t.Parallel()
 	var d diary
 	added := &Added{}
-	outer := func() actors.Child { panic("set below") }
 	s := actors.NewSystem(hclog.NewNullLogger())
-	outer = func() actors.Child {
+	outer := func() actors.Child {
 		return NewGroup(GroupConfig{System: s, Name: "pools", Logger: hclog.NewNullLogger(), Added: added})
 	}
-	_, err := s.Spawn(s, NewGroup(GroupConfig{System: s, Name: "top", Logger: hclog.NewNullLogger(), Children: []ChildSpec{
-		func() actors.Child { return outer() },
-	}}))
+	_, err := s.Spawn(s, NewGroup(GroupConfig{System: s, Name: "top", Logger: hclog.NewNullLogger(), Children: []ChildSpec{outer}}))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.StopAndWait(context.Background(), s.PID("top"))) })
 	soon(t, func() bool { _, live := s.Registry.Get("top/pools"); return live }, "the group must live")

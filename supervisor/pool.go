@@ -7,72 +7,14 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/hashicorp/go-hclog"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/actors/lifecycle"
-	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/health"
-	"github.com/troupe-run/troupe/supervisor/placement"
 	"github.com/troupe-run/troupe/supervisor/restart"
 	"github.com/troupe-run/troupe/supervisor/roster"
 	"github.com/troupe-run/troupe/supervisor/scale"
 )
-
-// ownQueueMax is the most workers a pool may have for each to get a queue of its own.
-const ownQueueMax = 100
-
-// Recycle says when a worker is replaced although it is well. Zero fields: never.
-type Recycle struct {
-	MaxAge        time.Duration
-	MaxExecutions int
-	MaxMemory     int64 // bytes, resident, of the process tree
-}
-
-// PoolConfig is what one pool on one node is made of.
-type PoolConfig struct {
-	System      *actors.System
-	Store       store.Store
-	Broker      broker.Broker
-	Settings    broker.Settings
-	Recorder    *actor.PID
-	Delivery    *actor.PID // the delivery bridge
-	Logger      hclog.Logger
-	Name        string
-	Runtime     messages.Runtime
-	Node        string
-	Incarnation messages.Incarnation
-	Workers     int // at the start, and at least
-	WorkersMax  int // at most, where work waits; 0: as many as at the start
-	// Crew is what the workers share, without System, Recorder, Pool and names, which the pool fills in.
-	Crew    actors.Crew
-	Roster  roster.Config
-	Restart restart.Policy
-	Recycle Recycle
-
-	ClaimTimeout   time.Duration // 15 s
-	HealthInterval time.Duration // 30 s; negative: no probes
-	HealthEnabled  bool
-	EchoEvery      time.Duration // 30 s
-	BeatEvery      time.Duration // written to the workers' rows
-	// Fingerprint tells a reload whether the pool's workers must be replaced.
-	Fingerprint string
-	// Hooks, where set, count for the metrics.
-	Hooks PoolHooks
-}
-
-// PoolHooks are told of what the metrics count.
-type PoolHooks struct {
-	Restarted func(pool string, delay time.Duration)
-	Affinity  func(pool string, e placement.Effect)
-	TakenBack func(pool, reason string)
-	Placed    func(pool string, grades []health.Grade) // of one decision
-	Away      func(pool string, d time.Duration)       // from a failed worker's last heartbeat to the notice of its end
-	Echo      func(pool string, took time.Duration, late bool)
-	Stale     func(pool string)
-}
 
 // Memory is what a pool keeps over the restart of its own actor.
 type Memory struct {
@@ -99,7 +41,6 @@ type Pool struct {
 	running map[messages.Placement]messages.Slot
 	// returning are the placements whose take back the store has not answered yet.
 	returning map[messages.Placement]struct{}
-	ahead     map[messages.ExecutionID]bool // placed ahead of idempotent short work
 	journal   journal
 	attached  map[string]bool
 	before    []int // processes of the actor before this one
@@ -132,80 +73,6 @@ func NewPool(cfg PoolConfig, memory *Memory) actors.Child {
 	return actors.Child{Name: cfg.Name, Kind: "pool", Cell: cell, New: func() actor.Actor {
 		return &Pool{cfg: cfg, memory: memory, cell: cell}
 	}}
-}
-
-// Messages that a pool understands beside those of its workers, recorder and bridge.
-type (
-	// Wake hints that work may be due.
-	Wake struct{}
-	// Beat says that the store holds a heartbeat of this node's workers as of At.
-	Beat struct{ At time.Time }
-	// Cordon takes a worker (slot), or with slot −1 the pool, or with Node the pool for its node, out of placement.
-	Cordon struct {
-		Slot     messages.Slot
-		Node     bool
-		Cordoned bool
-	}
-	// CancelAgain repeats to a worker that its run is to be cancelled.
-	CancelAgain struct {
-		Placement messages.Placement
-		Slot      messages.Slot
-	}
-	// KillWorker ends a worker at once; it is replaced.
-	KillWorker struct{ Slot messages.Slot }
-	// ProbeWorker probes a worker now.
-	ProbeWorker struct {
-		Slot   messages.Slot
-		Answer *actors.ProbeQuestion
-	}
-	// Drain ends the pool in order: nothing new, un-started work handed back, running work finished until Until.
-	Drain struct{ Until time.Time }
-	// Replace gives the pool a new configuration; its workers are replaced one by one.
-	Replace struct{ Config PoolConfig }
-	// Describe asks for the pool's view.
-	Describe struct{}
-	// WhyWaiting asks why an execution is not running.
-	WhyWaiting struct{ ID messages.ExecutionID }
-)
-
-// Questions that a pool answers.
-type (
-	DrainQuestion    = actors.Question[Drain, struct{}]
-	DescribeQuestion = actors.Question[Describe, Description]
-	WhyQuestion      = actors.Question[WhyWaiting, roster.Reason]
-)
-
-// Description is a pool seen from inside.
-type Description struct {
-	Name     string
-	Runtime  messages.Runtime
-	Router   roster.Snapshot
-	Workers  []WorkerState
-	State    restart.State
-	Cordoned bool
-	Broken   string
-	Started  bool // its first start round has ended
-	Echo     time.Duration
-	EchoLate bool
-}
-
-// WorkerState is one slot as its pool knows it.
-type WorkerState struct {
-	Slot        messages.Slot
-	ID          messages.WorkerID
-	PID         *actor.PID
-	Generation  messages.Generation
-	State       lifecycle.State
-	Health      lifecycle.Health
-	Grade       health.Grade
-	Report      health.Capabilities
-	Since       time.Time
-	Cordoned    bool
-	Pid         int
-	Restarts    int
-	LastFailure string
-	Beat        time.Time
-	Execution   messages.ExecutionID
 }
 
 // Receive implements actor.Actor.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/actors/lifecycle"
-	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -114,9 +113,4 @@ func (p *Pool) saved(m *saved) {
 		return
 	}
 	j.flush(p)
-}
-
-// key is the slot's key in this incarnation.
-func (p *Pool) key(n messages.Slot) messages.WorkerKey {
-	return messages.WorkerKey{Incarnation: p.cfg.Incarnation, Pool: p.cfg.Name, Slot: n}
 }

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"os"
 	"sync"
 	"syscall"
@@ -59,7 +60,7 @@ func (s *stream) wait() bool {
 	err := s.raw.Read(func(fd uintptr) bool {
 		n, err := s.capture(int(fd))
 		more = n > 0
-		return err != unix.EAGAIN
+		return !errors.Is(err, unix.EAGAIN)
 	})
 	return err == nil && more
 }

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -121,12 +122,12 @@ func (w *warden) spawnLimited(req *spawnRequest, files []uintptr) error {
 
 // explain says what an exec lacked. The node has already looked the program and the directory up.
 func explain(err error, path string) string {
-	switch err {
-	case syscall.ENOENT:
+	switch {
+	case errors.Is(err, syscall.ENOENT):
 		return path + ": no such file, or the interpreter in its first line does not exist"
-	case syscall.ENOEXEC:
+	case errors.Is(err, syscall.ENOEXEC):
 		return path + ": not a program, and no interpreter in its first line"
-	case syscall.E2BIG:
+	case errors.Is(err, syscall.E2BIG):
 		return path + ": arguments and environment are too long: pass large input on stdin"
 	}
 	return path + ": " + err.Error()

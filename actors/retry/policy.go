@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -20,19 +21,12 @@ func Defaults() Policy {
 // Resolve fills the policy's zero fields from under, and what is still zero from the defaults.
 func Resolve(p, under Policy) Policy {
 	for _, d := range []Policy{under, Defaults()} {
-		fill(&p.Base, d.Base)
-		fill(&p.Multiplier, d.Multiplier)
-		fill(&p.Max, d.Max)
-		fill(&p.Jitter, d.Jitter)
+		p.Base = cmp.Or(p.Base, d.Base)
+		p.Multiplier = cmp.Or(p.Multiplier, d.Multiplier)
+		p.Max = cmp.Or(p.Max, d.Max)
+		p.Jitter = cmp.Or(p.Jitter, d.Jitter)
 	}
 	return p
-}
-
-func fill[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Validate names everything in the policy, defaults filled in, that makes no sense.

@@ -32,8 +32,8 @@ func (s *Store) Due(ctx context.Context, q store.DueQuery) (store.DuePage, error
 			return err
 		}
 		page.More = len(plain) > max(q.Limit, 0) || len(heads) > max(q.Heads, 0)
-		plain, heads = clip(plain, q.Limit), clip(heads, q.Heads)
-		page.Candidates = append(plain, heads...)
+		page.Candidates = clip(plain, q.Limit)
+		page.Candidates = append(page.Candidates, clip(heads, q.Heads)...)
 		slices.SortFunc(page.Candidates, byRank)
 		at, err := c.number("SELECT run_at FROM timer WHERE pool = ? ORDER BY run_at LIMIT 1", q.Pool)
 		page.NextAt = moment(at)

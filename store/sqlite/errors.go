@@ -49,9 +49,9 @@ func mapError(what string, err error) error {
 	}
 	switch resultCode(err) {
 	case lib.SQLITE_READONLY, lib.SQLITE_PERM:
-		return fmt.Errorf("%s: %w: make the file and its folder writable for this user (%v)", what, store.ErrReadOnly, err)
+		return fmt.Errorf("%s: %w: make the file and its folder writable for this user (%w)", what, store.ErrReadOnly, err)
 	case lib.SQLITE_FULL:
-		return fmt.Errorf("%s: %w: free space on its disk; work goes on by itself then (%v)", what, store.ErrFull, err)
+		return fmt.Errorf("%s: %w: free space on its disk; work goes on by itself then (%w)", what, store.ErrFull, err)
 	case lib.SQLITE_NOTADB:
 		return fmt.Errorf("%s: not a troupe store: move the file away or give another --data folder (%w)", what, err)
 	case lib.SQLITE_CORRUPT:
@@ -77,9 +77,9 @@ func known(err error) bool {
 func mapFileError(path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return fmt.Errorf("open %s: %w: make the file and its folder writable for this user (%v)", path, store.ErrReadOnly, err)
+		return fmt.Errorf("open %s: %w: make the file and its folder writable for this user (%w)", path, store.ErrReadOnly, err)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("open %s: %w: free space on its disk (%v)", path, store.ErrFull, err)
+		return fmt.Errorf("open %s: %w: free space on its disk (%w)", path, store.ErrFull, err)
 	}
 	return fmt.Errorf("open %s: %w", path, err)
 }

@@ -241,7 +241,7 @@ func (s *server) recovered(w http.ResponseWriter, r *http.Request) {
 	if cause == nil {
 		return
 	}
-	if cause == http.ErrAbortHandler {
+	if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(cause)
 	}
 	s.logger.Error("request panicked", "method", r.Method, "path", clip(r.URL.Path), "panic", cause, "stack", string(debug.Stack()))

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -34,21 +35,14 @@ func Defaults() Thresholds {
 // WithDefaults fills the zero fields.
 func (t Thresholds) WithDefaults() Thresholds {
 	d := Defaults()
-	fill(&t.Heartbeat, d.Heartbeat)
-	fill(&t.FailuresDegraded, d.FailuresDegraded)
-	fill(&t.FailuresUnhealthy, d.FailuresUnhealthy)
-	fill(&t.QueueDepthDegraded, d.QueueDepthDegraded)
-	fill(&t.QueueDepthUnhealthy, d.QueueDepthUnhealthy)
-	fill(&t.FailureRateDegraded, d.FailureRateDegraded)
-	fill(&t.FailureRateUnhealthy, d.FailureRateUnhealthy)
+	t.Heartbeat = cmp.Or(t.Heartbeat, d.Heartbeat)
+	t.FailuresDegraded = cmp.Or(t.FailuresDegraded, d.FailuresDegraded)
+	t.FailuresUnhealthy = cmp.Or(t.FailuresUnhealthy, d.FailuresUnhealthy)
+	t.QueueDepthDegraded = cmp.Or(t.QueueDepthDegraded, d.QueueDepthDegraded)
+	t.QueueDepthUnhealthy = cmp.Or(t.QueueDepthUnhealthy, d.QueueDepthUnhealthy)
+	t.FailureRateDegraded = cmp.Or(t.FailureRateDegraded, d.FailureRateDegraded)
+	t.FailureRateUnhealthy = cmp.Or(t.FailureRateUnhealthy, d.FailureRateUnhealthy)
 	return t
-}
-
-func fill[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Validate names every border, defaults filled in, that makes no sense: below zero, or a degraded border that does not

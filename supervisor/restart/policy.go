@@ -1,6 +1,7 @@
 package restart
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -37,21 +38,14 @@ func Defaults() Policy {
 // WithDefaults fills the zero fields.
 func (p Policy) WithDefaults() Policy {
 	d := Defaults()
-	fill(&p.Intensity, d.Intensity)
-	fill(&p.Period, d.Period)
-	fill(&p.BackoffMin, d.BackoffMin)
-	fill(&p.BackoffMax, d.BackoffMax)
-	fill(&p.Jitter, d.Jitter)
-	fill(&p.HealthyAfter, d.HealthyAfter)
-	fill(&p.BrokenAfter, d.BrokenAfter)
+	p.Intensity = cmp.Or(p.Intensity, d.Intensity)
+	p.Period = cmp.Or(p.Period, d.Period)
+	p.BackoffMin = cmp.Or(p.BackoffMin, d.BackoffMin)
+	p.BackoffMax = cmp.Or(p.BackoffMax, d.BackoffMax)
+	p.Jitter = cmp.Or(p.Jitter, d.Jitter)
+	p.HealthyAfter = cmp.Or(p.HealthyAfter, d.HealthyAfter)
+	p.BrokenAfter = cmp.Or(p.BrokenAfter, d.BrokenAfter)
 	return p
-}
-
-func fill[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Validate names everything in the policy, defaults filled in, that makes no sense.

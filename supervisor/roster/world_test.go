@@ -34,15 +34,13 @@ type world struct {
 }
 
 type worldExec struct {
-	c       messages.Candidate
-	status  messages.Status
-	runAt   time.Time
-	worker  messages.WorkerKey
-	sent    bool
-	epoch   int64
-	miss    bool
-	starts  int
-	session string
+	c      messages.Candidate
+	status messages.Status
+	runAt  time.Time
+	worker messages.WorkerKey
+	sent   bool
+	epoch  int64
+	miss   bool
 }
 
 type worldSession struct {
@@ -205,8 +203,8 @@ func (w *world) due(l Load) (page Loaded) {
 	slices.SortFunc(singles, order)
 	slices.SortFunc(heads, order)
 	page.More = len(singles) > l.Limit || len(heads) > l.Heads
-	singles, heads = singles[:min(len(singles), l.Limit)], heads[:min(len(heads), l.Heads)]
-	page.Candidates = append(singles, heads...)
+	page.Candidates = singles[:min(len(singles), l.Limit)]
+	page.Candidates = append(page.Candidates, heads[:min(len(heads), l.Heads)]...)
 	slices.SortFunc(page.Candidates, order)
 	return page
 }

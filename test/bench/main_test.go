@@ -141,6 +141,11 @@ func percentiles(b *testing.B, name string, samples []time.Duration, unit time.D
 	b.ReportMetric(at(1), name+"-max-"+suffix)
 }
 
+func median(samples []time.Duration) time.Duration {
+	slices.Sort(samples)
+	return samples[len(samples)/2]
+}
+
 // resident is this process's resident size in bytes.
 func resident(b *testing.B) float64 {
 	b.Helper()

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"reflect"
@@ -28,12 +29,12 @@ func (f *fileReader) read(text []byte) Problems {
 	f.seen = map[string]int{}
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	var doc, second yaml.Node
-	if err := dec.Decode(&doc); err == io.EOF {
+	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
 		return nil
 	} else if err != nil {
 		return Problems{fmt.Sprintf("%s: %s", f.name, strings.TrimPrefix(err.Error(), "yaml: "))}
 	}
-	if err := dec.Decode(&second); err != io.EOF {
+	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
 		return Problems{f.name + ": holds more than one YAML document; keep one"}
 	}
 	if root := doc.Content[0]; root.Tag != "!!null" {

@@ -1,0 +1,111 @@
+package actors
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/troupe-run/troupe/actors/process"
+)
+
+// heard takes an event of the program. It runs in the program's reader.
+func (p *processRunner) heard(ev process.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.process == nil {
+		p.deferred = append(p.deferred, ev)
+		return
+	}
+	p.take(ev)
+}
+
+// take handles one event; the lock is held.
+func (p *processRunner) take(ev process.Event) {
+	switch ev := ev.(type) {
+	case process.Reply:
+		p.replied(ev)
+	case process.Progress:
+		p.live(ev.ID, Happening{Kind: "progress", At: time.Now(), Fraction: ev.Fraction, Message: ev.Message})
+	case process.Chunk:
+		p.live(ev.ID, Happening{Kind: "chunk", At: time.Now(), Chunk: ev.Data})
+	case process.Log:
+		p.live(ev.ID, Happening{Kind: "log", At: time.Now(), Level: ev.Level, Message: ev.Message})
+	case process.Wrote:
+		if p.run != nil {
+			p.crew.Board.Add(p.run.Execution.ID, wrote(ev))
+		}
+	case process.Broken:
+		p.broken = ev.Reason
+	case process.Exited:
+		p.exited, p.pid = true, 0
+		end := &gone{exit: ev.Exit, broken: p.broken, output: p.process.TakeOutput(), stderr: p.process.StderrTail()}
+		if p.run != nil && p.runID != 0 {
+			end.running, end.restored = p.run.Placement(), p.restored
+		}
+		p.run = nil
+		p.post(end)
+	}
+}
+
+// live passes on a sign of the run, if it is of the run.
+func (p *processRunner) live(id uint64, h Happening) {
+	if p.run == nil || id != p.runID {
+		if h.Kind == "log" && id == 0 {
+			p.crew.Logger.Info("worker says", "worker", p.worker, "level", h.Level, "message", h.Message)
+		}
+		return
+	}
+	p.crew.Board.Add(p.run.Execution.ID, h)
+	if p.run.Execution.StallTimeout > 0 {
+		p.post(&sign{})
+	}
+}
+
+func (p *processRunner) replied(r process.Reply) {
+	request, known := p.pending[r.ID]
+	if !known {
+		return // counted by the port
+	}
+	delete(p.pending, r.ID)
+	switch request.command {
+	case "hello":
+		p.post(&begun{err: p.greeted(r)})
+	case "execute":
+		p.finished(r)
+	case "ping", "health_check":
+		p.post(&probed{id: request.probe, err: replyError(r)})
+	case "snapshot":
+		p.snapshotTaken(request, r)
+	case "restore":
+		p.restoreAnswered(r)
+	}
+}
+
+func replyError(r process.Reply) error {
+	if r.Err == nil {
+		return nil
+	}
+	return fmt.Errorf("health_check_failed: %s", r.Err.Message)
+}
+
+// greeted reads the program's answer to hello.
+func (p *processRunner) greeted(r process.Reply) error {
+	if r.Err != nil {
+		return errors.New(r.Err.Message)
+	}
+	var hello struct {
+		Protocol     int             `json:"protocol"`
+		Capabilities map[string]bool `json:"capabilities"`
+	}
+	if err := json.Unmarshal(r.Result, &hello); err != nil {
+		return fmt.Errorf("hello was answered with something else than the protocol's object: %w", err)
+	}
+	if hello.Protocol != protocolVersion {
+		return fmt.Errorf("the program speaks protocol %d, this node %d", hello.Protocol, protocolVersion)
+	}
+	p.asks = hello.Capabilities
+	p.traits.Cancels = hello.Capabilities["cancel"]
+	p.traits.Snapshots = hello.Capabilities["snapshot"]
+	return nil
+}

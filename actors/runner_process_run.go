@@ -1,0 +1,124 @@
+package actors
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/messages"
+)
+
+// executeArgs is the execute request of docs/protocol.md.
+type executeArgs struct {
+	Execution  messages.ExecutionID `json:"execution"`
+	Attempt    messages.Attempt     `json:"attempt"`
+	Action     string               `json:"action"`
+	Root       string               `json:"root"`
+	Entrypoint string               `json:"entrypoint"`
+	Parameters json.RawMessage      `json:"parameters"`
+	Session    *executeSession      `json:"session"`
+	DeadlineMS int64                `json:"deadline_ms"`
+	RetryCount int                  `json:"retry_count"`
+	Trace      string               `json:"trace,omitempty"`
+}
+
+type executeSession struct {
+	ID    string `json:"id"`
+	Epoch int64  `json:"epoch"`
+	Lost  bool   `json:"lost"`
+	Hit   bool   `json:"hit"`
+}
+
+// Run sends the execute, after the session's kept state where there is one. A program that cannot take it never
+// started the run: its end is reported as the worker's.
+func (p *processRunner) Run(r *Run) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.run, p.runID, p.restored = r, 0, false
+	p.stopped = r.stop != notStopped
+	if p.process != nil {
+		p.process.TakeOutput()
+	}
+	if len(r.Restore) > 0 && p.traits.Snapshots {
+		args := map[string]any{"session": r.Execution.Session, "epoch": r.Execution.SessionEpoch, "state": r.Restore}
+		if _, err := p.ask("restore", pendingRequest{}, args); err == nil {
+			return
+		}
+	}
+	p.execute()
+}
+
+// restoreAnswered starts the run once its session has its state back, or could not be given it.
+func (p *processRunner) restoreAnswered(r process.Reply) {
+	if p.run == nil || p.runID != 0 {
+		return
+	}
+	if r.Err == nil {
+		p.restored = true
+	} else {
+		p.crew.Logger.Warn("session state not restored", "worker", p.worker, "session", p.run.Execution.Session, "error", r.Err)
+	}
+	p.execute()
+}
+
+func (p *processRunner) execute() {
+	id, err := p.ask("execute", pendingRequest{}, p.arguments(p.run))
+	if err != nil {
+		r := p.run
+		p.run = nil
+		p.post(notTaken(r, err))
+		return
+	}
+	p.runID = id
+	if p.stopped {
+		p.cancelRun()
+	}
+}
+
+// notTaken is the end of a run whose execute did not reach the program. One that is too large never will; any other
+// says that the program is not well, and the run has not begun.
+func notTaken(r *Run, err error) *ended {
+	why := "execute not taken: " + err.Error()
+	if errors.Is(err, process.ErrTooLarge) {
+		return &ended{placement: r.Placement(), outcome: failed(&messages.Error{
+			Code: messages.CodeTooLarge, Message: why, FailedBy: failedByWorker,
+		})}
+	}
+	return &ended{placement: r.Placement(), crashed: why, unstarted: true, outcome: lost(why, "", "")}
+}
+
+func (p *processRunner) arguments(r *Run) *executeArgs {
+	e := r.Execution
+	args := &executeArgs{
+		Execution: e.ID, Attempt: e.Attempt, Action: e.Action, Root: r.Action.Root, Entrypoint: r.Action.Entrypoint,
+		Parameters: e.Parameters, RetryCount: e.RetryCount, Trace: e.Trace, DeadlineMS: e.Timeout.Milliseconds(),
+	}
+	if len(args.Parameters) == 0 {
+		args.Parameters = json.RawMessage("{}")
+	}
+	if e.Session != "" {
+		args.Session = &executeSession{
+			ID: e.Session, Epoch: e.SessionEpoch, Lost: e.SessionLost && !p.restored, Hit: e.SessionHit,
+		}
+	}
+	return args
+}
+
+// finished takes the answer to the run.
+func (p *processRunner) finished(reply process.Reply) {
+	r := p.run
+	if r == nil || reply.ID != p.runID {
+		return
+	}
+	p.run = nil
+	end := &ended{placement: r.Placement(), output: p.process.TakeOutput(), restored: p.restored, close: reply.Close}
+	if reply.Err != nil {
+		end.outcome = failed(reply.Err)
+		if reply.Err.Stderr == "" && len(end.output.Stderr) > 0 {
+			reply.Err.Stderr = p.process.StderrTail()
+		}
+	} else {
+		end.outcome = completed(reply.Result)
+	}
+	p.post(end)
+}

@@ -1,0 +1,70 @@
+package supervisor
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/health"
+	"github.com/troupe-run/troupe/supervisor/placement"
+	"github.com/troupe-run/troupe/supervisor/restart"
+	"github.com/troupe-run/troupe/supervisor/roster"
+)
+
+// ownQueueMax is the most workers a pool may have for each to get a queue of its own.
+const ownQueueMax = 100
+
+// Recycle says when a worker is replaced although it is well. Zero fields: never.
+type Recycle struct {
+	MaxAge        time.Duration
+	MaxExecutions int
+	MaxMemory     int64 // bytes, resident, of the process tree
+}
+
+// PoolConfig is what one pool on one node is made of.
+type PoolConfig struct {
+	System      *actors.System
+	Store       store.Store
+	Broker      broker.Broker
+	Settings    broker.Settings
+	Recorder    *actor.PID
+	Delivery    *actor.PID // the delivery bridge
+	Logger      hclog.Logger
+	Name        string
+	Runtime     messages.Runtime
+	Node        string
+	Incarnation messages.Incarnation
+	Workers     int // at the start, and at least
+	WorkersMax  int // at most, where work waits; 0: as many as at the start
+	// Crew is what the workers share, without System, Recorder, Pool and names, which the pool fills in.
+	Crew    actors.Crew
+	Roster  roster.Config
+	Restart restart.Policy
+	Recycle Recycle
+
+	ClaimTimeout   time.Duration // 15 s
+	HealthInterval time.Duration // 30 s; negative: no probes
+	HealthEnabled  bool
+	EchoEvery      time.Duration // 30 s
+	BeatEvery      time.Duration // written to the workers' rows
+	// Fingerprint tells a reload whether the pool's workers must be replaced.
+	Fingerprint string
+	// Hooks, where set, count for the metrics.
+	Hooks PoolHooks
+}
+
+// PoolHooks are told of what the metrics count.
+type PoolHooks struct {
+	Restarted func(pool string, delay time.Duration)
+	Affinity  func(pool string, e placement.Effect)
+	TakenBack func(pool, reason string)
+	Placed    func(pool string, grades []health.Grade) // of one decision
+	Away      func(pool string, d time.Duration)       // from a failed worker's last heartbeat to the notice of its end
+	Echo      func(pool string, took time.Duration, late bool)
+	Stale     func(pool string)
+}

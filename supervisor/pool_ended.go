@@ -1,0 +1,135 @@
+package supervisor
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/lifecycle"
+	"github.com/troupe-run/troupe/supervisor/roster"
+)
+
+// workerEnded hears that a generation has come to its end in order.
+func (p *Pool) workerEnded(ctx actor.Context, m *actors.WorkerEnded) {
+	s := p.slot(m.Slot)
+	member := s.member(m.Generation)
+	if member == nil || member.told {
+		return
+	}
+	member.told = true
+	p.ended(ctx, s, member, m)
+}
+
+// vanished says that an actor has been gone since before this message was sent.
+type vanished struct{ id string }
+
+// terminated hears that an actor is gone. The news overtakes the actor's own last word, WorkerEnded, which may still
+// stand in the mailbox; so unless a panic is known, it is judged behind what stands there now.
+func (p *Pool) terminated(ctx actor.Context, m *actor.Terminated) {
+	if m.Who.Id == p.cfg.Delivery.Id {
+		p.later(attachWait, &attachAgain{})
+		return
+	}
+	if _, failed := p.cfg.System.Registry.Failure(m.Who.Id); failed {
+		p.vanished(ctx, &vanished{m.Who.Id})
+		return
+	}
+	p.post(&vanished{m.Who.Id})
+}
+
+// vanished ends a generation whose actor is gone without having said so: it was stopped by a panic of its own.
+func (p *Pool) vanished(ctx actor.Context, m *vanished) {
+	for _, s := range p.slots {
+		for _, member := range []*member{s.cur, s.next} {
+			if member != nil && !member.told && member.pid.Id == m.id {
+				member.told = true
+				failure, _ := p.cfg.System.Registry.Failure(m.id)
+				if member == s.cur { // a replacement runs nothing yet
+					p.settleLost(s, member)
+				}
+				p.ended(ctx, s, member, &actors.WorkerEnded{
+					Slot: s.number, Generation: member.gen, Cause: lifecycle.CauseNonRecoverable,
+					Why: "worker actor failed: " + failure.Reason, WasReady: member.ready,
+				})
+				return
+			}
+		}
+	}
+}
+
+// ended takes a generation out and decides about the slot's next.
+func (p *Pool) ended(ctx actor.Context, s *slot, m *member, end *actors.WorkerEnded) {
+	if m == s.next {
+		s.next = nil
+		s.lastFailure = end.Why
+		p.replacementFailed(s)
+		return
+	}
+	s.cur, s.retiring = nil, false
+	delete(p.memory.pids, s.number)
+	p.step(roster.WorkerGone{Worker: s.key, Restarts: !s.dead})
+	p.dropHeld(s, "worker_gone")
+	p.roundDone(s)
+	if p.draining != nil || s.dead {
+		p.dismiss(ctx, s)
+		return
+	}
+	if s.next != nil {
+		s.cur, s.next = s.next, nil
+		s.executions = 0
+		p.seen(s)
+		if !s.cur.ready {
+			p.replaced()
+		}
+		return
+	}
+	p.again(ctx, s, end)
+	p.spawnMore(ctx, &spawnMore{}) // a start that ended makes room for the next
+}
+
+// dismiss ends what a slot that is not to be started again still has: its replacement, its next start, its place among
+// the restarts.
+func (p *Pool) dismiss(ctx actor.Context, s *slot) {
+	if s.next != nil {
+		ctx.Send(s.next.pid, &actors.Halt{Reason: lifecycle.Shutdown, Why: "its slot is not needed any more"})
+	}
+	stopTimer(s.timer)
+	s.timer = nil
+	if !s.dead {
+		return
+	}
+	if state, changed := p.tracker.Remove(s.number); changed {
+		p.stateChanged(state, "")
+	}
+}
+
+// again starts the slot's next generation, at once or after the delay that the restart tracker says.
+func (p *Pool) again(ctx actor.Context, s *slot, end *actors.WorkerEnded) {
+	s.executions = 0
+	if end.Wanted {
+		p.spawn(ctx, s)
+		return
+	}
+	s.restarts++
+	s.lastFailure = end.Why
+	if p.cfg.Hooks.Away != nil && !s.beat.IsZero() {
+		p.cfg.Hooks.Away(p.cfg.Name, max(0, time.Since(s.beat)))
+	}
+	verdict := p.tracker.Failed(s.number, time.Now(), rand.Float64)
+	if p.cfg.Hooks.Restarted != nil {
+		p.cfg.Hooks.Restarted(p.cfg.Name, verdict.Delay)
+	}
+	p.cfg.Logger.Warn("Replacing worker", "worker", s.id, "generation", end.Generation, "cause", end.Cause,
+		"reason", end.Why, "delay", verdict.Delay)
+	if verdict.Changed {
+		p.stateChanged(verdict.State, end.Why)
+	}
+	if verdict.Delay <= 0 {
+		p.spawn(ctx, s)
+		return
+	}
+	s.timer = p.later(verdict.Delay, &respawn{s.number})
+	p.seen(s)
+}

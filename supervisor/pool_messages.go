@@ -1,0 +1,91 @@
+package supervisor
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/lifecycle"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/health"
+	"github.com/troupe-run/troupe/supervisor/restart"
+	"github.com/troupe-run/troupe/supervisor/roster"
+)
+
+// Messages that a pool understands beside those of its workers, recorder and bridge.
+type (
+	// Wake hints that work may be due.
+	Wake struct{}
+	// Beat says that the store holds a heartbeat of this node's workers as of At.
+	Beat struct{ At time.Time }
+	// Cordon takes a worker (slot), or with slot −1 the pool, or with Node the pool for its node, out of placement.
+	Cordon struct {
+		Slot     messages.Slot
+		Node     bool
+		Cordoned bool
+	}
+	// CancelAgain repeats to a worker that its run is to be cancelled.
+	CancelAgain struct {
+		Placement messages.Placement
+		Slot      messages.Slot
+	}
+	// KillWorker ends a worker at once; it is replaced.
+	KillWorker struct{ Slot messages.Slot }
+	// ProbeWorker probes a worker now.
+	ProbeWorker struct {
+		Slot   messages.Slot
+		Answer *actors.ProbeQuestion
+	}
+	// Drain ends the pool in order: nothing new, un-started work handed back, running work finished until Until.
+	Drain struct{ Until time.Time }
+	// Replace gives the pool a new configuration; its workers are replaced one by one.
+	Replace struct{ Config PoolConfig }
+	// Describe asks for the pool's view.
+	Describe struct{}
+	// WhyWaiting asks why an execution is not running.
+	WhyWaiting struct{ ID messages.ExecutionID }
+)
+
+// Questions that a pool answers.
+type (
+	// DrainQuestion is answered once the pool is empty.
+	DrainQuestion = actors.Question[Drain, struct{}]
+	// DescribeQuestion asks for the pool's view.
+	DescribeQuestion = actors.Question[Describe, Description]
+	// WhyQuestion asks why an execution is not running.
+	WhyQuestion = actors.Question[WhyWaiting, roster.Reason]
+)
+
+// Description is a pool seen from inside.
+type Description struct {
+	Name     string
+	Runtime  messages.Runtime
+	Router   roster.Snapshot
+	Workers  []WorkerState
+	State    restart.State
+	Cordoned bool
+	Broken   string
+	Started  bool // its first start round has ended
+	Echo     time.Duration
+	EchoLate bool
+}
+
+// WorkerState is one slot as its pool knows it.
+type WorkerState struct {
+	Slot        messages.Slot
+	ID          messages.WorkerID
+	PID         *actor.PID
+	Generation  messages.Generation
+	State       lifecycle.State
+	Health      lifecycle.Health
+	Grade       health.Grade
+	Report      health.Capabilities
+	Since       time.Time
+	Cordoned    bool
+	Pid         int
+	Restarts    int
+	LastFailure string
+	Beat        time.Time
+	Execution   messages.ExecutionID
+}

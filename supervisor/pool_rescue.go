@@ -1,0 +1,79 @@
+package supervisor
+
+import (
+	"context"
+	"time"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/retry"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// settleLost decides the fate of what ran on a worker whose actor failed, once its process is gone.
+func (p *Pool) settleLost(s *slot, m *member) {
+	for pl, n := range p.running {
+		if n == s.number {
+			p.rescueLost(pl, m.osPid, s.number, "worker actor failed")
+		}
+	}
+}
+
+// rescueLost reads an execution whose worker is gone and has its rescue or its outcome written.
+func (p *Pool) rescueLost(pl messages.Placement, pid int, n messages.Slot, why string) {
+	p.beside(3*storeTimeout, func(ctx context.Context) {
+		awaitExit(ctx, pid)
+		e, err := p.cfg.Store.Get(ctx, pl.Execution)
+		p.post(&lostRead{placement: pl, execution: e, err: err, slot: n, why: why})
+	})
+}
+
+// lostRead brings an execution whose worker is gone.
+type lostRead struct {
+	placement messages.Placement
+	execution messages.Execution
+	err       error
+	slot      messages.Slot
+	why       string
+}
+
+func (p *Pool) lostRead(m *lostRead) {
+	if m.err != nil {
+		p.cfg.Logger.Warn("lost execution not read, reading again", "execution", m.placement.Execution, "error", m.err)
+		time.AfterFunc(retryAfter(), func() { p.rescueLost(m.placement, 0, m.slot, m.why) })
+		return
+	}
+	e := &m.execution
+	if e.Attempt != m.placement.Attempt || e.Status.Terminal() {
+		delete(p.running, m.placement)
+		return
+	}
+	item := actors.Item{Worker: messages.WorkerKey{Incarnation: p.cfg.Incarnation, Pool: p.cfg.Name, Slot: m.slot}, Fault: true}
+	item.Change = p.rescueChange(e, m.why)
+	if item.Change != nil {
+		p.pending.items = append(p.pending.items, item)
+	}
+}
+
+// rescueChange is what becomes of an execution whose worker is gone; nil: nothing.
+func (p *Pool) rescueChange(e *messages.Execution, why string) store.Change {
+	return RescueChange(p.crew, e, "pool supervisor", why)
+}
+
+// RescueChange is the change that a lost worker's execution gets: placed again, ended with or without a retry, or nil
+// where no worker holds it.
+func RescueChange(crew *actors.Crew, e *messages.Execution, by, why string) store.Change {
+	rescued := retry.Rescue(e, by, why)
+	switch {
+	case rescued.Action == retry.Leave:
+		return nil
+	case rescued.Action == retry.PlaceAgain && e.Status == messages.Scheduled:
+		return &store.TakeBack{ID: e.ID, Attempt: e.Attempt, Reason: why}
+	case rescued.Action == retry.PlaceAgain:
+		return &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: why}
+	default:
+		return &store.Finish{
+			ID: e.ID, Attempt: e.Attempt, Outcome: rescued.Outcome, Retry: crew.RetryOf(e, rescued.Outcome),
+		}
+	}
+}
