@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -338,19 +337,3 @@ func (p *poolRecords) add(pid *actor.PID, done *Recorded) {
 	p.pids = append(p.pids, pid)
 	p.records = append(p.records, []*Recorded{done})
 }
-
-// unknownTotal counts messages that an actor did not understand, over the process's life.
-var unknownTotal atomic.Int64
-
-// Unknown counts a message that the actor's switch has no case for. Lifecycle messages of the library that an actor
-// need not know are left alone.
-func (r *Registry) Unknown(ctx actor.Context) {
-	switch ctx.Message().(type) {
-	case *actor.Terminated, *actor.Watch, *actor.Unwatch, *actor.PoisonPill, *actor.DeadLetterResponse:
-	default:
-		unknownTotal.Add(1)
-	}
-}
-
-// UnknownTotal is the number of messages that found no case in their actor's switch.
-func UnknownTotal() int64 { return unknownTotal.Load() }

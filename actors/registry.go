@@ -219,3 +219,19 @@ func (e *entry) info(id string) Info {
 		Execution: s.Execution, LastFailure: s.LastFailure,
 	}
 }
+
+// unknownTotal counts messages that an actor did not understand, over the process's life.
+var unknownTotal atomic.Int64
+
+// Unknown counts a message that the actor's switch has no case for. Lifecycle messages of the library that an actor
+// need not know are left alone.
+func (r *Registry) Unknown(ctx actor.Context) {
+	switch ctx.Message().(type) {
+	case *actor.Terminated, *actor.Watch, *actor.Unwatch, *actor.PoisonPill, *actor.DeadLetterResponse:
+	default:
+		unknownTotal.Add(1)
+	}
+}
+
+// UnknownTotal is the number of messages that found no case in their actor's switch.
+func UnknownTotal() int64 { return unknownTotal.Load() }

@@ -16,7 +16,6 @@ var (
 	ErrUnavailable  = errors.New("broker is unavailable")
 	ErrPrecondition = errors.New("queue exists with other arguments")
 	ErrNoQueue      = errors.New("no such queue")
-	ErrBlocked      = errors.New("broker accepts no messages for now")
 )
 
 // Broker is a connection to a broker. All methods are safe for concurrent use.

@@ -1,6 +1,7 @@
 // Package supervisor holds the supervising actors: the Group, which starts its children left to right and starts again
-// what fails (who stops a tree stops its groups in reverse); and the Pool, which starts, probes, restarts and replaces one node's workers of one
-// pool and, where it holds the pool's router, places executions on them as package roster decides.
+// what fails (who stops a tree stops its groups in reverse); and the Pool, which starts, probes, restarts and replaces
+// one node's workers of one pool and, where it holds the pool's router, places executions on them as package roster
+// decides.
 //
 // The Pool carries out and decides nothing that a pure package decides: placement and dispatch are the roster's,
 // restarts the restart tracker's, a lost run's fate retry's. Everything that waits for a store, a broker or a process

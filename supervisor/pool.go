@@ -115,8 +115,34 @@ func (p *Pool) Receive(ctx actor.Context) {
 	p.flush(ctx)
 }
 
-// steer handles what is not of every execution.
+// steer handles what operators and the node ask of the pool.
 func (p *Pool) steer(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *Beat:
+		p.beat(m)
+	case *Cordon:
+		p.cordon(m)
+	case *CancelAgain:
+		p.cancelRun(m.Placement, m.Slot, "")
+	case *KillWorker:
+		p.kill(ctx, m)
+	case *ProbeWorker:
+		p.probeNow(ctx, m)
+	case *DrainQuestion:
+		p.drain(ctx, m)
+	case *Replace:
+		p.replace(ctx, m)
+	case *DescribeQuestion:
+		m.Reply(p.describe(), nil)
+	case *WhyQuestion:
+		m.Reply(p.roster.Why(time.Now(), m.Ask.ID), nil)
+	default:
+		p.tend(ctx)
+	}
+}
+
+// tend handles what comes of the pool's own doing: its timers, its echo, and the answers of what ran beside it.
+func (p *Pool) tend(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *ticked:
 		p.ticked(ctx)
@@ -128,8 +154,6 @@ func (p *Pool) steer(ctx actor.Context) {
 		p.respawn(ctx, m)
 	case *spawnMore:
 		p.spawnMore(ctx, m)
-	case *Beat:
-		p.beat(m)
 	case *saved:
 		p.saved(m)
 	case *lostRead:
@@ -144,16 +168,6 @@ func (p *Pool) steer(ctx actor.Context) {
 		p.echoAnswered(m)
 	case *echoSent:
 		p.echoSent(m)
-	case *Cordon:
-		p.cordon(m)
-	case *CancelAgain:
-		p.cancelRun(m.Placement, m.Slot, "")
-	case *KillWorker:
-		p.kill(ctx, m)
-	case *ProbeWorker:
-		p.probeNow(ctx, m)
-	case *DrainQuestion:
-		p.drain(ctx, m)
 	case *replaceNext:
 		p.replaceNext(ctx)
 	case *queueAgain:
@@ -166,12 +180,6 @@ func (p *Pool) steer(ctx actor.Context) {
 		p.reload(m.session)
 	case *drainOver:
 		p.drainOver(ctx)
-	case *Replace:
-		p.replace(ctx, m)
-	case *DescribeQuestion:
-		m.Reply(p.describe(), nil)
-	case *WhyQuestion:
-		m.Reply(p.roster.Why(time.Now(), m.Ask.ID), nil)
 	default:
 		p.cfg.System.Registry.Unknown(ctx)
 	}

@@ -26,7 +26,6 @@ type member struct {
 	report  health.Capabilities
 	osPid   int
 	since   time.Time
-	started time.Time
 	ready   bool
 	told    bool   // its end has been told
 	version string // the pool's fingerprint at its start
@@ -144,7 +143,7 @@ func (p *Pool) spawn(ctx actor.Context, s *slot) {
 func (p *Pool) spawnMember(ctx actor.Context, s *slot) *member {
 	gen := p.memory.generations[s.number] + 1
 	p.memory.generations[s.number] = gen
-	m := &member{gen: gen, started: time.Now(), grade: health.Healthy, cell: &actors.Cell{}, version: p.cfg.Fingerprint}
+	m := &member{gen: gen, grade: health.Healthy, cell: &actors.Cell{}, version: p.cfg.Fingerprint}
 	m.cell.Update(func(st *actors.Status) { st.Restarts, st.LastFailure = s.restarts, s.lastFailure })
 	pid, err := p.cfg.System.Spawn(ctx, actors.NewWorker(p.crew, s.number, gen, s.id, m.cell))
 	if err != nil { // a generation is never reused, so its name is free

@@ -98,7 +98,7 @@ func (b *backend) Cancel(ctx context.Context, id messages.ExecutionID, by string
 func (b *backend) Retry(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
 	e, err := b.Get(ctx, id)
 	if err == nil && !e.Status.Terminal() {
-		err = &Problem{Status: http.StatusConflict, Code: CodeConflict, Message: "execution " + id.String() + " has not ended; cancel it first"}
+		err = &Problem{Status: http.StatusConflict, Code: CodeNotRetriable, Message: "execution " + id.String() + " has not ended; cancel it first"}
 	}
 	return e, err
 }

@@ -183,7 +183,7 @@ func TestCancelAndRetry(t *testing.T) {
 	t.Parallel()
 	h := New(Config{Backend: newBackend(t)})
 	one := executionsPath + "/" + submitted(t, h, `{"action_ref":"core.echo","parameters":{"password":"p"}}`).ID.String()
-	refused(t, ask(t, h, "POST", one+"/retry", ""), http.StatusConflict, CodeConflict, "has not ended")
+	refused(t, ask(t, h, "POST", one+"/retry", ""), http.StatusConflict, CodeNotRetriable, "has not ended")
 	v := read[ExecutionView](t, ask(t, h, "POST", one+"/cancel", ""), 200)
 	require.Equal(t, messages.Cancelled, v.Status)
 	require.NotContains(t, string(v.Parameters), `"p"`)

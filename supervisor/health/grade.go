@@ -74,9 +74,6 @@ var causeNames = [...]string{
 	"heartbeat_stale", "heartbeat_future", "consecutive_failures", "queue_depth", "failure_rate", "state_degraded",
 }
 
-// Has reports whether all of one are in the set.
-func (c Causes) Has(one Causes) bool { return c&one == one }
-
 // String joins the names with commas; the empty set is the empty text.
 func (c Causes) String() string {
 	var names []string

@@ -135,7 +135,7 @@ func (b backend) Retry(ctx context.Context, id messages.ExecutionID) (messages.E
 	now := time.Now()
 	d := retry.Manual(now, &e)
 	if !d.Retry {
-		return e, problem(http.StatusConflict, "not_retriable", "execution %s: %s", id, d.Denied.Explain(&e))
+		return e, problem(http.StatusConflict, api.CodeNotRetriable, "execution %s: %s", id, d.Denied.Explain(&e))
 	}
 	next := retry.Next(now, &e, messages.Outcome{Status: e.Status, Error: e.Error}, d, messages.NewExecutionID())
 	submitted, err := b.store.Submit(ctx, []messages.Execution{next})
@@ -301,7 +301,7 @@ func (b backend) RequeueDeadLetter(ctx context.Context, id int64) (messages.Exec
 		return messages.Execution{}, found("dead letter", id, err)
 	}
 	if letter.Execution.IsZero() {
-		return messages.Execution{}, problem(http.StatusConflict, "not_requeueable",
+		return messages.Execution{}, problem(http.StatusConflict, api.CodeNotRequeueable,
 			"dead letter %d holds no execution (%s); discard it instead", id, letter.Resolution)
 	}
 	e, err := b.Retry(ctx, letter.Execution)

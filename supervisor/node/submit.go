@@ -113,7 +113,7 @@ func checkWord(name, text string, limit int) error {
 }
 
 func invalid(format string, args ...any) *api.Problem {
-	return problem(http.StatusUnprocessableEntity, "invalid_request", format, args...)
+	return problem(http.StatusUnprocessableEntity, api.CodeInvalidRequest, format, args...)
 }
 
 // completeNumbers resolves times, counts and the session's mode.

@@ -13,8 +13,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-
-	"github.com/troupe-run/troupe/messages"
 )
 
 // Bounds on what of a pack is hashed by content. A larger file, and any after the total, counts by size and time.
@@ -132,15 +130,4 @@ func (p *Pool) Environ() []string {
 		env = append(env, key+"="+p.Env[key])
 	}
 	return env
-}
-
-// Programs lists the pool's actions for a worker's hello.
-func (s *Set) Programs(p *Pool) []*messages.Action {
-	actions := make([]*messages.Action, 0, len(p.Actions))
-	for _, ref := range p.Actions {
-		if a, ok := s.Action(ref); ok {
-			actions = append(actions, a)
-		}
-	}
-	return actions
 }

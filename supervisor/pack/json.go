@@ -8,14 +8,6 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// CheckSize refuses parameters above messages.ParametersMax.
-func CheckSize(raw []byte) error {
-	if len(raw) > messages.ParametersMax {
-		return fmt.Errorf("parameters have %d bytes, at most %d are allowed", len(raw), messages.ParametersMax)
-	}
-	return nil
-}
-
 // CheckJSON refuses a text that is not exactly one JSON value in UTF-8, or that nests deeper than
 // messages.JSONDepthMax. The depth is judged first, in one pass that neither recurses nor allocates and stops where
 // it is exceeded, so that deep nesting costs no more than its first levels.

@@ -104,7 +104,6 @@ func TestEverythingThatCanBeSaid(t *testing.T) {
 		Actions: []string{"mypack.embed"}, Fingerprint: pool.Fingerprint,
 	}, *pool)
 	require.Equal(t, []string{"BATCH=16", "MODEL_DIR=/srv/models"}, pool.Environ())
-	require.Equal(t, []*messages.Action{a}, set.Programs(pool))
 }
 
 func TestDefaultsAndDefaultPools(t *testing.T) {

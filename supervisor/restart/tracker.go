@@ -130,9 +130,6 @@ func (t *Tracker) State() State {
 	return Steady
 }
 
-// Failing returns how many slots keep failing to start, of how many.
-func (t *Tracker) Failing() (failing, slots int) { return t.failing, len(t.slots) }
-
 func (t *Tracker) why(sl *slot, wasUp bool) string {
 	switch {
 	case !wasUp:

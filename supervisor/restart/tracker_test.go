@@ -72,8 +72,6 @@ func TestFailedStartsBackOffAndBreakThePool(t *testing.T) {
 		require.NotZero(t, v.Delay, "a failed start always waits")
 		require.Equal(t, BackingOff, v.State)
 	}
-	failing, slots := tr.Failing()
-	require.Equal(t, []int{1, 2}, []int{failing, slots})
 	require.Equal(t, BackingOff, tr.Failed(1, now, nil).State)
 	require.Equal(t, BackingOff, tr.Failed(1, now, nil).State)
 	v := tr.Failed(1, now, nil)

@@ -21,7 +21,7 @@ func ownStart(b *testing.B) time.Duration {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer guardian.Close() //nolint:errcheck // the programs have ended
+	defer guardian.Close()
 	spec := process.Spec{
 		Argv: []string{"python3", "-m", "troupe_worker"}, Framed: true,
 		Env: append(os.Environ(), "PYTHONPATH="+sdk.PythonPath(data), "TROUPE_PROTOCOL=1", "PYTHONDONTWRITEBYTECODE=1"),
