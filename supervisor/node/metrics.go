@@ -239,7 +239,7 @@ func (m *metrics) poolHooks() supervisor.PoolHooks {
 type liveCollector struct {
 	node                                    *Node
 	workers, grades, waiting, oldest, broke *prometheus.Desc
-	actors, mailboxes, letterDepth          *prometheus.Desc
+	actors, mailboxes, letterDepth, unknown *prometheus.Desc
 }
 
 func newLiveCollector(n *Node) *liveCollector {
@@ -255,6 +255,7 @@ func newLiveCollector(n *Node) *liveCollector {
 		broke:     desc("pool_broken", "1 while every worker of the pool keeps failing.", "pool"),
 		actors:    desc("actors", "Live actors."),
 		mailboxes: desc("mailbox_messages", "Messages in all mailboxes."),
+		unknown:   desc("unknown_messages", "Messages that found no case in their actor's switch, since the start."),
 
 		letterDepth: desc("dead_letter_queue_messages", "Dead letters that wait to be handled."),
 	}
@@ -275,6 +276,7 @@ func (c *liveCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	gauge(c.actors, float64(len(infos)))
 	gauge(c.mailboxes, float64(depth))
+	gauge(c.unknown, float64(actors.UnknownTotal()))
 	if !c.node.started.Load() {
 		return
 	}
