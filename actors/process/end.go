@@ -18,19 +18,19 @@ func lineage(incarnation, rest string) string {
 	return lineageVar + "=" + incarnation + "." + rest
 }
 
-// endAll sends SIGKILL to everything find returns, again and again, until it returns nothing or endTime is over. It
-// returns how many processes it ended and how many were left.
-func endAll(find func() []procID) (ended, left int) {
+// endAll sends SIGKILL to everything find returns, again and again, until it returns nothing and says that this is
+// settled, or endTime is over. It returns how many processes it ended and how many were left.
+func endAll(find func() (found []procID, settled bool)) (ended, left int) {
 	hit := make(map[procID]bool)
 	deadline := time.Now().Add(endTime)
 	for {
-		found := find()
+		found, settled := find()
 		for _, id := range found {
 			if id.kill() == nil {
 				hit[id] = true
 			}
 		}
-		if len(found) == 0 || time.Now().After(deadline) {
+		if len(found) == 0 && settled || time.Now().After(deadline) {
 			return len(hit), len(found)
 		}
 		time.Sleep(endPause)

@@ -175,7 +175,7 @@ func EndSurvivors(path string) (ended int, err error) {
 		return 0, fmt.Errorf("read process ledger: %w", err)
 	}
 	recorded, marks := survivors(parseLedger(raw))
-	ended, left := endAll(func() []procID { return append(treesOf(recorded), marked(marks)...) })
+	ended, left := endAll(func() ([]procID, bool) { return append(treesOf(recorded), marked(marks)...), true })
 	if left > 0 {
 		return ended, fmt.Errorf("end survivors in process ledger %s: %d processes do not die: look for state D in ps", path, left)
 	}

@@ -187,12 +187,12 @@ func (l *link) sweep(rest []*program) int {
 			reap[pid] = true
 		}
 	}
-	ended, _ := endAll(func() []procID {
+	ended, _ := endAll(func() ([]procID, bool) {
 		found := marked([]string{l.mark})
 		for _, id := range found {
 			reap[id.pid] = true
 		}
-		return found
+		return found, true
 	})
 	for pid := range reap {
 		// Only a child of this process is reaped, and no other part of the node knows these pids.

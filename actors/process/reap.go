@@ -87,7 +87,7 @@ func waitedPid(info *unix.Siginfo) int {
 // finish ends what a dead program left behind and tells the node of its end.
 func (w *warden) finish(child *ward, x exitReport) {
 	<-child.ready
-	endAll(func() []procID { return w.strays(child.mark) })
+	endAll(func() ([]procID, bool) { return w.strays(child.mark) })
 	packet, err := x.encode().packet()
 	if err == nil {
 		_ = w.send(packet)
@@ -95,14 +95,22 @@ func (w *warden) finish(child *ward, x exitReport) {
 }
 
 // strays returns the trees of processes that have come to the guardian because their parents died, and carry the mark.
-func (w *warden) strays(mark string) []procID {
+// It is settled only where none of the guardian's adopted children is dead and unreaped: such a one may have been the
+// last parent of a process that came to the guardian behind the look at the list.
+func (w *warden) strays(mark string) (found []procID, settled bool) {
 	var roots []int
+	settled = true
 	for pid, known := range w.children() {
-		if !known && environHas(pid, mark) {
+		if known {
+			continue
+		}
+		if _, lives := identify(pid); !lives {
+			settled = false
+		} else if environHas(pid, mark) {
 			roots = append(roots, pid)
 		}
 	}
-	return tree(roots...)
+	return tree(roots...), settled
 }
 
 // children lists the guardian's children and whether each is a program it started. Nothing is reaped meanwhile: the
@@ -117,16 +125,19 @@ func (w *warden) children() map[int]bool {
 	return listed
 }
 
-// endEverything ends all descendants, whatever session or group they moved to.
+// endEverything ends all descendants, whatever session or group they moved to. It is over when the guardian has no
+// child left, not even a dead one: while one is dead and unreaped, its children may have come to the guardian behind
+// the look at the list.
 func (w *warden) endEverything() {
 	w.killGroups()
 	deadline := time.Now().Add(wardenTime)
 	for {
-		found := tree(slices.Collect(maps.Keys(w.children()))...)
-		for _, id := range found {
+		w.reapAll()
+		children := w.children()
+		for _, id := range tree(slices.Collect(maps.Keys(children))...) {
 			_ = id.kill()
 		}
-		if len(found) == 0 || time.Now().After(deadline) {
+		if len(children) == 0 || time.Now().After(deadline) {
 			return
 		}
 		time.Sleep(endPause)

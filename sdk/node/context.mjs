@@ -9,7 +9,6 @@ export class Context {
   #worker;
   #request;
   #abort = null;
-  #cancelled = false;
   closing = false;
 
   constructor(worker, request, args, session) {
@@ -29,20 +28,21 @@ export class Context {
     return this.deadline === null ? null : Math.max(0, this.deadline - performance.now());
   }
 
+  /** Whether the execution is cancelled: for code that computes without a pause, in which signal cannot end. */
   get cancelled() {
-    return this.#cancelled;
+    return this.#worker.isCancelled(this.#request);
   }
 
   get signal() {
     if (this.#abort === null) {
       this.#abort = new AbortController();
-      if (this.#cancelled) this.#abort.abort(new Cancelled());
+      if (this.cancelled) this.#abort.abort(new Cancelled());
     }
     return this.#abort.signal;
   }
 
   throwIfCancelled() {
-    if (this.#cancelled) throw new Cancelled();
+    if (this.cancelled) throw new Cancelled();
   }
 
   /** Tell how far the run is: a fraction from 0 to 1 (or null) and a short text. */
@@ -68,7 +68,6 @@ export class Context {
   }
 
   cancel() {
-    this.#cancelled = true;
     this.#abort?.abort(new Cancelled());
   }
 

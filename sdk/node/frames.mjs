@@ -3,72 +3,112 @@
 import { writeSync } from "node:fs";
 
 const FRAME_MAX = 16 << 20; // bytes of one frame
+export const SMALL = 4 << 10; // bytes of a frame that the reading thread parses, to see whether it answers itself
 
-/** Cuts what arrives into requests and hands each to take. */
+/** What ends a worker: bytes that are no frame, or a frame that is no request. */
+export class ProtocolError extends Error {}
+
+/** Cuts what arrives into frames and hands the body of each to take. A body above SMALL has an ArrayBuffer of its own. */
 export class Input {
   #take;
-  #parts = []; // of a frame that has not come whole
-  #have = 0; // bytes in parts
-  #need = 4; // bytes until there is something to do
+  #size = 0; // of the frame, as far as its length has come
+  #head = 0; // bytes of the length that have come
+  #body = null; // null until the length has come whole
+  #have = 0; // bytes of body that have come
 
   constructor(take) {
     this.#take = take;
   }
 
+  /** Take what was read; nothing of data is kept. Throws a ProtocolError when it is no frame. */
   received(data) {
-    this.#parts.push(data);
-    this.#have += data.length;
-    if (this.#have < this.#need) return;
-    let rest = this.#parts.length === 1 ? data : Buffer.concat(this.#parts);
-    this.#need = 4;
-    while (rest.length >= 4) {
-      const size = rest.readUInt32BE(0);
-      if (size === 0 || size > FRAME_MAX) fatal(`a frame of ${size} bytes: want 1 to ${FRAME_MAX}`);
-      if (rest.length < 4 + size) {
-        this.#need = 4 + size;
-        break;
+    for (let at = 0; at < data.length; ) {
+      if (this.#body === null) {
+        this.#length(data[at++]);
+        continue;
       }
-      const text = rest.toString("utf8", 4, 4 + size);
-      rest = rest.subarray(4 + size);
-      this.#take(parse(text));
+      const copied = data.copy(this.#body, this.#have, at);
+      at += copied;
+      this.#have += copied;
+      if (this.#have === this.#size) this.#whole();
     }
-    this.#parts = rest.length === 0 ? [] : [rest];
-    this.#have = rest.length;
+  }
+
+  #length(byte) {
+    this.#size = this.#size * 256 + byte;
+    if (++this.#head < 4) return;
+    const size = this.#size;
+    if (size === 0 || size > FRAME_MAX) throw new ProtocolError(`a frame of ${size} bytes: want 1 to ${FRAME_MAX}`);
+    this.#body = size > SMALL ? Buffer.allocUnsafeSlow(size) : Buffer.allocUnsafe(size);
+  }
+
+  #whole() {
+    const body = this.#body;
+    this.#size = this.#head = this.#have = 0;
+    this.#body = null;
+    this.#take(body);
   }
 }
 
-/** Write one frame whole. Throws a RangeError when it is too large; ends the process when the node is gone. */
-export function sendFrame(text) {
-  const frame = Buffer.from("\0\0\0\0" + text);
-  if (frame.length - 4 > FRAME_MAX) throw new RangeError(`a frame of ${frame.length - 4} bytes is above the limit of ${FRAME_MAX}`);
-  frame.writeUInt32BE(frame.length - 4, 0);
-  writeWhole(4, frame);
+/** Writes frames from any thread: each whole, never into another. gone is called when the node has closed its end. */
+export class Output {
+  #shared;
+  #gone;
+
+  constructor(shared, gone) {
+    this.#shared = shared;
+    this.#gone = gone;
+  }
+
+  /** Write one frame. Throws a RangeError when it is too large. */
+  send(text) {
+    const frame = Buffer.from("\0\0\0\0" + text);
+    if (frame.length - 4 > FRAME_MAX) throw new RangeError(`a frame of ${frame.length - 4} bytes is above the limit of ${FRAME_MAX}`);
+    frame.writeUInt32BE(frame.length - 4, 0);
+    try {
+      this.#shared.locked(() => writeWhole(4, frame));
+    } catch (error) {
+      if (error.code !== "EPIPE") throw error;
+      this.#gone();
+    }
+  }
+
+  /** Answer request id; text is the data as JSON. */
+  answer(id, text) {
+    this.send(`{"event":"result","id":${id},"data":${text}}`);
+  }
 }
 
-function parse(text) {
+/** The request in text. Throws a ProtocolError when it is no JSON object. */
+export function parse(text) {
+  let request = null;
   try {
-    const request = JSON.parse(text);
-    if (request !== null && typeof request === "object" && !Array.isArray(request)) return request;
+    request = JSON.parse(text);
   } catch {
     // named below
   }
-  return fatal("a frame is not a JSON object");
+  if (request !== null && typeof request === "object" && !Array.isArray(request)) return request;
+  throw new ProtocolError("a frame is not a JSON object");
 }
 
+/** Say on standard error why this worker ends. */
+export function complain(error) {
+  try {
+    writeSync(2, `troupe_worker: ${error instanceof ProtocolError ? error.message : error.stack}\n`);
+  } catch {
+    // nobody reads it: the end itself must still come
+  }
+}
+
+const nap = new Int32Array(new SharedArrayBuffer(4));
+
 function writeWhole(fd, frame) {
-  const nap = new Int32Array(new SharedArrayBuffer(4));
   for (let sent = 0; sent < frame.length; ) {
     try {
       sent += writeSync(fd, frame, sent);
     } catch (error) {
-      if (error.code === "EPIPE") process.exit(0); // the node is gone
       if (error.code !== "EAGAIN") throw error;
       Atomics.wait(nap, 0, 0, 1); // the pipe is full, and was made non-blocking by whoever opened it
     }
   }
-}
-
-function fatal(message) {
-  writeSync(2, `troupe_worker: ${message}\n`);
-  process.exit(2);
 }

@@ -4,21 +4,21 @@
 //     import { serve } from "./troupe_worker.mjs";
 //     serve({ "mypack.greet": async (params, ctx) => ({ greeting: "hello " + params.name }) });
 //
-// Only Node's own modules are used; docs/protocol.md describes the protocol. Requests are read on the event loop: a
-// second thread that reads and hands over was measured at five times the round trip. So a run that waits answers
-// ping and cancel, and one that computes without a pause does not; hello therefore leaves ping_while_busy false.
+// Only Node's own modules are used; docs/protocol.md describes the protocol. A thread of its own reads the requests
+// (reader.mjs) and answers ping and cancel; actions and hooks run in the main thread, as in any other program.
 
-import { Socket } from "node:net";
+import { Worker as Thread } from "node:worker_threads";
 import { Context } from "./context.mjs";
 import { ActionError, Cancelled, RequestError, clip, describe, tail } from "./errors.mjs";
-import { Input, sendFrame } from "./frames.mjs";
+import { Output, complain, parse } from "./frames.mjs";
 import { Files, Table } from "./loader.mjs";
+import { Shared } from "./shared.mjs";
 
 export { ActionError, Cancelled, Context, Files };
 export const VERSION = "0.1.0";
 const PROTOCOL = 1;
 const RESULT_MAX = 8 << 20; // bytes of a result; a larger one fails its execution
-const CAPABILITIES = { ping_while_busy: false, cancel: true, sessions: true, snapshot: true, health_check: true };
+const CAPABILITIES = { ping_while_busy: true, cancel: true, sessions: true, snapshot: true, health_check: true };
 
 /** Serve a table of actions on descriptors 3 and 4. hooks: { health, snapshot, restore }, each optional. */
 export function serve(actions, hooks = {}) {
@@ -29,8 +29,10 @@ export function serve(actions, hooks = {}) {
 export class Worker {
   #code;
   #sessions = new Map(); // id: { id, epoch, lost, hit, state, source }
-  #running = null; // { id, context, cancelled }
+  #running = null; // { id, context }
   #queue = Promise.resolve(); // what must come one after the other
+  #shared = new Shared();
+  #output = new Output(this.#shared, () => process.exit(0));
 
   constructor(code) {
     this.#code = code;
@@ -38,26 +40,51 @@ export class Worker {
 
   /** Serve requests until the node ends this process. */
   run() {
-    const input = new Socket({ fd: 3, readable: true, writable: false });
-    const frames = new Input((request) => this.#handle(request));
-    input.on("data", (data) => frames.received(data));
-    input.on("close", () => process.exit(0));
-    input.on("error", () => process.exit(0));
+    // No environment and no flags: what NODE_OPTIONS loads is for the main thread. Its own output streams stay unused.
+    const options = { workerData: this.#shared.memory, env: {}, execArgv: [], stdout: true, stderr: true };
+    const reader = new Thread(new URL("./reader.mjs", import.meta.url), options);
+    reader.on("message", (message) => this.#received(message));
+    reader.on("error", fatal);
+    reader.on("exit", (status) => fatal(new Error(`the reading thread ended with status ${status}`)));
   }
 
   send(text) {
-    sendFrame(text);
+    this.#output.send(text);
+  }
+
+  /** Whether the execute of id request is to be cancelled; true at once, also where no message can come through. */
+  isCancelled(request) {
+    return this.#shared.isCancelled(request);
+  }
+
+  /** What the reading thread hands over: a small request as text, a large one as bytes, or what it has decided. */
+  #received(message) {
+    if (typeof message === "string") return this.#handle(JSON.parse(message));
+    if (message instanceof ArrayBuffer) return this.#large(message);
+    if (message.end !== undefined) return process.exit(message.end);
+    this.#cancel(message.cancel);
+  }
+
+  #large(bytes) {
+    let request;
+    try {
+      request = parse(Buffer.from(bytes).toString());
+    } catch (error) {
+      fatal(error);
+    }
+    this.#handle(request);
   }
 
   #handle({ id, command, args = {} }) {
     switch (command) {
       case "execute":
         return void this.#execute(id, args);
-      case "ping":
+      case "ping": // a large one, as is a cancel that comes here
         return this.#answer(id, {});
       case "cancel":
-        if (this.#running?.id === args.request) this.#cancel(this.#running);
-        return this.#answer(id, {});
+        this.#shared.cancel(args.request);
+        this.#answer(id, {});
+        return this.#cancel(args.request);
       case "shutdown":
         this.#answer(id, {});
         return process.exit(0);
@@ -75,13 +102,12 @@ export class Worker {
   }
 
   async #execute(id, args) {
-    const running = (this.#running = { id, context: null, cancelled: false });
+    const running = (this.#running = { id, context: null });
     let session = null;
     try {
       const { call, source } = this.#code.loaded(args) ?? (await this.#code.find(args));
       session = args.session ? this.#enter(args.session, source) : null;
       running.context = new Context(this, id, args, session);
-      if (running.cancelled) running.context.cancel();
       running.context.throwIfCancelled();
       const value = call(args.parameters, running.context);
       const data = typeof value?.then === "function" ? await value : value;
@@ -93,10 +119,9 @@ export class Worker {
     if (session && Object.keys(session.state).length === 0) this.#sessions.delete(session.id);
   }
 
-  /** Tell the run's context; a run whose code is still being loaded has none, and is told before it begins. */
-  #cancel(running) {
-    running.cancelled = true;
-    running.context?.cancel();
+  /** Tell the run's context. A run whose code is still being loaded has none, and finds the cancel before it begins. */
+  #cancel(request) {
+    if (this.#running?.id === request) this.#running.context?.cancel();
   }
 
   async #hello({ protocol, actions }) {
@@ -164,6 +189,12 @@ export class Worker {
     }
     this.send(`{"event":"error","id":${id},"error":${text}${closing ? ',"close":true' : ""}}`);
   }
+}
+
+/** End the process for a fault of the protocol or of the reading thread. */
+function fatal(error) {
+  complain(error);
+  process.exit(2);
 }
 
 function encode(value) {

@@ -15,10 +15,17 @@ export const returns = ({ what }) => ({ big: 1n, loop: loop(), fn: () => 1, larg
 export const tells = (params, ctx) => { ctx.progress(0.5, "half"); ctx.progress(); ctx.chunk([1]); ctx.log("warn", "careful"); console.log("printed"); };
 export const closes = (params, ctx) => ctx.closeWorker();
 export const sleeps = async (params, ctx) => { await sleep(60000, null, { signal: ctx.signal }); };
+export const spins = ({ ms }) => { spin(ms); return "spun"; };
+export const polls = (params, ctx) => { ctx.progress(); const end = Date.now() + 10000; while (!ctx.cancelled && Date.now() < end); ctx.throwIfCancelled(); };
+export const streams = ({ size }, ctx) => { let n = 0; for (; !ctx.cancelled; n++) ctx.chunk(n + ":" + "é".repeat(size)); return n; };
+export const starts = (params, ctx) => { ctx.progress(); spin(10000); };
+export const quits = () => process.exit(7);
+export const forgets = () => new Promise(() => { Promise.reject(new Error("forgotten")); });
 export const count = (params, ctx) => [(ctx.session.state.n = (ctx.session.state.n ?? 0) + 1), ctx.session.epoch, ctx.session.lost];
 let healthy = true;
 export const sick = () => { healthy = false; };
 export const health = () => healthy && { fine: true };
+function spin(ms) { const end = Date.now() + ms; while (Date.now() < end); }
 function loop() { const a = {}; a.a = a; return a; }
 `;
 
@@ -40,7 +47,7 @@ const session = (epoch = 1, lost = false) => ({ id: "alice", epoch, lost, hit: t
 on("hello tells what it can", async (w) => {
   const { data } = await w.hello("echo");
   assert.deepEqual([data.protocol, data.sdk, data.pid], [1, "node", w.process.pid]);
-  assert.deepEqual(data.capabilities, { ping_while_busy: false, cancel: true, sessions: true, snapshot: true, health_check: true });
+  assert.deepEqual(data.capabilities, { ping_while_busy: true, cancel: true, sessions: true, snapshot: true, health_check: true });
   assert.equal((await w.ask("hello", { protocol: 2 })).error.code, "load_error");
 });
 
@@ -90,6 +97,76 @@ on("a cancel that comes with its execute", async (w) => {
   w.write(Buffer.concat([execute, w.frame("cancel", { request: 1 })]));
   const answers = [await w.event(), await w.event()];
   assert.deepEqual(answers.map((a) => [a.id, a.error?.code]), [[2, undefined], [1, "cancelled"]]);
+});
+
+on("ping beside a run that computes", async (w) => {
+  await w.hello("spins");
+  const run = w.begin("spins", { ms: 1000 });
+  for (let n = 0; n < 20; n++) {
+    const began = performance.now();
+    const answer = await w.ask("ping");
+    assert.deepEqual([answer.event, answer.data], ["result", {}]);
+    assert.ok(answer.id > run && performance.now() - began < 100, `ping took ${performance.now() - began} ms`);
+  }
+  const answer = await w.event();
+  assert.deepEqual([answer.id, answer.data], [run, "spun"]);
+});
+
+on("a run that computes sees its cancel, and the next run does not", async (w) => {
+  for (let n = 0; n < 3; n++) {
+    const run = w.begin("polls");
+    assert.equal((await w.event()).event, "progress");
+    // The second is of a run long over, and must not undo the first. The run's end may come between the two answers.
+    w.write(Buffer.concat([w.frame("cancel", { request: run }), w.frame("cancel", { request: 0 })]));
+    const answers = [await w.event(), await w.event(), await w.event()].sort((a, b) => a.id - b.id);
+    assert.deepEqual(answers.map((a) => [a.id, a.error?.code]), [[run, "cancelled"], [run + 1, undefined], [run + 2, undefined]]);
+    assert.equal((await w.run("later")).event, "result");
+  }
+});
+
+on("the end of the input ends a process that computes", async (w) => {
+  w.begin("starts");
+  assert.equal((await w.event()).event, "progress");
+  const began = performance.now();
+  w.process.stdio[3].end();
+  assert.deepEqual(await w.exited, [null, "SIGKILL"]);
+  assert.ok(performance.now() - began < 1000, `it took ${performance.now() - began} ms`);
+});
+
+on("what an action does to its process", async (w) => {
+  w.begin("quits");
+  assert.deepEqual(await w.exited, [7, null]);
+  const other = new Worker({ "a.mjs": ACTIONS });
+  other.begin("forgets");
+  assert.deepEqual(await other.exited, [1, null]);
+  other.close();
+});
+
+for (const size of [1, 150000]) {
+  on(`2,000 pings beside a stream of pieces of ${size} characters`, async (w) => {
+    const run = w.begin("streams", { size });
+    const pings = 2000;
+    let answered = 0;
+    let chunks = 0;
+    assert.equal((await w.event()).data, `${chunks++}:${"é".repeat(size)}`);
+    for (let n = 0; n < pings; n++) w.send("ping");
+    let cancel = null;
+    for (let event; (event = await w.event()).id !== run || event.event === "chunk"; ) {
+      if (event.event === "chunk") assert.ok(event.data === `${chunks++}:${"é".repeat(size)}`, `piece ${chunks}`);
+      else if (event.id !== cancel) assert.equal(event.id, run + ++answered);
+      if (answered === pings) cancel ??= w.send("cancel", { request: run });
+    }
+    assert.equal(answered, pings);
+  });
+}
+
+on("requests of 16 MiB, a ping and a cancel too", async (w) => {
+  const padding = "x".repeat((16 << 20) - 1024);
+  assert.equal((await w.run("later", { padding })).event, "result");
+  assert.deepEqual((await w.ask("ping", { padding })).data, {});
+  const run = w.begin("sleeps");
+  assert.deepEqual((await w.ask("cancel", { request: run, padding })).data, {});
+  assert.equal((await w.event()).error.code, "cancelled");
 });
 
 on("frames in pieces and in one", async (w) => {
@@ -152,6 +229,12 @@ on("shutdown and the end of the input end it", async (w) => {
 on("garbage ends the worker", async (w) => {
   w.write(Buffer.from([255, 255, 255, 255]));
   assert.deepEqual(await w.exited, [2, null]);
+  for (const body of ["[1]", "{", `[${" ".repeat(8192)}]`]) {
+    const other = new Worker();
+    other.write(Buffer.concat([Buffer.from([0, 0, body.length >> 8, body.length & 255]), Buffer.from(body)]));
+    assert.deepEqual(await other.exited, [2, null], body.slice(0, 9));
+    other.close();
+  }
 });
 
 test("serve serves a table", { timeout: 20000 }, async () => {
