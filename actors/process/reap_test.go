@@ -1,0 +1,30 @@
+package process
+
+import (
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A child that is dead and unreaped may have handed its own children over behind the look at the list, so that a look
+// which finds nothing alive beside it settles nothing.
+func TestADeadChildIsNotTheEnd(t *testing.T) { // not parallel: it looks at this process's own children
+	w := &warden{byPid: map[int]*ward{}, bySeq: map[uint64]*ward{}}
+	child := exec.CommandContext(t.Context(), "true")
+	require.NoError(t, child.Start())
+	require.Eventually(t, func() bool {
+		stat, err := readStat(child.Process.Pid)
+		return err == nil && stat.dead()
+	}, 10*time.Second, time.Millisecond, "dead and unreaped")
+
+	found, settled := w.strays("NOBODY=")
+	require.Empty(t, found)
+	require.False(t, settled)
+
+	require.NoError(t, child.Wait())
+	found, settled = w.strays("NOBODY=")
+	require.Empty(t, found)
+	require.True(t, settled)
+}
