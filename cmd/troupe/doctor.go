@@ -101,7 +101,7 @@ func examine(ctx context.Context, l *config.Loaded) []finding {
 		{"node", func(ctx context.Context, l *config.Loaded) finding {
 			return interpreter(ctx, l.Runtime.Node, "runtime.node", "node")
 		}},
-		{"packs", packs}, {"cgroup", cgroup}, {"clock", clockSane}, {"queue ttl", queueTTL}, {"environment", environment},
+		{"packs", packs}, {"clock", clockSane}, {"queue ttl", queueTTL}, {"environment", environment},
 	}
 	findings := make([]finding, len(checks))
 	for i, c := range checks {
@@ -229,23 +229,6 @@ func packs(_ context.Context, l *config.Loaded) finding {
 		return fail(fmt.Sprintf("%d problems", len(problems)), "correct these; `troupe reload` takes the packs up again\n  "+strings.Join(problems, "\n  "))
 	}
 	return ok(fmt.Sprintf("%d packs with %d actions, beside the built-in ones", len(set.Packs), len(set.Actions)))
-}
-
-// cgroup looks for a writable cgroup v2, which makes memory limits exact and the end of a worker's tree sure.
-func cgroup(context.Context, *config.Loaded) finding {
-	const root = "/sys/fs/cgroup"
-	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err != nil {
-		return warn("no cgroup v2 here", "limits are sampled instead, which needs nothing of you")
-	}
-	own, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return warn(err.Error(), "")
-	}
-	path := filepath.Join(root, strings.TrimPrefix(strings.TrimSpace(string(own)), "0::"))
-	if syscall.Access(path, 2) != nil {
-		return warn(path+" is not delegated to this user", "limits are sampled instead; with systemd set Delegate=yes to make them exact")
-	}
-	return ok(path + " is delegated")
 }
 
 // clockSane refuses a clock that is plainly wrong: leases are measured by the store's, run_at by this one.
