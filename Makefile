@@ -23,7 +23,7 @@ TOOLS_MOD := tools/go.mod
 REAL := /test/(e2e|chaos|bench)(/|$$$$)
 
 # Packages with benchmarks of their own, beside those of a whole node under test/bench.
-MEASURED := ./supervisor/placement ./supervisor/roster ./actors/process ./actors/process/check ./broker/... ./store/sqlite
+MEASURED := ./supervisor/placement ./supervisor/roster ./actors/process ./actors/process/check ./broker/... ./store/sqlite ./store/postgres
 
 .PHONY: help
 help: ## List the targets.
@@ -58,7 +58,7 @@ chaos: need-test ## Run the chaos suite whole, up to an hour; SEED=7 picks the h
 
 .PHONY: bench
 bench: need-test ## Measure what docs/benchmarks.md records.
-	$(GO) test -timeout 60m -run '^$$' -bench . -benchtime 1x ./test/bench/...
+	$(GO) test -timeout 60m -run '^$$' -bench . -benchtime 1x ./test/bench
 	$(GO) test -timeout 60m -run '^$$' -bench . $(MEASURED)
 
 .PHONY: verify
@@ -79,6 +79,7 @@ check-fmt: need-go
 .PHONY: vet
 vet: need-go
 	$(GO) vet ./...
+	$(GO) vet -tags mutant ./store/postgres ./actors ./supervisor/...
 
 .PHONY: lint
 lint: $(LINT) ## Run the linters of .golangci.yml.
@@ -108,6 +109,7 @@ proto: $(BUF)
 check-tidy: need-go
 	$(GO) mod tidy -diff
 	$(GO) -C tools mod tidy -diff
+	$(GO) -C test/bench/river mod tidy -diff
 
 .PHONY: arch
 arch: need-go
@@ -127,4 +129,4 @@ need-go:
 need-run: need-go
 	@tools/need --warn python3 node
 need-test: need-go
-	@tools/need cc python3 node ps ip
+	@tools/need cc python3 node ps ip postgres rabbitmq

@@ -22,6 +22,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/supervisor/api"
 	"github.com/troupe-run/troupe/supervisor/node"
@@ -77,7 +78,10 @@ type Action struct {
 
 // Config is where and how a node runs. Zero fields mean the default.
 type Config struct {
-	Data    string   // folder of the store; required
+	Data    string   // folder of the embedded store and of what workers need; required
+	Store   string   // postgres:// address of a store that nodes share, together with Broker; empty: the embedded one
+	Broker  string   // amqp:// or amqps:// address of the broker
+	Prefix  string   // head of every queue's and exchange's name on it; default "troupe"
 	Name    string   // of the node; default: the host's name
 	Listen  string   // address of the HTTP API, such as "127.0.0.1:7070"; empty: none
 	Packs   []string // folders with packs
@@ -89,14 +93,14 @@ type Config struct {
 
 // Troupe is one node inside this program.
 type Troupe struct {
-	node    *node.Node
-	backend api.Backend
+	node *node.Keeper
 }
 
 // New checks the configuration and the actions and returns a node that has started nothing.
 func New(cfg Config, actions ...Action) (*Troupe, error) {
 	settings := node.Config{
 		Data: cfg.Data, Name: cfg.Name, Listen: cfg.Listen, Packs: cfg.Packs, Logger: cfg.Logger, NoBuiltins: true,
+		StoreURL: cfg.Store, BrokerURL: cfg.Broker, Broker: broker.Settings{Prefix: cfg.Prefix},
 		ShutdownTimeout: cfg.ShutdownTimeout, Handlers: map[string]actors.Handler{},
 		Workers: map[messages.Runtime]int{messages.RuntimeGo: cfg.Workers},
 	}
@@ -110,14 +114,15 @@ func New(cfg Config, actions ...Action) (*Troupe, error) {
 			Idempotent: a.Idempotent, Parameters: a.Parameters,
 		})
 	}
-	n, err := node.New(settings)
+	n, err := node.NewKeeper(settings)
 	if err != nil {
 		return nil, err
 	}
-	return &Troupe{node: n, backend: n.Backend()}, nil
+	return &Troupe{node: n}, nil
 }
 
-// Start brings the node up and gives back to it what an earlier run of the program left unfinished.
+// Start brings the node up and gives back to it what an earlier run of the program left unfinished. While a shared store
+// is away it waits, until ctx ends; what submits meanwhile gets a *Problem with the code store_unavailable.
 func (t *Troupe) Start(ctx context.Context) error { return t.node.Start(ctx) }
 
 // Stop ends the node in order: running work may finish within the shutdown timeout. The end of ctx cuts that short.
@@ -173,16 +178,13 @@ func (t *Troupe) Submit(ctx context.Context, s Submission) (Execution, error) {
 func (t *Troupe) SubmitAll(ctx context.Context, list []Submission) ([]Execution, error) {
 	requests := make([]api.SubmitRequest, len(list))
 	for i := range list {
-		r, err := list[i].request()
+		r, err := list[i].checked()
 		if err != nil {
 			return nil, err
 		}
-		if problem := r.Check(); problem != nil {
-			return nil, problem
-		}
 		requests[i] = r
 	}
-	submitted, err := t.backend.Submit(ctx, requests)
+	submitted, err := t.node.Backend().Submit(ctx, requests)
 	if err != nil {
 		return nil, err
 	}
@@ -195,15 +197,15 @@ func (t *Troupe) SubmitAll(ctx context.Context, list []Submission) ([]Execution,
 
 // Get returns one execution.
 func (t *Troupe) Get(ctx context.Context, id ExecutionID) (Execution, error) {
-	return t.backend.Get(ctx, id)
+	return t.node.Backend().Get(ctx, id)
 }
 
 // Wait returns the execution once it has its outcome, or as it stands when ctx ends.
 func (t *Troupe) Wait(ctx context.Context, id ExecutionID) (Execution, error) {
-	return t.backend.Wait(ctx, id)
+	return t.node.Backend().Wait(ctx, id)
 }
 
 // Cancel asks an execution to stop and returns it as the wish left it: cancelled, cancelling, or ended before.
 func (t *Troupe) Cancel(ctx context.Context, id ExecutionID) (Execution, error) {
-	return t.backend.Cancel(ctx, id, "the program")
+	return t.node.Backend().Cancel(ctx, id, "the program")
 }

@@ -155,6 +155,26 @@ func TestOutcomesRace(t *testing.T) {
 	require.Zero(t, o.count)
 }
 
+// An announcement may be false: another node's outcome that came too late for its attempt. Whoever waits goes on waiting.
+func TestWaitOutlivesAFalseWord(t *testing.T) {
+	t.Parallel()
+	o, id := NewOutcomes(), messages.NewExecutionID()
+	looks := 0
+	get := func(context.Context, messages.ExecutionID) (messages.Execution, error) {
+		looks++
+		if looks < 4 {
+			o.Publish(&messages.Execution{ID: id}) // after each look that finds it running
+			return messages.Execution{ID: id, Status: messages.Running}, nil
+		}
+		return messages.Execution{ID: id, Status: messages.Completed}, nil
+	}
+	e, err := o.Wait(t.Context(), id, get)
+	require.NoError(t, err)
+	require.Equal(t, messages.Completed, e.Status)
+	require.Equal(t, 4, looks)
+	require.Zero(t, o.count)
+}
+
 func TestOutcomesAreBounded(t *testing.T) {
 	t.Parallel()
 	o := NewOutcomes()

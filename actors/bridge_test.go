@@ -218,6 +218,7 @@ func TestMonitorNow(t *testing.T) {
 type morgue struct {
 	*dock
 	office *office
+	child  Child
 	counts sync.Map
 }
 
@@ -229,7 +230,7 @@ func newMorgue(t *testing.T, change func(*faulty)) *morgue {
 		System: m.office.system, Broker: m.broker, Logger: hclog.NewNullLogger(),
 	}))
 	require.NoError(t, err)
-	_, err = m.office.system.Spawn(m.office.system, NewDeadLetter(DeadLetterConfig{
+	m.child = NewDeadLetter(DeadLetterConfig{
 		System: m.office.system, Store: m.office.store, Settings: m.settings, Logger: hclog.NewNullLogger(),
 		Delivery: m.office.system.PID("delivery"), Recorder: m.office.recorder,
 		Pool:  func(string) *actor.PID { return nil },
@@ -238,7 +239,8 @@ func newMorgue(t *testing.T, change func(*faulty)) *morgue {
 			count, _ := m.counts.LoadOrStore(resolution, &atomic.Int64{})
 			count.(*atomic.Int64).Add(1)
 		},
-	}))
+	})
+	_, err = m.office.system.Spawn(m.office.system, m.child)
 	require.NoError(t, err)
 	return m
 }

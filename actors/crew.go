@@ -25,10 +25,13 @@ type Crew struct {
 	Runtime     messages.Runtime
 	Node        string
 	Incarnation messages.Incarnation
+	Lease       *Lease // of the node; nil: always holds
 	Logger      hclog.Logger
 	Board       *Board
 	// Sessions loads and keeps snapshots; nil: none are kept.
 	Sessions store.Sessions
+	// SnapshotEvery keeps a session's state after every so many of its runs; 0: only when its worker leaves.
+	SnapshotEvery int
 	// Runner makes the part that runs things, one for each worker.
 	Runner func(*Crew, messages.WorkerID, messages.Generation) Runner
 	// Action returns the definition that an execution of (ref, version) runs by.
@@ -44,15 +47,14 @@ type Crew struct {
 	ProbeAgain   time.Duration // until a degraded worker is probed again; 0: 5 s
 	Graces       process.Graces
 
-	// MayClaimAhead reports whether every action of the pool may be repeated, so that short runs may be claimed ahead.
-	MayClaimAhead func() bool
 	// Resident measures a process tree, in bytes.
 	Resident func(pid int) (int64, error)
 
-	// Transitions, Runs and Probes, where set, count for the metrics.
+	// Transitions, Runs, Probes and Snapshots, where set, count for the metrics.
 	Transitions func(pool string, e lifecycle.Entry)
 	Runs        func(pool string, e *messages.Execution, o *messages.Outcome, took time.Duration)
 	Probes      func(pool string, ok bool, took time.Duration)
+	Snapshots   func(pool, result string)
 	// Leaked is told of every go handler that would not end, and when it ends after all (-1).
 	Leaked func(pool string, change int)
 }

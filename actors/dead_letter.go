@@ -2,9 +2,9 @@ package actors
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -59,8 +59,12 @@ func (d *DeadLetter) Receive(ctx actor.Context) {
 		d.cancel()
 	case *actor.Stopped, *Attached:
 	case *Delivered:
+		self := ctx.Self()
 		for _, letter := range m.Deliveries {
-			go d.handle(letter)
+			go func() {
+				defer d.cfg.System.Carry(self)
+				d.handle(letter)
+			}()
 		}
 	default:
 		d.cfg.System.Registry.Unknown(ctx)
@@ -102,13 +106,18 @@ func (d *DeadLetter) judge(ctx context.Context, letter broker.Delivery) error {
 	if _, echo := letter.Headers[EchoHeader]; echo {
 		return nil // its pool has seen that it is late
 	}
+	if len(letter.Deaths) > 0 && letter.Deaths[0].Queue == d.cfg.Settings.RequestsQueue() {
+		return d.keep(ctx, letter, store.DeadLetter{Resolution: "quarantined: a submission that no node took"}, reasonOf(letter))
+	}
 	work, err := broker.DecodeWork(letter.Body)
 	if err != nil {
 		return d.keep(ctx, letter, store.DeadLetter{Resolution: "quarantined: " + err.Error()}, "malformed")
 	}
-	for _, p := range work.Placements {
-		if err := d.one(ctx, letter, work.Worker, p); err != nil {
-			return err
+	for i := range work {
+		for _, p := range work[i].Placements {
+			if err := d.one(ctx, letter, work[i].Worker, p); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -125,7 +134,7 @@ func (d *DeadLetter) one(ctx context.Context, letter broker.Delivery, worker mes
 		return fmt.Errorf("dead letter of execution %s: %w", p.Execution, err)
 	default:
 		row.Action, row.Worker = e.Action, e.WorkerID
-		if e.Status == messages.Scheduled && e.Attempt == p.Attempt {
+		if e.Status == messages.Scheduled && e.Attempt == judgedAttempt(&e, p) {
 			row.Resolution = "failed"
 		}
 	}
@@ -138,23 +147,18 @@ func (d *DeadLetter) one(ctx context.Context, letter broker.Delivery, worker mes
 		Code: messages.CodeQueueTimeout, Message: queueTimeoutText, FailedBy: "dead_letter_handler",
 	}}
 	record := &Record{Pool: d.cfg.Pool(worker.Pool), Items: []Item{{Worker: worker, Fault: true, Change: &store.End{
-		ID: e.ID, Attempt: p.Attempt, Outcome: o, Retry: d.cfg.Judge.RetryOf(&e, o),
+		ID: e.ID, Attempt: judgedAttempt(&e, p), Outcome: o, Retry: d.cfg.Judge.RetryOf(&e, o),
 	}}}}
 	_, err = Ask[*Record, []store.Result](ctx, d.cfg.System, d.cfg.Recorder, record)
 	return err
 }
 
-// keep writes the forensic row.
+// keep writes the forensic row, once for each death and placement where the message says when it died.
 func (d *DeadLetter) keep(ctx context.Context, letter broker.Delivery, row store.DeadLetter, reason string) error {
-	row.At, row.Reason, row.Body, row.Queue = time.Now(), reason, letter.Body, letter.Queue
+	row = letterRow(letter, row)
+	row.Reason = reason
 	if len(letter.Deaths) > 0 {
-		row.DiedAt, row.Queue = letter.Deaths[0].At, letter.Deaths[0].Queue
-	}
-	if headers, err := json.Marshal(struct {
-		Headers map[string]string `json:"headers,omitempty"`
-		Deaths  []broker.Death    `json:"deaths,omitempty"`
-	}{letter.Headers, letter.Deaths}); err == nil {
-		row.Headers = headers
+		row.Key = deathKey(letter, row, row.Execution.String()+"/"+strconv.Itoa(int(row.Attempt)))
 	}
 	if _, err := d.cfg.Store.SaveDeadLetter(ctx, row); err != nil {
 		return err

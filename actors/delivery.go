@@ -22,6 +22,8 @@ type (
 	}
 	// Detach ends a queue's deliveries. What is unsettled may still be settled.
 	Detach struct{ Queue string }
+	// Reattach says that the broker is back: what waits to be attached again is, at once.
+	Reattach struct{}
 	// Attached says that a queue delivers, or has ceased to.
 	Attached struct {
 		Queue string
@@ -68,6 +70,7 @@ type consumption struct {
 	cancel context.CancelFunc
 	serial int
 	tries  int // in a row that delivered nothing
+	waits  bool
 }
 
 // attachEnded says that a consumer has ended or could not be made.
@@ -103,6 +106,8 @@ func (d *Delivery) Receive(ctx actor.Context) {
 		d.attach(ctx, m)
 	case *Detach:
 		d.detach(m.Queue)
+	case *Reattach:
+		d.reattach(ctx)
 	case *attachEnded:
 		d.ended(ctx, m)
 	case *attachAgain:
@@ -134,6 +139,15 @@ func (d *Delivery) attach(ctx actor.Context, a *Attach) {
 	}()
 }
 
+// reattach attaches at once what waits for its next try.
+func (d *Delivery) reattach(ctx actor.Context) {
+	for _, c := range d.consumers {
+		if c.waits {
+			d.attach(ctx, c.attach)
+		}
+	}
+}
+
 func (d *Delivery) detach(queue string) {
 	if c := d.consumers[queue]; c != nil {
 		c.cancel()
@@ -150,11 +164,16 @@ func (d *Delivery) ended(ctx actor.Context, m *attachEnded) {
 	if errors.Is(m.err, broker.ErrClosed) {
 		return
 	}
+	c.waits = true
 	wait := min(attachWait<<min(c.tries, 8), attachWaitMax)
 	if c.tries++; m.attached {
 		c.tries, wait = 0, attachWait
 	}
-	d.cfg.Logger.Warn("queue no longer delivers, attaching again", "queue", m.queue, "after", wait, "error", m.err)
+	level := hclog.Warn
+	if !d.cfg.Broker.Status().Up || errors.Is(m.err, broker.ErrBroken) {
+		level = hclog.Debug // that the broker is away is told once, not for each of its queues; of a broken one the adapter tells
+	}
+	d.cfg.Logger.Log(level, "queue no longer delivers, attaching again", "queue", m.queue, "after", wait, "error", m.err)
 	self, system := ctx.Self(), d.cfg.System
 	again := &attachAgain{queue: m.queue, serial: m.serial}
 	time.AfterFunc(wait, func() { system.Send(self, again) })

@@ -32,6 +32,7 @@ type Monitor struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	timer  *time.Timer
+	failed int // rounds in a row
 }
 
 type (
@@ -104,8 +105,21 @@ func (m *Monitor) ended(ctx actor.Context, r *roundEnded) {
 			s.LastFailure = r.err.Error()
 		}
 	})
-	if r.err != nil {
-		m.cfg.Logger.Warn("monitor round failed, running again", "monitor", m.cfg.Name, "error", r.err)
-	}
+	m.tell(r.err)
 	m.again(ctx)
+}
+
+// tell logs the first failed round of a row, and its end.
+func (m *Monitor) tell(err error) {
+	switch {
+	case err == nil && m.failed > 0:
+		m.cfg.Logger.Info("monitor works again", "monitor", m.cfg.Name, "failed_rounds", m.failed)
+		m.failed = 0
+	case err != nil && m.failed == 0:
+		m.cfg.Logger.Warn("monitor round failed, running again", "monitor", m.cfg.Name, "error", err)
+		m.failed++
+	case err != nil:
+		m.cfg.Logger.Debug("monitor round failed again", "monitor", m.cfg.Name, "error", err)
+		m.failed++
+	}
 }

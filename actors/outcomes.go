@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -78,24 +79,49 @@ func (o *Outcomes) Publish(e *messages.Execution) {
 	}
 }
 
-// Wait returns the execution once it is terminal, or as get returns it when ctx ends.
+// Waiting lists the executions that somebody waits for, in no order.
+func (o *Outcomes) Waiting() []messages.ExecutionID {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Collect(maps.Keys(o.waiting))
+}
+
+// Wait returns the execution once it is terminal, or as get returns it when ctx ends. What it is told is a hint only: an
+// outcome that came too late for its attempt may have been announced by another node, so the store has the last word.
 func (o *Outcomes) Wait(ctx context.Context, id messages.ExecutionID,
 	get func(context.Context, messages.ExecutionID) (messages.Execution, error),
 ) (messages.Execution, error) {
-	ch, leave, err := o.Subscribe(id)
-	if err != nil {
-		return messages.Execution{}, err
-	}
-	defer leave()
-	e, err := get(ctx, id)
-	if err != nil || e.Status.Terminal() {
-		return e, err
-	}
-	select {
-	case <-ch:
-	case <-ctx.Done():
+	for {
+		e, told, err := o.waitOnce(ctx, id, get)
+		if err != nil || e.Status.Terminal() {
+			return e, err
+		}
+		if !told {
+			break
+		}
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
 	defer cancel()
 	return get(last, id)
+}
+
+// waitOnce looks at the execution and, unless it is terminal, waits until it is told of it or ctx ends.
+func (o *Outcomes) waitOnce(ctx context.Context, id messages.ExecutionID,
+	get func(context.Context, messages.ExecutionID) (messages.Execution, error),
+) (e messages.Execution, told bool, err error) {
+	ch, leave, err := o.Subscribe(id)
+	if err != nil {
+		return messages.Execution{}, false, err
+	}
+	defer leave()
+	e, err = get(ctx, id)
+	if err != nil || e.Status.Terminal() {
+		return e, false, err
+	}
+	select {
+	case <-ch:
+		return e, true, nil
+	case <-ctx.Done():
+		return e, false, nil
+	}
 }

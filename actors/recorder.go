@@ -19,8 +19,10 @@ type Item struct {
 	Change store.Change
 	Worker messages.WorkerKey
 	Took   time.Duration // of the run that a Finish ends
-	// Restored: a snapshot was restored for the run.
+	// Restored: a snapshot that was not behind was restored for the run.
 	Restored bool
+	// Session is the one whose state the run that a Finish ends has left with its worker; zero: none.
+	Session store.SessionRef
 	// Fault: the run's end is the worker's fault.
 	Fault bool
 }
@@ -53,6 +55,9 @@ const groupMax = 4096
 // is bounded by themselves: each waits for its answer.
 const askersMax = 20_000
 
+// repeatTold is how often the log repeats that the store does not take changes.
+const repeatTold = time.Minute
+
 var errBacklog = fmt.Errorf("too many changes wait for the store: %w", store.ErrUnavailable)
 
 // RecorderConfig is what a recorder needs.
@@ -65,6 +70,8 @@ type RecorderConfig struct {
 	Observe func(changes int, took time.Duration)
 	// OnResult, where set, is told of every result, for the counters of stale writes, outcomes and take-backs.
 	OnResult func(Item, store.Result)
+	// Notices, where set, is told after a transaction that gave an outcome to an execution with Notify set.
+	Notices func()
 	// Backlog holds what is asked of the recorder over its restarts; nil: its own, lost with it.
 	Backlog *Backlog
 }
@@ -228,7 +235,7 @@ func (r *Recorder) apply(self *actor.PID, group []pendingRecord, count int) {
 			changes = append(changes, p.record.Items[i].Change)
 		}
 	}
-	start := time.Now()
+	start, told := time.Now(), time.Time{}
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		results, err := r.cfg.Store.Apply(r.ctx, changes)
 		if err == nil && len(results) != len(changes) {
@@ -244,7 +251,10 @@ func (r *Recorder) apply(self *actor.PID, group []pendingRecord, count int) {
 			return
 		}
 		r.cell.Update(func(s *Status) { s.State, s.Why = "waiting", "store: "+err.Error() })
-		r.cfg.Logger.Warn("store did not take changes, repeating", "changes", len(changes), "error", err)
+		if time.Since(told) >= repeatTold {
+			told = time.Now()
+			r.cfg.Logger.Warn("store did not take changes, repeating", "changes", len(changes), "since", start, "error", err)
+		}
 		select {
 		case <-time.After(wait):
 		case <-r.ctx.Done():
@@ -281,12 +291,12 @@ func (r *Recorder) done(ctx actor.Context, m *recorded) {
 
 func (r *Recorder) tell(ctx actor.Context, m *recorded) {
 	var pools poolRecords
-	at := 0
+	at, notices := 0, false
 	for _, p := range m.group {
 		n := len(p.record.Items)
 		done := &Recorded{Items: p.record.Items, Results: m.results[at : at+n]}
 		at += n
-		r.announce(done)
+		notices = r.announce(done) || notices
 		if p.answer != nil {
 			p.answer.Reply(done.Results, nil)
 		}
@@ -297,13 +307,16 @@ func (r *Recorder) tell(ctx actor.Context, m *recorded) {
 			pools.add(p.record.Pool, done)
 		}
 	}
+	if notices && r.cfg.Notices != nil {
+		r.cfg.Notices()
+	}
 	for i, pid := range pools.pids {
 		ctx.Send(pid, &Committed{Records: pools.records[i]})
 	}
 }
 
-// announce hands outcomes to whoever waits for them.
-func (r *Recorder) announce(done *Recorded) {
+// announce hands outcomes to whoever waits for them, and reports whether one of them has a notice.
+func (r *Recorder) announce(done *Recorded) (notices bool) {
 	for i := range done.Results {
 		result := &done.Results[i]
 		if r.cfg.OnResult != nil {
@@ -315,10 +328,12 @@ func (r *Recorder) announce(done *Recorded) {
 		switch {
 		case result.Verdict == store.Applied && result.Execution != nil:
 			r.cfg.Outcomes.Publish(result.Execution)
+			notices = notices || result.Execution.Notify
 		case result.Verdict == store.Already: // made by a transaction whose answer was lost
 			r.cfg.Outcomes.Publish(&messages.Execution{ID: done.Items[i].Change.Target(), Status: result.Status})
 		}
 	}
+	return notices
 }
 
 // poolRecords groups records by pool. A node has few pools, so a scan beats a map.

@@ -29,6 +29,8 @@ type Info struct {
 	Restarts     int                  `json:"restarts"`
 	Execution    messages.ExecutionID `json:"execution,omitzero"`
 	LastFailure  string               `json:"last_failure,omitempty"`
+	// StuckSince is since when it has handled one message while others wait, once that is too long.
+	StuckSince time.Time `json:"stuck_since,omitzero"`
 }
 
 // Status is the part of Info that an actor says of itself.
@@ -91,7 +93,8 @@ type Registry struct {
 	failures map[string]failure
 	order    []string // of failures, oldest first
 	letters  map[string]int64
-	keepers  map[string]Keep // of actors that lose no message over a restart
+	stuck    map[string]time.Time // since when; as the observer saw it last
+	keepers  map[string]Keep      // of actors that lose no message over a restart
 }
 
 type failure struct {
@@ -190,7 +193,7 @@ func (r *Registry) Snapshot() []Info {
 	r.mu.RLock()
 	infos := make([]Info, 0, len(r.live))
 	for id, e := range r.live {
-		infos = append(infos, e.info(id))
+		infos = append(infos, r.info(id, e))
 	}
 	r.mu.RUnlock()
 	slices.SortFunc(infos, func(a, b Info) int { return strings.Compare(a.ID, b.ID) })
@@ -205,10 +208,11 @@ func (r *Registry) Get(id string) (Info, bool) {
 	if !ok {
 		return Info{}, false
 	}
-	return e.info(id), true
+	return r.info(id, e), true
 }
 
-func (e *entry) info(id string) Info {
+// info is what is shown of an actor. It runs under mu.
+func (r *Registry) info(id string, e *entry) Info {
 	s := e.cell.Read()
 	if s.Since.IsZero() {
 		s.Since = e.started
@@ -216,7 +220,7 @@ func (e *entry) info(id string) Info {
 	return Info{
 		ID: id, Parent: e.parent, Kind: e.kind, State: s.State, Health: s.Health, Grade: s.Grade, Since: s.Since,
 		Why: s.Why, MailboxDepth: e.mailbox.UserMessageCount(), Handled: e.handled.Load(), Restarts: s.Restarts,
-		Execution: s.Execution, LastFailure: s.LastFailure,
+		Execution: s.Execution, LastFailure: s.LastFailure, StuckSince: r.stuck[id],
 	}
 }
 

@@ -21,8 +21,8 @@ type Runner interface {
 	Probe(id uint64, busy bool)
 	// EndSession tells the worker's code to drop a session.
 	EndSession(session string, epoch int64)
-	// Snapshot asks for a session's state. Post: snapshot. False: it keeps none.
-	Snapshot(session string, epoch int64) bool
+	// Snapshot asks for a session's state. Post: snapshot, with the id. False: it keeps none.
+	Snapshot(session string, epoch int64, id uint64) bool
 	// Traits is what the worker can do, known once it has begun.
 	Traits() Traits
 	// Pid is the process id, 0 without one.
@@ -42,8 +42,9 @@ type Run struct {
 	Execution *messages.Execution
 	Action    *messages.Action
 	Started   time.Time
-	// Restore is the session state to give back first; nil: none.
+	// Restore is the session state to give back first; nil: none. Behind is how many finished runs it lacks.
 	Restore json.RawMessage
+	Behind  int64
 
 	sign     time.Time // last sign of progress
 	stop     stopCause
@@ -83,6 +84,8 @@ type (
 		close     bool   // the code asked for a new worker
 		crashed   string // the code took its worker with it; why, in words
 		unstarted bool   // the worker went before the code could begin
+		// ran is how long the code itself ran, where the runner knows; 0: it does not.
+		ran time.Duration
 	}
 	// gone: the runner's process has ended.
 	gone struct {
@@ -103,6 +106,7 @@ type (
 	}
 	// snapshot: a session's state, or why there is none.
 	snapshot struct {
+		id      uint64
 		session string
 		epoch   int64
 		state   json.RawMessage

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/messages"
@@ -76,7 +77,9 @@ func (g *goRunner) call(ctx context.Context, run *goRun, handler Handler, e *mes
 			g.crew.Leaked(g.crew.PoolName, -1)
 		}
 	}()
+	began := time.Now()
 	value, err := handler(ctx, g.task(e, run))
+	end.ran = max(time.Since(began), 1)
 	end.outcome, end.crashed = goOutcome(value, err), ""
 }
 
@@ -130,8 +133,8 @@ func (g *goRunner) Step(step process.Step, r *Run) {
 	})
 }
 
-func (g *goRunner) Probe(id uint64, _ bool)     { g.post(&probed{id: id}) }
-func (g *goRunner) EndSession(string, int64)    {}
-func (g *goRunner) Snapshot(string, int64) bool { return false }
-func (g *goRunner) Traits() Traits              { return Traits{Cancels: true} }
-func (g *goRunner) Pid() int                    { return 0 }
+func (g *goRunner) Probe(id uint64, _ bool)             { g.post(&probed{id: id}) }
+func (g *goRunner) EndSession(string, int64)            {}
+func (g *goRunner) Snapshot(string, int64, uint64) bool { return false }
+func (g *goRunner) Traits() Traits                      { return Traits{Cancels: true} }
+func (g *goRunner) Pid() int                            { return 0 }

@@ -53,7 +53,8 @@ type processRunner struct {
 	killed   bool
 	exited   bool
 	broken   string
-	deferred []process.Event // events that came before Start returned the process
+	deferred []process.Event // events that came before Start returned the process, up to deferredMax
+	dropped  int             // of them, past the bound
 }
 
 // pendingRequest is a request whose answer is awaited.
@@ -62,6 +63,8 @@ type pendingRequest struct {
 	probe   uint64
 	session string
 	epoch   int64
+	// snapshot is who asked for it.
+	snapshot uint64
 }
 
 // pendingMax bounds the requests that a program has not answered yet.
@@ -104,7 +107,10 @@ func (p *processRunner) start() {
 	for _, ev := range p.deferred {
 		p.take(ev)
 	}
-	p.deferred = nil
+	if p.deferred = nil; p.dropped > 0 {
+		p.crew.Logger.Warn("a program talked before it was asked; some of what it said is dropped", "worker", p.worker,
+			"dropped", p.dropped)
+	}
 	if p.killed {
 		started.Kill()
 		return
@@ -224,16 +230,16 @@ func (p *processRunner) EndSession(session string, epoch int64) {
 	}
 }
 
-func (p *processRunner) Snapshot(session string, epoch int64) bool {
+func (p *processRunner) Snapshot(session string, epoch int64, id uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, err := p.ask("snapshot", pendingRequest{session: session, epoch: epoch},
+	_, err := p.ask("snapshot", pendingRequest{session: session, epoch: epoch, snapshot: id},
 		map[string]any{"session": session, "epoch": epoch})
 	return err == nil
 }
 
 func (p *processRunner) snapshotTaken(request pendingRequest, r process.Reply) {
-	out := &snapshot{session: request.session, epoch: request.epoch}
+	out := &snapshot{id: request.snapshot, session: request.session, epoch: request.epoch}
 	var answer struct {
 		State json.RawMessage `json:"state"`
 	}

@@ -14,10 +14,27 @@ func (p *processRunner) heard(ev process.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.process == nil {
-		p.deferred = append(p.deferred, ev)
+		p.put(ev)
 		return
 	}
 	p.take(ev)
+}
+
+// deferredMax bounds the events that are kept of a program that talks before it is known. It has been asked nothing yet,
+// so past the bound only its end and what broke the protocol matter.
+const deferredMax = 1024
+
+// put keeps an event until the program is known. What is dropped is counted, and told when it is.
+func (p *processRunner) put(ev process.Event) {
+	switch ev.(type) {
+	case process.Broken, process.Exited: // one of each at most
+	default:
+		if len(p.deferred) >= deferredMax {
+			p.dropped++
+			return
+		}
+	}
+	p.deferred = append(p.deferred, ev)
 }
 
 // take handles one event; the lock is held.
@@ -41,7 +58,7 @@ func (p *processRunner) take(ev process.Event) {
 		p.exited, p.pid = true, 0
 		end := &gone{exit: ev.Exit, broken: p.broken, output: p.process.TakeOutput(), stderr: p.process.StderrTail()}
 		if p.run != nil && p.runID != 0 {
-			end.running, end.restored = p.run.Placement(), p.restored
+			end.running, end.restored = p.run.Placement(), p.whole()
 		}
 		p.run = nil
 		p.post(end)

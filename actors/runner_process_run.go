@@ -27,6 +27,8 @@ type executeSession struct {
 	Epoch int64  `json:"epoch"`
 	Lost  bool   `json:"lost"`
 	Hit   bool   `json:"hit"`
+	// Behind is how many finished runs the state that was given back lacks; 0 where none was, or it lacks none.
+	Behind int64 `json:"runs_behind,omitempty"`
 }
 
 // Run sends the execute, after the session's kept state where there is one. A program that cannot take it never
@@ -60,6 +62,9 @@ func (p *processRunner) restoreAnswered(r process.Reply) {
 	}
 	p.execute()
 }
+
+// whole reports whether the run's session has got all of its state back.
+func (p *processRunner) whole() bool { return p.restored && p.run != nil && p.run.Behind == 0 }
 
 func (p *processRunner) execute() {
 	id, err := p.ask("execute", pendingRequest{}, p.arguments(p.run))
@@ -98,7 +103,10 @@ func (p *processRunner) arguments(r *Run) *executeArgs {
 	}
 	if e.Session != "" {
 		args.Session = &executeSession{
-			ID: e.Session, Epoch: e.SessionEpoch, Lost: e.SessionLost && !p.restored, Hit: e.SessionHit,
+			ID: e.Session, Epoch: e.SessionEpoch, Lost: e.SessionLost && !p.whole(), Hit: e.SessionHit,
+		}
+		if p.restored {
+			args.Session.Behind = r.Behind
 		}
 	}
 	return args
@@ -110,8 +118,8 @@ func (p *processRunner) finished(reply process.Reply) {
 	if r == nil || reply.ID != p.runID {
 		return
 	}
+	end := &ended{placement: r.Placement(), output: p.process.TakeOutput(), restored: p.whole(), close: reply.Close}
 	p.run = nil
-	end := &ended{placement: r.Placement(), output: p.process.TakeOutput(), restored: p.restored, close: reply.Close}
 	if reply.Err != nil {
 		end.outcome = failed(reply.Err)
 		if reply.Err.Stderr == "" && len(end.output.Stderr) > 0 {

@@ -206,7 +206,7 @@ func TestProcessExits(t *testing.T) {
 			run.Probe(1, false)
 			require.Error(t, next[*probed](t, run.in, 1).err)
 			run.EndSession("s", 1)
-			require.False(t, run.Snapshot("s", 1))
+			require.False(t, run.Snapshot("s", 1, 0))
 		})
 	}
 }
@@ -214,23 +214,28 @@ func TestProcessExits(t *testing.T) {
 func TestProcessRestoresASession(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		reply process.Reply
-		lost  bool
+		reply  process.Reply
+		behind int64
+		lost   bool
+		told   int64
 	}{
-		"taken":   {process.Reply{}, false},
-		"refused": {process.Reply{Err: &messages.Error{Message: "no"}}, true},
+		"taken":            {process.Reply{}, 0, false, 0},
+		"refused":          {process.Reply{Err: &messages.Error{Message: "no"}}, 0, true, 0},
+		"old":              {process.Reply{}, 3, true, 3},
+		"refused, and old": {process.Reply{Err: &messages.Error{Message: "no"}}, 3, true, 0},
 	} {
 		run, p := greeted(t, allCapabilities)
 		r := aRun(func(e *messages.Execution, _ *messages.Action) {
 			e.Session, e.SessionLost, e.SessionEpoch = "s", true, 2
 		})
-		r.Restore = json.RawMessage(`{"n":1}`)
+		r.Restore, r.Behind = json.RawMessage(`{"n":1}`), c.behind
 		run.Run(r)
 		c.reply.ID = p.asked(t, "restore", 1).id
 		run.Step(process.StepCancel, r) // stopped before it began
 		p.sink(c.reply)
 		execute := p.asked(t, "execute", 1)
 		require.Equal(t, c.lost, execute.args.(*executeArgs).Session.Lost, name)
+		require.Equal(t, c.told, execute.args.(*executeArgs).Session.Behind, name)
 		p.asked(t, "cancel", 1)
 		p.sink(process.Reply{ID: execute.id, Result: json.RawMessage(`1`)})
 		require.Equal(t, !c.lost, next[*ended](t, run.in, 1).restored, name)
@@ -278,15 +283,30 @@ func TestProcessProbes(t *testing.T) {
 	require.Len(t, c.pending, pendingMax)
 }
 
+// A program that talks before the node knows it is heard to a bound; its end is heard in any case.
+func TestProcessThatTalksTooEarly(t *testing.T) {
+	t.Parallel()
+	p := &processRunner{}
+	for range deferredMax + 5 {
+		p.heard(process.Log{Message: "hello?"})
+	}
+	p.heard(process.Broken{Reason: "garbage"})
+	p.heard(process.Exited{})
+	require.Len(t, p.deferred, deferredMax+2)
+	require.Equal(t, 5, p.dropped)
+	require.IsType(t, process.Exited{}, p.deferred[deferredMax+1])
+}
+
 func TestProcessSnapshot(t *testing.T) {
 	t.Parallel()
 	c, p := greeted(t, allCapabilities)
-	require.True(t, c.Snapshot("s", 4))
-	require.True(t, c.Snapshot("t", 5))
+	require.True(t, c.Snapshot("s", 4, 0))
+	require.True(t, c.Snapshot("t", 5, 9))
 	p.sink(process.Reply{ID: p.asked(t, "snapshot", 2).id, Result: json.RawMessage(`{}`)})
 	p.sink(process.Reply{ID: p.asked(t, "snapshot", 1).id, Result: json.RawMessage(`{"state":{"n":1}}`)})
 	got := posted[*snapshot](c.in)
 	require.Equal(t, "t", got[0].session)
+	require.Equal(t, uint64(9), got[0].id, "the answer says who asked")
 	require.ErrorContains(t, got[0].err, "without a state")
 	require.Equal(t, int64(4), got[1].epoch)
 	require.JSONEq(t, `{"n":1}`, string(got[1].state))

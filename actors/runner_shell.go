@@ -286,7 +286,7 @@ func (s *shellRunner) Probe(id uint64, _ bool) {
 	s.post(&probed{id: id, err: err})
 }
 
-func (s *shellRunner) EndSession(string, int64)    {}
-func (s *shellRunner) Snapshot(string, int64) bool { return false }
-func (s *shellRunner) Traits() Traits              { return Traits{} }
-func (s *shellRunner) Pid() int                    { return 0 }
+func (s *shellRunner) EndSession(string, int64)            {}
+func (s *shellRunner) Snapshot(string, int64, uint64) bool { return false }
+func (s *shellRunner) Traits() Traits                      { return Traits{} }
+func (s *shellRunner) Pid() int                            { return 0 }

@@ -152,6 +152,7 @@ type act struct {
 	probes []uint64
 	ends   []string // sessions
 	asks   []string // for snapshots
+	askIDs []uint64
 
 	silent  bool  // does not begin by itself
 	probing bool  // does not answer probes by itself
@@ -194,10 +195,10 @@ func (a *act) EndSession(session string, _ int64) {
 	a.ends = append(a.ends, session)
 }
 
-func (a *act) Snapshot(session string, _ int64) bool {
+func (a *act) Snapshot(session string, _ int64, id uint64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.asks = append(a.asks, session)
+	a.asks, a.askIDs = append(a.asks, session), append(a.askIDs, id)
 	return a.traits.Snapshots
 }
 

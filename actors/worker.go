@@ -29,10 +29,10 @@ type Worker struct {
 	grade   health.Grade
 	ready   bool // has been ready once
 
-	queue    []messages.Placement  // delivered, not claimed
+	queue    []queued              // delivered, not claimed
 	claimed  []*messages.Execution // claimed ahead, not started
+	lingers  *time.Timer           // until what is claimed ahead is looked at; nil: nothing is
 	cancels  map[messages.Placement]struct{}
-	ahead    int
 	claiming int // records under way that carry claims
 	writing  int // records under way
 	run      *Run
@@ -41,16 +41,22 @@ type Worker struct {
 
 	probe     probing
 	retire    *Retire
-	snapshots int // answers still to come before a retired worker ends
+	snapshots int  // answers still to come before a retired worker ends
+	parting   bool // it waits for them, or is about to ask
+	tallies   map[string]*tally
+	gap       *gap
+	gaps      uint64 // how many there were
+	saving    bool   // what a gap brought is being written
 	leaving   *leaving
 	initial   *time.Timer
+	suspended *time.Timer // until the lease is looked at again; nil: nothing waits for it
 }
 
 // NewWorker returns the child to spawn for one generation of a slot.
 func NewWorker(crew *Crew, slot messages.Slot, gen messages.Generation, id messages.WorkerID, cell *Cell) Child {
 	return Child{Name: fmt.Sprintf("%d.%d", slot, gen), Kind: "worker", Cell: cell, New: func() actor.Actor {
 		return &Worker{
-			crew: crew, id: id, gen: gen, cell: cell, ahead: 1, grade: health.Healthy,
+			crew: crew, id: id, gen: gen, cell: cell, grade: health.Healthy,
 			key: messages.WorkerKey{Incarnation: crew.Incarnation, Pool: crew.PoolName, Slot: slot},
 		}
 	}}
@@ -93,9 +99,18 @@ func (w *Worker) Receive(ctx actor.Context) {
 	case *restoring:
 		w.restored(m)
 	case *EndSession:
-		w.runner.EndSession(m.Session, m.Epoch)
+		w.forgetSession(m)
+	case *lingering:
+		w.lingering()
+	case *lookAgain:
+		w.suspended = nil
+		w.next(nil)
 	case *snapshot:
 		w.snapshot(ctx, m)
+	case *gapOver:
+		w.gapOver(m)
+	case *gapSaved:
+		w.gapSaved(ctx)
 	case *snapshotSaved:
 		w.snapshotSaved(ctx)
 	case *snapshotLate:
@@ -172,6 +187,9 @@ func (w *Worker) stopping() {
 	stopTimer(w.initial)
 	stopTimer(w.probe.timer)
 	stopTimer(w.probe.again)
+	stopTimer(w.suspended)
+	stopTimer(w.lingers)
+	w.closeGap()
 	if w.run != nil {
 		stopTimer(w.run.deadline)
 		stopTimer(w.run.stall)

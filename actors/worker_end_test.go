@@ -103,6 +103,30 @@ func TestCancelBeforeTheStart(t *testing.T) {
 	})
 }
 
+// What may be repeated is claimed ahead, up to the first that may not; what waits behind a long run goes back.
+func TestClaimsAhead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := &act{}
+		s := play(t, a, nil)
+		first, second, third, once := s.runs(nil), s.rows.add(idempotent), s.rows.add(idempotent), s.rows.add(nil)
+		s.send(&Execute{Placements: []messages.Placement{second, third}, Ahead: 8})
+		s.send(&Execute{Placements: []messages.Placement{once}, Ahead: 1})
+		require.Equal(t, messages.Running, s.rows.get(second).Status)
+		require.Equal(t, messages.Running, s.rows.get(third).Status)
+		require.Equal(t, messages.Scheduled, s.rows.get(once).Status, "it may not be repeated, and the worker is not free")
+		s.ends(first, ok())
+		require.Len(t, a.ran(), 2)
+		time.Sleep(2 * aheadWait)
+		s.settle()
+		require.Equal(t, messages.Requested, s.rows.get(third).Status, "the run before it takes long")
+		s.ends(second, ok())
+		require.Equal(t, messages.Running, s.rows.get(once).Status)
+		s.ends(once, ok())
+		require.Len(t, a.ran(), 3)
+		s.is(lifecycle.Ready)
+	})
+}
+
 func TestAStalledRunIsStopped(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		a := &act{traits: lives}

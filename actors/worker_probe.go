@@ -1,14 +1,12 @@
 package actors
 
 import (
-	"context"
 	"errors"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-run/troupe/actors/lifecycle"
-	"github.com/troupe-run/troupe/store"
 )
 
 // probing is a worker's health checking.
@@ -158,64 +156,4 @@ func (w *Worker) probeAfter(d time.Duration) {
 	}
 	stopTimer(w.probe.again)
 	w.probe.again = w.later(d, &Probe{})
-}
-
-// snapshotSaved says that one session's state has been written, or could not be.
-type snapshotSaved struct{}
-
-// keepSessions asks for the state of the retiring worker's sessions, once. True: answers are awaited.
-func (w *Worker) keepSessions() bool {
-	refs := w.retire.Sessions
-	w.retire.Sessions = nil
-	if w.crew.Sessions == nil || !w.runner.Traits().Snapshots {
-		return false
-	}
-	for _, ref := range refs {
-		if w.runner.Snapshot(ref.Session, ref.Epoch) {
-			w.snapshots++
-		}
-	}
-	if w.snapshots > 0 {
-		w.later(w.crew.ProbeTimeout, &snapshotLate{})
-	}
-	return w.snapshots > 0
-}
-
-// snapshotLate says that a retiring worker has waited long enough for its sessions' states.
-type snapshotLate struct{}
-
-func (w *Worker) snapshot(_ actor.Context, m *snapshot) {
-	if m.err != nil {
-		w.crew.Logger.Warn("session snapshot refused", "worker", w.id, "session", m.session, "error", m.err)
-		w.post(&snapshotSaved{})
-		return
-	}
-	if string(m.state) == "null" { // it holds nothing of the session, so an older snapshot stays the newest
-		w.post(&snapshotSaved{})
-		return
-	}
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		ref := store.SessionRef{Pool: w.crew.PoolName, Session: m.session, Epoch: m.epoch}
-		if err := w.crew.Sessions.SaveSnapshot(ctx, ref, m.state); err != nil {
-			w.crew.Logger.Warn("session snapshot not stored", "worker", w.id, "session", m.session, "error", err)
-		}
-		w.post(&snapshotSaved{})
-	}()
-}
-
-func (w *Worker) snapshotSaved(ctx actor.Context) {
-	if w.snapshots > 0 {
-		w.snapshots--
-	}
-	w.settle(ctx)
-}
-
-func (w *Worker) snapshotsLate(ctx actor.Context) {
-	if w.snapshots > 0 {
-		w.crew.Logger.Warn("session snapshots not answered in time", "worker", w.id, "missing", w.snapshots)
-		w.snapshots = 0
-		w.settle(ctx)
-	}
 }

@@ -25,7 +25,7 @@ type deadline struct {
 // restoring brings the snapshot that a run's session is given back.
 type restoring struct {
 	placement messages.Placement
-	state     json.RawMessage
+	kept      kept
 }
 
 // begin starts a claimed execution.
@@ -48,11 +48,11 @@ func (w *Worker) begin(e *messages.Execution) {
 		return
 	}
 	w.arm(r)
-	if e.SessionLost && e.SessionHit && w.runner.Traits().Snapshots && w.crew.Sessions != nil {
+	if t := w.sessionTally(e); e.SessionLost && e.SessionHit && w.keeps() && (t == nil || !t.entered) {
 		w.fetchSnapshot(r)
 		return
 	}
-	w.runner.Run(r)
+	w.startRun(r)
 }
 
 // arm sets the run's timers. The run deadline in the row is the store's; this one counts from the start here.
@@ -71,26 +71,32 @@ func (w *Worker) fetchSnapshot(r *Run) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		state, err := w.crew.kept(ctx, e.Session)
+		kept, err := w.crew.kept(ctx, e.Session, e.SessionEpoch)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			w.crew.Logger.Warn("session snapshot not read", "session", e.Session, "error", err)
 		}
-		w.post(&restoring{placement: e.Placement(), state: state})
+		w.post(&restoring{placement: e.Placement(), kept: kept})
 	}()
 }
 
-// kept is the state that a session may be given back: nil where executions have finished in a later epoch than the
-// snapshot's, because what they did would be lost without a word.
-func (c *Crew) kept(ctx context.Context, name string) (json.RawMessage, error) {
+// kept is the state that a session is given back, and how many finished runs it lacks: with any, its loss is told all
+// the same.
+type kept struct {
+	state  json.RawMessage
+	behind int64
+}
+
+// kept reads what there is of a session: nothing where a run has finished in the epoch already, whose state is newer.
+func (c *Crew) kept(ctx context.Context, name string, epoch int64) (kept, error) {
 	session, err := c.Sessions.GetSession(ctx, c.PoolName, name)
-	if err != nil || session.SnapshotEpoch == 0 || session.SnapshotEpoch < session.FinishedEpoch {
-		return nil, err
+	if err != nil || session.SnapshotEpoch == 0 || session.FinishedEpoch >= epoch {
+		return kept{}, err
 	}
-	state, epoch, err := c.Sessions.Snapshot(ctx, c.PoolName, name)
-	if err != nil || epoch < session.FinishedEpoch {
-		return nil, err
+	state, of, err := c.Sessions.Snapshot(ctx, c.PoolName, name)
+	if err != nil || of != session.SnapshotEpoch {
+		return kept{}, err
 	}
-	return state, nil
+	return kept{state: state, behind: session.Runs - session.SnapshotRuns}, nil
 }
 
 func (w *Worker) restored(m *restoring) {
@@ -100,8 +106,8 @@ func (w *Worker) restored(m *restoring) {
 	case r.stop != notStopped:
 		w.neverRan(r)
 	default:
-		r.Restore = m.state
-		w.runner.Run(r)
+		r.Restore, r.Behind = m.kept.state, m.kept.behind
+		w.startRun(r)
 	}
 }
 
@@ -134,6 +140,7 @@ func (w *Worker) ended(ctx actor.Context, m *ended) {
 	outcome := settleStop(r, m)
 	fault := health.IsFault(outcome, w.crew.CountActionErrors)
 	items := []Item{w.finish(r, m, outcome, took, fault)}
+	w.leftState(r, m, &items[0])
 	w.counts.Finished(took, outcome.Status != messages.Completed, fault)
 	if w.crew.Runs != nil {
 		w.crew.Runs(w.crew.PoolName, r.Execution, &outcome, took)
@@ -258,6 +265,9 @@ func (w *Worker) regrade() {
 func (w *Worker) finish(r *Run, m *ended, o messages.Outcome, took time.Duration, fault bool) Item {
 	e := r.Execution
 	item := Item{Worker: w.key, Took: took, Restored: m.restored, Fault: fault}
+	if m.ran > 0 {
+		item.Took = m.ran // without the wait for a processor, which others share
+	}
 	if m.unstarted && r.stop != stopCancel {
 		item.Fault = false
 		item.Change = &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: neverStarted + o.Error.Message, Unstarted: true}
@@ -286,11 +296,16 @@ func (w *Worker) finish(r *Run, m *ended, o messages.Outcome, took time.Duration
 	return item
 }
 
-// retryOf decides whether a retry follows and builds it.
+// retryOf decides whether a retry follows and builds it. It is apart from retryAfter, whose large frame would grow the
+// stack of every run that completes.
 func (c *Crew) retryOf(e *messages.Execution, a *messages.Action, o messages.Outcome) *messages.Execution {
 	if o.Status == messages.Completed {
 		return nil
 	}
+	return c.retryAfter(e, a, o)
+}
+
+func (c *Crew) retryAfter(e *messages.Execution, a *messages.Action, o messages.Outcome) *messages.Execution {
 	now := time.Now()
 	d := retry.Decide(retry.Input{
 		Now: now, Execution: e, Outcome: o, Policy: c.policy(a), Random: random, Disabled: c.RetryDisabled,

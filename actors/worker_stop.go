@@ -119,8 +119,9 @@ func (w *Worker) leave(ctx actor.Context, reason lifecycle.Reason, cause lifecyc
 		w.runner.Step(process.StepKill, nil) // one that is only being started has no pid yet
 	}
 	w.queue, w.held = nil, nil
+	w.closeGap()
 	w.answerIfEnding()
-	w.giveBack()
+	w.giveBack("its worker leaves")
 	to := lifecycle.Terminating // by name: a failed probe, for one, has a milder end too
 	if w.machine.State() == lifecycle.Initializing {
 		to = lifecycle.Terminated
@@ -180,7 +181,8 @@ func (w *Worker) retiring(ctx actor.Context, m *Retire) {
 	kept := *m
 	w.retire = &kept
 	w.queue = nil
-	w.giveBack()
+	w.closeGap()
+	w.giveBack("its worker leaves")
 	w.settle(ctx)
 }
 
@@ -191,7 +193,8 @@ func (w *Worker) retireFor(m *Halt) {
 		retire.Sessions = w.retire.Sessions
 	}
 	w.retire, w.queue = retire, nil
-	w.giveBack()
+	w.closeGap()
+	w.giveBack("its worker leaves")
 }
 
 // expired counts a dead letter against the worker: it degrades or ends it like any other fault.

@@ -16,7 +16,15 @@ var (
 	ErrUnavailable  = errors.New("broker is unavailable")
 	ErrPrecondition = errors.New("queue exists with other arguments")
 	ErrNoQueue      = errors.New("no such queue")
+	// ErrBroken: the broker has the queue and cannot use it, and whoever tries loses the connection. Callers go on without
+	// it and try again later, at their own pace: an adapter does not ask the broker each time. Unbreak says what a person
+	// can do.
+	ErrBroken = errors.New("the broker cannot use the queue")
 )
+
+// Unbreak is what to do about a queue that is broken.
+const Unbreak = "restart the broker; where that does not help, delete the queue with what is in it (rabbitmqctl delete_queue), " +
+	"and it is declared anew within a minute"
 
 // Broker is a connection to a broker. All methods are safe for concurrent use.
 type Broker interface {
@@ -34,9 +42,23 @@ type Broker interface {
 	Consume(ctx context.Context, queue string, prefetch int) (Consumer, error)
 	// Inspect counts a queue's ready messages and consumers, or ErrNoQueue. The counts may lag behind.
 	Inspect(ctx context.Context, queue string) (QueueInfo, error)
+	// Status is how the connections stand, without asking the broker.
+	Status() Status
 	// Close ends all consumers; what they held unsettled is redelivered to others. Afterwards every method returns
 	// ErrClosed, but a second Close nil.
 	Close() error
+}
+
+// Status is how an adapter stands with its broker.
+type Status struct {
+	Up bool // connected, for publishing and for consuming
+	// Blocked: the broker takes no messages for now (a memory or disk alarm); consuming goes on.
+	Blocked bool
+	// Refused: the broker answers and does not let us in (user, password, virtual host, certificate). Waiting does not
+	// help, though a person may.
+	Refused bool
+	Reason  string    // why it is not up, or why it is blocked; empty otherwise
+	Since   time.Time // of the last change; zero: from the start
 }
 
 // Consumer is one subscription.
@@ -81,6 +103,8 @@ type Message struct {
 	ID         string
 	Headers    map[string]string
 	Body       []byte
+	// ReplyTo is the queue that a publisher wants an answer on, and CorrelationID what the answer repeats; empty: none.
+	ReplyTo, CorrelationID string
 	// Expiration, where positive, bounds the time in a queue, for this message; the lower of it and the queue's
 	// TTL holds. As in RabbitMQ it takes effect when the message is at the head of the ready messages.
 	Expiration time.Duration
@@ -158,6 +182,9 @@ type Queue struct {
 	Expires            time.Duration // the queue itself goes after this long without use; 0: never
 	MaxLength          int           // then publishing is nacked; 0: no bound
 	DeliveryLimit      int           // redeliveries before dead-lettering; 0: no bound
+	// Expendable allows to delete the queue with what is in it, and to declare it anew, where the broker cannot use it
+	// (ErrBroken): somebody else knows what was in it.
+	Expendable bool
 }
 
 // Binding binds a queue to an exchange. Topic keys use * and #.

@@ -32,6 +32,8 @@ type Settings struct {
 	WorkerQueueMax int
 	// DeadLetterMax bounds the dead-letter queue's ready messages. Default 1,000,000.
 	DeadLetterMax int
+	// RequestsMax bounds the submissions that wait in the requests queue; publishing above it is nacked. Default 1,000,000.
+	RequestsMax int
 }
 
 // withDefaults fills what is zero.
@@ -42,6 +44,7 @@ func (s Settings) withDefaults() Settings {
 	s.DeadLetterTTL = orElse(s.DeadLetterTTL, 24*time.Hour)
 	s.WorkerQueueMax = orElse(s.WorkerQueueMax, 10_000)
 	s.DeadLetterMax = orElse(s.DeadLetterMax, 1_000_000)
+	s.RequestsMax = orElse(s.RequestsMax, 1_000_000)
 	return s
 }
 
@@ -56,6 +59,36 @@ func orElse[T comparable](value, fallback T) T {
 // ExecutionsExchange is the topic exchange of notifications, whose keys are execution.<status>.<action>.
 func (s Settings) ExecutionsExchange() string { return s.withDefaults().Prefix + ".executions" }
 
+// RequestsQueue is where other programs submit executions.
+func (s Settings) RequestsQueue() string { return s.withDefaults().Prefix + ".requests" }
+
+// NoticeKey is the routing key of an outcome's notice on the executions exchange. What AMQP's topics give a meaning, or
+// what makes the key longer than AMQP allows, is taken out of the action's name.
+func NoticeKey(status messages.Status, action string) string {
+	action = strings.NewReplacer("*", "_", "#", "_").Replace(action)
+	return clipKey("execution." + status.String() + "." + action)
+}
+
+// routingKeyMax is AMQP's bound of a routing key, in bytes.
+const routingKeyMax = 255
+
+func clipKey(key string) string {
+	if len(key) > routingKeyMax {
+		key = strings.ToValidUTF8(key[:routingKeyMax], "")
+	}
+	return key
+}
+
+// Requests is the requests queue. Submissions wait there for as long as no node runs.
+func (s Settings) Requests() Topology {
+	s = s.withDefaults()
+	q := Queue{Name: s.RequestsQueue(), Quorum: !s.Classic, MaxLength: s.RequestsMax}
+	if !s.DeadLettersOff {
+		q.DeadLetterExchange = s.DeadLetterExchange
+	}
+	return Topology{Queues: []Queue{q}}
+}
+
 // DeadLetterQueue is where dead letters end; empty where dead letters are off.
 func (s Settings) DeadLetterQueue() string {
 	if s.DeadLettersOff {
@@ -67,17 +100,21 @@ func (s Settings) DeadLetterQueue() string {
 // Shared is what all nodes use: every node declares it at start.
 func (s Settings) Shared() Topology {
 	s = s.withDefaults()
-	t := Topology{Exchanges: []Exchange{{Name: s.ExecutionsExchange(), Kind: Topic}}}
+	t := Topology{Exchanges: []Exchange{{Name: s.ExecutionsExchange(), Kind: Topic}}, Queues: s.Requests().Queues}
 	if s.DeadLettersOff {
 		return t
 	}
 	t.Exchanges = append(t.Exchanges, Exchange{Name: s.DeadLetterExchange, Kind: Fanout})
-	t.Queues = []Queue{{
+	t.Queues = append(t.Queues, Queue{
 		Name: s.DeadLetterQueue(), Quorum: !s.Classic, TTL: s.DeadLetterTTL, MaxLength: s.DeadLetterMax,
-	}}
+	})
 	t.Bindings = []Binding{{Exchange: s.DeadLetterExchange, Queue: s.DeadLetterQueue()}}
 	return t
 }
+
+// Migrate is what to do about a shared queue that exists with other arguments than the settings ask for.
+const Migrate = "to change it, stop all nodes, let it be drained (a node with the settings that made it does so, or `troupe dead-letters`), " +
+	"delete it (rabbitmqctl delete_queue) and start the nodes: the first one makes it anew"
 
 // WorkerQueueName is the queue of one worker in one incarnation: <prefix>.worker.<worker>.<incarnation>.
 func (s Settings) WorkerQueueName(worker messages.WorkerID, i messages.Incarnation) string {
@@ -93,7 +130,7 @@ func (s Settings) PoolQueueName(node, pool string, i messages.Incarnation) strin
 // been gone for twice the TTL; nobody else may delete it, because that would drop what is in it.
 func (s Settings) WorkQueue(name string) Topology {
 	s = s.withDefaults()
-	q := Queue{Name: name, Quorum: !s.Classic, Expires: 2 * s.WorkerTTL, MaxLength: s.WorkerQueueMax}
+	q := Queue{Name: name, Quorum: !s.Classic, Expires: 2 * s.WorkerTTL, MaxLength: s.WorkerQueueMax, Expendable: true}
 	if !s.DeadLettersOff {
 		q.TTL, q.DeadLetterExchange = s.WorkerTTL, s.DeadLetterExchange
 	}

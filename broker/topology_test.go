@@ -2,8 +2,10 @@ package broker_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -22,11 +24,15 @@ func TestSharedTopology(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, broker.Topology{
 		Exchanges: []broker.Exchange{{Name: "troupe.executions", Kind: broker.Topic}, {Name: "troupe.dlx", Kind: broker.Fanout}},
-		Queues:    []broker.Queue{{Name: "troupe.dlx.queue", Quorum: true, TTL: 24 * time.Hour, MaxLength: 1_000_000}},
-		Bindings:  []broker.Binding{{Exchange: "troupe.dlx", Queue: "troupe.dlx.queue"}},
+		Queues: []broker.Queue{
+			{Name: "troupe.requests", Quorum: true, DeadLetterExchange: "troupe.dlx", MaxLength: 1_000_000},
+			{Name: "troupe.dlx.queue", Quorum: true, TTL: 24 * time.Hour, MaxLength: 1_000_000},
+		},
+		Bindings: []broker.Binding{{Exchange: "troupe.dlx", Queue: "troupe.dlx.queue"}},
 	}, broker.Settings{}.Shared())
 	require.Equal(t, broker.Topology{
 		Exchanges: []broker.Exchange{{Name: "blue.executions", Kind: broker.Topic}},
+		Queues:    []broker.Queue{{Name: "blue.requests", Quorum: true, MaxLength: 1_000_000}},
 	}, broker.Settings{Prefix: "blue", DeadLettersOff: true}.Shared())
 	require.Equal(t, "graves.queue", broker.Settings{Prefix: "blue", DeadLetterExchange: "graves"}.DeadLetterQueue())
 }
@@ -37,6 +43,7 @@ func TestWorkQueue(t *testing.T) {
 	require.Equal(t, "troupe.worker.n1/demo.models/3.0199a000-0000-7000-8000-000000000001", name)
 	want := broker.Queue{
 		Name: name, Quorum: true, TTL: 5 * time.Minute, DeadLetterExchange: "troupe.dlx", Expires: 10 * time.Minute, MaxLength: 10_000,
+		Expendable: true,
 	}
 	require.Equal(t, broker.Topology{Queues: []broker.Queue{want}}, broker.Settings{}.WorkQueue(name))
 	want.Quorum, want.TTL, want.DeadLetterExchange = false, 0, ""
@@ -93,4 +100,13 @@ func TestWarnings(t *testing.T) {
 	require.Len(t, broker.Settings{DeadLettersOff: true}.Warnings(), 1)
 	require.Len(t, broker.Settings{DeadLettersOff: true, WorkerTTL: time.Second}.Warnings(), 2)
 	require.Contains(t, broker.Settings{WorkerTTL: time.Second}.Warnings()[0], "worker_queue_ttl_ms")
+}
+
+func TestNoticeKeys(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "execution.completed.core.echo", broker.NoticeKey(messages.Completed, "core.echo"))
+	require.Equal(t, "execution.timed_out.a_b_", broker.NoticeKey(messages.TimedOut, "a*b#"))
+	long := broker.NoticeKey(messages.Failed, strings.Repeat("ü", 200))
+	require.LessOrEqual(t, len(long), 255)
+	require.True(t, utf8.ValidString(long))
 }

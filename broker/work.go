@@ -19,34 +19,56 @@ var (
 
 // Bounds on a message body.
 const (
-	WorkVersion   = 1
+	WorkVersion   = 2
 	PlacementsMax = 100      // of one message
 	WorkMax       = 32 << 10 // bytes
 )
 
-// Work is what a message on a worker's queue carries: identities, never the work itself, which stands in the store.
+// Work is what a message has for one worker: identities, never the work itself, which stands in the store. A message on a
+// queue that several workers share carries the work of several.
 type Work struct {
 	Worker     messages.WorkerKey
-	Placements []messages.Placement // 1 to PlacementsMax, in the order in which to run them
+	Placements []messages.Placement // at least one, in the order in which to run them
+	// Ahead: the placements may be claimed before the worker is free, because their runs are short and may be repeated.
+	Ahead bool
 }
 
-// Encode writes the body of a message:
+// Encode writes the body of a message for one worker. See EncodeWork.
+func (w Work) Encode() ([]byte, error) { return EncodeWork([]Work{w}) }
+
+// EncodeWork writes the body of a message:
 //
-//	{"v":1,"worker":{"incarnation":"…","pool":"core","slot":0},"placements":[{"execution":"…","attempt":1}]}
+//	{"v":2,"incarnation":"…","pool":"core","work":[{"slot":0,"ahead":true,"placements":[{"execution":"…","attempt":1}]}]}
 //
-// Work that Decode would refuse is ErrMalformed.
-func (w Work) Encode() ([]byte, error) {
-	if err := w.check(); err != nil {
+// All workers must be of one pool and incarnation. Work that DecodeWork would refuse is ErrMalformed.
+func EncodeWork(all []Work) ([]byte, error) {
+	if err := checkWork(all); err != nil {
 		return nil, err
 	}
-	b := make([]byte, 0, 128+len(w.Worker.Pool)+80*len(w.Placements))
-	b = append(b, `{"v":`+strconv.Itoa(WorkVersion)+`,"worker":{"incarnation":"`...)
-	b = append(b, w.Worker.Incarnation.String()...)
+	first := all[0].Worker
+	b := make([]byte, 0, 128+len(first.Pool)+48*len(all)+80*count(all))
+	b = append(b, `{"v":`+strconv.Itoa(WorkVersion)+`,"incarnation":"`...)
+	b = append(b, first.Incarnation.String()...)
 	b = append(b, `","pool":"`...)
-	b = append(b, w.Worker.Pool...) // plain characters only, see check
-	b = append(b, `","slot":`...)
+	b = append(b, first.Pool...) // plain characters only, see checkPool
+	b = append(b, `","work":[`...)
+	for i := range all {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = all[i].append(b)
+	}
+	return append(b, "]}"...), nil
+}
+
+// append writes one worker's part of a body.
+func (w *Work) append(b []byte) []byte {
+	b = append(b, `{"slot":`...)
 	b = strconv.AppendInt(b, int64(w.Worker.Slot), 10)
-	b = append(b, `},"placements":[`...)
+	if w.Ahead {
+		b = append(b, `,"ahead":true`...)
+	}
+	b = append(b, `,"placements":[`...)
 	for i, p := range w.Placements {
 		if i > 0 {
 			b = append(b, ',')
@@ -57,57 +79,116 @@ func (w Work) Encode() ([]byte, error) {
 		b = strconv.AppendInt(b, int64(p.Attempt), 10)
 		b = append(b, '}')
 	}
-	return append(b, "]}"...), nil
+	return append(b, "]}"...)
 }
 
-// DecodeWork reads a body. The error is ErrVersion for a version that this binary does not know and ErrMalformed for
-// anything else that is wrong, and says what.
-func DecodeWork(body []byte) (Work, error) {
+// DecodeWork reads a body of this version or of version 1, which has one worker. The error is ErrVersion for a version
+// that this binary does not know and ErrMalformed for anything else that is wrong, and says what.
+func DecodeWork(body []byte) ([]Work, error) {
 	if len(body) > WorkMax {
-		return Work{}, malformed("%d bytes, at most %d are allowed", len(body), WorkMax)
+		return nil, malformed("%d bytes, at most %d are allowed", len(body), WorkMax)
 	}
-	w, err := decodeWork1(body)
+	all, err := decodeWork2(body)
 	if err == nil {
-		return w, nil
+		return all, nil
 	}
-	// Only a body that is wrong is read a second time, to tell another version from a malformed one.
+	// Only a body that is not of this version, or is wrong, is read a second time.
 	var head struct {
 		V *int `json:"v"`
 	}
 	if wrong := json.Unmarshal(body, &head); wrong != nil {
-		return Work{}, malformed("%v", wrong)
+		return nil, malformed("%v", wrong)
 	}
 	switch {
 	case head.V == nil:
-		return Work{}, malformed("no version: v is missing")
+		return nil, malformed("no version: v is missing")
+	case *head.V == 1:
+		return decodeWork1(body)
 	case *head.V != WorkVersion:
-		return Work{}, fmt.Errorf("%w: version %d, this binary knows %d", ErrVersion, *head.V, WorkVersion)
+		return nil, fmt.Errorf("%w: version %d, this binary knows %d", ErrVersion, *head.V, WorkVersion)
 	}
-	return Work{}, err
+	return nil, err
 }
 
-func decodeWork1(body []byte) (Work, error) {
+func decodeWork2(body []byte) ([]Work, error) {
+	var raw struct {
+		V           int                  `json:"v"`
+		Incarnation messages.Incarnation `json:"incarnation"`
+		Pool        string               `json:"pool"`
+		Work        []struct {
+			Slot       messages.Slot        `json:"slot"`
+			Ahead      bool                 `json:"ahead"`
+			Placements []messages.Placement `json:"placements"`
+		} `json:"work"`
+	}
+	if err := decodeStrictly(body, &raw); err != nil {
+		return nil, err
+	}
+	if raw.V != WorkVersion {
+		return nil, malformed("version %d", raw.V)
+	}
+	all := make([]Work, len(raw.Work))
+	for i, w := range raw.Work {
+		key := messages.WorkerKey{Incarnation: raw.Incarnation, Pool: raw.Pool, Slot: w.Slot}
+		all[i] = Work{Worker: key, Placements: w.Placements, Ahead: w.Ahead}
+	}
+	return all, checkWork(all)
+}
+
+func decodeWork1(body []byte) ([]Work, error) {
 	var raw struct {
 		V          int                  `json:"v"`
 		Worker     messages.WorkerKey   `json:"worker"`
 		Placements []messages.Placement `json:"placements"`
 	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&raw); err != nil {
-		return Work{}, malformed("%v", err)
+	if err := decodeStrictly(body, &raw); err != nil {
+		return nil, err
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return Work{}, malformed("something follows the object")
-	}
-	if raw.V != WorkVersion {
-		return Work{}, malformed("version %d", raw.V)
-	}
-	w := Work{Worker: raw.Worker, Placements: raw.Placements}
-	return w, w.check()
+	all := []Work{{Worker: raw.Worker, Placements: raw.Placements}}
+	return all, checkWork(all)
 }
 
-func (w Work) check() error {
+// decodeStrictly reads one JSON object and nothing else.
+func decodeStrictly(body []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return malformed("%v", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return malformed("something follows the object")
+	}
+	return nil
+}
+
+func count(all []Work) int {
+	n := 0
+	for i := range all {
+		n += len(all[i].Placements)
+	}
+	return n
+}
+
+func checkWork(all []Work) error {
+	if n := count(all); n > PlacementsMax {
+		return malformed("%d placements, at most %d are allowed", n, PlacementsMax)
+	}
+	if len(all) == 0 {
+		return malformed("no work")
+	}
+	for i := range all {
+		w := &all[i]
+		if w.Worker.Incarnation != all[0].Worker.Incarnation || w.Worker.Pool != all[0].Worker.Pool {
+			return malformed("work for two pools or incarnations")
+		}
+		if err := w.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *Work) check() error {
 	switch {
 	case w.Worker.Incarnation.IsZero():
 		return malformed("no incarnation")
@@ -117,8 +198,6 @@ func (w Work) check() error {
 		return malformed("slot %d is negative", w.Worker.Slot)
 	case len(w.Placements) == 0:
 		return malformed("no placements")
-	case len(w.Placements) > PlacementsMax:
-		return malformed("%d placements, at most %d are allowed", len(w.Placements), PlacementsMax)
 	}
 	if err := checkPool(w.Worker.Pool); err != nil {
 		return err

@@ -11,8 +11,15 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-const bodyOne = `{"v":1,"worker":{"incarnation":"0199a000-0000-7000-8000-000000000001","pool":"demo.models","slot":3},` +
-	`"placements":[{"execution":"0199a000-0000-7000-8000-0000000000e1","attempt":2}]}`
+const (
+	bodyOne = `{"v":2,"incarnation":"0199a000-0000-7000-8000-000000000001","pool":"demo.models",` +
+		`"work":[{"slot":3,"placements":[{"execution":"0199a000-0000-7000-8000-0000000000e1","attempt":2}]}]}`
+	bodyOld = `{"v":1,"worker":{"incarnation":"0199a000-0000-7000-8000-000000000001","pool":"demo.models","slot":3},` +
+		`"placements":[{"execution":"0199a000-0000-7000-8000-0000000000e1","attempt":2}]}`
+	bodyTwo = `{"v":2,"incarnation":"0199a000-0000-7000-8000-000000000001","pool":"demo.models","work":[` +
+		`{"slot":3,"placements":[{"execution":"0199a000-0000-7000-8000-0000000000e1","attempt":2}]},` +
+		`{"slot":4,"ahead":true,"placements":[{"execution":"0199a000-0000-7000-8000-0000000000e2","attempt":1}]}]}`
+)
 
 func workOne() broker.Work {
 	return broker.Work{
@@ -30,9 +37,39 @@ func TestWorkIsOnTheWireAsDocumented(t *testing.T) {
 	body, err := workOne().Encode()
 	require.NoError(t, err)
 	require.Equal(t, bodyOne, string(body))
-	w, err := broker.DecodeWork(body)
+	all, err := broker.DecodeWork(body)
 	require.NoError(t, err)
-	require.Equal(t, workOne(), w)
+	require.Equal(t, []broker.Work{workOne()}, all)
+}
+
+func TestOneMessageCarriesTheWorkOfSeveralWorkers(t *testing.T) {
+	t.Parallel()
+	second := workOne()
+	second.Worker.Slot, second.Ahead = 4, true
+	second.Placements = []messages.Placement{{
+		Execution: messages.ExecutionID(uuid.MustParse("0199a000-0000-7000-8000-0000000000e2")), Attempt: 1,
+	}}
+	body, err := broker.EncodeWork([]broker.Work{workOne(), second})
+	require.NoError(t, err)
+	require.Equal(t, bodyTwo, string(body))
+	all, err := broker.DecodeWork(body)
+	require.NoError(t, err)
+	require.Equal(t, []broker.Work{workOne(), second}, all)
+	second.Worker.Pool = "other"
+	_, err = broker.EncodeWork([]broker.Work{workOne(), second})
+	require.EqualError(t, err, "malformed message body: work for two pools or incarnations")
+	_, err = broker.EncodeWork(nil)
+	require.EqualError(t, err, "malformed message body: no work")
+}
+
+// A node of the version before may still have messages on its queues.
+func TestWorkOfTheVersionBeforeIsRead(t *testing.T) {
+	t.Parallel()
+	all, err := broker.DecodeWork([]byte(bodyOld))
+	require.NoError(t, err)
+	require.Equal(t, []broker.Work{workOne()}, all)
+	_, err = broker.DecodeWork([]byte(strings.Replace(bodyOld, `"slot":3`, `"slot":-1`, 1)))
+	require.ErrorContains(t, err, "slot -1 is negative")
 }
 
 func TestLargestWorkFits(t *testing.T) {
@@ -48,7 +85,7 @@ func TestLargestWorkFits(t *testing.T) {
 	require.LessOrEqual(t, len(body), broker.WorkMax)
 	back, err := broker.DecodeWork(body)
 	require.NoError(t, err)
-	require.Equal(t, w, back)
+	require.Equal(t, []broker.Work{w}, back)
 	w.Placements = append(w.Placements, w.Placements[0])
 	_, err = w.Encode()
 	require.EqualError(t, err, "malformed message body: 101 placements, at most 100 are allowed")
@@ -67,11 +104,14 @@ func TestBadWorkIsNamed(t *testing.T) {
 		{`"<script>"`, broker.ErrMalformed, "cannot unmarshal string"},
 		{`{}`, broker.ErrMalformed, "no version: v is missing"},
 		{`{"v":null}`, broker.ErrMalformed, "no version: v is missing"},
-		{`{"v":2,"anything":[]}`, broker.ErrVersion, "version 2, this binary knows 1"},
+		{`{"v":3,"anything":[]}`, broker.ErrVersion, "version 3, this binary knows 2"},
+		{`{"v":2,"anything":[]}`, broker.ErrMalformed, `unknown field "anything"`},
 		{`{"v":0}`, broker.ErrVersion, "version 0"},
 		{`{"v":1}`, broker.ErrMalformed, "no incarnation"},
+		{`{"v":2}`, broker.ErrMalformed, "no work"},
+		{`{"v":2,"work":[{}]}`, broker.ErrMalformed, "no incarnation"},
 		{bodyOne + "{}", broker.ErrMalformed, "after top-level value"},
-		{change(`"v":1`, `"v":1,"more":1`), broker.ErrMalformed, `unknown field "more"`},
+		{change(`"v":2`, `"v":2,"more":1`), broker.ErrMalformed, `unknown field "more"`},
 		{change(`"pool":"demo.models"`, `"pool":""`), broker.ErrMalformed, "no pool"},
 		{change(`demo.models`, `a/../b`), broker.ErrMalformed, `the pool's name "a/../b" holds '/'`},
 		{change(`demo.models`, `a\u0000b`), broker.ErrMalformed, `holds '\x00'`},
@@ -93,21 +133,23 @@ func TestBadWorkIsNamed(t *testing.T) {
 
 func FuzzDecodeWork(f *testing.F) {
 	f.Add([]byte(bodyOne))
-	f.Add([]byte(`{"v":2}`))
+	f.Add([]byte(bodyTwo))
+	f.Add([]byte(bodyOld))
+	f.Add([]byte(`{"v":3}`))
 	f.Add([]byte(`{"v":1,"worker":{},"placements":[{}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		w, err := broker.DecodeWork(body)
+		all, err := broker.DecodeWork(body)
 		if err != nil {
 			if !isKnown(err) {
 				t.Fatalf("an error without a name: %v", err)
 			}
 			return
 		}
-		again, err := w.Encode()
+		again, err := broker.EncodeWork(all)
 		require.NoError(t, err)
 		back, err := broker.DecodeWork(again)
 		require.NoError(t, err)
-		require.Equal(t, w, back)
+		require.Equal(t, all, back)
 	})
 }
 

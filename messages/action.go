@@ -91,4 +91,6 @@ type Action struct {
 	Parameters       json.RawMessage `json:"parameters,omitempty"`      // JSON Schema 2020-12
 	Secrets          []string        `json:"secrets,omitempty"`         // parameters never logged or shown
 	Retry            RetryPolicy     `json:"retry,omitzero"`
+	// Silent actions' outcomes are not told on the executions exchange (notify: false).
+	Silent bool `json:"silent,omitempty"`
 }

@@ -51,6 +51,7 @@ type Execution struct {
 	WaitForWorker  bool      // on_no_worker: wait
 	WorkerDeadline time.Time // end of waiting for any worker, set while WaitForWorker holds
 	Idempotent     bool
+	Notify         bool // its outcome is told on the executions exchange
 	MayRepeat      bool // max_retries was set by the action or the submit: consent to repeat after worker_lost
 	MaxRetries     int
 	RetryCount     int
@@ -102,4 +103,6 @@ type Candidate struct {
 	TakeBacks      int
 	Timeout        time.Duration
 	Idempotent     bool
+	// Behind marks a strict_fail that another execution of its session is before: it fails with session_busy.
+	Behind bool
 }

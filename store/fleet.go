@@ -29,21 +29,42 @@ type Node struct {
 	BeatAt      time.Time            `json:"beat_at"`
 	LeaseUntil  time.Time            `json:"lease_until,omitzero"`
 	Address     string               `json:"address,omitempty"`
+	// SteadySince is since when the lease has been renewed without a gap.
+	SteadySince time.Time `json:"steady_since,omitzero"`
+	// Present says that the store still sees the incarnation's own connection. A hint only: a frozen process keeps it.
+	Present bool `json:"present,omitempty"`
+}
+
+// Pulse is the store's answer to a beat.
+type Pulse struct {
+	At    time.Time // the store's clock
+	Lease time.Time // until when the lease holds now
+	// Nodes are all incarnations that nobody has declared dead, the caller included.
+	Nodes []Node
 }
 
 // Nodes is the part of the store that knows the incarnations.
 type Nodes interface {
-	// Join records a new incarnation as active. A store that holds a lock of its own (the embedded one) marks every
-	// other incarnation dead in the same transaction.
-	Join(ctx context.Context, n Node) error
-	// Beat renews the incarnation's lease by ttl. ErrNotFound: it was declared dead.
-	Beat(ctx context.Context, inc messages.Incarnation, ttl time.Duration) error
+	// Join records a new incarnation as active, with a lease of the given length. A store that holds a lock of its own
+	// (the embedded one) marks every other incarnation dead in the same transaction.
+	Join(ctx context.Context, n Node, lease time.Duration) error
+	// Beat renews the incarnation's lease. One that had run out is renewed too, and is steady from now on again.
+	// ErrNotFound: the incarnation was declared dead.
+	Beat(ctx context.Context, inc messages.Incarnation, lease time.Duration) (Pulse, error)
+	// DeclareDead marks dead, and their workers inactive, all other incarnations whose lease has run out, and returns
+	// them. It has no effect unless the caller's own lease is live and has been steady for at least its length: after an
+	// outage that nobody could renew in, nobody is dead. The embedded store evaluates no lease and declares nobody.
+	DeclareDead(ctx context.Context, by messages.Incarnation, lease time.Duration) ([]Node, error)
 	// SetNode changes an incarnation's state and marks its workers inactive where the state is not active.
 	SetNode(ctx context.Context, inc messages.Incarnation, state NodeState) error
 	// CordonNode records operator intent.
 	CordonNode(ctx context.Context, inc messages.Incarnation, cordoned bool) error
 	// ListNodes returns every known incarnation, newest first.
 	ListNodes(ctx context.Context) ([]Node, error)
+	// CordonPool records operator intent about a pool on every node: it outlives the nodes, and the pool need not exist.
+	CordonPool(ctx context.Context, pool string, cordoned bool) error
+	// CordonedPools returns the cordoned pools, by name.
+	CordonedPools(ctx context.Context) ([]string, error)
 }
 
 // Worker is one worker's row. State, Health and Grade are the lifecycle's words as text.
@@ -76,7 +97,8 @@ type WorkerEvent struct {
 
 // Workers is the part of the store that knows the workers.
 type Workers interface {
-	// SaveWorkers inserts or replaces rows by key. Rows of idle go workers may come in thousands.
+	// SaveWorkers inserts or replaces rows by key. Rows of idle go workers may come in thousands. Where nodes share the
+	// store, a Beat that is set is written as the store's own now: their clocks may differ.
 	SaveWorkers(ctx context.Context, workers []Worker) error
 	// Heartbeat writes the beat of all the incarnation's active workers to now, in one statement, and the
 	// capabilities of those given.
@@ -97,18 +119,33 @@ type Session struct {
 	Session string             `json:"session"`
 	Epoch   int64              `json:"epoch"`
 	Worker  messages.WorkerKey `json:"worker,omitzero"`
+	// StartedEpoch is the epoch of the first run that was claimed to use the session's state; 0: none has been. A session
+	// that nothing has run in has nothing to lose.
+	StartedEpoch int64 `json:"started_epoch,omitempty"`
 	// FinishedEpoch is the epoch of the session's last finished execution; a run is told that state was lost while
-	// its own epoch is above it and no snapshot was restored.
-	FinishedEpoch int64     `json:"finished_epoch"`
+	// its own epoch is above it and no current snapshot was restored.
+	FinishedEpoch int64 `json:"finished_epoch"`
+	// Runs counts the finished executions whose outcome Leaves the state as they made it.
+	Runs          int64     `json:"runs"`
 	BoundAt       time.Time `json:"bound_at,omitzero"`
 	TouchedAt     time.Time `json:"touched_at,omitzero"`
 	SnapshotEpoch int64     `json:"snapshot_epoch,omitempty"` // 0: no snapshot
+	// SnapshotRuns is how many of Runs the snapshot holds: fewer, and it is older than what finished last.
+	SnapshotRuns int64 `json:"snapshot_runs,omitempty"`
+}
+
+// Leaves reports whether a run with this outcome left its session's state with the worker. One that took its worker along
+// left none: its own outcome tells of what it did not do, and the session goes on from before it.
+func Leaves(s messages.Status) bool {
+	return s == messages.Completed || s == messages.Failed || s == messages.Cancelled
 }
 
 // SessionRef names one binding.
 type SessionRef struct {
 	Pool, Session string
 	Epoch         int64
+	// Runs, for SaveSnapshot alone, is how many runs the state holds of those that Leaves counts in this epoch.
+	Runs int64
 }
 
 // Sessions is the part of the store that holds the sessions. Bindings are made by Place alone.
@@ -121,7 +158,8 @@ type Sessions interface {
 	ListSessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]Session, error)
 	// Unbind ends bindings that still have the given epoch; the rows stay, unbound. It returns how many.
 	Unbind(ctx context.Context, refs []SessionRef) (int, error)
-	// SaveSnapshot keeps a session's state as of an epoch. An older epoch than the stored one is ignored.
+	// SaveSnapshot keeps a session's state as of an epoch and the runs in it. It has no effect where the session has gone
+	// on to another epoch, or a newer state is kept. It never claims more runs than have finished.
 	SaveSnapshot(ctx context.Context, ref SessionRef, state json.RawMessage) error
 	// Snapshot returns the kept state and its epoch, or ErrNotFound.
 	Snapshot(ctx context.Context, pool, session string) (state json.RawMessage, epoch int64, err error)
@@ -137,11 +175,13 @@ type DeadLetter struct {
 	Action     string               `json:"action,omitempty"`
 	Worker     messages.WorkerID    `json:"worker,omitempty"`
 	Queue      string               `json:"queue,omitempty"`
-	Reason     string               `json:"reason"` // expired, rejected, maxlen, delivery_limit, malformed
+	Reason     string               `json:"reason"` // expired, rejected, maxlen, delivery_limit, malformed, refused
 	DiedAt     time.Time            `json:"died_at,omitzero"`
 	Headers    json.RawMessage      `json:"headers,omitempty"`
 	Body       []byte               `json:"body,omitempty"`
 	Resolution string               `json:"resolution"` // failed, stale, missing, quarantined, requeued, discarded
+	// Key, where set, names the death, so that a message that is handled twice leaves one record. It is not read back.
+	Key string `json:"-"`
 }
 
 // DeadLetterCount is one row of the dead-letter statistics.
@@ -155,6 +195,8 @@ type DeadLetterCount struct {
 
 // DeadLetters is the part of the store that keeps dead letters.
 type DeadLetters interface {
+	// SaveDeadLetter keeps the record, with an event of the execution where that is known, and returns its id. A Key that
+	// is there already keeps the record under it as it is, and returns that one's id.
 	SaveDeadLetter(ctx context.Context, d DeadLetter) (int64, error)
 	// ListDeadLetters returns a page, newest first, below the given id (0: from the newest).
 	ListDeadLetters(ctx context.Context, before int64, limit int) ([]DeadLetter, error)

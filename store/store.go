@@ -28,6 +28,8 @@ var (
 	// ErrSession is why a placement was refused: its session is bound elsewhere, under another epoch, or busy. The
 	// caller reads the session again.
 	ErrSession = errors.New("session does not allow the placement")
+	// ErrFenced is why a claim was refused: the claimer's own lease is not live, so others may have declared it dead.
+	ErrFenced = errors.New("incarnation has no live lease")
 	// ErrInvalid is data that the store cannot keep; the error names the field.
 	ErrInvalid = errors.New("invalid")
 )
@@ -39,9 +41,15 @@ type Store interface {
 	Workers
 	Sessions
 	DeadLetters
+	Notices
+	Inbox
 
 	// SaveActions records the actions that this node serves, by (ref, version).
 	SaveActions(ctx context.Context, actions []messages.Action) error
+	// Watch tells of what other programs and nodes did, coalesced, until ctx or the store ends; the channel is closed then.
+	// Hints only: any of them may be missing, so whoever needs the truth also looks by itself. A store that one node alone
+	// uses gives none.
+	Watch(ctx context.Context) (<-chan Hint, error)
 	// Now is the store's clock, the only one that leases and heartbeats are compared with.
 	Now(ctx context.Context) (time.Time, error)
 	// Purge deletes, in one bounded batch, what is older than the given moments, and says how many rows went.
@@ -77,7 +85,8 @@ type Executions interface {
 	Events(ctx context.Context, id messages.ExecutionID) ([]Event, error)
 	// Output returns what the execution's process wrote; empty where nothing was.
 	Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error)
-	// Depths counts the executions that are not terminal, by pool and status.
+	// Depths counts the executions that are not terminal, by pool and status, as they stand. It walks an index over all of
+	// them, most of a second at a million: a caller that asks often keeps the answer, as a node does.
 	Depths(ctx context.Context) ([]Depth, error)
 }
 
@@ -105,10 +114,12 @@ type DueQuery struct {
 	Pool string
 	// Limit bounds the executions without a session (or of affinity hint), in order of priority, then seq.
 	Limit int
-	// Heads bounds the session heads: of each session with affinity strict or strict_fail, its earliest due
-	// execution; while one of the session is scheduled, running or cancelling, only its earliest strict_fail, which
-	// does not wait: the router fails it at once with session_busy. An execution whose run_at lies ahead does not hold
-	// its session. Heads come in order of their own priority, then seq.
+	// Heads bounds the session heads: of each session with affinity strict or strict_fail of which nothing is
+	// scheduled, running or cancelling, its earliest due execution. An execution whose run_at lies ahead does not hold
+	// its session. Heads come in order of their own priority, then seq. Heads also bounds, apart from those, the
+	// strict_fails that find their session busy: all that are due and are no head, because another execution of the
+	// session is scheduled, running or cancelling, or an earlier one of strict or strict_fail is due. They come with
+	// Behind set, in place of which there is no order to keep: the router fails them at once with session_busy.
 	Heads int
 	// AfterPriority and AfterSeq, where AfterSeq > 0, continue the session-less part behind that position.
 	AfterPriority messages.Priority
@@ -133,8 +144,8 @@ const (
 	QueueBy                            // requested or scheduled, and queue_deadline has passed
 	WorkerBy                           // requested, and its wait for any worker has passed
 	RunBy                              // running or cancelling, and run_deadline + Age has passed
-	Orphaned                           // scheduled, running or cancelling on an incarnation that is not live
-	TakeBackOrphan                     // scheduled and unclaimed, placed by an incarnation that is not live
+	Orphaned                           // scheduled, running or cancelling on an incarnation that is dead or unknown
+	TakeBackOrphan                     // scheduled and unclaimed, placed by an incarnation that is dead or unknown
 )
 
 // OverdueQuery asks for executions past a deadline.

@@ -30,6 +30,8 @@ type GroupConfig struct {
 	// Fatal, where set, is called instead of failing when the intensity is exceeded: the top of the tree has nobody
 	// above it.
 	Fatal func(error)
+	// Fenced, where set, is told that the node has to give itself up. The top of the tree has it.
+	Fenced func(why string)
 }
 
 // ChildSpec makes a child, anew for each start.
@@ -132,6 +134,10 @@ func (g *Group) Receive(ctx actor.Context) {
 			g.cfg.Added.add(pid.Id, m.Ask.Spec)
 		}
 		m.Reply(pid, err)
+	case *Fenced:
+		if g.cfg.Fenced != nil {
+			g.cfg.Fenced(m.Why)
+		}
 	case *StartedQuestion:
 		m.Reply(struct{}{}, nil)
 	case *ForgetQuestion:

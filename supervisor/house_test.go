@@ -89,7 +89,7 @@ func build(t *testing.T, runtime messages.Runtime, workers int, runner func(*act
 	h.system = actors.NewSystem(hclog.NewNullLogger())
 	t.Cleanup(h.tearDown)
 	incarnation := messages.NewIncarnation()
-	require.NoError(t, opened.Join(t.Context(), store.Node{Incarnation: incarnation, Name: "node", State: store.NodeActive}))
+	require.NoError(t, opened.Join(t.Context(), store.Node{Incarnation: incarnation, Name: "node", State: store.NodeActive}, 0))
 	require.NoError(t, h.broker.Declare(t.Context(), broker.Settings{}.Shared()))
 	action := &messages.Action{Ref: "act", Pool: "pool", Entrypoint: "f", Command: []string{"cmd"}}
 	h.config = PoolConfig{

@@ -19,7 +19,8 @@ import (
 // Memory is what a pool keeps over the restart of its own actor.
 type Memory struct {
 	generations map[messages.Slot]messages.Generation
-	pids        map[messages.Slot]int // of the processes that its workers had last
+	pids        map[messages.Slot]int  // of the processes that its workers had last
+	cordoned    map[messages.Slot]bool // by operators
 }
 
 // Pool is the supervisor of one pool's workers on this node and, in the embedded default, its router.
@@ -36,12 +37,13 @@ type Pool struct {
 	tracker *restart.Tracker
 	roster  *roster.Roster
 	pending effects // gathered while one message is handled
-	held    map[messages.Placement]*held
+	held    map[messages.Placement]heldFor
 	placing map[messages.ExecutionID]*store.Place // of this actor's own records under way
 	running map[messages.Placement]messages.Slot
 	// returning are the placements whose take back the store has not answered yet.
 	returning map[messages.Placement]struct{}
 	journal   journal
+	abroad    abroad
 	attached  map[string]bool
 	before    []int // processes of the actor before this one
 	// inherited are the last generations of the actor before this one; empty: this is the first.
@@ -91,7 +93,7 @@ func (p *Pool) Receive(ctx actor.Context) {
 	case *actor.Terminated:
 		p.terminated(ctx, m)
 	case *Wake:
-		p.step(roster.Wake{})
+		p.wake(m)
 	case *actors.Committed:
 		p.committed(m)
 	case *actors.Delivered:
@@ -122,6 +124,15 @@ func (p *Pool) steer(ctx actor.Context) {
 		p.beat(m)
 	case *Cordon:
 		p.cordon(m)
+	case *NodeUp: // its workers are its own router's
+	case *NodeDown:
+		p.nodeDown(m)
+	case *Elsewhere:
+		p.elsewhere(m)
+	case *StoreStands:
+		p.storeStands(m)
+	case *Halt:
+		p.step(roster.Halted{Why: m.Why})
 	case *CancelAgain:
 		p.cancelRun(m.Placement, m.Slot, "")
 	case *KillWorker:
@@ -190,18 +201,24 @@ func (p *Pool) start(ctx actor.Context) {
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.tracker = restart.New(p.cfg.Restart)
 	p.roster = roster.New(p.cfg.Roster)
-	p.held = map[messages.Placement]*held{}
+	p.held = map[messages.Placement]heldFor{}
 	p.placing = map[messages.ExecutionID]*store.Place{}
 	p.running = map[messages.Placement]messages.Slot{}
 	p.returning = map[messages.Placement]struct{}{}
 	p.attached = map[string]bool{}
+	p.abroad = newAbroad()
 	if p.memory.generations == nil {
 		p.memory.generations, p.memory.pids = map[messages.Slot]messages.Generation{}, map[messages.Slot]int{}
+		p.memory.cordoned = map[messages.Slot]bool{}
+	}
+	if p.cfg.Cordoned != nil {
+		p.cordoned, p.nodeCordoned = p.cfg.Cordoned()
 	}
 	p.before = slices.Collect(maps.Values(p.memory.pids))
 	p.inherited = maps.Clone(p.memory.generations)
 	p.crew = p.makeCrew()
 	ctx.Watch(p.cfg.Delivery)
+	p.halt()
 	p.takeOver()
 	p.startSlots(ctx)
 	p.nextTick()
@@ -288,11 +305,13 @@ func (p *Pool) nextTick() { p.tick = p.later(time.Second, &ticked{}) }
 
 // ticked is the pool's regular second.
 func (p *Pool) ticked(ctx actor.Context) {
+	p.halt()
 	p.step(roster.Tick{})
 	now := time.Now()
 	p.probeDue(ctx, now)
 	p.recycleDue(now)
 	p.echoDue(now)
+	p.watchBeats(now)
 	p.rescale(ctx, now)
 	p.journal.flush(p)
 	p.nextTick()

@@ -52,6 +52,11 @@ type PoolConfig struct {
 	HealthEnabled  bool
 	EchoEvery      time.Duration // 30 s
 	BeatEvery      time.Duration // written to the workers' rows
+	// Halted, where set, says whether a server is away, so that nothing may be placed: a look at what is known, at once.
+	Halted func() roster.Reason
+	// Cordoned, where set, says at the pool's start whether operators have cordoned it or its node; later changes come as
+	// Cordon.
+	Cordoned func() (pool, node bool)
 	// Fingerprint tells a reload whether the pool's workers must be replaced.
 	Fingerprint string
 	// Hooks, where set, count for the metrics.
@@ -61,6 +66,7 @@ type PoolConfig struct {
 // PoolHooks are told of what the metrics count.
 type PoolHooks struct {
 	Restarted func(pool string, delay time.Duration)
+	Replaced  func(pool string) // a worker that had not failed: recycled, reloaded, closed by its code or ended by an operator
 	Affinity  func(pool string, e placement.Effect)
 	TakenBack func(pool, reason string)
 	Placed    func(pool string, grades []health.Grade) // of one decision

@@ -3,7 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
-	"strconv"
+	"slices"
 	"syscall"
 	"time"
 
@@ -20,8 +20,13 @@ import (
 // held is a delivery in the pool's hands: it is acked when each of its placements has been claimed or found stale.
 type held struct {
 	delivery broker.Delivery
-	slot     messages.Slot
 	open     int
+}
+
+// heldFor is a placement's share in a delivery, with the slot that it is for.
+type heldFor struct {
+	*held
+	slot messages.Slot
 }
 
 // prefetch is how many messages a worker may have unsettled: its window and one.
@@ -80,45 +85,56 @@ func (p *Pool) delivered(ctx actor.Context, m *actors.Delivered) {
 	}
 }
 
-// hand gives a message's placements to its worker. A message for a worker that is not here is not ours to keep.
-func (p *Pool) hand(ctx actor.Context, d broker.Delivery, w broker.Work) {
-	if w.Worker.Incarnation != p.cfg.Incarnation || w.Worker.Pool != p.cfg.Name {
+// hand gives a message's placements to its workers. A message for workers that are not here is not ours to keep.
+func (p *Pool) hand(ctx actor.Context, d broker.Delivery, work []broker.Work) {
+	if w := work[0].Worker; w.Incarnation != p.cfg.Incarnation || w.Pool != p.cfg.Name {
 		p.quarantine(d, errors.New("addressed to a worker that this queue does not serve"))
 		return
 	}
-	open := p.hold(d, w)
-	if len(open) == 0 {
-		return
+	for _, w := range p.hold(d, work) {
+		p.give(ctx, w)
 	}
+}
+
+// give hands a worker what a message has for it.
+func (p *Pool) give(ctx actor.Context, w broker.Work) {
 	s := p.slot(w.Worker.Slot)
 	if s == nil || s.cur == nil || s.cur.state >= lifecycle.Terminating || s.retiring || p.draining != nil {
-		for _, pl := range open { // its row first, then the ack
+		for _, pl := range w.Placements { // its row first, then the ack
 			p.takeBack(pl, "worker_gone", 0)
 		}
 		return
 	}
-	ahead, _ := strconv.Atoi(d.Headers[aheadHeader])
-	ctx.Send(s.cur.pid, &actors.Execute{Placements: open, Ahead: ahead})
+	ahead := 1
+	if w.Ahead {
+		ahead = aheadMax
+	}
+	ctx.Send(s.cur.pid, &actors.Execute{Placements: w.Placements, Ahead: ahead})
 }
 
 // hold keeps a delivery for those of its placements that no worker has claimed, and returns them. One that was claimed
 // already has come twice.
-func (p *Pool) hold(d broker.Delivery, w broker.Work) []messages.Placement {
-	h := &held{delivery: d, slot: w.Worker.Slot, open: len(w.Placements)}
-	open := w.Placements[:0]
-	for _, pl := range w.Placements {
-		if _, claimed := p.running[pl]; claimed {
-			h.open--
-			continue
-		}
-		p.settled(pl)
-		p.held[pl] = h
-		open = append(open, pl)
+func (p *Pool) hold(d broker.Delivery, work []broker.Work) []broker.Work {
+	d = received(d)
+	h := &held{delivery: d}
+	for i := range work {
+		w := &work[i]
+		w.Placements = slices.DeleteFunc(w.Placements, func(pl messages.Placement) bool {
+			_, claimed := p.running[pl]
+			return claimed
+		})
+		h.open += len(w.Placements)
 	}
-	if len(open) == 0 {
+	for _, w := range work {
+		for _, pl := range w.Placements {
+			p.settled(pl)
+			p.held[pl] = heldFor{h, w.Worker.Slot}
+		}
+	}
+	if h.open == 0 {
 		p.pending.acks = append(p.pending.acks, d)
 	}
-	return open
+	return slices.DeleteFunc(work, func(w broker.Work) bool { return len(w.Placements) == 0 })
 }
 
 // settled notes that a placement needs its delivery no more.
@@ -168,17 +184,28 @@ func (p *Pool) takeOver() {
 		for _, pid := range before { // what ran there is placed again only once it is gone
 			awaitExit(limited, pid)
 		}
-		sessions, err := p.cfg.Store.LoadSessions(ctx, p.cfg.Name)
+		read, err := p.readPool(ctx)
 		if err == nil {
-			var live []messages.Execution
-			if live, err = p.cfg.Store.Live(ctx, p.cfg.Name); err == nil {
-				p.post(&sessionsLoaded{sessions: sessions, first: true, live: live})
-				return
-			}
+			p.post(read)
+			return
 		}
 		p.cfg.Logger.Warn("pool state not read, reading again", "error", err)
 		time.AfterFunc(retryAfter(), func() { p.post(&takeOverAgain{}) })
 	})
+}
+
+// readPool reads the pool's sessions, then which nodes live, then what is placed.
+func (p *Pool) readPool(ctx context.Context) (*sessionsLoaded, error) {
+	read := &sessionsLoaded{first: true}
+	var err error
+	if read.sessions, err = p.cfg.Store.LoadSessions(ctx, p.cfg.Name); err != nil {
+		return nil, err
+	}
+	if read.nodes, err = p.liveNodes(ctx); err != nil {
+		return nil, err
+	}
+	read.live, err = p.cfg.Store.Live(ctx, p.cfg.Name)
+	return read, err
 }
 
 // takeOverAgain repeats the questions of a take-over that the store did not answer.
@@ -187,12 +214,16 @@ type takeOverAgain struct{}
 func (p *Pool) sessionsLoaded(m *sessionsLoaded) {
 	for i := range m.sessions {
 		s := &m.sessions[i]
-		worker := s.Worker
-		if worker.Incarnation != p.cfg.Incarnation {
+		worker, started := s.Worker, s.StartedEpoch
+		switch {
+		case worker.Incarnation == p.cfg.Incarnation:
+		case !p.boundAbroad(s, m.nodes):
 			worker = messages.WorkerKey{} // its node is gone
+		case started == 0:
+			started = s.Epoch // it may begin there at any time, and this pool does not hear of it
 		}
 		p.step(roster.SessionMoved{
-			Session: s.Session, Worker: worker, Epoch: s.Epoch, FinishedEpoch: s.FinishedEpoch,
+			Session: s.Session, Worker: worker, Epoch: s.Epoch, StartedEpoch: started, FinishedEpoch: s.FinishedEpoch,
 			SnapshotEpoch: s.SnapshotEpoch, TouchedAt: s.TouchedAt,
 		})
 	}
@@ -209,10 +240,13 @@ func (p *Pool) sessionsLoaded(m *sessionsLoaded) {
 // actor's has claimed, before the answer was read, is not lost.
 func (p *Pool) rescueOwn(e *messages.Execution) {
 	pl := e.Placement()
-	if e.Worker.Incarnation != p.cfg.Incarnation || len(p.inherited) == 0 || p.held[pl] != nil {
+	if e.Worker.Incarnation != p.cfg.Incarnation || len(p.inherited) == 0 {
 		return
 	}
 	if e.Status.Started() && e.Generation > p.inherited[e.Worker.Slot] {
+		return
+	}
+	if _, delivered := p.held[pl]; delivered {
 		return
 	}
 	if _, ours := p.running[pl]; ours {

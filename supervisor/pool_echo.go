@@ -38,6 +38,10 @@ func (p *Pool) echoDue(now time.Time) {
 	if e.open && !e.late && p.draining == nil && now.Sub(e.sentAt) > echoLate {
 		p.echoIs(true, now.Sub(e.sentAt))
 	}
+	if p.halts() {
+		e.open, e.sentAt = false, now // it could not come back, and that is no fault of the pool's
+		return
+	}
 	if p.cfg.EchoEvery <= 0 || p.draining != nil || now.Sub(e.sentAt) < p.cfg.EchoEvery || e.open && !e.late {
 		return // one that is under way must be seen to be late before another covers it
 	}

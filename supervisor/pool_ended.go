@@ -73,6 +73,9 @@ func (p *Pool) ended(ctx actor.Context, s *slot, m *member, end *actors.WorkerEn
 	p.dropHeld(s, "worker_gone")
 	p.roundDone(s)
 	if p.draining != nil || s.dead {
+		if s.dead {
+			p.cfg.Logger.Info("Removing worker", "worker", s.id, "generation", end.Generation, "reason", end.Why)
+		}
 		p.dismiss(ctx, s)
 		return
 	}
@@ -109,6 +112,7 @@ func (p *Pool) dismiss(ctx actor.Context, s *slot) {
 func (p *Pool) again(ctx actor.Context, s *slot, end *actors.WorkerEnded) {
 	s.executions = 0
 	if end.Wanted {
+		p.countReplaced()
 		p.spawn(ctx, s)
 		return
 	}
@@ -116,6 +120,9 @@ func (p *Pool) again(ctx actor.Context, s *slot, end *actors.WorkerEnded) {
 	s.lastFailure = end.Why
 	if p.cfg.Hooks.Away != nil && !s.beat.IsZero() {
 		p.cfg.Hooks.Away(p.cfg.Name, max(0, time.Since(s.beat)))
+	}
+	if end.WasReady && end.Cause.Removes() {
+		p.cfg.Logger.Info("Removing worker", "worker", s.id, "generation", end.Generation, "cause", end.Cause, "reason", end.Why)
 	}
 	verdict := p.tracker.Failed(s.number, time.Now(), rand.Float64)
 	if p.cfg.Hooks.Restarted != nil {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/troupe-run/troupe/actors/lifecycle"
 	"github.com/troupe-run/troupe/store"
 )
@@ -88,6 +90,14 @@ func (j *journal) flush(p *Pool) {
 	})
 }
 
+// firstWarns is the level of a failure: the first of a row is worth a warning.
+func firstWarns(first bool) hclog.Level {
+	if first {
+		return hclog.Warn
+	}
+	return hclog.Debug
+}
+
 // written reports whether nothing waits to be written, after a last try where something does. A store that fails does
 // not hold up the end.
 func (j *journal) written(p *Pool) bool {
@@ -101,9 +111,10 @@ func (j *journal) written(p *Pool) bool {
 // saved keeps a batch that was not written for the next second, within the bound.
 func (p *Pool) saved(m *saved) {
 	j := &p.journal
+	before := j.failed
 	j.busy, j.failed = false, m.err != nil
 	if m.err != nil {
-		p.cfg.Logger.Warn("worker states not stored, storing again", "error", m.err)
+		p.cfg.Logger.Log(firstWarns(!before), "worker states not stored, storing again", "error", m.err)
 		if len(j.workers)+len(m.workers) <= journalMax {
 			j.workers = append(m.workers, j.workers...)
 		}

@@ -15,8 +15,9 @@ import (
 
 // Messages that a pool understands beside those of its workers, recorder and bridge.
 type (
-	// Wake hints that work may be due.
-	Wake struct{}
+	// Wake hints that work may be due. Arrived is work without a session that this node has just stored, and that is due;
+	// empty: the store says what there is.
+	Wake struct{ Arrived []messages.Candidate }
 	// Beat says that the store holds a heartbeat of this node's workers as of At.
 	Beat struct{ At time.Time }
 	// Cordon takes a worker (slot), or with slot −1 the pool, or with Node the pool for its node, out of placement.
@@ -41,6 +42,8 @@ type (
 	Drain struct{ Until time.Time }
 	// Replace gives the pool a new configuration; its workers are replaced one by one.
 	Replace struct{ Config PoolConfig }
+	// Halt says why nothing may be placed for now, as roster.Halted does.
+	Halt struct{ Why roster.Reason }
 	// Describe asks for the pool's view.
 	Describe struct{}
 	// WhyWaiting asks why an execution is not running.

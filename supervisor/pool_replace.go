@@ -125,6 +125,12 @@ func (p *Pool) replaceNext(ctx actor.Context) {
 	s.next = p.spawnMember(ctx, s)
 }
 
+func (p *Pool) countReplaced() {
+	if p.cfg.Hooks.Replaced != nil {
+		p.cfg.Hooks.Replaced(p.cfg.Name)
+	}
+}
+
 // replacementFailed leaves the old worker where it is and tries again later.
 func (p *Pool) replacementFailed(s *slot) {
 	p.cfg.Logger.Warn("replacement did not start; the old worker stays", "worker", s.id, "reason", s.lastFailure)

@@ -69,6 +69,9 @@ func (p *Pool) changed(item *actors.Item, r *store.Result) bool {
 
 func (p *Pool) claimed(item *actors.Item, c *store.Claim, r *store.Result, done bool) {
 	pl := messages.Placement{Execution: c.ID, Attempt: c.Attempt}
+	if isFenced(r.Err) {
+		return // its worker keeps it: it is claimed once the lease is renewed, or placed again by others
+	}
 	p.settled(pl)
 	if done {
 		p.running[pl] = item.Worker.Slot
@@ -95,7 +98,7 @@ func (p *Pool) over(item *actors.Item, pl messages.Placement, finished bool) {
 
 // released forgets a placement that was not claimed.
 func (p *Pool) released(pl messages.Placement) {
-	if h := p.held[pl]; h != nil {
+	if h, ok := p.held[pl]; ok {
 		if s := p.slot(h.slot); s != nil && s.cur != nil {
 			p.cfg.System.Send(s.cur.pid, &actors.Drop{Placement: pl})
 		}

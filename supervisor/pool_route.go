@@ -2,8 +2,8 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
-	"strconv"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -29,27 +29,29 @@ type effects struct {
 type (
 	loaded    roster.Loaded
 	published struct {
-		orders   []roster.Publish
+		parcels  []parcel
 		confirms []broker.Confirm
 	}
 	sessionsLoaded struct {
 		sessions []store.Session
+		nodes    map[messages.Incarnation]struct{} // that live
 		first    bool
 		live     []messages.Execution
 	}
 )
 
-// aheadHeader says that the placements of a message may be claimed ahead, up to aheadMax at once: work that may be
-// repeated, in a pool whose runs take aheadP90 or less, nine times of ten.
+const echoHeader = actors.EchoHeader
+
+// What may be repeated may be claimed ahead, up to aheadMax at once by one worker, in a pool whose runs take aheadP90 or
+// less, nine times of ten. Claims ahead are given back as rescues when a worker dies.
 const (
-	aheadHeader = "troupe-ahead"
-	echoHeader  = actors.EchoHeader
-	aheadMax    = 8
-	aheadP90    = 5 * time.Millisecond
+	aheadMax = 8
+	aheadP90 = 5 * time.Millisecond
 )
 
 // step gives the roster one event and gathers what it wants.
 func (p *Pool) step(e roster.Event) {
+	swept := 0
 	for _, effect := range p.roster.Step(time.Now(), e) {
 		switch effect := effect.(type) {
 		case roster.Load:
@@ -65,12 +67,18 @@ func (p *Pool) step(e roster.Event) {
 		case roster.EndSession:
 			p.endSession(effect)
 		case roster.Unbind:
+			if effect.Reason == roster.Expired {
+				swept++
+			}
 			p.unbind(effect)
 		case roster.Reload:
 			p.reload(effect.Session)
 		case roster.Sleep:
 			p.sleepUntil(effect.Until)
 		}
+	}
+	if swept > 0 {
+		p.cfg.Logger.Info("idle sessions swept", "sessions", swept, "timeout", p.cfg.Roster.SessionTimeout)
 	}
 }
 
@@ -91,6 +99,14 @@ func (p *Pool) flush(ctx actor.Context) {
 	p.pending.acks = p.pending.acks[:0]
 }
 
+func (p *Pool) wake(m *Wake) {
+	if len(m.Arrived) > 0 {
+		p.step(roster.Arrived{Candidates: m.Arrived})
+		return
+	}
+	p.step(roster.Wake{})
+}
+
 func (p *Pool) load(l roster.Load) {
 	query := store.DueQuery{
 		Pool: p.cfg.Name, Limit: l.Limit, Heads: l.Heads, AfterPriority: l.AfterPriority, AfterSeq: l.AfterSeq,
@@ -98,7 +114,7 @@ func (p *Pool) load(l roster.Load) {
 	p.beside(storeTimeout, func(ctx context.Context) {
 		page, err := p.cfg.Store.Due(ctx, query)
 		if err != nil {
-			p.cfg.Logger.Warn("due executions not read, looking again", "error", err)
+			p.cfg.Logger.Log(firstWarns(!p.halts()), "due executions not read, looking again", "error", err)
 			p.post(&loaded{Failed: true})
 			return
 		}
@@ -156,40 +172,71 @@ func (p *Pool) takeBack(pl messages.Placement, reason string, delay time.Duratio
 
 // publish sends the placements' messages beside the pool and brings back what the broker said.
 func (p *Pool) publish(orders []roster.Publish) {
-	batch := make([]broker.Message, 0, len(orders))
-	sent := orders[:0:0]
-	ahead := p.claimsAhead()
-	for _, o := range orders {
-		body, err := broker.Work{Worker: o.Worker, Placements: o.Placements}.Encode()
+	parcels := p.pack(orders)
+	batch := make([]broker.Message, 0, len(parcels))
+	sent := parcels[:0]
+	for i := range parcels {
+		body, err := broker.EncodeWork(parcels[i].work)
 		if err != nil {
-			p.cfg.Logger.Error("placement not encoded", "worker", o.Worker, "error", err)
-			p.step(roster.Published{Placements: o.Placements})
+			p.cfg.Logger.Error("placements not encoded", "queue", parcels[i].queue, "error", err)
+			p.step(roster.Published{Placements: parcels[i].placements()})
 			continue
 		}
-		m := broker.Message{
-			RoutingKey: p.routingKey(o.Worker.Slot), Body: body, Expiration: p.cfg.Settings.Expiration(o.Timeout),
-		}
-		if ahead > 1 {
-			m.Headers = map[string]string{aheadHeader: strconv.Itoa(ahead)}
-		}
-		batch, sent = append(batch, m), append(sent, o)
+		batch = append(batch, broker.Message{RoutingKey: parcels[i].queue, Body: body, Expiration: parcels[i].expiration})
+		sent = append(sent, parcels[i])
 	}
 	p.beside(storeTimeout, func(ctx context.Context) {
 		confirms, err := p.cfg.Broker.Publish(ctx, batch)
 		if err != nil {
-			p.cfg.Logger.Warn("placements not published, taking them back", "error", err)
+			p.cfg.Logger.Log(firstWarns(!p.halts()), "placements not published, taking them back", "error", err)
 		}
-		p.post(&published{orders: sent, confirms: confirms})
+		p.post(&published{parcels: sent, confirms: confirms})
 	})
 }
 
-// claimsAhead is how many placements a worker of the pool may hold claimed at once. Claims ahead are given back as
-// rescues when a worker dies, so only pools whose every action may be repeated have them.
-func (p *Pool) claimsAhead() int {
-	if p.cfg.Crew.MayClaimAhead != nil && p.cfg.Crew.MayClaimAhead() && p.roster.P90() > 0 && p.roster.P90() <= aheadP90 {
-		return aheadMax
+// parcel is what goes by one message: the work of one worker, or of several that share a queue.
+type parcel struct {
+	queue      string
+	expiration time.Duration
+	work       []broker.Work
+	count      int // placements
+}
+
+func (c *parcel) placements() []messages.Placement {
+	all := make([]messages.Placement, 0, c.count)
+	for i := range c.work {
+		all = append(all, c.work[i].Placements...)
 	}
-	return 1
+	return all
+}
+
+// pack puts orders for one queue with one expiration into as few messages as they fit.
+func (p *Pool) pack(orders []roster.Publish) []parcel {
+	type kind struct {
+		queue      string
+		expiration time.Duration
+	}
+	var parcels []parcel
+	last := map[kind]int{} // the parcel that a further order may join
+	short := p.runsShort()
+	for _, o := range orders {
+		k := kind{p.routingKey(o.Worker.Slot), p.cfg.Settings.Expiration(o.Timeout)}
+		i, open := last[k]
+		if !open || parcels[i].count+len(o.Placements) > broker.PlacementsMax {
+			i = len(parcels)
+			parcels, last[k] = append(parcels, parcel{queue: k.queue, expiration: k.expiration}), i
+		}
+		c := &parcels[i]
+		c.work = append(c.work, broker.Work{Worker: o.Worker, Placements: o.Placements, Ahead: short && o.Idempotent})
+		c.count += len(o.Placements)
+	}
+	return parcels
+}
+
+// runsShort reports whether the pool's runs are short enough to be claimed ahead.
+func (p *Pool) runsShort() bool {
+	p90 := p.roster.P90()
+	return p90 > 0 && p90 <= aheadP90
 }
 
 func (p *Pool) routingKey(n messages.Slot) string {
@@ -199,10 +246,25 @@ func (p *Pool) routingKey(n messages.Slot) string {
 	return p.cfg.Settings.PoolQueueName(p.cfg.Node, p.cfg.Name, p.cfg.Incarnation)
 }
 
+// halt has nothing placed while a server is away.
+func (p *Pool) halt() {
+	if p.cfg.Halted != nil {
+		p.step(roster.Halted{Why: p.cfg.Halted()})
+	}
+}
+
+// halts reports whether a server is known to be away.
+func (p *Pool) halts() bool { return p.cfg.Halted != nil && p.cfg.Halted() != roster.Ready }
+
+// publishedAll takes the broker's word on messages. Where one was not taken the broker may have gone, and what is taken
+// back must not be placed again at once.
 func (p *Pool) publishedAll(m *published) {
-	for i, o := range m.orders {
+	for i := range m.parcels {
 		ok := i < len(m.confirms) && m.confirms[i] == broker.Confirmed
-		p.step(roster.Published{Placements: o.Placements, OK: ok})
+		if !ok {
+			p.halt()
+		}
+		p.step(roster.Published{Placements: m.parcels[i].placements(), OK: ok})
 	}
 }
 
@@ -233,6 +295,10 @@ func (p *Pool) endSession(e roster.EndSession) {
 }
 
 func (p *Pool) unbind(u roster.Unbind) {
+	if p.bystander(u.Session) {
+		p.reload(u.Session)
+		return
+	}
 	p.beside(storeTimeout, func(ctx context.Context) {
 		ref := store.SessionRef{Pool: p.cfg.Name, Session: u.Session, Epoch: u.Epoch}
 		if _, err := p.cfg.Store.Unbind(ctx, []store.SessionRef{ref}); err != nil {
@@ -245,13 +311,17 @@ func (p *Pool) unbind(u roster.Unbind) {
 func (p *Pool) reload(name string) {
 	p.beside(storeTimeout, func(ctx context.Context) {
 		session, err := p.cfg.Store.GetSession(ctx, p.cfg.Name, name)
-		if err != nil && !isNotFound(err) {
+		if isNotFound(err) {
+			err = nil
+		}
+		nodes, unread := p.liveNodes(ctx)
+		if err = errors.Join(err, unread); err != nil {
 			p.cfg.Logger.Warn("session not read, asking again", "session", name, "error", err)
 			time.AfterFunc(retryAfter(), func() { p.post(&reloadAgain{name}) })
 			return
 		}
 		session.Session = name
-		p.post(&sessionsLoaded{sessions: []store.Session{session}})
+		p.post(&sessionsLoaded{sessions: []store.Session{session}, nodes: nodes})
 	})
 }
 

@@ -43,6 +43,7 @@ type slot struct {
 	retiring    bool
 	probeAt     time.Time
 	beat        time.Time
+	stale       bool // its heartbeat is too old, and the log says so
 	recycleAt   time.Time
 	replaceAt   time.Time // not before, after a replacement that did not start
 	executions  int
@@ -82,7 +83,7 @@ func (p *Pool) startSlots(ctx actor.Context) {
 func (p *Pool) addSlot(n messages.Slot) {
 	id := messages.NewWorkerID(p.cfg.Node, p.cfg.Name, n)
 	p.slots = append(p.slots, &slot{
-		number: n, id: id,
+		number: n, id: id, cordoned: p.memory.cordoned[n],
 		key: messages.WorkerKey{Incarnation: p.cfg.Incarnation, Pool: p.cfg.Name, Slot: n},
 	})
 	p.tracker.Add(n)
@@ -222,6 +223,7 @@ func (p *Pool) becameReady(ctx actor.Context, s *slot, m *member) {
 	p.roundDone(s)
 	p.planRecycle(s, now)
 	if m == s.next {
+		p.countReplaced()
 		p.retire(s, "replaced by generation "+fmt.Sprint(m.gen))
 		p.replaced() // a long run on the old one must not hold up the others
 	}
@@ -293,16 +295,4 @@ func (p *Pool) endRound() {
 		p.round.ended = true
 		p.cfg.Logger.Info("pool started", "workers", len(p.slots))
 	}
-}
-
-// beat takes a heartbeat that the store holds.
-func (p *Pool) beat(m *Beat) {
-	keys := make([]messages.WorkerKey, 0, len(p.slots))
-	for _, s := range p.slots {
-		if s.cur != nil && s.cur.ready {
-			s.beat = m.At
-			keys = append(keys, s.key)
-		}
-	}
-	p.step(roster.Beats{Workers: keys, At: m.At})
 }

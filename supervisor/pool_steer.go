@@ -45,7 +45,7 @@ func (p *Pool) cordon(m *Cordon) {
 	case m.Slot < 0:
 		p.cordoned = m.Cordoned
 	case s != nil:
-		s.cordoned = m.Cordoned
+		s.cordoned, p.memory.cordoned[m.Slot] = m.Cordoned, m.Cordoned
 		p.seen(s)
 		return
 	}

@@ -49,6 +49,12 @@ const (
 	CauseEnding             Cause = "ending" // the worker is going anyway; its failure changes nothing
 )
 
+// Removes reports whether a worker that was ready is taken away at once for this cause, rather than stopped in order:
+// it has gone already, or cannot be trusted to stop.
+func (c Cause) Removes() bool {
+	return c == CausePortFailure || c == CauseCheckoutFailed || c == CauseNonRecoverable
+}
+
 // The limits of the recovery table.
 const (
 	ProbeFailureLimit = 3               // probe failures in a row that end a worker

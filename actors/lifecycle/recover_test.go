@@ -97,6 +97,7 @@ func TestVerdictsAreLegal(t *testing.T) {
 		}
 		if v.Replaces() {
 			require.Equal(t, Terminating, v.To)
+			require.Equal(t, v.Action == Remove, v.Cause.Removes())
 		}
 		switch f.Kind {
 		case ProbeFailed, ProbeTimedOut, UnhealthyGrade, ActionError, WorkerFault, DeadLettered:

@@ -58,8 +58,8 @@ func BenchmarkEcho(b *testing.B) {
 	quantiles(b, took, "trip")
 }
 
-func benchmarkStart(b *testing.B, limits Limits) {
-	g := newGuardian(b, Config{})
+func benchmarkStart(b *testing.B, cfg Config, limits Limits) {
+	g := newGuardian(b, cfg)
 	var took []time.Duration
 	for b.Loop() {
 		began := time.Now()
@@ -71,12 +71,21 @@ func benchmarkStart(b *testing.B, limits Limits) {
 	quantiles(b, took, "run")
 }
 
-func BenchmarkStart(b *testing.B) { benchmarkStart(b, Limits{}) }
+func BenchmarkStart(b *testing.B) { benchmarkStart(b, Config{}, Limits{}) }
 
-func BenchmarkStartLimited(b *testing.B) { benchmarkStart(b, Limits{OpenFiles: 64}) }
+func BenchmarkStartLimited(b *testing.B) { benchmarkStart(b, Config{}, Limits{OpenFiles: 64}) }
 
-func BenchmarkKillNoticed(b *testing.B) {
-	g := newGuardian(b, Config{})
+func BenchmarkKillNoticed(b *testing.B) { benchmarkKill(b, Config{}) }
+
+// The same without a cgroup for each program, for the price of one.
+func BenchmarkStartWithoutGroup(b *testing.B) {
+	benchmarkStart(b, Config{WithoutGroups: true}, Limits{})
+}
+
+func BenchmarkKillNoticedWithoutGroup(b *testing.B) { benchmarkKill(b, Config{WithoutGroups: true}) }
+
+func benchmarkKill(b *testing.B, cfg Config) {
+	g := newGuardian(b, cfg)
 	var took []time.Duration
 	for b.Loop() {
 		p, events := run(b, g, Spec{Argv: []string{"sleep", "60"}})

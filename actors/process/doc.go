@@ -6,6 +6,9 @@
 // node for the second it needs to end everything the node had, is the subreaper of what programs leave behind, and is
 // the only process that signals or reaps them, so no signal can hit a pid that now belongs to somebody else.
 //
+// Where a cgroup v2 is writable every program also has a group of its own, so that its descendants are known whatever
+// they do; where the memory and pids controllers are delegated, the kernel holds the limits (see meansFor).
+//
 //	node ── socket ── guardian ── program ── its children
 //	  └──────── pipes: 0 1 2, frames 3 4 ──────┘
 //

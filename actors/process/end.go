@@ -2,6 +2,7 @@ package process
 
 import (
 	"os"
+	"strings"
 	"time"
 )
 
@@ -16,6 +17,12 @@ const (
 // lineage is the beginning of the mark of one incarnation, or of one guardian of it ("g." ), or a whole one ("g.n.").
 func lineage(incarnation, rest string) string {
 	return lineageVar + "=" + incarnation + "." + rest
+}
+
+// leafName is the name of a program's group: its mark without the variable and the incarnation, "g.n".
+func leafName(mark string) string {
+	_, rest, _ := strings.Cut(mark, ".")
+	return strings.TrimSuffix(rest, ".")
 }
 
 // endAll sends SIGKILL to everything find returns, again and again, until it returns nothing and says that this is

@@ -37,6 +37,8 @@ type Config struct {
 	Lease time.Duration
 	// Executable is the binary that runs as guardian. Empty: this one.
 	Executable string
+	// WithoutGroups keeps programs together without a cgroup v2 even where one is writable.
+	WithoutGroups bool
 	// Logger gets starts and deaths of guardians. Nil: none.
 	Logger hclog.Logger
 }
@@ -65,6 +67,9 @@ type Guardian struct {
 	starts []time.Time // of guardians, within restartTime
 	until  uint64      // monotonic end of the lease in nanoseconds
 	closed bool
+	looked bool  // whether a group was looked for
+	group  group // of this incarnation; none before the first guardian, and where there is no writable cgroup v2
+	means  means
 	old    sync.WaitGroup // links that are being wound up
 }
 
@@ -78,16 +83,16 @@ func NewGuardian(cfg Config) (*Guardian, error) {
 		return nil, fmt.Errorf("process guardian: %w", err)
 	}
 	g := &Guardian{cfg: cfg}
-	g.until = g.leaseEnd()
+	g.until = g.leaseEnd(time.Now())
 	return g, nil
 }
 
-// leaseEnd is the end of a lease that begins now; 0 without one.
-func (g *Guardian) leaseEnd() uint64 {
+// leaseEnd is the end of a lease that began at from; 0 without one.
+func (g *Guardian) leaseEnd(from time.Time) uint64 {
 	if g.cfg.Lease == 0 {
 		return 0
 	}
-	return uint64(monotonic() + g.cfg.Lease) //nolint:gosec // a clock that began at boot
+	return uint64(max(1, monotonic()+g.cfg.Lease-time.Since(from))) //nolint:gosec // a clock that began at boot
 }
 
 // Start starts a program; see Launcher. sink may be called before Start returns. An error names the program and what
@@ -144,6 +149,7 @@ func (g *Guardian) current() (*link, error) {
 	if err := g.admit(now); err != nil {
 		return nil, err
 	}
+	g.openGroup()
 	g.count++
 	l, err := newLink(g, g.count)
 	if err != nil {
@@ -153,6 +159,19 @@ func (g *Guardian) current() (*link, error) {
 	g.link = l
 	g.cfg.Logger.Info("guardian started", "pid", l.pid(), "guardian", g.count)
 	return l, nil
+}
+
+// openGroup looks for a cgroup v2, once. It runs under mu.
+func (g *Guardian) openGroup() {
+	if g.looked || g.cfg.WithoutGroups {
+		return
+	}
+	g.looked = true
+	var reason string
+	g.group, g.means, reason = openGroup(g.cfg.Incarnation)
+	c := g.means.describe()
+	g.cfg.Logger.Info("worker processes are contained", "cgroup", g.group.path, "end", c.End, "memory", c.Memory,
+		"processes", c.Processes, "reason", reason)
 }
 
 // admit bounds the rate at which guardians are started.
@@ -171,14 +190,14 @@ func (g *Guardian) admit(now time.Time) error {
 	return nil
 }
 
-// Renew extends the lease by its full length from now. Call it when the node's lease in the store was renewed. It
-// does nothing without a lease.
-func (g *Guardian) Renew() {
+// Renew extends the lease to its full length from the given moment: when the renewal of the node's lease in the store was
+// asked for, or now, where the node has decided to go on without. It does nothing without a lease.
+func (g *Guardian) Renew(from time.Time) {
 	if g.cfg.Lease == 0 {
 		return
 	}
 	g.mu.Lock()
-	g.until = g.leaseEnd()
+	g.until = g.leaseEnd(from)
 	l, until := g.link, g.until
 	g.mu.Unlock()
 	if l != nil {
@@ -209,5 +228,10 @@ func (g *Guardian) Close() error {
 		l.close()
 	}
 	g.old.Wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.group.path != "" {
+		g.group.remove()
+	}
 	return nil
 }

@@ -152,14 +152,14 @@ func TestLease(t *testing.T) {
 	began := time.Now()
 	_, events := run(t, g, Spec{Argv: shell("trap '' TERM; setsid sleep 60")})
 	for time.Since(began) < 3*lease {
-		g.Renew()
+		g.Renew(time.Now())
 		select {
 		case e := <-events:
 			require.Failf(t, "a renewed lease holds", "%+v", e)
 		case <-time.After(lease / 5):
 		}
 	}
-	g.Renew()
+	g.Renew(time.Now())
 	renewed := time.Now()
 	exit, _ := events.exit(t)
 	require.Equal(t, "SIGKILL", exit.Signal)
@@ -168,7 +168,7 @@ func TestLease(t *testing.T) {
 	require.Less(t, time.Since(renewed), lease+wardenTime)
 	_, err := g.Start(t.Context(), Spec{Argv: []string{"true"}, Env: environment()}, nil)
 	require.ErrorContains(t, err, "the node's lease has ended")
-	g.Renew()
+	g.Renew(time.Now())
 	_, events = run(t, g, Spec{Argv: []string{"true"}})
 	exit, _ = events.exit(t)
 	require.Equal(t, Exit{Cause: CauseExit}, exit, "a renewed lease lets programs start again")
@@ -177,10 +177,21 @@ func TestLease(t *testing.T) {
 // startNode runs this binary as a node with three programs, and returns when all of their processes are there.
 func startNode(t testing.TB, ledger, lease string) (node *exec.Cmd, family []procID) {
 	t.Helper()
+	dir := t.TempDir()
+	node, guardian := startNodeWith(t, ledger, lease, dir, "echo $$ >first;"+stubborn+"; wait", "trap '' TERM; echo $$ >second; while :; do :; done")
+	family = stubbornFamily(t, dir)
+	for _, name := range []string{"first", "second"} {
+		family = append(family, pidIn(t, filepath.Join(dir, name)))
+	}
+	return node, append(family, guardian)
+}
+
+// startNodeWith runs this binary as a node with a program for each script, in dir.
+func startNodeWith(t testing.TB, ledger, lease, dir string, scripts ...string) (node *exec.Cmd, guardian procID) {
+	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	dir := t.TempDir()
-	node = exec.Command(self, "echo $$ >first;"+stubborn+"; wait", "trap '' TERM; echo $$ >second; while :; do :; done")
+	node = exec.Command(self, scripts...)
 	node.Env = append(environment(), roleVar+"=node", "PIDS="+dir, "LEDGER="+ledger, "LEASE="+lease)
 	node.Stderr = os.Stderr
 	out, err := node.StdoutPipe()
@@ -192,14 +203,10 @@ func startNode(t testing.TB, ledger, lease string) (node *exec.Cmd, family []pro
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
-	var guardian int
-	_, err = fmt.Sscanf(line, "guardian %d", &guardian)
+	var pid int
+	_, err = fmt.Sscanf(line, "guardian %d", &pid)
 	require.NoError(t, err)
-	family = stubbornFamily(t, dir)
-	for _, name := range []string{"first", "second"} {
-		family = append(family, pidIn(t, filepath.Join(dir, name)))
-	}
-	return node, append(family, mustStat(t, guardian).id)
+	return node, mustStat(t, pid).id
 }
 
 func TestNodeKilled(t *testing.T) {

@@ -162,8 +162,8 @@ func (l *ledger) remove(id procID) {
 	_, _ = l.file.WriteAt(fmt.Appendf(nil, "%-*s\n", recordLen-1, ""), slot*recordLen)
 }
 
-// EndSurvivors ends what an earlier boot of a node left running, as its ledger at path and the marks in the
-// environments of processes tell, and empties the ledger. A node calls it at boot, before it rescues anything and
+// EndSurvivors ends what an earlier boot of a node left running, as its ledger at path, the cgroups of its
+// incarnations and the marks in the environments of processes tell, and empties the ledger. A node calls it at boot, before it rescues anything and
 // before it starts a guardian. It returns how many processes it ended; the error names those it could not end within
 // two seconds. A pid that is in use by another process today is left alone. A missing ledger is an empty one.
 func EndSurvivors(path string) (ended int, err error) {
@@ -174,9 +174,11 @@ func EndSurvivors(path string) (ended int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("read process ledger: %w", err)
 	}
-	recorded, marks := survivors(parseLedger(raw))
+	recorded, marks, incarnations := survivors(parseLedger(raw))
+	grouped, stuck := endGroups(incarnations)
 	ended, left := endAll(func() ([]procID, bool) { return append(treesOf(recorded), marked(marks)...), true })
-	if left > 0 {
+	ended += grouped
+	if left += stuck; left > 0 {
 		return ended, fmt.Errorf("end survivors in process ledger %s: %d processes do not die: look for state D in ps", path, left)
 	}
 	if err := os.Truncate(path, 0); err != nil {
@@ -185,8 +187,8 @@ func EndSurvivors(path string) (ended int, err error) {
 	return ended, nil
 }
 
-// survivors lists the processes that records of this boot name, and the marks of every incarnation in them.
-func survivors(records []record) (ids []procID, marks []string) {
+// survivors lists the processes that records of this boot name, and every incarnation in them with its marks.
+func survivors(records []record) (ids []procID, marks []string, incarnations []messages.Incarnation) {
 	boot := bootID()
 	seen := make(map[messages.Incarnation]bool)
 	for _, r := range records {
@@ -196,8 +198,9 @@ func survivors(records []record) (ids []procID, marks []string) {
 		ids = append(ids, r.id)
 		if !seen[r.incarnation] {
 			seen[r.incarnation] = true
+			incarnations = append(incarnations, r.incarnation)
 			marks = append(marks, lineage(r.incarnation.String(), ""), incarnationVar+"="+r.incarnation.String())
 		}
 	}
-	return ids, marks
+	return ids, marks, incarnations
 }

@@ -57,11 +57,11 @@ func TestCPULimit(t *testing.T) {
 func TestOpenFilesLimit(t *testing.T) {
 	t.Parallel()
 	g := newGuardian(t, Config{})
-	p, events := run(t, g, Spec{Argv: shell("ulimit -n; ulimit -t; tr '\\0' ' ' </proc/$$/cmdline; ls /proc/$$/fd | tr '\\n' ' '"),
+	p, events := run(t, g, Spec{Argv: shell("ulimit -n; ulimit -t; tr '\\0' ' ' </proc/$$/cmdline; ls /proc/$$/fd"),
 		Limits: Limits{OpenFiles: 33}, Framed: true})
 	exit, _ := events.exit(t)
 	require.Zero(t, exit.Code)
-	require.Regexp(t, "^33\nunlimited\nsh -c .* 0 1 2 3 4 $", string(p.TakeOutput().Stdout), "the shim leaves no trace")
+	require.Regexp(t, "^33\nunlimited\nsh -c .* 0\n1\n2\n3\n4\n$", string(p.TakeOutput().Stdout), "the shim leaves no trace")
 	p, events = run(t, g, Spec{Argv: python("open_files = []\nwhile True: open_files.append(open('/dev/null'))"), Limits: Limits{OpenFiles: 33}})
 	exit, _ = events.exit(t)
 	require.Equal(t, Exit{Code: 1, Cause: CauseExit}, exit)

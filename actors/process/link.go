@@ -28,6 +28,7 @@ type link struct {
 	cmd    *exec.Cmd
 	conn   *net.UnixConn
 	mark   string // of everything under this guardian
+	group  group  // that the programs' groups are in; none: they have none
 	down   chan struct{}
 	sendMu sync.Mutex
 
@@ -61,6 +62,7 @@ func newLink(g *Guardian, number uint64) (*link, error) {
 		return nil, fmt.Errorf("start %s: %w", g.cfg.Executable, err)
 	}
 	l := &link{
+		group: g.group,
 		owner: g, cmd: cmd, conn: conn, down: make(chan struct{}), programs: make(map[uint64]*program),
 		mark: lineage(g.cfg.Incarnation.String(), strconv.FormatUint(number, 10)+"."),
 	}
@@ -70,6 +72,8 @@ func newLink(g *Guardian, number uint64) (*link, error) {
 	e.text(g.cfg.Incarnation.String())
 	e.text(g.cfg.Ledger)
 	e.number(g.until)
+	e.text(g.group.path)
+	e.number(g.means.bits())
 	l.sendPacket(e)
 	g.old.Add(1)
 	go l.serve()
@@ -127,7 +131,7 @@ func (l *link) dispatch(kind byte, body []byte) error {
 	switch kind {
 	case packetStarted:
 		if p := l.find(d.number()); p != nil {
-			p.started(int(d.number())) //nolint:gosec // a pid
+			p.started(int(d.number()), d.number()) //nolint:gosec // a pid
 		}
 	case packetFailed:
 		if p := l.forget(d.number()); p != nil {
@@ -179,13 +183,17 @@ func (l *link) waitGuardian(closing bool) error {
 }
 
 // sweep ends what a dead guardian left: its programs die by their parent-death signal, but their descendants may have
-// left them. It reaps those that came to this process.
+// left them. Those are in the programs' cgroups, or carry the mark. It reaps those that came to this process.
 func (l *link) sweep(rest []*program) int {
 	reap := make(map[int]bool)
 	for _, p := range rest {
 		if pid := p.Pid(); pid > 0 {
 			reap[pid] = true
 		}
+	}
+	grouped := l.group.endLeaves(leafName(l.mark) + ".")
+	for _, id := range grouped {
+		reap[id.pid] = true
 	}
 	ended, _ := endAll(func() ([]procID, bool) {
 		found := marked([]string{l.mark})
@@ -198,7 +206,7 @@ func (l *link) sweep(rest []*program) int {
 		// Only a child of this process is reaped, and no other part of the node knows these pids.
 		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 	}
-	return ended
+	return ended + len(grouped)
 }
 
 // close asks the guardian to end by closing the socket.
@@ -276,6 +284,7 @@ func (l *link) sendSpawn(p *program, path string, fds []int) error {
 		seq: p.seq, path: path, dir: p.spec.Dir, argv: p.spec.Argv, env: p.spec.Env,
 		stdin: p.spec.Stdin != nil, framed: p.spec.Framed,
 		cpu: seconds(p.spec.Limits.CPUTime), files: p.spec.Limits.OpenFiles,
+		memory: uint64(max(0, p.spec.Limits.Memory)), processes: uint64(max(0, p.spec.Limits.Processes)),
 	}
 	packet, err := req.packet()
 	if err != nil {

@@ -55,7 +55,7 @@ func playNode() {
 	fmt.Println("guardian", g.Pid())
 	signal.Ignore(syscall.SIGTERM)
 	for range time.Tick(100 * time.Millisecond) {
-		g.Renew()
+		g.Renew(time.Now())
 	}
 }
 

@@ -29,6 +29,7 @@ type program struct {
 	spec  Spec
 	begun chan error // gets nil once it runs, or why it does not
 	pid   atomic.Int64
+	held  atomic.Uint64 // what its group holds, as leaf.held's bits
 
 	stdin    *os.File // what is left of Spec.Stdin is written here; nil when all of it is in the pipe
 	input    *input   // nil unless framed
@@ -154,7 +155,8 @@ func (p *program) release() {
 }
 
 // started begins to read. It runs on the goroutine that listens to the guardian, so before exited.
-func (p *program) started(pid int) {
+func (p *program) started(pid int, held uint64) {
+	p.held.Store(held)
 	p.pid.Store(int64(pid))
 	p.readers.Add(2)
 	go p.readOutput(p.out)
@@ -186,7 +188,7 @@ func (p *program) abandon() {
 // exited winds up a program that the guardian has reaped.
 func (p *program) exited(x exitReport) {
 	close(p.ended)
-	exit := judge(x, evidence{asked: p.askedFor(), limit: p.spec.Limits.CPUTime, oom: p.link.oomSince(x)})
+	exit := judge(x, evidence{asked: p.askedFor(), limit: p.spec.Limits.CPUTime, oom: p.oomKilled(x)})
 	go p.finish(exit)
 }
 

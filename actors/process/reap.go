@@ -21,8 +21,9 @@ func (w *warden) signal(seq uint64, sig syscall.Signal) {
 	}
 }
 
-// kill ends a program and its descendants. The group comes first, since that one call cannot be outrun by forks; then
-// those that left the group. What loses its parents meanwhile is found by its mark when the program is reaped.
+// kill ends a program and its descendants. Its process group and its cgroup come first, since neither call can be
+// outrun by forks; then those that left both. Without a cgroup, what loses its parents meanwhile is found by its mark
+// when the program is reaped.
 func (w *warden) kill(seq uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -33,6 +34,9 @@ func (w *warden) kill(seq uint64) {
 	child.killed = true
 	family := tree(child.id.pid)
 	_ = syscall.Kill(-child.id.pid, syscall.SIGKILL)
+	if child.leaf != nil {
+		child.leaf.kill()
+	}
 	for _, id := range family {
 		_ = id.kill()
 	}
@@ -87,6 +91,11 @@ func waitedPid(info *unix.Siginfo) int {
 // finish ends what a dead program left behind and tells the node of its end.
 func (w *warden) finish(child *ward, x exitReport) {
 	<-child.ready
+	if child.leaf != nil {
+		child.leaf.end()
+		x.group = child.leaf.verdict()
+		defer child.leaf.removeSoon()
+	}
 	endAll(func() ([]procID, bool) { return w.strays(child.mark) })
 	packet, err := x.encode().packet()
 	if err == nil {
@@ -144,12 +153,15 @@ func (w *warden) endEverything() {
 	}
 }
 
-// killGroups ends every program's process group; one call a group cannot be outrun by forks.
+// killGroups ends every program's cgroup and process group; one call a group cannot be outrun by forks.
 func (w *warden) killGroups() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for pid, child := range w.byPid {
 		child.killed = true
+		if child.leaf != nil {
+			child.leaf.kill()
+		}
 		_ = syscall.Kill(-pid, syscall.SIGKILL)
 	}
 }

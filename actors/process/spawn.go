@@ -60,16 +60,20 @@ func (w *warden) layout(req *spawnRequest, fds []int) ([]uintptr, error) {
 // fork starts a program and registers it before anything can reap it.
 func (w *warden) fork(req *spawnRequest, path string, argv []string, files []uintptr) (*ward, error) {
 	mark := w.prefix + strconv.FormatUint(req.seq, 10) + "."
+	made := w.makeLeaf(req, mark)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{
-		Dir: req.dir, Env: append(req.env, mark), Files: files,
-		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
-	})
+	pid, used, err := made.fork(path, argv, syscall.ProcAttr{Dir: req.dir, Env: append(req.env, mark), Files: files})
 	if err != nil {
+		made.discard()
 		return nil, err
 	}
-	child := &ward{seq: req.seq, id: procID{pid: pid}, mark: mark, ready: make(chan struct{})}
+	if made != nil && used == nil { // the kernel refuses groups, and would the next time
+		made.discard()
+		w.means = means{}
+	}
+	used.close()
+	child := &ward{seq: req.seq, id: procID{pid: pid}, mark: mark, leaf: used, ready: make(chan struct{})}
 	if stat, err := readStat(pid); err == nil {
 		child.id = stat.id
 	}
@@ -79,6 +83,20 @@ func (w *warden) fork(req *spawnRequest, path string, argv []string, files []uin
 	}
 	offerToOOM(pid)
 	return child, nil
+}
+
+// makeLeaf makes the group of a program that is about to start; nil where there are none. A group that cannot be made
+// is no reason not to start the program.
+func (w *warden) makeLeaf(req *spawnRequest, mark string) *leaf {
+	if !w.means.group {
+		return nil
+	}
+	made, err := newLeaf(w.group, leafName(mark), w.means, req.memory, req.processes)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", guardianName, err)
+		return nil
+	}
+	return made
 }
 
 // offerToOOM makes the kernel prefer a program to the node when memory runs out.

@@ -2,6 +2,7 @@ package process
 
 import (
 	"fmt"
+	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -35,9 +36,16 @@ func (p *program) Vitals() (Vitals, error) {
 	return v, nil
 }
 
-// members returns the program's process tree, with those that left it and went to the guardian.
+// members returns the program's processes: those of its group with their descendants, or, where it has none, its process
+// tree with those that left it and went to the guardian.
 func (l *link) members(p *program) []procID {
 	roots := []int{p.Pid()}
+	if in, ok := p.group(); ok {
+		for _, id := range in.members() {
+			roots = append(roots, id.pid)
+		}
+		return tree(roots...)
+	}
 	known := make(map[int]bool)
 	for _, other := range l.all() {
 		known[other.Pid()] = true
@@ -49,6 +57,24 @@ func (l *link) members(p *program) []procID {
 		}
 	}
 	return tree(roots...)
+}
+
+// group is the program's group; ok is false where it has none.
+func (p *program) group() (g group, ok bool) {
+	if p.held.Load()&groupHeld == 0 {
+		return group{}, false
+	}
+	name := leafName(fmt.Sprintf("%s%d.", p.link.mark, p.seq))
+	return group{filepath.Join(p.link.group.path, name)}, true
+}
+
+// oomKilled reports whether the kernel has killed something of the program for memory: by the word of its group, or else
+// by the machine's count.
+func (p *program) oomKilled(x exitReport) bool {
+	if x.group&eventsKnown != 0 {
+		return x.group&oomKilled != 0
+	}
+	return p.link.oomSince(x)
 }
 
 // sample holds every program to its limits until the guardian is down.
@@ -91,17 +117,18 @@ func (l *link) oomSince(x exitReport) bool {
 	return n > l.ooms.before
 }
 
-// checkLimits kills the program if its tree is over a sampled limit.
+// checkLimits kills the program if its processes are over a limit that the kernel does not hold.
 func (p *program) checkLimits() {
 	limits := p.spec.Limits
-	if p.Pid() == 0 || (limits.Memory == 0 && limits.Processes == 0) {
+	sampled := limits.Processes > 0 || limits.Memory > 0 && p.held.Load()&memoryHeld == 0
+	if p.Pid() == 0 || !sampled {
 		return
 	}
 	members := p.link.members(p)
 	switch {
 	case limits.Processes > 0 && len(members) > limits.Processes:
 		p.killFor(CauseProcesses)
-	case limits.Memory > 0 && overMemory(members, limits.Memory):
+	case limits.Memory > 0 && p.held.Load()&memoryHeld == 0 && overMemory(members, limits.Memory):
 		p.killFor(CauseMemory)
 	}
 }

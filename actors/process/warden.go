@@ -23,6 +23,7 @@ type ward struct {
 	seq    uint64
 	id     procID
 	mark   string        // its lineage, NAME=value
+	leaf   *leaf         // its group; nil: none
 	killed bool          // the guardian signalled it; guarded by warden.mu
 	ready  chan struct{} // closed once the node was told of the start, so that the exit is told after it
 }
@@ -35,6 +36,8 @@ type warden struct {
 	devNull int
 	prefix  string // of every lineage: incarnation and guardian
 	ledger  *ledger
+	group   group // of the incarnation; none: programs have no groups
+	means   means
 	until   atomic.Int64  // monotonic end of the lease in nanoseconds; 0: none
 	renewed chan struct{} // signals a new end of the lease; one pending signal is enough
 	// starting is held while a program starts, and while everything is ended: a program that a new lease allowed must
@@ -68,6 +71,8 @@ func runWarden(socket int) int {
 	}
 	w.serve()
 	w.endEverything()
+	w.group.endLeaves(leafName(w.prefix) + ".")
+	_ = unix.Rmdir(w.group.path) // it stays while another guardian has programs in it
 	return 0
 }
 
@@ -131,9 +136,11 @@ func (w *warden) handle(kind byte, body []byte, fds []int) error {
 	return d.err
 }
 
-// configure takes the lineage prefix, the incarnation, the ledger's path and the first end of the lease.
+// configure takes the lineage prefix, the incarnation, the ledger's path, the first end of the lease, and the group to
+// make programs' groups in with what they are used for.
 func (w *warden) configure(d *decoder) error {
 	prefix, name, path, until := d.text(), d.text(), d.text(), d.number()
+	in, use := group{d.text()}, meansOf(d.number())
 	if d.err != nil {
 		return d.err
 	}
@@ -141,7 +148,7 @@ func (w *warden) configure(d *decoder) error {
 	if err != nil {
 		return err
 	}
-	w.prefix = prefix
+	w.prefix, w.group, w.means = prefix, in, use
 	if w.ledger, err = openLedger(path, incarnation); err != nil {
 		return err
 	}
@@ -194,6 +201,7 @@ func (w *warden) sendStarted(child *ward) error {
 	e := newPacket(packetStarted)
 	e.number(child.seq)
 	e.number(uint64(child.id.pid)) //nolint:gosec // a pid is positive
+	e.number(child.leaf.held())
 	defer close(child.ready)
 	return w.sendPacket(e)
 }

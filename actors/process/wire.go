@@ -22,12 +22,12 @@ const (
 
 // The kinds of packet.
 const (
-	packetConfigure byte = iota + 1 // node: incarnation, ledger, lease
+	packetConfigure byte = iota + 1 // node: incarnation, ledger, lease, group
 	packetSpawn                     // node: start a program
 	packetSignal                    // node: signal a program's process group
 	packetKill                      // node: end a program and all its descendants
 	packetRenew                     // node: the lease holds until
-	packetStarted                   // guardian: pid
+	packetStarted                   // guardian: pid, and what its group holds
 	packetFailed                    // guardian: why it could not start
 	packetExited                    // guardian: wait status
 )
@@ -43,6 +43,9 @@ type spawnRequest struct {
 	framed bool // the last two descriptors are the frame pipes
 	cpu    uint64
 	files  uint64
+	// What its group is to bound, where it has one; 0: no limit.
+	memory    uint64 // bytes
+	processes uint64
 }
 
 // exitReport is the body of packetExited.
@@ -51,6 +54,7 @@ type exitReport struct {
 	status syscall.WaitStatus
 	cpu    uint64 // nanoseconds of user and system time
 	killed bool   // the guardian sent it a signal
+	group  uint64 // what its group tells, as leaf.verdict's bits
 }
 
 // encoder builds a packet.
@@ -144,6 +148,8 @@ func (s *spawnRequest) packet() ([]byte, error) {
 	e.flag(s.framed)
 	e.number(s.cpu)
 	e.number(s.files)
+	e.number(s.memory)
+	e.number(s.processes)
 	return e.packet()
 }
 
@@ -152,6 +158,7 @@ func decodeSpawn(body []byte) (spawnRequest, error) {
 	s := spawnRequest{
 		seq: d.number(), path: d.text(), dir: d.text(), argv: d.texts(), env: d.texts(),
 		stdin: d.flag(), framed: d.flag(), cpu: d.number(), files: d.number(),
+		memory: d.number(), processes: d.number(),
 	}
 	return s, d.err
 }
@@ -162,6 +169,7 @@ func (x exitReport) encode() *encoder {
 	e.number(uint64(x.status))
 	e.number(x.cpu)
 	e.flag(x.killed)
+	e.number(x.group)
 	return e
 }
 
@@ -169,7 +177,7 @@ func decodeExit(body []byte) (exitReport, error) {
 	d := decoder{b: body}
 	x := exitReport{seq: d.number()}
 	x.status = syscall.WaitStatus(d.number()) //nolint:gosec // the kernel's 32 bits
-	x.cpu, x.killed = d.number(), d.flag()
+	x.cpu, x.killed, x.group = d.number(), d.flag(), d.number()
 	return x, d.err
 }
 

@@ -1,6 +1,7 @@
 // Package brokertest is the suite that every adapter of package broker passes. It asserts what RabbitMQ really does,
 // measured on classic and quorum queues, and no more: no order after a redelivery, counts that may lag, expiry that
-// may be late but never early. It waits on conditions under generous bounds and sleeps nowhere.
+// may be late but never early; a connection may be lost in the moment that a queue expires under a publisher. It waits on
+// conditions under generous bounds and sleeps nowhere.
 //
 // Every name it makes begins with "troupe.test." and holds a fresh UUID, so runs may share a server; exchanges are
 // left behind for whoever owns that server.
@@ -70,6 +71,7 @@ func cases() []testCase {
 		{"without_exchange_dead_letters_are_dropped", rejectDrops},
 		{"deaths_are_newest_first", deathsNewestFirst},
 		{"delivery_limit_dead_letters", deliveryLimit},
+		{"without_limit_redelivery_has_no_end", noDeliveryLimit},
 		{"delete_drops_and_ends_consumers", deleteDrops},
 		{"unused_queue_expires", queueExpires},
 	}

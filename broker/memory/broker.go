@@ -66,6 +66,16 @@ func (b *Broker) Connect() (*Broker, error) {
 // or the message came round to a queue it had expired in.
 func (b *Broker) Dropped() uint64 { return b.server.dropped.Load() }
 
+// Status implements broker.Broker: it is up until it is closed.
+func (b *Broker) Status() broker.Status {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return broker.Status{Reason: broker.ErrClosed.Error()}
+	}
+	return broker.Status{Up: true}
+}
+
 // Declare implements broker.Broker. What comes before the first error in the topology's order stays declared.
 func (b *Broker) Declare(ctx context.Context, t broker.Topology) error {
 	if err := b.usable(ctx); err != nil {

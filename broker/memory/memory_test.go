@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/broker/brokertest"
+	"github.com/troupe-run/troupe/broker/brokertest/faulty"
 	"github.com/troupe-run/troupe/broker/memory"
 )
 
@@ -16,8 +17,20 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
+	brokertest.Run(t, opener())
+}
+
+// TestConformanceUnderFaults runs the suite through a caller that makes up for what a faulty network does.
+func TestConformanceUnderFaults(t *testing.T) {
+	t.Parallel()
+	bench, open := faulty.NewBench(1), opener()
+	brokertest.Run(t, func(t *testing.T) broker.Broker { return bench.Wrap(open(t)) })
+}
+
+// opener opens connections to one broker for each test.
+func opener() brokertest.Open {
 	var servers sync.Map // by test
-	brokertest.Run(t, func(t *testing.T) broker.Broker {
+	return func(t *testing.T) broker.Broker {
 		found, loaded := servers.LoadOrStore(t, sync.OnceValue(func() *memory.Broker { return memory.New(memory.Config{}) }))
 		first := found.(func() *memory.Broker)()
 		if !loaded {
@@ -26,5 +39,5 @@ func TestConformance(t *testing.T) {
 		b, err := first.Connect()
 		require.NoError(t, err)
 		return b
-	})
+	}
 }

@@ -102,6 +102,7 @@ func (a *app) root() *cobra.Command {
 			root.AddCommand(verb)
 		}
 	}
+	a.completions(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	return root
 }

@@ -86,8 +86,18 @@ func (a *app) kill(ctx context.Context, c *client.Client, h *havoc) error {
 	if err := a.recovered(ctx, c, h.pool, killed); err != nil {
 		return err
 	}
+	if a.output == "json" {
+		return a.printJSON(mended{h.seed, h.kills, float64(time.Since(last).Microseconds()) / 1000})
+	}
 	_, err := fmt.Fprintf(a.out, "%d workers killed; all are back %s after the last one\n", h.kills, short(time.Since(last)))
 	return err
+}
+
+// mended is what chaos came to, for programs.
+type mended struct {
+	Seed     uint64  `json:"seed"`
+	Kills    int     `json:"kills"`
+	BackInMS float64 `json:"all_back_after_ms"` // after the last kill
 }
 
 // killOne kills a worker. One that is gone meanwhile, or on its way, is as good as killed.

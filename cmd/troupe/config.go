@@ -25,6 +25,10 @@ func configFlags(flags *pflag.FlagSet) {
 
 // load reads the configuration that the call's flags, environment and file make.
 func (a *app) load(flags *pflag.FlagSet) (*config.Loaded, error) {
+	return config.Load(a.sources(flags))
+}
+
+func (a *app) sources(flags *pflag.FlagSet) config.Sources {
 	sources := config.Sources{File: a.env("TROUPE_CONFIG", ""), Environ: a.environ, Flags: map[string][]string{}}
 	flags.Visit(func(f *pflag.Flag) {
 		values := []string{f.Value.String()}
@@ -36,7 +40,7 @@ func (a *app) load(flags *pflag.FlagSet) (*config.Loaded, error) {
 	if file, given := sources.Flags["config"]; given {
 		sources.File = file[0]
 	}
-	return config.Load(sources)
+	return sources
 }
 
 func (a *app) config() *cobra.Command {

@@ -117,6 +117,9 @@ func flagTable(b *strings.Builder, flags *pflag.FlagSet) {
 
 // advice is what a person does about each reason why an execution waits. A reason without one fails the test below.
 var advice = map[roster.Reason]string{
+	roster.StoreAway:       "See *A server is away* below. Nothing is lost: what was accepted is stored, and what runs goes on.",
+	roster.BrokerAway:      "See *A server is away* below. It is stored, and placed as soon as the broker is back.",
+	roster.BrokerBlocked:   "`rabbitmq-diagnostics alarms` on the broker's machine: give it memory or disk. It is stored, and placed once the alarm is over.",
 	roster.NotLoaded:       "Nothing, if its time has not come or many wait before it: look at `troupe pools` (WAITING). A higher `--priority` goes first.",
 	roster.Ready:           "Nothing: it is placed within a second. If it stays, see *A pool that does not deliver* below.",
 	roster.WorkersBusy:     "Wait, or give the pool more workers (`pool.<runtime>` or `workers:` in pack.yaml). `troupe top` shows what runs and for how long. A `queue_deadline` bounds the wait.",

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/cmd/troupe/config"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/sqlite"
@@ -24,8 +25,6 @@ import (
 const (
 	// spaceLow is the free disk space below which the doctor warns, in bytes.
 	spaceLow = 1 << 30
-	// ttlLow is the worker queues' TTL below which slow work would dead-letter.
-	ttlLow = 2 * time.Minute
 	// storeName is the embedded store's file in the data folder.
 	storeName = "troupe.db"
 	// lookTime bounds each check that starts a program or opens a connection.
@@ -48,11 +47,18 @@ func fail(detail, advice string) finding {
 	return finding{State: "fail", Detail: detail, Advice: advice}
 }
 
+// of names what the finding is about.
+func (f finding) of(check string) finding {
+	f.Check = check
+	return f
+}
+
 func (a *app) doctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Check that a node can run here", Args: exactly(),
-		Long: "Check, with the configuration that `troupe node` would have, everything that a node needs of this machine. Exit 1 when\n" +
-			"something fails. A node may be running meanwhile.",
+		Long: "Check, with the configuration that `troupe node` would have, everything that a node needs of this machine and, in the\n" +
+			"full mode, of Postgres and RabbitMQ. Every finding is ok, warn (a node runs, and you should know) or fail (it does not);\n" +
+			"exit 1 when something fails. Nodes may be running meanwhile.",
 	}
 	configFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -94,23 +100,27 @@ func examine(ctx context.Context, l *config.Loaded) []finding {
 		name string
 		look func(context.Context, *config.Loaded) finding
 	}{
-		{"data folder", dataFolder}, {"disk space", diskSpace}, {"store", storeFile}, {"address", address},
+		{"data folder", dataFolder}, {"disk space", diskSpace}, {"address", address},
 		{"python", func(ctx context.Context, l *config.Loaded) finding {
 			return interpreter(ctx, l.Runtime.Python, "runtime.python", "python")
 		}},
 		{"node", func(ctx context.Context, l *config.Loaded) finding {
 			return interpreter(ctx, l.Runtime.Node, "runtime.node", "node")
 		}},
-		{"packs", packs}, {"clock", clockSane}, {"queue ttl", queueTTL}, {"environment", environment},
+		{"packs", packs}, {"clock", clockSane}, {"environment", environment},
+		{"containment", func(context.Context, *config.Loaded) finding { return containment(process.Survey()) }},
 	}
-	findings := make([]finding, len(checks))
-	for i, c := range checks {
+	var findings []finding
+	for _, c := range checks {
 		bounded, cancel := context.WithTimeout(ctx, lookTime)
-		findings[i] = c.look(bounded, l)
-		findings[i].Check = c.name
+		findings = append(findings, c.look(bounded, l).of(c.name))
 		cancel()
 	}
-	return findings
+	findings = append(findings, timeouts(l)...)
+	if l.Store.URL == "" {
+		return append(findings, storeFile(ctx, l).of("store"))
+	}
+	return append(findings, examineServers(ctx, l)...)
 }
 
 // dataFolder writes a file where the node would. It makes no folder: the doctor leaves nothing behind.
@@ -157,9 +167,8 @@ func existing(path string) string {
 
 // storeFile opens the store, which migrates it as a node would. A store that another node has is in order.
 func storeFile(ctx context.Context, l *config.Loaded) finding {
-	if l.Store.URL != "" {
-		return warn("store.url is set, and is not looked into", "")
-	}
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
 	path := filepath.Join(l.Data, storeName)
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return ok(path + " is made at the first start")
@@ -240,17 +249,23 @@ func clockSane(context.Context, *config.Loaded) finding {
 	return ok(now.Format(time.RFC3339))
 }
 
-func queueTTL(_ context.Context, l *config.Loaded) finding {
-	ttl := l.Broker.RabbitMQ.WorkerQueueTTL
-	if ttl < ttlLow {
-		return warn(ttl.String(), "below 2 minutes slow work dead-letters; set message_queue.rabbitmq.worker_queue_ttl_ms to 2 to 5 times the typical run")
-	}
-	return ok(ttl.String())
-}
-
 func environment(_ context.Context, l *config.Loaded) finding {
 	if len(l.Warnings) > 0 {
 		return warn(strings.Join(l.Warnings, "; "), "correct the names, or unset them")
 	}
 	return ok("every TROUPE_ variable names a key")
+}
+
+// containment says what ends descendants and what holds limits. Every way of doing it is in order; where the kernel could
+// do more, the reason why it does not is told.
+func containment(c process.Containment) finding {
+	delegated := "no controller is delegated"
+	if len(c.Delegated) > 0 {
+		delegated = "delegated: " + strings.Join(c.Delegated, ", ")
+	}
+	f := ok(fmt.Sprintf("%s; end by %s; limits.memory by %s; limits.processes by %s", delegated, c.End, c.Memory, c.Processes))
+	if c.Reason != "" {
+		f.Advice = c.Reason + "; docs/operations.md says how to delegate one"
+	}
+	return f
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/supervisor/api"
 )
 
@@ -103,7 +104,7 @@ func fieldsOf(v api.ExecutionView) [][2]string {
 	fields = append(fields, [2]string{"parameters", textOf(v.Parameters)}, [2]string{"result", textOf(v.Result)})
 	if v.Error != nil {
 		fields = append(fields, [2]string{"error", fmt.Sprintf("%s: %s", v.Error.Code, v.Error.Message)},
-			[2]string{"exit", v.Error.Exit}, [2]string{"stderr", strings.TrimSpace(v.Error.Stderr)})
+			[2]string{"failed_by", v.Error.FailedBy}, [2]string{"exit", v.Error.Exit}, [2]string{"stderr", strings.TrimSpace(v.Error.Stderr)})
 	}
 	return fields
 }
@@ -164,7 +165,11 @@ func (a *app) why() *cobra.Command {
 			if !v.Until.IsZero() {
 				until = ", until " + clock(v.Until)
 			}
-			_, err := fmt.Fprintf(a.out, "%s: %s%s (%s)\n", v.Status, visible(v.Message), until, visible(v.Reason))
+			status := v.Status.String()
+			if v.Status == messages.StatusInvalid { // it stands in the store, which is away
+				status = "not known now"
+			}
+			_, err := fmt.Fprintf(a.out, "%s: %s%s (%s)\n", status, visible(v.Message), until, visible(v.Reason))
 			return err
 		}),
 	}

@@ -22,17 +22,16 @@ func (a *app) node() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "node", Short: "Run a node", Args: exactly(),
 		Long: "Run a node until SIGTERM or SIGINT: it then takes no more work, lets what runs finish, and ends. A second signal stops it\n" +
-			"at once. SIGHUP reads the packs again. With no configuration it keeps everything in one file and listens on 127.0.0.1:7070.",
-		Example: "  troupe node\n  troupe node --packs ./packs --data /var/lib/troupe\n  troupe config   # what it would run with",
+			"at once. SIGHUP reads the packs again. With no configuration it keeps everything in one file and listens on 127.0.0.1:7070.\n" +
+			"With --store and --broker it shares Postgres and RabbitMQ with other nodes, and waits for them where they are not there yet.",
+		Example: "  troupe node\n  troupe node --packs ./packs --data /var/lib/troupe\n" +
+			"  TROUPE_STORE_URL=postgres://troupe:…@db/troupe troupe node --broker amqp://troupe:…@mq/\n  troupe config   # what it would run with",
 	}
 	configFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		loaded, err := a.load(cmd.Flags())
 		if err != nil {
 			return err
-		}
-		if loaded.Store.URL != "" || loaded.Broker.RabbitMQ.URL != "" {
-			return errors.New("store.url and message_queue.rabbitmq.url name servers, and this troupe has the embedded store and broker alone; leave both empty")
 		}
 		logger := a.logger(loaded)
 		for _, w := range loaded.Warnings {
@@ -68,7 +67,7 @@ func (a *app) runNode(ctx context.Context, l *config.Loaded, logger hclog.Logger
 		}
 	}
 	node.Tune()
-	n, err := node.New(settings)
+	n, err := node.NewKeeper(settings)
 	if err != nil {
 		return err
 	}
@@ -77,7 +76,7 @@ func (a *app) runNode(ctx context.Context, l *config.Loaded, logger hclog.Logger
 		return err
 	}
 	defer closeProfiler()
-	if err := n.Start(ctx); err != nil {
+	if stopped, err := a.start(ctx, n, signals, logger); err != nil || stopped {
 		return err
 	}
 	go trim(ctx, n)
@@ -87,6 +86,34 @@ func (a *app) runNode(ctx context.Context, l *config.Loaded, logger hclog.Logger
 	return a.untilStopped(ctx, n, signals, fatal, logger)
 }
 
+// start brings the node up, unless a signal ends that: a node of the full mode may wait long for its servers.
+func (a *app) start(ctx context.Context, n *node.Keeper, signals <-chan os.Signal, logger hclog.Logger) (stopped bool, err error) {
+	starting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	began := make(chan error, 1)
+	go func() { began <- n.Start(starting) }()
+	for {
+		select {
+		case s := <-signals:
+			if s == syscall.SIGHUP {
+				continue // it reads its packs now
+			}
+			logger.Info("Received " + signalName(s) + " signal")
+			stopped = true
+			cancel()
+		case err := <-began:
+			switch {
+			case stopped && err == nil: // the signal came too late to end the start
+				return true, stop(ctx, n, signals, logger)
+			case stopped && errors.Is(err, context.Canceled):
+				logger.Info("node stopped before it had started")
+				return true, nil
+			}
+			return stopped, err
+		}
+	}
+}
+
 // trimWait bounds the wait for the end of a start, and trimLook how often it is looked for.
 const (
 	trimWait = time.Minute
@@ -94,7 +121,7 @@ const (
 )
 
 // trim gives the start's leftovers back to the system once the pools are up.
-func trim(ctx context.Context, n *node.Node) {
+func trim(ctx context.Context, n *node.Keeper) {
 	for limit := time.Now().Add(trimWait); time.Now().Before(limit) && !n.Backend().Ready(ctx).Ready; {
 		time.Sleep(trimLook)
 	}
@@ -102,7 +129,7 @@ func trim(ctx context.Context, n *node.Node) {
 }
 
 // untilStopped serves signals until one asks for the end, or the node cannot go on.
-func (a *app) untilStopped(ctx context.Context, n *node.Node, signals <-chan os.Signal, fatal <-chan error, logger hclog.Logger) error {
+func (a *app) untilStopped(ctx context.Context, n *node.Keeper, signals <-chan os.Signal, fatal <-chan error, logger hclog.Logger) error {
 	for {
 		select {
 		case s := <-signals:
@@ -126,7 +153,7 @@ func signalName(s os.Signal) string {
 	return "SIGINT"
 }
 
-func reload(ctx context.Context, n *node.Node, logger hclog.Logger) {
+func reload(ctx context.Context, n *node.Keeper, logger hclog.Logger) {
 	report, err := n.Reload(ctx)
 	if err != nil {
 		logger.Error("packs not reloaded; the node goes on with those it has", "error", err)
@@ -136,7 +163,7 @@ func reload(ctx context.Context, n *node.Node, logger hclog.Logger) {
 }
 
 // stop ends the node in order; a second signal ends it at once.
-func stop(ctx context.Context, n *node.Node, signals <-chan os.Signal, logger hclog.Logger) error {
+func stop(ctx context.Context, n *node.Keeper, signals <-chan os.Signal, logger hclog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)

@@ -20,11 +20,18 @@ import (
 	"github.com/troupe-run/troupe/supervisor/api"
 )
 
-// notHandedOn are the keys that the node itself never sees: they are about the start, or about servers that the
-// embedded mode refuses.
+// notHandedOn are the keys that the node itself never sees.
 var notHandedOn = map[string]bool{
-	"log.level": true, "log.format": true, "store.url": true, "message_queue.rabbitmq.url": true,
-	"debug.pprof_listen": true, "shutdown.platform_grace": true,
+	"log.level": true, "log.format": true, "debug.pprof_listen": true, "shutdown.platform_grace": true,
+}
+
+// together are the keys that a key needs beside it.
+func together(path string) []string {
+	const storeURL, brokerURL = "TROUPE_STORE_URL=postgres://h/d", "TROUPE_MESSAGE_QUEUE_RABBITMQ_URL=amqps://h/"
+	if path == "store.url" || path == "message_queue.rabbitmq.url" || strings.HasPrefix(path, "message_queue.rabbitmq.tls.") {
+		return []string{storeURL, brokerURL, "TROUPE_MESSAGE_QUEUE_RABBITMQ_TLS_CERT_FILE=c", "TROUPE_MESSAGE_QUEUE_RABBITMQ_TLS_KEY_FILE=k"}
+	}
+	return nil
 }
 
 // sample is a valid value of each key that differs from its default.
@@ -34,6 +41,15 @@ func sample(k *config.Key) string {
 		return "127.0.0.1:1"
 	case "data", "node.name", "message_queue.rabbitmq.prefix", "message_queue.rabbitmq.dead_letter.exchange", "packs", "runtime.python", "runtime.node", "runtime.env_pass":
 		return "x"
+	case "store.url":
+		return "postgres://other/db"
+	case "message_queue.rabbitmq.url":
+		return "amqps://other/"
+	case "message_queue.rabbitmq.tls.ca_file", "message_queue.rabbitmq.tls.cert_file", "message_queue.rabbitmq.tls.key_file",
+		"message_queue.rabbitmq.tls.server_name":
+		return "x"
+	case "node.beat_interval":
+		return "0.5"
 	case "tokens":
 		return "ci:read:0123456789abcdef"
 	case "store.events":
@@ -75,12 +91,12 @@ func nodeSettings(t *testing.T, environ ...string) string {
 
 func TestEveryKeyReachesTheNode(t *testing.T) {
 	t.Parallel()
-	usual := nodeSettings(t)
 	for _, k := range config.Defaults() {
 		if notHandedOn[k.Path] {
 			continue
 		}
-		require.NotEqual(t, usual, nodeSettings(t, k.Env+"="+sample(k)), "%s has no effect", k.Path)
+		usual := nodeSettings(t, together(k.Path)...)
+		require.NotEqual(t, usual, nodeSettings(t, append(together(k.Path), k.Env+"="+sample(k))...), "%s has no effect", k.Path)
 	}
 }
 

@@ -24,6 +24,9 @@ func nodeConfig(c *config.Config, logger hclog.Logger) node.Config {
 		Name: c.Node.Name, Data: c.Data, Listen: c.Listen, Packs: c.Packs, Tokens: tokens(c.Tokens), Logger: logger,
 		Version: version, Workers: poolSizes(c), Python: c.Runtime.Python, NodeJS: c.Runtime.Node, EnvPass: c.Runtime.EnvPass,
 		EventsAll: c.Store.Events == "all", Broker: brokerSettings(&c.Broker.RabbitMQ),
+		StoreURL: c.Store.URL, BrokerURL: c.Broker.RabbitMQ.URL, BrokerTLS: node.BrokerTLS(c.Broker.RabbitMQ.TLS),
+		NoticesOff: !c.Broker.RabbitMQ.Notices, OutageGrace: c.Store.OutageGrace,
+		Lease: c.Node.Lease, BeatEvery: c.Node.BeatInterval,
 		Requests: c.Limits.Requests, Waits: c.Limits.Waits, Batches: c.Limits.Batches,
 		OutputMax: int(c.Limits.Output), FrameMax: int(c.Limits.Frame),
 	}

@@ -20,7 +20,7 @@ func (a *app) top() *cobra.Command {
 	every := time.Second
 	cmd := &cobra.Command{
 		Use: "top", Short: "Watch pools and running executions", Args: exactly(),
-		Long: "Watch pools and running executions. Keys: q ends, p pauses. Without a terminal it prints one view and ends.",
+		Long: "Watch pools and running executions. Keys: q ends, p pauses. Without a terminal, and with -o json, it prints one view and ends.",
 	}
 	cmd.Flags().DurationVar(&every, "every", every, "time between two looks, 200ms or more")
 	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
@@ -28,6 +28,9 @@ func (a *app) top() *cobra.Command {
 		first := m.look()
 		if first.err != nil {
 			return first.err
+		}
+		if a.output == "json" {
+			return a.printJSON(first)
 		}
 		if !a.screen {
 			_, err := lipgloss.Fprintln(a.out, first.render())
@@ -40,13 +43,13 @@ func (a *app) top() *cobra.Command {
 	return cmd
 }
 
-// topView is one look at the node.
+// topView is one look at the node. As JSON it is what `top -o json` prints.
 type topView struct {
-	server  string
-	at      time.Time
-	ready   api.Readiness
-	pools   []api.PoolView
-	running []api.ExecutionView
+	Server  string              `json:"server"`
+	At      time.Time           `json:"at"`
+	Ready   api.Readiness       `json:"readiness"`
+	Pools   []api.PoolView      `json:"pools"`
+	Running []api.ExecutionView `json:"running"` // topRows at most
 	err     error
 }
 
@@ -64,36 +67,36 @@ type topTick struct{}
 func (m topModel) look() topView {
 	ctx, cancel := context.WithTimeout(m.ctx, 5*time.Second)
 	defer cancel()
-	v := topView{server: m.client.Server(), at: time.Now()}
+	v := topView{Server: m.client.Server(), At: time.Now()}
 	var pools api.PoolList
 	if v.err = m.client.Get(ctx, "/api/v1/pools", &pools); v.err != nil {
 		return v
 	}
-	v.pools = pools.Pools
-	if v.err = m.client.Get(ctx, "/readyz", &v.ready); v.err != nil {
+	v.Pools = pools.Pools
+	if v.err = m.client.Get(ctx, "/readyz", &v.Ready); v.err != nil {
 		return v
 	}
 	list, err := m.client.Executions(ctx, url.Values{"status": {"running,cancelling"}, "limit": {fmt.Sprint(topRows)}})
-	v.running, v.err = list.Executions, err
+	v.Running, v.err = list.Executions, err
 	return v
 }
 
 func (v topView) render() string {
-	head := fmt.Sprintf("%s  %s", v.server, v.at.Format(time.TimeOnly))
+	head := fmt.Sprintf("%s  %s", v.Server, v.At.Format(time.TimeOnly))
 	if v.err != nil {
 		return head + "\n\n" + visible(v.err.Error())
 	}
 	switch {
-	case v.ready.Draining:
+	case v.Ready.Draining:
 		head += "  draining"
-	case !v.ready.Ready:
-		head += fmt.Sprintf("  not ready: %v", v.ready.WaitsFor)
+	case !v.Ready.Ready:
+		head += fmt.Sprintf("  not ready: %v", v.Ready.WaitsFor)
 	}
-	rows := make([][]string, len(v.running))
-	for i, e := range v.running {
-		rows[i] = []string{e.ID.String(), e.ActionRef, e.Status.String(), string(e.Worker), ago(e.StartedAt, v.at), e.Session}
+	rows := make([][]string, len(v.Running))
+	for i, e := range v.Running {
+		rows[i] = []string{e.ID.String(), e.ActionRef, e.Status.String(), string(e.Worker), ago(e.StartedAt, v.At), e.Session}
 	}
-	text := head + "\n\n" + renderTable(poolHeads, poolRows(v.pools)) + "\n\n"
+	text := head + "\n\n" + renderTable(poolHeads, poolRows(v.Pools)) + "\n\n"
 	if len(rows) == 0 {
 		return text + "nothing runs"
 	}

@@ -146,11 +146,11 @@ export class Worker {
   }
 
   /** The session of an execution: the state it left here, or an empty one when its epoch is newer. */
-  #enter({ id, epoch = 0, lost = false, hit = false }, source) {
+  #enter({ id, epoch = 0, lost = false, hit = false, runs_behind: runsBehind = 0 }, source) {
     let held = this.#sessions.get(id);
     if (held === undefined || held.epoch < epoch) this.#sessions.set(id, (held = { id, epoch, state: {} }));
     else if (held.epoch > epoch) held = { id, epoch, state: {} }; // a stale placement must not see what came later
-    return Object.assign(held, { lost, hit, source });
+    return Object.assign(held, { lost, hit, runsBehind, source });
   }
 
   async #snapshot({ session, epoch }) {

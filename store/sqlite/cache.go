@@ -43,3 +43,14 @@ func (c *cache) drop(id messages.ExecutionID) {
 	delete(c.hot, id)
 	delete(c.cold, id)
 }
+
+// dropEnded forgets the rows that a late or repeated change read after their outcome: they may be deleted now.
+func (c *cache) dropEnded() {
+	for _, rows := range []map[messages.ExecutionID]*record{c.hot, c.cold} {
+		for id, r := range rows {
+			if r.Status.Terminal() {
+				delete(rows, id)
+			}
+		}
+	}
+}

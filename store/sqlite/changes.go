@@ -95,6 +95,9 @@ func (w *writer) claim(c *store.Claim, r, next *record, out *store.Result) error
 	if err != nil {
 		return err
 	}
+	if err := w.startedSession(r); err != nil {
+		return err
+	}
 	if err := w.straightEvent(c.Name(), r, next); err != nil {
 		return err
 	}
@@ -140,7 +143,7 @@ func (w *writer) finish(c *store.Finish, r, next *record, out *store.Result) err
 			return err
 		}
 	}
-	if err := w.finishedSession(r); err != nil {
+	if err := w.finishedSession(r, next.Status); err != nil {
 		return err
 	}
 	plain := r.Status == messages.Running && (next.Status == messages.Completed || next.Status == messages.Failed)
@@ -243,8 +246,16 @@ func (w *writer) conclude(o messages.Outcome, retry *messages.Execution, r, next
 		}
 		next.RetriedAs = id
 	}
-	if err := w.settle(o, r, next); err != nil || retry == nil {
+	if err := w.settle(o, r, next); err != nil {
 		return err
+	}
+	if r.Notify {
+		if err := w.notice(r); err != nil {
+			return err
+		}
+	}
+	if retry == nil {
+		return nil
 	}
 	return w.event("retry", r, next, next.RetriedAs.String(), string(r.WorkerID))
 }
@@ -254,7 +265,7 @@ const shortOutcome = 512
 
 // settle writes the row of an execution that has ended. One that completed on its worker, as most do, moves one index.
 func (w *writer) settle(o messages.Outcome, r, next *record) error {
-	result, failure := o.Result, encodeError(o.Error)
+	result, failure := o.Result, store.EncodeError(o.Error)
 	if len(result)+len(failure) > shortOutcome {
 		if err := w.exec("INSERT INTO outcome (seq, result, error) VALUES (?, ?, ?)", r.Seq, blob(result), blob(failure)); err != nil {
 			return err
@@ -302,7 +313,7 @@ func (w *writer) lateOutcome(c store.Change, attempt messages.Attempt, last int,
 		for _, from := range []messages.Status{messages.Running, messages.Cancelling} {
 			would := store.Settle(from, o)
 			mine = mine || would.Status == e.Status && bytes.Equal(would.Result, e.Result) &&
-				bytes.Equal(encodeError(would.Error), encodeError(e.Error))
+				bytes.Equal(store.EncodeError(would.Error), store.EncodeError(e.Error))
 		}
 	}
 	return w.stale(c, attempt, r, mine, out)

@@ -24,13 +24,19 @@ func scanDeadLetter(row row, d *store.DeadLetter) error {
 func (s *Store) SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, error) {
 	var id int64
 	err := s.write(ctx, "save dead letter", 1, func(w *writer) error {
+		if d.Key != "" {
+			kept, err := w.c.number("SELECT id FROM dead_letter WHERE key = ?", d.Key)
+			if id = kept; err != nil || kept != 0 {
+				return err
+			}
+		}
 		at := d.At
 		if at.IsZero() {
 			at = w.now
 		}
-		err := w.exec(`INSERT INTO dead_letter (at, execution, attempt, action, worker, queue, reason, died_at, headers, body, resolution)
- VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, micros(at), id16(d.Execution), int64(d.Attempt), d.Action, string(d.Worker), d.Queue,
-			d.Reason, micros(d.DiedAt), blob(d.Headers), blob(d.Body), d.Resolution)
+		err := w.exec(`INSERT INTO dead_letter (at, execution, attempt, action, worker, queue, reason, died_at, headers, body, resolution, key)
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, micros(at), id16(d.Execution), int64(d.Attempt), d.Action, string(d.Worker), d.Queue,
+			d.Reason, micros(d.DiedAt), blob(d.Headers), blob(d.Body), d.Resolution, text(d.Key))
 		if err != nil {
 			return err
 		}

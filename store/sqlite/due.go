@@ -27,13 +27,21 @@ func (s *Store) Due(ctx context.Context, q store.DueQuery) (store.DuePage, error
 		if err != nil {
 			return err
 		}
-		heads, err := dueHeads(c, q)
+		heads, err := dueHeads(c, q, headsSQL)
 		if err != nil {
 			return err
 		}
-		page.More = len(plain) > max(q.Limit, 0) || len(heads) > max(q.Heads, 0)
+		behind, err := dueHeads(c, q, behindSQL)
+		if err != nil {
+			return err
+		}
+		for i := range behind {
+			behind[i].Behind = true
+		}
+		page.More = len(plain) > max(q.Limit, 0) || len(heads) > max(q.Heads, 0) || len(behind) > max(q.Heads, 0)
 		page.Candidates = clip(plain, q.Limit)
 		page.Candidates = append(page.Candidates, clip(heads, q.Heads)...)
+		page.Candidates = append(page.Candidates, clip(behind, q.Heads)...)
 		slices.SortFunc(page.Candidates, byRank)
 		at, err := c.number("SELECT run_at FROM timer WHERE pool = ? ORDER BY run_at LIMIT 1", q.Pool)
 		page.NextAt = moment(at)
@@ -126,15 +134,20 @@ const (
 	plainAfterSQL   = waitingRequests + "e.rank = ? AND e.seq > ? ORDER BY e.seq LIMIT ?"
 )
 
+// behindSQL reads the strict_fails that another of their session is before: one that is busy, or that waits.
+const behindSQL = candidateColumns + `turn t INDEXED BY turn_fail CROSS JOIN execution e ON e.seq = t.seq
+ CROSS JOIN request r ON r.seq = t.seq WHERE t.pool = ? AND t.fail = 1 AND
+ NOT EXISTS (SELECT 1 FROM head h WHERE h.pool = t.pool AND h.session = t.session AND h.seq = t.seq) LIMIT ?`
+
 // headsSQL reads the heads, best first.
 const headsSQL = candidateColumns + `head h INDEXED BY head_order CROSS JOIN execution e ON e.seq = h.seq
  CROSS JOIN request r ON r.seq = h.seq WHERE h.pool = ? ORDER BY h.priority DESC, h.seq LIMIT ?`
 
-func dueHeads(c *conn, q store.DueQuery) ([]messages.Candidate, error) {
+func dueHeads(c *conn, q store.DueQuery, sql string) ([]messages.Candidate, error) {
 	if q.Heads <= 0 {
 		return nil, nil
 	}
-	return candidates(c, q.Heads+1, headsSQL, q.Pool, int64(q.Heads)+1)
+	return candidates(c, q.Heads+1, sql, q.Pool, int64(q.Heads)+1)
 }
 
 func candidates(c *conn, hint int, sql string, args ...any) ([]messages.Candidate, error) {

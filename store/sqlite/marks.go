@@ -97,28 +97,26 @@ func (w *writer) markSession(from, to marks, r *record) error {
 }
 
 const (
-	headInsert = "INSERT INTO head (pool, session, seq, priority) SELECT pool, session, seq, priority FROM turn "
-	headUpdate = ` ORDER BY seq LIMIT 1
+	headSet = `INSERT INTO head (pool, session, seq, priority) SELECT pool, session, seq, priority FROM turn
+ WHERE pool = ? AND session = ? ORDER BY seq LIMIT 1
  ON CONFLICT (pool, session) DO UPDATE SET seq = excluded.seq, priority = excluded.priority`
-	headFree = headInsert + "WHERE pool = ? AND session = ?" + headUpdate
-	headBusy = headInsert + "INDEXED BY turn_fail WHERE pool = ? AND session = ? AND fail = 1" + headUpdate
+	headDelete = "DELETE FROM head WHERE pool = ? AND session = ?"
 )
 
-// rehead makes the session's head follow from turn and busy.
+// rehead makes the session's head follow from turn and busy: a busy session has none.
 func (w *writer) rehead(pool, session string) error {
 	busy, err := w.c.number("SELECT 1 FROM busy WHERE pool = ? AND session = ? LIMIT 1", pool, session)
 	if err != nil {
 		return err
 	}
-	sql := headFree
 	if busy != 0 {
-		sql = headBusy
+		return w.exec(headDelete, pool, session)
 	}
-	n, err := w.c.exec(sql, pool, session)
+	n, err := w.c.exec(headSet, pool, session)
 	if err != nil || n > 0 {
 		return err
 	}
-	return w.exec("DELETE FROM head WHERE pool = ? AND session = ?", pool, session)
+	return w.exec(headDelete, pool, session)
 }
 
 func (w *writer) moveMark(from, to time.Time, remove, add string, key any, seq int64) error {

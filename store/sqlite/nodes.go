@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -11,7 +12,7 @@ import (
 
 // Join records a new incarnation. The store's lock says that no other process lives on it, so every other incarnation
 // is marked dead in the same transaction.
-func (s *Store) Join(ctx context.Context, n store.Node) error {
+func (s *Store) Join(ctx context.Context, n store.Node, lease time.Duration) error {
 	return s.write(ctx, "join node", 1, func(w *writer) error {
 		if err := w.exec("UPDATE node SET state = 'dead' WHERE incarnation <> ? AND state <> 'dead'", n.Incarnation[:]); err != nil {
 			return err
@@ -24,7 +25,7 @@ func (s *Store) Join(ctx context.Context, n store.Node) error {
 			started = w.now
 		}
 		return w.exec(`INSERT OR REPLACE INTO node (incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, address)
- VALUES (?, ?, ?, 'active', ?, ?, ?, ?, ?)`, n.Incarnation[:], n.Name, n.Version, flags(n.Cordoned), micros(started), micros(w.now), micros(n.LeaseUntil), n.Address)
+ VALUES (?, ?, ?, 'active', ?, ?, ?, ?, ?)`, n.Incarnation[:], n.Name, n.Version, flags(n.Cordoned), micros(started), micros(w.now), micros(w.now.Add(lease)), n.Address)
 	})
 }
 
@@ -37,12 +38,26 @@ func (w *writer) changeNode(sql string, inc messages.Incarnation, args ...any) e
 	return err
 }
 
-// Beat renews the incarnation's lease.
-func (s *Store) Beat(ctx context.Context, inc messages.Incarnation, ttl time.Duration) error {
-	return s.write(ctx, "beat", 1, func(w *writer) error {
+// Beat writes when the incarnation was last seen. Its lease is kept for people to see and never evaluated: the lock on
+// the file says that it is alone.
+func (s *Store) Beat(ctx context.Context, inc messages.Incarnation, lease time.Duration) (store.Pulse, error) {
+	var p store.Pulse
+	err := s.write(ctx, "beat", 1, func(w *writer) error {
+		p.At, p.Lease = w.now, w.now.Add(lease)
 		return w.changeNode("UPDATE node SET beat_at = ?, lease_until = ? WHERE state <> 'dead' AND incarnation = ?",
-			inc, micros(w.now), micros(w.now.Add(ttl)))
+			inc, micros(w.now), micros(p.Lease))
 	})
+	if err != nil {
+		return store.Pulse{}, err
+	}
+	nodes, err := s.ListNodes(ctx)
+	p.Nodes = slices.DeleteFunc(nodes, func(n store.Node) bool { return n.State == store.NodeDead })
+	return p, err
+}
+
+// DeclareDead declares nobody: Join has.
+func (s *Store) DeclareDead(context.Context, messages.Incarnation, time.Duration) ([]store.Node, error) {
+	return nil, nil
 }
 
 // SetNode changes an incarnation's state. Dead is final.
@@ -66,6 +81,29 @@ func (s *Store) CordonNode(ctx context.Context, inc messages.Incarnation, cordon
 	return s.write(ctx, "cordon node", 1, func(w *writer) error {
 		return w.changeNode("UPDATE node SET cordoned = ? WHERE incarnation = ?", inc, flags(cordoned))
 	})
+}
+
+// CordonPool records operator intent.
+func (s *Store) CordonPool(ctx context.Context, pool string, cordoned bool) error {
+	return s.write(ctx, "cordon pool", 1, func(w *writer) error {
+		if cordoned {
+			return w.exec("INSERT OR IGNORE INTO pool_cordon (pool) VALUES (?)", pool)
+		}
+		return w.exec("DELETE FROM pool_cordon WHERE pool = ?", pool)
+	})
+}
+
+// CordonedPools returns the cordoned pools, by name.
+func (s *Store) CordonedPools(ctx context.Context) ([]string, error) {
+	var out []string
+	err := s.read(ctx, "list cordoned pools", func(c *conn) error {
+		return c.query("SELECT pool FROM pool_cordon ORDER BY pool", func(row row) error {
+			v := scanner{row: row}
+			out = append(out, v.text())
+			return v.err
+		})
+	})
+	return out, err
 }
 
 // ListNodes returns every known incarnation, newest first.

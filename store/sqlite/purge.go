@@ -32,6 +32,9 @@ func (s *Store) Purge(ctx context.Context, p store.Purge) (int, error) {
 			}
 			n += gone
 		}
+		if n > 0 {
+			w.cache.dropEnded()
+		}
 		k, err := w.purgeOthers(p)
 		n += k
 		return err
@@ -102,7 +105,7 @@ func (w *writer) deleteExecution(v victim) (int, error) {
 	}
 	for _, sql := range []string{
 		"DELETE FROM request WHERE seq = ?", "DELETE FROM outcome WHERE seq = ?", "DELETE FROM output WHERE seq = ?",
-		"DELETE FROM execution_event WHERE seq = ?",
+		"DELETE FROM execution_event WHERE seq = ?", "DELETE FROM notice WHERE seq = ?",
 	} {
 		if err := w.exec(sql, v.seq); err != nil {
 			return 0, err

@@ -29,7 +29,7 @@ func scanWorking(row row, r *record) error {
 	}
 	if row.columns > recordWidth+2 {
 		r.Result = s.bytes()
-		r.Error = scanError(s.bytes())
+		r.Error = store.DecodeError(s.bytes())
 	}
 	return s.err
 }
@@ -69,7 +69,7 @@ func readOutcome(c *conn, e *messages.Execution) error {
 	e.Result, e.Error = nil, nil
 	return c.query("SELECT coalesce(e.result, o.result), coalesce(e.error, o.error) FROM execution e LEFT JOIN outcome o ON o.seq = e.seq WHERE e.seq = ?", func(row row) error {
 		s := scanner{row: row}
-		e.Result, e.Error = s.bytes(), scanError(s.bytes())
+		e.Result, e.Error = s.bytes(), store.DecodeError(s.bytes())
 		return s.err
 	}, e.Seq)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -39,6 +38,7 @@ const (
 	flagWait = 1 << iota
 	flagIdempotent
 	flagMayRepeat
+	flagNotify
 )
 
 const (
@@ -145,6 +145,7 @@ func scanRequest(s *scanner, r *record) error {
 	r.Timeout, r.StallTimeout = s.duration(), s.duration()
 	flags := s.integer()
 	r.WaitForWorker, r.Idempotent, r.MayRepeat = flags&flagWait != 0, flags&flagIdempotent != 0, flags&flagMayRepeat != 0
+	r.Notify = flags&flagNotify != 0
 	r.MaxRetries, r.RetryCount, r.RetryReason = int(s.integer()), int(s.integer()), s.word()
 	s.id((*[16]byte)(&r.Original))
 	r.avoid = messages.WorkerID(s.word())
@@ -177,38 +178,6 @@ func scanState(s *scanner, r *record) {
 	flags := s.integer()
 	r.SessionLost, r.SessionHit = flags&flagLost != 0, flags&flagHit != 0
 	s.id((*[16]byte)(&r.RetriedAs))
-}
-
-// scanError reads the error column; what is not JSON becomes an error that says so, with the bytes kept as text.
-func scanError(b []byte) *messages.Error {
-	if len(b) == 0 {
-		return nil
-	}
-	e := &messages.Error{}
-	if err := json.Unmarshal(b, e); err != nil {
-		return &messages.Error{Code: messages.CodeActionError, Message: "stored error cannot be read: " + string(b)}
-	}
-	return e
-}
-
-// encodeError is the inverse of scanError. Details that are not JSON are kept as a JSON text; bytes that are not UTF-8
-// become the replacement character here, so that what is read back and written again stays the same.
-func encodeError(e *messages.Error) []byte {
-	if e == nil {
-		return nil
-	}
-	kept := *e
-	for _, s := range []*string{(*string)(&kept.Code), &kept.Message, &kept.FailedBy, &kept.Stderr, &kept.Exit} {
-		*s = strings.ToValidUTF8(*s, "\uFFFD")
-	}
-	if len(kept.Details) > 0 && !json.Valid(kept.Details) {
-		kept.Details, _ = json.Marshal(strings.ToValidUTF8(string(kept.Details), "\uFFFD"))
-	}
-	b, err := json.Marshal(&kept)
-	if err != nil {
-		b, _ = json.Marshal(&messages.Error{Code: kept.Code, Message: kept.Message})
-	}
-	return b
 }
 
 // scanner reads the columns of one row in order. A column of another type than expected reads as what SQLite makes

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
 )
 
 func FuzzScanRecord(f *testing.F) {
@@ -40,14 +41,14 @@ func FuzzErrorBytes(f *testing.F) {
 	f.Add([]byte(`{"code":"a","message":"b","details":{"c":[1]}}`), "message", []byte(`{"x":1}`))
 	f.Add([]byte("\x00\xff"), "\x00\xff", []byte("not json \xff"))
 	f.Fuzz(func(t *testing.T, stored []byte, message string, details []byte) {
-		if e := scanError(stored); len(stored) > 0 {
+		if e := store.DecodeError(stored); len(stored) > 0 {
 			require.NotNil(t, e)
 		}
 		in := &messages.Error{Code: "c", Message: message, Details: details}
-		out := scanError(encodeError(in))
+		out := store.DecodeError(store.EncodeError(in))
 		require.Equal(t, messages.Code("c"), out.Code)
 		require.True(t, len(out.Details) == 0 || json.Valid(out.Details))
-		require.Equal(t, encodeError(in), encodeError(out), "reading and writing again changes nothing")
+		require.Equal(t, store.EncodeError(in), store.EncodeError(out), "reading and writing again changes nothing")
 	})
 }
 

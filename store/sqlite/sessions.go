@@ -11,7 +11,7 @@ import (
 )
 
 const sessionColumns = `SELECT s.pool, s.session, s.epoch, s.worker_inc, s.worker_pool, s.worker_slot, s.finished_epoch, s.bound_at,
- s.touched_at, s.snapshot_epoch FROM session s`
+ s.touched_at, s.snapshot_epoch, s.started_epoch, s.runs, s.snapshot_runs FROM session s`
 
 func scanSession(row row, out *store.Session) error {
 	v := scanner{row: row}
@@ -22,6 +22,7 @@ func scanSession(row row, out *store.Session) error {
 		out.Worker = messages.WorkerKey{}
 	}
 	out.FinishedEpoch, out.BoundAt, out.TouchedAt, out.SnapshotEpoch = v.integer(), v.time(), v.time(), v.integer()
+	out.StartedEpoch, out.Runs, out.SnapshotRuns = v.integer(), v.integer(), v.integer()
 	return v.err
 }
 
@@ -81,18 +82,31 @@ func (w *writer) useSession(c *store.Place, r *record) error {
 func (w *writer) bind(c *store.Place) error {
 	return w.exec(`INSERT INTO session (pool, session, epoch, worker_inc, worker_pool, worker_slot, finished_epoch, bound_at, touched_at, snapshot_epoch)
  VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?7, 0)
- ON CONFLICT (pool, session) DO UPDATE SET epoch = ?3, worker_inc = ?4, worker_pool = ?5, worker_slot = ?6, bound_at = ?7, touched_at = ?7`,
+ ON CONFLICT (pool, session) DO UPDATE SET epoch = ?3, worker_inc = ?4, worker_pool = ?5, worker_slot = ?6, bound_at = ?7,
+ touched_at = ?7, bound_runs = runs`,
 		c.Session.Pool, c.Session.Session, c.Session.Epoch, c.Worker.Incarnation[:], c.Worker.Pool, int64(c.Worker.Slot), micros(w.now))
 }
 
-// finishedSession moves a session's finished epoch to that of the run, and touches it. A hint that missed ran on a
-// worker that is not the session's, so it says nothing about the session's state.
-func (w *writer) finishedSession(r *record) error {
+// startedSession notes that a run with the session's state may begin, which matters once in a session's life.
+func (w *writer) startedSession(r *record) error {
+	if r.Session == "" || r.SessionEpoch == 0 || !r.SessionHit {
+		return nil
+	}
+	return w.exec("UPDATE session SET started_epoch = ? WHERE pool = ? AND session = ? AND started_epoch = 0", r.SessionEpoch, r.Pool, r.Session)
+}
+
+// finishedSession moves a session's finished epoch to that of the run, counts it where it left its state, and touches the
+// session. A hint that missed ran on a worker that is not the session's, so it says nothing about the session's state.
+func (w *writer) finishedSession(r *record, status messages.Status) error {
 	if r.Session == "" || r.SessionEpoch == 0 {
 		return nil
 	}
-	sql := "UPDATE session SET finished_epoch = max(finished_epoch, ?), touched_at = ? WHERE pool = ? AND session = ?"
-	args := []any{r.SessionEpoch, micros(w.now), r.Pool, r.Session}
+	runs := int64(0)
+	if store.Leaves(status) {
+		runs = 1
+	}
+	sql := "UPDATE session SET finished_epoch = max(finished_epoch, ?), runs = runs + ?, touched_at = ? WHERE pool = ? AND session = ?"
+	args := []any{r.SessionEpoch, runs, micros(w.now), r.Pool, r.Session}
 	if r.Affinity == messages.AffinityHint {
 		sql += " AND worker_inc = ? AND worker_pool = ? AND worker_slot = ?"
 		args = append(args, r.Worker.Incarnation[:], r.Worker.Pool, int64(r.Worker.Slot))
@@ -171,8 +185,8 @@ func (s *Store) Unbind(ctx context.Context, refs []store.SessionRef) (int, error
 	return n, nil
 }
 
-// SaveSnapshot keeps a session's state as of an epoch; an older one than the stored one is ignored. ErrNotFound: there
-// is no such session.
+// SaveSnapshot keeps a session's state as of an epoch and the runs in it; one that is older than the stored one, or of
+// another epoch than the session's, is ignored. ErrNotFound: there is no such session.
 func (s *Store) SaveSnapshot(ctx context.Context, ref store.SessionRef, state json.RawMessage) error {
 	return s.write(ctx, "save snapshot", 1, func(w *writer) error {
 		has, err := w.c.number("SELECT 1 FROM session WHERE pool = ? AND session = ?", ref.Pool, ref.Session)
@@ -182,7 +196,9 @@ func (s *Store) SaveSnapshot(ctx context.Context, ref store.SessionRef, state js
 		if has == 0 {
 			return own(fmt.Errorf("session %q of pool %q: %w", ref.Session, ref.Pool, store.ErrNotFound))
 		}
-		n, err := w.c.exec("UPDATE session SET snapshot_epoch = ?1 WHERE pool = ?2 AND session = ?3 AND snapshot_epoch <= ?1", ref.Epoch, ref.Pool, ref.Session)
+		n, err := w.c.exec(`UPDATE session SET snapshot_epoch = ?1, snapshot_runs = min(bound_runs + ?4, runs)
+ WHERE pool = ?2 AND session = ?3 AND epoch = ?1 AND (snapshot_epoch, snapshot_runs) <= (?1, min(bound_runs + ?4, runs))`,
+			ref.Epoch, ref.Pool, ref.Session, ref.Runs)
 		if err != nil || n == 0 {
 			return err
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/sqlite"
 	"github.com/troupe-run/troupe/store/storetest"
+	"github.com/troupe-run/troupe/store/storetest/faulty"
 )
 
 // Variables by which a test starts this binary again as another process: their values are the store's path.
@@ -54,6 +55,14 @@ func TestStore(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) store.Store { return open(t, cfg) })
 		})
 	}
+}
+
+// TestStoreUnderFaults runs the suite through a caller that repeats what a faulty network lost.
+func TestStoreUnderFaults(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) store.Store {
+		return faulty.Repeat(faulty.New(open(t, sqlite.Config{}), faulty.Config{Seed: 1}))
+	})
 }
 
 // acknowledge submits and works off without end, and prints each thing after the store has acknowledged it.
@@ -192,7 +201,7 @@ func TestNewer(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrNewer)
 	require.ErrorContains(t, err, path)
 	require.ErrorContains(t, err, "version 4711")
-	require.ErrorContains(t, err, "up to 1;")
+	require.ErrorContains(t, err, "up to 4;")
 }
 
 func TestNoStore(t *testing.T) {
@@ -331,16 +340,18 @@ func TestJoinEndsOthers(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlite.Config{})
 	first, second := messages.NewIncarnation(), messages.NewIncarnation()
-	require.NoError(t, s.Join(t.Context(), store.Node{Incarnation: first, Name: "n"}))
+	require.NoError(t, s.Join(t.Context(), store.Node{Incarnation: first, Name: "n"}, time.Minute))
 	key := messages.WorkerKey{Incarnation: first, Pool: "go"}
 	e := noop(1)
 	_, err := s.Submit(t.Context(), e)
 	require.NoError(t, err)
 	_, err = s.Apply(t.Context(), []store.Change{&store.Place{ID: e[0].ID, Worker: key, PlacedBy: first, ClaimWithin: time.Minute}})
 	require.NoError(t, err)
-	require.NoError(t, s.Join(t.Context(), store.Node{Incarnation: second, Name: "n"}))
-	require.ErrorIs(t, s.Beat(t.Context(), first, time.Minute), store.ErrNotFound)
-	require.NoError(t, s.Beat(t.Context(), second, time.Minute))
+	require.NoError(t, s.Join(t.Context(), store.Node{Incarnation: second, Name: "n"}, time.Minute))
+	_, err = s.Beat(t.Context(), first, time.Minute)
+	require.ErrorIs(t, err, store.ErrNotFound)
+	_, err = s.Beat(t.Context(), second, time.Minute)
+	require.NoError(t, err)
 	orphans, err := s.Overdue(t.Context(), store.OverdueQuery{Deadline: store.TakeBackOrphan, Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, orphans, 1)

@@ -111,7 +111,7 @@ func (w *writer) insert(r *record) error {
 	r.rank = rank
 	err = w.exec(insertRequest, e.Seq, e.ID[:], e.Action, text(e.Version), text(e.Affinity), labels, text(e.CreatedBy),
 		text(e.Trace), text(e.IdempotencyKey), blob(e.RequestHash), spanMicros(e.Timeout), spanMicros(e.StallTimeout),
-		flags(e.WaitForWorker, e.Idempotent, e.MayRepeat), int64(e.MaxRetries), int64(e.RetryCount), text(e.RetryReason),
+		flags(e.WaitForWorker, e.Idempotent, e.MayRepeat, e.Notify), int64(e.MaxRetries), int64(e.RetryCount), text(e.RetryReason),
 		id16(e.Original), text(r.avoid), micros(e.RequestedAt), blob(e.Parameters))
 	if err != nil {
 		return err

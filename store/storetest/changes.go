@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"encoding/json"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -349,6 +350,9 @@ func testEvents(t *testing.T, k *kit) {
 	require.NoError(t, err)
 	var kinds []string
 	for _, v := range events {
+		if v.Kind == "stale_write" && slices.Contains(kinds, v.Kind) {
+			continue // a request that arrives twice is two late writes
+		}
 		if v.Kind != "place" && v.Kind != "claim" { // stored with events: all
 			kinds = append(kinds, v.Kind)
 		}

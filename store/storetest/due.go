@@ -99,15 +99,31 @@ func testDueHeads(t *testing.T, k *kit) {
 	require.Equal(t, []messages.ExecutionID{e[4].ID, fails, e[0].ID}, ids, "but a strict_fail does not wait")
 	waits := k.submit(t, strict("c", 7), ask(withPriority(7), inSession("c", messages.AffinityStrictFail)))
 	k.applied(t, k.place(e[4].ID, 0, 2))
-	ids, _ = k.due(t, store.DueQuery{Heads: 10})
+	ids, page = k.due(t, store.DueQuery{Heads: 10})
 	require.Equal(t, []messages.ExecutionID{waits[1].ID, fails, e[0].ID}, ids, "not even behind one that does")
+	require.Equal(t, []bool{true, true, false}, behind(page))
 	k.applied(t, &store.Cancel{ID: waits[1].ID})
 	k.applied(t, &store.Cancel{ID: waits[0].ID})
 	k.applied(t, &store.TakeBack{ID: e[4].ID, Attempt: 1})
 	k.applied(t, &store.Finish{ID: e[2].ID, Attempt: 1, Outcome: completed()})
 	k.applied(t, &store.Cancel{ID: e[0].ID})
-	ids, _ = k.due(t, store.DueQuery{Heads: 10})
+	ids, page = k.due(t, store.DueQuery{Heads: 10})
 	require.Equal(t, []messages.ExecutionID{e[1].ID, e[4].ID, fails}, ids)
+	require.Equal(t, []bool{false, false, false}, behind(page), "one that is first waits for nothing")
+	later := k.submit(t, ask(withPriority(9), inSession("b", messages.AffinityStrictFail)), strict("d", 6),
+		ask(withPriority(8), inSession("d", messages.AffinityStrictFail)), ask(withPriority(8), inSession("h", messages.AffinityHint)),
+		ask(withPriority(2), inSession("h", messages.AffinityStrictFail)))
+	ids, page = k.due(t, store.DueQuery{Heads: 10})
+	require.Equal(t, []messages.ExecutionID{e[1].ID, later[0].ID, later[2].ID, e[4].ID, later[1].ID, fails, later[4].ID}, ids,
+		"behind one that only waits, whatever its own priority; a hint that waits is not before it")
+	require.Equal(t, []bool{false, true, true, false, false, false, false}, behind(page))
+}
+
+func behind(page store.DuePage) (all []bool) {
+	for i := range page.Candidates {
+		all = append(all, page.Candidates[i].Behind)
+	}
+	return all
 }
 
 func testDueTimes(t *testing.T, k *kit) {

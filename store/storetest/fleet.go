@@ -26,13 +26,17 @@ func (k *kit) node(t *testing.T, inc messages.Incarnation) store.Node {
 func testNodes(t *testing.T, k *kit) {
 	require.Equal(t, store.NodeActive, k.node(t, k.inc).State)
 	before := k.node(t, k.inc).BeatAt
-	require.NoError(t, k.Beat(t.Context(), k.inc, time.Minute))
+	pulse, err := k.Beat(t.Context(), k.inc, time.Minute)
+	require.NoError(t, err)
 	n := k.node(t, k.inc)
 	require.False(t, n.BeatAt.Before(before))
 	require.Equal(t, n.BeatAt.Add(time.Minute), n.LeaseUntil)
 	require.NoError(t, k.CordonNode(t.Context(), k.inc, true))
 	require.True(t, k.node(t, k.inc).Cordoned)
-	require.ErrorIs(t, k.Beat(t.Context(), messages.NewIncarnation(), time.Minute), store.ErrNotFound)
+	require.Equal(t, n.BeatAt.Add(time.Minute), pulse.Lease)
+	require.Contains(t, pulse.Nodes, n)
+	_, err = k.Beat(t.Context(), messages.NewIncarnation(), time.Minute)
+	require.ErrorIs(t, err, store.ErrNotFound)
 
 	require.NoError(t, k.SaveWorkers(t.Context(), []store.Worker{{Key: k.key(1), ID: workerID(1), Active: true}}))
 	require.NoError(t, k.SetNode(t.Context(), k.inc, store.NodeDraining))
@@ -41,12 +45,33 @@ func testNodes(t *testing.T, k *kit) {
 	require.Len(t, workers, 1)
 	require.False(t, workers[0].Active, "a draining node's workers are inactive")
 	require.NoError(t, k.SetNode(t.Context(), k.inc, store.NodeDead))
-	require.ErrorIs(t, k.Beat(t.Context(), k.inc, time.Minute), store.ErrNotFound, "it was declared dead")
+	_, err = k.Beat(t.Context(), k.inc, time.Minute)
+	require.ErrorIs(t, err, store.ErrNotFound, "it was declared dead")
 	require.ErrorIs(t, k.SetNode(t.Context(), k.inc, store.NodeActive), store.ErrNotFound, "dead is final")
 	workers, err = k.ListWorkers(t.Context(), "")
 	require.NoError(t, err)
 	require.Empty(t, workers)
 	require.ErrorIs(t, k.SetNode(t.Context(), k.inc, "asleep"), store.ErrInvalid)
+}
+
+func testPoolCordons(t *testing.T, k *kit) {
+	ctx := t.Context()
+	cordoned := func() []string {
+		list, err := k.CordonedPools(ctx)
+		require.NoError(t, err)
+		return list
+	}
+	require.Empty(t, cordoned())
+	for _, pool := range []string{"b", "a", "B", "a", "ä"} {
+		require.NoError(t, k.CordonPool(ctx, pool, true), "a second time too")
+	}
+	require.Equal(t, []string{"B", "a", "b", "ä"}, cordoned())
+	for range 2 {
+		require.NoError(t, k.CordonPool(ctx, "a", false))
+	}
+	require.Equal(t, []string{"B", "b", "ä"}, cordoned())
+	require.NoError(t, k.Join(ctx, store.Node{Incarnation: messages.NewIncarnation(), Name: "n", Version: "1"}, time.Hour))
+	require.Equal(t, []string{"B", "b", "ä"}, cordoned(), "a new boot leaves them")
 }
 
 func testWorkers(t *testing.T, k *kit) {
@@ -144,6 +169,7 @@ func testPurge(t *testing.T, k *kit) {
 	for range 7 {
 		e := k.bring(t, messages.Running, labelled)
 		k.applied(t, &store.Finish{ID: e.ID, Attempt: 1, Outcome: completed(), Output: messages.Output{Stdout: []byte("x")}})
+		require.Equal(t, store.Already, k.apply(t, &store.Cancel{ID: e.ID})[0].Verdict, "a late look must not keep it known")
 		gone = append(gone, e)
 	}
 	waiting, running := k.bring(t, messages.Requested, labelled), k.bring(t, messages.Running)

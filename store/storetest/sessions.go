@@ -137,3 +137,68 @@ func testSnapshots(t *testing.T, k *kit) {
 	require.JSONEq(t, `{"n":2}`, string(state))
 	require.Equal(t, int64(2), k.session(t, "s").SnapshotEpoch)
 }
+
+// runIn places, claims and ends one execution of a session.
+func (k *kit) runIn(t *testing.T, e messages.Execution, slot int, u store.SessionUse, o messages.Outcome) {
+	t.Helper()
+	k.applied(t, k.placeIn(e, slot, u))
+	k.applied(t, k.claim(e.ID, 1, slot))
+	k.applied(t, &store.Finish{ID: e.ID, Attempt: 1, Outcome: o})
+}
+
+// What a snapshot holds is told in runs: of those in its epoch, and never more than have finished.
+func testSnapshotRuns(t *testing.T, k *kit) {
+	var e []messages.Execution
+	for range 8 {
+		e = append(e, k.submit(t, ask(inSession("s", messages.AffinityStrict)))[0])
+	}
+	save := func(epoch, runs int64, state string) store.Session {
+		ref := store.SessionRef{Pool: pool, Session: "s", Epoch: epoch, Runs: runs}
+		require.NoError(t, k.SaveSnapshot(t.Context(), ref, json.RawMessage(state)))
+		return k.session(t, "s")
+	}
+	hit := store.SessionUse{Epoch: 1, Hit: true}
+	failure := messages.Outcome{Status: messages.Failed, Error: &messages.Error{Code: "x", Message: "x"}}
+	gone := messages.Outcome{Status: messages.Abandoned, Error: &messages.Error{Code: messages.CodeWorkerLost, Message: "x"}}
+	k.runIn(t, e[0], 1, store.SessionUse{Epoch: 1, Bind: true, Hit: true}, completed())
+	k.runIn(t, e[1], 1, hit, failure)
+	k.runIn(t, e[2], 1, hit, gone)
+	require.Equal(t, int64(2), k.session(t, "s").Runs, "a run that took its worker along left no state")
+	s := save(1, 1, "1")
+	require.Equal(t, int64(1), s.SnapshotRuns)
+	s = save(1, 9, "2")
+	require.Equal(t, int64(2), s.SnapshotRuns, "no more than have finished")
+	s = save(1, 1, "3")
+	require.Equal(t, int64(2), s.SnapshotRuns, "an older state of the same epoch is ignored")
+	k.runIn(t, e[3], 1, hit, completed())
+	s = k.session(t, "s")
+	require.Equal(t, []int64{3, 2}, []int64{s.Runs, s.SnapshotRuns}, "the kept state is behind")
+
+	k.runIn(t, e[4], 2, store.SessionUse{Epoch: 2, Bind: true, Hit: true}, completed())
+	s = save(1, 3, "4")
+	require.Equal(t, int64(1), s.SnapshotEpoch, "the session has gone on to another epoch")
+	s = save(2, 1, "5")
+	require.Equal(t, []int64{4, 4, 2}, []int64{s.Runs, s.SnapshotRuns, s.SnapshotEpoch}, "counted from its binding on")
+	state, epoch, err := k.Snapshot(t.Context(), pool, "s")
+	require.NoError(t, err)
+	require.Equal(t, "5", string(state))
+	require.Equal(t, int64(2), epoch)
+}
+
+// A session in which nothing has begun has nothing to lose, and the store remembers which those are.
+func testSessionStarted(t *testing.T, k *kit) {
+	e := k.submit(t, ask(inSession("s", messages.AffinityHint)), ask(inSession("s", messages.AffinityHint)), ask(inSession("s", messages.AffinityHint)))
+	k.applied(t, k.placeIn(e[0], 1, store.SessionUse{Epoch: 1, Bind: true, Hit: true}))
+	k.applied(t, &store.TakeBack{ID: e[0].ID, Attempt: 1})
+	k.runIn(t, e[1], 2, store.SessionUse{Epoch: 1}, completed())
+	require.Zero(t, k.session(t, "s").StartedEpoch, "neither a placement nor a hint that missed is a start")
+	k.applied(t, k.placeIn(messages.Execution{ID: e[0].ID, Attempt: 1, Session: "s"}, 2, store.SessionUse{Epoch: 2, Bind: true, Hit: true}))
+	k.applied(t, k.claim(e[0].ID, 2, 2))
+	require.Equal(t, int64(2), k.session(t, "s").StartedEpoch)
+	k.applied(t, &store.Finish{ID: e[0].ID, Attempt: 2, Outcome: completed()})
+	k.runIn(t, e[2], 3, store.SessionUse{Epoch: 3, Bind: true, Hit: true}, completed())
+	require.Equal(t, int64(2), k.session(t, "s").StartedEpoch, "the first one counts")
+	one, err := k.GetSession(t.Context(), pool, "s")
+	require.NoError(t, err)
+	require.Equal(t, int64(2), one.Runs)
+}

@@ -18,11 +18,8 @@ import (
 type Open func(t *testing.T) store.Store
 
 // Run runs the whole suite against stores that open makes.
-func Run(t *testing.T, open Open) {
-	for _, c := range []struct {
-		name string
-		test func(t *testing.T, k *kit)
-	}{
+func Run(t *testing.T, open Open, options ...Option) {
+	tests := []named{
 		{"submit returns what it stored", testSubmit},
 		{"submit keeps every field", testSubmitFields},
 		{"submit keys", testKeys},
@@ -42,6 +39,8 @@ func Run(t *testing.T, open Open) {
 		{"sessions take turns", testSessionTurns},
 		{"session epochs", testSessionEpochs},
 		{"snapshots", testSnapshots},
+		{"snapshot runs", testSnapshotRuns},
+		{"session started", testSessionStarted},
 		{"due order", testDueOrder},
 		{"due pages", testDuePages},
 		{"due heads", testDueHeads},
@@ -53,12 +52,21 @@ func Run(t *testing.T, open Open) {
 		{"chain", testChain},
 		{"depths", testDepths},
 		{"nodes", testNodes},
+		{"pool cordons", testPoolCordons},
 		{"workers", testWorkers},
 		{"dead letters", testDeadLetters},
+		{"dead letter keys", testDeadLetterKeys},
+		{"notices", testNotices},
+		{"notices of retries", testNoticeRetry},
+		{"notices are taken and sent", testNoticesTaken},
 		{"purge", testPurge},
 		{"actions and clock", testActionsAndClock},
 		{"histories", testHistories},
-	} {
+	}
+	for _, more := range options {
+		tests = append(tests, more()...)
+	}
+	for _, c := range tests {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.test(t, newKit(t, open(t)))
@@ -74,8 +82,7 @@ type kit struct {
 
 func newKit(t *testing.T, s store.Store) *kit {
 	k := &kit{Store: s, inc: messages.NewIncarnation()}
-	require.NoError(t, s.Join(t.Context(), store.Node{Incarnation: k.inc, Name: "n", Version: "1", LeaseUntil: time.Now().Add(time.Hour)}))
-	require.NoError(t, s.Beat(t.Context(), k.inc, time.Hour))
+	require.NoError(t, s.Join(t.Context(), store.Node{Incarnation: k.inc, Name: "n", Version: "1"}, time.Hour))
 	return k
 }
 

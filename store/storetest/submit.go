@@ -39,7 +39,7 @@ func testSubmitFields(t *testing.T, k *kit) {
 		Session: "s \x00'\"<script>../", Affinity: messages.AffinityStrictFail, Priority: 9, Labels: map[string]string{"k": "v", "<b>": "\u2028"},
 		CreatedBy: "me", Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", IdempotencyKey: "key", RequestHash: []byte{0, 1, 255},
 		Timeout: 90 * time.Second, StallTimeout: time.Second, QueueDeadline: later, WaitForWorker: true, WorkerDeadline: later.Add(time.Hour),
-		Idempotent: true, MayRepeat: true, MaxRetries: 4, RetryCount: 2, RetryReason: "manual_retry", Original: messages.NewExecutionID(), RunAt: later.Add(time.Second),
+		Idempotent: true, Notify: true, MayRepeat: true, MaxRetries: 4, RetryCount: 2, RetryReason: "manual_retry", Original: messages.NewExecutionID(), RunAt: later.Add(time.Second),
 	}
 	got := k.get(t, k.submit(t, in)[0].ID)
 	in.Status, in.Seq, in.RequestedAt = messages.Requested, got.Seq, got.RequestedAt

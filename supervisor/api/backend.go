@@ -97,9 +97,9 @@ type Live struct {
 // Explanation says why an execution is where it is.
 type Explanation struct {
 	Execution messages.ExecutionID `json:"execution"`
-	Status    messages.Status      `json:"status"`
-	Reason    string               `json:"reason"`  // a closed set of words
-	Message   string               `json:"message"` // a sentence
+	Status    messages.Status      `json:"status,omitzero"` // not known while the store is away
+	Reason    string               `json:"reason"`          // a closed set of words
+	Message   string               `json:"message"`         // a sentence
 	Until     time.Time            `json:"until,omitzero"`
 }
 
@@ -154,6 +154,7 @@ type Readiness struct {
 	WaitsFor    []string `json:"waits_for,omitempty"`
 	BrokenPools []string `json:"broken_pools,omitempty"`
 	Draining    bool     `json:"draining,omitempty"`
+	Notes       []string `json:"notes,omitempty"` // what a person may want to know, ready or not
 }
 
 // ReloadReport says what a reload of the packs changed.

@@ -45,7 +45,7 @@ func executionRoutes() []*route {
 			summary: "The whole retry chain, oldest first.", result: ChainView{}, handle: (*server).chain},
 		{method: "GET", path: one + "/events", scope: ScopeRead, group: "executions",
 			summary: "What happened to the execution, oldest first.", result: EventsView{}, handle: (*server).events},
-		{method: "GET", path: one + "/why", scope: ScopeRead, group: "executions",
+		{method: "GET", path: one + "/why", scope: ScopeRead, group: "executions", storeless: true,
 			summary: "Why the execution is where it is.", result: Explanation{}, handle: (*server).why},
 	}
 }

@@ -161,6 +161,7 @@ func TestUnknownIDsAreNamed(t *testing.T) {
 		{"POST", "/api/v1/workers/n1/go/99/kill", "worker n1/go/99"},
 		{"POST", "/api/v1/workers/n1/go/99/cordon", "worker n1/go/99"},
 		{"POST", "/api/v1/pools/nope/cordon", "pool nope"},
+		{"GET", "/api/v1/nodes/nope", "node nope"},
 		{"POST", "/api/v1/nodes/nope/cordon", "node nope"},
 		{"POST", "/api/v1/nodes/nope/drain", "node nope"},
 		{"GET", "/api/v1/dead-letters/77", "dead letter 77"},
@@ -213,8 +214,8 @@ func TestTheNodesFaultsAreTold(t *testing.T) {
 		status int
 		code   string
 	}{
-		{fmt.Errorf("open /secret/path: %w", store.ErrUnavailable), 503, CodeUnavailable},
-		{store.ErrReadOnly, 503, CodeUnavailable},
+		{fmt.Errorf("open /secret/path: %w", store.ErrUnavailable), 503, CodeStoreUnavailable},
+		{store.ErrReadOnly, 503, CodeStoreUnavailable},
 		{store.ErrFull, 507, CodeStorageFull},
 		{fmt.Errorf("disk on fire at /secret/path"), 500, CodeInternal},
 		{&Problem{Status: 404, Code: string(messages.CodeActionNotFound), Message: "action a is not known"}, 404, "action_not_found"},

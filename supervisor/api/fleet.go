@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
 )
 
 // workersMax bounds a page of workers: a pool of go workers may have thousands.
@@ -15,7 +16,7 @@ const workersMax = 10_000
 func fleetRoutes() []*route {
 	const worker = "/api/v1/workers/{node}/{pool}/{slot}"
 	return []*route{
-		{method: "GET", path: "/api/v1/workers", scope: ScopeRead, group: "workers",
+		{method: "GET", path: "/api/v1/workers", scope: ScopeRead, group: "workers", storeless: true,
 			params: []param{
 				{name: "pool", kind: "string", help: "Only this pool."},
 				{name: "state", kind: "string", help: "Only workers in this state."},
@@ -26,7 +27,7 @@ func fleetRoutes() []*route {
 		{method: "GET", path: worker + "/health", scope: ScopeRead, group: "workers",
 			summary: "The result of the worker's last probe.", result: HealthView{}, handle: (*server).health},
 		{method: "POST", path: worker + "/health", scope: ScopeAdmin, group: "workers",
-			summary: "Probe the worker now.", result: HealthView{}, handle: (*server).probe},
+			long: true, summary: "Probe the worker now.", result: HealthView{}, handle: (*server).probe},
 		{method: "POST", path: worker + "/cordon", scope: ScopeAdmin, group: "workers",
 			summary: "Give the worker no more work.", result: CordonView{}, handle: cordonWorker(true)},
 		{method: "POST", path: worker + "/uncordon", scope: ScopeAdmin, group: "workers",
@@ -41,11 +42,13 @@ func fleetRoutes() []*route {
 			summary: "Give the pool work again.", result: CordonView{}, handle: cordonPool(false)},
 		{method: "GET", path: "/api/v1/nodes", scope: ScopeRead, group: "nodes",
 			summary: "Every known incarnation, newest first.", result: NodeList{}, handle: (*server).nodes},
+		{method: "GET", path: "/api/v1/nodes/{id}", scope: ScopeRead, group: "nodes",
+			summary: "One incarnation, by itself or as the newest of a node's name.", result: store.Node{}, handle: (*server).node},
 		{method: "POST", path: "/api/v1/nodes/{id}/cordon", scope: ScopeAdmin, group: "nodes",
 			summary: "Give the node no more work.", result: CordonView{}, handle: cordonNode(true)},
 		{method: "POST", path: "/api/v1/nodes/{id}/uncordon", scope: ScopeAdmin, group: "nodes",
 			summary: "Give the node work again.", result: CordonView{}, handle: cordonNode(false)},
-		{method: "POST", path: "/api/v1/nodes/{id}/drain", scope: ScopeAdmin, group: "nodes", status: http.StatusAccepted,
+		{method: "POST", path: "/api/v1/nodes/{id}/drain", scope: ScopeAdmin, group: "nodes", storeless: true, status: http.StatusAccepted,
 			summary: "Take no more work and finish what runs.", result: DoneView{}, handle: (*server).drain},
 	}
 }
@@ -193,6 +196,23 @@ func (s *server) nodes(c *call) error {
 		return err
 	}
 	return writeJSON(c.w, http.StatusOK, &NodeList{Nodes: orEmpty(nodes)})
+}
+
+func (s *server) node(c *call) error {
+	id, err := pathText(c, "id", "node")
+	if err != nil {
+		return err
+	}
+	nodes, err := s.Backend.Nodes(c.r.Context())
+	if err != nil {
+		return err
+	}
+	for i := range nodes { // newest first
+		if nodes[i].Name == id || nodes[i].Incarnation.String() == id {
+			return writeJSON(c.w, http.StatusOK, &nodes[i])
+		}
+	}
+	return NotFound("node", id)
 }
 
 func cordonNode(cordoned bool) func(*server, *call) error {

@@ -55,6 +55,12 @@ func TestSteering(t *testing.T) {
 	require.Equal(t, []string{"core.sleep"}, report.Added)
 }
 
+func TestOneNode(t *testing.T) {
+	t.Parallel()
+	h := New(Config{Backend: newBackend(t)})
+	require.Equal(t, "n1", read[store.Node](t, ask(t, h, "GET", "/api/v1/nodes/n1", ""), 200).Name)
+}
+
 func TestActionsShowSeconds(t *testing.T) {
 	t.Parallel()
 	h := New(Config{Backend: newBackend(t)})

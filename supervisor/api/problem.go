@@ -27,6 +27,7 @@ const (
 	CodeKeyConflict      = "idempotency_conflict"
 	CodeTooManyRequests  = "too_many_requests"
 	CodeUnavailable      = "unavailable"
+	CodeStoreUnavailable = "store_unavailable"
 	CodeStorageFull      = "storage_full"
 	CodeInternal         = "internal"
 )
@@ -82,7 +83,7 @@ func toProblem(err error) *Problem {
 		p = problemf(http.StatusInsufficientStorage, CodeStorageFull, "the store is out of space; free some and try again")
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrReadOnly), errors.Is(err, store.ErrClosed),
 		errors.Is(err, context.DeadlineExceeded):
-		p = problemf(http.StatusServiceUnavailable, CodeUnavailable,
+		p = problemf(http.StatusServiceUnavailable, CodeStoreUnavailable,
 			"the store does not take the request now; try again, with an idempotency key where it submits")
 	default:
 		p = problemf(http.StatusInternalServerError, CodeInternal, "the node could not do this; its log says why")

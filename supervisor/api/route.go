@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 	"strings"
+	"time"
 )
 
 // route is one method on one path: what it takes, what it answers, who may call it.
@@ -17,7 +18,9 @@ type route struct {
 	result       any   // an example of the answer's type; nil: no JSON
 	status       int   // 0: 200
 	media        string
-	waits        bool // may take long by its nature
+	waits        bool // may take as long as its caller likes
+	long         bool // does much, or waits for processes
+	storeless    bool // is served while the store is away
 	handle       func(s *server, c *call) error
 }
 
@@ -26,6 +29,17 @@ type param struct {
 	name, kind string // kind: string, integer, number, boolean
 	help       string
 	many       bool
+}
+
+// limit bounds the time of one call; 0: the caller does.
+func (rt *route) limit() time.Duration {
+	switch {
+	case rt.waits:
+		return 0
+	case rt.long || rt.bodyMax > BodyMax:
+		return longTime
+	}
+	return callTime
 }
 
 func (rt *route) param(name string) *param {

@@ -21,6 +21,8 @@ import (
 // Config is what the API is made of. Zero means default.
 type Config struct {
 	Backend Backend // required
+	// Gate, where set, says why calls that need the store cannot be served now; nil: they can.
+	Gate func() *Problem
 	// Tokens are who may call. None: this machine alone, with every scope.
 	Tokens []Token
 	Logger hclog.Logger // nil: silent
@@ -64,6 +66,12 @@ const (
 	idleTime   = 120 * time.Second
 	writeTime  = 30 * time.Second
 	headerMax  = 64 << 10 // bytes
+)
+
+// Bounds of a call's work on the node, so that a store that does not answer costs its caller, and the node, no more.
+const (
+	callTime = 5 * time.Second
+	longTime = 30 * time.Second // batches, and what starts or asks processes
 )
 
 // server holds what all routes share.
@@ -214,6 +222,16 @@ func (s *server) handle(rt *route, w http.ResponseWriter, r *http.Request) error
 	if err := q.check(rt); err != nil {
 		return err
 	}
+	if s.Gate != nil && !rt.storeless {
+		if shut := s.Gate(); shut != nil {
+			return shut
+		}
+	}
+	if limit := rt.limit(); limit > 0 {
+		ctx, cancel := context.WithTimeout(r.Context(), limit)
+		defer cancel()
+		r = r.WithContext(ctx)
+	}
 	return rt.handle(s, &call{w: w, r: r, query: q, caller: caller, max: rt.bodyMax})
 }
 
@@ -226,7 +244,9 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	p := toProblem(err)
-	if p.Status >= http.StatusInternalServerError {
+	if p.Status == http.StatusServiceUnavailable { // the node has told why, once
+		s.logger.Debug("request not served for now", "method", r.Method, "path", clip(r.URL.Path), "error", err)
+	} else if p.Status >= http.StatusInternalServerError {
 		s.logger.Error("request failed", "method", r.Method, "path", clip(r.URL.Path), "status", p.Status, "error", err)
 	}
 	if p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {

@@ -10,8 +10,10 @@ const traceparentLen = 55
 
 // traceparent reads the caller's trace context. One that breaks the W3C form is dropped, as the standard asks: it
 // must never fail a request.
-func traceparent(r *http.Request) string {
-	text := r.Header.Get("Traceparent")
+func traceparent(r *http.Request) string { return Traceparent(r.Header.Get("Traceparent")) }
+
+// Traceparent is text where it is a trace context in the W3C form, and empty otherwise.
+func Traceparent(text string) string {
 	if len(text) != traceparentLen || text[2] != '-' || text[35] != '-' || text[52] != '-' {
 		return ""
 	}

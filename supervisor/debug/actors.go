@@ -23,6 +23,8 @@ var _ Source = (*actors.Registry)(nil)
 type Config struct {
 	Node   string // name
 	Source Source
+	// WaitsFor, where set, lists the servers that the node waits for, each with the reason.
+	WaitsFor func() []string
 	// History returns the lifecycle of a live actor, newest first, as something that is JSON; nil: actors have none.
 	// Its time is bounded by the context.
 	History func(ctx context.Context, actor actors.Info) (any, error)
@@ -36,6 +38,7 @@ type Tree struct {
 	Node        string           `json:"node"`
 	At          time.Time        `json:"at"`
 	Count       int              `json:"count"`
+	WaitsFor    []string         `json:"waits_for,omitempty"`
 	Roots       []*Branch        `json:"roots"`
 	DeadLetters map[string]int64 `json:"dead_letters,omitempty"` // messages that found no actor, by type
 }
@@ -68,9 +71,13 @@ func (cfg Config) tree(w http.ResponseWriter, r *http.Request) {
 	if kind := r.URL.Query().Get("kind"); kind != "" {
 		infos = ofKind(infos, kind)
 	}
-	answer(w, http.StatusOK, Tree{
+	tree := Tree{
 		Node: cfg.Node, At: time.Now().UTC(), Count: len(infos), Roots: Grow(infos), DeadLetters: cfg.Source.DeadLetters(),
-	})
+	}
+	if cfg.WaitsFor != nil {
+		tree.WaitsFor = cfg.WaitsFor()
+	}
+	answer(w, http.StatusOK, tree)
 }
 
 // ofKind keeps the actors of one kind, as roots.

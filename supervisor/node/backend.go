@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
@@ -40,16 +41,9 @@ func found(what string, id any, err error) error {
 
 // Submit stores the requests, all or none, and wakes their pools.
 func (b backend) Submit(ctx context.Context, requests []api.SubmitRequest) ([]store.Submitted, error) {
-	if b.draining.Load() {
-		return nil, &api.Problem{Status: http.StatusServiceUnavailable, Code: "draining", Message: "this node is shutting down and takes no more work"}
-	}
-	executions := make([]messages.Execution, len(requests))
-	for i := range requests {
-		e, err := b.complete(&requests[i])
-		if err != nil {
-			return nil, inBatch(err, i, len(requests))
-		}
-		executions[i] = e
+	executions, err := b.Prepare(requests)
+	if err != nil {
+		return nil, err
 	}
 	submitted, err := b.store.Submit(ctx, executions)
 	if err != nil {
@@ -70,18 +64,51 @@ func inBatch(err error, i, count int) error {
 	return err
 }
 
+// arrivedMax bounds what is handed to a router without a look at the store.
+const arrivedMax = 256
+
+// wake tells the routers of what was stored just now: the executions themselves where they are few and nothing but their
+// rank decides when they run, else that there are some.
 func (b backend) wake(submitted []store.Submitted) {
-	last := ""
+	wakes := map[string]*supervisor.Wake{}
 	for i := range submitted {
-		if pool := submitted[i].Execution.Pool; pool != last {
-			b.system.Send(b.poolPID(pool), &supervisor.Wake{})
-			last = pool
+		e := &submitted[i].Execution
+		w, known := wakes[e.Pool]
+		if !known {
+			w = &supervisor.Wake{}
 		}
+		if known && w.Arrived == nil || len(submitted) > arrivedMax || submitted[i].Existing || !plain(e) {
+			w.Arrived = nil
+		} else {
+			w.Arrived = append(w.Arrived, candidateOf(e))
+		}
+		wakes[e.Pool] = w
+	}
+	for pool, w := range wakes {
+		if pid := b.poolPID(pool); pid != nil {
+			b.system.Send(pid, w)
+		}
+	}
+}
+
+// plain reports whether a new execution is due, of no session, and the first of its chain.
+func plain(e *messages.Execution) bool {
+	return e.Session == "" && e.Original.IsZero() && !e.RunAt.After(e.RequestedAt)
+}
+
+// candidateOf is a plain execution as a router sees it.
+func candidateOf(e *messages.Execution) messages.Candidate {
+	return messages.Candidate{
+		ID: e.ID, Seq: e.Seq, Attempt: e.Attempt, Action: e.Action, Version: e.Version, Priority: e.Priority,
+		WaitForWorker: e.WaitForWorker, WorkerDeadline: e.WorkerDeadline, Timeout: e.Timeout, Idempotent: e.Idempotent,
 	}
 }
 
 // Get implements api.Backend.
 func (b backend) Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+	if shut := b.gate(); shut != nil {
+		return messages.Execution{}, shut
+	}
 	e, err := b.store.Get(ctx, id)
 	return e, found("execution", id, err)
 }
@@ -107,11 +134,20 @@ func (b backend) Events(ctx context.Context, id messages.ExecutionID) ([]store.E
 
 // Wait implements api.Backend.
 func (b backend) Wait(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
-	e, err := b.outcomes.Wait(ctx, id, b.store.Get)
+	e, err := b.outcomes.Wait(ctx, id, b.read)
 	if errors.Is(err, actors.ErrTooManyWaiters) {
 		return e, &api.Problem{Status: http.StatusTooManyRequests, Code: "too_many_waits", Message: err.Error()}
 	}
 	return e, found("execution", id, err)
+}
+
+// readTime bounds one look at an execution, where the caller has as much time as it likes.
+const readTime = 5 * time.Second
+
+func (b backend) read(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	return b.Get(ctx, id)
 }
 
 // Cancel implements api.Backend.
@@ -196,7 +232,7 @@ func (b backend) Follow(ctx context.Context, id messages.ExecutionID, each func(
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	if e, err = b.Get(ctx, id); err != nil {
+	if e, err = b.Wait(ctx, id); err != nil { // the word may have been a false one, see Outcomes.Wait
 		return err
 	}
 	return each(api.Live{Kind: "status", At: e.FinishedAt, Status: e.Status})
@@ -232,6 +268,9 @@ func live(h actors.Happening) api.Live {
 
 // Why implements api.Backend.
 func (b backend) Why(ctx context.Context, id messages.ExecutionID) (api.Explanation, error) {
+	if x, away := b.whyAway(id); away {
+		return x, nil
+	}
 	e, err := b.Get(ctx, id)
 	if err != nil {
 		return api.Explanation{}, err
@@ -251,6 +290,18 @@ func (b backend) Why(ctx context.Context, id messages.ExecutionID) (api.Explanat
 	return x, nil
 }
 
+// whyAway explains an execution that cannot be read, because the store is away or the node has not found it yet.
+func (b backend) whyAway(id messages.ExecutionID) (x api.Explanation, away bool) {
+	if b.gate() == nil {
+		return x, false
+	}
+	x = api.Explanation{Execution: id, Reason: roster.StoreAway.String(), Message: roster.StoreAway.Sentence()}
+	if list := b.servers.waits(); len(list) > 0 {
+		x.Message += " (" + strings.Join(list, "; ") + ")"
+	}
+	return x, true
+}
+
 // ask has the pool's router explain.
 func (b backend) ask(ctx context.Context, e *messages.Execution, x *api.Explanation) {
 	pid := b.poolPID(e.Pool)
@@ -267,6 +318,9 @@ func (b backend) ask(ctx context.Context, e *messages.Execution, x *api.Explanat
 	}
 	if reason == roster.NotLoaded && b.behind(limited, e) {
 		reason = roster.SessionOrder // the router holds the head of a session alone
+	}
+	if halted := b.servers.halted(); reason == roster.NotLoaded && halted != roster.Ready {
+		reason = halted
 	}
 	x.Reason, x.Message = reason.String(), reason.Sentence()
 	if e.Status == messages.Scheduled {
@@ -300,15 +354,30 @@ func (b backend) RequeueDeadLetter(ctx context.Context, id int64) (messages.Exec
 	if err != nil {
 		return messages.Execution{}, found("dead letter", id, err)
 	}
-	if letter.Execution.IsZero() {
-		return messages.Execution{}, problem(http.StatusConflict, api.CodeNotRequeueable,
-			"dead letter %d holds no execution (%s); discard it instead", id, letter.Resolution)
+	if why := notRequeueable(&letter); why != "" {
+		return messages.Execution{}, problem(http.StatusConflict, api.CodeNotRequeueable, "dead letter %d %s", id, why)
 	}
 	e, err := b.Retry(ctx, letter.Execution)
 	if err != nil {
 		return e, err
 	}
-	return e, b.store.ResolveDeadLetter(ctx, id, "requeued")
+	return e, b.store.ResolveDeadLetter(ctx, id, requeued)
+}
+
+// requeued is DeadLetter.Resolution once a person has had the execution submitted again.
+const requeued = "requeued"
+
+// notRequeueable is why a dead letter cannot be submitted again, and what to do instead; empty: it can.
+func notRequeueable(d *store.DeadLetter) string {
+	switch {
+	case d.Resolution == requeued:
+		return "has been requeued before; `troupe retry " + d.Execution.String() + "` makes another retry of its execution"
+	case d.Execution.IsZero():
+		return fmt.Sprintf("is %s and names no execution (%s); submit what was meant anew, then discard it", d.Reason, d.Resolution)
+	case d.Resolution == "missing":
+		return "names execution " + d.Execution.String() + ", which the store does not have; discard it"
+	}
+	return ""
 }
 
 // Reload implements api.Backend.

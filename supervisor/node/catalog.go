@@ -56,13 +56,17 @@ func adapt(h corego.Handler) actors.Handler {
 }
 
 // loadPacks reads the packs; a problem in any of them stops the start with all of them named.
-func (n *Node) loadPacks(ctx context.Context) error {
+func (n *Node) loadPacks(context.Context) error {
 	set, err := n.readPacks()
 	if err != nil {
 		return fmt.Errorf("packs cannot be loaded:\n%w", err)
 	}
 	n.catalog.Store(&catalog{set: set})
-	return n.store.SaveActions(ctx, set.Actions)
+	return nil
+}
+
+func (n *Node) saveActions(ctx context.Context) error {
+	return n.store.SaveActions(ctx, n.catalog.Load().set.Actions)
 }
 
 func (n *Node) readPacks() (*pack.Set, error) {
@@ -103,11 +107,11 @@ func (n *Node) poolConfig(p *pack.Pool) supervisor.PoolConfig {
 	return supervisor.PoolConfig{
 		System: n.system, Store: n.store, Broker: n.broker, Settings: n.cfg.Broker, Recorder: n.recorder,
 		Delivery: n.delivery, Logger: n.logger.Named("pool").With("pool", p.Name), Name: p.Name, Runtime: p.Runtime,
-		Node: n.cfg.Name, Incarnation: n.incarnation, Workers: p.Min, WorkersMax: p.Max, Crew: n.crew(p),
+		Node: n.member.label, Incarnation: n.incarnation, Workers: p.Min, WorkersMax: p.Max, Crew: n.crew(p),
 		Roster: roster.Config{
 			StaleAfter:  time.Duration(float64(n.cfg.HeartbeatInterval) * n.cfg.StalenessMultiplier),
 			SteadyAfter: n.cfg.HeartbeatInterval, ClaimTimeout: n.cfg.ClaimTimeout, SessionTimeout: n.cfg.SessionTimeout,
-			ClaimSweepOff: n.cfg.ClaimSweepOff,
+			ClaimSweepOff: n.cfg.ClaimSweepOff || !sweeps("claims"),
 			SessionSweep:  n.cfg.SessionSweep, QueueDepthDegraded: n.cfg.Thresholds.QueueDepthDegraded,
 		},
 		Restart: n.cfg.Restart,
@@ -116,7 +120,8 @@ func (n *Node) poolConfig(p *pack.Pool) supervisor.PoolConfig {
 		},
 		ClaimTimeout: n.cfg.ClaimTimeout, HealthInterval: interval, HealthEnabled: !n.cfg.HealthDisabled,
 		EchoEvery: n.cfg.EchoInterval, BeatEvery: n.cfg.HeartbeatInterval, Fingerprint: p.Fingerprint,
-		Hooks: n.metrics.poolHooks(),
+		Hooks: n.metrics.poolHooks(), Halted: n.servers.halted,
+		Cordoned: func() (pool, node bool) { return n.cordons.of(p.Name) },
 	}
 }
 
@@ -127,25 +132,13 @@ func orValue[T comparable](value, otherwise T) T {
 
 func (n *Node) crew(p *pack.Pool) actors.Crew {
 	return actors.Crew{
-		Logger: n.logger.Named("worker").With("pool", p.Name), Board: n.board, Sessions: n.store,
+		Lease: n.member.lease, Logger: n.logger.Named("worker").With("pool", p.Name), Board: n.board, Sessions: n.store,
 		Runner: n.runner(p), Action: n.action, Thresholds: n.cfg.Thresholds, CountActionErrors: n.cfg.CountActionErrors,
 		Retry: n.cfg.Retry, RetryDisabled: n.cfg.RetryDisabled, InitTimeout: orValue(p.Init, n.cfg.InitTimeout),
 		ProbeTimeout: orValue(p.Health.Timeout, n.cfg.ProbeTimeout), ProbeAgain: n.cfg.ProbeAgain, Graces: n.cfg.Graces,
-		MayClaimAhead: n.mayClaimAhead(p), Resident: process.Resident,
+		Resident:    process.Resident,
 		Transitions: n.metrics.transition, Runs: n.metrics.run, Probes: n.metrics.probe, Leaked: n.metrics.leak,
-	}
-}
-
-// mayClaimAhead: every action of the pool may be repeated.
-func (n *Node) mayClaimAhead(p *pack.Pool) func() bool {
-	refs := p.Actions
-	return func() bool {
-		for _, ref := range refs {
-			if a, ok := n.action(ref, ""); !ok || !a.Idempotent {
-				return false
-			}
-		}
-		return true
+		SnapshotEvery: p.SnapshotEvery, Snapshots: n.metrics.snapshot,
 	}
 }
 
@@ -219,8 +212,9 @@ func (n *Node) startPool(ctx context.Context, p *pack.Pool) error {
 	}
 	handle.pid = pid
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.pools[p.Name] = handle
+	n.mu.Unlock()
+	n.tellDown(pid)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -49,7 +50,26 @@ type Config struct {
 	// EventsAll stores an event for every change of an execution.
 	EventsAll bool
 
+	// StoreURL and BrokerURL are the servers of the full mode, postgres:// and amqp:// or amqps://; both or none. Empty:
+	// the embedded store in the data folder, and the embedded broker.
+	StoreURL, BrokerURL string
+	BrokerTLS           BrokerTLS
+	// OpenStore and OpenBroker, where set, are called instead: for adapters that a program brings along. ErrUnavailable of
+	// their packages means that the server is away, and the node waits for it; any other error ends the start.
+	OpenStore  func(context.Context) (store.Store, error)
+	OpenBroker func(context.Context) (broker.Broker, error)
+
 	Broker broker.Settings
+	// NoticesOff leaves the ends of executions untold on the executions exchange.
+	NoticesOff bool
+	// Notices tells them with the embedded broker too, where only this program can listen; with another broker they are
+	// told unless NoticesOff.
+	Notices bool
+
+	// Lease is how long a node of the full mode counts as alive after a beat [4 s]; at least three of BeatEvery [1 s].
+	Lease, BeatEvery time.Duration
+	// OutageGrace is how long running work goes on while the store is away for every node [10 min].
+	OutageGrace time.Duration
 
 	ScheduledTimeout     time.Duration // [330 s] at least 10 s above the queues' TTL
 	TimeoutCheckInterval time.Duration // [60 s]
@@ -95,11 +115,21 @@ type Config struct {
 	SweepInterval time.Duration
 	// Transitions, where set, is told of every transition of this node's workers, in the workers' own goroutines.
 	Transitions func(pool string, e lifecycle.Entry)
+	// Fenced, where set, is told once that this incarnation has to be given up, and why; the caller stops the node then, and
+	// may start another. Nil: Fatal is told. A Keeper does all of that.
+	Fenced func(why string)
 	// WrapStore and WrapBroker, where set, are put around the adapters: faults are injected there.
 	WrapStore  func(store.Store) store.Store
 	WrapBroker func(broker.Broker) broker.Broker
 	// Fatal is told of an error that the node cannot live with; the caller stops the node then.
 	Fatal func(error)
+}
+
+// BrokerTLS is how an amqps:// connection is secured; each field may be empty.
+type BrokerTLS struct {
+	CAFile            string // PEM: authorities of the broker's certificate; empty: the system's
+	CertFile, KeyFile string // PEM: the node's own certificate and its key
+	ServerName        string // that the broker's certificate must have; empty: the address's host
 }
 
 func orElse[T comparable](value *T, otherwise T) {
@@ -148,6 +178,7 @@ func (c *Config) defaultTimes() {
 		&c.ProbeTimeout: 5 * time.Second, &c.EchoInterval: 30 * time.Second, &c.RetainExecutions: 7 * day,
 		&c.RetainDeadLetters: day, &c.RetainEvents: 7 * day, &c.RetainSessions: 7 * day, &c.RetainNodes: 7 * day,
 		&c.RetentionInterval: time.Minute, &c.SweepInterval: 2 * time.Second,
+		&c.Lease: 4 * time.Second, &c.BeatEvery: time.Second, &c.OutageGrace: 10 * time.Minute,
 	} {
 		orElse(value, otherwise)
 	}
@@ -181,6 +212,12 @@ func (c *Config) validate() error {
 	if c.ScheduledTimeout < ttl+10*time.Second {
 		bad("scheduled_timeout: must exceed the worker queues' TTL of %s by at least 10 s, got %s", ttl, c.ScheduledTimeout)
 	}
+	if (c.StoreURL == "") != (c.BrokerURL == "") {
+		bad("servers: a store and a broker belong together: give both addresses (postgres:// and amqp://), or none for the embedded ones")
+	}
+	if c.Lease < 3*c.BeatEvery {
+		bad("lease: must be at least three beats (%s each), got %s", c.BeatEvery, c.Lease)
+	}
 	return errors.Join(errs...)
 }
 
@@ -212,6 +249,9 @@ func flatten(env map[string]string) []string {
 	}
 	return list
 }
+
+// full reports whether the node shares its store with others.
+func (c *Config) full() bool { return c.StoreURL != "" || c.OpenStore != nil }
 
 func (c *Config) storePath() string  { return filepath.Join(c.Data, "troupe.db") }
 func (c *Config) ledgerPath() string { return filepath.Join(c.Data, "processes.ledger") }

@@ -145,6 +145,8 @@ var stories = map[string]func(*testing.T, *edges){
 		require.Equal(t, messages.TimedOut, k.run("odd.do", object{"seconds": 60}, timeout(0.2)).Status)
 		id := k.submit("odd.do", object{"seconds": 60})
 		k.becomes(id, messages.Running)
+		// The row says running before the worker has heard of it; a kill between the two places the run again.
+		k.until("it has begun", func() bool { return k.worker("odd.lab", 0).State == "busy" })
 		require.NoError(t, k.KillWorker(t.Context(), messages.NewWorkerID("test", "odd.lab", 0)))
 		require.Equal(t, messages.Abandoned, k.await(id).Status) // terminate
 		id = k.submit("odd.do", object{"seconds": 60})

@@ -1,7 +1,10 @@
 package node
 
 import (
+	"context"
 	"net/http"
+
+	"github.com/hashicorp/go-hclog"
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
@@ -21,3 +24,14 @@ func (n *Node) Broker() broker.Broker { return n.broker }
 
 // Store is the node's store.
 func (n *Node) Store() store.Store { return n.store }
+
+// LeaseHolds reports whether a run may start.
+func (n *Node) LeaseHolds() bool { return n.member.lease.Holds() }
+
+// DeclareShared makes a topology as a node does, and returns what /readyz says of its queues.
+func DeclareShared(ctx context.Context, b broker.Broker, t broker.Topology) ([]string, error) {
+	odd, err := declareTopology(ctx, b, t)
+	w := &watcher{broker: server{logger: hclog.NewNullLogger()}}
+	w.noteOdd(odd)
+	return w.oddNotes(), err
+}

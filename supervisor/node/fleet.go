@@ -43,20 +43,13 @@ func (n *Node) describeAll(ctx context.Context) map[string]supervisor.Descriptio
 }
 
 // heartbeat writes the workers' heartbeats in one statement, then tells the pools. The reports of what ran since the
-// last one ride along; a pool too busy to answer costs its reports, never its heartbeat.
+// last one ride along; a pool too busy to answer costs its reports, never its heartbeat. Pools measure the age of their
+// own workers' heartbeats by this machine's clock, from before the write: the store's may stand elsewhere.
 func (n *Node) heartbeat(ctx context.Context) error {
-	if err := n.store.Beat(ctx, n.incarnation, 0); err != nil {
-		return err
-	}
-	at, err := n.store.Now(ctx)
-	if err != nil {
-		return err
-	}
+	at := time.Now()
 	if err := n.store.Heartbeat(ctx, n.incarnation, n.reports(ctx)); err != nil {
-		n.storeUp.Store(false)
 		return err
 	}
-	n.storeUp.Store(true)
 	for _, handle := range n.handles() {
 		n.system.Send(handle.pid, &supervisor.Beat{At: at})
 	}
@@ -117,7 +110,7 @@ func (b backend) workerView(d *supervisor.Description, w *supervisor.WorkerState
 // worker finds a worker of this node by its id.
 func (b backend) worker(id messages.WorkerID) (pool string, slot messages.Slot, err error) {
 	node, pool, slot, ok := id.Split()
-	if ok && node == b.cfg.Name && b.poolPID(pool) != nil {
+	if ok && b.ownLabel(node) && b.poolPID(pool) != nil {
 		return pool, slot, nil
 	}
 	return "", 0, &api.Problem{
@@ -297,16 +290,6 @@ func poolView(d *supervisor.Description, depths []store.Depth) api.PoolView {
 	return v
 }
 
-// CordonPool implements api.Backend.
-func (b backend) CordonPool(_ context.Context, pool string, cordoned bool) error {
-	pid := b.poolPID(pool)
-	if pid == nil {
-		return found("pool", pool, store.ErrNotFound)
-	}
-	b.system.Send(pid, &supervisor.Cordon{Slot: -1, Cordoned: cordoned})
-	return nil
-}
-
 // Nodes implements api.Backend.
 func (b backend) Nodes(ctx context.Context) ([]store.Node, error) { return b.store.ListNodes(ctx) }
 
@@ -316,20 +299,6 @@ func (b backend) thisNode(id string) error {
 		return nil
 	}
 	return found("node", id, store.ErrNotFound)
-}
-
-// CordonNode implements api.Backend.
-func (b backend) CordonNode(ctx context.Context, id string, cordoned bool) error {
-	if err := b.thisNode(id); err != nil {
-		return err
-	}
-	if err := b.store.CordonNode(ctx, b.incarnation, cordoned); err != nil {
-		return err
-	}
-	for _, handle := range b.handles() {
-		b.system.Send(handle.pid, &supervisor.Cordon{Node: true, Cordoned: cordoned})
-	}
-	return nil
 }
 
 // DrainNode implements api.Backend: it asks this process to stop in order, as SIGTERM does.
@@ -346,16 +315,33 @@ func (b backend) Sessions(ctx context.Context, pool, after string, boundOnly boo
 	return b.store.ListSessions(ctx, pool, after, boundOnly, limit)
 }
 
+// askStore asks a store that is thought to be up whether it answers.
+func (b backend) askStore(ctx context.Context) error {
+	if !b.servers.store.read().up {
+		return nil // it is known to be away
+	}
+	limited, cancel := context.WithTimeout(ctx, pingTime)
+	defer cancel()
+	_, err := b.store.Now(limited)
+	if err != nil {
+		b.servers.suspect()
+	}
+	return err
+}
+
 // Ready implements api.Backend.
 func (b backend) Ready(ctx context.Context) api.Readiness {
 	r := api.Readiness{Draining: b.draining.Load()}
+	r.WaitsFor, r.Notes = b.membershipNotes()
+	r.WaitsFor = append(r.WaitsFor, b.servers.waits()...)
+	r.Notes = append(r.Notes, b.servers.oddNotes()...)
 	if !b.started.Load() {
-		r.WaitsFor = append(r.WaitsFor, "node")
+		if len(r.WaitsFor) == 0 {
+			r.WaitsFor = append(r.WaitsFor, "node")
+		}
 		return r
 	}
-	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	if _, err := b.store.Now(limited); err != nil {
+	if err := b.askStore(ctx); err != nil {
 		r.WaitsFor = append(r.WaitsFor, "store: "+err.Error())
 	}
 	described := b.describeAll(ctx)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -245,6 +246,57 @@ func (s *staleStore) Heartbeat(ctx context.Context, inc messages.Incarnation, c 
 	return s.Store.Heartbeat(ctx, inc, c)
 }
 
+// skewedStore has a clock that is an hour behind this machine's.
+type skewedStore struct {
+	store.Store
+	beats atomic.Int64
+}
+
+func (s *skewedStore) Now(ctx context.Context) (time.Time, error) {
+	now, err := s.Store.Now(ctx)
+	return now.Add(-time.Hour), err
+}
+
+func (s *skewedStore) Heartbeat(ctx context.Context, inc messages.Incarnation, c map[messages.WorkerKey]json.RawMessage) error {
+	s.beats.Add(1)
+	return s.Store.Heartbeat(ctx, inc, c)
+}
+
+func TestHeartbeatsAreFreshWhateverTheStoresClockSays(t *testing.T) {
+	t.Parallel()
+	s := &skewedStore{}
+	k := lab(t, func(c *node.Config) {
+		handle(map[string]actors.Handler{"noop": noop})(c)
+		c.WrapStore = func(inner store.Store) store.Store { s.Store = inner; return s }
+		c.StalenessMultiplier = 8
+	}, goPack(t, map[string]string{"noop": ""}))
+	k.until("twice as many heartbeats are written as make a worker stale", func() bool { return s.beats.Load() > 16 })
+	require.Equal(t, messages.Completed, k.run("t.noop", nil).Status)
+	require.NotContains(t, k.log.String(), "Worker heartbeat is stale")
+}
+
+// laterStore knows of a boot that beat in an hour from now.
+type laterStore struct{ store.Store }
+
+func (s laterStore) ListNodes(ctx context.Context) ([]store.Node, error) {
+	nodes, err := s.Store.ListNodes(ctx)
+	return append(nodes, store.Node{Incarnation: messages.NewIncarnation(), Name: "n1", State: store.NodeDead, BeatAt: time.Now().Add(time.Hour)}), err
+}
+
+func TestAClockThatWasSetBackBetweenBootsIsNamed(t *testing.T) {
+	t.Parallel()
+	const warning = "the clock was set back since an earlier boot"
+	configure := handle(map[string]actors.Handler{"noop": noop})
+	pack := goPack(t, map[string]string{"noop": ""})
+	k := lab(t, func(c *node.Config) {
+		configure(c)
+		c.WrapStore = func(inner store.Store) store.Store { return laterStore{inner} }
+	}, pack)
+	require.Contains(t, k.log.String(), warning)
+	require.Equal(t, messages.Completed, k.run("t.noop", nil).Status)
+	require.NotContains(t, lab(t, configure, pack).log.String(), warning)
+}
+
 func TestWorkersWithStaleHeartbeatsGetNothing(t *testing.T) {
 	t.Parallel()
 	s := &staleStore{}
@@ -264,6 +316,9 @@ func TestWorkersWithStaleHeartbeatsGetNothing(t *testing.T) {
 		return true
 	})
 	patient := k.submit("t.patient", nil)
+	k.until("the log says so, once for the pool's workers", func() bool {
+		return strings.Count(k.log.String(), "Worker heartbeat is stale") == 1
+	})
 	s.deaf.Store(false)
 	require.Equal(t, messages.Completed, k.await(patient).Status)
 	require.Equal(t, messages.Completed, k.run("t.noop", nil).Status)

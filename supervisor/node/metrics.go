@@ -23,12 +23,14 @@ type metrics struct {
 	registry *prometheus.Registry
 
 	transitions, executions, timeouts, probes, restarts, takeBacks *prometheus.CounterVec
+	replaced                                                       *prometheus.CounterVec
 	retries, affinity, letters, stale, echoLate                    *prometheus.CounterVec
 	inState, runTime, latency, probeTime, backoff, echoTime        *prometheus.HistogramVec
 	group, storeTime                                               prometheus.Histogram
 	leaked                                                         *prometheus.GaugeVec
 	live                                                           *liveCollector
 	flow                                                           *flowMetrics
+	bridges                                                        *bridgeMetrics
 
 	edges sync.Map // edgeKey → edge
 	ends  sync.Map // endKey → runEnd
@@ -76,6 +78,7 @@ func newMetrics(n *Node) *metrics {
 	m.timeouts = counter("execution_timeouts_total", "Executions that ended for a timeout, by code.", "pool", "code")
 	m.probes = counter("probes_total", "Health checks of workers.", "pool", "result")
 	m.restarts = counter("worker_restarts_total", "Workers started again after a failure.", "pool")
+	m.replaced = counter("worker_replacements_total", "Workers replaced that had not failed: recycled, reloaded, closed, ended by an operator.", "pool")
 	m.takeBacks = counter("take_backs_total", "Placements that were taken back unstarted.", "pool", "reason")
 	m.retries = counter("retries_total", "Retries that were made, by reason.", "pool", "reason")
 	m.affinity = counter("session_affinity_total", "Placements with a session.", "pool", "result")
@@ -97,7 +100,7 @@ func newMetrics(n *Node) *metrics {
 	m.leaked = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "troupe_leaked_handlers", Help: "Go handlers that did not return after their context ended.",
 	}, []string{"pool"})
-	m.live, m.flow = newLiveCollector(n), newFlowMetrics(m.registry, seconds)
+	m.live, m.flow, m.bridges = newLiveCollector(n), newFlowMetrics(m.registry, seconds), newBridgeMetrics(m.registry)
 	m.registry.MustRegister(m.group, m.storeTime, m.leaked, m.live)
 	return m
 }
@@ -217,6 +220,7 @@ func (m *metrics) takenBack(pool, reason string) { m.takeBacks.WithLabelValues(p
 
 func (m *metrics) poolHooks() supervisor.PoolHooks {
 	return supervisor.PoolHooks{
+		Replaced: func(pool string) { m.replaced.WithLabelValues(pool).Inc() },
 		Restarted: func(pool string, delay time.Duration) {
 			m.restarts.WithLabelValues(pool).Inc()
 			m.backoff.WithLabelValues(pool).Observe(delay.Seconds())
@@ -240,6 +244,9 @@ type liveCollector struct {
 	node                                    *Node
 	workers, grades, waiting, oldest, broke *prometheus.Desc
 	actors, mailboxes, letterDepth, unknown *prometheus.Desc
+	storeUp, brokerUp, brokerBlocked        *prometheus.Desc
+	stuck                                   *prometheus.Desc
+	noticesWaiting, noticesAge              *prometheus.Desc
 }
 
 func newLiveCollector(n *Node) *liveCollector {
@@ -254,10 +261,18 @@ func newLiveCollector(n *Node) *liveCollector {
 		oldest:    desc("executions_oldest_seconds", "Age of the oldest execution that has not ended.", "pool", "status"),
 		broke:     desc("pool_broken", "1 while every worker of the pool keeps failing.", "pool"),
 		actors:    desc("actors", "Live actors."),
+		stuck:     desc("stuck_actors", "Actors that have handled one message for too long while others wait."),
 		mailboxes: desc("mailbox_messages", "Messages in all mailboxes."),
 		unknown:   desc("unknown_messages", "Messages that found no case in their actor's switch, since the start."),
 
+		storeUp:       desc("store_up", "1 while the store answers."),
+		brokerUp:      desc("broker_up", "1 while the broker is connected."),
+		brokerBlocked: desc("broker_blocked", "1 while the broker takes no messages (a memory or disk alarm)."),
+
 		letterDepth: desc("dead_letter_queue_messages", "Dead letters that wait to be handled."),
+
+		noticesWaiting: desc("notices_pending", "Completion notices that wait to be told."),
+		noticesAge:     desc("notices_oldest_seconds", "Age of the oldest completion notice that waits to be told."),
 	}
 }
 
@@ -276,7 +291,9 @@ func (c *liveCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	gauge(c.actors, float64(len(infos)))
 	gauge(c.mailboxes, float64(depth))
+	gauge(c.stuck, float64(len(c.node.system.Registry.Stuck())))
 	gauge(c.unknown, float64(actors.UnknownTotal()))
+	c.servers(gauge)
 	if !c.node.started.Load() {
 		return
 	}
@@ -284,6 +301,10 @@ func (c *liveCollector) Collect(out chan<- prometheus.Metric) {
 	defer cancel()
 	c.pools(ctx, gauge)
 	c.letters(ctx, gauge)
+	c.notices(ctx, gauge)
+	if !c.node.servers.store.read().up {
+		return
+	}
 	depths, err := c.node.store.Depths(ctx)
 	if err != nil {
 		return
@@ -292,6 +313,21 @@ func (c *liveCollector) Collect(out chan<- prometheus.Metric) {
 		gauge(c.waiting, float64(d.Count), d.Pool, d.Status.String())
 		gauge(c.oldest, time.Since(d.Oldest).Seconds(), d.Pool, d.Status.String())
 	}
+}
+
+// servers shows how the store and the broker stand.
+func (c *liveCollector) servers(gauge func(*prometheus.Desc, float64, ...string)) {
+	store, broker := c.node.servers.store.read(), c.node.servers.broker.read()
+	gauge(c.storeUp, number(store.up))
+	gauge(c.brokerUp, number(broker.up))
+	gauge(c.brokerBlocked, number(broker.blocked))
+}
+
+func number(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 func (c *liveCollector) pools(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string)) {

@@ -15,6 +15,7 @@ import (
 // away, whether retries help, and what the dead-letter queue holds.
 type flowMetrics struct {
 	placements, rescued     *prometheus.CounterVec
+	snapshots               *prometheus.CounterVec
 	batches, waits, outages *prometheus.HistogramVec
 	letterTime              prometheus.Histogram
 }
@@ -30,6 +31,9 @@ func newFlowMetrics(registry *prometheus.Registry, seconds []float64) *flowMetri
 		rescued: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "troupe_retries_succeeded_total", Help: "Retries that completed, by what they were made for.",
 		}, []string{"pool", "reason"}),
+		snapshots: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "troupe_session_snapshots_total", Help: "States of sessions that were asked for, by what became of them.",
+		}, []string{"pool", "result"}),
 		batches: histogram("router_batch_placements", "Placements of one decision of the router.", prometheus.ExponentialBuckets(1, 2, 13)),
 		waits:   histogram("execution_queue_wait_seconds", "From placed to running.", seconds),
 		outages: histogram("worker_downtime_seconds", "From the last heartbeat of a worker that failed to the notice of its end.", seconds),
@@ -37,7 +41,7 @@ func newFlowMetrics(registry *prometheus.Registry, seconds []float64) *flowMetri
 			Name: "troupe_dead_letter_seconds", Help: "From a message's death to its handling.", Buckets: seconds,
 		}),
 	}
-	registry.MustRegister(f.placements, f.rescued, f.batches, f.waits, f.outages, f.letterTime)
+	registry.MustRegister(f.placements, f.rescued, f.snapshots, f.batches, f.waits, f.outages, f.letterTime)
 	return f
 }
 
@@ -47,6 +51,9 @@ func (f *flowMetrics) placed(pool string, grades []health.Grade) {
 		f.placements.WithLabelValues(pool, g.String()).Inc()
 	}
 }
+
+// snapshot counts a session's state that was asked for.
+func (m *metrics) snapshot(pool, result string) { m.flow.snapshots.WithLabelValues(pool, result).Inc() }
 
 func (f *flowMetrics) away(pool string, d time.Duration) {
 	f.outages.WithLabelValues(pool).Observe(d.Seconds())

@@ -40,6 +40,8 @@ func describe(of reflect.Value, into []string) []string {
 		switch v := value.(type) {
 		case *flowMetrics:
 			into = describe(reflect.ValueOf(v).Elem(), into)
+		case *bridgeMetrics:
+			into = describe(reflect.ValueOf(v).Elem(), into)
 		case *liveCollector:
 			into = describe(reflect.ValueOf(v).Elem(), into)
 		case *prometheus.Desc:
@@ -73,7 +75,7 @@ func row(kind string, d *prometheus.Desc) string {
 // The page lists every metric. After a change: go test ./supervisor/node -run Page -update.
 func TestOperationsPageHasEveryMetric(t *testing.T) {
 	t.Parallel()
-	m := newMetrics(&Node{system: actors.NewSystem(hclog.NewNullLogger())})
+	m := newMetrics(&Node{system: actors.NewSystem(hclog.NewNullLogger()), servers: &watcher{}})
 	rows := describe(reflect.ValueOf(m).Elem(), nil)
 	slices.Sort(rows)
 	require.Greater(t, len(rows), 20)

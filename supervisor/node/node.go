@@ -19,12 +19,8 @@ import (
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/broker"
-	"github.com/troupe-run/troupe/broker/memory"
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/packs"
-	"github.com/troupe-run/troupe/sdk"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/store/sqlite"
 	"github.com/troupe-run/troupe/supervisor"
 	"github.com/troupe-run/troupe/supervisor/api"
 	"github.com/troupe-run/troupe/supervisor/debug"
@@ -37,8 +33,14 @@ type Node struct {
 	logger      hclog.Logger
 
 	store    store.Store
+	adapter  store.Store // store, as its adapter opened it
 	broker   broker.Broker
+	raw      broker.Broker // broker, as its adapter is
+	servers  *watcher
+	lock     *os.File // of the data folder, in the full mode
 	guardian *process.Guardian
+	member   member
+	cordons  cordons
 	system   *actors.System
 	outcomes *actors.Outcomes
 	board    *actors.Board
@@ -57,8 +59,10 @@ type Node struct {
 	mu       sync.Mutex
 	pools    map[string]*poolHandle
 	draining atomic.Bool
+	open     atomic.Bool // the tree runs: the API's calls may come
 	started  atomic.Bool
-	storeUp  atomic.Bool
+	abort    context.CancelCauseFunc // ends the start
+	watching func()                  // ends the watch over the servers
 
 	listener net.Listener
 	server   *http.Server
@@ -84,16 +88,21 @@ func New(cfg Config) (*Node, error) {
 		return nil, fmt.Errorf("data folder %s: %w; give it as an absolute path", cfg.Data, err)
 	}
 	cfg.Data = data
-	return &Node{
+	n := &Node{
 		cfg: cfg, incarnation: messages.NewIncarnation(), logger: cfg.Logger, outcomes: actors.NewOutcomes(),
 		board: actors.NewBoard(), pools: map[string]*poolHandle{}, env: cfg.environment(),
-	}, nil
+	}
+	n.servers = newWatcher(n)
+	n.member.over, n.member.end = context.WithCancel(context.Background())
+	return n, nil
 }
 
-// Start brings the node up: it returns once the tree runs and the API listens. An error leaves nothing behind.
+// Start brings the node up: it returns once the tree runs and the API listens. While the store of the full mode is away
+// it waits, with the API open for those who ask what it waits for; the end of ctx ends that. It does not wait for the
+// broker: what is submitted meanwhile is kept. An error leaves nothing behind.
 func (n *Node) Start(ctx context.Context) error {
 	if err := n.bringUp(ctx); err != nil {
-		return errors.Join(err, n.Stop(ctx))
+		return errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
 	}
 	n.started.Store(true)
 	n.logger.Info("node started", "node", n.cfg.Name, "incarnation", n.incarnation, "data", n.cfg.Data, "listen", n.Addr())
@@ -101,11 +110,17 @@ func (n *Node) Start(ctx context.Context) error {
 }
 
 func (n *Node) bringUp(ctx context.Context) error {
+	ctx, n.abort = context.WithCancelCause(ctx)
+	defer n.abort(nil)
 	for _, step := range []func(context.Context) error{
-		n.listen, n.prepare, n.openStore, n.openProcesses, n.join, n.loadPacks, n.openBroker, n.startTree, n.serve,
+		n.listen, n.prepare, n.openEmbedded, n.materialize, n.loadPacks, n.openBroker, n.found, n.serveEarly,
+		n.openStore, n.openProcesses, n.patient(n.join), n.patient(n.saveActions), n.patient(n.readCordons), n.startTree, n.serve,
 	} {
 		if err := step(ctx); err != nil {
 			return err
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("start the node: %w", context.Cause(ctx))
 		}
 	}
 	return nil
@@ -127,29 +142,6 @@ func (n *Node) listen(context.Context) error {
 	return nil
 }
 
-func (n *Node) prepare(context.Context) error {
-	if err := os.MkdirAll(n.cfg.Data, 0o700); err != nil {
-		return fmt.Errorf("data folder %s: %w; choose another with --data", n.cfg.Data, err)
-	}
-	return nil
-}
-
-func (n *Node) openStore(ctx context.Context) error {
-	opened, err := sqlite.Open(ctx, sqlite.Config{Path: n.cfg.storePath(), EventsAll: n.cfg.EventsAll})
-	if err != nil {
-		return err
-	}
-	n.store = opened
-	if n.cfg.WrapStore != nil {
-		n.store = n.cfg.WrapStore(opened)
-	}
-	n.storeUp.Store(true)
-	return errors.Join(
-		wrap("write the SDKs", sdk.Materialize(n.cfg.Data)),
-		wrap("write the built-in packs", packs.Materialize(n.cfg.Data)),
-	)
-}
-
 func wrap(what string, err error) error {
 	if err == nil {
 		return nil
@@ -169,49 +161,16 @@ func (n *Node) openProcesses(context.Context) error {
 	if ended > 0 {
 		n.logger.Warn("processes of an earlier boot ended", "count", ended)
 	}
-	n.guardian, err = process.NewGuardian(process.Config{
-		Incarnation: n.incarnation, Ledger: n.cfg.ledgerPath(), Logger: n.logger.Named("guardian"),
-	})
-	return err
-}
-
-// join makes this incarnation known; the store's lock says that every other one is dead.
-func (n *Node) join(ctx context.Context) error {
-	now, err := n.store.Now(ctx)
-	if err != nil {
-		return err
-	}
-	return n.store.Join(ctx, store.Node{
-		Incarnation: n.incarnation, Name: n.cfg.Name, Version: n.cfg.Version, State: store.NodeActive,
-		StartedAt: now, BeatAt: now, Address: n.Addr(),
-	})
-}
-
-func (n *Node) openBroker(ctx context.Context) error {
-	n.broker = memory.New(memory.Config{})
-	if n.cfg.WrapBroker != nil {
-		n.broker = n.cfg.WrapBroker(n.broker)
-	}
-	topology := n.cfg.Broker.Shared()
-	if err := n.cfg.Broker.Check(topology); err != nil {
-		return err
-	}
-	for _, warning := range n.cfg.Broker.Warnings() {
-		n.logger.Warn(warning)
-	}
-	return n.broker.Declare(ctx, topology)
+	return nil
 }
 
 // startTree starts the supervision tree, left to right: the recorder, the bridges, the pools, the monitors.
 func (n *Node) startTree(ctx context.Context) error {
-	n.system = actors.NewSystem(n.logger.Named("actors"))
-	n.metrics = newMetrics(n)
-	n.recorder = n.system.PID("troupe/recorder")
-	n.delivery = n.system.PID("troupe/bridges/delivery")
-	n.poolsPID = n.system.PID("troupe/pools")
-	n.judge = n.makeJudge()
-	if err := n.rescueOrphans(ctx); err != nil {
+	if err := n.await(ctx, n.rescueOrphans); err != nil {
 		return fmt.Errorf("give back the work of an earlier boot: %w", err)
+	}
+	if err := n.declareShared(ctx); err != nil {
+		return err
 	}
 	root, err := n.system.Spawn(n.system, n.rootGroup())
 	if err != nil {
@@ -225,7 +184,11 @@ func (n *Node) startTree(ctx context.Context) error {
 			return err
 		}
 	}
-	return n.startPools(ctx, n.catalog.Load())
+	if err := n.startPools(ctx, n.catalog.Load()); err != nil {
+		return err
+	}
+	n.open.Store(true)
+	return nil
 }
 
 func (n *Node) group(name string, children ...supervisor.ChildSpec) supervisor.ChildSpec {
@@ -240,11 +203,14 @@ func (n *Node) group(name string, children ...supervisor.ChildSpec) supervisor.C
 func (n *Node) rootGroup() actors.Child {
 	return supervisor.NewGroup(supervisor.GroupConfig{
 		System: n.system, Name: "troupe", Logger: n.logger.Named("troupe"), Fatal: n.fatal,
+		Fenced: n.fence,
 		Children: []supervisor.ChildSpec{
+			n.memberSpec,
 			n.recorderSpec,
-			n.group("bridges", n.deliverySpec, n.deadLetterSpec),
+			n.group("bridges", n.bridges()...),
 			n.group("pools"),
 			n.group("monitors", n.monitors()...),
+			n.observerSpec,
 		},
 	})
 }
@@ -256,10 +222,19 @@ func (n *Node) fatal(err error) {
 	}
 }
 
+// refuse ends a node that no waiting for its servers helps.
+func (n *Node) refuse(err error) {
+	n.abort(err)
+	if n.started.Load() {
+		n.fatal(err)
+	}
+}
+
 func (n *Node) recorderSpec() actors.Child {
 	return actors.NewRecorder(actors.RecorderConfig{
 		System: n.system, Store: n.store, Outcomes: n.outcomes, Logger: n.logger.Named("recorder"),
 		Observe: n.metrics.transaction, OnResult: n.metrics.result, Backlog: &n.backlog,
+		Notices: n.noticesHook(),
 	})
 }
 
@@ -275,14 +250,23 @@ func (n *Node) deadLetterSpec() actors.Child {
 	})
 }
 
-// serve opens the API.
+// serveEarly opens the API of a node that may have to wait for its servers, so that one can ask it what for.
+func (n *Node) serveEarly(ctx context.Context) error {
+	if !n.cfg.full() {
+		return nil
+	}
+	n.logger.Info("node is starting", "node", n.cfg.Name, "incarnation", n.incarnation, "listen", n.Addr())
+	return n.serve(ctx)
+}
+
+// serve opens the API, unless it is open.
 func (n *Node) serve(context.Context) error {
-	if n.listener == nil {
+	if n.listener == nil || n.server != nil {
 		return nil
 	}
 	handler := api.New(api.Config{
-		Backend: n.Backend(), Tokens: n.cfg.Tokens, Logger: n.logger, Metrics: n.metrics.handler(),
-		Debug:       debug.Actors(debug.Config{Node: n.cfg.Name, Source: n.system.Registry, History: n.actorHistory}),
+		Backend: n.Backend(), Gate: n.gate, Tokens: n.cfg.Tokens, Logger: n.logger, Metrics: n.metrics.handler(),
+		Debug:       debug.Actors(debug.Config{Node: n.cfg.Name, Source: n.system.Registry, History: n.actorHistory, WaitsFor: n.servers.waits}),
 		Version:     n.cfg.Version,
 		RequestsMax: n.cfg.Requests, WaitsMax: n.cfg.Waits, BatchesMax: n.cfg.Batches,
 	})

@@ -19,6 +19,9 @@ import (
 
 func TestMain(m *testing.M) {
 	process.RunHelper()
+	if os.Getenv(pairVar) != "" {
+		playSecond()
+	}
 	goleak.VerifyTestMain(m)
 }
 

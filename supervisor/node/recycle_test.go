@@ -38,6 +38,8 @@ func TestRecyclingHasTheReplacementReadyFirst(t *testing.T) {
 			}
 			k.ready("py.lab", 0, before.Generation)
 			k.gone(before.Pid)
+			require.Contains(t, k.scrape(), `troupe_worker_replacements_total{pool="py.lab"}`)
+			require.NotContains(t, k.scrape(), `troupe_worker_restarts_total{pool="py.lab"}`)
 			names := seen.named()
 			second := 0
 			for i, n := range names {

@@ -21,6 +21,7 @@ type counted struct {
 	Count     int
 	Lost, Hit bool
 	Epoch     int64
+	Behind    int64
 	Pid       int
 }
 
@@ -141,6 +142,7 @@ func TestExpiryEndsTheSessionAndIsALoss(t *testing.T) {
 		require.NoError(t, err)
 		return len(bound) == 0
 	})
+	require.Contains(t, k.log.String(), "idle sessions swept")
 	second := result[counted](t, k.run("py.count", nil, session("e", "")))
 	require.True(t, second.Lost)
 	require.Equal(t, 1, second.Count, "the process dropped the state")
@@ -205,7 +207,94 @@ func TestSnapshotSurvivesRecyclingAndKillDoesNot(t *testing.T) {
 	k.ready("py.lab", 0, w.Generation)
 	lost := result[counted](t, k.run("py.count", nil, s))
 	require.True(t, lost.Lost, "the kept snapshot is older than what has finished since")
-	require.Equal(t, 1, lost.Count)
+	require.EqualValues(t, 1, lost.Behind, "and says by how much")
+	require.Equal(t, 3, lost.Count, "with what there is")
+	after := result[counted](t, k.run("py.count", nil, s))
+	require.False(t, after.Lost)
+	require.Zero(t, after.Behind)
+	require.Equal(t, 4, after.Count)
+}
+
+// kept waits until the session's newest snapshot holds so many of its runs.
+func (k *kit) kept(name string, runs int64) {
+	k.t.Helper()
+	k.until("the session's state is kept", func() bool {
+		all, err := k.Sessions(k.t.Context(), "py.lab", "", false, 10)
+		require.NoError(k.t, err)
+		for _, s := range all {
+			if s.Session == name {
+				return s.SnapshotRuns == runs
+			}
+		}
+		return false
+	})
+}
+
+// kill kills the pool's worker and waits for the next generation.
+func (k *kit) kill() {
+	k.t.Helper()
+	w := k.worker("py.lab", 0)
+	require.NoError(k.t, k.KillWorker(k.t.Context(), w.ID))
+	k.ready("py.lab", 0, w.Generation)
+}
+
+func TestSnapshotAfterEveryRunSurvivesAKill(t *testing.T) {
+	t.Parallel()
+	k := lab(t, nil, pythonPack(t, "snapshot_every: 1", counting))
+	s := session("s", "")
+	for i := range 3 {
+		c := result[counted](t, k.run("py.count", nil, s))
+		require.Equal(t, i+1, c.Count)
+		require.False(t, c.Lost)
+		k.kept("s", int64(i+1))
+		k.kill()
+	}
+	// A run that dies with its worker left nothing, and its own outcome says so.
+	require.Equal(t, messages.Abandoned, k.run("py.crash", nil, s).Status)
+	failed := k.run("py.count", object{"fail": true}, s)
+	require.Equal(t, messages.Failed, failed.Status)
+	k.kept("s", 4)
+	k.kill()
+	c := result[counted](t, k.run("py.count", nil, s))
+	require.Equal(t, 5, c.Count, "what the failed run did to the state was kept too")
+	require.False(t, c.Lost)
+}
+
+func TestAnOldSnapshotComesWithTheLossTold(t *testing.T) {
+	t.Parallel()
+	k := lab(t, nil, pythonPack(t, "snapshot_every: 2", counting))
+	s := session("s", "")
+	for range 3 {
+		require.Equal(t, messages.Completed, k.run("py.count", nil, s).Status)
+	}
+	k.kept("s", 2)
+	k.kill()
+	c := result[counted](t, k.run("py.count", nil, s))
+	require.True(t, c.Lost)
+	require.EqualValues(t, 1, c.Behind)
+	require.Equal(t, 3, c.Count)
+	c = result[counted](t, k.run("py.count", nil, s))
+	require.Equal(t, 4, c.Count)
+	require.False(t, c.Lost)
+	k.kept("s", 5)
+	k.kill()
+	require.Equal(t, 5, result[counted](t, k.run("py.count", nil, s)).Count)
+}
+
+func TestStrictFailFailsBehindOneThatOnlyWaits(t *testing.T) {
+	t.Parallel()
+	k := lab(t, nil, pythonPack(t, "", counting))
+	hold := k.submit("py.wait", object{"file": "go"})
+	k.pids("waiting", 1)
+	waits := k.submit("py.count", nil, session("s", messages.AffinityStrict))
+	e := k.run("py.count", nil, session("s", messages.AffinityStrictFail), priority(9))
+	require.Equal(t, messages.Failed, e.Status)
+	require.Equal(t, messages.CodeSessionBusy, e.Error.Code)
+	require.Equal(t, messages.Requested, k.get(waits).Status, "it fails while the other only waits")
+	k.write("go")
+	require.Equal(t, messages.Completed, k.await(hold).Status)
+	require.Equal(t, messages.Completed, k.await(waits).Status)
+	require.Equal(t, messages.Completed, k.run("py.count", nil, session("s", messages.AffinityStrictFail)).Status)
 }
 
 func TestSnapshotSurvivesADrainedNode(t *testing.T) {

@@ -48,7 +48,9 @@ func TestGracefulStopLetsRunningWorkFinishAndHandsTheRestBack(t *testing.T) {
 	close(block.open)
 	require.NoError(t, <-stopped)
 	require.NoError(t, k.stop(), "a second stop changes nothing")
-	for _, text := range []string{"Worker shutting down gracefully", "Deregistering worker", "Worker shutdown complete"} {
+	for _, text := range []string{
+		"Worker shutting down gracefully", "Deregistering worker ID: " + string(workers[0].ID), "Worker shutdown complete",
+	} {
 		require.Contains(t, k.log.String(), text)
 	}
 	k = boot(t, data, configure, pack)

@@ -21,20 +21,28 @@ func (n *Node) Stop(ctx context.Context) error {
 
 func (n *Node) stopAll(ctx context.Context) error {
 	n.draining.Store(true)
-	if n.started.Load() {
+	if _, fenced := n.isFenced(); n.started.Load() && !fenced {
+		n.system.Send(n.delivery, &actors.Detach{Queue: n.cfg.Broker.RequestsQueue()})
 		n.markDraining(ctx)
 		n.drainPools(ctx)
 	}
 	var errs []error
+	errs = append(errs, n.stopFenced())
 	errs = append(errs, n.closeAPI())
 	errs = append(errs, n.stopTree())
 	if n.guardian != nil {
 		errs = append(errs, n.guardian.Close())
 	}
+	if n.watching != nil {
+		n.watching()
+	}
 	if n.broker != nil {
 		errs = append(errs, n.broker.Close())
 	}
 	errs = append(errs, n.closeStore())
+	if n.lock != nil {
+		errs = append(errs, n.lock.Close())
+	}
 	if n.started.Load() {
 		n.logger.Info("Worker shutdown complete", "node", n.cfg.Name)
 	}
@@ -49,12 +57,11 @@ func (n *Node) markDraining(ctx context.Context) {
 		n.logger.Warn("node not marked draining", "error", err)
 	}
 	if rows, err := n.store.ListWorkers(limited, ""); err == nil {
-		for i := range rows {
+		for i := range rows { // operators search for the text with the id in it
 			if rows[i].Key.Incarnation == n.incarnation {
-				n.logger.Debug("Deregistering worker", "worker", rows[i].ID)
+				n.logger.Info("Deregistering worker ID: " + string(rows[i].ID))
 			}
 		}
-		n.logger.Info("Deregistering worker ID: all workers of "+n.cfg.Name, "count", len(rows))
 	}
 	n.logger.Info("Worker shutting down gracefully", "node", n.cfg.Name, "timeout", n.cfg.ShutdownTimeout)
 }
@@ -64,6 +71,8 @@ func (n *Node) markDraining(ctx context.Context) {
 func (n *Node) drainPools(ctx context.Context) {
 	until := time.Now().Add(n.cfg.ShutdownTimeout)
 	limit := n.cfg.ShutdownTimeout + graces(n.cfg.Graces) + 5*time.Second
+	ctx, release := n.untilFenced(ctx)
+	defer release()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var all sync.WaitGroup

@@ -11,7 +11,6 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/supervisor/api"
-	"github.com/troupe-run/troupe/supervisor/pack"
 )
 
 // Bounds on what a submission may carry beside its parameters.
@@ -29,7 +28,7 @@ func (n *Node) complete(r *api.SubmitRequest) (messages.Execution, error) {
 	if !ok {
 		return e, problem(http.StatusNotFound, messages.CodeActionNotFound, "there is no action %q; `troupe actions` lists them", r.ActionRef)
 	}
-	if err := n.checkParameters(a, r.Parameters); err != nil {
+	if err := CheckParameters(n.catalog.Load().set, a.Ref, r.Parameters); err != nil {
 		return e, err
 	}
 	if err := checkWords(r); err != nil {
@@ -40,7 +39,7 @@ func (n *Node) complete(r *api.SubmitRequest) (messages.Execution, error) {
 		Parameters: r.Parameters, Session: r.Session, Labels: r.Labels, CreatedBy: r.CreatedBy, Trace: r.Trace,
 		IdempotencyKey: r.IdempotencyKey, RunAt: r.RunAt, Priority: messages.PriorityNormal,
 		StallTimeout: a.StallTimeout, WaitForWorker: a.WaitForWorker, Idempotent: a.Idempotent,
-		MaxRetries: a.MaxRetries, MayRepeat: a.RetriesConsented,
+		MaxRetries: a.MaxRetries, MayRepeat: a.RetriesConsented, Notify: n.tells() && !a.Silent,
 	}
 	if len(e.Parameters) == 0 {
 		e.Parameters = json.RawMessage("{}")
@@ -52,26 +51,6 @@ func (n *Node) complete(r *api.SubmitRequest) (messages.Execution, error) {
 		e.RequestHash = requestHash(r)
 	}
 	return e, nil
-}
-
-func (n *Node) checkParameters(a *messages.Action, raw json.RawMessage) error {
-	err := n.catalog.Load().set.Validate(a.Ref, raw)
-	var bad *pack.ParameterError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &bad):
-		status := http.StatusUnprocessableEntity
-		if bad.Code == messages.CodeTooLarge {
-			status = http.StatusRequestEntityTooLarge
-		}
-		return &api.Problem{
-			Status: status, Code: string(bad.Code), Message: "action " + a.Ref + ": " + bad.Error(),
-			Details: map[string]any{"problems": bad.Problems},
-		}
-	default:
-		return problem(http.StatusUnprocessableEntity, messages.CodeInvalidParameters, "action %s: %v", a.Ref, err)
-	}
 }
 
 // checkWords judges the texts of a request: they are stored as they are, so only what cannot be a name is refused.

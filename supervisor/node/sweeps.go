@@ -53,9 +53,13 @@ func (n *Node) monitors() []supervisor.ChildSpec {
 		monitor("orphans", n.cfg.SweepInterval, n.rescueOrphans),
 		monitor("cancels", n.cfg.SweepInterval, n.repeatCancels),
 		monitor("homeless", n.cfg.HeartbeatInterval, n.homelessRound),
+		monitor("cordons", n.cfg.HeartbeatInterval, n.readCordons),
 		monitor("retention", n.cfg.RetentionInterval, n.retentionRound),
 	}
-	if !n.cfg.ClaimSweepOff {
+	if n.cfg.full() { // more often than a new router waits before it fails anything for want of workers
+		specs = append(specs, monitor("elsewhere", n.cfg.HeartbeatInterval/2, n.lookElsewhere))
+	}
+	if !n.cfg.ClaimSweepOff && sweeps("claims") {
 		specs = append(specs, monitor("claims", n.cfg.SweepInterval, n.claimRound))
 	}
 	return specs
@@ -119,13 +123,16 @@ func (n *Node) record(ctx context.Context, pool string, items []actors.Item) ([]
 
 // rescueOrphans gives back what dead incarnations had on their workers.
 func (n *Node) rescueOrphans(ctx context.Context) error {
+	if !sweeps("orphans") {
+		return nil
+	}
 	count, err := n.sweep(ctx, store.OverdueQuery{Deadline: store.Orphaned}, func(e *messages.Execution) store.Change {
 		return supervisor.RescueChange(n.judge, e, failedBySweep, "its node ended while it ran")
 	})
 	if count > 0 {
 		n.logger.Warn("work of an ended node given back", "executions", count)
 	}
-	return err
+	return errors.Join(err, n.takeBackOrphans(ctx))
 }
 
 // claimRound takes back what was not claimed in time.
@@ -150,8 +157,8 @@ func (n *Node) deadlineRound(ctx context.Context) error {
 	return errors.Join(err, more)
 }
 
-// homelessRound ends what waits for a pool that is no more, because a reload or a new configuration has taken it away:
-// nobody routes it, and no worker will come.
+// homelessRound ends what waits for a pool that no node has any more, because a reload or a new configuration has taken
+// it away: nobody routes it, and no worker will come.
 func (n *Node) homelessRound(ctx context.Context) error {
 	if !n.started.Load() || n.draining.Load() {
 		return nil
@@ -160,9 +167,22 @@ func (n *Node) homelessRound(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var homeless []string
 	for _, d := range depths {
 		if d.Status == messages.Requested && n.poolPID(d.Pool) == nil {
-			err = errors.Join(err, n.endHomeless(ctx, d.Pool))
+			homeless = append(homeless, d.Pool)
+		}
+	}
+	if len(homeless) == 0 {
+		return nil
+	}
+	served, err := n.elsewhere(ctx)
+	if err != nil {
+		return err
+	}
+	for _, pool := range homeless {
+		if len(served[pool]) == 0 {
+			err = errors.Join(err, n.endHomeless(ctx, pool))
 		}
 	}
 	return err
@@ -188,6 +208,9 @@ func (n *Node) endHomeless(ctx context.Context, pool string) error {
 // timeoutRound is the safety net: what was placed long ago and never started, and what runs past its deadline without
 // anybody stopping it.
 func (n *Node) timeoutRound(ctx context.Context) error {
+	if !sweeps("claims") {
+		return nil
+	}
 	start := store.OverdueQuery{Deadline: store.StartBy, Age: n.cfg.ScheduledTimeout}
 	_, err := n.sweep(ctx, start, func(e *messages.Execution) store.Change {
 		n.logger.Warn("Execution has been scheduled for too long", "execution", e.ID, "first_placed", e.FirstPlacedAt)

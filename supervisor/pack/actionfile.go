@@ -68,6 +68,7 @@ func (l *loader) readRules(f *fields, d *draftPack, a *messages.Action) {
 		a.MaxRetries, a.RetriesConsented = n, n > 0
 	}
 	a.Idempotent = f.flag("idempotent")
+	a.Silent = !f.flag("notify") && f.nodes["notify"] != nil
 	a.Affinity = messages.Affinity(f.choice("affinity", "hint", "strict", "strict_fail"))
 	a.WaitForWorker = f.choice("on_no_worker", "fail", "wait") == "wait"
 	a.Secrets = f.texts("secrets", secretsMax, nameMax*4, false)

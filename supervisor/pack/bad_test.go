@@ -42,7 +42,7 @@ func TestBadActions(t *testing.T) {
 		{"timeout_seconds: 5s", `timeout_seconds must be a number of seconds, got "5s"` + at},
 		{"timeout_seconds:", "timeout_seconds must be a number of seconds, got nothing" + at},
 		{"timeout: 3", "unknown key timeout: the keys are name, description, runtime, timeout_seconds, stall_timeout, queue_deadline, " +
-			"max_retries, idempotent, affinity, on_no_worker, secrets, retry, pool, entrypoint, command, parameters" + at},
+			"max_retries, idempotent, notify, affinity, on_no_worker, secrets, retry, pool, entrypoint, command, parameters" + at},
 		{"stall_timeout: 30", "stall_timeout must be a duration like 500ms, 30s or 1h, got the number 30" + at},
 		{"stall_timeout: soon", `stall_timeout must be a duration like 500ms, 30s or 1h, got "soon"` + at},
 		{"queue_deadline: -1s", "queue_deadline must be positive, got -1s" + at},
@@ -53,6 +53,7 @@ func TestBadActions(t *testing.T) {
 		{"max_retries: many", `max_retries must be a whole number, got "many"` + at},
 		{"idempotent: yes", `idempotent must be true or false, got "yes"` + at},
 		{"idempotent: 1", "idempotent must be true or false, got the number 1" + at},
+		{"notify: no", `notify must be true or false, got "no"` + at},
 		{"affinity: loose", `affinity must be hint, strict or strict_fail, got "loose"` + at},
 		{"on_no_worker: [fail]", "on_no_worker must be fail or wait, got a list" + at},
 		{"secrets: key", `secrets must be a list, got "key"` + at},
@@ -184,7 +185,10 @@ func TestBadPackFiles(t *testing.T) {
 		{"pools: [{name: m, runtime: python, recycle: {max_age: 1}}]",
 			"pack core: pool m: recycle.max_age must be a duration like 500ms, 30s or 1h, got the number 1" + place},
 		{"pools: [{name: m, runtime: python, size: 1}]", "pack core: pool m: unknown key size: the keys are name, runtime, command, workers, env, limits, " +
-			"recycle, health, init_timeout" + place},
+			"recycle, health, init_timeout, snapshot_every" + place},
+		{"pools: [{name: m, runtime: python, snapshot_every: 0}]", "pack core: pool m: snapshot_every must be 1 to 1073741824, got 0" + place},
+		{"pools: [{name: m, runtime: shell, snapshot_every: 1}]",
+			"pack core: pool m: snapshot_every means nothing for runtime shell, which starts a program for each execution" + place},
 		{"pools: [{name: m, runtime: process, command: []}]", "pack core: pool m: command is empty: give the program and its arguments as a list" + place},
 	} {
 		dir := write(t, files{"pack.yaml": goodPack + c.lines + "\n", "actions/a.yaml": "name: a\nruntime: go\n"})

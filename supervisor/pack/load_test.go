@@ -42,6 +42,7 @@ pools:
     env: {MODEL_DIR: /srv/models, BATCH: 16}
     limits: {memory: 2GiB, open_files: 256, cpu_time: 1h, processes: 10}
     recycle: {max_age: 1h, max_executions: 1000, max_memory: 1GiB}
+    snapshot_every: 5
     health: {interval: 10s, timeout: 2s}
     init_timeout: 2m
   - {name: unused, runtime: go, workers: 3}
@@ -58,6 +59,7 @@ stall_timeout: 30s
 queue_deadline: 10m
 max_retries: 3
 idempotent: true
+notify: false
 affinity: strict
 on_no_worker: wait
 parameters: {type: object, required: [text], properties: {text: {type: string, maxLength: 10}}}
@@ -87,8 +89,8 @@ func TestEverythingThatCanBeSaid(t *testing.T) {
 		Pool: "mypack.models", Root: p.Root, Entrypoint: "actions/embed.py:embed", Timeout: 500 * time.Millisecond,
 		StallTimeout: 30 * time.Second, QueueDeadline: 10 * time.Minute, MaxRetries: 3, RetriesConsented: true,
 		Idempotent: true, Affinity: messages.AffinityStrict, WaitForWorker: true, Parameters: a.Parameters,
-		Secrets: []string{"api_key"},
-		Retry:   messages.RetryPolicy{Base: 2 * time.Second, Multiplier: 3, Max: time.Minute, Jitter: -1},
+		Secrets: []string{"api_key"}, Silent: true,
+		Retry: messages.RetryPolicy{Base: 2 * time.Second, Multiplier: 3, Max: time.Minute, Jitter: -1},
 	}
 	require.Equal(t, want, *a)
 
@@ -100,7 +102,7 @@ func TestEverythingThatCanBeSaid(t *testing.T) {
 		Env:     map[string]string{"MODEL_DIR": "/srv/models", "BATCH": "16"},
 		Limits:  process.Limits{Memory: 2 << 30, OpenFiles: 256, CPUTime: time.Hour, Processes: 10},
 		Recycle: pack.Recycle{MaxAge: time.Hour, MaxExecutions: 1000, MaxMemory: 1 << 30},
-		Health:  pack.Health{Interval: 10 * time.Second, Timeout: 2 * time.Second}, Init: 2 * time.Minute,
+		Health:  pack.Health{Interval: 10 * time.Second, Timeout: 2 * time.Second}, Init: 2 * time.Minute, SnapshotEvery: 5,
 		Actions: []string{"mypack.embed"}, Fingerprint: pool.Fingerprint,
 	}, *pool)
 	require.Equal(t, []string{"BATCH=16", "MODEL_DIR=/srv/models"}, pool.Environ())

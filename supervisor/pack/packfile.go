@@ -169,7 +169,7 @@ func (l *loader) readPool(d *draftPack, i int, node *yaml.Node) {
 // readSettings reads what only pools with processes have.
 func (l *loader) readSettings(f *fields, p *Pool) {
 	if p.Runtime == messages.RuntimeGo {
-		f.forbid("means nothing for runtime go, which runs inside the node", "env", "limits", "recycle", "health", "init_timeout")
+		f.forbid("means nothing for runtime go, which runs inside the node", "env", "limits", "recycle", "health", "init_timeout", "snapshot_every")
 		return
 	}
 	p.Env = f.env()
@@ -182,7 +182,7 @@ func (l *loader) readSettings(f *fields, p *Pool) {
 		r.done()
 	}
 	if p.Runtime == messages.RuntimeShell {
-		f.forbid("means nothing for runtime shell, which starts a program for each execution", "recycle", "health", "init_timeout")
+		f.forbid("means nothing for runtime shell, which starts a program for each execution", "recycle", "health", "init_timeout", "snapshot_every")
 		return
 	}
 	if r := f.sub("recycle"); r != nil {
@@ -197,6 +197,7 @@ func (l *loader) readSettings(f *fields, p *Pool) {
 		r.done()
 	}
 	p.Init = f.duration("init_timeout")
+	p.SnapshotEvery, _ = f.integer("snapshot_every", 1, 1<<30)
 }
 
 // runtime reads the required runtime.

@@ -44,7 +44,9 @@ type Pool struct {
 	Recycle  Recycle
 	Health   Health
 	Init     time.Duration // how long hello may take; 0: the default
-	Actions  []string      // refs
+	// SnapshotEvery keeps a session's state after every so many of its executions; 0: only when its worker leaves.
+	SnapshotEvery int
+	Actions       []string // refs
 	// Fingerprint changes whenever a worker that started under the old one must be replaced: with anything above
 	// but Min and Max, and for runtimes that keep a process with the code and version of every pack it serves.
 	Fingerprint string

@@ -3,9 +3,9 @@ package pack_test
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -108,20 +108,45 @@ func TestProblemsOfParametersAreBounded(t *testing.T) {
 	require.Less(t, len(err.Error()), 5000)
 }
 
-func TestHostileParametersAreCheap(t *testing.T) {
+// TestHostileParametersEndEarly: what is too deep is read no further than to where it is, and a number that is too long is
+// refused by its length, before any arithmetic.
+func TestHostileParametersEndEarly(t *testing.T) {
 	t.Parallel()
 	set := strictSet(t)
-	numbers := `{"text":"ab","size":2,"tags":[` + strings.TrimSuffix(strings.Repeat("1e300,", 150_000), ",") + `]}`
-	for _, params := range []string{
-		numbers,
-		`{"text":"ab","size":2,"tags":[` + strings.TrimSuffix(strings.Repeat(`"red",`, 150_000), ",") + `]}`,
-		strings.Repeat("[", 1<<20),
-		strings.Repeat(`{"":`, 1<<18),
-		`{"size":` + strings.Repeat("9", 1<<19) + `}`,
+	for _, c := range []struct{ params, want string }{
+		{strings.Repeat("[", 1<<20), "parameters: nested deeper than 100 levels at byte 100"},
+		{strings.Repeat(`{"":`, 1<<18), "parameters: nested deeper than 100 levels at byte 400"},
+		{`{"size":` + strings.Repeat("9", 1<<19) + `}`, "parameters: the number " + strings.Repeat("9", 60)},
 	} {
-		began := time.Now()
-		require.Error(t, set.Validate("core.a", json.RawMessage(params)))
-		require.Less(t, time.Since(began), 20*time.Second) // quadratic work would take minutes
+		err := set.Validate("core.a", json.RawMessage(c.params))
+		require.Error(t, err)
+		require.Equal(t, c.want, err.Error()[:min(len(c.want), len(err.Error()))])
+	}
+}
+
+// TestHostileListsCostWhatTheirLengthDoes counts work by what it allocates, which no load on the machine changes: every
+// element that is judged, compared as a number or complained of allocates. It is not parallel, so nothing else is counted.
+func TestHostileListsCostWhatTheirLengthDoes(t *testing.T) {
+	set := strictSet(t)
+	const short, times = 4_000, 8
+	for _, element := range []string{`1e300`, `"red"`, `"a"`, `{}`} {
+		cost := func(n int) (objects, size uint64) {
+			list := strings.TrimSuffix(strings.Repeat(element+",", n), ",")
+			params := json.RawMessage(`{"text":"ab","size":2,"tags":[` + list + `]}`)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			err := set.Validate("core.a", params)
+			runtime.ReadMemStats(&after)
+			var bad *pack.ParameterError
+			require.ErrorAs(t, err, &bad)
+			require.Equal(t, messages.CodeInvalidParameters, bad.Code)
+			return after.Mallocs - before.Mallocs, after.TotalAlloc - before.TotalAlloc
+		}
+		objects, size := cost(short)
+		more, larger := cost(times * short)
+		// Linear work costs 8 times as much, quadratic work 64 times.
+		require.Less(t, more, 2*times*objects, "objects for %s", element)
+		require.Less(t, larger, 2*times*size, "bytes for %s", element)
 	}
 }
 

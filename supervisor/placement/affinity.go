@@ -73,6 +73,9 @@ func (t *Table) Load(in Session) {
 		t.drop(s)
 	}
 	s := &session{Session: in}
+	if in.Finished > 0 {
+		s.began(in.Finished)
+	}
 	t.sessions[in.Name] = s
 	if !s.bound() {
 		t.ended.push(s)
@@ -118,8 +121,16 @@ func (t *Table) Finished(name string, epoch int64, now time.Time) {
 	if !ok {
 		return
 	}
+	s.began(epoch)
 	s.Finished = max(s.Finished, min(epoch, s.Epoch))
 	t.leave(s, epoch, now)
+}
+
+// Began says that an execution may have begun with the session's state.
+func (t *Table) Began(name string, epoch int64) {
+	if s, ok := t.sessions[name]; ok && epoch > 0 {
+		s.began(epoch)
+	}
 }
 
 // TakenBack says that an execution of the session left the bound worker without having finished there.

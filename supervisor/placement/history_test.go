@@ -125,6 +125,7 @@ func (h *history) pick(t *rapid.T) {
 			messages.AffinityNone, messages.AffinityHint, messages.AffinityStrict, messages.AffinityStrictFail,
 		}).Draw(t, "affinity"),
 		WaitForWorker: rapid.Bool().Draw(t, "wait"),
+		Suspect:       rapid.Int64Range(0, 2).Draw(t, "suspect"),
 	}
 	if rapid.Bool().Draw(t, "avoid") {
 		r.Avoid = worker(rapid.IntRange(0, 5).Draw(t, "avoided")).ID
@@ -191,6 +192,12 @@ func (h *history) finish(t *rapid.T) {
 	h.model.release(o.v.Worker)
 	if o.req.Session == "" || o.v.Effect == Miss {
 		return
+	}
+	if rapid.Bool().Draw(t, "had begun") {
+		h.table.Began(o.req.Session, o.v.Epoch)
+		s := h.model.sessions[o.req.Session]
+		s.began(o.v.Epoch)
+		h.model.sessions[o.req.Session] = s
 	}
 	if finished {
 		h.table.Finished(o.req.Session, o.v.Epoch, h.now)

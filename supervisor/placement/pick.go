@@ -23,25 +23,28 @@ func (t *Table) Pick(r *Request, now time.Time) Verdict {
 	case !s.node.present() && s.InFlight == 0 && t.settled:
 		return t.rebind(r, s, WorkerGone, now)
 	case s.node.free() && (s.InFlight == 0 || r.Affinity == messages.AffinityHint):
-		return t.hit(s)
+		return t.hit(r, s)
 	}
 	return t.missed(r, s, now)
 }
 
 // hit places the execution on its session's worker.
-func (t *Table) hit(s *session) Verdict {
+func (t *Table) hit(r *Request, s *session) Verdict {
 	return Verdict{
 		Kind: Place, Worker: s.node.Key, WorkerID: s.node.ID,
-		Effect: Hit, Epoch: s.Epoch, Told: s.told(),
+		Effect: Hit, Epoch: s.Epoch, Told: s.told(r),
 	}
 }
 
-// missed judges an execution whose session's worker lives and is not free for it.
+// missed judges an execution whose session's worker lives, for all that is known, and is not free for it.
 func (t *Table) missed(r *Request, s *session, now time.Time) Verdict {
 	if r.Affinity == messages.AffinityHint {
-		return t.place(r, now, Verdict{Effect: Miss, Epoch: s.Epoch, Told: s.told()})
+		return t.place(r, now, Verdict{Effect: Miss, Epoch: s.Epoch, Told: s.told(r)})
 	}
 	if r.Affinity == messages.AffinityStrictFail {
+		if !s.node.present() && s.InFlight == 0 { // not busy: gone, or not seen yet, which nobody can tell before the table settles
+			return Verdict{Kind: Wait, Waiting: SessionWorker}
+		}
 		return Verdict{Kind: Fail, Code: messages.CodeSessionBusy, Text: TextSessionBusy}
 	}
 	if s.node.Active {
@@ -53,11 +56,16 @@ func (t *Table) missed(r *Request, s *session, now time.Time) Verdict {
 	return Verdict{Kind: Wait, Waiting: SessionWorker}
 }
 
-// rebind judges an execution whose session has no live binding and had one: it is told of the loss.
+// rebind judges an execution whose session has no live binding and had one: it is told of the loss, unless nothing has
+// begun yet that could have made a state.
 func (t *Table) rebind(r *Request, s *session, loss Loss, now time.Time) Verdict {
-	v := Verdict{Effect: Opened, Epoch: s.Epoch + 1, Told: s.Epoch > 0}
+	begun := s.started(r) > 0
+	v := Verdict{Effect: Opened, Epoch: s.Epoch + 1, Told: begun}
 	if s.bound() {
 		v.Ended = Ended{Session: s.Name, Worker: s.Worker, Epoch: s.Epoch}
+	}
+	if !begun {
+		loss = NotLost
 	}
 	text := TextSessionLost
 	switch loss {

@@ -95,6 +95,7 @@ func (m *reference) leave(name string, epoch int64, finished bool, now time.Time
 		return
 	}
 	if finished {
+		s.began(epoch)
 		s.Finished = max(s.Finished, min(epoch, s.Epoch))
 	}
 	if s.Epoch == epoch && !s.Worker.IsZero() {
@@ -165,9 +166,12 @@ func (m *reference) pick(r *Request, now time.Time) (Verdict, []messages.WorkerK
 	case bound:
 		return m.onBound(r, s, hint, strictFail, now)
 	}
-	v := Verdict{Effect: Opened, Epoch: s.Epoch + 1, Told: s.Epoch > 0}
+	v := Verdict{Effect: Opened, Epoch: s.Epoch + 1, Told: s.Started > 0 || r.Suspect > 0}
 	if bound {
 		v.Ended = Ended{Session: r.Session, Worker: s.Worker, Epoch: s.Epoch}
+	}
+	if !v.Told {
+		loss = NotLost
 	}
 	if loss == WorkerGone {
 		v.Effect = Lost
@@ -185,7 +189,11 @@ func (m *reference) pick(r *Request, now time.Time) (Verdict, []messages.WorkerK
 }
 
 func (m *reference) onBound(r *Request, s Session, hint, strictFail bool, now time.Time) (Verdict, []messages.WorkerKey) {
-	told := s.Epoch > 1 && s.Epoch > s.Finished && !s.Restored
+	started := s.Started
+	if started == 0 {
+		started = r.Suspect
+	}
+	told := started > 0 && started < s.Epoch && s.Epoch > s.Finished && !s.Restored
 	if m.isFree(s.Worker) && (hint || s.InFlight == 0) {
 		return Verdict{Kind: Place, Effect: Hit, Epoch: s.Epoch, Told: told}, []messages.WorkerKey{s.Worker}
 	}
@@ -193,6 +201,9 @@ func (m *reference) onBound(r *Request, s Session, hint, strictFail bool, now ti
 		return m.anywhere(r, now, Verdict{Effect: Miss, Epoch: s.Epoch, Told: told})
 	}
 	if strictFail {
+		if !m.isPresent(s.Worker) && s.InFlight == 0 {
+			return Verdict{Waiting: SessionWorker}, nil
+		}
 		return Verdict{Kind: Fail, Code: messages.CodeSessionBusy, Text: TextSessionBusy}, nil
 	}
 	if m.workers[s.Worker].Active {
@@ -255,7 +266,7 @@ func (m *reference) commit(r *Request, v Verdict, now time.Time) {
 	}
 	s := m.sessions[r.Session]
 	if v.Effect != Hit {
-		s = Session{Name: r.Session, Worker: v.Worker, Epoch: s.Epoch + 1, Finished: s.Finished}
+		s = Session{Name: r.Session, Worker: v.Worker, Epoch: s.Epoch + 1, Finished: s.Finished, Started: s.Started}
 	}
 	s.InFlight++
 	s.Touched = now

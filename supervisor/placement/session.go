@@ -13,6 +13,9 @@ type Session struct {
 	Worker messages.WorkerKey
 	// Epoch is that of the binding, or of the last one; it grows with each new binding, from 1.
 	Epoch int64
+	// Started is the epoch of the first execution that may have begun with the session's state; 0: none has, so there is
+	// nothing to lose.
+	Started int64
 	// Finished is the epoch of the last execution that finished with the session's state; 0: none did.
 	Finished int64
 	// Restored says that a snapshot was restored in this epoch, so nothing was lost.
@@ -84,9 +87,27 @@ func (o *order) remove(s *session) {
 
 func (s *session) bound() bool { return !s.Worker.IsZero() }
 
-// told reports whether an execution of the session's present epoch is to be told that state was lost: an earlier epoch
-// existed, nothing of this one has finished, and no snapshot was restored.
-func (s *Session) told() bool { return s.Epoch > 1 && s.Epoch > s.Finished && !s.Restored }
+// started is the epoch of the first execution that may have begun, as a request for the session has to take it.
+func (s *Session) started(r *Request) int64 {
+	if s.Started > 0 {
+		return s.Started
+	}
+	return r.Suspect
+}
+
+// told reports whether an execution of the session's present epoch is to be told that state was lost: one may have begun
+// in an earlier epoch, nothing of this one has finished, and no snapshot was restored.
+func (s *Session) told(r *Request) bool {
+	started := s.started(r)
+	return started > 0 && started < s.Epoch && s.Epoch > s.Finished && !s.Restored
+}
+
+// began notes that an execution may have begun with the session's state.
+func (s *Session) began(epoch int64) {
+	if s.Started == 0 {
+		s.Started = epoch
+	}
+}
 
 // attach links the session to a worker.
 func (s *session) attach(n *node) {

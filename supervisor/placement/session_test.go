@@ -115,6 +115,29 @@ func TestLossIsToldUntilOneFinishes(t *testing.T) {
 	require.False(t, run(t, table, "", start()).Told)
 }
 
+// A session whose executions were all taken back before they ran has lost nothing, however its binding ended.
+func TestNothingIsLostWhereNothingHasBegun(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []messages.Affinity{"", messages.AffinityHint, messages.AffinityStrictFail} {
+		table := settled(free, free)
+		v := run(t, table, mode, start())
+		table.Release(v.Worker)
+		table.TakenBack("s", v.Epoch, start())
+		table.UnbindWorker(v.Worker, start())
+		v = run(t, table, mode, start())
+		require.Equal(t, Opened, v.Effect)
+		require.False(t, v.Told)
+		require.EqualValues(t, 2, v.Epoch)
+		table.Began("s", v.Epoch)
+		table.Release(v.Worker)
+		table.TakenBack("s", v.Epoch, start())
+		table.UnbindWorker(v.Worker, start())
+		v = table.Pick(ask(mode), start())
+		require.Equal(t, Lost, v.Effect, "one has begun and did not finish")
+		require.Equal(t, mode != messages.AffinityStrictFail, v.Told)
+	}
+}
+
 func TestSnapshotRestoredIsNoLoss(t *testing.T) {
 	t.Parallel()
 	table := settled(free, free)
@@ -219,6 +242,7 @@ func TestWaitingForABusyWorkerKeepsTheSession(t *testing.T) {
 	t.Parallel()
 	table := settled(full, free)
 	table.Bind("s", key(0), start())
+	table.Began("s", 1)
 	now := start()
 	for range 10 {
 		now = now.Add(4 * time.Minute)

@@ -16,6 +16,9 @@ type Request struct {
 	// WaitForWorker keeps the execution waiting while no worker is present, until WorkerDeadline where that is set.
 	WaitForWorker  bool
 	WorkerDeadline time.Time
+	// Suspect is the first epoch of which an execution of the session is placed that may have begun, though nobody has
+	// said so yet; 0: none is. It counts as begun for this one verdict only.
+	Suspect int64
 }
 
 // RequestOf takes the request out of a candidate.

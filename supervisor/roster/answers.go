@@ -55,20 +55,20 @@ func (r *Roster) ask(l *line) {
 
 // send publishes a batch whose placements have all been answered; those taken back meanwhile stay at home.
 func (r *Roster) send(b *batch) {
-	ours, timeout := b.placements[:0], time.Duration(0)
+	order := Publish{Worker: b.worker.seen.Worker, Placements: b.placements[:0]}
 	for _, p := range b.placements {
 		f := r.find(p)
 		if f == nil || f.phase != publishing {
 			continue
 		}
-		if len(ours) > 0 && f.timeout != timeout {
-			r.emit(Publish{Worker: b.worker.seen.Worker, Placements: ours, Timeout: timeout})
-			ours = nil
+		if len(order.Placements) > 0 && (f.timeout != order.Timeout || f.repeats != order.Idempotent) {
+			r.emit(order)
+			order.Placements = nil
 		}
-		ours, timeout = append(ours, p), f.timeout
+		order.Placements, order.Timeout, order.Idempotent = append(order.Placements, p), f.timeout, f.repeats
 	}
-	if len(ours) > 0 {
-		r.emit(Publish{Worker: b.worker.seen.Worker, Placements: ours, Timeout: timeout})
+	if len(order.Placements) > 0 {
+		r.emit(order)
 	}
 	if b.worker.batch == b {
 		b.worker.batch = nil
@@ -109,6 +109,7 @@ func (r *Roster) claimed(e *Claimed) {
 		return
 	}
 	r.fly(f)
+	r.begun(f)
 	if r.workers[f.worker.seen.Worker] != f.worker {
 		r.land(f, false)
 	}
@@ -131,6 +132,7 @@ func (r *Roster) ended(e *Ended) {
 	if f == nil {
 		return
 	}
+	r.begun(f)
 	if f.line != nil && e.Restored {
 		r.table.Restored(f.line.session, f.epoch)
 	}
@@ -171,12 +173,13 @@ func (r *Roster) holding(e *Holding) {
 	r.unanswered++
 	if e.Running {
 		r.fly(f)
+		r.begun(f)
 	} else {
 		f.phase = queued
 		r.time(f, e.ClaimBy)
 	}
 	if l != nil {
-		r.stall(l)
+		r.stall(l, 0)
 		r.recount(l)
 	}
 	r.refresh(w)

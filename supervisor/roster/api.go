@@ -52,6 +52,10 @@ type Loaded struct {
 // Wake hints that work may be due.
 type Wake struct{}
 
+// Arrived brings executions without a session that this node has just stored and that are due, so that the store need
+// not be asked for them. They wait like all others; where the store holds what is before them, it is a mere Wake.
+type Arrived struct{ Candidates []messages.Candidate }
+
 // Placed answers one assignment of a Place effect.
 type Placed struct {
 	ID      messages.ExecutionID
@@ -62,7 +66,7 @@ type Placed struct {
 	ClaimBy         time.Time
 }
 
-// Published answers one order of a Publish effect. Not OK: returned, refused or unknown.
+// Published answers Publish effects whose placements went by one message. Not OK: returned, refused or unknown.
 type Published struct {
 	Placements []messages.Placement
 	OK         bool
@@ -80,7 +84,7 @@ type Ended struct {
 	Worker    messages.WorkerKey
 	Took      time.Duration
 	Finished  bool // an outcome was written (not a rescue): the session's last finished epoch moves
-	Restored  bool // a snapshot was restored for the run
+	Restored  bool // a snapshot that was not behind was restored for the run
 	Fault     bool
 }
 
@@ -98,6 +102,7 @@ type SessionMoved struct {
 	Session       string
 	Worker        messages.WorkerKey // zero: unbound
 	Epoch         int64
+	StartedEpoch  int64
 	FinishedEpoch int64
 	SnapshotEpoch int64
 	TouchedAt     time.Time
@@ -119,6 +124,14 @@ type Holding struct {
 // Resigned says that this router gives up the pool: nothing more is loaded, placed or failed, and what no worker has
 // claimed is taken back. Drained says when that is done.
 type Resigned struct{}
+
+// Store says whether the store is away. While it is, nothing fails for want of workers, whose heartbeats have no place to
+// go; once it is back the router has to lead for SteadyAfter again before anything does.
+type Store struct{ Away bool }
+
+// Halted says why nothing may be placed for now: StoreAway, BrokerAway or BrokerBlocked. Ready ends it. What waits stays
+// held, what is placed already goes its way.
+type Halted struct{ Why Reason }
 
 // Tick lets time pass: at least every second.
 type Tick struct{}
@@ -156,11 +169,12 @@ type SessionUse struct {
 // Place writes placements. Answer: a Placed each.
 type Place struct{ Assignments []Assignment }
 
-// Publish sends one message for one worker, with one or several placements. Answer: Published.
+// Publish sends one or several placements to one worker. Answer: Published, which may answer several of them together.
 type Publish struct {
 	Worker     messages.WorkerKey
 	Placements []messages.Placement
 	Timeout    time.Duration // that the placements' runs have, all the same; the message need not live longer
+	Idempotent bool          // all of them may be repeated, or none
 }
 
 // TakeBack returns a placement to requested. Answer: Released, unless the placement is running by now: then Claimed says
@@ -190,8 +204,11 @@ type EndSession struct {
 type Unbind struct {
 	Session string
 	Epoch   int64
-	Reason  string // expired, worker_gone, lost (told to a strict_fail)
+	Reason  string // Expired, worker_gone, lost (told to a strict_fail)
 }
+
+// Expired is the reason of a binding that idled out.
+const Expired = "expired"
 
 // Reload asks for the store's word on a session. Answer: SessionMoved.
 type Reload struct{ Session string }
@@ -204,6 +221,7 @@ func (WorkerGone) isEvent()   {}
 func (Beats) isEvent()        {}
 func (Loaded) isEvent()       {}
 func (Wake) isEvent()         {}
+func (Arrived) isEvent()      {}
 func (Placed) isEvent()       {}
 func (Published) isEvent()    {}
 func (Claimed) isEvent()      {}
@@ -213,6 +231,8 @@ func (Withdrawn) isEvent()    {}
 func (SessionMoved) isEvent() {}
 func (Holding) isEvent()      {}
 func (Resigned) isEvent()     {}
+func (Store) isEvent()        {}
+func (Halted) isEvent()       {}
 func (Tick) isEvent()         {}
 
 func (Load) isEffect()       {}

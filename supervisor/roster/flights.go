@@ -33,6 +33,7 @@ type flight struct {
 	claimBy   time.Time
 	delay     time.Duration // of the take back that is under way
 	timeout   time.Duration // of the run
+	repeats   bool          // it may be run again
 
 	prev, next     *flight // on its worker
 	before, behind *flight // in the roster's order of claimBy

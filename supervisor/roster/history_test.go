@@ -35,6 +35,7 @@ func TestHistories(t *testing.T) {
 			"worker":       w.changeWorker,
 			"gone":         w.loseWorker,
 			"cancel":       w.cancel,
+			"store":        w.outage,
 			"time":         w.pass,
 		})
 		w.finish()
@@ -52,6 +53,15 @@ func (w *world) seen(e WorkerSeen) {
 }
 
 func (w *world) submit(t *rapid.T) {
+	var arrived []messages.Candidate
+	defer func() {
+		// Those that cannot be handed over are found with the next look at the store.
+		if len(arrived) > 0 && !w.r.rest && rapid.Bool().Draw(t, "arrived") {
+			w.step(Arrived{Candidates: arrived})
+			return
+		}
+		w.step(Wake{})
+	}()
 	for range rapid.IntRange(1, 3).Draw(t, "how many") {
 		w.names++
 		x := &worldExec{status: messages.Requested}
@@ -68,8 +78,10 @@ func (w *world) submit(t *rapid.T) {
 			x.c.Avoid = "n/p/w0"
 		}
 		w.execs = append(w.execs, x)
+		if x.c.Session == "" && x.c.Avoid == "" {
+			arrived = append(arrived, x.c)
+		}
 	}
-	w.step(Wake{})
 }
 
 func (w *world) answerLoad(t *rapid.T) {
@@ -146,7 +158,7 @@ func (w *world) answerReload(t *rapid.T) { w.moved(take(t, &w.reloads)) }
 func (w *world) moved(name string) {
 	e := SessionMoved{Session: name}
 	if s := w.sessions[name]; s != nil {
-		e.Worker, e.Epoch, e.FinishedEpoch = s.worker, s.epoch, s.finished
+		e.Worker, e.Epoch, e.StartedEpoch, e.FinishedEpoch = s.worker, s.epoch, s.started, s.finished
 	}
 	w.step(e)
 }
@@ -182,6 +194,9 @@ func (w *world) claim(t *rapid.T) {
 func (w *world) claimed(x *worldExec) {
 	x.status = messages.Running
 	x.c.TakeBacks = 0
+	if s := w.sessions[x.c.Session]; s != nil && !x.miss && s.started == 0 {
+		s.started = x.epoch
+	}
 	w.step(Claimed{Placement: messages.Placement{Execution: x.c.ID, Attempt: x.c.Attempt}, Worker: x.worker})
 }
 
@@ -253,6 +268,9 @@ func (w *world) cancel(t *rapid.T) {
 	}
 }
 
+// outage tells that the store is away, or that it is back.
+func (w *world) outage(t *rapid.T) { w.step(Store{Away: rapid.Bool().Draw(t, "away")}) }
+
 func (w *world) pass(t *rapid.T) {
 	w.tick(time.Duration(rapid.IntRange(1, 6000).Draw(t, "ms"))*time.Millisecond, rapid.IntRange(0, 3).Draw(t, "beats") > 0)
 }
@@ -274,6 +292,7 @@ func (w *world) tick(d time.Duration, beats bool) {
 
 // finish makes all well and lets the rest run down.
 func (w *world) finish() {
+	w.step(Store{})
 	for i := range 4 {
 		g := messages.Generation(1)
 		if old := w.workers[slotKey(i)]; old != nil {

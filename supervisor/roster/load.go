@@ -6,8 +6,7 @@ func (r *Roster) loaded(e *Loaded) {
 	defer clear(r.settled)
 	if e.Failed {
 		r.paused, r.top = true, true
-		r.steadySince, r.steady = r.now, false
-		r.table.SetSettled(false)
+		r.unsettle()
 		return
 	}
 	r.nextAt = e.NextAt
@@ -25,6 +24,18 @@ func (r *Roster) loaded(e *Loaded) {
 	r.rest = e.More && single > 0 && single >= r.asked
 	if e.More && !r.rest && fresh > 0 {
 		r.top = true // sessions have no position to go on from
+	}
+}
+
+// arrived takes up what this node has just stored. Where the store has more than is held, or there is no room, a look at
+// the store must say what comes first.
+func (r *Roster) arrived(e *Arrived) {
+	if r.rest || len(r.held)+len(e.Candidates) > r.config.HeldMax {
+		r.top = true
+		return
+	}
+	for i := range e.Candidates {
+		r.hold(&e.Candidates[i])
 	}
 }
 

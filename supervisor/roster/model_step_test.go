@@ -30,6 +30,8 @@ func (m *model) take(e Event) {
 		}
 	case Loaded:
 		m.loaded(e)
+	case Arrived:
+		m.hold(e.Candidates)
 	case Placed:
 		m.placed(e)
 	case Published:
@@ -44,6 +46,7 @@ func (m *model) take(e Event) {
 	case Claimed:
 		if f := m.find(e.Placement); f != nil {
 			f.phase = flying
+			m.sessions[f.session].began(f)
 			if m.worker(f.worker) == nil {
 				m.land(f)
 			}
@@ -60,6 +63,11 @@ func (m *model) take(e Event) {
 		m.drop(e.ID)
 	case SessionMoved:
 		m.sessionMoved(e)
+	case Store:
+		if e.Away || m.away {
+			m.steady = m.now
+		}
+		m.away = e.Away
 	case Tick:
 		m.ignored = map[messages.ExecutionID]bool{}
 		m.overdue()
@@ -124,13 +132,17 @@ func (m *model) loaded(e Loaded) {
 	if e.Failed {
 		m.steady = m.now
 	}
-	for _, c := range e.Candidates {
+	m.hold(e.Candidates)
+	m.settled = map[messages.ExecutionID]bool{}
+}
+
+func (m *model) hold(candidates []messages.Candidate) {
+	for _, c := range candidates {
 		known := slices.ContainsFunc(m.held, func(o messages.Candidate) bool { return o.ID == c.ID })
 		if !known && m.flight(c.ID) == nil && !m.ignored[c.ID] && !m.settled[c.ID] {
 			m.held = append(m.held, c)
 		}
 	}
-	m.settled = map[messages.ExecutionID]bool{}
 }
 
 func (m *model) placed(e Placed) {
@@ -161,6 +173,7 @@ func (m *model) ended(e Ended) {
 	if f == nil {
 		return
 	}
+	m.sessions[f.session].began(f)
 	if s := m.sessions[f.session]; s != nil && f.epoch == s.epoch {
 		s.restored = s.restored || e.Restored
 	}
@@ -219,6 +232,10 @@ func (m *model) sessionMoved(e SessionMoved) {
 	same := s.worker.IsZero() && s.epoch == e.Epoch
 	s.restored = s.restored && s.epoch == e.Epoch
 	s.worker, s.epoch, s.finished, s.asking = e.Worker, e.Epoch, e.FinishedEpoch, false
+	s.started = max(s.started, e.StartedEpoch)
+	if s.started == 0 || e.StartedEpoch > 0 {
+		s.started = e.StartedEpoch
+	}
 	if m.worker(e.Worker) == nil {
 		s.worker = messages.WorkerKey{}
 	}

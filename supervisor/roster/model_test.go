@@ -23,6 +23,7 @@ type model struct {
 	settled  map[messages.ExecutionID]bool
 	loading  bool
 	steady   time.Time
+	away     bool
 	resigned bool
 	uses     int
 
@@ -55,6 +56,7 @@ type modelFlight struct {
 type modelSession struct {
 	worker          messages.WorkerKey
 	epoch, finished int64
+	started         int64
 	restored        bool
 	lossTold        bool // nothing to tell a strict_fail
 	asking          bool
@@ -116,7 +118,7 @@ func (m *model) anyPresent() bool {
 	return slices.ContainsFunc(m.workers, m.present)
 }
 
-func (m *model) isSteady() bool { return m.now.Sub(m.steady) >= 10*time.Second }
+func (m *model) isSteady() bool { return !m.away && m.now.Sub(m.steady) >= 10*time.Second }
 
 func (m *model) use(k messages.WorkerKey) {
 	if w := m.worker(k); w != nil {
@@ -155,6 +157,9 @@ func (m *model) decide(c *messages.Candidate) (to []messages.WorkerKey, use *Ses
 		return m.anywhere(c, nil)
 	}
 	s, strictly := m.sessions[c.Session], c.Affinity != messages.AffinityHint
+	if c.Affinity == messages.AffinityStrictFail && (c.Behind || m.earlier(c)) {
+		return nil, nil, busy
+	}
 	if strictly && m.inSession(c.Session) > 0 {
 		if c.Affinity == messages.AffinityStrictFail {
 			return nil, nil, busy
@@ -171,7 +176,7 @@ func (m *model) decide(c *messages.Candidate) (to []messages.WorkerKey, use *Ses
 		return m.anew(c, s)
 	}
 	use = &SessionUse{Session: c.Session, Epoch: s.epoch, Hit: true, Effect: placement.Hit,
-		Lost: s.epoch > 1 && s.epoch > s.finished && !s.restored}
+		Lost: m.begunBefore(c.Session, s, s.epoch) && s.epoch > s.finished && !s.restored}
 	w := m.worker(s.worker)
 	switch {
 	case m.free(w):
@@ -179,15 +184,16 @@ func (m *model) decide(c *messages.Candidate) (to []messages.WorkerKey, use *Ses
 	case c.Affinity == messages.AffinityHint:
 		use.Hit, use.Effect = false, placement.Miss
 		return m.anywhere(c, use)
-	case c.Affinity == messages.AffinityStrictFail:
+	case c.Affinity == messages.AffinityStrictFail && (m.present(w) || m.onBinding(c.Session, s.epoch) > 0):
 		return nil, nil, busy
 	}
-	return nil, nil, nil
+	return nil, nil, nil // a strict_fail, too, while nobody can tell whether its worker has gone
 }
 
 // anew binds a session again that has no live worker.
 func (m *model) anew(c *messages.Candidate, s *modelSession) ([]messages.WorkerKey, *SessionUse, *Fail) {
-	told := s.lossTold && s.worker.IsZero()
+	begun := m.begunBefore(c.Session, s, s.epoch+1)
+	told := s.lossTold && s.worker.IsZero() || !begun
 	if c.Affinity == messages.AffinityStrictFail && !told {
 		return nil, nil, &Fail{ID: c.ID, Attempt: c.Attempt, Code: messages.CodeSessionLost, Message: placement.TextSessionLost}
 	}
@@ -195,7 +201,23 @@ func (m *model) anew(c *messages.Candidate, s *modelSession) ([]messages.WorkerK
 	if told {
 		effect = placement.Opened
 	}
-	return m.anywhere(c, &SessionUse{Session: c.Session, Epoch: s.epoch + 1, Bind: true, Hit: true, Lost: s.epoch > 0, Effect: effect})
+	return m.anywhere(c, &SessionUse{Session: c.Session, Epoch: s.epoch + 1, Bind: true, Hit: true, Lost: begun, Effect: effect})
+}
+
+// begunBefore says whether something of the session has begun, or may have, before the epoch.
+func (m *model) begunBefore(name string, s *modelSession, epoch int64) bool {
+	if s.started > 0 {
+		return s.started < epoch
+	}
+	return slices.ContainsFunc(m.flights, func(f *modelFlight) bool {
+		return f.session == name && f.phase > placing && !f.miss && f.epoch < epoch // nobody knows yet that it has not
+	})
+}
+
+func (s *modelSession) began(f *modelFlight) {
+	if s != nil && s.started == 0 && !f.miss {
+		s.started = f.epoch
+	}
 }
 
 func (m *model) anywhere(c *messages.Candidate, use *SessionUse) ([]messages.WorkerKey, *SessionUse, *Fail) {

@@ -10,6 +10,10 @@ func (r *Roster) round() {
 	if r.resigned {
 		return
 	}
+	if r.stands() {
+		r.again = false
+		return
+	}
 	r.rounds++
 	failed := 0
 	for w := r.ready.top(); w != nil && failed < failsPerStep; w = r.ready.top() {
@@ -54,6 +58,9 @@ func (r *Roster) decide(w *waiter) placement.Kind {
 		return placement.Wait
 	}
 	request := placement.RequestOf(&w.candidate)
+	if w.line != nil {
+		request.Suspect = w.line.suspect()
+	}
 	bound := r.boundWorker(&w.candidate)
 	v := r.table.Pick(&request, r.now)
 	r.table.Commit(&request, &v, r.now)
@@ -116,7 +123,7 @@ func (r *Roster) wait(w *waiter, v *placement.Verdict, bound *worker) {
 func (r *Roster) assign(w *waiter, v *placement.Verdict) {
 	c, to := &w.candidate, r.workers[v.Worker]
 	f := r.launch(messages.Placement{Execution: c.ID, Attempt: c.Attempt + 1}, to, w.line)
-	f.epoch, f.takeBacks, f.timeout = v.Epoch, c.TakeBacks, c.Timeout
+	f.epoch, f.takeBacks, f.timeout, f.repeats = v.Epoch, c.TakeBacks, c.Timeout, c.Idempotent
 	f.miss, f.bind = v.Effect == placement.Miss, v.Binds()
 	f.batch = r.batchOf(to)
 	r.unanswered++
@@ -130,7 +137,7 @@ func (r *Roster) assign(w *waiter, v *placement.Verdict) {
 	r.settleFree(to)
 	r.drop(w)
 	if w.line != nil {
-		r.stall(w.line)
+		r.stall(w.line, 0)
 	}
 }
 

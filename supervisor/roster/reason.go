@@ -24,6 +24,9 @@ const (
 	TakenBack                     // its placement is being taken back
 	IsRunning                     // it runs
 	Handed                        // the router has resigned; the next one places it
+	StoreAway                     // the store does not answer
+	BrokerAway                    // the broker is not connected
+	BrokerBlocked                 // the broker takes no messages for now
 )
 
 var reasonTexts = [...][2]string{
@@ -44,6 +47,9 @@ var reasonTexts = [...][2]string{
 	TakenBack:       {"taken_back", "its worker did not claim it, and it is being taken back"},
 	IsRunning:       {"running", "it runs"},
 	Handed:          {"handed_over", "this router gives up the pool; the next one places it"},
+	StoreAway:       {"store_away", "the store does not answer; nothing is placed until it is back, and running work goes on"},
+	BrokerAway:      {"broker_away", "the broker is not connected; nothing is placed until it is back, and running work goes on"},
+	BrokerBlocked:   {"broker_blocked", "the broker takes no messages for now (a memory or disk alarm); nothing is placed until it does"},
 }
 
 // String is the reason's word.

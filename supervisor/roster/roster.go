@@ -52,9 +52,11 @@ type Roster struct {
 	settled  map[messages.ExecutionID]struct{} // left the roster while a Load was under way
 	ignored  map[messages.ExecutionID]struct{} // until the next Tick
 	resigned bool
+	halted   Reason // why nothing may be placed; Ready or its zero value: it may
 
 	started     bool
 	steady      bool
+	away        bool // the store is
 	steadySince time.Time
 	sweepAt     time.Time
 	ticked      time.Time

@@ -51,14 +51,16 @@ func (r *Roster) lineUp(w *waiter) {
 		return int(min(max(a.candidate.Seq-b.candidate.Seq, -1), 1))
 	})
 	l.order = slices.Insert(l.order, i, w)
-	if i == 0 && len(l.order) > 1 {
-		l.order[1].standBack()
-	}
-	if w.candidate.Affinity == messages.AffinityStrictFail && len(l.flights) > 0 {
+	w.why = SessionOrder
+	if w.candidate.Behind && w.candidate.Affinity == messages.AffinityStrictFail {
 		r.fail(w, messages.CodeSessionBusy, placement.TextSessionBusy)
 		return
 	}
-	w.why = SessionOrder
+	if len(l.flights) > 0 {
+		r.stall(l, 0)
+	} else {
+		r.stall(l, 1)
+	}
 	r.offer(l)
 }
 
@@ -83,9 +85,10 @@ func (r *Roster) offer(l *line) {
 	}
 }
 
-// stall holds the session's order back while one of it is placed; a strict_fail does not wait for that.
-func (r *Roster) stall(l *line) {
-	for i := len(l.order) - 1; i >= 0; i-- {
+// stall holds the session's order back from a position on, behind what is placed or before it; a strict_fail does not
+// wait for that.
+func (r *Roster) stall(l *line, from int) {
+	for i := len(l.order) - 1; i >= from; i-- {
 		w := l.order[i]
 		w.standBack()
 		if w.candidate.Affinity == messages.AffinityStrictFail {
@@ -153,7 +156,10 @@ func (r *Roster) sessionMoved(e *SessionMoved) {
 	}
 	s := placement.Session{
 		Name: e.Session, Worker: e.Worker, Epoch: e.Epoch, Finished: e.FinishedEpoch, Touched: e.TouchedAt,
-		Restored: known && before.Restored && before.Epoch == e.Epoch,
+		Restored: known && before.Restored && before.Epoch == e.Epoch, Started: e.StartedEpoch,
+	}
+	if s.Started == 0 {
+		s.Started = before.Started // it was claimed after the store was read
 	}
 	if !e.Worker.IsZero() && r.workers[e.Worker] == nil {
 		r.emit(Unbind{Session: e.Session, Epoch: e.Epoch, Reason: "worker_gone"})
@@ -228,13 +234,31 @@ func (r *Roster) sweep() {
 	}
 	for _, e := range ended {
 		r.endSession(e.Worker, e.Session, e.Epoch)
-		r.emit(Unbind{Session: e.Session, Epoch: e.Epoch, Reason: "expired"})
+		r.emit(Unbind{Session: e.Session, Epoch: e.Epoch, Reason: Expired})
 		if l := r.lines[e.Session]; l != nil && len(l.order) > 0 && l.order[0].queue != nil {
 			l.order[0].queue.remove(l.order[0])
 			r.offer(l)
 		}
 	}
 	r.expired += len(ended)
+}
+
+// begun notes that a flight runs, so that its session has something to lose.
+func (r *Roster) begun(f *flight) {
+	if f.line != nil && !f.miss {
+		r.table.Began(f.line.session, f.epoch)
+	}
+}
+
+// suspect is the first epoch in which something of the session is placed that may have begun: a hint does not wait for
+// the word on the others. 0: nothing is. It is asked anew for each verdict, for what is taken back has not begun.
+func (l *line) suspect() (epoch int64) {
+	for _, f := range l.flights {
+		if f.phase > placing && !f.miss && (epoch == 0 || f.epoch < epoch) {
+			epoch = f.epoch
+		}
+	}
+	return epoch
 }
 
 // endSession tells a worker that still lives to drop a session's state.

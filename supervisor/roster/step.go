@@ -34,6 +34,8 @@ func (r *Roster) take(e Event) {
 		r.loaded(&e)
 	case Wake:
 		r.top = true
+	case Arrived:
+		r.arrived(&e)
 	case Placed:
 		r.placed(&e)
 	case Published:
@@ -53,6 +55,10 @@ func (r *Roster) take(e Event) {
 		r.holding(&e)
 	case Resigned:
 		r.resign()
+	case Store:
+		r.storeStands(e.Away)
+	case Halted:
+		r.halted = e.Why
 	case Tick:
 		r.tick()
 	}
@@ -82,7 +88,7 @@ func (r *Roster) tick() {
 // settle notices that the router has led for long enough on a steady store to fail what has no worker. What waits for a
 // worker that is absent is judged anew.
 func (r *Roster) settle() {
-	if r.steady || r.now.Sub(r.steadySince) < r.config.SteadyAfter {
+	if r.steady || r.away || r.now.Sub(r.steadySince) < r.config.SteadyAfter {
 		return
 	}
 	r.steady = true
@@ -93,6 +99,20 @@ func (r *Roster) settle() {
 		}
 	}
 	r.wakePatients()
+}
+
+// storeStands notes that the store is away or back.
+func (r *Roster) storeStands(away bool) {
+	if away || r.away {
+		r.unsettle()
+	}
+	r.away = away
+}
+
+// unsettle starts the time anew that the router has to lead before anything fails for want of workers.
+func (r *Roster) unsettle() {
+	r.steadySince, r.steady = r.now, false
+	r.table.SetSettled(false)
 }
 
 // expirePatients judges those again that have waited for any worker up to their deadline, a bounded number at a time.
@@ -133,7 +153,7 @@ func (r *Roster) sleep() {
 	if !r.resigned {
 		sooner(r.nextAt)
 	}
-	if !r.steady && len(r.held) > 0 && !r.present() {
+	if !r.steady && !r.away && len(r.held) > 0 && !r.present() {
 		sooner(r.steadySince.Add(r.config.SteadyAfter))
 	}
 	if r.again {

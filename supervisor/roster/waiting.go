@@ -92,7 +92,15 @@ func (r *Roster) unparkAll(w *worker) {
 func (r *Roster) unparkTop(w *worker) {
 	top := w.parked.top()
 	w.parked.remove(top)
-	r.ready.push(top)
+	r.wake(top)
+}
+
+// wake lets a waiter be judged anew; one of strict_fail also in a round that has no room, for it may not wait.
+func (r *Roster) wake(w *waiter) {
+	r.ready.push(w)
+	if w.candidate.Affinity == messages.AffinityStrictFail {
+		r.urgent = append(r.urgent, w)
+	}
 }
 
 // wakePatients lets what waits for any worker try again.
@@ -100,6 +108,6 @@ func (r *Roster) wakePatients() {
 	for r.patient.len() > 0 {
 		top := r.patient.top()
 		r.patient.remove(top)
-		r.ready.push(top)
+		r.wake(top)
 	}
 }

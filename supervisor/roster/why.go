@@ -46,10 +46,15 @@ func (r *Roster) whyUnheld(now time.Time, id messages.ExecutionID) Reason {
 	return NotLoaded
 }
 
+// stands reports whether nothing may be placed, for want of a server.
+func (r *Roster) stands() bool { return r.halted != NotLoaded && r.halted != Ready }
+
 // whyPool says what keeps the pool as a whole from taking what is ready.
 func (r *Roster) whyPool() Reason {
 	n := &r.counts
 	switch {
+	case r.stands():
+		return r.halted
 	case r.free > 0:
 		return Ready
 	case n[working]+n[refusing] > 0:

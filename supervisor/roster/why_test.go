@@ -1,6 +1,7 @@
 package roster
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -74,4 +75,37 @@ func TestSnapshot(t *testing.T) {
 	require.Equal(t, "cordoned", s.Workers[1].Standing)
 	require.Equal(t, 1, s.Workers[1].Running)
 	require.Equal(t, []messages.Placement{placementOf("a#1"), placementOf("b#2")}, s.Workers[1].Placements)
+}
+
+// While a server is away nothing is placed, and every execution that waits says which one; what is placed already goes
+// its way, and the end of the halt places the rest at once.
+func TestHalted(t *testing.T) {
+	t.Parallel()
+	for _, why := range []Reason{StoreAway, BrokerAway, BrokerBlocked} {
+		t.Run(why.String(), func(t *testing.T) {
+			t.Parallel()
+			r := New(Config{})
+			for _, text := range []string{"0s seen w0", "0s holding b#1 w0 by=9s"} {
+				perform(t, r, text)
+			}
+			r.Step(epoch0, Halted{Why: why})
+			perform(t, r, "0s wake")
+			require.NotContains(t, kinds(r.Step(epoch0, parseEvent(t, "loaded", []string{"a"}))), "Place")
+			require.Equal(t, why, r.Why(epoch0, idOf("a")))
+			require.Equal(t, OnQueue, r.Why(epoch0, idOf("b")))
+			r.Step(epoch0, Claimed{Placement: placementOf("b#1"), Worker: slotKey(0)})
+			require.Equal(t, IsRunning, r.Why(epoch0, idOf("b")))
+			require.NotContains(t, kinds(r.Step(epoch0, Ended{Placement: placementOf("b#1"), Worker: slotKey(0), Finished: true})), "Place")
+			require.Contains(t, kinds(r.Step(epoch0, Halted{Why: Ready})), "Place")
+			require.Equal(t, BeingPlaced, r.Why(epoch0, idOf("a")))
+		})
+	}
+}
+
+// kinds are the names of effects.
+func kinds(effects []Effect) (names []string) {
+	for _, e := range effects {
+		names = append(names, reflect.TypeOf(e).Name())
+	}
+	return names
 }

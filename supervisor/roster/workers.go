@@ -125,7 +125,7 @@ func (r *Roster) refresh(w *worker) {
 	r.settleFree(w)
 	r.table.Upsert(r.described(w))
 	switch {
-	case w.standing.absent():
+	case w.standing.absent() || was < standings && was.absent(): // back, and perhaps busy: a strict_fail waits for no turn
 		r.unparkAll(w)
 	case w.free > 0:
 		r.unpark(w)

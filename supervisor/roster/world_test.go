@@ -46,6 +46,7 @@ type worldExec struct {
 type worldSession struct {
 	worker          messages.WorkerKey
 	epoch, finished int64
+	started         int64
 }
 
 func newWorld(t *rapid.T) *world {
@@ -150,6 +151,26 @@ func (w *world) mayPlace(a Assignment) {
 	}
 	if x := w.exec(a.ID); a.Session != nil && serial(&x.c) {
 		require.Equal(w.t, 1, inSession, "never two in flight of one strict session")
+		require.False(w.t, x.c.Affinity == messages.AffinityStrictFail && x.c.Behind, "never a strict_fail of a busy session")
+	}
+	w.mayTell(a)
+}
+
+// mayTell states when a loss is told: never where nothing of the session has begun or is placed so that it may have, and
+// always where something has begun and the placement starts a new epoch.
+func (w *world) mayTell(a Assignment) {
+	u := a.Session
+	if u == nil || !u.Bind && !u.Lost {
+		return
+	}
+	begun := w.sessions[u.Session] != nil && w.sessions[u.Session].started > 0
+	placed := slices.ContainsFunc(w.execs, func(x *worldExec) bool {
+		return x.c.Session == u.Session && x.c.ID != a.ID && x.status == messages.Scheduled && !x.miss
+	})
+	if begun {
+		require.True(w.t, u.Lost || !u.Bind, "a session in which something has begun is told of a new epoch")
+	} else if !placed {
+		require.False(w.t, u.Lost, "a session in which nothing has begun has lost nothing")
 	}
 }
 
@@ -179,8 +200,7 @@ func (w *world) exec(id messages.ExecutionID) *worldExec {
 
 // due answers a Load as the store would.
 func (w *world) due(l Load) (page Loaded) {
-	var singles, heads []messages.Candidate
-	seen := map[string]int64{}
+	var singles, heads, behind []messages.Candidate
 	for _, x := range w.execs {
 		if x.status != messages.Requested || x.runAt.After(w.now) {
 			continue
@@ -191,10 +211,12 @@ func (w *world) due(l Load) (page Loaded) {
 			if l.AfterSeq == 0 || behind {
 				singles = append(singles, x.c)
 			}
-		case !w.inFlight(x.c.Session) && (seen[x.c.Session] == 0 || x.c.Seq < seen[x.c.Session]):
-			seen[x.c.Session] = x.c.Seq
-			heads = slices.DeleteFunc(heads, func(c messages.Candidate) bool { return c.Session == x.c.Session })
+		case w.first(x):
 			heads = append(heads, x.c)
+		case x.c.Affinity == messages.AffinityStrictFail:
+			c := x.c
+			c.Behind = true
+			behind = append(behind, c)
 		}
 	}
 	order := func(a, b messages.Candidate) int {
@@ -202,11 +224,19 @@ func (w *world) due(l Load) (page Loaded) {
 	}
 	slices.SortFunc(singles, order)
 	slices.SortFunc(heads, order)
-	page.More = len(singles) > l.Limit || len(heads) > l.Heads
+	page.More = len(singles) > l.Limit || len(heads) > l.Heads || len(behind) > l.Heads
 	page.Candidates = singles[:min(len(singles), l.Limit)]
 	page.Candidates = append(page.Candidates, heads[:min(len(heads), l.Heads)]...)
+	page.Candidates = append(page.Candidates, behind[:min(len(behind), l.Heads)]...)
 	slices.SortFunc(page.Candidates, order)
 	return page
+}
+
+// first reports whether nothing of the execution's session is placed, and nothing of it that is due comes before it.
+func (w *world) first(x *worldExec) bool {
+	return !w.inFlight(x.c.Session) && !slices.ContainsFunc(w.execs, func(o *worldExec) bool {
+		return o.c.Session == x.c.Session && serial(&o.c) && o.status == messages.Requested && !o.runAt.After(w.now) && o.c.Seq < x.c.Seq
+	})
 }
 
 func (w *world) inFlight(session string) bool {

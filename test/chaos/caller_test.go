@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-run/troupe/cmd/troupe/client"
@@ -17,7 +18,11 @@ import (
 // caller submits, cancels and waits as a careful program would: under idempotency keys, again and again until it is
 // answered. It writes down what it asked and what it was told.
 type caller struct {
-	node *node
+	node   *node
+	others []*node // asked in turn with node, where there are more
+	// patience bounds one try, where it is set: a node that is frozen says nothing.
+	patience time.Duration
+	turn     atomic.Int64
 
 	mu    sync.Mutex
 	calls []chaos.Call
@@ -33,17 +38,23 @@ func (c *caller) note(call chaos.Call) {
 	}
 }
 
-// pause between two tries of a call that was not answered.
-const pause = 20 * time.Millisecond
+// pause is the time between two tries of a call that was not answered. With more than one node it is longer: what both
+// wait for is a server.
+func (c *caller) pause() time.Duration {
+	if len(c.others) > 0 {
+		return 100 * time.Millisecond
+	}
+	return 20 * time.Millisecond
+}
 
 // triesMax bounds the tries of one call: at this pause, longer than any boot.
 const triesMax = 5000
 
 // insist repeats a call until the node answers it. An answer that is an error is one, unless the node is only starting
 // or stopping.
-func (c *caller) insist(ctx context.Context, call chaos.Call, try func(*client.Client) error) error {
+func (c *caller) insist(ctx context.Context, call chaos.Call, try func(context.Context, *client.Client) error) error {
 	for range triesMax {
-		err := try(c.node.client.Load())
+		err := c.once(ctx, try)
 		var answer *client.Error
 		if err == nil || errors.As(err, &answer) && answer.Status < http.StatusInternalServerError && answer.Status != http.StatusTooManyRequests {
 			return err
@@ -53,10 +64,24 @@ func (c *caller) insist(ctx context.Context, call chaos.Call, try func(*client.C
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(pause):
+		case <-time.After(c.pause()):
 		}
 	}
 	return fmt.Errorf("%s %s: no answer in %d tries", call.Op, call.Key, triesMax)
+}
+
+// once makes one try, of a node whose turn it is.
+func (c *caller) once(ctx context.Context, try func(context.Context, *client.Client) error) error {
+	if c.patience > 0 {
+		limited, cancel := context.WithTimeout(ctx, c.patience)
+		defer cancel()
+		ctx = limited
+	}
+	node := c.node
+	if at := int(c.turn.Add(1)) % (len(c.others) + 1); at > 0 {
+		node = c.others[at-1]
+	}
+	return try(ctx, node.client.Load())
 }
 
 // work is one thing that a caller has done.
@@ -71,7 +96,7 @@ func (c *caller) submit(ctx context.Context, w *work) (messages.ExecutionID, err
 	call := chaos.Call{Op: "submit", State: chaos.Invoked, Key: w.IdempotencyKey, Want: w.want, Codes: w.codes}
 	c.note(call)
 	var view api.ExecutionView
-	err := c.insist(ctx, call, func(node *client.Client) error {
+	err := c.insist(ctx, call, func(ctx context.Context, node *client.Client) error {
 		return node.Post(ctx, "/api/v1/executions", &w.SubmitRequest, &view)
 	})
 	if err != nil {
@@ -87,7 +112,7 @@ func (c *caller) cancel(ctx context.Context, id messages.ExecutionID) error {
 	call := chaos.Call{Op: "cancel", State: chaos.Invoked, ID: id}
 	c.note(call)
 	var view api.ExecutionView
-	err := c.insist(ctx, call, func(node *client.Client) error {
+	err := c.insist(ctx, call, func(ctx context.Context, node *client.Client) error {
 		return node.Post(ctx, "/api/v1/executions/"+id.String()+"/cancel", nil, &view)
 	})
 	if err != nil {
@@ -98,12 +123,21 @@ func (c *caller) cancel(ctx context.Context, id messages.ExecutionID) error {
 	return nil
 }
 
+// waits is how long one question may stay open, in seconds: with more than one node not long, for one may go that has
+// been asked.
+func (c *caller) waits() string {
+	if len(c.others) > 0 {
+		return "4"
+	}
+	return "20"
+}
+
 // wait returns the execution once it has ended.
 func (c *caller) wait(ctx context.Context, id messages.ExecutionID) (api.ExecutionView, error) {
 	for {
 		var view api.ExecutionView
-		err := c.insist(ctx, chaos.Call{Op: "wait", State: chaos.Invoked, ID: id}, func(node *client.Client) error {
-			return node.Get(ctx, "/api/v1/executions/"+id.String()+"/wait?timeout_seconds=20", &view)
+		err := c.insist(ctx, chaos.Call{Op: "wait", State: chaos.Invoked, ID: id}, func(ctx context.Context, node *client.Client) error {
+			return node.Get(ctx, "/api/v1/executions/"+id.String()+"/wait?timeout_seconds="+c.waits(), &view)
 		})
 		if err != nil || view.Status.Terminal() {
 			return view, err

@@ -35,6 +35,7 @@ var rules = []struct {
 	{"outcome_of_last_attempt", outcomeOfLastAttempt},
 	{"outcome_is_wanted", outcomeIsWanted},
 	{"cancelled_on_request", cancelledOnRequest},
+	{"expired_by_its_letter", expiredByItsLetter},
 	{"completed_really_ran", completedReallyRan},
 	{"effect_is_known", effectIsKnown},
 	{"started_once", startedOnce},
@@ -74,6 +75,7 @@ type index struct {
 	submits   map[string]*Call // by key: the invocation
 	cancelled map[messages.ExecutionID]bool
 	effects   map[messages.ExecutionID][]int // positions in Effects
+	letters   map[messages.Placement]bool
 	sessions  map[string][]int
 }
 
@@ -81,6 +83,7 @@ func newIndex(h *History) *index {
 	x := &index{
 		History: h, byID: map[messages.ExecutionID]*Stored{}, submits: map[string]*Call{},
 		cancelled: map[messages.ExecutionID]bool{}, effects: map[messages.ExecutionID][]int{}, sessions: map[string][]int{},
+		letters: map[messages.Placement]bool{},
 	}
 	for i := range h.Executions {
 		x.byID[h.Executions[i].ID] = &h.Executions[i]
@@ -93,6 +96,9 @@ func newIndex(h *History) *index {
 		case c.State == Invoked && c.Op == "cancel":
 			x.cancelled[c.ID] = true
 		}
+	}
+	for _, p := range h.Letters {
+		x.letters[p] = true
 	}
 	for i, e := range h.Effects {
 		x.effects[e.Execution] = append(x.effects[e.Execution], i)
@@ -136,13 +142,21 @@ func (e *Stored) trace() []string {
 	return lines
 }
 
-func eventLine(ev store.Event) string {
-	return fmt.Sprintf("event %s attempt %d %s → %s worker %q %s", ev.Kind, ev.Attempt, ev.From, ev.To, ev.Worker, ev.Reason)
+// story is the trace of an execution that may be unknown.
+func (e *Stored) story() []string {
+	if e == nil {
+		return nil
+	}
+	return e.trace()
 }
 
-// changes are the events that moved the execution; the others are notes. That a retry was made is noted beside the
+func eventLine(ev store.Event) string {
+	return fmt.Sprintf("event %s %s attempt %d %s → %s worker %q %s", ev.At.Format("15:04:05.000"), ev.Kind, ev.Attempt, ev.From, ev.To, ev.Worker, ev.Reason)
+}
+
+// Changes are the events that moved the execution; the others are notes. That a retry was made is noted beside the
 // change that made it.
-func (e *Stored) changes() []store.Event {
+func (e *Stored) Changes() []store.Event {
 	return slices.DeleteFunc(slices.Clone(e.Events), func(ev store.Event) bool { return ev.From == ev.To || ev.Kind == "retry" })
 }
 
@@ -203,7 +217,7 @@ func oneOutcome(x *index, report func(Violation)) {
 	for i := range x.Executions {
 		e := &x.Executions[i]
 		ended := false
-		for _, ev := range e.changes() {
+		for _, ev := range e.Changes() {
 			if ended {
 				report(Violation{Execution: e.ID, What: "changed after its outcome", Trace: e.trace()})
 				break
@@ -226,7 +240,7 @@ func historyIsWhole(x *index, report func(Violation)) {
 
 func (e *Stored) gap() string {
 	at, attempt := messages.Requested, messages.Attempt(0)
-	for _, ev := range e.changes() {
+	for _, ev := range e.Changes() {
 		if ev.From != at {
 			return fmt.Sprintf("a change begins at %s where the row stood at %s", ev.From, at)
 		}

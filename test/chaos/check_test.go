@@ -96,6 +96,11 @@ func goodTale() *tale {
 	w.effect("start", 6, 1, "", 0, false)
 	w.effect("start", 7, 1, "", 0, false)
 
+	expired := w.submit(9, "expired", messages.Failed)
+	moves(expired, "place", "fail")
+	expired.Code = messages.CodeQueueTimeout
+	w.Letters = append(w.Letters, messages.Placement{Execution: id(9), Attempt: 1})
+
 	stopped := w.submit(8, "stopped", messages.Completed, messages.Cancelled)
 	w.Calls = append(w.Calls, chaos.Call{Op: "cancel", State: chaos.Invoked, ID: id(8)})
 	moves(stopped, "place", "claim", "cancel", "cancelled")
@@ -126,16 +131,16 @@ var mutations = []struct {
 		w.Calls = append(w.Calls, chaos.Call{Op: "submit", State: chaos.OK, Key: "plain", ID: id(99)})
 	}},
 	{"one_key_one_execution", "a repeated call made another execution", func(w *tale) {
-		moves(w.store(chaos.Stored{ID: id(9), Key: "plain", Status: messages.Requested}), "place", "claim", "complete")
+		moves(w.store(chaos.Stored{ID: id(20), Key: "plain", Status: messages.Requested}), "place", "claim", "complete")
 	}},
 	{"one_key_one_execution", "a repeated call was answered with another execution", func(w *tale) {
 		w.Calls = append(w.Calls, chaos.Call{Op: "submit", State: chaos.OK, Key: "plain", ID: id(2)})
 	}},
 	{"nothing_uninvited", "the store holds what nobody sent", func(w *tale) {
-		moves(w.store(chaos.Stored{ID: id(9), Key: "who", Status: messages.Requested}), "place", "claim", "complete")
+		moves(w.store(chaos.Stored{ID: id(20), Key: "who", Status: messages.Requested}), "place", "claim", "complete")
 	}},
 	{"has_an_outcome", "an execution is still on its way", func(w *tale) {
-		e := w.submit(9, "stuck", messages.Completed)
+		e := w.submit(20, "stuck", messages.Completed)
 		moves(e, "place")
 	}},
 	{"one_outcome", "an outcome is followed by another", func(w *tale) {
@@ -171,6 +176,12 @@ var mutations = []struct {
 	{"cancelled_on_request", "a cancel hit another execution", func(w *tale) {
 		w.Calls[len(w.Calls)-1].ID = id(1)
 	}},
+	{"expired_by_its_letter", "a dead letter of an old attempt ended the new one", func(w *tale) {
+		e := w.at(9)
+		e.Events, e.Status, e.Attempt = nil, messages.Requested, 0
+		moves(e, "place", "take_back", "place", "fail")
+	}},
+	{"expired_by_its_letter", "nothing was dead-lettered", func(w *tale) { w.Letters = nil }},
 	{"completed_really_ran", "an outcome without an end", func(w *tale) {
 		at := w.line("end", 1, 3)
 		w.Effects = slices.Delete(w.Effects, at, at+1)
@@ -188,8 +199,8 @@ var mutations = []struct {
 		w.Effects = slices.Insert(w.Effects, at, w.Effects[at])
 	}},
 	{"no_claim_twice", "work without effects was given to two workers", func(w *tale) {
-		moves(w.submit(9, "silent", messages.Completed), "place", "claim", "rescue", "place", "claim", "complete")
-		w.at(9).Traced = false
+		moves(w.submit(20, "silent", messages.Completed), "place", "claim", "rescue", "place", "claim", "complete")
+		w.at(20).Traced = false
 	}},
 	{"no_claim_twice", "a claim was given back for a reason that does not say that it had not begun", func(w *tale) {
 		w.at(1).Events[4].Reason = "process ended: signal: SIGKILL"
@@ -209,9 +220,16 @@ var mutations = []struct {
 		w.Effects[w.line("start", 3, 1)].Count = 2
 		w.Effects[w.line("start", 4, 1)].Count = 3
 	}},
+	{"session_unbroken_or_told", "a kept session goes back behind what had ended", func(w *tale) {
+		keptTale(w, messages.Completed)
+	}},
+	{"session_unbroken_or_told", "a kept session begins anew and is not told", func(w *tale) {
+		keptTale(w, messages.Abandoned)
+		w.Effects[w.line("start", 12, 1)].Count = 1
+	}},
 	{"retry_chain", "a retry is lost", func(w *tale) { w.at(8).RetriedAs = id(98) }},
 	{"retry_chain", "a retry is made twice", func(w *tale) {
-		moves(w.store(chaos.Stored{ID: id(9), Status: messages.Requested, Original: id(6), RetryCount: 1}), "place", "claim", "fail")
+		moves(w.store(chaos.Stored{ID: id(20), Status: messages.Requested, Original: id(6), RetryCount: 1}), "place", "claim", "fail")
 	}},
 }
 
@@ -253,6 +271,19 @@ func TestParseEffects(t *testing.T) {
 	}
 }
 
+// A killed writer leaves a part of its line, up to the end of a page.
+func TestParseEffectsOfAKilledWriter(t *testing.T) {
+	t.Parallel()
+	whole := fmt.Sprintf("tick %s 1 77 - 0 0 0\n", id(1))
+	text := strings.Repeat(whole, 4096/len(whole))
+	text += whole[:4096-len(text)]
+	effects, err := chaos.ParseEffects(strings.NewReader(text + whole))
+	require.NoError(t, err)
+	require.Len(t, effects, 4096/len(whole)+1)
+	_, err = chaos.ParseEffects(strings.NewReader(text[1:] + whole))
+	require.Error(t, err, "torn anywhere else it is no killed writer's")
+}
+
 func FuzzParseEffects(f *testing.F) {
 	f.Add(fmt.Sprintf("start %s 2 77 alice 3 5 1\n", id(1)))
 	f.Add("end - 1 2 3 4 5 6\n\n")
@@ -262,4 +293,28 @@ func FuzzParseEffects(f *testing.F) {
 			chaos.Check(&chaos.History{Effects: effects}) // judges whatever it is given
 		}
 	})
+}
+
+// keptTale adds a session whose states are kept: one run that left its state, one that ended as given, and one that goes on
+// from the first.
+func keptTale(w *tale, second messages.Status) {
+	for i, count := range []int{1, 2, 2} {
+		n, how := 10+i, "complete"
+		if i == 1 && second == messages.Abandoned {
+			how = "abandon"
+		}
+		e := w.submit(n, fmt.Sprintf("kept %d", n), messages.Completed, messages.Abandoned)
+		e.Session, e.Kept = "k", true
+		moves(e, "place", "claim", how)
+		w.effect("start", n, 1, "k", count, false)
+		w.effect("end", n, 1, "k", count, false)
+	}
+}
+
+// A run that took its worker along left no state: a kept session goes on from before it, and nothing was lost.
+func TestAKeptSessionGoesOnFromWhatWasLeft(t *testing.T) {
+	t.Parallel()
+	w := goodTale()
+	keptTale(w, messages.Abandoned)
+	require.Empty(t, chaos.Check(&w.History))
 }

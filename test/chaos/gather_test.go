@@ -67,7 +67,7 @@ func stored(v *api.ExecutionView) chaos.Stored {
 	e := chaos.Stored{
 		Result: v.Result, ID: v.ID, Key: v.IdempotencyKey, Action: v.ActionRef, Session: v.Session, Status: v.Status, Attempt: v.Attempt,
 		Idempotent: v.Idempotent, Original: v.Original, RetriedAs: v.RetriedAs, RetryCount: v.RetryCount,
-		Traced: strings.HasPrefix(v.ActionRef, "chaos."),
+		Kept: v.ActionRef == "chaos.keep", Traced: strings.HasPrefix(v.ActionRef, "chaos."),
 	}
 	if v.Error != nil {
 		e.Code = v.Error.Code

@@ -14,9 +14,10 @@ import (
 
 // History is what one run leaves behind.
 type History struct {
-	Calls      []Call   // the callers' own log, in the order of writing
-	Executions []Stored // everything the store holds, after the end
-	Effects    []Effect // the side-effect log, in the order of the file, which is the order of the writes
+	Calls      []Call               // the callers' own log, in the order of writing
+	Executions []Stored             // everything the store holds, after the end
+	Effects    []Effect             // the side-effect log, in the order of the file, which is the order of the writes
+	Letters    []messages.Placement // what the broker dead-lettered, by its own copies: each as often as it did
 }
 
 // CallState is what a caller knows of its call.
@@ -55,6 +56,8 @@ type Stored struct {
 	Code       messages.Code // of its error
 	Result     json.RawMessage
 	Events     []store.Event
+	// Kept: its session's state is kept after each run that leaves one, so that it goes on from there after a crash.
+	Kept bool
 	// Traced: its action writes to the side-effect log and returns which attempt it was.
 	Traced bool
 }
@@ -76,18 +79,38 @@ const effectFields = 8
 
 // ParseEffects reads a side-effect log: a line per effect, of eight words: kind, execution, attempt, pid, session or -,
 // epoch, count, and 1 where a loss was told. An error names the line; a last line without an end is one, since each is
-// written in one piece.
+// written in one piece. A writer that is killed in the middle of its write leaves the part up to the end of a page of the
+// file, and another's line follows at once: such a part is left out, for what it tells of had not been done.
 func ParseEffects(r io.Reader) ([]Effect, error) {
 	var effects []Effect
 	lines := bufio.NewScanner(r)
-	for n := 1; lines.Scan(); n++ {
-		e, err := parseEffect(lines.Text())
+	for n, offset := 1, 0; lines.Scan(); n++ {
+		text := lines.Text()
+		e, err := parseEffect(untorn(text, offset))
 		if err != nil {
-			return nil, fmt.Errorf("side-effect log, line %d: %w", n, err)
+			return nil, fmt.Errorf("side-effect log, line %d, at byte %d: %w", n, offset, err)
 		}
 		effects = append(effects, e)
+		offset += len(text) + 1
 	}
 	return effects, lines.Err()
+}
+
+// pageSize is the least of the pieces that the kernel writes a file in. A kill takes effect between two of them.
+const pageSize = 4096
+
+// untorn is the line behind what a killed writer has left of its own, where the line begins at the offset of the file.
+func untorn(text string, offset int) string {
+	end := pageSize - offset%pageSize // of the page, within the line
+	if end >= len(text) {
+		return text
+	}
+	for _, kind := range []string{"start", "tick", "end"} {
+		if strings.HasPrefix(text[end:], kind+" ") {
+			return text[end:]
+		}
+	}
+	return text
 }
 
 func parseEffect(line string) (Effect, error) {

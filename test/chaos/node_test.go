@@ -34,8 +34,10 @@ const markName = "CHAOS_MARK"
 // node is the real binary on a data folder of its own, killed and started again as often as a test likes.
 type node struct {
 	t       *testing.T
-	troupe  string // the binary
-	gowork  string // the Go worker
+	name    string        // of the node, in a fleet of several
+	look    time.Duration // between two looks at a condition; 0: 10 ms
+	troupe  string        // the binary
+	gowork  string        // the Go worker
 	dir     string
 	effects string // the side-effect log
 	mark    string
@@ -53,9 +55,17 @@ func newNode(t *testing.T, pack string, env ...string) *node {
 	t.Helper()
 	paths, err := built()
 	require.NoError(t, err)
+	return newNodeOf(t, paths.troupe, pack, filepath.Join(t.TempDir(), "effects.log"), env...)
+}
+
+// newNodeOf prepares a node of the given binary. Nodes may share the side-effect log.
+func newNodeOf(t *testing.T, troupe, pack, effects string, env ...string) *node {
+	t.Helper()
+	paths, err := built()
+	require.NoError(t, err)
 	dir := t.TempDir()
 	n := &node{
-		t: t, troupe: paths.troupe, gowork: paths.gowork, dir: dir, effects: filepath.Join(dir, "effects.log"),
+		t: t, troupe: troupe, gowork: paths.gowork, dir: dir, effects: effects,
 		mark: fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano()),
 	}
 	n.env = append(n.env, "TROUPE_DATA="+filepath.Join(dir, "data"), "TROUPE_PACKS="+filepath.Join(dir, "pack"),
@@ -64,7 +74,9 @@ func newNode(t *testing.T, pack string, env ...string) *node {
 		"TROUPE_EXECUTOR_HEALTH_CHECK_INTERVAL=1", "TROUPE_HEALTH_PROBE_TIMEOUT=1", "TROUPE_HEALTH_PROBE_RETRY=0.3", "TROUPE_POOL_RESTART_INTENSITY=10000")
 	n.env = append(n.env, env...)
 	n.copyPack(filepath.Join("testdata", pack), filepath.Join(dir, "pack"))
-	require.NoError(t, os.WriteFile(n.effects, nil, 0o644))
+	made, err := os.OpenFile(n.effects, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	require.NoError(t, err)
+	require.NoError(t, made.Close())
 	log, err := os.Create(filepath.Join(dir, "node.log"))
 	require.NoError(t, err)
 	n.log = log
@@ -221,7 +233,7 @@ func (n *node) eventually(limit time.Duration, what string, holds func(context.C
 		select {
 		case <-ctx.Done():
 			require.FailNowf(n.t, "condition not met", "not within %s: %s", limit, what)
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(max(n.look, 10*time.Millisecond)):
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
 )
 
 // outcomeOfLastAttempt: a result says itself which execution and attempt made it, and that is the row's.
@@ -53,6 +54,30 @@ func cancelledOnRequest(x *index, report func(Violation)) {
 			report(Violation{Execution: e.ID, What: "was cancelled, and nobody asked for it", Trace: e.trace()})
 		}
 	}
+}
+
+// expiredByItsLetter: what failed because nobody picked it up was dead-lettered, as the attempt that failed.
+func expiredByItsLetter(x *index, report func(Violation)) {
+	for i := range x.Executions {
+		e := &x.Executions[i]
+		last := messages.Placement{Execution: e.ID, Attempt: e.Attempt}
+		if e.Status == messages.Failed && e.Code == messages.CodeQueueTimeout && !x.letters[last] {
+			report(Violation{
+				Execution: e.ID, What: fmt.Sprintf("failed as expired, and attempt %d was never dead-lettered", e.Attempt), Trace: append(e.trace(), x.deaths(e)...),
+			})
+		}
+	}
+}
+
+// deaths are the letters of the execution's attempts.
+func (x *index) deaths(e *Stored) []string {
+	var lines []string
+	for _, p := range x.Letters {
+		if p.Execution == e.ID {
+			lines = append(lines, fmt.Sprintf("dead letter of attempt %d", p.Attempt))
+		}
+	}
+	return lines
 }
 
 // completedReallyRan: a completed execution has a start and an end of the attempt that completed it.
@@ -121,7 +146,7 @@ func noClaimTwice(x *index, report func(Violation)) {
 			continue
 		}
 		claims := 0
-		for _, ev := range e.changes() {
+		for _, ev := range e.Changes() {
 			switch {
 			case ev.Kind == "claim":
 				claims++
@@ -180,10 +205,11 @@ func sessionOneAtATime(x *index, report func(Violation)) {
 	}
 }
 
-// sessionUnbrokenOrTold: the session's own counter goes on by one, or the execution was told that state is lost.
+// sessionUnbrokenOrTold: the session's own counter goes on by one, or the execution was told that state is lost. Where
+// states are kept, it may also go on from the last run that did not take its worker along, whose outcome said so.
 func sessionUnbrokenOrTold(x *index, report func(Violation)) {
 	for _, positions := range x.sessions {
-		before := -1
+		before, left := -1, 0
 		for _, at := range positions {
 			f := x.Effects[at]
 			if f.Kind != "start" {
@@ -193,14 +219,18 @@ func sessionUnbrokenOrTold(x *index, report func(Violation)) {
 			if before >= 0 {
 				count = x.Effects[before].Count
 			}
-			if f.Count != count+1 && !f.Lost {
+			if f.Count != count+1 && !f.Lost && (left == 0 || f.Count != left+1) {
 				trace := x.lines(at)
 				if before >= 0 {
-					trace = x.lines(before, at)
+					trace = append(x.lines(before, at), x.byID[x.Effects[before].Execution].story()...)
 				}
+				trace = append(trace, x.byID[f.Execution].story()...)
 				report(Violation{Execution: f.Execution, What: fmt.Sprintf("session %s counts %d after %d, and was told of no loss", f.Session, f.Count, count), Trace: trace})
 			}
 			before = at
+			if e := x.byID[f.Execution]; e != nil && e.Kept && store.Leaves(e.Status) {
+				left = f.Count
+			}
 		}
 	}
 }

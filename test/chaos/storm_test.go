@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -25,6 +26,10 @@ type storm struct {
 	strike                               func(*node, *rand.Rand)
 	// gentle: nothing is ever lost by the blows, so no work may be abandoned and no session's state be gone.
 	gentle bool
+	// stretch makes the runs of Python and Go so many times longer; 0: once.
+	stretch int
+	// admit, where set, holds a caller up before it begins the numbered work.
+	admit func(at int) error
 }
 
 func TestNodeKilledUnderLoad(t *testing.T) {
@@ -79,7 +84,7 @@ func killNode(n *node, random *rand.Rand) {
 
 // killWorker kills a process of a worker, whatever it does.
 func killWorker(n *node, random *rand.Rand) {
-	workers := slices.DeleteFunc(append(n.workers("chaos.py"), n.workers("chaos.gw")...), func(w api.WorkerView) bool { return w.Pid == 0 })
+	workers := slices.DeleteFunc(slices.Concat(n.workers("chaos.py"), n.workers("chaos.kept"), n.workers("chaos.gw")), func(w api.WorkerView) bool { return w.Pid == 0 })
 	if len(workers) == 0 {
 		return // all of them are being replaced, having timed out
 	}
@@ -98,8 +103,8 @@ func stopNode(n *node, _ *rand.Rand) {
 type kind struct {
 	action  string
 	weight  int
-	ms      int // work of up to so many milliseconds
-	session bool
+	ms      int    // work of up to so many milliseconds
+	session string // what the names of its sessions begin with; empty: it has none
 	want    []messages.Status
 	codes   []messages.Code
 }
@@ -107,7 +112,8 @@ type kind struct {
 // kinds is the mix. Work that runs when the node dies is abandoned, or, where it may be repeated, run again; run again
 // too often it would be poisoned.
 var kinds = []kind{
-	{action: "chaos.count", weight: 24, ms: 10, session: true, want: ends(messages.Completed)},
+	{action: "chaos.count", weight: 16, ms: 10, session: "s", want: ends(messages.Completed)},
+	{action: "chaos.keep", weight: 8, ms: 10, session: "k", want: ends(messages.Completed)},
 	{action: "chaos.work", weight: 12, ms: 30, want: ends(messages.Completed)},
 	{action: "chaos.redo", weight: 8, ms: 30, want: ends(messages.Completed, messages.Failed), codes: codes(messages.CodePoisoned)},
 	{action: "chaos.fail", weight: 5, want: ends(messages.Failed), codes: codes(messages.CodeActionError)},
@@ -144,10 +150,10 @@ func (s storm) plan(random *rand.Rand) []*work {
 		w := &work{want: k.want, codes: k.codes}
 		w.ActionRef, w.IdempotencyKey = k.action, fmt.Sprintf("storm-%d", i)
 		if k.ms > 0 {
-			w.Parameters = json.RawMessage(fmt.Sprintf(`{"ms":%d}`, max(k.ms/1000*1000, random.IntN(k.ms))))
+			w.Parameters = json.RawMessage(fmt.Sprintf(`{"ms":%d}`, s.length(k, random)))
 		}
-		if k.session {
-			w.Session = fmt.Sprintf("s%d", random.IntN(s.sessions))
+		if k.session != "" {
+			w.Session = fmt.Sprintf("%s%d", k.session, random.IntN(s.sessions))
 		} else if random.IntN(20) == 0 {
 			w.want = append(slices.Clone(w.want), messages.Cancelled)
 		}
@@ -157,6 +163,15 @@ func (s storm) plan(random *rand.Rand) []*work {
 		plan[i] = w
 	}
 	return plan
+}
+
+// length is how long one run of the kind takes, in milliseconds. A shell's stays short: it starts a process a step.
+func (s storm) length(k *kind, random *rand.Rand) int {
+	ms := max(k.ms/1000*1000, random.IntN(k.ms))
+	if s.stretch > 0 && k.ms < 1000 && !strings.HasPrefix(k.action, "chaos.sh") {
+		ms *= s.stretch
+	}
+	return ms
 }
 
 func underLoad(t *testing.T, s storm) {
@@ -196,7 +211,12 @@ func startLoad(ctx context.Context, c *caller, s storm, plan []*work, seed uint6
 				if at >= len(plan) {
 					return
 				}
-				failures[i] = c.perform(ctx, plan[at], random)
+				if s.admit != nil {
+					failures[i] = s.admit(at)
+				}
+				if failures[i] == nil {
+					failures[i] = c.perform(ctx, plan[at], random)
+				}
 				finished.Add(1)
 			}
 		})

@@ -148,7 +148,7 @@ func TestTables(t *testing.T) {
 		{[]string{"sessions"}, `(?m)^theatre.keeper +TestTables +n1/theatre.keeper/[01] +1`},
 		{[]string{"actions"}, `(?m)^theatre.prompt +1.0.0 +shell +shell +sh -c`},
 		{[]string{"dead-letters"}, `^none`},
-		{[]string{"tree", "--children", "3"}, `(?s)troupe .*troupe/pools .*more \(--children 0 shows them\)`},
+		{[]string{"tree", "--children", "5"}, `(?s)troupe .*troupe/pools .*more \(--children 0 shows them\)`},
 		{[]string{"config", "--listen", "127.0.0.1:9"}, `(?m)^listen +127.0.0.1:9 +flag --listen`},
 		{[]string{"why", id}, `^completed: it has ended`},
 		{[]string{"version"}, `^troupe `},
@@ -166,6 +166,32 @@ func TestTables(t *testing.T) {
 	r := execute(t, "", nil, "doctor", "--listen", "127.0.0.1:0")
 	require.Equal(t, 0, r.code, r.out+r.err)
 	require.Regexp(t, `(?m)^store +ok`, r.out)
+	require.Regexp(t, `(?m)^containment +ok +.*end by .*limits.memory by `, r.out)
+}
+
+// TestBeatAndMeasureFromTheShell kills workers of a node and counts what it does, as an operator would.
+func TestBeatAndMeasureFromTheShell(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig})
+	var report struct {
+		Seed  uint64
+		Kills int
+	}
+	text := n.prints(t, "chaos", "--kills", "3", "--every", "50ms", "--pool", "theatre.talker", "--seed", "7", "-o", "json")
+	require.NoError(t, json.Unmarshal([]byte(text), &report), text)
+	require.Equal(t, 3, report.Kills)
+	require.EqualValues(t, 7, report.Seed)
+	restarts := 0.0
+	for _, w := range n.get(t, "/api/v1/workers?pool=theatre.talker").list("workers") {
+		require.Equal(t, "ready", w.text("state"))
+		restarts += w["generation"].(float64) - 1
+	}
+	require.GreaterOrEqual(t, restarts, 1.0, "a kill of one that is still on its way back makes no further generation")
+	require.LessOrEqual(t, restarts, 3.0)
+	require.Equal(t, "n1", n.get(t, "/api/v1/nodes/n1").text("name"))
+	require.NotEmpty(t, n.prints(t, "bench", "-n", "200", "--batch", "100"))
+	require.Len(t, n.get(t, "/api/v1/executions?action=core.noop&status=completed&limit=1000").list("executions"), 200)
+	require.NoError(t, n.stop())
 }
 
 // TestSteerFromTheShell kills, cordons, probes and restores a worker and its pool.

@@ -76,7 +76,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 	})
 	require.NoError(t, n.stop(), n.log.tail(20))
 	for _, text := range []string{
-		"Received SIGTERM signal", "Deregistering worker", "Worker shutting down gracefully", "Worker shutdown complete",
+		"Received SIGTERM signal", "Deregistering worker ID: ", "Worker shutting down gracefully", "Worker shutdown complete",
 		"Dead letter handler started",
 	} {
 		require.Contains(t, n.log.String(), text)

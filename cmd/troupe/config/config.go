@@ -37,7 +37,9 @@ type Token struct {
 
 // Node names the node.
 type Node struct {
-	Name string `yaml:"name" flag:"name" help:"The node's name, the head of its workers' ids. Empty: the host's name."`
+	Name         string        `yaml:"name" flag:"name" help:"The node's name, the head of its workers' ids. Empty: the host's name."`
+	BeatInterval time.Duration `yaml:"beat_interval" unit:"s" default:"1" help:"How often a node of the full mode renews its lease."`
+	Lease        time.Duration `yaml:"lease" unit:"s" default:"4" help:"How long a node counts as alive after its last beat; past it others take its work over. At least three beats, and the same on all nodes."`
 }
 
 // Log says what is logged, and how.
@@ -48,8 +50,9 @@ type Log struct {
 
 // Store is where executions are kept.
 type Store struct {
-	URL    string `yaml:"url" secret:"url" help:"postgres:// address of the store. Empty: the embedded one, troupe.db in the data folder."`
-	Events string `yaml:"events" default:"changes" help:"changes: events beside the straight path; all: every change of an execution."`
+	URL         string        `yaml:"url" secret:"url" flag:"store" help:"postgres:// address of the store (Postgres 15 or newer), together with message_queue.rabbitmq.url. Empty: the embedded one, troupe.db in the data folder."`
+	OutageGrace time.Duration `yaml:"outage_grace" unit:"s" default:"600" help:"How long running work goes on while the store is away for every node; past it the node stops its work."`
+	Events      string        `yaml:"events" default:"changes" help:"changes: events beside the straight path; all: every change of an execution."`
 }
 
 // Broker carries work to the workers.
@@ -59,17 +62,27 @@ type Broker struct {
 
 // RabbitMQ is the broker of the full mode. Its times and dead letters hold for the embedded broker too.
 type RabbitMQ struct {
-	URL            string        `yaml:"url" secret:"url" help:"amqp:// or amqps:// address of the broker. Empty: the embedded one."`
+	URL            string        `yaml:"url" secret:"url" flag:"broker" help:"amqp:// or amqps:// address of the broker (RabbitMQ 3.10 or newer), with its virtual host as the path, together with store.url. Empty: the embedded one."`
+	TLS            TLS           `yaml:"tls"`
 	Prefix         string        `yaml:"prefix" default:"troupe" help:"Head of every queue's and exchange's name."`
-	QueueType      string        `yaml:"queue_type" default:"quorum" help:"quorum or classic, of the workers' queues."`
+	QueueType      string        `yaml:"queue_type" default:"quorum" help:"quorum or classic, of every queue. Quorum queues lose no dead letter when the broker crashes."`
 	WorkerQueueTTL time.Duration `yaml:"worker_queue_ttl_ms" unit:"ms" default:"300000" help:"How long a message may wait in a worker's queue before it dead-letters."`
+	Notices        bool          `yaml:"notices" default:"true" help:"Whether an execution's end is told on the topic exchange PREFIX.executions. An action may keep silent with notify: false."`
 	DeadLetter     DeadLetter    `yaml:"dead_letter"`
+}
+
+// TLS is how an amqps:// connection is secured.
+type TLS struct {
+	CAFile     string `yaml:"ca_file" help:"PEM file of the certificate authorities that the broker's certificate is checked with. Empty: the system's."`
+	CertFile   string `yaml:"cert_file" help:"PEM file of the node's own certificate, where the broker asks for one."`
+	KeyFile    string `yaml:"key_file" help:"PEM file of the key of cert_file."`
+	ServerName string `yaml:"server_name" help:"Name that the broker's certificate must have. Empty: the host of the address."`
 }
 
 // DeadLetter says what becomes of messages that were not taken in time.
 type DeadLetter struct {
 	Enabled  bool          `yaml:"enabled" default:"true" help:"Whether messages that expire are kept and handled."`
-	Exchange string        `yaml:"exchange" default:"troupe.dlx" help:"Name of the dead-letter exchange."`
+	Exchange string        `yaml:"exchange" default:"troupe.dlx" help:"Name of the dead-letter exchange; its queue has the name with .queue behind it. Where only the prefix is set: the prefix with .dlx."`
 	TTL      time.Duration `yaml:"ttl_ms" unit:"ms" default:"86400000" help:"How long the dead-letter queue keeps a message that nobody takes."`
 }
 
@@ -154,7 +167,7 @@ type Limits struct {
 // Retention says how long what has ended is kept. 0 keeps it for ever.
 type Retention struct {
 	Executions  time.Duration `yaml:"executions" unit:"s" default:"604800" help:"Ended executions, with output and events. 0: for ever."`
-	DeadLetters time.Duration `yaml:"dead_letters" unit:"s" default:"172800" help:"Dead letters. 0: for ever."`
+	DeadLetters time.Duration `yaml:"dead_letters" unit:"s" default:"86400" help:"Dead letters. 0: for ever."`
 	Events      time.Duration `yaml:"worker_events" unit:"s" default:"604800" help:"Workers' transitions. 0: for ever."`
 	Sessions    time.Duration `yaml:"sessions" unit:"s" default:"604800" help:"Unbound sessions, since their last use. 0: for ever."`
 	Nodes       time.Duration `yaml:"nodes" unit:"s" default:"604800" help:"Dead incarnations. 0: for ever."`

@@ -155,6 +155,11 @@ func TestValuesAreChecked(t *testing.T) {
 		"debug: {pprof_listen: '0.0.0.0:6060'}":                "must be a loopback address",
 		"store: {url: mysql://x}":                              "must be a postgres:// address",
 		"message_queue: {rabbitmq: {url: 'amqp://'}}":          "must be a amqp:// address",
+		"store: {url: 'postgres://h/db'}":                      "message_queue.rabbitmq.url: must be given together with store.url: nodes that share a store reach each other's workers over RabbitMQ",
+		"message_queue: {rabbitmq: {url: 'amqp://h/'}}":        "store.url: must be given together with message_queue.rabbitmq.url",
+		"message_queue: {rabbitmq: {tls: {ca_file: a}}}":       "message_queue.rabbitmq.tls.ca_file: needs an amqps:// address",
+		"message_queue: {rabbitmq: {tls: {cert_file: a}}}":     "must be given together with key_file",
+		"node: {lease: 2}":                                     "node.lease: must be at least 3 times node.beat_interval (1 s)",
 		"shutdown: {platform_grace: 39}":                       "the drain takes up to 40 s",
 		"worker: {shutdown_timeout: -1}":                       "worker.shutdown_timeout: must be 0.1 to 86400, is -1",
 		"limits: {frame: 1KiB}":                                "limits.frame: must be 64KiB to 256MiB, is 1KiB",
@@ -187,6 +192,25 @@ func TestValuesAreChecked(t *testing.T) {
 	require.ErrorContains(t, err, "name a folder with --data")
 	require.NotNil(t, loaded(t, Sources{File: file(t, "# nothing\n"), Environ: home}))
 	require.NotNil(t, loaded(t, Sources{File: file(t, "worker: {shutdown_timeout: 35}\nshutdown: {platform_grace: 45}\nlog:\n"), Environ: home}))
+}
+
+// The servers of the full mode, from flags as from the environment; names that follow the prefix unless they are set.
+func TestTheFullMode(t *testing.T) {
+	t.Parallel()
+	l := loaded(t, Sources{
+		Environ: append(home, "TROUPE_STORE_URL=postgres://h/other", "TROUPE_MESSAGE_QUEUE_RABBITMQ_PREFIX=blue",
+			"TROUPE_MESSAGE_QUEUE_RABBITMQ_TLS_CA_FILE=/etc/ca.pem"),
+		Flags: map[string][]string{"store": {"postgres://u:p@h/db"}, "broker": {"amqps://u:p@h/v"}},
+	})
+	require.Equal(t, "postgres://u:p@h/db", l.Store.URL)
+	require.Equal(t, "postgres://u:xxxxx@h/db", l.key(t, "store.url").Value())
+	require.Equal(t, "flag --store", l.key(t, "store.url").Source)
+	require.Equal(t, "amqps://u:xxxxx@h/v", l.key(t, "message_queue.rabbitmq.url").Value())
+	require.Equal(t, "blue.dlx", l.Broker.RabbitMQ.DeadLetter.Exchange)
+	require.Equal(t, "/etc/ca.pem", l.Broker.RabbitMQ.TLS.CAFile)
+	l = loaded(t, Sources{Environ: append(home, "TROUPE_MESSAGE_QUEUE_RABBITMQ_PREFIX=blue",
+		"TROUPE_MESSAGE_QUEUE_RABBITMQ_DEAD_LETTER_EXCHANGE=kept")})
+	require.Equal(t, "kept", l.Broker.RabbitMQ.DeadLetter.Exchange)
 }
 
 func TestSecretsAreNeverShown(t *testing.T) {

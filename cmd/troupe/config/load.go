@@ -18,6 +18,8 @@ type Sources struct {
 	File    string              // path of the YAML file; empty: none
 	Environ []string            // as os.Environ gives it
 	Flags   map[string][]string // flags that were given, by name without dashes
+	// StoreAlone: only the store is used, so its address may be given without the broker's.
+	StoreAlone bool
 }
 
 // Loaded is a configuration that has passed every check, with its keys.
@@ -51,7 +53,7 @@ func Load(s Sources) (*Loaded, error) {
 	problems = append(problems, l.readEnv(env)...)
 	problems = append(problems, l.readFlags(s.Flags)...)
 	problems = append(problems, l.fillIn(env)...)
-	problems = append(problems, l.validate()...)
+	problems = append(problems, l.validate(s.StoreAlone)...)
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -169,6 +171,9 @@ func (l *Loaded) fillIn(env map[string]string) (problems Problems) {
 		if l.Node.Name, _ = os.Hostname(); l.Node.Name == "" {
 			l.Node.Name = "troupe"
 		}
+	}
+	if rabbit := &l.Broker.RabbitMQ; l.byPath()["message_queue.rabbitmq.dead_letter.exchange"].Source == "default" {
+		rabbit.DeadLetter.Exchange = rabbit.Prefix + ".dlx"
 	}
 	if l.Data == "" {
 		l.Data = stateFolder(env)

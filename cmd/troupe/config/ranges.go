@@ -16,6 +16,9 @@ const (
 
 // spans bounds every number and duration. A key that is not here is a broken build: TestEverySpan says so.
 var spans = map[string]span{
+	"node.beat_interval": {0.05, 60},
+	"node.lease":         {0.2, 600},
+	"store.outage_grace": {1, 30 * dayLong},
 	"message_queue.rabbitmq.worker_queue_ttl_ms": {0.05, dayLong},
 	"message_queue.rabbitmq.dead_letter.ttl_ms":  {1, 30 * dayLong},
 	"executor.scheduled_timeout":                 {1, 2 * dayLong},

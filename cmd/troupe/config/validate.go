@@ -14,13 +14,17 @@ import (
 // the dead-letter handler, and the safety net behind it must not be faster.
 const ttlMargin = 10 * time.Second
 
+// beatsPerLease is how many beats a lease holds at least.
+const beatsPerLease = 3
+
 // tokenMin is the shortest token that is no invitation to guess it, in characters.
 const tokenMin = 16
 
 // checker collects what is wrong with the values, each with its key's value and source.
 type checker struct {
-	keys     map[string]*Key
-	problems Problems
+	keys       map[string]*Key
+	problems   Problems
+	storeAlone bool
 }
 
 // bad notes a problem of a key: what must hold, and so what to do.
@@ -40,8 +44,8 @@ func shown(k *Key) string {
 }
 
 // validate checks every rule; the problems come in the order of the keys' groups.
-func (l *Loaded) validate() Problems {
-	c := &checker{keys: l.byPath()}
+func (l *Loaded) validate(storeAlone bool) Problems {
+	c := &checker{keys: l.byPath(), storeAlone: storeAlone}
 	c.ranges(l)
 	c.api(l)
 	c.words(l)
@@ -139,6 +143,39 @@ func (c *checker) addresses(l *Loaded) {
 			c.bad(a.path, "must be a %s:// address, or empty for the embedded one", a.schemes[0])
 		}
 	}
+	c.pair(l)
+	c.tls(l)
+}
+
+// pair refuses one server without the other. Nodes that share a store hand each other work over the broker, which the
+// embedded one cannot do; and those that share a broker take each other's dead letters, which mean nothing to another
+// node's embedded store.
+func (c *checker) pair(l *Loaded) {
+	store, broker := l.Store.URL != "", l.Broker.RabbitMQ.URL != ""
+	switch {
+	case store && !broker && !c.storeAlone:
+		c.bad("message_queue.rabbitmq.url", "must be given together with store.url: nodes that share a store reach each other's "+
+			"workers over RabbitMQ; give --broker amqp://…, or leave store.url empty too")
+	case broker && !store:
+		c.bad("store.url", "must be given together with message_queue.rabbitmq.url: nodes that share a broker share its dead letters, "+
+			"so they need one store; give --store postgres://…, or leave the broker's address empty too")
+	}
+}
+
+// tls checks that the broker's TLS keys fit together and are of use.
+func (c *checker) tls(l *Loaded) {
+	t, secured := l.Broker.RabbitMQ.TLS, strings.HasPrefix(l.Broker.RabbitMQ.URL, "amqps://")
+	const group = "message_queue.rabbitmq.tls."
+	for _, k := range []struct{ path, value string }{
+		{"ca_file", t.CAFile}, {"cert_file", t.CertFile}, {"key_file", t.KeyFile}, {"server_name", t.ServerName},
+	} {
+		if k.value != "" && !secured {
+			c.bad(group+k.path, "needs an amqps:// address in message_queue.rabbitmq.url")
+		}
+	}
+	if (t.CertFile == "") != (t.KeyFile == "") {
+		c.bad(group+"cert_file", "must be given together with key_file")
+	}
 }
 
 // times checks the durations against each other.
@@ -156,6 +193,10 @@ func (c *checker) times(l *Loaded) {
 	}
 	if l.Pool.BackoffMax < l.Pool.BackoffBase {
 		c.bad("pool.backoff_max", "must not be below pool.backoff_base")
+	}
+	if l.Node.Lease < beatsPerLease*l.Node.BeatInterval {
+		c.bad("node.lease", "must be at least %d times node.beat_interval (%s s), or one late beat costs the node its work",
+			beatsPerLease, formatDuration(l.Node.BeatInterval, "s"))
 	}
 	if grace := l.Shutdown.PlatformGrace; grace > 0 && l.DrainBudget() > grace {
 		c.bad("shutdown.platform_grace", "the drain takes up to %s s (worker.shutdown_timeout + cancel_grace + term_grace), "+

@@ -21,6 +21,7 @@ export const streams = ({ size }, ctx) => { let n = 0; for (; !ctx.cancelled; n+
 export const starts = (params, ctx) => { ctx.progress(); spin(10000); };
 export const quits = () => process.exit(7);
 export const forgets = () => new Promise(() => { Promise.reject(new Error("forgotten")); });
+export const behind = (params, { session }) => [session.state.n, session.lost, session.runsBehind];
 export const count = (params, ctx) => [(ctx.session.state.n = (ctx.session.state.n ?? 0) + 1), ctx.session.epoch, ctx.session.lost];
 let healthy = true;
 export const sick = () => { healthy = false; };
@@ -190,6 +191,10 @@ on("snapshot and restore", async (w) => {
   const { data } = await w.ask("snapshot", { session: "alice", epoch: 1 });
   assert.deepEqual((await w.ask("restore", { session: "bob", epoch: 3, state: data.state })).data, {});
   assert.deepEqual((await w.run("count", {}, { id: "bob", epoch: 3 })).data, [2, 3, false]);
+  await w.ask("restore", { session: "bob", epoch: 4, state: data.state });
+  const old = { id: "bob", epoch: 4, lost: true, runs_behind: 4 };
+  assert.deepEqual((await w.run("behind", {}, old)).data, [1, true, 4], "an old state comes with the loss told");
+  assert.deepEqual((await w.run("behind", {}, { id: "bob", epoch: 4 })).data, [1, false, 0]);
 });
 
 withWorker("hooks save and restore a state", {

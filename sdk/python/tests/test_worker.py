@@ -104,6 +104,9 @@ def count(params, ctx):
     ctx.session.state["n"] = ctx.session.state.get("n", 0) + 1
     return [ctx.session.state["n"], ctx.session.epoch, ctx.session.lost, ctx.session.hit]
 
+def behind(params, ctx):
+    return [ctx.session.state["n"], ctx.session.lost, ctx.session.runs_behind]
+
 def keeps_a_set(params, ctx):
     ctx.session.state["set"] = {1}
 
@@ -291,6 +294,10 @@ class WorkerTest(unittest.TestCase):
         with Worker({"a.py": ACTIONS}) as other:
             self.assertEqual(other.ask("restore", session="alice", epoch=2, state=saved)["data"], {})
             self.assertEqual(other.run("count", session=session(2))["data"][0], 2)
+            other.ask("restore", session="alice", epoch=3, state=saved)
+            behind = other.run("behind", session=dict(session(3), lost=True, runs_behind=4))["data"]
+            self.assertEqual(behind, [1, True, 4], "an old state comes with the loss told")
+            self.assertEqual(other.run("behind", session=session(3))["data"], [1, False, 0])
         self.worker.run("keeps_a_set", session=session())
         self.assertEqual(self.error(self.worker.ask("snapshot", session="alice", epoch=1))["code"], "snapshot_failed")
 

@@ -14,16 +14,18 @@ class Session:
     """The session of an execution. ``state`` is a dict that lives as long as the session stays with this worker.
 
     ``lost`` says that an earlier state of the session is gone and has not been told yet; ``hit`` that the execution
-    runs on the session's own worker; ``epoch`` grows each time the session moves to another worker.
+    runs on the session's own worker; ``epoch`` grows each time the session moves to another worker. ``runs_behind``
+    above 0 comes with ``lost``: ``state`` is an older one, which lacks what so many finished executions did.
     """
 
-    __slots__ = ("id", "epoch", "lost", "hit", "state", "_source")
+    __slots__ = ("id", "epoch", "lost", "hit", "runs_behind", "state", "_source")
 
     def __init__(self, id, epoch):
         self.id = id
         self.epoch = epoch
         self.lost = False
         self.hit = False
+        self.runs_behind = 0
         self.state = {}
         self._source = None  # the loaded module whose hooks save and restore the state
 

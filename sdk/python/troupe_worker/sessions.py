@@ -20,6 +20,7 @@ class Sessions:
             session = Session(key, epoch)
         session.lost = args.get("lost", False)
         session.hit = args.get("hit", False)
+        session.runs_behind = args.get("runs_behind", 0)
         session._source = source
         return session
 

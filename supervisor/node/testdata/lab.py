@@ -35,7 +35,7 @@ def count(params, ctx):
     if params.get("fail"):
         raise ValueError("as asked")
     return {"count": state["count"], "lost": ctx.session.lost, "epoch": ctx.session.epoch,
-            "hit": ctx.session.hit, "pid": os.getpid()}
+            "hit": ctx.session.hit, "behind": ctx.session.runs_behind, "pid": os.getpid()}
 
 
 def sleep(params, ctx):

@@ -1,0 +1,312 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// Refusal is why a message on the requests queue makes no execution, however often it comes.
+type Refusal struct {
+	Malformed bool   // it is no request at all; false: a request that is not taken
+	Code      string // as in the HTTP API's errors
+	Text      string
+	// Body is what is kept of the message, secrets removed; nil: all of it.
+	Body []byte
+}
+
+func (r *Refusal) reason() string {
+	if r.Malformed {
+		return "malformed"
+	}
+	return "refused"
+}
+
+// Letters is the part of a store that the bridges keep dead letters in.
+type Letters interface {
+	SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, error)
+}
+
+// IntakeConfig is what the intake bridge needs.
+type IntakeConfig struct {
+	System   *System
+	Broker   broker.Broker // for answers
+	Settings broker.Settings
+	Delivery *actor.PID
+	Letters  Letters
+	// Read makes a message an execution, or says why it is none.
+	Read func(broker.Delivery) (messages.Execution, *Refusal)
+	// Submit stores executions, all or none, and wakes their pools. Store.ErrConflict and store.ErrInvalid refuse; after
+	// any other error the messages come again.
+	Submit func(context.Context, []messages.Execution) ([]store.Submitted, error)
+	Logger hclog.Logger
+	// Count, where set, is told what became of each message: accepted, existing, refused, malformed, given_back.
+	Count func(result string)
+}
+
+// Bounds of the intake. A request's body may have 1.5 MiB, so the prefetch bounds memory too.
+const (
+	intakePrefetch  = 100
+	intakeTimeout   = 20 * time.Second // of one group
+	intakeAgain     = time.Second      // after a store error
+	intakeReplyTime = 2 * time.Second
+	intakeKept      = 64 << 10 // bytes of a refused message that are kept
+)
+
+// Intake is the bridge from the requests queue to executions: what is there at a time is submitted together, and each
+// message is acked after the commit. One that can never be taken is kept as a dead letter with its reason, then acked.
+type Intake struct {
+	cfg    IntakeConfig
+	ctx    context.Context
+	cancel context.CancelFunc
+	held   *heldRequests
+	busy   bool
+}
+
+// heldRequests are the unsettled messages. They outlive the actor: one that fails is followed by one that gives them back.
+type heldRequests struct {
+	mu      sync.Mutex
+	waiting []broker.Delivery
+	flying  []broker.Delivery
+}
+
+// keep is the bridge's Keep: a mailbox would lose what it holds when its actor fails.
+func (h *heldRequests) keep(message any) (any, bool) {
+	m, ok := message.(*Delivered)
+	if !ok {
+		return nil, false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.waiting = append(h.waiting, m.Deliveries...)
+	return &requestsWait{}, true
+}
+
+// group takes everything that waits.
+func (h *heldRequests) group() []broker.Delivery {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.flying, h.waiting = h.waiting, nil
+	return h.flying
+}
+
+// giveBack returns all to the queue; settled ones are not touched by that.
+func (h *heldRequests) giveBack() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, d := range append(h.flying, h.waiting...) {
+		_ = d.Nack(true)
+	}
+	h.flying, h.waiting = nil, nil
+}
+
+type (
+	// requestsWait says that messages have come.
+	requestsWait struct{}
+	// intakeDone says that the group under way has ended.
+	intakeDone struct{ by *Intake }
+)
+
+// NewIntake returns the child to spawn.
+func NewIntake(cfg IntakeConfig) Child {
+	held := &heldRequests{}
+	return Child{Name: "intake", Kind: "bridge", Keep: held.keep, New: func() actor.Actor {
+		return &Intake{cfg: cfg, held: held}
+	}}
+}
+
+// Receive implements actor.Actor.
+func (i *Intake) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		i.start(ctx)
+	case *actor.Stopping:
+		i.cancel()
+	case *actor.Stopped, *Attached:
+	case *requestsWait:
+		i.flush(ctx)
+	case *intakeDone:
+		if m.by == i {
+			i.busy = false
+			i.flush(ctx)
+		}
+	default:
+		i.cfg.System.Registry.Unknown(ctx)
+	}
+}
+
+func (i *Intake) start(ctx actor.Context) {
+	i.ctx, i.cancel = context.WithCancel(context.Background())
+	i.held.giveBack()
+	ctx.Send(i.cfg.Delivery, &Attach{
+		Queue: i.cfg.Settings.RequestsQueue(), Prefetch: intakePrefetch, Topology: i.cfg.Settings.Requests(), Pool: ctx.Self(),
+	})
+}
+
+// flush handles what waits, beside the actor; meanwhile the next group collects.
+func (i *Intake) flush(ctx actor.Context) {
+	if i.busy {
+		return
+	}
+	group := i.held.group()
+	if len(group) == 0 {
+		return
+	}
+	i.busy = true
+	self, system := ctx.Self(), i.cfg.System
+	go func() {
+		defer system.Carry(self)
+		limited, cancel := context.WithTimeout(i.ctx, intakeTimeout)
+		defer cancel()
+		i.reply(i.take(limited, group))
+		system.Send(self, &intakeDone{by: i})
+	}()
+}
+
+// asked is one message that reads as an execution.
+type asked struct {
+	delivery  broker.Delivery
+	execution messages.Execution
+}
+
+// take settles every message of a group and returns the answers that were asked for.
+func (i *Intake) take(ctx context.Context, group []broker.Delivery) []broker.Message {
+	var replies []broker.Message
+	var good []asked
+	for _, d := range group {
+		e, refusal := i.cfg.Read(d)
+		if refusal != nil {
+			replies = i.refuse(ctx, d, refusal, replies)
+			continue
+		}
+		good = append(good, asked{d, e})
+	}
+	return i.submit(ctx, good, replies)
+}
+
+// submit stores a group, or, where one of it is refused, each for itself.
+func (i *Intake) submit(ctx context.Context, group []asked, replies []broker.Message) []broker.Message {
+	if len(group) == 0 {
+		return replies
+	}
+	executions := make([]messages.Execution, len(group))
+	for n := range group {
+		executions[n] = group[n].execution
+	}
+	stored, err := i.cfg.Submit(ctx, executions)
+	refusal := RefusalOf(err)
+	switch {
+	case err == nil:
+		return i.accept(group, stored, replies)
+	case refusal != nil && len(group) > 1:
+		for n := range group {
+			replies = i.submit(ctx, group[n:n+1], replies)
+		}
+	case refusal != nil:
+		replies = i.refuse(ctx, group[0].delivery, refusal, replies)
+	default:
+		i.later(group, err)
+	}
+	return replies
+}
+
+// RefusalOf tells an error that every repetition of a submission would meet from one that may pass, which is nil.
+func RefusalOf(err error) *Refusal {
+	var held *store.ConflictError
+	switch {
+	case errors.As(err, &held):
+		return &Refusal{Code: "idempotency_conflict", Text: held.Error()}
+	case errors.Is(err, store.ErrConflict):
+		return &Refusal{Code: "idempotency_conflict", Text: err.Error()}
+	case errors.Is(err, store.ErrInvalid):
+		return &Refusal{Code: "invalid_request", Text: err.Error()}
+	}
+	return nil
+}
+
+// accept acks what has been stored. An ack that is lost brings the message again, and its key finds what is stored.
+func (i *Intake) accept(group []asked, stored []store.Submitted, replies []broker.Message) []broker.Message {
+	for n, r := range group {
+		_ = r.delivery.Ack()
+		result := "accepted"
+		if stored[n].Existing {
+			result = "existing"
+		}
+		i.count(result)
+		e := &stored[n].Execution
+		replies = answerTo(r.delivery, messages.SubmitReply{ID: e.ID, Status: e.Status, Existing: stored[n].Existing}, replies)
+	}
+	return replies
+}
+
+// refuse keeps the message with its reason, then acks it.
+func (i *Intake) refuse(ctx context.Context, d broker.Delivery, r *Refusal, replies []broker.Message) []broker.Message {
+	row := letterRow(d, store.DeadLetter{Resolution: "quarantined: " + r.Text})
+	row.Reason = r.reason()
+	if r.Body != nil {
+		row.Body = r.Body
+	}
+	row.Body = row.Body[:min(len(row.Body), intakeKept)]
+	if d.ID != "" {
+		row.Key = deathKey(d, row, "intake/"+d.ID)
+	}
+	if _, err := i.cfg.Letters.SaveDeadLetter(ctx, row); err != nil {
+		i.later([]asked{{delivery: d}}, err)
+		return replies
+	}
+	_ = d.Ack()
+	i.count(r.reason())
+	i.cfg.Logger.Warn("submission refused", "message", d.ID, "code", r.Code, "reason", r.Text)
+	return answerTo(d, messages.SubmitReply{Error: &messages.SubmitError{Code: r.Code, Message: r.Text}}, replies)
+}
+
+// later gives messages back after a delay: they were not judged.
+func (i *Intake) later(group []asked, err error) {
+	for _, r := range group {
+		i.count("given_back")
+		if i.ctx.Err() != nil {
+			_ = r.delivery.Nack(true)
+			continue
+		}
+		time.AfterFunc(intakeAgain, func() { _ = r.delivery.Nack(true) })
+	}
+	i.cfg.Logger.Warn("submissions not stored, giving them back", "messages", len(group), "error", err)
+}
+
+func (i *Intake) count(result string) {
+	if i.cfg.Count != nil {
+		i.cfg.Count(result)
+	}
+}
+
+// answerTo adds the answer where the message asks for one.
+func answerTo(d broker.Delivery, r messages.SubmitReply, replies []broker.Message) []broker.Message {
+	if d.ReplyTo == "" {
+		return replies
+	}
+	body, err := r.Encode()
+	if err != nil {
+		return replies
+	}
+	return append(replies, broker.Message{RoutingKey: d.ReplyTo, CorrelationID: d.CorrelationID, Body: body})
+}
+
+// reply sends the answers, best effort: whoever hears nothing asks again under its key.
+func (i *Intake) reply(replies []broker.Message) {
+	if len(replies) == 0 {
+		return
+	}
+	limited, cancel := context.WithTimeout(i.ctx, intakeReplyTime)
+	defer cancel()
+	if _, err := i.cfg.Broker.Publish(limited, replies); err != nil {
+		i.cfg.Logger.Debug("answers to submissions not sent", "answers", len(replies), "error", err)
+	}
+}

@@ -1,0 +1,250 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// gateway is an intake bridge with everything behind it. A message's body is its action; "bad" is malformed.
+type gateway struct {
+	*dock
+	store  store.Store
+	child  Child
+	mu     sync.Mutex
+	counts map[string]int
+	groups []int
+	fail   func(n int) error // of a group of n
+}
+
+func newGateway(t *testing.T) *gateway {
+	t.Helper()
+	g := &gateway{dock: newDock(t, nil), store: openStore(t), counts: map[string]int{}}
+	g.child = NewIntake(IntakeConfig{
+		System: g.system, Broker: g.broker, Settings: g.settings, Delivery: g.bridge, Letters: g.store,
+		Read: g.read, Submit: g.submit, Logger: hclog.NewNullLogger(),
+		Count: func(result string) {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.counts[result]++
+		},
+	})
+	require.NoError(t, g.broker.Declare(t.Context(), g.settings.Requests()))
+	return g
+}
+
+func (g *gateway) open(t *testing.T) {
+	t.Helper()
+	_, err := g.system.Spawn(g.system, g.child)
+	require.NoError(t, err)
+}
+
+func (g *gateway) read(d broker.Delivery) (messages.Execution, *Refusal) {
+	if string(d.Body) == "bad" {
+		return messages.Execution{}, &Refusal{Malformed: true, Code: "invalid_json", Text: "it is bad"}
+	}
+	return messages.Execution{
+		ID: messages.NewExecutionID(), Action: string(d.Body), Pool: "pool", IdempotencyKey: d.ID, RequestHash: d.Body,
+	}, nil
+}
+
+func (g *gateway) submit(ctx context.Context, e []messages.Execution) ([]store.Submitted, error) {
+	g.mu.Lock()
+	g.groups = append(g.groups, len(e))
+	fail := g.fail
+	g.mu.Unlock()
+	if fail != nil {
+		if err := fail(len(e)); err != nil {
+			return nil, err
+		}
+	}
+	return g.store.Submit(ctx, e)
+}
+
+func (g *gateway) failing(fail func(n int) error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.fail = fail
+}
+
+func (g *gateway) counted(result string) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.counts[result]
+}
+
+func (g *gateway) send(t *testing.T, messages ...broker.Message) {
+	t.Helper()
+	for i := range messages {
+		messages[i].RoutingKey = g.settings.RequestsQueue()
+	}
+	confirms, err := g.broker.Publish(t.Context(), messages)
+	require.NoError(t, err)
+	for _, c := range confirms {
+		require.Equal(t, broker.Confirmed, c)
+	}
+}
+
+// stored are the executions that were made.
+func (g *gateway) stored(t *testing.T) []messages.Execution {
+	t.Helper()
+	page, err := g.store.List(t.Context(), store.Filter{Limit: 1000})
+	require.NoError(t, err)
+	return page.Executions
+}
+
+func TestIntakeSubmitsInGroupsAndAnswers(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	require.NoError(t, g.broker.Declare(t.Context(), broker.Topology{Queues: []broker.Queue{{Name: "answers"}}}))
+	const n = 250
+	batch := make([]broker.Message, n)
+	for i := range batch {
+		batch[i] = broker.Message{
+			ID: fmt.Sprint("m", i), Body: []byte("act"), ReplyTo: "answers", CorrelationID: fmt.Sprint("c", i),
+		}
+	}
+	batch[1].ReplyTo = "nobody" // its answer goes nowhere and hinders nothing
+	batch[2].ID = "m0"
+	g.send(t, batch...)
+	g.open(t)
+	soon(t, func() bool { return g.counted("accepted") == n-1 && g.counted("existing") == 1 }, "all must be taken")
+	require.Len(t, g.stored(t), n-1)
+	g.mu.Lock()
+	require.Less(t, len(g.groups), n/4, "what is there is submitted together")
+	for _, size := range g.groups {
+		require.LessOrEqual(t, size, intakePrefetch)
+	}
+	g.mu.Unlock()
+	c, err := g.broker.Consume(t.Context(), "answers", n)
+	require.NoError(t, err)
+	ids := map[string]messages.ExecutionID{}
+	for range n - 1 {
+		d := <-c.Deliveries()
+		var r messages.SubmitReply
+		require.NoError(t, json.Unmarshal(d.Body, &r))
+		require.Nil(t, r.Error)
+		require.Equal(t, messages.Requested, r.Status)
+		ids[d.CorrelationID] = r.ID
+	}
+	require.Equal(t, ids["c0"], ids["c2"])
+	require.NotContains(t, ids, "c1")
+	require.Len(t, ids, n-1)
+}
+
+func TestIntakeKeepsWhatItRefuses(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	require.NoError(t, g.broker.Declare(t.Context(), broker.Topology{Queues: []broker.Queue{{Name: "answers"}}}))
+	g.send(t,
+		broker.Message{ID: "one", Body: []byte("act")}, broker.Message{ID: "one", Body: []byte("another"), ReplyTo: "answers"},
+		broker.Message{ID: "two", Body: []byte("act")},
+		broker.Message{ID: "x", Body: []byte("bad"), Headers: map[string]string{"h": "v"}}, broker.Message{ID: "x", Body: []byte("bad")},
+		broker.Message{ID: "y", Body: []byte("act" + strings.Repeat(" ", 300_000))},
+	)
+	g.open(t)
+	soon(t, func() bool {
+		return g.counted("accepted") == 3 && g.counted("refused") == 1 && g.counted("malformed") == 2
+	},
+		"each must be judged for itself")
+	letters, err := g.store.ListDeadLetters(t.Context(), 0, 10)
+	require.NoError(t, err)
+	require.Len(t, letters, 2, "one that comes again leaves one record")
+	byReason := map[string]store.DeadLetter{}
+	for _, l := range letters {
+		require.Equal(t, "troupe.requests", l.Queue)
+		byReason[l.Reason] = l
+	}
+	require.Equal(t, "quarantined: it is bad", byReason["malformed"].Resolution)
+	require.Equal(t, "bad", string(byReason["malformed"].Body))
+	require.Contains(t, string(byReason["malformed"].Headers), `"h":"v"`)
+	require.Contains(t, byReason["refused"].Resolution, "idempotency key one")
+	c, err := g.broker.Consume(t.Context(), "answers", 1)
+	require.NoError(t, err)
+	var r messages.SubmitReply
+	require.NoError(t, json.Unmarshal((<-c.Deliveries()).Body, &r))
+	require.Equal(t, "idempotency_conflict", r.Error.Code)
+	require.True(t, r.ID.IsZero())
+}
+
+func TestIntakeGivesBackWhatTheStoreDidNotTake(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	away := errors.New("the store is away")
+	var fails, committed int
+	g.failing(func(int) error {
+		if fails++; fails == 1 {
+			return away
+		}
+		return nil
+	})
+	g.send(t, broker.Message{ID: "m", Body: []byte("act")})
+	g.open(t)
+	soon(t, func() bool { return g.counted("accepted") == 1 }, "it must come again")
+	require.Equal(t, 1, g.counted("given_back"))
+
+	// A commit whose answer is lost: the message comes again, and its key finds what is stored.
+	g.failing(func(int) error {
+		if committed++; committed > 1 {
+			return nil
+		}
+		e, refusal := g.read(broker.Delivery{Message: broker.Message{ID: "n", Body: []byte("act")}})
+		require.Nil(t, refusal)
+		_, err := g.store.Submit(context.Background(), []messages.Execution{e})
+		return errors.Join(away, err)
+	})
+	g.send(t, broker.Message{ID: "n", Body: []byte("act")})
+	soon(t, func() bool { return g.counted("existing") == 1 }, "it must be found")
+	require.Len(t, g.stored(t), 2)
+}
+
+// A bridge that fails with messages in its hands is followed by one that has them delivered again.
+func TestIntakeComesBack(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	g.failing(func(int) error {
+		once.Do(func() {
+			close(entered)
+			<-leave
+			panic("a bug")
+		})
+		return nil
+	})
+	g.send(t, broker.Message{ID: "m", Body: []byte("act")})
+	g.open(t)
+	<-entered
+	g.send(t, broker.Message{ID: "n", Body: []byte("act")})
+	close(leave)
+	soon(t, func() bool { _, live := g.system.Registry.Get("intake"); return !live }, "it must fail")
+	g.open(t)
+	soon(t, func() bool { return len(g.stored(t)) == 2 }, "both must be taken")
+	soon(t, func() bool {
+		info, err := g.broker.Inspect(t.Context(), g.settings.RequestsQueue())
+		return err == nil && info.Ready == 0
+	}, "nothing is left")
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	for err, refused := range map[error]bool{
+		nil: false, store.ErrUnavailable: false, store.ErrFull: false, store.ErrClosed: false, context.DeadlineExceeded: false,
+		&store.ConflictError{Key: "k"}:                  true,
+		fmt.Errorf("x: %w", store.ErrConflict):          true,
+		fmt.Errorf("priority: %w: 7", store.ErrInvalid): true,
+	} {
+		require.Equal(t, refused, RefusalOf(err) != nil, "%v", err)
+	}
+}

@@ -1,0 +1,47 @@
+package actors
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLease(false)
+		require.False(t, l.MayClaim() || l.Holds(), "not granted yet")
+		asked := time.Now()
+		time.Sleep(time.Second) // the answer's way
+		l.Grant(asked, 4*time.Second)
+		time.Sleep(1399 * time.Millisecond)
+		require.True(t, l.MayClaim() && l.Holds())
+		time.Sleep(time.Millisecond)
+		require.False(t, l.MayClaim(), "60 % of the lease, from before it was asked for")
+		time.Sleep(1599 * time.Millisecond)
+		require.True(t, l.Holds())
+		time.Sleep(time.Millisecond)
+		require.False(t, l.Holds())
+		l.Grant(time.Now(), 4*time.Second)
+		l.Refuse()
+		l.Refuse()
+		require.False(t, l.MayClaim(), "nothing is claimed before the next renewal")
+		require.True(t, l.Holds(), "what is claimed may start")
+		require.Len(t, l.Refused(), 1)
+		l.Cut()
+		require.False(t, l.Holds())
+	})
+}
+
+func TestLeaseThatNobodyEvaluates(t *testing.T) {
+	t.Parallel()
+	var none *Lease
+	none.Refuse()
+	unlimited := NewLease(true)
+	unlimited.Refuse()
+	unlimited.Cut()
+	for _, l := range []*Lease{none, unlimited} {
+		require.True(t, l.MayClaim() && l.Holds())
+	}
+}

@@ -1,0 +1,43 @@
+package actors
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/store"
+)
+
+// letterRow fills the forensic record of a message with what the message itself says: its body, headers, and death.
+func letterRow(letter broker.Delivery, row store.DeadLetter) store.DeadLetter {
+	row.At, row.Body, row.Queue = time.Now(), letter.Body, letter.Queue
+	if len(letter.Deaths) > 0 {
+		row.DiedAt, row.Queue = letter.Deaths[0].At, letter.Deaths[0].Queue
+	}
+	if headers, err := json.Marshal(struct {
+		Headers map[string]string `json:"headers,omitempty"`
+		Deaths  []broker.Death    `json:"deaths,omitempty"`
+	}{letter.Headers, letter.Deaths}); err == nil {
+		row.Headers = headers
+	}
+	return row
+}
+
+// deathKey names one death of a message as far as it is concerned with what, so that a redelivery finds the record that
+// was made before. The same body may die many times; the moment of the death and its count tell these apart.
+func deathKey(letter broker.Delivery, row store.DeadLetter, what string) string {
+	h := sha256.New()
+	for _, part := range []string{what, row.Reason, row.Queue, letter.ID} {
+		h.Write(strconv.AppendQuote(nil, part))
+	}
+	h.Write(letter.Body)
+	if len(letter.Deaths) > 0 {
+		d := &letter.Deaths[0]
+		h.Write(strconv.AppendInt(nil, d.At.UnixNano(), 10))
+		h.Write(strconv.AppendInt([]byte{'/'}, int64(d.Count), 10))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}

@@ -1,0 +1,248 @@
+package actors
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// UpdatesConfig is what the updates bridge needs.
+type UpdatesConfig struct {
+	System *System
+	// Watch opens the store's hints.
+	Watch func(context.Context) (<-chan store.Hint, error)
+	// Every is how often the inbox is looked at without any hint [1 s].
+	Every time.Duration
+	// Requested wakes a pool, and Finished those who wait for an execution. Neither blocks.
+	Requested func(pool string)
+	Finished  func(messages.ExecutionID)
+	// Cancel tells a worker of this node that its run is to be cancelled; an execution that is elsewhere is no error.
+	Cancel func(context.Context, messages.ExecutionID) error
+	// Inbox takes one batch of submissions and settles them. More: it was full.
+	Inbox func(context.Context) (more bool, err error)
+	// Look looks at everything that a hint could have been about, but for the inbox.
+	Look   func(context.Context) error
+	Logger hclog.Logger
+	// Count, where set, is told of each hint.
+	Count func(store.HintKind)
+}
+
+// Bounds of the updates bridge.
+const (
+	updatesEvery   = time.Second
+	updatesTimeout = 20 * time.Second // of one round
+	updatesBatches = 20               // of the inbox, in one round
+	updatesCancels = 1000             // more of them in one round are a look at everything
+	watchWait      = 250 * time.Millisecond
+	watchWaitMax   = 4 * time.Second
+)
+
+// Updates is the bridge from a store that others use too to this node's actors. Hints may be lost, so it looks at the
+// inbox by itself, and at everything whenever its watch begins anew.
+type Updates struct {
+	cfg    UpdatesConfig
+	cell   *Cell
+	ctx    context.Context
+	cancel context.CancelFunc
+	timer  *time.Timer
+	due    updatesRound // the next round
+	busy   bool
+}
+
+// updatesRound is what there is to do beside the actor.
+type updatesRound struct {
+	inbox, look bool
+	cancels     []messages.ExecutionID
+}
+
+func (r *updatesRound) empty() bool { return !r.inbox && !r.look && len(r.cancels) == 0 }
+
+// add notes a hint that needs the store. It reports whether the hint was one.
+func (r *updatesRound) add(h store.Hint) bool {
+	switch h.Kind {
+	case store.HintInbox:
+		r.inbox = true
+	case store.HintCancel:
+		if r.cancels = append(r.cancels, h.Execution); len(r.cancels) > updatesCancels || h.Execution.IsZero() {
+			r.look, r.cancels = true, nil
+		}
+	case store.HintLook:
+		r.inbox, r.look = true, true
+	default:
+		return false
+	}
+	return true
+}
+
+type (
+	inboxDue     struct{}
+	updatesEnded struct {
+		by  *Updates
+		err error
+	}
+)
+
+// NewUpdates returns the child to spawn.
+func NewUpdates(cfg UpdatesConfig) Child {
+	cell := &Cell{}
+	if cfg.Every == 0 {
+		cfg.Every = updatesEvery
+	}
+	return Child{Name: "updates", Kind: "bridge", Cell: cell, New: func() actor.Actor { return &Updates{cfg: cfg, cell: cell} }}
+}
+
+// Receive implements actor.Actor.
+func (u *Updates) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		u.start(ctx)
+	case *actor.Stopping:
+		u.cancel()
+		stopTimer(u.timer)
+	case *actor.Stopped:
+	case *store.Hint:
+		u.hint(ctx, *m)
+	case *inboxDue:
+		u.again(ctx)
+		u.due.inbox = true
+		u.round(ctx)
+	case *updatesEnded:
+		if m.by == u {
+			u.ended(ctx, m.err)
+		}
+	default:
+		u.cfg.System.Registry.Unknown(ctx)
+	}
+}
+
+func (u *Updates) start(ctx actor.Context) {
+	u.ctx, u.cancel = context.WithCancel(context.Background())
+	self, system, parent := ctx.Self(), u.cfg.System, u.ctx
+	go func() {
+		defer system.Carry(self)
+		u.watch(parent, func(h store.Hint) { system.Send(self, &h) })
+	}()
+	u.again(ctx)
+}
+
+func (u *Updates) again(ctx actor.Context) {
+	self, system := ctx.Self(), u.cfg.System
+	spread := 0.9 + 0.2*rand.Float64()
+	u.timer = time.AfterFunc(time.Duration(float64(u.cfg.Every)*spread), func() { system.Send(self, &inboxDue{}) })
+}
+
+// hint passes on what needs no store, and notes the rest for a round.
+func (u *Updates) hint(ctx actor.Context, h store.Hint) {
+	if u.cfg.Count != nil {
+		u.cfg.Count(h.Kind)
+	}
+	switch {
+	case h.Kind == store.HintRequested:
+		u.cfg.Requested(h.Pool)
+	case h.Kind == store.HintFinished:
+		u.cfg.Finished(h.Execution)
+	case u.due.add(h):
+		u.round(ctx)
+	default:
+		u.cfg.Logger.Debug("hint of an unknown kind", "kind", h.Kind)
+	}
+}
+
+// round does what is due, beside the actor; what comes meanwhile is the next one.
+func (u *Updates) round(ctx actor.Context) {
+	if u.busy || u.due.empty() || u.ctx.Err() != nil {
+		return
+	}
+	u.busy = true
+	due := u.due
+	u.due = updatesRound{}
+	self, system, parent := ctx.Self(), u.cfg.System, u.ctx
+	go func() {
+		defer system.Carry(self)
+		limited, cancel := context.WithTimeout(parent, updatesTimeout)
+		defer cancel()
+		system.Send(self, &updatesEnded{u, u.do(limited, due)})
+	}()
+}
+
+func (u *Updates) do(ctx context.Context, due updatesRound) error {
+	if due.look {
+		if err := u.cfg.Look(ctx); err != nil {
+			return err
+		}
+	}
+	for _, id := range due.cancels {
+		if err := u.cfg.Cancel(ctx, id); err != nil {
+			return err
+		}
+	}
+	if !due.inbox {
+		return nil
+	}
+	for range updatesBatches {
+		more, err := u.cfg.Inbox(ctx)
+		if err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *Updates) ended(ctx actor.Context, err error) {
+	u.busy = false
+	u.cell.Update(func(s *Status) {
+		if s.State = "watching"; err != nil {
+			s.State, s.LastFailure = "failing", err.Error()
+		}
+	})
+	if err != nil && u.ctx.Err() == nil {
+		u.cfg.Logger.Warn("looking at what others did failed, looking again", "error", err)
+	}
+	u.round(ctx)
+}
+
+// watch passes hints on until ctx ends, opening the watch again whenever it ends by itself.
+func (u *Updates) watch(ctx context.Context, each func(store.Hint)) {
+	wait := watchWait
+	for ctx.Err() == nil {
+		hints, err := u.cfg.Watch(ctx)
+		if err == nil {
+			each(store.Hint{Kind: store.HintLook})
+			began := time.Now()
+			pass(ctx, hints, each)
+			if time.Since(began) > watchWaitMax {
+				wait = watchWait
+			}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		u.cfg.Logger.Debug("the store's hints have ended, watching again", "after", wait, "error", err)
+		select {
+		case <-time.After(wait):
+			wait = min(2*wait, watchWaitMax)
+		case <-ctx.Done():
+		}
+	}
+}
+
+// pass hands every hint on until they or ctx end.
+func pass(ctx context.Context, hints <-chan store.Hint, each func(store.Hint)) {
+	for {
+		select {
+		case h, open := <-hints:
+			if !open {
+				return
+			}
+			each(h)
+		case <-ctx.Done():
+			return
+		}
+	}
+}

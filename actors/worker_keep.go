@@ -1,0 +1,294 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// A worker keeps its sessions' states at its end, and, where the pool says so, after every so many runs of a session.
+// The mark of a state is how many runs are in it: of those that the store has counted in the session's present epoch. An
+// epoch lives on one generation of one worker, so that worker's count of the finishes that were written is the store's.
+
+const (
+	// keepWithin bounds how long a snapshot may hold up the next run.
+	keepWithin = time.Second
+	// keepMax bounds the state that is kept between two runs, in bytes.
+	keepMax = messages.ResultMax
+	// talliesMax bounds the sessions whose runs a worker counts. Of others it keeps no state between two runs, and what is
+	// kept at its end counts as behind.
+	talliesMax = 10_000
+	saveWithin = 5 * time.Second
+)
+
+// The results of troupe_session_snapshots_total.
+const (
+	KeptSaved    = "saved"
+	KeptEmpty    = "empty"     // the program holds nothing of the session
+	KeptRefused  = "refused"   // the program gave none
+	KeptLate     = "late"      // it, or the finish before it, took too long
+	KeptTooLarge = "too_large" // more than may be kept
+	KeptBusy     = "busy"      // the one before is still being written
+	KeptFailed   = "failed"    // the store did not take it
+)
+
+// tally is what a worker knows of a session that runs on it.
+type tally struct {
+	epoch   int64
+	entered bool  // its code has been given a run: its state is here
+	runs    int64 // that left their state here, and are written
+	since   int   // of them, since a snapshot was last asked for
+}
+
+// gap is the time between two runs in which a session's state is kept. No run begins in it.
+type gap struct {
+	id        uint64
+	placement messages.Placement // of the run before, whose finish is written first
+	ref       store.SessionRef
+	asked     bool
+	timer     *time.Timer
+}
+
+// Messages to the worker itself.
+type (
+	// gapOver says that the next run has been held up long enough.
+	gapOver struct{ id uint64 }
+	// gapSaved says that what was taken in a gap has been written, or could not be.
+	gapSaved struct{}
+	// snapshotSaved says that one session's state of a leaving worker has been written, or could not be.
+	snapshotSaved struct{}
+	// snapshotLate says that a leaving worker has waited long enough for its sessions' states.
+	snapshotLate struct{}
+)
+
+// keeps reports whether the worker can give the state of its sessions away.
+func (w *Worker) keeps() bool { return w.crew.Sessions != nil && w.runner.Traits().Snapshots }
+
+// tallyOf returns the count of a session's epoch, made where it is new; nil: there are too many, or a newer epoch is known.
+func (w *Worker) tallyOf(session string, epoch int64) *tally {
+	t := w.tallies[session]
+	switch {
+	case t != nil && t.epoch == epoch:
+		return t
+	case t != nil && t.epoch > epoch, t == nil && len(w.tallies) >= talliesMax:
+		return nil
+	}
+	if w.tallies == nil {
+		w.tallies = map[string]*tally{}
+	}
+	t = &tally{epoch: epoch}
+	w.tallies[session] = t
+	return t
+}
+
+// startRun gives the run to the runner.
+func (w *Worker) startRun(r *Run) {
+	if t := w.sessionTally(r.Execution); t != nil {
+		t.entered = true
+	}
+	w.runner.Run(r)
+}
+
+// sessionTally is the tally of an execution that runs with its session's state; nil: it does not, or none is kept.
+func (w *Worker) sessionTally(e *messages.Execution) *tally {
+	if e.Session == "" || e.SessionEpoch == 0 || !e.SessionHit || !w.keeps() {
+		return nil
+	}
+	return w.tallyOf(e.Session, e.SessionEpoch)
+}
+
+// forgetSession drops the tally of a session that has ended.
+func (w *Worker) forgetSession(m *EndSession) {
+	if t := w.tallies[m.Session]; t != nil && t.epoch <= m.Epoch {
+		delete(w.tallies, m.Session)
+	}
+	w.runner.EndSession(m.Session, m.Epoch)
+}
+
+// leftState names the session whose state a run has left with the worker, so that its written finish is counted, and
+// opens the gap in which that state is kept where it is due.
+func (w *Worker) leftState(r *Run, m *ended, item *Item) {
+	e := r.Execution
+	finish, ok := item.Change.(*store.Finish)
+	t := w.sessionTally(e)
+	if !ok || t == nil || !store.Leaves(finish.Outcome.Status) || m.crashed != "" {
+		return
+	}
+	item.Session = store.SessionRef{Pool: w.crew.PoolName, Session: e.Session, Epoch: e.SessionEpoch}
+	if every := w.crew.SnapshotEvery; every > 0 && t.since+1 >= every && w.gap == nil && !m.close {
+		w.gaps++
+		w.gap = &gap{id: w.gaps, placement: r.Placement(), ref: item.Session, timer: w.later(keepWithin, &gapOver{id: w.gaps})}
+	}
+}
+
+// finishWritten counts a run that left its session's state here, and asks for that state where a gap waits for it.
+func (w *Worker) finishWritten(item *Item, r store.Result) {
+	finish, ok := item.Change.(*store.Finish)
+	if !ok || item.Session.Session == "" {
+		return
+	}
+	written := r.Verdict == store.Applied || r.Verdict == store.Already
+	t := w.tallies[item.Session.Session]
+	if written && t != nil && t.epoch == item.Session.Epoch {
+		t.runs++
+		t.since++
+	}
+	if g := w.gap; g != nil && g.placement == (messages.Placement{Execution: finish.ID, Attempt: finish.Attempt}) {
+		if !written || t == nil {
+			w.closeGap()
+			return
+		}
+		w.keepNow(g, t)
+	}
+}
+
+// keepNow asks the program for the state that the session has after the run that was just written.
+func (w *Worker) keepNow(g *gap, t *tally) {
+	if w.saving {
+		w.keptAs(KeptBusy)
+		w.closeGap()
+		return
+	}
+	t.since = 0
+	g.asked, g.ref.Runs = true, t.runs
+	if !w.runner.Snapshot(g.ref.Session, g.ref.Epoch, g.id) {
+		w.keptAs(KeptRefused)
+		w.closeGap()
+	}
+}
+
+// closeGap lets the next run begin. The caller sees to it.
+func (w *Worker) closeGap() {
+	if w.gap != nil {
+		stopTimer(w.gap.timer)
+		w.gap = nil
+	}
+}
+
+// gapOver gives a snapshot up that holds the next run for too long.
+func (w *Worker) gapOver(m *gapOver) {
+	if w.gap == nil || w.gap.id != m.id {
+		return
+	}
+	if t := w.tallies[w.gap.ref.Session]; t != nil && t.epoch == w.gap.ref.Epoch {
+		t.since = 0
+	}
+	w.crew.Logger.Warn("session snapshot dropped: it held the next run up", "worker", w.id, "session", w.gap.ref.Session,
+		"after", keepWithin)
+	w.keptAs(KeptLate)
+	w.closeGap()
+	w.next(nil)
+}
+
+func (w *Worker) keptAs(result string) {
+	if w.crew.Snapshots != nil {
+		w.crew.Snapshots(w.crew.PoolName, result)
+	}
+}
+
+// snapshot takes the program's answer: for the gap that asked, or for the worker's end.
+func (w *Worker) snapshot(_ actor.Context, m *snapshot) {
+	var done any = &snapshotSaved{}
+	ref := store.SessionRef{Pool: w.crew.PoolName, Session: m.session, Epoch: m.epoch}
+	if m.id != 0 {
+		if w.gap == nil || w.gap.id != m.id {
+			return // too late, and counted
+		}
+		done, ref = &gapSaved{}, w.gap.ref
+		w.closeGap()
+		defer w.next(nil)
+	} else if t := w.tallies[m.session]; t != nil && t.epoch == m.epoch {
+		ref.Runs = t.runs
+	}
+	result := w.judgeState(m)
+	if result != KeptSaved {
+		w.keptAs(result)
+		w.post(done)
+		return
+	}
+	w.saving = w.saving || m.id != 0
+	w.save(ref, m.state, done)
+}
+
+// judgeState says whether a state is to be saved, and if not, what to count it as.
+func (w *Worker) judgeState(m *snapshot) string {
+	switch {
+	case m.err != nil:
+		w.crew.Logger.Warn("session snapshot refused", "worker", w.id, "session", m.session, "error", m.err)
+		return KeptRefused
+	case string(m.state) == "null": // it holds nothing of the session, so an older snapshot stays the newest
+		return KeptEmpty
+	case m.id != 0 && len(m.state) > keepMax:
+		w.crew.Logger.Warn("session snapshot dropped: it is too large", "worker", w.id, "session", m.session,
+			"bytes", len(m.state), "limit", keepMax)
+		return KeptTooLarge
+	}
+	return KeptSaved
+}
+
+// save writes a state beside the actor.
+func (w *Worker) save(ref store.SessionRef, state json.RawMessage, done any) {
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), saveWithin)
+		defer cancel()
+		result := KeptSaved
+		if err := w.crew.Sessions.SaveSnapshot(ctx, ref, state); err != nil {
+			result = KeptFailed
+			w.crew.Logger.Warn("session snapshot not stored", "worker", w.id, "session", ref.Session, "error", err)
+		}
+		w.keptAs(result)
+		w.post(done)
+	}()
+}
+
+// keepSessions asks for the state of the retiring worker's sessions, once, when the last finish is written. True: answers
+// are awaited.
+func (w *Worker) keepSessions() bool {
+	refs := w.retire.Sessions
+	if len(refs) == 0 || !w.keeps() {
+		return false
+	}
+	if !w.parting {
+		w.parting = true
+		w.later(w.crew.ProbeTimeout, &snapshotLate{})
+	}
+	if w.writing > 0 || w.saving {
+		return true
+	}
+	w.retire.Sessions = nil
+	for _, ref := range refs {
+		if w.runner.Snapshot(ref.Session, ref.Epoch, 0) {
+			w.snapshots++
+		}
+	}
+	return w.snapshots > 0
+}
+
+func (w *Worker) snapshotSaved(ctx actor.Context) {
+	if w.snapshots > 0 {
+		w.snapshots--
+	}
+	w.settle(ctx)
+}
+
+func (w *Worker) gapSaved(ctx actor.Context) {
+	w.saving = false
+	if w.retire != nil {
+		w.settle(ctx)
+	}
+}
+
+func (w *Worker) snapshotsLate(ctx actor.Context) {
+	if w.retire == nil || w.snapshots == 0 && len(w.retire.Sessions) == 0 {
+		return
+	}
+	w.crew.Logger.Warn("session snapshots not answered in time", "worker", w.id, "missing", w.snapshots+len(w.retire.Sessions))
+	w.keptAs(KeptLate)
+	w.snapshots, w.retire.Sessions = 0, nil
+	w.settle(ctx)
+}

@@ -1,0 +1,266 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/actors/lifecycle"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// shelf is the sessions part of a store, in memory, for bubbles of fake time.
+type shelf struct {
+	store.Sessions
+	mu    sync.Mutex
+	row   store.Session
+	state json.RawMessage
+	saved []store.SessionRef
+	gate  chan struct{} // where set, each save waits for it
+	err   error
+}
+
+func (s *shelf) SaveSnapshot(ctx context.Context, ref store.SessionRef, state json.RawMessage) error {
+	s.mu.Lock()
+	gate := s.gate
+	s.mu.Unlock()
+	if gate != nil {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.saved = append(s.saved, ref)
+	s.state = state
+	return s.err
+}
+
+func (s *shelf) GetSession(context.Context, string, string) (store.Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.row, nil
+}
+
+func (s *shelf) Snapshot(context.Context, string, string) (json.RawMessage, int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state, s.row.SnapshotEpoch, nil
+}
+
+func (s *shelf) refs() []store.SessionRef {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]store.SessionRef(nil), s.saved...)
+}
+
+// keeper is a stage whose runner can give its sessions' states away.
+type keeper struct {
+	*stage
+	shelf   *shelf
+	results []string
+}
+
+func keeping(t *testing.T, every int) *keeper {
+	k := &keeper{shelf: &shelf{}}
+	var mu sync.Mutex
+	traits := lives
+	traits.Snapshots = true
+	k.stage = play(t, &act{traits: traits}, func(c *Crew) {
+		c.Sessions, c.SnapshotEvery = k.shelf, every
+		c.Snapshots = func(_, result string) {
+			mu.Lock()
+			defer mu.Unlock()
+			k.results = append(k.results, result)
+		}
+	})
+	return k
+}
+
+func aSession(epoch int64) func(*messages.Execution) {
+	return func(e *messages.Execution) { e.Session, e.SessionEpoch, e.SessionHit = "s", epoch, true }
+}
+
+func (k *keeper) asked() int {
+	k.act.mu.Lock()
+	defer k.act.mu.Unlock()
+	return len(k.act.asks)
+}
+
+// answers gives the state for the latest question.
+func (k *keeper) answers(epoch int64, state string) {
+	k.t.Helper()
+	k.act.mu.Lock()
+	id := k.act.askIDs[len(k.act.askIDs)-1]
+	k.act.mu.Unlock()
+	k.send(&snapshot{id: id, session: "s", epoch: epoch, state: json.RawMessage(state)})
+}
+
+func TestASnapshotIsTakenBetweenTwoRuns(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		k := keeping(t, 2)
+		k.ends(k.runs(aSession(1)), ok())
+		require.Zero(t, k.asked(), "not yet due")
+		k.ends(k.runs(aSession(1)), ok())
+		require.Equal(t, 1, k.asked())
+		next := k.rows.add(aSession(1))
+		k.give(next)
+		require.Len(t, k.act.ran(), 2, "the next run waits for the answer")
+		k.answers(1, `{"n":2}`)
+		require.Len(t, k.act.ran(), 3)
+		require.Equal(t, []store.SessionRef{{Pool: "pool", Session: "s", Epoch: 1, Runs: 2}}, k.shelf.refs())
+		require.Equal(t, []string{KeptSaved}, k.results)
+		k.ends(next, lost("crash", "", ""))
+		require.Equal(t, 1, k.asked(), "a run that took its worker along left nothing")
+	})
+}
+
+// Only what was written counts as in the state's mark, and what the state lacks is never claimed.
+func TestASnapshotsMarkIsOfWrittenFinishes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		k := keeping(t, 1)
+		p := k.runs(aSession(3))
+		k.rows.set(p, messages.Abandoned) // a sweep has ended it meanwhile
+		k.ends(p, ok())
+		require.Zero(t, k.asked(), "a finish that came too late is in nobody's count")
+		k.ends(k.runs(aSession(3)), ok())
+		k.answers(3, `1`)
+		missed := k.runs(func(e *messages.Execution) { e.Session, e.SessionEpoch = "s", 3 })
+		k.ends(missed, ok())
+		require.Equal(t, 1, k.asked(), "a hint that missed is no run of the session's state")
+		k.ends(k.runs(aSession(4)), failed(&messages.Error{Code: "no", Message: "no"}))
+		k.answers(4, `2`)
+		require.Equal(t, []store.SessionRef{{Pool: "pool", Session: "s", Epoch: 3, Runs: 1}, {Pool: "pool", Session: "s", Epoch: 4, Runs: 1}}, k.shelf.refs())
+		k.send(&EndSession{Session: "s", Epoch: 4})
+		require.Equal(t, []string{"s"}, k.act.ends)
+	})
+}
+
+func TestNoSnapshotHoldsTheNextRunForLong(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		k := keeping(t, 1)
+		k.ends(k.runs(aSession(1)), ok())
+		next := k.rows.add(aSession(1))
+		k.give(next)
+		require.Len(t, k.act.ran(), 1)
+		time.Sleep(keepWithin)
+		synctest.Wait()
+		require.Len(t, k.act.ran(), 2, "the bound is up")
+		k.answers(1, `1`)
+		require.Empty(t, k.shelf.refs(), "what comes then may be of a later state")
+		require.Equal(t, []string{KeptLate}, k.results)
+		k.ends(next, ok())
+		k.answers(1, `"`+strings.Repeat("x", keepMax)+`"`)
+		require.Equal(t, []string{KeptLate, KeptTooLarge}, k.results)
+
+		k.shelf.gate = make(chan struct{})
+		k.ends(k.runs(aSession(1)), ok())
+		k.answers(1, `3`)
+		k.ends(k.runs(aSession(1)), ok())
+		require.Equal(t, KeptBusy, k.results[2], "one is written at a time")
+		close(k.shelf.gate)
+		synctest.Wait()
+		k.ends(k.runs(aSession(1)), ok())
+		k.send(&snapshot{id: k.act.askIDs[len(k.act.askIDs)-1], session: "s", epoch: 1, err: errors.New("no JSON")})
+		k.ends(k.runs(aSession(1)), ok())
+		k.answers(1, `null`)
+		require.Equal(t, []string{KeptLate, KeptTooLarge, KeptBusy, KeptSaved, KeptRefused, KeptEmpty}, k.results)
+		require.Equal(t, []store.SessionRef{{Pool: "pool", Session: "s", Epoch: 1, Runs: 3}}, k.shelf.refs())
+		k.is(lifecycle.Ready)
+	})
+}
+
+// While the store is away a finish is not written, so no state of it is asked for, and claimed work goes on.
+func TestASnapshotWaitsForItsFinish(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		k := keeping(t, 1)
+		first, second := k.rows.add(aSession(1)), k.rows.add(aSession(1))
+		k.send(&Execute{Placements: []messages.Placement{first, second}, Ahead: 2})
+		k.rows.close()
+		k.ends(first, ok())
+		require.Zero(t, k.asked())
+		require.Len(t, k.act.ran(), 1)
+		time.Sleep(keepWithin)
+		synctest.Wait()
+		require.Len(t, k.act.ran(), 2)
+		k.rows.open()
+		synctest.Wait()
+		require.Zero(t, k.asked(), "its moment has passed")
+		k.ends(second, ok())
+		k.answers(1, `2`)
+		require.Equal(t, int64(2), k.shelf.refs()[0].Runs)
+	})
+}
+
+func TestALeavingWorkerMarksItsSnapshots(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		k := keeping(t, 0)
+		k.ends(k.runs(aSession(1)), ok())
+		p := k.runs(aSession(1))
+		k.rows.close()
+		k.send(&Retire{Reason: lifecycle.Shutdown, Why: "enough", Sessions: []store.SessionRef{{Pool: "pool", Session: "s", Epoch: 1}}})
+		k.ends(p, ok())
+		require.Zero(t, k.asked(), "not before the last finish is written")
+		k.rows.open()
+		synctest.Wait()
+		require.Equal(t, 1, k.asked())
+		k.answers(1, `2`)
+		require.Equal(t, []store.SessionRef{{Pool: "pool", Session: "s", Epoch: 1, Runs: 2}}, k.shelf.refs())
+		k.is(lifecycle.Terminating)
+	})
+}
+
+func TestALeavingWorkerWaitsForNoStore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		k := keeping(t, 0)
+		p := k.runs(aSession(1))
+		k.rows.close()
+		k.send(&Retire{Reason: lifecycle.Shutdown, Why: "enough", Sessions: []store.SessionRef{{Pool: "pool", Session: "s", Epoch: 1}}})
+		k.ends(p, ok())
+		k.is(lifecycle.Ready)
+		time.Sleep(k.crew.ProbeTimeout)
+		synctest.Wait()
+		k.is(lifecycle.Terminating)
+		require.Zero(t, k.asked())
+		k.rows.open()
+	})
+}
+
+func TestWhatASessionIsGivenBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		row    store.Session
+		state  bool
+		behind int64
+	}{
+		"nothing kept":             {row: store.Session{Epoch: 2, Runs: 3}},
+		"all that finished":        {row: store.Session{Epoch: 2, Runs: 3, SnapshotEpoch: 1, SnapshotRuns: 3, FinishedEpoch: 1}, state: true},
+		"less":                     {row: store.Session{Epoch: 2, Runs: 5, SnapshotEpoch: 1, SnapshotRuns: 3, FinishedEpoch: 1}, state: true, behind: 2},
+		"its state is newer, here": {row: store.Session{Epoch: 2, Runs: 4, SnapshotEpoch: 1, SnapshotRuns: 3, FinishedEpoch: 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				k := keeping(t, 0)
+				k.shelf.row, k.shelf.state = c.row, json.RawMessage(`1`)
+				told := func(e *messages.Execution) { aSession(2)(e); e.SessionLost = true }
+				p := k.rows.add(told)
+				k.give(p)
+				r := k.act.ran()[0]
+				require.Equal(t, c.state, r.Restore != nil)
+				require.Equal(t, c.behind, r.Behind)
+				k.ends(p, ok())
+				k.runs(told)
+				require.Nil(t, k.act.ran()[1].Restore, "a state that lives is not overwritten")
+			})
+		})
+	}
+}

@@ -1,0 +1,289 @@
+package rabbitmq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/troupe-run/troupe/broker"
+)
+
+// prefetchMax is the largest prefetch of AMQP 0-9-1, which counts in 16 bits.
+const prefetchMax = 65535
+
+// Consume implements broker.Broker. prefetch must be between 1 and 65535. Each consumer has a channel of its own on the
+// consuming connection, which carries at most 2,047.
+func (b *Broker) Consume(ctx context.Context, queue string, prefetch int) (broker.Consumer, error) {
+	if err := b.usable(ctx); err != nil {
+		return nil, err
+	}
+	if prefetch < 1 || prefetch > prefetchMax {
+		return nil, fmt.Errorf("consume %s: prefetch must be between 1 and %d, got %d", queue, prefetchMax, prefetch)
+	}
+	if err := checkName("queue", queue); err != nil {
+		return nil, fmt.Errorf("consume: %w", err)
+	}
+	if err := b.cleared(ctx, queue, nil); err != nil {
+		return nil, fmt.Errorf("consume: %w", err)
+	}
+	s, err := b.consuming.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	type answer struct {
+		consumer *consumer
+		err      error
+	}
+	answers := make(chan answer)
+	limited, cancel := context.WithTimeout(ctx, consumeMax)
+	go func() {
+		defer cancel()
+		c, err := subscribe(s, queue, prefetch)
+		b.suspects.blame(queue, err)
+		select {
+		case answers <- answer{c, err}:
+		case <-limited.Done():
+			if err == nil {
+				_ = c.Cancel() // nobody wants it any more; the queue gets its messages back
+			}
+		}
+	}()
+	select {
+	case a := <-answers:
+		if a.err != nil {
+			return nil, b.closedOr(a.err)
+		}
+		return a.consumer, nil
+	case <-limited.Done():
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("consume %s: %w", queue, ctx.Err())
+	}
+	b.suspects.suspect(queue)
+	return nil, fmt.Errorf("consume %s: %w: %w", queue, broker.ErrUnavailable, errSilent)
+}
+
+// consumer is one subscription on a channel of its own. One goroutine does everything on that channel: it passes
+// deliveries on and sends settlements.
+//
+// Neither of its two queues can fill: both hold only what the server counts as unsettled, and that is at most the
+// prefetch.
+type consumer struct {
+	queue      string
+	tag        string
+	session    *session
+	channel    *amqp.Channel
+	from       <-chan amqp.Delivery
+	deliveries chan broker.Delivery
+	settles    chan settlement
+	cancels    chan string
+	closes     chan *amqp.Error
+
+	cancel    chan struct{} // closed by Cancel
+	cancelled sync.Once
+	ended     chan struct{} // closed when deliveries is
+	over      atomic.Bool   // nothing can be settled any more
+	err       atomic.Pointer[error]
+
+	held   int // unsettled deliveries
+	ledger ledger
+}
+
+func subscribe(s *session, queue string, prefetch int) (*consumer, error) {
+	channel, err := s.connection.Channel()
+	if errors.Is(err, amqp.ErrChannelMax) {
+		return nil, fmt.Errorf("consume %s: all %d channels of the connection are taken: let workers share queues",
+			queue, s.connection.Config.ChannelMax)
+	}
+	if err != nil {
+		return nil, asError("consume "+queue, err)
+	}
+	c := &consumer{
+		queue: queue, tag: "troupe-" + uuid.NewString(), session: s, channel: channel,
+		deliveries: make(chan broker.Delivery, prefetch), settles: make(chan settlement, prefetch),
+		cancels: channel.NotifyCancel(make(chan string, 1)), closes: channel.NotifyClose(make(chan *amqp.Error, 1)),
+		cancel: make(chan struct{}), ended: make(chan struct{}), ledger: newLedger(),
+	}
+	err = channel.Qos(prefetch, 0, false)
+	if err == nil {
+		c.from, err = channel.Consume(queue, c.tag, false, false, false, false, nil)
+	}
+	if err != nil {
+		_ = channel.Close() // mostly closed already
+		return nil, asError("consume "+queue, err)
+	}
+	s.consumers.Add(1)
+	go c.run()
+	return c, nil
+}
+
+// Deliveries implements broker.Consumer.
+func (c *consumer) Deliveries() <-chan broker.Delivery { return c.deliveries }
+
+// Err implements broker.Consumer. When the connection or the channel went, it is broker.ErrUnavailable with the reason.
+func (c *consumer) Err() error {
+	if err := c.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Cancel implements broker.Consumer. It waits until the server has stopped delivering, or has gone.
+func (c *consumer) Cancel() error {
+	c.cancelled.Do(func() { close(c.cancel) })
+	<-c.ended
+	return nil
+}
+
+// run passes deliveries and settlements on until the consumer ends.
+func (c *consumer) run() {
+	defer c.session.consumers.Done()
+	for {
+		select {
+		case d, open := <-c.from:
+			if !open {
+				c.end(c.reason())
+				return
+			}
+			if !c.pass(d) {
+				c.end(fmt.Errorf("%w: the server sent more than the prefetch", broker.ErrUnavailable))
+				return
+			}
+		case s := <-c.settles:
+			c.settle(s)
+		case _, told := <-c.cancels:
+			if told {
+				c.end(c.deleted())
+				return
+			}
+			c.cancels = nil // closed with the channel, of which from tells
+		case <-c.session.over:
+			c.end(c.reason())
+			return
+		case <-c.cancel:
+			c.stop()
+			return
+		}
+	}
+}
+
+// pass hands a delivery to the reader.
+func (c *consumer) pass(d amqp.Delivery) bool {
+	c.held++
+	select {
+	case c.deliveries <- broker.Delivery{
+		Message: broker.Message{
+			Exchange: d.Exchange, RoutingKey: d.RoutingKey, ID: d.MessageId, Headers: fromTable(d.Headers), Body: d.Body,
+			ReplyTo: d.ReplyTo, CorrelationID: d.CorrelationId, Expiration: fromExpiration(d.Expiration),
+		},
+		Queue: c.queue, Redelivered: d.Redelivered, Deaths: deaths(d.Headers),
+		Settler: &unsettled{consumer: c, tag: d.DeliveryTag},
+	}:
+		return true
+	default:
+		return false
+	}
+}
+
+// reason is why the library ended the deliveries.
+func (c *consumer) reason() error {
+	select {
+	case <-c.session.over:
+		if errors.Is(c.session.cause, broker.ErrClosed) {
+			return broker.ErrClosed
+		}
+		return fmt.Errorf("consume %s: %w: %w", c.queue, broker.ErrUnavailable, c.session.cause)
+	default:
+	}
+	select {
+	case _, told := <-c.cancels:
+		if told {
+			return c.deleted()
+		}
+	default:
+	}
+	return fmt.Errorf("consume %s: %w: %w", c.queue, broker.ErrUnavailable, closeReason(c.closes))
+}
+
+func (c *consumer) deleted() error {
+	return fmt.Errorf("consume %s: %w: it was deleted, or went with its server", c.queue, broker.ErrNoQueue)
+}
+
+// end closes the channel with what is unsettled, which the server gives to others. What was settled before is sent.
+func (c *consumer) end(err error) {
+	c.err.Store(&err)
+	c.over.Store(true)
+	select {
+	case s := <-c.settles:
+		c.settle(s)
+	default:
+	}
+	c.unread()
+	close(c.deliveries)
+	close(c.ended)
+	select {
+	case <-c.session.over: // the connection goes with all channels
+	default:
+		_ = c.channel.Close() // it may be closed already, and then this says nothing new
+	}
+}
+
+// stop ends the deliveries but keeps the channel until everything that was read is settled.
+func (c *consumer) stop() {
+	if err := c.channel.Cancel(c.tag, false); err != nil {
+		c.end(c.reason())
+		return
+	}
+	back := c.unread()
+	for d := range c.from { // those the reader never saw
+		c.held++
+		back = append(back, d.DeliveryTag)
+	}
+	close(c.deliveries)
+	close(c.ended)
+	for _, tag := range back {
+		c.give(tag, nackBack)
+	}
+	for c.held > 0 {
+		select {
+		case s := <-c.settles:
+			c.settle(s)
+		case err, told := <-c.closes:
+			if told { // a channel that was closed in order says nothing
+				c.session.logger.Debug("channel of a cancelled consumer closed", "queue", c.queue, "unsettled", c.held, "error", err)
+			}
+			c.over.Store(true)
+			return
+		case <-c.session.over:
+			c.over.Store(true)
+			select {
+			case s := <-c.settles:
+				c.settle(s)
+			default:
+			}
+			return
+		}
+	}
+	c.over.Store(true)
+	_ = c.channel.Close()
+}
+
+// unread takes back what the reader has not taken, and returns the tags.
+func (c *consumer) unread() []uint64 {
+	var tags []uint64
+	for {
+		select {
+		case d := <-c.deliveries:
+			u := d.Settler.(*unsettled)
+			u.done.Store(true)
+			tags = append(tags, u.tag)
+		default:
+			return tags
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package rabbitmq
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// AMQP reply codes that are told apart.
+const (
+	accessRefused      = 403
+	notFound           = 404
+	preconditionFailed = 406
+	notAllowed         = 530
+	internalError      = 541
+)
+
+// dial opens one connection, within the dial timeout.
+func (c Config) dial(ctx context.Context, t target, purpose string) (*amqp.Connection, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.DialTimeout)
+	defer cancel()
+	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", t.address)
+	if err != nil {
+		return nil, c.explain(t, err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // ends the handshakes
+	connection, err := c.shake(ctx, t, raw, purpose)
+	if err == nil && !stop() {
+		_ = connection.CloseDeadline(time.Now().Add(time.Second))
+		err = ctx.Err()
+	}
+	if err != nil {
+		_ = raw.Close()
+		return nil, c.explain(t, err)
+	}
+	return connection, nil
+}
+
+// shake does the handshakes over a raw connection. The library's own recovery stays off: it would let the old session's
+// delivery tags settle the new session's messages.
+func (c Config) shake(ctx context.Context, t target, raw net.Conn, purpose string) (*amqp.Connection, error) {
+	if t.tls != nil {
+		secure := tls.Client(raw, t.tls.Clone())
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return nil, err
+		}
+		raw = secure
+	}
+	auth, err := mechanisms(t.uri)
+	if err != nil {
+		return nil, err
+	}
+	properties := amqp.NewConnectionProperties()
+	properties["connection_name"] = c.Name + "." + purpose
+	w := newWire(raw)
+	connection, err := amqp.Open(w, amqp.Config{
+		SASL: auth, Vhost: t.uri.Vhost, Heartbeat: c.Heartbeat, Locale: "en_US", Properties: properties,
+		ChannelMax: t.uri.ChannelMax, FrameSize: 128 << 10,
+	})
+	if err != nil {
+		_ = w.Close()
+		return nil, err
+	}
+	return connection, nil
+}
+
+func mechanisms(uri amqp.URI) ([]amqp.Authentication, error) {
+	if len(uri.AuthMechanism) == 0 {
+		return []amqp.Authentication{uri.PlainAuth()}, nil
+	}
+	var auth []amqp.Authentication
+	for _, name := range uri.AuthMechanism {
+		switch strings.ToUpper(name) {
+		case "PLAIN":
+			auth = append(auth, uri.PlainAuth())
+		case "AMQPLAIN":
+			auth = append(auth, uri.AMQPlainAuth())
+		case "EXTERNAL":
+			auth = append(auth, &amqp.ExternalAuth{})
+		default:
+			return nil, fmt.Errorf("auth_mechanism %q is unknown: use plain, amqplain or external", name)
+		}
+	}
+	return auth, nil
+}
+
+// refused reports whether a failed attempt means that the server answers and does not let us in.
+func refused(err error) bool {
+	var answer *amqp.Error
+	var authority x509.UnknownAuthorityError
+	var name x509.HostnameError
+	return errors.As(err, &answer) && (answer.Code == accessRefused || answer.Code == notAllowed) ||
+		errors.Is(err, amqp.ErrVhost) || errors.As(err, &authority) || errors.As(err, &name)
+}
+
+// explain says what a failed attempt means and what to do about it.
+func (c Config) explain(t target, err error) error {
+	return fmt.Errorf("connect to RabbitMQ at %s: %w%s", t, err, c.advice(t, err))
+}
+
+func (c Config) advice(t target, err error) string {
+	var answer *amqp.Error
+	code := 0
+	if errors.As(err, &answer) {
+		code = answer.Code
+	}
+	text := err.Error()
+	switch {
+	case code == accessRefused:
+		return fmt.Sprintf(": check user %q and its password in the URL (guest may only connect from the server's own host)",
+			t.uri.Username)
+	case code == notAllowed || errors.Is(err, amqp.ErrVhost):
+		return fmt.Sprintf(": check vhost %q in the URL; rabbitmqctl add_vhost makes it, and rabbitmqctl set_permissions "+
+			"lets user %q in", t.uri.Vhost, t.uri.Username)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return ": is the server running, and does it listen on this port?"
+	case strings.Contains(text, "unknown authority"):
+		return ": the server's certificate is not trusted, name the CA that signed it"
+	case strings.Contains(text, "certificate required"), strings.Contains(text, "bad certificate"),
+		strings.Contains(text, "unknown certificate"):
+		return ": the server refused this client's certificate, or wants one: name its certificate and key"
+	case strings.Contains(text, "first record does not look like a TLS handshake"):
+		return ": the port does not speak TLS, use amqp:// or the server's TLS port"
+	case errors.Is(err, context.DeadlineExceeded), strings.Contains(text, "i/o timeout"):
+		return fmt.Sprintf(": no answer within %v", c.DialTimeout)
+	}
+	return ""
+}

@@ -1,0 +1,137 @@
+package rabbitmq
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/troupe-run/troupe/broker"
+)
+
+// blockedGrace is how long a caller whose messages are under way still waits for confirms once the server takes no more.
+const blockedGrace = 250 * time.Millisecond
+
+// Bounds of one message.
+const (
+	nameMax = 255      // bytes of a short string in AMQP 0-9-1
+	bodyMax = 16 << 20 // bytes: what servers from version 4 on take by default
+)
+
+// Publish implements broker.Broker. Messages to queues and messages to named exchanges go by different channels, since
+// an exchange that does not exist costs the channel, and with it the confirms of everybody who uses it.
+//
+// While the server takes no messages (Status.Blocked) and while there is no connection, it returns
+// broker.ErrUnavailable at once. What no confirm came for within ctx or Config.ConfirmTimeout is Unknown.
+func (b *Broker) Publish(ctx context.Context, messages []broker.Message) ([]broker.Confirm, error) {
+	if err := b.usable(ctx); err != nil || len(messages) == 0 {
+		return unknown(len(messages)), err
+	}
+	lane := b.toQueues
+	for i := range messages {
+		if err := checkMessage(&messages[i]); err != nil {
+			return unknown(len(messages)), fmt.Errorf("publish message %d of %d: %w", i+1, len(messages), err)
+		}
+		if messages[i].Exchange != "" {
+			lane = b.toExchanges
+		}
+	}
+	limited, cancel := context.WithTimeout(ctx, b.config.ConfirmTimeout)
+	defer cancel()
+	r := newRequest(messages)
+	err := b.pass(limited, lane, r)
+	confirms, cause := r.abandon()
+	if err == nil {
+		err = cause
+	}
+	if err != nil {
+		err = b.closedOr(err)
+	}
+	return confirms, err
+}
+
+// pass hands the request to a lane and waits until it is settled or hopeless.
+func (b *Broker) pass(ctx context.Context, lane chan<- *request, r *request) error {
+	s, err := b.publishing.get(ctx)
+	if err != nil {
+		return err
+	}
+	shut, isShut, _ := s.gate.state()
+	if isShut {
+		return s.blocked()
+	}
+	select {
+	case lane <- r:
+		return s.follow(ctx, shut, r)
+	case <-shut:
+		return s.blocked()
+	case <-s.over:
+		return fmt.Errorf("%w: %w", broker.ErrUnavailable, s.cause)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// follow waits for a request's confirms. A lane settles it when the connection goes, at the latest.
+func (s *session) follow(ctx context.Context, shut <-chan struct{}, r *request) error {
+	select {
+	case <-r.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-shut:
+	}
+	grace := time.NewTimer(blockedGrace)
+	defer grace.Stop()
+	select {
+	case <-r.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-grace.C:
+		return s.blocked()
+	}
+}
+
+func (s *session) blocked() error {
+	_, _, reason := s.gate.state()
+	return fmt.Errorf("%w: the server takes no messages: %s", broker.ErrUnavailable, reason)
+}
+
+func unknown(n int) []broker.Confirm {
+	if n == 0 {
+		return nil
+	}
+	return slices.Repeat([]broker.Confirm{broker.Unknown}, n)
+}
+
+func checkMessage(m *broker.Message) error {
+	if len(m.Body) > bodyMax {
+		return fmt.Errorf("its body has %d bytes, at most %d are allowed", len(m.Body), bodyMax)
+	}
+	for name := range m.Headers {
+		if err := checkShort("header's name", name); err != nil {
+			return err
+		}
+	}
+	if err := checkShort("exchange", m.Exchange); err != nil {
+		return err
+	}
+	if err := checkShort("routing key", m.RoutingKey); err != nil {
+		return err
+	}
+	if err := checkShort("id", m.ID); err != nil {
+		return err
+	}
+	if err := checkShort("reply-to", m.ReplyTo); err != nil {
+		return err
+	}
+	return checkShort("correlation id", m.CorrelationID)
+}
+
+func checkShort(what, text string) error {
+	if len(text) > nameMax {
+		return fmt.Errorf("its %s has %d bytes, at most %d are allowed", what, len(text), nameMax)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package rabbitmq
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// Bounds of a session.
+const (
+	// controlMax bounds the control channels, and so the requests under way.
+	controlMax = 4
+	// flushMax bounds the wait for consumers that send their last settlements when the broker is closed.
+	flushMax = time.Second
+	// closeMax bounds the handshake that closes a connection.
+	closeMax = 2 * time.Second
+)
+
+// session is one connection's life.
+type session struct {
+	connection *amqp.Connection
+	logger     hclog.Logger
+	closes     chan *amqp.Error
+	blocks     chan amqp.Blocking
+	noted      func() // something changed that Status shows
+	gate       gate
+	idle       chan *amqp.Channel // control channels that wait for their next use
+	controls   chan struct{}      // holds one for each request under way
+
+	over      chan struct{} // closed when the session ends, before the connection is closed
+	cause     error         // of that; set before over is closed
+	consumers sync.WaitGroup
+	lanes     sync.WaitGroup
+}
+
+func newSession(c *amqp.Connection, logger hclog.Logger, noted func()) *session {
+	return &session{
+		connection: c, logger: logger, noted: noted, over: make(chan struct{}),
+		closes: c.NotifyClose(make(chan *amqp.Error, 1)), blocks: c.NotifyBlocked(make(chan amqp.Blocking, 4)),
+		gate: gate{shut: make(chan struct{})},
+		idle: make(chan *amqp.Channel, controlMax), controls: make(chan struct{}, controlMax),
+	}
+}
+
+// wait follows the connection until it ends or ctx does, and returns why.
+func (s *session) wait(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case b, open := <-s.blocks:
+			if !open {
+				s.blocks = nil // the close follows
+				continue
+			}
+			s.gate.set(b.Active, b.Reason)
+			s.noted()
+		case err, told := <-s.closes:
+			if !told {
+				return errors.New("connection closed")
+			}
+			return err
+		}
+	}
+}
+
+// close ends the session: consumers send their last settlements, then the connection goes.
+func (s *session) close(cause error) {
+	s.cause = cause
+	close(s.over)
+	flushed := make(chan struct{})
+	go func() {
+		s.consumers.Wait()
+		close(flushed)
+	}()
+	limit := time.NewTimer(flushMax)
+	defer limit.Stop()
+	select {
+	case <-flushed:
+	case <-limit.C:
+	}
+	_ = s.connection.CloseDeadline(time.Now().Add(closeMax)) // it is gone whatever this says
+	<-flushed
+	s.lanes.Wait()
+}
+
+// property is what the server says of itself.
+func (s *session) property(name string) string {
+	text, _ := s.connection.Properties[name].(string)
+	return text
+}
+
+// gate is shut while the server takes no messages.
+type gate struct {
+	mu     sync.Mutex
+	isShut bool
+	reason string
+	shut   chan struct{} // closed while it is shut
+}
+
+func (g *gate) set(shut bool, reason string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.reason = reason
+	if shut == g.isShut {
+		return
+	}
+	g.isShut = shut
+	if shut {
+		close(g.shut)
+	} else {
+		g.shut = make(chan struct{})
+	}
+}
+
+// state returns a channel that is closed once the gate is shut, and whether and why it is.
+func (g *gate) state() (shut <-chan struct{}, isShut bool, reason string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.shut, g.isShut, g.reason
+}

@@ -1,0 +1,112 @@
+package rabbitmq
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// wireMax bounds the bytes that wait to be written to a server that does not read; more make writers wait.
+const wireMax = 1 << 20
+
+// farewell bounds the writing of what is left when a connection is closed.
+const farewell = 200 * time.Millisecond
+
+// wire is a connection whose writes are collected: while one write is under way, the next collect, so that thousands of
+// small frames cost few system calls. A failed read or write ends it for writers too; the library would otherwise wait
+// for a writer that waits for a server that is gone.
+type wire struct {
+	net.Conn
+
+	mu      sync.Mutex
+	changed sync.Cond
+	buffer  []byte // waits to be written
+	closing bool
+	err     error
+	ended   chan struct{} // the writing goroutine has
+}
+
+func newWire(c net.Conn) *wire {
+	w := &wire{Conn: c, ended: make(chan struct{})}
+	w.changed.L = &w.mu
+	go w.run()
+	return w
+}
+
+// Write implements net.Conn. It copies p, and waits only while wireMax bytes wait already.
+func (w *wire) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.err == nil && !w.closing && len(w.buffer) >= wireMax {
+		w.changed.Wait()
+	}
+	if w.err != nil {
+		return 0, w.err
+	}
+	if w.closing {
+		return 0, net.ErrClosed
+	}
+	w.buffer = append(w.buffer, p...)
+	w.changed.Broadcast()
+	return len(p), nil
+}
+
+// Read implements net.Conn.
+func (w *wire) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	if err != nil {
+		w.fail(err)
+	}
+	return n, err
+}
+
+// Close implements net.Conn. What waits is written first, within farewell.
+func (w *wire) Close() error {
+	w.mu.Lock()
+	w.closing = true
+	w.changed.Broadcast()
+	w.mu.Unlock()
+	_ = w.Conn.SetWriteDeadline(time.Now().Add(farewell)) // on failure the write below fails too
+	<-w.ended
+	return w.Conn.Close()
+}
+
+func (w *wire) run() {
+	defer close(w.ended)
+	var out []byte
+	for {
+		out = w.next(out[:0])
+		if len(out) == 0 {
+			return
+		}
+		if _, err := w.Conn.Write(out); err != nil {
+			w.fail(err)
+			return
+		}
+	}
+}
+
+// next waits for something to write and takes it all, leaving spare as the next buffer. Nothing: the end.
+func (w *wire) next(spare []byte) []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.err == nil && !w.closing && len(w.buffer) == 0 {
+		w.changed.Wait()
+	}
+	if w.err != nil {
+		return nil
+	}
+	out := w.buffer
+	w.buffer = spare
+	w.changed.Broadcast()
+	return out
+}
+
+func (w *wire) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.err = err
+	}
+	w.changed.Broadcast()
+}

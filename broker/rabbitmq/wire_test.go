@@ -1,0 +1,76 @@
+package rabbitmq
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWireCarriesEverythingInOrder(t *testing.T) {
+	t.Parallel()
+	near, far := net.Pipe()
+	w := newWire(near)
+	read := make(chan []byte)
+	go func() {
+		all, _ := io.ReadAll(far) // ends with the pipe
+		read <- all
+	}()
+	var want bytes.Buffer
+	for i := range 10_000 {
+		p := bytes.Repeat([]byte{byte(i)}, i%50)
+		want.Write(p)
+		n, err := w.Write(p)
+		require.NoError(t, err)
+		require.Equal(t, len(p), n)
+	}
+	require.NoError(t, w.Close(), "what waits is written first")
+	require.Equal(t, want.Bytes(), <-read)
+	_, err := w.Write([]byte("late"))
+	require.ErrorIs(t, err, net.ErrClosed)
+}
+
+// TestWireFreesItsWriters: writers wait for a server that does not read, until a read shows that it has gone.
+func TestWireFreesItsWriters(t *testing.T) {
+	t.Parallel()
+	near, far := net.Pipe()
+	w := newWire(near)
+	full := make(chan struct{})
+	errs := make(chan error, 4)
+	var writers sync.WaitGroup
+	for range cap(errs) {
+		writers.Go(func() {
+			for {
+				if _, err := w.Write(make([]byte, 64<<10)); err != nil {
+					errs <- err
+					return
+				}
+				w.mu.Lock()
+				if len(w.buffer) >= wireMax {
+					select {
+					case full <- struct{}{}:
+					default:
+					}
+				}
+				w.mu.Unlock()
+			}
+		})
+	}
+	<-full
+	w.mu.Lock()
+	require.Less(t, len(w.buffer), wireMax+5*64<<10)
+	w.mu.Unlock()
+	require.NoError(t, far.Close())
+	_, err := w.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+	writers.Wait()
+	for range cap(errs) {
+		err := <-errs
+		require.True(t, errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe), err)
+	}
+	require.NoError(t, w.Close())
+}

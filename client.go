@@ -1,0 +1,216 @@
+package troupe
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/postgres"
+	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/supervisor/node"
+	"github.com/troupe-run/troupe/supervisor/pack"
+)
+
+// Client submits executions to the nodes that share a Postgres, from a program that runs no node: also within the program's
+// own transactions. It knows the actions that the nodes serve from the store, and checks requests by them. Its database
+// user needs SELECT on action, request, execution, outcome and submission, and INSERT on submission; no more.
+//
+// A submission is a row of the table submission, which the nodes take when it is committed, within some tens of
+// milliseconds. What they decide then, by configuration or packs of their own, may still refuse it: Get and Wait say so.
+type Client struct {
+	guest *postgres.Guest
+	by    string
+	mu    sync.Mutex
+	known map[string]*knownAction
+}
+
+// ClientConfig says where the nodes' store is. Zero fields mean the default.
+type ClientConfig struct {
+	Store     string // postgres:// address of the nodes' store; required
+	CreatedBy string // who submits, as people see it; default "sql"
+}
+
+// knownAction is an action as it was read last.
+type knownAction struct {
+	at         time.Time
+	definition []byte
+	set        *pack.Set
+}
+
+const (
+	actionAge  = 10 * time.Second // after which an action is read again
+	actionsMax = 1000             // that are remembered
+	waitMin    = 20 * time.Millisecond
+	waitMax    = 500 * time.Millisecond
+	lookMax    = 5 * time.Second // for one look
+)
+
+// NewClient connects to the nodes' store.
+func NewClient(ctx context.Context, cfg ClientConfig) (*Client, error) {
+	guest, err := postgres.OpenGuest(ctx, postgres.Config{URL: cfg.Store, Name: "client", Conns: 4})
+	if err != nil {
+		return nil, err
+	}
+	return &Client{guest: guest, by: cfg.CreatedBy, known: map[string]*knownAction{}}, nil
+}
+
+// Close ends the client's connections.
+func (c *Client) Close() { c.guest.Close() }
+
+// Submit submits one execution and returns its id. After an error that is no *Problem, repeat the call with the same
+// idempotency key.
+func (c *Client) Submit(ctx context.Context, s Submission) (ExecutionID, error) {
+	return c.submit(ctx, nil, s)
+}
+
+// SubmitTx submits one execution within the caller's own transaction, on the database of the nodes' store, and returns the
+// id that it has once the transaction commits. If that does not commit, nothing was submitted. After an error that is no
+// *Problem the transaction can only be rolled back.
+func (c *Client) SubmitTx(ctx context.Context, tx pgx.Tx, s Submission) (ExecutionID, error) {
+	return c.submit(ctx, tx, s)
+}
+
+func (c *Client) submit(ctx context.Context, tx pgx.Tx, s Submission) (ExecutionID, error) {
+	r, err := s.checked()
+	if err != nil {
+		return ExecutionID{}, err
+	}
+	if err := c.judge(ctx, &r); err != nil {
+		return ExecutionID{}, err
+	}
+	submission := c.submission(&r)
+	if r.IdempotencyKey != "" {
+		holder, err := c.holder(ctx, tx, &submission)
+		if err != nil || !holder.IsZero() {
+			return holder, err
+		}
+	}
+	if err := c.guest.Put(ctx, tx, &submission); err != nil {
+		return ExecutionID{}, asProblem(err)
+	}
+	return submission.ID, nil
+}
+
+// submission is the request as the inbox holds it, which keeps times to the microsecond.
+func (c *Client) submission(r *api.SubmitRequest) store.Submission {
+	s := store.Submission{
+		ID: messages.NewExecutionID(), Action: r.ActionRef, Parameters: r.Parameters, Session: r.Session,
+		IdempotencyKey: r.IdempotencyKey, MaxRetries: r.MaxRetries, Labels: r.Labels, CreatedBy: c.by,
+	}
+	if len(s.Parameters) == 0 || bytes.Equal(s.Parameters, []byte("null")) {
+		s.Parameters = json.RawMessage("{}")
+	}
+	if !r.RunAt.IsZero() {
+		s.RunAt = r.RunAt.UTC().Truncate(time.Microsecond)
+	}
+	if r.TimeoutSeconds != nil {
+		s.Timeout = time.Duration(*r.TimeoutSeconds * float64(time.Second)).Truncate(time.Microsecond)
+	}
+	if r.Priority != nil {
+		p := messages.Priority(*r.Priority)
+		s.Priority = &p
+	}
+	return s
+}
+
+// holder is the execution that has the submission's key, if any. One of another request is a *Problem.
+func (c *Client) holder(ctx context.Context, tx pgx.Tx, s *store.Submission) (ExecutionID, error) {
+	claim, err := c.guest.Holder(ctx, tx, s)
+	if err != nil || claim.ID.IsZero() {
+		return ExecutionID{}, err
+	}
+	r := node.RequestOf(s)
+	if claim.Same || bytes.Equal(claim.RequestHash, node.RequestHash(&r)) {
+		return claim.ID, nil
+	}
+	return ExecutionID{}, asProblem(&store.ConflictError{Key: s.IdempotencyKey, Holder: claim.ID})
+}
+
+// judge checks the action and the parameters as the nodes will.
+func (c *Client) judge(ctx context.Context, r *api.SubmitRequest) error {
+	set, err := c.action(ctx, r.ActionRef)
+	if errors.Is(err, store.ErrNotFound) {
+		return &Problem{Status: http.StatusNotFound, Code: string(messages.CodeActionNotFound),
+			Message: fmt.Sprintf("no node has served an action %q yet", r.ActionRef)}
+	}
+	if err != nil {
+		return err
+	}
+	return node.CheckParameters(set, r.ActionRef, r.Parameters)
+}
+
+// action is a set with the one action, as it was in the store at most actionAge ago.
+func (c *Client) action(ctx context.Context, ref string) (*pack.Set, error) {
+	c.mu.Lock()
+	last := c.known[ref]
+	c.mu.Unlock()
+	if last != nil && time.Since(last.at) < actionAge {
+		return last.set, nil
+	}
+	a, err := c.guest.Action(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	definition, err := json.Marshal(&a)
+	if err != nil {
+		return nil, err
+	}
+	next := &knownAction{at: time.Now(), definition: definition}
+	if last != nil && bytes.Equal(last.definition, definition) {
+		next.set = last.set // its schema is compiled
+	} else if next.set, err = pack.Of(a); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.known) >= actionsMax {
+		clear(c.known)
+	}
+	c.known[ref] = next
+	return next.set, nil
+}
+
+// Get returns the execution as it stands; one that the nodes have not taken yet as requested. One that they refused is a
+// *Problem with the code "refused" and their reason.
+func (c *Client) Get(ctx context.Context, id ExecutionID) (Execution, error) {
+	e, refused, err := c.guest.Look(ctx, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return e, &Problem{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: fmt.Sprintf("there is no execution %s", id)}
+	case refused != "":
+		return e, &Problem{Status: http.StatusUnprocessableEntity, Code: "refused", Message: refused}
+	}
+	return e, err
+}
+
+// Wait returns the execution once it has its outcome, or as it stands when ctx ends. It looks again and again, at most
+// 50 times a second at first and twice a second later, and once more when ctx ends, which a store that hangs delays by up
+// to 5 s.
+func (c *Client) Wait(ctx context.Context, id ExecutionID) (Execution, error) {
+	for pause := waitMin; ; pause = min(2*pause, waitMax) {
+		e, err := c.look(ctx, id)
+		if err != nil || e.Status.Terminal() || ctx.Err() != nil {
+			return e, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// look is Get with a time of its own.
+func (c *Client) look(ctx context.Context, id ExecutionID) (Execution, error) {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookMax)
+	defer cancel()
+	return c.Get(limited, id)
+}

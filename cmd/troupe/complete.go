@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/api"
+)
+
+const (
+	completeTime = 2 * time.Second // a shell waits for the node's answer
+	completeRows = "50"            // executions that are offered, newest first
+)
+
+// offer says what may stand as the next argument behind args. What the node does not answer is not offered.
+type offer func(ctx context.Context, c *client.Client, args []string) ([]string, error)
+
+// completions lets the shell offer names that the node knows. Verbs and flags are offered without it.
+func (a *app) completions(root *cobra.Command) {
+	for verb, o := range map[string]offer{
+		"submit": first(actionNames), "get": first(executionIDs("")), "why": first(executionIDs("")),
+		"logs": first(executionIDs("")), "wait": first(executionIDs("")),
+		"cancel":  executionIDs("requested,scheduling,scheduled,running,cancelling"),
+		"retry":   executionIDs("failed,timed_out,cancelled,abandoned"),
+		"workers": first(workerIDs), "cordon": things, "uncordon": things, "drain": first(nodeNames),
+	} {
+		if cmd, _, err := root.Find([]string{verb}); err == nil {
+			cmd.ValidArgsFunction = a.offering(o)
+		}
+	}
+	for _, verb := range []string{"kill", "probe"} {
+		if cmd, _, err := root.Find([]string{"worker", verb}); err == nil {
+			cmd.ValidArgsFunction = a.offering(first(workerIDs))
+		}
+	}
+}
+
+// offering asks the node that the flags name.
+func (a *app) offering(o offer) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		c, err := a.client()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
+		defer cancel()
+		names, err := o(ctx, c, args)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// first offers for the first argument alone.
+func first(o offer) offer {
+	return func(ctx context.Context, c *client.Client, args []string) ([]string, error) {
+		if len(args) > 0 {
+			return nil, nil
+		}
+		return o(ctx, c, args)
+	}
+}
+
+func actionNames(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
+	var v api.ActionList
+	err := c.Get(ctx, "/api/v1/actions", &v)
+	return named(v.Actions, func(x api.ActionView) string { return x.Ref }), err
+}
+
+func executionIDs(status string) offer {
+	return func(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
+		query := url.Values{"limit": {completeRows}}
+		if status != "" {
+			query.Set("status", status)
+		}
+		v, err := c.Executions(ctx, query)
+		return named(v.Executions, func(x api.ExecutionView) string { return x.ID.String() + "\t" + x.ActionRef + " " + x.Status.String() }), err
+	}
+}
+
+func workerIDs(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
+	v, err := allWorkers(ctx, c, "", "")
+	return named(v, func(x api.WorkerView) string { return string(x.ID) + "\t" + x.State }), err
+}
+
+func poolNames(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
+	var v api.PoolList
+	err := c.Get(ctx, "/api/v1/pools", &v)
+	return named(v.Pools, func(x api.PoolView) string { return x.Name }), err
+}
+
+func nodeNames(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
+	var v api.NodeList
+	err := c.Get(ctx, "/api/v1/nodes", &v)
+	return named(v.Nodes, func(x store.Node) string { return x.Name }), err
+}
+
+// things offers kinds first, then the names of the kind that was chosen.
+func things(ctx context.Context, c *client.Client, args []string) ([]string, error) {
+	if len(args) == 0 {
+		return []string{"node", "pool", "worker"}, nil
+	}
+	of := map[string]offer{"node": nodeNames, "pool": poolNames, "worker": workerIDs}[args[0]]
+	if of == nil || len(args) > 1 {
+		return nil, nil
+	}
+	return of(ctx, c, nil)
+}
+
+func named[T any](list []T, name func(T) string) []string {
+	names := make([]string, len(list))
+	for i, x := range list {
+		names[i] = name(x)
+	}
+	return names
+}

@@ -1,0 +1,40 @@
+package store
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// DecodeError reads an error as EncodeError has written it, or nil of nothing; what is not JSON becomes an error that says so, with the bytes kept as text.
+func DecodeError(b []byte) *messages.Error {
+	if len(b) == 0 {
+		return nil
+	}
+	e := &messages.Error{}
+	if err := json.Unmarshal(b, e); err != nil {
+		return &messages.Error{Code: messages.CodeActionError, Message: "stored error cannot be read: " + string(b)}
+	}
+	return e
+}
+
+// EncodeError is the form in which adapters keep an error, JSON, and nil of nil. Details that are not JSON are kept as a JSON text; bytes that are not
+// UTF-8 become the replacement character here, so that what is read back and written again stays the same.
+func EncodeError(e *messages.Error) []byte {
+	if e == nil {
+		return nil
+	}
+	kept := *e
+	for _, s := range []*string{(*string)(&kept.Code), &kept.Message, &kept.FailedBy, &kept.Stderr, &kept.Exit} {
+		*s = strings.ToValidUTF8(*s, "\uFFFD")
+	}
+	if len(kept.Details) > 0 && !json.Valid(kept.Details) {
+		kept.Details, _ = json.Marshal(strings.ToValidUTF8(string(kept.Details), "\uFFFD"))
+	}
+	b, err := json.Marshal(&kept)
+	if err != nil {
+		b, _ = json.Marshal(&messages.Error{Code: kept.Code, Message: kept.Message})
+	}
+	return b
+}

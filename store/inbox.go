@@ -1,0 +1,77 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// HintKind is what a Hint is about.
+type HintKind uint8
+
+// The kinds of hint.
+const (
+	HintLook      HintKind = iota + 1 // hints may have been missed: look at everything
+	HintRequested                     // Pool has something new to place
+	HintCancel                        // Execution is to be cancelled where it runs
+	HintInbox                         // a submission waits in the inbox
+	HintFinished                      // Execution has its outcome
+)
+
+// Hint is one coalesced word from a store that others use too.
+type Hint struct {
+	Kind      HintKind
+	Pool      string
+	Execution messages.ExecutionID
+}
+
+// Notices is the outbox of completion notices: an execution with Notify set gets one in the very transaction that gives
+// it its outcome, and keeps it until somebody says that it was sent.
+type Notices interface {
+	// TakeNotices returns up to limit ended executions whose notice has not been sent, oldest first, without parameters,
+	// and keeps them from other callers for hold. One that nobody reports as sent comes again after hold.
+	TakeNotices(ctx context.Context, hold time.Duration, limit int) ([]messages.Execution, error)
+	// NoticesSent forgets notices. Those that are not there are no error.
+	NoticesSent(ctx context.Context, ids []messages.ExecutionID) error
+	// PendingNotices counts the notices that have not been reported as sent, held ones included, and says when the
+	// oldest of them was written; zero: there is none.
+	PendingNotices(ctx context.Context) (count int, oldest time.Time, err error)
+}
+
+// Submission is what another program has put into the store to be executed: no more than it must know. The execution
+// gets its id.
+type Submission struct {
+	ID             messages.ExecutionID
+	Action         string
+	Parameters     json.RawMessage
+	Session        string
+	Affinity       messages.Affinity
+	Priority       *messages.Priority // nil: the default
+	RunAt          time.Time
+	IdempotencyKey string
+	Timeout        time.Duration // 0: the action's
+	MaxRetries     *int          // nil: the action's
+	Labels         map[string]string
+	CreatedBy      string
+	Trace          string
+	At             time.Time // when it was put there
+}
+
+// Settlement is what became of a submission.
+type Settlement struct {
+	ID messages.ExecutionID
+	// Refused says why no execution was made; empty: one was.
+	Refused string
+}
+
+// Inbox holds what other programs submit by writing to the store. A store that one node alone uses has none: its inbox
+// is always empty.
+type Inbox interface {
+	// TakeSubmissions returns up to limit submissions that nobody has settled, oldest first, and keeps them from other
+	// callers for hold. Whoever took them submits executions with their ids, which may be repeated, then settles them.
+	TakeSubmissions(ctx context.Context, hold time.Duration, limit int) ([]Submission, error)
+	// SettleSubmissions records what became of submissions. One that is settled already stays as it is.
+	SettleSubmissions(ctx context.Context, settlements []Settlement) error
+}

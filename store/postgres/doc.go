@@ -1,0 +1,49 @@
+// Package postgres is the store that several nodes share: Postgres 15 or newer, by pgx's native interface. It decides
+// nothing about placement or retries; it makes the changes of package store and answers its questions. The node's
+// assembly opens it, and `troupe migrate` and `troupe doctor` use Migrate and Status.
+//
+// # Writing
+//
+// Calls of Submit, and of Apply, share transactions: while one is in flight, the next collects (grouper), so nobody waits
+// for a timer and a lone caller pays one commit. A second group is begun beside one that takes longer than patience. A
+// group becomes one pipeline of statements of up to 500 rows (1,000 for inserts), which the server runs as one transaction
+// without waiting for this process in between: a process that freezes holds no lock. What fails on one row's data is made
+// again in halves until that row stands alone.
+//
+// Changes of the straight path (place, claim, finish of executions without a session) are bare compare-and-sets; what
+// they do not match follows in a careful transaction, as does everything else: there each row is locked and read before
+// it is changed, in order of id, so that what was not changed is judged from what stood there. Executions of a session
+// lock the session's lane first, in order of name; a later statement of the transaction, whose snapshot is younger than
+// the lock, counts the lane anew.
+//
+// A call that fails with store.ErrUnavailable may or may not have been made, and may be repeated. Every call ends, also
+// where its caller would wait for ever and the server or the network is silent: those in groups after callTimeout, others
+// after readTimeout.
+//
+// Locks are taken in one order: lanes by name, sessions by name, executions by id. Only groups of the straight path,
+// which lock rows statement by statement, can meet in another order; what the server then ends (40P01) is made again.
+//
+// # Tables and indexes
+//
+// What was asked is in request, written once; where an execution stands is in execution, narrow and with fillfactor 70.
+// Each partial index of execution has a column of its own that is NULL for all other rows (rank, turn, timer_at,
+// on_worker, unusual, queue_by, worker_by, start_since), so that no index mentions status: a claim is a heap-only update,
+// a placement and a finish are not. Keeping what waits and what runs in side tables instead made all three heap-only
+// and was no faster: 100,000 executions in groups of 500 took 26 and 34 µs each for the three updates with the columns,
+// 32 and 30 µs with side tables, for the same 96 MB of log (two runs each, one connection, with commits).
+//
+// The connection's planner settings leave it one plan for each statement, by index and nested loops, made once: tables
+// that grow from nothing to millions between two statistics must not change it.
+//
+// # Other connections
+//
+// Beats have a connection of their own, which holds the incarnation's advisory lock: others see at once when it is gone
+// (Node.Present). Hints come over another, by LISTEN on the channel "troupe.<schema>". Notifications are sent once a
+// transaction for each pool, for each running execution that is cancelled, and one for up to 300 finished executions; the
+// first for what is submitted, and the last, only while other nodes are alive, since a node tells itself.
+//
+// # Time and text
+//
+// All times are the server's, in microseconds; within one transaction they are that of its start. A text that Postgres
+// cannot hold (a NUL byte, no UTF-8) is kept as \x and hex; see encodeText.
+package postgres

@@ -1,0 +1,141 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// promoteMax bounds how many executions whose time has come one Due moves to the due lanes.
+const promoteMax = 2000
+
+const candidateColumns = `SELECT e.seq, e.id, e.attempt, r.action, r.version, e.priority, e.session, r.affinity, r.avoid, r.wait_for_worker,
+ r.idempotent, r.worker_deadline, e.take_backs, r.timeout FROM `
+
+const (
+	plainSQL = candidateColumns + `execution e JOIN request r ON r.seq = e.seq
+ WHERE e.pool = $1 AND e.rank <= 9 AND (e.rank, e.seq) > ($2::smallint, $3::bigint) ORDER BY e.rank, e.seq LIMIT $4`
+	headsSQL = candidateColumns + `(SELECT head, head_priority, head_seq FROM lane WHERE pool = $1 AND head IS NOT NULL
+ ORDER BY head_priority DESC, head_seq LIMIT $2) l JOIN execution e ON e.id = l.head JOIN request r ON r.seq = e.seq
+ WHERE e.turn IS NOT NULL ORDER BY l.head_priority DESC, l.head_seq`
+	// behindSQL reads the strict_fails that another of their session is before: one that is busy, or that waits.
+	behindSQL = candidateColumns + `execution e JOIN request r ON r.seq = e.seq JOIN lane l ON l.pool = e.pool AND l.session = e.session
+ WHERE e.pool = $1 AND e.turn = 2 AND l.head IS DISTINCT FROM e.id ORDER BY e.seq LIMIT $2`
+	timerSQL   = `SELECT timer_at FROM execution WHERE pool = $1 AND timer_at IS NOT NULL ORDER BY timer_at LIMIT 1`
+	ripeSQL    = `SELECT id FROM execution WHERE pool = $1 AND timer_at <= now() ORDER BY timer_at LIMIT $2`
+	promoteSQL = `UPDATE execution e SET timer_at = NULL,
+ rank = CASE WHEN e.session IS NOT NULL AND r.affinity LIKE 'strict%' THEN 16 ELSE 0 END + 9 - e.priority,
+ turn = CASE WHEN e.session IS NULL THEN NULL WHEN r.affinity = 'strict' THEN 1 WHEN r.affinity = 'strict_fail' THEN 2 END
+ FROM request r WHERE e.id = ANY($1) AND e.timer_at <= now() AND r.seq = e.seq`
+)
+
+// Due returns what a router may place now. Executions whose run_at has come since the last look are first moved to the
+// due lanes, so that a backlog of waiting ones is never scanned.
+func (s *Store) Due(ctx context.Context, q store.DueQuery) (store.DuePage, error) {
+	page, ripe, err := s.look(ctx, q)
+	if err != nil || len(ripe) == 0 {
+		return page, err
+	}
+	if err := s.promote(ctx, ripe); err != nil {
+		return store.DuePage{}, s.mapError("promote executions", err)
+	}
+	page, _, err = s.look(ctx, q)
+	return page, err
+}
+
+// look reads what is due, and which executions have become so and were not moved yet.
+func (s *Store) look(ctx context.Context, q store.DueQuery) (page store.DuePage, ripe []messages.ExecutionID, err error) {
+	var plain, heads, behind []messages.Candidate
+	pool := encodeText(q.Pool)
+	batch := &pgx.Batch{}
+	batch.Queue(ripeSQL, pool, promoteMax).Query(func(rows pgx.Rows) error {
+		return each(rows, func(s *scanner) {
+			var id messages.ExecutionID
+			s.id((*[16]byte)(&id))
+			ripe = append(ripe, id)
+		})
+	})
+	if q.Limit > 0 {
+		rank, seq := int16(-1), int64(0)
+		if q.AfterSeq > 0 {
+			rank, seq = int16(messages.PriorityMax-q.AfterPriority), q.AfterSeq
+		}
+		batch.Queue(plainSQL, pool, rank, seq, q.Limit+1).Query(func(rows pgx.Rows) (err error) {
+			plain, err = scanCandidates(rows, q.Limit+1)
+			return err
+		})
+	}
+	if q.Heads > 0 {
+		batch.Queue(headsSQL, pool, q.Heads+1).Query(func(rows pgx.Rows) (err error) {
+			heads, err = scanCandidates(rows, q.Heads+1)
+			return err
+		})
+		batch.Queue(behindSQL, pool, q.Heads+1).Query(func(rows pgx.Rows) (err error) {
+			behind, err = scanCandidates(rows, q.Heads+1)
+			for i := range behind {
+				behind[i].Behind = true
+			}
+			return err
+		})
+	}
+	batch.Queue(timerSQL, pool).Query(func(rows pgx.Rows) error {
+		return each(rows, func(s *scanner) { page.NextAt = s.time() })
+	})
+	if err := s.send(ctx, "read due executions", batch); err != nil {
+		return store.DuePage{}, nil, err
+	}
+	page.More = len(plain) > max(q.Limit, 0) || len(heads) > max(q.Heads, 0) || len(behind) > max(q.Heads, 0)
+	page.Candidates = slices.Concat(plain[:min(len(plain), max(q.Limit, 0))], heads[:min(len(heads), max(q.Heads, 0))])
+	page.Candidates = append(page.Candidates, behind[:min(len(behind), max(q.Heads, 0))]...)
+	slices.SortFunc(page.Candidates, byRank)
+	return page, ripe, nil
+}
+
+// send runs the statements of a batch in one round trip and one transaction.
+func (s *Store) send(ctx context.Context, what string, batch *pgx.Batch) error {
+	if s.closed() {
+		return s.mapError(what, store.ErrClosed)
+	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	return s.mapError(what, s.pool.SendBatch(ctx, batch).Close())
+}
+
+// byRank orders candidates by priority, highest first, then by insertion.
+func byRank(a, b messages.Candidate) int {
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Seq, b.Seq))
+}
+
+func scanCandidates(rows pgx.Rows, hint int) ([]messages.Candidate, error) {
+	out := make([]messages.Candidate, 0, min(hint, 64))
+	err := each(rows, func(s *scanner) {
+		var k messages.Candidate
+		k.Seq = s.integer()
+		s.id((*[16]byte)(&k.ID))
+		k.Attempt, k.Action, k.Version = messages.Attempt(s.integer()), s.text(), s.text()
+		k.Priority, k.Session, k.Affinity = messages.Priority(s.integer()), s.text(), messages.Affinity(s.text())
+		k.Avoid, k.WaitForWorker, k.Idempotent = messages.WorkerID(s.text()), s.boolean(), s.boolean()
+		k.WorkerDeadline, k.TakeBacks, k.Timeout = s.time(), int(s.integer()), s.duration()
+		out = append(out, k)
+	})
+	return out, err
+}
+
+// promote moves executions whose time has come.
+func (s *Store) promote(ctx context.Context, ripe []messages.ExecutionID) error {
+	slices.SortFunc(ripe, func(a, b messages.ExecutionID) int { return slices.Compare(a[:], b[:]) })
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	return repeat(ctx, func() error {
+		batch := &pgx.Batch{}
+		batch.Queue(lockByID, idsOf(ripe))
+		batch.Queue(promoteSQL, idsOf(ripe))
+		batch.Queue(settleLanes, idsOf(ripe))
+		return s.pool.SendBatch(ctx, batch).Close()
+	})
+}

@@ -1,0 +1,230 @@
+package postgres
+
+import (
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// shortOutcome is how long result and error may be together to stand in the execution's own row.
+const shortOutcome = 512
+
+// extras say which tables beside the execution's own the outcomes of one statement write, so that the plain ones, which
+// are nearly all, carry none of it.
+type extras struct{ long, output, retry, events, sessions bool }
+
+// endsSQL makes the statement that gives outcomes. The parameters of the extras follow the first twelve.
+func endsSQL(x extras) string {
+	var b strings.Builder
+	b.WriteString(`WITH i AS MATERIALIZED (SELECT * FROM unnest($1::int[], $2::int[], $3::uuid[], $4::int[], $5::smallint[], $6::smallint[], $7::smallint[], $8::smallint[], $9::bytea[], $10::bytea[], $11::uuid[]`)
+	for _, arg := range extraArrays {
+		b.WriteString(arg)
+	}
+	b.WriteString(`) AS i (n, edge, id, attempt, before, after, last, crash, result, error, retried_as, long_result, long_error, stdout, stderr, stdout_cut, stderr_cut, kind, reason)),
+ e AS (UPDATE execution e SET rank = NULL, turn = NULL, timer_at = NULL, on_worker = NULL, queue_by = NULL, worker_by = NULL, start_since = NULL,
+  unusual = nullif(i.after, 6), status = i.after, last_change = i.last, crash_count = e.crash_count + i.crash, finished_at = now(),
+  retried_as = i.retried_as, result = i.result, error = i.error
+  FROM i, request r WHERE e.id = i.id AND e.status = i.before AND e.attempt = coalesce(i.attempt, e.attempt) AND r.seq = e.seq`)
+	if !x.sessions {
+		b.WriteString(" AND e.session IS NULL")
+	}
+	b.WriteString(` RETURNING i.n, i.edge, now() AS at, ` + recordColumns + `),
+ o AS (INSERT INTO notice (id, at) SELECT id, at FROM e WHERE notify)`)
+	if x.long {
+		b.WriteString(`, l AS (INSERT INTO outcome (seq, result, error) SELECT e.seq, i.long_result, i.long_error FROM e JOIN i USING (edge)
+  WHERE i.long_result IS NOT NULL OR i.long_error IS NOT NULL)`)
+	}
+	if x.output {
+		b.WriteString(`, w AS (INSERT INTO output (seq, stdout, stderr, stdout_cut, stderr_cut) SELECT e.seq, i.stdout, i.stderr, i.stdout_cut, i.stderr_cut
+  FROM e JOIN i USING (edge) WHERE i.stdout_cut IS NOT NULL ON CONFLICT (seq) DO UPDATE SET stdout = excluded.stdout, stderr = excluded.stderr,
+  stdout_cut = excluded.stdout_cut, stderr_cut = excluded.stderr_cut)`)
+	}
+	if x.events {
+		b.WriteString(`, v AS (INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker)
+  SELECT e.seq, now(), e.attempt, f.kind, i.before, i.after, f.reason, e.worker_id FROM e JOIN i USING (edge)
+  CROSS JOIN LATERAL (SELECT 1, 'retry', i.retried_as::text WHERE i.retried_as IS NOT NULL UNION ALL SELECT 2, i.kind, i.reason WHERE i.kind IS NOT NULL
+   ORDER BY 1) AS f (n, kind, reason))`)
+	}
+	if x.sessions {
+		b.WriteString(`, s AS (UPDATE session s SET finished_epoch = greatest(s.finished_epoch, d.epoch), runs = s.runs + d.runs, touched_at = now()
+  FROM (SELECT f.pool, f.session, max(f.session_epoch) AS epoch, count(*) FILTER (WHERE f.status = ANY($20)) AS runs FROM e f LEFT JOIN session h ON h.pool = f.pool AND h.session = f.session
+   WHERE f.session IS NOT NULL AND f.session_epoch > 0 AND f.last_change = 4
+    AND (f.affinity IS DISTINCT FROM 'hint' OR h.worker_inc = f.worker_inc AND h.worker_pool = f.pool AND h.worker_slot = f.worker_slot)
+   GROUP BY 1, 2) d
+  WHERE s.pool = d.pool AND s.session = d.session)`)
+	}
+	b.WriteString(" SELECT * FROM e")
+	return b.String()
+}
+
+// extraArrays are the parameters of the extras, which are empty where there is none.
+var extraArrays = []string{", $12::bytea[]", ", $13::bytea[]", ", $14::bytea[]", ", $15::bytea[]", ", $16::boolean[]", ", $17::boolean[]", ", $18::text[]", ", $19::text[]"}
+
+// endSQLs are the statements by what they carry.
+var endSQLs = func() map[extras]string {
+	all := map[extras]string{}
+	flags := []bool{false, true}
+	for _, long := range flags {
+		for _, output := range flags {
+			for _, retry := range flags {
+				for _, events := range flags {
+					for _, sessions := range flags {
+						x := extras{long, output, retry, events, sessions}
+						all[x] = endsSQL(x)
+					}
+				}
+			}
+		}
+	}
+	return all
+}()
+
+// endArgs are the columns of a statement that gives outcomes.
+type endArgs struct {
+	n, edges                   []int32
+	ids, retried               []pgtype.UUID
+	attempts                   []pgtype.Int4
+	before, after, last, crash []int16
+	results, errors            [][]byte
+	longResults, longErrors    [][]byte
+	stdout, stderr             [][]byte
+	stdoutCut, stderrCut       []pgtype.Bool
+	kinds, reasons             []pgtype.Text
+	x                          extras
+}
+
+func (a *endArgs) add(c *changes, k int, e *edge) {
+	a.n, a.edges = append(a.n, int32(e.item)), append(a.edges, int32(k))
+	a.ids, a.attempts = append(a.ids, uuidOf(c.items[e.item].id)), append(a.attempts, e.attempt)
+	a.before, a.after = append(a.before, int16(e.before)), append(a.after, int16(e.after))
+	a.last, a.crash = append(a.last, e.last), append(a.crash, e.crash)
+	var retried pgtype.UUID
+	if e.retry != nil {
+		retried, a.x.retry, a.x.events = uuidOf(e.retry.ID), true, true
+	}
+	a.retried = append(a.retried, retried)
+	result, failure := bytesOf(e.result), store.EncodeError(e.failure)
+	var longResult, longError []byte
+	if len(result)+len(failure) > shortOutcome {
+		result, failure, longResult, longError, a.x.long = nil, nil, result, failure, true
+	}
+	a.results, a.errors = append(a.results, result), append(a.errors, failure)
+	a.longResults, a.longErrors = append(a.longResults, longResult), append(a.longErrors, longError)
+	a.addOutput(e.output)
+	a.kinds, a.reasons = append(a.kinds, textOf(e.kind)), append(a.reasons, textOf(e.reason))
+	a.x.events = a.x.events || e.kind != ""
+}
+
+func (a *endArgs) addOutput(o *messages.Output) {
+	var stdout, stderr []byte
+	var stdoutCut, stderrCut pgtype.Bool
+	if o != nil {
+		a.x.output = true
+		stdout, stderr = bytesOf(o.Stdout), bytesOf(o.Stderr)
+		stdoutCut, stderrCut = pgtype.Bool{Bool: o.StdoutCut, Valid: true}, pgtype.Bool{Bool: o.ErrCut, Valid: true}
+	}
+	a.stdout, a.stderr = append(a.stdout, stdout), append(a.stderr, stderr)
+	a.stdoutCut, a.stderrCut = append(a.stdoutCut, stdoutCut), append(a.stderrCut, stderrCut)
+}
+
+// args leaves out the columns of extras that no row has: unnest makes them NULL.
+func (a *endArgs) args() []any {
+	if !a.x.long {
+		a.longResults, a.longErrors = nil, nil
+	}
+	if !a.x.output {
+		a.stdout, a.stderr, a.stdoutCut, a.stderrCut = nil, nil, nil, nil
+	}
+	if !a.x.events {
+		a.kinds, a.reasons = nil, nil
+	}
+	return []any{a.n, a.edges, a.ids, a.attempts, a.before, a.after, a.last, a.crash, a.results, a.errors, a.retried,
+		a.longResults, a.longErrors, a.stdout, a.stderr, a.stdoutCut, a.stderrCut, a.kinds, a.reasons}
+}
+
+func (s *Store) queueEnds(batch *pgx.Batch, c *changes, part []edge) {
+	var a endArgs
+	for k := range part {
+		a.add(c, k, &part[k])
+	}
+	a.x.sessions = c.careful
+	args := a.args()
+	if a.x.sessions {
+		args = append(args, leaving)
+	}
+	batch.Queue(endSQLs[a.x], args...).Query(func(rows pgx.Rows) error {
+		return each(rows, func(sc *scanner) {
+			n, e, at := sc.integer(), &part[sc.integer()], sc.time()
+			r := &record{}
+			scanRecord(sc, r)
+			r.Result, r.Error = bytesOf(e.result), store.DecodeError(store.EncodeError(e.failure))
+			it := c.applied(n, at, r.Status, r.Attempt)
+			it.out.Execution = &r.Execution
+			s.known.drop(r.ID)
+		})
+	})
+	queueRetries(batch, s, c, part)
+	if s.beats.others() {
+		ids := make([]messages.ExecutionID, 0, len(part))
+		for _, e := range part {
+			ids = append(ids, c.items[e.item].id)
+		}
+		queueNotify(batch, s.channel(), finishedWords(ids))
+	}
+}
+
+// leaving are the statuses of runs that left their session's state with the worker.
+var leaving = func() (out []int16) {
+	for _, s := range messages.Statuses() {
+		if store.Leaves(s) {
+			out = append(out, int16(s))
+		}
+	}
+	return out
+}()
+
+// retriesSQL stores the executions that follow those that this transaction has just ended. A retry takes its
+// forerunner's parameters unless it has its own, and never the idempotency key, which stays with the first.
+const retriesSQL = `WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, f.id, f.action, f.version, f.affinity, f.labels, f.created_by, f.trace,
+  f.idempotency_key, f.request_hash, f.timeout, f.stall_timeout, f.wait_for_worker, f.idempotent, f.notify, f.may_repeat, f.max_retries,
+  f.retry_count, f.retry_reason, f.original, p.worker_id AS avoid, f.queue_deadline, f.worker_deadline,
+  coalesce(f.parameters, q.parameters) AS parameters, f.priority, f.pool, f.session, f.run_at
+ FROM (SELECT * FROM ` + freshColumns + `) f JOIN unnest($28::uuid[], $1::uuid[]) AS k (parent, child) ON k.child = f.id
+ JOIN execution p ON p.id = k.parent AND p.retried_as = f.id AND p.xmin = pg_current_xact_id()::xid
+ JOIN request q ON q.seq = p.seq), ` + insertBoth + ` SELECT pg_notify($29, '` + wordRequested + `' || pool) FROM i`
+
+func queueRetries(batch *pgx.Batch, s *Store, c *changes, part []edge) {
+	var rows freshRows
+	var parents []pgtype.UUID
+	var labelled []pgtype.UUID
+	var keys, values []string
+	seen := map[int]bool{}
+	for k := range part {
+		e := &part[k]
+		if e.retry == nil || seen[e.item] {
+			continue
+		}
+		seen[e.item] = true
+		n := *e.retry
+		fresh(&n)
+		n.IdempotencyKey = ""
+		if err := rows.add(&n, ""); err != nil {
+			continue // labels are texts: they always encode
+		}
+		parents = append(parents, uuidOf(c.items[e.item].id))
+		for k, v := range n.Labels {
+			labelled, keys, values = append(labelled, uuidOf(n.ID)), append(keys, encodeText(k)), append(values, encodeText(v))
+		}
+	}
+	if len(parents) == 0 {
+		return
+	}
+	batch.Queue(retriesSQL, append(rows.args(), parents, s.channel())...)
+	if len(labelled) > 0 {
+		batch.Queue(labelSQL, labelled, keys, values)
+	}
+}

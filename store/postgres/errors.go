@@ -1,0 +1,107 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/troupe-run/troupe/store"
+)
+
+// The SQLSTATE codes that are told apart.
+const (
+	codeUnique       = "23505"
+	codeFull         = "53100"
+	codeReadOnly     = "25006"
+	codeDeadlock     = "40P01"
+	codeSerialize    = "40001"
+	codeNoDatabase   = "3D000"
+	codeNoPrivilege  = "42501"
+	codeNoSchema     = "3F000" // none that the user may see
+	codePassword     = "28P01"
+	codeAuthorize    = "28000"
+	codeProgramLimit = "54000"
+)
+
+// sqlState is the server's code for the error, or "".
+func sqlState(err error) string {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// dataError reports whether the error comes from the data of one row, so that others in the group may pass.
+func dataError(err error) bool {
+	code := sqlState(err)
+	return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "23") || code == codeProgramLimit
+}
+
+// conflicting reports whether the transaction was ended for the sake of another and may be made again at once.
+func conflicting(err error) bool {
+	code := sqlState(err)
+	return code == codeDeadlock || code == codeSerialize
+}
+
+// final errors of the port need no translation.
+func known(err error) bool {
+	for _, e := range []error{store.ErrNotFound, store.ErrConflict, store.ErrNewer, store.ErrReadOnly, store.ErrFull,
+		store.ErrUnavailable, store.ErrClosed, store.ErrInvalid} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// mapError turns an error of the server or the connection into one of the port's. Where the server has said nothing,
+// or only that it ended, the outcome is unknown: store.ErrUnavailable.
+func mapError(what string, err error) error {
+	if err == nil || known(err) {
+		return err
+	}
+	switch code := sqlState(err); {
+	case code == codeFull:
+		return fmt.Errorf("%s: %w: free space on the server's disk; work goes on by itself then (%w)", what, store.ErrFull, err)
+	case code == codeReadOnly:
+		return fmt.Errorf("%s: %w: give the primary server, not a replica, and see that default_transaction_read_only is off (%w)", what, store.ErrReadOnly, err)
+	case code == codeNoPrivilege, code == codeNoSchema:
+		return fmt.Errorf("%s: no permission: grant the user CREATE and USAGE on the schema, and its tables (%w)", what, err)
+	case code == codeNoDatabase:
+		return fmt.Errorf("%s: the database does not exist: create it with UTF8 encoding (%w)", what, err)
+	case code == codePassword, code == codeAuthorize:
+		return fmt.Errorf("%s: the server refuses the user: check the user, password and pg_hba.conf (%w)", what, err)
+	case code == "" || transient(code):
+		if errors.Is(err, context.Canceled) {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		return fmt.Errorf("%s: %w: %w", what, store.ErrUnavailable, err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// transient reports whether the same call may succeed later: connection and operator classes, resources, conflicts,
+// timeouts.
+func transient(code string) bool {
+	for _, class := range []string{"08", "40", "53", "55", "57", "58"} {
+		if strings.HasPrefix(code, class) {
+			return true
+		}
+	}
+	return code == "25P03" // idle in a transaction for too long
+}
+
+// mapError is mapError with the server's name.
+func (s *Store) mapError(what string, err error) error {
+	if err == nil || known(err) {
+		return err
+	}
+	if s.closed() {
+		return fmt.Errorf("%s: %w", what, store.ErrClosed)
+	}
+	return mapError(what+" in "+s.where, err)
+}

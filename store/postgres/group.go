@@ -1,0 +1,158 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/troupe-run/troupe/store"
+)
+
+// callTimeout bounds one group's transaction and all its repetitions.
+const callTimeout = 20 * time.Second
+
+// call is what every grouped call has.
+type call interface {
+	context() context.Context
+	finished() chan struct{}
+	fail(err error)
+}
+
+// grouper lets calls share transactions: while its lanes are busy, calls collect, and the lane that is free next takes
+// all of them, up to a bound. Nobody waits for a timer, and one caller alone pays one commit.
+type grouper[C call] struct {
+	s      *Store
+	queue  chan C
+	turn   chan struct{} // held by the lane at work
+	rows   func(C) int
+	commit func(ctx context.Context, group []C)
+}
+
+func newGrouper[C call](s *Store, rows func(C) int, commit func(ctx context.Context, group []C)) *grouper[C] {
+	g := &grouper[C]{s: s, queue: make(chan C, s.cfg.WaitingMax), turn: make(chan struct{}, 1), rows: rows, commit: commit}
+	for range s.cfg.LanesMax {
+		s.work.Go(g.run)
+	}
+	return g
+}
+
+// do hands the call to a lane and waits for its end. When ctx ends first, the call may or may not happen: repeat it to
+// know.
+func (g *grouper[C]) do(ctx context.Context, what string, c C) error {
+	if g.s.closed() {
+		return fmt.Errorf("%s: %w", what, store.ErrClosed)
+	}
+	select {
+	case g.queue <- c:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-g.s.quit:
+		return fmt.Errorf("%s: %w", what, store.ErrClosed)
+	}
+	select {
+	case <-c.finished():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-g.s.ended: // it came to the queue when the lanes had gone, or ended with them
+		select {
+		case <-c.finished():
+			return nil
+		default:
+			return fmt.Errorf("%s: %w", what, store.ErrClosed)
+		}
+	}
+}
+
+// run is one lane.
+func (g *grouper[C]) run() {
+	for {
+		select {
+		case <-g.s.quit:
+			g.drain()
+			return
+		case c := <-g.queue:
+			mine := g.await()
+			g.carry(g.collect(c))
+			if mine {
+				<-g.turn
+			}
+		}
+	}
+}
+
+// patience is how long a lane lets another finish before it works beside it: few large groups cost less than many small
+// ones, but nobody should wait behind a group that takes long.
+const patience = 5 * time.Millisecond
+
+// await waits for the other lanes' work, up to patience; false: this lane works beside another.
+func (g *grouper[C]) await() bool {
+	select {
+	case g.turn <- struct{}{}:
+		return true
+	default:
+	}
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case g.turn <- struct{}{}:
+		return true
+	case <-late.C:
+		return false
+	}
+}
+
+// drain ends the calls that wait when the store closes. One that comes to the queue later sees the store's end itself.
+func (g *grouper[C]) drain() {
+	for {
+		select {
+		case c := <-g.queue:
+			c.fail(store.ErrClosed)
+			close(c.finished())
+		default:
+			return
+		}
+	}
+}
+
+// collect takes what waits, up to the bound, and lets callers that the last commit woke come to the queue first.
+func (g *grouper[C]) collect(first C) []C {
+	group, rows, yielded := []C{first}, g.rows(first), false
+	for rows < g.s.cfg.GroupRowsMax {
+		select {
+		case c := <-g.queue:
+			group, rows = append(group, c), rows+g.rows(c)
+			continue
+		default:
+		}
+		if yielded {
+			break
+		}
+		yielded = true
+		runtime.Gosched()
+	}
+	return group
+}
+
+// carry makes the calls whose callers still wait. The transaction has a deadline of its own: one caller that gives up
+// does not end the others' work.
+func (g *grouper[C]) carry(group []C) {
+	live := group[:0:0]
+	for _, c := range group {
+		if err := c.context().Err(); err != nil {
+			c.fail(err)
+			close(c.finished())
+			continue
+		}
+		live = append(live, c)
+	}
+	if len(live) > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		g.commit(ctx, live)
+		cancel()
+	}
+	for _, c := range live {
+		close(c.finished())
+	}
+}

@@ -1,0 +1,231 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// Guest is a program that puts submissions into the store's inbox and looks at what became of them. It makes no schema and
+// is no node. Its user needs SELECT on action, request, execution, outcome and submission, and INSERT on submission.
+type Guest struct {
+	cfg    Config
+	pool   *pgxpool.Pool
+	where  string
+	prefix string // schema and dot, quoted
+}
+
+// OpenGuest connects to a store that nodes use. Errors: store.ErrUnavailable where the server cannot be reached,
+// store.ErrNotFound where the database has no schema of Troupe's.
+func OpenGuest(ctx context.Context, cfg Config) (*Guest, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	p, err := cfg.pool()
+	if err != nil {
+		return nil, err
+	}
+	what := "open " + describe(p.ConnConfig)
+	pool, err := pgxpool.NewWithConfig(ctx, p)
+	if err != nil {
+		return nil, mapError(what, err)
+	}
+	g := &Guest{cfg: cfg, pool: pool, where: describe(p.ConnConfig), prefix: pgx.Identifier{cfg.Schema}.Sanitize() + "."}
+	var has bool
+	err = pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", g.prefix+"submission").Scan(&has)
+	if err == nil && !has {
+		err = fmt.Errorf("%s: %w: no schema of Troupe's in it: start a node there, or run `troupe migrate`", what, store.ErrNotFound)
+	}
+	if err != nil {
+		pool.Close()
+		return nil, mapError(what, err)
+	}
+	return g, nil
+}
+
+// Close ends the connections.
+func (g *Guest) Close() { g.pool.Close() }
+
+func (g *Guest) mapError(what string, err error) error { return mapError(what+" in "+g.where, err) }
+
+// sql puts the schema where a statement has §.
+func (g *Guest) sql(text string) string { return strings.ReplaceAll(text, "§", g.prefix) }
+
+// Action returns the action as the node that was started or reloaded last serves it, or store.ErrNotFound.
+func (g *Guest) Action(ctx context.Context, ref string) (messages.Action, error) {
+	var raw []byte
+	err := g.pool.QueryRow(ctx, g.sql("SELECT definition FROM §action WHERE ref = $1 ORDER BY saved_at DESC, version DESC LIMIT 1"),
+		encodeText(ref)).Scan(&raw)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return messages.Action{}, fmt.Errorf("action %q: %w", ref, store.ErrNotFound)
+	}
+	if err != nil {
+		return messages.Action{}, g.mapError("read action "+ref, err)
+	}
+	var a messages.Action
+	if err := json.Unmarshal(raw, &a); err != nil {
+		return a, fmt.Errorf("definition of action %s: %w", ref, err)
+	}
+	return a, nil
+}
+
+// Claim is what the store has under an idempotency key.
+type Claim struct {
+	ID messages.ExecutionID // zero: nothing
+	// RequestHash is the stored request's; empty while it waits in the inbox.
+	RequestHash []byte
+	// Same, of one that waits in the inbox, says that it asks for the same.
+	Same bool
+}
+
+// Holder finds what has the submission's idempotency key, in the caller's transaction where one is given.
+func (g *Guest) Holder(ctx context.Context, tx pgx.Tx, s *store.Submission) (Claim, error) {
+	var c Claim
+	var id pgtype.UUID
+	err := g.db(tx).QueryRow(ctx, g.sql(`SELECT id, request_hash, false FROM §request WHERE idempotency_key = $1
+ UNION ALL SELECT id, NULL, action = $2 AND parameters = $3::jsonb AND session IS NOT DISTINCT FROM $4
+ FROM §submission WHERE state = 'waiting' AND idempotency_key = $1 LIMIT 1`),
+		encodeText(s.IdempotencyKey), encodeText(s.Action), string(s.Parameters), orNull(s.Session)).Scan(&id, &c.RequestHash, &c.Same)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Claim{}, nil
+	}
+	c.ID = id.Bytes
+	return c, g.mapError("look up an idempotency key", err)
+}
+
+// Put inserts the submission into the inbox, in the caller's transaction where one is given: the nodes are told of it, and
+// it exists, once that commits.
+func (g *Guest) Put(ctx context.Context, tx pgx.Tx, s *store.Submission) error {
+	var labels []byte
+	if len(s.Labels) > 0 {
+		var err error
+		if labels, err = json.Marshal(s.Labels); err != nil {
+			return err
+		}
+	}
+	var timeout *time.Duration
+	if s.Timeout != 0 {
+		timeout = &s.Timeout
+	}
+	var runAt *time.Time
+	if !s.RunAt.IsZero() {
+		runAt = &s.RunAt
+	}
+	_, err := g.db(tx).Exec(ctx, g.sql(`INSERT INTO §submission (id, action, parameters, session, affinity, priority, run_at, idempotency_key,
+ timeout, max_retries, labels, created_by, trace) VALUES ($1, $2, $3::jsonb, $4, $5, $6, $7, $8, $9::interval, $10, $11::jsonb, $12, $13)`),
+		uuidOf(s.ID), encodeText(s.Action), string(s.Parameters), orNull(s.Session), orNull(string(s.Affinity)), s.Priority, runAt,
+		orNull(s.IdempotencyKey), timeout, s.MaxRetries, jsonOrNull(labels), orNull(s.CreatedBy), orNull(s.Trace))
+	if dataError(err) { // such as a \u0000 in the parameters, which jsonb has not
+		return fmt.Errorf("submit: %w: %w", store.ErrInvalid, err)
+	}
+	return g.mapError("submit", err)
+}
+
+// orNull is NULL for an empty text.
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	s = encodeText(s)
+	return &s
+}
+
+func jsonOrNull(b []byte) *string {
+	if len(b) == 0 {
+		return nil
+	}
+	text := string(b)
+	return &text
+}
+
+// querier is a pool or a transaction.
+type querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// db is the caller's transaction, or the guest's own connections.
+func (g *Guest) db(tx pgx.Tx) querier {
+	if tx != nil {
+		return tx
+	}
+	return g.pool
+}
+
+// Look returns the execution of a submission: as it stands, or as requested while nobody has taken it from the inbox.
+// refused says why there is none, where the nodes refused it. An unknown id is store.ErrNotFound.
+func (g *Guest) Look(ctx context.Context, id messages.ExecutionID) (e messages.Execution, refused string, err error) {
+	found, err := g.read(ctx, id)
+	if err != nil || len(found) > 0 {
+		return first(found), "", err
+	}
+	var state string
+	var why *string
+	err = g.pool.QueryRow(ctx, g.sql("SELECT action, state, refused, at FROM §submission WHERE id = $1"), uuidOf(id)).
+		Scan(&e.Action, &state, &why, &e.RequestedAt)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return e, "", fmt.Errorf("execution %s: %w", id, store.ErrNotFound)
+	}
+	if err != nil {
+		return e, "", g.mapError("get execution", err)
+	}
+	e.ID, e.Status = id, messages.Requested
+	if why != nil {
+		refused = *why
+	}
+	if state == "accepted" { // between the two looks
+		found, err = g.read(ctx, id)
+		if err == nil && len(found) == 0 {
+			err = fmt.Errorf("execution %s: %w", id, store.ErrNotFound) // deleted by retention
+		}
+		return first(found), "", err
+	}
+	return e, refused, nil
+}
+
+func first(list []messages.Execution) messages.Execution {
+	if len(list) == 0 {
+		return messages.Execution{}
+	}
+	return list[0]
+}
+
+func (g *Guest) read(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error) {
+	found, err := g.pool.Query(ctx, whole+" WHERE e.id = $1", uuidOf(id))
+	var out []messages.Execution
+	if err == nil {
+		err = each(found, func(v *scanner) {
+			var r record
+			scanWhole(v, &r)
+			out = append(out, r.Execution)
+		})
+	}
+	return out, g.mapError("get execution", err)
+}
+
+var errTextMode = errors.New("the transaction's connection asks for results as text: use pgx's default exec mode, or a troupe.Client, which works with every mode")
+
+// checkMode refuses connections whose results do not come in binary form.
+func checkMode(tx pgx.Tx) error {
+	c := tx.Conn()
+	if c == nil {
+		return nil
+	}
+	switch c.Config().DefaultQueryExecMode {
+	case pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol:
+		return fmt.Errorf("submit: %w: %w", store.ErrInvalid, errTextMode)
+	}
+	return nil
+}

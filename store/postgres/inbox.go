@@ -1,0 +1,110 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+const takeNoticesSQL = `WITH n AS (UPDATE notice SET held_until = now() + $1::interval
+ WHERE n IN (SELECT n FROM notice WHERE held_until <= now() ORDER BY n LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING n, id)
+ SELECT ` + recordColumns + `, NULL::bytea, coalesce(e.result, o.result), coalesce(e.error, o.error)
+ FROM n JOIN execution e ON e.id = n.id JOIN request r ON r.seq = e.seq LEFT JOIN outcome o ON o.seq = e.seq ORDER BY n.n`
+
+// TakeNotices returns ended executions whose notice has not been sent, and keeps them from other callers for hold.
+func (s *Store) TakeNotices(ctx context.Context, hold time.Duration, limit int) ([]messages.Execution, error) {
+	return s.executions(ctx, "take notices", takeNoticesSQL, intervalOf(hold), pageSize(limit))
+}
+
+// NoticesSent forgets notices. Those that are not there are no error.
+func (s *Store) NoticesSent(ctx context.Context, ids []messages.ExecutionID) error {
+	for part := range slices.Chunk(ids, insertMax) {
+		if _, err := s.exec(ctx, "forget notices", "DELETE FROM notice WHERE id = ANY($1)", idsOf(part)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PendingNotices counts the notices that have not been reported as sent, and says when the oldest was written.
+func (s *Store) PendingNotices(ctx context.Context) (count int, oldest time.Time, err error) {
+	err = s.query(ctx, "count notices", func(v *scanner) { count, oldest = int(v.integer()), v.time() },
+		"SELECT count(*), (SELECT at FROM notice ORDER BY n LIMIT 1) FROM notice")
+	return count, oldest, err
+}
+
+const takeSubmissionsSQL = `WITH n AS (UPDATE submission SET held_until = now() + $1::interval
+ WHERE id IN (SELECT id FROM submission WHERE state = 'waiting' AND held_until <= now() ORDER BY at, id LIMIT $2 FOR UPDATE SKIP LOCKED)
+ RETURNING *)
+ SELECT id, action, parameters, session, affinity, priority, run_at, idempotency_key, timeout, max_retries, labels, created_by, trace, at
+ FROM n ORDER BY at, id`
+
+// TakeSubmissions returns what other programs have inserted into the table submission and nobody has settled, oldest
+// first, and keeps it from other callers for hold. A label whose value is no text is given as its JSON.
+func (s *Store) TakeSubmissions(ctx context.Context, hold time.Duration, limit int) ([]store.Submission, error) {
+	var out []store.Submission
+	err := s.query(ctx, "take submissions", func(v *scanner) {
+		out = append(out, scanSubmission(v))
+	}, takeSubmissionsSQL, intervalOf(hold), pageSize(limit))
+	return out, err
+}
+
+func scanSubmission(v *scanner) store.Submission {
+	var k store.Submission
+	v.id((*[16]byte)(&k.ID))
+	k.Action, k.Parameters, k.Session, k.Affinity = v.text(), v.bytes(), v.text(), messages.Affinity(v.text())
+	if b := v.raw(); b != nil {
+		p := messages.Priority((&scanner{row: [][]byte{b}}).integer())
+		k.Priority = &p
+	}
+	k.RunAt, k.IdempotencyKey, k.Timeout = v.time(), v.text(), v.duration()
+	if b := v.raw(); b != nil {
+		n := int((&scanner{row: [][]byte{b}}).integer())
+		k.MaxRetries = &n
+	}
+	k.Labels = looseLabels(v.raw())
+	k.CreatedBy, k.Trace, k.At = v.text(), v.text(), v.time()
+	return k
+}
+
+// looseLabels reads what another program wrote as labels: values that are no texts become their JSON, and what is no
+// object is no label.
+func looseLabels(b []byte) map[string]string {
+	var kept map[string]json.RawMessage
+	if len(b) == 0 || json.Unmarshal(b, &kept) != nil || len(kept) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(kept))
+	for k, raw := range kept {
+		var text string
+		if json.Unmarshal(raw, &text) != nil {
+			text = string(raw)
+		}
+		out[k] = text
+	}
+	return out
+}
+
+// SettleSubmissions records what became of submissions. One that is settled already stays as it is.
+func (s *Store) SettleSubmissions(ctx context.Context, settlements []store.Settlement) error {
+	for part := range slices.Chunk(settlements, insertMax) {
+		ids, refused := make([]pgtype.UUID, len(part)), make([]pgtype.Text, len(part))
+		for i, k := range part {
+			ids[i], refused[i] = uuidOf(k.ID), textOf(k.Refused)
+		}
+		_, err := s.exec(ctx, "settle submissions", `UPDATE submission k SET state = CASE WHEN i.refused IS NULL THEN 'accepted' ELSE 'refused' END,
+ refused = i.refused, settled_at = now() FROM (SELECT * FROM unnest($1::uuid[], $2::text[]) AS i (id, refused) ORDER BY id) i
+ WHERE k.id = i.id AND k.state = 'waiting'`, ids, refused)
+		if err != nil {
+			return fmt.Errorf("%d submissions: %w", len(part), err)
+		}
+	}
+	return nil
+}

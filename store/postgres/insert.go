@@ -1,0 +1,164 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// freshColumns are the parameters that freshRows.args makes, in order, as unnest makes rows of them.
+const freshColumns = `unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::jsonb[], $6::text[], $7::text[], $8::text[], $9::bytea[],
+ $10::interval[], $11::interval[], $12::boolean[], $13::boolean[], $14::boolean[], $15::boolean[], $16::int[], $17::int[], $18::text[],
+ $19::uuid[], $20::text[], $21::timestamptz[], $22::timestamptz[], $23::bytea[], $24::smallint[], $25::text[], $26::text[],
+ $27::timestamptz[]) AS i (id, action, version, affinity, labels, created_by, trace, idempotency_key, request_hash, timeout,
+ stall_timeout, wait_for_worker, idempotent, notify, may_repeat, max_retries, retry_count, retry_reason, original, avoid,
+ queue_deadline, worker_deadline, parameters, priority, pool, session, run_at)`
+
+// insertBoth inserts the rows of i, whose seq is in the order of the input, into request and execution.
+const insertBoth = `r AS (INSERT INTO request (seq, id, action, version, affinity, labels, created_by, trace, idempotency_key, request_hash,
+  timeout, stall_timeout, wait_for_worker, idempotent, notify, may_repeat, max_retries, retry_count, retry_reason, original, avoid,
+  requested_at, queue_deadline, worker_deadline, parameters)
+ SELECT seq, id, action, version, affinity, labels, created_by, trace, idempotency_key, request_hash, timeout, stall_timeout,
+  wait_for_worker, idempotent, notify, may_repeat, max_retries, retry_count, retry_reason, original, avoid, now(), queue_deadline,
+  worker_deadline, parameters FROM i),
+ e AS (INSERT INTO execution (id, seq, rank, turn, timer_at, queue_by, worker_by, status, attempt, last_change, priority, pool,
+  session, run_at)
+ SELECT id, seq, CASE WHEN run_at > now() THEN 32 WHEN session IS NOT NULL AND affinity LIKE 'strict%' THEN 16 ELSE 0 END + 9 - priority,
+  CASE WHEN run_at > now() OR session IS NULL THEN NULL WHEN affinity = 'strict' THEN 1 WHEN affinity = 'strict_fail' THEN 2 END,
+  CASE WHEN run_at > now() THEN run_at END, queue_deadline, worker_deadline, 1, 0, 0, priority, pool, session, coalesce(run_at, now())
+ FROM i)`
+
+const (
+	insertSQL = `WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, * FROM ` + freshColumns + `), ` + insertBoth +
+		` SELECT seq, now() FROM i ORDER BY seq`
+	labelSQL = `INSERT INTO execution_label (key, value, seq) SELECT l.key, l.value, e.seq
+ FROM unnest($1::uuid[], $2::text[], $3::text[]) AS l (id, key, value) JOIN execution e ON e.id = l.id ON CONFLICT DO NOTHING`
+)
+
+// freshRows makes the parameters of freshColumns.
+type freshRows struct {
+	ids, originals                                                               []pgtype.UUID
+	actions, versions, affinities, creators, traces, keys, reasons, avoid, pools []pgtype.Text
+	sessions                                                                     []pgtype.Text
+	labels, hashes, parameters                                                   [][]byte
+	timeouts, stalls                                                             []pgtype.Interval
+	waits, idempotents, notifies, repeats                                        []bool
+	maxRetries, retries                                                          []int32
+	queueBy, workerBy, runAt                                                     []pgtype.Timestamptz
+	priorities                                                                   []int16
+}
+
+func (f *freshRows) add(e *messages.Execution, avoid messages.WorkerID) error {
+	labels, err := encodeLabels(e.Labels)
+	if err != nil {
+		return fmt.Errorf("labels of execution %s: %w", e.ID, err)
+	}
+	f.ids, f.originals = append(f.ids, uuidOf(e.ID)), append(f.originals, uuidOf(e.Original))
+	f.actions, f.versions = append(f.actions, textOf(e.Action)), append(f.versions, textOf(e.Version))
+	f.affinities, f.creators = append(f.affinities, textOf(e.Affinity)), append(f.creators, textOf(e.CreatedBy))
+	f.traces, f.keys = append(f.traces, textOf(e.Trace)), append(f.keys, textOf(e.IdempotencyKey))
+	f.reasons, f.avoid = append(f.reasons, textOf(e.RetryReason)), append(f.avoid, textOf(avoid))
+	f.pools, f.sessions = append(f.pools, textOf(e.Pool)), append(f.sessions, textOf(e.Session))
+	f.labels, f.hashes = append(f.labels, labels), append(f.hashes, bytesOf(e.RequestHash))
+	f.parameters = append(f.parameters, bytesOf(e.Parameters))
+	f.timeouts, f.stalls = append(f.timeouts, intervalOf(e.Timeout)), append(f.stalls, intervalOf(e.StallTimeout))
+	f.waits, f.idempotents = append(f.waits, e.WaitForWorker), append(f.idempotents, e.Idempotent)
+	f.notifies, f.repeats = append(f.notifies, e.Notify), append(f.repeats, e.MayRepeat)
+	f.maxRetries, f.retries = append(f.maxRetries, int32(e.MaxRetries)), append(f.retries, int32(e.RetryCount))
+	f.queueBy, f.workerBy = append(f.queueBy, timeOf(e.QueueDeadline)), append(f.workerBy, timeOf(e.WorkerDeadline))
+	f.runAt, f.priorities = append(f.runAt, timeOf(e.RunAt)), append(f.priorities, int16(e.Priority))
+	return nil
+}
+
+func (f *freshRows) args() []any {
+	return []any{f.ids, f.actions, f.versions, f.affinities, f.labels, f.creators, f.traces, f.keys, f.hashes, f.timeouts, f.stalls,
+		f.waits, f.idempotents, f.notifies, f.repeats, f.maxRetries, f.retries, f.reasons, f.originals, f.avoid, f.queueBy, f.workerBy,
+		f.parameters, f.priorities, f.pools, f.sessions, f.runAt}
+}
+
+// insertMax is how many rows one statement inserts.
+const insertMax = 1000
+
+// insertAll stores new executions: one implicit transaction on a connection, part of the caller's in a transaction. Nodes
+// are told of them on the channel; empty: they are not.
+func insertAll(ctx context.Context, db sender, schema, channel string, executions []messages.Execution) ([]store.Submitted, error) {
+	out := make([]store.Submitted, len(executions))
+	batch := &pgx.Batch{}
+	var touched toucher
+	for i := range executions {
+		e := &out[i].Execution
+		*e = executions[i]
+		fresh(e)
+		touched.execution(e)
+	}
+	touched.lock(batch, schema)
+	for from := 0; from < len(out); from += insertMax {
+		part := out[from:min(from+insertMax, len(out))]
+		if err := queueInsert(batch, schema, part); err != nil {
+			return nil, err
+		}
+	}
+	touched.settle(batch, schema)
+	if channel != "" {
+		touched.notify(batch, channel)
+	}
+	if err := db.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// queueInsert adds one part of the rows to the batch; its answer fills in what the server decided.
+func queueInsert(batch *pgx.Batch, schema string, part []store.Submitted) error {
+	var rows freshRows
+	var ids []pgtype.UUID
+	var keys, values []string
+	for i := range part {
+		e := &part[i].Execution
+		if err := rows.add(e, ""); err != nil {
+			return err
+		}
+		for k, v := range e.Labels {
+			ids, keys, values = append(ids, uuidOf(e.ID)), append(keys, encodeText(k)), append(values, encodeText(v))
+		}
+	}
+	batch.Queue(qualify(insertSQL, schema), rows.args()...).Query(func(r pgx.Rows) error {
+		i := 0
+		return each(r, func(s *scanner) {
+			e := &part[i].Execution
+			e.Seq, e.RequestedAt = s.integer(), s.time()
+			if e.RunAt.IsZero() {
+				e.RunAt = e.RequestedAt
+			}
+			i++
+		})
+	})
+	if len(ids) > 0 {
+		batch.Queue(qualify(labelSQL, schema), ids, keys, values)
+	}
+	return nil
+}
+
+// fresh fills what the store decides of a new execution, as far as it can be known before the insert.
+func fresh(e *messages.Execution) {
+	if e.ID.IsZero() {
+		e.ID = messages.NewExecutionID()
+	}
+	for _, t := range []*time.Time{&e.RunAt, &e.QueueDeadline, &e.WorkerDeadline} {
+		if !t.IsZero() {
+			*t = t.UTC().Truncate(time.Microsecond)
+		}
+	}
+	e.Status, e.Attempt = messages.Requested, 0
+	e.Timeout, e.StallTimeout = e.Timeout.Truncate(time.Microsecond), e.StallTimeout.Truncate(time.Microsecond)
+	e.Worker, e.WorkerID, e.Generation, e.PlacedBy = messages.WorkerKey{}, "", 0, messages.Incarnation{}
+	e.FirstPlacedAt, e.ScheduledAt, e.ClaimBy, e.StartedAt, e.RunDeadline, e.FinishedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	e.SessionEpoch, e.SessionLost, e.SessionHit = 0, false, false
+	e.TakeBacks, e.CrashCount, e.RetriedAs, e.Result, e.Error = 0, 0, messages.ExecutionID{}, nil, nil
+}

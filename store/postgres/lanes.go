@@ -1,0 +1,155 @@
+package postgres
+
+import (
+	"cmp"
+	"encoding/base64"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// A lane is a session's row that everything which changes the session's executions locks first, in order of name, so
+// that two such transactions never wait for each other. How many executions are on workers and which one is next are
+// counted anew by a later statement of the same transaction, which sees all that was committed before the lock.
+const (
+	lockLanes = ` ON CONFLICT (pool, session) DO UPDATE SET active = lane.active`
+
+	lockNamed = `INSERT INTO lane (pool, session) SELECT * FROM unnest($1::text[], $2::text[]) AS d (pool, session) ORDER BY 1, 2` + lockLanes
+
+	lockByID = `INSERT INTO lane (pool, session) SELECT DISTINCT e.pool, e.session FROM execution e
+ WHERE e.id = ANY($1) AND e.session IS NOT NULL ORDER BY 1, 2` + lockLanes
+
+	lockSessions = `SELECT 1 FROM session s WHERE (s.pool, s.session) IN (SELECT e.pool, e.session FROM execution e
+ WHERE e.id = ANY($1) AND e.session IS NOT NULL) ORDER BY s.pool, s.session FOR UPDATE`
+
+	settleLanes = `UPDATE lane l SET active = d.active, head = d.id, head_seq = d.seq, head_priority = d.priority
+ FROM (SELECT n.pool, n.session, a.active, h.id, h.seq, h.priority
+  FROM (SELECT DISTINCT e.pool, e.session FROM execution e WHERE e.id = ANY($1) AND e.session IS NOT NULL) n
+  CROSS JOIN LATERAL (SELECT count(*)::int AS active FROM execution b WHERE b.pool = n.pool AND b.session = n.session AND b.on_worker IS NOT NULL) a
+  LEFT JOIN LATERAL (SELECT t.id, t.seq, t.priority FROM execution t WHERE t.pool = n.pool AND t.session = n.session AND t.turn IS NOT NULL
+   AND a.active = 0 ORDER BY t.seq LIMIT 1) h ON true) d
+ WHERE l.pool = d.pool AND l.session = d.session`
+)
+
+// toucher gathers which sessions and pools new executions touch.
+type toucher struct {
+	sessions map[[2]string]bool
+	pools    map[string]bool
+	ids      []pgtype.UUID // of those with a session
+}
+
+func (t *toucher) execution(e *messages.Execution) {
+	if t.pools == nil {
+		t.pools, t.sessions = map[string]bool{}, map[[2]string]bool{}
+	}
+	t.pools[e.Pool] = true
+	if e.Session != "" {
+		t.sessions[[2]string{encodeText(e.Pool), encodeText(e.Session)}] = true
+		t.ids = append(t.ids, uuidOf(e.ID))
+	}
+}
+
+// lock locks the lanes before the insert.
+func (t *toucher) lock(batch *pgx.Batch, schema string) {
+	if len(t.sessions) == 0 {
+		return
+	}
+	names := slices.SortedFunc(maps.Keys(t.sessions), func(a, b [2]string) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
+	pools, sessions := make([]string, len(names)), make([]string, len(names))
+	for i, n := range names {
+		pools[i], sessions[i] = n[0], n[1]
+	}
+	batch.Queue(qualify(lockNamed, schema), pools, sessions)
+}
+
+// settle counts the lanes anew after the insert.
+func (t *toucher) settle(batch *pgx.Batch, schema string) {
+	if len(t.ids) > 0 {
+		batch.Queue(qualify(settleLanes, schema), t.ids)
+	}
+}
+
+// notify tells the nodes which pools have something new, once for each pool.
+func (t *toucher) notify(batch *pgx.Batch, channel string) {
+	words := make([]string, 0, len(t.pools))
+	for p := range t.pools {
+		words = append(words, wordRequested+encodeText(p))
+	}
+	queueNotify(batch, channel, words)
+}
+
+// The words that a notification begins with.
+const (
+	wordRequested = "pool "
+	wordCancel    = "cancel "
+	wordFinished  = "done "
+	wordInbox     = "inbox"
+)
+
+const notifySQL = "SELECT pg_notify($1, w) FROM unnest($2::text[]) AS w"
+
+func queueNotify(batch *pgx.Batch, channel string, words []string) {
+	if len(words) > 0 {
+		batch.Queue(notifySQL, channel, words)
+	}
+}
+
+// finishedMax is how many ids one notification carries: 23 bytes each, of 8,000.
+const finishedMax = 300
+
+// finishedWords packs ids of finished executions into as few notifications as they fit.
+func finishedWords(ids []messages.ExecutionID) []string {
+	var words []string
+	for part := range slices.Chunk(ids, finishedMax) {
+		var b strings.Builder
+		b.WriteString(wordFinished)
+		for _, id := range part {
+			b.WriteString(base64.RawURLEncoding.EncodeToString(id[:]))
+			b.WriteByte(' ')
+		}
+		words = append(words, b.String())
+	}
+	return words
+}
+
+// channel is what the nodes of this schema listen to.
+func (s *Store) channel() string { return "troupe." + s.cfg.Schema }
+
+// sessioned remembers which executions under way have a session, so that their next change takes the careful path at
+// once. What it has forgotten costs a round trip, no more.
+type sessioned struct {
+	mu  sync.Mutex
+	ids map[messages.ExecutionID]struct{}
+}
+
+const sessionedMax = 100_000
+
+func newSessioned() *sessioned { return &sessioned{ids: map[messages.ExecutionID]struct{}{}} }
+
+func (k *sessioned) add(id messages.ExecutionID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.ids) >= sessionedMax {
+		clear(k.ids)
+	}
+	k.ids[id] = struct{}{}
+}
+
+func (k *sessioned) has(id messages.ExecutionID) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, ok := k.ids[id]
+	return ok
+}
+
+func (k *sessioned) drop(id messages.ExecutionID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.ids, id)
+}

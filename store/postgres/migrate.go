@@ -1,0 +1,226 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-run/troupe/store"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// migration is one step of the schema.
+type migration struct {
+	version int
+	name    string
+	sql     string
+}
+
+// steps are the migrations that this program carries, oldest first.
+func steps() ([]migration, error) {
+	files, err := fs.ReadDir(migrations, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	var out []migration
+	for _, f := range files {
+		number, _, _ := strings.Cut(f.Name(), "_")
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			return nil, fmt.Errorf("migration %s: want a number in front: %w", f.Name(), err)
+		}
+		b, err := migrations.ReadFile("migrations/" + f.Name())
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, migration{n, strings.TrimSuffix(f.Name(), ".sql"), string(b)})
+	}
+	slices.SortFunc(out, func(a, b migration) int { return a.version - b.version })
+	return out, nil
+}
+
+// Migration is what is known of one step of the schema.
+type Migration struct {
+	Version int
+	Name    string
+	Applied bool
+	Newer   bool // this program does not know it: the database was used by a newer one
+}
+
+// Migrate brings the schema of cfg's database up to this version, forward only, as Open does.
+func Migrate(ctx context.Context, cfg Config) error {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return err
+	}
+	p, err := cfg.pool()
+	if err != nil {
+		return err
+	}
+	return migrate(ctx, cfg, p.ConnConfig)
+}
+
+// Status lists the steps of the schema, oldest first, and which of them the database has. It changes nothing.
+func Status(ctx context.Context, cfg Config) ([]Migration, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	p, err := cfg.pool()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := pgx.ConnectConfig(ctx, p.ConnConfig)
+	if err != nil {
+		return nil, mapError("read the schema's version in "+describe(p.ConnConfig), err)
+	}
+	defer conn.Close(ctx)
+	has, err := version(ctx, conn)
+	if err != nil {
+		return nil, mapError("read the schema's version in "+describe(p.ConnConfig), err)
+	}
+	all, err := steps()
+	if err != nil {
+		return nil, err
+	}
+	var out []Migration
+	for _, m := range all {
+		out = append(out, Migration{Version: m.version, Name: m.name, Applied: m.version <= has})
+	}
+	if has > out[len(out)-1].Version {
+		rows, err := conn.Query(ctx, "SELECT version, name FROM schema_version WHERE version > $1 ORDER BY version", out[len(out)-1].Version)
+		if err == nil {
+			err = each(rows, func(v *scanner) {
+				out = append(out, Migration{Version: int(v.integer()), Name: v.text(), Applied: true, Newer: true})
+			})
+		}
+		if err != nil {
+			return nil, mapError("read the schema's version in "+describe(p.ConnConfig), err)
+		}
+	}
+	return out, nil
+}
+
+// migrate checks the server and brings the schema up to this version. Nodes that start at once do it one after the
+// other, under an advisory lock that ends with the transaction.
+func migrate(ctx context.Context, cfg Config, cc *pgx.ConnConfig) error {
+	what := "open " + describe(cc)
+	conn, err := pgx.ConnectConfig(ctx, cc)
+	if err != nil {
+		return mapError(what, err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if err := checkServer(ctx, conn); err != nil {
+		return mapError(what, fmt.Errorf("%s: %w", what, err))
+	}
+	all, err := steps()
+	if err != nil {
+		return err
+	}
+	has, err := version(ctx, conn)
+	if err != nil {
+		return mapError(what, err)
+	}
+	if has == all[len(all)-1].version {
+		return nil
+	}
+	return mapError(what, upgrade(ctx, conn, cfg, all))
+}
+
+// checkServer says why the server or database cannot hold the store, or nil.
+func checkServer(ctx context.Context, conn *pgx.Conn) error {
+	var number int
+	var text, encoding string
+	err := conn.QueryRow(ctx, "SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_setting('server_encoding')").
+		Scan(&number, &text, &encoding)
+	switch {
+	case err != nil:
+		return err
+	case number < serverMin:
+		return fmt.Errorf("the server is Postgres %s, want 15 or newer: upgrade it", text)
+	case encoding != "UTF8":
+		return fmt.Errorf("the database's encoding is %s, want UTF8: create it with ENCODING 'UTF8' TEMPLATE template0", encoding)
+	}
+	return nil
+}
+
+// version is the schema's version, 0 where there is none yet.
+func version(ctx context.Context, conn *pgx.Conn) (int, error) {
+	var has bool
+	var n int
+	if err := conn.QueryRow(ctx, "SELECT to_regclass('schema_version') IS NOT NULL").Scan(&has); err != nil || !has {
+		return 0, err
+	}
+	err := conn.QueryRow(ctx, "SELECT coalesce(max(version), 0) FROM schema_version").Scan(&n)
+	return n, err
+}
+
+const versionTable = `CREATE TABLE IF NOT EXISTS schema_version (version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now());
+COMMENT ON TABLE schema_version IS 'The steps of this schema that were made.';
+COMMENT ON COLUMN schema_version.version IS 'The step''s number.';
+COMMENT ON COLUMN schema_version.name IS 'The step''s name.';
+COMMENT ON COLUMN schema_version.applied_at IS 'When it was made.';
+COMMENT ON INDEX schema_version_pkey IS 'One row a step.';`
+
+// upgrade makes the steps that the schema lacks, all in one transaction.
+func upgrade(ctx context.Context, conn *pgx.Conn, cfg Config, all []migration) error {
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after a commit it says so, else the error at hand is the news
+	// The lock may be waited for while another node migrates, and a step may take its time.
+	if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = '10min'; SET LOCAL lock_timeout = '1min'", pgx.QueryExecModeSimpleProtocol); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('troupe schema ' || $1, 0))", cfg.Schema); err != nil {
+		return err
+	}
+	if err := createSchema(ctx, tx, cfg.Schema); err != nil {
+		return err
+	}
+	has, err := version(ctx, conn)
+	if err != nil {
+		return err
+	}
+	if newest := all[len(all)-1].version; has > newest {
+		return fmt.Errorf("open %s: %w: its schema is version %d, this troupe knows up to %d; run the newer troupe, or restore a backup",
+			describe(conn.Config()), store.ErrNewer, has, newest)
+	}
+	if has == 0 {
+		if _, err := tx.Exec(ctx, versionTable, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return err
+		}
+	}
+	for _, m := range all {
+		if m.version <= has {
+			continue
+		}
+		if _, err := tx.Exec(ctx, m.sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return fmt.Errorf("migration %s: %w", m.name, err)
+		}
+		if _, err := tx.Exec(ctx, "INSERT INTO schema_version (version, name) VALUES ($1, $2)", m.version, m.name); err != nil {
+			return err
+		}
+	}
+	return tx.Commit(ctx)
+}
+
+// createSchema makes the schema where it is missing; to look first needs no permission to create.
+func createSchema(ctx context.Context, tx pgx.Tx, schema string) error {
+	var has bool
+	err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)", schema).Scan(&has)
+	if err != nil || has {
+		return err
+	}
+	_, err = tx.Exec(ctx, "CREATE SCHEMA "+pgx.Identifier{schema}.Sanitize())
+	return err
+}

@@ -1,0 +1,143 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// lockOf is the key of an incarnation's advisory lock: the random half of its UUID.
+func lockOf(inc messages.Incarnation) int64 { return int64(binary.BigEndian.Uint64(inc[8:])) }
+
+// nodesSQL reads the nodes; present says whether the advisory lock of the incarnation is held.
+const nodesSQL = `SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address, n.steady_since,
+ EXISTS (SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND (l.classid::bigint << 32 | l.objid::bigint) = n.lock) FROM node n`
+
+func scanNode(v *scanner) store.Node {
+	var n store.Node
+	v.id((*[16]byte)(&n.Incarnation))
+	n.Name, n.Version, n.State, n.Cordoned = v.text(), v.text(), store.NodeState(v.text()), v.boolean()
+	n.StartedAt, n.BeatAt, n.LeaseUntil, n.Address, n.SteadySince = v.time(), v.time(), v.time(), v.text(), v.time()
+	n.Present = v.boolean()
+	return n
+}
+
+// Join records a new incarnation as active, with a lease, over the connection that its beats will use.
+func (s *Store) Join(ctx context.Context, n store.Node, lease time.Duration) error {
+	return s.beats.use(ctx, "join node", func(ctx context.Context, c *pgx.Conn) error {
+		if err := s.beats.hold(ctx, c, n.Incarnation); err != nil {
+			return err
+		}
+		_, err := c.Exec(ctx, `INSERT INTO node (incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, steady_since, address, lock)
+ VALUES ($1, $2, $3, 'active', $4, coalesce($5, now()), now(), now() + $6::interval, now(), $7, $8)
+ ON CONFLICT (incarnation) DO UPDATE SET name = excluded.name, version = excluded.version, state = 'active', cordoned = excluded.cordoned,
+  started_at = excluded.started_at, beat_at = now(), lease_until = excluded.lease_until, steady_since = now(), address = excluded.address`,
+			uuidOf(n.Incarnation), encodeText(n.Name), encodeText(n.Version), n.Cordoned, timeOf(n.StartedAt), intervalOf(lease), encodeText(n.Address), lockOf(n.Incarnation))
+		return err
+	})
+}
+
+// beatSQL renews the lease and reads all nodes as they are then: the caller's own row comes from the update.
+const beatSQL = `UPDATE node SET beat_at = now(), lease_until = now() + $2::interval,
+ steady_since = CASE WHEN lease_until < now() THEN now() ELSE steady_since END WHERE incarnation = $1 AND state <> 'dead'
+ RETURNING now(), lease_until`
+
+// Beat renews the incarnation's lease and returns the nodes that nobody has declared dead, over a connection of its own
+// that no other work can delay.
+func (s *Store) Beat(ctx context.Context, inc messages.Incarnation, lease time.Duration) (store.Pulse, error) {
+	var p store.Pulse
+	err := s.beats.use(ctx, "beat", func(ctx context.Context, c *pgx.Conn) error {
+		if err := s.beats.hold(ctx, c, inc); err != nil {
+			return err
+		}
+		p = store.Pulse{}
+		b := &pgx.Batch{}
+		b.Queue(beatSQL, uuidOf(inc), intervalOf(lease)).Query(func(rows pgx.Rows) error {
+			return each(rows, func(v *scanner) { p.At, p.Lease = v.time(), v.time() })
+		})
+		b.Queue(nodesSQL + " WHERE n.state <> 'dead' ORDER BY n.started_at DESC, n.incarnation DESC").Query(func(rows pgx.Rows) error {
+			return each(rows, func(v *scanner) { p.Nodes = append(p.Nodes, scanNode(v)) })
+		})
+		return c.SendBatch(ctx, b).Close()
+	})
+	if err != nil {
+		return store.Pulse{}, err
+	}
+	if p.At.IsZero() {
+		return store.Pulse{}, fmt.Errorf("incarnation %s: %w or declared dead", inc, store.ErrNotFound)
+	}
+	s.beats.seen(len(p.Nodes))
+	return p, nil
+}
+
+// declareSQL marks dead whose lease has run out, if the caller's own is live and has been steady for its length.
+const declareSQL = `WITH d AS (UPDATE node n SET state = 'dead' FROM node me
+ WHERE n.state <> 'dead' AND n.incarnation <> $1 AND n.lease_until < now()
+  AND me.incarnation = $1 AND me.state <> 'dead' AND me.lease_until > now() AND me.steady_since <= now() - $2::interval RETURNING n.*),
+ w AS (UPDATE worker w SET active = false FROM d WHERE w.incarnation = d.incarnation AND w.active)
+ SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address, n.steady_since, false FROM d n`
+
+// DeclareDead marks dead, and their workers inactive, all other incarnations whose lease has run out.
+func (s *Store) DeclareDead(ctx context.Context, by messages.Incarnation, lease time.Duration) ([]store.Node, error) {
+	var out []store.Node
+	err := s.query(ctx, "declare nodes dead", func(v *scanner) { out = append(out, scanNode(v)) }, declareSQL, uuidOf(by), intervalOf(lease))
+	return out, err
+}
+
+// SetNode changes an incarnation's state. Dead is final.
+func (s *Store) SetNode(ctx context.Context, inc messages.Incarnation, state store.NodeState) error {
+	switch state {
+	case store.NodeActive, store.NodeDraining, store.NodeDead:
+	default:
+		return fmt.Errorf("node state %q: %w: want active, draining or dead", state, store.ErrInvalid)
+	}
+	found := false
+	err := s.query(ctx, "set node state", func(*scanner) { found = true }, `WITH d AS (UPDATE node SET state = $2
+ WHERE incarnation = $1 AND (state <> 'dead' OR $2 = 'dead') RETURNING incarnation),
+ w AS (UPDATE worker w SET active = false FROM d WHERE w.incarnation = d.incarnation AND w.active AND $2 <> 'active') SELECT 1 FROM d`, uuidOf(inc), string(state))
+	if err == nil && !found {
+		err = fmt.Errorf("incarnation %s: %w or declared dead", inc, store.ErrNotFound)
+	}
+	return err
+}
+
+// CordonNode records operator intent.
+func (s *Store) CordonNode(ctx context.Context, inc messages.Incarnation, cordoned bool) error {
+	n, err := s.exec(ctx, "cordon node", "UPDATE node SET cordoned = $2 WHERE incarnation = $1", uuidOf(inc), cordoned)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("incarnation %s: %w", inc, store.ErrNotFound)
+	}
+	return err
+}
+
+// CordonPool records operator intent.
+func (s *Store) CordonPool(ctx context.Context, pool string, cordoned bool) error {
+	sql := "DELETE FROM pool_cordon WHERE pool = $1"
+	if cordoned {
+		sql = "INSERT INTO pool_cordon (pool) VALUES ($1) ON CONFLICT DO NOTHING"
+	}
+	_, err := s.exec(ctx, "cordon pool", sql, encodeText(pool))
+	return err
+}
+
+// CordonedPools returns the cordoned pools, by name.
+func (s *Store) CordonedPools(ctx context.Context) ([]string, error) {
+	var out []string
+	err := s.query(ctx, "list cordoned pools", func(v *scanner) { out = append(out, v.text()) },
+		`SELECT pool FROM pool_cordon ORDER BY pool COLLATE "C"`)
+	return out, err
+}
+
+// ListNodes returns every known incarnation, newest first.
+func (s *Store) ListNodes(ctx context.Context) ([]store.Node, error) {
+	var out []store.Node
+	err := s.query(ctx, "list nodes", func(v *scanner) { out = append(out, scanNode(v)) }, nodesSQL+" ORDER BY n.started_at DESC, n.incarnation DESC")
+	return out, err
+}

@@ -1,0 +1,198 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/troupe-run/troupe/store"
+)
+
+// Config says where the store is and how it works. Zero fields mean the default.
+type Config struct {
+	URL       string // postgres://user:password@host:port/database, or the words of libpq; PG* variables fill the rest
+	Schema    string // the schema that holds the tables; it is created where missing; default "public"
+	EventsAll bool   // store an event for every change, the straight path too
+	// Name is told to the server as application_name, behind "troupe "; a node gives its incarnation.
+	Name         string
+	Conns        int // connections of the pool, beside one for beats and one for hints; default 8
+	LanesMax     int // groups of write calls of one kind that may be under way at once; default 2
+	WaitingMax   int // write calls of one kind that may wait before callers block; default 1024
+	GroupRowsMax int // rows after which a group takes no further call; default 2000
+	WalkMax      int // executions that one page of a list looks back over where no index leads; default 5000
+}
+
+func (c Config) withDefaults() Config {
+	set := func(field *int, value int) {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	if c.Schema == "" {
+		c.Schema = "public"
+	}
+	set(&c.Conns, 8)
+	set(&c.LanesMax, 2)
+	set(&c.WaitingMax, 1024)
+	set(&c.GroupRowsMax, 2000)
+	set(&c.WalkMax, 5000)
+	return c
+}
+
+func (c Config) validate() error {
+	var errs []error
+	if c.URL == "" {
+		errs = append(errs, errors.New("store url is empty: give postgres://user@host:5432/database"))
+	}
+	if strings.ContainsRune(c.Schema, 0) || len(c.Schema) > 48 {
+		errs = append(errs, fmt.Errorf("store schema %q: want a name of at most 48 bytes without NUL", c.Schema))
+	}
+	for name, n := range map[string]int{"conns": c.Conns, "lanes_max": c.LanesMax, "waiting_max": c.WaitingMax,
+		"group_rows_max": c.GroupRowsMax, "walk_max": c.WalkMax} {
+		if n < 1 {
+			errs = append(errs, fmt.Errorf("store %s must be positive, got %d", name, n))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// The server ends what takes longer, so that a client that froze keeps no lock.
+const (
+	statementTimeout = 5 * time.Second
+	lockTimeout      = 2 * time.Second
+	idleTimeout      = 10 * time.Second // within a transaction
+	dialTimeout      = 3 * time.Second
+	serverMin        = 150000 // server_version_num of Postgres 15
+)
+
+// settings are the connection's own, whatever the server's and the role's are. Plans are made once for each statement:
+// every statement is written for one plan, by index, whatever the tables hold.
+func (c Config) settings() map[string]string {
+	ms := func(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
+	return map[string]string{
+		"application_name":                    clip(strings.TrimSpace("troupe "+c.Name), 63),
+		"search_path":                         pgx.Identifier{c.Schema}.Sanitize(),
+		"statement_timeout":                   ms(statementTimeout),
+		"lock_timeout":                        ms(lockTimeout),
+		"idle_in_transaction_session_timeout": ms(idleTimeout),
+		"idle_session_timeout":                "0", // the connection for hints may be quiet for long
+		"tcp_keepalives_idle":                 "5",
+		"tcp_keepalives_interval":             "2",
+		"tcp_keepalives_count":                "3",
+		"tcp_user_timeout":                    "10000",
+		"client_connection_check_interval":    "2000",
+		"default_transaction_isolation":       "read committed",
+		"timezone":                            "UTC",
+		"jit":                                 "off",
+		"plan_cache_mode":                     "force_generic_plan",
+		"max_parallel_workers_per_gather":     "0", // a generic plan expects a tenth of all rows, and starts processes for a page
+		"enable_hashjoin":                     "off",
+		"enable_mergejoin":                    "off",
+		"enable_seqscan":                      "off",
+		"enable_bitmapscan":                   "off",
+	}
+}
+
+// clip bounds a text to n bytes.
+func clip(s string, n int) string { return s[:min(len(s), n)] }
+
+// pool reads the URL and adds the settings.
+func (c Config) pool() (*pgxpool.Config, error) {
+	p, err := pgxpool.ParseConfig(c.URL)
+	if err != nil {
+		return nil, fmt.Errorf("store url: %w", err) // pgx leaves the password out of it
+	}
+	p.MaxConns, p.MinConns = int32(c.Conns), 0
+	p.MaxConnIdleTime, p.HealthCheckPeriod = 5*time.Minute, 30*time.Second
+	cc := p.ConnConfig
+	for k, v := range c.settings() {
+		cc.RuntimeParams[k] = v
+	}
+	if cc.ConnectTimeout == 0 || cc.ConnectTimeout > dialTimeout {
+		cc.ConnectTimeout = dialTimeout
+	}
+	cc.DialFunc = (&net.Dialer{Timeout: dialTimeout, KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}}).DialContext
+	return p, nil
+}
+
+// Store is the Postgres adapter. It is made by Open.
+type Store struct {
+	cfg     Config
+	pool    *pgxpool.Pool
+	where   string         // the server and database, for errors
+	quit    chan struct{}  // closed when Close begins
+	ended   chan struct{}  // closed when the lanes have ended
+	work    sync.WaitGroup // goroutines of the store
+	closing sync.Once
+	submits *grouper[*submitCall]
+	applies *grouper[*applyCall]
+	beats   *beater
+	known   *sessioned
+	claimed *claimedCache
+	deliver *hub
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open connects to the database, brings its schema up to this version and checks what the store needs. Errors:
+// store.ErrNewer, store.ErrUnavailable where the server cannot be reached, store.ErrReadOnly, store.ErrFull; each
+// names the server and what to do.
+func Open(ctx context.Context, cfg Config) (*Store, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	p, err := cfg.pool()
+	if err != nil {
+		return nil, err
+	}
+	if err := migrate(ctx, cfg, p.ConnConfig); err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, p)
+	if err != nil {
+		return nil, mapError("open "+describe(p.ConnConfig), err)
+	}
+	s := &Store{cfg: cfg, pool: pool, where: describe(p.ConnConfig), quit: make(chan struct{}), ended: make(chan struct{}), known: newSessioned(), claimed: newClaimedCache()}
+	s.submits = newGrouper(s, func(c *submitCall) int { return len(c.executions) }, s.commitSubmits)
+	s.applies = newGrouper(s, func(c *applyCall) int { return len(c.changes) }, s.commitApplies)
+	s.beats = newBeater(s, p.ConnConfig)
+	s.deliver = newHub(s, p.ConnConfig)
+	return s, nil
+}
+
+// describe names a server and database without secrets.
+func describe(c *pgx.ConnConfig) string {
+	return fmt.Sprintf("database %q on %s as user %q", c.Database, net.JoinHostPort(c.Host, fmt.Sprint(c.Port)), c.User)
+}
+
+// Close ends the store's work and its connections. Calls that wait end with store.ErrClosed; those under way end with
+// their outcome or, after the statement timeout, with store.ErrUnavailable. A second Close waits for the first.
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		close(s.quit)
+		s.work.Wait()
+		close(s.ended)
+		s.beats.close()
+		s.pool.Close()
+	})
+	return nil
+}
+
+// closed reports whether Close has begun.
+func (s *Store) closed() bool {
+	select {
+	case <-s.quit:
+		return true
+	default:
+		return false
+	}
+}

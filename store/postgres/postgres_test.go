@@ -1,0 +1,150 @@
+package postgres_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/postgres"
+	"github.com/troupe-run/troupe/store/storetest"
+	"github.com/troupe-run/troupe/store/storetest/faulty"
+	"github.com/troupe-run/troupe/test/servers"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// bench is a database in which each store has a schema of its own.
+type bench struct {
+	url string
+	n   atomic.Int64
+}
+
+// newBench makes a database of the test's own. Its commits do not wait for the disk: nothing here pulls the plug on a
+// server but TestPrivateServer, whose server is another.
+func newBench(tb testing.TB) *bench {
+	return &bench{url: servers.Postgres(tb) + "&synchronous_commit=off"}
+}
+
+// shelf holds the schemas of the suites, which are made once and emptied after each test: to make one takes longer than
+// nearly all tests. There are few, whatever the number of processors: an open store has up to six connections, and other
+// packages' tests use the same server.
+type shelf struct {
+	*bench
+	free chan string
+}
+
+const schemasMax = 4
+
+func newShelf(tb testing.TB) *shelf {
+	s := &shelf{newBench(tb), make(chan string, schemasMax)}
+	for i := range schemasMax {
+		s.free <- fmt.Sprintf("suite%d", i)
+	}
+	return s
+}
+
+// open opens an empty store, when there is a schema for it.
+func (s *shelf) open(t *testing.T, cfg postgres.Config) *postgres.Store {
+	cfg.Schema = <-s.free
+	t.Cleanup(func() { // after the store's end
+		require.NoError(t, servers.Execute(s.url+"&search_path="+cfg.Schema, emptySQL))
+		s.free <- cfg.Schema
+	})
+	return s.bench.open(t, cfg)
+}
+
+// emptySQL leaves of a schema what its migrations made.
+const emptySQL = `DO $$ DECLARE name text; BEGIN
+ FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename NOT IN ('schema_version', 'execution_status') LOOP
+  EXECUTE format('DELETE FROM %I', name);
+ END LOOP; END $$`
+
+// open opens a store in a schema of its own, or in the one given.
+func (d *bench) open(tb testing.TB, cfg postgres.Config) *postgres.Store {
+	tb.Helper()
+	cfg.URL = d.url
+	if cfg.Schema == "" {
+		cfg.Schema = fmt.Sprintf("s%d", d.n.Add(1))
+	}
+	if cfg.Conns == 0 {
+		cfg.Conns = 4
+	}
+	s, err := postgres.Open(tb.Context(), cfg)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, s.Close()) })
+	return s
+}
+
+// connect is another program's connection to the schema.
+func (d *bench) connect(tb testing.TB, schema string) *pgx.Conn {
+	tb.Helper()
+	cfg, err := pgx.ParseConfig(d.url)
+	require.NoError(tb, err)
+	cfg.RuntimeParams["search_path"] = schema
+	c, err := pgx.ConnectConfig(tb.Context(), cfg)
+	require.NoError(tb, err)
+	tb.Cleanup(func() { c.Close(tb.Context()) })
+	return c
+}
+
+// put submits as another program does: by an INSERT that names only what it knows.
+func (d *bench) put(t *testing.T, s store.Store, k store.Submission) {
+	c := d.connect(t, s.(*postgres.Store).Schema())
+	defer c.Close(t.Context())
+	nothing := func(s string) *string {
+		if s == "" {
+			return nil
+		}
+		return &s
+	}
+	var runAt *time.Time
+	if !k.RunAt.IsZero() {
+		runAt = &k.RunAt
+	}
+	var timeout *time.Duration
+	if k.Timeout > 0 {
+		timeout = &k.Timeout
+	}
+	_, err := c.Exec(t.Context(), `INSERT INTO submission (id, action, parameters, session, affinity, priority, run_at, idempotency_key, timeout,
+ max_retries, labels, created_by, trace) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`, k.ID.String(), k.Action, k.Parameters,
+		nothing(k.Session), nothing(string(k.Affinity)), k.Priority, runAt, nothing(k.IdempotencyKey), timeout, k.MaxRetries, k.Labels,
+		nothing(k.CreatedBy), nothing(k.Trace))
+	require.NoError(t, err)
+}
+
+// wrapped is a faulty store with its caller, beside the one that another program's inserts go to.
+type wrapped struct {
+	store.Store
+	bare *postgres.Store
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	d := newShelf(t)
+	put := func(t *testing.T, s store.Store, k store.Submission) {
+		if w, ok := s.(wrapped); ok {
+			s = w.bare
+		}
+		d.put(t, s, k)
+	}
+	for name, open := range map[string]storetest.Open{
+		"defaults":   func(t *testing.T) store.Store { return d.open(t, postgres.Config{}) },
+		"events all": func(t *testing.T) store.Store { return d.open(t, postgres.Config{EventsAll: true}) },
+		// A caller that repeats what a faulty network lost.
+		"under faults": func(t *testing.T) store.Store {
+			s := d.open(t, postgres.Config{})
+			return wrapped{faulty.Repeat(faulty.New(s, faulty.Config{Seed: 1})), s}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Run(t, open, storetest.Shared(put))
+		})
+	}
+}

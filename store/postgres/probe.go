@@ -1,0 +1,199 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// Report is what Probe found out about a server and database, for a person to judge.
+type Report struct {
+	Where   string // the server and database, without secrets
+	Version string // the server's
+	// Unfit is why the server or database cannot hold the store; nil: it can.
+	Unfit error
+	// Standby: the server is a replica, which takes no writes.
+	Standby bool
+	// Pooled: what answers is not the server but a pooler before it.
+	Pooled bool
+	// Schema is the version that the database has, 0: none yet; Newest the one that this program knows.
+	Schema, Newest int
+	// MayCreate is the right to make the schema's tables.
+	MayCreate bool
+	// Forbidden lists the tables and sequences of the schema that the user may not read and write.
+	Forbidden []string
+	// Settings are the server's fsync, full_page_writes and synchronous_commit, and for this user.
+	Settings map[string]string
+	// ConnectionsFree is how many more clients the server takes from users who are no superusers.
+	ConnectionsFree int
+	// Ahead is how far this machine's clock is ahead of the server's, and AheadError the most that this may be wrong.
+	Ahead, AheadError time.Duration
+	// Nodes are the incarnations that nobody has declared dead, and Now the server's clock when they were read.
+	Nodes []store.Node
+	Now   time.Time
+	// Gone are workers of incarnations that ended within the last day, newest first, at most goneMax.
+	Gone []GoneWorker
+}
+
+// GoneWorker is a worker whose node has ended.
+type GoneWorker struct {
+	ID  messages.WorkerID
+	Key messages.WorkerKey
+}
+
+// goneMax bounds the workers that Probe lists.
+const goneMax = 1000
+
+// Probe connects once and finds out what a person should know before a node runs there. It changes nothing. An error
+// means that it could not connect, or that ctx ended.
+func Probe(ctx context.Context, cfg Config) (Report, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return Report{}, err
+	}
+	p, err := cfg.pool()
+	if err != nil {
+		return Report{}, err
+	}
+	r := Report{Where: describe(p.ConnConfig), Settings: map[string]string{}}
+	conn, err := pgx.ConnectConfig(ctx, p.ConnConfig)
+	if err != nil {
+		return r, mapError("connect to "+r.Where, err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	probe := prober{conn: conn, cfg: cfg, report: &r}
+	for _, look := range []func(context.Context) error{probe.server, probe.clock, probe.schema, probe.fleet} {
+		if err := look(ctx); err != nil {
+			return r, mapError("look at "+r.Where, err)
+		}
+	}
+	return r, nil
+}
+
+type prober struct {
+	conn   *pgx.Conn
+	cfg    Config
+	report *Report
+}
+
+// server reads what the server says of itself.
+func (p *prober) server(ctx context.Context) error {
+	r := p.report
+	if r.Unfit = checkServer(ctx, p.conn); r.Unfit != nil && sqlState(r.Unfit) != "" {
+		return r.Unfit // the question itself failed
+	}
+	var pid, free int64
+	err := p.conn.QueryRow(ctx, `SELECT current_setting('server_version'), pg_is_in_recovery(), pg_backend_pid()::bigint,
+ current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint
+  - (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')`).Scan(&r.Version, &r.Standby, &pid, &free)
+	if err != nil {
+		return err
+	}
+	r.Pooled, r.ConnectionsFree = pid != int64(p.conn.PgConn().PID()), int(max(free, 0))
+	for _, name := range []string{"fsync", "full_page_writes", "synchronous_commit"} {
+		var value string
+		if err := p.conn.QueryRow(ctx, "SELECT current_setting($1)", name).Scan(&value); err != nil {
+			return err
+		}
+		r.Settings[name] = value
+	}
+	return nil
+}
+
+// clockLooks is how often the clocks are compared; the look with the shortest round trip counts.
+const clockLooks = 5
+
+// clock compares this machine's clock with the server's.
+func (p *prober) clock(ctx context.Context) error {
+	for i := range clockLooks {
+		var theirs time.Time
+		before := time.Now()
+		if err := p.conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&theirs); err != nil {
+			return err
+		}
+		half := time.Since(before) / 2
+		if i == 0 || half < p.report.AheadError {
+			p.report.Ahead, p.report.AheadError = before.Add(half).Sub(theirs), half
+		}
+	}
+	return nil
+}
+
+// schema reads the schema's version and what the user may do there.
+func (p *prober) schema(ctx context.Context) error {
+	r := p.report
+	all, err := steps()
+	if err != nil {
+		return err
+	}
+	r.Newest = all[len(all)-1].version
+	err = p.conn.QueryRow(ctx, `SELECT coalesce((SELECT has_schema_privilege(oid, 'CREATE') AND has_schema_privilege(oid, 'USAGE')
+ FROM pg_namespace WHERE nspname = $1), has_database_privilege(current_database(), 'CREATE'))`, p.cfg.Schema).Scan(&r.MayCreate)
+	if err != nil {
+		return err
+	}
+	if r.Forbidden, err = p.forbidden(ctx); err != nil || len(r.Forbidden) > 0 {
+		return err
+	}
+	r.Schema, err = version(ctx, p.conn)
+	return err
+}
+
+// forbidden lists what of the schema the user may not use. The catalogue says so whatever the user's rights are.
+func (p *prober) forbidden(ctx context.Context) ([]string, error) {
+	rows, err := p.conn.Query(ctx, `SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1
+ AND (c.relkind = 'S' AND NOT has_sequence_privilege(c.oid, 'USAGE') OR c.relkind = 'r' AND NOT (has_schema_privilege(n.oid, 'USAGE')
+  AND has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
+  AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')))
+ AND EXISTS (SELECT FROM pg_class v WHERE v.relnamespace = n.oid AND v.relname = 'schema_version') ORDER BY c.relname`, p.cfg.Schema)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+// fleet reads who lives, and whose workers' queues may be left.
+func (p *prober) fleet(ctx context.Context) error {
+	r := p.report
+	if r.Schema == 0 {
+		return nil
+	}
+	if err := p.conn.QueryRow(ctx, "SELECT now()").Scan(&r.Now); err != nil {
+		return err
+	}
+	rows, err := p.conn.Query(ctx, nodesSQL+" WHERE n.state <> 'dead' ORDER BY n.started_at DESC, n.incarnation DESC")
+	if err != nil {
+		return err
+	}
+	if err := each(rows, func(v *scanner) { r.Nodes = append(r.Nodes, scanNode(v)) }); err != nil {
+		return err
+	}
+	rows, err = p.conn.Query(ctx, `SELECT w.id, w.incarnation, w.pool, w.slot FROM node n JOIN worker w ON w.incarnation = n.incarnation
+ WHERE (n.state = 'dead' OR n.lease_until < now()) AND n.beat_at > now() - interval '1 day'
+ ORDER BY n.beat_at DESC, n.incarnation, w.pool, w.slot LIMIT $1`, goneMax)
+	if err != nil {
+		return err
+	}
+	return each(rows, func(v *scanner) {
+		var w GoneWorker
+		w.ID = messages.WorkerID(v.text())
+		v.id((*[16]byte)(&w.Key.Incarnation))
+		w.Key.Pool, w.Key.Slot = v.text(), messages.Slot(v.integer())
+		r.Gone = append(r.Gone, w)
+	})
+}
+
+// String is the report's first line: what is there.
+func (r Report) String() string {
+	if r.Version == "" {
+		return r.Where
+	}
+	version, _, _ := strings.Cut(r.Version, " ")
+	return fmt.Sprintf("Postgres %s, %s", version, r.Where)
+}

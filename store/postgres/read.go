@@ -1,0 +1,189 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// query runs one statement and scans every row.
+func (s *Store) query(ctx context.Context, what string, scan func(s *scanner), sql string, args ...any) error {
+	if s.closed() {
+		return s.mapError(what, store.ErrClosed)
+	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	rows, err := s.pool.Query(ctx, sql, args...)
+	if err == nil {
+		err = each(rows, scan)
+	}
+	return s.mapError(what, err)
+}
+
+// exec runs one statement and says how many rows it changed.
+func (s *Store) exec(ctx context.Context, what, sql string, args ...any) (int, error) {
+	if s.closed() {
+		return 0, s.mapError(what, store.ErrClosed)
+	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	var n int64
+	err := repeat(ctx, func() error {
+		tag, err := s.pool.Exec(ctx, sql, args...)
+		n = tag.RowsAffected()
+		return err
+	})
+	return int(n), s.mapError(what, err)
+}
+
+func (s *Store) executions(ctx context.Context, what, sql string, args ...any) ([]messages.Execution, error) {
+	var out []messages.Execution
+	err := s.query(ctx, what, func(sc *scanner) {
+		var r record
+		scanWhole(sc, &r)
+		out = append(out, r.Execution)
+	}, sql, args...)
+	return out, err
+}
+
+// Get returns one execution whole.
+func (s *Store) Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+	found, err := s.executions(ctx, "get execution", whole+" WHERE e.id = $1", uuidOf(id))
+	if err != nil {
+		return messages.Execution{}, err
+	}
+	if len(found) == 0 {
+		return messages.Execution{}, notFound(id)
+	}
+	return found[0], nil
+}
+
+func notFound(id messages.ExecutionID) error {
+	return fmt.Errorf("execution %s: %w", id, store.ErrNotFound)
+}
+
+// chainSQL goes by the first execution of the chain, which its retries name.
+const chainSQL = chained + ` WHERE e.id IN (SELECT f.first FROM (SELECT coalesce(r.original, r.id) AS first FROM execution e JOIN request r ON r.seq = e.seq WHERE e.id = $1) f
+ UNION SELECT n.id FROM (SELECT coalesce(r.original, r.id) AS first FROM execution e JOIN request r ON r.seq = e.seq WHERE e.id = $1) f JOIN request n ON n.original = f.first)
+ ORDER BY e.seq LIMIT 1000`
+
+// Chain returns the whole retry chain of an execution, oldest first, 1,000 at most.
+func (s *Store) Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error) {
+	out, err := s.executions(ctx, "read chain", chainSQL, uuidOf(id))
+	if err == nil && len(out) == 0 {
+		err = notFound(id)
+	}
+	return out, err
+}
+
+// Events returns what happened to the execution, oldest first, 10,000 at most.
+func (s *Store) Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error) {
+	var out []store.Event
+	found := false
+	err := s.query(ctx, "read events", func(v *scanner) {
+		found = true
+		if len(v.row) > 0 && v.row[0] == nil { // an execution without events
+			return
+		}
+		out = append(out, store.Event{
+			At: v.time(), Attempt: messages.Attempt(v.integer()), Kind: v.text(), From: messages.Status(v.integer()),
+			To: messages.Status(v.integer()), Reason: v.text(), Worker: v.text(),
+		})
+	}, `SELECT v.at, v.attempt, v.kind, v.before, v.after, v.reason, v.worker FROM execution e
+ LEFT JOIN execution_event v ON v.seq = e.seq WHERE e.id = $1 ORDER BY v.n LIMIT 10000`, uuidOf(id))
+	if err == nil && !found {
+		err = notFound(id)
+	}
+	return out, err
+}
+
+// Output returns what the execution's process wrote.
+func (s *Store) Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error) {
+	var o messages.Output
+	found := false
+	err := s.query(ctx, "read output", func(v *scanner) {
+		found, o.Stdout, o.Stderr = true, v.bytes(), v.bytes()
+		o.StdoutCut, o.ErrCut = v.boolean(), v.boolean()
+	}, `SELECT o.stdout, o.stderr, o.stdout_cut, o.stderr_cut FROM execution e LEFT JOIN output o ON o.seq = e.seq WHERE e.id = $1`, uuidOf(id))
+	if err == nil && !found {
+		err = notFound(id)
+	}
+	return o, err
+}
+
+// depthsSQL counts from the two indexes of what has not ended.
+const depthsSQL = `SELECT d.pool, d.status, d.n, r.requested_at FROM (
+ SELECT pool, 1::smallint AS status, count(*) AS n, min(seq) AS first FROM execution WHERE rank IS NOT NULL GROUP BY pool
+ UNION ALL SELECT pool, status, count(*), min(seq) FROM execution WHERE on_worker IS NOT NULL GROUP BY pool, status) d
+ JOIN request r ON r.seq = d.first ORDER BY 1, 2`
+
+// Depths counts what has not ended, by pool and status.
+func (s *Store) Depths(ctx context.Context) ([]store.Depth, error) {
+	var out []store.Depth
+	err := s.query(ctx, "count depths", func(v *scanner) {
+		out = append(out, store.Depth{Pool: v.text(), Status: messages.Status(v.integer()), Count: int(v.integer()), Oldest: v.time()})
+	}, depthsSQL)
+	return out, err
+}
+
+// Live returns what stands on the pool's workers.
+func (s *Store) Live(ctx context.Context, pool string) ([]messages.Execution, error) {
+	return s.executions(ctx, "read live executions", listed+" WHERE e.on_worker IS NOT NULL AND e.pool = $1 ORDER BY e.seq", encodeText(pool))
+}
+
+// Now is the server's clock.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	var now time.Time
+	err := s.query(ctx, "read the clock", func(v *scanner) { now = v.time() }, "SELECT clock_timestamp()")
+	return now, err
+}
+
+// overdue holds, for each deadline, the condition on (age = $1) and the moment that orders it. Each goes by an index
+// that holds little more than what is overdue, or what stands on workers.
+var overdue = map[store.Deadline]struct{ where, order string }{
+	store.ClaimBy: {"e.on_worker IS NOT NULL AND e.status = 3 AND e.claim_by <= now()", "e.claim_by"},
+	store.StartBy: {"e.id IN (SELECT id FROM execution WHERE start_since <= now() - $1::interval UNION ALL SELECT id FROM execution" +
+		" WHERE on_worker IS NOT NULL AND status = 3 AND first_placed_at <= now() - $1::interval AND started_at IS NULL)", "e.first_placed_at"},
+	store.QueueBy:        {"e.queue_by <= now()", "e.queue_by"},
+	store.WorkerBy:       {"e.worker_by <= now()", "e.worker_by"},
+	store.RunBy:          {"e.on_worker IS NOT NULL AND e.status IN (4, 5) AND e.run_deadline <= now() - $1::interval", "e.run_deadline"},
+	store.Orphaned:       {"e.on_worker IS NOT NULL AND NOT EXISTS (SELECT FROM node n WHERE n.incarnation = e.worker_inc AND n.state <> 'dead')", "e.scheduled_at"},
+	store.TakeBackOrphan: {"e.on_worker IS NOT NULL AND e.status = 3 AND NOT EXISTS (SELECT FROM node n WHERE n.incarnation = e.placed_by AND n.state <> 'dead')", "e.scheduled_at"},
+}
+
+// Overdue returns executions past a deadline of theirs, oldest first.
+func (s *Store) Overdue(ctx context.Context, q store.OverdueQuery) ([]messages.Execution, error) {
+	d, ok := overdue[q.Deadline]
+	if !ok {
+		return nil, fmt.Errorf("overdue: %w: unknown deadline %d", store.ErrInvalid, q.Deadline)
+	}
+	return s.executions(ctx, "read overdue executions", listed+" WHERE "+d.where+" AND $1::interval IS NOT NULL ORDER BY "+d.order+", e.seq LIMIT $2",
+		intervalOf(q.Age), pageSize(q.Limit))
+}
+
+// pageSize bounds a page: 1 to 1000, 100 where none is given.
+func pageSize(limit int) int {
+	if limit <= 0 {
+		return 100
+	}
+	return min(limit, 1000)
+}
+
+// inTransaction runs statements that depend on nothing but each other in one transaction and one round trip.
+func (s *Store) inTransaction(ctx context.Context, what string, queue func(b *pgx.Batch)) error {
+	if s.closed() {
+		return s.mapError(what, store.ErrClosed)
+	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	return s.mapError(what, repeat(ctx, func() error {
+		b := &pgx.Batch{}
+		queue(b)
+		return s.pool.SendBatch(ctx, b).Close()
+	}))
+}

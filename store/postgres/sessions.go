@@ -1,0 +1,108 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+const sessionColumns = `SELECT s.pool, s.session, s.epoch, s.worker_inc, s.worker_pool, s.worker_slot, s.finished_epoch, s.bound_at,
+ s.touched_at, s.snapshot_epoch, s.started_epoch, s.runs, s.snapshot_runs FROM session s`
+
+func (s *Store) sessions(ctx context.Context, what, sql string, args ...any) ([]store.Session, error) {
+	var found []store.Session
+	err := s.query(ctx, what, func(v *scanner) {
+		var out store.Session
+		out.Pool, out.Session, out.Epoch = v.text(), v.text(), v.integer()
+		v.id((*[16]byte)(&out.Worker.Incarnation))
+		out.Worker.Pool, out.Worker.Slot = v.text(), messages.Slot(v.integer())
+		if out.Worker.Incarnation.IsZero() {
+			out.Worker = messages.WorkerKey{}
+		}
+		out.FinishedEpoch, out.BoundAt, out.TouchedAt, out.SnapshotEpoch = v.integer(), v.time(), v.time(), v.integer()
+		out.StartedEpoch, out.Runs, out.SnapshotRuns = v.integer(), v.integer(), v.integer()
+		found = append(found, out)
+	}, sql, args...)
+	return found, err
+}
+
+// LoadSessions returns every session of the pool, bound or not.
+func (s *Store) LoadSessions(ctx context.Context, pool string) ([]store.Session, error) {
+	return s.sessions(ctx, "load sessions", sessionColumns+" WHERE s.pool = $1 ORDER BY s.session", encodeText(pool))
+}
+
+// GetSession returns one session, or store.ErrNotFound.
+func (s *Store) GetSession(ctx context.Context, pool, session string) (store.Session, error) {
+	found, err := s.sessions(ctx, "get session", sessionColumns+" WHERE s.pool = $1 AND s.session = $2", encodeText(pool), encodeText(session))
+	if err != nil {
+		return store.Session{}, err
+	}
+	if len(found) == 0 {
+		return store.Session{}, fmt.Errorf("session %q of pool %q: %w", session, pool, store.ErrNotFound)
+	}
+	return found[0], nil
+}
+
+// ListSessions returns a page ordered by (pool, session). after is the session's name behind which the page starts;
+// with pool "", it is pool and name joined by a slash, as no pool's name holds one.
+func (s *Store) ListSessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error) {
+	sql, args := sessionColumns+" WHERE (s.pool, s.session) > ($1, $2)", []any{encodeText(pool), encodeText(after)}
+	if pool == "" {
+		p, name, _ := strings.Cut(after, "/")
+		args = []any{encodeText(p), encodeText(name)}
+	} else {
+		sql += " AND s.pool = $1"
+	}
+	if boundOnly {
+		sql += " AND s.worker_inc IS NOT NULL"
+	}
+	return s.sessions(ctx, "list sessions", sql+" ORDER BY s.pool, s.session LIMIT $3", append(args, pageSize(limit))...)
+}
+
+// Unbind ends bindings that still have the given epoch.
+func (s *Store) Unbind(ctx context.Context, refs []store.SessionRef) (int, error) {
+	pools, sessions, epochs := make([]string, len(refs)), make([]string, len(refs)), make([]int64, len(refs))
+	for i, r := range refs {
+		pools[i], sessions[i], epochs[i] = encodeText(r.Pool), encodeText(r.Session), r.Epoch
+	}
+	return s.exec(ctx, "unbind sessions", `UPDATE session s SET worker_inc = NULL, worker_pool = NULL, worker_slot = 0
+ FROM (SELECT h.pool, h.session, h.epoch FROM session h JOIN unnest($1::text[], $2::text[], $3::bigint[]) AS i (pool, session, epoch)
+   ON h.pool = i.pool AND h.session = i.session AND h.epoch = i.epoch ORDER BY 1, 2 FOR UPDATE OF h) d
+ WHERE s.pool = d.pool AND s.session = d.session AND s.epoch = d.epoch AND s.worker_inc IS NOT NULL`, pools, sessions, epochs)
+}
+
+// SaveSnapshot keeps a session's state as of an epoch and the runs in it; one that is older than the stored one, or of
+// another epoch than the session's, is ignored. ErrNotFound: there is no such session.
+func (s *Store) SaveSnapshot(ctx context.Context, ref store.SessionRef, state json.RawMessage) error {
+	found := false
+	if state == nil {
+		state = json.RawMessage{}
+	}
+	err := s.query(ctx, "save snapshot", func(*scanner) { found = true }, `WITH u AS (UPDATE session
+  SET snapshot_epoch = $3, snapshot_runs = least(bound_runs + $5, runs) WHERE pool = $1 AND session = $2 AND epoch = $3
+   AND (snapshot_epoch, snapshot_runs) <= ($3, least(bound_runs + $5, runs)) RETURNING pool, session),
+ i AS (INSERT INTO session_snapshot (pool, session, epoch, state) SELECT pool, session, $3, $4 FROM u
+  ON CONFLICT (pool, session) DO UPDATE SET epoch = excluded.epoch, state = excluded.state)
+ SELECT 1 FROM session WHERE pool = $1 AND session = $2`, encodeText(ref.Pool), encodeText(ref.Session), ref.Epoch, []byte(state), ref.Runs)
+	if err == nil && !found {
+		err = fmt.Errorf("session %q of pool %q: %w", ref.Session, ref.Pool, store.ErrNotFound)
+	}
+	return err
+}
+
+// Snapshot returns the kept state and its epoch.
+func (s *Store) Snapshot(ctx context.Context, pool, session string) (json.RawMessage, int64, error) {
+	var state []byte
+	var epoch int64
+	found := false
+	err := s.query(ctx, "read snapshot", func(v *scanner) { found, state, epoch = true, v.bytes(), v.integer() },
+		"SELECT state, epoch FROM session_snapshot WHERE pool = $1 AND session = $2", encodeText(pool), encodeText(session))
+	if err == nil && !found {
+		err = fmt.Errorf("snapshot of session %q of pool %q: %w", session, pool, store.ErrNotFound)
+	}
+	return state, epoch, err
+}

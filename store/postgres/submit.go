@@ -1,0 +1,285 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// submitCall is one Submit on its way through a lane.
+type submitCall struct {
+	ctx        context.Context
+	executions []messages.Execution
+	out        []store.Submitted
+	err        error
+	done       chan struct{}
+}
+
+func (c *submitCall) context() context.Context { return c.ctx }
+func (c *submitCall) finished() chan struct{}  { return c.done }
+func (c *submitCall) fail(err error)           { c.err = err }
+
+// Submit stores the executions as requested, all or none. An execution without an id is given one. One whose id is
+// stored already with the same request comes back as the stored one, so a call may be repeated.
+func (s *Store) Submit(ctx context.Context, executions []messages.Execution) ([]store.Submitted, error) {
+	if err := checkSubmit(executions); err != nil || len(executions) == 0 {
+		return nil, err
+	}
+	c := &submitCall{ctx: ctx, executions: executions, done: make(chan struct{})}
+	if err := s.submits.do(ctx, "submit", c); err != nil {
+		return nil, err
+	}
+	if c.err != nil {
+		return nil, s.mapError("submit", c.err)
+	}
+	return c.out, nil
+}
+
+func checkSubmit(executions []messages.Execution) error {
+	if len(executions) > messages.BatchMax {
+		return fmt.Errorf("submit: %w: at most %d executions in one call, got %d", store.ErrInvalid, messages.BatchMax, len(executions))
+	}
+	for i := range executions {
+		if err := store.Check(&executions[i]); err != nil {
+			return fmt.Errorf("submit execution %d of %d: %w", i+1, len(executions), err)
+		}
+	}
+	return nil
+}
+
+// commitSubmits stores the calls of one group in one transaction. When something in it is there already, each call
+// gets a transaction of its own, so that what is wrong with one never fails another.
+func (s *Store) commitSubmits(ctx context.Context, group []*submitCall) {
+	if len(group) > 1 {
+		err := s.submitFresh(ctx, group)
+		if err == nil {
+			return
+		}
+		if !dataError(err) && !errors.Is(err, errLookFirst) {
+			for _, c := range group {
+				c.err = err
+			}
+			return
+		}
+	}
+	for _, c := range group {
+		c.out, c.err = s.submitOne(ctx, c.executions)
+	}
+}
+
+// errLookFirst says that a call has idempotency keys that must be looked up before its insert.
+var errLookFirst = errors.New("idempotency keys are looked up first")
+
+// submitFresh stores calls of which nothing is stored yet.
+func (s *Store) submitFresh(ctx context.Context, group []*submitCall) error {
+	var all []messages.Execution
+	for _, c := range group {
+		if keyed(c.executions) {
+			return errLookFirst
+		}
+		all = append(all, c.executions...)
+	}
+	stored, err := s.store(ctx, all)
+	if err != nil {
+		return err
+	}
+	for _, c := range group {
+		c.out, stored = stored[:len(c.executions):len(c.executions)], stored[len(c.executions):]
+	}
+	return nil
+}
+
+func keyed(executions []messages.Execution) bool {
+	for i := range executions {
+		if executions[i].IdempotencyKey != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// store inserts the executions in a transaction of its own, which is one round trip.
+func (s *Store) store(ctx context.Context, executions []messages.Execution) ([]store.Submitted, error) {
+	channel := s.channel()
+	if s.beats.alone() {
+		channel = "" // whoever called wakes this node's routers, and there are no others
+	}
+	return insertAll(ctx, s.pool, "", channel, executions)
+}
+
+// sender is a pool, a connection or a transaction.
+type sender interface {
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// racesMax bounds how often a submit looks again because another caller took one of its keys in between.
+const racesMax = 8
+
+// submitOne stores one call. Nothing can keep another caller from taking a key between the look and the insert; then
+// the insert fails, and the next look finds the holder.
+func (s *Store) submitOne(ctx context.Context, executions []messages.Execution) ([]store.Submitted, error) {
+	look := keyed(executions)
+	var err error
+	for range racesMax {
+		var existing map[int]messages.Execution
+		if look {
+			if existing, err = findExisting(ctx, s.pool, "", executions); err != nil {
+				return nil, err
+			}
+		}
+		var out []store.Submitted
+		out, err = insertMissing(executions, existing, func(fresh []messages.Execution) ([]store.Submitted, error) {
+			return s.store(ctx, fresh)
+		})
+		if sqlState(err) != codeUnique && !conflicting(err) {
+			return out, err
+		}
+		look = true
+	}
+	return nil, fmt.Errorf("%w: another caller keeps taking the same keys: %w", store.ErrUnavailable, err)
+}
+
+// SubmitTx stores the executions in the caller's own transaction, as Submit does: they exist, and nodes are told of
+// them, once it commits. Where a key or id is taken by a transaction that commits at the same time, or on any other
+// error, the caller's transaction is at its end and must be rolled back. The connection must be to the store's database.
+func (s *Store) SubmitTx(ctx context.Context, tx pgx.Tx, executions []messages.Execution) ([]store.Submitted, error) {
+	if err := checkSubmit(executions); err != nil || len(executions) == 0 {
+		return nil, err
+	}
+	if err := checkMode(tx); err != nil {
+		return nil, err
+	}
+	schema := pgx.Identifier{s.cfg.Schema}.Sanitize() + "."
+	existing, err := findExisting(ctx, tx, schema, executions)
+	if err != nil {
+		return nil, s.mapError("submit", err)
+	}
+	out, err := insertMissing(executions, existing, func(fresh []messages.Execution) ([]store.Submitted, error) {
+		return insertAll(ctx, tx, schema, s.channel(), fresh)
+	})
+	return out, s.mapError("submit", err)
+}
+
+// insertMissing stores those of the batch that do not stand for a stored one or for an earlier one of the batch.
+func insertMissing(executions []messages.Execution, existing map[int]messages.Execution, insert func([]messages.Execution) ([]store.Submitted, error)) ([]store.Submitted, error) {
+	out := make([]store.Submitted, len(executions))
+	var fresh []messages.Execution
+	at := make([]int, len(executions)) // its place in fresh, or the negative of its twin's place less one
+	keys := map[string]int{}
+	for i := range executions {
+		e := &executions[i]
+		if old, ok := existing[i]; ok {
+			out[i] = store.Submitted{Execution: old, Existing: true}
+			continue
+		}
+		if j, ok := keys[e.IdempotencyKey]; ok && e.IdempotencyKey != "" {
+			if !sameRequest(e, &executions[j]) {
+				return nil, &store.ConflictError{Key: e.IdempotencyKey, Holder: executions[j].ID}
+			}
+			at[i] = -j - 1
+			continue
+		}
+		keys[e.IdempotencyKey] = i
+		fresh = append(fresh, *e)
+		at[i] = len(fresh)
+	}
+	if len(fresh) == 0 {
+		return out, nil
+	}
+	stored, err := insert(fresh)
+	if err != nil {
+		return nil, err
+	}
+	for i, k := range at {
+		switch {
+		case k > 0:
+			out[i] = stored[k-1]
+		case k < 0:
+			out[i] = store.Submitted{Execution: out[-k-1].Execution, Existing: true}
+		}
+	}
+	return out, nil
+}
+
+// findExisting finds the stored executions that stand for some of the batch, by idempotency key or by id. A key or id
+// that was used for another request is an error.
+func findExisting(ctx context.Context, db sender, schema string, executions []messages.Execution) (map[int]messages.Execution, error) {
+	var keys []string
+	var ids []messages.ExecutionID
+	for i := range executions {
+		if k := executions[i].IdempotencyKey; k != "" {
+			keys = append(keys, encodeText(k))
+		}
+		ids = append(ids, executions[i].ID)
+	}
+	from := qualify(whole, schema)
+	rows, err := db.Query(ctx, from+" WHERE e.id = ANY($1)"+
+		" UNION ALL "+from+" WHERE r.idempotency_key = ANY($2)", idsOf(ids), keys)
+	if err != nil {
+		return nil, err
+	}
+	byID, byKey := map[messages.ExecutionID]messages.Execution{}, map[string]messages.Execution{}
+	err = each(rows, func(s *scanner) {
+		var r record
+		scanWhole(s, &r)
+		byID[r.ID] = r.Execution
+		if r.IdempotencyKey != "" {
+			byKey[r.IdempotencyKey] = r.Execution
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	found := map[int]messages.Execution{}
+	for i := range executions {
+		e := &executions[i]
+		old, ok := byKey[e.IdempotencyKey]
+		if !ok {
+			old, ok = byID[e.ID]
+		}
+		if !ok {
+			continue
+		}
+		if !sameRequest(e, &old) {
+			return nil, conflict(e, old.ID)
+		}
+		found[i] = old
+	}
+	return found, nil
+}
+
+func conflict(e *messages.Execution, holder messages.ExecutionID) error {
+	if e.IdempotencyKey != "" {
+		return &store.ConflictError{Key: e.IdempotencyKey, Holder: holder}
+	}
+	return fmt.Errorf("execution id %s: %w: submit with a new id", holder, store.ErrConflict)
+}
+
+// sameRequest compares by the hash of the request; without one, by what was asked.
+func sameRequest(a, b *messages.Execution) bool {
+	if len(a.RequestHash) > 0 || len(b.RequestHash) > 0 {
+		return bytes.Equal(a.RequestHash, b.RequestHash)
+	}
+	return a.Action == b.Action && a.Session == b.Session && bytes.Equal(a.Parameters, b.Parameters)
+}
+
+// qualify puts the schema before the tables of a statement, for a connection that is not the store's own.
+func qualify(sql, schema string) string {
+	if schema == "" {
+		return sql
+	}
+	for _, word := range []string{"FROM ", "JOIN ", "INTO ", "UPDATE "} {
+		for _, table := range []string{"execution", "request", "outcome", "lane", "execution_label"} {
+			sql = strings.ReplaceAll(sql, word+table+" ", word+schema+table+" ")
+		}
+	}
+	return strings.ReplaceAll(sql, "nextval('execution_seq')", "nextval('"+strings.ReplaceAll(schema, "'", "''")+"execution_seq')")
+}

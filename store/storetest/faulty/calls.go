@@ -1,0 +1,257 @@
+package faulty
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// calls passes every call of a store but Submit, Apply and Close through one function.
+type calls struct {
+	store.Store
+	// around makes the call, or does not, or makes it again. It is told whether the port promises that a call whose
+	// outcome is unknown may be repeated without a trace.
+	around func(ctx context.Context, repeatable bool, do func() error) error
+}
+
+// What around is told of a call. Reads count as once: a lost reply of theirs is as good as a refused call.
+const (
+	repeatable = true
+	once       = false
+)
+
+// value makes a call that returns a value.
+func value[T any](ctx context.Context, c *calls, repeatable bool, do func() (T, error)) (T, error) {
+	var out T
+	err := c.around(ctx, repeatable, func() (err error) {
+		out, err = do()
+		return err
+	})
+	return out, err
+}
+
+// Watch implements store.Store.
+func (c *calls) Watch(ctx context.Context) (<-chan store.Hint, error) {
+	return value(ctx, c, once, func() (<-chan store.Hint, error) { return c.Store.Watch(ctx) })
+}
+
+// Now implements store.Store.
+func (c *calls) Now(ctx context.Context) (time.Time, error) {
+	return value(ctx, c, once, func() (time.Time, error) { return c.Store.Now(ctx) })
+}
+
+// Purge implements store.Store.
+func (c *calls) Purge(ctx context.Context, p store.Purge) (int, error) {
+	return value(ctx, c, once, func() (int, error) { return c.Store.Purge(ctx, p) })
+}
+
+// SaveActions implements store.Store.
+func (c *calls) SaveActions(ctx context.Context, actions []messages.Action) error {
+	return c.around(ctx, repeatable, func() error { return c.Store.SaveActions(ctx, actions) })
+}
+
+// Due implements store.Store.
+func (c *calls) Due(ctx context.Context, q store.DueQuery) (store.DuePage, error) {
+	return value(ctx, c, once, func() (store.DuePage, error) { return c.Store.Due(ctx, q) })
+}
+
+// Overdue implements store.Store.
+func (c *calls) Overdue(ctx context.Context, q store.OverdueQuery) ([]messages.Execution, error) {
+	return value(ctx, c, once, func() ([]messages.Execution, error) { return c.Store.Overdue(ctx, q) })
+}
+
+// Live implements store.Store.
+func (c *calls) Live(ctx context.Context, pool string) ([]messages.Execution, error) {
+	return value(ctx, c, once, func() ([]messages.Execution, error) { return c.Store.Live(ctx, pool) })
+}
+
+// Get implements store.Store.
+func (c *calls) Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+	return value(ctx, c, once, func() (messages.Execution, error) { return c.Store.Get(ctx, id) })
+}
+
+// List implements store.Store.
+func (c *calls) List(ctx context.Context, f store.Filter) (store.Page, error) {
+	return value(ctx, c, once, func() (store.Page, error) { return c.Store.List(ctx, f) })
+}
+
+// Chain implements store.Store.
+func (c *calls) Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error) {
+	return value(ctx, c, once, func() ([]messages.Execution, error) { return c.Store.Chain(ctx, id) })
+}
+
+// Events implements store.Store.
+func (c *calls) Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error) {
+	return value(ctx, c, once, func() ([]store.Event, error) { return c.Store.Events(ctx, id) })
+}
+
+// Output implements store.Store.
+func (c *calls) Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error) {
+	return value(ctx, c, once, func() (messages.Output, error) { return c.Store.Output(ctx, id) })
+}
+
+// Depths implements store.Store.
+func (c *calls) Depths(ctx context.Context) ([]store.Depth, error) {
+	return value(ctx, c, once, func() ([]store.Depth, error) { return c.Store.Depths(ctx) })
+}
+
+// Join implements store.Store.
+func (c *calls) Join(ctx context.Context, n store.Node, lease time.Duration) error {
+	return c.around(ctx, repeatable, func() error { return c.Store.Join(ctx, n, lease) })
+}
+
+// Beat implements store.Store.
+func (c *calls) Beat(ctx context.Context, inc messages.Incarnation, lease time.Duration) (store.Pulse, error) {
+	return value(ctx, c, repeatable, func() (store.Pulse, error) { return c.Store.Beat(ctx, inc, lease) })
+}
+
+// DeclareDead implements store.Store.
+func (c *calls) DeclareDead(ctx context.Context, by messages.Incarnation, lease time.Duration) ([]store.Node, error) {
+	return value(ctx, c, once, func() ([]store.Node, error) { return c.Store.DeclareDead(ctx, by, lease) })
+}
+
+// SetNode implements store.Store.
+func (c *calls) SetNode(ctx context.Context, inc messages.Incarnation, state store.NodeState) error {
+	return c.around(ctx, repeatable, func() error { return c.Store.SetNode(ctx, inc, state) })
+}
+
+// CordonNode implements store.Store.
+func (c *calls) CordonNode(ctx context.Context, inc messages.Incarnation, cordoned bool) error {
+	return c.around(ctx, repeatable, func() error { return c.Store.CordonNode(ctx, inc, cordoned) })
+}
+
+// CordonPool implements store.Store.
+func (c *calls) CordonPool(ctx context.Context, pool string, cordoned bool) error {
+	return c.around(ctx, repeatable, func() error { return c.Store.CordonPool(ctx, pool, cordoned) })
+}
+
+// CordonedPools implements store.Store.
+func (c *calls) CordonedPools(ctx context.Context) ([]string, error) {
+	return value(ctx, c, once, func() ([]string, error) { return c.Store.CordonedPools(ctx) })
+}
+
+// ListNodes implements store.Store.
+func (c *calls) ListNodes(ctx context.Context) ([]store.Node, error) {
+	return value(ctx, c, once, func() ([]store.Node, error) { return c.Store.ListNodes(ctx) })
+}
+
+// SaveWorkers implements store.Store.
+func (c *calls) SaveWorkers(ctx context.Context, workers []store.Worker) error {
+	return c.around(ctx, repeatable, func() error { return c.Store.SaveWorkers(ctx, workers) })
+}
+
+// Heartbeat implements store.Store.
+func (c *calls) Heartbeat(ctx context.Context, inc messages.Incarnation, capabilities map[messages.WorkerKey]json.RawMessage) error {
+	return c.around(ctx, repeatable, func() error { return c.Store.Heartbeat(ctx, inc, capabilities) })
+}
+
+// RecordTransitions implements store.Store.
+func (c *calls) RecordTransitions(ctx context.Context, events []store.WorkerEvent, healths []string) error {
+	return c.around(ctx, once, func() error { return c.Store.RecordTransitions(ctx, events, healths) })
+}
+
+// CordonWorker implements store.Store.
+func (c *calls) CordonWorker(ctx context.Context, key messages.WorkerKey, cordoned bool) error {
+	return c.around(ctx, repeatable, func() error { return c.Store.CordonWorker(ctx, key, cordoned) })
+}
+
+// ListWorkers implements store.Store.
+func (c *calls) ListWorkers(ctx context.Context, pool string) ([]store.Worker, error) {
+	return value(ctx, c, once, func() ([]store.Worker, error) { return c.Store.ListWorkers(ctx, pool) })
+}
+
+// WorkerEvents implements store.Store.
+func (c *calls) WorkerEvents(ctx context.Context, key messages.WorkerKey, limit int) ([]store.WorkerEvent, error) {
+	return value(ctx, c, once, func() ([]store.WorkerEvent, error) { return c.Store.WorkerEvents(ctx, key, limit) })
+}
+
+// LoadSessions implements store.Store.
+func (c *calls) LoadSessions(ctx context.Context, pool string) ([]store.Session, error) {
+	return value(ctx, c, once, func() ([]store.Session, error) { return c.Store.LoadSessions(ctx, pool) })
+}
+
+// GetSession implements store.Store.
+func (c *calls) GetSession(ctx context.Context, pool, session string) (store.Session, error) {
+	return value(ctx, c, once, func() (store.Session, error) { return c.Store.GetSession(ctx, pool, session) })
+}
+
+// ListSessions implements store.Store.
+func (c *calls) ListSessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error) {
+	return value(ctx, c, once, func() ([]store.Session, error) { return c.Store.ListSessions(ctx, pool, after, boundOnly, limit) })
+}
+
+// Unbind implements store.Store.
+func (c *calls) Unbind(ctx context.Context, refs []store.SessionRef) (int, error) {
+	return value(ctx, c, once, func() (int, error) { return c.Store.Unbind(ctx, refs) })
+}
+
+// SaveSnapshot implements store.Store.
+func (c *calls) SaveSnapshot(ctx context.Context, ref store.SessionRef, state json.RawMessage) error {
+	return c.around(ctx, repeatable, func() error { return c.Store.SaveSnapshot(ctx, ref, state) })
+}
+
+// SaveDeadLetter implements store.Store.
+func (c *calls) SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, error) {
+	return value(ctx, c, d.Key != "", func() (int64, error) { return c.Store.SaveDeadLetter(ctx, d) })
+}
+
+// ListDeadLetters implements store.Store.
+func (c *calls) ListDeadLetters(ctx context.Context, before int64, limit int) ([]store.DeadLetter, error) {
+	return value(ctx, c, once, func() ([]store.DeadLetter, error) { return c.Store.ListDeadLetters(ctx, before, limit) })
+}
+
+// GetDeadLetter implements store.Store.
+func (c *calls) GetDeadLetter(ctx context.Context, id int64) (store.DeadLetter, error) {
+	return value(ctx, c, once, func() (store.DeadLetter, error) { return c.Store.GetDeadLetter(ctx, id) })
+}
+
+// ResolveDeadLetter implements store.Store.
+func (c *calls) ResolveDeadLetter(ctx context.Context, id int64, resolution string) error {
+	return c.around(ctx, once, func() error { return c.Store.ResolveDeadLetter(ctx, id, resolution) })
+}
+
+// DeadLetterStats implements store.Store.
+func (c *calls) DeadLetterStats(ctx context.Context, since time.Time) ([]store.DeadLetterCount, error) {
+	return value(ctx, c, once, func() ([]store.DeadLetterCount, error) { return c.Store.DeadLetterStats(ctx, since) })
+}
+
+// TakeNotices implements store.Store.
+func (c *calls) TakeNotices(ctx context.Context, hold time.Duration, limit int) ([]messages.Execution, error) {
+	return value(ctx, c, once, func() ([]messages.Execution, error) { return c.Store.TakeNotices(ctx, hold, limit) })
+}
+
+// NoticesSent implements store.Store.
+func (c *calls) NoticesSent(ctx context.Context, ids []messages.ExecutionID) error {
+	return c.around(ctx, repeatable, func() error { return c.Store.NoticesSent(ctx, ids) })
+}
+
+// TakeSubmissions implements store.Store.
+func (c *calls) TakeSubmissions(ctx context.Context, hold time.Duration, limit int) ([]store.Submission, error) {
+	return value(ctx, c, once, func() ([]store.Submission, error) { return c.Store.TakeSubmissions(ctx, hold, limit) })
+}
+
+// SettleSubmissions implements store.Store.
+func (c *calls) SettleSubmissions(ctx context.Context, settlements []store.Settlement) error {
+	return c.around(ctx, repeatable, func() error { return c.Store.SettleSubmissions(ctx, settlements) })
+}
+
+// Snapshot implements store.Store.
+func (c *calls) Snapshot(ctx context.Context, pool, session string) (state json.RawMessage, epoch int64, err error) {
+	err = c.around(ctx, once, func() (err error) {
+		state, epoch, err = c.Store.Snapshot(ctx, pool, session)
+		return err
+	})
+	return state, epoch, err
+}
+
+// PendingNotices implements store.Store.
+func (c *calls) PendingNotices(ctx context.Context) (count int, oldest time.Time, err error) {
+	err = c.around(ctx, once, func() (err error) {
+		count, oldest, err = c.Store.PendingNotices(ctx)
+		return err
+	})
+	return count, oldest, err
+}

@@ -1,0 +1,263 @@
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// Option says what more an adapter's store can do.
+type Option func() []named
+
+// named is one test of the suite.
+type named struct {
+	name string
+	test func(t *testing.T, k *kit)
+}
+
+// Shared adds the tests of a store that several nodes and other programs use at the same time: leases and fencing, dead
+// nodes, hints, and the inbox. put does what another program does to submit.
+func Shared(put func(t *testing.T, s store.Store, k store.Submission)) Option {
+	return func() []named {
+		return []named{
+			{"claims are fenced", testFenced},
+			{"leases are steady", testSteady},
+			{"dead nodes are declared", testDeclareDead},
+			{"no node is declared dead by one that was away", testDeclareAfterOutage},
+			{"hints", testHints},
+			{"hints end", testHintsEnd},
+			{"submissions", func(t *testing.T, k *kit) { testSubmissions(t, k, put) }},
+			{"submissions are held", func(t *testing.T, k *kit) { testSubmissionsHeld(t, k, put) }},
+		}
+	}
+}
+
+// join adds another incarnation.
+func (k *kit) join(t *testing.T, lease time.Duration) messages.Incarnation {
+	inc := messages.NewIncarnation()
+	require.NoError(t, k.Join(t.Context(), store.Node{Incarnation: inc, Name: "other", Version: "1"}, lease))
+	return inc
+}
+
+// past waits until the store's clock has passed a moment.
+func (k *kit) past(t *testing.T, at time.Time) {
+	require.Eventually(t, func() bool {
+		now, err := k.Now(t.Context())
+		require.NoError(t, err)
+		return now.After(at)
+	}, 10*time.Second, 5*time.Millisecond)
+}
+
+func testFenced(t *testing.T, k *kit) {
+	e := []messages.Execution{k.bring(t, messages.Scheduled), k.bring(t, messages.Scheduled), k.bring(t, messages.Scheduled)}
+	fenced := func(c store.Change, why string) {
+		t.Helper()
+		r := k.apply(t, c)[0]
+		require.Equal(t, store.Refused, r.Verdict, why)
+		require.ErrorIs(t, r.Err, store.ErrFenced)
+		require.Equal(t, messages.Scheduled, k.get(t, c.Target()).Status)
+	}
+	p, err := k.Beat(t.Context(), k.inc, 20*time.Millisecond)
+	require.NoError(t, err)
+	k.past(t, p.Lease)
+	fenced(k.claim(e[0].ID, 1, 1), "its lease has run out")
+	_, err = k.Beat(t.Context(), k.inc, time.Hour)
+	require.NoError(t, err)
+	k.applied(t, k.claim(e[0].ID, 1, 1))
+	require.NoError(t, k.SetNode(t.Context(), k.inc, store.NodeDraining))
+	k.applied(t, k.claim(e[1].ID, 1, 1))
+	require.NoError(t, k.SetNode(t.Context(), k.inc, store.NodeDead))
+	fenced(k.claim(e[2].ID, 1, 1), "it was declared dead")
+	require.Equal(t, store.Already, k.apply(t, k.claim(e[0].ID, 1, 1))[0].Verdict, "what it had claimed before it knows")
+}
+
+func testSteady(t *testing.T, k *kit) {
+	first := k.node(t, k.inc)
+	require.False(t, first.SteadySince.IsZero())
+	require.True(t, first.Present, "its connection is seen")
+	_, err := k.Beat(t.Context(), k.inc, 20*time.Millisecond)
+	require.NoError(t, err)
+	held := k.node(t, k.inc)
+	require.Equal(t, first.SteadySince, held.SteadySince, "renewed without a gap")
+	k.past(t, held.LeaseUntil)
+	p, err := k.Beat(t.Context(), k.inc, time.Hour)
+	require.NoError(t, err)
+	require.Equal(t, p.At, k.node(t, k.inc).SteadySince, "after a gap it is steady from now on")
+}
+
+func testDeclareDead(t *testing.T, k *kit) {
+	const lease = 50 * time.Millisecond
+	gone, alive := k.join(t, lease), k.join(t, time.Hour)
+	key := messages.WorkerKey{Incarnation: gone, Pool: pool, Slot: 1}
+	require.NoError(t, k.SaveWorkers(t.Context(), []store.Worker{{Key: key, ID: "other/p/1", Active: true}}))
+	e := k.submit(t, ask())[0]
+	place := k.place(e.ID, 0, 1)
+	place.Worker = key
+	k.applied(t, place)
+	k.past(t, k.node(t, gone).LeaseUntil)
+	require.Empty(t, k.overdue(t, store.Orphaned, 0), "nobody has declared it dead")
+	dead, err := k.DeclareDead(t.Context(), k.inc, time.Hour)
+	require.NoError(t, err)
+	require.Empty(t, dead, "the caller has not been steady for its lease's length")
+	k.past(t, k.node(t, k.inc).SteadySince.Add(lease))
+	dead, err = k.DeclareDead(t.Context(), k.inc, lease)
+	require.NoError(t, err)
+	require.Len(t, dead, 1)
+	require.Equal(t, gone, dead[0].Incarnation)
+	require.Equal(t, store.NodeDead, dead[0].State)
+	require.Equal(t, store.NodeDead, k.node(t, gone).State)
+	require.Equal(t, store.NodeActive, k.node(t, alive).State)
+	require.Equal(t, []messages.ExecutionID{e.ID}, k.overdue(t, store.Orphaned, 0))
+	_, err = k.Beat(t.Context(), gone, time.Hour)
+	require.ErrorIs(t, err, store.ErrNotFound)
+	p, err := k.Beat(t.Context(), k.inc, time.Hour)
+	require.NoError(t, err)
+	require.Len(t, p.Nodes, 2, "the dead are left out")
+	dead, err = k.DeclareDead(t.Context(), k.inc, lease)
+	require.NoError(t, err)
+	require.Empty(t, dead, "dead once")
+}
+
+func testDeclareAfterOutage(t *testing.T, k *kit) {
+	const lease = 50 * time.Millisecond
+	other := k.join(t, lease)
+	_, err := k.Beat(t.Context(), k.inc, lease)
+	require.NoError(t, err)
+	k.past(t, k.node(t, k.inc).LeaseUntil)
+	k.past(t, k.node(t, other).LeaseUntil)
+	dead, err := k.DeclareDead(t.Context(), k.inc, lease)
+	require.NoError(t, err)
+	require.Empty(t, dead, "the caller's own lease has run out")
+	_, err = k.Beat(t.Context(), k.inc, time.Hour)
+	require.NoError(t, err)
+	dead, err = k.DeclareDead(t.Context(), k.inc, time.Hour)
+	require.NoError(t, err)
+	require.Empty(t, dead, "it is steady only since now")
+	require.Equal(t, store.NodeActive, k.node(t, other).State)
+}
+
+// hear waits for a hint and drops what comes before it.
+func hear(t *testing.T, hints <-chan store.Hint, want store.Hint) {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	for {
+		select {
+		case h, ok := <-hints:
+			require.True(t, ok, "the hints have ended")
+			if h == want {
+				return
+			}
+		case <-deadline:
+			t.Fatalf("no hint %+v", want)
+		}
+	}
+}
+
+// watch returns hints from a store that listens already: the second look says so.
+func (k *kit) watch(t *testing.T) <-chan store.Hint {
+	hints, err := k.Watch(t.Context())
+	require.NoError(t, err)
+	hear(t, hints, store.Hint{Kind: store.HintLook})
+	// Hints only: what comes before the store listens may be missing, so the first one is asked for until it comes.
+	require.Eventually(t, func() bool {
+		k.submit(t, ask(func(e *messages.Execution) { e.Pool = "first" }))
+		select {
+		case h := <-hints:
+			return h.Kind == store.HintRequested
+		case <-time.After(50 * time.Millisecond):
+			return false
+		}
+	}, 10*time.Second, time.Millisecond)
+	return hints
+}
+
+func testHints(t *testing.T, k *kit) {
+	hints := k.watch(t)
+	e := k.submit(t, ask(), ask(), ask())
+	hear(t, hints, store.Hint{Kind: store.HintRequested, Pool: pool})
+	k.applied(t, k.place(e[0].ID, 0, 1))
+	k.applied(t, &store.TakeBack{ID: e[0].ID, Attempt: 1})
+	hear(t, hints, store.Hint{Kind: store.HintRequested, Pool: pool})
+	r := k.bring(t, messages.Running)
+	k.applied(t, &store.Cancel{ID: r.ID, By: "me"})
+	hear(t, hints, store.Hint{Kind: store.HintCancel, Execution: r.ID})
+	k.join(t, time.Hour)
+	_, err := k.Beat(t.Context(), k.inc, time.Hour)
+	require.NoError(t, err)
+	f := k.bring(t, messages.Completed)
+	hear(t, hints, store.Hint{Kind: store.HintFinished, Execution: f.ID})
+}
+
+func testHintsEnd(t *testing.T, k *kit) {
+	ctx, cancel := context.WithCancel(t.Context())
+	hints, err := k.Watch(ctx)
+	require.NoError(t, err)
+	cancel()
+	for range hints {
+		continue // until it is closed
+	}
+	hints = k.watch(t)
+	require.NoError(t, k.Close())
+	for range hints {
+		continue
+	}
+	_, err = k.Watch(t.Context())
+	require.ErrorIs(t, err, store.ErrClosed)
+}
+
+func testSubmissions(t *testing.T, k *kit, put func(*testing.T, store.Store, store.Submission)) {
+	hints := k.watch(t)
+	none, err := k.TakeSubmissions(t.Context(), time.Hour, 10)
+	require.NoError(t, err)
+	require.Empty(t, none)
+	priority, retries := messages.Priority(0), 0
+	full := store.Submission{
+		ID: messages.NewExecutionID(), Action: "a.b", Parameters: json.RawMessage(`{"a": 1}`), Session: "s", Affinity: messages.AffinityHint,
+		Priority: &priority, RunAt: time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond), IdempotencyKey: "k", Timeout: 90 * time.Second,
+		MaxRetries: &retries, Labels: map[string]string{"a": "b"}, CreatedBy: "me", Trace: "t",
+	}
+	bare := store.Submission{ID: messages.NewExecutionID(), Action: "c.d", Parameters: json.RawMessage(`{}`)}
+	put(t, k.Store, full)
+	hear(t, hints, store.Hint{Kind: store.HintInbox})
+	put(t, k.Store, bare)
+	got, err := k.TakeSubmissions(t.Context(), time.Hour, 10)
+	require.NoError(t, err)
+	require.Len(t, got, 2)
+	for i, want := range []store.Submission{full, bare} {
+		require.False(t, got[i].At.IsZero())
+		require.JSONEq(t, string(want.Parameters), string(got[i].Parameters))
+		want.At, want.Parameters = got[i].At, got[i].Parameters
+		require.Equal(t, want, got[i], "oldest first, with every field")
+	}
+	again, err := k.TakeSubmissions(t.Context(), time.Hour, 10)
+	require.NoError(t, err)
+	require.Empty(t, again, "they are held")
+}
+
+func testSubmissionsHeld(t *testing.T, k *kit, put func(*testing.T, store.Store, store.Submission)) {
+	var ids []messages.ExecutionID
+	for range 3 {
+		s := store.Submission{ID: messages.NewExecutionID(), Action: "a.b", Parameters: json.RawMessage(`{}`)}
+		put(t, k.Store, s)
+		ids = append(ids, s.ID)
+	}
+	got, err := k.TakeSubmissions(t.Context(), 30*time.Millisecond, 10)
+	require.NoError(t, err)
+	require.Len(t, got, 3)
+	require.NoError(t, k.SettleSubmissions(t.Context(), []store.Settlement{{ID: ids[0]}, {ID: ids[1], Refused: "no such action"}, {ID: messages.NewExecutionID()}}))
+	require.NoError(t, k.SettleSubmissions(t.Context(), nil))
+	var left []store.Submission
+	require.Eventually(t, func() bool {
+		left, err = k.TakeSubmissions(t.Context(), time.Hour, 10)
+		require.NoError(t, err)
+		return len(left) > 0
+	}, 10*time.Second, 5*time.Millisecond, "what nobody settled comes again")
+	require.Len(t, left, 1)
+	require.Equal(t, ids[2], left[0].ID)
+}

@@ -1,0 +1,295 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/membership"
+)
+
+// MemberConfig is what the membership actor needs.
+type MemberConfig struct {
+	System      *actors.System
+	Store       store.Nodes
+	Incarnation messages.Incarnation
+	LeaseTime   time.Duration
+	// Machine decides; it outlives the actor. Base is the moment that its clock counts from.
+	Machine *membership.Machine
+	Base    time.Time
+	Lease   *actors.Lease
+	// Root is told when this node has to give itself up; Tell reaches every pool of the node.
+	Root *actor.PID
+	Tell func(message any)
+	// GoOn says that processes may run for another lease from the given moment.
+	GoOn func(from time.Time)
+	// Heartbeats writes the workers' heartbeats; Rescue takes up what ended incarnations had.
+	Heartbeats func(context.Context) error
+	Rescue     func(context.Context) error
+	// Peers asks the given incarnations whether they see the store; nil: nobody can be asked, so nobody contradicts that it
+	// is away for everyone.
+	Peers  func(ctx context.Context, live []messages.Incarnation) membership.Heard
+	Logger hclog.Logger
+}
+
+// Member is the membership actor: it renews this node's lease beside everything else that the node does, tells who else
+// lives, and gives the node up when it cannot prove that it is alive.
+type Member struct {
+	cfg      MemberConfig
+	cell     *actors.Cell
+	self     *actor.PID
+	ctx      context.Context
+	cancel   context.CancelFunc
+	timer    *time.Timer
+	nodes    map[messages.Incarnation]store.Node
+	rescuing bool
+	again    bool // another rescue is wanted after the one under way
+}
+
+type (
+	memberTick struct{}
+	pulsed     struct {
+		event membership.Event
+		nodes []store.Node
+		err   error
+	}
+	rescued struct{ err error }
+)
+
+// NewMember returns the child to spawn.
+func NewMember(cfg MemberConfig) actors.Child {
+	cell := &actors.Cell{}
+	return actors.Child{Name: "membership", Kind: "membership", Cell: cell, New: func() actor.Actor {
+		return &Member{cfg: cfg, cell: cell, nodes: map[messages.Incarnation]store.Node{}}
+	}}
+}
+
+// Receive implements actor.Actor.
+func (m *Member) Receive(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		m.start(ctx)
+	case *actor.Stopping:
+		m.cancel()
+		stopTimer(m.timer)
+	case *actor.Stopped:
+	case *memberTick:
+		m.step(membership.Tick{})
+	case *pulsed:
+		m.pulsed(msg)
+	case *rescued:
+		m.rescued(msg)
+	default:
+		m.cfg.System.Registry.Unknown(ctx)
+	}
+}
+
+func (m *Member) start(ctx actor.Context) {
+	m.self = ctx.Self()
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	go m.hearRefusals(m.ctx, m.self)
+	m.step(membership.Resumed{})
+}
+
+// hearRefusals brings the news of refused claims.
+func (m *Member) hearRefusals(ctx context.Context, self *actor.PID) {
+	for {
+		select {
+		case <-m.cfg.Lease.Refused():
+			m.cfg.System.Send(self, &pulsed{event: membership.Refused{}})
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (m *Member) now() time.Duration { return time.Since(m.cfg.Base) }
+
+// step gives the machine one event and carries out what it wants.
+func (m *Member) step(e membership.Event) {
+	for _, effect := range m.cfg.Machine.Step(m.now(), e) {
+		m.do(effect)
+	}
+	m.show()
+	stopTimer(m.timer)
+	if m.cfg.Machine.State() != membership.Fenced {
+		self, system := m.self, m.cfg.System
+		wait := max(m.cfg.Machine.Next()-m.now(), time.Millisecond)
+		m.timer = time.AfterFunc(wait, func() { system.Send(self, &memberTick{}) })
+	}
+}
+
+func (m *Member) do(effect membership.Effect) {
+	switch e := effect.(type) {
+	case membership.Beat:
+		m.beside(m.cfg.LeaseTime/2, func(ctx context.Context) *pulsed { return m.beat(ctx, e.Heartbeats) })
+	case membership.Grant:
+		m.cfg.Lease.Grant(m.cfg.Base.Add(e.Asked), m.cfg.LeaseTime)
+		m.cfg.GoOn(m.cfg.Base.Add(e.Asked))
+	case membership.GoOn:
+		m.cfg.GoOn(time.Now())
+	case membership.AskPeers:
+		m.askPeers()
+	case membership.Declare:
+		m.beside(m.cfg.LeaseTime/2, m.declare)
+	case membership.Rescue:
+		m.rescue()
+	case membership.Up:
+		m.cfg.Logger.Info("node is up", "node", m.nodes[e.Incarnation].Name, "incarnation", e.Incarnation)
+		m.cfg.Tell(&NodeUp{Node: m.node(e.Incarnation)})
+	case membership.Down:
+		m.cfg.Logger.Warn("node is down", "node", m.nodes[e.Incarnation].Name, "incarnation", e.Incarnation)
+		m.cfg.Tell(&NodeDown{Node: m.node(e.Incarnation)})
+		delete(m.nodes, e.Incarnation)
+	case membership.Stands:
+		m.stands(e.Away)
+	case membership.Fence:
+		m.cfg.Lease.Cut()
+		m.cfg.System.Send(m.cfg.Root, &Fenced{Why: e.Why})
+	}
+}
+
+func (m *Member) node(inc messages.Incarnation) store.Node {
+	n := m.nodes[inc]
+	n.Incarnation = inc
+	return n
+}
+
+func (m *Member) stands(away bool) {
+	if away {
+		m.cfg.Logger.Warn("lease not renewed: the store does not answer")
+	} else {
+		m.cfg.Logger.Info("lease renewed: the store answers again")
+	}
+	m.cfg.Tell(&StoreStands{Away: away})
+}
+
+// beside runs I/O next to the actor, bounded in time; its answer comes as a message.
+func (m *Member) beside(limit time.Duration, do func(context.Context) *pulsed) {
+	parent, self, system := m.ctx, m.self, m.cfg.System
+	go func() {
+		defer system.Carry(self)
+		ctx, cancel := context.WithTimeout(parent, limit)
+		defer cancel()
+		system.Send(self, do(ctx))
+	}()
+}
+
+// beat renews the lease. Its time counts from before the store was asked.
+func (m *Member) beat(ctx context.Context, heartbeats bool) *pulsed {
+	asked := m.now()
+	pulse, err := m.cfg.Store.Beat(ctx, m.cfg.Incarnation, m.cfg.LeaseTime)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return &pulsed{event: membership.FoundDead{}, err: err}
+	case err != nil:
+		return &pulsed{event: membership.Unanswered{}, err: err}
+	}
+	if heartbeats {
+		if err := m.cfg.Heartbeats(ctx); err != nil {
+			return &pulsed{event: membership.Unanswered{}, err: err}
+		}
+	}
+	return &pulsed{event: Pulse(asked, m.cfg.Incarnation, m.cfg.LeaseTime, pulse), nodes: pulse.Nodes}
+}
+
+// Pulse is what a renewal that was asked for at asked means to the machine.
+func Pulse(asked time.Duration, own messages.Incarnation, lease time.Duration, p store.Pulse) membership.Renewed {
+	e := membership.Renewed{Asked: asked}
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		if n.Incarnation != own {
+			e.Others = append(e.Others, membership.Other{Incarnation: n.Incarnation, Lapsed: !n.LeaseUntil.After(p.At)})
+			continue
+		}
+		e.Leases = !n.SteadySince.IsZero() // a store that evaluates none does not know since when
+		e.Steady = e.Leases && p.At.Sub(n.SteadySince) >= lease
+	}
+	return e
+}
+
+func (m *Member) pulsed(p *pulsed) {
+	for i := range p.nodes {
+		if p.nodes[i].Incarnation != m.cfg.Incarnation {
+			m.nodes[p.nodes[i].Incarnation] = p.nodes[i]
+		}
+	}
+	if p.err != nil {
+		m.cell.Update(func(s *actors.Status) { s.LastFailure = p.err.Error() })
+		m.cfg.Logger.Debug("beat not taken", "error", p.err)
+	}
+	m.step(p.event)
+}
+
+func (m *Member) declare(ctx context.Context) *pulsed {
+	dead, err := m.cfg.Store.DeclareDead(ctx, m.cfg.Incarnation, m.cfg.LeaseTime)
+	e := membership.Declared{}
+	for i := range dead {
+		e.Dead = append(e.Dead, dead[i].Incarnation)
+	}
+	return &pulsed{event: e, err: err}
+}
+
+func (m *Member) askPeers() {
+	ask, live := m.cfg.Peers, m.cfg.Machine.Others()
+	m.beside(m.cfg.LeaseTime/4, func(ctx context.Context) *pulsed {
+		if ask == nil {
+			return &pulsed{event: membership.Heard{}}
+		}
+		return &pulsed{event: ask(ctx, live)}
+	})
+}
+
+// rescueTime bounds one rescue; what it leaves is the sweep's.
+const rescueTime = 30 * time.Second
+
+// rescue takes up the work of ended incarnations in the beat that saw them end.
+func (m *Member) rescue() {
+	if m.rescuing {
+		m.again = true
+		return
+	}
+	m.rescuing = true
+	parent, self, system := m.ctx, m.self, m.cfg.System
+	go func() {
+		defer system.Carry(self)
+		ctx, cancel := context.WithTimeout(parent, rescueTime)
+		defer cancel()
+		system.Send(self, &rescued{err: m.cfg.Rescue(ctx)})
+	}()
+}
+
+func (m *Member) rescued(r *rescued) {
+	m.rescuing = false
+	if r.err != nil {
+		m.cfg.Logger.Warn("work of an ended node not given back, the next sweep does", "error", r.err)
+	}
+	if m.again {
+		m.again = false
+		m.rescue()
+	}
+}
+
+// show says where the member stands.
+func (m *Member) show() {
+	state := m.cfg.Machine.State().String()
+	m.cell.Update(func(s *actors.Status) {
+		if s.State != state {
+			s.State, s.Since = state, time.Now()
+		}
+		switch {
+		case m.cfg.Machine.State() == membership.Outage:
+			s.Why = "the store is away for everyone; running work goes on"
+		case m.cfg.Machine.Away():
+			s.Why = "the store does not answer"
+		default:
+			s.Why = ""
+		}
+	})
+}

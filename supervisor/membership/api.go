@@ -1,0 +1,125 @@
+package membership
+
+import (
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// Config is the times of a member. Zero fields mean the default.
+type Config struct {
+	Lease time.Duration // 4 s
+	Beat  time.Duration // between two renewals; 1 s
+	Grace time.Duration // how long running work goes on while the store is away for everyone; 10 min
+}
+
+func (c Config) withDefaults() Config {
+	for field, value := range map[*time.Duration]time.Duration{
+		&c.Lease: 4 * time.Second, &c.Beat: time.Second, &c.Grace: 10 * time.Minute,
+	} {
+		if *field <= 0 {
+			*field = value
+		}
+	}
+	return c
+}
+
+// askShare is the share of the lease, in percent, after which a node that has not renewed asks its peers; they have the
+// rest of the lease to answer.
+const askShare = 80
+
+// Event is something that happened. Times are by the process's own monotonic clock, from any start.
+type Event interface{ isEvent() }
+
+// Other is another incarnation, as a renewal's answer shows it.
+type Other struct {
+	Incarnation messages.Incarnation
+	Lapsed      bool // its lease has run out
+}
+
+// Renewed answers a Beat.
+type Renewed struct {
+	Asked  time.Duration // when the renewal was sent
+	Leases bool          // the store evaluates leases
+	Steady bool          // the own lease has been renewed without a gap for its length: others may be declared dead
+	Others []Other       // that nobody has declared dead
+}
+
+// Unanswered answers a Beat: the store did not, or not in time.
+type Unanswered struct{}
+
+// FoundDead answers a Beat: the incarnation has been declared dead.
+type FoundDead struct{}
+
+// Refused says that the store refused a claim because the own lease is not live there.
+type Refused struct{}
+
+// Declared answers a Declare: who was dead; none where it failed.
+type Declared struct{ Dead []messages.Incarnation }
+
+// Heard answers an AskPeers.
+type Heard struct {
+	Peers int // that lived at the last renewal
+	Seen  int // of them, that have renewed meanwhile
+	Lost  int // of them, that have not
+}
+
+// Resumed says that what was under way beside the actor went with it.
+type Resumed struct{}
+
+// Tick lets time pass: Next says when one is wanted at the latest.
+type Tick struct{}
+
+// Effect is something the shell must do, in the order given.
+type Effect interface{ isEffect() }
+
+// Beat renews the lease. Where Heartbeats is set the workers' heartbeats are written before the answer is given: their
+// rows must not look stale to whoever the store's return finds first. Answer: Renewed, Unanswered or FoundDead.
+type Beat struct{ Heartbeats bool }
+
+// Grant says that the lease holds, from when the renewal was asked for.
+type Grant struct{ Asked time.Duration }
+
+// GoOn says that running work goes on although the lease is not renewed.
+type GoOn struct{}
+
+// AskPeers asks the others whether they see the store. Answer: Heard.
+type AskPeers struct{}
+
+// Declare declares dead whose lease has run out. Answer: Declared.
+type Declare struct{}
+
+// Rescue takes up what ended incarnations had.
+type Rescue struct{}
+
+// Up tells of another incarnation that lives.
+type Up struct{ Incarnation messages.Incarnation }
+
+// Down tells that another incarnation has ended.
+type Down struct{ Incarnation messages.Incarnation }
+
+// Stands tells how the store stands, at each change.
+type Stands struct{ Away bool }
+
+// Fence stops all work. It comes once, and nothing after it.
+type Fence struct{ Why string }
+
+func (Renewed) isEvent()    {}
+func (Unanswered) isEvent() {}
+func (FoundDead) isEvent()  {}
+func (Refused) isEvent()    {}
+func (Declared) isEvent()   {}
+func (Heard) isEvent()      {}
+func (Resumed) isEvent()    {}
+func (Tick) isEvent()       {}
+
+func (Beat) isEffect()     {}
+func (Grant) isEffect()    {}
+func (GoOn) isEffect()     {}
+func (AskPeers) isEffect() {}
+func (Declare) isEffect()  {}
+func (Rescue) isEffect()   {}
+func (Up) isEffect()       {}
+func (Down) isEffect()     {}
+func (Stands) isEffect()   {}
+func (Fence) isEffect()    {}

@@ -1,0 +1,242 @@
+package membership
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// State is where a member stands.
+type State uint8
+
+// The states.
+const (
+	Steady   State = iota // the lease is renewed
+	Doubting              // it was not for long, and the peers have been asked
+	Outage                // the store is away for everyone: running work goes on
+	Fenced                // it has given itself up
+)
+
+func (s State) String() string {
+	names := [...]string{"steady", "doubting", "outage", "fenced"}
+	if int(s) < len(names) {
+		return names[s]
+	}
+	return fmt.Sprintf("state(%d)", uint8(s))
+}
+
+// Machine is one incarnation's view of itself and the others. It is not safe for concurrent use.
+type Machine struct {
+	cfg Config
+	now time.Duration
+	out []Effect
+
+	state     State
+	leases    bool
+	renewed   time.Duration // when the last renewal that succeeded was asked for
+	next      time.Duration // when the next Beat is due
+	beating   bool
+	declaring bool
+	away      bool // the store does not answer
+	asked     time.Duration
+	others    map[messages.Incarnation]struct{}
+}
+
+// New returns the machine of an incarnation that joined at now, which the first Renewed confirms.
+func New(cfg Config, now time.Duration) *Machine {
+	return &Machine{cfg: cfg.withDefaults(), renewed: now, next: now, others: map[messages.Incarnation]struct{}{}}
+}
+
+// State is where the member stands.
+func (m *Machine) State() State { return m.state }
+
+// Away reports whether the store does not answer.
+func (m *Machine) Away() bool { return m.away }
+
+// Others are the incarnations that lived at the last renewal, beside this one.
+func (m *Machine) Others() []messages.Incarnation {
+	return slices.SortedFunc(maps.Keys(m.others), compareIncarnations)
+}
+
+func compareIncarnations(a, b messages.Incarnation) int { return slices.Compare(a[:], b[:]) }
+
+// Step takes one event and returns what is to be done, in order.
+func (m *Machine) Step(now time.Duration, e Event) []Effect {
+	m.now, m.out = now, nil
+	if m.state == Fenced {
+		return nil
+	}
+	m.take(e)
+	m.judge()
+	m.beat()
+	return m.out
+}
+
+func (m *Machine) emit(e Effect) { m.out = append(m.out, e) }
+
+func (m *Machine) take(e Event) {
+	switch e := e.(type) {
+	case Renewed:
+		m.renew(e)
+	case Unanswered:
+		m.beating = false
+		m.stands(true)
+	case FoundDead:
+		m.beating = false
+		if m.leases {
+			m.fence("this incarnation was declared dead")
+		}
+	case Refused:
+		m.next = min(m.now, m.next)
+	case Declared:
+		m.declaring = false
+		m.down(e.Dead)
+	case Heard:
+		m.heard(e)
+	case Resumed:
+		m.beating, m.declaring = false, false
+		if m.state == Doubting {
+			m.state = Steady
+		}
+	case Tick:
+	}
+}
+
+// stands tells of a change of how the store stands.
+func (m *Machine) stands(away bool) {
+	if m.away != away {
+		m.away = away
+		m.emit(Stands{Away: away})
+	}
+}
+
+// renew takes up a renewal that succeeded.
+func (m *Machine) renew(e Renewed) {
+	m.beating = false
+	m.leases = e.Leases
+	m.renewed = max(m.renewed, e.Asked)
+	m.state = Steady
+	m.emit(Grant{Asked: m.renewed})
+	m.stands(false)
+	lapsed := m.compare(e.Others)
+	if lapsed && e.Leases && e.Steady && !m.declaring {
+		m.declaring = true
+		m.emit(Declare{})
+	}
+}
+
+// compare tells who has come and who has gone, and reports whether anybody's lease has run out.
+func (m *Machine) compare(others []Other) (lapsed bool) {
+	seen := make(map[messages.Incarnation]struct{}, len(others))
+	for _, o := range others {
+		seen[o.Incarnation] = struct{}{}
+		if _, known := m.others[o.Incarnation]; !known {
+			m.others[o.Incarnation] = struct{}{}
+			m.emit(Up{o.Incarnation})
+		}
+		lapsed = lapsed || o.Lapsed
+	}
+	var gone []messages.Incarnation
+	for inc := range m.others {
+		if _, still := seen[inc]; !still {
+			gone = append(gone, inc)
+		}
+	}
+	slices.SortFunc(gone, compareIncarnations)
+	m.down(gone)
+	return lapsed
+}
+
+// down tells of incarnations that have ended and has their work taken up.
+func (m *Machine) down(gone []messages.Incarnation) {
+	told := false
+	for _, inc := range gone {
+		if _, known := m.others[inc]; known {
+			delete(m.others, inc)
+			m.emit(Down{inc})
+			told = true
+		}
+	}
+	if told {
+		m.emit(Rescue{})
+	}
+}
+
+// heard judges what the peers said.
+func (m *Machine) heard(e Heard) {
+	if m.state != Doubting {
+		return // a renewal came first
+	}
+	switch {
+	case e.Seen > 0:
+		m.fence(fmt.Sprintf("its lease was not renewed, and %d of %d peers renew theirs", e.Seen, e.Peers))
+	case e.Peers == 0 || e.Lost > 0:
+		m.state = Outage
+	default:
+		m.fence(fmt.Sprintf("its lease was not renewed, and none of %d peers can be reached", e.Peers))
+	}
+}
+
+// judge draws what follows from the age of the lease.
+func (m *Machine) judge() {
+	if !m.leases || m.state == Fenced {
+		return
+	}
+	age := m.now - m.renewed
+	if m.state == Steady && age >= m.share(askShare) {
+		m.state, m.asked = Doubting, m.now
+		m.stands(true)
+		m.emit(AskPeers{})
+		return
+	}
+	switch {
+	case m.state == Doubting && m.now-m.asked >= m.share(100-askShare):
+		m.fence("its lease was not renewed, and its peers did not answer")
+	case m.state == Outage && age >= m.cfg.Grace:
+		m.fence(fmt.Sprintf("the store has been away for %s", m.cfg.Grace))
+	case m.state == Outage:
+		m.emit(GoOn{})
+	}
+}
+
+func (m *Machine) share(percent int) time.Duration {
+	return m.cfg.Lease * time.Duration(percent) / 100
+}
+
+func (m *Machine) fence(why string) {
+	m.state = Fenced
+	m.emit(Fence{Why: why})
+}
+
+// beat renews when it is time, one renewal at a time.
+func (m *Machine) beat() {
+	if m.state == Fenced || m.beating || m.now < m.next {
+		return
+	}
+	m.beating, m.next = true, m.now+m.cfg.Beat
+	m.emit(Beat{Heartbeats: m.away})
+}
+
+// Next is when a Tick is wanted at the latest.
+func (m *Machine) Next() time.Duration {
+	next := m.next
+	if m.beating {
+		next = m.now + m.cfg.Beat
+	}
+	if !m.leases {
+		return next
+	}
+	switch m.state {
+	case Steady:
+		next = min(next, m.renewed+m.share(askShare))
+	case Doubting:
+		next = min(next, m.asked+m.share(100-askShare))
+	case Outage:
+		next = min(next, m.renewed+m.cfg.Grace)
+	case Fenced:
+	}
+	return next
+}

@@ -1,0 +1,264 @@
+package membership
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+const ms = time.Millisecond
+
+func inc(n byte) messages.Incarnation { return messages.Incarnation{n} }
+
+// steady is a machine of a 4 s lease that was renewed at 0 beside the given others.
+func steady(t testing.TB, others ...Other) *Machine {
+	t.Helper()
+	m := New(Config{}, 0)
+	require.Equal(t, []Effect{Beat{}}, m.Step(0, Resumed{}))
+	m.Step(0, Renewed{Leases: true, Steady: true, Others: others})
+	return m
+}
+
+// lose lets every beat fail until the moment is reached, and returns what was wanted beside the beats.
+func lose(m *Machine, until time.Duration) (all []Effect) {
+	for at := time.Duration(0); at <= until; at += 100 * ms {
+		for _, e := range m.Step(at, Tick{}) {
+			if _, beat := e.(Beat); !beat {
+				all = append(all, e)
+				continue
+			}
+			all = append(all, m.Step(at, Unanswered{})...)
+		}
+	}
+	return all
+}
+
+func TestBeats(t *testing.T) {
+	t.Parallel()
+	m := New(Config{}, 0)
+	require.Equal(t, []Effect{Beat{}}, m.Step(0, Resumed{}))
+	require.Empty(t, m.Step(1500*ms, Tick{}), "one at a time")
+	require.Equal(t, []Effect{Grant{Asked: 0}, Beat{}}, m.Step(1600*ms, Renewed{Leases: true}))
+	require.Equal(t, 2600*ms, m.Next())
+	require.Equal(t, []Effect{Stands{Away: true}}, m.Step(1700*ms, Unanswered{}))
+	require.Equal(t, []Effect{Beat{Heartbeats: true}}, m.Step(2600*ms, Tick{}), "the heartbeats come first when the store is back")
+	require.Equal(t, []Effect{Grant{Asked: 2600 * ms}, Stands{}}, m.Step(2700*ms, Renewed{Asked: 2600 * ms, Leases: true}))
+	require.Equal(t, []Effect{Beat{}}, m.Step(2800*ms, Refused{}), "a refused claim renews at once")
+}
+
+// Each way that a lease can run out ends as the page says.
+func TestLeaseRunsOut(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		heard *Heard // nil: the peers do not answer
+		state State
+		why   string
+	}{
+		{"no peers", &Heard{}, Outage, ""},
+		{"all peers lost it", &Heard{Peers: 2, Lost: 2}, Outage, ""},
+		{"some lost it, some cannot be reached", &Heard{Peers: 3, Lost: 1}, Outage, ""},
+		{"a peer sees it", &Heard{Peers: 2, Seen: 1, Lost: 1}, Fenced, "its lease was not renewed, and 1 of 2 peers renew theirs"},
+		{"no peer can be reached", &Heard{Peers: 2}, Fenced, "its lease was not renewed, and none of 2 peers can be reached"},
+		{"no answer", nil, Fenced, "its lease was not renewed, and its peers did not answer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			m := steady(t)
+			require.Equal(t, []Effect{Stands{Away: true}, AskPeers{}}, lose(m, 3200*ms))
+			require.Equal(t, Doubting, m.State())
+			var then []Effect
+			if c.heard != nil {
+				then = m.Step(3300*ms, *c.heard)
+			} else {
+				require.Empty(t, m.Step(3900*ms, Tick{}))
+				then = m.Step(4100*ms, Tick{})
+			}
+			require.Equal(t, c.state, m.State())
+			if c.state == Fenced {
+				require.Equal(t, []Effect{Fence{Why: c.why}}, then)
+				require.Empty(t, m.Step(9999*ms, Renewed{Leases: true}), "nothing comes after a fence")
+				return
+			}
+			require.Contains(t, then, GoOn{})
+		})
+	}
+}
+
+func TestOutageEnds(t *testing.T) {
+	t.Parallel()
+	m := steady(t)
+	lose(m, 3200*ms)
+	m.Step(3200*ms, Heard{})
+	require.Contains(t, m.Step(60*time.Second, Tick{}), GoOn{})
+	require.Equal(t, []Effect{Grant{Asked: 60 * time.Second}, Stands{}}, m.Step(60100*ms, Renewed{Asked: 60 * time.Second, Leases: true}))
+	require.Equal(t, Steady, m.State())
+
+	m = steady(t)
+	lose(m, 3200*ms)
+	m.Step(3200*ms, Heard{})
+	require.Contains(t, m.Step(10*time.Minute-ms, Tick{}), GoOn{})
+	require.Equal(t, []Effect{Fence{Why: "the store has been away for 10m0s"}}, m.Step(10*time.Minute, Tick{}))
+}
+
+// A node that was frozen asks first, and lets the store's answer decide.
+func TestThawed(t *testing.T) {
+	t.Parallel()
+	m := steady(t)
+	require.Equal(t, []Effect{Stands{Away: true}, AskPeers{}, Beat{Heartbeats: true}}, m.Step(30*time.Second, Tick{}))
+	require.Equal(t, []Effect{Fence{Why: "this incarnation was declared dead"}}, m.Step(30010*ms, FoundDead{}))
+
+	m = steady(t)
+	m.Step(30*time.Second, Tick{})
+	require.Equal(t, []Effect{Grant{Asked: 30 * time.Second}, Stands{}}, m.Step(30010*ms, Renewed{Asked: 30 * time.Second, Leases: true}))
+	require.Empty(t, m.Step(30020*ms, Heard{Peers: 1}), "an answer that comes after the renewal changes nothing")
+}
+
+func TestOthers(t *testing.T) {
+	t.Parallel()
+	a, b := inc(1), inc(2)
+	m := steady(t, Other{Incarnation: a}, Other{Incarnation: b})
+	require.Equal(t, []messages.Incarnation{a, b}, m.Others())
+	lapsed := Renewed{Asked: 1 * ms, Leases: true, Others: []Other{{Incarnation: a, Lapsed: true}, {Incarnation: b}}}
+	require.Equal(t, []Effect{Grant{Asked: 1 * ms}}, m.Step(1*ms, lapsed), "after an outage nobody is dead")
+	lapsed.Steady = true
+	require.Equal(t, []Effect{Grant{Asked: 1 * ms}, Declare{}}, m.Step(1*ms, lapsed))
+	require.Equal(t, []Effect{Grant{Asked: 1 * ms}}, m.Step(1*ms, lapsed), "one at a time")
+	require.Equal(t, []Effect{Down{a}, Rescue{}}, m.Step(1*ms, Declared{Dead: []messages.Incarnation{a}}))
+	require.Equal(t, []Effect{Grant{Asked: 2 * ms}, Up{inc(3)}, Down{b}, Rescue{}},
+		m.Step(2*ms, Renewed{Asked: 2 * ms, Leases: true, Others: []Other{{Incarnation: inc(3)}}}), "declared dead by another")
+}
+
+// A store that evaluates no lease never fences its node.
+func TestWithoutLeases(t *testing.T) {
+	t.Parallel()
+	m := New(Config{}, 0)
+	m.Step(0, Resumed{})
+	m.Step(0, Renewed{})
+	require.Equal(t, []Effect{Stands{Away: true}}, lose(m, time.Minute))
+	require.NotContains(t, m.Step(time.Hour, FoundDead{}), Fence{Why: "this incarnation was declared dead"})
+	require.Equal(t, Steady, m.State())
+}
+
+// Whatever happens in whatever order: a lease is granted from a moment at which a renewal was asked for and answered; work
+// goes on past a lease only where no peer has contradicted it, and never past the grace; nobody is told of twice; and a
+// fenced member does nothing more.
+func TestAnyOrder(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		c := &checker{t: t, m: New(Config{Grace: 20 * time.Second}, 0), up: map[messages.Incarnation]bool{}}
+		c.step(Resumed{})
+		t.Repeat(map[string]func(*rapid.T){"event": func(t *rapid.T) { c.step(c.draw(t)) }})
+	})
+}
+
+type checker struct {
+	t         *rapid.T
+	m         *Machine
+	now       time.Duration
+	renewed   time.Duration
+	leases    bool
+	beating   bool
+	declaring bool
+	lost      bool // no peer contradicts that the store is away
+	fenced    bool
+	up        map[messages.Incarnation]bool
+	others    []Other
+}
+
+func (c *checker) draw(t *rapid.T) Event {
+	c.now += time.Duration(rapid.IntRange(0, 3000).Draw(t, "ms")) * ms
+	kinds := []string{"tick", "resumed", "heard", "refused"}
+	if c.beating {
+		kinds = append(kinds, "renewed", "renewed", "unanswered", "dead")
+	}
+	if c.declaring {
+		kinds = append(kinds, "declared")
+	}
+	switch rapid.SampledFrom(kinds).Draw(t, "kind") {
+	case "renewed":
+		e := Renewed{Asked: c.now - time.Duration(rapid.IntRange(0, 500).Draw(t, "took"))*ms, Leases: true, Steady: rapid.Bool().Draw(t, "steady")}
+		for i := range byte(4) {
+			if rapid.Bool().Draw(t, "lives") {
+				e.Others = append(e.Others, Other{Incarnation: inc(i + 1), Lapsed: rapid.Bool().Draw(t, "lapsed")})
+			}
+		}
+		return e
+	case "unanswered":
+		return Unanswered{}
+	case "dead":
+		return FoundDead{}
+	case "declared":
+		return Declared{Dead: []messages.Incarnation{inc(byte(rapid.IntRange(1, 4).Draw(t, "who")))}}
+	case "heard":
+		peers := rapid.IntRange(0, 3).Draw(t, "peers")
+		seen := rapid.IntRange(0, peers).Draw(t, "seen")
+		return Heard{Peers: peers, Seen: seen, Lost: rapid.IntRange(0, peers-seen).Draw(t, "lost")}
+	case "resumed":
+		return Resumed{}
+	case "refused":
+		return Refused{}
+	}
+	return Tick{}
+}
+
+func (c *checker) step(e Event) {
+	switch e := e.(type) {
+	case Renewed:
+		c.beating, c.lost, c.leases = false, false, true
+		c.renewed, c.others = max(c.renewed, e.Asked), e.Others
+	case Unanswered, FoundDead:
+		c.beating = false
+	case Declared:
+		c.declaring = false
+	case Resumed:
+		c.beating, c.declaring = false, false
+	case Heard:
+		c.lost = c.lost || c.m.State() == Doubting && e.Seen == 0 && (e.Peers == 0 || e.Lost > 0)
+	}
+	for _, effect := range c.m.Step(c.now, e) {
+		require.False(c.t, c.fenced, "%T after a fence", effect)
+		c.check(e, effect)
+	}
+	if !c.fenced {
+		require.Greater(c.t, c.m.Next(), c.now-1, "a tick is wanted ahead")
+		require.Less(c.t, c.m.Next(), c.now+4*time.Second, "and soon")
+	}
+}
+
+func (c *checker) check(e Event, effect Effect) {
+	switch effect := effect.(type) {
+	case Beat:
+		require.False(c.t, c.beating, "one renewal at a time")
+		c.beating = true
+	case Grant:
+		require.IsType(c.t, Renewed{}, e)
+		require.Equal(c.t, c.renewed, effect.Asked)
+	case GoOn:
+		require.True(c.t, c.lost, "work goes on past a lease only where the store is away for everyone")
+		require.Less(c.t, c.now-c.renewed, 20*time.Second)
+	case Declare:
+		require.False(c.t, c.declaring)
+		require.True(c.t, e.(Renewed).Steady)
+		c.declaring = true
+	case Up:
+		require.False(c.t, c.up[effect.Incarnation], "up twice")
+		c.up[effect.Incarnation] = true
+	case Down:
+		require.True(c.t, c.up[effect.Incarnation], "down without having been up")
+		c.up[effect.Incarnation] = false
+	case Fence:
+		require.True(c.t, c.leases)
+		c.fenced = true
+	}
+}
+
+func TestStateNames(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "[steady doubting outage fenced state(9)]", fmt.Sprint([]State{Steady, Doubting, Outage, Fenced, 9}))
+}

@@ -1,0 +1,257 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor"
+	"github.com/troupe-run/troupe/supervisor/membership"
+)
+
+// member is what the node knows of its own life among others.
+type member struct {
+	base    time.Time // that the machine's clock counts from
+	machine *membership.Machine
+	lease   *actors.Lease
+	leases  bool   // the store evaluates them
+	label   string // the node's name in the ids of its workers
+	fenced  atomic.Pointer[string]
+	over    context.Context // ends when it is fenced
+	end     context.CancelFunc
+	mu      sync.Mutex
+	down    []*supervisor.NodeDown // told so far, for pools that start later
+	up      map[messages.Incarnation]struct{}
+	// before says how the incarnation before this one ended in this process; empty: there was none.
+	before string
+}
+
+// downMax bounds the ended incarnations that a pool which starts later is told of; earlier ones are dead in the store.
+const downMax = 100
+
+// join makes this incarnation known and learns who else lives, so that its name, its lease and its guardian are settled
+// before the tree starts. It may be repeated.
+func (n *Node) join(ctx context.Context) error {
+	now, err := n.store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	err = n.store.Join(ctx, store.Node{
+		Incarnation: n.incarnation, Name: n.cfg.Name, Version: n.cfg.Version, State: store.NodeActive,
+		StartedAt: now, BeatAt: now, Address: n.Addr(),
+	}, n.cfg.Lease)
+	if err != nil {
+		return err
+	}
+	if err := n.warnOfClock(ctx, now); err != nil {
+		return err
+	}
+	asked := time.Now()
+	pulse, err := n.store.Beat(ctx, n.incarnation, n.cfg.Lease)
+	if err != nil {
+		return err
+	}
+	seen := supervisor.Pulse(0, n.incarnation, n.cfg.Lease, pulse)
+	n.settle(asked, seen.Leases, n.labelAmong(pulse))
+	return n.openGuardian()
+}
+
+// clockSlack is how far behind an earlier boot the store's clock may stand before that is worth a word.
+const clockSlack = time.Second
+
+// warnOfClock says where the store's clock stands before the last beat of an earlier boot: the machine's clock was set
+// back in between. What that boot left waiting is due by its own times, so it may wait until the clock has caught up.
+func (n *Node) warnOfClock(ctx context.Context, now time.Time) error {
+	nodes, err := n.store.ListNodes(ctx)
+	if err != nil {
+		return err
+	}
+	var last time.Time
+	for i := range nodes {
+		if at := nodes[i].BeatAt; at.After(last) {
+			last = at
+		}
+	}
+	if behind := last.Sub(now); behind > clockSlack {
+		n.logger.Warn("the clock was set back since an earlier boot; what it left waiting is due once the clock has caught up",
+			"clock", now, "last_beat", last, "behind", behind)
+	}
+	return nil
+}
+
+func (n *Node) settle(asked time.Time, leases bool, label string) {
+	m := &n.member
+	m.base, m.leases, m.label, m.up = asked, leases, label, map[messages.Incarnation]struct{}{}
+	m.lease = actors.NewLease(!leases)
+	m.lease.Grant(asked, n.cfg.Lease)
+	beat := n.cfg.HeartbeatInterval // for people to see; a store that one node alone uses asks for no more
+	if leases {
+		beat = n.cfg.BeatEvery
+	}
+	m.machine = membership.New(membership.Config{Lease: n.cfg.Lease, Beat: beat, Grace: n.cfg.OutageGrace}, 0)
+}
+
+// labelAmong is the node's name in worker ids: with the incarnation's short form where another node of the name lives.
+func (n *Node) labelAmong(p store.Pulse) string {
+	for i := range p.Nodes {
+		other := &p.Nodes[i]
+		if other.Name == n.cfg.Name && other.Incarnation != n.incarnation && other.LeaseUntil.After(p.At) {
+			label := n.cfg.Name + "@" + n.incarnation.Short()
+			n.logger.Warn("another live node has this one's name; worker ids carry the incarnation", "node", n.cfg.Name,
+				"other", other.Incarnation, "label", label)
+			return label
+		}
+	}
+	return n.cfg.Name
+}
+
+// openGuardian makes the launcher of this incarnation's processes. Where leases are evaluated they end with the lease.
+func (n *Node) openGuardian() (err error) {
+	cfg := process.Config{Incarnation: n.incarnation, Ledger: n.cfg.ledgerPath(), Logger: n.logger.Named("guardian")}
+	if n.member.leases {
+		cfg.Lease = n.cfg.Lease
+	}
+	n.guardian, err = process.NewGuardian(cfg)
+	return err
+}
+
+func (n *Node) memberSpec() actors.Child {
+	m := &n.member
+	return supervisor.NewMember(supervisor.MemberConfig{
+		System: n.system, Store: n.store, Incarnation: n.incarnation, LeaseTime: n.cfg.Lease, Machine: m.machine, Base: m.base,
+		Lease: m.lease, Root: n.system.PID("troupe"), Tell: n.tell, GoOn: n.guardian.Renew,
+		Heartbeats: n.heartbeat, Rescue: n.rescueOrphans, Logger: n.logger.Named("membership"),
+	})
+}
+
+// tell passes membership's news to every pool, and to what else in the node looks at the store.
+func (n *Node) tell(message any) {
+	switch news := message.(type) {
+	case *supervisor.NodeUp:
+		n.member.mu.Lock()
+		n.member.up[news.Node.Incarnation] = struct{}{}
+		n.member.mu.Unlock()
+	case *supervisor.NodeDown:
+		n.member.mu.Lock()
+		delete(n.member.up, news.Node.Incarnation)
+		n.member.down = append(n.member.down, news)
+		if over := len(n.member.down) - downMax; over > 0 {
+			n.member.down = n.member.down[over:]
+		}
+		n.member.mu.Unlock()
+	case *supervisor.StoreStands:
+		n.servers.suspect()
+	}
+	for _, handle := range n.handles() {
+		n.system.Send(handle.pid, message)
+	}
+}
+
+// others reports whether other incarnations live.
+func (m *member) others() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.up) > 0
+}
+
+// tellDown tells a pool that has just started of the incarnations that have ended.
+func (n *Node) tellDown(pool *actor.PID) {
+	n.member.mu.Lock()
+	defer n.member.mu.Unlock()
+	for _, news := range n.member.down {
+		n.system.Send(pool, news)
+	}
+}
+
+// fence gives this incarnation up, because others may have taken it for dead. Whoever runs the node stops it, which for a
+// fenced one means at once, and starts a new incarnation; see Keeper.
+func (n *Node) fence(why string) {
+	text := "fenced: " + why
+	if !n.member.fenced.CompareAndSwap(nil, &text) {
+		return
+	}
+	n.open.Store(false)
+	n.member.end()
+	n.logger.Error(text+"; all work is stopped, and the node comes back as a new incarnation", "node", n.cfg.Name,
+		"incarnation", n.incarnation)
+	if n.cfg.Fenced != nil {
+		go n.cfg.Fenced(text)
+		return
+	}
+	n.fatal(errors.New(text))
+}
+
+// untilFenced is ctx, ended early where the node is fenced while it stops in order: its work may not go on then.
+func (n *Node) untilFenced(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	release := context.AfterFunc(n.member.over, cancel)
+	return ctx, func() {
+		release()
+		cancel()
+	}
+}
+
+// isFenced reports whether the node has given itself up, and why.
+func (n *Node) isFenced() (string, bool) {
+	if text := n.member.fenced.Load(); text != nil {
+		return *text, true
+	}
+	return "", false
+}
+
+// stopFenced ends all work of a fenced node: no ladder but its last rung, and no writes but those under way. What its
+// processes would have said finds nobody.
+func (n *Node) stopFenced() error {
+	if _, fenced := n.isFenced(); !fenced {
+		return nil
+	}
+	err := n.stopTree()
+	if n.guardian != nil {
+		err = errors.Join(err, n.guardian.Close())
+	}
+	return err
+}
+
+func (n *Node) observerSpec() actors.Child {
+	return actors.NewObserver(actors.ObserverConfig{System: n.system, Logger: n.logger.Named("observer")})
+}
+
+// membershipNotes are what /readyz says of the node's life, and of its actors'.
+func (n *Node) membershipNotes() (waits, notes []string) {
+	if text, fenced := n.isFenced(); fenced {
+		waits = append(waits, text+"; the node comes back as a new incarnation")
+	}
+	if n.member.before != "" {
+		notes = append(notes, "the incarnation before this one was "+n.member.before)
+	}
+	if info, ok := n.system.Registry.Get("troupe/membership"); ok && info.Why != "" {
+		notes = append(notes, "membership: "+info.Why)
+	}
+	for _, id := range n.system.Registry.Stuck() {
+		notes = append(notes, "actor "+id+" is stuck: it handles one message while others wait")
+	}
+	return waits, notes
+}
+
+// ownLabel reports whether a worker id's first part names this node.
+func (n *Node) ownLabel(part string) bool { return part == n.member.label }
+
+// takeBackOrphans places again what an ended incarnation had placed on workers that live, and that nobody has claimed.
+func (n *Node) takeBackOrphans(ctx context.Context) error {
+	count, err := n.sweep(ctx, store.OverdueQuery{Deadline: store.TakeBackOrphan}, func(e *messages.Execution) store.Change {
+		n.metrics.takenBack(e.Pool, "router_gone")
+		return &store.TakeBack{ID: e.ID, Attempt: e.Attempt, Reason: "router_gone"}
+	})
+	if count > 0 {
+		n.logger.Warn("placements of an ended node taken back", "executions", count)
+	}
+	return err
+}

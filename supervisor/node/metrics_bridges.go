@@ -1,0 +1,63 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/troupe-run/troupe/store"
+)
+
+// bridgeMetrics are those of the ways in and out beside the HTTP API.
+type bridgeMetrics struct {
+	taken, told, hints *prometheus.CounterVec
+}
+
+func newBridgeMetrics(registry *prometheus.Registry) *bridgeMetrics {
+	counter := func(name, help, label string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "troupe_" + name, Help: help}, []string{label})
+		registry.MustRegister(c)
+		return c
+	}
+	return &bridgeMetrics{
+		taken: counter("intake_total", "Submissions by broker or by the store's inbox: accepted, existing, refused, malformed, given_back.", "result"),
+		told:  counter("notices_total", "Completion notices: told, unheard (no queue is bound), repeated later.", "result"),
+		hints: counter("store_hints_total", "Hints from the store, by what they are about.", "kind"),
+	}
+}
+
+func (m *bridgeMetrics) intake(result string) { m.taken.WithLabelValues(result).Inc() }
+
+func (m *bridgeMetrics) notices(result string, n int) { m.told.WithLabelValues(result).Add(float64(n)) }
+
+// hintNames are the words for the kinds of hint.
+var hintNames = map[store.HintKind]string{
+	store.HintLook: "look", store.HintRequested: "requested", store.HintCancel: "cancel", store.HintInbox: "inbox",
+	store.HintFinished: "finished",
+}
+
+func (m *bridgeMetrics) hint(k store.HintKind) {
+	name, ok := hintNames[k]
+	if !ok {
+		name = "unknown"
+	}
+	m.hints.WithLabelValues(name).Inc()
+}
+
+// notices reads how many notices wait to be told, and for how long.
+func (c *liveCollector) notices(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string)) {
+	if !c.node.tells() {
+		return
+	}
+	count, oldest, err := c.node.store.PendingNotices(ctx)
+	if err != nil {
+		return
+	}
+	age := 0.0
+	if !oldest.IsZero() {
+		age = max(0, time.Since(oldest).Seconds())
+	}
+	gauge(c.noticesWaiting, float64(count))
+	gauge(c.noticesAge, age)
+}

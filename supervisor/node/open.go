@@ -1,0 +1,200 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/broker/memory"
+	"github.com/troupe-run/troupe/broker/rabbitmq"
+	"github.com/troupe-run/troupe/packs"
+	"github.com/troupe-run/troupe/sdk"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/postgres"
+	"github.com/troupe-run/troupe/store/sqlite"
+)
+
+// prepare makes the data folder. In the full mode it also locks it: the ledger of processes is one node's alone. The
+// embedded store has a lock of its own.
+func (n *Node) prepare(context.Context) error {
+	if err := os.MkdirAll(n.cfg.Data, 0o700); err != nil {
+		return fmt.Errorf("data folder %s: %w; choose another with --data", n.cfg.Data, err)
+	}
+	if !n.cfg.full() {
+		return nil
+	}
+	var err error
+	n.lock, err = lockFolder(n.cfg.Data)
+	return err
+}
+
+// lockFolder takes the lock that says that this process alone uses the folder. The kernel drops it with the process,
+// however that ends; the file stays.
+func lockFolder(folder string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(folder, "node.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("data folder %s: %w; choose another with --data", folder, err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		defer f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("data folder %s: in use by another node (process %s holds its lock): stop that node, or give this one another --data folder",
+				folder, holder(f))
+		}
+		return nil, fmt.Errorf("lock data folder %s: %w", folder, err)
+	}
+	if err := errors.Join(f.Truncate(0), write(f, strconv.Itoa(os.Getpid())+"\n")); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock data folder %s: %w", folder, err)
+	}
+	return f, nil
+}
+
+func write(f *os.File, text string) error {
+	_, err := f.WriteAt([]byte(text), 0)
+	return err
+}
+
+// holder reads the pid that the lock's owner left in the file.
+func holder(f io.ReaderAt) string {
+	b := make([]byte, 20)
+	count, _ := f.ReadAt(b, 0)
+	if pid, err := strconv.Atoi(strings.TrimSpace(string(b[:count]))); err == nil {
+		return strconv.Itoa(pid)
+	}
+	return "unknown"
+}
+
+func (n *Node) materialize(context.Context) error {
+	return errors.Join(
+		wrap("write the SDKs", sdk.Materialize(n.cfg.Data)),
+		wrap("write the built-in packs", packs.Materialize(n.cfg.Data)),
+	)
+}
+
+// openEmbedded opens the embedded store before anything else is done in its folder: its lock says whose that is.
+func (n *Node) openEmbedded(ctx context.Context) error {
+	if n.cfg.full() {
+		return nil
+	}
+	return n.openStore(ctx)
+}
+
+// openStore opens the store, unless it is open, and waits for a server that is away.
+func (n *Node) openStore(ctx context.Context) error {
+	if n.store != nil {
+		return nil
+	}
+	return n.await(ctx, func(ctx context.Context) error {
+		opened, err := n.storeOpener()(ctx)
+		if err != nil {
+			return err
+		}
+		n.adapter = opened
+		if n.cfg.WrapStore != nil {
+			opened = n.cfg.WrapStore(opened)
+		}
+		n.store = &doubt{Store: opened, suspect: n.servers.suspect, counted: newDepths(opened.Depths)}
+		return nil
+	})
+}
+
+// storeOpener is how the configured store is opened.
+func (n *Node) storeOpener() func(context.Context) (store.Store, error) {
+	switch {
+	case n.cfg.OpenStore != nil:
+		return n.cfg.OpenStore
+	case n.cfg.StoreURL != "":
+		return n.openPostgres
+	}
+	return func(ctx context.Context) (store.Store, error) {
+		return sqlite.Open(ctx, sqlite.Config{Path: n.cfg.storePath(), EventsAll: n.cfg.EventsAll})
+	}
+}
+
+func (n *Node) openPostgres(ctx context.Context) (store.Store, error) {
+	return postgres.Open(ctx, postgres.Config{
+		URL: n.cfg.StoreURL, EventsAll: n.cfg.EventsAll, Name: n.cfg.Name + " " + n.incarnation.String(),
+	})
+}
+
+// openBroker opens the broker. A server that is away is no error: the adapter goes on trying.
+func (n *Node) openBroker(ctx context.Context) error {
+	for _, warning := range n.cfg.Broker.Warnings() {
+		n.logger.Warn(warning)
+	}
+	if err := n.cfg.Broker.Check(n.cfg.Broker.Shared()); err != nil {
+		return err
+	}
+	opened, err := n.brokerOpener()(ctx)
+	if err != nil {
+		return err
+	}
+	if n.cfg.WrapBroker != nil {
+		opened = n.cfg.WrapBroker(opened)
+	}
+	n.raw = opened
+	n.broker = &shared{Broker: opened, first: n.servers.declare, names: sharedNames(n.cfg.Broker.Shared())}
+	return nil
+}
+
+func (n *Node) brokerOpener() func(context.Context) (broker.Broker, error) {
+	switch {
+	case n.cfg.OpenBroker != nil:
+		return n.cfg.OpenBroker
+	case n.cfg.BrokerURL != "":
+		return n.openRabbitMQ
+	}
+	return func(context.Context) (broker.Broker, error) { return memory.New(memory.Config{}), nil }
+}
+
+func (n *Node) openRabbitMQ(ctx context.Context) (broker.Broker, error) {
+	files := n.cfg.BrokerTLS
+	return rabbitmq.Open(ctx, rabbitmq.Config{
+		URL: n.cfg.BrokerURL, Name: "troupe " + n.cfg.Name + " " + n.incarnation.String(), BackoffMax: brokerRetry,
+		Logger: n.logger.Named("broker"),
+		TLS:    rabbitmq.TLS{CA: files.CAFile, Cert: files.CertFile, Key: files.KeyFile, ServerName: files.ServerName},
+	})
+}
+
+// brokerRetry is the longest wait between two attempts to connect to a broker that is away.
+const brokerRetry = 2 * time.Second
+
+// found makes what the tree and the API are built on, and begins to watch the servers.
+func (n *Node) found(context.Context) error {
+	n.system = actors.NewSystem(n.logger.Named("actors"))
+	n.metrics = newMetrics(n)
+	n.recorder = n.system.PID("troupe/recorder")
+	n.delivery = n.system.PID("troupe/bridges/delivery")
+	n.poolsPID = n.system.PID("troupe/pools")
+	n.judge = n.makeJudge()
+	n.watching = n.servers.start()
+	return nil
+}
+
+// declareShared makes what all nodes share, where the broker is up; else the watcher does it once it comes.
+func (n *Node) declareShared(ctx context.Context) error {
+	if !n.raw.Status().Up {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, declareTime)
+	defer cancel()
+	if err := n.servers.declare(limited); err != nil && !away(err) {
+		return fmt.Errorf("declare the shared queues and exchanges: %w", err)
+	}
+	return nil
+}
+
+// patient makes a step of the start wait for a store that is away.
+func (n *Node) patient(step func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error { return n.await(ctx, step) }
+}

@@ -1,0 +1,30 @@
+package pack
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// Of returns a set that knows the actions, with their schemas, and no pack or pool: for a program that judges parameters
+// of actions that others serve.
+func Of(actions ...messages.Action) (*Set, error) {
+	s := &Set{Actions: slices.Clone(actions), schemas: map[string]*jsonschema.Schema{}}
+	slices.SortFunc(s.Actions, func(a, b messages.Action) int { return cmp.Compare(a.Ref, b.Ref) })
+	for i := range s.Actions {
+		a := &s.Actions[i]
+		if len(a.Parameters) == 0 {
+			continue
+		}
+		schema, problem := registeredSchema(a.Parameters)
+		if problem != "" {
+			return nil, fmt.Errorf("action %s: %s", clip(a.Ref), problem)
+		}
+		s.schemas[a.Ref] = schema
+	}
+	return s, nil
+}

@@ -1,0 +1,198 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/test/chaos"
+)
+
+func TestFullChaos(t *testing.T) {
+	t.Parallel()
+	fullChaos(t, storm{executions: 2000, blows: len(faults) - 1, sessions: 16, callers: 32, stretch: 4})
+}
+
+func TestWholeFullChaos(t *testing.T) {
+	if !whole {
+		return
+	}
+	fullChaos(t, storm{executions: 20_000, blows: 4 * len(faults), sessions: 64, callers: 48, stretch: 8})
+}
+
+// fullChaos drives two nodes on servers of their own through every fault, in the order of the seed, under load.
+func fullChaos(t *testing.T, s storm) {
+	random := rand.New(rand.NewPCG(seed(t), 4))
+	paths, err := built()
+	require.NoError(t, err)
+	f := newFull(t, "TROUPE_EXECUTOR_CLAIM_TIMEOUT=3", "TROUPE_MESSAGE_QUEUE_RABBITMQ_WORKER_QUEUE_TTL_MS=4000")
+	f.collect()
+	f.join("a", paths.troupe, "pack")
+	f.join("b", paths.troupe, "pack")
+	f.start()
+	c := f.caller()
+	plan := s.plan(random)
+	for _, w := range plan { // whatever expires on its queue fails
+		w.want, w.codes = append(slices.Clone(w.want), messages.Failed), append(slices.Clone(w.codes), messages.CodeQueueTimeout)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+time.Duration(s.executions)*30*time.Millisecond)
+	defer cancel()
+	var finished, gate atomic.Int64
+	load := startGated(ctx, c, s, plan, random.Uint64(), &finished, &gate)
+	f.strikes(ctx, s, random, &finished, &gate)
+	f.ended(load)
+	f.nodes[0].settled(backTime)
+	h := f.history(c)
+	f.nodes[0].verdict(h)
+	f.report(c, h)
+}
+
+// ended waits for the load once the last blow is over. What does not end is shown, with the node's word on why.
+func (f *full) ended(load func() error) {
+	f.t.Helper()
+	over := make(chan error, 1)
+	go func() { over <- load() }()
+	select {
+	case err := <-over:
+		require.NoError(f.t, err)
+	case <-time.After(backTime):
+		f.nodes[0].settled(time.Second)
+		require.FailNow(f.t, "all executions have ended, and a caller still waits")
+	}
+}
+
+// strikes makes as many blows as the storm has, each once its share of the load has ended, in the middle of the next.
+// The load waits for a blow that lasts longer than its share, so that every blow meets it.
+func (f *full) strikes(ctx context.Context, s storm, random *rand.Rand, finished, gate *atomic.Int64) {
+	f.t.Helper()
+	share := s.executions / (s.blows + 1)
+	var order []fault
+	for len(order) < s.blows {
+		round := slices.Clone(faults[:min(len(faults), s.blows)])
+		random.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
+		order = append(order, round...)
+	}
+	deadline, _ := ctx.Deadline()
+	healed := map[string][]time.Duration{}
+	for i, blow := range order[:s.blows] {
+		gate.Store(int64((i+2)*share + s.callers))
+		f.nodes[0].eventually(time.Until(deadline), "the load goes on", func(context.Context) bool {
+			return finished.Load() >= int64(i*share)
+		})
+		moment(random, 300*time.Millisecond)
+		began := time.Now()
+		blow.strike(f, random)
+		f.well()
+		healed[blow.name] = append(healed[blow.name], time.Since(began))
+	}
+	gate.Store(int64(s.executions))
+	for _, kind := range faults {
+		times := healed[kind.name]
+		slices.Sort(times)
+		if len(times) == 0 {
+			continue
+		}
+		f.t.Logf("%s: %d times, all well again after p50 %s, max %s", kind.name, len(times), quantile(times, 0.5), quantile(times, 1))
+	}
+}
+
+// rescued is how long after its worker's node was taken away an execution was placed again, or abandoned.
+type rescued struct{ placed, abandoned []time.Duration }
+
+// rescues reads from the events how long those took that were on a node when it was taken away.
+func (f *full) rescues(h *chaos.History) (all rescued) {
+	for i := range h.Executions {
+		e := &h.Executions[i]
+		var since time.Time // of the taking that the execution waits to be rescued from
+		for _, ev := range e.Changes() {
+			switch {
+			case ev.Kind == "place" && !since.IsZero():
+				all.placed = append(all.placed, ev.At.Sub(since))
+				since = time.Time{}
+			case ev.To == messages.Requested && f.orphaned(ev.Reason):
+				since = f.takenBefore(ev.Worker, ev.At)
+			case ev.To == messages.Abandoned:
+				if at := f.takenBefore(ev.Worker, ev.At); !at.IsZero() {
+					all.abandoned = append(all.abandoned, ev.At.Sub(at))
+				}
+			}
+		}
+	}
+	slices.Sort(all.placed)
+	slices.Sort(all.abandoned)
+	return all
+}
+
+// orphaned reports whether a change gives back what a node had that is no more.
+func (f *full) orphaned(reason string) bool {
+	return strings.Contains(reason, "its node ended") || reason == "router_gone"
+}
+
+// takenBefore is when the worker's node was last taken away before the moment.
+func (f *full) takenBefore(worker string, at time.Time) time.Time {
+	name, _, _ := strings.Cut(worker, "/")
+	for _, t := range slices.Backward(f.taken) {
+		if t.node == name && t.at.Before(at) {
+			return t.at
+		}
+	}
+	return time.Time{}
+}
+
+// wholeSize is fewer executions than a whole storm has, and more than a reduced one.
+const wholeSize = 10_000
+
+// report logs the figures that docs/chaos.md records. A storm that has hit nothing has shown nothing.
+func (f *full) report(c *caller, h *chaos.History) {
+	f.t.Helper()
+	again, expired, boots, kinds := 0, 0, 0, map[string]int{}
+	for _, n := range f.nodes {
+		boots += n.boots
+	}
+	for i := range h.Executions {
+		e := &h.Executions[i]
+		again += max(0, int(e.Attempt)-1)
+		if e.Code == messages.CodeQueueTimeout {
+			expired++
+		}
+		for _, ev := range e.Events {
+			switch ev.Kind {
+			case "rescue", "take_back", "stale_write":
+				kinds[ev.Kind]++
+			}
+		}
+	}
+	told, broken := losses(h.Effects)
+	all := f.rescues(h)
+	f.t.Logf("boots %d, calls repeated %d, placements beyond the first %d, changes %v, letters %d, failed by one %d, losses told to sessions %d, counters begun anew %d",
+		boots, c.again, again, kinds, len(f.letters.all()), expired, told, broken)
+	f.t.Logf("rescues from a node that was taken away: %d placed again after p50 %s, longest %s; %d abandoned after p50 %s, longest %s",
+		len(all.placed), quantile(all.placed, 0.5), quantile(all.placed, 1), len(all.abandoned), quantile(all.abandoned, 0.5), quantile(all.abandoned, 1))
+	require.NotZero(f.t, again, "nothing was placed twice")
+	if len(h.Executions) >= wholeSize { // a reduced storm may take its one node away just when it runs nothing
+		require.NotEmpty(f.t, append(all.placed, all.abandoned...), "no rescue was needed")
+	}
+}
+
+// startGated is startLoad with a gate: no work begins whose number is not below it.
+func startGated(ctx context.Context, c *caller, s storm, plan []*work, seed uint64, finished, gate *atomic.Int64) func() error {
+	s.admit = func(at int) error {
+		for int64(at) >= gate.Load() {
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("work %d was not admitted: %w", at, ctx.Err())
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+		return nil
+	}
+	return startLoad(ctx, c, s, plan, seed, finished)
+}

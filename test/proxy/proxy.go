@@ -1,0 +1,162 @@
+// Package proxy is a TCP proxy on the loopback interface that tests put between a client and a server, to take the
+// network away: connections are reset and refused, or bytes go nowhere, in one direction or both, or arrive late.
+// It knows no protocol. What it holds back is bounded; then its clients feel it, as on a real network.
+package proxy
+
+import (
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/troupe-run/troupe/test/servers"
+)
+
+// Bounds on what a proxy holds: connections, and for each direction of one the pieces that wait and their size in bytes.
+const (
+	linksMax  = 1024
+	piecesMax = 64
+	pieceSize = 16 << 10
+	dialMax   = 5 * time.Second
+)
+
+// Direction is the way that bytes go.
+type Direction uint8
+
+// The directions.
+const (
+	ToServer Direction = iota
+	ToClient
+)
+
+// Proxy forwards connections to one address. All methods are safe for concurrent use.
+type Proxy struct {
+	t        testing.TB
+	addr     string
+	target   string
+	work     sync.WaitGroup
+	mu       sync.Mutex
+	now      weather
+	listener net.Listener // nil while it is cut or closed
+	links    map[*link]bool
+}
+
+// weather is how the network is.
+type weather struct {
+	shut    [2]bool // by direction
+	delay   time.Duration
+	changed chan struct{} // closed when there is another
+}
+
+// New starts a proxy for the server at an address. It ends with the test.
+func New(t testing.TB, target string) *Proxy {
+	t.Helper()
+	ports, err := servers.FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{
+		t: t, addr: servers.Loopback(ports[0]), target: target,
+		now: weather{changed: make(chan struct{})}, links: map[*link]bool{},
+	}
+	p.Heal()
+	t.Cleanup(p.Close)
+	return p
+}
+
+// Addr is where the proxy listens; it stays the same.
+func (p *Proxy) Addr() string { return p.addr }
+
+// Cut resets all connections and refuses new ones.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listener != nil {
+		p.listener.Close()
+		p.listener = nil
+	}
+	for l := range p.links {
+		l.reset()
+	}
+}
+
+// Blackhole leaves connections open and takes new ones, but forwards nothing. What was sent meanwhile arrives when it
+// heals, as it would by retransmission.
+func (p *Proxy) Blackhole() { p.change(func(w *weather) { w.shut = [2]bool{true, true} }) }
+
+// OneWay forwards in one direction only.
+func (p *Proxy) OneWay(d Direction) {
+	p.change(func(w *weather) { w.shut = [2]bool{d != ToServer, d != ToClient} })
+}
+
+// Delay has all that is read from now on arrive so much later, in each direction.
+func (p *Proxy) Delay(d time.Duration) { p.change(func(w *weather) { w.delay = d }) }
+
+// Heal ends every fault.
+func (p *Proxy) Heal() {
+	p.change(func(w *weather) { w.shut, w.delay = [2]bool{}, 0 })
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listener != nil {
+		return
+	}
+	l, err := net.Listen("tcp", p.addr)
+	if err != nil {
+		p.t.Errorf("proxy for %s: %v", p.target, err)
+		return
+	}
+	p.listener = l
+	p.work.Go(func() { p.accept(l) })
+}
+
+// Close resets all connections and ends the proxy.
+func (p *Proxy) Close() {
+	p.Cut()
+	p.work.Wait()
+}
+
+func (p *Proxy) change(f func(*weather)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f(&p.now)
+	close(p.now.changed)
+	p.now.changed = make(chan struct{})
+}
+
+func (p *Proxy) weather() weather {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now
+}
+
+// accept serves a listener until it is closed.
+func (p *Proxy) accept(listener net.Listener) {
+	for {
+		c, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		l := &link{proxy: p, client: c.(*net.TCPConn), done: make(chan struct{})}
+		if !p.admit(listener, l) {
+			l.reset()
+			continue
+		}
+		p.work.Go(func() {
+			l.run()
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			delete(p.links, l)
+		})
+	}
+}
+
+// admit takes up a connection, unless there are too many or its listener has been cut off meanwhile.
+func (p *Proxy) admit(listener net.Listener, l *link) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listener != listener || len(p.links) >= linksMax {
+		return false
+	}
+	p.links[l] = true
+	return true
+}

@@ -1,0 +1,38 @@
+package servers
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+// Ports are taken from below the range that the kernel gives to outgoing connections: while a server is down, a client
+// that dials it could otherwise be given its port and be connected to itself.
+const (
+	portMin   = 20_000
+	portMax   = 32_000
+	portTries = 200
+)
+
+// FreePorts returns n ports of the loopback interface that nobody listens on now.
+func FreePorts(n int) ([]int, error) {
+	ports := make([]int, 0, n)
+	for range portTries {
+		if len(ports) == n {
+			return ports, nil
+		}
+		port := portMin + rand.IntN(portMax-portMin)
+		l, err := net.Listen("tcp", Loopback(port))
+		if err != nil {
+			continue
+		}
+		defer l.Close() // keeps it from being chosen twice
+		ports = append(ports, port)
+	}
+	return nil, errors.New("find free ports: " + strconv.Itoa(portTries) + " tries met ports in use")
+}
+
+// Loopback is the address of a port on the loopback interface.
+func Loopback(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
