@@ -32,7 +32,8 @@ func (r *Roster) round() {
 	}
 }
 
-// judgeUrgent fails those of strict_fail that the round has not come to and that may not wait.
+// judgeUrgent judges those of strict_fail that the round has not come to: one fails, or waits for its session's worker
+// where that worker's return will find it. Any other keeps its turn.
 func (r *Roster) judgeUrgent() {
 	for i, w := range r.urgent {
 		r.urgent[i] = nil
@@ -40,7 +41,7 @@ func (r *Roster) judgeUrgent() {
 			continue
 		}
 		request := placement.RequestOf(&w.candidate)
-		if v := r.table.Pick(&request, r.now); v.Kind == placement.Fail {
+		if v := r.table.Pick(&request, r.now); v.Kind == placement.Fail || v.Kind == placement.Wait && v.Waiting == placement.SessionWorker {
 			r.decide(w)
 		}
 	}
