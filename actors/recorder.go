@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -66,6 +67,8 @@ type RecorderConfig struct {
 	Store    store.Executions
 	Outcomes *Outcomes
 	Logger   hclog.Logger
+	// Lanes is how many transactions may be under way at once; 0: one. A store with one writer gains nothing by more.
+	Lanes int
 	// Observe, where set, is told of each transaction: its changes and how long it took.
 	Observe func(changes int, took time.Duration)
 	// OnResult, where set, is told of every result, for the counters of stale writes, outcomes and take-backs.
@@ -81,8 +84,15 @@ type RecorderConfig struct {
 type Backlog struct {
 	mu       sync.Mutex
 	waiting  []pendingRecord
-	flying   []pendingRecord // in the transaction under way
-	signaled bool            // a look is in the mailbox
+	changes  int       // of those that wait
+	flights  []*flight // the transactions under way, the oldest first
+	signaled bool      // a look is in the mailbox
+}
+
+// flight is one transaction under way.
+type flight struct {
+	group   []pendingRecord
+	changes int
 }
 
 // look tells the recorder that its backlog has something new.
@@ -106,6 +116,7 @@ func (b *Backlog) keep(message any) (any, bool) {
 		return nil, true
 	}
 	b.waiting = append(b.waiting, p)
+	b.changes += len(p.record.Items)
 	if b.signaled {
 		return nil, true
 	}
@@ -120,42 +131,56 @@ func (b *Backlog) looked() {
 	b.signaled = false
 }
 
-// again puts the transaction that a failed recorder had under way before everything else.
+// again puts the transactions that a failed recorder had under way before everything else.
 func (b *Backlog) again() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.signaled = false
-	b.waiting = append(b.flying, b.waiting...)
-	b.flying = nil
+	var first []pendingRecord
+	for _, f := range b.flights {
+		first = append(first, f.group...)
+		b.changes += f.changes
+	}
+	b.waiting, b.flights = append(first, b.waiting...), nil
 }
 
-// group takes what fits into one transaction, and how many changes that is.
-func (b *Backlog) group() ([]pendingRecord, int) {
+// besideMin is how many changes must wait before a transaction begins beside another: fewer are cheaper together.
+const besideMin = 128
+
+// depart takes what fits into one transaction, where one may begin now beside those under way, at most lanes in all; nil:
+// none may, or nothing waits.
+func (b *Backlog) depart(lanes int) *flight {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n, count := 0, 0
-	for n < len(b.waiting) && (n == 0 || count+len(b.waiting[n].record.Items) <= groupMax) {
-		count += len(b.waiting[n].record.Items)
+	if len(b.flights) > 0 && (len(b.flights) >= lanes || b.changes < besideMin) {
+		return nil
+	}
+	f, n := &flight{}, 0
+	for n < len(b.waiting) && (n == 0 || f.changes+len(b.waiting[n].record.Items) <= groupMax) {
+		f.changes += len(b.waiting[n].record.Items)
 		n++
 	}
-	group := make([]pendingRecord, n)
-	copy(group, b.waiting)
-	rest := copy(b.waiting, b.waiting[n:])
-	clear(b.waiting[rest:])
-	b.waiting = b.waiting[:rest]
-	b.flying = group
-	return group, count
+	if n == 0 {
+		return nil
+	}
+	f.group = slices.Clone(b.waiting[:n])
+	b.waiting = slices.Delete(b.waiting, 0, n)
+	b.changes -= f.changes
+	b.flights = append(b.flights, f)
+	return f
 }
 
-// told forgets the transaction that has ended.
-func (b *Backlog) told() {
+// landed forgets a transaction that has ended.
+func (b *Backlog) landed(f *flight) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.flying = nil
+	b.flights = slices.DeleteFunc(b.flights, func(g *flight) bool { return g == f })
 }
 
 // Recorder groups every execution change of this node into few transactions: while one is in flight the next
-// collects, so nobody waits for a timer and one caller alone pays one commit. After a store error, whose commit is
+// collects, so nobody waits for a timer and one caller alone pays one commit. Where the store has several lanes, a large
+// group begins beside another: whoever asks for an execution's next change waits for the one before, and what comes to
+// it from elsewhere, such as a cancel, is judged by its row. After a store error, whose commit is
 // unknown, the group is repeated until the store answers; the changes are made for that.
 type Recorder struct {
 	cfg     RecorderConfig
@@ -163,7 +188,6 @@ type Recorder struct {
 	cancel  context.CancelFunc
 	cell    *Cell
 	backlog *Backlog
-	busy    bool
 }
 
 type pendingRecord struct {
@@ -174,7 +198,7 @@ type pendingRecord struct {
 // recorded is the end of one transaction; err is set only when the recorder is being stopped or the store is closed.
 type recorded struct {
 	by      *Recorder // an earlier one's end is not this one's
-	group   []pendingRecord
+	flight  *flight
 	results []store.Result
 	err     error
 }
@@ -203,9 +227,7 @@ func (r *Recorder) Receive(ctx actor.Context) {
 	case *actor.Stopped:
 	case *look:
 		r.backlog.looked()
-		if !r.busy {
-			r.flush(ctx)
-		}
+		r.flush(ctx)
 	case *recorded:
 		if m.by == r {
 			r.done(ctx, m)
@@ -215,22 +237,18 @@ func (r *Recorder) Receive(ctx actor.Context) {
 	}
 }
 
-// flush starts a transaction with what waits, up to the bound.
+// flush starts the transactions that may begin now.
 func (r *Recorder) flush(ctx actor.Context) {
-	group, count := r.backlog.group()
-	if len(group) == 0 {
-		return
+	for f := r.backlog.depart(max(r.cfg.Lanes, 1)); f != nil; f = r.backlog.depart(max(r.cfg.Lanes, 1)) {
+		go r.apply(ctx.Self(), f)
 	}
-	r.busy = true
-	self := ctx.Self()
-	go r.apply(self, group, count)
 }
 
 // apply makes one transaction, repeating it until the store answers or the recorder stops.
-func (r *Recorder) apply(self *actor.PID, group []pendingRecord, count int) {
+func (r *Recorder) apply(self *actor.PID, f *flight) {
 	defer r.cfg.System.Carry(self)
-	changes := make([]store.Change, 0, count)
-	for _, p := range group {
+	changes := make([]store.Change, 0, f.changes)
+	for _, p := range f.group {
 		for i := range p.record.Items {
 			changes = append(changes, p.record.Items[i].Change)
 		}
@@ -243,11 +261,11 @@ func (r *Recorder) apply(self *actor.PID, group []pendingRecord, count int) {
 		}
 		if err == nil {
 			r.observe(len(changes), time.Since(start))
-			r.cfg.System.Send(self, &recorded{by: r, group: group, results: results})
+			r.cfg.System.Send(self, &recorded{by: r, flight: f, results: results})
 			return
 		}
 		if errors.Is(err, store.ErrClosed) { // it will never take them
-			r.cfg.System.Send(self, &recorded{by: r, group: group, err: err})
+			r.cfg.System.Send(self, &recorded{by: r, flight: f, err: err})
 			return
 		}
 		r.cell.Update(func(s *Status) { s.State, s.Why = "waiting", "store: "+err.Error() })
@@ -258,7 +276,7 @@ func (r *Recorder) apply(self *actor.PID, group []pendingRecord, count int) {
 		select {
 		case <-time.After(wait):
 		case <-r.ctx.Done():
-			r.cfg.System.Send(self, &recorded{by: r, group: group, err: err})
+			r.cfg.System.Send(self, &recorded{by: r, flight: f, err: err})
 			return
 		}
 	}
@@ -273,10 +291,9 @@ func (r *Recorder) observe(changes int, took time.Duration) {
 // done tells everybody concerned, then starts the next transaction. The next one starts first, so that the store
 // works while the telling goes on.
 func (r *Recorder) done(ctx actor.Context, m *recorded) {
-	r.busy = false
-	r.backlog.told()
+	r.backlog.landed(m.flight)
 	if m.err != nil {
-		for _, p := range m.group {
+		for _, p := range m.flight.group {
 			if p.answer != nil {
 				p.answer.Reply(nil, m.err)
 			}
@@ -292,7 +309,7 @@ func (r *Recorder) done(ctx actor.Context, m *recorded) {
 func (r *Recorder) tell(ctx actor.Context, m *recorded) {
 	var pools poolRecords
 	at, notices := 0, false
-	for _, p := range m.group {
+	for _, p := range m.flight.group {
 		n := len(p.record.Items)
 		done := &Recorded{Items: p.record.Items, Results: m.results[at : at+n]}
 		at += n

@@ -154,10 +154,36 @@ func TestRecorderBoundsATransaction(t *testing.T) {
 	for _, n := range []int{groupMax - 1, 1, 1, groupMax + 5, 2} {
 		b.keep(record(n))
 	}
-	for _, want := range []int{groupMax, 1, groupMax + 5, 2, 0} {
-		_, count := b.group()
-		require.Equal(t, want, count)
+	for _, want := range []int{groupMax, 1, groupMax + 5, 2} {
+		f := b.depart(1)
+		require.Equal(t, want, f.changes)
+		require.Nil(t, b.depart(1), "one at a time")
+		b.landed(f)
 	}
+	require.Nil(t, b.depart(1))
+}
+
+func TestRecorderBeginsBesideAnotherWhatIsWorthIt(t *testing.T) {
+	t.Parallel()
+	b := &Backlog{}
+	keep := func(changes int) { b.keep(&Record{Items: make([]Item, changes)}) }
+	keep(1)
+	first := b.depart(2)
+	keep(besideMin - 1)
+	require.Nil(t, b.depart(2), "a small group waits")
+	keep(1)
+	second := b.depart(2)
+	require.Equal(t, besideMin, second.changes)
+	keep(besideMin)
+	require.Nil(t, b.depart(2), "no third")
+	b.landed(second)
+	third := b.depart(2)
+	require.Equal(t, besideMin, third.changes)
+	keep(7)
+	b.again()
+	all := b.depart(2)
+	require.Equal(t, 1+besideMin+7, all.changes, "what was under way comes again")
+	require.Equal(t, first.group[0], all.group[0], "and first")
 }
 
 // A transaction whose answer was lost is repeated until there is one; nothing is done twice, nobody is told twice.

@@ -36,9 +36,10 @@ type Keep func(message any) (signal any, kept bool)
 
 // System is one actor system and the registry of its actors.
 type System struct {
-	Actors   *actor.ActorSystem
-	Registry *Registry
-	top      *actor.RootContext
+	Actors     *actor.ActorSystem
+	Registry   *Registry
+	top        *actor.RootContext
+	dispatcher actor.Dispatcher
 }
 
 // NewSystem makes an actor system whose library log goes to logger at trace level, without payloads.
@@ -61,7 +62,7 @@ func NewSystem(logger hclog.Logger) *System {
 			logger.Trace("message to a gone actor", "actor", letter.PID.GetId(), "type", fmt.Sprintf("%T", letter.Message))
 		}
 	})
-	s := &System{Actors: sys, Registry: registry}
+	s := &System{Actors: sys, Registry: registry, dispatcher: newDispatcher()}
 	s.top = sys.Root.Copy().WithGuardian(stopStrategy{registry})
 	return s
 }
@@ -90,6 +91,7 @@ func (s *System) Spawn(parent Parent, c Child) (*actor.PID, error) {
 	props := actor.PropsFromProducer(
 		func() actor.Actor { return &guarded{inner: c.New(), entry: entry, registry: s.Registry} },
 		actor.WithMailbox(func() actor.Mailbox { return newMailbox(entry, s.Registry) }),
+		actor.WithDispatcher(s.dispatcher),
 		actor.WithSupervisor(stopStrategy{s.Registry}),
 	)
 	pid, err := parent.SpawnNamed(props, c.Name)

@@ -253,14 +253,16 @@ const (
  WHERE e.id = ANY($1) AND e.status = 4 AND e.started_at = now() AND e.xmin = pg_current_xact_id()::xid`
 )
 
-// claimSet fences: the claimer's own lease must be live in the same statement. The nodes that live are read once for all
-// its rows.
-var claimSet = `UPDATE execution e SET queue_by = NULL, status = 4, last_change = 3, generation = i.generation, take_backs = 0,
- started_at = now(), run_deadline = CASE WHEN r.timeout > '0' THEN now() + r.timeout END
+// claimWhere fences: the claimer's own lease must be live in the same statement. The nodes that live are read once for
+// all its rows.
+var (
+	claimColumns = `queue_by = NULL, status = 4, last_change = 3, generation = i.generation, take_backs = 0, started_at = now(), `
+	claimWhere   = `e.id = i.id AND e.status = 3` + claimAttempt + ` AND e.worker_inc = i.inc AND e.worker_slot = i.slot AND e.pool = i.pool
+ AND i.inc = ANY (ARRAY(SELECT nd.incarnation FROM node nd WHERE nd.state <> 'dead' AND nd.lease_until > statement_timestamp()))`
+	claimSet = `UPDATE execution e SET ` + claimColumns + `run_deadline = CASE WHEN r.timeout > '0' THEN now() + r.timeout END
  FROM unnest($1::int[], $2::uuid[], $3::int[], $4::uuid[], $5::int[], $6::int[], $7::text[])
- AS i (n, id, attempt, inc, slot, generation, pool), request r
- WHERE e.id = i.id AND e.status = 3` + claimAttempt + ` AND e.worker_inc = i.inc AND e.worker_slot = i.slot AND e.pool = i.pool
- AND r.seq = e.seq AND i.inc = ANY (ARRAY(SELECT nd.incarnation FROM node nd WHERE nd.state <> 'dead' AND nd.lease_until > statement_timestamp()))`
+ AS i (n, id, attempt, inc, slot, generation, pool), request r WHERE r.seq = e.seq AND ` + claimWhere
+)
 
 var (
 	claimed       = ` RETURNING i.n, now(), ` + recordColumns + `, r.parameters`
@@ -271,7 +273,8 @@ var (
  AND e.session_hit AND e.session_epoch > 0 AND s.pool = e.pool AND s.session = e.session AND s.started_epoch = 0`
 )
 
-func (s *Store) queueClaims(batch *pgx.Batch, c *changes, part []int) {
+// claimArgs are the columns that both claims have.
+func (c *changes) claimArgs(part []int) []any {
 	n, attempts, slots, generations := make([]int32, len(part)), make([]int32, len(part)), make([]int32, len(part)), make([]int32, len(part))
 	ids, incs, pools := make([]pgtype.UUID, len(part)), make([]pgtype.UUID, len(part)), make([]pgtype.Text, len(part))
 	for k, i := range part {
@@ -279,11 +282,19 @@ func (s *Store) queueClaims(batch *pgx.Batch, c *changes, part []int) {
 		n[k], ids[k], attempts[k] = int32(i), uuidOf(p.ID), int32(p.Attempt)
 		incs[k], slots[k], generations[k], pools[k] = uuidOf(p.Worker.Incarnation), int32(p.Worker.Slot), int32(p.Generation), textOf(p.Worker.Pool)
 	}
+	return []any{n, ids, attempts, incs, slots, generations, pools}
+}
+
+func (s *Store) queueClaims(batch *pgx.Batch, c *changes, part []int) {
+	if part = s.queueLeanClaims(batch, c, part); len(part) == 0 {
+		return
+	}
 	sql := claimPlainSQL
 	if c.careful {
 		sql = claimSQL
 	}
-	batch.Queue(sql, n, ids, attempts, incs, slots, generations, pools).Query(func(rows pgx.Rows) error {
+	args := c.claimArgs(part)
+	batch.Queue(sql, args...).Query(func(rows pgx.Rows) error {
 		return each(rows, func(sc *scanner) {
 			n, at := sc.integer(), sc.time()
 			r := &record{}
@@ -291,14 +302,14 @@ func (s *Store) queueClaims(batch *pgx.Batch, c *changes, part []int) {
 			r.Parameters = sc.bytes()
 			it := c.applied(n, at, r.Status, r.Attempt)
 			it.out.Execution = &r.Execution
-			s.claimed.put(r.Execution)
+			s.rememberClaimed(r.Execution)
 			if r.Session != "" {
 				s.known.add(r.ID)
 			}
 		})
 	})
 	if c.careful {
-		batch.Queue(startedSQL, ids)
+		batch.Queue(startedSQL, args[1])
 	}
 	s.queueStraight(batch, c, part, "claim")
 }

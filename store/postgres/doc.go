@@ -25,7 +25,7 @@
 //
 // # Tables and indexes
 //
-// What was asked is in request, written once; where an execution stands is in execution, narrow and with fillfactor 70.
+// What was asked is in request, written once; where an execution stands is in execution, narrow and with fillfactor 30.
 // Each partial index of execution has a column of its own that is NULL for all other rows (rank, turn, timer_at,
 // on_worker, unusual, queue_by, worker_by, start_since), so that no index mentions status: a claim is a heap-only update,
 // a placement and a finish are not. Keeping what waits and what runs in side tables instead made all three heap-only

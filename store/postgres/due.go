@@ -18,8 +18,11 @@ const candidateColumns = `SELECT e.seq, e.id, e.attempt, r.action, r.version, e.
  r.idempotent, r.worker_deadline, e.take_backs, r.timeout FROM `
 
 const (
-	plainSQL = candidateColumns + `execution e JOIN request r ON r.seq = e.seq
+	plainRows = `execution e JOIN request r ON r.seq = e.seq
  WHERE e.pool = $1 AND e.rank <= 9 AND (e.rank, e.seq) > ($2::smallint, $3::bigint) ORDER BY e.rank, e.seq LIMIT $4`
+	plainSQL = candidateColumns + plainRows
+	// wideSQL reads what the claims will need, too.
+	wideSQL  = "SELECT " + recordColumns + ", octet_length(r.parameters), CASE WHEN octet_length(r.parameters) <= $5 THEN r.parameters END FROM " + plainRows
 	headsSQL = candidateColumns + `(SELECT head, head_priority, head_seq FROM lane WHERE pool = $1 AND head IS NOT NULL
  ORDER BY head_priority DESC, head_seq LIMIT $2) l JOIN execution e ON e.id = l.head JOIN request r ON r.seq = e.seq
  WHERE e.turn IS NOT NULL ORDER BY l.head_priority DESC, l.head_seq`
@@ -65,10 +68,17 @@ func (s *Store) look(ctx context.Context, q store.DueQuery) (page store.DuePage,
 		if q.AfterSeq > 0 {
 			rank, seq = int16(messages.PriorityMax-q.AfterPriority), q.AfterSeq
 		}
-		batch.Queue(plainSQL, pool, rank, seq, q.Limit+1).Query(func(rows pgx.Rows) (err error) {
-			plain, err = scanCandidates(rows, q.Limit+1)
-			return err
-		})
+		if s.beats.alone() { // this process will claim what it reads
+			batch.Queue(wideSQL, pool, rank, seq, q.Limit+1, shortParameters).Query(func(rows pgx.Rows) (err error) {
+				plain, err = s.scanWide(rows)
+				return err
+			})
+		} else {
+			batch.Queue(plainSQL, pool, rank, seq, q.Limit+1).Query(func(rows pgx.Rows) (err error) {
+				plain, err = scanCandidates(rows, q.Limit+1)
+				return err
+			})
+		}
 	}
 	if q.Heads > 0 {
 		batch.Queue(headsSQL, pool, q.Heads+1).Query(func(rows pgx.Rows) (err error) {
@@ -122,6 +132,23 @@ func scanCandidates(rows pgx.Rows, hint int) ([]messages.Candidate, error) {
 		k.Avoid, k.WaitForWorker, k.Idempotent = messages.WorkerID(s.text()), s.boolean(), s.boolean()
 		k.WorkerDeadline, k.TakeBacks, k.Timeout = s.time(), int(s.integer()), s.duration()
 		out = append(out, k)
+	})
+	return out, err
+}
+
+// scanWide reads candidates as scanCandidates does, and remembers them for their claims.
+func (s *Store) scanWide(rows pgx.Rows) (out []messages.Candidate, err error) {
+	err = each(rows, func(sc *scanner) {
+		var r record
+		scanRecord(sc, &r)
+		short := sc.integer() <= shortParameters
+		r.Parameters = sc.bytes()
+		if short {
+			s.rememberAsked(r.Execution)
+		}
+		out = append(out, messages.Candidate{Seq: r.Seq, ID: r.ID, Attempt: r.Attempt, Action: r.Action, Version: r.Version, Priority: r.Priority,
+			Session: r.Session, Affinity: r.Affinity, Avoid: r.avoid, WaitForWorker: r.WaitForWorker, Idempotent: r.Idempotent,
+			WorkerDeadline: r.WorkerDeadline, TakeBacks: r.TakeBacks, Timeout: r.Timeout})
 	})
 	return out, err
 }

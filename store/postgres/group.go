@@ -22,15 +22,18 @@ type call interface {
 // grouper lets calls share transactions: while its lanes are busy, calls collect, and the lane that is free next takes
 // all of them, up to a bound. Nobody waits for a timer, and one caller alone pays one commit.
 type grouper[C call] struct {
-	s      *Store
-	queue  chan C
-	turn   chan struct{} // held by the lane at work
-	rows   func(C) int
-	commit func(ctx context.Context, group []C)
+	s        *Store
+	queue    chan C
+	turn     chan struct{} // held by the lane at work
+	patience time.Duration
+	rows     func(C) int
+	commit   func(ctx context.Context, group []C)
 }
 
-func newGrouper[C call](s *Store, rows func(C) int, commit func(ctx context.Context, group []C)) *grouper[C] {
-	g := &grouper[C]{s: s, queue: make(chan C, s.cfg.WaitingMax), turn: make(chan struct{}, 1), rows: rows, commit: commit}
+// newGrouper starts the lanes. Patience is how long one lets another finish before it works beside it: few large groups
+// cost less than many small ones, but nobody should wait behind a group that takes long.
+func newGrouper[C call](s *Store, patience time.Duration, rows func(C) int, commit func(ctx context.Context, group []C)) *grouper[C] {
+	g := &grouper[C]{s: s, queue: make(chan C, s.cfg.WaitingMax), turn: make(chan struct{}, 1), patience: patience, rows: rows, commit: commit}
 	for range s.cfg.LanesMax {
 		s.work.Go(g.run)
 	}
@@ -82,10 +85,6 @@ func (g *grouper[C]) run() {
 	}
 }
 
-// patience is how long a lane lets another finish before it works beside it: few large groups cost less than many small
-// ones, but nobody should wait behind a group that takes long.
-const patience = 5 * time.Millisecond
-
 // await waits for the other lanes' work, up to patience; false: this lane works beside another.
 func (g *grouper[C]) await() bool {
 	select {
@@ -93,7 +92,10 @@ func (g *grouper[C]) await() bool {
 		return true
 	default:
 	}
-	late := time.NewTimer(patience)
+	if g.patience == 0 {
+		return false
+	}
+	late := time.NewTimer(g.patience)
 	defer late.Stop()
 	select {
 	case g.turn <- struct{}{}:

@@ -10,41 +10,106 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// claimedCache keeps what a claim of this process has read, without parameters: while its attempt runs, nothing of the
-// row changes but towards cancelling, which a lean outcome does not match. What is forgotten costs the join again.
-type claimedCache struct {
+// The lean statements change an execution without reading what was asked, where this process has read it before: a claim
+// after it has stored the execution or found it due, an outcome after it has claimed it. What was asked never changes.
+// What is forgotten costs the join again.
+
+// remembered keeps executions by id.
+type remembered struct {
 	mu  sync.Mutex
 	all map[messages.ExecutionID]messages.Execution
 }
 
-// claimedMax bounds the executions that are kept, about 700 bytes each.
-const claimedMax = 20_000
+// rememberedMax bounds the executions that are kept, about 700 bytes each.
+const rememberedMax = 20_000
 
-func newClaimedCache() *claimedCache {
-	return &claimedCache{all: map[messages.ExecutionID]messages.Execution{}}
+func newRemembered() *remembered {
+	return &remembered{all: map[messages.ExecutionID]messages.Execution{}}
 }
 
-// put keeps a claimed execution whose outcome moves no other row.
-func (k *claimedCache) put(e messages.Execution) {
-	if e.Session != "" || e.Notify {
-		return
-	}
-	e.Parameters = nil
+func (k *remembered) put(e messages.Execution) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.all) >= claimedMax {
+	if len(k.all) >= rememberedMax {
 		clear(k.all)
 	}
 	k.all[e.ID] = e
 }
 
-// take returns what was kept of the attempt, and forgets it.
-func (k *claimedCache) take(id messages.ExecutionID, attempt int32) (messages.Execution, bool) {
+// take returns what was kept, and forgets it.
+func (k *remembered) take(id messages.ExecutionID) (messages.Execution, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	e, ok := k.all[id]
 	delete(k.all, id)
-	return e, ok && int32(e.Attempt) == attempt
+	return e, ok
+}
+
+// shortParameters is how long parameters may be that are kept for the claim.
+const shortParameters = 256
+
+// rememberAsked keeps an execution that waits, whole, for its claim.
+func (s *Store) rememberAsked(e messages.Execution) {
+	if e.Session == "" && len(e.Parameters) <= shortParameters {
+		s.asked.put(e)
+	}
+}
+
+// rememberClaimed keeps an execution for its outcome, which moves no other row. While its attempt runs, nothing of the
+// row changes but towards cancelling, which a lean outcome does not match.
+func (s *Store) rememberClaimed(e messages.Execution) {
+	if e.Session == "" && !e.Notify {
+		e.Parameters = nil
+		s.claimed.put(e)
+	}
+}
+
+var leanClaimSQL = `UPDATE execution e SET ` + claimColumns + `run_deadline = CASE WHEN i.timeout > '0' THEN now() + i.timeout END
+ FROM unnest($1::int[], $2::uuid[], $3::int[], $4::uuid[], $5::int[], $6::int[], $7::text[], $8::interval[])
+ AS i (n, id, attempt, inc, slot, generation, pool, timeout) WHERE ` + claimWhere + ` AND e.session IS NULL
+ RETURNING i.n, now(), e.worker_id, e.placed_by, e.crash_count, e.run_at, e.first_placed_at, e.scheduled_at, e.claim_by, e.run_deadline`
+
+// queueLeanClaims adds the claims of executions that are remembered, and returns the others.
+func (s *Store) queueLeanClaims(batch *pgx.Batch, c *changes, part []int) []int {
+	if c.careful {
+		return part
+	}
+	var rest, lean []int
+	var asked []messages.Execution
+	for _, i := range part {
+		if e, ok := s.asked.take(c.items[i].id); ok {
+			lean, asked = append(lean, i), append(asked, e)
+		} else {
+			rest = append(rest, i)
+		}
+	}
+	if len(lean) == 0 {
+		return part
+	}
+	timeouts := make([]pgtype.Interval, len(lean))
+	for k := range lean {
+		timeouts[k] = intervalOf(asked[k].Timeout)
+	}
+	args := c.claimArgs(lean)
+	places := args[0].([]int32)
+	for k := range places {
+		places[k] = int32(k)
+	}
+	batch.Queue(leanClaimSQL, append(args, timeouts)...).Query(func(rows pgx.Rows) error {
+		return each(rows, func(sc *scanner) {
+			k, at := sc.integer(), sc.time()
+			e, claim := &asked[k], c.items[lean[k]].change.(*store.Claim)
+			e.Status, e.Attempt, e.Worker, e.Generation, e.StartedAt = messages.Running, claim.Attempt, claim.Worker, claim.Generation, at
+			e.WorkerID = messages.WorkerID(sc.text())
+			sc.id((*[16]byte)(&e.PlacedBy))
+			e.TakeBacks, e.CrashCount, e.RunAt = 0, int(sc.integer()), sc.time()
+			e.FirstPlacedAt, e.ScheduledAt, e.ClaimBy, e.RunDeadline = sc.time(), sc.time(), sc.time(), sc.time()
+			c.applied(int64(lean[k]), at, e.Status, e.Attempt).out.Execution = e
+			s.rememberClaimed(*e)
+		})
+	})
+	s.queueStraight(batch, c, lean, "claim")
+	return rest
 }
 
 // leanSQL gives outcomes to running executions without reading what was asked, which the claim has read.
@@ -70,7 +135,7 @@ func (s *Store) sortLean(c *changes) []lean {
 		short := len(e.result) <= shortOutcome && (e.failure == nil || len(e.failure.Details)+len(e.failure.Stderr) <= shortOutcome)
 		plain := short && e.last == lastFinish && e.retry == nil && e.output == nil && e.kind == ""
 		if plain {
-			if claimed, ok := s.claimed.take(c.items[e.item].id, e.attempt.Int32); ok {
+			if claimed, ok := s.claimed.take(c.items[e.item].id); ok && int32(claimed.Attempt) == e.attempt.Int32 {
 				out = append(out, lean{e, claimed})
 				continue
 			}

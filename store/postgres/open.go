@@ -136,7 +136,8 @@ type Store struct {
 	applies *grouper[*applyCall]
 	beats   *beater
 	known   *sessioned
-	claimed *claimedCache
+	asked   *remembered // that wait
+	claimed *remembered // that run
 	deliver *hub
 }
 
@@ -161,9 +162,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, mapError("open "+describe(p.ConnConfig), err)
 	}
-	s := &Store{cfg: cfg, pool: pool, where: describe(p.ConnConfig), quit: make(chan struct{}), ended: make(chan struct{}), known: newSessioned(), claimed: newClaimedCache()}
-	s.submits = newGrouper(s, func(c *submitCall) int { return len(c.executions) }, s.commitSubmits)
-	s.applies = newGrouper(s, func(c *applyCall) int { return len(c.changes) }, s.commitApplies)
+	s := &Store{cfg: cfg, pool: pool, where: describe(p.ConnConfig), quit: make(chan struct{}), ended: make(chan struct{}), known: newSessioned(), asked: newRemembered(), claimed: newRemembered()}
+	s.submits = newGrouper(s, 5*time.Millisecond, func(c *submitCall) int { return len(c.executions) }, s.commitSubmits)
+	s.applies = newGrouper(s, 0, func(c *applyCall) int { return len(c.changes) }, s.commitApplies)
 	s.beats = newBeater(s, p.ConnConfig)
 	s.deliver = newHub(s, p.ConnConfig)
 	return s, nil

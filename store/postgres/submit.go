@@ -111,7 +111,13 @@ func (s *Store) store(ctx context.Context, executions []messages.Execution) ([]s
 	if s.beats.alone() {
 		channel = "" // whoever called wakes this node's routers, and there are no others
 	}
-	return insertAll(ctx, s.pool, "", channel, executions)
+	out, err := insertAll(ctx, s.pool, "", channel, executions)
+	if err == nil && len(executions) <= rememberedMax/4 { // of more, the first will be forgotten before they are claimed
+		for i := range out {
+			s.rememberAsked(out[i].Execution)
+		}
+	}
+	return out, err
 }
 
 // sender is a pool, a connection or a transaction.

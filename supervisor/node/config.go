@@ -250,6 +250,15 @@ func flatten(env map[string]string) []string {
 	return list
 }
 
+// recorderLanes is how many transactions of changes may be under way at once: a server works on one while the node
+// handles the other's answers; the embedded store has one writer.
+func (c *Config) recorderLanes() int {
+	if c.full() {
+		return 2
+	}
+	return 1
+}
+
 // full reports whether the node shares its store with others.
 func (c *Config) full() bool { return c.StoreURL != "" || c.OpenStore != nil }
 

@@ -234,7 +234,7 @@ func (n *Node) recorderSpec() actors.Child {
 	return actors.NewRecorder(actors.RecorderConfig{
 		System: n.system, Store: n.store, Outcomes: n.outcomes, Logger: n.logger.Named("recorder"),
 		Observe: n.metrics.transaction, OnResult: n.metrics.result, Backlog: &n.backlog,
-		Notices: n.noticesHook(),
+		Notices: n.noticesHook(), Lanes: n.cfg.recorderLanes(),
 	})
 }
 

@@ -83,7 +83,7 @@ CREATE TABLE execution (
     retried_as      uuid,
     result          bytea,
     error           bytea
-) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor = 0.05,
+) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor = 0.05,
         autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE execution IS 'Where each execution stands; narrow, because every change rewrites its row. People read the view executions.';
 CREATE INDEX execution_waiting ON execution (pool, rank, seq) WHERE rank IS NOT NULL;
