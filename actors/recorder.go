@@ -170,6 +170,13 @@ func (b *Backlog) depart(lanes int) *flight {
 	return f
 }
 
+// few reports whether less waits than is worth a transaction of its own.
+func (b *Backlog) few() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.changes < besideMin
+}
+
 // landed forgets a transaction that has ended.
 func (b *Backlog) landed(f *flight) {
 	b.mu.Lock()
@@ -188,7 +195,11 @@ type Recorder struct {
 	cancel  context.CancelFunc
 	cell    *Cell
 	backlog *Backlog
+	gathers bool // what waits is let grow for a moment
 }
+
+// gathered ends the moment for which a recorder lets its next transaction grow.
+type gathered struct{ by *Recorder }
 
 type pendingRecord struct {
 	record *Record
@@ -228,6 +239,11 @@ func (r *Recorder) Receive(ctx actor.Context) {
 	case *look:
 		r.backlog.looked()
 		r.flush(ctx)
+	case *gathered:
+		if m.by == r {
+			r.gathers = false
+			r.flush(ctx)
+		}
 	case *recorded:
 		if m.by == r {
 			r.done(ctx, m)
@@ -237,8 +253,25 @@ func (r *Recorder) Receive(ctx actor.Context) {
 	}
 }
 
+// gatherTime is how long the next transaction is let grow behind one that had gatherMin changes or more: those it told of
+// will ask for their next changes at once, and few large transactions cost less than many small ones.
+const (
+	gatherTime = 500 * time.Microsecond
+	gatherMin  = 8
+)
+
+// gather lets the next transaction grow.
+func (r *Recorder) gather(ctx actor.Context) {
+	self := ctx.Self()
+	r.gathers = true
+	time.AfterFunc(gatherTime, func() { r.cfg.System.Send(self, &gathered{r}) })
+}
+
 // flush starts the transactions that may begin now.
 func (r *Recorder) flush(ctx actor.Context) {
+	if r.gathers && r.backlog.few() {
+		return
+	}
 	for f := r.backlog.depart(max(r.cfg.Lanes, 1)); f != nil; f = r.backlog.depart(max(r.cfg.Lanes, 1)) {
 		go r.apply(ctx.Self(), f)
 	}
@@ -302,6 +335,9 @@ func (r *Recorder) done(ctx actor.Context, m *recorded) {
 		return
 	}
 	r.cell.Update(func(s *Status) { s.State, s.Why = "", "" })
+	if m.flight.changes >= gatherMin && !r.gathers {
+		r.gather(ctx)
+	}
 	r.flush(ctx)
 	r.tell(ctx, m)
 }
