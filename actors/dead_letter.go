@@ -107,11 +107,13 @@ func (d *DeadLetter) judge(ctx context.Context, letter broker.Delivery) error {
 		return nil // its pool has seen that it is late
 	}
 	if len(letter.Deaths) > 0 && letter.Deaths[0].Queue == d.cfg.Settings.RequestsQueue() {
-		return d.keep(ctx, letter, store.DeadLetter{Resolution: "quarantined: a submission that no node took"}, reasonOf(letter))
+		_, err := d.keep(ctx, letter, store.DeadLetter{Resolution: "quarantined: a submission that no node took"}, reasonOf(letter))
+		return err
 	}
 	work, err := broker.DecodeWork(letter.Body)
 	if err != nil {
-		return d.keep(ctx, letter, store.DeadLetter{Resolution: "quarantined: " + err.Error()}, "malformed")
+		_, err := d.keep(ctx, letter, store.DeadLetter{Resolution: "quarantined: " + err.Error()}, "malformed")
+		return err
 	}
 	for i := range work {
 		for _, p := range work[i].Placements {
@@ -138,7 +140,8 @@ func (d *DeadLetter) one(ctx context.Context, letter broker.Delivery, worker mes
 			row.Resolution = "failed"
 		}
 	}
-	if err := d.keep(ctx, letter, row, reasonOf(letter)); err != nil || row.Resolution != "failed" {
+	kept, err := d.keep(ctx, letter, row, reasonOf(letter))
+	if err != nil || row.Resolution != "failed" {
 		return err
 	}
 	d.cfg.Logger.Warn("Received dead letter for execution", "execution", p.Execution, "attempt", p.Attempt,
@@ -149,19 +152,23 @@ func (d *DeadLetter) one(ctx context.Context, letter broker.Delivery, worker mes
 	record := &Record{Pool: d.cfg.Pool(worker.Pool), Items: []Item{{Worker: worker, Fault: true, Change: &store.End{
 		ID: e.ID, Attempt: judgedAttempt(&e, p), Outcome: o, Retry: d.cfg.Judge.RetryOf(&e, o),
 	}}}}
-	_, err = Ask[*Record, []store.Result](ctx, d.cfg.System, d.cfg.Recorder, record)
+	results, err := Ask[*Record, []store.Result](ctx, d.cfg.System, d.cfg.Recorder, record)
+	if err == nil && results[0].Verdict != store.Applied && results[0].Verdict != store.Already {
+		err = d.cfg.Store.ResolveDeadLetter(ctx, kept, "stale") // its worker claimed it after all
+	}
 	return err
 }
 
 // keep writes the forensic row, once for each death and placement where the message says when it died.
-func (d *DeadLetter) keep(ctx context.Context, letter broker.Delivery, row store.DeadLetter, reason string) error {
+func (d *DeadLetter) keep(ctx context.Context, letter broker.Delivery, row store.DeadLetter, reason string) (int64, error) {
 	row = letterRow(letter, row)
 	row.Reason = reason
 	if len(letter.Deaths) > 0 {
 		row.Key = deathKey(letter, row, row.Execution.String()+"/"+strconv.Itoa(int(row.Attempt)))
 	}
-	if _, err := d.cfg.Store.SaveDeadLetter(ctx, row); err != nil {
-		return err
+	id, err := d.cfg.Store.SaveDeadLetter(ctx, row)
+	if err != nil {
+		return 0, err
 	}
 	if d.cfg.Count != nil {
 		d.cfg.Count(row.Reason, row.Resolution)
@@ -169,7 +176,7 @@ func (d *DeadLetter) keep(ctx context.Context, letter broker.Delivery, row store
 	if d.cfg.Died != nil {
 		d.cfg.Died(row.DiedAt)
 	}
-	return nil
+	return id, nil
 }
 
 func reasonOf(letter broker.Delivery) string {

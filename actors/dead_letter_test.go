@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -46,6 +47,43 @@ func TestADeathIsRecordedOnce(t *testing.T) {
 	require.Equal(t, "expired", list[0].Reason)
 	require.Equal(t, "quarantined: a submission that no node took", list[0].Resolution)
 	require.Equal(t, "malformed", list[1].Reason)
+}
+
+// outrun is a store in which a worker claims between the forensic row and the outcome.
+type outrun struct {
+	store.Store
+	claim store.Change
+}
+
+func (o *outrun) SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, error) {
+	id, err := o.Store.SaveDeadLetter(ctx, d)
+	if err == nil {
+		_, err = o.Apply(ctx, []store.Change{o.claim})
+	}
+	return id, err
+}
+
+// The record of a death says what came of it, also where the worker was faster.
+func TestADeathThatIsOutrunIsRecordedAsStale(t *testing.T) {
+	t.Parallel()
+	m := newMorgue(t, nil)
+	id := m.office.submit(t, 1)[0]
+	key := messages.WorkerKey{Incarnation: messages.NewIncarnation(), Pool: "pool"}
+	require.NoError(t, m.office.store.Join(t.Context(), store.Node{Incarnation: key.Incarnation, Name: "n", State: store.NodeActive}, time.Hour))
+	results, err := m.office.ask(t.Context(), &store.Place{ID: id, Worker: key, WorkerID: "n/pool/0", PlacedBy: key.Incarnation, ClaimWithin: time.Hour})
+	require.NoError(t, err)
+	require.Equal(t, store.Applied, results[0].Verdict)
+	bridge := m.child.New().(*DeadLetter)
+	bridge.cfg.Store = &outrun{m.office.store, &store.Claim{ID: id, Attempt: 1, Worker: key, Generation: 1}}
+	body, err := broker.Work{Worker: key, Placements: []messages.Placement{{Execution: id, Attempt: 1}}}.Encode()
+	require.NoError(t, err)
+	require.NoError(t, bridge.judge(t.Context(), broker.Delivery{Message: broker.Message{Body: body}}))
+	list, err := m.office.store.ListDeadLetters(t.Context(), 0, 10)
+	require.NoError(t, err)
+	require.Equal(t, "stale", list[0].Resolution)
+	e, err := m.office.store.Get(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, messages.Running, e.Status)
 }
 
 // A queue that expires at once brings a thousand of dead letters together.

@@ -29,6 +29,8 @@ type Node struct {
 	BeatAt      time.Time            `json:"beat_at"`
 	LeaseUntil  time.Time            `json:"lease_until,omitzero"`
 	Address     string               `json:"address,omitempty"`
+	// PeerAddress is where its peers reach it, as host:port; empty: nowhere.
+	PeerAddress string `json:"peer_address,omitempty"`
 	// SteadySince is since when the lease has been renewed without a gap.
 	SteadySince time.Time `json:"steady_since,omitzero"`
 	// Present says that the store still sees the incarnation's own connection. A hint only: a frozen process keeps it.

@@ -129,6 +129,10 @@ func Manual(now time.Time, e *messages.Execution) Decision {
 // Explain says in a sentence what a denial means for the execution, for people.
 func (d Denial) Explain(e *messages.Execution) string {
 	switch d {
+	case DeniedCompleted:
+		return "it is completed: nothing is left to repeat; submit a new execution to run its action again"
+	case DeniedCancelled:
+		return "it was cancelled, which no retry follows by itself"
 	case DeniedMax:
 		return fmt.Sprintf("retry %d of at most %d was the last", e.RetryCount, e.MaxRetries)
 	case DeniedConsent:

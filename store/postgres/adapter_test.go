@@ -455,3 +455,12 @@ func TestClose(t *testing.T) {
 	_, err = s.Beat(t.Context(), messages.NewIncarnation(), time.Minute)
 	require.ErrorIs(t, err, store.ErrClosed)
 }
+
+func TestTheURLMaySetTheConnections(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]int32{"postgres://u@h/d": 8, "postgres://u@h/d?pool_max_conns=3": 3, "host=h pool_max_conns=20": 20} {
+		got, err := postgres.ConnsMax(postgres.Config{URL: url})
+		require.NoError(t, err)
+		require.Equal(t, want, got, url)
+	}
+}

@@ -16,7 +16,7 @@ import (
 func lockOf(inc messages.Incarnation) int64 { return int64(binary.BigEndian.Uint64(inc[8:])) }
 
 // nodesSQL reads the nodes; present says whether the advisory lock of the incarnation is held.
-const nodesSQL = `SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address, n.steady_since,
+const nodesSQL = `SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address, n.peer_address, n.steady_since,
  EXISTS (SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND (l.classid::bigint << 32 | l.objid::bigint) = n.lock) FROM node n`
 
@@ -24,8 +24,8 @@ func scanNode(v *scanner) store.Node {
 	var n store.Node
 	v.id((*[16]byte)(&n.Incarnation))
 	n.Name, n.Version, n.State, n.Cordoned = v.text(), v.text(), store.NodeState(v.text()), v.boolean()
-	n.StartedAt, n.BeatAt, n.LeaseUntil, n.Address, n.SteadySince = v.time(), v.time(), v.time(), v.text(), v.time()
-	n.Present = v.boolean()
+	n.StartedAt, n.BeatAt, n.LeaseUntil, n.Address, n.PeerAddress = v.time(), v.time(), v.time(), v.text(), v.text()
+	n.SteadySince, n.Present = v.time(), v.boolean()
 	return n
 }
 
@@ -35,11 +35,13 @@ func (s *Store) Join(ctx context.Context, n store.Node, lease time.Duration) err
 		if err := s.beats.hold(ctx, c, n.Incarnation); err != nil {
 			return err
 		}
-		_, err := c.Exec(ctx, `INSERT INTO node (incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, steady_since, address, lock)
- VALUES ($1, $2, $3, 'active', $4, coalesce($5, now()), now(), now() + $6::interval, now(), $7, $8)
+		_, err := c.Exec(ctx, `INSERT INTO node (incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, steady_since, address, lock, peer_address)
+ VALUES ($1, $2, $3, 'active', $4, coalesce($5, now()), now(), now() + $6::interval, now(), $7, $8, $9)
  ON CONFLICT (incarnation) DO UPDATE SET name = excluded.name, version = excluded.version, state = 'active', cordoned = excluded.cordoned,
-  started_at = excluded.started_at, beat_at = now(), lease_until = excluded.lease_until, steady_since = now(), address = excluded.address`,
-			uuidOf(n.Incarnation), encodeText(n.Name), encodeText(n.Version), n.Cordoned, timeOf(n.StartedAt), intervalOf(lease), encodeText(n.Address), lockOf(n.Incarnation))
+  started_at = excluded.started_at, beat_at = now(), lease_until = excluded.lease_until, steady_since = now(), address = excluded.address,
+  peer_address = excluded.peer_address`,
+			uuidOf(n.Incarnation), encodeText(n.Name), encodeText(n.Version), n.Cordoned, timeOf(n.StartedAt), intervalOf(lease), encodeText(n.Address), lockOf(n.Incarnation),
+			encodeText(n.PeerAddress))
 		return err
 	})
 }
@@ -82,7 +84,7 @@ const declareSQL = `WITH d AS (UPDATE node n SET state = 'dead' FROM node me
  WHERE n.state <> 'dead' AND n.incarnation <> $1 AND n.lease_until < now()
   AND me.incarnation = $1 AND me.state <> 'dead' AND me.lease_until > now() AND me.steady_since <= now() - $2::interval RETURNING n.*),
  w AS (UPDATE worker w SET active = false FROM d WHERE w.incarnation = d.incarnation AND w.active)
- SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address, n.steady_since, false FROM d n`
+ SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address, n.peer_address, n.steady_since, false FROM d n`
 
 // DeclareDead marks dead, and their workers inactive, all other incarnations whose lease has run out.
 func (s *Store) DeclareDead(ctx context.Context, by messages.Incarnation, lease time.Duration) ([]store.Node, error) {

@@ -109,7 +109,10 @@ func (c Config) pool() (*pgxpool.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store url: %w", err) // pgx leaves the password out of it
 	}
-	p.MaxConns, p.MinConns = int32(c.Conns), 0
+	p.MinConns = 0
+	if !strings.Contains(c.URL, "pool_max_conns") { // the URL's own word wins
+		p.MaxConns = int32(c.Conns)
+	}
 	p.MaxConnIdleTime, p.HealthCheckPeriod = 5*time.Minute, 30*time.Second
 	cc := p.ConnConfig
 	for k, v := range c.settings() {

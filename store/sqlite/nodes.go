@@ -24,8 +24,9 @@ func (s *Store) Join(ctx context.Context, n store.Node, lease time.Duration) err
 		if started.IsZero() {
 			started = w.now
 		}
-		return w.exec(`INSERT OR REPLACE INTO node (incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, address)
- VALUES (?, ?, ?, 'active', ?, ?, ?, ?, ?)`, n.Incarnation[:], n.Name, n.Version, flags(n.Cordoned), micros(started), micros(w.now), micros(w.now.Add(lease)), n.Address)
+		return w.exec(`INSERT OR REPLACE INTO node (incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, address, peer_address)
+ VALUES (?, ?, ?, 'active', ?, ?, ?, ?, ?, ?)`, n.Incarnation[:], n.Name, n.Version, flags(n.Cordoned), micros(started), micros(w.now), micros(w.now.Add(lease)), n.Address,
+			n.PeerAddress)
 	})
 }
 
@@ -110,13 +111,13 @@ func (s *Store) CordonedPools(ctx context.Context) ([]string, error) {
 func (s *Store) ListNodes(ctx context.Context) ([]store.Node, error) {
 	var out []store.Node
 	err := s.read(ctx, "list nodes", func(c *conn) error {
-		return c.query(`SELECT incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, address FROM node
+		return c.query(`SELECT incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, address, peer_address FROM node
  ORDER BY started_at DESC, incarnation DESC`, func(row row) error {
 			v := scanner{row: row}
 			var n store.Node
 			v.id((*[16]byte)(&n.Incarnation))
 			n.Name, n.Version, n.State, n.Cordoned = v.text(), v.text(), store.NodeState(v.text()), v.boolean()
-			n.StartedAt, n.BeatAt, n.LeaseUntil, n.Address = v.time(), v.time(), v.time(), v.text()
+			n.StartedAt, n.BeatAt, n.LeaseUntil, n.Address, n.PeerAddress = v.time(), v.time(), v.time(), v.text(), v.text()
 			out = append(out, n)
 			return v.err
 		})

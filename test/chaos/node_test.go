@@ -202,7 +202,13 @@ func (n *node) kill() {
 // stop ends the node in order, as SIGTERM asks for.
 func (n *node) stop() {
 	n.t.Helper()
-	require.NoError(n.t, n.command.Process.Signal(syscall.SIGTERM))
+	n.signal(syscall.SIGTERM)
+	n.exited()
+}
+
+// exited waits for the end that the node was told to come to.
+func (n *node) exited() {
+	n.t.Helper()
 	select {
 	case <-n.waited:
 		require.Zero(n.t, n.command.ProcessState.ExitCode(), "the node's exit code")

@@ -1,0 +1,95 @@
+package chaos_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// offlineTime is the promise: within it a node that was told to stop is shown as stopping, to every node.
+const offlineTime = time.Second
+
+func TestRollingRestarts(t *testing.T) {
+	t.Parallel()
+	rollingRestarts(t, storm{executions: 900, blows: 3, sessions: 16, callers: 24, gentle: true})
+}
+
+func TestWholeRollingRestarts(t *testing.T) {
+	if !whole {
+		return
+	}
+	rollingRestarts(t, storm{executions: 12_000, blows: 60, sessions: 64, callers: 32, gentle: true})
+}
+
+// rollingRestarts stops and starts each of three nodes in turn, under load: no work fails or starts twice for it, and
+// sessions whose workers can keep their state keep it.
+func rollingRestarts(t *testing.T, s storm) {
+	random := rand.New(rand.NewPCG(seed(t), 5))
+	paths, err := built()
+	require.NoError(t, err)
+	f := newShared(t)
+	for _, name := range []string{"a", "b", "c"} {
+		f.join(name, paths.troupe, "pack")
+	}
+	f.start()
+	c := f.caller()
+	plan := s.plan(random)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+time.Duration(s.executions)*30*time.Millisecond)
+	defer cancel()
+	var finished, gate atomic.Int64
+	load := startGated(ctx, c, s, plan, random.Uint64(), &finished, &gate)
+	share := s.executions / (s.blows + 1)
+	var offline, restarted []time.Duration
+	for i := range s.blows {
+		gate.Store(int64((i+2)*share + s.callers))
+		f.nodes[0].eventually(time.Minute, "the load goes on", func(context.Context) bool { return finished.Load() >= int64(i*share) })
+		moment(random, 100*time.Millisecond)
+		n, other := f.nodes[i%3], f.nodes[(i+1)%3]
+		began := time.Now()
+		offline = append(offline, n.goOffline(other))
+		n.exited()
+		n.start()
+		f.well()
+		restarted = append(restarted, time.Since(began))
+	}
+	gate.Store(int64(s.executions))
+	f.ended(load)
+	f.nodes[0].settled(backTime)
+	h := f.history(c)
+	f.nodes[0].verdict(h)
+	starts := map[messages.ExecutionID]int{}
+	for _, effect := range h.Effects {
+		if effect.Kind == "start" {
+			starts[effect.Execution]++
+			require.Equal(t, 1, starts[effect.Execution], "starts of %s", effect.Execution)
+		}
+	}
+	told, broken := losses(h.Effects)
+	slices.Sort(offline)
+	slices.Sort(restarted)
+	t.Logf("%d restarts; shown as stopping after p50 %s, max %s; stopped, started and all ready after p50 %s, max %s; calls repeated %d, losses told to sessions %d",
+		s.blows, quantile(offline, 0.5), quantile(offline, 1), quantile(restarted, 0.5), quantile(restarted, 1), c.again, told)
+	require.Zero(t, broken, "state of sessions was lost")
+}
+
+// goOffline tells the node to stop, and returns how long it took until the other showed it as stopping.
+func (n *node) goOffline(other *node) time.Duration {
+	n.t.Helper()
+	before := other.incarnation(n.name).Incarnation
+	began := time.Now()
+	n.signal(syscall.SIGTERM)
+	other.eventually(offlineTime, "node "+n.name+" is shown as stopping", func(context.Context) bool {
+		now := other.incarnation(n.name)
+		return now.Incarnation == before && now.State != store.NodeActive
+	})
+	return time.Since(began)
+}
