@@ -150,6 +150,13 @@ type SessionRef struct {
 	Runs int64
 }
 
+// Binding is one binding with the worker that it binds to.
+type Binding struct {
+	Pool, Session string
+	Epoch         int64
+	Worker        messages.WorkerKey
+}
+
 // Sessions is the part of the store that holds the sessions. Bindings are made by Place alone.
 type Sessions interface {
 	// LoadSessions returns every session of the pool, bound or not.
@@ -158,8 +165,9 @@ type Sessions interface {
 	GetSession(ctx context.Context, pool, session string) (Session, error)
 	// ListSessions returns a page ordered by (pool, session) behind the given position; bound only where asked.
 	ListSessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]Session, error)
-	// Unbind ends bindings that still have the given epoch; the rows stay, unbound. It returns how many.
-	Unbind(ctx context.Context, refs []SessionRef) (int, error)
+	// Unbind ends bindings that still are the given ones; the rows stay, unbound. It returns how many. The worker is part of
+	// a binding: a router that lost the race for a session tried the same epoch as the one that won it.
+	Unbind(ctx context.Context, bindings []Binding) (int, error)
 	// SaveSnapshot keeps a session's state as of an epoch and the runs in it. It has no effect where the session has gone
 	// on to another epoch, or a newer state is kept. It never claims more runs than have finished.
 	SaveSnapshot(ctx context.Context, ref SessionRef, state json.RawMessage) error

@@ -300,8 +300,8 @@ func (p *Pool) unbind(u roster.Unbind) {
 		return
 	}
 	p.beside(storeTimeout, func(ctx context.Context) {
-		ref := store.SessionRef{Pool: p.cfg.Name, Session: u.Session, Epoch: u.Epoch}
-		if _, err := p.cfg.Store.Unbind(ctx, []store.SessionRef{ref}); err != nil {
+		binding := store.Binding{Pool: p.cfg.Name, Session: u.Session, Epoch: u.Epoch, Worker: u.Worker}
+		if _, err := p.cfg.Store.Unbind(ctx, []store.Binding{binding}); err != nil {
 			p.cfg.Logger.Warn("session not unbound", "session", u.Session, "error", err)
 		}
 	})

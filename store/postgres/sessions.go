@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 )
@@ -63,16 +65,20 @@ func (s *Store) ListSessions(ctx context.Context, pool, after string, boundOnly 
 	return s.sessions(ctx, "list sessions", sql+" ORDER BY s.pool, s.session LIMIT $3", append(args, pageSize(limit))...)
 }
 
-// Unbind ends bindings that still have the given epoch.
-func (s *Store) Unbind(ctx context.Context, refs []store.SessionRef) (int, error) {
-	pools, sessions, epochs := make([]string, len(refs)), make([]string, len(refs)), make([]int64, len(refs))
-	for i, r := range refs {
-		pools[i], sessions[i], epochs[i] = encodeText(r.Pool), encodeText(r.Session), r.Epoch
+// Unbind ends bindings that still are the given ones.
+func (s *Store) Unbind(ctx context.Context, bindings []store.Binding) (int, error) {
+	pools, sessions, epochs := make([]string, len(bindings)), make([]string, len(bindings)), make([]int64, len(bindings))
+	incs, on, slots := make([]pgtype.UUID, len(bindings)), make([]string, len(bindings)), make([]int32, len(bindings))
+	for i, b := range bindings {
+		pools[i], sessions[i], epochs[i] = encodeText(b.Pool), encodeText(b.Session), b.Epoch
+		incs[i], on[i], slots[i] = uuidOf(b.Worker.Incarnation), encodeText(b.Worker.Pool), int32(b.Worker.Slot)
 	}
 	return s.exec(ctx, "unbind sessions", `UPDATE session s SET worker_inc = NULL, worker_pool = NULL, worker_slot = 0
- FROM (SELECT h.pool, h.session, h.epoch FROM session h JOIN unnest($1::text[], $2::text[], $3::bigint[]) AS i (pool, session, epoch)
+ FROM (SELECT h.pool, h.session, i.epoch, i.inc, i.worker_pool, i.slot FROM session h
+   JOIN unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[], $5::text[], $6::int[]) AS i (pool, session, epoch, inc, worker_pool, slot)
    ON h.pool = i.pool AND h.session = i.session AND h.epoch = i.epoch ORDER BY 1, 2 FOR UPDATE OF h) d
- WHERE s.pool = d.pool AND s.session = d.session AND s.epoch = d.epoch AND s.worker_inc IS NOT NULL`, pools, sessions, epochs)
+ WHERE s.pool = d.pool AND s.session = d.session AND s.epoch = d.epoch AND s.worker_inc = d.inc AND s.worker_pool = d.worker_pool
+  AND s.worker_slot = d.slot`, pools, sessions, epochs, incs, on, slots)
 }
 
 // SaveSnapshot keeps a session's state as of an epoch and the runs in it; one that is older than the stored one, or of

@@ -164,14 +164,14 @@ func (s *Store) ListSessions(ctx context.Context, pool, after string, boundOnly 
 	return out, err
 }
 
-// Unbind ends bindings that still have the given epoch.
-func (s *Store) Unbind(ctx context.Context, refs []store.SessionRef) (int, error) {
+// Unbind ends bindings that still are the given ones.
+func (s *Store) Unbind(ctx context.Context, bindings []store.Binding) (int, error) {
 	var n int
-	err := s.write(ctx, "unbind sessions", len(refs), func(w *writer) error {
+	err := s.write(ctx, "unbind sessions", len(bindings), func(w *writer) error {
 		n = 0
-		for _, r := range refs {
-			k, err := w.c.exec("UPDATE session SET worker_inc = NULL, worker_pool = NULL, worker_slot = 0 WHERE pool = ? AND session = ? AND epoch = ? AND worker_inc IS NOT NULL",
-				r.Pool, r.Session, r.Epoch)
+		for _, b := range bindings {
+			k, err := w.c.exec("UPDATE session SET worker_inc = NULL, worker_pool = NULL, worker_slot = 0 WHERE pool = ? AND session = ? AND epoch = ? AND worker_inc = ? AND worker_pool = ? AND worker_slot = ?",
+				b.Pool, b.Session, b.Epoch, b.Worker.Incarnation[:], b.Worker.Pool, int64(b.Worker.Slot))
 			if err != nil {
 				return err
 			}

@@ -223,7 +223,7 @@ func (k *kit) purgeOthers(t *testing.T, now time.Time) {
 	n, err := k.Purge(ctx, all)
 	require.NoError(t, err)
 	require.Equal(t, 2, n, "a dead letter and a worker event; a bound session and a live node stay")
-	_, err = k.Unbind(ctx, []store.SessionRef{{Pool: pool, Session: "s", Epoch: 1}})
+	_, err = k.Unbind(ctx, []store.Binding{{Pool: pool, Session: "s", Epoch: 1, Worker: k.key(1)}})
 	require.NoError(t, err)
 	require.NoError(t, k.SetNode(ctx, k.inc, store.NodeDead))
 	n, err = k.Purge(ctx, all)

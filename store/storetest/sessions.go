@@ -95,10 +95,12 @@ func testSessionEpochs(t *testing.T, k *kit) {
 	require.Equal(t, int64(3), first.FinishedEpoch)
 	require.False(t, first.TouchedAt.Before(first.BoundAt))
 
-	n, err := k.Unbind(t.Context(), []store.SessionRef{{Pool: pool, Session: "s", Epoch: 2}, {Pool: pool, Session: "none", Epoch: 3}})
+	n, err := k.Unbind(t.Context(), []store.Binding{{Pool: pool, Session: "s", Epoch: 2, Worker: first.Worker},
+		{Pool: pool, Session: "none", Epoch: 3, Worker: first.Worker}, {Pool: pool, Session: "s", Epoch: 3, Worker: k.key(2)},
+		{Pool: pool, Session: "s", Epoch: 3}})
 	require.NoError(t, err)
-	require.Zero(t, n, "another epoch is not unbound")
-	n, err = k.Unbind(t.Context(), []store.SessionRef{{Pool: pool, Session: "s", Epoch: 3}})
+	require.Zero(t, n, "another epoch or worker is not unbound")
+	n, err = k.Unbind(t.Context(), []store.Binding{{Pool: pool, Session: "s", Epoch: 3, Worker: first.Worker}})
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	gone := k.session(t, "s")

@@ -200,9 +200,10 @@ type EndSession struct {
 	Epoch   int64
 }
 
-// Unbind ends a binding in the store.
+// Unbind ends a binding in the store, where it still is to that worker.
 type Unbind struct {
 	Session string
+	Worker  messages.WorkerKey
 	Epoch   int64
 	Reason  string // Expired, worker_gone, lost (told to a strict_fail)
 }

@@ -96,7 +96,7 @@ func (r *Roster) endBinding(v *placement.Verdict) {
 	}
 	r.endSession(v.Ended.Worker, v.Ended.Session, v.Ended.Epoch)
 	if v.Kind == placement.Fail {
-		r.emit(Unbind{Session: v.Ended.Session, Epoch: v.Ended.Epoch, Reason: "lost"})
+		r.emit(Unbind{Session: v.Ended.Session, Worker: v.Ended.Worker, Epoch: v.Ended.Epoch, Reason: "lost"})
 	}
 }
 

@@ -162,7 +162,7 @@ func (r *Roster) sessionMoved(e *SessionMoved) {
 		s.Started = before.Started // it was claimed after the store was read
 	}
 	if !e.Worker.IsZero() && r.workers[e.Worker] == nil {
-		r.emit(Unbind{Session: e.Session, Epoch: e.Epoch, Reason: "worker_gone"})
+		r.emit(Unbind{Session: e.Session, Worker: e.Worker, Epoch: e.Epoch, Reason: "worker_gone"})
 		s.Worker = messages.WorkerKey{}
 	}
 	if s.Worker.IsZero() && s.Epoch > 0 {
@@ -234,7 +234,7 @@ func (r *Roster) sweep() {
 	}
 	for _, e := range ended {
 		r.endSession(e.Worker, e.Session, e.Epoch)
-		r.emit(Unbind{Session: e.Session, Epoch: e.Epoch, Reason: Expired})
+		r.emit(Unbind{Session: e.Session, Worker: e.Worker, Epoch: e.Epoch, Reason: Expired})
 		if l := r.lines[e.Session]; l != nil && len(l.order) > 0 && l.order[0].queue != nil {
 			l.order[0].queue.remove(l.order[0])
 			r.offer(l)

@@ -180,7 +180,7 @@ func (r *Roster) workerGone(e *WorkerGone) {
 func (r *Roster) endGeneration(w *worker) {
 	r.takeBackAll(w, "worker_gone")
 	for _, ended := range r.table.UnbindWorker(w.seen.Worker, r.now) {
-		r.emit(Unbind{Session: ended.Session, Epoch: ended.Epoch, Reason: "worker_gone"})
+		r.emit(Unbind{Session: ended.Session, Worker: ended.Worker, Epoch: ended.Epoch, Reason: "worker_gone"})
 	}
 }
 

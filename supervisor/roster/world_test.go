@@ -117,7 +117,7 @@ func (w *world) carryOut(e Effect) {
 	case Reload:
 		w.reloads = append(w.reloads, e.Session)
 	case Unbind:
-		if s := w.sessions[e.Session]; s != nil && s.epoch == e.Epoch {
+		if s := w.sessions[e.Session]; s != nil && s.epoch == e.Epoch && s.worker == e.Worker {
 			s.worker = messages.WorkerKey{}
 		}
 	}

@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/test/chaos"
 )
 
 // offlineTime is the promise: within it a node that was told to stop is shown as stopping, to every node.
@@ -78,7 +80,7 @@ func rollingRestarts(t *testing.T, s storm) {
 	slices.Sort(restarted)
 	t.Logf("%d restarts; shown as stopping after p50 %s, max %s; stopped, started and all ready after p50 %s, max %s; calls repeated %d, losses told to sessions %d",
 		s.blows, quantile(offline, 0.5), quantile(offline, 1), quantile(restarted, 0.5), quantile(restarted, 1), c.again, told)
-	require.Zero(t, broken, "state of sessions was lost")
+	require.Zero(t, broken, "state of sessions was lost: %s", f.begunAnew(h))
 }
 
 // goOffline tells the node to stop, and returns how long it took until the other showed it as stopping.
@@ -92,4 +94,24 @@ func (n *node) goOffline(other *node) time.Duration {
 		return now.Incarnation == before && now.State != store.NodeActive
 	})
 	return time.Since(began)
+}
+
+// begunAnew tells of the runs whose session's counter did not go on.
+func (f *full) begunAnew(h *chaos.History) (all []string) {
+	counts := map[string]chaos.Effect{}
+	for _, effect := range h.Effects {
+		if effect.Kind != "start" || effect.Session == "" {
+			continue
+		}
+		if before := counts[effect.Session]; effect.Count != before.Count+1 {
+			all = append(all, fmt.Sprintf("%+v after %+v\n", effect, before))
+			for i := range h.Executions {
+				if e := &h.Executions[i]; e.Session == effect.Session {
+					all = append(all, fmt.Sprintf("%s %v\n", e.ID, e.Events))
+				}
+			}
+		}
+		counts[effect.Session] = effect
+	}
+	return all
 }

@@ -184,8 +184,8 @@ func (c *calls) ListSessions(ctx context.Context, pool, after string, boundOnly 
 }
 
 // Unbind implements store.Store.
-func (c *calls) Unbind(ctx context.Context, refs []store.SessionRef) (int, error) {
-	return value(ctx, c, once, func() (int, error) { return c.Store.Unbind(ctx, refs) })
+func (c *calls) Unbind(ctx context.Context, bindings []store.Binding) (int, error) {
+	return value(ctx, c, once, func() (int, error) { return c.Store.Unbind(ctx, bindings) })
 }
 
 // SaveSnapshot implements store.Store.
