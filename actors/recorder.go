@@ -93,6 +93,25 @@ type Backlog struct {
 type flight struct {
 	group   []pendingRecord
 	changes int
+	targets map[messages.ExecutionID]struct{} // of its changes; nil: nobody has asked yet
+}
+
+// meets reports whether the record changes an execution that the transaction changes, too.
+func (f *flight) meets(r *Record) bool {
+	if f.targets == nil {
+		f.targets = make(map[messages.ExecutionID]struct{}, f.changes)
+		for _, p := range f.group {
+			for i := range p.record.Items {
+				f.targets[p.record.Items[i].Change.Target()] = struct{}{}
+			}
+		}
+	}
+	for i := range r.Items {
+		if _, met := f.targets[r.Items[i].Change.Target()]; met {
+			return true
+		}
+	}
+	return false
 }
 
 // look tells the recorder that its backlog has something new.
@@ -148,7 +167,8 @@ func (b *Backlog) again() {
 const besideMin = 128
 
 // depart takes what fits into one transaction, where one may begin now beside those under way, at most lanes in all; nil:
-// none may, or nothing waits.
+// none may, or nothing waits. What meets a transaction under way waits for its end, with all that came after it: an
+// execution's changes are made in the order in which they were asked for.
 func (b *Backlog) depart(lanes int) *flight {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -156,7 +176,7 @@ func (b *Backlog) depart(lanes int) *flight {
 		return nil
 	}
 	f, n := &flight{}, 0
-	for n < len(b.waiting) && (n == 0 || f.changes+len(b.waiting[n].record.Items) <= groupMax) {
+	for n < len(b.waiting) && (n == 0 || f.changes+len(b.waiting[n].record.Items) <= groupMax) && !b.meets(b.waiting[n].record) {
 		f.changes += len(b.waiting[n].record.Items)
 		n++
 	}
@@ -168,6 +188,11 @@ func (b *Backlog) depart(lanes int) *flight {
 	b.changes -= f.changes
 	b.flights = append(b.flights, f)
 	return f
+}
+
+// meets reports whether the record changes an execution that a transaction under way changes, too.
+func (b *Backlog) meets(r *Record) bool {
+	return slices.ContainsFunc(b.flights, func(f *flight) bool { return f.meets(r) })
 }
 
 // few reports whether less waits than is worth a transaction of its own.
@@ -233,6 +258,7 @@ func (r *Recorder) Receive(ctx actor.Context) {
 		r.ctx, r.cancel = context.WithCancel(context.Background())
 		r.backlog.again()
 		r.flush(ctx)
+		r.lookLater(ctx)
 	case *actor.Stopping:
 		r.cancel()
 	case *actor.Stopped:
@@ -251,6 +277,15 @@ func (r *Recorder) Receive(ctx actor.Context) {
 	default:
 		r.cfg.System.Registry.Unknown(ctx)
 	}
+}
+
+// lateTime is how long a sender may take that has looked the recorder before this one up.
+const lateTime = time.Second
+
+// lookLater looks for what such a sender has added: its signal went to the one before.
+func (r *Recorder) lookLater(ctx actor.Context) {
+	self := ctx.Self()
+	time.AfterFunc(lateTime, func() { r.cfg.System.Send(self, &look{}) })
 }
 
 // gatherTime is how long the next transaction is let grow behind one that had gatherMin changes or more: those it told of

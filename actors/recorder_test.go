@@ -166,7 +166,16 @@ func TestRecorderBoundsATransaction(t *testing.T) {
 func TestRecorderBeginsBesideAnotherWhatIsWorthIt(t *testing.T) {
 	t.Parallel()
 	b := &Backlog{}
-	keep := func(changes int) { b.keep(&Record{Items: make([]Item, changes)}) }
+	keep := func(changes int, of ...store.Change) {
+		record := &Record{}
+		for range changes - len(of) {
+			of = append(of, cancelOf(messages.NewExecutionID()))
+		}
+		for _, c := range of {
+			record.Items = append(record.Items, Item{Change: c})
+		}
+		b.keep(record)
+	}
 	keep(1)
 	first := b.depart(2)
 	keep(besideMin - 1)
@@ -184,6 +193,11 @@ func TestRecorderBeginsBesideAnotherWhatIsWorthIt(t *testing.T) {
 	all := b.depart(2)
 	require.Equal(t, 1+besideMin+7, all.changes, "what was under way comes again")
 	require.Equal(t, first.group[0], all.group[0], "and first")
+	keep(besideMin, all.group[0].record.Items[0].Change)
+	keep(besideMin)
+	require.Nil(t, b.depart(2), "an execution's changes keep their order")
+	b.landed(all)
+	require.Equal(t, 2*besideMin, b.depart(2).changes)
 }
 
 // A transaction whose answer was lost is repeated until there is one; nothing is done twice, nobody is told twice.

@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"bytes"
+	"maps"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -17,14 +19,14 @@ import (
 // remembered keeps executions by id.
 type remembered struct {
 	mu  sync.Mutex
-	all map[messages.ExecutionID]messages.Execution
+	all map[messages.ExecutionID]*messages.Execution
 }
 
-// rememberedMax bounds the executions that are kept, about 700 bytes each.
+// rememberedMax bounds the executions that are kept, 700 to 1,500 bytes each.
 const rememberedMax = 20_000
 
 func newRemembered() *remembered {
-	return &remembered{all: map[messages.ExecutionID]messages.Execution{}}
+	return &remembered{all: map[messages.ExecutionID]*messages.Execution{}}
 }
 
 func (k *remembered) put(e messages.Execution) {
@@ -33,11 +35,11 @@ func (k *remembered) put(e messages.Execution) {
 	if len(k.all) >= rememberedMax {
 		clear(k.all)
 	}
-	k.all[e.ID] = e
+	k.all[e.ID] = &e
 }
 
-// take returns what was kept, and forgets it.
-func (k *remembered) take(id messages.ExecutionID) (messages.Execution, bool) {
+// take returns what was kept, which is the caller's from then on, and forgets it.
+func (k *remembered) take(id messages.ExecutionID) (*messages.Execution, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	e, ok := k.all[id]
@@ -48,26 +50,38 @@ func (k *remembered) take(id messages.ExecutionID) (messages.Execution, bool) {
 // shortParameters is how long parameters may be that are kept for the claim.
 const shortParameters = 256
 
-// rememberAsked keeps an execution that waits, whole, for its claim.
+// shortLabels is the same for its labels.
+const shortLabels = 512
+
+// rememberAsked keeps an execution that waits, whole, for its claim. What the caller may still change is copied.
 func (s *Store) rememberAsked(e messages.Execution) {
-	if e.Session == "" && len(e.Parameters) <= shortParameters {
-		s.asked.put(e)
+	if e.Session != "" || len(e.Parameters) > shortParameters || sizeOf(e.Labels) > shortLabels {
+		return
 	}
+	e.Parameters, e.RequestHash, e.Labels = bytes.Clone(e.Parameters), bytes.Clone(e.RequestHash), maps.Clone(e.Labels)
+	s.asked.put(e)
+}
+
+func sizeOf(labels map[string]string) (n int) {
+	for k, v := range labels {
+		n += len(k) + len(v)
+	}
+	return n
 }
 
 // rememberClaimed keeps an execution for its outcome, which moves no other row. While its attempt runs, nothing of the
 // row changes but towards cancelling, which a lean outcome does not match.
 func (s *Store) rememberClaimed(e messages.Execution) {
-	if e.Session == "" && !e.Notify {
+	if e.Session == "" && !e.Notify && sizeOf(e.Labels) <= shortLabels {
 		e.Parameters = nil
 		s.claimed.put(e)
 	}
 }
 
 var leanClaimSQL = `UPDATE execution e SET ` + claimColumns + `run_deadline = CASE WHEN i.timeout > '0' THEN now() + i.timeout END
- FROM unnest($1::int[], $2::uuid[], $3::int[], $4::uuid[], $5::int[], $6::int[], $7::text[], $8::interval[])
- AS i (n, id, attempt, inc, slot, generation, pool, timeout) WHERE ` + claimWhere + ` AND e.session IS NULL
- RETURNING i.n, now(), e.worker_id, e.placed_by, e.crash_count, e.run_at, e.first_placed_at, e.scheduled_at, e.claim_by, e.run_deadline`
+ FROM unnest($1::int[], $2::uuid[], $3::int[], $4::uuid[], $5::int[], $6::int[], $7::text[], $8::interval[], $9::bigint[])
+ AS i (n, id, attempt, inc, slot, generation, pool, timeout, seq) WHERE ` + claimWhere + ` AND e.seq = i.seq AND e.session IS NULL
+ RETURNING i.n, now(), e.attempt, e.worker_id, e.placed_by, e.crash_count, e.run_at, e.first_placed_at, e.scheduled_at, e.claim_by, e.run_deadline`
 
 // queueLeanClaims adds the claims of executions that are remembered, and returns the others.
 func (s *Store) queueLeanClaims(batch *pgx.Batch, c *changes, part []int) []int {
@@ -75,7 +89,7 @@ func (s *Store) queueLeanClaims(batch *pgx.Batch, c *changes, part []int) []int 
 		return part
 	}
 	var rest, lean []int
-	var asked []messages.Execution
+	var asked []*messages.Execution
 	for _, i := range part {
 		if e, ok := s.asked.take(c.items[i].id); ok {
 			lean, asked = append(lean, i), append(asked, e)
@@ -86,20 +100,20 @@ func (s *Store) queueLeanClaims(batch *pgx.Batch, c *changes, part []int) []int 
 	if len(lean) == 0 {
 		return part
 	}
-	timeouts := make([]pgtype.Interval, len(lean))
-	for k := range lean {
-		timeouts[k] = intervalOf(asked[k].Timeout)
+	timeouts, seqs := make([]pgtype.Interval, len(lean)), make([]int64, len(lean))
+	for k, e := range asked {
+		timeouts[k], seqs[k] = intervalOf(e.Timeout), e.Seq
 	}
 	args := c.claimArgs(lean)
 	places := args[0].([]int32)
 	for k := range places {
 		places[k] = int32(k)
 	}
-	batch.Queue(leanClaimSQL, append(args, timeouts)...).Query(func(rows pgx.Rows) error {
+	batch.Queue(leanClaimSQL, append(args, timeouts, seqs)...).Query(func(rows pgx.Rows) error {
 		return each(rows, func(sc *scanner) {
 			k, at := sc.integer(), sc.time()
-			e, claim := &asked[k], c.items[lean[k]].change.(*store.Claim)
-			e.Status, e.Attempt, e.Worker, e.Generation, e.StartedAt = messages.Running, claim.Attempt, claim.Worker, claim.Generation, at
+			e, claim := asked[k], c.items[lean[k]].change.(*store.Claim)
+			e.Status, e.Attempt, e.Worker, e.Generation, e.StartedAt = messages.Running, messages.Attempt(sc.integer()), claim.Worker, claim.Generation, at
 			e.WorkerID = messages.WorkerID(sc.text())
 			sc.id((*[16]byte)(&e.PlacedBy))
 			e.TakeBacks, e.CrashCount, e.RunAt = 0, int(sc.integer()), sc.time()
@@ -121,7 +135,7 @@ const leanSQL = `UPDATE execution e SET on_worker = NULL, unusual = nullif(i.aft
 // lean is an edge whose execution this process has claimed.
 type lean struct {
 	edge
-	claimed messages.Execution
+	claimed *messages.Execution
 }
 
 // sortLean takes the edges out of ends that need no more than their own row.
@@ -162,7 +176,7 @@ func (s *Store) queueLean(batch *pgx.Batch, c *changes, part []lean) {
 			l := &part[k]
 			e := l.claimed
 			e.Status, e.FinishedAt, e.Result, e.Error = l.after, at, bytesOf(l.result), store.DecodeError(failures[k])
-			c.applied(int64(l.item), at, e.Status, e.Attempt).out.Execution = &e
+			c.applied(int64(l.item), at, e.Status, e.Attempt).out.Execution = e
 		})
 	})
 	if s.beats.others() {
