@@ -5,10 +5,10 @@
 // # Writing
 //
 // Calls of Submit, and of Apply, share transactions: while one is in flight, the next collects (grouper), so nobody waits
-// for a timer and a lone caller pays one commit. A second group of submissions is begun beside one that takes longer than patience, one of changes at once. A
-// group becomes one pipeline of statements of up to 500 rows (1,000 for inserts), which the server runs as one transaction
-// without waiting for this process in between: a process that freezes holds no lock. What fails on one row's data is made
-// again in halves until that row stands alone.
+// for a timer and a lone caller pays one commit. A second group of submissions is begun beside one that takes longer than
+// patience, one of changes at once. A group becomes one pipeline of statements of up to 500 rows (1,000 for inserts), which
+// the server runs as one transaction without waiting for this process in between: a process that freezes holds no lock.
+// What fails on one row's data is made again in halves until that row stands alone.
 //
 // Changes of the straight path (place, claim, finish of executions without a session) are bare compare-and-sets; what
 // they do not match follows in a careful transaction, as does everything else: there each row is locked and read before
