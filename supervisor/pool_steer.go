@@ -3,6 +3,8 @@ package supervisor
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -123,8 +125,29 @@ func (p *Pool) drained() {
 	if len(p.running) > 0 || !p.roster.Drained() || !p.journal.written(p) {
 		return
 	}
-	p.draining.question.Reply(struct{}{}, nil)
+	p.leaveQueues(p.draining.question)
 	p.draining.question = nil
+}
+
+// leaveTimeout bounds the removal of a drained pool's queues.
+const leaveTimeout = 2 * time.Second
+
+// leaveQueues removes the queues of a drained pool's workers, which would outlive them for twice their TTL, and answers
+// the drain. What is still in them was taken back: nobody else publishes to an incarnation's queues.
+func (p *Pool) leaveQueues(question *DrainQuestion) {
+	queues := slices.Sorted(maps.Keys(p.attached))
+	if p.halts() {
+		queues = nil // they expire
+	}
+	p.beside(leaveTimeout, func(ctx context.Context) {
+		for _, queue := range queues {
+			if err := p.cfg.Broker.Delete(ctx, queue); err != nil {
+				p.cfg.Logger.Debug("queue of a drained pool not removed, it expires", "queue", queue, "error", err)
+				break
+			}
+		}
+		question.Reply(struct{}{}, nil)
+	})
 }
 
 // retireWith carries the sessions that a worker should keep on its way out.
