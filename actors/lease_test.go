@@ -45,3 +45,32 @@ func TestLeaseThatNobodyEvaluates(t *testing.T) {
 		require.True(t, l.MayClaim() && l.Holds())
 	}
 }
+
+// A node says that it renews its lease while the last renewal is young, and once it has for half its length.
+func TestLeaseIsRenewing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		require.False(t, (*Lease)(nil).Renewing(), "there is none yet")
+		l := NewLease(false)
+		require.False(t, l.Renewing(), "it has not been granted")
+		const length = 10 * time.Second
+		since := time.Now()
+		for range 5 {
+			l.Grant(time.Now(), length)
+			l.Steady(since, length)
+			require.False(t, l.Renewing(), "too early to say")
+			time.Sleep(time.Second)
+		}
+		l.Grant(time.Now(), length)
+		require.True(t, l.Renewing())
+		time.Sleep(4*time.Second - 1)
+		require.True(t, l.Renewing())
+		time.Sleep(1)
+		require.False(t, l.Renewing(), "the last renewal is too old")
+		require.True(t, l.MayClaim())
+		l.Grant(time.Now(), length)
+		require.True(t, l.Renewing())
+		l.Cut()
+		require.False(t, l.Renewing(), "the node has given itself up")
+	})
+}

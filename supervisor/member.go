@@ -131,6 +131,7 @@ func (m *Member) do(effect membership.Effect) {
 		m.beside(m.cfg.LeaseTime/2, func(ctx context.Context) *pulsed { return m.beat(ctx, e.Heartbeats) })
 	case membership.Grant:
 		m.cfg.Lease.Grant(m.cfg.Base.Add(e.Asked), m.cfg.LeaseTime)
+		m.cfg.Lease.Steady(m.cfg.Base.Add(e.Asked-e.SteadyFor), m.cfg.LeaseTime)
 		m.cfg.GoOn(m.cfg.Base.Add(e.Asked))
 	case membership.GoOn:
 		m.cfg.GoOn(time.Now())
@@ -209,7 +210,10 @@ func Pulse(asked time.Duration, own messages.Incarnation, lease time.Duration, p
 			continue
 		}
 		e.Leases = !n.SteadySince.IsZero() // a store that evaluates none does not know since when
-		e.Steady = e.Leases && p.At.Sub(n.SteadySince) >= lease
+		if e.Leases {
+			e.SteadyFor = p.At.Sub(n.SteadySince)
+		}
+		e.Steady = e.Leases && e.SteadyFor >= lease
 	}
 	return e
 }
@@ -236,9 +240,13 @@ func (m *Member) declare(ctx context.Context) *pulsed {
 	return &pulsed{event: e, err: err}
 }
 
+// askShare is how long the peers are asked, as a share of the lease in percent. They are first asked at 80 % of it, and
+// what they say must be known before it ends.
+const askShare = 15
+
 func (m *Member) askPeers() {
 	ask, live := m.cfg.Peers, m.cfg.Machine.Others()
-	m.beside(m.cfg.LeaseTime/4, func(ctx context.Context) *pulsed {
+	m.beside(m.cfg.LeaseTime*askShare/100, func(ctx context.Context) *pulsed {
 		if ask == nil {
 			return &pulsed{event: membership.Heard{}}
 		}

@@ -31,14 +31,20 @@ func together(path string) []string {
 	if path == "store.url" || path == "message_queue.rabbitmq.url" || strings.HasPrefix(path, "message_queue.rabbitmq.tls.") {
 		return []string{storeURL, brokerURL, "TROUPE_MESSAGE_QUEUE_RABBITMQ_TLS_CERT_FILE=c", "TROUPE_MESSAGE_QUEUE_RABBITMQ_TLS_KEY_FILE=k"}
 	}
+	if strings.HasPrefix(path, "node.peers_") {
+		return []string{storeURL, brokerURL, "TROUPE_NODE_PEERS_LISTEN=127.0.0.1:7071", "TROUPE_NODE_PEERS_CA_FILE=a",
+			"TROUPE_NODE_PEERS_CERT_FILE=c", "TROUPE_NODE_PEERS_KEY_FILE=k"}
+	}
 	return nil
 }
 
 // sample is a valid value of each key that differs from its default.
 func sample(k *config.Key) string {
 	switch k.Path {
-	case "listen":
+	case "listen", "node.peers_listen", "node.peers_advertise":
 		return "127.0.0.1:1"
+	case "node.peers_ca_file", "node.peers_cert_file", "node.peers_key_file":
+		return "x"
 	case "data", "node.name", "message_queue.rabbitmq.prefix", "message_queue.rabbitmq.dead_letter.exchange", "packs", "runtime.python", "runtime.node", "runtime.env_pass":
 		return "x"
 	case "store.url":

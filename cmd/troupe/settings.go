@@ -26,7 +26,7 @@ func nodeConfig(c *config.Config, logger hclog.Logger) node.Config {
 		EventsAll: c.Store.Events == "all", Broker: brokerSettings(&c.Broker.RabbitMQ),
 		StoreURL: c.Store.URL, BrokerURL: c.Broker.RabbitMQ.URL, BrokerTLS: node.BrokerTLS(c.Broker.RabbitMQ.TLS),
 		NoticesOff: !c.Broker.RabbitMQ.Notices, OutageGrace: c.Store.OutageGrace,
-		Lease: c.Node.Lease, BeatEvery: c.Node.BeatInterval,
+		Lease: c.Node.Lease, BeatEvery: c.Node.BeatInterval, Peers: c.Node.Peers(),
 		Requests: c.Limits.Requests, Waits: c.Limits.Waits, Batches: c.Limits.Batches,
 		OutputMax: int(c.Limits.Output), FrameMax: int(c.Limits.Frame),
 	}

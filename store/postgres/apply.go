@@ -114,11 +114,11 @@ func (s *Store) applyAll(ctx context.Context, items []*item) error {
 		if err != nil && !dataError(err) {
 			return err
 		}
-		for _, it := range fast {
-			if !it.done {
-				slow = append(slow, it)
-			}
+		missed, err := s.passOver(ctx, slices.DeleteFunc(fast, func(it *item) bool { return it.done }))
+		if err != nil {
+			return err
 		}
+		slow = append(slow, missed...)
 	}
 	return s.applyCareful(ctx, slow)
 }

@@ -31,6 +31,57 @@ func (s *Store) judgeAll(ctx context.Context, items []*item) error {
 	return s.pool.SendBatch(ctx, batch).Close()
 }
 
+const passedSQL = `SELECT e.id, e.seq, e.status, e.attempt, e.pool, e.worker_inc, e.worker_slot, e.worker_id, e.placed_by, now() FROM execution e
+ WHERE e.id = ANY($1)`
+
+// passOver answers, of changes that went the straight path in vain, for placements of executions that have moved on,
+// without a lock, and returns the others. Where several routers look at one pool, most placements that fail are of
+// executions that another has placed: they are no events, unless all are stored.
+func (s *Store) passOver(ctx context.Context, items []*item) (rest []*item, err error) {
+	byID := map[messages.ExecutionID]*item{}
+	var ids []messages.ExecutionID
+	for _, it := range items {
+		if _, ok := it.change.(*store.Place); ok {
+			byID[it.id] = it
+			ids = append(ids, it.id)
+		}
+	}
+	if len(ids) == 0 {
+		return items, nil
+	}
+	batch := &pgx.Batch{}
+	err = s.query(ctx, "read placements", func(sc *scanner) {
+		r, id := &record{}, messages.ExecutionID{}
+		sc.id((*[16]byte)(&id))
+		r.Seq, r.Status, r.Attempt, r.Pool = sc.integer(), messages.Status(sc.integer()), messages.Attempt(sc.integer()), sc.text()
+		sc.id((*[16]byte)(&r.Worker.Incarnation))
+		r.Worker.Slot, r.WorkerID = messages.Slot(sc.integer()), messages.WorkerID(sc.text())
+		sc.id((*[16]byte)(&r.PlacedBy))
+		it, at := byID[id], sc.time()
+		p := it.change.(*store.Place)
+		if !r.Worker.Incarnation.IsZero() {
+			r.Worker.Pool = r.Pool
+		}
+		if _, fits := store.Next(p.Name(), r.Status); fits && r.Attempt == p.Attempt {
+			return
+		}
+		it.found, it.at, it.done = r, at, true
+		judge(it)
+		if it.out.Verdict == store.Stale && s.cfg.EventsAll {
+			queueStale(batch, it)
+		}
+	}, passedSQL, idsOf(ids))
+	if err == nil && batch.Len() > 0 {
+		err = s.pool.SendBatch(ctx, batch).Close()
+	}
+	for _, it := range items {
+		if !it.done {
+			rest = append(rest, it)
+		}
+	}
+	return rest, err
+}
+
 // judge says what became of a change that had no effect.
 func judge(it *item) {
 	r := it.found

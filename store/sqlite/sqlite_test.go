@@ -201,7 +201,7 @@ func TestNewer(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrNewer)
 	require.ErrorContains(t, err, path)
 	require.ErrorContains(t, err, "version 4711")
-	require.ErrorContains(t, err, "up to 4;")
+	require.ErrorContains(t, err, "up to 5;")
 }
 
 func TestNoStore(t *testing.T) {

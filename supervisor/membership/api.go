@@ -28,6 +28,10 @@ func (c Config) withDefaults() Config {
 // rest of the lease to answer.
 const askShare = 80
 
+// aloneShare is the share of the lease, in percent, for which an outage may go on although no peer can be reached any more.
+// One that has the store back declares nobody dead before it has renewed for a whole lease.
+const aloneShare = 50
+
 // Event is something that happened. Times are by the process's own monotonic clock, from any start.
 type Event interface{ isEvent() }
 
@@ -43,6 +47,8 @@ type Renewed struct {
 	Leases bool          // the store evaluates leases
 	Steady bool          // the own lease has been renewed without a gap for its length: others may be declared dead
 	Others []Other       // that nobody has declared dead
+	// SteadyFor is for how long the own lease has been renewed without a gap.
+	SteadyFor time.Duration
 }
 
 // Unanswered answers a Beat: the store did not, or not in time.
@@ -59,9 +65,9 @@ type Declared struct{ Dead []messages.Incarnation }
 
 // Heard answers an AskPeers.
 type Heard struct {
-	Peers int // that lived at the last renewal
-	Seen  int // of them, that have renewed meanwhile
-	Lost  int // of them, that have not
+	Peers int // that lived at the last renewal and can be asked
+	Seen  int // of them, that renew their lease and have for a while; above 0, the others need not have been waited for
+	Lost  int // of them, that do not
 }
 
 // Resumed says that what was under way beside the actor went with it.
@@ -77,13 +83,14 @@ type Effect interface{ isEffect() }
 // rows must not look stale to whoever the store's return finds first. Answer: Renewed, Unanswered or FoundDead.
 type Beat struct{ Heartbeats bool }
 
-// Grant says that the lease holds, from when the renewal was asked for.
-type Grant struct{ Asked time.Duration }
+// Grant says that the lease holds, from when the renewal was asked for, and for how long it had been renewed without a gap
+// by then.
+type Grant struct{ Asked, SteadyFor time.Duration }
 
 // GoOn says that running work goes on although the lease is not renewed.
 type GoOn struct{}
 
-// AskPeers asks the others whether they see the store. Answer: Heard.
+// AskPeers asks the others whether they see the store; in an outage with every beat. Answer: Heard.
 type AskPeers struct{}
 
 // Declare declares dead whose lease has run out. Answer: Declared.

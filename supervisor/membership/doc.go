@@ -10,6 +10,8 @@
 //	from 80 %             the peers are asked. One that renews: this node is alone with its trouble, and fences itself. All
 //	                      that answer have lost the store too, or there were none: the store is away for everyone, and
 //	                      running work goes on, up to the grace. Peers exist and none answers: it fences itself.
+//	in such an outage     the peers are asked with every beat. Once one renews, and has for half a lease, or none could be
+//	                      reached for so long, it fences itself.
 //	declared dead, or     it fences itself: all work is stopped, and the node comes back as a new incarnation
 //	past the grace
 //

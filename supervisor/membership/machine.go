@@ -40,8 +40,11 @@ type Machine struct {
 	next      time.Duration // when the next Beat is due
 	beating   bool
 	declaring bool
-	away      bool // the store does not answer
-	asked     time.Duration
+	away      bool          // the store does not answer
+	asked     time.Duration // when the peers were asked last
+	asking    bool
+	alone     bool          // in an outage: no peer can be reached any more
+	aloneAt   time.Duration // since when
 	others    map[messages.Incarnation]struct{}
 }
 
@@ -97,7 +100,7 @@ func (m *Machine) take(e Event) {
 	case Heard:
 		m.heard(e)
 	case Resumed:
-		m.beating, m.declaring = false, false
+		m.beating, m.declaring, m.asking = false, false, false
 		if m.state == Doubting {
 			m.state = Steady
 		}
@@ -118,8 +121,8 @@ func (m *Machine) renew(e Renewed) {
 	m.beating = false
 	m.leases = e.Leases
 	m.renewed = max(m.renewed, e.Asked)
-	m.state = Steady
-	m.emit(Grant{Asked: m.renewed})
+	m.state, m.asking, m.alone = Steady, false, false
+	m.emit(Grant{Asked: m.renewed, SteadyFor: e.SteadyFor})
 	m.stands(false)
 	lapsed := m.compare(e.Others)
 	if lapsed && e.Leases && e.Steady && !m.declaring {
@@ -167,16 +170,21 @@ func (m *Machine) down(gone []messages.Incarnation) {
 
 // heard judges what the peers said.
 func (m *Machine) heard(e Heard) {
-	if m.state != Doubting {
-		return // a renewal came first
-	}
+	m.asking = false
+	doubting, outage := m.state == Doubting, m.state == Outage
+	alone := e.Peers > 0 && e.Seen == 0 && e.Lost == 0
 	switch {
+	case !doubting && !outage: // a renewal came first
 	case e.Seen > 0:
 		m.fence(fmt.Sprintf("its lease was not renewed, and %d of %d peers renew theirs", e.Seen, e.Peers))
-	case e.Peers == 0 || e.Lost > 0:
-		m.state = Outage
-	default:
+	case doubting && alone:
 		m.fence(fmt.Sprintf("its lease was not renewed, and none of %d peers can be reached", e.Peers))
+	default:
+		m.state = Outage
+		if alone && !m.alone {
+			m.aloneAt = m.now
+		}
+		m.alone = alone
 	}
 }
 
@@ -187,9 +195,9 @@ func (m *Machine) judge() {
 	}
 	age := m.now - m.renewed
 	if m.state == Steady && age >= m.share(askShare) {
-		m.state, m.asked = Doubting, m.now
+		m.state = Doubting
 		m.stands(true)
-		m.emit(AskPeers{})
+		m.ask()
 		return
 	}
 	switch {
@@ -197,9 +205,19 @@ func (m *Machine) judge() {
 		m.fence("its lease was not renewed, and its peers did not answer")
 	case m.state == Outage && age >= m.cfg.Grace:
 		m.fence(fmt.Sprintf("the store has been away for %s", m.cfg.Grace))
+	case m.state == Outage && m.alone && m.now-m.aloneAt >= m.share(aloneShare):
+		m.fence("its lease was not renewed, and no peer can be reached any more")
 	case m.state == Outage:
 		m.emit(GoOn{})
+		if !m.asking && m.now-m.asked >= m.cfg.Beat {
+			m.ask()
+		}
 	}
+}
+
+func (m *Machine) ask() {
+	m.asked, m.asking = m.now, true
+	m.emit(AskPeers{})
 }
 
 func (m *Machine) share(percent int) time.Duration {
@@ -236,6 +254,9 @@ func (m *Machine) Next() time.Duration {
 		next = min(next, m.asked+m.share(100-askShare))
 	case Outage:
 		next = min(next, m.renewed+m.cfg.Grace)
+		if m.alone {
+			next = min(next, m.aloneAt+m.share(aloneShare))
+		}
 	case Fenced:
 	}
 	return next

@@ -106,6 +106,62 @@ func TestOutageEnds(t *testing.T) {
 	require.Equal(t, []Effect{Fence{Why: "the store has been away for 10m0s"}}, m.Step(10*time.Minute, Tick{}))
 }
 
+// In an outage the peers are asked with every beat. Where one renews again, or none can be reached for half a lease, the
+// node fences itself.
+func TestOutageIsDenied(t *testing.T) {
+	t.Parallel()
+	seen, gone, lost := Heard{Peers: 2, Seen: 1, Lost: 1}, Heard{Peers: 2}, Heard{Peers: 2, Lost: 1}
+	const (
+		renews  = "its lease was not renewed, and 1 of 2 peers renew theirs"
+		nowhere = "its lease was not renewed, and no peer can be reached any more"
+	)
+	for _, c := range []struct {
+		name  string
+		hears []Heard // with each beat from 5.2 s on; the last is where it fences itself
+		why   string
+	}{
+		{"a peer has the store back", []Heard{lost, seen}, renews},
+		{"no peer can be reached", []Heard{gone, gone, gone}, nowhere},
+		{"one comes back for a moment", []Heard{gone, lost, gone, gone, gone}, nowhere},
+		{"a peer still has lost it", []Heard{lost, lost, lost, lost, lost}, ""},
+		{"nobody is there to ask", []Heard{{}, {}, {}, {}}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			m := steady(t)
+			lose(m, 3200*ms)
+			m.Step(3200*ms, lost)
+			require.Contains(t, m.Step(4200*ms, Tick{}), AskPeers{})
+			require.NotContains(t, m.Step(4900*ms, Tick{}), AskPeers{}, "one question at a time")
+			for i, heard := range c.hears {
+				at := time.Duration(5200+1000*i) * ms
+				effects := m.Step(at, heard)
+				if c.why != "" && i == len(c.hears)-1 {
+					require.Equal(t, []Effect{Fence{Why: c.why}}, effects)
+					return
+				}
+				require.Contains(t, effects, GoOn{}, "at %s", at)
+				require.Contains(t, effects, AskPeers{}, "at %s", at)
+			}
+			require.Equal(t, Outage, m.State())
+		})
+	}
+}
+
+// A renewal ends an outage, whatever the peers say afterwards.
+func TestOutageEndsInTime(t *testing.T) {
+	t.Parallel()
+	m := steady(t)
+	lose(m, 3200*ms)
+	m.Step(3200*ms, Heard{Peers: 1, Lost: 1})
+	m.Step(10*time.Second, Heard{Peers: 1})
+	require.Contains(t, m.Step(11900*ms, Tick{}), GoOn{})
+	require.Equal(t, []Effect{Grant{Asked: 11900 * ms, SteadyFor: ms}, Stands{}, Beat{}},
+		m.Step(11950*ms, Renewed{Asked: 11900 * ms, Leases: true, SteadyFor: ms}))
+	require.Equal(t, Steady, m.State())
+	require.Empty(t, m.Step(12000*ms, Heard{Peers: 1, Seen: 1}), "an answer that comes after the renewal changes nothing")
+}
+
 // A node that was frozen asks first, and lets the store's answer decide.
 func TestThawed(t *testing.T) {
 	t.Parallel()
@@ -166,6 +222,10 @@ type checker struct {
 	beating   bool
 	declaring bool
 	lost      bool // no peer contradicts that the store is away
+	asking    bool
+	denied    bool // in an outage, by a peer that renews
+	alone     bool // in an outage, since aloneAt
+	aloneAt   time.Duration
 	fenced    bool
 	up        map[messages.Incarnation]bool
 	others    []Other
@@ -210,15 +270,22 @@ func (c *checker) draw(t *rapid.T) Event {
 func (c *checker) step(e Event) {
 	switch e := e.(type) {
 	case Renewed:
-		c.beating, c.lost, c.leases = false, false, true
+		c.beating, c.lost, c.leases, c.asking, c.alone = false, false, true, false, false
 		c.renewed, c.others = max(c.renewed, e.Asked), e.Others
 	case Unanswered, FoundDead:
 		c.beating = false
 	case Declared:
 		c.declaring = false
 	case Resumed:
-		c.beating, c.declaring = false, false
+		c.beating, c.declaring, c.asking = false, false, false
 	case Heard:
+		c.asking = false
+		if alone := e.Peers > 0 && e.Seen+e.Lost == 0; c.m.State() == Outage {
+			if alone && !c.alone {
+				c.aloneAt = c.now
+			}
+			c.alone, c.denied = alone, e.Seen > 0
+		}
 		c.lost = c.lost || c.m.State() == Doubting && e.Seen == 0 && (e.Peers == 0 || e.Lost > 0)
 	}
 	for _, effect := range c.m.Step(c.now, e) {
@@ -242,6 +309,11 @@ func (c *checker) check(e Event, effect Effect) {
 	case GoOn:
 		require.True(c.t, c.lost, "work goes on past a lease only where the store is away for everyone")
 		require.Less(c.t, c.now-c.renewed, 20*time.Second)
+		require.False(c.t, c.denied, "nor where a peer renews")
+		require.False(c.t, c.alone && c.now-c.aloneAt >= 2*time.Second, "nor past half a lease in which no peer can be reached")
+	case AskPeers:
+		require.False(c.t, c.asking, "one question at a time")
+		c.asking = true
 	case Declare:
 		require.False(c.t, c.declaring)
 		require.True(c.t, e.(Renewed).Steady)

@@ -284,10 +284,25 @@ func (b backend) Why(ctx context.Context, id messages.ExecutionID) (api.Explanat
 		if e.TakeBacks > 0 {
 			x.Reason, x.Message = "backed_off", fmt.Sprintf("it was taken back %d times in a row and waits before it is placed again", e.TakeBacks)
 		}
+	case b.heldAbroad(&e):
+		reason := abroad[e.Status]
+		x.Reason, x.Message = reason.String(), fmt.Sprintf("%s; its worker is %s, of another node", reason.Sentence(), e.WorkerID)
 	default:
 		b.ask(ctx, &e, &x)
 	}
 	return x, nil
+}
+
+// abroad are the reasons of what stands on a worker, by its status: of another node's the store knows as much, and this
+// node's router nothing.
+var abroad = map[messages.Status]roster.Reason{
+	messages.Scheduled: roster.OnQueue, messages.Running: roster.IsRunning, messages.Cancelling: roster.IsRunning,
+}
+
+// heldAbroad reports whether the execution stands on a worker of another incarnation.
+func (b backend) heldAbroad(e *messages.Execution) bool {
+	_, held := abroad[e.Status]
+	return held && e.Worker.Incarnation != b.incarnation
 }
 
 // whyAway explains an execution that cannot be read, because the store is away or the node has not found it yet.

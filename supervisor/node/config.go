@@ -22,6 +22,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/api"
 	"github.com/troupe-run/troupe/supervisor/health"
+	"github.com/troupe-run/troupe/supervisor/peers"
 	"github.com/troupe-run/troupe/supervisor/restart"
 )
 
@@ -70,6 +71,9 @@ type Config struct {
 	Lease, BeatEvery time.Duration
 	// OutageGrace is how long running work goes on while the store is away for every node [10 min].
 	OutageGrace time.Duration
+	// Peers is where the node's peers reach it, in the full mode [nowhere]. Without it a node that loses the store cannot ask
+	// whether the others have lost it too, and goes on for OutageGrace.
+	Peers peers.Settings
 
 	ScheduledTimeout     time.Duration // [330 s] at least 10 s above the queues' TTL
 	TimeoutCheckInterval time.Duration // [60 s]
@@ -217,6 +221,12 @@ func (c *Config) validate() error {
 	}
 	if c.Lease < 3*c.BeatEvery {
 		bad("lease: must be at least three beats (%s each), got %s", c.BeatEvery, c.Lease)
+	}
+	if c.Peers.On() && !c.full() {
+		bad("peers_listen: a node on the embedded store has no peers: give it a store and a broker, or leave peers_listen empty")
+	}
+	if err := c.Peers.Check(); err != nil {
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

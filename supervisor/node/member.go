@@ -22,8 +22,9 @@ type member struct {
 	base    time.Time // that the machine's clock counts from
 	machine *membership.Machine
 	lease   *actors.Lease
-	leases  bool   // the store evaluates them
-	label   string // the node's name in the ids of its workers
+	granted atomic.Pointer[actors.Lease] // lease, for those that ask from outside, perhaps before there is one
+	leases  bool                         // the store evaluates them
+	label   string                       // the node's name in the ids of its workers
 	fenced  atomic.Pointer[string]
 	over    context.Context // ends when it is fenced
 	end     context.CancelFunc
@@ -46,7 +47,7 @@ func (n *Node) join(ctx context.Context) error {
 	}
 	err = n.store.Join(ctx, store.Node{
 		Incarnation: n.incarnation, Name: n.cfg.Name, Version: n.cfg.Version, State: store.NodeActive,
-		StartedAt: now, BeatAt: now, Address: n.Addr(),
+		StartedAt: now, BeatAt: now, Address: n.Addr(), PeerAddress: n.PeerAddress(),
 	}, n.cfg.Lease)
 	if err != nil {
 		return err
@@ -92,6 +93,8 @@ func (n *Node) settle(asked time.Time, leases bool, label string) {
 	m.base, m.leases, m.label, m.up = asked, leases, label, map[messages.Incarnation]struct{}{}
 	m.lease = actors.NewLease(!leases)
 	m.lease.Grant(asked, n.cfg.Lease)
+	m.lease.Steady(asked, n.cfg.Lease)
+	m.granted.Store(m.lease)
 	beat := n.cfg.HeartbeatInterval // for people to see; a store that one node alone uses asks for no more
 	if leases {
 		beat = n.cfg.BeatEvery
@@ -128,12 +131,13 @@ func (n *Node) memberSpec() actors.Child {
 	return supervisor.NewMember(supervisor.MemberConfig{
 		System: n.system, Store: n.store, Incarnation: n.incarnation, LeaseTime: n.cfg.Lease, Machine: m.machine, Base: m.base,
 		Lease: m.lease, Root: n.system.PID("troupe"), Tell: n.tell, GoOn: n.guardian.Renew,
-		Heartbeats: n.heartbeat, Rescue: n.rescueOrphans, Logger: n.logger.Named("membership"),
+		Heartbeats: n.heartbeat, Rescue: n.rescueOrphans, Peers: n.askPeers(), Logger: n.logger.Named("membership"),
 	})
 }
 
 // tell passes membership's news to every pool, and to what else in the node looks at the store.
 func (n *Node) tell(message any) {
+	n.tellPeers(message)
 	switch news := message.(type) {
 	case *supervisor.NodeUp:
 		n.member.mu.Lock()
@@ -235,6 +239,7 @@ func (n *Node) membershipNotes() (waits, notes []string) {
 	if info, ok := n.system.Registry.Get("troupe/membership"); ok && info.Why != "" {
 		notes = append(notes, "membership: "+info.Why)
 	}
+	notes = append(notes, n.peersNotes()...)
 	for _, id := range n.system.Registry.Stuck() {
 		notes = append(notes, "actor "+id+" is stuck: it handles one message while others wait")
 	}

@@ -247,6 +247,7 @@ type liveCollector struct {
 	storeUp, brokerUp, brokerBlocked        *prometheus.Desc
 	stuck                                   *prometheus.Desc
 	noticesWaiting, noticesAge              *prometheus.Desc
+	peers, peersDropped                     *prometheus.Desc
 }
 
 func newLiveCollector(n *Node) *liveCollector {
@@ -273,6 +274,9 @@ func newLiveCollector(n *Node) *liveCollector {
 
 		noticesWaiting: desc("notices_pending", "Completion notices that wait to be told."),
 		noticesAge:     desc("notices_oldest_seconds", "Age of the oldest completion notice that waits to be told."),
+
+		peers:        desc("peers", "Other nodes by how this one stands with them: reached, suspect, or not heard yet.", "state"),
+		peersDropped: desc("peer_messages_dropped", "Messages from and to other nodes that were dropped, since the start.", "reason"),
 	}
 }
 
@@ -294,6 +298,7 @@ func (c *liveCollector) Collect(out chan<- prometheus.Metric) {
 	gauge(c.stuck, float64(len(c.node.system.Registry.Stuck())))
 	gauge(c.unknown, float64(actors.UnknownTotal()))
 	c.servers(gauge)
+	c.network(gauge)
 	if !c.node.started.Load() {
 		return
 	}

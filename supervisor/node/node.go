@@ -24,6 +24,7 @@ import (
 	"github.com/troupe-run/troupe/supervisor"
 	"github.com/troupe-run/troupe/supervisor/api"
 	"github.com/troupe-run/troupe/supervisor/debug"
+	"github.com/troupe-run/troupe/supervisor/peers"
 )
 
 // Node is one running node. Start it once, then Stop it once.
@@ -40,6 +41,7 @@ type Node struct {
 	lock     *os.File // of the data folder, in the full mode
 	guardian *process.Guardian
 	member   member
+	peers    *peers.Network // nil: the node has no end of the remoting
 	cordons  cordons
 	system   *actors.System
 	outcomes *actors.Outcomes
@@ -113,7 +115,7 @@ func (n *Node) bringUp(ctx context.Context) error {
 	ctx, n.abort = context.WithCancelCause(ctx)
 	defer n.abort(nil)
 	for _, step := range []func(context.Context) error{
-		n.listen, n.prepare, n.openEmbedded, n.materialize, n.loadPacks, n.openBroker, n.found, n.serveEarly,
+		n.listen, n.prepare, n.openEmbedded, n.materialize, n.loadPacks, n.openBroker, n.found, n.openPeers, n.serveEarly,
 		n.openStore, n.openProcesses, n.patient(n.join), n.patient(n.saveActions), n.patient(n.readCordons), n.startTree, n.serve,
 	} {
 		if err := step(ctx); err != nil {
@@ -201,17 +203,19 @@ func (n *Node) group(name string, children ...supervisor.ChildSpec) supervisor.C
 }
 
 func (n *Node) rootGroup() actors.Child {
+	children := []supervisor.ChildSpec{
+		n.memberSpec,
+		n.recorderSpec,
+		n.group("bridges", n.bridges()...),
+		n.group("pools"),
+		n.group("monitors", n.monitors()...),
+	}
+	if n.peers != nil {
+		children = append(children, n.peersSpec)
+	}
 	return supervisor.NewGroup(supervisor.GroupConfig{
 		System: n.system, Name: "troupe", Logger: n.logger.Named("troupe"), Fatal: n.fatal,
-		Fenced: n.fence,
-		Children: []supervisor.ChildSpec{
-			n.memberSpec,
-			n.recorderSpec,
-			n.group("bridges", n.bridges()...),
-			n.group("pools"),
-			n.group("monitors", n.monitors()...),
-			n.observerSpec,
-		},
+		Fenced: n.fence, Children: append(children, n.observerSpec),
 	})
 }
 

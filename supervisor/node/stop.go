@@ -39,7 +39,7 @@ func (n *Node) stopAll(ctx context.Context) error {
 	if n.broker != nil {
 		errs = append(errs, n.broker.Close())
 	}
-	errs = append(errs, n.closeStore())
+	errs = append(errs, n.closeStore(), n.closePeers())
 	if n.lock != nil {
 		errs = append(errs, n.lock.Close())
 	}

@@ -7,4 +7,6 @@
 // PrivatePostgres and PrivateRabbitMQ start servers of a test's own, in a temporary folder on ports of their own, which
 // the test may kill, freeze, thaw, stop and start as it likes. Their families of processes are known by ancestry, never
 // by name, and a keeper process ends them when the test binary goes without a word.
+//
+// MakeRoom gives nodes that are no test's a database and a prefix, by the settings of a node; see test/servers/room.
 package servers

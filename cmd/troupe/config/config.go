@@ -40,6 +40,13 @@ type Node struct {
 	Name         string        `yaml:"name" flag:"name" help:"The node's name, the head of its workers' ids. Empty: the host's name."`
 	BeatInterval time.Duration `yaml:"beat_interval" unit:"s" default:"1" help:"How often a node of the full mode renews its lease."`
 	Lease        time.Duration `yaml:"lease" unit:"s" default:"4" help:"How long a node counts as alive after its last beat; past it others take its work over. At least three beats, and the same on all nodes."`
+
+	PeersListen    string `yaml:"peers_listen" help:"Address at which the other nodes reach this one, as in 10.0.0.5:7071. Anything but a loopback address needs the three files below. Empty: they do not, and this node cannot ask them whether they have lost the store too."`
+	PeersAdvertise string `yaml:"peers_advertise" help:"host:port that the other nodes dial. Empty: node.peers_listen, which must then name one address."`
+	PeersCAFile    string `yaml:"peers_ca_file" help:"PEM file of the certificate authority of all nodes. A peer without a certificate of it is refused."`
+	PeersCertFile  string `yaml:"peers_cert_file" help:"PEM file of this node's certificate, for server and client use; it must name the host that is advertised."`
+	PeersKeyFile   string `yaml:"peers_key_file" help:"PEM file of the key of peers_cert_file."`
+	PeersInsecure  bool   `yaml:"peers_insecure" default:"false" help:"Listen beyond loopback without the files. Whoever reaches the port may then speak for a node."`
 }
 
 // Log says what is logged, and how.

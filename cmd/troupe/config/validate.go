@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/troupe-run/troupe/supervisor/peers"
 )
 
 // ttlMargin is how far scheduled_timeout must lie above the worker queues' TTL: a message that expires is handled by
@@ -50,6 +52,7 @@ func (l *Loaded) validate(storeAlone bool) Problems {
 	c.api(l)
 	c.words(l)
 	c.addresses(l)
+	c.peers(l)
 	c.times(l)
 	c.grades(l)
 	return c.problems
@@ -175,6 +178,25 @@ func (c *checker) tls(l *Loaded) {
 	}
 	if (t.CertFile == "") != (t.KeyFile == "") {
 		c.bad(group+"cert_file", "must be given together with key_file")
+	}
+}
+
+// peers checks where the node's peers reach it.
+func (c *checker) peers(l *Loaded) {
+	s := l.Node.Peers()
+	if s.On() && l.Store.URL == "" {
+		c.bad("node.peers_listen", "needs store.url: a node on the embedded store is alone")
+	}
+	for _, p := range s.Problems() {
+		c.bad("node."+p.Setting, "%s", p.Text)
+	}
+}
+
+// Peers are the settings of the remoting.
+func (n *Node) Peers() peers.Settings {
+	return peers.Settings{
+		Listen: n.PeersListen, Advertise: n.PeersAdvertise, CAFile: n.PeersCAFile, CertFile: n.PeersCertFile,
+		KeyFile: n.PeersKeyFile, Insecure: n.PeersInsecure,
 	}
 }
 

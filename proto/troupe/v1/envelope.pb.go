@@ -846,7 +846,7 @@ func (*Probe) Descriptor() ([]byte, []int) {
 // ProbeResult is what a peer knows of the store.
 type ProbeResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether the peer's own lease was renewed within the lease time.
+	// Whether the peer renews its lease: it has without a gap for half its length, and last within 40 % of it.
 	StoreSeen     bool `protobuf:"varint,1,opt,name=store_seen,json=storeSeen,proto3" json:"store_seen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

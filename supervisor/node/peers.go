@@ -1,0 +1,105 @@
+package node
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor"
+	"github.com/troupe-run/troupe/supervisor/membership"
+	"github.com/troupe-run/troupe/supervisor/peers"
+)
+
+// openPeers takes the port at which the others reach this node, before they can learn of it from the store.
+func (n *Node) openPeers(context.Context) (err error) {
+	if !n.cfg.Peers.On() {
+		return nil
+	}
+	n.peers, err = peers.Open(peers.Config{
+		Settings: n.cfg.Peers, Own: n.incarnation, Renewing: n.renewing, Logger: n.logger.Named("peers"),
+	})
+	if err == nil {
+		n.logger.Info("node listens for its peers", "node", n.cfg.Name, "address", n.peers.Address())
+	}
+	return err
+}
+
+// renewing reports whether the node renews its lease. Peers may ask before it has one.
+func (n *Node) renewing() bool { return n.member.granted.Load().Renewing() }
+
+// PeerAddress is where the others reach this node, as host:port; empty: nowhere.
+func (n *Node) PeerAddress() string {
+	if n.peers == nil {
+		return ""
+	}
+	return n.peers.Address()
+}
+
+func (n *Node) peersSpec() actors.Child {
+	return peers.NewActor(peers.ActorConfig{System: n.system, Network: n.peers, Logger: n.logger.Named("peers")})
+}
+
+// askPeers is how membership asks the others whether they see the store; nil: nobody can be asked.
+func (n *Node) askPeers() func(context.Context, []messages.Incarnation) membership.Heard {
+	if n.peers == nil {
+		return nil
+	}
+	return n.peers.Heard
+}
+
+// tellPeers keeps the network's directory: who else lives, and where.
+func (n *Node) tellPeers(message any) {
+	if n.peers == nil {
+		return
+	}
+	switch news := message.(type) {
+	case *supervisor.NodeUp:
+		n.peers.Know(news.Node.Incarnation, news.Node.Name, news.Node.PeerAddress)
+	case *supervisor.NodeDown:
+		n.peers.Forget(news.Node.Incarnation)
+	}
+}
+
+// closePeers ends the connections to the others, last of all: until then they hear that this node lives.
+func (n *Node) closePeers() error {
+	if n.peers == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	return n.peers.Close(ctx)
+}
+
+// peersNotes are what /readyz says of the node's peers.
+func (n *Node) peersNotes() (notes []string) {
+	if info, ok := n.system.Registry.Get("troupe/peers"); ok && info.Why != "" {
+		notes = append(notes, "peers: "+info.State+"; "+info.Why)
+	}
+	return notes
+}
+
+// network shows how the node stands with its peers.
+func (c *liveCollector) network(gauge func(*prometheus.Desc, float64, ...string)) {
+	if c.node.peers == nil {
+		return
+	}
+	states := map[string]int{"reached": 0, "suspect": 0, "not_heard": 0}
+	for _, p := range c.node.peers.Peers() {
+		switch {
+		case !p.Suspect.IsZero():
+			states["suspect"]++
+		case p.Heard:
+			states["reached"]++
+		default:
+			states["not_heard"]++
+		}
+	}
+	for state, count := range states {
+		gauge(c.peers, float64(count), state)
+	}
+	for why, count := range c.node.peers.Counts().Dropped {
+		gauge(c.peersDropped, float64(count), why.String())
+	}
+}

@@ -1,0 +1,152 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/messages/wire"
+)
+
+// ErrUnsupported says that the peer does not know the kind, or its version: it runs another release.
+var ErrUnsupported = errors.New("the peer does not know what it was asked")
+
+// callsMax bounds the questions to one address that wait for an answer.
+const callsMax = 64
+
+type callID [16]byte
+
+// call is a question that waits for its answer.
+type call struct {
+	to      messages.Incarnation
+	address string
+	answer  chan answer // holds one
+}
+
+type answer struct {
+	body wire.Body
+	err  error
+}
+
+// end gives the call its answer; only the first counts.
+func (c *call) end(body wire.Body, err error) {
+	select {
+	case c.answer <- answer{body, err}:
+	default:
+	}
+}
+
+// Ask sends a message to an incarnation and waits for its answer, at most the configured time or until ctx ends. About is
+// the execution that it is about; zero: none. What it says may be lost on the way in either direction, so what must
+// happen is asked for again by the caller, and whoever is asked takes the same question twice. ErrUnknown, ErrBusy: it was
+// not sent. ErrLost, and an end of ctx: the peer may have got it. ErrUnsupported: it changed nothing there.
+func (n *Network) Ask(ctx context.Context, to messages.Incarnation, about messages.Placement, body wire.Body) (wire.Body, error) {
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.AskTime)
+	defer cancel()
+	reply, err := n.ask(ctx, to, about, body)
+	if err != nil {
+		return nil, fmt.Errorf("ask peer %s: %w", to, err)
+	}
+	if _, unsupported := reply.(wire.Unsupported); unsupported {
+		return nil, fmt.Errorf("ask peer %s: %T: %w", to, body, ErrUnsupported)
+	}
+	return reply, nil
+}
+
+func (n *Network) ask(ctx context.Context, to messages.Incarnation, about messages.Placement, body wire.Body) (wire.Body, error) {
+	address, err := n.addressOf(to)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.settle(ctx, address); err != nil {
+		return nil, err
+	}
+	id := callID(uuid.Must(uuid.NewV7()))
+	c, err := n.begin(id, to, address)
+	if err != nil {
+		return nil, err
+	}
+	defer n.forgetCall(id)
+	if err := n.post(address, id, about, body); err != nil {
+		return nil, err
+	}
+	select {
+	case a := <-c.answer:
+		if a.err != nil {
+			n.stands(to, a.err.Error())
+		}
+		return a.body, a.err
+	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			n.stands(to, "it does not answer")
+		}
+		return nil, context.Cause(ctx)
+	}
+}
+
+// begin notes a question.
+func (n *Network) begin(id callID, to messages.Incarnation, address string) (*call, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	waiting := 0
+	for _, c := range n.calls {
+		if c.address == address {
+			waiting++
+		}
+	}
+	if waiting >= callsMax {
+		return nil, fmt.Errorf("%w: %d questions", ErrBusy, waiting)
+	}
+	c := &call{to: to, address: address, answer: make(chan answer, 1)}
+	n.calls[id] = c
+	return c, nil
+}
+
+func (n *Network) forgetCall(id callID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.calls, id)
+}
+
+// failAll ends every question.
+func (n *Network) failAll(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.calls {
+		c.end(nil, err)
+	}
+}
+
+// post sends one body to an address.
+func (n *Network) post(address string, id callID, about messages.Placement, body wire.Body) error {
+	seq, err := n.book(address)
+	if err != nil {
+		n.counts.drop(Busy)
+		return err
+	}
+	encoded, err := wire.ToProto(wire.Envelope{ID: id, Seq: seq, Placement: about, SentAt: time.Now(), From: n.cfg.Own, Body: body})
+	if err == nil {
+		err = n.send(address, encoded)
+	}
+	if err != nil {
+		n.unbook(address, 1)
+	}
+	return err
+}
+
+// answered gives an envelope to the question that it answers, if there is one.
+func (n *Network) answered(e *wire.Envelope) bool {
+	n.mu.Lock()
+	c := n.calls[callID(e.ID)]
+	n.mu.Unlock()
+	if c == nil || c.to != e.From {
+		return false
+	}
+	c.end(e.Body, nil)
+	n.stands(e.From, "")
+	return true
+}

@@ -1,0 +1,104 @@
+package peers
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// peer is another incarnation as the network sees it.
+type peer struct {
+	name, address string
+	heard         bool      // it has answered once
+	suspect       time.Time // since when it does not answer; zero: it does, or was not asked yet
+	why           string
+}
+
+// Peer is another incarnation as the network sees it.
+type Peer struct {
+	Incarnation messages.Incarnation
+	Name        string
+	Address     string
+	Heard       bool      // it has answered once
+	Suspect     time.Time // since when it does not answer; zero: it does, or was not asked yet
+	Why         string    // it is suspect
+}
+
+// ErrUnknown says that no address is known of an incarnation: it has ended, or has no end of the remoting.
+var ErrUnknown = errors.New("no address of the peer is known")
+
+// Know takes up another incarnation; one without an address cannot be asked, and is left alone.
+func (n *Network) Know(inc messages.Incarnation, name, address string) {
+	if inc == n.cfg.Own || !n.elsewhere(address) {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if known := n.peers[inc]; known != nil && known.address == address {
+		return
+	}
+	n.peers[inc] = &peer{name: name, address: address}
+	n.tell()
+}
+
+// Forget drops an incarnation that has ended.
+func (n *Network) Forget(inc messages.Incarnation) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.peers, inc)
+	n.tell()
+}
+
+// elsewhere reports whether an address is one that can be dialled and not this node's own, which the library would loop to.
+func (n *Network) elsewhere(address string) bool { return dialable(address) && address != n.address }
+
+// Peers returns the incarnations that can be asked, by name.
+func (n *Network) Peers() []Peer {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	list := make([]Peer, 0, len(n.peers))
+	for inc, p := range n.peers {
+		list = append(list, Peer{Incarnation: inc, Name: p.name, Address: p.address, Heard: p.heard, Suspect: p.suspect, Why: p.why})
+	}
+	slices.SortFunc(list, func(a, b Peer) int {
+		return slices.Compare([]string{a.Name, a.Incarnation.String()}, []string{b.Name, b.Incarnation.String()})
+	})
+	return list
+}
+
+// addressOf is where an incarnation is reached.
+func (n *Network) addressOf(inc messages.Incarnation) (string, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p := n.peers[inc]; p != nil {
+		return p.address, nil
+	}
+	return "", fmt.Errorf("incarnation %s: %w", inc, ErrUnknown)
+}
+
+// stands notes how a peer stands: an empty reason, it answered; else why it is suspect.
+func (n *Network) stands(inc messages.Incarnation, why string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.peers[inc]
+	switch {
+	case p == nil:
+	case why == "" && !(p.heard && p.suspect.IsZero()):
+		p.heard, p.suspect, p.why = true, time.Time{}, ""
+		n.tell()
+	case why != "" && p.suspect.IsZero():
+		p.suspect, p.why = time.Now(), why
+		n.tell()
+	}
+}
+
+// tell signals a change of how a peer stands.
+func (n *Network) tell() {
+	select {
+	case n.changed <- struct{}{}:
+	default: // it has been told and nobody has looked yet
+	}
+}

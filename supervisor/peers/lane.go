@@ -1,0 +1,169 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/remote"
+	"google.golang.org/grpc"
+)
+
+// lane is what goes out to one address.
+type lane struct {
+	seq    uint64    // of the last envelope
+	queued int       // envelopes that the library has and has not written
+	quiet  time.Time // nothing is sent before it
+}
+
+// Bounds on what goes out. An envelope counts from when the library gets it until it is written, or lost.
+const (
+	queuedMax = 128                   // envelopes that wait for one address
+	lanesMax  = 4 * streamsMax        // addresses
+	quietTime = 20 * time.Millisecond // without a word after a connection's end: the library would tear down the next one too
+)
+
+// Errors that say that a peer was not asked, or that its answer will not come. The question may be repeated.
+var (
+	ErrBusy = errors.New("too much waits for the peer")
+	ErrLost = errors.New("the connection to the peer was lost")
+)
+
+// book counts an envelope that is about to be sent, and numbers it.
+func (n *Network) book(address string) (seq uint64, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l := n.lanes[address]
+	if l == nil {
+		if len(n.lanes) >= lanesMax {
+			return 0, fmt.Errorf("send to %s: %w: %d other addresses are in use", address, ErrBusy, len(n.lanes))
+		}
+		l = &lane{}
+		n.lanes[address] = l
+	}
+	if l.queued >= queuedMax {
+		return 0, fmt.Errorf("send to %s: %w: %d envelopes", address, ErrBusy, l.queued)
+	}
+	l.queued++
+	l.seq++
+	return l.seq, nil
+}
+
+// unbook takes back what has been written, or will never be.
+func (n *Network) unbook(address string, count int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if l := n.lanes[address]; l != nil {
+		l.queued = max(0, l.queued-count)
+	}
+}
+
+// settle waits until an address may be spoken to again after its connection ended.
+func (n *Network) settle(ctx context.Context, address string) error {
+	n.mu.Lock()
+	var wait time.Duration
+	if l := n.lanes[address]; l != nil {
+		wait = time.Until(l.quiet)
+	}
+	n.mu.Unlock()
+	if wait <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// heardOf takes what the library tells of its connections. It runs in the library's goroutines.
+func (n *Network) heardOf(event any) {
+	if e, ok := event.(*remote.EndpointTerminatedEvent); ok {
+		n.lost(e.Address)
+	}
+}
+
+// lost makes suspect whoever is at an address, and tells those that wait for its answer.
+func (n *Network) lost(address string) {
+	n.counts.lost.Add(1)
+	n.mu.Lock()
+	known := false
+	for _, p := range n.peers {
+		if p.address == address {
+			known = true
+			if p.suspect.IsZero() {
+				p.suspect, p.why = time.Now(), ErrLost.Error()
+			}
+		}
+	}
+	switch l := n.lanes[address]; {
+	case l == nil:
+	case known:
+		l.queued, l.quiet = 0, time.Now().Add(quietTime)
+	default:
+		delete(n.lanes, address)
+	}
+	for _, c := range n.calls {
+		if c.address == address {
+			c.end(nil, ErrLost)
+		}
+	}
+	n.tell()
+	n.mu.Unlock()
+}
+
+// dialed bounds one of the library's streams to a peer, which it would leave without a deadline: the greeting and each
+// write have theirs, and all end with the network.
+func (n *Network) dialed(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string,
+	streamer grpc.Streamer, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	release := context.AfterFunc(n.ctx, cancel)
+	greeting := time.AfterFunc(handshake, cancel)
+	end := func() {
+		greeting.Stop()
+		release()
+		cancel()
+	}
+	stream, err := streamer(ctx, desc, conn, method, opts...)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	return &outStream{ClientStream: stream, net: n, address: conn.Target(), greeting: greeting, cancel: cancel, end: end}, nil
+}
+
+// outStream is a stream to a peer that counts what is written.
+type outStream struct {
+	grpc.ClientStream
+	net      *Network
+	address  string
+	greeting *time.Timer
+	cancel   context.CancelFunc
+	end      func()
+}
+
+// RecvMsg reads what the peer's library says: its greeting, and then nothing until the stream ends.
+func (s *outStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	s.greeting.Stop()
+	if err != nil {
+		s.end()
+	}
+	return err
+}
+
+// SendMsg writes one batch.
+func (s *outStream) SendMsg(m any) error {
+	stuck := time.AfterFunc(sendTime, s.cancel)
+	defer stuck.Stop()
+	err := s.ClientStream.SendMsg(m)
+	if message, ok := m.(*remote.RemoteMessage); ok {
+		s.net.unbook(s.address, len(message.GetMessageBatch().GetEnvelopes()))
+	}
+	return err
+}

@@ -1,0 +1,162 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/remote"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/supervisor/membership"
+	"github.com/troupe-run/troupe/test/proxy"
+	"github.com/troupe-run/troupe/test/servers"
+)
+
+func TestPeersSayWhetherTheyRenew(t *testing.T) {
+	t.Parallel()
+	a, b, c := open(t), open(t), open(t)
+	introduce(a, b, c)
+	stranger := &side{own: messages.NewIncarnation()}
+	b.renews.Store(false)
+	c.renews.Store(false)
+	require.Equal(t, membership.Heard{Peers: 2, Lost: 2}, a.hears(patience, b, c, stranger), "one without an address is left out")
+	c.renews.Store(true)
+	heard := a.hears(patience, b, c)
+	require.Equal(t, 1, heard.Seen, "%+v", heard)
+	require.Equal(t, membership.Heard{}, a.hears(patience, stranger))
+	require.Equal(t, membership.Heard{}, a.hears(patience))
+}
+
+func TestAPeerThatIsGoneIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	a, b, c := open(t), open(t), open(t)
+	introduce(a, b, c)
+	b.renews.Store(false)
+	c.renews.Store(false)
+	require.Equal(t, 2, a.hears(patience, b, c).Lost)
+	c.end()
+	began := time.Now()
+	require.Equal(t, membership.Heard{Peers: 2, Lost: 1}, a.hears(time.Second, b, c))
+	require.Less(t, time.Since(began), 2*time.Second)
+	a.suspects(c)
+	a.Forget(c.own)
+	require.Equal(t, membership.Heard{Peers: 1, Lost: 1}, a.hears(patience, b, c), "one that has ended is not asked")
+}
+
+// A node that starts again on the address of the one before is found there, and a connection's end was no death.
+func TestAPeerComesBackAtItsAddress(t *testing.T) {
+	t.Parallel()
+	a, b := open(t), open(t)
+	introduce(a, b)
+	b.works(a)
+	address := b.Address()
+	b.end()
+	require.Equal(t, membership.Heard{Peers: 1}, a.hears(500*time.Millisecond, b))
+	again := open(t, func(c *Config) { c.Settings.Listen = address })
+	again.Know(a.own, "a", a.Address())
+	a.Know(again.own, "b", address)
+	require.Eventually(t, func() bool { return a.hears(time.Second, again).Seen == 1 }, patience, 50*time.Millisecond)
+	require.Positive(t, a.Counts().Lost)
+}
+
+// A network that swallows everything makes a peer suspect within the bound, and nothing is left of it once it heals. The peer
+// is met at the address that it advertises.
+func TestAPeerBehindASilentNetwork(t *testing.T) {
+	t.Parallel()
+	ports, err := servers.FreePorts(1)
+	require.NoError(t, err)
+	network := proxy.New(t, servers.Loopback(ports[0]))
+	a, b := open(t), open(t, func(c *Config) { c.Settings.Listen, c.Settings.Advertise = servers.Loopback(ports[0]), network.Addr() })
+	require.Equal(t, network.Addr(), b.Address())
+	introduce(a, b)
+	b.works(a)
+	network.Blackhole()
+	began := time.Now()
+	require.Equal(t, membership.Heard{Peers: 1}, a.hears(300*time.Millisecond, b))
+	require.Less(t, time.Since(began), 2*time.Second)
+	a.suspects(b)
+	network.Heal()
+	b.works(a)
+	require.True(t, a.Peers()[0].Suspect.IsZero())
+}
+
+func TestAPeerThatTakesNothing(t *testing.T) {
+	t.Parallel()
+	a := open(t)
+	mute := &side{own: messages.NewIncarnation()}
+	a.Know(mute.own, "mute", deaf(t))
+	began := time.Now()
+	require.Equal(t, membership.Heard{Peers: 1}, a.hears(time.Second, mute))
+	require.Less(t, time.Since(began), 2*time.Second)
+	var busy int
+	for range 2 * queuedMax {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		if _, err := a.Ask(ctx, mute.own, messages.Placement{}, wire.Probe{}); errors.Is(err, ErrBusy) {
+			busy++
+		}
+		cancel()
+	}
+	require.Positive(t, busy, "no more waits for it than the bound")
+	require.Positive(t, a.Counts().Dropped[Busy])
+}
+
+func TestHandlers(t *testing.T) {
+	t.Parallel()
+	about := messages.Placement{Execution: messages.NewExecutionID(), Attempt: 2}
+	var got Request
+	a, b := open(t), open(t, func(c *Config) {
+		c.Handlers = []Handler{
+			Handle(func(_ context.Context, r Request, m wire.Cancel) (wire.Body, error) {
+				got = r
+				return wire.Ack{Refused: "not here: " + m.By}, nil
+			}),
+			Handle(func(context.Context, Request, wire.Kill) (wire.Body, error) { return nil, errors.New("no such worker") }),
+			Handle(func(context.Context, Request, wire.Inspect) (wire.Body, error) { panic("a bug") }),
+		}
+	}, func(c *Config) { c.AskTime = patience })
+	introduce(a, b)
+	reply, err := a.Ask(t.Context(), b.own, about, wire.Cancel{By: "ana"})
+	require.NoError(t, err)
+	require.Equal(t, wire.Ack{Refused: "not here: ana"}, reply)
+	require.Equal(t, Request{From: a.own, About: about}, got)
+	reply, err = a.Ask(t.Context(), b.own, messages.Placement{}, wire.Kill{Pool: "p", Generation: 1})
+	require.NoError(t, err)
+	require.Equal(t, wire.Ack{Refused: "no such worker"}, reply)
+	_, err = a.Ask(t.Context(), b.own, messages.Placement{}, wire.Cordon{Pool: "p"})
+	require.ErrorIs(t, err, ErrUnsupported, "a kind that nothing here answers")
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err = a.Ask(ctx, b.own, messages.Placement{}, wire.Inspect{})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	b.drops(Panicked, 1)
+	b.works(a)
+	_, err = a.Ask(t.Context(), messages.NewIncarnation(), messages.Placement{}, wire.Probe{})
+	require.ErrorIs(t, err, ErrUnknown)
+	a.end()
+	_, err = a.Ask(t.Context(), b.own, messages.Placement{}, wire.Probe{})
+	require.ErrorIs(t, err, ErrClosed)
+}
+
+// The library's own calls would panic; they are refused, and so is a port that is taken.
+func TestWhatIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	a, b := open(t), open(t)
+	introduce(a, b)
+	conn, err := grpc.NewClient(a.Address(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	_, err = remote.NewRemotingClient(conn).ListProcesses(t.Context(), &remote.ListProcessesRequest{})
+	require.Equal(t, codes.Unimplemented, status.Code(err), "%v", err)
+	a.works(b)
+	_, err = Open(Config{Settings: Settings{Listen: a.Address()}, Own: messages.NewIncarnation(), Renewing: func() bool { return true }, Logger: a.cfg.Logger})
+	require.ErrorContains(t, err, "listen for peers on "+a.Address())
+	require.ErrorContains(t, err, "choose another address in node.peers_listen")
+}

@@ -1,0 +1,141 @@
+package peers
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// Settings say where a node listens for its peers, and whom it lets in. Zero: it listens nowhere.
+type Settings struct {
+	Listen    string // host:port; port 0 takes a free one
+	Advertise string // host:port that peers dial [the address that it listens on]
+	// CAFile, CertFile and KeyFile secure it in both directions, PEM each: whoever has no certificate of the authority is
+	// refused. The certificate must name the host that the node advertises.
+	CAFile, CertFile, KeyFile string
+	// Insecure allows an address beyond loopback without TLS.
+	Insecure bool
+}
+
+// On reports whether the node has an end of the remoting at all.
+func (s Settings) On() bool { return s.Listen != "" }
+
+// tls reports whether connections are secured.
+func (s Settings) tls() bool { return s.CAFile != "" }
+
+// Problem is something that is wrong with one setting.
+type Problem struct {
+	Setting string // as the configuration calls it, below node
+	Text    string // what must hold
+}
+
+// Problems returns everything that is wrong with the settings.
+func (s Settings) Problems() (found []Problem) {
+	bad := func(setting, format string, args ...any) {
+		found = append(found, Problem{setting, fmt.Sprintf(format, args...)})
+	}
+	for _, f := range []struct{ setting, value string }{
+		{"peers_advertise", s.Advertise}, {"peers_ca_file", s.CAFile}, {"peers_cert_file", s.CertFile}, {"peers_key_file", s.KeyFile},
+	} {
+		if f.value != "" && !s.On() {
+			bad(f.setting, "needs node.peers_listen")
+		}
+	}
+	if (s.CAFile == "") != (s.CertFile == "") || (s.CertFile == "") != (s.KeyFile == "") {
+		bad("peers_ca_file", "must be given together with node.peers_cert_file and node.peers_key_file")
+	}
+	if s.On() {
+		s.addresses(bad)
+	}
+	return found
+}
+
+// addresses judges where the node listens and what it advertises.
+func (s Settings) addresses(bad func(setting, format string, args ...any)) {
+	host, ok := splitAddress(s.Listen)
+	switch {
+	case !ok:
+		bad("peers_listen", "must be host:port, as in 10.0.0.5:7071")
+	case wildcard(host) && s.Advertise == "":
+		bad("peers_advertise", "must be given: nobody can dial the wildcard address in node.peers_listen")
+	}
+	if ok && !loopback(host) && !s.tls() && !s.Insecure {
+		bad("peers_listen", "other machines could speak for a node; give node.peers_ca_file, node.peers_cert_file and "+
+			"node.peers_key_file, listen on 127.0.0.1, or set node.peers_insecure where the network itself keeps others out")
+	}
+	if s.Advertise != "" && !dialable(s.Advertise) {
+		bad("peers_advertise", "must be a host:port that the other nodes can dial, as in 10.0.0.5:7071")
+	}
+}
+
+// Check returns the problems as one error.
+func (s Settings) Check() error {
+	var errs []error
+	for _, p := range s.Problems() {
+		errs = append(errs, fmt.Errorf("%s: %s", p.Setting, p.Text))
+	}
+	return errors.Join(errs...)
+}
+
+// splitAddress reads a host:port. The host may be empty, and the port 0.
+func splitAddress(address string) (host string, ok bool) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return host, err == nil
+}
+
+// dialable reports whether an address names one host and one port.
+func dialable(address string) bool {
+	host, ok := splitAddress(address)
+	return ok && host != "" && !wildcard(host) && !strings.HasSuffix(address, ":0") && len(address) <= addressMax &&
+		!strings.ContainsAny(address, "/ \t\n")
+}
+
+// addressMax bounds an address, in bytes: a host name has at most 253.
+const addressMax = 300
+
+func wildcard(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "" || err == nil && addr.Unmap().IsUnspecified()
+}
+
+func loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
+}
+
+// credentials reads the files and returns how the node meets those that dial it, and those that it dials.
+func (s Settings) credentials() (serving, dialing credentials.TransportCredentials, err error) {
+	if !s.tls() {
+		return insecure.NewCredentials(), insecure.NewCredentials(), nil
+	}
+	pair, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the certificate for peers %s and its key %s: %w", s.CertFile, s.KeyFile, err)
+	}
+	pem, err := os.ReadFile(s.CAFile)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the authority of peers: %w", err)
+	}
+	authority := x509.NewCertPool()
+	if !authority.AppendCertsFromPEM(pem) {
+		return nil, nil, fmt.Errorf("read the authority of peers: %s holds no certificate in PEM", s.CAFile)
+	}
+	own := []tls.Certificate{pair}
+	serving = credentials.NewTLS(&tls.Config{
+		MinVersion: tls.VersionTLS13, Certificates: own, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: authority,
+	})
+	return serving, credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, Certificates: own, RootCAs: authority}), nil
+}

@@ -1,0 +1,147 @@
+package peers
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/membership"
+)
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	secured := func(s Settings) Settings {
+		s.CAFile, s.CertFile, s.KeyFile = "ca", "cert", "key"
+		return s
+	}
+	for _, c := range []struct {
+		name     string
+		settings Settings
+		setting  string // that the problem is of; empty: none
+		text     string
+	}{
+		{"off", Settings{}, "", ""},
+		{"loopback", Settings{Listen: "127.0.0.1:0"}, "", ""},
+		{"loopback by name", Settings{Listen: "localhost:7071"}, "", ""},
+		{"loopback of IPv6", Settings{Listen: "[::1]:7071"}, "", ""},
+		{"secured", secured(Settings{Listen: "10.0.0.5:7071"}), "", ""},
+		{"insecure by choice", Settings{Listen: "10.0.0.5:7071", Insecure: true}, "", ""},
+		{"everywhere, advertised", secured(Settings{Listen: "0.0.0.0:7071", Advertise: "node-1.internal:7071"}), "", ""},
+		{"beyond loopback", Settings{Listen: "10.0.0.5:7071"}, "peers_listen", "other machines could speak for a node"},
+		{"beyond loopback by name", Settings{Listen: "node-1:7071"}, "peers_listen", "other machines could speak for a node"},
+		{"everywhere, not advertised", secured(Settings{Listen: ":7071"}), "peers_advertise", "nobody can dial the wildcard"},
+		{"everywhere advertised", secured(Settings{Listen: "[::]:7071", Advertise: "[::]:7071"}), "peers_advertise", "can dial"},
+		{"no port advertised", Settings{Listen: "127.0.0.1:0", Advertise: "127.0.0.1:0"}, "peers_advertise", "can dial"},
+		{"no address", Settings{Listen: "7071"}, "peers_listen", "must be host:port"},
+		{"no such port", Settings{Listen: "127.0.0.1:99999"}, "peers_listen", "must be host:port"},
+		{"half secured", Settings{Listen: "127.0.0.1:0", CertFile: "c", KeyFile: "k"}, "peers_ca_file", "must be given together"},
+		{"advertised without listening", Settings{Advertise: "h:1"}, "peers_advertise", "needs node.peers_listen"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			problems := c.settings.Problems()
+			if c.setting == "" {
+				require.Empty(t, problems)
+				require.NoError(t, c.settings.Check())
+				return
+			}
+			require.Len(t, problems, 1)
+			require.Equal(t, c.setting, problems[0].Setting)
+			require.ErrorContains(t, c.settings.Check(), c.text)
+			_, err := Open(Config{Settings: c.settings, Logger: hclog.NewNullLogger()})
+			require.ErrorContains(t, err, c.text, "a node with it does not start")
+		})
+	}
+}
+
+// authority signs certificates for one test.
+type authority struct {
+	t    *testing.T
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	a := &authority{t: t, dir: t.TempDir(), key: key, cert: &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "nodes"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}}
+	der, err := x509.CreateCertificate(rand.Reader, a.cert, a.cert, key.Public(), key)
+	require.NoError(t, err)
+	a.write("ca", "CERTIFICATE", der)
+	return a
+}
+
+func (a *authority) write(name, kind string, der []byte) string {
+	path := filepath.Join(a.dir, name)
+	require.NoError(a.t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+	return path
+}
+
+// secure gives a network a certificate of the authority for 127.0.0.1.
+func (a *authority) secure(c *Config) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(a.t, err)
+	name := c.Own.String()
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}, a.cert, key.Public(), a.key)
+	require.NoError(a.t, err)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(a.t, err)
+	c.Settings.CAFile = filepath.Join(a.dir, "ca")
+	c.Settings.CertFile, c.Settings.KeyFile = a.write(name+".crt", "CERTIFICATE", der), a.write(name+".key", "PRIVATE KEY", private)
+}
+
+func TestOnlyCertificatesOfTheAuthorityAreLetIn(t *testing.T) {
+	t.Parallel()
+	ours, theirs := newAuthority(t), newAuthority(t)
+	a, b, plain, foreign := open(t, ours.secure), open(t, ours.secure), open(t), open(t, theirs.secure)
+	introduce(a, b, plain, foreign)
+	b.works(a)
+	a.works(b)
+	for name, stranger := range map[string]*side{"plain": plain, "foreign": foreign} {
+		received := a.Counts().Received
+		require.Equal(t, membership.Heard{Peers: 1}, stranger.hears(time.Second, a), name)
+		require.Equal(t, membership.Heard{Peers: 1}, a.hears(time.Second, stranger), name)
+		require.Equal(t, received, a.Counts().Received, name)
+	}
+	b.works(a)
+}
+
+func TestFilesOfCertificates(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	cfg := Config{Settings: Settings{Listen: "127.0.0.1:0"}, Own: messages.NewIncarnation(), Logger: hclog.NewNullLogger()}
+	a.secure(&cfg)
+	for name, change := range map[string]func(*Settings){
+		"read the authority of peers":                            func(s *Settings) { s.CAFile = filepath.Join(a.dir, "none") },
+		"holds no certificate in PEM":                            func(s *Settings) { s.CAFile = s.KeyFile },
+		"read the certificate for peers":                         func(s *Settings) { s.CertFile = filepath.Join(a.dir, "none") },
+		"read the certificate for peers " + cfg.Settings.KeyFile: func(s *Settings) { s.CertFile = s.KeyFile },
+	} {
+		bad := cfg
+		change(&bad.Settings)
+		_, err := Open(bad)
+		require.ErrorContains(t, err, name)
+	}
+}
