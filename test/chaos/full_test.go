@@ -89,7 +89,7 @@ func (f *full) prepare(postgres, rabbit, prefix string, env []string) {
 	f.postgres, f.rabbit, f.settings = postgres, rabbit, broker.Settings{Prefix: prefix}
 	f.effects = filepath.Join(f.t.TempDir(), "effects.log")
 	f.env = append([]string{"TROUPE_STORE_URL=" + postgres, "TROUPE_MESSAGE_QUEUE_RABBITMQ_URL=" + rabbit,
-		"TROUPE_MESSAGE_QUEUE_RABBITMQ_PREFIX=" + prefix}, env...)
+		"TROUPE_MESSAGE_QUEUE_RABBITMQ_PREFIX=" + prefix, "TROUPE_NODE_PEERS_LISTEN=127.0.0.1:0"}, env...)
 	side, err := rabbitmq.Open(f.t.Context(), rabbitmq.Config{URL: rabbit, Name: "chaos", ConfirmTimeout: 5 * time.Second, WaitAtOpen: true})
 	require.NoError(f.t, err)
 	f.side = side
