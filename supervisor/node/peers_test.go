@@ -19,7 +19,7 @@ import (
 )
 
 // peersLease is long enough for a busy machine to do within a fifth of it what a node has to.
-const peersLease = 3 * time.Second
+const peersLease = 6 * time.Second
 
 // acquainted is a node that knows its peers, with a network of its own to the store.
 type acquainted struct {
@@ -184,6 +184,7 @@ func TestNodesThatAllLoseTheStoreGoOn(t *testing.T) {
 	close(a.gate.open)
 	close(b.gate.open)
 	for i, n := range []*acquainted{a, b} {
+		n.until("the node takes calls again", func() bool { return readyz(t, n.addr).Ready })
 		e := n.await(ids[i])
 		require.Equal(t, messages.Completed, e.Status, "%v", e.Error)
 		require.Equal(t, messages.Attempt(1), e.Attempt)
