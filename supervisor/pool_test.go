@@ -209,11 +209,13 @@ func TestPoolDrainsIdle(t *testing.T) {
 	h.ready(8)
 	start := time.Now()
 	queue := h.config.Settings.PoolQueueName(h.config.Node, "pool", h.config.Incarnation)
-	_, err := h.broker.Inspect(t.Context(), queue)
-	require.NoError(t, err)
+	soon(t, func() bool {
+		_, err := h.broker.Inspect(t.Context(), queue)
+		return err == nil
+	}, "the queue must be there")
 	require.NoError(t, h.drain(time.Minute))
 	require.Less(t, time.Since(start), 10*time.Second)
-	_, err = h.broker.Inspect(t.Context(), queue)
+	_, err := h.broker.Inspect(t.Context(), queue)
 	require.ErrorIs(t, err, broker.ErrNoQueue, "a node that stops in order leaves no queue behind")
 	require.ErrorContains(t, h.drain(time.Minute), "draining already")
 	events, err := h.store.WorkerEvents(t.Context(), messages.WorkerKey{Incarnation: h.config.Incarnation, Pool: "pool"}, 10)

@@ -104,9 +104,14 @@ func TestAMalformedMessageOnAWorkersQueueIsQuarantined(t *testing.T) {
 		Placements: []messages.Placement{{Execution: messages.NewExecutionID(), Attempt: 1}},
 	}.Encode()
 	require.NoError(t, err)
+	k.until("the workers' queue is there", func() bool { // a worker is ready before its queue is
+		_, err := k.Broker().Inspect(t.Context(), queue)
+		return err == nil
+	})
 	for _, body := range []string{"oops", `{"v":99}`, string(elsewhere)} {
-		_, err := k.Broker().Publish(t.Context(), []broker.Message{{RoutingKey: queue, Body: []byte(body)}})
+		confirms, err := k.Broker().Publish(t.Context(), []broker.Message{{RoutingKey: queue, Body: []byte(body)}})
 		require.NoError(t, err)
+		require.Equal(t, broker.Confirmed, confirms[0])
 	}
 	for _, letter := range k.letters(3) {
 		require.Contains(t, letter.Resolution, "quarantined")
