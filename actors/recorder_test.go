@@ -305,3 +305,22 @@ func TestRecorderTells(t *testing.T) {
 	require.Equal(t, ids[3], told[1].Items[0].Change.Target())
 	require.Equal(t, store.Applied, first[*Recorded](t, worker).Results[0].Verdict)
 }
+
+// A sender that had looked the recorder up before it ended may post after the next one has begun; its signal finds nobody.
+func TestRecorderHearsALateSender(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, nil)
+	ids := o.submit(t, 3)
+	late := o.system.Registry.keeper(o.recorder)
+	require.NoError(t, o.system.StopAndWait(t.Context(), o.recorder))
+	o.spawn(t)
+	_, err := o.ask(t.Context(), cancelOf(ids[0])) // the next one has begun
+	require.NoError(t, err)
+	_, kept := late(&Record{Items: []Item{{Change: cancelOf(ids[1])}}})
+	require.True(t, kept)
+	_, err = o.ask(t.Context(), cancelOf(ids[2]))
+	require.NoError(t, err)
+	e, err := o.store.Get(t.Context(), ids[1])
+	require.NoError(t, err)
+	require.Equal(t, messages.Cancelled, e.Status)
+}

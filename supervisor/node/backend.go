@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
@@ -16,7 +15,6 @@ import (
 	"github.com/troupe-run/troupe/supervisor"
 	"github.com/troupe-run/troupe/supervisor/api"
 	"github.com/troupe-run/troupe/supervisor/pack"
-	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
 // backend is the node as its API sees it.
@@ -264,95 +262,6 @@ func live(h actors.Happening) api.Live {
 		l.Fraction = &fraction
 	}
 	return l
-}
-
-// Why implements api.Backend.
-func (b backend) Why(ctx context.Context, id messages.ExecutionID) (api.Explanation, error) {
-	if x, away := b.whyAway(id); away {
-		return x, nil
-	}
-	e, err := b.Get(ctx, id)
-	if err != nil {
-		return api.Explanation{}, err
-	}
-	x := api.Explanation{Execution: id, Status: e.Status}
-	switch {
-	case e.Status.Terminal():
-		x.Reason, x.Message = "ended", "it has ended: "+e.Status.String()
-	case e.Status == messages.Requested && e.RunAt.After(time.Now()):
-		x.Reason, x.Message, x.Until = "not_due", "it waits for its time", e.RunAt
-		if e.TakeBacks > 0 {
-			x.Reason, x.Message = "backed_off", fmt.Sprintf("it was taken back %d times in a row and waits before it is placed again", e.TakeBacks)
-		}
-	case b.heldAbroad(&e):
-		reason := abroad[e.Status]
-		x.Reason, x.Message = reason.String(), fmt.Sprintf("%s; its worker is %s, of another node", reason.Sentence(), e.WorkerID)
-	default:
-		b.ask(ctx, &e, &x)
-	}
-	return x, nil
-}
-
-// abroad are the reasons of what stands on a worker, by its status: of another node's the store knows as much, and this
-// node's router nothing.
-var abroad = map[messages.Status]roster.Reason{
-	messages.Scheduled: roster.OnQueue, messages.Running: roster.IsRunning, messages.Cancelling: roster.IsRunning,
-}
-
-// heldAbroad reports whether the execution stands on a worker of another incarnation.
-func (b backend) heldAbroad(e *messages.Execution) bool {
-	_, held := abroad[e.Status]
-	return held && e.Worker.Incarnation != b.incarnation
-}
-
-// whyAway explains an execution that cannot be read, because the store is away or the node has not found it yet.
-func (b backend) whyAway(id messages.ExecutionID) (x api.Explanation, away bool) {
-	if b.gate() == nil {
-		return x, false
-	}
-	x = api.Explanation{Execution: id, Reason: roster.StoreAway.String(), Message: roster.StoreAway.Sentence()}
-	if list := b.servers.waits(); len(list) > 0 {
-		x.Message += " (" + strings.Join(list, "; ") + ")"
-	}
-	return x, true
-}
-
-// ask has the pool's router explain.
-func (b backend) ask(ctx context.Context, e *messages.Execution, x *api.Explanation) {
-	pid := b.poolPID(e.Pool)
-	if pid == nil {
-		x.Reason, x.Message = "no_pool", fmt.Sprintf("this node has no pool %q: the pack that declares it is not loaded", e.Pool)
-		return
-	}
-	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	reason, err := actors.Ask[supervisor.WhyWaiting, roster.Reason](limited, b.system, pid, supervisor.WhyWaiting{ID: e.ID})
-	if err != nil {
-		x.Reason, x.Message = "router_silent", "the pool's router does not answer: "+err.Error()
-		return
-	}
-	if reason == roster.NotLoaded && b.behind(limited, e) {
-		reason = roster.SessionOrder // the router holds the head of a session alone
-	}
-	if halted := b.servers.halted(); reason == roster.NotLoaded && halted != roster.Ready {
-		reason = halted
-	}
-	x.Reason, x.Message = reason.String(), reason.Sentence()
-	if e.Status == messages.Scheduled {
-		x.Until = e.ClaimBy
-	}
-}
-
-// behind reports whether an earlier execution of its session has not ended.
-func (b backend) behind(ctx context.Context, e *messages.Execution) bool {
-	if e.Session == "" || e.Affinity == messages.AffinityHint {
-		return false
-	}
-	earlier, err := b.store.List(ctx, store.Filter{
-		Session: e.Session, Pool: e.Pool, Before: e.Seq, Limit: 1,
-		Statuses: []messages.Status{messages.Requested, messages.Scheduling, messages.Scheduled, messages.Running, messages.Cancelling},
-	})
-	return err == nil && len(earlier.Executions) > 0
 }
 
 // Actions implements api.Backend.

@@ -3,7 +3,6 @@ package node_test
 import (
 	"context"
 	"net/url"
-	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +33,7 @@ type acquainted struct {
 // acquaint starts two nodes on one Postgres that reach each other and each serve a pack of their own.
 func acquaint(t *testing.T) (a, b *acquainted) {
 	t.Helper()
-	unguarded(t)
+	servers.Unraced(t)
 	store := servers.Postgres(t)
 	a, b = newAcquainted(t, "a", store), newAcquainted(t, "b", store)
 	for _, n := range []*acquainted{a, b} {
@@ -114,24 +113,6 @@ func (n *acquainted) returns(before messages.Incarnation) {
 		return n.keeper.Node().Incarnation() != before && readyz(n.t, n.addr).Ready
 	})
 	n.Node, n.Backend = n.keeper.Node(), n.keeper.Backend()
-}
-
-// unguarded skips a test that starts the library of the remoting twice, where the race detector watches it set gRPC's log.
-func unguarded(t *testing.T) {
-	t.Helper()
-	info, _ := debug.ReadBuildInfo()
-	watched := false
-	for _, s := range info.Settings {
-		watched = watched || s.Key == "-race" && s.Value == "true"
-	}
-	for _, s := range info.Settings {
-		if s.Key == "-gcflags" && strings.Contains(s.Value, "grpclog") {
-			return
-		}
-	}
-	if watched {
-		t.Skip("under the race detector this test needs the flags of the Makefile's RACE")
-	}
 }
 
 // Of two nodes one alone loses the store. The other says that it renews: the one stops its work before its lease ends, and

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"runtime/debug"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,31 +21,13 @@ import (
 	"github.com/troupe-run/troupe/messages/wire"
 	troupev1 "github.com/troupe-run/troupe/proto/troupe/v1"
 	"github.com/troupe-run/troupe/supervisor/membership"
+	"github.com/troupe-run/troupe/test/servers"
 )
 
 func TestMain(m *testing.M) {
 	// The library counts dead letters in windows, one goroutine each.
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/asynkron/protoactor-go/actor.NewDeadLetter.NewThrottle.func4.1"))
-}
-
-// unguarded skips a test that starts the library again, where the race detector watches it set gRPC's log: that is done
-// without a lock, and the Makefile's RACE keeps the detector from it.
-func unguarded(t *testing.T) {
-	t.Helper()
-	info, _ := debug.ReadBuildInfo()
-	watched := false
-	for _, s := range info.Settings {
-		watched = watched || s.Key == "-race" && s.Value == "true"
-	}
-	for _, s := range info.Settings {
-		if s.Key == "-gcflags" && strings.Contains(s.Value, "grpclog") {
-			return
-		}
-	}
-	if watched {
-		t.Skip("under the race detector this test needs the flags of the Makefile's RACE")
-	}
 }
 
 // patience bounds every wait; no test passes because of it.
@@ -64,7 +44,7 @@ type side struct {
 // open opens a network on loopback that renews its lease, unless changed.
 func open(t *testing.T, change ...func(*Config)) *side {
 	t.Helper()
-	unguarded(t)
+	servers.Unraced(t)
 	s := &side{t: t, own: messages.NewIncarnation()}
 	s.renews.Store(true)
 	cfg := Config{Settings: Settings{Listen: "127.0.0.1:0"}, Own: s.own, Renewing: s.renews.Load, Logger: hclog.NewNullLogger()}

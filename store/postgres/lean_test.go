@@ -1,0 +1,110 @@
+package postgres_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/postgres"
+)
+
+// claimer is a store with one live worker.
+type claimer struct {
+	*postgres.Store
+	t   *testing.T
+	key messages.WorkerKey
+}
+
+func newClaimer(t *testing.T, cfg postgres.Config) *claimer {
+	t.Helper()
+	s := newBench(t).open(t, cfg)
+	return &claimer{s, t, joined(t, s)}
+}
+
+func (c *claimer) submit(e messages.Execution) {
+	c.t.Helper()
+	_, err := c.Submit(c.t.Context(), []messages.Execution{e})
+	require.NoError(c.t, err)
+}
+
+func (c *claimer) apply(change store.Change) store.Result {
+	c.t.Helper()
+	results, err := c.Apply(c.t.Context(), []store.Change{change})
+	require.NoError(c.t, err)
+	return results[0]
+}
+
+func (c *claimer) place(id messages.ExecutionID) store.Result {
+	c.t.Helper()
+	return c.apply(&store.Place{ID: id, Worker: c.key, WorkerID: "n/go/0", PlacedBy: c.key.Incarnation, ClaimWithin: time.Minute})
+}
+
+// claimed places the execution and claims it.
+func (c *claimer) claimed(id messages.ExecutionID) *messages.Execution {
+	c.t.Helper()
+	require.Equal(c.t, store.Applied, c.place(id).Verdict)
+	result := c.apply(&store.Claim{ID: id, Attempt: 1, Worker: c.key, Generation: 1})
+	require.Equal(c.t, store.Applied, result.Verdict)
+	return result.Execution
+}
+
+// What is remembered for the claim is what was submitted, whatever the submitter does with its map and bytes afterwards.
+func TestAClaimBringsWhatWasSubmitted(t *testing.T) {
+	t.Parallel()
+	c := newClaimer(t, postgres.Config{})
+	e := noop(1)[0]
+	e.Labels = map[string]string{"n": "1"}
+	c.submit(e)
+	e.Labels["n"], e.Parameters[5] = "2", '9'
+	got := c.claimed(e.ID)
+	kept, err := c.Get(t.Context(), e.ID)
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"n": "1"}, got.Labels)
+	require.Equal(t, kept.Labels, got.Labels)
+	require.Equal(t, string(kept.Parameters), string(got.Parameters))
+}
+
+// An id that is used again, after its first execution was purged, is another execution.
+func TestAClaimBringsTheExecutionThatHasTheIDNow(t *testing.T) {
+	t.Parallel()
+	c := newClaimer(t, postgres.Config{})
+	e := noop(1)[0]
+	c.submit(e)
+	c.apply(&store.Cancel{ID: e.ID, By: "test"})
+	n, err := c.Purge(t.Context(), store.Purge{FinishedBefore: time.Now().Add(time.Hour)})
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	e.Action, e.Parameters = "core.other", json.RawMessage(`{"a":"`+strings.Repeat("x", 400)+`"}`)
+	c.submit(e)
+	got := c.claimed(e.ID)
+	require.Equal(t, "core.other", got.Action)
+	require.Equal(t, len(e.Parameters), len(got.Parameters))
+}
+
+// A placement that another router has won is an event only where all changes are.
+func TestALostPlacementIsNoEvent(t *testing.T) {
+	t.Parallel()
+	for _, all := range []bool{false, true} {
+		c := newClaimer(t, postgres.Config{EventsAll: all})
+		e := noop(1)[0]
+		c.submit(e)
+		c.claimed(e.ID)
+		c.key.Slot = 1 // another router's choice
+		require.Equal(t, store.Stale, c.place(e.ID).Verdict)
+		events, err := c.Events(t.Context(), e.ID)
+		require.NoError(t, err)
+		stale := 0
+		for _, event := range events {
+			if event.Kind == "stale_write" {
+				stale++
+			}
+		}
+		require.Equal(t, all, stale == 1, "events %v", events)
+		require.LessOrEqual(t, stale, 1)
+	}
+}
