@@ -54,7 +54,7 @@ test-race: need-test
 
 .PHONY: test-real
 test-real: need-test
-	$(GO) list ./... | { grep -E '$(REAL)' || true; } | xargs -r $(GO) test -timeout 15m
+	$(GO) list ./... | { grep -E '$(REAL)' || true; } | xargs -r $(GO) test -p 1 -timeout 15m
 
 .PHONY: fuzz
 fuzz: need-go ## Run every fuzz target; FUZZ=60 gives each a minute.

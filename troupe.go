@@ -26,6 +26,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/supervisor/api"
 	"github.com/troupe-run/troupe/supervisor/node"
+	"github.com/troupe-run/troupe/supervisor/peers"
 )
 
 // Names of the vocabulary, so that callers need no other package.
@@ -87,6 +88,9 @@ type Config struct {
 	Packs   []string // folders with packs
 	Workers int      // that run handlers of this program at a time; default 128
 	Logger  hclog.Logger
+	// PeersListen is where the other nodes of a shared store reach this one, as host:port on a loopback address; default: a free
+	// port of 127.0.0.1. "off": nowhere.
+	PeersListen string
 	// ShutdownTimeout is how long Stop lets running work go on; default 30 s.
 	ShutdownTimeout time.Duration
 }
@@ -101,7 +105,7 @@ func New(cfg Config, actions ...Action) (*Troupe, error) {
 	settings := node.Config{
 		Data: cfg.Data, Name: cfg.Name, Listen: cfg.Listen, Packs: cfg.Packs, Logger: cfg.Logger, NoBuiltins: true,
 		StoreURL: cfg.Store, BrokerURL: cfg.Broker, Broker: broker.Settings{Prefix: cfg.Prefix},
-		ShutdownTimeout: cfg.ShutdownTimeout, Handlers: map[string]actors.Handler{},
+		Peers: peers.Settings{Listen: cfg.PeersListen}, ShutdownTimeout: cfg.ShutdownTimeout, Handlers: map[string]actors.Handler{},
 		Workers: map[messages.Runtime]int{messages.RuntimeGo: cfg.Workers},
 	}
 	for _, a := range actions {

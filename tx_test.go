@@ -90,7 +90,7 @@ func newHouse(t *testing.T) *house {
 	schema := json.RawMessage(`{"type":"object","required":["name"],"properties":{"name":{"type":"string"}}}`)
 	var err error
 	h.node, err = troupe.New(troupe.Config{Data: t.TempDir(), Store: h.database, Broker: url, Prefix: prefix, Workers: 2,
-		ShutdownTimeout: time.Second}, troupe.Action{Name: "demo.greet", Handler: act, Parameters: schema})
+		PeersListen: "off", ShutdownTimeout: time.Second}, troupe.Action{Name: "demo.greet", Handler: act, Parameters: schema})
 	require.NoError(t, err)
 	require.NoError(t, h.node.Start(ctx))
 	h.db, err = pgx.Connect(ctx, h.database)

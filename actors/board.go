@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,20 +31,35 @@ func (h *Happening) size() int {
 }
 
 // Board carries the live events of running executions to whoever follows them. A feed begins with its run's first
-// event and ends with the run; what a process wrote is in the store afterwards.
+// event and ends with the run; what a process wrote is in the store afterwards. One that somebody reads by polling stays
+// for a moment behind its end.
 type Board struct {
 	mu    sync.Mutex
 	feeds map[messages.ExecutionID]*feed
+	ended []*feed // closed, and kept for those that poll; the oldest first
+	early []*feed // that somebody polled before they began; the oldest first
+	last  uint64  // number of the newest feed
 }
 
 type feed struct {
+	number uint64 // of all feeds of this board, from 1
+	id     messages.ExecutionID
 	events []Happening
 	first  int // number of events dropped before events[0]
 	bytes  int
 	closed bool
 	wake   chan struct{} // closed and replaced at each change
 	read   int           // followers
+	polled time.Time     // when somebody polled last; zero: nobody has
+	over   time.Time     // until when it is kept behind its end
 }
+
+// Bounds on feeds that are kept for those that poll, who ask several times a second.
+const (
+	lingerTime = 5 * time.Second // behind their end, or the last look at one that has not begun
+	lingerMax  = 32              // feeds that have ended
+	earlyMax   = 1024            // feeds that have not begun
+)
 
 // NewBoard returns an empty board.
 func NewBoard() *Board { return &Board{feeds: map[messages.ExecutionID]*feed{}} }
@@ -72,6 +88,7 @@ func (b *Board) Close(id messages.ExecutionID) {
 		f.closed = true
 		f.notify()
 		delete(b.feeds, id)
+		b.linger(f, time.Now())
 	}
 }
 
@@ -98,10 +115,24 @@ func (b *Board) Output(id messages.ExecutionID) messages.Output {
 // Follow calls each for every event of the execution from the oldest kept, until the feed is closed, done says that
 // the execution has its outcome, each fails, or ctx ends. A feed that has not begun is waited for.
 func (b *Board) Follow(ctx context.Context, id messages.ExecutionID, done <-chan *messages.Execution, each func(Happening) error) error {
-	f := b.join(id)
+	_, err := b.FollowFrom(ctx, id, Poll{}, done, each)
+	return err
+}
+
+// FollowFrom is Follow behind a place, and returns where it stopped. A feed that has been read to its end is left for the
+// execution's next one, which may have ended already.
+func (b *Board) FollowFrom(ctx context.Context, id messages.ExecutionID, at Poll, done <-chan *messages.Execution,
+	each func(Happening) error,
+) (Poll, error) {
+	f, next := b.join(id, at)
 	defer b.part(id, f)
-	for next, last := 0, false; ; {
-		events, wake, closed := b.next(f, &next)
+	err := b.follow(ctx, f, &next, done, each)
+	return Poll{Feed: f.number, From: uint64(next)}, err
+}
+
+func (b *Board) follow(ctx context.Context, f *feed, next *int, done <-chan *messages.Execution, each func(Happening) error) error {
+	for last := false; ; {
+		events, wake, closed := b.next(f, next)
 		for _, h := range events {
 			if err := each(h); err != nil {
 				return err
@@ -123,12 +154,22 @@ func (b *Board) Follow(ctx context.Context, id messages.ExecutionID, done <-chan
 	}
 }
 
-func (b *Board) join(id messages.ExecutionID) *feed {
+// join takes part in the feed that a follower who has read up to a place wants next, and says from which event on.
+func (b *Board) join(id messages.ExecutionID, at Poll) (f *feed, next int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	f := b.feed(id)
+	if i := slices.IndexFunc(b.ended, func(f *feed) bool {
+		return f.id == id && (f.number > at.Feed || f.number == at.Feed && at.From < uint64(f.first+len(f.events)))
+	}); i >= 0 {
+		f = b.ended[i]
+	} else {
+		f = b.feed(id)
+	}
+	if f.number == at.Feed {
+		next = int(min(at.From, uint64(f.first+len(f.events))))
+	}
 	f.read++
-	return f
+	return f, next
 }
 
 // part drops a feed that nothing was ever written to with its last follower.
@@ -155,7 +196,8 @@ func (b *Board) next(f *feed, next *int) ([]Happening, <-chan struct{}, bool) {
 func (b *Board) feed(id messages.ExecutionID) *feed {
 	f, ok := b.feeds[id]
 	if !ok {
-		f = &feed{wake: make(chan struct{})}
+		b.last++
+		f = &feed{number: b.last, id: id, wake: make(chan struct{})}
 		b.feeds[id] = f
 	}
 	return f

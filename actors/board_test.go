@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -183,4 +184,124 @@ func TestOutcomesAreBounded(t *testing.T) {
 	require.ErrorIs(t, err, ErrTooManyWaiters)
 	_, err = o.Wait(t.Context(), messages.NewExecutionID(), nil)
 	require.ErrorIs(t, err, ErrTooManyWaiters)
+}
+
+// polls reads what there is of a feed, in looks of at most two events.
+func polls(b *Board, id messages.ExecutionID, at Poll) (seen []string, p Polled) {
+	for {
+		room := 2
+		p = b.Poll(id, at, func(*Happening) bool { room--; return room >= 0 })
+		for _, h := range p.Events {
+			seen = append(seen, h.Message)
+		}
+		if at = p.Next; !p.More {
+			return seen, p
+		}
+	}
+}
+
+func say(b *Board, id messages.ExecutionID, texts ...string) {
+	for _, text := range texts {
+		b.Add(id, Happening{Kind: "log", Message: text})
+	}
+}
+
+// One that polls sees every event once, those before its first look and those behind its last one too, and the end.
+func TestBoardIsPolledToTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, id := NewBoard(), messages.NewExecutionID()
+		seen, p := polls(b, id, Poll{})
+		require.Empty(t, seen)
+		require.False(t, p.Ended, "it is waited for")
+		say(b, id, "a", "b", "c")
+		seen, p = polls(b, id, p.Next)
+		require.Equal(t, []string{"a", "b", "c"}, seen)
+		seen, p = polls(b, id, p.Next)
+		require.Empty(t, seen)
+		say(b, id, "d")
+		b.Close(id)
+		require.Empty(t, b.feeds)
+		seen, p = polls(b, id, p.Next)
+		require.Equal(t, []string{"d"}, seen)
+		require.True(t, p.Ended)
+		again, p := polls(b, id, p.Next)
+		require.Empty(t, again)
+		require.True(t, p.Ended, "the end may be asked for twice")
+
+		say(b, id, "e") // another attempt on this node
+		time.Sleep(lingerTime / 2)
+		_, p = polls(b, id, p.Next)
+		require.True(t, p.Ended, "its own feed first")
+		time.Sleep(lingerTime)
+		seen, p = polls(b, id, p.Next)
+		require.Equal(t, []string{"e"}, seen, "then the other from its beginning")
+		require.False(t, p.Ended)
+	})
+}
+
+// What is kept for those that poll goes once nobody does.
+func TestBoardDropsWhatNobodyPolls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBoard()
+		for range earlyMax + 1 {
+			polls(b, messages.NewExecutionID(), Poll{})
+		}
+		require.Len(t, b.feeds, earlyMax, "so many are waited for at most")
+		time.Sleep(lingerTime + 1)
+		for range lingerMax + 1 {
+			id := messages.NewExecutionID()
+			say(b, id, "a")
+			polls(b, id, Poll{})
+			b.Close(id)
+		}
+		require.Empty(t, b.feeds)
+		require.Empty(t, b.early)
+		require.Len(t, b.ended, lingerMax)
+		time.Sleep(lingerTime + 1)
+		unread := messages.NewExecutionID()
+		say(b, unread, "a")
+		b.Close(unread)
+		require.Empty(t, b.ended)
+		require.Empty(t, b.feeds)
+	})
+}
+
+// A run that begins and ends between two looks elsewhere can be followed afterwards, once it was waited for; and who has
+// followed one attempt goes on with the next.
+func TestBoardIsFollowedOverItsFeeds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, id, over := NewBoard(), messages.NewExecutionID(), make(chan *messages.Execution)
+		close(over)
+		var at Poll
+		from := func() (seen []string) {
+			var err error
+			at, err = b.FollowFrom(t.Context(), id, at, over, func(h Happening) error {
+				seen = append(seen, h.Message)
+				return nil
+			})
+			require.NoError(t, err)
+			return seen
+		}
+		require.Empty(t, from())
+		b.Await(id)
+		time.Sleep(time.Second)
+		say(b, id, "a", "b")
+		b.Close(id)
+		require.Equal(t, []string{"a", "b"}, from(), "it has ended meanwhile")
+		require.Empty(t, from())
+		b.Await(id)
+		say(b, id, "c")
+		require.Equal(t, []string{"c"}, from())
+		say(b, id, "d")
+		b.Close(id)
+		require.Equal(t, []string{"d"}, from(), "the rest of it")
+		require.Empty(t, from())
+		time.Sleep(2 * lingerTime)
+		b.Await(messages.NewExecutionID())
+		require.Empty(t, b.ended)
+		require.Len(t, b.feeds, 1)
+	})
 }

@@ -214,6 +214,40 @@ func TestMonitorNow(t *testing.T) {
 	})
 }
 
+// A round that is asked for comes at once, or right after the one under way, once however often it was asked for; the
+// regular ones go on at their pace from there.
+func TestMonitorIsAskedForARound(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newSystem(t)
+		var rounds atomic.Int64
+		pid, err := s.Spawn(s, NewMonitor(MonitorConfig{
+			System: s, Name: "m", Every: 10 * time.Second, Logger: hclog.NewNullLogger(),
+			Do: func(context.Context) error {
+				rounds.Add(1)
+				time.Sleep(time.Second)
+				return nil
+			},
+		}))
+		require.NoError(t, err)
+		at := func(d time.Duration, want int64) {
+			time.Sleep(d)
+			synctest.Wait()
+			require.Equal(t, want, rounds.Load())
+		}
+		at(4500*time.Millisecond, 0)
+		s.Send(pid, &RoundNow{})
+		at(0, 1)
+		for range 5 {
+			s.Send(pid, &RoundNow{})
+		}
+		at(0, 1)
+		at(time.Second, 2)
+		at(10500*time.Millisecond, 2)
+		at(time.Second, 3)
+		at(11*time.Second, 4)
+	})
+}
+
 // morgue is a dead-letter bridge with everything behind it.
 type morgue struct {
 	*dock

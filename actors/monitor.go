@@ -33,7 +33,12 @@ type Monitor struct {
 	cancel context.CancelFunc
 	timer  *time.Timer
 	failed int // rounds in a row
+	busy   bool
+	again  bool // another round is wanted after the one under way
 }
+
+// RoundNow asks a Monitor for a round at once, or right after the one under way.
+type RoundNow struct{}
 
 type (
 	roundDue   struct{}
@@ -62,7 +67,7 @@ func (m *Monitor) Receive(ctx actor.Context) {
 		if m.cfg.Now {
 			m.round(ctx)
 		} else {
-			m.again(ctx)
+			m.wait(ctx)
 		}
 	case *actor.Stopping:
 		m.cancel()
@@ -70,6 +75,8 @@ func (m *Monitor) Receive(ctx actor.Context) {
 	case *actor.Stopped:
 	case *roundDue:
 		m.round(ctx)
+	case *RoundNow:
+		m.now(ctx)
 	case *roundEnded:
 		m.ended(ctx, msg)
 	default:
@@ -77,13 +84,26 @@ func (m *Monitor) Receive(ctx actor.Context) {
 	}
 }
 
-func (m *Monitor) again(ctx actor.Context) {
+func (m *Monitor) now(ctx actor.Context) {
+	if m.busy {
+		m.again = true
+		return
+	}
+	m.round(ctx)
+}
+
+func (m *Monitor) wait(ctx actor.Context) {
 	self, system := ctx.Self(), m.cfg.System
 	spread := 1 + m.cfg.Jitter*(2*rand.Float64()-1)
 	m.timer = time.AfterFunc(time.Duration(float64(m.cfg.Every)*spread), func() { system.Send(self, &roundDue{}) })
 }
 
 func (m *Monitor) round(ctx actor.Context) {
+	if m.busy { // its timer had run out when it was asked for a round
+		return
+	}
+	m.busy, m.again = true, false
+	stopTimer(m.timer)
 	self, system, parent := ctx.Self(), m.cfg.System, m.ctx
 	go func() {
 		defer system.Carry(self)
@@ -106,7 +126,12 @@ func (m *Monitor) ended(ctx actor.Context, r *roundEnded) {
 		}
 	})
 	m.tell(r.err)
-	m.again(ctx)
+	m.busy = false
+	if m.again {
+		m.round(ctx)
+		return
+	}
+	m.wait(ctx)
 }
 
 // tell logs the first failed round of a row, and its end.

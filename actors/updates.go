@@ -22,6 +22,8 @@ type UpdatesConfig struct {
 	// Requested wakes a pool, and Finished those who wait for an execution. Neither blocks.
 	Requested func(pool string)
 	Finished  func(messages.ExecutionID)
+	// Router, where set, is told that pools may have lost their leader. It does not block.
+	Router func()
 	// Cancel tells a worker of this node that its run is to be cancelled; an execution that is elsewhere is no error.
 	Cancel func(context.Context, messages.ExecutionID) error
 	// Inbox takes one batch of submissions and settles them. More: it was full.
@@ -147,6 +149,10 @@ func (u *Updates) hint(ctx actor.Context, h store.Hint) {
 		u.cfg.Requested(h.Pool)
 	case h.Kind == store.HintFinished:
 		u.cfg.Finished(h.Execution)
+	case h.Kind == store.HintRouter:
+		if u.cfg.Router != nil {
+			u.cfg.Router()
+		}
 	case u.due.add(h):
 		u.round(ctx)
 	default:

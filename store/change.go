@@ -51,7 +51,8 @@ type TakeBack struct {
 // Claim starts a placement: scheduled → running, for this worker and generation, with the run deadline now + timeout.
 // Its Result carries the whole execution, parameters included. A claim that finds the placement running for the
 // same worker and generation says Already and carries the execution too. Where leases are evaluated, a claim by an
-// incarnation without a live one is Refused with ErrFenced.
+// incarnation without a live one is Refused with ErrFenced. One of a run with a session's state whose binding is not that of
+// its placement any more is Refused with ErrSession: the caller takes the placement back.
 type Claim struct {
 	ID         messages.ExecutionID
 	Attempt    messages.Attempt

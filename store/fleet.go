@@ -31,6 +31,9 @@ type Node struct {
 	Address     string               `json:"address,omitempty"`
 	// PeerAddress is where its peers reach it, as host:port; empty: nowhere.
 	PeerAddress string `json:"peer_address,omitempty"`
+	// PeerScope is where PeerAddress means this node: a loopback address does so on its own machine alone. Nodes of another
+	// scope do not dial it. Empty: everywhere.
+	PeerScope string `json:"peer_scope,omitempty"`
 	// SteadySince is since when the lease has been renewed without a gap.
 	SteadySince time.Time `json:"steady_since,omitzero"`
 	// Present says that the store still sees the incarnation's own connection. A hint only: a frozen process keeps it.
@@ -55,9 +58,11 @@ type Nodes interface {
 	Beat(ctx context.Context, inc messages.Incarnation, lease time.Duration) (Pulse, error)
 	// DeclareDead marks dead, and their workers inactive, all other incarnations whose lease has run out, and returns
 	// them. It has no effect unless the caller's own lease is live and has been steady for at least its length: after an
-	// outage that nobody could renew in, nobody is dead. The embedded store evaluates no lease and declares nobody.
+	// outage that nobody could renew in, nobody is dead. The embedded store evaluates no lease and declares nobody. What
+	// the dead led is nobody's from then on (Lead), which the other nodes are told (HintRouter).
 	DeclareDead(ctx context.Context, by messages.Incarnation, lease time.Duration) ([]Node, error)
-	// SetNode changes an incarnation's state and marks its workers inactive where the state is not active.
+	// SetNode changes an incarnation's state; where it is not active, it marks its workers inactive and gives up the pools
+	// that it leads, as Resign does, in the same transaction.
 	SetNode(ctx context.Context, inc messages.Incarnation, state NodeState) error
 	// CordonNode records operator intent.
 	CordonNode(ctx context.Context, inc messages.Incarnation, cordoned bool) error

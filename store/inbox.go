@@ -18,6 +18,7 @@ const (
 	HintCancel                        // Execution is to be cancelled where it runs
 	HintInbox                         // a submission waits in the inbox
 	HintFinished                      // Execution has its outcome
+	HintRouter                        // pools may have lost their leader
 )
 
 // Hint is one coalesced word from a store that others use too.

@@ -67,6 +67,33 @@ func checkTimes(e *messages.Execution) error {
 	return nil
 }
 
+// CheckPlaced says what keeps the placements from being made with the submission of the executions, or nil: each must be
+// the first and only one of an execution of the call that has no session and waits for no time.
+func CheckPlaced(executions []messages.Execution, places []*Place) error {
+	if len(places) == 0 {
+		return nil
+	}
+	byID := make(map[messages.ExecutionID]*messages.Execution, len(executions))
+	for i := range executions {
+		byID[executions[i].ID] = &executions[i]
+	}
+	for _, p := range places {
+		e := byID[p.ID]
+		delete(byID, p.ID)
+		switch {
+		case e == nil || p.ID.IsZero():
+			return fmt.Errorf("placement of %s: %w: it is not submitted with it, or is placed twice", p.ID, ErrInvalid)
+		case p.Attempt != 0:
+			return fmt.Errorf("placement of %s: %w: a new execution has had no attempt, got %d", p.ID, ErrInvalid, p.Attempt)
+		case p.Session != nil || e.Session != "" || !e.RunAt.IsZero():
+			return fmt.Errorf("placement of %s: %w: it has a session or a time of its own", p.ID, ErrInvalid)
+		case p.Worker.Pool != e.Pool || p.Worker.Incarnation.IsZero():
+			return fmt.Errorf("placement of %s: %w: worker %s of pool %q cannot take work of pool %q", p.ID, ErrInvalid, p.WorkerID, p.Worker.Pool, e.Pool)
+		}
+	}
+	return nil
+}
+
 // CheckOutcome says what keeps o from being an outcome, or nil.
 func CheckOutcome(o *messages.Outcome) error {
 	if !o.Status.Terminal() {

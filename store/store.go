@@ -43,6 +43,7 @@ type Store interface {
 	DeadLetters
 	Notices
 	Inbox
+	Routing
 
 	// SaveActions records the actions that this node serves, by (ref, version).
 	SaveActions(ctx context.Context, actions []messages.Action) error
@@ -64,6 +65,10 @@ type Executions interface {
 	// whose idempotency key is taken by the same request (equal RequestHash) comes back as the stored one, with
 	// Existing set; a different request under the key is ErrConflict (as *ConflictError), and nothing is stored.
 	Submit(ctx context.Context, executions []messages.Execution) ([]Submitted, error)
+	// SubmitPlaced is Submit that also makes placements in the same transaction, for a router that has workers free: each is
+	// of an execution of the call, named by its id (see CheckPlaced). What it returns says what was placed: an execution
+	// that was there before stays as it stood.
+	SubmitPlaced(ctx context.Context, executions []messages.Execution, places []*Place) ([]Submitted, error)
 	// Apply makes the changes in order, in one transaction, and returns one Result each. A change that is refused
 	// (stale, missing, unstorable) does not hinder the others. An error means that the outcome of all is unknown.
 	Apply(ctx context.Context, changes []Change) ([]Result, error)
@@ -139,13 +144,12 @@ type Deadline uint8
 
 // The deadlines that Overdue knows.
 const (
-	ClaimBy        Deadline = iota + 1 // scheduled, and claim_by has passed
-	StartBy                            // first placed longer than Age ago, and never started
-	QueueBy                            // requested or scheduled, and queue_deadline has passed
-	WorkerBy                           // requested, and its wait for any worker has passed
-	RunBy                              // running or cancelling, and run_deadline + Age has passed
-	Orphaned                           // scheduled, running or cancelling on an incarnation that is dead or unknown
-	TakeBackOrphan                     // scheduled and unclaimed, placed by an incarnation that is dead or unknown
+	ClaimBy  Deadline = iota + 1 // scheduled, and claim_by has passed
+	StartBy                      // first placed longer than Age ago, and never started
+	QueueBy                      // requested or scheduled, and queue_deadline has passed
+	WorkerBy                     // requested, and its wait for any worker has passed
+	RunBy                        // running or cancelling, and run_deadline + Age has passed
+	Orphaned                     // scheduled, running or cancelling on an incarnation that is dead or unknown
 )
 
 // OverdueQuery asks for executions past a deadline.

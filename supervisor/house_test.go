@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -37,8 +38,9 @@ func soon(t *testing.T, holds func() bool, what string, about ...any) {
 // gated is a store whose transactions can be held up.
 type gated struct {
 	store.Store
-	mu   sync.Mutex
-	gate chan struct{}
+	mu    sync.Mutex
+	gate  chan struct{}
+	nodes []store.Node
 }
 
 func (g *gated) Apply(ctx context.Context, changes []store.Change) ([]store.Result, error) {
@@ -53,6 +55,37 @@ func (g *gated) Apply(ctx context.Context, changes []store.Change) ([]store.Resu
 		}
 	}
 	return g.Store.Apply(ctx, changes)
+}
+
+// Join, SetNode and ListNodes know of several nodes, though one alone can use the file: whoever has joined lives until it
+// is said to be dead.
+func (g *gated) Join(ctx context.Context, n store.Node, lease time.Duration) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.nodes = append(g.nodes, n)
+	if len(g.nodes) > 1 {
+		return nil
+	}
+	return g.Store.Join(ctx, n, lease)
+}
+
+// SetNode implements store.Store.
+func (g *gated) SetNode(_ context.Context, inc messages.Incarnation, state store.NodeState) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range g.nodes {
+		if g.nodes[i].Incarnation == inc {
+			g.nodes[i].State = state
+		}
+	}
+	return nil
+}
+
+// ListNodes implements store.Store.
+func (g *gated) ListNodes(context.Context) ([]store.Node, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.nodes), nil
 }
 
 func (g *gated) close() {
@@ -76,6 +109,7 @@ type house struct {
 	broker *memory.Broker
 	config PoolConfig
 	pid    *actor.PID
+	guest  bool // in another's house: the store and the broker are that one's
 	mu     sync.Mutex
 	pools  []*Pool // each that was made
 }
@@ -86,15 +120,22 @@ func build(t *testing.T, runtime messages.Runtime, workers int, runner func(*act
 	opened, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "troupe.db")})
 	require.NoError(t, err)
 	h := &house{t: t, store: &gated{Store: opened}, broker: memory.New(memory.Config{})}
-	h.system = actors.NewSystem(hclog.NewNullLogger())
-	t.Cleanup(h.tearDown)
-	incarnation := messages.NewIncarnation()
-	require.NoError(t, opened.Join(t.Context(), store.Node{Incarnation: incarnation, Name: "node", State: store.NodeActive}, 0))
 	require.NoError(t, h.broker.Declare(t.Context(), broker.Settings{}.Shared()))
+	h.furnish("node", runtime, workers, runner, change)
+	return h
+}
+
+// furnish starts the pool of one node.
+func (h *house) furnish(name string, runtime messages.Runtime, workers int, runner func(*actors.Crew, messages.WorkerID, messages.Generation) actors.Runner, change func(*PoolConfig)) {
+	h.t.Helper()
+	h.system = actors.NewSystem(hclog.NewNullLogger())
+	h.t.Cleanup(h.tearDown)
+	incarnation := messages.NewIncarnation()
+	require.NoError(h.t, h.store.Join(h.t.Context(), store.Node{Incarnation: incarnation, Name: name, State: store.NodeActive}, 0))
 	action := &messages.Action{Ref: "act", Pool: "pool", Entrypoint: "f", Command: []string{"cmd"}}
 	h.config = PoolConfig{
 		System: h.system, Store: h.store, Broker: h.broker, Logger: hclog.NewNullLogger(), Name: "pool", Runtime: runtime,
-		Node: "node", Incarnation: incarnation, Workers: workers, ClaimTimeout: 15 * time.Second, HealthInterval: -1,
+		Node: name, Incarnation: incarnation, Workers: workers, ClaimTimeout: 15 * time.Second, HealthInterval: -1,
 		EchoEvery: -1, BeatEvery: 10 * time.Second, Fingerprint: "1",
 		Recorder: h.system.PID("top/recorder"), Delivery: h.system.PID("top/delivery"),
 		Crew: actors.Crew{
@@ -109,7 +150,6 @@ func build(t *testing.T, runtime messages.Runtime, workers int, runner func(*act
 	}
 	h.pid = h.system.PID("top/pool")
 	h.raise()
-	return h
 }
 
 // raise spawns the tree.
@@ -165,13 +205,24 @@ func (h *house) tearDown() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	require.NoError(h.t, h.system.StopAndWait(ctx, h.system.PID("top")))
+	require.Zero(h.t, h.system.Registry.Len())
+	if h.guest {
+		return
+	}
 	require.NoError(h.t, h.broker.Close())
 	require.NoError(h.t, h.store.Close())
-	require.Zero(h.t, h.system.Registry.Len())
 }
 
 // submit stores n executions of the action and wakes the pool.
 func (h *house) submit(n int, change func(*messages.Execution)) []messages.ExecutionID {
+	h.t.Helper()
+	ids := h.keep(n, change)
+	h.system.Send(h.pid, &Wake{})
+	return ids
+}
+
+// keep stores n executions of the action.
+func (h *house) keep(n int, change func(*messages.Execution)) []messages.ExecutionID {
 	h.t.Helper()
 	batch, ids := make([]messages.Execution, n), make([]messages.ExecutionID, n)
 	for i := range batch {
@@ -186,7 +237,6 @@ func (h *house) submit(n int, change func(*messages.Execution)) []messages.Execu
 	}
 	_, err := h.store.Submit(h.t.Context(), batch)
 	require.NoError(h.t, err)
-	h.system.Send(h.pid, &Wake{})
 	return ids
 }
 

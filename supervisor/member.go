@@ -34,7 +34,10 @@ type MemberConfig struct {
 	Rescue     func(context.Context) error
 	// Peers asks the given incarnations whether they see the store; nil: nobody can be asked, so nobody contradicts that it
 	// is away for everyone.
-	Peers  func(ctx context.Context, live []messages.Incarnation) membership.Heard
+	Peers func(ctx context.Context, live []messages.Incarnation) membership.Heard
+	// Saw, where set, is told after every beat what the store showed of the others (away: nothing, it did not answer), and
+	// returns how this node stands with each of them now.
+	Saw    func(away bool, others []membership.Other, nodes []store.Node) map[messages.Incarnation]membership.Standing
 	Logger hclog.Logger
 }
 
@@ -50,6 +53,7 @@ type Member struct {
 	nodes    map[messages.Incarnation]store.Node
 	rescuing bool
 	again    bool // another rescue is wanted after the one under way
+	stood    map[messages.Incarnation]membership.Reach
 }
 
 type (
@@ -66,7 +70,9 @@ type (
 func NewMember(cfg MemberConfig) actors.Child {
 	cell := &actors.Cell{}
 	return actors.Child{Name: "membership", Kind: "membership", Cell: cell, New: func() actor.Actor {
-		return &Member{cfg: cfg, cell: cell, nodes: map[messages.Incarnation]store.Node{}}
+		return &Member{
+			cfg: cfg, cell: cell, nodes: map[messages.Incarnation]store.Node{}, stood: map[messages.Incarnation]membership.Reach{},
+		}
 	}}
 }
 
@@ -229,6 +235,38 @@ func (m *Member) pulsed(p *pulsed) {
 		m.cfg.Logger.Debug("beat not taken", "error", p.err)
 	}
 	m.step(p.event)
+	m.saw(p)
+}
+
+// saw says how this node stands with the others, and logs each change once.
+func (m *Member) saw(p *pulsed) {
+	renewed, answered := p.event.(membership.Renewed)
+	if _, failed := p.event.(membership.Unanswered); m.cfg.Saw == nil || !answered && !failed {
+		return
+	}
+	standings := m.cfg.Saw(!answered, renewed.Others, p.nodes)
+	for inc, now := range standings {
+		before, known := m.stood[inc]
+		m.stood[inc] = now.Reach
+		if now.Reach == before && known || !known && !news(now.Reach) {
+			continue
+		}
+		tell := m.cfg.Logger.Info
+		if news(now.Reach) {
+			tell = m.cfg.Logger.Warn
+		}
+		tell("node stands otherwise with a peer", "node", m.nodes[inc].Name, "incarnation", inc, "reach", now.Reach, "reason", now.Why)
+	}
+	for inc := range m.stood {
+		if _, lives := standings[inc]; !lives {
+			delete(m.stood, inc)
+		}
+	}
+}
+
+// news reports whether a reach is worth a warning.
+func news(r membership.Reach) bool {
+	return r != membership.Reached && r != membership.NotHeard && r != membership.ByStore
 }
 
 func (m *Member) declare(ctx context.Context) *pulsed {

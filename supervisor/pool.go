@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/lead"
 	"github.com/troupe-run/troupe/supervisor/restart"
 	"github.com/troupe-run/troupe/supervisor/roster"
 	"github.com/troupe-run/troupe/supervisor/scale"
@@ -23,7 +24,8 @@ type Memory struct {
 	cordoned    map[messages.Slot]bool // by operators
 }
 
-// Pool is the supervisor of one pool's workers on this node and, in the embedded default, its router.
+// Pool is the supervisor of one pool's workers on this node. It routes for them, and for the nodes that follow it, or
+// follows another node's router itself; see package lead.
 type Pool struct {
 	cfg    PoolConfig
 	memory *Memory
@@ -38,11 +40,18 @@ type Pool struct {
 	roster  *roster.Roster
 	pending effects // gathered while one message is handled
 	held    map[messages.Placement]heldFor
-	placing map[messages.ExecutionID]*store.Place // of this actor's own records under way
-	running map[messages.Placement]messages.Slot
+	placing map[messages.ExecutionID]*store.Place // of this actor's own records, and submissions, under way
+	// accepted are the placements that the roster makes for the offer at hand.
+	accepted []*store.Place
+	running  map[messages.Placement]messages.Slot
 	// returning are the placements whose take back the store has not answered yet.
 	returning map[messages.Placement]struct{}
 	journal   journal
+	mode      lead.Machine
+	router    string // the name of the node that leads
+	feed      feed
+	followers map[messages.Incarnation]*follower
+	haltedAt  time.Time // since when a server is away; zero: none is
 	abroad    abroad
 	attached  map[string]bool
 	before    []int // processes of the actor before this one
@@ -94,6 +103,10 @@ func (p *Pool) Receive(ctx actor.Context) {
 		p.terminated(ctx, m)
 	case *Wake:
 		p.wake(m)
+	case *Offer:
+		p.offered(m)
+	case *Settled:
+		p.settle(m)
 	case *actors.Committed:
 		p.committed(m)
 	case *actors.Delivered:
@@ -124,7 +137,7 @@ func (p *Pool) steer(ctx actor.Context) {
 		p.beat(m)
 	case *Cordon:
 		p.cordon(m)
-	case *NodeUp: // its workers are its own router's
+	case *NodeUp: // it reports by itself where it follows
 	case *NodeDown:
 		p.nodeDown(m)
 	case *Elsewhere:
@@ -132,9 +145,9 @@ func (p *Pool) steer(ctx actor.Context) {
 	case *StoreStands:
 		p.storeStands(m)
 	case *Halt:
-		p.step(roster.Halted{Why: m.Why})
+		p.halted(m.Why)
 	case *CancelAgain:
-		p.cancelRun(m.Placement, m.Slot, "")
+		p.cancelRun(m.Placement, m.Slot, m.By)
 	case *KillWorker:
 		p.kill(ctx, m)
 	case *ProbeWorker:
@@ -146,7 +159,26 @@ func (p *Pool) steer(ctx actor.Context) {
 	case *DescribeQuestion:
 		m.Reply(p.describe(), nil)
 	case *WhyQuestion:
-		m.Reply(p.roster.Why(time.Now(), m.Ask.ID), nil)
+		m.Reply(p.why(m.Ask.ID), nil)
+	default:
+		p.share(ctx)
+	}
+}
+
+// share handles what comes of sharing the pool with other nodes.
+func (p *Pool) share(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *Led:
+		p.led(m)
+	case *ReportQuestion:
+		m.Reply(p.reported(&m.Ask), nil)
+	case *PeerEndSession:
+		p.endSessionHere(m)
+	case *answered:
+		p.answered(m)
+	case *reportAgain: // the flush of this message looks
+	case *shareRead:
+		p.shareRead(m)
 	default:
 		p.tend(ctx)
 	}
@@ -187,6 +219,12 @@ func (p *Pool) tend(ctx actor.Context) {
 		p.attachAgain(ctx)
 	case *takeOverAgain:
 		p.takeOver()
+	case *orphansRead:
+		p.orphansRead(m)
+	case *parted:
+		p.parted(m)
+	case *partAgain:
+		p.partAgain(m)
 	case *reloadAgain:
 		p.reload(m.session)
 	case *drainOver:
@@ -207,6 +245,7 @@ func (p *Pool) start(ctx actor.Context) {
 	p.returning = map[messages.Placement]struct{}{}
 	p.attached = map[string]bool{}
 	p.abroad = newAbroad()
+	p.followers = map[messages.Incarnation]*follower{}
 	if p.memory.generations == nil {
 		p.memory.generations, p.memory.pids = map[messages.Slot]messages.Generation{}, map[messages.Slot]int{}
 		p.memory.cordoned = map[messages.Slot]bool{}
@@ -221,6 +260,7 @@ func (p *Pool) start(ctx actor.Context) {
 	p.halt()
 	p.takeOver()
 	p.startSlots(ctx)
+	p.showMode()
 	p.nextTick()
 }
 
@@ -243,9 +283,14 @@ func (p *Pool) makeCrew() *actors.Crew {
 // refuse handles what still comes while the pool's children stop. Above all it starts nothing: the end of a child would
 // bring the next, and the pool would wait for its children for ever. Deliveries go back to their queue.
 func (p *Pool) refuse(message any) {
-	if m, ok := message.(*actors.Delivered); ok {
+	switch m := message.(type) {
+	case *actors.Delivered:
 		for _, d := range m.Deliveries {
 			_ = d.Nack(true)
+		}
+	case *Offer:
+		if m.take() {
+			m.answer <- nil
 		}
 	}
 }
@@ -308,6 +353,7 @@ func (p *Pool) ticked(ctx actor.Context) {
 	p.halt()
 	p.step(roster.Tick{})
 	now := time.Now()
+	p.leadTick(now)
 	p.probeDue(ctx, now)
 	p.recycleDue(now)
 	p.echoDue(now)

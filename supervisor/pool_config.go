@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -9,8 +10,10 @@ import (
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/health"
+	"github.com/troupe-run/troupe/supervisor/lead"
 	"github.com/troupe-run/troupe/supervisor/placement"
 	"github.com/troupe-run/troupe/supervisor/restart"
 	"github.com/troupe-run/troupe/supervisor/roster"
@@ -59,8 +62,23 @@ type PoolConfig struct {
 	Cordoned func() (pool, node bool)
 	// Fingerprint tells a reload whether the pool's workers must be replaced.
 	Fingerprint string
+	// Serves names the pool's actions and their versions: nodes share a router only where they serve the same.
+	Serves string
+	// Peers, where set, reach the other nodes; else the pool routes for its own workers alone.
+	Peers *PoolPeers
+	// Patience is how long a follower may be silent before its workers leave the router's view; at least, and by default, lead.Patience.
+	Patience time.Duration
 	// Hooks, where set, count for the metrics.
 	Hooks PoolHooks
+}
+
+// PoolPeers are how a pool speaks to the same pool on other nodes. Each call is bounded by its context; an error says that
+// nobody knows whether it was taken.
+type PoolPeers struct {
+	Report     func(ctx context.Context, to messages.Incarnation, r wire.PoolReport) (wire.PoolReportResult, error)
+	EndSession func(ctx context.Context, to messages.Incarnation, e wire.EndSession) error
+	// Look has the node ask the store at once who leads; it does not wait.
+	Look func()
 }
 
 // PoolHooks are told of what the metrics count.
@@ -73,4 +91,8 @@ type PoolHooks struct {
 	Away      func(pool string, d time.Duration)       // from a failed worker's last heartbeat to the notice of its end
 	Echo      func(pool string, took time.Duration, late bool)
 	Stale     func(pool string)
+	// Mode is told at each change what the node is to the pool, and how many nodes follow it there.
+	Mode func(pool string, mode lead.Mode, followers int)
+	// Reported is told of each report: taken, refused or failed.
+	Reported func(pool string, n lead.News)
 }

@@ -177,7 +177,7 @@ func (p *Pool) quarantine(d broker.Delivery, cause error) {
 // takeOver reads what the store holds of the pool: the sessions, and what this incarnation had placed before this
 // actor was started again.
 func (p *Pool) takeOver() {
-	before := p.before
+	before := p.before // of the actor before this one
 	p.beside(storeTimeout, func(ctx context.Context) {
 		limited, cancel := context.WithTimeout(ctx, storeTimeout/2)
 		defer cancel()
@@ -216,45 +216,40 @@ func (p *Pool) sessionsLoaded(m *sessionsLoaded) {
 		s := &m.sessions[i]
 		worker, started := s.Worker, s.StartedEpoch
 		switch {
-		case worker.Incarnation == p.cfg.Incarnation:
+		case worker.Incarnation == p.cfg.Incarnation || p.follows(worker):
+			delete(p.abroad.sessions, s.Session)
 		case !p.boundAbroad(s, m.nodes):
 			worker = messages.WorkerKey{} // its node is gone
 		case started == 0:
 			started = s.Epoch // it may begin there at any time, and this pool does not hear of it
 		}
-		p.step(roster.SessionMoved{
-			Session: s.Session, Worker: worker, Epoch: s.Epoch, StartedEpoch: started, FinishedEpoch: s.FinishedEpoch,
-			SnapshotEpoch: s.SnapshotEpoch, TouchedAt: s.TouchedAt,
-		})
+		p.step(movedOf(s, worker, started))
 	}
 	if !m.first {
 		return
 	}
 	for i := range m.live {
-		p.rescueOwn(&m.live[i])
+		if e := &m.live[i]; e.Worker.Incarnation == p.cfg.Incarnation && !p.rescueOwn(e) {
+			p.takeUp(e, m.nodes, p.standsHere(e.Placement()))
+		}
 	}
+	p.before, p.inherited = nil, nil // they have been settled
 	p.step(roster.Wake{})
 }
 
-// rescueOwn gives back what an earlier actor of this pool had on workers that went with it. What a generation of this
-// actor's has claimed, before the answer was read, is not lost.
-func (p *Pool) rescueOwn(e *messages.Execution) {
-	pl := e.Placement()
-	if e.Worker.Incarnation != p.cfg.Incarnation || len(p.inherited) == 0 {
-		return
+// rescueOwn gives back what an earlier actor of this pool had on workers that went with it; false: it is none of that. What
+// a generation of this actor's has claimed, before the answer was read, is not lost.
+func (p *Pool) rescueOwn(e *messages.Execution) bool {
+	if len(p.inherited) == 0 || p.standsHere(e.Placement()) != notHere {
+		return false
 	}
 	if e.Status.Started() && e.Generation > p.inherited[e.Worker.Slot] {
-		return
-	}
-	if _, delivered := p.held[pl]; delivered {
-		return
-	}
-	if _, ours := p.running[pl]; ours {
-		return
+		return false
 	}
 	if change := p.rescueChange(e, "the pool's supervisor was started again"); change != nil {
 		p.pending.items = append(p.pending.items, actors.Item{Change: change, Worker: e.Worker})
 	}
+	return true
 }
 
 // awaitExit waits until a process is gone, or ctx ends.

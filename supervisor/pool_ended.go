@@ -70,6 +70,7 @@ func (p *Pool) ended(ctx actor.Context, s *slot, m *member, end *actors.WorkerEn
 	s.cur, s.retiring = nil, false
 	delete(p.memory.pids, s.number)
 	p.step(roster.WorkerGone{Worker: s.key, Restarts: !s.dead})
+	p.part(s)
 	p.dropHeld(s, "worker_gone")
 	p.roundDone(s)
 	if p.draining != nil || s.dead {

@@ -27,7 +27,7 @@ type (
 	Fenced struct{ Why string }
 )
 
-// abroad is what the pool knows of other incarnations: whether they have workers of it, and the workers that sessions are
+// abroad is what the pool knows of the incarnations that do not report to it: whether they have workers of it, and the workers that sessions are
 // bound to there. To the roster such a worker is one that is busy: its sessions' strict executions wait, for the router of its own node places them, until
 // the incarnation ends or the store says that the binding has moved.
 type abroad struct {
@@ -85,7 +85,7 @@ func (p *Pool) elsewhere(m *Elsewhere) {
 		}
 	}
 	for inc, at := range m.Beats {
-		if _, ended := p.abroad.down[inc]; ended || inc == p.cfg.Incarnation {
+		if _, ended := p.abroad.down[inc]; ended || inc == p.cfg.Incarnation || p.followers[inc] != nil {
 			continue
 		}
 		key := messages.WorkerKey{Incarnation: inc, Pool: p.cfg.Name, Slot: standIn}
@@ -110,12 +110,15 @@ func (p *Pool) nodeDown(m *NodeDown) {
 		p.step(roster.WorkerGone{Worker: key})
 	}
 	delete(p.abroad.workers, inc)
+	p.lose(inc)
 	for session, key := range p.abroad.sessions {
 		if key.Incarnation == inc {
 			delete(p.abroad.sessions, session)
 		}
 	}
+	p.readOrphans(inc)
 	p.step(roster.Wake{})
+	p.news(p.mode.NodeDown(time.Now(), inc))
 }
 
 // bystander reports whether a session is bound abroad, where it lives by a clock that this pool does not see: what

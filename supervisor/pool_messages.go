@@ -8,7 +8,9 @@ import (
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/actors/lifecycle"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/supervisor/health"
+	"github.com/troupe-run/troupe/supervisor/lead"
 	"github.com/troupe-run/troupe/supervisor/restart"
 	"github.com/troupe-run/troupe/supervisor/roster"
 )
@@ -16,8 +18,11 @@ import (
 // Messages that a pool understands beside those of its workers, recorder and bridge.
 type (
 	// Wake hints that work may be due. Arrived is work without a session that this node has just stored, and that is due;
-	// empty: the store says what there is.
-	Wake struct{ Arrived []messages.Candidate }
+	// empty: the store says what there is. Heard: the store has told every node.
+	Wake struct {
+		Arrived []messages.Candidate
+		Heard   bool
+	}
 	// Beat says that the store holds a heartbeat of this node's workers as of At.
 	Beat struct{ At time.Time }
 	// Cordon takes a worker (slot), or with slot −1 the pool, or with Node the pool for its node, out of placement.
@@ -30,9 +35,13 @@ type (
 	CancelAgain struct {
 		Placement messages.Placement
 		Slot      messages.Slot
+		By        string // who asked, where that is known
 	}
-	// KillWorker ends a worker at once; it is replaced.
-	KillWorker struct{ Slot messages.Slot }
+	// KillWorker ends a worker at once; it is replaced. One of another generation is left alone; 0: whichever there is.
+	KillWorker struct {
+		Slot       messages.Slot
+		Generation messages.Generation
+	}
 	// ProbeWorker probes a worker now.
 	ProbeWorker struct {
 		Slot   messages.Slot
@@ -48,6 +57,27 @@ type (
 	Describe struct{}
 	// WhyWaiting asks why an execution is not running.
 	WhyWaiting struct{ ID messages.ExecutionID }
+	// WhyAnswer is the reason, or, where another node's router must be asked for it, that node.
+	WhyAnswer struct {
+		Reason roster.Reason
+		Router messages.Incarnation
+	}
+	// Led says who leads the pool by the store's word; a zero Router: nobody.
+	Led struct {
+		Router messages.Incarnation
+		Name   string // of its node
+		Epoch  int64
+	}
+	// PeerReport is a report of another node that follows this one.
+	PeerReport struct {
+		From   messages.Incarnation
+		Report wire.PoolReport
+	}
+	// PeerEndSession is what another node's router tells a worker here.
+	PeerEndSession struct {
+		From messages.Incarnation
+		Tell wire.EndSession
+	}
 )
 
 // Questions that a pool answers.
@@ -57,7 +87,9 @@ type (
 	// DescribeQuestion asks for the pool's view.
 	DescribeQuestion = actors.Question[Describe, Description]
 	// WhyQuestion asks why an execution is not running.
-	WhyQuestion = actors.Question[WhyWaiting, roster.Reason]
+	WhyQuestion = actors.Question[WhyWaiting, WhyAnswer]
+	// ReportQuestion brings a follower's report.
+	ReportQuestion = actors.Question[PeerReport, wire.PoolReportResult]
 )
 
 // Description is a pool seen from inside.
@@ -72,6 +104,18 @@ type Description struct {
 	Started  bool // its first start round has ended
 	Echo     time.Duration
 	EchoLate bool
+	Lead     Leading
+}
+
+// Leading is who routes for a pool, as one node knows it.
+type Leading struct {
+	Mode      lead.Mode
+	Since     time.Time            // zero: since the pool's start
+	Router    messages.Incarnation // zero: nobody leads
+	Name      string               // of the router's node
+	Epoch     int64
+	Followers int    // nodes that report to this one
+	Why       string // this node is alone although another leads
 }
 
 // WorkerState is one slot as its pool knows it.

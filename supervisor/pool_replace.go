@@ -172,6 +172,7 @@ func (p *Pool) replace(ctx actor.Context, m *Replace) {
 func (p *Pool) adopt(c *PoolConfig) {
 	p.cfg.Workers, p.cfg.WorkersMax = c.Workers, c.WorkersMax
 	p.cfg.Crew, p.cfg.Recycle, p.cfg.Fingerprint = c.Crew, c.Recycle, c.Fingerprint
+	p.cfg.Serves = c.Serves
 	p.cfg.Roster, p.cfg.Restart = c.Roster, c.Restart
 	p.cfg.ClaimTimeout, p.cfg.BeatEvery, p.cfg.EchoEvery = c.ClaimTimeout, c.BeatEvery, c.EchoEvery
 	p.cfg.HealthInterval, p.cfg.HealthEnabled = c.HealthInterval, c.HealthEnabled

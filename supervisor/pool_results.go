@@ -49,7 +49,13 @@ func (p *Pool) changed(item *actors.Item, r *store.Result) bool {
 	case *store.TakeBack:
 		pl := messages.Placement{Execution: c.ID, Attempt: c.Attempt}
 		delete(p.returning, pl)
-		if !r.Status.Started() || r.Attempt != c.Attempt {
+		switch {
+		case r.Status.Terminal() && r.Attempt == c.Attempt:
+			// It may have run without a word of it: its session counts as begun, and as unfinished in its epoch, so that a loss
+			// is told once too often rather than never.
+			p.letGoOf(pl)
+			p.step(roster.Ended{Placement: pl})
+		case !r.Status.Started() || r.Attempt != c.Attempt:
 			p.released(pl)
 		}
 		return done
@@ -81,6 +87,10 @@ func (p *Pool) claimed(item *actors.Item, c *store.Claim, r *store.Result, done 
 		}
 		return
 	}
+	if errors.Is(r.Err, store.ErrSession) { // its worker's process is not the one that it was placed for
+		p.takeBack(pl, "session_moved", 0)
+		return
+	}
 	p.step(roster.Released{Placement: pl})
 }
 
@@ -88,7 +98,7 @@ func (p *Pool) claimed(item *actors.Item, c *store.Claim, r *store.Result, done 
 func (p *Pool) over(item *actors.Item, pl messages.Placement, finished bool) {
 	delete(p.running, pl)
 	p.settled(pl)
-	if s := p.slot(item.Worker.Slot); s != nil && finished {
+	if s := p.slot(item.Worker.Slot); s != nil && finished && s.key == item.Worker {
 		s.executions++
 	}
 	p.step(roster.Ended{
@@ -98,13 +108,18 @@ func (p *Pool) over(item *actors.Item, pl messages.Placement, finished bool) {
 
 // released forgets a placement that was not claimed.
 func (p *Pool) released(pl messages.Placement) {
+	p.letGoOf(pl)
+	p.step(roster.Released{Placement: pl})
+}
+
+// letGoOf drops a placement's delivery, where it is held, and has its worker drop it.
+func (p *Pool) letGoOf(pl messages.Placement) {
 	if h, ok := p.held[pl]; ok {
 		if s := p.slot(h.slot); s != nil && s.cur != nil {
 			p.cfg.System.Send(s.cur.pid, &actors.Drop{Placement: pl})
 		}
 		p.settled(pl)
 	}
-	p.step(roster.Released{Placement: pl})
 }
 
 // cancelled tells whoever holds the execution.

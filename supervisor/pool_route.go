@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/health"
+	"github.com/troupe-run/troupe/supervisor/lead"
 	"github.com/troupe-run/troupe/supervisor/restart"
 	"github.com/troupe-run/troupe/supervisor/roster"
 )
@@ -49,8 +50,11 @@ const (
 	aheadP90 = 5 * time.Millisecond
 )
 
-// step gives the roster one event and gathers what it wants.
+// step gives the roster one event and gathers what it wants; while another node routes, it is told instead.
 func (p *Pool) step(e roster.Event) {
+	if p.tells(e) {
+		return
+	}
 	swept := 0
 	for _, effect := range p.roster.Step(time.Now(), e) {
 		switch effect := effect.(type) {
@@ -58,6 +62,8 @@ func (p *Pool) step(e roster.Event) {
 			p.load(effect)
 		case roster.Place:
 			p.place(effect)
+		case roster.Accept:
+			p.accept(effect)
 		case roster.Publish:
 			p.pending.publish = append(p.pending.publish, effect)
 		case roster.TakeBack:
@@ -97,9 +103,13 @@ func (p *Pool) flush(ctx actor.Context) {
 		_ = d.Ack()
 	}
 	p.pending.acks = p.pending.acks[:0]
+	p.report()
 }
 
 func (p *Pool) wake(m *Wake) {
+	if m.Heard && p.mode.Mode() == lead.Following {
+		return // so has the router
+	}
 	if len(m.Arrived) > 0 {
 		p.step(roster.Arrived{Candidates: m.Arrived})
 		return
@@ -125,23 +135,33 @@ func (p *Pool) load(l roster.Load) {
 func (p *Pool) place(e roster.Place) {
 	for i := range e.Assignments {
 		a := &e.Assignments[i]
-		change := &store.Place{
-			ID: a.ID, Attempt: a.Attempt, Worker: a.Worker, WorkerID: a.WorkerID, PlacedBy: p.cfg.Incarnation,
-			ClaimWithin: p.cfg.ClaimTimeout,
-		}
-		if u := a.Session; u != nil {
-			change.Session = &store.SessionUse{
-				Pool: p.cfg.Name, Session: u.Session, Epoch: u.Epoch, Bind: u.Bind, Lost: u.Lost, Hit: u.Hit,
-			}
-			if p.cfg.Hooks.Affinity != nil {
-				p.cfg.Hooks.Affinity(p.cfg.Name, u.Effect)
-			}
+		change := p.placement(a)
+		if a.Session != nil && p.cfg.Hooks.Affinity != nil {
+			p.cfg.Hooks.Affinity(p.cfg.Name, a.Session.Effect)
 		}
 		p.placing[a.ID] = change
 		p.pending.items = append(p.pending.items, actors.Item{Change: change, Worker: a.Worker})
 	}
+	p.countPlaced(e.Assignments)
+}
+
+// placement is the change that an assignment asks for.
+func (p *Pool) placement(a *roster.Assignment) *store.Place {
+	change := &store.Place{
+		ID: a.ID, Attempt: a.Attempt, Worker: a.Worker, WorkerID: a.WorkerID, PlacedBy: p.cfg.Incarnation,
+		ClaimWithin: p.cfg.ClaimTimeout,
+	}
+	if u := a.Session; u != nil {
+		change.Session = &store.SessionUse{
+			Pool: p.cfg.Name, Session: u.Session, Epoch: u.Epoch, Bind: u.Bind, Lost: u.Lost, Hit: u.Hit,
+		}
+	}
+	return change
+}
+
+func (p *Pool) countPlaced(assigned []roster.Assignment) {
 	if p.cfg.Hooks.Placed != nil {
-		p.cfg.Hooks.Placed(p.cfg.Name, p.grades(e.Assignments))
+		p.cfg.Hooks.Placed(p.cfg.Name, p.grades(assigned))
 	}
 }
 
@@ -149,8 +169,8 @@ func (p *Pool) place(e roster.Place) {
 func (p *Pool) grades(chosen []roster.Assignment) []health.Grade {
 	grades := make([]health.Grade, 0, len(chosen))
 	for i := range chosen {
-		if s := p.slot(chosen[i].Worker.Slot); s != nil && s.cur != nil {
-			grades = append(grades, s.cur.grade)
+		if grade := p.gradeOf(chosen[i].Worker); grade != 0 {
+			grades = append(grades, grade)
 		}
 	}
 	return grades
@@ -220,7 +240,12 @@ func (p *Pool) pack(orders []roster.Publish) []parcel {
 	last := map[kind]int{} // the parcel that a further order may join
 	short := p.runsShort()
 	for _, o := range orders {
-		k := kind{p.routingKey(o.Worker.Slot), p.cfg.Settings.Expiration(o.Timeout)}
+		queue := p.routingKey(o.Worker)
+		if queue == "" { // its node has left meanwhile
+			p.step(roster.Published{Placements: o.Placements})
+			continue
+		}
+		k := kind{queue, p.cfg.Settings.Expiration(o.Timeout)}
 		i, open := last[k]
 		if !open || parcels[i].count+len(o.Placements) > broker.PlacementsMax {
 			i = len(parcels)
@@ -239,8 +264,12 @@ func (p *Pool) runsShort() bool {
 	return p90 > 0 && p90 <= aheadP90
 }
 
-func (p *Pool) routingKey(n messages.Slot) string {
-	if s := p.slot(n); s != nil {
+// routingKey is the queue that brings work to a worker; empty: it is not known any more.
+func (p *Pool) routingKey(key messages.WorkerKey) string {
+	if key.Incarnation != p.cfg.Incarnation {
+		return p.queueAbroad(key)
+	}
+	if s := p.slot(key.Slot); s != nil {
 		return p.queueOf(s)
 	}
 	return p.cfg.Settings.PoolQueueName(p.cfg.Node, p.cfg.Name, p.cfg.Incarnation)
@@ -249,8 +278,21 @@ func (p *Pool) routingKey(n messages.Slot) string {
 // halt has nothing placed while a server is away.
 func (p *Pool) halt() {
 	if p.cfg.Halted != nil {
-		p.step(roster.Halted{Why: p.cfg.Halted()})
+		p.halted(p.cfg.Halted())
 	}
+}
+
+// halted takes what is known of the servers. A change goes to the router as soon as it may.
+func (p *Pool) halted(why roster.Reason) {
+	switch stands := why != roster.Ready; {
+	case stands && p.haltedAt.IsZero():
+		p.haltedAt = time.Now()
+		p.mode.Break()
+	case !stands && !p.haltedAt.IsZero():
+		p.haltedAt = time.Time{}
+		p.mode.Break()
+	}
+	p.step(roster.Halted{Why: why})
 }
 
 // halts reports whether a server is known to be away.
@@ -289,8 +331,16 @@ func (p *Pool) fail(f roster.Fail) {
 }
 
 func (p *Pool) endSession(e roster.EndSession) {
-	if s := p.slot(e.Worker.Slot); s != nil && s.cur != nil && e.Worker.Incarnation == p.cfg.Incarnation {
-		p.cfg.System.Send(s.cur.pid, &actors.EndSession{Session: e.Session, Epoch: e.Epoch})
+	if e.Worker.Incarnation != p.cfg.Incarnation {
+		p.endSessionAbroad(e)
+		return
+	}
+	p.endSessionOn(e.Worker.Slot, e.Session, e.Epoch)
+}
+
+func (p *Pool) endSessionOn(n messages.Slot, session string, epoch int64) {
+	if s := p.slot(n); s != nil && s.cur != nil {
+		p.cfg.System.Send(s.cur.pid, &actors.EndSession{Session: session, Epoch: epoch})
 	}
 }
 

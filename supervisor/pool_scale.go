@@ -24,13 +24,7 @@ func (p *Pool) rescale(ctx actor.Context, now time.Time) {
 	if p.cfg.WorkersMax <= p.cfg.Workers || p.draining != nil {
 		return
 	}
-	view := p.roster.Snapshot()
-	at := scale.Sample{Workers: p.wanted(), Waiting: view.Ready + view.Placing}
-	for i := range view.Workers {
-		if w := &view.Workers[i]; w.Standing == "working" && w.Depth == 0 {
-			at.Idle++
-		}
-	}
+	at := scale.Sample{Workers: p.wanted(), Waiting: p.waiting(), Idle: p.idle()}
 	var target int
 	p.scale, target = p.scale.Next(now, p.cfg.Workers, p.cfg.WorkersMax, at)
 	if target == at.Workers {

@@ -52,6 +52,9 @@ type slot struct {
 	timer       *time.Timer
 	counted     bool // in the first start round
 	dead        bool // not to be started again
+	// parting: the sessions that were bound to the generation before are being unbound in the store, the partings-th time.
+	parting  bool
+	partings int
 }
 
 type (
@@ -237,6 +240,9 @@ func jitter(d time.Duration) time.Duration {
 
 // stateChanged shows a change of the pool's restarts, and tells the roster whether its workers count.
 func (p *Pool) stateChanged(state restart.State, why string) {
+	if why == "" && p.cfg.Peers != nil {
+		why = p.leading().String()
+	}
 	p.cell.Update(func(s *actors.Status) { s.State, s.Why, s.Since = state.String(), why, time.Now() })
 	if state == restart.Broken {
 		p.cfg.Logger.Error("pool is broken: every worker keeps failing", "reason", why)
@@ -253,12 +259,17 @@ func (p *Pool) seen(s *slot) {
 	if s.dead && s.cur == nil {
 		return
 	}
+	p.step(p.standing(s))
+}
+
+// standing is how a slot stands.
+func (p *Pool) standing(s *slot) roster.WorkerSeen {
 	seen := roster.WorkerSeen{
 		Worker: s.key, ID: s.id, BeatAt: s.beat, Grade: health.Healthy, Starting: true,
 		Active: !s.cordoned && !s.retiring && !p.cordoned && !p.nodeCordoned && p.draining == nil,
-		Broken: p.tracker.State() == restart.Broken,
+		Broken: p.tracker.State() == restart.Broken, Generation: p.memory.generations[s.number],
 	}
-	if m := s.cur; m != nil && m.ready {
+	if m := s.cur; m != nil && m.ready && !s.parting {
 		seen.Generation, seen.Grade, seen.Starting = m.gen, m.grade, false
 		switch m.state {
 		case lifecycle.Ready:
@@ -272,7 +283,7 @@ func (p *Pool) seen(s *slot) {
 		}
 		seen.Accepts = seen.Accepts && p.attached[p.queueOf(s)]
 	}
-	p.step(seen)
+	return seen
 }
 
 func (p *Pool) queueOf(s *slot) string {

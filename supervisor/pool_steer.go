@@ -14,7 +14,6 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/restart"
-	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
 // probeDue asks the workers whose probe is due. They spread by jitter, so no second has all of them.
@@ -57,7 +56,7 @@ func (p *Pool) cordon(m *Cordon) {
 }
 
 func (p *Pool) kill(ctx actor.Context, m *KillWorker) {
-	if s := p.slot(m.Slot); s != nil && s.cur != nil {
+	if s := p.slot(m.Slot); s != nil && s.cur != nil && (m.Generation == 0 || m.Generation == s.cur.gen) {
 		s.retiring = true
 		p.seen(s)
 		p.dropHeld(s, "worker_gone")
@@ -80,7 +79,7 @@ func (p *Pool) drain(ctx actor.Context, q *DrainQuestion) {
 		return
 	}
 	p.draining = &drain{question: q}
-	p.step(roster.Resigned{})
+	p.resign()
 	for queue := range p.attached {
 		ctx.Send(p.cfg.Delivery, &actors.Detach{Queue: queue})
 	}
@@ -122,7 +121,7 @@ func (p *Pool) drained() {
 			return
 		}
 	}
-	if len(p.running) > 0 || !p.roster.Drained() || !p.journal.written(p) {
+	if len(p.running) > 0 || !p.handedOn() || !p.journal.written(p) {
 		return
 	}
 	p.leaveQueues(p.draining.question)
@@ -139,7 +138,11 @@ func (p *Pool) leaveQueues(question *DrainQuestion) {
 	if p.halts() {
 		queues = nil // they expire
 	}
+	farewell := p.farewell()
 	p.beside(leaveTimeout, func(ctx context.Context) {
+		if farewell != nil {
+			farewell(ctx)
+		}
 		for _, queue := range queues {
 			if err := p.cfg.Broker.Delete(ctx, queue); err != nil {
 				p.cfg.Logger.Debug("queue of a drained pool not removed, it expires", "queue", queue, "error", err)
@@ -209,7 +212,7 @@ func (p *Pool) describe() Description {
 	d := Description{
 		Name: p.cfg.Name, Runtime: p.cfg.Runtime, Router: p.roster.Snapshot(), State: p.tracker.State(),
 		Cordoned: p.cordoned || p.nodeCordoned, Started: p.round.ended, Echo: p.echo.took, EchoLate: p.echo.late,
-		Workers: make([]WorkerState, 0, len(p.slots)),
+		Workers: make([]WorkerState, 0, len(p.slots)), Lead: p.leading(),
 	}
 	if d.State == restart.Broken {
 		d.Broken = p.brokenWhy()

@@ -34,7 +34,7 @@ func (a *app) chaos() *cobra.Command {
 	h := &havoc{}
 	cmd := &cobra.Command{
 		Use: "chaos", Short: "Kill random workers of a running node, and see that they come back", Args: exactly(),
-		Long: "Kill random workers of a running node, one after the other, and wait until every worker is back. The order is that of\n" +
+		Long: "Kill random workers of the node that is asked, one after the other, and wait until every worker is back. The order is that of\n" +
 			"--seed, which is printed. Work that is neither idempotent nor retried ends abandoned: this is for nodes that may suffer.",
 	}
 	f := cmd.Flags()
@@ -64,11 +64,16 @@ func (a *app) kill(ctx context.Context, c *client.Client, h *havoc) error {
 	tick := time.NewTicker(h.every)
 	defer tick.Stop()
 	killed, last := map[messages.WorkerID]messages.Generation{}, time.Now()
+	node, err := selfOf(ctx, c)
+	if err != nil {
+		return err
+	}
 	for range h.kills {
-		workers, err := allWorkers(ctx, c, h.pool, "")
+		list, err := allWorkers(ctx, c, h.pool, node, "")
 		if err != nil {
 			return err
 		}
+		workers := list.Workers
 		if len(workers) == 0 {
 			return fmt.Errorf("pool %q has no workers; `troupe pools` lists the pools", h.pool)
 		}
@@ -83,14 +88,28 @@ func (a *app) kill(ctx context.Context, c *client.Client, h *havoc) error {
 		case <-tick.C:
 		}
 	}
-	if err := a.recovered(ctx, c, h.pool, killed); err != nil {
+	if err := a.recovered(ctx, c, h.pool, node, killed); err != nil {
 		return err
 	}
 	if a.output == "json" {
 		return a.printJSON(mended{h.seed, h.kills, float64(time.Since(last).Microseconds()) / 1000})
 	}
-	_, err := fmt.Fprintf(a.out, "%d workers killed; all are back %s after the last one\n", h.kills, short(time.Since(last)))
+	_, err = fmt.Fprintf(a.out, "%d workers killed; all are back %s after the last one\n", h.kills, short(time.Since(last)))
 	return err
+}
+
+// selfOf is the incarnation of the node that is asked, whose workers alone are killed; empty where it does not say.
+func selfOf(ctx context.Context, c *client.Client) (string, error) {
+	var v api.NodeList
+	if err := c.Get(ctx, "/api/v1/nodes", &v); err != nil {
+		return "", err
+	}
+	for i := range v.Nodes {
+		if v.Nodes[i].Reach == "self" {
+			return v.Nodes[i].Incarnation.String(), nil
+		}
+	}
+	return "", nil
 }
 
 // mended is what chaos came to, for programs.
@@ -118,16 +137,16 @@ func (a *app) killOne(ctx context.Context, c *client.Client, w api.WorkerView) e
 }
 
 // recovered waits until every worker may work again, those that were killed in a later generation.
-func (a *app) recovered(ctx context.Context, c *client.Client, pool string, killed map[messages.WorkerID]messages.Generation) error {
+func (a *app) recovered(ctx context.Context, c *client.Client, pool, node string, killed map[messages.WorkerID]messages.Generation) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, recoverTime)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		workers, err := allWorkers(ctx, c, pool, "")
+		list, err := allWorkers(ctx, c, pool, node, "")
 		away := ""
-		for _, w := range workers {
+		for _, w := range list.Workers {
 			if w.State != "ready" && w.State != "busy" || w.Generation <= killed[w.ID] {
 				away = string(w.ID) + " is " + w.State
 			}

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-run/troupe/cmd/troupe/client"
-	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/api"
 )
 
@@ -33,7 +32,10 @@ func (a *app) completions(root *cobra.Command) {
 			cmd.ValidArgsFunction = a.offering(o)
 		}
 	}
-	for _, verb := range []string{"kill", "probe"} {
+	if cmd, _, err := root.Find([]string{"tree"}); err == nil {
+		_ = cmd.RegisterFlagCompletionFunc("node", a.offering(nodeNames)) // it fails for a flag that is not there alone
+	}
+	for _, verb := range []string{"get", "kill", "cordon", "uncordon", "probe"} {
 		if cmd, _, err := root.Find([]string{"worker", verb}); err == nil {
 			cmd.ValidArgsFunction = a.offering(first(workerIDs))
 		}
@@ -86,8 +88,8 @@ func executionIDs(status string) offer {
 }
 
 func workerIDs(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
-	v, err := allWorkers(ctx, c, "", "")
-	return named(v, func(x api.WorkerView) string { return string(x.ID) + "\t" + x.State }), err
+	v, err := allWorkers(ctx, c, "", "", "")
+	return named(v.Workers, func(x api.WorkerView) string { return string(x.ID) + "\t" + x.State }), err
 }
 
 func poolNames(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
@@ -99,7 +101,7 @@ func poolNames(ctx context.Context, c *client.Client, _ []string) ([]string, err
 func nodeNames(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
 	var v api.NodeList
 	err := c.Get(ctx, "/api/v1/nodes", &v)
-	return named(v.Nodes, func(x store.Node) string { return x.Name }), err
+	return named(v.Nodes, func(x api.NodeView) string { return x.Name }), err
 }
 
 // things offers kinds first, then the names of the kind that was chosen.

@@ -76,7 +76,7 @@ func storeFindings(r *postgres.Report, err error) []finding {
 	return []finding{
 		storeServer(r).of("postgres"), storeSchema(r).of("schema"), storeRights(r).of("store rights"),
 		storeDurable(r).of("durability"), storeConnections(r).of("connections"), storeClock(r).of("store clock"),
-		storeNodes(r).of("live nodes"),
+		storeNodes(r).of("live nodes"), storePeers(r).of("peers"),
 	}
 }
 
@@ -183,6 +183,36 @@ func storeNodes(r *postgres.Report) finding {
 		return ok("none")
 	}
 	return ok(strings.Join(list, ", "))
+}
+
+// storePeers says whether the live nodes can ask each other: those can that wrote down an address of one scope.
+func storePeers(r *postgres.Report) finding {
+	groups := map[string][]string{} // names by scope
+	var parts []string              // the groups, and each node without an address
+	for i := range r.Nodes {
+		switch n := &r.Nodes[i]; {
+		case !n.LeaseUntil.After(r.Now):
+		case n.PeerAddress == "":
+			parts = append(parts, n.Name)
+		default:
+			groups[n.PeerScope] = append(groups[n.PeerScope], n.Name)
+		}
+	}
+	for _, names := range groups {
+		slices.Sort(names)
+		parts = append(parts, strings.Join(names, ", "))
+	}
+	slices.Sort(parts)
+	switch {
+	case len(parts) == 0:
+		return ok("no node lives")
+	case len(parts) == 1:
+		return ok("no live node that the others cannot ask")
+	case len(groups) == 0:
+		return ok("no live node listens for the others (node.peers_listen)")
+	}
+	return warn("the live nodes are in parts that cannot ask each other whether they have lost the store too: "+clipTo(strings.Join(parts, " / "), 200),
+		"give each of them in node.peers_listen an address that all others reach, with certificates; or off, to all")
 }
 
 // brokerFindings examines RabbitMQ. gone are the workers whose queues may be left over.

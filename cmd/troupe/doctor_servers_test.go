@@ -31,6 +31,9 @@ func TestDoctorJudgesPostgres(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	live := func(name string) store.Node { return store.Node{Name: name, LeaseUntil: now.Add(time.Second)} }
+	reached := func(name, scope string) store.Node {
+		return store.Node{Name: name, LeaseUntil: now.Add(time.Second), PeerAddress: "127.0.0.1:1", PeerScope: scope}
+	}
 	for name, c := range map[string]struct {
 		change        func(*postgres.Report)
 		check, state  string
@@ -59,6 +62,15 @@ func TestDoctorJudgesPostgres(t *testing.T) {
 		"twins": {func(r *postgres.Report) {
 			r.Now, r.Nodes = now, []store.Node{live("b"), live("a"), live("b"), {Name: "a", LeaseUntil: now.Add(-time.Second)}}
 		}, "live nodes", "warn", "2 are named b", "--name"},
+		"one node": {func(r *postgres.Report) { r.Now, r.Nodes = now, []store.Node{live("a")} }, "peers", "ok", "cannot ask", ""},
+		"nodes of one machine": {func(r *postgres.Report) {
+			r.Now, r.Nodes = now, []store.Node{reached("a", "m/1"), reached("b", "m/1"), {Name: "c", PeerAddress: "x:1"}}
+		}, "peers", "ok", "cannot ask", ""},
+		"peers off": {func(r *postgres.Report) { r.Now, r.Nodes = now, []store.Node{live("a"), live("b")} }, "peers", "ok",
+			"no live node listens", ""},
+		"nodes of two machines": {func(r *postgres.Report) {
+			r.Now, r.Nodes = now, []store.Node{reached("c", "m/2"), reached("b", "m/1"), reached("a", "m/1"), live("d")}
+		}, "peers", "warn", "a, b / c / d", "node.peers_listen"},
 	} {
 		findings := storeFindings(sound(c.change), nil)
 		for _, f := range findings {
@@ -69,7 +81,7 @@ func TestDoctorJudgesPostgres(t *testing.T) {
 			require.Contains(t, f.Detail, c.detail, name)
 			require.Contains(t, f.Advice, c.doing, name)
 		}
-		require.Condition(t, func() bool { return len(findings) == 7 }, name)
+		require.Condition(t, func() bool { return len(findings) == 8 }, name)
 	}
 	f := storeFindings(nil, errors.New(`unsupported startup parameter: jit`))
 	require.Equal(t, "fail", f[0].State)

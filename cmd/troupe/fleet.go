@@ -14,26 +14,27 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/supervisor/membership"
 )
 
 // workersMax is the API's largest page of workers.
 const workersMax = 10_000
 
-func allWorkers(ctx context.Context, c *client.Client, pool, state string) ([]api.WorkerView, error) {
+// allWorkers are the workers of all nodes, or of one; an empty pool, node or state means any.
+func allWorkers(ctx context.Context, c *client.Client, pool, node, state string) (api.WorkerList, error) {
 	query := url.Values{"limit": {fmt.Sprint(workersMax)}}
-	if pool != "" {
-		query.Set("pool", pool)
+	for name, value := range map[string]string{"pool": pool, "node": node, "state": state} {
+		if value != "" {
+			query.Set(name, value)
+		}
 	}
-	if state != "" {
-		query.Set("state", state)
-	}
-	all := []api.WorkerView{}
+	all := api.WorkerList{Workers: []api.WorkerView{}}
 	for {
 		var page api.WorkerList
 		if err := c.Get(ctx, "/api/v1/workers?"+query.Encode(), &page); err != nil {
-			return nil, err
+			return all, err
 		}
-		all = append(all, page.Workers...)
+		all.Workers, all.Unreached = append(all.Workers, page.Workers...), page.Unreached
 		if page.NextCursor == "" {
 			return all, nil
 		}
@@ -41,32 +42,47 @@ func allWorkers(ctx context.Context, c *client.Client, pool, state string) ([]ap
 	}
 }
 
+// warnUnreached says which nodes did not answer, beside what is shown of them.
+func (a *app) warnUnreached(list []api.Unreached) {
+	if a.output == "json" {
+		return // it is in there
+	}
+	for _, u := range list {
+		fmt.Fprintln(a.err, visible("troupe: "+u.Why+"; what is shown of it is from the store"))
+	}
+}
+
 func (a *app) workers() *cobra.Command {
-	var pool, state string
+	var pool, node, state string
 	limit := 0
 	cmd := &cobra.Command{
 		Use: "workers [ID]", Short: "Show the workers, or one with its history",
+		Long: "Show the workers of all nodes, or one with its history. Those of a node that does not answer are shown as the store has\n" +
+			"them, marked stale, with the age of that.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			return exactly([]string{"ID"}[:min(len(args), 1)]...)(cmd, args)
 		},
 	}
 	cmd.Flags().StringVar(&pool, "pool", "", "only this pool")
+	cmd.Flags().StringVar(&node, "node", "", "only workers of this node, by name or incarnation")
 	cmd.Flags().StringVar(&state, "state", "", "only workers in this state")
 	cmd.Flags().IntVarP(&limit, "limit", "n", 200, "rows of the table; json has them all")
 	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		if len(args) == 1 {
 			return a.showWorker(ctx, c, args[0])
 		}
-		all, err := allWorkers(ctx, c, pool, state)
+		v, err := allWorkers(ctx, c, pool, node, state)
 		if err != nil {
 			return err
 		}
-		if err := a.show(api.WorkerList{Workers: all}, workerHeads, workerRows(all[:min(max(limit, 1), len(all))], time.Now())); err != nil {
+		all := v.Workers
+		if err := a.show(v, workerHeads, workerRows(all[:min(max(limit, 1), len(all))], time.Now())); err != nil {
 			return err
 		}
 		if hidden := len(all) - limit; hidden > 0 && a.output != "json" {
 			fmt.Fprintf(a.out, "… and %d more; -n %d shows them\n", hidden, len(all))
 		}
+		a.warnUnreached(v.Unreached)
 		return nil
 	})
 	return cmd
@@ -80,6 +96,9 @@ func workerRows(workers []api.WorkerView, now time.Time) [][]string {
 		state := w.State
 		if w.Cordoned {
 			state += ", cordoned"
+		}
+		if w.Stale {
+			state += ", stale: " + ago(w.SeenAt, now)
 		}
 		rows[i] = []string{string(w.ID), string(w.Runtime), state, w.Health, w.Grade, fmt.Sprint(w.Generation), number(w.Pid),
 			ago(w.Since, now), idText(w.Execution), clipTo(w.LastError, 60)}
@@ -134,19 +153,31 @@ func workerPath(id, verb string) (string, error) {
 }
 
 func (a *app) pools() *cobra.Command {
-	return &cobra.Command{
+	node := ""
+	cmd := &cobra.Command{
 		Use: "pools", Short: "Show the pools", Args: exactly(),
+		Long: "Show the pools, summed over all nodes. WAITING and PLACED are the cluster's, also with --node.",
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			query := url.Values{}
+			if node != "" {
+				query.Set("node", node)
+			}
 			var v api.PoolList
-			if err := c.Get(ctx, "/api/v1/pools", &v); err != nil {
+			if err := c.Get(ctx, "/api/v1/pools?"+query.Encode(), &v); err != nil {
 				return err
 			}
-			return a.show(v, poolHeads, poolRows(v.Pools))
+			if err := a.show(v, poolHeads, poolRows(v.Pools)); err != nil {
+				return err
+			}
+			a.warnUnreached(v.Unreached)
+			return nil
 		}),
 	}
+	cmd.Flags().StringVar(&node, "node", "", "only this node's share of them, by name or incarnation")
+	return cmd
 }
 
-var poolHeads = []string{"POOL", "RUNTIME", "STATE", "WORKERS", "READY", "BUSY", "DEGRADED", "STARTING", "WAITING", "PLACED", "RESTARTS", "REASON"}
+var poolHeads = []string{"POOL", "RUNTIME", "STATE", "NODES", "WORKERS", "READY", "BUSY", "DEGRADED", "STARTING", "WAITING", "PLACED", "RESTARTS", "ROUTER", "REASON"}
 
 func poolRows(pools []api.PoolView) [][]string {
 	rows := make([][]string, len(pools))
@@ -158,18 +189,37 @@ func poolRows(pools []api.PoolView) [][]string {
 		case p.Cordoned:
 			state = "cordoned"
 		}
-		rows[i] = []string{p.Name, string(p.Runtime), state}
-		for _, n := range []int{p.Workers, p.Ready, p.Busy, p.Degraded, p.Starting, p.Waiting, p.Placed, p.Restarts} {
+		workers := fmt.Sprint(p.Workers)
+		if p.Stale > 0 {
+			workers += fmt.Sprintf(", %d stale", p.Stale)
+		}
+		rows[i] = []string{p.Name, string(p.Runtime), state, fmt.Sprint(p.Nodes), workers}
+		for _, n := range []int{p.Ready, p.Busy, p.Degraded, p.Starting, p.Waiting, p.Placed, p.Restarts} {
 			rows[i] = append(rows[i], fmt.Sprint(n))
 		}
-		rows[i] = append(rows[i], clipTo(p.Reason, 80))
+		rows[i] = append(rows[i], routerOf(&p.Routing), clipTo(p.Reason, 80))
 	}
 	return rows
+}
+
+// routerOf names who places a pool's executions: a node, or each for itself.
+func routerOf(r *api.Routing) string {
+	switch {
+	case r.Mode == "leading":
+		return fmt.Sprintf("%s +%d", r.Router, r.Followers)
+	case r.Mode == "following":
+		return r.Router
+	case r.Why != "":
+		return "own, not " + r.Router
+	}
+	return "own"
 }
 
 func (a *app) nodes() *cobra.Command {
 	return &cobra.Command{
 		Use: "nodes", Short: "Show the nodes", Args: exactly(),
+		Long: "Show the nodes. REACH says how the node that you ask stands with each: reached, partitioned (it beats in the store and does\n" +
+			"not answer here), lost (neither), and others; WHY says more where something is wrong. docs/clustering.md lists them.",
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			var v api.NodeList
 			if err := c.Get(ctx, "/api/v1/nodes", &v); err != nil {
@@ -182,9 +232,15 @@ func (a *app) nodes() *cobra.Command {
 				if n.Cordoned {
 					state += ", cordoned"
 				}
-				rows[i] = []string{n.Name, n.Incarnation.String(), state, n.Version, ago(n.StartedAt, now), ago(n.BeatAt, now), n.Address}
+				why := n.Why
+				if n.Reach == membership.Reached.String() {
+					why = ""
+				}
+				rows[i] = []string{
+					n.Name, n.Incarnation.String(), state, n.Version, ago(n.StartedAt, now), ago(n.BeatAt, now), n.Address, n.Reach, clipTo(why, 100),
+				}
 			}
-			return a.show(v, []string{"NODE", "INCARNATION", "STATE", "VERSION", "STARTED", "BEAT", "ADDRESS"}, rows)
+			return a.show(v, []string{"NODE", "INCARNATION", "STATE", "VERSION", "STARTED", "BEAT", "ADDRESS", "REACH", "WHY"}, rows)
 		}),
 	}
 }
@@ -223,7 +279,7 @@ func (a *app) sessions() *cobra.Command {
 }
 
 // sessionRows writes a binding as the id of its worker, which holds the node's name where the row holds its incarnation.
-func sessionRows(sessions []store.Session, nodes []store.Node, now time.Time) [][]string {
+func sessionRows(sessions []store.Session, nodes []api.NodeView, now time.Time) [][]string {
 	names := make(map[messages.Incarnation]string, len(nodes))
 	for _, n := range nodes {
 		names[n.Incarnation] = n.Name

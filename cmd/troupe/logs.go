@@ -18,7 +18,7 @@ func (a *app) logs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "logs ID", Short: "Print what an execution's process wrote", Args: exactly("ID"),
 		Long: "Print what an execution's process wrote: its standard output here, its standard error on standard error. With -f, go on\n" +
-			"until it ends, and show its progress, log lines and chunks too.",
+			"until it ends, and show its progress, log lines and chunks too. Any node does it, wherever it runs.",
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until it ends")
 	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
@@ -90,6 +90,8 @@ func (a *liveLog) happening(l api.Live) error {
 		_, err = fmt.Fprintf(a.err, "progress%s %s\n", percent(l.Fraction), visible(l.Message))
 	case "log":
 		_, err = fmt.Fprintf(a.err, "%s %s\n", visible(l.Level), visible(l.Message))
+	case "notice":
+		_, err = fmt.Fprintf(a.err, "troupe: %s\n", visible(l.Message))
 	case "status":
 		if l.Status != messages.StatusInvalid {
 			_, err = fmt.Fprintf(a.err, "%s\n", l.Status)

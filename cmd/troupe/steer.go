@@ -21,9 +21,9 @@ func (a *app) worker() *cobra.Command {
 			if len(args) > 0 {
 				return usagef("worker knows no verb %q; `troupe worker --help` lists them", args[0])
 			}
-			return usagef("worker needs a verb: check, kill, cordon, uncordon or probe")
+			return usagef("worker needs a verb: check, get, kill, cordon, uncordon or probe")
 		}}
-	cmd.AddCommand(a.workerCheck(),
+	cmd.AddCommand(a.workerCheck(), a.workerGet(),
 		a.workerVerb("kill", "End a worker at once; it is replaced", "/kill", "is killed and replaced"),
 		a.workerVerb("cordon", "Give a worker no more work", "/cordon", "gets no more work"),
 		a.workerVerb("uncordon", "Give a worker work again", "/uncordon", "gets work again"),
@@ -55,6 +55,15 @@ func (a *app) order(ctx context.Context, c *client.Client, path, said string) er
 	}
 	_, err := fmt.Fprintln(a.out, visible(said))
 	return err
+}
+
+func (a *app) workerGet() *cobra.Command {
+	return &cobra.Command{
+		Use: "get ID", Short: "Show a worker with its history", Args: exactly("ID"),
+		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return a.showWorker(ctx, c, args[0])
+		}),
+	}
 }
 
 func (a *app) workerProbe() *cobra.Command {
@@ -142,7 +151,9 @@ func (a *app) cordon(on bool) *cobra.Command {
 		verb, about, said = "uncordon", "Give a node, pool or worker work again", "gets work again"
 	}
 	return &cobra.Command{
-		Use: verb + " node|pool|worker NAME", Short: about, Args: exactly("node, pool or worker", "NAME"),
+		Use: verb + " node|pool|worker NAME", Short: about,
+		Long: about + ". Any node passes it on to the one that has it; where two live nodes share a name, give the incarnation.",
+		Args: exactly("node, pool or worker", "NAME"),
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			path, err := thingPath(args[0], args[1], "/"+verb)
 			if err != nil {
@@ -169,6 +180,8 @@ func thingPath(kind, name, verb string) (string, error) {
 func (a *app) drain() *cobra.Command {
 	return &cobra.Command{
 		Use: "drain NODE", Short: "Let a node take no more work and finish what runs", Args: exactly("NODE"),
+		Long: "Let a node take no more work, finish what runs, and end. Any node passes it on; where two live nodes share a name, give the\n" +
+			"incarnation.",
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			return a.order(ctx, c, "/api/v1/nodes/"+url.PathEscape(args[0])+"/drain", fmt.Sprintf("node %s drains", args[0]))
 		}),

@@ -20,7 +20,7 @@ func TestWorkerTable(t *testing.T) {
 	workers := []api.WorkerView{
 		{ID: "n1/go/0", Runtime: messages.RuntimeGo, State: "ready", Health: "healthy", Grade: "healthy", Generation: 1, Since: noon.Add(-90 * time.Second)},
 		{ID: "n1/python/1", Runtime: messages.RuntimePython, State: "degraded", Health: "unhealthy", Grade: "degraded", Generation: 12, Pid: 4711,
-			Cordoned: true, Since: noon.Add(-25 * time.Hour), LastError: "probe: \x1b[31mno answer\nfor 5 s " + strings.Repeat("x", 80)},
+			Cordoned: true, Stale: true, SeenAt: noon.Add(-12 * time.Second), Since: noon.Add(-25 * time.Hour), LastError: "probe: \x1b[31mno answer\nfor 5 s " + strings.Repeat("x", 80)},
 	}
 	text := renderTable(workerHeads, workerRows(workers, noon))
 	require.NotContains(t, text, "\x1b[31mno", "what a program said never steers the terminal")
@@ -30,9 +30,46 @@ func TestWorkerTable(t *testing.T) {
 func TestPoolTable(t *testing.T) {
 	t.Parallel()
 	golden(t, "pools", plain(renderTable(poolHeads, poolRows([]api.PoolView{
-		{Name: "go", Runtime: messages.RuntimeGo, Workers: 128, Ready: 126, Busy: 2, Waiting: 1000, Placed: 40},
-		{Name: "demo.models", Runtime: messages.RuntimePython, Workers: 4, Broken: true, Reason: "no python", Restarts: 17},
+		{Name: "go", Runtime: messages.RuntimeGo, Nodes: 2, Workers: 132, Stale: 4, Ready: 126, Busy: 2, Waiting: 1000, Placed: 40},
+		{Name: "shell", Runtime: messages.RuntimeShell, Nodes: 3, Workers: 4, Ready: 4, Routing: api.Routing{Mode: "leading", Router: "a", Followers: 2}},
+		{Name: "python", Runtime: messages.RuntimePython, Nodes: 3, Workers: 2, Ready: 2, Routing: api.Routing{Mode: "following", Router: "b"}},
+		{Name: "node", Runtime: messages.RuntimeNode, Nodes: 3, Workers: 2, Ready: 2, Routing: api.Routing{Mode: "alone", Router: "c", Why: "it does not answer"}},
+		{Name: "demo.models", Runtime: messages.RuntimePython, Nodes: 1, Workers: 4, Broken: true, Reason: "no python", Restarts: 17},
 	}))))
+}
+
+// What is wrong with a node's reach is said, what is right with it is not.
+func TestNodeTable(t *testing.T) {
+	t.Parallel()
+	s := serve(t, map[string]string{"GET /api/v1/nodes": `{"nodes":[
+		{"incarnation":"01a1feab-5d8f-731c-b0bb-91bf800e6bc1","name":"a","version":"1","state":"active","reach":"self"},
+		{"incarnation":"01a1feab-5d86-7105-9159-7b83bc0030fb","name":"b","version":"1","state":"active","reach":"reached","why":"it answers","store_seen":true},
+		{"incarnation":"01a1feab-5d6c-737c-a067-49a6845c63d9","name":"c","version":"1","state":"draining","reach":"partitioned","why":"it is cut off"}]}`})
+	r := s.call(t, "nodes")
+	require.Equal(t, 0, r.code, r.err)
+	lines := strings.Split(r.out, "\n")
+	require.Regexp(t, `^NODE .*ADDRESS +REACH +WHY$`, lines[0])
+	require.Regexp(t, `^a .* self$`, lines[1])
+	require.Regexp(t, `^b .* reached$`, lines[2])
+	require.Regexp(t, `^c .* draining .* partitioned +it is cut off$`, lines[3])
+}
+
+// A node that does not answer is named on standard error, beside what the others said; and one node can be asked alone.
+func TestUnreachedNodesAreNamed(t *testing.T) {
+	t.Parallel()
+	const unreached = `,"unreached":[{"node":"b","incarnation":"01a1feab-5d86-7105-9159-7b83bc0030fb","why":"node b cannot be reached"}]}`
+	s := serve(t, map[string]string{
+		"GET /api/v1/workers": `{"workers":[{"id":"b/go/0","state":"ready","stale":true,"seen_at":"2020-01-01T00:00:00Z"}]` + unreached,
+		"GET /api/v1/pools":   `{"pools":[{"name":"go","nodes":2,"workers":8,"stale":4}]` + unreached,
+	})
+	for _, verb := range []string{"workers", "pools"} {
+		r := s.call(t, verb, "--node", "b")
+		require.Equal(t, 0, r.code, r.err)
+		require.Equal(t, "troupe: node b cannot be reached; what is shown of it is from the store\n", r.err)
+		require.Contains(t, r.out, "stale")
+		require.Contains(t, s.asked[len(s.asked)-1], "node=b")
+		require.Contains(t, s.call(t, verb, "-o", "json").out, `"unreached"`)
+	}
 }
 
 func TestExecutionTable(t *testing.T) {
@@ -67,10 +104,40 @@ func TestTree(t *testing.T) {
 		{"id":"troupe/pools","kind":"pools","since":"2026-01-02T11:00:00Z","children":[
 			{"id":"a","kind":"worker","state":"busy","health":"healthy","since":"2026-01-02T11:59:59Z","execution":"`+id1+`"},
 			{"id":"b","kind":"worker","state":"degraded","health":"unhealthy","since":"2026-01-02T11:59:58Z","why":"probe failed","restarts":2,"last_failure":"x\u001b[2J"},
-			{"id":"c","kind":"worker","since":"2026-01-02T11:59:58Z"}]}]}]}`), &actors))
+			{"id":"a10","kind":"worker","since":"2026-01-02T11:59:58Z"}],"hidden":{"count":9,"states":{"ready":7,"busy":2}}}]}]}`), &actors))
 	text := renderTree(actors, 2, noon)
 	require.NotContains(t, text, "\x1b[2J")
 	golden(t, "tree", plain(text))
+}
+
+func TestTreeOfAllNodes(t *testing.T) {
+	t.Parallel()
+	tree := func(node string) string {
+		return `"tree":{"node":"` + node + `","at":"2026-01-02T12:00:00Z","count":2,"roots":[{"id":"troupe","kind":"root","since":"2026-01-02T11:00:00Z",` +
+			`"children":[{"id":"troupe/recorder","kind":"recorder","since":"2026-01-02T11:59:00Z"}]}]}`
+	}
+	own := `{"node":"a","state":"active","own":true,"age_ms":0,` + tree("a") + `}`
+	silent := `{"node":"b","state":"active","cordoned":true,"age_ms":4200,"error":"it does not answer",` + tree("b") + `}`
+	s := serve(t, map[string]string{
+		"GET /debug/actors":        `{"at":"2026-01-02T12:00:00Z","nodes":[` + own + `,` + silent + `,{"node":"c","state":"draining","error":"it listens for no peers"}]}`,
+		"GET /debug/actors/troupe": `{"id":"troupe","node":"b","live":true}`,
+	})
+	golden(t, "tree_cluster", plain(s.call(t, "tree", "--cluster").out))
+	require.Contains(t, s.call(t, "tree", "--cluster", "-o", "json").out, `"age_ms": 4200`)
+	require.Contains(t, s.call(t, "tree", "troupe", "--node", "b").out, `"node": "b"`)
+	for _, args := range [][]string{{"tree", "--cluster", "--node", "b"}, {"tree", "--cluster", "troupe"}} {
+		r := s.call(t, args...)
+		require.Equal(t, 2, r.code)
+		require.Contains(t, r.err, "--cluster shows every node")
+	}
+	twins := debug.Forest{Nodes: []debug.Part{
+		{Node: "twin", Incarnation: messages.NewIncarnation()}, {Node: "twin", Incarnation: messages.NewIncarnation()}, {Node: "a"},
+	}}
+	for i, line := range strings.Split(renderForest(twins, 0), "\n\n") {
+		require.Equal(t, i < 2, strings.HasPrefix(line, "twin@"+twins.Nodes[i].Incarnation.Short()), line)
+	}
+	require.Equal(t, "/debug/actors?children=3&node=a%2Fb", treeAsk{node: "a/b", most: 3}.path("", "table"))
+	require.Equal(t, "/debug/actors/troupe/x%20y?node=b", treeAsk{node: "b", most: 3}.path("troupe/x y", "json"))
 }
 
 // plain takes the colours away, which only a terminal gets.
@@ -93,21 +160,13 @@ func TestLogsFollow(t *testing.T) {
 	s := serve(t, map[string]string{
 		"GET /api/v1/executions/" + id1 + "/output": `{"kind":"status","at":"2026-01-02T12:00:00Z","status":"running"}` + "\n\n" +
 			`{"kind":"stdout","data":"aGkK","at":"2026-01-02T12:00:00Z"}` + "\n" + `{"kind":"stderr","data":"bm8K","at":"2026-01-02T12:00:00Z"}` + "\n" +
-			`{"kind":"progress","fraction":0.5,"message":"half","at":"2026-01-02T12:00:00Z"}` + "\n" + `{"kind":"chunk","chunk":{"a":1},"at":"2026-01-02T12:00:00Z"}` + "\n",
+			`{"kind":"progress","fraction":0.5,"message":"half","at":"2026-01-02T12:00:00Z"}` + "\n" +
+			`{"kind":"notice","message":"node b answers again","at":"2026-01-02T12:00:00Z"}` + "\n" + `{"kind":"chunk","chunk":{"a":1},"at":"2026-01-02T12:00:00Z"}` + "\n",
 		"GET /api/v1/executions/" + id2 + "/output": `{"error":{"code":"unavailable","message":"the store is away"}}` + "\n",
 	})
 	r := s.call(t, "logs", "-f", id1)
-	require.Equal(t, result{0, "hi\n{\"a\":1}\n", "running\nno\nprogress 50 % half\n"}, r)
+	require.Equal(t, result{0, "hi\n{\"a\":1}\n", "running\nno\nprogress 50 % half\ntroupe: node b answers again\n"}, r)
 	require.Equal(t, result{1, "", "troupe: the store is away (unavailable)\n"}, s.call(t, "logs", "-f", id2))
-}
-
-func TestActorsAreOrderedAsPeopleDo(t *testing.T) {
-	t.Parallel()
-	for _, pair := range [][2]string{{"p/9.1", "p/10.1"}, {"p/1.2", "p/1.10"}, {"a", "b"}, {"p", "p/0"}, {"p/2", "p/x"}} {
-		require.Negative(t, compareNatural(pair[0], pair[1]), pair)
-		require.Positive(t, compareNatural(pair[1], pair[0]), pair)
-	}
-	require.Zero(t, compareNatural("p/10.1", "p/10.1"))
 }
 
 func TestShortTimes(t *testing.T) {

@@ -50,7 +50,9 @@ type topView struct {
 	Ready   api.Readiness       `json:"readiness"`
 	Pools   []api.PoolView      `json:"pools"`
 	Running []api.ExecutionView `json:"running"` // topRows at most
-	err     error
+	// Unreached are the nodes that did not answer; their workers are counted as the store has them.
+	Unreached []api.Unreached `json:"unreached,omitempty"`
+	err       error
 }
 
 type topModel struct {
@@ -72,7 +74,7 @@ func (m topModel) look() topView {
 	if v.err = m.client.Get(ctx, "/api/v1/pools", &pools); v.err != nil {
 		return v
 	}
-	v.Pools = pools.Pools
+	v.Pools, v.Unreached = pools.Pools, pools.Unreached
 	if v.err = m.client.Get(ctx, "/readyz", &v.Ready); v.err != nil {
 		return v
 	}
@@ -91,6 +93,9 @@ func (v topView) render() string {
 		head += "  draining"
 	case !v.Ready.Ready:
 		head += fmt.Sprintf("  not ready: %v", v.Ready.WaitsFor)
+	}
+	for _, u := range v.Unreached {
+		head += "  node " + visible(u.Node) + " does not answer"
 	}
 	rows := make([][]string, len(v.Running))
 	for i, e := range v.Running {

@@ -1,11 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,33 +19,114 @@ import (
 )
 
 func (a *app) tree() *cobra.Command {
-	most := 0
+	ask := treeAsk{}
 	cmd := &cobra.Command{
-		Use: "tree [ACTOR]", Short: "Show the live actors, or one with its history",
+		Use: "tree [ACTOR]", Short: "Show the live actors of a node or of all, or one with its history",
+		Long: `Show the live actors of the node that --server names; of all live nodes with --cluster, each with how old the view of it is
+and why where it does not answer; or of one other with --node. An ACTOR, such as troupe/pools/go, is shown as JSON with its history.`,
 		Args: func(cmd *cobra.Command, args []string) error {
+			if ask.cluster && (ask.node != "" || len(args) > 0) {
+				return usagef("troupe tree: --cluster shows every node; name one with --node NAME, or one of its actors with --node NAME ACTOR")
+			}
 			return exactly([]string{"ACTOR"}[:min(len(args), 1)]...)(cmd, args)
 		},
 	}
-	cmd.Flags().IntVar(&most, "children", 16, "children shown of each actor; 0: all")
+	cmd.Flags().IntVar(&ask.most, "children", 16, "children shown of each actor, those with trouble first; 0, and json: all")
+	cmd.Flags().BoolVar(&ask.cluster, "cluster", false, "the actors of all live nodes")
+	cmd.Flags().StringVar(&ask.node, "node", "", "the actors of this node, by its name or incarnation")
 	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-		if len(args) == 1 {
+		switch {
+		case len(args) == 1:
 			var d map[string]any
-			if err := c.Get(ctx, "/debug/actors/"+(&url.URL{Path: args[0]}).EscapedPath(), &d); err != nil {
-				return err
-			}
-			return a.printJSON(d)
+			return a.showTree(ctx, c, ask.path(args[0], a.output), &d, nil)
+		case ask.cluster:
+			var f debug.Forest
+			return a.showTree(ctx, c, ask.path("", a.output), &f, func() string { return renderForest(f, ask.most) })
+		case ask.node != "":
+			var p debug.Part
+			return a.showTree(ctx, c, ask.path("", a.output), &p, func() string { return renderPart(p, ask.most) })
 		}
 		var t debug.Tree
-		if err := c.Get(ctx, "/debug/actors", &t); err != nil {
-			return err
-		}
-		if a.output == "json" {
-			return a.printJSON(t)
-		}
-		_, err := lipgloss.Fprintln(a.out, renderTree(t, most, time.Now()))
-		return err
+		return a.showTree(ctx, c, ask.path("", a.output), &t, func() string { return renderTree(t, ask.most, time.Now()) })
 	})
 	return cmd
+}
+
+// treeAsk is what somebody wants to see.
+type treeAsk struct {
+	cluster bool
+	node    string
+	most    int
+}
+
+// path is where that is.
+func (t treeAsk) path(actor, output string) string {
+	q := url.Values{}
+	if t.cluster {
+		q.Set("cluster", "1")
+	}
+	if t.node != "" {
+		q.Set("node", t.node)
+	}
+	path := "/debug/actors"
+	if actor != "" {
+		path += "/" + (&url.URL{Path: actor}).EscapedPath()
+	} else if t.most > 0 && output != "json" {
+		q.Set("children", strconv.Itoa(t.most))
+	}
+	if len(q) > 0 {
+		path += "?" + q.Encode()
+	}
+	return path
+}
+
+// showTree asks for what is at path and prints it, as JSON where there is no text of it.
+func (a *app) showTree(ctx context.Context, c *client.Client, path string, v any, text func() string) error {
+	if err := c.Get(ctx, path, v); err != nil {
+		return err
+	}
+	if text == nil || a.output == "json" {
+		return a.printJSON(v)
+	}
+	_, err := lipgloss.Fprintln(a.out, text())
+	return err
+}
+
+func renderForest(f debug.Forest, most int) string {
+	called := map[string]int{}
+	for _, p := range f.Nodes {
+		called[p.Node]++
+	}
+	parts := make([]string, len(f.Nodes))
+	for i, p := range f.Nodes {
+		if called[p.Node] > 1 { // as in the ids of its workers
+			p.Node += "@" + p.Incarnation.Short()
+		}
+		parts[i] = renderPart(p, most)
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// renderPart shows one node's part. How long its actors have been as they are is by its own clock, when it was asked.
+func renderPart(p debug.Part, most int) string {
+	words := []string{visible(p.Node), tone(p.State)}
+	if p.Cordoned {
+		words = append(words, tone("cordoned"))
+	}
+	if p.Tree != nil {
+		words = append(words, fmt.Sprintf("%d actors", p.Tree.Count))
+	}
+	if p.AgeMS != nil && !p.Own {
+		words = append(words, "as of "+short(time.Duration(*p.AgeMS)*time.Millisecond)+" ago")
+	}
+	if p.Error != "" {
+		words = append(words, badStyle.UnsetPadding().Render("not reached:")+" "+visible(p.Error))
+	}
+	root := tree.Root(strings.Join(words, " "))
+	if p.Tree != nil {
+		grow(root, p.Tree.Roots, most, p.Tree.At)
+	}
+	return root.String()
 }
 
 func renderTree(t debug.Tree, most int, now time.Time) string {
@@ -54,46 +136,36 @@ func renderTree(t debug.Tree, most int, now time.Time) string {
 }
 
 func grow(node *tree.Tree, branches []*debug.Branch, most int, now time.Time) {
-	slices.SortStableFunc(branches, func(a, b *debug.Branch) int { return compareNatural(a.ID, b.ID) })
-	shown := branches
-	if most > 0 && len(branches) > most {
-		shown = branches[:most]
-	}
-	for _, b := range shown {
-		if len(b.Children) == 0 {
+	slices.SortStableFunc(branches, func(a, b *debug.Branch) int { return debug.CompareIDs(a.ID, b.ID) })
+	for _, b := range branches {
+		if len(b.Children) == 0 && b.Hidden == nil {
 			node.Child(actorLine(b, now))
 			continue
 		}
 		child := tree.Root(actorLine(b, now))
 		grow(child, b.Children, most, now)
+		if b.Hidden != nil {
+			child.Child(hiddenLine(b.Hidden, most))
+		}
 		node.Child(child)
 	}
-	if hidden := len(branches) - len(shown); hidden > 0 {
-		node.Child(fmt.Sprintf("… and %d more (--children 0 shows them)", hidden))
-	}
 }
 
-// compareNatural orders ids as people do: slot 9 before slot 10.
-func compareNatural(a, b string) int {
-	for a != "" && b != "" {
-		m, n := digits(a), digits(b)
-		if m == 0 || n == 0 {
-			if a[0] != b[0] {
-				return cmp.Compare(a[0], b[0])
-			}
-			a, b = a[1:], b[1:]
-			continue
-		}
-		if c := cmp.Or(cmp.Compare(m, n), strings.Compare(a[:m], b[:n])); c != 0 {
-			return c
-		}
-		a, b = a[m:], b[n:]
+// hiddenLine says how many are not shown, and how to see them.
+func hiddenLine(h *debug.Hidden, most int) string {
+	line := fmt.Sprintf("… and %d more", h.Count)
+	var states []string
+	for _, state := range slices.Sorted(maps.Keys(h.States)) {
+		states = append(states, fmt.Sprintf("%d %s", h.States[state], visible(state)))
 	}
-	return cmp.Compare(len(a), len(b))
+	if len(states) > 0 {
+		line += ": " + strings.Join(states, ", ")
+	}
+	if most > 0 {
+		return line + " (--children 0 shows them)"
+	}
+	return line + " (too many for one answer)"
 }
-
-// digits is how many digits stand at the head of s.
-func digits(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }
 
 // actorLine says of an actor what differs from the ordinary. Its texts come from programs and callers, so they are
 // made visible one by one, before any colour.

@@ -17,7 +17,7 @@ const (
 	textMax    = 256  // bytes of a name, a reason or who asked
 )
 
-// Body is what an envelope carries: one of the types of this file and of worker.go. Bodies are never changed once
+// Body is what an envelope carries: one of the types of this file, of worker.go, of pool.go and of steer.go. Bodies are never changed once
 // sent.
 type Body interface {
 	kind() troupev1.Kind
@@ -31,11 +31,8 @@ type Unsupported struct {
 	Version uint32
 }
 
-// Ack answers a request. An empty Refused means that it was carried out.
-type Ack struct{ Refused string }
-
-// Cancel stops the envelope's execution if its placement is still the envelope's.
-type Cancel struct{ By string }
+// Ack answers a request. An empty Refused means that it was carried out; Code is a word for it, where there is one.
+type Ack struct{ Refused, Code string }
 
 // Probe asks a peer whether it renews its lease.
 type Probe struct{}
@@ -43,16 +40,19 @@ type Probe struct{}
 // ProbeResult is what a peer knows of the store.
 type ProbeResult struct{ StoreSeen bool }
 
-// Inspect asks for one actor, or for the root with an empty Actor, and Depth levels below it.
+// Inspect asks for one actor, or for the root with an empty Actor, and Depth levels below it. The answer comes in pages:
+// After is where the one before ended.
 type Inspect struct {
 	Actor string
 	Depth uint32
+	After string
 }
 
-// InspectResult is the answer: a view as JSON, or why there is none.
+// InspectResult is the answer: a view as JSON, or why there is none. Next is where its page ends; empty: it is the last.
 type InspectResult struct {
 	View    []byte
 	Refused string
+	Next    string
 }
 
 // decoders is the one table of the kinds that this binary understands.
@@ -60,19 +60,39 @@ var decoders = map[troupev1.Kind]func([]byte) (Body, error){
 	troupev1.Kind_KIND_UNSUPPORTED: payload(func(p *troupev1.Unsupported) Body {
 		return Unsupported{Kind: p.GetKind(), Version: p.GetVersion()}
 	}),
-	troupev1.Kind_KIND_ACK:              payload(func(p *troupev1.Ack) Body { return Ack{Refused: p.GetRefused()} }),
-	troupev1.Kind_KIND_CANCEL:           payload(func(p *troupev1.Cancel) Body { return Cancel{By: p.GetBy()} }),
-	troupev1.Kind_KIND_PROBE:            payload(func(*troupev1.Probe) Body { return Probe{} }),
-	troupev1.Kind_KIND_PROBE_RESULT:     payload(func(p *troupev1.ProbeResult) Body { return ProbeResult{StoreSeen: p.GetStoreSeen()} }),
-	troupev1.Kind_KIND_INSPECT:          payload(func(p *troupev1.Inspect) Body { return Inspect{Actor: p.GetActor(), Depth: p.GetDepth()} }),
+	troupev1.Kind_KIND_ACK:          payload(func(p *troupev1.Ack) Body { return Ack{Refused: p.GetRefused(), Code: p.GetCode()} }),
+	troupev1.Kind_KIND_CANCEL:       payload(cancelFromProto),
+	troupev1.Kind_KIND_PROBE:        payload(func(*troupev1.Probe) Body { return Probe{} }),
+	troupev1.Kind_KIND_PROBE_RESULT: payload(func(p *troupev1.ProbeResult) Body { return ProbeResult{StoreSeen: p.GetStoreSeen()} }),
+	troupev1.Kind_KIND_INSPECT: payload(func(p *troupev1.Inspect) Body {
+		return Inspect{Actor: p.GetActor(), Depth: p.GetDepth(), After: p.GetAfter()}
+	}),
 	troupev1.Kind_KIND_SNAPSHOT_REQUEST: payload(func(p *troupev1.SnapshotRequest) Body { return SnapshotRequest{Pool: p.GetPool()} }),
 	troupev1.Kind_KIND_INSPECT_RESULT: payload(func(p *troupev1.InspectResult) Body {
-		return InspectResult{View: p.GetView(), Refused: p.GetRefused()}
+		return InspectResult{View: p.GetView(), Refused: p.GetRefused(), Next: p.GetNext()}
 	}),
 	troupev1.Kind_KIND_WORKER_SNAPSHOT: tryPayload(snapshotFromProto),
 	troupev1.Kind_KIND_WORKER_CHANGE:   tryPayload(changeFromProto),
 	troupev1.Kind_KIND_KILL:            payload(killFromProto),
 	troupev1.Kind_KIND_CORDON:          payload(cordonFromProto),
+	troupev1.Kind_KIND_POOL_REPORT:     tryPayload(reportFromProto),
+	troupev1.Kind_KIND_POOL_REPORT_RESULT: payload(func(p *troupev1.PoolReportResult) Body {
+		return PoolReportResult{Refused: p.GetRefused(), Again: p.GetAgain(), Waiting: p.GetWaiting()}
+	}),
+	troupev1.Kind_KIND_END_SESSION: payload(func(p *troupev1.EndSession) Body {
+		return EndSession{Pool: p.GetPool(), Slot: messages.Slot(p.GetSlot()), Session: p.GetSession(), Epoch: p.GetEpoch()}
+	}),
+	troupev1.Kind_KIND_WHY_WAITING: tryPayload(whyFromProto),
+	troupev1.Kind_KIND_WHY_WAITING_RESULT: payload(func(p *troupev1.WhyWaitingResult) Body {
+		return WhyWaitingResult{Reason: p.GetReason(), Message: p.GetMessage(), Refused: p.GetRefused()}
+	}),
+	troupev1.Kind_KIND_DRAIN:         payload(func(p *troupev1.Drain) Body { return Drain{By: p.GetBy()} }),
+	troupev1.Kind_KIND_PROBE_WORKER:  payload(probeWorkerFromProto),
+	troupev1.Kind_KIND_WORKERS:       payload(func(p *troupev1.Workers) Body { return Workers{Pool: p.GetPool(), After: p.GetAfter()} }),
+	troupev1.Kind_KIND_POOLS:         payload(func(p *troupev1.Pools) Body { return Pools{After: p.GetAfter()} }),
+	troupev1.Kind_KIND_VIEWS:         payload(func(p *troupev1.Views) Body { return Views{View: p.GetView(), Next: p.GetNext()} }),
+	troupev1.Kind_KIND_OUTPUT:        payload(func(p *troupev1.Output) Body { return Output{Feed: p.GetFeed(), From: p.GetFrom()} }),
+	troupev1.Kind_KIND_OUTPUT_RESULT: tryPayload(outputFromProto),
 }
 
 // payload makes a decoder of a conversion that cannot fail.
@@ -98,7 +118,6 @@ func tryPayload[T any, P interface {
 
 func (Unsupported) kind() troupev1.Kind   { return troupev1.Kind_KIND_UNSUPPORTED }
 func (Ack) kind() troupev1.Kind           { return troupev1.Kind_KIND_ACK }
-func (Cancel) kind() troupev1.Kind        { return troupev1.Kind_KIND_CANCEL }
 func (Probe) kind() troupev1.Kind         { return troupev1.Kind_KIND_PROBE }
 func (ProbeResult) kind() troupev1.Kind   { return troupev1.Kind_KIND_PROBE_RESULT }
 func (Inspect) kind() troupev1.Kind       { return troupev1.Kind_KIND_INSPECT }
@@ -107,35 +126,34 @@ func (InspectResult) kind() troupev1.Kind { return troupev1.Kind_KIND_INSPECT_RE
 func (b Unsupported) encode() proto.Message {
 	return &troupev1.Unsupported{Kind: b.Kind, Version: b.Version}
 }
-func (b Ack) encode() proto.Message         { return &troupev1.Ack{Refused: b.Refused} }
-func (b Cancel) encode() proto.Message      { return &troupev1.Cancel{By: b.By} }
+func (b Ack) encode() proto.Message         { return &troupev1.Ack{Refused: b.Refused, Code: b.Code} }
 func (Probe) encode() proto.Message         { return &troupev1.Probe{} }
 func (b ProbeResult) encode() proto.Message { return &troupev1.ProbeResult{StoreSeen: b.StoreSeen} }
-func (b Inspect) encode() proto.Message     { return &troupev1.Inspect{Actor: b.Actor, Depth: b.Depth} }
+func (b Inspect) encode() proto.Message {
+	return &troupev1.Inspect{Actor: b.Actor, Depth: b.Depth, After: b.After}
+}
 func (b InspectResult) encode() proto.Message {
-	return &troupev1.InspectResult{View: b.View, Refused: b.Refused}
+	return &troupev1.InspectResult{View: b.View, Refused: b.Refused, Next: b.Next}
 }
 
 func (Unsupported) check(messages.Placement) error { return nil }
-func (b Ack) check(messages.Placement) error       { return checkText("refused", b.Refused) }
 func (Probe) check(messages.Placement) error       { return nil }
 func (ProbeResult) check(messages.Placement) error { return nil }
 
-func (b Cancel) check(p messages.Placement) error {
-	if p.Execution.IsZero() {
-		return errors.New("a cancel names no execution")
-	}
-	return checkText("by", b.By)
+func (b Ack) check(messages.Placement) error {
+	return errors.Join(checkText("refused", b.Refused), checkText("code", b.Code))
 }
 
 func (b Inspect) check(messages.Placement) error {
 	if b.Depth > DepthMax {
 		return fmt.Errorf("an inspect asks for %d levels, the limit is %d", b.Depth, DepthMax)
 	}
-	return checkText("actor", b.Actor)
+	return errors.Join(checkText("actor", b.Actor), checkText("after", b.After))
 }
 
-func (b InspectResult) check(messages.Placement) error { return checkText("refused", b.Refused) }
+func (b InspectResult) check(messages.Placement) error {
+	return errors.Join(checkText("refused", b.Refused), checkText("next", b.Next))
+}
 
 // checkText bounds a text. Its form as UTF-8 is the encoding's own rule.
 func checkText(field, s string) error {

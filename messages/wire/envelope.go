@@ -33,6 +33,8 @@ type Envelope struct {
 	SentAt time.Time
 	// From is the boot of the node that sent it.
 	From messages.Incarnation
+	// To is the boot of the node that it is meant for; zero: whoever gets it.
+	To messages.Incarnation
 	// Body is what the envelope carries; never nil.
 	Body Body
 }
@@ -79,6 +81,7 @@ func ToProto(e Envelope) (*troupev1.Envelope, error) {
 		Payload:   payload,
 		SentAt:    nanos(e.SentAt),
 		From:      idBytes(e.From),
+		To:        idBytes(e.To),
 	}, nil
 }
 
@@ -115,12 +118,16 @@ func header(p *troupev1.Envelope) (Envelope, error) {
 	if err != nil {
 		return e, err
 	}
+	to, err := parseID[messages.Incarnation]("to", p.GetTo())
+	if err != nil {
+		return e, err
+	}
 	execution, err := parseID[messages.ExecutionID]("execution", p.GetExecution())
 	if err != nil {
 		return e, err
 	}
 	copy(e.ID[:], p.GetId())
-	e.Seq, e.From, e.SentAt = p.GetSeq(), from, fromNanos(p.GetSentAt())
+	e.Seq, e.From, e.To, e.SentAt = p.GetSeq(), from, to, fromNanos(p.GetSentAt())
 	e.Placement = messages.Placement{Execution: execution, Attempt: messages.Attempt(p.GetAttempt())}
 	return e, nil
 }

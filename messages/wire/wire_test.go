@@ -1,6 +1,8 @@
 package wire_test
 
 import (
+	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,17 +29,53 @@ func bodies() map[troupev1.Kind]wire.Body {
 	slot := messages.Slot(4)
 	return map[troupev1.Kind]wire.Body{
 		troupev1.Kind_KIND_UNSUPPORTED:      wire.Unsupported{Kind: 99, Version: 7},
-		troupev1.Kind_KIND_ACK:              wire.Ack{Refused: "no such worker"},
+		troupev1.Kind_KIND_ACK:              wire.Ack{Refused: "no such worker", Code: "not_found"},
 		troupev1.Kind_KIND_WORKER_SNAPSHOT:  wire.WorkerSnapshot{Pool: "python", Workers: []wire.Worker{worker(0), worker(2)}},
 		troupev1.Kind_KIND_WORKER_CHANGE:    wire.WorkerChange{Pool: "python", Worker: worker(1), Reason: "checkout"},
 		troupev1.Kind_KIND_SNAPSHOT_REQUEST: wire.SnapshotRequest{Pool: "python"},
-		troupev1.Kind_KIND_CANCEL:           wire.Cancel{By: "ana"},
+		troupev1.Kind_KIND_CANCEL:           wire.Cancel{By: "ana", Pool: "shell", Slot: 2},
 		troupev1.Kind_KIND_KILL:             wire.Kill{Pool: "shell", Slot: 1, Generation: 5, By: "ana"},
 		troupev1.Kind_KIND_CORDON:           wire.Cordon{Pool: "shell", Slot: &slot, Cordoned: true, By: "ana"},
 		troupev1.Kind_KIND_PROBE:            wire.Probe{},
 		troupev1.Kind_KIND_PROBE_RESULT:     wire.ProbeResult{StoreSeen: true},
-		troupev1.Kind_KIND_INSPECT:          wire.Inspect{Actor: "pools/shell", Depth: 2},
-		troupev1.Kind_KIND_INSPECT_RESULT:   wire.InspectResult{View: []byte(`{"id":"pools"}`)},
+		troupev1.Kind_KIND_INSPECT:          wire.Inspect{Actor: "pools/shell", Depth: 2, After: "pools/shell/1"},
+		troupev1.Kind_KIND_INSPECT_RESULT:   wire.InspectResult{View: []byte(`{"id":"pools"}`), Next: "pools/shell/9"},
+		troupev1.Kind_KIND_DRAIN:            wire.Drain{By: "ana"},
+		troupev1.Kind_KIND_PROBE_WORKER:     wire.ProbeWorker{Pool: "shell", Slot: 3, Probe: true, By: "ana"},
+		troupev1.Kind_KIND_WORKERS:          wire.Workers{Pool: "shell", After: "shell/7"},
+		troupev1.Kind_KIND_POOLS:            wire.Pools{After: "go"},
+		troupev1.Kind_KIND_VIEWS:            wire.Views{View: []byte(`[{"id":"a/go/0"}]`), Next: "go/0"},
+		troupev1.Kind_KIND_OUTPUT:           wire.Output{Feed: 3, From: 17},
+		troupev1.Kind_KIND_OUTPUT_RESULT: wire.OutputResult{Feed: 3, Next: 19, More: true, Ended: true, Entries: []wire.Happening{
+			{Kind: "stdout", At: time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC), Data: []byte("hi\n\xff")},
+			{Kind: "progress", Fraction: 0.5, Message: "half"},
+		}},
+
+		troupev1.Kind_KIND_POOL_REPORT:        wire.PoolReport{Pool: "python", Epoch: 2, Number: 7, First: true, Last: true, Serves: "abc", Wake: true, Entries: entries()},
+		troupev1.Kind_KIND_POOL_REPORT_RESULT: wire.PoolReportResult{Refused: "not the router", Again: true, Waiting: 3},
+		troupev1.Kind_KIND_END_SESSION:        wire.EndSession{Pool: "python", Slot: 4, Session: "s", Epoch: 2},
+		troupev1.Kind_KIND_WHY_WAITING:        wire.WhyWaiting{Pool: "python", Execution: messages.NewExecutionID()},
+		troupev1.Kind_KIND_WHY_WAITING_RESULT: wire.WhyWaitingResult{Reason: "ready", Message: "it is next"},
+	}
+}
+
+// entries holds one of each kind of entry of a report.
+func entries() []wire.PoolEntry {
+	return []wire.PoolEntry{
+		wire.PoolWorker{
+			Slot: 3, ID: "n/python/3", Queue: "troupe.worker.n/python/3", Generation: 2, Accepts: true, Active: true,
+			Grade: "healthy", BeatAge: 1500 * time.Millisecond,
+		},
+		wire.PoolWorker{Slot: 4, ID: "n/python/4", Queue: "q", Starting: true, Broken: true, Grade: "degraded", BeatAge: -time.Millisecond},
+		wire.PoolWorkerGone{Slot: 3, Restarts: true},
+		wire.PoolPlacement{Placement: placement(), Slot: 1, Running: true},
+		wire.PoolRunEnded{Placement: placement(), Took: time.Second, Finished: true, Restored: true, Fault: true},
+		wire.PoolReleased{Placement: placement()},
+		wire.PoolWithdrawn{Execution: messages.NewExecutionID()},
+		wire.PoolCandidate{
+			Execution: messages.NewExecutionID(), Seq: 9, Attempt: 1, Action: "core.echo", Version: "1.0.0", Priority: 5,
+			WaitForWorker: true, WorkerDeadline: time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC), Timeout: time.Minute, Idempotent: true,
+		},
 	}
 }
 
@@ -48,6 +86,7 @@ func envelope(body wire.Body) wire.Envelope {
 		Placement: placement(),
 		SentAt:    time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC),
 		From:      messages.NewIncarnation(),
+		To:        messages.NewIncarnation(),
 		Body:      body,
 	}
 }
@@ -116,6 +155,7 @@ func TestBrokenEnvelopesAreRefusedByName(t *testing.T) {
 		"zero id":            {func(p *troupev1.Envelope) { p.Id = make([]byte, 16) }, "no id"},
 		"no sender":          {func(p *troupev1.Envelope) { p.From = nil }, "which incarnation"},
 		"long sender":        {func(p *troupev1.Envelope) { p.From = make([]byte, 17) }, "from has 17 bytes"},
+		"short receiver":     {func(p *troupev1.Envelope) { p.To = p.To[:1] }, "to has 1 bytes"},
 		"no sequence":        {func(p *troupev1.Envelope) { p.Seq = 0 }, "sequence number"},
 		"execution, no try":  {func(p *troupev1.Envelope) { p.Attempt = 0 }, "no placement"},
 		"try, no execution":  {func(p *troupev1.Envelope) { p.Execution = nil }, "no placement"},
@@ -156,8 +196,31 @@ func TestBodiesOutOfRangeAreRefusedAtTheSender(t *testing.T) {
 		"slot without pool": {wire.Cordon{Slot: &slot}, "names no worker"},
 		"deep":              {wire.Inspect{Depth: wire.DepthMax + 1}, "17 levels"},
 		"long":              {wire.Cancel{By: long}, "257 bytes"},
+		"long cursor":       {wire.Inspect{After: long}, "after has 257 bytes"},
+		"long next":         {wire.InspectResult{Next: long}, "next has 257 bytes"},
 		"not UTF-8":         {wire.Cancel{By: "\xff"}, "UTF-8"},
+		"report of nothing": {wire.PoolReport{Epoch: 1, Number: 1}, "names no pool"},
+		"report, no term":   {wire.PoolReport{Pool: "p", Number: 1}, "term 0"},
+		"report, no number": {wire.PoolReport{Pool: "p", Epoch: 1}, "number 0"},
+		"crowded report":    {wire.PoolReport{Pool: "p", Epoch: 1, Number: 1, Entries: make([]wire.PoolEntry, wire.EntriesMax+1)}, "401 entries"},
+		"worker, no queue":  {reportOf(wire.PoolWorker{ID: "i", Grade: "healthy"}), "entry 0: worker in slot 0: want an id, a queue"},
+		"slot below 0":      {reportOf(wire.PoolWorkerGone{Slot: -1}), "slot -1"},
+		"nothing placed":    {reportOf(wire.PoolPlacement{}), "names no execution"},
+		"no attempt":        {reportOf(wire.PoolReleased{Placement: messages.Placement{Execution: messages.NewExecutionID()}}), "no placement"},
+		"run before it ran": {reportOf(wire.PoolRunEnded{Placement: placement(), Took: -1}), "took -1ns"},
+		"no candidate":      {reportOf(wire.PoolCandidate{}), "no candidate"},
+		"priority":          {reportOf(wire.PoolCandidate{Execution: messages.NewExecutionID(), Seq: 1, Action: "a", Priority: 10}), "priority 10"},
+		"withdrawn nothing": {reportOf(wire.PoolWithdrawn{}), "names no execution"},
+		"no session":        {wire.EndSession{Pool: "p", Epoch: 1}, "want a session"},
+		"why nothing":       {wire.WhyWaiting{Pool: "p"}, "names no execution"},
 		"large":             {wire.InspectResult{View: make([]byte, wire.PayloadMax)}, "by reference"},
+		"probed slot":       {wire.ProbeWorker{Pool: "p", Slot: -1}, "slot -1"},
+		"cancelled slot":    {wire.Cancel{Pool: "p", Slot: -1}, "slot -1"},
+		"far place":         {wire.Workers{After: long + long}, "a page begins"},
+		"much output":       {outputOf(2, wire.OutputMax/2), "larger than"},
+		"large entry":       {outputOf(1, wire.HappeningMax), "larger than"},
+		"many entries":      {outputOf(2000, 0), "2000 entries"},
+		"no progress":       {wire.OutputResult{Entries: []wire.Happening{{Kind: "progress", Fraction: math.NaN()}}}, "want a number"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -165,6 +228,35 @@ func TestBodiesOutOfRangeAreRefusedAtTheSender(t *testing.T) {
 			require.ErrorContains(t, err, c.want)
 		})
 	}
+}
+
+// outputOf is output of equal entries.
+func outputOf(count, size int) wire.OutputResult {
+	b := wire.OutputResult{Entries: make([]wire.Happening, count)}
+	for i := range b.Entries {
+		b.Entries[i] = wire.Happening{Kind: "stdout", Data: make([]byte, size)}
+	}
+	return b
+}
+
+// What is as large as the bounds of output and views allow fits into a payload.
+func TestTheLargestOutputAndViewFit(t *testing.T) {
+	t.Parallel()
+	base := wire.Happening{Kind: "stdout", At: time.Now(), Fraction: -1, Level: "warning", Message: strings.Repeat("m", 100)}
+	for name, entries := range map[string][]wire.Happening{"one": {base}, "many": slices.Repeat([]wire.Happening{base}, 300)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			limit := wire.OutputMax
+			if len(entries) == 1 {
+				limit = wire.HappeningMax
+			}
+			entries[0].Data = make([]byte, limit-len(entries)*base.Size())
+			_, err := wire.ToProto(envelope(wire.OutputResult{Feed: 1 << 62, Next: 1 << 62, More: true, Entries: entries}))
+			require.NoError(t, err)
+		})
+	}
+	_, err := wire.ToProto(envelope(wire.Views{View: make([]byte, wire.ViewsMax), Next: strings.Repeat("n", 256)}))
+	require.NoError(t, err)
 }
 
 // A snapshot as large as the bounds allow must fit into the payload's bound, or a pool could not be told at all.
@@ -177,6 +269,31 @@ func TestTheLargestSnapshotFits(t *testing.T) {
 	}
 	_, err := wire.ToProto(envelope(wire.WorkerSnapshot{Pool: strings.Repeat("p", 256), Workers: workers}))
 	require.NoError(t, err)
+}
+
+// So must a report of the longest texts.
+func TestTheLargestReportFits(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 256)
+	for _, entry := range []wire.PoolEntry{
+		wire.PoolWorker{Slot: 1_000_000, ID: messages.WorkerID(long), Queue: long, Generation: 1 << 30, Grade: "unhealthy", BeatAge: time.Hour},
+		wire.PoolCandidate{
+			Execution: messages.NewExecutionID(), Seq: 1 << 62, Attempt: 1 << 30, Action: long, Version: long, Priority: 9,
+			WorkerDeadline: time.Now(), Timeout: 1 << 62, Idempotent: true, WaitForWorker: true,
+		},
+	} {
+		report := wire.PoolReport{Pool: long, Epoch: 1 << 62, Number: 1 << 62, Serves: long}
+		for range wire.EntriesMax {
+			report.Entries = append(report.Entries, entry)
+		}
+		_, err := wire.ToProto(envelope(report))
+		require.NoError(t, err)
+	}
+}
+
+// reportOf is a report of one entry.
+func reportOf(e wire.PoolEntry) wire.PoolReport {
+	return wire.PoolReport{Pool: "p", Epoch: 1, Number: 1, Entries: []wire.PoolEntry{e}}
 }
 
 func TestSnapshotsKeepEveryWorker(t *testing.T) {

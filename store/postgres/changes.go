@@ -243,14 +243,17 @@ func (s *Store) queueBound(batch *pgx.Batch, c *changes, part []int) {
 	s.queueStraight(batch, c, part, "place")
 }
 
-// The events of placements and claims that this very transaction made.
+// The events of placements and claims that this very transaction made. Several of its changes may be of one execution, as when a
+// message came twice: one has taken effect, and each of their statements would find the row that it has left. An attempt
+// is placed and claimed once, so what has its event gets no second one.
 const (
+	noEventYet     = ` AND NOT EXISTS (SELECT FROM execution_event v WHERE v.seq = e.seq AND v.attempt = e.attempt AND v.kind = `
 	placedEventSQL = `INSERT INTO execution_event (seq, at, attempt, kind, before, after, worker)
  SELECT e.seq, now(), e.attempt, 'place', 1, 3, e.worker_id FROM execution e
- WHERE e.id = ANY($1) AND e.status = 3 AND e.scheduled_at = now() AND e.xmin = pg_current_xact_id()::xid`
+ WHERE e.id = ANY($1) AND e.status = 3 AND e.scheduled_at = now() AND e.xmin = pg_current_xact_id()::xid` + noEventYet + `'place')`
 	claimedEventSQL = `INSERT INTO execution_event (seq, at, attempt, kind, before, after, worker)
  SELECT e.seq, now(), e.attempt, 'claim', 3, 4, e.worker_id FROM execution e
- WHERE e.id = ANY($1) AND e.status = 4 AND e.started_at = now() AND e.xmin = pg_current_xact_id()::xid`
+ WHERE e.id = ANY($1) AND e.status = 4 AND e.started_at = now() AND e.xmin = pg_current_xact_id()::xid` + noEventYet + `'claim')`
 )
 
 // claimWhere fences: the claimer's own lease must be live in the same statement. The nodes that live are read once for
@@ -267,7 +270,11 @@ var (
 var (
 	claimed       = ` RETURNING i.n, now(), ` + recordColumns + `, r.parameters`
 	claimPlainSQL = claimSet + ` AND e.session IS NULL` + claimed
-	claimSQL      = claimSet + claimed
+	claimSQL      = claimSet + claimBound + claimed
+	// claimBound refuses a run with a session's state whose binding has ended since it was placed: the process that had the
+	// state is gone, and the run would not be told.
+	claimBound = ` AND (NOT e.session_hit OR e.session_epoch = 0 OR EXISTS (SELECT 1 FROM session s WHERE s.pool = e.pool
+ AND s.session = e.session AND s.epoch = e.session_epoch AND s.worker_inc = e.worker_inc AND s.worker_slot = e.worker_slot))`
 	// startedSQL notes that a run with the session's state may begin, which matters once in a session's life.
 	startedSQL = `UPDATE session s SET started_epoch = e.session_epoch FROM execution e WHERE e.id = ANY($1) AND e.status = 4 AND e.last_change = 3
  AND e.session_hit AND e.session_epoch > 0 AND s.pool = e.pool AND s.session = e.session AND s.started_epoch = 0`

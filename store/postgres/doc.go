@@ -20,7 +20,7 @@
 // where its caller would wait for ever and the server or the network is silent: those in groups after callTimeout, others
 // after readTimeout.
 //
-// Locks are taken in one order: lanes by name, sessions by name, executions by id. Only groups of the straight path,
+// Locks are taken in one order: lanes by name, sessions by name, executions by id; nodes, then routers by pool. Only groups of the straight path,
 // which lock rows statement by statement, can meet in another order; what the server then ends (40P01) is made again.
 //
 // # Tables and indexes
@@ -40,7 +40,8 @@
 // Beats have a connection of their own, which holds the incarnation's advisory lock: others see at once when it is gone
 // (Node.Present). Hints come over another, by LISTEN on the channel "troupe.<schema>". Notifications are sent once a
 // transaction for each pool, for each running execution that is cancelled, and one for up to 300 finished executions; the
-// first for what is submitted, and the last, only while other nodes are alive, since a node tells itself.
+// first for what is submitted, and the last, only while other nodes are alive, since a node tells itself. One more says that
+// pools were given up, or that an ended node led some.
 //
 // # Time and text
 //

@@ -13,29 +13,54 @@ import (
 )
 
 // freshColumns are the parameters that freshRows.args makes, in order, as unnest makes rows of them.
-const freshColumns = `unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::jsonb[], $6::text[], $7::text[], $8::text[], $9::bytea[],
+const freshColumns = "unnest(" + freshTypes + ") AS i (" + freshNames + ")"
+
+const (
+	freshTypes = `$1::uuid[], $2::text[], $3::text[], $4::text[], $5::jsonb[], $6::text[], $7::text[], $8::text[], $9::bytea[],
  $10::interval[], $11::interval[], $12::boolean[], $13::boolean[], $14::boolean[], $15::boolean[], $16::int[], $17::int[], $18::text[],
  $19::uuid[], $20::text[], $21::timestamptz[], $22::timestamptz[], $23::bytea[], $24::smallint[], $25::text[], $26::text[],
- $27::timestamptz[]) AS i (id, action, version, affinity, labels, created_by, trace, idempotency_key, request_hash, timeout,
+ $27::timestamptz[]`
+	freshNames = `id, action, version, affinity, labels, created_by, trace, idempotency_key, request_hash, timeout,
  stall_timeout, wait_for_worker, idempotent, notify, may_repeat, max_retries, retry_count, retry_reason, original, avoid,
- queue_deadline, worker_deadline, parameters, priority, pool, session, run_at)`
+ queue_deadline, worker_deadline, parameters, priority, pool, session, run_at`
+)
 
 // insertBoth inserts the rows of i, whose seq is in the order of the input, into request and execution.
-const insertBoth = `r AS (INSERT INTO request (seq, id, action, version, affinity, labels, created_by, trace, idempotency_key, request_hash,
+const insertBoth = insertRequest + `,
+ e AS (INSERT INTO execution (id, seq, rank, turn, timer_at, queue_by, worker_by, status, attempt, last_change, priority, pool,
+  session, run_at)
+ SELECT id, seq, ` + firstRank + `, ` + firstTurn + `, ` + firstTimer + `, queue_deadline, worker_deadline, 1, 0, 0, priority, pool, session,
+  coalesce(run_at, now()) FROM i)`
+
+// insertPlaced does the same where some of the rows have a placement: those are scheduled at once, as placeSet would.
+const insertPlaced = insertRequest + `,
+ e AS (INSERT INTO execution (id, seq, rank, turn, timer_at, queue_by, worker_by, on_worker, status, attempt, last_change, priority, pool,
+  session, run_at, worker_inc, worker_slot, worker_id, placed_by, first_placed_at, scheduled_at, claim_by)
+ SELECT id, seq, CASE WHEN inc IS NULL THEN ` + firstRank + ` END, ` + firstTurn + `, ` + firstTimer + `, queue_deadline,
+  CASE WHEN inc IS NULL THEN worker_deadline END, CASE WHEN inc IS NOT NULL THEN 1 END, CASE WHEN inc IS NULL THEN 1 ELSE 3 END,
+  CASE WHEN inc IS NULL THEN 0 ELSE 1 END, CASE WHEN inc IS NULL THEN 0 ELSE 1 END, priority, pool, session, coalesce(run_at, now()),
+  inc, slot, worker, placed_by, CASE WHEN inc IS NOT NULL THEN now() END, CASE WHEN inc IS NOT NULL THEN now() END, now() + within
+ FROM i)`
+
+// What a new execution waits for.
+const (
+	firstRank  = `CASE WHEN run_at > now() THEN 32 WHEN session IS NOT NULL AND affinity LIKE 'strict%' THEN 16 ELSE 0 END + 9 - priority`
+	firstTurn  = `CASE WHEN run_at > now() OR session IS NULL THEN NULL WHEN affinity = 'strict' THEN 1 WHEN affinity = 'strict_fail' THEN 2 END`
+	firstTimer = `CASE WHEN run_at > now() THEN run_at END`
+)
+
+const insertRequest = `r AS (INSERT INTO request (seq, id, action, version, affinity, labels, created_by, trace, idempotency_key, request_hash,
   timeout, stall_timeout, wait_for_worker, idempotent, notify, may_repeat, max_retries, retry_count, retry_reason, original, avoid,
   requested_at, queue_deadline, worker_deadline, parameters)
  SELECT seq, id, action, version, affinity, labels, created_by, trace, idempotency_key, request_hash, timeout, stall_timeout,
   wait_for_worker, idempotent, notify, may_repeat, max_retries, retry_count, retry_reason, original, avoid, now(), queue_deadline,
-  worker_deadline, parameters FROM i),
- e AS (INSERT INTO execution (id, seq, rank, turn, timer_at, queue_by, worker_by, status, attempt, last_change, priority, pool,
-  session, run_at)
- SELECT id, seq, CASE WHEN run_at > now() THEN 32 WHEN session IS NOT NULL AND affinity LIKE 'strict%' THEN 16 ELSE 0 END + 9 - priority,
-  CASE WHEN run_at > now() OR session IS NULL THEN NULL WHEN affinity = 'strict' THEN 1 WHEN affinity = 'strict_fail' THEN 2 END,
-  CASE WHEN run_at > now() THEN run_at END, queue_deadline, worker_deadline, 1, 0, 0, priority, pool, session, coalesce(run_at, now())
- FROM i)`
+  worker_deadline, parameters FROM i)`
 
 const (
 	insertSQL = `WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, * FROM ` + freshColumns + `), ` + insertBoth +
+		` SELECT seq, now() FROM i ORDER BY seq`
+	insertPlacedSQL = `WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, * FROM unnest(` + freshTypes + `, $28::uuid[], $29::int[],
+ $30::text[], $31::uuid[], $32::interval[]) AS i (` + freshNames + `, inc, slot, worker, placed_by, within)), ` + insertPlaced +
 		` SELECT seq, now() FROM i ORDER BY seq`
 	labelSQL = `INSERT INTO execution_label (key, value, seq) SELECT l.key, l.value, e.seq
  FROM unnest($1::uuid[], $2::text[], $3::text[]) AS l (id, key, value) JOIN execution e ON e.id = l.id ON CONFLICT DO NOTHING`
@@ -85,9 +110,15 @@ func (f *freshRows) args() []any {
 // insertMax is how many rows one statement inserts.
 const insertMax = 1000
 
-// insertAll stores new executions: one implicit transaction on a connection, part of the caller's in a transaction. Nodes
-// are told of them on the channel; empty: they are not.
-func insertAll(ctx context.Context, db sender, schema, channel string, executions []messages.Execution) ([]store.Submitted, error) {
+// insertion is how new executions are stored. Nodes are told of them on the channel; empty: they are not.
+type insertion struct {
+	schema, channel string
+	places          placesByID
+	events          bool // of placements too
+}
+
+// insertAll stores new executions: one implicit transaction on a connection, part of the caller's in a transaction.
+func insertAll(ctx context.Context, db sender, how insertion, executions []messages.Execution) ([]store.Submitted, error) {
 	out := make([]store.Submitted, len(executions))
 	batch := &pgx.Batch{}
 	var touched toucher
@@ -95,18 +126,20 @@ func insertAll(ctx context.Context, db sender, schema, channel string, execution
 		e := &out[i].Execution
 		*e = executions[i]
 		fresh(e)
-		touched.execution(e)
+		if how.places[e.ID] == nil {
+			touched.execution(e)
+		}
 	}
-	touched.lock(batch, schema)
+	touched.lock(batch, how.schema)
 	for from := 0; from < len(out); from += insertMax {
 		part := out[from:min(from+insertMax, len(out))]
-		if err := queueInsert(batch, schema, part); err != nil {
+		if err := how.queue(batch, part); err != nil {
 			return nil, err
 		}
 	}
-	touched.settle(batch, schema)
-	if channel != "" {
-		touched.notify(batch, channel)
+	touched.settle(batch, how.schema)
+	if how.channel != "" {
+		touched.notify(batch, how.channel)
 	}
 	if err := db.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, err
@@ -114,8 +147,8 @@ func insertAll(ctx context.Context, db sender, schema, channel string, execution
 	return out, nil
 }
 
-// queueInsert adds one part of the rows to the batch; its answer fills in what the server decided.
-func queueInsert(batch *pgx.Batch, schema string, part []store.Submitted) error {
+// queue adds one part of the rows to the batch; its answer fills in what the server decided.
+func (how *insertion) queue(batch *pgx.Batch, part []store.Submitted) error {
 	var rows freshRows
 	var ids []pgtype.UUID
 	var keys, values []string
@@ -128,7 +161,11 @@ func queueInsert(batch *pgx.Batch, schema string, part []store.Submitted) error 
 			ids, keys, values = append(ids, uuidOf(e.ID)), append(keys, encodeText(k)), append(values, encodeText(v))
 		}
 	}
-	batch.Queue(qualify(insertSQL, schema), rows.args()...).Query(func(r pgx.Rows) error {
+	sql, args, placed := qualify(insertSQL, how.schema), rows.args(), how.placed(part)
+	if placed != nil {
+		sql, args = insertPlacedSQL, append(args, placed.args()...)
+	}
+	batch.Queue(sql, args...).Query(func(r pgx.Rows) error {
 		i := 0
 		return each(r, func(s *scanner) {
 			e := &part[i].Execution
@@ -136,14 +173,60 @@ func queueInsert(batch *pgx.Batch, schema string, part []store.Submitted) error 
 			if e.RunAt.IsZero() {
 				e.RunAt = e.RequestedAt
 			}
+			how.stand(e)
 			i++
 		})
 	})
+	if placed != nil && how.events {
+		batch.Queue(placedEventSQL, placed.ids)
+	}
 	if len(ids) > 0 {
-		batch.Queue(qualify(labelSQL, schema), ids, keys, values)
+		batch.Queue(qualify(labelSQL, how.schema), ids, keys, values)
 	}
 	return nil
 }
+
+// stand fills in what a placement has made of a stored execution.
+func (how *insertion) stand(e *messages.Execution) {
+	p := how.places[e.ID]
+	if p == nil {
+		return
+	}
+	e.Status, e.Attempt = messages.Scheduled, 1
+	e.Worker, e.WorkerID, e.PlacedBy = p.Worker, p.WorkerID, p.PlacedBy
+	e.FirstPlacedAt, e.ScheduledAt, e.ClaimBy = e.RequestedAt, e.RequestedAt, e.RequestedAt.Add(p.ClaimWithin.Truncate(time.Microsecond))
+}
+
+// placedRows are the parameters of insertPlacedSQL behind those of freshRows; ids are of what is placed.
+type placedRows struct {
+	ids, incs, by []pgtype.UUID
+	slots         []int32
+	workers       []pgtype.Text
+	within        []pgtype.Interval
+}
+
+// placed makes the parameters of a part; nil: nothing of it is placed.
+func (how *insertion) placed(part []store.Submitted) *placedRows {
+	rows := &placedRows{
+		incs: make([]pgtype.UUID, len(part)), by: make([]pgtype.UUID, len(part)), slots: make([]int32, len(part)),
+		workers: make([]pgtype.Text, len(part)), within: make([]pgtype.Interval, len(part)),
+	}
+	for i := range part {
+		p := how.places[part[i].Execution.ID]
+		if p == nil {
+			continue
+		}
+		rows.ids = append(rows.ids, uuidOf(p.ID))
+		rows.incs[i], rows.slots[i], rows.workers[i] = uuidOf(p.Worker.Incarnation), int32(p.Worker.Slot), textOf(p.WorkerID)
+		rows.by[i], rows.within[i] = uuidOf(p.PlacedBy), intervalOf(p.ClaimWithin)
+	}
+	if len(rows.ids) == 0 {
+		return nil
+	}
+	return rows
+}
+
+func (r *placedRows) args() []any { return []any{r.incs, r.slots, r.workers, r.by, r.within} }
 
 // fresh fills what the store decides of a new execution, as far as it can be known before the insert.
 func fresh(e *messages.Execution) {

@@ -161,7 +161,11 @@ func (it *item) whyNot(c *store.Place, r *record) string {
 func (it *item) judgeClaim(c *store.Claim, r *record) {
 	switch {
 	case r.Status == messages.Scheduled && r.Attempt == c.Attempt && r.Worker == c.Worker:
-		if it.bad == nil {
+		switch {
+		case it.bad != nil:
+		case r.SessionHit && r.SessionEpoch > 0: // or it is fenced: either way it is placed again
+			it.bad = fmt.Errorf("session %q: %w: its binding with epoch %d has ended", r.Session, store.ErrSession, r.SessionEpoch)
+		default:
 			it.bad = fmt.Errorf("%s: %w", c.Worker.Incarnation, store.ErrFenced)
 		}
 		it.refuse(it.bad)

@@ -90,6 +90,7 @@ const (
 	wordCancel    = "cancel "
 	wordFinished  = "done "
 	wordInbox     = "inbox"
+	wordRouter    = "router"
 )
 
 const notifySQL = "SELECT pg_notify($1, w) FROM unnest($2::text[]) AS w"

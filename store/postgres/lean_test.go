@@ -108,3 +108,36 @@ func TestALostPlacementIsNoEvent(t *testing.T) {
 		require.LessOrEqual(t, stale, 1)
 	}
 }
+
+// A message that comes twice, and the late one of an older attempt, are claims of one group. One takes effect, and is one event.
+func TestClaimsOfOneExecutionInOneGroupAreOneEvent(t *testing.T) {
+	t.Parallel()
+	c := newClaimer(t, postgres.Config{EventsAll: true})
+	e := noop(1)[0]
+	c.submit(e)
+	require.Equal(t, store.Applied, c.place(e.ID).Verdict)
+	c.apply(&store.TakeBack{ID: e.ID, Attempt: 1, Reason: "unclaimed"})
+	again := store.Place{ID: e.ID, Attempt: 1, Worker: c.key, WorkerID: "n/go/0", PlacedBy: c.key.Incarnation, ClaimWithin: time.Minute}
+	require.Equal(t, store.Applied, c.apply(&again).Verdict)
+	claim := func(attempt messages.Attempt) store.Change {
+		return &store.Claim{ID: e.ID, Attempt: attempt, Worker: c.key, Generation: 1}
+	}
+	results, err := c.Apply(t.Context(), []store.Change{claim(1), claim(2), claim(2)})
+	require.NoError(t, err)
+	applied := 0
+	for _, r := range results {
+		if r.Verdict == store.Applied {
+			applied++
+		}
+	}
+	require.Equal(t, 1, applied, "%+v", results)
+	events, err := c.Events(t.Context(), e.ID)
+	require.NoError(t, err)
+	claims := 0
+	for _, event := range events {
+		if event.Kind == "claim" {
+			claims++
+		}
+	}
+	require.Equal(t, 1, claims, "events %v", events)
+}

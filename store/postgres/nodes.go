@@ -16,7 +16,7 @@ import (
 func lockOf(inc messages.Incarnation) int64 { return int64(binary.BigEndian.Uint64(inc[8:])) }
 
 // nodesSQL reads the nodes; present says whether the advisory lock of the incarnation is held.
-const nodesSQL = `SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address, n.peer_address, n.steady_since,
+const nodesSQL = `SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address, n.peer_address, n.peer_scope, n.steady_since,
  EXISTS (SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND (l.classid::bigint << 32 | l.objid::bigint) = n.lock) FROM node n`
 
@@ -24,7 +24,7 @@ func scanNode(v *scanner) store.Node {
 	var n store.Node
 	v.id((*[16]byte)(&n.Incarnation))
 	n.Name, n.Version, n.State, n.Cordoned = v.text(), v.text(), store.NodeState(v.text()), v.boolean()
-	n.StartedAt, n.BeatAt, n.LeaseUntil, n.Address, n.PeerAddress = v.time(), v.time(), v.time(), v.text(), v.text()
+	n.StartedAt, n.BeatAt, n.LeaseUntil, n.Address, n.PeerAddress, n.PeerScope = v.time(), v.time(), v.time(), v.text(), v.text(), v.text()
 	n.SteadySince, n.Present = v.time(), v.boolean()
 	return n
 }
@@ -35,13 +35,13 @@ func (s *Store) Join(ctx context.Context, n store.Node, lease time.Duration) err
 		if err := s.beats.hold(ctx, c, n.Incarnation); err != nil {
 			return err
 		}
-		_, err := c.Exec(ctx, `INSERT INTO node (incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, steady_since, address, lock, peer_address)
- VALUES ($1, $2, $3, 'active', $4, coalesce($5, now()), now(), now() + $6::interval, now(), $7, $8, $9)
+		_, err := c.Exec(ctx, `INSERT INTO node (incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, steady_since, address, lock, peer_address, peer_scope)
+ VALUES ($1, $2, $3, 'active', $4, coalesce($5, now()), now(), now() + $6::interval, now(), $7, $8, $9, $10)
  ON CONFLICT (incarnation) DO UPDATE SET name = excluded.name, version = excluded.version, state = 'active', cordoned = excluded.cordoned,
   started_at = excluded.started_at, beat_at = now(), lease_until = excluded.lease_until, steady_since = now(), address = excluded.address,
-  peer_address = excluded.peer_address`,
+  peer_address = excluded.peer_address, peer_scope = excluded.peer_scope`,
 			uuidOf(n.Incarnation), encodeText(n.Name), encodeText(n.Version), n.Cordoned, timeOf(n.StartedAt), intervalOf(lease), encodeText(n.Address), lockOf(n.Incarnation),
-			encodeText(n.PeerAddress))
+			encodeText(n.PeerAddress), encodeText(n.PeerScope))
 		return err
 	})
 }
@@ -79,21 +79,26 @@ func (s *Store) Beat(ctx context.Context, inc messages.Incarnation, lease time.D
 	return p, nil
 }
 
-// declareSQL marks dead whose lease has run out, if the caller's own is live and has been steady for its length.
+// declareSQL marks dead whose lease has run out, if the caller's own is live and has been steady for its length. Where the dead
+// led pools it tells the others on the channel $3.
 const declareSQL = `WITH d AS (UPDATE node n SET state = 'dead' FROM node me
  WHERE n.state <> 'dead' AND n.incarnation <> $1 AND n.lease_until < now()
   AND me.incarnation = $1 AND me.state <> 'dead' AND me.lease_until > now() AND me.steady_since <= now() - $2::interval RETURNING n.*),
- w AS (UPDATE worker w SET active = false FROM d WHERE w.incarnation = d.incarnation AND w.active)
- SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address, n.peer_address, n.steady_since, false FROM d n`
+ w AS (UPDATE worker w SET active = false FROM d WHERE w.incarnation = d.incarnation AND w.active),
+ k AS (SELECT count(pg_notify($3, '` + wordRouter + `')) FROM d JOIN router r ON r.incarnation = d.incarnation)
+ SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address, n.peer_address, n.peer_scope, n.steady_since, false FROM d n, k`
 
 // DeclareDead marks dead, and their workers inactive, all other incarnations whose lease has run out.
 func (s *Store) DeclareDead(ctx context.Context, by messages.Incarnation, lease time.Duration) ([]store.Node, error) {
 	var out []store.Node
-	err := s.query(ctx, "declare nodes dead", func(v *scanner) { out = append(out, scanNode(v)) }, declareSQL, uuidOf(by), intervalOf(lease))
+	err := s.query(ctx, "declare nodes dead", func(v *scanner) { out = append(out, scanNode(v)) }, declareSQL, uuidOf(by), intervalOf(lease), s.channel())
 	return out, err
 }
 
-// SetNode changes an incarnation's state. Dead is final.
+const setNodeSQL = `WITH d AS (UPDATE node SET state = $2 WHERE incarnation = $1 AND (state <> 'dead' OR $2 = 'dead') RETURNING incarnation),
+ w AS (UPDATE worker w SET active = false FROM d WHERE w.incarnation = d.incarnation AND w.active AND $2 <> 'active') SELECT 1 FROM d`
+
+// SetNode changes an incarnation's state; one that is not active gives up what it leads. Dead is final.
 func (s *Store) SetNode(ctx context.Context, inc messages.Incarnation, state store.NodeState) error {
 	switch state {
 	case store.NodeActive, store.NodeDraining, store.NodeDead:
@@ -101,9 +106,16 @@ func (s *Store) SetNode(ctx context.Context, inc messages.Incarnation, state sto
 		return fmt.Errorf("node state %q: %w: want active, draining or dead", state, store.ErrInvalid)
 	}
 	found := false
-	err := s.query(ctx, "set node state", func(*scanner) { found = true }, `WITH d AS (UPDATE node SET state = $2
- WHERE incarnation = $1 AND (state <> 'dead' OR $2 = 'dead') RETURNING incarnation),
- w AS (UPDATE worker w SET active = false FROM d WHERE w.incarnation = d.incarnation AND w.active AND $2 <> 'active') SELECT 1 FROM d`, uuidOf(inc), string(state))
+	err := s.inTransaction(ctx, "set node state", func(b *pgx.Batch) {
+		found = false
+		b.Queue(setNodeSQL, uuidOf(inc), string(state)).Query(func(rows pgx.Rows) error {
+			return each(rows, func(*scanner) { found = true })
+		})
+		if state != store.NodeActive {
+			// A statement of its own: it sees what the node has just taken, which the lock on its row waited for.
+			b.Queue(resignSQL, uuidOf(inc), nil, s.channel())
+		}
+	})
 	if err == nil && !found {
 		err = fmt.Errorf("incarnation %s: %w or declared dead", inc, store.ErrNotFound)
 	}

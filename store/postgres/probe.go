@@ -158,6 +158,11 @@ func (p *prober) forbidden(ctx context.Context) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
+// probeNodesSQL reads the nodes in a schema of any version: later ones have added columns, which read as empty where they are not
+// there yet. Whose connections are there is not asked.
+const probeNodesSQL = `SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address,
+ to_jsonb(n) ->> 'peer_address', to_jsonb(n) ->> 'peer_scope', n.steady_since, false FROM node n WHERE n.state <> 'dead' ORDER BY n.started_at DESC, n.incarnation DESC`
+
 // fleet reads who lives, and whose workers' queues may be left.
 func (p *prober) fleet(ctx context.Context) error {
 	r := p.report
@@ -167,7 +172,7 @@ func (p *prober) fleet(ctx context.Context) error {
 	if err := p.conn.QueryRow(ctx, "SELECT now()").Scan(&r.Now); err != nil {
 		return err
 	}
-	rows, err := p.conn.Query(ctx, nodesSQL+" WHERE n.state <> 'dead' ORDER BY n.started_at DESC, n.incarnation DESC")
+	rows, err := p.conn.Query(ctx, probeNodesSQL)
 	if err != nil {
 		return err
 	}

@@ -68,6 +68,12 @@ func TestProbe(t *testing.T) {
 	require.Equal(t, live, r.Nodes[0].Incarnation)
 	require.True(t, r.Nodes[0].LeaseUntil.After(r.Now))
 
+	require.NoError(t, servers.Execute(database, "ALTER TABLE node DROP COLUMN peer_scope, DROP COLUMN peer_address; DELETE FROM schema_version WHERE version > 2"))
+	r = probe(database)
+	require.Equal(t, 2, r.Schema)
+	require.Len(t, r.Nodes, 1, "an older schema is read too")
+	require.Equal(t, live, r.Nodes[0].Incarnation)
+
 	r = probe(as)
 	require.Contains(t, r.Forbidden, "execution")
 	require.Contains(t, r.Forbidden, "execution_seq")

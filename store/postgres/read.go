@@ -149,11 +149,10 @@ var overdue = map[store.Deadline]struct{ where, order string }{
 	store.ClaimBy: {"e.on_worker IS NOT NULL AND e.status = 3 AND e.claim_by <= now()", "e.claim_by"},
 	store.StartBy: {"e.id IN (SELECT id FROM execution WHERE start_since <= now() - $1::interval UNION ALL SELECT id FROM execution" +
 		" WHERE on_worker IS NOT NULL AND status = 3 AND first_placed_at <= now() - $1::interval AND started_at IS NULL)", "e.first_placed_at"},
-	store.QueueBy:        {"e.queue_by <= now()", "e.queue_by"},
-	store.WorkerBy:       {"e.worker_by <= now()", "e.worker_by"},
-	store.RunBy:          {"e.on_worker IS NOT NULL AND e.status IN (4, 5) AND e.run_deadline <= now() - $1::interval", "e.run_deadline"},
-	store.Orphaned:       {"e.on_worker IS NOT NULL AND NOT EXISTS (SELECT FROM node n WHERE n.incarnation = e.worker_inc AND n.state <> 'dead')", "e.scheduled_at"},
-	store.TakeBackOrphan: {"e.on_worker IS NOT NULL AND e.status = 3 AND NOT EXISTS (SELECT FROM node n WHERE n.incarnation = e.placed_by AND n.state <> 'dead')", "e.scheduled_at"},
+	store.QueueBy:  {"e.queue_by <= now()", "e.queue_by"},
+	store.WorkerBy: {"e.worker_by <= now()", "e.worker_by"},
+	store.RunBy:    {"e.on_worker IS NOT NULL AND e.status IN (4, 5) AND e.run_deadline <= now() - $1::interval", "e.run_deadline"},
+	store.Orphaned: {"e.on_worker IS NOT NULL AND NOT EXISTS (SELECT FROM node n WHERE n.incarnation = e.worker_inc AND n.state <> 'dead')", "e.scheduled_at"},
 }
 
 // Overdue returns executions past a deadline of theirs, oldest first.

@@ -50,7 +50,7 @@ func BenchmarkRead(b *testing.B) {
 		return err
 	})
 	run("depths", func() error { _, err := s.Depths(b.Context()); return err })
-	for deadline := store.ClaimBy; deadline <= store.TakeBackOrphan; deadline++ {
+	for deadline := store.ClaimBy; deadline <= store.Orphaned; deadline++ {
 		run(fmt.Sprint("overdue ", deadline), func() error {
 			_, err := s.Overdue(b.Context(), store.OverdueQuery{Deadline: deadline, Limit: 100})
 			return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -17,6 +18,7 @@ import (
 type submitCall struct {
 	ctx        context.Context
 	executions []messages.Execution
+	places     placesByID
 	out        []store.Submitted
 	err        error
 	done       chan struct{}
@@ -29,10 +31,19 @@ func (c *submitCall) fail(err error)           { c.err = err }
 // Submit stores the executions as requested, all or none. An execution without an id is given one. One whose id is
 // stored already with the same request comes back as the stored one, so a call may be repeated.
 func (s *Store) Submit(ctx context.Context, executions []messages.Execution) ([]store.Submitted, error) {
+	return s.SubmitPlaced(ctx, executions, nil)
+}
+
+// SubmitPlaced is Submit that inserts what has a placement as scheduled, so that a row is written once instead of twice
+// before it is claimed.
+func (s *Store) SubmitPlaced(ctx context.Context, executions []messages.Execution, places []*store.Place) ([]store.Submitted, error) {
 	if err := checkSubmit(executions); err != nil || len(executions) == 0 {
 		return nil, err
 	}
-	c := &submitCall{ctx: ctx, executions: executions, done: make(chan struct{})}
+	if err := store.CheckPlaced(executions, places); err != nil {
+		return nil, err
+	}
+	c := &submitCall{ctx: ctx, executions: executions, places: byID(places), done: make(chan struct{})}
 	if err := s.submits.do(ctx, "submit", c); err != nil {
 		return nil, err
 	}
@@ -40,6 +51,20 @@ func (s *Store) Submit(ctx context.Context, executions []messages.Execution) ([]
 		return nil, s.mapError("submit", c.err)
 	}
 	return c.out, nil
+}
+
+// placesByID are the placements of a call, or of a group of calls; nil: none.
+type placesByID map[messages.ExecutionID]*store.Place
+
+func byID(places []*store.Place) placesByID {
+	if len(places) == 0 {
+		return nil
+	}
+	m := make(placesByID, len(places))
+	for _, p := range places {
+		m[p.ID] = p
+	}
+	return m
 }
 
 func checkSubmit(executions []messages.Execution) error {
@@ -70,7 +95,7 @@ func (s *Store) commitSubmits(ctx context.Context, group []*submitCall) {
 		}
 	}
 	for _, c := range group {
-		c.out, c.err = s.submitOne(ctx, c.executions)
+		c.out, c.err = s.submitOne(ctx, c.executions, c.places)
 	}
 }
 
@@ -80,13 +105,15 @@ var errLookFirst = errors.New("idempotency keys are looked up first")
 // submitFresh stores calls of which nothing is stored yet.
 func (s *Store) submitFresh(ctx context.Context, group []*submitCall) error {
 	var all []messages.Execution
+	places := placesByID{}
 	for _, c := range group {
 		if keyed(c.executions) {
 			return errLookFirst
 		}
 		all = append(all, c.executions...)
+		maps.Copy(places, c.places)
 	}
-	stored, err := s.store(ctx, all)
+	stored, err := s.store(ctx, all, places)
 	if err != nil {
 		return err
 	}
@@ -106,12 +133,12 @@ func keyed(executions []messages.Execution) bool {
 }
 
 // store inserts the executions in a transaction of its own, which is one round trip.
-func (s *Store) store(ctx context.Context, executions []messages.Execution) ([]store.Submitted, error) {
+func (s *Store) store(ctx context.Context, executions []messages.Execution, places placesByID) ([]store.Submitted, error) {
 	channel := s.channel()
 	if s.beats.alone() {
 		channel = "" // whoever called wakes this node's routers, and there are no others
 	}
-	out, err := insertAll(ctx, s.pool, "", channel, executions)
+	out, err := insertAll(ctx, s.pool, insertion{channel: channel, places: places, events: s.cfg.EventsAll}, executions)
 	if err == nil && len(executions) <= rememberedMax/4 { // of more, the first will be forgotten before they are claimed
 		for i := range out {
 			s.rememberAsked(out[i].Execution)
@@ -131,7 +158,7 @@ const racesMax = 8
 
 // submitOne stores one call. Nothing can keep another caller from taking a key between the look and the insert; then
 // the insert fails, and the next look finds the holder.
-func (s *Store) submitOne(ctx context.Context, executions []messages.Execution) ([]store.Submitted, error) {
+func (s *Store) submitOne(ctx context.Context, executions []messages.Execution, places placesByID) ([]store.Submitted, error) {
 	look := keyed(executions)
 	var err error
 	for range racesMax {
@@ -143,7 +170,7 @@ func (s *Store) submitOne(ctx context.Context, executions []messages.Execution) 
 		}
 		var out []store.Submitted
 		out, err = insertMissing(executions, existing, func(fresh []messages.Execution) ([]store.Submitted, error) {
-			return s.store(ctx, fresh)
+			return s.store(ctx, fresh, places)
 		})
 		if sqlState(err) != codeUnique && !conflicting(err) {
 			return out, err
@@ -169,7 +196,7 @@ func (s *Store) SubmitTx(ctx context.Context, tx pgx.Tx, executions []messages.E
 		return nil, s.mapError("submit", err)
 	}
 	out, err := insertMissing(executions, existing, func(fresh []messages.Execution) ([]store.Submitted, error) {
-		return insertAll(ctx, tx, schema, s.channel(), fresh)
+		return insertAll(ctx, tx, insertion{schema: schema, channel: s.channel()}, fresh)
 	})
 	return out, s.mapError("submit", err)
 }

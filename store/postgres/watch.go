@@ -141,6 +141,9 @@ func hintsOf(payload string) []store.Hint {
 	if payload == wordInbox {
 		return []store.Hint{{Kind: store.HintInbox}}
 	}
+	if payload == wordRouter {
+		return []store.Hint{{Kind: store.HintRouter}}
+	}
 	if pool, ok := strings.CutPrefix(payload, wordRequested); ok {
 		return []store.Hint{{Kind: store.HintRequested, Pool: decodeText(pool)}}
 	}

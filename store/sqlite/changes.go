@@ -86,6 +86,9 @@ func (w *writer) claim(c *store.Claim, r, next *record, out *store.Result) error
 		}
 		return w.carry(r, out)
 	}
+	if err := w.boundStill(r); err != nil {
+		return err
+	}
 	next.Status, next.last, next.Generation, next.TakeBacks = messages.Running, lastClaim, c.Generation, 0
 	next.StartedAt, next.RunDeadline = w.now, time.Time{}
 	if r.Timeout > 0 {

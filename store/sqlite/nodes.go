@@ -24,9 +24,9 @@ func (s *Store) Join(ctx context.Context, n store.Node, lease time.Duration) err
 		if started.IsZero() {
 			started = w.now
 		}
-		return w.exec(`INSERT OR REPLACE INTO node (incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, address, peer_address)
- VALUES (?, ?, ?, 'active', ?, ?, ?, ?, ?, ?)`, n.Incarnation[:], n.Name, n.Version, flags(n.Cordoned), micros(started), micros(w.now), micros(w.now.Add(lease)), n.Address,
-			n.PeerAddress)
+		return w.exec(`INSERT OR REPLACE INTO node (incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, address, peer_address, peer_scope)
+ VALUES (?, ?, ?, 'active', ?, ?, ?, ?, ?, ?, ?)`, n.Incarnation[:], n.Name, n.Version, flags(n.Cordoned), micros(started), micros(w.now), micros(w.now.Add(lease)), n.Address,
+			n.PeerAddress, n.PeerScope)
 	})
 }
 
@@ -61,7 +61,7 @@ func (s *Store) DeclareDead(context.Context, messages.Incarnation, time.Duration
 	return nil, nil
 }
 
-// SetNode changes an incarnation's state. Dead is final.
+// SetNode changes an incarnation's state; one that is not active gives up what it leads. Dead is final.
 func (s *Store) SetNode(ctx context.Context, inc messages.Incarnation, state store.NodeState) error {
 	return s.write(ctx, "set node state", 1, func(w *writer) error {
 		switch state {
@@ -73,7 +73,10 @@ func (s *Store) SetNode(ctx context.Context, inc messages.Incarnation, state sto
 		if err != nil || state == store.NodeActive {
 			return err
 		}
-		return w.exec("UPDATE worker SET active = 0 WHERE incarnation = ? AND active = 1", inc[:])
+		if err := w.exec("UPDATE worker SET active = 0 WHERE incarnation = ? AND active = 1", inc[:]); err != nil {
+			return err
+		}
+		return w.resign(inc, nil)
 	})
 }
 
@@ -111,13 +114,13 @@ func (s *Store) CordonedPools(ctx context.Context) ([]string, error) {
 func (s *Store) ListNodes(ctx context.Context) ([]store.Node, error) {
 	var out []store.Node
 	err := s.read(ctx, "list nodes", func(c *conn) error {
-		return c.query(`SELECT incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, address, peer_address FROM node
+		return c.query(`SELECT incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, address, peer_address, peer_scope FROM node
  ORDER BY started_at DESC, incarnation DESC`, func(row row) error {
 			v := scanner{row: row}
 			var n store.Node
 			v.id((*[16]byte)(&n.Incarnation))
 			n.Name, n.Version, n.State, n.Cordoned = v.text(), v.text(), store.NodeState(v.text()), v.boolean()
-			n.StartedAt, n.BeatAt, n.LeaseUntil, n.Address, n.PeerAddress = v.time(), v.time(), v.time(), v.text(), v.text()
+			n.StartedAt, n.BeatAt, n.LeaseUntil, n.Address, n.PeerAddress, n.PeerScope = v.time(), v.time(), v.time(), v.text(), v.text(), v.text()
 			out = append(out, n)
 			return v.err
 		})

@@ -8,9 +8,9 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// notLive is true of an incarnation column whose node is unknown or dead. This store's lock says that one node
-// alone uses it, so leases are not looked at.
-const notLive = " NOT EXISTS (SELECT 1 FROM node n WHERE n.incarnation = e.%s AND n.state <> 'dead')"
+// notLive is true where the worker's node is unknown or dead. This store's lock says that one node alone uses it, so
+// leases are not looked at.
+const notLive = " NOT EXISTS (SELECT 1 FROM node n WHERE n.incarnation = e.worker_inc AND n.state <> 'dead')"
 
 // overdue holds, for each deadline, the condition on (now = ?1, now - age = ?2) and the moment that orders it. Those on
 // rows that are on a worker walk the active index, which is as small as the node's capacity.
@@ -18,11 +18,10 @@ var overdue = map[store.Deadline]struct{ where, order string }{
 	store.ClaimBy: {"e.on_worker = 1 AND e.status = 3 AND e.claim_by <= ?1", "e.claim_by"},
 	store.StartBy: {"e.seq IN (SELECT seq FROM deadline WHERE kind = 3 AND at <= ?2" +
 		" UNION ALL SELECT seq FROM execution WHERE on_worker = 1 AND status = 3 AND first_placed_at <= ?2 AND started_at = 0)", "e.first_placed_at"},
-	store.QueueBy:        {"e.seq IN (SELECT seq FROM deadline WHERE kind = 1 AND at <= ?1)", "e.queue_deadline"},
-	store.WorkerBy:       {"e.seq IN (SELECT seq FROM deadline WHERE kind = 2 AND at <= ?1)", "e.worker_deadline"},
-	store.RunBy:          {"e.on_worker = 1 AND e.status IN (4, 5) AND e.run_deadline > 0 AND e.run_deadline <= ?2", "e.run_deadline"},
-	store.Orphaned:       {"e.on_worker = 1 AND" + fmt.Sprintf(notLive, "worker_inc"), "e.scheduled_at"},
-	store.TakeBackOrphan: {"e.on_worker = 1 AND e.status = 3 AND" + fmt.Sprintf(notLive, "placed_by"), "e.scheduled_at"},
+	store.QueueBy:  {"e.seq IN (SELECT seq FROM deadline WHERE kind = 1 AND at <= ?1)", "e.queue_deadline"},
+	store.WorkerBy: {"e.seq IN (SELECT seq FROM deadline WHERE kind = 2 AND at <= ?1)", "e.worker_deadline"},
+	store.RunBy:    {"e.on_worker = 1 AND e.status IN (4, 5) AND e.run_deadline > 0 AND e.run_deadline <= ?2", "e.run_deadline"},
+	store.Orphaned: {"e.on_worker = 1 AND" + notLive, "e.scheduled_at"},
 }
 
 // Overdue returns executions past a deadline of theirs, oldest first.

@@ -87,6 +87,21 @@ func (w *writer) bind(c *store.Place) error {
 		c.Session.Pool, c.Session.Session, c.Session.Epoch, c.Worker.Incarnation[:], c.Worker.Pool, int64(c.Worker.Slot), micros(w.now))
 }
 
+// boundStill refuses a run with a session's state whose binding has ended since it was placed.
+func (w *writer) boundStill(r *record) error {
+	if r.Session == "" || r.SessionEpoch == 0 || !r.SessionHit {
+		return nil
+	}
+	found, err := readSessions(w.c, sessionColumns+" WHERE s.pool = ? AND s.session = ?", r.Pool, r.Session)
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 || found[0].Worker != r.Worker || found[0].Epoch != r.SessionEpoch {
+		return own(fmt.Errorf("session %q: %w: its binding with epoch %d has ended", r.Session, store.ErrSession, r.SessionEpoch))
+	}
+	return nil
+}
+
 // startedSession notes that a run with the session's state may begin, which matters once in a session's life.
 func (w *writer) startedSession(r *record) error {
 	if r.Session == "" || r.SessionEpoch == 0 || !r.SessionHit {

@@ -201,7 +201,7 @@ func TestNewer(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrNewer)
 	require.ErrorContains(t, err, path)
 	require.ErrorContains(t, err, "version 4711")
-	require.ErrorContains(t, err, "up to 5;")
+	require.ErrorContains(t, err, "up to 6;")
 }
 
 func TestNoStore(t *testing.T) {
@@ -352,7 +352,7 @@ func TestJoinEndsOthers(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrNotFound)
 	_, err = s.Beat(t.Context(), second, time.Minute)
 	require.NoError(t, err)
-	orphans, err := s.Overdue(t.Context(), store.OverdueQuery{Deadline: store.TakeBackOrphan, Limit: 10})
+	orphans, err := s.Overdue(t.Context(), store.OverdueQuery{Deadline: store.Orphaned, Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, orphans, 1)
 }

@@ -14,6 +14,11 @@ import (
 // Submit stores the executions as requested, all or none. An execution without an id is given one. One whose id is
 // stored already with the same request comes back as the stored one, so a call may be repeated.
 func (s *Store) Submit(ctx context.Context, executions []messages.Execution) ([]store.Submitted, error) {
+	return s.SubmitPlaced(ctx, executions, nil)
+}
+
+// SubmitPlaced is Submit that makes the placements in the same transaction.
+func (s *Store) SubmitPlaced(ctx context.Context, executions []messages.Execution, places []*store.Place) ([]store.Submitted, error) {
 	if len(executions) > messages.BatchMax {
 		return nil, fmt.Errorf("submit: %w: at most %d executions in one call, got %d", store.ErrInvalid, messages.BatchMax, len(executions))
 	}
@@ -25,10 +30,16 @@ func (s *Store) Submit(ctx context.Context, executions []messages.Execution) ([]
 	if len(executions) == 0 {
 		return nil, nil
 	}
+	if err := store.CheckPlaced(executions, places); err != nil {
+		return nil, err
+	}
 	var out []store.Submitted
 	err := s.write(ctx, "submit", len(executions), func(w *writer) error {
 		out = make([]store.Submitted, 0, len(executions))
-		return w.submit(executions, &out)
+		if err := w.submit(executions, &out); err != nil {
+			return err
+		}
+		return w.placeNew(places, out)
 	})
 	if err != nil {
 		return nil, err
@@ -58,6 +69,35 @@ func (w *writer) submit(executions []messages.Execution, out *[]store.Submitted)
 			return err
 		}
 		*out = append(*out, store.Submitted{Execution: r.Execution})
+	}
+	return nil
+}
+
+// placeNew places some of what was submitted just now.
+func (w *writer) placeNew(places []*store.Place, out []store.Submitted) error {
+	if len(places) == 0 {
+		return nil
+	}
+	byID := make(map[messages.ExecutionID]*store.Submitted, len(out))
+	for i := range out {
+		if !out[i].Existing {
+			byID[out[i].Execution.ID] = &out[i]
+		}
+	}
+	for _, p := range places {
+		s := byID[p.ID]
+		if s == nil {
+			continue
+		}
+		var result store.Result
+		if err := w.apply(p, &result); err != nil {
+			return err
+		}
+		if result.Verdict == store.Applied {
+			stands := w.next.Execution
+			stands.Parameters = s.Execution.Parameters
+			s.Execution = stands
+		}
 	}
 	return nil
 }

@@ -214,7 +214,6 @@ func testOrphans(t *testing.T, k *kit) {
 	require.Empty(t, k.overdue(t, store.Orphaned, 0), "a draining incarnation lives")
 	require.NoError(t, k.SetNode(t.Context(), k.inc, store.NodeDead))
 	require.Equal(t, []messages.ExecutionID{s.ID, r.ID, c.ID}, k.overdue(t, store.Orphaned, 0))
-	require.Equal(t, []messages.ExecutionID{s.ID}, k.overdue(t, store.TakeBackOrphan, 0))
 	k.applied(t, &store.Rescue{ID: r.ID, Attempt: 1})
 	require.Equal(t, []messages.ExecutionID{s.ID, c.ID}, k.overdue(t, store.Orphaned, 0))
 }

@@ -26,9 +26,10 @@ func (k *kit) node(t *testing.T, inc messages.Incarnation) store.Node {
 func testNodes(t *testing.T, k *kit) {
 	require.Equal(t, store.NodeActive, k.node(t, k.inc).State)
 	require.Empty(t, k.node(t, k.inc).PeerAddress)
-	require.NoError(t, k.Join(t.Context(), store.Node{Incarnation: k.inc, Name: "n", Address: "a:1", PeerAddress: "b:2"}, time.Minute))
+	require.NoError(t, k.Join(t.Context(), store.Node{Incarnation: k.inc, Name: "n", Address: "a:1", PeerAddress: "b:2", PeerScope: "boot/1"}, time.Minute))
 	require.Equal(t, "a:1", k.node(t, k.inc).Address)
 	require.Equal(t, "b:2", k.node(t, k.inc).PeerAddress)
+	require.Equal(t, "boot/1", k.node(t, k.inc).PeerScope)
 	before := k.node(t, k.inc).BeatAt
 	pulse, err := k.Beat(t.Context(), k.inc, time.Minute)
 	require.NoError(t, err)

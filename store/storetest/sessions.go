@@ -204,3 +204,19 @@ func testSessionStarted(t *testing.T, k *kit) {
 	require.NoError(t, err)
 	require.Equal(t, int64(2), one.Runs)
 }
+
+// testClaimUnbound claims a run whose session has lost its worker's process since it was placed.
+func testClaimUnbound(t *testing.T, k *kit) {
+	e := k.submit(t, ask(inSession("s", messages.AffinityStrict)))[0]
+	k.applied(t, k.placeIn(e, 1, store.SessionUse{Epoch: 1, Bind: true, Hit: true}))
+	n, err := k.Unbind(t.Context(), []store.Binding{{Pool: pool, Session: "s", Epoch: 1, Worker: k.key(1)}})
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	r := k.apply(t, k.claim(e.ID, 1, 1))[0]
+	require.Equal(t, store.Refused, r.Verdict)
+	require.ErrorIs(t, r.Err, store.ErrSession)
+	k.applied(t, &store.TakeBack{ID: e.ID, Attempt: 1, Reason: "test"})
+	e = k.get(t, e.ID)
+	k.applied(t, k.placeIn(e, 1, store.SessionUse{Epoch: 2, Bind: true, Hit: true}))
+	k.applied(t, k.claim(e.ID, 2, 1))
+}

@@ -22,6 +22,9 @@ func Run(t *testing.T, open Open, options ...Option) {
 	tests := []named{
 		{"submit returns what it stored", testSubmit},
 		{"submit keeps every field", testSubmitFields},
+		{"a claim whose binding has ended", testClaimUnbound},
+		{"submitted and placed at once", testSubmitPlaced},
+		{"placements that cannot be submitted", testSubmitPlacedRefused},
 		{"submit keys", testKeys},
 		{"submit is all or nothing", testSubmitAllOrNothing},
 		{"submit may be repeated", testSubmitRepeated},
@@ -53,6 +56,8 @@ func Run(t *testing.T, open Open, options ...Option) {
 		{"depths", testDepths},
 		{"nodes", testNodes},
 		{"pool cordons", testPoolCordons},
+		{"routers", testRouters},
+		{"routers are passed on", testRoutersPassed},
 		{"workers", testWorkers},
 		{"dead letters", testDeadLetters},
 		{"dead letter keys", testDeadLetterKeys},

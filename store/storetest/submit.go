@@ -46,6 +46,83 @@ func testSubmitFields(t *testing.T, k *kit) {
 	require.Equal(t, in, got)
 }
 
+// testSubmitPlaced submits some executions with their placement: those stand where Submit and Place would have led them, and
+// go on from there.
+func testSubmitPlaced(t *testing.T, k *kit) {
+	in := []messages.Execution{ask(), ask(func(e *messages.Execution) { e.Labels = map[string]string{"k": "v"} }), ask(), keyed("one", "h")}
+	in[1].WaitForWorker, in[1].WorkerDeadline = true, time.Now().Add(time.Hour)
+	places := []*store.Place{k.place(in[1].ID, 0, 3), k.place(in[2].ID, 0, 4), k.place(in[3].ID, 0, 5)}
+	out, err := k.SubmitPlaced(t.Context(), in, places)
+	require.NoError(t, err)
+	require.Len(t, out, len(in))
+	for i := range out {
+		require.False(t, out[i].Existing)
+		require.Equal(t, out[i].Execution, k.get(t, in[i].ID), "what SubmitPlaced returns is what Get reads")
+		require.True(t, i == 0 || out[i].Execution.Seq > out[i-1].Execution.Seq, "the order given is the order stored")
+	}
+	require.Equal(t, messages.Requested, out[0].Execution.Status)
+	for i, p := range places {
+		e := out[i+1].Execution
+		require.Equal(t, messages.Scheduled, e.Status)
+		require.Equal(t, messages.Attempt(1), e.Attempt)
+		require.Equal(t, p.Worker, e.Worker)
+		require.Equal(t, e.ScheduledAt.Add(p.ClaimWithin), e.ClaimBy)
+		require.Equal(t, e.RequestedAt, e.ScheduledAt)
+	}
+	due, err := k.Due(t.Context(), store.DueQuery{Pool: pool, Limit: 10, Heads: 10})
+	require.NoError(t, err)
+	require.Len(t, due.Candidates, 1, "what is placed is not due")
+	live, err := k.Live(t.Context(), pool)
+	require.NoError(t, err)
+	require.Len(t, live, 3)
+
+	again, err := k.SubmitPlaced(t.Context(), in, places)
+	require.NoError(t, err)
+	for i := range again {
+		require.True(t, again[i].Existing)
+		require.Equal(t, out[i].Execution.Attempt, again[i].Execution.Attempt, "a repeated call places nothing twice")
+	}
+	require.Equal(t, store.Stale, k.apply(t, k.place(in[1].ID, 0, 9))[0].Verdict)
+	require.Equal(t, store.Already, k.apply(t, k.place(in[1].ID, 0, 3))[0].Verdict)
+	claimed := k.applied(t, k.claim(in[1].ID, 1, 3))
+	require.JSONEq(t, string(in[1].Parameters), string(claimed.Execution.Parameters))
+	require.Equal(t, in[1].Labels, claimed.Execution.Labels)
+	k.applied(t, &store.Finish{ID: in[1].ID, Attempt: 1, Outcome: completed()})
+	k.applied(t, &store.TakeBack{ID: in[2].ID, Attempt: 1, Reason: "test"})
+	require.Equal(t, messages.Attempt(2), k.applied(t, k.place(in[2].ID, 1, 4)).Attempt)
+	k.applied(t, &store.Cancel{ID: in[3].ID, By: "test"})
+}
+
+func testSubmitPlacedRefused(t *testing.T, k *kit) {
+	for name, c := range map[string]struct {
+		change func(e *messages.Execution)
+		place  func(p *store.Place)
+	}{
+		"another execution": {nil, func(p *store.Place) { p.ID = messages.NewExecutionID() }},
+		"a later attempt":   {nil, func(p *store.Place) { p.Attempt = 1 }},
+		"another pool":      {nil, func(p *store.Place) { p.Worker.Pool = "other" }},
+		"no incarnation":    {nil, func(p *store.Place) { p.Worker.Incarnation = messages.Incarnation{} }},
+		"a session":         {inSession("s", messages.AffinityStrict), nil},
+		"a time":            {func(e *messages.Execution) { e.RunAt = time.Now().Add(time.Hour) }, nil},
+	} {
+		e := ask()
+		if c.change != nil {
+			c.change(&e)
+		}
+		p := k.place(e.ID, 0, 1)
+		if c.place != nil {
+			c.place(p)
+		}
+		_, err := k.SubmitPlaced(t.Context(), []messages.Execution{e}, []*store.Place{p})
+		require.ErrorIs(t, err, store.ErrInvalid, name)
+		_, err = k.Get(t.Context(), e.ID)
+		require.ErrorIs(t, err, store.ErrNotFound, name)
+	}
+	e := ask()
+	_, err := k.SubmitPlaced(t.Context(), []messages.Execution{e}, []*store.Place{k.place(e.ID, 0, 1), k.place(e.ID, 0, 2)})
+	require.ErrorIs(t, err, store.ErrInvalid, "placed twice")
+}
+
 func keyed(key, hash string) messages.Execution {
 	return ask(func(e *messages.Execution) { e.IdempotencyKey, e.RequestHash = key, []byte(hash) })
 }

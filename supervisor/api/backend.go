@@ -31,17 +31,19 @@ type Backend interface {
 	// Why explains what a not yet running execution waits for.
 	Why(ctx context.Context, id messages.ExecutionID) (Explanation, error)
 
-	Workers(ctx context.Context, pool string) ([]WorkerView, error)
+	// Workers returns the workers of all live nodes, or of the one that node names, and pools likewise.
+	Workers(ctx context.Context, pool, node string) (Workers, error)
+	// Worker and what follows act on a worker of any node. By is who asks, for the record.
 	Worker(ctx context.Context, id messages.WorkerID) (WorkerDetail, error)
 	// ProbeWorker probes now and returns the result.
-	ProbeWorker(ctx context.Context, id messages.WorkerID) (WorkerDetail, error)
-	CordonWorker(ctx context.Context, id messages.WorkerID, cordoned bool) error
-	KillWorker(ctx context.Context, id messages.WorkerID) error
-	Pools(ctx context.Context) ([]PoolView, error)
-	CordonPool(ctx context.Context, pool string, cordoned bool) error
-	Nodes(ctx context.Context) ([]store.Node, error)
-	CordonNode(ctx context.Context, id string, cordoned bool) error
-	DrainNode(ctx context.Context, id string) error
+	ProbeWorker(ctx context.Context, id messages.WorkerID, by string) (WorkerDetail, error)
+	CordonWorker(ctx context.Context, id messages.WorkerID, cordoned bool, by string) error
+	KillWorker(ctx context.Context, id messages.WorkerID, by string) error
+	Pools(ctx context.Context, node string) (Pools, error)
+	CordonPool(ctx context.Context, pool string, cordoned bool, by string) error
+	Nodes(ctx context.Context) ([]NodeView, error)
+	CordonNode(ctx context.Context, id string, cordoned bool, by string) error
+	DrainNode(ctx context.Context, id, by string) error
 	Sessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error)
 	Actions(ctx context.Context) ([]messages.Action, error)
 	DeadLetters() store.DeadLetters
@@ -84,14 +86,14 @@ func (p *Problem) Error() string { return p.Code + ": " + p.Message }
 
 // Live is one live happening of a running execution.
 type Live struct {
-	Kind     string          `json:"kind"` // status, stdout, stderr, progress, chunk, log
+	Kind     string          `json:"kind"` // status, stdout, stderr, progress, chunk, log, notice
 	At       time.Time       `json:"at"`
 	Status   messages.Status `json:"status,omitzero"`
 	Data     []byte          `json:"data,omitempty"`     // stdout, stderr
 	Chunk    json.RawMessage `json:"chunk,omitempty"`    // chunk
 	Fraction *float64        `json:"fraction,omitempty"` // progress
 	Level    string          `json:"level,omitempty"`    // log
-	Message  string          `json:"message,omitempty"`  // progress, log
+	Message  string          `json:"message,omitempty"`  // progress, log; notice: of the node's own, about what it can see
 }
 
 // Explanation says why an execution is where it is.
@@ -121,6 +123,39 @@ type WorkerView struct {
 	Restarts   int                  `json:"restarts"`
 	LastError  string               `json:"last_failure,omitempty"`
 	Report     json.RawMessage      `json:"health_report,omitempty"` // capabilities.health
+	// Stale says that its node did not answer: this is its row in the store, as old as SeenAt.
+	Stale  bool      `json:"stale,omitempty"`
+	SeenAt time.Time `json:"seen_at,omitzero"`
+}
+
+// Unreached is a node that did not answer. What is shown of it comes from the store, and may be old.
+type Unreached struct {
+	Node        string               `json:"node"`
+	Incarnation messages.Incarnation `json:"incarnation"`
+	BeatAt      time.Time            `json:"beat_at,omitzero"`
+	Why         string               `json:"why"`
+}
+
+// Workers are those of several nodes, and the nodes that did not answer.
+type Workers struct {
+	Workers   []WorkerView
+	Unreached []Unreached
+}
+
+// Pools are the sums over several nodes, and the nodes that did not answer.
+type Pools struct {
+	Pools     []PoolView
+	Unreached []Unreached
+}
+
+// NodeView is one incarnation, and how the node that was asked stands with it.
+type NodeView struct {
+	store.Node
+	// Reach is self, or a word of how the two stand: see docs/clustering.md. Empty for a dead one.
+	Reach string `json:"reach,omitempty"`
+	Why   string `json:"why,omitempty"`
+	// StoreSeen is whether it renews its lease, as it said when it was asked last.
+	StoreSeen *bool `json:"store_seen,omitempty"`
 }
 
 // WorkerDetail is one worker with its history, newest first.
@@ -129,11 +164,13 @@ type WorkerDetail struct {
 	History []store.WorkerEvent `json:"history"`
 }
 
-// PoolView is one pool on this node.
+// PoolView is one pool, summed over the nodes that serve it, or on one of them.
 type PoolView struct {
 	Name     string           `json:"name"`
 	Runtime  messages.Runtime `json:"runtime"`
+	Nodes    int              `json:"nodes"`
 	Workers  int              `json:"workers"`
+	Stale    int              `json:"stale,omitempty"` // of them, whose node did not answer
 	Ready    int              `json:"ready"`
 	Busy     int              `json:"busy"`
 	Degraded int              `json:"degraded"`
@@ -143,9 +180,20 @@ type PoolView struct {
 	Waiting  int              `json:"waiting"` // requested executions
 	Placed   int              `json:"placed"`  // scheduled
 	Running  int              `json:"running"` // and cancelling
-	Window   int              `json:"window"`
+	Window   int              `json:"window"`  // the largest
 	Restarts int              `json:"restarts"`
-	Reason   string           `json:"reason,omitempty"` // why it is broken
+	Reason   string           `json:"reason,omitempty"` // why it is broken, or what is wrong with some node's share
+	Routing  Routing          `json:"routing"`
+}
+
+// Routing is who places a pool's executions, as the node that was asked knows it.
+type Routing struct {
+	Mode      string    `json:"mode" doc:"alone, leading or following: what this node is to the pool"`
+	Router    string    `json:"router,omitempty" doc:"the node that leads the pool in the cluster"`
+	Epoch     int64     `json:"epoch,omitempty" doc:"the term of that node"`
+	Since     time.Time `json:"since,omitzero" doc:"since when this node is in its mode"`
+	Followers int       `json:"followers,omitempty" doc:"other nodes whose workers this one places on"`
+	Why       string    `json:"why,omitempty" doc:"why this node places on its own workers although another leads"`
 }
 
 // Readiness is the answer of /readyz.

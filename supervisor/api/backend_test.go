@@ -35,6 +35,8 @@ type backend struct {
 	followed chan struct{} // Follow stays open until it closes, where set
 	ready    Readiness
 	cordons  []string
+
+	unreached []Unreached
 }
 
 var worker0 = WorkerView{
@@ -125,9 +127,9 @@ func (b *backend) Why(ctx context.Context, id messages.ExecutionID) (Explanation
 	return Explanation{Execution: id, Status: e.Status, Reason: "all_busy", Message: "all workers of pool go are busy"}, err
 }
 
-func (b *backend) Workers(_ context.Context, pool string) ([]WorkerView, error) {
-	if pool != "" && pool != "go" {
-		return nil, nil
+func (b *backend) Workers(_ context.Context, pool, node string) (Workers, error) {
+	if pool != "" && pool != "go" || node == "none" {
+		return Workers{}, nil
 	}
 	var all []WorkerView
 	for _, slot := range []int{10, 2, 0, 1} {
@@ -135,7 +137,7 @@ func (b *backend) Workers(_ context.Context, pool string) ([]WorkerView, error) 
 		w.ID = messages.WorkerID(fmt.Sprintf("n1/go/%d", slot))
 		all = append(all, w)
 	}
-	return all, nil
+	return Workers{Workers: all, Unreached: b.unreached}, nil
 }
 
 func (b *backend) Worker(_ context.Context, id messages.WorkerID) (WorkerDetail, error) {
@@ -146,7 +148,7 @@ func (b *backend) Worker(_ context.Context, id messages.WorkerID) (WorkerDetail,
 		{Generation: 1, At: worker0.Since, From: "initializing", To: "ready", Reason: "init_complete", Lasted: 1500 * time.Microsecond}}}, nil
 }
 
-func (b *backend) ProbeWorker(ctx context.Context, id messages.WorkerID) (WorkerDetail, error) {
+func (b *backend) ProbeWorker(ctx context.Context, id messages.WorkerID, _ string) (WorkerDetail, error) {
 	return b.Worker(ctx, id)
 }
 
@@ -160,32 +162,35 @@ func (b *backend) note(ctx context.Context, known bool, text string) error {
 	return ctx.Err()
 }
 
-func (b *backend) CordonWorker(ctx context.Context, id messages.WorkerID, cordoned bool) error {
-	return b.note(ctx, id == worker0.ID, fmt.Sprint("worker ", id, " ", cordoned))
+func (b *backend) CordonWorker(ctx context.Context, id messages.WorkerID, cordoned bool, by string) error {
+	return b.note(ctx, id == worker0.ID, fmt.Sprint("worker ", id, " ", cordoned, " by ", by))
 }
 
-func (b *backend) KillWorker(ctx context.Context, id messages.WorkerID) error {
-	return b.note(ctx, id == worker0.ID, fmt.Sprint("kill ", id))
+func (b *backend) KillWorker(ctx context.Context, id messages.WorkerID, by string) error {
+	return b.note(ctx, id == worker0.ID, fmt.Sprint("kill ", id, " by ", by))
 }
 
-func (b *backend) Pools(context.Context) ([]PoolView, error) {
-	return []PoolView{{Name: "go", Runtime: messages.RuntimeGo, Workers: 4, Ready: 4}}, nil
+func (b *backend) Pools(_ context.Context, node string) (Pools, error) {
+	if node == "none" {
+		return Pools{}, NotFound("node", node)
+	}
+	return Pools{Pools: []PoolView{{Name: "go", Runtime: messages.RuntimeGo, Workers: 4, Ready: 4}}, Unreached: b.unreached}, nil
 }
 
-func (b *backend) CordonPool(ctx context.Context, pool string, cordoned bool) error {
-	return b.note(ctx, pool == "go", fmt.Sprint("pool ", pool, " ", cordoned))
+func (b *backend) CordonPool(ctx context.Context, pool string, cordoned bool, by string) error {
+	return b.note(ctx, pool == "go", fmt.Sprint("pool ", pool, " ", cordoned, " by ", by))
 }
 
-func (b *backend) Nodes(context.Context) ([]store.Node, error) {
-	return []store.Node{{Incarnation: messages.NewIncarnation(), Name: "n1", State: store.NodeActive}}, nil
+func (b *backend) Nodes(context.Context) ([]NodeView, error) {
+	return []NodeView{{Node: store.Node{Incarnation: messages.NewIncarnation(), Name: "n1", State: store.NodeActive}, Reach: "self"}}, nil
 }
 
-func (b *backend) CordonNode(ctx context.Context, id string, cordoned bool) error {
-	return b.note(ctx, id == "n1", fmt.Sprint("node ", id, " ", cordoned))
+func (b *backend) CordonNode(ctx context.Context, id string, cordoned bool, by string) error {
+	return b.note(ctx, id == "n1", fmt.Sprint("node ", id, " ", cordoned, " by ", by))
 }
 
-func (b *backend) DrainNode(ctx context.Context, id string) error {
-	return b.note(ctx, id == "n1", "drain "+id)
+func (b *backend) DrainNode(ctx context.Context, id, by string) error {
+	return b.note(ctx, id == "n1", "drain "+id+" by "+by)
 }
 
 func (b *backend) Sessions(ctx context.Context, pool, after string, bound bool, limit int) ([]store.Session, error) {

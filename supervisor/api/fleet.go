@@ -7,43 +7,45 @@ import (
 	"sort"
 
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/store"
 )
 
 // workersMax bounds a page of workers: a pool of go workers may have thousands.
 const workersMax = 10_000
+
+var nodeParam = param{name: "node", kind: "string", help: "Only this node: its name or its incarnation."}
 
 func fleetRoutes() []*route {
 	const worker = "/api/v1/workers/{node}/{pool}/{slot}"
 	return []*route{
 		{method: "GET", path: "/api/v1/workers", scope: ScopeRead, group: "workers", storeless: true,
 			params: []param{
-				{name: "pool", kind: "string", help: "Only this pool."},
+				{name: "pool", kind: "string", help: "Only this pool."}, nodeParam,
 				{name: "state", kind: "string", help: "Only workers in this state."},
 				{name: "limit", kind: "integer", help: "Entries of one page, 1 to 10000; 1000 where left out."}, cursorParam},
-			summary: "The workers, by id.", result: WorkerList{}, handle: (*server).workers},
-		{method: "GET", path: worker, scope: ScopeRead, group: "workers",
+			summary: "The workers of all nodes, by id.", result: WorkerList{}, handle: (*server).workers},
+		{method: "GET", path: worker, scope: ScopeRead, group: "workers", storeless: true,
 			summary: "One worker with its history, newest first.", result: WorkerDetailView{}, handle: (*server).worker},
-		{method: "GET", path: worker + "/health", scope: ScopeRead, group: "workers",
+		{method: "GET", path: worker + "/health", scope: ScopeRead, group: "workers", storeless: true,
 			summary: "The result of the worker's last probe.", result: HealthView{}, handle: (*server).health},
 		{method: "POST", path: worker + "/health", scope: ScopeAdmin, group: "workers",
-			long: true, summary: "Probe the worker now.", result: HealthView{}, handle: (*server).probe},
+			long: true, storeless: true, summary: "Probe the worker now.", result: HealthView{}, handle: (*server).probe},
 		{method: "POST", path: worker + "/cordon", scope: ScopeAdmin, group: "workers",
 			summary: "Give the worker no more work.", result: CordonView{}, handle: cordonWorker(true)},
 		{method: "POST", path: worker + "/uncordon", scope: ScopeAdmin, group: "workers",
 			summary: "Give the worker work again.", result: CordonView{}, handle: cordonWorker(false)},
-		{method: "POST", path: worker + "/kill", scope: ScopeAdmin, group: "workers", status: http.StatusAccepted,
+		{method: "POST", path: worker + "/kill", scope: ScopeAdmin, group: "workers", storeless: true, status: http.StatusAccepted,
 			summary: "End the worker at once; it is replaced.", result: DoneView{}, handle: (*server).kill},
 		{method: "GET", path: "/api/v1/pools", scope: ScopeRead, group: "pools",
-			summary: "The pools of this node.", result: PoolList{}, handle: (*server).pools},
+			params:  []param{nodeParam},
+			summary: "The pools, summed over all nodes.", result: PoolList{}, handle: (*server).pools},
 		{method: "POST", path: "/api/v1/pools/{pool}/cordon", scope: ScopeAdmin, group: "pools",
 			summary: "Give the pool no more work.", result: CordonView{}, handle: cordonPool(true)},
 		{method: "POST", path: "/api/v1/pools/{pool}/uncordon", scope: ScopeAdmin, group: "pools",
 			summary: "Give the pool work again.", result: CordonView{}, handle: cordonPool(false)},
-		{method: "GET", path: "/api/v1/nodes", scope: ScopeRead, group: "nodes",
-			summary: "Every known incarnation, newest first.", result: NodeList{}, handle: (*server).nodes},
-		{method: "GET", path: "/api/v1/nodes/{id}", scope: ScopeRead, group: "nodes",
-			summary: "One incarnation, by itself or as the newest of a node's name.", result: store.Node{}, handle: (*server).node},
+		{method: "GET", path: "/api/v1/nodes", scope: ScopeRead, group: "nodes", storeless: true,
+			summary: "Every known incarnation, newest first, and how this node stands with it.", result: NodeList{}, handle: (*server).nodes},
+		{method: "GET", path: "/api/v1/nodes/{id}", scope: ScopeRead, group: "nodes", storeless: true,
+			summary: "One incarnation, by itself or as the newest of a node's name.", result: NodeView{}, handle: (*server).node},
 		{method: "POST", path: "/api/v1/nodes/{id}/cordon", scope: ScopeAdmin, group: "nodes",
 			summary: "Give the node no more work.", result: CordonView{}, handle: cordonNode(true)},
 		{method: "POST", path: "/api/v1/nodes/{id}/uncordon", scope: ScopeAdmin, group: "nodes",
@@ -64,12 +66,12 @@ func (s *server) workers(c *call) error {
 			return err
 		}
 	}
-	all, err := s.Backend.Workers(c.r.Context(), c.query.text("pool"))
+	all, err := s.Backend.Workers(c.r.Context(), c.query.text("pool"), c.query.text("node"))
 	if err != nil {
 		return named(err, "pool", c.query.text("pool"))
 	}
-	page, next := workerPage(all, c.query.text("state"), after, limit)
-	return writeJSON(c.w, http.StatusOK, &WorkerList{Workers: page, NextCursor: next})
+	page, next := workerPage(all.Workers, c.query.text("state"), after, limit)
+	return writeJSON(c.w, http.StatusOK, &WorkerList{Workers: page, NextCursor: next, Unreached: all.Unreached})
 }
 
 // workerPage cuts the page behind a worker out of all. It sorts by the id's parts, so that slot 10 follows slot 9.
@@ -141,31 +143,31 @@ func (s *server) health(c *call) error {
 
 func (s *server) probe(c *call) error {
 	return s.ofWorker(c, func(id messages.WorkerID) (any, error) {
-		d, err := s.Backend.ProbeWorker(c.r.Context(), id)
+		d, err := s.Backend.ProbeWorker(c.r.Context(), id, c.caller)
 		return viewHealth(d), err
 	})
 }
 
 func (s *server) kill(c *call) error {
 	return s.ofWorkerStatus(c, http.StatusAccepted, func(id messages.WorkerID) (any, error) {
-		return DoneView{Kind: "worker", Name: string(id), Done: "kill"}, s.Backend.KillWorker(c.r.Context(), id)
+		return DoneView{Kind: "worker", Name: string(id), Done: "kill"}, s.Backend.KillWorker(c.r.Context(), id, c.caller)
 	})
 }
 
 func cordonWorker(cordoned bool) func(*server, *call) error {
 	return func(s *server, c *call) error {
 		return s.ofWorker(c, func(id messages.WorkerID) (any, error) {
-			return CordonView{Kind: "worker", Name: string(id), Cordoned: cordoned}, s.Backend.CordonWorker(c.r.Context(), id, cordoned)
+			return CordonView{Kind: "worker", Name: string(id), Cordoned: cordoned}, s.Backend.CordonWorker(c.r.Context(), id, cordoned, c.caller)
 		})
 	}
 }
 
 func (s *server) pools(c *call) error {
-	pools, err := s.Backend.Pools(c.r.Context())
+	pools, err := s.Backend.Pools(c.r.Context(), c.query.text("node"))
 	if err != nil {
 		return err
 	}
-	return writeJSON(c.w, http.StatusOK, &PoolList{Pools: orEmpty(pools)})
+	return writeJSON(c.w, http.StatusOK, &PoolList{Pools: orEmpty(pools.Pools), Unreached: pools.Unreached})
 }
 
 // pathText reads a wildcard that names something: a text that no thing can have is unknown.
@@ -183,7 +185,7 @@ func cordonPool(cordoned bool) func(*server, *call) error {
 		if err != nil {
 			return err
 		}
-		if err := s.Backend.CordonPool(c.r.Context(), name, cordoned); err != nil {
+		if err := s.Backend.CordonPool(c.r.Context(), name, cordoned, c.caller); err != nil {
 			return named(err, "pool", name)
 		}
 		return writeJSON(c.w, http.StatusOK, &CordonView{Kind: "pool", Name: name, Cordoned: cordoned})
@@ -221,7 +223,7 @@ func cordonNode(cordoned bool) func(*server, *call) error {
 		if err != nil {
 			return err
 		}
-		if err := s.Backend.CordonNode(c.r.Context(), id, cordoned); err != nil {
+		if err := s.Backend.CordonNode(c.r.Context(), id, cordoned, c.caller); err != nil {
 			return named(err, "node", id)
 		}
 		return writeJSON(c.w, http.StatusOK, &CordonView{Kind: "node", Name: id, Cordoned: cordoned})
@@ -233,7 +235,7 @@ func (s *server) drain(c *call) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Backend.DrainNode(c.r.Context(), id); err != nil {
+	if err := s.Backend.DrainNode(c.r.Context(), id, c.caller); err != nil {
 		return named(err, "node", id)
 	}
 	return writeJSON(c.w, http.StatusAccepted, &DoneView{Kind: "node", Name: id, Done: "drain"})

@@ -49,8 +49,8 @@ func TestSteering(t *testing.T) {
 	}
 	require.Equal(t, "kill", read[DoneView](t, ask(t, h, "POST", "/api/v1/workers/n1/go/0/kill", ""), http.StatusAccepted).Done)
 	require.Equal(t, "drain", read[DoneView](t, ask(t, h, "POST", "/api/v1/nodes/n1/drain", ""), http.StatusAccepted).Done)
-	require.Equal(t, []string{"worker n1/go/0 true", "worker n1/go/0 false", "pool go true", "pool go false", "node n1 true", "node n1 false",
-		"kill n1/go/0", "drain n1"}, b.cordons)
+	require.Equal(t, []string{"worker n1/go/0 true by local", "worker n1/go/0 false by local", "pool go true by local", "pool go false by local",
+		"node n1 true by local", "node n1 false by local", "kill n1/go/0 by local", "drain n1 by local"}, b.cordons)
 	report := read[ReloadReport](t, ask(t, h, "POST", "/api/v1/reload", ""), 200)
 	require.Equal(t, []string{"core.sleep"}, report.Added)
 }
@@ -58,7 +58,23 @@ func TestSteering(t *testing.T) {
 func TestOneNode(t *testing.T) {
 	t.Parallel()
 	h := New(Config{Backend: newBackend(t)})
-	require.Equal(t, "n1", read[store.Node](t, ask(t, h, "GET", "/api/v1/nodes/n1", ""), 200).Name)
+	n := read[NodeView](t, ask(t, h, "GET", "/api/v1/nodes/n1", ""), 200)
+	require.Equal(t, "n1", n.Name)
+	require.Equal(t, "self", n.Reach)
+}
+
+// A node that did not answer is named beside what the others said, and a filter by node reaches the backend.
+func TestUnreachedNodesAreNamed(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	b.unreached = []Unreached{{Node: "n2", Incarnation: messages.NewIncarnation(), Why: "the connection was lost"}}
+	h := New(Config{Backend: b})
+	workers := read[WorkerList](t, ask(t, h, "GET", "/api/v1/workers", ""), 200)
+	require.Len(t, workers.Workers, 4)
+	require.Equal(t, b.unreached, workers.Unreached)
+	require.Equal(t, b.unreached, read[PoolList](t, ask(t, h, "GET", "/api/v1/pools", ""), 200).Unreached)
+	require.Empty(t, read[WorkerList](t, ask(t, h, "GET", "/api/v1/workers?node=none", ""), 200).Workers)
+	require.Equal(t, 404, ask(t, h, "GET", "/api/v1/pools?node=none", "").Code)
 }
 
 func TestActionsShowSeconds(t *testing.T) {

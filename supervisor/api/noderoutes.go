@@ -24,11 +24,21 @@ func nodeRoutes() []*route {
 		{method: "GET", path: "/metrics", scope: ScopeRead, group: "node", storeless: true, media: "text/plain", summary: "Prometheus metrics.",
 			params: []param{{name: "name[]", kind: "string", many: true, help: "Only these metrics."}},
 			handle: func(s *server, c *call) error { return s.other(c, s.Metrics, "metrics") }},
-		{method: "GET", path: "/debug/actors", scope: ScopeRead, group: "debug", storeless: true, summary: "The live actor tree.",
-			params: []param{{name: "kind", kind: "string", help: "Only actors of this kind, as a flat list."}},
+		{method: "GET", path: "/debug/actors", scope: ScopeRead, group: "debug", storeless: true,
+			summary: "The live actor tree of this node, of another, or of all.",
+			params: []param{
+				{name: "cluster", kind: "boolean", help: "1: the trees of all live nodes, each with its age."},
+				{name: "node", kind: "string", help: "The tree of this node, by its name or incarnation."},
+				{name: "kind", kind: "string", help: "Only actors of this kind, as a flat list."},
+				{name: "children", kind: "integer", help: "Children shown of each actor, those with trouble first; 0, or left out: all."},
+			},
 			handle: func(s *server, c *call) error { return s.other(c, s.Debug, "actor tree") }},
 		{method: "GET", path: "/debug/actors/{id...}", scope: ScopeRead, group: "debug", storeless: true, summary: "One actor with its history.",
+			params: []param{{name: "node", kind: "string", help: "Where it lives, by the node's name or incarnation; left out: here."}},
 			handle: func(s *server, c *call) error { return s.other(c, s.Debug, "actor tree") }},
+		{method: "GET", path: "/debug/tree", group: "debug", storeless: true, media: "text/html",
+			summary: "The live actor trees of all nodes, as a page that asks /debug/actors once a second.",
+			handle:  func(s *server, c *call) error { return s.other(c, s.Debug, "actor tree") }},
 		{method: "GET", path: "/openapi.json", group: "node", storeless: true, summary: "This description.",
 			handle: func(s *server, c *call) error {
 				head(c.w, headerJSON)

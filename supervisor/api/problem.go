@@ -29,6 +29,9 @@ const (
 	CodeUnavailable      = "unavailable"
 	CodeStoreUnavailable = "store_unavailable"
 	CodeStorageFull      = "storage_full"
+	CodeNodeUnreachable  = "node_unreachable"
+	CodeNodeOlder        = "node_older"
+	CodeAmbiguousNode    = "ambiguous_node"
 	CodeInternal         = "internal"
 )
 

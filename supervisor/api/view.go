@@ -148,10 +148,11 @@ type EventsView struct {
 	Events []store.Event `json:"events"`
 }
 
-// WorkerList is a page of workers, by id.
+// WorkerList is a page of workers, by id. Unreached are the nodes that did not answer.
 type WorkerList struct {
 	Workers    []WorkerView `json:"workers"`
 	NextCursor string       `json:"next_cursor,omitempty"`
+	Unreached  []Unreached  `json:"unreached,omitempty"`
 }
 
 // TransitionView is one step of a worker's lifecycle.
@@ -205,14 +206,15 @@ func viewHealth(d WorkerDetail) HealthView {
 	}
 }
 
-// PoolList is every pool of this node.
+// PoolList is every pool. Unreached are the nodes that did not answer.
 type PoolList struct {
-	Pools []PoolView `json:"pools"`
+	Pools     []PoolView  `json:"pools"`
+	Unreached []Unreached `json:"unreached,omitempty"`
 }
 
 // NodeList is every known incarnation, newest first.
 type NodeList struct {
-	Nodes []store.Node `json:"nodes"`
+	Nodes []NodeView `json:"nodes"`
 }
 
 // SessionList is a page of sessions, by pool and name.

@@ -3,10 +3,15 @@ package debug
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
+	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/messages"
 )
 
 // Source is what the endpoint reads. *actors.Registry is one.
@@ -28,113 +33,146 @@ type Config struct {
 	// History returns the lifecycle of a live actor, newest first, as something that is JSON; nil: actors have none.
 	// Its time is bounded by the context.
 	History func(ctx context.Context, actor actors.Info) (any, error)
+	// Cluster shows the other nodes; nil: there are none.
+	Cluster *Cluster
 }
 
 // historyTime bounds the wait for an actor's history: it may come from the store.
 const historyTime = 2 * time.Second
 
-// Tree is the answer of /debug/actors.
-type Tree struct {
-	Node        string           `json:"node"`
-	At          time.Time        `json:"at"`
-	Count       int              `json:"count"`
-	WaitsFor    []string         `json:"waits_for,omitempty"`
-	Roots       []*Branch        `json:"roots"`
-	DeadLetters map[string]int64 `json:"dead_letters,omitempty"` // messages that found no actor, by type
-}
-
-// Branch is one actor with what it supervises, by id.
-type Branch struct {
-	actors.Info
-	Children []*Branch `json:"children,omitempty"`
-}
-
 // Detail is the answer of /debug/actors/{id}.
 type Detail struct {
 	actors.Info
-	Live     bool            `json:"live"`
-	Children []string        `json:"children,omitempty"`
-	Failure  *actors.Failure `json:"failure,omitempty"`
-	History  any             `json:"history,omitempty"`
+	// Node and Incarnation say where it lives, where the question named a node.
+	Node        string               `json:"node,omitempty"`
+	Incarnation messages.Incarnation `json:"incarnation,omitzero"`
+	Live        bool                 `json:"live"`
+	Children    []string             `json:"children,omitempty"`
+	// ChildrenCount is how many there are, where that are more than are listed.
+	ChildrenCount int             `json:"children_count,omitempty"`
+	Failure       *actors.Failure `json:"failure,omitempty"`
+	History       any             `json:"history,omitempty"`
 }
 
-// Actors makes the handler of /debug/actors and /debug/actors/{id…}. It checks nothing about the caller.
+// Actors makes the handler of /debug/actors and /debug/actors/{id…}, and of the page /debug/tree, which shows them. It checks
+// nothing about the caller.
 func Actors(cfg Config) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /debug/actors", cfg.tree)
+	mux.HandleFunc("GET /debug/actors", cfg.trees)
 	mux.HandleFunc("GET /debug/actors/{id...}", cfg.detail)
+	mux.HandleFunc("GET /debug/tree", showPage)
 	return mux
 }
 
-func (cfg Config) tree(w http.ResponseWriter, r *http.Request) {
-	infos := cfg.Source.Snapshot()
-	if kind := r.URL.Query().Get("kind"); kind != "" {
-		infos = ofKind(infos, kind)
+// trees answers with the tree of this node, of all, or of one other.
+func (cfg Config) trees(w http.ResponseWriter, r *http.Request) {
+	q, err := questionOf(r.URL.Query())
+	switch {
+	case err != nil:
+		refuse(w, http.StatusBadRequest, "invalid_request", err.Error())
+	case q.cluster:
+		answer(w, http.StatusOK, cfg.Cluster.view(r.Context(), &cfg, q.filter))
+	case q.node != "":
+		cfg.treeOf(w, r, q.node, q.filter)
+	default:
+		answer(w, http.StatusOK, cfg.list().tree(q.filter))
 	}
-	tree := Tree{
-		Node: cfg.Node, At: time.Now().UTC(), Count: len(infos), Roots: Grow(infos), DeadLetters: cfg.Source.DeadLetters(),
-	}
-	if cfg.WaitsFor != nil {
-		tree.WaitsFor = cfg.WaitsFor()
-	}
-	answer(w, http.StatusOK, tree)
 }
 
-// ofKind keeps the actors of one kind, as roots.
-func ofKind(infos []actors.Info, kind string) []actors.Info {
-	var kept []actors.Info
-	for _, i := range infos {
-		if i.Kind == kind {
-			i.Parent = ""
-			kept = append(kept, i)
-		}
+// treeOf answers with the part of one node, which may be what it said a while ago.
+func (cfg Config) treeOf(w http.ResponseWriter, r *http.Request, node string, f filter) {
+	member, problem := cfg.Cluster.find(r.Context(), &cfg, node)
+	if problem != nil {
+		problem.write(w)
+		return
 	}
-	return kept
+	part := cfg.Cluster.part(r.Context(), &cfg, member, f)
+	if part.Tree == nil {
+		unreachable(member, part.Error).write(w)
+		return
+	}
+	answer(w, http.StatusOK, part)
 }
 
-// Grow makes the tree of a flat list. An actor whose parent is not in the list is a root: it may have ended while
-// the list was taken, and a child must not vanish with it. The order of the list is kept.
-func Grow(infos []actors.Info) []*Branch {
-	branches := make(map[string]*Branch, len(infos))
-	for _, i := range infos {
-		branches[i.ID] = &Branch{Info: i}
+// question is what a caller asks for.
+type question struct {
+	cluster bool
+	node    string
+	filter
+}
+
+// childrenLimit bounds what a caller may ask for.
+const childrenLimit = 1_000_000
+
+func questionOf(v url.Values) (q question, err error) {
+	switch text := v.Get("cluster"); text {
+	case "", "0", "false":
+	case "1", "true":
+		q.cluster = true
+	default:
+		return q, fmt.Errorf("cluster must be 1 or 0, got %q", shorten(text, 128))
 	}
-	roots := []*Branch{}
-	for _, i := range infos {
-		parent := branches[i.Parent]
-		if parent == nil || i.Parent == i.ID {
-			roots = append(roots, branches[i.ID])
-			continue
+	if text := v.Get("children"); text != "" {
+		q.most, err = strconv.Atoi(text)
+		if err != nil || q.most < 0 || q.most > childrenLimit {
+			return q, fmt.Errorf("children must be a whole number from 0 to %d, got %q", childrenLimit, shorten(text, 128))
 		}
-		parent.Children = append(parent.Children, branches[i.ID])
 	}
-	return roots
+	q.kind, q.node = v.Get("kind"), v.Get("node")
+	if q.cluster && q.node != "" {
+		return q, errors.New("cluster and node exclude each other: cluster shows every node, node shows one")
+	}
+	return q, nil
 }
 
 func (cfg Config) detail(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
+	node := r.URL.Query().Get("node")
+	if node == "" {
+		d, known := cfg.describe(r.Context(), id)
+		if !known {
+			unknown(unknownText(id)).write(w)
+			return
+		}
+		answer(w, http.StatusOK, d)
+		return
+	}
+	member, problem := cfg.Cluster.find(r.Context(), &cfg, node)
+	if problem != nil {
+		problem.write(w)
+		return
+	}
+	d, problem := cfg.Cluster.detail(r.Context(), &cfg, member, id)
+	if problem != nil {
+		problem.write(w)
+		return
+	}
+	d.Node, d.Incarnation = member.Name, member.Incarnation
+	answer(w, http.StatusOK, d)
+}
+
+// describe is what is known of one of this node's actors.
+func (cfg Config) describe(ctx context.Context, id string) (d Detail, known bool) {
 	info, live := cfg.Source.Get(id)
 	failure, failed := cfg.Source.Failure(id)
 	if !live && !failed {
-		unknown(w, id)
-		return
+		return d, false
 	}
-	d := Detail{Info: info, Live: live}
+	d = Detail{Info: info, Live: live}
 	if failed {
 		d.Failure = &failure
 	}
 	if !live {
 		d.ID, d.LastFailure = id, failure.Reason
-		answer(w, http.StatusOK, d)
-		return
+		return d, true
 	}
 	for _, other := range cfg.Source.Snapshot() {
 		if other.Parent == id {
 			d.Children = append(d.Children, other.ID)
 		}
 	}
-	d.History = cfg.history(r.Context(), info)
-	answer(w, http.StatusOK, d)
+	d.History = cfg.history(ctx, info)
+	return d, true
 }
 
 // history returns what is known of the actor's past. Not being able to read it must not hide the present.
@@ -151,14 +189,28 @@ func (cfg Config) history(ctx context.Context, info actors.Info) any {
 	return history
 }
 
-func unknown(w http.ResponseWriter, id string) {
-	const limit = 128
-	if len(id) > limit {
-		id = id[:limit] + "…"
+// refusal is an answer that is an error.
+type refusal struct {
+	status        int
+	code, message string
+}
+
+func (p *refusal) write(w http.ResponseWriter) { refuse(w, p.status, p.code, p.message) }
+
+func unknown(message string) *refusal {
+	return &refusal{http.StatusNotFound, "not_found", message}
+}
+
+func unreachable(m Member, why string) *refusal {
+	do := "; call it directly"
+	if m.Address != "" {
+		do += " at " + m.Address
 	}
-	answer(w, http.StatusNotFound, map[string]any{"error": map[string]string{
-		"code": "not_found", "message": "actor " + id + " is not alive here, and no failure of it is remembered",
-	}})
+	return &refusal{http.StatusServiceUnavailable, "node_unreachable", "node " + m.Name + " cannot be asked: " + why + do}
+}
+
+func refuse(w http.ResponseWriter, status int, code, message string) {
+	answer(w, status, map[string]any{"error": map[string]string{"code": code, "message": message}})
 }
 
 // answer writes JSON and nothing else: actor ids hold names that callers chose.
@@ -171,6 +223,9 @@ func answer(w http.ResponseWriter, status int, v any) {
 	h.Set("Content-Type", "application/json")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
+	if status == http.StatusServiceUnavailable {
+		h.Set("Retry-After", "1")
+	}
 	w.WriteHeader(status)
 	_, _ = w.Write(append(body, '\n'))
 }

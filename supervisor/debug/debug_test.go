@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,7 +27,11 @@ type fixed struct {
 	failures map[string]actors.Failure
 }
 
-func (f fixed) Snapshot() []actors.Info { return append([]actors.Info(nil), f.infos...) }
+func (f fixed) Snapshot() []actors.Info {
+	infos := slices.Clone(f.infos)
+	slices.SortFunc(infos, func(a, b actors.Info) int { return strings.Compare(a.ID, b.ID) })
+	return infos
+}
 
 func (f fixed) Get(id string) (actors.Info, bool) {
 	for _, i := range f.infos {
@@ -47,7 +53,7 @@ var some = fixed{
 	infos: []actors.Info{
 		{ID: "troupe", Kind: "root"}, {ID: "troupe/pools", Parent: "troupe", Kind: "pools"},
 		{ID: "troupe/pools/go/0.1", Parent: "troupe/pools", Kind: "worker", State: "ready", MailboxDepth: 2},
-		{ID: "stray<script>", Parent: "gone", Kind: "worker"},
+		{ID: "ustray<script>", Parent: "gone", Kind: "worker"},
 	},
 	failures: map[string]actors.Failure{
 		"troupe/pools/go/0.1": {Actor: "troupe/pools/go/0.1", Reason: "panic: x"}, "dead": {Actor: "dead", Reason: "panic: y"},
@@ -154,4 +160,13 @@ func TestProfilerIsLocal(t *testing.T) {
 	}
 	require.NoError(t, server.Close())
 	require.ErrorIs(t, <-done, http.ErrServerClosed)
+}
+
+func TestActorsAreOrderedAsPeopleDo(t *testing.T) {
+	t.Parallel()
+	for _, pair := range [][2]string{{"p/9.1", "p/10.1"}, {"p/1.2", "p/1.10"}, {"a", "b"}, {"p", "p/0"}, {"p/2", "p/x"}} {
+		require.Negative(t, CompareIDs(pair[0], pair[1]), pair)
+		require.Positive(t, CompareIDs(pair[1], pair[0]), pair)
+	}
+	require.Zero(t, CompareIDs("p/10.1", "p/10.1"))
 }

@@ -43,7 +43,11 @@ func (b backend) Submit(ctx context.Context, requests []api.SubmitRequest) ([]st
 	if err != nil {
 		return nil, err
 	}
-	submitted, err := b.store.Submit(ctx, executions)
+	b.submitting.Add(1)
+	defer b.submitting.Add(-1)
+	offers := b.offer(executions)
+	submitted, err := b.store.SubmitPlaced(ctx, executions, offers.places())
+	b.settle(offers, submitted, err)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +75,9 @@ func (b backend) wake(submitted []store.Submitted) {
 	wakes := map[string]*supervisor.Wake{}
 	for i := range submitted {
 		e := &submitted[i].Execution
+		if e.Status != messages.Requested {
+			continue // it is placed, or was there before
+		}
 		w, known := wakes[e.Pool]
 		if !known {
 			w = &supervisor.Wake{}
@@ -157,7 +164,10 @@ func (b backend) Cancel(ctx context.Context, id messages.ExecutionID, by string)
 	if _, err := b.record(ctx, e.Pool, []actors.Item{{Change: &store.Cancel{ID: id, By: by}, Worker: e.Worker}}); err != nil {
 		return e, err
 	}
-	return b.Get(ctx, id)
+	if e, err = b.Get(ctx, id); err == nil {
+		b.hintCancel(&e, by)
+	}
+	return e, err
 }
 
 // Retry implements api.Backend.
@@ -178,90 +188,6 @@ func (b backend) Retry(ctx context.Context, id messages.ExecutionID) (messages.E
 	}
 	b.wake(submitted)
 	return submitted[0].Execution, nil
-}
-
-// Output implements api.Backend: what is stored, or, while it runs, what was seen so far.
-func (b backend) Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error) {
-	e, err := b.Get(ctx, id)
-	if err != nil {
-		return messages.Output{}, err
-	}
-	if !e.Status.Terminal() {
-		return b.board.Output(id), nil
-	}
-	return b.store.Output(ctx, id)
-}
-
-// Follow implements api.Backend: the live events while it runs, then its status.
-func (b backend) Follow(ctx context.Context, id messages.ExecutionID, each func(api.Live) error) error {
-	done, leave, err := b.outcomes.Subscribe(id)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	e, err := b.Get(ctx, id)
-	if err != nil {
-		return err
-	}
-	if e.Status.Terminal() {
-		if err := b.replay(ctx, id, each); err != nil {
-			return err
-		}
-		return each(api.Live{Kind: "status", At: e.FinishedAt, Status: e.Status})
-	}
-	if err := each(api.Live{Kind: "status", At: time.Now(), Status: e.Status}); err != nil {
-		return err
-	}
-	over := make(chan *messages.Execution)
-	finished, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-done:
-			close(over)
-		case <-finished.Done():
-		}
-	}()
-	if err := b.board.Follow(ctx, id, over, func(h actors.Happening) error { return each(live(h)) }); err != nil {
-		return err
-	}
-	select { // the run's feed ends just before its outcome is written
-	case <-over:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if e, err = b.Wait(ctx, id); err != nil { // the word may have been a false one, see Outcomes.Wait
-		return err
-	}
-	return each(api.Live{Kind: "status", At: e.FinishedAt, Status: e.Status})
-}
-
-// replay gives what was stored of the output of an ended execution.
-func (b backend) replay(ctx context.Context, id messages.ExecutionID, each func(api.Live) error) error {
-	out, err := b.store.Output(ctx, id)
-	if err != nil {
-		return err
-	}
-	for _, part := range []struct {
-		kind string
-		data []byte
-	}{{"stdout", out.Stdout}, {"stderr", out.Stderr}} {
-		if len(part.data) > 0 {
-			if err := each(api.Live{Kind: part.kind, Data: part.data}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func live(h actors.Happening) api.Live {
-	l := api.Live{Kind: h.Kind, At: h.At, Data: h.Data, Chunk: h.Chunk, Level: h.Level, Message: h.Message}
-	if h.Kind == "progress" && h.Fraction >= 0 {
-		fraction := h.Fraction
-		l.Fraction = &fraction
-	}
-	return l
 }
 
 // Actions implements api.Backend.

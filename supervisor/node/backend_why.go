@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
@@ -74,7 +76,7 @@ func (b backend) ask(ctx context.Context, e *messages.Execution, x *api.Explanat
 	}
 	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	reason, err := actors.Ask[supervisor.WhyWaiting, roster.Reason](limited, b.system, pid, supervisor.WhyWaiting{ID: e.ID})
+	reason, err := b.askRouter(limited, pid, e)
 	if err != nil {
 		x.Reason, x.Message = "router_silent", "the pool's router does not answer: "+err.Error()
 		return
@@ -89,6 +91,22 @@ func (b backend) ask(ctx context.Context, e *messages.Execution, x *api.Explanat
 	if e.Status == messages.Scheduled {
 		x.Until = e.ClaimBy
 	}
+}
+
+// askRouter asks the pool's router, on whichever node it is. What stands on a worker of this node needs no router.
+func (b backend) askRouter(ctx context.Context, pid *actor.PID, e *messages.Execution) (roster.Reason, error) {
+	answer, err := actors.Ask[supervisor.WhyWaiting, supervisor.WhyAnswer](ctx, b.system, pid, supervisor.WhyWaiting{ID: e.ID})
+	if err != nil || answer.Router.IsZero() {
+		return answer.Reason, err
+	}
+	if reason, held := abroad[e.Status]; held {
+		return reason, nil
+	}
+	reason, err := b.whyThere(ctx, answer.Router, e.Pool, e.ID)
+	if err != nil {
+		return 0, fmt.Errorf("it is on node %s: %w", b.nameOf(answer.Router), err)
+	}
+	return reason, nil
 }
 
 // behind reports whether an earlier execution of its session has not ended.

@@ -73,7 +73,7 @@ func (n *Node) intakeSpec() actors.Child {
 func (n *Node) updatesSpec() actors.Child {
 	return actors.NewUpdates(actors.UpdatesConfig{
 		System: n.system, Watch: n.store.Watch, Logger: n.logger.Named("updates"), Count: n.metrics.bridges.hint,
-		Requested: n.wakePool, Cancel: n.cancelHere, Inbox: n.inboxRound, Look: n.lookRound,
+		Requested: n.wakePool, Router: n.lookForRouters, Cancel: n.cancelHere, Inbox: n.inboxRound, Look: n.lookRound,
 		Finished: func(id messages.ExecutionID) { n.outcomes.Publish(&messages.Execution{ID: id}) },
 	})
 }
@@ -131,7 +131,7 @@ var errDraining = errors.New("this node is shutting down and takes no more work"
 
 func (n *Node) wakePool(pool string) {
 	if pid := n.poolPID(pool); pid != nil {
-		n.system.Send(pid, &supervisor.Wake{})
+		n.system.Send(pid, &supervisor.Wake{Heard: true})
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/broker/rabbitmq"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/supervisor/node"
+	"github.com/troupe-run/troupe/supervisor/peers"
 	"github.com/troupe-run/troupe/test/servers"
 )
 
@@ -41,6 +42,7 @@ func onServers(t *testing.T, change func(*node.Config), packs ...string) (*kit, 
 		require.NoError(t, client.Close())
 	})
 	k := lab(t, func(c *node.Config) {
+		c.Peers.Listen = peers.Off
 		change(c)
 		c.Broker = o.settings
 		c.StoreURL, c.BrokerURL = o.database, url

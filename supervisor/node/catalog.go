@@ -120,7 +120,8 @@ func (n *Node) poolConfig(p *pack.Pool) supervisor.PoolConfig {
 		},
 		ClaimTimeout: n.cfg.ClaimTimeout, HealthInterval: interval, HealthEnabled: !n.cfg.HealthDisabled,
 		EchoEvery: n.cfg.EchoInterval, BeatEvery: n.cfg.HeartbeatInterval, Fingerprint: p.Fingerprint,
-		Hooks: n.metrics.poolHooks(), Halted: n.servers.halted,
+		Serves: serves(n.catalog.Load().set, p), Peers: n.poolPeers(),
+		Hooks: n.poolHooks(), Halted: n.servers.halted,
 		Cordoned: func() (pool, node bool) { return n.cordons.of(p.Name) },
 	}
 }
@@ -294,6 +295,7 @@ func (n *Node) retirePool(name string) {
 		if err != nil {
 			n.logger.Warn("removed pool did not drain", "pool", name, "error", err)
 		}
+		n.forgetRouter(ctx, name)
 		if _, err := actors.Ask[supervisor.ForgetChild, struct{}](ctx, n.system, n.poolsPID, supervisor.ForgetChild{PID: handle.pid}); err != nil {
 			n.logger.Warn("removed pool not forgotten", "pool", name, "error", err)
 		}

@@ -71,8 +71,9 @@ type Config struct {
 	Lease, BeatEvery time.Duration
 	// OutageGrace is how long running work goes on while the store is away for every node [10 min].
 	OutageGrace time.Duration
-	// Peers is where the node's peers reach it, in the full mode [nowhere]. Without it a node that loses the store cannot ask
-	// whether the others have lost it too, and goes on for OutageGrace.
+	// Peers is where the node's peers reach it, in the full mode [a free port of 127.0.0.1, for those of this machine; with
+	// OpenStore, nowhere]. Without it a node that loses the store cannot ask whether the others have lost it too, and goes on for
+	// OutageGrace.
 	Peers peers.Settings
 
 	ScheduledTimeout     time.Duration // [330 s] at least 10 s above the queues' TTL
@@ -125,6 +126,9 @@ type Config struct {
 	// WrapStore and WrapBroker, where set, are put around the adapters: faults are injected there.
 	WrapStore  func(store.Store) store.Store
 	WrapBroker func(broker.Broker) broker.Broker
+	// Drain, where set, is called when somebody drains the node over its API or another node's; the caller stops the node
+	// then, in order. It must not wait. Nil: this process gets a SIGTERM.
+	Drain func()
 	// Fatal is told of an error that the node cannot live with; the caller stops the node then.
 	Fatal func(error)
 }
@@ -168,6 +172,9 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	c.Workers = workers
+	if c.StoreURL != "" {
+		c.Peers = c.Peers.OrLoopback()
+	}
 	c.defaultTimes()
 	return c
 }
@@ -223,7 +230,7 @@ func (c *Config) validate() error {
 		bad("lease: must be at least three beats (%s each), got %s", c.BeatEvery, c.Lease)
 	}
 	if c.Peers.On() && !c.full() {
-		bad("peers_listen: a node on the embedded store has no peers: give it a store and a broker, or leave peers_listen empty")
+		bad("peers_listen: a node on the embedded store has no peers: give it a store and a broker, or leave peers_listen empty or off")
 	}
 	if err := c.Peers.Check(); err != nil {
 		errs = append(errs, err)

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"sync"
 
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
 )
@@ -90,31 +92,63 @@ func (n *Node) tellCordon(pool string, cordoned bool) {
 	}
 }
 
-// CordonPool implements api.Backend. Other nodes learn of it within a heartbeat interval.
-func (b backend) CordonPool(ctx context.Context, pool string, cordoned bool) error {
+// CordonPool implements api.Backend. Nodes that are reached learn of it at once, others within a heartbeat interval.
+func (b backend) CordonPool(ctx context.Context, pool string, cordoned bool, by string) error {
 	b.cordons.change.Lock()
 	defer b.cordons.change.Unlock()
-	if known, _ := b.cordons.of(pool); b.poolPID(pool) == nil && (cordoned || !known) {
-		return found("pool", pool, store.ErrNotFound) // the cordon of one that is gone can still be lifted
+	// The cordon of a pool that is gone can still be lifted.
+	if known, _ := b.cordons.of(pool); b.poolPID(pool) == nil && (cordoned || !known) && !b.servedElsewhere(ctx, pool) {
+		return found("pool", pool, store.ErrNotFound)
 	}
 	if err := b.store.CordonPool(ctx, pool, cordoned); err != nil {
 		return err
 	}
+	b.logger.Info("pool is cordoned or uncordoned by an operator", "pool", pool, "cordoned", cordoned, "by", by)
 	b.cordons.set(pool, cordoned)
 	b.tellCordon(pool, cordoned)
+	b.hintCordon(pool, cordoned, by)
 	return nil
 }
 
-// CordonNode implements api.Backend. The cordon ends with this boot of the node.
-func (b backend) CordonNode(ctx context.Context, id string, cordoned bool) error {
-	if err := b.thisNode(id); err != nil {
-		return err
+// servedElsewhere reports whether another live node has workers of the pool.
+func (b backend) servedElsewhere(ctx context.Context, pool string) bool {
+	rows, err := b.store.ListWorkers(ctx, pool)
+	return err == nil && len(rows) > 0
+}
+
+// hintCordon tells the other nodes that a pool's cordon has changed in the store.
+func (b backend) hintCordon(pool string, cordoned bool, by string) {
+	if b.peers == nil {
+		return
 	}
+	for _, p := range b.peers.Peers() {
+		b.hint(p.Incarnation, messages.Placement{}, wire.Cordon{Pool: pool, Cordoned: cordoned, By: by})
+	}
+}
+
+// cordonWorker takes a worker of this node out of placement or back in.
+func (b backend) cordonWorker(ctx context.Context, pool string, slot messages.Slot, cordoned bool, by string) error {
+	key := messages.WorkerKey{Incarnation: b.incarnation, Pool: pool, Slot: slot}
+	id := messages.NewWorkerID(b.member.label, pool, slot)
+	if b.poolPID(pool) == nil {
+		return noWorker(id)
+	}
+	if err := b.store.CordonWorker(ctx, key, cordoned); err != nil {
+		return found("worker", id, err)
+	}
+	b.logger.Info("worker is cordoned or uncordoned by an operator", "worker", id, "cordoned", cordoned, "by", by)
+	b.system.Send(b.poolPID(pool), &supervisor.Cordon{Slot: slot, Cordoned: cordoned})
+	return nil
+}
+
+// cordonNode takes this node out of placement or back in. The cordon ends with this boot of the node.
+func (b backend) cordonNode(ctx context.Context, cordoned bool, by string) error {
 	b.cordons.change.Lock()
 	defer b.cordons.change.Unlock()
 	if err := b.store.CordonNode(ctx, b.incarnation, cordoned); err != nil {
 		return err
 	}
+	b.logger.Info("node is cordoned or uncordoned by an operator", "node", b.cfg.Name, "cordoned", cordoned, "by", by)
 	b.cordons.setNode(cordoned)
 	for _, handle := range b.handles() {
 		b.system.Send(handle.pid, &supervisor.Cordon{Node: true, Cordoned: cordoned})

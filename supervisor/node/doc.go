@@ -12,14 +12,19 @@
 //	│   └── NAME              starts, probes and replaces the workers of one pool, and routes to them
 //	│       └── SLOT.GEN      a worker
 //	├── monitors              rounds over rows that are past a time of theirs: heartbeat, timeout, deadlines, claims, orphans,
-//	│                         homeless, elsewhere, cancels, cordons, retention
+//	│                         homeless, elsewhere, routers, cancels, cordons, retention
 //	└── observer              knows every live actor, and says which are stuck
 //
 // Two actors that the design page lists are parts of the pools instead. A due time (run_at, a retry's) is part of the
 // question that a pool's router asks the store, and the router knows when to ask next (roster.Sleep), so a schedule monitor
 // would only repeat it. The dispatch echo measures one pool's way through store, router, broker and worker, so the pool
-// sends it and hears the answer. The actor peers comes with remoting: until then no other node can be asked
-// (supervisor.MemberConfig.Peers is nil).
+// sends it and hears the answer. The actor peers is there where the node has an end of the remoting: without one no
+// other node can be asked (supervisor.MemberConfig.Peers is nil).
+//
+// A caller may be at any node. What is asked of another node's workers, or of its runs, this node asks over its peers
+// (locate.go finds the incarnation, askpeer.go asks it, steered.go and output.go answer); what was asked of all is put together
+// from all, and from the store for those that do not answer (everywhere.go). How the node stands with each other one is judged by
+// membership.Sight, from what the peers' connections and its own beats show (reach.go).
 //
 // Keeper runs a Node, and a new incarnation after it where it is fenced.
 package node

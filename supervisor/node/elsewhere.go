@@ -9,9 +9,10 @@ import (
 	"github.com/troupe-run/troupe/supervisor"
 )
 
-// lookElsewhere tells the pools which other nodes have workers of theirs. It asks nothing while no other node lives.
+// lookElsewhere tells the pools which other nodes have workers of theirs. It asks nothing while no other node lives, or all
+// that live share their routers.
 func (n *Node) lookElsewhere(ctx context.Context) error {
-	if !n.member.others() {
+	if !n.looksElsewhere() {
 		return nil
 	}
 	served, err := n.elsewhere(ctx)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -24,6 +26,11 @@ func (n *Node) Broker() broker.Broker { return n.broker }
 
 // Store is the node's store.
 func (n *Node) Store() store.Store { return n.store }
+
+// AskPeer asks another node once.
+func (n *Node) AskPeer(ctx context.Context, to messages.Incarnation, about messages.Placement, body wire.Body) (wire.Body, error) {
+	return n.peers.Ask(ctx, to, about, body)
+}
 
 // LeaseHolds reports whether a run may start.
 func (n *Node) LeaseHolds() bool { return n.member.lease.Holds() }

@@ -1,14 +1,12 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
@@ -73,8 +71,8 @@ func (n *Node) reports(ctx context.Context) map[messages.WorkerKey]json.RawMessa
 	return reports
 }
 
-// Workers implements api.Backend.
-func (b backend) Workers(ctx context.Context, pool string) ([]api.WorkerView, error) {
+// ownWorkers are the workers of this node, by pool and slot; pool "" means all.
+func (b backend) ownWorkers(ctx context.Context, pool string) []api.WorkerView {
 	views := []api.WorkerView{}
 	for name, d := range b.describeAll(ctx) {
 		if pool != "" && pool != name {
@@ -84,15 +82,15 @@ func (b backend) Workers(ctx context.Context, pool string) ([]api.WorkerView, er
 			views = append(views, b.workerView(&d, &d.Workers[i]))
 		}
 	}
-	slices.SortFunc(views, func(x, y api.WorkerView) int {
-		if c := strings.Compare(x.Pool, y.Pool); c != 0 {
-			return c
-		}
-		_, _, i, _ := x.ID.Split()
-		_, _, j, _ := y.ID.Split()
-		return int(i) - int(j)
-	})
-	return views, nil
+	slices.SortFunc(views, byPlace)
+	return views
+}
+
+// byPlace orders the workers of one node by pool and slot.
+func byPlace(x, y api.WorkerView) int {
+	_, _, i, _ := x.ID.Split()
+	_, _, j, _ := y.ID.Split()
+	return cmp.Or(strings.Compare(x.Pool, y.Pool), cmp.Compare(i, j))
 }
 
 func (b backend) workerView(d *supervisor.Description, w *supervisor.WorkerState) api.WorkerView {
@@ -103,31 +101,31 @@ func (b backend) workerView(d *supervisor.Description, w *supervisor.WorkerState
 	return api.WorkerView{
 		ID: w.ID, Pool: d.Name, Node: b.cfg.Name, Runtime: d.Runtime, Generation: w.Generation, State: w.State.String(),
 		Health: w.Health.String(), Grade: w.Grade.String(), Cordoned: w.Cordoned, Pid: w.Pid, Since: w.Since,
-		Execution: w.Execution, Heartbeat: w.Beat, Restarts: w.Restarts, LastError: w.LastFailure, Report: report,
+		Execution: w.Execution, Heartbeat: w.Beat, Restarts: w.Restarts, LastError: clip(w.LastFailure, failureMax), Report: report,
+		SeenAt: time.Now(),
 	}
 }
 
-// worker finds a worker of this node by its id.
-func (b backend) worker(id messages.WorkerID) (pool string, slot messages.Slot, err error) {
-	node, pool, slot, ok := id.Split()
-	if ok && b.ownLabel(node) && b.poolPID(pool) != nil {
-		return pool, slot, nil
+// failureMax bounds the last failure of a worker as it is shown, in bytes.
+const failureMax = 4 << 10
+
+func clip(text string, limit int) string {
+	if len(text) <= limit {
+		return text
 	}
-	return "", 0, &api.Problem{
-		Status: http.StatusNotFound, Code: "not_found",
-		Message: fmt.Sprintf("there is no worker %q; `troupe workers` lists them", id),
-	}
+	return strings.ToValidUTF8(text[:limit], "") + "…"
 }
 
-// Worker implements api.Backend.
-func (b backend) Worker(ctx context.Context, id messages.WorkerID) (api.WorkerDetail, error) {
-	pool, slot, err := b.worker(id)
-	if err != nil {
-		return api.WorkerDetail{}, err
+// ownWorker is a worker of this node with its history.
+func (b backend) ownWorker(ctx context.Context, pool string, slot messages.Slot) (api.WorkerDetail, error) {
+	id := messages.NewWorkerID(b.member.label, pool, slot)
+	pid := b.poolPID(pool)
+	if pid == nil {
+		return api.WorkerDetail{}, noWorker(id)
 	}
 	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	d, err := actors.Ask[supervisor.Describe, supervisor.Description](limited, b.system, b.poolPID(pool), supervisor.Describe{})
+	d, err := actors.Ask[supervisor.Describe, supervisor.Description](limited, b.system, pid, supervisor.Describe{})
 	if err != nil {
 		return api.WorkerDetail{}, err
 	}
@@ -138,19 +136,25 @@ func (b backend) Worker(ctx context.Context, id messages.WorkerID) (api.WorkerDe
 			return detail, err
 		}
 	}
-	return api.WorkerDetail{}, found("worker", id, store.ErrNotFound)
+	return api.WorkerDetail{}, noWorker(id)
 }
 
 // historyMax bounds the transitions that are shown of one worker.
 const historyMax = 64
 
 // history is the live generation's own, check-outs included, and behind it what the store has of earlier ones; or what
-// the store has of all, where the live one does not answer.
+// the store has of all, where the live one does not answer. While the store is away it is the live one's alone.
 func (b backend) history(ctx context.Context, pool string, w *supervisor.WorkerState) ([]store.WorkerEvent, error) {
 	key := messages.WorkerKey{Incarnation: b.incarnation, Pool: pool, Slot: w.Slot}
-	stored, err := b.store.WorkerEvents(ctx, key, historyMax)
-	if err != nil || w.PID == nil {
-		return stored, err
+	var stored []store.WorkerEvent
+	if b.gate() == nil {
+		var err error
+		if stored, err = b.store.WorkerEvents(ctx, key, historyMax); err != nil {
+			return nil, err
+		}
+	}
+	if w.PID == nil {
+		return stored, nil
 	}
 	quick, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -197,68 +201,14 @@ func events(key messages.WorkerKey, seen *actors.Inspection) []store.WorkerEvent
 	return list
 }
 
-// ProbeWorker implements api.Backend.
-func (b backend) ProbeWorker(ctx context.Context, id messages.WorkerID) (api.WorkerDetail, error) {
-	pool, slot, err := b.worker(id)
-	if err != nil {
-		return api.WorkerDetail{}, err
-	}
-	limited, cancel := context.WithTimeout(ctx, b.cfg.ProbeTimeout+2*time.Second)
-	defer cancel()
-	answer, question := actors.NewQuestion[struct{}, string](struct{}{})
-	b.system.Send(b.poolPID(pool), &supervisor.ProbeWorker{Slot: slot, Answer: question})
-	if _, err := answer(limited); err != nil {
-		return api.WorkerDetail{}, err
-	}
-	return b.Worker(ctx, id)
-}
-
-// CordonWorker implements api.Backend.
-func (b backend) CordonWorker(ctx context.Context, id messages.WorkerID, cordoned bool) error {
-	pool, slot, err := b.worker(id)
-	if err != nil {
-		return err
-	}
-	key := messages.WorkerKey{Incarnation: b.incarnation, Pool: pool, Slot: slot}
-	if err := b.store.CordonWorker(ctx, key, cordoned); err != nil {
-		return found("worker", id, err)
-	}
-	b.system.Send(b.poolPID(pool), &supervisor.Cordon{Slot: slot, Cordoned: cordoned})
-	return nil
-}
-
-// KillWorker implements api.Backend.
-func (b backend) KillWorker(ctx context.Context, id messages.WorkerID) error {
-	pool, slot, err := b.worker(id)
-	if err == nil {
-		_, err = b.Worker(ctx, id) // the pool may have no such slot
-	}
-	if err != nil {
-		return err
-	}
-	b.logger.Warn("worker is killed by an operator", "worker", id)
-	b.system.Send(b.poolPID(pool), &supervisor.KillWorker{Slot: slot})
-	return nil
-}
-
-// Pools implements api.Backend.
-func (b backend) Pools(ctx context.Context) ([]api.PoolView, error) {
-	depths, err := b.store.Depths(ctx)
-	if err != nil {
-		return nil, err
-	}
-	views := []api.PoolView{}
-	for _, d := range b.describeAll(ctx) {
-		views = append(views, poolView(&d, depths))
-	}
-	slices.SortFunc(views, func(x, y api.PoolView) int { return strings.Compare(x.Name, y.Name) })
-	return views, nil
-}
-
-func poolView(d *supervisor.Description, depths []store.Depth) api.PoolView {
+// poolView is this node's share of a pool.
+func poolView(d *supervisor.Description) api.PoolView {
 	v := api.PoolView{
 		Name: d.Name, Runtime: d.Runtime, Workers: len(d.Workers), Broken: d.Broken != "", Cordoned: d.Cordoned,
-		Window: d.Router.Window, Reason: d.Broken,
+		Window: d.Router.Window, Reason: d.Broken, Routing: api.Routing{
+			Mode: d.Lead.Mode.String(), Router: d.Lead.Name, Epoch: d.Lead.Epoch, Since: d.Lead.Since,
+			Followers: d.Lead.Followers, Why: d.Lead.Why,
+		},
 	}
 	if d.EchoLate && v.Reason == "" {
 		v.Reason = "it does not deliver: its dispatch echo is late"
@@ -276,9 +226,14 @@ func poolView(d *supervisor.Description, depths []store.Depth) api.PoolView {
 			v.Starting++
 		}
 	}
+	return v
+}
+
+// addDepths adds what waits, is placed and runs in the whole cluster.
+func addDepths(v *api.PoolView, depths []store.Depth) {
 	for _, depth := range depths {
 		switch {
-		case depth.Pool != d.Name:
+		case depth.Pool != v.Name:
 		case depth.Status == messages.Requested || depth.Status == messages.Scheduling:
 			v.Waiting += depth.Count
 		case depth.Status == messages.Scheduled:
@@ -287,27 +242,6 @@ func poolView(d *supervisor.Description, depths []store.Depth) api.PoolView {
 			v.Running += depth.Count
 		}
 	}
-	return v
-}
-
-// Nodes implements api.Backend.
-func (b backend) Nodes(ctx context.Context) ([]store.Node, error) { return b.store.ListNodes(ctx) }
-
-// thisNode checks that the id names this node: its name or its incarnation.
-func (b backend) thisNode(id string) error {
-	if id == b.cfg.Name || id == b.incarnation.String() {
-		return nil
-	}
-	return found("node", id, store.ErrNotFound)
-}
-
-// DrainNode implements api.Backend: it asks this process to stop in order, as SIGTERM does.
-func (b backend) DrainNode(_ context.Context, id string) error {
-	if err := b.thisNode(id); err != nil {
-		return err
-	}
-	b.logger.Info("node is drained by an operator", "node", b.cfg.Name)
-	return syscall.Kill(syscall.Getpid(), syscall.SIGTERM)
 }
 
 // Sessions implements api.Backend.

@@ -120,6 +120,42 @@ func tail(s string, n int) string {
 	return s
 }
 
+// Workers are all workers of the pool, on whatever node.
+func (k *kit) Workers(ctx context.Context, pool string) ([]api.WorkerView, error) {
+	all, err := k.Backend.Workers(ctx, pool, "")
+	return all.Workers, err
+}
+
+// Pools are the sums over all nodes.
+func (k *kit) Pools(ctx context.Context) ([]api.PoolView, error) {
+	all, err := k.Backend.Pools(ctx, "")
+	return all.Pools, err
+}
+
+func (k *kit) KillWorker(ctx context.Context, id messages.WorkerID) error {
+	return k.Backend.KillWorker(ctx, id, "test")
+}
+
+func (k *kit) ProbeWorker(ctx context.Context, id messages.WorkerID) (api.WorkerDetail, error) {
+	return k.Backend.ProbeWorker(ctx, id, "test")
+}
+
+func (k *kit) CordonWorker(ctx context.Context, id messages.WorkerID, on bool) error {
+	return k.Backend.CordonWorker(ctx, id, on, "test")
+}
+
+func (k *kit) CordonPool(ctx context.Context, pool string, on bool) error {
+	return k.Backend.CordonPool(ctx, pool, on, "test")
+}
+
+func (k *kit) CordonNode(ctx context.Context, id string, on bool) error {
+	return k.Backend.CordonNode(ctx, id, on, "test")
+}
+
+func (k *kit) DrainNode(ctx context.Context, id string) error {
+	return k.Backend.DrainNode(ctx, id, "test")
+}
+
 // request changes a submission.
 type request func(*api.SubmitRequest)
 

@@ -29,8 +29,8 @@ type member struct {
 	over    context.Context // ends when it is fenced
 	end     context.CancelFunc
 	mu      sync.Mutex
-	down    []*supervisor.NodeDown // told so far, for pools that start later
-	up      map[messages.Incarnation]struct{}
+	down    []*supervisor.NodeDown              // told so far, for pools that start later
+	up      map[messages.Incarnation]store.Node // the others that live, with their rows as they were when they came up
 	// before says how the incarnation before this one ended in this process; empty: there was none.
 	before string
 }
@@ -45,9 +45,10 @@ func (n *Node) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	address, scope := n.PeerAddress()
 	err = n.store.Join(ctx, store.Node{
 		Incarnation: n.incarnation, Name: n.cfg.Name, Version: n.cfg.Version, State: store.NodeActive,
-		StartedAt: now, BeatAt: now, Address: n.Addr(), PeerAddress: n.PeerAddress(),
+		StartedAt: now, BeatAt: now, Address: n.Addr(), PeerAddress: address, PeerScope: scope,
 	}, n.cfg.Lease)
 	if err != nil {
 		return err
@@ -90,7 +91,10 @@ func (n *Node) warnOfClock(ctx context.Context, now time.Time) error {
 
 func (n *Node) settle(asked time.Time, leases bool, label string) {
 	m := &n.member
-	m.base, m.leases, m.label, m.up = asked, leases, label, map[messages.Incarnation]struct{}{}
+	m.base, m.leases, m.label = asked, leases, label
+	m.mu.Lock() // whoever looks at the tree of a node that starts reads it already
+	m.up = map[messages.Incarnation]store.Node{}
+	m.mu.Unlock()
 	m.lease = actors.NewLease(!leases)
 	m.lease.Grant(asked, n.cfg.Lease)
 	m.lease.Steady(asked, n.cfg.Lease)
@@ -131,7 +135,7 @@ func (n *Node) memberSpec() actors.Child {
 	return supervisor.NewMember(supervisor.MemberConfig{
 		System: n.system, Store: n.store, Incarnation: n.incarnation, LeaseTime: n.cfg.Lease, Machine: m.machine, Base: m.base,
 		Lease: m.lease, Root: n.system.PID("troupe"), Tell: n.tell, GoOn: n.guardian.Renew,
-		Heartbeats: n.heartbeat, Rescue: n.rescueOrphans, Peers: n.askPeers(), Logger: n.logger.Named("membership"),
+		Heartbeats: n.heartbeat, Rescue: n.rescueOrphans, Peers: n.askPeers(), Saw: n.saw, Logger: n.logger.Named("membership"),
 	})
 }
 
@@ -141,7 +145,7 @@ func (n *Node) tell(message any) {
 	switch news := message.(type) {
 	case *supervisor.NodeUp:
 		n.member.mu.Lock()
-		n.member.up[news.Node.Incarnation] = struct{}{}
+		n.member.up[news.Node.Incarnation] = news.Node
 		n.member.mu.Unlock()
 	case *supervisor.NodeDown:
 		n.member.mu.Lock()
@@ -157,13 +161,16 @@ func (n *Node) tell(message any) {
 	for _, handle := range n.handles() {
 		n.system.Send(handle.pid, message)
 	}
+	if _, down := message.(*supervisor.NodeDown); down {
+		n.lookForRouters()
+	}
 }
 
-// others reports whether other incarnations live.
-func (m *member) others() bool {
+// others counts the other incarnations that live.
+func (m *member) others() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.up) > 0
+	return len(m.up)
 }
 
 // tellDown tells a pool that has just started of the incarnations that have ended.
@@ -248,15 +255,3 @@ func (n *Node) membershipNotes() (waits, notes []string) {
 
 // ownLabel reports whether a worker id's first part names this node.
 func (n *Node) ownLabel(part string) bool { return part == n.member.label }
-
-// takeBackOrphans places again what an ended incarnation had placed on workers that live, and that nobody has claimed.
-func (n *Node) takeBackOrphans(ctx context.Context) error {
-	count, err := n.sweep(ctx, store.OverdueQuery{Deadline: store.TakeBackOrphan}, func(e *messages.Execution) store.Change {
-		n.metrics.takenBack(e.Pool, "router_gone")
-		return &store.TakeBack{ID: e.ID, Attempt: e.Attempt, Reason: "router_gone"}
-	})
-	if count > 0 {
-		n.logger.Warn("placements of an ended node taken back", "executions", count)
-	}
-	return err
-}

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
+	"github.com/troupe-run/troupe/supervisor/lead"
 	"github.com/troupe-run/troupe/supervisor/placement"
 )
 
@@ -218,8 +219,11 @@ func (m *metrics) deadLetter(reason, resolution string) {
 
 func (m *metrics) takenBack(pool, reason string) { m.takeBacks.WithLabelValues(pool, reason).Inc() }
 
-func (m *metrics) poolHooks() supervisor.PoolHooks {
+func (n *Node) poolHooks() supervisor.PoolHooks {
+	m := n.metrics
 	return supervisor.PoolHooks{
+		Mode:     n.mode,
+		Reported: m.flow.reported,
 		Replaced: func(pool string) { m.replaced.WithLabelValues(pool).Inc() },
 		Restarted: func(pool string, delay time.Duration) {
 			m.restarts.WithLabelValues(pool).Inc()
@@ -247,7 +251,7 @@ type liveCollector struct {
 	storeUp, brokerUp, brokerBlocked        *prometheus.Desc
 	stuck                                   *prometheus.Desc
 	noticesWaiting, noticesAge              *prometheus.Desc
-	peers, peersDropped                     *prometheus.Desc
+	peers, peersDropped, router             *prometheus.Desc
 }
 
 func newLiveCollector(n *Node) *liveCollector {
@@ -276,6 +280,7 @@ func newLiveCollector(n *Node) *liveCollector {
 		noticesAge:     desc("notices_oldest_seconds", "Age of the oldest completion notice that waits to be told."),
 
 		peers:        desc("peers", "Other nodes by how this one stands with them: reached, suspect, or not heard yet.", "state"),
+		router:       desc("pool_router", "Who routes for the pool: 1 for the mode that this node is in.", "pool", "mode"),
 		peersDropped: desc("peer_messages_dropped", "Messages from and to other nodes that were dropped, since the start.", "reason"),
 	}
 }
@@ -353,5 +358,8 @@ func (c *liveCollector) pools(ctx context.Context, gauge func(*prometheus.Desc, 
 			broken = 1
 		}
 		gauge(c.broke, broken, name)
+		for _, mode := range lead.Modes() {
+			gauge(c.router, number(d.Lead.Mode == mode), name, mode.String())
+		}
 	}
 }

@@ -34,7 +34,7 @@ func (m *bridgeMetrics) notices(result string, n int) { m.told.WithLabelValues(r
 // hintNames are the words for the kinds of hint.
 var hintNames = map[store.HintKind]string{
 	store.HintLook: "look", store.HintRequested: "requested", store.HintCancel: "cancel", store.HintInbox: "inbox",
-	store.HintFinished: "finished",
+	store.HintFinished: "finished", store.HintRouter: "router",
 }
 
 func (m *bridgeMetrics) hint(k store.HintKind) {

@@ -9,13 +9,14 @@ import (
 	"github.com/troupe-run/troupe/actors/retry"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/supervisor/health"
+	"github.com/troupe-run/troupe/supervisor/lead"
 )
 
 // flowMetrics are those of the way between stages: how placements are made and how long they wait, how long workers are
 // away, whether retries help, and what the dead-letter queue holds.
 type flowMetrics struct {
 	placements, rescued     *prometheus.CounterVec
-	snapshots               *prometheus.CounterVec
+	snapshots, reports      *prometheus.CounterVec
 	batches, waits, outages *prometheus.HistogramVec
 	letterTime              prometheus.Histogram
 }
@@ -34,6 +35,9 @@ func newFlowMetrics(registry *prometheus.Registry, seconds []float64) *flowMetri
 		snapshots: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "troupe_session_snapshots_total", Help: "States of sessions that were asked for, by what became of them.",
 		}, []string{"pool", "result"}),
+		reports: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "troupe_pool_reports_total", Help: "Reports to the router of a pool on another node, by what became of them: taken, refused or failed.",
+		}, []string{"pool", "result"}),
 		batches: histogram("router_batch_placements", "Placements of one decision of the router.", prometheus.ExponentialBuckets(1, 2, 13)),
 		waits:   histogram("execution_queue_wait_seconds", "From placed to running.", seconds),
 		outages: histogram("worker_downtime_seconds", "From the last heartbeat of a worker that failed to the notice of its end.", seconds),
@@ -41,7 +45,7 @@ func newFlowMetrics(registry *prometheus.Registry, seconds []float64) *flowMetri
 			Name: "troupe_dead_letter_seconds", Help: "From a message's death to its handling.", Buckets: seconds,
 		}),
 	}
-	registry.MustRegister(f.placements, f.rescued, f.snapshots, f.batches, f.waits, f.outages, f.letterTime)
+	registry.MustRegister(f.placements, f.rescued, f.snapshots, f.reports, f.batches, f.waits, f.outages, f.letterTime)
 	return f
 }
 
@@ -54,6 +58,10 @@ func (f *flowMetrics) placed(pool string, grades []health.Grade) {
 
 // snapshot counts a session's state that was asked for.
 func (m *metrics) snapshot(pool, result string) { m.flow.snapshots.WithLabelValues(pool, result).Inc() }
+
+func (f *flowMetrics) reported(pool string, n lead.News) {
+	f.reports.WithLabelValues(pool, n.String()).Inc()
+}
 
 func (f *flowMetrics) away(pool string, d time.Duration) {
 	f.outages.WithLabelValues(pool).Observe(d.Seconds())

@@ -41,7 +41,13 @@ type Node struct {
 	lock     *os.File // of the data folder, in the full mode
 	guardian *process.Guardian
 	member   member
+	routing  routing
 	peers    *peers.Network // nil: the node has no end of the remoting
+	sights   sights
+	asking   rooms            // holds one for each question to another node under way
+	hinting  chan struct{}    // holds one for each hint to another node under way
+	forest   *debug.Cluster   // the actors of all nodes
+	answers  *debug.Inspector // to others, about this node's
 	cordons  cordons
 	system   *actors.System
 	outcomes *actors.Outcomes
@@ -61,10 +67,12 @@ type Node struct {
 	mu       sync.Mutex
 	pools    map[string]*poolHandle
 	draining atomic.Bool
-	open     atomic.Bool // the tree runs: the API's calls may come
-	started  atomic.Bool
-	abort    context.CancelCauseFunc // ends the start
-	watching func()                  // ends the watch over the servers
+	// submitting counts the submissions under way.
+	submitting atomic.Int32
+	open       atomic.Bool // the tree runs: the API's calls may come
+	started    atomic.Bool
+	abort      context.CancelCauseFunc // ends the start
+	watching   func()                  // ends the watch over the servers
 
 	listener net.Listener
 	server   *http.Server
@@ -93,6 +101,7 @@ func New(cfg Config) (*Node, error) {
 	n := &Node{
 		cfg: cfg, incarnation: messages.NewIncarnation(), logger: cfg.Logger, outcomes: actors.NewOutcomes(),
 		board: actors.NewBoard(), pools: map[string]*poolHandle{}, env: cfg.environment(),
+		hinting: make(chan struct{}, hintsMax),
 	}
 	n.servers = newWatcher(n)
 	n.member.over, n.member.end = context.WithCancel(context.Background())
@@ -107,6 +116,7 @@ func (n *Node) Start(ctx context.Context) error {
 		return errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
 	}
 	n.started.Store(true)
+	n.lookForRouters()
 	n.logger.Info("node started", "node", n.cfg.Name, "incarnation", n.incarnation, "data", n.cfg.Data, "listen", n.Addr())
 	return nil
 }
@@ -270,8 +280,7 @@ func (n *Node) serve(context.Context) error {
 	}
 	handler := api.New(api.Config{
 		Backend: n.Backend(), Gate: n.gate, Tokens: n.cfg.Tokens, Logger: n.logger, Metrics: n.metrics.handler(),
-		Debug:       debug.Actors(debug.Config{Node: n.cfg.Name, Source: n.system.Registry, History: n.actorHistory, WaitsFor: n.servers.waits}),
-		Version:     n.cfg.Version,
+		Debug: debug.Actors(n.debugConfig()), Version: n.cfg.Version,
 		RequestsMax: n.cfg.Requests, WaitsMax: n.cfg.Waits, BatchesMax: n.cfg.Batches,
 	})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -173,6 +173,7 @@ const brokerRetry = 2 * time.Second
 func (n *Node) found(context.Context) error {
 	n.system = actors.NewSystem(n.logger.Named("actors"))
 	n.metrics = newMetrics(n)
+	n.openForest()
 	n.recorder = n.system.PID("troupe/recorder")
 	n.delivery = n.system.PID("troupe/bridges/delivery")
 	n.poolsPID = n.system.PID("troupe/pools")

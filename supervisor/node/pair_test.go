@@ -61,6 +61,7 @@ func playSecond() {
 		Handlers: map[string]actors.Handler{"t.again": hold},
 	}
 	paired(&cfg, os.Getenv(pairVar))
+	cfg.Peers.Listen = "127.0.0.1:0"
 	keeper, err := node.NewKeeper(cfg)
 	must(err)
 	must(keeper.Start(context.Background()))

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -19,26 +20,35 @@ func (n *Node) openPeers(context.Context) (err error) {
 	}
 	n.peers, err = peers.Open(peers.Config{
 		Settings: n.cfg.Peers, Own: n.incarnation, Renewing: n.renewing, Logger: n.logger.Named("peers"),
+		Handlers: slices.Concat(n.peerHandlers(), n.steering(), []peers.Handler{peers.HandleLong(inspectTime, n.inspected)}),
 	})
-	if err == nil {
-		n.logger.Info("node listens for its peers", "node", n.cfg.Name, "address", n.peers.Address())
+	if err != nil {
+		return err
 	}
-	return err
+	n.logger.Info("node listens for its peers", "node", n.cfg.Name, "address", n.peers.Address())
+	if address, _ := n.peers.Advertised(); address == "" {
+		n.logger.Warn("no other node can reach this one: its machine does not say which one it is, and its address is a loopback "+
+			"one; give node.peers_listen an address that the others reach", "address", n.peers.Address())
+	}
+	return nil
 }
 
 // renewing reports whether the node renews its lease. Peers may ask before it has one.
 func (n *Node) renewing() bool { return n.member.granted.Load().Renewing() }
 
-// PeerAddress is where the others reach this node, as host:port; empty: nowhere.
-func (n *Node) PeerAddress() string {
+// PeerAddress is where the others reach this node, as host:port, and for which of them the address means this node; empty:
+// nowhere.
+func (n *Node) PeerAddress() (address, scope string) {
 	if n.peers == nil {
-		return ""
+		return "", ""
 	}
-	return n.peers.Address()
+	return n.peers.Advertised()
 }
 
 func (n *Node) peersSpec() actors.Child {
-	return peers.NewActor(peers.ActorConfig{System: n.system, Network: n.peers, Logger: n.logger.Named("peers")})
+	return peers.NewActor(peers.ActorConfig{
+		System: n.system, Network: n.peers, Stands: n.standingWith, Logger: n.logger.Named("peers"),
+	})
 }
 
 // askPeers is how membership asks the others whether they see the store; nil: nobody can be asked.
@@ -56,7 +66,10 @@ func (n *Node) tellPeers(message any) {
 	}
 	switch news := message.(type) {
 	case *supervisor.NodeUp:
-		n.peers.Know(news.Node.Incarnation, news.Node.Name, news.Node.PeerAddress)
+		if !n.peers.Know(news.Node.Incarnation, news.Node.Name, news.Node.PeerAddress, news.Node.PeerScope) {
+			n.logger.Info("the other node and this one cannot ask each other: their node.peers_listen are not of one network",
+				"node", news.Node.Name, "incarnation", news.Node.Incarnation, "address", news.Node.PeerAddress)
+		}
 	case *supervisor.NodeDown:
 		n.peers.Forget(news.Node.Incarnation)
 	}

@@ -2,7 +2,9 @@ package node_test
 
 import (
 	"context"
+	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,8 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/api"
 	"github.com/troupe-run/troupe/supervisor/node"
 	"github.com/troupe-run/troupe/supervisor/peers"
 	"github.com/troupe-run/troupe/test/proxy"
@@ -23,6 +27,7 @@ const peersLease = 6 * time.Second
 // acquainted is a node that knows its peers, with a network of its own to the store.
 type acquainted struct {
 	*kit
+	name    string
 	keeper  *node.Keeper
 	addr    string // of its API; each incarnation has it
 	store   *proxy.Proxy
@@ -50,7 +55,7 @@ func newAcquainted(t *testing.T, name, store string) *acquainted {
 	t.Helper()
 	at, err := url.Parse(store)
 	require.NoError(t, err)
-	n := &acquainted{store: proxy.New(t, at.Host), gate: newGate(), stopped: make(chan time.Time, 8)}
+	n := &acquainted{name: name, store: proxy.New(t, at.Host), gate: newGate(), stopped: make(chan time.Time, 8)}
 	at.Host = n.store.Addr()
 	work := func(ctx context.Context, task *actors.Task) (any, error) {
 		result, err := n.gate.run(ctx, task)
@@ -152,6 +157,17 @@ func TestNodesThatAllLoseTheStoreGoOn(t *testing.T) {
 	b.store.Cut()
 	a.membership("outage")
 	b.membership("outage")
+	for n, other := range map[*acquainted]*acquainted{a: b, b: a} {
+		n.until("it says that the store is away for both", func() bool {
+			all, err := n.Nodes(t.Context())
+			require.NoError(t, err)
+			i := slices.IndexFunc(all, func(v api.NodeView) bool { return v.Incarnation == other.Incarnation() })
+			return len(all) == 2 && all[i].Reach == "store_away" && !*all[i].StoreSeen
+		})
+		w, err := n.Worker(t.Context(), messages.NewWorkerID(other.name, other.name+".lab", 0))
+		require.NoError(t, err, "what needs no store goes on")
+		require.Equal(t, "busy", w.State)
+	}
 	over := time.Now().Add(peersLease)
 	a.until("a lease has passed", func() bool {
 		require.Empty(t, a.stopped)
@@ -215,4 +231,61 @@ func TestWhereANodeListensForItsPeers(t *testing.T) {
 	cfg.Peers.Listen = "127.0.0.1:0"
 	_, err := node.New(cfg)
 	require.ErrorContains(t, err, "a node on the embedded store has no peers")
+	cfg.Peers.Listen = peers.Off
+	_, err = node.New(cfg)
+	require.NoError(t, err)
+}
+
+// own is a node's row, and whether its tree has the actor of the peers.
+func own(k *kit) (row store.Node, looks bool) {
+	all, err := k.Store().ListNodes(k.t.Context())
+	require.NoError(k.t, err)
+	for _, n := range all {
+		if n.Incarnation == k.Incarnation() {
+			_, looks = k.Registry().Get("troupe/peers")
+			return n, looks
+		}
+	}
+	require.FailNow(k.t, "the node has no row")
+	return row, false
+}
+
+// A node that shares its servers, and of which nothing else is said, listens for those of its machine.
+func TestPeersAreOnInTheFullMode(t *testing.T) {
+	t.Parallel()
+	servers.Unraced(t)
+	k, _ := onServers(t, func(c *node.Config) {
+		handle(map[string]actors.Handler{"noop": noop})(c)
+		c.Peers = peers.Settings{}
+	}, goPack(t, map[string]string{"noop": ""}))
+	row, looks := own(k)
+	require.True(t, looks)
+	host, port, err := net.SplitHostPort(row.PeerAddress)
+	require.NoError(t, err)
+	require.Equal(t, "127.0.0.1", host)
+	require.NotEqual(t, "0", port)
+	require.NotEmpty(t, row.PeerScope, "the address is this machine's alone")
+	conn, err := net.Dial("tcp", row.PeerAddress)
+	require.NoError(t, err, "it listens there")
+	require.NoError(t, conn.Close())
+}
+
+func TestPeersMayBeOff(t *testing.T) {
+	t.Parallel()
+	k, _ := onServers(t, func(c *node.Config) {
+		handle(map[string]actors.Handler{"noop": noop})(c)
+		c.Peers.Listen = peers.Off
+	}, goPack(t, map[string]string{"noop": ""}))
+	row, looks := own(k)
+	require.False(t, looks)
+	require.Empty(t, row.PeerAddress)
+	require.Empty(t, row.PeerScope)
+}
+
+func TestANodeOnTheEmbeddedStoreHasNoPeers(t *testing.T) {
+	t.Parallel()
+	k := lab(t, handle(map[string]actors.Handler{"noop": noop}), goPack(t, map[string]string{"noop": ""}))
+	row, looks := own(k)
+	require.False(t, looks)
+	require.Empty(t, row.PeerAddress)
 }

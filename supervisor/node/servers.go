@@ -142,8 +142,13 @@ func (d *doubt) note(slow *time.Timer, err error) {
 
 // Submit implements store.Store.
 func (d *doubt) Submit(ctx context.Context, executions []messages.Execution) ([]store.Submitted, error) {
+	return d.SubmitPlaced(ctx, executions, nil)
+}
+
+// SubmitPlaced implements store.Store.
+func (d *doubt) SubmitPlaced(ctx context.Context, executions []messages.Execution, places []*store.Place) ([]store.Submitted, error) {
 	slow := d.ask()
-	submitted, err := d.Store.Submit(ctx, executions)
+	submitted, err := d.Store.SubmitPlaced(ctx, executions, places)
 	d.counted.submitted()
 	d.note(slow, err)
 	return submitted, err

@@ -39,6 +39,9 @@ func (n *Node) stopAll(ctx context.Context) error {
 	if n.broker != nil {
 		errs = append(errs, n.broker.Close())
 	}
+	if n.forest != nil {
+		n.forest.Close()
+	}
 	errs = append(errs, n.closeStore(), n.closePeers())
 	if n.lock != nil {
 		errs = append(errs, n.lock.Close())

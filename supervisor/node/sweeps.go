@@ -56,6 +56,9 @@ func (n *Node) monitors() []supervisor.ChildSpec {
 		monitor("cordons", n.cfg.HeartbeatInterval, n.readCordons),
 		monitor("retention", n.cfg.RetentionInterval, n.retentionRound),
 	}
+	if n.leads() {
+		specs = append(specs, monitor("routers", n.cfg.BeatEvery, n.leadRound))
+	}
 	if n.cfg.full() { // more often than a new router waits before it fails anything for want of workers
 		specs = append(specs, monitor("elsewhere", n.cfg.HeartbeatInterval/2, n.lookElsewhere))
 	}
@@ -132,7 +135,7 @@ func (n *Node) rescueOrphans(ctx context.Context) error {
 	if count > 0 {
 		n.logger.Warn("work of an ended node given back", "executions", count)
 	}
-	return errors.Join(err, n.takeBackOrphans(ctx))
+	return err
 }
 
 // claimRound takes back what was not claimed in time.

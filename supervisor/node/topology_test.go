@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/broker/rabbitmq"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/supervisor/node"
+	"github.com/troupe-run/troupe/supervisor/peers"
 	"github.com/troupe-run/troupe/test/servers"
 )
 
@@ -49,6 +50,7 @@ func TestSharedQueuesOfOtherSettings(t *testing.T) {
 
 	k := lab(t, func(c *node.Config) {
 		handle(map[string]actors.Handler{"noop": noop})(c)
+		c.Peers.Listen = peers.Off
 		c.Broker, c.StoreURL, c.BrokerURL, c.Listen = now, servers.Postgres(t), url, "127.0.0.1:0"
 	}, goPack(t, map[string]string{"noop": ""}))
 	for range 2 {

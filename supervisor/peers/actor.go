@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/membership"
 )
 
 // ActorConfig is what the peers actor needs.
@@ -17,7 +18,9 @@ type ActorConfig struct {
 	System  *actors.System // the node's own, not the network's
 	Network *Network
 	Every   time.Duration // between two looks at the peers [2 s]
-	Logger  hclog.Logger
+	// Stands, where set, says how the node stands with a peer by everything that it knows.
+	Stands func(messages.Incarnation) membership.Standing
+	Logger hclog.Logger
 }
 
 // roundMax bounds the peers that are looked at in one round; where there are more they take turns.
@@ -65,6 +68,7 @@ func (a *Actor) Receive(ctx actor.Context) {
 	case *look:
 		a.look(ctx)
 	case *looked:
+		a.show() // how it stands with a suspect one changes with that one's beats too
 		a.again(ctx)
 	case *changed:
 		a.show()
@@ -139,6 +143,10 @@ func (a *Actor) show() {
 	if !oldest.Suspect.IsZero() {
 		since := oldest.Suspect.UTC().Format(time.RFC3339)
 		why = fmt.Sprintf("%s at %s is suspect since %s: %s", oldest.Name, oldest.Address, since, oldest.Why)
+		if a.cfg.Stands != nil {
+			stands := a.cfg.Stands(oldest.Incarnation).Reach
+			why += fmt.Sprintf("; %s: it %s", stands, stands.Sentence())
+		}
 	}
 	a.cell.Update(func(s *actors.Status) {
 		if s.State != state || s.Why != why {

@@ -45,9 +45,23 @@ func (c *call) end(body wire.Body, err error) {
 // happen is asked for again by the caller, and whoever is asked takes the same question twice. ErrUnknown, ErrBusy: it was
 // not sent. ErrLost, and an end of ctx: the peer may have got it. ErrUnsupported: it changed nothing there.
 func (n *Network) Ask(ctx context.Context, to messages.Incarnation, about messages.Placement, body wire.Body) (wire.Body, error) {
-	ctx, cancel := context.WithTimeout(ctx, n.cfg.AskTime)
+	return n.askWithin(ctx, n.cfg.AskTime, to, about, body, "it does not answer")
+}
+
+// AskLong is Ask for what takes the peer a while: it waits for up to limit, and a peer that lets it pass is not suspect for
+// that alone.
+func (n *Network) AskLong(ctx context.Context, limit time.Duration, to messages.Incarnation, about messages.Placement,
+	body wire.Body,
+) (wire.Body, error) {
+	return n.askWithin(ctx, limit, to, about, body, "")
+}
+
+func (n *Network) askWithin(ctx context.Context, limit time.Duration, to messages.Incarnation, about messages.Placement, body wire.Body,
+	silent string,
+) (wire.Body, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	reply, err := n.ask(ctx, to, about, body)
+	reply, err := n.ask(ctx, to, about, body, silent)
 	if err != nil {
 		return nil, fmt.Errorf("ask peer %s: %w", to, err)
 	}
@@ -57,7 +71,10 @@ func (n *Network) Ask(ctx context.Context, to messages.Incarnation, about messag
 	return reply, nil
 }
 
-func (n *Network) ask(ctx context.Context, to messages.Incarnation, about messages.Placement, body wire.Body) (wire.Body, error) {
+// ask sends a question and waits. Silent is why the peer is suspect if it says nothing in time; empty: it is not.
+func (n *Network) ask(ctx context.Context, to messages.Incarnation, about messages.Placement, body wire.Body,
+	silent string,
+) (wire.Body, error) {
 	address, err := n.addressOf(to)
 	if err != nil {
 		return nil, err
@@ -71,7 +88,7 @@ func (n *Network) ask(ctx context.Context, to messages.Incarnation, about messag
 		return nil, err
 	}
 	defer n.forgetCall(id)
-	if err := n.post(address, id, about, body); err != nil {
+	if err := n.post(address, to, id, about, body); err != nil {
 		return nil, err
 	}
 	select {
@@ -81,8 +98,8 @@ func (n *Network) ask(ctx context.Context, to messages.Incarnation, about messag
 		}
 		return a.body, a.err
 	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			n.stands(to, "it does not answer")
+		if silent != "" && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			n.stands(to, silent)
 		}
 		return nil, context.Cause(ctx)
 	}
@@ -121,14 +138,16 @@ func (n *Network) failAll(err error) {
 	}
 }
 
-// post sends one body to an address.
-func (n *Network) post(address string, id callID, about messages.Placement, body wire.Body) error {
+// post sends one body to an incarnation at an address.
+func (n *Network) post(address string, to messages.Incarnation, id callID, about messages.Placement, body wire.Body) error {
 	seq, err := n.book(address)
 	if err != nil {
 		n.counts.drop(Busy)
 		return err
 	}
-	encoded, err := wire.ToProto(wire.Envelope{ID: id, Seq: seq, Placement: about, SentAt: time.Now(), From: n.cfg.Own, Body: body})
+	encoded, err := wire.ToProto(wire.Envelope{
+		ID: id, Seq: seq, Placement: about, SentAt: time.Now(), From: n.cfg.Own, To: to, Body: body,
+	})
 	if err == nil {
 		err = n.send(address, encoded)
 	}

@@ -8,7 +8,7 @@ type Reason uint8
 // The reasons.
 const (
 	Garbage     Reason = iota // it does not parse, or breaks the contract
-	Misdirected               // of another type, or to another name, than the one that is taken
+	Misdirected               // of another type, or to another name or incarnation, than is taken
 	TooLarge                  // above the bound in bytes
 	Unsupported               // of a kind or version that is not known here; it was answered so
 	Stale                     // an answer that nobody waits for, or not from the one who was asked

@@ -13,6 +13,7 @@ import (
 type peer struct {
 	name, address string
 	heard         bool      // it has answered once
+	renews        bool      // it said so when it was asked last
 	suspect       time.Time // since when it does not answer; zero: it does, or was not asked yet
 	why           string
 }
@@ -23,6 +24,7 @@ type Peer struct {
 	Name        string
 	Address     string
 	Heard       bool      // it has answered once
+	Renews      bool      // its lease, as it said when it was asked last
 	Suspect     time.Time // since when it does not answer; zero: it does, or was not asked yet
 	Why         string    // it is suspect
 }
@@ -30,18 +32,20 @@ type Peer struct {
 // ErrUnknown says that no address is known of an incarnation: it has ended, or has no end of the remoting.
 var ErrUnknown = errors.New("no address of the peer is known")
 
-// Know takes up another incarnation; one without an address cannot be asked, and is left alone.
-func (n *Network) Know(inc messages.Incarnation, name, address string) {
-	if inc == n.cfg.Own || !n.elsewhere(address) {
-		return
+// Know takes up another incarnation, and reports whether it can be asked. One without an address, or of another scope than
+// this node's, cannot: it is left alone, as if it had no end of the remoting.
+func (n *Network) Know(inc messages.Incarnation, name, address, scope string) bool {
+	if inc == n.cfg.Own || !n.elsewhere(address) || !n.shares(address, scope) {
+		return false
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if known := n.peers[inc]; known != nil && known.address == address {
-		return
+		return true
 	}
 	n.peers[inc] = &peer{name: name, address: address}
 	n.tell()
+	return true
 }
 
 // Forget drops an incarnation that has ended.
@@ -61,7 +65,7 @@ func (n *Network) Peers() []Peer {
 	defer n.mu.Unlock()
 	list := make([]Peer, 0, len(n.peers))
 	for inc, p := range n.peers {
-		list = append(list, Peer{Incarnation: inc, Name: p.name, Address: p.address, Heard: p.heard, Suspect: p.suspect, Why: p.why})
+		list = append(list, Peer{Incarnation: inc, Name: p.name, Address: p.address, Heard: p.heard, Renews: p.renews, Suspect: p.suspect, Why: p.why})
 	}
 	slices.SortFunc(list, func(a, b Peer) int {
 		return slices.Compare([]string{a.Name, a.Incarnation.String()}, []string{b.Name, b.Incarnation.String()})
@@ -91,6 +95,16 @@ func (n *Network) stands(inc messages.Incarnation, why string) {
 		n.tell()
 	case why != "" && p.suspect.IsZero():
 		p.suspect, p.why = time.Now(), why
+		n.tell()
+	}
+}
+
+// said notes whether a peer renews its lease, as it says.
+func (n *Network) said(inc messages.Incarnation, renews bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p := n.peers[inc]; p != nil && p.renews != renews {
+		p.renews = renews
 		n.tell()
 	}
 }

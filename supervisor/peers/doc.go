@@ -9,6 +9,8 @@
 //     reach an actor of the tree.
 //   - What comes in is taken off the stream before the library sees it (see gate): only envelopes of one wire type, sent to
 //     one name, small enough and few enough at a time. Everything else is counted and dropped; it ends nothing.
+//   - A request that may wait for an actor, a process or the store has places of its own, and is refused where they are taken: a
+//     node that is busy with steering is heard all the same by those that ask whether it lives.
 //   - What goes out is counted by address until it is written (see lane): a peer that takes nothing gets nothing more.
 //   - A connection that ends makes a peer suspect, never dead. Whoever waited for its answer is told at once.
 //

@@ -19,6 +19,9 @@ import (
 // its stream, so a flood waits at its sender.
 const requestsMax = 8
 
+// longMax bounds those among them that may wait for others, beside the rest: they never keep a peer from being heard.
+const longMax = 32
+
 // admit lets a peer's stream in, and keeps a panic of the library's from ending the process.
 func (n *Network) admit(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 	if n.streams.Add(1) > streamsMax {
@@ -34,7 +37,9 @@ func (n *Network) admit(srv any, stream grpc.ServerStream, _ *grpc.StreamServerI
 			err = status.Error(codes.Internal, "the stream cannot go on")
 		}
 	}()
-	return next(srv, &gate{ServerStream: stream, net: n, slots: make(chan struct{}, requestsMax)})
+	return next(srv, &gate{
+		ServerStream: stream, net: n, slots: make(chan struct{}, requestsMax), long: make(chan struct{}, longMax),
+	})
 }
 
 // gate stands between a peer's stream and the library. It hands on the greeting, and takes every envelope itself: the
@@ -44,6 +49,7 @@ type gate struct {
 	net     *Network
 	address string        // that the peer says it is reached at; set by its greeting
 	slots   chan struct{} // of requests that are handled
+	long    chan struct{} // of those that may wait for others
 }
 
 // RecvMsg reads until there is something for the library: the greeting, or the stream's end.
@@ -114,11 +120,15 @@ func (g *gate) take(b *remote.MessageBatch, part *remote.MessageEnvelope) error 
 		n.counts.drop(Garbage)
 		return nil
 	}
+	if n.another(encoded.GetTo()) {
+		n.counts.drop(Misdirected)
+		return nil
+	}
 	e, err := wire.FromProto(encoded)
 	var unknown *wire.UnsupportedError
 	switch {
 	case errors.As(err, &unknown):
-		g.unsupported(callID(unknown.ID), unknown.Reply())
+		g.unsupported(callID(unknown.ID), unknown.From, unknown.Reply())
 	case err != nil:
 		n.counts.drop(Garbage)
 		n.cfg.Logger.Debug("envelope dropped", "peer", g.address, "error", err)
@@ -127,6 +137,12 @@ func (g *gate) take(b *remote.MessageBatch, part *remote.MessageEnvelope) error 
 		return g.understood(&e, encoded.GetKind())
 	}
 	return nil
+}
+
+// another reports whether an envelope is meant for another incarnation than this one: for the one before on this address, or
+// for one on another machine whose address means this node here. It is not answered, for nobody would take the answer.
+func (n *Network) another(to []byte) bool {
+	return len(to) == len(n.cfg.Own) && messages.Incarnation(to) != n.cfg.Own
 }
 
 // acceptable reports whether an envelope of the library's is one that is taken at all, and else why not.
@@ -144,10 +160,10 @@ func acceptable(b *remote.MessageBatch, part *remote.MessageEnvelope) (Reason, b
 }
 
 // unsupported answers what is not known here, unless it says the same of something that this node said.
-func (g *gate) unsupported(id callID, reply wire.Unsupported) {
+func (g *gate) unsupported(id callID, to messages.Incarnation, reply wire.Unsupported) {
 	g.net.counts.drop(Unsupported)
 	if reply.Kind != troupev1.Kind_KIND_UNSUPPORTED {
-		g.answer(id, reply)
+		g.answer(id, to, reply)
 	}
 }
 
@@ -160,30 +176,50 @@ func (g *gate) understood(e *wire.Envelope, kind troupev1.Kind) error {
 		n.counts.drop(Stale)
 		return nil
 	}
-	call := n.handlerOf(e.Body)
-	if call == nil {
-		g.unsupported(callID(e.ID), wire.Unsupported{Kind: kind, Version: wire.Version})
+	h := n.handlerFor(e.Body)
+	switch {
+	case h.call == nil:
+		g.unsupported(callID(e.ID), e.From, wire.Unsupported{Kind: kind, Version: wire.Version})
 		return nil
+	case h.long:
+		return g.longRequest(e, h)
 	}
-	return g.request(e, call)
+	return g.request(e, h)
 }
 
 // request runs a handler, once fewer than requestsMax of the peer's run.
-func (g *gate) request(e *wire.Envelope, call handle) error {
+func (g *gate) request(e *wire.Envelope, h handle) error {
 	select {
 	case g.slots <- struct{}{}:
 	case <-g.Context().Done():
 		return status.FromContextError(g.Context().Err()).Err()
 	}
+	return g.run(e, h, g.slots)
+}
+
+// longRequest runs a handler, or refuses it where longMax of the peer's run.
+func (g *gate) longRequest(e *wire.Envelope, h handle) error {
+	select {
+	case g.long <- struct{}{}:
+		return g.run(e, h, g.long)
+	default:
+		g.net.counts.drop(Busy)
+		g.answer(callID(e.ID), e.From, wire.Ack{Refused: "too many requests of this node are under way there", Code: Crowded})
+		return nil
+	}
+}
+
+// run runs a handler, and gives its slot back.
+func (g *gate) run(e *wire.Envelope, h handle, slots chan struct{}) error {
 	begun := g.net.beside(func() {
-		defer func() { <-g.slots }()
-		ctx, cancel := context.WithTimeout(g.net.ctx, answerTime)
+		defer func() { <-slots }()
+		ctx, cancel := context.WithTimeout(g.net.ctx, h.limit)
 		defer cancel()
-		reply, err := call(ctx, Request{From: e.From, About: e.Placement}, e.Body)
+		reply, err := h.call(ctx, Request{From: e.From, About: e.Placement}, e.Body)
 		if err != nil {
 			reply = wire.Ack{Refused: shorten(err.Error())}
 		}
-		g.answer(callID(e.ID), reply)
+		g.answer(callID(e.ID), e.From, reply)
 	})
 	if !begun {
 		return status.Error(codes.Unavailable, ErrClosed.Error())
@@ -192,8 +228,8 @@ func (g *gate) request(e *wire.Envelope, call handle) error {
 }
 
 // answer sends a reply to where the peer says it is reached. One that cannot be sent is lost, as on the way.
-func (g *gate) answer(id callID, body wire.Body) {
-	if err := g.net.post(g.address, id, messages.Placement{}, body); err != nil {
+func (g *gate) answer(id callID, to messages.Incarnation, body wire.Body) {
+	if err := g.net.post(g.address, to, id, messages.Placement{}, body); err != nil {
 		g.net.cfg.Logger.Debug("answer not sent", "peer", g.address, "error", err)
 	}
 }

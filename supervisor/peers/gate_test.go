@@ -30,7 +30,7 @@ func noise(t *testing.T, size int) []byte {
 // Each thing that a peer may send wrongly is counted under its reason, and the stream goes on with what comes after it.
 func TestWhatIsNotTakenEndsNothing(t *testing.T) {
 	t.Parallel()
-	from := messages.NewIncarnation()
+	from, gone := messages.NewIncarnation(), messages.NewIncarnation()
 	probe := encode(t, from, wire.Probe{})
 	for _, c := range []struct {
 		name string
@@ -51,6 +51,9 @@ func TestWhatIsNotTakenEndsNothing(t *testing.T) {
 		{"a stop of an actor of the library", "actor.Stop", "EndpointSupervisor", nil, Misdirected},
 		{"a poison pill", "actor.PoisonPill", "activator", nil, Misdirected},
 		{"a request to start an actor", "remote.ActorPidRequest", "activator", nil, Misdirected},
+		{"an envelope to another incarnation", envelopeType, target, encode(t, from, wire.Probe{}, func(e *troupev1.Envelope) { e.To = gone[:] }), Misdirected},
+		{"an unknown kind to another incarnation", envelopeType, target, encode(t, from, wire.Probe{}, func(e *troupev1.Envelope) { e.To, e.Kind = gone[:], 99 }), Misdirected},
+		{"half a receiver", envelopeType, target, encode(t, from, wire.Probe{}, func(e *troupev1.Envelope) { e.To = gone[:8] }), Garbage},
 		{"an envelope to another actor", envelopeType, "troupe", probe, Misdirected},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -20,21 +20,42 @@ type Request struct {
 	About messages.Placement   // the execution that it is about; zero: none
 }
 
-type handle func(context.Context, Request, wire.Body) (wire.Body, error)
+type handle struct {
+	call  func(context.Context, Request, wire.Body) (wire.Body, error)
+	limit time.Duration // that it may take
+	long  bool          // it may wait for others
+}
 
-// Handler answers one kind of request; Handle makes it.
+// Handler answers one kind of request; Handle and HandleLong make it.
 type Handler struct {
 	body reflect.Type
-	call handle
+	handle
 }
 
 // Handle makes a handler of a function that answers messages of one type. It runs in a goroutine of its own, few at a time
-// for each peer, under a deadline. The same message may come twice. Its error is told to the peer as a refusal.
+// for each peer, under a deadline. The same message may come twice. Its error is told to the peer as a refusal. It must not
+// wait for an actor, a process or the store: while all of a peer's are taken nothing else of that peer is heard, and a node
+// that is not heard may be thought to be cut off.
 func Handle[B wire.Body](answer func(context.Context, Request, B) (wire.Body, error)) Handler {
-	return Handler{reflect.TypeFor[B](), func(ctx context.Context, r Request, body wire.Body) (wire.Body, error) {
-		return answer(ctx, r, body.(B))
-	}}
+	return handlerOf(answer, answerTime, false)
 }
+
+// HandleLong is Handle for what may wait for others, up to a limit. A few of a peer's are under way at a time, and one more
+// is refused with the code Crowded.
+func HandleLong[B wire.Body](limit time.Duration, answer func(context.Context, Request, B) (wire.Body, error)) Handler {
+	return handlerOf(answer, limit, true)
+}
+
+func handlerOf[B wire.Body](answer func(context.Context, Request, B) (wire.Body, error), limit time.Duration, long bool) Handler {
+	return Handler{reflect.TypeFor[B](), handle{limit: limit, long: long,
+		call: func(ctx context.Context, r Request, body wire.Body) (wire.Body, error) {
+			return answer(ctx, r, body.(B))
+		}}}
+}
+
+// Crowded is the code of a refusal because too many long requests of the peer are under way; it changed nothing, and may be
+// asked again.
+const Crowded = "crowded"
 
 // tableOf is the table of handlers by what they answer.
 func tableOf(list []Handler) map[reflect.Type]handle {
@@ -43,7 +64,7 @@ func tableOf(list []Handler) map[reflect.Type]handle {
 		if _, twice := table[h.body]; twice {
 			panic(fmt.Sprintf("peers: two handlers for %s", h.body))
 		}
-		table[h.body] = h.call
+		table[h.body] = h.handle
 	}
 	return table
 }
@@ -52,7 +73,7 @@ func tableOf(list []Handler) map[reflect.Type]handle {
 // nodes would answer each other for ever.
 func isAnswer(body wire.Body) bool {
 	switch body.(type) {
-	case wire.Unsupported, wire.Ack, wire.ProbeResult, wire.InspectResult:
+	case wire.Unsupported, wire.Ack, wire.ProbeResult, wire.InspectResult, wire.PoolReportResult, wire.WhyWaitingResult, wire.Views, wire.OutputResult:
 		return true
 	}
 	return false
@@ -63,8 +84,8 @@ func (n *Network) probed(context.Context, Request, wire.Probe) (wire.Body, error
 	return wire.ProbeResult{StoreSeen: n.cfg.Renewing()}, nil
 }
 
-// handlerOf is what answers a body; nil: nothing does.
-func (n *Network) handlerOf(body wire.Body) handle { return n.handlers[reflect.TypeOf(body)] }
+// handlerFor is what answers a body; without a call: nothing does.
+func (n *Network) handlerFor(body wire.Body) handle { return n.handlers[reflect.TypeOf(body)] }
 
 // refusedMax bounds the text of a refusal, in bytes, as the contract does.
 const refusedMax = 256

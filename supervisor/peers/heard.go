@@ -30,6 +30,7 @@ func (n *Network) probe(ctx context.Context, to messages.Incarnation) (renews bo
 	if !ok {
 		return false, ErrUnsupported
 	}
+	n.said(to, result.StoreSeen)
 	return result.StoreSeen, nil
 }
 

@@ -70,7 +70,7 @@ func (s *side) end() {
 func introduce(sides ...*side) {
 	for _, s := range sides {
 		for i, other := range sides {
-			s.Know(other.own, fmt.Sprintf("n%d", i), other.Address())
+			s.Know(other.own, fmt.Sprintf("n%d", i), other.Address(), other.Scope())
 		}
 	}
 }

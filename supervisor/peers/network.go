@@ -60,7 +60,10 @@ type Config struct {
 	// Handlers answer requests, beside the probe that the network answers itself; each kind has one at most.
 	Handlers []Handler
 	AskTime  time.Duration // that an Ask waits at most [2 s]
-	Logger   hclog.Logger
+	// Machine names whom a loopback address reaches: all that share a network namespace of one boot of one machine [what the
+	// kernel says].
+	Machine func() string
+	Logger  hclog.Logger
 }
 
 // Network is this node's end of the remoting. Open makes one; it is safe for concurrent use and outlives the peers actor.
@@ -69,6 +72,7 @@ type Network struct {
 	system   *actors.System
 	remote   *remote.Remote
 	address  string
+	scope    string // of the address
 	handlers map[reflect.Type]handle
 	counts   counts
 	streams  atomic.Int64
@@ -95,6 +99,9 @@ func Open(cfg Config) (*Network, error) {
 	if cfg.AskTime == 0 {
 		cfg.AskTime = 2 * time.Second
 	}
+	if cfg.Machine == nil {
+		cfg.Machine = machine
+	}
 	serving, dialing, err := cfg.Settings.credentials()
 	if err != nil {
 		return nil, err
@@ -112,6 +119,9 @@ func Open(cfg Config) (*Network, error) {
 		return nil, err
 	}
 	n.address = n.system.Actors.Address()
+	if loops(n.address) {
+		n.scope = cfg.Machine()
+	}
 	return n, nil
 }
 
@@ -154,14 +164,15 @@ func (n *Network) listen() (err error) {
 	defer starting.Unlock()
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("listen for peers on %s: %v; choose another address in node.peers_listen", n.cfg.Settings.Listen, r)
+			err = fmt.Errorf("listen for peers on %s: %v; choose another address in node.peers_listen, or set it to off", n.cfg.Settings.Listen, r)
 		}
 	}()
 	n.remote.Start()
 	return nil
 }
 
-// Address is where the peers reach this node: what it advertises, or else the address that it listens on.
+// Address is where the peers reach this node: what it advertises, or else the address that it listens on, with the port that
+// it was given where it asked for any.
 func (n *Network) Address() string { return n.address }
 
 // ErrClosed says that the network has been closed.

@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -61,8 +62,8 @@ func TestAPeerComesBackAtItsAddress(t *testing.T) {
 	b.end()
 	require.Equal(t, membership.Heard{Peers: 1}, a.hears(500*time.Millisecond, b))
 	again := open(t, func(c *Config) { c.Settings.Listen = address })
-	again.Know(a.own, "a", a.Address())
-	a.Know(again.own, "b", address)
+	again.Know(a.own, "a", a.Address(), a.Scope())
+	a.Know(again.own, "b", address, again.Scope())
 	require.Eventually(t, func() bool { return a.hears(time.Second, again).Seen == 1 }, patience, 50*time.Millisecond)
 	require.Positive(t, a.Counts().Lost)
 }
@@ -93,7 +94,7 @@ func TestAPeerThatTakesNothing(t *testing.T) {
 	t.Parallel()
 	a := open(t)
 	mute := &side{own: messages.NewIncarnation()}
-	a.Know(mute.own, "mute", deaf(t))
+	a.Know(mute.own, "mute", deaf(t), a.Scope())
 	began := time.Now()
 	require.Equal(t, membership.Heard{Peers: 1}, a.hears(time.Second, mute))
 	require.Less(t, time.Since(began), 2*time.Second)
@@ -160,4 +161,48 @@ func TestWhatIsRefusedAtOnce(t *testing.T) {
 	_, err = Open(Config{Settings: Settings{Listen: a.Address()}, Own: messages.NewIncarnation(), Renewing: func() bool { return true }, Logger: a.cfg.Logger})
 	require.ErrorContains(t, err, "listen for peers on "+a.Address())
 	require.ErrorContains(t, err, "choose another address in node.peers_listen")
+}
+
+// What waits for others never keeps a peer from being heard: so many at a time, and one more is refused.
+func TestLongRequestsHoldNobodyUp(t *testing.T) {
+	t.Parallel()
+	release, entered := make(chan struct{}), make(chan struct{}, 2*longMax)
+	a, b := open(t), open(t, func(c *Config) {
+		c.Handlers = []Handler{HandleLong(patience, func(ctx context.Context, _ Request, _ wire.Drain) (wire.Body, error) {
+			entered <- struct{}{}
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+			return wire.Ack{}, ctx.Err()
+		}), HandleLong(patience, func(ctx context.Context, _ Request, _ wire.Pools) (wire.Body, error) {
+			<-ctx.Done()
+			return wire.Views{}, nil
+		})}
+	})
+	introduce(a, b)
+	b.works(a)
+	var done sync.WaitGroup
+	for range longMax {
+		done.Go(func() {
+			reply, err := a.AskLong(t.Context(), patience, b.own, messages.Placement{}, wire.Drain{})
+			if err != nil || reply != (wire.Ack{}) {
+				t.Errorf("got %v, %v", reply, err)
+			}
+		})
+	}
+	for range longMax {
+		<-entered
+	}
+	reply, err := a.AskLong(t.Context(), patience, b.own, messages.Placement{}, wire.Drain{})
+	require.NoError(t, err)
+	require.Equal(t, Crowded, reply.(wire.Ack).Code)
+	b.works(a)
+	close(release)
+	done.Wait()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, err = a.AskLong(ctx, patience, b.own, messages.Placement{}, wire.Pools{})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Zero(t, a.Peers()[0].Suspect, "a long answer that is not waited for tells nothing")
 }

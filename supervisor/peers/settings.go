@@ -15,9 +15,12 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
+// Off in place of an address says that a node has no end of the remoting.
+const Off = "off"
+
 // Settings say where a node listens for its peers, and whom it lets in. Zero: it listens nowhere.
 type Settings struct {
-	Listen    string // host:port; port 0 takes a free one
+	Listen    string // host:port; port 0 takes a free one; empty, or Off: nowhere
 	Advertise string // host:port that peers dial [the address that it listens on]
 	// CAFile, CertFile and KeyFile secure it in both directions, PEM each: whoever has no certificate of the authority is
 	// refused. The certificate must name the host that the node advertises.
@@ -27,7 +30,16 @@ type Settings struct {
 }
 
 // On reports whether the node has an end of the remoting at all.
-func (s Settings) On() bool { return s.Listen != "" }
+func (s Settings) On() bool { return s.Listen != "" && s.Listen != Off }
+
+// OrLoopback returns the settings of a node that shares its store: where nothing was said, it listens on a free port of the
+// loopback address, for the nodes of its own machine.
+func (s Settings) OrLoopback() Settings {
+	if s == (Settings{Insecure: s.Insecure}) {
+		s.Listen = "127.0.0.1:0"
+	}
+	return s
+}
 
 // tls reports whether connections are secured.
 func (s Settings) tls() bool { return s.CAFile != "" }
@@ -47,7 +59,7 @@ func (s Settings) Problems() (found []Problem) {
 		{"peers_advertise", s.Advertise}, {"peers_ca_file", s.CAFile}, {"peers_cert_file", s.CertFile}, {"peers_key_file", s.KeyFile},
 	} {
 		if f.value != "" && !s.On() {
-			bad(f.setting, "needs node.peers_listen")
+			bad(f.setting, "needs node.peers_listen, as in 10.0.0.5:7071")
 		}
 	}
 	if (s.CAFile == "") != (s.CertFile == "") || (s.CertFile == "") != (s.KeyFile == "") {
@@ -64,7 +76,7 @@ func (s Settings) addresses(bad func(setting, format string, args ...any)) {
 	host, ok := splitAddress(s.Listen)
 	switch {
 	case !ok:
-		bad("peers_listen", "must be host:port, as in 10.0.0.5:7071")
+		bad("peers_listen", "must be host:port, as in 10.0.0.5:7071, or off")
 	case wildcard(host) && s.Advertise == "":
 		bad("peers_advertise", "must be given: nobody can dial the wildcard address in node.peers_listen")
 	}

@@ -33,7 +33,8 @@ func TestSettings(t *testing.T) {
 		setting  string // that the problem is of; empty: none
 		text     string
 	}{
-		{"off", Settings{}, "", ""},
+		{"nothing", Settings{}, "", ""},
+		{"off", Settings{Listen: Off}, "", ""},
 		{"loopback", Settings{Listen: "127.0.0.1:0"}, "", ""},
 		{"loopback by name", Settings{Listen: "localhost:7071"}, "", ""},
 		{"loopback of IPv6", Settings{Listen: "[::1]:7071"}, "", ""},
@@ -48,6 +49,7 @@ func TestSettings(t *testing.T) {
 		{"no address", Settings{Listen: "7071"}, "peers_listen", "must be host:port"},
 		{"no such port", Settings{Listen: "127.0.0.1:99999"}, "peers_listen", "must be host:port"},
 		{"half secured", Settings{Listen: "127.0.0.1:0", CertFile: "c", KeyFile: "k"}, "peers_ca_file", "must be given together"},
+		{"advertised and off", Settings{Listen: Off, Advertise: "h:1"}, "peers_advertise", "needs node.peers_listen"},
 		{"advertised without listening", Settings{Advertise: "h:1"}, "peers_advertise", "needs node.peers_listen"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

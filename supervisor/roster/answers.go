@@ -96,8 +96,11 @@ func (r *Roster) published(e *Published) {
 			continue
 		}
 		f.phase = queued
-		if !e.OK {
+		switch {
+		case !e.OK:
 			r.takeBack(f, "unpublished")
+		case f.handed:
+			r.land(f, false)
 		}
 	}
 }

@@ -35,6 +35,10 @@ type WorkerGone struct {
 	Restarts bool
 }
 
+// WorkerLeft says that another router has a worker of a node that lives. To this one it is busy: its sessions keep their
+// bindings, and what stands on it is the other's to follow.
+type WorkerLeft struct{ Worker messages.WorkerKey }
+
 // Beats brings the heartbeats of workers up to date.
 type Beats struct {
 	Workers []messages.WorkerKey
@@ -56,7 +60,12 @@ type Wake struct{}
 // not be asked for them. They wait like all others; where the store holds what is before them, it is a mere Wake.
 type Arrived struct{ Candidates []messages.Candidate }
 
-// Placed answers one assignment of a Place effect.
+// Offered asks, before executions without a session are stored, which of them may be stored as placed: in answer to it
+// Accept gives those that workers are free for, in the order given, where nothing that waits may come before them. The
+// others arrive once they are stored.
+type Offered struct{ Candidates []messages.Candidate }
+
+// Placed answers one assignment of a Place or Accept effect.
 type Placed struct {
 	ID      messages.ExecutionID
 	Attempt messages.Attempt // of the new placement, where OK
@@ -121,9 +130,10 @@ type Holding struct {
 	ClaimBy   time.Time
 }
 
-// Resigned says that this router gives up the pool: nothing more is loaded, placed or failed, and what no worker has
-// claimed is taken back. Drained says when that is done.
-type Resigned struct{}
+// Resigned says that this router gives up the pool: nothing more is loaded, placed or failed, and what no worker of Own has
+// claimed is taken back; with a zero Own, of any. What is on the queues of the others' workers is left to the next router.
+// Drained says when that is done.
+type Resigned struct{ Own messages.Incarnation }
 
 // Store says whether the store is away. While it is, nothing fails for want of workers, whose heartbeats have no place to
 // go; once it is back the router has to lead for SteadyAfter again before anything does.
@@ -168,6 +178,9 @@ type SessionUse struct {
 
 // Place writes placements. Answer: a Placed each.
 type Place struct{ Assignments []Assignment }
+
+// Accept has what was offered stored with its placements. It comes first, where it comes. Answer: a Placed each.
+type Accept struct{ Assignments []Assignment }
 
 // Publish sends one or several placements to one worker. Answer: Published, which may answer several of them together.
 type Publish struct {
@@ -219,10 +232,12 @@ type Sleep struct{ Until time.Time }
 
 func (WorkerSeen) isEvent()   {}
 func (WorkerGone) isEvent()   {}
+func (WorkerLeft) isEvent()   {}
 func (Beats) isEvent()        {}
 func (Loaded) isEvent()       {}
 func (Wake) isEvent()         {}
 func (Arrived) isEvent()      {}
+func (Offered) isEvent()      {}
 func (Placed) isEvent()       {}
 func (Published) isEvent()    {}
 func (Claimed) isEvent()      {}
@@ -238,6 +253,7 @@ func (Tick) isEvent()         {}
 
 func (Load) isEffect()       {}
 func (Place) isEffect()      {}
+func (Accept) isEffect()     {}
 func (Publish) isEffect()    {}
 func (TakeBack) isEffect()   {}
 func (Fail) isEffect()       {}

@@ -34,6 +34,7 @@ type flight struct {
 	delay     time.Duration // of the take back that is under way
 	timeout   time.Duration // of the run
 	repeats   bool          // it may be run again
+	handed    bool          // it is the next router's as soon as it is published
 
 	prev, next     *flight // on its worker
 	before, behind *flight // in the roster's order of claimBy

@@ -25,6 +25,8 @@ func TestHistories(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"submit":       w.submit,
 			"submit2":      w.submit,
+			"offer":        w.offer,
+			"answer offer": w.answerAccept,
 			"answer load":  w.answerLoad,
 			"answer place": w.answerPlace,
 			"answer send":  w.answerPublish,
@@ -82,6 +84,45 @@ func (w *world) submit(t *rapid.T) {
 			arrived = append(arrived, x.c)
 		}
 	}
+}
+
+// offer offers executions before they are stored; those that are not accepted are stored at once.
+func (w *world) offer(t *rapid.T) {
+	var e Offered
+	for range rapid.IntRange(1, 3).Draw(t, "how many") {
+		w.names++
+		x := &worldExec{status: messages.Requested, unstored: true}
+		x.c = messages.Candidate{ID: idOf(fmt.Sprintf("e%d", w.names)), Priority: messages.Priority(rapid.IntRange(4, 6).Draw(t, "priority"))}
+		e.Candidates = append(e.Candidates, x.c)
+		x.c.Seq = int64(w.names)
+		w.execs = append(w.execs, x)
+	}
+	w.step(e)
+	for _, c := range e.Candidates {
+		if w.r.flights[c.ID] == nil {
+			w.exec(c.ID).unstored = false
+		}
+	}
+	w.step(Wake{})
+}
+
+func (w *world) answerAccept(t *rapid.T) {
+	a := take(t, &w.accepts)
+	switch rapid.IntRange(0, 9).Draw(t, "what came of it") {
+	case 0: // it was not stored
+		w.exec(a.ID).status = messages.Cancelled
+		w.step(Placed{ID: a.ID})
+	case 1: // it was stored without its placement
+		w.exec(a.ID).unstored = false
+		w.step(Placed{ID: a.ID})
+	default:
+		w.accepted(a, rapid.IntRange(0, 9).Draw(t, "unknown") == 0)
+	}
+}
+
+func (w *world) accepted(a Assignment, unknown bool) {
+	w.exec(a.ID).unstored = false
+	w.placed(a, unknown, false)
 }
 
 func (w *world) answerLoad(t *rapid.T) {
@@ -260,7 +301,7 @@ func (w *world) loseWorker(t *rapid.T) {
 }
 
 func (w *world) cancel(t *rapid.T) {
-	all := w.in(func(x *worldExec) bool { return x.status == messages.Requested })
+	all := w.in(func(x *worldExec) bool { return x.status == messages.Requested && !x.unstored })
 	x := take(t, &all)
 	x.status = messages.Cancelled
 	if rapid.Bool().Draw(t, "told") {
@@ -333,12 +374,15 @@ func (w *world) left() (all []string) {
 
 // settleAll answers all that is open, and runs all that can run.
 func (w *world) settleAll() {
-	for n := 0; n < 100 && len(w.loads)+len(w.places)+len(w.publishes)+len(w.backs)+len(w.reloads) > 0; n++ {
+	for n := 0; n < 100 && len(w.loads)+len(w.places)+len(w.accepts)+len(w.publishes)+len(w.backs)+len(w.reloads) > 0; n++ {
 		for _, e := range drain(&w.loads) {
 			w.step(e)
 		}
 		for _, a := range drain(&w.places) {
 			w.placed(a, false, false)
+		}
+		for _, a := range drain(&w.accepts) {
+			w.accepted(a, false)
 		}
 		for _, e := range drain(&w.publishes) {
 			w.published(e, true)

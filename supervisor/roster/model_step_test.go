@@ -13,6 +13,10 @@ func (m *model) step(now time.Time, e Event, chosen []Assignment) {
 	m.now = now
 	m.places, m.allow, m.fails, m.backs = nil, nil, nil, nil
 	m.take(e)
+	if offered, ok := e.(Offered); ok {
+		m.offered(offered.Candidates, chosen)
+		chosen = nil
+	}
 	m.round(chosen)
 }
 
@@ -71,6 +75,18 @@ func (m *model) take(e Event) {
 	case Tick:
 		m.ignored = map[messages.ExecutionID]bool{}
 		m.overdue()
+	}
+}
+
+// offered places what the roster has accepted, where it may: nothing is held, and the worker would do.
+func (m *model) offered(candidates []messages.Candidate, chosen []Assignment) {
+	for i, a := range chosen {
+		to, use, _ := m.decide(&candidates[i])
+		if len(m.held) > 0 || !slices.Contains(to, a.Worker) {
+			return
+		}
+		m.place(&candidates[i], a.Worker, use)
+		m.allow = append(m.allow, to)
 	}
 }
 

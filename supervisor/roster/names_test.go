@@ -66,11 +66,9 @@ func render(e Effect) string {
 		}
 		return s
 	case Place:
-		var all []string
-		for _, a := range e.Assignments {
-			all = append(all, renderAssignment(a))
-		}
-		return "place " + strings.Join(all, ", ")
+		return "place " + renderAssignments(e.Assignments)
+	case Accept:
+		return "accept " + renderAssignments(e.Assignments)
 	case Publish:
 		return "publish " + slotName(e.Worker) + " " + placementNames(e.Placements)
 	case TakeBack:
@@ -83,6 +81,14 @@ func render(e Effect) string {
 		return fmt.Sprintf("fail %s#%d %s: %s", nameOf(e.ID), e.Attempt, e.Code, e.Message)
 	}
 	return renderSession(e)
+}
+
+func renderAssignments(list []Assignment) string {
+	var all []string
+	for _, a := range list {
+		all = append(all, renderAssignment(a))
+	}
+	return strings.Join(all, ", ")
 }
 
 func renderAssignment(a Assignment) string {

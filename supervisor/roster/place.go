@@ -155,3 +155,29 @@ func (r *Roster) batchOf(w *worker) *batch {
 	w.batch.open++
 	return w.batch
 }
+
+// offered accepts executions that are not stored yet, as far as workers are free and nothing waits: neither here nor, as far
+// as is known, in the store.
+func (r *Roster) offered(e *Offered) {
+	if r.resigned || r.stands() || r.top || r.rest || r.loading || len(r.held) > 0 {
+		return
+	}
+	r.rounds++
+	for i := range e.Candidates {
+		c := &e.Candidates[i]
+		if !r.table.Free() || c.Session != "" || r.flights[c.ID] != nil {
+			break
+		}
+		request := placement.RequestOf(c)
+		v := r.table.Pick(&request, r.now)
+		if v.Kind != placement.Place {
+			break
+		}
+		r.table.Commit(&request, &v, r.now)
+		r.assign(&waiter{candidate: *c}, &v)
+	}
+	if len(r.assigned) > 0 {
+		r.emit(Accept{Assignments: r.assigned})
+		r.assigned = nil
+	}
+}

@@ -1,6 +1,10 @@
 package roster
 
-import "time"
+import (
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+)
 
 // Step takes one event and returns what is to be done about it, in order. The slice is valid until the next Step, which
 // reuses it; what the effects hold is the caller's to keep. Now is the store's clock. An event that speaks of an
@@ -28,6 +32,8 @@ func (r *Roster) take(e Event) {
 		r.workerSeen(&e)
 	case WorkerGone:
 		r.workerGone(&e)
+	case WorkerLeft:
+		r.workerLeft(&e)
 	case Beats:
 		r.beat(&e)
 	case Loaded:
@@ -36,6 +42,8 @@ func (r *Roster) take(e Event) {
 		r.top = true
 	case Arrived:
 		r.arrived(&e)
+	case Offered:
+		r.offered(&e)
 	case Placed:
 		r.placed(&e)
 	case Published:
@@ -54,7 +62,7 @@ func (r *Roster) take(e Event) {
 	case Holding:
 		r.holding(&e)
 	case Resigned:
-		r.resign()
+		r.resign(e.Own)
 	case Store:
 		r.storeStands(e.Away)
 	case Halted:
@@ -131,10 +139,29 @@ func (r *Roster) expirePatients() {
 }
 
 // resign gives up the pool.
-func (r *Roster) resign() {
+func (r *Roster) resign(own messages.Incarnation) {
 	r.resigned = true
 	for _, key := range r.order() {
-		r.takeBackAll(r.workers[key], "resigned")
+		if w := r.workers[key]; own.IsZero() || key.Incarnation == own {
+			r.takeBackAll(w, "resigned")
+		} else {
+			r.handOver(w)
+		}
+	}
+}
+
+// handOver leaves what stands on a worker to the next router. What is still being written or published is left to it once
+// that has been answered.
+func (r *Roster) handOver(w *worker) {
+	for f := w.flights; f != nil; {
+		next := f.next
+		switch f.phase {
+		case placing, publishing:
+			f.handed = true
+		case queued, flying:
+			r.land(f, false)
+		}
+		f = next
 	}
 }
 

@@ -127,6 +127,12 @@ func parseEvent(t *testing.T, name string, words []string) Event {
 		return e
 	case "loaded":
 		return parseLoaded(bare, a)
+	case "offered":
+		e := Offered{}
+		for _, w := range bare {
+			e.Candidates = append(e.Candidates, messages.Candidate{ID: idOf(w), Priority: messages.PriorityNormal})
+		}
+		return e
 	case "wake":
 		return Wake{}
 	case "tick":

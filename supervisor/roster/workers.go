@@ -176,6 +176,17 @@ func (r *Roster) workerGone(e *WorkerGone) {
 	r.removeWorker(w)
 }
 
+// workerLeft leaves a worker to another router.
+func (r *Roster) workerLeft(e *WorkerLeft) {
+	w := r.workers[e.Worker]
+	if w == nil {
+		return
+	}
+	w.seen.Starting, w.seen.Accepts, w.seen.Active, w.seen.Broken = true, false, true, false
+	r.refresh(w)
+	r.handOver(w)
+}
+
 // endGeneration ends what was tied to the worker's process.
 func (r *Roster) endGeneration(w *worker) {
 	r.takeBackAll(w, "worker_gone")

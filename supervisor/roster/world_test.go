@@ -28,6 +28,7 @@ type world struct {
 
 	loads     []Loaded
 	places    []Assignment
+	accepts   []Assignment
 	publishes []Publish
 	backs     []TakeBack
 	reloads   []string
@@ -41,6 +42,8 @@ type worldExec struct {
 	sent   bool
 	epoch  int64
 	miss   bool
+	// unstored: it is offered and accepted, and not in the store yet.
+	unstored bool
 }
 
 type worldSession struct {
@@ -65,6 +68,9 @@ func (w *world) step(e Event) {
 	for _, effect := range effects {
 		switch effect := effect.(type) {
 		case Place:
+			places = append(places, effect.Assignments...)
+		case Accept:
+			require.Empty(w.t, w.m.held, "nothing is accepted before what waits")
 			places = append(places, effect.Assignments...)
 		case Fail:
 			fails = append(fails, effect)
@@ -105,6 +111,11 @@ func (w *world) carryOut(e Effect) {
 		for _, a := range e.Assignments {
 			w.mayPlace(a)
 			w.places = append(w.places, a)
+		}
+	case Accept:
+		for _, a := range e.Assignments {
+			w.mayPlace(a)
+			w.accepts = append(w.accepts, a)
 		}
 	case Publish:
 		w.publishes = append(w.publishes, e)
@@ -202,7 +213,7 @@ func (w *world) exec(id messages.ExecutionID) *worldExec {
 func (w *world) due(l Load) (page Loaded) {
 	var singles, heads, behind []messages.Candidate
 	for _, x := range w.execs {
-		if x.status != messages.Requested || x.runAt.After(w.now) {
+		if x.status != messages.Requested || x.unstored || x.runAt.After(w.now) {
 			continue
 		}
 		switch {

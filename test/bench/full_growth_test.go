@@ -71,7 +71,7 @@ func growth(b *testing.B, f *full, on ground) {
 				return nil, nil
 			}}
 		}))
-		if err := g.node.Backend().CordonPool(context.Background(), parked, true); err != nil {
+		if err := g.node.Backend().CordonPool(context.Background(), parked, true, "bench"); err != nil {
 			b.Fatal(err)
 		}
 		if on.stored != nil {
@@ -232,7 +232,7 @@ func (g *grown) waitingLists() {
 	g.lists(map[string]store.Filter{
 		"all": {}, "requested": {Statuses: []messages.Status{messages.Requested}}, "pool": {Pool: parked},
 	})
-	g.timed("pools", func() error { _, err := g.node.Backend().Pools(context.Background()); return err })
+	g.timed("pools", func() error { _, err := g.node.Backend().Pools(context.Background(), ""); return err })
 }
 
 func (g *grown) finishedLists() {
@@ -243,7 +243,7 @@ func (g *grown) finishedLists() {
 		"empty-pool": {Pool: parked}, "session": {Session: "session7"}, "label": {Label: [2]string{"team", "team7"}},
 		"worker": {Worker: "bench/grow.p0/7"}, "failed-of-session": {Session: "session500", Statuses: []messages.Status{messages.Failed}},
 	})
-	g.timed("pools", func() error { _, err := g.node.Backend().Pools(context.Background()); return err })
+	g.timed("pools", func() error { _, err := g.node.Backend().Pools(context.Background(), ""); return err })
 }
 
 // countStatements has the Postgres keep pg_stat_statements, where it is installed, and says whether it does.

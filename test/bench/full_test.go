@@ -94,7 +94,7 @@ func river(b *testing.B, f *full) {
 func fullBulk(b *testing.B, f *full, change func(*node.Config)) {
 	for range b.N {
 		n := start(b, f.on(b, change))
-		if err := n.Backend().CordonPool(context.Background(), "go", true); err != nil {
+		if err := n.Backend().CordonPool(context.Background(), "go", true, "bench"); err != nil {
 			b.Fatal(err)
 		}
 		loading := time.Now()
@@ -105,7 +105,7 @@ func fullBulk(b *testing.B, f *full, change func(*node.Config)) {
 		}
 		loaded := time.Since(loading)
 		before := f.usage()
-		if err := n.Backend().CordonPool(context.Background(), "go", false); err != nil {
+		if err := n.Backend().CordonPool(context.Background(), "go", false, "bench"); err != nil {
 			b.Fatal(err)
 		}
 		await(b, "idle", idle(n))

@@ -88,13 +88,13 @@ func idle(n *node.Node) func() bool {
 
 // waiting counts what has not ended.
 func waiting(n *node.Node) int {
-	pools, err := n.Backend().Pools(context.Background())
+	pools, err := n.Backend().Pools(context.Background(), "")
 	if err != nil {
 		return 1
 	}
 	count := 0
-	for i := range pools {
-		count += pools[i].Waiting + pools[i].Placed + pools[i].Running
+	for _, pool := range pools.Pools {
+		count += pool.Waiting + pool.Placed + pool.Running
 	}
 	return count
 }

@@ -92,9 +92,9 @@ func pidOf(b *testing.B, n *node.Node, pool string) int {
 	b.Helper()
 	pid := 0
 	await(b, "a worker with a process", func() bool {
-		workers, err := n.Backend().Workers(context.Background(), pool)
-		if err == nil && len(workers) > 0 && workers[0].State == "ready" {
-			pid = workers[0].Pid
+		all, err := n.Backend().Workers(context.Background(), pool, "")
+		if err == nil && len(all.Workers) > 0 && all.Workers[0].State == "ready" {
+			pid = all.Workers[0].Pid
 		}
 		return pid > 0
 	})

@@ -23,6 +23,8 @@ type caller struct {
 	// patience bounds one try, where it is set: a node that is frozen says nothing.
 	patience time.Duration
 	turn     atomic.Int64
+	// heard, where set, is told of each outcome, and when its work was begun. It is called by many callers at a time.
+	heard func(*work, time.Time, *api.ExecutionView)
 
 	mu    sync.Mutex
 	calls []chaos.Call

@@ -41,8 +41,10 @@ var rules = []struct {
 	{"started_once", startedOnce},
 	{"no_claim_twice", noClaimTwice},
 	{"no_overlap", noOverlap},
+	{"ended_before_repeated", endedBeforeRepeated},
 	{"session_one_at_a_time", sessionOneAtATime},
 	{"session_unbroken_or_told", sessionUnbrokenOrTold},
+	{"session_epoch_one_worker", sessionEpochOneWorker},
 	{"retry_chain", retryChain},
 }
 

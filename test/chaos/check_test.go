@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -38,7 +39,8 @@ func (w *tale) store(e chaos.Stored) *chaos.Stored {
 
 func (w *tale) effect(kind string, n int, attempt messages.Attempt, session string, count int, lost bool) {
 	w.Effects = append(w.Effects, chaos.Effect{
-		Kind: kind, Execution: id(n), Attempt: attempt, Pid: 100 + n, Session: session, Count: count, Lost: lost,
+		Kind: kind, Execution: id(n), Attempt: attempt, Pid: 100, Session: session, Count: count, Lost: lost,
+		At: time.Duration(len(w.Effects)+1) * time.Millisecond,
 	})
 }
 
@@ -208,7 +210,16 @@ var mutations = []struct {
 	{"no_overlap", "an old attempt goes on beside the new one", func(w *tale) {
 		w.Effects = append(w.Effects, w.Effects[w.line("tick", 2, 1)])
 	}},
-	{"no_overlap", "an execution goes on beside its retry", func(w *tale) { w.effect("tick", 6, 1, "", 0, false) }},
+	{"no_overlap", "an execution goes on beside its retry", func(w *tale) {
+		w.effect("tick", 6, 1, "", 0, false)
+		w.Effects[len(w.Effects)-1].At = 0
+	}},
+	{"ended_before_repeated", "an old attempt's last sign was written before the new one's start, and was later", func(w *tale) {
+		w.Effects[w.line("tick", 2, 1)].At = w.Effects[w.line("start", 2, 2)].At + 1
+	}},
+	{"ended_before_repeated", "a retry began before its execution's last sign", func(w *tale) {
+		w.Effects[w.line("start", 7, 1)].At = w.Effects[w.line("start", 6, 1)].At - 1
+	}},
 	{"session_one_at_a_time", "two executions of a session run at once", func(w *tale) {
 		end, start := w.line("end", 3, 1), w.line("start", 4, 1)
 		w.Effects[end], w.Effects[start] = w.Effects[start], w.Effects[end]
@@ -226,6 +237,9 @@ var mutations = []struct {
 	{"session_unbroken_or_told", "a kept session begins anew and is not told", func(w *tale) {
 		keptTale(w, messages.Abandoned)
 		w.Effects[w.line("start", 12, 1)].Count = 1
+	}},
+	{"session_epoch_one_worker", "two processes have one epoch", func(w *tale) {
+		w.Effects[w.line("end", 5, 1)].Pid++
 	}},
 	{"retry_chain", "a retry is lost", func(w *tale) { w.at(8).RetriedAs = id(98) }},
 	{"retry_chain", "a retry is made twice", func(w *tale) {
@@ -258,14 +272,14 @@ func TestEveryRuleFires(t *testing.T) {
 
 func TestParseEffects(t *testing.T) {
 	t.Parallel()
-	text := fmt.Sprintf("start %s 2 77 alice 3 5 1\nend %s 1 78 - 0 0 0\n", id(1), id(2))
+	text := fmt.Sprintf("start %s 2 77 alice 3 5 1 900\nend %s 1 78 - 0 0 0 0\n", id(1), id(2))
 	effects, err := chaos.ParseEffects(strings.NewReader(text))
 	require.NoError(t, err)
 	require.Equal(t, []chaos.Effect{
-		{Kind: "start", Execution: id(1), Attempt: 2, Pid: 77, Session: "alice", Epoch: 3, Count: 5, Lost: true},
+		{Kind: "start", Execution: id(1), Attempt: 2, Pid: 77, Session: "alice", Epoch: 3, Count: 5, Lost: true, At: 900},
 		{Kind: "end", Execution: id(2), Attempt: 1, Pid: 78},
 	}, effects)
-	for _, bad := range []string{"start", "dance " + id(1).String() + " 1 2 - 0 0 0", "start x 1 2 - 0 0 0", "end " + id(1).String() + " one 2 - 0 0 0"} {
+	for _, bad := range []string{"start", "dance " + id(1).String() + " 1 2 - 0 0 0 0", "start x 1 2 - 0 0 0 0", "end " + id(1).String() + " one 2 - 0 0 0 0", "end " + id(1).String() + " 1 2 - 0 0 0"} {
 		_, err := chaos.ParseEffects(strings.NewReader(text + bad + "\n"))
 		require.ErrorContains(t, err, "line 3", bad)
 	}
@@ -274,7 +288,7 @@ func TestParseEffects(t *testing.T) {
 // A killed writer leaves a part of its line, up to the end of a page.
 func TestParseEffectsOfAKilledWriter(t *testing.T) {
 	t.Parallel()
-	whole := fmt.Sprintf("tick %s 1 77 - 0 0 0\n", id(1))
+	whole := fmt.Sprintf("tick %s 1 77 - 0 0 0 5\n", id(1))
 	text := strings.Repeat(whole, 4096/len(whole))
 	text += whole[:4096-len(text)]
 	effects, err := chaos.ParseEffects(strings.NewReader(text + whole))
@@ -285,8 +299,8 @@ func TestParseEffectsOfAKilledWriter(t *testing.T) {
 }
 
 func FuzzParseEffects(f *testing.F) {
-	f.Add(fmt.Sprintf("start %s 2 77 alice 3 5 1\n", id(1)))
-	f.Add("end - 1 2 3 4 5 6\n\n")
+	f.Add(fmt.Sprintf("start %s 2 77 alice 3 5 1 7\n", id(1)))
+	f.Add("end - 1 2 3 4 5 6 7\n\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		effects, err := chaos.ParseEffects(strings.NewReader(text))
 		if err == nil {
@@ -304,7 +318,7 @@ func keptTale(w *tale, second messages.Status) {
 			how = "abandon"
 		}
 		e := w.submit(n, fmt.Sprintf("kept %d", n), messages.Completed, messages.Abandoned)
-		e.Session, e.Kept = "k", true
+		e.Session = "k"
 		moves(e, "place", "claim", how)
 		w.effect("start", n, 1, "k", count, false)
 		w.effect("end", n, 1, "k", count, false)

@@ -47,7 +47,7 @@ func fullChaos(t *testing.T, s storm) {
 	defer cancel()
 	var finished, gate atomic.Int64
 	load := startGated(ctx, c, s, plan, random.Uint64(), &finished, &gate)
-	f.strikes(ctx, s, random, &finished, &gate)
+	f.strikes(ctx, s, faults, random, &finished, &gate)
 	f.ended(load)
 	f.nodes[0].settled(backTime)
 	h := f.history(c)
@@ -69,9 +69,9 @@ func (f *full) ended(load func() error) {
 	}
 }
 
-// strikes makes as many blows as the storm has, each once its share of the load has ended, in the middle of the next.
+// strikes makes as many blows as the storm has, of the given kinds, each once its share of the load has ended, in the middle of the next.
 // The load waits for a blow that lasts longer than its share, so that every blow meets it.
-func (f *full) strikes(ctx context.Context, s storm, random *rand.Rand, finished, gate *atomic.Int64) {
+func (f *full) strikes(ctx context.Context, s storm, faults []fault, random *rand.Rand, finished, gate *atomic.Int64) {
 	f.t.Helper()
 	share := s.executions / (s.blows + 1)
 	var order []fault
@@ -116,6 +116,9 @@ func (f *full) rescues(h *chaos.History) (all rescued) {
 			switch {
 			case ev.Kind == "place" && !since.IsZero():
 				all.placed = append(all.placed, ev.At.Sub(since))
+				if late := ev.At.Sub(since); late > takenOver {
+					f.t.Logf("%s %s was placed again %s after its node was taken away: %v", e.ID, e.Action, late, e.Events)
+				}
 				since = time.Time{}
 			case ev.To == messages.Requested && f.orphaned(ev.Reason):
 				since = f.takenBefore(ev.Worker, ev.At)
@@ -138,13 +141,21 @@ func (f *full) orphaned(reason string) bool {
 
 // takenBefore is when the worker's node was last taken away before the moment.
 func (f *full) takenBefore(worker string, at time.Time) time.Time {
-	name, _, _ := strings.Cut(worker, "/")
+	name := nodeOf(worker)
 	for _, t := range slices.Backward(f.taken) {
 		if t.node == name && t.at.Before(at) {
 			return t.at
 		}
 	}
 	return time.Time{}
+}
+
+// nodeOf is the name of a worker's node: its id begins with it, and with a part of the incarnation where an older one of
+// the name still had its lease.
+func nodeOf(worker string) string {
+	label, _, _ := strings.Cut(worker, "/")
+	name, _, _ := strings.Cut(label, "@")
+	return name
 }
 
 // wholeSize is fewer executions than a whole storm has, and more than a reduced one.

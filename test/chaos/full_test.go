@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/api"
 	"github.com/troupe-run/troupe/test/chaos"
+	"github.com/troupe-run/troupe/test/netns"
 	"github.com/troupe-run/troupe/test/servers"
 )
 
@@ -39,6 +40,7 @@ type full struct {
 	// The private servers; nil where the fleet runs on shared ones, which nothing may happen to.
 	ownPostgres *servers.PostgresServer
 	ownRabbit   *servers.RabbitMQServer
+	net         *netns.Network // that its nodes are on; nil: this machine's own
 	settings    broker.Settings
 	troupe      string // the binary of its nodes, where a history joins them
 	effects     string
@@ -46,6 +48,7 @@ type full struct {
 	nodes       []*node
 	side        broker.Broker // the test's own connection
 	letters     letterbox
+	calls       *caller // of the work that faults have nodes run, where a suite takes it into its history
 
 	mu    sync.Mutex
 	taken []taking
@@ -61,18 +64,24 @@ type taking struct {
 func newFull(t *testing.T, env ...string) *full {
 	t.Helper()
 	f := &full{t: t}
+	f.serve(servers.PostgresOptions{}, servers.RabbitMQOptions{})
+	f.prepare(f.ownPostgres.URL, f.ownRabbit.URL, "chaos", env)
+	return f
+}
+
+// serve starts servers of the fleet's own.
+func (f *full) serve(p servers.PostgresOptions, r servers.RabbitMQOptions) {
+	f.t.Helper()
 	var failed error
 	started := make(chan struct{})
 	go func() {
 		defer close(started)
-		f.ownRabbit, failed = servers.StartRabbitMQ(servers.RabbitMQOptions{})
+		f.ownRabbit, failed = servers.StartRabbitMQ(r)
 	}()
-	f.ownPostgres = servers.PrivatePostgres(t, servers.PostgresOptions{})
+	f.ownPostgres = servers.PrivatePostgres(f.t, p)
 	<-started
-	require.NoError(t, failed)
-	t.Cleanup(func() { require.NoError(t, f.ownRabbit.Close()) })
-	f.prepare(f.ownPostgres.URL, f.ownRabbit.URL, "chaos", env)
-	return f
+	require.NoError(f.t, failed)
+	f.t.Cleanup(func() { require.NoError(f.t, f.ownRabbit.Close()) })
 }
 
 // newShared prepares a fleet on servers that other tests use too.
@@ -84,12 +93,26 @@ func newShared(t *testing.T, env ...string) *full {
 	return f
 }
 
+// newAmple prepares a fleet with a Postgres of its own: three nodes take a third of the connections that one has by default. Its
+// RabbitMQ is one that other tests use too; in a whole run, which measures for long, that is its own as well.
+func newAmple(t *testing.T, env ...string) *full {
+	t.Helper()
+	if whole {
+		return newFull(t, env...)
+	}
+	f := &full{t: t}
+	rabbit, prefix := servers.RabbitMQ(t)
+	f.ownPostgres = servers.PrivatePostgres(t, servers.PostgresOptions{Unsafe: true})
+	f.prepare(f.ownPostgres.URL, rabbit, prefix, env)
+	return f
+}
+
 func (f *full) prepare(postgres, rabbit, prefix string, env []string) {
 	f.t.Helper()
 	f.postgres, f.rabbit, f.settings = postgres, rabbit, broker.Settings{Prefix: prefix}
 	f.effects = filepath.Join(f.t.TempDir(), "effects.log")
 	f.env = append([]string{"TROUPE_STORE_URL=" + postgres, "TROUPE_MESSAGE_QUEUE_RABBITMQ_URL=" + rabbit,
-		"TROUPE_MESSAGE_QUEUE_RABBITMQ_PREFIX=" + prefix, "TROUPE_NODE_PEERS_LISTEN=127.0.0.1:0"}, env...)
+		"TROUPE_MESSAGE_QUEUE_RABBITMQ_PREFIX=" + prefix}, env...)
 	side, err := rabbitmq.Open(f.t.Context(), rabbitmq.Config{URL: rabbit, Name: "chaos", ConfirmTimeout: 5 * time.Second, WaitAtOpen: true})
 	require.NoError(f.t, err)
 	f.side = side
@@ -146,7 +169,7 @@ func (n *node) incarnation(of string) (newest store.Node) {
 	n.get("/api/v1/nodes", &list)
 	for _, candidate := range list.Nodes {
 		if candidate.Name == of && candidate.StartedAt.After(newest.StartedAt) {
-			newest = candidate
+			newest = candidate.Node
 		}
 	}
 	return newest

@@ -65,9 +65,9 @@ func (n *node) history(c *caller) *chaos.History {
 
 func stored(v *api.ExecutionView) chaos.Stored {
 	e := chaos.Stored{
-		Result: v.Result, ID: v.ID, Key: v.IdempotencyKey, Action: v.ActionRef, Session: v.Session, Status: v.Status, Attempt: v.Attempt,
+		Result: v.Result, ID: v.ID, Key: v.IdempotencyKey, Action: v.ActionRef, Session: v.Session, Status: v.Status, Attempt: v.Attempt, Requested: v.RequestedAt,
 		Idempotent: v.Idempotent, Original: v.Original, RetriedAs: v.RetriedAs, RetryCount: v.RetryCount,
-		Kept: v.ActionRef == "chaos.keep", Traced: strings.HasPrefix(v.ActionRef, "chaos."),
+		Traced: strings.HasPrefix(v.ActionRef, "chaos."),
 	}
 	if v.Error != nil {
 		e.Code = v.Error.Code

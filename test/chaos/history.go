@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
@@ -49,6 +50,7 @@ type Stored struct {
 	Session    string
 	Status     messages.Status
 	Attempt    messages.Attempt
+	Requested  time.Time // by the store's clock
 	Idempotent bool
 	Original   messages.ExecutionID
 	RetriedAs  messages.ExecutionID
@@ -56,8 +58,6 @@ type Stored struct {
 	Code       messages.Code // of its error
 	Result     json.RawMessage
 	Events     []store.Event
-	// Kept: its session's state is kept after each run that leaves one, so that it goes on from there after a crash.
-	Kept bool
 	// Traced: its action writes to the side-effect log and returns which attempt it was.
 	Traced bool
 }
@@ -72,13 +72,16 @@ type Effect struct {
 	Epoch     int64
 	Count     int  // the session's own counter, as of this execution
 	Lost      bool // the execution was told that the session's state was lost
+	// At is when it was done, by the monotonic clock that all processes of the machine share, taken before the line was
+	// written; 0: its writer has no such clock.
+	At time.Duration
 }
 
 // effectFields is how many words a line of the side-effect log has.
-const effectFields = 8
+const effectFields = 9
 
-// ParseEffects reads a side-effect log: a line per effect, of eight words: kind, execution, attempt, pid, session or -,
-// epoch, count, and 1 where a loss was told. An error names the line; a last line without an end is one, since each is
+// ParseEffects reads a side-effect log: a line per effect, of nine words: kind, execution, attempt, pid, session or -,
+// epoch, count, 1 where a loss was told, and the time in nanoseconds. An error names the line; a last line without an end is one, since each is
 // written in one piece. A writer that is killed in the middle of its write leaves the part up to the end of a page of the
 // file, and another's line follows at once: such a part is left out, for what it tells of had not been done.
 func ParseEffects(r io.Reader) ([]Effect, error) {
@@ -123,13 +126,14 @@ func parseEffect(line string) (Effect, error) {
 		return Effect{}, err
 	}
 	e := Effect{Kind: words[0], Execution: id, Session: strings.TrimPrefix(words[4], "-"), Lost: words[7] == "1"}
-	numbers := [4]int64{}
-	for i, at := range []int{2, 3, 5, 6} {
+	numbers := [5]int64{}
+	for i, at := range []int{2, 3, 5, 6, 8} {
 		if numbers[i], err = strconv.ParseInt(words[at], 10, 64); err != nil {
 			return Effect{}, fmt.Errorf("word %d: %w", at+1, err)
 		}
 	}
 	e.Attempt, e.Pid, e.Epoch, e.Count = messages.Attempt(numbers[0]), int(numbers[1]), numbers[2], int(numbers[3])
+	e.At = time.Duration(numbers[4])
 	switch e.Kind {
 	case "start", "tick", "end":
 		return e, nil

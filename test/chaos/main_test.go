@@ -22,9 +22,11 @@ var whole = os.Getenv("TROUPE_CHAOS") == "whole"
 var programs string
 
 // built are those programs. They are built once, when the first suite needs them: a fuzz target needs none.
-var built = sync.OnceValues(func() (paths struct{ troupe, gowork string }, err error) {
-	paths.troupe, paths.gowork = filepath.Join(programs, "troupe"), filepath.Join(programs, "gowork")
-	for path, source := range map[string]string{paths.troupe: "../../cmd/troupe", paths.gowork: "./testdata/gowork"} {
+var built = sync.OnceValues(func() (paths struct{ troupe, gowork, gonode string }, err error) {
+	paths.troupe, paths.gowork, paths.gonode = filepath.Join(programs, "troupe"), filepath.Join(programs, "gowork"), filepath.Join(programs, "gonode")
+	for path, source := range map[string]string{
+		paths.troupe: "../../cmd/troupe", paths.gowork: "./testdata/gowork", paths.gonode: "./testdata/gonode",
+	} {
 		if out, err := exec.Command("go", "build", "-o", path, source).CombinedOutput(); err != nil {
 			return paths, fmt.Errorf("build %s: %w\n%s", source, err, out)
 		}

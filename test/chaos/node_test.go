@@ -19,6 +19,7 @@ import (
 
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/test/netns"
 )
 
 // bootTime bounds how long a node may take from its start to being ready.
@@ -35,6 +36,8 @@ const markName = "CHAOS_MARK"
 type node struct {
 	t       *testing.T
 	name    string        // of the node, in a fleet of several
+	host    *netns.Host   // that it runs on; nil: this machine's own network
+	token   string        // for its API; empty: it asks for none
 	look    time.Duration // between two looks at a condition; 0: 10 ms
 	troupe  string        // the binary
 	gowork  string        // the Go worker
@@ -112,7 +115,7 @@ func (n *node) tryStart() error {
 	if err != nil {
 		return err
 	}
-	c, err := client.New(address, "")
+	c, err := client.New(address, n.token)
 	if err != nil {
 		return err
 	}
@@ -131,7 +134,11 @@ func (n *node) launch() (int64, error) {
 	command := exec.Command(n.troupe, "node")
 	command.Env = append(os.Environ(), n.env...)
 	command.Stderr, command.Stdout = n.log, n.log
-	if err := command.Start(); err != nil {
+	begin := command.Start
+	if n.host != nil {
+		begin = func() error { return n.host.Start(command) }
+	}
+	if err := begin(); err != nil {
 		return 0, err
 	}
 	waited := make(chan struct{})

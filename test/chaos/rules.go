@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
@@ -188,6 +189,92 @@ func (x *index) retryOverlap(e *Stored, report func(Violation)) {
 	}
 }
 
+// endedBeforeRepeated: by the clock that all processes share, no attempt begins before the last sign of the one before it.
+// It is more exact than the order of the lines: a line may be written some time after what it tells of.
+func endedBeforeRepeated(x *index, report func(Violation)) {
+	for i := range x.Executions {
+		e := &x.Executions[i]
+		for _, g := range x.gaps(e) {
+			if g.length() < 0 {
+				report(Violation{
+					Execution: e.ID, What: fmt.Sprintf("began again %s before its last attempt had ended", -g.length()),
+					Trace: append(e.trace(), x.lines(g.last, g.next)...),
+				})
+			}
+		}
+	}
+}
+
+// gap lies between the last sign of an attempt and the start of the next one that was seen.
+type gap struct {
+	last, next int // positions in Effects
+	ended, at  time.Duration
+}
+
+func (g gap) length() time.Duration { return g.at - g.ended }
+
+// gaps are those of an execution's attempts, and of a last one before its retry.
+func (x *index) gaps(e *Stored) (all []gap) {
+	lines := x.effects[e.ID]
+	if !e.RetriedAs.IsZero() {
+		lines = append(slices.Clone(lines), x.effects[e.RetriedAs]...)
+	}
+	last := map[messages.Placement]gap{}
+	var starts []int
+	for _, at := range lines {
+		f := x.Effects[at]
+		p := messages.Placement{Execution: f.Execution, Attempt: f.Attempt}
+		if before, seen := last[p]; f.At > 0 && (!seen || f.At > before.ended) {
+			last[p] = gap{last: at, ended: f.At}
+		}
+		if f.Kind == "start" && f.At > 0 {
+			starts = append(starts, at)
+		}
+	}
+	slices.SortStableFunc(starts, func(a, b int) int { // a retry's attempts come after all of its execution's
+		f, g := x.Effects[a], x.Effects[b]
+		if f.Execution != g.Execution {
+			return boolOrder(f.Execution == e.ID, g.Execution == e.ID)
+		}
+		return int(f.Attempt) - int(g.Attempt)
+	})
+	for i := 1; i < len(starts); i++ {
+		f, next := x.Effects[starts[i-1]], x.Effects[starts[i]]
+		if f.Execution == next.Execution && f.Attempt == next.Attempt {
+			continue // that is for startedOnce to say
+		}
+		g := last[messages.Placement{Execution: f.Execution, Attempt: f.Attempt}]
+		g.next, g.at = starts[i], next.At
+		all = append(all, g)
+	}
+	return all
+}
+
+// boolOrder puts what is true first.
+func boolOrder(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// Gaps are the times between the last sign of each attempt and the start of the execution's next one, shortest first.
+func Gaps(h *History) (all []time.Duration) {
+	x := newIndex(h)
+	for i := range h.Executions {
+		for _, g := range x.gaps(&h.Executions[i]) {
+			if h.Effects[g.next].Execution == h.Executions[i].ID {
+				all = append(all, g.length())
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
 // sessionOneAtATime: of one session nothing runs beside something else.
 func sessionOneAtATime(x *index, report func(Violation)) {
 	for _, positions := range x.sessions {
@@ -205,8 +292,9 @@ func sessionOneAtATime(x *index, report func(Violation)) {
 	}
 }
 
-// sessionUnbrokenOrTold: the session's own counter goes on by one, or the execution was told that state is lost. Where
-// states are kept, it may also go on from the last run that did not take its worker along, whose outcome said so.
+// sessionUnbrokenOrTold: the session's own counter goes on by one, or the execution was told that state is lost. It may also go
+// on from the last run that did not take its worker along: of those after it, whose outcomes said so, no state is owed, and
+// that of the one before them may have been kept.
 func sessionUnbrokenOrTold(x *index, report func(Violation)) {
 	for _, positions := range x.sessions {
 		before, left := -1, 0
@@ -228,9 +316,33 @@ func sessionUnbrokenOrTold(x *index, report func(Violation)) {
 				report(Violation{Execution: f.Execution, What: fmt.Sprintf("session %s counts %d after %d, and was told of no loss", f.Session, f.Count, count), Trace: trace})
 			}
 			before = at
-			if e := x.byID[f.Execution]; e != nil && e.Kept && store.Leaves(e.Status) {
+			if e := x.byID[f.Execution]; e != nil && store.Leaves(e.Status) {
 				left = f.Count
 			}
+		}
+	}
+}
+
+// sessionEpochOneWorker: all that runs in one epoch of a session runs in one process.
+func sessionEpochOneWorker(x *index, report func(Violation)) {
+	type epoch struct {
+		session string
+		number  int64
+	}
+	first := map[epoch]int{}
+	for at, f := range x.Effects {
+		if f.Session == "" {
+			continue
+		}
+		of := epoch{f.Session, f.Epoch}
+		before, seen := first[of]
+		if !seen {
+			first[of] = at
+		} else if x.Effects[before].Pid != f.Pid {
+			report(Violation{
+				Execution: f.Execution, What: fmt.Sprintf("epoch %d of session %s has a second worker", f.Epoch, f.Session), Trace: x.lines(before, at),
+			})
+			first[of] = at // each change once
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -33,11 +34,15 @@ func TestWholeSickWorkersAreReplaced(t *testing.T) {
 	sickWorkersAreReplaced(t, 5)
 }
 
-// workers lists the workers of a pool; of all pools where it is empty.
+// workers lists this node's workers of a pool; of all pools where it is empty.
 func (n *node) workers(pool string) []api.WorkerView {
 	n.t.Helper()
+	var nodes api.NodeList
+	n.get("/api/v1/nodes", &nodes)
+	self := slices.IndexFunc(nodes.Nodes, func(v api.NodeView) bool { return v.Reach == "self" })
+	require.GreaterOrEqual(n.t, self, 0, "%v", nodes)
 	var list api.WorkerList
-	n.get("/api/v1/workers?limit=1000&pool="+url.QueryEscape(pool), &list)
+	n.get("/api/v1/workers?limit=1000&node="+nodes.Nodes[self].Incarnation.String()+"&pool="+url.QueryEscape(pool), &list)
 	return list.Workers
 }
 

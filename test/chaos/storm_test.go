@@ -239,6 +239,7 @@ func startLoad(ctx context.Context, c *caller, s storm, plan []*work, seed uint6
 
 // perform submits one work, cancels it where that is among its ends, and waits for the outcome.
 func (c *caller) perform(ctx context.Context, w *work, random *rand.Rand) error {
+	began := time.Now()
 	id, err := c.submit(ctx, w)
 	if err != nil {
 		return err
@@ -249,7 +250,10 @@ func (c *caller) perform(ctx context.Context, w *work, random *rand.Rand) error 
 			return err
 		}
 	}
-	_, err = c.wait(ctx, id)
+	view, err := c.wait(ctx, id)
+	if err == nil && c.heard != nil {
+		c.heard(w, began, &view)
+	}
 	return err
 }
 

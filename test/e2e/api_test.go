@@ -130,6 +130,11 @@ func TestDebugEndpoint(t *testing.T) {
 		}
 	}
 	require.True(t, found, "the checkout of the session stands in its worker's history")
+	all := n.get(t, "/debug/actors?cluster=1").list("nodes")
+	require.Len(t, all, 1, "a node on the embedded store is alone")
+	require.Equal(t, "n1", all[0].text("node"))
+	require.Equal(t, all[0].text("incarnation"), n.get(t, "/debug/actors/troupe?node=n1").text("incarnation"))
+	require.NotContains(t, all[0], "error")
 }
 
 // TestHealthOfAWorker reads and takes a probe.

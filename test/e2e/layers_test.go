@@ -59,7 +59,8 @@ func (v venue) start(t *testing.T, name, config string, packs ...string) *node {
 
 // The layers, switched off one by one. A long lease keeps membership, which is faster than all of them, out of it.
 const (
-	longLease  = "node: {lease: 120}\n"
+	// longLease is for nodes that must not be declared dead, each routing alone, so that it is known which one places.
+	longLease  = "node: {lease: 120, peers_listen: off}\n"
 	noRetries  = "retry: {enabled: false}\n"
 	noLetters  = "dead_letter: {enabled: false}"
 	noClaims   = "claim_sweep: false, claim_timeout: 2.9"
@@ -574,7 +575,7 @@ func TestAGracefulStopAmongNodes(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
 	leaving := v.start(t, "leaving", "")
-	running, placed := leaving.ahead(t, 5, nil, nil, nil)
+	running, placed := leaving.ahead(t, 8, nil, nil, nil)
 	staying := v.start(t, "staying", "")
 	v.holds(t, "EXISTS (SELECT FROM healthy_workers WHERE node = 'leaving')")
 	leaving.signal(syscall.SIGTERM)

@@ -3,6 +3,7 @@ package servers
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"strconv"
 	"syscall"
@@ -22,6 +23,8 @@ const (
 type PostgresOptions struct {
 	// Settings are settings of the server by name, beside and over its defaults.
 	Settings map[string]string
+	// Listen is a further IPv4 address that it listens on, whose whole /24 is trusted as loopback is.
+	Listen string
 	// Unsafe switches fsync off, for tests that kill nothing.
 	Unsafe bool
 }
@@ -35,6 +38,7 @@ type PostgresServer struct {
 	home     *home
 	program  string
 	settings map[string]string
+	trusted  string   // address whose /24 is
 	process  *process // nil: it does not run
 }
 
@@ -89,6 +93,9 @@ func newPostgres(o PostgresOptions) (*PostgresServer, error) {
 		"dynamic_shared_memory_type": "mmap", // nothing is left behind outside the folder when it is killed
 		"max_connections":            "200",
 	}
+	if o.Listen != "" {
+		settings["listen_addresses"] += "," + o.Listen
+	}
 	if o.Unsafe {
 		settings["fsync"], settings["full_page_writes"] = "off", "off"
 	}
@@ -97,7 +104,7 @@ func newPostgres(o PostgresOptions) (*PostgresServer, error) {
 	}
 	return &PostgresServer{
 		URL: "postgres://postgres@" + Loopback(ports[0]) + "/postgres?sslmode=disable", Port: ports[0],
-		home: h, program: program, settings: settings,
+		home: h, program: program, settings: settings, trusted: o.Listen,
 	}, nil
 }
 
@@ -114,7 +121,21 @@ func (p *PostgresServer) initialise() error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("make a private Postgres: %w\n%s", err, out)
 	}
-	return nil
+	return p.trust()
+}
+
+// trust lets in whoever comes from the trusted address's subnet.
+func (p *PostgresServer) trust() error {
+	if p.trusted == "" {
+		return nil
+	}
+	file, err := os.OpenFile(p.home.path("data/pg_hba.conf"), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = fmt.Fprintf(file, "host all all %s/24 trust\n", p.trusted)
+	return err
 }
 
 // Start starts the server where it does not run, and returns when it takes connections.

@@ -28,6 +28,8 @@ type RabbitMQOptions struct {
 	Tick            time.Duration
 	// MemoryWatermark is the part of the machine's memory above which the memory alarm is raised. Ctl changes it later.
 	MemoryWatermark float64
+	// Listen is a further host:port that it listens on, where guest may come from anywhere.
+	Listen string
 	// TLS adds a listener with TLS; the server's TLSURL is set then.
 	TLS *TLSFiles
 	// Config are further lines of rabbitmq.conf.
@@ -157,6 +159,9 @@ func (o RabbitMQOptions) config(h *home, ports []int) string {
 	}
 	if o.MemoryWatermark > 0 {
 		lines = append(lines, fmt.Sprintf("vm_memory_high_watermark.relative = %g", o.MemoryWatermark))
+	}
+	if o.Listen != "" {
+		lines = append(lines, "listeners.tcp.2 = "+o.Listen, "loopback_users = none")
 	}
 	if o.TLS != nil {
 		lines = append(lines, o.TLS.config(ports[3])...)

@@ -41,7 +41,7 @@ type Node struct {
 	BeatInterval time.Duration `yaml:"beat_interval" unit:"s" default:"1" help:"How often a node of the full mode renews its lease."`
 	Lease        time.Duration `yaml:"lease" unit:"s" default:"4" help:"How long a node counts as alive after its last beat; past it others take its work over. At least three beats, and the same on all nodes."`
 
-	PeersListen    string `yaml:"peers_listen" help:"Address at which the other nodes reach this one, as in 10.0.0.5:7071. Anything but a loopback address needs the three files below. Empty: they do not, and this node cannot ask them whether they have lost the store too."`
+	PeersListen    string `yaml:"peers_listen" help:"Address at which the other nodes reach this one, as in 10.0.0.5:7071. Anything but a loopback address needs the three files below. Empty: with store.url a free port of 127.0.0.1, for the nodes of this machine. off: nowhere. A node that no other one reaches cannot ask whether they have lost the store too."`
 	PeersAdvertise string `yaml:"peers_advertise" help:"host:port that the other nodes dial. Empty: node.peers_listen, which must then name one address."`
 	PeersCAFile    string `yaml:"peers_ca_file" help:"PEM file of the certificate authority of all nodes. A peer without a certificate of it is refused."`
 	PeersCertFile  string `yaml:"peers_cert_file" help:"PEM file of this node's certificate, for server and client use; it must name the host that is advertised."`

@@ -160,6 +160,7 @@ func TestValuesAreChecked(t *testing.T) {
 		"message_queue: {rabbitmq: {tls: {ca_file: a}}}":       "message_queue.rabbitmq.tls.ca_file: needs an amqps:// address",
 		"message_queue: {rabbitmq: {tls: {cert_file: a}}}":     "must be given together with key_file",
 		"node: {lease: 2}":                                     "node.lease: must be at least 3 times node.beat_interval (1 s)",
+		"node: {peers_listen: 'on'}":                           "node.peers_listen: must be host:port, as in 10.0.0.5:7071, or off",
 		"node: {peers_listen: '127.0.0.1:0'}":                  "node.peers_listen: needs store.url",
 		"node: {peers_listen: '0.0.0.0:7071'}":                 "node.peers_listen: other machines could speak for a node",
 		"node: {peers_advertise: 'h:1'}":                       "node.peers_advertise: needs node.peers_listen",
@@ -272,4 +273,20 @@ func FuzzFile(f *testing.F) {
 			require.True(t, strings.HasPrefix(p, "f:") || strings.Contains(p, "(file f:"), p)
 		}
 	})
+}
+
+// off is a text here, whatever YAML makes of the word elsewhere.
+func TestPeersMayBeSwitchedOff(t *testing.T) {
+	t.Parallel()
+	servers := []string{"HOME=/h", "TROUPE_STORE_URL=postgres://h/d", "TROUPE_MESSAGE_QUEUE_RABBITMQ_URL=amqp://h/"}
+	for text, want := range map[string]string{"off": "off", "'off'": "off", "''": "", "127.0.0.1:7071": "127.0.0.1:7071"} {
+		path := filepath.Join(t.TempDir(), "troupe.yaml")
+		require.NoError(t, os.WriteFile(path, []byte("node: {peers_listen: "+text+"}\n"), 0o600))
+		loaded, err := Load(Sources{File: path, Environ: servers})
+		require.NoError(t, err, text)
+		require.Equal(t, want, loaded.Node.Peers().Listen)
+		require.Equal(t, strings.Contains(text, ":"), loaded.Node.Peers().On())
+	}
+	_, err := Load(Sources{Environ: []string{"HOME=/h", "TROUPE_NODE_PEERS_LISTEN=off"}})
+	require.NoError(t, err, "on the embedded store too")
 }

@@ -185,7 +185,7 @@ func (c *checker) tls(l *Loaded) {
 func (c *checker) peers(l *Loaded) {
 	s := l.Node.Peers()
 	if s.On() && l.Store.URL == "" {
-		c.bad("node.peers_listen", "needs store.url: a node on the embedded store is alone")
+		c.bad("node.peers_listen", "needs store.url: a node on the embedded store is alone; leave it empty")
 	}
 	for _, p := range s.Problems() {
 		c.bad("node."+p.Setting, "%s", p.Text)

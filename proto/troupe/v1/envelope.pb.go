@@ -58,6 +58,30 @@ const (
 	Kind_KIND_INSPECT Kind = 11
 	// The answer to an Inspect; carries InspectResult.
 	Kind_KIND_INSPECT_RESULT Kind = 12
+	// Take no more work and finish what runs, as SIGTERM does; carries Drain.
+	Kind_KIND_DRAIN Kind = 20
+	// Ask for one worker of the node, probed before where that is wanted; carries ProbeWorker.
+	Kind_KIND_PROBE_WORKER Kind = 21
+	// Ask for a page of the node's workers; carries Workers.
+	Kind_KIND_WORKERS Kind = 22
+	// Ask for the node's pools; carries Pools.
+	Kind_KIND_POOLS Kind = 23
+	// The answer to a ProbeWorker, Workers or Pools; carries Views.
+	Kind_KIND_VIEWS Kind = 24
+	// Ask for what was seen of the envelope's execution, which runs there; carries Output.
+	Kind_KIND_OUTPUT Kind = 25
+	// The answer to an Output; carries OutputResult.
+	Kind_KIND_OUTPUT_RESULT Kind = 26
+	// Tell a pool's router of the sender's share of the pool; carries PoolReport.
+	Kind_KIND_POOL_REPORT Kind = 30
+	// The answer to a PoolReport; carries PoolReportResult.
+	Kind_KIND_POOL_REPORT_RESULT Kind = 31
+	// Drop the state of a session on a worker; carries EndSession.
+	Kind_KIND_END_SESSION Kind = 32
+	// Ask a pool's router why an execution waits; carries WhyWaiting.
+	Kind_KIND_WHY_WAITING Kind = 33
+	// The answer to a WhyWaiting; carries WhyWaitingResult.
+	Kind_KIND_WHY_WAITING_RESULT Kind = 34
 )
 
 // Enum value maps for Kind.
@@ -76,21 +100,45 @@ var (
 		10: "KIND_PROBE_RESULT",
 		11: "KIND_INSPECT",
 		12: "KIND_INSPECT_RESULT",
+		20: "KIND_DRAIN",
+		21: "KIND_PROBE_WORKER",
+		22: "KIND_WORKERS",
+		23: "KIND_POOLS",
+		24: "KIND_VIEWS",
+		25: "KIND_OUTPUT",
+		26: "KIND_OUTPUT_RESULT",
+		30: "KIND_POOL_REPORT",
+		31: "KIND_POOL_REPORT_RESULT",
+		32: "KIND_END_SESSION",
+		33: "KIND_WHY_WAITING",
+		34: "KIND_WHY_WAITING_RESULT",
 	}
 	Kind_value = map[string]int32{
-		"KIND_UNSPECIFIED":      0,
-		"KIND_UNSUPPORTED":      1,
-		"KIND_ACK":              2,
-		"KIND_WORKER_SNAPSHOT":  3,
-		"KIND_WORKER_CHANGE":    4,
-		"KIND_SNAPSHOT_REQUEST": 5,
-		"KIND_CANCEL":           6,
-		"KIND_KILL":             7,
-		"KIND_CORDON":           8,
-		"KIND_PROBE":            9,
-		"KIND_PROBE_RESULT":     10,
-		"KIND_INSPECT":          11,
-		"KIND_INSPECT_RESULT":   12,
+		"KIND_UNSPECIFIED":        0,
+		"KIND_UNSUPPORTED":        1,
+		"KIND_ACK":                2,
+		"KIND_WORKER_SNAPSHOT":    3,
+		"KIND_WORKER_CHANGE":      4,
+		"KIND_SNAPSHOT_REQUEST":   5,
+		"KIND_CANCEL":             6,
+		"KIND_KILL":               7,
+		"KIND_CORDON":             8,
+		"KIND_PROBE":              9,
+		"KIND_PROBE_RESULT":       10,
+		"KIND_INSPECT":            11,
+		"KIND_INSPECT_RESULT":     12,
+		"KIND_DRAIN":              20,
+		"KIND_PROBE_WORKER":       21,
+		"KIND_WORKERS":            22,
+		"KIND_POOLS":              23,
+		"KIND_VIEWS":              24,
+		"KIND_OUTPUT":             25,
+		"KIND_OUTPUT_RESULT":      26,
+		"KIND_POOL_REPORT":        30,
+		"KIND_POOL_REPORT_RESULT": 31,
+		"KIND_END_SESSION":        32,
+		"KIND_WHY_WAITING":        33,
+		"KIND_WHY_WAITING_RESULT": 34,
 	}
 )
 
@@ -141,7 +189,10 @@ type Envelope struct {
 	// When it was sent by the sender's clock, in nanoseconds since 1970 UTC. For people only: no decision rests on it.
 	SentAt int64 `protobuf:"varint,8,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
 	// 16 bytes: the boot of the node that sent it.
-	From          []byte `protobuf:"bytes,9,opt,name=from,proto3" json:"from,omitempty"`
+	From []byte `protobuf:"bytes,9,opt,name=from,proto3" json:"from,omitempty"`
+	// 16 bytes: the boot of the node that it is meant for; another one drops it. Empty: a sender that does not say, whose
+	// envelopes are taken by whoever gets them.
+	To            []byte `protobuf:"bytes,10,opt,name=to,proto3" json:"to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -239,6 +290,13 @@ func (x *Envelope) GetFrom() []byte {
 	return nil
 }
 
+func (x *Envelope) GetTo() []byte {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
 // Unsupported says which kind and version were not understood.
 type Unsupported struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -298,7 +356,9 @@ func (x *Unsupported) GetVersion() uint32 {
 type Ack struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Why it was refused; empty: it was carried out.
-	Refused       string `protobuf:"bytes,1,opt,name=refused,proto3" json:"refused,omitempty"`
+	Refused string `protobuf:"bytes,1,opt,name=refused,proto3" json:"refused,omitempty"`
+	// The same for programs, a word of the API's codes; may be empty.
+	Code          string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -336,6 +396,13 @@ func (*Ack) Descriptor() ([]byte, []int) {
 func (x *Ack) GetRefused() string {
 	if x != nil {
 		return x.Refused
+	}
+	return ""
+}
+
+func (x *Ack) GetCode() string {
+	if x != nil {
+		return x.Code
 	}
 	return ""
 }
@@ -618,7 +685,11 @@ func (x *SnapshotRequest) GetPool() string {
 type Cancel struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Who asked, for the record.
-	By            string `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	By string `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	// The pool of the worker that runs it.
+	Pool string `protobuf:"bytes,2,opt,name=pool,proto3" json:"pool,omitempty"`
+	// The slot of the worker that runs it.
+	Slot          int32 `protobuf:"varint,3,opt,name=slot,proto3" json:"slot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -658,6 +729,20 @@ func (x *Cancel) GetBy() string {
 		return x.By
 	}
 	return ""
+}
+
+func (x *Cancel) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *Cancel) GetSlot() int32 {
+	if x != nil {
+		return x.Slot
+	}
+	return 0
 }
 
 // Kill ends a worker whatever it does, if its generation still is the named one.
@@ -894,8 +979,10 @@ type Inspect struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The actor's id; empty: the root.
 	Actor string `protobuf:"bytes,1,opt,name=actor,proto3" json:"actor,omitempty"`
-	// How many levels below it, at most 16; 0: only the actor itself.
-	Depth         uint32 `protobuf:"varint,2,opt,name=depth,proto3" json:"depth,omitempty"`
+	// How many levels below it, at most 16; 0: only the actor itself, with its history.
+	Depth uint32 `protobuf:"varint,2,opt,name=depth,proto3" json:"depth,omitempty"`
+	// Where the page before ended; empty: the first page.
+	After         string `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -944,13 +1031,23 @@ func (x *Inspect) GetDepth() uint32 {
 	return 0
 }
 
-// InspectResult is the answer, as the debug endpoint shows it.
+func (x *Inspect) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+// InspectResult is the answer: of one actor as the debug endpoint shows it, of a tree one page of its actors, the upper
+// levels first.
 type InspectResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The view as JSON; empty where nothing was found.
 	View []byte `protobuf:"bytes,1,opt,name=view,proto3" json:"view,omitempty"`
 	// Why there is no view; empty: there is one.
-	Refused       string `protobuf:"bytes,2,opt,name=refused,proto3" json:"refused,omitempty"`
+	Refused string `protobuf:"bytes,2,opt,name=refused,proto3" json:"refused,omitempty"`
+	// Where this page ends, for the next question; empty: it is the last one.
+	Next          string `protobuf:"bytes,3,opt,name=next,proto3" json:"next,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -999,11 +1096,530 @@ func (x *InspectResult) GetRefused() string {
 	return ""
 }
 
+func (x *InspectResult) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
+}
+
+// Drain lets a node take no more work, finish what runs, and end. One that drains already goes on with it.
+type Drain struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who asked, for the record.
+	By            string `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Drain) Reset() {
+	*x = Drain{}
+	mi := &file_troupe_v1_envelope_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Drain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Drain) ProtoMessage() {}
+
+func (x *Drain) ProtoReflect() protoreflect.Message {
+	mi := &file_troupe_v1_envelope_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Drain.ProtoReflect.Descriptor instead.
+func (*Drain) Descriptor() ([]byte, []int) {
+	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Drain) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+// ProbeWorker asks for one worker with its history.
+type ProbeWorker struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pool.
+	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	// The slot.
+	Slot int32 `protobuf:"varint,2,opt,name=slot,proto3" json:"slot,omitempty"`
+	// Whether the worker is probed first.
+	Probe bool `protobuf:"varint,3,opt,name=probe,proto3" json:"probe,omitempty"`
+	// Who asked for the probe, for the record.
+	By            string `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProbeWorker) Reset() {
+	*x = ProbeWorker{}
+	mi := &file_troupe_v1_envelope_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeWorker) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeWorker) ProtoMessage() {}
+
+func (x *ProbeWorker) ProtoReflect() protoreflect.Message {
+	mi := &file_troupe_v1_envelope_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeWorker.ProtoReflect.Descriptor instead.
+func (*ProbeWorker) Descriptor() ([]byte, []int) {
+	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ProbeWorker) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *ProbeWorker) GetSlot() int32 {
+	if x != nil {
+		return x.Slot
+	}
+	return 0
+}
+
+func (x *ProbeWorker) GetProbe() bool {
+	if x != nil {
+		return x.Probe
+	}
+	return false
+}
+
+func (x *ProbeWorker) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+// Workers asks for a page of the node's workers, by pool and slot.
+type Workers struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only this pool; empty: all.
+	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	// The page begins behind this place, which is next of the page before; empty: at the first.
+	After         string `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Workers) Reset() {
+	*x = Workers{}
+	mi := &file_troupe_v1_envelope_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Workers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Workers) ProtoMessage() {}
+
+func (x *Workers) ProtoReflect() protoreflect.Message {
+	mi := &file_troupe_v1_envelope_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Workers.ProtoReflect.Descriptor instead.
+func (*Workers) Descriptor() ([]byte, []int) {
+	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Workers) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *Workers) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+// Pools asks for the node's pools, by name.
+type Pools struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The page begins behind this pool; empty: at the first.
+	After         string `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pools) Reset() {
+	*x = Pools{}
+	mi := &file_troupe_v1_envelope_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pools) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pools) ProtoMessage() {}
+
+func (x *Pools) ProtoReflect() protoreflect.Message {
+	mi := &file_troupe_v1_envelope_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pools.ProtoReflect.Descriptor instead.
+func (*Pools) Descriptor() ([]byte, []int) {
+	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Pools) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+// Views is what was asked for, as the API shows it.
+type Views struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As JSON: one object, or an array for a page. Empty where it was refused.
+	View []byte `protobuf:"bytes,1,opt,name=view,proto3" json:"view,omitempty"`
+	// Where the page behind this one begins; empty: this is the last.
+	Next          string `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Views) Reset() {
+	*x = Views{}
+	mi := &file_troupe_v1_envelope_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Views) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Views) ProtoMessage() {}
+
+func (x *Views) ProtoReflect() protoreflect.Message {
+	mi := &file_troupe_v1_envelope_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Views.ProtoReflect.Descriptor instead.
+func (*Views) Descriptor() ([]byte, []int) {
+	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Views) GetView() []byte {
+	if x != nil {
+		return x.View
+	}
+	return nil
+}
+
+func (x *Views) GetNext() string {
+	if x != nil {
+		return x.Next
+	}
+	return ""
+}
+
+// Output asks what was seen of a run since the last answer.
+type Output struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which feed the number is of: that of the last answer; 0 at first.
+	Feed uint64 `protobuf:"varint,1,opt,name=feed,proto3" json:"feed,omitempty"`
+	// The number of the first entry that is wanted.
+	From          uint64 `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Output) Reset() {
+	*x = Output{}
+	mi := &file_troupe_v1_envelope_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Output) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Output) ProtoMessage() {}
+
+func (x *Output) ProtoReflect() protoreflect.Message {
+	mi := &file_troupe_v1_envelope_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Output.ProtoReflect.Descriptor instead.
+func (*Output) Descriptor() ([]byte, []int) {
+	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Output) GetFeed() uint64 {
+	if x != nil {
+		return x.Feed
+	}
+	return 0
+}
+
+func (x *Output) GetFrom() uint64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+// OutputResult is what was seen of a run, in order.
+type OutputResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which feed the numbers are of: another one than was asked for holds another attempt, from its first entry.
+	Feed uint64 `protobuf:"varint,1,opt,name=feed,proto3" json:"feed,omitempty"`
+	// The number of the entry behind the last one here.
+	Next uint64 `protobuf:"varint,2,opt,name=next,proto3" json:"next,omitempty"`
+	// The entries.
+	Entries []*Happening `protobuf:"bytes,3,rep,name=entries,proto3" json:"entries,omitempty"`
+	// Whether more is there already.
+	More bool `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
+	// Whether the run has ended and nothing is left behind these entries.
+	Ended         bool `protobuf:"varint,5,opt,name=ended,proto3" json:"ended,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OutputResult) Reset() {
+	*x = OutputResult{}
+	mi := &file_troupe_v1_envelope_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OutputResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OutputResult) ProtoMessage() {}
+
+func (x *OutputResult) ProtoReflect() protoreflect.Message {
+	mi := &file_troupe_v1_envelope_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OutputResult.ProtoReflect.Descriptor instead.
+func (*OutputResult) Descriptor() ([]byte, []int) {
+	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *OutputResult) GetFeed() uint64 {
+	if x != nil {
+		return x.Feed
+	}
+	return 0
+}
+
+func (x *OutputResult) GetNext() uint64 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
+}
+
+func (x *OutputResult) GetEntries() []*Happening {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *OutputResult) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *OutputResult) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
+}
+
+// Happening is one live event of a run.
+type Happening struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// stdout, stderr, progress, chunk or log.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// When it came, by the node's clock, in nanoseconds since 1970 UTC.
+	At int64 `protobuf:"varint,2,opt,name=at,proto3" json:"at,omitempty"`
+	// What the process wrote.
+	Data []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	// A chunk, as JSON.
+	Chunk []byte `protobuf:"bytes,4,opt,name=chunk,proto3" json:"chunk,omitempty"`
+	// Progress from 0 to 1; negative: none was given.
+	Fraction float64 `protobuf:"fixed64,5,opt,name=fraction,proto3" json:"fraction,omitempty"`
+	// The level of a log line.
+	Level string `protobuf:"bytes,6,opt,name=level,proto3" json:"level,omitempty"`
+	// The text of progress or of a log line.
+	Message       string `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Happening) Reset() {
+	*x = Happening{}
+	mi := &file_troupe_v1_envelope_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Happening) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Happening) ProtoMessage() {}
+
+func (x *Happening) ProtoReflect() protoreflect.Message {
+	mi := &file_troupe_v1_envelope_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Happening.ProtoReflect.Descriptor instead.
+func (*Happening) Descriptor() ([]byte, []int) {
+	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Happening) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Happening) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *Happening) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *Happening) GetChunk() []byte {
+	if x != nil {
+		return x.Chunk
+	}
+	return nil
+}
+
+func (x *Happening) GetFraction() float64 {
+	if x != nil {
+		return x.Fraction
+	}
+	return 0
+}
+
+func (x *Happening) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+func (x *Happening) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 var File_troupe_v1_envelope_proto protoreflect.FileDescriptor
 
 const file_troupe_v1_envelope_proto_rawDesc = "" +
 	"\n" +
-	"\x18troupe/v1/envelope.proto\x12\ttroupe.v1\"\xea\x01\n" +
+	"\x18troupe/v1/envelope.proto\x12\ttroupe.v1\"\xfa\x01\n" +
 	"\bEnvelope\x12#\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x0f.troupe.v1.KindR\x04kind\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\rR\aversion\x12\x0e\n" +
@@ -1013,12 +1629,15 @@ const file_troupe_v1_envelope_proto_rawDesc = "" +
 	"\aattempt\x18\x06 \x01(\x05R\aattempt\x12\x18\n" +
 	"\apayload\x18\a \x01(\fR\apayload\x12\x17\n" +
 	"\asent_at\x18\b \x01(\x03R\x06sentAt\x12\x12\n" +
-	"\x04from\x18\t \x01(\fR\x04from\"L\n" +
+	"\x04from\x18\t \x01(\fR\x04from\x12\x0e\n" +
+	"\x02to\x18\n" +
+	" \x01(\fR\x02to\"L\n" +
 	"\vUnsupported\x12#\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x0f.troupe.v1.KindR\x04kind\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\rR\aversion\"\x1f\n" +
+	"\aversion\x18\x02 \x01(\rR\aversion\"3\n" +
 	"\x03Ack\x12\x18\n" +
-	"\arefused\x18\x01 \x01(\tR\arefused\"\xd4\x01\n" +
+	"\arefused\x18\x01 \x01(\tR\arefused\x12\x12\n" +
+	"\x04code\x18\x02 \x01(\tR\x04code\"\xd4\x01\n" +
 	"\x06Worker\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\x05R\x04slot\x12\x1e\n" +
 	"\n" +
@@ -1038,9 +1657,11 @@ const file_troupe_v1_envelope_proto_rawDesc = "" +
 	"\x06worker\x18\x02 \x01(\v2\x11.troupe.v1.WorkerR\x06worker\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\"%\n" +
 	"\x0fSnapshotRequest\x12\x12\n" +
-	"\x04pool\x18\x01 \x01(\tR\x04pool\"\x18\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\"@\n" +
 	"\x06Cancel\x12\x0e\n" +
-	"\x02by\x18\x01 \x01(\tR\x02by\"^\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\x12\x12\n" +
+	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x12\n" +
+	"\x04slot\x18\x03 \x01(\x05R\x04slot\"^\n" +
 	"\x04Kill\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x12\n" +
 	"\x04slot\x18\x02 \x01(\x05R\x04slot\x12\x1e\n" +
@@ -1057,13 +1678,47 @@ const file_troupe_v1_envelope_proto_rawDesc = "" +
 	"\x05Probe\",\n" +
 	"\vProbeResult\x12\x1d\n" +
 	"\n" +
-	"store_seen\x18\x01 \x01(\bR\tstoreSeen\"5\n" +
+	"store_seen\x18\x01 \x01(\bR\tstoreSeen\"K\n" +
 	"\aInspect\x12\x14\n" +
 	"\x05actor\x18\x01 \x01(\tR\x05actor\x12\x14\n" +
-	"\x05depth\x18\x02 \x01(\rR\x05depth\"=\n" +
+	"\x05depth\x18\x02 \x01(\rR\x05depth\x12\x14\n" +
+	"\x05after\x18\x03 \x01(\tR\x05after\"Q\n" +
 	"\rInspectResult\x12\x12\n" +
 	"\x04view\x18\x01 \x01(\fR\x04view\x12\x18\n" +
-	"\arefused\x18\x02 \x01(\tR\arefused*\x90\x02\n" +
+	"\arefused\x18\x02 \x01(\tR\arefused\x12\x12\n" +
+	"\x04next\x18\x03 \x01(\tR\x04next\"\x17\n" +
+	"\x05Drain\x12\x0e\n" +
+	"\x02by\x18\x01 \x01(\tR\x02by\"[\n" +
+	"\vProbeWorker\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x12\n" +
+	"\x04slot\x18\x02 \x01(\x05R\x04slot\x12\x14\n" +
+	"\x05probe\x18\x03 \x01(\bR\x05probe\x12\x0e\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\"3\n" +
+	"\aWorkers\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\tR\x05after\"\x1d\n" +
+	"\x05Pools\x12\x14\n" +
+	"\x05after\x18\x01 \x01(\tR\x05after\"/\n" +
+	"\x05Views\x12\x12\n" +
+	"\x04view\x18\x01 \x01(\fR\x04view\x12\x12\n" +
+	"\x04next\x18\x02 \x01(\tR\x04next\"0\n" +
+	"\x06Output\x12\x12\n" +
+	"\x04feed\x18\x01 \x01(\x04R\x04feed\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\x04R\x04from\"\x90\x01\n" +
+	"\fOutputResult\x12\x12\n" +
+	"\x04feed\x18\x01 \x01(\x04R\x04feed\x12\x12\n" +
+	"\x04next\x18\x02 \x01(\x04R\x04next\x12.\n" +
+	"\aentries\x18\x03 \x03(\v2\x14.troupe.v1.HappeningR\aentries\x12\x12\n" +
+	"\x04more\x18\x04 \x01(\bR\x04more\x12\x14\n" +
+	"\x05ended\x18\x05 \x01(\bR\x05ended\"\xa5\x01\n" +
+	"\tHappening\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x0e\n" +
+	"\x02at\x18\x02 \x01(\x03R\x02at\x12\x12\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\x12\x14\n" +
+	"\x05chunk\x18\x04 \x01(\fR\x05chunk\x12\x1a\n" +
+	"\bfraction\x18\x05 \x01(\x01R\bfraction\x12\x14\n" +
+	"\x05level\x18\x06 \x01(\tR\x05level\x12\x18\n" +
+	"\amessage\x18\a \x01(\tR\amessage*\x8e\x04\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10KIND_UNSUPPORTED\x10\x01\x12\f\n" +
@@ -1079,7 +1734,22 @@ const file_troupe_v1_envelope_proto_rawDesc = "" +
 	"\x11KIND_PROBE_RESULT\x10\n" +
 	"\x12\x10\n" +
 	"\fKIND_INSPECT\x10\v\x12\x17\n" +
-	"\x13KIND_INSPECT_RESULT\x10\fB7Z5github.com/troupe-run/troupe/proto/troupe/v1;troupev1b\x06proto3"
+	"\x13KIND_INSPECT_RESULT\x10\f\x12\x0e\n" +
+	"\n" +
+	"KIND_DRAIN\x10\x14\x12\x15\n" +
+	"\x11KIND_PROBE_WORKER\x10\x15\x12\x10\n" +
+	"\fKIND_WORKERS\x10\x16\x12\x0e\n" +
+	"\n" +
+	"KIND_POOLS\x10\x17\x12\x0e\n" +
+	"\n" +
+	"KIND_VIEWS\x10\x18\x12\x0f\n" +
+	"\vKIND_OUTPUT\x10\x19\x12\x16\n" +
+	"\x12KIND_OUTPUT_RESULT\x10\x1a\x12\x14\n" +
+	"\x10KIND_POOL_REPORT\x10\x1e\x12\x1b\n" +
+	"\x17KIND_POOL_REPORT_RESULT\x10\x1f\x12\x14\n" +
+	"\x10KIND_END_SESSION\x10 \x12\x14\n" +
+	"\x10KIND_WHY_WAITING\x10!\x12\x1b\n" +
+	"\x17KIND_WHY_WAITING_RESULT\x10\"B7Z5github.com/troupe-run/troupe/proto/troupe/v1;troupev1b\x06proto3"
 
 var (
 	file_troupe_v1_envelope_proto_rawDescOnce sync.Once
@@ -1094,7 +1764,7 @@ func file_troupe_v1_envelope_proto_rawDescGZIP() []byte {
 }
 
 var file_troupe_v1_envelope_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_troupe_v1_envelope_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_troupe_v1_envelope_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_troupe_v1_envelope_proto_goTypes = []any{
 	(Kind)(0),               // 0: troupe.v1.Kind
 	(*Envelope)(nil),        // 1: troupe.v1.Envelope
@@ -1111,17 +1781,26 @@ var file_troupe_v1_envelope_proto_goTypes = []any{
 	(*ProbeResult)(nil),     // 12: troupe.v1.ProbeResult
 	(*Inspect)(nil),         // 13: troupe.v1.Inspect
 	(*InspectResult)(nil),   // 14: troupe.v1.InspectResult
+	(*Drain)(nil),           // 15: troupe.v1.Drain
+	(*ProbeWorker)(nil),     // 16: troupe.v1.ProbeWorker
+	(*Workers)(nil),         // 17: troupe.v1.Workers
+	(*Pools)(nil),           // 18: troupe.v1.Pools
+	(*Views)(nil),           // 19: troupe.v1.Views
+	(*Output)(nil),          // 20: troupe.v1.Output
+	(*OutputResult)(nil),    // 21: troupe.v1.OutputResult
+	(*Happening)(nil),       // 22: troupe.v1.Happening
 }
 var file_troupe_v1_envelope_proto_depIdxs = []int32{
-	0, // 0: troupe.v1.Envelope.kind:type_name -> troupe.v1.Kind
-	0, // 1: troupe.v1.Unsupported.kind:type_name -> troupe.v1.Kind
-	4, // 2: troupe.v1.WorkerSnapshot.workers:type_name -> troupe.v1.Worker
-	4, // 3: troupe.v1.WorkerChange.worker:type_name -> troupe.v1.Worker
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	0,  // 0: troupe.v1.Envelope.kind:type_name -> troupe.v1.Kind
+	0,  // 1: troupe.v1.Unsupported.kind:type_name -> troupe.v1.Kind
+	4,  // 2: troupe.v1.WorkerSnapshot.workers:type_name -> troupe.v1.Worker
+	4,  // 3: troupe.v1.WorkerChange.worker:type_name -> troupe.v1.Worker
+	22, // 4: troupe.v1.OutputResult.entries:type_name -> troupe.v1.Happening
+	5,  // [5:5] is the sub-list for method output_type
+	5,  // [5:5] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_troupe_v1_envelope_proto_init() }
@@ -1136,7 +1815,7 @@ func file_troupe_v1_envelope_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_troupe_v1_envelope_proto_rawDesc), len(file_troupe_v1_envelope_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -138,6 +138,21 @@ func (c *calls) ListNodes(ctx context.Context) ([]store.Node, error) {
 	return value(ctx, c, once, func() ([]store.Node, error) { return c.Store.ListNodes(ctx) })
 }
 
+// Lead implements store.Store.
+func (c *calls) Lead(ctx context.Context, inc messages.Incarnation, pools []string) ([]store.Router, error) {
+	return value(ctx, c, repeatable, func() ([]store.Router, error) { return c.Store.Lead(ctx, inc, pools) })
+}
+
+// Resign implements store.Store.
+func (c *calls) Resign(ctx context.Context, inc messages.Incarnation, pools []string) error {
+	return c.around(ctx, repeatable, func() error { return c.Store.Resign(ctx, inc, pools) })
+}
+
+// Routers implements store.Store.
+func (c *calls) Routers(ctx context.Context) ([]store.Router, error) {
+	return value(ctx, c, once, func() ([]store.Router, error) { return c.Store.Routers(ctx) })
+}
+
 // SaveWorkers implements store.Store.
 func (c *calls) SaveWorkers(ctx context.Context, workers []store.Worker) error {
 	return c.around(ctx, repeatable, func() error { return c.Store.SaveWorkers(ctx, workers) })

@@ -151,13 +151,18 @@ func (*lostReply) Unwrap() error { return store.ErrUnavailable }
 
 // Submit implements store.Store.
 func (f *Store) Submit(ctx context.Context, executions []messages.Execution) ([]store.Submitted, error) {
+	return f.SubmitPlaced(ctx, executions, nil)
+}
+
+// SubmitPlaced implements store.Store.
+func (f *Store) SubmitPlaced(ctx context.Context, executions []messages.Execution, places []*store.Place) ([]store.Submitted, error) {
 	d := f.draw(named(executions))
 	if err := d.begin(ctx); err != nil {
 		return nil, err
 	}
-	out, err := f.Store.Submit(ctx, executions)
+	out, err := f.Store.SubmitPlaced(ctx, executions, places)
 	if d.twice {
-		again, errAgain := f.Store.Submit(ctx, executions)
+		again, errAgain := f.Store.SubmitPlaced(ctx, executions, places)
 		out, err = mergeSubmitted(out, err, again, errAgain)
 	}
 	if d.lost {

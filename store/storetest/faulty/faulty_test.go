@@ -133,14 +133,14 @@ func (s forgetful) Apply(ctx context.Context, changes []store.Change) ([]store.R
 // amnesiac is another: it takes a repeated submission for a new one.
 type amnesiac struct{ store.Store }
 
-func (s amnesiac) Submit(ctx context.Context, executions []messages.Execution) ([]store.Submitted, error) {
+func (s amnesiac) SubmitPlaced(ctx context.Context, executions []messages.Execution, places []*store.Place) ([]store.Submitted, error) {
 	fresh := append([]messages.Execution(nil), executions...)
 	for i := range fresh {
 		if _, err := s.Get(ctx, fresh[i].ID); err == nil {
 			fresh[i].ID = messages.NewExecutionID()
 		}
 	}
-	return s.Store.Submit(ctx, fresh)
+	return s.Store.SubmitPlaced(ctx, fresh, places)
 }
 
 // TestBrokenStoresAreFoundOut leads an execution to its end through a faulty network, on a good store and on broken ones.

@@ -42,12 +42,17 @@ func again(ctx context.Context, do func(before error) error) error {
 }
 
 // Submit implements store.Store.
-func (r *repeating) Submit(ctx context.Context, executions []messages.Execution) (out []store.Submitted, err error) {
+func (r *repeating) Submit(ctx context.Context, executions []messages.Execution) ([]store.Submitted, error) {
+	return r.SubmitPlaced(ctx, executions, nil)
+}
+
+// SubmitPlaced implements store.Store.
+func (r *repeating) SubmitPlaced(ctx context.Context, executions []messages.Execution, places []*store.Place) (out []store.Submitted, err error) {
 	var first *lostReply
 	err = again(ctx, func(before error) error {
 		first = earliest(first, before)
 		var err error
-		out, err = r.Store.Submit(ctx, executions)
+		out, err = r.Store.SubmitPlaced(ctx, executions, places)
 		if first != nil && !errors.Is(err, store.ErrUnavailable) {
 			out, err = mergeSubmitted(first.submitted, first.err, out, err)
 		}

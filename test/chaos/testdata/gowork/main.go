@@ -8,6 +8,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	worker "github.com/troupe-run/troupe/sdk/go"
 )
 
@@ -19,7 +21,7 @@ func main() {
 	}
 	w := &work{log: log}
 	err = worker.Serve(context.Background(), map[string]worker.Handler{
-		"go_work": w.run, "go_redo": w.run, "go_fail": w.fail, "go_again": w.again,
+		"go_work": w.run, "go_redo": w.run, "go_fail": w.fail, "go_again": w.again, "go_count": w.count, "go_hold": w.hold,
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -30,7 +32,20 @@ func main() {
 type work struct{ log *os.File }
 
 func (w *work) note(kind string, r *worker.Run) {
-	fmt.Fprintf(w.log, "%s %s %d %d - 0 0 0\n", kind, r.Execution, r.Attempt, os.Getpid())
+	session := "- 0 0 0"
+	if s := r.Session; s != nil {
+		session = fmt.Sprintf("%s %d %d %d", s.ID, s.Epoch, s.State, map[bool]int{true: 1}[s.Lost])
+	}
+	fmt.Fprintf(w.log, "%s %s %d %d %s %d\n", kind, r.Execution, r.Attempt, os.Getpid(), session, monotonic())
+}
+
+// monotonic is the clock that all processes of the machine share, in nanoseconds.
+func monotonic() int64 {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		panic(err) // every Linux has it
+	}
+	return now.Nano()
 }
 
 // run works for some milliseconds, with a tick every few.
@@ -53,6 +68,25 @@ func (w *work) run(ctx context.Context, r *worker.Run) (any, error) {
 	}
 	w.note("end", r)
 	return map[string]any{"execution": r.Execution, "attempt": r.Attempt, "pid": os.Getpid()}, nil
+}
+
+// count counts the session's executions; the count lives in this process alone, which keeps no snapshots.
+func (w *work) count(_ context.Context, r *worker.Run) (any, error) {
+	n, _ := r.Session.State.(int)
+	r.Session.State = n + 1
+	w.note("start", r)
+	w.note("end", r)
+	return map[string]any{
+		"execution": r.Execution, "attempt": r.Attempt, "pid": os.Getpid(), "count": n + 1, "lost": r.Session.Lost, "epoch": r.Session.Epoch,
+	}, nil
+}
+
+// hold works as run does, and when it is repeated not at all.
+func (w *work) hold(ctx context.Context, r *worker.Run) (any, error) {
+	if r.Attempt > 1 {
+		r.Parameters = json.RawMessage(`{}`)
+	}
+	return w.run(ctx, r)
 }
 
 func (w *work) fail(_ context.Context, r *worker.Run) (any, error) {

@@ -1,5 +1,6 @@
 # Writes down what it does, then exits as its arguments say. Parameter ms: how long it works, in steps of 10 ms.
-note() { printf '%s %s %s %s - 0 0 0\n' "$1" "$TROUPE_EXECUTION" "$TROUPE_ATTEMPT" "$$" >>"$CHAOS_LOG"; }
+# A shell has no clock that is exact enough: 0.
+note() { printf '%s %s %s %s - 0 0 0 0\n' "$1" "$TROUPE_EXECUTION" "$TROUPE_ATTEMPT" "$$" >>"$CHAOS_LOG"; }
 note start
 case "$1" in
 exit) exit "$2" ;;

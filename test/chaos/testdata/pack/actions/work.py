@@ -10,6 +10,7 @@ def note(kind, ctx, count=0):
     session = ctx.session
     words = [kind, ctx.execution, ctx.attempt, os.getpid()]
     words += [session.id, session.epoch, count, int(session.lost)] if session else ["-", 0, 0, 0]
+    words.append(time.monotonic_ns())
     os.write(LOG, (" ".join(map(str, words)) + "\n").encode())
 
 
@@ -40,4 +41,4 @@ def count(params, ctx):
     note("start", ctx, state["n"])
     time.sleep(params.get("ms", 0) / 1000)
     note("end", ctx, state["n"])
-    return trace(ctx, count=state["n"], lost=ctx.session.lost, epoch=ctx.session.epoch)
+    return trace(ctx, count=state["n"], lost=ctx.session.lost, epoch=ctx.session.epoch, behind=ctx.session.runs_behind)

@@ -1,0 +1,195 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/troupe-run/troupe/messages"
+	troupev1 "github.com/troupe-run/troupe/proto/troupe/v1"
+)
+
+// Bounds of what a node tells of its workers and of a run.
+const (
+	// OutputMax bounds the entries of one OutputResult, in bytes as Happening.Size counts them. One entry alone may be larger.
+	OutputMax = 64 << 10
+	// HappeningMax bounds one entry, in the same bytes, so that it fits into a payload; a larger one is cut by its sender.
+	HappeningMax = PayloadMax - 4<<10
+	// ViewsMax bounds the view of one Views, in bytes.
+	ViewsMax = PayloadMax - 4<<10
+	// entriesMax bounds the entries of one OutputResult.
+	entriesMax = OutputMax / happeningBase
+	// happeningBase is what an entry takes beside its texts, in bytes, at most.
+	happeningBase = 64
+)
+
+// Cancel stops the envelope's execution if its placement is still the envelope's. Pool and Slot say which worker runs it.
+type Cancel struct {
+	By   string
+	Pool string
+	Slot messages.Slot
+}
+
+// Drain lets a node take no more work, finish what runs, and end.
+type Drain struct{ By string }
+
+// ProbeWorker asks for one worker with its history, probed before where Probe says so.
+type ProbeWorker struct {
+	Pool  string
+	Slot  messages.Slot
+	Probe bool
+	By    string
+}
+
+// Workers asks for a page of the node's workers, by pool and slot, behind After.
+type Workers struct{ Pool, After string }
+
+// Pools asks for a page of the node's pools, by name, behind After.
+type Pools struct{ After string }
+
+// Views answers a ProbeWorker, Workers or Pools: what the API shows, as JSON. Next is where the next page begins; empty:
+// this is the last one.
+type Views struct {
+	View []byte
+	Next string
+}
+
+// Output asks what was seen of the envelope's execution from an entry on. Feed is that of the last answer; 0 at first.
+type Output struct{ Feed, From uint64 }
+
+// OutputResult is what was seen of a run. More: there is more already. Ended: the run has ended, and nothing is left.
+type OutputResult struct {
+	Feed, Next  uint64
+	Entries     []Happening
+	More, Ended bool
+}
+
+// Happening is one live event of a run. Kind is a word that the receiver judges; Fraction is negative where none was given.
+type Happening struct {
+	Kind           string
+	At             time.Time
+	Data, Chunk    []byte
+	Fraction       float64
+	Level, Message string
+}
+
+// Size is what an entry takes of a payload, in bytes, at most.
+func (h Happening) Size() int {
+	return happeningBase + len(h.Kind) + len(h.Data) + len(h.Chunk) + len(h.Level) + len(h.Message)
+}
+
+func (Cancel) kind() troupev1.Kind       { return troupev1.Kind_KIND_CANCEL }
+func (Drain) kind() troupev1.Kind        { return troupev1.Kind_KIND_DRAIN }
+func (ProbeWorker) kind() troupev1.Kind  { return troupev1.Kind_KIND_PROBE_WORKER }
+func (Workers) kind() troupev1.Kind      { return troupev1.Kind_KIND_WORKERS }
+func (Pools) kind() troupev1.Kind        { return troupev1.Kind_KIND_POOLS }
+func (Views) kind() troupev1.Kind        { return troupev1.Kind_KIND_VIEWS }
+func (Output) kind() troupev1.Kind       { return troupev1.Kind_KIND_OUTPUT }
+func (OutputResult) kind() troupev1.Kind { return troupev1.Kind_KIND_OUTPUT_RESULT }
+
+func (b Cancel) encode() proto.Message {
+	return &troupev1.Cancel{By: b.By, Pool: b.Pool, Slot: int32(b.Slot)}
+}
+func (b Drain) encode() proto.Message { return &troupev1.Drain{By: b.By} }
+func (b ProbeWorker) encode() proto.Message {
+	return &troupev1.ProbeWorker{Pool: b.Pool, Slot: int32(b.Slot), Probe: b.Probe, By: b.By}
+}
+func (b Workers) encode() proto.Message { return &troupev1.Workers{Pool: b.Pool, After: b.After} }
+func (b Pools) encode() proto.Message   { return &troupev1.Pools{After: b.After} }
+func (b Views) encode() proto.Message   { return &troupev1.Views{View: b.View, Next: b.Next} }
+func (b Output) encode() proto.Message  { return &troupev1.Output{Feed: b.Feed, From: b.From} }
+
+func (b OutputResult) encode() proto.Message {
+	p := &troupev1.OutputResult{Feed: b.Feed, Next: b.Next, More: b.More, Ended: b.Ended}
+	for _, h := range b.Entries {
+		p.Entries = append(p.Entries, &troupev1.Happening{
+			Kind: h.Kind, At: nanos(h.At), Data: h.Data, Chunk: h.Chunk, Fraction: h.Fraction, Level: h.Level, Message: h.Message,
+		})
+	}
+	return p
+}
+
+func cancelFromProto(p *troupev1.Cancel) Body {
+	return Cancel{By: p.GetBy(), Pool: p.GetPool(), Slot: messages.Slot(p.GetSlot())}
+}
+
+func probeWorkerFromProto(p *troupev1.ProbeWorker) Body {
+	return ProbeWorker{Pool: p.GetPool(), Slot: messages.Slot(p.GetSlot()), Probe: p.GetProbe(), By: p.GetBy()}
+}
+
+func outputFromProto(p *troupev1.OutputResult) (Body, error) {
+	if n := len(p.GetEntries()); n > entriesMax {
+		return nil, fmt.Errorf("it has %d entries, the limit is %d", n, entriesMax)
+	}
+	b := OutputResult{Feed: p.GetFeed(), Next: p.GetNext(), More: p.GetMore(), Ended: p.GetEnded()}
+	for _, h := range p.GetEntries() {
+		b.Entries = append(b.Entries, Happening{
+			Kind: h.GetKind(), At: fromNanos(h.GetAt()), Data: h.GetData(), Chunk: h.GetChunk(), Fraction: h.GetFraction(),
+			Level: h.GetLevel(), Message: h.GetMessage(),
+		})
+	}
+	return b, nil
+}
+
+func (b Cancel) check(p messages.Placement) error {
+	if p.Execution.IsZero() {
+		return errors.New("a cancel names no execution")
+	}
+	if b.Slot < 0 {
+		return fmt.Errorf("a cancel names slot %d, want one from 0", b.Slot)
+	}
+	return errors.Join(checkText("by", b.By), checkText("pool", b.Pool))
+}
+
+func (b Drain) check(messages.Placement) error { return checkText("by", b.By) }
+
+func (b ProbeWorker) check(messages.Placement) error {
+	if b.Slot < 0 {
+		return fmt.Errorf("slot %d is no worker: want a slot from 0", b.Slot)
+	}
+	return errors.Join(checkPool(b.Pool), checkText("by", b.By))
+}
+
+func (b Workers) check(messages.Placement) error {
+	return errors.Join(checkText("pool", b.Pool), checkPlace(b.After))
+}
+
+func (b Pools) check(messages.Placement) error { return checkPlace(b.After) }
+
+func (b Views) check(messages.Placement) error { return checkPlace(b.Next) }
+
+func (b Output) check(p messages.Placement) error {
+	if p.Execution.IsZero() {
+		return errors.New("a question for output names no execution")
+	}
+	return nil
+}
+
+func (b OutputResult) check(messages.Placement) error {
+	if len(b.Entries) > entriesMax {
+		return fmt.Errorf("it has %d entries, the limit is %d", len(b.Entries), entriesMax)
+	}
+	size := 0
+	for i := range b.Entries {
+		if size += b.Entries[i].Size(); size > OutputMax && i > 0 || size > HappeningMax {
+			return fmt.Errorf("its entries are larger than %d bytes", OutputMax)
+		}
+		if f := b.Entries[i].Fraction; math.IsNaN(f) || math.IsInf(f, 0) {
+			return fmt.Errorf("entry %d has the progress %v, want a number", i, f)
+		}
+	}
+	return nil
+}
+
+// placeMax bounds where a page begins, in bytes: a pool's name and a slot.
+const placeMax = textMax + 16
+
+func checkPlace(place string) error {
+	if len(place) > placeMax {
+		return fmt.Errorf("a page begins behind %d bytes, the limit is %d", len(place), placeMax)
+	}
+	return nil
+}

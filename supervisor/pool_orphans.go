@@ -1,0 +1,53 @@
+package supervisor
+
+import (
+	"context"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/lead"
+)
+
+// orphansRead is what stands on workers of the pool, after an incarnation that may have routed for them has ended.
+type orphansRead struct {
+	placedBy messages.Incarnation
+	live     []messages.Execution
+}
+
+// readOrphans looks for placements that an ended router has stored and perhaps never published. Who leads after it may have
+// read them before it was declared dead, and took them for placements on their way.
+func (p *Pool) readOrphans(placedBy messages.Incarnation) {
+	if p.mode.Mode() != lead.Leading {
+		return
+	}
+	p.beside(storeTimeout, func(ctx context.Context) {
+		live, err := p.cfg.Store.Live(ctx, p.cfg.Name)
+		if err != nil {
+			p.cfg.Logger.Warn("placements of an ended router not read; they are taken back when they are overdue", "error", err)
+			return
+		}
+		p.post(&orphansRead{placedBy, live})
+	})
+}
+
+// orphansRead takes back those that have not come to their workers.
+func (p *Pool) orphansRead(m *orphansRead) {
+	for i := range m.live {
+		e := &m.live[i]
+		if e.PlacedBy == m.placedBy && e.Status == messages.Scheduled && !p.arrived(e) {
+			p.takeBack(e.Placement(), "router_gone", 0)
+		}
+	}
+}
+
+// arrived reports whether a placement has come to its worker, as far as is known here. Those of nodes that do not follow are
+// their own business.
+func (p *Pool) arrived(e *messages.Execution) bool {
+	pl, inc := e.Placement(), e.Worker.Incarnation
+	if inc == p.cfg.Incarnation {
+		_, waits := p.held[pl]
+		_, runs := p.running[pl]
+		return waits || runs
+	}
+	f := p.followers[inc]
+	return f == nil || f.shows.standing(pl) != notHere
+}

@@ -1,0 +1,75 @@
+package supervisor
+
+import (
+	"context"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/roster"
+)
+
+// A binding names a slot, and the state of its session is in one process of that slot. Where routers change, the one that
+// routes when a process ends may know nothing of its bindings, or hear of the end later than the next process is ready. So
+// the node of the slot ends them itself, in the store, before the next process takes work; a claim asks for the binding
+// (store.ErrSession), so that what was placed for the old process does not begin on the new one.
+
+type (
+	// parted says that nothing is bound any more to the process that a slot had.
+	parted struct {
+		slot     messages.Slot
+		partings int
+	}
+	// partAgain repeats what the store did not answer.
+	partAgain struct{ parted }
+)
+
+// part begins to end the bindings of a slot whose process is gone. A pool that alone routes for the slot needs none of it:
+// its roster has them all.
+func (p *Pool) part(s *slot) {
+	if p.cfg.Peers == nil || s.dead || p.draining != nil {
+		return
+	}
+	s.parting = true
+	s.partings++
+	p.endBindings(s.key, parted{s.number, s.partings})
+}
+
+func (p *Pool) endBindings(key messages.WorkerKey, done parted) {
+	p.beside(storeTimeout, func(ctx context.Context) {
+		sessions, err := p.cfg.Store.LoadSessions(ctx, p.cfg.Name)
+		var bound []store.Binding
+		for i := range sessions {
+			if s := &sessions[i]; s.Worker == key {
+				bound = append(bound, store.Binding{Pool: s.Pool, Session: s.Session, Epoch: s.Epoch, Worker: key})
+			}
+		}
+		if err == nil && len(bound) > 0 {
+			_, err = p.cfg.Store.Unbind(ctx, bound)
+		}
+		if err != nil {
+			p.cfg.Logger.Warn("sessions of an ended worker not unbound, trying again", "slot", key.Slot, "error", err)
+			time.AfterFunc(retryAfter(), func() { p.post(&partAgain{done}) })
+			return
+		}
+		p.post(&done)
+	})
+}
+
+func (p *Pool) partAgain(m *partAgain) {
+	if s := p.slot(m.slot); s != nil && s.parting && s.partings == m.partings {
+		p.endBindings(s.key, m.parted)
+	}
+}
+
+// parted lets the slot's next process take work. Whoever routes is told again that the one before is gone: it may have
+// read the bindings meanwhile.
+func (p *Pool) parted(m *parted) {
+	s := p.slot(m.slot)
+	if s == nil || !s.parting || s.partings != m.partings {
+		return
+	}
+	s.parting = false
+	p.step(roster.WorkerGone{Worker: s.key, Restarts: true})
+	p.seen(s)
+}

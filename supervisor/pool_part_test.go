@@ -1,0 +1,80 @@
+package supervisor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/lead"
+)
+
+func strictly(session string) func(*messages.Execution) {
+	return func(e *messages.Execution) { e.Session, e.Affinity = session, messages.AffinityStrict }
+}
+
+// A follower's process ends while nobody hears its node: the binding of its session ends in the store all the same, and the
+// session's next run is told of the loss.
+func TestASessionEndsWithItsProcessWhoeverRoutes(t *testing.T) {
+	t.Parallel()
+	s := inhabit(t, 2, 1, quick)
+	router, follower := s.houses[0], s.houses[1]
+	s.elect(router, 1)
+	follower.mode(lead.Following)
+	router.system.Send(router.pid, &Cordon{Slot: 0, Cordoned: true})
+	first := router.submit(1, strictly("s"))
+	router.all(first, messages.Completed)
+	require.Equal(t, follower.config.Incarnation, router.get(first[0]).Worker.Incarnation)
+
+	s.disturb(func(wire.PoolReport) (int, bool) { return 0, false })
+	follower.crash("top/pool/0.1")
+	soon(t, func() bool {
+		bound, err := router.store.GetSession(t.Context(), "pool", "s")
+		require.NoError(t, err)
+		return bound.Worker.IsZero()
+	}, "the binding must have ended in the store")
+	s.disturb(nil)
+	next := router.submit(1, strictly("s"))
+	router.all(next, messages.Completed)
+	e := router.get(next[0])
+	require.True(t, e.SessionLost)
+	require.Greater(t, e.SessionEpoch, router.get(first[0]).SessionEpoch)
+}
+
+// A run of which the router was never told is no placement that never began: its session has something to lose.
+func TestARunThatNobodyToldOfHasBegun(t *testing.T) {
+	t.Parallel()
+	p := attend(t, time.Hour)
+	p.joins()
+	ran := p.placedOn(p.submit(1, strictly("s"))[0])
+	p.claim(ran)
+	p.finish(ran)
+	require.Empty(t, p.tell(partly, wire.PoolWorkerGone{Slot: 0, Restarts: true}).Refused)
+	again := p.worker(0)
+	again.Generation = 2
+	require.Empty(t, p.tell(partly, again).Refused)
+	next := p.submit(1, strictly("s"))[0]
+	p.placedOn(next)
+	require.True(t, p.get(next).SessionLost)
+}
+
+// A router takes over before the one before it has been declared dead, and takes what that one had stored for work on its
+// way; with the news it takes back what has not come.
+func TestWhatAnEndedRouterNeverSentIsTakenBack(t *testing.T) {
+	t.Parallel()
+	p := attend(t, time.Hour)
+	before := store.Node{Incarnation: messages.NewIncarnation(), Name: "before", State: store.NodeActive}
+	require.NoError(t, p.house.store.Join(t.Context(), before, 0))
+	came := messages.Placement{Execution: p.far(before.Incarnation), Attempt: 1}
+	lost := messages.Placement{Execution: p.far(before.Incarnation), Attempt: 1}
+	require.Empty(t, p.tell(wholly, p.worker(0), p.worker(1), wire.PoolPlacement{Placement: came}).Refused)
+	p.stands(0, "working")
+	require.Equal(t, messages.Attempt(1), p.get(lost.Execution).Attempt, "it may be on its way")
+	p.system.Send(p.pid, &NodeDown{Node: before})
+	soon(t, func() bool { return p.get(lost.Execution).Attempt == 2 }, "it must be placed again")
+	require.Equal(t, messages.Attempt(1), p.get(came.Execution).Attempt)
+	require.Equal(t, messages.Scheduled, p.get(came.Execution).Status)
+}

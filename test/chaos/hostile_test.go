@@ -1,0 +1,290 @@
+package chaos_test
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/test/rogue"
+)
+
+// attackTime bounds one attack; no test passes because of it.
+const attackTime = time.Minute
+
+// grownMax is how much more memory a node may hold after the attacks than before, in bytes: far less than was sent.
+const grownMax = 64 << 20
+
+func TestHostilePeers(t *testing.T) {
+	t.Parallel()
+	hostilePeers(t, 1)
+}
+
+func TestWholeHostilePeers(t *testing.T) {
+	if !whole {
+		return
+	}
+	hostilePeers(t, 20)
+}
+
+// target is what is attacked: a node's end of the remoting.
+type target struct {
+	*testing.T
+	node    *node
+	address string
+	trusted *tls.Config // of a peer that the node lets in
+	barred  []*tls.Config
+	open    []*rogue.Peer
+}
+
+// attacks are all of them, with the reason under which the node counts what it dropped; empty: it never got so far.
+var attacks = []struct {
+	name   string
+	reason string
+	strike func(*target)
+}{
+	{"peers without a certificate that is trusted", "", (*target).barredPeers},
+	{"bytes that are no protocol", "", (*target).noise},
+	{"bytes that are no protocol, from a trusted peer", "", (*target).securedNoise},
+	{"envelopes of garbage", "garbage", (*target).garbage},
+	{"an unknown kind", "unsupported", (*target).unknownKind},
+	{"messages to actors of the library", "misdirected", (*target).misdirected},
+	{"a message of 64 MiB", "too_large", (*target).large},
+	{"a flood that takes no answer", "busy", (*target).flood},
+}
+
+// hostilePeers attacks a node that runs work beside another one: it goes on, the other one trusts it, its memory stays
+// bounded, and it has counted what it dropped.
+func hostilePeers(t *testing.T, rounds int) {
+	f := newAmple(t)
+	paths, err := built()
+	require.NoError(t, err)
+	ca := newAuthority(t)
+	for _, name := range []string{"a", "b"} {
+		f.join(name, paths.troupe, "pack", append(ca.settings(name, "127.0.0.1"), "TROUPE_NODE_PEERS_LISTEN=127.0.0.1:0")...)
+	}
+	f.start()
+	c, a := f.caller(), f.nodes[0]
+	before := f.incarnations()
+	ca.issue("intruder", "127.0.0.1")
+	other := newAuthority(t)
+	other.issue("stranger", "127.0.0.1")
+	victim := &target{
+		T: t, node: a, address: a.incarnation("a").PeerAddress, trusted: ca.peer("intruder"),
+		barred: []*tls.Config{nil, ca.peer(""), ca.trusting(other, "stranger")},
+	}
+	f.submitAll(c, "chaos.go_work", "before", 20, time.Millisecond, messages.Completed)
+	a.settled(backTime)
+	held := a.resident()
+	for round := range rounds {
+		for _, attack := range attacks {
+			dropped := a.dropped(attack.reason)
+			attack.strike(victim)
+			if attack.reason != "" {
+				a.eventually(attackTime, "it counts "+attack.name, func(context.Context) bool { return a.dropped(attack.reason) > dropped })
+			}
+			victim.close()
+		}
+		f.submitAll(c, "chaos.go_work", fmt.Sprint(round), 10, time.Millisecond, messages.Completed)
+		a.settled(backTime)
+	}
+	grown := a.resident() - held
+	t.Logf("%d attacks, memory grown by %d KiB from %d KiB", rounds*len(attacks), grown>>10, held>>10)
+	require.Less(t, grown, int64(grownMax))
+	require.Equal(t, before, f.incarnations(), "incarnations after the attacks")
+	f.agree()
+	a.verdict(f.history(c))
+}
+
+// peer is how a peer with the authority's certificate of a name meets a node; no name: with none.
+func (a *authority) peer(name string) *tls.Config { return a.trusting(a, name) }
+
+// trusting is how a peer meets a node of this authority that has a certificate of another's.
+func (a *authority) trusting(other *authority, name string) *tls.Config {
+	a.t.Helper()
+	roots := x509.NewCertPool()
+	roots.AddCert(a.crt)
+	config := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, NextProtos: []string{"h2"}}
+	if name != "" {
+		pair, err := tls.LoadX509KeyPair(other.path(name+".pem"), other.path(name+".key"))
+		require.NoError(a.t, err)
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config
+}
+
+// barredPeers get no further than the handshake.
+func (v *target) barredPeers() {
+	for i, config := range v.barred {
+		p, err := rogue.Dial(v.Context(), v.address, config, attackTime)
+		if err != nil {
+			continue
+		}
+		_ = p.Greet(v.deaf()) // told by Ended
+		require.Error(v, p.Ended(), "peer %d", i)
+		require.NoError(v, v.Context().Err())
+		require.NoError(v, p.Close())
+	}
+}
+
+// noise sends what is no protocol at all, until the node has had enough.
+func (v *target) noise() {
+	conn, err := net.DialTimeout("tcp", v.address, attackTime)
+	require.NoError(v, err)
+	v.pour(conn)
+}
+
+// securedNoise does so from within a connection that the node has let in.
+func (v *target) securedNoise() {
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: attackTime}, "tcp", v.address, v.trusted)
+	require.NoError(v, err)
+	v.pour(conn)
+}
+
+func (v *target) pour(conn net.Conn) {
+	defer conn.Close()
+	require.NoError(v, conn.SetDeadline(time.Now().Add(attackTime)))
+	_, _ = conn.Write(random(v.T, 1<<20)) // fails once the node has had enough
+	_, err := io.Copy(io.Discard, conn)
+	require.NotErrorIs(v, err, os.ErrDeadlineExceeded, "the node leaves the connection open")
+}
+
+func (v *target) garbage() {
+	v.speak(func(p *rogue.Peer) {
+		for range 100 {
+			require.NoError(v, p.Write(rogue.EnvelopeType, rogue.Target, random(v.T, 1000), []byte{0xff}))
+		}
+	})
+}
+
+func (v *target) unknownKind() {
+	v.speak(func(p *rogue.Peer) {
+		data, err := rogue.UnknownKind()
+		require.NoError(v, err)
+		require.NoError(v, p.Write(rogue.EnvelopeType, rogue.Target, data))
+	})
+}
+
+func (v *target) misdirected() {
+	v.speak(func(p *rogue.Peer) {
+		require.NoError(v, p.Write("actor.Stop", "EndpointSupervisor", nil))
+		require.NoError(v, p.Write("actor.PoisonPill", "activator", nil))
+		require.NoError(v, p.Write("remote.ActorPidRequest", "activator", nil))
+	})
+}
+
+func (v *target) large() {
+	v.speak(func(p *rogue.Peer) {
+		_ = p.Write(rogue.EnvelopeType, rogue.Target, make([]byte, 64<<20)) // refused while it is sent
+		require.Error(v, p.Ended())
+	})
+}
+
+// flood asks many questions at an address that takes no answer.
+func (v *target) flood() {
+	const writes, each = 1000, 16
+	v.speak(func(p *rogue.Peer) {
+		for range writes {
+			data := make([][]byte, each)
+			for i := range data {
+				var err error
+				data[i], err = rogue.Probe()
+				require.NoError(v, err)
+			}
+			require.NoError(v, p.Write(rogue.EnvelopeType, rogue.Target, data...))
+		}
+	})
+}
+
+// speak opens a stream that the node lets in. It stays open: what was sent would go with it.
+func (v *target) speak(talk func(*rogue.Peer)) {
+	p, err := rogue.Dial(v.Context(), v.address, v.trusted, attackTime)
+	require.NoError(v, err)
+	v.open = append(v.open, p)
+	require.NoError(v, p.Greet(v.deaf()))
+	talk(p)
+}
+
+// close ends the streams that an attack has opened.
+func (v *target) close() {
+	for _, p := range v.open {
+		require.NoError(v, p.Close())
+	}
+	v.open = nil
+}
+
+// deaf is an address that takes connections and reads nothing.
+func (v *target) deaf() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(v, err)
+	v.Cleanup(func() { require.NoError(v, l.Close()) })
+	return l.Addr().String()
+}
+
+func random(t *testing.T, size int) []byte {
+	t.Helper()
+	b := make([]byte, size)
+	_, err := rand.Read(b)
+	require.NoError(t, err)
+	return b
+}
+
+// resident is the memory that the node's process holds, in bytes.
+func (n *node) resident() int64 {
+	n.t.Helper()
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(n.command.Process.Pid) + "/status")
+	require.NoError(n.t, err)
+	for line := range strings.Lines(string(text)) {
+		var kib int64
+		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &kib); err == nil {
+			return kib << 10
+		}
+	}
+	require.FailNow(n.t, "no VmRSS")
+	return 0
+}
+
+// metrics is what the node shows to Prometheus.
+func (n *node) metrics() string {
+	n.t.Helper()
+	request, err := http.NewRequestWithContext(n.t.Context(), http.MethodGet, n.client.Load().Server()+"/metrics", nil)
+	require.NoError(n.t, err)
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(n.t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(n.t, err)
+	http.DefaultClient.CloseIdleConnections() // the node may be another one when it is asked next
+	return string(text)
+}
+
+// dropped is how many messages of peers the node has dropped for a reason; of an empty one: none.
+func (n *node) dropped(reason string) int64 {
+	n.t.Helper()
+	if reason == "" {
+		return 0
+	}
+	for line := range strings.Lines(n.metrics()) {
+		rest, found := strings.CutPrefix(line, "troupe_peer_messages_dropped{reason=\""+reason+"\"} ")
+		if !found {
+			continue
+		}
+		count, err := strconv.ParseFloat(strings.TrimSpace(rest), 64)
+		require.NoError(n.t, err)
+		return int64(count)
+	}
+	require.FailNow(n.t, "no metric of what was dropped as "+reason)
+	return 0
+}

@@ -1,0 +1,218 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/test/chaos"
+)
+
+// partings are the ways to take one node away from something, or from everything, and to give it back. The reduced suite
+// has the first few. Whatever a node cannot live without it is cut off from until the others have declared it dead.
+var partings = []fault{
+	{"store cut off", deadly(func(f *full, n *node) { n.host.Cut(f.net.Outside(storeSide)) })},
+	{"all peers cut off", harmless(func(f *full, n *node, _ *rand.Rand) { n.host.Cut(addresses(f.others(n)...)...) })},
+	{"store not heard", deadly(func(f *full, n *node) { n.host.Deafen(f.net.Outside(storeSide)) })},
+	{"broker cut off", harmless(func(f *full, n *node, _ *rand.Rand) { n.host.Cut(f.net.Outside(brokerSide)) })},
+	{"unplugged", deadly(func(_ *full, n *node) { n.host.Unplug() })},
+	{"one peer not reached", harmless(func(f *full, n *node, r *rand.Rand) { n.host.Mute(f.other(n, r).host.Addr) })},
+	{"store not reached", deadly(func(f *full, n *node) { n.host.Mute(f.net.Outside(storeSide)) })},
+	{"store and all peers cut off", deadly(func(f *full, n *node) {
+		n.host.Cut(append(addresses(f.others(n)...), f.net.Outside(storeSide))...)
+	})},
+	{"store cut off, peers not heard", deadly(func(f *full, n *node) {
+		n.host.Cut(f.net.Outside(storeSide))
+		n.host.Deafen(addresses(f.others(n)...)...)
+	})},
+	{"one peer cut off", harmless(func(f *full, n *node, r *rand.Rand) { n.host.Cut(f.other(n, r).host.Addr) })},
+	{"broker not heard", harmless(func(f *full, n *node, _ *rand.Rand) { n.host.Deafen(f.net.Outside(brokerSide)) })},
+	{"broker not reached", harmless(func(f *full, n *node, _ *rand.Rand) { n.host.Mute(f.net.Outside(brokerSide)) })},
+	{"node killed", killOne},
+	{"node frozen beyond its lease", freezeOne},
+	{"node stopped and started", restartOne},
+}
+
+// deadlyPartings is how many of them begin with a run of the node that is repeated elsewhere.
+const deadlyPartings = 6
+
+// reducedPartings is how many of them the reduced suite has.
+const reducedPartings = 6
+
+func TestPartitions(t *testing.T) {
+	t.Parallel()
+	partitions(t, storm{executions: 900, blows: reducedPartings, sessions: 16, callers: 24, stretch: 8})
+}
+
+func TestWholePartitions(t *testing.T) {
+	if !whole {
+		return
+	}
+	partitions(t, storm{executions: 15_000, blows: 3 * len(partings), sessions: 64, callers: 32, stretch: 8})
+}
+
+// partitions cuts one of three nodes off, in each way, in the order of the seed, under load.
+func partitions(t *testing.T, s storm) {
+	random := rand.New(rand.NewPCG(seed(t), 6))
+	f := newDivided(t, "TROUPE_EXECUTOR_CLAIM_TIMEOUT=3")
+	f.start()
+	c := f.caller()
+	f.calls = c
+	plan := s.plan(random)
+	for _, w := range plan { // a run's message lives no longer than the run may: on the queue of a node that is cut off it expires, and the run fails
+		w.want, w.codes = append(slices.Clone(w.want), messages.Failed), append(slices.Clone(w.codes), messages.CodeQueueTimeout)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+time.Duration(s.executions)*60*time.Millisecond)
+	defer cancel()
+	var finished, gate atomic.Int64
+	load := startGated(ctx, c, s, plan, random.Uint64(), &finished, &gate)
+	f.strikes(ctx, s, partings, random, &finished, &gate)
+	f.ended(load)
+	f.nodes[0].settled(backTime)
+	f.agree()
+	h := f.history(c)
+	f.nodes[0].verdict(h)
+	f.report(c, h)
+	gaps := chaos.Gaps(h)
+	t.Logf("%d attempts followed another of their execution, the soonest %s after its last sign, p50 %s", len(gaps), quantile(gaps, 0), quantile(gaps, 0.5))
+	require.GreaterOrEqual(t, len(gaps), s.blows*deadlyPartings/len(partings), "a cut met no run that was repeated")
+}
+
+// other is one of the fleet's nodes beside n.
+func (f *full) other(n *node, random *rand.Rand) *node {
+	rest := f.others(n)
+	return rest[random.IntN(len(rest))]
+}
+
+// deadly cuts one node off until the others have declared it dead, and a moment longer. Then it is given back, and comes
+// back as another incarnation by itself.
+func deadly(cut func(*full, *node)) func(*full, *rand.Rand) {
+	return func(f *full, random *rand.Rand) {
+		n := f.any(random)
+		other := f.other(n, random)
+		before := other.incarnation(n.name).Incarnation
+		f.occupy(f.calls, n, fmt.Sprintf("cut%d", len(f.taken)))
+		f.take(n)
+		cut(f, n)
+		other.eventually(backTime, "node "+n.name+", which is cut off, is declared dead", func(context.Context) bool {
+			now := other.incarnation(n.name)
+			return now.Incarnation == before && now.State == store.NodeDead
+		})
+		moment(random, 2*time.Second)
+		n.host.Heal()
+		other.eventually(backTime, "node "+n.name+", which was cut off, is back as another incarnation", func(context.Context) bool {
+			now := other.incarnation(n.name)
+			return now.Incarnation != before && now.State == store.NodeActive
+		})
+	}
+}
+
+// harmless cuts one node off from what its life does not hang on, one time in three for longer than a lease. It lives on.
+func harmless(cut func(*full, *node, *rand.Rand)) func(*full, *rand.Rand) {
+	return func(f *full, random *rand.Rand) {
+		n := f.any(random)
+		before := n.incarnation(n.name).Incarnation
+		cut(f, n, random)
+		time.Sleep(outage(random)) // the time of the partition, from the seed
+		n.host.Heal()
+		now := n.incarnation(n.name)
+		require.Equal(f.t, before, now.Incarnation, "node %s did not live through it", n.name)
+		require.Equal(f.t, store.NodeActive, now.State, "node %s", n.name)
+	}
+}
+
+// restartOne tells a node to stop, and starts it again.
+func restartOne(f *full, random *rand.Rand) {
+	n := f.any(random)
+	n.stop()
+	n.start()
+}
+
+// agree waits until all nodes say the same of the fleet, each is steady and trusts its peers, and nothing is left on a
+// queue: nobody had to do anything for it.
+func (f *full) agree() {
+	f.t.Helper()
+	f.well()
+	var why string
+	f.nodes[0].eventually(backTime, "all nodes agree", func(ctx context.Context) bool {
+		why = f.dissent(ctx)
+		if ctx.Err() != nil {
+			f.t.Errorf("the nodes do not agree: %s", why)
+		}
+		return why == ""
+	})
+}
+
+// dissent is what is not as it should be in a fleet that is well; empty: nothing.
+func (f *full) dissent(ctx context.Context) string {
+	var first string
+	for _, n := range f.nodes {
+		var list api.NodeList
+		if err := n.client.Load().Get(ctx, "/api/v1/nodes", &list); err != nil {
+			return err.Error()
+		}
+		states := ""
+		for _, known := range list.Nodes {
+			if known.State != store.NodeDead {
+				states += fmt.Sprintf("%s %s %s; ", known.Name, known.Incarnation, known.State)
+			}
+		}
+		if first == "" {
+			first = states
+		}
+		if states != first || strings.Count(states, string(store.NodeActive)) != len(f.nodes) {
+			return fmt.Sprintf("%s says %s, %s says %s", f.nodes[0].name, first, n.name, states)
+		}
+		r, err := n.readiness(ctx)
+		if err != nil || !r.Ready {
+			return fmt.Sprintf("%s is not ready: %v %v", n.name, r.WaitsFor, err)
+		}
+		for _, note := range r.Notes {
+			if strings.HasPrefix(note, "peers:") || strings.HasPrefix(note, "membership:") {
+				return n.name + " says " + note
+			}
+		}
+	}
+	return f.leftOnQueues()
+}
+
+// leftOnQueues tells of the messages on the queues of the fleet and of its living nodes; empty: there are none. What is on
+// a dead node's queues expires there, and with it the queues.
+func (f *full) leftOnQueues() (left string) {
+	f.t.Helper()
+	if f.ownRabbit == nil {
+		return "" // other tests use the server too
+	}
+	var list api.NodeList
+	f.nodes[0].get("/api/v1/nodes", &list)
+	out, err := f.ownRabbit.Ctl("-q", "list_queues", "--no-table-headers", "name", "messages")
+	require.NoError(f.t, err)
+	for line := range strings.Lines(out) {
+		var name string
+		var count int
+		if n, _ := fmt.Sscan(line, &name, &count); n == 2 && count > 0 && !ofTheDead(name, list.Nodes) {
+			left += fmt.Sprintf("%d messages on %s; ", count, name)
+		}
+	}
+	return left
+}
+
+// ofTheDead reports whether a queue belongs to an incarnation that has ended.
+func ofTheDead(queue string, nodes []api.NodeView) bool {
+	for _, n := range nodes {
+		if n.State == store.NodeDead && strings.Contains(queue, n.Incarnation.String()) {
+			return true
+		}
+	}
+	return false
+}

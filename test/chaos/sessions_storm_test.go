@@ -1,0 +1,169 @@
+package chaos_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/test/chaos"
+)
+
+// counters are the actions whose sessions count: with snapshots after each run, with snapshots when a worker leaves in
+// order, and without any.
+var counters = []string{"chaos.keep", "chaos.count", "chaos.go_count"}
+
+// goings are the ways in which a node goes; each comes back. The reduced suite has the first two, and TestRollingRestarts the third.
+var goings = []fault{
+	{"node killed", killOne},
+	{"node drained", drainOne},
+	{"node stopped and started", restartOne},
+}
+
+func TestSessionsAreLinear(t *testing.T) {
+	t.Parallel()
+	linearSessions(t, storm{sessions: 60, executions: 60 * 10, blows: 2, callers: 24})
+}
+
+func TestWholeSessionsAreLinear(t *testing.T) {
+	if !whole {
+		return
+	}
+	linearSessions(t, storm{sessions: 1000, executions: 1000 * 20, blows: 10 * len(goings), callers: 48})
+}
+
+// linearSessions has callers count in sessions, several at a time in each, over three nodes that come and go, and searches
+// for an order of each session's calls that explains all that they were told.
+func linearSessions(t *testing.T, s storm) {
+	random := rand.New(rand.NewPCG(seed(t), 7))
+	f := newAmple(t)
+	paths, err := built()
+	require.NoError(t, err)
+	for _, name := range []string{"a", "b", "c"} {
+		f.join(name, paths.troupe, "pack")
+	}
+	f.start()
+	c := f.caller()
+	var ledger ledger
+	c.heard = ledger.note
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+time.Duration(s.executions)*30*time.Millisecond)
+	defer cancel()
+	var finished, gate atomic.Int64
+	load := startGated(ctx, c, s, s.counting(random), random.Uint64(), &finished, &gate)
+	f.strikes(ctx, s, goings, random, &finished, &gate)
+	f.ended(load)
+	f.nodes[0].settled(backTime)
+	require.NoError(t, ledger.failed)
+	began := time.Now()
+	found := chaos.CheckSessions(ledger.calls, searchTime)
+	for _, v := range found {
+		t.Error(v)
+	}
+	ledger.report(t, s, time.Since(began))
+	f.nodes[0].verdict(f.history(c))
+}
+
+// counting is the workload: the calls of all sessions, mixed by the seed. Each session has its own kind of counter.
+func (s storm) counting(random *rand.Rand) []*work {
+	plan := make([]*work, s.executions)
+	for i, at := range random.Perm(s.executions) {
+		session := i % s.sessions
+		w := &work{want: ends(messages.Completed)}
+		w.ActionRef, w.Session = counters[session%len(counters)], fmt.Sprintf("linear%d", session)
+		w.IdempotencyKey = fmt.Sprintf("linear-%d-%d", session, i/s.sessions)
+		w.Parameters = parameters(time.Duration(random.IntN(10)) * time.Millisecond)
+		plan[at] = w
+	}
+	return plan
+}
+
+// drainOne asks a node by its API to leave, and starts it again once it has.
+func drainOne(f *full, random *rand.Rand) {
+	n := f.any(random)
+	n.post("/api/v1/nodes/"+n.incarnation(n.name).Incarnation.String()+"/drain", nil, nil)
+	n.exited()
+	n.start()
+}
+
+// ledger is what the callers of sessions were told. It is safe for concurrent use.
+type ledger struct {
+	mu     sync.Mutex
+	calls  []chaos.SessionCall
+	failed error
+}
+
+// start is when the suites' clock began; it is monotonic.
+var start = time.Now()
+
+// note takes the outcome of one call.
+func (l *ledger) note(w *work, began time.Time, e *api.ExecutionView) {
+	c := chaos.SessionCall{
+		Session: w.Session, Key: w.IdempotencyKey, Invoked: began.Sub(start), Returned: time.Since(start), Done: e.Status == messages.Completed,
+	}
+	var err error
+	if c.Done {
+		err = read(&c, e.Result)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls = append(l.calls, c)
+	if err != nil && l.failed == nil {
+		l.failed = fmt.Errorf("result of %s: %w: %s", w.IdempotencyKey, err, e.Result)
+	}
+}
+
+// read takes what a counter returned.
+func read(c *chaos.SessionCall, result json.RawMessage) error {
+	var r struct {
+		Count, Pid, Behind int
+		Epoch              int64
+		Lost               bool
+	}
+	if err := json.Unmarshal(result, &r); err != nil {
+		return err
+	}
+	c.Count, c.Epoch, c.Worker, c.Lost, c.Behind = r.Count, r.Epoch, strconv.Itoa(r.Pid), r.Lost, r.Behind
+	return nil
+}
+
+// report logs what was judged. Sessions that never moved, and calls that never overlapped, have shown nothing.
+func (l *ledger) report(t *testing.T, s storm, search time.Duration) {
+	t.Helper()
+	told, behind, undone, together := 0, 0, 0, 0
+	epochs, last := map[string]int64{}, map[string]time.Duration{}
+	for _, c := range l.calls {
+		epochs[c.Session] = max(epochs[c.Session], c.Epoch)
+		if c.Invoked < last[c.Session] {
+			together++
+		}
+		last[c.Session] = max(last[c.Session], c.Returned)
+		switch {
+		case !c.Done:
+			undone++
+		case c.Lost && c.Behind > 0:
+			behind++
+		case c.Lost:
+			told++
+		}
+	}
+	moves := int64(0)
+	for _, e := range epochs {
+		moves += e - 1
+	}
+	t.Logf("%d calls of %d sessions, %d of them beside another of the session; sessions moved %d times, %d calls did not complete, %d were told of a loss, "+
+		"%d of an older state; judged in %s", len(l.calls), len(epochs), together, moves, undone, told, behind, search.Round(time.Millisecond))
+	require.Len(t, l.calls, s.executions)
+	require.Len(t, epochs, s.sessions)
+	require.NotZero(t, moves, "no session moved")
+	require.NotZero(t, told, "no session was told of a loss")
+	require.NotZero(t, together, "no calls of a session overlapped")
+}

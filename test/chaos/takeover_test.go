@@ -1,0 +1,283 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/test/chaos"
+	"github.com/troupe-run/troupe/test/servers"
+)
+
+// The promises: how long after a node was killed what it had, or would have placed, is placed on other nodes; and how long
+// nothing is placed when a node that places stops in order.
+const (
+	takenOver = 6 * time.Second
+	handedOn  = time.Second
+)
+
+// placedPool is the pool whose placements are measured.
+const placedPool = "chaos.gw"
+
+// trickleEvery is the time between two pieces of work that are submitted while a node is taken away.
+const trickleEvery = 50 * time.Millisecond
+
+func TestPlacingGoesOn(t *testing.T) {
+	t.Parallel()
+	placingGoesOn(t, 6, 1)
+}
+
+func TestWholePlacingGoesOn(t *testing.T) {
+	if !whole {
+		return
+	}
+	placingGoesOn(t, 30, 30)
+}
+
+// placingGoesOn kills the node that places, of three, and stops it in order, while work comes in at the others.
+func placingGoesOn(t *testing.T, kills, stops int) {
+	random := rand.New(rand.NewPCG(seed(t), 9))
+	f := newAmple(t)
+	paths, err := built()
+	require.NoError(t, err)
+	for _, name := range []string{"a", "b", "c"} {
+		f.join(name, paths.troupe, "pack")
+	}
+	f.start()
+	c := f.caller()
+	var blows []placing
+	for i := range kills {
+		blows = append(blows, f.takeAway(c, random, fmt.Sprintf("kill%d", i), (*node).kill))
+	}
+	for i := range stops {
+		blows = append(blows, f.takeAway(c, random, fmt.Sprintf("stop%d", i), (*node).stop))
+	}
+	f.nodes[0].settled(backTime)
+	h := f.history(c)
+	f.nodes[0].verdict(h)
+	measured := measure(h, blows)
+	measured.report(t, "kill", kills, takenOver)
+	measured.report(t, "stop", stops, handedOn)
+}
+
+// placing is one blow at the node that placed: its name is the head of the keys of the work that met it.
+type placing struct {
+	name, victim string
+	routed       bool // the store says that it led the pool's routing
+	at           time.Time
+}
+
+// router is the node that leads a pool's routing, and whether one does: else each places what it gets, and it is any.
+func (f *full) router(pool string, random *rand.Rand) (*node, bool) {
+	f.t.Helper()
+	found, err := servers.Query(f.postgres, "SELECT to_regclass('router') IS NOT NULL")
+	require.NoError(f.t, err)
+	if found[0][0] != "t" && found[0][0] != "true" {
+		return f.any(random), false
+	}
+	rows, err := servers.Query(f.postgres, "SELECT incarnation::text FROM router WHERE incarnation IS NOT NULL AND pool = '"+pool+"'")
+	require.NoError(f.t, err)
+	for _, row := range rows {
+		for _, n := range f.nodes {
+			if f.nodes[0].incarnation(n.name).Incarnation.String() == row[0] {
+				return n, true
+			}
+		}
+	}
+	return f.any(random), false
+}
+
+// takeAway takes the node away that places, while more work comes in at the others, and starts another in its place at once.
+// It returns when what the node ran is repeated.
+func (f *full) takeAway(c *caller, random *rand.Rand, name string, how func(*node)) placing {
+	f.t.Helper()
+	victim, routed := f.router(placedPool, random)
+	gone, rest := victim.name, f.others(victim)
+	if strings.HasPrefix(name, "kill") {
+		f.occupy(c, victim, name)
+	}
+	among := &caller{node: rest[0], others: rest[1:], patience: c.patience}
+	ctx, stop := context.WithCancel(f.t.Context())
+	var trickle sync.WaitGroup
+	var failed error
+	trickle.Go(func() { failed = among.trickle(ctx, name) })
+	time.Sleep(4*trickleEvery + time.Duration(random.Int64N(int64(trickleEvery)))) // the moment of the blow, from the seed
+	at := time.Now()
+	how(victim)
+	victim.rename(fmt.Sprintf("%s-%d", gone[:1], victim.boots))
+	victim.start()
+	rest[0].eventually(backTime, "what the node ran is repeated", func(context.Context) bool {
+		return len(f.heldBy(rest[0], gone, name)) == 0
+	})
+	f.well()
+	stop()
+	trickle.Wait()
+	require.NoError(f.t, failed)
+	c.adopt(among)
+	return placing{name: name, victim: gone, routed: routed, at: at}
+}
+
+// rename gives the node's next boot another name, so that its workers are told from those of the last.
+func (n *node) rename(name string) {
+	n.name = name
+	n.env = append(n.env, "TROUPE_NODE_NAME="+name)
+}
+
+// holdTime is how long a run is that a node is to be taken away under. Its repetition ends at once.
+const holdTime = 10 * time.Second
+
+// occupyMax bounds the pieces of work that are submitted until one of them runs on the node that is meant.
+const occupyMax = 12
+
+// occupy has the node run work that may be repeated; it is not the only one that does.
+func (f *full) occupy(c *caller, victim *node, name string) {
+	f.t.Helper()
+	through := &caller{node: victim}
+	defer c.adopt(through)
+	for i := range occupyMax {
+		w := &work{want: []messages.Status{messages.Completed}}
+		w.ActionRef, w.IdempotencyKey, w.Parameters = "chaos.go_hold", fmt.Sprintf("chaos.go_hold-%s-%d", name, i), parameters(holdTime)
+		id, err := through.submit(f.t.Context(), w)
+		require.NoError(f.t, err)
+		var e api.ExecutionView
+		victim.eventually(backTime, "the work runs", func(context.Context) bool {
+			victim.get("/api/v1/executions/"+id.String(), &e)
+			return e.Status >= messages.Running
+		})
+		if nodeOf(string(e.Worker)) == victim.name {
+			return
+		}
+	}
+	require.FailNow(f.t, "node "+victim.name+" was given no work")
+}
+
+// heldBy lists the executions of the blow that run on the victim, as another node knows them.
+func (f *full) heldBy(asked *node, victim, name string) (ids []messages.ExecutionID) {
+	f.t.Helper()
+	for _, e := range asked.with("running") {
+		if nodeOf(string(e.Worker)) == victim && strings.HasPrefix(e.IdempotencyKey, "chaos.go_hold-"+name+"-") {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids
+}
+
+// adopt takes another caller's log into this one's.
+func (c *caller) adopt(other *caller) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls = append(c.calls, other.calls...)
+	c.again += other.again
+}
+
+// trickle submits a small piece of work every so often until ctx ends.
+func (c *caller) trickle(ctx context.Context, name string) error {
+	tick := time.NewTicker(trickleEvery)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		w := &work{want: []messages.Status{messages.Completed}}
+		w.ActionRef, w.IdempotencyKey, w.Parameters = "chaos.go_redo", fmt.Sprintf("trickle-%s-%d", name, i), parameters(5*time.Millisecond)
+		if _, err := c.submit(context.WithoutCancel(ctx), w); err != nil {
+			return err
+		}
+	}
+}
+
+// placings are what was measured over all blows of a kind.
+type placings map[string]*figures
+
+// figures are those of one kind of blow: how many met a router, and the times after each.
+type figures struct {
+	routed                 int
+	first, waited, running []time.Duration
+}
+
+// measure reads from the events, for each blow, when the first work was placed on another node that had not been started,
+// the longest that such work waited, and when what the node ran was placed again.
+func measure(h *chaos.History, blows []placing) placings {
+	all := placings{}
+	for _, b := range blows {
+		kind := strings.TrimRight(b.name, "0123456789")
+		m := all[kind]
+		if m == nil {
+			m = &figures{}
+			all[kind] = m
+		}
+		if b.routed {
+			m.routed++
+		}
+		var first, waited time.Duration
+		for i := range h.Executions {
+			e := &h.Executions[i]
+			switch {
+			case strings.HasPrefix(e.Key, "trickle-"+b.name+"-"):
+				if placed := b.placedElsewhere(e); placed > 0 {
+					waited = max(waited, placed-max(0, e.Requested.Sub(b.at)))
+					if first == 0 || placed < first {
+						first = placed
+					}
+				}
+			case strings.HasPrefix(e.Key, "chaos.go_hold-"+b.name+"-") && b.hit(e):
+				m.running = append(m.running, b.placedElsewhere(e))
+			}
+		}
+		m.first, m.waited = append(m.first, first), append(m.waited, waited)
+	}
+	return all
+}
+
+// placedElsewhere is how long after the blow the execution was placed on another node; 0: it was not.
+func (b placing) placedElsewhere(e *chaos.Stored) time.Duration {
+	for _, ev := range e.Changes() {
+		if ev.Kind == "place" && ev.At.After(b.at) && nodeOf(ev.Worker) != b.victim {
+			return ev.At.Sub(b.at)
+		}
+	}
+	return 0
+}
+
+// hit reports whether the execution ran on the node when it was struck.
+func (b placing) hit(e *chaos.Stored) bool {
+	on := false
+	for _, ev := range e.Changes() {
+		if ev.At.After(b.at) {
+			break
+		}
+		on = ev.Kind == "claim" && nodeOf(ev.Worker) == b.victim
+	}
+	return on
+}
+
+// report logs what was measured, and requires that it is within the promise.
+func (p placings) report(t *testing.T, kind string, blows int, promise time.Duration) {
+	t.Helper()
+	m := p[kind]
+	require.NotNil(t, m)
+	for _, times := range [][]time.Duration{m.first, m.waited, m.running} {
+		slices.Sort(times)
+	}
+	t.Logf("%d times %s (%d of a router): the first work that had not been started is placed after p50 %s, max %s; such work waits at most p50 %s, max %s; "+
+		"what it ran (%d) is placed again after p50 %s, max %s", blows, kind, m.routed, quantile(m.first, 0.5), quantile(m.first, 1),
+		quantile(m.waited, 0.5), quantile(m.waited, 1), len(m.running), quantile(m.running, 0.5), quantile(m.running, 1))
+	require.Len(t, m.first, blows)
+	require.NotZero(t, m.first[0], "nothing was placed after one of the blows")
+	require.LessOrEqual(t, m.waited[len(m.waited)-1], promise)
+	if kind == "kill" {
+		require.GreaterOrEqual(t, len(m.running), blows, "a blow hit nothing that ran")
+		require.LessOrEqual(t, m.running[len(m.running)-1], promise)
+	}
+}
