@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/broker"
@@ -84,12 +85,17 @@ func (f *full) serve(p servers.PostgresOptions, r servers.RabbitMQOptions) {
 	f.t.Cleanup(func() { require.NoError(f.t, f.ownRabbit.Close()) })
 }
 
+// frequented is the RabbitMQ that fleets share which do nothing to it. It is this package's own: queues of nodes that were killed
+// stay for twice their TTL, and those of a few fleets fill a server that may have 1,024 files open, as many installations may.
+var frequented = sync.OnceValues(func() (*servers.RabbitMQServer, error) {
+	return servers.StartRabbitMQ(servers.RabbitMQOptions{}) // its keeper ends it
+})
+
 // newShared prepares a fleet on servers that other tests use too.
 func newShared(t *testing.T, env ...string) *full {
 	t.Helper()
 	f := &full{t: t}
-	rabbit, prefix := servers.RabbitMQ(t)
-	f.prepare(servers.Postgres(t), rabbit, prefix, env)
+	f.share(servers.Postgres(t), env)
 	return f
 }
 
@@ -101,10 +107,17 @@ func newAmple(t *testing.T, env ...string) *full {
 		return newFull(t, env...)
 	}
 	f := &full{t: t}
-	rabbit, prefix := servers.RabbitMQ(t)
 	f.ownPostgres = servers.PrivatePostgres(t, servers.PostgresOptions{Unsafe: true})
-	f.prepare(f.ownPostgres.URL, rabbit, prefix, env)
+	f.share(f.ownPostgres.URL, env)
 	return f
+}
+
+// share puts the fleet on the RabbitMQ of all, under names of its own.
+func (f *full) share(postgres string, env []string) {
+	f.t.Helper()
+	rabbit, err := frequented()
+	require.NoError(f.t, err)
+	f.prepare(postgres, rabbit.URL, "troupe.test."+uuid.NewString(), env)
 }
 
 func (f *full) prepare(postgres, rabbit, prefix string, env []string) {

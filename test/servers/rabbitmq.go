@@ -219,9 +219,12 @@ func (r *RabbitMQServer) epmdPort() int {
 	return 0
 }
 
+// ample has a program begin with as many open files as this process may give it, up to what RabbitMQ's own packages give it.
+const ample = `ulimit -n 65536 2>/dev/null || ulimit -n "$(ulimit -H -n)"; exec "$0"`
+
 func (r *RabbitMQServer) launch(program string) (*process, error) {
 	return launch{
-		program: program, env: r.env, dir: r.home.dir, log: r.home.path("output.log"), account: r.home.account, endBy: "KILL",
+		program: "/bin/sh", args: []string{"-c", ample, program}, env: r.env, dir: r.home.dir, log: r.home.path("output.log"), account: r.home.account, endBy: "KILL",
 	}.start(r.home.keeper)
 }
 
