@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"net"
 	"testing"
 	"time"
 
@@ -78,6 +79,20 @@ func TestNobodyListens(t *testing.T) {
 	require.NoError(t, b.Close())
 	require.ErrorIs(t, b.Delete(t.Context(), "q"), broker.ErrClosed)
 	require.Equal(t, broker.ErrClosed.Error(), b.Status().Reason)
+}
+
+// A server without file descriptors leaves further connections to the system, which takes them, and nobody greets.
+func TestNobodyGreets(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	_, err = Open(t.Context(), Config{
+		URL: "amqp://guest:guest@" + l.Addr().String() + "/", WaitAtOpen: true, DialTimeout: 50 * time.Millisecond,
+	})
+	require.ErrorIs(t, err, broker.ErrUnavailable)
+	require.ErrorContains(t, err, "it took the connection and said nothing within 50ms")
+	require.ErrorContains(t, err, "file descriptors")
 }
 
 func TestMessagesThatTheProtocolCannotCarryAreRefused(t *testing.T) {

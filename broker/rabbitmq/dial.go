@@ -39,10 +39,16 @@ func (c Config) dial(ctx context.Context, t target, purpose string) (*amqp.Conne
 	}
 	if err != nil {
 		_ = raw.Close()
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = errMute // what the library says is that we closed the socket
+		}
 		return nil, c.explain(t, err)
 	}
 	return connection, nil
 }
+
+// errMute: the machine took the connection, and the server did not greet it in time.
+var errMute = errors.New("it took the connection and said nothing")
 
 // shake does the handshakes over a raw connection. The library's own recovery stays off: it would let the old session's
 // delivery tags settle the new session's messages.
@@ -129,6 +135,9 @@ func (c Config) advice(t target, err error) string {
 		return ": the server refused this client's certificate, or wants one: name its certificate and key"
 	case strings.Contains(text, "first record does not look like a TLS handshake"):
 		return ": the port does not speak TLS, use amqp:// or the server's TLS port"
+	case errors.Is(err, errMute):
+		return fmt.Sprintf(" within %v: it is overloaded or frozen, or has no file descriptors left for a further connection "+
+			"(rabbitmq-diagnostics status; a quorum queue takes three)", c.DialTimeout)
 	case errors.Is(err, context.DeadlineExceeded), strings.Contains(text, "i/o timeout"):
 		return fmt.Sprintf(": no answer within %v", c.DialTimeout)
 	}
