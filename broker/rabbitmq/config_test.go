@@ -2,10 +2,10 @@ package rabbitmq
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"net"
 	"testing"
 	"time"
 
