@@ -63,6 +63,7 @@ func (s *Store) commitApplies(ctx context.Context, group []*applyCall) {
 		}
 	}
 	err := s.applyAll(ctx, items)
+	s.tellEnds(items)
 	for _, c := range group {
 		if err != nil {
 			c.err = err
@@ -74,6 +75,20 @@ func (s *Store) commitApplies(ctx context.Context, group []*applyCall) {
 		}
 		items = items[len(c.changes):]
 	}
+}
+
+// tellEnds tells other nodes of the outcomes among changes that were made.
+func (s *Store) tellEnds(items []*item) {
+	if !s.beats.others() {
+		return
+	}
+	var ids []messages.ExecutionID
+	for _, it := range items {
+		if it.done && it.out.Status.Terminal() {
+			ids = append(ids, it.id)
+		}
+	}
+	s.herald.finished(ids)
 }
 
 // newItem checks what can be checked without the row.

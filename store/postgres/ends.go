@@ -168,13 +168,6 @@ func (s *Store) queueEnds(batch *pgx.Batch, c *changes, part []edge) {
 		})
 	})
 	queueRetries(batch, s, c, part)
-	if s.beats.others() {
-		ids := make([]messages.ExecutionID, 0, len(part))
-		for _, e := range part {
-			ids = append(ids, c.items[e.item].id)
-		}
-		queueNotify(batch, s.channel(), finishedWords(ids))
-	}
 }
 
 // leaving are the statuses of runs that left their session's state with the worker.

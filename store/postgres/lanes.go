@@ -91,6 +91,7 @@ const (
 	wordFinished  = "done "
 	wordInbox     = "inbox"
 	wordRouter    = "router"
+	wordLook      = "look"
 )
 
 const notifySQL = "SELECT pg_notify($1, w) FROM unnest($2::text[]) AS w"

@@ -163,11 +163,9 @@ func (s *Store) sortLean(c *changes) []lean {
 func (s *Store) queueLean(batch *pgx.Batch, c *changes, part []lean) {
 	n, attempts, after := make([]int32, len(part)), make([]int32, len(part)), make([]int16, len(part))
 	ids, results, failures := make([]pgtype.UUID, len(part)), make([][]byte, len(part)), make([][]byte, len(part))
-	finished := make([]messages.ExecutionID, len(part))
 	for k := range part {
 		e := &part[k]
-		finished[k] = c.items[e.item].id
-		n[k], ids[k], attempts[k], after[k] = int32(k), uuidOf(finished[k]), e.attempt.Int32, int16(e.after)
+		n[k], ids[k], attempts[k], after[k] = int32(k), uuidOf(c.items[e.item].id), e.attempt.Int32, int16(e.after)
 		results[k], failures[k] = bytesOf(e.result), store.EncodeError(e.failure)
 	}
 	batch.Queue(leanSQL, n, ids, attempts, after, results, failures).Query(func(rows pgx.Rows) error {
@@ -179,7 +177,4 @@ func (s *Store) queueLean(batch *pgx.Batch, c *changes, part []lean) {
 			c.applied(int64(l.item), at, e.Status, e.Attempt).out.Execution = e
 		})
 	})
-	if s.beats.others() {
-		queueNotify(batch, s.channel(), finishedWords(finished))
-	}
 }

@@ -142,6 +142,7 @@ type Store struct {
 	asked   *remembered // that wait
 	claimed *remembered // that run
 	deliver *hub
+	herald  *herald
 }
 
 var _ store.Store = (*Store)(nil)
@@ -170,6 +171,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	s.applies = newGrouper(s, 0, func(c *applyCall) int { return len(c.changes) }, s.commitApplies)
 	s.beats = newBeater(s, p.ConnConfig)
 	s.deliver = newHub(s, p.ConnConfig)
+	s.herald = newHerald(s)
 	return s, nil
 }
 

@@ -134,11 +134,10 @@ func keyed(executions []messages.Execution) bool {
 
 // store inserts the executions in a transaction of its own, which is one round trip.
 func (s *Store) store(ctx context.Context, executions []messages.Execution, places placesByID) ([]store.Submitted, error) {
-	channel := s.channel()
-	if s.beats.alone() {
-		channel = "" // whoever called wakes this node's routers, and there are no others
+	out, err := insertAll(ctx, s.pool, insertion{places: places, events: s.cfg.EventsAll}, executions)
+	if err == nil && !s.beats.alone() { // whoever called wakes this node's routers
+		s.herald.requested(out)
 	}
-	out, err := insertAll(ctx, s.pool, insertion{channel: channel, places: places, events: s.cfg.EventsAll}, executions)
 	if err == nil && len(executions) <= rememberedMax/4 { // of more, the first will be forgotten before they are claimed
 		for i := range out {
 			s.rememberAsked(out[i].Execution)

@@ -287,7 +287,7 @@ func (f *full) logStatements(b *testing.B) {
 	}
 	rows, err := servers.Query(f.postgres.URL, `SELECT calls, round(total_exec_time), round(mean_exec_time::numeric, 2), round(max_exec_time::numeric, 1),
  left(regexp_replace(query, '\s+', ' ', 'g'), 150) FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname = '`+
-		"bench_"+strconv.Itoa(f.database)+`') AND calls > 1 ORDER BY total_exec_time DESC LIMIT 7`)
+		f.name()+`') AND calls > 1 ORDER BY total_exec_time DESC LIMIT 7`)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -132,6 +132,7 @@ func (m *member) end() {
 	if m.command != nil {
 		_ = m.command.Process.Kill() // an error means that it has ended
 		<-m.ended
+		m.command = nil
 	}
 	m.client.Close()
 	_ = m.log.Close()

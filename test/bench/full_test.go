@@ -38,11 +38,17 @@ func startFull(b *testing.B) *full {
 func (f *full) fresh(b *testing.B) string {
 	b.Helper()
 	f.database++
-	name := "bench_" + strconv.Itoa(f.database)
-	if err := servers.Execute(f.postgres.URL, "CREATE DATABASE "+name); err != nil {
+	if err := servers.Execute(f.postgres.URL, "CREATE DATABASE "+f.name()); err != nil {
 		b.Fatal(err)
 	}
-	return strings.Replace(f.postgres.URL, "/postgres?", "/"+name+"?", 1)
+	return f.newest()
+}
+
+// name is that of the database that was made last, and newest its URL.
+func (f *full) name() string { return "bench_" + strconv.Itoa(f.database) }
+
+func (f *full) newest() string {
+	return strings.Replace(f.postgres.URL, "/postgres?", "/"+f.name()+"?", 1)
 }
 
 // on has a node use the servers, with a database and a prefix of its own.

@@ -1,0 +1,122 @@
+package postgres
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// herald tells the other nodes of what this one has stored, by NOTIFY. It has transactions of its own for that: the server lets
+// those that notify commit one at a time, each with its write to the disk, so that no transaction that stores anything should be
+// one of them. What comes while one is under way, or soon after it, goes together with the next. What is lost with this process
+// is found when the others look, which they do every second.
+type herald struct {
+	s     *Store
+	wake  chan struct{} // holds one
+	mu    sync.Mutex
+	pools map[string]struct{} // that have something new
+	ended []messages.ExecutionID
+	more  bool // others have ended that are not named
+}
+
+const (
+	heraldGap    = 2 * time.Millisecond // between two transactions
+	heraldWithin = 2 * time.Second      // for one
+	heraldMax    = 10_000               // executions named in one; of more, the others are told to look
+)
+
+func newHerald(s *Store) *herald {
+	h := &herald{s: s, wake: make(chan struct{}, 1), pools: map[string]struct{}{}}
+	s.work.Go(h.run)
+	return h
+}
+
+// requested tells of pools that have something new.
+func (h *herald) requested(executions []store.Submitted) {
+	if len(executions) == 0 {
+		return
+	}
+	h.mu.Lock()
+	for i := range executions {
+		if e := &executions[i].Execution; e.Status == messages.Requested {
+			h.pools[e.Pool] = struct{}{}
+		}
+	}
+	h.mu.Unlock()
+	h.stir()
+}
+
+// finished tells of executions that have ended.
+func (h *herald) finished(ids []messages.ExecutionID) {
+	if len(ids) == 0 {
+		return
+	}
+	h.mu.Lock()
+	if room := heraldMax - len(h.ended); room < len(ids) {
+		ids, h.more = ids[:room], true
+	}
+	h.ended = append(h.ended, ids...)
+	h.mu.Unlock()
+	h.stir()
+}
+
+func (h *herald) stir() {
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the words for what has gathered.
+func (h *herald) take() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	words := make([]string, 0, len(h.pools)+1)
+	for _, pool := range slices.Sorted(maps.Keys(h.pools)) {
+		words = append(words, wordRequested+encodeText(pool))
+	}
+	words = append(words, finishedWords(h.ended)...)
+	if h.more {
+		words = append(words, wordLook)
+	}
+	clear(h.pools)
+	h.ended, h.more = h.ended[:0], false
+	return words
+}
+
+// run tells until the store closes, and then what is left.
+func (h *herald) run() {
+	for {
+		select {
+		case <-h.s.quit:
+			h.tell(h.take())
+			return
+		case <-h.wake:
+		}
+		h.tell(h.take())
+		select {
+		case <-h.s.quit:
+		case <-time.After(heraldGap):
+		}
+	}
+}
+
+// tell sends the words. It need not outlive a crash of the server, as its listeners do not, so nothing waits for the disk.
+func (h *herald) tell(words []string) {
+	if len(words) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), heraldWithin)
+	defer cancel()
+	batch := &pgx.Batch{}
+	batch.Queue("SELECT set_config('synchronous_commit', 'off', true)")
+	queueNotify(batch, h.s.channel(), words)
+	_ = h.s.pool.SendBatch(ctx, batch).Close() // a hint that is lost is made up for by the next look
+}

@@ -1,0 +1,84 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/troupe-run/troupe/supervisor/api"
+)
+
+// BenchmarkFullSpread measures what it costs to share work over nodes of one machine: no-op executions on a cluster of one
+// and of three real nodes with the same number of workers in all, submitted through all of them in turn over HTTP, in bulk
+// and by 16 callers one by one.
+func BenchmarkFullSpread(b *testing.B) {
+	f, program := startFull(b), binary(b)
+	for _, size := range []int{1, 3} {
+		b.Run(fmt.Sprintf("Bulk%d", size), func(b *testing.B) { spread(b, f, program, size, 2, 1000, scaled(20_000)) })
+		b.Run(fmt.Sprintf("Callers%d", size), func(b *testing.B) { spread(b, f, program, size, 16, 1, scaled(10_000)) })
+	}
+}
+
+// spreadWorkers are the go workers of a cluster, over all nodes.
+const spreadWorkers = 96
+
+// spread has so many callers submit count executions, in calls of batch each, to the nodes in turn, and reports the rate from
+// the first submission to the last outcome, by the store's clock.
+func spread(b *testing.B, f *full, program string, size, callers, batch, count int) {
+	for range b.N {
+		members := f.cluster(b, program, size, fmt.Sprintf("TROUPE_POOL_GO=%d", spreadWorkers/size), "TROUPE_MESSAGE_QUEUE_RABBITMQ_NOTICES=false")
+		before := f.spent(members)
+		var all sync.WaitGroup
+		for i := range callers {
+			all.Go(func() {
+				for k := range count / batch / callers {
+					if err := submitTo(b.Context(), members[(i+k)%size], requests("core.noop", batch, "")); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		if b.Failed() {
+			return
+		}
+		url := f.newest()
+		wanted := count / batch / callers * batch * callers
+		await(b, "all completed", func() bool {
+			return queryNumber(b, url, fmt.Sprintf("SELECT count(*) FROM execution WHERE status = %d", completedStatus)) >= float64(wanted)
+		})
+		took := queryNumber(b, url, "SELECT extract(epoch FROM max(e.finished_at) - min(r.requested_at)) FROM execution e JOIN request r USING (seq)")
+		b.ReportMetric(float64(wanted)/took, "executions/s")
+		b.ReportMetric(1000*queryNumber(b, url, `SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM e.started_at - r.requested_at))
+ FROM execution e JOIN request r USING (seq)`), "start-p50-ms")
+		b.ReportMetric(queryNumber(b, url, "SELECT count(*) FROM execution WHERE attempt > 1"), "placed-again")
+		f.report(b, before, f.spent(members), wanted)
+		for _, m := range members {
+			m.end()
+		}
+	}
+}
+
+// submitTo submits one execution, or several in a call that the node counts as a large one.
+func submitTo(ctx context.Context, m *member, r []api.SubmitRequest) (err error) {
+	if len(r) == 1 {
+		_, err = m.client.Submit(ctx, r[0], 0)
+	} else {
+		_, err = m.client.SubmitBatch(ctx, r)
+	}
+	return err
+}
+
+// completedStatus is the number of completed in the store's table execution_status.
+const completedStatus = 6
+
+// spent is the CPU time of the nodes and the servers.
+func (f *full) spent(members []*member) processors {
+	var pids []int
+	for _, m := range members {
+		pids = append(pids, m.command.Process.Pid)
+	}
+	return processors{ticks(pids), ticks(f.postgres.Pids()), ticks(f.rabbitmq.Pids())}
+}
