@@ -284,7 +284,7 @@ func (b backend) Nodes(ctx context.Context) ([]api.NodeView, error) {
 			p := known[n.Incarnation]
 			s := b.standing(n.Incarnation, p)
 			views[i].Reach, views[i].Why = s.Reach.String(), s.Why
-			if p != nil && p.Heard && p.Suspect.IsZero() {
+			if p != nil && p.Told && p.Suspect.IsZero() {
 				views[i].StoreSeen = &p.Renews
 			}
 		}

@@ -147,7 +147,7 @@ func (n *Node) standing(inc messages.Incarnation, p *peers.Peer) membership.Stan
 	reach := sight.Reach()
 	why := "it " + reach.Sentence()
 	switch {
-	case reach == membership.Reached && !sight.Renews:
+	case reach == membership.Reached && p.Told && !sight.Renews:
 		why = "it answers, and said that it does not renew its lease; that lease has not run out"
 	case !silent.IsZero():
 		why += fmt.Sprintf(" (silent since %s: %s)", silent.UTC().Format(time.RFC3339), p.Why)

@@ -13,7 +13,7 @@ import (
 type peer struct {
 	name, address string
 	heard         bool      // it has answered once
-	renews        bool      // it said so when it was asked last
+	told, renews  bool      // it has said whether it renews its lease, and what it said last
 	suspect       time.Time // since when it does not answer; zero: it does, or was not asked yet
 	why           string
 }
@@ -24,6 +24,7 @@ type Peer struct {
 	Name        string
 	Address     string
 	Heard       bool      // it has answered once
+	Told        bool      // it has said whether it renews its lease
 	Renews      bool      // its lease, as it said when it was asked last
 	Suspect     time.Time // since when it does not answer; zero: it does, or was not asked yet
 	Why         string    // it is suspect
@@ -65,7 +66,7 @@ func (n *Network) Peers() []Peer {
 	defer n.mu.Unlock()
 	list := make([]Peer, 0, len(n.peers))
 	for inc, p := range n.peers {
-		list = append(list, Peer{Incarnation: inc, Name: p.name, Address: p.address, Heard: p.heard, Renews: p.renews, Suspect: p.suspect, Why: p.why})
+		list = append(list, Peer{Incarnation: inc, Name: p.name, Address: p.address, Heard: p.heard, Told: p.told, Renews: p.renews, Suspect: p.suspect, Why: p.why})
 	}
 	slices.SortFunc(list, func(a, b Peer) int {
 		return slices.Compare([]string{a.Name, a.Incarnation.String()}, []string{b.Name, b.Incarnation.String()})
@@ -103,8 +104,8 @@ func (n *Network) stands(inc messages.Incarnation, why string) {
 func (n *Network) said(inc messages.Incarnation, renews bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if p := n.peers[inc]; p != nil && p.renews != renews {
-		p.renews = renews
+	if p := n.peers[inc]; p != nil && (!p.told || p.renews != renews) {
+		p.told, p.renews = true, renews
 		n.tell()
 	}
 }
