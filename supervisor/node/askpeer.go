@@ -21,7 +21,6 @@ import (
 // Bounds of a question to another node.
 const (
 	steerTime  = 4 * time.Second       // for what the other node asks its actors or the store
-	askTries   = 3                     // after a lost connection: the first question after a peer's restart finds the old one
 	crowdWait  = 50 * time.Millisecond // before a question that the other node had no room for is repeated
 	askingMax  = 16                    // questions to one node under way: the network takes more, for those that decide about leases
 	refusedMax = 256                   // bytes of a refusal, as the contract bounds them
@@ -73,7 +72,7 @@ func (n *Node) askNode(ctx context.Context, to *store.Node, limit time.Duration,
 		reply, err := n.peers.AskLong(ctx, limit, to.Incarnation, about, body)
 		ack, refused := reply.(wire.Ack)
 		switch {
-		case errors.Is(err, peers.ErrLost) && lost+1 < askTries:
+		case errors.Is(err, peers.ErrLost) && lost+1 < peers.AskTries:
 			lost++
 		case err != nil:
 			return nil, n.notAsked(ctx, to, err)

@@ -76,13 +76,7 @@ func (n *Node) askActors(ctx context.Context, to messages.Incarnation, q wire.In
 	if n.peers == nil {
 		return wire.InspectResult{}, errors.New("this node listens for no peers; set its node.peers_listen")
 	}
-	var reply wire.Body
-	var err error
-	for range askTries {
-		if reply, err = n.peers.Ask(ctx, to, messages.Placement{}, q); !errors.Is(err, peers.ErrLost) {
-			break
-		}
-	}
+	reply, err := n.peers.AskAgain(ctx, to, messages.Placement{}, q)
 	switch answer := reply.(type) {
 	case wire.InspectResult:
 		return answer, nil

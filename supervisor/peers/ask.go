@@ -48,6 +48,20 @@ func (n *Network) Ask(ctx context.Context, to messages.Incarnation, about messag
 	return n.askWithin(ctx, n.cfg.AskTime, to, about, body, "it does not answer")
 }
 
+// AskTries bounds how often a question is asked that is lost with its connection: the first one after a peer's restart finds the
+// old connection.
+const AskTries = 3
+
+// AskAgain is Ask that repeats a question that was lost with its connection.
+func (n *Network) AskAgain(ctx context.Context, to messages.Incarnation, about messages.Placement, body wire.Body) (reply wire.Body, err error) {
+	for range AskTries {
+		if reply, err = n.Ask(ctx, to, about, body); !errors.Is(err, ErrLost) {
+			break
+		}
+	}
+	return reply, err
+}
+
 // AskLong is Ask for what takes the peer a while: it waits for up to limit, and a peer that lets it pass is not suspect for
 // that alone.
 func (n *Network) AskLong(ctx context.Context, limit time.Duration, to messages.Incarnation, about messages.Placement,

@@ -2,7 +2,6 @@ package peers
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/troupe-run/troupe/messages"
@@ -10,19 +9,9 @@ import (
 	"github.com/troupe-run/troupe/supervisor/membership"
 )
 
-// probeTries bounds how often one probe is repeated after the connection was lost under it: the first question after a
-// peer's restart finds the old connection.
-const probeTries = 3
-
 // probe asks a peer whether it renews its lease. An error: it was not heard.
 func (n *Network) probe(ctx context.Context, to messages.Incarnation) (renews bool, err error) {
-	var reply wire.Body
-	for range probeTries {
-		reply, err = n.Ask(ctx, to, messages.Placement{}, wire.Probe{})
-		if !errors.Is(err, ErrLost) {
-			break
-		}
-	}
+	reply, err := n.AskAgain(ctx, to, messages.Placement{}, wire.Probe{})
 	if err != nil {
 		return false, err
 	}
