@@ -26,7 +26,7 @@ func BenchmarkDay(b *testing.B) {
 		if _, err := n.Backend().Submit(context.Background(), requests("core.noop", 10_000, "")); err != nil {
 			b.Fatal(err)
 		}
-		await(b, "worked off", func() bool { return waiting(n) < 20_000 })
+		awaitBy(b, 100*time.Millisecond, "worked off", func() bool { return waiting(n) < 20_000 })
 		if done+10_000 == total/10 {
 			await(b, "idle", idle(n))
 			footprint(b, "tenth")

@@ -46,9 +46,10 @@ func spread(b *testing.B, f *full, program string, size, callers, batch, count i
 		}
 		url := f.newest()
 		wanted := count / batch / callers * batch * callers
-		await(b, "all completed", func() bool {
-			return queryNumber(b, url, fmt.Sprintf("SELECT count(*) FROM execution WHERE status = %d", completedStatus)) >= float64(wanted)
-		})
+		await(b, "idle", func() bool { return queryNumber(b, url, busySQL) == 0 })
+		if done := queryNumber(b, url, fmt.Sprintf("SELECT count(*) FROM execution WHERE status = %d", completedStatus)); int(done) != wanted {
+			b.Fatalf("%g executions completed, want %d", done, wanted)
+		}
 		took := queryNumber(b, url, "SELECT extract(epoch FROM max(e.finished_at) - min(r.requested_at)) FROM execution e JOIN request r USING (seq)")
 		b.ReportMetric(float64(wanted)/took, "executions/s")
 		b.ReportMetric(1000*queryNumber(b, url, `SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM e.started_at - r.requested_at))
@@ -70,6 +71,10 @@ func submitTo(ctx context.Context, m *member, r []api.SubmitRequest) (err error)
 	}
 	return err
 }
+
+// busySQL is 1 while anything waits for a worker or is on one.
+const busySQL = `SELECT (EXISTS (SELECT FROM execution WHERE pool = 'go' AND rank IS NOT NULL)
+ OR EXISTS (SELECT FROM execution WHERE pool = 'go' AND on_worker IS NOT NULL))::int`
 
 // completedStatus is the number of completed in the store's table execution_status.
 const completedStatus = 6
