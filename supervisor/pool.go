@@ -226,7 +226,7 @@ func (p *Pool) tend(ctx actor.Context) {
 	case *partAgain:
 		p.partAgain(m)
 	case *reloadAgain:
-		p.reload(m.session)
+		p.reload(m.session, m.asked)
 	case *drainOver:
 		p.drainOver(ctx)
 	default:

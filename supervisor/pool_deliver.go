@@ -214,6 +214,9 @@ type takeOverAgain struct{}
 func (p *Pool) sessionsLoaded(m *sessionsLoaded) {
 	for i := range m.sessions {
 		s := &m.sessions[i]
+		if !m.asked && s.Epoch < p.roster.Epoch(s.Session) {
+			continue // a newer binding was made after this was read
+		}
 		worker, started := s.Worker, s.StartedEpoch
 		switch {
 		case worker.Incarnation == p.cfg.Incarnation || p.follows(worker):
@@ -223,7 +226,9 @@ func (p *Pool) sessionsLoaded(m *sessionsLoaded) {
 		case started == 0:
 			started = s.Epoch // it may begin there at any time, and this pool does not hear of it
 		}
-		p.step(movedOf(s, worker, started))
+		moved := movedOf(s, worker, started)
+		moved.Asked = m.asked
+		p.step(moved)
 	}
 	if !m.first {
 		return

@@ -37,6 +37,7 @@ type (
 		sessions []store.Session
 		nodes    map[messages.Incarnation]struct{} // that live
 		first    bool
+		asked    bool // by the roster
 		live     []messages.Execution
 	}
 )
@@ -78,7 +79,7 @@ func (p *Pool) step(e roster.Event) {
 			}
 			p.unbind(effect)
 		case roster.Reload:
-			p.reload(effect.Session)
+			p.reload(effect.Session, true)
 		case roster.Sleep:
 			p.sleepUntil(effect.Until)
 		}
@@ -346,7 +347,7 @@ func (p *Pool) endSessionOn(n messages.Slot, session string, epoch int64) {
 
 func (p *Pool) unbind(u roster.Unbind) {
 	if p.bystander(u.Session) {
-		p.reload(u.Session)
+		p.reload(u.Session, false)
 		return
 	}
 	p.beside(storeTimeout, func(ctx context.Context) {
@@ -357,8 +358,8 @@ func (p *Pool) unbind(u roster.Unbind) {
 	})
 }
 
-// reload asks the store for one session.
-func (p *Pool) reload(name string) {
+// reload asks the store for one session; asked: for the roster, which waits for the answer.
+func (p *Pool) reload(name string, asked bool) {
 	p.beside(storeTimeout, func(ctx context.Context) {
 		session, err := p.cfg.Store.GetSession(ctx, p.cfg.Name, name)
 		if isNotFound(err) {
@@ -367,16 +368,19 @@ func (p *Pool) reload(name string) {
 		nodes, unread := p.liveNodes(ctx)
 		if err = errors.Join(err, unread); err != nil {
 			p.cfg.Logger.Warn("session not read, asking again", "session", name, "error", err)
-			time.AfterFunc(retryAfter(), func() { p.post(&reloadAgain{name}) })
+			time.AfterFunc(retryAfter(), func() { p.post(&reloadAgain{name, asked}) })
 			return
 		}
 		session.Session = name
-		p.post(&sessionsLoaded{sessions: []store.Session{session}, nodes: nodes})
+		p.post(&sessionsLoaded{sessions: []store.Session{session}, nodes: nodes, asked: asked})
 	})
 }
 
 // reloadAgain repeats a question about a session that the store did not answer.
-type reloadAgain struct{ session string }
+type reloadAgain struct {
+	session string
+	asked   bool
+}
 
 func retryAfter() time.Duration {
 	return time.Second + time.Duration(rand.Int64N(int64(time.Second)))

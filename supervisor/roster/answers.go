@@ -33,6 +33,9 @@ func (r *Roster) written(f *flight, b *batch, e *Placed) {
 		by = r.now.Add(r.config.ClaimTimeout)
 	}
 	r.time(f, by)
+	if f.ends.Epoch > 0 {
+		r.endSession(f.ends.Worker, f.ends.Session, f.ends.Epoch)
+	}
 	if f.bind {
 		if s, _ := r.table.Session(f.line.session); s.Epoch < f.epoch {
 			r.ask(f.line) // the store was asked about the session before it made this binding

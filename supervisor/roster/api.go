@@ -106,9 +106,11 @@ type Released struct {
 type Withdrawn struct{ ID messages.ExecutionID }
 
 // SessionMoved tells what the store holds for a session: at take-over, in the order of TouchedAt and after the workers,
-// and in answer to Reload (a session without a row: the name alone).
+// and in answer to Reload (a session without a row: the name alone). Told unasked, it may have been read before the store
+// made a binding that the roster knows of; it is passed over then.
 type SessionMoved struct {
 	Session       string
+	Asked         bool               // it answers Reload
 	Worker        messages.WorkerKey // zero: unbound
 	Epoch         int64
 	StartedEpoch  int64

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/placement"
 )
 
 // phase is where a placement stands.
@@ -26,6 +27,7 @@ type flight struct {
 	epoch     int64
 	miss      bool // it does not run on its session's worker
 	bind      bool
+	ends      placement.Ended // the binding that ends with it; Epoch 0: none
 	takeBacks int
 	phase     phase
 	batch     *batch

@@ -32,6 +32,8 @@ func TestHistories(t *testing.T) {
 			"answer send":  w.answerPublish,
 			"answer back":  w.answerTakeBack,
 			"answer ask":   w.answerReload,
+			"read session": w.readSession,
+			"tell session": w.tellSession,
 			"claim":        w.claim,
 			"end":          w.end,
 			"worker":       w.changeWorker,
@@ -197,9 +199,37 @@ func (w *world) takenBack(e TakeBack) {
 func (w *world) answerReload(t *rapid.T) { w.moved(take(t, &w.reloads)) }
 
 func (w *world) moved(name string) {
-	e := SessionMoved{Session: name}
+	e := w.word(name)
+	e.Asked = true
+	w.step(e)
+}
+
+// word is what the store has of a session.
+func (w *world) word(name string) SessionMoved {
+	e := SessionMoved{Session: name, TouchedAt: w.now}
 	if s := w.sessions[name]; s != nil {
 		e.Worker, e.Epoch, e.StartedEpoch, e.FinishedEpoch = s.worker, s.epoch, s.started, s.finished
+	}
+	return e
+}
+
+// readSession reads what the store has of a session, for an answer that nobody waits for and that comes late.
+func (w *world) readSession(t *rapid.T) {
+	name := rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "session")
+	if w.sessions[name] == nil || len(w.words) > 3 {
+		t.Skip("nothing to read")
+	}
+	w.words = append(w.words, w.word(name))
+}
+
+// tellSession tells late what was read. A binding that has ended since, under the same epoch, is left to the claim, which asks
+// for it.
+func (w *world) tellSession(t *rapid.T) {
+	e := take(t, &w.words)
+	stands := w.sessions[e.Session]
+	known, _ := w.r.table.Session(e.Session)
+	if !e.Worker.IsZero() && (stands.epoch == e.Epoch && stands.worker.IsZero() || known.Epoch == e.Epoch && known.Worker.IsZero()) {
+		t.Skip("its binding has ended")
 	}
 	w.step(e)
 }

@@ -245,9 +245,13 @@ func (m *model) overdue() {
 
 func (m *model) sessionMoved(e SessionMoved) {
 	s := m.session(e.Session)
+	s.asking = s.asking && !e.Asked
+	if e.Epoch < s.epoch && (!e.Asked || m.onBinding(e.Session, s.epoch) > 0) {
+		return
+	}
 	same := s.worker.IsZero() && s.epoch == e.Epoch
 	s.restored = s.restored && s.epoch == e.Epoch
-	s.worker, s.epoch, s.finished, s.asking = e.Worker, e.Epoch, e.FinishedEpoch, false
+	s.worker, s.epoch, s.finished = e.Worker, e.Epoch, e.FinishedEpoch
 	s.started = max(s.started, e.StartedEpoch)
 	if s.started == 0 || e.StartedEpoch > 0 {
 		s.started = e.StartedEpoch

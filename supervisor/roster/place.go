@@ -65,11 +65,11 @@ func (r *Roster) decide(w *waiter) placement.Kind {
 	bound := r.boundWorker(&w.candidate)
 	v := r.table.Pick(&request, r.now)
 	r.table.Commit(&request, &v, r.now)
-	r.endBinding(&v)
 	switch v.Kind {
 	case placement.Place:
 		r.assign(w, &v)
 	case placement.Fail:
+		r.endBinding(&v)
 		r.fail(w, v.Code, v.Text)
 	default:
 		r.wait(w, &v, bound)
@@ -89,15 +89,13 @@ func (r *Roster) boundWorker(c *messages.Candidate) *worker {
 	return r.workers[s.Worker]
 }
 
-// endBinding carries out what the verdict says of a binding that ends for it.
+// endBinding ends the binding that a verdict to fail ends. One that a placement ends is ended once the store has the new one.
 func (r *Roster) endBinding(v *placement.Verdict) {
-	if v.Ended.Epoch == 0 || v.Kind == placement.Wait {
+	if v.Ended.Epoch == 0 {
 		return
 	}
 	r.endSession(v.Ended.Worker, v.Ended.Session, v.Ended.Epoch)
-	if v.Kind == placement.Fail {
-		r.emit(Unbind{Session: v.Ended.Session, Worker: v.Ended.Worker, Epoch: v.Ended.Epoch, Reason: "lost"})
-	}
+	r.emit(Unbind{Session: v.Ended.Session, Worker: v.Ended.Worker, Epoch: v.Ended.Epoch, Reason: "lost"})
 }
 
 // wait puts a waiter where the event that it waits for will find it.
@@ -125,7 +123,7 @@ func (r *Roster) assign(w *waiter, v *placement.Verdict) {
 	c, to := &w.candidate, r.workers[v.Worker]
 	f := r.launch(messages.Placement{Execution: c.ID, Attempt: c.Attempt + 1}, to, w.line)
 	f.epoch, f.takeBacks, f.timeout, f.repeats = v.Epoch, c.TakeBacks, c.Timeout, c.Idempotent
-	f.miss, f.bind = v.Effect == placement.Miss, v.Binds()
+	f.miss, f.bind, f.ends = v.Effect == placement.Miss, v.Binds(), v.Ended
 	f.batch = r.batchOf(to)
 	r.unanswered++
 	a := Assignment{ID: c.ID, Attempt: c.Attempt, Worker: v.Worker, WorkerID: v.WorkerID}

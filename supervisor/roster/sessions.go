@@ -151,7 +151,13 @@ func (r *Roster) leaveLine(f *flight, finished bool) {
 func (r *Roster) sessionMoved(e *SessionMoved) {
 	l := r.lines[e.Session]
 	before, known := r.table.Session(e.Session)
-	if known && !before.Worker.IsZero() && (before.Worker != e.Worker || before.Epoch != e.Epoch) {
+	if r.outdated(e, before.Epoch) {
+		if e.Asked {
+			r.answered(l)
+		}
+		return
+	}
+	if known && !before.Worker.IsZero() && (before.Worker != e.Worker || before.Epoch < e.Epoch) {
 		r.endSession(before.Worker, before.Name, before.Epoch)
 	}
 	s := placement.Session{
@@ -176,9 +182,20 @@ func (r *Roster) sessionMoved(e *SessionMoved) {
 		s.InFlight = l.bound(s.Epoch)
 	}
 	r.table.Load(s)
-	if l != nil {
+	if l != nil && (e.Asked || !l.asking) {
 		r.answered(l)
 	}
+}
+
+// outdated reports whether the store's word is older than a binding of the given epoch, which is the newest that is known
+// here: epochs only grow. A binding of this roster's may have been refused, and then an older word is right; but only one that was
+// asked for since can tell, and none while a placement with that binding is on its way.
+func (r *Roster) outdated(e *SessionMoved, known int64) bool {
+	if e.Epoch >= known {
+		return false
+	}
+	l := r.lines[e.Session]
+	return !e.Asked || l != nil && l.bound(known) > 0
 }
 
 // answered lets a session go on after the store has told of it.

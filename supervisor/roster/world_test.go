@@ -32,6 +32,7 @@ type world struct {
 	publishes []Publish
 	backs     []TakeBack
 	reloads   []string
+	words     []SessionMoved // of the store on sessions, on their way
 }
 
 type worldExec struct {
@@ -83,6 +84,12 @@ func (w *world) step(e Event) {
 	w.compare(e, places, fails, backs)
 	for _, effect := range effects {
 		w.carryOut(effect)
+	}
+	for _, effect := range effects {
+		if end, ok := effect.(EndSession); ok {
+			s := w.sessions[end.Session]
+			require.False(w.t, s != nil && s.worker == end.Worker && s.epoch <= end.Epoch, "after %T %+v: a bound session's worker drops its state: %+v", e, e, end)
+		}
 	}
 	w.check()
 }

@@ -135,8 +135,8 @@ func (e *Stored) row() string {
 	return text
 }
 
-// trace is the row with all that happened to it.
-func (e *Stored) trace() []string {
+// Trace is the row with all that happened to it.
+func (e *Stored) Trace() []string {
 	lines := []string{e.row()}
 	for _, ev := range e.Events {
 		lines = append(lines, eventLine(ev))
@@ -149,7 +149,7 @@ func (e *Stored) story() []string {
 	if e == nil {
 		return nil
 	}
-	return e.trace()
+	return e.Trace()
 }
 
 func eventLine(ev store.Event) string {
@@ -209,7 +209,7 @@ func nothingUninvited(x *index, report func(Violation)) {
 func hasAnOutcome(x *index, report func(Violation)) {
 	for i := range x.Executions {
 		if e := &x.Executions[i]; !e.Status.Terminal() {
-			report(Violation{Execution: e.ID, What: "has no outcome", Trace: e.trace()})
+			report(Violation{Execution: e.ID, What: "has no outcome", Trace: e.Trace()})
 		}
 	}
 }
@@ -221,7 +221,7 @@ func oneOutcome(x *index, report func(Violation)) {
 		ended := false
 		for _, ev := range e.Changes() {
 			if ended {
-				report(Violation{Execution: e.ID, What: "changed after its outcome", Trace: e.trace()})
+				report(Violation{Execution: e.ID, What: "changed after its outcome", Trace: e.Trace()})
 				break
 			}
 			ended = ev.To.Terminal()
@@ -235,7 +235,7 @@ func historyIsWhole(x *index, report func(Violation)) {
 	for i := range x.Executions {
 		e := &x.Executions[i]
 		if what := e.gap(); what != "" {
-			report(Violation{Execution: e.ID, What: what, Trace: e.trace()})
+			report(Violation{Execution: e.ID, What: what, Trace: e.Trace()})
 		}
 	}
 }

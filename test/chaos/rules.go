@@ -40,9 +40,9 @@ func outcomeIsWanted(x *index, report func(Violation)) {
 			continue
 		}
 		if !slices.Contains(c.Want, e.Status) {
-			report(Violation{Execution: e.ID, What: fmt.Sprintf("ended %s, which its work cannot: want %v", e.Status, c.Want), Trace: e.trace()})
+			report(Violation{Execution: e.ID, What: fmt.Sprintf("ended %s, which its work cannot: want %v", e.Status, c.Want), Trace: e.Trace()})
 		} else if e.Status == messages.Failed && len(c.Codes) > 0 && !slices.Contains(c.Codes, e.Code) {
-			report(Violation{Execution: e.ID, What: fmt.Sprintf("failed with %s, want one of %v", e.Code, c.Codes), Trace: e.trace()})
+			report(Violation{Execution: e.ID, What: fmt.Sprintf("failed with %s, want one of %v", e.Code, c.Codes), Trace: e.Trace()})
 		}
 	}
 }
@@ -52,7 +52,7 @@ func cancelledOnRequest(x *index, report func(Violation)) {
 	for i := range x.Executions {
 		e := &x.Executions[i]
 		if e.Status == messages.Cancelled && !x.cancelled[e.ID] {
-			report(Violation{Execution: e.ID, What: "was cancelled, and nobody asked for it", Trace: e.trace()})
+			report(Violation{Execution: e.ID, What: "was cancelled, and nobody asked for it", Trace: e.Trace()})
 		}
 	}
 }
@@ -64,7 +64,7 @@ func expiredByItsLetter(x *index, report func(Violation)) {
 		last := messages.Placement{Execution: e.ID, Attempt: e.Attempt}
 		if e.Status == messages.Failed && e.Code == messages.CodeQueueTimeout && !x.letters[last] {
 			report(Violation{
-				Execution: e.ID, What: fmt.Sprintf("failed as expired, and attempt %d was never dead-lettered", e.Attempt), Trace: append(e.trace(), x.deaths(e)...),
+				Execution: e.ID, What: fmt.Sprintf("failed as expired, and attempt %d was never dead-lettered", e.Attempt), Trace: append(e.Trace(), x.deaths(e)...),
 			})
 		}
 	}
@@ -97,7 +97,7 @@ func completedReallyRan(x *index, report func(Violation)) {
 		if !kinds["start"] || !kinds["end"] {
 			report(Violation{
 				Execution: e.ID, What: "is completed, and its last attempt left no start and end",
-				Trace: append(e.trace(), x.lines(x.effects[e.ID]...)...),
+				Trace: append(e.Trace(), x.lines(x.effects[e.ID]...)...),
 			})
 		}
 	}
@@ -127,7 +127,7 @@ func startedOnce(x *index, report func(Violation)) {
 			if other, again := first[f.Attempt]; again {
 				report(Violation{Execution: e.ID, What: fmt.Sprintf("attempt %d started twice", f.Attempt), Trace: append([]string{e.row()}, x.lines(other, at)...)})
 			} else if before >= 0 && !e.Idempotent {
-				report(Violation{Execution: e.ID, What: "started twice and is not idempotent", Trace: append(e.trace(), x.lines(before, at)...)})
+				report(Violation{Execution: e.ID, What: "started twice and is not idempotent", Trace: append(e.Trace(), x.lines(before, at)...)})
 			}
 			first[f.Attempt], before = at, at
 		}
@@ -156,7 +156,7 @@ func noClaimTwice(x *index, report func(Violation)) {
 			}
 		}
 		if claims > 1 {
-			report(Violation{Execution: e.ID, What: fmt.Sprintf("was claimed %d times and is not idempotent", claims), Trace: e.trace()})
+			report(Violation{Execution: e.ID, What: fmt.Sprintf("was claimed %d times and is not idempotent", claims), Trace: e.Trace()})
 		}
 	}
 }
@@ -198,7 +198,7 @@ func endedBeforeRepeated(x *index, report func(Violation)) {
 			if g.length() < 0 {
 				report(Violation{
 					Execution: e.ID, What: fmt.Sprintf("began again %s before its last attempt had ended", -g.length()),
-					Trace: append(e.trace(), x.lines(g.last, g.next)...),
+					Trace: append(e.Trace(), x.lines(g.last, g.next)...),
 				})
 			}
 		}

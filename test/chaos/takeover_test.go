@@ -204,6 +204,8 @@ type placings map[string]*figures
 type figures struct {
 	routed                 int
 	first, waited, running []time.Duration
+	longest                *chaos.Stored // what waited longest
+	longestWait            time.Duration
 }
 
 // measure reads from the events, for each blow, when the first work was placed on another node that had not been started,
@@ -226,7 +228,11 @@ func measure(h *chaos.History, blows []placing) placings {
 			switch {
 			case strings.HasPrefix(e.Key, "trickle-"+b.name+"-"):
 				if placed := b.placedElsewhere(e); placed > 0 {
-					waited = max(waited, placed-max(0, e.Requested.Sub(b.at)))
+					wait := placed - max(0, e.Requested.Sub(b.at))
+					waited = max(waited, wait)
+					if wait > m.longestWait {
+						m.longest, m.longestWait = e, wait
+					}
 					if first == 0 || placed < first {
 						first = placed
 					}
@@ -273,6 +279,9 @@ func (p placings) report(t *testing.T, kind string, blows int, promise time.Dura
 	t.Logf("%d times %s (%d of a router): the first work that had not been started is placed after p50 %s, max %s; such work waits at most p50 %s, max %s; "+
 		"what it ran (%d) is placed again after p50 %s, max %s", blows, kind, m.routed, quantile(m.first, 0.5), quantile(m.first, 1),
 		quantile(m.waited, 0.5), quantile(m.waited, 1), len(m.running), quantile(m.running, 0.5), quantile(m.running, 1))
+	if m.longestWait > promise {
+		t.Logf("what waited longest: requested %s\n%s", m.longest.Requested.Format("15:04:05.000"), strings.Join(m.longest.Trace(), "\n"))
+	}
 	require.Len(t, m.first, blows)
 	require.NotZero(t, m.first[0], "nothing was placed after one of the blows")
 	require.LessOrEqual(t, m.waited[len(m.waited)-1], promise)
