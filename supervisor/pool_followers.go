@@ -147,7 +147,7 @@ func (p *Pool) takeEntry(inc messages.Incarnation, f *follower, e wire.PoolEntry
 		p.takePlacement(inc, f, &e)
 	case wire.PoolRunEnded:
 		p.step(roster.Ended{
-			Placement: e.Placement, Took: e.Took, Finished: e.Finished, Restored: e.Restored, Fault: e.Fault,
+			Placement: e.Placement, Took: e.Took, Finished: e.Finished, Restored: e.Restored, Fault: e.Fault, Unseen: e.Unseen,
 		})
 	case wire.PoolReleased:
 		p.step(roster.Released{Placement: e.Placement})
@@ -203,7 +203,7 @@ func (p *Pool) takeWhole(inc messages.Incarnation, f *follower) {
 	var ended []messages.Placement
 	ended, f.missed = lead.Reconcile(f.shows.running, running, f.missed)
 	for _, pl := range ended {
-		p.step(roster.Ended{Placement: pl})
+		p.step(roster.Ended{Placement: pl, Unseen: true})
 	}
 	if !f.settled || f.unknown && time.Since(f.readAt) >= lead.WholeEvery {
 		p.readShare(inc, f)

@@ -51,10 +51,9 @@ func (p *Pool) changed(item *actors.Item, r *store.Result) bool {
 		delete(p.returning, pl)
 		switch {
 		case r.Status.Terminal() && r.Attempt == c.Attempt:
-			// It may have run without a word of it: its session counts as begun, and as unfinished in its epoch, so that a loss
-			// is told once too often rather than never.
+			// It may have run without a word of it: its session counts as begun.
 			p.letGoOf(pl)
-			p.step(roster.Ended{Placement: pl})
+			p.step(roster.Ended{Placement: pl, Unseen: true})
 		case !r.Status.Started() || r.Attempt != c.Attempt:
 			p.released(pl)
 		}

@@ -47,6 +47,7 @@ type PoolRunEnded struct {
 	Placement                 messages.Placement
 	Took                      time.Duration
 	Finished, Restored, Fault bool
+	Unseen                    bool // nobody has said how it ended
 }
 
 // PoolReleased says that a placement left its worker's queue unstarted.
@@ -91,7 +92,7 @@ func (e PoolPlacement) encode() *troupev1.PoolEntry {
 func (e PoolRunEnded) encode() *troupev1.PoolEntry {
 	return &troupev1.PoolEntry{What: &troupev1.PoolEntry_Ended{Ended: &troupev1.PoolRunEnded{
 		Execution: idBytes(e.Placement.Execution), Attempt: int32(e.Placement.Attempt), Took: int64(e.Took),
-		Finished: e.Finished, Restored: e.Restored, Fault: e.Fault,
+		Finished: e.Finished, Restored: e.Restored, Fault: e.Fault, Unseen: e.Unseen,
 	}}}
 }
 
@@ -134,7 +135,7 @@ func entryFromProto(p *troupev1.PoolEntry) (PoolEntry, error) {
 		at, err := placementOf(what.Ended)
 		return PoolRunEnded{
 			Placement: at, Took: time.Duration(what.Ended.GetTook()), Finished: what.Ended.GetFinished(),
-			Restored: what.Ended.GetRestored(), Fault: what.Ended.GetFault(),
+			Restored: what.Ended.GetRestored(), Fault: what.Ended.GetFault(), Unseen: what.Ended.GetUnseen(),
 		}, err
 	case *troupev1.PoolEntry_Released:
 		at, err := placementOf(what.Released)

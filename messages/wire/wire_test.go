@@ -70,6 +70,7 @@ func entries() []wire.PoolEntry {
 		wire.PoolWorkerGone{Slot: 3, Restarts: true},
 		wire.PoolPlacement{Placement: placement(), Slot: 1, Running: true},
 		wire.PoolRunEnded{Placement: placement(), Took: time.Second, Finished: true, Restored: true, Fault: true},
+		wire.PoolRunEnded{Placement: placement(), Unseen: true},
 		wire.PoolReleased{Placement: placement()},
 		wire.PoolWithdrawn{Execution: messages.NewExecutionID()},
 		wire.PoolCandidate{

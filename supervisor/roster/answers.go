@@ -146,6 +146,9 @@ func (r *Roster) ended(e *Ended) {
 		r.forgetLine(f.line)
 		r.top = true
 	}
+	if e.Unseen && f.line != nil && !f.miss {
+		r.ask(f.line)
+	}
 	r.land(f, e.Finished)
 }
 

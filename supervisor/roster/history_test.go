@@ -275,7 +275,9 @@ func (w *world) end(t *rapid.T) {
 	all := w.running()
 	x := take(t, &all)
 	took := rapid.SampledFrom([]time.Duration{time.Microsecond, 3 * time.Millisecond, 10 * time.Second}).Draw(t, "took")
+	w.unseen = rapid.IntRange(0, 9).Draw(t, "unseen") == 0
 	w.ended(x, took, rapid.IntRange(0, 4).Draw(t, "lost") > 0, rapid.Bool().Draw(t, "restored"))
+	w.unseen = false
 }
 
 func (w *world) ended(x *worldExec, took time.Duration, finished, restored bool) {
@@ -286,8 +288,12 @@ func (w *world) ended(x *worldExec, took time.Duration, finished, restored bool)
 			s.finished = max(s.finished, x.epoch)
 		}
 	}
-	w.step(Ended{Placement: messages.Placement{Execution: x.c.ID, Attempt: x.c.Attempt}, Worker: x.worker, Took: took,
-		Finished: finished, Restored: restored && finished})
+	pl := messages.Placement{Execution: x.c.ID, Attempt: x.c.Attempt}
+	if w.unseen {
+		w.step(Ended{Placement: pl, Unseen: true})
+		return
+	}
+	w.step(Ended{Placement: pl, Worker: x.worker, Took: took, Finished: finished, Restored: restored && finished})
 }
 
 func (w *world) changeWorker(t *rapid.T) {

@@ -199,6 +199,9 @@ func (m *model) ended(e Ended) {
 	if !e.Finished {
 		m.forget(f.session)
 	}
+	if e.Unseen && f.session != "" && !f.miss {
+		m.session(f.session).asking = true
+	}
 	m.land(f)
 }
 

@@ -32,6 +32,7 @@ type world struct {
 	publishes []Publish
 	backs     []TakeBack
 	reloads   []string
+	unseen    bool           // the next end: it is not told how
 	words     []SessionMoved // of the store on sessions, on their way
 }
 

@@ -138,13 +138,15 @@ const holdTime = 10 * time.Second
 // occupyMax bounds the pieces of work that are submitted until one of them runs on the node that is meant.
 const occupyMax = 12
 
-// occupy has the node run work that may be repeated; it is not the only one that does.
+// occupy has the node run work that may be repeated. What comes to run on the others is cancelled again: it would keep their
+// workers from what is measured.
 func (f *full) occupy(c *caller, victim *node, name string) {
 	f.t.Helper()
 	through := &caller{node: victim}
 	defer c.adopt(through)
+	var elsewhere []messages.ExecutionID
 	for i := range occupyMax {
-		w := &work{want: []messages.Status{messages.Completed}}
+		w := &work{want: []messages.Status{messages.Completed, messages.Cancelled}}
 		w.ActionRef, w.IdempotencyKey, w.Parameters = "chaos.go_hold", fmt.Sprintf("chaos.go_hold-%s-%d", name, i), parameters(holdTime)
 		id, err := through.submit(f.t.Context(), w)
 		require.NoError(f.t, err)
@@ -154,10 +156,24 @@ func (f *full) occupy(c *caller, victim *node, name string) {
 			return e.Status >= messages.Running
 		})
 		if nodeOf(string(e.Worker)) == victim.name {
+			through.clear(f.t, elsewhere)
 			return
 		}
+		elsewhere = append(elsewhere, id)
 	}
 	require.FailNow(f.t, "node "+victim.name+" was given no work")
+}
+
+// clear cancels executions and waits for their ends.
+func (c *caller) clear(t *testing.T, ids []messages.ExecutionID) {
+	t.Helper()
+	for _, id := range ids {
+		require.NoError(t, c.cancel(t.Context(), id))
+	}
+	for _, id := range ids {
+		_, err := c.wait(t.Context(), id)
+		require.NoError(t, err)
+	}
 }
 
 // heldBy lists the executions of the blow that run on the victim, as another node knows them.

@@ -578,7 +578,9 @@ type PoolRunEnded struct {
 	// A state that was kept was restored for the run.
 	Restored bool `protobuf:"varint,5,opt,name=restored,proto3" json:"restored,omitempty"`
 	// The worker was at fault.
-	Fault         bool `protobuf:"varint,6,opt,name=fault,proto3" json:"fault,omitempty"`
+	Fault bool `protobuf:"varint,6,opt,name=fault,proto3" json:"fault,omitempty"`
+	// Nobody has said how it ended: the store is asked what its session has to lose.
+	Unseen        bool `protobuf:"varint,7,opt,name=unseen,proto3" json:"unseen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -651,6 +653,13 @@ func (x *PoolRunEnded) GetRestored() bool {
 func (x *PoolRunEnded) GetFault() bool {
 	if x != nil {
 		return x.Fault
+	}
+	return false
+}
+
+func (x *PoolRunEnded) GetUnseen() bool {
+	if x != nil {
+		return x.Unseen
 	}
 	return false
 }
@@ -1185,14 +1194,15 @@ const file_troupe_v1_pool_proto_rawDesc = "" +
 	"\texecution\x18\x01 \x01(\fR\texecution\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x12\n" +
 	"\x04slot\x18\x03 \x01(\x05R\x04slot\x12\x18\n" +
-	"\arunning\x18\x04 \x01(\bR\arunning\"\xa8\x01\n" +
+	"\arunning\x18\x04 \x01(\bR\arunning\"\xc0\x01\n" +
 	"\fPoolRunEnded\x12\x1c\n" +
 	"\texecution\x18\x01 \x01(\fR\texecution\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x12\n" +
 	"\x04took\x18\x03 \x01(\x03R\x04took\x12\x1a\n" +
 	"\bfinished\x18\x04 \x01(\bR\bfinished\x12\x1a\n" +
 	"\brestored\x18\x05 \x01(\bR\brestored\x12\x14\n" +
-	"\x05fault\x18\x06 \x01(\bR\x05fault\"F\n" +
+	"\x05fault\x18\x06 \x01(\bR\x05fault\x12\x16\n" +
+	"\x06unseen\x18\a \x01(\bR\x06unseen\"F\n" +
 	"\fPoolReleased\x12\x1c\n" +
 	"\texecution\x18\x01 \x01(\fR\texecution\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\"-\n" +
