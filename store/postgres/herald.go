@@ -15,20 +15,21 @@ import (
 
 // herald tells the other nodes of what this one has stored, by NOTIFY. It has transactions of its own for that: the server lets
 // those that notify commit one at a time, each with its write to the disk, so that no transaction that stores anything should be
-// one of them. What comes while one is under way, or soon after it, goes together with the next. What is lost with this process
-// is found when the others look, which they do every second.
+// one of them. What comes while one is under way, or soon after it, goes together with the next. What the server did not take is
+// made up for by a later word to look; what is lost with this process, when the others hear of its end.
 type herald struct {
 	s     *Store
 	wake  chan struct{} // holds one
 	mu    sync.Mutex
 	pools map[string]struct{} // that have something new
 	ended []messages.ExecutionID
-	more  bool // others have ended that are not named
+	more  bool // there is more than is named
 }
 
 const (
 	heraldGap    = 2 * time.Millisecond // between two transactions
 	heraldWithin = 2 * time.Second      // for one
+	heraldAgain  = time.Second          // after one that failed
 	heraldMax    = 10_000               // executions named in one; of more, the others are told to look
 )
 
@@ -40,9 +41,6 @@ func newHerald(s *Store) *herald {
 
 // requested tells of pools that have something new.
 func (h *herald) requested(executions []store.Submitted) {
-	if len(executions) == 0 {
-		return
-	}
 	h.mu.Lock()
 	for i := range executions {
 		if e := &executions[i].Execution; e.Status == messages.Requested {
@@ -96,27 +94,39 @@ func (h *herald) run() {
 	for {
 		select {
 		case <-h.s.quit:
-			h.tell(h.take())
+			_ = h.tell(h.take()) // the others look when this node has ended
 			return
 		case <-h.wake:
 		}
-		h.tell(h.take())
+		gap := heraldGap
+		if h.tell(h.take()) != nil {
+			gap = heraldAgain
+			h.missed()
+		}
 		select {
 		case <-h.s.quit:
-		case <-time.After(heraldGap):
+		case <-time.After(gap):
 		}
 	}
 }
 
-// tell sends the words. It need not outlive a crash of the server, as its listeners do not, so nothing waits for the disk.
-func (h *herald) tell(words []string) {
+// missed has the others look, for they were not told what there is.
+func (h *herald) missed() {
+	h.mu.Lock()
+	h.more = true
+	h.mu.Unlock()
+	h.stir()
+}
+
+// tell sends the words. They need not outlive a crash of the server, as its listeners do not, so nothing waits for the disk.
+func (h *herald) tell(words []string) error {
 	if len(words) == 0 {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), heraldWithin)
 	defer cancel()
 	batch := &pgx.Batch{}
 	batch.Queue("SELECT set_config('synchronous_commit', 'off', true)")
 	queueNotify(batch, h.s.channel(), words)
-	_ = h.s.pool.SendBatch(ctx, batch).Close() // a hint that is lost is made up for by the next look
+	return h.s.pool.SendBatch(ctx, batch).Close()
 }

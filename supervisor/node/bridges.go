@@ -149,6 +149,16 @@ func (n *Node) cancelHere(ctx context.Context, id messages.ExecutionID) error {
 	return nil
 }
 
+// updatesPath is the bridge that hears of what others do.
+const updatesPath = "troupe/bridges/updates"
+
+// lookAround makes up for what a node that has ended could not tell any more.
+func (n *Node) lookAround() {
+	if n.started.Load() {
+		n.system.Send(n.system.PID(updatesPath), &store.Hint{Kind: store.HintLook})
+	}
+}
+
 // lookRound makes up for hints that were missed: every pool looks for work, every run that is to be cancelled is told
 // again, and everybody who waits for what has ended meanwhile hears of it.
 func (n *Node) lookRound(ctx context.Context) error {

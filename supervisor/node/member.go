@@ -163,6 +163,7 @@ func (n *Node) tell(message any) {
 	}
 	if _, down := message.(*supervisor.NodeDown); down {
 		n.lookForRouters()
+		n.lookAround()
 	}
 }
 

@@ -1,0 +1,50 @@
+package postgres
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// What gathers is said once: each pool by name, executions that have ended by id, and past the bound that there are more.
+func TestWordsGather(t *testing.T) {
+	t.Parallel()
+	h := &herald{wake: make(chan struct{}, 1), pools: map[string]struct{}{}}
+	requested := func(pool string, status messages.Status) {
+		h.requested([]store.Submitted{{Execution: messages.Execution{Pool: pool, Status: status}}})
+	}
+	requested("b", messages.Requested)
+	requested("a", messages.Requested)
+	requested("b", messages.Requested)
+	requested("placed", messages.Scheduled)
+	require.Equal(t, []string{"pool a", "pool b"}, h.take())
+	require.Empty(t, h.take())
+
+	ended := make([]messages.ExecutionID, heraldMax)
+	for i := range ended {
+		ended[i] = messages.NewExecutionID()
+	}
+	h.finished(ended[:1])
+	h.finished(ended)
+	words := h.take()
+	require.Equal(t, wordLook, words[len(words)-1])
+	var told []messages.ExecutionID
+	for _, word := range words[:len(words)-1] {
+		require.Less(t, len(word), 8000, "a notification's bound")
+		require.True(t, strings.HasPrefix(word, wordFinished))
+		for _, hint := range hintsOf(word) {
+			require.Equal(t, store.HintFinished, hint.Kind)
+			told = append(told, hint.Execution)
+		}
+	}
+	require.Equal(t, append(ended[:1:1], ended[:heraldMax-1]...), told)
+	require.Equal(t, []store.Hint{{Kind: store.HintLook}}, hintsOf(wordLook))
+
+	h.missed()
+	require.Equal(t, []string{wordLook}, h.take())
+	require.Len(t, h.wake, 1)
+}
