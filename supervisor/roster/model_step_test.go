@@ -254,6 +254,9 @@ func (m *model) sessionMoved(e SessionMoved) {
 	}
 	same := s.worker.IsZero() && s.epoch == e.Epoch
 	s.restored = s.restored && s.epoch == e.Epoch
+	if e.Epoch >= s.epoch {
+		e.FinishedEpoch = max(e.FinishedEpoch, s.finished)
+	}
 	s.worker, s.epoch, s.finished = e.Worker, e.Epoch, e.FinishedEpoch
 	s.started = max(s.started, e.StartedEpoch)
 	if s.started == 0 || e.StartedEpoch > 0 {

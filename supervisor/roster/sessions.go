@@ -167,6 +167,12 @@ func (r *Roster) sessionMoved(e *SessionMoved) {
 	if s.Started == 0 {
 		s.Started = before.Started // it was claimed after the store was read
 	}
+	if known && e.Epoch >= before.Epoch { // the same
+		s.Finished = max(s.Finished, before.Finished)
+		if s.Touched.Before(before.Touched) {
+			s.Touched = before.Touched
+		}
+	}
 	if !e.Worker.IsZero() && r.workers[e.Worker] == nil {
 		r.emit(Unbind{Session: e.Session, Worker: e.Worker, Epoch: e.Epoch, Reason: "worker_gone"})
 		s.Worker = messages.WorkerKey{}

@@ -143,7 +143,7 @@ func parseEvent(t *testing.T, name string, words []string) Event {
 	case "withdrawn":
 		return Withdrawn{ID: idOf(bare[0])}
 	case "session":
-		e := SessionMoved{Session: bare[0], Asked: !slices.Contains(bare[1:], "unasked"), Epoch: int64(a.num("epoch")), FinishedEpoch: int64(a.num("finished")),
+		e := SessionMoved{Session: bare[0], Asked: !slices.Contains(bare[1:], "unasked"), Epoch: int64(a.num("epoch")), FinishedEpoch: int64(a.num("finished")), StartedEpoch: int64(a.num("started")),
 			TouchedAt: a.at("touched")}
 		if a.has("on") {
 			e.Worker = keyOf(a["on"])
