@@ -44,6 +44,8 @@ type Pool struct {
 	// accepted are the placements that the roster makes for the offer at hand.
 	accepted []*store.Place
 	running  map[messages.Placement]messages.Slot
+	// strays counts the runs that finished and that the router's view did not have: see sure.
+	strays int
 	// returning are the placements whose take back the store has not answered yet.
 	returning map[messages.Placement]struct{}
 	journal   journal

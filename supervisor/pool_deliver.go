@@ -177,7 +177,7 @@ func (p *Pool) quarantine(d broker.Delivery, cause error) {
 // takeOver reads what the store holds of the pool: the sessions, and what this incarnation had placed before this
 // actor was started again.
 func (p *Pool) takeOver() {
-	before := p.before // of the actor before this one
+	before, strays := p.before, p.strays // of the actor before this one
 	p.beside(storeTimeout, func(ctx context.Context) {
 		limited, cancel := context.WithTimeout(ctx, storeTimeout/2)
 		defer cancel()
@@ -186,6 +186,7 @@ func (p *Pool) takeOver() {
 		}
 		read, err := p.readPool(ctx)
 		if err == nil {
+			read.strays = strays
 			p.post(read)
 			return
 		}
@@ -212,6 +213,9 @@ func (p *Pool) readPool(ctx context.Context) (*sessionsLoaded, error) {
 type takeOverAgain struct{}
 
 func (p *Pool) sessionsLoaded(m *sessionsLoaded) {
+	if m.first {
+		m.sessions = p.sure(m.sessions, m.live, m.strays)
+	}
 	for i := range m.sessions {
 		s := &m.sessions[i]
 		if !m.asked && s.Epoch < p.roster.Epoch(s.Session) {
@@ -240,6 +244,30 @@ func (p *Pool) sessionsLoaded(m *sessionsLoaded) {
 	}
 	p.before, p.inherited = nil, nil // they have been settled
 	p.step(roster.Wake{})
+}
+
+// sure leaves out the sessions of which it is not sure, after a read of the pool, what they have to lose. A run that finished
+// while the store was read, and that the view did not have yet, may have been the first of its binding, and the read too early to
+// show that it finished. Such a session is asked for when it is next placed.
+func (p *Pool) sure(sessions []store.Session, live []messages.Execution, strays int) []store.Session {
+	if p.strays == strays {
+		return sessions
+	}
+	runs := map[string]struct{}{}
+	for i := range live {
+		runs[live[i].Session] = struct{}{}
+	}
+	return slices.DeleteFunc(sessions, func(s store.Session) bool {
+		_, held := runs[s.Session]
+		return !held && s.FinishedEpoch < s.Epoch
+	})
+}
+
+// finishedRun counts a run that has finished if the router's view does not have it.
+func (p *Pool) finishedRun(pl messages.Placement) {
+	if !p.roster.Knows(pl) {
+		p.strays++
+	}
 }
 
 // rescueOwn gives back what an earlier actor of this pool had on workers that went with it; false: it is none of that. What

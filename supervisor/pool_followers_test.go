@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -31,7 +32,10 @@ const term = 5
 func attend(t *testing.T, patience time.Duration) *puppeteer {
 	t.Helper()
 	h := build(t, messages.RuntimeGo, 1, goes(quick), func(c *PoolConfig) {
-		c.Serves, c.Peers, c.Patience = "same", &PoolPeers{Look: func() {}}, patience
+		c.Serves, c.Peers, c.Patience = "same", &PoolPeers{
+			Look:       func() {},
+			EndSession: func(context.Context, messages.Incarnation, wire.EndSession) error { return nil },
+		}, patience
 	})
 	h.ready(1)
 	h.system.Send(h.pid, &Cordon{Slot: 0, Cordoned: true})

@@ -38,6 +38,7 @@ type (
 		nodes    map[messages.Incarnation]struct{} // that live
 		first    bool
 		asked    bool // by the roster
+		strays   int  // before it was read
 		live     []messages.Execution
 	}
 )

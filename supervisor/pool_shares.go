@@ -16,6 +16,7 @@ type shareRead struct {
 	sessions []store.Session
 	nodes    map[messages.Incarnation]struct{}
 	live     []messages.Execution
+	strays   int
 	err      error
 }
 
@@ -26,8 +27,9 @@ func (p *Pool) readShare(inc messages.Incarnation, f *follower) {
 		return
 	}
 	f.reading, f.readAt = true, time.Now()
+	strays := p.strays
 	p.beside(storeTimeout, func(ctx context.Context) {
-		m := &shareRead{of: inc}
+		m := &shareRead{of: inc, strays: strays}
 		read, err := p.readPool(ctx)
 		if m.err = err; err == nil {
 			m.sessions, m.nodes, m.live = read.sessions, read.nodes, read.live
@@ -47,6 +49,7 @@ func (p *Pool) shareRead(m *shareRead) {
 		p.cfg.Logger.Warn("a follower's share not read, reading again with its next report", "incarnation", m.of, "error", m.err)
 		return
 	}
+	m.sessions = p.sure(m.sessions, m.live, m.strays)
 	for i := range m.sessions {
 		if s := &m.sessions[i]; s.Worker.Incarnation == m.of && (!f.settled || s.Epoch > p.roster.Epoch(s.Session)) {
 			delete(p.abroad.sessions, s.Session)
