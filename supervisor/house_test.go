@@ -40,7 +40,32 @@ type gated struct {
 	store.Store
 	mu    sync.Mutex
 	gate  chan struct{}
+	lives chan struct{} // Live waits for it; nil: it does not
 	nodes []store.Node
+}
+
+// holdLive has every Live wait until the returned function is called.
+func (g *gated) holdLive() (release func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	held := make(chan struct{})
+	g.lives = held
+	return sync.OnceFunc(func() { close(held) })
+}
+
+// Live implements store.Store.
+func (g *gated) Live(ctx context.Context, pool string) ([]messages.Execution, error) {
+	g.mu.Lock()
+	held := g.lives
+	g.mu.Unlock()
+	if held != nil {
+		select {
+		case <-held:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return g.Store.Live(ctx, pool)
 }
 
 func (g *gated) Apply(ctx context.Context, changes []store.Change) ([]store.Result, error) {

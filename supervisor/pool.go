@@ -220,7 +220,9 @@ func (p *Pool) tend(ctx actor.Context) {
 	case *attachAgain:
 		p.attachAgain(ctx)
 	case *takeOverAgain:
-		p.takeOver()
+		if m.reader == p {
+			p.takeOver()
+		}
 	case *orphansRead:
 		p.orphansRead(m)
 	case *parted:

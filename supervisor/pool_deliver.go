@@ -186,12 +186,12 @@ func (p *Pool) takeOver() {
 		}
 		read, err := p.readPool(ctx)
 		if err == nil {
-			read.strays = strays
+			read.strays, read.reader = strays, p
 			p.post(read)
 			return
 		}
 		p.cfg.Logger.Warn("pool state not read, reading again", "error", err)
-		time.AfterFunc(retryAfter(), func() { p.post(&takeOverAgain{}) })
+		time.AfterFunc(retryAfter(), func() { p.post(&takeOverAgain{p}) })
 	})
 }
 
@@ -210,10 +210,13 @@ func (p *Pool) readPool(ctx context.Context) (*sessionsLoaded, error) {
 }
 
 // takeOverAgain repeats the questions of a take-over that the store did not answer.
-type takeOverAgain struct{}
+type takeOverAgain struct{ reader *Pool }
 
 func (p *Pool) sessionsLoaded(m *sessionsLoaded) {
 	if m.first {
+		if m.reader != p {
+			return // it was read before what this actor has inherited
+		}
 		m.sessions = p.sure(m.sessions, m.live, m.strays)
 	}
 	for i := range m.sessions {

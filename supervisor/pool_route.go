@@ -37,8 +37,9 @@ type (
 		sessions []store.Session
 		nodes    map[messages.Incarnation]struct{} // that live
 		first    bool
-		asked    bool // by the roster
-		strays   int  // before it was read
+		asked    bool  // by the roster
+		strays   int   // before it was read
+		reader   *Pool // of a take-over: an answer to an actor before this one is not for this one
 		live     []messages.Execution
 	}
 )

@@ -89,6 +89,28 @@ func TestPoolActorFails(t *testing.T) {
 	h.empty()
 }
 
+// What the store told an actor that has failed since says nothing of what that one has left behind.
+func TestAnAnswerToTheActorBeforeIsNotTaken(t *testing.T) {
+	t.Parallel()
+	stage := newTheatre()
+	h := build(t, messages.RuntimeGo, 1, goes(stage.wait), nil)
+	h.ready(1)
+	ran := h.submit(1, idempotent)
+	soon(t, func() bool { return stage.runs() == 1 }, "it must run")
+	before := h.made()[0]
+	release := h.store.holdLive()
+	defer release()
+	h.crash("top/pool")
+	soon(t, func() bool { return len(h.made()) == 2 }, "started again")
+	h.system.Send(h.pid, &sessionsLoaded{first: true, reader: before})
+	h.describe()
+	release()
+	soon(t, func() bool { return h.get(ran[0]).Attempt == 2 }, "what ran must be placed again")
+	close(stage.release)
+	h.all(ran, messages.Completed)
+	h.empty()
+}
+
 // A pool that fails under load loses nothing and abandons nothing that a living worker runs.
 func TestPoolActorFailsUnderLoad(t *testing.T) {
 	t.Parallel()
