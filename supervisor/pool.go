@@ -44,8 +44,7 @@ type Pool struct {
 	// accepted are the placements that the roster makes for the offer at hand.
 	accepted []*store.Place
 	running  map[messages.Placement]messages.Slot
-	// strays counts the runs that finished and that the router's view did not have: see sure.
-	strays int
+	reads    reads
 	// returning are the placements whose take back the store has not answered yet.
 	returning map[messages.Placement]struct{}
 	journal   journal
@@ -221,6 +220,7 @@ func (p *Pool) tend(ctx actor.Context) {
 		p.attachAgain(ctx)
 	case *takeOverAgain:
 		if m.reader == p {
+			p.reads.end(nil, nil)
 			p.takeOver()
 		}
 	case *orphansRead:

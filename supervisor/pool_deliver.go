@@ -177,7 +177,8 @@ func (p *Pool) quarantine(d broker.Delivery, cause error) {
 // takeOver reads what the store holds of the pool: the sessions, and what this incarnation had placed before this
 // actor was started again.
 func (p *Pool) takeOver() {
-	before, strays := p.before, p.strays // of the actor before this one
+	before := p.before // of the actor before this one
+	p.reads.begin()
 	p.beside(storeTimeout, func(ctx context.Context) {
 		limited, cancel := context.WithTimeout(ctx, storeTimeout/2)
 		defer cancel()
@@ -186,7 +187,7 @@ func (p *Pool) takeOver() {
 		}
 		read, err := p.readPool(ctx)
 		if err == nil {
-			read.strays, read.reader = strays, p
+			read.reader = p
 			p.post(read)
 			return
 		}
@@ -195,17 +196,18 @@ func (p *Pool) takeOver() {
 	})
 }
 
-// readPool reads the pool's sessions, then which nodes live, then what is placed.
+// readPool reads what is placed, then the pool's sessions, then which nodes live. So a run that is not placed any more has ended in
+// what is read of its session, and a node that something is bound to is listed, or has ended.
 func (p *Pool) readPool(ctx context.Context) (*sessionsLoaded, error) {
 	read := &sessionsLoaded{first: true}
 	var err error
+	if read.live, err = p.cfg.Store.Live(ctx, p.cfg.Name); err != nil {
+		return nil, err
+	}
 	if read.sessions, err = p.cfg.Store.LoadSessions(ctx, p.cfg.Name); err != nil {
 		return nil, err
 	}
-	if read.nodes, err = p.liveNodes(ctx); err != nil {
-		return nil, err
-	}
-	read.live, err = p.cfg.Store.Live(ctx, p.cfg.Name)
+	read.nodes, err = p.liveNodes(ctx)
 	return read, err
 }
 
@@ -217,7 +219,7 @@ func (p *Pool) sessionsLoaded(m *sessionsLoaded) {
 		if m.reader != p {
 			return // it was read before what this actor has inherited
 		}
-		m.sessions = p.sure(m.sessions, m.live, m.strays)
+		m.sessions, m.live = p.reads.end(m.sessions, m.live)
 	}
 	for i := range m.sessions {
 		s := &m.sessions[i]
@@ -247,30 +249,6 @@ func (p *Pool) sessionsLoaded(m *sessionsLoaded) {
 	}
 	p.before, p.inherited = nil, nil // they have been settled
 	p.step(roster.Wake{})
-}
-
-// sure leaves out the sessions of which it is not sure, after a read of the pool, what they have to lose. A run that finished
-// while the store was read, and that the view did not have yet, may have been the first of its binding, and the read too early to
-// show that it finished. Such a session is asked for when it is next placed.
-func (p *Pool) sure(sessions []store.Session, live []messages.Execution, strays int) []store.Session {
-	if p.strays == strays {
-		return sessions
-	}
-	runs := map[string]struct{}{}
-	for i := range live {
-		runs[live[i].Session] = struct{}{}
-	}
-	return slices.DeleteFunc(sessions, func(s store.Session) bool {
-		_, held := runs[s.Session]
-		return !held && s.FinishedEpoch < s.Epoch
-	})
-}
-
-// finishedRun counts a run that has finished if the router's view does not have it.
-func (p *Pool) finishedRun(pl messages.Placement) {
-	if !p.roster.Knows(pl) {
-		p.strays++
-	}
 }
 
 // rescueOwn gives back what an earlier actor of this pool had on workers that went with it; false: it is none of that. What

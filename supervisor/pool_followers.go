@@ -146,9 +146,6 @@ func (p *Pool) takeEntry(inc messages.Incarnation, f *follower, e wire.PoolEntry
 	case wire.PoolPlacement:
 		p.takePlacement(inc, f, &e)
 	case wire.PoolRunEnded:
-		if e.Finished {
-			p.finishedRun(e.Placement)
-		}
 		p.step(roster.Ended{
 			Placement: e.Placement, Took: e.Took, Finished: e.Finished, Restored: e.Restored, Fault: e.Fault, Unseen: e.Unseen,
 		})

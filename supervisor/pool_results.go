@@ -100,9 +100,6 @@ func (p *Pool) over(item *actors.Item, pl messages.Placement, finished bool) {
 	if s := p.slot(item.Worker.Slot); s != nil && finished && s.key == item.Worker {
 		s.executions++
 	}
-	if finished {
-		p.finishedRun(pl)
-	}
 	p.step(roster.Ended{
 		Placement: pl, Worker: item.Worker, Took: item.Took, Finished: finished, Restored: item.Restored, Fault: item.Fault,
 	})

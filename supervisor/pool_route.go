@@ -38,7 +38,6 @@ type (
 		nodes    map[messages.Incarnation]struct{} // that live
 		first    bool
 		asked    bool  // by the roster
-		strays   int   // before it was read
 		reader   *Pool // of a take-over: an answer to an actor before this one is not for this one
 		live     []messages.Execution
 	}
@@ -55,6 +54,7 @@ const (
 
 // step gives the roster one event and gathers what it wants; while another node routes, it is told instead.
 func (p *Pool) step(e roster.Event) {
+	p.reads.note(p.roster, e)
 	if p.tells(e) {
 		return
 	}

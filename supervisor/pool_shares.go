@@ -16,7 +16,7 @@ type shareRead struct {
 	sessions []store.Session
 	nodes    map[messages.Incarnation]struct{}
 	live     []messages.Execution
-	strays   int
+	reader   *Pool
 	err      error
 }
 
@@ -27,9 +27,9 @@ func (p *Pool) readShare(inc messages.Incarnation, f *follower) {
 		return
 	}
 	f.reading, f.readAt = true, time.Now()
-	strays := p.strays
+	p.reads.begin()
 	p.beside(storeTimeout, func(ctx context.Context) {
-		m := &shareRead{of: inc, strays: strays}
+		m := &shareRead{of: inc, reader: p}
 		read, err := p.readPool(ctx)
 		if m.err = err; err == nil {
 			m.sessions, m.nodes, m.live = read.sessions, read.nodes, read.live
@@ -40,6 +40,10 @@ func (p *Pool) readShare(inc messages.Incarnation, f *follower) {
 
 // shareRead settles a follower's share.
 func (p *Pool) shareRead(m *shareRead) {
+	if m.reader != p {
+		return
+	}
+	m.sessions, m.live = p.reads.end(m.sessions, m.live)
 	f := p.followers[m.of]
 	if f == nil {
 		return
@@ -49,7 +53,6 @@ func (p *Pool) shareRead(m *shareRead) {
 		p.cfg.Logger.Warn("a follower's share not read, reading again with its next report", "incarnation", m.of, "error", m.err)
 		return
 	}
-	m.sessions = p.sure(m.sessions, m.live, m.strays)
 	for i := range m.sessions {
 		if s := &m.sessions[i]; s.Worker.Incarnation == m.of && (!f.settled || s.Epoch > p.roster.Epoch(s.Session)) {
 			delete(p.abroad.sessions, s.Session)
