@@ -215,11 +215,12 @@ func (p *Pool) readPool(ctx context.Context) (*sessionsLoaded, error) {
 type takeOverAgain struct{ reader *Pool }
 
 func (p *Pool) sessionsLoaded(m *sessionsLoaded) {
+	var doubted []string
 	if m.first {
 		if m.reader != p {
 			return // it was read before what this actor has inherited
 		}
-		m.sessions, m.live = p.reads.end(m.sessions, m.live)
+		m.live, doubted = p.reads.end(m.sessions, m.live)
 	}
 	for i := range m.sessions {
 		s := &m.sessions[i]
@@ -247,6 +248,7 @@ func (p *Pool) sessionsLoaded(m *sessionsLoaded) {
 			p.takeUp(e, m.nodes, p.standsHere(e.Placement()))
 		}
 	}
+	p.doubt(doubted)
 	p.before, p.inherited = nil, nil // they have been settled
 	p.step(roster.Wake{})
 }

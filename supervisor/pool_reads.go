@@ -53,25 +53,34 @@ func (r *reads) over(pl messages.Placement) {
 	}
 }
 
-// end takes the answer of one read, and returns what is sure of it: without the placements that have ended, and without the sessions
-// that may have had one of them as the first run of their binding. Those are asked for when they are next placed.
-func (r *reads) end(sessions []store.Session, live []messages.Execution) ([]store.Session, []messages.Execution) {
+// doubt has the store asked for sessions before they are placed again.
+func (p *Pool) doubt(sessions []string) {
+	for _, name := range sessions {
+		p.step(roster.Doubted{Session: name})
+	}
+}
+
+// end takes the answer of one read. It takes out of what is placed what has ended, and returns the sessions that may have had one of
+// those as the first run of their binding.
+func (r *reads) end(sessions []store.Session, live []messages.Execution) (placed []messages.Execution, doubted []string) {
 	if len(r.ended) > 0 {
 		live = slices.DeleteFunc(live, func(e messages.Execution) bool {
 			_, has := r.ended[e.Placement()]
 			return has
 		})
-		placed := map[string]struct{}{}
+		held := map[string]struct{}{}
 		for i := range live {
-			placed[live[i].Session] = struct{}{}
+			held[live[i].Session] = struct{}{}
 		}
-		sessions = slices.DeleteFunc(sessions, func(s store.Session) bool {
-			_, held := placed[s.Session]
-			return s.FinishedEpoch < s.Epoch && (r.more || !held)
-		})
+		for i := range sessions {
+			s := &sessions[i]
+			if _, runs := held[s.Session]; s.FinishedEpoch < s.Epoch && (r.more || !runs) {
+				doubted = append(doubted, s.Session)
+			}
+		}
 	}
 	if r.open--; r.open <= 0 {
 		*r = reads{}
 	}
-	return sessions, live
+	return live, doubted
 }

@@ -43,7 +43,7 @@ func (p *Pool) shareRead(m *shareRead) {
 	if m.reader != p {
 		return
 	}
-	m.sessions, m.live = p.reads.end(m.sessions, m.live)
+	live, doubted := p.reads.end(m.sessions, m.live)
 	f := p.followers[m.of]
 	if f == nil {
 		return
@@ -59,11 +59,12 @@ func (p *Pool) shareRead(m *shareRead) {
 			p.step(movedOf(s, s.Worker, s.StartedEpoch))
 		}
 	}
-	for i := range m.live {
-		if e := &m.live[i]; e.Worker.Incarnation == m.of {
+	for i := range live {
+		if e := &live[i]; e.Worker.Incarnation == m.of {
 			p.takeUp(e, m.nodes, f.shows.standing(e.Placement()))
 		}
 	}
+	p.doubt(doubted)
 	if !f.settled {
 		p.settleShare(m.of, f)
 	}

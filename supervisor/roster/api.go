@@ -121,6 +121,9 @@ type SessionMoved struct {
 	TouchedAt     time.Time
 }
 
+// Doubted says that what is known of a session may be old: the store is asked before more of it is placed.
+type Doubted struct{ Session string }
+
 // Holding tells, at take-over, of a placement that a worker holds already. Tell of the workers first, then of the
 // sessions, then of what is held.
 type Holding struct {
@@ -249,6 +252,7 @@ func (Ended) isEvent()        {}
 func (Released) isEvent()     {}
 func (Withdrawn) isEvent()    {}
 func (SessionMoved) isEvent() {}
+func (Doubted) isEvent()      {}
 func (Holding) isEvent()      {}
 func (Resigned) isEvent()     {}
 func (Store) isEvent()        {}

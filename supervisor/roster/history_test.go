@@ -34,6 +34,7 @@ func TestHistories(t *testing.T) {
 			"answer ask":   w.answerReload,
 			"read session": w.readSession,
 			"tell session": w.tellSession,
+			"doubt":        w.doubt,
 			"claim":        w.claim,
 			"end":          w.end,
 			"worker":       w.changeWorker,
@@ -220,6 +221,10 @@ func (w *world) readSession(t *rapid.T) {
 		t.Skip("nothing to read")
 	}
 	w.words = append(w.words, w.word(name))
+}
+
+func (w *world) doubt(t *rapid.T) {
+	w.step(Doubted{Session: rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "session")})
 }
 
 // tellSession tells late what was read. A binding that has ended since, under the same epoch, is left to the claim, which asks

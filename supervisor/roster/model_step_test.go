@@ -65,6 +65,8 @@ func (m *model) take(e Event) {
 	case Withdrawn:
 		m.ignored[e.ID] = true
 		m.drop(e.ID)
+	case Doubted:
+		m.session(e.Session).asking = true
 	case SessionMoved:
 		m.sessionMoved(e)
 	case Store:

@@ -57,6 +57,8 @@ func (r *Roster) take(e Event) {
 	case Withdrawn:
 		r.ignore(e.ID)
 		r.withdraw(e.ID)
+	case Doubted:
+		r.ask(r.lineOf(e.Session))
 	case SessionMoved:
 		r.sessionMoved(&e)
 	case Holding:
