@@ -40,7 +40,7 @@ func (p *Pool) entryOf(e roster.Event) wire.PoolEntry {
 	case roster.Ended:
 		return wire.PoolRunEnded{
 			Placement: e.Placement, Took: max(e.Took, 0), Finished: e.Finished, Restored: e.Restored, Fault: e.Fault,
-			Unseen: e.Unseen,
+			Unseen: e.Unseen, Session: e.Session,
 		}
 	case roster.Released:
 		return wire.PoolReleased{Placement: e.Placement}

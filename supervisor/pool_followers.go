@@ -148,6 +148,7 @@ func (p *Pool) takeEntry(inc messages.Incarnation, f *follower, e wire.PoolEntry
 	case wire.PoolRunEnded:
 		p.step(roster.Ended{
 			Placement: e.Placement, Took: e.Took, Finished: e.Finished, Restored: e.Restored, Fault: e.Fault, Unseen: e.Unseen,
+			Session: e.Session,
 		})
 	case wire.PoolReleased:
 		p.step(roster.Released{Placement: e.Placement})

@@ -41,10 +41,10 @@ func (p *Pool) changed(item *actors.Item, r *store.Result) bool {
 	case *store.Claim:
 		p.claimed(item, c, r, done)
 	case *store.Finish:
-		p.over(item, messages.Placement{Execution: c.ID, Attempt: c.Attempt}, true)
+		p.over(item, messages.Placement{Execution: c.ID, Attempt: c.Attempt}, sessionOf(r), true)
 		return c.Retry != nil
 	case *store.Rescue:
-		p.over(item, messages.Placement{Execution: c.ID, Attempt: c.Attempt}, false)
+		p.over(item, messages.Placement{Execution: c.ID, Attempt: c.Attempt}, sessionOf(r), false)
 		return true
 	case *store.TakeBack:
 		pl := messages.Placement{Execution: c.ID, Attempt: c.Attempt}
@@ -93,15 +93,23 @@ func (p *Pool) claimed(item *actors.Item, c *store.Claim, r *store.Result, done 
 	p.step(roster.Released{Placement: pl})
 }
 
+// sessionOf is the session of what a change was of; empty: it has none, or the store has not said so.
+func sessionOf(r *store.Result) string {
+	if r.Execution == nil {
+		return ""
+	}
+	return r.Execution.Session
+}
+
 // over notes that a run has ended.
-func (p *Pool) over(item *actors.Item, pl messages.Placement, finished bool) {
+func (p *Pool) over(item *actors.Item, pl messages.Placement, session string, finished bool) {
 	delete(p.running, pl)
 	p.settled(pl)
 	if s := p.slot(item.Worker.Slot); s != nil && finished && s.key == item.Worker {
 		s.executions++
 	}
 	p.step(roster.Ended{
-		Placement: pl, Worker: item.Worker, Took: item.Took, Finished: finished, Restored: item.Restored, Fault: item.Fault,
+		Placement: pl, Worker: item.Worker, Session: session, Took: item.Took, Finished: finished, Restored: item.Restored, Fault: item.Fault,
 	})
 }
 

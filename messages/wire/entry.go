@@ -47,7 +47,8 @@ type PoolRunEnded struct {
 	Placement                 messages.Placement
 	Took                      time.Duration
 	Finished, Restored, Fault bool
-	Unseen                    bool // nobody has said how it ended
+	Unseen                    bool   // nobody has said how it ended
+	Session                   string // the run's; empty: none
 }
 
 // PoolReleased says that a placement left its worker's queue unstarted.
@@ -93,6 +94,7 @@ func (e PoolRunEnded) encode() *troupev1.PoolEntry {
 	return &troupev1.PoolEntry{What: &troupev1.PoolEntry_Ended{Ended: &troupev1.PoolRunEnded{
 		Execution: idBytes(e.Placement.Execution), Attempt: int32(e.Placement.Attempt), Took: int64(e.Took),
 		Finished: e.Finished, Restored: e.Restored, Fault: e.Fault, Unseen: e.Unseen,
+		Session: e.Session,
 	}}}
 }
 
@@ -136,6 +138,7 @@ func entryFromProto(p *troupev1.PoolEntry) (PoolEntry, error) {
 		return PoolRunEnded{
 			Placement: at, Took: time.Duration(what.Ended.GetTook()), Finished: what.Ended.GetFinished(),
 			Restored: what.Ended.GetRestored(), Fault: what.Ended.GetFault(), Unseen: what.Ended.GetUnseen(),
+			Session: what.Ended.GetSession(),
 		}, err
 	case *troupev1.PoolEntry_Released:
 		at, err := placementOf(what.Released)
@@ -204,6 +207,9 @@ func (e PoolPlacement) check() error {
 }
 
 func (e PoolRunEnded) check() error {
+	if len(e.Session) > messages.SessionMax {
+		return fmt.Errorf("session has %d bytes", len(e.Session))
+	}
 	if e.Took < 0 {
 		return fmt.Errorf("a run took %s", e.Took)
 	}

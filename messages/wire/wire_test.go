@@ -70,7 +70,7 @@ func entries() []wire.PoolEntry {
 		wire.PoolWorkerGone{Slot: 3, Restarts: true},
 		wire.PoolPlacement{Placement: placement(), Slot: 1, Running: true},
 		wire.PoolRunEnded{Placement: placement(), Took: time.Second, Finished: true, Restored: true, Fault: true},
-		wire.PoolRunEnded{Placement: placement(), Unseen: true},
+		wire.PoolRunEnded{Placement: placement(), Unseen: true, Session: "s"},
 		wire.PoolReleased{Placement: placement()},
 		wire.PoolWithdrawn{Execution: messages.NewExecutionID()},
 		wire.PoolCandidate{
@@ -208,6 +208,7 @@ func TestBodiesOutOfRangeAreRefusedAtTheSender(t *testing.T) {
 		"slot below 0":      {reportOf(wire.PoolWorkerGone{Slot: -1}), "slot -1"},
 		"nothing placed":    {reportOf(wire.PoolPlacement{}), "names no execution"},
 		"no attempt":        {reportOf(wire.PoolReleased{Placement: messages.Placement{Execution: messages.NewExecutionID()}}), "no placement"},
+		"run of a long session": {reportOf(wire.PoolRunEnded{Placement: placement(), Session: strings.Repeat("s", 257)}), "session has 257 bytes"},
 		"run before it ran": {reportOf(wire.PoolRunEnded{Placement: placement(), Took: -1}), "took -1ns"},
 		"no candidate":      {reportOf(wire.PoolCandidate{}), "no candidate"},
 		"priority":          {reportOf(wire.PoolCandidate{Execution: messages.NewExecutionID(), Seq: 1, Action: "a", Priority: 10}), "priority 10"},

@@ -136,6 +136,9 @@ func (r *Roster) ended(e *Ended) {
 	}
 	f := r.find(e.Placement)
 	if f == nil {
+		if e.Session != "" {
+			r.ask(r.lineOf(e.Session))
+		}
 		return
 	}
 	r.begun(f)

@@ -95,6 +95,8 @@ type Ended struct {
 	Finished  bool // an outcome was written (not a rescue): the session's last finished epoch moves
 	Restored  bool // a snapshot that was not behind was restored for the run
 	Fault     bool
+	// Session is the run's, where that is known: of a run that the roster does not have, its session is asked for.
+	Session string
 	// Unseen: it is gone, and nobody has said how it ended. The store is asked what its session has to lose.
 	Unseen bool
 }

@@ -298,7 +298,7 @@ func (w *world) ended(x *worldExec, took time.Duration, finished, restored bool)
 		w.step(Ended{Placement: pl, Unseen: true})
 		return
 	}
-	w.step(Ended{Placement: pl, Worker: x.worker, Took: took, Finished: finished, Restored: restored && finished})
+	w.step(Ended{Placement: pl, Worker: x.worker, Session: x.c.Session, Took: took, Finished: finished, Restored: restored && finished})
 }
 
 func (w *world) changeWorker(t *rapid.T) {

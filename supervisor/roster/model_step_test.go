@@ -189,6 +189,9 @@ func (m *model) placed(e Placed) {
 func (m *model) ended(e Ended) {
 	f := m.find(e.Placement)
 	if f == nil {
+		if e.Session != "" {
+			m.session(e.Session).asking = true
+		}
 		return
 	}
 	m.sessions[f.session].began(f)

@@ -580,7 +580,9 @@ type PoolRunEnded struct {
 	// The worker was at fault.
 	Fault bool `protobuf:"varint,6,opt,name=fault,proto3" json:"fault,omitempty"`
 	// Nobody has said how it ended: the store is asked what its session has to lose.
-	Unseen        bool `protobuf:"varint,7,opt,name=unseen,proto3" json:"unseen,omitempty"`
+	Unseen bool `protobuf:"varint,7,opt,name=unseen,proto3" json:"unseen,omitempty"`
+	// Its session, at most 256 bytes; empty: none.
+	Session       string `protobuf:"bytes,8,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -662,6 +664,13 @@ func (x *PoolRunEnded) GetUnseen() bool {
 		return x.Unseen
 	}
 	return false
+}
+
+func (x *PoolRunEnded) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
 }
 
 // PoolReleased says that a placement left its worker's queue unstarted.
@@ -1194,7 +1203,7 @@ const file_troupe_v1_pool_proto_rawDesc = "" +
 	"\texecution\x18\x01 \x01(\fR\texecution\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x12\n" +
 	"\x04slot\x18\x03 \x01(\x05R\x04slot\x12\x18\n" +
-	"\arunning\x18\x04 \x01(\bR\arunning\"\xc0\x01\n" +
+	"\arunning\x18\x04 \x01(\bR\arunning\"\xda\x01\n" +
 	"\fPoolRunEnded\x12\x1c\n" +
 	"\texecution\x18\x01 \x01(\fR\texecution\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x12\n" +
@@ -1202,7 +1211,8 @@ const file_troupe_v1_pool_proto_rawDesc = "" +
 	"\bfinished\x18\x04 \x01(\bR\bfinished\x12\x1a\n" +
 	"\brestored\x18\x05 \x01(\bR\brestored\x12\x14\n" +
 	"\x05fault\x18\x06 \x01(\bR\x05fault\x12\x16\n" +
-	"\x06unseen\x18\a \x01(\bR\x06unseen\"F\n" +
+	"\x06unseen\x18\a \x01(\bR\x06unseen\x12\x18\n" +
+	"\asession\x18\b \x01(\tR\asession\"F\n" +
 	"\fPoolReleased\x12\x1c\n" +
 	"\texecution\x18\x01 \x01(\fR\texecution\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\"-\n" +
