@@ -39,7 +39,7 @@ func (c Config) dial(ctx context.Context, t target, purpose string) (*amqp.Conne
 	}
 	if err != nil {
 		_ = raw.Close()
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) && !refused(err) {
 			err = errMute // what the library says is that we closed the socket
 		}
 		return nil, c.explain(t, err)
