@@ -103,6 +103,28 @@ func (p *puppeteer) placedOn(id messages.ExecutionID) messages.Placement {
 	return e.Placement()
 }
 
+// sent waits until so many placements have come to the player's queue, where they stay: before, the store may have them and the
+// router not know it yet.
+func (p *puppeteer) sent(count int) {
+	p.t.Helper()
+	queued, err := p.broker.Consume(p.t.Context(), p.queue, 100)
+	require.NoError(p.t, err)
+	deadline := time.After(30 * time.Second)
+	for count > 0 {
+		select {
+		case d := <-queued.Deliveries():
+			work, err := broker.DecodeWork(d.Body)
+			require.NoError(p.t, err)
+			for i := range work {
+				count -= len(work[i].Placements)
+			}
+		case <-deadline:
+			require.FailNow(p.t, "not all placements were sent")
+		}
+	}
+	require.NoError(p.t, queued.Cancel())
+}
+
 // claim makes the store know that the player's worker runs it.
 func (p *puppeteer) claim(pl messages.Placement) {
 	p.t.Helper()
@@ -163,6 +185,7 @@ func TestAWholeReportReplacesWhatWasKnown(t *testing.T) {
 	p.stands(1, "working")
 	ids := p.submit(2, nil)
 	one, two := p.placedOn(ids[0]), p.placedOn(ids[1])
+	p.sent(2)
 	require.Empty(t, p.tell(wholly, p.worker(0), p.worker(1)).Refused)
 	require.Equal(t, 2, p.describe().Router.Placing, "their messages are on the way")
 	at := map[messages.Placement]messages.Slot{}
