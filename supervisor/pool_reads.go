@@ -35,28 +35,14 @@ func (r *reads) note(view *roster.Roster, e roster.Event) {
 	default:
 		return
 	}
-	if !view.Knows(pl) {
-		r.over(pl)
-	}
-}
-
-// over notes a placement that has ended and that the view does not have.
-func (r *reads) over(pl messages.Placement) {
 	switch {
+	case view.Knows(pl):
 	case len(r.ended) >= endedMax:
 		r.more = true
+	case r.ended == nil:
+		r.ended = map[messages.Placement]struct{}{pl: {}}
 	default:
-		if r.ended == nil {
-			r.ended = map[messages.Placement]struct{}{}
-		}
 		r.ended[pl] = struct{}{}
-	}
-}
-
-// doubt has the store asked for sessions before they are placed again.
-func (p *Pool) doubt(sessions []string) {
-	for _, name := range sessions {
-		p.step(roster.Doubted{Session: name})
 	}
 }
 
@@ -83,4 +69,11 @@ func (r *reads) end(sessions []store.Session, live []messages.Execution) (placed
 		*r = reads{}
 	}
 	return live, doubted
+}
+
+// doubt has the store asked for sessions before they are placed again.
+func (p *Pool) doubt(sessions []string) {
+	for _, name := range sessions {
+		p.step(roster.Doubted{Session: name})
+	}
 }
