@@ -464,6 +464,53 @@ func TestTheWorkOfADeadNodeIsTakenUpInTheSameBeat(t *testing.T) {
 	require.Zero(t, k.get(scheduled).CrashCount)
 }
 
+// readers tells of each look at an execution once it has its answer.
+type readers struct {
+	*fleet
+	looked chan messages.ExecutionID
+}
+
+func (r readers) Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+	e, err := r.fleet.Get(ctx, id)
+	select {
+	case r.looked <- id:
+	default:
+	}
+	return e, err
+}
+
+func TestWhoWaitsHearsWhatADeadNodeCouldNotTell(t *testing.T) {
+	t.Parallel()
+	f, g := &fleet{}, newGate()
+	close(g.open)
+	far, looked := other("far", time.Hour), make(chan messages.ExecutionID, 1)
+	f.set(far)
+	k := lab(t, func(c *node.Config) {
+		among(f, handle(map[string]actors.Handler{"work": g.run}))(c)
+		c.WrapStore = func(s store.Store) store.Store { f.wrap(s); return readers{f, looked} }
+	}, goPack(t, map[string]string{"work": ""}))
+	k.membershipSeen(far.Incarnation)
+	id := elsewhere(t, f.Store, far.Incarnation, nil, runs)
+	waited := make(chan messages.Execution, 1)
+	stopping, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	go func() {
+		e, err := k.Wait(stopping, id)
+		if err == nil {
+			waited <- e
+		}
+		close(waited)
+	}()
+	require.Equal(t, id, <-looked)
+	_, err := f.Store.Apply(t.Context(), []store.Change{ends(id, messages.WorkerKey{})}) // and it is killed before it tells anybody
+	require.NoError(t, err)
+	far.LeaseUntil = time.Now().Add(-time.Second)
+	f.set(far)
+	e := <-waited
+	require.NoError(t, stopping.Err(), "it heard by itself, not by its last look")
+	require.Equal(t, messages.Completed, e.Status)
+}
+
 func (k *kit) membershipSeen(inc messages.Incarnation) {
 	k.t.Helper()
 	k.until("the other node is seen", func() bool { return strings.Contains(k.log.String(), "node is up: node=far incarnation="+inc.String()) })
