@@ -71,12 +71,12 @@ func (l *Lease) Steady(since time.Time, length time.Duration) {
 
 // Renewing reports whether the node renews its lease, as a peer that cannot wants to know. A nil Lease has not been granted.
 func (l *Lease) Renewing() bool {
-	if l == nil {
-		return false
-	}
-	now := int64(time.Since(l.base))
-	return now < l.fresh.Load() && now >= l.sure.Load()
+	return l.Fresh() && int64(time.Since(l.base)) >= l.sure.Load()
 }
+
+// Fresh reports whether the last renewal is young, for however short a time the node has renewed. A nil Lease has not been
+// granted.
+func (l *Lease) Fresh() bool { return l != nil && int64(time.Since(l.base)) < l.fresh.Load() }
 
 // Refuse notes that the store refused a claim for want of a live lease: nothing more is claimed until the next renewal,
 // for which membership is woken.

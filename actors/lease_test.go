@@ -51,6 +51,7 @@ func TestLeaseIsRenewing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		require.False(t, (*Lease)(nil).Renewing(), "there is none yet")
+		require.False(t, (*Lease)(nil).Fresh())
 		l := NewLease(false)
 		require.False(t, l.Renewing(), "it has not been granted")
 		const length = 10 * time.Second
@@ -59,6 +60,7 @@ func TestLeaseIsRenewing(t *testing.T) {
 			l.Grant(time.Now(), length)
 			l.Steady(since, length)
 			require.False(t, l.Renewing(), "too early to say")
+			require.True(t, l.Fresh())
 			time.Sleep(time.Second)
 		}
 		l.Grant(time.Now(), length)
@@ -67,6 +69,7 @@ func TestLeaseIsRenewing(t *testing.T) {
 		require.True(t, l.Renewing())
 		time.Sleep(time.Nanosecond)
 		require.False(t, l.Renewing(), "the last renewal is too old")
+		require.False(t, l.Fresh())
 		require.True(t, l.MayClaim())
 		l.Grant(time.Now(), length)
 		require.True(t, l.Renewing())

@@ -277,7 +277,7 @@ func (b backend) Nodes(ctx context.Context) ([]api.NodeView, error) {
 		case n.State == store.NodeDead:
 		case n.Incarnation == b.incarnation:
 			views[i].Reach = "self"
-			if b.member.granted.Load() != nil && !b.renewing() && b.member.leases {
+			if lease := b.member.granted.Load(); lease != nil && !lease.Fresh() && b.member.leases {
 				views[i].Why = "this node does not renew its lease: the store is not seen from here"
 			}
 		default:

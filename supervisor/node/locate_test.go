@@ -82,8 +82,10 @@ func TestBeats(t *testing.T) {
 	silent := base.Add(10 * time.Second)
 	judge := func(silent time.Time) membership.BeatSight { return s.beats(inc, silent, every) }
 	require.Equal(t, membership.BeatsUnknown, judge(time.Time{}), "nothing was seen yet")
+	require.True(t, s.joining(inc))
 	saw(10*time.Second, 9*time.Second, false)
 	require.Equal(t, membership.BeatsOn, judge(time.Time{}))
+	require.False(t, s.joining(inc))
 	require.Equal(t, membership.BeatsDue, judge(silent))
 	saw(11*time.Second, 10*time.Second, false)
 	require.Equal(t, membership.BeatsDue, judge(silent), "that one may have been under way")
@@ -95,6 +97,7 @@ func TestBeats(t *testing.T) {
 	require.Equal(t, membership.BeatsOver, judge(silent))
 	require.True(t, s.lapsed(inc))
 	s.lost()
+	require.False(t, s.joining(incarnationOf(3)), "that is not known, without the store")
 	require.Equal(t, membership.BeatsUnknown, judge(silent))
 	require.Len(t, s.nodes(), 1, "who was there is remembered")
 	s.keep(base.Add(20*time.Second), incarnationOf(1), nil, nil)

@@ -92,6 +92,13 @@ func (s *sights) beats(inc messages.Incarnation, silent time.Time, every time.Du
 	return membership.BeatsOn
 }
 
+// joining reports whether the incarnation is not known yet although the store is seen: it came after the last beat.
+func (s *sights) joining(inc messages.Incarnation) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.away && s.rows[inc] == nil
+}
+
 // sightOf is what the remoting shows of a peer; nil: it cannot be asked.
 func sightOf(p *peers.Peer) membership.PeerSight {
 	switch {
@@ -138,6 +145,9 @@ func (n *Node) standingWith(inc messages.Incarnation) membership.Standing {
 }
 
 func (n *Node) standing(inc messages.Incarnation, p *peers.Peer) membership.Standing {
+	if n.sights.joining(inc) {
+		return membership.Standing{Reach: membership.NotHeard, Why: "it has joined since this node looked last"}
+	}
 	sight := membership.Sight{Peer: sightOf(p)}
 	var silent time.Time
 	if p != nil {
@@ -148,7 +158,7 @@ func (n *Node) standing(inc messages.Incarnation, p *peers.Peer) membership.Stan
 	why := "it " + reach.Sentence()
 	switch {
 	case reach == membership.Reached && p.Told && !sight.Renews:
-		why = "it answers, and said that it does not renew its lease; that lease has not run out"
+		why = "it answers, and said that it does not, or not for long, renew its lease; that lease has not run out"
 	case !silent.IsZero():
 		why += fmt.Sprintf(" (silent since %s: %s)", silent.UTC().Format(time.RFC3339), p.Why)
 	case reach == membership.Lost:
