@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,6 +43,8 @@ type gated struct {
 	gate  chan struct{}
 	lives chan struct{} // Live waits for it; nil: it does not
 	nodes []store.Node
+
+	claims, refused atomic.Int64 // claims that came, and those that found something else
 }
 
 // holdLive has every Live wait until the returned function is called.
@@ -72,6 +75,11 @@ func (g *gated) Apply(ctx context.Context, changes []store.Change) ([]store.Resu
 	g.mu.Lock()
 	gate := g.gate
 	g.mu.Unlock()
+	for _, c := range changes {
+		if _, claims := c.(*store.Claim); claims {
+			g.claims.Add(1)
+		}
+	}
 	if gate != nil {
 		select {
 		case <-gate:
@@ -79,7 +87,13 @@ func (g *gated) Apply(ctx context.Context, changes []store.Change) ([]store.Resu
 			return nil, ctx.Err()
 		}
 	}
-	return g.Store.Apply(ctx, changes)
+	results, err := g.Store.Apply(ctx, changes)
+	for i := range results {
+		if _, claims := changes[i].(*store.Claim); claims && results[i].Verdict == store.Stale {
+			g.refused.Add(1)
+		}
+	}
+	return results, err
 }
 
 // Join, SetNode and ListNodes know of several nodes, though one alone can use the file: whoever has joined lives until it

@@ -21,10 +21,20 @@ func (p *Pool) settleLost(s *slot, m *member) {
 
 // rescueLost reads an execution whose worker is gone and has its rescue or its outcome written.
 func (p *Pool) rescueLost(pl messages.Placement, pid int, n messages.Slot, why string) {
+	p.readLost(lostRead{placement: pl, slot: n, why: why}, pid)
+}
+
+// rescueStray does the same for one whose claim was refused because it runs, which this actor knows nothing of: it was begun
+// under the actor before this one, and is lost unless the process that has it is one of this actor's.
+func (p *Pool) rescueStray(pl messages.Placement, n messages.Slot) {
+	p.readLost(lostRead{placement: pl, slot: n, why: "the pool's supervisor was started again", stray: true}, 0)
+}
+
+func (p *Pool) readLost(m lostRead, pid int) {
 	p.beside(3*storeTimeout, func(ctx context.Context) {
 		awaitExit(ctx, pid)
-		e, err := p.cfg.Store.Get(ctx, pl.Execution)
-		p.post(&lostRead{placement: pl, execution: e, err: err, slot: n, why: why})
+		m.execution, m.err = p.cfg.Store.Get(ctx, m.placement.Execution)
+		p.post(&m)
 	})
 }
 
@@ -35,15 +45,19 @@ type lostRead struct {
 	err       error
 	slot      messages.Slot
 	why       string
+	stray     bool // it may run
 }
 
 func (p *Pool) lostRead(m *lostRead) {
 	if m.err != nil {
 		p.cfg.Logger.Warn("lost execution not read, reading again", "execution", m.placement.Execution, "error", m.err)
-		time.AfterFunc(retryAfter(), func() { p.rescueLost(m.placement, 0, m.slot, m.why) })
+		time.AfterFunc(retryAfter(), func() { p.readLost(*m, 0) })
 		return
 	}
 	e := &m.execution
+	if m.stray && (e.Worker.Incarnation != p.cfg.Incarnation || p.slot(e.Worker.Slot).member(e.Generation) != nil) {
+		return
+	}
 	if e.Attempt != m.placement.Attempt || e.Status.Terminal() {
 		delete(p.running, m.placement)
 		return

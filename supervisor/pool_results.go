@@ -91,6 +91,9 @@ func (p *Pool) claimed(item *actors.Item, c *store.Claim, r *store.Result, done 
 		return
 	}
 	p.step(roster.Released{Placement: pl})
+	if _, here := p.running[pl]; !here && r.Status.Started() && r.Attempt == c.Attempt {
+		p.rescueStray(pl, item.Worker.Slot)
+	}
 }
 
 // sessionOf is the session of what a change was of; empty: it has none, or the store has not said so.

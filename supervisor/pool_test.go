@@ -111,6 +111,51 @@ func TestAnAnswerToTheActorBeforeIsNotTaken(t *testing.T) {
 	h.empty()
 }
 
+// A message of several placements comes again as long as one of them is not settled, with those that run. When the pool's
+// actor has failed meanwhile, the claim of such a one is refused, for it runs: on a worker that went with the actor.
+func TestWhatRanIsPlacedAgainThoughItsMessageComesAgain(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]bool{"its claim is refused while the store is read": false, "its claim is refused afterwards": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stage := newTheatre()
+			h := build(t, messages.RuntimeGo, 1, goes(stage.wait), nil)
+			h.ready(1)
+			ran := h.submit(1, idempotent)
+			soon(t, func() bool { return stage.runs() == 1 }, "it must run")
+			soon(t, func() bool { return h.get(ran[0]).Status == messages.Running }, "and be claimed")
+			release := h.store.holdLive()
+			defer release()
+			h.crash("top/pool")
+			soon(t, func() bool { return len(h.made()) == 2 }, "started again")
+			h.ready(1)
+			if late {
+				h.store.close()
+			}
+			again, err := broker.Work{
+				Worker:     messages.WorkerKey{Incarnation: h.config.Incarnation, Pool: "pool"},
+				Placements: []messages.Placement{{Execution: ran[0], Attempt: 1}},
+			}.Encode()
+			require.NoError(t, err)
+			queue := h.config.Settings.PoolQueueName("node", "pool", h.config.Incarnation)
+			_, err = h.broker.Publish(t.Context(), []broker.Message{{RoutingKey: queue, Body: again}})
+			require.NoError(t, err)
+			soon(t, func() bool { return h.store.claims.Load() >= 2 }, "it is claimed again")
+			if late {
+				release()
+				h.describe() // likely with what was read before it
+				h.store.open()
+			}
+			soon(t, func() bool { return h.store.refused.Load() >= 1 }, "and refused")
+			release()
+			soon(t, func() bool { return h.get(ran[0]).Attempt == 2 }, "what ran must be placed again")
+			close(stage.release)
+			h.all(ran, messages.Completed)
+			h.empty()
+		})
+	}
+}
+
 // A pool that fails under load loses nothing and abandons nothing that a living worker runs.
 func TestPoolActorFailsUnderLoad(t *testing.T) {
 	t.Parallel()
