@@ -72,6 +72,7 @@ func (c Config) shake(ctx context.Context, t target, raw net.Conn, purpose strin
 		ChannelMax: t.uri.ChannelMax, FrameSize: 128 << 10,
 	})
 	if err != nil {
+		err = w.reason(err)
 		_ = w.Close()
 		return nil, err
 	}

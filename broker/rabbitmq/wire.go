@@ -1,9 +1,12 @@
 package rabbitmq
 
 import (
+	"errors"
 	"net"
 	"sync"
 	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 )
 
 // wireMax bounds the bytes that wait to be written to a server that does not read; more make writers wait.
@@ -109,4 +112,15 @@ func (w *wire) fail(err error) {
 		w.err = err
 	}
 	w.changed.Broadcast()
+}
+
+// reason is why the library's handshake failed. Where the server ended the connection before the first frame was sent, as one
+// that wants a client's certificate does, the library says only that it is closed.
+func (w *wire) reason(err error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if errors.Is(err, amqp.ErrClosed) && w.err != nil {
+		return w.err
+	}
+	return err
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 )
 
@@ -72,5 +73,32 @@ func TestWireFreesItsWriters(t *testing.T) {
 		err := <-errs
 		require.True(t, errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe), err)
 	}
+	require.NoError(t, w.Close())
+}
+
+// cut is a connection that the server ended, with its reason.
+type cut struct {
+	net.Conn
+	reason error
+}
+
+func (c cut) Read([]byte) (int, error) { return 0, c.reason }
+
+// A server that wants a certificate says so once the client takes the handshake for done, maybe before the first frame.
+func TestTheReasonOfTheServerIsTold(t *testing.T) {
+	t.Parallel()
+	near, far := net.Pipe()
+	go func() { _, _ = io.Copy(io.Discard, far) }()
+	defer far.Close()
+	reason := errors.New("remote error: tls: certificate required")
+	_, err := Config{}.shake(t.Context(), target{}, cut{near, reason}, "test")
+	require.ErrorContains(t, err, reason.Error())
+
+	w := newWire(cut{near, reason})
+	require.ErrorIs(t, w.reason(amqp.ErrClosed), amqp.ErrClosed, "nothing else is known")
+	_, err = w.Read(nil)
+	require.ErrorIs(t, err, reason)
+	require.ErrorIs(t, w.reason(amqp.ErrClosed), reason)
+	require.ErrorIs(t, w.reason(amqp.ErrVhost), amqp.ErrVhost, "the library knows better")
 	require.NoError(t, w.Close())
 }
