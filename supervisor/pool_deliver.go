@@ -253,6 +253,9 @@ func (p *Pool) sessionsLoaded(m *sessionsLoaded) {
 	p.step(roster.Wake{})
 }
 
+// restartedWhy is why something is placed again that an earlier actor of the pool had.
+const restartedWhy = "the pool's supervisor was started again"
+
 // rescueOwn gives back what an earlier actor of this pool had on workers that went with it; false: it is none of that. What
 // a generation of this actor's has claimed, before the answer was read, is not lost.
 func (p *Pool) rescueOwn(e *messages.Execution) bool {
@@ -262,7 +265,7 @@ func (p *Pool) rescueOwn(e *messages.Execution) bool {
 	if e.Status.Started() && e.Generation > p.inherited[e.Worker.Slot] {
 		return false
 	}
-	if change := p.rescueChange(e, "the pool's supervisor was started again"); change != nil {
+	if change := p.rescueChange(e, restartedWhy); change != nil {
 		p.pending.items = append(p.pending.items, actors.Item{Change: change, Worker: e.Worker})
 	}
 	return true

@@ -21,18 +21,22 @@ func (p *Pool) settleLost(s *slot, m *member) {
 
 // rescueLost reads an execution whose worker is gone and has its rescue or its outcome written.
 func (p *Pool) rescueLost(pl messages.Placement, pid int, n messages.Slot, why string) {
-	p.readLost(lostRead{placement: pl, slot: n, why: why}, pid)
+	p.readLost(lostRead{placement: pl, slot: n, why: why}, []int{pid})
 }
 
 // rescueStray does the same for one whose claim was refused because it runs, which this actor knows nothing of: it was begun
-// under the actor before this one, and is lost unless the process that has it is one of this actor's.
+// under the actor before this one, and is lost unless the process that has it is one of this actor's. Where processes of that
+// actor may still end, it waits for them.
 func (p *Pool) rescueStray(pl messages.Placement, n messages.Slot) {
-	p.readLost(lostRead{placement: pl, slot: n, why: "the pool's supervisor was started again", stray: true}, 0)
+	p.readLost(lostRead{placement: pl, slot: n, why: restartedWhy, stray: true}, p.before)
 }
 
-func (p *Pool) readLost(m lostRead, pid int) {
+// readLost reads what is lost once the processes are gone that may have it.
+func (p *Pool) readLost(m lostRead, pids []int) {
 	p.beside(3*storeTimeout, func(ctx context.Context) {
-		awaitExit(ctx, pid)
+		for _, pid := range pids {
+			awaitExit(ctx, pid)
+		}
 		m.execution, m.err = p.cfg.Store.Get(ctx, m.placement.Execution)
 		p.post(&m)
 	})
@@ -51,7 +55,7 @@ type lostRead struct {
 func (p *Pool) lostRead(m *lostRead) {
 	if m.err != nil {
 		p.cfg.Logger.Warn("lost execution not read, reading again", "execution", m.placement.Execution, "error", m.err)
-		time.AfterFunc(retryAfter(), func() { p.readLost(*m, 0) })
+		time.AfterFunc(retryAfter(), func() { p.readLost(*m, nil) })
 		return
 	}
 	e := &m.execution

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -89,20 +91,41 @@ func TestPoolActorFails(t *testing.T) {
 	h.empty()
 }
 
+// failed has the pool's one worker run something and fails the pool's actor. The next one gets no answer to its first question
+// to the store before release.
+func (h *house) failed(stage *theatre) (ran []messages.ExecutionID, release func()) {
+	h.t.Helper()
+	h.ready(1)
+	ran = h.submit(1, idempotent)
+	soon(h.t, func() bool { return stage.runs() == 1 }, "it must run")
+	release = h.store.holdLive()
+	h.t.Cleanup(release)
+	h.crash("top/pool")
+	soon(h.t, func() bool { return len(h.made()) == 2 }, "started again")
+	return ran, release
+}
+
+// again has the messages of executions come again.
+func (h *house) again(ids []messages.ExecutionID) {
+	h.t.Helper()
+	work := broker.Work{Worker: messages.WorkerKey{Incarnation: h.config.Incarnation, Pool: "pool"}}
+	for _, id := range ids {
+		work.Placements = append(work.Placements, messages.Placement{Execution: id, Attempt: 1})
+	}
+	body, err := work.Encode()
+	require.NoError(h.t, err)
+	queue := h.config.Settings.PoolQueueName("node", "pool", h.config.Incarnation)
+	_, err = h.broker.Publish(h.t.Context(), []broker.Message{{RoutingKey: queue, Body: body}})
+	require.NoError(h.t, err)
+}
+
 // What the store told an actor that has failed since says nothing of what that one has left behind.
 func TestAnAnswerToTheActorBeforeIsNotTaken(t *testing.T) {
 	t.Parallel()
 	stage := newTheatre()
 	h := build(t, messages.RuntimeGo, 1, goes(stage.wait), nil)
-	h.ready(1)
-	ran := h.submit(1, idempotent)
-	soon(t, func() bool { return stage.runs() == 1 }, "it must run")
-	before := h.made()[0]
-	release := h.store.holdLive()
-	defer release()
-	h.crash("top/pool")
-	soon(t, func() bool { return len(h.made()) == 2 }, "started again")
-	h.system.Send(h.pid, &sessionsLoaded{first: true, reader: before})
+	ran, release := h.failed(stage)
+	h.system.Send(h.pid, &sessionsLoaded{first: true, reader: h.made()[0]})
 	h.describe()
 	release()
 	soon(t, func() bool { return h.get(ran[0]).Attempt == 2 }, "what ran must be placed again")
@@ -120,26 +143,12 @@ func TestWhatRanIsPlacedAgainThoughItsMessageComesAgain(t *testing.T) {
 			t.Parallel()
 			stage := newTheatre()
 			h := build(t, messages.RuntimeGo, 1, goes(stage.wait), nil)
-			h.ready(1)
-			ran := h.submit(1, idempotent)
-			soon(t, func() bool { return stage.runs() == 1 }, "it must run")
-			soon(t, func() bool { return h.get(ran[0]).Status == messages.Running }, "and be claimed")
-			release := h.store.holdLive()
-			defer release()
-			h.crash("top/pool")
-			soon(t, func() bool { return len(h.made()) == 2 }, "started again")
+			ran, release := h.failed(stage)
 			h.ready(1)
 			if late {
 				h.store.close()
 			}
-			again, err := broker.Work{
-				Worker:     messages.WorkerKey{Incarnation: h.config.Incarnation, Pool: "pool"},
-				Placements: []messages.Placement{{Execution: ran[0], Attempt: 1}},
-			}.Encode()
-			require.NoError(t, err)
-			queue := h.config.Settings.PoolQueueName("node", "pool", h.config.Incarnation)
-			_, err = h.broker.Publish(t.Context(), []broker.Message{{RoutingKey: queue, Body: again}})
-			require.NoError(t, err)
+			h.again(ran)
 			soon(t, func() bool { return h.store.claims.Load() >= 2 }, "it is claimed again")
 			if late {
 				release()
@@ -154,6 +163,43 @@ func TestWhatRanIsPlacedAgainThoughItsMessageComesAgain(t *testing.T) {
 			h.empty()
 		})
 	}
+}
+
+// inProcess is a runner whose work is in another process.
+type inProcess struct {
+	actors.Runner
+	pid int
+}
+
+func (r inProcess) Pid() int { return r.pid }
+
+func TestWhatRanIsNotPlacedAgainBesideItsProcess(t *testing.T) {
+	t.Parallel()
+	stage, other := newTheatre(), exec.Command("sleep", "60")
+	require.NoError(t, other.Start())
+	gone := sync.OnceFunc(func() {
+		_ = other.Process.Kill()
+		_ = other.Wait()
+	})
+	t.Cleanup(gone)
+	h := build(t, messages.RuntimeGo, 1, func(crew *actors.Crew, id messages.WorkerID, gen messages.Generation) actors.Runner {
+		runner := goes(stage.wait)(crew, id, gen)
+		if gen == 1 {
+			return inProcess{runner, other.Process.Pid}
+		}
+		return runner
+	}, nil)
+	ran, release := h.failed(stage)
+	h.ready(1)
+	h.again(ran)
+	soon(t, func() bool { return h.store.refused.Load() >= 1 }, "its claim is refused")
+	require.Never(t, func() bool { return h.get(ran[0]).Attempt > 1 }, 300*time.Millisecond, 10*time.Millisecond, "its process lives")
+	gone()
+	soon(t, func() bool { return h.get(ran[0]).Attempt == 2 }, "what ran must be placed again")
+	release()
+	close(stage.release)
+	h.all(ran, messages.Completed)
+	h.empty()
 }
 
 // A pool that fails under load loses nothing and abandons nothing that a living worker runs.
