@@ -41,6 +41,7 @@ type gated struct {
 	store.Store
 	mu    sync.Mutex
 	gate  chan struct{}
+	blind bool          // Due waits for the gate too
 	lives chan struct{} // Live waits for it; nil: it does not
 	nodes []store.Node
 
@@ -71,6 +72,22 @@ func (g *gated) Live(ctx context.Context, pool string) ([]messages.Execution, er
 	return g.Store.Live(ctx, pool)
 }
 
+// Due implements store.Store.
+func (g *gated) Due(ctx context.Context, q store.DueQuery) (store.DuePage, error) {
+	g.mu.Lock()
+	gate, blind := g.gate, g.blind
+	g.mu.Unlock()
+	if gate != nil && blind {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+			return store.DuePage{}, ctx.Err()
+		}
+	}
+	return g.Store.Due(ctx, q)
+}
+
+// Apply implements store.Store.
 func (g *gated) Apply(ctx context.Context, changes []store.Change) ([]store.Result, error) {
 	g.mu.Lock()
 	gate := g.gate
@@ -136,8 +153,26 @@ func (g *gated) close() {
 func (g *gated) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	close(g.gate)
-	g.gate = nil
+	if g.gate != nil {
+		close(g.gate)
+	}
+	g.gate, g.blind = nil, false
+}
+
+// shut closes the store's gate, for looks at what is due too, while the pool has none under way.
+func (h *house) shut() {
+	h.t.Helper()
+	soon(h.t, func() bool {
+		h.store.close()
+		h.store.mu.Lock()
+		h.store.blind = true
+		h.store.mu.Unlock()
+		if !h.describe().Router.Loading {
+			return true
+		}
+		h.store.open()
+		return false
+	}, "the pool must have no look at the store under way")
 }
 
 // house is one pool with all that it stands on: a store, a broker, a recorder and a delivery bridge.

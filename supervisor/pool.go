@@ -35,12 +35,13 @@ type Pool struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	slots   []*slot
-	tracker *restart.Tracker
-	roster  *roster.Roster
-	pending effects // gathered while one message is handled
-	held    map[messages.Placement]heldFor
-	placing map[messages.ExecutionID]*store.Place // of this actor's own records, and submissions, under way
+	slots    []*slot
+	tracker  *restart.Tracker
+	roster   *roster.Roster
+	pending  effects // gathered while one message is handled
+	held     map[messages.Placement]heldFor
+	arrivals arrivals
+	placing  map[messages.ExecutionID]*store.Place // of this actor's own records, and submissions, under way
 	// accepted are the placements that the roster makes for the offer at hand.
 	accepted []*store.Place
 	running  map[messages.Placement]messages.Slot
@@ -115,6 +116,7 @@ func (p *Pool) Receive(ctx actor.Context) {
 	case *actors.Attached:
 		p.queueAttached(m)
 	case *loaded:
+		p.tellArrivals() // the store has found them too
 		p.step(roster.Loaded(*m))
 	case *published:
 		p.publishedAll(m)
@@ -127,6 +129,7 @@ func (p *Pool) Receive(ctx actor.Context) {
 	default:
 		p.steer(ctx)
 	}
+	p.lookAtArrivals()
 	p.drained()
 	p.flush(ctx)
 }
@@ -192,6 +195,10 @@ func (p *Pool) tend(ctx actor.Context) {
 		p.ticked(ctx)
 	case *slept:
 		p.step(roster.Tick{})
+	case *arrivalsOver:
+		if m.of == p {
+			p.tellArrivals()
+		}
 	case *vanished:
 		p.vanished(ctx, m)
 	case *respawn:
@@ -304,6 +311,7 @@ func (p *Pool) stop() {
 	p.cancel()
 	stopTimer(p.tick)
 	stopTimer(p.sleep)
+	p.dropArrivals()
 	for _, s := range p.slots {
 		stopTimer(s.timer)
 	}

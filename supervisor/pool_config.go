@@ -55,6 +55,7 @@ type PoolConfig struct {
 	HealthEnabled  bool
 	EchoEvery      time.Duration // 30 s
 	BeatEvery      time.Duration // written to the workers' rows
+	GatherTime     time.Duration // what is stored while many submit waits for others at most so long; 20 ms
 	// Halted, where set, says whether a server is away, so that nothing may be placed: a look at what is known, at once.
 	Halted func() roster.Reason
 	// Cordoned, where set, says at the pool's start whether operators have cordoned it or its node; later changes come as

@@ -91,6 +91,7 @@ func (p *Pool) offered(o *Offer) {
 		return
 	}
 	p.accepted = nil
+	p.tellArrivals() // they are before it
 	if p.draining == nil && p.mode.Mode() != lead.Following {
 		p.step(roster.Offered{Candidates: o.candidates})
 	}

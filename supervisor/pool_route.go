@@ -114,7 +114,7 @@ func (p *Pool) wake(m *Wake) {
 		return // so has the router
 	}
 	if len(m.Arrived) > 0 {
-		p.step(roster.Arrived{Candidates: m.Arrived})
+		p.arrive(m.Arrived, m.More)
 		return
 	}
 	p.step(roster.Wake{})

@@ -80,7 +80,7 @@ func (b backend) wake(submitted []store.Submitted) {
 		}
 		w, known := wakes[e.Pool]
 		if !known {
-			w = &supervisor.Wake{}
+			w = &supervisor.Wake{More: b.submitting.Load() > offersMax}
 		}
 		if known && w.Arrived == nil || len(submitted) > arrivedMax || submitted[i].Existing || !plain(e) {
 			w.Arrived = nil
