@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -186,6 +187,11 @@ func TestAFollowedNodeDies(t *testing.T) {
 		}})(c)
 	}, pack)
 	k.becomes(once, messages.Running)
+	k.until("the other node is reached", func() bool {
+		nodes, err := k.Backend.Nodes(t.Context())
+		require.NoError(t, err)
+		return slices.ContainsFunc(nodes, func(n api.NodeView) bool { return n.Name == "second" && n.Reach == "reached" })
+	})
 	both := []*watched{k.watch(again), k.watch(once)}
 	k.until("its output is seen", func() bool { return strings.Contains(both[1].text(), "stdout:hello\n") })
 	steady := time.Now().Add(pairLease + pairLease/4)
