@@ -187,8 +187,8 @@ const boundSQL = `WITH i AS MATERIALIZED (
 // placeArgs are the columns that both placements have.
 func (c *changes) placeArgs(part []int) []any {
 	n, attempts, slots := make([]int32, len(part)), make([]int32, len(part)), make([]int32, len(part))
-	ids, incs, by := make([]pgtype.UUID, len(part)), make([]pgtype.UUID, len(part)), make([]pgtype.UUID, len(part))
-	workers, pools, within := make([]pgtype.Text, len(part)), make([]pgtype.Text, len(part)), make([]pgtype.Interval, len(part))
+	ids, incs, by := make(column[pgtype.UUID], len(part)), make(column[pgtype.UUID], len(part)), make(column[pgtype.UUID], len(part))
+	workers, pools, within := make(column[pgtype.Text], len(part)), make(column[pgtype.Text], len(part)), make(column[pgtype.Interval], len(part))
 	for k, i := range part {
 		p := c.items[i].change.(*store.Place)
 		n[k], ids[k], attempts[k] = int32(i), uuidOf(p.ID), int32(p.Attempt)
@@ -228,7 +228,7 @@ func (s *Store) queueStraight(batch *pgx.Batch, c *changes, part []int, kind str
 
 func (s *Store) queueBound(batch *pgx.Batch, c *changes, part []int) {
 	use, bind, lost, hit := make([]bool, len(part)), make([]bool, len(part)), make([]bool, len(part)), make([]bool, len(part))
-	pools, sessions, epochs := make([]pgtype.Text, len(part)), make([]pgtype.Text, len(part)), make([]int64, len(part))
+	pools, sessions, epochs := make(column[pgtype.Text], len(part)), make(column[pgtype.Text], len(part)), make([]int64, len(part))
 	for k, i := range part {
 		u := c.items[i].change.(*store.Place).Session
 		if u == nil {
@@ -283,7 +283,7 @@ var (
 // claimArgs are the columns that both claims have.
 func (c *changes) claimArgs(part []int) []any {
 	n, attempts, slots, generations := make([]int32, len(part)), make([]int32, len(part)), make([]int32, len(part)), make([]int32, len(part))
-	ids, incs, pools := make([]pgtype.UUID, len(part)), make([]pgtype.UUID, len(part)), make([]pgtype.Text, len(part))
+	ids, incs, pools := make(column[pgtype.UUID], len(part)), make(column[pgtype.UUID], len(part)), make(column[pgtype.Text], len(part))
 	for k, i := range part {
 		p := c.items[i].change.(*store.Claim)
 		n[k], ids[k], attempts[k] = int32(i), uuidOf(p.ID), int32(p.Attempt)
@@ -329,7 +329,7 @@ const stopSQL = `WITH i AS MATERIALIZED (SELECT * FROM unnest($1::int[], $2::uui
  SELECT e.*, pg_notify($4, '` + wordCancel + `' || e.id::text) FROM e`
 
 func (s *Store) queueStops(batch *pgx.Batch, c *changes, part []edge) {
-	n, ids, reasons := make([]int32, len(part)), make([]pgtype.UUID, len(part)), make([]pgtype.Text, len(part))
+	n, ids, reasons := make([]int32, len(part)), make(column[pgtype.UUID], len(part)), make(column[pgtype.Text], len(part))
 	for k, e := range part {
 		n[k], ids[k], reasons[k] = int32(e.item), uuidOf(c.items[e.item].id), textOf(e.reason)
 	}
@@ -360,9 +360,9 @@ const requeueSQL = `WITH i AS MATERIALIZED (SELECT i.*, o.worker_id AS was, r.af
  SELECT n, attempt, now(), pg_notify($11, '` + wordRequested + `' || pool) FROM e`
 
 func (s *Store) queueRequeues(batch *pgx.Batch, c *changes, part []edge) {
-	n, ids, attempts := make([]int32, len(part)), make([]pgtype.UUID, len(part)), make([]pgtype.Int4, len(part))
+	n, ids, attempts := make([]int32, len(part)), make(column[pgtype.UUID], len(part)), make(column[pgtype.Int4], len(part))
 	before, last, crash, back := make([]int16, len(part)), make([]int16, len(part)), make([]int16, len(part)), make([]int16, len(part))
-	delays, kinds, reasons := make([]pgtype.Interval, len(part)), make([]pgtype.Text, len(part)), make([]pgtype.Text, len(part))
+	delays, kinds, reasons := make(column[pgtype.Interval], len(part)), make(column[pgtype.Text], len(part)), make(column[pgtype.Text], len(part))
 	for k, e := range part {
 		n[k], ids[k], attempts[k] = int32(e.item), uuidOf(c.items[e.item].id), e.attempt
 		before[k], last[k], crash[k], back[k] = int16(e.before), e.last, e.crash, e.back

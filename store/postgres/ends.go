@@ -86,14 +86,14 @@ var endSQLs = func() map[extras]string {
 // endArgs are the columns of a statement that gives outcomes.
 type endArgs struct {
 	n, edges                   []int32
-	ids, retried               []pgtype.UUID
-	attempts                   []pgtype.Int4
+	ids, retried               column[pgtype.UUID]
+	attempts                   column[pgtype.Int4]
 	before, after, last, crash []int16
-	results, errors            [][]byte
-	longResults, longErrors    [][]byte
-	stdout, stderr             [][]byte
-	stdoutCut, stderrCut       []pgtype.Bool
-	kinds, reasons             []pgtype.Text
+	results, errors            blobs
+	longResults, longErrors    blobs
+	stdout, stderr             blobs
+	stdoutCut, stderrCut       column[pgtype.Bool]
+	kinds, reasons             column[pgtype.Text]
 	x                          extras
 }
 
@@ -182,18 +182,18 @@ var leaving = func() (out []int16) {
 
 // retriesSQL stores the executions that follow those that this transaction has just ended. A retry takes its
 // forerunner's parameters unless it has its own, and never the idempotency key, which stays with the first.
-const retriesSQL = `WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, f.id, f.action, f.version, f.affinity, f.labels, f.created_by, f.trace,
+var retriesSQL = `WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, f.id, f.action, f.version, f.affinity, f.labels, f.created_by, f.trace,
   f.idempotency_key, f.request_hash, f.timeout, f.stall_timeout, f.wait_for_worker, f.idempotent, f.notify, f.may_repeat, f.max_retries,
   f.retry_count, f.retry_reason, f.original, p.worker_id AS avoid, f.queue_deadline, f.worker_deadline,
   coalesce(f.parameters, q.parameters) AS parameters, f.priority, f.pool, f.session, f.run_at
- FROM (SELECT * FROM ` + freshColumns + `) f JOIN unnest($28::uuid[], $1::uuid[]) AS k (parent, child) ON k.child = f.id
+ FROM (SELECT * FROM ` + freshColumns + `) f JOIN unnest($27::uuid[], $1::uuid[]) AS k (parent, child) ON k.child = f.id
  JOIN execution p ON p.id = k.parent AND p.retried_as = f.id AND p.xmin = pg_current_xact_id()::xid
- JOIN request q ON q.seq = p.seq), ` + insertBoth + ` SELECT pg_notify($29, '` + wordRequested + `' || pool) FROM i`
+ JOIN request q ON q.seq = p.seq), ` + insertBoth + ` SELECT pg_notify($28, '` + wordRequested + `' || pool) FROM i`
 
 func queueRetries(batch *pgx.Batch, s *Store, c *changes, part []edge) {
 	var rows freshRows
-	var parents []pgtype.UUID
-	var labelled []pgtype.UUID
+	var parents column[pgtype.UUID]
+	var labelled column[pgtype.UUID]
 	var keys, values []string
 	seen := map[int]bool{}
 	for k := range part {
@@ -205,7 +205,7 @@ func queueRetries(batch *pgx.Batch, s *Store, c *changes, part []edge) {
 		n := *e.retry
 		fresh(&n)
 		n.IdempotencyKey = ""
-		if err := rows.add(&n, ""); err != nil {
+		if err := rows.add(&n); err != nil {
 			continue // labels are texts: they always encode
 		}
 		parents = append(parents, uuidOf(c.items[e.item].id))

@@ -95,7 +95,7 @@ func looseLabels(b []byte) map[string]string {
 // SettleSubmissions records what became of submissions. One that is settled already stays as it is.
 func (s *Store) SettleSubmissions(ctx context.Context, settlements []store.Settlement) error {
 	for part := range slices.Chunk(settlements, insertMax) {
-		ids, refused := make([]pgtype.UUID, len(part)), make([]pgtype.Text, len(part))
+		ids, refused := make(column[pgtype.UUID], len(part)), make(column[pgtype.Text], len(part))
 		for i, k := range part {
 			ids[i], refused[i] = uuidOf(k.ID), textOf(k.Refused)
 		}

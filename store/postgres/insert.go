@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,18 +13,17 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// freshColumns are the parameters that freshRows.args makes, in order, as unnest makes rows of them.
-const freshColumns = "unnest(" + freshTypes + ") AS i (" + freshNames + ")"
+// freshColumns make rows of the parameters that freshRows.args makes.
+var freshColumns = "unnest(" + freshTypes + ") AS i (" + freshNames + ")"
 
-const (
-	freshTypes = `$1::uuid[], $2::text[], $3::text[], $4::text[], $5::jsonb[], $6::text[], $7::text[], $8::text[], $9::bytea[],
- $10::interval[], $11::interval[], $12::boolean[], $13::boolean[], $14::boolean[], $15::boolean[], $16::int[], $17::int[], $18::text[],
- $19::uuid[], $20::text[], $21::timestamptz[], $22::timestamptz[], $23::bytea[], $24::smallint[], $25::text[], $26::text[],
- $27::timestamptz[]`
-	freshNames = `id, action, version, affinity, labels, created_by, trace, idempotency_key, request_hash, timeout,
- stall_timeout, wait_for_worker, idempotent, notify, may_repeat, max_retries, retry_count, retry_reason, original, avoid,
- queue_deadline, worker_deadline, parameters, priority, pool, session, run_at`
-)
+// The parameters of freshColumns and the names of their columns.
+var freshTypes, freshNames = func() (string, string) {
+	types, names := make([]string, len(freshFields)), make([]string, len(freshFields))
+	for i, f := range freshFields {
+		types[i], names[i] = fmt.Sprintf("$%d::%s[]", i+1, f.kind), f.name
+	}
+	return strings.Join(types, ", "), strings.Join(names, ", ")
+}()
 
 // insertBoth inserts the rows of i, whose seq is in the order of the input, into request and execution.
 const insertBoth = insertRequest + `,
@@ -56,55 +56,109 @@ const insertRequest = `r AS (INSERT INTO request (seq, id, action, version, affi
   wait_for_worker, idempotent, notify, may_repeat, max_retries, retry_count, retry_reason, original, avoid, now(), queue_deadline,
   worker_deadline, parameters FROM i)`
 
-const (
-	insertSQL = `WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, * FROM ` + freshColumns + `), ` + insertBoth +
+var (
+	insertSQL = `WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, NULL::text AS avoid, * FROM ` + freshColumns + `), ` + insertBoth +
 		` SELECT seq, now() FROM i ORDER BY seq`
-	insertPlacedSQL = `WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, * FROM unnest(` + freshTypes + `, $28::uuid[], $29::int[],
- $30::text[], $31::uuid[], $32::interval[]) AS i (` + freshNames + `, inc, slot, worker, placed_by, within)), ` + insertPlaced +
+	insertPlacedSQL = `WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, NULL::text AS avoid, * FROM unnest(` + freshTypes + `, $27::uuid[], $28::int[],
+ $29::text[], $30::uuid[], $31::interval[]) AS i (` + freshNames + `, inc, slot, worker, placed_by, within)), ` + insertPlaced +
 		` SELECT seq, now() FROM i ORDER BY seq`
 	labelSQL = `INSERT INTO execution_label (key, value, seq) SELECT l.key, l.value, e.seq
  FROM unnest($1::uuid[], $2::text[], $3::text[]) AS l (id, key, value) JOIN execution e ON e.id = l.id ON CONFLICT DO NOTHING`
 )
 
-// freshRows makes the parameters of freshColumns.
-type freshRows struct {
-	ids, originals                                                               []pgtype.UUID
-	actions, versions, affinities, creators, traces, keys, reasons, avoid, pools []pgtype.Text
-	sessions                                                                     []pgtype.Text
-	labels, hashes, parameters                                                   [][]byte
-	timeouts, stalls                                                             []pgtype.Interval
-	waits, idempotents, notifies, repeats                                        []bool
-	maxRetries, retries                                                          []int32
-	queueBy, workerBy, runAt                                                     []pgtype.Timestamptz
-	priorities                                                                   []int16
+// freshRow is what a new execution brings to its insert.
+type freshRow struct {
+	id, original                                                          pgtype.UUID
+	action, version, affinity, creator, trace, key, reason, pool, session pgtype.Text
+	labels, hash, parameters                                              []byte
+	timeout, stall                                                        pgtype.Interval
+	waits, idempotent, notify, repeats                                    bool
+	maxRetries, retries                                                   int32
+	queueBy, workerBy, runAt                                              pgtype.Timestamptz
+	priority                                                              int16
 }
 
-func (f *freshRows) add(e *messages.Execution, avoid messages.WorkerID) error {
+// freshField is one column of fresh rows. Of a struct it hands out the pointer, which is encoded without an allocation.
+type freshField struct {
+	name, kind string
+	of         func(*freshRow) any
+}
+
+var freshFields = []freshField{
+	{"id", "uuid", func(r *freshRow) any { return &r.id }},
+	{"action", "text", func(r *freshRow) any { return &r.action }},
+	{"version", "text", func(r *freshRow) any { return &r.version }},
+	{"affinity", "text", func(r *freshRow) any { return &r.affinity }},
+	{"labels", "jsonb", func(r *freshRow) any { return r.labels }},
+	{"created_by", "text", func(r *freshRow) any { return &r.creator }},
+	{"trace", "text", func(r *freshRow) any { return &r.trace }},
+	{"idempotency_key", "text", func(r *freshRow) any { return &r.key }},
+	{"request_hash", "bytea", func(r *freshRow) any { return r.hash }},
+	{"timeout", "interval", func(r *freshRow) any { return &r.timeout }},
+	{"stall_timeout", "interval", func(r *freshRow) any { return &r.stall }},
+	{"wait_for_worker", "boolean", func(r *freshRow) any { return r.waits }},
+	{"idempotent", "boolean", func(r *freshRow) any { return r.idempotent }},
+	{"notify", "boolean", func(r *freshRow) any { return r.notify }},
+	{"may_repeat", "boolean", func(r *freshRow) any { return r.repeats }},
+	{"max_retries", "int", func(r *freshRow) any { return r.maxRetries }},
+	{"retry_count", "int", func(r *freshRow) any { return r.retries }},
+	{"retry_reason", "text", func(r *freshRow) any { return &r.reason }},
+	{"original", "uuid", func(r *freshRow) any { return &r.original }},
+	{"queue_deadline", "timestamptz", func(r *freshRow) any { return &r.queueBy }},
+	{"worker_deadline", "timestamptz", func(r *freshRow) any { return &r.workerBy }},
+	{"parameters", "bytea", func(r *freshRow) any { return r.parameters }},
+	{"priority", "smallint", func(r *freshRow) any { return r.priority }},
+	{"pool", "text", func(r *freshRow) any { return &r.pool }},
+	{"session", "text", func(r *freshRow) any { return &r.session }},
+	{"run_at", "timestamptz", func(r *freshRow) any { return &r.runAt }},
+}
+
+// freshArray is one field of all rows as an array parameter.
+type freshArray struct {
+	rows []freshRow
+	of   func(*freshRow) any
+}
+
+// Dimensions implements pgtype.ArrayGetter.
+func (a *freshArray) Dimensions() []pgtype.ArrayDimension {
+	return []pgtype.ArrayDimension{{Length: int32(len(a.rows)), LowerBound: 1}}
+}
+
+// Index implements pgtype.ArrayGetter.
+func (a *freshArray) Index(i int) any { return a.of(&a.rows[i]) }
+
+// IndexType implements pgtype.ArrayGetter.
+func (a *freshArray) IndexType() any { return a.of(&freshRow{}) }
+
+// freshRows makes the parameters of freshColumns.
+type freshRows []freshRow
+
+func (f *freshRows) add(e *messages.Execution) error {
 	labels, err := encodeLabels(e.Labels)
 	if err != nil {
 		return fmt.Errorf("labels of execution %s: %w", e.ID, err)
 	}
-	f.ids, f.originals = append(f.ids, uuidOf(e.ID)), append(f.originals, uuidOf(e.Original))
-	f.actions, f.versions = append(f.actions, textOf(e.Action)), append(f.versions, textOf(e.Version))
-	f.affinities, f.creators = append(f.affinities, textOf(e.Affinity)), append(f.creators, textOf(e.CreatedBy))
-	f.traces, f.keys = append(f.traces, textOf(e.Trace)), append(f.keys, textOf(e.IdempotencyKey))
-	f.reasons, f.avoid = append(f.reasons, textOf(e.RetryReason)), append(f.avoid, textOf(avoid))
-	f.pools, f.sessions = append(f.pools, textOf(e.Pool)), append(f.sessions, textOf(e.Session))
-	f.labels, f.hashes = append(f.labels, labels), append(f.hashes, bytesOf(e.RequestHash))
-	f.parameters = append(f.parameters, bytesOf(e.Parameters))
-	f.timeouts, f.stalls = append(f.timeouts, intervalOf(e.Timeout)), append(f.stalls, intervalOf(e.StallTimeout))
-	f.waits, f.idempotents = append(f.waits, e.WaitForWorker), append(f.idempotents, e.Idempotent)
-	f.notifies, f.repeats = append(f.notifies, e.Notify), append(f.repeats, e.MayRepeat)
-	f.maxRetries, f.retries = append(f.maxRetries, int32(e.MaxRetries)), append(f.retries, int32(e.RetryCount))
-	f.queueBy, f.workerBy = append(f.queueBy, timeOf(e.QueueDeadline)), append(f.workerBy, timeOf(e.WorkerDeadline))
-	f.runAt, f.priorities = append(f.runAt, timeOf(e.RunAt)), append(f.priorities, int16(e.Priority))
+	*f = append(*f, freshRow{
+		id: uuidOf(e.ID), original: uuidOf(e.Original),
+		action: textOf(e.Action), version: textOf(e.Version), affinity: textOf(e.Affinity), creator: textOf(e.CreatedBy),
+		trace: textOf(e.Trace), key: textOf(e.IdempotencyKey), reason: textOf(e.RetryReason), pool: textOf(e.Pool), session: textOf(e.Session),
+		labels: labels, hash: bytesOf(e.RequestHash), parameters: bytesOf(e.Parameters),
+		timeout: intervalOf(e.Timeout), stall: intervalOf(e.StallTimeout),
+		waits: e.WaitForWorker, idempotent: e.Idempotent, notify: e.Notify, repeats: e.MayRepeat,
+		maxRetries: int32(e.MaxRetries), retries: int32(e.RetryCount),
+		queueBy: timeOf(e.QueueDeadline), workerBy: timeOf(e.WorkerDeadline), runAt: timeOf(e.RunAt),
+		priority: int16(e.Priority),
+	})
 	return nil
 }
 
 func (f *freshRows) args() []any {
-	return []any{f.ids, f.actions, f.versions, f.affinities, f.labels, f.creators, f.traces, f.keys, f.hashes, f.timeouts, f.stalls,
-		f.waits, f.idempotents, f.notifies, f.repeats, f.maxRetries, f.retries, f.reasons, f.originals, f.avoid, f.queueBy, f.workerBy,
-		f.parameters, f.priorities, f.pools, f.sessions, f.runAt}
+	arrays, args := make([]freshArray, len(freshFields)), make([]any, len(freshFields))
+	for i, field := range freshFields {
+		arrays[i] = freshArray{*f, field.of}
+		args[i] = &arrays[i]
+	}
+	return args
 }
 
 // insertMax is how many rows one statement inserts.
@@ -149,12 +203,12 @@ func insertAll(ctx context.Context, db sender, how insertion, executions []messa
 
 // queue adds one part of the rows to the batch; its answer fills in what the server decided.
 func (how *insertion) queue(batch *pgx.Batch, part []store.Submitted) error {
-	var rows freshRows
-	var ids []pgtype.UUID
+	rows := make(freshRows, 0, len(part))
+	var ids column[pgtype.UUID]
 	var keys, values []string
 	for i := range part {
 		e := &part[i].Execution
-		if err := rows.add(e, ""); err != nil {
+		if err := rows.add(e); err != nil {
 			return err
 		}
 		for k, v := range e.Labels {
@@ -199,17 +253,17 @@ func (how *insertion) stand(e *messages.Execution) {
 
 // placedRows are the parameters of insertPlacedSQL behind those of freshRows; ids are of what is placed.
 type placedRows struct {
-	ids, incs, by []pgtype.UUID
+	ids, incs, by column[pgtype.UUID]
 	slots         []int32
-	workers       []pgtype.Text
-	within        []pgtype.Interval
+	workers       column[pgtype.Text]
+	within        column[pgtype.Interval]
 }
 
 // placed makes the parameters of a part; nil: nothing of it is placed.
 func (how *insertion) placed(part []store.Submitted) *placedRows {
 	rows := &placedRows{
-		incs: make([]pgtype.UUID, len(part)), by: make([]pgtype.UUID, len(part)), slots: make([]int32, len(part)),
-		workers: make([]pgtype.Text, len(part)), within: make([]pgtype.Interval, len(part)),
+		incs: make(column[pgtype.UUID], len(part)), by: make(column[pgtype.UUID], len(part)), slots: make([]int32, len(part)),
+		workers: make(column[pgtype.Text], len(part)), within: make(column[pgtype.Interval], len(part)),
 	}
 	for i := range part {
 		p := how.places[part[i].Execution.ID]

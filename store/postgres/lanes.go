@@ -41,7 +41,7 @@ const (
 type toucher struct {
 	sessions map[[2]string]bool
 	pools    map[string]bool
-	ids      []pgtype.UUID // of those with a session
+	ids      column[pgtype.UUID] // of those with a session
 }
 
 func (t *toucher) execution(e *messages.Execution) {

@@ -100,7 +100,7 @@ func (s *Store) queueLeanClaims(batch *pgx.Batch, c *changes, part []int) []int 
 	if len(lean) == 0 {
 		return part
 	}
-	timeouts, seqs := make([]pgtype.Interval, len(lean)), make([]int64, len(lean))
+	timeouts, seqs := make(column[pgtype.Interval], len(lean)), make([]int64, len(lean))
 	for k, e := range asked {
 		timeouts[k], seqs[k] = intervalOf(e.Timeout), e.Seq
 	}
@@ -162,7 +162,7 @@ func (s *Store) sortLean(c *changes) []lean {
 
 func (s *Store) queueLean(batch *pgx.Batch, c *changes, part []lean) {
 	n, attempts, after := make([]int32, len(part)), make([]int32, len(part)), make([]int16, len(part))
-	ids, results, failures := make([]pgtype.UUID, len(part)), make([][]byte, len(part)), make([][]byte, len(part))
+	ids, results, failures := make(column[pgtype.UUID], len(part)), make(blobs, len(part)), make(blobs, len(part))
 	for k := range part {
 		e := &part[k]
 		n[k], ids[k], attempts[k], after[k] = int32(k), uuidOf(c.items[e.item].id), e.attempt.Int32, int16(e.after)

@@ -145,8 +145,8 @@ func bytesOf[T ~[]byte](b T) []byte {
 	return b
 }
 
-func idsOf(ids []messages.ExecutionID) []pgtype.UUID {
-	out := make([]pgtype.UUID, len(ids))
+func idsOf(ids []messages.ExecutionID) column[pgtype.UUID] {
+	out := make(column[pgtype.UUID], len(ids))
 	for i := range ids {
 		out[i] = uuidOf(ids[i])
 	}

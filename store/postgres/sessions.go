@@ -68,7 +68,7 @@ func (s *Store) ListSessions(ctx context.Context, pool, after string, boundOnly 
 // Unbind ends bindings that still are the given ones.
 func (s *Store) Unbind(ctx context.Context, bindings []store.Binding) (int, error) {
 	pools, sessions, epochs := make([]string, len(bindings)), make([]string, len(bindings)), make([]int64, len(bindings))
-	incs, on, slots := make([]pgtype.UUID, len(bindings)), make([]string, len(bindings)), make([]int32, len(bindings))
+	incs, on, slots := make(column[pgtype.UUID], len(bindings)), make([]string, len(bindings)), make([]int32, len(bindings))
 	for i, b := range bindings {
 		pools[i], sessions[i], epochs[i] = encodeText(b.Pool), encodeText(b.Session), b.Epoch
 		incs[i], on[i], slots[i] = uuidOf(b.Worker.Incarnation), encodeText(b.Worker.Pool), int32(b.Worker.Slot)

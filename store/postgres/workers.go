@@ -60,10 +60,10 @@ func compareKeys(a, b messages.WorkerKey) int {
 
 func workerArgs(workers []store.Worker) []any {
 	n := len(workers)
-	incs, pools, slots, ids := make([]pgtype.UUID, n), make([]string, n), make([]int32, n), make([]string, n)
+	incs, pools, slots, ids := make(column[pgtype.UUID], n), make([]string, n), make([]int32, n), make([]string, n)
 	generations, runtimes, states, healths := make([]int32, n), make([]string, n), make([]string, n), make([]string, n)
-	active, cordoned, beats, every := make([]bool, n), make([]bool, n), make([]pgtype.Timestamptz, n), make([]pgtype.Interval, n)
-	capabilities, since := make([][]byte, n), make([]pgtype.Timestamptz, n)
+	active, cordoned, beats, every := make([]bool, n), make([]bool, n), make(column[pgtype.Timestamptz], n), make(column[pgtype.Interval], n)
+	capabilities, since := make(blobs, n), make(column[pgtype.Timestamptz], n)
 	for i := range workers {
 		w := &workers[i]
 		incs[i] = pgtype.UUID{Bytes: w.Key.Incarnation, Valid: true}
@@ -99,7 +99,7 @@ const heartbeatSQL = `UPDATE worker w SET last_heartbeat = CASE WHEN w.incarnati
 // Heartbeat writes the beat of all the incarnation's active workers, and the capabilities of those given.
 func (s *Store) Heartbeat(ctx context.Context, inc messages.Incarnation, capabilities map[messages.WorkerKey]json.RawMessage) error {
 	keys := slices.SortedFunc(maps.Keys(capabilities), compareKeys)
-	incs, pools, slots, values := make([]pgtype.UUID, len(keys)), make([]string, len(keys)), make([]int32, len(keys)), make([][]byte, len(keys))
+	incs, pools, slots, values := make(column[pgtype.UUID], len(keys)), make([]string, len(keys)), make([]int32, len(keys)), make(blobs, len(keys))
 	for i, k := range keys {
 		incs[i], pools[i], slots[i], values[i] = uuidOf(k.Incarnation), encodeText(k.Pool), int32(k.Slot), jsonOf(capabilities[k])
 	}
@@ -173,7 +173,7 @@ func (s *Store) WorkerEvents(ctx context.Context, key messages.WorkerKey, limit 
 
 // SaveActions records the actions that this node serves.
 func (s *Store) SaveActions(ctx context.Context, actions []messages.Action) error {
-	definitions := make([][]byte, len(actions))
+	definitions := make(blobs, len(actions))
 	for i := range actions {
 		b, err := json.Marshal(&actions[i])
 		if err != nil {

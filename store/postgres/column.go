@@ -1,0 +1,24 @@
+package postgres
+
+import "github.com/jackc/pgx/v5/pgtype"
+
+// column is an array parameter of which unnest makes a column. A plain slice of a struct is encoded through reflection,
+// with an allocation for each element; this one hands out pointers.
+type column[T any] []T
+
+// Dimensions implements pgtype.ArrayGetter; nil is NULL.
+func (c column[T]) Dimensions() []pgtype.ArrayDimension {
+	if c == nil {
+		return nil
+	}
+	return []pgtype.ArrayDimension{{Length: int32(len(c)), LowerBound: 1}}
+}
+
+// Index implements pgtype.ArrayGetter.
+func (c column[T]) Index(i int) any { return &c[i] }
+
+// IndexType implements pgtype.ArrayGetter.
+func (c column[T]) IndexType() any { return new(T) }
+
+// blobs is an array parameter of bytes; nil elements are NULL.
+type blobs = pgtype.FlatArray[[]byte]
