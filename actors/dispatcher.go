@@ -10,7 +10,7 @@ import (
 const (
 	// throughput is how many messages a mailbox handles before it lets other goroutines run, the library's own default.
 	throughput = 300
-	// restTime is how long a goroutine without a mailbox stays for the next one.
+	// restTime is how often goroutines without a mailbox are looked at: as many as were not needed since the last look end.
 	restTime = 50 * time.Millisecond
 	// restingMax bounds the goroutines that stay: at 8 KiB of stack each, 2 MiB.
 	restingMax = 256
@@ -19,8 +19,10 @@ const (
 // dispatcher runs mailboxes on goroutines that it keeps for a while. A goroutine made for each burst of messages, as the
 // library does, begins with a small stack and spends more time on growing it than a worker spends on its messages.
 type dispatcher struct {
-	work    chan func()
+	work    chan func() // nil: end
 	resting atomic.Int32
+	least   atomic.Int32 // that rested at once since the last look
+	looking atomic.Bool  // a look is to come
 }
 
 func newDispatcher() actor.Dispatcher { return &dispatcher{work: make(chan func())} }
@@ -39,19 +41,39 @@ func (d *dispatcher) Throughput() int { return throughput }
 
 // run is one goroutine: it runs what it was made for, then what comes while it rests.
 func (d *dispatcher) run(f func()) {
-	f()
-	over := time.NewTimer(restTime)
-	defer over.Stop()
-	for d.resting.Add(1) <= restingMax {
-		over.Reset(restTime)
-		select {
-		case f := <-d.work:
-			d.resting.Add(-1)
-			f()
-		case <-over.C:
+	for f != nil {
+		f()
+		if d.resting.Add(1) > restingMax {
 			d.resting.Add(-1)
 			return
 		}
+		d.lookLater()
+		f = <-d.work
+		if n := d.resting.Add(-1); n < d.least.Load() {
+			d.least.Store(n)
+		}
 	}
-	d.resting.Add(-1)
+}
+
+// lookLater sees to it that a look is to come. One timer for all of them costs less than one for each that rests.
+func (d *dispatcher) lookLater() {
+	if !d.looking.Load() && d.looking.CompareAndSwap(false, true) {
+		time.AfterFunc(restTime, d.look)
+	}
+}
+
+// look ends the goroutines that were not needed, as far as they still rest.
+func (d *dispatcher) look() {
+	d.looking.Store(false)
+	for range d.least.Load() {
+		select {
+		case d.work <- nil:
+		default:
+		}
+	}
+	left := d.resting.Load()
+	d.least.Store(left)
+	if left > 0 {
+		d.lookLater()
+	}
 }
