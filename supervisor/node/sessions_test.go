@@ -316,6 +316,13 @@ func TestSessionsTakeTurnsByTheirHeadsPriority(t *testing.T) {
 	k.pids("waiting", 1)
 	low := k.submit("py.count", object{"note": "low"}, session("x", ""), priority(1))
 	high := k.submit("py.count", object{"note": "high"}, session("y", ""), priority(8))
+	for _, id := range []messages.ExecutionID{low, high} {
+		k.until("the router knows of both", func() bool {
+			why, err := k.Why(t.Context(), id)
+			require.NoError(t, err)
+			return why.Reason == "workers_busy"
+		})
+	}
 	k.write("go")
 	for _, id := range []messages.ExecutionID{hold, low, high} {
 		require.Equal(t, messages.Completed, k.await(id).Status)
