@@ -21,7 +21,7 @@ const (
 type dispatcher struct {
 	work    chan func() // nil: end
 	resting atomic.Int32
-	least   atomic.Int32 // that rested at once since the last look
+	least   atomic.Int32 // the fewest that rested at once since the last look: so many were not needed
 	looking atomic.Bool  // a look is to come
 }
 

@@ -3,48 +3,61 @@ package actors
 import (
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// The goroutines of a burst stay for the next one, and all end when there is none.
-func TestTheDispatcherKeepsItsGoroutinesForAWhile(t *testing.T) {
-	d := newDispatcher()
-	for range 3 {
-		var ran atomic.Int64
-		var all sync.WaitGroup
-		all.Add(1000)
-		for range 1000 {
-			d.Schedule(func() {
-				ran.Add(1)
-				all.Done()
-			})
-		}
-		all.Wait()
-		require.Equal(t, int64(1000), ran.Load())
+// burst has the dispatcher run so many functions at the same time, and waits until all have ended.
+func burst(d *dispatcher, n int) {
+	open := make(chan struct{})
+	for range n {
+		d.Schedule(func() { <-open })
 	}
-	for limit := time.Now().Add(10 * time.Second); d.(*dispatcher).resting.Load() > 0; time.Sleep(time.Millisecond) {
-		require.True(t, time.Now().Before(limit), "they must end")
-	}
+	synctest.Wait()
+	close(open)
+	synctest.Wait()
+}
+
+// The goroutines of a burst stay for the next one, as many as are bounded. Those that were not needed from one look to the
+// next end.
+func TestTheDispatcherKeepsGoroutinesForAWhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDispatcher().(*dispatcher)
+		burst(d, 8)
+		require.Equal(t, int32(8), d.resting.Load(), "they rest")
+		burst(d, 5)
+		require.Equal(t, int32(8), d.resting.Load(), "and are used again")
+		time.Sleep(restTime + time.Millisecond)
+		burst(d, 5)
+		require.Equal(t, int32(8), d.resting.Load())
+		time.Sleep(restTime)
+		synctest.Wait()
+		require.Equal(t, int32(5), d.resting.Load(), "three of them were not needed")
+		time.Sleep(restTime)
+		synctest.Wait()
+		require.Zero(t, d.resting.Load())
+		burst(d, restingMax+10)
+		require.Equal(t, int32(restingMax), d.resting.Load(), "no more than that stay")
+		time.Sleep(2 * restTime)
+	})
 }
 
 // What ends its goroutine takes nothing with it.
 func TestTheDispatcherOutlivesAGoroutineThatEnds(t *testing.T) {
-	d := newDispatcher()
-	for range 3 {
-		done := make(chan struct{})
-		d.Schedule(func() {
-			defer close(done)
-			runtime.Goexit()
-		})
-		<-done
-	}
-	ran := make(chan struct{})
-	d.Schedule(func() { close(ran) })
-	<-ran
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDispatcher().(*dispatcher)
+		d.Schedule(runtime.Goexit)
+		synctest.Wait()
+		require.Zero(t, d.resting.Load())
+		burst(d, 1)
+		require.Equal(t, int32(1), d.resting.Load())
+		time.Sleep(2 * restTime)
+	})
 }
 
 func BenchmarkDispatcher(b *testing.B) {

@@ -8,9 +8,9 @@ import (
 	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
-// While many submit at once, what has just been stored is gathered until what came before it has been claimed, so that a
+// While many submit at once, what has just been stored is gathered until nothing before it waits to be placed or claimed, so that a
 // busy node places, publishes, claims and records few large groups instead of many small ones (docs/benchmarks.md). Where
-// few submit, or nothing is on its way to a worker, nothing waits.
+// few submit, or workers have taken all there was, nothing waits.
 const (
 	// gatherTime bounds how long an execution is gathered with others. The queues that are dispatched ahead to hold up to
 	// 50 ms of work.
@@ -19,8 +19,8 @@ const (
 	gatherMax = 256
 )
 
-// gathers decides whether so many executions, just stored, wait for others: more is whether others are being stored right
-// now, unclaimed how many executions the router has that wait for a worker or for their claim.
+// gathers decides whether so many executions, just stored, wait for others: more is whether many others are being stored
+// right now, unclaimed how many executions the router has that wait for a worker or for their claim.
 func gathers(stored int, more bool, unclaimed int) bool {
 	return more && unclaimed > 0 && stored < gatherMax
 }
@@ -29,27 +29,28 @@ func gathers(stored int, more bool, unclaimed int) bool {
 // failed, the next one finds in the store.
 type arrivals struct {
 	gathered []messages.Candidate
-	more     bool        // of the last ones
-	over     *time.Timer // running while there are some
+	more     bool        // many others were being stored when the last of them came
+	over     *time.Timer // ends their time; nil: they do not wait yet
 }
 
 // arrivalsOver ends their time.
 type arrivalsOver struct{ of *Pool }
 
-// arrive takes up what has just been stored; more is whether others are being stored right now.
+// arrive takes up what has just been stored; more is whether many others are being stored right now. The end of the message
+// looks at it.
 func (p *Pool) arrive(candidates []messages.Candidate, more bool) {
-	a := &p.arrivals
-	a.gathered, a.more = append(a.gathered, candidates...), more
-	p.lookAtArrivals()
-	if a.over == nil && len(a.gathered) > 0 {
-		a.over = p.later(cmp.Or(p.cfg.GatherTime, gatherTime), &arrivalsOver{p})
-	}
+	p.arrivals.gathered, p.arrivals.more = append(p.arrivals.gathered, candidates...), more
 }
 
 // lookAtArrivals tells the router of what was gathered, unless that waits for more.
 func (p *Pool) lookAtArrivals() {
-	if a := &p.arrivals; len(a.gathered) > 0 && !gathers(len(a.gathered), a.more, p.roster.Waiting()) {
+	a := &p.arrivals
+	switch {
+	case len(a.gathered) == 0:
+	case !gathers(len(a.gathered), a.more, p.roster.Waiting()):
 		p.tellArrivals()
+	case a.over == nil:
+		a.over = p.later(cmp.Or(p.cfg.GatherTime, gatherTime), &arrivalsOver{p})
 	}
 }
 

@@ -192,8 +192,7 @@ var retriesSQL = `WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq
 
 func queueRetries(batch *pgx.Batch, s *Store, c *changes, part []edge) {
 	var rows freshRows
-	var parents column[pgtype.UUID]
-	var labelled column[pgtype.UUID]
+	var parents, labelled column[pgtype.UUID]
 	var keys, values []string
 	seen := map[int]bool{}
 	for k := range part {

@@ -95,13 +95,14 @@ type load struct {
 	done atomic.Int64 // executions that ended
 	hurt atomic.Int64 // calls of unknown outcome
 	mu   sync.Mutex
-	ids  []messages.ExecutionID
+	// ids are the executions that ended, and whether a call for one was given up and repeated.
+	ids map[messages.ExecutionID]bool
 }
 
 const loadCallers = 4
 
 func (r *rig) load(s *postgres.Store) *load {
-	l := &load{rig: r, s: s, key: joined(r, s), quit: make(chan struct{})}
+	l := &load{rig: r, s: s, key: joined(r, s), quit: make(chan struct{}), ids: map[messages.ExecutionID]bool{}}
 	for range loadCallers {
 		l.work.Go(func() {
 			for {
@@ -117,8 +118,9 @@ func (r *rig) load(s *postgres.Store) *load {
 	return l
 }
 
-// again makes a call until its outcome is known. No call may last longer than its context allows.
-func (l *load) again(call func(ctx context.Context) error) {
+// again makes a call until its outcome is known, and says whether that took more than one. No call may last longer than its
+// context allows.
+func (l *load) again(call func(ctx context.Context) error) (repeated bool) {
 	for end := time.Now().Add(patience); ; {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		began := time.Now()
@@ -129,21 +131,22 @@ func (l *load) again(call func(ctx context.Context) error) {
 		}
 		switch {
 		case err == nil:
-			return
+			return repeated
 		case !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded):
 			l.Errorf("want an error that may be repeated, got %v", err)
-			return
+			return repeated
 		case time.Now().After(end):
 			l.Errorf("never came back: %v", err)
-			return
+			return repeated
 		}
+		repeated = true
 		l.hurt.Add(1)
 		time.Sleep(5 * time.Millisecond) // a caller backs off; a server that is not there refuses at once
 	}
 }
 
-func (l *load) apply(c store.Change) {
-	l.again(func(ctx context.Context) error {
+func (l *load) apply(c store.Change) (repeated bool) {
+	return l.again(func(ctx context.Context) error {
 		out, err := l.s.Apply(ctx, []store.Change{c})
 		if err == nil && out[0].Verdict != store.Applied && out[0].Verdict != store.Already {
 			l.Errorf("%s: %s %v", c.Name(), out[0].Verdict, out[0].Err)
@@ -157,11 +160,11 @@ func (l *load) lead() {
 	id := e[0].ID
 	l.again(func(ctx context.Context) error { _, err := l.s.Submit(ctx, e); return err })
 	l.again(func(ctx context.Context) error { _, err := l.s.Beat(ctx, l.key.Incarnation, time.Hour); return err })
-	l.apply(&store.Place{ID: id, Worker: l.key, WorkerID: "n/go/0", PlacedBy: l.key.Incarnation, ClaimWithin: time.Minute})
-	l.apply(&store.Claim{ID: id, Attempt: 1, Worker: l.key, Generation: 1})
-	l.apply(&store.Finish{ID: id, Attempt: 1, Outcome: messages.Outcome{Status: messages.Completed}})
+	place := l.apply(&store.Place{ID: id, Worker: l.key, WorkerID: "n/go/0", PlacedBy: l.key.Incarnation, ClaimWithin: time.Minute})
+	claim := l.apply(&store.Claim{ID: id, Attempt: 1, Worker: l.key, Generation: 1})
+	finish := l.apply(&store.Finish{ID: id, Attempt: 1, Outcome: messages.Outcome{Status: messages.Completed}})
 	l.mu.Lock()
-	l.ids = append(l.ids, id)
+	l.ids[id] = place || claim || finish
 	l.mu.Unlock()
 	l.done.Add(1)
 }
@@ -179,15 +182,16 @@ func (l *load) end() {
 	close(l.quit)
 	l.work.Wait()
 	require.Positive(l, l.hurt.Load(), "calls met the fault")
-	for _, id := range l.ids {
+	for id, repeated := range l.ids {
 		var kinds []string
 		l.again(func(ctx context.Context) error {
 			events, err := l.s.Events(ctx, id)
 			kinds = nil
 			for _, e := range events {
-				if e.Kind != "stale_write" { // a call that was given up and repeated has come late, and was refused
-					kinds = append(kinds, e.Kind)
+				if repeated && e.Kind == "stale_write" {
+					continue // the call that was given up came later than its repetition, and was refused
 				}
+				kinds = append(kinds, e.Kind)
 			}
 			return err
 		})
