@@ -1,11 +1,9 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -73,26 +71,13 @@ func (f *full) at(url string, change func(*node.Config)) func(*node.Config) {
 // as River's own module in this folder does, and what only Troupe has.
 func BenchmarkFull(b *testing.B) {
 	f := startFull(b)
-	b.Run("River", func(b *testing.B) { river(b, f) })
+	b.Run("River", func(b *testing.B) { b.Log("\n" + river(b, f)) })
 	b.Run("Bulk", func(b *testing.B) { fullBulk(b, f, nil) })
 	b.Run("BulkTold", func(b *testing.B) { fullBulk(b, f, func(c *node.Config) { c.NoticesOff = false }) })
 	b.Run("Callers", func(b *testing.B) { callers(b, f.on(b, nil), f) })
+	b.Run("CallersBeside", func(b *testing.B) { callersBeside(b, f) })
 	b.Run("StartLatency", func(b *testing.B) { startLatency(b, f.on(b, nil)) })
 	b.Run("PythonEcho", func(b *testing.B) { pythonEcho(b, f.on(b, withPack(b, 8))) })
-}
-
-// river runs the comparison and prints its lines.
-func river(b *testing.B, f *full) {
-	b.Helper()
-	cmd := exec.Command("go", "run", ".", "-url", f.fresh(b), "-postmaster", strconv.Itoa(f.postgres.Pids()[0]))
-	cmd.Dir = "river"
-	cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false")
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, os.Stderr
-	if err := cmd.Run(); err != nil {
-		b.Fatal(err)
-	}
-	b.Log("\n" + out.String())
 }
 
 // fullBulk loads 50,000 no-op executions while their pool is cordoned, then opens it, as River's client is started after
@@ -159,8 +144,8 @@ func ticks(pids []int) time.Duration {
 	return time.Duration(total) * 10 * time.Millisecond
 }
 
-// callers has 16 callers submit 20,000 executions one by one while they are worked off.
-func callers(b *testing.B, change func(*node.Config), f *full) {
+// callers has 16 callers submit 20,000 executions one by one while they are worked off. It returns the last rate.
+func callers(b *testing.B, change func(*node.Config), f *full) (rate float64) {
 	for range b.N {
 		n := start(b, change)
 		var before processors
@@ -181,11 +166,13 @@ func callers(b *testing.B, change func(*node.Config), f *full) {
 		}
 		all.Wait()
 		await(b, "idle", idle(n))
-		b.ReportMetric(20_000/time.Since(began).Seconds(), "executions/s")
+		rate = 20_000 / time.Since(began).Seconds()
+		b.ReportMetric(rate, "executions/s")
 		if f != nil {
 			f.report(b, before, f.usage(), 20_000)
 		}
 	}
+	return rate
 }
 
 // startLatency submits 50 a second for ten seconds and reports the time from submit to start.

@@ -64,6 +64,7 @@ type settings struct {
 	cooldown      time.Duration
 	poll          time.Duration
 	postmaster    int
+	only          string
 }
 
 func main() {
@@ -75,6 +76,7 @@ func main() {
 	flag.DurationVar(&s.cooldown, "cooldown", time.Millisecond, "FetchCooldown, tuned; River's default is 100ms")
 	flag.DurationVar(&s.poll, "poll", 20*time.Millisecond, "FetchPollInterval, tuned; River's default is 1s")
 	flag.IntVar(&s.postmaster, "postmaster", 0, "pid of the Postgres server, for its CPU time")
+	flag.StringVar(&s.only, "only", "", "run only bulk, callers, tuned or default")
 	flag.Parse()
 	if err := run(context.Background(), s); err != nil {
 		fmt.Fprintln(os.Stderr, "river:", err)
@@ -110,7 +112,29 @@ func run(ctx context.Context, s settings) error {
 	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 		return err
 	}
-	return errors.Join(bulk(ctx, pool, s), callers(ctx, pool, s), latency(ctx, pool, s, "tuned"), latency(ctx, pool, defaults(s), "default"))
+	parts := []struct {
+		name string
+		run  func() error
+	}{
+		{"bulk", func() error { return bulk(ctx, pool, s) }},
+		{"callers", func() error { return callers(ctx, pool, s) }},
+		{"tuned", func() error { return latency(ctx, pool, s, "tuned") }},
+		{"default", func() error { return latency(ctx, pool, defaults(s), "default") }},
+	}
+	ran := false
+	for _, part := range parts {
+		if s.only != "" && s.only != part.name {
+			continue
+		}
+		ran = true
+		if err := part.run(); err != nil {
+			return err
+		}
+	}
+	if !ran {
+		return fmt.Errorf("there is no part %q: give -only as bulk, callers, tuned or default", s.only)
+	}
+	return nil
 }
 
 func defaults(s settings) settings {
