@@ -79,7 +79,7 @@ func joined(tb testing.TB, s store.Store) messages.WorkerKey {
 
 // BenchmarkSubmitBatch submits in batches; one operation is one execution.
 func BenchmarkSubmitBatch(b *testing.B) {
-	for _, size := range []int{100, 1000, 10_000} {
+	for _, size := range []int{11, 100, 1000, 10_000} {
 		b.Run(fmt.Sprint("batch=", size), func(b *testing.B) {
 			d := newBench(b)
 			s := d.open(b, postgres.Config{})

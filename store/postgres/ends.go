@@ -182,13 +182,16 @@ var leaving = func() (out []int16) {
 
 // retriesSQL stores the executions that follow those that this transaction has just ended. A retry takes its
 // forerunner's parameters unless it has its own, and never the idempotency key, which stays with the first.
-var retriesSQL = `WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, f.id, f.action, f.version, f.affinity, f.labels, f.created_by, f.trace,
+var retriesSQL = func() string {
+	_, rows := freshFrom(insertKind{})
+	return `WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, f.id, f.action, f.version, f.affinity, f.labels, f.created_by, f.trace,
   f.idempotency_key, f.request_hash, f.timeout, f.stall_timeout, f.wait_for_worker, f.idempotent, f.notify, f.may_repeat, f.max_retries,
   f.retry_count, f.retry_reason, f.original, p.worker_id AS avoid, f.queue_deadline, f.worker_deadline,
   coalesce(f.parameters, q.parameters) AS parameters, f.priority, f.pool, f.session, f.run_at
- FROM (SELECT * FROM ` + freshColumns + `) f JOIN unnest($27::uuid[], $1::uuid[]) AS k (parent, child) ON k.child = f.id
+ FROM (SELECT * FROM ` + rows + `) f JOIN unnest($27::uuid[], $1::uuid[]) AS k (parent, child) ON k.child = f.id
  JOIN execution p ON p.id = k.parent AND p.retried_as = f.id AND p.xmin = pg_current_xact_id()::xid
  JOIN request q ON q.seq = p.seq), ` + insertBoth + ` SELECT pg_notify($28, '` + wordRequested + `' || pool) FROM i`
+}()
 
 func queueRetries(batch *pgx.Batch, s *Store, c *changes, part []edge) {
 	var rows freshRows
@@ -215,7 +218,7 @@ func queueRetries(batch *pgx.Batch, s *Store, c *changes, part []edge) {
 	if len(parents) == 0 {
 		return
 	}
-	batch.Queue(retriesSQL, append(rows.args(), parents, s.channel())...)
+	batch.Queue(retriesSQL, append(rows.args(false), parents, s.channel())...)
 	if len(labelled) > 0 {
 		batch.Queue(labelSQL, labelled, keys, values)
 	}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -13,17 +14,32 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// freshColumns make rows of the parameters that freshRows.args makes.
-var freshColumns = "unnest(" + freshTypes + ") AS i (" + freshNames + ")"
-
-// The parameters of freshColumns and the names of their columns.
-var freshTypes, freshNames = func() (string, string) {
-	types, names := make([]string, len(freshFields)), make([]string, len(freshFields))
-	for i, f := range freshFields {
-		types[i], names[i] = fmt.Sprintf("$%d::%s[]", i+1, f.kind), f.name
+// freshFrom makes rows of the parameters that freshRows.args makes: constants are the columns that rows which are alike have
+// in common, rows is where the others come from.
+func freshFrom(kind insertKind) (constants, rows string) {
+	var common, types, names strings.Builder
+	array := func(n int, kind, name string) {
+		if types.Len() > 0 {
+			types.WriteString(", ")
+			names.WriteString(", ")
+		}
+		fmt.Fprintf(&types, "$%d::%s[]", n, kind)
+		names.WriteString(name)
 	}
-	return strings.Join(types, ", "), strings.Join(names, ", ")
-}()
+	for i, f := range freshFields {
+		if kind.alike && !f.own {
+			fmt.Fprintf(&common, ", $%d::%s AS %s", i+1, f.kind, f.name)
+		} else {
+			array(i+1, f.kind, f.name)
+		}
+	}
+	if kind.placed {
+		for i, f := range placedFields {
+			array(len(freshFields)+i+1, f[1], f[0])
+		}
+	}
+	return common.String(), "unnest(" + types.String() + ") AS i (" + names.String() + ")"
+}
 
 // insertBoth inserts the rows of i, whose seq is in the order of the input, into request and execution.
 const insertBoth = insertRequest + `,
@@ -56,21 +72,48 @@ const insertRequest = `r AS (INSERT INTO request (seq, id, action, version, affi
   wait_for_worker, idempotent, notify, may_repeat, max_retries, retry_count, retry_reason, original, avoid, now(), queue_deadline,
   worker_deadline, parameters FROM i)`
 
-var (
-	insertSQL = `WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, NULL::text AS avoid, * FROM ` + freshColumns + `), ` + insertBoth +
-		` SELECT seq, now() FROM i ORDER BY seq`
-	insertPlacedSQL = `WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, NULL::text AS avoid, * FROM unnest(` + freshTypes + `, $27::uuid[], $28::int[],
- $29::text[], $30::uuid[], $31::interval[]) AS i (` + freshNames + `, inc, slot, worker, placed_by, within)), ` + insertPlaced +
-		` SELECT seq, now() FROM i ORDER BY seq`
+// insertKind is a form of the insert: for rows that differ in no more than what is their own, which is cheaper than an
+// array of each column, and for rows of which some have a placement.
+type insertKind struct{ alike, placed bool }
+
+// placedFields are the columns of a placement and their types.
+var placedFields = [][2]string{{"inc", "uuid"}, {"slot", "int"}, {"worker", "text"}, {"placed_by", "uuid"}, {"within", "interval"}}
+
+func (k insertKind) sql() string {
+	constants, rows := freshFrom(k)
+	both := insertBoth
+	if k.placed {
+		both = insertPlaced
+	}
+	return "WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, NULL::text AS avoid, i.*" + constants + " FROM " + rows + "), " + both +
+		" SELECT seq, now() FROM i ORDER BY seq"
+}
+
+var insertSQLs = func() map[insertKind]string {
+	all := map[insertKind]string{}
+	for _, k := range []insertKind{{}, {alike: true}, {placed: true}, {alike: true, placed: true}} {
+		all[k] = k.sql()
+	}
+	return all
+}()
+
+const (
 	labelSQL = `INSERT INTO execution_label (key, value, seq) SELECT l.key, l.value, e.seq
  FROM unnest($1::uuid[], $2::text[], $3::text[]) AS l (id, key, value) JOIN execution e ON e.id = l.id ON CONFLICT DO NOTHING`
 )
 
 // freshRow is what a new execution brings to its insert.
 type freshRow struct {
-	id, original                                                          pgtype.UUID
+	id           pgtype.UUID
+	parameters   []byte
+	labels, hash []byte
+	freshRest
+}
+
+// freshRest is what two rows can be compared by.
+type freshRest struct {
+	original                                                              pgtype.UUID
 	action, version, affinity, creator, trace, key, reason, pool, session pgtype.Text
-	labels, hash, parameters                                              []byte
 	timeout, stall                                                        pgtype.Interval
 	waits, idempotent, notify, repeats                                    bool
 	maxRetries, retries                                                   int32
@@ -78,39 +121,45 @@ type freshRow struct {
 	priority                                                              int16
 }
 
+// alike reports whether two rows differ in no more than what is their own.
+func (r *freshRow) alike(o *freshRow) bool {
+	return r.freshRest == o.freshRest && bytes.Equal(r.labels, o.labels) && bytes.Equal(r.hash, o.hash)
+}
+
 // freshField is one column of fresh rows. Of a struct it hands out the pointer, which is encoded without an allocation.
 type freshField struct {
 	name, kind string
+	own        bool // rows that are alike may differ in it
 	of         func(*freshRow) any
 }
 
 var freshFields = []freshField{
-	{"id", "uuid", func(r *freshRow) any { return &r.id }},
-	{"action", "text", func(r *freshRow) any { return &r.action }},
-	{"version", "text", func(r *freshRow) any { return &r.version }},
-	{"affinity", "text", func(r *freshRow) any { return &r.affinity }},
-	{"labels", "jsonb", func(r *freshRow) any { return r.labels }},
-	{"created_by", "text", func(r *freshRow) any { return &r.creator }},
-	{"trace", "text", func(r *freshRow) any { return &r.trace }},
-	{"idempotency_key", "text", func(r *freshRow) any { return &r.key }},
-	{"request_hash", "bytea", func(r *freshRow) any { return r.hash }},
-	{"timeout", "interval", func(r *freshRow) any { return &r.timeout }},
-	{"stall_timeout", "interval", func(r *freshRow) any { return &r.stall }},
-	{"wait_for_worker", "boolean", func(r *freshRow) any { return r.waits }},
-	{"idempotent", "boolean", func(r *freshRow) any { return r.idempotent }},
-	{"notify", "boolean", func(r *freshRow) any { return r.notify }},
-	{"may_repeat", "boolean", func(r *freshRow) any { return r.repeats }},
-	{"max_retries", "int", func(r *freshRow) any { return r.maxRetries }},
-	{"retry_count", "int", func(r *freshRow) any { return r.retries }},
-	{"retry_reason", "text", func(r *freshRow) any { return &r.reason }},
-	{"original", "uuid", func(r *freshRow) any { return &r.original }},
-	{"queue_deadline", "timestamptz", func(r *freshRow) any { return &r.queueBy }},
-	{"worker_deadline", "timestamptz", func(r *freshRow) any { return &r.workerBy }},
-	{"parameters", "bytea", func(r *freshRow) any { return r.parameters }},
-	{"priority", "smallint", func(r *freshRow) any { return r.priority }},
-	{"pool", "text", func(r *freshRow) any { return &r.pool }},
-	{"session", "text", func(r *freshRow) any { return &r.session }},
-	{"run_at", "timestamptz", func(r *freshRow) any { return &r.runAt }},
+	{"id", "uuid", true, func(r *freshRow) any { return &r.id }},
+	{"action", "text", false, func(r *freshRow) any { return &r.action }},
+	{"version", "text", false, func(r *freshRow) any { return &r.version }},
+	{"affinity", "text", false, func(r *freshRow) any { return &r.affinity }},
+	{"labels", "jsonb", false, func(r *freshRow) any { return r.labels }},
+	{"created_by", "text", false, func(r *freshRow) any { return &r.creator }},
+	{"trace", "text", false, func(r *freshRow) any { return &r.trace }},
+	{"idempotency_key", "text", false, func(r *freshRow) any { return &r.key }},
+	{"request_hash", "bytea", false, func(r *freshRow) any { return r.hash }},
+	{"timeout", "interval", false, func(r *freshRow) any { return &r.timeout }},
+	{"stall_timeout", "interval", false, func(r *freshRow) any { return &r.stall }},
+	{"wait_for_worker", "boolean", false, func(r *freshRow) any { return r.waits }},
+	{"idempotent", "boolean", false, func(r *freshRow) any { return r.idempotent }},
+	{"notify", "boolean", false, func(r *freshRow) any { return r.notify }},
+	{"may_repeat", "boolean", false, func(r *freshRow) any { return r.repeats }},
+	{"max_retries", "int", false, func(r *freshRow) any { return r.maxRetries }},
+	{"retry_count", "int", false, func(r *freshRow) any { return r.retries }},
+	{"retry_reason", "text", false, func(r *freshRow) any { return &r.reason }},
+	{"original", "uuid", false, func(r *freshRow) any { return &r.original }},
+	{"queue_deadline", "timestamptz", false, func(r *freshRow) any { return &r.queueBy }},
+	{"worker_deadline", "timestamptz", false, func(r *freshRow) any { return &r.workerBy }},
+	{"parameters", "bytea", true, func(r *freshRow) any { return r.parameters }},
+	{"priority", "smallint", false, func(r *freshRow) any { return r.priority }},
+	{"pool", "text", false, func(r *freshRow) any { return &r.pool }},
+	{"session", "text", false, func(r *freshRow) any { return &r.session }},
+	{"run_at", "timestamptz", false, func(r *freshRow) any { return &r.runAt }},
 }
 
 // freshArray is one field of all rows as an array parameter.
@@ -130,7 +179,7 @@ func (a *freshArray) Index(i int) any { return a.of(&a.rows[i]) }
 // IndexType implements pgtype.ArrayGetter.
 func (a *freshArray) IndexType() any { return a.of(&freshRow{}) }
 
-// freshRows makes the parameters of freshColumns.
+// freshRows makes the parameters of freshFrom.
 type freshRows []freshRow
 
 func (f *freshRows) add(e *messages.Execution) error {
@@ -139,23 +188,38 @@ func (f *freshRows) add(e *messages.Execution) error {
 		return fmt.Errorf("labels of execution %s: %w", e.ID, err)
 	}
 	*f = append(*f, freshRow{
-		id: uuidOf(e.ID), original: uuidOf(e.Original),
-		action: textOf(e.Action), version: textOf(e.Version), affinity: textOf(e.Affinity), creator: textOf(e.CreatedBy),
-		trace: textOf(e.Trace), key: textOf(e.IdempotencyKey), reason: textOf(e.RetryReason), pool: textOf(e.Pool), session: textOf(e.Session),
-		labels: labels, hash: bytesOf(e.RequestHash), parameters: bytesOf(e.Parameters),
-		timeout: intervalOf(e.Timeout), stall: intervalOf(e.StallTimeout),
-		waits: e.WaitForWorker, idempotent: e.Idempotent, notify: e.Notify, repeats: e.MayRepeat,
-		maxRetries: int32(e.MaxRetries), retries: int32(e.RetryCount),
-		queueBy: timeOf(e.QueueDeadline), workerBy: timeOf(e.WorkerDeadline), runAt: timeOf(e.RunAt),
-		priority: int16(e.Priority),
-	})
+		id: uuidOf(e.ID), parameters: bytesOf(e.Parameters), labels: labels, hash: bytesOf(e.RequestHash), freshRest: freshRest{
+			original: uuidOf(e.Original),
+			action:   textOf(e.Action), version: textOf(e.Version), affinity: textOf(e.Affinity), creator: textOf(e.CreatedBy),
+			trace: textOf(e.Trace), key: textOf(e.IdempotencyKey), reason: textOf(e.RetryReason), pool: textOf(e.Pool), session: textOf(e.Session),
+			timeout: intervalOf(e.Timeout), stall: intervalOf(e.StallTimeout),
+			waits: e.WaitForWorker, idempotent: e.Idempotent, notify: e.Notify, repeats: e.MayRepeat,
+			maxRetries: int32(e.MaxRetries), retries: int32(e.RetryCount),
+			queueBy: timeOf(e.QueueDeadline), workerBy: timeOf(e.WorkerDeadline), runAt: timeOf(e.RunAt),
+			priority: int16(e.Priority),
+		}})
 	return nil
 }
 
-func (f *freshRows) args() []any {
-	arrays, args := make([]freshArray, len(freshFields)), make([]any, len(freshFields))
+// alike reports whether the rows differ in no more than what is their own.
+func (f freshRows) alike() bool {
+	for i := 1; i < len(f); i++ {
+		if !f[0].alike(&f[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// args makes the parameters: an array of each field, or where the rows are alike one value of what they have in common.
+func (f freshRows) args(alike bool) []any {
+	arrays, args := make([]freshArray, len(freshFields)), make([]any, len(freshFields), len(freshFields)+len(placedFields))
 	for i, field := range freshFields {
-		arrays[i] = freshArray{*f, field.of}
+		if alike && !field.own {
+			args[i] = field.of(&f[0])
+			continue
+		}
+		arrays[i] = freshArray{f, field.of}
 		args[i] = &arrays[i]
 	}
 	return args
@@ -215,11 +279,13 @@ func (how *insertion) queue(batch *pgx.Batch, part []store.Submitted) error {
 			ids, keys, values = append(ids, uuidOf(e.ID)), append(keys, encodeText(k)), append(values, encodeText(v))
 		}
 	}
-	sql, args, placed := qualify(insertSQL, how.schema), rows.args(), how.placed(part)
+	placed := how.placed(part)
+	kind := insertKind{alike: rows.alike(), placed: placed != nil}
+	args := rows.args(kind.alike)
 	if placed != nil {
-		sql, args = insertPlacedSQL, append(args, placed.args()...)
+		args = append(args, placed.args()...)
 	}
-	batch.Queue(sql, args...).Query(func(r pgx.Rows) error {
+	batch.Queue(qualify(insertSQLs[kind], how.schema), args...).Query(func(r pgx.Rows) error {
 		i := 0
 		return each(r, func(s *scanner) {
 			e := &part[i].Execution
@@ -251,7 +317,7 @@ func (how *insertion) stand(e *messages.Execution) {
 	e.FirstPlacedAt, e.ScheduledAt, e.ClaimBy = e.RequestedAt, e.RequestedAt, e.RequestedAt.Add(p.ClaimWithin.Truncate(time.Microsecond))
 }
 
-// placedRows are the parameters of insertPlacedSQL behind those of freshRows; ids are of what is placed.
+// placedRows are the parameters behind those of freshRows where some rows have a placement; ids are of those.
 type placedRows struct {
 	ids, incs, by column[pgtype.UUID]
 	slots         []int32
