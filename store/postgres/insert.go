@@ -97,10 +97,8 @@ var insertSQLs = func() map[insertKind]string {
 	return all
 }()
 
-const (
-	labelSQL = `INSERT INTO execution_label (key, value, seq) SELECT l.key, l.value, e.seq
+const labelSQL = `INSERT INTO execution_label (key, value, seq) SELECT l.key, l.value, e.seq
  FROM unnest($1::uuid[], $2::text[], $3::text[]) AS l (id, key, value) JOIN execution e ON e.id = l.id ON CONFLICT DO NOTHING`
-)
 
 // freshRow is what a new execution brings to its insert.
 type freshRow struct {
