@@ -14,17 +14,17 @@ import (
 // besideRounds is how often the two take turns.
 const besideRounds = 7
 
-// callersBeside has River and Troupe take turns at 16 callers, so that a machine whose speed differs from minute to minute
-// is as fast for the one as for the other, and prints how many times River's rate Troupe's is, round by round.
-func callersBeside(b *testing.B, f *full) {
+// besideRiver has River and Troupe take turns at bulk or callers, so that a machine whose speed differs from minute to minute is as
+// fast for the one as for the other, and prints how many times River's rate Troupe's is, round by round.
+func besideRiver(b *testing.B, f *full, part string, troupe func(*testing.B) float64) {
 	var ratios []float64
 	for round := range besideRounds {
 		var theirs, ours float64
 		b.Run(fmt.Sprintf("River%d", round+1), func(b *testing.B) {
-			theirs = riverCallersRate(b, river(b, f, "-only", "callers"))
+			theirs = riverRate(b, part, river(b, f, "-only", part))
 			b.ReportMetric(theirs, "executions/s")
 		})
-		b.Run(fmt.Sprintf("Troupe%d", round+1), func(b *testing.B) { ours = callers(b, f.on(b, nil), f) })
+		b.Run(fmt.Sprintf("Troupe%d", round+1), func(b *testing.B) { ours = troupe(b) })
 		if theirs == 0 || ours == 0 {
 			return // one of them has failed, and said so
 		}
@@ -49,18 +49,22 @@ func river(b *testing.B, f *full, arguments ...string) string {
 	return out.String()
 }
 
-var riverCallersLine = regexp.MustCompile(`river callers: .* (\d+)/s;`)
+// riverLine is the line of a part, which ends with its rate and the CPU time.
+var riverLine = regexp.MustCompile(`(?m)^river (\w+): .*\b(\d+)/s; cpu-seconds`)
 
-// riverCallersRate reads the rate of the callers from River's lines.
-func riverCallersRate(b *testing.B, lines string) float64 {
+// riverRate reads the rate of bulk or callers from River's lines.
+func riverRate(b *testing.B, part, lines string) float64 {
 	b.Helper()
-	match := riverCallersLine.FindStringSubmatch(lines)
-	if match == nil {
-		b.Fatalf("no rate of callers in %q", lines)
+	for _, match := range riverLine.FindAllStringSubmatch(lines, -1) {
+		if match[1] != part {
+			continue
+		}
+		rate, err := strconv.ParseFloat(match[2], 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return rate
 	}
-	rate, err := strconv.ParseFloat(match[1], 64)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return rate
+	b.Fatalf("no rate of %s in %q", part, lines)
+	return 0
 }

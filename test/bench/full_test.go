@@ -75,14 +75,19 @@ func BenchmarkFull(b *testing.B) {
 	b.Run("Bulk", func(b *testing.B) { fullBulk(b, f, nil) })
 	b.Run("BulkTold", func(b *testing.B) { fullBulk(b, f, func(c *node.Config) { c.NoticesOff = false }) })
 	b.Run("Callers", func(b *testing.B) { callers(b, f.on(b, nil), f) })
-	b.Run("CallersBeside", func(b *testing.B) { callersBeside(b, f) })
+	b.Run("BulkBeside", func(b *testing.B) {
+		besideRiver(b, f, "bulk", func(b *testing.B) float64 { return fullBulk(b, f, nil) })
+	})
+	b.Run("CallersBeside", func(b *testing.B) {
+		besideRiver(b, f, "callers", func(b *testing.B) float64 { return callers(b, f.on(b, nil), f) })
+	})
 	b.Run("StartLatency", func(b *testing.B) { startLatency(b, f.on(b, nil)) })
 	b.Run("PythonEcho", func(b *testing.B) { pythonEcho(b, f.on(b, withPack(b, 8))) })
 }
 
 // fullBulk loads 50,000 no-op executions while their pool is cordoned, then opens it, as River's client is started after
-// its jobs were loaded.
-func fullBulk(b *testing.B, f *full, change func(*node.Config)) {
+// its jobs were loaded. It returns the last rate.
+func fullBulk(b *testing.B, f *full, change func(*node.Config)) (rate float64) {
 	for range b.N {
 		n := start(b, f.on(b, change))
 		if err := n.Backend().CordonPool(context.Background(), "go", true, "bench"); err != nil {
@@ -102,11 +107,13 @@ func fullBulk(b *testing.B, f *full, change func(*node.Config)) {
 		await(b, "idle", idle(n))
 		used := f.usage()
 		took, count := span(b, n)
-		b.ReportMetric(float64(count)/took.Seconds(), "executions/s")
+		rate = float64(count) / took.Seconds()
+		b.ReportMetric(rate, "executions/s")
 		b.ReportMetric(50_000/loaded.Seconds(), "submitted/s")
 		b.ReportMetric(float64(count), "completed")
 		f.report(b, before, used, count)
 	}
+	return rate
 }
 
 // processors is CPU time by process.
