@@ -51,7 +51,8 @@ type Pulse struct {
 // Nodes is the part of the store that knows the incarnations.
 type Nodes interface {
 	// Join records a new incarnation as active, with a lease of the given length. A store that holds a lock of its own
-	// (the embedded one) marks every other incarnation dead in the same transaction.
+	// (the embedded one) marks every other incarnation dead in the same transaction. It may be repeated. ErrNotFound: the
+	// incarnation was declared dead, which is final.
 	Join(ctx context.Context, n Node, lease time.Duration) error
 	// Beat renews the incarnation's lease. One that had run out is renewed too, and is steady from now on again.
 	// ErrNotFound: the incarnation was declared dead.

@@ -34,6 +34,11 @@ var (
 	ErrInvalid = errors.New("invalid")
 )
 
+// Unanswered reports whether a call failed for want of an answer: the store may be away, and the same call may succeed later.
+func Unanswered(err error) bool {
+	return errors.Is(err, ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
+}
+
 // Store is everything a node asks of its store. All methods are safe for concurrent use. Times are the store's clock.
 type Store interface {
 	Executions

@@ -16,37 +16,6 @@ import (
 	"github.com/troupe-run/troupe/store/postgres"
 )
 
-func TestMigrations(t *testing.T) {
-	t.Parallel()
-	d := newBench(t)
-	cfg := postgres.Config{URL: d.url, Schema: "m"}
-	before, err := postgres.Status(t.Context(), cfg)
-	require.NoError(t, err)
-	require.False(t, before[0].Applied)
-	var group sync.WaitGroup
-	for range 4 { // nodes that start at once
-		group.Go(func() {
-			if err := postgres.Migrate(t.Context(), cfg); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	group.Wait()
-	s := d.open(t, cfg)
-	_, err = s.Submit(t.Context(), noop(1))
-	require.NoError(t, err)
-	after, err := postgres.Status(t.Context(), cfg)
-	require.NoError(t, err)
-	for _, m := range after {
-		require.True(t, m.Applied, m.Name)
-	}
-	_, err = d.connect(t, "m").Exec(t.Context(), "INSERT INTO schema_version (version, name) VALUES (4711, 'later')")
-	require.NoError(t, err)
-	_, err = postgres.Open(t.Context(), cfg)
-	require.ErrorIs(t, err, store.ErrNewer)
-	require.ErrorContains(t, err, "version 4711")
-}
-
 func TestOpenSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
@@ -120,62 +89,6 @@ func TestPermission(t *testing.T) {
 	_, err = postgres.Open(t.Context(), postgres.Config{URL: u.String()})
 	require.ErrorContains(t, err, role)
 	require.ErrorContains(t, err, "grant")
-}
-
-// TestComments: people who look at the schema find what everything is for.
-func TestComments(t *testing.T) {
-	t.Parallel()
-	d := newBench(t)
-	s := d.open(t, postgres.Config{})
-	rows, err := d.connect(t, s.Schema()).Query(t.Context(), `
- SELECT c.relkind::text || ' ' || c.relname FROM pg_class c WHERE c.relnamespace = $1::text::regnamespace AND c.relkind IN ('r', 'v', 'i')
-  AND obj_description(c.oid, 'pg_class') IS NULL
- UNION ALL SELECT 'column ' || c.relname || '.' || a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-  WHERE c.relnamespace = $1::text::regnamespace AND c.relkind = 'r' AND col_description(c.oid, a.attnum) IS NULL
- UNION ALL SELECT 'function ' || p.proname FROM pg_proc p WHERE p.pronamespace = $1::text::regnamespace AND obj_description(p.oid, 'pg_proc') IS NULL`, s.Schema())
-	require.NoError(t, err)
-	silent, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	require.NoError(t, err)
-	require.Empty(t, silent)
-}
-
-// TestForPeople looks at the views and functions that operators use.
-func TestForPeople(t *testing.T) {
-	t.Parallel()
-	d := newBench(t)
-	s := d.open(t, postgres.Config{})
-	key := joined(t, s)
-	e := noop(3)
-	e[2].MaxRetries = 1
-	_, err := s.Submit(t.Context(), e)
-	require.NoError(t, err)
-	for i := range e {
-		_, err = s.Apply(t.Context(), []store.Change{&store.Place{ID: e[i].ID, Worker: key, WorkerID: "n/go/0", PlacedBy: key.Incarnation, ClaimWithin: time.Minute}})
-		require.NoError(t, err)
-	}
-	failure := messages.Outcome{Status: messages.Failed, Error: &messages.Error{Code: "x", Message: "m"}}
-	for _, i := range []int{1, 2} {
-		_, err = s.Apply(t.Context(), []store.Change{&store.Claim{ID: e[i].ID, Attempt: 1, Worker: key, Generation: 1},
-			&store.Finish{ID: e[i].ID, Attempt: 1, Outcome: failure}})
-		require.NoError(t, err)
-	}
-	beat := store.Worker{Key: key, ID: "n/go/0", State: "ready", Health: "healthy", Active: true, BeatEvery: time.Minute, Capabilities: []byte(`{"health": {"status": "degraded"}}`)}
-	require.NoError(t, s.SaveWorkers(t.Context(), []store.Worker{beat}))
-	c := d.connect(t, s.Schema())
-	one := func(sql string, args ...any) (text string) {
-		require.NoError(t, c.QueryRow(t.Context(), sql, args...).Scan(&text), sql)
-		return text
-	}
-	require.Equal(t, "1", one("SELECT get_worker_queue_depth('n/go/0')::text"))
-	require.Equal(t, "false", one("SELECT is_execution_retriable($1::uuid)::text", e[1].ID.String()))
-	require.Equal(t, "true", one("SELECT is_execution_retriable($1::uuid)::text", e[2].ID.String()))
-	require.Equal(t, "false", one("SELECT is_execution_retriable($1::uuid)::text", messages.NewExecutionID().String()))
-	require.Equal(t, "scheduled", one("SELECT status FROM executions WHERE id = $1", e[0].ID.String()))
-	require.Equal(t, "failed", one("SELECT status FROM executions WHERE id = $1", e[1].ID.String()))
-	require.Equal(t, `{"n":1}`, one("SELECT parameters FROM executions WHERE id = $1", e[1].ID.String()))
-	require.Equal(t, "0", one("SELECT count(*)::text FROM healthy_workers"), "no heartbeat yet")
-	require.NoError(t, s.Heartbeat(t.Context(), key.Incarnation, nil))
-	require.Equal(t, "degraded", one("SELECT grade FROM healthy_workers WHERE id = 'n/go/0'"))
 }
 
 // TestInsertSubmits: an INSERT of two columns by another program is enough, and its row says what became of it.
@@ -389,7 +302,7 @@ func TestWatchComesBack(t *testing.T) {
 	require.NoError(t, err)
 	c := d.connect(t, s.Schema())
 	listening := func() (n int) {
-		require.NoError(t, c.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'").Scan(&n))
+		require.NoError(t, c.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%' AND state = 'idle'").Scan(&n))
 		return n
 	}
 	require.Eventually(t, func() bool { return listening() == 1 }, 10*time.Second, 5*time.Millisecond)

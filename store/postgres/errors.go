@@ -18,6 +18,7 @@ const (
 	codeReadOnly     = "25006"
 	codeDeadlock     = "40P01"
 	codeSerialize    = "40001"
+	codeLock         = "55P03" // not had within the lock timeout
 	codeNoDatabase   = "3D000"
 	codeNoPrivilege  = "42501"
 	codeNoSchema     = "3F000" // none that the user may see

@@ -1,6 +1,14 @@
 package postgres
 
-import "github.com/troupe-run/troupe/messages"
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-run/troupe/messages"
+)
 
 // Settings are what every connection of the store sets.
 func Settings(c Config) map[string]string { return c.withDefaults().settings() }
@@ -35,4 +43,85 @@ func Alike(executions []messages.Execution) bool {
 		}
 	}
 	return rows.alike()
+}
+
+// MigrateTo makes the first steps of the schema, up to a version, as an older program would.
+func MigrateTo(ctx context.Context, c Config, version int) error {
+	c = c.withDefaults()
+	p, err := c.pool()
+	if err != nil {
+		return err
+	}
+	conn, err := pgx.ConnectConfig(ctx, p.ConnConfig)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	all, err := steps()
+	if err != nil {
+		return err
+	}
+	return upgrade(ctx, conn, c, all[:version])
+}
+
+// Ask runs a query for one text on a connection of the pool.
+func (s *Store) Ask(ctx context.Context, sql string) (text string, err error) {
+	err = s.pool.QueryRow(ctx, sql).Scan(&text)
+	return text, err
+}
+
+// AskBeats runs it on the connection for beats.
+func (s *Store) AskBeats(ctx context.Context, sql string) (text string, err error) {
+	err = s.beats.use(ctx, "ask", func(ctx context.Context, c *pgx.Conn) error { return c.QueryRow(ctx, sql).Scan(&text) })
+	return text, err
+}
+
+// Plans returns the statements that the store's idle connections have prepared, each with the plan that serves it whatever
+// its parameters are.
+func (s *Store) Plans(ctx context.Context) (map[string]string, error) {
+	plans := map[string]string{}
+	for _, c := range s.pool.AcquireAllIdle(ctx) {
+		err := explainAll(ctx, c.Conn(), plans)
+		c.Release()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return plans, nil
+}
+
+func explainAll(ctx context.Context, c *pgx.Conn, plans map[string]string) error {
+	rows, err := c.Query(ctx, "SELECT name, statement, cardinality(parameter_types) FROM pg_prepared_statements", pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		return err
+	}
+	type prepared struct {
+		name, text string
+		parameters int
+	}
+	all, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (p prepared, err error) {
+		return p, r.Scan(&p.name, &p.text, &p.parameters)
+	})
+	if err != nil {
+		return err
+	}
+	for _, p := range all {
+		if _, known := plans[p.text]; known {
+			continue
+		}
+		explain := "EXPLAIN EXECUTE " + pgx.Identifier{p.name}.Sanitize()
+		if p.parameters > 0 {
+			explain += "(NULL" + strings.Repeat(", NULL", p.parameters-1) + ")"
+		}
+		rows, err := c.Query(ctx, explain, pgx.QueryExecModeSimpleProtocol)
+		if err != nil {
+			return err
+		}
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.text, err)
+		}
+		plans[p.text] = strings.Join(lines, "\n")
+	}
+	return nil
 }

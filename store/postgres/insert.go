@@ -48,6 +48,14 @@ const insertBoth = insertRequest + `,
  SELECT id, seq, ` + firstRank + `, ` + firstTurn + `, ` + firstTimer + `, queue_deadline, worker_deadline, 1, 0, 0, priority, pool, session,
   coalesce(run_at, now()) FROM i)`
 
+// insertApart does the same, but what has a session waits as if for its run_at, until the first look after the commit
+// moves it into its turn: it touches nothing of the session.
+const insertApart = insertRequest + `,
+ e AS (INSERT INTO execution (id, seq, rank, timer_at, queue_by, worker_by, status, attempt, last_change, priority, pool, session, run_at)
+ SELECT id, seq, CASE WHEN run_at > now() OR session IS NOT NULL THEN 32 ELSE 0 END + 9 - priority,
+  CASE WHEN run_at > now() THEN run_at WHEN session IS NOT NULL THEN now() END, queue_deadline, worker_deadline, 1, 0, 0, priority, pool,
+  session, coalesce(run_at, now()) FROM i)`
+
 // insertPlaced does the same where some of the rows have a placement: those are scheduled at once, as placeSet would.
 const insertPlaced = insertRequest + `,
  e AS (INSERT INTO execution (id, seq, rank, turn, timer_at, queue_by, worker_by, on_worker, status, attempt, last_change, priority, pool,
@@ -73,8 +81,8 @@ const insertRequest = `r AS (INSERT INTO request (seq, id, action, version, affi
   worker_deadline, parameters FROM i)`
 
 // insertKind is a form of the insert: for rows that differ in no more than what is their own, which is cheaper than an
-// array of each column, and for rows of which some have a placement.
-type insertKind struct{ alike, placed bool }
+// array of each column, for rows of which some have a placement, and for another's transaction.
+type insertKind struct{ alike, placed, apart bool }
 
 // placedFields are the columns of a placement and their types.
 var placedFields = [][2]string{{"inc", "uuid"}, {"slot", "int"}, {"worker", "text"}, {"placed_by", "uuid"}, {"within", "interval"}}
@@ -82,8 +90,11 @@ var placedFields = [][2]string{{"inc", "uuid"}, {"slot", "int"}, {"worker", "tex
 func (k insertKind) sql() string {
 	constants, rows := freshFrom(k)
 	both := insertBoth
-	if k.placed {
+	switch {
+	case k.placed:
 		both = insertPlaced
+	case k.apart:
+		both = insertApart
 	}
 	return "WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, NULL::text AS avoid, i.*" + constants + " FROM " + rows + "), " + both +
 		" SELECT seq, now() FROM i ORDER BY seq"
@@ -91,7 +102,7 @@ func (k insertKind) sql() string {
 
 var insertSQLs = func() map[insertKind]string {
 	all := map[insertKind]string{}
-	for _, k := range []insertKind{{}, {alike: true}, {placed: true}, {alike: true, placed: true}} {
+	for _, k := range []insertKind{{}, {alike: true}, {placed: true}, {alike: true, placed: true}, {apart: true}, {alike: true, apart: true}} {
 		all[k] = k.sql()
 	}
 	return all
@@ -226,11 +237,23 @@ func (f freshRows) args(alike bool) []any {
 // insertMax is how many rows one statement inserts.
 const insertMax = 1000
 
-// insertion is how new executions are stored. Nodes are told of them on the channel; empty: they are not.
+// insertion is how new executions are stored.
 type insertion struct {
-	schema, channel string
-	places          placesByID
-	events          bool // of placements too
+	apart  *apart // nil: in a transaction of the store's own
+	places placesByID
+	events bool // of placements too
+}
+
+// apart is what an insert in another's transaction needs: its connection knows nothing of the schema, and nodes are told
+// on the channel. That transaction may last, so it must lock nothing that the nodes' own need.
+type apart struct{ schema, channel string }
+
+// sql puts the schema, if need be, before the tables of a statement.
+func (how *insertion) sql(text string) string {
+	if how.apart == nil {
+		return text
+	}
+	return qualify(text, how.apart.schema)
 }
 
 // insertAll stores new executions: one implicit transaction on a connection, part of the caller's in a transaction.
@@ -246,16 +269,19 @@ func insertAll(ctx context.Context, db sender, how insertion, executions []messa
 			touched.execution(e)
 		}
 	}
-	touched.lock(batch, how.schema)
+	if how.apart == nil {
+		touched.lock(batch)
+	}
 	for from := 0; from < len(out); from += insertMax {
 		part := out[from:min(from+insertMax, len(out))]
 		if err := how.queue(batch, part); err != nil {
 			return nil, err
 		}
 	}
-	touched.settle(batch, how.schema)
-	if how.channel != "" {
-		touched.notify(batch, how.channel)
+	if how.apart == nil {
+		touched.settle(batch)
+	} else {
+		touched.notify(batch, how.apart.channel)
 	}
 	if err := db.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, err
@@ -278,12 +304,12 @@ func (how *insertion) queue(batch *pgx.Batch, part []store.Submitted) error {
 		}
 	}
 	placed := how.placed(part)
-	kind := insertKind{alike: rows.alike(), placed: placed != nil}
+	kind := insertKind{alike: rows.alike(), placed: placed != nil, apart: how.apart != nil}
 	args := rows.args(kind.alike)
 	if placed != nil {
 		args = append(args, placed.args()...)
 	}
-	batch.Queue(qualify(insertSQLs[kind], how.schema), args...).Query(func(r pgx.Rows) error {
+	batch.Queue(how.sql(insertSQLs[kind]), args...).Query(func(r pgx.Rows) error {
 		i := 0
 		return each(r, func(s *scanner) {
 			e := &part[i].Execution
@@ -299,7 +325,7 @@ func (how *insertion) queue(batch *pgx.Batch, part []store.Submitted) error {
 		batch.Queue(placedEventSQL, placed.ids)
 	}
 	if len(ids) > 0 {
-		batch.Queue(qualify(labelSQL, how.schema), ids, keys, values)
+		batch.Queue(how.sql(labelSQL), ids, keys, values)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (t *toucher) execution(e *messages.Execution) {
 }
 
 // lock locks the lanes before the insert.
-func (t *toucher) lock(batch *pgx.Batch, schema string) {
+func (t *toucher) lock(batch *pgx.Batch) {
 	if len(t.sessions) == 0 {
 		return
 	}
@@ -65,13 +65,13 @@ func (t *toucher) lock(batch *pgx.Batch, schema string) {
 	for i, n := range names {
 		pools[i], sessions[i] = n[0], n[1]
 	}
-	batch.Queue(qualify(lockNamed, schema), pools, sessions)
+	batch.Queue(lockNamed, pools, sessions)
 }
 
 // settle counts the lanes anew after the insert.
-func (t *toucher) settle(batch *pgx.Batch, schema string) {
+func (t *toucher) settle(batch *pgx.Batch) {
 	if len(t.ids) > 0 {
-		batch.Queue(qualify(settleLanes, schema), t.ids)
+		batch.Queue(settleLanes, t.ids)
 	}
 }
 

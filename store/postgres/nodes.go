@@ -35,13 +35,16 @@ func (s *Store) Join(ctx context.Context, n store.Node, lease time.Duration) err
 		if err := s.beats.hold(ctx, c, n.Incarnation); err != nil {
 			return err
 		}
-		_, err := c.Exec(ctx, `INSERT INTO node (incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, steady_since, address, lock, peer_address, peer_scope)
+		tag, err := c.Exec(ctx, `INSERT INTO node (incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, steady_since, address, lock, peer_address, peer_scope)
  VALUES ($1, $2, $3, 'active', $4, coalesce($5, now()), now(), now() + $6::interval, now(), $7, $8, $9, $10)
  ON CONFLICT (incarnation) DO UPDATE SET name = excluded.name, version = excluded.version, state = 'active', cordoned = excluded.cordoned,
   started_at = excluded.started_at, beat_at = now(), lease_until = excluded.lease_until, steady_since = now(), address = excluded.address,
-  peer_address = excluded.peer_address, peer_scope = excluded.peer_scope`,
+  peer_address = excluded.peer_address, peer_scope = excluded.peer_scope WHERE node.state <> 'dead'`,
 			uuidOf(n.Incarnation), encodeText(n.Name), encodeText(n.Version), n.Cordoned, timeOf(n.StartedAt), intervalOf(lease), encodeText(n.Address), lockOf(n.Incarnation),
 			encodeText(n.PeerAddress), encodeText(n.PeerScope))
+		if err == nil && tag.RowsAffected() == 0 {
+			err = fmt.Errorf("incarnation %s: %w or declared dead", n.Incarnation, store.ErrNotFound)
+		}
 		return err
 	})
 }

@@ -1,12 +1,18 @@
 package postgres_test
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"regexp"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -133,8 +139,10 @@ func TestStore(t *testing.T) {
 		}
 		d.put(t, s, k)
 	}
+	seen := &plans{all: map[string]string{}}
+	t.Cleanup(func() { seen.judge(t) })
 	for name, open := range map[string]storetest.Open{
-		"defaults":   func(t *testing.T) store.Store { return d.open(t, postgres.Config{}) },
+		"defaults":   func(t *testing.T) store.Store { return seen.of(t, d.open(t, postgres.Config{})) },
 		"events all": func(t *testing.T) store.Store { return d.open(t, postgres.Config{EventsAll: true}) },
 		// A caller that repeats what a faulty network lost.
 		"under faults": func(t *testing.T) store.Store {
@@ -146,5 +154,36 @@ func TestStore(t *testing.T) {
 			t.Parallel()
 			storetest.Run(t, open, storetest.Shared(put))
 		})
+	}
+}
+
+// plans are those of all statements that a suite has made.
+type plans struct {
+	mu  sync.Mutex
+	all map[string]string
+}
+
+// of adds a store's, before it closes.
+func (p *plans) of(t *testing.T, s *postgres.Store) *postgres.Store {
+	t.Cleanup(func() {
+		more, err := s.Plans(context.Background())
+		require.NoError(t, err)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		maps.Copy(p.all, more)
+	})
+	return s
+}
+
+// scans finds what reads a table from its begin to its end.
+var scans = regexp.MustCompile(`Seq Scan on (execution|request|outcome|output|execution_event|execution_label|lane|session|notice|submission|dead_letter|worker_event)\b`)
+
+// judge looks for statements that take the longer the more executions there are, whatever they look for.
+func (p *plans) judge(t *testing.T) {
+	require.Greater(t, len(p.all), 50, "the store prepares its statements")
+	for statement, plan := range p.all {
+		if !strings.HasPrefix(statement, "DELETE FROM ") { // retention, now and then
+			assert.NotRegexp(t, scans, plan, statement)
+		}
 	}
 }

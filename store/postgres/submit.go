@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -79,41 +80,68 @@ func checkSubmit(executions []messages.Execution) error {
 	return nil
 }
 
-// commitSubmits stores the calls of one group in one transaction. When something in it is there already, each call
-// gets a transaction of its own, so that what is wrong with one never fails another.
+// commitSubmits stores the calls of one group in one transaction. When something in it meets what is there already, and
+// does not stand for it, each call gets a transaction of its own, so that what is wrong with one never fails another.
 func (s *Store) commitSubmits(ctx context.Context, group []*submitCall) {
 	if len(group) > 1 {
-		err := s.submitFresh(ctx, group)
+		err := s.submitTogether(ctx, group)
 		if err == nil {
 			return
 		}
-		if !dataError(err) && !errors.Is(err, errLookFirst) {
+		if !ofOne(err, group) {
 			for _, c := range group {
 				c.err = err
 			}
 			return
 		}
 	}
+	s.submitSingly(ctx, group)
+}
+
+// ofOne reports whether an error of a group may be that of one call in it. A lock that is not had may be that of a key, which
+// a program's transaction has; no other lasts.
+func ofOne(err error, group []*submitCall) bool {
+	if sqlState(err) == codeLock {
+		return slices.ContainsFunc(group, func(c *submitCall) bool { return keyed(c.executions) })
+	}
+	return dataError(err) || errors.Is(err, store.ErrConflict)
+}
+
+// submitSingly stores each call by itself. A key that an open transaction has is waited for once.
+func (s *Store) submitSingly(ctx context.Context, group []*submitCall) {
+	held := map[string]error{}
 	for _, c := range group {
-		c.out, c.err = s.submitOne(ctx, c.executions, c.places)
+		key := ""
+		if len(c.executions) == 1 {
+			key = c.executions[0].IdempotencyKey
+		}
+		if c.err = held[key]; c.err != nil {
+			continue
+		}
+		if c.out, c.err = s.submitOne(ctx, c.executions, c.places); key != "" && sqlState(c.err) == codeLock {
+			held[key] = c.err
+		}
 	}
 }
 
-// errLookFirst says that a call has idempotency keys that must be looked up before its insert.
-var errLookFirst = errors.New("idempotency keys are looked up first")
-
-// submitFresh stores calls of which nothing is stored yet.
-func (s *Store) submitFresh(ctx context.Context, group []*submitCall) error {
+// submitTogether stores the calls of a group, or none of them.
+func (s *Store) submitTogether(ctx context.Context, group []*submitCall) error {
 	var all []messages.Execution
 	places := placesByID{}
 	for _, c := range group {
-		if keyed(c.executions) {
-			return errLookFirst
-		}
 		all = append(all, c.executions...)
 		maps.Copy(places, c.places)
 	}
-	stored, err := s.store(ctx, all, places)
+	var existing map[int]messages.Execution
+	if keyed(all) {
+		var err error
+		if existing, err = findExisting(ctx, s.pool, "", all); err != nil {
+			return err
+		}
+	}
+	stored, err := insertMissing(all, existing, func(fresh []messages.Execution) ([]store.Submitted, error) {
+		return s.store(ctx, fresh, places)
+	})
 	if err != nil {
 		return err
 	}
@@ -180,8 +208,9 @@ func (s *Store) submitOne(ctx context.Context, executions []messages.Execution, 
 }
 
 // SubmitTx stores the executions in the caller's own transaction, as Submit does: they exist, and nodes are told of
-// them, once it commits. Where a key or id is taken by a transaction that commits at the same time, or on any other
-// error, the caller's transaction is at its end and must be rolled back. The connection must be to the store's database.
+// them, once it commits. Until then it holds up no work of the nodes; only who submits the same key waits for it. Where
+// a key or id is taken by a transaction that commits at the same time, or on any other error, the caller's transaction
+// is at its end and must be rolled back. The connection must be to the store's database.
 func (s *Store) SubmitTx(ctx context.Context, tx pgx.Tx, executions []messages.Execution) ([]store.Submitted, error) {
 	if err := checkSubmit(executions); err != nil || len(executions) == 0 {
 		return nil, err
@@ -195,7 +224,7 @@ func (s *Store) SubmitTx(ctx context.Context, tx pgx.Tx, executions []messages.E
 		return nil, s.mapError("submit", err)
 	}
 	out, err := insertMissing(executions, existing, func(fresh []messages.Execution) ([]store.Submitted, error) {
-		return insertAll(ctx, tx, insertion{schema: schema, channel: s.channel()}, fresh)
+		return insertAll(ctx, tx, insertion{apart: &apart{schema, s.channel()}}, fresh)
 	})
 	return out, s.mapError("submit", err)
 }
@@ -241,6 +270,9 @@ func insertMissing(executions []messages.Execution, existing map[int]messages.Ex
 	return out, nil
 }
 
+// existingSQL goes from the keys to the ids first: nothing leads from a request to its execution but that.
+const existingSQL = whole + ` WHERE e.id = ANY($1 || ARRAY(SELECT k.id FROM request k WHERE k.idempotency_key = ANY($2)))`
+
 // findExisting finds the stored executions that stand for some of the batch, by idempotency key or by id. A key or id
 // that was used for another request is an error.
 func findExisting(ctx context.Context, db sender, schema string, executions []messages.Execution) (map[int]messages.Execution, error) {
@@ -252,9 +284,7 @@ func findExisting(ctx context.Context, db sender, schema string, executions []me
 		}
 		ids = append(ids, executions[i].ID)
 	}
-	from := qualify(whole, schema)
-	rows, err := db.Query(ctx, from+" WHERE e.id = ANY($1)"+
-		" UNION ALL "+from+" WHERE r.idempotency_key = ANY($2)", idsOf(ids), keys)
+	rows, err := db.Query(ctx, qualify(existingSQL, schema), idsOf(ids), keys)
 	if err != nil {
 		return nil, err
 	}
@@ -308,8 +338,8 @@ func qualify(sql, schema string) string {
 	if schema == "" {
 		return sql
 	}
-	for _, word := range []string{"FROM ", "JOIN ", "INTO ", "UPDATE "} {
-		for _, table := range []string{"execution", "request", "outcome", "lane", "execution_label"} {
+	for _, word := range []string{"FROM ", "JOIN ", "INTO "} {
+		for _, table := range []string{"execution", "request", "outcome", "execution_label"} {
 			sql = strings.ReplaceAll(sql, word+table+" ", word+schema+table+" ")
 		}
 	}

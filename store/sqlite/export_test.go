@@ -18,6 +18,18 @@ func Tamper(t *testing.T, path, statement string) {
 	require.NoError(t, c.close())
 }
 
+// Ask reads one text from a store's file, beside the store.
+func Ask(t *testing.T, path, query string) (text string) {
+	c, err := openConn(Config{Path: path})
+	require.NoError(t, err)
+	require.NoError(t, c.query(query, func(r row) error {
+		text = r.word(0)
+		return nil
+	}))
+	require.NoError(t, c.close())
+	return text
+}
+
 // Path is where the store is.
 func (s *Store) Path() string { return s.cfg.Path }
 

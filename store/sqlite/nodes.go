@@ -24,16 +24,26 @@ func (s *Store) Join(ctx context.Context, n store.Node, lease time.Duration) err
 		if started.IsZero() {
 			started = w.now
 		}
-		return w.exec(`INSERT OR REPLACE INTO node (incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, address, peer_address, peer_scope)
- VALUES (?, ?, ?, 'active', ?, ?, ?, ?, ?, ?, ?)`, n.Incarnation[:], n.Name, n.Version, flags(n.Cordoned), micros(started), micros(w.now), micros(w.now.Add(lease)), n.Address,
+		changed, err := w.c.exec(`INSERT INTO node (incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, address, peer_address, peer_scope)
+ VALUES (?, ?, ?, 'active', ?, ?, ?, ?, ?, ?, ?)
+ ON CONFLICT (incarnation) DO UPDATE SET name = excluded.name, version = excluded.version, state = 'active', cordoned = excluded.cordoned,
+  started_at = excluded.started_at, beat_at = excluded.beat_at, lease_until = excluded.lease_until, address = excluded.address,
+  peer_address = excluded.peer_address, peer_scope = excluded.peer_scope WHERE node.state <> 'dead'`,
+			n.Incarnation[:], n.Name, n.Version, flags(n.Cordoned), micros(started), micros(w.now), micros(w.now.Add(lease)), n.Address,
 			n.PeerAddress, n.PeerScope)
+		return declared(n.Incarnation, changed, err)
 	})
 }
 
 // changeNode runs an UPDATE of one node and says ErrNotFound where there is none that it matches.
 func (w *writer) changeNode(sql string, inc messages.Incarnation, args ...any) error {
 	n, err := w.c.exec(sql, append(args, inc[:])...)
-	if err == nil && n == 0 {
+	return declared(inc, n, err)
+}
+
+// declared is the error of a statement that should have changed the row of an incarnation.
+func declared(inc messages.Incarnation, changed int64, err error) error {
+	if err == nil && changed == 0 {
 		err = own(fmt.Errorf("incarnation %s: %w or declared dead", inc, store.ErrNotFound))
 	}
 	return err

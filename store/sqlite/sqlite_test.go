@@ -201,7 +201,7 @@ func TestNewer(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrNewer)
 	require.ErrorContains(t, err, path)
 	require.ErrorContains(t, err, "version 4711")
-	require.ErrorContains(t, err, "up to 6;")
+	require.ErrorContains(t, err, "up to 7;")
 }
 
 func TestNoStore(t *testing.T) {
@@ -355,4 +355,37 @@ func TestJoinEndsOthers(t *testing.T) {
 	orphans, err := s.Overdue(t.Context(), store.OverdueQuery{Deadline: store.Orphaned, Limit: 10})
 	require.NoError(t, err)
 	require.Len(t, orphans, 1)
+}
+
+// TestHealthyWorkers asks the view for people in another connection, as they do.
+func TestHealthyWorkers(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "troupe.db")
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	key := messages.WorkerKey{Incarnation: messages.NewIncarnation(), Pool: "go"}
+	require.NoError(t, s.Join(t.Context(), store.Node{Incarnation: key.Incarnation, Name: "n", StartedAt: time.Now()}, time.Hour))
+	grade := func(want, why string) {
+		t.Helper()
+		require.Equal(t, want, sqlite.Ask(t, path, "SELECT coalesce((SELECT grade FROM healthy_workers), '')"), why)
+	}
+	for health, want := range map[string]string{"unknown": "", "unhealthy": "", "degraded": "degraded", "healthy": "healthy"} {
+		w := store.Worker{Key: key, ID: "n/go/0", State: "ready", Health: health, Active: true, Beat: time.Now(), BeatEvery: time.Hour}
+		require.NoError(t, s.SaveWorkers(t.Context(), []store.Worker{w}))
+		grade(want, health)
+	}
+	require.NoError(t, s.SaveWorkers(t.Context(), []store.Worker{
+		{Key: key, ID: "n/go/0", State: "ready", Health: "healthy", Active: true, Beat: time.Now(), BeatEvery: time.Hour},
+	}))
+	for what, cordon := range map[string]func(bool) error{
+		"worker": func(on bool) error { return s.CordonWorker(t.Context(), key, on) },
+		"pool":   func(on bool) error { return s.CordonPool(t.Context(), "go", on) },
+		"node":   func(on bool) error { return s.CordonNode(t.Context(), key.Incarnation, on) },
+	} {
+		require.NoError(t, cordon(true))
+		grade("", "cordoned "+what)
+		require.NoError(t, cordon(false))
+		grade("healthy", what)
+	}
 }

@@ -53,6 +53,8 @@ func testNodes(t *testing.T, k *kit) {
 	_, err = k.Beat(t.Context(), k.inc, time.Minute)
 	require.ErrorIs(t, err, store.ErrNotFound, "it was declared dead")
 	require.ErrorIs(t, k.SetNode(t.Context(), k.inc, store.NodeActive), store.ErrNotFound, "dead is final")
+	require.ErrorIs(t, k.Join(t.Context(), store.Node{Incarnation: k.inc, Name: "n"}, time.Minute), store.ErrNotFound, "nor does it come back by joining again")
+	require.Equal(t, store.NodeDead, k.node(t, k.inc).State)
 	workers, err = k.ListWorkers(t.Context(), "")
 	require.NoError(t, err)
 	require.Empty(t, workers)

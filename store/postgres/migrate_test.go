@@ -1,0 +1,146 @@
+package postgres_test
+
+import (
+	"encoding/json"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/postgres"
+)
+
+func TestMigrations(t *testing.T) {
+	t.Parallel()
+	d := newBench(t)
+	cfg := postgres.Config{URL: d.url, Schema: "m"}
+	before, err := postgres.Status(t.Context(), cfg)
+	require.NoError(t, err)
+	require.False(t, before[0].Applied)
+	var group sync.WaitGroup
+	for range 4 { // nodes that start at once
+		group.Go(func() {
+			if err := postgres.Migrate(t.Context(), cfg); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	s := d.open(t, cfg)
+	_, err = s.Submit(t.Context(), noop(1))
+	require.NoError(t, err)
+	after, err := postgres.Status(t.Context(), cfg)
+	require.NoError(t, err)
+	for _, m := range after {
+		require.True(t, m.Applied, m.Name)
+	}
+	_, err = d.connect(t, "m").Exec(t.Context(), "INSERT INTO schema_version (version, name) VALUES (4711, 'later')")
+	require.NoError(t, err)
+	_, err = postgres.Open(t.Context(), cfg)
+	require.ErrorIs(t, err, store.ErrNewer)
+	require.ErrorContains(t, err, "version 4711")
+}
+
+// firstNode writes what a node of the schema's first version does: its own row, a worker's, and those of two executions, one
+// that waits and one that runs.
+type firstNode struct {
+	worker           messages.WorkerKey
+	waiting, running messages.ExecutionID
+}
+
+func newFirstNode(t *testing.T, c *pgx.Conn) firstNode {
+	t.Helper()
+	n := firstNode{messages.WorkerKey{Incarnation: messages.NewIncarnation(), Pool: "go"}, messages.NewExecutionID(), messages.NewExecutionID()}
+	write := func(sql string, args ...any) {
+		_, err := c.Exec(t.Context(), sql, args...)
+		require.NoError(t, err, sql)
+	}
+	write(`INSERT INTO node (incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, steady_since, address, lock)
+ VALUES ($1, 'first', '1', 'active', false, now(), now(), now() + interval '1 hour', now(), '127.0.0.1:7070', 1)`, n.worker.Incarnation.String())
+	write(`INSERT INTO worker (incarnation, pool, slot, id, generation, runtime, state, health, active, cordoned, last_heartbeat, heartbeat_interval, since)
+ VALUES ($1, 'go', 0, 'first/go/0', 1, 'go', 'ready', 'healthy', true, false, now(), '1 hour', now())`, n.worker.Incarnation.String())
+	for _, id := range []messages.ExecutionID{n.waiting, n.running} {
+		write(`WITH r AS (INSERT INTO request (seq, id, action, version, timeout, stall_timeout, wait_for_worker, idempotent, notify, may_repeat, max_retries,
+  retry_count, requested_at, parameters)
+ VALUES (nextval('execution_seq'), $1, 'core.noop', '1.0.0', '1 minute', '0', false, false, false, false, 0, 0, now(), '{"n":1}') RETURNING seq)
+ INSERT INTO execution (id, seq, rank, status, attempt, last_change, priority, pool, run_at) SELECT $1, seq, 4, 1, 0, 0, 5, 'go', now() FROM r`, id.String())
+	}
+	write(`UPDATE execution SET rank = NULL, on_worker = 1, status = 4, attempt = 1, last_change = 3, worker_inc = $2, worker_slot = 0,
+  worker_id = 'first/go/0', generation = 1, placed_by = $2, first_placed_at = now(), scheduled_at = now(), claim_by = now() + interval '1 minute',
+  started_at = now(), run_deadline = now() + interval '1 minute' WHERE id = $1`, n.running.String(), n.worker.Incarnation.String())
+	return n
+}
+
+// What a store of the first version holds is worked off by the newest, and so is what nodes of that version go on writing.
+func TestANewerStoreWorksOffWhatAnOlderOneHolds(t *testing.T) {
+	t.Parallel()
+	d := newBench(t)
+	cfg := postgres.Config{URL: d.url, Schema: "old", Conns: 4}
+	require.NoError(t, postgres.MigrateTo(t.Context(), cfg, 1))
+	steps, err := postgres.Status(t.Context(), cfg)
+	require.NoError(t, err)
+	for _, m := range steps {
+		require.Equal(t, m.Version == 1, m.Applied, m.Name)
+	}
+	c := d.connect(t, "old")
+	before := newFirstNode(t, c)
+	s := d.open(t, cfg)
+	for name, n := range map[string]firstNode{"before the migration": before, "after it": newFirstNode(t, c)} {
+		t.Run(name, func(t *testing.T) { n.workedOff(t, s) })
+	}
+	nodes, err := s.ListNodes(t.Context())
+	require.NoError(t, err)
+	require.Len(t, nodes, 4, "two of each version")
+	for _, n := range nodes {
+		require.Empty(t, n.PeerAddress, "nobody dials them")
+	}
+	workers, err := s.ListWorkers(t.Context(), "go")
+	require.NoError(t, err)
+	require.Len(t, workers, 2)
+}
+
+// workedOff has the execution that runs end on its old worker, and the one that waits run on a new node's.
+func (n firstNode) workedOff(t *testing.T, s *postgres.Store) {
+	get := func(id messages.ExecutionID) messages.Execution {
+		e, err := s.Get(t.Context(), id)
+		require.NoError(t, err)
+		return e
+	}
+	apply := func(change store.Change) store.Result {
+		out, err := s.Apply(t.Context(), []store.Change{change})
+		require.NoError(t, err)
+		require.Equal(t, store.Applied, out[0].Verdict, "%s: %v", change.Name(), out[0].Err)
+		return out[0]
+	}
+	done := messages.Outcome{Status: messages.Completed, Result: json.RawMessage(`{"ok":true}`)}
+	runs := get(n.running)
+	require.Equal(t, messages.Running, runs.Status)
+	require.Equal(t, n.worker, runs.Worker)
+	require.Equal(t, messages.WorkerID("first/go/0"), runs.WorkerID)
+	require.Equal(t, messages.Attempt(1), runs.Attempt)
+	require.False(t, runs.StartedAt.IsZero())
+	require.Equal(t, time.Minute, runs.RunDeadline.Sub(runs.StartedAt))
+	require.JSONEq(t, `{"n":1}`, string(runs.Parameters))
+
+	key := joined(t, s)
+	page, err := s.Due(t.Context(), store.DueQuery{Pool: "go", Limit: 10, Heads: 10})
+	require.NoError(t, err)
+	var due []messages.ExecutionID
+	for _, candidate := range page.Candidates {
+		due = append(due, candidate.ID)
+	}
+	require.Contains(t, due, n.waiting)
+	apply(&store.Place{ID: n.waiting, Worker: key, WorkerID: "n/go/0", PlacedBy: key.Incarnation, ClaimWithin: time.Minute})
+	claimed := apply(&store.Claim{ID: n.waiting, Attempt: 1, Worker: key, Generation: 1})
+	require.Equal(t, "core.noop", claimed.Execution.Action)
+	for _, id := range []messages.ExecutionID{n.waiting, n.running} {
+		apply(&store.Finish{ID: id, Attempt: 1, Outcome: done})
+		e := get(id)
+		require.Equal(t, messages.Completed, e.Status)
+		require.JSONEq(t, `{"ok":true}`, string(e.Result))
+	}
+}

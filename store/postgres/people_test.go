@@ -1,0 +1,244 @@
+package postgres_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/postgres"
+	"github.com/troupe-run/troupe/test/servers"
+)
+
+// silentSQL names what of the schema has no comment: the schema itself, tables, views, indexes and sequences, the columns of
+// tables and views, triggers and functions. Constraints need none: each is named after its table and column, its definition
+// is its meaning, and the index behind a key has a comment.
+const silentSQL = `WITH n AS (SELECT oid FROM pg_namespace WHERE nspname = current_schema()),
+ c AS (SELECT c.oid, c.relkind FROM pg_class c JOIN n ON n.oid = c.relnamespace),
+ o (class, object, part) AS (
+  SELECT 'pg_namespace'::regclass::oid, oid, 0 FROM n
+  UNION ALL SELECT 'pg_class'::regclass, oid, 0 FROM c
+  UNION ALL SELECT 'pg_class'::regclass, c.oid, a.attnum FROM c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+   WHERE c.relkind NOT IN ('i', 'S')
+  UNION ALL SELECT 'pg_trigger'::regclass, t.oid, 0 FROM c JOIN pg_trigger t ON t.tgrelid = c.oid AND NOT t.tgisinternal
+  UNION ALL SELECT 'pg_proc'::regclass, p.oid, 0 FROM pg_proc p JOIN n ON n.oid = p.pronamespace)
+ SELECT pg_describe_object(class, object, part) FROM o
+ WHERE NOT EXISTS (SELECT FROM pg_description d WHERE d.classoid = class AND d.objoid = object AND d.objsubid = part) ORDER BY 1`
+
+// TestComments: people who look at the schema find what everything is for.
+func TestComments(t *testing.T) {
+	t.Parallel()
+	d := newBench(t)
+	c := d.connect(t, d.open(t, postgres.Config{Schema: "told"}).Schema())
+	silent := func() []string {
+		rows, err := c.Query(t.Context(), silentSQL)
+		require.NoError(t, err)
+		names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		return names
+	}
+	require.Empty(t, silent())
+	_, err := c.Exec(t.Context(), `COMMENT ON SCHEMA told IS NULL; COMMENT ON TABLE node IS NULL; COMMENT ON COLUMN node.name IS NULL;
+ COMMENT ON VIEW executions IS NULL; COMMENT ON COLUMN executions.id IS NULL; COMMENT ON INDEX node_pkey IS NULL;
+ COMMENT ON SEQUENCE notice_n_seq IS NULL; COMMENT ON TRIGGER submission_told ON submission IS NULL;
+ COMMENT ON FUNCTION submission_told() IS NULL`, pgx.QueryExecModeSimpleProtocol)
+	require.NoError(t, err)
+	require.Equal(t, []string{"column id of view executions", "column name of table node", "function submission_told()", "index node_pkey",
+		"schema told", "sequence notice_n_seq", "table node", "trigger submission_told on table submission", "view executions"}, silent(),
+		"whatever has none is found")
+}
+
+// A schema may be another's, who lets the nodes' user create in it. Then what it says of itself is the owner's to say.
+func TestASchemaOfAnothersKeepsItsComment(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ prepare, want string }{
+		"another's without a comment": {"COMMENT ON SCHEMA public IS NULL", ""},
+		"another's with one":          {"COMMENT ON SCHEMA public IS 'theirs'", "theirs"},
+		"its own without one":         {"ALTER SCHEMA public OWNER TO %s; COMMENT ON SCHEMA public IS NULL", "Troupe: executions, the nodes and workers that run them, and what became of them."},
+		"its own with one":            {"ALTER SCHEMA public OWNER TO %s; COMMENT ON SCHEMA public IS 'ours'", "ours"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			database := servers.Postgres(t)
+			role, as := roleOn(t, database)
+			require.NoError(t, servers.Execute(database, strings.ReplaceAll(c.prepare, "%s", role)))
+			require.NoError(t, servers.Execute(database, "GRANT CREATE, USAGE ON SCHEMA public TO "+role))
+			require.NoError(t, postgres.Migrate(t.Context(), postgres.Config{URL: as}))
+			rows, err := servers.Query(database, "SELECT obj_description('public'::regnamespace, 'pg_namespace')")
+			require.NoError(t, err)
+			require.Equal(t, c.want, rows[0][0])
+		})
+	}
+}
+
+// people is a store with its database, of which an operator asks one value at a time.
+type people struct {
+	*testing.T
+	*postgres.Store
+	c *pgx.Conn
+}
+
+func newPeople(t *testing.T) *people {
+	d := newBench(t)
+	s := d.open(t, postgres.Config{})
+	return &people{t, s, d.connect(t, s.Schema())}
+}
+
+func (p *people) one(sql string, args ...any) (text string) {
+	p.Helper()
+	require.NoError(p, p.c.QueryRow(p.Context(), sql, args...).Scan(&text), sql)
+	return text
+}
+
+func (p *people) change(sql string, args ...any) {
+	p.Helper()
+	tag, err := p.c.Exec(p.Context(), sql, args...)
+	require.NoError(p, err, sql)
+	require.Equal(p, int64(1), tag.RowsAffected(), sql)
+}
+
+// TestForPeople looks at the views and functions that operators use.
+func TestForPeople(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t)
+	key := joined(t, p)
+	e := noop(2)
+	_, err := p.Submit(t.Context(), e)
+	require.NoError(t, err)
+	for i := range e {
+		_, err = p.Apply(t.Context(), []store.Change{&store.Place{ID: e[i].ID, Worker: key, WorkerID: "n/go/0", PlacedBy: key.Incarnation, ClaimWithin: time.Minute}})
+		require.NoError(t, err)
+	}
+	failure := messages.Outcome{Status: messages.Failed, Error: &messages.Error{Code: "x", Message: "m"}}
+	_, err = p.Apply(t.Context(), []store.Change{&store.Claim{ID: e[1].ID, Attempt: 1, Worker: key, Generation: 1},
+		&store.Finish{ID: e[1].ID, Attempt: 1, Outcome: failure}})
+	require.NoError(t, err)
+	require.Equal(t, "1", p.one("SELECT get_worker_queue_depth('n/go/0')::text"))
+	require.Equal(t, "0", p.one("SELECT get_worker_queue_depth('n/go/1')::text"))
+	require.Equal(t, "scheduled", p.one("SELECT status FROM executions WHERE id = $1", e[0].ID.String()))
+	require.Equal(t, "failed", p.one("SELECT status FROM executions WHERE id = $1", e[1].ID.String()))
+	require.Equal(t, `{"n":1}`, p.one("SELECT parameters FROM executions WHERE id = $1", e[1].ID.String()))
+}
+
+// The view shows whom work may be given to, and its grade. Its three beats are its own: a node's multiplier changes nothing.
+func TestHealthyWorkers(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t)
+	report := func(status string) func(*store.Worker) {
+		return func(w *store.Worker) { w.Capabilities = json.RawMessage(`{"health": {"status": "` + status + `"}}`) }
+	}
+	reportless := func(health string) func(*store.Worker) {
+		return func(w *store.Worker) { w.Capabilities, w.Health = nil, health }
+	}
+	late := func(by string) func(context.Context, messages.WorkerKey) error {
+		return func(ctx context.Context, k messages.WorkerKey) error {
+			_, err := p.c.Exec(ctx, "UPDATE worker SET last_heartbeat = now() - $2::text::interval WHERE incarnation = $1", k.Incarnation.String(), by)
+			return err
+		}
+	}
+	state := func(to store.NodeState) func(context.Context, messages.WorkerKey) error { // of the node alone: SetNode changes its workers too
+		return func(ctx context.Context, k messages.WorkerKey) error {
+			_, err := p.c.Exec(ctx, "UPDATE node SET state = $2 WHERE incarnation = $1", k.Incarnation.String(), string(to))
+			return err
+		}
+	}
+	const hidden = ""
+	for _, c := range []struct {
+		name  string
+		made  func(*store.Worker)                             // nil: healthy, and fresh by an interval of an hour
+		then  func(context.Context, messages.WorkerKey) error // nil: nothing
+		grade string
+	}{
+		{"fresh and healthy", nil, nil, "healthy"},
+		{"no heartbeat yet", func(w *store.Worker) { w.Beat = time.Time{} }, nil, hidden},
+		{"less than three beats late", nil, late("2 hours 50 minutes"), "healthy"},
+		{"more than three beats late", nil, late("3 hours 10 minutes"), hidden},
+		{"late by a shorter interval of its own", func(w *store.Worker) { w.BeatEvery = time.Minute }, late("50 minutes"), hidden},
+		{"degraded by its report", report("degraded"), nil, "degraded"},
+		{"unhealthy by its report", report("unhealthy"), nil, hidden},
+		{"not probed yet", report("unknown"), nil, hidden},
+		{"healthy, and no report", reportless("healthy"), nil, "healthy"},
+		{"unhealthy, and no report", reportless("unhealthy"), nil, hidden},
+		{"a report outweighs the probes", func(w *store.Worker) { report("degraded")(w); w.Health = "unhealthy" }, nil, "degraded"},
+		{"inactive", func(w *store.Worker) { w.Active = false }, nil, hidden},
+		{"cordoned", nil, func(ctx context.Context, k messages.WorkerKey) error { return p.CordonWorker(ctx, k, true) }, hidden},
+		{"of a cordoned node", nil, func(ctx context.Context, k messages.WorkerKey) error { return p.CordonNode(ctx, k.Incarnation, true) }, hidden},
+		{"of a draining node", nil, state(store.NodeDraining), hidden},
+		{"of a dead node", nil, state(store.NodeDead), hidden},
+		{"of a cordoned pool", nil, func(ctx context.Context, k messages.WorkerKey) error { return p.CordonPool(ctx, k.Pool, true) }, hidden},
+	} {
+		w := store.Worker{Key: joined(t, p), ID: "n/go/0", State: "ready", Health: "healthy", Active: true, Beat: time.Now(), BeatEvery: time.Hour}
+		report("healthy")(&w)
+		if c.made != nil {
+			c.made(&w)
+		}
+		require.NoError(t, p.SaveWorkers(t.Context(), []store.Worker{w}), c.name)
+		if c.then != nil {
+			require.NoError(t, c.then(t.Context(), w.Key), c.name)
+		}
+		require.Equal(t, c.grade, p.one("SELECT coalesce((SELECT grade FROM healthy_workers WHERE incarnation = $1), '')", w.Key.Incarnation.String()), c.name)
+	}
+}
+
+// A heartbeat brings a worker into the view.
+func TestAWorkerIsHealthyFromItsFirstHeartbeat(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t)
+	key := joined(t, p)
+	require.NoError(t, p.SaveWorkers(t.Context(), []store.Worker{{Key: key, ID: "n/go/0", State: "ready", Health: "healthy", Active: true, BeatEvery: time.Hour}}))
+	require.Equal(t, "0", p.one("SELECT count(*)::text FROM healthy_workers"))
+	require.NoError(t, p.Heartbeat(t.Context(), key.Incarnation, nil))
+	require.Equal(t, "n/go/0 n go healthy", p.one("SELECT concat_ws(' ', id, node, pool, grade) FROM healthy_workers"))
+}
+
+// What has ended without success may be retried while its limit lasts; whether its error may be repeated is not asked.
+func TestIsExecutionRetriable(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t)
+	for _, c := range []struct {
+		name      string
+		execution string // what is set of an execution that failed
+		request   string // what is set of its request: it is the second of three retries
+		want      string
+	}{
+		{"requested", "status = 1", "", "false"},
+		{"scheduling", "status = 2", "", "false"},
+		{"scheduled", "status = 3", "", "false"},
+		{"running", "status = 4", "", "false"},
+		{"cancelling", "status = 5", "", "false"},
+		{"completed", "status = 6", "", "false"},
+		{"failed", "status = 7", "", "true"},
+		{"timed_out", "status = 8", "", "true"},
+		{"cancelled", "status = 9", "", "false"},
+		{"abandoned", "status = 10", "", "true"},
+		{"the last retry", "", "retry_count = 3", "false"},
+		{"the first of a chain", "", "retry_count = 0", "true"},
+		{"no retries at all", "", "retry_count = 0, max_retries = 0", "false"},
+		{"past a limit that was lowered", "", "retry_count = 3, max_retries = 1", "false"},
+		{"retried already", "retried_as = gen_random_uuid()", "", "false"},
+		{"an error that is not to be repeated", `error = '{"code": "x", "retriable": false}'`, "", "true"},
+		{"an action that may not run twice", "", "may_repeat = false, idempotent = false", "true"},
+	} {
+		e := noop(1)
+		e[0].MaxRetries, e[0].RetryCount = 3, 2
+		_, err := p.Submit(t.Context(), e)
+		require.NoError(t, err)
+		id := e[0].ID.String()
+		p.change("UPDATE execution SET status = 7 WHERE id = $1", id)
+		if c.execution != "" {
+			p.change("UPDATE execution SET "+c.execution+" WHERE id = $1", id)
+		}
+		if c.request != "" {
+			p.change("UPDATE request SET "+c.request+" WHERE id = $1", id)
+		}
+		require.Equal(t, c.want, p.one("SELECT is_execution_retriable($1::uuid)::text", id), c.name)
+	}
+	require.Equal(t, "false", p.one("SELECT is_execution_retriable($1::uuid)::text", messages.NewExecutionID().String()), "an unknown one")
+	require.Equal(t, "false", p.one("SELECT is_execution_retriable(NULL)::text"), "none")
+}
