@@ -174,7 +174,9 @@ func closeEnds(b *bench) {
 func underLoad(b *bench) {
 	const publishers, batches, size, consumers = 4, 10, 25, 3
 	queue := b.queue("work")
-	ctx, cancel := context.WithTimeout(b.Context(), patience)
+	limited, stop := context.WithTimeout(b.Context(), patience)
+	defer stop()
+	ctx, cancel := context.WithCancel(limited) // of the consumers: the last message may be acked before it is confirmed
 	defer cancel()
 	var work sync.WaitGroup
 	for p := range publishers {
@@ -184,7 +186,7 @@ func underLoad(b *bench) {
 				for i := range messages {
 					messages[i] = broker.Message{RoutingKey: queue, ID: strconv.Itoa((p*batches+n)*size + i)}
 				}
-				confirms, err := b.Publish(ctx, messages)
+				confirms, err := b.Publish(limited, messages)
 				if err != nil || countConfirmed(confirms) != size {
 					b.Errorf("publish: confirms %v, error %v", confirms, err)
 					cancel()

@@ -75,8 +75,8 @@ func headOfQueue(b *bench) {
 func unsettledStay(b *bench) {
 	dlx, dead := b.deadLetters()
 	queue := b.queue("work", withTTL(500*time.Millisecond), withDLX(dlx))
+	c := b.consume(b, queue, 1) // before there is anything that could expire
 	b.send(queue, 1)
-	c := b.consume(b, queue, 1)
 	held := b.receive(c)
 	b.send(queue, 1, func(m *broker.Message) { m.ID = "waits" })
 	graves := b.consume(b, dead, 10)
@@ -94,9 +94,10 @@ func unsettledStay(b *bench) {
 func expiredGivenBack(b *bench) {
 	dlx, dead := b.deadLetters()
 	queue := b.queue("work", withTTL(400*time.Millisecond), withDLX(dlx))
-	b.send(queue, 1)
 	other := b.connect()
-	b.receive(b.consume(other, queue, 1))
+	c := b.consume(other, queue, 1) // before there is anything that could expire
+	b.send(queue, 1)
+	b.receive(c)
 	b.send(queue, 1, func(m *broker.Message) { m.ID = "waits" })
 	graves := b.consume(b, dead, 10)
 	d := b.receive(graves)
@@ -210,7 +211,7 @@ func deleteDrops(b *bench) {
 // may close the connection of whoever publishes in the very moment that a queue goes (RabbitMQ 3.10: 541 on quorum
 // queues), so an adapter may be unavailable for a moment.
 func queueExpires(b *bench) {
-	const life = time.Second
+	const life = 5 * time.Second
 	expires := func(q *broker.Queue) { q.Expires = life }
 	used := b.queue("used", expires)
 	c := b.consume(b, used, 1)

@@ -18,6 +18,9 @@ import (
 // breakMax bounds the kills until one breaks queues.
 const breakMax = 6
 
+// answerTime is how long a queue may take to answer; one without a leader answers nothing.
+const answerTime = 5 * time.Second
+
 // broken: a server that is killed just after queues were deleted and declared anew ends the connection of whoever consumes
 // from one of them. The broker finds them: those that are expendable are made anew, and the one that is not is left alone
 // until it is deleted. Nobody else loses the connection again.
@@ -115,10 +118,10 @@ func (r *rig) breakQueues(b *rabbitmq.Broker, queues []broker.Queue) int {
 
 // costsTheConnection consumes from a queue by a connection of its own.
 func (r *rig) costsTheConnection(queue string) bool {
-	c, err := amqp.DialConfig(r.server.URL, amqp.Config{Dial: amqp.DefaultDial(soon)})
+	c, err := amqp.DialConfig(r.server.URL, amqp.Config{Dial: amqp.DefaultDial(answerTime)})
 	require.NoError(r, err)
-	defer func() { _ = c.CloseDeadline(time.Now().Add(soon)) }()
-	stop := time.AfterFunc(soon, func() { _ = c.CloseDeadline(time.Now()) }) // one without a leader answers nothing
+	defer func() { _ = c.CloseDeadline(time.Now().Add(answerTime)) }()
+	stop := time.AfterFunc(answerTime, func() { _ = c.CloseDeadline(time.Now()) })
 	defer stop.Stop()
 	channel, err := c.Channel()
 	require.NoError(r, err)

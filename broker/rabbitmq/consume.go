@@ -228,6 +228,9 @@ func (c *consumer) end(err error) {
 	close(c.ended)
 	select {
 	case <-c.session.over: // the connection goes with all channels
+		if errors.Is(err, broker.ErrClosed) {
+			_ = c.channel.Cancel(c.tag, false) // see the package's words on settlements that the server forgets
+		}
 	default:
 		_ = c.channel.Close() // it may be closed already, and then this says nothing new
 	}

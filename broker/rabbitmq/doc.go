@@ -31,4 +31,9 @@
 // ledger shows that nothing else is below. AMQP confirms no settlement: nil means that it is on its way, and after a lost
 // connection the message comes again. What a cancelled consumer did not read goes back with a nack each, which counts
 // toward a quorum queue's delivery limit.
+//
+// A quorum queue's channel holds settlements back while more than 32 commands of it are under way
+// (quorum_commands_soft_limit), and forgets them if it is closed then (rabbitmq-server's issue 10327). So a broker that
+// is closed cancels its consumers first: what came before the server's answer counts. A consumer that was cancelled
+// earlier has nothing left to cancel, and what it settles in haste before the end may come again.
 package rabbitmq

@@ -22,7 +22,7 @@ const (
 	patience = 60 * time.Second
 	tick     = 10 * time.Millisecond
 	// soon is longer than any call may take that must not wait for a server, on a busy machine.
-	soon = 2 * time.Second
+	soon = 10 * time.Second
 )
 
 // TestPrivateServer runs, one after the other, what kills, freezes or blocks a server, on one that is the test's own.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -136,7 +137,7 @@ func TestNoMoreChannels(t *testing.T) {
 }
 
 // TestSettlementsBeforeCloseCount: Ack does not wait, but Close sends what was acked before it, also of consumers that
-// were cancelled.
+// were cancelled; of these no more than a quorum queue is sure to take in before the end.
 func TestSettlementsBeforeCloseCount(t *testing.T) {
 	t.Parallel()
 	url, prefix := servers.RabbitMQ(t)
@@ -147,13 +148,17 @@ func TestSettlementsBeforeCloseCount(t *testing.T) {
 		require.NoError(t, watch.Declare(t.Context(), broker.Topology{Queues: []broker.Queue{{Name: queue, Quorum: quorum}}}))
 		defer func() { require.NoError(t, watch.Delete(context.Background(), queue)) }()
 		for _, cancelled := range []bool{false, true} {
-			_, err := watch.Publish(t.Context(), slices.Repeat([]broker.Message{{RoutingKey: queue}}, 200))
+			count := 1000
+			if cancelled {
+				count = 30
+			}
+			_, err := watch.Publish(t.Context(), slices.Repeat([]broker.Message{{RoutingKey: queue}}, count))
 			require.NoError(t, err)
 			b := open(t, rabbitmq.Config{URL: url, WaitAtOpen: true})
-			consumer, err := b.Consume(t.Context(), queue, 200)
+			consumer, err := b.Consume(t.Context(), queue, count)
 			require.NoError(t, err)
 			var held []broker.Delivery
-			for range 200 {
+			for range count {
 				held = append(held, <-consumer.Deliveries())
 			}
 			if cancelled {
@@ -161,6 +166,7 @@ func TestSettlementsBeforeCloseCount(t *testing.T) {
 			}
 			for _, d := range held {
 				require.NoError(t, d.Ack())
+				runtime.Gosched() // so that not all go as one
 			}
 			require.NoError(t, b.Close())
 			require.ErrorIs(t, held[0].Ack(), broker.ErrClosed)

@@ -27,6 +27,8 @@ type PostgresOptions struct {
 	Listen string
 	// Unsafe switches fsync off, for tests that kill nothing.
 	Unsafe bool
+	// Stopped leaves it to the test to start it.
+	Stopped bool
 }
 
 // PostgresServer is a private Postgres. Its methods must not be called at the same time.
@@ -68,6 +70,9 @@ func StartPostgres(o PostgresOptions) (*PostgresServer, error) {
 	}
 	if err := p.initialise(); err != nil {
 		return nil, joinError(err, p.Close())
+	}
+	if o.Stopped {
+		return p, nil
 	}
 	if err := p.Start(); err != nil {
 		return nil, joinError(err, p.Close())

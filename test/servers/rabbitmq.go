@@ -34,6 +34,8 @@ type RabbitMQOptions struct {
 	TLS *TLSFiles
 	// Config are further lines of rabbitmq.conf.
 	Config []string
+	// Stopped leaves it to the test to start it.
+	Stopped bool
 }
 
 // TLSFiles are PEM files, which the server's account must be able to read.
@@ -83,6 +85,9 @@ func StartRabbitMQ(o RabbitMQOptions) (*RabbitMQServer, error) {
 	}
 	if err := r.startEpmd(); err != nil {
 		return nil, joinError(err, r.Close())
+	}
+	if o.Stopped {
+		return r, nil
 	}
 	if err := r.Start(); err != nil {
 		return nil, joinError(err, r.Close())
