@@ -96,7 +96,8 @@ func (g *Guardian) leaseEnd(from time.Time) uint64 {
 }
 
 // Start starts a program; see Launcher. sink may be called before Start returns. An error names the program and what
-// it lacks; one that wraps ErrGuardian is not the program's fault and may be tried again later.
+// it lacks; one that wraps ErrGuardian is not the program's fault. After such a one the program may have begun, and been
+// ended with its guardian: only who may repeat what it does may start it again.
 func (g *Guardian) Start(ctx context.Context, spec Spec, sink func(Event)) (Process, error) {
 	if len(spec.Argv) == 0 || spec.Argv[0] == "" {
 		return nil, errors.New("start process: no command is given")
@@ -113,7 +114,7 @@ func (g *Guardian) Start(ctx context.Context, spec Spec, sink func(Event)) (Proc
 	return p, nil
 }
 
-// startAt starts the program, once more if the guardian turns out to be dead: it never ran there, or was ended.
+// startAt starts the program, by another guardian if the one at hand turns out to be dead before it could be asked.
 func (g *Guardian) startAt(ctx context.Context, spec Spec, path string, sink func(Event)) (Process, error) {
 	for again := true; ; again = false {
 		l, err := g.current()
@@ -124,7 +125,7 @@ func (g *Guardian) startAt(ctx context.Context, spec Spec, path string, sink fun
 		if err == nil {
 			return p, nil
 		}
-		if !again || !errors.Is(err, errGuardianDied) {
+		if !again || !errors.Is(err, errNotAsked) {
 			return nil, err
 		}
 		select {

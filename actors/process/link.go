@@ -20,7 +20,11 @@ import (
 // sendTime bounds a write to the guardian. One that does not read for so long is as good as dead.
 const sendTime = 5 * time.Second
 
-var errGuardianDied = fmt.Errorf("%w: died", ErrGuardian)
+// A guardian that is gone was never asked for a program, or may have begun it.
+var (
+	errNotAsked     = fmt.Errorf("%w: dead before it was asked", ErrGuardian)
+	errGuardianDied = fmt.Errorf("%w: died; the program may have begun", ErrGuardian)
+)
 
 // link is the node's connection to one guardian process and the programs that it started there.
 type link struct {
@@ -243,7 +247,7 @@ func (l *link) enter(p *program) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.isDown() || l.closing {
-		return errGuardianDied
+		return errNotAsked
 	}
 	l.seq++
 	p.seq = l.seq
@@ -291,7 +295,7 @@ func (l *link) sendSpawn(p *program, path string, fds []int) error {
 		return err
 	}
 	if err := l.send(packet, syscall.UnixRights(fds...)); err != nil {
-		return errGuardianDied
+		return errNotAsked // not with a whole packet
 	}
 	return nil
 }

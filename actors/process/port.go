@@ -12,7 +12,8 @@ import (
 type Launcher interface {
 	// Start starts the program and returns once it runs. Everything that happens to it afterwards reaches sink, in
 	// order and one call at a time; sink must not block, and may be called before Start returns. The last thing sink
-	// ever gets is Exited; a program that could not be started gives an error and no events.
+	// ever gets is Exited; a program that could not be started gives an error and no events. One that wraps ErrGuardian,
+	// or ctx's own, does not say that the program has done nothing.
 	Start(ctx context.Context, spec Spec, sink func(Event)) (Process, error)
 }
 

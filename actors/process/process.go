@@ -16,6 +16,8 @@ import (
 const (
 	// drainTime is how long Exited waits for output pipes that a descendant still holds open.
 	drainTime = 300 * time.Millisecond
+	// drainMax is how much longer it waits for events that are in their pipe and not read yet, which it looks for every drainLook.
+	drainMax, drainLook = 2 * time.Second, 5 * time.Millisecond
 	// closeGrace is how long a program may live on after it closed its event pipe.
 	closeGrace = time.Second
 	// pipeRoom is what a pipe takes without anybody reading it.
@@ -208,11 +210,29 @@ func (p *program) lost(closing bool) {
 
 // finish reports what is still in the pipes, then the end. Pipes that a descendant holds open are closed on it.
 func (p *program) finish(exit Exit) {
-	timer := time.AfterFunc(drainTime, p.release)
+	timer := time.AfterFunc(drainTime, p.giveUp)
 	p.readers.Wait()
 	timer.Stop()
 	p.release()
 	p.emit(Exited{Exit: exit})
+}
+
+// giveUp closes the pipes, after what the program has left in them: a node that was stopped for a while is late to read it.
+func (p *program) giveUp() {
+	p.out.drain()
+	p.err.drain()
+	for end := time.Now().Add(drainMax); p.frames != nil && unread(p.frames) > 0 && time.Now().Before(end); {
+		time.Sleep(drainLook)
+	}
+	p.release()
+}
+
+// unread is how much is in a pipe, in bytes; 0 of one that is closed.
+func unread(pipe *os.File) (n int) {
+	if raw, err := pipe.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+	}
+	return n
 }
 
 // emit hands one event to the sink, after the output that came before it.
