@@ -206,7 +206,7 @@ func (t *Troupe) Get(ctx context.Context, id ExecutionID) (Execution, error) {
 
 // Wait returns the execution once it has its outcome, or as it stands when ctx ends.
 func (t *Troupe) Wait(ctx context.Context, id ExecutionID) (Execution, error) {
-	return t.node.Backend().Wait(ctx, id)
+	return t.node.Wait(ctx, id)
 }
 
 // Cancel asks an execution to stop and returns it as the wish left it: cancelled, cancelling, or ended before.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
 )
 
 // follow follows a feed to its end and returns the messages seen.
@@ -174,6 +175,69 @@ func TestWaitOutlivesAFalseWord(t *testing.T) {
 	require.Equal(t, messages.Completed, e.Status)
 	require.Equal(t, 4, looks)
 	require.Zero(t, o.count)
+}
+
+// The word of an outcome may be lost: whoever waits looks by itself, less and less often, and always once a minute.
+func TestWaitLooksByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, began := NewOutcomes(), time.Now()
+		var looks []time.Duration
+		e, err := o.Wait(t.Context(), messages.NewExecutionID(), func(_ context.Context, id messages.ExecutionID) (messages.Execution, error) {
+			looks = append(looks, time.Since(began))
+			if len(looks) < 7 {
+				return messages.Execution{ID: id, Status: messages.Running}, nil
+			}
+			return messages.Execution{ID: id, Status: messages.Completed}, nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, messages.Completed, e.Status)
+		want := []time.Duration{0, 5, 15, 35, 75, 135, 195}
+		for i := range want {
+			want[i] *= time.Second
+		}
+		require.Equal(t, want, looks)
+	})
+}
+
+// A store that is away ends no wait, nor does a look that the end of the wait cuts short; what the store says does.
+func TestWaitOutlivesTheStoresAbsence(t *testing.T) {
+	t.Parallel()
+	type answer struct {
+		status messages.Status
+		err    error
+	}
+	away, slow := fmt.Errorf("reset: %w", store.ErrUnavailable), fmt.Errorf("no answer: %w", context.DeadlineExceeded)
+	running, completed := answer{status: messages.Running}, answer{status: messages.Completed}
+	for name, c := range map[string]struct {
+		answers []answer
+		want    answer
+	}{
+		"away for a while":            {[]answer{running, {err: away}, {err: slow}, {err: away}, completed}, completed},
+		"away from the start":         {[]answer{{err: away}}, answer{err: away}},
+		"away until the wait's end":   {[]answer{running, {err: away}, {err: away}, {err: away}, {err: away}}, answer{err: away}},
+		"back at the wait's end":      {[]answer{running, {err: away}, {err: away}, {err: away}, running}, running},
+		"cut short by the wait's end": {[]answer{running, {err: away}, {err: away}, {err: context.Canceled}, running}, running},
+		"cut short at once":           {[]answer{{err: context.Canceled}, running}, running},
+		"purged meanwhile":            {[]answer{running, {err: store.ErrNotFound}}, answer{err: store.ErrNotFound}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // looks at 0, 5, 15 and 35 s
+				defer cancel()
+				var got answer
+				e, err := NewOutcomes().Wait(ctx, messages.NewExecutionID(), func(context.Context, messages.ExecutionID) (messages.Execution, error) {
+					got, c.answers = c.answers[0], c.answers[1:]
+					if errors.Is(got.err, context.Canceled) {
+						cancel()
+					}
+					return messages.Execution{Status: got.status}, got.err
+				})
+				require.Equal(t, c.want, answer{e.Status, err})
+				require.Empty(t, c.answers, "each look was made")
+			})
+		})
+	}
 }
 
 func TestOutcomesAreBounded(t *testing.T) {

@@ -252,6 +252,7 @@ func TestMonitorIsAskedForARound(t *testing.T) {
 type morgue struct {
 	*dock
 	office *office
+	config DeadLetterConfig
 	child  Child
 	counts sync.Map
 }
@@ -264,7 +265,7 @@ func newMorgue(t *testing.T, change func(*faulty)) *morgue {
 		System: m.office.system, Broker: m.broker, Logger: hclog.NewNullLogger(),
 	}))
 	require.NoError(t, err)
-	m.child = NewDeadLetter(DeadLetterConfig{
+	m.config = DeadLetterConfig{
 		System: m.office.system, Store: m.office.store, Settings: m.settings, Logger: hclog.NewNullLogger(),
 		Delivery: m.office.system.PID("delivery"), Recorder: m.office.recorder,
 		Pool:  func(string) *actor.PID { return nil },
@@ -273,10 +274,30 @@ func newMorgue(t *testing.T, change func(*faulty)) *morgue {
 			count, _ := m.counts.LoadOrStore(resolution, &atomic.Int64{})
 			count.(*atomic.Int64).Add(1)
 		},
-	})
-	_, err = m.office.system.Spawn(m.office.system, m.child)
-	require.NoError(t, err)
+		Held: &Held{},
+	}
+	m.child = NewDeadLetter(m.config)
+	m.open(t)
 	return m
+}
+
+// open starts the bridge, as a group does: its child is made anew each time.
+func (m *morgue) open(t *testing.T) {
+	t.Helper()
+	_, err := m.office.system.Spawn(m.office.system, NewDeadLetter(m.config))
+	require.NoError(t, err)
+}
+
+// settled closes the broker's connection and checks that all letters had been acked: what is not comes back to the queue.
+func (m *morgue) settled(t *testing.T) {
+	t.Helper()
+	other, err := m.broker.Connect()
+	require.NoError(t, err)
+	require.NoError(t, m.broker.Close())
+	info, err := other.Inspect(t.Context(), m.settings.DeadLetterQueue())
+	require.NoError(t, err)
+	require.Zero(t, info.Ready)
+	require.NoError(t, other.Close())
 }
 
 // letter puts a message into the dead-letter queue.

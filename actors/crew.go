@@ -32,6 +32,8 @@ type Crew struct {
 	Sessions store.Sessions
 	// SnapshotEvery keeps a session's state after every so many of its runs; 0: only when its worker leaves.
 	SnapshotEvery int
+	// KeepWithin bounds how long such a snapshot may hold up the next run; 1 s.
+	KeepWithin time.Duration
 	// Runner makes the part that runs things, one for each worker.
 	Runner func(*Crew, messages.WorkerID, messages.Generation) Runner
 	// Action returns the definition that an execution of (ref, version) runs by.

@@ -30,6 +30,8 @@ type DeadLetterConfig struct {
 	Count func(reason, resolution string)
 	// Died, where set, is told when each dead letter had died.
 	Died func(time.Time)
+	// Held is what the bridge has unsettled over its restarts; nil: its own, lost with it.
+	Held *Held
 }
 
 // queueTimeoutText is what an execution says whose message expired on its worker's queue.
@@ -42,30 +44,34 @@ type DeadLetter struct {
 	cfg    DeadLetterConfig
 	ctx    context.Context
 	cancel context.CancelFunc
+	held   *Held
 }
 
 // NewDeadLetter returns the child to spawn.
 func NewDeadLetter(cfg DeadLetterConfig) Child {
-	return Child{Name: "dead_letter", Kind: "bridge", New: func() actor.Actor { return &DeadLetter{cfg: cfg} }}
+	held := cfg.Held
+	if held == nil {
+		held = &Held{}
+	}
+	return Child{Name: "dead_letter", Kind: "bridge", Keep: held.keep, New: func() actor.Actor {
+		return &DeadLetter{cfg: cfg, held: held}
+	}}
 }
 
 // Receive implements actor.Actor.
 func (d *DeadLetter) Receive(ctx actor.Context) {
-	switch m := ctx.Message().(type) {
+	switch ctx.Message().(type) {
 	case *actor.Started:
-		d.ctx, d.cancel = context.WithCancel(context.Background())
 		d.start(ctx)
 	case *actor.Stopping:
 		d.cancel()
 	case *actor.Stopped, *Attached:
-	case *Delivered:
-		self := ctx.Self()
-		for _, letter := range m.Deliveries {
-			go func() {
-				defer d.cfg.System.Carry(self)
-				d.handle(letter)
-			}()
-		}
+	case *actor.Terminated:
+		attachLater(ctx, d.cfg.System)
+	case *attachDue:
+		d.attach(ctx)
+	case *heldWaits:
+		d.take(ctx)
 	default:
 		d.cfg.System.Registry.Unknown(ctx)
 	}
@@ -75,15 +81,32 @@ func (d *DeadLetter) Receive(ctx actor.Context) {
 const deadLetterPrefetch = 32
 
 func (d *DeadLetter) start(ctx actor.Context) {
-	queue := d.cfg.Settings.DeadLetterQueue()
-	if queue == "" {
-		d.cfg.Logger.Info("Dead letter handler disabled")
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	d.held.begin(ctx, d.cfg.System)
+	if queue := d.cfg.Settings.DeadLetterQueue(); queue != "" {
+		d.attach(ctx)
+		d.cfg.Logger.Info("Dead letter handler started", "queue", queue)
 		return
 	}
-	ctx.Send(d.cfg.Delivery, &Attach{
-		Queue: queue, Prefetch: deadLetterPrefetch, Topology: d.cfg.Settings.Shared(), Pool: ctx.Self(),
+	d.cfg.Logger.Info("Dead letter handler disabled")
+}
+
+func (d *DeadLetter) attach(ctx actor.Context) {
+	attachTo(ctx, d.cfg.Delivery, &Attach{
+		Queue: d.cfg.Settings.DeadLetterQueue(), Prefetch: deadLetterPrefetch, Topology: d.cfg.Settings.Shared(), Pool: ctx.Self(),
 	})
-	d.cfg.Logger.Info("Dead letter handler started", "queue", queue)
+}
+
+// take handles each letter that waits, beside the actor.
+func (d *DeadLetter) take(ctx actor.Context) {
+	self := ctx.Self()
+	for _, letter := range d.held.take() {
+		go func() {
+			defer d.cfg.System.Carry(self)
+			d.handle(letter)
+			d.held.forget(letter)
+		}()
+	}
 }
 
 // handle judges each placement of one dead letter, then settles it.

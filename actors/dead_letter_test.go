@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -84,6 +85,167 @@ func TestADeathThatIsOutrunIsRecordedAsStale(t *testing.T) {
 	e, err := m.office.store.Get(t.Context(), id)
 	require.NoError(t, err)
 	require.Equal(t, messages.Running, e.Status)
+}
+
+// unsure is a store whose reads and letters go wrong as a test says.
+type unsure struct {
+	store.Store
+	reads, letters atomic.Int64
+	read           func(ctx context.Context, n int64) error // before the n-th read
+	save, saved    func(n int64) error                      // before and after the n-th letter
+}
+
+func (u *unsure) wrap(f *faulty) { u.Store, f.Store = f.Store, u }
+
+func (u *unsure) Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+	if n := u.reads.Add(1); u.read != nil {
+		if err := u.read(ctx, n); err != nil {
+			return messages.Execution{}, err
+		}
+	}
+	return u.Store.Get(ctx, id)
+}
+
+func (u *unsure) SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, error) {
+	n := u.letters.Add(1)
+	if u.save != nil {
+		if err := u.save(n); err != nil {
+			return 0, err
+		}
+	}
+	id, err := u.Store.SaveDeadLetter(ctx, d)
+	if err == nil && u.saved != nil {
+		err = u.saved(n)
+	}
+	return id, err
+}
+
+// A letter is acked after its row is there and not before. What the store does not take comes again after a second, and
+// leaves one row.
+func TestADeadLetterWaitsForTheStore(t *testing.T) {
+	t.Parallel()
+	away := func(n int64) error {
+		if n == 1 {
+			return store.ErrUnavailable
+		}
+		return nil
+	}
+	for name, c := range map[string]struct {
+		store                 *unsure
+		early, reads, letters int // rows before it comes again, then all calls
+	}{
+		"its execution is not read":                    {&unsure{read: func(_ context.Context, n int64) error { return away(n) }}, 0, 2, 1},
+		"its row is not written":                       {&unsure{save: away}, 0, 2, 2},
+		"its row is written and the word of that lost": {&unsure{saved: away}, 1, 2, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				m := newMorgue(t, c.store.wrap)
+				id := m.office.submit(t, 1)[0]
+				key := messages.WorkerKey{Incarnation: messages.NewIncarnation(), Pool: "pool"}
+				results, err := m.office.ask(t.Context(), &store.Place{
+					ID: id, Worker: key, WorkerID: "n/pool/0", PlacedBy: key.Incarnation, ClaimWithin: time.Hour,
+				})
+				require.NoError(t, err)
+				require.Equal(t, store.Applied, results[0].Verdict)
+				body, err := broker.Work{Worker: key, Placements: []messages.Placement{{Execution: id, Attempt: 1}}}.Encode()
+				require.NoError(t, err)
+				stands := func(after time.Duration, rows int, status messages.Status) {
+					t.Helper()
+					time.Sleep(after)
+					synctest.Wait()
+					list, err := m.office.store.ListDeadLetters(t.Context(), 0, 10)
+					require.NoError(t, err)
+					require.Len(t, list, rows)
+					e, err := c.store.Store.Get(t.Context(), id)
+					require.NoError(t, err)
+					require.Equal(t, status, e.Status)
+				}
+				require.NoError(t, m.broker.Declare(t.Context(), m.settings.WorkQueue("work")))
+				_, err = m.broker.Publish(t.Context(), []broker.Message{{RoutingKey: "work", Body: body, Expiration: time.Minute}})
+				require.NoError(t, err)
+				stands(time.Minute, c.early, messages.Scheduled)
+				stands(time.Second-1, c.early, messages.Scheduled)
+				stands(1, 1, messages.Failed)
+				stands(time.Minute, 1, messages.Failed)
+				require.Equal(t, int64(c.reads), c.store.reads.Load())
+				require.Equal(t, int64(c.letters), c.store.letters.Load())
+				require.True(t, m.resolved("failed")())
+				m.settled(t)
+			})
+		})
+	}
+}
+
+// A bridge that fails with letters in its hands is followed by one that has them delivered again: at once those that nobody
+// has looked at, later the one that may be why.
+func TestDeadLettersComeBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		second := make(chan struct{})
+		u := &unsure{read: func(ctx context.Context, n int64) error {
+			switch n {
+			case 1:
+				<-second
+				panic("a bug")
+			case 2: // ends with the actor
+				close(second)
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}}
+		m := newMorgue(t, u.wrap)
+		send := func() {
+			t.Helper()
+			body, err := broker.Work{
+				Worker:     messages.WorkerKey{Incarnation: messages.NewIncarnation(), Pool: "pool"},
+				Placements: []messages.Placement{{Execution: messages.NewExecutionID(), Attempt: 1}},
+			}.Encode()
+			require.NoError(t, err)
+			m.letter(t, body, nil)
+			synctest.Wait()
+		}
+		handled := func(want int) {
+			t.Helper()
+			synctest.Wait()
+			list, err := m.office.store.ListDeadLetters(t.Context(), 0, 10)
+			require.NoError(t, err)
+			require.Len(t, list, want)
+		}
+		send()
+		send()
+		_, live := m.office.system.Registry.Get("dead_letter")
+		require.False(t, live, "it must fail")
+		send()
+		handled(0)
+		m.open(t)
+		handled(2)
+		time.Sleep(heldAgain - 1)
+		handled(2)
+		time.Sleep(time.Nanosecond)
+		handled(3)
+		m.settled(t)
+	})
+}
+
+// What a sender adds that had looked the failed actor up signals to that one. The next looks for it.
+func TestALetterWhoseSignalIsLostIsHandled(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		m := newMorgue(t, nil)
+		synctest.Wait()
+		require.NoError(t, m.broker.Declare(t.Context(), broker.Topology{Queues: []broker.Queue{{Name: "aside"}}}))
+		_, err := m.broker.Publish(t.Context(), []broker.Message{{RoutingKey: "aside", Body: []byte("{")}})
+		require.NoError(t, err)
+		c, err := m.broker.Consume(t.Context(), "aside", 1)
+		require.NoError(t, err)
+		_, kept := m.config.Held.keep(&Delivered{Deliveries: []broker.Delivery{<-c.Deliveries()}})
+		require.True(t, kept)
+		time.Sleep(lateTime)
+		synctest.Wait()
+		list, err := m.office.store.ListDeadLetters(t.Context(), 0, 10)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+	})
 }
 
 // A queue that expires at once brings a thousand of dead letters together.

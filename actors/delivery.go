@@ -47,6 +47,21 @@ const (
 	declareMax    = 30 * time.Second
 )
 
+// attachDue says that a delivery bridge that failed may have been started again.
+type attachDue struct{}
+
+// attachTo asks the delivery bridge for a queue and watches it: when it ends, the actor gets Terminated.
+func attachTo(ctx actor.Context, delivery *actor.PID, a *Attach) {
+	ctx.Watch(delivery)
+	ctx.Send(delivery, a)
+}
+
+// attachLater answers that Terminated, until the actor itself ends: the next bridge knows nothing of who was attached.
+func attachLater(ctx actor.Context, system *System) {
+	self := ctx.Self()
+	time.AfterFunc(attachWait, func() { system.Send(self, &attachDue{}) })
+}
+
 // DeliveryConfig is what the bridge needs.
 type DeliveryConfig struct {
 	System *System

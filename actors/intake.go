@@ -3,7 +3,6 @@ package actors
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -50,6 +49,8 @@ type IntakeConfig struct {
 	Logger hclog.Logger
 	// Count, where set, is told what became of each message: accepted, existing, refused, malformed, given_back.
 	Count func(result string)
+	// Held is what the bridge has unsettled over its restarts; nil: its own, lost with it.
+	Held *Held
 }
 
 // Bounds of the intake. A request's body may have 1.5 MiB, so the prefetch bounds memory too.
@@ -67,57 +68,19 @@ type Intake struct {
 	cfg    IntakeConfig
 	ctx    context.Context
 	cancel context.CancelFunc
-	held   *heldRequests
+	held   *Held
 	busy   bool
 }
 
-// heldRequests are the unsettled messages. They outlive the actor: one that fails is followed by one that gives them back.
-type heldRequests struct {
-	mu      sync.Mutex
-	waiting []broker.Delivery
-	flying  []broker.Delivery
-}
-
-// keep is the bridge's Keep: a mailbox would lose what it holds when its actor fails.
-func (h *heldRequests) keep(message any) (any, bool) {
-	m, ok := message.(*Delivered)
-	if !ok {
-		return nil, false
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.waiting = append(h.waiting, m.Deliveries...)
-	return &requestsWait{}, true
-}
-
-// group takes everything that waits.
-func (h *heldRequests) group() []broker.Delivery {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.flying, h.waiting = h.waiting, nil
-	return h.flying
-}
-
-// giveBack returns all to the queue; settled ones are not touched by that.
-func (h *heldRequests) giveBack() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, d := range append(h.flying, h.waiting...) {
-		_ = d.Nack(true)
-	}
-	h.flying, h.waiting = nil, nil
-}
-
-type (
-	// requestsWait says that messages have come.
-	requestsWait struct{}
-	// intakeDone says that the group under way has ended.
-	intakeDone struct{ by *Intake }
-)
+// intakeDone says that the group under way has ended.
+type intakeDone struct{ by *Intake }
 
 // NewIntake returns the child to spawn.
 func NewIntake(cfg IntakeConfig) Child {
-	held := &heldRequests{}
+	held := cfg.Held
+	if held == nil {
+		held = &Held{}
+	}
 	return Child{Name: "intake", Kind: "bridge", Keep: held.keep, New: func() actor.Actor {
 		return &Intake{cfg: cfg, held: held}
 	}}
@@ -131,7 +94,11 @@ func (i *Intake) Receive(ctx actor.Context) {
 	case *actor.Stopping:
 		i.cancel()
 	case *actor.Stopped, *Attached:
-	case *requestsWait:
+	case *actor.Terminated:
+		attachLater(ctx, i.cfg.System)
+	case *attachDue:
+		i.attach(ctx)
+	case *heldWaits:
 		i.flush(ctx)
 	case *intakeDone:
 		if m.by == i {
@@ -145,8 +112,12 @@ func (i *Intake) Receive(ctx actor.Context) {
 
 func (i *Intake) start(ctx actor.Context) {
 	i.ctx, i.cancel = context.WithCancel(context.Background())
-	i.held.giveBack()
-	ctx.Send(i.cfg.Delivery, &Attach{
+	i.held.begin(ctx, i.cfg.System)
+	i.attach(ctx)
+}
+
+func (i *Intake) attach(ctx actor.Context) {
+	attachTo(ctx, i.cfg.Delivery, &Attach{
 		Queue: i.cfg.Settings.RequestsQueue(), Prefetch: intakePrefetch, Topology: i.cfg.Settings.Requests(), Pool: ctx.Self(),
 	})
 }
@@ -156,7 +127,7 @@ func (i *Intake) flush(ctx actor.Context) {
 	if i.busy {
 		return
 	}
-	group := i.held.group()
+	group := i.held.take()
 	if len(group) == 0 {
 		return
 	}
@@ -166,7 +137,9 @@ func (i *Intake) flush(ctx actor.Context) {
 		defer system.Carry(self)
 		limited, cancel := context.WithTimeout(i.ctx, intakeTimeout)
 		defer cancel()
-		i.reply(i.take(limited, group))
+		replies := i.take(limited, group)
+		i.held.forget(group...)
+		i.reply(replies)
 		system.Send(self, &intakeDone{by: i})
 	}()
 }

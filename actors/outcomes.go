@@ -9,10 +9,18 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
 )
 
 // waitersMax bounds how many callers may wait for outcomes at once.
 const waitersMax = 100_000
+
+// A waiter looks for itself now and then, for the word of another node's outcome may be lost with the answer to its commit: first
+// after lookFirst, then less and less often.
+const (
+	lookFirst = 5 * time.Second
+	lookMax   = time.Minute
+)
 
 // lastLook bounds the reading of an execution whose wait is over.
 const lastLook = 10 * time.Second
@@ -87,16 +95,26 @@ func (o *Outcomes) Waiting() []messages.ExecutionID {
 }
 
 // Wait returns the execution once it is terminal, or as get returns it when ctx ends. What it is told is a hint only: an
-// outcome that came too late for its attempt may have been announced by another node, so the store has the last word.
+// outcome that came too late for its attempt may have been announced by another node, so the store has the last word. Once
+// get has found the execution, a store that is away does not end the wait.
 func (o *Outcomes) Wait(ctx context.Context, id messages.ExecutionID,
 	get func(context.Context, messages.ExecutionID) (messages.Execution, error),
 ) (messages.Execution, error) {
-	for {
-		e, told, err := o.waitOnce(ctx, id, get)
+	found := false
+	patient := func(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+		e, err := get(ctx, id)
+		if err != nil && (ctx.Err() != nil || found && store.Unanswered(err)) {
+			return messages.Execution{}, nil
+		}
+		found = found || err == nil
+		return e, err
+	}
+	for look := lookFirst; ; look = min(2*look, lookMax) {
+		e, over, err := o.waitOnce(ctx, id, look, patient)
 		if err != nil || e.Status.Terminal() {
 			return e, err
 		}
-		if !told {
+		if over {
 			break
 		}
 	}
@@ -105,10 +123,11 @@ func (o *Outcomes) Wait(ctx context.Context, id messages.ExecutionID,
 	return get(last, id)
 }
 
-// waitOnce looks at the execution and, unless it is terminal, waits until it is told of it or ctx ends.
-func (o *Outcomes) waitOnce(ctx context.Context, id messages.ExecutionID,
+// waitOnce looks at the execution and, unless it is terminal, waits until it is told of it, it is time to look again, or ctx
+// ends: then the wait is over.
+func (o *Outcomes) waitOnce(ctx context.Context, id messages.ExecutionID, look time.Duration,
 	get func(context.Context, messages.ExecutionID) (messages.Execution, error),
-) (e messages.Execution, told bool, err error) {
+) (e messages.Execution, over bool, err error) {
 	ch, leave, err := o.Subscribe(id)
 	if err != nil {
 		return messages.Execution{}, false, err
@@ -118,10 +137,13 @@ func (o *Outcomes) waitOnce(ctx context.Context, id messages.ExecutionID,
 	if err != nil || e.Status.Terminal() {
 		return e, false, err
 	}
+	again := time.NewTimer(look)
+	defer again.Stop()
 	select {
 	case <-ch:
-		return e, true, nil
+	case <-again.C:
 	case <-ctx.Done():
-		return e, false, nil
+		return e, true, nil
 	}
+	return e, false, nil
 }

@@ -230,8 +230,8 @@ func TestRecorderWaitsForTheStore(t *testing.T) {
 	defer cancel()
 	_, err := o.ask(ctx, cancelOf(id))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	info, _ := o.system.Registry.Get("recorder")
-	require.Equal(t, "waiting", info.State)
+	var info Info
+	soon(t, func() bool { info, _ = o.system.Registry.Get("recorder"); return info.State == "waiting" }, "it must wait")
 	require.Contains(t, info.Why, "disk")
 }
 

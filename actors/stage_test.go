@@ -289,7 +289,7 @@ func play(t *testing.T, a *act, change func(*Crew)) *stage {
 		Node: "node", Incarnation: messages.NewIncarnation(), Logger: hclog.NewNullLogger(), Board: NewBoard(),
 		Runner:      func(*Crew, messages.WorkerID, messages.Generation) Runner { return a },
 		Action:      func(ref, _ string) (*messages.Action, bool) { return action, ref == "act" },
-		InitTimeout: 30 * time.Second, ProbeTimeout: 5 * time.Second,
+		InitTimeout: 30 * time.Second, ProbeTimeout: 5 * time.Second, KeepWithin: time.Second,
 	}
 	if change != nil {
 		change(s.crew)

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -86,6 +87,7 @@ type (
 	inboxDue     struct{}
 	updatesEnded struct {
 		by  *Updates
+		did updatesRound
 		err error
 	}
 )
@@ -116,7 +118,7 @@ func (u *Updates) Receive(ctx actor.Context) {
 		u.round(ctx)
 	case *updatesEnded:
 		if m.by == u {
-			u.ended(ctx, m.err)
+			u.ended(ctx, m)
 		}
 	default:
 		u.cfg.System.Registry.Unknown(ctx)
@@ -173,44 +175,45 @@ func (u *Updates) round(ctx actor.Context) {
 		defer system.Carry(self)
 		limited, cancel := context.WithTimeout(parent, updatesTimeout)
 		defer cancel()
-		system.Send(self, &updatesEnded{u, u.do(limited, due)})
+		system.Send(self, &updatesEnded{u, due, u.do(limited, due)})
 	}()
 }
 
+// do does each part, whatever becomes of the others.
 func (u *Updates) do(ctx context.Context, due updatesRound) error {
+	var errs []error
 	if due.look {
-		if err := u.cfg.Look(ctx); err != nil {
-			return err
-		}
+		errs = append(errs, u.cfg.Look(ctx))
 	}
 	for _, id := range due.cancels {
-		if err := u.cfg.Cancel(ctx, id); err != nil {
-			return err
-		}
+		errs = append(errs, u.cfg.Cancel(ctx, id))
 	}
-	if !due.inbox {
-		return nil
+	for more, n := due.inbox, 0; more && n < updatesBatches; n++ {
+		var err error
+		more, err = u.cfg.Inbox(ctx)
+		errs = append(errs, err)
+		more = more && err == nil
 	}
-	for range updatesBatches {
-		more, err := u.cfg.Inbox(ctx)
-		if err != nil || !more {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
-func (u *Updates) ended(ctx actor.Context, err error) {
+// ended goes on with what came meanwhile. What failed is looked for again when the inbox is.
+func (u *Updates) ended(ctx actor.Context, m *updatesEnded) {
 	u.busy = false
+	err := m.err
 	u.cell.Update(func(s *Status) {
 		if s.State = "watching"; err != nil {
 			s.State, s.LastFailure = "failing", err.Error()
 		}
 	})
-	if err != nil && u.ctx.Err() == nil {
+	if err == nil {
+		u.round(ctx)
+		return
+	}
+	u.due.look = u.due.look || m.did.look || len(m.did.cancels) > 0
+	if u.ctx.Err() == nil {
 		u.cfg.Logger.Warn("looking at what others did failed, looking again", "error", err)
 	}
-	u.round(ctx)
 }
 
 // watch passes hints on until ctx ends, opening the watch again whenever it ends by itself.

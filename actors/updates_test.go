@@ -61,7 +61,12 @@ func (l *lookout) open(t *testing.T) {
 		Finished:  func(id messages.ExecutionID) { l.note("finished " + id.String()) },
 		Router:    func() { l.note("router") },
 		Cancel:    func(_ context.Context, id messages.ExecutionID) error { l.note("cancel " + id.String()); return nil },
-		Look:      func(context.Context) error { l.note("look"); return nil },
+		Look: func(context.Context) error {
+			l.note("look")
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return l.failing
+		},
 		Inbox: func(context.Context) (bool, error) {
 			l.note("inbox")
 			l.mu.Lock()
@@ -126,6 +131,28 @@ func TestUpdatesEmptyTheInboxByThemselves(t *testing.T) {
 		l.mu.Unlock()
 		require.Equal(t, []string{"inbox"}, next())
 		require.Equal(t, []string{"inbox"}, next(), "an error does not end it")
+	})
+}
+
+// A look or a cancel that fails is made up for by a look at everything, once a round succeeds, and holds the inbox up no more.
+func TestUpdatesLookAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := &lookout{failing: store.ErrUnavailable}
+		l.open(t)
+		require.Equal(t, []string{"look", "inbox"}, l.all())
+		for range 2 {
+			time.Sleep(67 * time.Second)
+			synctest.Wait()
+			require.Equal(t, []string{"look", "inbox"}, l.all()[:2])
+		}
+		l.mu.Lock()
+		l.failing = nil
+		l.mu.Unlock()
+		time.Sleep(67 * time.Second)
+		l.all()
+		time.Sleep(67 * time.Second)
+		synctest.Wait()
+		require.NotContains(t, l.all(), "look", "it has succeeded")
 	})
 }
 

@@ -16,8 +16,6 @@ import (
 // epoch lives on one generation of one worker, so that worker's count of the finishes that were written is the store's.
 
 const (
-	// keepWithin bounds how long a snapshot may hold up the next run.
-	keepWithin = time.Second
 	// keepMax bounds the state that is kept between two runs, in bytes.
 	keepMax = messages.ResultMax
 	// talliesMax bounds the sessions whose runs a worker counts. Of others it keeps no state between two runs, and what is
@@ -122,7 +120,7 @@ func (w *Worker) leftState(r *Run, m *ended, item *Item) {
 	item.Session = store.SessionRef{Pool: w.crew.PoolName, Session: e.Session, Epoch: e.SessionEpoch}
 	if every := w.crew.SnapshotEvery; every > 0 && t.since+1 >= every && w.gap == nil && !m.close {
 		w.gaps++
-		w.gap = &gap{id: w.gaps, placement: r.Placement(), ref: item.Session, timer: w.later(keepWithin, &gapOver{id: w.gaps})}
+		w.gap = &gap{id: w.gaps, placement: r.Placement(), ref: item.Session, timer: w.later(w.crew.KeepWithin, &gapOver{id: w.gaps})}
 	}
 }
 
@@ -179,7 +177,7 @@ func (w *Worker) gapOver(m *gapOver) {
 		t.since = 0
 	}
 	w.crew.Logger.Warn("session snapshot dropped: it held the next run up", "worker", w.id, "session", w.gap.ref.Session,
-		"after", keepWithin)
+		"after", w.crew.KeepWithin)
 	w.keptAs(KeptLate)
 	w.closeGap()
 	w.next(nil)

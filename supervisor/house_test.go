@@ -43,6 +43,7 @@ type gated struct {
 	gate  chan struct{}
 	blind bool          // Due waits for the gate too
 	lives chan struct{} // Live waits for it; nil: it does not
+	reads chan struct{} // Live says that it has read, and waits for the next; nil: it does not
 	nodes []store.Node
 
 	claims, refused atomic.Int64 // claims that came, and those that found something else
@@ -69,7 +70,35 @@ func (g *gated) Live(ctx context.Context, pool string) ([]messages.Execution, er
 			return nil, ctx.Err()
 		}
 	}
-	return g.Store.Live(ctx, pool)
+	live, err := g.Store.Live(ctx, pool)
+	g.mu.Lock()
+	reads := g.reads
+	g.mu.Unlock()
+	if reads != nil {
+		reads <- struct{}{}
+		<-reads
+	}
+	return live, err
+}
+
+// holdAnswer has the next Live read when the first returned function is called, which waits for that, and answer at the second.
+func (g *gated) holdAnswer() (read, answer func()) {
+	release := g.holdLive()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	reads := make(chan struct{})
+	g.reads = reads
+	read = func() {
+		release()
+		<-reads
+	}
+	answer = func() {
+		g.mu.Lock()
+		g.reads = nil
+		g.mu.Unlock()
+		reads <- struct{}{}
+	}
+	return read, answer
 }
 
 // Due implements store.Store.
@@ -215,7 +244,7 @@ func (h *house) furnish(name string, runtime messages.Runtime, workers int, runn
 		Crew: actors.Crew{
 			Logger: hclog.NewNullLogger(), Board: actors.NewBoard(), Runner: runner, InitTimeout: 30 * time.Second,
 			ProbeTimeout: 5 * time.Second, RetryDisabled: true,
-			Graces: process.Graces{Cancel: 50 * time.Millisecond, Shutdown: 50 * time.Millisecond, Terminate: 50 * time.Millisecond},
+			Graces: process.Graces{Cancel: 10 * time.Second, Shutdown: 10 * time.Second, Terminate: 10 * time.Second},
 			Action: func(ref, _ string) (*messages.Action, bool) { return action, ref == "act" },
 		},
 	}
@@ -380,6 +409,15 @@ func (h *house) made() []*Pool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return append([]*Pool(nil), h.pools...)
+}
+
+// remade waits until so many of the pool's actors have been made, and the last is there.
+func (h *house) remade(n int) {
+	h.t.Helper()
+	soon(h.t, func() bool {
+		_, live := h.system.Registry.Get("top/pool")
+		return live && len(h.made()) == n
+	}, "started again")
 }
 
 // crash fails an actor.

@@ -20,9 +20,11 @@ type MemberConfig struct {
 	Store       store.Nodes
 	Incarnation messages.Incarnation
 	LeaseTime   time.Duration
-	// Machine decides; it outlives the actor. Base is the moment that its clock counts from.
+	// Machine decides; it outlives the actor. Base is the moment that its clock counts from. Nodes are those that lived when
+	// this one joined.
 	Machine *membership.Machine
 	Base    time.Time
+	Nodes   []store.Node
 	Lease   *actors.Lease
 	// Root is told when this node has to give itself up; Tell reaches every pool of the node.
 	Root *actor.PID
@@ -35,9 +37,9 @@ type MemberConfig struct {
 	// Peers asks the given incarnations whether they see the store; nil: nobody can be asked, so nobody contradicts that it
 	// is away for everyone.
 	Peers func(ctx context.Context, live []messages.Incarnation) membership.Heard
-	// Saw, where set, is told after every beat what the store showed of the others (away: nothing, it did not answer), and
-	// returns how this node stands with each of them now.
-	Saw    func(away bool, others []membership.Other, nodes []store.Node) map[messages.Incarnation]membership.Standing
+	// Saw, where set, is told after every beat what the store, asked at asked, showed of the others (away: nothing, it did not
+	// answer), and returns how this node stands with each of them now.
+	Saw    func(asked time.Time, away bool, others []membership.Other, nodes []store.Node) map[messages.Incarnation]membership.Standing
 	Logger hclog.Logger
 }
 
@@ -99,6 +101,7 @@ func (m *Member) Receive(ctx actor.Context) {
 func (m *Member) start(ctx actor.Context) {
 	m.self = ctx.Self()
 	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m.meet(m.cfg.Nodes)
 	go m.hearRefusals(m.ctx, m.self)
 	m.step(membership.Resumed{})
 }
@@ -208,28 +211,49 @@ func (m *Member) beat(ctx context.Context, heartbeats bool) *pulsed {
 
 // Pulse is what a renewal that was asked for at asked means to the machine.
 func Pulse(asked time.Duration, own messages.Incarnation, lease time.Duration, p store.Pulse) membership.Renewed {
-	e := membership.Renewed{Asked: asked}
-	for i := range p.Nodes {
-		n := &p.Nodes[i]
-		if n.Incarnation != own {
-			e.Others = append(e.Others, membership.Other{Incarnation: n.Incarnation, Lapsed: !n.LeaseUntil.After(p.At)})
-			continue
-		}
-		e.Leases = !n.SteadySince.IsZero() // a store that evaluates none does not know since when
-		if e.Leases {
-			e.SteadyFor = p.At.Sub(n.SteadySince)
-		}
-		e.Steady = e.Leases && e.SteadyFor >= lease
+	e := membership.Renewed{Asked: asked, Others: others(own, p)}
+	if since := steadySince(own, p); !since.IsZero() {
+		e.SteadyFor = p.At.Sub(since)
+		e.Steady = e.SteadyFor >= lease
 	}
 	return e
 }
 
-func (m *Member) pulsed(p *pulsed) {
-	for i := range p.nodes {
-		if p.nodes[i].Incarnation != m.cfg.Incarnation {
-			m.nodes[p.nodes[i].Incarnation] = p.nodes[i]
+// Joined is what the renewal means to the machine with which the incarnation joined.
+func Joined(own messages.Incarnation, p store.Pulse) membership.Joined {
+	return membership.Joined{Leases: !steadySince(own, p).IsZero(), Others: others(own, p)}
+}
+
+// steadySince is since when the own lease has been renewed without a gap; zero: the store evaluates none, and does not know.
+func steadySince(own messages.Incarnation, p store.Pulse) (at time.Time) {
+	for i := range p.Nodes {
+		if p.Nodes[i].Incarnation == own {
+			at = p.Nodes[i].SteadySince
 		}
 	}
+	return at
+}
+
+func others(own messages.Incarnation, p store.Pulse) (all []membership.Other) {
+	for i := range p.Nodes {
+		if n := &p.Nodes[i]; n.Incarnation != own {
+			all = append(all, membership.Other{Incarnation: n.Incarnation, Lapsed: !n.LeaseUntil.After(p.At)})
+		}
+	}
+	return all
+}
+
+// meet keeps the rows of the others.
+func (m *Member) meet(nodes []store.Node) {
+	for i := range nodes {
+		if nodes[i].Incarnation != m.cfg.Incarnation {
+			m.nodes[nodes[i].Incarnation] = nodes[i]
+		}
+	}
+}
+
+func (m *Member) pulsed(p *pulsed) {
+	m.meet(p.nodes)
 	if p.err != nil {
 		m.cell.Update(func(s *actors.Status) { s.LastFailure = p.err.Error() })
 		m.cfg.Logger.Debug("beat not taken", "error", p.err)
@@ -244,7 +268,7 @@ func (m *Member) saw(p *pulsed) {
 	if _, failed := p.event.(membership.Unanswered); m.cfg.Saw == nil || !answered && !failed {
 		return
 	}
-	standings := m.cfg.Saw(!answered, renewed.Others, p.nodes)
+	standings := m.cfg.Saw(m.cfg.Base.Add(renewed.Asked), !answered, renewed.Others, p.nodes)
 	for inc, now := range standings {
 		before, known := m.stood[inc]
 		m.stood[inc] = now.Reach

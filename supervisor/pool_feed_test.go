@@ -54,6 +54,16 @@ func inhabit(t *testing.T, count, workers int, handler actors.Handler, more ...f
 	return s
 }
 
+// pair inhabits a street with two houses, of which the first routes and the second follows.
+func pair(t *testing.T, workers int, handler actors.Handler, more ...func(*PoolConfig)) (s *street, router, follower *house) {
+	t.Helper()
+	s = inhabit(t, 2, workers, handler, more...)
+	router, follower = s.houses[0], s.houses[1]
+	s.elect(router, 1)
+	follower.mode(lead.Following)
+	return s, router, follower
+}
+
 func (s *street) at(inc messages.Incarnation) *house {
 	for _, h := range s.houses {
 		if h.config.Incarnation == inc {
@@ -150,10 +160,7 @@ func (c *counted) run(_ context.Context, task *actors.Task) (any, error) {
 func TestReportsOverABadWire(t *testing.T) {
 	t.Parallel()
 	work := &counted{runs: map[messages.ExecutionID]int{}}
-	s := inhabit(t, 2, 3, work.run)
-	router, follower := s.houses[0], s.houses[1]
-	s.elect(router, 1)
-	follower.mode(lead.Following)
+	s, router, follower := pair(t, 3, work.run)
 	random := rand.New(rand.NewPCG(1, 2))
 	s.disturb(func(wire.PoolReport) (int, bool) {
 		switch random.IntN(6) {
@@ -186,10 +193,7 @@ func TestReportsOverABadWire(t *testing.T) {
 func TestAFollowerGoesAloneAndComesBack(t *testing.T) {
 	t.Parallel()
 	stage := newTheatre()
-	s := inhabit(t, 2, 2, stage.wait)
-	router, follower := s.houses[0], s.houses[1]
-	s.elect(router, 1)
-	follower.mode(lead.Following)
+	s, router, follower := pair(t, 2, stage.wait)
 	ids := router.submit(4, nil)
 	soon(t, func() bool { return stage.runs() == 4 }, "all workers must run")
 	s.disturb(func(wire.PoolReport) (int, bool) { return 0, false })
@@ -230,13 +234,10 @@ func TestOtherActionsShareNoRouter(t *testing.T) {
 // The router's pool fails and starts again with nothing in mind, is told that it leads, and has its follower back.
 func TestARouterFails(t *testing.T) {
 	t.Parallel()
-	s := inhabit(t, 2, 2, quick)
-	router, follower := s.houses[0], s.houses[1]
-	s.elect(router, 1)
-	follower.mode(lead.Following)
+	s, router, follower := pair(t, 2, quick)
 	ids := follower.submit(100, idempotent)
 	router.crash("top/pool")
-	soon(t, func() bool { return len(router.made()) == 2 }, "started again")
+	router.remade(2)
 	router.mode(lead.Alone)
 	s.elect(router, 1)
 	router.all(ids, messages.Completed)
@@ -298,12 +299,9 @@ func TestDrainsOfAStreet(t *testing.T) {
 // A session's end is told to the follower that has it.
 func TestAnEndedSessionIsToldAbroad(t *testing.T) {
 	t.Parallel()
-	s := inhabit(t, 2, 1, quick, func(c *PoolConfig) {
+	s, router, follower := pair(t, 1, quick, func(c *PoolConfig) {
 		c.Roster.SessionTimeout, c.Roster.SessionSweep = time.Second, 100*time.Millisecond
 	})
-	router, follower := s.houses[0], s.houses[1]
-	s.elect(router, 1)
-	follower.mode(lead.Following)
 	router.system.Send(router.pid, &Cordon{Slot: 0, Cordoned: true})
 	ids := router.submit(1, func(e *messages.Execution) { e.Session, e.Affinity = "s", messages.AffinityStrict })
 	router.all(ids, messages.Completed)
@@ -313,4 +311,16 @@ func TestAnEndedSessionIsToldAbroad(t *testing.T) {
 		bound, err := router.store.ListSessions(t.Context(), "pool", "", true, 10)
 		return err == nil && len(bound) == 0
 	}, "and unbound")
+}
+
+// placeFor stores an execution that stands on the first worker of an incarnation, placed by another, and sends nothing.
+func (h *house) placeFor(inc, by messages.Incarnation) messages.ExecutionID {
+	h.t.Helper()
+	id := h.keep(1, nil)[0]
+	results, err := h.store.Apply(h.t.Context(), []store.Change{&store.Place{
+		ID: id, Worker: messages.WorkerKey{Incarnation: inc, Pool: "pool"}, WorkerID: "far/pool/0", PlacedBy: by, ClaimWithin: time.Hour,
+	}})
+	require.NoError(h.t, err)
+	require.Equal(h.t, store.Applied, results[0].Verdict)
+	return id
 }

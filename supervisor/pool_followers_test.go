@@ -306,13 +306,4 @@ func TestARouterTakesUpWhatAnotherHasPlaced(t *testing.T) {
 }
 
 // far stores an execution that stands on the player's worker, placed by another.
-func (p *puppeteer) far(by messages.Incarnation) messages.ExecutionID {
-	p.t.Helper()
-	id := p.keep(1, nil)[0]
-	results, err := p.store.Apply(p.t.Context(), []store.Change{&store.Place{
-		ID: id, Worker: messages.WorkerKey{Incarnation: p.inc, Pool: "pool"}, WorkerID: "far/pool/0", PlacedBy: by, ClaimWithin: time.Hour,
-	}})
-	require.NoError(p.t, err)
-	require.Equal(p.t, store.Applied, results[0].Verdict)
-	return id
-}
+func (p *puppeteer) far(by messages.Incarnation) messages.ExecutionID { return p.placeFor(p.inc, by) }

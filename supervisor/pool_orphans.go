@@ -13,10 +13,10 @@ type orphansRead struct {
 	live     []messages.Execution
 }
 
-// readOrphans looks for placements that an ended router has stored and perhaps never published. Who leads after it may have
-// read them before it was declared dead, and took them for placements on their way.
+// readOrphans looks for placements that an ended router has stored and perhaps never published. Who routes after it, for the
+// cluster or for its own workers, may have read them before it was declared dead, and took them for placements on their way.
 func (p *Pool) readOrphans(placedBy messages.Incarnation) {
-	if p.mode.Mode() != lead.Leading {
+	if p.mode.Mode() == lead.Following {
 		return
 	}
 	p.beside(storeTimeout, func(ctx context.Context) {

@@ -20,10 +20,7 @@ func strictly(session string) func(*messages.Execution) {
 // session's next run is told of the loss.
 func TestASessionEndsWithItsProcessWhoeverRoutes(t *testing.T) {
 	t.Parallel()
-	s := inhabit(t, 2, 1, quick)
-	router, follower := s.houses[0], s.houses[1]
-	s.elect(router, 1)
-	follower.mode(lead.Following)
+	s, router, follower := pair(t, 1, quick)
 	router.system.Send(router.pid, &Cordon{Slot: 0, Cordoned: true})
 	first := router.submit(1, strictly("s"))
 	router.all(first, messages.Completed)
@@ -77,4 +74,19 @@ func TestWhatAnEndedRouterNeverSentIsTakenBack(t *testing.T) {
 	soon(t, func() bool { return p.get(lost.Execution).Attempt == 2 }, "it must be placed again")
 	require.Equal(t, messages.Attempt(1), p.get(came.Execution).Attempt)
 	require.Equal(t, messages.Scheduled, p.get(came.Execution).Status)
+}
+
+// A follower that has lost its router routes for its own workers until the store names another. It too learns only then that
+// the router has ended, and takes back what never came from it.
+func TestAFollowerThatRoutesAloneTakesBackWhatItsRouterNeverSent(t *testing.T) {
+	t.Parallel()
+	s, router, follower := pair(t, 1, quick)
+	id := router.placeFor(follower.config.Incarnation, router.config.Incarnation)
+	s.disturb(func(wire.PoolReport) (int, bool) { return 0, false })
+	follower.mode(lead.Alone)
+	soon(t, func() bool { return follower.describe().Router.Placing == 1 }, "it must take it for work on its way")
+	require.NoError(t, router.store.SetNode(t.Context(), router.config.Incarnation, store.NodeDead))
+	follower.system.Send(follower.pid, &NodeDown{Node: store.Node{Incarnation: router.config.Incarnation}})
+	follower.all([]messages.ExecutionID{id}, messages.Completed)
+	require.Equal(t, messages.Attempt(2), follower.get(id).Attempt)
 }

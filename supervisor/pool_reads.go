@@ -8,16 +8,17 @@ import (
 	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
-// reads are the reads of the pool's state that are under way, and the placements that have ended meanwhile and that the router's
-// view does not have: what is read may show such a one as placed, and its session as one that has all to lose.
+// reads are the reads of the pool's state that are under way, and the placements that have ended meanwhile: what is read may
+// show such a one as placed, and where the router's view did not have it, its session as one that has all to lose.
 type reads struct {
-	open  int
-	ended map[messages.Placement]struct{}
-	more  bool // than are kept
+	open   int
+	ended  map[messages.Placement]struct{}
+	unseen bool // the view did not have one of them
+	more   bool // than are kept, of those
 }
 
-// endedMax bounds the placements that are kept.
-const endedMax = 10_000
+// endedMax bounds the placements that are kept. What is not kept and read as placed holds its worker's room until its claim is overdue.
+const endedMax = 100_000
 
 func (r *reads) begin() { r.open++ }
 
@@ -35,10 +36,11 @@ func (r *reads) note(view *roster.Roster, e roster.Event) {
 	default:
 		return
 	}
+	unseen := !view.Knows(pl)
+	r.unseen = r.unseen || unseen
 	switch {
-	case view.Knows(pl):
 	case len(r.ended) >= endedMax:
-		r.more = true
+		r.more = r.more || unseen
 	case r.ended == nil:
 		r.ended = map[messages.Placement]struct{}{pl: {}}
 	default:
@@ -54,6 +56,8 @@ func (r *reads) end(sessions []store.Session, live []messages.Execution) (placed
 			_, has := r.ended[e.Placement()]
 			return has
 		})
+	}
+	if r.unseen {
 		held := map[string]struct{}{}
 		for i := range live {
 			held[live[i].Session] = struct{}{}

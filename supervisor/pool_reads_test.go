@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -43,9 +44,29 @@ func TestReadsKeepWhatIsSure(t *testing.T) {
 
 	r.begin()
 	for i := range endedMax + 1 {
-		end(&r, messages.Placement{Execution: messages.ExecutionID{9, byte(i), byte(i >> 8)}, Attempt: 1})
+		end(&r, messages.Placement{Execution: messages.ExecutionID{9, byte(i), byte(i >> 8), byte(i >> 16)}, Attempt: 1})
 	}
 	live, doubted = r.end(read())
 	require.Equal(t, []string{"ended", "runs", "idle"}, doubted, "there may have been others")
 	require.Len(t, live, 2)
+}
+
+// A pool reads what stands on its workers while it places. What is placed and ends before the answer comes may be in it, and holds no
+// worker's room.
+func TestAPlacementThatHasEndedIsNotReadBack(t *testing.T) {
+	t.Parallel()
+	stage := newTheatre()
+	h := build(t, messages.RuntimeGo, 1, goes(stage.wait), func(c *PoolConfig) { c.ClaimTimeout = time.Hour })
+	h.ready(1)
+	read, answer := h.store.holdAnswer()
+	h.crash("top/pool")
+	h.remade(2)
+	ids := h.submit(1, idempotent)
+	soon(t, func() bool { return stage.runs() == 1 }, "it must run")
+	read()
+	close(stage.release)
+	h.all(ids, messages.Completed)
+	answer()
+	h.all(h.submit(1, idempotent), messages.Completed)
+	h.empty()
 }

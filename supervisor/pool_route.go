@@ -46,10 +46,11 @@ type (
 const echoHeader = actors.EchoHeader
 
 // What may be repeated may be claimed ahead, up to aheadMax at once by one worker, in a pool whose runs take aheadP90 or
-// less, nine times of ten. Claims ahead are given back as rescues when a worker dies.
+// less, nine times of ten, and no more than is dispatched ahead (placement.Window). Claims ahead are given back as rescues
+// when a worker dies. With a lower limit groups shrink, and cost more, just when runs wait for the cores.
 const (
 	aheadMax = 8
-	aheadP90 = 5 * time.Millisecond
+	aheadP90 = 20 * time.Millisecond
 )
 
 // step gives the roster one event and gathers what it wants; while another node routes, it is told instead.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -15,6 +16,7 @@ import (
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
 )
 
 func idempotent(e *messages.Execution) { e.Idempotent = true }
@@ -53,7 +55,7 @@ func TestPoolLosesAWorker(t *testing.T) {
 	require.Equal(t, 1, e.CrashCount)
 	require.Equal(t, messages.Attempt(2), e.Attempt)
 	require.Equal(t, messages.CodeWorkerLost, h.get(never[0]).Error.Code)
-	require.Equal(t, 2, stage.stopped, "what ran on it must be stopped")
+	soon(t, func() bool { stage.mu.Lock(); defer stage.mu.Unlock(); return stage.stopped == 2 }, "what ran on it must be stopped")
 	h.empty()
 }
 
@@ -101,7 +103,7 @@ func (h *house) failed(stage *theatre) (ran []messages.ExecutionID, release func
 	release = h.store.holdLive()
 	h.t.Cleanup(release)
 	h.crash("top/pool")
-	soon(h.t, func() bool { return len(h.made()) == 2 }, "started again")
+	h.remade(2)
 	return ran, release
 }
 
@@ -211,7 +213,7 @@ func TestPoolActorFailsUnderLoad(t *testing.T) {
 	for range 2 { // a third time would poison what ran each time
 		before := len(h.made())
 		h.crash("top/pool")
-		soon(t, func() bool { return len(h.made()) == before+1 }, "started again")
+		h.remade(before + 1)
 	}
 	h.all(ids, messages.Completed)
 	h.empty()
@@ -284,6 +286,62 @@ func TestPoolQuarantinesWhatItCannotRead(t *testing.T) {
 	}, "both must be kept")
 	h.all(h.submit(1, nil), messages.Completed) // its message comes behind, and its record behind that of the third
 	h.empty()
+}
+
+// unkept is a store that does not take the first dead letter.
+type unkept struct {
+	store.Store
+	mu    sync.Mutex
+	tries []time.Time
+}
+
+func (u *unkept) SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, error) {
+	u.mu.Lock()
+	u.tries = append(u.tries, time.Now())
+	first := len(u.tries) == 1
+	u.mu.Unlock()
+	if first {
+		return 0, store.ErrUnavailable
+	}
+	return u.Store.SaveDeadLetter(ctx, d)
+}
+
+// What cannot be read is acked after its row is there and not before: where the store does not take it, it comes again after
+// a second or two.
+func TestPoolQuarantinesOnceTheStoreAnswers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { time.Sleep(2 * time.Second) }) // the library's window of dead letters ends
+		u := &unkept{}
+		h := build(t, messages.RuntimeGo, 1, goes(quick), func(c *PoolConfig) { u.Store, c.Store = c.Store, u })
+		other, err := h.broker.Connect()
+		require.NoError(t, err)
+		h.ready(1)
+		h.all(h.submit(1, nil), messages.Completed)
+		queue := h.config.Settings.PoolQueueName("node", "pool", h.config.Incarnation)
+		_, err = h.broker.Publish(t.Context(), []broker.Message{{RoutingKey: queue, Body: []byte("{")}})
+		require.NoError(t, err)
+		kept := func(after time.Duration, tries, rows int) {
+			t.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			u.mu.Lock()
+			defer u.mu.Unlock()
+			require.Len(t, u.tries, tries)
+			letters, err := h.store.ListDeadLetters(t.Context(), 0, 10)
+			require.NoError(t, err)
+			require.Len(t, letters, rows)
+		}
+		kept(0, 1, 0)
+		kept(time.Second-1, 1, 0)
+		kept(time.Second, 2, 1)
+		kept(10*time.Second, 2, 1)
+		require.NoError(t, h.broker.Close()) // what is unsettled comes back to the queue
+		info, err := other.Inspect(t.Context(), queue)
+		require.NoError(t, err)
+		require.Zero(t, info.Ready)
+		require.NoError(t, other.Close())
+	})
 }
 
 func TestPoolTellsWhatIsCancelled(t *testing.T) {
@@ -397,7 +455,7 @@ func TestPoolCountsHandlersThatWouldNotEnd(t *testing.T) {
 	h := build(t, messages.RuntimeGo, 1, goes(func(context.Context, *actors.Task) (any, error) {
 		<-release
 		return nil, errors.New("late")
-	}), nil)
+	}), func(c *PoolConfig) { c.Crew.Graces.Cancel = 50 * time.Millisecond })
 	h.ready(1)
 	ids := h.submit(1, func(e *messages.Execution) { e.Timeout = 20 * time.Millisecond })
 	h.all(ids, messages.TimedOut)

@@ -16,9 +16,16 @@ import (
 const deadLettersPath = "/api/v1/dead-letters"
 
 func (a *app) deadLetters() *cobra.Command {
+	cmd := a.letterList("dead-letters", "List, inspect, requeue and discard dead letters")
+	cmd.AddCommand(a.letterList("list", "List them, newest first; as without a verb"), a.letterShow(), a.letterRequeue(), a.letterDiscard(),
+		a.letterStats())
+	return cmd
+}
+
+func (a *app) letterList(use, short string) *cobra.Command {
 	limit := 0
 	cmd := &cobra.Command{
-		Use: "dead-letters", Short: "List, inspect, requeue and discard dead letters", Args: exactly(),
+		Use: use, Short: short, Args: exactly(),
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			var v api.DeadLetterList
 			if err := c.Get(ctx, fmt.Sprintf("%s?limit=%d", deadLettersPath, limit), &v); err != nil {
@@ -28,7 +35,6 @@ func (a *app) deadLetters() *cobra.Command {
 		}),
 	}
 	cmd.Flags().IntVarP(&limit, "limit", "n", 50, "how many, 1 to 1000")
-	cmd.AddCommand(a.letterShow(), a.letterRequeue(), a.letterDiscard(), a.letterStats())
 	return cmd
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/cmd/troupe/config"
 	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/test/servers"
 )
 
 // notHandedOn are the keys that the node itself never sees.
@@ -161,13 +161,12 @@ func TestTheNodeProcess(t *testing.T) {
 	}
 }
 
-// freeAddress is one that was free a moment ago.
+// freeAddress is one that was free a moment ago, of a port that no connection is given.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := servers.FreePorts(1)
 	require.NoError(t, err)
-	defer listener.Close()
-	return listener.Addr().String()
+	return servers.Loopback(ports[0])
 }
 
 func untilReady(t *testing.T, address string, ended <-chan error) {

@@ -32,6 +32,12 @@ const askShare = 80
 // One that has the store back declares nobody dead before it has renewed for a whole lease.
 const aloneShare = 50
 
+// Joined is what the renewal with which an incarnation joined showed.
+type Joined struct {
+	Leases bool // the store evaluates leases
+	Others []Other
+}
+
 // Event is something that happened. Times are by the process's own monotonic clock, from any start.
 type Event interface{ isEvent() }
 
@@ -44,7 +50,6 @@ type Other struct {
 // Renewed answers a Beat.
 type Renewed struct {
 	Asked  time.Duration // when the renewal was sent
-	Leases bool          // the store evaluates leases
 	Steady bool          // the own lease has been renewed without a gap for its length: others may be declared dead
 	Others []Other       // that nobody has declared dead
 	// SteadyFor is for how long the own lease has been renewed without a gap.
@@ -70,7 +75,7 @@ type Heard struct {
 	Lost  int // of them, that do not
 }
 
-// Resumed says that what was under way beside the actor went with it.
+// Resumed says that the actor has started, with nothing under way: what was, went with the one before it.
 type Resumed struct{}
 
 // Tick lets time pass: Next says when one is wanted at the latest.

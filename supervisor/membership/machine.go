@@ -34,9 +34,10 @@ type Machine struct {
 	now time.Duration
 	out []Effect
 
-	state     State
+	joined    *Joined // until the first Resumed
 	leases    bool
-	renewed   time.Duration // when the last renewal that succeeded was asked for
+	state     State
+	renewed   time.Duration // when the last renewal that succeeded was asked for; before that, when the first Resumed came
 	next      time.Duration // when the next Beat is due
 	beating   bool
 	declaring bool
@@ -48,9 +49,10 @@ type Machine struct {
 	others    map[messages.Incarnation]struct{}
 }
 
-// New returns the machine of an incarnation that joined at now, which the first Renewed confirms.
-func New(cfg Config, now time.Duration) *Machine {
-	return &Machine{cfg: cfg.withDefaults(), renewed: now, next: now, others: map[messages.Incarnation]struct{}{}}
+// New returns the machine of an incarnation that has joined. Its time begins with the first Resumed: how long the rest of the node's
+// start took is no doubt of its life, which the store judges.
+func New(cfg Config, joined Joined) *Machine {
+	return &Machine{cfg: cfg.withDefaults(), joined: &joined, leases: joined.Leases, others: map[messages.Incarnation]struct{}{}}
 }
 
 // State is where the member stands.
@@ -100,11 +102,21 @@ func (m *Machine) take(e Event) {
 	case Heard:
 		m.heard(e)
 	case Resumed:
-		m.beating, m.declaring, m.asking = false, false, false
-		if m.state == Doubting {
-			m.state = Steady
-		}
+		m.resume()
 	case Tick:
+	}
+}
+
+// resume begins, or goes on with nothing under way.
+func (m *Machine) resume() {
+	m.beating, m.declaring, m.asking = false, false, false
+	if m.state == Doubting {
+		m.state = Steady
+	}
+	if m.joined != nil {
+		m.renewed, m.next = m.now, m.now
+		m.compare(m.joined.Others)
+		m.joined = nil
 	}
 }
 
@@ -119,13 +131,12 @@ func (m *Machine) stands(away bool) {
 // renew takes up a renewal that succeeded.
 func (m *Machine) renew(e Renewed) {
 	m.beating = false
-	m.leases = e.Leases
 	m.renewed = max(m.renewed, e.Asked)
 	m.state, m.asking, m.alone = Steady, false, false
 	m.emit(Grant{Asked: m.renewed, SteadyFor: e.SteadyFor})
 	m.stands(false)
 	lapsed := m.compare(e.Others)
-	if lapsed && e.Leases && e.Steady && !m.declaring {
+	if lapsed && m.leases && e.Steady && !m.declaring {
 		m.declaring = true
 		m.emit(Declare{})
 	}

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,9 +19,9 @@ func inc(n byte) messages.Incarnation { return messages.Incarnation{n} }
 // steady is a machine of a 4 s lease that was renewed at 0 beside the given others.
 func steady(t testing.TB, others ...Other) *Machine {
 	t.Helper()
-	m := New(Config{}, 0)
+	m := New(Config{}, Joined{Leases: true})
 	require.Equal(t, []Effect{Beat{}}, m.Step(0, Resumed{}))
-	m.Step(0, Renewed{Leases: true, Steady: true, Others: others})
+	m.Step(0, Renewed{Steady: true, Others: others})
 	return m
 }
 
@@ -40,14 +41,14 @@ func lose(m *Machine, until time.Duration) (all []Effect) {
 
 func TestBeats(t *testing.T) {
 	t.Parallel()
-	m := New(Config{}, 0)
+	m := New(Config{}, Joined{Leases: true})
 	require.Equal(t, []Effect{Beat{}}, m.Step(0, Resumed{}))
 	require.Empty(t, m.Step(1500*ms, Tick{}), "one at a time")
-	require.Equal(t, []Effect{Grant{Asked: 0}, Beat{}}, m.Step(1600*ms, Renewed{Leases: true}))
+	require.Equal(t, []Effect{Grant{Asked: 0}, Beat{}}, m.Step(1600*ms, Renewed{}))
 	require.Equal(t, 2600*ms, m.Next())
 	require.Equal(t, []Effect{Stands{Away: true}}, m.Step(1700*ms, Unanswered{}))
 	require.Equal(t, []Effect{Beat{Heartbeats: true}}, m.Step(2600*ms, Tick{}), "the heartbeats come first when the store is back")
-	require.Equal(t, []Effect{Grant{Asked: 2600 * ms}, Stands{}}, m.Step(2700*ms, Renewed{Asked: 2600 * ms, Leases: true}))
+	require.Equal(t, []Effect{Grant{Asked: 2600 * ms}, Stands{}}, m.Step(2700*ms, Renewed{Asked: 2600 * ms}))
 	require.Equal(t, []Effect{Beat{}}, m.Step(2800*ms, Refused{}), "a refused claim renews at once")
 }
 
@@ -82,7 +83,7 @@ func TestLeaseRunsOut(t *testing.T) {
 			require.Equal(t, c.state, m.State())
 			if c.state == Fenced {
 				require.Equal(t, []Effect{Fence{Why: c.why}}, then)
-				require.Empty(t, m.Step(9999*ms, Renewed{Leases: true}), "nothing comes after a fence")
+				require.Empty(t, m.Step(9999*ms, Renewed{}), "nothing comes after a fence")
 				return
 			}
 			require.Contains(t, then, GoOn{})
@@ -96,7 +97,7 @@ func TestOutageEnds(t *testing.T) {
 	lose(m, 3200*ms)
 	m.Step(3200*ms, Heard{})
 	require.Contains(t, m.Step(60*time.Second, Tick{}), GoOn{})
-	require.Equal(t, []Effect{Grant{Asked: 60 * time.Second}, Stands{}}, m.Step(60100*ms, Renewed{Asked: 60 * time.Second, Leases: true}))
+	require.Equal(t, []Effect{Grant{Asked: 60 * time.Second}, Stands{}}, m.Step(60100*ms, Renewed{Asked: 60 * time.Second}))
 	require.Equal(t, Steady, m.State())
 
 	m = steady(t)
@@ -157,7 +158,7 @@ func TestOutageEndsInTime(t *testing.T) {
 	m.Step(10*time.Second, Heard{Peers: 1})
 	require.Contains(t, m.Step(11900*ms, Tick{}), GoOn{})
 	require.Equal(t, []Effect{Grant{Asked: 11900 * ms, SteadyFor: ms}, Stands{}, Beat{}},
-		m.Step(11950*ms, Renewed{Asked: 11900 * ms, Leases: true, SteadyFor: ms}))
+		m.Step(11950*ms, Renewed{Asked: 11900 * ms, SteadyFor: ms}))
 	require.Equal(t, Steady, m.State())
 	require.Empty(t, m.Step(12000*ms, Heard{Peers: 1, Seen: 1}), "an answer that comes after the renewal changes nothing")
 }
@@ -171,7 +172,7 @@ func TestThawed(t *testing.T) {
 
 	m = steady(t)
 	m.Step(30*time.Second, Tick{})
-	require.Equal(t, []Effect{Grant{Asked: 30 * time.Second}, Stands{}}, m.Step(30010*ms, Renewed{Asked: 30 * time.Second, Leases: true}))
+	require.Equal(t, []Effect{Grant{Asked: 30 * time.Second}, Stands{}}, m.Step(30010*ms, Renewed{Asked: 30 * time.Second}))
 	require.Empty(t, m.Step(30020*ms, Heard{Peers: 1}), "an answer that comes after the renewal changes nothing")
 }
 
@@ -180,25 +181,51 @@ func TestOthers(t *testing.T) {
 	a, b := inc(1), inc(2)
 	m := steady(t, Other{Incarnation: a}, Other{Incarnation: b})
 	require.Equal(t, []messages.Incarnation{a, b}, m.Others())
-	lapsed := Renewed{Asked: 1 * ms, Leases: true, Others: []Other{{Incarnation: a, Lapsed: true}, {Incarnation: b}}}
+	lapsed := Renewed{Asked: 1 * ms, Others: []Other{{Incarnation: a, Lapsed: true}, {Incarnation: b}}}
 	require.Equal(t, []Effect{Grant{Asked: 1 * ms}}, m.Step(1*ms, lapsed), "after an outage nobody is dead")
 	lapsed.Steady = true
 	require.Equal(t, []Effect{Grant{Asked: 1 * ms}, Declare{}}, m.Step(1*ms, lapsed))
 	require.Equal(t, []Effect{Grant{Asked: 1 * ms}}, m.Step(1*ms, lapsed), "one at a time")
 	require.Equal(t, []Effect{Down{a}, Rescue{}}, m.Step(1*ms, Declared{Dead: []messages.Incarnation{a}}))
 	require.Equal(t, []Effect{Grant{Asked: 2 * ms}, Up{inc(3)}, Down{b}, Rescue{}},
-		m.Step(2*ms, Renewed{Asked: 2 * ms, Leases: true, Others: []Other{{Incarnation: inc(3)}}}), "declared dead by another")
+		m.Step(2*ms, Renewed{Asked: 2 * ms, Others: []Other{{Incarnation: inc(3)}}}), "declared dead by another")
 }
 
 // A store that evaluates no lease never fences its node.
 func TestWithoutLeases(t *testing.T) {
 	t.Parallel()
-	m := New(Config{}, 0)
+	m := New(Config{}, Joined{})
 	m.Step(0, Resumed{})
 	m.Step(0, Renewed{})
 	require.Equal(t, []Effect{Stands{Away: true}}, lose(m, time.Minute))
 	require.NotContains(t, m.Step(time.Hour, FoundDead{}), Fence{Why: "this incarnation was declared dead"})
 	require.Equal(t, Steady, m.State())
+}
+
+// A node may lose its store, or be declared dead, before it has renewed its lease once: it is fenced like any other. What
+// the start took before the actor began is no reason to doubt.
+func TestBeforeTheFirstRenewal(t *testing.T) {
+	t.Parallel()
+	start := func(others ...Other) *Machine {
+		m := New(Config{}, Joined{Leases: true, Others: others})
+		want := []Effect{Beat{}}
+		for _, o := range others {
+			want = slices.Insert(want, len(want)-1, Effect(Up{o.Incarnation}))
+		}
+		require.Equal(t, want, m.Step(time.Minute, Resumed{}))
+		return m
+	}
+	require.Equal(t, []Effect{Fence{Why: "this incarnation was declared dead"}}, start().Step(61*time.Second, FoundDead{}))
+
+	m := start(Other{Incarnation: inc(1)})
+	require.Equal(t, []Effect{Stands{Away: true}}, m.Step(61*time.Second, Unanswered{})[:1])
+	require.Equal(t, Steady, m.State())
+	require.Equal(t, []Effect{AskPeers{}}, m.Step(time.Minute+3200*ms, Tick{}))
+	require.Equal(t, []messages.Incarnation{inc(1)}, m.Others())
+	require.Equal(t, []Effect{Fence{Why: "its lease was not renewed, and 1 of 1 peers renew theirs"}}, m.Step(time.Minute+3300*ms, Heard{Peers: 1, Seen: 1}))
+
+	m = start(Other{Incarnation: inc(1)})
+	require.Equal(t, []Effect{Grant{Asked: time.Minute}}, m.Step(60100*ms, Renewed{Asked: time.Minute, Others: []Other{{Incarnation: inc(1)}}}), "nobody is up twice")
 }
 
 // Whatever happens in whatever order: a lease is granted from a moment at which a renewal was asked for and answered; work
@@ -207,7 +234,12 @@ func TestWithoutLeases(t *testing.T) {
 func TestAnyOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		c := &checker{t: t, m: New(Config{Grace: 20 * time.Second}, 0), up: map[messages.Incarnation]bool{}}
+		joined := Joined{Leases: rapid.Bool().Draw(t, "leases"), Others: drawOthers(t)}
+		c := &checker{
+			t: t, m: New(Config{Grace: 20 * time.Second}, joined), leases: joined.Leases, others: joined.Others, up: map[messages.Incarnation]bool{},
+		}
+		c.now = time.Duration(rapid.IntRange(0, 10_000).Draw(t, "start")) * ms
+		c.renewed = c.now
 		c.step(Resumed{})
 		t.Repeat(map[string]func(*rapid.T){"event": func(t *rapid.T) { c.step(c.draw(t)) }})
 	})
@@ -242,12 +274,8 @@ func (c *checker) draw(t *rapid.T) Event {
 	}
 	switch rapid.SampledFrom(kinds).Draw(t, "kind") {
 	case "renewed":
-		e := Renewed{Asked: c.now - time.Duration(rapid.IntRange(0, 500).Draw(t, "took"))*ms, Leases: true, Steady: rapid.Bool().Draw(t, "steady")}
-		for i := range byte(4) {
-			if rapid.Bool().Draw(t, "lives") {
-				e.Others = append(e.Others, Other{Incarnation: inc(i + 1), Lapsed: rapid.Bool().Draw(t, "lapsed")})
-			}
-		}
+		e := Renewed{Asked: c.now - time.Duration(rapid.IntRange(0, 500).Draw(t, "took"))*ms, Steady: rapid.Bool().Draw(t, "steady")}
+		e.Others = drawOthers(t)
 		return e
 	case "unanswered":
 		return Unanswered{}
@@ -267,10 +295,19 @@ func (c *checker) draw(t *rapid.T) Event {
 	return Tick{}
 }
 
+func drawOthers(t *rapid.T) (others []Other) {
+	for i := range byte(4) {
+		if rapid.Bool().Draw(t, "lives") {
+			others = append(others, Other{Incarnation: inc(i + 1), Lapsed: rapid.Bool().Draw(t, "lapsed")})
+		}
+	}
+	return others
+}
+
 func (c *checker) step(e Event) {
 	switch e := e.(type) {
 	case Renewed:
-		c.beating, c.lost, c.leases, c.asking, c.alone = false, false, true, false, false
+		c.beating, c.lost, c.asking, c.alone = false, false, false, false
 		c.renewed, c.others = max(c.renewed, e.Asked), e.Others
 	case Unanswered, FoundDead:
 		c.beating = false

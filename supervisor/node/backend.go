@@ -137,8 +137,13 @@ func (b backend) Events(ctx context.Context, id messages.ExecutionID) ([]store.E
 	return b.store.Events(ctx, id)
 }
 
-// Wait implements api.Backend.
+// Wait implements api.Backend. It ends with this incarnation, and outlives outages of the store.
 func (b backend) Wait(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+	if shut := b.gate(); shut != nil {
+		return messages.Execution{}, shut
+	}
+	ctx, release := b.untilOver(ctx)
+	defer release()
 	e, err := b.outcomes.Wait(ctx, id, b.read)
 	if errors.Is(err, actors.ErrTooManyWaiters) {
 		return e, &api.Problem{Status: http.StatusTooManyRequests, Code: "too_many_waits", Message: err.Error()}
@@ -152,7 +157,7 @@ const readTime = 5 * time.Second
 func (b backend) read(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
-	return b.Get(ctx, id)
+	return b.store.Get(ctx, id)
 }
 
 // Cancel implements api.Backend.

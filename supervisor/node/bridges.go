@@ -67,6 +67,7 @@ func (n *Node) intakeSpec() actors.Child {
 	return actors.NewIntake(actors.IntakeConfig{
 		System: n.system, Broker: n.broker, Settings: n.cfg.Broker, Delivery: n.delivery, Letters: n.store,
 		Read: n.readRequest, Submit: n.submitTaken, Logger: n.logger.Named("intake"), Count: n.metrics.bridges.intake,
+		Held: &n.requests,
 	})
 }
 
@@ -168,19 +169,17 @@ func (n *Node) lookRound(ctx context.Context) error {
 	for name := range n.handles() {
 		n.wakePool(name)
 	}
-	if err := n.repeatCancels(ctx); err != nil {
-		return err
-	}
+	missed := n.repeatCancels(ctx)
 	for _, id := range n.outcomes.Waiting() {
 		e, err := n.store.Get(ctx, id)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return err
+			return errors.Join(missed, err)
 		}
 		if e.Status.Terminal() {
 			n.outcomes.Publish(&e)
 		}
 	}
-	return nil
+	return missed
 }
 
 // inboxRound takes a batch of what other programs have put into the store, and settles it.

@@ -128,6 +128,58 @@ func TestOtherProgramsSubmitByTheBroker(t *testing.T) {
 	require.Contains(t, shown.Body.String(), `troupe_intake_total{result="refused"} 4`)
 }
 
+// The delivery bridge fails: the next one knows nothing of who consumed, and all three that did have their queues again.
+func TestEveryQueueOutlivesTheDeliveryBridge(t *testing.T) {
+	t.Parallel()
+	k := lab(t, handle(map[string]actors.Handler{"echo": echo}), goPack(t, map[string]string{"echo": ""}))
+	k.run("t.echo", nil)
+	answers := k.ears("answers", "")
+	k.Crash("troupe/bridges/delivery")
+	k.until("it failed", func() bool {
+		_, failed := k.Registry().Failure("troupe/bridges/delivery")
+		return failed
+	})
+	k.put(broker.Message{RoutingKey: (broker.Settings{}).RequestsQueue(), ID: "1", Body: []byte(`{"action_ref": "t.echo"}`), ReplyTo: "answers"})
+	r, _ := hears[messages.SubmitReply](t, answers)
+	require.Equal(t, messages.Completed, k.await(r.ID).Status)
+	k.put(broker.Message{RoutingKey: (broker.Settings{}).DeadLetterQueue(), Body: []byte("oops")})
+	require.Contains(t, k.letters(1)[0].Resolution, "quarantined")
+}
+
+// letterless is a store that panics at the first dead letter of each queue. Both bridges keep theirs in it.
+type letterless struct {
+	store.Store
+	seen sync.Map
+}
+
+func (l *letterless) SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, error) {
+	if _, again := l.seen.LoadOrStore(d.Queue, true); !again {
+		panic("no letters of " + d.Queue)
+	}
+	return l.Store.SaveDeadLetter(ctx, d)
+}
+
+// Each of the two fails with a message in its hands, and the group makes the next one anew: it has the message again.
+func TestAFailedBridgeGivesBackWhatItHeld(t *testing.T) {
+	t.Parallel()
+	s := &letterless{}
+	k := lab(t, func(c *node.Config) {
+		handle(map[string]actors.Handler{"noop": noop})(c)
+		c.WrapStore = func(inner store.Store) store.Store { s.Store = inner; return s }
+	}, goPack(t, map[string]string{"noop": ""}))
+	queues := map[string]string{
+		"troupe/bridges/dead_letter": (broker.Settings{}).DeadLetterQueue(), "troupe/bridges/intake": (broker.Settings{}).RequestsQueue(),
+	}
+	for _, queue := range queues {
+		k.put(broker.Message{RoutingKey: queue, Body: []byte("oops")})
+	}
+	k.letters(len(queues))
+	for bridge := range queues {
+		_, failed := k.Registry().Failure(bridge)
+		require.True(t, failed, bridge)
+	}
+}
+
 // What waits in the requests queue when a node begins to stop stays there for others.
 func TestADrainingNodeTakesNoRequests(t *testing.T) {
 	t.Parallel()

@@ -185,7 +185,8 @@ func TestCancelOfRunningShellWork(t *testing.T) {
 
 func TestCancelOfRunningPythonWork(t *testing.T) {
 	t.Parallel()
-	k := lab(t, nil, pythonPack(t, "", map[string]string{"sleep": "", "spin": "", "child": "", "count": ""}))
+	pack := pythonPack(t, "", map[string]string{"sleep": "", "spin": "", "child": "", "count": ""})
+	k := lab(t, func(c *node.Config) { c.Graces.Cancel = patience }, pack)
 	before := k.ready("py.lab", 0, 0)
 	id := k.submit("py.sleep", nil)
 	k.becomes(id, messages.Running)
@@ -193,9 +194,11 @@ func TestCancelOfRunningPythonWork(t *testing.T) {
 	require.Equal(t, messages.Cancelled, k.await(id).Status)
 	require.Equal(t, before.Pid, k.ready("py.lab", 0, 0).Pid, "code that can be interrupted keeps its worker")
 
+	k = lab(t, nil, pack)
+	before = k.ready("py.lab", 0, 0)
 	id = k.submit("py.spin", nil) // ignores SIGTERM too
 	k.becomes(id, messages.Running)
-	time.Sleep(50 * time.Millisecond) // into its handler of signals
+	require.Equal(t, before.Pid, k.pids("spinning", 1)[0])
 	k.cancel(id)
 	require.Equal(t, messages.Cancelled, k.await(id).Status)
 	after := k.ready("py.lab", 0, before.Generation)

@@ -139,7 +139,7 @@ func (n *Node) crew(p *pack.Pool) actors.Crew {
 		ProbeTimeout: orValue(p.Health.Timeout, n.cfg.ProbeTimeout), ProbeAgain: n.cfg.ProbeAgain, Graces: n.cfg.Graces,
 		Resident:    process.Resident,
 		Transitions: n.metrics.transition, Runs: n.metrics.run, Probes: n.metrics.probe, Leaked: n.metrics.leak,
-		SnapshotEvery: p.SnapshotEvery, Snapshots: n.metrics.snapshot,
+		SnapshotEvery: p.SnapshotEvery, KeepWithin: n.cfg.KeepWithin, Snapshots: n.metrics.snapshot,
 	}
 }
 

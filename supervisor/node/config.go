@@ -91,6 +91,7 @@ type Config struct {
 	Graces              process.Graces
 	SessionTimeout      time.Duration // [5 min]
 	SessionSweep        time.Duration // [60 s]
+	KeepWithin          time.Duration // that a snapshot may hold up a worker's next run [1 s]
 
 	Restart           restart.Policy
 	Retry             messages.RetryPolicy
@@ -185,7 +186,7 @@ func (c *Config) defaultTimes() {
 		&c.ScheduledTimeout: 330 * time.Second, &c.TimeoutCheckInterval: time.Minute,
 		&c.HealthCheckInterval: 30 * time.Second, &c.DefaultTimeout: 300 * time.Second, &c.ClaimTimeout: 15 * time.Second,
 		&c.NoWorkerDeadline: time.Hour, &c.HeartbeatInterval: 10 * time.Second, &c.ShutdownTimeout: 30 * time.Second,
-		&c.InitTimeout: 30 * time.Second, &c.SessionTimeout: 5 * time.Minute, &c.SessionSweep: time.Minute,
+		&c.InitTimeout: 30 * time.Second, &c.SessionTimeout: 5 * time.Minute, &c.SessionSweep: time.Minute, &c.KeepWithin: time.Second,
 		&c.ProbeTimeout: 5 * time.Second, &c.EchoInterval: 30 * time.Second, &c.RetainExecutions: 7 * day,
 		&c.RetainDeadLetters: day, &c.RetainEvents: 7 * day, &c.RetainSessions: 7 * day, &c.RetainNodes: 7 * day,
 		&c.RetentionInterval: time.Minute, &c.SweepInterval: 2 * time.Second,

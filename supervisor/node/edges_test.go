@@ -80,6 +80,14 @@ func (k *kit) odd(above messages.Generation) messages.WorkerID {
 }
 
 // degrade makes the odd worker fail one probe.
+// begins waits until the one worker of odd.lab has heard of its run. The row says running before that, and what ends the worker
+// between the two places the run again.
+func (k *kit) begins(id messages.ExecutionID) {
+	k.t.Helper()
+	k.becomes(id, messages.Running)
+	k.until("it has begun", func() bool { return k.worker("odd.lab", 0).State == "busy" })
+}
+
 func (k *kit) degrade() {
 	k.write("sick")
 	k.probe(messages.NewWorkerID("test", "odd.lab", 0))
@@ -144,13 +152,11 @@ var stories = map[string]func(*testing.T, *edges){
 		require.Equal(t, messages.Abandoned, k.run("odd.do", object{"garbage": true}).Status) // error
 		require.Equal(t, messages.TimedOut, k.run("odd.do", object{"seconds": 60}, timeout(0.2)).Status)
 		id := k.submit("odd.do", object{"seconds": 60})
-		k.becomes(id, messages.Running)
-		// The row says running before the worker has heard of it; a kill between the two places the run again.
-		k.until("it has begun", func() bool { return k.worker("odd.lab", 0).State == "busy" })
+		k.begins(id)
 		require.NoError(t, k.KillWorker(t.Context(), messages.NewWorkerID("test", "odd.lab", 0)))
 		require.Equal(t, messages.Abandoned, k.await(id).Status) // terminate
 		id = k.submit("odd.do", object{"seconds": 60})
-		k.becomes(id, messages.Running)
+		k.begins(id)
 		require.NoError(t, k.stop()) // shutdown
 	},
 	"faults": func(t *testing.T, seen *edges) {
@@ -179,7 +185,7 @@ var stories = map[string]func(*testing.T, *edges){
 		k := oddLab(t, seen, "", nil)
 		w := k.odd(0)
 		id := k.submit("odd.do", object{"file": "go"})
-		k.becomes(id, messages.Running)
+		k.begins(id)
 		k.write("sick")
 		k.probe(w)
 		k.probe(w)
@@ -195,7 +201,7 @@ var stories = map[string]func(*testing.T, *edges){
 		w := k.odd(0)
 		k.degrade()
 		id := k.submit("odd.do", object{"file": "go"}) // degraded, busy, checkout
-		k.becomes(id, messages.Running)
+		k.begins(id)
 		k.write("sick_health_check")
 		k.write("go")
 		k.await(id)
@@ -206,7 +212,7 @@ var stories = map[string]func(*testing.T, *edges){
 		k.degrade()
 		k.remove("go")
 		id = k.submit("odd.do", object{"file": "go"})
-		k.becomes(id, messages.Running)
+		k.begins(id)
 		k.write("sick")
 		k.probe(w)
 		k.write("go") // busy, terminating, health_check_failed
@@ -241,7 +247,7 @@ var stories = map[string]func(*testing.T, *edges){
 		k.odd(0)
 		k.degrade()
 		id := k.submit("odd.do", object{"file": "go"})
-		k.becomes(id, messages.Running)
+		k.begins(id)
 		k.write("slow")
 		k.write("go")
 		k.await(id)

@@ -17,9 +17,12 @@ import (
 	"github.com/troupe-run/troupe/supervisor/api"
 )
 
+// describeTime is how long pools have for their views.
+const describeTime = 2 * time.Second
+
 // describeAll asks every pool for its view; one that does not answer in time is left out.
 func (n *Node) describeAll(ctx context.Context) map[string]supervisor.Description {
-	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
+	limited, cancel := context.WithTimeout(ctx, describeTime)
 	defer cancel()
 	var mu sync.Mutex
 	all := map[string]supervisor.Description{}
@@ -45,13 +48,25 @@ func (n *Node) describeAll(ctx context.Context) map[string]supervisor.Descriptio
 // own workers' heartbeats by this machine's clock, from before the write: the store's may stand elsewhere.
 func (n *Node) heartbeat(ctx context.Context) error {
 	at := time.Now()
-	if err := n.store.Heartbeat(ctx, n.incarnation, n.reports(ctx)); err != nil {
+	limited, cancel := context.WithTimeout(ctx, reportTime(ctx))
+	reports := n.reports(limited)
+	cancel()
+	if err := n.store.Heartbeat(ctx, n.incarnation, reports); err != nil {
 		return err
 	}
 	for _, handle := range n.handles() {
 		n.system.Send(handle.pid, &supervisor.Beat{At: at})
 	}
 	return nil
+}
+
+// reportTime is how long a heartbeat waits for the pools' views: the write needs most of its time.
+func reportTime(ctx context.Context) time.Duration {
+	end, bounded := ctx.Deadline()
+	if !bounded {
+		return describeTime
+	}
+	return min(describeTime, time.Until(end)/4)
 }
 
 // reports are the health reports of the workers that have run anything.
@@ -263,8 +278,11 @@ func (b backend) askStore(ctx context.Context) error {
 	return err
 }
 
-// Ready implements api.Backend.
+// Ready implements api.Backend. It may be asked of a node that has just begun to start.
 func (b backend) Ready(ctx context.Context) api.Readiness {
+	if !b.founded.Load() {
+		return api.Readiness{WaitsFor: []string{"node"}}
+	}
 	r := api.Readiness{Draining: b.draining.Load()}
 	r.WaitsFor, r.Notes = b.membershipNotes()
 	r.WaitsFor = append(r.WaitsFor, b.servers.waits()...)

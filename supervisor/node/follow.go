@@ -10,12 +10,13 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/supervisor/peers"
 )
 
 // How a run is followed that is on another node, or may get there.
 const (
 	outputEvery = 150 * time.Millisecond // between two looks at a run on another node
-	outputTime  = time.Second            // for one of them
+	outputTime  = time.Second            // for one of them, where the connection is lost or nothing was heard before
 	lookAgain   = time.Second            // between two looks at where an execution runs, while nothing is heard of it
 )
 
@@ -226,7 +227,7 @@ func (f *following) poll(ctx context.Context, e *messages.Execution) (wire.Outpu
 	if f.ended {
 		return wire.OutputResult{}, nil
 	}
-	part, err := f.askOutput(ctx, e, f.next)
+	part, err := f.look(ctx, e)
 	if err != nil {
 		return part, err
 	}
@@ -243,6 +244,20 @@ func (f *following) poll(ctx context.Context, e *messages.Execution) (wire.Outpu
 	}
 	f.next, f.ended = actors.Poll{Feed: part.Feed, From: part.Next}, part.Ended
 	return part, nil
+}
+
+// look asks for what the other node has seen since the last look. A busy node has as long for that as for other questions.
+func (f *following) look(ctx context.Context, e *messages.Execution) (wire.OutputResult, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silent := f.silent != ""
+	short := time.AfterFunc(outputTime, func() {
+		if peer := f.knownPeers()[e.Worker.Incarnation]; silent || peer == nil || peer.Why == peers.ErrLost.Error() {
+			cancel(context.DeadlineExceeded)
+		}
+	})
+	defer short.Stop()
+	return f.askOutput(ctx, e, f.next)
 }
 
 // gone is the error of a follower that reads no more.

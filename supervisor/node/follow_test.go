@@ -162,6 +162,21 @@ func TestAFollowerIsToldOfAPartition(t *testing.T) {
 	require.True(t, strings.HasSuffix(text, "|status:completed"), text)
 }
 
+// A node that takes its time to answer is followed without a word about that.
+func TestASlowNodeIsFollowed(t *testing.T) {
+	t.Parallel()
+	a, b := newCompany(t).pair(t)
+	id := b.submit("b.talk", nil)
+	require.Equal(t, id, b.gate.next(t).ID)
+	for _, n := range []*steerable{a, b} {
+		n.wire.Delay(600 * time.Millisecond)
+	}
+	w := a.watch(id)
+	a.until("it is followed", func() bool { return strings.Contains(w.text(), "log:before") })
+	close(b.gate.open)
+	require.Equal(t, `status:running|progress:half|log:before|chunk:{"attempt":1}|log:after|status:completed`, w.ends(t))
+}
+
 // A node dies while its runs are followed from another: the followers are told, and see what became of them: the one that may
 // be repeated goes on elsewhere, the other ends.
 func TestAFollowedNodeDies(t *testing.T) {

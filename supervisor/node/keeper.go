@@ -3,9 +3,11 @@ package node
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"time"
 
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/supervisor/api"
 )
 
@@ -13,13 +15,21 @@ import (
 // It is used as a Node is: Start it once, then Stop it once.
 type Keeper struct {
 	cfg    Config
-	fenced chan string // holds one
+	fenced chan fencing // holds one
 	ctx    context.Context
 	cancel context.CancelFunc
 	done   chan struct{} // closed once no new incarnation will come; nil before Start
 
-	mu   sync.Mutex
+	mu      sync.Mutex
+	node    *Node
+	returns bool   // node comes after one that was fenced, and is not up yet
+	addr    string // where each incarnation listens
+}
+
+// fencing says which incarnation gave itself up, and why.
+type fencing struct {
 	node *Node
+	why  string
 }
 
 // Back-off between two incarnations: one that is fenced right after its start does not come back in a storm.
@@ -32,7 +42,7 @@ const (
 
 // NewKeeper checks the configuration and returns a keeper that has started nothing.
 func NewKeeper(cfg Config) (*Keeper, error) {
-	k := &Keeper{cfg: cfg, fenced: make(chan string, 1)}
+	k := &Keeper{cfg: cfg, fenced: make(chan fencing, 1)}
 	n, err := k.next("")
 	if err != nil {
 		return nil, err
@@ -44,13 +54,13 @@ func NewKeeper(cfg Config) (*Keeper, error) {
 
 // next makes an incarnation that says how the one before ended.
 func (k *Keeper) next(before string) (*Node, error) {
-	cfg := k.cfg
+	cfg, n := k.cfg, (*Node)(nil)
 	cfg.Fenced = func(why string) {
 		if k.cfg.Fenced != nil {
 			k.cfg.Fenced(why)
 		}
 		select {
-		case k.fenced <- why:
+		case k.fenced <- fencing{n, why}:
 		case <-k.ctx.Done():
 		}
 	}
@@ -62,18 +72,63 @@ func (k *Keeper) next(before string) (*Node, error) {
 	return n, nil
 }
 
-// Start brings the first incarnation up, as Node.Start does.
+// renew makes the next incarnation the present one.
+func (k *Keeper) renew(before string) (*Node, error) {
+	n, err := k.next(before)
+	if err != nil {
+		return nil, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.node, k.returns = n, true
+	return n, nil
+}
+
+// settled says that the present incarnation has started, or that none will.
+func (k *Keeper) settled() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.returns = false
+}
+
+// Start brings the first incarnation up, as Node.Start does, or one after it, where that had to give itself up while it
+// started.
 func (k *Keeper) Start(ctx context.Context) error {
-	n := k.Node()
-	if err := n.Start(ctx); err != nil {
+	n, err := k.begin(ctx)
+	k.settled()
+	if err != nil {
 		return err
 	}
 	if n.Addr() != "" {
 		k.cfg.Listen = n.Addr() // the next incarnation is found where this one was
+		k.mu.Lock()
+		k.addr = n.Addr()
+		k.mu.Unlock()
 	}
 	k.done = make(chan struct{})
 	go k.keep()
 	return nil
+}
+
+func (k *Keeper) begin(ctx context.Context) (*Node, error) {
+	n := k.Node()
+	for wait := returnMin; ; wait = min(2*wait, returnMax) {
+		err := n.Start(ctx)
+		if _, fenced := n.isFenced(); err == nil || !fenced && !errors.Is(err, errDiedStarting) {
+			return n, err
+		}
+		n.logger.Warn("the node gave itself up while it started, and starts as a new incarnation", "error", err, "wait", wait)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, err
+		case <-k.ctx.Done():
+			return nil, err
+		}
+		if n, err = k.renew(err.Error()); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // keep replaces each incarnation that is fenced, until the keeper stops.
@@ -82,11 +137,14 @@ func (k *Keeper) keep() {
 	wait, began := returnMin, time.Now()
 	for {
 		select {
-		case why := <-k.fenced:
+		case f := <-k.fenced:
+			if f.node != k.Node() {
+				continue // it was given up while it started, and has been replaced
+			}
 			if time.Since(began) >= returnWell {
 				wait = returnMin
 			}
-			k.replace(why, &wait)
+			k.replace(f.why, &wait)
 			began = time.Now()
 		case <-k.ctx.Done():
 			return
@@ -109,14 +167,12 @@ func (k *Keeper) replace(why string, wait *time.Duration) {
 			return
 		}
 		*wait = min(2**wait, returnMax)
-		n, err := k.next(why)
+		n, err := k.renew(why)
 		if err == nil {
-			k.mu.Lock()
-			k.node = n
-			k.mu.Unlock()
 			err = n.Start(k.ctx)
 		}
 		if err == nil {
+			k.settled()
 			logger.Info("node is back as a new incarnation", "incarnation", n.Incarnation(), "after", why)
 			return
 		}
@@ -137,16 +193,52 @@ func (k *Keeper) Stop(ctx context.Context) error {
 
 // Node is the present incarnation; one that was fenced, until the next begins to start.
 func (k *Keeper) Node() *Node {
+	n, _ := k.present()
+	return n
+}
+
+// present returns the present incarnation, and whether that is yet to come up.
+func (k *Keeper) present() (n *Node, returns bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.node
+	return k.node, k.returns
 }
 
 // Backend returns the present incarnation's operations.
 func (k *Keeper) Backend() api.Backend { return k.Node().Backend() }
 
-// Addr is the address that the API listens on; empty without one.
-func (k *Keeper) Addr() string { return k.Node().Addr() }
+// Wait returns the execution once it has its outcome, whichever incarnation sees that, or as it stands when ctx ends.
+func (k *Keeper) Wait(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+	for again := false; ; again = true {
+		n, returns := k.present()
+		e, err := n.Backend().Wait(ctx, id)
+		_, fenced := n.isFenced()
+		goesOn := fenced || returns || again && closedFor(err)
+		if !goesOn || err == nil && e.Status.Terminal() {
+			return e, err
+		}
+		select {
+		case <-time.After(returnMin):
+		case <-ctx.Done():
+			return e, err
+		case <-k.ctx.Done():
+			return e, err
+		}
+	}
+}
+
+// closedFor reports whether a node could not look for the time being.
+func closedFor(err error) bool {
+	var p *api.Problem
+	return away(err) || errors.As(err, &p) && p.Status == http.StatusServiceUnavailable
+}
+
+// Addr is the address that the API listens on, from the first start on; empty without one.
+func (k *Keeper) Addr() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.addr
+}
 
 // Reload reads the packs again; see Node.Reload.
 func (k *Keeper) Reload(ctx context.Context) (api.ReloadReport, error) { return k.Node().Reload(ctx) }

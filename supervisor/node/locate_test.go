@@ -75,9 +75,11 @@ func TestBeats(t *testing.T) {
 	const every = time.Second
 	var s sights
 	base, inc := time.Now(), incarnationOf(2)
+	clock := base.Add(-time.Hour) // the store's
+	took := time.Duration(0)      // from the question to the store's time
 	saw := func(after, beat time.Duration, lapsed bool) {
 		s.keep(base.Add(after), incarnationOf(1), []membership.Other{{Incarnation: inc, Lapsed: lapsed}},
-			[]store.Node{{Incarnation: incarnationOf(1)}, {Incarnation: inc, BeatAt: base.Add(beat)}})
+			[]store.Node{{Incarnation: incarnationOf(1), BeatAt: clock.Add(after + took)}, {Incarnation: inc, BeatAt: clock.Add(beat)}})
 	}
 	silent := base.Add(10 * time.Second)
 	judge := func(silent time.Time) membership.BeatSight { return s.beats(inc, silent, every) }
@@ -91,8 +93,13 @@ func TestBeats(t *testing.T) {
 	require.Equal(t, membership.BeatsDue, judge(silent), "that one may have been under way")
 	saw(12*time.Second, 10*time.Second, false)
 	require.Equal(t, membership.BeatsDue, judge(silent), "the same beat again is none")
+	saw(13*time.Second, 11*time.Second, false)
+	require.Equal(t, membership.BeatsDue, judge(silent), "one that is seen late is no later for it")
 	saw(13*time.Second, 12*time.Second, false)
 	require.Equal(t, membership.BeatsOn, judge(silent))
+	took = 2 * time.Second
+	saw(14*time.Second, 13*time.Second, false)
+	require.Equal(t, membership.BeatsOn, judge(silent), "a slow answer takes nothing back")
 	saw(17*time.Second, 12*time.Second, true)
 	require.Equal(t, membership.BeatsOver, judge(silent))
 	require.True(t, s.lapsed(inc))

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,14 +20,15 @@ import (
 
 // member is what the node knows of its own life among others.
 type member struct {
-	base    time.Time // that the machine's clock counts from
+	base    time.Time    // that the machine's clock counts from
+	nodes   []store.Node // that lived when this one joined
 	machine *membership.Machine
 	lease   *actors.Lease
 	granted atomic.Pointer[actors.Lease] // lease, for those that ask from outside, perhaps before there is one
 	leases  bool                         // the store evaluates them
 	label   string                       // the node's name in the ids of its workers
 	fenced  atomic.Pointer[string]
-	over    context.Context // ends when it is fenced
+	over    context.Context // ends when it is fenced, or its tree has stopped
 	end     context.CancelFunc
 	mu      sync.Mutex
 	down    []*supervisor.NodeDown              // told so far, for pools that start later
@@ -37,6 +39,17 @@ type member struct {
 
 // downMax bounds the ended incarnations that a pool which starts later is told of; earlier ones are dead in the store.
 const downMax = 100
+
+// errDiedStarting says that an incarnation was declared dead before it had started: only another can start.
+var errDiedStarting = errors.New("the node was declared dead while it started")
+
+// died marks what a store says of a dead incarnation.
+func died(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return fmt.Errorf("%w: %w", errDiedStarting, err)
+	}
+	return err
+}
 
 // join makes this incarnation known and learns who else lives, so that its name, its lease and its guardian are settled
 // before the tree starts. It may be repeated.
@@ -51,7 +64,7 @@ func (n *Node) join(ctx context.Context) error {
 		StartedAt: now, BeatAt: now, Address: n.Addr(), PeerAddress: address, PeerScope: scope,
 	}, n.cfg.Lease)
 	if err != nil {
-		return err
+		return died(err)
 	}
 	if err := n.warnOfClock(ctx, now); err != nil {
 		return err
@@ -59,10 +72,9 @@ func (n *Node) join(ctx context.Context) error {
 	asked := time.Now()
 	pulse, err := n.store.Beat(ctx, n.incarnation, n.cfg.Lease)
 	if err != nil {
-		return err
+		return died(err)
 	}
-	seen := supervisor.Pulse(0, n.incarnation, n.cfg.Lease, pulse)
-	n.settle(asked, seen.Leases, n.labelAmong(pulse))
+	n.settle(asked, pulse)
 	return n.openGuardian()
 }
 
@@ -89,21 +101,22 @@ func (n *Node) warnOfClock(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-func (n *Node) settle(asked time.Time, leases bool, label string) {
-	m := &n.member
-	m.base, m.leases, m.label = asked, leases, label
+// settle keeps what the renewal showed with which the node joined, and that was asked for at asked.
+func (n *Node) settle(asked time.Time, p store.Pulse) {
+	m, joined := &n.member, supervisor.Joined(n.incarnation, p)
+	m.base, m.nodes, m.leases, m.label = asked, p.Nodes, joined.Leases, n.labelAmong(p)
 	m.mu.Lock() // whoever looks at the tree of a node that starts reads it already
 	m.up = map[messages.Incarnation]store.Node{}
 	m.mu.Unlock()
-	m.lease = actors.NewLease(!leases)
+	m.lease = actors.NewLease(!m.leases)
 	m.lease.Grant(asked, n.cfg.Lease)
 	m.lease.Steady(asked, n.cfg.Lease)
 	m.granted.Store(m.lease)
 	beat := n.cfg.HeartbeatInterval // for people to see; a store that one node alone uses asks for no more
-	if leases {
+	if m.leases {
 		beat = n.cfg.BeatEvery
 	}
-	m.machine = membership.New(membership.Config{Lease: n.cfg.Lease, Beat: beat, Grace: n.cfg.OutageGrace}, 0)
+	m.machine = membership.New(membership.Config{Lease: n.cfg.Lease, Beat: beat, Grace: n.cfg.OutageGrace}, joined)
 }
 
 // labelAmong is the node's name in worker ids: with the incarnation's short form where another node of the name lives.
@@ -134,7 +147,7 @@ func (n *Node) memberSpec() actors.Child {
 	m := &n.member
 	return supervisor.NewMember(supervisor.MemberConfig{
 		System: n.system, Store: n.store, Incarnation: n.incarnation, LeaseTime: n.cfg.Lease, Machine: m.machine, Base: m.base,
-		Lease: m.lease, Root: n.system.PID("troupe"), Tell: n.tell, GoOn: n.guardian.Renew,
+		Nodes: m.nodes, Lease: m.lease, Root: n.system.PID("troupe"), Tell: n.tell, GoOn: n.guardian.Renew,
 		Heartbeats: n.heartbeat, Rescue: n.rescueOrphans, Peers: n.askPeers(), Saw: n.saw, Logger: n.logger.Named("membership"),
 	})
 }
@@ -201,8 +214,8 @@ func (n *Node) fence(why string) {
 	n.fatal(errors.New(text))
 }
 
-// untilFenced is ctx, ended early where the node is fenced while it stops in order: its work may not go on then.
-func (n *Node) untilFenced(ctx context.Context) (context.Context, context.CancelFunc) {
+// untilOver is ctx, ended early where the node is fenced, or when its tree has stopped.
+func (n *Node) untilOver(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	release := context.AfterFunc(n.member.over, cancel)
 	return ctx, func() {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/actors"
@@ -23,15 +24,17 @@ import (
 // fleet makes of the embedded store one that evaluates leases and that other nodes use too, and takes it away.
 type fleet struct {
 	store.Store
-	away   atomic.Bool // every call fails
-	mute   atomic.Bool // only renewals fail
-	fenced atomic.Int64
-	hold   atomic.Pointer[chan struct{}] // answers to claims wait for it
-	mu     sync.Mutex
-	since  time.Time
-	others map[messages.Incarnation]*store.Node
-	calls  []string
-	seed   func(store.Store) // fills the store before the node joins it
+	away            atomic.Bool // every call fails
+	mute            atomic.Bool // only renewals fail
+	fenced          atomic.Int64
+	hold            atomic.Pointer[chan struct{}] // answers to claims wait for it
+	mu              sync.Mutex
+	since           time.Time
+	others          map[messages.Incarnation]*store.Node
+	calls           []string
+	seed            func(store.Store)          // fills the store before the node joins it
+	joining, joined func(messages.Incarnation) // before and after the first renewal, with which a node joins
+	before, after   sync.Once
 }
 
 func (f *fleet) wrap(inner store.Store) store.Store {
@@ -91,11 +94,17 @@ func (f *fleet) Beat(ctx context.Context, inc messages.Incarnation, lease time.D
 	if err := f.note("beat"); err != nil {
 		return store.Pulse{}, err
 	}
+	if f.joining != nil {
+		f.before.Do(func() { f.joining(inc) })
+	}
 	p, err := f.Store.Beat(ctx, inc, lease)
 	for i := range p.Nodes {
 		p.Nodes[i].SteadySince = f.since
 	}
 	p.Nodes = append(p.Nodes, f.foreign(false)...)
+	if f.joined != nil && err == nil {
+		f.after.Do(func() { f.joined(inc) })
+	}
 	return p, err
 }
 
@@ -178,10 +187,10 @@ func (f *fleet) Apply(ctx context.Context, changes []store.Change) ([]store.Resu
 	return results, err
 }
 
-// quick is a node's time among others, short enough for a test and long enough for a busy machine.
+// A node's time among others, short enough for a test and long enough for a busy machine.
 const (
-	testLease = 900 * time.Millisecond
-	testBeat  = 150 * time.Millisecond
+	testLease = 3 * time.Second
+	testBeat  = 500 * time.Millisecond
 )
 
 func among(f *fleet, with func(*node.Config)) func(*node.Config) {
@@ -366,6 +375,12 @@ func TestADeadNodeStopsItsWorkAndComesBack(t *testing.T) {
 	once, again := k.submit("t.once", nil), k.submit("t.again", nil)
 	g.next(t)
 	g.next(t)
+	waited := make(chan messages.Execution, 1)
+	go func() {
+		e, err := keeper.Wait(t.Context(), again)
+		assert.NoError(t, err)
+		waited <- e
+	}()
 	require.NoError(t, keeper.Node().Store().SetNode(t.Context(), first, store.NodeDead))
 	require.ElementsMatch(t, []messages.ExecutionID{once, again}, []messages.ExecutionID{<-stopped, <-stopped}, "all work is stopped")
 	k.until("a new incarnation is ready", func() bool {
@@ -380,6 +395,7 @@ func TestADeadNodeStopsItsWorkAndComesBack(t *testing.T) {
 	e := k.await(again)
 	require.Equal(t, messages.Completed, e.Status, "%v", e.Error)
 	require.Equal(t, messages.Attempt(2), e.Attempt)
+	require.Equal(t, messages.Completed, (<-waited).Status, "who waits does so for the new incarnation")
 	e = k.await(once)
 	require.Equal(t, messages.Abandoned, e.Status)
 	require.Equal(t, messages.CodeWorkerLost, code(e))
@@ -387,6 +403,85 @@ func TestADeadNodeStopsItsWorkAndComesBack(t *testing.T) {
 		require.Len(t, k.events(id)["finish"], 1, "one outcome")
 	}
 	require.Empty(t, g.entered)
+}
+
+// A new incarnation may be asked whether it is ready before it has begun to start.
+func TestANodeThatHasNotBegunIsNotReady(t *testing.T) {
+	t.Parallel()
+	cfg, _ := short(t, t.TempDir())
+	n, err := node.New(cfg)
+	require.NoError(t, err)
+	require.Equal(t, api.Readiness{WaitsFor: []string{"node"}}, n.Backend().Ready(t.Context()))
+}
+
+// Who begins to wait while a new incarnation starts waits for it.
+func TestAWaitBegunBetweenTwoIncarnations(t *testing.T) {
+	t.Parallel()
+	f, g := &fleet{}, newGate()
+	var opened atomic.Int32
+	starting, start := make(chan struct{}), make(chan struct{})
+	goOn := sync.OnceFunc(func() { close(start) })
+	f.seed = func(store.Store) {
+		if opened.Add(1) == 2 {
+			close(starting)
+			<-start
+		}
+	}
+	keeper, _ := keep(t, among(f, handle(map[string]actors.Handler{"work": g.run})), goPack(t, map[string]string{"work": "idempotent: true\n"}))
+	k := &kit{Node: keeper.Node(), Backend: keeper.Backend(), t: t}
+	t.Cleanup(goOn)
+	id := k.submit("t.work", nil)
+	g.next(t)
+	close(g.open)
+	require.NoError(t, keeper.Node().Store().SetNode(t.Context(), keeper.Node().Incarnation(), store.NodeDead))
+	<-starting
+	ended, end := context.WithCancel(t.Context())
+	end()
+	_, err := keeper.Wait(ended, id)
+	require.ErrorContains(t, err, "the node is starting", "at the wait's end")
+	waited := make(chan messages.Execution, 1)
+	go func() {
+		e, err := keeper.Wait(t.Context(), id)
+		assert.NoError(t, err)
+		waited <- e
+	}()
+	goOn()
+	require.Equal(t, messages.Completed, (<-waited).Status)
+}
+
+// A node that is declared dead while it starts, before it has renewed its lease once, comes back like any other.
+func TestANodeThatDiesWhileItStartsComesBack(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		when func(f *fleet, dies func(messages.Incarnation))
+		says string
+	}{
+		"before its lease": {
+			func(f *fleet, dies func(messages.Incarnation)) { f.joining = dies }, "the node was declared dead while it started",
+		},
+		"with a lease": {
+			func(f *fleet, dies func(messages.Incarnation)) { f.joined = dies }, "fenced: this incarnation was declared dead",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, g := &fleet{}, newGate()
+			close(g.open)
+			var first messages.Incarnation
+			c.when(f, func(inc messages.Incarnation) {
+				first = inc
+				assert.NoError(t, f.SetNode(t.Context(), inc, store.NodeDead))
+			})
+			keeper, log := keep(t, among(f, handle(map[string]actors.Handler{"work": g.run})), goPack(t, map[string]string{"work": ""}))
+			k := &kit{Node: keeper.Node(), Backend: keeper.Backend(), t: t, log: log}
+			k.until("a new incarnation is ready", func() bool {
+				return keeper.Node().Incarnation() != first && readyz(t, keeper.Addr()).Ready
+			})
+			k.Node, k.Backend = keeper.Node(), keeper.Backend()
+			require.Contains(t, log.String(), c.says)
+			require.Equal(t, messages.Completed, k.run("t.work", nil).Status)
+		})
+	}
 }
 
 // other is a node that only the store knows.

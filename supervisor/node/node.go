@@ -54,11 +54,13 @@ type Node struct {
 	board    *actors.Board
 	judge    *actors.Crew
 	backlog  actors.Backlog
+	requests actors.Held // what the intake bridge has unsettled
+	letters  actors.Held // and the dead-letter bridge
 	catalog  atomic.Pointer[catalog]
 	metrics  *metrics
 	env      []string
 
-	root     *actor.PID
+	root     atomic.Pointer[actor.PID]
 	recorder *actor.PID
 	delivery *actor.PID
 	poolsPID *actor.PID
@@ -69,6 +71,7 @@ type Node struct {
 	draining atomic.Bool
 	// submitting counts the submissions under way.
 	submitting atomic.Int32
+	founded    atomic.Bool // what all actors share is there
 	open       atomic.Bool // the tree runs: the API's calls may come
 	started    atomic.Bool
 	abort      context.CancelCauseFunc // ends the start
@@ -126,7 +129,7 @@ func (n *Node) bringUp(ctx context.Context) error {
 	defer n.abort(nil)
 	for _, step := range []func(context.Context) error{
 		n.listen, n.prepare, n.openEmbedded, n.materialize, n.loadPacks, n.openBroker, n.found, n.openPeers, n.serveEarly,
-		n.openStore, n.openProcesses, n.patient(n.join), n.patient(n.saveActions), n.patient(n.readCordons), n.startTree, n.serve,
+		n.openStore, n.openProcesses, n.declareShared, n.patient(n.join), n.patient(n.saveActions), n.patient(n.readCordons), n.startTree, n.serve,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -181,14 +184,11 @@ func (n *Node) startTree(ctx context.Context) error {
 	if err := n.await(ctx, n.rescueOrphans); err != nil {
 		return fmt.Errorf("give back the work of an earlier boot: %w", err)
 	}
-	if err := n.declareShared(ctx); err != nil {
-		return err
-	}
 	root, err := n.system.Spawn(n.system, n.rootGroup())
 	if err != nil {
 		return err
 	}
-	n.root = root
+	n.root.Store(root)
 	limited, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	for _, group := range []*actor.PID{root, n.system.PID("troupe/bridges"), n.system.PID("troupe/monitors")} {
@@ -200,6 +200,9 @@ func (n *Node) startTree(ctx context.Context) error {
 		return err
 	}
 	n.open.Store(true)
+	if _, fenced := n.isFenced(); fenced { // while its pools were starting, or just now
+		n.open.Store(false)
+	}
 	return nil
 }
 
@@ -260,7 +263,7 @@ func (n *Node) deadLetterSpec() actors.Child {
 	return actors.NewDeadLetter(actors.DeadLetterConfig{
 		System: n.system, Store: n.store, Settings: n.cfg.Broker, Delivery: n.delivery, Recorder: n.recorder,
 		Pool: n.poolPID, Judge: n.judge, Logger: n.logger.Named("dead_letter"), Count: n.metrics.deadLetter,
-		Died: n.metrics.flow.letter,
+		Died: n.metrics.flow.letter, Held: &n.letters,
 	})
 }
 

@@ -179,10 +179,12 @@ func (n *Node) found(context.Context) error {
 	n.poolsPID = n.system.PID("troupe/pools")
 	n.judge = n.makeJudge()
 	n.watching = n.servers.start()
+	n.founded.Store(true)
 	return nil
 }
 
-// declareShared makes what all nodes share, where the broker is up; else the watcher does it once it comes.
+// declareShared makes what all nodes share, where the broker is up; else the watcher does it once it comes. It may take longer than
+// a lease, so it comes before the node has one.
 func (n *Node) declareShared(ctx context.Context) error {
 	if !n.raw.Status().Up {
 		return nil

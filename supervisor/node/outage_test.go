@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -357,6 +358,9 @@ func TestBrokerOutage(t *testing.T) {
 				x, err := k.Why(t.Context(), ids[19])
 				require.NoError(t, err)
 				return x.Reason == reason
+			})
+			k.until("what was placed has been refused and taken back", func() bool {
+				return !slices.ContainsFunc(ids, func(id messages.ExecutionID) bool { return k.get(id).Status != messages.Requested })
 			})
 			published := b.refused.Load()
 			require.LessOrEqual(t, published, int64(len(ids)), "what was placed already is published once")

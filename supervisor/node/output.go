@@ -22,7 +22,7 @@ func (b backend) askOutput(ctx context.Context, e *messages.Execution, at actors
 			to = known
 		}
 	}
-	reply, err := b.askNode(ctx, &to, outputTime, e.Placement(), wire.Output{Feed: at.Feed, From: at.From})
+	reply, err := b.askNode(ctx, &to, steerTime, e.Placement(), wire.Output{Feed: at.Feed, From: at.From})
 	if err != nil {
 		return part, err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,7 +31,7 @@ import (
 // pairVar makes the test binary the second node of a pair: the URL of the Postgres that both use.
 const pairVar = "TROUPE_TEST_PAIR"
 
-const pairLease = 2 * time.Second
+const pairLease = 4 * time.Second
 
 // paired makes a node one of several on one Postgres. Each has a broker of its own, for each places on its own workers.
 func paired(c *node.Config, url string) {
@@ -82,6 +83,7 @@ type second struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	lines chan string
+	over  [][]string // words of lines that were passed over
 	data  string
 }
 
@@ -115,15 +117,23 @@ func startSecond(t *testing.T, url, pack string) *second {
 	return s
 }
 
-// says waits for a line that begins with the word, and returns what follows.
+// says waits for a line that begins with the word, and returns what follows. Lines come in no order: others are kept.
 func (s *second) says(word string) []string {
 	s.t.Helper()
+	for i, fields := range s.over {
+		if fields[0] == word {
+			s.over = slices.Delete(s.over, i, i+1)
+			return fields[1:]
+		}
+	}
 	for end := time.After(patience); ; {
 		select {
 		case line := <-s.lines:
-			if fields := strings.Fields(line); fields[0] == word {
+			fields := strings.Fields(line)
+			if fields[0] == word {
 				return fields[1:]
 			}
+			s.over = append(s.over, fields)
 		case <-end:
 			require.FailNow(s.t, "the second node never said "+word)
 		}

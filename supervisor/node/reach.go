@@ -24,16 +24,23 @@ type sights struct {
 type sighted struct {
 	node   store.Node
 	lapsed bool
-	beat   time.Time // when a new beat of it was seen last, by this process's clock
+	beat   time.Time // when its last beat was made, or earlier, by this process's clock
 }
 
-// keep takes the answer to a beat that was asked for before now.
-func (s *sights) keep(now time.Time, own messages.Incarnation, others []membership.Other, nodes []store.Node) {
+// keep takes the answer to a beat that was asked for at asked. The own row has the store's time of that beat, so it says how old
+// the others' beats were then, however late this node looks.
+func (s *sights) keep(asked time.Time, own messages.Incarnation, others []membership.Other, nodes []store.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	lapsed := map[messages.Incarnation]bool{}
 	for _, o := range others {
 		lapsed[o.Incarnation] = o.Lapsed
+	}
+	var at time.Time
+	for i := range nodes {
+		if nodes[i].Incarnation == own {
+			at = nodes[i].BeatAt
+		}
 	}
 	rows := make(map[messages.Incarnation]*sighted, len(nodes))
 	for i := range nodes {
@@ -41,9 +48,9 @@ func (s *sights) keep(now time.Time, own messages.Incarnation, others []membersh
 		if inc == own {
 			continue
 		}
-		row := &sighted{node: nodes[i], lapsed: lapsed[inc], beat: now}
-		if before := s.rows[inc]; before != nil && before.node.BeatAt.Equal(row.node.BeatAt) {
-			row.beat = before.beat
+		row := &sighted{node: nodes[i], lapsed: lapsed[inc], beat: asked.Add(-max(at.Sub(nodes[i].BeatAt), 0))}
+		if before := s.rows[inc]; before != nil && (before.node.BeatAt.Equal(row.node.BeatAt) || before.beat.After(row.beat)) {
+			row.beat = before.beat // one that took long is dated early, but never before the last
 		}
 		rows[inc] = row
 	}
@@ -76,8 +83,8 @@ func (s *sights) lapsed(inc messages.Incarnation) bool {
 	return row != nil && row.lapsed
 }
 
-// beats judges what the store shows of an incarnation that has been silent since a moment; zero: it is not. A beat may be
-// seen for as long as one takes after it was written, so only a later one shows that the incarnation goes on.
+// beats judges what the store shows of an incarnation that has been silent since a moment; zero: it is not. A beat that was sent
+// before may be written for as long as one takes, so only a later one shows that the incarnation goes on.
 func (s *sights) beats(inc messages.Incarnation, silent time.Time, every time.Duration) membership.BeatSight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,12 +119,12 @@ func sightOf(p *peers.Peer) membership.PeerSight {
 	return membership.Unheard
 }
 
-// saw takes what membership saw in the store, and says how this node stands with everybody now.
-func (n *Node) saw(away bool, others []membership.Other, nodes []store.Node) map[messages.Incarnation]membership.Standing {
+// saw takes what membership saw in the store, which it asked at asked, and says how this node stands with everybody now.
+func (n *Node) saw(asked time.Time, away bool, others []membership.Other, nodes []store.Node) map[messages.Incarnation]membership.Standing {
 	if away {
 		n.sights.lost()
 	} else {
-		n.sights.keep(time.Now(), n.incarnation, others, nodes)
+		n.sights.keep(asked, n.incarnation, others, nodes)
 	}
 	known := n.knownPeers()
 	standings := map[messages.Incarnation]membership.Standing{}

@@ -111,15 +111,10 @@ func (s *server) waits() string {
 	return text
 }
 
-// suspicious reports whether an error of the store says that it may be away.
-func suspicious(err error) bool {
-	return errors.Is(err, store.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
-}
-
 // away reports whether an error means that a server cannot be reached, so that waiting helps. Everything else (a wrong
 // password, a database that is not there, a server that is too old, a missing permission) needs a person.
 func away(err error) bool {
-	return suspicious(err) || errors.Is(err, broker.ErrUnavailable)
+	return store.Unanswered(err) || errors.Is(err, broker.ErrUnavailable)
 }
 
 // doubt is a store that raises suspicion at the calls that every node makes all the time; the watcher then asks it.
@@ -135,7 +130,7 @@ func (d *doubt) ask() *time.Timer { return time.AfterFunc(slowCall, d.suspect) }
 // note ends a call.
 func (d *doubt) note(slow *time.Timer, err error) {
 	slow.Stop()
-	if err != nil && suspicious(err) {
+	if err != nil && store.Unanswered(err) {
 		d.suspect()
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/api"
 	"github.com/troupe-run/troupe/supervisor/node"
 )
@@ -72,19 +73,23 @@ func TestARetryThatWaitsDoesNotHoldItsSession(t *testing.T) {
 func TestHintMissRunsElsewhereAndLeavesTheBinding(t *testing.T) {
 	t.Parallel()
 	k := lab(t, nil, pythonPack(t, "workers: 2", counting))
+	for slot := range 2 { // one that starts is waited for
+		k.ready("py.lab", slot, 0)
+	}
 	home := result[counted](t, k.run("py.count", nil, session("h", messages.AffinityHint)))
-	busy := k.submit("py.count", object{"seconds": 0.6, "note": "x"}, session("h", messages.AffinityHint))
-	k.until("the session's worker is busy", func() bool { return len(k.lines("order")) == 1 })
+	busy := k.submit("py.wait", object{"file": "go"}, session("h", messages.AffinityHint))
+	require.Equal(t, home.Pid, k.pids("waiting", 1)[0])
 	missed := result[counted](t, k.run("py.count", nil, session("h", messages.AffinityHint)))
 	require.False(t, missed.Hit)
 	require.NotEqual(t, home.Pid, missed.Pid)
 	require.Equal(t, 1, missed.Count, "a miss has no state of the session")
 	require.False(t, k.get(busy).Status.Terminal(), "it ran beside the busy worker")
-	k.await(busy)
+	k.write("go")
+	require.Equal(t, messages.Completed, k.await(busy).Status)
 	again := result[counted](t, k.run("py.count", nil, session("h", messages.AffinityHint)))
 	require.True(t, again.Hit)
 	require.Equal(t, home.Pid, again.Pid)
-	require.Equal(t, 3, again.Count)
+	require.Equal(t, 2, again.Count)
 	require.EqualValues(t, 1, again.Epoch)
 }
 
@@ -133,15 +138,15 @@ func TestLossIsToldUntilOneFinishes(t *testing.T) {
 
 func TestExpiryEndsTheSessionAndIsALoss(t *testing.T) {
 	t.Parallel()
-	k := lab(t, func(c *node.Config) {
-		c.SessionTimeout, c.SessionSweep = 300*time.Millisecond, 100*time.Millisecond
-	}, pythonPack(t, "", counting))
-	first := result[counted](t, k.run("py.count", nil, session("e", "")))
-	k.until("the binding is swept", func() bool {
-		bound, err := k.Sessions(t.Context(), "py.lab", "", true, 10)
+	const idle, sweep = 300 * time.Millisecond, 100 * time.Millisecond
+	k := lab(t, func(c *node.Config) { c.SessionTimeout, c.SessionSweep = idle, sweep }, pythonPack(t, "", counting))
+	bound := func() []store.Session {
+		list, err := k.Sessions(t.Context(), "py.lab", "", true, 10)
 		require.NoError(t, err)
-		return len(bound) == 0
-	})
+		return list
+	}
+	first := result[counted](t, k.run("py.count", nil, session("e", "")))
+	k.until("the binding is swept", func() bool { return len(bound()) == 0 })
 	require.Contains(t, k.log.String(), "idle sessions swept")
 	second := result[counted](t, k.run("py.count", nil, session("e", "")))
 	require.True(t, second.Lost)
@@ -149,8 +154,18 @@ func TestExpiryEndsTheSessionAndIsALoss(t *testing.T) {
 	require.Equal(t, first.Pid, second.Pid)
 	require.Greater(t, second.Epoch, first.Epoch)
 	// A binding never expires while its execution runs.
-	long := k.run("py.count", object{"seconds": 1}, session("e", ""))
-	require.Equal(t, 2, result[counted](t, long).Count)
+	long := k.submit("py.wait", object{"file": "go"}, session("e", ""))
+	k.pids("waiting", 1)
+	epoch, later := k.get(long).SessionEpoch, time.Now().Add(2*idle+5*sweep)
+	k.until("several sweeps have found it idle for too long", func() bool {
+		list := bound()
+		require.Len(t, list, 1)
+		require.Equal(t, "e", list[0].Session)
+		require.Equal(t, epoch, list[0].Epoch)
+		return time.Now().After(later)
+	})
+	k.write("go")
+	require.Equal(t, messages.Completed, k.await(long).Status)
 }
 
 func TestAProgramIsToldOfTheEndOfItsSessions(t *testing.T) {
@@ -238,9 +253,12 @@ func (k *kit) kill() {
 	k.ready("py.lab", 0, w.Generation)
 }
 
+// patientKeeps drops no snapshot for being late.
+func patientKeeps(c *node.Config) { c.KeepWithin = patience }
+
 func TestSnapshotAfterEveryRunSurvivesAKill(t *testing.T) {
 	t.Parallel()
-	k := lab(t, nil, pythonPack(t, "snapshot_every: 1", counting))
+	k := lab(t, patientKeeps, pythonPack(t, "snapshot_every: 1", counting))
 	s := session("s", "")
 	for i := range 3 {
 		c := result[counted](t, k.run("py.count", nil, s))
@@ -262,7 +280,7 @@ func TestSnapshotAfterEveryRunSurvivesAKill(t *testing.T) {
 
 func TestAnOldSnapshotComesWithTheLossTold(t *testing.T) {
 	t.Parallel()
-	k := lab(t, nil, pythonPack(t, "snapshot_every: 2", counting))
+	k := lab(t, patientKeeps, pythonPack(t, "snapshot_every: 2", counting))
 	s := session("s", "")
 	for range 3 {
 		require.Equal(t, messages.Completed, k.run("py.count", nil, s).Status)

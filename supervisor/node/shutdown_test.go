@@ -73,6 +73,7 @@ func TestWhatIsLeftAtTheEndOfAStopFollowsItsPolicy(t *testing.T) {
 	for _, id := range []messages.ExecutionID{abandoned, again, retried} {
 		e := k.becomes(id, messages.Running)
 		_, _, slot, _ := e.WorkerID.Split()
+		k.until("it has begun", func() bool { return k.worker("py.lab", int(slot)).State == "busy" })
 		pids = append(pids, k.worker("py.lab", int(slot)).Pid)
 	}
 	require.NoError(t, k.stop())
@@ -99,6 +100,7 @@ func TestAStopThatIsCutShortEndsEverythingAndTheNextBootRescues(t *testing.T) {
 	k := boot(t, data, nil, pack)
 	id := k.submit("py.spin", nil)
 	k.becomes(id, messages.Running)
+	k.until("it has begun", func() bool { return k.worker("py.lab", 0).State == "busy" })
 	pid := k.worker("py.lab", 0).Pid
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

@@ -67,7 +67,7 @@ func (c *company) newSteerable(t *testing.T, name string, change ...func(*node.C
 			"actions/work.yaml": "name: work\nruntime: go\npool: lab\nentrypoint: " + of + ".work\nidempotent: true\non_no_worker: wait\n",
 			"actions/talk.yaml": "name: talk\nruntime: go\npool: lab\nentrypoint: " + of + ".talk\non_no_worker: wait\n",
 			"actions/say.yaml": "name: say\nruntime: shell\npool: sh\non_no_worker: wait\n" +
-				"command: [sh, -c, 'for i in 1 2 3 4 5; do echo line $i; echo err $i >&2; sleep 0.2; done']\n",
+				"command: [sh, -c, 'for i in 1 2 3 4 5; do echo line $i; echo err $i >&2; sleep 1; done']\n",
 		})
 	}
 	n.kit = lab(t, func(cfg *node.Config) {

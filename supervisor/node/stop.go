@@ -30,6 +30,7 @@ func (n *Node) stopAll(ctx context.Context) error {
 	errs = append(errs, n.stopFenced())
 	errs = append(errs, n.closeAPI())
 	errs = append(errs, n.stopTree())
+	n.member.end() // for who waits
 	if n.guardian != nil {
 		errs = append(errs, n.guardian.Close())
 	}
@@ -74,7 +75,7 @@ func (n *Node) markDraining(ctx context.Context) {
 func (n *Node) drainPools(ctx context.Context) {
 	until := time.Now().Add(n.cfg.ShutdownTimeout)
 	limit := n.cfg.ShutdownTimeout + graces(n.cfg.Graces) + 5*time.Second
-	ctx, release := n.untilFenced(ctx)
+	ctx, release := n.untilOver(ctx) // the work of a fenced node may not go on
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -104,21 +105,21 @@ func (n *Node) closeAPI() error {
 
 // stopTree stops the tree's parts in reverse of their start.
 func (n *Node) stopTree() error {
-	if n.root == nil {
+	if n.root.Load() == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	for _, name := range []string{"troupe/monitors", "troupe/pools", "troupe/bridges"} {
 		pid := n.system.PID(name)
-		if _, err := actors.Ask[supervisor.ForgetChild, struct{}](ctx, n.system, n.root, supervisor.ForgetChild{PID: pid}); err != nil && !errors.Is(err, actors.ErrGone) {
+		if _, err := actors.Ask[supervisor.ForgetChild, struct{}](ctx, n.system, n.root.Load(), supervisor.ForgetChild{PID: pid}); err != nil && !errors.Is(err, actors.ErrGone) {
 			return err
 		}
 		if err := n.system.StopAndWait(ctx, pid); err != nil {
 			return err
 		}
 	}
-	return n.system.StopAndWait(ctx, n.root)
+	return n.system.StopAndWait(ctx, n.root.Load())
 }
 
 func (n *Node) closeStore() error {

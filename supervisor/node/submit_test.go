@@ -80,7 +80,7 @@ func TestRunAtWaitsForItsTime(t *testing.T) {
 	k := lab(t, handle(map[string]actors.Handler{"noop": noop}), goPack(t, map[string]string{"noop": ""}))
 	due := time.Now().Add(400 * time.Millisecond)
 	id := k.submit("t.noop", nil, at(due))
-	why, err := k.Why(t.Context(), id)
+	why, err := k.Why(t.Context(), k.submit("t.noop", nil, at(due.Add(time.Hour))))
 	require.NoError(t, err)
 	require.Equal(t, "not_due", why.Reason)
 	e := k.await(id)

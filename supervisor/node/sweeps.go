@@ -113,7 +113,7 @@ func (n *Node) sweepBatch(ctx context.Context, rows []messages.Execution, change
 
 // record has changes made by the recorder, or, before the tree runs, by the store itself.
 func (n *Node) record(ctx context.Context, pool string, items []actors.Item) ([]store.Result, error) {
-	if n.root == nil {
+	if n.root.Load() == nil {
 		changes := make([]store.Change, len(items))
 		for i := range items {
 			changes[i] = items[i].Change

@@ -50,7 +50,7 @@ func TestRunTimeoutStopsShellWorkWithItsChildren(t *testing.T) {
 	k := lab(t, nil, shellPack(t, map[string]string{
 		"family": `trap '' TERM; (trap '' TERM; while :; do sleep 0.05; done) & echo $! >> waiting; echo $$ >> waiting; while :; do sleep 0.05; done`,
 	}, ""))
-	e := k.run("sh.family", nil, timeout(0.3))
+	e := k.run("sh.family", nil, timeout(3)) // longer than a busy machine takes to start it
 	require.Equal(t, messages.TimedOut, e.Status)
 	require.Contains(t, e.Error.Exit, "signal")
 	for _, pid := range k.pids("waiting", 2) {
@@ -62,7 +62,7 @@ func TestRunTimeoutStopsASpinningPython(t *testing.T) {
 	t.Parallel()
 	k := lab(t, nil, pythonPack(t, "", map[string]string{"spin": "", "count": ""}))
 	before := k.ready("py.lab", 0, 0)
-	e := k.run("py.spin", nil, timeout(0.3), retries(1))
+	e := k.run("py.spin", nil, timeout(3), retries(1))
 	require.Equal(t, messages.TimedOut, e.Status)
 	require.NotZero(t, e.RetriedAs, "a timeout is retriable")
 	require.ErrorIs(t, syscall.Kill(before.Pid, 0), syscall.ESRCH, "the outcome is written when the code has stopped")
@@ -74,9 +74,9 @@ func TestRunTimeoutStopsASpinningPython(t *testing.T) {
 func TestStallTimeout(t *testing.T) {
 	t.Parallel()
 	k := lab(t, nil, pythonPack(t, "", map[string]string{
-		"sleep": "stall_timeout: 250ms\n", "steady": "stall_timeout: 2s\n",
+		"sleep": "stall_timeout: 250ms\n", "steady": "stall_timeout: 5s\n",
 	}))
-	e := k.run("py.steady", object{"steps": 30, "pause": 0.1})
+	e := k.run("py.steady", object{"steps": 70, "pause": 0.1})
 	require.Equal(t, messages.Completed, e.Status, "progress keeps a long run alive: %v", e.Error)
 	e = k.run("py.sleep", nil)
 	require.Equal(t, messages.TimedOut, e.Status)

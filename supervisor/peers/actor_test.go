@@ -37,7 +37,7 @@ func TestTheActorShowsHowPeersStand(t *testing.T) {
 	log := &lines{}
 	system := actors.NewSystem(hclog.NewNullLogger())
 	pid, err := system.Spawn(system, NewActor(ActorConfig{
-		System: system, Network: a.Network, Every: 50 * time.Millisecond, Logger: hclog.New(&hclog.LoggerOptions{Output: log}),
+		System: system, Network: a.Network, Every: time.Second, Logger: hclog.New(&hclog.LoggerOptions{Output: log}),
 	}))
 	require.NoError(t, err)
 	defer func() {

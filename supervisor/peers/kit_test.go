@@ -47,7 +47,7 @@ func open(t *testing.T, change ...func(*Config)) *side {
 	servers.Unraced(t)
 	s := &side{t: t, own: messages.NewIncarnation()}
 	s.renews.Store(true)
-	cfg := Config{Settings: Settings{Listen: "127.0.0.1:0"}, Own: s.own, Renewing: s.renews.Load, Logger: hclog.NewNullLogger()}
+	cfg := Config{Settings: Settings{Listen: "127.0.0.1:0"}, Own: s.own, Renewing: s.renews.Load, AskTime: patience / 2, Logger: hclog.NewNullLogger()}
 	for _, c := range change {
 		c(&cfg)
 	}

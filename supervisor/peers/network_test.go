@@ -45,8 +45,8 @@ func TestAPeerThatIsGoneIsNotWaitedFor(t *testing.T) {
 	require.Equal(t, 2, a.hears(patience, b, c).Lost)
 	c.end()
 	began := time.Now()
-	require.Equal(t, membership.Heard{Peers: 2, Lost: 1}, a.hears(time.Second, b, c))
-	require.Less(t, time.Since(began), 2*time.Second)
+	require.Equal(t, membership.Heard{Peers: 2, Lost: 1}, a.hears(patience, b, c))
+	require.Less(t, time.Since(began), patience)
 	a.suspects(c)
 	a.Forget(c.own)
 	require.Equal(t, membership.Heard{Peers: 1, Lost: 1}, a.hears(patience, b, c), "one that has ended is not asked")
@@ -55,13 +55,16 @@ func TestAPeerThatIsGoneIsNotWaitedFor(t *testing.T) {
 // A node that starts again on the address of the one before is found there, and a connection's end was no death.
 func TestAPeerComesBackAtItsAddress(t *testing.T) {
 	t.Parallel()
-	a, b := open(t), open(t)
+	ports, err := servers.FreePorts(1) // one that no connection is given once b has left it
+	require.NoError(t, err)
+	address := servers.Loopback(ports[0])
+	at := func(c *Config) { c.Settings.Listen = address }
+	a, b := open(t), open(t, at)
 	introduce(a, b)
 	b.works(a)
-	address := b.Address()
 	b.end()
 	require.Equal(t, membership.Heard{Peers: 1}, a.hears(500*time.Millisecond, b))
-	again := open(t, func(c *Config) { c.Settings.Listen = address })
+	again := open(t, at)
 	again.Know(a.own, "a", a.Address(), a.Scope())
 	a.Know(again.own, "b", address, again.Scope())
 	require.Eventually(t, func() bool { return a.hears(time.Second, again).Seen == 1 }, patience, 50*time.Millisecond)
@@ -82,7 +85,7 @@ func TestAPeerBehindASilentNetwork(t *testing.T) {
 	network.Blackhole()
 	began := time.Now()
 	require.Equal(t, membership.Heard{Peers: 1}, a.hears(300*time.Millisecond, b))
-	require.Less(t, time.Since(began), 2*time.Second)
+	require.Less(t, time.Since(began), patience/4)
 	a.suspects(b)
 	network.Heal()
 	b.works(a)
@@ -97,7 +100,7 @@ func TestAPeerThatTakesNothing(t *testing.T) {
 	a.Know(mute.own, "mute", deaf(t), a.Scope())
 	began := time.Now()
 	require.Equal(t, membership.Heard{Peers: 1}, a.hears(time.Second, mute))
-	require.Less(t, time.Since(began), 2*time.Second)
+	require.Less(t, time.Since(began), patience/4)
 	var busy int
 	for range 2 * queuedMax {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -123,7 +126,7 @@ func TestHandlers(t *testing.T) {
 			Handle(func(context.Context, Request, wire.Kill) (wire.Body, error) { return nil, errors.New("no such worker") }),
 			Handle(func(context.Context, Request, wire.Inspect) (wire.Body, error) { panic("a bug") }),
 		}
-	}, func(c *Config) { c.AskTime = patience })
+	})
 	introduce(a, b)
 	reply, err := a.Ask(t.Context(), b.own, about, wire.Cancel{By: "ana"})
 	require.NoError(t, err)

@@ -55,7 +55,7 @@ func (h *history) upsert(t *rapid.T) {
 	w.Fresh = rapid.IntRange(0, 9).Draw(t, "fresh") > 0
 	w.Active = rapid.IntRange(0, 9).Draw(t, "active") > 0
 	w.Starting = rapid.IntRange(0, 9).Draw(t, "starting") == 0
-	w.Capacity = rapid.IntRange(1, 3).Draw(t, "capacity")
+	w.Capacity = rapid.IntRange(1, 6).Draw(t, "capacity")
 	if old, ok := h.table.Get(w.Key); ok {
 		w.Depth = old.Depth
 	}

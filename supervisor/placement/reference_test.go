@@ -13,13 +13,14 @@ type reference struct {
 	settled  bool
 	uses     int
 	workers  map[messages.WorkerKey]Worker
+	sated    map[messages.WorkerKey]bool
 	used     map[messages.WorkerKey]int
 	sessions map[string]Session
 }
 
 func newReference(timeout time.Duration) *reference {
 	return &reference{
-		timeout: timeout, workers: map[messages.WorkerKey]Worker{},
+		timeout: timeout, workers: map[messages.WorkerKey]Worker{}, sated: map[messages.WorkerKey]bool{},
 		used: map[messages.WorkerKey]int{}, sessions: map[string]Session{},
 	}
 }
@@ -33,20 +34,32 @@ func (m *reference) upsert(w Worker) {
 	if old, ok := m.workers[w.Key]; ok && old.Depth != w.Depth {
 		m.use(w.Key)
 	}
+	m.set(w)
+}
+
+// set keeps a worker, and whether it is sated: from when it is full until half of it has ended.
+func (m *reference) set(w Worker) {
 	m.workers[w.Key] = w
+	switch {
+	case w.Depth >= w.Capacity:
+		m.sated[w.Key] = true
+	case w.Depth <= w.Capacity-w.Capacity/2:
+		m.sated[w.Key] = false
+	}
 }
 
 func (m *reference) remove(key messages.WorkerKey, now time.Time) []Ended {
 	ended := m.unbindWorker(key, now)
 	delete(m.workers, key)
 	delete(m.used, key)
+	delete(m.sated, key)
 	return ended
 }
 
 func (m *reference) release(key messages.WorkerKey) {
 	if w, ok := m.workers[key]; ok && w.Depth > 0 {
 		w.Depth--
-		m.workers[key] = w
+		m.set(w)
 		m.use(key)
 	}
 }
@@ -121,7 +134,7 @@ func (m *reference) isPresent(key messages.WorkerKey) bool {
 func (m *reference) candidates(avoid messages.WorkerID) []Worker {
 	var all, others []Worker
 	for key, w := range m.workers {
-		if !m.isFree(key) {
+		if !m.isFree(key) || m.sated[key] {
 			continue
 		}
 		all = append(all, w)
@@ -259,7 +272,7 @@ func (m *reference) commit(r *Request, v Verdict, now time.Time) {
 	}
 	w := m.workers[v.Worker]
 	w.Depth++
-	m.workers[v.Worker] = w
+	m.set(w)
 	m.use(v.Worker)
 	if r.Session == "" || v.Effect == Miss {
 		return

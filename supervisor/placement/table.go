@@ -40,7 +40,8 @@ type Table struct {
 	clock   uint64
 	settled bool
 
-	// buckets holds the free workers by grade (healthy, degraded) and depth; filled has a bit for each depth in use.
+	// buckets holds the free workers that are not sated, by grade (healthy, degraded) and depth; filled has a bit for each
+	// depth in use.
 	buckets [2][DepthMax + 1]bucket
 	filled  [2]uint64
 
@@ -120,7 +121,8 @@ func (t *Table) Get(key messages.WorkerKey) (Worker, bool) {
 // Len returns how many workers the table has, and how many of them are present: working or about to.
 func (t *Table) Len() (workers, present int) { return t.known, t.present }
 
-// Free returns whether any worker can be given an execution now, so that a round of picks can end early.
+// Free returns whether any worker can be given an execution of no session now, so that a round of picks can end early.
+// Pick may give a session's own worker its next one though that is sated.
 func (t *Table) Free() bool { return t.filled[0]|t.filled[1] != 0 }
 
 // node returns the worker's node, a new one where a binding comes before the worker.
@@ -145,6 +147,7 @@ func (t *Table) change(n *node, w Worker) {
 		t.present--
 	}
 	n.Worker = w
+	n.sated = n.Depth >= n.capacity() || n.sated && n.Depth > (n.capacity()+1)/2
 	if n.present() {
 		t.present++
 	}
@@ -159,9 +162,9 @@ func (t *Table) change(n *node, w Worker) {
 	}
 }
 
-// bucket returns where the worker belongs; nil: it is not free.
+// bucket returns where the worker belongs; nil: it is not free, or sated.
 func (t *Table) bucket(n *node) *bucket {
-	if !n.free() {
+	if !n.free() || n.sated {
 		return nil
 	}
 	return &t.buckets[n.Grade-Healthy][max(n.Depth, 0)]

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
 )
 
 func TestDescribingAgainKeepsTheOrder(t *testing.T) {
@@ -58,6 +60,50 @@ func TestReleasingTooOftenOrTheUnknownChangesNothing(t *testing.T) {
 	table.Undo(&Request{}, &Verdict{Kind: Wait}, start())
 	bound, ended := table.Sessions()
 	require.Zero(t, bound+ended)
+}
+
+// A worker that was full is given more only when half of it has ended, and then as much as it may have.
+func TestRefillsByHalves(t *testing.T) {
+	t.Parallel()
+	for capacity, rest := range map[int]int{1: 0, 2: 1, 3: 2, 4: 2, 9: 5, 21: 11} {
+		table := settled(func(w *Worker) { w.Capacity = capacity })
+		fill := func() (placed int) {
+			for table.Free() {
+				v := table.Pick(&Request{}, start())
+				table.Commit(&Request{}, &v, start())
+				placed++
+			}
+			return placed
+		}
+		require.Equal(t, capacity, fill(), "capacity %d", capacity)
+		ended := 0
+		for !table.Free() {
+			require.Less(t, ended, capacity)
+			require.Equal(t, Wait, table.Pick(&Request{}, start()).Kind)
+			table.Release(key(0))
+			ended++
+		}
+		require.Equal(t, capacity-rest, ended, "capacity %d", capacity)
+		require.Equal(t, ended, fill(), "capacity %d", capacity)
+	}
+}
+
+// A session's next execution goes to its own worker while that has room, though nothing else goes there.
+func TestSatedWorkerTakesItsOwnSessions(t *testing.T) {
+	t.Parallel()
+	table := settled(func(w *Worker) { w.Capacity = 4 })
+	table.Bind("s", key(0), start())
+	for table.Free() {
+		v := table.Pick(&Request{}, start())
+		table.Commit(&Request{}, &v, start())
+	}
+	table.Release(key(0))
+	for _, affinity := range []messages.Affinity{messages.AffinityHint, messages.AffinityStrict, messages.AffinityStrictFail} {
+		v := table.Pick(&Request{Session: "s", Affinity: affinity}, start())
+		require.Equal(t, Hit, v.Effect, affinity)
+		require.Equal(t, key(0), v.Worker)
+	}
+	require.Equal(t, WorkersBusy, table.Pick(&Request{Session: "new"}, start()).Waiting)
 }
 
 func TestCapacityIsBounded(t *testing.T) {

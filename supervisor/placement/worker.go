@@ -38,21 +38,26 @@ type Worker struct {
 	Capacity int
 }
 
+// capacity is how many placements the worker may have.
+func (w *Worker) capacity() int { return min(w.Capacity, DepthMax) }
+
 // present reports whether the worker is a reason to wait: it works, or it is about to.
 func (w *Worker) present() bool { return w.Starting || w.Fresh && w.Grade.takes() }
 
 // free reports whether the worker can be given one more execution now.
 func (w *Worker) free() bool {
-	return w.Active && w.Fresh && !w.Starting && w.Grade.takes() && w.Depth < min(w.Capacity, DepthMax)
+	return w.Active && w.Fresh && !w.Starting && w.Grade.takes() && w.Depth < w.capacity()
 }
 
-// node is a worker in the table. It is in a bucket while it is free.
+// node is a worker in the table. It is in a bucket while it is free and not sated.
 type node struct {
 	Worker
 	used       uint64 // when it was last placed on or released, in the table's own count; 0: never
 	prev, next *node
 	bucket     *bucket
 	sessions   *session // the bindings to it, linked through session.sibling
+	// sated: it was full, and more than half of what it may have is still there.
+	sated bool
 	// known is false for a worker that a binding names and nobody has described yet.
 	known bool
 }

@@ -22,8 +22,9 @@ type Roster struct {
 	departed map[messages.WorkerKey]*worker
 	counts   [standings]int // workers by standing
 	beats    beatHeap
-	free     int // placements that the pool can take now
-	window   int // placements dispatched ahead to a healthy worker
+	free     int       // placements that the pool can take now
+	window   int       // placements dispatched ahead to a healthy worker
+	widened  time.Time // when the window became wider last
 	times    runTimes
 
 	held    map[messages.ExecutionID]*waiter

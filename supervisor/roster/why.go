@@ -55,7 +55,7 @@ func (r *Roster) whyPool() Reason {
 	switch {
 	case r.stands():
 		return r.halted
-	case r.free > 0:
+	case r.table.Free():
 		return Ready
 	case n[working]+n[refusing] > 0:
 		return WorkersBusy

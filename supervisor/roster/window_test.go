@@ -77,6 +77,27 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+// The window narrows at once, and widens a step at a time: between two Ticks at most once in widenEvery.
+func TestWindowWidensByAndBy(t *testing.T) {
+	t.Parallel()
+	r := New(Config{})
+	r.Step(epoch0, parseSeen("w0", args{}))
+	run := func(at time.Duration, took time.Duration) int {
+		for range 4 * windowMemory { // all that is remembered
+			r.Step(epoch0.Add(at), Ended{Placement: placementOf("zz#1"), Took: took})
+		}
+		return r.Snapshot().Window
+	}
+	require.Equal(t, 1, run(0, 40*time.Millisecond))
+	require.Equal(t, 5, run(0, 8*time.Millisecond))
+	require.Equal(t, 5, run(widenEvery-1, time.Millisecond), "it has just become wider")
+	require.Equal(t, 20, run(widenEvery, time.Millisecond))
+	require.Equal(t, 1, run(widenEvery, 40*time.Millisecond))
+	require.Equal(t, 1, run(widenEvery, time.Millisecond))
+	r.Step(epoch0.Add(widenEvery), Tick{})
+	require.Equal(t, 20, r.Snapshot().Window, "a Tick widens it whenever it comes")
+}
+
 func TestBackOff(t *testing.T) {
 	t.Parallel()
 	want := []time.Duration{0, 0, 0, 0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second,

@@ -254,13 +254,21 @@ func (r *Roster) age() {
 	}
 }
 
+// widenEvery is how often the window may widen: a p90 on the border between two windows must not touch every worker all
+// the time. After a stall of the machine it opens again step by step.
+const widenEvery = 100 * time.Millisecond
+
 // rewindow gives every worker the window that the run times allow now. A window opens and narrows at once; it widens
-// only with a Tick, so that a p90 on the border between two windows does not touch every worker all the time.
+// with a Tick, and between Ticks once in widenEvery.
 func (r *Roster) rewindow(tick bool) {
 	p90, _ := r.times.p90()
 	window := min(placement.Window(p90, r.config.QueueDepthDegraded), r.config.WindowMax)
-	if window == r.window || window > r.window && r.window > 0 && !tick {
+	widens := window > r.window && r.window > 0
+	if window == r.window || widens && !tick && r.now.Sub(r.widened) < widenEvery {
 		return
+	}
+	if widens {
+		r.widened = r.now
 	}
 	r.window = window
 	for _, key := range r.order() {

@@ -15,10 +15,9 @@ export const returns = ({ what }) => ({ big: 1n, loop: loop(), fn: () => 1, larg
 export const tells = (params, ctx) => { ctx.progress(0.5, "half"); ctx.progress(); ctx.chunk([1]); ctx.log("warn", "careful"); console.log("printed"); };
 export const closes = (params, ctx) => ctx.closeWorker();
 export const sleeps = async (params, ctx) => { await sleep(60000, null, { signal: ctx.signal }); };
-export const spins = ({ ms }) => { spin(ms); return "spun"; };
-export const polls = (params, ctx) => { ctx.progress(); const end = Date.now() + 10000; while (!ctx.cancelled && Date.now() < end); ctx.throwIfCancelled(); };
+export const polls = (params, ctx) => { ctx.progress(); const end = Date.now() + 60000; while (!ctx.cancelled && Date.now() < end); ctx.throwIfCancelled(); };
 export const streams = ({ size }, ctx) => { let n = 0; for (; !ctx.cancelled; n++) ctx.chunk(n + ":" + "é".repeat(size)); return n; };
-export const starts = (params, ctx) => { ctx.progress(); spin(10000); };
+export const starts = (params, ctx) => { ctx.progress(); const end = Date.now() + 60000; while (Date.now() < end); };
 export const quits = () => process.exit(7);
 export const forgets = () => new Promise(() => { Promise.reject(new Error("forgotten")); });
 export const behind = (params, { session }) => [session.state.n, session.lost, session.runsBehind];
@@ -26,13 +25,12 @@ export const count = (params, ctx) => [(ctx.session.state.n = (ctx.session.state
 let healthy = true;
 export const sick = () => { healthy = false; };
 export const health = () => healthy && { fine: true };
-function spin(ms) { const end = Date.now() + ms; while (Date.now() < end); }
 function loop() { const a = {}; a.a = a; return a; }
 `;
 
 /** A test with a worker of its own, which is gone after it. */
 function withWorker(name, files, body) {
-  test(name, { timeout: 20000 }, async () => {
+  test(name, { timeout: 50000 }, async () => {
     const worker = new Worker(files);
     try {
       await body(worker);
@@ -101,16 +99,16 @@ on("a cancel that comes with its execute", async (w) => {
 });
 
 on("ping beside a run that computes", async (w) => {
-  await w.hello("spins");
-  const run = w.begin("spins", { ms: 1000 });
-  for (let n = 0; n < 20; n++) {
-    const began = performance.now();
+  const run = w.begin("polls");
+  assert.equal((await w.event()).event, "progress");
+  // The run computes until its cancel, which is sent after the last answer: none waited for the run.
+  for (let n = 1; n <= 20; n++) {
     const answer = await w.ask("ping");
-    assert.deepEqual([answer.event, answer.data], ["result", {}]);
-    assert.ok(answer.id > run && performance.now() - began < 100, `ping took ${performance.now() - began} ms`);
+    assert.deepEqual([answer.id, answer.event, answer.data], [run + n, "result", {}]);
   }
-  const answer = await w.event();
-  assert.deepEqual([answer.id, answer.data], [run, "spun"]);
+  w.send("cancel", { request: run });
+  const answers = [await w.event(), await w.event()].sort((a, b) => a.id - b.id);
+  assert.deepEqual(answers.map((a) => [a.id, a.error?.code]), [[run, "cancelled"], [run + 21, undefined]]);
 });
 
 on("a run that computes sees its cancel, and the next run does not", async (w) => {
@@ -128,10 +126,8 @@ on("a run that computes sees its cancel, and the next run does not", async (w) =
 on("the end of the input ends a process that computes", async (w) => {
   w.begin("starts");
   assert.equal((await w.event()).event, "progress");
-  const began = performance.now();
   w.process.stdio[3].end();
-  assert.deepEqual(await w.exited, [null, "SIGKILL"]);
-  assert.ok(performance.now() - began < 1000, `it took ${performance.now() - began} ms`);
+  assert.deepEqual(await w.exited, [null, "SIGKILL"]); // had it waited for the run, it would have ended with status 0
 });
 
 on("what an action does to its process", async (w) => {
@@ -242,7 +238,7 @@ on("garbage ends the worker", async (w) => {
   }
 });
 
-test("serve serves a table", { timeout: 20000 }, async () => {
+test("serve serves a table", { timeout: 50000 }, async () => {
   const main = `import { serve } from ${JSON.stringify(SDK)}; serve({ "t.echo": (p) => p, short: (p, ctx) => ctx.action }, { health: () => 1 });`;
   const w = new Worker({ "main.mjs": main }, "ROOT/main.mjs");
   try {

@@ -56,6 +56,7 @@ def spin(params, ctx):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     while True:
         try:
+            note("spinning", str(os.getpid()))
             while True:
                 pass
         except BaseException:
