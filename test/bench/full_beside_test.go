@@ -9,30 +9,79 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/troupe-run/troupe/supervisor/node"
 )
 
 // besideRounds is how often the two take turns.
 const besideRounds = 7
 
-// besideRiver has River and Troupe take turns at bulk or callers, so that a machine whose speed differs from minute to minute is as
-// fast for the one as for the other, and prints how many times River's rate Troupe's is, round by round.
-func besideRiver(b *testing.B, f *full, part string, troupe func(*testing.B) float64) {
+// beside has another program and Troupe take turns at the same, so that a machine whose speed differs from minute to minute is as fast
+// for the one as for the other, and prints how many times the other's rate Troupe's is, round by round.
+func beside(b *testing.B, other string, theirs, ours func(*testing.B) float64) {
+	b.Helper()
 	var ratios []float64
 	for round := range besideRounds {
-		var theirs, ours float64
-		b.Run(fmt.Sprintf("River%d", round+1), func(b *testing.B) {
-			theirs = riverRate(b, part, river(b, f, "-only", part))
-			b.ReportMetric(theirs, "executions/s")
+		var rates [2]float64
+		b.Run(fmt.Sprintf("%s%d", other, round+1), func(b *testing.B) {
+			rates[0] = theirs(b)
+			b.ReportMetric(rates[0], "executions/s")
 		})
-		b.Run(fmt.Sprintf("Troupe%d", round+1), func(b *testing.B) { ours = troupe(b) })
-		if theirs == 0 || ours == 0 {
+		b.Run(fmt.Sprintf("Troupe%d", round+1), func(b *testing.B) { rates[1] = ours(b) })
+		if rates[0] == 0 || rates[1] == 0 {
 			return // one of them has failed, and said so
 		}
-		ratios = append(ratios, ours/theirs)
+		ratios = append(ratios, rates[1]/rates[0])
 	}
-	b.Logf("times River's rate: %.2f", ratios)
+	b.Logf("times %s's rate: %.2f", other, ratios)
 	slices.Sort(ratios)
 	b.Logf("median: %.2f", ratios[len(ratios)/2])
+}
+
+// besideRiver has River and Troupe take turns at bulk or callers.
+func besideRiver(b *testing.B, f *full, part string, troupe func(*testing.B) float64) {
+	beside(b, "River", func(b *testing.B) float64 { return riverRate(b, part, river(b, f, "-only", part)) }, troupe)
+}
+
+// celeryPython is the interpreter that has Celery, if one has: Debian's python3-celery is not for a Python that was built beside it.
+func celeryPython() string {
+	for _, python := range []string{"python3", "/usr/bin/python3"} {
+		if exec.Command(python, "-c", "import celery").Run() == nil {
+			return python
+		}
+	}
+	return ""
+}
+
+// besideCelery has Celery, where it is installed, and Troupe take turns at a Python echo on one RabbitMQ, by one interpreter.
+func besideCelery(b *testing.B, f *full) {
+	python := celeryPython()
+	if python == "" {
+		b.Skip("no Celery here; on Debian: apt-get install python3-celery")
+	}
+	theirs := func(b *testing.B) float64 {
+		cmd := exec.Command(python, "echo.py")
+		cmd.Dir = "celerybench"
+		cmd.Env = append(os.Environ(), "ECHO_URL="+f.rabbitmq.URL, "ECHO_QUEUE=celery-echo", "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore")
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, os.Stderr
+		if err := cmd.Run(); err != nil {
+			b.Fatal(err)
+		}
+		var rate float64
+		if _, err := fmt.Sscanf(out.String(), "celery echo: %f/s", &rate); err != nil {
+			b.Fatalf("no rate in %q: %v", out.String(), err)
+		}
+		return rate
+	}
+	ours := func(b *testing.B) float64 {
+		pack := withPack(b, 8)
+		return pythonEcho(b, f.on(b, func(c *node.Config) {
+			pack(c)
+			c.Python = python
+		}))
+	}
+	beside(b, "Celery", theirs, ours)
 }
 
 // river runs the comparison and returns its lines.

@@ -74,15 +74,17 @@ func BenchmarkFull(b *testing.B) {
 	b.Run("River", func(b *testing.B) { b.Log("\n" + river(b, f)) })
 	b.Run("Bulk", func(b *testing.B) { fullBulk(b, f, nil) })
 	b.Run("BulkTold", func(b *testing.B) { fullBulk(b, f, func(c *node.Config) { c.NoticesOff = false }) })
-	b.Run("Callers", func(b *testing.B) { callers(b, f.on(b, nil), f) })
+	b.Run("Callers", func(b *testing.B) { callers(b, f.on(b, nil), f, false) })
+	b.Run("CallersWithKeys", func(b *testing.B) { callers(b, f.on(b, nil), f, true) })
 	b.Run("BulkBeside", func(b *testing.B) {
 		besideRiver(b, f, "bulk", func(b *testing.B) float64 { return fullBulk(b, f, nil) })
 	})
 	b.Run("CallersBeside", func(b *testing.B) {
-		besideRiver(b, f, "callers", func(b *testing.B) float64 { return callers(b, f.on(b, nil), f) })
+		besideRiver(b, f, "callers", func(b *testing.B) float64 { return callers(b, f.on(b, nil), f, false) })
 	})
 	b.Run("StartLatency", func(b *testing.B) { startLatency(b, f.on(b, nil)) })
 	b.Run("PythonEcho", func(b *testing.B) { pythonEcho(b, f.on(b, withPack(b, 8))) })
+	b.Run("PythonBeside", func(b *testing.B) { besideCelery(b, f) })
 }
 
 // fullBulk loads 50,000 no-op executions while their pool is cordoned, then opens it, as River's client is started after
@@ -151,8 +153,9 @@ func ticks(pids []int) time.Duration {
 	return time.Duration(total) * 10 * time.Millisecond
 }
 
-// callers has 16 callers submit 20,000 executions one by one while they are worked off. It returns the last rate.
-func callers(b *testing.B, change func(*node.Config), f *full) (rate float64) {
+// callers has 16 callers submit 20,000 executions one by one, each with an idempotency key if keys, while they are worked off. It
+// returns the last rate.
+func callers(b *testing.B, change func(*node.Config), f *full, keys bool) (rate float64) {
 	for range b.N {
 		n := start(b, change)
 		var before processors
@@ -164,7 +167,11 @@ func callers(b *testing.B, change func(*node.Config), f *full) (rate float64) {
 		for range 16 {
 			all.Go(func() {
 				for range 1250 {
-					if _, err := n.Backend().Submit(context.Background(), requests("core.noop", 1, "")); err != nil {
+					request := requests("core.noop", 1, "")
+					if keys {
+						request[0].IdempotencyKey = messages.NewExecutionID().String()
+					}
+					if _, err := n.Backend().Submit(context.Background(), request); err != nil {
 						b.Error(err)
 						return
 					}
@@ -220,7 +227,7 @@ func steadily(b *testing.B, n *node.Node, count int, actions []string) {
 }
 
 // pythonEcho runs a warm Python echo end to end, durably.
-func pythonEcho(b *testing.B, change func(*node.Config)) {
+func pythonEcho(b *testing.B, change func(*node.Config)) (rate float64) {
 	for range b.N {
 		n := start(b, change)
 		if _, err := n.Backend().Submit(context.Background(), requests("bench.echo", 500, `{"text":"warm"}`)); err != nil {
@@ -232,6 +239,8 @@ func pythonEcho(b *testing.B, change func(*node.Config)) {
 			b.Fatal(err)
 		}
 		await(b, "idle", idle(n))
-		b.ReportMetric(10_000/time.Since(began).Seconds(), "executions/s")
+		rate = 10_000 / time.Since(began).Seconds()
+		b.ReportMetric(rate, "executions/s")
 	}
+	return rate
 }

@@ -29,7 +29,7 @@ func BenchmarkBulk(b *testing.B) {
 }
 
 // BenchmarkCallers has 16 callers submit 20,000 executions one by one while they are worked off.
-func BenchmarkCallers(b *testing.B) { callers(b, nil, nil) }
+func BenchmarkCallers(b *testing.B) { callers(b, nil, nil, false) }
 
 // BenchmarkStartLatency submits 50 a second for ten seconds and reports the time from submit to start.
 func BenchmarkStartLatency(b *testing.B) { startLatency(b, nil) }
