@@ -22,6 +22,8 @@ type caller struct {
 	others []*node // asked in turn with node, where there are more
 	// patience bounds one try, where it is set: a node that is frozen says nothing.
 	patience time.Duration
+	// lossTime bounds the wait for one outcome, where it is set: some never come from a program that loses work.
+	lossTime time.Duration
 	turn     atomic.Int64
 	// heard, where set, is told of each outcome, and when its work was begun. It is called by many callers at a time.
 	heard func(*work, time.Time, *api.ExecutionView)
@@ -134,14 +136,14 @@ func (c *caller) waits() string {
 	return "20"
 }
 
-// wait returns the execution once it has ended.
+// wait returns the execution once it has ended, or counts as lost.
 func (c *caller) wait(ctx context.Context, id messages.ExecutionID) (api.ExecutionView, error) {
-	for {
+	for began := time.Now(); ; {
 		var view api.ExecutionView
 		err := c.insist(ctx, chaos.Call{Op: "wait", State: chaos.Invoked, ID: id}, func(ctx context.Context, node *client.Client) error {
 			return node.Get(ctx, "/api/v1/executions/"+id.String()+"/wait?timeout_seconds="+c.waits(), &view)
 		})
-		if err != nil || view.Status.Terminal() {
+		if err != nil || view.Status.Terminal() || c.lossTime > 0 && time.Since(began) > c.lossTime {
 			return view, err
 		}
 		if ctx.Err() != nil {

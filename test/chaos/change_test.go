@@ -115,6 +115,7 @@ func TestOtherQueueSettingsDoNoHarm(t *testing.T) {
 		n.env = append(n.env, key+"WORKER_QUEUE_TTL_MS="+boot.ttl, key+"QUEUE_TYPE="+boot.kind)
 		f.start()
 		f.submitAll(c, "chaos.go_work", fmt.Sprint(i), 20, 40*time.Millisecond, messages.Completed, messages.Abandoned)
+		f.submitAll(c, "chaos.go_work", fmt.Sprint(i, "long"), 1, 10*time.Second, messages.Completed, messages.Abandoned)
 		n.eventually(backTime, "work is under way", func(context.Context) bool { return len(n.with("running")) > 0 })
 		if i < 2 {
 			n.kill()

@@ -2,7 +2,9 @@ package chaos_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,16 +29,25 @@ type fault struct {
 // faults are all of them. The reduced suite leaves out the last, which is two of the others at once.
 var faults = []fault{
 	{"node killed", killOne},
-	{"node frozen beyond its lease", freezeOne},
+	frost,
 	{"store connections terminated", terminateConnections},
 	{"postgres killed", killPostgres},
 	{"rabbitmq killed", killRabbit},
 	{"memory alarm", raiseAlarm},
 	{"queues deleted", deleteQueues},
-	{"messages lost, twice and late", steal},
+	theft,
 	{"dead letters late and twice", lateLetters},
 	{"both servers killed", killBoth},
 }
+
+var (
+	frost = fault{"node frozen beyond its lease", freezeOne}
+	theft = fault{"messages lost, twice and late", steal}
+)
+
+// wholeFaults has more freezes than other faults: whether a thawed node tells of an old attempt before it gives itself up is a
+// matter of milliseconds.
+func wholeFaults() []fault { return append(slices.Clone(faults), frost, frost) }
 
 // moment is a pause of random length, from the seed.
 func moment(random *rand.Rand, longest time.Duration) {
@@ -60,23 +71,80 @@ func killOne(f *full, random *rand.Rand) {
 	n.start()
 }
 
-// freezeOne stops a node's process until the others have declared it dead, and lets it go on then.
+// freezeOne stops a node's process under work that may be repeated, until the others have declared it dead, and lets it go on
+// then: it has that work's ends to tell of, which its workers came to meanwhile, while others repeat it.
 func freezeOne(f *full, random *rand.Rand) {
 	at := random.IntN(len(f.nodes))
 	n, other := f.nodes[at], f.nodes[(at+1)%len(f.nodes)]
 	before := other.incarnation(n.name).Incarnation
+	name := fmt.Sprintf("freeze%d", len(f.taken))
+	f.runRepeatable(n, name)
 	f.take(n)
 	n.signal(syscall.SIGSTOP)
 	other.eventually(backTime, "the frozen node is declared dead", func(context.Context) bool {
 		now := other.incarnation(n.name)
 		return now.Incarnation == before && now.State == store.NodeDead
 	})
-	moment(random, time.Second)
+	hope(func() bool { return other.runs(name, 2) > 0 })
+	moment(random, 500*time.Millisecond)
 	n.signal(syscall.SIGCONT)
 	other.eventually(backTime, "the thawed node is back as another incarnation", func(context.Context) bool {
 		now := other.incarnation(n.name)
 		return now.Incarnation != before && now.State == store.NodeActive
 	})
+}
+
+// runRepeatable submits work of 3 s that may be repeated, more than all nodes can run at a time, and waits until the node runs
+// some of it. Nobody waits for its outcomes.
+func (f *full) runRepeatable(n *node, name string) {
+	f.t.Helper()
+	through := &caller{node: n, patience: f.calls.patience}
+	defer f.calls.adopt(through)
+	first := int(messages.PriorityMax)
+	for i := range 6 {
+		for _, k := range repeatable() {
+			w := &work{want: k.want, codes: k.codes}
+			w.ActionRef, w.IdempotencyKey, w.Parameters = k.action, fmt.Sprintf("%s-%s-%d", k.action, name, i), parameters(3*time.Second)
+			w.Priority = &first
+			_, err := through.submit(f.t.Context(), mayExpire(w))
+			require.NoError(f.t, err)
+		}
+	}
+	hope(func() bool { return n.runs(name, 1) >= 3 })
+}
+
+// hope waits for what makes a blow a hard one, for at most 10 s: a program that loses work may never come to it.
+func hope(holds func() bool) {
+	for end := time.Now().Add(10 * time.Second); !holds() && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond) // between two looks
+	}
+}
+
+// runs counts such attempts of the work that was submitted under the name, as far as the node runs them.
+func (n *node) runs(name string, attempt messages.Attempt) (count int) {
+	n.t.Helper()
+	for _, e := range n.with("running") {
+		if e.Attempt == attempt && nodeOf(string(e.Worker)) == n.name && strings.Contains(e.IdempotencyKey, "-"+name+"-") {
+			count++
+		}
+	}
+	return count
+}
+
+// repeatable are the kinds of work that may be repeated and take as long as they are told.
+func repeatable() (list []kind) {
+	for _, k := range kinds {
+		if strings.HasSuffix(k.action, "redo") {
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+// mayExpire is work that may also fail because its message expires: on the queue of a node that is gone, or by the hand of a thief.
+func mayExpire(w *work) *work {
+	w.want, w.codes = append(slices.Clone(w.want), messages.Failed), append(slices.Clone(w.codes), messages.CodeQueueTimeout)
+	return w
 }
 
 func terminateConnections(f *full, _ *rand.Rand) {
@@ -161,24 +229,83 @@ func deleteQueues(f *full, random *rand.Rand) {
 	}
 }
 
-// steal consumes beside the workers for a while. What it gets is lost, or comes twice, or late.
+// steal consumes beside the workers for a while. What it gets is lost, or comes twice, or late: even as late as just before the
+// newer attempt that was placed because it did not come.
 func steal(f *full, random *rand.Rand) {
-	ctx, cancel := context.WithTimeout(f.t.Context(), 1500*time.Millisecond)
+	held := newLoot()
+	f.thieve(random, missedTime, func(random *rand.Rand, queue string, d broker.Delivery) int {
+		if old := held.before(d); len(old) > 0 {
+			_, _ = f.side.Publish(f.t.Context(), old)                      // what cannot be sent is lost
+			time.Sleep(time.Duration(random.IntN(100)) * time.Millisecond) // for it to be read, by the seed
+			return 1
+		}
+		switch random.IntN(4) {
+		case 1:
+			return 2
+		case 2:
+			time.Sleep(time.Duration(random.IntN(400)) * time.Millisecond) // late, by the seed
+			return 1
+		}
+		held.keep(queue, d)
+		return 0
+	})
+}
+
+// missedTime is long enough for lost messages to be missed, after a claim timeout of 3 s, and for their work to be sent again.
+const missedTime = 6 * time.Second
+
+// loot is what a thief has not passed on.
+type loot struct {
+	mu   sync.Mutex
+	held map[messages.ExecutionID]broker.Message
+}
+
+func newLoot() *loot { return &loot{held: map[messages.ExecutionID]broker.Message{}} }
+
+// keep holds a message for each piece of work in it. An echo is let go.
+func (l *loot) keep(queue string, d broker.Delivery) {
+	work, err := broker.DecodeWork(d.Body)
+	if err != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range placements(work) {
+		l.held[p.Execution] = broker.Message{RoutingKey: queue, ID: d.ID, Body: d.Body}
+	}
+}
+
+// before gives the older messages of the work in a delivery away.
+func (l *loot) before(d broker.Delivery) (old []broker.Message) {
+	work, err := broker.DecodeWork(d.Body)
+	if err != nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range placements(work) {
+		if m, ok := l.held[p.Execution]; ok && p.Attempt > 1 {
+			old = append(old, m)
+			delete(l.held, p.Execution)
+		}
+	}
+	return old
+}
+
+// thieve consumes beside the workers for a while, and passes each message on as often as take says.
+func (f *full) thieve(random *rand.Rand, length time.Duration, take func(random *rand.Rand, queue string, d broker.Delivery) int) {
+	ctx, cancel := context.WithTimeout(f.t.Context(), length)
 	defer cancel()
 	var wait sync.WaitGroup
 	for _, queue := range f.workerQueues() {
 		random := rand.New(rand.NewPCG(random.Uint64(), 0))
 		wait.Go(func() {
-			f.stealFrom(ctx, queue, func(d broker.Delivery) {
-				copies := []broker.Message{{RoutingKey: queue, ID: d.ID, Body: d.Body}}
-				switch random.IntN(3) {
-				case 1:
-					copies = append(copies, copies[0])
-				case 2:
-					time.Sleep(time.Duration(random.IntN(400)) * time.Millisecond) // late, by the seed
-				default:
-					copies = nil
-				}
+			consumer, err := f.side.Consume(ctx, queue, thiefWindow)
+			if err != nil {
+				return // the queue has just gone
+			}
+			stealFrom(ctx, consumer, func(d broker.Delivery) {
+				copies := slices.Repeat([]broker.Message{{RoutingKey: queue, ID: d.ID, Body: d.Body}}, take(random, queue, d))
 				_, _ = f.side.Publish(f.t.Context(), copies) // what cannot be sent again is lost
 			})
 		})
@@ -186,12 +313,11 @@ func steal(f *full, random *rand.Rand) {
 	wait.Wait()
 }
 
-// stealFrom takes a share of a queue's messages for good, until ctx ends.
-func (f *full) stealFrom(ctx context.Context, queue string, take func(broker.Delivery)) {
-	consumer, err := f.side.Consume(ctx, queue, 4)
-	if err != nil {
-		return // the queue has just gone
-	}
+// thiefWindow is how many messages a thief may have in hand.
+const thiefWindow = 4
+
+// stealFrom takes what a consumer gets for good, until ctx ends.
+func stealFrom(ctx context.Context, consumer broker.Consumer, take func(broker.Delivery)) {
 	defer func() { _ = consumer.Cancel() }()
 	for {
 		select {
@@ -208,15 +334,42 @@ func (f *full) stealFrom(ctx context.Context, queue string, take func(broker.Del
 }
 
 // lateLetters sends every dead letter so far again, twice, and makes up letters of all attempts before the current ones
-// of what is on its way, and of those that run or have ended.
+// of what is on its way, and of those that run or have ended. Beside that a thief loses messages until they are sent again as
+// newer attempts, whose letters of old it sends before it passes them on.
 func lateLetters(f *full, random *rand.Rand) {
 	const rounds = 20
+	thief := rand.New(rand.NewPCG(random.Uint64(), 1))
+	var wait sync.WaitGroup
+	wait.Go(func() { f.thieve(thief, missedTime, f.outrun) })
 	for range rounds {
 		copies := f.letters.copies()
 		random.Shuffle(len(copies), func(i, j int) { copies[i], copies[j] = copies[j], copies[i] })
 		f.post(append(copies[:min(len(copies), 50)], f.oldLetters()...), 2)
 		moment(random, 100*time.Millisecond)
 	}
+	wait.Wait()
+}
+
+// outrun has the letters of older attempts come before a message, or loses it, mostly, where it is of a first attempt.
+func (f *full) outrun(random *rand.Rand, _ string, d broker.Delivery) int {
+	work, err := broker.DecodeWork(d.Body)
+	if err != nil {
+		return 1 // an echo
+	}
+	var letters []broker.Message
+	for i := range work {
+		for _, p := range work[i].Placements {
+			for p.Attempt--; p.Attempt > 0; p.Attempt-- {
+				letters = append(letters, f.letter(work[i].Worker, p))
+			}
+		}
+	}
+	if len(letters) == 0 && random.IntN(3) > 0 {
+		return 0
+	}
+	f.post(letters, 2)
+	time.Sleep(time.Duration(random.IntN(100)) * time.Millisecond) // for the letters to be read, by the seed
+	return 1
 }
 
 // oldLetters are dead letters that come too late, whatever happens until they are read.

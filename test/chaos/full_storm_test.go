@@ -18,41 +18,61 @@ import (
 
 func TestFullChaos(t *testing.T) {
 	t.Parallel()
-	fullChaos(t, storm{executions: 2000, blows: len(faults) - 1, sessions: 16, callers: 32, stretch: 4})
+	fullChaos(t, storm{executions: 2000, blows: len(faults) - 1, sessions: 16, callers: 32, stretch: 4}, faults)
 }
 
 func TestWholeFullChaos(t *testing.T) {
 	if !whole {
 		return
 	}
-	fullChaos(t, storm{executions: 20_000, blows: 4 * len(faults), sessions: 64, callers: 48, stretch: 8})
+	fullChaos(t, wholeStorm(), wholeFaults())
+}
+
+// wholeStorm is the storm of the full mode, whole.
+func wholeStorm() storm {
+	return storm{executions: 20_000, blows: 4 * len(wholeFaults()), sessions: 64, callers: 48, stretch: 8}
 }
 
 // fullChaos drives two nodes on servers of their own through every fault, in the order of the seed, under load.
-func fullChaos(t *testing.T, s storm) {
-	random := rand.New(rand.NewPCG(seed(t), 4))
+func fullChaos(t *testing.T, s storm, faults []fault) {
 	paths, err := built()
 	require.NoError(t, err)
-	f := newFull(t, "TROUPE_EXECUTOR_CLAIM_TIMEOUT=3", "TROUPE_MESSAGE_QUEUE_RABBITMQ_WORKER_QUEUE_TTL_MS=4000")
-	f.collect()
-	f.join("a", paths.troupe, "pack")
-	f.join("b", paths.troupe, "pack")
-	f.start()
+	f := newStormy(t, paths.troupe)
 	c := f.caller()
-	plan := s.plan(random)
-	for _, w := range plan { // whatever expires on its queue fails
-		w.want, w.codes = append(slices.Clone(w.want), messages.Failed), append(slices.Clone(w.codes), messages.CodeQueueTimeout)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+time.Duration(s.executions)*30*time.Millisecond)
 	defer cancel()
-	var finished, gate atomic.Int64
-	load := startGated(ctx, c, s, plan, random.Uint64(), &finished, &gate)
-	f.strikes(ctx, s, faults, random, &finished, &gate)
-	f.ended(load)
+	f.ended(f.through(ctx, s, faults, c))
 	f.nodes[0].settled(backTime)
 	h := f.history(c)
 	f.nodes[0].verdict(h)
 	f.report(c, h)
+}
+
+// newStormy starts two nodes of the given binary on servers of their own.
+func newStormy(t *testing.T, troupe string, env ...string) *full {
+	t.Helper()
+	f := newFull(t, append(env, "TROUPE_EXECUTOR_CLAIM_TIMEOUT=3", "TROUPE_MESSAGE_QUEUE_RABBITMQ_WORKER_QUEUE_TTL_MS=4000")...)
+	f.collect()
+	f.join("a", troupe, "pack")
+	f.join("b", troupe, "pack")
+	f.start()
+	return f
+}
+
+// through makes every blow of the storm under the load of the caller, before ctx ends, and returns what waits for the load's end.
+func (f *full) through(ctx context.Context, s storm, faults []fault, c *caller) (load func() error) {
+	f.t.Helper()
+	random := rand.New(rand.NewPCG(seed(f.t), 4))
+	f.calls = c
+	plan := s.plan(random)
+	for _, w := range plan {
+		mayExpire(w)
+	}
+	var finished, gate atomic.Int64
+	load = startGated(ctx, c, s, plan, random.Uint64(), &finished, &gate)
+	order := append(s.order(faults, random), theft) // once more, when no node's end is to come that has its work looked for
+	f.strikes(ctx, s, order, random, &finished, &gate)
+	return load
 }
 
 // ended waits for the load once the last blow is over. What does not end is shown, with the node's word on why.
@@ -69,20 +89,25 @@ func (f *full) ended(load func() error) {
 	}
 }
 
-// strikes makes as many blows as the storm has, of the given kinds, each once its share of the load has ended, in the middle of the next.
-// The load waits for a blow that lasts longer than its share, so that every blow meets it.
-func (f *full) strikes(ctx context.Context, s storm, faults []fault, random *rand.Rand, finished, gate *atomic.Int64) {
-	f.t.Helper()
-	share := s.executions / (s.blows + 1)
+// order is that in which the storm's blows come, so many of each of the first of the given kinds.
+func (s storm) order(faults []fault, random *rand.Rand) []fault {
 	var order []fault
 	for len(order) < s.blows {
 		round := slices.Clone(faults[:min(len(faults), s.blows)])
 		random.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
 		order = append(order, round...)
 	}
+	return order[:s.blows]
+}
+
+// strikes makes all blows in their order, each once its share of the load has ended, in the middle of the next. The load waits for
+// a blow that lasts longer than its share, so that every blow meets it.
+func (f *full) strikes(ctx context.Context, s storm, order []fault, random *rand.Rand, finished, gate *atomic.Int64) {
+	f.t.Helper()
+	share := s.executions / (len(order) + 1)
 	deadline, _ := ctx.Deadline()
 	healed := map[string][]time.Duration{}
-	for i, blow := range order[:s.blows] {
+	for i, blow := range order {
 		gate.Store(int64((i+2)*share + s.callers))
 		f.nodes[0].eventually(time.Until(deadline), "the load goes on", func(context.Context) bool {
 			return finished.Load() >= int64(i*share)
@@ -94,13 +119,14 @@ func (f *full) strikes(ctx context.Context, s storm, faults []fault, random *ran
 		healed[blow.name] = append(healed[blow.name], time.Since(began))
 	}
 	gate.Store(int64(s.executions))
-	for _, kind := range faults {
+	for _, kind := range order {
 		times := healed[kind.name]
 		slices.Sort(times)
 		if len(times) == 0 {
 			continue
 		}
 		f.t.Logf("%s: %d times, all well again after p50 %s, max %s", kind.name, len(times), quantile(times, 0.5), quantile(times, 1))
+		delete(healed, kind.name)
 	}
 }
 

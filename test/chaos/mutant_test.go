@@ -78,6 +78,37 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 	}
 }
 
+// TestWholePlantedFaultsFailTheStorm drives nodes with each planted fault through the storm that sound ones live through.
+func TestWholePlantedFaultsFailTheStorm(t *testing.T) {
+	if !whole {
+		return
+	}
+	troupe, err := mutantBinary()
+	require.NoError(t, err)
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			f := newStormy(t, troupe, "TROUPE_MUTANT="+m.planted)
+			c := f.caller()
+			c.lossTime = 8 * time.Second
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
+			defer cancel()
+			load := f.through(ctx, wholeStorm(), wholeFaults(), c)
+			defer time.AfterFunc(backTime, cancel).Stop()
+			_ = load() // what is lost may keep it from its end
+			f.nodes[0].quiet(settleTime, underWay)
+			h := f.history(c)
+			found, shown := map[string]int{}, map[string]chaos.Violation{}
+			for _, v := range chaos.Check(h) {
+				found[v.Rule]++
+				shown[v.Rule] = v
+			}
+			t.Logf("executions %d, violations %v, of the last of each rule: %v", len(h.Executions), found, shown)
+			require.NotZero(t, found[m.rule], "the checker has not found the planted fault by %s", m.rule)
+		})
+	}
+}
+
 // stillScheduled reports whether a violation is that of an execution which nobody took off its worker's queue.
 func stillScheduled(v chaos.Violation, h *chaos.History) bool {
 	for i := range h.Executions {
@@ -122,7 +153,7 @@ const underWay = "requested,scheduling,scheduled,running,cancelling"
 
 // lateRounds bounds how often lateOutcome tries: a thawed node gives itself up within milliseconds, and what its workers
 // have said may or may not be told before that.
-const lateRounds = 4
+const lateRounds = 10
 
 // lateOutcome has runs end while their node is frozen, and lets it tell of them while the runs are repeated elsewhere,
 // until one such outcome has come to the store.
@@ -184,8 +215,8 @@ func lateWrites(h *chaos.History) (count int) {
 	return count
 }
 
-// settleTime is how long lost work may take to have its outcome: a few claim timeouts of 1 s, with the back-off.
-const settleTime = 8 * time.Second
+// settleTime is how long lost work may take to have its outcome, on a busy machine: a few claim timeouts of 1 s, with the back-off.
+const settleTime = 20 * time.Second
 
 // lostMessages takes messages off the workers' queues, which nobody will deliver again.
 func lostMessages(f *full) *chaos.History {
@@ -213,7 +244,9 @@ func (f *full) thieves(n *node, take func(queue string, d broker.Delivery)) (sto
 	incarnation := n.incarnation(n.name).Incarnation
 	for _, w := range n.workers("chaos.gw") {
 		queue := f.settings.WorkerQueueName(w.ID, incarnation)
-		wait.Go(func() { f.stealFrom(ctx, queue, func(d broker.Delivery) { take(queue, d) }) })
+		consumer, err := f.side.Consume(ctx, queue, thiefWindow)
+		require.NoError(f.t, err)
+		wait.Go(func() { stealFrom(ctx, consumer, func(d broker.Delivery) { take(queue, d) }) })
 	}
 	return func() {
 		cancel()

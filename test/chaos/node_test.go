@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -187,6 +188,25 @@ func (n *node) tail() string {
 	return tail(text, 60)
 }
 
+// warnings are the last of the node's log that are no mere news, and the beginning of what is no log, as of a panic: few, for
+// what failed stands above them.
+func (n *node) warnings() string {
+	text, err := os.ReadFile(n.log.Name())
+	if err != nil {
+		return err.Error()
+	}
+	var logged, other []string
+	for line := range strings.Lines(string(text)) {
+		switch {
+		case !strings.HasPrefix(line, "{"):
+			other = append(other, line)
+		case !strings.Contains(line, `"@level":"info"`):
+			logged = append(logged, line)
+		}
+	}
+	return strings.Join(slices.Concat(logged[max(0, len(logged)-12):], other[:min(20, len(other))]), "")
+}
+
 // ready waits until the node says that its pools have been started.
 func (n *node) ready() {
 	n.t.Helper()
@@ -225,7 +245,7 @@ func (n *node) exited() {
 	}
 }
 
-// end stops the node when its test is over, and shows its log where that failed.
+// end stops the node when its test is over, and shows what it warned of where that failed.
 func (n *node) end() {
 	n.kill()
 	if c := n.client.Load(); c != nil {
@@ -233,7 +253,7 @@ func (n *node) end() {
 	}
 	_ = n.log.Close()
 	if n.t.Failed() {
-		n.t.Logf("the node's log ends with\n%s", n.tail())
+		n.t.Logf("what the node %s warned of last\n%s", n.name, n.warnings())
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/api"
 	"github.com/troupe-run/troupe/test/chaos"
@@ -39,7 +37,7 @@ var partings = []fault{
 	{"broker not heard", harmless(func(f *full, n *node, _ *rand.Rand) { n.host.Deafen(f.net.Outside(brokerSide)) })},
 	{"broker not reached", harmless(func(f *full, n *node, _ *rand.Rand) { n.host.Mute(f.net.Outside(brokerSide)) })},
 	{"node killed", killOne},
-	{"node frozen beyond its lease", freezeOne},
+	frost,
 	{"node stopped and started", restartOne},
 }
 
@@ -69,14 +67,14 @@ func partitions(t *testing.T, s storm) {
 	c := f.caller()
 	f.calls = c
 	plan := s.plan(random)
-	for _, w := range plan { // a run's message lives no longer than the run may: on the queue of a node that is cut off it expires, and the run fails
-		w.want, w.codes = append(slices.Clone(w.want), messages.Failed), append(slices.Clone(w.codes), messages.CodeQueueTimeout)
+	for _, w := range plan { // a run's message lives no longer than the run may
+		mayExpire(w)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+time.Duration(s.executions)*60*time.Millisecond)
 	defer cancel()
 	var finished, gate atomic.Int64
 	load := startGated(ctx, c, s, plan, random.Uint64(), &finished, &gate)
-	f.strikes(ctx, s, partings, random, &finished, &gate)
+	f.strikes(ctx, s, s.order(partings, random), random, &finished, &gate)
 	f.ended(load)
 	f.nodes[0].settled(backTime)
 	f.agree()

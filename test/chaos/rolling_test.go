@@ -38,7 +38,7 @@ func rollingRestarts(t *testing.T, s storm) {
 	random := rand.New(rand.NewPCG(seed(t), 5))
 	paths, err := built()
 	require.NoError(t, err)
-	f := newShared(t)
+	f := newShared(t, s.env()...)
 	for _, name := range []string{"a", "b", "c"} {
 		f.join(name, paths.troupe, "pack")
 	}

@@ -59,7 +59,7 @@ func linearSessions(t *testing.T, s storm) {
 	defer cancel()
 	var finished, gate atomic.Int64
 	load := startGated(ctx, c, s, s.counting(random), random.Uint64(), &finished, &gate)
-	f.strikes(ctx, s, goings, random, &finished, &gate)
+	f.strikes(ctx, s, s.order(goings, random), random, &finished, &gate)
 	f.ended(load)
 	f.nodes[0].settled(backTime)
 	require.NoError(t, ledger.failed)

@@ -179,9 +179,17 @@ func (s storm) length(k *kind, random *rand.Rand) int {
 	return ms
 }
 
+// env gives a node that stops gently its time: a probe's timeout also bounds the snapshots of the sessions of a worker that leaves.
+func (s storm) env() []string {
+	if !s.gentle {
+		return nil
+	}
+	return []string{"TROUPE_HEALTH_PROBE_TIMEOUT=20"}
+}
+
 func underLoad(t *testing.T, s storm) {
 	random := rand.New(rand.NewPCG(seed(t), 1))
-	n := newNode(t, "pack")
+	n := newNode(t, "pack", s.env()...)
 	c := &caller{node: n}
 	n.start()
 	n.ready()
