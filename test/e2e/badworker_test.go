@@ -33,6 +33,7 @@ func TestRogueWorkers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		pool, do, status, code string
+		with                   object
 		want                   []string // of the error's message
 		exit                   string
 	}{
@@ -41,7 +42,7 @@ func TestRogueWorkers(t *testing.T) {
 		{pool: "half", do: "half", status: "abandoned", code: "worker_lost", want: []string{"protocol error:", "frame"}},
 		{pool: "quitter", do: "leave", status: "abandoned", code: "worker_lost", want: []string{"process ended: exit status 0"}, exit: "exit status 0"},
 		{pool: "hog", do: "eat", status: "abandoned", code: "worker_lost", want: []string{"limit: memory"}, exit: "limit: memory"},
-		{pool: "deaf", do: "ignore", status: "timed_out", code: "timeout", want: []string{"ran longer than its timeout of 1s"}},
+		{pool: "deaf", do: "ignore", with: object{"timeout_seconds": 1}, status: "timed_out", code: "timeout", want: []string{"ran longer than its timeout of 1s"}},
 	} {
 		t.Run(c.pool, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +52,7 @@ func TestRogueWorkers(t *testing.T) {
 			first := n.runs(t, pool, nil)
 			require.Equal(t, "completed", first.text("status"), "%v", first)
 
-			e := n.runs(t, pool, object{"do": c.do})
+			e := n.runs(t, pool, object{"do": c.do}, c.with)
 			require.Equal(t, c.status, e.text("status"), "%v", e)
 			require.Equal(t, c.code, e.text("error", "code"), "%v", e)
 			for _, want := range c.want {

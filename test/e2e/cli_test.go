@@ -79,7 +79,7 @@ func TestBatchFromTheShell(t *testing.T) {
 func TestLogsLive(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
-	id := n.prints(t, "submit", "theatre.act", "lines:=40", "pause:=0.05")
+	id := n.prints(t, "submit", "theatre.act", "lines:=40", "pause:=0.25")
 	cmd := exec.Command(binary, "logs", "-f", id)
 	cmd.Env = []string{"TROUPE_SERVER=" + n.url, "HOME=" + t.TempDir()}
 	var out, errs logBook
@@ -148,6 +148,7 @@ func TestTables(t *testing.T) {
 		{[]string{"sessions"}, `(?m)^theatre.keeper +TestTables +n1/theatre.keeper/[01] +1`},
 		{[]string{"actions"}, `(?m)^theatre.prompt +1.0.0 +shell +shell +sh -c`},
 		{[]string{"dead-letters"}, `^none`},
+		{[]string{"dead-letters", "list", "-n", "5"}, `^none`},
 		{[]string{"tree", "--children", "5"}, `(?s)troupe .*troupe/pools .*more.*\(--children 0 shows them\)`},
 		{[]string{"tree", "--cluster"}, `(?s)^n1 active \d+ actors\n.*troupe/pools/theatre.keeper/0`},
 		{[]string{"tree", "--node", "n1", "--children", "0"}, `(?s)^n1 active \d+ actors\n.*troupe/pools/theatre.keeper/1`},
@@ -230,7 +231,7 @@ func TestSteerFromTheShell(t *testing.T) {
 		require.Contains(t, r.err, args[len(args)-1])
 	}
 	// A drain is a shutdown in order.
-	id := n.prints(t, "submit", "theatre.pause", "seconds:=0.5")
+	id := n.prints(t, "submit", "theatre.pause", "seconds:=5")
 	await(t, "it runs", func() bool { return n.get(t, "/api/v1/executions/"+id).text("status") == "running" })
 	require.Contains(t, n.prints(t, "drain", "n1"), "node n1 drains")
 	require.NoError(t, n.ended(), n.log.tail(20))
@@ -244,7 +245,7 @@ func TestTheNodeGoesAway(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{})
 	ended := make(chan result, 1)
-	go func() { ended <- n.troupe(t, "submit", "core.sleep", "seconds:=3", "--wait") }()
+	go func() { ended <- n.troupe(t, "submit", "core.sleep", "seconds:=10", "--wait") }()
 	await(t, "it has run for a while", func() bool {
 		for _, e := range n.get(t, "/api/v1/executions?status=running").list("executions") {
 			started, err := time.Parse(time.RFC3339Nano, e.text("started_at"))
@@ -258,7 +259,7 @@ func TestTheNodeGoesAway(t *testing.T) {
 	require.Regexp(t, "execution [0-9a-f-]{36} was submitted; `troupe wait [0-9a-f-]{36}` waits for its end\n", r.err)
 	require.Contains(t, r.err, "no node answers at")
 	n = n.again(t)
-	require.Equal(t, `{"slept":3}`, n.prints(t, "wait", strings.Fields(r.err)[1]))
+	require.Equal(t, `{"slept":10}`, n.prints(t, "wait", strings.Fields(r.err)[1]))
 	require.NoError(t, n.stop())
 }
 
@@ -299,7 +300,7 @@ func TestNoNodeAnswers(t *testing.T) {
 func TestClientIsInterrupted(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
-	id := n.prints(t, "submit", "theatre.act", "lines:=40", "pause:=0.05")
+	id := n.prints(t, "submit", "theatre.act", "lines:=40", "pause:=0.25")
 	cmd := exec.Command(binary, "logs", "-f", id)
 	cmd.Env = []string{"TROUPE_SERVER=" + n.url, "HOME=" + t.TempDir()}
 	var out logBook

@@ -19,15 +19,15 @@ func TestKillAndRestart(t *testing.T) {
 	done := n.runs(t, "core.echo", object{"kept": "yes"}, object{"labels": object{"a": "b"}, "session": "<s>"}).text("id")
 	output := n.runs(t, "theatre.prompt", object{"word": "kept"}).text("id")
 	n.runs(t, "theatre.remember", object{"line": "one"}, object{"session": "s"})
+	n.prints(t, "cordon", "pool", "theatre.talker")
+	waiting := n.submit(t, "theatre.talker", nil).text("id")
 	later := n.submit(t, "core.echo", nil, object{"run_at": time.Now().Add(3 * time.Second).UTC().Format(time.RFC3339Nano)}).text("id")
 	abandoned := n.submit(t, "theatre.pause", object{"seconds": 60}).text("id")
-	repeated := n.submit(t, "core.sleep", object{"seconds": 1.5}).text("id") // idempotent
-	retried := n.submit(t, "theatre.pause", object{"seconds": 1.5}, object{"max_retries": 1}).text("id")
+	repeated := n.submit(t, "core.sleep", object{"seconds": 5}).text("id") // idempotent
+	retried := n.submit(t, "theatre.pause", object{"seconds": 5}, object{"max_retries": 1}).text("id")
 	for _, id := range []string{abandoned, repeated, retried} {
 		await(t, id+" runs", func() bool { return n.get(t, "/api/v1/executions/"+id).text("status") == "running" })
 	}
-	n.prints(t, "cordon", "pool", "theatre.talker")
-	waiting := n.submit(t, "theatre.talker", nil).text("id")
 
 	n.signal(syscall.SIGKILL)
 	require.Error(t, n.ended())
@@ -151,7 +151,7 @@ func TestReload(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig})
 	dir := n.packs[0]
-	long := n.submit(t, "theatre.act", object{"lines": 30, "pause": 0.05}).text("id")
+	long := n.submit(t, "theatre.act", object{"lines": 30, "pause": 0.25}).text("id")
 	await(t, "it runs", func() bool { return n.get(t, "/api/v1/executions/"+long).text("status") == "running" })
 	write(t, dir, "actions/encore.yaml", "name: encore\nruntime: python\nentrypoint: actions/encore.py:play\npool: keeper\nparameters: {type: object}\n")
 	write(t, dir, "actions/encore.py", "def play(params):\n    return 'first'\n")

@@ -91,6 +91,8 @@ func (n *node) ahead(t *testing.T, seconds float64, held object, lines ...object
 	n.stands(t, running, "running")
 	for _, more := range lines {
 		id := n.submit(t, "lines.line", object{"n": len(placed)}, more).text("id")
+		// Scheduled is written before the message is sent: a node that is struck in between has sent none.
+		await(t, "the broker has its message", func() bool { return n.get(t, "/api/v1/executions/"+id+"/why").text("reason") == "on_queue" })
 		n.stands(t, id, "scheduled")
 		placed = append(placed, id)
 	}
@@ -281,7 +283,7 @@ func TestTheQueuesTTLAlone(t *testing.T) {
 	v := newVenue(t)
 	alone := settings(noClaims+", "+noMonitor, "worker_queue_ttl_ms: 3000", longLease, noRetries)
 	frozen := v.start(t, "frozen", alone)
-	running, placed := frozen.ahead(t, 2, nil, object{"max_retries": 3})
+	running, placed := frozen.ahead(t, 10, nil, object{"max_retries": 3})
 	frozen.signal(syscall.SIGSTOP)
 	witness := v.start(t, "witness", alone)
 
@@ -301,8 +303,32 @@ func TestTheQueuesTTLAlone(t *testing.T) {
 	frozen.thaws(t, witness, running)
 	require.Equal(t, e, witness.get(t, "/api/v1/executions/"+e.text("id")), "nothing changes an outcome")
 	witness.once(t, running, placed[0])
+	witness.handles(t, letter, witness.letters(t, 2)[0])
 	require.NoError(t, frozen.stop())
 	require.NoError(t, witness.stop())
+}
+
+// handles has a person look at two dead letters of one execution, have the first run again and discard the second.
+func (n *node) handles(t *testing.T, wanted, unwanted object) {
+	t.Helper()
+	first, second, id := wanted.text("id"), unwanted.text("id"), wanted.text("execution")
+	shown := n.prints(t, "dead-letters", "show", first)
+	require.Regexp(t, "(?m)^"+first+" .*expired +failed +"+id+" +lines.line +frozen/go/0 +"+wanted.text("queue"), shown)
+	require.Regexp(t, `(?m)^headers .*"expired"`, shown)
+	require.Regexp(t, `(?m)^body .*"execution":"`+id+`"`, shown)
+	stats := n.prints(t, "dead-letters", "stats")
+	require.Regexp(t, `(?m) frozen/go/0 +lines.line +expired +1$`, stats)
+
+	again := n.prints(t, "dead-letters", "requeue", first)
+	e := n.finish(t, again)
+	require.Equal(t, []string{"completed", id, "manual_retry"},
+		[]string{e.text("status"), e.text("original_execution"), e.text("retry_reason")})
+	refused := n.troupe(t, "dead-letters", "requeue", first)
+	require.Equal(t, 1, refused.code)
+	require.Contains(t, refused.err, "has been requeued before")
+	require.Equal(t, "dead letter "+second+" is discarded", n.prints(t, "dead-letters", "discard", second))
+	require.Regexp(t, "(?ms)^"+second+" .* discarded .*^"+first+" .* requeued ", n.prints(t, "dead-letters", "list"))
+	require.Equal(t, stats, n.prints(t, "dead-letters", "stats"), "they are counted all the same")
 }
 
 // die sends the body of a dead letter to the dead-letter queue again.
@@ -331,9 +357,9 @@ func (v venue) die(t *testing.T, letter object) {
 func TestTheClaimSweepAlone(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
-	alone := settings("claim_timeout: 1, "+noMonitor, noLetters, longLease, noRetries)
+	alone := settings(noMonitor, noLetters, longLease, noRetries)
 	frozen := v.start(t, "frozen", settings("claim_timeout: 1, claim_sweep: false", noLetters, longLease, noRetries))
-	running, placed := frozen.ahead(t, 2, nil, nil)
+	running, placed := frozen.ahead(t, 10, nil, nil)
 	frozen.signal(syscall.SIGSTOP)
 	witness := v.start(t, "witness", alone)
 
@@ -359,13 +385,13 @@ func TestTheTimeoutMonitorAlone(t *testing.T) {
 	v := newVenue(t)
 	alone := settings(noClaims+", scheduled_timeout: 13, timeout_check_interval: 0.5", noLetters+", worker_queue_ttl_ms: 3000", longLease, noRetries)
 	frozen := v.start(t, "frozen", alone)
-	running, placed := frozen.ahead(t, 60, object{"timeout_seconds": 3}, object{"max_retries": 3})
+	running, placed := frozen.ahead(t, 60, object{"timeout_seconds": 8}, object{"max_retries": 3})
 	frozen.signal(syscall.SIGSTOP)
 	witness := v.start(t, "witness", alone)
 
 	e := witness.caught(t, startMonitor, placed[0], monitorText, 1)
 	require.Empty(t, e.text("retried_as"), "the third layer is off")
-	late := witness.caught(t, runMonitor, running, "ran longer than its timeout of 3s", 1)
+	late := witness.caught(t, runMonitor, running, "ran longer than its timeout of 8s", 1)
 	frozen.signal(syscall.SIGCONT)
 	frozen.counts(t, `troupe_stale_writes_total{change="finish"}`, 1)    // of what it ran
 	frozen.counts(t, `troupe_stale_writes_total{change="take_back"}`, 1) // of what it would have run next
@@ -409,9 +435,9 @@ func TestRetriesAlone(t *testing.T) {
 			require.Equal(t, []string{first.text("id"), "exit_status"}, []string{e.text("original_execution"), e.text("retry_reason")})
 			require.NotEqual(t, before.text("worker"), e.text("worker"), "another worker is there")
 			want := min(0.5*float64(int(1)<<(count-1)), 1.5)
-			delay := moment(t, e, "run_at").Sub(moment(t, before, "finished_at")).Seconds()
-			require.InDelta(t, want, delay, 0.2*want+0.1, "back-off of retry %d, jitter and the commit included", count)
-			require.LessOrEqual(t, delay, 1.5)
+			// It counts from the decision, which lies between the start before it and the commit.
+			require.GreaterOrEqual(t, moment(t, e, "run_at").Sub(moment(t, before, "started_at")).Seconds(), 0.8*want, "back-off of retry %d", count)
+			require.LessOrEqual(t, moment(t, e, "run_at").Sub(moment(t, e, "requested_at")).Seconds(), min(1.2*want, 1.5), "back-off of retry %d", count)
 			require.False(t, moment(t, e, "started_at").Before(moment(t, e, "run_at")))
 		}
 		before, id, ids = e, e.text("retried_as"), append(ids, e.text("id"))
@@ -447,7 +473,7 @@ func TestANodeDiesWithWorkInItsHands(t *testing.T) {
 	config := settings(noClaims, "worker_queue_ttl_ms: 3000", "node: {lease: 6}\nretry: {base_backoff_secs: 0.2}\n")
 	folder := pack(t, "pack.yaml", packYAML, "actions/wait.py", waitPy, "actions/wait.yaml", waitYAML)
 	killed := v.start(t, "killed", config, folder)
-	running, placed := killed.ahead(t, 2, nil, nil, object{"max_retries": 1})
+	running, placed := killed.ahead(t, 10, nil, nil, object{"max_retries": 1})
 	lost := killed.submit(t, "stage.wait", object{"seconds": 600}).text("id")
 	killed.stands(t, lost, "running")
 	killed.kill()
@@ -478,7 +504,7 @@ func TestALateDeadLetterChangesNothing(t *testing.T) {
 	held, _ := witness.ahead(t, 300, nil)
 	witness.prints(t, "cordon", "worker", "witness/go/0")
 	killed.prints(t, "uncordon", "worker", "killed/go/0")
-	_, placed := killed.ahead(t, 1, nil, nil)
+	_, placed := killed.ahead(t, 300, nil, nil)
 	killed.kill() // its message lies ready in its queue for the rest of the TTL
 	witness.prints(t, "uncordon", "worker", "witness/go/0")
 	await(t, "the second attempt is placed", func() bool {
@@ -518,7 +544,7 @@ func TestAWorkerStopsMidRun(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	}
-	again := n.submit(t, "demo.spin", object{"seconds": 1}).text("id")
+	again := n.submit(t, "demo.spin", object{"seconds": 5}).text("id")
 	strike(again)
 	e := n.finish(t, again)
 	require.Equal(t, []string{"completed", "2", "1"}, []string{e.text("status"), e.text("attempt"), e.text("crash_count")})
@@ -552,10 +578,9 @@ func TestAllWorkersDown(t *testing.T) {
 	await(t, "the pool is broken", func() bool { return strings.Contains(n.prints(t, "pools"), "broken") })
 
 	id := n.runs(t, "demo.spin", object{"seconds": 0.01}, object{"max_retries": 1}).text("id")
-	require.NoError(t, os.Remove(broken))
+	require.NoError(t, os.Remove(broken)) // not before: it failed while all workers were down
 	e := n.caught(t, router, id, "pool python is broken", 1)
 	require.Regexp(t, "no workers available|No workers with fresh heartbeats available", e.text("error", "message"))
-	require.Less(t, moment(t, e, "finished_at").Sub(moment(t, e, "requested_at")), time.Second, "at once")
 	require.Equal(t, "0", e.text("attempt"), "it was never placed")
 	next := n.finish(t, e.text("retried_as"))
 	require.Equal(t, []string{"completed", "no_workers"}, []string{next.text("status"), next.text("retry_reason")})
@@ -575,9 +600,11 @@ func TestAGracefulStopAmongNodes(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
 	leaving := v.start(t, "leaving", "")
-	running, placed := leaving.ahead(t, 8, nil, nil, nil)
+	running, placed := leaving.ahead(t, 15, nil, nil, nil)
 	staying := v.start(t, "staying", "")
-	v.holds(t, "EXISTS (SELECT FROM healthy_workers WHERE node = 'leaving')")
+	await(t, "its workers are shown", func() bool {
+		return servers.Execute(v.database, "DO $$ BEGIN ASSERT EXISTS (SELECT FROM healthy_workers WHERE node = 'leaving'); END $$") == nil
+	})
 	leaving.signal(syscall.SIGTERM)
 	told := time.Now()
 	await(t, "it is known to be stopping", func() bool {

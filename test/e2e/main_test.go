@@ -55,9 +55,10 @@ var theatre struct {
 	err  error
 }
 
-// sharedConfig makes what goes wrong go wrong soon: short graces, quick heartbeats, small back-offs.
+// sharedConfig makes what goes wrong go wrong soon: short graces, quick heartbeats, small back-offs. A worker whose heartbeat is
+// held up by a busy machine is none of that.
 const sharedConfig = `
-worker: {cancel_grace: 0.2, term_grace: 0.2, heartbeat_interval: 1}
+worker: {cancel_grace: 0.2, term_grace: 0.2, heartbeat_interval: 1, heartbeat_staleness_multiplier: 20}
 pool: {restart_intensity: 50, backoff_base: 0.05, backoff_max: 0.5}
 health: {echo_interval: 1}
 `

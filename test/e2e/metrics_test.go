@@ -11,9 +11,8 @@ import (
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/theatre"}, config: `
-executor: {claim_timeout: 0.5}
 health: {echo_interval: 0.2}
-worker: {heartbeat_interval: 0.5, cancel_grace: 0.2, term_grace: 0.2}
+worker: {heartbeat_interval: 0.5, heartbeat_staleness_multiplier: 50, cancel_grace: 0.2, term_grace: 0.2}
 pool: {restart_intensity: 50, backoff_base: 0.05}
 retry: {base_backoff_secs: 0.1}
 `})
@@ -21,7 +20,7 @@ retry: {base_backoff_secs: 0.1}
 	n.runs(t, "theatre.remember", object{"line": "a"}, session)
 	n.runs(t, "theatre.remember", object{"line": "b"}, session)
 	n.runs(t, "core.fail", nil)
-	require.Equal(t, "timed_out", n.runs(t, "theatre.deaf", object{"do": "ignore"}).text("status"))
+	require.Equal(t, "timed_out", n.runs(t, "theatre.deaf", object{"do": "ignore"}, object{"timeout_seconds": 1}).text("status"))
 	first := n.runs(t, "theatre.quitter", object{"do": "leave"})
 	require.Equal(t, "abandoned", first.text("status"))
 	e := n.runs(t, "theatre.prompt", object{"status": 75}, object{"max_retries": 1})

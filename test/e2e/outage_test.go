@@ -1,14 +1,17 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,15 +26,13 @@ type rig struct {
 	broker *servers.RabbitMQServer
 }
 
-// newRig starts both servers at once.
+// newRig makes both servers and starts neither.
 func newRig(t *testing.T) rig {
 	t.Helper()
-	var r rig
-	var starting sync.WaitGroup
-	starting.Go(func() { r.broker = servers.PrivateRabbitMQ(t, servers.RabbitMQOptions{}) })
-	r.store = servers.PrivatePostgres(t, servers.PostgresOptions{})
-	starting.Wait()
-	return r
+	return rig{
+		servers.PrivatePostgres(t, servers.PostgresOptions{Stopped: true}),
+		servers.PrivateRabbitMQ(t, servers.RabbitMQOptions{Stopped: true}),
+	}
 }
 
 // effects is a pack whose action writes down every run of it.
@@ -45,7 +46,7 @@ func effects(t *testing.T) (folder, file string) {
 // full are the options of a node on the rig.
 func (r rig) full(folder string) options {
 	return options{
-		packs: []string{folder}, config: sharedConfig + "node: {beat_interval: 0.3, lease: 1.5}\n", // outages last longer
+		packs: []string{folder}, config: sharedConfig + "node: {beat_interval: 0.3, lease: 3}\n", // half of the outages last longer
 		env:   []string{"TROUPE_STORE_URL=" + r.store.URL},
 		flags: []string{"--broker", r.broker.URL},
 	}
@@ -107,29 +108,32 @@ func ran(t *testing.T, file string) map[string]int {
 
 // crowd submits until it is told to stop. What it is not sure of it submits again, under the same key.
 type crowd struct {
-	stop     chan struct{}
-	done     chan struct{}
-	accepted []string
-	refused  int
+	stop           context.CancelFunc
+	done           chan struct{}
+	accepted       []string
+	taken, refused atomic.Int64 // how many
 }
 
 func (n *node) crowd(t *testing.T, name string) *crowd {
-	c := &crowd{stop: make(chan struct{}), done: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	c := &crowd{stop: cancel, done: make(chan struct{})}
+	t.Cleanup(func() { c.end() }) // before the node is killed
 	go func() {
 		defer close(c.done)
 		for i := 0; ; {
 			select {
-			case <-c.stop:
+			case <-ctx.Done():
 				return
-			case <-time.After(20 * time.Millisecond):
+			case <-time.After(100 * time.Millisecond):
 			}
 			status, id, err := n.offer(fmt.Sprint(name, i))
 			switch {
 			case err == nil && (status == http.StatusCreated || status == http.StatusOK):
 				c.accepted = append(c.accepted, id)
+				c.taken.Add(1)
 				i++
 			case err == nil && status == http.StatusServiceUnavailable:
-				c.refused++
+				c.refused.Add(1)
 			default:
 				t.Errorf("submission answered %d: %v", status, err)
 				return
@@ -153,21 +157,134 @@ func (n *node) offer(key string) (status int, id string, err error) {
 	return res.StatusCode, e.ID, err
 }
 
+// meets waits until one more submission is answered as it must be while these servers are away.
+func (c *crowd) meets(t *testing.T, away []string) {
+	t.Helper()
+	count := &c.taken
+	if slices.Contains(away, "store") {
+		count = &c.refused
+	}
+	from := count.Load()
+	await(t, fmt.Sprintf("a submission is answered while %v are away", away), func() bool { return count.Load() > from })
+}
+
 // end stops the crowd and returns what was accepted.
 func (c *crowd) end() []string {
-	close(c.stop)
+	c.stop()
 	<-c.done
 	return c.accepted
 }
 
-// quickly checks that the node answers a submission soon, whatever its servers do.
-func (n *node) quickly(t *testing.T, want int) {
+// loss is one way in which a server goes, and how it comes back.
+type loss struct {
+	name       string
+	gone, back func() error
+}
+
+// outage is servers that go in one order and come back in one.
+type outage struct {
+	gone, back []loss
+	late       int // so many are back when a second node starts; -1: none starts
+}
+
+// outages are those in the middle. The second nodes find at their start what the first did not: the store alone away, the
+// broker alone away, and both with the broker back first.
+func (r rig) outages() []outage {
+	store, broker := loss{"store", r.store.Kill, r.store.Start}, loss{"broker", r.broker.Kill, r.broker.Start}
+	frozenStore, frozenBroker := loss{"store", r.store.Freeze, r.store.Thaw}, loss{"broker", r.broker.Freeze, r.broker.Thaw}
+	return []outage{
+		{[]loss{store}, []loss{store}, -1},
+		{[]loss{frozenStore}, []loss{frozenStore}, -1},
+		{[]loss{broker}, []loss{broker}, -1},
+		{[]loss{frozenBroker}, []loss{frozenBroker}, -1},
+		{[]loss{broker, store}, []loss{broker, store}, 1},
+		{[]loss{broker, store}, []loss{store, broker}, 1},
+		{[]loss{store, broker}, []loss{broker, store}, 0},
+		{[]loss{store, broker}, []loss{store, broker}, -1},
+	}
+}
+
+// without checks a node whose servers are away: it says so, accepts what it can keep, and soon refuses what it cannot.
+// It returns what was accepted.
+func (n *node) without(t *testing.T, away ...string) (kept []string) {
 	t.Helper()
-	began := time.Now()
-	status, _, err := n.offer("quickly")
-	require.NoError(t, err)
-	require.Equal(t, want, status)
-	require.Less(t, time.Since(began), 8*time.Second)
+	n.waitsFor(t, away...)
+	if slices.Contains(away, "store") {
+		began := time.Now()
+		status, answer := n.call(t, "POST", "/api/v1/executions", object{"action_ref": "stage.run", "parameters": object{"seconds": 0}})
+		require.Equal(t, http.StatusServiceUnavailable, status, "%v", answer)
+		require.Equal(t, "store_unavailable", answer.text("error", "code"))
+		require.Less(t, time.Since(began), 8*time.Second)
+		return nil
+	}
+	n.logged(t, "node started")
+	id := n.submit(t, "stage.run", object{"seconds": 0}).text("id") // no broker, and yet it is kept
+	await(t, "it waits for the broker", func() bool {
+		return n.get(t, "/api/v1/executions/"+id+"/why").text("reason") == "broker_away"
+	})
+	return []string{id}
+}
+
+// another starts a second node beside this one, which has to wait for its servers.
+func (n *node) another(t *testing.T, name string) *node {
+	t.Helper()
+	o := n.options
+	o.data, o.flags = "", append(slices.Clone(n.flags), "--name", name)
+	return waiting(t, o)
+}
+
+// goesThrough takes the node through an outage, with work that runs and work that comes in, and returns what was accepted.
+// All of it has ended. A second node, where there is one, has the name.
+func (n *node) goesThrough(t *testing.T, o outage, name string) (accepted []string) {
+	t.Helper()
+	running := n.submit(t, "stage.run", object{"seconds": 2}).text("id")
+	crowd := n.crowd(t, name+"-")
+	n.stands(t, running, "running")
+	accepted = append(accepted, running)
+	var away []string
+	crowd.meets(t, away)
+	for _, l := range o.gone {
+		require.NoError(t, l.gone())
+		away = append(away, l.name)
+		accepted = append(accepted, n.without(t, away...)...)
+		crowd.meets(t, away)
+	}
+	nodes := []*node{n}
+	for i, l := range o.back {
+		if i == o.late {
+			late := n.another(t, name)
+			accepted = append(accepted, late.without(t, away...)...)
+			nodes = append(nodes, late)
+		}
+		require.NoError(t, l.back())
+		away = slices.DeleteFunc(away, func(name string) bool { return name == l.name })
+		for _, n := range nodes {
+			n.waitsFor(t, away...)
+		}
+		crowd.meets(t, away)
+	}
+	accepted = append(accepted, crowd.end()...)
+	if !slices.ContainsFunc(o.gone, func(l loss) bool { return l.name == "store" }) {
+		require.Zero(t, crowd.refused.Load(), "submissions are refused only while they cannot be kept")
+	}
+	for _, n := range nodes {
+		accepted = append(accepted, n.submit(t, "stage.run", object{"seconds": 0}).text("id"))
+	}
+	for _, id := range accepted {
+		require.Equal(t, "completed", n.finish(t, id).text("status"))
+	}
+	for _, late := range nodes[1:] {
+		require.NoError(t, late.stop())
+		n.misses(t, name) // who loses the store sooner than that takes itself for cut off from a peer
+	}
+	return accepted
+}
+
+// misses waits until the node knows that another has gone.
+func (n *node) misses(t *testing.T, name string) {
+	t.Helper()
+	down := regexp.MustCompile(`"node is down".*"node":"` + name + `"`)
+	await(t, "node "+name+" is known to be down", func() bool { return down.MatchString(n.log.String()) })
 }
 
 // TestOutages takes the servers of a node away and gives them back, in every order, at its start and in the middle.
@@ -175,69 +292,21 @@ func TestOutages(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	folder, file := effects(t)
-	require.NoError(t, r.store.Kill())
-	require.NoError(t, r.broker.Kill())
-
 	n := waiting(t, r.full(folder))
-	n.waitsFor(t, "store", "broker")
-	status, answer := n.call(t, "POST", "/api/v1/executions", object{"action_ref": "stage.run"})
-	require.Equal(t, http.StatusServiceUnavailable, status)
-	require.Equal(t, "store_unavailable", answer.text("error", "code"))
-
+	n.without(t, "store", "broker")
 	require.NoError(t, r.store.Start())
-	n.logged(t, "node started")
-	n.waitsFor(t, "broker")
-	kept := n.submit(t, "stage.run", object{"seconds": 0}).text("id") // no broker, and yet it is kept
-	require.Equal(t, "broker_away", n.get(t, "/api/v1/executions/"+kept+"/why").text("reason"))
+	all := n.without(t, "broker")
 	require.NoError(t, r.broker.Start())
-	require.Equal(t, "completed", n.finish(t, kept).text("status"))
+	require.Equal(t, "completed", n.finish(t, all[0]).text("status"))
 	n.waitsFor(t)
 
-	all := []string{kept}
-	for round, outage := range []struct {
-		name       string
-		kill, back func() error
-	}{
-		{"store", r.store.Kill, r.store.Start},
-		{"store", r.store.Freeze, r.store.Thaw},
-		{"broker", r.broker.Kill, r.broker.Start},
-	} {
-		running := n.submit(t, "stage.run", object{"seconds": 2}).text("id")
-		crowd := n.crowd(t, fmt.Sprintf("crowd-%d-", round))
-		await(t, "it runs", func() bool { return n.get(t, "/api/v1/executions/"+running).text("status") == "running" })
-		require.NoError(t, outage.kill())
-		n.waitsFor(t, outage.name)
-		if outage.name == "store" {
-			n.quickly(t, http.StatusServiceUnavailable)
-		}
-		require.NoError(t, outage.back())
-		n.waitsFor(t)
-		accepted := crowd.end()
-		require.NotEmpty(t, accepted)
-		all = append(append(all, running), accepted...)
-		require.Equal(t, outage.name == "store", crowd.refused > 0, "submissions are refused only while they cannot be kept")
-	}
-	all = append(all, n.submit(t, "stage.run", object{"seconds": 1}).text("id"))
-	require.NoError(t, r.broker.Kill())
-	require.NoError(t, r.store.Kill())
-	n.waitsFor(t, "store", "broker")
-	require.NoError(t, r.broker.Start())
-	n.waitsFor(t, "store")
-	second := waiting(t, r.full(folder))
-	second.waitsFor(t, "store")
-	require.NoError(t, r.store.Start())
-	second.logged(t, "node started")
-	second.waitsFor(t)
-	n.waitsFor(t)
-	all = append(all, second.submit(t, "stage.run", object{"seconds": 0}).text("id"))
-	for _, id := range all {
-		require.Equal(t, "completed", n.finish(t, id).text("status"))
+	for i, o := range r.outages() {
+		all = append(all, n.goesThrough(t, o, fmt.Sprint("late", i))...)
 	}
 	counts := ran(t, file)
 	for _, id := range all {
 		require.Equal(t, 1, counts[id], "runs of execution %s", id)
 	}
-	require.NoError(t, second.stop())
 	require.NoError(t, n.stop())
 }
 

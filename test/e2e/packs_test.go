@@ -81,7 +81,8 @@ func TestEveryRuntime(t *testing.T) {
 // TestCancelInEveryStatus cancels what waits, what runs, and what has ended.
 func TestCancelInEveryStatus(t *testing.T) {
 	t.Parallel()
-	n := shared(t)
+	// Of its own: what does not obey in time is killed, with the sessions of its worker.
+	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig})
 	for action, parameters := range map[string]object{
 		"core.sleep": {"seconds": 600}, "theatre.pause": {"seconds": 600}, "theatre.act": {"lines": 10_000, "pause": 0.01},
 	} {
@@ -94,12 +95,13 @@ func TestCancelInEveryStatus(t *testing.T) {
 	require.Contains(t, n.prints(t, "cancel", id), "cancelled")
 	done := n.runs(t, "core.noop", nil).text("id")
 	require.Contains(t, n.prints(t, "cancel", done), "completed", "a terminal state never changes")
+	require.NoError(t, n.stop())
 }
 
 // TestSessionModes asks for a session's worker in each mode while it is busy.
 func TestSessionModes(t *testing.T) {
 	t.Parallel()
-	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig})
+	n := start(t, options{packs: []string{"testdata/theatre"}, config: "worker: {cancel_grace: 40}\n"})
 	session := func(mode string) object { return object{"session": "s", "affinity": mode} }
 	first := n.runs(t, "theatre.act", object{"lines": 1}, session("strict"))
 	acting := n.submit(t, "theatre.act", object{"lines": 10_000, "pause": 0.01}, session("strict")).text("id")
