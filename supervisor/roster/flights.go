@@ -86,6 +86,7 @@ func (r *Roster) find(p messages.Placement) *flight {
 // land ends a flight: its place is free, and its session goes on.
 func (r *Roster) land(f *flight, finished bool) {
 	delete(r.flights, f.placement.Execution)
+	r.landed.note(f.placement.Execution)
 	if r.loading {
 		r.settled[f.placement.Execution] = struct{}{}
 	}

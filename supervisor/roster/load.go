@@ -27,15 +27,19 @@ func (r *Roster) loaded(e *Loaded) {
 	}
 }
 
-// arrived takes up what this node has just stored. Where the store has more than is held, or there is no room, a look at
-// the store must say what comes first.
+// arrived takes up what has just been stored. Where the store has more than is held, or there is no room, a look at the store
+// must say what comes first; and so it must of what has been placed meanwhile, for a look may have shown it before.
 func (r *Roster) arrived(e *Arrived) {
 	if r.rest || len(r.held)+len(e.Candidates) > r.config.HeldMax {
 		r.top = true
 		return
 	}
 	for i := range e.Candidates {
-		r.hold(&e.Candidates[i])
+		if c := &e.Candidates[i]; r.landed.has(c.ID) {
+			r.top = true
+		} else {
+			r.hold(c)
+		}
 	}
 }
 

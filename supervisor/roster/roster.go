@@ -51,6 +51,7 @@ type Roster struct {
 	lastTop  time.Time
 	nextAt   time.Time
 	settled  map[messages.ExecutionID]struct{} // left the roster while a Load was under way
+	landed   landed
 	ignored  map[messages.ExecutionID]struct{} // until the next Tick
 	resigned bool
 	halted   Reason // why nothing may be placed; Ready or its zero value: it may

@@ -129,11 +129,9 @@ func parseEvent(t *testing.T, name string, words []string) Event {
 	case "loaded":
 		return parseLoaded(bare, a)
 	case "offered":
-		e := Offered{}
-		for _, w := range bare {
-			e.Candidates = append(e.Candidates, messages.Candidate{ID: idOf(w), Priority: messages.PriorityNormal})
-		}
-		return e
+		return Offered{Candidates: candidatesOf(bare)}
+	case "arrived":
+		return Arrived{Candidates: candidatesOf(bare)}
 	case "wake":
 		return Wake{}
 	case "tick":
@@ -208,14 +206,15 @@ func parseSeen(name string, a args) Event {
 // parseLoaded reads candidates: id[/priority=n][/session=s][/mode=m][/avoid=w][/taken=n][/wait]. An id's letter gives
 // its place in the store's order.
 func parseLoaded(words []string, a args) Event {
-	e := Loaded{More: a.has("more"), Failed: a.has("failed"), NextAt: a.at("next")}
+	named := slices.DeleteFunc(words, func(w string) bool { return w == "more" || w == "failed" })
+	return Loaded{Candidates: candidatesOf(named), More: a.has("more"), Failed: a.has("failed"), NextAt: a.at("next")}
+}
+
+func candidatesOf(words []string) (all []messages.Candidate) {
 	for _, w := range words {
-		if w == "more" || w == "failed" {
-			continue
-		}
-		e.Candidates = append(e.Candidates, candidateOf(w))
+		all = append(all, candidateOf(w))
 	}
-	return e
+	return all
 }
 
 func candidateOf(text string) messages.Candidate {
