@@ -155,7 +155,7 @@ func (i *Intake) take(ctx context.Context, group []broker.Delivery) []broker.Mes
 	var replies []broker.Message
 	var good []asked
 	for _, d := range group {
-		e, refusal := i.cfg.Read(d)
+		e, refusal := i.read(d)
 		if refusal != nil {
 			replies = i.refuse(ctx, d, refusal, replies)
 			continue
@@ -163,6 +163,18 @@ func (i *Intake) take(ctx context.Context, group []broker.Delivery) []broker.Mes
 		good = append(good, asked{d, e})
 	}
 	return i.submit(ctx, good, replies)
+}
+
+// Unreadable is what is said of a request whose reading panicked.
+const Unreadable = "it cannot be read: the node failed at it, and its log says how"
+
+// read reads one message.
+func (i *Intake) read(d broker.Delivery) (e messages.Execution, refusal *Refusal) {
+	if err := Contain(func() { e, refusal = i.cfg.Read(d) }); err != nil {
+		i.cfg.Logger.Error("reading a submission failed", "message", d.ID, "error", err)
+		refusal = &Refusal{Code: "internal", Text: Unreadable}
+	}
+	return e, refusal
 }
 
 // submit stores a group, or, where one of it is refused, each for itself.

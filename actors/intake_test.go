@@ -55,8 +55,11 @@ func (g *gateway) open(t *testing.T) {
 }
 
 func (g *gateway) read(d broker.Delivery) (messages.Execution, *Refusal) {
-	if string(d.Body) == "bad" {
+	switch string(d.Body) {
+	case "bad":
 		return messages.Execution{}, &Refusal{Malformed: true, Code: "invalid_json", Text: "it is bad"}
+	case "poison":
+		panic("it is poison")
 	}
 	return messages.Execution{
 		ID: messages.NewExecutionID(), Action: string(d.Body), Pool: "pool", IdempotencyKey: d.ID, RequestHash: d.Body,
@@ -180,6 +183,25 @@ func TestIntakeKeepsWhatItRefuses(t *testing.T) {
 	require.NoError(t, json.Unmarshal((<-c.Deliveries()).Body, &r))
 	require.Equal(t, "idempotency_conflict", r.Error.Code)
 	require.True(t, r.ID.IsZero())
+}
+
+// A request at which the node's own reading panics is refused: what came with it is taken, and it does not come again.
+func TestIntakeOutlivesWhatItCannotRead(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	g.send(t, broker.Message{ID: "before", Body: []byte("act")}, broker.Message{ID: "p", Body: []byte("poison"), ReplyTo: "answers"},
+		broker.Message{ID: "after", Body: []byte("act")})
+	require.NoError(t, g.broker.Declare(t.Context(), broker.Topology{Queues: []broker.Queue{{Name: "answers"}}}))
+	g.open(t)
+	soon(t, func() bool { return g.counted("accepted") == 2 && g.counted("refused") == 1 }, "the others are taken")
+	letters, err := g.store.ListDeadLetters(t.Context(), 0, 10)
+	require.NoError(t, err)
+	require.Len(t, letters, 1)
+	require.Equal(t, "quarantined: "+Unreadable, letters[0].Resolution)
+	require.Equal(t, "poison", string(letters[0].Body))
+	c, err := g.broker.Consume(t.Context(), "answers", 1)
+	require.NoError(t, err)
+	require.Contains(t, string((<-c.Deliveries()).Body), `"code":"internal"`)
 }
 
 func TestIntakeGivesBackWhatTheStoreDidNotTake(t *testing.T) {

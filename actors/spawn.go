@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -147,6 +148,18 @@ func (s *System) Carry(pid *actor.PID) {
 	if r := recover(); r != nil {
 		s.Send(pid, &Crash{Reason: fmt.Sprintf("beside the actor: %v", r)})
 	}
+}
+
+// Contain runs a part of an actor's work for which one message alone is to blame, and returns its panic as an error; nil: there
+// was none. A message that could fail its actor again each time that it comes back would hold up all others.
+func Contain(f func()) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	f()
+	return nil
 }
 
 // end runs the actor's own end. A panic there would leave it half stopped for ever, so it is only recorded.

@@ -191,7 +191,7 @@ type DeadLetter struct {
 	Action     string               `json:"action,omitempty"`
 	Worker     messages.WorkerID    `json:"worker,omitempty"`
 	Queue      string               `json:"queue,omitempty"`
-	Reason     string               `json:"reason"` // expired, rejected, maxlen, delivery_limit, malformed, refused
+	Reason     string               `json:"reason"` // expired, rejected, maxlen, delivery_limit, unknown, malformed, refused
 	DiedAt     time.Time            `json:"died_at,omitzero"`
 	Headers    json.RawMessage      `json:"headers,omitempty"`
 	Body       []byte               `json:"body,omitempty"`

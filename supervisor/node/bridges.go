@@ -194,9 +194,9 @@ func (n *Node) inboxRound(ctx context.Context) (more bool, err error) {
 	settlements := make([]store.Settlement, 0, len(taken))
 	executions := make([]messages.Execution, 0, len(taken))
 	for i := range taken {
-		e, err := n.readSubmission(&taken[i])
-		if err != nil {
-			settlements = append(settlements, n.refused(taken[i].ID, n.refusal(err, &api.SubmitRequest{}).Text))
+		e, refusal := n.readSubmission(&taken[i])
+		if refusal != "" {
+			settlements = append(settlements, n.refused(taken[i].ID, refusal))
 			continue
 		}
 		executions = append(executions, e)
@@ -256,8 +256,22 @@ func (n *Node) submitSubmissions(ctx context.Context, executions []messages.Exec
 	return settled, nil
 }
 
-// readSubmission makes a row of the inbox an execution with its id, by the very checks of the HTTP API.
-func (n *Node) readSubmission(s *store.Submission) (messages.Execution, error) {
+// readSubmission makes a row of the inbox an execution with its id, or says why it makes none.
+func (n *Node) readSubmission(s *store.Submission) (e messages.Execution, refusal string) {
+	var err error
+	failed := actors.Contain(func() { e, err = n.requested(s) })
+	switch {
+	case failed != nil:
+		n.logger.Error("reading a submission failed", "submission", s.ID, "error", failed)
+		return e, actors.Unreadable
+	case err != nil:
+		return e, n.refusal(err, &api.SubmitRequest{}).Text
+	}
+	return e, ""
+}
+
+// requested is the execution that a row of the inbox asks for, by the very checks of the HTTP API.
+func (n *Node) requested(s *store.Submission) (messages.Execution, error) {
 	r := RequestOf(s)
 	if p := r.Check(); p != nil {
 		return messages.Execution{}, p
