@@ -51,10 +51,10 @@ func NewQuestion[Q, A any](ask Q) (wait func(context.Context) (A, error), q *Que
 func Ask[Q, A any](ctx context.Context, s *System, pid *actor.PID, question Q) (A, error) {
 	q := &Question[Q, A]{Ask: question, answer: make(chan answer[A], 1)}
 	var zero A
-	if !s.alive(pid) && s.Registry.keeper(pid) == nil {
+	asked, alive := s.process(pid)
+	if !alive && s.Registry.keeper(pid) == nil {
 		return zero, fmt.Errorf("ask %s: %w", pid.GetId(), ErrGone)
 	}
-	asked, _ := s.process(pid)
 	s.Send(pid, q)
 	look := time.NewTicker(askLook)
 	defer look.Stop()
@@ -66,7 +66,7 @@ func Ask[Q, A any](ctx context.Context, s *System, pid *actor.PID, question Q) (
 			return zero, fmt.Errorf("ask %s: %w", pid.GetId(), context.Cause(ctx))
 		case <-look.C:
 		}
-		if now, _ := s.process(pid); now == asked || s.Registry.keeper(pid) != nil {
+		if now, alive := s.process(pid); alive && now == asked || s.Registry.keeper(pid) != nil {
 			continue
 		}
 		select { // it may have answered last of all
@@ -87,11 +87,6 @@ func (s *System) process(pid *actor.PID) (actor.Process, bool) {
 		return nil, false
 	}
 	return s.Actors.ProcessRegistry.GetLocal(pid.Id)
-}
-
-func (s *System) alive(pid *actor.PID) bool {
-	_, ok := s.process(pid)
-	return ok
 }
 
 // StopAndWait stops an actor and its children and waits for its end or for ctx.

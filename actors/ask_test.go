@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -80,15 +81,20 @@ func TestAskOfNobody(t *testing.T) {
 func TestAskOfOneThatEnds(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
-	pid := newOracle(t, s)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
 	var asked sync.WaitGroup
-	for _, question := range []int{0, 13, 0, 0} {
-		asked.Go(func() {
-			_, err := Ask[int, int](context.Background(), s, pid, question)
-			if !errors.Is(err, ErrGone) {
-				t.Errorf("want ErrGone, got %v", err)
-			}
-		})
+	for n := range 1000 { // one may end just as it is asked
+		pid, err := s.Spawn(s, Child{Name: fmt.Sprintf("oracle%d", n), Kind: "oracle", New: func() actor.Actor { return oracle{} }})
+		require.NoError(t, err)
+		for _, question := range []int{0, 13, 0, 0} {
+			asked.Go(func() {
+				_, err := Ask[int, int](ctx, s, pid, question)
+				if !errors.Is(err, ErrGone) {
+					t.Errorf("want ErrGone, got %v", err)
+				}
+			})
+		}
 	}
 	asked.Wait()
 }
