@@ -140,7 +140,8 @@ func (n *Network) claim(outside []string) error {
 			continue
 		}
 		link := fmt.Sprintf("%s-%d-%d", prefix, 18+at/256, at%256)
-		if last = n.ip(switchName, fmt.Sprintf("link add port0 type veth peer name %s netns %d", link, os.Getpid())); last == nil {
+		// Made on this side: the namespace of a process is that of its first thread, which may be on a host just now.
+		if last = n.ip("", fmt.Sprintf("link add %s type veth peer name port0 netns %s", link, n.head+switchName)); last == nil {
 			n.link = link
 			break
 		}

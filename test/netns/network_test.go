@@ -6,11 +6,13 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -172,6 +174,30 @@ func TestProgramsRunOnTheHost(t *testing.T) {
 	require.NoError(t, cmd.Wait())
 	require.Contains(t, out.String(), n.Host("a").Addr)
 	require.NotContains(t, out.String(), n.Outside("store")+"/")
+}
+
+// A network can be made while this process is on the hosts of another, whichever of its threads are there: the process's first
+// thread is one of them now and then.
+func TestANetworkIsMadeFromAnyThread(t *testing.T) {
+	t.Parallel()
+	n := netns.Open(t, []string{"store"}, []string{"a"})
+	const visitors = 16
+	var inside, all sync.WaitGroup
+	leave := make(chan struct{})
+	inside.Add(visitors)
+	for range visitors {
+		all.Go(func() {
+			assert.NoError(t, n.Host("a").Do(func() error {
+				inside.Done()
+				<-leave
+				return nil
+			}))
+		})
+	}
+	defer all.Wait()
+	defer close(leave)
+	inside.Wait()
+	netns.Open(t, []string{"store"}, []string{"a"})
 }
 
 // makerEnv has this test's binary make a network and say so, and wait for its end.
