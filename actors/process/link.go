@@ -206,11 +206,24 @@ func (l *link) sweep(rest []*program) int {
 		}
 		return found, true
 	})
-	for pid := range reap {
-		// Only a child of this process is reaped, and no other part of the node knows these pids.
-		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
-	}
+	reapAll(reap)
 	return ended + len(grouped)
+}
+
+// reapAll reaps those of the processes, all of them dead or about to be, that are this one's children or become so with their
+// parents' deaths, and waits up to endTime until nothing is left of any. No other part of the node knows these pids.
+func reapAll(pids map[int]bool) {
+	for deadline := time.Now().Add(endTime); ; time.Sleep(endPause) {
+		for pid := range pids {
+			reaped, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)
+			if _, gone := readStat(pid); reaped == pid || err != nil && gone != nil {
+				delete(pids, pid)
+			}
+		}
+		if len(pids) == 0 || time.Now().After(deadline) {
+			return
+		}
+	}
 }
 
 // close asks the guardian to end by closing the socket.
