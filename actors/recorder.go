@@ -231,29 +231,45 @@ func (r *Recorder) done(ctx actor.Context, m *recorded) {
 	r.tell(ctx, m)
 }
 
+// tell says what has been written, the pools first: who hears of an outcome and then submits the session's next execution finds
+// the session free.
 func (r *Recorder) tell(ctx actor.Context, m *recorded) {
 	var pools poolRecords
-	at, notices := 0, false
-	for _, p := range m.flight.group {
+	all := make([]Recorded, len(m.flight.group))
+	at := 0
+	for i, p := range m.flight.group {
 		n := len(p.record.Items)
-		done := &Recorded{Items: p.record.Items, Results: m.results[at : at+n]}
+		all[i] = Recorded{Items: p.record.Items, Results: m.results[at : at+n]}
 		at += n
-		notices = r.announce(done) || notices
+		r.count(&all[i])
+		if p.record.Pool != nil {
+			pools.add(p.record.Pool, &all[i])
+		}
+	}
+	for i, pid := range pools.pids {
+		ctx.Send(pid, &Committed{Records: pools.records[i]})
+	}
+	notices := false
+	for i, p := range m.flight.group {
+		notices = r.announce(&all[i]) || notices
 		if p.answer != nil {
-			p.answer.Reply(done.Results, nil)
+			p.answer.Reply(all[i].Results, nil)
 		}
 		if p.record.Reply != nil {
-			ctx.Send(p.record.Reply, done)
-		}
-		if p.record.Pool != nil {
-			pools.add(p.record.Pool, done)
+			ctx.Send(p.record.Reply, &all[i])
 		}
 	}
 	if notices && r.cfg.Notices != nil {
 		r.cfg.Notices()
 	}
-	for i, pid := range pools.pids {
-		ctx.Send(pid, &Committed{Records: pools.records[i]})
+}
+
+func (r *Recorder) count(done *Recorded) {
+	if r.cfg.OnResult == nil {
+		return
+	}
+	for i := range done.Results {
+		r.cfg.OnResult(done.Items[i], done.Results[i])
 	}
 }
 
@@ -261,9 +277,6 @@ func (r *Recorder) tell(ctx actor.Context, m *recorded) {
 func (r *Recorder) announce(done *Recorded) (notices bool) {
 	for i := range done.Results {
 		result := &done.Results[i]
-		if r.cfg.OnResult != nil {
-			r.cfg.OnResult(done.Items[i], *result)
-		}
 		if !result.Status.Terminal() {
 			continue
 		}

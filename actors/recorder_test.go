@@ -311,16 +311,61 @@ func TestRecorderHearsALateSender(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, nil)
 	ids := o.submit(t, 3)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	late := o.system.Registry.keeper(o.recorder)
-	require.NoError(t, o.system.StopAndWait(t.Context(), o.recorder))
+	require.NoError(t, o.system.StopAndWait(ctx, o.recorder))
 	o.spawn(t)
-	_, err := o.ask(t.Context(), cancelOf(ids[0])) // the next one has begun
+	_, err := o.ask(ctx, cancelOf(ids[0])) // the next one has begun
 	require.NoError(t, err)
 	_, kept := late(&Record{Items: []Item{{Change: cancelOf(ids[1])}}})
 	require.True(t, kept)
-	_, err = o.ask(t.Context(), cancelOf(ids[2]))
+	_, err = o.ask(ctx, cancelOf(ids[2]))
 	require.NoError(t, err)
-	e, err := o.store.Get(t.Context(), ids[1])
+	e, err := o.store.Get(ctx, ids[1])
 	require.NoError(t, err)
 	require.Equal(t, messages.Cancelled, e.Status)
+}
+
+// clerk is a pool that counts what it is told of.
+type clerk struct{ told int }
+
+func (c *clerk) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *Committed:
+		for _, record := range m.Records {
+			c.told += len(record.Items)
+		}
+	case *Question[struct{}, int]:
+		m.Reply(c.told, nil)
+	}
+}
+
+// Whoever hears of an outcome finds that the pool has been told of it, and of all that was written with it.
+func TestThePoolHearsFirst(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, nil)
+	require.NoError(t, o.system.StopAndWait(t.Context(), o.recorder))
+	o.config.OnResult = func(Item, store.Result) { time.Sleep(time.Millisecond) } // gives who hears too early the time to ask
+	o.spawn(t)
+	pool, err := o.system.Spawn(o.system, Child{Name: "clerk", Kind: "pool", New: func() actor.Actor { return &clerk{} }})
+	require.NoError(t, err)
+	const each = 20
+	told := 0
+	for range 5 {
+		ids := o.submit(t, each)
+		outcome, leave, err := o.outcomes.Subscribe(ids[0])
+		require.NoError(t, err)
+		record := &Record{Pool: pool}
+		for _, id := range ids {
+			record.Items = append(record.Items, Item{Change: cancelOf(id)})
+		}
+		o.system.Send(o.recorder, record)
+		<-outcome
+		leave()
+		told += each
+		heard, err := Ask[struct{}, int](t.Context(), o.system, pool, struct{}{})
+		require.NoError(t, err)
+		require.Equal(t, told, heard)
+	}
 }
