@@ -389,11 +389,20 @@ func (h *house) ready(n int) {
 	}, "so many workers must be ready", n)
 }
 
-func (h *house) drain(limit time.Duration) error {
-	ctx, cancel := context.WithTimeout(h.t.Context(), 20*time.Second)
-	defer cancel()
-	_, err := actors.Ask[Drain, struct{}](ctx, h.system, h.pid, Drain{Until: time.Now().Add(limit)})
-	return err
+func (h *house) drain(limit time.Duration) error { return <-h.drains(limit) }
+
+// drains has the pool end before all that it is told from now on, and returns where its answer comes.
+func (h *house) drains(limit time.Duration) <-chan error {
+	wait, question := actors.NewQuestion[Drain, struct{}](Drain{Until: time.Now().Add(limit)})
+	h.system.Send(h.pid, question)
+	done := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(h.t.Context(), 20*time.Second)
+		defer cancel()
+		_, err := wait(ctx)
+		done <- err
+	}()
+	return done
 }
 
 // cancel asks for the end of an execution.

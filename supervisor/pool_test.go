@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -351,7 +352,7 @@ func TestPoolTellsWhatIsCancelled(t *testing.T) {
 	h.ready(1)
 	ids := h.submit(3, nil)
 	soon(t, func() bool { return stage.runs() == 1 }, "the first must run")
-	for _, id := range ids {
+	for _, id := range slices.Backward(ids) { // first those that wait for the one that runs
 		h.cancel(id)
 	}
 	h.all(ids, messages.Cancelled)
@@ -403,8 +404,7 @@ func TestPoolDrainWaitsForTheStore(t *testing.T) {
 	h.store.close()
 	ids := h.submit(50, nil)
 	soon(t, func() bool { return h.describe().Router.Placing > 0 }, "placements must be under way")
-	done := make(chan error, 1)
-	go func() { done <- h.drain(time.Minute) }()
+	done := h.drains(time.Minute)
 	soon(t, func() bool { return len(h.describe().Workers) == 4 && h.describe().Workers[0].PID == nil }, "the workers go at once")
 	require.Empty(t, done)
 	h.store.open()
@@ -422,10 +422,9 @@ func TestPoolDrainLetsRunsEnd(t *testing.T) {
 	h.ready(2)
 	ids := h.submit(2, nil)
 	soon(t, func() bool { return stage.runs() == 2 }, "both must run")
-	done := make(chan error, 1)
-	go func() { done <- h.drain(time.Minute) }()
+	done := h.drains(time.Minute)
 	late := h.submit(1, nil)
-	time.Sleep(20 * time.Millisecond)
+	h.describe() // it has heard of both
 	require.Empty(t, done)
 	close(stage.release)
 	require.NoError(t, <-done)

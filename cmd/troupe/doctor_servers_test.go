@@ -150,7 +150,7 @@ func TestMigrateAndDoctorOnServers(t *testing.T) {
 	t.Parallel()
 	ctx, database := t.Context(), servers.Postgres(t)
 	url, prefix := servers.RabbitMQ(t)
-	environ := []string{"TROUPE_DATA=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "TROUPE_LISTEN=" + freeAddress(t), "TROUPE_STORE_URL=" + database}
+	environ := []string{"TROUPE_DATA=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "TROUPE_LISTEN=" + servers.OwnAddress(), "TROUPE_STORE_URL=" + database}
 	full := append([]string{"TROUPE_MESSAGE_QUEUE_RABBITMQ_URL=" + url, "TROUPE_MESSAGE_QUEUE_RABBITMQ_PREFIX=" + prefix,
 		"TROUPE_MESSAGE_QUEUE_RABBITMQ_QUEUE_TYPE=classic"}, environ...)
 
@@ -213,7 +213,7 @@ func TestMigrateAndDoctorOnServers(t *testing.T) {
 		require.Contains(t, r.findings(t)["shared queues"].Detail, name+" holds 0 and is used as it is, though declare queue "+name+": queue exists with other arguments")
 	}
 	require.Contains(t, r.findings(t)["shared queues"].Advice, "delete it (rabbitmqctl delete_queue)")
-	r = call(t, "", append(full, "TROUPE_STORE_URL=postgres://nobody@"+freeAddress(t)+"/x", "TROUPE_MESSAGE_QUEUE_RABBITMQ_URL=amqp://"+freeAddress(t)+"/x"),
+	r = call(t, "", append(full, "TROUPE_STORE_URL=postgres://nobody@"+servers.OwnAddress()+"/x", "TROUPE_MESSAGE_QUEUE_RABBITMQ_URL=amqp://"+servers.OwnAddress()+"/x"),
 		"doctor", "-o", "json")
 	require.Equal(t, 1, r.code, r.out)
 	require.Equal(t, []string{"fail", "fail"}, []string{r.findings(t)["postgres"].State, r.findings(t)["rabbitmq"].State})

@@ -113,7 +113,7 @@ func TestTheNodeProcess(t *testing.T) {
 	binary := filepath.Join(folder, "troupe")
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput()
 	require.NoError(t, err, string(out))
-	address := freeAddress(t)
+	address := servers.OwnAddress()
 	log, err := os.Create(filepath.Join(folder, "log"))
 	require.NoError(t, err)
 	defer log.Close()
@@ -159,14 +159,6 @@ func TestTheNodeProcess(t *testing.T) {
 	for _, line := range []string{"Received SIGTERM signal", "Worker shutdown complete"} {
 		require.Contains(t, string(said), line)
 	}
-}
-
-// freeAddress is one that was free a moment ago, of a port that no connection is given.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	ports, err := servers.FreePorts(1)
-	require.NoError(t, err)
-	return servers.Loopback(ports[0])
 }
 
 func untilReady(t *testing.T, address string, ended <-chan error) {
@@ -219,10 +211,10 @@ func TestConfigAndDoctor(t *testing.T) {
 	require.Contains(t, r.err, "2 problems")
 
 	environ := []string{"TROUPE_DATA=" + data, "PATH=" + os.Getenv("PATH")}
-	r = call(t, "", environ, "doctor", "--listen", freeAddress(t))
+	r = call(t, "", environ, "doctor", "--listen", servers.OwnAddress())
 	require.Equal(t, 0, r.code, r.out)
 	require.Contains(t, r.out, "is writable")
-	r = call(t, "", environ, "doctor", "--listen", freeAddress(t), "--packs", filepath.Join(data, "none"), "-o", "json")
+	r = call(t, "", environ, "doctor", "--listen", servers.OwnAddress(), "--packs", filepath.Join(data, "none"), "-o", "json")
 	require.Equal(t, 1, r.code, r.out)
 	require.Contains(t, r.out, `"state": "fail"`)
 	r = call(t, "", environ, "migrate")

@@ -3,6 +3,7 @@ package node_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -83,6 +84,15 @@ func (b *pausedBroker) wrap(inner broker.Broker) broker.Broker {
 }
 
 func (b *pausedBroker) release() { close(b.open) }
+
+// Declare makes queues that do not go for want of a consumer, which those of the workers have not yet.
+func (b *pausedBroker) Declare(ctx context.Context, t broker.Topology) error {
+	t.Queues = slices.Clone(t.Queues)
+	for i := range t.Queues {
+		t.Queues[i].Expires = 0
+	}
+	return b.Broker.Declare(ctx, t)
+}
 
 func (b *pausedBroker) Consume(ctx context.Context, queue string, prefetch int) (broker.Consumer, error) {
 	if _, worker := (broker.Settings{}).ParseQueueName(queue); !worker {

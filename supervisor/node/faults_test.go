@@ -164,7 +164,7 @@ func TestAPanicBesideAnActorIsTheActors(t *testing.T) {
 	k := lab(t, func(c *node.Config) {
 		handle(map[string]actors.Handler{"noop": noop})(c)
 		c.WrapStore = broken.wrap
-	}, goPack(t, map[string]string{"noop": ""}))
+	}, goPack(t, map[string]string{"noop": "idempotent: true\n"})) // the one that runs when its pool falls is placed again
 	require.Equal(t, messages.Completed, k.run("t.noop", nil).Status)
 	broken.left.Store(3)
 	for range 5 {

@@ -145,7 +145,7 @@ func TestFrozenAndSilentIdleProcessesAreReplaced(t *testing.T) {
 
 func TestABusyWorkerIsNeverEndedByItsHealth(t *testing.T) {
 	t.Parallel()
-	k := lab(t, nil, oddPack(t, ""))
+	k := lab(t, func(c *node.Config) { c.ProbeAgain = time.Hour }, oddPack(t, ""))
 	before := k.ready("odd.lab", 0, 0)
 	id := k.submit("odd.do", object{"file": "go"})
 	k.begins(id)

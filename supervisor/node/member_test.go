@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/api"
 	"github.com/troupe-run/troupe/supervisor/node"
+	"github.com/troupe-run/troupe/test/servers"
 )
 
 // fleet makes of the embedded store one that evaluates leases and that other nodes use too, and takes it away.
@@ -325,7 +326,7 @@ func TestARunDoesNotStartOnceTheLeaseHasRunOut(t *testing.T) {
 func keep(t *testing.T, change func(*node.Config), packs ...string) (*node.Keeper, *record) {
 	t.Helper()
 	cfg, log := short(t, t.TempDir(), packs...)
-	cfg.Listen = "127.0.0.1:0"
+	cfg.Listen = servers.OwnAddress() // each incarnation listens there
 	change(&cfg)
 	keeper, err := node.NewKeeper(cfg)
 	require.NoError(t, err)

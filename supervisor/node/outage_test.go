@@ -375,7 +375,7 @@ func TestBrokerOutage(t *testing.T) {
 			for _, id := range ids {
 				require.Equal(t, messages.Completed, k.await(id).Status)
 			}
-			require.Equal(t, 1, k.logged("broker is back"))
+			k.until("the node says so", func() bool { return k.logged("broker is back") == 1 })
 		})
 	}
 }

@@ -127,8 +127,9 @@ func TestWorkerLostIsAbandonedUnlessItMayBeRepeated(t *testing.T) {
 	require.Equal(t, messages.CodeWorkerLost, e.Error.Code)
 	require.Contains(t, e.Error.Exit, "3")
 	require.Zero(t, e.RetriedAs, "a default of the configuration is no consent")
-	require.Contains(t, k.log.String(), "Removing worker")
-	require.Contains(t, k.log.String(), "port_failure")
+	k.until("the pool has taken the worker out and says why", func() bool {
+		return k.logged("Removing worker") > 0 && k.logged("port_failure") > 0
+	})
 	require.NotContains(t, k.scrape(), `troupe_worker_replacements_total{pool="py.lab"}`)
 	chain := k.chain(k.submit("py.crash", nil, retries(1)), 2)
 	require.Equal(t, messages.Abandoned, chain[0].Status)

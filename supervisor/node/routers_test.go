@@ -90,9 +90,7 @@ func (r *ring) start(name, database, amqp string, settings broker.Settings, pack
 	query := at.Query()
 	query.Set("pool_max_conns", "3")
 	at.RawQuery = query.Encode()
-	ports, err := servers.FreePorts(1)
-	require.NoError(r.t, err)
-	listen := servers.Loopback(ports[0])
+	listen := servers.OwnAddress()
 	n.peers = proxy.New(r.t, listen)
 	n.kit = lab(r.t, func(c *node.Config) {
 		c.Name, c.Lease, c.BeatEvery = name, peersLease, peersLease/6

@@ -147,7 +147,7 @@ func TestExpiryEndsTheSessionAndIsALoss(t *testing.T) {
 	}
 	first := result[counted](t, k.run("py.count", nil, session("e", "")))
 	k.until("the binding is swept", func() bool { return len(bound()) == 0 })
-	require.Contains(t, k.log.String(), "idle sessions swept")
+	k.until("the sweep says so", func() bool { return k.logged("idle sessions swept") > 0 })
 	second := result[counted](t, k.run("py.count", nil, session("e", "")))
 	require.True(t, second.Lost)
 	require.Equal(t, 1, second.Count, "the process dropped the state")

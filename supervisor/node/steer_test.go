@@ -3,7 +3,6 @@ package node_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -48,19 +47,11 @@ type steerable struct {
 	drains chan struct{}
 }
 
-// ownAddress is a loopback address that nobody else takes before the node does: a host of its own, and a free port.
-func ownAddress(t *testing.T) string {
-	t.Helper()
-	ports, err := servers.FreePorts(1)
-	require.NoError(t, err)
-	return fmt.Sprintf("127.%d.%d.%d:%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254), ports[0])
-}
-
 // newSteerable starts a node of the company. It serves pack c, as every node does, and a pack of its own, so that a test says
 // where something runs.
 func (c *company) newSteerable(t *testing.T, name string, change ...func(*node.Config)) *steerable {
 	t.Helper()
-	listen := ownAddress(t)
+	listen := servers.OwnAddress()
 	n := &steerable{gate: newGate(), wire: proxy.New(t, listen), drains: make(chan struct{}, 8)}
 	pack := func(of string) string {
 		return packOf(t, of, "pools:\n  - name: lab\n    runtime: go\n    workers: 2\n  - name: sh\n    runtime: shell\n    workers: 1\n", files{
@@ -199,6 +190,7 @@ func TestANodeIsSteeredFromAnother(t *testing.T) {
 	slow := func(cfg *node.Config) { cfg.HeartbeatInterval = time.Hour } // no look at the store's cordons comes by itself
 	a, b := c.newSteerable(t, "a", slow), c.newSteerable(t, "b", slow)
 	a.meets(1)
+	b.stored("b.lab", 2)
 	for _, on := range []bool{true, true, false} {
 		require.NoError(t, a.Backend.CordonNode(t.Context(), "b", on, "ana"))
 		require.Equal(t, on, a.view(b.Incarnation()).Cordoned)

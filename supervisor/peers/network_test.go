@@ -55,9 +55,7 @@ func TestAPeerThatIsGoneIsNotWaitedFor(t *testing.T) {
 // A node that starts again on the address of the one before is found there, and a connection's end was no death.
 func TestAPeerComesBackAtItsAddress(t *testing.T) {
 	t.Parallel()
-	ports, err := servers.FreePorts(1) // one that no connection is given once b has left it
-	require.NoError(t, err)
-	address := servers.Loopback(ports[0])
+	address := servers.OwnAddress() // free still once b has left it
 	at := func(c *Config) { c.Settings.Listen = address }
 	a, b := open(t), open(t, at)
 	introduce(a, b)
@@ -75,10 +73,9 @@ func TestAPeerComesBackAtItsAddress(t *testing.T) {
 // is met at the address that it advertises.
 func TestAPeerBehindASilentNetwork(t *testing.T) {
 	t.Parallel()
-	ports, err := servers.FreePorts(1)
-	require.NoError(t, err)
-	network := proxy.New(t, servers.Loopback(ports[0]))
-	a, b := open(t), open(t, func(c *Config) { c.Settings.Listen, c.Settings.Advertise = servers.Loopback(ports[0]), network.Addr() })
+	listen := servers.OwnAddress()
+	network := proxy.New(t, listen)
+	a, b := open(t), open(t, func(c *Config) { c.Settings.Listen, c.Settings.Advertise = listen, network.Addr() })
 	require.Equal(t, network.Addr(), b.Address())
 	introduce(a, b)
 	b.works(a)

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/supervisor/membership"
+	"github.com/troupe-run/troupe/test/servers"
 )
 
 // on sets the machine that a network believes to be on; empty: it cannot tell.
@@ -108,15 +109,16 @@ func TestARequestForTheOneBeforeOnTheAddress(t *testing.T) {
 			return wire.Ack{}, nil
 		})}
 	}
-	a, b := open(t), open(t, kills)
+	address := servers.OwnAddress()
+	at := func(c *Config) { c.Settings.Listen = address }
+	a, b := open(t), open(t, kills, at)
 	introduce(a, b)
 	kill := wire.Kill{Pool: "p", Slot: 1, Generation: 1, By: "ana"}
 	_, err := a.Ask(t.Context(), b.own, messages.Placement{}, kill)
 	require.NoError(t, err)
 	require.Equal(t, int64(1), carried.Load())
-	address := b.Address()
 	b.end()
-	again := open(t, kills, func(c *Config) { c.Settings.Listen = address })
+	again := open(t, kills, at)
 	require.Eventually(t, func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()

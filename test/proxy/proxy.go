@@ -51,12 +51,8 @@ type weather struct {
 // New starts a proxy for the server at an address. It ends with the test.
 func New(t testing.TB, target string) *Proxy {
 	t.Helper()
-	ports, err := servers.FreePorts(1)
-	if err != nil {
-		t.Fatal(err)
-	}
 	p := &Proxy{
-		t: t, addr: servers.Loopback(ports[0]), target: target,
+		t: t, addr: servers.OwnAddress(), target: target,
 		now: weather{changed: make(chan struct{})}, links: map[*link]bool{},
 	}
 	p.Heal()

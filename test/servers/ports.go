@@ -34,5 +34,11 @@ func FreePorts(n int) ([]int, error) {
 	return nil, errors.New("find free ports: " + strconv.Itoa(portTries) + " tries met ports in use")
 }
 
+// OwnAddress is a loopback address that nobody else takes, now or later: a host of its own beside those that others use, and a port.
+func OwnAddress() string {
+	host := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
+	return net.JoinHostPort(host, strconv.Itoa(portMin+rand.IntN(portMax-portMin)))
+}
+
 // Loopback is the address of a port on the loopback interface.
 func Loopback(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
