@@ -342,8 +342,15 @@ func (r *rig) frozen() {
 	r.eventually("it is seen", func() bool { return !b.Status().Up })
 	require.NotEmpty(r, b.Status().Reason)
 	require.Less(r, b.Status().Since.Sub(began), 3*time.Second+soon, "1.5 times the heartbeat")
-	_, err = b.Publish(r.Context(), []broker.Message{{RoutingKey: queue, ID: "1"}})
-	require.ErrorIs(r, err, broker.ErrUnavailable)
+	publish := func(id string) error {
+		limited, stop := context.WithTimeout(r.Context(), 200*time.Millisecond)
+		defer stop()
+		_, err := b.Publish(limited, []broker.Message{{RoutingKey: queue, ID: id}})
+		return err
+	}
+	// The connection for publishing may be found silent somewhat later.
+	r.eventually("publishing is refused", func() bool { return errors.Is(publish("0"), broker.ErrUnavailable) })
+	require.ErrorIs(r, publish("1"), broker.ErrUnavailable)
 
 	require.NoError(r, r.server.Thaw())
 	r.up(b)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
@@ -16,6 +17,7 @@ func TestWireCarriesEverythingInOrder(t *testing.T) {
 	t.Parallel()
 	near, far := net.Pipe()
 	w := newWire(near)
+	w.farewell = time.Minute
 	read := make(chan []byte)
 	go func() {
 		all, _ := io.ReadAll(far) // ends with the pipe

@@ -170,7 +170,10 @@ func TestReadOnly(t *testing.T) {
 	binary, path := filepath.Join(folder, "test"), filepath.Join(folder, "troupe.db")
 	content, err := os.ReadFile(os.Args[0])
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(binary, content, 0o755))
+	syscall.ForkLock.RLock() // a program that starts meanwhile would hold the file open for writing, and it could not be run
+	err = os.WriteFile(binary, content, 0o755)
+	syscall.ForkLock.RUnlock()
+	require.NoError(t, err)
 	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
 	require.NoError(t, err)
 	require.NoError(t, s.Close())

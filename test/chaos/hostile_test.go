@@ -73,7 +73,8 @@ func hostilePeers(t *testing.T, rounds int) {
 	require.NoError(t, err)
 	ca := newAuthority(t)
 	for _, name := range []string{"a", "b"} {
-		f.join(name, paths.troupe, "pack", append(ca.settings(name, "127.0.0.1"), "TROUPE_NODE_PEERS_LISTEN=127.0.0.1:0")...)
+		f.join(name, paths.troupe, "pack", append(ca.settings(name, "127.0.0.1"), "TROUPE_NODE_PEERS_LISTEN=127.0.0.1:0",
+			"GOGC=25")...) // its memory is what is in use, and little else
 	}
 	f.start()
 	c, a := f.caller(), f.nodes[0]

@@ -168,6 +168,7 @@ func lateOutcome(f *full) *chaos.History {
 		f.well()
 		b.settled(backTime)
 		if h := f.history(c); lateWrites(h) > 0 {
+			f.t.Logf("an outcome came late in round %d of %d", round+1, lateRounds)
 			return h
 		}
 	}

@@ -184,7 +184,9 @@ func (s storm) env() []string {
 	if !s.gentle {
 		return nil
 	}
-	return []string{"TROUPE_HEALTH_PROBE_TIMEOUT=20"}
+	// A probe, or the code that is cancelled, may take longer than the grace of other storms; a worker ended for that would take its
+	// sessions along.
+	return []string{"TROUPE_HEALTH_PROBE_TIMEOUT=20", "TROUPE_WORKER_CANCEL_GRACE=20"}
 }
 
 func underLoad(t *testing.T, s storm) {

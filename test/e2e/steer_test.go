@@ -46,7 +46,11 @@ func TestSteerAnotherNodeFromTheShell(t *testing.T) {
 	require.Contains(t, left.prints(t, "logs", id), "line 0")
 	require.Contains(t, left.prints(t, "drain", "right"), "node right drains")
 	require.NoError(t, cmd.Wait(), errs.String())
-	require.Contains(t, out.String(), "line 39\n")
+	said := out.String()
+	if strings.Contains(errs.String(), "may be missing above") { // the node was gone before the end was read; it is stored
+		said = left.prints(t, "logs", id)
+	}
+	require.Contains(t, said, "line 39\n")
 	require.Contains(t, out.String(), `{"line":39}`)
 	require.Contains(t, errs.String(), "completed")
 	require.NoError(t, right.ended(), right.log.tail(20))

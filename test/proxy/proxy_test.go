@@ -42,6 +42,29 @@ func echo(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// listener is a server that greets, and tells what it reads.
+func listener(t *testing.T) (address string, read <-chan byte) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	all := make(chan byte, 64)
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		_, err = c.Write([]byte("hello"))
+		for b := make([]byte, 1); err == nil; {
+			if _, err = io.ReadFull(c, b); err == nil {
+				all <- b[0]
+				_, err = c.Write(b)
+			}
+		}
+	}()
+	return l.Addr().String(), all
+}
+
 func dial(t *testing.T, p *Proxy) net.Conn {
 	c, err := net.DialTimeout("tcp", p.Addr(), patience)
 	require.NoError(t, err)
@@ -120,11 +143,15 @@ func TestBlackholeHoldsEverything(t *testing.T) {
 
 func TestOneWay(t *testing.T) {
 	t.Parallel()
-	p := New(t, echo(t))
+	server, read := listener(t)
+	p := New(t, server)
 	c := dial(t, p)
 	receive(t, c, "hello")
 	p.OneWay(ToServer)
 	send(t, c, "one")
+	for range "one" {
+		<-read
+	}
 	quiet(t, c)
 	p.OneWay(ToClient)
 	receive(t, c, "one")

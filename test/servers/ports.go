@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 )
 
 // Ports are taken from below the range that the kernel gives to outgoing connections: while a server is down, a client
@@ -16,7 +17,8 @@ const (
 	portTries = 200
 )
 
-// FreePorts returns n ports of the loopback interface that nobody listens on now.
+// FreePorts returns n ports of the loopback interface that nobody listens on now, and that no process of tests is given again while
+// this one lives: a server takes them up to seconds later, and again after it was stopped.
 func FreePorts(n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	for range portTries {
@@ -28,10 +30,24 @@ func FreePorts(n int) ([]int, error) {
 		if err != nil {
 			continue
 		}
-		defer l.Close() // keeps it from being chosen twice
+		if err := errors.Join(l.Close(), keepPort(port)); err != nil {
+			continue
+		}
 		ports = append(ports, port)
 	}
 	return nil, errors.New("find free ports: " + strconv.Itoa(portTries) + " tries met ports in use")
+}
+
+// kept are the sockets by whose names this process has its ports; they go with it.
+var kept sync.Map
+
+// keepPort takes a port for this process, by a name that only one socket of the machine can have.
+func keepPort(port int) error {
+	l, err := net.Listen("unix", fmt.Sprintf("@troupe-tests-port-%d", port))
+	if err == nil {
+		kept.Store(port, l)
+	}
+	return err
 }
 
 // OwnAddress is a loopback address that nobody else takes, now or later: a host of its own beside those that others use, and a port.
