@@ -92,7 +92,8 @@ func testSteady(t *testing.T, k *kit) {
 	k.past(t, held.LeaseUntil)
 	p, err := k.Beat(t.Context(), k.inc, time.Hour)
 	require.NoError(t, err)
-	require.Equal(t, p.At, k.node(t, k.inc).SteadySince, "after a gap it is steady from now on")
+	since := k.node(t, k.inc).SteadySince // a renewal that was made twice closed the gap with the first
+	require.False(t, since.Before(held.LeaseUntil) || since.After(p.At), "after a gap it is steady from its renewal on, at %s: %s", p.At, since)
 }
 
 func testDeclareDead(t *testing.T, k *kit) {
