@@ -231,8 +231,8 @@ func (r *Recorder) done(ctx actor.Context, m *recorded) {
 	r.tell(ctx, m)
 }
 
-// tell says what has been written, the pools first: who hears of an outcome and then submits the session's next execution finds
-// the session free.
+// tell says what has been written, the pools first: whoever is told of an outcome here and then submits the session's next
+// execution finds the session free, where the pool's router is this node's.
 func (r *Recorder) tell(ctx actor.Context, m *recorded) {
 	var pools poolRecords
 	all := make([]Recorded, len(m.flight.group))

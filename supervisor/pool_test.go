@@ -424,7 +424,8 @@ func TestPoolDrainLetsRunsEnd(t *testing.T) {
 	soon(t, func() bool { return stage.runs() == 2 }, "both must run")
 	done := h.drains(time.Minute)
 	late := h.submit(1, nil)
-	h.describe() // it has heard of both
+	h.describe()                      // it has heard of both
+	time.Sleep(20 * time.Millisecond) // for an answer that comes too early
 	require.Empty(t, done)
 	close(stage.release)
 	require.NoError(t, <-done)

@@ -11,8 +11,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// A row of the inbox at which the reading panics, here for want of a catalog, is refused like a wrong one: the rows taken with it
-// go on.
+// A row of the inbox at which the reading panics, here for want of a catalog, is refused like a wrong one.
 func TestASubmissionThatCannotBeReadIsRefused(t *testing.T) {
 	t.Parallel()
 	n := &Node{logger: hclog.NewNullLogger()}

@@ -57,8 +57,8 @@ type Loaded struct {
 type Wake struct{}
 
 // Arrived brings executions without a session that this node has just stored and that are due, so that the store need
-// not be asked for them. They wait like all others; where the store holds what is before them, it is a mere Wake, and
-// so it is for those that have been placed meanwhile.
+// not be asked for them. They wait like all others; where the store holds what is before them, it is a mere Wake.
+// Those whose placements have ended lately are passed over: a look at the store showed them before this word of them came.
 type Arrived struct{ Candidates []messages.Candidate }
 
 // Offered asks, before executions without a session are stored, which of them may be stored as placed: in answer to it

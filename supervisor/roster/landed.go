@@ -3,7 +3,7 @@ package roster
 import "github.com/troupe-run/troupe/messages"
 
 // landedMax bounds each of the two parts of what is remembered as landed: at 27,000 executions a second, a third of a
-// second. Who comes later than that tries in vain, and the store refuses it.
+// second. One that arrives later is placed in vain, and the store refuses it.
 const landedMax = 10_000
 
 // landed remembers the executions whose placements ended last, the latest landedMax of them and up to as many before. The word

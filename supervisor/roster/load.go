@@ -28,16 +28,14 @@ func (r *Roster) loaded(e *Loaded) {
 }
 
 // arrived takes up what has just been stored. Where the store has more than is held, or there is no room, a look at the store
-// must say what comes first; and so it must of what has been placed meanwhile, for a look may have shown it before.
+// must say what comes first. The word of what has had its placement comes late.
 func (r *Roster) arrived(e *Arrived) {
 	if r.rest || len(r.held)+len(e.Candidates) > r.config.HeldMax {
 		r.top = true
 		return
 	}
 	for i := range e.Candidates {
-		if c := &e.Candidates[i]; r.landed.has(c.ID) {
-			r.top = true
-		} else {
+		if c := &e.Candidates[i]; !r.landed.has(c.ID) {
 			r.hold(c)
 		}
 	}

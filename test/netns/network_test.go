@@ -180,23 +180,28 @@ func TestProgramsRunOnTheHost(t *testing.T) {
 // thread is one of them now and then.
 func TestANetworkIsMadeFromAnyThread(t *testing.T) {
 	t.Parallel()
-	n := netns.Open(t, []string{"store"}, []string{"a"})
+	a := netns.Open(t, []string{"store"}, []string{"a"}).Host("a")
 	const visitors = 16
-	var inside, all sync.WaitGroup
-	leave := make(chan struct{})
-	inside.Add(visitors)
+	var all sync.WaitGroup
+	inside, leave := make(chan struct{}), make(chan struct{})
+	defer all.Wait()
+	defer close(leave)
 	for range visitors {
 		all.Go(func() {
-			assert.NoError(t, n.Host("a").Do(func() error {
-				inside.Done()
+			assert.NoError(t, a.Do(func() error {
+				inside <- struct{}{}
 				<-leave
 				return nil
 			}))
 		})
 	}
-	defer all.Wait()
-	defer close(leave)
-	inside.Wait()
+	for range visitors {
+		select {
+		case <-inside:
+		case <-time.After(patience):
+			t.Fatal("the hosts are not entered")
+		}
+	}
 	netns.Open(t, []string{"store"}, []string{"a"})
 }
 

@@ -21,7 +21,10 @@ const (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // echo is the address of a server that sends back what it gets and greets each client with "hello".
-func echo(t *testing.T) string {
+func echo(t *testing.T) string { return telling(t, io.Discard) }
+
+// telling is a server that greets, tells what it reads, and sends it back.
+func telling(t *testing.T, read io.Writer) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
@@ -34,35 +37,12 @@ func echo(t *testing.T) string {
 			go func() {
 				defer c.Close()
 				if _, err := c.Write([]byte("hello")); err == nil {
-					_, _ = io.Copy(c, c) // until the client or the proxy ends it
+					_, _ = io.Copy(c, io.TeeReader(c, read)) // until the client or the proxy ends it
 				}
 			}()
 		}
 	}()
 	return l.Addr().String()
-}
-
-// listener is a server that greets, and tells what it reads.
-func listener(t *testing.T) (address string, read <-chan byte) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	all := make(chan byte, 64)
-	go func() {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer c.Close()
-		_, err = c.Write([]byte("hello"))
-		for b := make([]byte, 1); err == nil; {
-			if _, err = io.ReadFull(c, b); err == nil {
-				all <- b[0]
-				_, err = c.Write(b)
-			}
-		}
-	}()
-	return l.Addr().String(), all
 }
 
 func dial(t *testing.T, p *Proxy) net.Conn {
@@ -143,15 +123,16 @@ func TestBlackholeHoldsEverything(t *testing.T) {
 
 func TestOneWay(t *testing.T) {
 	t.Parallel()
-	server, read := listener(t)
-	p := New(t, server)
+	read, told := net.Pipe()
+	p := New(t, telling(t, told))
 	c := dial(t, p)
 	receive(t, c, "hello")
 	p.OneWay(ToServer)
 	send(t, c, "one")
-	for range "one" {
-		<-read
-	}
+	receive(t, read, "one") // the server has it
+	require.NoError(t, read.SetReadDeadline(time.Time{}))
+	go func() { _, _ = io.Copy(io.Discard, read) }()
+	t.Cleanup(func() { _ = read.Close() })
 	quiet(t, c)
 	p.OneWay(ToClient)
 	receive(t, c, "one")

@@ -40,11 +40,18 @@ function withWorker(name, files, body) {
   });
 }
 
-/** How a worker ended that was to end by itself with a status: one that does not come to it at once ends by force. */
-const ends = async (worker, status) => {
-  const [code, signal] = await worker.exited;
-  assert.ok(code === status || signal === "SIGKILL", `ended with ${code ?? signal}`);
-};
+/** Has new workers end by themselves with a status: one that does not come to it at once, on a busy machine, ends by force. */
+async function ends(status, finish) {
+  for (let n = 0; n < 10; n++) {
+    const worker = new Worker();
+    finish(worker);
+    const [code, signal] = await worker.exited;
+    worker.close();
+    if (code === status) return;
+    assert.equal(signal, "SIGKILL", `ended with ${code ?? signal}`);
+  }
+  assert.fail("none ended by itself");
+}
 
 const on = (name, body) => withWorker(name, { "a.mjs": ACTIONS }, body);
 const session = (epoch = 1, lost = false) => ({ id: "alice", epoch, lost, hit: true });
@@ -227,20 +234,13 @@ on("load errors name the action and the cause", async (w) => {
 on("shutdown and the end of the input end it", async (w) => {
   await w.ask("shutdown");
   assert.deepEqual(await w.exited, [0, null]);
-  const other = new Worker();
-  other.process.stdio[3].end();
-  await ends(other, 0);
-  other.close();
+  await ends(0, (other) => other.process.stdio[3].end());
 });
 
-on("garbage ends the worker", async (w) => {
-  w.write(Buffer.from([255, 255, 255, 255]));
-  await ends(w, 2);
+test("garbage ends the worker", { timeout: 50000 }, async () => {
+  await ends(2, (w) => w.write(Buffer.from([255, 255, 255, 255])));
   for (const body of ["[1]", "{", `[${" ".repeat(8192)}]`]) {
-    const other = new Worker();
-    other.write(Buffer.concat([Buffer.from([0, 0, body.length >> 8, body.length & 255]), Buffer.from(body)]));
-    await ends(other, 2);
-    other.close();
+    await ends(2, (w) => w.write(Buffer.concat([Buffer.from([0, 0, body.length >> 8, body.length & 255]), Buffer.from(body)])));
   }
 });
 
