@@ -58,10 +58,36 @@ func ParseAffinity(s string) (Affinity, error) {
 	return "", fmt.Errorf("unknown affinity %q: want hint, strict or strict_fail", clip(s))
 }
 
+// RetryShape is how the delay grows from retry to retry. Empty: exponential, or as configured.
+type RetryShape string
+
+// The shapes. n counts from 0, the first retry.
+const (
+	ShapeFixed        RetryShape = "fixed"        // base each time
+	ShapeLinear       RetryShape = "linear"       // base × (n + 1)
+	ShapeExponential  RetryShape = "exponential"  // base × multiplierⁿ
+	ShapeFibonacci    RetryShape = "fibonacci"    // base × 1, 1, 2, 3, 5, 8 …
+	ShapeDecorrelated RetryShape = "decorrelated" // anything from base to three times the delay before; without jitter of its own
+)
+
+// RetryShapes lists every shape.
+func RetryShapes() []RetryShape {
+	return []RetryShape{ShapeFixed, ShapeLinear, ShapeExponential, ShapeFibonacci, ShapeDecorrelated}
+}
+
+// RetryRules say which failures are retried. Entries of the lists are error codes, classes, exit statuses ("3") and types of
+// exceptions.
+type RetryRules struct {
+	On           []string `json:"on,omitempty"`           // only these; empty: whatever is not final
+	NeverOn      []string `json:"never_on,omitempty"`     // never these
+	Unclassified string   `json:"unclassified,omitempty"` // what no rule knows: retry or final; empty: as configured
+}
+
 // RetryPolicy is the back-off between retries. Zero fields mean the configured defaults.
 type RetryPolicy struct {
+	Shape      RetryShape    `json:"shape,omitempty"`
 	Base       time.Duration `json:"base,omitempty"`       // delay before the first retry
-	Multiplier float64       `json:"multiplier,omitempty"` // growth per retry, ≥ 1
+	Multiplier float64       `json:"multiplier,omitempty"` // growth per retry of shape exponential, ≥ 1
 	Max        time.Duration `json:"max,omitempty"`        // upper limit of a delay, jitter included
 	Jitter     float64       `json:"jitter,omitempty"`     // share of random spread, 0 to 1; negative: none
 }
@@ -91,6 +117,7 @@ type Action struct {
 	Parameters       json.RawMessage `json:"parameters,omitempty"`      // JSON Schema 2020-12
 	Secrets          []string        `json:"secrets,omitempty"`         // parameters never logged or shown
 	Retry            RetryPolicy     `json:"retry,omitzero"`
+	RetryRules       RetryRules      `json:"retry_rules,omitzero"`
 	// Silent actions' outcomes are not told on the executions exchange (notify: false).
 	Silent bool `json:"silent,omitempty"`
 }

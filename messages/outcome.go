@@ -23,6 +23,7 @@ const (
 	CodeInvalidParameters Code = "invalid_parameters" // parameters break the action's schema
 	CodeTooLarge          Code = "parameters_too_large"
 	CodeResultTooLarge    Code = "result_too_large"
+	CodeUnstorable        Code = "unstorable" // the store can never keep what the run left behind
 	CodeActionNotFound    Code = "action_not_found"
 	CodeActionError       Code = "action_error"   // the action's code failed without a code of its own
 	CodeExitStatus        Code = "exit_status"    // a one-shot command ended with a status other than 0
@@ -38,7 +39,7 @@ func (c Code) Known() bool {
 	switch c {
 	case CodeNoWorkers, CodeQueueTimeout, CodeStartTimeout, CodeQueueDeadline, CodeTimeout, CodeStalled, CodeWorkerLost,
 		CodePoisoned, CodeCancelled, CodeSessionBusy, CodeSessionLost, CodeSessionExpired, CodeInvalidParameters,
-		CodeTooLarge, CodeResultTooLarge, CodeActionNotFound, CodeActionError, CodeExitStatus, CodeProtocol,
+		CodeTooLarge, CodeResultTooLarge, CodeUnstorable, CodeActionNotFound, CodeActionError, CodeExitStatus, CodeProtocol,
 		CodePermission, CodeRateLimited, CodeNodeShutdown, CodeLimit:
 		return true
 	}
@@ -49,6 +50,12 @@ func (c Code) Known() bool {
 type Error struct {
 	Code    Code   `json:"code"`
 	Message string `json:"message"`
+	// Class is what kind of failure it is (timeout, worker_lost, exception …), by which retries are counted. The node writes it.
+	Class string `json:"class,omitempty"`
+	// Type is the type of the exception that the action's code raised, as the program names it.
+	Type string `json:"type,omitempty"`
+	// NoRetry is why no retry follows, written with the outcome; empty where one follows, or where nobody judged.
+	NoRetry string `json:"no_retry,omitempty"`
 	// Retriable is the worker's own word on whether a repeat may help; nil leaves it to the classifier.
 	Retriable *bool `json:"retriable,omitempty"`
 	// WorkerFault says that the worker itself is to blame, so that it counts against the worker's health.
@@ -70,6 +77,21 @@ type Outcome struct {
 	Status Status
 	Result json.RawMessage
 	Error  *Error
+}
+
+// Crash reports whether the run took its worker down, which counts toward the poison limit. A worker that was told to end
+// is no crash of the execution's making: its error is no worker fault.
+func (o *Outcome) Crash() bool {
+	switch e := o.Error; {
+	case e == nil:
+		return o.Status == Abandoned
+	case e.Code == CodePoisoned:
+		return true
+	case e.Code == CodeNodeShutdown:
+		return false
+	default:
+		return e.WorkerFault && (o.Status == Abandoned || e.Code == CodeWorkerLost)
+	}
 }
 
 // Output is what an execution's process wrote, up to the bound; Truncated says that more came.

@@ -82,7 +82,8 @@ var decoders = map[troupev1.Kind]func([]byte) (Body, error){
 	troupev1.Kind_KIND_END_SESSION: payload(func(p *troupev1.EndSession) Body {
 		return EndSession{Pool: p.GetPool(), Slot: messages.Slot(p.GetSlot()), Session: p.GetSession(), Epoch: p.GetEpoch()}
 	}),
-	troupev1.Kind_KIND_WHY_WAITING: tryPayload(whyFromProto),
+	troupev1.Kind_KIND_DEAD_LETTERED: tryPayload(deadLetteredFromProto),
+	troupev1.Kind_KIND_WHY_WAITING:   tryPayload(whyFromProto),
 	troupev1.Kind_KIND_WHY_WAITING_RESULT: payload(func(p *troupev1.WhyWaitingResult) Body {
 		return WhyWaitingResult{Reason: p.GetReason(), Message: p.GetMessage(), Refused: p.GetRefused()}
 	}),

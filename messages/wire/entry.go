@@ -15,6 +15,9 @@ type PoolEntry interface {
 	check() error
 }
 
+// CheckEntry says why a report with the entry could not be encoded; nil: it could.
+func CheckEntry(e PoolEntry) error { return e.check() }
+
 // PoolWorker is one worker of the sender as a router needs it. Grade is a name, as package health writes it.
 type PoolWorker struct {
 	Slot       messages.Slot
@@ -27,6 +30,7 @@ type PoolWorker struct {
 	Broken     bool
 	Grade      string
 	BeatAge    time.Duration // of its last heartbeat, to the millisecond; negative: it has none
+	BeatEvery  time.Duration // how often its node writes heartbeats, to the millisecond; 0: not known
 }
 
 // PoolWorkerGone says that a worker takes no more work; with Restarts its slot comes back.
@@ -75,6 +79,7 @@ func (e PoolWorker) encode() *troupev1.PoolEntry {
 	return &troupev1.PoolEntry{What: &troupev1.PoolEntry_Worker{Worker: &troupev1.PoolWorker{
 		Slot: int32(e.Slot), Id: string(e.ID), Queue: e.Queue, Generation: int32(e.Generation), Starting: e.Starting,
 		Accepts: e.Accepts, Active: e.Active, Broken: e.Broken, Grade: e.Grade, BeatAgeMs: e.BeatAge.Milliseconds(),
+		BeatEveryMs: e.BeatEvery.Milliseconds(),
 	}}}
 }
 
@@ -127,6 +132,7 @@ func entryFromProto(p *troupev1.PoolEntry) (PoolEntry, error) {
 			Slot: messages.Slot(w.GetSlot()), ID: messages.WorkerID(w.GetId()), Queue: w.GetQueue(),
 			Generation: messages.Generation(w.GetGeneration()), Starting: w.GetStarting(), Accepts: w.GetAccepts(),
 			Active: w.GetActive(), Broken: w.GetBroken(), Grade: w.GetGrade(), BeatAge: time.Duration(age) * time.Millisecond,
+			BeatEvery: time.Duration(min(max(w.GetBeatEveryMs(), 0), ageMax)) * time.Millisecond,
 		}, nil
 	case *troupev1.PoolEntry_Gone:
 		return PoolWorkerGone{Slot: messages.Slot(what.Gone.GetSlot()), Restarts: what.Gone.GetRestarts()}, nil

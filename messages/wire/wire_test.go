@@ -54,6 +54,7 @@ func bodies() map[troupev1.Kind]wire.Body {
 		troupev1.Kind_KIND_POOL_REPORT:        wire.PoolReport{Pool: "python", Epoch: 2, Number: 7, First: true, Last: true, Serves: "abc", Wake: true, Entries: entries()},
 		troupev1.Kind_KIND_POOL_REPORT_RESULT: wire.PoolReportResult{Refused: "not the router", Again: true, Waiting: 3},
 		troupev1.Kind_KIND_END_SESSION:        wire.EndSession{Pool: "python", Slot: 4, Session: "s", Epoch: 2},
+		troupev1.Kind_KIND_DEAD_LETTERED:      wire.DeadLettered{Pool: "python", Slot: 4, Placement: placement()},
 		troupev1.Kind_KIND_WHY_WAITING:        wire.WhyWaiting{Pool: "python", Execution: messages.NewExecutionID()},
 		troupev1.Kind_KIND_WHY_WAITING_RESULT: wire.WhyWaitingResult{Reason: "ready", Message: "it is next"},
 	}
@@ -64,7 +65,7 @@ func entries() []wire.PoolEntry {
 	return []wire.PoolEntry{
 		wire.PoolWorker{
 			Slot: 3, ID: "n/python/3", Queue: "troupe.worker.n/python/3", Generation: 2, Accepts: true, Active: true,
-			Grade: "healthy", BeatAge: 1500 * time.Millisecond,
+			Grade: "healthy", BeatAge: 1500 * time.Millisecond, BeatEvery: 10 * time.Second,
 		},
 		wire.PoolWorker{Slot: 4, ID: "n/python/4", Queue: "q", Starting: true, Broken: true, Grade: "degraded", BeatAge: -time.Millisecond},
 		wire.PoolWorkerGone{Slot: 3, Restarts: true},
@@ -213,6 +214,7 @@ func TestBodiesOutOfRangeAreRefusedAtTheSender(t *testing.T) {
 		"no candidate":          {reportOf(wire.PoolCandidate{}), "no candidate"},
 		"priority":              {reportOf(wire.PoolCandidate{Execution: messages.NewExecutionID(), Seq: 1, Action: "a", Priority: 10}), "priority 10"},
 		"withdrawn nothing":     {reportOf(wire.PoolWithdrawn{}), "names no execution"},
+		"dead letter's slot":    {wire.DeadLettered{Pool: "p", Slot: -1, Placement: placement()}, "slot -1"},
 		"no session":            {wire.EndSession{Pool: "p", Epoch: 1}, "want a session"},
 		"why nothing":           {wire.WhyWaiting{Pool: "p"}, "names no execution"},
 		"large":                 {wire.InspectResult{View: make([]byte, wire.PayloadMax)}, "by reference"},

@@ -82,6 +82,8 @@ const (
 	Kind_KIND_WHY_WAITING Kind = 33
 	// The answer to a WhyWaiting; carries WhyWaitingResult.
 	Kind_KIND_WHY_WAITING_RESULT Kind = 34
+	// Count a dead letter against a worker of the node; carries DeadLettered.
+	Kind_KIND_DEAD_LETTERED Kind = 35
 )
 
 // Enum value maps for Kind.
@@ -112,6 +114,7 @@ var (
 		32: "KIND_END_SESSION",
 		33: "KIND_WHY_WAITING",
 		34: "KIND_WHY_WAITING_RESULT",
+		35: "KIND_DEAD_LETTERED",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":        0,
@@ -139,6 +142,7 @@ var (
 		"KIND_END_SESSION":        32,
 		"KIND_WHY_WAITING":        33,
 		"KIND_WHY_WAITING_RESULT": 34,
+		"KIND_DEAD_LETTERED":      35,
 	}
 )
 
@@ -1718,7 +1722,7 @@ const file_troupe_v1_envelope_proto_rawDesc = "" +
 	"\x05chunk\x18\x04 \x01(\fR\x05chunk\x12\x1a\n" +
 	"\bfraction\x18\x05 \x01(\x01R\bfraction\x12\x14\n" +
 	"\x05level\x18\x06 \x01(\tR\x05level\x12\x18\n" +
-	"\amessage\x18\a \x01(\tR\amessage*\x8e\x04\n" +
+	"\amessage\x18\a \x01(\tR\amessage*\xa6\x04\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10KIND_UNSUPPORTED\x10\x01\x12\f\n" +
@@ -1749,7 +1753,8 @@ const file_troupe_v1_envelope_proto_rawDesc = "" +
 	"\x17KIND_POOL_REPORT_RESULT\x10\x1f\x12\x14\n" +
 	"\x10KIND_END_SESSION\x10 \x12\x14\n" +
 	"\x10KIND_WHY_WAITING\x10!\x12\x1b\n" +
-	"\x17KIND_WHY_WAITING_RESULT\x10\"B7Z5github.com/troupe-run/troupe/proto/troupe/v1;troupev1b\x06proto3"
+	"\x17KIND_WHY_WAITING_RESULT\x10\"\x12\x16\n" +
+	"\x12KIND_DEAD_LETTERED\x10#B7Z5github.com/troupe-run/troupe/proto/troupe/v1;troupev1b\x06proto3"
 
 var (
 	file_troupe_v1_envelope_proto_rawDescOnce sync.Once

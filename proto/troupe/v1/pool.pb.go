@@ -331,7 +331,9 @@ type PoolWorker struct {
 	// Its health grade, by name.
 	Grade string `protobuf:"bytes,9,opt,name=grade,proto3" json:"grade,omitempty"`
 	// How old its last heartbeat is, in milliseconds; negative: it has none.
-	BeatAgeMs     int64 `protobuf:"varint,10,opt,name=beat_age_ms,json=beatAgeMs,proto3" json:"beat_age_ms,omitempty"`
+	BeatAgeMs int64 `protobuf:"varint,10,opt,name=beat_age_ms,json=beatAgeMs,proto3" json:"beat_age_ms,omitempty"`
+	// How often its node writes heartbeats, in milliseconds, by which its staleness is decided; 0: the sender does not say.
+	BeatEveryMs   int64 `protobuf:"varint,11,opt,name=beat_every_ms,json=beatEveryMs,proto3" json:"beat_every_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -432,6 +434,13 @@ func (x *PoolWorker) GetGrade() string {
 func (x *PoolWorker) GetBeatAgeMs() int64 {
 	if x != nil {
 		return x.BeatAgeMs
+	}
+	return 0
+}
+
+func (x *PoolWorker) GetBeatEveryMs() int64 {
+	if x != nil {
+		return x.BeatEveryMs
 	}
 	return 0
 }
@@ -1157,6 +1166,80 @@ func (x *WhyWaitingResult) GetRefused() string {
 	return ""
 }
 
+// DeadLettered says that a message on a worker's queue died, and that the sender has ended its execution for that. It counts
+// against the worker's health.
+type DeadLettered struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pool.
+	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
+	// The slot of the worker.
+	Slot int32 `protobuf:"varint,2,opt,name=slot,proto3" json:"slot,omitempty"`
+	// 16 bytes: the execution.
+	Execution []byte `protobuf:"bytes,3,opt,name=execution,proto3" json:"execution,omitempty"`
+	// The placement of the execution.
+	Attempt       int32 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeadLettered) Reset() {
+	*x = DeadLettered{}
+	mi := &file_troupe_v1_pool_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeadLettered) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeadLettered) ProtoMessage() {}
+
+func (x *DeadLettered) ProtoReflect() protoreflect.Message {
+	mi := &file_troupe_v1_pool_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeadLettered.ProtoReflect.Descriptor instead.
+func (*DeadLettered) Descriptor() ([]byte, []int) {
+	return file_troupe_v1_pool_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *DeadLettered) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *DeadLettered) GetSlot() int32 {
+	if x != nil {
+		return x.Slot
+	}
+	return 0
+}
+
+func (x *DeadLettered) GetExecution() []byte {
+	if x != nil {
+		return x.Execution
+	}
+	return nil
+}
+
+func (x *DeadLettered) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
 var File_troupe_v1_pool_proto protoreflect.FileDescriptor
 
 const file_troupe_v1_pool_proto_rawDesc = "" +
@@ -1180,7 +1263,7 @@ const file_troupe_v1_pool_proto_rawDesc = "" +
 	"\breleased\x18\x05 \x01(\v2\x17.troupe.v1.PoolReleasedH\x00R\breleased\x128\n" +
 	"\twithdrawn\x18\x06 \x01(\v2\x18.troupe.v1.PoolWithdrawnH\x00R\twithdrawn\x124\n" +
 	"\aarrived\x18\a \x01(\v2\x18.troupe.v1.PoolCandidateH\x00R\aarrivedB\x06\n" +
-	"\x04what\"\x82\x02\n" +
+	"\x04what\"\xa6\x02\n" +
 	"\n" +
 	"PoolWorker\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\x05R\x04slot\x12\x0e\n" +
@@ -1195,7 +1278,8 @@ const file_troupe_v1_pool_proto_rawDesc = "" +
 	"\x06broken\x18\b \x01(\bR\x06broken\x12\x14\n" +
 	"\x05grade\x18\t \x01(\tR\x05grade\x12\x1e\n" +
 	"\vbeat_age_ms\x18\n" +
-	" \x01(\x03R\tbeatAgeMs\"@\n" +
+	" \x01(\x03R\tbeatAgeMs\x12\"\n" +
+	"\rbeat_every_ms\x18\v \x01(\x03R\vbeatEveryMs\"@\n" +
 	"\x0ePoolWorkerGone\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\x05R\x04slot\x12\x1a\n" +
 	"\brestarts\x18\x02 \x01(\bR\brestarts\"u\n" +
@@ -1249,7 +1333,12 @@ const file_troupe_v1_pool_proto_rawDesc = "" +
 	"\x10WhyWaitingResult\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x18\n" +
-	"\arefused\x18\x03 \x01(\tR\arefusedB7Z5github.com/troupe-run/troupe/proto/troupe/v1;troupev1b\x06proto3"
+	"\arefused\x18\x03 \x01(\tR\arefused\"n\n" +
+	"\fDeadLettered\x12\x12\n" +
+	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x12\n" +
+	"\x04slot\x18\x02 \x01(\x05R\x04slot\x12\x1c\n" +
+	"\texecution\x18\x03 \x01(\fR\texecution\x12\x18\n" +
+	"\aattempt\x18\x04 \x01(\x05R\aattemptB7Z5github.com/troupe-run/troupe/proto/troupe/v1;troupev1b\x06proto3"
 
 var (
 	file_troupe_v1_pool_proto_rawDescOnce sync.Once
@@ -1263,7 +1352,7 @@ func file_troupe_v1_pool_proto_rawDescGZIP() []byte {
 	return file_troupe_v1_pool_proto_rawDescData
 }
 
-var file_troupe_v1_pool_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_troupe_v1_pool_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_troupe_v1_pool_proto_goTypes = []any{
 	(*PoolReport)(nil),       // 0: troupe.v1.PoolReport
 	(*PoolEntry)(nil),        // 1: troupe.v1.PoolEntry
@@ -1278,6 +1367,7 @@ var file_troupe_v1_pool_proto_goTypes = []any{
 	(*EndSession)(nil),       // 10: troupe.v1.EndSession
 	(*WhyWaiting)(nil),       // 11: troupe.v1.WhyWaiting
 	(*WhyWaitingResult)(nil), // 12: troupe.v1.WhyWaitingResult
+	(*DeadLettered)(nil),     // 13: troupe.v1.DeadLettered
 }
 var file_troupe_v1_pool_proto_depIdxs = []int32{
 	1, // 0: troupe.v1.PoolReport.entries:type_name -> troupe.v1.PoolEntry
@@ -1315,7 +1405,7 @@ func file_troupe_v1_pool_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_troupe_v1_pool_proto_rawDesc), len(file_troupe_v1_pool_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

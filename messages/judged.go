@@ -1,0 +1,28 @@
+package messages
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Judged is an error of a Go handler with the handler's own word on whether a repeat may help.
+func Judged(err error, retriable bool) *Error {
+	e := Error{Code: CodeActionError, Message: err.Error(), Type: ErrorType(err)}
+	var own *Error
+	if errors.As(err, &own) {
+		e = *own
+	}
+	e.Retriable = &retriable
+	return &e
+}
+
+// ErrorType is the type of the first error of the chain that says more than that it is an error, without its star; empty: none.
+func ErrorType(err error) string {
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		if name := fmt.Sprintf("%T", e); !strings.HasPrefix(name, "*fmt.") && !strings.HasPrefix(name, "*errors.") {
+			return strings.TrimPrefix(name, "*")
+		}
+	}
+	return ""
+}
