@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"time"
 )
 
 // FailureKind is what went wrong with a worker. The zero value is a failure that nobody classified.
@@ -12,24 +11,26 @@ type FailureKind uint8
 
 // The kinds of failure.
 const (
-	UnknownFailure     FailureKind = iota
-	ProcessExited                  // the process ended without being told to
-	CheckoutFailed                 // pid gone, pipe closed, or execute not taken: the execution never started
-	ProbeFailed                    // a health check was answered with an error
-	ProbeTimedOut                  // a health check was not answered in time
-	InitFailed                     // hello was answered with an error, or the process would not start
-	InitTimedOut                   // hello was not answered in time
-	CommandTimedOut                // a run or another command was not answered by its deadline
-	ActionError                    // the action's code returned an error; the process is fine
-	WorkerFault                    // a fault counted against the worker, reported by a check-in
-	DeadLettered                   // a fault counted against the worker by a dead letter
-	UnhealthyGrade                 // unhealthy by its faults in a row or its failure rate
-	RecoverableFailure             // the operation may be repeated after Failure.Delay
+	UnknownFailure  FailureKind = iota
+	ProcessExited               // the process ended without being told to
+	CheckoutFailed              // pid gone, pipe closed, or execute not taken: the execution never started
+	ProbeFailed                 // a health check was answered with an error
+	ProbeTimedOut               // a health check was not answered in time
+	InitFailed                  // hello was answered with an error, or the process would not start
+	InitTimedOut                // hello was not answered in time
+	CommandTimedOut             // a run or another command was not answered by its deadline
+	ActionError                 // the action's code returned an error; the process is fine
+	WorkerFault                 // a fault counted against the worker, reported by a check-in
+	DeadLettered                // a fault counted against the worker by a dead letter
+	UnhealthyGrade              // unhealthy by its faults in a row or its failure rate
+	CloseRequested              // no failure: a result asked for a new worker
+	NodeShort                   // the node lacks descriptors, memory or processes to start a program
 )
 
 var failureNames = [...]string{
 	"unknown", "process_exited", "checkout_failed", "probe_failed", "probe_timed_out", "init_failed", "init_timed_out",
-	"command_timed_out", "action_error", "worker_fault", "dead_lettered", "unhealthy_grade", "recoverable",
+	"command_timed_out", "action_error", "worker_fault", "dead_lettered", "unhealthy_grade", "close_requested",
+	"node_short",
 }
 
 // FailureKinds lists every kind.
@@ -53,8 +54,8 @@ type Failure struct {
 	Kind FailureKind
 	// Text is the cause in words, where there is one.
 	Text string
-	// Delay is how long to wait before a RecoverableFailure's operation is repeated.
-	Delay time.Duration
+	// Asked says that a caller's cancel took the process along: it exited, and that was wanted.
+	Asked bool
 }
 
 // Error names a failure as people and logs see it: health_check_timeout, health_check_failed, timeout_limit, or the

@@ -37,3 +37,15 @@ func (h *history) at(i int) Entry {
 	n := len(h.ring)
 	return h.ring[(int(h.next)+2*n-1-i)%n]
 }
+
+// News reports whether a person wants to know: the worker is degraded or well again, is replaced for something that is wrong with it,
+// or is lost. That workers start and stop in order is not.
+func (e *Entry) News() bool {
+	switch e.Reason {
+	case InitComplete, Shutdown, CleanupComplete, Checkout, CheckinSuccess, HealthCheckPassed:
+		return false
+	case CheckinError: // an error of the action's code
+		return e.To != Ready
+	}
+	return true
+}

@@ -71,5 +71,5 @@ func (r *Reason) UnmarshalText(b []byte) error {
 }
 
 // Quiet reports whether a transition for r happens with every execution: it is logged at debug and not stored. Every
-// other transition is logged at info and stored.
+// other transition is stored.
 func (r Reason) Quiet() bool { return r == Checkout || r == CheckinSuccess }

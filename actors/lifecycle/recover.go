@@ -11,7 +11,7 @@ type Action uint8
 // The actions.
 const (
 	Keep    Action = iota // nothing beyond the verdict's step and health: the worker stays
-	Retry                 // repeat the operation after the delay; a failed start is repeated with a new worker
+	Retry                 // a failed start is repeated with a new worker
 	Degrade               // the worker stays as a last resort; probe it again after the delay
 	Remove                // take the worker away at once, unbinding its sessions first, and start another
 	Replace               // stop the worker in order, unbinding its sessions first, and start another
@@ -44,8 +44,9 @@ const (
 	CauseActionError        Cause = "action_error"
 	CauseWorkerFaults       Cause = "worker_faults"
 	CauseMaxRetriesExceeded Cause = "max_retries_exceeded"
-	CauseRecoverable        Cause = "recoverable"
+	CauseClosedByClient     Cause = "closed_by_client"
 	CauseNonRecoverable     Cause = "non_recoverable"
+	CauseNodeShort          Cause = "node_short"
 	CauseEnding             Cause = "ending" // the worker is going anyway; its failure changes nothing
 )
 
@@ -85,8 +86,8 @@ type Verdict struct {
 	Reason Reason
 	// Unhealthy says that the worker's health becomes unhealthy even without a transition.
 	Unhealthy bool
-	// PlaceAgain says that the execution the worker was to take never started: it is placed again, no retry spent.
-	PlaceAgain bool
+	// Wanted says that the worker's end is no failure: its slot starts again at once, and no restart is counted.
+	Wanted bool
 }
 
 // Moves reports whether the verdict has a transition to take.
@@ -99,8 +100,6 @@ func (v Verdict) Replaces() bool { return v.Action == Remove || v.Action == Repl
 // of a worker that is ending anyway changes nothing.
 func Recover(f Failure, s Snapshot) Verdict {
 	switch {
-	case f.Kind == RecoverableFailure:
-		return Verdict{Action: Retry, Delay: f.Delay, Cause: CauseRecoverable}
 	case s.State >= Terminating:
 		return Verdict{Cause: CauseEnding}
 	case s.State == Initializing:
@@ -108,10 +107,14 @@ func Recover(f Failure, s Snapshot) Verdict {
 	}
 	switch f.Kind {
 	case ProcessExited:
-		return end(Remove, CausePortFailure, s, Error)
+		v := end(Remove, CausePortFailure, s, Error)
+		v.Wanted = f.Asked
+		return v
 	case CheckoutFailed:
-		v := end(Remove, CauseCheckoutFailed, s, Error)
-		v.PlaceAgain = true
+		return end(Remove, CauseCheckoutFailed, s, Error)
+	case CloseRequested:
+		v := end(Replace, CauseClosedByClient, s, ClosedByClient)
+		v.Wanted = true
 		return v
 	case ProbeFailed, ProbeTimedOut:
 		return recoverProbe(s)
@@ -123,6 +126,8 @@ func Recover(f Failure, s Snapshot) Verdict {
 		return recoverFault(f.Kind, s)
 	case UnhealthyGrade:
 		return recoverUnhealthy(s)
+	case NodeShort:
+		return recoverShort(s)
 	}
 	return end(Remove, CauseNonRecoverable, s, Error)
 }
@@ -130,16 +135,13 @@ func Recover(f Failure, s Snapshot) Verdict {
 // recoverStart judges a worker that never became ready: whatever happened, its start has failed and is repeated with
 // a new worker. Its back-off is the restart tracker's.
 func recoverStart(k FailureKind) Verdict {
-	v := Verdict{Action: Retry, Cause: CauseInitFailed, To: Terminated, Reason: Error}
 	switch k {
-	case InitTimedOut, CommandTimedOut, ProbeTimedOut:
-		v.Cause, v.Reason = CauseInitTimeout, Timeout
-	case ProcessExited:
-		v.Cause = CausePortFailure
-	case CheckoutFailed:
-		v.PlaceAgain = true
+	case InitTimedOut:
+		return Verdict{Action: Retry, Cause: CauseInitTimeout, To: Terminated, Reason: Timeout}
+	case NodeShort:
+		return Verdict{Action: Retry, Cause: CauseNodeShort, To: Terminated, Reason: Error}
 	}
-	return v
+	return Verdict{Action: Retry, Cause: CauseInitFailed, To: Terminated, Reason: Error}
 }
 
 // recoverProbe degrades at the first failures and ends the worker at the limit, but never while an execution is on it:
@@ -156,6 +158,19 @@ func recoverProbe(s Snapshot) Verdict {
 	v := Verdict{Action: Degrade, Delay: ProbeAgainAfter, Cause: CauseHealthDegraded, Unhealthy: true}
 	if s.State != Degraded {
 		v.To, v.Reason = Degraded, HealthCheckFailed
+	}
+	return v
+}
+
+// recoverShort degrades a worker that the node cannot start a program for, until a probe finds that it can. However long that
+// lasts, another worker would fare no better, so it never ends for it.
+func recoverShort(s Snapshot) Verdict {
+	v := Verdict{Action: Degrade, Delay: ProbeAgainAfter, Cause: CauseNodeShort}
+	switch {
+	case s.Executing:
+		v.Action = Keep
+	case s.State != Degraded:
+		v.To, v.Reason = Degraded, RecoveryDegrade
 	}
 	return v
 }

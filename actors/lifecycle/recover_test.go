@@ -29,7 +29,10 @@ func TestRecover(t *testing.T) {
 	limit := end(Replace, CauseHealthCheckLimit, HealthCheckFailed)
 	limit.Unhealthy = true
 	checkout := end(Remove, CauseCheckoutFailed, Error)
-	checkout.PlaceAgain = true
+	wanted := func(v Verdict) Verdict {
+		v.Wanted = true
+		return v
+	}
 	for _, c := range []struct {
 		name string
 		f    Failure
@@ -39,7 +42,11 @@ func TestRecover(t *testing.T) {
 		{"process exited, idle", fail(ProcessExited), idle, end(Remove, "port_failure", Error)},
 		{"process exited, running", fail(ProcessExited), running, end(Remove, "port_failure", Error)},
 		{"process exited, degraded", fail(ProcessExited), degraded, end(Remove, "port_failure", Error)},
-		{"process exited before hello", fail(ProcessExited), initializing, Verdict{Action: Retry, Cause: "port_failure", To: Terminated, Reason: Error}},
+		{"process exited before hello", fail(ProcessExited), initializing, Verdict{Action: Retry, Cause: "init_failed", To: Terminated, Reason: Error}},
+		{"process exited as a cancel asked", Failure{Kind: ProcessExited, Asked: true}, checkin, wanted(end(Remove, "port_failure", Error))},
+		{"a result asks for a new worker", fail(CloseRequested), checkin, wanted(end(Replace, "closed_by_client", ClosedByClient))},
+		{"a result asks, degraded", fail(CloseRequested), degraded, wanted(end(Replace, "closed_by_client", Error))},
+		{"a result asks while ending", fail(CloseRequested), Snapshot{State: Terminating}, Verdict{Cause: CauseEnding}},
 		{"process exited while ending", fail(ProcessExited), Snapshot{State: Terminating}, Verdict{Cause: CauseEnding}},
 		{"checkout failed, idle", fail(CheckoutFailed), idle, checkout},
 		{"checkout failed, busy", fail(CheckoutFailed), running, checkout},
@@ -69,7 +76,11 @@ func TestRecover(t *testing.T) {
 		{"unhealthy, degraded", fail(UnhealthyGrade), degraded, end(Replace, "max_retries_exceeded", MaxRetriesExceeded)},
 		{"unhealthy, ready", fail(UnhealthyGrade), idle, end(Replace, "max_retries_exceeded", Error)},
 		{"unhealthy, running", fail(UnhealthyGrade), running, Verdict{Cause: "max_retries_exceeded"}},
-		{"recoverable", Failure{Kind: RecoverableFailure, Delay: time.Second}, running, Verdict{Action: Retry, Delay: time.Second, Cause: "recoverable"}},
+		{"node short, at the start", fail(NodeShort), initializing, Verdict{Action: Retry, Cause: "node_short", To: Terminated, Reason: Error}},
+		{"node short, at check-in", fail(NodeShort), checkin, Verdict{Action: Degrade, Delay: 5 * time.Second, Cause: "node_short", To: Degraded, Reason: RecoveryDegrade}},
+		{"node short, ready", fail(NodeShort), with(idle, 9, 9), Verdict{Action: Degrade, Delay: 5 * time.Second, Cause: "node_short", To: Degraded, Reason: RecoveryDegrade}},
+		{"node short for long", fail(NodeShort), with(degraded, 9, 9), Verdict{Action: Degrade, Delay: 5 * time.Second, Cause: "node_short"}},
+		{"node short, running", fail(NodeShort), running, Verdict{Action: Keep, Delay: 5 * time.Second, Cause: "node_short"}},
 		{"anything else", fail(UnknownFailure), running, end(Remove, "non_recoverable", Error)},
 		{"init failure of a ready worker", fail(InitFailed), idle, end(Remove, "non_recoverable", Error)},
 	} {

@@ -139,3 +139,15 @@ func TestNamesReadBack(t *testing.T) {
 	require.Equal(t, "state(99) health(99) reason(99) failure(99) action(99)", State(99).String()+" "+
 		Health(99).String()+" "+Reason(99).String()+" "+FailureKind(99).String()+" "+Action(99).String())
 }
+
+// The first number behind the last state or reason is none, and is refused as such.
+func TestWhatIsNoStateOrReasonHasNoTransition(t *testing.T) {
+	t.Parallel()
+	var invalid *InvalidTransitionError
+	_, err := Next(State(stateCount), InitComplete)
+	require.ErrorAs(t, err, &invalid)
+	_, err = Next(Ready, Reason(reasonCount))
+	require.ErrorAs(t, err, &invalid)
+	require.ErrorAs(t, Check(Ready, State(stateCount), Checkout), &invalid)
+	require.ErrorAs(t, Check(State(stateCount), Ready, Checkout), &invalid)
+}

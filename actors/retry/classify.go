@@ -1,143 +1,136 @@
 package retry
 
 import (
+	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/troupe-run/troupe/messages"
 )
 
-// Class is whether a repeat may help.
-type Class uint8
-
-// The classes. Everything unclassified is Final.
-const (
-	Final     Class = iota // a repeat would end the same way, or nobody knows
-	Retriable              // a repeat may end better
-)
-
-func (c Class) String() string {
-	if c == Retriable {
-		return "retriable"
-	}
-	return "final"
+// Verdict is what is known of a failure.
+type Verdict struct {
+	Class Class
+	kind  kind
+	// guessed says that only the text named the class.
+	guessed bool
 }
 
-// Codes that workers, drivers and older nodes use for the same causes as messages' codes.
-const (
-	codeWorkerUnavailable messages.Code = "worker_unavailable"
-	codeHeartbeatStale    messages.Code = "heartbeat_stale"
-	codeConnectionRefused messages.Code = "connection_refused"
-	codeConnectionReset   messages.Code = "connection_reset"
-	codeTransient         messages.Code = "transient"
-	codeTemporary         messages.Code = "temporary"
-	codeValidation        messages.Code = "validation"
-	codeValidationError   messages.Code = "validation_error"
-)
-
-// codes is what a code alone says.
-var codes = map[messages.Code]Class{
-	messages.CodeQueueTimeout: Retriable,
-	messages.CodeStartTimeout: Retriable,
-	messages.CodeNoWorkers:    Retriable,
-	codeWorkerUnavailable:     Retriable,
-	messages.CodeTimeout:      Retriable,
-	messages.CodeStalled:      Retriable, // a timeout by another clock
-	codeHeartbeatStale:        Retriable,
-	messages.CodeWorkerLost:   Retriable, // with consent: Decide
-	messages.CodeNodeShutdown: Retriable, // with consent: Decide
-	codeConnectionRefused:     Retriable,
-	codeConnectionReset:       Retriable,
-	codeTransient:             Retriable,
-	codeTemporary:             Retriable,
-	messages.CodeSessionBusy:  Retriable,
-	messages.CodeRateLimited:  Retriable,
-
-	codeValidation:                 Final,
-	codeValidationError:            Final,
-	messages.CodePermission:        Final,
-	messages.CodeActionNotFound:    Final,
-	messages.CodeInvalidParameters: Final,
-	messages.CodeTooLarge:          Final,
-	messages.CodeResultTooLarge:    Final,
-	messages.CodeCancelled:         Final,
-	messages.CodePoisoned:          Final,
-	messages.CodeQueueDeadline:     Final,
-	messages.CodeSessionLost:       Final,
-	messages.CodeSessionExpired:    Final,
-}
-
-// finalTexts are looked for before retriableTexts: "validation failed: timeout must be positive" is no timeout.
-var (
-	finalTexts = []string{
-		"validation", "permission denied", "action not found", "invalid parameter", "cancelled", "canceled",
-	}
-	retriableTexts = []string{
-		"connection refused", "connection reset", "econnrefused", "econnreset", "transient", "temporary",
-		"temporarily", "timed out", "timeout", "worker unavailable", "no workers available",
-		"no workers with fresh heartbeats", "heartbeat is stale", "worker lost", "session busy", "rate limit",
-		"too many requests",
-	}
-)
-
-// textMax bounds how much of a message the text patterns look at, in bytes.
-const textMax = 4096
-
-// Classify says whether a repeat may help an execution that ended with the status and the error. What was completed or
-// cancelled, and what its own worker keeps dying of, is final whatever anyone says. Then the worker's own word
-// counts, then the code, then the status, then the text.
-func Classify(status messages.Status, err *messages.Error) Class {
-	if status == messages.Completed || status == messages.Cancelled {
-		return Final
+// Classify names the class of an outcome: by its code, then by its status, then by its text. What none of them names is an
+// exception of the action's own code.
+func Classify(status messages.Status, err *messages.Error) Verdict {
+	if status == messages.Cancelled {
+		return verdict(Cancelled)
 	}
 	if err == nil {
-		return byStatus(status)
+		return verdict(orException(byStatus(status)))
 	}
-	if err.Code == messages.CodePoisoned {
-		return Final
+	class, known := byCode(err.Code)
+	if known && kinds[class] != unclassified {
+		return verdict(class)
 	}
-	if err.Retriable != nil {
-		if *err.Retriable {
-			return Retriable
-		}
-		return Final
+	if by, ok := byStatus(status); ok {
+		return verdict(by)
 	}
-	if class, known := codes[err.Code]; known {
-		return class
+	if by, ok := byText(err.Message); ok {
+		v := verdict(by)
+		v.guessed = true
+		return v
 	}
-	if byStatus(status) == Retriable {
-		return Retriable
+	return verdict(orException(class, known))
+}
+
+func verdict(c Class) Verdict { return Verdict{Class: c, kind: kinds[c]} }
+
+func orException(c Class, known bool) Class {
+	if known {
+		return c
 	}
-	return byText(err)
+	return Exception
 }
 
 // byStatus judges an outcome whose error says nothing: out of time, or its worker gone.
-func byStatus(s messages.Status) Class {
-	if s == messages.TimedOut || s == messages.Abandoned {
-		return Retriable
+func byStatus(s messages.Status) (Class, bool) {
+	switch s {
+	case messages.TimedOut:
+		return Timeout, true
+	case messages.Abandoned:
+		return WorkerLost, true
 	}
-	return Final
+	return "", false
 }
 
-func byText(err *messages.Error) Class {
-	text := err.Message
-	if len(text) > textMax {
-		text = text[:textMax]
+// Rules are an action's own rules about what is retried.
+type Rules = messages.RetryRules
+
+// The values of Rules.Unclassified. Empty is UnclassifiedRetry.
+const (
+	UnclassifiedRetry = "retry"
+	UnclassifiedFinal = "final"
+)
+
+// judge says why an outcome is final, or nothing where a repeat may help it. What was cancelled, and what its own worker keeps
+// dying of, is final whatever anyone says. Then never_on counts, then the worker's own word, then on, then the class.
+func judge(v Verdict, status messages.Status, err *messages.Error, rules Rules) Denial {
+	if err == nil {
+		err = &messages.Error{}
 	}
-	text = strings.ToLower(text)
-	if containsAny(text, finalTexts) {
-		return Final
+	yes, no := err.Retriable != nil && *err.Retriable, err.Retriable != nil && !*err.Retriable
+	known := v.kind == final && !v.guessed // by its code
+	switch {
+	case status == messages.Cancelled, err.Code == messages.CodePoisoned:
+		return DeniedFinal
+	case listed(rules.NeverOn, v.Class, err):
+		return DeniedNeverOn
+	case no:
+		return DeniedByWorker
+	case len(rules.On) > 0 && !listed(rules.On, v.Class, err):
+		return DeniedNotOn
+	case yes:
+		return ""
+	case known, v.kind == final && len(rules.On) == 0:
+		return DeniedFinal
+	case v.kind == unclassified && len(rules.On) == 0 && rules.Unclassified == UnclassifiedFinal:
+		return DeniedUnclassified
 	}
-	if containsAny(text, retriableTexts) {
-		return Retriable
-	}
-	return Final
+	return ""
 }
 
-func containsAny(text string, patterns []string) bool {
-	for _, p := range patterns {
-		if strings.Contains(text, p) {
-			return true
+// listed reports whether a list names the error: by its code, its class, how its process ended or the type of its exception.
+func listed(list []string, class Class, err *messages.Error) bool {
+	if len(list) == 0 {
+		return false
+	}
+	names := []string{string(class)}
+	for _, name := range []string{string(err.Code), err.Exit, strings.TrimPrefix(err.Exit, "exit status "), exceptionType(err)} {
+		if name != "" {
+			names = append(names, name)
 		}
 	}
-	return false
+	return slices.ContainsFunc(list, func(s string) bool { return slices.Contains(names, s) })
+}
+
+// exceptionType is the type that the error names, or that its details name, as those of older SDKs do.
+func exceptionType(err *messages.Error) string {
+	if err.Type != "" || len(err.Details) == 0 {
+		return err.Type
+	}
+	var details struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(err.Details, &details) != nil {
+		return ""
+	}
+	return details.Type
+}
+
+// ResolveRules fills what the rules do not say from under.
+func ResolveRules(r, under Rules) Rules {
+	if len(r.On) == 0 && len(r.NeverOn) == 0 {
+		r.On, r.NeverOn = under.On, under.NeverOn
+	}
+	if r.Unclassified == "" {
+		r.Unclassified = under.Unclassified
+	}
+	return r
 }

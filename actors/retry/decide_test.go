@@ -19,7 +19,9 @@ func outcome(s messages.Status, code messages.Code) messages.Outcome {
 	if code == "" {
 		return messages.Outcome{Status: s}
 	}
-	return messages.Outcome{Status: s, Error: &messages.Error{Code: code, Message: "it broke"}}
+	return messages.Outcome{Status: s, Error: &messages.Error{
+		Code: code, Message: "it broke", WorkerFault: code == messages.CodeWorkerLost,
+	}}
 }
 
 func TestDecide(t *testing.T) {
@@ -41,6 +43,13 @@ func TestDecide(t *testing.T) {
 		{"not an end", Input{Execution: &exec{MaxRetries: 1}, Outcome: outcome(messages.Running, "timeout")}, DeniedRunning},
 		{"switched off", Input{Execution: &exec{MaxRetries: 1}, Outcome: timedOut, Disabled: true}, DeniedDisabled},
 		{"final error", Input{Execution: &exec{MaxRetries: 1}, Outcome: outcome(messages.Failed, "validation")}, DeniedFinal},
+		{"an exit status", Input{Execution: &exec{MaxRetries: 1}, Outcome: outcome(messages.Failed, "exit_status")}, ""},
+		{"an exception", Input{Execution: &exec{MaxRetries: 1}, Outcome: outcome(messages.Failed, "action_error")}, ""},
+		{"an exception, unclassified final", Input{Execution: &exec{MaxRetries: 1}, Outcome: outcome(messages.Failed, "action_error"),
+			Rules: Rules{Unclassified: UnclassifiedFinal}}, DeniedUnclassified},
+		{"never on", Input{Execution: &exec{MaxRetries: 1}, Outcome: timedOut, Rules: Rules{NeverOn: []string{"timeout"}}}, DeniedNeverOn},
+		{"not in on", Input{Execution: &exec{MaxRetries: 1}, Outcome: timedOut, Rules: Rules{On: []string{"7"}}}, DeniedNotOn},
+		{"on is no consent", Input{Execution: &exec{MaxRetries: 5}, Outcome: lostOutcome, Rules: Rules{On: []string{"worker_lost"}}}, DeniedConsent},
 		{"retried before", Input{Execution: &exec{MaxRetries: 9, RetriedAs: id(2)}, Outcome: timedOut}, DeniedRetried},
 		{"lost without consent", Input{Execution: &exec{MaxRetries: 5}, Outcome: lostOutcome}, DeniedConsent},
 		{"lost, retries set on it", Input{Execution: &exec{MaxRetries: 5, MayRepeat: true}, Outcome: lostOutcome}, ""},
@@ -59,7 +68,7 @@ func TestDecide(t *testing.T) {
 		require.Equal(t, c.want == "", got.Retry, c.name)
 		if got.Retry {
 			require.Equal(t, now().Add(got.Delay), got.RunAt, c.name)
-			require.Equal(t, string(c.in.Outcome.Error.Code), got.Reason, c.name)
+			require.Equal(t, string(got.Class), got.Reason, c.name)
 		} else {
 			require.NotEmpty(t, got.Denied.Explain(c.in.Execution))
 			require.True(t, got.RunAt.IsZero())
@@ -73,7 +82,7 @@ func TestDecideWaitsLongerEachTime(t *testing.T) {
 		e := &messages.Execution{MaxRetries: 9, RetryCount: retries}
 		got := Decide(Input{Now: now(), Execution: e, Policy: Defaults(), Outcome: outcome(messages.TimedOut, "")})
 		require.Equal(t, want, got.Delay)
-		require.Equal(t, "timed_out", got.Reason)
+		require.Equal(t, "timeout", got.Reason)
 	}
 }
 
@@ -102,11 +111,12 @@ func TestChainsEnd(t *testing.T) {
 			if !d.Retry {
 				break
 			}
-			e = Next(now(), &e, o, d, id(byte(runs+1)))
+			e = Next(now(), &e, d, id(byte(runs+1)))
+			require.Zero(t, e.CrashCount, "the store hands it on")
+			e.CrashCount = crashes
 			runs++
 			require.Equal(t, first, e.Original)
 			require.Equal(t, runs-1, e.RetryCount)
-			require.Equal(t, crashes, e.CrashCount)
 			require.Less(t, crashes, PoisonLimit)
 		}
 		require.LessOrEqual(t, runs, e.MaxRetries+1)
@@ -127,7 +137,7 @@ func TestManual(t *testing.T) {
 			require.Equal(t, Decision{Retry: true, RunAt: now(), Reason: "manual_retry"}, got, s)
 		}
 	}
-	require.Equal(t, DeniedRetried, Manual(now(), &messages.Execution{Status: messages.Failed, RetriedAs: id(3)}).Denied)
+	require.True(t, Manual(now(), &messages.Execution{Status: messages.Failed, RetriedAs: id(3)}).Retry, "the store answers with the one that is there")
 }
 
 func TestNextKeepsTheWorkAndLeavesTheRun(t *testing.T) {
@@ -143,14 +153,14 @@ func TestNextKeepsTheWorkAndLeavesTheRun(t *testing.T) {
 		SessionLost: true, WorkerID: "n/p/0",
 	}
 	d := Decision{Retry: true, RunAt: now().Add(time.Hour), Reason: "timeout"}
-	got := Next(now().Add(time.Minute), &old, outcome(messages.TimedOut, "timeout"), d, id(3))
+	got := Next(now().Add(time.Minute), &old, d, id(3))
 	require.Equal(t, messages.Execution{
 		ID: id(3), Action: "a.b", Version: "1", Pool: "p", Status: messages.Requested,
 		Parameters: old.Parameters, Session: "s", Affinity: messages.AffinityHint, Priority: 7,
 		Labels: old.Labels, CreatedBy: "me", Trace: "t", Timeout: time.Minute, StallTimeout: time.Second,
 		QueueDeadline: now().Add(time.Hour + 10*time.Second), WaitForWorker: true,
 		Idempotent: true, MayRepeat: true, MaxRetries: 3, RetryCount: 2, RetryReason: "timeout",
-		Original: id(1), CrashCount: 1, RequestedAt: now().Add(time.Minute), RunAt: now().Add(time.Hour),
+		Original: id(1), RequestedAt: now().Add(time.Minute), RunAt: now().Add(time.Hour),
 	}, got)
 }
 
@@ -169,6 +179,7 @@ func TestRescue(t *testing.T) {
 		{"not started", messages.Execution{Status: messages.Scheduled, CrashCount: 2}, PlaceAgain, 2, 0, ""},
 		{"running", messages.Execution{Status: messages.Running}, Finish, 1, messages.Abandoned, messages.CodeWorkerLost},
 		{"running with consent", messages.Execution{Status: messages.Running, MayRepeat: true}, Finish, 1, messages.Abandoned, messages.CodeWorkerLost},
+		{"running, the third of its chain", messages.Execution{Status: messages.Running, MayRepeat: true, CrashCount: 2}, Finish, 3, messages.Failed, messages.CodePoisoned},
 		{"idempotent", messages.Execution{Status: messages.Running, Idempotent: true}, PlaceAgain, 1, 0, ""},
 		{"idempotent again", messages.Execution{Status: messages.Running, Idempotent: true, CrashCount: 1}, PlaceAgain, 2, 0, ""},
 		{"poisoned", messages.Execution{Status: messages.Running, Idempotent: true, CrashCount: 2}, Finish, 3, messages.Failed, messages.CodePoisoned},

@@ -8,12 +8,10 @@ import (
 
 // Next builds the retry of an execution: a new one, linked to the first of its chain, due when the decision says. The
 // parameters and labels are shared with the old one and must not be changed. The idempotency key stays behind, for it
-// names the first run. e is the execution as it was while it ran, its crash count not yet raised. What waited against a deadline gets as long again. Crashes count over the whole chain.
-func Next(now time.Time, e *messages.Execution, o messages.Outcome, d Decision, id messages.ExecutionID) messages.Execution {
-	crashes := e.CrashCount
-	if crashed(o) {
-		crashes++
-	}
+// names the first run. What waited against
+// a deadline gets as long again. The crash count is the store's to hand on, for it alone knows it: crashes count over the whole
+// chain.
+func Next(now time.Time, e *messages.Execution, d Decision, id messages.ExecutionID) messages.Execution {
 	return messages.Execution{
 		ID: id, Action: e.Action, Version: e.Version, Pool: e.Pool, Status: messages.Requested,
 		Parameters: e.Parameters, Session: e.Session, Affinity: e.Affinity, Priority: e.Priority,
@@ -23,7 +21,7 @@ func Next(now time.Time, e *messages.Execution, o messages.Outcome, d Decision, 
 		WaitForWorker: e.WaitForWorker, Notify: e.Notify,
 		Idempotent: e.Idempotent, MayRepeat: e.MayRepeat,
 		MaxRetries: e.MaxRetries, RetryCount: e.RetryCount + 1, RetryReason: d.Reason,
-		Original: original(e), CrashCount: crashes,
+		Original:    original(e),
 		RequestedAt: now, RunAt: d.RunAt,
 	}
 }

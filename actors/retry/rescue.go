@@ -36,7 +36,8 @@ type Rescued struct {
 
 // Rescue decides about an execution whose worker generation is gone. What was being cancelled is cancelled; what had not
 // started is placed again; what ran is placed again only if it is idempotent and has killed fewer workers than
-// PoisonLimit. Anything else that ran is abandoned as worker_lost, and Decide judges its retry. failedBy names
+// PoisonLimit. Anything else that ran is
+// abandoned as worker_lost, and Decide judges its retry; but what has killed PoisonLimit workers over its chain fails as poisoned. failedBy names
 // the part of Troupe that found out, why says in words what happened to the worker.
 func Rescue(e *messages.Execution, failedBy, why string) Rescued {
 	switch e.Status {
@@ -53,24 +54,26 @@ func Rescue(e *messages.Execution, failedBy, why string) Rescued {
 func rescueRunning(e *messages.Execution, failedBy, why string) Rescued {
 	crashes := e.CrashCount + 1
 	switch {
-	case !e.Idempotent:
-		return Rescued{Action: Finish, CrashCount: crashes, Outcome: messages.Outcome{
-			Status: messages.Abandoned,
-			Error: &messages.Error{
-				Code: messages.CodeWorkerLost, WorkerFault: true, FailedBy: failedBy,
-				Message: sentence(fmt.Sprintf("worker %s was lost while it ran the execution", e.WorkerID), why),
-			},
-		}}
 	case crashes >= PoisonLimit:
 		return Rescued{Action: Finish, CrashCount: crashes, Outcome: messages.Outcome{
 			Status: messages.Failed,
 			Error: &messages.Error{
 				Code: messages.CodePoisoned, WorkerFault: true, FailedBy: failedBy,
-				Message: sentence(fmt.Sprintf("%d workers died while they ran the execution", crashes), why),
+				Message: sentence(fmt.Sprintf("%d workers died while they ran the execution or those it retries", crashes), why),
 			},
 		}}
+	case !e.Idempotent:
+		return Rescued{Action: Finish, CrashCount: crashes, Outcome: Lost(e, failedBy, why)}
 	}
 	return Rescued{Action: PlaceAgain, CrashCount: crashes}
+}
+
+// Lost is the outcome of a run whose worker is gone.
+func Lost(e *messages.Execution, failedBy, why string) messages.Outcome {
+	return messages.Outcome{Status: messages.Abandoned, Error: &messages.Error{
+		Code: messages.CodeWorkerLost, WorkerFault: true, FailedBy: failedBy,
+		Message: sentence(fmt.Sprintf("worker %s was lost while it ran the execution", e.WorkerID), why),
+	}}
 }
 
 func cancelled(e *messages.Execution, failedBy, why string) messages.Outcome {

@@ -21,3 +21,12 @@ func TakeBackDelay(takeBacks int) time.Duration {
 	}
 	return min(delay, takeBackMax)
 }
+
+// ShortageDelay is how long an execution waits that the node could not start for want of resources at this attempt, from 1:
+// 1 s doubling to 30 s, as with other take-backs, but from the first on, since the want does not end at once.
+func ShortageDelay(attempt int) time.Duration {
+	return TakeBackDelay(TakeBackLimit - 1 + max(1, min(attempt, takeBackSteps)))
+}
+
+// takeBackSteps is how many take-backs there are at most until the longest delay.
+const takeBackSteps = 16
