@@ -109,10 +109,11 @@ const (
 	Stale           // the execution stands elsewhere; nothing was changed
 	Missing         // there is no such execution
 	Refused         // the row's own data or its session forbid it; Err says why
+	Blocked         // another transaction holds a lock of the row; nothing was changed; Err says so. Repeat it later
 )
 
 func (v Verdict) String() string {
-	names := [...]string{"none", "applied", "already", "stale", "missing", "refused"}
+	names := [...]string{"none", "applied", "already", "stale", "missing", "refused", "blocked"}
 	if int(v) < len(names) {
 		return names[v]
 	}
@@ -128,7 +129,7 @@ type Result struct {
 	// Execution is set for Claim (Applied, Already), Cancel (unless Missing), and for Finish and End where Applied
 	// (without parameters): what is told to waiters.
 	Execution *messages.Execution
-	Err       error // with Refused
+	Err       error // with Refused and Blocked
 }
 
 // Name implements Change.

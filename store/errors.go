@@ -26,7 +26,7 @@ func EncodeError(e *messages.Error) []byte {
 		return nil
 	}
 	kept := *e
-	for _, s := range []*string{(*string)(&kept.Code), &kept.Message, &kept.FailedBy, &kept.Stderr, &kept.Exit} {
+	for _, s := range []*string{(*string)(&kept.Code), &kept.Message, &kept.FailedBy, &kept.Stderr, &kept.Exit, &kept.Class, &kept.Type, &kept.NoRetry} {
 		*s = strings.ToValidUTF8(*s, "\uFFFD")
 	}
 	if len(kept.Details) > 0 && !json.Valid(kept.Details) {

@@ -34,7 +34,9 @@ type Node struct {
 	// PeerScope is where PeerAddress means this node: a loopback address does so on its own machine alone. Nodes of another
 	// scope do not dial it. Empty: everywhere.
 	PeerScope string `json:"peer_scope,omitempty"`
-	// SteadySince is since when the lease has been renewed without a gap.
+	// PeerProof is the version of the proof that it gives its peers, and asks of them; 0: none, it is of an older release.
+	PeerProof int `json:"peer_proof,omitempty"`
+	// SteadySince is since when the lease has been renewed without a gap (SteadyGap).
 	SteadySince time.Time `json:"steady_since,omitzero"`
 	// Present says that the store still sees the incarnation's own connection. A hint only: a frozen process keeps it.
 	Present bool `json:"present,omitempty"`
@@ -48,18 +50,24 @@ type Pulse struct {
 	Nodes []Node
 }
 
+// SteadyGap is the share of its lease, in thousandths, that may pass between two renewals of a node that is steady: two and a
+// half of the four beats of a lease by default. Others may have been kept from renewing for as long as the node was, by an outage
+// or a step of the store's clock; one that lives had renewed up to a beat before, so within this share its lease has not run out.
+const SteadyGap = 625
+
 // Nodes is the part of the store that knows the incarnations.
 type Nodes interface {
 	// Join records a new incarnation as active, with a lease of the given length. A store that holds a lock of its own
 	// (the embedded one) marks every other incarnation dead in the same transaction. It may be repeated. ErrNotFound: the
 	// incarnation was declared dead, which is final.
 	Join(ctx context.Context, n Node, lease time.Duration) error
-	// Beat renews the incarnation's lease. One that had run out is renewed too, and is steady from now on again.
+	// Beat renews the incarnation's lease, one that had run out too. After more than SteadyGap of it without a renewal, and after
+	// a step back of the store's clock by as much, it is steady from now on again.
 	// ErrNotFound: the incarnation was declared dead.
 	Beat(ctx context.Context, inc messages.Incarnation, lease time.Duration) (Pulse, error)
 	// DeclareDead marks dead, and their workers inactive, all other incarnations whose lease has run out, and returns
-	// them. It has no effect unless the caller's own lease is live and has been steady for at least its length: after an
-	// outage that nobody could renew in, nobody is dead. The embedded store evaluates no lease and declares nobody. What
+	// them. It has no effect unless the caller has renewed its own lease within SteadyGap of it, and has been steady for at
+	// least its length: after an outage that others could not renew in, nobody is dead. The embedded store evaluates no lease and declares nobody. What
 	// the dead led is nobody's from then on (Lead), which the other nodes are told (HintRouter).
 	DeclareDead(ctx context.Context, by messages.Incarnation, lease time.Duration) ([]Node, error)
 	// SetNode changes an incarnation's state; where it is not active, it marks its workers inactive and gives up the pools
@@ -108,8 +116,9 @@ type Workers interface {
 	// SaveWorkers inserts or replaces rows by key. Rows of idle go workers may come in thousands. Where nodes share the
 	// store, a Beat that is set is written as the store's own now: their clocks may differ.
 	SaveWorkers(ctx context.Context, workers []Worker) error
-	// Heartbeat writes the beat of all the incarnation's active workers to now, in one statement, and the
-	// capabilities of those given.
+	// Heartbeat writes the beat of all the incarnation's active workers to now, in one statement, and the capabilities of
+	// those given. While the incarnation drains its workers are inactive, and those that have not ended beat all the same;
+	// those of one that is dead do not.
 	Heartbeat(ctx context.Context, inc messages.Incarnation, capabilities map[messages.WorkerKey]json.RawMessage) error
 	// RecordTransitions appends worker events and brings the rows' state, health and generation up to date.
 	RecordTransitions(ctx context.Context, events []WorkerEvent, healths []string) error
@@ -117,6 +126,9 @@ type Workers interface {
 	CordonWorker(ctx context.Context, key messages.WorkerKey, cordoned bool) error
 	// ListWorkers returns the rows of live incarnations, by id; pool "" means all.
 	ListWorkers(ctx context.Context, pool string) ([]Worker, error)
+	// EndedWorkers returns the workers that a dead incarnation had, by id: their keys, ids and runtimes. It returns none of
+	// one that is not dead.
+	EndedWorkers(ctx context.Context, inc messages.Incarnation) ([]Worker, error)
 	// WorkerEvents returns the newest events of one worker, newest first.
 	WorkerEvents(ctx context.Context, key messages.WorkerKey, limit int) ([]WorkerEvent, error)
 }
@@ -163,10 +175,24 @@ type Binding struct {
 	Worker        messages.WorkerKey
 }
 
+// BoundQuery asks for bound sessions of one pool, ordered by their workers' incarnations and slots, then by name.
+type BoundQuery struct {
+	Pool string
+	// Worker, where set, asks for what is bound to it alone, whether its node lives or not.
+	Worker messages.WorkerKey
+	// After is the last session of the page before; its zero value: none.
+	After Session
+	Limit int // 1 to BoundMax; 0: that
+}
+
+// BoundMax bounds a page of bound sessions.
+const BoundMax = 2000
+
 // Sessions is the part of the store that holds the sessions. Bindings are made by Place alone.
 type Sessions interface {
-	// LoadSessions returns every session of the pool, bound or not.
-	LoadSessions(ctx context.Context, pool string) ([]Session, error)
+	// BoundSessions returns a page of the sessions that are bound to workers of incarnations nobody has declared dead. How
+	// many sessions are bound to nobody, or to the dead, costs it nothing.
+	BoundSessions(ctx context.Context, q BoundQuery) ([]Session, error)
 	// GetSession returns one session, or ErrNotFound.
 	GetSession(ctx context.Context, pool, session string) (Session, error)
 	// ListSessions returns a page ordered by (pool, session) behind the given position; bound only where asked.
@@ -194,8 +220,11 @@ type DeadLetter struct {
 	Reason     string               `json:"reason"` // expired, rejected, maxlen, delivery_limit, unknown, malformed, refused
 	DiedAt     time.Time            `json:"died_at,omitzero"`
 	Headers    json.RawMessage      `json:"headers,omitempty"`
-	Body       []byte               `json:"body,omitempty"`
-	Resolution string               `json:"resolution"` // failed, stale, missing, quarantined, requeued, discarded
+	Body       []byte               `json:"body,omitempty"` // up to LetterBodyMax of it; lists leave it out
+	BodySize   int64                `json:"body_size,omitempty"`
+	BodyCut    bool                 `json:"body_cut,omitempty"`    // the body had more than is kept
+	BodySHA256 string               `json:"body_sha256,omitempty"` // of all of a body that was cut, in hex
+	Resolution string               `json:"resolution"`            // failed, stale, missing, quarantined, requeued, discarded
 	// Key, where set, names the death, so that a message that is handled twice leaves one record. It is not read back.
 	Key string `json:"-"`
 }
@@ -212,10 +241,12 @@ type DeadLetterCount struct {
 // DeadLetters is the part of the store that keeps dead letters.
 type DeadLetters interface {
 	// SaveDeadLetter keeps the record, with an event of the execution where that is known, and returns its id. A Key that
-	// is there already keeps the record under it as it is, and returns that one's id.
+	// is there already keeps the record under it as it is, and returns that one's id. Of the body no more is kept than CutBody
+	// leaves.
 	SaveDeadLetter(ctx context.Context, d DeadLetter) (int64, error)
-	// ListDeadLetters returns a page, newest first, below the given id (0: from the newest).
+	// ListDeadLetters returns a page without bodies, newest first, below the given id (0: from the newest).
 	ListDeadLetters(ctx context.Context, before int64, limit int) ([]DeadLetter, error)
+	// GetDeadLetter returns one record, with as much of its body as CutBody leaves.
 	GetDeadLetter(ctx context.Context, id int64) (DeadLetter, error)
 	// ResolveDeadLetter records what a person did with it: requeued or discarded.
 	ResolveDeadLetter(ctx context.Context, id int64, resolution string) error

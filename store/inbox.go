@@ -28,19 +28,6 @@ type Hint struct {
 	Execution messages.ExecutionID
 }
 
-// Notices is the outbox of completion notices: an execution with Notify set gets one in the very transaction that gives
-// it its outcome, and keeps it until somebody says that it was sent.
-type Notices interface {
-	// TakeNotices returns up to limit ended executions whose notice has not been sent, oldest first, without parameters,
-	// and keeps them from other callers for hold. One that nobody reports as sent comes again after hold.
-	TakeNotices(ctx context.Context, hold time.Duration, limit int) ([]messages.Execution, error)
-	// NoticesSent forgets notices. Those that are not there are no error.
-	NoticesSent(ctx context.Context, ids []messages.ExecutionID) error
-	// PendingNotices counts the notices that have not been reported as sent, held ones included, and says when the
-	// oldest of them was written; zero: there is none.
-	PendingNotices(ctx context.Context) (count int, oldest time.Time, err error)
-}
-
 // Submission is what another program has put into the store to be executed: no more than it must know. The execution
 // gets its id.
 type Submission struct {
@@ -58,6 +45,9 @@ type Submission struct {
 	CreatedBy      string
 	Trace          string
 	At             time.Time // when it was put there
+	// Invalid says what of the row cannot be a submission, such as an infinite time. The node refuses it with this text;
+	// empty: nothing.
+	Invalid string
 }
 
 // Settlement is what became of a submission.

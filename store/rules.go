@@ -33,6 +33,17 @@ func Changes() []string {
 	return []string{"place", "take_back", "claim", "finish", "end", "cancel", "rescue"}
 }
 
+// MayBeRetried reports whether a retry may follow an execution that stands so: it has ended, without a result.
+func MayBeRetried(s messages.Status) bool { return s.Terminal() && s != messages.Completed }
+
+// NotRetried says why no retry may follow the execution, or nil.
+func NotRetried(e *messages.Execution) error {
+	if MayBeRetried(e.Status) {
+		return nil
+	}
+	return fmt.Errorf("retry of execution %s: %w: it is %s", e.ID, ErrInvalid, e.Status)
+}
+
 // Check says what keeps e from being stored, or nil. The error is an ErrInvalid that names the field.
 func Check(e *messages.Execution) error {
 	switch {

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,6 +40,18 @@ func TestEveryStatusLeads(t *testing.T) {
 			leads = leads || ok
 		}
 		require.Equal(t, !s.Terminal(), leads, s)
+	}
+}
+
+// TestWhatAnEndMeans says of each status whether a retry may follow it, and whether its run left its session's state.
+func TestWhatAnEndMeans(t *testing.T) {
+	t.Parallel()
+	retried := []messages.Status{messages.Failed, messages.Cancelled, messages.TimedOut, messages.Abandoned}
+	leaves := []messages.Status{messages.Completed, messages.Failed, messages.Cancelled}
+	for _, s := range messages.Statuses() {
+		require.Equal(t, slices.Contains(retried, s), store.MayBeRetried(s), s)
+		require.Equal(t, slices.Contains(retried, s), store.NotRetried(&messages.Execution{Status: s}) == nil, s)
+		require.Equal(t, slices.Contains(leaves, s), store.Leaves(s), s)
 	}
 }
 

@@ -58,8 +58,11 @@ type Store interface {
 	Watch(ctx context.Context) (<-chan Hint, error)
 	// Now is the store's clock, the only one that leases and heartbeats are compared with.
 	Now(ctx context.Context) (time.Time, error)
-	// Purge deletes, in one bounded batch, what is older than the given moments, and says how many rows went.
-	Purge(ctx context.Context, p Purge) (int, error)
+	// Purge deletes, in one bounded batch of each kind, what is older than the given moments. It looks at a bounded number
+	// of rows and the next call goes on behind them, so what may not go yet never hides what may. Where a kind fails, the
+	// others go all the same: the error is that kind's, and what was deleted is said beside it. A session stays while an
+	// execution of it waits or runs, whose state it may have to tell of.
+	Purge(ctx context.Context, p Purge) (Purged, error)
 	// Close ends the store's work and releases its lock. Calls in flight end with ErrClosed or their outcome.
 	Close() error
 }
@@ -74,9 +77,16 @@ type Executions interface {
 	// of an execution of the call, named by its id (see CheckPlaced). What it returns says what was placed: an execution
 	// that was there before stays as it stood.
 	SubmitPlaced(ctx context.Context, executions []messages.Execution, places []*Place) ([]Submitted, error)
-	// Apply makes the changes in order, in one transaction, and returns one Result each. A change that is refused
-	// (stale, missing, unstorable) does not hinder the others. An error means that the outcome of all is unknown.
+	// Apply makes the changes in order, in as few transactions as the bounds on one allow, and returns one Result each. A
+	// change that is refused (stale, missing, unstorable) or blocked does not hinder the others. An error means that the
+	// outcome of all is unknown; where OfPart holds, something among them may be to blame, and the others pass without it.
 	Apply(ctx context.Context, changes []Change) ([]Result, error)
+
+	// Retry stores next as the retry of an execution that has ended without a result, in one transaction and only if no
+	// retry is named in its RetriedAs: otherwise it answers with the one that is, as Existing. So an execution has one
+	// retry, whoever asks for it how often. Next takes the execution's parameters unless it has its own, and the crash count
+	// of its chain. A key of next that another execution has is ErrConflict. What may not be retried is an ErrInvalid.
+	Retry(ctx context.Context, id messages.ExecutionID, next messages.Execution) (Submitted, error)
 
 	// Due returns what a router may place now, best first.
 	Due(ctx context.Context, q DueQuery) (DuePage, error)
@@ -95,8 +105,9 @@ type Executions interface {
 	Events(ctx context.Context, id messages.ExecutionID) ([]Event, error)
 	// Output returns what the execution's process wrote; empty where nothing was.
 	Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error)
-	// Depths counts the executions that are not terminal, by pool and status, as they stand. It walks an index over all of
-	// them, most of a second at a million: a caller that asks often keeps the answer, as a node does.
+	// Depths counts the executions that are not terminal, by pool and status, as they stand. What waits is counted by an
+	// index, up to DepthMax for each pool, priority and kind of waiting (due, in its session's line, for a time): where
+	// there is more, it says so. A caller that asks often keeps the answer, as a node does.
 	Depths(ctx context.Context) ([]Depth, error)
 }
 
@@ -125,8 +136,8 @@ type DueQuery struct {
 	// Limit bounds the executions without a session (or of affinity hint), in order of priority, then seq.
 	Limit int
 	// Heads bounds the session heads: of each session with affinity strict or strict_fail of which nothing is
-	// scheduled, running or cancelling, its earliest due execution. An execution whose run_at lies ahead does not hold
-	// its session. Heads come in order of their own priority, then seq. Heads also bounds, apart from those, the
+	// scheduled, running or cancelling, its earliest due execution (Head). An execution whose run_at lies ahead does not
+	// hold its session, unless it was given back and keeps its place while it is backed off. Heads come in order of their own priority, then seq. Heads also bounds, apart from those, the
 	// strict_fails that find their session busy: all that are due and are no head, because another execution of the
 	// session is scheduled, running or cancelling, or an earlier one of strict or strict_fail is due. They come with
 	// Behind set, in place of which there is no order to keep: the router fails them at once with session_busy.
@@ -161,7 +172,34 @@ const (
 type OverdueQuery struct {
 	Deadline Deadline
 	Age      time.Duration // see the deadlines
+	After    OverdueCursor // zero: from the oldest
 	Limit    int
+}
+
+// OverdueCursor is a place in the order of executions past a deadline: behind one of them.
+type OverdueCursor struct {
+	At  time.Time // when the deadline was, or its time began
+	Seq int64
+}
+
+// CursorOf is the place behind an execution that Overdue returned.
+func CursorOf(d Deadline, e *messages.Execution) OverdueCursor {
+	c := OverdueCursor{Seq: e.Seq}
+	switch d {
+	case ClaimBy:
+		c.At = e.ClaimBy
+	case StartBy:
+		c.At = e.FirstPlacedAt
+	case QueueBy:
+		c.At = e.QueueDeadline
+	case WorkerBy:
+		c.At = e.WorkerDeadline
+	case RunBy:
+		c.At = e.RunDeadline
+	case Orphaned:
+		c.At = e.ScheduledAt
+	}
+	return c
 }
 
 // Filter selects executions for a list. Zero fields select everything.
@@ -200,6 +238,18 @@ type Depth struct {
 	Status messages.Status
 	Count  int
 	Oldest time.Time // RequestedAt of the oldest
+	More   bool      // there are more than Count
+	// Placed is ScheduledAt of the one that was placed first, of those that stand Scheduled; zero for other statuses.
+	Placed time.Time
+}
+
+// DepthMax is how far Depths counts.
+const DepthMax = 100_000
+
+// Purged is what one Purge has done.
+type Purged struct {
+	Rows int  // that were deleted, of executions, dead letters, worker events, sessions and nodes
+	More bool // the call met its bounds: another one may find more
 }
 
 // Purge says what may be deleted. Zero times keep that kind.

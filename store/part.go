@@ -1,0 +1,89 @@
+package store
+
+import (
+	"context"
+	"errors"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// ErrBlocked is why a change was not made: another transaction holds the lock of its row or of its session.
+var ErrBlocked = errors.New("another transaction holds a lock of its row")
+
+// PartError is the failure of a call for something in it, such as a row that is locked or data that cannot be kept: the rest
+// of the call may pass without it. Nothing of the call was made, unless it is Unsure.
+type PartError struct {
+	Err error
+	// Never: what stands in such a call alone can never be stored. Otherwise it may be repeated.
+	Never bool
+	// Unsure: parts of the call may have been made.
+	Unsure bool
+}
+
+func (e *PartError) Error() string { return e.Err.Error() }
+
+// Unwrap gives what kept the call from being made.
+func (e *PartError) Unwrap() error { return e.Err }
+
+// OfPart reports whether a call that failed may pass in parts: the store has said so, or has failed with an error that
+// nobody knows. What is told of the store as a whole, that it is away, full, read-only or closed, is true of each part.
+func OfPart(err error) bool {
+	var part *PartError
+	if err == nil || errors.As(err, &part) {
+		return err != nil
+	}
+	for _, whole := range []error{ErrUnavailable, ErrFull, ErrReadOnly, ErrClosed, ErrLocked, ErrNewer, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, whole) {
+			return false
+		}
+	}
+	return true
+}
+
+// Never reports whether a call of one change failed because the store can never keep it.
+func Never(err error) bool {
+	var part *PartError
+	return errors.As(err, &part) && part.Never || errors.Is(err, ErrInvalid)
+}
+
+// Size estimates the bytes that a change brings to the store.
+func Size(c Change) int {
+	switch c := c.(type) {
+	case *Finish:
+		return fixedSize + outcomeSize(&c.Outcome) + len(c.Output.Stdout) + len(c.Output.Stderr) + ExecutionSize(c.Retry)
+	case *End:
+		return fixedSize + outcomeSize(&c.Outcome) + ExecutionSize(c.Retry)
+	}
+	return fixedSize
+}
+
+// ExecutionSize estimates the bytes that a new execution brings to the store; nil: none.
+func ExecutionSize(e *messages.Execution) int {
+	if e == nil {
+		return 0
+	}
+	n := fixedSize + len(e.Parameters)
+	for k, v := range e.Labels {
+		n += len(k) + len(v)
+	}
+	return n
+}
+
+// fixedSize is about what a change has beside its data.
+const fixedSize = 128
+
+func outcomeSize(o *messages.Outcome) int {
+	n := len(o.Result)
+	if o.Error != nil {
+		n += len(o.Error.Message) + len(o.Error.Details) + len(o.Error.Stderr)
+	}
+	return n
+}
+
+type apartKey struct{}
+
+// Apart marks calls that must not share a transaction with others: they repeat what has failed.
+func Apart(ctx context.Context) context.Context { return context.WithValue(ctx, apartKey{}, true) }
+
+// IsApart reports whether a call is marked by Apart.
+func IsApart(ctx context.Context) bool { return ctx.Value(apartKey{}) != nil }
