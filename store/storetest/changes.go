@@ -235,6 +235,36 @@ func testRetry(t *testing.T, k *kit) {
 	t.Fatal("the retry is not due")
 }
 
+// testCrashes: the crash count of a chain is one count. It includes the last crash, and a retry goes on from it.
+func testCrashes(t *testing.T, k *kit) {
+	e := k.bring(t, messages.Running, func(e *messages.Execution) { e.MaxRetries, e.MayRepeat = 9, true })
+	for crashes := 1; crashes <= 3; crashes++ {
+		next := e
+		next.ID, next.RetryCount, next.Original, next.CrashCount = messages.NewExecutionID(), crashes, e.ID, 0
+		k.applied(t, &store.Finish{ID: e.ID, Attempt: 1, Outcome: crashed(), Retry: &next})
+		require.Equal(t, crashes, k.get(t, e.ID).CrashCount, "the last crash counts")
+		e = k.get(t, next.ID)
+		require.Equal(t, crashes, e.CrashCount, "a retry goes on from its forerunner's count")
+		k.start(t, e)
+	}
+	next := e
+	next.ID, next.CrashCount = messages.NewExecutionID(), 0
+	finish := &store.Finish{ID: e.ID, Attempt: 1, Outcome: failed(messages.Failed), Retry: &next}
+	k.applied(t, finish)
+	require.Equal(t, 3, k.get(t, next.ID).CrashCount, "an ordinary failure neither counts nor clears")
+	require.Equal(t, store.Already, k.apply(t, finish)[0].Verdict)
+	require.Equal(t, 3, k.get(t, e.ID).CrashCount)
+
+	ended := k.submit(t, ask())[0]
+	after := ask()
+	k.applied(t, &store.End{ID: ended.ID, Attempt: 0, Outcome: failed(messages.Failed), Retry: &after})
+	require.Zero(t, k.get(t, after.ID).CrashCount)
+
+	alone := k.bring(t, messages.Running)
+	k.applied(t, &store.Finish{ID: alone.ID, Attempt: 1, Outcome: crashed()})
+	require.Equal(t, 1, k.get(t, alone.ID).CrashCount, "also where no retry follows")
+}
+
 func testCancel(t *testing.T, k *kit) {
 	for _, from := range []messages.Status{messages.Requested, messages.Scheduled} {
 		e := k.bring(t, from)
@@ -278,59 +308,6 @@ func testRescue(t *testing.T, k *kit) {
 	require.Equal(t, 2, k.get(t, e.ID).TakeBacks)
 	k.applied(t, k.place(e.ID, 2, 1))
 	require.Zero(t, k.applied(t, k.claim(e.ID, 3, 1)).Execution.TakeBacks, "in a row, without a start")
-}
-
-func testBytes(t *testing.T, k *kit) {
-	nasty := []byte("\x00\xff\xfe\x80 <script> ../ \xc3\x28")
-	e := k.bring(t, messages.Running)
-	finish := &store.Finish{
-		ID: e.ID, Attempt: 1,
-		Outcome: messages.Outcome{Status: messages.Failed, Result: nasty, Error: &messages.Error{Code: "c\x00", Message: "m\x00é", Details: nasty, Stderr: "e\x00\xff"}},
-		Output:  messages.Output{Stdout: nasty, Stderr: append([]byte{0}, nasty...), StdoutCut: true},
-	}
-	k.applied(t, finish)
-	require.Equal(t, store.Already, k.apply(t, finish)[0].Verdict, "bytes that are not UTF-8 are recognised again")
-	got := k.get(t, e.ID)
-	require.Equal(t, nasty, []byte(got.Result))
-	require.Equal(t, "m\x00é", got.Error.Message)
-	require.Equal(t, messages.Code("c\x00"), got.Error.Code)
-	require.True(t, json.Valid(got.Error.Details))
-	out, err := k.Output(t.Context(), e.ID)
-	require.NoError(t, err)
-	require.Equal(t, messages.Output{Stdout: nasty, Stderr: append([]byte{0}, nasty...), StdoutCut: true}, out)
-
-	big := k.bring(t, messages.Scheduled, func(e *messages.Execution) { e.Parameters = append([]byte(`"`), make([]byte, 100_000)...) })
-	require.Equal(t, big.Parameters, k.applied(t, k.claim(big.ID, 1, 1)).Execution.Parameters, "long parameters come with the claim")
-}
-
-func testOneBadRow(t *testing.T, k *kit) {
-	var changes []store.Change
-	var ids []messages.ExecutionID
-	taken := k.submit(t, ask())[0]
-	for i := range 20 {
-		e := k.bring(t, messages.Running)
-		ids = append(ids, e.ID)
-		f := &store.Finish{ID: e.ID, Attempt: 1, Outcome: failed(messages.Failed)}
-		switch i {
-		case 7: // a retry that cannot be stored
-			f.Retry = &messages.Execution{ID: messages.NewExecutionID(), Action: "a.b", Pool: pool, Priority: 99}
-		case 13: // a retry whose id another execution has
-			f.Retry = &messages.Execution{ID: taken.ID, Action: "a.b", Pool: pool}
-		}
-		changes = append(changes, f)
-	}
-	for i, r := range k.apply(t, changes...) {
-		got := k.get(t, ids[i])
-		if i == 7 || i == 13 {
-			require.Equal(t, store.Refused, r.Verdict, i)
-			require.ErrorContains(t, r.Err, ids[i].String())
-			require.Equal(t, messages.Running, got.Status)
-			continue
-		}
-		require.Equal(t, store.Applied, r.Verdict, i)
-		require.Equal(t, messages.Failed, got.Status)
-	}
-	require.Equal(t, taken, k.get(t, taken.ID))
 }
 
 func testEvents(t *testing.T, k *kit) {

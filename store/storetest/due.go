@@ -161,6 +161,20 @@ func (k *kit) overdue(t *testing.T, d store.Deadline, age time.Duration) []messa
 		require.Empty(t, e.Parameters)
 		ids = append(ids, e.ID)
 	}
+	require.Equal(t, ids, k.overdueOneByOne(t, store.OverdueQuery{Deadline: d, Age: age, Limit: 1}, len(ids)), "one behind the other")
+	return ids
+}
+
+func (k *kit) overdueOneByOne(t *testing.T, q store.OverdueQuery, most int) (ids []messages.ExecutionID) {
+	for range most + 1 {
+		page, err := k.Overdue(t.Context(), q)
+		require.NoError(t, err)
+		if len(page) == 0 {
+			break
+		}
+		require.Len(t, page, 1)
+		ids, q.After = append(ids, page[0].ID), store.CursorOf(q.Deadline, &page[0])
+	}
 	return ids
 }
 
@@ -196,7 +210,10 @@ func testOverdue(t *testing.T, k *kit) {
 
 	r := k.bring(t, messages.Running, func(e *messages.Execution) { e.Timeout = time.Millisecond })
 	c := k.bring(t, messages.Cancelling, func(e *messages.Execution) { e.Timeout = time.Millisecond })
-	require.Eventually(t, func() bool { return len(k.overdue(t, store.RunBy, 0)) == 2 }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool {
+		out, err := k.Overdue(t.Context(), store.OverdueQuery{Deadline: store.RunBy, Limit: 100})
+		return err == nil && len(out) == 2
+	}, 5*time.Second, 5*time.Millisecond)
 	require.Equal(t, []messages.ExecutionID{r.ID, c.ID}, k.overdue(t, store.RunBy, 0))
 	require.Empty(t, k.overdue(t, store.RunBy, time.Hour))
 	_, err := k.Overdue(t.Context(), store.OverdueQuery{Deadline: 99, Limit: 1})

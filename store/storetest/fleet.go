@@ -1,6 +1,9 @@
 package storetest
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"testing"
 	"time"
@@ -26,10 +29,11 @@ func (k *kit) node(t *testing.T, inc messages.Incarnation) store.Node {
 func testNodes(t *testing.T, k *kit) {
 	require.Equal(t, store.NodeActive, k.node(t, k.inc).State)
 	require.Empty(t, k.node(t, k.inc).PeerAddress)
-	require.NoError(t, k.Join(t.Context(), store.Node{Incarnation: k.inc, Name: "n", Address: "a:1", PeerAddress: "b:2", PeerScope: "boot/1"}, time.Minute))
+	require.NoError(t, k.Join(t.Context(), store.Node{Incarnation: k.inc, Name: "n", Address: "a:1", PeerAddress: "b:2", PeerScope: "boot/1", PeerProof: 1}, time.Minute))
 	require.Equal(t, "a:1", k.node(t, k.inc).Address)
 	require.Equal(t, "b:2", k.node(t, k.inc).PeerAddress)
 	require.Equal(t, "boot/1", k.node(t, k.inc).PeerScope)
+	require.Equal(t, 1, k.node(t, k.inc).PeerProof)
 	before := k.node(t, k.inc).BeatAt
 	pulse, err := k.Beat(t.Context(), k.inc, time.Minute)
 	require.NoError(t, err)
@@ -43,7 +47,10 @@ func testNodes(t *testing.T, k *kit) {
 	_, err = k.Beat(t.Context(), messages.NewIncarnation(), time.Minute)
 	require.ErrorIs(t, err, store.ErrNotFound)
 
-	require.NoError(t, k.SaveWorkers(t.Context(), []store.Worker{{Key: k.key(1), ID: workerID(1), Active: true}}))
+	require.NoError(t, k.SaveWorkers(t.Context(), []store.Worker{{Key: k.key(1), ID: workerID(1), Runtime: messages.RuntimeGo, Active: true}}))
+	ended, err := k.EndedWorkers(t.Context(), k.inc)
+	require.NoError(t, err)
+	require.Empty(t, ended, "it lives")
 	require.NoError(t, k.SetNode(t.Context(), k.inc, store.NodeDraining))
 	workers, err := k.ListWorkers(t.Context(), pool)
 	require.NoError(t, err)
@@ -58,6 +65,9 @@ func testNodes(t *testing.T, k *kit) {
 	workers, err = k.ListWorkers(t.Context(), "")
 	require.NoError(t, err)
 	require.Empty(t, workers)
+	workers, err = k.EndedWorkers(t.Context(), k.inc)
+	require.NoError(t, err)
+	require.Equal(t, []store.Worker{{Key: k.key(1), ID: workerID(1), Runtime: messages.RuntimeGo}}, workers)
 	require.ErrorIs(t, k.SetNode(t.Context(), k.inc, "asleep"), store.ErrInvalid)
 }
 
@@ -127,6 +137,49 @@ func testWorkers(t *testing.T, k *kit) {
 	require.Empty(t, none)
 }
 
+// testDrainingHeartbeats: a node that drains is alive, and so are its workers until they have ended.
+func testDrainingHeartbeats(t *testing.T, k *kit) {
+	ctx := t.Context()
+	require.NoError(t, k.SaveWorkers(ctx, []store.Worker{
+		{Key: k.key(1), ID: workerID(1), Generation: 1, State: "busy", Health: "healthy", Active: true, BeatEvery: time.Second},
+		{Key: k.key(2), ID: workerID(2), Generation: 1, State: "terminated", Health: "healthy", Active: true, BeatEvery: time.Second},
+	}))
+	beats := func() (first, second time.Time) {
+		list, err := k.ListWorkers(ctx, pool)
+		require.NoError(t, err)
+		require.Len(t, list, 2)
+		return list[0].Beat, list[1].Beat
+	}
+	require.NoError(t, k.SetNode(ctx, k.inc, store.NodeDraining))
+	require.NoError(t, k.Heartbeat(ctx, k.inc, nil))
+	first, second := beats()
+	require.False(t, first.IsZero(), "it drains and is alive")
+	require.Zero(t, second, "it has ended")
+	require.NoError(t, k.Heartbeat(ctx, k.inc, map[messages.WorkerKey]json.RawMessage{k.key(1): json.RawMessage(`{"a":1}`)}))
+	again, _ := beats()
+	require.True(t, again.After(first))
+	require.NoError(t, k.SetNode(ctx, k.inc, store.NodeDead))
+	require.NoError(t, k.Heartbeat(ctx, k.inc, nil), "of one that has ended nothing is written")
+}
+
+// testLargeLetters keeps what a broker does not bound.
+func testLargeLetters(t *testing.T, k *kit) {
+	body := bytes.Repeat([]byte("0123456789abcdef"), 200<<10/16)
+	sum := sha256.Sum256(body)
+	id, err := k.SaveDeadLetter(t.Context(), store.DeadLetter{Reason: "malformed", Body: body, Resolution: "quarantined"})
+	require.NoError(t, err)
+	got, err := k.GetDeadLetter(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, body[:store.LetterBodyMax], got.Body)
+	require.EqualValues(t, len(body), got.BodySize)
+	require.True(t, got.BodyCut)
+	require.Equal(t, hex.EncodeToString(sum[:]), got.BodySHA256)
+	page, err := k.ListDeadLetters(t.Context(), 0, 10)
+	require.NoError(t, err)
+	got.Body = nil
+	require.Equal(t, []store.DeadLetter{got}, page)
+}
+
 func testDeadLetters(t *testing.T, k *kit) {
 	ctx := t.Context()
 	e := k.bring(t, messages.Scheduled)
@@ -143,7 +196,7 @@ func testDeadLetters(t *testing.T, k *kit) {
 	require.NoError(t, err)
 	got, err := k.GetDeadLetter(ctx, ids[0])
 	require.NoError(t, err)
-	d.ID = ids[0]
+	d.ID, d.BodySize = ids[0], 2
 	require.Equal(t, d, got)
 	_, err = k.GetDeadLetter(ctx, 1<<40)
 	require.ErrorIs(t, err, store.ErrNotFound)
@@ -151,6 +204,8 @@ func testDeadLetters(t *testing.T, k *kit) {
 	require.NoError(t, err)
 	require.Len(t, page, 2)
 	require.Equal(t, "malformed", page[0].Reason, "newest first")
+	require.Nil(t, page[0].Body, "lists carry no bodies")
+	require.EqualValues(t, 1, page[0].BodySize)
 	page, err = k.ListDeadLetters(ctx, page[1].ID, 100)
 	require.NoError(t, err)
 	require.Len(t, page, 4)
@@ -184,16 +239,16 @@ func testPurge(t *testing.T, k *kit) {
 	require.NoError(t, err)
 	n, err := k.Purge(ctx, store.Purge{Limit: 100})
 	require.NoError(t, err)
-	require.Zero(t, n, "zero times keep everything")
+	require.Zero(t, n.Rows, "zero times keep everything")
 	n, err = k.Purge(ctx, store.Purge{FinishedBefore: now.Add(-time.Hour), Limit: 100})
 	require.NoError(t, err)
-	require.Zero(t, n)
+	require.Zero(t, n.Rows)
 	total := 0
 	for range 10 {
 		n, err = k.Purge(ctx, store.Purge{FinishedBefore: now.Add(time.Hour), Limit: 3})
 		require.NoError(t, err)
-		require.LessOrEqual(t, n, 3)
-		if total += n; n == 0 {
+		require.LessOrEqual(t, n.Rows, 3)
+		if total += n.Rows; !n.More {
 			break
 		}
 	}
@@ -214,6 +269,72 @@ func testPurge(t *testing.T, k *kit) {
 	k.purgeOthers(t, now)
 }
 
+// A session of which an execution waits for a far time stays, so that it is told what was lost.
+func testPurgeKeepsSessions(t *testing.T, k *kit) {
+	now, err := k.Now(t.Context())
+	require.NoError(t, err)
+	var waits []messages.Execution
+	for _, affinity := range []messages.Affinity{messages.AffinityStrict, messages.AffinityHint} {
+		name := string(affinity)
+		far := func(e *messages.Execution) { e.RunAt = now.Add(24 * time.Hour) }
+		first := k.submit(t, ask(inSession(name, affinity)))[0]
+		k.runIn(t, first, 1, store.SessionUse{Epoch: 1, Bind: true, Hit: true}, completed())
+		waits = append(waits, k.submit(t, ask(inSession(name, affinity), far))...)
+		_, err = k.Unbind(t.Context(), []store.Binding{{Pool: pool, Session: name, Epoch: 1, Worker: k.key(1)}})
+		require.NoError(t, err)
+	}
+	old := store.Purge{FinishedBefore: now.Add(time.Hour), SessionsBefore: now.Add(time.Hour), Limit: 100}
+	n, err := k.Purge(t.Context(), old)
+	require.NoError(t, err)
+	require.Equal(t, 2, n.Rows, "what has ended")
+	for _, e := range waits {
+		require.Equal(t, int64(1), k.session(t, e.Session).StartedEpoch, "it had something to lose")
+		k.applied(t, &store.Cancel{ID: e.ID})
+	}
+	total := 0
+	for range 5 {
+		n, err = k.Purge(t.Context(), old)
+		require.NoError(t, err)
+		total += n.Rows
+	}
+	require.Equal(t, 4, total, "two executions and two sessions")
+}
+
+// A session with more retained executions than a purge looks at stays until they are purged, and those behind it go.
+func testPurgePassesLargeSessions(t *testing.T, k *kit) {
+	now, err := k.Now(t.Context())
+	require.NoError(t, err)
+	for _, name := range []string{"a", "b"} {
+		first := k.submit(t, ask(inSession(name, messages.AffinityStrict)))[0]
+		k.runIn(t, first, 1, store.SessionUse{Epoch: 1, Bind: true, Hit: true}, completed())
+		_, err = k.Unbind(t.Context(), []store.Binding{{Pool: pool, Session: name, Epoch: 1, Worker: k.key(1)}})
+		require.NoError(t, err)
+	}
+	for range 10 {
+		var many []messages.Execution
+		for range 100 {
+			many = append(many, ask(inSession("a", messages.AffinityStrict)))
+		}
+		var cancels []store.Change
+		for _, e := range k.submit(t, many...) {
+			cancels = append(cancels, &store.Cancel{ID: e.ID})
+		}
+		_, err = k.Apply(t.Context(), cancels)
+		require.NoError(t, err)
+	}
+	later := now.Add(time.Hour)
+	n, err := k.Purge(t.Context(), store.Purge{SessionsBefore: later, Limit: 100})
+	require.NoError(t, err)
+	require.Equal(t, 1, n.Rows, "b goes, a has 1,001 executions")
+	total := 0
+	for range 5 {
+		n, err = k.Purge(t.Context(), store.Purge{FinishedBefore: later, SessionsBefore: later, Limit: 1000})
+		require.NoError(t, err)
+		total += n.Rows
+	}
+	require.Equal(t, 1003, total, "all executions, and a")
+}
+
 func (k *kit) purgeOthers(t *testing.T, now time.Time) {
 	ctx := t.Context()
 	e := k.submit(t, ask(inSession("s", messages.AffinityStrict)))[0]
@@ -225,13 +346,27 @@ func (k *kit) purgeOthers(t *testing.T, now time.Time) {
 	all := store.Purge{DeadLettersBefore: later, EventsBefore: later, SessionsBefore: later, NodesBefore: later, Limit: 100}
 	n, err := k.Purge(ctx, all)
 	require.NoError(t, err)
-	require.Equal(t, 2, n, "a dead letter and a worker event; a bound session and a live node stay")
+	require.Equal(t, 2, n.Rows, "a dead letter and a worker event; a bound session and a live node stay")
 	_, err = k.Unbind(ctx, []store.Binding{{Pool: pool, Session: "s", Epoch: 1, Worker: k.key(1)}})
 	require.NoError(t, err)
+	n, err = k.Purge(ctx, all)
+	require.NoError(t, err)
+	require.Zero(t, n.Rows, "an execution of the session may still have to tell what it has lost")
+	k.applied(t, &store.Cancel{ID: e.ID})
+	other := k.submit(t, ask(inSession("bound", messages.AffinityStrict)))[0]
+	k.applied(t, k.placeIn(other, 1, store.SessionUse{Epoch: 1, Bind: true}))
+	k.applied(t, &store.Cancel{ID: other.ID})
+	n, err = k.Purge(ctx, all)
+	require.NoError(t, err)
+	require.Equal(t, 1, n.Rows, "the unbound session")
 	require.NoError(t, k.SetNode(ctx, k.inc, store.NodeDead))
 	n, err = k.Purge(ctx, all)
 	require.NoError(t, err)
-	require.Equal(t, 2, n)
+	require.Equal(t, 2, n.Rows, "the node, and the session that was bound there")
+	for _, name := range []string{"s", "bound"} {
+		_, err = k.GetSession(ctx, pool, name)
+		require.ErrorIs(t, err, store.ErrNotFound)
+	}
 	nodes, err := k.ListNodes(ctx)
 	require.NoError(t, err)
 	require.Empty(t, nodes)

@@ -46,14 +46,20 @@ func testList(t *testing.T, k *kit) {
 		filter store.Filter
 		keep   func(e messages.Execution) bool
 	}{
-		"all":          {store.Filter{}, func(messages.Execution) bool { return true }},
-		"action":       {store.Filter{Action: "core.even"}, func(e messages.Execution) bool { return e.Action == "core.even" }},
-		"pool":         {store.Filter{Pool: pool}, func(messages.Execution) bool { return true }},
-		"other pool":   {store.Filter{Pool: "other"}, func(messages.Execution) bool { return false }},
-		"session":      {store.Filter{Session: "even"}, func(e messages.Execution) bool { return e.Session == "even" }},
-		"worker":       {store.Filter{Worker: workerID(1)}, func(e messages.Execution) bool { return e.WorkerID == workerID(1) }},
-		"label":        {store.Filter{Label: [2]string{"third", "b"}}, func(e messages.Execution) bool { return e.Labels["third"] == "b" }},
-		"no label":     {store.Filter{Label: [2]string{"third", "z"}}, func(messages.Execution) bool { return false }},
+		"all":        {store.Filter{}, func(messages.Execution) bool { return true }},
+		"action":     {store.Filter{Action: "core.even"}, func(e messages.Execution) bool { return e.Action == "core.even" }},
+		"pool":       {store.Filter{Pool: pool}, func(messages.Execution) bool { return true }},
+		"other pool": {store.Filter{Pool: "other"}, func(messages.Execution) bool { return false }},
+		"session":    {store.Filter{Session: "even"}, func(e messages.Execution) bool { return e.Session == "even" }},
+		"worker":     {store.Filter{Worker: workerID(1)}, func(e messages.Execution) bool { return e.WorkerID == workerID(1) }},
+		"label":      {store.Filter{Label: [2]string{"third", "b"}}, func(e messages.Execution) bool { return e.Labels["third"] == "b" }},
+		"no label":   {store.Filter{Label: [2]string{"third", "z"}}, func(messages.Execution) bool { return false }},
+		"waits in a pool": {store.Filter{Pool: pool, Statuses: []messages.Status{messages.Requested}},
+			func(e messages.Execution) bool { return e.Status == messages.Requested }},
+		"has not ended in a pool": {store.Filter{Pool: pool, Statuses: []messages.Status{messages.Requested, messages.Scheduled, messages.Running, messages.Cancelling}},
+			func(e messages.Execution) bool { return !e.Status.Terminal() }},
+		"waits in another pool": {store.Filter{Pool: "other", Statuses: []messages.Status{messages.Requested, messages.Running}},
+			func(messages.Execution) bool { return false }},
 		"two statuses": {store.Filter{Statuses: []messages.Status{messages.Failed, messages.Requested}}, func(e messages.Execution) bool { return e.Status == messages.Failed || e.Status == messages.Requested }},
 		"many": {store.Filter{Statuses: []messages.Status{messages.Completed, messages.Running}, Session: "even", Action: "core.even", Pool: pool, Worker: workerID(1), Label: [2]string{"all", "yes"}},
 			func(e messages.Execution) bool {
@@ -129,7 +135,15 @@ func testDepths(t *testing.T, k *kit) {
 	got := map[messages.Status]int{}
 	for _, d := range depths {
 		require.Equal(t, pool, d.Pool)
+		require.False(t, d.More)
 		require.Equal(t, oldest[d.Status].RequestedAt, d.Oldest)
+		if d.Status == messages.Scheduled {
+			e, err := k.Get(t.Context(), oldest[d.Status].ID)
+			require.NoError(t, err)
+			require.Equal(t, e.ScheduledAt, d.Placed, "it was placed first")
+		} else {
+			require.Zero(t, d.Placed)
+		}
 		got[d.Status] = d.Count
 	}
 	require.Equal(t, want, got)

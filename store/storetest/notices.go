@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,30 +16,96 @@ import (
 
 func telling(e *messages.Execution) { e.Notify = true }
 
-// executionIDs are the executions' ids, in order.
-func executionIDs(executions []messages.Execution) []messages.ExecutionID {
-	out := make([]messages.ExecutionID, len(executions))
-	for i := range executions {
-		out[i] = executions[i].ID
+// outbox is a store's outbox and its teller.
+type outbox struct {
+	*kit
+	store.NoticesHold
+}
+
+func (k *kit) outbox(t *testing.T) *outbox {
+	t.Helper()
+	hold, err := k.HoldNotices(t.Context(), k.inc, time.Hour)
+	require.NoError(t, err)
+	require.Positive(t, hold.Epoch)
+	return &outbox{k, hold}
+}
+
+// read returns the next page and moves on.
+func (o *outbox) read(t *testing.T, limit int) store.NoticesPage {
+	t.Helper()
+	page, err := o.ReadNotices(t.Context(), o.Cursor, limit)
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(page.Notices), limit)
+	o.Cursor = page.Next
+	return page
+}
+
+// told says that the pages were told.
+func (o *outbox) told(t *testing.T, pages ...store.NoticesPage) {
+	t.Helper()
+	told := store.ToldNotices{Cursor: pages[len(pages)-1].Next}
+	for _, p := range pages {
+		told.Rows = append(told.Rows, p.Rows...)
+	}
+	require.NoError(t, o.NoticesTold(t.Context(), o.Epoch, time.Hour, told))
+}
+
+// tell tells all that there is.
+func (o *outbox) tell(t *testing.T) (ids []messages.ExecutionID) {
+	t.Helper()
+	for {
+		page := o.read(t, 1000)
+		o.told(t, page)
+		ids = append(ids, noticeIDs(page)...)
+		if !page.More {
+			return ids
+		}
+	}
+}
+
+func noticeIDs(page store.NoticesPage) []messages.ExecutionID {
+	var out []messages.ExecutionID
+	for i := range page.Notices {
+		out = append(out, page.Notices[i].Execution.ID)
 	}
 	return out
 }
 
-// take takes notices for an hour, so that what comes again is a second notice.
-func (k *kit) take(t *testing.T) []messages.ExecutionID {
+func (k *kit) pending(t *testing.T) store.NoticesPending {
 	t.Helper()
-	got, err := k.TakeNotices(t.Context(), time.Hour, 1000)
+	p, err := k.PendingNotices(t.Context())
 	require.NoError(t, err)
-	return executionIDs(got)
+	require.False(t, p.More)
+	return p
+}
+
+// end gives each of the executions its outcome, all in one call.
+func (k *kit) end(t *testing.T, executions []messages.Execution) (ids []messages.ExecutionID) {
+	t.Helper()
+	var changes []store.Change
+	for i := range executions {
+		ids = append(ids, executions[i].ID)
+		changes = append(changes, &store.End{ID: executions[i].ID, Outcome: failed(messages.Failed)})
+	}
+	for _, r := range k.apply(t, changes...) {
+		require.Equal(t, store.Applied, r.Verdict)
+	}
+	return ids
+}
+
+func many(n int, change ...func(e *messages.Execution)) []messages.Execution {
+	out := make([]messages.Execution, n)
+	for i := range out {
+		out[i] = ask(change...)
+	}
+	return out
 }
 
 // testNotices: a notice exists exactly for the changes that end an execution with Notify set.
 func testNotices(t *testing.T, k *kit) {
-	require.Empty(t, k.take(t))
-	count, oldest, err := k.PendingNotices(t.Context())
-	require.NoError(t, err)
-	require.Zero(t, count)
-	require.True(t, oldest.IsZero())
+	o := k.outbox(t)
+	require.Empty(t, o.tell(t))
+	require.Equal(t, store.NoticesPending{}, k.pending(t))
 	for _, notify := range []bool{true, false} {
 		set := func(e *messages.Execution) { e.Notify = notify }
 		for _, name := range store.Changes() {
@@ -47,84 +115,197 @@ func testNotices(t *testing.T, k *kit) {
 				}
 				e := k.bring(t, from, set)
 				require.Equal(t, notify, e.Notify)
-				require.Empty(t, k.take(t), "%s is no end", from)
+				require.Empty(t, o.tell(t), "%s is no end", from)
 				c := k.changeTo(name, e)
 				r := k.apply(t, c)[0]
 				var want []messages.ExecutionID
 				if notify && r.Verdict == store.Applied && r.Status.Terminal() {
 					want = []messages.ExecutionID{e.ID}
+					require.Equal(t, 1, k.pending(t).Count)
+					require.Positive(t, k.pending(t).Age)
 				}
-				require.ElementsMatch(t, want, k.take(t), "%s from %s", name, from)
+				require.ElementsMatch(t, want, o.tell(t), "%s from %s", name, from)
 				k.apply(t, c)
-				require.Empty(t, k.take(t), "%s from %s, made again", name, from)
+				require.Empty(t, o.tell(t), "%s from %s, made again", name, from)
 			}
 		}
 	}
-	count, oldest, err = k.PendingNotices(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 7, count, "finish twice, end twice, cancel twice, rescue once")
-	require.False(t, oldest.IsZero())
+	require.Equal(t, store.NoticesPending{}, k.pending(t))
 }
 
 // testNoticeRetry: the retry of an execution that tells is told too, each by its own notice.
 func testNoticeRetry(t *testing.T, k *kit) {
+	o := k.outbox(t)
 	e := k.bring(t, messages.Running, telling, func(e *messages.Execution) { e.MaxRetries = 1 })
 	next := ask(telling, func(n *messages.Execution) { n.Original, n.RetryCount = e.ID, 1 })
 	k.applied(t, &store.Finish{ID: e.ID, Attempt: 1, Outcome: failed(messages.Failed), Retry: &next})
-	got, err := k.TakeNotices(t.Context(), time.Hour, 10)
-	require.NoError(t, err)
-	require.Len(t, got, 1)
-	require.Equal(t, next.ID, got[0].RetriedAs)
+	page := o.read(t, 10)
+	require.Equal(t, []messages.ExecutionID{e.ID}, noticeIDs(page))
+	require.Equal(t, next.ID, page.Notices[0].Execution.RetriedAs)
 	require.True(t, k.get(t, next.ID).Notify)
 	k.applied(t, &store.End{ID: next.ID, Outcome: failed(messages.Failed)})
-	require.Equal(t, []messages.ExecutionID{next.ID}, k.take(t))
+	require.Equal(t, []messages.ExecutionID{next.ID}, o.tell(t))
 }
 
-// testNoticesTaken: taken notices come whole, oldest first, once in hold, and again after it until they are sent.
-func testNoticesTaken(t *testing.T, k *kit) {
-	large := json.RawMessage(`"` + strings.Repeat("x", 200_000) + `"`)
-	var ended []messages.Execution
-	for i := range 5 {
+// testNoticesWhole: what a notice tells is what the execution has, and a result that is too long is left out.
+func testNoticesWhole(t *testing.T, k *kit) {
+	o := k.outbox(t)
+	sized := func(n int) json.RawMessage { return json.RawMessage(`"` + strings.Repeat("x", n-2) + `"`) }
+	var ended []messages.ExecutionID
+	for i, result := range []json.RawMessage{sized(3), nil, sized(5000), sized(messages.NoticeResultMax), sized(messages.NoticeResultMax + 1), sized(1 << 20)} {
+		e := k.bring(t, messages.Running, telling, func(e *messages.Execution) {
+			e.Labels, e.Trace = map[string]string{"a": "b"}, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		})
+		outcome := messages.Outcome{Status: messages.Completed, Result: result}
+		if i == 1 {
+			outcome = failed(messages.Failed)
+			outcome.Error.Stderr = strings.Repeat("e", 3000)
+		}
+		k.applied(t, &store.Finish{ID: e.ID, Attempt: 1, Outcome: outcome})
+		ended = append(ended, e.ID)
+	}
+	page := o.read(t, 100)
+	require.Equal(t, ended, noticeIDs(page), "in the order of their commits")
+	for i := range page.Notices {
+		whole := k.get(t, ended[i])
+		want, got := messages.NoticeOf(&whole), messages.NoticeOf(&page.Notices[i].Execution)
+		got.Truncated = got.Truncated || page.Notices[i].Truncated
+		require.Equal(t, want, got)
+		require.Empty(t, page.Notices[i].Execution.Parameters)
+		require.LessOrEqual(t, len(page.Notices[i].Execution.Result), messages.NoticeResultMax)
+	}
+}
+
+// testNoticesPages: pages of any size have every notice once, reading changes nothing, and what was told does not come
+// again, also for the next teller.
+func testNoticesPages(t *testing.T, k *kit) {
+	o := k.outbox(t)
+	var ids []messages.ExecutionID
+	for range 3 {
+		batch := many(30, telling)
+		k.submit(t, batch...)
+		ids = append(ids, k.end(t, batch)...)
+	}
+	start := o.Cursor
+	for _, limit := range []int{1, 7, 30, 31, 1000} {
+		o.Cursor = start
+		var got []messages.ExecutionID
+		for {
+			page := o.read(t, limit)
+			got = append(got, noticeIDs(page)...)
+			if !page.More {
+				break
+			}
+		}
+		require.ElementsMatch(t, ids, got, "limit %d", limit)
+		for i := range 3 {
+			require.ElementsMatch(t, ids[i*30:i*30+30], got[i*30:i*30+30], "commits come in their order")
+		}
+	}
+	require.Equal(t, 90, k.pending(t).Count)
+	o.Cursor = start
+	first := o.read(t, 47)
+	o.told(t, first)
+	next := k.outbox(t)
+	require.Greater(t, next.Epoch, o.Epoch)
+	more := many(5, telling)
+	k.submit(t, more...)
+	late := k.end(t, more)
+	rest := next.tell(t)
+	require.ElementsMatch(t, append(slices.Clone(ids), late...), append(noticeIDs(first), rest...))
+	require.ElementsMatch(t, late, rest[len(rest)-5:])
+	require.Zero(t, k.pending(t).Count)
+}
+
+// testNoticesBytes: a page of long results is short in number.
+func testNoticesBytes(t *testing.T, k *kit) {
+	o := k.outbox(t)
+	result := json.RawMessage(`"` + strings.Repeat("x", 60<<10) + `"`)
+	var ids []messages.ExecutionID
+	changes := make([]store.Change, 0, 100)
+	for range 100 {
 		e := k.bring(t, messages.Running, telling)
-		o := completed()
-		if i == 3 {
-			o.Result = large
-		}
-		if i == 4 {
-			o = failed(messages.Failed)
-		}
-		k.applied(t, &store.Finish{ID: e.ID, Attempt: 1, Outcome: o})
-		ended = append(ended, k.get(t, e.ID))
+		ids = append(ids, e.ID)
+		changes = append(changes, &store.Finish{ID: e.ID, Attempt: 1, Outcome: messages.Outcome{Status: messages.Completed, Result: result}})
 	}
-	first, err := k.TakeNotices(t.Context(), time.Hour, 2)
-	require.NoError(t, err)
-	require.Equal(t, executionIDs(ended[:2]), executionIDs(first))
-	const hold = 300 * time.Millisecond
-	rest, err := k.TakeNotices(t.Context(), hold, 100)
-	require.NoError(t, err)
-	require.Len(t, rest, 3)
-	for i := range rest {
-		want := ended[i+2]
-		want.Parameters = nil
-		require.Equal(t, want, rest[i], "whole, but for its parameters")
+	k.apply(t, changes...)
+	var got []messages.ExecutionID
+	for {
+		page := o.read(t, 1000)
+		size := 0
+		for i := range page.Notices {
+			require.True(t, bytes.Equal(result, page.Notices[i].Execution.Result))
+			size += len(page.Notices[i].Execution.Result)
+		}
+		require.LessOrEqual(t, size, 5<<20)
+		got = append(got, noticeIDs(page)...)
+		o.told(t, page)
+		if !page.More {
+			break
+		}
 	}
-	require.NoError(t, k.NoticesSent(t.Context(), []messages.ExecutionID{ended[3].ID, messages.NewExecutionID()}))
-	require.NoError(t, k.NoticesSent(t.Context(), nil))
-	var again []messages.ExecutionID
-	require.Eventually(t, func() bool {
-		again = append(again, k.take(t)...)
-		return len(again) >= 2
-	}, 10*time.Second, 20*time.Millisecond, "held ones come again")
-	require.Equal(t, []messages.ExecutionID{ended[2].ID, ended[4].ID}, again)
-	count, _, err := k.PendingNotices(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 4, count, "held ones are pending")
-	require.NoError(t, k.NoticesSent(t.Context(), executionIDs(ended)))
-	require.NoError(t, k.NoticesSent(t.Context(), executionIDs(ended)))
-	count, oldest, err := k.PendingNotices(t.Context())
-	require.NoError(t, err)
-	require.Zero(t, count)
-	require.True(t, oldest.IsZero())
+	require.ElementsMatch(t, ids, got)
+}
+
+// testNoticesHeld: one incarnation tells at a time, and who lost the outbox changes nothing.
+func testNoticesHeld(t *testing.T, k *kit) {
+	o := k.outbox(t)
+	other := messages.NewIncarnation()
+	hold := func(inc messages.Incarnation, lease time.Duration) int64 {
+		h, err := k.HoldNotices(t.Context(), inc, lease)
+		require.NoError(t, err)
+		return h.Epoch
+	}
+	require.Zero(t, hold(other, time.Hour))
+	e := k.submit(t, ask(telling))
+	k.end(t, e)
+	page := o.read(t, 10)
+	require.NoError(t, k.ReleaseNotices(t.Context(), o.Epoch))
+	epoch := hold(other, 50*time.Millisecond)
+	require.Greater(t, epoch, o.Epoch)
+	told := store.ToldNotices{Cursor: page.Next, Rows: page.Rows}
+	require.ErrorIs(t, k.NoticesTold(t.Context(), o.Epoch, time.Hour, told), store.ErrNoticesLost)
+	require.Equal(t, 1, k.pending(t).Count, "who lost it changes nothing")
+	require.NoError(t, k.ReleaseNotices(t.Context(), o.Epoch), "nor does its release end another's hold")
+	var again int64
+	require.Eventually(t, func() bool { again = hold(k.inc, time.Hour); return again > 0 }, 10*time.Second, 10*time.Millisecond, "its lease ends")
+	require.Greater(t, again, epoch)
+	require.Zero(t, hold(other, time.Hour))
+	require.NoError(t, k.SetNode(t.Context(), k.inc, store.NodeDead))
+	require.Greater(t, hold(other, time.Hour), again, "a dead node's hold ends with it")
+	require.ErrorIs(t, k.NoticesTold(t.Context(), again, time.Hour, told), store.ErrNoticesLost)
+}
+
+// testNoticesLater: a notice that is put off comes again at the end.
+func testNoticesLater(t *testing.T, k *kit) {
+	o := k.outbox(t)
+	batch := many(3, telling)
+	k.submit(t, batch...)
+	ids := k.end(t, batch)
+	page := o.read(t, 10)
+	require.NoError(t, k.NoticesTold(t.Context(), o.Epoch, time.Hour,
+		store.ToldNotices{Cursor: page.Next, Rows: page.Rows, Later: ids[:1], LaterAt: page.Oldest.Add(-time.Hour)}))
+	require.Equal(t, 1, k.pending(t).Count)
+	require.Greater(t, k.pending(t).Age, time.Hour, "it is as old as it was")
+	last := k.submit(t, ask(telling))
+	require.Equal(t, append(ids[:1:1], k.end(t, last)...), o.tell(t))
+}
+
+// testNoticesPurged: what was purged before it was told is passed over.
+func testNoticesPurged(t *testing.T, k *kit) {
+	o := k.outbox(t)
+	batch := many(3, telling)
+	k.submit(t, batch...)
+	k.end(t, batch)
+	for {
+		purged, err := k.Purge(t.Context(), store.Purge{FinishedBefore: time.Now().Add(time.Hour)})
+		require.NoError(t, err)
+		if !purged.More {
+			break
+		}
+	}
+	require.Empty(t, o.tell(t))
+	require.Zero(t, k.pending(t).Count, "the outbox keeps nothing longer than the executions")
 }
 
 // testDeadLetterKeys: a death that is handled twice leaves one record, however many share a time.

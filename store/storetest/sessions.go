@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,14 +19,12 @@ func (k *kit) placeIn(e messages.Execution, slot int, use store.SessionUse) *sto
 }
 
 func (k *kit) session(t *testing.T, name string) store.Session {
-	all, err := k.LoadSessions(t.Context(), pool)
-	require.NoError(t, err)
-	for _, s := range all {
-		if s.Session == name {
-			return s
-		}
+	s, err := k.GetSession(t.Context(), pool, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return store.Session{}
 	}
-	return store.Session{}
+	require.NoError(t, err)
+	return s
 }
 
 func (k *kit) refused(t *testing.T, c store.Change) {
@@ -140,6 +139,50 @@ func testSnapshots(t *testing.T, k *kit) {
 	require.Equal(t, int64(2), k.session(t, "s").SnapshotEpoch)
 }
 
+// Pages of what is bound, to all workers that live or to one.
+func testBoundSessions(t *testing.T, k *kit) {
+	other := messages.NewIncarnation()
+	bind := func(name string, key messages.WorkerKey) {
+		e := k.submit(t, ask(inSession(name, messages.AffinityStrict)))[0]
+		p := k.placeIn(e, 0, store.SessionUse{Epoch: 1, Bind: true, Hit: true})
+		p.Worker = key
+		k.applied(t, p)
+	}
+	names := []string{"a", "b", "c", "d", "e", "f", "g"}
+	for i, name := range names {
+		bind(name, k.key(i%3))
+	}
+	bind("dead", messages.WorkerKey{Incarnation: other, Pool: pool, Slot: 1})
+	_, err := k.Unbind(t.Context(), []store.Binding{{Pool: pool, Session: "g", Epoch: 1, Worker: k.key(0)}})
+	require.NoError(t, err)
+	pages := func(q store.BoundQuery) (all []string) {
+		q.Pool = pool
+		for range 20 {
+			page, err := k.BoundSessions(t.Context(), q)
+			require.NoError(t, err)
+			require.LessOrEqual(t, len(page), max(q.Limit, 1)+store.BoundMax*map[bool]int{true: 1}[q.Limit == 0])
+			for _, s := range page {
+				require.Equal(t, k.session(t, s.Session), s)
+				all = append(all, s.Session)
+			}
+			if len(page) == 0 {
+				return all
+			}
+			q.After = page[len(page)-1]
+		}
+		require.Fail(t, "the pages have no end")
+		return nil
+	}
+	for _, limit := range []int{0, 1, 2, 3} {
+		require.Equal(t, []string{"a", "d", "b", "e", "c", "f"}, pages(store.BoundQuery{Limit: limit}), "by slot, then by name")
+		require.Equal(t, []string{"b", "e"}, pages(store.BoundQuery{Worker: k.key(1), Limit: limit}))
+		require.Equal(t, []string{"dead"}, pages(store.BoundQuery{Worker: messages.WorkerKey{Incarnation: other, Pool: pool, Slot: 1}, Limit: limit}))
+	}
+	none, err := k.BoundSessions(t.Context(), store.BoundQuery{Pool: "other"})
+	require.NoError(t, err)
+	require.Empty(t, none)
+}
+
 // runIn places, claims and ends one execution of a session.
 func (k *kit) runIn(t *testing.T, e messages.Execution, slot int, u store.SessionUse, o messages.Outcome) {
 	t.Helper()
@@ -219,4 +262,20 @@ func testClaimUnbound(t *testing.T, k *kit) {
 	e = k.get(t, e.ID)
 	k.applied(t, k.placeIn(e, 1, store.SessionUse{Epoch: 2, Bind: true, Hit: true}))
 	k.applied(t, k.claim(e.ID, 2, 1))
+}
+
+// testClaimRebound: the session was bound anew, to the next process of the same slot, since the execution was placed. That
+// process has no state of the session, and the run would not be told.
+func testClaimRebound(t *testing.T, k *kit) {
+	e := k.submit(t, ask(inSession("s", messages.AffinityHint)), ask(inSession("s", messages.AffinityHint)))
+	k.applied(t, k.placeIn(e[0], 1, store.SessionUse{Epoch: 1, Bind: true, Hit: true}))
+	n, err := k.Unbind(t.Context(), []store.Binding{{Pool: pool, Session: "s", Epoch: 1, Worker: k.key(1)}})
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	k.applied(t, k.placeIn(e[1], 1, store.SessionUse{Epoch: 2, Bind: true, Hit: true}))
+	require.Equal(t, k.key(1), k.session(t, "s").Worker)
+	r := k.apply(t, k.claim(e[0].ID, 1, 1))[0]
+	require.Equal(t, store.Refused, r.Verdict)
+	require.ErrorIs(t, r.Err, store.ErrSession)
+	require.Equal(t, int64(2), k.applied(t, k.claim(e[1].ID, 1, 1)).Execution.SessionEpoch)
 }

@@ -28,6 +28,9 @@ func Shared(put func(t *testing.T, s store.Store, k store.Submission)) Option {
 		return []named{
 			{"claims are fenced", testFenced},
 			{"leases are steady", testSteady},
+			{"a gap shorter than the lease ends steadiness", testGap},
+			{"a late declaration has no effect", testLateDeclare},
+			{"nobody is dead after an outage for everyone", testOutages},
 			{"dead nodes are declared", testDeclareDead},
 			{"no node is declared dead by one that was away", testDeclareAfterOutage},
 			{"routers go by leases", testRouterLeases},
@@ -38,6 +41,7 @@ func Shared(put func(t *testing.T, s store.Store, k store.Submission)) Option {
 			{"hints end", testHintsEnd},
 			{"submissions", func(t *testing.T, k *kit) { testSubmissions(t, k, put) }},
 			{"submissions are held", func(t *testing.T, k *kit) { testSubmissionsHeld(t, k, put) }},
+			{"submissions of the nil id", func(t *testing.T, k *kit) { testSubmissionsOfNothing(t, k, put) }},
 		}
 	}
 }
@@ -94,6 +98,74 @@ func testSteady(t *testing.T, k *kit) {
 	require.NoError(t, err)
 	since := k.node(t, k.inc).SteadySince // the renewal may be repeated; then the first one closed the gap
 	require.True(t, since.After(held.LeaseUntil) && !since.After(p.At), "after a gap it is steady from its renewal on, at %s: %s", p.At, since)
+}
+
+// gapLease is a lease that a slow machine renews well within SteadyGap of it, if it does so at once.
+const gapLease = 2 * time.Second
+
+// pastGap waits until so long after the incarnation's last renewal that a steady node would have renewed, and before its lease
+// runs out.
+func (k *kit) pastGap(t *testing.T, inc messages.Incarnation) {
+	k.past(t, k.node(t, inc).BeatAt.Add(gapLease*(store.SteadyGap+50)/1000))
+}
+
+// An outage of almost a lease: the lease had not run out when it was renewed, and yet others' may have.
+func testGap(t *testing.T, k *kit) {
+	inc := k.join(t, gapLease)
+	first := k.node(t, inc)
+	_, err := k.Beat(t.Context(), inc, gapLease)
+	require.NoError(t, err)
+	require.Equal(t, first.SteadySince, k.node(t, inc).SteadySince, "renewed at once")
+	k.pastGap(t, inc)
+	before := k.node(t, inc)
+	_, err = k.Beat(t.Context(), inc, gapLease)
+	require.NoError(t, err)
+	require.True(t, k.node(t, inc).SteadySince.After(before.BeatAt), "steady from its renewal on")
+}
+
+// testOutages: for a while that is near a lease nobody can renew. Whoever renews first declares nobody dead, although the
+// others renewed last up to a beat before it did.
+func testOutages(t *testing.T, k *kit) {
+	const lease = 2 * time.Second
+	for _, share := range []time.Duration{500, 800, 950, 1000, 1500} {
+		first, other := k.join(t, lease), k.join(t, lease)
+		renew := func(inc messages.Incarnation) time.Time {
+			p, err := k.Beat(t.Context(), inc, lease)
+			require.NoError(t, err, "share %d: it lives", share)
+			return p.At
+		}
+		for at := k.node(t, first).SteadySince; renew(first).Sub(at) < lease; { // until it is steady, and a beat after the other
+			k.past(t, renew(other).Add(lease/5))
+		}
+		k.past(t, k.node(t, first).BeatAt.Add(lease*share/1000))
+		renew(first)
+		dead, err := k.DeclareDead(t.Context(), first, lease)
+		require.NoError(t, err)
+		require.Empty(t, dead, "share %d", share)
+		renew(other)
+		require.NoError(t, k.SetNode(t.Context(), first, store.NodeDead))
+		require.NoError(t, k.SetNode(t.Context(), other, store.NodeDead))
+	}
+}
+
+// What was decided after a renewal may reach the store an outage later: nobody else could renew meanwhile.
+func testLateDeclare(t *testing.T, k *kit) {
+	const lease = 50 * time.Millisecond
+	other := k.join(t, lease)
+	_, err := k.Beat(t.Context(), k.inc, gapLease)
+	require.NoError(t, err)
+	k.past(t, k.node(t, other).LeaseUntil)
+	k.past(t, k.node(t, k.inc).SteadySince.Add(lease))
+	k.pastGap(t, k.inc)
+	dead, err := k.DeclareDead(t.Context(), k.inc, lease)
+	require.NoError(t, err)
+	require.Empty(t, dead, "the caller's own renewal is too long ago")
+	_, err = k.Beat(t.Context(), k.inc, time.Hour)
+	require.NoError(t, err)
+	k.past(t, k.node(t, k.inc).SteadySince.Add(lease))
+	dead, err = k.DeclareDead(t.Context(), k.inc, lease)
+	require.NoError(t, err)
+	require.Len(t, dead, 1, "it has renewed")
 }
 
 func testDeclareDead(t *testing.T, k *kit) {
@@ -265,4 +337,18 @@ func testSubmissionsHeld(t *testing.T, k *kit, put func(*testing.T, store.Store,
 	}, 10*time.Second, 5*time.Millisecond, "what nobody settled comes again")
 	require.Len(t, left, 1)
 	require.Equal(t, ids[2], left[0].ID)
+}
+
+// testSubmissionsOfNothing: the nil id, which another program may give, names its row like any other.
+func testSubmissionsOfNothing(t *testing.T, k *kit, put func(*testing.T, store.Store, store.Submission)) {
+	put(t, k.Store, store.Submission{Action: "a.b", Parameters: json.RawMessage(`{}`)})
+	got, err := k.TakeSubmissions(t.Context(), time.Nanosecond, 10)
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	require.True(t, got[0].ID.IsZero())
+	require.NotEmpty(t, got[0].Invalid)
+	require.NoError(t, k.SettleSubmissions(t.Context(), []store.Settlement{{Refused: got[0].Invalid}}))
+	got, err = k.TakeSubmissions(t.Context(), time.Hour, 10)
+	require.NoError(t, err)
+	require.Empty(t, got, "it is settled")
 }

@@ -5,6 +5,7 @@ package storetest
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,57 +18,80 @@ import (
 // Open returns an empty store that closes with the test.
 type Open func(t *testing.T) store.Store
 
+// suite is what every store must show.
+var suite = []named{
+	{"submit returns what it stored", testSubmit},
+	{"submit keeps every field", testSubmitFields},
+	{"a claim whose binding has ended", testClaimUnbound},
+	{"a claim whose session was bound anew", testClaimRebound},
+	{"submitted and placed at once", testSubmitPlaced},
+	{"placements that cannot be submitted", testSubmitPlacedRefused},
+	{"submit keys", testKeys},
+	{"submit is all or nothing", testSubmitAllOrNothing},
+	{"submit may be repeated", testSubmitRepeated},
+	{"straight path", testStraightPath},
+	{"every change from every status", testEveryChange},
+	{"races have one winner", testRaces},
+	{"late outcomes", testLateOutcomes},
+	{"retry", testRetry},
+	{"crashes over a chain", testCrashes},
+	{"one retry", testOneRetry},
+	{"one retry of many callers", testRetryRaces},
+	{"retries that are refused", testRetryRefused},
+	{"cancel", testCancel},
+	{"rescue", testRescue},
+	{"bytes", testBytes},
+	{"one bad row", testOneBadRow},
+	{"a refused change in a new pool", testRefusedInANewPool},
+	{"more bytes than one transaction", testManyBytes},
+	{"events", testEvents},
+	{"sessions bind", testSessionBind},
+	{"sessions take turns", testSessionTurns},
+	{"session epochs", testSessionEpochs},
+	{"bound sessions", testBoundSessions},
+	{"snapshots", testSnapshots},
+	{"snapshot runs", testSnapshotRuns},
+	{"session started", testSessionStarted},
+	{"due order", testDueOrder},
+	{"due pages", testDuePages},
+	{"due heads", testDueHeads},
+	{"due times", testDueTimes},
+	{"due backed off", testDueBackedOff},
+	{"due without an affinity", testDueNoAffinity},
+	{"sessions keep their order", testSessionOrder},
+	{"overdue", testOverdue},
+	{"orphans", testOrphans},
+	{"live", testLive},
+	{"list", testList},
+	{"chain", testChain},
+	{"depths", testDepths},
+	{"nodes", testNodes},
+	{"pool cordons", testPoolCordons},
+	{"routers", testRouters},
+	{"routers are passed on", testRoutersPassed},
+	{"workers", testWorkers},
+	{"heartbeats while draining", testDrainingHeartbeats},
+	{"dead letters", testDeadLetters},
+	{"large dead letters", testLargeLetters},
+	{"dead letter keys", testDeadLetterKeys},
+	{"notices", testNotices},
+	{"notices of retries", testNoticeRetry},
+	{"notices are whole", testNoticesWhole},
+	{"notices come in pages", testNoticesPages},
+	{"notices with long results", testNoticesBytes},
+	{"notices have one teller", testNoticesHeld},
+	{"notices that are put off", testNoticesLater},
+	{"notices of what was purged", testNoticesPurged},
+	{"purge", testPurge},
+	{"purge keeps sessions of what waits", testPurgeKeepsSessions},
+	{"a purge passes large sessions", testPurgePassesLargeSessions},
+	{"actions and clock", testActionsAndClock},
+	{"histories", testHistories},
+}
+
 // Run runs the whole suite against stores that open makes.
 func Run(t *testing.T, open Open, options ...Option) {
-	tests := []named{
-		{"submit returns what it stored", testSubmit},
-		{"submit keeps every field", testSubmitFields},
-		{"a claim whose binding has ended", testClaimUnbound},
-		{"submitted and placed at once", testSubmitPlaced},
-		{"placements that cannot be submitted", testSubmitPlacedRefused},
-		{"submit keys", testKeys},
-		{"submit is all or nothing", testSubmitAllOrNothing},
-		{"submit may be repeated", testSubmitRepeated},
-		{"straight path", testStraightPath},
-		{"every change from every status", testEveryChange},
-		{"races have one winner", testRaces},
-		{"late outcomes", testLateOutcomes},
-		{"retry", testRetry},
-		{"cancel", testCancel},
-		{"rescue", testRescue},
-		{"bytes", testBytes},
-		{"one bad row", testOneBadRow},
-		{"events", testEvents},
-		{"sessions bind", testSessionBind},
-		{"sessions take turns", testSessionTurns},
-		{"session epochs", testSessionEpochs},
-		{"snapshots", testSnapshots},
-		{"snapshot runs", testSnapshotRuns},
-		{"session started", testSessionStarted},
-		{"due order", testDueOrder},
-		{"due pages", testDuePages},
-		{"due heads", testDueHeads},
-		{"due times", testDueTimes},
-		{"overdue", testOverdue},
-		{"orphans", testOrphans},
-		{"live", testLive},
-		{"list", testList},
-		{"chain", testChain},
-		{"depths", testDepths},
-		{"nodes", testNodes},
-		{"pool cordons", testPoolCordons},
-		{"routers", testRouters},
-		{"routers are passed on", testRoutersPassed},
-		{"workers", testWorkers},
-		{"dead letters", testDeadLetters},
-		{"dead letter keys", testDeadLetterKeys},
-		{"notices", testNotices},
-		{"notices of retries", testNoticeRetry},
-		{"notices are taken and sent", testNoticesTaken},
-		{"purge", testPurge},
-		{"actions and clock", testActionsAndClock},
-		{"histories", testHistories},
-	}
+	tests := slices.Clone(suite)
 	for _, more := range options {
 		tests = append(tests, more()...)
 	}
@@ -165,6 +189,13 @@ func failed(status messages.Status) messages.Outcome {
 	return messages.Outcome{Status: status, Error: &messages.Error{Code: messages.CodeActionError, Message: "no"}}
 }
 
+// crashed is the outcome of a run that took its worker along.
+func crashed() messages.Outcome {
+	return messages.Outcome{Status: messages.Abandoned, Error: &messages.Error{
+		Code: messages.CodeWorkerLost, Message: "exit status 3", WorkerFault: true,
+	}}
+}
+
 func outcome(status messages.Status) messages.Outcome {
 	if status == messages.Completed {
 		return completed()
@@ -192,6 +223,12 @@ func (k *kit) bring(t require.TestingT, to messages.Status, change ...func(e *me
 	e = k.get(t, e.ID)
 	require.Equal(t, to, e.Status)
 	return e
+}
+
+// start brings a requested execution to running.
+func (k *kit) start(t require.TestingT, e messages.Execution) {
+	k.applied(t, k.place(e.ID, e.Attempt, 1))
+	k.applied(t, k.claim(e.ID, e.Attempt+1, 1))
 }
 
 // reachable are the statuses that changes lead to: a router that places in one statement passes over scheduling.

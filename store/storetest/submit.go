@@ -91,6 +91,14 @@ func testSubmitPlaced(t *testing.T, k *kit) {
 	k.applied(t, &store.TakeBack{ID: in[2].ID, Attempt: 1, Reason: "test"})
 	require.Equal(t, messages.Attempt(2), k.applied(t, k.place(in[2].ID, 1, 4)).Attempt)
 	k.applied(t, &store.Cancel{ID: in[3].ID, By: "test"})
+	testSubmitOnePlaced(t, k)
+}
+
+func testSubmitOnePlaced(t *testing.T, k *kit) {
+	e := ask()
+	out, err := k.SubmitPlaced(t.Context(), []messages.Execution{e}, []*store.Place{k.place(e.ID, 0, 3)})
+	require.NoError(t, err)
+	require.Equal(t, messages.Scheduled, out[0].Execution.Status)
 }
 
 func testSubmitPlacedRefused(t *testing.T, k *kit) {

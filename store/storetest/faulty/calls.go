@@ -44,13 +44,18 @@ func (c *calls) Now(ctx context.Context) (time.Time, error) {
 }
 
 // Purge implements store.Store.
-func (c *calls) Purge(ctx context.Context, p store.Purge) (int, error) {
-	return value(ctx, c, once, func() (int, error) { return c.Store.Purge(ctx, p) })
+func (c *calls) Purge(ctx context.Context, p store.Purge) (store.Purged, error) {
+	return value(ctx, c, once, func() (store.Purged, error) { return c.Store.Purge(ctx, p) })
 }
 
 // SaveActions implements store.Store.
 func (c *calls) SaveActions(ctx context.Context, actions []messages.Action) error {
 	return c.around(ctx, repeatable, func() error { return c.Store.SaveActions(ctx, actions) })
+}
+
+// Retry implements store.Store.
+func (c *calls) Retry(ctx context.Context, id messages.ExecutionID, next messages.Execution) (store.Submitted, error) {
+	return value(ctx, c, repeatable, func() (store.Submitted, error) { return c.Store.Retry(ctx, id, next) })
 }
 
 // Due implements store.Store.
@@ -173,6 +178,11 @@ func (c *calls) CordonWorker(ctx context.Context, key messages.WorkerKey, cordon
 	return c.around(ctx, repeatable, func() error { return c.Store.CordonWorker(ctx, key, cordoned) })
 }
 
+// EndedWorkers implements store.Store.
+func (c *calls) EndedWorkers(ctx context.Context, inc messages.Incarnation) ([]store.Worker, error) {
+	return value(ctx, c, once, func() ([]store.Worker, error) { return c.Store.EndedWorkers(ctx, inc) })
+}
+
 // ListWorkers implements store.Store.
 func (c *calls) ListWorkers(ctx context.Context, pool string) ([]store.Worker, error) {
 	return value(ctx, c, once, func() ([]store.Worker, error) { return c.Store.ListWorkers(ctx, pool) })
@@ -183,9 +193,9 @@ func (c *calls) WorkerEvents(ctx context.Context, key messages.WorkerKey, limit 
 	return value(ctx, c, once, func() ([]store.WorkerEvent, error) { return c.Store.WorkerEvents(ctx, key, limit) })
 }
 
-// LoadSessions implements store.Store.
-func (c *calls) LoadSessions(ctx context.Context, pool string) ([]store.Session, error) {
-	return value(ctx, c, once, func() ([]store.Session, error) { return c.Store.LoadSessions(ctx, pool) })
+// BoundSessions implements store.Store.
+func (c *calls) BoundSessions(ctx context.Context, q store.BoundQuery) ([]store.Session, error) {
+	return value(ctx, c, once, func() ([]store.Session, error) { return c.Store.BoundSessions(ctx, q) })
 }
 
 // GetSession implements store.Store.
@@ -233,14 +243,24 @@ func (c *calls) DeadLetterStats(ctx context.Context, since time.Time) ([]store.D
 	return value(ctx, c, once, func() ([]store.DeadLetterCount, error) { return c.Store.DeadLetterStats(ctx, since) })
 }
 
-// TakeNotices implements store.Store.
-func (c *calls) TakeNotices(ctx context.Context, hold time.Duration, limit int) ([]messages.Execution, error) {
-	return value(ctx, c, once, func() ([]messages.Execution, error) { return c.Store.TakeNotices(ctx, hold, limit) })
+// HoldNotices implements store.Store.
+func (c *calls) HoldNotices(ctx context.Context, inc messages.Incarnation, lease time.Duration) (store.NoticesHold, error) {
+	return value(ctx, c, repeatable, func() (store.NoticesHold, error) { return c.Store.HoldNotices(ctx, inc, lease) })
 }
 
-// NoticesSent implements store.Store.
-func (c *calls) NoticesSent(ctx context.Context, ids []messages.ExecutionID) error {
-	return c.around(ctx, repeatable, func() error { return c.Store.NoticesSent(ctx, ids) })
+// ReadNotices implements store.Store.
+func (c *calls) ReadNotices(ctx context.Context, from store.NoticesCursor, limit int) (store.NoticesPage, error) {
+	return value(ctx, c, once, func() (store.NoticesPage, error) { return c.Store.ReadNotices(ctx, from, limit) })
+}
+
+// NoticesTold implements store.Store.
+func (c *calls) NoticesTold(ctx context.Context, epoch int64, lease time.Duration, told store.ToldNotices) error {
+	return c.around(ctx, len(told.Later) == 0, func() error { return c.Store.NoticesTold(ctx, epoch, lease, told) })
+}
+
+// ReleaseNotices implements store.Store.
+func (c *calls) ReleaseNotices(ctx context.Context, epoch int64) error {
+	return c.around(ctx, repeatable, func() error { return c.Store.ReleaseNotices(ctx, epoch) })
 }
 
 // TakeSubmissions implements store.Store.
@@ -263,10 +283,6 @@ func (c *calls) Snapshot(ctx context.Context, pool, session string) (state json.
 }
 
 // PendingNotices implements store.Store.
-func (c *calls) PendingNotices(ctx context.Context) (count int, oldest time.Time, err error) {
-	err = c.around(ctx, once, func() (err error) {
-		count, oldest, err = c.Store.PendingNotices(ctx)
-		return err
-	})
-	return count, oldest, err
+func (c *calls) PendingNotices(ctx context.Context) (store.NoticesPending, error) {
+	return value(ctx, c, once, func() (store.NoticesPending, error) { return c.Store.PendingNotices(ctx) })
 }
