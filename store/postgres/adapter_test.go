@@ -36,6 +36,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	}{
 		"no url":       {postgres.Config{}, []string{"url is empty"}, nil},
 		"bad url":      {postgres.Config{URL: "postgres://u:secret@host:port/x"}, []string{"store url"}, nil},
+		"bad words":    {postgres.Config{URL: "host=h password = 'secret' port=x"}, []string{"store url"}, nil},
 		"no database":  {at(func(u *url.URL) { u.Path = "/troupe_none" }), []string{"troupe_none", "does not exist", "create it"}, nil},
 		"no server":    {at(func(u *url.URL) { u.Host = "127.0.0.1:1" }), []string{"127.0.0.1:1"}, store.ErrUnavailable},
 		"encoding":     {at(func(u *url.URL) { u.Path = "/" + ascii(d) }), []string{"SQL_ASCII", "UTF8"}, nil},
@@ -358,12 +359,20 @@ func TestClose(t *testing.T) {
 	for range 50 {
 		<-started
 	}
+	alone := func() ([]store.Result, error) { // as a recorder repeats what has failed
+		return s.Apply(store.Apart(t.Context()), []store.Change{&store.Cancel{ID: messages.NewExecutionID()}})
+	}
+	out, err := alone()
+	require.NoError(t, err)
+	require.Equal(t, store.Missing, out[0].Verdict)
 	require.NoError(t, s.Close())
 	require.NoError(t, s.Close(), "closing twice is one close")
 	group.Wait()
 	_, err = s.Depths(t.Context())
 	require.ErrorIs(t, err, store.ErrClosed)
 	_, err = s.Apply(t.Context(), []store.Change{&store.Cancel{}})
+	require.ErrorIs(t, err, store.ErrClosed)
+	_, err = alone()
 	require.ErrorIs(t, err, store.ErrClosed)
 	_, err = s.Beat(t.Context(), messages.NewIncarnation(), time.Minute)
 	require.ErrorIs(t, err, store.ErrClosed)

@@ -61,7 +61,7 @@ func (s *Store) queueChanges(batch *pgx.Batch, items []*item, careful bool) {
 	for part := range slices.Chunk(s.sortLean(c), statementRows) {
 		s.queueLean(batch, c, part)
 	}
-	for part := range slices.Chunk(c.ends, statementRows) {
+	for part := range chunks(c.ends, statementRows, statementBytes, (*edge).size, sameItem) {
 		s.queueEnds(batch, c, part)
 	}
 	for part := range slices.Chunk(c.stops, statementRows) {
@@ -111,6 +111,9 @@ func (c *changes) finish(i int, change *store.Finish, eventsAll bool) {
 	o := change.Outcome
 	e := edge{item: i, attempt: finishAttempt(change.Attempt), before: messages.Running, after: o.Status, last: lastFinish,
 		result: o.Result, failure: o.Error, retry: change.Retry}
+	if o.Crash() {
+		e.crash = 1
+	}
 	if !change.Output.Empty() {
 		e.output = &change.Output
 	}
@@ -350,7 +353,7 @@ const requeueSQL = `WITH i AS MATERIALIZED (SELECT i.*, o.worker_id AS was, r.af
  e AS (UPDATE execution e SET status = 1, last_change = i.last, on_worker = NULL, crash_count = e.crash_count + i.crash, take_backs = e.take_backs + i.back,
   run_at = i.ready, timer_at = CASE WHEN i.ready > now() THEN i.ready END,
   rank = CASE WHEN i.ready > now() THEN 32 WHEN e.session IS NOT NULL AND i.affinity LIKE 'strict%' THEN 16 ELSE 0 END + 9 - e.priority,
-  turn = CASE WHEN i.ready > now() OR e.session IS NULL THEN NULL WHEN i.affinity = 'strict' THEN 1 WHEN i.affinity = 'strict_fail' THEN 2 END,
+  turn = CASE WHEN e.session IS NULL OR coalesce(i.affinity, '') NOT LIKE 'strict%' THEN NULL WHEN i.ready > now() THEN 3 WHEN i.affinity = 'strict' THEN 1 ELSE 2 END,
   queue_by = i.queue_deadline, worker_by = i.worker_deadline, start_since = CASE WHEN e.started_at IS NULL THEN e.first_placed_at END,
   worker_inc = NULL, worker_slot = 0, worker_id = NULL, generation = 0, placed_by = NULL, scheduled_at = NULL, claim_by = NULL,
   run_deadline = NULL, session_epoch = 0, session_lost = false, session_hit = false
@@ -373,6 +376,7 @@ func (s *Store) queueRequeues(batch *pgx.Batch, c *changes, part []edge) {
 			n, attempt, at := sc.integer(), messages.Attempt(sc.integer()), sc.time()
 			it := c.applied(n, at, messages.Requested, attempt)
 			s.known.drop(it.id)
+			s.floors.clear(time.Now()) // it waits in its old place
 		})
 	})
 }

@@ -10,19 +10,26 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-const deadLetterColumns = `SELECT id, at, execution, attempt, action, worker, queue, reason, died_at, headers, body, resolution FROM dead_letter`
+// The columns of a record without its body, and with the part of it that is read. Nodes of older versions kept whole bodies.
+const (
+	deadLetterColumns = `SELECT id, at, execution, attempt, action, worker, queue, reason, died_at, headers, resolution,
+ coalesce(body_size, octet_length(body), 0), coalesce(body_sha256, ''), `
+	bodilessLetters = deadLetterColumns + "NULL::bytea FROM dead_letter"
+	wholeLetters    = deadLetterColumns + "substr(body, 1, 65536) FROM dead_letter"
+)
 
 // SaveDeadLetter keeps the record, with an event of the execution where it is known, and returns its id. A key that is
 // there already keeps the record under it as it is.
 func (s *Store) SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, error) {
+	d = store.CutBody(d)
 	var id int64
 	err := s.query(ctx, "save dead letter", func(v *scanner) { id = v.integer() }, `WITH d AS (
- INSERT INTO dead_letter (at, execution, attempt, action, worker, queue, reason, died_at, headers, body, resolution, key)
- VALUES (coalesce($1, now()), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (key) WHERE key IS NOT NULL DO NOTHING RETURNING *),
+ INSERT INTO dead_letter (at, execution, attempt, action, worker, queue, reason, died_at, headers, body, resolution, key, body_size, body_sha256)
+ VALUES (coalesce($1, now()), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT (key) WHERE key IS NOT NULL DO NOTHING RETURNING *),
  v AS (INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker)
   SELECT e.seq, now(), d.attempt, 'dead_letter', e.status, e.status, nullif(d.reason, ''), nullif(d.worker, '') FROM d JOIN execution e ON e.id = d.execution)
  SELECT id FROM d UNION ALL SELECT id FROM dead_letter WHERE key = $12`, timeOf(d.At), uuidOf(d.Execution), int32(d.Attempt), encodeText(d.Action), encodeText(string(d.Worker)), encodeText(d.Queue),
-		encodeText(d.Reason), timeOf(d.DiedAt), bytesOf(d.Headers), bytesOf(d.Body), encodeText(d.Resolution), textOf(d.Key))
+		encodeText(d.Reason), timeOf(d.DiedAt), bytesOf(d.Headers), bytesOf(d.Body), encodeText(d.Resolution), textOf(d.Key), d.BodySize, textOf(d.BodySHA256))
 	if err == nil && id == 0 { // another caller's record of the same death was committed since the statement began
 		err = s.query(ctx, "save dead letter", func(v *scanner) { id = v.integer() }, "SELECT id FROM dead_letter WHERE key = $1", textOf(d.Key))
 	}
@@ -36,7 +43,9 @@ func (s *Store) deadLetters(ctx context.Context, what, sql string, args ...any) 
 		d.ID, d.At = v.integer(), v.time()
 		v.id((*[16]byte)(&d.Execution))
 		d.Attempt, d.Action, d.Worker = messages.Attempt(v.integer()), v.text(), messages.WorkerID(v.text())
-		d.Queue, d.Reason, d.DiedAt, d.Headers, d.Body, d.Resolution = v.text(), v.text(), v.time(), v.bytes(), v.bytes(), v.text()
+		d.Queue, d.Reason, d.DiedAt, d.Headers, d.Resolution = v.text(), v.text(), v.time(), v.bytes(), v.text()
+		d.BodySize, d.BodySHA256, d.Body = v.integer(), v.text(), v.bytes()
+		d.BodyCut = d.BodySize > store.LetterBodyMax
 		out = append(out, d)
 	}, sql, args...)
 	return out, err
@@ -47,12 +56,12 @@ func (s *Store) ListDeadLetters(ctx context.Context, before int64, limit int) ([
 	if before <= 0 {
 		before = math.MaxInt64
 	}
-	return s.deadLetters(ctx, "list dead letters", deadLetterColumns+" WHERE id < $1 ORDER BY id DESC LIMIT $2", before, pageSize(limit))
+	return s.deadLetters(ctx, "list dead letters", bodilessLetters+" WHERE id < $1 ORDER BY id DESC LIMIT $2", before, pageSize(limit))
 }
 
 // GetDeadLetter returns one record.
 func (s *Store) GetDeadLetter(ctx context.Context, id int64) (store.DeadLetter, error) {
-	found, err := s.deadLetters(ctx, "get dead letter", deadLetterColumns+" WHERE id = $1", id)
+	found, err := s.deadLetters(ctx, "get dead letter", wholeLetters+" WHERE id = $1", id)
 	if err != nil {
 		return store.DeadLetter{}, err
 	}

@@ -55,7 +55,7 @@ func TestBatchesMeetWithoutDeadlock(t *testing.T) {
 		})
 	}
 	work.Wait()
-	sessionsHeld, err := a.LoadSessions(t.Context(), "go")
+	sessionsHeld, err := a.ListSessions(t.Context(), "go", "", false, 10)
 	require.NoError(t, err)
 	require.NotEmpty(t, sessionsHeld, "sessions were bound")
 }

@@ -3,7 +3,10 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -23,19 +26,49 @@ const (
 	plainSQL = candidateColumns + plainRows
 	// wideSQL reads what the claims will need, too.
 	wideSQL  = "SELECT " + recordColumns + ", octet_length(r.parameters), CASE WHEN octet_length(r.parameters) <= $5 THEN r.parameters END FROM " + plainRows
-	headsSQL = candidateColumns + `(SELECT head, head_priority, head_seq FROM lane WHERE pool = $1 AND head IS NOT NULL
- ORDER BY head_priority DESC, head_seq LIMIT $2) l JOIN execution e ON e.id = l.head JOIN request r ON r.seq = e.seq
+	headsOf  = "SELECT head, head_priority, head_seq FROM lane WHERE pool = $1 AND head IS NOT NULL "
+	headsSQL = candidateColumns + "(" + headsOf + "ORDER BY head_priority DESC, head_seq LIMIT $2" + headsRows
+	// headsRows reads the executions, unless one was placed between the look at the lane and this.
+	headsRows = `) l JOIN execution e ON e.id = l.head JOIN request r ON r.seq = e.seq
  WHERE e.turn IS NOT NULL ORDER BY l.head_priority DESC, l.head_seq`
 	// behindSQL reads the strict_fails that another of their session is before: one that is busy, or that waits.
 	behindSQL = candidateColumns + `execution e JOIN request r ON r.seq = e.seq JOIN lane l ON l.pool = e.pool AND l.session = e.session
- WHERE e.pool = $1 AND e.turn = 2 AND l.head IS DISTINCT FROM e.id ORDER BY e.seq LIMIT $2`
-	timerSQL   = `SELECT timer_at FROM execution WHERE pool = $1 AND timer_at IS NOT NULL ORDER BY timer_at LIMIT 1`
-	ripeSQL    = `SELECT id FROM execution WHERE pool = $1 AND timer_at <= now() ORDER BY timer_at LIMIT $2`
+ WHERE e.pool = $1 AND e.turn = 2 AND e.seq > $3::bigint AND l.head IS DISTINCT FROM e.id ORDER BY e.seq LIMIT $2`
+	timerSQL = `SELECT timer_at FROM execution WHERE pool = $1 AND timer_at > $2::timestamptz ORDER BY timer_at LIMIT 1`
+	ripeSQL  = `SELECT id FROM execution WHERE pool = $1 AND timer_at > $3::timestamptz AND timer_at <= now() ORDER BY timer_at LIMIT $2`
+	lastSQL  = `SELECT last_value, now() FROM execution_seq`
+	// firstsSQL reads the first that waits in each rank of the sessions' lines, and the first strict_fail as rank 10.
+	firstsSQL = `SELECT r.n, e.seq FROM generate_series(0, 9) AS r (n)
+ CROSS JOIN LATERAL (SELECT seq FROM execution WHERE pool = $1 AND rank = 16 + r.n ORDER BY seq LIMIT 1) e
+ UNION ALL (SELECT 10, seq FROM execution WHERE pool = $1 AND turn = 2 ORDER BY seq LIMIT 1)`
 	promoteSQL = `UPDATE execution e SET timer_at = NULL,
  rank = CASE WHEN e.session IS NOT NULL AND r.affinity LIKE 'strict%' THEN 16 ELSE 0 END + 9 - e.priority,
  turn = CASE WHEN e.session IS NULL THEN NULL WHEN r.affinity = 'strict' THEN 1 WHEN r.affinity = 'strict_fail' THEN 2 END
  FROM request r WHERE e.id = ANY($1) AND e.timer_at <= now() AND r.seq = e.seq`
 )
+
+// The same rank by rank, each from its floor: $3 to $12.
+var plainFloorSQL, wideFloorSQL = fromFloors(candidateColumns, "$2"),
+	fromFloors("SELECT "+recordColumns+", octet_length(r.parameters), CASE WHEN octet_length(r.parameters) <= $13 THEN r.parameters END FROM ", "$2")
+
+var headsFloorSQL = headsFromFloors("$2")
+
+func headsFromFloors(limit string) string {
+	parts := make([]string, floorRanks)
+	for rank := range parts {
+		parts[rank] = fmt.Sprintf("(%sAND head_priority = %d AND head_seq > $%d::bigint ORDER BY head_seq LIMIT %s)", headsOf, int(messages.PriorityMax)-rank, rank+3, limit)
+	}
+	return candidateColumns + "(" + strings.Join(parts, " UNION ALL ") + " LIMIT " + limit + headsRows
+}
+
+func fromFloors(columns, limit string) string {
+	parts := make([]string, floorRanks)
+	for rank := range parts {
+		parts[rank] = fmt.Sprintf("(%sexecution e JOIN request r ON r.seq = e.seq WHERE e.pool = $1 AND e.rank = %d AND e.seq > $%d::bigint ORDER BY e.seq LIMIT %s)",
+			columns, rank, rank+3, limit)
+	}
+	return strings.Join(parts, " UNION ALL ") + " LIMIT " + limit
+}
 
 // Due returns what a router may place now. Executions whose run_at has come since the last look are first moved to the
 // due lanes, so that a backlog of waiting ones is never scanned.
@@ -47,16 +80,19 @@ func (s *Store) Due(ctx context.Context, q store.DueQuery) (store.DuePage, error
 	if err := s.promote(ctx, ripe); err != nil {
 		return store.DuePage{}, s.mapError("promote executions", err)
 	}
+	s.floors.clear(time.Now()) // they have come to wait in their old places
 	page, _, err = s.look(ctx, q)
 	return page, err
 }
 
 // look reads what is due, and which executions have become so and were not moved yet.
 func (s *Store) look(ctx context.Context, q store.DueQuery) (page store.DuePage, ripe []messages.ExecutionID, err error) {
-	var plain, heads, behind []messages.Candidate
-	pool := encodeText(q.Pool)
+	pool, began := encodeText(q.Pool), time.Now()
+	from, narrow := s.floors.of(q.Pool, began)
+	var saw sight
+	var heads, behind []messages.Candidate
 	batch := &pgx.Batch{}
-	batch.Queue(ripeSQL, pool, promoteMax).Query(func(rows pgx.Rows) error {
+	batch.Queue(ripeSQL, pool, promoteMax, from.timer).Query(func(rows pgx.Rows) error {
 		return each(rows, func(s *scanner) {
 			var id messages.ExecutionID
 			s.id((*[16]byte)(&id))
@@ -64,46 +100,74 @@ func (s *Store) look(ctx context.Context, q store.DueQuery) (page store.DuePage,
 		})
 	})
 	if q.Limit > 0 {
-		rank, seq := int16(-1), int64(0)
-		if q.AfterSeq > 0 {
-			rank, seq = int16(messages.PriorityMax-q.AfterPriority), q.AfterSeq
-		}
-		if s.beats.alone() { // this process will claim what it reads
-			batch.Queue(wideSQL, pool, rank, seq, q.Limit+1, shortParameters).Query(func(rows pgx.Rows) (err error) {
-				plain, err = s.scanWide(rows)
-				return err
-			})
-		} else {
-			batch.Queue(plainSQL, pool, rank, seq, q.Limit+1).Query(func(rows pgx.Rows) (err error) {
-				plain, err = scanCandidates(rows, q.Limit+1)
-				return err
-			})
-		}
+		s.queuePlain(batch, q, pool, from.plain, narrow && q.AfterSeq <= 0, &saw.plain)
 	}
 	if q.Heads > 0 {
-		batch.Queue(headsSQL, pool, q.Heads+1).Query(func(rows pgx.Rows) (err error) {
-			heads, err = scanCandidates(rows, q.Heads+1)
-			return err
-		})
-		batch.Queue(behindSQL, pool, q.Heads+1).Query(func(rows pgx.Rows) (err error) {
-			behind, err = scanCandidates(rows, q.Heads+1)
-			for i := range behind {
-				behind[i].Behind = true
-			}
-			return err
-		})
+		queueHeads(batch, q, pool, from, narrow, &heads, &behind)
 	}
-	batch.Queue(timerSQL, pool).Query(func(rows pgx.Rows) error {
-		return each(rows, func(s *scanner) { page.NextAt = s.time() })
+	whole := q.Limit > 0 && q.AfterSeq <= 0 && !narrow
+	if whole && s.floors.slows(q.Pool) {
+		queueFirsts(batch, pool, &saw)
+	}
+	batch.Queue(timerSQL, pool, from.timer).Query(func(rows pgx.Rows) error {
+		return each(rows, func(s *scanner) { saw.timer = s.time() })
 	})
 	if err := s.send(ctx, "read due executions", batch); err != nil {
 		return store.DuePage{}, nil, err
 	}
+	plain := saw.plain
+	if whole {
+		saw.more = len(plain) > q.Limit
+		s.floors.looked(q.Pool, began, time.Now(), &saw)
+	}
+	page.NextAt = saw.timer
 	page.More = len(plain) > max(q.Limit, 0) || len(heads) > max(q.Heads, 0) || len(behind) > max(q.Heads, 0)
 	page.Candidates = slices.Concat(plain[:min(len(plain), max(q.Limit, 0))], heads[:min(len(heads), max(q.Heads, 0))])
 	page.Candidates = append(page.Candidates, behind[:min(len(behind), max(q.Heads, 0))]...)
 	slices.SortFunc(page.Candidates, byRank)
 	return page, ripe, nil
+}
+
+// queueHeads adds the statements that read the heads of sessions, and the strict_fails that another of their session is before.
+func queueHeads(batch *pgx.Batch, q store.DueQuery, pool string, from bases, narrow bool, heads, behind *[]messages.Candidate) {
+	sql, args := headsSQL, []any{pool, q.Heads + 1}
+	if narrow {
+		sql, args = headsFloorSQL, withFloors(args, from.heads)
+	}
+	batch.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
+		*heads, err = scanCandidates(rows, q.Heads+1)
+		return err
+	})
+	batch.Queue(behindSQL, pool, q.Heads+1, from.fails).Query(func(rows pgx.Rows) (err error) {
+		*behind, err = scanCandidates(rows, q.Heads+1)
+		for i := range *behind {
+			(*behind)[i].Behind = true
+		}
+		return err
+	})
+}
+
+// queueFirsts adds the statements that read what floors are made of and no candidate says.
+func queueFirsts(batch *pgx.Batch, pool string, saw *sight) {
+	batch.Queue(lastSQL).Query(func(rows pgx.Rows) error {
+		return each(rows, func(s *scanner) { saw.last.seq, saw.last.clock = s.integer(), s.time() })
+	})
+	batch.Queue(firstsSQL, pool).Query(func(rows pgx.Rows) error {
+		return each(rows, func(s *scanner) {
+			if rank, seq := s.integer(), s.integer(); rank < int64(floorRanks) {
+				saw.turns[rank] = seq
+			} else {
+				saw.fails = seq
+			}
+		})
+	})
+}
+
+func withFloors(args []any, from [floorRanks]int64) []any {
+	for _, seq := range from {
+		args = append(args, seq)
+	}
+	return args
 }
 
 // send runs the statements of a batch in one round trip and one transaction.
@@ -114,6 +178,38 @@ func (s *Store) send(ctx context.Context, what string, batch *pgx.Batch) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	return s.mapError(what, s.pool.SendBatch(ctx, batch).Close())
+}
+
+// queuePlain adds the statement that reads what is in no session's line: from the floors where narrow is set, and with what the
+// claims will need where this process is the only node.
+func (s *Store) queuePlain(batch *pgx.Batch, q store.DueQuery, pool string, from [floorRanks]int64, narrow bool, plain *[]messages.Candidate) {
+	rank, seq := int16(-1), int64(0)
+	if q.AfterSeq > 0 {
+		rank, seq = int16(messages.PriorityMax-q.AfterPriority), q.AfterSeq
+	}
+	args := withFloors([]any{pool, q.Limit + 1}, from)
+	switch alone := s.beats.alone(); { // this process will claim what it reads
+	case alone && narrow:
+		batch.Queue(wideFloorSQL, append(args, shortParameters)...).Query(func(rows pgx.Rows) (err error) {
+			*plain, err = s.scanWide(rows)
+			return err
+		})
+	case narrow:
+		batch.Queue(plainFloorSQL, args...).Query(func(rows pgx.Rows) (err error) {
+			*plain, err = scanCandidates(rows, q.Limit+1)
+			return err
+		})
+	case alone:
+		batch.Queue(wideSQL, pool, rank, seq, q.Limit+1, shortParameters).Query(func(rows pgx.Rows) (err error) {
+			*plain, err = s.scanWide(rows)
+			return err
+		})
+	default:
+		batch.Queue(plainSQL, pool, rank, seq, q.Limit+1).Query(func(rows pgx.Rows) (err error) {
+			*plain, err = scanCandidates(rows, q.Limit+1)
+			return err
+		})
+	}
 }
 
 // byRank orders candidates by priority, highest first, then by insertion.

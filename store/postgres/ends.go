@@ -33,7 +33,7 @@ func endsSQL(x extras) string {
 		b.WriteString(" AND e.session IS NULL")
 	}
 	b.WriteString(` RETURNING i.n, i.edge, now() AS at, ` + recordColumns + `),
- o AS (INSERT INTO notice (id, at) SELECT id, at FROM e WHERE notify)`)
+ o AS (INSERT INTO outbox (ids) SELECT array_agg(id) FROM e WHERE notify HAVING count(*) > 0)`)
 	if x.long {
 		b.WriteString(`, l AS (INSERT INTO outcome (seq, result, error) SELECT e.seq, i.long_result, i.long_error FROM e JOIN i USING (edge)
   WHERE i.long_result IS NOT NULL OR i.long_error IS NOT NULL)`)
@@ -181,16 +181,16 @@ var leaving = func() (out []int16) {
 }()
 
 // retriesSQL stores the executions that follow those that this transaction has just ended. A retry takes its
-// forerunner's parameters unless it has its own, and never the idempotency key, which stays with the first.
+// forerunner's parameters unless it has its own, the crashes of the chain so far, and never the idempotency key, which stays with the first.
 var retriesSQL = func() string {
 	_, rows := freshFrom(insertKind{})
 	return `WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, f.id, f.action, f.version, f.affinity, f.labels, f.created_by, f.trace,
   f.idempotency_key, f.request_hash, f.timeout, f.stall_timeout, f.wait_for_worker, f.idempotent, f.notify, f.may_repeat, f.max_retries,
-  f.retry_count, f.retry_reason, f.original, p.worker_id AS avoid, f.queue_deadline, f.worker_deadline,
+  f.retry_count, f.retry_reason, f.original, p.worker_id AS avoid, p.crash_count, f.queue_deadline, f.worker_deadline,
   coalesce(f.parameters, q.parameters) AS parameters, f.priority, f.pool, f.session, f.run_at
  FROM (SELECT * FROM ` + rows + `) f JOIN unnest($27::uuid[], $1::uuid[]) AS k (parent, child) ON k.child = f.id
  JOIN execution p ON p.id = k.parent AND p.retried_as = f.id AND p.xmin = pg_current_xact_id()::xid
- JOIN request q ON q.seq = p.seq), ` + insertBoth + ` SELECT pg_notify($28, '` + wordRequested + `' || pool) FROM i`
+ JOIN request q ON q.seq = p.seq), ` + insertRetry + ` SELECT pg_notify($28, '` + wordRequested + `' || pool) FROM i`
 }()
 
 func queueRetries(batch *pgx.Batch, s *Store, c *changes, part []edge) {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
+	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -19,6 +22,8 @@ const (
 	codeDeadlock     = "40P01"
 	codeSerialize    = "40001"
 	codeLock         = "55P03" // not had within the lock timeout
+	codeCancelled    = "57014" // by the statement timeout
+	codeNoMemory     = "53200"
 	codeNoDatabase   = "3D000"
 	codeNoPrivilege  = "42501"
 	codeNoSchema     = "3F000" // none that the user may see
@@ -80,9 +85,44 @@ func mapError(what string, err error) error {
 		if errors.Is(err, context.Canceled) {
 			return fmt.Errorf("%s: %w", what, err)
 		}
-		return fmt.Errorf("%s: %w: %w", what, store.ErrUnavailable, err)
+		mapped := fmt.Errorf("%s: %w: %w", what, store.ErrUnavailable, err)
+		if ofPart(err) {
+			return &store.PartError{Err: mapped, Unsure: isPartly(err)}
+		}
+		return mapped
+	case dataError(err):
+		return &store.PartError{Err: fmt.Errorf("%s: %w", what, err), Never: true, Unsure: isPartly(err)}
 	}
 	return fmt.Errorf("%s: %w", what, err)
+}
+
+// ofPart reports whether an error that may pass is that of something in the transaction, which the server has undone: what
+// waits for a lock or takes too long, and what this process could not even send.
+func ofPart(err error) bool {
+	switch code := sqlState(err); {
+	case code == codeLock, code == codeCancelled, code == codeNoMemory, conflicting(err):
+		return true
+	case code != "":
+		return false
+	}
+	return !ofConnection(err)
+}
+
+// ofConnection reports whether an error is that of the network, of a connection that ended, or of a call that was given up.
+func ofConnection(err error) bool {
+	var network net.Error
+	var connect *pgconn.ConnectError
+	var system syscall.Errno
+	if errors.As(err, &network) || errors.As(err, &connect) || errors.As(err, &system) {
+		return true
+	}
+	for _, e := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, pgconn.ErrConnClosed,
+		context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return pgconn.SafeToRetry(err) || pgconn.Timeout(err)
 }
 
 // transient reports whether the same call may succeed later: connection and operator classes, resources, conflicts,

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
 )
 
 // Settings are what every connection of the store sets.
@@ -124,4 +125,23 @@ func explainAll(ctx context.Context, c *pgx.Conn, plans map[string]string) error
 		plans[p.text] = strings.Join(lines, "\n")
 	}
 	return nil
+}
+
+// ReadOutboxSQL is the statement that reads the outbox.
+const ReadOutboxSQL = readOutboxSQL
+
+// SlowLooks has every look of Due count as one that took long, and floors as old enough.
+func (s *Store) SlowLooks() { s.floors.slow, s.floors.age = -1, -1 }
+
+// ApplyTogether makes calls as one group whose time ends with ctx, and returns the failure of each.
+func ApplyTogether(ctx context.Context, s *Store, calls ...[]store.Change) (failures []error) {
+	group := make([]*applyCall, len(calls))
+	for i, changes := range calls {
+		group[i] = &applyCall{ctx: ctx, changes: changes}
+	}
+	s.commitApplies(ctx, group)
+	for _, c := range group {
+		failures = append(failures, c.err)
+	}
+	return failures
 }

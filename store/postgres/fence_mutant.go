@@ -16,6 +16,7 @@ import (
 var (
 	noAttempt    = strings.Contains(os.Getenv("TROUPE_MUTANT"), "no_attempt")
 	claimAttempt = map[bool]string{false: " AND e.attempt = i.attempt", true: ""}[noAttempt]
+	leanAttempt  = claimAttempt
 )
 
 func finishAttempt(a messages.Attempt) pgtype.Int4 {

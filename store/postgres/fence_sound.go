@@ -11,5 +11,8 @@ import (
 // claimAttempt is the attempt's part in the compare-and-set of a claim.
 const claimAttempt = " AND e.attempt = i.attempt"
 
+// leanAttempt is the same for the lean statement of a run's end.
+const leanAttempt = " AND e.attempt = i.attempt"
+
 // finishAttempt is the attempt's part in the compare-and-set of a run's end.
 func finishAttempt(a messages.Attempt) pgtype.Int4 { return attemptOf(a) }

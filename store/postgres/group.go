@@ -27,13 +27,14 @@ type grouper[C call] struct {
 	turn     chan struct{} // held by the lane at work
 	patience time.Duration
 	rows     func(C) int
+	bytes    func(C) int
 	commit   func(ctx context.Context, group []C)
 }
 
 // newGrouper starts the lanes. Patience is how long one lets another finish before it works beside it: few large groups
 // cost less than many small ones, but nobody should wait behind a group that takes long.
-func newGrouper[C call](s *Store, patience time.Duration, rows func(C) int, commit func(ctx context.Context, group []C)) *grouper[C] {
-	g := &grouper[C]{s: s, queue: make(chan C, s.cfg.WaitingMax), turn: make(chan struct{}, 1), patience: patience, rows: rows, commit: commit}
+func newGrouper[C call](s *Store, patience time.Duration, rows, bytes func(C) int, commit func(ctx context.Context, group []C)) *grouper[C] {
+	g := &grouper[C]{s: s, queue: make(chan C, s.cfg.WaitingMax), turn: make(chan struct{}, 1), patience: patience, rows: rows, bytes: bytes, commit: commit}
 	for range s.cfg.LanesMax {
 		s.work.Go(g.run)
 	}
@@ -118,13 +119,13 @@ func (g *grouper[C]) drain() {
 	}
 }
 
-// collect takes what waits, up to the bound, and lets callers that the last commit woke come to the queue first.
+// collect takes what waits, up to the bounds, and lets callers that the last commit woke come to the queue first.
 func (g *grouper[C]) collect(first C) []C {
-	group, rows, yielded := []C{first}, g.rows(first), false
-	for rows < g.s.cfg.GroupRowsMax {
+	group, rows, bytes, yielded := []C{first}, g.rows(first), g.bytes(first), false
+	for rows < g.s.cfg.GroupRowsMax && bytes < transactionBytes {
 		select {
 		case c := <-g.queue:
-			group, rows = append(group, c), rows+g.rows(c)
+			group, rows, bytes = append(group, c), rows+g.rows(c), bytes+g.bytes(c)
 			continue
 		default:
 		}

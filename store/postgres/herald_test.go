@@ -48,3 +48,21 @@ func TestWordsGather(t *testing.T) {
 	require.Equal(t, []string{wordLook}, h.take())
 	require.Len(t, h.wake, 1)
 }
+
+// Only what this node has made, and what has ended by it, is told as an end, and to nobody where nobody else is there.
+func TestEndsThatAreTold(t *testing.T) {
+	t.Parallel()
+	s := &Store{beats: &beater{}, herald: &herald{wake: make(chan struct{}, 1), pools: map[string]struct{}{}}}
+	of := func(done bool, status messages.Status) *item {
+		return &item{id: messages.NewExecutionID(), done: done, out: store.Result{Status: status}}
+	}
+	items := []*item{of(true, messages.Running), of(true, messages.Completed), of(false, messages.Failed), of(false, messages.Scheduled)}
+	s.beats.nodes.Store(1)
+	s.tellEnds(items)
+	require.Empty(t, s.herald.take())
+	s.beats.nodes.Store(2)
+	s.tellEnds(items)
+	words := s.herald.take()
+	require.Len(t, words, 1)
+	require.Equal(t, []store.Hint{{Kind: store.HintFinished, Execution: items[1].id}}, hintsOf(words[0]))
+}

@@ -13,33 +13,6 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-const takeNoticesSQL = `WITH n AS (UPDATE notice SET held_until = now() + $1::interval
- WHERE n IN (SELECT n FROM notice WHERE held_until <= now() ORDER BY n LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING n, id)
- SELECT ` + recordColumns + `, NULL::bytea, coalesce(e.result, o.result), coalesce(e.error, o.error)
- FROM n JOIN execution e ON e.id = n.id JOIN request r ON r.seq = e.seq LEFT JOIN outcome o ON o.seq = e.seq ORDER BY n.n`
-
-// TakeNotices returns ended executions whose notice has not been sent, and keeps them from other callers for hold.
-func (s *Store) TakeNotices(ctx context.Context, hold time.Duration, limit int) ([]messages.Execution, error) {
-	return s.executions(ctx, "take notices", takeNoticesSQL, intervalOf(hold), pageSize(limit))
-}
-
-// NoticesSent forgets notices. Those that are not there are no error.
-func (s *Store) NoticesSent(ctx context.Context, ids []messages.ExecutionID) error {
-	for part := range slices.Chunk(ids, insertMax) {
-		if _, err := s.exec(ctx, "forget notices", "DELETE FROM notice WHERE id = ANY($1)", idsOf(part)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// PendingNotices counts the notices that have not been reported as sent, and says when the oldest was written.
-func (s *Store) PendingNotices(ctx context.Context) (count int, oldest time.Time, err error) {
-	err = s.query(ctx, "count notices", func(v *scanner) { count, oldest = int(v.integer()), v.time() },
-		"SELECT count(*), (SELECT at FROM notice ORDER BY n LIMIT 1) FROM notice")
-	return count, oldest, err
-}
-
 const takeSubmissionsSQL = `WITH n AS (UPDATE submission SET held_until = now() + $1::interval
  WHERE id IN (SELECT id FROM submission WHERE state = 'waiting' AND held_until <= now() ORDER BY at, id LIMIT $2 FOR UPDATE SKIP LOCKED)
  RETURNING *)
@@ -64,13 +37,16 @@ func scanSubmission(v *scanner) store.Submission {
 		p := messages.Priority((&scanner{row: [][]byte{b}}).integer())
 		k.Priority = &p
 	}
-	k.RunAt, k.IdempotencyKey, k.Timeout = v.time(), v.text(), v.duration()
+	runAt := v.raw()
+	k.IdempotencyKey = v.text()
+	timeout := v.raw()
 	if b := v.raw(); b != nil {
 		n := int((&scanner{row: [][]byte{b}}).integer())
 		k.MaxRetries = &n
 	}
 	k.Labels = looseLabels(v.raw())
 	k.CreatedBy, k.Trace, k.At = v.text(), v.text(), v.time()
+	readForeign(&k, v, runAt, timeout)
 	return k
 }
 
@@ -97,7 +73,8 @@ func (s *Store) SettleSubmissions(ctx context.Context, settlements []store.Settl
 	for part := range slices.Chunk(settlements, insertMax) {
 		ids, refused := make(column[pgtype.UUID], len(part)), make(column[pgtype.Text], len(part))
 		for i, k := range part {
-			ids[i], refused[i] = uuidOf(k.ID), textOf(k.Refused)
+			// A program may have given the nil id, which uuidOf makes NULL, and NULL settles no row.
+			ids[i], refused[i] = pgtype.UUID{Bytes: k.ID, Valid: true}, textOf(k.Refused)
 		}
 		_, err := s.exec(ctx, "settle submissions", `UPDATE submission k SET state = CASE WHEN i.refused IS NULL THEN 'accepted' ELSE 'refused' END,
  refused = i.refused, settled_at = now() FROM (SELECT * FROM unnest($1::uuid[], $2::text[]) AS i (id, refused) ORDER BY id) i

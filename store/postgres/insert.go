@@ -48,6 +48,13 @@ const insertBoth = insertRequest + `,
  SELECT id, seq, ` + firstRank + `, ` + firstTurn + `, ` + firstTimer + `, queue_deadline, worker_deadline, 1, 0, 0, priority, pool, session,
   coalesce(run_at, now()) FROM i)`
 
+// insertRetry does the same for retries, which go on from the crash count of the execution before.
+const insertRetry = insertRequest + `,
+ e AS (INSERT INTO execution (id, seq, rank, turn, timer_at, queue_by, worker_by, status, attempt, last_change, priority, pool,
+  session, run_at, crash_count)
+ SELECT id, seq, ` + firstRank + `, ` + firstTurn + `, ` + firstTimer + `, queue_deadline, worker_deadline, 1, 0, 0, priority, pool, session,
+  coalesce(run_at, now()), crash_count FROM i)`
+
 // insertApart does the same, but what has a session waits as if for its run_at, until the first look after the commit
 // moves it into its turn: it touches nothing of the session.
 const insertApart = insertRequest + `,
@@ -237,6 +244,8 @@ func (f freshRows) args(alike bool) []any {
 // insertMax is how many rows one statement inserts.
 const insertMax = 1000
 
+func submittedSize(s *store.Submitted) int { return store.ExecutionSize(&s.Execution) }
+
 // insertion is how new executions are stored.
 type insertion struct {
 	apart  *apart // nil: in a transaction of the store's own
@@ -272,8 +281,7 @@ func insertAll(ctx context.Context, db sender, how insertion, executions []messa
 	if how.apart == nil {
 		touched.lock(batch)
 	}
-	for from := 0; from < len(out); from += insertMax {
-		part := out[from:min(from+insertMax, len(out))]
+	for part := range chunks(out, insertMax, statementBytes, submittedSize, nil) {
 		if err := how.queue(batch, part); err != nil {
 			return nil, err
 		}

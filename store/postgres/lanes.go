@@ -16,7 +16,9 @@ import (
 
 // A lane is a session's row that everything which changes the session's executions locks first, in order of name, so
 // that two such transactions never wait for each other. How many executions are on workers and which one is next are
-// counted anew by a later statement of the same transaction, which sees all that was committed before the lock.
+// counted anew by a later statement of the same transaction, which sees all that was committed before the lock. An
+// execution with turn 3 was given back and waits for its time: it keeps its place, so while it is the first there is no head
+// (store.Head).
 const (
 	lockLanes = ` ON CONFLICT (pool, session) DO UPDATE SET active = lane.active`
 
@@ -32,8 +34,8 @@ const (
  FROM (SELECT n.pool, n.session, a.active, h.id, h.seq, h.priority
   FROM (SELECT DISTINCT e.pool, e.session FROM execution e WHERE e.id = ANY($1) AND e.session IS NOT NULL) n
   CROSS JOIN LATERAL (SELECT count(*)::int AS active FROM execution b WHERE b.pool = n.pool AND b.session = n.session AND b.on_worker IS NOT NULL) a
-  LEFT JOIN LATERAL (SELECT t.id, t.seq, t.priority FROM execution t WHERE t.pool = n.pool AND t.session = n.session AND t.turn IS NOT NULL
-   AND a.active = 0 ORDER BY t.seq LIMIT 1) h ON true) d
+  LEFT JOIN LATERAL (SELECT * FROM (SELECT t.id, t.seq, t.priority, t.turn FROM execution t WHERE t.pool = n.pool AND t.session = n.session
+   AND t.turn IS NOT NULL AND a.active = 0 ORDER BY t.seq LIMIT 1) f WHERE f.turn < 3) h ON true) d
  WHERE l.pool = d.pool AND l.session = d.session`
 )
 

@@ -72,7 +72,7 @@ func sizeOf(labels map[string]string) (n int) {
 // rememberClaimed keeps an execution for its outcome, which moves no other row. While its attempt runs, nothing of the
 // row changes but towards cancelling, which a lean outcome does not match.
 func (s *Store) rememberClaimed(e messages.Execution) {
-	if e.Session == "" && !e.Notify && sizeOf(e.Labels) <= shortLabels {
+	if e.Session == "" && sizeOf(e.Labels) <= shortLabels {
 		e.Parameters = nil
 		s.claimed.put(e)
 	}
@@ -126,11 +126,21 @@ func (s *Store) queueLeanClaims(batch *pgx.Batch, c *changes, part []int) []int 
 	return rest
 }
 
-// leanSQL gives outcomes to running executions without reading what was asked, which the claim has read.
-const leanSQL = `UPDATE execution e SET on_worker = NULL, unusual = nullif(i.after, 6), status = i.after, last_change = 4, finished_at = now(),
- result = i.result, error = i.error
- FROM unnest($1::int[], $2::uuid[], $3::int[], $4::smallint[], $5::bytea[], $6::bytea[]) AS i (n, id, attempt, after, result, error)
- WHERE e.id = i.id AND e.status = 4 AND e.attempt = i.attempt AND e.session IS NULL RETURNING i.n, now()`
+// The lean statements give outcomes to running executions without reading what was asked, which the claim has read.
+const (
+	leanSet = `UPDATE execution e SET on_worker = NULL, unusual = nullif(i.after, 6), status = i.after, last_change = 4, finished_at = now(),
+ result = i.result, error = i.error FROM unnest($1::int[], $2::uuid[], $3::int[], $4::smallint[], $5::bytea[], $6::bytea[]`
+	leanColumns = `n, id, attempt, after, result, error`
+)
+
+var (
+	leanWhere = ` WHERE e.id = i.id AND e.status = 4` + leanAttempt + ` AND e.session IS NULL`
+	leanSQL   = leanSet + `) AS i (` + leanColumns + `)` + leanWhere + ` RETURNING i.n, now()`
+	// leanToldSQL is leanSQL that puts the ids of those with a notice into the outbox, in one row.
+	leanToldSQL = `WITH e AS (` + leanSet + `, $7::boolean[]) AS i (` + leanColumns + `, notify)` + leanWhere + ` RETURNING i.n, e.id, i.notify),
+ o AS (INSERT INTO outbox (ids) SELECT array_agg(id) FROM e WHERE notify HAVING count(*) > 0)
+ SELECT n, now() FROM e`
+)
 
 // lean is an edge whose execution this process has claimed.
 type lean struct {
@@ -147,9 +157,9 @@ func (s *Store) sortLean(c *changes) []lean {
 	rest := c.ends[:0]
 	for _, e := range c.ends {
 		short := len(e.result) <= shortOutcome && (e.failure == nil || len(e.failure.Details)+len(e.failure.Stderr) <= shortOutcome)
-		plain := short && e.last == lastFinish && e.retry == nil && e.output == nil && e.kind == ""
+		plain := short && e.last == lastFinish && e.retry == nil && e.output == nil && e.kind == "" && e.crash == 0
 		if plain {
-			if claimed, ok := s.claimed.take(c.items[e.item].id); ok && int32(claimed.Attempt) == e.attempt.Int32 {
+			if claimed, ok := s.claimed.take(c.items[e.item].id); ok && claimed.Attempt == c.items[e.item].change.(*store.Finish).Attempt {
 				out = append(out, lean{e, claimed})
 				continue
 			}
@@ -163,12 +173,18 @@ func (s *Store) sortLean(c *changes) []lean {
 func (s *Store) queueLean(batch *pgx.Batch, c *changes, part []lean) {
 	n, attempts, after := make([]int32, len(part)), make([]int32, len(part)), make([]int16, len(part))
 	ids, results, failures := make(column[pgtype.UUID], len(part)), make(blobs, len(part)), make(blobs, len(part))
+	notify, told := make([]bool, len(part)), false
 	for k := range part {
 		e := &part[k]
-		n[k], ids[k], attempts[k], after[k] = int32(k), uuidOf(c.items[e.item].id), e.attempt.Int32, int16(e.after)
+		n[k], ids[k], attempts[k], after[k] = int32(k), uuidOf(c.items[e.item].id), int32(part[k].claimed.Attempt), int16(e.after)
 		results[k], failures[k] = bytesOf(e.result), store.EncodeError(e.failure)
+		notify[k], told = e.claimed.Notify, told || e.claimed.Notify
 	}
-	batch.Queue(leanSQL, n, ids, attempts, after, results, failures).Query(func(rows pgx.Rows) error {
+	statement, args := leanSQL, []any{n, ids, attempts, after, results, failures}
+	if told {
+		statement, args = leanToldSQL, append(args, notify)
+	}
+	batch.Queue(statement, args...).Query(func(rows pgx.Rows) error {
 		return each(rows, func(sc *scanner) {
 			k, at := sc.integer(), sc.time()
 			l := &part[k]

@@ -78,7 +78,7 @@ func TestAClaimBringsTheExecutionThatHasTheIDNow(t *testing.T) {
 	c.apply(&store.Cancel{ID: e.ID, By: "test"})
 	n, err := c.Purge(t.Context(), store.Purge{FinishedBefore: time.Now().Add(time.Hour)})
 	require.NoError(t, err)
-	require.Equal(t, 1, n)
+	require.Equal(t, 1, n.Rows)
 	e.Action, e.Parameters = "core.other", json.RawMessage(`{"a":"`+strings.Repeat("x", 400)+`"}`)
 	c.submit(e)
 	got := c.claimed(e.ID)

@@ -98,6 +98,9 @@ func (l *listing) walk(f store.Filter, limit, stretch int) string {
 
 // alone reports whether the filter that drives the walk is the only one.
 func alone(f store.Filter) bool {
+	if poolWaits(f) {
+		return true
+	}
 	n := 0
 	for _, set := range []bool{f.Label[0] != "", f.Session != "", f.Action != "", f.Pool != "", f.Worker != "", len(f.Statuses) > 0} {
 		if set {
@@ -107,10 +110,20 @@ func alone(f store.Filter) bool {
 	return n == 0 || n == 1 && f.Pool == "" && f.Worker == "" && !slices.Contains(f.Statuses, messages.Completed)
 }
 
+// poolWaits reports whether what has not ended of one pool is asked for: the pool leads the indexes of both stages.
+func poolWaits(f store.Filter) bool {
+	return f.Pool != "" && len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, messages.Status.Terminal) &&
+		f.Label[0] == "" && f.Session == "" && f.Action == "" && f.Worker == ""
+}
+
 // statuses walks the indexes of the stages: what ended unusually by status, what waits rank by rank, what is on workers.
 func (l *listing) statuses(f store.Filter, before, tail string) string {
 	var parts []string
-	active := false
+	active, ranks, ofPool := false, ranksSQL, ""
+	if f.Pool != "" {
+		pool := l.arg(encodeText(f.Pool))
+		ranks, ofPool = strings.ReplaceAll(ranksSQL, "rank IS NOT NULL", "rank IS NOT NULL AND pool = "+pool), " AND pool = "+pool
+	}
 	for _, st := range slices.Compact(slices.Sorted(slices.Values(f.Statuses))) {
 		switch {
 		case st.Terminal():
@@ -118,12 +131,12 @@ func (l *listing) statuses(f store.Filter, before, tail string) string {
 		case st >= messages.Scheduled:
 			active = true
 		case st == messages.Requested:
-			parts = append(parts, "(SELECT w.seq FROM ("+ranksSQL+") k CROSS JOIN LATERAL (SELECT e.seq FROM execution e WHERE e.pool = k.pool AND e.rank = k.rank AND e.seq < "+
+			parts = append(parts, "(SELECT w.seq FROM ("+ranks+") k CROSS JOIN LATERAL (SELECT e.seq FROM execution e WHERE e.pool = k.pool AND e.rank = k.rank AND e.seq < "+
 				before+" ORDER BY e.seq DESC LIMIT "+l.lastArg()+") w)")
 		}
 	}
 	if active {
-		parts = append(parts, "(SELECT seq FROM execution WHERE on_worker IS NOT NULL AND status = ANY("+l.arg(numbers(f.Statuses))+") AND seq < "+before+tail+")")
+		parts = append(parts, "(SELECT seq FROM execution WHERE on_worker IS NOT NULL"+ofPool+" AND status = ANY("+l.arg(numbers(f.Statuses))+") AND seq < "+before+tail+")")
 	}
 	if len(parts) == 0 {
 		return "SELECT 0::bigint AS seq WHERE " + before + " < 0" + tail
@@ -134,7 +147,7 @@ func (l *listing) statuses(f store.Filter, before, tail string) string {
 // lastArg is the walk's bound, which is the second argument.
 func (l *listing) lastArg() string { return "$2" }
 
-// ranksSQL lists the pools and ranks in which something waits, one step of the index each.
+// ranksSQL lists the pools and ranks in which something waits, one step of the index each; with "AND pool = " of one pool.
 const ranksSQL = `WITH RECURSIVE k AS (
  (SELECT pool, rank FROM execution WHERE rank IS NOT NULL ORDER BY pool, rank LIMIT 1)
  UNION ALL SELECT n.pool, n.rank FROM k CROSS JOIN LATERAL (SELECT e.pool, e.rank FROM execution e

@@ -109,8 +109,8 @@ func Status(ctx context.Context, cfg Config) ([]Migration, error) {
 	return out, nil
 }
 
-// migrate checks the server and brings the schema up to this version. Nodes that start at once do it one after the
-// other, under an advisory lock that ends with the transaction.
+// migrate checks the server and brings the schema up to this version. Nodes that start at once make each step one after the
+// other, under an advisory lock that ends with the step's transaction.
 func migrate(ctx context.Context, cfg Config, cc *pgx.ConnConfig) error {
 	what := "open " + describe(cc)
 	conn, err := pgx.ConnectConfig(ctx, cc)
@@ -170,48 +170,66 @@ COMMENT ON COLUMN schema_version.name IS 'The step''s name.';
 COMMENT ON COLUMN schema_version.applied_at IS 'When it was made.';
 COMMENT ON INDEX schema_version_pkey IS 'One row a step.';`
 
-// upgrade makes the steps that the schema lacks, all in one transaction.
+// upgrade makes the steps that the schema lacks, each in a transaction of its own: the locks that a step takes hold up the
+// nodes at work only as long as that step. After a crash between two steps, the next start goes on with the second.
 func upgrade(ctx context.Context, conn *pgx.Conn, cfg Config, all []migration) error {
+	for range all {
+		done, err := upgradeOnce(ctx, conn, cfg, all)
+		if err != nil || done {
+			return err
+		}
+	}
+	return nil
+}
+
+// upgradeOnce makes the first step that the schema lacks, and records it. done: none is left.
+func upgradeOnce(ctx context.Context, conn *pgx.Conn, cfg Config, all []migration) (done bool, err error) {
 	tx, err := conn.Begin(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after a commit it says so, else the error at hand is the news
 	// The lock may be waited for while another node migrates, and a step may take its time.
 	if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = '10min'; SET LOCAL lock_timeout = '1min'", pgx.QueryExecModeSimpleProtocol); err != nil {
-		return err
+		return false, err
 	}
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('troupe schema ' || $1, 0))", cfg.Schema); err != nil {
-		return err
+		return false, err
 	}
 	if err := createSchema(ctx, tx, cfg.Schema); err != nil {
-		return err
+		return false, err
 	}
 	has, err := version(ctx, conn)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if newest := all[len(all)-1].version; has > newest {
-		return fmt.Errorf("open %s: %w: its schema is version %d, this troupe knows up to %d; run the newer troupe, or restore a backup",
+	newest := all[len(all)-1].version
+	if has > newest {
+		return false, fmt.Errorf("open %s: %w: its schema is version %d, this troupe knows up to %d; run the newer troupe, or restore a backup",
 			describe(conn.Config()), store.ErrNewer, has, newest)
 	}
-	if has == 0 {
+	next := slices.IndexFunc(all, func(m migration) bool { return m.version > has })
+	if next < 0 {
+		return true, nil // another node has made the last one
+	}
+	if err := all[next].apply(ctx, tx, has == 0); err != nil {
+		return false, err
+	}
+	return next == len(all)-1, tx.Commit(ctx)
+}
+
+// apply runs the step and records it.
+func (m migration) apply(ctx context.Context, tx pgx.Tx, first bool) error {
+	if first {
 		if _, err := tx.Exec(ctx, versionTable, pgx.QueryExecModeSimpleProtocol); err != nil {
 			return err
 		}
 	}
-	for _, m := range all {
-		if m.version <= has {
-			continue
-		}
-		if _, err := tx.Exec(ctx, m.sql, pgx.QueryExecModeSimpleProtocol); err != nil {
-			return fmt.Errorf("migration %s: %w", m.name, err)
-		}
-		if _, err := tx.Exec(ctx, "INSERT INTO schema_version (version, name) VALUES ($1, $2)", m.version, m.name); err != nil {
-			return err
-		}
+	if _, err := tx.Exec(ctx, m.sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+		return fmt.Errorf("migration %s: %w", m.name, err)
 	}
-	return tx.Commit(ctx)
+	_, err := tx.Exec(ctx, "INSERT INTO schema_version (version, name) VALUES ($1, $2)", m.version, m.name)
+	return err
 }
 
 // createSchema makes the schema where it is missing; to look first needs no permission to create.

@@ -45,6 +45,39 @@ func TestMigrations(t *testing.T) {
 	require.ErrorContains(t, err, "version 4711")
 }
 
+// A step that fails leaves those before it made, and holds nothing of theirs locked; once it can be made, the next start goes
+// on with it. An index that an operator has built before is taken as it is.
+func TestMigrationsAreMadeOneByOne(t *testing.T) {
+	t.Parallel()
+	d := newBench(t)
+	cfg := postgres.Config{URL: d.url, Schema: "one"}
+	require.NoError(t, postgres.MigrateTo(t.Context(), cfg, 5))
+	c := d.connect(t, "one")
+	write := func(sql string) {
+		_, err := c.Exec(t.Context(), sql)
+		require.NoError(t, err, sql)
+	}
+	write("CREATE INDEX CONCURRENTLY request_requested_at ON request USING brin (requested_at) WITH (pages_per_range = 32, autosummarize = on)")
+	write("CREATE TABLE outbox (x int)") // in the way of step 12
+	require.ErrorContains(t, postgres.Migrate(t.Context(), cfg), "00012_outbox")
+	steps, err := postgres.Status(t.Context(), cfg)
+	require.NoError(t, err)
+	var made []int
+	for _, m := range steps {
+		if m.Applied {
+			made = append(made, m.Version)
+		}
+	}
+	require.Equal(t, []int{1, 2, 3, 4, 5, 8, 9, 10}, made)
+	write("DROP TABLE outbox")
+	require.NoError(t, postgres.Migrate(t.Context(), cfg))
+	steps, err = postgres.Status(t.Context(), cfg)
+	require.NoError(t, err)
+	for _, m := range steps {
+		require.True(t, m.Applied, m.Name)
+	}
+}
+
 // firstNode writes what a node of the schema's first version does: its own row, a worker's, and those of two executions, one
 // that waits and one that runs.
 type firstNode struct {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
@@ -16,7 +17,7 @@ import (
 func lockOf(inc messages.Incarnation) int64 { return int64(binary.BigEndian.Uint64(inc[8:])) }
 
 // nodesSQL reads the nodes; present says whether the advisory lock of the incarnation is held.
-const nodesSQL = `SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address, n.peer_address, n.peer_scope, n.steady_since,
+const nodesSQL = `SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address, n.peer_address, n.peer_scope, n.peer_proof, n.steady_since,
  EXISTS (SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND (l.classid::bigint << 32 | l.objid::bigint) = n.lock) FROM node n`
 
@@ -25,7 +26,7 @@ func scanNode(v *scanner) store.Node {
 	v.id((*[16]byte)(&n.Incarnation))
 	n.Name, n.Version, n.State, n.Cordoned = v.text(), v.text(), store.NodeState(v.text()), v.boolean()
 	n.StartedAt, n.BeatAt, n.LeaseUntil, n.Address, n.PeerAddress, n.PeerScope = v.time(), v.time(), v.time(), v.text(), v.text(), v.text()
-	n.SteadySince, n.Present = v.time(), v.boolean()
+	n.PeerProof, n.SteadySince, n.Present = int(v.integer()), v.time(), v.boolean()
 	return n
 }
 
@@ -35,13 +36,13 @@ func (s *Store) Join(ctx context.Context, n store.Node, lease time.Duration) err
 		if err := s.beats.hold(ctx, c, n.Incarnation); err != nil {
 			return err
 		}
-		tag, err := c.Exec(ctx, `INSERT INTO node (incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, steady_since, address, lock, peer_address, peer_scope)
- VALUES ($1, $2, $3, 'active', $4, coalesce($5, now()), now(), now() + $6::interval, now(), $7, $8, $9, $10)
+		tag, err := c.Exec(ctx, `INSERT INTO node (incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, steady_since, address, lock, peer_address, peer_scope, peer_proof)
+ VALUES ($1, $2, $3, 'active', $4, coalesce($5, now()), now(), now() + $6::interval, now(), $7, $8, $9, $10, $11)
  ON CONFLICT (incarnation) DO UPDATE SET name = excluded.name, version = excluded.version, state = 'active', cordoned = excluded.cordoned,
   started_at = excluded.started_at, beat_at = now(), lease_until = excluded.lease_until, steady_since = now(), address = excluded.address,
-  peer_address = excluded.peer_address, peer_scope = excluded.peer_scope WHERE node.state <> 'dead'`,
+  peer_address = excluded.peer_address, peer_scope = excluded.peer_scope, peer_proof = excluded.peer_proof WHERE node.state <> 'dead'`,
 			uuidOf(n.Incarnation), encodeText(n.Name), encodeText(n.Version), n.Cordoned, timeOf(n.StartedAt), intervalOf(lease), encodeText(n.Address), lockOf(n.Incarnation),
-			encodeText(n.PeerAddress), encodeText(n.PeerScope))
+			encodeText(n.PeerAddress), encodeText(n.PeerScope), n.PeerProof)
 		if err == nil && tag.RowsAffected() == 0 {
 			err = fmt.Errorf("incarnation %s: %w or declared dead", n.Incarnation, store.ErrNotFound)
 		}
@@ -49,10 +50,17 @@ func (s *Store) Join(ctx context.Context, n store.Node, lease time.Duration) err
 	})
 }
 
-// beatSQL renews the lease and reads all nodes as they are then: the caller's own row comes from the update.
-const beatSQL = `UPDATE node SET beat_at = now(), lease_until = now() + $2::interval,
- steady_since = CASE WHEN lease_until < now() THEN now() ELSE steady_since END WHERE incarnation = $1 AND state <> 'dead'
- RETURNING now(), lease_until`
+// gapSQL is how long the incarnation of a row, with the lease that it holds, may be without a renewal and still be steady:
+// store.SteadyGap.
+func gapSQL(row string) string {
+	return fmt.Sprintf("((%[1]slease_until - %[1]sbeat_at) * %[2]d / 1000)", row, store.SteadyGap)
+}
+
+// beatSQL renews the lease and reads all nodes as they are then: the caller's own row comes from the update. Steadiness is lost
+// by a gap, and where the server's clock has been set back by as much.
+var beatSQL = `UPDATE node SET beat_at = now(), lease_until = now() + $2::interval,
+ steady_since = CASE WHEN now() - beat_at BETWEEN -` + gapSQL("") + ` AND ` + gapSQL("") + ` THEN steady_since ELSE now() END
+ WHERE incarnation = $1 AND state <> 'dead' RETURNING now(), lease_until`
 
 // Beat renews the incarnation's lease and returns the nodes that nobody has declared dead, over a connection of its own
 // that no other work can delay.
@@ -82,20 +90,42 @@ func (s *Store) Beat(ctx context.Context, inc messages.Incarnation, lease time.D
 	return p, nil
 }
 
-// declareSQL marks dead whose lease has run out, if the caller's own is live and has been steady for its length. Where the dead
-// led pools it tells the others on the channel $3.
-const declareSQL = `WITH d AS (UPDATE node n SET state = 'dead' FROM node me
- WHERE n.state <> 'dead' AND n.incarnation <> $1 AND n.lease_until < now()
-  AND me.incarnation = $1 AND me.state <> 'dead' AND me.lease_until > now() AND me.steady_since <= now() - $2::interval RETURNING n.*),
- w AS (UPDATE worker w SET active = false FROM d WHERE w.incarnation = d.incarnation AND w.active),
+// declareSQL marks dead whose lease has run out, if the caller has just renewed its own and has been steady for its length: an
+// outage between its renewal and this statement is as long for the others. One whose last renewal lies its lease ahead made it before
+// the server's clock was set back, and none since, while the caller did for a whole lease. Where the dead led pools it tells the
+// others on the channel $3.
+var declareSQL = `WITH d AS (UPDATE node n SET state = 'dead' FROM node me
+ WHERE n.state <> 'dead' AND n.incarnation <> $1 AND (n.lease_until < now() OR n.beat_at > clock_timestamp() + (n.lease_until - n.beat_at))
+  AND me.incarnation = $1 AND me.state <> 'dead' AND me.beat_at BETWEEN clock_timestamp() - ` + gapSQL("me.") + ` AND clock_timestamp()
+  AND me.steady_since <= now() - $2::interval RETURNING n.*),
+ f AS MATERIALIZED (SELECT v.incarnation, v.pool, v.slot FROM worker v JOIN d ON d.incarnation = v.incarnation WHERE v.active FOR NO KEY UPDATE OF v SKIP LOCKED),
+ w AS (UPDATE worker w SET active = false FROM f WHERE w.incarnation = f.incarnation AND w.pool = f.pool AND w.slot = f.slot),
  k AS (SELECT count(pg_notify($3, '` + wordRouter + `')) FROM d JOIN router r ON r.incarnation = d.incarnation)
- SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address, n.peer_address, n.peer_scope, n.steady_since, false FROM d n, k`
+ SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address, n.peer_address, n.peer_scope, n.peer_proof, n.steady_since, false FROM d n, k`
 
 // DeclareDead marks dead, and their workers inactive, all other incarnations whose lease has run out.
 func (s *Store) DeclareDead(ctx context.Context, by messages.Incarnation, lease time.Duration) ([]store.Node, error) {
 	var out []store.Node
 	err := s.query(ctx, "declare nodes dead", func(v *scanner) { out = append(out, scanNode(v)) }, declareSQL, uuidOf(by), intervalOf(lease), s.channel())
+	if err == nil && len(out) > 0 {
+		s.retire(ctx, out)
+	}
 	return out, err
+}
+
+// retireSQL makes workers inactive that declareSQL has passed over.
+const retireSQL = `UPDATE worker SET active = false WHERE incarnation = ANY($1) AND active`
+
+// retire ends what the dead have open on the server. One that froze in the middle of a transaction may hold the rows of its
+// workers, which nobody may wait for to declare it dead; they are made inactive when it is. Where that fails they are still
+// the workers of a dead node, which nobody places on.
+func (s *Store) retire(ctx context.Context, dead []store.Node) {
+	s.endDead(ctx)
+	ids := make(column[pgtype.UUID], len(dead))
+	for i := range dead {
+		ids[i] = uuidOf(dead[i].Incarnation)
+	}
+	_, _ = s.exec(ctx, "retire workers", retireSQL, ids)
 }
 
 const setNodeSQL = `WITH d AS (UPDATE node SET state = $2 WHERE incarnation = $1 AND (state <> 'dead' OR $2 = 'dead') RETURNING incarnation),

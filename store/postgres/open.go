@@ -7,11 +7,13 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/troupe-run/troupe/messages/secret"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -107,7 +109,7 @@ func clip(s string, n int) string { return s[:min(len(s), n)] }
 func (c Config) pool() (*pgxpool.Config, error) {
 	p, err := pgxpool.ParseConfig(c.URL)
 	if err != nil {
-		return nil, fmt.Errorf("store url: %w", err) // pgx leaves the password out of it
+		return nil, fmt.Errorf("store url: %s", secret.Without(err.Error(), c.URL))
 	}
 	p.MinConns = 0
 	if !strings.Contains(c.URL, "pool_max_conns") { // the URL's own word wins
@@ -141,8 +143,13 @@ type Store struct {
 	known   *sessioned
 	asked   *remembered // that wait
 	claimed *remembered // that run
+	blocked *blocked
 	deliver *hub
 	herald  *herald
+	purges  purger
+	floors  *floors
+	// outboxFill is how many notices a row of the outbox had when it was read last.
+	outboxFill atomic.Int64
 }
 
 var _ store.Store = (*Store)(nil)
@@ -166,9 +173,10 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, mapError("open "+describe(p.ConnConfig), err)
 	}
-	s := &Store{cfg: cfg, pool: pool, where: describe(p.ConnConfig), quit: make(chan struct{}), ended: make(chan struct{}), known: newSessioned(), asked: newRemembered(), claimed: newRemembered()}
-	s.submits = newGrouper(s, 5*time.Millisecond, func(c *submitCall) int { return len(c.executions) }, s.commitSubmits)
-	s.applies = newGrouper(s, 0, func(c *applyCall) int { return len(c.changes) }, s.commitApplies)
+	s := &Store{cfg: cfg, pool: pool, where: describe(p.ConnConfig), quit: make(chan struct{}), ended: make(chan struct{}), known: newSessioned(), asked: newRemembered(), claimed: newRemembered(), floors: newFloors(), blocked: newBlocked()}
+	s.submits = newGrouper(s, 5*time.Millisecond, func(c *submitCall) int { return len(c.executions) },
+		func(c *submitCall) int { return executionsSize(c.executions) }, s.commitSubmits)
+	s.applies = newGrouper(s, 0, func(c *applyCall) int { return len(c.changes) }, callSize, s.commitApplies)
 	s.beats = newBeater(s, p.ConnConfig)
 	s.deliver = newHub(s, p.ConnConfig)
 	s.herald = newHerald(s)

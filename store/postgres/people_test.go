@@ -186,6 +186,25 @@ func TestHealthyWorkers(t *testing.T) {
 	}
 }
 
+// The view of all workers grades each by its own interval, and the row's JSON is taken apart by the operators of jsonb.
+func TestWorkersAreGradedWithTheirHeartbeat(t *testing.T) {
+	t.Parallel()
+	p := newPeople(t)
+	key := joined(t, p)
+	for slot, every := range map[messages.Slot]time.Duration{0: time.Second, 1: 10 * time.Second} {
+		key.Slot = slot
+		require.NoError(t, p.SaveWorkers(t.Context(), []store.Worker{{
+			Key: key, ID: messages.NewWorkerID("n", "go", slot), State: "ready", Health: "healthy", Active: true, Beat: time.Now(), BeatEvery: every,
+			Capabilities: json.RawMessage(`{"health":{"status":"degraded"}}`),
+		}}))
+	}
+	p.one("WITH u AS (UPDATE worker SET last_heartbeat = last_heartbeat - interval '5 seconds' RETURNING 1) SELECT count(*)::text FROM u")
+	require.Equal(t, "n/go/0 unhealthy true, n/go/1 degraded false", p.one("SELECT string_agg(concat_ws(' ', id, grade, stale::text), ', ' ORDER BY id) FROM workers"))
+	require.Equal(t, "n/go/1", p.one("SELECT string_agg(id, ' ') FROM healthy_workers"))
+	require.Equal(t, "2", p.one(`SELECT count(*)::text FROM worker WHERE capabilities @> '{"health": {"status": "degraded"}}'`))
+	require.Equal(t, "jsonb", p.one("SELECT data_type FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = 'worker' AND column_name = 'capabilities'"))
+}
+
 // A heartbeat brings a worker into the view.
 func TestAWorkerIsHealthyFromItsFirstHeartbeat(t *testing.T) {
 	t.Parallel()

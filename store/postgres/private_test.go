@@ -298,6 +298,9 @@ func (r *rig) frozenClient() {
 		out, err := s.Apply(r.Context(), []store.Change{&store.Place{
 			ID: e[i].ID, Worker: key, WorkerID: "n/go/0", PlacedBy: key.Incarnation, ClaimWithin: time.Nanosecond,
 		}})
+		if err == nil && out[0].Verdict == store.Blocked {
+			return out[0].Err
+		}
 		if err == nil {
 			require.Contains(r, []store.Verdict{store.Applied, store.Already}, out[0].Verdict)
 		}
@@ -312,7 +315,7 @@ func (r *rig) frozenClient() {
 	other := r.connect(s, nil)
 	lock(other)
 	began := time.Now()
-	require.ErrorIs(r, place(0), store.ErrUnavailable, "another program holds the row")
+	require.ErrorIs(r, place(0), store.ErrBlocked, "another program holds the row")
 	require.Less(r, time.Since(began), 15*time.Second)
 	r.must(place(1))
 	overdue, err := s.Overdue(r.Context(), store.OverdueQuery{Deadline: store.ClaimBy, Limit: 10})

@@ -39,6 +39,8 @@ type Report struct {
 	Now   time.Time
 	// Gone are workers of incarnations that ended within the last day, newest first, at most goneMax.
 	Gone []GoneWorker
+	// Notices is how far behind the telling of outcomes is.
+	Notices store.NoticesPending
 }
 
 // GoneWorker is a worker whose node has ended.
@@ -68,7 +70,7 @@ func Probe(ctx context.Context, cfg Config) (Report, error) {
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	probe := prober{conn: conn, cfg: cfg, report: &r}
-	for _, look := range []func(context.Context) error{probe.server, probe.clock, probe.schema, probe.fleet} {
+	for _, look := range []func(context.Context) error{probe.server, probe.clock, probe.schema, probe.fleet, probe.notices} {
 		if err := look(ctx); err != nil {
 			return r, mapError("look at "+r.Where, err)
 		}
@@ -161,7 +163,23 @@ func (p *prober) forbidden(ctx context.Context) ([]string, error) {
 // probeNodesSQL reads the nodes in a schema of any version: later ones have added columns, which read as empty where they are not
 // there yet. Whose connections are there is not asked.
 const probeNodesSQL = `SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address,
- to_jsonb(n) ->> 'peer_address', to_jsonb(n) ->> 'peer_scope', n.steady_since, false FROM node n WHERE n.state <> 'dead' ORDER BY n.started_at DESC, n.incarnation DESC`
+ to_jsonb(n) ->> 'peer_address', to_jsonb(n) ->> 'peer_scope', (to_jsonb(n) ->> 'peer_proof')::smallint, n.steady_since, false FROM node n WHERE n.state <> 'dead' ORDER BY n.started_at DESC, n.incarnation DESC`
+
+// notices looks at the outbox, which a schema of an older version has not.
+func (p *prober) notices(ctx context.Context) error {
+	var has bool
+	if p.report.Schema == 0 {
+		return nil
+	}
+	if err := p.conn.QueryRow(ctx, "SELECT to_regclass('outbox') IS NOT NULL").Scan(&has); err != nil || !has {
+		return err
+	}
+	rows, err := p.conn.Query(ctx, pendingNoticesSQL, pendingMax)
+	if err != nil {
+		return err
+	}
+	return each(rows, func(v *scanner) { p.report.Notices = scanPending(v) })
+}
 
 // fleet reads who lives, and whose workers' queues may be left.
 func (p *prober) fleet(ctx context.Context) error {

@@ -2,105 +2,126 @@ package postgres
 
 import (
 	"context"
-	"time"
+	"errors"
 
 	"github.com/troupe-run/troupe/store"
 )
 
-// purgeSQL deletes ended executions with all that belongs to them. They are chosen in order of insertion below the
-// horizon: what was requested after the moment cannot have ended before it.
-const purgeSQL = `WITH v AS MATERIALIZED (SELECT e.id, e.seq FROM request r JOIN execution e ON e.id = r.id
-  WHERE r.seq <= $1 AND e.status >= 6 AND e.finished_at < $2
-  ORDER BY r.seq LIMIT $3 FOR UPDATE OF e SKIP LOCKED),
+// Each kind of old rows is deleted by a step of its own, so that one that fails does not hinder the others. A step over a
+// table that has no index of its own for it walks the primary key: one call looks at no more than a stretch of rows, and
+// the next call goes on behind them.
+
+// stretchMax is how many rows a step looks at in one statement; a statement that fails looks at half as many the next time.
+const stretchMax = 20_000
+
+// stretchMin is the least.
+const stretchMin = 50
+
+// purgeSQL deletes ended executions with all that belongs to them, of those behind the cursor $1 up to the horizon $2: what
+// was requested after the moment cannot have ended before it. It says how many it looked at, up to where, and how many went.
+const purgeSQL = `WITH w AS MATERIALIZED (SELECT seq, id FROM request WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT $3),
+ v AS MATERIALIZED (SELECT e.id, e.seq FROM w JOIN execution e ON e.id = w.id
+  WHERE e.status >= 6 AND e.finished_at < $4 ORDER BY w.seq LIMIT $5 FOR UPDATE OF e SKIP LOCKED),
  l AS (DELETE FROM execution_label l USING v, request r, LATERAL jsonb_each_text(r.labels) k
   WHERE r.seq = v.seq AND r.labels IS NOT NULL AND l.key = k.key AND l.value = k.value AND l.seq = v.seq),
- n AS (DELETE FROM notice n USING v WHERE n.id = v.id),
  o AS (DELETE FROM outcome o USING v WHERE o.seq = v.seq),
- w AS (DELETE FROM output w USING v WHERE w.seq = v.seq),
+ p AS (DELETE FROM output w USING v WHERE w.seq = v.seq),
  x AS (DELETE FROM execution_event x USING v WHERE x.seq = v.seq),
- r AS (DELETE FROM request r USING v WHERE r.seq = v.seq)
- DELETE FROM execution e USING v WHERE e.id = v.id`
+ r AS (DELETE FROM request r USING v WHERE r.seq = v.seq),
+ e AS (DELETE FROM execution e USING v WHERE e.id = v.id)
+ SELECT (SELECT count(*) FROM w), (SELECT max(seq) FROM w), count(*), max(seq) FROM v`
 
-// purgeSteps delete the rest: what is older than $1, at most $2 rows. Rows of the steps that are not counted belong to
-// rows that were.
-var purgeSteps = []struct {
-	before  func(p store.Purge) time.Time
-	counted bool
-	sql     string
-}{
-	{func(p store.Purge) time.Time { return p.DeadLettersBefore }, true,
-		"DELETE FROM dead_letter WHERE id IN (SELECT id FROM dead_letter WHERE at < $1 ORDER BY at LIMIT $2)"},
-	{func(p store.Purge) time.Time { return p.EventsBefore }, true,
-		"DELETE FROM worker_event WHERE n IN (SELECT n FROM worker_event WHERE at < $1 ORDER BY at LIMIT $2)"},
-	{func(p store.Purge) time.Time { return p.SessionsBefore }, true,
-		"DELETE FROM session WHERE (pool, session) IN (SELECT pool, session FROM session WHERE worker_inc IS NULL AND touched_at < $1 LIMIT $2) AND worker_inc IS NULL AND touched_at < $1"},
-	{func(p store.Purge) time.Time { return p.SessionsBefore }, false,
-		`DELETE FROM session_snapshot k WHERE $1::timestamptz IS NOT NULL AND (k.pool, k.session) IN (SELECT pool, session FROM session_snapshot h
- WHERE NOT EXISTS (SELECT FROM session s WHERE s.pool = h.pool AND s.session = h.session) LIMIT $2)`},
-	{func(p store.Purge) time.Time { return p.SessionsBefore }, false,
-		`DELETE FROM lane k WHERE $1::timestamptz IS NOT NULL AND k.active = 0 AND k.head IS NULL AND (k.pool, k.session) IN (SELECT pool, session FROM lane h WHERE h.active = 0 AND h.head IS NULL
- AND NOT EXISTS (SELECT FROM session s WHERE s.pool = h.pool AND s.session = h.session) LIMIT $2)`},
-	{func(p store.Purge) time.Time { return p.FinishedBefore }, false,
-		"DELETE FROM submission WHERE id IN (SELECT id FROM submission WHERE state <> 'waiting' AND settled_at < $1 LIMIT $2)"},
-	{func(p store.Purge) time.Time { return p.NodesBefore }, true,
-		"DELETE FROM node WHERE incarnation IN (SELECT incarnation FROM node WHERE state = 'dead' AND beat_at < $1 LIMIT $2)"},
-	{func(p store.Purge) time.Time { return p.NodesBefore }, false,
-		`DELETE FROM worker WHERE (incarnation, pool, slot) IN (SELECT incarnation, pool, slot FROM worker w
- WHERE NOT EXISTS (SELECT FROM node n WHERE n.incarnation = w.incarnation) AND coalesce(w.last_heartbeat, '-infinity') < $1 LIMIT $2)`},
-}
+// Of the sessions behind the cursor ($1, $2), purgeLanesSQL locks the lanes of those that have not been used for long, as
+// every submission to a session does. So purgeSessionsSQL, a later statement of the same transaction, sees whether
+// something of such a session waits or runs; if so the session stays, for it may have something to lose. A binding to an
+// incarnation that has ended binds nobody. No more than 1,000 of a session's executions are looked at, of all pools; one with
+// more stays until some of them are purged. So no session holds up those behind it.
+const (
+	idleSessions = `WITH w AS MATERIALIZED (SELECT pool, session, worker_inc, touched_at FROM session
+  WHERE (pool, session) > ($1, $2) ORDER BY pool, session LIMIT $3),
+ i AS MATERIALIZED (SELECT w.pool, w.session FROM w WHERE w.touched_at < $4
+  AND (w.worker_inc IS NULL OR NOT EXISTS (SELECT FROM node n WHERE n.incarnation = w.worker_inc AND n.state <> 'dead'))
+  ORDER BY w.pool, w.session LIMIT $5)`
+	purgeLanesSQL = idleSessions + ` SELECT 1 FROM i JOIN lane l ON l.pool = i.pool AND l.session = i.session
+  ORDER BY i.pool, i.session FOR UPDATE OF l`
+	purgeSessionsSQL = idleSessions + `,
+ v AS MATERIALIZED (SELECT i.pool, i.session FROM i CROSS JOIN LATERAL
+  (SELECT count(*) AS kept, coalesce(bool_or(e.pool = i.pool AND e.status < 6), false) AS used
+   FROM (SELECT x.pool, x.status FROM execution x WHERE x.session = i.session ORDER BY x.seq LIMIT 1001) e) k
+  WHERE k.kept <= 1000 AND NOT k.used),
+ k AS (DELETE FROM session_snapshot k USING v WHERE k.pool = v.pool AND k.session = v.session),
+ l AS (DELETE FROM lane l USING v WHERE l.pool = v.pool AND l.session = v.session AND l.active = 0 AND l.head IS NULL),
+ s AS (DELETE FROM session s USING v WHERE s.pool = v.pool AND s.session = v.session AND s.touched_at < $4 RETURNING 1)
+` + walkedTo + `, (SELECT count(*) FROM s)` + walkedFrom
 
-// Purge deletes one batch of each kind, at most p.Limit rows (1 to 10,000; 0: 1,000), and says how many rows went: ended
-// executions, dead letters, worker events, sessions and nodes. What belongs to them goes with them. Settled submissions
-// go by the age of executions.
-func (s *Store) Purge(ctx context.Context, p store.Purge) (int, error) {
+	// walkedTo says how many rows were looked at and up to where, and how many of them were taken and up to where.
+	walkedTo   = ` SELECT (SELECT count(*) FROM w), lw.pool, lw.session, (SELECT count(*) FROM i), li.pool, li.session`
+	walkedFrom = ` FROM (SELECT) one LEFT JOIN LATERAL (SELECT pool, session FROM w ORDER BY pool DESC, session DESC LIMIT 1) lw ON true
+ LEFT JOIN LATERAL (SELECT pool, session FROM i ORDER BY pool DESC, session DESC LIMIT 1) li ON true`
+)
+
+// Lanes and snapshots without a session: of sessions that were never bound, or that an older version has deleted.
+const (
+	purgeLanesAloneSQL = `WITH w AS MATERIALIZED (SELECT pool, session, active, head FROM lane
+  WHERE (pool, session) > ($1, $2) ORDER BY pool, session LIMIT $3),
+ i AS MATERIALIZED (SELECT pool, session FROM w WHERE active = 0 AND head IS NULL
+  AND NOT EXISTS (SELECT FROM session s WHERE s.pool = w.pool AND s.session = w.session) ORDER BY pool, session LIMIT $5),
+ v AS MATERIALIZED (SELECT l.pool, l.session FROM i JOIN lane l ON l.pool = i.pool AND l.session = i.session
+  WHERE l.active = 0 AND l.head IS NULL FOR UPDATE OF l SKIP LOCKED),
+ s AS (DELETE FROM lane l USING v WHERE l.pool = v.pool AND l.session = v.session AND $4::timestamptz IS NOT NULL RETURNING 1)` +
+		walkedTo + `, (SELECT count(*) FROM s)` + walkedFrom
+	purgeSnapshotsSQL = `WITH w AS MATERIALIZED (SELECT pool, session FROM session_snapshot
+  WHERE (pool, session) > ($1, $2) ORDER BY pool, session LIMIT $3),
+ i AS MATERIALIZED (SELECT pool, session FROM w
+  WHERE NOT EXISTS (SELECT FROM session s WHERE s.pool = w.pool AND s.session = w.session) ORDER BY pool, session LIMIT $5),
+ s AS (DELETE FROM session_snapshot k USING i WHERE k.pool = i.pool AND k.session = i.session AND $4::timestamptz IS NOT NULL RETURNING 1)` +
+		walkedTo + `, (SELECT count(*) FROM s)` + walkedFrom
+)
+
+// purgeInboxSQL deletes settled submissions behind the cursor.
+const purgeInboxSQL = `WITH w AS MATERIALIZED (SELECT id, state, settled_at FROM submission WHERE id > $1 ORDER BY id LIMIT $2),
+ i AS MATERIALIZED (SELECT id FROM w WHERE state <> 'waiting' AND settled_at < $3 ORDER BY id LIMIT $4),
+ s AS (DELETE FROM submission d USING i WHERE d.id = i.id)
+ SELECT (SELECT count(*) FROM w), (SELECT id FROM w ORDER BY id DESC LIMIT 1), (SELECT count(*) FROM i), (SELECT id FROM i ORDER BY id DESC LIMIT 1)`
+
+// What an index finds at once: older than $1, at most $2 rows.
+const (
+	purgeLettersSQL = "DELETE FROM dead_letter WHERE id IN (SELECT id FROM dead_letter WHERE at < $1 ORDER BY at LIMIT $2)"
+	purgeEventsSQL  = "DELETE FROM worker_event WHERE n IN (SELECT n FROM worker_event WHERE at < $1 ORDER BY at LIMIT $2)"
+	purgeNodesSQL   = "DELETE FROM node WHERE incarnation IN (SELECT incarnation FROM node WHERE state = 'dead' AND beat_at < $1 LIMIT $2)"
+	// Where nobody can publish, the outbox keeps no more than the executions that it tells of. Its first rows are the oldest.
+	purgeNoticesSQL = `DELETE FROM outbox o USING (SELECT xid, n, at FROM outbox WHERE xid >= coalesce((SELECT pg_snapshot_xmin(told) FROM outbox_teller), '0')
+  ORDER BY xid, n LIMIT $2) k WHERE k.at < $1 AND o.xid = k.xid AND o.n = k.n`
+	// Workers go after their nodes, of which there are few.
+	purgeWorkersSQL = `DELETE FROM worker WHERE (incarnation, pool, slot) IN (SELECT incarnation, pool, slot FROM worker w
+ WHERE NOT EXISTS (SELECT FROM node n WHERE n.incarnation = w.incarnation) AND coalesce(w.last_heartbeat, '-infinity') < $1 LIMIT $2)`
+)
+
+// Purge deletes one batch of each kind, at most p.Limit rows (1 to 10,000; 0: 1,000): ended executions, dead letters,
+// worker events, sessions and nodes. What belongs to them goes with them. Settled submissions go by the age of executions.
+// A kind that fails is told in the error, and the others go on.
+func (s *Store) Purge(ctx context.Context, p store.Purge) (store.Purged, error) {
 	if p.Limit <= 0 {
 		p.Limit = 1000
 	}
 	p.Limit = min(p.Limit, 10_000)
-	total := 0
-	if !p.FinishedBefore.IsZero() {
-		horizon, err := s.horizon(ctx, p.FinishedBefore)
-		if err != nil {
-			return 0, err
-		}
-		n, err := s.exec(ctx, "purge executions", purgeSQL, horizon, p.FinishedBefore, p.Limit)
-		if err != nil {
-			return 0, err
-		}
-		total += n
-	}
-	for _, step := range purgeSteps {
-		before := step.before(p)
-		if before.IsZero() {
+	s.purges.mu.Lock()
+	defer s.purges.mu.Unlock()
+	var out store.Purged
+	var errs []error
+	for _, step := range s.purges.steps(p) {
+		if step.before.IsZero() || ctx.Err() != nil {
 			continue
 		}
-		n, err := s.exec(ctx, "purge", step.sql, before, p.Limit)
+		done, err := step.do(ctx, s, step.before, p.Limit)
 		if err != nil {
-			return total, err
+			errs = append(errs, err)
+			continue
 		}
 		if step.counted {
-			total += n
+			out.Rows += done.Rows
 		}
+		out.More = out.More || done.More
 	}
-	return total, nil
-}
-
-// horizon is a seq behind which nothing was requested before the moment, by bisection: seqs lie nearly in order of time,
-// so that a few seconds are added for transactions that took their seq early.
-func (s *Store) horizon(ctx context.Context, before time.Time) (int64, error) {
-	var low, high int64
-	err := s.query(ctx, "look for old executions", func(v *scanner) { high = v.integer() }, "SELECT max(seq) FROM request")
-	before = before.Add(statementTimeout)
-	for err == nil && low < high {
-		mid := low + (high-low+1)/2
-		var at time.Time
-		err = s.query(ctx, "look for old executions", func(v *scanner) { at = v.time() },
-			"SELECT requested_at FROM request WHERE seq >= $1 ORDER BY seq LIMIT 1", mid)
-		if at.Before(before) {
-			low = mid
-		} else {
-			high = mid - 1
-		}
-	}
-	return low, err
+	return out, errors.Join(append(errs, ctx.Err())...)
 }

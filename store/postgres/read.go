@@ -116,18 +116,20 @@ func (s *Store) Output(ctx context.Context, id messages.ExecutionID) (messages.O
 	return o, err
 }
 
-// depthsSQL counts from the two indexes of what has not ended.
-const depthsSQL = `SELECT d.pool, d.status, d.n, r.requested_at FROM (
- SELECT pool, 1::smallint AS status, count(*) AS n, min(seq) AS first FROM execution WHERE rank IS NOT NULL GROUP BY pool
- UNION ALL SELECT pool, status, count(*), min(seq) FROM execution WHERE on_worker IS NOT NULL GROUP BY pool, status) d
+// depthsSQL counts from the two indexes of what has not ended: what waits rank by rank, up to $1 of each.
+const depthsSQL = `SELECT d.pool, d.status, d.n, r.requested_at, d.more, d.placed FROM (
+ SELECT k.pool, 1::smallint AS status, sum(c.n)::bigint AS n, min(c.first) AS first, bool_or(c.n >= $1) AS more, NULL::timestamptz AS placed
+  FROM (` + ranksSQL + `) k CROSS JOIN LATERAL (SELECT count(*) AS n, min(w.seq) AS first FROM (SELECT e.seq FROM execution e
+   WHERE e.rank IS NOT NULL AND e.pool = k.pool AND e.rank = k.rank ORDER BY e.seq LIMIT $1) w) c GROUP BY k.pool
+ UNION ALL SELECT pool, status, count(*), min(seq), false, min(scheduled_at) FILTER (WHERE status = 3) FROM execution WHERE on_worker IS NOT NULL GROUP BY pool, status) d
  JOIN request r ON r.seq = d.first ORDER BY 1, 2`
 
 // Depths counts what has not ended, by pool and status.
 func (s *Store) Depths(ctx context.Context) ([]store.Depth, error) {
 	var out []store.Depth
 	err := s.query(ctx, "count depths", func(v *scanner) {
-		out = append(out, store.Depth{Pool: v.text(), Status: messages.Status(v.integer()), Count: int(v.integer()), Oldest: v.time()})
-	}, depthsSQL)
+		out = append(out, store.Depth{Pool: v.text(), Status: messages.Status(v.integer()), Count: int(v.integer()), Oldest: v.time(), More: v.boolean(), Placed: v.time()})
+	}, depthsSQL, store.DepthMax)
 	return out, err
 }
 
@@ -161,8 +163,12 @@ func (s *Store) Overdue(ctx context.Context, q store.OverdueQuery) ([]messages.E
 	if !ok {
 		return nil, fmt.Errorf("overdue: %w: unknown deadline %d", store.ErrInvalid, q.Deadline)
 	}
-	return s.executions(ctx, "read overdue executions", listed+" WHERE "+d.where+" AND $1::interval IS NOT NULL ORDER BY "+d.order+", e.seq LIMIT $2",
-		intervalOf(q.Age), pageSize(q.Limit))
+	where, args := d.where, []any{intervalOf(q.Age), pageSize(q.Limit)}
+	if q.After.Seq != 0 {
+		where += " AND (" + d.order + ", e.seq) > ($3::timestamptz, $4::bigint)"
+		args = append(args, q.After.At, q.After.Seq)
+	}
+	return s.executions(ctx, "read overdue executions", listed+" WHERE "+where+" AND $1::interval IS NOT NULL ORDER BY "+d.order+", e.seq LIMIT $2", args...)
 }
 
 // pageSize bounds a page: 1 to 1000, 100 where none is given.

@@ -32,9 +32,30 @@ func (s *Store) sessions(ctx context.Context, what, sql string, args ...any) ([]
 	return found, err
 }
 
-// LoadSessions returns every session of the pool, bound or not.
-func (s *Store) LoadSessions(ctx context.Context, pool string) ([]store.Session, error) {
-	return s.sessions(ctx, "load sessions", sessionColumns+" WHERE s.pool = $1 ORDER BY s.session", encodeText(pool))
+// boundSQL goes from the incarnations that live, of which there are few, to what is bound to their workers.
+const (
+	boundPage = " ORDER BY s.worker_slot, s.session LIMIT $5"
+	boundTo   = sessionColumns + ` WHERE s.worker_inc IS NOT NULL AND s.pool = $1 `
+	boundAll  = `SELECT b.* FROM node n CROSS JOIN LATERAL (` + boundTo + `AND s.worker_inc = n.incarnation
+  AND (s.worker_slot, s.session) > (CASE WHEN n.incarnation = $2 THEN $3::int ELSE -1 END, CASE WHEN n.incarnation = $2 THEN $4::text ELSE '' END)` + boundPage + `) b
+ WHERE n.state <> 'dead' AND n.incarnation >= $2 ORDER BY n.incarnation, b.worker_slot, b.session LIMIT $5`
+	boundOne = boundTo + `AND s.worker_inc = $2 AND s.worker_slot = $3 AND s.session > $4` + boundPage
+)
+
+// BoundSessions returns a page of the sessions that are bound to workers of live incarnations.
+func (s *Store) BoundSessions(ctx context.Context, q store.BoundQuery) ([]store.Session, error) {
+	if q.Limit <= 0 || q.Limit > store.BoundMax {
+		q.Limit = store.BoundMax
+	}
+	sql, from := boundAll, q.After.Worker
+	if !q.Worker.Incarnation.IsZero() {
+		sql, from = boundOne, q.Worker
+	} else if from.Incarnation.IsZero() {
+		from.Slot = -1
+	}
+	inc := uuidOf(from.Incarnation)
+	inc.Valid = true // the zero id comes before all
+	return s.sessions(ctx, "load bound sessions", sql, encodeText(q.Pool), inc, int32(from.Slot), encodeText(q.After.Session), q.Limit)
 }
 
 // GetSession returns one session, or store.ErrNotFound.

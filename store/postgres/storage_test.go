@@ -21,7 +21,7 @@ func TestTablesAreStoredForWhatChangesInThem(t *testing.T) {
 	d := newBench(t)
 	c := d.connect(t, d.open(t, postgres.Config{}).Schema())
 	rows, err := c.Query(t.Context(), `SELECT relname, o.option_name, o.option_value::float FROM pg_class c, pg_options_to_table(c.reloptions) o
- WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())`)
+ WHERE c.relkind = 'r' AND c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())`)
 	require.NoError(t, err)
 	got := map[string]map[string]float64{}
 	var table, option string
@@ -41,11 +41,13 @@ func TestTablesAreStoredForWhatChangesInThem(t *testing.T) {
 		delay         = "autovacuum_vacuum_cost_delay"
 	)
 	require.Equal(t, map[string]map[string]float64{
-		"execution": {"fillfactor": 30, vacuum: 0.01, vacuumInserts: 0.05, analyze: 0.05, delay: 0},
-		"lane":      {"fillfactor": 80, vacuum: 0.01, delay: 0},
-		"session":   {"fillfactor": 70, vacuum: 0.01},
-		"node":      {"fillfactor": 50, vacuum: 0.01},
-		"worker":    {"fillfactor": 50, vacuum: 0.01},
+		"execution":     {"fillfactor": 30, vacuum: 0.01, vacuumInserts: 0.05, analyze: 0.05, delay: 0},
+		"lane":          {"fillfactor": 80, vacuum: 0.01, delay: 0},
+		"session":       {"fillfactor": 70, vacuum: 0.01},
+		"node":          {"fillfactor": 50, vacuum: 0.01},
+		"worker":        {"fillfactor": 50, vacuum: 0.01},
+		"outbox":        {"toast_tuple_target": 8160, vacuum: 0, "autovacuum_vacuum_threshold": 500, "autovacuum_vacuum_insert_threshold": -1, delay: 0},
+		"outbox_teller": {"fillfactor": 10, vacuum: 0, "autovacuum_vacuum_threshold": 500, delay: 0},
 	}, got)
 }
 

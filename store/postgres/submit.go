@@ -3,10 +3,8 @@ package postgres
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -78,50 +76,6 @@ func checkSubmit(executions []messages.Execution) error {
 		}
 	}
 	return nil
-}
-
-// commitSubmits stores the calls of one group in one transaction. When something in it meets what is there already, and
-// does not stand for it, each call gets a transaction of its own, so that what is wrong with one never fails another.
-func (s *Store) commitSubmits(ctx context.Context, group []*submitCall) {
-	if len(group) > 1 {
-		err := s.submitTogether(ctx, group)
-		if err == nil {
-			return
-		}
-		if !ofOne(err, group) {
-			for _, c := range group {
-				c.err = err
-			}
-			return
-		}
-	}
-	s.submitSingly(ctx, group)
-}
-
-// ofOne reports whether an error of a group may be that of one call in it. A lock that is not had may be that of a key, which
-// a program's transaction has; no other lasts.
-func ofOne(err error, group []*submitCall) bool {
-	if sqlState(err) == codeLock {
-		return slices.ContainsFunc(group, func(c *submitCall) bool { return keyed(c.executions) })
-	}
-	return dataError(err) || errors.Is(err, store.ErrConflict)
-}
-
-// submitSingly stores each call by itself. A key that an open transaction has is waited for once.
-func (s *Store) submitSingly(ctx context.Context, group []*submitCall) {
-	held := map[string]error{}
-	for _, c := range group {
-		key := ""
-		if len(c.executions) == 1 {
-			key = c.executions[0].IdempotencyKey
-		}
-		if c.err = held[key]; c.err != nil {
-			continue
-		}
-		if c.out, c.err = s.submitOne(ctx, c.executions, c.places); key != "" && sqlState(c.err) == codeLock {
-			held[key] = c.err
-		}
-	}
 }
 
 // submitTogether stores the calls of a group, or none of them.

@@ -19,7 +19,7 @@ import (
 const saveWorkersSQL = `INSERT INTO worker (incarnation, pool, slot, id, generation, runtime, state, health, active, cordoned, last_heartbeat,
  heartbeat_interval, capabilities, since)
  SELECT inc, pool, slot, id, generation, runtime, state, health, active, cordoned,
-  CASE WHEN beat IS NOT NULL THEN now() END, every, capabilities, since FROM unnest($1::uuid[], $2::text[], $3::int[], $4::text[], $5::int[], $6::text[], $7::text[], $8::text[], $9::boolean[], $10::boolean[],
+  CASE WHEN beat IS NOT NULL THEN now() END, every, capabilities::jsonb, since FROM unnest($1::uuid[], $2::text[], $3::int[], $4::text[], $5::int[], $6::text[], $7::text[], $8::text[], $9::boolean[], $10::boolean[],
   $11::timestamptz[], $12::interval[], $13::json[], $14::timestamptz[])
   AS i (inc, pool, slot, id, generation, runtime, state, health, active, cordoned, beat, every, capabilities, since)
  ON CONFLICT (incarnation, pool, slot) DO UPDATE SET id = excluded.id, generation = excluded.generation, runtime = excluded.runtime,
@@ -89,14 +89,18 @@ func jsonOf(b json.RawMessage) []byte {
 
 // heartbeatSQL gathers the rows that get a beat, capabilities, or both, and then finds each by its key: to join the two
 // lists by a loop would take longer with the square of the workers. Their order is that in which others lock such rows.
-const heartbeatSQL = `UPDATE worker w SET last_heartbeat = CASE WHEN w.incarnation = $1 AND w.active THEN now() ELSE w.last_heartbeat END,
- capabilities = CASE WHEN d.given THEN d.capabilities::json ELSE w.capabilities END
- FROM (SELECT k.incarnation, k.pool, k.slot, bool_or(k.given) AS given, max(k.capabilities) AS capabilities FROM (
-   SELECT incarnation, pool, slot, true AS given, capabilities::text AS capabilities FROM unnest($2::uuid[], $3::text[], $4::int[], $5::json[]) AS c (incarnation, pool, slot, capabilities)
-   UNION ALL SELECT incarnation, pool, slot, false, NULL FROM worker WHERE incarnation = $1 AND active) k GROUP BY 1, 2, 3 ORDER BY 1, 2, 3) d
+// A node that drains has no active workers: those that have not ended go on to beat.
+const heartbeatSQL = `UPDATE worker w SET last_heartbeat = CASE WHEN d.beats AND (w.active OR d.drains) THEN now() ELSE w.last_heartbeat END,
+ capabilities = CASE WHEN d.given THEN d.capabilities::jsonb ELSE w.capabilities END
+ FROM (SELECT k.incarnation, k.pool, k.slot, bool_or(k.given) AS given, max(k.capabilities) AS capabilities, bool_or(k.beats) AS beats, bool_or(k.drains) AS drains FROM (
+   SELECT incarnation, pool, slot, true AS given, capabilities::text AS capabilities, false AS beats, false AS drains
+    FROM unnest($2::uuid[], $3::text[], $4::int[], $5::json[]) AS c (incarnation, pool, slot, capabilities)
+   UNION ALL SELECT b.incarnation, b.pool, b.slot, false, NULL, true, n.drains FROM worker b,
+    LATERAL (SELECT EXISTS (SELECT FROM node WHERE incarnation = $1 AND state = 'draining') AS drains) n
+    WHERE b.incarnation = $1 AND (b.active OR n.drains AND b.state <> 'terminated')) k GROUP BY 1, 2, 3 ORDER BY 1, 2, 3) d
  WHERE w.incarnation = d.incarnation AND w.pool = d.pool AND w.slot = d.slot`
 
-// Heartbeat writes the beat of all the incarnation's active workers, and the capabilities of those given.
+// Heartbeat writes the beat of the incarnation's workers, and the capabilities of those given.
 func (s *Store) Heartbeat(ctx context.Context, inc messages.Incarnation, capabilities map[messages.WorkerKey]json.RawMessage) error {
 	keys := slices.SortedFunc(maps.Keys(capabilities), compareKeys)
 	incs, pools, slots, values := make(column[pgtype.UUID], len(keys)), make([]string, len(keys)), make([]int32, len(keys)), make(blobs, len(keys))
@@ -155,8 +159,20 @@ func (s *Store) ListWorkers(ctx context.Context, pool string) ([]store.Worker, e
 		k.Capabilities, k.Since = v.bytes(), v.time()
 		out = append(out, k)
 	}, `SELECT w.incarnation, w.pool, w.slot, w.id, w.generation, w.runtime, w.state, w.health, w.active, w.cordoned, w.last_heartbeat,
- w.heartbeat_interval, w.capabilities, w.since FROM worker w JOIN node n ON n.incarnation = w.incarnation
+ w.heartbeat_interval, w.capabilities::text, w.since FROM worker w JOIN node n ON n.incarnation = w.incarnation
  WHERE n.state <> 'dead' AND ($1 = '' OR w.pool = $1) ORDER BY w.id COLLATE "C", w.slot`, encodeText(pool))
+	return out, err
+}
+
+// EndedWorkers returns the workers that a dead incarnation had, by id.
+func (s *Store) EndedWorkers(ctx context.Context, inc messages.Incarnation) ([]store.Worker, error) {
+	var out []store.Worker
+	err := s.query(ctx, "list ended workers", func(v *scanner) {
+		k := store.Worker{Key: messages.WorkerKey{Incarnation: inc}}
+		k.Key.Pool, k.Key.Slot, k.ID, k.Runtime = v.text(), messages.Slot(v.integer()), messages.WorkerID(v.text()), messages.Runtime(v.text())
+		out = append(out, k)
+	}, `SELECT w.pool, w.slot, w.id, w.runtime FROM worker w JOIN node n ON n.incarnation = w.incarnation
+ WHERE w.incarnation = $1 AND n.state = 'dead' ORDER BY w.id COLLATE "C", w.slot`, uuidOf(inc))
 	return out, err
 }
 

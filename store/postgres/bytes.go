@@ -1,0 +1,68 @@
+package postgres
+
+import (
+	"iter"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// Bounds in bytes. A result may have 8 MiB, and the server compresses what it stores: a statement with hundreds of them
+// would neither fit into a message nor end within statementTimeout.
+const (
+	statementBytes   = 8 << 20
+	transactionBytes = 16 << 20 // of a group of calls, and of one transaction
+)
+
+// chunks divides what is to go to the server into parts of at most rows rows, and at most limit bytes where a part
+// has more than one; what is joined to the one before it stays with it (nil: nothing is). The parts share the memory of all.
+func chunks[T any](all []T, rows, limit int, size func(*T) int, joined func(before, it *T) bool) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		from, bytes := 0, 0
+		for i := range all {
+			n := size(&all[i])
+			full := i > from && (i-from >= rows || bytes+n > limit)
+			if full && (joined == nil || !joined(&all[i-1], &all[i])) {
+				if !yield(all[from:i:i]) {
+					return
+				}
+				from, bytes = i, 0
+			}
+			bytes += n
+		}
+		if from < len(all) {
+			yield(all[from:len(all):len(all)])
+		}
+	}
+}
+
+// size estimates the bytes of an edge's parameters.
+func (e *edge) size() int {
+	n := len(e.result) + store.ExecutionSize(e.retry)
+	if e.failure != nil {
+		n += len(e.failure.Message) + len(e.failure.Details) + len(e.failure.Stderr)
+	}
+	if e.output != nil {
+		n += len(e.output.Stdout) + len(e.output.Stderr)
+	}
+	return n
+}
+
+// sameItem keeps the edges of one change in one statement, which also stores its retry.
+func sameItem(before, e *edge) bool { return before.item == e.item }
+
+func itemSize(it **item) int { return store.Size((*it).change) }
+
+func callSize(c *applyCall) (n int) {
+	for _, change := range c.changes {
+		n += store.Size(change)
+	}
+	return n
+}
+
+func executionsSize(all []messages.Execution) (n int) {
+	for i := range all {
+		n += store.ExecutionSize(&all[i])
+	}
+	return n
+}

@@ -1,0 +1,48 @@
+-- What workers report becomes jsonb, and a view grades every worker as the nodes do: with the age of its heartbeat. A node of
+-- the version before cannot write its heartbeats from here on.
+
+DROP VIEW healthy_workers;
+ALTER TABLE worker ALTER COLUMN capabilities TYPE jsonb USING capabilities::jsonb;
+
+CREATE VIEW workers AS
+SELECT w.id, w.pool, w.slot, w.incarnation, n.name AS node, w.generation, w.state, w.health,
+       CASE WHEN w.last_heartbeat + 3 * w.heartbeat_interval >= clock_timestamp() THEN coalesce(w.capabilities #>> '{health,status}', w.health)
+            ELSE 'unhealthy' END AS grade,
+       w.last_heartbeat, clock_timestamp() - w.last_heartbeat AS heartbeat_age, w.heartbeat_interval,
+       coalesce(w.last_heartbeat + 3 * w.heartbeat_interval < clock_timestamp(), true) AS stale,
+       w.active AND NOT w.cordoned AND n.state = 'active' AND NOT n.cordoned
+           AND NOT EXISTS (SELECT FROM pool_cordon c WHERE c.pool = w.pool) AS active
+FROM worker w JOIN node n ON n.incarnation = w.incarnation
+WHERE n.state <> 'dead';
+
+CREATE VIEW healthy_workers AS
+SELECT id, pool, slot, incarnation, node, generation, state, health, grade, last_heartbeat
+FROM workers WHERE active AND grade IN ('healthy', 'degraded');
+
+COMMENT ON VIEW workers IS 'The workers of live nodes, graded with the age of their heartbeat: stale after three beats of their own interval, whatever the nodes are configured to.';
+COMMENT ON COLUMN workers.id IS 'Its name: node/pool/slot.';
+COMMENT ON COLUMN workers.pool IS 'Its pool.';
+COMMENT ON COLUMN workers.slot IS 'Its slot in the pool''s share of the node.';
+COMMENT ON COLUMN workers.incarnation IS 'Its node''s boot.';
+COMMENT ON COLUMN workers.node IS 'The configured name of its node.';
+COMMENT ON COLUMN workers.generation IS 'How often the slot was started.';
+COMMENT ON COLUMN workers.state IS 'Where its lifecycle stood when its node last said so.';
+COMMENT ON COLUMN workers.health IS 'What its last probes said: healthy, unhealthy, or unknown before the first.';
+COMMENT ON COLUMN workers.grade IS 'unhealthy while its heartbeat is stale; else what it reports of itself, or, where it has reported nothing, its health.';
+COMMENT ON COLUMN workers.last_heartbeat IS 'When its node last said that it lives; NULL: never.';
+COMMENT ON COLUMN workers.heartbeat_age IS 'How long ago that was; negative: it is from the future.';
+COMMENT ON COLUMN workers.heartbeat_interval IS 'How often its node says so.';
+COMMENT ON COLUMN workers.stale IS 'Its last heartbeat is more than three intervals old, or there is none.';
+COMMENT ON COLUMN workers.active IS 'It may be given work: neither it nor its node or pool is cordoned, and its node is not draining.';
+
+COMMENT ON VIEW healthy_workers IS 'Workers that may be given work: active on an active node, with neither of the two nor the pool cordoned, fresh by their own interval (three beats, whatever the nodes are configured to), healthy or degraded with the grade shown.';
+COMMENT ON COLUMN healthy_workers.id IS 'Its name: node/pool/slot.';
+COMMENT ON COLUMN healthy_workers.pool IS 'Its pool.';
+COMMENT ON COLUMN healthy_workers.slot IS 'Its slot in the pool''s share of the node.';
+COMMENT ON COLUMN healthy_workers.incarnation IS 'Its node''s boot.';
+COMMENT ON COLUMN healthy_workers.node IS 'The configured name of its node.';
+COMMENT ON COLUMN healthy_workers.generation IS 'How often the slot was started.';
+COMMENT ON COLUMN healthy_workers.state IS 'Where its lifecycle stands; shown, whatever it is.';
+COMMENT ON COLUMN healthy_workers.health IS 'What its last probes said: healthy, unhealthy, or unknown before the first.';
+COMMENT ON COLUMN healthy_workers.grade IS 'What it reports of itself: healthy, degraded, or unknown while it has not said; where it has reported nothing at all, its health.';
+COMMENT ON COLUMN healthy_workers.last_heartbeat IS 'When its node last said that it lives.';

@@ -1,0 +1,220 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// outboxCursor is how far the telling has come. Numbers are given before commit, so no number can be the cursor: what commits
+// late would be passed over. It is a snapshot: what told sees is told. The rows that a later snapshot, telling, sees and told
+// does not are told in the order of their transactions, and the place in it is the next row and how many of its ids are told.
+// When there are no more, telling becomes told. A transaction that was under way stands in the snapshot as such, so that it is
+// looked for by its number however long it takes, and nothing else waits for it.
+type outboxCursor struct {
+	told, telling string // snapshots as Postgres writes them: xmin:xmax:xip,…; telling may be empty
+	xid           string
+	n             int64
+	id            int
+}
+
+func (c outboxCursor) encode() store.NoticesCursor {
+	return store.NoticesCursor(strings.Join([]string{c.told, c.telling, c.xid, strconv.FormatInt(c.n, 10), strconv.Itoa(c.id)}, "|"))
+}
+
+func decodeOutboxCursor(text store.NoticesCursor) (c outboxCursor, err error) {
+	fields := strings.Split(string(text), "|")
+	if len(fields) != 5 {
+		return c, fmt.Errorf("cursor %q of the outbox: want 5 fields: %w", text, store.ErrInvalid)
+	}
+	c = outboxCursor{told: fields[0], telling: fields[1], xid: fields[2]}
+	if c.n, err = strconv.ParseInt(fields[3], 10, 64); err == nil {
+		c.id, err = strconv.Atoi(fields[4])
+	}
+	if err != nil {
+		return c, fmt.Errorf("cursor %q of the outbox: %w: %w", text, store.ErrInvalid, err)
+	}
+	return c, nil
+}
+
+// snapshot is what a pg_snapshot says: transactions from xmax on had not begun, those of open had not ended.
+func snapshot(text string) (xmax uint64, open []string, err error) {
+	fields := strings.Split(text, ":")
+	if len(fields) != 3 {
+		return 0, nil, fmt.Errorf("snapshot %q: want 3 fields: %w", text, store.ErrInvalid)
+	}
+	if xmax, err = strconv.ParseUint(fields[1], 10, 64); err != nil {
+		return 0, nil, fmt.Errorf("snapshot %q: %w", text, err)
+	}
+	if fields[2] != "" {
+		open = strings.Split(fields[2], ",")
+	}
+	return xmax, open, nil
+}
+
+// readOutboxSQL reads up to $6 rows from ($4, $5) on that the snapshot $1 (NULL: this statement's) sees, of the transactions $2
+// or from $3 on.
+const readOutboxSQL = `WITH s AS MATERIALIZED (SELECT coalesce($1::text::pg_snapshot, pg_current_snapshot()) AS seen),
+ o AS ((SELECT o.xid, o.n, o.at, o.ids FROM s, outbox o WHERE o.xid = ANY ($2::text[]::xid8[]) AND (o.xid, o.n) >= ($4::text::xid8, $5::bigint)
+   AND pg_visible_in_snapshot(o.xid, s.seen) ORDER BY o.xid, o.n LIMIT $6)
+  UNION ALL (SELECT o.xid, o.n, o.at, o.ids FROM s, outbox o WHERE o.xid >= $3::text::xid8 AND (o.xid, o.n) >= ($4::text::xid8, $5::bigint)
+   AND pg_visible_in_snapshot(o.xid, s.seen) ORDER BY o.xid, o.n LIMIT $6))
+ SELECT s.seen::text, o.xid::text::bigint, o.n, o.at, o.ids FROM s LEFT JOIN o ON true ORDER BY o.xid, o.n LIMIT $6`
+
+// outboxRow is one row that was read.
+type outboxRow struct {
+	store.NoticesRow
+	at  time.Time
+	ids []messages.ExecutionID
+}
+
+// noticesMax bounds one page.
+const noticesMax = 10_000
+
+// ReadNotices returns the next notices.
+func (s *Store) ReadNotices(ctx context.Context, from store.NoticesCursor, limit int) (store.NoticesPage, error) {
+	if limit <= 0 {
+		limit = 1000
+	}
+	limit = min(limit, noticesMax)
+	at, err := decodeOutboxCursor(from)
+	if err != nil {
+		return store.NoticesPage{}, err
+	}
+	r := outboxReader{cursor: at, limit: limit}
+	rowsMax := r.rowsMax(s.outboxFill.Load())
+	if err := s.readOutbox(ctx, &r, rowsMax); err != nil {
+		return store.NoticesPage{}, err
+	}
+	page, ids := r.page(rowsMax)
+	if len(ids) == 0 {
+		return page, nil
+	}
+	s.outboxFill.Store(r.fill())
+	outcomes, err := s.noticeOutcomes(ctx, ids)
+	if err != nil {
+		return store.NoticesPage{}, err
+	}
+	if n := outcomes.fit(ids); n < len(ids) {
+		r.limit = n
+		page, ids = r.page(rowsMax)
+	}
+	if err := s.longOutcomes(ctx, outcomes, ids); err != nil {
+		return store.NoticesPage{}, err
+	}
+	for _, id := range ids {
+		if o, ok := outcomes[id]; ok {
+			page.Notices = append(page.Notices, o.Notice)
+		} else {
+			page.Gone++
+		}
+	}
+	return page, nil
+}
+
+// readOutbox reads rows of the outbox.
+func (s *Store) readOutbox(ctx context.Context, r *outboxReader, rowsMax int) error {
+	top, open, err := snapshot(r.cursor.told)
+	if err != nil {
+		return err
+	}
+	err = s.query(ctx, "read notices", func(v *scanner) {
+		r.seen = v.text()
+		row := outboxRow{NoticesRow: store.NoticesRow{Tx: v.integer(), N: v.integer()}, at: v.time()}
+		if row.ids = v.ids(); row.Tx != 0 {
+			r.rows = append(r.rows, row)
+		}
+	}, readOutboxSQL, optional(r.cursor.telling), open, strconv.FormatUint(top, 10), r.cursor.xid, r.cursor.n, rowsMax)
+	if err != nil {
+		return err
+	}
+	if now, _, err := snapshot(r.seen); err != nil || now < top {
+		return fmt.Errorf("read notices: the server's transactions are behind those that were told: %w", store.ErrNoticesLost)
+	}
+	return nil
+}
+
+// outboxReader makes a page of the rows that were read.
+type outboxReader struct {
+	cursor outboxCursor
+	limit  int
+	seen   string
+	rows   []outboxRow
+}
+
+// rowsMax is how many rows are read for a page, by how many ids the last rows had.
+func (r *outboxReader) rowsMax(fill int64) int {
+	return min(r.limit, r.limit/int(max(fill, 1))+8)
+}
+
+func (r *outboxReader) fill() int64 {
+	ids := 0
+	for i := range r.rows {
+		ids += len(r.rows[i].ids)
+	}
+	return int64(ids / len(r.rows))
+}
+
+// page takes ids up to the limit. The page's Rows are those that it tells to the end.
+func (r *outboxReader) page(rowsMax int) (store.NoticesPage, []messages.ExecutionID) {
+	var ids []messages.ExecutionID
+	page := store.NoticesPage{}
+	skip := r.cursor.id
+	next := r.cursor
+	next.telling = r.seen
+	for i := range r.rows {
+		row := &r.rows[i]
+		rest := row.ids
+		if i == 0 && strconv.FormatInt(row.Tx, 10) == r.cursor.xid && row.N == r.cursor.n {
+			rest = rest[min(skip, len(rest)):]
+		}
+		room := r.limit - len(ids)
+		if room <= 0 {
+			break
+		}
+		if page.Oldest.IsZero() || row.at.Before(page.Oldest) {
+			page.Oldest = row.at
+		}
+		taken := min(room, len(rest))
+		ids = append(ids, rest[:taken]...)
+		next.xid = strconv.FormatInt(row.Tx, 10)
+		if taken < len(rest) {
+			next.n, next.id = row.N, len(row.ids)-len(rest)+taken
+			break
+		}
+		next.n, next.id = row.N+1, 0
+		page.Rows = append(page.Rows, row.NoticesRow)
+	}
+	if len(page.Rows) == len(r.rows) && len(r.rows) < rowsMax {
+		next = outboxCursor{told: r.seen, xid: "0"}
+		page.More = r.cursor.telling != "" // there may be what an old snapshot does not see
+	} else {
+		page.More = true
+	}
+	page.Next = next.encode()
+	return page, ids
+}
+
+// ids reads a uuid[].
+func (s *scanner) ids() []messages.ExecutionID {
+	b := s.raw()
+	if len(b) == 0 {
+		return nil
+	}
+	const header, entry = 20, 4 + 16 // dimensions, flags, type, length, first index; then length and bytes of each
+	if len(b) < 12 || (binary.BigEndian.Uint32(b) != 0 && (binary.BigEndian.Uint32(b) != 1 || len(b) < header || (len(b)-header)%entry != 0)) {
+		s.err = fmt.Errorf("column %d: no array of ids in %d bytes", s.n, len(b))
+		return nil
+	}
+	var out []messages.ExecutionID
+	for at := header; at+entry <= len(b); at += entry {
+		out = append(out, messages.ExecutionID(b[at+4:at+entry]))
+	}
+	return out
+}

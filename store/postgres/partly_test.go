@@ -1,0 +1,44 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/store"
+)
+
+// A failure says whether earlier transactions of the call were made, or whether its own may have been.
+func TestAFailureSaysWhetherSomethingMayHaveBeenMade(t *testing.T) {
+	t.Parallel()
+	timeout := &pgconn.PgError{Code: codeCancelled}
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"nothing made": {partly(timeout, []*item{{}}), false},
+		"a part made":  {partly(timeout, []*item{{done: true}, {}}), true},
+		"its deadline": {undone([]*item{{done: true}}, context.DeadlineExceeded), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var part *store.PartError
+			require.True(t, errors.As(mapError("apply", c.err), &part))
+			require.Equal(t, c.want, part.Unsure)
+		})
+	}
+}
+
+// A call that its group may have made is in doubt where its row is held.
+func TestABlockedCallOfAFailedGroupIsInDoubt(t *testing.T) {
+	t.Parallel()
+	c := &applyCall{out: []store.Result{{Verdict: store.Applied}, {Verdict: store.Blocked, Err: store.ErrBlocked}}}
+	c.doubt()
+	require.True(t, unsureOf(c.err))
+	c = &applyCall{out: []store.Result{{Verdict: store.Applied}}}
+	c.doubt()
+	require.NoError(t, c.err)
+}

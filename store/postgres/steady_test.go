@@ -1,0 +1,16 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/membership"
+)
+
+// The statements and the decision mean the same gap.
+func TestTheStatementAndTheDecisionAgreeOnTheGap(t *testing.T) {
+	t.Parallel()
+	require.EqualValues(t, membership.GapShare, store.SteadyGap)
+}
