@@ -16,7 +16,11 @@ func (s *Store) Apply(ctx context.Context, changes []store.Change) ([]store.Resu
 		return nil, nil
 	}
 	var out []store.Result
-	err := s.write(ctx, "apply", len(changes), func(w *writer) error {
+	bytes := 0
+	for _, c := range changes {
+		bytes += store.Size(c)
+	}
+	err := s.write(ctx, "apply", len(changes)+bytes/rowBytes, func(w *writer) error {
 		out = make([]store.Result, len(changes))
 		if err := w.load(changes); err != nil {
 			return err

@@ -136,6 +136,9 @@ func (w *writer) finish(c *store.Finish, r, next *record, out *store.Result) err
 		retry = nil
 	}
 	next.last = lastFinish
+	if c.Outcome.Crash() {
+		next.CrashCount++
+	}
 	if err := w.conclude(store.Settle(r.Status, c.Outcome), retry, r, next); err != nil {
 		return err
 	}
@@ -243,7 +246,9 @@ func (w *writer) told(r, next *record, out *store.Result) error {
 func (w *writer) conclude(o messages.Outcome, retry *messages.Execution, r, next *record) error {
 	next.Status, next.FinishedAt, next.Result, next.Error = o.Status, w.now, o.Result, o.Error
 	if retry != nil {
-		id, err := w.retry(retry, r)
+		keyless := *retry
+		keyless.IdempotencyKey = ""
+		id, err := w.retry(&keyless, r, next.CrashCount)
 		if err != nil {
 			return err
 		}
@@ -286,11 +291,10 @@ func (w *writer) settle(o messages.Outcome, r, next *record) error {
 		id16(next.RetriedAs), blob(result), blob(failure), unusual)
 }
 
-// retry stores the execution that follows r. It takes r's parameters unless it has its own, and never r's
-// idempotency key, which stays with the execution that was submitted under it.
-func (w *writer) retry(e *messages.Execution, r *record) (messages.ExecutionID, error) {
+// retry stores the execution that follows r. It takes r's parameters unless it has its own, and the crashes of the chain so
+// far. Where an outcome brings it, it has no idempotency key: that stays with the execution that was submitted under it.
+func (w *writer) retry(e *messages.Execution, r *record, crashes int) (messages.ExecutionID, error) {
 	n := &record{Execution: *e, avoid: r.WorkerID}
-	n.IdempotencyKey = ""
 	if len(n.Parameters) == 0 && r.params > 0 {
 		b, err := readBlob(w.c, "SELECT parameters FROM request WHERE seq = ?", r.Seq)
 		if err != nil {
@@ -302,7 +306,11 @@ func (w *writer) retry(e *messages.Execution, r *record) (messages.ExecutionID, 
 		return n.ID, own(fmt.Errorf("its retry: %w", err))
 	}
 	w.fresh(n)
-	return n.ID, w.insert(n)
+	n.CrashCount = crashes
+	if err := w.insert(n); err != nil || crashes == 0 {
+		return n.ID, err
+	}
+	return n.ID, w.exec("UPDATE execution SET crash_count = ? WHERE seq = ?", int64(crashes), n.Seq)
 }
 
 // lateOutcome judges an outcome that finds its execution elsewhere: Already where the very same one is stored.

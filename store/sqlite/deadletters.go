@@ -9,19 +9,28 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-const deadLetterColumns = `SELECT id, at, execution, attempt, action, worker, queue, reason, died_at, headers, body, resolution FROM dead_letter`
+// The columns of a record without its body, and with the part of it that is read. Nodes of older versions kept whole bodies.
+const (
+	deadLetterColumns = `SELECT id, at, execution, attempt, action, worker, queue, reason, died_at, headers, resolution,
+ coalesce(body_size, length(body), 0), coalesce(body_sha256, ''), `
+	bodilessLetters = deadLetterColumns + "NULL FROM dead_letter"
+	wholeLetters    = deadLetterColumns + "substr(body, 1, 65536) FROM dead_letter"
+)
 
 func scanDeadLetter(row row, d *store.DeadLetter) error {
 	v := scanner{row: row}
 	d.ID, d.At = v.integer(), v.time()
 	v.id((*[16]byte)(&d.Execution))
 	d.Attempt, d.Action, d.Worker = messages.Attempt(v.integer()), v.text(), messages.WorkerID(v.text())
-	d.Queue, d.Reason, d.DiedAt, d.Headers, d.Body, d.Resolution = v.text(), v.text(), v.time(), v.bytes(), v.bytes(), v.text()
+	d.Queue, d.Reason, d.DiedAt, d.Headers, d.Resolution = v.text(), v.text(), v.time(), v.bytes(), v.text()
+	d.BodySize, d.BodySHA256, d.Body = v.integer(), v.text(), v.bytes()
+	d.BodyCut = d.BodySize > store.LetterBodyMax
 	return v.err
 }
 
 // SaveDeadLetter keeps the record, with an event of the execution where it is known, and returns its id.
 func (s *Store) SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, error) {
+	d = store.CutBody(d)
 	var id int64
 	err := s.write(ctx, "save dead letter", 1, func(w *writer) error {
 		if d.Key != "" {
@@ -34,9 +43,9 @@ func (s *Store) SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, 
 		if at.IsZero() {
 			at = w.now
 		}
-		err := w.exec(`INSERT INTO dead_letter (at, execution, attempt, action, worker, queue, reason, died_at, headers, body, resolution, key)
- VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, micros(at), id16(d.Execution), int64(d.Attempt), d.Action, string(d.Worker), d.Queue,
-			d.Reason, micros(d.DiedAt), blob(d.Headers), blob(d.Body), d.Resolution, text(d.Key))
+		err := w.exec(`INSERT INTO dead_letter (at, execution, attempt, action, worker, queue, reason, died_at, headers, body, resolution, key, body_size, body_sha256)
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, micros(at), id16(d.Execution), int64(d.Attempt), d.Action, string(d.Worker), d.Queue,
+			d.Reason, micros(d.DiedAt), blob(d.Headers), blob(d.Body), d.Resolution, text(d.Key), d.BodySize, text(d.BodySHA256))
 		if err != nil {
 			return err
 		}
@@ -62,7 +71,7 @@ func (s *Store) ListDeadLetters(ctx context.Context, before int64, limit int) ([
 	}
 	var out []store.DeadLetter
 	err := s.read(ctx, "list dead letters", func(c *conn) error {
-		return c.query(deadLetterColumns+" WHERE id < ? ORDER BY id DESC LIMIT ?", func(row row) error {
+		return c.query(bodilessLetters+" WHERE id < ? ORDER BY id DESC LIMIT ?", func(row row) error {
 			var d store.DeadLetter
 			err := scanDeadLetter(row, &d)
 			out = append(out, d)
@@ -76,7 +85,7 @@ func (s *Store) ListDeadLetters(ctx context.Context, before int64, limit int) ([
 func (s *Store) GetDeadLetter(ctx context.Context, id int64) (store.DeadLetter, error) {
 	var d store.DeadLetter
 	err := s.read(ctx, "get dead letter", func(c *conn) error {
-		err := c.query(deadLetterColumns+" WHERE id = ?", func(row row) error { return scanDeadLetter(row, &d) }, id)
+		err := c.query(wholeLetters+" WHERE id = ?", func(row row) error { return scanDeadLetter(row, &d) }, id)
 		if err == nil && d.ID == 0 {
 			err = fmt.Errorf("dead letter %d: %w", id, store.ErrNotFound)
 		}

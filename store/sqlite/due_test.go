@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -94,5 +95,58 @@ func TestListLooksBackABoundedWay(t *testing.T) {
 		}
 		require.LessOrEqual(t, pages, 3, name)
 		require.Contains(t, [][]int64{{all + 1, 1301, 7}, {1301, 7}}, seqs, name)
+	}
+}
+
+// What waits is as it was where its first placements, many in one call, come after a restart and are taken back: its pool, its
+// priority and its session's order are read from the file then.
+func TestFirstPlacementsAfterARestart(t *testing.T) {
+	t.Parallel()
+	cfg := sqlite.Config{Path: filepath.Join(t.TempDir(), "troupe.db")}
+	s, err := sqlite.Open(t.Context(), cfg)
+	require.NoError(t, err)
+	e := append(noop(3), inSessions(2, func(int) string { return "s" })...)
+	for i := range e {
+		e[i].Priority, e[i].QueueDeadline = messages.Priority(i), time.Now().Add(time.Hour).Truncate(time.Microsecond).UTC()
+	}
+	_, err = s.Submit(t.Context(), e)
+	require.NoError(t, err)
+	stands := func(s *sqlite.Store) (all []messages.Execution, due []messages.Candidate) {
+		for i := range e {
+			stands, err := s.Get(t.Context(), e[i].ID)
+			require.NoError(t, err)
+			all = append(all, stands)
+		}
+		page, err := s.Due(t.Context(), store.DueQuery{Pool: e[0].Pool, Limit: 10, Heads: 10})
+		require.NoError(t, err)
+		return all, page.Candidates
+	}
+	before, dueBefore := stands(s)
+	require.Len(t, dueBefore, 4, "one of the session's two")
+	require.NoError(t, s.Close())
+	s = open(t, cfg)
+	worker := messages.WorkerKey{Incarnation: messages.NewIncarnation(), Pool: e[0].Pool}
+	var places, backs []store.Change
+	for i := range dueBefore {
+		places = append(places, &store.Place{ID: dueBefore[i].ID, Worker: worker, PlacedBy: worker.Incarnation, ClaimWithin: time.Minute})
+		backs = append(backs, &store.TakeBack{ID: dueBefore[i].ID, Attempt: 1})
+	}
+	for _, changes := range [][]store.Change{places, backs} {
+		results, err := s.Apply(t.Context(), changes)
+		require.NoError(t, err)
+		for _, r := range results {
+			require.Equal(t, store.Applied, r.Verdict, r.Err)
+		}
+	}
+	after, dueAfter := stands(s)
+	for i := range dueAfter {
+		require.Equal(t, dueBefore[i].ID, dueAfter[i].ID)
+		require.Equal(t, dueBefore[i].Session, dueAfter[i].Session)
+	}
+	require.Len(t, dueAfter, len(dueBefore))
+	for i := range after {
+		require.Equal(t, before[i].Priority, after[i].Priority)
+		require.Equal(t, before[i].Pool, after[i].Pool)
+		require.Equal(t, before[i].QueueDeadline, after[i].QueueDeadline)
 	}
 }

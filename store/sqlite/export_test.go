@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -103,4 +104,31 @@ func Grow(t testing.TB, s *Store, n int) {
 		require.NoError(t, s.write(t.Context(), "grow", 1, func(w *writer) error { return w.exec(sql, int64(n)) }))
 	}
 	require.NoError(t, s.write(t.Context(), "grow", 1, func(w *writer) error { w.seq += int64(n); return nil }))
+}
+
+// Repeat stores n copies of the execution that was stored last, which waits for its time, straight into the file.
+func Repeat(t testing.TB, s *Store, n int) {
+	const numbers = "WITH RECURSIVE i(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM i WHERE n < ?1) "
+	require.NoError(t, s.write(t.Context(), "repeat", 1, func(w *writer) error {
+		for _, table := range []string{"request", "execution", "timer"} {
+			var names, values []string
+			if err := w.c.query("SELECT name FROM pragma_table_info('"+table+"')", func(r row) error {
+				name := r.word(0)
+				value, own := map[string]string{"seq": "?2 + i.n", "id": "randomblob(16)"}[name]
+				if !own {
+					value = "o." + name
+				}
+				names, values = append(names, name), append(values, value)
+				return nil
+			}); err != nil {
+				return err
+			}
+			sql := numbers + "INSERT INTO " + table + " (" + strings.Join(names, ", ") + ") SELECT " + strings.Join(values, ", ") + " FROM i, " + table + " o WHERE o.seq = ?2"
+			if err := w.exec(sql, int64(n), w.seq); err != nil {
+				return err
+			}
+		}
+		w.seq += int64(n)
+		return nil
+	}))
 }

@@ -53,7 +53,7 @@ func cut(page *store.Page, limit int) {
 
 // walks reports whether a filter is set and none leads by an index.
 func walks(f store.Filter) bool {
-	if f.Label[0] != "" || f.Session != "" || f.Action != "" {
+	if f.Label[0] != "" || f.Session != "" || f.Action != "" || poolWaits(f) {
 		return false
 	}
 	return f.Pool != "" || f.Worker != "" || slices.Contains(f.Statuses, messages.Completed)
@@ -80,9 +80,15 @@ func walk(c *conn, f store.Filter, limit int, stretch int64) (store.Page, error)
 	return page, err
 }
 
-// byStatus reports whether the status is the only filter.
+// poolWaits reports whether what has not ended of one pool is asked for: the ranks name their pool, and few are on workers.
+func poolWaits(f store.Filter) bool {
+	return f.Pool != "" && len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, messages.Status.Terminal) &&
+		f.Label[0] == "" && f.Session == "" && f.Action == "" && f.Worker == ""
+}
+
+// byStatus reports whether the indexes of the stages answer.
 func byStatus(f store.Filter) bool {
-	return len(f.Statuses) > 0 && f.Action == "" && f.Pool == "" && f.Session == "" && f.Worker == "" && f.Label[0] == ""
+	return poolWaits(f) || len(f.Statuses) > 0 && f.Action == "" && f.Pool == "" && f.Session == "" && f.Worker == "" && f.Label[0] == ""
 }
 
 const listColumns = "SELECT " + recordColumns + ", NULL, NULL, o.error FROM "
@@ -139,10 +145,10 @@ func statusPage(c *conn, f store.Filter, limit int) ([]any, error) {
 		case stageEnded:
 			err = take("SELECT seq FROM execution INDEXED BY execution_unusual WHERE unusual = ? AND seq < ? ORDER BY seq DESC LIMIT ?", int64(s), f.Before, int64(limit))
 		case stageActive:
-			err = take("SELECT seq FROM execution INDEXED BY execution_active WHERE on_worker = 1 AND status = ? AND seq < ? ORDER BY seq DESC LIMIT ?", int64(s), f.Before, int64(limit))
+			err = take("SELECT seq FROM execution INDEXED BY execution_active WHERE on_worker = 1 AND status = ? AND seq < ? AND (?4 = '' OR pool = ?4) ORDER BY seq DESC LIMIT ?3", int64(s), f.Before, int64(limit), f.Pool)
 		default:
 			if s == messages.Requested {
-				err = waitingPage(c, f.Before, limit, take)
+				err = waitingPage(c, f, limit, take)
 			}
 		}
 		if err != nil {
@@ -165,15 +171,22 @@ func statusPage(c *conn, f store.Filter, limit int) ([]any, error) {
 
 // waitingPage takes the newest of each rank, whose order is another: there are at most three lanes of ten priorities a
 // pool, and a million rows may wait.
-func waitingPage(c *conn, before int64, limit int, take func(string, ...any) error) error {
-	rank := int64(0)
+func waitingPage(c *conn, f store.Filter, limit int, take func(string, ...any) error) error {
+	rank, last := int64(0), int64(math.MaxInt64)
+	if f.Pool != "" {
+		pool, err := c.number("SELECT n FROM pool WHERE name = ?", f.Pool)
+		if err != nil || pool == 0 {
+			return err
+		}
+		rank, last = pool*rankPool-1, (pool+1)*rankPool-1
+	}
 	for {
-		next, err := c.number("SELECT min(rank) FROM execution INDEXED BY execution_waiting WHERE rank > ?", rank)
+		next, err := c.number("SELECT min(rank) FROM execution INDEXED BY execution_waiting WHERE rank > ? AND rank <= ?", rank, last)
 		if err != nil || next == 0 {
 			return err
 		}
 		rank = next
-		err = take("SELECT seq FROM execution INDEXED BY execution_waiting WHERE rank = ? AND seq < ? ORDER BY seq DESC LIMIT ?", rank, before, int64(limit))
+		err = take("SELECT seq FROM execution INDEXED BY execution_waiting WHERE rank = ? AND seq < ? ORDER BY seq DESC LIMIT ?", rank, f.Before, int64(limit))
 		if err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ const (
 
 // marks are the rows of turn, busy, timer and deadline that an execution should have: zero moments and false mean none.
 type marks struct {
-	turn      bool
+	turn      int64 // one of the turns; 0: none
 	busy      bool
 	timer     time.Time
 	deadlines [3]time.Time // by kind - 1
@@ -27,7 +27,7 @@ func marksOf(r *record) marks {
 		return m
 	}
 	waiting := stage(r.Status) == stageWaiting
-	m.turn = waiting && r.lane() == laneTurn
+	m.turn = turnOf(r, waiting)
 	m.busy = r.Session != "" && stage(r.Status) == stageActive
 	if waiting && r.lane() == laneTimer {
 		m.timer = r.RunAt
@@ -42,6 +42,27 @@ func marksOf(r *record) marks {
 		}
 	}
 	return m
+}
+
+// The turns, which stand in turn.fail less one.
+const (
+	turnStrict = iota + 1
+	turnFail   // strict_fail
+	turnHeld   // it was given back and waits for its time in its place
+)
+
+func turnOf(r *record, waiting bool) int64 {
+	switch {
+	case !waiting || !r.strict():
+		return 0
+	case r.lane() == laneTimer && (r.last == lastTakeBack || r.last == lastRescue):
+		return turnHeld
+	case r.lane() != laneTurn:
+		return 0
+	case r.Affinity == messages.AffinityStrictFail:
+		return turnFail
+	}
+	return turnStrict
 }
 
 // mark brings the marks of an execution from those of old to those of r.
@@ -75,10 +96,10 @@ func (w *writer) markSession(from, to marks, r *record) error {
 	}
 	var err error
 	switch {
-	case to.turn && !from.turn:
-		err = w.exec("INSERT INTO turn (pool, session, seq, priority, fail) VALUES (?, ?, ?, ?, ?)", r.Pool, r.Session, r.Seq,
-			int64(r.Priority), flags(r.Affinity == messages.AffinityStrictFail))
-	case from.turn && !to.turn:
+	case to.turn != 0 && to.turn != from.turn:
+		err = w.exec("INSERT OR REPLACE INTO turn (pool, session, seq, priority, fail) VALUES (?, ?, ?, ?, ?)", r.Pool, r.Session, r.Seq,
+			int64(r.Priority), to.turn-1)
+	case from.turn != 0 && to.turn == 0:
 		err = w.exec("DELETE FROM turn WHERE pool = ? AND session = ? AND seq = ?", r.Pool, r.Session, r.Seq)
 	}
 	if err != nil {
@@ -97,13 +118,14 @@ func (w *writer) markSession(from, to marks, r *record) error {
 }
 
 const (
-	headSet = `INSERT INTO head (pool, session, seq, priority) SELECT pool, session, seq, priority FROM turn
- WHERE pool = ? AND session = ? ORDER BY seq LIMIT 1
+	headSet = `INSERT INTO head (pool, session, seq, priority) SELECT pool, session, seq, priority FROM (SELECT * FROM turn
+ WHERE pool = ? AND session = ? ORDER BY seq LIMIT 1) WHERE fail < 2
  ON CONFLICT (pool, session) DO UPDATE SET seq = excluded.seq, priority = excluded.priority`
 	headDelete = "DELETE FROM head WHERE pool = ? AND session = ?"
 )
 
-// rehead makes the session's head follow from turn and busy: a busy session has none.
+// rehead makes the session's head follow from turn and busy, as store.Head says: a busy session has none, nor one whose
+// first execution was given back and waits for its time.
 func (w *writer) rehead(pool, session string) error {
 	busy, err := w.c.number("SELECT 1 FROM busy WHERE pool = ? AND session = ? LIMIT 1", pool, session)
 	if err != nil {

@@ -24,13 +24,13 @@ func (s *Store) Join(ctx context.Context, n store.Node, lease time.Duration) err
 		if started.IsZero() {
 			started = w.now
 		}
-		changed, err := w.c.exec(`INSERT INTO node (incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, address, peer_address, peer_scope)
- VALUES (?, ?, ?, 'active', ?, ?, ?, ?, ?, ?, ?)
+		changed, err := w.c.exec(`INSERT INTO node (incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, address, peer_address, peer_scope, peer_proof)
+ VALUES (?, ?, ?, 'active', ?, ?, ?, ?, ?, ?, ?, ?)
  ON CONFLICT (incarnation) DO UPDATE SET name = excluded.name, version = excluded.version, state = 'active', cordoned = excluded.cordoned,
   started_at = excluded.started_at, beat_at = excluded.beat_at, lease_until = excluded.lease_until, address = excluded.address,
-  peer_address = excluded.peer_address, peer_scope = excluded.peer_scope WHERE node.state <> 'dead'`,
+  peer_address = excluded.peer_address, peer_scope = excluded.peer_scope, peer_proof = excluded.peer_proof WHERE node.state <> 'dead'`,
 			n.Incarnation[:], n.Name, n.Version, flags(n.Cordoned), micros(started), micros(w.now), micros(w.now.Add(lease)), n.Address,
-			n.PeerAddress, n.PeerScope)
+			n.PeerAddress, n.PeerScope, int64(n.PeerProof))
 		return declared(n.Incarnation, changed, err)
 	})
 }
@@ -124,13 +124,14 @@ func (s *Store) CordonedPools(ctx context.Context) ([]string, error) {
 func (s *Store) ListNodes(ctx context.Context) ([]store.Node, error) {
 	var out []store.Node
 	err := s.read(ctx, "list nodes", func(c *conn) error {
-		return c.query(`SELECT incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, address, peer_address, peer_scope FROM node
+		return c.query(`SELECT incarnation, name, version, state, cordoned, started_at, beat_at, lease_until, address, peer_address, peer_scope, peer_proof FROM node
  ORDER BY started_at DESC, incarnation DESC`, func(row row) error {
 			v := scanner{row: row}
 			var n store.Node
 			v.id((*[16]byte)(&n.Incarnation))
 			n.Name, n.Version, n.State, n.Cordoned = v.text(), v.text(), store.NodeState(v.text()), v.boolean()
 			n.StartedAt, n.BeatAt, n.LeaseUntil, n.Address, n.PeerAddress, n.PeerScope = v.time(), v.time(), v.time(), v.text(), v.text(), v.text()
+			n.PeerProof = int(v.integer())
 			out = append(out, n)
 			return v.err
 		})

@@ -2,92 +2,194 @@ package sqlite
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
 )
+
+// teller is who tells the outbox. One process uses the store, so it is kept in memory and ends with it.
+type teller struct {
+	incarnation messages.Incarnation
+	epoch       int64
+	until       time.Time
+}
 
 // notice puts the execution's outcome into the outbox.
 func (w *writer) notice(r *record) error {
-	return w.exec("INSERT INTO notice (seq, at, held) VALUES (?, ?, 0)", r.Seq, micros(w.now))
-}
-
-const noticesFree = "SELECT n, seq FROM notice WHERE held <= ? ORDER BY n LIMIT ?"
-
-// TakeNotices implements store.Notices. An empty outbox, as it mostly is, costs a look and no transaction.
-func (s *Store) TakeNotices(ctx context.Context, hold time.Duration, limit int) ([]messages.Execution, error) {
-	limit = pageSize(limit)
-	var waiting bool
-	err := s.read(ctx, "look for notices", func(c *conn) error {
-		return c.query(noticesFree, func(row) error {
-			waiting = true
-			return nil
-		}, micros(s.clock.now()), int64(1))
-	})
-	if err != nil || !waiting {
-		return nil, err
-	}
-	var out []messages.Execution
-	err = s.write(ctx, "take notices", limit, func(w *writer) (err error) {
-		out, err = w.takeNotices(hold, limit)
+	n, err := w.nextNotice()
+	if err != nil {
 		return err
-	})
-	if err != nil {
-		return nil, err // out may still be the writer's
 	}
-	return out, nil
+	return w.exec("INSERT INTO notice (n, seq, at, held) VALUES (?, ?, ?, 0)", n, r.Seq, micros(w.now))
 }
 
-func (w *writer) takeNotices(hold time.Duration, limit int) ([]messages.Execution, error) {
-	type place struct{ n, seq int64 }
-	var places []place
-	err := w.c.query(noticesFree, func(row row) error {
-		v := scanner{row: row}
-		places = append(places, place{v.integer(), v.integer()})
-		return v.err
-	}, micros(w.now), int64(limit))
-	if err != nil {
-		return nil, err
-	}
-	out := make([]messages.Execution, 0, len(places))
-	for _, p := range places {
-		r, err := readOne(w.c, chained+" WHERE e.seq = ?", p.seq)
+// nextNotice numbers the outbox's rows. SQLite itself would give a deleted row's number again, behind the teller's cursor.
+func (w *writer) nextNotice() (int64, error) {
+	if w.lastNotice == 0 {
+		err := w.c.query("SELECT coalesce(max(n), 0) FROM notice", func(row row) error {
+			v := scanner{row: row}
+			w.lastNotice = v.integer()
+			return v.err
+		})
 		if err != nil {
-			return nil, err
+			return 0, err
+		}
+	}
+	w.lastNotice++
+	return w.lastNotice, nil
+}
+
+// HoldNotices implements store.Notices. What was told is deleted, so the cursor begins where the table does.
+func (s *Store) HoldNotices(ctx context.Context, inc messages.Incarnation, lease time.Duration) (store.NoticesHold, error) {
+	dead := false
+	if holder := s.noticesHolder(); !holder.IsZero() && holder != inc {
+		nodes, err := s.ListNodes(ctx)
+		if err != nil {
+			return store.NoticesHold{}, err
+		}
+		for i := range nodes {
+			dead = dead || nodes[i].Incarnation == holder && nodes[i].State == store.NodeDead
+		}
+	}
+	s.tellerLock.Lock()
+	defer s.tellerLock.Unlock()
+	t, now := &s.teller, s.clock.now()
+	if !t.incarnation.IsZero() && t.incarnation != inc && !t.until.Before(now) && !dead {
+		return store.NoticesHold{}, nil
+	}
+	*t = teller{inc, t.epoch + 1, now.Add(lease)}
+	return store.NoticesHold{Epoch: t.epoch, Cursor: "0"}, nil
+}
+
+func (s *Store) noticesHolder() messages.Incarnation {
+	s.tellerLock.Lock()
+	defer s.tellerLock.Unlock()
+	return s.teller.incarnation
+}
+
+// ReadNotices implements store.Notices. Transactions commit one after the other, so the numbers are in their order.
+func (s *Store) ReadNotices(ctx context.Context, from store.NoticesCursor, limit int) (page store.NoticesPage, err error) {
+	after, err := strconv.ParseInt(string(from), 10, 64)
+	if err != nil {
+		return page, fmt.Errorf("cursor %q of the outbox: %w: %w", from, store.ErrInvalid, err)
+	}
+	if limit <= 0 {
+		limit = 1000
+	}
+	limit = min(limit, 10_000)
+	err = s.read(ctx, "read notices", func(c *conn) error {
+		page = store.NoticesPage{Next: from}
+		return readNotices(c, after, limit, &page)
+	})
+	return page, err
+}
+
+// noticeBytes bounds the results of one page, above its first notice.
+const noticeBytes = 4 << 20
+
+func readNotices(c *conn, after int64, limit int, page *store.NoticesPage) error {
+	type place struct {
+		n, seq int64
+		at     time.Time
+	}
+	var places []place
+	err := c.query("SELECT n, seq, at FROM notice WHERE n > ? ORDER BY n LIMIT ?", func(row row) error {
+		v := scanner{row: row}
+		places = append(places, place{v.integer(), v.integer(), v.time()})
+		return v.err
+	}, after, int64(limit))
+	if err != nil {
+		return err
+	}
+	size := 0
+	for i, p := range places {
+		r, err := readOne(c, chained+" WHERE e.seq = ?", p.seq)
+		if err != nil {
+			return err
 		}
 		if r != nil {
-			out = append(out, r.Execution)
+			notice := store.Notice{Execution: r.Execution}
+			if len(r.Result) > messages.NoticeResultMax {
+				notice.Execution.Result, notice.Truncated = nil, true
+			}
+			if size += len(notice.Execution.Result); size > noticeBytes && i > 0 {
+				page.More = true
+				return nil
+			}
+			page.Notices = append(page.Notices, notice)
+		} else {
+			page.Gone++
 		}
-		if err := w.exec("UPDATE notice SET held = ? WHERE n = ?", micros(w.now.Add(hold)), p.n); err != nil {
-			return nil, err
+		if page.Oldest.IsZero() {
+			page.Oldest = p.at
 		}
+		page.Rows, page.Next = append(page.Rows, store.NoticesRow{N: p.n}), store.NoticesCursor(strconv.FormatInt(p.n, 10))
 	}
-	return out, nil
+	page.More = len(places) == limit
+	return nil
 }
 
-// NoticesSent implements store.Notices.
-func (s *Store) NoticesSent(ctx context.Context, ids []messages.ExecutionID) error {
-	if len(ids) == 0 {
-		return nil
+// NoticesTold implements store.Notices.
+func (s *Store) NoticesTold(ctx context.Context, epoch int64, lease time.Duration, told store.ToldNotices) error {
+	s.tellerLock.Lock()
+	defer s.tellerLock.Unlock() // so that nobody takes the outbox meanwhile
+	if s.teller.epoch != epoch || s.teller.incarnation.IsZero() {
+		return fmt.Errorf("forget notices: %w", store.ErrNoticesLost)
 	}
-	return s.write(ctx, "forget notices", len(ids), func(w *writer) error {
-		for _, id := range ids {
-			if err := w.exec("DELETE FROM notice WHERE seq = (SELECT seq FROM request WHERE id = ?)", id[:]); err != nil {
-				return err
-			}
+	if len(told.Rows)+len(told.Later) > 0 {
+		err := s.write(ctx, "forget notices", len(told.Rows)+len(told.Later), func(w *writer) error { return w.toldNotices(told) })
+		if err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	s.teller.until = s.clock.now().Add(lease)
+	return nil
+}
+
+func (w *writer) toldNotices(told store.ToldNotices) error {
+	for _, r := range told.Rows {
+		if err := w.exec("DELETE FROM notice WHERE n = ?", r.N); err != nil {
+			return err
+		}
+	}
+	for _, id := range told.Later {
+		n, err := w.nextNotice()
+		if err != nil {
+			return err
+		}
+		err = w.exec("INSERT OR IGNORE INTO notice (n, seq, at, held) SELECT ?, seq, ?, 0 FROM request WHERE id = ?", n, micros(told.LaterAt), id[:])
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ReleaseNotices implements store.Notices.
+func (s *Store) ReleaseNotices(_ context.Context, epoch int64) error {
+	s.tellerLock.Lock()
+	defer s.tellerLock.Unlock()
+	if s.teller.epoch == epoch {
+		s.teller.incarnation = messages.Incarnation{}
+	}
+	return nil
 }
 
 // PendingNotices implements store.Notices.
-func (s *Store) PendingNotices(ctx context.Context) (count int, oldest time.Time, err error) {
+func (s *Store) PendingNotices(ctx context.Context) (p store.NoticesPending, err error) {
+	now := s.clock.now()
 	err = s.read(ctx, "count notices", func(c *conn) error {
 		return c.query("SELECT count(*), coalesce((SELECT at FROM notice ORDER BY n LIMIT 1), 0) FROM notice", func(row row) error {
 			v := scanner{row: row}
-			count, oldest = int(v.integer()), v.time()
+			p.Count = int(v.integer())
+			if oldest := v.time(); !oldest.IsZero() {
+				p.Age = max(0, now.Sub(oldest))
+			}
 			return v.err
 		})
 	})
-	return count, oldest, err
+	return p, err
 }

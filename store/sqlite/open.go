@@ -78,6 +78,10 @@ type Store struct {
 	closed       error
 	w            *writer
 	checkpointer *checkpointer
+	purges       purger
+
+	tellerLock sync.Mutex
+	teller     teller
 }
 
 var _ store.Store = (*Store)(nil)

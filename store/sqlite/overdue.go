@@ -31,10 +31,14 @@ func (s *Store) Overdue(ctx context.Context, q store.OverdueQuery) ([]messages.E
 		return nil, fmt.Errorf("overdue: %w: unknown deadline %d", store.ErrInvalid, q.Deadline)
 	}
 	now := s.clock.now()
+	where, args := d.where, []any{micros(now), micros(now.Add(-q.Age)), int64(pageSize(q.Limit))}
+	if q.After.Seq != 0 {
+		where += " AND (" + d.order + ", e.seq) > (?4, ?5)"
+		args = append(args, micros(q.After.At), q.After.Seq)
+	}
 	var out []messages.Execution
 	err := s.read(ctx, "read overdue executions", func(c *conn) (err error) {
-		out, err = readMany(c, listed+" WHERE "+d.where+" AND ?1 >= ?2 ORDER BY "+d.order+", e.seq LIMIT ?3",
-			micros(now), micros(now.Add(-q.Age)), int64(pageSize(q.Limit)))
+		out, err = readMany(c, listed+" WHERE "+where+" AND ?1 >= ?2 ORDER BY "+d.order+", e.seq LIMIT ?3", args...)
 		return err
 	})
 	return out, err

@@ -2,28 +2,110 @@ package sqlite
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"github.com/troupe-run/troupe/store"
 )
 
-// Purge deletes one batch of each kind, at most p.Limit rows (1 to 10,000; 0: 1,000), and says how many rows went. The
-// pages that it frees are used again; the file does not shrink.
-func (s *Store) Purge(ctx context.Context, p store.Purge) (int, error) {
+// How much one purge looks at: stretchesMax stretches of stretchMax rows, whatever it finds. The next one goes on behind
+// them.
+const (
+	stretchMax   = 20_000
+	stretchesMax = 5
+)
+
+// purger holds where the walks over tables go on that have no index for what is old.
+type purger struct {
+	mu       sync.Mutex // one purge at a time
+	after    int64      // executions
+	pool     string     // sessions
+	session  string
+	snapshot int64
+}
+
+// Purge deletes one batch of each kind, at most p.Limit rows (1 to 10,000; 0: 1,000). The pages that it frees are used
+// again; the file does not shrink. A kind that fails is told in the error, and the others go on.
+func (s *Store) Purge(ctx context.Context, p store.Purge) (store.Purged, error) {
 	if p.Limit <= 0 {
 		p.Limit = 1000
 	}
 	p.Limit = min(p.Limit, 10_000)
+	s.purges.mu.Lock()
+	defer s.purges.mu.Unlock()
+	steps := []struct {
+		before time.Time
+		do     func(ctx context.Context, before time.Time, limit int) (store.Purged, error)
+	}{
+		{p.FinishedBefore, s.purgeExecutions},
+		{p.SessionsBefore, s.purgeSessions},
+		{p.SessionsBefore, s.purgeSnapshots},
+		{p.DeadLettersBefore, s.purgeBy("purge dead letters", "DELETE FROM dead_letter WHERE id IN (SELECT id FROM dead_letter WHERE at < ?1 ORDER BY at LIMIT ?2)")},
+		{p.EventsBefore, s.purgeBy("purge worker events", "DELETE FROM worker_event WHERE n IN (SELECT n FROM worker_event WHERE at < ?1 ORDER BY at LIMIT ?2)")},
+		{p.NodesBefore, s.purgeBy("purge nodes", "DELETE FROM node WHERE incarnation IN (SELECT incarnation FROM node WHERE state = 'dead' AND beat_at < ?1 LIMIT ?2)",
+			"DELETE FROM worker WHERE incarnation NOT IN (SELECT incarnation FROM node) AND beat_at < ?1 AND ?2 > 0")},
+	}
+	var out store.Purged
+	var errs []error
+	for _, step := range steps {
+		if step.before.IsZero() || ctx.Err() != nil {
+			continue
+		}
+		done, err := step.do(ctx, step.before, p.Limit)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out.Rows, out.More = out.Rows+done.Rows, out.More || done.More
+	}
+	return out, errors.Join(append(errs, ctx.Err())...)
+}
+
+// purgeBy is a step that an index, or a small table, leads to what is old. The rows of its first statement count.
+func (s *Store) purgeBy(what string, sql ...string) func(context.Context, time.Time, int) (store.Purged, error) {
+	return func(ctx context.Context, before time.Time, limit int) (out store.Purged, err error) {
+		err = s.write(ctx, what, limit, func(w *writer) error {
+			out = store.Purged{}
+			for i, statement := range sql {
+				n, err := w.c.exec(statement, micros(before), int64(limit))
+				if err != nil {
+					return err
+				}
+				if i == 0 {
+					out = store.Purged{Rows: int(n), More: int(n) >= limit}
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return store.Purged{}, err // out may still be the writer's
+		}
+		return out, nil
+	}
+}
+
+// victim is an ended execution that is old enough to go. An outcome never changes, so it may be chosen by a reader.
+type victim struct {
+	seq    int64
+	labels []byte
+}
+
+func (s *Store) purgeExecutions(ctx context.Context, before time.Time, limit int) (store.Purged, error) {
 	var victims []victim
+	var next int64
 	err := s.read(ctx, "look for old executions", func(c *conn) (err error) {
-		victims, err = ended(c, p.FinishedBefore, p.Limit)
+		victims, next, err = ended(c, s.purges.after, before, limit)
 		return err
 	})
-	if err != nil {
-		return 0, err
+	if err != nil || len(victims) == 0 {
+		if err == nil {
+			s.purges.after = next
+		}
+		return store.Purged{More: next > 0}, err
 	}
 	var n int
-	err = s.write(ctx, "purge", p.Limit, func(w *writer) error {
+	err = s.write(ctx, "purge executions", limit, func(w *writer) error {
 		n = 0
 		for _, v := range victims {
 			gone, err := w.deleteExecution(v)
@@ -35,40 +117,54 @@ func (s *Store) Purge(ctx context.Context, p store.Purge) (int, error) {
 		if n > 0 {
 			w.cache.dropEnded()
 		}
-		k, err := w.purgeOthers(p)
-		n += k
-		return err
+		return nil
 	})
 	if err != nil {
-		return 0, err // n may still be the writer's
+		return store.Purged{}, err // n may still be the writer's
 	}
-	return n, nil
+	s.purges.after = next
+	return store.Purged{Rows: n, More: next > 0}, nil
 }
 
-// victim is an ended execution that is old enough to go. An outcome never changes, so it may be chosen by a reader.
-type victim struct {
-	seq    int64
-	labels []byte
-}
+// endedSQL looks at one stretch behind a seq. The last row says where it ended.
+const endedSQL = `SELECT e.seq, r.labels, e.status >= 6 AND e.finished_at < ?3 FROM (SELECT seq, status, finished_at FROM execution NOT INDEXED
+ WHERE seq > ?1 AND seq <= ?2 ORDER BY seq LIMIT ?4) e CROSS JOIN request r ON r.seq = e.seq`
 
-// ended finds the oldest ended executions. What was requested after the moment cannot have ended before it, and
-// requests lie in order of time, so the look stops there.
-func ended(c *conn, before time.Time, limit int) ([]victim, error) {
-	if before.IsZero() {
-		return nil, nil
-	}
+// ended finds the oldest ended executions behind a seq, and says where the next look goes on; 0: at the begin, for this one
+// came to the end. What was requested after the moment cannot have ended before it, and requests lie in order of time.
+func ended(c *conn, after int64, before time.Time, limit int) (out []victim, next int64, err error) {
 	horizon, err := horizon(c, micros(before))
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var out []victim
-	err = c.query(`SELECT e.seq, r.labels FROM execution e NOT INDEXED CROSS JOIN request r ON r.seq = e.seq
- WHERE e.seq <= ? AND e.status >= 6 AND e.finished_at < ? ORDER BY e.seq LIMIT ?`, func(row row) error {
-		v := scanner{row: row}
-		out = append(out, victim{seq: v.integer(), labels: v.bytes()})
-		return v.err
-	}, horizon, micros(before), int64(limit))
-	return out, err
+	for range stretchesMax {
+		looked, full := 0, false
+		err = c.query(endedSQL, func(row row) error {
+			v := scanner{row: row}
+			seq, labels, old := v.integer(), v.bytes(), v.boolean()
+			looked++
+			switch {
+			case full:
+			case old && len(out) >= limit:
+				full = true
+			default:
+				if old {
+					out = append(out, victim{seq: seq, labels: labels})
+				}
+				after = seq
+			}
+			return v.err
+		}, after, horizon, micros(before), int64(stretchMax))
+		switch {
+		case err != nil:
+			return nil, 0, err
+		case full:
+			return out, after, nil
+		case looked < stretchMax:
+			return out, 0, nil
+		}
+	}
+	return out, after, nil
 }
 
 // horizon is the largest seq that was requested before the moment, by bisection.
@@ -112,37 +208,4 @@ func (w *writer) deleteExecution(v victim) (int, error) {
 		}
 	}
 	return int(n), nil
-}
-
-// purgeOthers deletes dead letters, worker events, sessions and nodes.
-func (w *writer) purgeOthers(p store.Purge) (int, error) {
-	total := 0
-	steps := []struct {
-		before time.Time
-		sql    []string
-	}{
-		{p.DeadLettersBefore, []string{"DELETE FROM dead_letter WHERE id IN (SELECT id FROM dead_letter WHERE at < ?1 ORDER BY at LIMIT ?2)"}},
-		{p.EventsBefore, []string{"DELETE FROM worker_event WHERE n IN (SELECT n FROM worker_event WHERE at < ?1 ORDER BY at LIMIT ?2)"}},
-		{p.SessionsBefore, []string{
-			"DELETE FROM session WHERE (pool, session) IN (SELECT pool, session FROM session WHERE worker_inc IS NULL AND touched_at < ?1 LIMIT ?2)",
-			"DELETE FROM session_snapshot WHERE NOT EXISTS (SELECT 1 FROM session s WHERE s.pool = session_snapshot.pool AND s.session = session_snapshot.session) AND ?1 > 0 AND ?2 > 0",
-		}},
-		{p.NodesBefore, []string{
-			"DELETE FROM node WHERE incarnation IN (SELECT incarnation FROM node WHERE state = 'dead' AND beat_at < ?1 LIMIT ?2)",
-			"DELETE FROM worker WHERE incarnation NOT IN (SELECT incarnation FROM node) AND beat_at < ?1 AND ?2 > 0",
-		}},
-	}
-	for _, step := range steps {
-		if step.before.IsZero() {
-			continue
-		}
-		for _, sql := range step.sql {
-			n, err := w.c.exec(sql, micros(step.before), int64(p.Limit))
-			if err != nil {
-				return total, err
-			}
-			total += int(n)
-		}
-	}
-	return total, nil
 }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -129,14 +130,55 @@ func (w *writer) finishedSession(r *record, status messages.Status) error {
 	return w.exec(sql, args...)
 }
 
-// LoadSessions returns every session of the pool, bound or not.
-func (s *Store) LoadSessions(ctx context.Context, pool string) ([]store.Session, error) {
+// The bound sessions of one incarnation (?2), behind a position where that is in it, and of one worker.
+const (
+	boundTo = sessionColumns + ` INDEXED BY session_bound WHERE s.worker_inc IS NOT NULL AND s.pool = ?1 AND s.worker_inc = ?2 `
+	boundBy = boundTo + "AND (s.worker_slot, s.session) > (?3, ?4) ORDER BY s.worker_slot, s.session LIMIT ?5"
+	boundOn = boundTo + "AND s.worker_slot = ?3 AND s.session > ?4 ORDER BY s.session LIMIT ?5"
+)
+
+// BoundSessions returns a page of the sessions that are bound to workers of live incarnations. Of those there is one.
+func (s *Store) BoundSessions(ctx context.Context, q store.BoundQuery) ([]store.Session, error) {
+	if q.Limit <= 0 || q.Limit > store.BoundMax {
+		q.Limit = store.BoundMax
+	}
 	var out []store.Session
-	err := s.read(ctx, "load sessions", func(c *conn) (err error) {
-		out, err = readSessions(c, sessionColumns+" WHERE s.pool = ? ORDER BY s.session", pool)
+	err := s.read(ctx, "load bound sessions", func(c *conn) (err error) {
+		out = nil
+		if w := q.Worker; !w.Incarnation.IsZero() {
+			out, err = readSessions(c, boundOn, q.Pool, w.Incarnation[:], int64(w.Slot), q.After.Session, int64(q.Limit))
+			return err
+		}
+		live, err := liveIncarnations(c)
+		for _, inc := range live {
+			if err != nil || len(out) >= q.Limit {
+				return err
+			}
+			slot, name := int64(-1), ""
+			switch order := bytes.Compare(inc[:], q.After.Worker.Incarnation[:]); {
+			case order < 0:
+				continue
+			case order == 0:
+				slot, name = int64(q.After.Worker.Slot), q.After.Session
+			}
+			var more []store.Session
+			more, err = readSessions(c, boundBy, q.Pool, inc[:], slot, name, int64(q.Limit-len(out)))
+			out = append(out, more...)
+		}
 		return err
 	})
 	return out, err
+}
+
+func liveIncarnations(c *conn) (all []messages.Incarnation, err error) {
+	err = c.query("SELECT incarnation FROM node WHERE state <> 'dead' ORDER BY incarnation", func(row row) error {
+		v := scanner{row: row}
+		var inc messages.Incarnation
+		v.id((*[16]byte)(&inc))
+		all = append(all, inc)
+		return v.err
+	})
+	return all, err
 }
 
 // GetSession returns one session, or store.ErrNotFound.

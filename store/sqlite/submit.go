@@ -34,7 +34,11 @@ func (s *Store) SubmitPlaced(ctx context.Context, executions []messages.Executio
 		return nil, err
 	}
 	var out []store.Submitted
-	err := s.write(ctx, "submit", len(executions), func(w *writer) error {
+	bytes := 0
+	for i := range executions {
+		bytes += store.ExecutionSize(&executions[i])
+	}
+	err := s.write(ctx, "submit", len(executions)+bytes/rowBytes, func(w *writer) error {
 		out = make([]store.Submitted, 0, len(executions))
 		if err := w.submit(executions, &out); err != nil {
 			return err

@@ -29,10 +29,13 @@ func (s *Store) SaveWorkers(ctx context.Context, workers []store.Worker) error {
 	})
 }
 
-// Heartbeat writes the beat of all the incarnation's active workers, and the capabilities of those given.
+// Heartbeat writes the beat of the incarnation's workers, and the capabilities of those given. A node that drains has no active
+// workers: those that have not ended go on to beat.
 func (s *Store) Heartbeat(ctx context.Context, inc messages.Incarnation, capabilities map[messages.WorkerKey]json.RawMessage) error {
 	return s.write(ctx, "write heartbeats", 1+len(capabilities), func(w *writer) error {
-		if err := w.exec("UPDATE worker SET beat_at = ? WHERE incarnation = ? AND active = 1", micros(w.now), inc[:]); err != nil {
+		err := w.exec(`UPDATE worker SET beat_at = ?1 WHERE incarnation = ?2 AND (active = 1 OR state <> 'terminated'
+ AND EXISTS (SELECT 1 FROM node WHERE incarnation = ?2 AND state = 'draining'))`, micros(w.now), inc[:])
+		if err != nil {
 			return err
 		}
 		for k, c := range capabilities {
@@ -105,6 +108,22 @@ func (s *Store) ListWorkers(ctx context.Context, pool string) ([]store.Worker, e
 			out = append(out, k)
 			return v.err
 		}, args...)
+	})
+	return out, err
+}
+
+// EndedWorkers returns the workers that a dead incarnation had, by id.
+func (s *Store) EndedWorkers(ctx context.Context, inc messages.Incarnation) ([]store.Worker, error) {
+	var out []store.Worker
+	err := s.read(ctx, "list ended workers", func(c *conn) error {
+		return c.query(`SELECT w.pool, w.slot, w.id, w.runtime FROM worker w JOIN node n ON n.incarnation = w.incarnation
+ WHERE w.incarnation = ? AND n.state = 'dead' ORDER BY w.id, w.slot`, func(row row) error {
+			v := scanner{row: row}
+			k := store.Worker{Key: messages.WorkerKey{Incarnation: inc}}
+			k.Key.Pool, k.Key.Slot, k.ID, k.Runtime = v.text(), messages.Slot(v.integer()), messages.WorkerID(v.text()), messages.Runtime(v.text())
+			out = append(out, k)
+			return v.err
+		}, inc[:])
 	})
 	return out, err
 }

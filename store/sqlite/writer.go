@@ -14,7 +14,7 @@ import (
 type request struct {
 	ctx  context.Context
 	what string // for errors
-	rows int    // how much it adds to a group
+	rows int    // how much it adds to a group: its rows, and one for each rowBytes of its data
 	// work makes the call's changes in the writer's open transaction. It may be run again after a rollback, so it
 	// starts its results anew. An error that it returns wrapped in own concerns this call alone and left no change;
 	// any other ends the transaction.
@@ -22,6 +22,9 @@ type request struct {
 	err  error
 	done chan struct{}
 }
+
+// rowBytes is how many bytes of data count as a row, so that a group has about 16 MiB at most, or one call.
+const rowBytes = 4 << 10
 
 // ownError is an error of one call that changed nothing.
 type ownError struct{ error }
@@ -48,6 +51,8 @@ type writer struct {
 	written int    // pages since the checkpointer was last woken
 	args    []any  // of update
 	next    record // the row that the change at hand would make
+
+	lastNotice int64 // the number that the outbox gave out last; 0: not known yet
 }
 
 func openWriter(s *Store) (*writer, error) {

@@ -1,0 +1,74 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+const updateRetried = `UPDATE execution SET retried_as = ? WHERE seq = ? AND status = ? AND attempt = ? AND retried_as IS NULL`
+
+// Retry implements store.Store.
+func (s *Store) Retry(ctx context.Context, id messages.ExecutionID, next messages.Execution) (store.Submitted, error) {
+	if err := store.Check(&next); err != nil {
+		return store.Submitted{}, fmt.Errorf("retry of execution %s: %w", id, err)
+	}
+	if next.ID.IsZero() {
+		next.ID = messages.NewExecutionID()
+	}
+	var stands messages.ExecutionID
+	err := s.write(ctx, "retry", 1, func(w *writer) (err error) {
+		stands, err = w.fenceRetry(id, &next)
+		return err
+	})
+	if err != nil {
+		return store.Submitted{}, err
+	}
+	e, err := s.Get(ctx, stands)
+	if err != nil {
+		return store.Submitted{}, fmt.Errorf("retry %s of execution %s: %w", stands, id, err)
+	}
+	return store.Submitted{Execution: e, Existing: stands != next.ID}, nil
+}
+
+// fenceRetry stores the retry if the execution has none, and returns the one that stands.
+func (w *writer) fenceRetry(id messages.ExecutionID, next *messages.Execution) (messages.ExecutionID, error) {
+	r, err := w.record(id)
+	switch {
+	case err != nil:
+		return id, err
+	case r == nil:
+		return id, own(fmt.Errorf("execution %s: %w", id, store.ErrNotFound))
+	}
+	if r.Status.Terminal() {
+		defer w.cache.drop(id) // the working set is for what still changes
+	}
+	if !r.RetriedAs.IsZero() {
+		return r.RetriedAs, nil
+	}
+	if err := store.NotRetried(&r.Execution); err != nil {
+		return id, own(err)
+	}
+	if next.IdempotencyKey != "" {
+		holder, err := readOne(w.c, whole+" WHERE r.idempotency_key = ?", next.IdempotencyKey)
+		if err != nil {
+			return id, err
+		}
+		if holder != nil {
+			return id, own(conflict(next, holder.ID))
+		}
+	}
+	return next.ID, w.addRetry(next, r)
+}
+
+func (w *writer) addRetry(next *messages.Execution, r *record) error {
+	if _, err := w.retry(next, r, r.CrashCount); err != nil {
+		return err
+	}
+	if err := w.update(updateRetried, r, next.ID[:]); err != nil {
+		return err
+	}
+	return w.event("retry", r, r, next.ID.String(), string(r.WorkerID))
+}
