@@ -16,6 +16,9 @@ var (
 	ErrUnavailable  = errors.New("broker is unavailable")
 	ErrPrecondition = errors.New("queue exists with other arguments")
 	ErrNoQueue      = errors.New("no such queue")
+	ErrNoExchange   = errors.New("no such exchange")
+	// ErrMessage: a message that the broker can never take, as it is over a bound. Nothing of the call was published.
+	ErrMessage = errors.New("message over the broker's bounds")
 	// ErrBroken: the broker has the queue and cannot use it, and whoever tries loses the connection. Callers go on without
 	// it and try again later, at their own pace: an adapter does not ask the broker each time. Unbreak says what a person
 	// can do.
@@ -37,11 +40,14 @@ type Broker interface {
 	// for every message, in their order, whatever the error; Unknown where no word came. Only Confirmed means that
 	// a queue has it. An exchange that does not exist is never Confirmed.
 	Publish(ctx context.Context, messages []Message) ([]Confirm, error)
-	// Consume starts a consumer with at most prefetch unsettled deliveries, 1 to 65535. A queue that is not there
-	// is ErrNoQueue.
+	// Consume starts a consumer with at most prefetch unsettled deliveries, 1 to 65535. An adapter may have fewer on their
+	// way while it does not know that they are small, or knows that they are not, and give back what it has no room for. A
+	// queue that is not there is ErrNoQueue.
 	Consume(ctx context.Context, queue string, prefetch int) (Consumer, error)
 	// Inspect counts a queue's ready messages and consumers, or ErrNoQueue. The counts may lag behind.
 	Inspect(ctx context.Context, queue string) (QueueInfo, error)
+	// InspectExchange returns nil where the exchange exists, or ErrNoExchange.
+	InspectExchange(ctx context.Context, exchange string) error
 	// Status is how the connections stand, without asking the broker.
 	Status() Status
 	// Close ends all consumers; what they held unsettled is redelivered to others. Afterwards every method returns

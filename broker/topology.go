@@ -147,6 +147,16 @@ func (s Settings) Expiration(timeout time.Duration) time.Duration {
 	return timeout
 }
 
+// ExpiresAfter is how long a placement waited on its worker's queue that expired there: own is its message's expiration, 0 where it
+// had none.
+func (s Settings) ExpiresAfter(own time.Duration) time.Duration {
+	ttl := s.withDefaults().WorkerTTL
+	if own > 0 {
+		ttl = min(ttl, own)
+	}
+	return ttl
+}
+
 // WorkerTTLShort is the TTL below which slow work expires before a busy worker comes to it.
 const WorkerTTLShort = 2 * time.Minute
 

@@ -96,6 +96,18 @@ func missingExchange(b *bench) {
 	})
 }
 
+func inspectExchange(b *bench) {
+	for _, kind := range []broker.ExchangeKind{broker.Fanout, broker.Topic, broker.Direct} {
+		exchange := b.prefix + "asked." + string(kind)
+		for range 3 { // each refusal costs a channel, and never the connection
+			require.ErrorIs(b, b.InspectExchange(b.Context(), exchange), broker.ErrNoExchange)
+		}
+		b.exchange("asked."+string(kind), kind)
+		require.NoError(b, b.InspectExchange(b.Context(), exchange))
+	}
+	require.True(b, b.Status().Up)
+}
+
 // fullQueue publishes one by one, because a quorum queue lets a few in above its bound.
 func fullQueue(b *bench) {
 	const bound, slack = 5, 100

@@ -47,6 +47,7 @@ func cases() []testCase {
 		{"message_arrives_whole", messageWhole},
 		{"confirms_follow_the_messages", confirmsFollow},
 		{"missing_exchange_is_never_confirmed", missingExchange},
+		{"inspect_tells_of_a_missing_exchange", inspectExchange},
 		{"full_queue_nacks", fullQueue},
 		{"cancelled_context_publishes_nothing", cancelledContext},
 		{"fanout_reaches_every_queue", fanout},

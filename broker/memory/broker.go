@@ -127,6 +127,14 @@ func (b *Broker) Inspect(ctx context.Context, queue string) (broker.QueueInfo, e
 	return b.server.inspect(queue)
 }
 
+// InspectExchange implements broker.Broker.
+func (b *Broker) InspectExchange(ctx context.Context, exchange string) error {
+	if err := b.usable(ctx); err != nil {
+		return err
+	}
+	return b.server.inspectExchange(exchange)
+}
+
 // Close implements broker.Broker. A second call does nothing.
 func (b *Broker) Close() error {
 	b.mu.Lock()

@@ -176,6 +176,15 @@ func (s *server) inspect(name string) (broker.QueueInfo, error) {
 	return info, nil
 }
 
+func (s *server) inspectExchange(name string) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if _, ok := s.exchanges[name]; !ok {
+		return fmt.Errorf("inspect exchange %s: %w", name, broker.ErrNoExchange)
+	}
+	return nil
+}
+
 // remove takes a queue and its bindings away, with what is in it. Where unless is given it is asked under the
 // queue's lock and can keep the queue.
 func (s *server) remove(name string, unless func(*queue) bool) {

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/troupe-run/troupe/actors/throttle"
 	"github.com/troupe-run/troupe/broker"
 )
 
@@ -24,6 +25,7 @@ type Broker struct {
 
 	mu     sync.Mutex
 	status broker.Status
+	alarms throttle.Alarm // a server near its limit raises and ends one many times a second
 }
 
 var _ broker.Broker = (*Broker)(nil)
@@ -73,7 +75,7 @@ func (b *Broker) startLanes(s *session) {
 		go (&lane{session: s, work: b.toQueues, window: b.config.PublishWindow}).run()
 	}
 	s.lanes.Add(1)
-	go (&lane{session: s, work: b.toExchanges, window: b.config.PublishWindow}).run()
+	go (&lane{session: s, work: b.toExchanges, window: b.config.exchangeWindow}).run()
 }
 
 // Status implements broker.Broker. A server that raises an alarm says so only to a connection that publishes, so Blocked
@@ -92,12 +94,17 @@ func (b *Broker) note() {
 	if now.Up == b.status.Up && now.Blocked == b.status.Blocked && now.Reason == b.status.Reason {
 		return
 	}
-	if now.Blocked != b.status.Blocked && now.Blocked {
-		b.config.Logger.Warn("the broker takes no messages", "reason", now.Reason)
-	} else if now.Blocked != b.status.Blocked {
+	at := time.Now()
+	switch {
+	case now.Blocked == b.status.Blocked:
+	case now.Blocked:
+		if pass, withheld := b.alarms.Begin(at); pass {
+			b.config.Logger.Warn("the broker takes no messages", append(throttle.LeftOut(withheld), "reason", now.Reason)...)
+		}
+	case b.alarms.End():
 		b.config.Logger.Info("the broker is not blocking any more")
 	}
-	now.Since = time.Now()
+	now.Since = at
 	b.status = now
 }
 

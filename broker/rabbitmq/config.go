@@ -13,6 +13,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/troupe-run/troupe/messages/secret"
 )
 
 // Config says where the server is and how to speak to it. Zero fields mean defaults.
@@ -36,8 +38,10 @@ type Config struct {
 	// PublishChannels is how many channels carry messages to queues, 1 to 4. Messages to named exchanges have one more
 	// of their own. Default 2.
 	PublishChannels int
-	// PublishWindow bounds the unconfirmed messages of each publishing channel, 1 to 4,096. Default 512.
-	PublishWindow int
+	// PublishWindow bounds the unconfirmed messages of each publishing channel, 1 to 4,096. Default 512 to queues and 2,048 to
+	// exchanges: notices go there, in large batches that wait for no confirm.
+	PublishWindow  int
+	exchangeWindow int
 	// WaitAtOpen makes Open wait for the first connection and fail without it. Otherwise Open returns at once and the
 	// broker connects in the background.
 	WaitAtOpen bool
@@ -66,6 +70,7 @@ func (c Config) withDefaults() Config {
 	c.BackoffMin = orElse(c.BackoffMin, 100*time.Millisecond)
 	c.BackoffMax = orElse(c.BackoffMax, 5*time.Second)
 	c.PublishChannels = orElse(c.PublishChannels, 2)
+	c.exchangeWindow = orElse(c.PublishWindow, 2048)
 	c.PublishWindow = orElse(c.PublishWindow, 512)
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
@@ -127,7 +132,7 @@ func newTarget(c Config) (target, error) {
 	uri, err := amqp.ParseURI(c.URL)
 	if err != nil {
 		return target{}, fmt.Errorf("rabbitmq: the URL cannot be read, it should be amqp://user:password@host:5672/vhost "+
-			"with reserved characters percent-encoded: %s", withoutURL(err))
+			"with reserved characters percent-encoded: %s", secret.Without(withoutURL(err), c.URL))
 	}
 	t := target{uri: uri, address: net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port))}
 	files := TLS{

@@ -39,6 +39,7 @@ func TestBadTargetsSayWhatToDo(t *testing.T) {
 		{Config{}, "no URL: set it to amqp://user:password@host:5672/vhost"},
 		{Config{URL: "http://host"}, "AMQP scheme must be either 'amqp://' or 'amqps://'"},
 		{Config{URL: "amqp://user:s3cret%@host"}, "reserved characters percent-encoded"},
+		{Config{URL: "amqp://user:s3cret/more@host:5672/"}, `invalid port ":xxxxx" after host`},
 		{Config{URL: "amqp://host", TLS: TLS{CA: broken}}, "write amqps://"},
 		{Config{URL: "amqps://host", TLS: TLS{CA: broken}}, "holds no PEM certificate"},
 		{Config{URL: "amqps://host", TLS: TLS{CA: broken + ".gone"}}, "CA file: open"},
@@ -108,6 +109,7 @@ func TestMessagesThatTheProtocolCannotCarryAreRefused(t *testing.T) {
 		"its body has 16777217 bytes":      {Body: make([]byte, 16<<20+1)},
 	} {
 		require.ErrorContains(t, checkMessage(&m), want)
+		require.ErrorIs(t, checkMessage(&m), broker.ErrMessage)
 	}
 	fits := broker.Message{RoutingKey: long[1:], ID: long[1:], Body: make([]byte, 16<<20)}
 	require.NoError(t, checkMessage(&fits))

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/troupe-run/troupe/broker"
@@ -71,8 +70,8 @@ func (b *Broker) Consume(ctx context.Context, queue string, prefetch int) (broke
 // consumer is one subscription on a channel of its own. One goroutine does everything on that channel: it passes
 // deliveries on and sends settlements.
 //
-// Neither of its two queues can fill: both hold only what the server counts as unsettled, and that is at most the
-// prefetch.
+// Neither of its two queues can fill: both hold only what is unsettled, and that is at most the prefetch, over all of the
+// subscriptions that it makes (see window).
 type consumer struct {
 	queue      string
 	tag        string
@@ -90,8 +89,12 @@ type consumer struct {
 	over      atomic.Bool   // nothing can be settled any more
 	err       atomic.Pointer[error]
 
-	held   int // unsettled deliveries
-	ledger ledger
+	held    int // unsettled deliveries
+	ledger  ledger
+	window  window
+	excess  []uint64   // deliveries that the reader does not get, until the subscription has ended
+	then    int        // the prefetch to go on with, while leaving
+	leaving chan error // gets the answer to the end of the subscription; nil: it is not being ended
 }
 
 func subscribe(s *session, queue string, prefetch int) (*consumer, error) {
@@ -104,16 +107,12 @@ func subscribe(s *session, queue string, prefetch int) (*consumer, error) {
 		return nil, asError("consume "+queue, err)
 	}
 	c := &consumer{
-		queue: queue, tag: "troupe-" + uuid.NewString(), session: s, channel: channel,
+		queue: queue, session: s, channel: channel, window: newWindow(prefetch),
 		deliveries: make(chan broker.Delivery, prefetch), settles: make(chan settlement, prefetch),
 		cancels: channel.NotifyCancel(make(chan string, 1)), closes: channel.NotifyClose(make(chan *amqp.Error, 1)),
 		cancel: make(chan struct{}), ended: make(chan struct{}), ledger: newLedger(),
 	}
-	err = channel.Qos(prefetch, 0, false)
-	if err == nil {
-		c.from, err = channel.Consume(queue, c.tag, false, false, false, false, nil)
-	}
-	if err != nil {
+	if err := c.subscribe(c.window.at); err != nil {
 		_ = channel.Close() // mostly closed already
 		return nil, asError("consume "+queue, err)
 	}
@@ -144,18 +143,20 @@ func (c *consumer) Cancel() error {
 func (c *consumer) run() {
 	defer c.session.consumers.Done()
 	for {
+		var err error
 		select {
 		case d, open := <-c.from:
-			if !open {
-				c.end(c.reason())
-				return
-			}
-			if !c.pass(d) {
-				c.end(fmt.Errorf("%w: the server sent more than the prefetch", broker.ErrUnavailable))
-				return
+			switch {
+			case !open:
+				err = c.left()
+			case c.take(d):
+				err = c.adjust()
+			default:
+				err = errPrefetch
 			}
 		case s := <-c.settles:
 			c.settle(s)
+			err = c.adjust()
 		case _, told := <-c.cancels:
 			if told {
 				c.end(c.deleted())
@@ -167,6 +168,10 @@ func (c *consumer) run() {
 			return
 		case <-c.cancel:
 			c.stop()
+			return
+		}
+		if err != nil {
+			c.end(err)
 			return
 		}
 	}
@@ -182,7 +187,7 @@ func (c *consumer) pass(d amqp.Delivery) bool {
 			ReplyTo: d.ReplyTo, CorrelationID: d.CorrelationId, Expiration: fromExpiration(d.Expiration),
 		},
 		Queue: c.queue, Redelivered: d.Redelivered, Deaths: deaths(d.Headers),
-		Settler: &unsettled{consumer: c, tag: d.DeliveryTag},
+		Settler: &unsettled{consumer: c, tag: d.DeliveryTag, size: len(d.Body), serial: c.window.serial},
 	}:
 		return true
 	default:
@@ -238,20 +243,25 @@ func (c *consumer) end(err error) {
 
 // stop ends the deliveries but keeps the channel until everything that was read is settled.
 func (c *consumer) stop() {
-	if err := c.channel.Cancel(c.tag, false); err != nil {
-		c.end(c.reason())
-		return
+	if c.from != nil && c.leaving == nil {
+		if err := c.channel.Cancel(c.tag, false); err != nil {
+			c.end(c.reason())
+			return
+		}
 	}
 	back := c.unread()
-	for d := range c.from { // those the reader never saw
-		c.held++
-		back = append(back, d.DeliveryTag)
+	if c.from != nil {
+		for d := range c.from { // those the reader never saw
+			c.held++
+			back = append(back, d.DeliveryTag)
+		}
 	}
 	close(c.deliveries)
 	close(c.ended)
 	for _, tag := range back {
 		c.give(tag, nackBack)
 	}
+	c.giveBack()
 	for c.held > 0 {
 		select {
 		case s := <-c.settles:

@@ -134,6 +134,19 @@ func (b *Broker) Inspect(ctx context.Context, queue string) (broker.QueueInfo, e
 	return broker.QueueInfo{Ready: q.ready, Consumers: q.consumers}, nil
 }
 
+// InspectExchange implements broker.Broker. The kind that is asked for does not count: the server compares only the name.
+func (b *Broker) InspectExchange(ctx context.Context, exchange string) error {
+	if err := b.usable(ctx); err != nil {
+		return err
+	}
+	if err := checkName("exchange", exchange); err != nil {
+		return fmt.Errorf("inspect: %w", err)
+	}
+	return b.request(ctx, "inspect exchange "+exchange, "", func(c *amqp.Channel) error {
+		return c.ExchangeDeclarePassive(exchange, amqp.ExchangeTopic, true, false, false, false, nil)
+	})
+}
+
 // useQueue does one thing with a queue on a control channel, unless the server cannot use the queue.
 func (b *Broker) useQueue(ctx context.Context, what, queue string, f func(*amqp.Channel) error) error {
 	if err := b.cleared(ctx, queue, nil); err != nil {
@@ -203,6 +216,8 @@ func asError(what string, err error) error {
 	switch {
 	case answer.Code == notFound && strings.Contains(answer.Reason, "no queue"):
 		return fmt.Errorf("%s: %w: %s", what, broker.ErrNoQueue, answer.Reason)
+	case answer.Code == notFound && strings.Contains(answer.Reason, "no exchange"):
+		return fmt.Errorf("%s: %w: %s", what, broker.ErrNoExchange, answer.Reason)
 	case answer.Code == preconditionFailed:
 		return fmt.Errorf("%s: %w: %s", what, broker.ErrPrecondition, answer.Reason)
 	case answer.Code == accessRefused:

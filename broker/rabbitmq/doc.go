@@ -32,6 +32,11 @@
 // connection the message comes again. What a cancelled consumer did not read goes back with a nack each, which counts
 // toward a quorum queue's delivery limit.
 //
+// AMQP's prefetch counts messages, and servers bound the bytes of none below their max_message_size. So a consumer begins
+// with a few, asks for all that it may have once they are known to be small, and for fewer behind a large one: see window.
+// Another number is another subscription on the same channel, so that what is unsettled stays so. What comes while too many
+// bytes are in hand goes back at once.
+//
 // A quorum queue's channel holds settlements back while more than 32 commands of it are under way
 // (quorum_commands_soft_limit), and forgets them if it is closed then (rabbitmq-server's issue 10327). So a broker that
 // is closed cancels its consumers first: what came before the server's answer counts. A consumer that was cancelled

@@ -107,7 +107,7 @@ func unknown(n int) []broker.Confirm {
 
 func checkMessage(m *broker.Message) error {
 	if len(m.Body) > bodyMax {
-		return fmt.Errorf("its body has %d bytes, at most %d are allowed", len(m.Body), bodyMax)
+		return fmt.Errorf("%w: its body has %d bytes, at most %d are allowed", broker.ErrMessage, len(m.Body), bodyMax)
 	}
 	for name := range m.Headers {
 		if err := checkShort("header's name", name); err != nil {
@@ -131,7 +131,7 @@ func checkMessage(m *broker.Message) error {
 
 func checkShort(what, text string) error {
 	if len(text) > nameMax {
-		return fmt.Errorf("its %s has %d bytes, at most %d are allowed", what, len(text), nameMax)
+		return fmt.Errorf("%w: its %s has %d bytes, at most %d are allowed", broker.ErrMessage, what, len(text), nameMax)
 	}
 	return nil
 }

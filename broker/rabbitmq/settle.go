@@ -20,6 +20,8 @@ const (
 type settlement struct {
 	tag     uint64
 	verdict verdict
+	size    int    // of the body, in bytes
+	serial  uint64 // of the subscription
 }
 
 // unsettled is a delivery's Settler. It belongs to the channel that the delivery came by, so that it can never settle a
@@ -27,6 +29,8 @@ type settlement struct {
 type unsettled struct {
 	consumer *consumer
 	tag      uint64
+	size     int    // of the body, in bytes
+	serial   uint64 // of the subscription
 	done     atomic.Bool
 }
 
@@ -51,7 +55,7 @@ func (u *unsettled) settle(v verdict) error {
 		return broker.ErrClosed
 	}
 	select {
-	case c.settles <- settlement{u.tag, v}:
+	case c.settles <- settlement{u.tag, v, u.size, u.serial}:
 		return nil
 	default: // it has room for the whole prefetch
 		return broker.ErrClosed
@@ -62,6 +66,7 @@ func (u *unsettled) settle(v verdict) error {
 func (c *consumer) settle(s settlement) {
 	acks := make([]uint64, 0, 1+len(c.settles))
 	for more := true; more; {
+		c.window.settled(s.size, s.serial)
 		if s.verdict == ack {
 			acks = append(acks, s.tag)
 		} else {
