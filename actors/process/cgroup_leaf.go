@@ -17,6 +17,10 @@ import (
 // there to stop a program that forks without end before the next sample sees it.
 const tasksPerProcess = 256
 
+// tasksDefault is how many threads a program and its descendants may have where no limit is set, so that one that forks without
+// end takes neither the machine's nor the node's own. It costs one write at a start, and is held only where the kernel does.
+const tasksDefault = 4096
+
 // leaf is the group of one program. A nil leaf is a program without a group.
 type leaf struct {
 	group
@@ -26,7 +30,7 @@ type leaf struct {
 	events bool // the kernel tells what it killed here for memory
 }
 
-// newLeaf makes the group of one program with its limits (0: none). A limit that the kernel does not take is sampled.
+// newLeaf makes the group of one program with its limits (0: none, but tasksDefault). A limit that the kernel does not take is sampled.
 func newLeaf(parent group, name string, m means, memory, processes uint64) (*leaf, error) {
 	l := &leaf{group: group{filepath.Join(parent.path, name)}, events: m.events}
 	if err := l.make(parent); err != nil {
@@ -35,7 +39,7 @@ func newLeaf(parent group, name string, m means, memory, processes uint64) (*lea
 	if m.memory && memory > 0 {
 		l.memory = l.limitMemory(memory)
 	}
-	if m.tasks && processes > 0 {
+	if m.tasks {
 		l.tasks = l.limitTasks(processes)
 	}
 	var err error
@@ -69,6 +73,9 @@ func (l *leaf) limitMemory(bytes uint64) bool {
 
 func (l *leaf) limitTasks(processes uint64) bool {
 	tasks := min(processes, math.MaxInt32/tasksPerProcess) * tasksPerProcess
+	if processes == 0 {
+		tasks = tasksDefault
+	}
 	return l.write("pids.max", strconv.FormatUint(tasks, 10)) == nil
 }
 

@@ -129,6 +129,8 @@ func TestLimitsAreWritten(t *testing.T) {
 	require.Equal(t, "0", l.read(t, "memory.swap.max"))
 	require.Equal(t, "1", l.read(t, "memory.oom.group"))
 	require.Equal(t, "1280", l.read(t, "pids.max"))
+	require.True(t, l.limitTasks(0))
+	require.Equal(t, "4096", l.read(t, "pids.max"), "nobody may fork without end")
 
 	bare := &leaf{group: fakeGroup(t, map[string]string{"memory.max": ""})}
 	require.True(t, bare.limitMemory(1), "a kernel without swap")
@@ -265,7 +267,7 @@ func TestSampledProcessesCountFugitives(t *testing.T) {
 	require.Equal(t, CauseExit, exit.Cause, "without groups their marks would be needed")
 }
 
-// A guardian that is killed cannot end its groups any more; the node does.
+// A guardian that is killed cannot end its groups any more; its watcher ends what is in them, and the node removes them.
 func TestGuardianKilledWithAFugitive(t *testing.T) {
 	t.Parallel()
 	m := thisMachine(t)
@@ -277,31 +279,26 @@ func TestGuardianKilledWithAFugitive(t *testing.T) {
 	require.NoError(t, syscall.Kill(g.Pid(), syscall.SIGKILL))
 	exit, _ := events.exit(t)
 	require.Equal(t, CauseGuardian, exit.Cause)
-	require.Equal(t, !m.group, escaped.alive())
+	require.False(t, escaped.alive())
 	if m.group {
 		require.Empty(t, g.group.below())
-		return
 	}
-	require.NoError(t, escaped.kill())
 }
 
-// Node and guardian are killed together: the next boot finds the groups by the ledger's incarnation.
+// Node, watcher and guardian are killed together: the next boot finds the groups by the ledger's incarnation.
 func TestLeftGroupsAreEndedAtBoot(t *testing.T) {
 	t.Parallel()
 	m := thisMachine(t)
 	ledgerAt := filepath.Join(t.TempDir(), "ledger")
 	path := filepath.Join(t.TempDir(), "pid")
-	node, guardian := startNodeWith(t, ledgerAt, "0s", t.TempDir(), fugitive(path)+"; exec sleep 60")
+	node, guardian := startNodeWith(t, ledgerAt, "0s", t.TempDir(), "", fugitive(path)+"; exec sleep 60")
 	escaped := pidIn(t, path)
 	raw, err := os.ReadFile(ledgerAt)
 	require.NoError(t, err)
 	_, _, dead := survivors(parseLedger(raw))
 	require.Len(t, dead, 1)
 	require.Equal(t, m.group, len(leftGroups(dead)) == 1)
-	require.NoError(t, node.Process.Signal(syscall.SIGSTOP))
-	require.NoError(t, guardian.kill())
-	require.NoError(t, node.Process.Kill())
-	gone(t, 5*time.Second, guardian)
+	killAbove(t, node, guardian)
 	require.True(t, escaped.alive())
 	ended, err := EndSurvivors(ledgerAt)
 	require.NoError(t, err)

@@ -9,8 +9,12 @@
 // Where a cgroup v2 is writable every program also has a group of its own, so that its descendants are known whatever
 // they do; where the memory and pids controllers are delegated, the kernel holds the limits (see meansFor).
 //
-//	node ── socket ── guardian ── program ── its children
-//	  └──────── pipes: 0 1 2, frames 3 4 ──────┘
+//	node ── watcher ── guardian ── program ── its children
+//	  └───── socket ──────┘           │
+//	  └──── pipes: 0 1 2, frames 3 4 ─┘
+//
+// The watcher, this binary too, is the guardian's parent and the subreaper above it. It does nothing until the guardian has
+// ended, and then ends whatever is left: so a node and a guardian that are killed together leave nothing either.
 //
 // main and TestMain call RunHelper before anything else, because the guardian is the same binary.
 package process

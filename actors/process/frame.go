@@ -17,8 +17,12 @@ import (
 
 const (
 	headerLen = 4
-	// frameTime is how long a frame that has begun may take to arrive in full.
-	frameTime = 10 * time.Second
+	// silenceTime is how long a program may say nothing within a frame that has begun.
+	silenceTime = 10 * time.Second
+	// frameBase and frameRate, in bytes a second, bound the time of the whole frame, so that a slow drip has an end too. A
+	// program that stopped within a frame may go on to answer pings from another thread, which looks like a drip.
+	frameBase = 15 * time.Second
+	frameRate = 256 << 10
 	// readBuffer is the reader's usual buffer; one that a large frame has grown is let go after that frame.
 	readBuffer = 16 << 10
 	// growStep bounds how far the buffer runs ahead of the bytes that have arrived, so that a length alone costs nothing.
@@ -46,9 +50,15 @@ type frameReader struct {
 	src      deadlineReader
 	max      int
 	buf      []byte
-	from, to int  // the unread bytes are buf[from:to]
-	timed    bool // a deadline is set, because a frame has begun
-	begun    time.Time
+	from, to int       // the unread bytes are buf[from:to]
+	timed    bool      // a deadline is set, because a frame has begun
+	begun    time.Time // the frame
+	heard    time.Time // since when nothing more of it has come
+}
+
+// frameTime is how long a frame of n bytes may take: 79 s for one of 16 MiB.
+func frameTime(n int) time.Duration {
+	return frameBase + time.Duration(n)*time.Second/frameRate
 }
 
 func newFrameReader(src deadlineReader, limit int) *frameReader {
@@ -86,7 +96,7 @@ func (r *frameReader) take(n int) []byte {
 // fill reads once, after making room for more of a frame of n bytes.
 func (r *frameReader) fill(n int) error {
 	r.room(n)
-	if err := r.time(); err != nil {
+	if err := r.time(n); err != nil {
 		return err
 	}
 	got, err := r.src.Read(r.buf[r.to:])
@@ -96,22 +106,35 @@ func (r *frameReader) fill(n int) error {
 	}
 	partial := r.to - r.from
 	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded) && partial > 0 && time.Since(r.begun) >= frameTime:
+	case errors.Is(err, os.ErrDeadlineExceeded) && partial > 0 && time.Since(r.heard) >= silenceTime:
 		return broken("half a frame and then silence for %s: %d of %d bytes came, beginning %s",
-			frameTime, partial, n, clip(r.buf[r.from:r.to]))
+			silenceTime, partial, n, clip(r.buf[r.from:r.to]))
+	case errors.Is(err, os.ErrDeadlineExceeded) && partial > 0 && time.Since(r.begun) >= frameTime(n):
+		return broken("a frame was not whole after %s, though bytes kept coming: %d of %d came, beginning %s",
+			frameTime(n).Round(time.Second), partial, n, clip(r.buf[r.from:r.to]))
 	case errors.Is(err, io.EOF) && partial > 0:
 		return broken("the pipe ended within a frame: %d of %d bytes came, beginning %s", partial, n, clip(r.buf[r.from:r.to]))
 	}
 	return err
 }
 
-// time sets the deadline of a frame that has begun, once.
-func (r *frameReader) time() error {
-	if r.timed || r.from == r.to {
+// time sets the deadline for the next bytes of a frame of n bytes that has begun.
+func (r *frameReader) time(n int) error {
+	if r.from == r.to {
 		return nil
 	}
-	r.timed, r.begun = true, time.Now()
-	return r.src.SetReadDeadline(r.begun.Add(frameTime))
+	r.heard = time.Now()
+	if !r.timed {
+		r.timed, r.begun = true, r.heard
+	}
+	return r.src.SetReadDeadline(earlier(r.heard.Add(silenceTime), r.begun.Add(frameTime(n))))
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // untime lifts the deadline once the frame is complete.
@@ -157,6 +180,7 @@ type wireEvent struct {
 type wireError struct {
 	Code        messages.Code   `json:"code"`
 	Message     string          `json:"message"`
+	Type        string          `json:"type"`
 	Retriable   *bool           `json:"retriable"`
 	WorkerFault bool            `json:"worker_fault"`
 	Details     json.RawMessage `json:"details"`
@@ -210,12 +234,15 @@ func isEventName(name string) bool {
 	return false
 }
 
+// typeMax is how much of the name of an exception's type is kept, in bytes.
+const typeMax = 128
+
 func (e *wireError) message() *messages.Error {
 	code := e.Code
 	if code == "" {
 		code = messages.CodeActionError
 	}
-	return &messages.Error{Code: code, Message: e.Message, Retriable: e.Retriable, WorkerFault: e.WorkerFault, Details: e.Details}
+	return &messages.Error{Code: code, Message: e.Message, Type: e.Type[:min(len(e.Type), typeMax)], Retriable: e.Retriable, WorkerFault: e.WorkerFault, Details: e.Details}
 }
 
 // orNull gives a missing value the JSON form it stands for.

@@ -42,6 +42,8 @@ func TestDecodeEvent(t *testing.T) {
 		`{"event":"log","id":3,"level":"shout","message":"x"}`:     Log{ID: 3, Level: "info", Message: "x"},
 		`{"event":"error","id":9,"error":{"code":"c","message":"m","retriable":true,"worker_fault":true,"details":{},"failed_by":"me"}}`: Reply{ID: 9,
 			Err: &messages.Error{Code: "c", Message: "m", Retriable: &yes, WorkerFault: true, Details: json.RawMessage(`{}`)}},
+		`{"event":"error","id":9,"error":{"message":"m","type":"KeyError","retriable":false,"class":"mine","no_retry":"x"}}`: Reply{ID: 9,
+			Err: &messages.Error{Code: messages.CodeActionError, Message: "m", Type: "KeyError", Retriable: new(bool)}},
 		`{"event":"error","id":9,"error":{"message":"m"}}`: Reply{ID: 9, Err: &messages.Error{Code: messages.CodeActionError, Message: "m"}},
 	} {
 		got, err := decodeEvent([]byte(payload))

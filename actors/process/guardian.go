@@ -96,8 +96,9 @@ func (g *Guardian) leaseEnd(from time.Time) uint64 {
 }
 
 // Start starts a program; see Launcher. sink may be called before Start returns. An error names the program and what
-// it lacks; one that wraps ErrGuardian is not the program's fault. After such a one the program may have begun, and been
-// ended with its guardian: only who may repeat what it does may start it again.
+// it lacks; one that wraps ErrShortage is the node's lack, and the program has not begun. One that wraps ErrGuardian is not
+// the program's fault either. After such a one the program may have begun, and been ended with its guardian: only who may
+// repeat what it does may start it again.
 func (g *Guardian) Start(ctx context.Context, spec Spec, sink func(Event)) (Process, error) {
 	if len(spec.Argv) == 0 || spec.Argv[0] == "" {
 		return nil, errors.New("start process: no command is given")
@@ -105,11 +106,11 @@ func (g *Guardian) Start(ctx context.Context, spec Spec, sink func(Event)) (Proc
 	name := spec.Argv[0]
 	path, err := lookPath(spec)
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
+		return nil, fmt.Errorf("start %s: %w", name, short(err))
 	}
 	p, err := g.startAt(ctx, spec, path, sink)
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
+		return nil, fmt.Errorf("start %s: %w", name, short(err))
 	}
 	return p, nil
 }
@@ -158,7 +159,6 @@ func (g *Guardian) current() (*link, error) {
 	}
 	g.starts = append(g.starts, now)
 	g.link = l
-	g.cfg.Logger.Info("guardian started", "pid", l.pid(), "guardian", g.count)
 	return l, nil
 }
 

@@ -116,7 +116,7 @@ func TestAStartThatMayHaveBegunIsNotRepeated(t *testing.T) {
 	require.NoError(t, syscall.Kill(g.Pid(), syscall.SIGSTOP)) // it takes the request and never answers
 	go func() {
 		await(func() bool { return l.unread(t) > 0 })
-		_ = l.cmd.Process.Kill()
+		_ = syscall.Kill(l.pid(), syscall.SIGKILL)
 	}()
 	_, err := g.Start(t.Context(), Spec{Argv: shell("echo ran >>" + log), Env: environment()}, func(Event) {})
 	require.ErrorIs(t, err, ErrGuardian)
@@ -217,7 +217,7 @@ func TestLease(t *testing.T) {
 func startNode(t testing.TB, ledger, lease string) (node *exec.Cmd, family []procID) {
 	t.Helper()
 	dir := t.TempDir()
-	node, guardian := startNodeWith(t, ledger, lease, dir, "echo $$ >first;"+stubborn+"; wait", "trap '' TERM; echo $$ >second; while :; do :; done")
+	node, guardian := startNodeWith(t, ledger, lease, dir, "", "echo $$ >first;"+stubborn+"; wait", "trap '' TERM; echo $$ >second; while :; do :; done")
 	family = stubbornFamily(t, dir)
 	for _, name := range []string{"first", "second"} {
 		family = append(family, pidIn(t, filepath.Join(dir, name)))
@@ -225,13 +225,13 @@ func startNode(t testing.TB, ledger, lease string) (node *exec.Cmd, family []pro
 	return node, append(family, guardian)
 }
 
-// startNodeWith runs this binary as a node with a program for each script, in dir.
-func startNodeWith(t testing.TB, ledger, lease, dir string, scripts ...string) (node *exec.Cmd, guardian procID) {
+// startNodeWith runs this binary as a node with a program for each script, in dir; groups "none": without cgroups.
+func startNodeWith(t testing.TB, ledger, lease, dir, groups string, scripts ...string) (node *exec.Cmd, guardian procID) {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	node = exec.Command(self, scripts...)
-	node.Env = append(environment(), roleVar+"=node", "PIDS="+dir, "LEDGER="+ledger, "LEASE="+lease)
+	node.Env = append(environment(), roleVar+"=node", "PIDS="+dir, "LEDGER="+ledger, "LEASE="+lease, "GROUPS="+groups)
 	node.Stderr = os.Stderr
 	out, err := node.StdoutPipe()
 	require.NoError(t, err)
@@ -270,16 +270,41 @@ func TestNodeFrozen(t *testing.T) {
 	gone(t, 5*time.Second, family[guardian])
 }
 
+// watcherOf is the parent of a guardian.
+func watcherOf(t testing.TB, guardian procID) procID {
+	t.Helper()
+	return mustStat(t, mustStat(t, guardian.pid).ppid).id
+}
+
+// Nothing outlives a node and a guardian that are killed together, where there is a cgroup and where there is none: not
+// even a descendant that left its session, cleared its environment and lost its parents.
 func TestNodeAndGuardianKilledTogether(t *testing.T) {
+	t.Parallel()
+	other := bystander(t)
+	for _, groups := range []string{"", "none"} {
+		ledger, dir := filepath.Join(t.TempDir(), "ledger"), t.TempDir()
+		path := filepath.Join(dir, "fugitive")
+		node, guardian := startNodeWith(t, ledger, "0s", dir, groups, "echo $$ >first;"+stubborn+"; wait", fugitive(path)+"; exec sleep 60")
+		family := append(stubbornFamily(t, dir), pidIn(t, filepath.Join(dir, "first")), pidIn(t, path), guardian, watcherOf(t, guardian))
+		require.NoError(t, node.Process.Signal(syscall.SIGSTOP))
+		require.NoError(t, guardian.kill())
+		require.NoError(t, node.Process.Kill())
+		gone(t, 5*time.Second, family...)
+		ended, err := EndSurvivors(ledger)
+		require.NoError(t, err)
+		require.Zero(t, ended, "nothing is left for the next boot")
+	}
+	require.True(t, other.alive())
+}
+
+// Where the watcher is killed with both, the next boot ends what is left.
+func TestNodeGuardianAndWatcherKilledTogether(t *testing.T) {
 	t.Parallel()
 	other := bystander(t)
 	path := filepath.Join(t.TempDir(), "ledger")
 	node, family := startNode(t, path, "0s")
 	guardian := family[len(family)-1]
-	require.NoError(t, node.Process.Signal(syscall.SIGSTOP))
-	require.NoError(t, guardian.kill())
-	require.NoError(t, node.Process.Kill())
-	gone(t, 5*time.Second, guardian)
+	killAbove(t, node, guardian)
 	for _, id := range family[:3] {
 		require.True(t, id.alive(), "the workers' children are left for the next boot to find")
 	}
@@ -291,6 +316,49 @@ func TestNodeAndGuardianKilledTogether(t *testing.T) {
 	ended, err = EndSurvivors(path)
 	require.NoError(t, err)
 	require.Zero(t, ended, "the ledger is empty now")
+}
+
+// killAbove kills a node, its watcher and its guardian; none of them gets to do anything about it.
+func killAbove(t testing.TB, node *exec.Cmd, guardian procID) {
+	t.Helper()
+	watcher := watcherOf(t, guardian)
+	require.NoError(t, node.Process.Signal(syscall.SIGSTOP))
+	require.NoError(t, syscall.Kill(watcher.pid, syscall.SIGSTOP))
+	require.NoError(t, guardian.kill())
+	require.NoError(t, watcher.kill())
+	require.NoError(t, node.Process.Kill())
+	gone(t, 5*time.Second, guardian, watcher)
+}
+
+// A node and a watcher that are killed together leave nothing: the guardian ends all there is.
+func TestNodeAndWatcherKilledTogether(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "fugitive")
+	node, guardian := startNodeWith(t, "", "0s", dir, "none", stubborn+"; wait", fugitive(path)+"; exec sleep 60")
+	family := append(stubbornFamily(t, dir), pidIn(t, path), guardian, watcherOf(t, guardian))
+	require.NoError(t, node.Process.Signal(syscall.SIGSTOP))
+	require.NoError(t, watcherOf(t, guardian).kill())
+	require.NoError(t, node.Process.Kill())
+	gone(t, 5*time.Second, family...)
+}
+
+// At the watcher's death the guardian ends too, and the node starts others.
+func TestWatcherKilled(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, BecomeSubreaper())
+	g := newGuardian(t, Config{})
+	dir := t.TempDir()
+	_, events := run(t, g, Spec{Dir: dir, Argv: shell(stubborn + "; wait")})
+	family := stubbornFamily(t, dir)
+	watcher := watcherOf(t, mustStat(t, g.Pid()).id)
+	require.NoError(t, watcher.kill())
+	exit, _ := events.exit(t)
+	require.Equal(t, CauseGuardian, exit.Cause)
+	gone(t, time.Second, append(family, watcher)...)
+	_, events = run(t, g, Spec{Argv: shell("exit 5")})
+	exit, _ = events.exit(t)
+	require.Equal(t, 5, exit.Code)
 }
 
 func TestLedgerSparesAReusedPid(t *testing.T) {

@@ -2,6 +2,8 @@ package process
 
 import (
 	"os"
+	"os/exec"
+	"runtime"
 	"testing"
 	"time"
 
@@ -105,4 +107,30 @@ func TestJudge(t *testing.T) {
 	} {
 		require.Equal(t, c.want, judge(c.x, c.e), name)
 	}
+}
+
+// Pages that several processes share count by their share: a program of the system's libraries has less than what is resident.
+func TestSharedPagesAreDivided(t *testing.T) {
+	t.Parallel()
+	pages := make([]byte, 8<<20)
+	for i := range pages {
+		pages[i] = 1 // nobody else's
+	}
+	bytesUsed, ok := proportional(os.Getpid())
+	if !ok {
+		t.Skip("this kernel has no smaps_rollup")
+	}
+	require.Greater(t, bytesUsed, int64(len(pages)))
+	runtime.KeepAlive(pages)
+
+	c := exec.Command("sleep", "60")
+	require.NoError(t, c.Start())
+	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	other := exec.Command("sleep", "60") // shares the whole program
+	require.NoError(t, other.Start())
+	t.Cleanup(func() { _ = other.Process.Kill(); _ = other.Wait() })
+	require.Eventually(t, func() bool {
+		bytesUsed, ok := proportional(c.Process.Pid)
+		return ok && bytesUsed > 0 && bytesUsed < resident(c.Process.Pid)
+	}, 10*time.Second, 10*time.Millisecond)
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -29,8 +30,11 @@ var (
 // link is the node's connection to one guardian process and the programs that it started there.
 type link struct {
 	owner  *Guardian
-	cmd    *exec.Cmd
+	cmd    *exec.Cmd    // the watcher, whose child the guardian is
+	guard  atomic.Int64 // the guardian's pid; 0: it has not said it yet
+	handle *os.Process  // the guardian, whatever becomes of its pid; nil: as above. Of the goroutine that serves
 	conn   *net.UnixConn
+	number uint64
 	mark   string // of everything under this guardian
 	group  group  // that the programs' groups are in; none: they have none
 	down   chan struct{}
@@ -56,8 +60,8 @@ func newLink(g *Guardian, number uint64) (*link, error) {
 		return nil, err
 	}
 	cmd := &exec.Cmd{
-		Path: g.cfg.Executable, Args: []string{guardianName}, Dir: "/",
-		Env: []string{"GOMAXPROCS=2", "GOTRACEBACK=single"}, Stderr: os.Stderr,
+		Path: g.cfg.Executable, Args: []string{watcherName}, Dir: "/",
+		Env: []string{"GOMAXPROCS=1", "GOTRACEBACK=single"}, Stderr: os.Stderr,
 		ExtraFiles:  []*os.File{theirs},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
@@ -67,7 +71,7 @@ func newLink(g *Guardian, number uint64) (*link, error) {
 	}
 	l := &link{
 		group: g.group,
-		owner: g, cmd: cmd, conn: conn, down: make(chan struct{}), programs: make(map[uint64]*program),
+		owner: g, number: number, cmd: cmd, conn: conn, down: make(chan struct{}), programs: make(map[uint64]*program),
 		mark: lineage(g.cfg.Incarnation.String(), strconv.FormatUint(number, 10)+"."),
 	}
 	l.ooms = oomWatch{before: oomKills(), last: oomKills()}
@@ -100,7 +104,8 @@ func connOf(fd int) (*net.UnixConn, error) {
 	return unixConn, nil
 }
 
-func (l *link) pid() int { return l.cmd.Process.Pid }
+// pid is the guardian's; 0 before it has said it, which it does before it tells of any program.
+func (l *link) pid() int { return int(l.guard.Load()) }
 
 func (l *link) isDown() bool {
 	select {
@@ -139,8 +144,12 @@ func (l *link) dispatch(kind byte, body []byte) error {
 		}
 	case packetFailed:
 		if p := l.forget(d.number()); p != nil {
-			p.failed(errors.New(d.text()))
+			p.failed(refusal{text: d.text(), short: d.flag()})
 		}
+	case packetPid:
+		l.guard.Store(int64(d.number())) //nolint:gosec // a pid
+		l.handle, _ = os.FindProcess(l.pid())
+		l.owner.cfg.Logger.Info("guardian started", "pid", l.pid(), "guardian", l.number, "watcher", l.cmd.Process.Pid)
 	case packetExited:
 		x, err := decodeExit(body)
 		if err != nil {
@@ -155,7 +164,7 @@ func (l *link) dispatch(kind byte, body []byte) error {
 	return d.err
 }
 
-// windUp reaps the guardian, makes sure that nothing of it is left, and tells every program's owner.
+// windUp reaps the watcher, which has reaped the guardian, makes sure that nothing of it is left, and tells every program's owner.
 func (l *link) windUp() {
 	close(l.down)
 	_ = l.conn.Close()
@@ -174,16 +183,33 @@ func (l *link) windUp() {
 	}
 }
 
-// waitGuardian reaps the guardian. One that is being closed, or has only lost its socket, gets the time it needs to end
-// its programs; then it is killed.
+// waitGuardian waits for the guardian's end by way of its watcher. One that is being closed, or has only lost its socket,
+// gets the time it needs to end its programs; then it is killed, and its watcher ends what it leaves.
 func (l *link) waitGuardian(closing bool) error {
-	timer := time.AfterFunc(closeTime, func() { _ = l.cmd.Process.Kill() })
-	defer timer.Stop()
+	if l.handle != nil {
+		defer func() { _ = l.handle.Release() }()
+		guardian := time.AfterFunc(closeTime, func() { killChild(l.handle, l.cmd.Process.Pid) })
+		defer guardian.Stop()
+	}
+	watcher := time.AfterFunc(closeTime+watcherTime+time.Second, func() { _ = l.cmd.Process.Kill() })
+	defer watcher.Stop()
 	err := l.cmd.Wait()
 	if err == nil && !closing {
 		return errors.New("closed its socket")
 	}
 	return err
+}
+
+// killChild kills another process's child that this one has found. It is named by a handle and not by /proc, which may hide it from this
+// process (see HideFromPeers). A system without handles (Linux before 5.3, some sandboxes) gives a bare pid, which another process may
+// have once the parent has reaped the child: there it is killed only while /proc says that it is that parent's.
+func killChild(child *os.Process, parent int) {
+	if errors.Is(child.WithHandle(func(uintptr) {}), os.ErrNoHandle) {
+		if stat, err := readStat(child.Pid); err != nil || stat.ppid != parent {
+			return
+		}
+	}
+	_ = child.Kill()
 }
 
 // sweep ends what a dead guardian left: its programs die by their parent-death signal, but their descendants may have
@@ -307,7 +333,10 @@ func (l *link) sendSpawn(p *program, path string, fds []int) error {
 	if err != nil {
 		return err
 	}
-	if err := l.send(packet, syscall.UnixRights(fds...)); err != nil {
+	switch err := l.send(packet, syscall.UnixRights(fds...)); {
+	case lacks(err):
+		return short(err)
+	case err != nil:
 		return errNotAsked // not with a whole packet
 	}
 	return nil
@@ -340,7 +369,9 @@ func (l *link) kill(seq uint64) {
 	l.sendPacket(e)
 }
 
-// send writes one packet. A packet that could not be written whole leaves the stream useless, so the link is given up.
+// send writes one packet. A packet that could not be written whole leaves the stream useless, so the link is given up. Of one
+// that the node has no room to send with its descriptors nothing is written, and the link goes on: a start may be asked for again,
+// and nobody asks again for an end.
 func (l *link) send(packet, oob []byte) error {
 	l.sendMu.Lock()
 	defer l.sendMu.Unlock()
@@ -348,7 +379,7 @@ func (l *link) send(packet, oob []byte) error {
 	if err == nil {
 		err = pollingWire{l.conn}.send(packet, oob)
 	}
-	if err != nil {
+	if err != nil && !(len(oob) > 0 && lacks(err)) {
 		_ = l.conn.Close()
 	}
 	return err

@@ -30,8 +30,12 @@ func TestMain(m *testing.M) {
 		goleak.VerifyTestMain(m)
 	case "node":
 		playNode()
+	case "hungry":
+		playHungry()
 	case "eater":
 		playEater()
+	case "starved":
+		playStarved()
 	}
 }
 
@@ -41,7 +45,7 @@ func playNode() {
 	if err != nil {
 		panic(err)
 	}
-	g, err := NewGuardian(Config{Ledger: os.Getenv("LEDGER"), Lease: lease})
+	g, err := NewGuardian(Config{Ledger: os.Getenv("LEDGER"), Lease: lease, WithoutGroups: os.Getenv("GROUPS") == "none"})
 	if err != nil {
 		panic(err)
 	}

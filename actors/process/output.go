@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/troupe-run/troupe/actors/mask"
 )
 
 const (
@@ -30,9 +32,10 @@ type stream struct {
 	cut     bool   // more than max came since the last take
 	pending []byte // kept, but not reported yet
 	tail    []byte // the last bytes, for stderr
+	masks   mask.Stream
 }
 
-func newStream(fd int, stderr bool, limit int) (*stream, error) {
+func newStream(fd int, stderr bool, limit int, masks *mask.Set) (*stream, error) {
 	file, err := pollable(fd, "output")
 	if err != nil {
 		return nil, err
@@ -42,7 +45,7 @@ func newStream(fd int, stderr bool, limit int) (*stream, error) {
 		_ = file.Close()
 		return nil, err
 	}
-	return &stream{file: file, raw: raw, stderr: stderr, max: limit}, nil
+	return &stream{file: file, raw: raw, stderr: stderr, max: limit, masks: masks.Stream()}, nil
 }
 
 // pollable makes a descriptor non-blocking and hands it to the poller, so that deadlines work on it.
@@ -74,6 +77,14 @@ func (s *stream) drain() {
 			}
 		}
 	})
+	s.flush()
+}
+
+// flush keeps what was held back because it may have begun a secret: nothing follows it for now.
+func (s *stream) flush() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keep(s.masks.Flush())
 }
 
 // capture reads once. The lock is held over the read, so bytes are kept in the order they came whoever reads.
@@ -88,7 +99,7 @@ func (s *stream) capture(fd int) (int, error) {
 			continue
 		}
 		if n > 0 {
-			s.keep(chunk[:n])
+			s.keep(s.masks.Write(chunk[:n]))
 		}
 		return n, err
 	}
@@ -125,6 +136,14 @@ func (s *stream) take() (data []byte, cut bool) {
 	data, cut = s.kept, s.cut
 	s.kept, s.cut = nil, false
 	return data, cut
+}
+
+// clear drops what has been written so far, also what is still in the pipe.
+func (s *stream) clear() {
+	s.drain()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept, s.cut, s.pending, s.tail = nil, false, nil, nil
 }
 
 func (s *stream) lastBytes() string {

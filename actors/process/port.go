@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/troupe-run/troupe/actors/mask"
 	"github.com/troupe-run/troupe/messages"
 )
 
@@ -12,8 +13,9 @@ import (
 type Launcher interface {
 	// Start starts the program and returns once it runs. Everything that happens to it afterwards reaches sink, in
 	// order and one call at a time; sink must not block, and may be called before Start returns. The last thing sink
-	// ever gets is Exited; a program that could not be started gives an error and no events. One that wraps ErrGuardian,
-	// or ctx's own, does not say that the program has done nothing.
+	// ever gets is Exited; a program that could not be started gives an error and no events. One that wraps ErrShortage
+	// is a lack of the node's: nothing has begun. One that wraps ErrGuardian alone, or ctx's own, does not say that the
+	// program has done nothing.
 	Start(ctx context.Context, spec Spec, sink func(Event)) (Process, error)
 }
 
@@ -28,10 +30,14 @@ type Spec struct {
 	Stdin     []byte
 	Limits    Limits
 	OutputMax int // bytes kept of each of stdout and stderr per run; 0: messages.OutputMax
+	StdoutMax int // bytes kept of stdout where that is more; 0: OutputMax
 	FrameMax  int // bytes; 0: messages.FrameMax
+	// Masks takes secrets out of the program's output, and of what its events say. Results and chunks stay as they are. Nil: none.
+	Masks *mask.Set
 }
 
-// Limits bounds what one program and its descendants may use. Zero fields mean no limit.
+// Limits bounds what one program and its descendants may use. Zero fields mean no limit, but for processes: where the kernel holds
+// a bound on threads, it is tasksDefault.
 type Limits struct {
 	Memory    int64         // bytes, resident, of the whole process tree
 	CPUTime   time.Duration // RLIMIT_CPU of the program
@@ -53,7 +59,9 @@ type Process interface {
 	CloseInput()
 	// TakeOutput returns what the program wrote since the last call and starts a new bound.
 	TakeOutput() messages.Output
-	// StderrTail is the last few KiB of standard error, kept whatever TakeOutput took.
+	// ClearOutput drops what the program has written so far, the tail of its standard error too.
+	ClearOutput()
+	// StderrTail is the last few KiB of standard error since ClearOutput, kept whatever TakeOutput took.
 	StderrTail() string
 	// Vitals reads the kernel's view of the program: its state letter and the resident bytes of its process tree.
 	Vitals() (Vitals, error)

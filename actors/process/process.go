@@ -75,6 +75,7 @@ func (s Spec) withDefaults() Spec {
 	if s.OutputMax == 0 {
 		s.OutputMax = messages.OutputMax
 	}
+	s.StdoutMax = max(s.StdoutMax, s.OutputMax)
 	if s.FrameMax == 0 {
 		s.FrameMax = messages.FrameMax
 	}
@@ -109,13 +110,14 @@ func (p *program) makeOutput(theirs []int) ([]int, error) {
 	for _, end := range []struct {
 		to     **stream
 		stderr bool
-	}{{&p.out, false}, {&p.err, true}} {
+		max    int
+	}{{&p.out, false, p.spec.StdoutMax}, {&p.err, true, p.spec.OutputMax}} {
 		read, write, err := newPipe()
 		if err != nil {
 			return theirs, err
 		}
 		theirs = append(theirs, write)
-		if *end.to, err = newStream(read, end.stderr, p.spec.OutputMax); err != nil {
+		if *end.to, err = newStream(read, end.stderr, end.max, p.spec.Masks); err != nil {
 			return theirs, err
 		}
 	}
@@ -258,6 +260,7 @@ func (p *program) readOutput(s *stream) {
 	for s.wait() {
 		p.emit(nil)
 	}
+	s.flush()
 }
 
 // readFrames turns frames into events until the pipe ends or the program breaks the protocol.
@@ -280,7 +283,7 @@ func (p *program) readFrames() {
 			p.out.drain()
 			p.err.drain()
 		}
-		p.emit(event)
+		p.emit(masked(p.spec.Masks, event))
 	}
 }
 
@@ -298,7 +301,7 @@ func (p *program) framesEnded(err error) {
 	if p.askedFor() != "" {
 		return
 	}
-	p.emit(Broken{Reason: fault.reason})
+	p.emit(masked(p.spec.Masks, Broken{Reason: fault.reason}))
 	p.Kill()
 }
 
@@ -370,6 +373,12 @@ func (p *program) TakeOutput() messages.Output {
 	o.Stdout, o.StdoutCut = p.out.take()
 	o.Stderr, o.ErrCut = p.err.take()
 	return o
+}
+
+// ClearOutput implements Process.
+func (p *program) ClearOutput() {
+	p.out.clear()
+	p.err.clear()
 }
 
 // StderrTail implements Process.

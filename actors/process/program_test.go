@@ -99,7 +99,7 @@ func TestHalfAFrameThenSilence(t *testing.T) {
 	began := time.Now()
 	_, events := run(t, g, Spec{Argv: shell(`printf '\000\000\001\000{"ev' >&4; sleep 60`), Framed: true})
 	require.Contains(t, next[Broken](t, events).Reason, `half a frame and then silence for 10s: 8 of 260 bytes came`)
-	require.GreaterOrEqual(t, time.Since(began), frameTime)
+	require.GreaterOrEqual(t, time.Since(began), silenceTime)
 	events.exit(t)
 }
 
@@ -157,6 +157,18 @@ func TestOutputCaps(t *testing.T) {
 	require.Len(t, p.StderrTail(), tailMax)
 	require.True(t, strings.HasSuffix(p.StderrTail(), "eEND"), "the tail is the end, whatever was cut")
 	require.True(t, p.TakeOutput().Empty())
+	p.ClearOutput()
+	require.Empty(t, p.StderrTail())
+}
+
+func TestStdoutHasALimitOfItsOwn(t *testing.T) {
+	t.Parallel()
+	g := newGuardian(t, Config{})
+	p, events := run(t, g, Spec{Argv: shell(`head -c 3000 /dev/zero; head -c 3000 /dev/zero >&2`), OutputMax: 1000, StdoutMax: 2000})
+	events.exit(t)
+	out := p.TakeOutput()
+	require.Len(t, out.Stdout, 2000)
+	require.Len(t, out.Stderr, 1000)
 }
 
 func TestStdin(t *testing.T) {
@@ -243,6 +255,25 @@ func TestIgnoresTerminate(t *testing.T) {
 	exit, _ := events.exit(t)
 	require.Equal(t, Exit{Code: -1, Signal: "SIGKILL", Cause: CauseStopped}, exit)
 	p.Kill() // a program that is gone is left alone
+}
+
+// Terminate reaches the whole process group: a program's children hear it too, whether or not the program passes it on.
+func TestTerminateReachesTheGroup(t *testing.T) {
+	t.Parallel()
+	g := newGuardian(t, Config{})
+	p, events := run(t, g, Spec{Argv: python(`import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    signal.signal(signal.SIGTERM, lambda *_: os.write(1, b'child\n'))
+    os.write(1, b'up\n')
+    while True: time.sleep(1)
+while True: time.sleep(1)`)})
+	require.Equal(t, "up\n", string(next[Wrote](t, events).Data))
+	p.Terminate()
+	require.Equal(t, "child\n", string(next[Wrote](t, events).Data))
+	p.Kill()
+	exit, _ := events.exit(t)
+	require.Equal(t, CauseStopped, exit.Cause)
 }
 
 func TestVitals(t *testing.T) {

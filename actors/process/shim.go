@@ -32,7 +32,7 @@ func runShim(args []string) int {
 	if err == nil {
 		err = syscall.Exec(args[3], args[4:], os.Environ())
 	}
-	_, _ = unix.Write(report, []byte(explain(err, args[3])))
+	_, _ = unix.Write(report, refused(err, args[3]).report())
 	return 126
 }
 

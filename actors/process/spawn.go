@@ -19,7 +19,10 @@ func (w *warden) spawn(body []byte, fds []int) error {
 	w.starting.Lock()
 	defer w.starting.Unlock()
 	if w.expired() {
-		return w.sendFailed(req.seq, "the node's lease has ended")
+		return w.sendFailed(req.seq, refusal{text: "the node's lease has ended"})
+	}
+	if want := req.descriptors(); len(fds) < want { // the kernel has dropped what there was no room for
+		return w.sendFailed(req.seq, refusal{text: fmt.Sprintf("%d of its %d descriptors reached the guardian", len(fds), want), short: true})
 	}
 	files, err := w.layout(&req, fds)
 	if err != nil {
@@ -30,21 +33,14 @@ func (w *warden) spawn(body []byte, fds []int) error {
 	}
 	child, err := w.fork(&req, req.path, req.argv, files)
 	if err != nil {
-		return w.sendFailed(req.seq, explain(err, req.path))
+		return w.sendFailed(req.seq, refused(err, req.path))
 	}
 	return w.sendStarted(child)
 }
 
 // layout puts the descriptors where the program will find them.
 func (w *warden) layout(req *spawnRequest, fds []int) ([]uintptr, error) {
-	want := 2
-	if req.stdin {
-		want++
-	}
-	if req.framed {
-		want += 2
-	}
-	if len(fds) != want {
+	if want := req.descriptors(); len(fds) != want {
 		return nil, fmt.Errorf("start of %s came with %d descriptors, want %d: %w", req.path, len(fds), want, errPacket)
 	}
 	files := make([]uintptr, 0, descriptors+1)
@@ -114,7 +110,7 @@ func offerToOOM(pid int) {
 func (w *warden) spawnLimited(req *spawnRequest, files []uintptr) error {
 	var report [2]int
 	if err := unix.Pipe2(report[:], unix.O_CLOEXEC); err != nil {
-		return w.sendFailed(req.seq, err.Error())
+		return w.sendFailed(req.seq, refused(err, req.path))
 	}
 	argv := append([]string{
 		shimName, strconv.Itoa(len(files)), strconv.FormatUint(req.cpu, 10), strconv.FormatUint(req.files, 10), req.path,
@@ -123,19 +119,43 @@ func (w *warden) spawnLimited(req *spawnRequest, files []uintptr) error {
 	_ = unix.Close(report[1])
 	if err != nil {
 		_ = unix.Close(report[0])
-		return w.sendFailed(req.seq, explain(err, req.path))
+		return w.sendFailed(req.seq, refused(err, req.path))
 	}
 	go func() {
 		defer unix.Close(report[0])
 		var text [512]byte
 		if n, _ := unix.Read(report[0], text[:]); n > 0 {
-			_ = w.sendFailed(req.seq, string(text[:n]))
+			_ = w.sendFailed(req.seq, readRefusal(text[:n]))
 			close(child.ready)
 			return
 		}
 		_ = w.sendStarted(child)
 	}()
 	return nil
+}
+
+// refused is why a start failed.
+func refused(err error, path string) refusal {
+	return refusal{text: explain(err, path), short: lacks(err)}
+}
+
+// What a shim's report begins with: whether the node lacks something.
+const (
+	shimShort = 's'
+	shimOther = 'o'
+)
+
+// report is the refusal as a shim writes it.
+func (r refusal) report() []byte {
+	if r.short {
+		return append([]byte{shimShort}, r.text...)
+	}
+	return append([]byte{shimOther}, r.text...)
+}
+
+// readRefusal reads a shim's report, of one byte at least.
+func readRefusal(report []byte) refusal {
+	return refusal{text: string(report[1:]), short: report[0] == shimShort}
 }
 
 // explain says what an exec lacked. The node has already looked the program and the directory up.

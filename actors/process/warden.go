@@ -90,6 +90,14 @@ func (w *warden) prepare() (err error) {
 	// Caught rather than ignored: an ignored signal would stay ignored in every program. SIGPIPE comes from standard
 	// error when the node that read it is dead, which is when the guardian is needed most.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	// Without a watcher the guardian's own death would leave descendants behind. It ends as at the end of its node, which
+	// hears of it first: what it then ends was lost with the guardian, and not stopped.
+	unwatched := make(chan os.Signal, 1)
+	signal.Notify(unwatched, watcherDied)
+	go func() {
+		<-unwatched
+		_ = unix.Shutdown(w.wire.fd, unix.SHUT_RDWR)
+	}()
 	died := make(chan os.Signal, 1)
 	signal.Notify(died, syscall.SIGCHLD)
 	go func() {
@@ -160,7 +168,9 @@ func (w *warden) configure(d *decoder) error {
 	if until > 0 {
 		w.renew(until)
 	}
-	return nil
+	e := newPacket(packetPid)
+	e.number(uint64(os.Getpid())) //nolint:gosec // a pid is positive
+	return w.sendPacket(e)
 }
 
 func (w *warden) renew(until uint64) {
@@ -206,10 +216,11 @@ func (w *warden) sendStarted(child *ward) error {
 	return w.sendPacket(e)
 }
 
-func (w *warden) sendFailed(seq uint64, text string) error {
+func (w *warden) sendFailed(seq uint64, why refusal) error {
 	e := newPacket(packetFailed)
 	e.number(seq)
-	e.text(text)
+	e.text(why.text)
+	e.flag(why.short)
 	return w.sendPacket(e)
 }
 

@@ -28,8 +28,9 @@ const (
 	packetKill                      // node: end a program and all its descendants
 	packetRenew                     // node: the lease holds until
 	packetStarted                   // guardian: pid, and what its group holds
-	packetFailed                    // guardian: why it could not start
+	packetFailed                    // guardian: why it could not start, and whether for a lack of the node's
 	packetExited                    // guardian: wait status
+	packetPid                       // guardian: its own pid, once it is configured
 )
 
 // spawnRequest is the body of packetSpawn.
@@ -46,6 +47,18 @@ type spawnRequest struct {
 	// What its group is to bound, where it has one; 0: no limit.
 	memory    uint64 // bytes
 	processes uint64
+}
+
+// descriptors is how many come with the request.
+func (s *spawnRequest) descriptors() int {
+	n := 2
+	if s.stdin {
+		n++
+	}
+	if s.framed {
+		n += 2
+	}
+	return n
 }
 
 // exitReport is the body of packetExited.
@@ -298,6 +311,8 @@ func (w pollingWire) send(p, oob []byte) error {
 	if err != nil || n == len(p) {
 		return err
 	}
-	_, err = w.conn.Write(p[n:])
-	return err
+	if _, err = w.conn.Write(p[n:]); err != nil {
+		return fmt.Errorf("half a packet was sent: %s", err.Error()) // whatever it lacked: the stream is useless
+	}
+	return nil
 }
