@@ -4,13 +4,17 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 )
 
-// groupMax bounds the changes of one transaction.
-const groupMax = 4096
+// groupMax bounds the changes of one transaction, groupBytes what they bring along, where it has more than one record.
+const (
+	groupMax   = 4096
+	groupBytes = 16 << 20
+)
 
 // askersMax bounds the records that may wait before callers from outside the tree are turned away. What actors ask for
 // is bounded by themselves: each waits for its answer.
@@ -22,6 +26,10 @@ var errBacklog = fmt.Errorf("too many changes wait for the store: %w", store.Err
 type pendingRecord struct {
 	record *Record
 	answer *ChangeQuestion
+	since  time.Time // when it was asked for
+	bytes  int
+	apart  *aside // of a record that was divided; nil: of one that is whole
+	unsure bool   // an earlier recorder tried it, and it may have been made
 }
 
 // Backlog is what a recorder has been asked for and has not told the end of. It outlives the actor: a recorder that
@@ -32,6 +40,9 @@ type Backlog struct {
 	changes  int       // of those that wait
 	flights  []*flight // the transactions under way, the oldest first
 	signaled bool      // a look is in the mailbox
+	apart    apart
+
+	committed time.Time // when the store last took a change, or was first asked to
 }
 
 // flight is one transaction under way.
@@ -39,6 +50,23 @@ type flight struct {
 	group   []pendingRecord
 	changes int
 	targets map[messages.ExecutionID]struct{} // of its changes; nil: nobody has asked yet
+	unsure  bool                              // it was tried before, and nobody knows whether it was made
+
+	// Of one that is made apart from the others:
+	aside bool
+	due   time.Time     // when it is tried
+	wait  time.Duration // the one before due
+}
+
+// list is the changes of the transaction.
+func (f *flight) list() []store.Change {
+	changes := make([]store.Change, 0, f.changes)
+	for _, p := range f.group {
+		for i := range p.record.Items {
+			changes = append(changes, p.record.Items[i].Change)
+		}
+	}
+	return changes
 }
 
 // meets reports whether the record changes an execution that the transaction changes, too.
@@ -73,11 +101,18 @@ func (b *Backlog) keep(message any) (any, bool) {
 	default:
 		return nil, false
 	}
+	for i := range p.record.Items {
+		p.bytes += store.Size(p.record.Items[i].Change)
+	}
+	p.since = time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p.answer != nil && len(b.waiting) >= askersMax {
 		p.answer.Reply(nil, errBacklog)
 		return nil, true
+	}
+	if b.committed.IsZero() {
+		b.committed = p.since
 	}
 	b.waiting = append(b.waiting, p)
 	b.changes += len(p.record.Items)
@@ -102,10 +137,21 @@ func (b *Backlog) again() {
 	b.signaled = false
 	var first []pendingRecord
 	for _, f := range b.flights {
-		first = append(first, f.group...)
+		first = append(first, doubtful(f.group)...)
 		b.changes += f.changes
 	}
 	b.waiting, b.flights = append(first, b.waiting...), nil
+	b.apart.again()
+}
+
+// doubtful returns the records as ones that may have been made: their recorder failed before it knew. It copies them, since
+// the failed recorder's transaction may still read its own.
+func doubtful(group []pendingRecord) []pendingRecord {
+	group = slices.Clone(group)
+	for i := range group {
+		group[i].unsure = true
+	}
+	return group
 }
 
 // besideMin is how many changes must wait before a transaction begins beside another: fewer are cheaper together.
@@ -120,9 +166,14 @@ func (b *Backlog) depart(lanes int) *flight {
 	if len(b.flights) > 0 && (len(b.flights) >= lanes || b.changes < besideMin) {
 		return nil
 	}
-	f, n := &flight{}, 0
-	for n < len(b.waiting) && (n == 0 || f.changes+len(b.waiting[n].record.Items) <= groupMax) && !b.meets(b.waiting[n].record) {
-		f.changes += len(b.waiting[n].record.Items)
+	b.divert()
+	f, n, bytes := &flight{}, 0, 0
+	for n < len(b.waiting) && !b.meets(b.waiting[n].record) {
+		p := &b.waiting[n]
+		if n > 0 && (f.changes+len(p.record.Items) > groupMax || bytes+p.bytes > groupBytes) {
+			break
+		}
+		f.changes, bytes = f.changes+len(p.record.Items), bytes+p.bytes
 		n++
 	}
 	if n == 0 {
@@ -151,5 +202,14 @@ func (b *Backlog) few() bool {
 func (b *Backlog) landed(f *flight) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.flights = slices.DeleteFunc(b.flights, func(g *flight) bool { return g == f })
+	b.land(f)
+}
+
+func (b *Backlog) land(f *flight) {
+	same := func(g *flight) bool { return g == f }
+	if f.aside {
+		b.apart.air = slices.DeleteFunc(b.apart.air, same)
+		return
+	}
+	b.flights = slices.DeleteFunc(b.flights, same)
 }

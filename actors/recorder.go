@@ -39,6 +39,14 @@ type Record struct {
 type Recorded struct {
 	Items   []Item
 	Results []store.Result
+	Late    bool // a Deferred was sent for it
+}
+
+// Deferred tells who asked that changes cannot be made for now, such as for a row that is locked. The recorder keeps and
+// repeats them; nobody need wait for them. Their Recorded comes when they are made.
+type Deferred struct {
+	Changes int
+	Claims  int // of the changes
 }
 
 // Committed carries everything of one transaction that concerns one pool.
@@ -72,7 +80,8 @@ type RecorderConfig struct {
 // collects, so nobody waits for a timer and one caller alone pays one commit. Where the store has several lanes, a large
 // group begins beside another: whoever asks for an execution's next change waits for the one before, and what comes to
 // it from elsewhere, such as a cancel, waits for it too. After a store error, whose commit is unknown, the group is repeated
-// until the store answers; the changes are made for that.
+// until the store answers; the changes are made for that. Where something in the group may be to blame, it is divided until
+// that stands alone, and the others pass (see apart).
 type Recorder struct {
 	cfg     RecorderConfig
 	ctx     context.Context
@@ -80,6 +89,10 @@ type Recorder struct {
 	cell    *Cell
 	backlog *Backlog
 	gathers bool // what waits is let grow for a moment
+
+	wakes     time.Time // when it looks at the parts that wait for their time; zero: they wait for something else
+	apartTold time.Time // when the log was last told of changes that are apart
+	panicTold time.Time // when the log was last told of a telling that panicked
 }
 
 // gathered ends the moment for which a recorder lets its next transaction grow.
@@ -128,6 +141,11 @@ func (r *Recorder) Receive(ctx actor.Context) {
 		if m.by == r {
 			r.done(ctx, m)
 		}
+	case *apartDue:
+		if m.by == r {
+			r.wakes = time.Time{}
+			r.flush(ctx)
+		}
 	default:
 		r.cfg.System.Registry.Unknown(ctx)
 	}
@@ -158,38 +176,33 @@ func (r *Recorder) gather(ctx actor.Context) {
 
 // flush starts the transactions that may begin now.
 func (r *Recorder) flush(ctx actor.Context) {
+	r.flushApart(ctx.Self())
 	if r.gathers && r.backlog.few() {
 		return
 	}
 	for f := r.backlog.depart(max(r.cfg.Lanes, 1)); f != nil; f = r.backlog.depart(max(r.cfg.Lanes, 1)) {
 		go r.apply(ctx.Self(), f)
 	}
+	r.tellParked(ctx)
 }
 
 // apply makes one transaction, repeating it until the store answers or the recorder stops.
 func (r *Recorder) apply(self *actor.PID, f *flight) {
 	defer r.cfg.System.Carry(self)
-	changes := make([]store.Change, 0, f.changes)
-	for _, p := range f.group {
-		for i := range p.record.Items {
-			changes = append(changes, p.record.Items[i].Change)
-		}
-	}
+	changes := f.list()
 	start, told := time.Now(), time.Time{}
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		results, err := r.cfg.Store.Apply(r.ctx, changes)
-		if err == nil && len(results) != len(changes) {
-			err = fmt.Errorf("the store answered %d of %d changes", len(results), len(changes))
-		}
+		results, err := r.ask(r.ctx, changes)
 		if err == nil {
 			r.observe(len(changes), time.Since(start))
 			r.cfg.System.Send(self, &recorded{by: r, flight: f, results: results})
 			return
 		}
-		if errors.Is(err, store.ErrClosed) { // it will never take them
+		if errors.Is(err, store.ErrClosed) || store.OfPart(err) && !r.backlog.crowded(f) { // it will never take them, or not together
 			r.cfg.System.Send(self, &recorded{by: r, flight: f, err: err})
 			return
 		}
+		f.unsure = true
 		r.cell.Update(func(s *Status) { s.State, s.Why = "waiting", "store: "+err.Error() })
 		if time.Since(told) >= repeatTold {
 			told = time.Now()
@@ -204,106 +217,37 @@ func (r *Recorder) apply(self *actor.PID, f *flight) {
 	}
 }
 
+// ask asks the store once.
+func (r *Recorder) ask(ctx context.Context, changes []store.Change) ([]store.Result, error) {
+	results, err := r.cfg.Store.Apply(ctx, changes)
+	if err == nil && len(results) != len(changes) {
+		err = fmt.Errorf("the store answered %d of %d changes", len(results), len(changes))
+	}
+	return results, err
+}
+
 func (r *Recorder) observe(changes int, took time.Duration) {
-	if r.cfg.Observe != nil {
-		r.cfg.Observe(changes, took)
+	if r.cfg.Observe == nil {
+		return
+	}
+	if err := Contain(func() { r.cfg.Observe(changes, took) }); err != nil {
+		r.cfg.Logger.Error("observer of transactions panicked", "error", err)
 	}
 }
 
 // done tells everybody concerned, then starts the next transaction. The next one starts first, so that the store
 // works while the telling goes on.
 func (r *Recorder) done(ctx actor.Context, m *recorded) {
-	r.backlog.landed(m.flight)
 	if m.err != nil {
-		for _, p := range m.flight.group {
-			if p.answer != nil {
-				p.answer.Reply(nil, m.err)
-			}
-		}
-		r.flush(ctx)
+		r.failed(ctx, m)
 		return
 	}
+	made := m.flight
+	r.backlog.settle(made, r.divideResults(m))
 	r.cell.Update(func(s *Status) { s.State, s.Why = "", "" })
-	if m.flight.changes >= gatherMin && !r.gathers {
+	if made.changes >= gatherMin && !r.gathers {
 		r.gather(ctx)
 	}
 	r.flush(ctx)
 	r.tell(ctx, m)
-}
-
-// tell says what has been written, the pools first: whoever is told of an outcome here and then submits the session's next
-// execution finds the session free, where the pool's router is this node's.
-func (r *Recorder) tell(ctx actor.Context, m *recorded) {
-	var pools poolRecords
-	all := make([]Recorded, len(m.flight.group))
-	at := 0
-	for i, p := range m.flight.group {
-		n := len(p.record.Items)
-		all[i] = Recorded{Items: p.record.Items, Results: m.results[at : at+n]}
-		at += n
-		r.count(&all[i])
-		if p.record.Pool != nil {
-			pools.add(p.record.Pool, &all[i])
-		}
-	}
-	for i, pid := range pools.pids {
-		ctx.Send(pid, &Committed{Records: pools.records[i]})
-	}
-	notices := false
-	for i, p := range m.flight.group {
-		notices = r.announce(&all[i]) || notices
-		if p.answer != nil {
-			p.answer.Reply(all[i].Results, nil)
-		}
-		if p.record.Reply != nil {
-			ctx.Send(p.record.Reply, &all[i])
-		}
-	}
-	if notices && r.cfg.Notices != nil {
-		r.cfg.Notices()
-	}
-}
-
-func (r *Recorder) count(done *Recorded) {
-	if r.cfg.OnResult == nil {
-		return
-	}
-	for i := range done.Results {
-		r.cfg.OnResult(done.Items[i], done.Results[i])
-	}
-}
-
-// announce hands outcomes to whoever waits for them, and reports whether one of them has a notice.
-func (r *Recorder) announce(done *Recorded) (notices bool) {
-	for i := range done.Results {
-		result := &done.Results[i]
-		if !result.Status.Terminal() {
-			continue
-		}
-		switch {
-		case result.Verdict == store.Applied && result.Execution != nil:
-			r.cfg.Outcomes.Publish(result.Execution)
-			notices = notices || result.Execution.Notify
-		case result.Verdict == store.Already: // made by a transaction whose answer was lost
-			r.cfg.Outcomes.Publish(&messages.Execution{ID: done.Items[i].Change.Target(), Status: result.Status})
-		}
-	}
-	return notices
-}
-
-// poolRecords groups records by pool. A node has few pools, so a scan beats a map.
-type poolRecords struct {
-	pids    []*actor.PID
-	records [][]*Recorded
-}
-
-func (p *poolRecords) add(pid *actor.PID, done *Recorded) {
-	for i, known := range p.pids {
-		if known.Id == pid.Id {
-			p.records[i] = append(p.records[i], done)
-			return
-		}
-	}
-	p.pids = append(p.pids, pid)
-	p.records = append(p.records, []*Recorded{done})
 }

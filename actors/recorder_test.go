@@ -192,7 +192,7 @@ func TestRecorderBeginsBesideAnotherWhatIsWorthIt(t *testing.T) {
 	b.again()
 	all := b.depart(2)
 	require.Equal(t, 1+besideMin+7, all.changes, "what was under way comes again")
-	require.Equal(t, first.group[0], all.group[0], "and first")
+	require.Same(t, first.group[0].record, all.group[0].record, "and first")
 	keep(besideMin, all.group[0].record.Items[0].Change)
 	keep(besideMin)
 	require.Nil(t, b.depart(2), "an execution's changes keep their order")

@@ -1,0 +1,114 @@
+package actors
+
+import (
+	"runtime/debug"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// Telling runs code of others: callbacks, and what their messages carry. A transaction is told once, so each part of it is
+// told by itself: one that panics is logged, and everybody else is told.
+
+// tell says what has been written, the pools first: whoever is told of an outcome here and then submits the session's next
+// execution finds the session free, where the pool's router is this node's.
+func (r *Recorder) tell(ctx actor.Context, m *recorded) {
+	var pools poolRecords
+	all := make([]Recorded, len(m.flight.group))
+	at := 0
+	for i, p := range m.flight.group {
+		n := len(p.record.Items)
+		all[i] = Recorded{Items: p.record.Items, Results: m.results[at : at+n], Late: p.apart != nil && p.apart.late}
+		at += n
+		r.count(&all[i])
+		if p.record.Pool != nil {
+			pools.add(p.record.Pool, &all[i])
+		}
+	}
+	for i, pid := range pools.pids {
+		r.contain("pool", func() { ctx.Send(pid, &Committed{Records: pools.records[i]}) })
+	}
+	notices := false
+	for i, p := range m.flight.group {
+		notices = r.announce(&all[i]) || notices
+		r.answer(ctx, p, &all[i])
+	}
+	if notices && r.cfg.Notices != nil {
+		r.contain("notices", r.cfg.Notices)
+	}
+}
+
+// answer replies to whoever asked for the record's changes.
+func (r *Recorder) answer(ctx actor.Context, p pendingRecord, done *Recorded) {
+	switch {
+	case p.apart != nil && p.apart.question != nil:
+		p.apart.question.set(p.apart.at, done.Results[0])
+	case p.answer != nil:
+		p.answer.Reply(done.Results, nil)
+	}
+	if p.record.Reply != nil {
+		r.contain("reply", func() { ctx.Send(p.record.Reply, done) })
+	}
+}
+
+func (r *Recorder) count(done *Recorded) {
+	if r.cfg.OnResult == nil {
+		return
+	}
+	for i := range done.Results {
+		r.contain("result", func() { r.cfg.OnResult(done.Items[i], done.Results[i]) })
+	}
+}
+
+// contain makes one part of the telling and keeps its panic from the rest.
+func (r *Recorder) contain(part string, tell func()) {
+	defer func() {
+		failure := recover()
+		if failure == nil {
+			return
+		}
+		if now := time.Now(); now.Sub(r.panicTold) >= repeatTold {
+			r.panicTold = now
+			r.cfg.Logger.Error("telling of a transaction panicked, telling everybody else", "part", part, "panic", failure, "stack", string(debug.Stack()))
+		}
+	}()
+	tell()
+}
+
+// announce hands outcomes to whoever waits for them, and reports whether one of them has a notice.
+func (r *Recorder) announce(done *Recorded) (notices bool) {
+	for i := range done.Results {
+		result := &done.Results[i]
+		if !result.Status.Terminal() {
+			continue
+		}
+		switch {
+		case result.Verdict == store.Applied && result.Execution != nil:
+			r.cfg.Outcomes.Publish(result.Execution)
+			notices = notices || result.Execution.Notify
+		case result.Verdict == store.Already: // made by a transaction whose answer was lost
+			r.cfg.Outcomes.Publish(&messages.Execution{ID: done.Items[i].Change.Target(), Status: result.Status})
+		}
+	}
+	return notices
+}
+
+// poolRecords groups records by pool. A node has few pools, so a scan beats a map.
+type poolRecords struct {
+	pids    []*actor.PID
+	records [][]*Recorded
+}
+
+func (p *poolRecords) add(pid *actor.PID, done *Recorded) {
+	for i, known := range p.pids {
+		if known.Id == pid.Id {
+			p.records[i] = append(p.records[i], done)
+			return
+		}
+	}
+	p.pids = append(p.pids, pid)
+	p.records = append(p.records, []*Recorded{done})
+}

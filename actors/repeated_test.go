@@ -1,0 +1,86 @@
+package actors
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// acceptsLetters keeps every dead letter.
+type acceptsLetters struct{ kept int }
+
+func (a *acceptsLetters) SaveDeadLetter(context.Context, store.DeadLetter) (int64, error) {
+	a.kept++
+	return int64(a.kept), nil
+}
+
+// acks counts what was acked.
+type acks struct{ n int }
+
+func (a *acks) Ack() error {
+	a.n++
+	return nil
+}
+func (a *acks) Nack(bool) error { return nil }
+
+// flood does something 1,000 times, and once more a minute later: the log has two lines, and the second counts the rest.
+func flood(t *testing.T, log *bytes.Buffer, text string, do func()) {
+	t.Helper()
+	for range 1000 {
+		do()
+	}
+	require.Equal(t, 1, strings.Count(log.String(), text))
+	require.NotContains(t, log.String(), "left_out")
+	time.Sleep(time.Minute)
+	do()
+	require.Equal(t, 2, strings.Count(log.String(), text))
+	require.Contains(t, log.String(), "left_out=999")
+}
+
+// Who sends 1,000 messages that make no execution fills a table, not the log.
+func TestRefusedSubmissionsAreLoggedOnceAMinute(t *testing.T) {
+	t.Parallel()
+	for text, read := range map[string]func(broker.Delivery) (messages.Execution, *Refusal){
+		"submission refused": func(broker.Delivery) (messages.Execution, *Refusal) {
+			return messages.Execution{}, &Refusal{Malformed: true, Code: "invalid_json", Text: "foreign"}
+		},
+		"reading a submission failed": func(broker.Delivery) (messages.Execution, *Refusal) { panic("foreign") },
+	} {
+		t.Run(text, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				letters, settled := &acceptsLetters{}, &acks{}
+				i := &Intake{ctx: t.Context(), cfg: IntakeConfig{Letters: letters, Read: read, Logger: hclog.New(&hclog.LoggerOptions{Output: &log})}}
+				if strings.HasPrefix(text, "reading") { // whose other line is that of the refusal
+					i.logs.refused.Warn(hclog.NewNullLogger(), "")
+					time.Sleep(time.Second)
+				}
+				flood(t, &log, text, func() { i.take(t.Context(), []broker.Delivery{{Settler: settled}}) })
+				require.Equal(t, 1001, letters.kept)
+				require.Equal(t, 1001, settled.n)
+			})
+		})
+	}
+}
+
+// A broker that takes no notice for an hour is tried twice a second, and told of once a minute.
+func TestUntoldNoticesAreLoggedOnceAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		cfg := NoticesConfig{Logger: hclog.New(&hclog.LoggerOptions{Output: &log})}
+		n := &Notices{cfg: cfg, ctx: t.Context(), cell: &Cell{}, teller: newTeller(cfg)}
+		flood(t, &log, "notices not told", func() { n.done(nil, &noticesDone{by: n, err: errors.New("not confirmed")}) })
+	})
+}
