@@ -2,9 +2,8 @@ package actors
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -15,61 +14,114 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// TellNotices says that outcomes with notices have been committed. Only a hint: the bridge also looks by itself.
-type TellNotices struct{}
+// Hints to the bridge, which also looks by itself.
+type (
+	// TellNotices says that outcomes with notices have been committed.
+	TellNotices struct{}
+	// TakeNotices says that who told them may have gone.
+	TakeNotices struct{}
+)
+
+// NoticesBell sends TellNotices to the bridge, one at a time however often it is rung.
+type NoticesBell struct{ rung atomic.Bool }
+
+// Ring sends the hint, unless one is under way.
+func (b *NoticesBell) Ring(system *System, bridge *actor.PID) {
+	if b.rung.CompareAndSwap(false, true) {
+		system.Send(bridge, &TellNotices{})
+	}
+}
 
 // NoticesConfig is what the notices bridge needs.
 type NoticesConfig struct {
-	System   *System
-	Store    store.Notices
-	Broker   broker.Broker
-	Settings broker.Settings
-	// Every is how often the outbox is looked at without any word of an outcome [3 s].
-	Every  time.Duration
-	Hold   time.Duration // how long taken notices are kept from other nodes [30 s]
+	System      *System
+	Store       store.Notices
+	Broker      broker.Broker
+	Settings    broker.Settings
+	Incarnation messages.Incarnation
+	Bell        *NoticesBell // optional
+	// Every is how often the teller looks at the outbox without any word of an outcome [500 ms].
+	Every time.Duration
+	// Lease is how long the outbox stays with a teller that is not heard of [6 s].
+	Lease time.Duration
+	// GiveUp is how long the broker may take nothing of the teller until it leaves the outbox to a node that reaches it [10 s].
+	GiveUp time.Duration
 	Logger hclog.Logger
-	// Count, where set, is told how many notices were told, unheard (nobody has bound a queue) or repeated later.
+	// Count, where set, is told how many notices were told, unheard (nobody has bound a queue), repeated, put off or gone.
 	Count func(result string, n int)
+	// Report, where set, is told how far behind the telling is, every few seconds.
+	Report func(NoticesReport)
 }
 
-// Bounds of the notices bridge. One batch must be published within its hold. One notice has at most about 100 KiB.
+// NoticesReport is how the outbox stands, as this node sees it.
+type NoticesReport struct {
+	store.NoticesPending
+	Teller bool   // this node tells
+	Why    string // why it could not, last; empty: it could
+}
+
 const (
-	noticesEvery   = 3 * time.Second
-	noticesHold    = 30 * time.Second
-	noticesTimeout = 15 * time.Second // of one batch
-	noticesBatch   = 100
-	noticesBatches = 50 // of one round
+	noticesEvery  = 500 * time.Millisecond
+	noticesLease  = 6 * time.Second
+	noticesGiveUp = 10 * time.Second
+	noticesReport = 3 * time.Second       // between two reports, and between two looks of a node that does not tell
+	noticesGather = 25 * time.Millisecond // between the beginnings of two rounds, so that few outcomes share one
+	noticesLooks  = 10 * time.Second      // bound of one call for a report
 )
 
-// Notices is the bridge from outcomes to the executions exchange, at least once: what is in the store's outbox is
-// published, and forgotten only when the broker has confirmed it or has said that nobody listens.
+func (c NoticesConfig) withDefaults() NoticesConfig {
+	if c.Every == 0 {
+		c.Every = noticesEvery
+	}
+	if c.Lease == 0 {
+		c.Lease = noticesLease
+	}
+	if c.GiveUp == 0 {
+		c.GiveUp = noticesGiveUp
+	}
+	if c.Bell == nil {
+		c.Bell = &NoticesBell{}
+	}
+	if c.Count == nil {
+		c.Count = func(string, int) {}
+	}
+	return c
+}
+
+// Notices is the bridge from outcomes to the executions exchange, at least once. Of all nodes' bridges one holds the outbox and
+// tells (teller); the others look now and then whether it is free. The actor says when to work, and the work is done beside it,
+// one round at a time.
 type Notices struct {
 	cfg    NoticesConfig
 	cell   *Cell
 	ctx    context.Context
 	cancel context.CancelFunc
-	timer  *time.Timer
+	look   *time.Timer
+	soon   *time.Timer // the next round, while outcomes gather
+	teller *teller
 	busy   bool
 	due    bool
+	paused bool      // the last round failed: the timer's is the next
+	began  time.Time // the last round
+	tried  time.Time // the last look of a node that does not tell
+	told   time.Time // the last report
+	why    string
+	failed Repeated
 }
 
 type (
 	noticesDue  struct{}
+	noticesSoon struct{ by *Notices }
 	noticesDone struct {
-		by   *Notices
-		more bool
-		err  error
+		by    *Notices
+		round round
+		err   error
 	}
 )
 
 // NewNotices returns the child to spawn.
 func NewNotices(cfg NoticesConfig) Child {
-	if cfg.Every == 0 {
-		cfg.Every = noticesEvery
-	}
-	if cfg.Hold == 0 {
-		cfg.Hold = noticesHold
-	}
+	cfg = cfg.withDefaults()
 	cell := &Cell{}
 	return Child{Name: "notices", Kind: "bridge", Cell: cell, New: func() actor.Actor { return &Notices{cfg: cfg, cell: cell} }}
 }
@@ -79,17 +131,28 @@ func (n *Notices) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		n.ctx, n.cancel = context.WithCancel(context.Background())
+		n.teller = newTeller(n.cfg)
+		n.cfg.Bell.rung.Store(false)
 		n.again(ctx)
-		n.round(ctx)
+		n.run(ctx)
 	case *actor.Stopping:
-		n.cancel()
-		stopTimer(n.timer)
+		n.stop()
 	case *actor.Stopped:
 	case *TellNotices:
-		n.round(ctx)
+		n.cfg.Bell.rung.Store(false)
+		n.heard(ctx)
+	case *TakeNotices:
+		n.tried = time.Time{}
+		n.run(ctx)
 	case *noticesDue:
 		n.again(ctx)
-		n.round(ctx)
+		n.paused = false
+		n.run(ctx)
+	case *noticesSoon:
+		if m.by == n {
+			n.soon = nil
+			n.run(ctx)
+		}
 	case *noticesDone:
 		if m.by == n {
 			n.done(ctx, m)
@@ -102,120 +165,97 @@ func (n *Notices) Receive(ctx actor.Context) {
 func (n *Notices) again(ctx actor.Context) {
 	self, system := ctx.Self(), n.cfg.System
 	spread := 0.9 + 0.2*rand.Float64()
-	n.timer = time.AfterFunc(time.Duration(float64(n.cfg.Every)*spread), func() { system.Send(self, &noticesDue{}) })
+	n.look = time.AfterFunc(time.Duration(float64(n.cfg.Every)*spread), func() { system.Send(self, &noticesDue{}) })
 }
 
-// round empties the outbox, beside the actor. What is committed meanwhile is the next round's.
-func (n *Notices) round(ctx actor.Context) {
-	if n.busy {
+// stop ends the work. The outbox is released beside the actor once the round that is under way has ended.
+func (n *Notices) stop() {
+	n.cancel()
+	stopTimer(n.look)
+	stopTimer(n.soon)
+	go n.teller.leave()
+}
+
+// heard begins a round: at once, or, where the last one has just begun, a moment later together with what comes until then.
+func (n *Notices) heard(ctx actor.Context) {
+	switch wait := noticesGather - time.Since(n.began); {
+	case n.paused || !n.teller.holds.Load():
+	case n.busy || wait <= 0:
+		n.run(ctx)
+	case n.soon == nil:
+		self, system := ctx.Self(), n.cfg.System
+		n.soon = time.AfterFunc(wait, func() { system.Send(self, &noticesSoon{n}) })
+	}
+}
+
+// run does a round beside the actor. What is committed meanwhile is the next one's.
+func (n *Notices) run(ctx actor.Context) {
+	now := time.Now()
+	switch {
+	case n.ctx.Err() != nil:
+		return
+	case n.busy:
 		n.due = true
 		return
-	}
-	if n.ctx.Err() != nil {
+	case !n.teller.holds.Load() && now.Sub(n.tried) < min(noticesReport, 6*n.cfg.Every):
 		return
 	}
-	n.busy, n.due = true, false
-	self, system, parent := ctx.Self(), n.cfg.System, n.ctx
+	if !n.teller.holds.Load() {
+		n.tried = now
+	}
+	n.busy, n.due, n.began = true, false, now
+	report := n.cfg.Report != nil && now.Sub(n.told) >= noticesReport
+	if report {
+		n.told = now
+	}
+	self, system, parent, why := ctx.Self(), n.cfg.System, n.ctx, n.why
 	go func() {
 		defer system.Carry(self)
-		more, err := n.tell(parent)
-		system.Send(self, &noticesDone{n, more, err})
+		r, err := n.teller.round(parent)
+		if report && parent.Err() == nil {
+			n.report(parent, err, why)
+		}
+		system.Send(self, &noticesDone{n, r, err})
 	}()
+}
+
+// report says how far behind the telling is.
+func (n *Notices) report(ctx context.Context, err error, why string) {
+	limited, cancel := context.WithTimeout(ctx, noticesLooks)
+	defer cancel()
+	pending, failed := n.cfg.Store.PendingNotices(limited)
+	if failed != nil {
+		return
+	}
+	if err != nil {
+		why = err.Error()
+	}
+	n.cfg.Report(NoticesReport{NoticesPending: pending, Teller: n.teller.holds.Load(), Why: why})
 }
 
 func (n *Notices) done(ctx actor.Context, m *noticesDone) {
 	n.busy = false
+	n.why = ""
+	if m.err != nil {
+		n.why = m.err.Error()
+	}
+	holds := n.teller.holds.Load()
 	n.cell.Update(func(s *Status) {
-		if s.State, s.Why = "listening", ""; m.err != nil {
+		switch s.State, s.Why = "listening", ""; {
+		case m.err != nil:
 			s.State, s.Why, s.LastFailure = "waiting", m.err.Error(), m.err.Error()
+		case !holds:
+			s.State, s.Why = "waiting", "another node tells"
 		}
 	})
-	if m.err != nil && n.ctx.Err() == nil {
-		n.cfg.Logger.Warn("notices not told, telling them later", "error", m.err)
-		return // the timer's round is the next
+	switch {
+	case n.ctx.Err() != nil:
+	case m.err != nil:
+		n.paused = true // the timer's round is the next
+		n.failed.Warn(n.cfg.Logger, "notices not told, telling them later", "error", m.err)
+	case m.round == roundMore:
+		n.run(ctx)
+	case n.due:
+		n.heard(ctx)
 	}
-	if m.more || n.due {
-		n.round(ctx)
-	}
-}
-
-// tell publishes batch after batch while all goes well, up to a bound. More: there may be others.
-func (n *Notices) tell(ctx context.Context) (more bool, err error) {
-	for range noticesBatches {
-		if s := n.cfg.Broker.Status(); !s.Up || s.Blocked {
-			return false, fmt.Errorf("the broker takes nothing: %s: %w", s.Reason, broker.ErrUnavailable)
-		}
-		full, err := n.batch(ctx)
-		if err != nil || !full {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-// batch takes, publishes and forgets some notices. Full: there may be more.
-func (n *Notices) batch(ctx context.Context) (full bool, err error) {
-	limited, cancel := context.WithTimeout(ctx, noticesTimeout)
-	defer cancel()
-	ended, err := n.cfg.Store.TakeNotices(limited, n.cfg.Hold, noticesBatch)
-	if err != nil || len(ended) == 0 {
-		return false, err
-	}
-	out := make([]broker.Message, len(ended))
-	for i := range ended {
-		if out[i], err = n.message(&ended[i]); err != nil {
-			return false, err
-		}
-	}
-	confirms, err := n.cfg.Broker.Publish(limited, out)
-	told := n.judge(ended, confirms)
-	if sent := n.cfg.Store.NoticesSent(limited, told); sent != nil {
-		err = errors.Join(err, sent)
-	}
-	if err == nil && len(told) < len(ended) {
-		err = fmt.Errorf("%d of %d notices were not taken: %w", len(ended)-len(told), len(ended), broker.ErrUnavailable)
-	}
-	return len(ended) == noticesBatch, err
-}
-
-// judge returns those that need not be told again: a queue has them, or nobody listens.
-func (n *Notices) judge(ended []messages.Execution, confirms []broker.Confirm) []messages.ExecutionID {
-	told := make([]messages.ExecutionID, 0, len(ended))
-	counts := map[string]int{}
-	for i := range ended {
-		result := "repeated"
-		if i < len(confirms) {
-			switch confirms[i] {
-			case broker.Confirmed:
-				result = "told"
-			case broker.Returned:
-				result = "unheard"
-			}
-		}
-		if counts[result]++; result != "repeated" {
-			told = append(told, ended[i].ID)
-		}
-	}
-	if n.cfg.Count != nil {
-		for result, count := range counts {
-			n.cfg.Count(result, count)
-		}
-	}
-	return told
-}
-
-// message is one notice. Its id is the execution's, so that who gets it twice can tell.
-func (n *Notices) message(e *messages.Execution) (broker.Message, error) {
-	body, err := messages.NoticeOf(e).Encode()
-	if err != nil {
-		return broker.Message{}, fmt.Errorf("notice of execution %s: %w", e.ID, err)
-	}
-	headers := map[string]string{"type": messages.NoticeType}
-	if e.Trace != "" {
-		headers["traceparent"] = e.Trace
-	}
-	return broker.Message{
-		Exchange: n.cfg.Settings.ExecutionsExchange(), RoutingKey: broker.NoticeKey(e.Status, e.Action),
-		ID: e.ID.String(), Headers: headers, Body: body,
-	}, nil
 }

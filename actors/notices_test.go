@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,10 +20,12 @@ import (
 // moody is a broker that confirms as it is told to.
 type moody struct {
 	broker.Broker
-	mu     sync.Mutex
-	down   bool
-	says   []broker.Confirm // of the next messages; those that were not Confirmed are not published
-	counts map[string]int
+	mu      sync.Mutex
+	down    bool
+	says    []broker.Confirm // of the next messages; those that were not Confirmed are not published
+	refuse  bool             // every message
+	refused messages.ExecutionID
+	counts  map[string]int
 }
 
 func (m *moody) Status() broker.Status {
@@ -36,6 +39,10 @@ func (m *moody) Publish(ctx context.Context, messages []broker.Message) ([]broke
 	defer m.mu.Unlock()
 	confirms := make([]broker.Confirm, len(messages))
 	for i := range messages {
+		if m.refuse || messages[i].ID == m.refused.String() {
+			confirms[i] = broker.Nacked
+			continue
+		}
 		if len(m.says) > 0 {
 			confirms[i], m.says = m.says[0], m.says[1:]
 			if confirms[i] != broker.Confirmed {
@@ -77,11 +84,12 @@ func newHerald(t *testing.T, every time.Duration) *herald {
 	h.moody = &moody{Broker: h.broker, counts: map[string]int{}}
 	require.NoError(t, h.office.system.StopAndWait(t.Context(), h.office.recorder))
 	pid := h.office.system.PID("notices")
-	h.office.config.Notices = func() { h.office.system.Send(pid, &TellNotices{}) }
+	bell := &NoticesBell{}
+	h.office.config.Notices = func() { bell.Ring(h.office.system, pid) }
 	h.office.spawn(t)
 	_, err := h.office.system.Spawn(h.office.system, NewNotices(NoticesConfig{
 		System: h.office.system, Store: h.office.store, Broker: h.moody, Settings: h.settings, Every: every,
-		Hold: 50 * time.Millisecond, Logger: hclog.NewNullLogger(),
+		Incarnation: messages.NewIncarnation(), Bell: bell, GiveUp: 100 * time.Millisecond, Logger: hclog.NewNullLogger(),
 		Count: func(result string, n int) { h.moody.set(func() { h.moody.counts[result] += n }) },
 	}))
 	require.NoError(t, err)
@@ -141,9 +149,9 @@ func (h *herald) end(t *testing.T, n int, notify bool) []messages.ExecutionID {
 
 func (h *herald) pending(t *testing.T) int {
 	t.Helper()
-	count, _, err := h.office.store.PendingNotices(t.Context())
+	pending, err := h.office.store.PendingNotices(t.Context())
 	require.NoError(t, err)
-	return count
+	return pending.Count
 }
 
 func TestNoticesAreToldWhenOutcomesAreCommitted(t *testing.T) {
@@ -177,6 +185,7 @@ func TestNoticesThatNobodyHearsAreTold(t *testing.T) {
 	require.Equal(t, 3, h.moody.counted("unheard"))
 }
 
+// What is not confirmed is told again, with all that follows it, so that the last copies are in order.
 func TestNoticesAreRepeatedUntilTheyAreConfirmed(t *testing.T) {
 	t.Parallel()
 	h := newHerald(t, 20*time.Millisecond)
@@ -187,18 +196,92 @@ func TestNoticesAreRepeatedUntilTheyAreConfirmed(t *testing.T) {
 	require.Equal(t, 3, h.pending(t))
 	h.moody.set(func() {
 		h.moody.down = false
-		h.moody.says = []broker.Confirm{broker.Nacked, broker.Unknown, broker.Confirmed, broker.Unknown, broker.Nacked}
+		h.moody.says = []broker.Confirm{broker.Nacked, broker.Unknown, broker.Confirmed, broker.Unknown, broker.Nacked, broker.Confirmed}
 	})
-	seen := map[messages.ExecutionID]int{}
-	for len(seen) < len(ids) {
+	var heard []messages.ExecutionID
+	for len(heard) < 5 {
 		n, _ := h.next(t)
-		seen[n.ExecutionID]++
+		heard = append(heard, n.ExecutionID)
 	}
+	require.ElementsMatch(t, ids, heard[2:], "the third time all are confirmed")
+	require.Equal(t, []messages.ExecutionID{heard[4], heard[4]}, heard[:2], "and twice before the last one alone")
 	soon(t, func() bool { return h.pending(t) == 0 }, "all are told in the end")
-	require.Equal(t, 4, h.moody.counted("repeated"))
-	for _, id := range ids {
-		require.Equal(t, 1, seen[id])
+	require.Equal(t, 6, h.moody.counted("repeated"))
+	require.Equal(t, 3, h.moody.counted("told"))
+}
+
+// A queue that takes nothing more holds up only what goes there.
+func TestANoticeThatIsRefusedHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	h := newHerald(t, 20*time.Millisecond)
+	h.listen(t, "#")
+	h.moody.set(func() { h.moody.refuse = true })
+	refused := h.end(t, 1, true)
+	soon(t, func() bool { return h.moody.counted("put_off") > 1 }, "it is put off, and tried again")
+	h.moody.set(func() { h.moody.refuse, h.moody.refused = false, refused[0] })
+	others := h.end(t, 3, true)
+	var heard []messages.ExecutionID
+	for len(heard) < 3 {
+		n, _ := h.next(t)
+		require.NotEqual(t, refused[0], n.ExecutionID)
+		if !slices.Contains(heard, n.ExecutionID) {
+			heard = append(heard, n.ExecutionID)
+		}
 	}
+	require.ElementsMatch(t, others, heard)
+	soon(t, func() bool { return h.pending(t) == 1 }, "all but one are told")
+	h.moody.set(func() { h.moody.refused = messages.ExecutionID{} })
+	for n, _ := h.next(t); n.ExecutionID != refused[0]; n, _ = h.next(t) {
+		require.Contains(t, others, n.ExecutionID)
+	}
+	soon(t, func() bool { return h.pending(t) == 0 }, "it is told at last")
+}
+
+// Of two nodes one tells, and the other when the first has gone.
+func TestTheNextNodeTellsWhenTheFirstHasGone(t *testing.T) {
+	t.Parallel()
+	h := newHerald(t, 20*time.Millisecond)
+	h.listen(t, "#")
+	h.end(t, 1, true)
+	first, _ := h.next(t)
+	reports := make(chan NoticesReport, 100)
+	other, err := h.office.system.Spawn(h.office.system, func() Child {
+		c := NewNotices(NoticesConfig{
+			System: h.office.system, Store: h.office.store, Broker: h.moody, Settings: h.settings, Every: 20 * time.Millisecond,
+			Incarnation: messages.NewIncarnation(), Logger: hclog.NewNullLogger(), Report: func(r NoticesReport) { reports <- r },
+		})
+		c.Name = "others"
+		return c
+	}())
+	require.NoError(t, err)
+	require.False(t, (<-reports).Teller)
+	require.NoError(t, h.office.system.StopAndWait(t.Context(), h.office.system.PID("notices")))
+	second := h.end(t, 1, true)
+	h.office.system.Send(other, &TakeNotices{})
+	n, _ := h.next(t)
+	require.Equal(t, second[0], n.ExecutionID)
+	require.NotEqual(t, first.ExecutionID, n.ExecutionID)
+	soon(t, func() bool { return h.pending(t) == 0 }, "and writes it down")
+}
+
+// A teller that does not reach the broker leaves the outbox to a node that does.
+func TestATellerWithoutABrokerGivesWay(t *testing.T) {
+	t.Parallel()
+	h := newHerald(t, 20*time.Millisecond)
+	h.listen(t, "#")
+	h.end(t, 1, true)
+	h.next(t)
+	h.moody.set(func() { h.moody.down = true })
+	other := NewNotices(NoticesConfig{
+		System: h.office.system, Store: h.office.store, Broker: h.broker, Settings: h.settings, Every: 20 * time.Millisecond,
+		Incarnation: messages.NewIncarnation(), Logger: hclog.NewNullLogger(),
+	})
+	other.Name = "others"
+	_, err := h.office.system.Spawn(h.office.system, other)
+	require.NoError(t, err)
+	ids := h.end(t, 1, true)
+	n, _ := h.next(t)
+	require.Equal(t, ids[0], n.ExecutionID)
 }
 
 func TestANoticeIsBounded(t *testing.T) {
