@@ -9,9 +9,9 @@ import (
 
 	"github.com/troupe-run/troupe/actors/lifecycle"
 	"github.com/troupe-run/troupe/actors/process"
-	"github.com/troupe-run/troupe/actors/retry"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/clock"
 	"github.com/troupe-run/troupe/supervisor/health"
 )
 
@@ -25,7 +25,8 @@ type Crew struct {
 	Runtime     messages.Runtime
 	Node        string
 	Incarnation messages.Incarnation
-	Lease       *Lease // of the node; nil: always holds
+	Lease       *Lease       // of the node; nil: always holds
+	Clock       *clock.Clock // the store's; nil: the machine's
 	Logger      hclog.Logger
 	Board       *Board
 	// Sessions loads and keeps snapshots; nil: none are kept.
@@ -34,6 +35,11 @@ type Crew struct {
 	SnapshotEvery int
 	// KeepWithin bounds how long such a snapshot may hold up the next run; 1 s.
 	KeepWithin time.Duration
+	// LeaveWithin bounds how long a leaving worker may take over the states of all its sessions: the node's shutdown
+	// timeout. ProbeTimeout is the least.
+	LeaveWithin time.Duration
+	// RunsMax is how many executions a worker runs before it is replaced; 0: any number.
+	RunsMax int
 	// Runner makes the part that runs things, one for each worker.
 	Runner func(*Crew, messages.WorkerID, messages.Generation) Runner
 	// Action returns the definition that an execution of (ref, version) runs by.
@@ -42,6 +48,7 @@ type Crew struct {
 	Thresholds        health.Thresholds
 	CountActionErrors bool
 	Retry             messages.RetryPolicy // under each action's own
+	RetryRules        messages.RetryRules  // likewise
 	RetryDisabled     bool
 
 	InitTimeout  time.Duration // 30 s
@@ -57,6 +64,11 @@ type Crew struct {
 	Runs        func(pool string, e *messages.Execution, o *messages.Outcome, took time.Duration)
 	Probes      func(pool string, ok bool, took time.Duration)
 	Snapshots   func(pool, result string)
+	// UnknownReply, where set, is told of every reply of a program to a request that nobody has made, or that was answered.
+	UnknownReply func(pool string)
+	// Shortage, where set, is told of every program that was not started because the node lacks descriptors, memory or
+	// processes.
+	Shortage func(pool string, err error)
 	// Leaked is told of every go handler that would not end, and when it ends after all (-1).
 	Leaked func(pool string, change int)
 }
@@ -82,6 +94,7 @@ type (
 		Reason   lifecycle.Reason
 		Why      string
 		Sessions []store.SessionRef
+		halted   bool // its run is being stopped
 	}
 	// Halt ends the worker now: its run is stopped by the ladder, or at once where Hard.
 	Halt struct {
@@ -134,6 +147,7 @@ type (
 		Grade      health.Grade
 		Report     health.Capabilities
 		Pid        int
+		Spent      bool // it has begun the last run that RunsMax allows, and claims no more
 	}
 	// WorkerEnded says that a generation has come to its end and why; its actor stops right after.
 	WorkerEnded struct {
@@ -143,6 +157,8 @@ type (
 		Why        string
 		Wanted     bool // it was told to end
 		WasReady   bool // it had become ready
+		// Traceback is where its code failed, of one that never became ready, where its program says that.
+		Traceback string
 	}
 	// EchoAnswered says that a dispatch echo has reached a worker.
 	EchoAnswered struct{ ID string }
@@ -150,17 +166,3 @@ type (
 
 // random is the random source that decisions are given.
 func random() float64 { return rand.Float64() }
-
-// policy is the back-off that an execution of the action is retried by.
-func (c *Crew) policy(a *messages.Action) messages.RetryPolicy {
-	if a == nil {
-		return retry.Resolve(messages.RetryPolicy{}, c.Retry)
-	}
-	return retry.Resolve(a.Retry, c.Retry)
-}
-
-// RetryOf decides whether an execution that ends with the outcome gets a retry, and builds it; nil: it does not.
-func (c *Crew) RetryOf(e *messages.Execution, o messages.Outcome) *messages.Execution {
-	action, _ := c.Action(e.Action, e.Version)
-	return c.retryOf(e, action, o)
-}

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/clock"
 )
 
 // DeadLetterConfig is what the dead-letter bridge needs.
@@ -26,10 +27,18 @@ type DeadLetterConfig struct {
 	Pool   func(name string) *actor.PID
 	Judge  *Crew // decides about retries
 	Logger hclog.Logger
+	// Elsewhere, where set, is told of each that ended its execution while it was placed on a worker of another incarnation. It
+	// must not wait.
+	Elsewhere func(messages.WorkerKey, messages.Placement)
+	// Own is this node's incarnation.
+	Own messages.Incarnation
 	// Count, where set, is told what became of each dead letter.
 	Count func(reason, resolution string)
-	// Died, where set, is told when each dead letter had died.
-	Died func(time.Time)
+	// Late, where set, is told how long after its time on the queue each placement was handled that expired and still stands: by the
+	// store's clock alone, for the broker's clock and this node's may be apart.
+	Late func(time.Duration)
+	// Clock is the store's; nil: this machine's.
+	Clock *clock.Clock
 	// Held is what the bridge has unsettled over its restarts; nil: its own, lost with it.
 	Held *Held
 }
@@ -163,23 +172,38 @@ func (d *DeadLetter) one(ctx context.Context, letter broker.Delivery, worker mes
 			row.Resolution = "failed"
 		}
 	}
+	d.cfg.Logger.Warn("Received dead letter for execution", "execution", p.Execution, "attempt", p.Attempt,
+		"worker", row.Worker, "reason", reasonOf(letter), "resolution", row.Resolution)
 	kept, err := d.keep(ctx, letter, row, reasonOf(letter))
 	if err != nil || row.Resolution != "failed" {
 		return err
 	}
-	d.cfg.Logger.Warn("Received dead letter for execution", "execution", p.Execution, "attempt", p.Attempt,
-		"worker", e.WorkerID, "reason", reasonOf(letter))
+	d.late(letter, e.ScheduledAt)
 	o := messages.Outcome{Status: messages.Failed, Error: &messages.Error{
 		Code: messages.CodeQueueTimeout, Message: queueTimeoutText, FailedBy: "dead_letter_handler",
 	}}
-	record := &Record{Pool: d.cfg.Pool(worker.Pool), Items: []Item{{Worker: worker, Fault: true, Change: &store.End{
-		ID: e.ID, Attempt: judgedAttempt(&e, p), Outcome: o, Retry: d.cfg.Judge.RetryOf(&e, o),
-	}}}}
+	end := &store.End{ID: e.ID, Attempt: judgedAttempt(&e, p)}
+	end.Outcome, end.Retry = d.cfg.Judge.RetryOf(&e, o)
+	record := &Record{Pool: d.cfg.Pool(worker.Pool), Items: []Item{{Worker: worker, Fault: true, Change: end}}}
 	results, err := Ask[*Record, []store.Result](ctx, d.cfg.System, d.cfg.Recorder, record)
+	if err == nil && results[0].Verdict == store.Applied && worker.Incarnation != d.cfg.Own && d.cfg.Elsewhere != nil {
+		d.cfg.Elsewhere(worker, p)
+	}
+	if err == nil && results[0].Verdict == store.Blocked { // it comes again
+		return fmt.Errorf("dead letter of execution %s: %w", p.Execution, results[0].Err)
+	}
 	if err == nil && results[0].Verdict != store.Applied && results[0].Verdict != store.Already {
 		err = d.cfg.Store.ResolveDeadLetter(ctx, kept, "stale") // its worker claimed it after all
 	}
 	return err
+}
+
+// late tells how late a placement is handled that expired: it was published when it was scheduled.
+func (d *DeadLetter) late(letter broker.Delivery, scheduled time.Time) {
+	if d.cfg.Late == nil || scheduled.IsZero() || len(letter.Deaths) == 0 || letter.Deaths[0].Reason != broker.DeathExpired {
+		return
+	}
+	d.cfg.Late(max(0, d.cfg.Clock.Now().Sub(scheduled.Add(d.cfg.Settings.ExpiresAfter(letter.Deaths[0].Expiration)))))
 }
 
 // keep writes the forensic row, once for each death and placement where the message says when it died.
@@ -195,9 +219,6 @@ func (d *DeadLetter) keep(ctx context.Context, letter broker.Delivery, row store
 	}
 	if d.cfg.Count != nil {
 		d.cfg.Count(row.Reason, row.Resolution)
-	}
-	if d.cfg.Died != nil {
-		d.cfg.Died(row.DiedAt)
 	}
 	return id, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/clock"
 )
 
 // A death that is handled again, because its ack was lost, is recorded once; another death of the same message is another.
@@ -85,6 +86,59 @@ func TestADeathThatIsOutrunIsRecordedAsStale(t *testing.T) {
 	e, err := m.office.store.Get(t.Context(), id)
 	require.NoError(t, err)
 	require.Equal(t, messages.Running, e.Status)
+}
+
+// asIf is a store whose executions were scheduled at another time.
+type asIf struct {
+	store.Store
+	scheduled time.Time
+}
+
+func (a *asIf) Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+	e, err := a.Store.Get(ctx, id)
+	e.ScheduledAt = a.scheduled
+	return e, err
+}
+
+// How late a dead letter is handled goes by the store's clock alone: those of the broker and of the node are hours off.
+func TestALateDeadLetterIsMeasuredByOneClock(t *testing.T) {
+	t.Parallel()
+	const apart = 2 * time.Hour // that the store's clock is ahead
+	for name, c := range map[string]struct {
+		death broker.Death
+		want  []time.Duration
+	}{
+		"by its own expiration": {broker.Death{Reason: broker.DeathExpired, Expiration: time.Minute}, []time.Duration{19 * time.Minute}},
+		"by its queue's":        {broker.Death{Reason: broker.DeathExpired}, []time.Duration{10 * time.Minute}},
+		"refused":               {broker.Death{Reason: broker.DeathRejected}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newMorgue(t, nil)
+			var late []time.Duration
+			id := m.office.submit(t, 1)[0]
+			key := messages.WorkerKey{Incarnation: messages.NewIncarnation(), Pool: "pool"}
+			require.NoError(t, m.office.store.Join(t.Context(), store.Node{Incarnation: key.Incarnation, Name: "n", State: store.NodeActive}, time.Hour))
+			results, err := m.office.ask(t.Context(), &store.Place{ID: id, Worker: key, WorkerID: "n/pool/0", PlacedBy: key.Incarnation, ClaimWithin: time.Hour})
+			require.NoError(t, err)
+			require.Equal(t, store.Applied, results[0].Verdict)
+			bridge := m.child.New().(*DeadLetter)
+			now := time.Now()
+			bridge.cfg.Clock = &clock.Clock{}
+			bridge.cfg.Clock.Take(clock.Sample{Asked: now, Answered: now, Stored: now.Add(apart)})
+			bridge.cfg.Store = &asIf{m.office.store, now.Add(apart - 20*time.Minute)}
+			bridge.cfg.Settings.WorkerTTL = 10 * time.Minute
+			bridge.cfg.Late = func(d time.Duration) { late = append(late, d) }
+			body, err := broker.Work{Worker: key, Placements: []messages.Placement{{Execution: id, Attempt: 1}}}.Encode()
+			require.NoError(t, err)
+			c.death.At, c.death.Queue = now.Add(-5*time.Hour), "q"
+			require.NoError(t, bridge.judge(t.Context(), broker.Delivery{Message: broker.Message{Body: body}, Deaths: []broker.Death{c.death}}))
+			require.Len(t, late, len(c.want))
+			for i := range late {
+				require.InDelta(t, c.want[i].Minutes(), late[i].Minutes(), 5)
+			}
+		})
+	}
 }
 
 // unsure is a store whose reads and letters go wrong as a test says.
@@ -276,4 +330,37 @@ func TestBurstOfDeadLetters(t *testing.T) {
 		return ok && counts.(*atomic.Int64).Load() == n
 	}
 	soon(t, failed, "each has its record")
+}
+
+// A letter is read on whichever node is free. It counts against its worker there too, once it has ended the execution.
+func TestADeathOfAnotherNodesWorkerIsToldThere(t *testing.T) {
+	t.Parallel()
+	m := newMorgue(t, nil)
+	own, other := messages.NewIncarnation(), messages.NewIncarnation()
+	type told struct {
+		worker messages.WorkerKey
+		at     messages.Placement
+	}
+	var all []told
+	bridge := m.child.New().(*DeadLetter)
+	bridge.cfg.Own = own
+	bridge.cfg.Elsewhere = func(w messages.WorkerKey, pl messages.Placement) { all = append(all, told{w, pl}) }
+	var want []told
+	for _, inc := range []messages.Incarnation{own, other} {
+		key := messages.WorkerKey{Incarnation: inc, Pool: "pool", Slot: 3}
+		require.NoError(t, m.office.store.Join(t.Context(), store.Node{Incarnation: inc, Name: "n", State: store.NodeActive}, time.Hour))
+		id := m.office.submit(t, 1)[0]
+		_, err := m.office.ask(t.Context(), &store.Place{ID: id, Worker: key, WorkerID: "n/pool/3", PlacedBy: inc, ClaimWithin: time.Hour})
+		require.NoError(t, err)
+		pl := messages.Placement{Execution: id, Attempt: 1}
+		body, err := broker.Work{Worker: key, Placements: []messages.Placement{pl}}.Encode()
+		require.NoError(t, err)
+		for range 2 { // the second finds it stale
+			require.NoError(t, bridge.judge(t.Context(), broker.Delivery{Message: broker.Message{Body: body}}))
+		}
+		if inc == other {
+			want = append(want, told{key, pl})
+		}
+	}
+	require.Equal(t, want, all)
 }

@@ -53,13 +53,12 @@ type IntakeConfig struct {
 	Held *Held
 }
 
-// Bounds of the intake. A request's body may have 1.5 MiB, so the prefetch bounds memory too.
+// Bounds of the intake. A request's body may have 1.5 MiB; the adapter asks for fewer messages where they are large.
 const (
 	intakePrefetch  = 100
 	intakeTimeout   = 20 * time.Second // of one group
 	intakeAgain     = time.Second      // after a store error
 	intakeReplyTime = 2 * time.Second
-	intakeKept      = 64 << 10 // bytes of a refused message that are kept
 )
 
 // Intake is the bridge from the requests queue to executions: what is there at a time is submitted together, and each
@@ -70,7 +69,11 @@ type Intake struct {
 	cancel context.CancelFunc
 	held   *Held
 	busy   bool
+	logs   intakeLogs
 }
+
+// intakeLogs are the messages that a sender of submissions can cause.
+type intakeLogs struct{ unreadable, refused, later Repeated }
 
 // intakeDone says that the group under way has ended.
 type intakeDone struct{ by *Intake }
@@ -171,7 +174,7 @@ const Unreadable = "it cannot be read: the node failed at it, and its log says h
 // read reads one message.
 func (i *Intake) read(d broker.Delivery) (e messages.Execution, refusal *Refusal) {
 	if err := Contain(func() { e, refusal = i.cfg.Read(d) }); err != nil {
-		i.cfg.Logger.Error("reading a submission failed", "message", d.ID, "error", err)
+		i.logs.unreadable.Error(i.cfg.Logger, "reading a submission failed", "message", d.ID, "error", err)
 		refusal = &Refusal{Code: "internal", Text: Unreadable}
 	}
 	return e, refusal
@@ -234,12 +237,8 @@ func (i *Intake) accept(group []asked, stored []store.Submitted, replies []broke
 
 // refuse keeps the message with its reason, then acks it.
 func (i *Intake) refuse(ctx context.Context, d broker.Delivery, r *Refusal, replies []broker.Message) []broker.Message {
-	row := letterRow(d, store.DeadLetter{Resolution: "quarantined: " + r.Text})
+	row := letterRow(d, store.DeadLetter{Resolution: "quarantined: " + r.Text, Body: r.Body})
 	row.Reason = r.reason()
-	if r.Body != nil {
-		row.Body = r.Body
-	}
-	row.Body = row.Body[:min(len(row.Body), intakeKept)]
 	if d.ID != "" {
 		row.Key = deathKey(d, row, "intake/"+d.ID)
 	}
@@ -249,7 +248,7 @@ func (i *Intake) refuse(ctx context.Context, d broker.Delivery, r *Refusal, repl
 	}
 	_ = d.Ack()
 	i.count(r.reason())
-	i.cfg.Logger.Warn("submission refused", "message", d.ID, "code", r.Code, "reason", r.Text)
+	i.logs.refused.Warn(i.cfg.Logger, "submission refused", "message", d.ID, "code", r.Code, "reason", r.Text)
 	return answerTo(d, messages.SubmitReply{Error: &messages.SubmitError{Code: r.Code, Message: r.Text}}, replies)
 }
 
@@ -263,7 +262,7 @@ func (i *Intake) later(group []asked, err error) {
 		}
 		time.AfterFunc(intakeAgain, func() { _ = r.delivery.Nack(true) })
 	}
-	i.cfg.Logger.Warn("submissions not stored, giving them back", "messages", len(group), "error", err)
+	i.logs.later.Warn(i.cfg.Logger, "submissions not stored, giving them back", "messages", len(group), "error", err)
 }
 
 func (i *Intake) count(result string) {

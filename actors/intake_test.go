@@ -55,7 +55,7 @@ func (g *gateway) open(t *testing.T) {
 }
 
 func (g *gateway) read(d broker.Delivery) (messages.Execution, *Refusal) {
-	switch string(d.Body) {
+	switch strings.TrimSpace(string(d.Body)) {
 	case "bad":
 		return messages.Execution{}, &Refusal{Malformed: true, Code: "invalid_json", Text: "it is bad"}
 	case "poison":
@@ -174,8 +174,10 @@ func TestIntakeKeepsWhatItRefuses(t *testing.T) {
 		byReason[l.Reason] = l
 	}
 	require.Equal(t, "quarantined: it is bad", byReason["malformed"].Resolution)
-	require.Equal(t, "bad", string(byReason["malformed"].Body))
-	require.Contains(t, string(byReason["malformed"].Headers), `"h":"v"`)
+	malformed, err := g.store.GetDeadLetter(t.Context(), byReason["malformed"].ID)
+	require.NoError(t, err)
+	require.Equal(t, "bad", string(malformed.Body))
+	require.Contains(t, string(malformed.Headers), `"h":"v"`)
 	require.Contains(t, byReason["refused"].Resolution, "idempotency key one")
 	c, err := g.broker.Consume(t.Context(), "answers", 1)
 	require.NoError(t, err)
@@ -183,6 +185,25 @@ func TestIntakeKeepsWhatItRefuses(t *testing.T) {
 	require.NoError(t, json.Unmarshal((<-c.Deliveries()).Body, &r))
 	require.Equal(t, "idempotency_conflict", r.Error.Code)
 	require.True(t, r.ID.IsZero())
+}
+
+// What a broker does not bound is kept up to a bound, with what it was.
+func TestIntakeKeepsNoLargeBodies(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	body := []byte("bad" + strings.Repeat(" ", 1<<20))
+	g.send(t, broker.Message{ID: "large", Body: body, Headers: map[string]string{"h": strings.Repeat("v", headersMax)}})
+	g.open(t)
+	soon(t, func() bool { return g.counted("malformed") == 1 }, "it must be kept")
+	letters, err := g.store.ListDeadLetters(t.Context(), 0, 10)
+	require.NoError(t, err)
+	letter, err := g.store.GetDeadLetter(t.Context(), letters[0].ID)
+	require.NoError(t, err)
+	require.Equal(t, body[:store.LetterBodyMax], letter.Body)
+	require.EqualValues(t, len(body), letter.BodySize)
+	require.True(t, letter.BodyCut)
+	require.Len(t, letter.BodySHA256, 64)
+	require.Less(t, len(letter.Headers), 1000)
 }
 
 // A request at which the node's own reading panics is refused: what came with it is taken, and it does not come again.
@@ -198,7 +219,9 @@ func TestIntakeOutlivesWhatItCannotRead(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, letters, 1)
 	require.Equal(t, "quarantined: "+Unreadable, letters[0].Resolution)
-	require.Equal(t, "poison", string(letters[0].Body))
+	letter, err := g.store.GetDeadLetter(t.Context(), letters[0].ID)
+	require.NoError(t, err)
+	require.Equal(t, "poison", string(letter.Body))
 	c, err := g.broker.Consume(t.Context(), "answers", 1)
 	require.NoError(t, err)
 	require.Contains(t, string((<-c.Deliveries()).Body), `"code":"internal"`)

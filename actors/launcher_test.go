@@ -37,10 +37,16 @@ func (l *launcher) Start(_ context.Context, spec process.Spec, sink func(process
 
 func (l *launcher) puppet(t *testing.T) *puppet {
 	t.Helper()
-	soon(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.started) > 0 }, "a program must be started")
+	return l.puppetAt(t, 0)
+}
+
+// puppetAt is the n-th program, from 0.
+func (l *launcher) puppetAt(t *testing.T, n int) *puppet {
+	t.Helper()
+	soon(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.started) > n }, "a program must be started")
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.started[0]
+	return l.started[n]
 }
 
 // request is one frame that a puppet got.
@@ -104,6 +110,12 @@ func (p *puppet) TakeOutput() messages.Output {
 	out := p.out
 	p.out = messages.Output{}
 	return out
+}
+
+func (p *puppet) ClearOutput() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.out, p.tail = messages.Output{}, ""
 }
 
 func (p *puppet) StderrTail() string {

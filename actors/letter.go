@@ -5,23 +5,32 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strconv"
-	"time"
 
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/store"
 )
 
-// letterRow fills the forensic record of a message with what the message itself says: its body, headers, and death.
+// headersMax bounds what is kept of a message's headers and history, in bytes; the server's frames bound what comes.
+const headersMax = 64 << 10
+
+// letterRow fills the forensic record of a message with what the message itself says: its headers, its death, and its body
+// unless the record has one. No more of it is kept than a store would.
 func letterRow(letter broker.Delivery, row store.DeadLetter) store.DeadLetter {
-	row.At, row.Body, row.Queue = time.Now(), letter.Body, letter.Queue
+	if row.Body == nil {
+		row.Body = letter.Body
+	}
+	row = store.CutBody(row)
+	row.Queue = letter.Queue
 	if len(letter.Deaths) > 0 {
 		row.DiedAt, row.Queue = letter.Deaths[0].At, letter.Deaths[0].Queue
 	}
 	if headers, err := json.Marshal(struct {
 		Headers map[string]string `json:"headers,omitempty"`
 		Deaths  []broker.Death    `json:"deaths,omitempty"`
-	}{letter.Headers, letter.Deaths}); err == nil {
+	}{letter.Headers, letter.Deaths}); err == nil && len(headers) <= headersMax {
 		row.Headers = headers
+	} else {
+		row.Headers = json.RawMessage(`{"headers":{"troupe-note":"they were too large to be kept"}}`)
 	}
 	return row
 }

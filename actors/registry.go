@@ -41,6 +41,7 @@ type Status struct {
 	Execution                 messages.ExecutionID
 	LastFailure               string
 	Report                    health.Capabilities // of a worker
+	Stale                     bool                // of a worker: its heartbeat is too old, as its pool has found
 }
 
 // Cell holds an actor's Status. The actor updates it; anybody may read it, also while the actor is stuck, which is
@@ -216,6 +217,9 @@ func (r *Registry) info(id string, e *entry) Info {
 	s := e.cell.Read()
 	if s.Since.IsZero() {
 		s.Since = e.started
+	}
+	if s.Stale {
+		s.Health, s.Grade, s.Why = health.Unhealthy.String(), health.Unhealthy.String(), "its heartbeat is stale"
 	}
 	return Info{
 		ID: id, Parent: e.parent, Kind: e.kind, State: s.State, Health: s.Health, Grade: s.Grade, Since: s.Since,

@@ -84,6 +84,7 @@ type (
 		close     bool   // the code asked for a new worker
 		crashed   string // the code took its worker with it; why, in words
 		unstarted bool   // the worker went before the code could begin
+		short     error  // the node lacks what starting the code takes; the worker stays
 		// ran is how long the code itself ran, where the runner knows; 0: it does not.
 		ran time.Duration
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -64,11 +66,13 @@ func (g *goRunner) Run(r *Run) {
 func (g *goRunner) call(ctx context.Context, run *goRun, handler Handler, e *messages.Execution) {
 	end := &ended{placement: e.Placement(), crashed: "handler ended its goroutine"}
 	defer func() {
+		stack := ""
 		if p := recover(); p != nil {
-			end.crashed = fmt.Sprintf("handler panicked: %v", p)
+			end.crashed, stack = fmt.Sprintf("handler panicked: %v", p), panicStack()
+			g.crew.Logger.Error("handler panicked", "action", e.Action, "execution", e.ID, "panic", fmt.Sprint(p), "stack", stack)
 		}
 		if end.crashed != "" {
-			end.outcome = lost(end.crashed, "panic", "")
+			end.outcome = lost(end.crashed, "panic", stack)
 		}
 		run.cancel(nil)
 		if run.told.CompareAndSwap(false, true) {
@@ -81,6 +85,18 @@ func (g *goRunner) call(ctx context.Context, run *goRun, handler Handler, e *mes
 	value, err := handler(ctx, g.task(e, run))
 	end.ran = max(time.Since(began), 1)
 	end.outcome, end.crashed = goOutcome(value, err), ""
+}
+
+// stackMax is how much of a panic's stack is kept, in bytes.
+const stackMax = 16 << 10
+
+// panicStack is the stack of the panic that is being recovered from, from its cause on.
+func panicStack() string {
+	stack := string(debug.Stack())
+	if i := strings.Index(stack, "\npanic("); i >= 0 {
+		stack = stack[i+1:]
+	}
+	return stack[:min(len(stack), stackMax)]
 }
 
 func (g *goRunner) task(e *messages.Execution, run *goRun) *Task {
@@ -98,7 +114,7 @@ func goOutcome(value any, err error) messages.Outcome {
 		if errors.As(err, &own) {
 			return failed(own)
 		}
-		return failed(&messages.Error{Code: messages.CodeActionError, Message: err.Error()})
+		return failed(&messages.Error{Code: messages.CodeActionError, Message: err.Error(), Type: messages.ErrorType(err)})
 	}
 	if raw, ok := value.(json.RawMessage); ok && json.Valid(raw) {
 		return completed(raw)

@@ -2,11 +2,11 @@ package actors
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/messages"
 )
 
 // heard takes an event of the program. It runs in the program's reader.
@@ -82,7 +82,10 @@ func (p *processRunner) live(id uint64, h Happening) {
 func (p *processRunner) replied(r process.Reply) {
 	request, known := p.pending[r.ID]
 	if !known {
-		return // counted by the port
+		if p.crew.UnknownReply != nil {
+			p.crew.UnknownReply(p.crew.PoolName)
+		}
+		return
 	}
 	delete(p.pending, r.ID)
 	switch request.command {
@@ -109,7 +112,7 @@ func replyError(r process.Reply) error {
 // greeted reads the program's answer to hello.
 func (p *processRunner) greeted(r process.Reply) error {
 	if r.Err != nil {
-		return errors.New(r.Err.Message)
+		return &StartError{Why: r.Err.Message, Traceback: messages.Traceback(r.Err.Details)}
 	}
 	var hello struct {
 		Protocol     int             `json:"protocol"`

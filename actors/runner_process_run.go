@@ -39,7 +39,7 @@ func (p *processRunner) Run(r *Run) {
 	p.run, p.runID, p.restored = r, 0, false
 	p.stopped = r.stop != notStopped
 	if p.process != nil {
-		p.process.TakeOutput()
+		p.process.ClearOutput() // what was written before is another run's, perhaps another session's
 	}
 	if len(r.Restore) > 0 && p.traits.Snapshots {
 		args := map[string]any{"session": r.Execution.Session, "epoch": r.Execution.SessionEpoch, "state": r.Restore}

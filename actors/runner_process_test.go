@@ -55,7 +55,10 @@ func TestProcessHello(t *testing.T) {
 		p := run.l.puppet(t)
 		id := p.asked(t, "hello", 1).id
 		c.reply.ID = id + 7
+		strays := 0
+		run.crew.UnknownReply = func(string) { strays++ }
 		p.sink(c.reply) // an answer to nothing
+		require.Equal(t, 1, strays, "it is counted")
 		require.Empty(t, posted[*begun](run.in), name)
 		c.reply.ID = id
 		p.sink(c.reply)
@@ -310,4 +313,24 @@ func TestProcessSnapshot(t *testing.T) {
 	require.ErrorContains(t, got[0].err, "without a state")
 	require.Equal(t, int64(4), got[1].epoch)
 	require.JSONEq(t, `{"n":1}`, string(got[1].state))
+}
+
+// What a run's error says of standard error is that run's alone: nothing of the runs before, which may be another session's.
+func TestProcessErrorsHaveTheirOwnRunsStderr(t *testing.T) {
+	t.Parallel()
+	c, p := greeted(t, allCapabilities)
+	fails := func(n int, stderr string) *messages.Error {
+		c.Run(aRun(nil))
+		id := p.asked(t, "execute", n).id
+		p.set(func() { p.out, p.tail = messages.Output{Stderr: []byte(stderr)}, p.tail+stderr })
+		p.sink(process.Reply{ID: id, Err: &messages.Error{Code: messages.CodeActionError}})
+		return next[*ended](t, c.in, n).outcome.Error
+	}
+	require.Equal(t, "secret of one\n", fails(1, "secret of one\n").Stderr)
+	require.Equal(t, "of two\n", fails(2, "of two\n").Stderr)
+	require.Empty(t, fails(3, "").Stderr)
+	c.Run(aRun(nil))
+	p.asked(t, "execute", 4)
+	p.exits(1)
+	require.Empty(t, next[*gone](t, c.in, 1).stderr, "nor where the program ends")
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/troupe-run/troupe/actors/mask"
 	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/messages"
 )
@@ -33,6 +33,16 @@ type Outfit struct {
 	Limits   process.Limits
 	Output   int // bytes kept of each of stdout and stderr; 0: the default
 	FrameMax int
+	// Secrets returns variables that each program gets, with the values of now, and what takes them out of texts. Nil: none.
+	Secrets func() (env []string, masks *mask.Set, err error)
+}
+
+// secrets are the program's variables and masks of now.
+func (o *Outfit) secrets() (env []string, masks *mask.Set, err error) {
+	if o.Secrets == nil {
+		return nil, nil, nil
+	}
+	return o.Secrets()
 }
 
 // shellRunner runs one command per execution.
@@ -106,11 +116,26 @@ func (s *shellRunner) start(e *messages.Execution, a *messages.Action, p message
 	if len(params) == 0 {
 		params = json.RawMessage("{}")
 	}
+	secrets, masks, err := s.outfit.secrets()
+	if errors.Is(err, process.ErrShortage) {
+		s.post(&ended{placement: p, short: err})
+		return
+	}
+	if err != nil {
+		s.post(&ended{placement: p, outcome: failed(&messages.Error{
+			Code: messages.CodeActionError, Message: fmt.Sprintf("action %s: %v", a.Ref, err),
+		})})
+		return
+	}
 	spec := process.Spec{
-		Argv: shellArgv(a), Dir: a.Root, Env: s.env(e), Stdin: params,
-		Limits: s.outfit.Limits, OutputMax: s.outfit.Output,
+		Argv: shellArgv(a), Dir: a.Root, Env: append(s.env(e), secrets...), Stdin: params, Masks: masks,
+		Limits: s.outfit.Limits, OutputMax: s.outfit.Output, StdoutMax: messages.ResultMax + 1,
 	}
 	started, err := s.outfit.Launcher.Start(ctx, spec, func(ev process.Event) { s.heard(e, p, c, ev) })
+	if errors.Is(err, process.ErrShortage) {
+		s.post(&ended{placement: p, short: err})
+		return
+	}
 	if errors.Is(err, process.ErrGuardian) || errors.Is(err, context.DeadlineExceeded) { // it may have begun
 		why := fmt.Sprintf("action %s: %v", a.Ref, err)
 		s.post(&ended{placement: p, crashed: why, outcome: lost(why, "", "")})
@@ -148,24 +173,46 @@ func (s *shellRunner) env(e *messages.Execution) []string {
 	return append(env, parameterEnv(e.Parameters)...)
 }
 
-// parameterEnv turns scalar parameters into TROUPE_PARAM_<NAME>. A name that no environment variable can have, and a
-// value with a NUL, are left to stdin.
+const (
+	// paramMax bounds the value of one variable, in bytes; the kernel takes 128 KiB with the name.
+	paramMax = 64 << 10
+	// onStdin names the parameters that could have a variable and have none.
+	onStdin = "TROUPE_PARAMS_ON_STDIN"
+	// onStdinMax bounds that list, in bytes.
+	onStdinMax = 32 << 10
+)
+
+// parameterEnv turns scalar parameters into TROUPE_PARAM_<NAME>. All of them are on stdin. A value that no variable can
+// hold, because it has a NUL or is too long, is on stdin alone, and TROUPE_PARAMS_ON_STDIN names it: a script that reads
+// variables can tell it from one that was not given. A name that no variable can have is on stdin alone as well.
 func parameterEnv(parameters json.RawMessage) []string {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(parameters, &fields) != nil {
 		return nil
 	}
-	var env []string
+	var env, left []string
 	taken := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		value, ok := scalar(fields[name])
 		upper := strings.ToUpper(name)
-		if ok && envName(name) && !taken[upper] && !strings.Contains(value, "\x00") && len(value) <= 64<<10 {
-			taken[upper] = true // of two names that differ in case alone the first counts
+		if !ok || !envName(name) || taken[upper] {
+			continue
+		}
+		taken[upper] = true // of two names that differ in case alone the first counts
+		if strings.Contains(value, "\x00") || len(value) > paramMax {
+			left = append(left, upper)
+		} else {
 			env = append(env, "TROUPE_PARAM_"+upper+"="+value)
 		}
 	}
-	return env
+	if len(left) == 0 {
+		return env
+	}
+	list := strings.Join(left, ",")
+	if len(list) > onStdinMax {
+		list = "*"
+	}
+	return append(env, onStdin+"="+list)
 }
 
 func scalar(raw json.RawMessage) (string, bool) {
@@ -210,7 +257,15 @@ func (s *shellRunner) heard(e *messages.Execution, p messages.Placement, c *comm
 
 func (s *shellRunner) exited(p messages.Placement, proc process.Process, exit process.Exit) {
 	out := proc.TakeOutput()
-	s.post(&ended{placement: p, output: out, outcome: shellOutcome(exit, out, proc.StderrTail())})
+	outcome := shellOutcome(exit, out, proc.StderrTail())
+	kept := s.outfit.Output
+	if kept == 0 {
+		kept = messages.OutputMax
+	}
+	if len(out.Stdout) > kept { // the rest was kept for the result alone
+		out.Stdout, out.StdoutCut = slices.Clone(out.Stdout[:kept]), true
+	}
+	s.post(&ended{placement: p, output: out, outcome: outcome})
 }
 
 func wrote(ev process.Wrote) Happening {
@@ -224,6 +279,13 @@ func wrote(ev process.Wrote) Happening {
 // shellOutcome judges how a command ended.
 func shellOutcome(exit process.Exit, out messages.Output, stderr string) messages.Outcome {
 	if exit.Cause == process.CauseExit && exit.Code == 0 {
+		if out.StdoutCut {
+			return failed(&messages.Error{
+				Code: messages.CodeResultTooLarge, Exit: describeExit(exit), Stderr: stderr,
+				Message: fmt.Sprintf("the result, which is stdout, has more than the %d bytes that can be stored; return a reference "+
+					"instead, and write what is no result to stderr", messages.ResultMax),
+			})
+		}
 		return completed(shellResult(out.Stdout))
 	}
 	err := &messages.Error{Code: messages.CodeExitStatus, Exit: describeExit(exit), Stderr: stderr}
@@ -282,8 +344,7 @@ func stepProcess(p process.Process, step process.Step) {
 
 // Probe looks whether programs can be started at all: the shell pool's own is each action's business.
 func (s *shellRunner) Probe(id uint64, _ bool) {
-	_, err := os.Stat("/proc/self")
-	s.post(&probed{id: id, err: err})
+	s.post(&probed{id: id, err: process.CheckRoom()})
 }
 
 func (s *shellRunner) EndSession(string, int64)            {}

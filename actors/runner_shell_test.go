@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -56,6 +57,11 @@ func TestShellOutcomes(t *testing.T) {
 func TestParameterEnv(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 64<<10)
+	var many strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&many, `%c"a%d":"\u0000"`, "{,"[min(i, 1)], i)
+	}
+	many.WriteString("}")
 	for parameters, want := range map[string][]string{
 		``:                              nil,
 		`null`:                          nil,
@@ -64,11 +70,12 @@ func TestParameterEnv(t *testing.T) {
 		`{"n":1.50,"t":true,"f":false}`: {"TROUPE_PARAM_F=false", "TROUPE_PARAM_N=1.50", "TROUPE_PARAM_T=true"},
 		`{"o":{},"l":[],"z":null}`:      nil,
 		`{"a b":"1","1a":"2","a=b":"3","ä":"4","":"5","_a1":"6"}`: {"TROUPE_PARAM__A1=6"},
-		`{"a":"x\u0000y"}`:                                 nil,
+		`{"a":"x\u0000y"}`:                                 {"TROUPE_PARAMS_ON_STDIN=A"},
 		`{"a":"line\nbreak; $(rm)"}`:                       {"TROUPE_PARAM_A=line\nbreak; $(rm)"},
 		`{"name":"low","NAME":"high"}`:                     {"TROUPE_PARAM_NAME=high"},
 		`{"a":"` + long + `"}`:                             {"TROUPE_PARAM_A=" + long},
-		`{"a":"` + long + `x"}`:                            nil,
+		`{"a":"` + long + `x","b":"\u0000","c":2}`:         {"TROUPE_PARAM_C=2", "TROUPE_PARAMS_ON_STDIN=A,B"},
+		many.String():                                      {"TROUPE_PARAMS_ON_STDIN=*"},
 		`{"` + strings.Repeat("a", 129) + `":"b","c":"d"}`: {"TROUPE_PARAM_C=d"},
 	} {
 		require.Equal(t, want, parameterEnv(json.RawMessage(parameters)), "%.60s", parameters)
@@ -84,7 +91,7 @@ func FuzzParameterEnv(f *testing.F) {
 		for _, entry := range parameterEnv(parameters) {
 			name, value, found := strings.Cut(entry, "=")
 			require.True(t, found)
-			require.Regexp(t, `^TROUPE_PARAM_[A-Z_][A-Z0-9_]*$`, name)
+			require.Regexp(t, `^TROUPE_PARAM_[A-Z_][A-Z0-9_]*$|^TROUPE_PARAMS_ON_STDIN$`, name)
 			require.NotContains(t, value, "\x00")
 			require.False(t, seen[name], "a variable is set once")
 			seen[name] = true
@@ -183,5 +190,37 @@ func TestShellThatDoesNotStart(t *testing.T) {
 		require.Equal(t, c.status, end.outcome.Status, name)
 		require.Equal(t, c.crashed, end.crashed != "", name)
 		require.Contains(t, end.outcome.Error.Message, c.err.Error(), name)
+	}
+}
+
+func TestShellResultTooLarge(t *testing.T) {
+	t.Parallel()
+	s, in, _ := newShell(t, &launcher{})
+	l := s.(*shellRunner).outfit.Launcher.(*launcher)
+	s.(*shellRunner).outfit.Output = 10
+	for n, c := range []struct {
+		out  messages.Output
+		code int
+		want messages.Code
+	}{
+		{out: messages.Output{Stdout: []byte(`"longer than what is kept of stdout"`)}},
+		{out: messages.Output{Stdout: []byte(`"cut`), StdoutCut: true}, want: messages.CodeResultTooLarge},
+		{out: messages.Output{Stdout: bytes.Repeat([]byte("x"), messages.ResultMax+1)}, want: messages.CodeResultTooLarge},
+		{out: messages.Output{Stdout: bytes.Repeat([]byte("\x01"), messages.ResultMax/5)}, want: messages.CodeResultTooLarge},
+		{out: messages.Output{Stdout: []byte("cut"), StdoutCut: true}, code: 3, want: messages.CodeExitStatus},
+	} {
+		s.Run(aRun(nil))
+		p := l.puppetAt(t, n)
+		require.Greater(t, p.spec.StdoutMax, messages.ResultMax, "one byte more tells that it is too large")
+		p.set(func() { p.out = c.out })
+		p.exits(c.code)
+		end := next[*ended](t, in, n+1)
+		require.LessOrEqual(t, len(end.output.Stdout), 10)
+		require.Equal(t, len(c.out.Stdout) > 10 || c.out.StdoutCut, end.output.StdoutCut)
+		if c.want == "" {
+			require.Equal(t, string(c.out.Stdout), string(end.outcome.Result), "the result is not cut with the output")
+		} else {
+			require.Equal(t, c.want, end.outcome.Error.Code)
+		}
 	}
 }

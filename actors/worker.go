@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-run/troupe/actors/lifecycle"
+	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/health"
@@ -33,8 +34,9 @@ type Worker struct {
 	claimed  []*messages.Execution // claimed ahead, not started
 	lingers  *time.Timer           // until what is claimed ahead is looked at; nil: nothing is
 	cancels  map[messages.Placement]struct{}
-	claiming int // records under way that carry claims
-	writing  int // records under way
+	claiming int // claims under way
+	writing  int // changes under way
+	runs     int // begun, in this generation
 	run      *Run
 	held     *checkin // a check-in that waits for a probe
 	shaky    bool     // the run was taken while degraded: its check-in probes first
@@ -48,6 +50,7 @@ type Worker struct {
 	gaps      uint64 // how many there were
 	saving    bool   // what a gap brought is being written
 	leaving   *leaving
+	trace     string // where its code failed, of a worker that never became ready
 	initial   *time.Timer
 	suspended *time.Timer // until the lease is looked at again; nil: nothing waits for it
 }
@@ -72,6 +75,8 @@ func (w *Worker) Receive(ctx actor.Context) {
 	case *actor.Stopped:
 	case *Execute:
 		w.execute(m)
+	case *Deferred:
+		w.deferred(ctx, m)
 	case *Recorded:
 		w.recorded(ctx, m)
 	case *ended:
@@ -168,17 +173,17 @@ func (w *Worker) begun(ctx actor.Context, m *begun) {
 // startFailed ends a worker that never became ready.
 func (w *Worker) startFailed(ctx actor.Context, err error) {
 	kind, reason := lifecycle.InitFailed, lifecycle.Error
-	if errors.Is(err, errInitTimeout) {
+	switch {
+	case errors.Is(err, errInitTimeout):
 		kind, reason = lifecycle.InitTimedOut, lifecycle.Timeout
+	case errors.Is(err, process.ErrShortage):
+		kind = lifecycle.NodeShort
+		w.tellShort(err)
 	}
 	verdict := lifecycle.Recover(lifecycle.Failure{Kind: kind, Text: err.Error()}, w.snapshotState())
-	why := "worker initialization failed: " + err.Error()
-	if talker, ok := w.runner.(interface{ Stderr() string }); ok {
-		if last := talker.Stderr(); last != "" {
-			why += "; stderr: " + last
-		}
-	}
-	w.leave(ctx, reason, verdict.Cause, why, false)
+	failure := startErrorOf(err, w.runner)
+	w.trace = failure.Traceback
+	w.leave(ctx, reason, verdict.Cause, "worker initialization failed: "+failure.Why, false)
 }
 
 // stopping releases what outlives the actor: its timers. A runner's process is ended by the guardian's order that
@@ -236,8 +241,12 @@ func (w *Worker) entered(entry lifecycle.Entry) {
 		}
 		return
 	}
-	w.crew.Logger.Info("worker changed", "worker", w.id, "generation", w.gen, "from", entry.From, "to", entry.To,
-		"reason", entry.Reason)
+	what := []any{"worker", w.id, "generation", w.gen, "from", entry.From, "to", entry.To, "reason", entry.Reason}
+	if entry.News() {
+		w.crew.Logger.Info("worker changed", what...)
+	} else {
+		w.crew.Logger.Debug("worker changed", what...)
+	}
 	w.tell(&entry)
 }
 
@@ -245,7 +254,7 @@ func (w *Worker) entered(entry lifecycle.Entry) {
 func (w *Worker) tell(entry *lifecycle.Entry) {
 	w.crew.System.Send(w.crew.Pool, &WorkerChanged{
 		Slot: w.key.Slot, Generation: w.gen, Entry: entry, State: w.machine.State(), Health: w.machine.Health(),
-		Grade: w.grade, Report: w.report(), Pid: w.runner.Pid(),
+		Grade: w.grade, Report: w.report(), Pid: w.runner.Pid(), Spent: w.spent(),
 	})
 }
 
@@ -288,16 +297,19 @@ func (w *Worker) record(items []Item) {
 	if len(items) == 0 {
 		return
 	}
-	w.writing++
-	if claims(items) {
-		w.claiming++
-	}
+	w.writing += len(items)
+	w.claiming += claims(items)
 	w.crew.System.Send(w.crew.Recorder, &Record{Items: items, Pool: w.crew.Pool, Reply: w.self})
 }
 
 func (w *Worker) item(change store.Change) Item { return Item{Change: change, Worker: w.key} }
 
-func claims(items []Item) bool {
-	_, claim := items[len(items)-1].Change.(*store.Claim)
-	return claim
+// claims counts the claims among changes.
+func claims(items []Item) (n int) {
+	for i := range items {
+		if _, claim := items[i].Change.(*store.Claim); claim {
+			n++
+		}
+	}
+	return n
 }

@@ -3,6 +3,8 @@ package actors
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -362,6 +364,7 @@ func TestAResultMayCloseItsWorker(t *testing.T) {
 		a.dies(&gone{})
 		synctest.Wait()
 		require.True(t, s.over().Wanted)
+		require.Equal(t, lifecycle.CauseClosedByClient, s.over().Cause)
 	})
 }
 
@@ -393,5 +396,24 @@ func TestAWorkerThatIsStoppedOutOfTurnKillsItsRunner(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A worker that is killed by an operator kills its program at once, with and without a run, and does not wait for the steps
+// of an orderly stop.
+func TestAHardHaltKillsAtOnce(t *testing.T) {
+	for _, hard := range []bool{true, false} {
+		t.Run(fmt.Sprint(hard), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				a := &act{traits: lives}
+				s := play(t, a, nil)
+				s.runs(nil)
+				s.send(&Halt{Reason: lifecycle.Terminate, Hard: hard})
+				require.Equal(t, hard, slices.Contains(a.did(), process.StepKill))
+				a.dies(&gone{})
+				synctest.Wait()
+				s.over()
+			})
+		})
 	}
 }

@@ -22,6 +22,9 @@ const (
 	// kept at its end counts as behind.
 	talliesMax = 10_000
 	saveWithin = 5 * time.Second
+	// leavingMax bounds the states of a leaving worker that are asked for and not yet written: each is held in memory, and
+	// the program answers only so many requests at once.
+	leavingMax = 16
 )
 
 // The results of troupe_session_snapshots_total.
@@ -244,27 +247,43 @@ func (w *Worker) save(ref store.SessionRef, state json.RawMessage, done any) {
 	}()
 }
 
-// keepSessions asks for the state of the retiring worker's sessions, once, when the last finish is written. True: answers
-// are awaited.
+// keepSessions asks for the states of the retiring worker's sessions, a few at a time, once the last finish is written.
+// True: answers are awaited. All of them together have the time that running work has when a node stops: a program may
+// hold many sessions, and each takes as long as its code needs.
 func (w *Worker) keepSessions() bool {
-	refs := w.retire.Sessions
-	if len(refs) == 0 || !w.keeps() {
+	if !w.keeps() {
 		return false
 	}
-	if !w.parting {
+	if len(w.retire.Sessions) > 0 && !w.parting {
 		w.parting = true
-		w.later(w.crew.ProbeTimeout, &snapshotLate{})
+		w.later(w.keepTime(), &snapshotLate{})
 	}
-	if w.writing > 0 || w.saving {
-		return true
+	if w.writing == 0 && !w.saving {
+		w.askSnapshots()
 	}
-	w.retire.Sessions = nil
-	for _, ref := range refs {
+	return w.snapshots > 0 || len(w.retire.Sessions) > 0
+}
+
+// keepTime bounds the time that a leaving worker keeps its sessions' states in. Where its run had to be stopped, the time
+// for running work is up already.
+func (w *Worker) keepTime() time.Duration {
+	if w.retire.halted {
+		return w.crew.ProbeTimeout
+	}
+	return max(w.crew.LeaveWithin, w.crew.ProbeTimeout)
+}
+
+// askSnapshots asks for the next states.
+func (w *Worker) askSnapshots() {
+	for w.snapshots < leavingMax && len(w.retire.Sessions) > 0 {
+		ref := w.retire.Sessions[0]
+		w.retire.Sessions = w.retire.Sessions[1:]
 		if w.runner.Snapshot(ref.Session, ref.Epoch, 0) {
 			w.snapshots++
+		} else {
+			w.keptAs(KeptRefused)
 		}
 	}
-	return w.snapshots > 0
 }
 
 func (w *Worker) snapshotSaved(ctx actor.Context) {
@@ -282,11 +301,25 @@ func (w *Worker) gapSaved(ctx actor.Context) {
 }
 
 func (w *Worker) snapshotsLate(ctx actor.Context) {
-	if w.retire == nil || w.snapshots == 0 && len(w.retire.Sessions) == 0 {
+	if w.retire == nil || w.leaving != nil || !w.awaitsSnapshots() {
 		return
 	}
-	w.crew.Logger.Warn("session snapshots not answered in time", "worker", w.id, "missing", w.snapshots+len(w.retire.Sessions))
-	w.keptAs(KeptLate)
-	w.snapshots, w.retire.Sessions = 0, nil
+	w.dropSnapshots("not answered in time")
 	w.settle(ctx)
+}
+
+// awaitsSnapshots reports whether states of the leaving worker's sessions are not yet kept.
+func (w *Worker) awaitsSnapshots() bool {
+	return w.parting && (w.snapshots > 0 || len(w.retire.Sessions) > 0)
+}
+
+// dropSnapshots gives up the states that are still missing.
+func (w *Worker) dropSnapshots(why string) {
+	missing := w.snapshots + len(w.retire.Sessions)
+	w.crew.Logger.Warn("session snapshots not kept, their sessions will be told that they are lost", "worker", w.id,
+		"missing", missing, "reason", why)
+	for range missing {
+		w.keptAs(KeptLate)
+	}
+	w.snapshots, w.retire.Sessions = 0, nil
 }

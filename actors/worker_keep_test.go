@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -263,4 +265,59 @@ func TestWhatASessionIsGivenBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// leaves retires the worker with so many sessions; its program answers so many of them, each after the given time.
+func (k *keeper) leaves(sessions, answers int, each time.Duration) {
+	k.t.Helper()
+	var refs []store.SessionRef
+	for i := range sessions {
+		refs = append(refs, store.SessionRef{Pool: "pool", Session: fmt.Sprint("s", i), Epoch: 1})
+	}
+	k.send(&Retire{Reason: lifecycle.Shutdown, Why: "enough", Sessions: refs})
+	for answered := range answers {
+		time.Sleep(each)
+		synctest.Wait()
+		k.act.mu.Lock()
+		open := k.act.asks[answered:]
+		k.act.mu.Unlock()
+		require.LessOrEqual(k.t, len(open), leavingMax, "states asked for at once")
+		k.send(&snapshot{session: open[0], epoch: 1, state: json.RawMessage(`1`)})
+	}
+}
+
+func TestALeavingWorkersSessionsHaveATimeOfTheirOwn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		k := keeping(t, 0)
+		k.crew.LeaveWithin = time.Minute
+		k.leaves(240, 240, 60*time.Millisecond)
+		require.Len(t, k.shelf.refs(), 240)
+		require.Equal(t, slices.Repeat([]string{KeptSaved}, 240), k.results)
+		k.is(lifecycle.Terminating)
+	})
+}
+
+func TestWhatALeavingWorkerCannotKeepIsCounted(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		k := keeping(t, 0)
+		k.crew.LeaveWithin = 10 * time.Second
+		k.leaves(20, 9, time.Second)
+		k.is(lifecycle.Ready)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		k.is(lifecycle.Terminating)
+		require.Equal(t, append(slices.Repeat([]string{KeptSaved}, 9), slices.Repeat([]string{KeptLate}, 11)...), k.results)
+	})
+}
+
+func TestTheEndOfAShutdownCutsSnapshotsShort(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		k := keeping(t, 0)
+		k.crew.LeaveWithin = time.Minute
+		k.send(&Retire{Reason: lifecycle.Shutdown, Why: "enough", Sessions: []store.SessionRef{{Pool: "pool", Session: "s", Epoch: 1}}})
+		require.Equal(t, 1, k.asked())
+		k.send(&Halt{Reason: lifecycle.Shutdown, Why: "time is up"})
+		k.is(lifecycle.Terminating)
+		require.Equal(t, []string{KeptLate}, k.results)
+	})
 }

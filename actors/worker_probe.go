@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-run/troupe/actors/lifecycle"
+	"github.com/troupe-run/troupe/actors/process"
 )
 
 // probing is a worker's health checking.
@@ -108,9 +109,12 @@ func (w *Worker) probed(ctx actor.Context, m *probed) {
 	if w.crew.Probes != nil {
 		w.crew.Probes(w.crew.PoolName, m.err == nil, took)
 	}
-	if m.err != nil {
+	switch {
+	case errors.Is(m.err, process.ErrShortage):
+		w.probeShort(ctx, m.err)
+	case m.err != nil:
 		w.probeFailed(ctx, m.err)
-	} else {
+	default:
 		w.probePassed(ctx)
 	}
 }
@@ -140,9 +144,23 @@ func (w *Worker) probeFailed(ctx actor.Context, err error) {
 	count := w.counts.ProbeFailed()
 	w.crew.Logger.Warn("Worker health check failed", "worker", w.id, "generation", w.gen, "in_a_row", count, "error", err)
 	w.answerProbe("unhealthy: " + err.Error())
+	if w.crew.Thresholds.Off { // somebody asked, and nothing follows from it
+		w.probeIgnored(ctx)
+		return
+	}
 	w.held = nil
 	w.carry(ctx, lifecycle.Failure{Kind: kind, Text: text}, lifecycle.Metadata{Error: err.Error()})
 	w.tell(nil)
+	w.next(nil)
+}
+
+// probeIgnored goes on after a failed probe where health decides nothing.
+func (w *Worker) probeIgnored(ctx actor.Context) {
+	w.tell(nil)
+	if c := w.held; c != nil {
+		w.stay(ctx, c, nil)
+		return
+	}
 	w.next(nil)
 }
 

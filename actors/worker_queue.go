@@ -134,14 +134,20 @@ func (w *Worker) claimable(finishing bool) int {
 	for n < len(w.queue) && n < w.queue[n].ahead {
 		n++
 	}
+	if w.crew.RunsMax > 0 {
+		n = min(n, w.crew.RunsMax-w.runs) // nothing else is claimed or being claimed here
+	}
 	return n
 }
 
+// spent reports whether the worker has begun the last run that it may have.
+func (w *Worker) spent() bool { return w.crew.RunsMax > 0 && w.runs >= w.crew.RunsMax }
+
 // recorded hears what became of claims and finishes.
 func (w *Worker) recorded(ctx actor.Context, m *Recorded) {
-	w.writing--
-	if claims(m.Items) {
-		w.claiming--
+	if !m.Late {
+		w.writing -= len(m.Items)
+		w.claiming -= claims(m.Items)
 	}
 	for i := range m.Items {
 		if claim, ok := m.Items[i].Change.(*store.Claim); ok {
@@ -152,6 +158,17 @@ func (w *Worker) recorded(ctx actor.Context, m *Recorded) {
 	}
 	if w.leaving != nil || w.retire != nil {
 		w.giveBack("its worker leaves")
+		w.settle(ctx)
+		return
+	}
+	w.next(nil)
+}
+
+// deferred goes on without what the recorder cannot write for now and keeps.
+func (w *Worker) deferred(ctx actor.Context, m *Deferred) {
+	w.writing -= m.Changes
+	w.claiming -= m.Claims
+	if w.leaving != nil || w.retire != nil {
 		w.settle(ctx)
 		return
 	}

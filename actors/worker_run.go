@@ -32,7 +32,11 @@ type restoring struct {
 func (w *Worker) begin(e *messages.Execution) {
 	r := &Run{Execution: e, Started: time.Now()}
 	w.run = r
+	w.runs++
 	w.checkout(e)
+	if w.spent() {
+		w.tell(nil)
+	}
 	if action, ok := w.crew.Action(e.Action, e.Version); ok {
 		r.Action = action
 	} else {
@@ -136,6 +140,10 @@ func (w *Worker) ended(ctx actor.Context, m *ended) {
 	stopTimer(r.deadline)
 	stopTimer(r.stall)
 	w.run = nil
+	if m.short != nil {
+		w.notStarted(ctx, r, m)
+		return
+	}
 	took := time.Since(r.Started)
 	outcome := settleStop(r, m)
 	fault := health.IsFault(outcome, w.crew.CountActionErrors)
@@ -157,7 +165,6 @@ type checkin struct {
 
 // checkin makes the one decision that follows a run: leave, degrade, or be ready again. Ending wins.
 func (w *Worker) checkin(ctx actor.Context, r *Run, m *ended, outcome messages.Outcome, fault bool, items []Item) {
-	asked := r.stop == stopCancel
 	switch {
 	case w.leaving != nil:
 		w.record(items)
@@ -170,16 +177,16 @@ func (w *Worker) checkin(ctx actor.Context, r *Run, m *ended, outcome messages.O
 		w.settle(ctx)
 	case r.stop == stopTimeout || r.stop == stopStalled: // also where stopping it took the worker along
 		w.record(items)
-		w.leave(ctx, lifecycle.Timeout, lifecycle.CauseTimeoutLimit, r.stopText, false)
+		w.carry(ctx, lifecycle.Failure{Kind: lifecycle.CommandTimedOut, Text: r.stopText}, lifecycle.Metadata{})
 	case m.unstarted:
 		w.record(items)
 		w.carry(ctx, lifecycle.Failure{Kind: lifecycle.CheckoutFailed, Text: m.crashed}, lifecycle.Metadata{})
 	case m.crashed != "":
 		w.record(items)
-		w.leave(ctx, lifecycle.Error, lifecycle.CausePortFailure, m.crashed, asked)
+		w.carry(ctx, lifecycle.Failure{Kind: lifecycle.ProcessExited, Text: m.crashed, Asked: r.stop == stopCancel}, lifecycle.Metadata{})
 	case m.close:
 		w.record(items)
-		w.leave(ctx, lifecycle.ClosedByClient, lifecycle.CauseEnding, "the code asked for a new worker", true)
+		w.carry(ctx, lifecycle.Failure{Kind: lifecycle.CloseRequested, Text: "the code asked for a new worker"}, lifecycle.Metadata{})
 	case (w.shaky || w.probe.due && w.runner.Traits().Probes) && w.retire == nil:
 		w.held = &checkin{outcome: outcome, fault: fault}
 		w.record(items)
@@ -197,7 +204,7 @@ func (w *Worker) stay(ctx actor.Context, c *checkin, items []Item) {
 	switch {
 	case w.faultGrade() == health.Unhealthy:
 		failure.Kind = lifecycle.UnhealthyGrade
-	case c.fault:
+	case c.fault && !w.crew.Thresholds.Off:
 		failure.Kind = lifecycle.WorkerFault
 	case c.outcome.Status == messages.Completed:
 		w.transition(lifecycle.CheckinSuccess, lifecycle.Metadata{})
@@ -228,12 +235,14 @@ func (w *Worker) carry(ctx actor.Context, f lifecycle.Failure, meta lifecycle.Me
 	}
 	switch {
 	case v.To == lifecycle.Terminating:
-		w.leave(ctx, v.Reason, v.Cause, f.Error(), false)
+		w.leave(ctx, v.Reason, v.Cause, f.Error(), v.Wanted)
 		return v
 	case v.To == lifecycle.Degraded && v.Moves():
 		w.machine.SetHealth(lifecycle.Unhealthy)
 		w.transitionTo(v.To, v.Reason, meta)
-		w.crew.Logger.Warn("Degrading worker", "worker", w.id, "cause", v.Cause, "reason", f.Error())
+		if v.Cause != lifecycle.CauseNodeShort { // the node tells that, for all of its workers
+			w.crew.Logger.Warn("Degrading worker", "worker", w.id, "cause", v.Cause, "reason", f.Error())
+		}
 	case v.Moves():
 		w.transitionTo(v.To, v.Reason, meta)
 	}
@@ -276,44 +285,22 @@ func (w *Worker) finish(r *Run, m *ended, o messages.Outcome, took time.Duration
 	if o.Status == messages.Abandoned {
 		halted := r.stop == stopHalt // its worker was told to end, which is no crash of the execution's making
 		rescued := retry.Rescue(e, failedByWorker, o.Error.Message)
+		if halted { // so that its crashes stay as they are
+			rescued.Action, rescued.Outcome = retry.Finish, retry.Lost(e, failedByWorker, o.Error.Message)
+		}
 		if rescued.Action == retry.PlaceAgain || halted && e.Idempotent {
 			item.Change = &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: o.Error.Message, Unstarted: halted}
 			return item
 		}
 		told := o.Error
 		o = rescued.Outcome
-		if o.Error != nil {
-			o.Error.Exit, o.Error.Stderr = told.Exit, told.Stderr
-			if halted {
-				o.Error.Code, o.Error.WorkerFault = told.Code, false
-			}
+		o.Error.Exit, o.Error.Stderr = told.Exit, told.Stderr
+		if halted {
+			o.Error.Code, o.Error.WorkerFault = told.Code, false
 		}
 	}
-	item.Change = &store.Finish{
-		ID: e.ID, Attempt: e.Attempt, Outcome: o, Output: m.output,
-		Retry: w.crew.retryOf(e, r.Action, o),
-	}
+	finish := &store.Finish{ID: e.ID, Attempt: e.Attempt, Output: m.output}
+	finish.Outcome, finish.Retry = w.crew.retryOf(e, r.Action, o)
+	item.Change = finish
 	return item
-}
-
-// retryOf decides whether a retry follows and builds it. It is apart from retryAfter, whose large frame would grow the
-// stack of every run that completes.
-func (c *Crew) retryOf(e *messages.Execution, a *messages.Action, o messages.Outcome) *messages.Execution {
-	if o.Status == messages.Completed {
-		return nil
-	}
-	return c.retryAfter(e, a, o)
-}
-
-func (c *Crew) retryAfter(e *messages.Execution, a *messages.Action, o messages.Outcome) *messages.Execution {
-	now := time.Now()
-	d := retry.Decide(retry.Input{
-		Now: now, Execution: e, Outcome: o, Policy: c.policy(a), Random: random, Disabled: c.RetryDisabled,
-		Leaked: o.Error != nil && o.Error.Exit == exitLeaked,
-	})
-	if !d.Retry {
-		return nil
-	}
-	next := retry.Next(now, e, o, d, messages.NewExecutionID())
-	return &next
 }

@@ -168,7 +168,7 @@ func (w *Worker) settle(ctx actor.Context) {
 	}
 	w.crew.System.Send(w.crew.Pool, &WorkerEnded{
 		Slot: w.key.Slot, Generation: w.gen, Cause: w.leaving.cause, Why: w.leaving.why,
-		Wanted: w.leaving.wanted, WasReady: w.ready,
+		Wanted: w.leaving.wanted, WasReady: w.ready, Traceback: w.trace,
 	})
 	ctx.Stop(w.self)
 }
@@ -188,7 +188,7 @@ func (w *Worker) retiring(ctx actor.Context, m *Retire) {
 
 // retireFor makes the worker leave for a halt's reason when its run has ended.
 func (w *Worker) retireFor(m *Halt) {
-	retire := &Retire{Reason: m.Reason, Why: m.Why}
+	retire := &Retire{Reason: m.Reason, Why: m.Why, halted: true}
 	if w.retire != nil {
 		retire.Sessions = w.retire.Sessions
 	}
@@ -204,6 +204,9 @@ func (w *Worker) expired(ctx actor.Context, m *Expired) {
 		return
 	}
 	w.counts.DeadLettered()
+	if w.crew.Thresholds.Off {
+		return
+	}
 	failure := lifecycle.Failure{Kind: lifecycle.DeadLettered, Text: "a message expired on its queue"}
 	if w.faultGrade() == health.Unhealthy {
 		failure.Kind = lifecycle.UnhealthyGrade
@@ -217,10 +220,7 @@ func (w *Worker) expired(ctx actor.Context, m *Expired) {
 
 // retireIfIdle lets a retired worker go once it is idle and its sessions are kept.
 func (w *Worker) retireIfIdle(ctx actor.Context) {
-	if w.retire == nil || w.run != nil || w.snapshots > 0 {
-		return
-	}
-	if w.keepSessions() {
+	if w.retire == nil || w.run != nil || w.keepSessions() {
 		return
 	}
 	w.leave(ctx, w.retire.Reason, lifecycle.CauseEnding, w.retire.Why, true)
@@ -237,6 +237,9 @@ func (w *Worker) halt(ctx actor.Context, m *Halt) {
 		r.stopCode = m.Code
 		w.stopRun(stopHalt, m.Why)
 	} else {
+		if w.leaving == nil && w.awaitsSnapshots() {
+			w.dropSnapshots(m.Why)
+		}
 		w.leave(ctx, m.Reason, lifecycle.CauseEnding, m.Why, true)
 	}
 	if m.Hard {
@@ -274,10 +277,9 @@ func (w *Worker) gone(ctx actor.Context, m *gone) {
 }
 
 func (w *Worker) goneEarly(ctx actor.Context, why, stderr string) {
-	if stderr != "" {
-		why += "; stderr: " + stderr
-	}
-	w.leave(ctx, lifecycle.Error, lifecycle.CauseInitFailed, "worker initialization failed: "+why, false)
+	why = withStderr(why, stderr)
+	v := lifecycle.Recover(lifecycle.Failure{Kind: lifecycle.ProcessExited, Text: why}, w.snapshotState())
+	w.leave(ctx, v.Reason, v.Cause, "worker initialization failed: "+why, v.Wanted)
 	w.leaving.gone = true
 	w.settle(ctx)
 }
