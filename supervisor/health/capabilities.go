@@ -15,6 +15,14 @@ type Capabilities struct {
 	AverageMillis       float64    `json:"average_execution_time_ms"`
 }
 
+// Sample is what the figures of a report say; the heartbeat and the lifecycle are the caller's to add. The report's grade
+// is part of it: its node may have other thresholds.
+func (c *Capabilities) Sample() Sample {
+	return Sample{
+		Failures: c.ConsecutiveFailures, QueueDepth: c.QueueDepth, FailureRate: c.FailureRate, Reported: c.Status,
+	}
+}
+
 // Describe builds the report of a worker's counters. A zero lastCheck means that no probe has been made.
 func Describe(c *Counters, grade Grade, queueDepth int, lastCheck time.Time) Capabilities {
 	caps := Capabilities{

@@ -17,6 +17,9 @@ type Sample struct {
 
 	// StateDegraded says that the worker's lifecycle is degraded, which is never better than the grade degraded.
 	StateDegraded bool
+	// Reported is the grade that the worker's own node gave it, by its thresholds and without the heartbeat, where whoever
+	// evaluates has no figures or other thresholds; Unknown: none.
+	Reported Grade
 }
 
 // Report is the result of an evaluation.
@@ -39,18 +42,42 @@ func Evaluate(t Thresholds, s Sample) Report {
 	case future:
 		r.add(Healthy, HeartbeatFuture)
 	}
+	if t.Off {
+		return r
+	}
 	r.add(step(s.Failures, t.FailuresDegraded, t.FailuresUnhealthy), FailuresInRow)
 	r.add(step(s.QueueDepth, t.QueueDepthDegraded, t.QueueDepthUnhealthy), QueueDepth)
 	r.add(step(s.FailureRate, t.FailureRateDegraded, t.FailureRateUnhealthy), FailureRate)
 	if s.StateDegraded {
 		r.add(Degraded, StateDegraded)
 	}
+	if s.Reported > r.Grade {
+		r.add(s.Reported, Reported)
+	}
 	return r
+}
+
+// Stale reports whether the heartbeat is what excludes the worker.
+func (r Report) Stale() bool { return r.Causes&HeartbeatStale != 0 }
+
+// Future reports whether the heartbeat is ahead of the clock that it was compared with.
+func (r Report) Future() bool { return r.Causes&HeartbeatFuture != 0 }
+
+// Beat sets the heartbeat that a sample is evaluated by. A zero at means that none is recorded. The limit is the worker's
+// own interval times the multiplier; an interval that is not known leaves it to the threshold.
+func (s Sample) Beat(now, at time.Time, every time.Duration, multiplier float64) Sample {
+	s.HeartbeatSeen = !at.IsZero()
+	s.HeartbeatAge = now.Sub(at)
+	s.HeartbeatLimit = Limit(every, multiplier)
+	return s
 }
 
 // FaultGrade grades a sample by the worker's faults alone, in a row and by rate. It is what ends a worker: a deep queue
 // or a late heartbeat keeps work away from it and is no reason to replace it.
 func FaultGrade(t Thresholds, s Sample) Grade {
+	if t.Off {
+		return Healthy
+	}
 	t = t.WithDefaults()
 	return step(s.Failures, t.FailuresDegraded, t.FailuresUnhealthy).
 		Worse(step(s.FailureRate, t.FailureRateDegraded, t.FailureRateUnhealthy))

@@ -51,6 +51,9 @@ func TestEvaluateBorders(t *testing.T) {
 		{"rate 34 of 50", rate(34.0 / 50), Degraded, FailureRate},
 		{"rate 35 of 50", rate(35.0 / 50), Unhealthy, FailureRate},
 		{"state degraded", set(func(s *Sample) { s.StateDegraded = true }), Degraded, StateDegraded},
+		{"reported by its node", set(func(s *Sample) { s.Reported = Degraded }), Degraded, Reported},
+		{"reported, and its figures say as much", set(func(s *Sample) { s.Reported, s.Failures = Degraded, 3 }), Degraded, FailuresInRow},
+		{"reported healthy, and stale", set(func(s *Sample) { s.Reported, s.HeartbeatAge = Healthy, time.Minute }), Unhealthy, HeartbeatStale},
 		{"the worst counts", set(func(s *Sample) { s.Failures, s.QueueDepth = 3, 100 }), Unhealthy, FailuresInRow | QueueDepth},
 	} {
 		require.Equal(t, Report{c.grade, c.causes}, Evaluate(Defaults(), c.sample), c.name)
@@ -59,6 +62,16 @@ func TestEvaluateBorders(t *testing.T) {
 			require.Equal(t, c.grade, FaultGrade(Thresholds{}, c.sample), c.name)
 		}
 	}
+}
+
+// Where grading is off, the heartbeat still tells whether a worker lives.
+func TestOffLeavesTheHeartbeatAlone(t *testing.T) {
+	t.Parallel()
+	bad := Sample{HeartbeatSeen: true, Failures: 1000, QueueDepth: 1000, FailureRate: 1, StateDegraded: true, Reported: Unhealthy}
+	require.Equal(t, Report{Healthy, 0}, Evaluate(Thresholds{Off: true}, bad))
+	require.Equal(t, Healthy, FaultGrade(Thresholds{Off: true}, bad))
+	bad.HeartbeatAge = time.Minute
+	require.Equal(t, Report{Unhealthy, HeartbeatStale}, Evaluate(Thresholds{Off: true}, bad))
 }
 
 func TestFaultGradeLooksAtFaultsAlone(t *testing.T) {

@@ -68,19 +68,24 @@ const (
 	QueueDepth                         // placements waiting on the worker
 	FailureRate                        // worker faults among the last executions
 	StateDegraded                      // the lifecycle says degraded
+	Reported                           // its own node says so
 )
 
 var causeNames = [...]string{
 	"heartbeat_stale", "heartbeat_future", "consecutive_failures", "queue_depth", "failure_rate", "state_degraded",
+	"reported",
 }
 
-// String joins the names with commas; the empty set is the empty text.
-func (c Causes) String() string {
+// Names lists the causes by name.
+func (c Causes) Names() []string {
 	var names []string
 	for i, name := range causeNames {
 		if c&(1<<i) != 0 {
 			names = append(names, name)
 		}
 	}
-	return strings.Join(names, ",")
+	return names
 }
+
+// String joins the names with commas; the empty set is the empty text.
+func (c Causes) String() string { return strings.Join(c.Names(), ",") }

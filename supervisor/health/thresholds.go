@@ -20,6 +20,8 @@ type Thresholds struct {
 	// FailureRateDegraded and FailureRateUnhealthy are shares of the last executions; 0.3 and 0.7.
 	FailureRateDegraded  float64
 	FailureRateUnhealthy float64
+	// Off leaves the heartbeat alone to grade a worker: nothing that its executions and probes show counts.
+	Off bool
 }
 
 // Defaults returns the default borders.

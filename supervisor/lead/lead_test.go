@@ -245,3 +245,17 @@ func TestReconcile(t *testing.T) {
 	require.Empty(t, ended)
 	require.Empty(t, missing)
 }
+
+// A router of a new term knows nothing of what was reported in the one before, also where it is the same node.
+func TestANewTermOfTheSameRouterIsToldAll(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	m.Led(start, there, false, 7)
+	r, due := m.Due(start.Add(ReportEvery), false)
+	require.True(t, due)
+	require.False(t, r.Whole, "the same term")
+	m.Led(start, there, false, 8)
+	r, due = m.Due(start, false)
+	require.True(t, due, "at once")
+	require.Equal(t, Report{To: there, Epoch: 8, Whole: true}, r)
+}

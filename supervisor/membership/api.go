@@ -24,13 +24,19 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// askShare is the share of the lease, in percent, after which a node that has not renewed asks its peers; they have the
-// rest of the lease to answer.
-const askShare = 80
+// GapShare is the share of the lease, in thousandths, that may pass between two renewals of a steady node: two and a half of the
+// four beats of a lease by default. After a longer gap the node has to renew for a whole lease again before it declares others
+// dead. For the gap may have been everybody's, an outage of the store or a step of its clock; a node that lives had renewed up
+// to a beat before that, so within a gap that is no longer than this share its lease has not run out.
+const GapShare = 625
 
-// aloneShare is the share of the lease, in percent, for which an outage may go on although no peer can be reached any more.
+// askShare is the share of the lease, in thousandths, after which a node that has not renewed asks its peers; they have the
+// rest of the lease to answer.
+const askShare = 800
+
+// aloneShare is the share of the lease, in thousandths, for which an outage may go on although no peer can be reached any more.
 // One that has the store back declares nobody dead before it has renewed for a whole lease.
-const aloneShare = 50
+const aloneShare = 500
 
 // Joined is what the renewal with which an incarnation joined showed.
 type Joined struct {
@@ -50,7 +56,7 @@ type Other struct {
 // Renewed answers a Beat.
 type Renewed struct {
 	Asked  time.Duration // when the renewal was sent
-	Steady bool          // the own lease has been renewed without a gap for its length: others may be declared dead
+	Steady bool          // by the store, the own lease has been renewed without a gap for its length: others may be declared dead
 	Others []Other       // that nobody has declared dead
 	// SteadyFor is for how long the own lease has been renewed without a gap.
 	SteadyFor time.Duration
@@ -88,9 +94,10 @@ type Effect interface{ isEffect() }
 // rows must not look stale to whoever the store's return finds first. Answer: Renewed, Unanswered or FoundDead.
 type Beat struct{ Heartbeats bool }
 
-// Grant says that the lease holds, from when the renewal was asked for, and for how long it had been renewed without a gap
-// by then.
-type Grant struct{ Asked, SteadyFor time.Duration }
+// Grant says that the lease holds, from when the renewal was asked for, and since when it has been renewed without a gap, for all
+// that this node has heard. Each errs to the safe side: a renewal that waited for the store was given some time after it was
+// asked for, and one that the node gave up may have been given too, as soon as the store was back.
+type Grant struct{ Asked, Steady time.Duration }
 
 // GoOn says that running work goes on although the lease is not renewed.
 type GoOn struct{}

@@ -38,6 +38,7 @@ type Machine struct {
 	leases    bool
 	state     State
 	renewed   time.Duration // when the last renewal that succeeded was asked for; before that, when the first Resumed came
+	unbroken  time.Duration // since when answers to renewals have come without a gap
 	next      time.Duration // when the next Beat is due
 	beating   bool
 	declaring bool
@@ -114,7 +115,7 @@ func (m *Machine) resume() {
 		m.state = Steady
 	}
 	if m.joined != nil {
-		m.renewed, m.next = m.now, m.now
+		m.renewed, m.unbroken, m.next = m.now, m.now, m.now
 		m.compare(m.joined.Others)
 		m.joined = nil
 	}
@@ -131,12 +132,15 @@ func (m *Machine) stands(away bool) {
 // renew takes up a renewal that succeeded.
 func (m *Machine) renew(e Renewed) {
 	m.beating = false
+	if e.Asked-m.renewed > m.share(GapShare) {
+		m.unbroken = m.now
+	}
 	m.renewed = max(m.renewed, e.Asked)
 	m.state, m.asking, m.alone = Steady, false, false
-	m.emit(Grant{Asked: m.renewed, SteadyFor: e.SteadyFor})
+	m.emit(Grant{Asked: m.renewed, Steady: max(m.unbroken, m.now-e.SteadyFor)})
 	m.stands(false)
 	lapsed := m.compare(e.Others)
-	if lapsed && m.leases && e.Steady && !m.declaring {
+	if steady := e.Steady && m.renewed-m.unbroken >= m.cfg.Lease; lapsed && m.leases && steady && !m.declaring {
 		m.declaring = true
 		m.emit(Declare{})
 	}
@@ -212,7 +216,7 @@ func (m *Machine) judge() {
 		return
 	}
 	switch {
-	case m.state == Doubting && m.now-m.asked >= m.share(100-askShare):
+	case m.state == Doubting && m.now-m.asked >= m.share(1000-askShare):
 		m.fence("its lease was not renewed, and its peers did not answer")
 	case m.state == Outage && age >= m.cfg.Grace:
 		m.fence(fmt.Sprintf("the store has been away for %s", m.cfg.Grace))
@@ -231,8 +235,9 @@ func (m *Machine) ask() {
 	m.emit(AskPeers{})
 }
 
-func (m *Machine) share(percent int) time.Duration {
-	return m.cfg.Lease * time.Duration(percent) / 100
+// share is a part of the lease, given in thousandths.
+func (m *Machine) share(part int) time.Duration {
+	return m.cfg.Lease * time.Duration(part) / 1000
 }
 
 func (m *Machine) fence(why string) {
@@ -262,7 +267,7 @@ func (m *Machine) Next() time.Duration {
 	case Steady:
 		next = min(next, m.renewed+m.share(askShare))
 	case Doubting:
-		next = min(next, m.asked+m.share(100-askShare))
+		next = min(next, m.asked+m.share(1000-askShare))
 	case Outage:
 		next = min(next, m.renewed+m.cfg.Grace)
 		if m.alone {

@@ -44,11 +44,11 @@ func TestBeats(t *testing.T) {
 	m := New(Config{}, Joined{Leases: true})
 	require.Equal(t, []Effect{Beat{}}, m.Step(0, Resumed{}))
 	require.Empty(t, m.Step(1500*ms, Tick{}), "one at a time")
-	require.Equal(t, []Effect{Grant{Asked: 0}, Beat{}}, m.Step(1600*ms, Renewed{}))
+	require.Equal(t, []Effect{Grant{Asked: 0, Steady: 1600 * ms}, Beat{}}, m.Step(1600*ms, Renewed{}))
 	require.Equal(t, 2600*ms, m.Next())
 	require.Equal(t, []Effect{Stands{Away: true}}, m.Step(1700*ms, Unanswered{}))
 	require.Equal(t, []Effect{Beat{Heartbeats: true}}, m.Step(2600*ms, Tick{}), "the heartbeats come first when the store is back")
-	require.Equal(t, []Effect{Grant{Asked: 2600 * ms}, Stands{}}, m.Step(2700*ms, Renewed{Asked: 2600 * ms}))
+	require.Equal(t, []Effect{Grant{Asked: 2600 * ms, Steady: 2700 * ms}, Stands{}}, m.Step(2700*ms, Renewed{Asked: 2600 * ms}))
 	require.Equal(t, []Effect{Beat{}}, m.Step(2800*ms, Refused{}), "a refused claim renews at once")
 }
 
@@ -97,7 +97,7 @@ func TestOutageEnds(t *testing.T) {
 	lose(m, 3200*ms)
 	m.Step(3200*ms, Heard{})
 	require.Contains(t, m.Step(60*time.Second, Tick{}), GoOn{})
-	require.Equal(t, []Effect{Grant{Asked: 60 * time.Second}, Stands{}}, m.Step(60100*ms, Renewed{Asked: 60 * time.Second}))
+	require.Equal(t, []Effect{Grant{Asked: 60 * time.Second, Steady: 60100 * ms}, Stands{}}, m.Step(60100*ms, Renewed{Asked: 60 * time.Second}))
 	require.Equal(t, Steady, m.State())
 
 	m = steady(t)
@@ -149,6 +149,24 @@ func TestOutageIsDenied(t *testing.T) {
 	}
 }
 
+// A renewal may wait for the store longer than that has been back, and one that was given up before it may have renewed the lease
+// at the store's return. A node that counted from when it asked would tell its peers at once that it has renewed for a while.
+func TestARenewalThatWaitedIsNotAnOldOne(t *testing.T) {
+	t.Parallel()
+	m := steady(t)
+	lose(m, 3200*ms)
+	m.Step(3200*ms, Heard{Peers: 1, Lost: 1})
+	require.Contains(t, m.Step(11900*ms, Renewed{Asked: 10 * time.Second, SteadyFor: 1900 * ms}), Grant{Asked: 10 * time.Second, Steady: 11900 * ms})
+	require.Contains(t, m.Step(12400*ms, Renewed{Asked: 12400 * ms, SteadyFor: 2400 * ms}), Grant{Asked: 12400 * ms, Steady: 11900 * ms})
+	lapsed := []Other{{Incarnation: inc(1), Lapsed: true}}
+	renewed := func(at time.Duration) []Effect {
+		return m.Step(at, Renewed{Asked: at, SteadyFor: at - 10*time.Second, Steady: true, Others: lapsed})
+	}
+	require.NotContains(t, renewed(14*time.Second), Declare{})
+	require.NotContains(t, renewed(15*time.Second), Declare{})
+	require.Contains(t, renewed(16*time.Second), Declare{}, "a whole lease after the answer")
+}
+
 // A renewal ends an outage, whatever the peers say afterwards.
 func TestOutageEndsInTime(t *testing.T) {
 	t.Parallel()
@@ -157,7 +175,7 @@ func TestOutageEndsInTime(t *testing.T) {
 	m.Step(3200*ms, Heard{Peers: 1, Lost: 1})
 	m.Step(10*time.Second, Heard{Peers: 1})
 	require.Contains(t, m.Step(11900*ms, Tick{}), GoOn{})
-	require.Equal(t, []Effect{Grant{Asked: 11900 * ms, SteadyFor: ms}, Stands{}, Beat{}},
+	require.Equal(t, []Effect{Grant{Asked: 11900 * ms, Steady: 11950 * ms}, Stands{}, Beat{}},
 		m.Step(11950*ms, Renewed{Asked: 11900 * ms, SteadyFor: ms}))
 	require.Equal(t, Steady, m.State())
 	require.Empty(t, m.Step(12000*ms, Heard{Peers: 1, Seen: 1}), "an answer that comes after the renewal changes nothing")
@@ -172,7 +190,7 @@ func TestThawed(t *testing.T) {
 
 	m = steady(t)
 	m.Step(30*time.Second, Tick{})
-	require.Equal(t, []Effect{Grant{Asked: 30 * time.Second}, Stands{}}, m.Step(30010*ms, Renewed{Asked: 30 * time.Second}))
+	require.Equal(t, []Effect{Grant{Asked: 30 * time.Second, Steady: 30010 * ms}, Stands{}}, m.Step(30010*ms, Renewed{Asked: 30 * time.Second}))
 	require.Empty(t, m.Step(30020*ms, Heard{Peers: 1}), "an answer that comes after the renewal changes nothing")
 }
 
@@ -181,14 +199,50 @@ func TestOthers(t *testing.T) {
 	a, b := inc(1), inc(2)
 	m := steady(t, Other{Incarnation: a}, Other{Incarnation: b})
 	require.Equal(t, []messages.Incarnation{a, b}, m.Others())
-	lapsed := Renewed{Asked: 1 * ms, Others: []Other{{Incarnation: a, Lapsed: true}, {Incarnation: b}}}
-	require.Equal(t, []Effect{Grant{Asked: 1 * ms}}, m.Step(1*ms, lapsed), "after an outage nobody is dead")
-	lapsed.Steady = true
-	require.Equal(t, []Effect{Grant{Asked: 1 * ms}, Declare{}}, m.Step(1*ms, lapsed))
-	require.Equal(t, []Effect{Grant{Asked: 1 * ms}}, m.Step(1*ms, lapsed), "one at a time")
-	require.Equal(t, []Effect{Down{a}, Rescue{}}, m.Step(1*ms, Declared{Dead: []messages.Incarnation{a}}))
-	require.Equal(t, []Effect{Grant{Asked: 2 * ms}, Up{inc(3)}, Down{b}, Rescue{}},
-		m.Step(2*ms, Renewed{Asked: 2 * ms, Others: []Other{{Incarnation: inc(3)}}}), "declared dead by another")
+	lapsed := func(at time.Duration, steady bool) []Effect {
+		return renew(m, Renewed{Asked: at, Steady: steady, Others: []Other{{Incarnation: a, Lapsed: true}, {Incarnation: b}}})
+	}
+	require.Empty(t, lapsed(2000*ms, true), "this node has not renewed for a lease yet, whatever the store says")
+	require.Empty(t, lapsed(4000*ms, false), "the store says that there was a gap")
+	require.Equal(t, []Effect{Declare{}}, lapsed(4000*ms, true))
+	require.Empty(t, lapsed(4000*ms, true), "one at a time")
+	require.Equal(t, []Effect{Down{a}, Rescue{}}, m.Step(4000*ms, Declared{Dead: []messages.Incarnation{a}}))
+	require.Equal(t, []Effect{Up{inc(3)}, Down{b}, Rescue{}},
+		renew(m, Renewed{Asked: 4001 * ms, Others: []Other{{Incarnation: inc(3)}}}), "declared dead by another")
+}
+
+// renew gives the machine a renewal, and returns what it wants beside the grant and the next beat.
+func renew(m *Machine, e Renewed) []Effect {
+	return slices.DeleteFunc(m.Step(e.Asked, e), func(e Effect) bool {
+		switch e.(type) {
+		case Grant, Beat:
+			return true
+		}
+		return false
+	})
+}
+
+// After more than two and a half beats without a renewal, by the node's own clock, it has to renew for a whole lease again.
+func TestAGapEndsSteadiness(t *testing.T) {
+	t.Parallel()
+	for gap, want := range map[time.Duration]int{1000 * ms: 1, 2500 * ms: 1, 2501 * ms: 0, 3700 * ms: 0, 6000 * ms: 0} {
+		m := steady(t)
+		others := []Other{{Incarnation: inc(1), Lapsed: true}}
+		at := time.Duration(0)
+		for range 5 {
+			at += 1000 * ms
+			renew(m, Renewed{Asked: at, Steady: true})
+		}
+		require.Len(t, renew(m, Renewed{Asked: at + gap, Steady: true, Others: others}), want+1, "gap %s", gap) // Up comes first
+		at += gap
+		for range 3 {
+			at += 1000 * ms
+			require.Empty(t, renew(m, Renewed{Asked: at, Steady: true, Others: others}), "gap %s", gap)
+		}
+		if want == 0 {
+			require.Equal(t, []Effect{Declare{}}, renew(m, Renewed{Asked: at + 1000*ms, Steady: true, Others: others}), "gap %s", gap)
+		}
+	}
 }
 
 // A store that evaluates no lease never fences its node.
@@ -225,7 +279,7 @@ func TestBeforeTheFirstRenewal(t *testing.T) {
 	require.Equal(t, []Effect{Fence{Why: "its lease was not renewed, and 1 of 1 peers renew theirs"}}, m.Step(time.Minute+3300*ms, Heard{Peers: 1, Seen: 1}))
 
 	m = start(Other{Incarnation: inc(1)})
-	require.Equal(t, []Effect{Grant{Asked: time.Minute}}, m.Step(60100*ms, Renewed{Asked: time.Minute, Others: []Other{{Incarnation: inc(1)}}}), "nobody is up twice")
+	require.Equal(t, []Effect{Grant{Asked: time.Minute, Steady: 60100 * ms}}, m.Step(60100*ms, Renewed{Asked: time.Minute, Others: []Other{{Incarnation: inc(1)}}}), "nobody is up twice")
 }
 
 // Whatever happens in whatever order: a lease is granted from a moment at which a renewal was asked for and answered; work

@@ -67,15 +67,15 @@ func (t *Table) rebind(r *Request, s *session, loss Loss, now time.Time) Verdict
 	if !begun {
 		loss = NotLost
 	}
-	text := TextSessionLost
+	code, text := messages.CodeSessionLost, TextSessionLost
 	switch loss {
 	case WorkerGone:
 		v.Effect = Lost
 	case IdledOut:
-		v.Effect, text = Expired, TextSessionExpired
+		v.Effect, code, text = Expired, messages.CodeSessionExpired, TextSessionExpired
 	}
 	if loss != NotLost && r.Affinity == messages.AffinityStrictFail {
-		v.Kind, v.Code, v.Text = Fail, messages.CodeSessionLost, text
+		v.Kind, v.Code, v.Text = Fail, code, text
 		v.Epoch, v.Told = 0, false
 		return v
 	}

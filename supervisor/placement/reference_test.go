@@ -192,11 +192,11 @@ func (m *reference) pick(r *Request, now time.Time) (Verdict, []messages.WorkerK
 		v.Effect = Expired
 	}
 	if strictFail && loss != NotLost {
-		text := TextSessionLost
+		code, text := messages.CodeSessionLost, TextSessionLost
 		if loss == IdledOut {
-			text = TextSessionExpired
+			code, text = messages.CodeSessionExpired, TextSessionExpired
 		}
-		return Verdict{Kind: Fail, Code: messages.CodeSessionLost, Text: text, Effect: v.Effect, Ended: v.Ended}, nil
+		return Verdict{Kind: Fail, Code: code, Text: text, Effect: v.Effect, Ended: v.Ended}, nil
 	}
 	return m.anywhere(r, now, v)
 }

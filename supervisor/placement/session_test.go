@@ -222,7 +222,7 @@ func TestIdlingOut(t *testing.T) {
 	require.Equal(t, v.Worker, key0)
 
 	lost := table.Pick(ask(messages.AffinityStrictFail), late)
-	require.Equal(t, messages.CodeSessionLost, lost.Code)
+	require.Equal(t, messages.CodeSessionExpired, lost.Code)
 	require.Equal(t, Expired, lost.Effect)
 	got := table.Pick(ask(""), late)
 	require.Equal(t, Expired, got.Effect)

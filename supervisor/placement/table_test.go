@@ -117,3 +117,16 @@ func TestCapacityIsBounded(t *testing.T) {
 	}
 	require.Equal(t, DepthMax, placed)
 }
+
+// A worker goes behind those that were used before it when its work ends, not only when it begins.
+func TestTheEndOfWorkIsAUse(t *testing.T) {
+	t.Parallel()
+	table := settled(free, free)
+	first := table.Pick(&Request{}, start())
+	table.Commit(&Request{}, &first, start())
+	second := table.Pick(&Request{}, start())
+	table.Commit(&Request{}, &second, start())
+	table.Release(second.Worker)
+	table.Release(first.Worker)
+	require.Equal(t, second.Worker, table.Pick(&Request{}, start()).Worker, "its work ended before the other's")
+}

@@ -69,7 +69,7 @@ const (
 	Miss                   // hint: runs elsewhere, the binding stays
 	Opened                 // binds a session that had nothing to lose, or whose caller unbound it
 	Lost                   // the bound worker is gone: binds anew, or fails with session_lost
-	Expired                // the binding had idled out: binds anew, or fails with session_lost
+	Expired                // the binding had idled out: binds anew, or fails with session_expired
 )
 
 func (e Effect) String() string { return name(e, "none", "hit", "miss", "opened", "lost", "expired") }
@@ -83,7 +83,7 @@ type Verdict struct {
 	Worker   messages.WorkerKey // for Place
 	WorkerID messages.WorkerID
 	Waiting  Waiting       // for Wait
-	Code     messages.Code // for Fail: no_workers, session_busy, session_lost
+	Code     messages.Code // for Fail: no_workers, session_busy, session_lost, session_expired
 	Text     string        // for Fail: what people read
 
 	// What becomes of the session, and what the execution's context says of it. Told is session.lost.

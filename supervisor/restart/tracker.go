@@ -91,13 +91,23 @@ func (t *Tracker) Started(s messages.Slot, now time.Time) (State, bool) {
 // Failed records that a slot's worker is gone and must be started again, and says after how long. A worker that never
 // became ready counts as a failed start, which always backs off. rnd returns numbers in [0, 1); nil: no jitter.
 func (t *Tracker) Failed(s messages.Slot, now time.Time, rnd func() float64) Verdict {
+	return t.failed(s, now, rnd, true)
+}
+
+// Postponed records a start that the node had no room for. It backs off as a failed one does, and does not break the pool:
+// neither its code nor its workers are to blame.
+func (t *Tracker) Postponed(s messages.Slot, now time.Time, rnd func() float64) Verdict {
+	return t.failed(s, now, rnd, false)
+}
+
+func (t *Tracker) failed(s messages.Slot, now time.Time, rnd func() float64, counts bool) Verdict {
 	sl := t.slot(s)
 	wasUp := !sl.up.IsZero()
 	if wasUp && now.Sub(sl.up) >= t.policy.HealthyAfter {
 		sl.step = 0
 	}
 	sl.up = time.Time{}
-	if !wasUp {
+	if !wasUp && counts {
 		t.setStarts(sl, sl.starts+1)
 	}
 	var v Verdict
@@ -108,9 +118,24 @@ func (t *Tracker) Failed(s messages.Slot, now time.Time, rnd func() float64) Ver
 		t.setWaiting(sl, true)
 		v.Delay = t.policy.backoff(sl.step, rnd)
 		v.Reason = t.why(sl, wasUp)
+		if !counts {
+			v.Reason = "the node is short of what a start takes"
+		}
 	}
 	v.State, v.Changed = t.settle()
 	return v
+}
+
+// Mended forgets the failures of all slots: what they were started with has changed. Leaked handlers still count. It returns the
+// pool's state and whether it changed.
+func (t *Tracker) Mended() (State, bool) {
+	for _, sl := range t.slots {
+		t.setWaiting(sl, false)
+		t.setStarts(sl, 0)
+		sl.step = 0
+	}
+	t.recent, t.next = t.recent[:0], 0
+	return t.settle()
 }
 
 // Leaked records how many go handlers of the pool would not end; LeakedMax of them break it.

@@ -87,6 +87,47 @@ func TestFailedStartsBackOffAndBreakThePool(t *testing.T) {
 	require.Equal(t, Steady, state)
 }
 
+// A node that is short of what a start takes backs off and never breaks its pool.
+func TestPostponedStartsBackOffAndBreakNothing(t *testing.T) {
+	t.Parallel()
+	tracker := New(Policy{Jitter: -1})
+	now := time.Now()
+	var last time.Duration
+	for range 20 {
+		v := tracker.Postponed(0, now, nil)
+		require.Equal(t, BackingOff, v.State)
+		require.GreaterOrEqual(t, v.Delay, last)
+		require.Positive(t, v.Delay)
+		require.Contains(t, v.Reason, "short")
+		last = v.Delay
+		now = now.Add(v.Delay)
+	}
+	require.Equal(t, 30*time.Second, last)
+	state, _ := tracker.Started(0, now)
+	require.Equal(t, Steady, state)
+}
+
+// What was mended starts at once, and its next failures count from the beginning.
+func TestMendingForgetsTheFailures(t *testing.T) {
+	t.Parallel()
+	now := start()
+	tr := New(Policy{})
+	for range 5 {
+		tr.Failed(0, now, nil)
+		tr.Failed(1, now, nil)
+	}
+	require.Equal(t, Broken, tr.State())
+	state, changed := tr.Mended()
+	require.Equal(t, Steady, state)
+	require.True(t, changed)
+	require.Equal(t, 250*time.Millisecond, tr.Failed(0, now, nil).Delay, "the first back-off again")
+	_, changed = tr.Mended()
+	require.True(t, changed)
+	tr.Leaked(LeakedMax)
+	state, _ = tr.Mended()
+	require.Equal(t, Broken, state, "handlers that do not return are not mended by a pack")
+}
+
 func TestRemovingTheOnlyGoodSlotBreaksThePool(t *testing.T) {
 	t.Parallel()
 	tr := up(1, start())
