@@ -72,7 +72,7 @@ func (l *loader) readRules(f *fields, d *draftPack, a *messages.Action) {
 	a.Affinity = messages.Affinity(f.choice("affinity", "hint", "strict", "strict_fail"))
 	a.WaitForWorker = f.choice("on_no_worker", "fail", "wait") == "wait"
 	a.Secrets = f.texts("secrets", secretsMax, nameMax*4, false)
-	a.Retry = f.retry(d.defaults.retry)
+	a.Retry, a.RetryRules = f.retry(d.defaults.retry, d.defaults.rules)
 }
 
 // readCode reads what an action runs.

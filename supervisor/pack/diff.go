@@ -77,3 +77,37 @@ func walk[T any](before, after []T, name func(T) string, visit func(before, afte
 		visit(names[key][0], names[key][1])
 	}
 }
+
+// PacksOf names the packs that the pool's actions come from, sorted: those that are not the same in old, or, where none of them
+// changed, all of them. old may be nil.
+func PacksOf(old, new *Set, pool string) []string {
+	p, ok := new.Pool(pool)
+	if !ok {
+		return nil
+	}
+	var all, changed []string
+	for _, ref := range p.Actions {
+		a, _ := new.Action(ref)
+		if slices.Contains(all, a.Pack) {
+			continue
+		}
+		all = append(all, a.Pack)
+		if !samePack(old, new, a.Pack) {
+			changed = append(changed, a.Pack)
+		}
+	}
+	if len(changed) == 0 {
+		changed = all
+	}
+	slices.Sort(changed)
+	return changed
+}
+
+func samePack(old, new *Set, name string) bool {
+	if old == nil {
+		return false
+	}
+	before, had := old.Pack(name)
+	after, has := new.Pack(name)
+	return had && has && before.Digest == after.Digest && before.Root == after.Root
+}

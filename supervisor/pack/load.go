@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/troupe-run/troupe/messages"
 )
 
@@ -59,7 +57,7 @@ func (o Options) withDefaults() Options {
 func Load(dirs []string, options Options) (*Set, error) {
 	l := &loader{
 		options: options.withDefaults(), problems: &Problems{},
-		packs: map[string]*draftPack{}, pools: map[string]*Pool{}, schemas: map[string]*jsonschema.Schema{},
+		packs: map[string]*draftPack{}, pools: map[string]*Pool{}, schemas: map[string]*checker{},
 	}
 	for _, f := range l.discover(dirs) {
 		l.loadPack(f)
@@ -80,7 +78,7 @@ type loader struct {
 	packs    map[string]*draftPack
 	pools    map[string]*Pool
 	actions  []messages.Action
-	schemas  map[string]*jsonschema.Schema
+	schemas  map[string]*checker
 }
 
 // folder is one pack's folder: as it was given, and where it really is.

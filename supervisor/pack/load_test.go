@@ -34,7 +34,7 @@ version: 1.2.0
 description: |
   Embeds texts.
   In two lines.
-defaults: {max_retries: 2, timeout_seconds: 300, retry: {base: 2s, jitter: 0}}
+defaults: {max_retries: 2, timeout_seconds: 300, retry: {base: 2s, jitter: 0, shape: linear, on: [timeout], never_on: [2, ValueError], unclassified: final}}
 pools:
   - name: models
     runtime: python
@@ -64,7 +64,7 @@ affinity: strict
 on_no_worker: wait
 parameters: {type: object, required: [text], properties: {text: {type: string, maxLength: 10}}}
 secrets: [api_key]
-retry: {multiplier: 3, max: 1m}
+retry: {multiplier: 3, max: 1m, shape: decorrelated, on: [worker_lost, 75]}
 `
 
 func TestEverythingThatCanBeSaid(t *testing.T) {
@@ -90,7 +90,8 @@ func TestEverythingThatCanBeSaid(t *testing.T) {
 		StallTimeout: 30 * time.Second, QueueDeadline: 10 * time.Minute, MaxRetries: 3, RetriesConsented: true,
 		Idempotent: true, Affinity: messages.AffinityStrict, WaitForWorker: true, Parameters: a.Parameters,
 		Secrets: []string{"api_key"}, Silent: true,
-		Retry: messages.RetryPolicy{Base: 2 * time.Second, Multiplier: 3, Max: time.Minute, Jitter: -1},
+		Retry:      messages.RetryPolicy{Shape: messages.ShapeDecorrelated, Base: 2 * time.Second, Multiplier: 3, Max: time.Minute, Jitter: -1},
+		RetryRules: messages.RetryRules{On: []string{"worker_lost", "75"}, NeverOn: []string{"2", "ValueError"}, Unclassified: "final"},
 	}
 	require.Equal(t, want, *a)
 

@@ -37,6 +37,7 @@ type defaults struct {
 	maxRetries int
 	timeout    time.Duration
 	retry      messages.RetryPolicy
+	rules      messages.RetryRules
 }
 
 // readPack reads pack.yaml with the pools in it. It returns nil where the pack has no name to go on with.
@@ -93,38 +94,9 @@ func (l *loader) readDefaults(f *fields) defaults {
 		d.maxRetries = n
 	}
 	d.timeout = f.seconds("timeout_seconds")
-	d.retry = f.retry(messages.RetryPolicy{})
+	d.retry, d.rules = f.retry(messages.RetryPolicy{}, messages.RetryRules{})
 	f.done()
 	return d
-}
-
-// retry reads a back-off; what it does not say is as in the policy below it.
-func (f *fields) retry(below messages.RetryPolicy) messages.RetryPolicy {
-	policy := below
-	r := f.sub("retry")
-	if r == nil {
-		return policy
-	}
-	if d := r.duration("base"); d > 0 {
-		policy.Base = d
-	}
-	if v, ok := r.number("multiplier", 1, 100, "1 to 100"); ok {
-		policy.Multiplier = v
-	}
-	if d := r.duration("max"); d > 0 {
-		policy.Max = d
-	}
-	if v, ok := r.number("jitter", 0, 1, "0 to 1"); ok {
-		policy.Jitter = v
-		if v == 0 {
-			policy.Jitter = -1 // none, as against not said
-		}
-	}
-	r.done()
-	if policy.Base > 0 && policy.Max > 0 && policy.Base > policy.Max {
-		f.fail(r.node, "%sretry: base is %v, which is more than max, %v", f.path, policy.Base, policy.Max)
-	}
-	return policy
 }
 
 // pools
@@ -169,10 +141,11 @@ func (l *loader) readPool(d *draftPack, i int, node *yaml.Node) {
 // readSettings reads what only pools with processes have.
 func (l *loader) readSettings(f *fields, p *Pool) {
 	if p.Runtime == messages.RuntimeGo {
-		f.forbid("means nothing for runtime go, which runs inside the node", "env", "limits", "recycle", "health", "init_timeout", "snapshot_every")
+		f.forbid("means nothing for runtime go, which runs inside the node", "env", "secrets", "limits", "recycle", "health", "init_timeout", "snapshot_every")
 		return
 	}
 	p.Env = f.env()
+	p.Secrets = f.secrets(p.Env)
 	if r := f.sub("limits"); r != nil {
 		p.Limits.Memory = r.size("memory")
 		p.Limits.CPUTime = r.duration("cpu_time")

@@ -8,8 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
+	"github.com/troupe-run/troupe/actors/retry"
 	"github.com/troupe-run/troupe/messages"
 )
 
@@ -45,6 +44,12 @@ func (l *loader) checkRegistered(a *messages.Action) string {
 	case a.Timeout < 0 || a.StallTimeout < 0 || a.QueueDeadline < 0 || a.MaxRetries < 0:
 		return "times and max_retries must not be negative"
 	}
+	if err := retry.Validate(a.Retry); err != nil {
+		return err.Error()
+	}
+	if u := a.RetryRules.Unclassified; u != "" && u != retry.UnclassifiedRetry && u != retry.UnclassifiedFinal {
+		return fmt.Sprintf("retry rules: unclassified must be retry or final, got %q", clip(u))
+	}
 	if len(a.Parameters) == 0 {
 		return ""
 	}
@@ -54,7 +59,7 @@ func (l *loader) checkRegistered(a *messages.Action) string {
 }
 
 // registeredSchema compiles a schema that is JSON already.
-func registeredSchema(raw json.RawMessage) (*jsonschema.Schema, string) {
+func registeredSchema(raw json.RawMessage) (*checker, string) {
 	if len(raw) > schemaMax {
 		return nil, fmt.Sprintf("parameters: the schema has %d bytes, at most %d are allowed", len(raw), schemaMax)
 	}
@@ -70,7 +75,7 @@ func registeredSchema(raw json.RawMessage) (*jsonschema.Schema, string) {
 	}
 	schema, err := compile(raw)
 	if err != nil {
-		return nil, "parameters: not a valid JSON Schema: " + clipLong(err.Error())
+		return nil, "parameters: " + schemaProblem(err)
 	}
 	return schema, ""
 }

@@ -27,7 +27,7 @@ func TestRegisteredActionsNeedNoFiles(t *testing.T) {
 	pool, ok := set.Pool("go")
 	require.True(t, ok)
 	require.Equal(t, []string{"a.b.c", "mail.send"}, pool.Actions)
-	require.EqualError(t, set.Validate("mail.send", nil), "parameters: /to: missing required property")
+	require.EqualError(t, set.Validate(t.Context(), "mail.send", nil), "parameters: /to: missing required property")
 }
 
 func TestBadRegistrations(t *testing.T) {

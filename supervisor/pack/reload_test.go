@@ -131,7 +131,24 @@ func FuzzLoad(f *testing.F) {
 			require.Regexp(t, `^[a-z0-9_]+(\.[a-z0-9_]+)+$`, a.Ref)
 			_, ok := set.Pool(a.Pool)
 			require.True(t, ok)
-			require.NotErrorIs(t, set.Validate(a.Ref, nil), pack.ErrUnknownAction)
+			require.NotErrorIs(t, set.Validate(t.Context(), a.Ref, nil), pack.ErrUnknownAction)
 		}
 	})
+}
+
+// A pool may serve several packs; what is blamed for it are those that changed.
+func TestPacksOfAPoolAreThoseThatChanged(t *testing.T) {
+	t.Parallel()
+	pack1 := files{"pack.yaml": "name: a\nversion: '1'\n", "actions/x.yaml": "name: x\nruntime: python\nentrypoint: x.py\n", "x.py": "def run(p): return 1\n"}
+	pack2 := files{"pack.yaml": "name: b\nversion: '1'\n", "actions/y.yaml": "name: y\nruntime: python\nentrypoint: y.py\n", "y.py": "def run(p): return 1\n"}
+	first, second := write(t, pack1), write(t, pack2)
+	before, err := pack.Load([]string{first, second}, options())
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "b"}, pack.PacksOf(nil, before, "python"))
+	require.Equal(t, []string{"a", "b"}, pack.PacksOf(before, before, "python"), "nothing changed")
+	put(t, second+"/y.py", "import nothing_of_that_name\n")
+	after, err := pack.Load([]string{first, second}, options())
+	require.NoError(t, err)
+	require.Equal(t, []string{"b"}, pack.PacksOf(before, after, "python"))
+	require.Empty(t, pack.PacksOf(before, after, "shell"))
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -22,7 +23,7 @@ const draft = "https://json-schema.org/draft/2020-12/schema"
 
 // schema reads an action's parameters key: its JSON Schema as JSON and compiled, or nil for each where there is none
 // or something is wrong, which is noted.
-func (s *source) schema(node *yaml.Node) (json.RawMessage, *jsonschema.Schema) {
+func (s *source) schema(node *yaml.Node) (json.RawMessage, *checker) {
 	v, ok := s.jsonValue(node, "parameters", 0)
 	if !ok {
 		return nil, nil
@@ -43,7 +44,7 @@ func (s *source) schema(node *yaml.Node) (json.RawMessage, *jsonschema.Schema) {
 	}
 	schema, err := compile(raw)
 	if err != nil {
-		s.fail(node, "parameters: not a valid JSON Schema: %s", clipLong(err.Error()))
+		s.fail(node, "parameters: %s", schemaProblem(err))
 		return nil, nil
 	}
 	return raw, schema
@@ -67,15 +68,19 @@ func checkRoot(object map[string]any) string {
 // schemaURL is where a schema claims to live; nothing is ever loaded from it.
 const schemaURL = "troupe:///parameters"
 
-// compile compiles a schema that stands for itself.
-func compile(raw []byte) (*jsonschema.Schema, error) {
+// compile compiles a schema that stands for itself, and refuses one whose checks could not be bounded.
+func compile(raw []byte) (*checker, error) {
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
 		return nil, err
 	}
+	if problem := checkNumbers(v); problem != "" {
+		return nil, errors.New(problem)
+	}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.UseLoader(noLoader{})
+	c.UseRegexpEngine(compilePattern)
 	if err := c.AddResource(schemaURL, v); err != nil {
 		return nil, schemaError(err)
 	}
@@ -83,7 +88,53 @@ func compile(raw []byte) (*jsonschema.Schema, error) {
 	if err != nil {
 		return nil, schemaError(err)
 	}
-	return schema, nil
+	checks, err := newChecker(schema, namesItself(v))
+	if err != nil {
+		return nil, unboundedError{err}
+	}
+	return checks, nil
+}
+
+// named are the keywords whose value's keys are names, and plain those whose value is no schema.
+var (
+	named = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+	plain = []string{"const", "enum", "default", "examples"}
+)
+
+// namesItself reports whether a schema, or one inside it, has the keyword $id. A property may have that name.
+func namesItself(v any) bool {
+	switch v := v.(type) {
+	case []any:
+		return slices.ContainsFunc(v, namesItself)
+	case map[string]any:
+		for key, inner := range v {
+			under, isMap := inner.(map[string]any)
+			switch {
+			case key == "$id":
+				return true
+			case slices.Contains(plain, key):
+			case slices.Contains(named, key) && isMap:
+				if slices.ContainsFunc(slices.Collect(maps.Values(under)), namesItself) {
+					return true
+				}
+			case namesItself(inner):
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// unboundedError is why a schema is refused that is a valid one.
+type unboundedError struct{ error }
+
+// schemaProblem is what is wrong with a schema, for people.
+func schemaProblem(err error) string {
+	var unbounded unboundedError
+	if errors.As(err, &unbounded) {
+		return "no check by this JSON Schema could be bounded: " + err.Error()
+	}
+	return "not a valid JSON Schema: " + clipLong(err.Error())
 }
 
 // schemaError is the compiler's error without the address that nobody gave.
@@ -96,7 +147,7 @@ func schemaError(err error) error {
 	if errors.As(err, &invalid) {
 		var causes *jsonschema.ValidationError
 		if errors.As(invalid.Err, &causes) {
-			return errors.New(strings.Join(fieldTexts(causes, nil), "; "))
+			return errors.New(strings.Join(fieldTexts(causes), "; "))
 		}
 	}
 	return errors.New(strings.ReplaceAll(err.Error(), schemaURL, ""))

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/messages"
 )
@@ -18,7 +16,7 @@ type Set struct {
 	Pools   []Pool
 	Actions []messages.Action
 
-	schemas map[string]*jsonschema.Schema // by action ref
+	schemas map[string]*checker // by action ref
 }
 
 // Pack is one loaded pack.
@@ -40,6 +38,7 @@ type Pool struct {
 	// Min and Max bound the number of workers on this node; equal where the number is fixed.
 	Min, Max int
 	Env      map[string]string // added to the allow-listed environment
+	Secrets  map[string]Secret // variables whose values the node reads when a worker starts
 	Limits   process.Limits
 	Recycle  Recycle
 	Health   Health

@@ -5,15 +5,13 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/troupe-run/troupe/messages"
 )
 
 // Of returns a set that knows the actions, with their schemas, and no pack or pool: for a program that judges parameters
 // of actions that others serve.
 func Of(actions ...messages.Action) (*Set, error) {
-	s := &Set{Actions: slices.Clone(actions), schemas: map[string]*jsonschema.Schema{}}
+	s := &Set{Actions: slices.Clone(actions), schemas: map[string]*checker{}}
 	slices.SortFunc(s.Actions, func(a, b messages.Action) int { return cmp.Compare(a.Ref, b.Ref) })
 	for i := range s.Actions {
 		a := &s.Actions[i]

@@ -3,6 +3,7 @@ package pack
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,9 +32,10 @@ type ParameterError struct {
 func (e *ParameterError) Error() string { return "parameters: " + strings.Join(e.Problems, "; ") }
 
 // Validate judges parameters for an action: size, depth, that they are one JSON object, and the action's schema. No
-// parameters are an empty object. The error is ErrUnknownAction or a *ParameterError. Values of parameters that the
-// action keeps secret do not appear in it.
-func (s *Set) Validate(ref string, params json.RawMessage) error {
+// parameters are an empty object. Its work is bounded whatever they hold; only so many at once are judged by a schema,
+// and the others wait. The error is ErrUnknownAction, a *ParameterError, or ctx's where that ended first. Values of
+// parameters that the action keeps secret do not appear in it.
+func (s *Set) Validate(ctx context.Context, ref string, params json.RawMessage) error {
 	action, ok := s.Action(ref)
 	if !ok {
 		return fmt.Errorf("%w: %q", ErrUnknownAction, clip(ref))
@@ -56,10 +58,14 @@ func (s *Set) Validate(ref string, params json.RawMessage) error {
 	if schema == nil {
 		return nil
 	}
-	return judge(schema, action, params)
+	if err := enter(ctx); err != nil {
+		return err
+	}
+	defer leave()
+	return judge(ctx, schema, action, params)
 }
 
-func judge(schema *jsonschema.Schema, action *messages.Action, params json.RawMessage) error {
+func judge(ctx context.Context, schema *checker, action *messages.Action, params json.RawMessage) error {
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(params))
 	if err != nil {
 		return invalidParameters(clip(err.Error()))
@@ -67,15 +73,16 @@ func judge(schema *jsonschema.Schema, action *messages.Action, params json.RawMe
 	if problem := checkNumbers(v); problem != "" {
 		return invalidParameters(problem)
 	}
-	err = schema.Validate(v)
-	if err == nil {
+	wrong, err := schema.run(ctx, v)
+	switch {
+	case errors.Is(err, errSteps{}):
+		return invalidParameters(err.Error())
+	case err != nil:
+		return err
+	case len(wrong) == 0:
 		return nil
 	}
-	var invalid *jsonschema.ValidationError
-	if !errors.As(err, &invalid) {
-		return invalidParameters(clip(err.Error()))
-	}
-	return invalidParameters(fieldTexts(invalid, action.Secrets)...)
+	return invalidParameters(leafTexts(wrong, action.Secrets)...)
 }
 
 // checkNumbers refuses numbers that cost the validator's exact arithmetic more memory than they are worth: it writes
@@ -110,28 +117,47 @@ func invalidParameters(problems ...string) error {
 	return &ParameterError{messages.CodeInvalidParameters, problems}
 }
 
-// fieldTexts is one text per field that is wrong, sorted and bounded.
-func fieldTexts(err *jsonschema.ValidationError, secrets []string) []string {
-	texts := leaves(err, secrets, nil)
+// leafTexts is one text per field that is wrong, sorted and bounded.
+func leafTexts(wrong []leaf, secrets []string) []string {
+	var texts []string
+	for _, l := range wrong {
+		texts = l.texts(secrets, texts)
+	}
+	return firstTexts(texts, len(wrong) >= leavesMax)
+}
+
+// firstTexts sorts the texts and keeps the first of them. That there are more than the texts is told too.
+func firstTexts(texts []string, more bool) []string {
 	slices.Sort(texts)
 	texts = slices.Compact(texts)
 	if len(texts) > fieldsMax {
-		more := len(texts) - fieldsMax
-		texts = append(texts[:fieldsMax], fmt.Sprintf("and %d more", more))
+		texts, more = texts[:fieldsMax], true
+	}
+	if more {
+		texts = append(texts, "and more")
 	}
 	return texts
 }
 
+// fieldTexts is the same of the library's error about a schema.
+func fieldTexts(err *jsonschema.ValidationError) []string {
+	return firstTexts(leaves(err, nil), false)
+}
+
 // leaves walks to the causes that have no causes: those name a field and what is wrong with it.
-func leaves(err *jsonschema.ValidationError, secrets []string, into []string) []string {
-	if len(err.Causes) > 0 {
-		for _, cause := range err.Causes {
-			into = leaves(cause, secrets, into)
-		}
-		return into
+func leaves(err *jsonschema.ValidationError, into []string) []string {
+	for _, cause := range err.Causes {
+		into = leaves(cause, into)
 	}
-	at := pointer(err.InstanceLocation)
-	switch k := err.ErrorKind.(type) {
+	if len(err.Causes) == 0 {
+		into = leaf{err.InstanceLocation, err.ErrorKind}.texts(nil, into)
+	}
+	return into
+}
+
+func (l leaf) texts(secrets, into []string) []string {
+	at := pointer(l.at)
+	switch k := l.kind.(type) {
 	case *kind.Required:
 		for _, name := range k.Missing {
 			into = append(into, at+pointer([]string{name})+": missing required property")
@@ -141,26 +167,31 @@ func leaves(err *jsonschema.ValidationError, secrets []string, into []string) []
 			into = append(into, at+pointer([]string{name})+": unknown property")
 		}
 	default:
-		into = append(into, orRoot(at)+": "+reason(err, secrets))
+		into = append(into, orRoot(at)+": "+l.reason(secrets))
 	}
 	return into
 }
 
 // reason is the validator's own words, without the place that they begin with and without a secret's value.
-func reason(err *jsonschema.ValidationError, secrets []string) string {
-	for _, name := range err.InstanceLocation {
+func (l leaf) reason(secrets []string) string {
+	for _, name := range l.at {
 		if slices.Contains(secrets, name) {
 			return "is not valid (the value is secret)"
 		}
 	}
-	if _, ok := err.ErrorKind.(*kind.FalseSchema); ok {
+	switch k := l.kind.(type) {
+	case *kind.FalseSchema:
 		return "is not allowed"
+	case words:
+		return printable(string(k))
+	case jsonschema.ErrorKind:
+		text := (&jsonschema.ValidationError{ErrorKind: k}).Error()
+		if _, after, found := strings.Cut(text, "': "); found && strings.HasPrefix(text, "at '") {
+			text = after
+		}
+		return printable(clipLong(text))
 	}
-	text := err.Error()
-	if _, after, found := strings.Cut(text, "': "); found && strings.HasPrefix(text, "at '") {
-		text = after
-	}
-	return printable(clipLong(text))
+	return "is not valid"
 }
 
 // pointer is a JSON pointer (RFC 6901), with long names cut short.

@@ -68,15 +68,15 @@ func TestValidateNamesTheField(t *testing.T) {
 		{"{\"text\":\"\xff\"}", "parameters: not UTF-8"},
 		{strings.Repeat("[", 10_000), "parameters: nested deeper than 100 levels at byte 100"},
 	} {
-		err := set.Validate("core.a", json.RawMessage(c.params))
+		err := set.Validate(t.Context(), "core.a", json.RawMessage(c.params))
 		var bad *pack.ParameterError
 		require.ErrorAs(t, err, &bad, "%.60s", c.params)
 		require.EqualError(t, err, c.want)
 		require.Equal(t, messages.CodeInvalidParameters, bad.Code)
 	}
-	require.NoError(t, set.Validate("core.a", json.RawMessage(`{"text":"ab","size":4,"tags":["red"],"when":"now","api_key":"k-1"}`)))
-	require.NoError(t, set.Validate("core.any", nil))
-	require.ErrorIs(t, set.Validate("core.none\x00", nil), pack.ErrUnknownAction)
+	require.NoError(t, set.Validate(t.Context(), "core.a", json.RawMessage(`{"text":"ab","size":4,"tags":["red"],"when":"now","api_key":"k-1"}`)))
+	require.NoError(t, set.Validate(t.Context(), "core.any", nil))
+	require.ErrorIs(t, set.Validate(t.Context(), "core.none\x00", nil), pack.ErrUnknownAction)
 }
 
 func TestParametersAtTheLimit(t *testing.T) {
@@ -86,9 +86,9 @@ func TestParametersAtTheLimit(t *testing.T) {
 		return json.RawMessage(`{"x":"` + strings.Repeat("y", size-len(`{"x":""}`)) + `"}`)
 	}
 	for _, size := range []int{messages.ParametersMax - 1, messages.ParametersMax} {
-		require.NoError(t, set.Validate("core.any", of(size)))
+		require.NoError(t, set.Validate(t.Context(), "core.any", of(size)))
 	}
-	err := set.Validate("core.any", of(messages.ParametersMax+1))
+	err := set.Validate(t.Context(), "core.any", of(messages.ParametersMax+1))
 	var bad *pack.ParameterError
 	require.ErrorAs(t, err, &bad)
 	require.Equal(t, messages.CodeTooLarge, bad.Code)
@@ -103,7 +103,7 @@ func TestProblemsOfParametersAreBounded(t *testing.T) {
 		fmt.Fprintf(&params, `,"%s%d":1`, strings.Repeat("x", 1000), i)
 	}
 	params.WriteString("}")
-	err := strictSet(t).Validate("core.a", json.RawMessage(params.String()))
+	err := strictSet(t).Validate(t.Context(), "core.a", json.RawMessage(params.String()))
 	require.Error(t, err)
 	require.Less(t, len(err.Error()), 5000)
 }
@@ -118,7 +118,7 @@ func TestHostileParametersEndEarly(t *testing.T) {
 		{strings.Repeat(`{"":`, 1<<18), "parameters: nested deeper than 100 levels at byte 400"},
 		{`{"size":` + strings.Repeat("9", 1<<19) + `}`, "parameters: the number " + strings.Repeat("9", 60)},
 	} {
-		err := set.Validate("core.a", json.RawMessage(c.params))
+		err := set.Validate(t.Context(), "core.a", json.RawMessage(c.params))
 		require.Error(t, err)
 		require.Equal(t, c.want, err.Error()[:min(len(c.want), len(err.Error()))])
 	}
@@ -135,7 +135,7 @@ func TestHostileListsCostWhatTheirLengthDoes(t *testing.T) {
 			params := json.RawMessage(`{"text":"ab","size":2,"tags":[` + list + `]}`)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			err := set.Validate("core.a", params)
+			err := set.Validate(t.Context(), "core.a", params)
 			runtime.ReadMemStats(&after)
 			var bad *pack.ParameterError
 			require.ErrorAs(t, err, &bad)
@@ -207,7 +207,7 @@ func TestNoSecretSurvives(t *testing.T) {
 		raw, err := json.Marshal(map[string]any{"api_key": value, "size": 2})
 		require.NoError(t, err)
 		require.NotContains(t, string(pack.Redact(action, raw)), "S3CRET")
-		require.NotContains(t, set.Validate("core.a", raw).Error(), "S3CRET")
+		require.NotContains(t, set.Validate(t.Context(), "core.a", raw).Error(), "S3CRET")
 	})
 }
 
@@ -230,7 +230,7 @@ func FuzzValidate(f *testing.F) {
 	f.Add([]byte(`{"text":"ab","size":1e400,"tags":[1,1.0]}`))
 	set := strictSet(f)
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if err := set.Validate("core.a", raw); err != nil {
+		if err := set.Validate(t.Context(), "core.a", raw); err != nil {
 			require.LessOrEqual(t, len(err.Error()), 21*500)
 		}
 	})
@@ -241,7 +241,7 @@ func BenchmarkValidate(b *testing.B) {
 	params := json.RawMessage(`{"text":"ab","size":4,"tags":["red"],"when":"now"}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := set.Validate("core.a", params); err != nil {
+		if err := set.Validate(b.Context(), "core.a", params); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -255,7 +255,7 @@ func BenchmarkValidateAnyObject(b *testing.B) {
 	params := json.RawMessage(`{"message":"hi","n":1}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := set.Validate("core.a", params); err != nil {
+		if err := set.Validate(b.Context(), "core.a", params); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,0 +1,225 @@
+package pack
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// TestSchemasWhoseChecksCouldNotEndAreRefused. The library takes each of them; with the first two, a body of 300 bytes
+// kept it busy for hours and took gigabytes.
+func TestSchemasWhoseChecksCouldNotEndAreRefused(t *testing.T) {
+	t.Parallel()
+	const ways = "leads back to itself in two ways"
+	const circle = "leads back to itself for the same value"
+	for _, c := range []struct{ schema, want string }{
+		{`{"properties":{"n":{"anyOf":[{"$ref":"#"},{"$ref":"#"}]}}}`, ways},
+		{`{"$ref":"#/$defs/t","$defs":{"t":{"anyOf":[
+			{"type":"object","properties":{"next":{"$ref":"#/$defs/t"},"a":{"type":"integer"}}},
+			{"type":"object","properties":{"next":{"$ref":"#/$defs/t"},"b":{"type":"integer"}}}]}}}`, ways},
+		{`{"anyOf":[{"$ref":"#"},{"type":"object"}]}`, circle},
+		{`{"$ref":"#"}`, circle},
+		{`{"if":{"required":["a"]},"then":{"$ref":"#"}}`, circle},
+		{`{"not":{"allOf":[{"$ref":"#"}]}}`, circle},
+		{`{"properties":{"a":{"items":{"$ref":"#/properties/a"},"contains":{"$ref":"#/properties/a"}}}}`, ways},
+		{`{"properties":{"a":{"$ref":"#"}},"patternProperties":{"^a":{"$ref":"#"}}}`, ways},
+		{`{"patternProperties":{"^a":{"$ref":"#"},"b$":{"$ref":"#"}}}`, ways},
+		{`{"allOf":[{"additionalProperties":{"$ref":"#"}},{"properties":{"a":{"$ref":"#"}}}]}`, ways},
+		// The constant tells nothing apart while the property may be missing.
+		{strings.ReplaceAll(expressions, `"required":["op","args"],`, ""), ways},
+		// A diamond: one schema in two ways.
+		{`{"allOf":[{"$ref":"#/$defs/b"},{"$ref":"#/$defs/c"}],"$defs":{"b":{"$ref":"#/$defs/d"},"c":{"$ref":"#/$defs/d"},
+			"d":{"properties":{"a":{"$ref":"#"}}}}}`, ways},
+		{`{"$id":"troupe:///x","$defs":{"n":{"$dynamicAnchor":"n"}},"$dynamicRef":"#n"}`, "$dynamicRef is taken only"},
+		{`{"properties":{"a":{"$ref":"https://json-schema.org/draft/2020-12/schema"}}}`, "$dynamicRef is taken only"},
+		{`{"properties":{"a":{"$ref":"http://json-schema.org/draft-07/schema"}}}`, "$schema must be"},
+		{`{"properties":{"a":{"pattern":"(((a{100}){10}){10}"}}}`, "not valid regex"},
+		{`{"properties":{"a":{"pattern":"(((a|b|c){10}){10}){10}x{900}[a-z]{900}((a|b){30}){30}((a|b){30}){30}"}}}`, "the pattern is too large"},
+		{`{"properties":{"a":{"maximum":1e999999}}}`, "out of range"},
+		{chain(200), "one behind the other"},
+	} {
+		_, err := compile([]byte(c.schema))
+		require.ErrorContains(t, err, c.want, "%s", c.schema)
+	}
+}
+
+func chain(levels int) string {
+	return strings.Repeat(`{"not":`, levels) + `true` + strings.Repeat("}", levels)
+}
+
+// TestOrdinaryRecursionIsTaken: schemas of trees, of lists and of unions that a constant or a type tells apart.
+func TestOrdinaryRecursionIsTaken(t *testing.T) {
+	t.Parallel()
+	for _, schema := range []string{
+		expressions,
+		`{"properties":{"children":{"type":"array","items":{"$ref":"#"}}},"additionalProperties":{"$ref":"#"}}`,
+		`{"properties":{"left":{"$ref":"#"},"right":{"$ref":"#"}}}`,
+		`{"properties":{"next":{"anyOf":[{"$ref":"#"},{"type":"null"}]}}}`,
+		`{"properties":{"v":{"$ref":"#/$defs/any"}},"$defs":{"any":{"anyOf":[{"type":["string","number","boolean","null"]},
+			{"type":"array","items":{"$ref":"#/$defs/any"}},{"type":"object","additionalProperties":{"$ref":"#/$defs/any"}}]}}}`,
+		`{"patternProperties":{"^x-":{"$ref":"#"},"^y-":{"$ref":"#"}},"additionalProperties":{"$ref":"#"}}`,
+		`{"propertyNames":{"$ref":"#"}}`,
+		`{"oneOf":[{"required":["and"],"properties":{"and":{"items":{"$ref":"#"}}}},{"required":["or"],"properties":{"or":{"items":{"$ref":"#"}}}}]}`,
+		// The conditional style of unions: what they have in common is required outside.
+		`{"required":["kind"],"properties":{"kind":{"enum":["a","b"]}},"allOf":[
+			{"if":{"properties":{"kind":{"const":"a"}}},"then":{"properties":{"sub":{"$ref":"#"}}}},
+			{"if":{"properties":{"kind":{"const":"b"}}},"then":{"properties":{"sub":{"$ref":"#"}}}}]}`,
+		`{"if":{"required":["a"]},"then":{"properties":{"x":{"$ref":"#"}}},"else":{"properties":{"x":{"$ref":"#"}}}}`,
+		// Branches by reference, with the constant in what both share.
+		`{"oneOf":[{"$ref":"#/$defs/p"},{"$ref":"#/$defs/q"}],"$defs":{
+			"p":{"allOf":[{"$ref":"#/$defs/isP"}],"properties":{"sub":{"$ref":"#"}}},
+			"q":{"required":["k"],"properties":{"k":{"const":"q"},"sub":{"$ref":"#"}}},
+			"isP":{"required":["k"],"properties":{"k":{"const":"p"}}}}}`,
+		`{"prefixItems":[{"$ref":"#"},{"$ref":"#"}],"items":{"$ref":"#"}}`,
+		// Told apart by whole numbers, and by what each alone requires where no other property is allowed.
+		strings.NewReplacer(`"and"`, "1", `"or"`, "2").Replace(expressions),
+		`{"oneOf":[{"required":["all"],"properties":{"all":{"items":{"$ref":"#"}},"then":{"$ref":"#"}},"additionalProperties":false},
+			{"required":["any"],"properties":{"any":{"items":{"$ref":"#"}},"then":{"$ref":"#"}},"additionalProperties":false}]}`,
+		schemaOfSchemas,
+	} {
+		_, err := compile([]byte(schema))
+		require.NoError(t, err, "%s", schema)
+	}
+}
+
+// A property may be called $id, and an example may hold one: neither is the keyword.
+func TestWhatNamesItself(t *testing.T) {
+	t.Parallel()
+	for schema, want := range map[string]bool{
+		`{"$id":"troupe:///x"}`:                             true,
+		`{"properties":{"a":{"$id":"troupe:///x"}}}`:        true,
+		`{"anyOf":[{"$id":"troupe:///x"}]}`:                 true,
+		`{"properties":{"properties":{"$id":"x"}}}`:         true,
+		`{"properties":{"$id":{"type":"string"}}}`:          false,
+		`{"$defs":{"$id":{"type":"string"}}}`:               false,
+		`{"const":{"$id":"x"},"default":{"$id":"x"}}`:       false,
+		`{"enum":[{"$id":"x"}],"examples":[{"$id":"x"}]}`:   false,
+		`{"required":["$id"],"additionalProperties":false}`: false,
+	} {
+		var v any
+		require.NoError(t, json.Unmarshal([]byte(schema), &v))
+		require.Equal(t, want, namesItself(v), schema)
+	}
+	_, err := compile([]byte(`{"properties":{"$id":{"type":"string"},"n":{"$dynamicRef":"#n"}},"$defs":{"n":{"$dynamicAnchor":"n"}}}`))
+	require.NoError(t, err)
+}
+
+// schemaOfSchemas is what draft 7 says of schemas, without its words that do not lead on.
+const schemaOfSchemas = `{"definitions":{"schemaArray":{"type":"array","minItems":1,"items":{"$ref":"#"}},
+	"stringArray":{"type":"array","items":{"type":"string"},"uniqueItems":true,"default":[]}},"type":["object","boolean"],
+	"properties":{"$id":{"type":"string"},"additionalItems":{"$ref":"#"},"items":{"anyOf":[{"$ref":"#"},{"$ref":"#/definitions/schemaArray"}],"default":true},
+	"contains":{"$ref":"#"},"required":{"$ref":"#/definitions/stringArray"},"additionalProperties":{"$ref":"#"},
+	"definitions":{"type":"object","additionalProperties":{"$ref":"#"},"default":{}},"properties":{"type":"object","additionalProperties":{"$ref":"#"}},
+	"patternProperties":{"type":"object","additionalProperties":{"$ref":"#"},"propertyNames":{"format":"regex"}},
+	"dependencies":{"type":"object","additionalProperties":{"anyOf":[{"$ref":"#"},{"$ref":"#/definitions/stringArray"}]}},
+	"propertyNames":{"$ref":"#"},"if":{"$ref":"#"},"then":{"$ref":"#"},"else":{"$ref":"#"},"allOf":{"$ref":"#/definitions/schemaArray"},
+	"anyOf":{"$ref":"#/definitions/schemaArray"},"oneOf":{"$ref":"#/definitions/schemaArray"},"not":{"$ref":"#"}},"default":true}`
+
+// TestAUnionGoesOnInOneBranchOnly: what is told apart costs its length, not two to the power of its depth.
+func TestAUnionGoesOnInOneBranchOnly(t *testing.T) {
+	t.Parallel()
+	checked := checkerOf(t, expressions)
+	steps := func(depth int) int64 {
+		v := value(t, strings.Repeat(`{"op":"or","args":[`, depth)+`{"op":"none"}`+strings.Repeat(`]}`, depth))
+		c := &check{checker: checked, ctx: t.Context(), left: stepsMax}
+		require.False(t, c.eval(checked.root, v, nil))
+		require.NoError(t, c.stop)
+		require.NotEmpty(t, c.leaves)
+		return stepsMax - c.left
+	}
+	require.Less(t, steps(40), 5*steps(10))
+}
+
+// anyTrees draws three schemas of trees that refer to each other, with branches that something may tell apart.
+func anyTrees(t *rapid.T) string {
+	ref := func() any {
+		return map[string]any{"$ref": fmt.Sprintf("#/$defs/%d", rapid.IntRange(0, 2).Draw(t, "to"))}
+	}
+	branch := func() map[string]any {
+		s := map[string]any{}
+		properties := map[string]any{}
+		for _, word := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "items", "other", "same", "pattern",
+			"type", "kind", "required", "closed"}), 1, 5, rapid.ID).Draw(t, "words") {
+			switch word {
+			case "a", "b":
+				properties[word] = ref()
+			case "items":
+				s["items"] = ref()
+			case "other":
+				s["additionalProperties"] = ref()
+			case "same":
+				s["allOf"] = []any{ref()}
+			case "pattern":
+				s["patternProperties"] = map[string]any{rapid.SampledFrom([]string{"^a", "^b", "."}).Draw(t, "pattern"): ref()}
+			case "type":
+				s["type"] = rapid.SampledFrom([]string{"object", "array"}).Draw(t, "type")
+			case "kind":
+				properties["k"] = map[string]any{"const": rapid.SampledFrom([]string{"p", "q"}).Draw(t, "kind")}
+			case "required":
+				s["required"] = []string{rapid.SampledFrom([]string{"k", "a", "b"}).Draw(t, "name")}
+			case "closed":
+				s["additionalProperties"] = false
+			}
+		}
+		s["properties"] = properties
+		return s
+	}
+	defs := map[string]any{}
+	for i := range 3 {
+		s := branch()
+		switch word := rapid.SampledFrom([]string{"anyOf", "oneOf", "allOf", "if", ""}).Draw(t, "of"); word {
+		case "":
+		case "if":
+			s["if"], s["then"], s["else"] = branch(), branch(), branch()
+		default:
+			s[word] = []any{branch(), branch()}
+		}
+		defs[fmt.Sprint(i)] = s
+	}
+	raw, err := json.Marshal(map[string]any{"$ref": "#/$defs/0", "$defs": defs})
+	require.NoError(t, err)
+	return string(raw)
+}
+
+// TestNoSchemaThatIsTakenGrowsWithTheDepth: whatever schema is taken, a value that is nested deeply is checked to its
+// end. By a schema that is ambiguous each level, or each third, would cost as much as all levels below it.
+func TestNoSchemaThatIsTakenGrowsWithTheDepth(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		raw := anyTrees(t)
+		checked, err := compile([]byte(raw))
+		if err != nil {
+			require.ErrorContains(t, err, "leads back to itself")
+			return
+		}
+		levels := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "ap", "bp", "aq", "item"}), 1, 3).Draw(t, "levels")
+		_, err = checked.run(t.Context(), nested(levels, 72))
+		require.NoError(t, err, "%s of %v", raw, levels)
+		shallow := nested(levels, 4)
+		wrong, err := checked.run(t.Context(), shallow)
+		require.NoError(t, err)
+		require.Equal(t, checked.root.Validate(shallow) == nil, len(wrong) == 0, "the library: %s of %v", raw, shallow)
+	})
+}
+
+// nested is a value of so many levels: items, or properties that are named by a level's first letter and say their kind.
+func nested(levels []string, depth int) any {
+	var v any = map[string]any{}
+	for i := range depth {
+		level := levels[i%len(levels)]
+		if level == "item" {
+			v = []any{v}
+			continue
+		}
+		object := map[string]any{level[:1]: v}
+		if len(level) > 1 {
+			object["k"] = level[1:]
+		}
+		v = object
+	}
+	return v
+}
