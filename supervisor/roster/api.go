@@ -22,10 +22,13 @@ type WorkerSeen struct {
 	Accepts bool
 	Active  bool // not cordoned, draining or inactive
 	Broken  bool // its pool is broken on its node: counts as absent
-	Grade   health.Grade
+	// Grade is what its node says of it, without the heartbeat, which the roster evaluates.
+	Grade health.Grade
 	// BeatAt is its last heartbeat; zero: none yet, which is stale. Becoming ready is a heartbeat: a worker that is
 	// neither Starting nor fresh counts as absent, and a pool of such workers fails what waits.
 	BeatAt time.Time
+	// BeatEvery is its node's heartbeat interval, by which its staleness is decided; 0: not known.
+	BeatEvery time.Duration
 }
 
 // WorkerGone says that the slot will take no more work: its node is gone, or it was removed for good.

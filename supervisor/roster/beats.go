@@ -10,12 +10,12 @@ type beatItem struct {
 	worker *worker
 }
 
-// due returns the worker on top where its moment has passed.
-func (h *beatHeap) due(now time.Time) (*worker, bool) {
+// due returns what is on top where its moment has passed.
+func (h *beatHeap) due(now time.Time) (beatItem, bool) {
 	if len(h.items) == 0 || !h.items[0].at.Before(now) {
-		return nil, false
+		return beatItem{}, false
 	}
-	return h.items[0].worker, true
+	return h.items[0], true
 }
 
 func (h *beatHeap) push(w *worker, at time.Time) {

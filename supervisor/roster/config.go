@@ -8,8 +8,10 @@ import (
 
 // Config is a roster's settings. Zero fields mean the defaults.
 type Config struct {
-	// StaleAfter is how old a worker's heartbeat may be, interval × multiplier; 30 s.
+	// StaleAfter is how old the heartbeat may be of a worker whose own interval is not known; 30 s. StaleTimes is what the
+	// interval of every other is multiplied by; 3.
 	StaleAfter time.Duration
+	StaleTimes float64
 	// SteadyAfter is how long the router must have led, on a steady store, before anything fails with no_workers; one
 	// heartbeat interval, 10 s.
 	SteadyAfter time.Duration
@@ -39,6 +41,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	fill(&c.StaleAfter, 30*time.Second)
+	fill(&c.StaleTimes, 3)
 	fill(&c.SteadyAfter, 10*time.Second)
 	fill(&c.ClaimTimeout, 15*time.Second)
 	fill(&c.SessionTimeout, 5*time.Minute)
@@ -53,7 +56,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func fill[T int | time.Duration](field *T, value T) {
+func fill[T int | float64 | time.Duration](field *T, value T) {
 	if *field <= 0 {
 		*field = value
 	}

@@ -304,7 +304,8 @@ func (w *world) ended(x *worldExec, took time.Duration, finished, restored bool)
 func (w *world) changeWorker(t *rapid.T) {
 	k := slotKey(rapid.IntRange(0, 3).Draw(t, "slot"))
 	e := WorkerSeen{Worker: k, Generation: 1, Accepts: true, Active: rapid.IntRange(0, 4).Draw(t, "cordoned") > 0,
-		Grade: rapid.SampledFrom(testGrades).Draw(t, "grade"), BeatAt: w.now}
+		Grade: rapid.SampledFrom(testGrades).Draw(t, "grade"), BeatAt: w.now,
+		BeatEvery: time.Duration(rapid.SampledFrom([]int{0, 0, 1, 10, 20}).Draw(t, "heartbeat interval")) * time.Second}
 	if old := w.workers[k]; old != nil {
 		e.Generation = old.Generation
 	}

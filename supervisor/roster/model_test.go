@@ -102,7 +102,15 @@ func (m *model) present(w *modelWorker) bool {
 }
 
 func (m *model) fresh(w *modelWorker) bool {
-	return !w.seen.BeatAt.IsZero() && m.now.Sub(w.seen.BeatAt) <= 30*time.Second
+	return !w.seen.BeatAt.IsZero() && m.now.Sub(w.seen.BeatAt) <= testLimit(w.seen.BeatEvery)
+}
+
+// testLimit is how old a heartbeat may be: three of the worker's own intervals, 30 s where it is not known.
+func testLimit(every time.Duration) time.Duration {
+	if every == 0 {
+		return 30 * time.Second
+	}
+	return 3 * every
 }
 
 func (m *model) free(w *modelWorker) bool {

@@ -66,7 +66,7 @@ func (r *Roster) Snapshot() Snapshot {
 func (r *Roster) view(w *worker) WorkerView {
 	v := WorkerView{
 		Key: w.seen.Worker, ID: w.seen.ID, Generation: w.seen.Generation,
-		Standing: r.judge(w).String(), Grade: w.seen.Grade, Depth: w.depth, Running: w.running,
+		Standing: r.judge(w).String(), Grade: r.evaluate(w).Grade, Depth: w.depth, Running: w.running,
 		Capacity: r.capacity(w), Waiting: w.parked.len(), BeatAt: w.seen.BeatAt,
 	}
 	for f := w.flights; f != nil; f = f.next {

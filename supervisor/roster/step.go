@@ -7,7 +7,8 @@ import (
 )
 
 // Step takes one event and returns what is to be done about it, in order. The slice is valid until the next Step, which
-// reuses it; what the effects hold is the caller's to keep. Now is the store's clock. An event that speaks of an
+// reuses it; what the effects hold is the caller's to keep. Now is the caller's clock, which must not go back: times of
+// the store that an event brings must have been turned into times of that clock. An event that speaks of an
 // unknown worker, execution or attempt changes nothing.
 func (r *Roster) Step(now time.Time, e Event) []Effect {
 	r.now = now

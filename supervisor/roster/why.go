@@ -70,3 +70,19 @@ func (r *Roster) whyPool() Reason {
 	}
 	return NoWorkerYet
 }
+
+// Behind says what an execution of a strict session waits behind, of those that were inserted before it and have not ended;
+// NotLoaded: nothing. One that is backed off says until when. One that waits for a time of its own holds nothing.
+func Behind(earlier []messages.Execution, now time.Time) (why Reason, until time.Time) {
+	for i := range earlier {
+		e := &earlier[i]
+		switch ahead := e.Status == messages.Requested && e.RunAt.After(now); {
+		case e.Affinity == messages.AffinityHint:
+		case ahead && e.TakeBacks > 0:
+			return SessionBackedOff, e.RunAt
+		case !ahead:
+			why = SessionOrder
+		}
+	}
+	return why, time.Time{}
+}

@@ -3,6 +3,7 @@ package roster
 import (
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -108,4 +109,58 @@ func kinds(effects []Effect) (names []string) {
 		names = append(names, reflect.TypeOf(e).Name())
 	}
 	return names
+}
+
+// What is behind a back-off of its session is told so, and until when. A scheduled start before it holds nothing.
+func TestBehind(t *testing.T) {
+	t.Parallel()
+	now, later := epoch0, epoch0.Add(time.Minute)
+	due := messages.Execution{Status: messages.Requested, RunAt: now, Affinity: messages.AffinityStrict}
+	runs := messages.Execution{Status: messages.Running, RunAt: now, Affinity: messages.AffinityStrict}
+	scheduled := messages.Execution{Status: messages.Requested, RunAt: later, Affinity: messages.AffinityStrict}
+	hint := messages.Execution{Status: messages.Running, RunAt: now, Affinity: messages.AffinityHint}
+	backed := scheduled
+	backed.TakeBacks = 5
+	again := backed
+	again.RunAt = now
+	cases := map[string]struct {
+		earlier []messages.Execution
+		want    Reason
+	}{
+		"nothing":                   {nil, NotLoaded},
+		"one that is due":           {[]messages.Execution{due}, SessionOrder},
+		"one that runs":             {[]messages.Execution{scheduled, runs}, SessionOrder},
+		"a scheduled start":         {[]messages.Execution{scheduled}, NotLoaded},
+		"a hint":                    {[]messages.Execution{hint}, NotLoaded},
+		"a back-off":                {[]messages.Execution{scheduled, backed}, SessionBackedOff},
+		"a back-off before another": {[]messages.Execution{due, backed}, SessionBackedOff},
+		"a back-off that is over":   {[]messages.Execution{again}, SessionOrder},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			why, until := Behind(c.earlier, now)
+			require.Equal(t, c.want, why)
+			require.Equal(t, c.want == SessionBackedOff, until.Equal(later))
+		})
+	}
+}
+
+// While the head of a session is backed off, what the router had loaded of the session is forgotten: the store alone knows
+// the order.
+func TestABackOffForgetsItsSession(t *testing.T) {
+	t.Parallel()
+	r := New(Config{})
+	for _, text := range []string{"0s seen w0", "0s loaded a:s=x,taken=4,seq=1 b:s=x,seq=2"} {
+		perform(t, r, text)
+	}
+	require.Equal(t, SessionOrder, r.Why(epoch0, idOf("b")))
+	for _, text := range []string{"0s placed a#1 by=1s", "0s published a#1", "2s tick"} {
+		perform(t, r, text)
+	}
+	require.Equal(t, TakenBack, r.Why(epoch0, idOf("a")))
+	perform(t, r, "2s released a#1")
+	require.Equal(t, BackedOff, r.Why(epoch0.Add(2*time.Second), idOf("a")))
+	require.Equal(t, NotLoaded, r.Why(epoch0, idOf("b")), "it is not placed before the store says that it is first")
+	require.Zero(t, r.Snapshot().Held)
 }

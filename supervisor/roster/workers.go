@@ -1,6 +1,7 @@
 package roster
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -38,9 +39,9 @@ type worker struct {
 	running  int // of them, claimed
 	free     int // its share of the roster's free capacity
 	flights  *flight
-	parked   queue  // sessions' executions that wait for this worker
-	listed   bool   // in the roster's beats heap
-	batch    *batch // of its last round
+	parked   queue     // sessions' executions that wait for this worker
+	listed   time.Time // its moment in the roster's beats heap; zero: it is not there
+	batch    *batch    // of its last round
 }
 
 // judge says what the worker is now.
@@ -51,9 +52,11 @@ func (r *Roster) judge(w *worker) standing {
 		return broken
 	case s.Starting:
 		return starting
-	case !r.fresh(w):
+	}
+	switch h := r.evaluate(w); {
+	case h.Stale():
 		return stale
-	case !s.Grade.Takes():
+	case !h.Grade.Takes():
 		return unhealthy
 	case !s.Active:
 		return cordoned
@@ -63,8 +66,19 @@ func (r *Roster) judge(w *worker) standing {
 	return working
 }
 
-func (r *Roster) fresh(w *worker) bool {
-	return !w.seen.BeatAt.IsZero() && r.now.Sub(w.seen.BeatAt) <= r.config.StaleAfter
+// evaluate grades a worker, with its heartbeat, as every other place does that shows or uses a grade.
+func (r *Roster) evaluate(w *worker) health.Report {
+	s := health.Sample{Reported: w.seen.Grade}.Beat(r.now, w.seen.BeatAt, w.seen.BeatEvery, r.config.StaleTimes)
+	report := health.Evaluate(health.Thresholds{Heartbeat: r.config.StaleAfter}, s)
+	if w.seen.Grade == health.Unknown {
+		report.Grade = health.Unhealthy // nobody has said that it is well
+	}
+	return report
+}
+
+// staleAt is when the worker's heartbeat becomes too old, unless another comes.
+func (r *Roster) staleAt(w *worker) time.Time {
+	return w.seen.BeatAt.Add(cmp.Or(health.Limit(w.seen.BeatEvery, r.config.StaleTimes), r.config.StaleAfter))
 }
 
 // capacity is how much may be on the worker at once: what it runs, and the window where it is healthy.
@@ -90,9 +104,8 @@ func (r *Roster) workerSeen(e *WorkerSeen) {
 		w.seen.BeatAt = before.BeatAt
 	}
 	r.refresh(w)
-	if !w.listed {
-		r.beats.push(w, w.seen.BeatAt.Add(r.config.StaleAfter))
-		w.listed = true
+	if w.listed.IsZero() || before.BeatEvery != e.BeatEvery {
+		r.list(w)
 	}
 	if before.Grade.Takes() && e.Grade > before.Grade {
 		r.takeBackAll(w, "worker_"+e.Grade.String())
@@ -141,7 +154,7 @@ func (r *Roster) described(w *worker) placement.Worker {
 	return placement.Worker{
 		Key: w.seen.Worker, ID: w.seen.ID,
 		Grade:    placement.Grade(w.seen.Grade),
-		Fresh:    !w.seen.Broken && r.fresh(w),
+		Fresh:    !w.seen.Broken && !r.evaluate(w).Stale(),
 		Active:   w.seen.Active && w.seen.Accepts,
 		Starting: w.seen.Starting && !w.seen.Broken,
 		Depth:    w.depth,
@@ -225,29 +238,37 @@ func (r *Roster) beat(e *Beats) {
 		if w.standing == stale {
 			r.refresh(w)
 		}
-		if !w.listed {
-			r.beats.push(w, e.At.Add(r.config.StaleAfter))
-			w.listed = true
+		if w.listed.IsZero() {
+			r.list(w)
 		}
 	}
 }
 
-// age turns workers stale whose heartbeat has become too old. A worker stands in the heap once, with the moment that
-// held when it was pushed; one that has beaten since is pushed again.
+// list has the worker's heartbeat looked at when it may have become too old.
+func (r *Roster) list(w *worker) {
+	w.listed = r.staleAt(w)
+	r.beats.push(w, w.listed)
+}
+
+// age turns workers stale whose heartbeat has become too old. A worker is looked at at the moment that held when it was
+// listed last; one that has beaten since is listed again.
 func (r *Roster) age() {
 	for {
-		w, due := r.beats.due(r.now)
+		item, due := r.beats.due(r.now)
 		if !due {
 			return
 		}
 		r.beats.pop()
-		w.listed = false
+		w := item.worker
+		if !w.listed.Equal(item.at) {
+			continue // it was listed anew
+		}
+		w.listed = time.Time{}
 		if r.workers[w.seen.Worker] != w {
 			continue
 		}
-		if r.fresh(w) {
-			r.beats.push(w, w.seen.BeatAt.Add(r.config.StaleAfter))
-			w.listed = true
+		if !r.evaluate(w).Stale() {
+			r.list(w)
 		} else if w.standing != stale {
 			r.refresh(w)
 		}

@@ -149,7 +149,7 @@ func (w *world) mayPlace(a Assignment) {
 	require.True(w.t, seen.Active, "never place on a cordoned worker")
 	require.True(w.t, seen.Accepts && !seen.Starting && !seen.Broken, "never place on a worker that takes none")
 	require.True(w.t, seen.Grade.Takes(), "never place on an unhealthy worker")
-	require.LessOrEqual(w.t, w.now.Sub(seen.BeatAt), 30*time.Second, "never place on a stale worker")
+	require.LessOrEqual(w.t, w.now.Sub(seen.BeatAt), testLimit(seen.BeatEvery), "never place on a stale worker")
 	if u := a.Session; u != nil && !u.Bind {
 		s := w.sessions[u.Session]
 		require.False(w.t, u.Lost && s != nil && s.finished >= u.Epoch, "never told of a loss once a run has finished on the binding: %+v, which stands as %+v", u, s)
