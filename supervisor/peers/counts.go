@@ -13,11 +13,14 @@ const (
 	Unsupported               // of a kind or version that is not known here; it was answered so
 	Stale                     // an answer that nobody waits for, or not from the one who was asked
 	Busy                      // too much waits for the peer already, or too many are connected
+	Unproven                  // of who did not prove that it belongs to the cluster
+	Unlisted                  // of who belongs to the cluster, and is not where the store knows it
+	Forged                    // changed, repeated or left out in part on its way, or in the name of another
 	Panicked                  // handling it panicked
 	reasons                   // how many there are
 )
 
-var reasonNames = [reasons]string{"garbage", "misdirected", "too_large", "unsupported", "stale", "busy", "panicked"}
+var reasonNames = [reasons]string{"garbage", "misdirected", "too_large", "unsupported", "stale", "busy", "unproven", "unlisted", "forged", "panicked"}
 
 func (r Reason) String() string { return reasonNames[r] }
 

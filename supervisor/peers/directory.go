@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
 )
 
 // peer is another incarnation as the network sees it.
 type peer struct {
 	name, address string
+	proof         int       // the version of the proof that it gives; 0: it is of an older release
 	heard         bool      // it has answered once
 	told, renews  bool      // it has said whether it renews its lease, and what it said last
 	suspect       time.Time // since when it does not answer; zero: it does, or was not asked yet
@@ -35,7 +37,8 @@ var ErrUnknown = errors.New("no address of the peer is known")
 
 // Know takes up another incarnation, and reports whether it can be asked. One without an address, or of another scope than
 // this node's, cannot: it is left alone, as if it had no end of the remoting.
-func (n *Network) Know(inc messages.Incarnation, name, address, scope string) bool {
+func (n *Network) Know(row store.Node) bool {
+	inc, address, scope := row.Incarnation, row.PeerAddress, row.PeerScope
 	if inc == n.cfg.Own || !n.elsewhere(address) || !n.shares(address, scope) {
 		return false
 	}
@@ -44,7 +47,7 @@ func (n *Network) Know(inc messages.Incarnation, name, address, scope string) bo
 	if known := n.peers[inc]; known != nil && known.address == address {
 		return true
 	}
-	n.peers[inc] = &peer{name: name, address: address}
+	n.peers[inc] = &peer{name: row.Name, address: address, proof: row.PeerProof}
 	n.tell()
 	return true
 }
@@ -54,6 +57,7 @@ func (n *Network) Forget(inc messages.Incarnation) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.peers, inc)
+	n.register.forget(inc)
 	n.tell()
 }
 

@@ -7,6 +7,9 @@
 //
 //   - It has an actor system of its own, with no actor in it but the library's. Nothing that comes over the network can
 //     reach an actor of the tree.
+//   - Whoever dials, and whoever is dialled, proves first that it knows the cluster's secret (package proof has how), and is who the store
+//     knows at its address (register). Until then it gets little time, few bytes and few places (door). What it writes then carries
+//     tags. A node of an older release is taken without while the store says that it lives and is one (trust).
 //   - What comes in is taken off the stream before the library sees it (see gate): only envelopes of one wire type, sent to
 //     one name, small enough and few enough at a time. Everything else is counted and dropped; it ends nothing.
 //   - A request that may wait for an actor, a process or the store has places of its own, and is refused where they are taken: a

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
 	troupev1 "github.com/troupe-run/troupe/proto/troupe/v1"
+	"github.com/troupe-run/troupe/supervisor/peers/proof"
 )
 
 // requestsMax bounds the requests of one peer that are handled at a time. While there are so many nothing more is read from
@@ -37,9 +38,22 @@ func (n *Network) admit(srv any, stream grpc.ServerStream, _ *grpc.StreamServerI
 			err = status.Error(codes.Internal, "the stream cannot go on")
 		}
 	}()
-	return next(srv, &gate{
-		ServerStream: stream, net: n, slots: make(chan struct{}, requestsMax), long: make(chan struct{}, longMax),
-	})
+	g := &gate{
+		ServerStream: stream, net: n, guest: guestOf(stream.Context()),
+		slots: make(chan struct{}, requestsMax), long: make(chan struct{}, longMax),
+	}
+	defer n.left(g)
+	if err := g.meet(stream.Context()); err != nil {
+		return err
+	}
+	return next(srv, g)
+}
+
+// left forgets a stream that has ended.
+func (n *Network) left(g *gate) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.inbound, g)
 }
 
 // gate stands between a peer's stream and the library. It hands on the greeting, and takes every envelope itself: the
@@ -47,9 +61,13 @@ func (n *Network) admit(srv any, stream grpc.ServerStream, _ *grpc.StreamServerI
 type gate struct {
 	grpc.ServerStream
 	net     *Network
-	address string        // that the peer says it is reached at; set by its greeting
-	slots   chan struct{} // of requests that are handled
-	long    chan struct{} // of those that may wait for others
+	guest   *guest                 // the connection; nil: it is not known, as in a test
+	server  *proof.Server          // how the peer proves itself; nil: it is of an older release, and does not
+	session *proof.Session         // of one that has
+	older   []messages.Incarnation // whom one of an older release may speak for
+	address string                 // at which the store knows the peer; set by its greeting
+	slots   chan struct{}          // of requests that are handled
+	long    chan struct{}          // of those that may wait for others
 }
 
 // RecvMsg reads until there is something for the library: the greeting, or the stream's end.
@@ -90,6 +108,9 @@ func (g *gate) greet(r *remote.ConnectRequest) error {
 		g.net.counts.drop(Garbage)
 		return status.Errorf(codes.InvalidArgument, "greeting of %.100q is not taken: a node greets once, with its own address", address)
 	}
+	if err := g.believe(r.GetServerConnection()); err != nil {
+		return err
+	}
 	g.address = address
 	return nil
 }
@@ -99,6 +120,9 @@ func (g *gate) batch(b *remote.MessageBatch) error {
 	if g.address == "" || len(b.GetEnvelopes()) > batchMax {
 		g.net.counts.drop(Garbage)
 		return status.Errorf(codes.InvalidArgument, "want a greeting first, and then at most %d envelopes a write", batchMax)
+	}
+	if err := g.genuine(b); err != nil {
+		return err
 	}
 	for _, part := range b.GetEnvelopes() {
 		if err := g.take(b, part); err != nil {
@@ -118,6 +142,10 @@ func (g *gate) take(b *remote.MessageBatch, part *remote.MessageEnvelope) error 
 	encoded := &troupev1.Envelope{}
 	if err := proto.Unmarshal(part.GetMessageData(), encoded); err != nil {
 		n.counts.drop(Garbage)
+		return nil
+	}
+	if !g.speaksFor(encoded.GetFrom()) {
+		n.counts.drop(Forged)
 		return nil
 	}
 	if n.another(encoded.GetTo()) {
@@ -227,7 +255,7 @@ func (g *gate) run(e *wire.Envelope, h handle, slots chan struct{}) error {
 	return nil
 }
 
-// answer sends a reply to where the peer says it is reached. One that cannot be sent is lost, as on the way.
+// answer sends a reply to where the store knows the peer. One that cannot be sent is lost, as on the way.
 func (g *gate) answer(id callID, to messages.Incarnation, body wire.Body) {
 	if err := g.net.post(g.address, to, id, messages.Placement{}, body); err != nil {
 		g.net.cfg.Logger.Debug("answer not sent", "peer", g.address, "error", err)

@@ -60,7 +60,7 @@ func TestWhatIsNotTakenEndsNothing(t *testing.T) {
 			t.Parallel()
 			a, b := open(t), open(t)
 			introduce(a, b)
-			r := dial(t, a, b.Address())
+			r := dial(t, a, b.Address(), from)
 			before := a.Counts()
 			r.write(batchOf(c.kind, c.to, c.data, c.data))
 			r.write(batchOf(envelopeType, target, probe))
@@ -84,7 +84,7 @@ func TestABatchThatPointsNowhere(t *testing.T) {
 	t.Parallel()
 	a, b := open(t), open(t)
 	introduce(a, b)
-	r := dial(t, a, b.Address())
+	r := dial(t, a, b.Address(), b.own)
 	for i, index := range []int32{-1, 1, 1 << 30} {
 		batch := batchOf(envelopeType, target, encode(t, b.own, wire.Probe{}), encode(t, b.own, wire.Probe{}))
 		batch.Envelopes[0].TypeId, batch.Envelopes[1].Target = index, index
@@ -158,7 +158,7 @@ func TestAWriteOfManyPartsIsNotDecoded(t *testing.T) {
 			MessageData: encode(t, b.own, wire.Probe{}), Sender: 1, TargetRequestId: 1, SenderRequestId: 1,
 		})
 	}
-	dial(t, a, b.Address()).write(full)
+	dial(t, a, b.Address(), b.own).write(full)
 	require.Eventually(t, func() bool { return a.Counts().Received >= batchMax }, patience, time.Millisecond)
 	a.works(b)
 }
@@ -187,7 +187,7 @@ func TestAFloodIsBounded(t *testing.T) {
 	a.works(b)
 	const flood = 10_000
 	address, from := deaf(t), messages.NewIncarnation()
-	r := dial(t, a, address)
+	r := dial(t, a, address, from)
 	var start, end runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&start)
@@ -221,7 +221,7 @@ func TestAComplaintIsNotAnswered(t *testing.T) {
 	introduce(a, b)
 	b.works(a)
 	sent := a.Counts().Sent
-	r := dial(t, a, b.Address())
+	r := dial(t, a, b.Address(), b.own)
 	r.write(batchOf(envelopeType, target, encode(t, b.own, wire.Unsupported{Kind: 7, Version: 1}, func(e *troupev1.Envelope) { e.Version = 9 })))
 	a.drops(Unsupported, 1)
 	require.Equal(t, sent, a.Counts().Sent)

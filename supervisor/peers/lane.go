@@ -4,10 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/remote"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/troupe-run/troupe/supervisor/peers/proof"
 )
 
 // lane is what goes out to one address.
@@ -15,6 +21,10 @@ type lane struct {
 	seq    uint64    // of the last envelope
 	queued int       // envelopes that the library has and has not written
 	quiet  time.Time // nothing is sent before it
+	// held is closed once what goes out may do so again, while the connection is replaced; nil: it may.
+	held chan struct{}
+	// replaced is held as it was when this node itself ended the connection; nil: it has not, or has been told of the end.
+	replaced chan struct{}
 }
 
 // Bounds on what goes out. An envelope counts from when the library gets it until it is written, or lost.
@@ -30,10 +40,16 @@ var (
 	ErrLost = errors.New("the connection to the peer was lost")
 )
 
-// book counts an envelope that is about to be sent, and numbers it.
+// book counts an envelope that is about to be sent, and numbers it. It waits while the connection is replaced.
 func (n *Network) book(address string) (seq uint64, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	for l := n.lanes[address]; l != nil && l.held != nil; l = n.lanes[address] {
+		held := l.held
+		n.mu.Unlock()
+		<-held // for writtenTime and closedTime at most
+		n.mu.Lock()
+	}
 	l := n.lanes[address]
 	if l == nil {
 		if len(n.lanes) >= lanesMax {
@@ -89,9 +105,13 @@ func (n *Network) heardOf(event any) {
 
 // lost makes suspect whoever is at an address, and tells those that wait for its answer.
 func (n *Network) lost(address string) {
-	n.counts.lost.Add(1)
 	n.mu.Lock()
-	known := false
+	defer n.mu.Unlock()
+	if n.replacing(address) {
+		return
+	}
+	n.counts.lost.Add(1)
+	known, l := false, n.lanes[address]
 	for _, p := range n.peers {
 		if p.address == address {
 			known = true
@@ -100,12 +120,14 @@ func (n *Network) lost(address string) {
 			}
 		}
 	}
-	switch l := n.lanes[address]; {
+	switch {
 	case l == nil:
 	case known:
 		l.queued, l.quiet = 0, time.Now().Add(quietTime)
 	default:
-		delete(n.lanes, address)
+		if l.held == nil { // else somebody waits for it
+			delete(n.lanes, address)
+		}
 	}
 	for _, c := range n.calls {
 		if c.address == address {
@@ -113,7 +135,18 @@ func (n *Network) lost(address string) {
 		}
 	}
 	n.tell()
-	n.mu.Unlock()
+}
+
+// replacing reports whether the end of a connection is that of one which this node has replaced. The caller holds the lock.
+func (n *Network) replacing(address string) bool {
+	l := n.lanes[address]
+	if l == nil || l.replaced == nil {
+		return false
+	}
+	held := l.replaced
+	l.replaced = nil
+	time.AfterFunc(quietTime, func() { n.release(address, held) })
+	return true
 }
 
 // dialed bounds one of the library's streams to a peer, which it would leave without a deadline: the greeting and each
@@ -129,12 +162,28 @@ func (n *Network) dialed(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.
 		release()
 		cancel()
 	}
-	stream, err := streamer(ctx, desc, conn, method, opts...)
-	if err != nil {
+	s := &outStream{net: n, address: conn.Target(), greeting: greeting, cancel: cancel, end: end}
+	var err error
+	ctx, s.client, s.secret = n.offer(ctx, s.address)
+	if s.ClientStream, err = streamer(ctx, desc, conn, method, opts...); err != nil {
 		end()
 		return nil, err
 	}
-	return &outStream{ClientStream: stream, net: n, address: conn.Target(), greeting: greeting, cancel: cancel, end: end}, nil
+	return s, nil
+}
+
+// reached notes that a stream stands: the peer has let it in.
+func (n *Network) reached(s *outStream) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.outbound[s] = struct{}{}
+}
+
+// ended forgets a stream that is over.
+func (n *Network) ended(s *outStream) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.outbound, s)
 }
 
 // outStream is a stream to a peer that counts what is written.
@@ -145,14 +194,27 @@ type outStream struct {
 	greeting *time.Timer
 	cancel   context.CancelFunc
 	end      func()
+	client   *proof.Client  // nil: this node knows no secret
+	secret   int64          // its number; 0: none is in use
+	replaced atomic.Bool    // this node itself ends it
+	session  *proof.Session // nil: nothing is tagged, for the peer is of an older release
 }
 
 // RecvMsg reads what the peer's library says: its greeting, and then nothing until the stream ends.
 func (s *outStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	s.greeting.Stop()
-	if err != nil {
-		s.end()
+	if err == nil {
+		s.net.reached(s)
+		return nil
+	}
+	s.end()
+	s.net.ended(s)
+	if s.replaced.Load() && errors.Is(err, io.EOF) {
+		err = status.Error(codes.Canceled, "replaced") // the library takes no notice of an end in order
+	}
+	if status.Code(err) == codes.Unauthenticated {
+		_ = s.net.mistrust(s.address, err) // it is what is returned
 	}
 	return err
 }
@@ -161,9 +223,15 @@ func (s *outStream) RecvMsg(m any) error {
 func (s *outStream) SendMsg(m any) error {
 	stuck := time.AfterFunc(sendTime, s.cancel)
 	defer stuck.Stop()
+	message, _ := m.(*remote.RemoteMessage)
+	if err := s.secure(message); err != nil {
+		s.end()
+		return err
+	}
+	count := len(message.GetMessageBatch().GetEnvelopes())
 	err := s.ClientStream.SendMsg(m)
-	if message, ok := m.(*remote.RemoteMessage); ok {
-		s.net.unbook(s.address, len(message.GetMessageBatch().GetEnvelopes()))
+	if count > 0 {
+		s.net.unbook(s.address, count)
 	}
 	return err
 }

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/throttle"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
 	troupev1 "github.com/troupe-run/troupe/proto/troupe/v1"
@@ -35,7 +36,7 @@ const (
 	receiveMax   = batchMax * (envelopeMax + 1<<10) // bytes of one write, its names included
 	windowSize   = 256 << 10                        // bytes that one stream may send unread
 	connWindow   = 2 * windowSize                   // bytes that one connection may
-	streamsMax   = 1024                             // streams of peers, one each
+	streamsMax   = 1024 + strangersMax*perConn      // streams of peers, one each, and of all that may yet prove themselves
 	perConn      = 4                                // streams of one connection
 	queueSize    = 64                               // places that the library's queue to one peer begins with
 	headersMax   = 16 << 10                         // bytes of a stream's headers
@@ -78,6 +79,9 @@ type Network struct {
 	streams  atomic.Int64
 	ctx      context.Context // ends with Close
 	cancel   context.CancelFunc
+	keys     atomic.Pointer[keyring] // nil: the node does not belong to a cluster yet
+	register register
+	hall     *hall          // of those that have not proven themselves
 	work     sync.WaitGroup // of handlers and questions under way
 	changed  chan struct{}  // holds one: how a peer stands has changed
 
@@ -85,10 +89,14 @@ type Network struct {
 	sending sync.RWMutex
 	closed  bool
 
-	mu    sync.Mutex
-	peers map[messages.Incarnation]*peer
-	lanes map[string]*lane // by address
-	calls map[callID]*call
+	mu       sync.Mutex
+	peers    map[messages.Incarnation]*peer
+	lanes    map[string]*lane // by address
+	calls    map[callID]*call
+	outbound map[*outStream]struct{}
+	inbound  map[*gate]struct{} // those that were let in
+	// What anybody can bring about is told from time to time.
+	tellsRefused, tellsMistrusted, tellsUnread throttle.Gate
 }
 
 // Open takes the port and begins to answer. An error leaves nothing behind.
@@ -109,7 +117,9 @@ func Open(cfg Config) (*Network, error) {
 	n := &Network{
 		cfg: cfg, system: actors.NewSystem(cfg.Logger), changed: make(chan struct{}, 1),
 		peers: map[messages.Incarnation]*peer{}, lanes: map[string]*lane{}, calls: map[callID]*call{},
+		outbound: map[*outStream]struct{}{}, inbound: map[*gate]struct{}{},
 	}
+	n.hall = newHall(n.expired)
 	n.handlers = tableOf(append([]Handler{Handle(n.probed)}, cfg.Handlers...))
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.system.Actors.EventStream.Subscribe(n.heardOf)
@@ -136,7 +146,7 @@ func (n *Network) options(serving, dialing credentials.TransportCredentials) *re
 		remote.WithAdvertisedHost(n.cfg.Settings.Advertise),
 		remote.WithEndpointWriterBatchSize(batchMax), remote.WithEndpointWriterQueueSize(queueSize),
 		remote.WithEndpointManagerBatchSize(batchMax), remote.WithEndpointManagerQueueSize(queueSize),
-		remote.WithServerOptions(grpc.Creds(serving), grpc.MaxRecvMsgSize(receiveMax), grpc.MaxConcurrentStreams(perConn),
+		remote.WithServerOptions(grpc.Creds(door{serving, n.hall}), grpc.MaxRecvMsgSize(receiveMax), grpc.MaxConcurrentStreams(perConn),
 			grpc.InitialWindowSize(windowSize), grpc.InitialConnWindowSize(connWindow), grpc.MaxHeaderListSize(headersMax),
 			grpc.ConnectionTimeout(handshake), grpc.ForceServerCodecV2(newSlim()),
 			grpc.KeepaliveParams(keepalive.ServerParameters{Time: aliveEvery, Timeout: aliveTimeout}),

@@ -16,6 +16,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/membership"
 	"github.com/troupe-run/troupe/test/proxy"
 	"github.com/troupe-run/troupe/test/servers"
@@ -63,8 +64,8 @@ func TestAPeerComesBackAtItsAddress(t *testing.T) {
 	b.end()
 	require.Equal(t, membership.Heard{Peers: 1}, a.hears(500*time.Millisecond, b))
 	again := open(t, at)
-	again.Know(a.own, "a", a.Address(), a.Scope())
-	a.Know(again.own, "b", address, again.Scope())
+	again.Know(a.row())
+	a.Know(again.row())
 	require.Eventually(t, func() bool { return a.hears(time.Second, again).Seen == 1 }, patience, 50*time.Millisecond)
 	require.Positive(t, a.Counts().Lost)
 }
@@ -94,7 +95,7 @@ func TestAPeerThatTakesNothing(t *testing.T) {
 	t.Parallel()
 	a := open(t)
 	mute := &side{own: messages.NewIncarnation()}
-	a.Know(mute.own, "mute", deaf(t), a.Scope())
+	a.Know(store.Node{Incarnation: mute.own, Name: "mute", PeerAddress: deaf(t), PeerScope: a.Scope(), PeerProof: 1})
 	began := time.Now()
 	require.Equal(t, membership.Heard{Peers: 1}, a.hears(time.Second, mute))
 	require.Less(t, time.Since(began), patience/4)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/membership"
 	"github.com/troupe-run/troupe/test/servers"
 )
@@ -51,8 +52,9 @@ func TestScopes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			a, other := open(t, c.own...), messages.NewIncarnation()
-			require.Equal(t, c.known, a.Know(other, "other", c.address, c.scope))
-			require.Equal(t, c.known, a.Know(other, "other", c.address, c.scope), "again")
+			row := store.Node{Incarnation: other, Name: "other", PeerAddress: c.address, PeerScope: c.scope, PeerProof: 1}
+			require.Equal(t, c.known, a.Know(row))
+			require.Equal(t, c.known, a.Know(row), "again")
 			require.Equal(t, c.known, len(a.Peers()) == 1)
 			if !c.known {
 				require.Equal(t, membership.Heard{}, a.hears(patience, &side{own: other}), "nobody could be asked")
