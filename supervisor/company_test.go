@@ -99,6 +99,7 @@ func (p *puppet) Terminate()                      { go p.exit(143) }
 func (p *puppet) Kill()                           { go p.exit(137) }
 func (p *puppet) CloseInput()                     { go p.exit(0) }
 func (p *puppet) TakeOutput() messages.Output     { return messages.Output{} }
+func (p *puppet) ClearOutput()                    {}
 func (p *puppet) StderrTail() string              { return "" }
 func (p *puppet) Vitals() (process.Vitals, error) { return process.Vitals{State: 'S'}, nil }
 
@@ -202,10 +203,12 @@ func TestPoolReplacesItsWorkers(t *testing.T) {
 func TestPoolReplacementFails(t *testing.T) {
 	t.Parallel()
 	c := newCompany()
-	h := employ(t, c, 2, func(cfg *PoolConfig) { cfg.Recycle.MaxExecutions = 1 })
+	h := employ(t, c, 2, nil)
 	h.ready(2)
 	c.set(func() { c.refuse = errors.New("disk full") })
-	h.all(h.submit(4, nil), messages.Completed)
+	next := h.config
+	next.Fingerprint = "2"
+	h.system.Send(h.pid, &Replace{Config: next})
 	soon(t, func() bool {
 		for _, w := range h.describe().Workers {
 			if w.LastFailure == "" {
@@ -223,6 +226,22 @@ func TestPoolReplacementFails(t *testing.T) {
 	for _, generation := range h.pools[0].memory.generations {
 		require.LessOrEqual(t, int(generation), 2, "one try each within the wait")
 	}
+}
+
+// A worker that has run as much as it may takes no more, also where its replacement does not start: then its slot starts
+// again with the delays of any other failure.
+func TestPoolWhoseReplacementsFailKeepsToTheRunsOfAWorker(t *testing.T) {
+	t.Parallel()
+	c := newCompany()
+	h := employ(t, c, 2, func(cfg *PoolConfig) { cfg.Crew.RunsMax = 2 })
+	h.ready(2)
+	c.set(func() { c.refuse = errors.New("disk full") })
+	h.all(h.submit(4, nil), messages.Completed)
+	soon(t, func() bool { return h.describe().State != restart.Steady && c.alive() == 0 }, "both are gone and cannot be started")
+	waiting := h.submit(2, nil)
+	c.set(func() { c.refuse = nil })
+	h.all(waiting, messages.Completed)
+	h.empty()
 }
 
 // The number of workers follows the configuration, up and down and up again; a pool that outgrows queues of its own

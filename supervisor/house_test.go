@@ -45,8 +45,10 @@ type gated struct {
 	lives chan struct{} // Live waits for it; nil: it does not
 	reads chan struct{} // Live says that it has read, and waits for the next; nil: it does not
 	nodes []store.Node
+	binds chan struct{} // Unbind waits for it; nil: it does not
 
 	claims, refused atomic.Int64 // claims that came, and those that found something else
+	held            atomic.Int64 // transactions that wait for the gate
 }
 
 // holdLive has every Live wait until the returned function is called.
@@ -101,6 +103,30 @@ func (g *gated) holdAnswer() (read, answer func()) {
 	return read, answer
 }
 
+// holdUnbind has every Unbind wait until the returned function is called.
+func (g *gated) holdUnbind() (release func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	held := make(chan struct{})
+	g.binds = held
+	return sync.OnceFunc(func() { close(held) })
+}
+
+// Unbind implements store.Store.
+func (g *gated) Unbind(ctx context.Context, bindings []store.Binding) (int, error) {
+	g.mu.Lock()
+	held := g.binds
+	g.mu.Unlock()
+	if held != nil {
+		select {
+		case <-held:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	return g.Store.Unbind(ctx, bindings)
+}
+
 // Due implements store.Store.
 func (g *gated) Due(ctx context.Context, q store.DueQuery) (store.DuePage, error) {
 	g.mu.Lock()
@@ -127,6 +153,8 @@ func (g *gated) Apply(ctx context.Context, changes []store.Change) ([]store.Resu
 		}
 	}
 	if gate != nil {
+		g.held.Add(1)
+		defer g.held.Add(-1)
 		select {
 		case <-gate:
 		case <-ctx.Done():

@@ -139,8 +139,9 @@ func (m *Member) do(effect membership.Effect) {
 	case membership.Beat:
 		m.beside(m.cfg.LeaseTime/2, func(ctx context.Context) *pulsed { return m.beat(ctx, e.Heartbeats) })
 	case membership.Grant:
+		// First since when: a renewal after a gap must at no moment look like one of many.
+		m.cfg.Lease.Steady(m.cfg.Base.Add(e.Steady), m.cfg.LeaseTime)
 		m.cfg.Lease.Grant(m.cfg.Base.Add(e.Asked), m.cfg.LeaseTime)
-		m.cfg.Lease.Steady(m.cfg.Base.Add(e.Asked-e.SteadyFor), m.cfg.LeaseTime)
 		m.cfg.GoOn(m.cfg.Base.Add(e.Asked))
 	case membership.GoOn:
 		m.cfg.GoOn(time.Now())

@@ -55,6 +55,8 @@ type Pool struct {
 	followers map[messages.Incarnation]*follower
 	haltedAt  time.Time // since when a server is away; zero: none is
 	abroad    abroad
+	losses    losses
+	logs      poolLogs
 	attached  map[string]bool
 	before    []int // processes of the actor before this one
 	// inherited are the last generations of the actor before this one; empty: this is the first.
@@ -142,6 +144,9 @@ func (p *Pool) steer(ctx actor.Context) {
 	case *Cordon:
 		p.cordon(m)
 	case *NodeUp: // it reports by itself where it follows
+		if p.mode.Mode() == lead.Following {
+			p.losses.forget(m.Node.Name)
+		}
 	case *NodeDown:
 		p.nodeDown(m)
 	case *Elsewhere:
@@ -178,6 +183,8 @@ func (p *Pool) share(ctx actor.Context) {
 		m.Reply(p.reported(&m.Ask), nil)
 	case *PeerEndSession:
 		p.endSessionHere(m)
+	case *DeadLettered:
+		p.deadLettered(m.Slot, m.Placement)
 	case *answered:
 		p.answered(m)
 	case *reportAgain: // the flush of this message looks

@@ -1,14 +1,21 @@
 package supervisor
 
 import (
+	"cmp"
 	"time"
 
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/lifecycle"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/supervisor/health"
 	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
-// staleAfter is how old a heartbeat may be where the configuration does not say: the roster's own default.
-const staleAfter = 30 * time.Second
+// What the roster takes where the configuration does not say.
+const (
+	staleAfter = 30 * time.Second
+	staleTimes = 3
+)
 
 // beat takes a heartbeat that the store holds.
 func (p *Pool) beat(m *Beat) {
@@ -22,30 +29,61 @@ func (p *Pool) beat(m *Beat) {
 	p.step(roster.Beats{Workers: keys, At: m.At})
 }
 
-// watchBeats says once when heartbeats have become too old to place by, and once when they are back. It only tells: the
-// roster judges by the same limit. A node writes the heartbeats of all its workers in one statement, so they become
-// stale together, and a pool says so in one line with their number.
-func (p *Pool) watchBeats(now time.Time) {
-	limit := p.cfg.Roster.StaleAfter
-	if limit <= 0 {
-		limit = staleAfter
+// evaluate grades the worker of a slot, by what it reports and by its heartbeat. One that has not become ready has none yet,
+// and counts as starting.
+func (p *Pool) evaluate(s *slot, now time.Time, report *health.Capabilities, state lifecycle.State) health.Report {
+	sample := report.Sample()
+	sample.StateDegraded = state == lifecycle.Degraded
+	sample.HeartbeatSeen = true
+	if s.cur != nil && s.cur.ready {
+		sample = sample.Beat(now, s.beat, p.cfg.BeatEvery, cmp.Or(p.cfg.Roster.StaleTimes, staleTimes))
 	}
-	var stale, fresh []*slot
+	thresholds := p.crew.Thresholds
+	thresholds.Heartbeat = cmp.Or(p.cfg.Roster.StaleAfter, staleAfter)
+	return health.Evaluate(thresholds, sample)
+}
+
+// watchBeats says once when heartbeats have become too old to place by, or are ahead of the clock, and once when they are well
+// again. It only tells: the roster evaluates them by the same rule. A node writes the heartbeats of all its workers in one
+// statement, so they become stale together, and a pool says so in one line with their number.
+func (p *Pool) watchBeats(now time.Time) {
+	var stale, fresh, future []*slot
 	for _, s := range p.slots {
-		isStale := s.cur != nil && s.cur.ready && now.Sub(s.beat) > limit
+		var seen health.Report
+		if s.cur != nil && s.cur.ready {
+			seen = p.evaluate(s, now, &s.cur.report, s.cur.state)
+		}
 		switch {
-		case isStale && !s.stale:
+		case seen.Stale() && !s.stale:
 			stale = append(stale, s)
-		case s.stale && !isStale:
+		case s.stale && !seen.Stale():
 			fresh = append(fresh, s)
 		}
-		s.stale = isStale
+		if seen.Future() && !s.future {
+			future = append(future, s)
+		}
+		s.stale, s.future = seen.Stale(), seen.Future()
+		s.showBeat()
 	}
 	if len(stale) > 0 {
 		s := stale[0]
-		p.cfg.Logger.Warn("Worker heartbeat is stale", "worker", s.id, "workers", len(stale), "age", now.Sub(s.beat), "limit", limit)
+		p.cfg.Logger.Warn("Worker heartbeat is stale", "worker", s.id, "workers", len(stale), "age", now.Sub(s.beat),
+			"limit", cmp.Or(health.Limit(p.cfg.BeatEvery, cmp.Or(p.cfg.Roster.StaleTimes, staleTimes)), p.cfg.Roster.StaleAfter, staleAfter))
 	}
 	if len(fresh) > 0 {
 		p.cfg.Logger.Info("Worker heartbeat is fresh again", "worker", fresh[0].id, "workers", len(fresh))
 	}
+	if len(future) > 0 {
+		p.cfg.Logger.Warn("Worker heartbeat is from the future; it counts as fresh", "worker", future[0].id, "workers", len(future),
+			"ahead", future[0].beat.Sub(now))
+	}
+}
+
+// showBeat has the worker's actor shown as stale, or as fresh again.
+func (s *slot) showBeat() {
+	if s.cur == nil || s.cur.shownStale == s.stale {
+		return
+	}
+	s.cur.shownStale = s.stale
+	s.cur.cell.Update(func(st *actors.Status) { st.Stale = s.stale })
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/clock"
 	"github.com/troupe-run/troupe/supervisor/health"
 	"github.com/troupe-run/troupe/supervisor/lead"
 	"github.com/troupe-run/troupe/supervisor/placement"
@@ -22,17 +23,18 @@ import (
 // ownQueueMax is the most workers a pool may have for each to get a queue of its own.
 const ownQueueMax = 100
 
-// Recycle says when a worker is replaced although it is well. Zero fields: never.
+// Recycle says when a worker is replaced although it is well. Zero fields: never. After how many runs a worker is, it
+// knows itself: see Crew.RunsMax.
 type Recycle struct {
-	MaxAge        time.Duration
-	MaxExecutions int
-	MaxMemory     int64 // bytes, resident, of the process tree
+	MaxAge    time.Duration
+	MaxMemory int64 // bytes, resident, of the process tree
 }
 
 // PoolConfig is what one pool on one node is made of.
 type PoolConfig struct {
 	System      *actors.System
 	Store       store.Store
+	Clock       *clock.Clock // the store's; nil: the machine's
 	Broker      broker.Broker
 	Settings    broker.Settings
 	Recorder    *actor.PID
@@ -89,7 +91,7 @@ type PoolHooks struct {
 	Affinity  func(pool string, e placement.Effect)
 	TakenBack func(pool, reason string)
 	Placed    func(pool string, grades []health.Grade) // of one decision
-	Away      func(pool string, d time.Duration)       // from a failed worker's last heartbeat to the notice of its end
+	Away      func(pool string, d time.Duration)       // from a worker's loss until its slot is ready again
 	Echo      func(pool string, took time.Duration, late bool)
 	Stale     func(pool string)
 	// Mode is told at each change what the node is to the pool, and how many nodes follow it there.

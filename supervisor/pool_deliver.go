@@ -99,7 +99,7 @@ func (p *Pool) hand(ctx actor.Context, d broker.Delivery, work []broker.Work) {
 // give hands a worker what a message has for it.
 func (p *Pool) give(ctx actor.Context, w broker.Work) {
 	s := p.slot(w.Worker.Slot)
-	if s == nil || s.cur == nil || s.cur.state >= lifecycle.Terminating || s.retiring || p.draining != nil {
+	if s == nil || s.cur == nil || s.cur.state >= lifecycle.Terminating || s.cur.spent || s.retiring || p.draining != nil {
 		for _, pl := range w.Placements { // its row first, then the ack
 			p.takeBack(pl, "worker_gone", 0)
 		}
@@ -161,11 +161,12 @@ func (p *Pool) dropHeld(s *slot, reason string) {
 // quarantine keeps a message that cannot be handled as a dead letter, then acks it; a store that does not answer sends
 // it back after a while.
 func (p *Pool) quarantine(d broker.Delivery, cause error) {
-	p.cfg.Logger.Warn("message quarantined", "queue", d.Queue, "error", cause)
+	p.logs.quarantined.Warn(p.cfg.Logger, "message quarantined", "queue", d.Queue, "error", cause)
+	letter := store.CutBody(store.DeadLetter{
+		Queue: d.Queue, Reason: "malformed", Body: d.Body, Resolution: "quarantined: " + cause.Error(),
+	})
+	d.Body = nil
 	p.beside(storeTimeout, func(ctx context.Context) {
-		letter := store.DeadLetter{
-			At: time.Now(), Queue: d.Queue, Reason: "malformed", Body: d.Body, Resolution: "quarantined: " + cause.Error(),
-		}
 		if _, err := p.cfg.Store.SaveDeadLetter(ctx, letter); err != nil {
 			time.AfterFunc(retryAfter(), func() { _ = d.Nack(true) })
 			return
@@ -196,7 +197,8 @@ func (p *Pool) takeOver() {
 	})
 }
 
-// readPool reads what is placed, then the pool's sessions, then which nodes live. So a run that is not placed any more has ended in
+// readPool reads what is placed, then the pool's bound sessions, then which nodes live. Of the other sessions the store is
+// asked once they are used: it refuses a placement that does not know the epoch. So a run that is not placed any more has ended in
 // what is read of its session, and a node that something is bound to is listed, or has ended.
 func (p *Pool) readPool(ctx context.Context) (*sessionsLoaded, error) {
 	read := &sessionsLoaded{first: true}
@@ -204,8 +206,15 @@ func (p *Pool) readPool(ctx context.Context) (*sessionsLoaded, error) {
 	if read.live, err = p.cfg.Store.Live(ctx, p.cfg.Name); err != nil {
 		return nil, err
 	}
-	if read.sessions, err = p.cfg.Store.LoadSessions(ctx, p.cfg.Name); err != nil {
+	more, err := eachBound(ctx, p.cfg.Store, store.BoundQuery{Pool: p.cfg.Name}, func(page []store.Session) error {
+		read.sessions = append(read.sessions, page...)
+		return nil
+	})
+	if err != nil {
 		return nil, err
+	}
+	if more {
+		p.cfg.Logger.Warn("more sessions are bound than a router loads; the others are read when they are used", "sessions", len(read.sessions))
 	}
 	read.nodes, err = p.liveNodes(ctx)
 	return read, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/actors/lifecycle"
+	"github.com/troupe-run/troupe/supervisor/restart"
 	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
@@ -49,9 +50,10 @@ func (p *Pool) vanished(ctx actor.Context, m *vanished) {
 				if member == s.cur { // a replacement runs nothing yet
 					p.settleLost(s, member)
 				}
+				why := "worker actor failed: " + failure.Reason
+				verdict := lifecycle.Recover(lifecycle.Failure{Text: why}, lifecycle.Snapshot{State: member.state})
 				p.ended(ctx, s, member, &actors.WorkerEnded{
-					Slot: s.number, Generation: member.gen, Cause: lifecycle.CauseNonRecoverable,
-					Why: "worker actor failed: " + failure.Reason, WasReady: member.ready,
+					Slot: s.number, Generation: member.gen, Cause: verdict.Cause, Why: why, WasReady: member.ready,
 				})
 				return
 			}
@@ -63,7 +65,7 @@ func (p *Pool) vanished(ctx actor.Context, m *vanished) {
 func (p *Pool) ended(ctx actor.Context, s *slot, m *member, end *actors.WorkerEnded) {
 	if m == s.next {
 		s.next = nil
-		s.lastFailure = end.Why
+		s.lastFailure, s.lastTrace = end.Why, end.Traceback
 		p.replacementFailed(s)
 		return
 	}
@@ -82,7 +84,9 @@ func (p *Pool) ended(ctx actor.Context, s *slot, m *member, end *actors.WorkerEn
 	}
 	if s.next != nil {
 		s.cur, s.next = s.next, nil
-		s.executions = 0
+		if !end.Wanted && !s.cur.ready {
+			s.lose(end, time.Now())
+		}
 		p.seen(s)
 		if !s.cur.ready {
 			p.replaced()
@@ -111,26 +115,21 @@ func (p *Pool) dismiss(ctx actor.Context, s *slot) {
 
 // again starts the slot's next generation, at once or after the delay that the restart tracker says.
 func (p *Pool) again(ctx actor.Context, s *slot, end *actors.WorkerEnded) {
-	s.executions = 0
 	if end.Wanted {
 		p.countReplaced()
 		p.spawn(ctx, s)
 		return
 	}
 	s.restarts++
-	s.lastFailure = end.Why
-	if p.cfg.Hooks.Away != nil && !s.beat.IsZero() {
-		p.cfg.Hooks.Away(p.cfg.Name, max(0, time.Since(s.beat)))
-	}
+	s.lastFailure, s.lastTrace = end.Why, end.Traceback
+	s.lose(end, time.Now())
 	if end.WasReady && end.Cause.Removes() {
 		p.cfg.Logger.Info("Removing worker", "worker", s.id, "generation", end.Generation, "cause", end.Cause, "reason", end.Why)
 	}
-	verdict := p.tracker.Failed(s.number, time.Now(), rand.Float64)
+	verdict := p.judgeEnd(s, end)
 	if p.cfg.Hooks.Restarted != nil {
 		p.cfg.Hooks.Restarted(p.cfg.Name, verdict.Delay)
 	}
-	p.cfg.Logger.Warn("Replacing worker", "worker", s.id, "generation", end.Generation, "cause", end.Cause,
-		"reason", end.Why, "delay", verdict.Delay)
 	if verdict.Changed {
 		p.stateChanged(verdict.State, end.Why)
 	}
@@ -140,4 +139,32 @@ func (p *Pool) again(ctx actor.Context, s *slot, end *actors.WorkerEnded) {
 	}
 	s.timer = p.later(verdict.Delay, &respawn{s.number})
 	p.seen(s)
+}
+
+// judgeEnd says when the slot's next start is due, and tells of it. A start that the node had no room for is not the worker's
+// failure, and the node tells of it for all of its workers.
+func (p *Pool) judgeEnd(s *slot, end *actors.WorkerEnded) restart.Verdict {
+	if end.Cause == lifecycle.CauseNodeShort {
+		return p.tracker.Postponed(s.number, time.Now(), rand.Float64)
+	}
+	verdict := p.tracker.Failed(s.number, time.Now(), rand.Float64)
+	p.cfg.Logger.Warn("Replacing worker", "worker", s.id, "generation", end.Generation, "cause", end.Cause,
+		"reason", end.Why, "delay", verdict.Delay)
+	return verdict
+}
+
+// lose notes when a slot lost its worker. Starts that fail after that belong to the same loss.
+func (s *slot) lose(end *actors.WorkerEnded, now time.Time) {
+	if s.lostAt.IsZero() && end.WasReady {
+		s.lostAt = now
+	}
+}
+
+// backAgain counts the downtime of a slot whose worker was lost, once: it ends with the first that becomes ready, however many
+// starts it took.
+func (p *Pool) backAgain(s *slot, now time.Time) {
+	if !s.lostAt.IsZero() && p.cfg.Hooks.Away != nil {
+		p.cfg.Hooks.Away(p.cfg.Name, max(0, now.Sub(s.lostAt)))
+	}
+	s.lostAt = time.Time{}
 }

@@ -23,6 +23,7 @@ func (p *Pool) workerEntry(e *roster.WorkerSeen, now time.Time) wire.PoolWorker 
 	return wire.PoolWorker{
 		Slot: e.Worker.Slot, ID: e.ID, Queue: queue, Generation: e.Generation, Starting: e.Starting,
 		Accepts: e.Accepts && p.haltedAt.IsZero(), Active: e.Active, Broken: e.Broken, Grade: e.Grade.String(), BeatAge: age,
+		BeatEvery: e.BeatEvery,
 	}
 }
 
@@ -83,6 +84,7 @@ func (p *Pool) shareOf(inc messages.Incarnation, e *wire.PoolWorker, now time.Ti
 	s := &share{queue: e.Queue, seen: roster.WorkerSeen{
 		Worker: messages.WorkerKey{Incarnation: inc, Pool: p.cfg.Name, Slot: e.Slot}, ID: e.ID, Generation: e.Generation,
 		Starting: e.Starting, Accepts: e.Accepts, Active: e.Active, Broken: e.Broken, Grade: grade,
+		BeatEvery: e.BeatEvery,
 	}}
 	if e.BeatAge >= 0 {
 		s.seen.BeatAt = now.Add(-e.BeatAge)

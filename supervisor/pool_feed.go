@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -67,21 +68,32 @@ func (p *Pool) gather(e roster.Event) {
 		f.wake = true
 	case roster.Arrived:
 		for i := range e.Candidates {
-			f.entries = append(f.entries, candidateEntry(&e.Candidates[i]))
+			p.enter(candidateEntry(&e.Candidates[i]))
 		}
 	case roster.WorkerSeen:
 		if e.Worker.Incarnation == p.cfg.Incarnation {
-			f.entries = append(f.entries, p.workerEntry(&e, time.Now()))
+			p.enter(p.workerEntry(&e, time.Now()))
 		}
 	default:
 		if entry := p.entryOf(e); entry != nil {
-			f.entries = append(f.entries, entry)
+			p.enter(entry)
 		}
 	}
 	if len(f.entries) > feedMax {
 		f.entries, f.wake = nil, true
 		p.mode.Break()
 	}
+}
+
+// enter adds an entry to the next report. One that no peer could read is left out: it would hold up all others, and with
+// them the workers' place in the router's view. The next whole report says how things stand.
+func (p *Pool) enter(e wire.PoolEntry) {
+	if err := wire.CheckEntry(e); err != nil {
+		p.cfg.Logger.Error("not told to the router, which could not read it", "entry", fmt.Sprintf("%T", e), "error", err)
+		p.mode.Break()
+		return
+	}
+	p.feed.entries = append(p.feed.entries, e)
 }
 
 // all is everything that a whole report tells: the workers, and what is on them.
@@ -247,10 +259,15 @@ func (p *Pool) farewell() func(context.Context) {
 	}
 }
 
-// endSessionHere has a worker drop a session's state, for the router on another node.
+// endSessionHere has a worker drop a session's state, for the router on another node. From any other node it means that
+// somebody has ended the session in the store: whoever routes here reads it there, and tells the worker.
 func (p *Pool) endSessionHere(m *PeerEndSession) {
-	if router, _ := p.mode.Router(); router == m.From {
+	router, _ := p.mode.Router()
+	switch {
+	case router == m.From && m.From != p.cfg.Incarnation:
 		p.endSessionOn(m.Tell.Slot, m.Tell.Session, m.Tell.Epoch)
+	case p.mode.Mode() != lead.Following:
+		p.step(roster.Doubted{Session: m.Tell.Session})
 	}
 }
 

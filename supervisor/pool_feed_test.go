@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/actors"
@@ -16,6 +17,7 @@ import (
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/lead"
+	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
 // street is houses that share a store and a broker, and the wire between them, which the test may disturb.
@@ -26,6 +28,8 @@ type street struct {
 	post   func(wire.PoolReport) (deliver int, answer bool) // nil: once, and answered
 	looks  atomic.Int64
 	told   atomic.Int64 // sessions that were ended over the wire
+	// misfits counts the reports that could not be encoded.
+	misfits atomic.Int64
 }
 
 var errWire = errors.New("the wire is cut")
@@ -93,6 +97,10 @@ func (s *street) manners(r wire.PoolReport) (int, bool) {
 // name, or, of one without workers, the only other house.
 func (s *street) report(ctx context.Context, to messages.Incarnation, r wire.PoolReport) (result wire.PoolReportResult, err error) {
 	from := s.sender(to)
+	if r, err = encoded(from, r); err != nil {
+		s.misfits.Add(1)
+		return result, err
+	}
 	deliver, answer := s.manners(r)
 	for range deliver {
 		h := s.at(to)
@@ -102,6 +110,19 @@ func (s *street) report(ctx context.Context, to messages.Incarnation, r wire.Poo
 		return wire.PoolReportResult{}, errWire
 	}
 	return result, err
+}
+
+// encoded takes a report over the wire's encoding, which refuses what no peer would take.
+func encoded(from messages.Incarnation, r wire.PoolReport) (wire.PoolReport, error) {
+	p, err := wire.ToProto(wire.Envelope{ID: [16]byte{1}, Seq: 1, From: from, Body: r})
+	if err != nil {
+		return r, err
+	}
+	e, err := wire.FromProto(p)
+	if err != nil {
+		return r, err
+	}
+	return e.Body.(wire.PoolReport), nil
 }
 
 // sender is the one house that is not the receiver: the streets of these tests that are disturbed have two.
@@ -311,6 +332,39 @@ func TestAnEndedSessionIsToldAbroad(t *testing.T) {
 		bound, err := router.store.ListSessions(t.Context(), "pool", "", true, 10)
 		return err == nil && len(bound) == 0
 	}, "and unbound")
+}
+
+// What ends before it was ever placed is no placement, and a report cannot name it as one. A follower that did so could
+// tell nothing more, and its workers left the router's view.
+func TestAFollowerTellsOfWhatWasNeverPlaced(t *testing.T) {
+	t.Parallel()
+	s, router, follower := pair(t, 1, quick)
+	for name, change := range map[string]func(messages.ExecutionID) store.Change{
+		"cancelled": func(id messages.ExecutionID) store.Change { return &store.Cancel{ID: id, By: "test"} },
+		"ended": func(id messages.ExecutionID) store.Change {
+			return &store.End{ID: id, Outcome: messages.Outcome{Status: messages.Failed, Error: &messages.Error{Code: messages.CodeQueueTimeout, Message: "late"}}}
+		},
+	} {
+		id := follower.keep(1, nil)[0]
+		record := &actors.Record{Pool: follower.pid, Items: []actors.Item{{Change: change(id)}}}
+		_, err := actors.Ask[*actors.Record, []store.Result](t.Context(), follower.system, follower.config.Recorder, record)
+		require.NoError(t, err, name)
+		require.True(t, follower.get(id).Status.Terminal(), name)
+	}
+	ids := follower.submit(20, nil)
+	follower.all(ids, messages.Completed)
+	router.settled()
+	require.Zero(t, s.misfits.Load(), "each report must be one that a peer can read")
+}
+
+// An entry that no peer could read is left out, and holds up no other.
+func TestAnEntryThatNobodyCouldReadIsLeftOut(t *testing.T) {
+	t.Parallel()
+	p := &Pool{cfg: PoolConfig{Logger: hclog.NewNullLogger()}}
+	p.gather(roster.Released{Placement: messages.Placement{Execution: messages.NewExecutionID()}})
+	require.Empty(t, p.feed.entries)
+	p.gather(roster.Released{Placement: messages.Placement{Execution: messages.NewExecutionID(), Attempt: 1}})
+	require.Len(t, p.feed.entries, 1)
 }
 
 // placeFor stores an execution that stands on the first worker of an incarnation, placed by another, and sends nothing.

@@ -19,9 +19,14 @@ type (
 	NodeDown struct{ Node store.Node }
 	// StoreStands says that the store is away, or is back and has this node's heartbeats.
 	StoreStands struct{ Away bool }
-	// Elsewhere says which other incarnations have workers of the pool, and when those last beat, by this machine's clock.
+	// Elsewhere says which other incarnations have workers of the pool, and when those last beat.
 	Elsewhere struct {
-		Beats map[messages.Incarnation]time.Time
+		Beats map[messages.Incarnation]LastBeat
+	}
+	// LastBeat is a heartbeat, by this machine's clock, and how often its node writes them.
+	LastBeat struct {
+		At    time.Time
+		Every time.Duration
 	}
 	// Fenced says that this node may be taken for dead: it stops all work and comes back as a new incarnation.
 	Fenced struct{ Why string }
@@ -79,12 +84,12 @@ const standIn = messages.Slot(-1)
 func (p *Pool) elsewhere(m *Elsewhere) {
 	for inc, known := range p.abroad.workers {
 		key := messages.WorkerKey{Incarnation: inc, Pool: p.cfg.Name, Slot: standIn}
-		if _, there := known[key]; there && m.Beats[inc].IsZero() {
+		if _, there := known[key]; there && m.Beats[inc].At.IsZero() {
 			delete(known, key)
 			p.step(roster.WorkerGone{Worker: key})
 		}
 	}
-	for inc, at := range m.Beats {
+	for inc, beat := range m.Beats {
 		if _, ended := p.abroad.down[inc]; ended || inc == p.cfg.Incarnation || p.followers[inc] != nil {
 			continue
 		}
@@ -94,7 +99,9 @@ func (p *Pool) elsewhere(m *Elsewhere) {
 		}
 		p.abroad.workers[inc][key] = struct{}{}
 		// A pool's cordon holds on every node; whether a worker or a node elsewhere is cordoned is its own router's business.
-		p.step(roster.WorkerSeen{Worker: key, Generation: 1, Active: !p.cordoned, Grade: health.Healthy, BeatAt: at})
+		p.step(roster.WorkerSeen{
+			Worker: key, Generation: 1, Active: !p.cordoned, Grade: health.Healthy, BeatAt: beat.At, BeatEvery: beat.Every,
+		})
 	}
 }
 
@@ -102,6 +109,9 @@ func (p *Pool) elsewhere(m *Elsewhere) {
 // of the loss.
 func (p *Pool) nodeDown(m *NodeDown) {
 	inc := m.Node.Incarnation
+	if _, told := p.abroad.down[inc]; !told {
+		p.losses.died(&m.Node, time.Now().Add(-max(p.cfg.Clock.Since(m.Node.BeatAt), 0)), p.followers)
+	}
 	if len(p.abroad.down) >= downMax {
 		clear(p.abroad.down) // by now the store says so too
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/actors/lifecycle"
 	"github.com/troupe-run/troupe/store"
 )
@@ -36,7 +37,7 @@ type saved struct {
 func (j *journal) ready(p *Pool, s *slot, m *member) {
 	j.workers = append(j.workers, store.Worker{
 		Key: s.key, ID: s.id, Generation: m.gen, Runtime: p.cfg.Runtime, State: m.state.String(), Health: m.health.String(),
-		Active: true, Cordoned: s.cordoned, Beat: s.beat, BeatEvery: p.cfg.BeatEvery, Since: m.since,
+		Active: true, Cordoned: s.cordoned, Beat: p.storedTime(s.beat), BeatEvery: p.cfg.BeatEvery, Since: p.storedTime(m.since),
 		Capabilities: capabilities(m),
 	})
 	if over := len(j.workers) - journalMax; over > 0 {
@@ -54,9 +55,9 @@ func capabilities(m *member) json.RawMessage {
 	return raw
 }
 
-func (j *journal) transition(s *slot, m *member, e *lifecycle.Entry) {
+func (j *journal) transition(p *Pool, s *slot, m *member, e *lifecycle.Entry) {
 	event := store.WorkerEvent{
-		Key: s.key, Generation: m.gen, At: time.UnixMilli(e.AtMillis), From: e.From.String(), To: e.To.String(),
+		Key: s.key, Generation: m.gen, At: p.storedTime(time.UnixMilli(e.AtMillis)), From: e.From.String(), To: e.To.String(),
 		Reason: e.Reason.String(), Lasted: e.In,
 	}
 	if e.Meta != nil {
@@ -89,6 +90,9 @@ func (j *journal) flush(p *Pool) {
 		p.post(batch)
 	})
 }
+
+// poolLogs are the messages that others can cause: who sends foreign messages, and a broker that takes none.
+type poolLogs struct{ quarantined, unpublished actors.Repeated }
 
 // firstWarns is the level of a failure: the first of a row is worth a warning.
 func firstWarns(first bool) hclog.Level {

@@ -139,7 +139,11 @@ func (p *Pool) newRoster() {
 // why says why an execution is not running, or who knows.
 func (p *Pool) why(id messages.ExecutionID) WhyAnswer {
 	if p.mode.Mode() != lead.Following {
-		return WhyAnswer{Reason: p.roster.Why(time.Now(), id)}
+		answer := WhyAnswer{Reason: p.roster.Why(time.Now(), id)}
+		if answer.Reason == roster.PoolBroken {
+			answer.Detail, _ = p.brokenWhy()
+		}
+		return answer
 	}
 	router, _ := p.mode.Router()
 	return WhyAnswer{Reason: roster.NotLoaded, Router: router}

@@ -51,8 +51,12 @@ type (
 	}
 	// Drain ends the pool in order: nothing new, un-started work handed back, running work finished until Until.
 	Drain struct{ Until time.Time }
-	// Replace gives the pool a new configuration; its workers are replaced one by one.
-	Replace struct{ Config PoolConfig }
+	// Replace gives the pool a new configuration; its workers are replaced one by one. Mended: a worker of it has just started, so
+	// what waits for its next start need not.
+	Replace struct {
+		Config PoolConfig
+		Mended bool
+	}
 	// Halt says why nothing may be placed for now, as roster.Halted does.
 	Halt struct{ Why roster.Reason }
 	// Describe asks for the pool's view.
@@ -62,6 +66,7 @@ type (
 	// WhyAnswer is the reason, or, where another node's router must be asked for it, that node.
 	WhyAnswer struct {
 		Reason roster.Reason
+		Detail string // what is behind the reason; empty: it says all
 		Router messages.Incarnation
 	}
 	// Led says who leads the pool by the store's word; a zero Router: nobody.
@@ -75,7 +80,13 @@ type (
 		From   messages.Incarnation
 		Report wire.PoolReport
 	}
-	// PeerEndSession is what another node's router tells a worker here.
+	// DeadLettered says that a message on a worker's queue died, as another node has found.
+	DeadLettered struct {
+		Slot      messages.Slot
+		Placement messages.Placement
+	}
+	// PeerEndSession is what another node's router tells a worker here, or what a node tells a router whose session was ended
+	// there.
 	PeerEndSession struct {
 		From messages.Incarnation
 		Tell wire.EndSession
@@ -102,7 +113,11 @@ type Description struct {
 	Workers  []WorkerState
 	State    restart.State
 	Cordoned bool
-	Broken   string
+	Broken   string // why, in a line; empty: it is not
+	// OldCode counts the workers that still run the code from before a reload, because the new one did not start. Failed is why, or why
+	// a slot waits for its next start.
+	OldCode  int
+	Failed   string
 	Started  bool // its first start round has ended
 	Echo     time.Duration
 	EchoLate bool
@@ -128,7 +143,8 @@ type WorkerState struct {
 	Generation  messages.Generation
 	State       lifecycle.State
 	Health      lifecycle.Health
-	Grade       health.Grade
+	Grade       health.Grade  // with its heartbeat
+	Causes      health.Causes // of the grade
 	Report      health.Capabilities
 	Since       time.Time
 	Cordoned    bool

@@ -122,7 +122,7 @@ func (p *Pool) settle(m *Settled) {
 			continue
 		}
 		delete(p.placing, r.Place.ID)
-		p.step(roster.Placed{ID: r.Place.ID, Attempt: 1, OK: r.OK, ClaimBy: r.ClaimBy})
+		p.step(roster.Placed{ID: r.Place.ID, Attempt: 1, OK: r.OK, ClaimBy: p.cfg.Clock.Local(r.ClaimBy)})
 		if r.Unknown {
 			p.takeBack(pl, "unknown", 0)
 		}

@@ -37,15 +37,18 @@ func (p *Pool) part(s *slot) {
 
 func (p *Pool) endBindings(key messages.WorkerKey, done parted) {
 	p.beside(storeTimeout, func(ctx context.Context) {
-		sessions, err := p.cfg.Store.LoadSessions(ctx, p.cfg.Name)
-		var bound []store.Binding
-		for i := range sessions {
-			if s := &sessions[i]; s.Worker == key {
-				bound = append(bound, store.Binding{Pool: s.Pool, Session: s.Session, Epoch: s.Epoch, Worker: key})
+		query := store.BoundQuery{Pool: p.cfg.Name, Worker: key}
+		unbind := func(page []store.Session) error {
+			bound := make([]store.Binding, len(page))
+			for i := range page {
+				bound[i] = store.Binding{Pool: page[i].Pool, Session: page[i].Session, Epoch: page[i].Epoch, Worker: key}
 			}
+			_, err := p.cfg.Store.Unbind(ctx, bound)
+			return err
 		}
-		if err == nil && len(bound) > 0 {
-			_, err = p.cfg.Store.Unbind(ctx, bound)
+		more, err := eachBound(ctx, p.cfg.Store, query, unbind)
+		for more && err == nil {
+			more, err = eachBound(ctx, p.cfg.Store, query, unbind)
 		}
 		if err != nil {
 			p.cfg.Logger.Warn("sessions of an ended worker not unbound, trying again", "slot", key.Slot, "error", err)

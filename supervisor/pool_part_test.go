@@ -1,11 +1,13 @@
 package supervisor
 
 import (
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-run/troupe/actors/lifecycle"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/store"
@@ -39,6 +41,48 @@ func TestASessionEndsWithItsProcessWhoeverRoutes(t *testing.T) {
 	e := router.get(next[0])
 	require.True(t, e.SessionLost)
 	require.Greater(t, e.SessionEpoch, router.get(first[0]).SessionEpoch)
+}
+
+// The next process of a slot takes no work before the bindings to the one before are ended in the store: a session's
+// execution would begin on it as if its state were there.
+func TestTheNextProcessTakesNoWorkBeforeItsSessionsAreUnbound(t *testing.T) {
+	t.Parallel()
+	s, router, follower := pair(t, 1, quick)
+	router.system.Send(router.pid, &Cordon{Slot: 0, Cordoned: true})
+	first := router.submit(1, strictly("s"))
+	router.all(first, messages.Completed)
+	require.Equal(t, follower.config.Incarnation, router.get(first[0]).Worker.Incarnation)
+
+	var mu sync.Mutex
+	var last wire.PoolWorker // what the follower said last of its worker
+	s.disturb(func(r wire.PoolReport) (int, bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, entry := range r.Entries {
+			if w, ok := entry.(wire.PoolWorker); ok && w.ID == "node1/pool/0" {
+				last = w
+			}
+		}
+		return 1, true
+	})
+	said := func() wire.PoolWorker {
+		mu.Lock()
+		defer mu.Unlock()
+		return last
+	}
+	release := follower.store.holdUnbind()
+	defer release()
+	follower.crash("top/pool/0.1")
+	soon(t, func() bool {
+		w := follower.describe().Workers[0]
+		return w.Generation == 2 && w.State == lifecycle.Ready
+	}, "the next process must be ready")
+	follower.system.Send(follower.pid, &Cordon{Slot: 0, Cordoned: true}) // so that a report tells how the worker stands now
+	soon(t, func() bool { w := said(); return w.Generation == 2 && !w.Active }, "the router must be told")
+	require.False(t, said().Accepts, "the bindings to the process before are not ended")
+	require.True(t, said().Starting)
+	release()
+	soon(t, func() bool { return said().Accepts && !said().Starting }, "it takes work once they are")
 }
 
 // A run of which the router was never told is no placement that never began: its session has something to lose.

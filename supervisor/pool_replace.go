@@ -35,8 +35,7 @@ func (p *Pool) recycleDue(now time.Time) {
 			continue
 		}
 		tooOld := !s.recycleAt.IsZero() && now.After(s.recycleAt)
-		tooMany := p.cfg.Recycle.MaxExecutions > 0 && s.executions >= p.cfg.Recycle.MaxExecutions
-		if tooOld || tooMany || s.cur.version != p.cfg.Fingerprint {
+		if tooOld || s.cur.spent || s.cur.version != p.cfg.Fingerprint {
 			p.queueReplacement(s.number)
 		}
 	}
@@ -46,6 +45,26 @@ func (p *Pool) recycleDue(now time.Time) {
 	if !p.replacing.busy {
 		p.replaced()
 	}
+}
+
+// lastRun hears that a worker has begun the last run that its recycling allows. It takes no more work, so its replacement
+// need not wait for its turn: the others lose nothing by it.
+func (p *Pool) lastRun(ctx actor.Context, s *slot) {
+	if s.cur == nil || !s.cur.spent || s.next != nil || s.retiring || p.draining != nil {
+		return
+	}
+	p.dropHeld(s, "worker_recycled")
+	under := 0
+	for _, other := range p.slots {
+		if other.next != nil {
+			under++
+		}
+	}
+	if under >= startingMax {
+		p.queueReplacement(s.number)
+		return
+	}
+	p.startReplacement(ctx, s)
 }
 
 func (p *Pool) queueReplacement(n messages.Slot) {
@@ -121,6 +140,10 @@ func (p *Pool) replaceNext(ctx actor.Context) {
 		p.replaced()
 		return
 	}
+	p.startReplacement(ctx, s)
+}
+
+func (p *Pool) startReplacement(ctx actor.Context, s *slot) {
 	p.cfg.Logger.Info("Replacing worker", "worker", s.id, "generation", s.cur.gen, "reason", "recycled or reloaded")
 	s.next = p.spawnMember(ctx, s)
 }
@@ -133,6 +156,11 @@ func (p *Pool) countReplaced() {
 
 // replacementFailed leaves the old worker where it is and tries again later.
 func (p *Pool) replacementFailed(s *slot) {
+	if s.cur != nil && s.cur.spent { // it takes nothing any more: its slot starts again as after any other end
+		p.retire(s, "recycled")
+		p.replaced()
+		return
+	}
 	p.cfg.Logger.Warn("replacement did not start; the old worker stays", "worker", s.id, "reason", s.lastFailure)
 	s.replaceAt = time.Now().Add(replaceRetry)
 	p.later(replaceRetry, &queueAgain{s.number})
@@ -147,6 +175,9 @@ func (p *Pool) replace(ctx actor.Context, m *Replace) {
 	p.adopt(&m.Config)
 	p.crew = p.makeCrew()
 	p.resize(ctx, max(m.Config.Workers, min(p.wanted(), m.Config.WorkersMax)))
+	if m.Mended {
+		p.mended(ctx)
+	}
 	if same {
 		return
 	}
@@ -165,6 +196,21 @@ func (p *Pool) replace(ctx actor.Context, m *Replace) {
 	if !p.replacing.busy {
 		p.replaced()
 	}
+}
+
+// mended starts what waits for its next start at once, and takes no account of the failures before.
+func (p *Pool) mended(ctx actor.Context) {
+	if state, changed := p.tracker.Mended(); changed {
+		p.stateChanged(state, "")
+	}
+	for _, s := range p.slots {
+		s.replaceAt = time.Time{}
+		if s.timer != nil && s.cur == nil {
+			stopTimer(s.timer)
+			s.timer = nil
+		}
+	}
+	p.spawnMore(ctx, &spawnMore{})
 }
 
 // adopt takes over what a reload may change. The ports, the names and the hooks stay as they are for the actor's life:

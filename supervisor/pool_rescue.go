@@ -90,8 +90,8 @@ func RescueChange(crew *actors.Crew, e *messages.Execution, by, why string) stor
 	case rescued.Action == retry.PlaceAgain:
 		return &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: why}
 	default:
-		return &store.Finish{
-			ID: e.ID, Attempt: e.Attempt, Outcome: rescued.Outcome, Retry: crew.RetryOf(e, rescued.Outcome),
-		}
+		finish := &store.Finish{ID: e.ID, Attempt: e.Attempt}
+		finish.Outcome, finish.Retry = crew.RetryOf(e, rescued.Outcome)
+		return finish
 	}
 }

@@ -36,7 +36,7 @@ func (p *Pool) changed(item *actors.Item, r *store.Result) bool {
 		delete(p.placing, c.ID)
 		p.step(roster.Placed{
 			ID: c.ID, Attempt: r.Attempt, OK: done, SessionConflict: errors.Is(r.Err, store.ErrSession),
-			ClaimBy: r.At.Add(c.ClaimWithin),
+			ClaimBy: p.cfg.Clock.Local(r.At.Add(c.ClaimWithin)),
 		})
 	case *store.Claim:
 		p.claimed(item, c, r, done)
@@ -62,8 +62,8 @@ func (p *Pool) changed(item *actors.Item, r *store.Result) bool {
 		p.step(roster.Withdrawn{ID: c.ID})
 		pl := messages.Placement{Execution: c.ID, Attempt: c.Attempt}
 		p.released(pl)
-		if s := p.slot(item.Worker.Slot); item.Fault && done && s != nil && s.cur != nil && item.Worker == s.key {
-			p.cfg.System.Send(s.cur.pid, &actors.Expired{Placement: pl})
+		if item.Fault && done && item.Worker.Incarnation == p.cfg.Incarnation {
+			p.deadLettered(item.Worker.Slot, pl)
 		}
 		return c.Retry != nil
 	case *store.Cancel:
@@ -96,6 +96,13 @@ func (p *Pool) claimed(item *actors.Item, c *store.Claim, r *store.Result, done 
 	}
 }
 
+// deadLettered counts a message that died on a worker's queue against the worker.
+func (p *Pool) deadLettered(n messages.Slot, pl messages.Placement) {
+	if s := p.slot(n); s != nil && s.cur != nil {
+		p.cfg.System.Send(s.cur.pid, &actors.Expired{Placement: pl})
+	}
+}
+
 // sessionOf is the session of what a change was of; empty: it has none, or the store has not said so.
 func sessionOf(r *store.Result) string {
 	if r.Execution == nil {
@@ -108,16 +115,16 @@ func sessionOf(r *store.Result) string {
 func (p *Pool) over(item *actors.Item, pl messages.Placement, session string, finished bool) {
 	delete(p.running, pl)
 	p.settled(pl)
-	if s := p.slot(item.Worker.Slot); s != nil && finished && s.key == item.Worker {
-		s.executions++
-	}
 	p.step(roster.Ended{
 		Placement: pl, Worker: item.Worker, Session: session, Took: item.Took, Finished: finished, Restored: item.Restored, Fault: item.Fault,
 	})
 }
 
-// released forgets a placement that was not claimed.
+// released forgets a placement that was not claimed. What ended before it was ever placed, attempt 0, has none.
 func (p *Pool) released(pl messages.Placement) {
+	if pl.Attempt == 0 {
+		return
+	}
 	p.letGoOf(pl)
 	p.step(roster.Released{Placement: pl})
 }

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/health"
 	"github.com/troupe-run/troupe/supervisor/lead"
+	"github.com/troupe-run/troupe/supervisor/placement"
 	"github.com/troupe-run/troupe/supervisor/restart"
 	"github.com/troupe-run/troupe/supervisor/roster"
 )
@@ -60,7 +62,7 @@ func (p *Pool) step(e roster.Event) {
 		return
 	}
 	swept := 0
-	for _, effect := range p.roster.Step(time.Now(), e) {
+	for _, effect := range p.roster.Step(time.Now(), localTimes(p.cfg.Clock, e)) {
 		switch effect := effect.(type) {
 		case roster.Load:
 			p.load(effect)
@@ -211,72 +213,11 @@ func (p *Pool) publish(orders []roster.Publish) {
 	}
 	p.beside(storeTimeout, func(ctx context.Context) {
 		confirms, err := p.cfg.Broker.Publish(ctx, batch)
-		if err != nil {
-			p.cfg.Logger.Log(firstWarns(!p.halts()), "placements not published, taking them back", "error", err)
+		if err != nil && !p.halts() { // while a server is away, the node says so
+			p.logs.unpublished.Warn(p.cfg.Logger, "placements not published, taking them back", "error", err)
 		}
 		p.post(&published{parcels: sent, confirms: confirms})
 	})
-}
-
-// parcel is what goes by one message: the work of one worker, or of several that share a queue.
-type parcel struct {
-	queue      string
-	expiration time.Duration
-	work       []broker.Work
-	count      int // placements
-}
-
-func (c *parcel) placements() []messages.Placement {
-	all := make([]messages.Placement, 0, c.count)
-	for i := range c.work {
-		all = append(all, c.work[i].Placements...)
-	}
-	return all
-}
-
-// pack puts orders for one queue with one expiration into as few messages as they fit.
-func (p *Pool) pack(orders []roster.Publish) []parcel {
-	type kind struct {
-		queue      string
-		expiration time.Duration
-	}
-	var parcels []parcel
-	last := map[kind]int{} // the parcel that a further order may join
-	short := p.runsShort()
-	for _, o := range orders {
-		queue := p.routingKey(o.Worker)
-		if queue == "" { // its node has left meanwhile
-			p.step(roster.Published{Placements: o.Placements})
-			continue
-		}
-		k := kind{queue, p.cfg.Settings.Expiration(o.Timeout)}
-		i, open := last[k]
-		if !open || parcels[i].count+len(o.Placements) > broker.PlacementsMax {
-			i = len(parcels)
-			parcels, last[k] = append(parcels, parcel{queue: k.queue, expiration: k.expiration}), i
-		}
-		c := &parcels[i]
-		c.work = append(c.work, broker.Work{Worker: o.Worker, Placements: o.Placements, Ahead: short && o.Idempotent})
-		c.count += len(o.Placements)
-	}
-	return parcels
-}
-
-// runsShort reports whether the pool's runs are short enough to be claimed ahead.
-func (p *Pool) runsShort() bool {
-	p90 := p.roster.P90()
-	return p90 > 0 && p90 <= aheadP90
-}
-
-// routingKey is the queue that brings work to a worker; empty: it is not known any more.
-func (p *Pool) routingKey(key messages.WorkerKey) string {
-	if key.Incarnation != p.cfg.Incarnation {
-		return p.queueAbroad(key)
-	}
-	if s := p.slot(key.Slot); s != nil {
-		return p.queueOf(s)
-	}
-	return p.cfg.Settings.PoolQueueName(p.cfg.Node, p.cfg.Name, p.cfg.Incarnation)
 }
 
 // halt has nothing placed while a server is away.
@@ -314,11 +255,28 @@ func (p *Pool) publishedAll(m *published) {
 	}
 }
 
+// affinityOf is what a strict_fail that fails means for its session, as the metrics count it.
+func affinityOf(code messages.Code) placement.Effect {
+	switch code {
+	case messages.CodeSessionBusy:
+		return placement.Miss
+	case messages.CodeSessionLost:
+		return placement.Lost
+	case messages.CodeSessionExpired:
+		return placement.Expired
+	}
+	return placement.NoEffect
+}
+
 // fail ends an execution that may not wait, with the retry that its rules give it.
 func (p *Pool) fail(f roster.Fail) {
 	crew := p.crew
+	if e := affinityOf(f.Code); e != placement.NoEffect && p.cfg.Hooks.Affinity != nil {
+		p.cfg.Hooks.Affinity(p.cfg.Name, e)
+	}
+	var details json.RawMessage
 	if f.Code == messages.CodeNoWorkers && p.tracker.State() == restart.Broken {
-		f.Message += ": pool " + p.cfg.Name + " is broken: " + p.brokenWhy()
+		f.Message, details = p.brokenError()
 	}
 	p.beside(storeTimeout, func(ctx context.Context) {
 		e, err := p.cfg.Store.Get(ctx, f.ID)
@@ -327,11 +285,26 @@ func (p *Pool) fail(f roster.Fail) {
 			return
 		}
 		o := messages.Outcome{Status: messages.Failed, Error: &messages.Error{
-			Code: f.Code, Message: f.Message, FailedBy: "router",
+			Code: f.Code, Message: f.Message, FailedBy: "router", Details: details,
 		}}
-		end := &store.End{ID: f.ID, Attempt: f.Attempt, Outcome: o, Retry: crew.RetryOf(&e, o)}
+		end := &store.End{ID: f.ID, Attempt: f.Attempt}
+		end.Outcome, end.Retry = crew.RetryOf(&e, o)
 		p.cfg.System.Send(p.cfg.Recorder, &actors.Record{Items: []actors.Item{{Change: end}}, Pool: p.self})
 	})
+}
+
+// brokenError tells who submits to a broken pool what is wrong with it.
+func (p *Pool) brokenError() (message string, details json.RawMessage) {
+	why, trace := p.brokenWhy()
+	message = "pool " + p.cfg.Name + " is broken: " + why
+	if trace == "" {
+		return message, nil
+	}
+	details, err := json.Marshal(map[string]string{"traceback": trace})
+	if err != nil { // a text always has its JSON
+		return message, nil
+	}
+	return message, details
 }
 
 func (p *Pool) endSession(e roster.EndSession) {

@@ -28,8 +28,11 @@ type member struct {
 	since   time.Time
 	ready   bool
 	told    bool   // its end has been told
+	spent   bool   // it takes no more work, having run as much as the pool's recycling allows
 	version string // the pool's fingerprint at its start
-	cell    *actors.Cell
+	// shownStale is what its actor's status says of its heartbeat.
+	shownStale bool
+	cell       *actors.Cell
 }
 
 // slot is one place for a worker: its current generation and, while it is being replaced, the next.
@@ -43,12 +46,14 @@ type slot struct {
 	retiring    bool
 	probeAt     time.Time
 	beat        time.Time
-	stale       bool // its heartbeat is too old, and the log says so
+	lostAt      time.Time // when its worker was lost that no other has replaced yet; zero: none was
+	stale       bool      // its heartbeat is too old, and the log says so
+	future      bool      // its heartbeat is ahead of the clock, and the log says so
 	recycleAt   time.Time
 	replaceAt   time.Time // not before, after a replacement that did not start
-	executions  int
 	restarts    int
 	lastFailure string
+	lastTrace   string // where its code failed, of the start that failed last
 	timer       *time.Timer
 	counted     bool // in the first start round
 	dead        bool // not to be started again
@@ -200,16 +205,21 @@ func (p *Pool) workerChanged(ctx actor.Context, c *actors.WorkerChanged) {
 	}
 	if c.Entry != nil {
 		m.since = time.UnixMilli(c.Entry.AtMillis)
-		p.journal.transition(s, m, c.Entry)
+		p.journal.transition(p, s, m, c.Entry)
 		if c.Entry.Reason == lifecycle.InitComplete {
 			p.becameReady(ctx, s, m)
 		}
 	}
+	last := c.Spent && !m.spent
+	m.spent = c.Spent
 	if m == s.cur {
 		p.seen(s)
 		if m.state >= lifecycle.Terminating {
 			p.dropHeld(s, "worker_gone")
 		}
+	}
+	if last {
+		p.lastRun(ctx, s)
 	}
 }
 
@@ -219,6 +229,7 @@ func (p *Pool) becameReady(ctx actor.Context, s *slot, m *member) {
 	m.ready = true
 	s.beat = now
 	s.probeAt = now.Add(jitter(p.cfg.HealthInterval))
+	p.backAgain(s, now)
 	if state, changed := p.tracker.Started(s.number, now); changed {
 		p.stateChanged(state, "")
 	}
@@ -265,7 +276,7 @@ func (p *Pool) seen(s *slot) {
 // standing is how a slot stands.
 func (p *Pool) standing(s *slot) roster.WorkerSeen {
 	seen := roster.WorkerSeen{
-		Worker: s.key, ID: s.id, BeatAt: s.beat, Grade: health.Healthy, Starting: true,
+		Worker: s.key, ID: s.id, BeatAt: s.beat, BeatEvery: p.cfg.BeatEvery, Grade: health.Healthy, Starting: true,
 		Active: !s.cordoned && !s.retiring && !p.cordoned && !p.nodeCordoned && p.draining == nil,
 		Broken: p.tracker.State() == restart.Broken, Generation: p.memory.generations[s.number],
 	}
@@ -281,7 +292,7 @@ func (p *Pool) standing(s *slot) roster.WorkerSeen {
 		case lifecycle.Terminating, lifecycle.Terminated:
 			seen.Starting = true
 		}
-		seen.Accepts = seen.Accepts && p.attached[p.queueOf(s)]
+		seen.Accepts = seen.Accepts && !m.spent && p.attached[p.queueOf(s)]
 	}
 	return seen
 }
@@ -304,6 +315,12 @@ func (p *Pool) roundDone(s *slot) {
 func (p *Pool) endRound() {
 	if p.round.missing <= 0 && !p.round.ended {
 		p.round.ended = true
-		p.cfg.Logger.Info("pool started", "workers", len(p.slots))
+		ready := 0
+		for _, s := range p.slots {
+			if s.cur != nil && s.cur.ready {
+				ready++
+			}
+		}
+		p.cfg.Logger.Info("pool started", "workers", len(p.slots), "ready", ready)
 	}
 }

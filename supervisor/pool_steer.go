@@ -124,6 +124,7 @@ func (p *Pool) drained() {
 	if len(p.running) > 0 || !p.handedOn() || !p.journal.written(p) {
 		return
 	}
+	p.cfg.Logger.Info("pool stopped", "workers", len(p.slots))
 	p.leaveQueues(p.draining.question)
 	p.draining.question = nil
 }
@@ -177,16 +178,15 @@ func (p *Pool) retire(s *slot, why string) {
 	}
 	p.beside(storeTimeout, func(ctx context.Context) {
 		m := &retireWith{slot: s.number, gen: gen, why: why}
-		sessions, err := p.cfg.Store.LoadSessions(ctx, p.cfg.Name)
+		query := store.BoundQuery{Pool: p.cfg.Name, Worker: s.key}
+		_, err := eachBound(ctx, p.cfg.Store, query, func(page []store.Session) error {
+			for i := range page {
+				m.sessions = append(m.sessions, store.SessionRef{Pool: p.cfg.Name, Session: page[i].Session, Epoch: page[i].Epoch})
+			}
+			return nil
+		})
 		if err != nil {
 			p.cfg.Logger.Warn("sessions of a leaving worker not read", "worker", s.id, "error", err)
-		}
-		for i := range sessions {
-			if sessions[i].Worker == s.key {
-				m.sessions = append(m.sessions, store.SessionRef{
-					Pool: p.cfg.Name, Session: sessions[i].Session, Epoch: sessions[i].Epoch,
-				})
-			}
 		}
 		p.post(m)
 	})
@@ -214,33 +214,49 @@ func (p *Pool) describe() Description {
 		Cordoned: p.cordoned || p.nodeCordoned, Started: p.round.ended, Echo: p.echo.took, EchoLate: p.echo.late,
 		Workers: make([]WorkerState, 0, len(p.slots)), Lead: p.leading(),
 	}
-	if d.State == restart.Broken {
-		d.Broken = p.brokenWhy()
+	switch d.State {
+	case restart.Broken:
+		d.Broken, _ = p.brokenWhy()
+	case restart.BackingOff:
+		d.Failed, _ = p.brokenWhy()
 	}
+	now := time.Now()
 	for _, s := range p.slots {
+		if p.onOldCode(s) {
+			d.OldCode, d.Failed = d.OldCode+1, s.lastFailure
+		}
 		if !s.dead || s.cur != nil {
-			d.Workers = append(d.Workers, s.describe())
+			d.Workers = append(d.Workers, p.describeSlot(s, now))
 		}
 	}
 	return d
 }
 
-func (p *Pool) brokenWhy() string {
+// brokenWhy is why the pool's workers keep failing, and where their code does.
+func (p *Pool) brokenWhy() (why, trace string) {
+	if p.leaked >= restart.LeakedMax {
+		return fmt.Sprintf("%d handlers did not return", p.leaked), ""
+	}
 	for _, s := range p.slots {
 		if s.lastFailure != "" {
-			return s.lastFailure
+			return s.lastFailure, s.lastTrace
 		}
 	}
-	return "every worker keeps failing"
+	return "every worker keeps failing", ""
 }
 
-func (s *slot) describe() WorkerState {
+// onOldCode reports whether the slot's worker runs the code from before a reload although the new one was tried.
+func (p *Pool) onOldCode(s *slot) bool {
+	return s.cur != nil && s.cur.ready && !s.dead && s.cur.version != p.cfg.Fingerprint && !s.replaceAt.IsZero()
+}
+
+func (p *Pool) describeSlot(s *slot, now time.Time) WorkerState {
 	w := WorkerState{
 		Slot: s.number, ID: s.id, Cordoned: s.cordoned, Restarts: s.restarts, LastFailure: s.lastFailure, Beat: s.beat,
 		State: lifecycle.Terminated,
 	}
 	if m := s.cur; m != nil {
-		w.PID, w.Generation, w.State, w.Health, w.Grade = m.pid, m.gen, m.state, m.health, m.grade
+		w.PID, w.Generation, w.State, w.Health = m.pid, m.gen, m.state, m.health
 		w.Since, w.Pid = m.since, m.osPid
 		status := m.cell.Read()
 		w.Report, w.Execution = status.Report, status.Execution
@@ -249,6 +265,11 @@ func (s *slot) describe() WorkerState {
 			if !status.Since.IsZero() {
 				w.Since = status.Since
 			}
+		}
+		graded := p.evaluate(s, now, &w.Report, w.State)
+		w.Grade, w.Causes = graded.Grade, graded.Causes
+		if graded.Stale() {
+			w.Health = lifecycle.Unhealthy
 		}
 	}
 	return w

@@ -229,10 +229,12 @@ func TestPoolOutlivesItsBridge(t *testing.T) {
 		return 1, nil
 	}), nil)
 	h.ready(4)
-	ids := h.submit(300, nil)
+	var ids []messages.ExecutionID
 	for range 3 {
+		before := runs.Load()
+		ids = append(ids, h.submit(100, nil)...)
+		soon(t, func() bool { return runs.Load() > before }, "work must come over the bridge before it fails again")
 		h.crash("top/delivery")
-		time.Sleep(20 * time.Millisecond)
 	}
 	h.all(ids, messages.Completed)
 	require.Equal(t, int64(300), runs.Load())
@@ -244,10 +246,11 @@ func TestPoolOutlivesItsRecorder(t *testing.T) {
 	t.Parallel()
 	h := build(t, messages.RuntimeGo, 4, goes(quick), func(c *PoolConfig) {})
 	h.ready(4)
-	ids := h.submit(200, nil)
+	var ids []messages.ExecutionID
 	for range 3 {
 		h.store.close()
-		time.Sleep(5 * time.Millisecond)
+		ids = append(ids, h.submit(70, nil)...)
+		soon(t, func() bool { return h.store.held.Load() > 0 }, "the recorder must wait for the store")
 		h.crash("top/recorder")
 		h.store.open()
 	}

@@ -1,0 +1,33 @@
+package supervisor
+
+import (
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// EndedQueues are the names of the queues that the workers of one incarnation may have had: one for their pool, and where
+// the pool was small enough, one each.
+func EndedQueues(settings broker.Settings, workers []store.Worker) []string {
+	count := map[string]int{}
+	for i := range workers {
+		count[workers[i].Key.Pool]++
+	}
+	var names []string
+	pooled := map[string]bool{}
+	for i := range workers {
+		w := &workers[i]
+		node, pool, _, ok := w.ID.Split()
+		if !ok {
+			continue
+		}
+		if !pooled[pool] {
+			pooled[pool] = true
+			names = append(names, settings.PoolQueueName(node, pool, w.Key.Incarnation))
+		}
+		if w.Runtime != messages.RuntimeGo && w.Runtime != messages.RuntimeShell && count[w.Key.Pool] <= ownQueueMax {
+			names = append(names, settings.WorkerQueueName(w.ID, w.Key.Incarnation))
+		}
+	}
+	return names
+}
