@@ -1,116 +1,132 @@
 package api
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
 )
-
-// Scope is what a token allows. Admin includes the others; submit does not include read.
-type Scope string
-
-// The scopes. An open route needs none.
-const (
-	ScopeOpen   Scope = ""
-	ScopeRead   Scope = "read"
-	ScopeSubmit Scope = "submit"
-	ScopeAdmin  Scope = "admin"
-)
-
-// Token is one bearer token. Name is shown as created_by and in logs; Secret never is.
-type Token struct {
-	Name   string
-	Secret string
-	Scopes []Scope
-}
-
-// localCaller is who a request without tokens is from.
-const localCaller = "local"
 
 // guard decides who may do what. Without tokens only this machine may, and a browser only from the node's own page.
 type guard struct {
-	tokens []hashedToken
+	access *Access
 	origin *http.CrossOriginProtection
 }
 
-type hashedToken struct {
-	name   string
-	digest [sha256.Size]byte
-	scopes []Scope
+func newGuard(access *Access) *guard {
+	return &guard{access: access, origin: http.NewCrossOriginProtection()}
 }
 
-func newGuard(tokens []Token) *guard {
-	g := &guard{origin: http.NewCrossOriginProtection()}
-	for _, t := range tokens {
-		g.tokens = append(g.tokens, hashedToken{name: t.Name, digest: sha256.Sum256([]byte(t.Secret)), scopes: t.Scopes})
-	}
-	return g
+// caller is who makes a request.
+type caller struct {
+	name  string // empty: nobody knows
+	own   bool   // it may do this with what it submitted itself, and nothing else
+	blind bool   // it may not read what others submitted
 }
 
-// admit returns who the caller is, or why the request is refused.
-func (g *guard) admit(r *http.Request, need Scope) (string, *Problem) {
-	if len(g.tokens) > 0 {
-		return g.byToken(r, need)
+// admit returns who the caller is, or why the request is refused; both where a caller who is known may not do this.
+func (g *guard) admit(r *http.Request, rt *route) (caller, *Problem) {
+	if g.access.restricted() {
+		return g.byToken(r, rt)
 	}
-	if need == ScopeOpen {
-		return localCaller, nil
+	if rt.scope == ScopeOpen {
+		return caller{name: localCaller}, nil
 	}
+	if p := g.foreign(r); p != nil {
+		return caller{}, p
+	}
+	return caller{name: localCaller}, nil
+}
+
+// foreign says why a request to a node without tokens is not taken for one of this machine.
+func (g *guard) foreign(r *http.Request) *Problem {
 	if !loopback(r.RemoteAddr) {
-		return "", problemf(http.StatusForbidden, CodeForbidden,
+		return problemf(http.StatusForbidden, CodeForbidden,
 			"without tokens this node answers its own machine alone; configure tokens to call it from elsewhere")
 	}
 	if !loopback(r.Host) {
-		return "", problemf(http.StatusForbidden, CodeForbidden,
+		return problemf(http.StatusForbidden, CodeForbidden,
 			"the Host header %q is not this machine's; call the node as localhost or 127.0.0.1", clip(r.Host))
 	}
+	if name := proxyHeader(r.Header); name != "" {
+		return problemf(http.StatusForbidden, CodeForbidden,
+			"the request has come through a proxy (%s), and without tokens this node answers its own machine alone; "+
+				"configure tokens, or let the proxy's users call another way", clip(name))
+	}
 	if err := g.origin.Check(r); err != nil {
-		return "", problemf(http.StatusForbidden, CodeForbidden, "a page of another origin may not call this node")
+		return problemf(http.StatusForbidden, CodeForbidden, "a page of another origin may not call this node")
 	}
-	return localCaller, nil
+	return nil
 }
 
-func (g *guard) byToken(r *http.Request, need Scope) (string, *Problem) {
-	if need == ScopeOpen {
-		return "", nil
-	}
-	kind, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(kind, "Bearer") || secret == "" {
-		return "", problemf(http.StatusUnauthorized, CodeUnauthorized, "this node wants a token: send Authorization: Bearer TOKEN")
-	}
-	t := g.find(strings.TrimSpace(secret))
-	if t == nil {
-		return "", problemf(http.StatusUnauthorized, CodeUnauthorized, "the token is not known here")
-	}
-	if !t.may(need) {
-		return "", problemf(http.StatusForbidden, CodeForbidden, "token %q lacks the scope %q that this needs", t.name, need)
-	}
-	return t.name, nil
-}
-
-// find compares with every token, in a time that does not depend on which one fits.
-func (g *guard) find(secret string) *hashedToken {
-	digest := sha256.Sum256([]byte(secret))
-	found := -1
-	for i := range g.tokens {
-		same := subtle.ConstantTimeCompare(digest[:], g.tokens[i].digest[:])
-		found = subtle.ConstantTimeSelect(same, i, found)
-	}
-	if found < 0 {
-		return nil
-	}
-	return &g.tokens[found]
-}
-
-func (t *hashedToken) may(need Scope) bool {
-	for _, s := range t.scopes {
-		if s == need || s == ScopeAdmin {
-			return true
+// proxyHeader returns the name of a header by which a proxy says that the request is somebody else's; empty: none has. Such a
+// request comes from this machine, and whom it is from nobody here can tell.
+func proxyHeader(h http.Header) string {
+	for name := range h {
+		switch {
+		case name == "Forwarded", name == "Via", name == "X-Real-Ip", strings.HasPrefix(name, "X-Forwarded-"):
+			return name
 		}
 	}
-	return false
+	return ""
+}
+
+func (g *guard) byToken(r *http.Request, rt *route) (caller, *Problem) {
+	if rt.scope == ScopeOpen {
+		return caller{}, nil
+	}
+	t, refused := g.identify(r)
+	if refused != nil {
+		return caller{}, refused
+	}
+	if t.ended(g.access.now()) {
+		return caller{}, problemf(http.StatusUnauthorized, CodeUnauthorized,
+			"token %q has ended at %s; ask whoever runs this node for a new one", t.name, t.expires.UTC().Format(time.RFC3339))
+	}
+	blind := accessOf(t.scopes, &route{scope: ScopeRead}) != accessAll
+	switch accessOf(t.scopes, rt) {
+	case accessAll:
+		return caller{name: t.name, blind: blind}, nil
+	case accessOwn:
+		return caller{name: t.name, blind: blind, own: true}, nil
+	}
+	return caller{name: t.name}, problemf(http.StatusForbidden, CodeForbidden,
+		"token %q lacks the scope %q that this needs; it has %s", t.name, rt.scope, lacking(t.scopes))
+}
+
+// identify finds who calls: by the token that the request shows, or else by the certificate of its connection.
+func (g *guard) identify(r *http.Request) (*hashedToken, *Problem) {
+	given := r.Header.Get("Authorization")
+	if given == "" && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		return g.byCertificate(r)
+	}
+	kind, secret, _ := strings.Cut(given, " ")
+	if !strings.EqualFold(kind, "Bearer") || secret == "" {
+		return nil, problemf(http.StatusUnauthorized, CodeUnauthorized, "this node wants a token: send Authorization: Bearer TOKEN")
+	}
+	if t := g.access.find(strings.TrimSpace(secret)); t != nil {
+		return t, nil
+	}
+	return nil, problemf(http.StatusUnauthorized, CodeUnauthorized, "the token is not known here")
+}
+
+// byCertificate finds the entry of a client's certificate, which the handshake has checked. A browser sends it for the pages of
+// others too, and a connection may outlive it.
+func (g *guard) byCertificate(r *http.Request) (*hashedToken, *Problem) {
+	cert := r.TLS.PeerCertificates[0]
+	if now := g.access.now(); now.After(cert.NotAfter) {
+		return nil, problemf(http.StatusUnauthorized, CodeUnauthorized, "the client's certificate has ended at %s", cert.NotAfter.UTC().Format(time.RFC3339))
+	}
+	if err := g.origin.Check(r); err != nil {
+		return nil, problemf(http.StatusForbidden, CodeForbidden, "a page of another origin may not call this node")
+	}
+	names := certificateNames(cert)
+	if t := g.access.certified(names); t != nil {
+		return t, nil
+	}
+	return nil, problemf(http.StatusUnauthorized, CodeUnauthorized,
+		"the client's certificate is good, and no entry of tokens names it; it has %s", clip(strings.Join(names, ", ")))
 }
 
 // loopback reports whether a host, with or without a port, is this machine by its own address or name. A name that

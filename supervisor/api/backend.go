@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -22,8 +24,11 @@ type Backend interface {
 	Wait(ctx context.Context, id messages.ExecutionID) (messages.Execution, error)
 	// Cancel returns the execution as the cancel left it: cancelled, cancelling, or terminal before.
 	Cancel(ctx context.Context, id messages.ExecutionID, by string) (messages.Execution, error)
-	// Retry stores a new execution of a terminal one's chain (reason manual_retry).
-	Retry(ctx context.Context, id messages.ExecutionID) (messages.Execution, error)
+	// Retry stores a new execution of a terminal one's chain (reason manual_retry), under an idempotency key where one is
+	// given. Where the execution has a retry already, that is the answer, as Existing, unless it has another key.
+	Retry(ctx context.Context, id messages.ExecutionID, key string) (store.Submitted, error)
+	// RetryAnswer says whether a retry follows the execution, when and as which, or why none does.
+	RetryAnswer(ctx context.Context, e *messages.Execution) RetryView
 	// Output returns what the execution's process has written so far.
 	Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error)
 	// Follow calls each for every live happening of the execution, from its first, until it is terminal or ctx ends.
@@ -45,9 +50,13 @@ type Backend interface {
 	CordonNode(ctx context.Context, id string, cordoned bool, by string) error
 	DrainNode(ctx context.Context, id, by string) error
 	Sessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error)
+	Session(ctx context.Context, pool, name string) (SessionView, error)
+	// EndSession ends an idle session's binding and returns the session without it. One that has none stays as it is.
+	EndSession(ctx context.Context, pool, name, by string) (SessionView, error)
 	Actions(ctx context.Context) ([]messages.Action, error)
 	DeadLetters() store.DeadLetters
-	RequeueDeadLetter(ctx context.Context, id int64) (messages.Execution, error)
+	// RequeueDeadLetter is Retry of the execution that the letter names.
+	RequeueDeadLetter(ctx context.Context, id int64) (store.Submitted, error)
 	// Reload reads the packs again and returns what changed.
 	Reload(ctx context.Context) (ReloadReport, error)
 
@@ -103,26 +112,29 @@ type Explanation struct {
 	Reason    string               `json:"reason"`          // a closed set of words
 	Message   string               `json:"message"`         // a sentence
 	Until     time.Time            `json:"until,omitzero"`
+	Retry     *RetryView           `json:"retry,omitempty"` // whether a retry follows
 }
 
 // WorkerView is a worker as lists show it.
 type WorkerView struct {
-	ID         messages.WorkerID    `json:"id"`
-	Pool       string               `json:"pool"`
-	Node       string               `json:"node"`
-	Runtime    messages.Runtime     `json:"runtime"`
-	Generation messages.Generation  `json:"generation"`
-	State      string               `json:"state"`
-	Health     string               `json:"health"`
-	Grade      string               `json:"grade"`
-	Cordoned   bool                 `json:"cordoned"`
-	Pid        int                  `json:"pid,omitempty"`
-	Since      time.Time            `json:"since,omitzero"`
-	Execution  messages.ExecutionID `json:"execution,omitzero"`
-	Heartbeat  time.Time            `json:"last_heartbeat,omitzero"`
-	Restarts   int                  `json:"restarts"`
-	LastError  string               `json:"last_failure,omitempty"`
-	Report     json.RawMessage      `json:"health_report,omitempty"` // capabilities.health
+	ID         messages.WorkerID   `json:"id"`
+	Pool       string              `json:"pool"`
+	Node       string              `json:"node"`
+	Runtime    messages.Runtime    `json:"runtime"`
+	Generation messages.Generation `json:"generation"`
+	State      string              `json:"state"`
+	Health     string              `json:"health"`
+	Grade      string              `json:"grade"` // with the age of its heartbeat
+	// GradeCauses are what keeps the grade from healthy, and heartbeat_future as a warning.
+	GradeCauses []string             `json:"grade_causes,omitempty"`
+	Cordoned    bool                 `json:"cordoned"`
+	Pid         int                  `json:"pid,omitempty"`
+	Since       time.Time            `json:"since,omitzero"`
+	Execution   messages.ExecutionID `json:"execution,omitzero"`
+	Heartbeat   time.Time            `json:"last_heartbeat,omitzero"`
+	Restarts    int                  `json:"restarts"`
+	LastError   string               `json:"last_failure,omitempty"`
+	Report      json.RawMessage      `json:"health_report,omitempty"` // capabilities.health
 	// Stale says that its node did not answer: this is its row in the store, as old as SeenAt.
 	Stale  bool      `json:"stale,omitempty"`
 	SeenAt time.Time `json:"seen_at,omitzero"`
@@ -170,14 +182,16 @@ type PoolView struct {
 	Runtime  messages.Runtime `json:"runtime"`
 	Nodes    int              `json:"nodes"`
 	Workers  int              `json:"workers"`
-	Stale    int              `json:"stale,omitempty"` // of them, whose node did not answer
+	Stale    int              `json:"stale,omitempty"` // of them, without a fresh heartbeat, or whose node did not answer
 	Ready    int              `json:"ready"`
 	Busy     int              `json:"busy"`
 	Degraded int              `json:"degraded"`
 	Starting int              `json:"starting"`
 	Broken   bool             `json:"broken"`
+	OldCode  bool             `json:"old_code,omitempty" doc:"it runs the code from before a reload, because the new one did not start"`
 	Cordoned bool             `json:"cordoned"`
 	Waiting  int              `json:"waiting"` // requested executions
+	More     bool             `json:"waiting_more,omitempty" doc:"more than waiting says: it is counted up to 100,000 for each priority"`
 	Placed   int              `json:"placed"`  // scheduled
 	Running  int              `json:"running"` // and cancelling
 	Window   int              `json:"window"`  // the largest
@@ -212,4 +226,24 @@ type ReloadReport struct {
 	Removed  []string `json:"removed,omitempty"`  // actions
 	Changed  []string `json:"changed,omitempty"`  // actions
 	Replaced []string `json:"replaced,omitempty"` // pools whose workers are replaced one by one
+	// Broken are the pools that were broken before, or do not change, and whose workers still fail to start.
+	Broken []ReloadFailure `json:"broken,omitempty"`
+}
+
+// ReloadFailure is why a worker of a pool did not start.
+type ReloadFailure struct {
+	Pool      string   `json:"pool"`
+	Packs     []string `json:"packs" doc:"whose code it is: the pack of the action that could not be loaded, or those that have changed"`
+	Error     string   `json:"error"`
+	Traceback string   `json:"traceback,omitempty"`
+}
+
+// String is the failure in a line.
+func (f ReloadFailure) String() string {
+	return fmt.Sprintf("pack %s: a worker of pool %s does not start: %s", strings.Join(f.Packs, ", "), f.Pool, f.Error)
+}
+
+// ReloadFailures are the details of the problem reload_failed.
+type ReloadFailures struct {
+	Pools []ReloadFailure `json:"pools"`
 }

@@ -31,9 +31,11 @@ type backend struct {
 	requests []SubmitRequest
 	err      error // answer of every call, where set
 	waiting  chan struct{}
+	waits    chan struct{} // is told of every Wait, where set
 	live     []Live
 	followed chan struct{} // Follow stays open until it closes, where set
 	ready    Readiness
+	timeout  time.Duration // of what is submitted
 	cordons  []string
 
 	unreached []Unreached
@@ -63,7 +65,7 @@ func (b *backend) Submit(ctx context.Context, requests []SubmitRequest) ([]store
 		executions[i] = messages.Execution{
 			ID: messages.NewExecutionID(), Action: r.ActionRef, Version: "1.0.0", Pool: "go", Parameters: r.Parameters,
 			Session: r.Session, Affinity: messages.Affinity(r.Affinity), Priority: 5, Labels: r.Labels, CreatedBy: r.CreatedBy,
-			Trace: r.Trace, IdempotencyKey: r.IdempotencyKey, RequestHash: []byte(r.Parameters), RunAt: r.RunAt,
+			Trace: r.Trace, IdempotencyKey: r.IdempotencyKey, RequestHash: []byte(r.Parameters), RunAt: r.RunAt, Timeout: b.timeout,
 		}
 	}
 	return b.Store.Submit(ctx, executions)
@@ -77,12 +79,46 @@ func (b *backend) Get(ctx context.Context, id messages.ExecutionID) (messages.Ex
 }
 
 func (b *backend) Wait(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+	if b.waits != nil {
+		b.waits <- struct{}{}
+	}
 	select {
 	case <-b.waiting:
 	case <-ctx.Done():
 		return messages.Execution{}, ctx.Err()
 	}
 	return b.Get(context.WithoutCancel(ctx), id)
+}
+
+// bind places an execution of a session of pool go, which binds it.
+func (b *backend) bind(t testing.TB, name string) messages.WorkerKey {
+	inc := messages.NewIncarnation()
+	require.NoError(t, b.Join(t.Context(), store.Node{Incarnation: inc, Name: "n", Version: "1"}, time.Hour))
+	stored, err := b.Store.Submit(t.Context(), []messages.Execution{{
+		ID: messages.NewExecutionID(), Action: "a.b", Version: "1", Pool: "go", Session: name, Affinity: messages.AffinityStrict,
+	}})
+	require.NoError(t, err)
+	key := messages.WorkerKey{Incarnation: inc, Pool: "go", Slot: 1}
+	_, err = b.Apply(t.Context(), []store.Change{&store.Place{
+		ID: stored[0].Execution.ID, Worker: key, WorkerID: "n/go/1", PlacedBy: inc, ClaimWithin: time.Minute,
+		Session: &store.SessionUse{Pool: "go", Session: name, Epoch: 1, Bind: true},
+	}})
+	require.NoError(t, err)
+	return key
+}
+
+func (b *backend) Session(ctx context.Context, pool, name string) (SessionView, error) {
+	s, err := b.GetSession(ctx, pool, name)
+	return SessionView{Session: s}, err
+}
+
+func (b *backend) EndSession(ctx context.Context, pool, name, by string) (SessionView, error) {
+	v, err := b.Session(ctx, pool, name)
+	if err == nil {
+		_, err = b.Unbind(ctx, []store.Binding{{Pool: pool, Session: name, Epoch: v.Epoch, Worker: v.Worker}})
+		b.cordons = append(b.cordons, "session "+pool+"/"+name+" by "+by)
+	}
+	return v, err
 }
 
 func (b *backend) Cancel(ctx context.Context, id messages.ExecutionID, by string) (messages.Execution, error) {
@@ -97,12 +133,19 @@ func (b *backend) Cancel(ctx context.Context, id messages.ExecutionID, by string
 	return b.Get(ctx, id)
 }
 
-func (b *backend) Retry(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+func (b *backend) Retry(ctx context.Context, id messages.ExecutionID, key string) (store.Submitted, error) {
 	e, err := b.Get(ctx, id)
 	if err == nil && !e.Status.Terminal() {
 		err = &Problem{Status: http.StatusConflict, Code: CodeNotRetriable, Message: "execution " + id.String() + " has not ended; cancel it first"}
 	}
-	return e, err
+	if err != nil {
+		return store.Submitted{}, err
+	}
+	return b.Store.Retry(ctx, id, messages.Execution{Action: e.Action, Pool: e.Pool, IdempotencyKey: key})
+}
+
+func (b *backend) RetryAnswer(_ context.Context, e *messages.Execution) RetryView {
+	return RetryView{As: e.RetriedAs, WhyNot: "max_retries_reached", Message: "no retry follows"}
 }
 
 func (b *backend) Follow(ctx context.Context, _ messages.ExecutionID, each func(Live) error) error {
@@ -204,12 +247,13 @@ func (b *backend) Actions(context.Context) ([]messages.Action, error) {
 
 func (b *backend) DeadLetters() store.DeadLetters { return b.Store }
 
-func (b *backend) RequeueDeadLetter(ctx context.Context, id int64) (messages.Execution, error) {
+func (b *backend) RequeueDeadLetter(ctx context.Context, id int64) (store.Submitted, error) {
 	d, err := b.GetDeadLetter(ctx, id)
 	if err != nil {
-		return messages.Execution{}, err
+		return store.Submitted{}, err
 	}
-	return b.Get(ctx, d.Execution)
+	e, err := b.Get(ctx, d.Execution)
+	return store.Submitted{Execution: e}, err
 }
 
 func (b *backend) Reload(context.Context) (ReloadReport, error) {

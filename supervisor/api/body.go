@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +23,8 @@ const (
 	BatchBodyMax = 32 << 20          // 32 MiB
 	bodyTime     = 30 * time.Second  // a body that is begun must be finished within it
 	batchTime    = 120 * time.Second // the same for a batch
-	drainMax     = 4 << 20           // read and thrown away beyond a limit, so that the caller sees the answer
+	drainMax     = 4 << 20           // at least so much is thrown away of a body that is refused, so that the caller sees the answer
+	drainTime    = 5 * time.Second   // for as long
 	bodyWrap     = 4                 // nesting that a request puts around its parameters, and one that Check names
 	keepBuffer   = 64 << 10          // a larger buffer is not kept for the next request
 )
@@ -36,25 +38,37 @@ func putBuffer(b *bytes.Buffer) {
 }
 
 // decode reads the request's JSON body into v. An unknown field, a second value behind the first, nesting deeper
-// than parameters may have, and bytes that are no UTF-8 are refused. An empty body is refused unless optional.
-func decode(w http.ResponseWriter, r *http.Request, max int64, optional bool, v any) error {
-	if err := mediaType(r, optional); err != nil {
+// than parameters may have, and bytes that are no UTF-8 are refused. An empty body is refused unless optional. With its body
+// read the call takes its place.
+func (c *call) decode(optional bool, v any) error {
+	if optional && c.r.ContentLength == 0 {
+		return c.enter()
+	}
+	if err := mediaType(c.r, optional); err != nil {
 		return err
 	}
 	buf := buffers.Get().(*bytes.Buffer)
 	buf.Reset()
 	defer putBuffer(buf)
-	if err := readBody(w, r, max, buf); err != nil {
+	if err := c.readBody(buf); err != nil {
 		return err
 	}
-	if optional && len(bytes.TrimSpace(buf.Bytes())) == 0 {
-		return nil
+	if !optional || len(bytes.TrimSpace(buf.Bytes())) > 0 {
+		if err := decodeStrict(theBody, buf.Bytes(), v); err != nil {
+			return err
+		}
 	}
-	return decodeStrict(buf.Bytes(), v)
+	return c.enter()
 }
 
-// mediaType wants application/json. A request without a body may leave it out where the body is optional.
+// mediaType wants application/json as it is. A request without a body may leave it out where the body is optional.
 func mediaType(r *http.Request, optional bool) error {
+	for _, enc := range r.Header["Content-Encoding"] {
+		if enc != "" && !strings.EqualFold(enc, "identity") {
+			return problemf(http.StatusUnsupportedMediaType, CodeMediaType,
+				"Content-Encoding %q is not taken; send plain JSON without it", clip(enc))
+		}
+	}
 	text := r.Header.Get("Content-Type")
 	if text == "application/json" || (text == "" && optional && r.ContentLength == 0) {
 		return nil
@@ -65,36 +79,59 @@ func mediaType(r *http.Request, optional bool) error {
 		return problemf(http.StatusUnsupportedMediaType, CodeMediaType,
 			"Content-Type is %q; send application/json in UTF-8", clip(text))
 	}
-	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return problemf(http.StatusUnsupportedMediaType, CodeMediaType, "Content-Encoding %q is not taken; send plain JSON", clip(enc))
-	}
 	return nil
 }
 
-// readBody fills buf with the body, in bounded time. The deadline is lifted afterwards: the connection is watched
-// for the caller's leaving while a long poll runs.
-func readBody(w http.ResponseWriter, r *http.Request, max int64, buf *bytes.Buffer) error {
-	control := http.NewResponseController(w)
+// readBody fills buf with the body.
+func (c *call) readBody(buf *bytes.Buffer) error {
+	if n := c.r.ContentLength; n > 0 && n <= c.max {
+		buf.Grow(int(min(n, keepBuffer)) + bytes.MinRead)
+	}
+	return c.body(func(from *bodyReader) error {
+		from.part = c.max + 1
+		_, err := buf.ReadFrom(from)
+		return err
+	})
+}
+
+// body has read take the body, in bounded time and up to the route's limit. Once it is read the deadline is lifted: the connection
+// is watched for the caller's leaving while a long poll runs. Where read gives up, the deadline stays: drain has its own, and the
+// server too reads what is left, up to a bound.
+func (c *call) body(read func(from *bodyReader) error) error {
+	if c.place.isFull() {
+		return c.place.full()
+	}
+	if c.r.ContentLength > c.max {
+		return tooLarge(c.max)
+	}
+	control := http.NewResponseController(c.w)
 	limit := bodyTime
-	if max > BodyMax {
+	if c.max > BodyMax {
 		limit = batchTime
 	}
 	// A writer without deadlines, as in a test, has no slow caller either.
 	_ = control.SetReadDeadline(time.Now().Add(limit))
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
-	if r.ContentLength > 0 && r.ContentLength <= max {
-		buf.Grow(int(min(r.ContentLength, keepBuffer)) + bytes.MinRead)
+	c.begun = true
+	if err := read(&bodyReader{from: c.r.Body, hold: &c.hold, max: c.max}); err != nil {
+		return err
 	}
-	if r.ContentLength <= max {
-		if _, err := buf.ReadFrom(io.LimitReader(r.Body, max+1)); err != nil {
-			return problemf(http.StatusBadRequest, CodeInvalidRequest, "the body ended before its time: send it whole, within %s", limit)
-		}
-	}
-	if r.ContentLength > max || int64(buf.Len()) > max {
-		_, _ = io.CopyN(io.Discard, r.Body, drainMax)
-		return tooLarge(max)
-	}
+	c.read = true
+	_ = control.SetReadDeadline(time.Time{})
 	return nil
+}
+
+// drain throws away what has not been read of a refused call's body, in bounded time and up to a bound, so that the caller sees
+// the answer: the server closes the connection before a larger rest, and who still writes sees that alone. It does so for
+// callers who have shown who they are, and not where one waits to be asked for the body: that one has not sent it.
+func (c *call) drain() {
+	switch {
+	case !c.known, c.read, c.r.ContentLength == 0, c.whole.Err() != nil:
+		return
+	case !c.begun && c.r.Header.Get("Expect") != "":
+		return
+	}
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(drainTime))
+	_, _ = io.CopyN(io.Discard, c.r.Body, max(drainMax, c.max))
 }
 
 func tooLarge(max int64) *Problem {
@@ -103,23 +140,27 @@ func tooLarge(max int64) *Problem {
 	return p
 }
 
-// decodeStrict reads exactly one JSON value.
-func decodeStrict(b []byte, v any) error {
+// decodeStrict reads exactly one JSON value. Problems call it what.
+func decodeStrict(what string, b []byte, v any) error {
 	if !utf8.Valid(b) {
-		return problemf(http.StatusBadRequest, CodeInvalidJSON, "the body is not UTF-8")
+		return problemf(http.StatusBadRequest, CodeInvalidJSON, "%s is not UTF-8", what)
 	}
-	if deeper(b, messages.JSONDepthMax+bodyWrap) {
-		return tooDeep("the body")
+	if p := checkShape(what, b, v); p != nil {
+		return p
 	}
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
-		return decodeProblem(err)
+		return decodeProblem(what, err)
 	}
 	if rest := bytes.TrimLeft(b[dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
-		return problemf(http.StatusBadRequest, CodeInvalidJSON, "the body goes on after its JSON value, at byte %d", len(b)-len(rest))
+		return goesOn(what, len(b)-len(rest))
 	}
 	return nil
+}
+
+func goesOn(what string, at int) *Problem {
+	return problemf(http.StatusBadRequest, CodeInvalidJSON, "%s goes on after its JSON value, at byte %d", what, at)
 }
 
 func tooDeep(what string) *Problem {
@@ -127,28 +168,35 @@ func tooDeep(what string) *Problem {
 }
 
 // decodeProblem says in the caller's words what encoding/json found.
-func decodeProblem(err error) *Problem {
+func decodeProblem(what string, err error) *Problem {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	text := err.Error()
 	switch {
 	case errors.As(err, &syntax):
-		return problemf(http.StatusBadRequest, CodeInvalidJSON, "the body is not JSON: %s (byte %d)", clip(text), syntax.Offset)
+		return problemf(http.StatusBadRequest, CodeInvalidJSON, "%s is not JSON: %s (byte %d)", what, clip(text), syntax.Offset)
 	case errors.As(err, &kind):
 		field := kind.Field
 		if field == "" {
-			field = "the body"
+			field = what
 		}
 		return invalid("%s: want %s, got %s", clip(field), wanted(kind), clip(kind.Value))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return problemf(http.StatusBadRequest, CodeInvalidJSON, "the body ends in the middle of its JSON")
+		return problemf(http.StatusBadRequest, CodeInvalidJSON, "%s ends in the middle of its JSON", what)
 	case strings.HasPrefix(text, "json: unknown field "):
 		name := strings.TrimPrefix(text, "json: unknown field ")
-		p := problemf(http.StatusBadRequest, CodeUnknownField, "unknown field %s; /openapi.json lists the known ones", clip(name))
-		p.Details = map[string]any{"field": strings.Trim(clip(name), `"`)}
-		return p
+		if plain, err := strconv.Unquote(name); err == nil {
+			name = plain
+		}
+		return unknownField(name)
 	}
-	return invalid("the body: %s", clip(strings.TrimPrefix(text, "json: ")))
+	return invalid("%s: %s", what, clip(strings.TrimPrefix(text, "json: ")))
+}
+
+func unknownField(name string) *Problem {
+	p := problemf(http.StatusBadRequest, CodeUnknownField, "unknown field %q; /openapi.json lists the known ones", clip(name))
+	p.Details = map[string]any{"field": clip(name)}
+	return p
 }
 
 // wanted names the JSON type that a Go type is read from.

@@ -15,15 +15,15 @@ func deadLetterRoutes() []*route {
 	const one = "/api/v1/dead-letters/{id}"
 	return []*route{
 		{method: "GET", path: "/api/v1/dead-letters", scope: ScopeRead, group: "dead letters", params: []param{limitParam, cursorParam},
-			summary: "The dead letters, newest first.", result: DeadLetterList{}, handle: (*server).deadLetters},
+			summary: "The dead letters, newest first, without their bodies.", result: DeadLetterList{}, handle: (*server).deadLetters},
 		{method: "GET", path: "/api/v1/dead-letters/stats", scope: ScopeRead, group: "dead letters",
 			params:  []param{{name: "hours", kind: "integer", help: "How far back to count, 1 to 720; 48 where left out."}},
 			summary: "Counts by worker, action, reason and hour.", result: DeadLetterStats{}, handle: (*server).deadLetterStats},
 		{method: "GET", path: one, scope: ScopeRead, group: "dead letters",
-			summary: "One dead letter.", result: store.DeadLetter{}, handle: (*server).deadLetter},
-		{method: "POST", path: one + "/requeue", scope: ScopeAdmin, group: "dead letters", status: http.StatusCreated,
-			summary: "Submit its execution again.", result: ExecutionView{}, handle: (*server).requeue},
-		{method: "POST", path: one + "/discard", scope: ScopeAdmin, group: "dead letters",
+			summary: "One dead letter, with up to 64 KiB of its body.", result: store.DeadLetter{}, handle: (*server).deadLetter},
+		{method: "POST", path: one + "/requeue", scope: ScopeOperate, group: "dead letters", status: http.StatusCreated,
+			summary: "Submit its execution again, as /retry does.", result: ExecutionView{}, handle: (*server).requeue},
+		{method: "POST", path: one + "/discard", scope: ScopeOperate, group: "dead letters",
 			summary: "Mark it as seen and not wanted.", result: store.DeadLetter{}, handle: (*server).discard},
 	}
 }
@@ -91,11 +91,11 @@ func (s *server) requeue(c *call) error {
 	if err != nil {
 		return err
 	}
-	e, err := s.Backend.RequeueDeadLetter(c.r.Context(), id)
+	made, err := s.Backend.RequeueDeadLetter(c.r.Context(), id)
 	if err != nil {
 		return named(err, "dead letter", strconv.FormatInt(id, 10))
 	}
-	return writeJSON(c.w, http.StatusCreated, s.whole(&e))
+	return s.made(c, &made)
 }
 
 // discarded is what DeadLetter.Resolution says of a letter that a person does not want.

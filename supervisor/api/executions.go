@@ -21,7 +21,7 @@ func executionRoutes() []*route {
 	const one = "/api/v1/executions/{id}"
 	return []*route{
 		{method: "POST", path: "/api/v1/executions", scope: ScopeSubmit, group: "executions", status: http.StatusCreated,
-			summary: "Submit one execution; with wait_seconds, answer when it has ended or the time is over.",
+			summary: "Submit one execution; with wait_seconds (up to 60), answer when it has ended or the time is over.",
 			body:    SubmitBody{}, result: ExecutionView{}, handle: (*server).submit},
 		{method: "POST", path: "/api/v1/executions/batch", scope: ScopeSubmit, group: "executions", status: http.StatusCreated,
 			summary: "Submit up to 10,000 executions, all or none.",
@@ -29,23 +29,24 @@ func executionRoutes() []*route {
 		{method: "GET", path: "/api/v1/executions", scope: ScopeRead, group: "executions", params: listParams(),
 			summary: "List executions, newest first, without parameters and results.",
 			result:  ExecutionList{}, handle: (*server).list},
-		{method: "GET", path: one, scope: ScopeRead, group: "executions",
+		{method: "GET", path: one, scope: ScopeRead, own: true, group: "executions",
 			summary: "One execution, whole.", result: ExecutionView{}, handle: (*server).get},
-		{method: "POST", path: one + "/cancel", scope: ScopeAdmin, group: "executions",
+		{method: "POST", path: one + "/cancel", scope: ScopeOperate, own: true, group: "executions",
 			summary: "Cancel; one that has ended stays as it is.", result: ExecutionView{}, handle: (*server).cancel},
-		{method: "POST", path: one + "/retry", scope: ScopeAdmin, group: "executions", status: http.StatusCreated,
-			summary: "Submit again what has ended, as a new execution of the same chain.", result: ExecutionView{}, handle: (*server).retry},
-		{method: "GET", path: one + "/wait", scope: ScopeRead, group: "executions", waits: true,
+		{method: "POST", path: one + "/retry", scope: ScopeOperate, group: "executions", status: http.StatusCreated,
+			summary: "Submit again what has ended, as a new execution of the same chain. An execution has one retry: 200 with it where it is there.",
+			body:    RetryBody{}, optional: true, result: ExecutionView{}, handle: (*server).retry},
+		{method: "GET", path: one + "/wait", scope: ScopeRead, own: true, group: "executions", waits: true,
 			params:  []param{{name: "timeout_seconds", kind: "number", help: "0 to 60; 30 where left out."}},
 			summary: "The execution once it has ended, or as it stands when the time is over.", result: ExecutionView{}, handle: (*server).wait},
-		{method: "GET", path: one + "/output", scope: ScopeRead, group: "executions", waits: true,
+		{method: "GET", path: one + "/output", scope: ScopeRead, own: true, group: "executions", waits: true,
 			params:  []param{{name: "follow", kind: "boolean", help: "1: every happening of the run as it comes, until it has ended, as application/x-ndjson, or as text/event-stream where Accept asks for it."}},
 			summary: "What the execution's process wrote.", result: OutputView{}, handle: (*server).output},
-		{method: "GET", path: one + "/chain", scope: ScopeRead, group: "executions",
+		{method: "GET", path: one + "/chain", scope: ScopeRead, own: true, group: "executions",
 			summary: "The whole retry chain, oldest first.", result: ChainView{}, handle: (*server).chain},
-		{method: "GET", path: one + "/events", scope: ScopeRead, group: "executions",
+		{method: "GET", path: one + "/events", scope: ScopeRead, own: true, group: "executions",
 			summary: "What happened to the execution, oldest first.", result: EventsView{}, handle: (*server).events},
-		{method: "GET", path: one + "/why", scope: ScopeRead, group: "executions", storeless: true,
+		{method: "GET", path: one + "/why", scope: ScopeRead, own: true, group: "executions", storeless: true,
 			summary: "Why the execution is where it is.", result: Explanation{}, handle: (*server).why},
 	}
 }
@@ -64,7 +65,7 @@ func listParams() []param {
 
 func (s *server) submit(c *call) error {
 	var body SubmitBody
-	if err := c.decode(&body); err != nil {
+	if err := c.decode(false, &body); err != nil {
 		return largeSubmit(err)
 	}
 	if body.WaitSeconds != nil && !(*body.WaitSeconds >= 0 && *body.WaitSeconds <= WaitMax.Seconds()) {
@@ -72,6 +73,15 @@ func (s *server) submit(c *call) error {
 	}
 	if p := body.Check(); p != nil {
 		return p
+	}
+	var wait time.Duration
+	if body.WaitSeconds != nil {
+		wait = time.Duration(*body.WaitSeconds * float64(time.Second))
+	}
+	if wait > 0 {
+		if err := c.waitIn(&s.waits); err != nil {
+			return err
+		}
 	}
 	body.CreatedBy, body.Trace = c.caller, traceparent(c.r)
 	stored, err := s.Backend.Submit(c.r.Context(), []SubmitRequest{body.SubmitRequest})
@@ -81,18 +91,44 @@ func (s *server) submit(c *call) error {
 	if len(stored) != 1 {
 		return errors.New("the backend answered one submission with another number of executions")
 	}
-	e, status := stored[0].Execution, http.StatusCreated
-	if stored[0].Existing {
-		status = http.StatusOK
+	if c.blind && stored[0].Existing && stored[0].Execution.CreatedBy != c.caller {
+		return problemf(http.StatusConflict, CodeKeyConflict, "idempotency key %s is another caller's; send the request with one of your own",
+			clip(body.IdempotencyKey))
 	}
-	if body.WaitSeconds != nil && *body.WaitSeconds > 0 && !e.Status.Terminal() {
-		if e, err = s.waitFor(c.r.Context(), e.ID, time.Duration(*body.WaitSeconds*float64(time.Second))); err != nil {
+	// What waits holds no body: the answer shows no parameters.
+	body = SubmitBody{}
+	stored[0].Execution.Parameters = nil
+	c.hold.release()
+	e := stored[0].Execution
+	if wait > 0 && !e.Status.Terminal() {
+		if e, err = s.submitted(c, e, wait); err != nil {
 			return err
 		}
+	}
+	status := http.StatusCreated
+	if stored[0].Existing {
+		status = http.StatusOK
 	}
 	view := ViewExecution(&e)
 	view.Existing = stored[0].Existing
 	return writeJSON(c.w, status, &view)
+}
+
+// submitted waits for the end of an execution that is stored: whatever goes wrong with the waiting, the caller gets its id.
+func (s *server) submitted(c *call, e messages.Execution, limit time.Duration) (messages.Execution, error) {
+	call, bounded := SessionCallTime(&e)
+	bounded = bounded && call < limit
+	if bounded {
+		limit = call
+	}
+	seen, err := s.waitFor(c.whole, e.ID, limit)
+	if err != nil {
+		return e, nil
+	}
+	if bounded && !seen.Status.Terminal() {
+		return e, SessionTimedOut(&seen)
+	}
+	return seen, nil
 }
 
 // largeSubmit names what makes a single submission large: nothing but its parameters can.
@@ -100,36 +136,9 @@ func largeSubmit(err error) error {
 	var p *Problem
 	if errors.As(err, &p) && p.Code == CodeBodyTooLarge {
 		return &Problem{Status: p.Status, Code: string(messages.CodeTooLarge), Details: map[string]any{"limit_bytes": messages.ParametersMax},
-			Message: "the body is larger than 1.5 MiB, and parameters may be 1 MiB. Put large data where the action can fetch it and pass its address"}
+			Message: "the submission is larger than 1.5 MiB, and parameters may be 1 MiB. Put large data where the action can fetch it and pass its address"}
 	}
 	return err
-}
-
-func (s *server) submitBatch(c *call) error {
-	var body BatchRequest
-	if err := c.decode(&body); err != nil {
-		return err
-	}
-	if n := len(body.Executions); n == 0 || n > messages.BatchMax {
-		return invalid("executions must hold 1 to %d entries, got %d", messages.BatchMax, n)
-	}
-	trace := traceparent(c.r)
-	for i := range body.Executions {
-		r := &body.Executions[i]
-		if p := r.Check(); p != nil {
-			return &Problem{Status: p.Status, Code: p.Code, Message: entry(i, p.Message), Details: map[string]any{"index": i, "cause": p.Details}}
-		}
-		r.CreatedBy, r.Trace = c.caller, trace
-	}
-	stored, err := s.Backend.Submit(c.r.Context(), body.Executions)
-	if err != nil {
-		return err
-	}
-	view := BatchView{Executions: make([]BatchItem, len(stored))}
-	for i := range stored {
-		view.Executions[i] = BatchItem{ID: stored[i].Execution.ID, Status: stored[i].Execution.Status, Existing: stored[i].Existing}
-	}
-	return writeJSON(c.w, http.StatusCreated, &view)
 }
 
 func (s *server) list(c *call) error {
@@ -189,6 +198,31 @@ func (s *server) whole(e *messages.Execution) *ExecutionView {
 	return &view
 }
 
+// ownOnly refuses an execution that the caller did not submit, by the answer that one which does not exist gets: whoever may not
+// read does not learn what there is.
+func (s *server) ownOnly(c *call) error {
+	id, err := executionID(c.r)
+	if err != nil {
+		return err
+	}
+	if s.Gate != nil { // some of these routes are served while the store is away, and this look needs it
+		if shut := s.Gate(); shut != nil {
+			return shut
+		}
+	}
+	ctx, cancel := context.WithTimeout(c.r.Context(), callTime)
+	defer cancel()
+	e, err := s.Backend.Get(ctx, id)
+	if err == nil && e.CreatedBy == c.caller {
+		return nil
+	}
+	if err == nil || toProblem(err).Status == http.StatusNotFound {
+		return problemf(http.StatusNotFound, CodeNotFound,
+			"token %q has submitted no execution %s; what others submitted needs the scope %q", c.caller, id, ScopeRead)
+	}
+	return err
+}
+
 func (s *server) get(c *call) error {
 	id, err := executionID(c.r)
 	if err != nil {
@@ -198,7 +232,14 @@ func (s *server) get(c *call) error {
 	if err != nil {
 		return named(err, "execution", id.String())
 	}
-	return writeJSON(c.w, http.StatusOK, s.whole(&e))
+	return writeJSON(c.w, http.StatusOK, s.withRetry(c.r.Context(), &e))
+}
+
+// withRetry shows an execution whole, and whether a retry follows it.
+func (s *server) withRetry(ctx context.Context, e *messages.Execution) *ExecutionView {
+	view, answer := s.whole(e), s.Backend.RetryAnswer(ctx, e)
+	view.Retry = &answer
+	return view
 }
 
 func (s *server) cancel(c *call) error {
@@ -218,11 +259,27 @@ func (s *server) retry(c *call) error {
 	if err != nil {
 		return err
 	}
-	e, err := s.Backend.Retry(c.r.Context(), id)
+	var body RetryBody
+	if err := c.decode(true, &body); err != nil {
+		return err
+	}
+	if len(body.IdempotencyKey) > messages.KeyMax {
+		return invalid("idempotency_key: at most %d bytes, got %d", messages.KeyMax, len(body.IdempotencyKey))
+	}
+	made, err := s.Backend.Retry(c.r.Context(), id, body.IdempotencyKey)
 	if err != nil {
 		return named(err, "execution", id.String())
 	}
-	return writeJSON(c.w, http.StatusCreated, s.whole(&e))
+	return s.made(c, &made)
+}
+
+// made answers with a retry that is there now: 201 for whoever made it, 200 for who found it.
+func (s *server) made(c *call, made *store.Submitted) error {
+	view, status := s.whole(&made.Execution), http.StatusCreated
+	if view.Existing = made.Existing; made.Existing {
+		status = http.StatusOK
+	}
+	return writeJSON(c.w, status, view)
 }
 
 func (s *server) wait(c *call) error {
@@ -238,7 +295,7 @@ func (s *server) wait(c *call) error {
 	if err != nil {
 		return named(err, "execution", id.String())
 	}
-	return writeJSON(c.w, http.StatusOK, s.whole(&e))
+	return writeJSON(c.w, http.StatusOK, s.withRetry(c.r.Context(), &e))
 }
 
 // waitFor waits for an execution's end, up to limit. The end of the time is an answer, not an error.
@@ -247,7 +304,9 @@ func (s *server) waitFor(ctx context.Context, id messages.ExecutionID, limit tim
 	defer cancel()
 	e, err := s.Backend.Wait(bounded, id)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		return s.Backend.Get(ctx, id)
+		look, done := context.WithTimeout(ctx, callTime)
+		defer done()
+		return s.Backend.Get(look, id)
 	}
 	return e, err
 }

@@ -5,8 +5,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/messages"
@@ -65,6 +67,59 @@ func TestSubmitWaits(t *testing.T) {
 	refused(t, ask(t, h, "POST", executionsPath, `{"action_ref":"core.echo","wait_seconds":61}`), 400, CodeInvalidRequest, "wait_seconds")
 }
 
+// A submission that waits has its whole minute, beyond what the work of a call may take, and none of the room for calls.
+func TestSubmitWaitsAWholeMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBackend(t)
+		b.waiting = make(chan struct{})
+		h := New(Config{Backend: b, WaitsMax: 1, RequestsMax: 1})
+		const body = `{"action_ref":"core.echo","wait_seconds":60}`
+		began := time.Now()
+		ended := make(chan time.Duration, 1)
+		go func() {
+			assert.Equal(t, http.StatusCreated, ask(t, h, "POST", executionsPath, body).Code)
+			ended <- time.Since(began)
+		}()
+		time.Sleep(10 * time.Second)
+		require.Empty(t, ended)
+		refused(t, ask(t, h, "POST", executionsPath, body), http.StatusTooManyRequests, CodeTooManyRequests, "try again")
+		require.Len(t, b.requests, 1, "what cannot wait is not stored")
+		submitted(t, h, `{"action_ref":"core.echo"}`) // takes the only room for calls
+		require.Equal(t, time.Minute, <-ended)
+		time.AfterFunc(59*time.Second, func() { close(b.waiting) })
+		began = time.Now()
+		submitted(t, h, body)
+		require.Equal(t, 59*time.Second, time.Since(began), "its end ends the waiting")
+	})
+}
+
+// A call to a session ends with its run's timeout and 5 s, whether or not its turn has come, and the execution goes on.
+func TestACallToASessionHasADeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBackend(t)
+		b.waiting = make(chan struct{})
+		b.timeout = 20 * time.Second
+		h := New(Config{Backend: b})
+		began := time.Now()
+		w := ask(t, h, "POST", executionsPath, `{"action_ref":"core.echo","session":"s","wait_seconds":60}`)
+		require.Equal(t, 25*time.Second, time.Since(began))
+		refused(t, w, http.StatusGatewayTimeout, "timeout", "Session operation timeout: session s, action core.echo")
+		page, err := b.List(t.Context(), store.Filter{})
+		require.NoError(t, err)
+		require.Contains(t, w.Body.String(), page.Executions[0].ID.String(), "whoever called can wait for its end")
+		require.Equal(t, messages.Requested, page.Executions[0].Status)
+
+		began = time.Now()
+		v := submitted(t, h, `{"action_ref":"core.echo","session":"s","wait_seconds":24}`)
+		require.Equal(t, messages.Requested, v.Status, "the caller's own time was over before")
+		require.Equal(t, 24*time.Second, time.Since(began))
+		v = submitted(t, h, `{"action_ref":"core.echo","wait_seconds":60}`)
+		require.Equal(t, messages.Requested, v.Status, "no call to a session")
+	})
+}
+
 func TestWaitEndsWithItsTime(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
@@ -90,7 +145,7 @@ func TestBatch(t *testing.T) {
 	refused(t, w, 400, CodeInvalidRequest, "executions[1]: priority must be 0 to 9, got 10")
 	refused(t, ask(t, h, "POST", executionsPath+"/batch", `{"executions":[]}`), 400, CodeInvalidRequest, "1 to 10000")
 	many := `{"executions":[` + strings.TrimSuffix(strings.Repeat(`{"action_ref":"a"},`, messages.BatchMax+1), ",") + `]}`
-	refused(t, ask(t, h, "POST", executionsPath+"/batch", many), 400, CodeInvalidRequest, "got 10001")
+	refused(t, ask(t, h, "POST", executionsPath+"/batch", many), 400, CodeInvalidRequest, "got more")
 	require.Len(t, b.requests, 2, "all or none")
 }
 
@@ -188,9 +243,16 @@ func TestCancelAndRetry(t *testing.T) {
 	v := read[ExecutionView](t, ask(t, h, "POST", one+"/cancel", ""), 200)
 	require.Equal(t, messages.Cancelled, v.Status)
 	require.NotContains(t, string(v.Parameters), `"p"`)
-	read[ExecutionView](t, ask(t, h, "POST", one+"/retry", ""), http.StatusCreated)
+	made := read[ExecutionView](t, ask(t, h, "POST", one+"/retry", ""), http.StatusCreated)
+	again := read[ExecutionView](t, ask(t, h, "POST", one+"/retry", `{"idempotency_key":""}`), http.StatusOK)
+	require.Equal(t, made.ID, again.ID, "an execution has one retry")
+	require.True(t, again.Existing)
+	require.False(t, made.Existing)
+	refused(t, ask(t, h, "POST", one+"/retry", `{"key":"k"}`), http.StatusBadRequest, CodeUnknownField, "key")
+	long := `{"idempotency_key":"` + strings.Repeat("k", messages.KeyMax+1) + `"}`
+	refused(t, ask(t, h, "POST", one+"/retry", long), http.StatusBadRequest, CodeInvalidRequest, "idempotency_key")
 	require.NotEmpty(t, read[EventsView](t, ask(t, h, "GET", one+"/events", ""), 200).Events)
-	require.Len(t, read[ChainView](t, ask(t, h, "GET", one+"/chain", ""), 200).Executions, 1)
+	require.Len(t, read[ChainView](t, ask(t, h, "GET", one+"/chain", ""), 200).Executions, 1, "the stand-in makes no chain")
 	require.Equal(t, "all_busy", read[Explanation](t, ask(t, h, "GET", one+"/why", ""), 200).Reason)
 	out := read[OutputView](t, ask(t, h, "GET", one+"/output", ""), 200)
 	require.Empty(t, out.Stdout)

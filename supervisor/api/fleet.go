@@ -27,7 +27,7 @@ func fleetRoutes() []*route {
 			summary: "One worker with its history, newest first.", result: WorkerDetailView{}, handle: (*server).worker},
 		{method: "GET", path: worker + "/health", scope: ScopeRead, group: "workers", storeless: true,
 			summary: "The result of the worker's last probe.", result: HealthView{}, handle: (*server).health},
-		{method: "POST", path: worker + "/health", scope: ScopeAdmin, group: "workers",
+		{method: "POST", path: worker + "/health", scope: ScopeOperate, group: "workers",
 			long: true, storeless: true, summary: "Probe the worker now.", result: HealthView{}, handle: (*server).probe},
 		{method: "POST", path: worker + "/cordon", scope: ScopeAdmin, group: "workers",
 			summary: "Give the worker no more work.", result: CordonView{}, handle: cordonWorker(true)},

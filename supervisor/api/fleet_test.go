@@ -3,7 +3,9 @@ package api
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -91,6 +93,7 @@ func TestReadiness(t *testing.T) {
 	h := New(Config{Backend: b, Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("up 1\n")) })})
 	require.True(t, read[Readiness](t, ask(t, h, "GET", "/readyz", ""), 200).Ready)
 	b.ready = Readiness{WaitsFor: []string{"store"}, BrokenPools: []string{"python"}}
+	require.Eventually(t, func() bool { return ask(t, h, "GET", "/readyz", "").Code == 503 }, patience, time.Millisecond) // an answer is given again for a while
 	require.Equal(t, []string{"store"}, read[Readiness](t, ask(t, h, "GET", "/readyz", ""), 503).WaitsFor)
 	require.Equal(t, "up 1\n", ask(t, h, "GET", "/metrics", "").Body.String())
 }
@@ -122,4 +125,25 @@ func TestSessionPages(t *testing.T) {
 	last := store.Session{Pool: "go", Session: "a/b"}
 	require.Equal(t, "a/b", sessionPosition("go", last))
 	require.Equal(t, "go/a/b", sessionPosition("", last))
+}
+
+// A session is read and ended under its pool and name, whatever characters that holds.
+func TestASessionIsReadAndEnded(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	h := New(Config{Backend: b})
+	for name, path := range map[string]string{"a/b": "a%2Fb", "ü ?": "%C3%BC%20%3F", "plain": "plain", "x/y": "x/y"} {
+		key := b.bind(t, name)
+		path = "/api/v1/sessions/go/" + path
+		v := read[SessionView](t, ask(t, h, "GET", path, ""), 200)
+		require.Equal(t, []any{name, key}, []any{v.Session.Session, v.Worker})
+		read[SessionView](t, ask(t, h, "DELETE", path, ""), 200)
+		require.True(t, read[SessionView](t, ask(t, h, "GET", path, ""), 200).Worker.IsZero())
+		require.Equal(t, "session go/"+name+" by "+localCaller, b.cordons[len(b.cordons)-1])
+	}
+	for _, path := range []string{"/api/v1/sessions/go/nobody", "/api/v1/sessions/go/" + strings.Repeat("x", 2000), "/api/v1/sessions/go/%00"} {
+		refused(t, ask(t, h, "GET", path, ""), 404, CodeNotFound, "session")
+		refused(t, ask(t, h, "DELETE", path, ""), 404, CodeNotFound, "session")
+	}
+	refused(t, ask(t, h, "POST", "/api/v1/sessions/go/a", ""), 405, CodeMethodNotAllowed, "DELETE")
 }

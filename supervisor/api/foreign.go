@@ -9,7 +9,7 @@ func DecodeSubmit(raw []byte) (SubmitRequest, error) {
 		return SubmitRequest{}, largeSubmit(tooLarge(BodyMax))
 	}
 	var body SubmitBody
-	if err := decodeStrict(raw, &body); err != nil {
+	if err := decodeStrict(theBody, raw, &body); err != nil {
 		return SubmitRequest{}, err
 	}
 	if body.WaitSeconds != nil {

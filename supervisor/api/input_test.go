@@ -110,6 +110,8 @@ func TestBadBodies(t *testing.T) {
 		{`{"action_ref":"a","priority":1.5}`, CodeInvalidRequest, "priority: want a whole number"},
 		{`{"action_ref":"a","timeout_seconds":"1"}`, CodeInvalidRequest, "timeout_seconds: want a number"},
 		{`{"action_ref":"a","run_at":"tomorrow"}`, CodeInvalidRequest, "tomorrow"},
+		{`{"action_ref":"a","run_at":"infinity"}`, CodeInvalidRequest, "infinity"},
+		{`{"action_ref":"a","run_at":"-infinity"}`, CodeInvalidRequest, "-infinity"},
 		{`{"action_ref":"a","labels":{"a":1}}`, CodeInvalidRequest, "labels"},
 		{`{"action_ref":"a","<script>":1}`, CodeUnknownField, "script"},
 		{`{"action_ref":"a","created_by":"root"}`, CodeUnknownField, `"created_by"`},
@@ -177,8 +179,13 @@ func TestMediaTypes(t *testing.T) {
 	for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1", ";;"} {
 		refused(t, ask(t, h, "POST", executionsPath, body, "Content-Type", kind), 415, CodeMediaType, "send application/json")
 	}
-	w := ask(t, h, "POST", executionsPath, body, "Content-Type", "application/json;", "Content-Encoding", "gzip")
-	refused(t, w, 415, CodeMediaType, "gzip")
+	for _, kind := range []string{"application/json", "application/json;"} {
+		w := ask(t, h, "POST", executionsPath, body, "Content-Type", kind, "Content-Encoding", "gzip")
+		refused(t, w, 415, CodeMediaType, `Content-Encoding "gzip"`)
+		w = ask(t, h, "POST", executionsPath+"/batch", `{"executions":[`+body+`]}`, "Content-Type", kind, "Content-Encoding", "br")
+		refused(t, w, 415, CodeMediaType, `Content-Encoding "br"`)
+		require.Equal(t, 201, ask(t, h, "POST", executionsPath, body, "Content-Type", kind, "Content-Encoding", "identity").Code)
+	}
 }
 
 func TestMethodsAndPaths(t *testing.T) {

@@ -7,21 +7,18 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
+const metricsPath = "/metrics"
+
 func nodeRoutes() []*route {
 	return []*route{
-		{method: "GET", path: "/api/v1/sessions", scope: ScopeRead, group: "sessions",
-			params: []param{
-				{name: "pool", kind: "string", help: "Only this pool."},
-				{name: "bound", kind: "boolean", help: "1: only sessions that are bound to a worker."}, limitParam, cursorParam},
-			summary: "The sessions, by pool and name.", result: SessionList{}, handle: (*server).sessions},
 		{method: "GET", path: "/api/v1/actions", scope: ScopeRead, group: "actions", storeless: true,
 			summary: "The actions that this node serves.", result: ActionList{}, handle: (*server).actions},
-		{method: "POST", path: "/api/v1/reload", scope: ScopeAdmin, group: "node", long: true,
-			summary: "Read the packs again; running work ends on the old version.", result: ReloadReport{}, handle: (*server).reload},
-		{method: "GET", path: "/healthz", group: "node", storeless: true, summary: "Answers while the process does.", result: AliveView{}, handle: (*server).alive},
-		{method: "GET", path: "/readyz", group: "node", storeless: true,
+		{method: "POST", path: "/api/v1/reload", scope: ScopeOperate, group: "node", waits: true,
+			summary: "Read the packs again, once a worker of each changed pool has started; running work ends on the old version.", result: ReloadReport{}, handle: (*server).reload},
+		{method: "GET", path: "/healthz", group: "node", storeless: true, probe: true, summary: "Answers while the process does.", result: AliveView{}, handle: (*server).alive},
+		{method: "GET", path: "/readyz", group: "node", storeless: true, probe: true,
 			summary: "200 while the node may be sent work, else 503 with what it waits for.", result: Readiness{}, handle: (*server).ready},
-		{method: "GET", path: "/metrics", scope: ScopeRead, group: "node", storeless: true, media: "text/plain", summary: "Prometheus metrics.",
+		{method: "GET", path: metricsPath, scope: ScopeRead, group: "node", storeless: true, media: "text/plain", summary: "Prometheus metrics.",
 			params: []param{{name: "name[]", kind: "string", many: true, help: "Only these metrics."}},
 			handle: func(s *server, c *call) error { return s.other(c, s.Metrics, "metrics") }},
 		{method: "GET", path: "/debug/actors", scope: ScopeRead, group: "debug", storeless: true,
@@ -41,6 +38,7 @@ func nodeRoutes() []*route {
 			handle:  func(s *server, c *call) error { return s.other(c, s.Debug, "actor tree") }},
 		{method: "GET", path: "/openapi.json", group: "node", storeless: true, summary: "This description.",
 			handle: func(s *server, c *call) error {
+				c.leave() // who asks and does not read keeps nobody's place
 				head(c.w, headerJSON)
 				_, _ = c.w.Write(s.document)
 				return nil
@@ -111,15 +109,6 @@ func (s *server) reload(c *call) error {
 
 func (s *server) alive(c *call) error {
 	return writeJSON(c.w, http.StatusOK, &AliveView{Status: "ok"})
-}
-
-func (s *server) ready(c *call) error {
-	readiness := s.Backend.Ready(c.r.Context())
-	status := http.StatusOK
-	if !readiness.Ready {
-		status = http.StatusServiceUnavailable
-	}
-	return writeJSON(c.w, status, &readiness)
 }
 
 // other hands the request to a handler that the node brought along.

@@ -37,6 +37,8 @@ func document(table []*route, version string) []byte {
 			item.Get = op
 		case http.MethodPost:
 			item.Post = op
+		case http.MethodDelete:
+			item.Delete = op
 		default:
 			panic("api: no place in the OpenAPI document for the method " + rt.method)
 		}
@@ -56,9 +58,13 @@ func operation(rt *route, schemas huma.Registry, problem *huma.Schema) *huma.Ope
 		},
 	}
 	if rt.scope != ScopeOpen {
-		op.Security = []map[string][]string{{"token": {string(rt.scope)}}, {}}
-		op.Description = "Scope: " + string(rt.scope) + "."
+		op.Security = []map[string][]string{{"token": {string(rt.scope)}}}
+		if rt.own {
+			op.Security = append(op.Security, map[string][]string{"token": {string(ScopeSubmit)}})
+		}
+		op.Security = append(op.Security, map[string][]string{})
 	}
+	op.Description = "Scope: " + rt.needs() + "."
 	for _, name := range rt.pathNames() {
 		op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Required: true, Schema: &huma.Schema{Type: "string"}})
 	}
@@ -66,7 +72,7 @@ func operation(rt *route, schemas huma.Registry, problem *huma.Schema) *huma.Ope
 		op.Parameters = append(op.Parameters, queryParam(p))
 	}
 	if rt.body != nil {
-		op.RequestBody = &huma.RequestBody{Required: true,
+		op.RequestBody = &huma.RequestBody{Required: !rt.optional,
 			Content: content("application/json", schemas.Schema(reflect.TypeOf(rt.body), true, ""))}
 	}
 	ok := &huma.Response{Description: http.StatusText(rt.status), Content: content(rt.media, &huma.Schema{})}

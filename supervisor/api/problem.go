@@ -15,6 +15,7 @@ const (
 	CodeInvalidRequest   = "invalid_request"
 	CodeInvalidJSON      = "invalid_json"
 	CodeUnknownField     = "unknown_field"
+	CodeDuplicateField   = "duplicate_field"
 	CodeTooDeep          = "json_too_deep"
 	CodeBodyTooLarge     = "body_too_large"
 	CodeMediaType        = "unsupported_media_type"
@@ -32,6 +33,7 @@ const (
 	CodeNodeUnreachable  = "node_unreachable"
 	CodeNodeOlder        = "node_older"
 	CodeAmbiguousNode    = "ambiguous_node"
+	CodeReloadFailed     = "reload_failed"
 	CodeInternal         = "internal"
 )
 
@@ -83,7 +85,7 @@ func toProblem(err error) *Problem {
 	case errors.Is(err, store.ErrNotFound):
 		p = problemf(http.StatusNotFound, CodeNotFound, "what the request names is not known here")
 	case errors.Is(err, store.ErrFull):
-		p = problemf(http.StatusInsufficientStorage, CodeStorageFull, "the store is out of space; free some and try again")
+		p = problemf(http.StatusInsufficientStorage, CodeStorageFull, "the store is out of space; free some and try again: its disk is full, and the node goes on by itself once it is not")
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrReadOnly), errors.Is(err, store.ErrClosed),
 		errors.Is(err, context.DeadlineExceeded):
 		p = problemf(http.StatusServiceUnavailable, CodeStoreUnavailable,

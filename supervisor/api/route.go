@@ -10,10 +10,12 @@ import (
 type route struct {
 	method, path string
 	scope        Scope
+	own          bool   // a caller with the scope submit may use it too, for an execution that it submitted itself
 	group        string // heads its part of the OpenAPI document
 	summary      string
 	params       []param
 	body         any   // an example of the body's type; nil: no body
+	optional     bool  // the body may be left out
 	bodyMax      int64 // 0: BodyMax
 	result       any   // an example of the answer's type; nil: no JSON
 	status       int   // 0: 200
@@ -21,6 +23,7 @@ type route struct {
 	waits        bool // may take as long as its caller likes
 	long         bool // does much, or waits for processes
 	storeless    bool // is served while the store is away
+	probe        bool // asks whether the node is well, and needs no place
 	handle       func(s *server, c *call) error
 }
 
@@ -78,6 +81,7 @@ func routes() []*route {
 	table := executionRoutes()
 	table = append(table, fleetRoutes()...)
 	table = append(table, deadLetterRoutes()...)
+	table = append(table, sessionRoutes()...)
 	table = append(table, nodeRoutes()...)
 	for _, rt := range table {
 		if rt.bodyMax == 0 {

@@ -12,7 +12,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -23,14 +22,18 @@ type Config struct {
 	Backend Backend // required
 	// Gate, where set, says why calls that need the store cannot be served now; nil: they can.
 	Gate func() *Problem
-	// Tokens are who may call. None: this machine alone, with every scope.
-	Tokens []Token
+	// Access is who may call. Nil: this machine alone, with every scope.
+	Access *Access
 	Logger hclog.Logger // nil: silent
 	// Metrics answers /metrics and Debug /debug/actors, both behind the read scope. Nil: 404.
 	Metrics http.Handler
 	Debug   http.Handler
 	// Page answers every path that the API does not have. Nil: 404.
 	Page http.Handler
+	// OpenMetrics has the health port answer /metrics too, without a token.
+	OpenMetrics bool
+	// Now is the store's time, which every answer of a route tells in HeaderTime. Nil: the machine's.
+	Now func() time.Time
 	// Version stands in the OpenAPI document; empty: "dev".
 	Version string
 	// RequestsMax bounds the requests in flight, waits and streams apart; 0: 1024. Beyond it: 429.
@@ -39,14 +42,23 @@ type Config struct {
 	WaitsMax int
 	// BatchesMax bounds the batches in flight, each of which may hold 32 MiB; 0: 4. Beyond it: 429.
 	BatchesMax int
+	// BodiesMax bounds the request bodies that are held at once, in bytes; 0: 128 MiB. A batch leaves a quarter of it to
+	// other requests. Beyond it: 429.
+	BodiesMax int64
 }
 
 func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
 	}
+	if c.Access == nil {
+		c.Access = &Access{now: time.Now}
+	}
 	if c.Version == "" {
 		c.Version = "dev"
+	}
+	if c.Now == nil {
+		c.Now = time.Now
 	}
 	for _, f := range []struct {
 		value     *int
@@ -56,17 +68,24 @@ func (c Config) withDefaults() Config {
 			*f.value = f.otherwise
 		}
 	}
+	if c.BodiesMax <= 0 {
+		c.BodiesMax = 128 << 20
+	}
 	return c
 }
 
-// Timeouts of a connection. A body's own time is bounded where it is read, an answer's where it is written: long
-// polls and streams are neither slow readers nor slow writers.
+// Timeouts of a connection. A body's own time is bounded where it is read. An answer's is bounded from the request's arrival,
+// and anew where it is written: long polls and streams are neither slow readers nor slow writers.
 const (
 	headerTime = 10 * time.Second
 	idleTime   = 120 * time.Second
 	writeTime  = 30 * time.Second
-	headerMax  = 64 << 10 // bytes
+	unreadTime = 2 * time.Second // for a body that nobody wants
+	headerMax  = 64 << 10        // bytes
 )
+
+// pagesMax is how many pages that need no token are worked on at once. They have places of their own, and take none of the others.
+const pagesMax = 64
 
 // Bounds of a call's work on the node, so that a store that does not answer costs its caller, and the node, no more.
 const (
@@ -81,32 +100,54 @@ type server struct {
 	logger   hclog.Logger
 	document []byte
 
-	requests, waits, batches gauge
+	requests, waits, batches, pages gauge
+	bodies                          bodies
+	readiness                       readiness
 }
 
 // New makes the handler of the whole API.
 func New(cfg Config) http.Handler {
 	cfg = cfg.withDefaults()
 	s := &server{
-		Config: cfg, guard: newGuard(cfg.Tokens), logger: cfg.Logger.Named("api"),
+		Config: cfg, guard: newGuard(cfg.Access), logger: cfg.Logger.Named("api"),
 		requests: gauge{max: int64(cfg.RequestsMax)}, waits: gauge{max: int64(cfg.WaitsMax)},
-		batches: gauge{max: int64(cfg.BatchesMax)},
+		batches: gauge{max: int64(cfg.BatchesMax)}, bodies: bodies{max: cfg.BodiesMax},
+		pages: gauge{max: pagesMax},
 	}
 	table := routes()
 	s.document = document(table, cfg.Version)
 	return clean(s.mux(table))
 }
 
-// NewServer makes the HTTP server around a handler, with every bound that a stranger's connection needs. The end of
-// ctx ends the long polls and streams in flight, so that Shutdown need not wait for them.
+// NewHealth makes the handler of a port that answers questions after the node's health alone, and with Config.OpenMetrics those
+// after its metrics: nothing that goes on at the API's port can silence it.
+func NewHealth(cfg Config) http.Handler {
+	cfg = cfg.withDefaults()
+	cfg.Page = nil
+	s := &server{Config: cfg, guard: newGuard(cfg.Access), logger: cfg.Logger.Named("api")}
+	var table []*route
+	for _, rt := range routes() {
+		if cfg.OpenMetrics && rt.path == metricsPath {
+			rt.probe, rt.scope = true, ""
+		}
+		if rt.probe {
+			table = append(table, rt)
+		}
+	}
+	return clean(s.mux(table))
+}
+
+// NewServer makes the HTTP server around a handler, with every bound that a stranger's connection needs; Bound bounds their
+// number. The end of ctx ends the long polls and streams in flight, so that Shutdown need not wait for them.
 func NewServer(ctx context.Context, handler http.Handler, logger hclog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: headerTime,
+		WriteTimeout:      writeTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    headerMax,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ErrorLog:          logger.Named("http").StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true}),
+		BaseContext:       func(net.Listener) context.Context { return context.WithValue(ctx, lifeKey{}, ctx) },
+		ErrorLog:          newErrorLog(logger.Named("http")),
 	}
 }
 
@@ -149,7 +190,15 @@ func (s *server) elsewhere(w http.ResponseWriter, r *http.Request) {
 		s.Page.ServeHTTP(w, r)
 		return
 	}
-	writeProblem(w, problemf(http.StatusNotFound, CodeNotFound, "there is no %s here; /openapi.json lists every path", clip(r.URL.Path)))
+	if s.Debug != nil && s.document != nil && r.URL.Path == "/" && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") {
+		http.Redirect(w, r, "/debug/tree", http.StatusFound) // a browser is shown the page that there is
+		return
+	}
+	what := "/openapi.json lists every path"
+	if s.document == nil {
+		what = "this port has /healthz and /readyz alone"
+	}
+	writeProblem(w, problemf(http.StatusNotFound, CodeNotFound, "there is no %s here; %s", clip(r.URL.Path), what))
 }
 
 // clean refuses what the mux would answer by itself, in HTML: paths that it would redirect, and odd methods.
@@ -164,41 +213,43 @@ func clean(mux *http.ServeMux) http.Handler {
 			notAllowed(w, r, "GET, POST")
 			return
 		}
+		if r.ContentLength != 0 {
+			// The server reads what no handler reads of a body, before it answers. A handler that reads sets its own deadline.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(unreadTime))
+		}
 		mux.ServeHTTP(w, r)
 	})
 }
 
-// call is one request on its way.
-type call struct {
-	w      http.ResponseWriter
-	r      *http.Request
-	query  query
-	caller string
-	max    int64 // bytes of the body
-}
+// HeaderTime is the header that tells the store's time at which a request arrived, in RFC 3339: callers compute by it how old a
+// time is, and what a delay is counted from.
+const HeaderTime = "Troupe-Time"
 
-func (c *call) decode(v any) error { return decode(c.w, c.r, c.max, false, v) }
-
-// serve is the way of every request: room, caller, query, handler; and every error ends here.
+// serve is the way of every request: caller, query, body, place, handler; and every error ends here.
 func (s *server) serve(rt *route) http.Handler {
+	place, limit := s.room(rt), rt.limit()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer s.recovered(w, r)
-		room := s.room(rt)
-		if !room.enter() {
-			w.Header().Set("Retry-After", "1")
-			writeProblem(w, problemf(http.StatusTooManyRequests, CodeTooManyRequests,
-				"%d requests like this one are in flight, which is all that this node takes; try again", room.max))
-			return
-		}
-		defer room.leave()
-		if err := s.handle(rt, w, r); err != nil {
+		w.Header()[HeaderTime] = []string{s.Now().UTC().Format(time.RFC3339Nano)}
+		c := &call{w: w, r: r, max: rt.bodyMax, whole: r.Context(), place: place, limit: limit,
+			open: rt.scope == ScopeOpen, hold: s.holding(rt, r.Context().Done())}
+		defer c.end()
+		if err := s.handle(rt, c); err != nil {
+			c.end() // a slow caller keeps nothing while it is told so
+			c.drain()
 			s.fail(w, r, err)
 		}
 	})
 }
 
+// room is where a route's calls are worked on. Questions after the node's health need none: one does nothing, and the other waits
+// for an answer that all who ask share. So nobody who asks keeps another from it; the connections bound their number.
 func (s *server) room(rt *route) *gauge {
 	switch {
+	case rt.probe:
+		return nil
+	case rt.scope == ScopeOpen:
+		return &s.pages
 	case rt.waits:
 		return &s.waits
 	case rt.bodyMax > BodyMax:
@@ -207,15 +258,25 @@ func (s *server) room(rt *route) *gauge {
 	return &s.requests
 }
 
-func (s *server) handle(rt *route, w http.ResponseWriter, r *http.Request) error {
-	caller, refused := s.guard.admit(r, rt.scope)
+// holding is a request's part of the bodies. A batch, which may be large, leaves room for those that are not.
+func (s *server) holding(rt *route, left <-chan struct{}) holding {
+	h := holding{of: &s.bodies, left: left}
+	if rt.bodyMax > BodyMax {
+		h.spare = s.bodies.max / 4
+	}
+	return h
+}
+
+func (s *server) handle(rt *route, c *call) error {
+	who, refused := s.guard.admit(c.r, rt)
+	c.known = who.name != "" && !c.open
 	if refused != nil {
 		if refused.Status == http.StatusUnauthorized {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="troupe"`)
+			c.w.Header().Set("WWW-Authenticate", `Bearer realm="troupe"`)
 		}
 		return refused
 	}
-	q, err := queryOf(r)
+	q, err := queryOf(c.r)
 	if err != nil {
 		return err
 	}
@@ -227,12 +288,18 @@ func (s *server) handle(rt *route, w http.ResponseWriter, r *http.Request) error
 			return shut
 		}
 	}
-	if limit := rt.limit(); limit > 0 {
-		ctx, cancel := context.WithTimeout(r.Context(), limit)
-		defer cancel()
-		r = r.WithContext(ctx)
+	c.query, c.caller, c.blind = q, who.name, who.blind
+	if rt.body == nil { // else it enters once its body is read
+		if err := c.enter(); err != nil {
+			return err
+		}
 	}
-	return rt.handle(s, &call{w: w, r: r, query: q, caller: caller, max: rt.bodyMax})
+	if who.own {
+		if err := s.ownOnly(c); err != nil {
+			return err
+		}
+	}
+	return rt.handle(s, c)
 }
 
 // fail answers an error. The node's own faults are logged here, and nowhere else.
@@ -240,19 +307,23 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
 		// The caller has left, and reads nothing; or the node stops, and the caller should know.
 		w.Header().Set("Retry-After", "1")
-		writeProblem(w, problemf(http.StatusServiceUnavailable, CodeUnavailable, "the node stops; ask again when it is back"))
+		writeProblem(w, stops())
 		return
 	}
 	p := toProblem(err)
-	if p.Status == http.StatusServiceUnavailable { // the node has told why, once
+	if p.Status == http.StatusServiceUnavailable || p.Code == CodeStorageFull { // the node has told why, once
 		s.logger.Debug("request not served for now", "method", r.Method, "path", clip(r.URL.Path), "error", err)
 	} else if p.Status >= http.StatusInternalServerError {
 		s.logger.Error("request failed", "method", r.Method, "path", clip(r.URL.Path), "status", p.Status, "error", err)
 	}
-	if p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests {
+	if p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests || p.Code == CodeStorageFull {
 		w.Header().Set("Retry-After", "1")
 	}
 	writeProblem(w, p)
+}
+
+func stops() *Problem {
+	return problemf(http.StatusServiceUnavailable, CodeUnavailable, "the node stops; ask again when it is back")
 }
 
 // recovered turns a handler's panic into a 500. One bad request must not end the node.
@@ -267,22 +338,6 @@ func (s *server) recovered(w http.ResponseWriter, r *http.Request) {
 	s.logger.Error("request panicked", "method", r.Method, "path", clip(r.URL.Path), "panic", cause, "stack", string(debug.Stack()))
 	writeProblem(w, problemf(http.StatusInternalServerError, CodeInternal, "the node could not do this; its log says why"))
 }
-
-// gauge counts what is in flight, up to max.
-type gauge struct {
-	now atomic.Int64
-	max int64
-}
-
-func (g *gauge) enter() bool {
-	if g.now.Add(1) > g.max {
-		g.now.Add(-1)
-		return false
-	}
-	return true
-}
-
-func (g *gauge) leave() { g.now.Add(-1) }
 
 var (
 	headerJSON    = []string{"application/json"}

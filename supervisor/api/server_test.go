@@ -159,7 +159,7 @@ func TestAConnectionHasBounds(t *testing.T) {
 	require.Equal(t, headerTime, s.ReadHeaderTimeout)
 	require.Equal(t, idleTime, s.IdleTimeout)
 	require.Equal(t, headerMax, s.MaxHeaderBytes)
-	require.Zero(t, s.WriteTimeout, "a long poll is no slow writer")
+	require.Equal(t, writeTime, s.WriteTimeout, "a long poll and a stream set their own where they write")
 }
 
 func TestTooManyAtOnce(t *testing.T) {
@@ -196,4 +196,15 @@ func TestAHalfBodyIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	defer response.Body.Close()
 	require.Equal(t, http.StatusBadRequest, response.StatusCode)
+}
+
+// Every answer of a route tells the store's time, errors too.
+func TestAnswersTellTheStoresTime(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2030, 1, 31, 8, 0, 0, 123_000, time.FixedZone("", 3600))
+	h := New(Config{Backend: newBackend(t), Now: func() time.Time { return now }})
+	for _, path := range []string{"/healthz", "/api/v1/executions", "/api/v1/executions/nope"} {
+		w := ask(t, h, http.MethodGet, path, "")
+		require.Equal(t, "2030-01-31T07:00:00.000123Z", w.Header().Get(HeaderTime), path)
+	}
 }

@@ -58,7 +58,10 @@ type ExecutionView struct {
 	Result     json.RawMessage `json:"result,omitempty"`
 	Error      *messages.Error `json:"error,omitempty"`
 
-	// Existing says, in the answer to a submission, that the idempotency key had stored this execution before.
+	// Retry is the answer to whether a retry follows. Lists leave it out.
+	Retry *RetryView `json:"retry,omitempty"`
+
+	// Existing says, in the answer to a submission or retry, that this execution was there before.
 	Existing bool `json:"existing,omitempty"`
 }
 
@@ -109,7 +112,22 @@ type BatchView struct {
 // SubmitBody is the body of a submission: the request, and how long the answer may wait for the end.
 type SubmitBody struct {
 	SubmitRequest
-	WaitSeconds *float64 `json:"wait_seconds,omitempty"`
+	WaitSeconds *float64 `json:"wait_seconds,omitempty" doc:"0 to 60: answer when the execution has ended, or after so many seconds as it stands then"`
+}
+
+// RetryView says whether a retry follows an execution: as which, when and for what; or why none does.
+type RetryView struct {
+	As      messages.ExecutionID `json:"as,omitzero"`
+	At      time.Time            `json:"at,omitzero"`       // when it is due
+	Reason  string               `json:"reason,omitempty"`  // what it is made for: a class of failures, or manual_retry
+	WhyNot  string               `json:"why_not,omitempty"` // why none follows
+	Left    int                  `json:"left,omitempty"`    // retries that a failure would still have
+	Message string               `json:"message"`           // the same for people
+}
+
+// RetryBody is the body of a retry, which may be left out.
+type RetryBody struct {
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
 }
 
 // OutputView is what an execution's process wrote so far. Bytes that are no UTF-8 come in the base64 fields, and
@@ -194,6 +212,7 @@ type HealthView struct {
 	State     string            `json:"state"`
 	Health    string            `json:"health"`
 	Grade     string            `json:"grade"`
+	Causes    []string          `json:"grade_causes,omitempty"`
 	Heartbeat time.Time         `json:"last_heartbeat,omitzero"`
 	LastError string            `json:"last_failure,omitempty"`
 	Report    json.RawMessage   `json:"health_report,omitempty"`
@@ -201,7 +220,7 @@ type HealthView struct {
 
 func viewHealth(d WorkerDetail) HealthView {
 	return HealthView{
-		Worker: d.ID, State: d.State, Health: d.Health, Grade: d.Grade, Heartbeat: d.Heartbeat,
+		Worker: d.ID, State: d.State, Health: d.Health, Grade: d.Grade, Causes: d.GradeCauses, Heartbeat: d.Heartbeat,
 		LastError: d.LastError, Report: d.Report,
 	}
 }

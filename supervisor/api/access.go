@@ -1,0 +1,153 @@
+package api
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// TokensFile is where tokens are kept that may change while the node runs. Without a path there is none.
+type TokensFile struct {
+	Path string
+	Read func() ([]Token, error) // reads the file and checks its form
+}
+
+// Access is who may call the API: tokens that stay, and those of a file, which is read again when it has changed.
+type Access struct {
+	fixed  []Token
+	file   TokensFile
+	logger hclog.Logger
+	now    func() time.Time
+
+	current atomic.Pointer[[]hashedToken]
+	mu      sync.Mutex // of what follows
+	watch   watched
+	failed  string // why the file was not taken the last time
+}
+
+type hashedToken struct {
+	name    string
+	digest  [sha256.Size]byte // of no token where it has a certificate
+	scopes  []Scope
+	expires time.Time
+
+	certificate string
+}
+
+// NewAccess reads the file, where there is one. A file that cannot be taken is an error now; later it leaves the tokens as they are.
+func NewAccess(fixed []Token, file TokensFile, logger hclog.Logger) (*Access, error) {
+	if logger == nil {
+		logger = hclog.NewNullLogger()
+	}
+	a := &Access{fixed: fixed, file: file, logger: logger, now: time.Now}
+	if file.Path != "" {
+		a.watch = watched{paths: []string{file.Path}}
+	}
+	return a, a.Reload()
+}
+
+// restricted reports whether a caller needs a token.
+func (a *Access) restricted() bool { return len(a.fixed) > 0 || a.file.Path != "" }
+
+// Reload reads the tokens' file. After an error the tokens of before hold.
+func (a *Access) Reload() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.watch.look(a.now())
+	err := a.reload()
+	if err != nil {
+		a.failed = err.Error() // so that it is read again though the file does not change: its mode may
+	}
+	return err
+}
+
+func (a *Access) reload() error {
+	all := append([]Token(nil), a.fixed...)
+	if a.file.Path != "" {
+		read, err := a.file.Read()
+		if err != nil {
+			return err
+		}
+		if len(read) == 0 {
+			return fmt.Errorf("%s: holds no tokens; `troupe token new` makes one", a.file.Path)
+		}
+		all = append(all, read...)
+	}
+	if problems := CheckTokens(all); len(problems) > 0 {
+		return errors.New("tokens: " + strings.Join(problems, "; "))
+	}
+	list := make([]hashedToken, len(all))
+	for i := range all {
+		sum, err := all[i].digest()
+		if err != nil {
+			return err
+		}
+		list[i] = hashedToken{name: all[i].Name, digest: sum, scopes: all[i].Scopes, expires: all[i].Expires, certificate: all[i].Certificate}
+	}
+	a.current.Store(&list)
+	a.failed = ""
+	return nil
+}
+
+// tokens are those that hold now. Whoever comes first after a second looks whether the file has changed; others do not wait.
+func (a *Access) tokens() []hashedToken {
+	if a.file.Path != "" && a.mu.TryLock() {
+		a.refresh()
+	}
+	return *a.current.Load()
+}
+
+// refresh gives the lock back.
+func (a *Access) refresh() {
+	defer a.mu.Unlock()
+	now := a.now()
+	if !a.watch.due(now) || (!a.watch.look(now) && a.failed == "") {
+		return
+	}
+	before := a.failed
+	if err := a.reload(); err != nil {
+		if a.failed = err.Error(); a.failed != before {
+			a.logger.Warn("tokens not read again; those of before hold", "error", err)
+		}
+		return
+	}
+	a.logger.Info("tokens read again", "tokens", len(*a.current.Load()))
+}
+
+// find compares with every token, in a time that does not depend on which one fits.
+func (a *Access) find(secret string) *hashedToken {
+	digest, found, list := sha256.Sum256([]byte(secret)), -1, a.tokens()
+	for i := range list {
+		if list[i].certificate != "" {
+			continue
+		}
+		same := subtle.ConstantTimeCompare(digest[:], list[i].digest[:])
+		found = subtle.ConstantTimeSelect(same, i, found)
+	}
+	if found < 0 {
+		return nil
+	}
+	return &list[found]
+}
+
+// certified returns the first entry that has one of the certificate's names.
+func (a *Access) certified(names []string) *hashedToken {
+	list := a.tokens()
+	for i := range list {
+		if list[i].certificate != "" && slices.Contains(names, list[i].certificate) {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// ended reports whether the token's time is over.
+func (t *hashedToken) ended(now time.Time) bool { return !t.expires.IsZero() && !now.Before(t.expires) }

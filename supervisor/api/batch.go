@@ -1,0 +1,212 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+func (s *server) submitBatch(c *call) error {
+	requests, err := c.decodeBatch()
+	if err != nil {
+		return err
+	}
+	trace := traceparent(c.r)
+	for i := range requests {
+		requests[i].CreatedBy, requests[i].Trace = c.caller, trace
+	}
+	stored, err := s.Backend.Submit(c.r.Context(), requests)
+	if err != nil {
+		return err
+	}
+	view := BatchView{Executions: make([]BatchItem, len(stored))}
+	for i := range stored {
+		view.Executions[i] = BatchItem{ID: stored[i].Execution.ID, Status: stored[i].Execution.Status, Existing: stored[i].Existing}
+	}
+	return writeJSON(c.w, http.StatusCreated, &view)
+}
+
+// decodeBatch reads a BatchRequest from the request's body as it arrives. It stops at the first entry that is wrong or one too
+// many: what a batch costs does not depend on what follows behind.
+func (c *call) decodeBatch() ([]SubmitRequest, error) {
+	if err := mediaType(c.r, false); err != nil {
+		return nil, err
+	}
+	var list []SubmitRequest
+	err := c.body(func(from *bodyReader) (err error) {
+		list, err = newBatchDecoder(from).decode()
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, c.enter()
+}
+
+// batchDecoder reads a batch one entry at a time.
+type batchDecoder struct {
+	dec  *json.Decoder
+	from *bodyReader
+	list []SubmitRequest
+	raw  json.RawMessage // of one entry
+}
+
+func newBatchDecoder(from *bodyReader) *batchDecoder {
+	d := &batchDecoder{dec: json.NewDecoder(from), from: from}
+	d.dec.UseNumber()
+	return d
+}
+
+// theBody is what problems call the whole.
+const theBody = "the body"
+
+func (d *batchDecoder) decode() ([]SubmitRequest, error) {
+	if err := d.open('{', theBody, "an object"); err != nil {
+		return nil, err
+	}
+	for seen := false; d.more(); seen = true {
+		key, err := d.token()
+		switch {
+		case err != nil:
+			return nil, d.problem(err)
+		case key != "executions":
+			return nil, (&shape{fields: fieldsOf(reflect.TypeFor[BatchRequest]())}).unknown(fmt.Sprint(key))
+		case seen:
+			return nil, problemf(http.StatusBadRequest, CodeDuplicateField, "%s has executions twice; send one list", theBody)
+		}
+		if err := d.entries(); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := d.token(); err != nil { // the object's end
+		return nil, d.problem(err)
+	}
+	end := int(d.dec.InputOffset())
+	if _, err := d.token(); !errors.Is(err, io.EOF) {
+		var p *Problem
+		if errors.As(err, &p) {
+			return nil, p
+		}
+		return nil, goesOn(theBody, end)
+	}
+	if len(d.list) == 0 {
+		return nil, invalid("executions must hold 1 to %d entries, got 0", messages.BatchMax)
+	}
+	return d.list, nil
+}
+
+// entries reads the list.
+func (d *batchDecoder) entries() error {
+	if err := d.open('[', "executions", "a list"); err != nil {
+		return err
+	}
+	for d.more() {
+		if len(d.list) == messages.BatchMax {
+			return invalid("executions must hold 1 to %d entries, got more; send them in several batches", messages.BatchMax)
+		}
+		if err := d.entry(); err != nil {
+			return inEntry(len(d.list), err)
+		}
+	}
+	if _, err := d.token(); err != nil {
+		return d.problem(err)
+	}
+	return nil
+}
+
+// entry reads and checks one entry.
+func (d *batchDecoder) entry() error {
+	d.part(BodyMax) // no entry is larger than a submission
+	if err := d.dec.Decode(&d.raw); err != nil {
+		if errors.Is(err, errPart) {
+			return largeSubmit(tooLarge(BodyMax))
+		}
+		return d.problem(err)
+	}
+	var r SubmitRequest
+	if err := decodeStrict("the entry", d.raw, &r); err != nil {
+		return err
+	}
+	if p := r.Check(); p != nil {
+		return p
+	}
+	if err := d.from.hold.add(entryCost + labelCost*int64(len(r.Labels))); err != nil {
+		return err
+	}
+	d.list = append(d.list, r)
+	return nil
+}
+
+// open reads the beginning of an object or a list.
+func (d *batchDecoder) open(want json.Delim, what, kind string) error {
+	switch t, err := d.token(); {
+	case err != nil:
+		return d.problem(err)
+	case t != want:
+		return invalid("%s: want %s, got %s", what, kind, kindOf(t))
+	}
+	return nil
+}
+
+// part bounds what is read next.
+func (d *batchDecoder) part(max int64) { d.from.part = d.dec.InputOffset() + max }
+
+// gapMax bounds the blanks between entries, and a name: the decoder looks at those again with every piece that arrives.
+const gapMax = 16 << 10
+
+func (d *batchDecoder) token() (json.Token, error) {
+	d.part(gapMax)
+	return d.dec.Token()
+}
+
+func (d *batchDecoder) more() bool {
+	d.part(gapMax)
+	return d.dec.More()
+}
+
+// problem says in the caller's words what was wrong. The decoder counts its bytes itself.
+func (d *batchDecoder) problem(err error) error {
+	var p *Problem
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.Is(err, errPart):
+		return invalid("%s has more than %d bytes of blanks, or of one name, between its entries; leave them out", theBody, gapMax)
+	case errors.As(err, &syntax):
+		return problemf(http.StatusBadRequest, CodeInvalidJSON, "%s is not JSON: %s (near byte %d)", theBody, clip(err.Error()), d.dec.InputOffset())
+	}
+	return decodeProblem(theBody, err)
+}
+
+// inEntry says which entry a problem is about.
+func inEntry(i int, err error) error {
+	var p *Problem
+	if !errors.As(err, &p) || p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable || p.Code == CodeBodyTooLarge {
+		return err // it is about all bodies, or the whole of this one
+	}
+	return &Problem{Status: p.Status, Code: p.Code, Message: entry(i, p.Message), Details: map[string]any{"index": i, "cause": p.Details}}
+}
+
+// kindOf names the JSON type that a token begins.
+func kindOf(t json.Token) string {
+	switch t := t.(type) {
+	case json.Delim:
+		if t == '{' {
+			return "object"
+		}
+		return "array"
+	case string:
+		return "string"
+	case bool:
+		return "bool"
+	case nil:
+		return "null"
+	}
+	return "number"
+}

@@ -1,0 +1,72 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// What SessionView.Affinity says.
+const (
+	AffinityBound   = "bound"
+	AffinityExpired = "session_expired"
+	NoAffinity      = "no_affinity"
+)
+
+// SessionView is one session as it stands.
+type SessionView struct {
+	store.Session
+	// Affinity says whom the session's next execution is placed on: bound (its worker), session_expired (the binding has idled
+	// out: any worker, and the state is lost), or no_affinity (it has no binding: any worker).
+	Affinity string `json:"affinity,omitempty"`
+	// Execution is what is placed or runs in the session; zero: it is idle.
+	Execution messages.ExecutionID `json:"execution,omitzero"`
+}
+
+func sessionRoutes() []*route {
+	const one = "/api/v1/sessions/{pool}/{name...}"
+	return []*route{
+		{method: "GET", path: "/api/v1/sessions", scope: ScopeRead, group: "sessions",
+			params: []param{
+				{name: "pool", kind: "string", help: "Only this pool."},
+				{name: "bound", kind: "boolean", help: "1: only sessions that are bound to a worker."}, limitParam, cursorParam},
+			summary: "The sessions, by pool and name.", result: SessionList{}, handle: (*server).sessions},
+		{method: "GET", path: one, scope: ScopeRead, group: "sessions",
+			summary: "One session, and what runs in it.", result: SessionView{}, handle: (*server).session},
+		{method: "DELETE", path: one, scope: ScopeOperate, group: "sessions",
+			summary: "End an idle session: its binding ends and its worker drops its state.", result: SessionView{}, handle: (*server).endSession},
+	}
+}
+
+func (s *server) session(c *call) error {
+	pool, name, err := sessionOf(c)
+	if err != nil {
+		return err
+	}
+	view, err := s.Backend.Session(c.r.Context(), pool, name)
+	if err != nil {
+		return named(err, "session", pool+"/"+name)
+	}
+	return writeJSON(c.w, http.StatusOK, &view)
+}
+
+func (s *server) endSession(c *call) error {
+	pool, name, err := sessionOf(c)
+	if err != nil {
+		return err
+	}
+	view, err := s.Backend.EndSession(c.r.Context(), pool, name, c.caller)
+	if err != nil {
+		return named(err, "session", pool+"/"+name)
+	}
+	return writeJSON(c.w, http.StatusOK, &view)
+}
+
+// sessionOf reads the pool and the name of a session's path. The name may hold slashes.
+func sessionOf(c *call) (pool, name string, err error) {
+	if pool, err = pathText(c, "pool", "pool"); err == nil {
+		name, err = pathText(c, "name", "session")
+	}
+	return pool, name, err
+}

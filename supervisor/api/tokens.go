@@ -1,0 +1,149 @@
+package api
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Token is one bearer token, or a client's certificate that stands for one. Name is shown as created_by, in events and in logs;
+// Secret never is.
+type Token struct {
+	Name   string
+	Secret string // the token itself, or what HashToken makes of it; empty with Certificate
+	// Certificate is a name of the client's certificate, with its kind: cn:, dns:, email: or uri:.
+	Certificate string
+	Scopes      []Scope
+	Expires     time.Time // when it ends; zero: never
+}
+
+// Bounds of tokens.
+const (
+	secretMin = 16   // characters of a token: a shorter one is an invitation to guess it
+	nameMax   = 128  // bytes of a token's name
+	tokensMax = 1000 // of a node: each request is compared with all
+)
+
+// localCaller is who a request without tokens is from.
+const localCaller = "local"
+
+// reserved are the names that the node itself gives to who submits without a token.
+var reserved = []string{localCaller, "amqp", "sql"}
+
+// hashPrefix stands before the SHA-256 of a token, in hexadecimal digits.
+const hashPrefix = "sha256:"
+
+// NewToken makes a token of 256 random bits.
+func NewToken() string {
+	bits := make([]byte, 32)
+	rand.Read(bits) // it never fails: the program ends where the system has no random bits
+	return "troupe_" + base64.RawURLEncoding.EncodeToString(bits)
+}
+
+// HashToken is what may be stored instead of a token. One round of SHA-256 without salt keeps a token of NewToken secret, for
+// 2^256 of them cannot be tried. It keeps no token secret that a person thought of.
+func HashToken(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hashPrefix + hex.EncodeToString(sum[:])
+}
+
+// Hashed reports whether the secret is the hash of a token, which nobody can call the node with.
+func (t *Token) Hashed() bool { return strings.HasPrefix(t.Secret, hashPrefix) }
+
+// digest is the SHA-256 of the token.
+func (t *Token) digest() (sum [sha256.Size]byte, err error) {
+	text, hashed := strings.CutPrefix(t.Secret, hashPrefix)
+	if !hashed {
+		return sha256.Sum256([]byte(t.Secret)), nil
+	}
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) != sha256.Size {
+		return sum, fmt.Errorf("sha256: must be followed by 64 hexadecimal digits, as `troupe token new` prints them")
+	}
+	return [sha256.Size]byte(raw), nil
+}
+
+// CheckName says why a text cannot be a token's name; empty: it can. A colon parts the names that the node gives to who submits
+// otherwise, so no token can be taken for one of those, nor they for a token.
+func CheckName(name string) string {
+	switch {
+	case name == "":
+		return "needs a name of its own"
+	case len(name) > nameMax:
+		return fmt.Sprintf("the name may have %d bytes, and has %d", nameMax, len(name))
+	case strings.Contains(name, ":"):
+		return "the name may hold no colon"
+	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return "the name may hold no control characters"
+	case slices.Contains(reserved, name):
+		return fmt.Sprintf("the name %q is kept for who submits without a token; choose another", name)
+	}
+	return ""
+}
+
+// CheckTokens lists what is wrong with a list of tokens, by entry. It shows no secret.
+func CheckTokens(tokens []Token) (problems []string) {
+	if len(tokens) > tokensMax {
+		return []string{fmt.Sprintf("there may be %d tokens, and are %d", tokensMax, len(tokens))}
+	}
+	certificates, names, secrets := map[string]bool{}, map[string]bool{}, map[[sha256.Size]byte]bool{}
+	for i := range tokens {
+		t := &tokens[i]
+		bad := func(format string, args ...any) {
+			problems = append(problems, fmt.Sprintf("entry %d (%s): ", i+1, clip(t.Name))+fmt.Sprintf(format, args...))
+		}
+		if t.Certificate != "" {
+			if t.Secret != "" {
+				bad("has a token and a certificate; keep one, and make another entry of the other")
+			} else if err := checkCertificate(t.Certificate); err != nil {
+				bad("%s", err)
+			} else if certificates[t.Certificate] {
+				bad("the certificate is another entry's already")
+			}
+			certificates[t.Certificate] = true
+		}
+		if why := CheckName(t.Name); why != "" {
+			bad("%s", why)
+		} else if names[t.Name] {
+			bad("every token needs a name of its own, and another has this one")
+		}
+		for _, why := range checkScopes(t.Scopes) {
+			bad("%s", why)
+		}
+		names[t.Name] = true
+		if t.Certificate != "" {
+			continue
+		}
+		sum, err := t.digest()
+		switch {
+		case err != nil:
+			bad("%s", err)
+		case len(t.Secret) < secretMin:
+			bad("the token must have at least %d characters; `troupe token new` makes one", secretMin)
+		case secrets[sum]:
+			bad("the token is another entry's already")
+		}
+		secrets[sum] = true
+	}
+	return problems
+}
+
+// checkScopes lists what is wrong with a token's scopes.
+func checkScopes(scopes []Scope) (problems []string) {
+	all := lacking(Scopes())
+	if len(scopes) == 0 {
+		problems = append(problems, "has no scopes; give it some of "+all)
+	}
+	for _, s := range scopes {
+		if !slices.Contains(Scopes(), s) {
+			problems = append(problems, fmt.Sprintf("unknown scope %q; want %s", clip(string(s)), all))
+		}
+	}
+	return problems
+}
