@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/actors/retry"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
@@ -39,7 +38,7 @@ func found(what string, id any, err error) error {
 
 // Submit stores the requests, all or none, and wakes their pools.
 func (b backend) Submit(ctx context.Context, requests []api.SubmitRequest) ([]store.Submitted, error) {
-	executions, err := b.Prepare(requests)
+	executions, err := b.Prepare(ctx, requests)
 	if err != nil {
 		return nil, err
 	}
@@ -166,33 +165,17 @@ func (b backend) Cancel(ctx context.Context, id messages.ExecutionID, by string)
 	if err != nil {
 		return e, err
 	}
-	if _, err := b.record(ctx, e.Pool, []actors.Item{{Change: &store.Cancel{ID: id, By: by}, Worker: e.Worker}}); err != nil {
+	results, err := b.record(ctx, e.Pool, []actors.Item{{Change: &store.Cancel{ID: id, By: by}, Worker: e.Worker}})
+	if err != nil {
 		return e, err
+	}
+	if r := results[0]; r.Verdict == store.Blocked {
+		return e, fmt.Errorf("%w: cancel again: %w", store.ErrUnavailable, r.Err)
 	}
 	if e, err = b.Get(ctx, id); err == nil {
 		b.hintCancel(&e, by)
 	}
 	return e, err
-}
-
-// Retry implements api.Backend.
-func (b backend) Retry(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
-	e, err := b.Get(ctx, id)
-	if err != nil {
-		return e, err
-	}
-	now := time.Now()
-	d := retry.Manual(now, &e)
-	if !d.Retry {
-		return e, problem(http.StatusConflict, api.CodeNotRetriable, "execution %s: %s", id, d.Denied.Explain(&e))
-	}
-	next := retry.Next(now, &e, messages.Outcome{Status: e.Status, Error: e.Error}, d, messages.NewExecutionID())
-	submitted, err := b.store.Submit(ctx, []messages.Execution{next})
-	if err != nil {
-		return e, err
-	}
-	b.wake(submitted)
-	return submitted[0].Execution, nil
 }
 
 // Actions implements api.Backend.
@@ -203,38 +186,6 @@ func (b backend) Actions(context.Context) ([]messages.Action, error) {
 // DeadLetters implements api.Backend.
 func (b backend) DeadLetters() store.DeadLetters { return b.store }
 
-// RequeueDeadLetter submits the dead letter's execution anew, as a retry of its chain.
-func (b backend) RequeueDeadLetter(ctx context.Context, id int64) (messages.Execution, error) {
-	letter, err := b.store.GetDeadLetter(ctx, id)
-	if err != nil {
-		return messages.Execution{}, found("dead letter", id, err)
-	}
-	if why := notRequeueable(&letter); why != "" {
-		return messages.Execution{}, problem(http.StatusConflict, api.CodeNotRequeueable, "dead letter %d %s", id, why)
-	}
-	e, err := b.Retry(ctx, letter.Execution)
-	if err != nil {
-		return e, err
-	}
-	return e, b.store.ResolveDeadLetter(ctx, id, requeued)
-}
-
-// requeued is DeadLetter.Resolution once a person has had the execution submitted again.
-const requeued = "requeued"
-
-// notRequeueable is why a dead letter cannot be submitted again, and what to do instead; empty: it can.
-func notRequeueable(d *store.DeadLetter) string {
-	switch {
-	case d.Resolution == requeued:
-		return "has been requeued before; `troupe retry " + d.Execution.String() + "` makes another retry of its execution"
-	case d.Execution.IsZero():
-		return fmt.Sprintf("is %s and names no execution (%s); submit what was meant anew, then discard it", d.Reason, d.Resolution)
-	case d.Resolution == "missing":
-		return "names execution " + d.Execution.String() + ", which the store does not have; discard it"
-	}
-	return ""
-}
-
 // Reload implements api.Backend.
 func (b backend) Reload(ctx context.Context) (api.ReloadReport, error) { return b.Node.Reload(ctx) }
 
@@ -244,5 +195,9 @@ func (b backend) Redact(ref string, parameters json.RawMessage) json.RawMessage 
 	if !ok {
 		return parameters
 	}
-	return pack.Redact(a, parameters)
+	clean := pack.Redact(a, parameters)
+	if p, ok := b.catalog.Load().set.Pool(a.Pool); ok {
+		return b.secrets.shown(p, clean)
+	}
+	return clean
 }

@@ -28,8 +28,13 @@ func (b backend) Why(ctx context.Context, id messages.ExecutionID) (api.Explanat
 	x := api.Explanation{Execution: id, Status: e.Status}
 	switch {
 	case e.Status.Terminal():
-		x.Reason, x.Message = "ended", "it has ended: "+e.Status.String()
-	case e.Status == messages.Requested && e.RunAt.After(time.Now()):
+		answer := b.RetryAnswer(ctx, &e)
+		x.Reason, x.Message, x.Retry = "ended", "it has ended: "+e.Status.String(), &answer
+		if e.Status != messages.Completed {
+			x.Message += "; " + answer.Message
+		}
+		return x, nil
+	case e.Status == messages.Requested && e.RunAt.After(b.clock.Now()):
 		x.Reason, x.Message, x.Until = "not_due", "it waits for its time", e.RunAt
 		if e.TakeBacks > 0 {
 			x.Reason, x.Message = "backed_off", fmt.Sprintf("it was taken back %d times in a row and waits before it is placed again", e.TakeBacks)
@@ -40,6 +45,8 @@ func (b backend) Why(ctx context.Context, id messages.ExecutionID) (api.Explanat
 	default:
 		b.ask(ctx, &e, &x)
 	}
+	answer := b.RetryAnswer(ctx, &e)
+	x.Retry = &answer
 	return x, nil
 }
 
@@ -76,47 +83,54 @@ func (b backend) ask(ctx context.Context, e *messages.Execution, x *api.Explanat
 	}
 	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	reason, err := b.askRouter(limited, pid, e)
+	reason, detail, err := b.askRouter(limited, pid, e)
 	if err != nil {
 		x.Reason, x.Message = "router_silent", "the pool's router does not answer: "+err.Error()
 		return
 	}
-	if reason == roster.NotLoaded && b.behind(limited, e) {
-		reason = roster.SessionOrder // the router holds the head of a session alone
+	if reason == roster.NotLoaded { // the router holds the head of a session alone
+		reason, x.Until = b.behind(limited, e)
 	}
 	if halted := b.servers.halted(); reason == roster.NotLoaded && halted != roster.Ready {
 		reason = halted
 	}
 	x.Reason, x.Message = reason.String(), reason.Sentence()
+	if detail != "" {
+		x.Message += ": " + clip(detail, failureMax)
+	}
 	if e.Status == messages.Scheduled {
 		x.Until = e.ClaimBy
 	}
 }
 
-// askRouter asks the pool's router, on whichever node it is. What stands on a worker of this node needs no router.
-func (b backend) askRouter(ctx context.Context, pid *actor.PID, e *messages.Execution) (roster.Reason, error) {
+// askRouter asks the pool's router, on whichever node it is, for the reason and, where it is this one's, what is behind it. What
+// stands on a worker of this node needs no router.
+func (b backend) askRouter(ctx context.Context, pid *actor.PID, e *messages.Execution) (roster.Reason, string, error) {
 	answer, err := actors.Ask[supervisor.WhyWaiting, supervisor.WhyAnswer](ctx, b.system, pid, supervisor.WhyWaiting{ID: e.ID})
 	if err != nil || answer.Router.IsZero() {
-		return answer.Reason, err
+		return answer.Reason, answer.Detail, err
 	}
 	if reason, held := abroad[e.Status]; held {
-		return reason, nil
+		return reason, "", nil
 	}
 	reason, err := b.whyThere(ctx, answer.Router, e.Pool, e.ID)
 	if err != nil {
-		return 0, fmt.Errorf("it is on node %s: %w", b.nameOf(answer.Router), err)
+		return 0, "", fmt.Errorf("it is on node %s: %w", b.nameOf(answer.Router), err)
 	}
-	return reason, nil
+	return reason, "", nil
 }
 
-// behind reports whether an earlier execution of its session has not ended.
-func (b backend) behind(ctx context.Context, e *messages.Execution) bool {
+// behind says what of its session an execution waits behind; NotLoaded: nothing.
+func (b backend) behind(ctx context.Context, e *messages.Execution) (roster.Reason, time.Time) {
 	if e.Session == "" || e.Affinity == messages.AffinityHint {
-		return false
+		return roster.NotLoaded, time.Time{}
 	}
 	earlier, err := b.store.List(ctx, store.Filter{
-		Session: e.Session, Pool: e.Pool, Before: e.Seq, Limit: 1,
+		Session: e.Session, Pool: e.Pool, Before: e.Seq, Limit: 1000,
 		Statuses: []messages.Status{messages.Requested, messages.Scheduling, messages.Scheduled, messages.Running, messages.Cancelling},
 	})
-	return err == nil && len(earlier.Executions) > 0
+	if err != nil {
+		return roster.NotLoaded, time.Time{}
+	}
+	return roster.Behind(earlier.Executions, time.Now())
 }

@@ -52,14 +52,16 @@ func (n *Node) noticesHook() func() {
 	if !n.tells() {
 		return nil
 	}
-	pid := n.system.PID(noticesPath)
-	return func() { n.system.Send(pid, &actors.TellNotices{}) }
+	return n.ringNotices
 }
+
+// ringNotices says that there may be something to tell. It does nothing on a node whose bridge does not tell.
+func (n *Node) ringNotices() { n.notices.bell.Ring(n.system, n.system.PID(noticesPath)) }
 
 func (n *Node) noticesSpec() actors.Child {
 	return actors.NewNotices(actors.NoticesConfig{
-		System: n.system, Store: n.store, Broker: n.broker, Settings: n.cfg.Broker,
-		Logger: n.logger.Named("notices"), Count: n.metrics.bridges.notices,
+		System: n.system, Store: n.store, Broker: n.broker, Settings: n.cfg.Broker, Incarnation: n.incarnation, Bell: &n.notices.bell,
+		Logger: n.logger.Named("notices"), Count: n.metrics.bridges.notices, Report: n.notices.take,
 	})
 }
 
@@ -75,9 +77,21 @@ func (n *Node) updatesSpec() actors.Child {
 	return actors.NewUpdates(actors.UpdatesConfig{
 		System: n.system, Watch: n.store.Watch, Logger: n.logger.Named("updates"), Count: n.metrics.bridges.hint,
 		Requested: n.wakePool, Router: n.lookForRouters, Cancel: n.cancelHere, Inbox: n.inboxRound, Look: n.lookRound,
-		Finished: func(id messages.ExecutionID) { n.outcomes.Publish(&messages.Execution{ID: id}) },
+		Finished: n.finishedElsewhere,
 	})
 }
+
+// finishedElsewhere hears of an outcome that another node has stored.
+func (n *Node) finishedElsewhere(id messages.ExecutionID) {
+	n.outcomes.Publish(&messages.Execution{ID: id})
+	if n.tells() {
+		n.ringNotices()
+	}
+}
+
+// bridgeChecks is the context of checks of what came by a bridge. They end by their steps only: a message that was half
+// checked would have to come again.
+var bridgeChecks = context.Background()
 
 // readRequest makes a message of the requests queue an execution, by the very checks of the HTTP API.
 func (n *Node) readRequest(d broker.Delivery) (messages.Execution, *actors.Refusal) {
@@ -90,7 +104,7 @@ func (n *Node) readRequest(d broker.Delivery) (messages.Execution, *actors.Refus
 		var e messages.Execution
 		if p := request.Check(); p != nil {
 			err = p
-		} else if e, err = n.complete(&request); err == nil {
+		} else if e, err = n.complete(bridgeChecks, &request); err == nil {
 			return e, nil
 		}
 	}
@@ -157,6 +171,9 @@ const updatesPath = "troupe/bridges/updates"
 func (n *Node) lookAround() {
 	if n.started.Load() {
 		n.system.Send(n.system.PID(updatesPath), &store.Hint{Kind: store.HintLook})
+		if n.tells() {
+			n.system.Send(n.system.PID(noticesPath), &actors.TakeNotices{}) // it may have been the teller
+		}
 	}
 }
 
@@ -208,9 +225,12 @@ func (n *Node) inboxRound(ctx context.Context) (more bool, err error) {
 	return len(taken) == inboxBatch, n.store.SettleSubmissions(ctx, append(settlements, settled...))
 }
 
+// inboxLogs are the messages that a program can cause which inserts submissions into the store.
+type inboxLogs struct{ refused, unreadable actors.Repeated }
+
 func (n *Node) refused(id messages.ExecutionID, text string) store.Settlement {
 	n.metrics.bridges.intake("refused")
-	n.logger.Warn("submission in the store refused", "submission", id, "reason", text)
+	n.inbox.refused.Warn(n.logger, "submission in the store refused", "submission", id, "reason", text)
 	return store.Settlement{ID: id, Refused: text}
 }
 
@@ -258,11 +278,14 @@ func (n *Node) submitSubmissions(ctx context.Context, executions []messages.Exec
 
 // readSubmission makes a row of the inbox an execution with its id, or says why it makes none.
 func (n *Node) readSubmission(s *store.Submission) (e messages.Execution, refusal string) {
+	if s.Invalid != "" {
+		return e, s.Invalid
+	}
 	var err error
 	failed := actors.Contain(func() { e, err = n.requested(s) })
 	switch {
 	case failed != nil:
-		n.logger.Error("reading a submission failed", "submission", s.ID, "error", failed)
+		n.inbox.unreadable.Error(n.logger, "reading a submission failed", "submission", s.ID, "error", failed)
 		return e, actors.Unreadable
 	case err != nil:
 		return e, n.refusal(err, &api.SubmitRequest{}).Text
@@ -276,7 +299,7 @@ func (n *Node) requested(s *store.Submission) (messages.Execution, error) {
 	if p := r.Check(); p != nil {
 		return messages.Execution{}, p
 	}
-	e, err := n.complete(&r)
+	e, err := n.complete(bridgeChecks, &r)
 	e.ID = s.ID
 	return e, err
 }

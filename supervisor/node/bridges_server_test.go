@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/broker/rabbitmq"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/node"
 	"github.com/troupe-run/troupe/supervisor/peers"
 	"github.com/troupe-run/troupe/test/servers"
@@ -27,10 +28,15 @@ type outsider struct {
 // onServers starts a node on a Postgres and a RabbitMQ, and connects another program to the latter.
 func onServers(t *testing.T, change func(*node.Config), packs ...string) (*kit, *outsider) {
 	t.Helper()
+	return onDatabase(t, servers.Postgres(t), change, packs...)
+}
+
+func onDatabase(t *testing.T, database string, change func(*node.Config), packs ...string) (*kit, *outsider) {
+	t.Helper()
 	url, prefix := servers.RabbitMQ(t)
 	client, err := rabbitmq.Open(t.Context(), rabbitmq.Config{URL: url, WaitAtOpen: true})
 	require.NoError(t, err)
-	o := &outsider{Broker: client, t: t, settings: broker.Settings{Prefix: prefix, Classic: true}, database: servers.Postgres(t)}
+	o := &outsider{Broker: client, t: t, settings: broker.Settings{Prefix: prefix, Classic: true}, database: database}
 	t.Cleanup(func() { // after the node's end
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -96,8 +102,8 @@ func TestSubmitAndListenByAMQP(t *testing.T) {
 	require.Equal(t, "refused", letter.Reason)
 	require.Equal(t, o.settings.RequestsQueue(), letter.Queue)
 	k.until("the outbox is empty", func() bool {
-		count, _, err := k.Store().PendingNotices(t.Context())
-		return err == nil && count == 0
+		pending, err := k.Store().PendingNotices(t.Context())
+		return err == nil && pending.Count == 0
 	})
 }
 
@@ -123,7 +129,41 @@ func TestSubmitBySQL(t *testing.T) {
  ASSERT (SELECT state FROM submission WHERE id = '`+id.String()+`') = 'accepted'; END $$`) == nil
 	})
 	k.until("the outbox is empty", func() bool {
-		count, _, err := k.Store().PendingNotices(t.Context())
-		return err == nil && count == 0
+		pending, err := k.Store().PendingNotices(t.Context())
+		return err == nil && pending.Count == 0
 	})
+}
+
+// What a column's type allows and a submission does not is refused once, with the reason, and never taken again.
+func TestRowsThatAreNoSubmissionAreRefusedOnce(t *testing.T) {
+	t.Parallel()
+	k, o := onServers(t, handle(map[string]actors.Handler{"echo": echo}), goPack(t, map[string]string{"echo": ""}))
+	const none = "00000000-0000-0000-0000-000000000000"
+	for label, row := range map[string][2]string{
+		"ahead": {"run_at", "'infinity'"}, "behind": {"run_at", "'-infinity'"}, "far": {"run_at", "'9999-01-01'"},
+		"before": {"run_at", "'4000-01-01 BC'"}, "first": {"run_at", "'0001-01-01 00:00+00'"}, "nil": {"id", "'" + none + "'"},
+		"long": {"timeout", "'1000 years'"}, "longest": {"timeout", "'100000000 years'"}, "back": {"timeout", "'-1000 years'"},
+	} {
+		require.NoError(t, servers.Execute(o.database, `INSERT INTO submission (action, created_by, `+row[0]+`) VALUES ('t.echo', '`+label+`', `+row[1]+`)`))
+	}
+	var said map[string]string
+	k.until("all are settled", func() bool {
+		rows, err := servers.Query(o.database, "SELECT created_by, coalesce(refused, '') FROM submission WHERE state <> 'waiting'")
+		require.NoError(t, err)
+		said = map[string]string{}
+		for _, r := range rows {
+			said[r[0]] = r[1]
+		}
+		return len(said) == 9
+	})
+	for label, want := range map[string]string{
+		"ahead": "run_at is infinity", "behind": "run_at is -infinity", "far": "run_at is in the year 9999", "before": "run_at is in the year -3999",
+		"first": "run_at is in the year 1", "nil": "id is the nil UUID", "long": "timeout is too long", "longest": "timeout is too long",
+		"back": "timeout is too long",
+	} {
+		require.Contains(t, said[label], want, label)
+	}
+	page, err := k.Store().List(t.Context(), store.Filter{})
+	require.NoError(t, err)
+	require.Empty(t, page.Executions, "none of them made an execution")
 }

@@ -105,6 +105,7 @@ func TestOtherProgramsSubmitByTheBroker(t *testing.T) {
 		`{"action_ref": "t.echo", "parameters": {"n": "x", "token": "s3cret"}}`:          {"refused", "invalid_parameters"},
 		`{"action_ref": "t.echo", "parameters": {"n": 1}, "wait_seconds": 3}`:            {"malformed", "invalid_request"},
 		`{"action_ref": "t.echo", "parameters": {"n": 8}, "idempotency_key": "order-1"}`: {"refused", "idempotency_conflict"},
+		`{"action_ref": "t.echo", "parameters": {"n": 1}, "run_at": "infinity"}`:         {"malformed", "invalid_request"},
 		strings.Repeat(" ", 2<<20): {"refused", "parameters_too_large"},
 	} {
 		reply := ask("", body)
@@ -115,7 +116,10 @@ func TestOtherProgramsSubmitByTheBroker(t *testing.T) {
 		require.Equal(t, want.reason, letters[0].Reason, body[:min(len(body), 80)])
 		require.Equal(t, requests, letters[0].Queue)
 		require.Contains(t, letters[0].Resolution, "quarantined: ")
-		require.NotContains(t, string(letters[0].Body), "s3cret")
+		letter, err := k.DeadLetters().GetDeadLetter(t.Context(), letters[0].ID)
+		require.NoError(t, err)
+		require.NotEmpty(t, letter.Body)
+		require.NotContains(t, string(letter.Body), "s3cret")
 	}
 	info, err := k.Broker().Inspect(t.Context(), requests)
 	require.NoError(t, err)
@@ -124,7 +128,7 @@ func TestOtherProgramsSubmitByTheBroker(t *testing.T) {
 	k.Metrics().ServeHTTP(shown, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
 	require.Contains(t, shown.Body.String(), `troupe_intake_total{result="accepted"} 2`)
 	require.Contains(t, shown.Body.String(), `troupe_intake_total{result="existing"} 1`)
-	require.Contains(t, shown.Body.String(), `troupe_intake_total{result="malformed"} 4`)
+	require.Contains(t, shown.Body.String(), `troupe_intake_total{result="malformed"} 5`)
 	require.Contains(t, shown.Body.String(), `troupe_intake_total{result="refused"} 4`)
 }
 
@@ -241,9 +245,9 @@ func TestOutcomesAreToldOnTheExecutionsExchange(t *testing.T) {
 	require.Equal(t, running, n.ExecutionID)
 	require.Equal(t, "execution.cancelled.t.block", d.RoutingKey)
 	k.until("the outbox is empty", func() bool {
-		count, _, err := k.Store().PendingNotices(t.Context())
+		pending, err := k.Store().PendingNotices(t.Context())
 		require.NoError(t, err)
-		return count == 0
+		return pending.Count == 0
 	})
 	shown := httptest.NewRecorder()
 	k.Metrics().ServeHTTP(shown, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
@@ -263,9 +267,9 @@ func TestTheEmbeddedBrokerTellsNothingUnlessAsked(t *testing.T) {
 				change(c)
 			}, goPack(t, map[string]string{"noop": ""}))
 			require.False(t, k.run("t.noop", nil).Notify)
-			count, _, err := k.Store().PendingNotices(t.Context())
+			pending, err := k.Store().PendingNotices(t.Context())
 			require.NoError(t, err)
-			require.Zero(t, count)
+			require.Zero(t, pending.Count)
 		})
 	}
 }
@@ -352,12 +356,30 @@ func TestOtherProgramsSubmitByTheStore(t *testing.T) {
 	require.Contains(t, refused(conflict.ID), "idempotency key k")
 	e := k.await(good.ID)
 	require.Equal(t, messages.Completed, e.Status)
-	require.Equal(t, []any{"s", messages.AffinityHint, priority, "k", 90 * time.Second, 2, true, "trigger", traced},
+	require.Equal(t, []any{"s", messages.AffinityHint, priority, "k", 90 * time.Second, 2, true, "sql:trigger", traced},
 		[]any{e.Session, e.Affinity, e.Priority, e.IdempotencyKey, e.Timeout, e.MaxRetries, e.MayRepeat, e.CreatedBy, e.Trace})
 	require.Equal(t, "sql", k.await(bare.ID).CreatedBy)
 	page, err := k.Store().List(t.Context(), store.Filter{})
 	require.NoError(t, err)
 	require.Len(t, page.Executions, 2, "taken twice, submitted once")
+}
+
+// The attack: a row of the inbox names a token as who submits, so that the execution passes for one of that token's own.
+func TestARowCannotPassForAToken(t *testing.T) {
+	t.Parallel()
+	others := newShared()
+	k := lab(t, func(c *node.Config) {
+		handle(map[string]actors.Handler{"echo": echo})(c)
+		c.WrapStore = others.wrap
+	}, goPack(t, map[string]string{"echo": ""}))
+	want := map[string]string{"ci": "sql:ci", "": "sql", "sql": "sql", "sql:ci": "sql:ci", "local": "sql:local", "amqp": "sql:amqp", ":": "sql::"}
+	for given, name := range want {
+		row := store.Submission{ID: messages.NewExecutionID(), Action: "t.echo", CreatedBy: given}
+		others.put(row)
+		k.until("the row is settled", func() bool { _, ok := others.outcome(row.ID); return ok })
+		require.Equal(t, name, k.await(row.ID).CreatedBy)
+		require.NotEmpty(t, api.CheckName(name), "no token can have this name")
+	}
 }
 
 func TestHintsBecomeMessages(t *testing.T) {

@@ -12,14 +12,16 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/actors/mask"
 	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/packs"
 	"github.com/troupe-run/troupe/packs/corego"
 	"github.com/troupe-run/troupe/sdk"
 	"github.com/troupe-run/troupe/supervisor"
-	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/supervisor/health"
 	"github.com/troupe-run/troupe/supervisor/pack"
+	"github.com/troupe-run/troupe/supervisor/placement"
 	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
@@ -69,10 +71,20 @@ func (n *Node) saveActions(ctx context.Context) error {
 	return n.store.SaveActions(ctx, n.catalog.Load().set.Actions)
 }
 
+// takeSecrets moves what the packs name out of the node's environment.
+func (n *Node) takeSecrets(set *pack.Set) {
+	if err := n.secrets.take(set.Pools); err != nil {
+		n.logger.Warn("secrets of this node are in sight of its user's processes", "error", err)
+	}
+}
+
 func (n *Node) readPacks() (*pack.Set, error) {
 	var dirs []string
 	if !n.cfg.NoBuiltins {
 		for _, name := range packs.Names() {
+			if name == "demo" && n.cfg.NoDemo {
+				continue
+			}
 			if name == "demo" && !n.hasProgram(n.cfg.Python) {
 				n.logger.Info("the demo pack is left out: no Python interpreter", "python", n.cfg.Python)
 				continue
@@ -81,10 +93,14 @@ func (n *Node) readPacks() (*pack.Set, error) {
 		}
 	}
 	handlers := n.handlers()
-	return pack.Load(append(dirs, n.cfg.Packs...), pack.Options{
+	set, err := pack.Load(append(dirs, n.cfg.Packs...), pack.Options{
 		MaxRetries: n.cfg.MaxRetries, Workers: n.cfg.Workers, Registered: n.cfg.Actions,
 		HasHandler: func(name string) bool { _, ok := handlers[name]; return ok },
 	})
+	if err == nil {
+		n.takeSecrets(set)
+	}
+	return set, err
 }
 
 func (n *Node) hasProgram(name string) bool {
@@ -94,36 +110,44 @@ func (n *Node) hasProgram(name string) bool {
 
 // makeJudge is a crew that only decides about retries, for the sweeps and bridges.
 func (n *Node) makeJudge() *actors.Crew {
-	return &actors.Crew{Action: n.action, Retry: n.cfg.Retry, RetryDisabled: n.cfg.RetryDisabled}
+	return &actors.Crew{Clock: &n.clock, Action: n.action, Retry: n.cfg.Retry, RetryRules: n.cfg.RetryRules, RetryDisabled: n.cfg.RetryDisabled}
 }
 
 func (n *Node) action(ref, version string) (*messages.Action, bool) {
 	return n.catalog.Load().action(ref, version)
 }
 
-// poolConfig is what one pool of the catalog becomes on this node.
-func (n *Node) poolConfig(p *pack.Pool) supervisor.PoolConfig {
+// poolConfig is what one pool of the set becomes on this node.
+func (n *Node) poolConfig(set *pack.Set, p *pack.Pool) supervisor.PoolConfig {
 	interval := orValue(p.Health.Interval, n.cfg.HealthCheckInterval)
 	return supervisor.PoolConfig{
-		System: n.system, Store: n.store, Broker: n.broker, Settings: n.cfg.Broker, Recorder: n.recorder,
+		System: n.system, Store: n.store, Clock: &n.clock, Broker: n.broker, Settings: n.cfg.Broker, Recorder: n.recorder,
 		Delivery: n.delivery, Logger: n.logger.Named("pool").With("pool", p.Name), Name: p.Name, Runtime: p.Runtime,
-		Node: n.member.label, Incarnation: n.incarnation, Workers: p.Min, WorkersMax: p.Max, Crew: n.crew(p),
+		Node: n.member.label, Incarnation: n.incarnation, Workers: p.Min, WorkersMax: p.Max, Crew: n.crew(set, p),
 		Roster: roster.Config{
-			StaleAfter:  time.Duration(float64(n.cfg.HeartbeatInterval) * n.cfg.StalenessMultiplier),
+			StaleAfter: health.Limit(n.cfg.HeartbeatInterval, n.cfg.StalenessMultiplier), StaleTimes: n.cfg.StalenessMultiplier,
 			SteadyAfter: n.cfg.HeartbeatInterval, ClaimTimeout: n.cfg.ClaimTimeout, SessionTimeout: n.cfg.SessionTimeout,
 			ClaimSweepOff: n.cfg.ClaimSweepOff || !sweeps("claims"),
 			SessionSweep:  n.cfg.SessionSweep, QueueDepthDegraded: n.cfg.Thresholds.QueueDepthDegraded,
+			WindowMax: windowOf(p.Recycle.MaxExecutions),
 		},
-		Restart: n.cfg.Restart,
-		Recycle: supervisor.Recycle{
-			MaxAge: p.Recycle.MaxAge, MaxExecutions: p.Recycle.MaxExecutions, MaxMemory: p.Recycle.MaxMemory,
-		},
+		Restart:      n.cfg.Restart,
+		Recycle:      supervisor.Recycle{MaxAge: p.Recycle.MaxAge, MaxMemory: p.Recycle.MaxMemory},
 		ClaimTimeout: n.cfg.ClaimTimeout, HealthInterval: interval, HealthEnabled: !n.cfg.HealthDisabled,
 		EchoEvery: n.cfg.EchoInterval, BeatEvery: n.cfg.HeartbeatInterval, Fingerprint: p.Fingerprint,
-		Serves: serves(n.catalog.Load().set, p), Peers: n.poolPeers(),
+		Serves: serves(set, p), Peers: n.poolPeers(),
 		Hooks: n.poolHooks(), Halted: n.servers.halted,
 		Cordoned: func() (pool, node bool) { return n.cordons.of(p.Name) },
 	}
+}
+
+// windowOf bounds what is placed ahead of a worker that runs so many executions at most: what is left when it has run them
+// is taken back. 0: the default.
+func windowOf(executionsMax int) int {
+	if executionsMax <= 0 {
+		return 0
+	}
+	return max(1, min(placement.WindowMax, executionsMax/10))
 }
 
 func orValue[T comparable](value, otherwise T) T {
@@ -131,22 +155,26 @@ func orValue[T comparable](value, otherwise T) T {
 	return value
 }
 
-func (n *Node) crew(p *pack.Pool) actors.Crew {
+func (n *Node) crew(set *pack.Set, p *pack.Pool) actors.Crew {
 	return actors.Crew{
-		Lease: n.member.lease, Logger: n.logger.Named("worker").With("pool", p.Name), Board: n.board, Sessions: n.store,
-		Runner: n.runner(p), Action: n.action, Thresholds: n.cfg.Thresholds, CountActionErrors: n.cfg.CountActionErrors,
-		Retry: n.cfg.Retry, RetryDisabled: n.cfg.RetryDisabled, InitTimeout: orValue(p.Init, n.cfg.InitTimeout),
+		Lease: n.member.lease, Clock: &n.clock, Logger: n.logger.Named("worker").With("pool", p.Name), Board: n.board, Sessions: n.store,
+		Runner: n.runner(set, p), Action: n.action, Thresholds: n.thresholds(), CountActionErrors: n.cfg.CountActionErrors,
+		Retry: n.cfg.Retry, RetryRules: n.cfg.RetryRules, RetryDisabled: n.cfg.RetryDisabled, InitTimeout: orValue(p.Init, n.cfg.InitTimeout),
 		ProbeTimeout: orValue(p.Health.Timeout, n.cfg.ProbeTimeout), ProbeAgain: n.cfg.ProbeAgain, Graces: n.cfg.Graces,
-		Resident:    process.Resident,
+		Resident: process.Resident, RunsMax: p.Recycle.MaxExecutions,
 		Transitions: n.metrics.transition, Runs: n.metrics.run, Probes: n.metrics.probe, Leaked: n.metrics.leak,
-		SnapshotEvery: p.SnapshotEvery, KeepWithin: n.cfg.KeepWithin, Snapshots: n.metrics.snapshot,
+		SnapshotEvery: p.SnapshotEvery, KeepWithin: n.cfg.KeepWithin, LeaveWithin: n.cfg.ShutdownTimeout,
+		Snapshots: n.metrics.snapshot, UnknownReply: n.metrics.flow.unknownReply, Shortage: n.short.note,
 	}
 }
 
 // runner says how the pool's workers run things.
-func (n *Node) runner(p *pack.Pool) func(*actors.Crew, messages.WorkerID, messages.Generation) actors.Runner {
+func (n *Node) runner(set *pack.Set, p *pack.Pool) func(*actors.Crew, messages.WorkerID, messages.Generation) actors.Runner {
 	outfit := &actors.Outfit{
 		Launcher: n.guardian, Env: n.poolEnv(p), Limits: p.Limits, Output: n.cfg.OutputMax, FrameMax: n.cfg.FrameMax,
+	}
+	if len(p.Secrets) > 0 {
+		outfit.Secrets = func() ([]string, *mask.Set, error) { return n.secrets.read(p) }
 	}
 	switch p.Runtime {
 	case messages.RuntimeGo:
@@ -154,17 +182,17 @@ func (n *Node) runner(p *pack.Pool) func(*actors.Crew, messages.WorkerID, messag
 	case messages.RuntimeShell:
 		return actors.ShellRunner(outfit)
 	}
-	return actors.ProcessRunner(outfit, n.program(p))
+	return actors.ProcessRunner(outfit, n.program(set, p))
 }
 
 func (n *Node) poolEnv(p *pack.Pool) []string {
 	return append(slices.Clone(n.env), flatten(p.Env)...)
 }
 
-func (n *Node) program(p *pack.Pool) *actors.Program {
+func (n *Node) program(set *pack.Set, p *pack.Pool) *actors.Program {
 	program := &actors.Program{Dir: p.Root}
 	for _, ref := range p.Actions {
-		if a, ok := n.action(ref, ""); ok {
+		if a, ok := set.Action(ref); ok {
 			program.Actions = append(program.Actions, actors.ProgramAction{Ref: a.Ref, Root: a.Root, Entrypoint: a.Entrypoint})
 		}
 	}
@@ -191,7 +219,7 @@ func (n *Node) program(p *pack.Pool) *actors.Program {
 func (n *Node) startPools(ctx context.Context, c *catalog) error {
 	for i := range c.set.Pools {
 		if p := &c.set.Pools[i]; len(p.Actions) > 0 {
-			if err := n.startPool(ctx, p); err != nil {
+			if err := n.startPool(ctx, c.set, p); err != nil {
 				return err
 			}
 		}
@@ -199,9 +227,9 @@ func (n *Node) startPools(ctx context.Context, c *catalog) error {
 	return nil
 }
 
-func (n *Node) startPool(ctx context.Context, p *pack.Pool) error {
+func (n *Node) startPool(ctx context.Context, set *pack.Set, p *pack.Pool) error {
 	handle := &poolHandle{memory: &supervisor.Memory{}}
-	config := n.poolConfig(p)
+	config := n.poolConfig(set, p)
 	handle.config.Store(&config)
 	limited, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
@@ -234,50 +262,6 @@ func (n *Node) poolPID(name string) *actor.PID {
 	return nil
 }
 
-// Reload reads the packs again. A problem leaves everything as it is. Running work finishes on the old version;
-// workers are replaced one by one.
-func (n *Node) Reload(ctx context.Context) (api.ReloadReport, error) {
-	n.reload.Lock()
-	defer n.reload.Unlock()
-	set, err := n.readPacks()
-	if err != nil {
-		return api.ReloadReport{}, &api.Problem{Status: 422, Code: "invalid_packs", Message: err.Error()}
-	}
-	changes := pack.Diff(n.catalog.Load().set, set)
-	if err := n.store.SaveActions(ctx, set.Actions); err != nil {
-		return api.ReloadReport{}, err
-	}
-	n.catalog.Store(&catalog{set: set})
-	for _, name := range changes.PoolsRemoved {
-		n.retirePool(name)
-	}
-	for i := range set.Pools {
-		if err := n.applyPool(ctx, &set.Pools[i]); err != nil {
-			return api.ReloadReport{}, err
-		}
-	}
-	n.logger.Info("packs loaded again", "added", changes.ActionsAdded, "removed", changes.ActionsRemoved,
-		"changed", changes.ActionsChanged, "replaced", changes.PoolsReplaced)
-	return report(set, changes), nil
-}
-
-// applyPool brings one pool to its new configuration.
-func (n *Node) applyPool(ctx context.Context, p *pack.Pool) error {
-	if len(p.Actions) == 0 {
-		return nil
-	}
-	n.mu.Lock()
-	handle := n.pools[p.Name]
-	n.mu.Unlock()
-	if handle == nil {
-		return n.startPool(ctx, p)
-	}
-	config := n.poolConfig(p)
-	handle.config.Store(&config)
-	n.system.Send(handle.pid, &supervisor.Replace{Config: config})
-	return nil
-}
-
 // retirePool drains a pool that no action uses any more and stops its supervisor.
 func (n *Node) retirePool(name string) {
 	n.mu.Lock()
@@ -303,12 +287,4 @@ func (n *Node) retirePool(name string) {
 			n.logger.Warn("removed pool did not stop", "pool", name, "error", err)
 		}
 	}()
-}
-
-func report(set *pack.Set, c pack.Changes) api.ReloadReport {
-	r := api.ReloadReport{Added: c.ActionsAdded, Removed: c.ActionsRemoved, Changed: c.ActionsChanged, Replaced: c.PoolsReplaced}
-	for i := range set.Packs {
-		r.Packs = append(r.Packs, set.Packs[i].Name+" "+set.Packs[i].Version)
-	}
-	return r
 }

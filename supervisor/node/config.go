@@ -31,14 +31,23 @@ type Config struct {
 	Name   string // of the node [the host's name]
 	Data   string // folder of the store, the SDKs and the built-in packs; required
 	Listen string // address of the HTTP API; empty: none
-	Packs  []string
+	// HealthListen is an address that answers /healthz and /readyz alone, to anybody; empty: none but the API.
+	HealthListen string
+	// HealthMetrics has that address answer /metrics too, to anybody.
+	HealthMetrics bool
+	Packs         []string
 	// Handlers are the go actions' handlers, by entrypoint, beside the built-in ones.
 	Handlers map[string]actors.Handler
 	// Actions are the go actions that no pack declares, each with a handler of its name.
 	Actions []messages.Action
 	// NoBuiltins leaves the built-in packs out.
 	NoBuiltins bool
-	Tokens     []api.Token
+	// NoDemo leaves the built-in pack demo out.
+	NoDemo bool
+	Tokens []api.Token
+	// TokensFile holds more tokens, and may change while the node runs; without a path there is none.
+	TokensFile api.TokensFile
+	TLS        api.TLSFiles // of the API [none: it is served in clear]
 	Logger     hclog.Logger
 	Version    string
 
@@ -48,6 +57,8 @@ type Config struct {
 	Python  string // interpreter [python3]
 	NodeJS  string // interpreter [node]
 	EnvPass []string
+	// ForgetEnv, where set, takes variables out of this process's environment as /proc shows it, once their values are read.
+	ForgetEnv func(names []string) error
 	// EventsAll stores an event for every change of an execution.
 	EventsAll bool
 
@@ -95,6 +106,7 @@ type Config struct {
 
 	Restart           restart.Policy
 	Retry             messages.RetryPolicy
+	RetryRules        messages.RetryRules // of actions that have none of their own
 	RetryDisabled     bool
 	MaxRetries        int // of actions that set none
 	Thresholds        health.Thresholds
@@ -117,6 +129,8 @@ type Config struct {
 
 	// API bounds; zero as in api.Config.
 	Requests, Waits, Batches int
+	Bodies                   int64 // bytes
+	Connections              api.Connections
 	// SweepInterval is how often rows past one of their deadlines are looked for [2 s].
 	SweepInterval time.Duration
 	// Transitions, where set, is told of every transition of this node's workers, in the workers' own goroutines.
@@ -162,6 +176,7 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
 	}
+	c.Logger = withUnits(c.Logger)
 	cores := runtime.NumCPU()
 	workers := map[messages.Runtime]int{
 		messages.RuntimePython: cores, messages.RuntimeNode: cores, messages.RuntimeProcess: cores,

@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// depths asks the store how much waits for all callers of this node. To count walks an index over all that waits, 0.7 s
-// at a million on Postgres, so an answer that took long serves for a while: counting then takes at most a twentieth of
+// depths asks the store how much waits for all callers of this node. To count walks an index over what waits, up to
+// store.DepthMax of each pool and priority, so an answer that took long serves for a while: counting then takes at most a twentieth of
 // one connection's time, whoever asks how often. What is counted fast is always counted anew. A submission of this node ends
 // an answer that took less than half a second, so that who submits and then looks finds it; where a count takes longer, so
 // many wait that one more is not worth it.

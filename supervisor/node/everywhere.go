@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/troupe-run/troupe/actors/lifecycle"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/store"
@@ -130,14 +131,14 @@ func (b backend) staleWorkers(ctx context.Context, pool string, of []api.Unreach
 	}
 	for i := range rows {
 		if name, wanted := names[rows[i].Key.Incarnation]; wanted {
-			views = append(views, staleWorker(&rows[i], name))
+			views = append(views, b.rowWorker(&rows[i], name))
 		}
 	}
 	return views
 }
 
-// staleWorker is a worker as its row has it: as old as its last heartbeat.
-func staleWorker(w *store.Worker, node string) api.WorkerView {
+// rowWorker is a worker as its row has it: as old as its last heartbeat.
+func (b backend) rowWorker(w *store.Worker, node string) api.WorkerView {
 	v := api.WorkerView{
 		ID: w.ID, Pool: w.Key.Pool, Node: node, Runtime: w.Runtime, Generation: w.Generation, State: w.State, Health: w.Health,
 		Cordoned: w.Cordoned, Since: w.Since, Heartbeat: w.Beat, Stale: true, SeenAt: w.Beat,
@@ -145,11 +146,13 @@ func staleWorker(w *store.Worker, node string) api.WorkerView {
 	var capabilities struct {
 		Health json.RawMessage `json:"health"`
 	}
-	var report struct {
-		Status string `json:"status"`
+	if json.Unmarshal(w.Capabilities, &capabilities) == nil {
+		v.Report = capabilities.Health
 	}
-	if json.Unmarshal(w.Capabilities, &capabilities) == nil && json.Unmarshal(capabilities.Health, &report) == nil {
-		v.Report, v.Grade = capabilities.Health, report.Status
+	graded := b.gradeRow(w, b.beatAge(w.Beat))
+	v.Grade, v.GradeCauses = graded.Grade.String(), graded.Causes.Names()
+	if graded.Stale() {
+		v.Health = lifecycle.Unhealthy.String()
 	}
 	return v
 }
@@ -158,7 +161,9 @@ func staleWorker(w *store.Worker, node string) api.WorkerView {
 func (b backend) ownPools(ctx context.Context) []api.PoolView {
 	views := []api.PoolView{}
 	for _, d := range b.describeAll(ctx) {
-		views = append(views, poolView(&d))
+		v := poolView(&d)
+		b.lastRefused.Load().mark(&v)
+		views = append(views, v)
 	}
 	slices.SortFunc(views, func(x, y api.PoolView) int { return strings.Compare(x.Name, y.Name) })
 	return views
@@ -224,11 +229,13 @@ func (s poolSum) add(node string, own bool, share *api.PoolView) {
 	if own || v.Routing.Mode == "" { // what the node that is asked is to the pool, where it serves it
 		v.Routing = share.Routing
 	}
+	v.OldCode = v.OldCode || share.OldCode
 	v.Workers += share.Workers
 	v.Ready += share.Ready
 	v.Busy += share.Busy
 	v.Degraded += share.Degraded
 	v.Starting += share.Starting
+	v.Stale += share.Stale
 	v.Restarts += share.Restarts
 	v.Window = max(v.Window, share.Window)
 }

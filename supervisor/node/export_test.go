@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"net/http"
+	"testing"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -41,4 +42,14 @@ func DeclareShared(ctx context.Context, b broker.Broker, t broker.Topology) ([]s
 	w := &watcher{broker: server{logger: hclog.NewNullLogger()}}
 	w.noteOdd(odd)
 	return w.oddNotes(), err
+}
+
+// LookAtExchanges returns a look at the shared exchanges as a node takes it, which returns what /readyz then says.
+func LookAtExchanges(t *testing.T, b broker.Broker, settings broker.Settings) func() []string {
+	n := &Node{cfg: Config{Broker: settings}, raw: b}
+	w := &watcher{node: n, broker: server{logger: hclog.NewNullLogger()}}
+	return func() []string {
+		w.lookAtExchanges(t.Context())
+		return w.losses.notes(settings.Shared().Exchanges)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,8 @@ import (
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
 	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/supervisor/health"
+	"github.com/troupe-run/troupe/supervisor/restart"
 )
 
 // describeTime is how long pools have for their views.
@@ -43,49 +46,6 @@ func (n *Node) describeAll(ctx context.Context) map[string]supervisor.Descriptio
 	return all
 }
 
-// heartbeat writes the workers' heartbeats in one statement, then tells the pools. The reports of what ran since the
-// last one ride along; a pool too busy to answer costs its reports, never its heartbeat. Pools measure the age of their
-// own workers' heartbeats by this machine's clock, from before the write: the store's may stand elsewhere.
-func (n *Node) heartbeat(ctx context.Context) error {
-	at := time.Now()
-	limited, cancel := context.WithTimeout(ctx, reportTime(ctx))
-	reports := n.reports(limited)
-	cancel()
-	if err := n.store.Heartbeat(ctx, n.incarnation, reports); err != nil {
-		return err
-	}
-	for _, handle := range n.handles() {
-		n.system.Send(handle.pid, &supervisor.Beat{At: at})
-	}
-	return nil
-}
-
-// reportTime is how long a heartbeat waits for the pools' views: the write needs most of its time.
-func reportTime(ctx context.Context) time.Duration {
-	end, bounded := ctx.Deadline()
-	if !bounded {
-		return describeTime
-	}
-	return min(describeTime, time.Until(end)/4)
-}
-
-// reports are the health reports of the workers that have run anything.
-func (n *Node) reports(ctx context.Context) map[messages.WorkerKey]json.RawMessage {
-	reports := map[messages.WorkerKey]json.RawMessage{}
-	for name, d := range n.describeAll(ctx) {
-		for i := range d.Workers {
-			w := &d.Workers[i]
-			if w.Report.TotalExecutions == 0 && w.Report.ConsecutiveFailures == 0 {
-				continue
-			}
-			if raw, err := json.Marshal(map[string]any{"health": w.Report}); err == nil {
-				reports[messages.WorkerKey{Incarnation: n.incarnation, Pool: name, Slot: w.Slot}] = raw
-			}
-		}
-	}
-	return reports
-}
-
 // ownWorkers are the workers of this node, by pool and slot; pool "" means all.
 func (b backend) ownWorkers(ctx context.Context, pool string) []api.WorkerView {
 	views := []api.WorkerView{}
@@ -109,13 +69,15 @@ func byPlace(x, y api.WorkerView) int {
 }
 
 func (b backend) workerView(d *supervisor.Description, w *supervisor.WorkerState) api.WorkerView {
-	report, err := json.Marshal(w.Report)
+	shown := w.Report
+	shown.Status = w.Grade
+	report, err := json.Marshal(shown)
 	if err != nil {
 		report = nil
 	}
 	return api.WorkerView{
 		ID: w.ID, Pool: d.Name, Node: b.cfg.Name, Runtime: d.Runtime, Generation: w.Generation, State: w.State.String(),
-		Health: w.Health.String(), Grade: w.Grade.String(), Cordoned: w.Cordoned, Pid: w.Pid, Since: w.Since,
+		Health: w.Health.String(), Grade: w.Grade.String(), GradeCauses: w.Causes.Names(), Cordoned: w.Cordoned, Pid: w.Pid, Since: w.Since,
 		Execution: w.Execution, Heartbeat: w.Beat, Restarts: w.Restarts, LastError: clip(w.LastFailure, failureMax), Report: report,
 		SeenAt: time.Now(),
 	}
@@ -225,14 +187,26 @@ func poolView(d *supervisor.Description) api.PoolView {
 			Followers: d.Lead.Followers, Why: d.Lead.Why,
 		},
 	}
+	if d.OldCode > 0 && v.Reason == "" {
+		v.OldCode, v.Reason = true, fmt.Sprintf("%d workers run the code from before a reload, for the new does not start: %s", d.OldCode, d.Failed)
+	}
+	if d.State == restart.BackingOff && v.Reason == "" {
+		v.Reason = "a worker waits before it is started again: " + d.Failed
+	}
 	if d.EchoLate && v.Reason == "" {
 		v.Reason = "it does not deliver: its dispatch echo is late"
 	}
 	for i := range d.Workers {
 		v.Restarts += d.Workers[i].Restarts
+		stale := d.Workers[i].Causes&health.HeartbeatStale != 0
+		if stale {
+			v.Stale++
+		}
 		switch d.Workers[i].State {
 		case lifecycle.Ready:
-			v.Ready++
+			if !stale { // nothing is placed on it
+				v.Ready++
+			}
 		case lifecycle.Busy:
 			v.Busy++
 		case lifecycle.Degraded:
@@ -251,17 +225,13 @@ func addDepths(v *api.PoolView, depths []store.Depth) {
 		case depth.Pool != v.Name:
 		case depth.Status == messages.Requested || depth.Status == messages.Scheduling:
 			v.Waiting += depth.Count
+			v.More = v.More || depth.More
 		case depth.Status == messages.Scheduled:
 			v.Placed += depth.Count
 		case depth.Status.Started():
 			v.Running += depth.Count
 		}
 	}
-}
-
-// Sessions implements api.Backend.
-func (b backend) Sessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error) {
-	return b.store.ListSessions(ctx, pool, after, boundOnly, limit)
 }
 
 // askStore asks a store that is thought to be up whether it answers.
@@ -287,11 +257,18 @@ func (b backend) Ready(ctx context.Context) api.Readiness {
 	r.WaitsFor, r.Notes = b.membershipNotes()
 	r.WaitsFor = append(r.WaitsFor, b.servers.waits()...)
 	r.Notes = append(r.Notes, b.servers.oddNotes()...)
+	b.lateWrites(&r)
+	r.Notes = append(r.Notes, b.servers.losses.notes(b.cfg.Broker.Shared().Exchanges)...)
+	r.Notes = append(r.Notes, b.notices.notes()...)
+	r.Notes = append(r.Notes, b.short.notes(time.Now())...)
 	if !b.started.Load() {
 		if len(r.WaitsFor) == 0 {
 			r.WaitsFor = append(r.WaitsFor, "node")
 		}
 		return r
+	}
+	if refused := b.lastRefused.Load(); refused != nil {
+		r.Notes = append(r.Notes, refused.note())
 	}
 	if err := b.askStore(ctx); err != nil {
 		r.WaitsFor = append(r.WaitsFor, "store: "+err.Error())
@@ -306,6 +283,9 @@ func (b backend) Ready(ctx context.Context) api.Readiness {
 			r.WaitsFor = append(r.WaitsFor, "pool "+name+" is starting")
 		case d.Broken != "":
 			r.BrokenPools = append(r.BrokenPools, name)
+			r.Notes = append(r.Notes, "pool "+name+" is broken: "+clip(d.Broken, failureMax))
+		default:
+			b.lateBeats(&r, &d)
 		}
 	}
 	slices.Sort(r.WaitsFor)

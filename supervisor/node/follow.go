@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
@@ -252,7 +253,7 @@ func (f *following) look(ctx context.Context, e *messages.Execution) (wire.Outpu
 	defer cancel(nil)
 	silent := f.silent != ""
 	short := time.AfterFunc(outputTime, func() {
-		if peer := f.knownPeers()[e.Worker.Incarnation]; silent || peer == nil || peer.Why == peers.ErrLost.Error() {
+		if peer := f.knownPeers()[e.Worker.Incarnation]; silent || peer == nil || strings.HasPrefix(peer.Why, peers.ErrLost.Error()) {
 			cancel(context.DeadlineExceeded)
 		}
 	})

@@ -230,6 +230,40 @@ func TestActionErrorsCountWhereTheConfigurationSaysSo(t *testing.T) {
 	k.until("it is degraded", func() bool { return seen.index("busy degraded checkin_error") > 0 })
 }
 
+// With health.enabled: false nothing probes a worker, and no grade, degradation or replacement follows from what its runs and
+// a probe that somebody asks for show. A worker whose process ends is replaced all the same.
+func TestHealthDisabledDecidesNothing(t *testing.T) {
+	t.Parallel()
+	seen := &transitions{}
+	k := lab(t, func(c *node.Config) {
+		handle(map[string]actors.Handler{"fault": faulty})(c)
+		c.Workers[messages.RuntimeGo], c.Transitions, c.HealthDisabled = 1, seen.note, true
+	}, goPack(t, map[string]string{"fault": ""}))
+	for range 15 { // past the border of unhealthy
+		k.run("t.fault", object{"fault": true})
+	}
+	w := k.worker("go", 0)
+	require.EqualValues(t, 1, w.Generation)
+	require.Equal(t, "healthy", w.Grade)
+	require.Equal(t, -1, seen.index("busy degraded checkin_error"))
+
+	odd := lab(t, func(c *node.Config) { c.HealthDisabled = true }, oddPack(t, "health: {interval: 100ms}"))
+	before := odd.ready("odd.lab", 0, 0)
+	odd.write("sick")
+	for range 4 {
+		odd.probe(before.ID)
+	}
+	after := odd.worker("odd.lab", 0)
+	require.Equal(t, "ready", after.State)
+	require.Equal(t, "healthy", after.Grade)
+	require.Equal(t, before.Pid, after.Pid)
+	odd.write("go")
+	require.Equal(t, messages.Completed, odd.run("odd.do", object{"file": "go"}).Status)
+	require.Equal(t, 4, strings.Count(odd.log.String(), "Worker health check failed"), "nobody else probed it")
+	require.NoError(t, syscall.Kill(before.Pid, syscall.SIGKILL))
+	odd.ready("odd.lab", 0, before.Generation)
+}
+
 // staleStore takes no heartbeats while it is told to.
 type staleStore struct {
 	store.Store

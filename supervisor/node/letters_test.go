@@ -57,7 +57,8 @@ func TestAMessageThatExpiresFailsItsExecution(t *testing.T) {
 			require.Equal(t, "failed", letter.Resolution)
 			require.Equal(t, "t.noop", letter.Action)
 			require.NotEmpty(t, letter.Worker)
-			require.NotEmpty(t, letter.Body)
+			require.Positive(t, letter.BodySize)
+			require.Nil(t, letter.Body, "a list carries no bodies")
 			require.Contains(t, string(letter.Headers), "expired")
 			require.Contains(t, k.log.String(), "Received dead letter for execution")
 		})
@@ -133,8 +134,13 @@ func TestADeadLetterIsRequeuedOrDiscarded(t *testing.T) {
 	letter := k.letters(1)[0]
 	again, err := k.RequeueDeadLetter(t.Context(), letter.ID)
 	require.NoError(t, err)
-	require.Equal(t, first.ID, again.Original)
-	require.Equal(t, messages.Completed, k.await(again.ID).Status)
+	require.Equal(t, first.ID, again.Execution.Original)
+	require.False(t, again.Existing)
+	require.Equal(t, messages.Completed, k.await(again.Execution.ID).Status)
+	twice, err := k.RequeueDeadLetter(t.Context(), letter.ID)
+	require.NoError(t, err)
+	require.True(t, twice.Existing)
+	require.Equal(t, again.Execution.ID, twice.Execution.ID, "an execution has one retry")
 	letter, err = k.DeadLetters().GetDeadLetter(t.Context(), letter.ID)
 	require.NoError(t, err)
 	require.Equal(t, "requeued", letter.Resolution)
@@ -179,6 +185,35 @@ func TestWhatIsNotClaimedIsTakenBackAndBacksOff(t *testing.T) {
 	require.Zero(t, e.RetryCount)
 	require.Zero(t, e.CrashCount)
 	require.Contains(t, k.scrape(), `troupe_take_backs_total{pool="go",reason="`)
+}
+
+// The head of a strict session keeps its place while it is backed off, and those behind it say so.
+func TestABackedOffHeadKeepsItsPlaceInItsSession(t *testing.T) {
+	t.Parallel()
+	paused := newPausedBroker()
+	k := lab(t, func(c *node.Config) {
+		handle(map[string]actors.Handler{"noop": noop})(c)
+		c.ClaimTimeout, c.WrapBroker = 50*time.Millisecond, paused.wrap
+	}, goPack(t, map[string]string{"noop": ""}))
+	var ids []messages.ExecutionID
+	for range 3 {
+		ids = append(ids, k.submit("t.noop", nil, session("a", messages.AffinityStrict)))
+	}
+	k.until("those behind its back-off say so", func() bool {
+		why, err := k.Why(t.Context(), ids[2])
+		require.NoError(t, err)
+		return why.Reason == "session_backed_off" && why.Until.Equal(k.get(ids[0]).RunAt)
+	})
+	require.GreaterOrEqual(t, k.get(ids[0]).TakeBacks, 5)
+	require.Zero(t, k.get(ids[1]).Attempt, "nothing has overtaken it")
+	paused.release()
+	var last time.Time
+	for _, id := range ids {
+		e := k.await(id)
+		require.Equal(t, messages.Completed, e.Status)
+		require.True(t, e.StartedAt.After(last), "in the order of insertion")
+		last = e.StartedAt
+	}
 }
 
 func TestTheDispatchEchoTellsOfAPoolThatDoesNotDeliver(t *testing.T) {

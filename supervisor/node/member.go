@@ -62,6 +62,7 @@ func (n *Node) join(ctx context.Context) error {
 	err = n.store.Join(ctx, store.Node{
 		Incarnation: n.incarnation, Name: n.cfg.Name, Version: n.cfg.Version, State: store.NodeActive,
 		StartedAt: now, BeatAt: now, Address: n.Addr(), PeerAddress: address, PeerScope: scope,
+		PeerProof: n.peerProof(),
 	}, n.cfg.Lease)
 	if err != nil {
 		return died(err)
@@ -109,8 +110,8 @@ func (n *Node) settle(asked time.Time, p store.Pulse) {
 	m.up = map[messages.Incarnation]store.Node{}
 	m.mu.Unlock()
 	m.lease = actors.NewLease(!m.leases)
-	m.lease.Grant(asked, n.cfg.Lease)
 	m.lease.Steady(asked, n.cfg.Lease)
+	m.lease.Grant(asked, n.cfg.Lease)
 	m.granted.Store(m.lease)
 	beat := n.cfg.HeartbeatInterval // for people to see; a store that one node alone uses asks for no more
 	if m.leases {
@@ -119,11 +120,14 @@ func (n *Node) settle(asked time.Time, p store.Pulse) {
 	m.machine = membership.New(membership.Config{Lease: n.cfg.Lease, Beat: beat, Grace: n.cfg.OutageGrace}, joined)
 }
 
-// labelAmong is the node's name in worker ids: with the incarnation's short form where another node of the name lives.
+// labelAmong is the node's name in worker ids: with the incarnation's short form where another node of the name lives. One
+// that was killed holds its lease for some seconds, while its connection is gone at once: a node that is started again
+// keeps the ids of its workers. An id is a name for people; rows, claims and queues go by the incarnation, so a living
+// node that has lost its connection at that moment is only harder to tell apart.
 func (n *Node) labelAmong(p store.Pulse) string {
 	for i := range p.Nodes {
 		other := &p.Nodes[i]
-		if other.Name == n.cfg.Name && other.Incarnation != n.incarnation && other.LeaseUntil.After(p.At) {
+		if other.Name == n.cfg.Name && other.Incarnation != n.incarnation && other.LeaseUntil.After(p.At) && other.Present {
 			label := n.cfg.Name + "@" + n.incarnation.Short()
 			n.logger.Warn("another live node has this one's name; worker ids carry the incarnation", "node", n.cfg.Name,
 				"other", other.Incarnation, "label", label)
@@ -259,6 +263,9 @@ func (n *Node) membershipNotes() (waits, notes []string) {
 	}
 	if info, ok := n.system.Registry.Get("troupe/membership"); ok && info.Why != "" {
 		notes = append(notes, "membership: "+info.Why)
+	}
+	if note := skewNote(n.clock.Skew(), n.cfg.full()); note != "" {
+		notes = append(notes, note)
 	}
 	notes = append(notes, n.peersNotes()...)
 	for _, id := range n.system.Registry.Stuck() {

@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/postgres"
 	"github.com/troupe-run/troupe/supervisor/api"
 	"github.com/troupe-run/troupe/supervisor/node"
 	"github.com/troupe-run/troupe/test/servers"
@@ -27,6 +28,7 @@ type fleet struct {
 	store.Store
 	away            atomic.Bool // every call fails
 	mute            atomic.Bool // only renewals fail
+	muted           atomic.Int64
 	fenced          atomic.Int64
 	hold            atomic.Pointer[chan struct{}] // answers to claims wait for it
 	mu              sync.Mutex
@@ -90,6 +92,7 @@ func (f *fleet) foreign(dead bool) (nodes []store.Node) {
 
 func (f *fleet) Beat(ctx context.Context, inc messages.Incarnation, lease time.Duration) (store.Pulse, error) {
 	if f.mute.Load() {
+		f.muted.Add(1)
 		return store.Pulse{}, errTaken
 	}
 	if err := f.note("beat"); err != nil {
@@ -268,7 +271,8 @@ func TestNothingIsClaimedWithoutALiveLease(t *testing.T) {
 	f.take()
 	id := k.submit("t.work", nil)
 	k.becomes(id, messages.Scheduled)
-	time.Sleep(3 * testBeat) // a claim that is wrongly sent has time to come
+	muted := f.muted.Load() // a claim that is wrongly sent has the time of three beats to come
+	k.until("three beats are refused", func() bool { return f.muted.Load() >= muted+3 })
 	require.NotContains(t, f.take(), "claim")
 	require.Equal(t, messages.Scheduled, k.get(id).Status)
 	f.mute.Store(false)
@@ -497,7 +501,9 @@ func TestTwoNodesOfOneName(t *testing.T) {
 	t.Parallel()
 	f, g := &fleet{}, newGate()
 	close(g.open)
-	f.set(other("test", time.Hour))
+	twin := other("test", time.Hour)
+	twin.Present = true
+	f.set(twin)
 	k := lab(t, among(f, handle(map[string]actors.Handler{"work": g.run})), goPack(t, map[string]string{"work": ""}))
 	e := k.run("t.work", nil)
 	want := messages.NewWorkerID("test@"+k.Incarnation().Short(), e.Pool, e.Worker.Slot)
@@ -507,6 +513,30 @@ func TestTwoNodesOfOneName(t *testing.T) {
 	require.Equal(t, want, w.ID)
 	_, err = k.Worker(t.Context(), messages.NewWorkerID("test", e.Pool, e.Worker.Slot))
 	require.ErrorContains(t, err, "2 live nodes are named test", "it may be the other's, whose workers nobody knows")
+}
+
+// A node that was killed leaves its lease behind for some seconds. The one that is started again under its name meanwhile
+// has the same ids for its workers.
+func TestANodeThatIsStartedAgainKeepsItsWorkersIDs(t *testing.T) {
+	t.Parallel()
+	database := servers.Postgres(t)
+	killed, err := postgres.Open(t.Context(), postgres.Config{URL: database})
+	require.NoError(t, err)
+	before := other("test", time.Hour)
+	require.NoError(t, killed.Join(t.Context(), before, time.Hour))
+	require.NoError(t, killed.Close()) // its connection is gone, and its lease is not
+	look, err := postgres.Open(t.Context(), postgres.Config{URL: database})
+	require.NoError(t, err)
+	defer look.Close()
+	require.Eventually(t, func() bool {
+		nodes, err := look.ListNodes(t.Context())
+		require.NoError(t, err)
+		require.True(t, nodes[0].LeaseUntil.After(time.Now()))
+		return !nodes[0].Present
+	}, patience, 10*time.Millisecond)
+	k, _ := onDatabase(t, database, handle(map[string]actors.Handler{"noop": noop}), goPack(t, map[string]string{"noop": ""}))
+	require.Equal(t, messages.WorkerID("test/go/0"), k.worker("go", 0).ID)
+	require.Zero(t, k.logged("another live node has this one's name"))
 }
 
 func TestASessionBoundToAnotherNodeWaitsForItsEnd(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/troupe-run/troupe/actors"
@@ -14,7 +15,6 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
-	"github.com/troupe-run/troupe/supervisor/lead"
 	"github.com/troupe-run/troupe/supervisor/placement"
 )
 
@@ -81,8 +81,8 @@ func newMetrics(n *Node) *metrics {
 	m.restarts = counter("worker_restarts_total", "Workers started again after a failure.", "pool")
 	m.replaced = counter("worker_replacements_total", "Workers replaced that had not failed: recycled, reloaded, closed, ended by an operator.", "pool")
 	m.takeBacks = counter("take_backs_total", "Placements that were taken back unstarted.", "pool", "reason")
-	m.retries = counter("retries_total", "Retries that were made, by reason.", "pool", "reason")
-	m.affinity = counter("session_affinity_total", "Placements with a session.", "pool", "result")
+	m.retries = counter("retries_total", "Retries that were made, by reason, which is a class of failures or manual_retry, and by the error's code.", "pool", "reason", "code")
+	m.affinity = counter("session_affinity_total", "Executions with a session, by what became of it: hit, miss, opened, lost, expired; those that fail for it too.", "pool", "result")
 	m.letters = counter("dead_letters_total", "Dead letters handled.", "reason", "resolution")
 	m.stale = counter("stale_writes_total", "Changes that came too late and had no effect.", "change")
 	m.echoLate = counter("dispatch_echo_late_total", "Dispatch echoes that were late.", "pool")
@@ -102,12 +102,13 @@ func newMetrics(n *Node) *metrics {
 		Name: "troupe_leaked_handlers", Help: "Go handlers that did not return after their context ended.",
 	}, []string{"pool"})
 	m.live, m.flow, m.bridges = newLiveCollector(n), newFlowMetrics(m.registry, seconds), newBridgeMetrics(m.registry)
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(m.group, m.storeTime, m.leaked, m.live)
 	return m
 }
 
 func (m *metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: scrapesMax})
 }
 
 func (m *metrics) transition(pool string, e lifecycle.Entry) {
@@ -190,7 +191,7 @@ func (m *metrics) result(item actors.Item, r store.Result) {
 		retry = c.Retry
 	}
 	if retry != nil {
-		m.retries.WithLabelValues(r.Execution.Pool, string(code)).Inc()
+		m.retried(r.Execution.Pool, retry.RetryReason, code)
 	}
 }
 
@@ -249,9 +250,13 @@ type liveCollector struct {
 	workers, grades, waiting, oldest, broke *prometheus.Desc
 	actors, mailboxes, letterDepth, unknown *prometheus.Desc
 	storeUp, brokerUp, brokerBlocked        *prometheus.Desc
+	clockAhead                              *prometheus.Desc
 	stuck                                   *prometheus.Desc
+	uncommitted, heldBack                   *prometheus.Desc
 	noticesWaiting, noticesAge              *prometheus.Desc
+	noticesTeller                           *prometheus.Desc
 	peers, peersDropped, router             *prometheus.Desc
+	placed, queued, beatAge                 *prometheus.Desc
 }
 
 func newLiveCollector(n *Node) *liveCollector {
@@ -260,24 +265,33 @@ func newLiveCollector(n *Node) *liveCollector {
 	}
 	return &liveCollector{
 		node:      n,
-		workers:   desc("workers", "Workers by state.", "pool", "state"),
-		grades:    desc("workers_by_grade", "Workers by health grade.", "pool", "grade"),
-		waiting:   desc("executions", "Executions that have not ended.", "pool", "status"),
-		oldest:    desc("executions_oldest_seconds", "Age of the oldest execution that has not ended.", "pool", "status"),
+		workers:   desc("workers", "This node's workers by state.", "pool", "state"),
+		grades:    desc("workers_by_grade", "This node's workers by health grade, their heartbeat included.", "pool", "grade"),
+		waiting:   desc("executions", "Executions of the cluster that have not ended.", "pool", "status"),
+		oldest:    desc("executions_oldest_seconds", "Time since the oldest of the cluster's executions that have not ended was requested; 0: there is none.", "pool", "status"),
+		placed:    desc("executions_scheduled_oldest_seconds", "Time since the first of the cluster's scheduled executions was placed, of those that no worker has started; 0: there is none.", "pool"),
+		queued:    desc("worker_queue_depth", "Placements that wait on this node's workers.", "pool"),
+		beatAge:   desc("heartbeat_age_seconds", "Time since the store took the heartbeats of this node's workers."),
 		broke:     desc("pool_broken", "1 while every worker of the pool keeps failing.", "pool"),
 		actors:    desc("actors", "Live actors."),
 		stuck:     desc("stuck_actors", "Actors that have handled one message for too long while others wait."),
 		mailboxes: desc("mailbox_messages", "Messages in all mailboxes."),
-		unknown:   desc("unknown_messages", "Messages that found no case in their actor's switch, since the start."),
 
+		uncommitted: desc("recorder_uncommitted_seconds", "Age of the oldest change of an execution that the store has not committed; 0: none waits."),
+		heldBack:    desc("recorder_held_executions", "Executions whose changes are not committed while all others go on, such as for a row that is locked."),
+
+		unknown: desc("unknown_messages", "Messages that found no case in their actor's switch, since the start."),
+
+		clockAhead:    desc("clock_ahead_seconds", "How far this machine's clock is ahead of the store's; negative: behind."),
 		storeUp:       desc("store_up", "1 while the store answers."),
 		brokerUp:      desc("broker_up", "1 while the broker is connected."),
 		brokerBlocked: desc("broker_blocked", "1 while the broker takes no messages (a memory or disk alarm)."),
 
 		letterDepth: desc("dead_letter_queue_messages", "Dead letters that wait to be handled."),
 
-		noticesWaiting: desc("notices_pending", "Completion notices that wait to be told."),
-		noticesAge:     desc("notices_oldest_seconds", "Age of the oldest completion notice that waits to be told."),
+		noticesWaiting: desc("notices_pending", "Completion notices of all nodes that wait to be told; counted up to 2,000 rows of the outbox, of up to 500 each."),
+		noticesAge:     desc("notices_oldest_seconds", "Age of the oldest completion notice that waits to be told, of all nodes."),
+		noticesTeller:  desc("notices_teller", "1 on the node that tells the notices of all nodes."),
 
 		peers:        desc("peers", "Other nodes by how this one stands with them: reached, suspect, or not heard yet.", "state"),
 		router:       desc("pool_router", "Who routes for the pool: 1 for the mode that this node is in.", "pool", "mode"),
@@ -302,6 +316,7 @@ func (c *liveCollector) Collect(out chan<- prometheus.Metric) {
 	gauge(c.mailboxes, float64(depth))
 	gauge(c.stuck, float64(len(c.node.system.Registry.Stuck())))
 	gauge(c.unknown, float64(actors.UnknownTotal()))
+	c.backlog(gauge)
 	c.servers(gauge)
 	c.network(gauge)
 	if !c.node.started.Load() {
@@ -315,13 +330,8 @@ func (c *liveCollector) Collect(out chan<- prometheus.Metric) {
 	if !c.node.servers.store.read().up {
 		return
 	}
-	depths, err := c.node.store.Depths(ctx)
-	if err != nil {
-		return
-	}
-	for _, d := range depths {
-		gauge(c.waiting, float64(d.Count), d.Pool, d.Status.String())
-		gauge(c.oldest, time.Since(d.Oldest).Seconds(), d.Pool, d.Status.String())
+	if depths, err := c.node.store.Depths(ctx); err == nil {
+		c.depths(depths, gauge)
 	}
 }
 
@@ -329,6 +339,9 @@ func (c *liveCollector) Collect(out chan<- prometheus.Metric) {
 func (c *liveCollector) servers(gauge func(*prometheus.Desc, float64, ...string)) {
 	store, broker := c.node.servers.store.read(), c.node.servers.broker.read()
 	gauge(c.storeUp, number(store.up))
+	if skew := c.node.clock.Skew(); skew.Known {
+		gauge(c.clockAhead, skew.Ahead.Seconds())
+	}
 	gauge(c.brokerUp, number(broker.up))
 	gauge(c.brokerBlocked, number(broker.blocked))
 }
@@ -338,28 +351,4 @@ func number(is bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-func (c *liveCollector) pools(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string)) {
-	for name, d := range c.node.describeAll(ctx) {
-		states, grades := map[string]int{}, map[string]int{}
-		for i := range d.Workers {
-			states[d.Workers[i].State.String()]++
-			grades[d.Workers[i].Grade.String()]++
-		}
-		for state, count := range states {
-			gauge(c.workers, float64(count), name, state)
-		}
-		for grade, count := range grades {
-			gauge(c.grades, float64(count), name, grade)
-		}
-		broken := 0.0
-		if d.Broken != "" {
-			broken = 1
-		}
-		gauge(c.broke, broken, name)
-		for _, mode := range lead.Modes() {
-			gauge(c.router, number(d.Lead.Mode == mode), name, mode.String())
-		}
-	}
 }

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -22,7 +21,7 @@ func newBridgeMetrics(registry *prometheus.Registry) *bridgeMetrics {
 	}
 	return &bridgeMetrics{
 		taken: counter("intake_total", "Submissions by broker or by the store's inbox: accepted, existing, refused, malformed, given_back.", "result"),
-		told:  counter("notices_total", "Completion notices: told, unheard (no queue is bound), repeated later.", "result"),
+		told:  counter("notices_total", "Completion notices: told, unheard (no queue is bound), repeated, put_off (refused three times, told later), gone (purged before they were told).", "result"),
 		hints: counter("store_hints_total", "Hints from the store, by what they are about.", "kind"),
 	}
 }
@@ -50,14 +49,15 @@ func (c *liveCollector) notices(ctx context.Context, gauge func(*prometheus.Desc
 	if !c.node.tells() {
 		return
 	}
-	count, oldest, err := c.node.store.PendingNotices(ctx)
+	teller := 0.0
+	if r := c.node.notices.report.Load(); r != nil && r.Teller {
+		teller = 1
+	}
+	gauge(c.noticesTeller, teller)
+	pending, err := c.node.store.PendingNotices(ctx)
 	if err != nil {
 		return
 	}
-	age := 0.0
-	if !oldest.IsZero() {
-		age = max(0, time.Since(oldest).Seconds())
-	}
-	gauge(c.noticesWaiting, float64(count))
-	gauge(c.noticesAge, age)
+	gauge(c.noticesWaiting, float64(pending.Count))
+	gauge(c.noticesAge, pending.Age.Seconds())
 }

@@ -17,6 +17,7 @@ import (
 type flowMetrics struct {
 	placements, rescued     *prometheus.CounterVec
 	snapshots, reports      *prometheus.CounterVec
+	unknownReplies, short   *prometheus.CounterVec
 	batches, waits, outages *prometheus.HistogramVec
 	letterTime              prometheus.Histogram
 }
@@ -38,14 +39,21 @@ func newFlowMetrics(registry *prometheus.Registry, seconds []float64) *flowMetri
 		reports: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "troupe_pool_reports_total", Help: "Reports to the router of a pool on another node, by what became of them: taken, refused or failed.",
 		}, []string{"pool", "result"}),
+		unknownReplies: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "troupe_worker_unknown_replies_total", Help: "Replies of worker programs to no request, which were dropped.",
+		}, []string{"pool"}),
+		short: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "troupe_worker_start_shortages_total",
+			Help: "Programs that were not started because the node lacks open files, memory or processes; their runs were put back.",
+		}, []string{"pool"}),
 		batches: histogram("router_batch_placements", "Placements of one decision of the router.", prometheus.ExponentialBuckets(1, 2, 13)),
 		waits:   histogram("execution_queue_wait_seconds", "From placed to running.", seconds),
-		outages: histogram("worker_downtime_seconds", "From the last heartbeat of a worker that failed to the notice of its end.", seconds),
+		outages: histogram("worker_downtime_seconds", "How long workers were away that failed, or whose node died: from the loss until their slot is ready again, each once.", seconds),
 		letterTime: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "troupe_dead_letter_seconds", Help: "From a message's death to its handling.", Buckets: seconds,
+			Name: "troupe_dead_letter_seconds", Help: "From the end of a placement's time on its worker's queue to the handling of its dead letter, by the store's clock.", Buckets: seconds,
 		}),
 	}
-	registry.MustRegister(f.placements, f.rescued, f.snapshots, f.reports, f.batches, f.waits, f.outages, f.letterTime)
+	registry.MustRegister(f.placements, f.rescued, f.snapshots, f.reports, f.unknownReplies, f.short, f.batches, f.waits, f.outages, f.letterTime)
 	return f
 }
 
@@ -55,6 +63,8 @@ func (f *flowMetrics) placed(pool string, grades []health.Grade) {
 		f.placements.WithLabelValues(pool, g.String()).Inc()
 	}
 }
+
+func (f *flowMetrics) unknownReply(pool string) { f.unknownReplies.WithLabelValues(pool).Inc() }
 
 // snapshot counts a session's state that was asked for.
 func (m *metrics) snapshot(pool, result string) { m.flow.snapshots.WithLabelValues(pool, result).Inc() }
@@ -74,23 +84,28 @@ func (f *flowMetrics) started(pool string, e *messages.Execution) {
 	}
 }
 
-// ended counts a retry that helped. A reason that an action invented is folded into one.
+// retried counts a retry that was made.
+func (m *metrics) retried(pool, reason string, code messages.Code) {
+	m.retries.WithLabelValues(pool, labelReason(reason), string(code)).Inc()
+}
+
+// labelReason is a retry's reason as a label. One that is no class, as an older node's may be, is folded into one.
+func labelReason(reason string) string {
+	if retry.Known(reason) {
+		return reason
+	}
+	return string(codeOther)
+}
+
+// ended counts a retry that helped.
 func (f *flowMetrics) ended(e *messages.Execution, status messages.Status) {
 	if status != messages.Completed || e.RetryCount == 0 {
 		return
 	}
-	reason := e.RetryReason
-	if reason != retry.ReasonManual && !messages.Code(reason).Known() {
-		reason = string(codeOther)
-	}
-	f.rescued.WithLabelValues(e.Pool, reason).Inc()
+	f.rescued.WithLabelValues(e.Pool, labelReason(e.RetryReason)).Inc()
 }
 
-func (f *flowMetrics) letter(died time.Time) {
-	if !died.IsZero() {
-		f.letterTime.Observe(max(0, time.Since(died).Seconds()))
-	}
-}
+func (f *flowMetrics) letter(late time.Duration) { f.letterTime.Observe(late.Seconds()) }
 
 // letters reads how many dead letters wait to be handled.
 func (c *liveCollector) letters(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string)) {

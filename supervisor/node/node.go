@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -21,6 +18,7 @@ import (
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/clock"
 	"github.com/troupe-run/troupe/supervisor"
 	"github.com/troupe-run/troupe/supervisor/api"
 	"github.com/troupe-run/troupe/supervisor/debug"
@@ -34,6 +32,8 @@ type Node struct {
 	logger      hclog.Logger
 
 	store    store.Store
+	clock    clock.Clock // the store's
+	skew     skew
 	adapter  store.Store // store, as its adapter opened it
 	broker   broker.Broker
 	raw      broker.Broker // broker, as its adapter is
@@ -44,6 +44,9 @@ type Node struct {
 	routing  routing
 	peers    *peers.Network // nil: the node has no end of the remoting
 	sights   sights
+	ended    endedQueues
+	beats    beats
+	futures  futures
 	asking   rooms            // holds one for each question to another node under way
 	hinting  chan struct{}    // holds one for each hint to another node under way
 	forest   *debug.Cluster   // the actors of all nodes
@@ -51,10 +54,14 @@ type Node struct {
 	cordons  cordons
 	system   *actors.System
 	outcomes *actors.Outcomes
+	notices  noticesState
+	secrets  secrets
+	short    *shortages // of what starting programs takes
 	board    *actors.Board
 	judge    *actors.Crew
 	backlog  actors.Backlog
 	requests actors.Held // what the intake bridge has unsettled
+	inbox    inboxLogs
 	letters  actors.Held // and the dead-letter bridge
 	catalog  atomic.Pointer[catalog]
 	metrics  *metrics
@@ -65,10 +72,15 @@ type Node struct {
 	delivery *actor.PID
 	poolsPID *actor.PID
 
-	reload   sync.Mutex
-	mu       sync.Mutex
-	pools    map[string]*poolHandle
-	draining atomic.Bool
+	reload sync.Mutex
+	// lastRefused is the last reload, where it was refused.
+	lastRefused atomic.Pointer[refusedReload]
+	mu          sync.Mutex
+	pools       map[string]*poolHandle
+	draining    atomic.Bool
+	// homeless follows the pools whose work waits and that this node does not have; its monitor's alone.
+	homeless map[string]*unassigned
+	swept    sweepPlaces
 	// submitting counts the submissions under way.
 	submitting atomic.Int32
 	founded    atomic.Bool // what all actors share is there
@@ -77,11 +89,12 @@ type Node struct {
 	abort      context.CancelCauseFunc // ends the start
 	watching   func()                  // ends the watch over the servers
 
-	listener net.Listener
-	server   *http.Server
-	serving  context.CancelFunc
-	stop     sync.Once
-	stopErr  error
+	access  *api.Access
+	tls     *api.Certificates // nil: the API is served in clear
+	http    httpPort
+	probes  httpPort // for questions after its health alone, where one is asked for
+	stop    sync.Once
+	stopErr error
 }
 
 type poolHandle struct {
@@ -103,10 +116,11 @@ func New(cfg Config) (*Node, error) {
 	cfg.Data = data
 	n := &Node{
 		cfg: cfg, incarnation: messages.NewIncarnation(), logger: cfg.Logger, outcomes: actors.NewOutcomes(),
-		board: actors.NewBoard(), pools: map[string]*poolHandle{}, env: cfg.environment(),
+		board: actors.NewBoard(), pools: map[string]*poolHandle{}, homeless: map[string]*unassigned{}, env: cfg.environment(),
 		hinting: make(chan struct{}, hintsMax),
 	}
-	n.servers = newWatcher(n)
+	n.secrets.forget = cfg.ForgetEnv
+	n.servers, n.skew.logger = newWatcher(n), n.logger.Named("clock")
 	n.member.over, n.member.end = context.WithCancel(context.Background())
 	return n, nil
 }
@@ -129,7 +143,8 @@ func (n *Node) bringUp(ctx context.Context) error {
 	defer n.abort(nil)
 	for _, step := range []func(context.Context) error{
 		n.listen, n.prepare, n.openEmbedded, n.materialize, n.loadPacks, n.openBroker, n.found, n.openPeers, n.serveEarly,
-		n.openStore, n.openProcesses, n.declareShared, n.patient(n.join), n.patient(n.saveActions), n.patient(n.readCordons), n.startTree, n.serve,
+		n.openStore, n.openProcesses, n.declareShared, n.patient(n.belong), n.patient(n.join), n.patient(n.saveActions),
+		n.patient(n.readCordons), n.startTree, n.serve,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -138,22 +153,6 @@ func (n *Node) bringUp(ctx context.Context) error {
 			return fmt.Errorf("start the node: %w", context.Cause(ctx))
 		}
 	}
-	return nil
-}
-
-// listen takes the port first: one in use is the most common mistake, and nothing has been touched yet.
-func (n *Node) listen(context.Context) error {
-	if n.cfg.Listen == "" {
-		return nil
-	}
-	listener, err := net.Listen("tcp", n.cfg.Listen)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("listen on %s: %w; is another node running there? Choose another address with --listen", n.cfg.Listen, err)
-	}
-	if err != nil {
-		return fmt.Errorf("listen on %s: %w; choose another address with --listen", n.cfg.Listen, err)
-	}
-	n.listener = listener
 	return nil
 }
 
@@ -263,7 +262,7 @@ func (n *Node) deadLetterSpec() actors.Child {
 	return actors.NewDeadLetter(actors.DeadLetterConfig{
 		System: n.system, Store: n.store, Settings: n.cfg.Broker, Delivery: n.delivery, Recorder: n.recorder,
 		Pool: n.poolPID, Judge: n.judge, Logger: n.logger.Named("dead_letter"), Count: n.metrics.deadLetter,
-		Died: n.metrics.flow.letter, Held: &n.letters,
+		Late: n.metrics.flow.letter, Clock: &n.clock, Held: &n.letters, Own: n.incarnation, Elsewhere: n.tellDeadLettered,
 	})
 }
 
@@ -274,36 +273,6 @@ func (n *Node) serveEarly(ctx context.Context) error {
 	}
 	n.logger.Info("node is starting", "node", n.cfg.Name, "incarnation", n.incarnation, "listen", n.Addr())
 	return n.serve(ctx)
-}
-
-// serve opens the API, unless it is open.
-func (n *Node) serve(context.Context) error {
-	if n.listener == nil || n.server != nil {
-		return nil
-	}
-	handler := api.New(api.Config{
-		Backend: n.Backend(), Gate: n.gate, Tokens: n.cfg.Tokens, Logger: n.logger, Metrics: n.metrics.handler(),
-		Debug: debug.Actors(n.debugConfig()), Version: n.cfg.Version,
-		RequestsMax: n.cfg.Requests, WaitsMax: n.cfg.Waits, BatchesMax: n.cfg.Batches,
-	})
-	ctx, cancel := context.WithCancel(context.Background())
-	n.serving = cancel
-	n.server = api.NewServer(ctx, handler, n.logger)
-	listener := n.listener
-	go func() {
-		if err := n.server.Serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
-			n.fatal(fmt.Errorf("serve the API: %w", err))
-		}
-	}()
-	return nil
-}
-
-// Addr is the address that the API listens on; empty without one.
-func (n *Node) Addr() string {
-	if n.listener == nil {
-		return ""
-	}
-	return n.listener.Addr().String()
 }
 
 // Incarnation names this boot.

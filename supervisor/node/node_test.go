@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 
 func TestMain(m *testing.M) {
 	process.RunHelper()
+	syscall.Umask(0o022) // folders of tests are data folders of nodes, which refuse what others may write to
 	if os.Getenv(pairVar) != "" {
 		playSecond()
 	}

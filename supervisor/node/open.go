@@ -23,16 +23,23 @@ import (
 	"github.com/troupe-run/troupe/store/sqlite"
 )
 
-// prepare makes the data folder. In the full mode it also locks it: the ledger of processes is one node's alone. The
-// embedded store has a lock of its own.
+// prepare makes the data folder, for this user alone. Of one that is there it takes from others what they have too much, and refuses it
+// where it cannot. In the full mode it also locks it: the ledger of processes is one node's alone. The embedded store has a lock of
+// its own.
 func (n *Node) prepare(context.Context) error {
 	if err := os.MkdirAll(n.cfg.Data, 0o700); err != nil {
 		return fmt.Errorf("data folder %s: %w; choose another with --data", n.cfg.Data, err)
 	}
+	mended, err := mendFolder(n.cfg.Data)
+	if mended > 0 {
+		n.logger.Warn("data folder was open to other users: taken from them", "folder", n.cfg.Data, "entries", mended)
+	}
+	if err != nil {
+		return err
+	}
 	if !n.cfg.full() {
 		return nil
 	}
-	var err error
 	n.lock, err = lockFolder(n.cfg.Data)
 	return err
 }
@@ -103,7 +110,8 @@ func (n *Node) openStore(ctx context.Context) error {
 		if n.cfg.WrapStore != nil {
 			opened = n.cfg.WrapStore(opened)
 		}
-		n.store = &doubt{Store: opened, suspect: n.servers.suspect, counted: newDepths(opened.Depths)}
+		opened = &timed{Store: opened, clock: &n.clock, took: n.clocked}
+		n.store = &doubt{Store: opened, suspect: n.servers.suspect, counted: newDepths(opened.Depths), full: &n.servers.full}
 		return nil
 	})
 }
@@ -173,6 +181,7 @@ const brokerRetry = 2 * time.Second
 func (n *Node) found(context.Context) error {
 	n.system = actors.NewSystem(n.logger.Named("actors"))
 	n.metrics = newMetrics(n)
+	n.short = newShortages(n.logger, n.metrics.flow.short)
 	n.openForest()
 	n.recorder = n.system.PID("troupe/recorder")
 	n.delivery = n.system.PID("troupe/bridges/delivery")

@@ -2,15 +2,18 @@ package node
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
 	"github.com/troupe-run/troupe/supervisor/membership"
 	"github.com/troupe-run/troupe/supervisor/peers"
+	"github.com/troupe-run/troupe/supervisor/peers/proof"
 )
 
 // openPeers takes the port at which the others reach this node, before they can learn of it from the store.
@@ -31,6 +34,40 @@ func (n *Node) openPeers(context.Context) (err error) {
 			"one; give node.peers_listen an address that the others reach", "address", n.peers.Address())
 	}
 	return nil
+}
+
+// belong makes the node one of those that share its store: it learns the secret by which they know each other. It may be repeated.
+func (n *Node) belong(ctx context.Context) error {
+	if n.peers == nil {
+		return nil
+	}
+	secrets, ok := n.adapter.(store.ClusterSecrets)
+	if !ok {
+		return errors.New("node.peers_listen: this store keeps no secret by which nodes could know each other: set it to off")
+	}
+	return n.peers.Belong(ctx, source{secrets, n.store})
+}
+
+// source is what the network to the peers asks the store for.
+type source struct {
+	secrets store.ClusterSecrets
+	store   store.Store
+}
+
+// ClusterSecrets implements peers.Source.
+func (s source) ClusterSecrets(ctx context.Context) ([]store.ClusterSecret, error) {
+	return s.secrets.ClusterSecrets(ctx)
+}
+
+// ListNodes implements peers.Source.
+func (s source) ListNodes(ctx context.Context) ([]store.Node, error) { return s.store.ListNodes(ctx) }
+
+// peerProof is the proof that this node gives its peers.
+func (n *Node) peerProof() int {
+	if n.peers == nil {
+		return 0
+	}
+	return proof.Version
 }
 
 // renewing reports whether the node renews its lease. Peers may ask before it has one.
@@ -66,7 +103,7 @@ func (n *Node) tellPeers(message any) {
 	}
 	switch news := message.(type) {
 	case *supervisor.NodeUp:
-		if !n.peers.Know(news.Node.Incarnation, news.Node.Name, news.Node.PeerAddress, news.Node.PeerScope) {
+		if !n.peers.Know(news.Node) {
 			n.logger.Info("the other node and this one cannot ask each other: their node.peers_listen are not of one network",
 				"node", news.Node.Name, "incarnation", news.Node.Incarnation, "address", news.Node.PeerAddress)
 		}

@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/url"
 	"slices"
@@ -13,11 +14,14 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/api"
 	"github.com/troupe-run/troupe/supervisor/node"
 	"github.com/troupe-run/troupe/supervisor/peers"
+	"github.com/troupe-run/troupe/supervisor/peers/proof"
 	"github.com/troupe-run/troupe/test/proxy"
+	"github.com/troupe-run/troupe/test/rogue"
 	"github.com/troupe-run/troupe/test/servers"
 )
 
@@ -288,4 +292,83 @@ func TestANodeOnTheEmbeddedStoreHasNoPeers(t *testing.T) {
 	row, looks := own(k)
 	require.False(t, looks)
 	require.Empty(t, row.PeerAddress)
+}
+
+// Another user of the machine who reaches a node's port for its peers, as the other node of an older release or as that itself, does
+// not steer the node: it has no token, and knows no secret. It is told once, and counted.
+func TestAnotherUserDoesNotSteerANode(t *testing.T) {
+	t.Parallel()
+	a, b := acquaint(t)
+	id := a.works("a")
+	before, err := a.Workers(t.Context(), "a.lab")
+	require.NoError(t, err)
+	at, own := peerOf(a), peerOf(b)
+	key, err := store.NewSecretKey(make([]byte, store.SecretSize))
+	require.NoError(t, err)
+	guessed := &rogue.Insider{
+		Own:    proof.Party{Incarnation: b.Incarnation(), Address: own},
+		Secret: store.ClusterSecret{ID: 1, Key: key},
+	}
+	const tries = 3
+	for range tries {
+		for _, as := range []*rogue.Insider{nil, guessed} {
+			p, err := rogue.Dial(t.Context(), at, nil, as, patience)
+			require.NoError(t, err)
+			require.NoError(t, p.Greet(own))
+			for _, body := range []wire.Body{
+				wire.Kill{Pool: "a.lab", Generation: before[0].Generation, By: "mallory"}, wire.Cordon{Cordoned: true, By: "mallory"}, wire.Drain{By: "mallory"},
+			} {
+				data, err := rogue.Envelope(b.Incarnation(), body)
+				require.NoError(t, err)
+				if p.Write(rogue.EnvelopeType, rogue.Target, data) != nil { // told by Ended
+					break
+				}
+			}
+			require.ErrorContains(t, p.Ended(), "did not get the proof")
+			require.NoError(t, p.Close())
+		}
+	}
+	require.Equal(t, 1, strings.Count(a.log.String(), "connection of a peer refused"))
+	require.NotContains(t, a.log.String(), "mallory")
+	require.Regexp(t, `troupe_peer_messages_dropped\{reason="unproven"\} [1-9]`, a.call("GET", "/metrics", "").body)
+	after, err := a.Workers(t.Context(), "a.lab")
+	require.NoError(t, err)
+	require.Equal(t, before[0].Generation, after[0].Generation)
+	require.Equal(t, messages.Running, a.get(id).Status)
+	nodes, err := a.Store().ListNodes(t.Context())
+	require.NoError(t, err)
+	for _, n := range nodes {
+		require.Equal(t, store.NodeActive, n.State, n.Name)
+		require.False(t, n.Cordoned, n.Name)
+		require.Equal(t, proof.Version, n.PeerProof, n.Name)
+	}
+	close(a.gate.open)
+}
+
+// A rotation while nodes work leaves them reached, and their work where it is.
+func TestARotationUnderALiveCluster(t *testing.T) {
+	t.Parallel()
+	a, b := acquaint(t)
+	id := a.works("a")
+	incarnations := []messages.Incarnation{a.Incarnation(), b.Incarnation()}
+	secrets := a.Adapter().(store.ClusterSecrets)
+	for _, overlap := range []time.Duration{time.Hour, 0} {
+		number, err := secrets.RotateClusterSecret(t.Context(), overlap)
+		require.NoError(t, err)
+		for _, n := range []*acquainted{a, b} {
+			n.says(fmt.Sprintf("number=%d", number))
+			n.reaches("1 of 1 reached")
+		}
+	}
+	require.NoError(t, b.CordonNode(t.Context(), "a", true), "they steer each other")
+	close(a.gate.open)
+	require.Equal(t, messages.Completed, a.await(id).Status)
+	require.Equal(t, incarnations, []messages.Incarnation{a.Incarnation(), b.Incarnation()})
+}
+
+// peerOf is where a node's peers reach it.
+func peerOf(n *acquainted) string {
+	n.t.Helper()
+	address, _ := n.Node.PeerAddress()
+	return address
 }

@@ -1,9 +1,11 @@
 package node
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
@@ -13,7 +15,7 @@ import (
 
 // Prepare checks requests and completes them to executions, as Submit does, and stores nothing: for callers that store
 // them in a transaction of their own. Its errors are *api.Problem.
-func (n *Node) Prepare(requests []api.SubmitRequest) ([]messages.Execution, error) {
+func (n *Node) Prepare(ctx context.Context, requests []api.SubmitRequest) ([]messages.Execution, error) {
 	if shut := n.gate(); shut != nil {
 		return nil, shut
 	}
@@ -22,7 +24,7 @@ func (n *Node) Prepare(requests []api.SubmitRequest) ([]messages.Execution, erro
 	}
 	executions := make([]messages.Execution, len(requests))
 	for i := range requests {
-		e, err := n.complete(&requests[i])
+		e, err := n.complete(ctx, &requests[i])
 		if err != nil {
 			return nil, inBatch(err, i, len(requests))
 		}
@@ -39,9 +41,9 @@ func (n *Node) Adapter() store.Store {
 	return n.adapter
 }
 
-// CheckParameters judges parameters for an action of the set. Its error is an *api.Problem.
-func CheckParameters(set *pack.Set, ref string, raw json.RawMessage) error {
-	err := set.Validate(ref, raw)
+// CheckParameters judges parameters for an action of the set, until ctx ends. Its error is an *api.Problem.
+func CheckParameters(ctx context.Context, set *pack.Set, ref string, raw json.RawMessage) error {
+	err := set.Validate(ctx, ref, raw)
 	var bad *pack.ParameterError
 	switch {
 	case err == nil:
@@ -55,6 +57,9 @@ func CheckParameters(set *pack.Set, ref string, raw json.RawMessage) error {
 			Status: status, Code: string(bad.Code), Message: "action " + ref + ": " + bad.Error(),
 			Details: map[string]any{"problems": bad.Problems},
 		}
+	case ctx.Err() != nil:
+		return problem(http.StatusServiceUnavailable, api.CodeUnavailable,
+			"action %s: the request ended before its parameters were checked; this node checks too many now: try again", ref)
 	default:
 		return problem(http.StatusUnprocessableEntity, messages.CodeInvalidParameters, "action %s: %v", ref, err)
 	}
@@ -64,10 +69,9 @@ func CheckParameters(set *pack.Set, ref string, raw json.RawMessage) error {
 func RequestOf(s *store.Submission) api.SubmitRequest {
 	r := api.SubmitRequest{
 		ActionRef: s.Action, Parameters: s.Parameters, Session: s.Session, Affinity: string(s.Affinity), RunAt: s.RunAt,
-		IdempotencyKey: s.IdempotencyKey, MaxRetries: s.MaxRetries, Labels: s.Labels, CreatedBy: s.CreatedBy,
+		IdempotencyKey: s.IdempotencyKey, MaxRetries: s.MaxRetries, Labels: s.Labels, CreatedBy: insertedBy(s.CreatedBy),
 		Trace: api.Traceparent(s.Trace),
 	}
-	orElse(&r.CreatedBy, createdByStore)
 	if s.Priority != nil {
 		priority := int(*s.Priority)
 		r.Priority = &priority
@@ -77,6 +81,19 @@ func RequestOf(s *store.Submission) api.SubmitRequest {
 		r.TimeoutSeconds = &seconds
 	}
 	return r
+}
+
+// insertedBy is who submitted a row of the inbox: createdByStore, and behind a colon the name that the row gives itself. No token's
+// name is one of these (api.CheckName), so a row cannot pass for a token's submission, which that token may follow and cancel.
+func insertedBy(given string) string {
+	const head = createdByStore + ":"
+	switch {
+	case given == "" || given == createdByStore:
+		return createdByStore
+	case strings.HasPrefix(given, head):
+		return given
+	}
+	return head + given
 }
 
 // RequestHash tells whether two requests under one idempotency key are the same.

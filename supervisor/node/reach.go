@@ -196,6 +196,7 @@ func (n *Node) directory(ctx context.Context) []store.Node {
 		Address: n.Addr(),
 	}
 	own.PeerAddress, own.PeerScope = n.PeerAddress()
+	own.PeerProof = n.peerProof()
 	if n.draining.Load() {
 		own.State = store.NodeDraining
 	}

@@ -56,6 +56,35 @@ func TestRecyclingHasTheReplacementReadyFirst(t *testing.T) {
 	}
 }
 
+// Five means five, whatever is placed and claimed ahead of a worker while its replacement starts.
+func TestAWorkerRunsNoMoreThanItMay(t *testing.T) {
+	t.Parallel()
+	k := lab(t, nil, pythonPack(t, "workers: 2\n    recycle: {max_executions: 5}", map[string]string{"sleep": "idempotent: true\n"}))
+	k.ready("py.lab", 0, 0)
+	k.ready("py.lab", 1, 0)
+	requests := make([]api.SubmitRequest, 60)
+	for i := range requests {
+		requests[i] = ask("py.sleep", object{"seconds": 0})
+	}
+	stored, err := k.Submit(t.Context(), requests)
+	require.NoError(t, err)
+	runs := map[int]int{}
+	for i := range stored {
+		e := k.await(stored[i].Execution.ID)
+		require.Equal(t, messages.Completed, e.Status)
+		runs[result[struct{ Pid int }](t, e).Pid]++
+	}
+	fewer := 0
+	for pid, n := range runs {
+		require.LessOrEqual(t, n, 5, "runs of process %d", pid)
+		if n < 5 {
+			fewer++
+		}
+	}
+	require.LessOrEqual(t, fewer, 2, "each but the last two runs as many as it may: %v", runs)
+	require.NotContains(t, k.scrape(), `troupe_worker_restarts_total{pool="py.lab"}`)
+}
+
 func TestReloadFinishesRunningWorkOnTheOldVersion(t *testing.T) {
 	t.Parallel()
 	dir := pythonPack(t, "workers: 2", map[string]string{"wait": "", "sleep": ""})

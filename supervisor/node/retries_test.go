@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/node"
 )
 
@@ -34,7 +36,8 @@ func TestRetriesAreAChainWithDelaysAndReasons(t *testing.T) {
 		}
 		before := chain[i-1]
 		require.Equal(t, id, e.Original)
-		require.Equal(t, "not_yet", e.RetryReason)
+		require.Equal(t, "exception", e.RetryReason, "the reason is the class, beside the code")
+		require.Equal(t, "exception", before.Error.Class)
 		require.Equal(t, e.ID, before.RetriedAs)
 		delay := []time.Duration{0, 40, 80, 100}[i] * time.Millisecond
 		// It counts from the decision, which lies between the start before it and the commit.
@@ -51,24 +54,76 @@ func TestRetriesAreAChainWithDelaysAndReasons(t *testing.T) {
 
 func TestWhatIsRetriedAndWhatIsNot(t *testing.T) {
 	t.Parallel()
-	no := false
-	failures := map[string]error{
-		"text":    errors.New("dial tcp: connection refused"),
-		"plain":   errors.New("division by zero"),
-		"refused": &messages.Error{Code: "mine", Message: "connection refused", Retriable: &no},
-		"final":   &messages.Error{Code: messages.CodePermission, Message: "permission denied"},
+	no, yes := false, true
+	failures := map[string]struct {
+		err   error
+		rules string // under retry, beside the delays
+		class string
+		why   string // none follows; empty: one does
+	}{
+		"text":     {errors.New("dial tcp: connection refused"), "", "connection_refused", ""},
+		"plain":    {errors.New("division by zero"), "", "exception", ""},
+		"http":     {errors.New("HTTP 503 service unavailable"), "", "exception", ""},
+		"negated":  {errors.New("this is not temporary"), "", "exception", ""},
+		"old":      {errors.New("division by zero"), ", unclassified: final", "exception", "unclassified"},
+		"oldnot":   {errors.New("this is not temporary"), ", unclassified: final", "exception", "unclassified"},
+		"oldtext":  {errors.New("a temporary problem"), ", unclassified: final", "transient_error", ""},
+		"refused":  {&messages.Error{Code: "mine", Message: "connection refused", Retriable: &no}, "", "connection_refused", "final_by_worker"},
+		"wanted":   {&messages.Error{Code: "mine", Message: "boo", Retriable: &yes}, ", unclassified: final", "exception", ""},
+		"final":    {&messages.Error{Code: messages.CodePermission, Message: "permission denied"}, "", "permission_denied", "not_retriable"},
+		"never":    {&messages.Error{Code: "mine", Message: "boo"}, ", never_on: [mine]", "exception", "never_on"},
+		"neverof":  {&fs.PathError{Op: "open", Path: "x", Err: fs.ErrExist}, ", never_on: [fs.PathError]", "exception", "never_on"},
+		"only":     {&messages.Error{Code: "mine", Message: "boo"}, ", on: [mine]", "exception", ""},
+		"others":   {errors.New("boo"), ", on: [mine, timeout]", "exception", "not_in_on"},
+		"oneclass": {errors.New("request timed out"), ", on: [timeout]", "timeout", ""},
 	}
 	handlers, actions := map[string]actors.Handler{}, map[string]string{}
-	for name, err := range failures {
-		handlers[name] = func(context.Context, *actors.Task) (any, error) { return nil, err }
-		actions[name] = "max_retries: 1\n"
+	for name, f := range failures {
+		handlers[name] = func(context.Context, *actors.Task) (any, error) { return nil, f.err }
+		actions[name] = "max_retries: 1\nretry: {base: 1h, max: 1h" + f.rules + "}\n"
 	}
 	k := lab(t, handle(handlers), goPack(t, actions))
-	for name := range failures {
+	for name, f := range failures {
 		e := k.run("t."+name, nil)
 		require.Equal(t, messages.Failed, e.Status)
-		require.Equal(t, name == "text", !e.RetriedAs.IsZero(), name)
+		require.Equal(t, f.class, e.Error.Class, name)
+		require.Equal(t, f.why == "", !e.RetriedAs.IsZero(), name)
+		answer := k.RetryAnswer(t.Context(), &e)
+		require.Equal(t, f.why, answer.WhyNot, name)
+		require.Equal(t, e.RetriedAs, answer.As, name)
+		why, err := k.Why(t.Context(), e.ID)
+		require.NoError(t, err)
+		require.Equal(t, answer, *why.Retry)
+		require.Contains(t, why.Message, answer.Message)
+		if f.why == "" {
+			next := k.get(e.RetriedAs)
+			require.Equal(t, f.class, next.RetryReason, name)
+			require.Equal(t, next.RunAt, answer.At)
+			require.Contains(t, answer.Message, next.ID.String())
+			require.Contains(t, answer.Message, "due at "+next.RunAt.Format("2006-01-02T15"))
+		}
 	}
+	require.Contains(t, k.scrape(), `troupe_retries_total{code="action_error",pool="go",reason="connection_refused"} 1`)
+}
+
+// TestAnAnswerAboutRetriesIsAlwaysThere: before the end, and after it where nobody asked for retries.
+func TestAnAnswerAboutRetriesIsAlwaysThere(t *testing.T) {
+	t.Parallel()
+	block := newGate()
+	k := lab(t, handle(map[string]actors.Handler{"block": block.run, "fail": func(context.Context, *actors.Task) (any, error) {
+		return nil, errors.New("it broke")
+	}}), goPack(t, map[string]string{"block": "", "fail": ""}))
+	e := k.run("t.fail", nil)
+	answer := k.RetryAnswer(t.Context(), &e)
+	require.Equal(t, "max_retries_reached", answer.WhyNot)
+	require.Contains(t, answer.Message, "max_retries is 0")
+	running := k.submit("t.block", nil, retries(2))
+	block.next(t)
+	e = k.get(running)
+	answer = k.RetryAnswer(t.Context(), &e)
+	require.Equal(t, 2, answer.Left)
+	require.Contains(t, answer.Message, "2 of 2 retries are left")
+	close(block.open)
 }
 
 func TestManualRetry(t *testing.T) {
@@ -85,8 +140,10 @@ func TestManualRetry(t *testing.T) {
 	first := k.run("t.work", object{"a": 1})
 	require.Equal(t, messages.Failed, first.Status)
 	fail.Store(false)
-	again, err := k.Retry(t.Context(), first.ID)
+	made, err := k.Retry(t.Context(), first.ID, "")
 	require.NoError(t, err)
+	require.False(t, made.Existing)
+	again := made.Execution
 	require.Equal(t, "manual_retry", again.RetryReason)
 	require.Equal(t, first.ID, again.Original)
 	require.Equal(t, 1, again.RetryCount)
@@ -95,10 +152,39 @@ func TestManualRetry(t *testing.T) {
 	running := k.submit("t.block", nil)
 	block.next(t)
 	for _, id := range []messages.ExecutionID{again.ID, running} {
-		_, err = k.Retry(t.Context(), id)
+		_, err = k.Retry(t.Context(), id, "")
 		require.Equal(t, http.StatusConflict, refused(t, err).Status)
 	}
 	close(block.open)
+}
+
+// TestAnExecutionHasOneRetry: whoever asks again, by hand or for its dead letter, gets the first.
+func TestAnExecutionHasOneRetry(t *testing.T) {
+	t.Parallel()
+	k := lab(t, handle(map[string]actors.Handler{"fail": func(context.Context, *actors.Task) (any, error) {
+		return nil, errors.New("it broke")
+	}}),
+		goPack(t, map[string]string{"fail": ""}))
+	e := k.run("t.fail", nil)
+	first, err := k.Retry(t.Context(), e.ID, "mine")
+	require.NoError(t, err)
+	for _, key := range []string{"", "mine"} {
+		again, err := k.Retry(t.Context(), e.ID, key)
+		require.NoError(t, err)
+		require.True(t, again.Existing)
+		require.Equal(t, first.Execution.ID, again.Execution.ID)
+	}
+	_, err = k.Retry(t.Context(), e.ID, "another")
+	p := refused(t, err)
+	require.Equal(t, http.StatusConflict, p.Status)
+	require.Equal(t, "idempotency_conflict", p.Code)
+	require.Contains(t, p.Message, first.Execution.ID.String())
+	require.Len(t, k.chain(e.ID, 2), 2)
+
+	other := k.run("t.fail", nil)
+	_, err = k.Retry(t.Context(), other.ID, "mine")
+	require.ErrorIs(t, err, store.ErrConflict, "the key is another execution's")
+	require.Zero(t, k.get(other.ID).RetriedAs)
 }
 
 func TestExit75MeansTryAgain(t *testing.T) {
@@ -106,7 +192,7 @@ func TestExit75MeansTryAgain(t *testing.T) {
 	k := lab(t, nil, shellPack(t, map[string]string{
 		"later": `echo x >> tries; [ "$(wc -l < tries)" -ge 3 ] && exit 0; echo not yet >&2; exit 75`,
 		"never": `echo broken >&2; exit 3`,
-	}, "max_retries: 5\n"))
+	}, "max_retries: 5\nretry: {base: 10ms, max: 50ms, never_on: [3]}\n"))
 	chain := k.chain(k.submit("sh.later", nil), 3)
 	require.Equal(t, messages.Completed, chain[2].Status)
 	require.Equal(t, "exit_status", chain[1].RetryReason)
@@ -117,6 +203,7 @@ func TestExit75MeansTryAgain(t *testing.T) {
 	require.Contains(t, e.Error.Exit, "3")
 	require.Contains(t, e.Error.Stderr, "broken")
 	require.Zero(t, e.RetriedAs)
+	require.Equal(t, "never_on", e.Error.NoRetry)
 }
 
 func TestWorkerLostIsAbandonedUnlessItMayBeRepeated(t *testing.T) {
@@ -152,6 +239,27 @@ func TestIdempotentWorkIsPlacedAgainUpToThePoisonLimit(t *testing.T) {
 	require.Len(t, k.events(e.ID)["rescue"], 2)
 }
 
+// TestThePoisonLimitCountsOverTheChain: an action that ends its process is run by three workers in all, however many retries
+// it may have.
+func TestThePoisonLimitCountsOverTheChain(t *testing.T) {
+	t.Parallel()
+	k := lab(t, nil, pythonPack(t, "", map[string]string{
+		"crash": "max_retries: 8\nretry: {base: 10ms, max: 20ms}\n", "count": "",
+	}))
+	chain := k.chain(k.submit("py.crash", nil), 3)
+	for i, e := range chain {
+		require.Equal(t, i+1, e.CrashCount, "the last crash counts too")
+	}
+	require.Equal(t, messages.Abandoned, chain[0].Status)
+	require.Equal(t, messages.Abandoned, chain[1].Status)
+	last := chain[2]
+	require.Equal(t, messages.Failed, last.Status)
+	require.Equal(t, messages.CodePoisoned, last.Error.Code)
+	require.Contains(t, last.Error.Exit, "3", "how its process ended is kept")
+	require.Zero(t, last.RetriedAs)
+	require.Len(t, k.lines("crashes"), 3)
+}
+
 func TestAPanickingHandlerCostsItsWorkerOnly(t *testing.T) {
 	t.Parallel()
 	k := lab(t, func(c *node.Config) {
@@ -164,6 +272,9 @@ func TestAPanickingHandlerCostsItsWorkerOnly(t *testing.T) {
 	e := k.run("t.panic", nil)
 	require.Equal(t, messages.Abandoned, e.Status)
 	require.Contains(t, e.Error.Message, "boom")
+	require.Contains(t, e.Error.Stderr, "TestAPanickingHandlerCostsItsWorkerOnly", "the stack of the panic is in the error")
+	require.Positive(t, k.logged("handler panicked"))
+	require.Contains(t, fmt.Sprint(k.log), "retries_test.go:", "and in the log")
 	k.ready("go", 0, before.Generation)
 	require.Equal(t, messages.Completed, k.run("t.noop", nil).Status)
 }

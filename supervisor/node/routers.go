@@ -173,7 +173,7 @@ const poolAnswers = 2 * time.Second
 // peerHandlers answer what other nodes' pools ask of this node's.
 func (n *Node) peerHandlers() []peers.Handler {
 	return []peers.Handler{
-		peers.HandleLong(poolAnswers, n.reported), peers.Handle(n.sessionEnded), peers.HandleLong(poolAnswers, n.whyWaiting),
+		peers.HandleLong(poolAnswers, n.reported), peers.Handle(n.sessionEnded), peers.Handle(n.deadLettered), peers.HandleLong(poolAnswers, n.whyWaiting),
 	}
 }
 
@@ -197,6 +197,36 @@ func (n *Node) sessionEnded(_ context.Context, r peers.Request, e wire.EndSessio
 		return wire.Ack{Refused: "the node has no such pool"}, nil
 	}
 	n.system.Send(pid, &supervisor.PeerEndSession{From: r.From, Tell: e})
+	return wire.Ack{}, nil
+}
+
+// tellDeadLettered has another node count a dead letter against its worker. A node that is not reached does not count it.
+func (n *Node) tellDeadLettered(worker messages.WorkerKey, pl messages.Placement) {
+	if n.peers == nil {
+		return
+	}
+	select {
+	case n.hinting <- struct{}{}:
+	default:
+		return // many others are being told
+	}
+	go func() {
+		defer func() { <-n.hinting }()
+		ctx, cancel := context.WithTimeout(context.Background(), poolAnswers)
+		defer cancel()
+		body := wire.DeadLettered{Pool: worker.Pool, Slot: worker.Slot, Placement: pl}
+		if _, err := n.peers.Ask(ctx, worker.Incarnation, messages.Placement{}, body); err != nil {
+			n.logger.Debug("dead letter not counted against its worker", "worker", worker.Slot, "pool", worker.Pool, "error", err)
+		}
+	}()
+}
+
+func (n *Node) deadLettered(_ context.Context, _ peers.Request, d wire.DeadLettered) (wire.Body, error) {
+	pid := n.poolPID(d.Pool)
+	if pid == nil {
+		return wire.Ack{Refused: "the node has no such pool"}, nil
+	}
+	n.system.Send(pid, &supervisor.DeadLettered{Slot: d.Slot, Placement: d.Placement})
 	return wire.Ack{}, nil
 }
 

@@ -28,6 +28,8 @@ type ring struct {
 	t     *testing.T
 	nodes []*linked
 	gate  *gate
+	// change is made to each node's configuration.
+	change func(*node.Config)
 }
 
 // linked is one node of a ring, with networks of its own to the store and from the others.
@@ -58,6 +60,12 @@ var ringTurn sync.Mutex
 // join starts the nodes and waits until one of them leads the pool and all others follow.
 func join(t *testing.T, names ...string) *ring {
 	t.Helper()
+	return joinAs(t, ringPack(t), func(*node.Config) {}, names...)
+}
+
+// joinAs starts them with a pack and a change of their configuration.
+func joinAs(t *testing.T, pack string, change func(*node.Config), names ...string) *ring {
+	t.Helper()
 	servers.Unraced(t)
 	ringTurn.Lock()
 	t.Cleanup(ringTurn.Unlock)
@@ -72,8 +80,8 @@ func join(t *testing.T, names ...string) *ring {
 		require.NoError(t, client.Delete(ctx, settings.DeadLetterQueue()))
 		require.NoError(t, client.Close())
 	})
-	r := &ring{t: t, gate: newGate()}
-	database, pack := servers.Postgres(t), ringPack(t)
+	r := &ring{t: t, gate: newGate(), change: change}
+	database := servers.Postgres(t)
 	for _, name := range names {
 		r.nodes = append(r.nodes, r.start(name, database, amqp, settings, pack))
 	}
@@ -100,6 +108,7 @@ func (r *ring) start(name, database, amqp string, settings broker.Settings, pack
 			"t.where": func(context.Context, *actors.Task) (any, error) { return object{"node": name}, nil },
 			"t.hold":  r.gate.run,
 		}
+		r.change(c)
 	}, pack)
 	return n
 }
@@ -276,6 +285,14 @@ func TestASessionOverNodes(t *testing.T) {
 		require.Equal(t, runs[0].WorkerID, e.WorkerID)
 		require.Equal(t, int64(1), e.SessionEpoch)
 	}
+	for i, n := range r.nodes { // any node ends it: its router, its worker's, another
+		v, err := n.EndSession(t.Context(), ringPool, "s", "me")
+		require.NoError(t, err)
+		require.True(t, v.Worker.IsZero())
+		e := r.nodes[(i+1)%len(r.nodes)].run("t.where", nil, session("s", messages.AffinityStrict))
+		require.Equal(t, []any{messages.Completed, int64(i + 2), true}, []any{e.Status, e.SessionEpoch, e.SessionLost}, "%v", e.Error)
+		runs[0] = e
+	}
 	var home *linked
 	for _, n := range r.nodes {
 		if n.name == nodeOf(t, &runs[0]) {
@@ -286,7 +303,7 @@ func TestASessionOverNodes(t *testing.T) {
 	e := r.others(home)[0].run("t.where", nil, session("s", messages.AffinityStrict))
 	require.Equal(t, messages.Completed, e.Status, "%v", e.Error)
 	require.NotEqual(t, home.name, nodeOf(t, &e))
-	require.Equal(t, int64(2), e.SessionEpoch)
+	require.Equal(t, int64(5), e.SessionEpoch)
 }
 
 // A node that follows loses the store for good, and so is dead to the others: its work goes to them.

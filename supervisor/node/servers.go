@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/troupe-run/troupe/actors/throttle"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
@@ -32,7 +33,8 @@ type condition struct {
 	since   time.Time
 }
 
-// server is what the node knows of its store or its broker. It logs once per change, and each minute while it is away.
+// server is what the node knows of its store or its broker. It logs once per change, and each minute while it is away. Of
+// alarms that come and go it logs one a minute.
 type server struct {
 	name   string // store, broker
 	logger hclog.Logger
@@ -40,6 +42,7 @@ type server struct {
 	mu     sync.Mutex
 	now    condition
 	logged time.Time
+	alarms throttle.Alarm
 }
 
 // set takes a new look at the server and reports whether it stands otherwise than before. A new reason alone is no
@@ -59,6 +62,7 @@ func (s *server) set(up, blocked bool, reason string) (changed bool) {
 		s.tell(before, at)
 	case reason != "" && at.Sub(s.logged) >= repeatEvery:
 		s.logged = at
+		s.alarms.Told()
 		s.logger.Warn(s.name+" is still "+word(s.now), "since", before.since, "reason", reason)
 	}
 	return changed
@@ -83,7 +87,11 @@ func (s *server) tell(before condition, at time.Time) {
 	case !s.now.up:
 		s.logger.Warn(s.name+" is away; running work goes on, and nothing new is placed", "reason", s.now.reason)
 	case s.now.blocked:
-		s.logger.Warn(s.name+" is blocked: it takes no messages for now, and nothing new is placed", "reason", s.now.reason)
+		if pass, withheld := s.alarms.Begin(at); pass {
+			s.logger.Warn(s.name+" is blocked: it takes no messages for now, and nothing new is placed",
+				append(throttle.LeftOut(withheld), "reason", s.now.reason)...)
+		}
+	case before.up && before.blocked && !s.alarms.End(): // its beginning was left out too
 	case before.since.IsZero():
 		s.logger.Debug(s.name + " is up")
 	default:
@@ -122,6 +130,7 @@ type doubt struct {
 	store.Store
 	suspect func()
 	counted *depths
+	full    *fullness
 }
 
 // ask begins a call. One that lasts raises suspicion before it fails: a server that hangs says nothing.
@@ -145,6 +154,17 @@ func (d *doubt) SubmitPlaced(ctx context.Context, executions []messages.Executio
 	slow := d.ask()
 	submitted, err := d.Store.SubmitPlaced(ctx, executions, places)
 	d.counted.submitted()
+	d.full.note(err)
+	d.note(slow, err)
+	return submitted, err
+}
+
+// Retry implements store.Store.
+func (d *doubt) Retry(ctx context.Context, id messages.ExecutionID, next messages.Execution) (store.Submitted, error) {
+	slow := d.ask()
+	submitted, err := d.Store.Retry(ctx, id, next)
+	d.counted.submitted()
+	d.full.note(err)
 	d.note(slow, err)
 	return submitted, err
 }
@@ -153,6 +173,7 @@ func (d *doubt) SubmitPlaced(ctx context.Context, executions []messages.Executio
 func (d *doubt) Apply(ctx context.Context, changes []store.Change) ([]store.Result, error) {
 	slow := d.ask()
 	results, err := d.Store.Apply(ctx, changes)
+	d.full.note(err)
 	d.note(slow, err)
 	return results, err
 }

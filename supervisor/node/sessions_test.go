@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -179,6 +180,63 @@ func TestAProgramIsToldOfTheEndOfItsSessions(t *testing.T) {
 	require.Equal(t, messages.Completed, k.run("odd.do", nil, session("a", "")).Status)
 	k.until("the next end is told", func() bool { return len(k.lines("ended")) == 2 })
 	require.Equal(t, "a 2", k.lines("ended")[1])
+}
+
+// An operator ends a session while it is idle. What waits in it, and what comes next, is told that the state is lost.
+func TestAnOperatorEndsASession(t *testing.T) {
+	t.Parallel()
+	k := lab(t, nil, pythonPack(t, "", counting))
+	strict := session("a", messages.AffinityStrict)
+	_, err := k.Session(t.Context(), "py.lab", "a")
+	require.Equal(t, http.StatusNotFound, refused(t, err).Status)
+	_, err = k.EndSession(t.Context(), "py.lab", "a", "me")
+	require.Equal(t, http.StatusNotFound, refused(t, err).Status)
+
+	home := result[counted](t, k.run("py.count", nil, strict))
+	busy := k.submit("py.wait", object{"file": "go"}, strict)
+	k.pids("waiting", 1)
+	v, err := k.Session(t.Context(), "py.lab", "a")
+	require.NoError(t, err)
+	require.Equal(t, busy, v.Execution)
+	_, err = k.EndSession(t.Context(), "py.lab", "a", "me")
+	p := refused(t, err)
+	require.Equal(t, []any{http.StatusConflict, "session_busy"}, []any{p.Status, p.Code})
+	require.Contains(t, p.Message, busy.String())
+	k.write("go")
+	require.Equal(t, messages.Completed, k.await(busy).Status)
+
+	require.NoError(t, k.CordonPool(t.Context(), "py.lab", true))
+	waiting := k.submit("py.count", nil, strict)
+	k.until("the session is idle", func() bool {
+		v, err = k.Session(t.Context(), "py.lab", "a")
+		return err == nil && v.Execution.IsZero()
+	})
+	require.False(t, v.Worker.IsZero())
+	for range 2 { // it may be repeated
+		v, err = k.EndSession(t.Context(), "py.lab", "a", "me")
+		require.NoError(t, err)
+		require.True(t, v.Worker.IsZero())
+	}
+	require.NoError(t, k.CordonPool(t.Context(), "py.lab", false))
+	next := result[counted](t, k.await(waiting))
+	require.Equal(t, counted{Count: 1, Lost: true, Hit: true, Epoch: 2, Pid: home.Pid, Behind: next.Behind}, next, "the process has dropped the state")
+
+	_, err = k.EndSession(t.Context(), "py.lab", "a", "me")
+	require.NoError(t, err)
+	require.Equal(t, messages.CodeSessionLost, code(k.run("py.count", nil, session("a", messages.AffinityStrictFail))))
+}
+
+func TestAProgramIsToldThatAnOperatorEndedItsSession(t *testing.T) {
+	t.Parallel()
+	k := lab(t, nil, oddPack(t, ""))
+	require.Equal(t, messages.Completed, k.run("odd.do", nil, session("a", "")).Status)
+	list, err := k.Sessions(t.Context(), "", "", true, 10)
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	_, err = k.EndSession(t.Context(), list[0].Pool, "a", "me")
+	require.NoError(t, err)
+	k.until("the end is told", func() bool { return len(k.lines("ended")) == 1 })
+	require.Equal(t, []string{"a 1"}, k.lines("ended"))
 }
 
 func TestTheExamplePackKeepsItsIndexOverADrain(t *testing.T) {

@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -122,4 +123,34 @@ func TestStopWhileWorkersAreStarting(t *testing.T) {
 	begin := time.Now()
 	require.NoError(t, k.stop())
 	require.Less(t, time.Since(begin), 8*time.Second)
+}
+
+// A stop keeps the state of every session, however many one worker has: they do not share the time of one probe.
+func TestAnOrderlyStopKeepsEverySessionsState(t *testing.T) {
+	t.Parallel()
+	data, pack := t.TempDir(), pythonPack(t, "", counting)
+	short := func(c *node.Config) { c.ProbeTimeout = 300 * time.Millisecond }
+	k := boot(t, data, short, pack)
+	const sessions = 30 // of 60 ms each
+	var requests []api.SubmitRequest
+	for i := range sessions {
+		requests = append(requests, ask("py.count", nil, session(fmt.Sprint("s", i), "")))
+	}
+	count := func(k *kit) (states []counted) {
+		submitted, err := k.Submit(t.Context(), requests)
+		require.NoError(t, err)
+		for _, s := range submitted {
+			states = append(states, result[counted](t, k.await(s.Execution.ID)))
+		}
+		return states
+	}
+	count(k)
+	k.write("slow")
+	require.NoError(t, k.stop())
+	require.NotContains(t, k.log.String(), "session snapshots not kept")
+	k = boot(t, data, short, pack)
+	for i, c := range count(k) {
+		require.Equal(t, 2, c.Count, "session %d", i)
+		require.False(t, c.Lost, "session %d", i)
+	}
 }

@@ -90,18 +90,7 @@ func (n *Node) drainPools(ctx context.Context) {
 	all.Wait()
 }
 
-func (n *Node) closeAPI() error {
-	if n.listener == nil {
-		return nil
-	}
-	if n.server == nil {
-		return n.listener.Close()
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	n.serving()
-	return n.server.Shutdown(ctx)
-}
+func (n *Node) closeAPI() error { return errors.Join(n.http.close(), n.probes.close()) }
 
 // stopTree stops the tree's parts in reverse of their start.
 func (n *Node) stopTree() error {

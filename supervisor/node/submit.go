@@ -1,6 +1,8 @@
 package node
 
 import (
+	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -22,13 +24,13 @@ const (
 )
 
 // complete checks one request and makes it an execution with everything resolved that its row must carry.
-func (n *Node) complete(r *api.SubmitRequest) (messages.Execution, error) {
+func (n *Node) complete(ctx context.Context, r *api.SubmitRequest) (messages.Execution, error) {
 	var e messages.Execution
 	a, ok := n.action(r.ActionRef, "")
 	if !ok {
 		return e, problem(http.StatusNotFound, messages.CodeActionNotFound, "there is no action %q; `troupe actions` lists them", r.ActionRef)
 	}
-	if err := CheckParameters(n.catalog.Load().set, a.Ref, r.Parameters); err != nil {
+	if err := CheckParameters(ctx, n.catalog.Load().set, a.Ref, r.Parameters); err != nil {
 		return e, err
 	}
 	if err := checkWords(r); err != nil {
@@ -120,7 +122,7 @@ func (n *Node) completeNumbers(e *messages.Execution, a *messages.Action, r *api
 }
 
 func (n *Node) completeDeadlines(e *messages.Execution, a *messages.Action, r *api.SubmitRequest) error {
-	due := time.Now()
+	due := n.clock.Now()
 	if r.RunAt.After(due) {
 		due = r.RunAt
 	}
@@ -162,18 +164,51 @@ func seconds(s float64) time.Duration {
 func requestHash(r *api.SubmitRequest) []byte {
 	same := *r
 	same.CreatedBy, same.Trace = "", ""
-	if len(same.Parameters) > 0 {
-		var value any
-		if json.Unmarshal(same.Parameters, &value) == nil {
-			if canonical, err := json.Marshal(value); err == nil { // keys sorted, blanks gone
-				same.Parameters = canonical
-			}
-		}
-	}
+	same.Parameters = canonicalJSON(same.Parameters)
 	raw, err := json.Marshal(same)
 	if err != nil { // a request that came as JSON goes back to it
 		panic(err)
 	}
 	sum := sha256.Sum256(raw)
 	return sum[:]
+}
+
+// canonicalJSON writes JSON with its keys sorted and its blanks gone, so that the same parameters hash alike. Integers stay as
+// they are, to the last digit; a number with a fraction or an exponent is the float64 that it is read as, so that 1.0 is 1.
+// What is not JSON is left alone.
+func canonicalJSON(raw json.RawMessage) json.RawMessage {
+	if !json.Valid(raw) {
+		return raw
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var value any
+	if d.Decode(&value) != nil {
+		return raw
+	}
+	if canonical, err := json.Marshal(canonicalNumbers(value)); err == nil {
+		return canonical
+	}
+	return raw
+}
+
+func canonicalNumbers(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, of := range v {
+			v[key] = canonicalNumbers(of)
+		}
+	case []any:
+		for i, of := range v {
+			v[i] = canonicalNumbers(of)
+		}
+	case json.Number:
+		if !strings.ContainsAny(v.String(), ".eE") {
+			return v
+		}
+		if f, err := v.Float64(); err == nil {
+			return f
+		}
+	}
+	return value
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
@@ -60,7 +63,8 @@ func (n *Node) monitors() []supervisor.ChildSpec {
 		specs = append(specs, monitor("routers", n.cfg.BeatEvery, n.leadRound))
 	}
 	if n.cfg.full() { // more often than a new router waits before it fails anything for want of workers
-		specs = append(specs, monitor("elsewhere", n.cfg.HeartbeatInterval/2, n.lookElsewhere))
+		specs = append(specs, monitor("elsewhere", n.cfg.HeartbeatInterval/2, n.lookElsewhere),
+			monitor("queues", n.cfg.HeartbeatInterval, n.queuesRound))
 	}
 	if !n.cfg.ClaimSweepOff && sweeps("claims") {
 		specs = append(specs, monitor("claims", n.cfg.SweepInterval, n.claimRound))
@@ -68,23 +72,55 @@ func (n *Node) monitors() []supervisor.ChildSpec {
 	return specs
 }
 
-// sweep reads what is past a deadline and makes the change that change says, until nothing is left or the round's
-// bound is reached. A nil change leaves the row alone.
+// sweep reads what is past a deadline, page behind page, and makes the change that change says. A nil change leaves the row
+// alone. A round reads a bounded number of pages, and the next one goes on behind them, so that rows which stay hide nothing.
 func (n *Node) sweep(ctx context.Context, q store.OverdueQuery, change func(*messages.Execution) store.Change) (int, error) {
-	q.Limit = sweepBatch
+	q.Limit, q.After = sweepBatch, n.swept.place(q.Deadline)
 	total := 0
 	for range sweepBatches {
 		rows, err := n.store.Overdue(ctx, q)
 		if err != nil {
 			return total, err
 		}
+		more := len(rows) == sweepBatch
+		q.After = store.OverdueCursor{}
+		if more {
+			q.After = store.CursorOf(q.Deadline, &rows[sweepBatch-1])
+		}
+		if rows, err = n.trulyDue(ctx, q, rows); err != nil {
+			return total, err
+		}
 		done, err := n.sweepBatch(ctx, rows, change)
 		total += done
-		if err != nil || len(rows) < sweepBatch || done == 0 {
+		if err != nil {
 			return total, err
+		}
+		if n.swept.reached(q.Deadline, q.After); !more {
+			return total, nil
 		}
 	}
 	return total, nil
+}
+
+// sweepPlaces is where the next round of each sweep begins; zero: at the oldest.
+type sweepPlaces struct {
+	mu sync.Mutex
+	at map[store.Deadline]store.OverdueCursor
+}
+
+func (s *sweepPlaces) place(d store.Deadline) store.OverdueCursor {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.at[d]
+}
+
+func (s *sweepPlaces) reached(d store.Deadline, at store.OverdueCursor) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.at == nil {
+		s.at = map[store.Deadline]store.OverdueCursor{}
+	}
+	s.at[d] = at
 }
 
 // sweepBatch makes one batch's changes, each told to its pool.
@@ -102,9 +138,13 @@ func (n *Node) sweepBatch(ctx context.Context, rows []messages.Execution, change
 		if err != nil {
 			return done, err
 		}
-		for _, r := range results {
-			if r.Verdict == store.Applied {
-				done++
+		for i, r := range results {
+			if r.Verdict != store.Applied {
+				continue
+			}
+			done++
+			if b, ok := items[i].Change.(*store.TakeBack); ok {
+				n.metrics.takenBack(pool, b.Reason)
 			}
 		}
 	}
@@ -141,7 +181,6 @@ func (n *Node) rescueOrphans(ctx context.Context) error {
 // claimRound takes back what was not claimed in time.
 func (n *Node) claimRound(ctx context.Context) error {
 	_, err := n.sweep(ctx, store.OverdueQuery{Deadline: store.ClaimBy}, func(e *messages.Execution) store.Change {
-		n.metrics.takenBack(e.Pool, "claim_timeout")
 		return &store.TakeBack{
 			ID: e.ID, Attempt: e.Attempt, Reason: "claim_timeout", Delay: retry.TakeBackDelay(e.TakeBacks + 1),
 		}
@@ -161,21 +200,34 @@ func (n *Node) deadlineRound(ctx context.Context) error {
 }
 
 // homelessRound ends what waits for a pool that no node has any more, because a reload or a new configuration has taken
-// it away: nobody routes it, and no worker will come.
+// it away: nobody routes it, and no worker will come. What fails in a round shows that the store is not steady, so the rounds
+// are counted anew.
 func (n *Node) homelessRound(ctx context.Context) error {
 	if !n.started.Load() || n.draining.Load() {
 		return nil
 	}
+	err := n.endUnserved(ctx)
+	if err != nil {
+		for _, u := range n.homeless {
+			u.since = time.Time{}
+		}
+	}
+	return err
+}
+
+// endUnserved ends the work of those pools that rounds enough have found unserved.
+func (n *Node) endUnserved(ctx context.Context) error {
 	depths, err := n.store.Depths(ctx)
 	if err != nil {
 		return err
 	}
 	var homeless []string
 	for _, d := range depths {
-		if d.Status == messages.Requested && n.poolPID(d.Pool) == nil {
+		if d.Status == messages.Requested && n.poolPID(d.Pool) == nil && !slices.Contains(homeless, d.Pool) {
 			homeless = append(homeless, d.Pool)
 		}
 	}
+	maps.DeleteFunc(n.homeless, func(pool string, _ *unassigned) bool { return !slices.Contains(homeless, pool) })
 	if len(homeless) == 0 {
 		return nil
 	}
@@ -183,29 +235,53 @@ func (n *Node) homelessRound(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	homeless = slices.DeleteFunc(homeless, func(pool string) bool {
+		if len(served[pool]) > 0 {
+			delete(n.homeless, pool)
+		}
+		return len(served[pool]) > 0
+	})
+	found, err := n.lateWorkers(ctx, homeless)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
 	for _, pool := range homeless {
-		if len(served[pool]) == 0 {
+		if n.homeless[pool] == nil {
+			n.homeless[pool] = &unassigned{}
+		}
+		if n.homeless[pool].round(now, found[pool]) {
 			err = errors.Join(err, n.endHomeless(ctx, pool))
 		}
 	}
 	return err
 }
 
+// endHomeless ends what is due of a pool that nobody serves, page by page of all that waits there. A round goes over a bounded
+// number of pages, and the next one goes on behind them, so that what may stay hides nothing.
 func (n *Node) endHomeless(ctx context.Context, pool string) error {
-	page, err := n.store.List(ctx, store.Filter{
-		Pool: pool, Statuses: []messages.Status{messages.Requested}, Limit: sweepBatch,
-	})
-	if err != nil {
-		return err
-	}
-	now := time.Now()
-	_, err = n.sweepBatch(ctx, page.Executions, func(e *messages.Execution) store.Change {
-		if e.WaitForWorker || e.RunAt.After(now) {
-			return nil
+	f := store.Filter{Pool: pool, Statuses: []messages.Status{messages.Requested}, Limit: sweepBatch, Before: n.homeless[pool].next}
+	for range sweepBatches {
+		page, err := n.store.List(ctx, f)
+		if err != nil {
+			return err
 		}
-		return n.end(e, messages.CodeNoWorkers, "no workers available: this node has no pool "+pool, failedBySweep)
-	})
-	return err
+		now := n.clock.Now()
+		_, err = n.sweepBatch(ctx, page.Executions, func(e *messages.Execution) store.Change {
+			if e.WaitForWorker || e.RunAt.After(now) {
+				return nil
+			}
+			return n.end(e, messages.CodeNoWorkers, "no workers available: this node has no pool "+pool, failedBySweep)
+		})
+		if err != nil {
+			return err
+		}
+		if f.Before = page.Next; f.Before == 0 {
+			break
+		}
+	}
+	n.homeless[pool].next = f.Before
+	return nil
 }
 
 // timeoutRound is the safety net: what was placed long ago and never started, and what runs past its deadline without
@@ -229,12 +305,16 @@ func (n *Node) overrun(e *messages.Execution) store.Change {
 	o := messages.Outcome{Status: messages.TimedOut, Error: &messages.Error{
 		Code: messages.CodeTimeout, Message: fmt.Sprintf("ran longer than its timeout of %s", e.Timeout), FailedBy: failedByMonitor,
 	}}
-	return &store.Finish{ID: e.ID, Attempt: e.Attempt, Outcome: o, Retry: n.judge.RetryOf(e, o)}
+	finish := &store.Finish{ID: e.ID, Attempt: e.Attempt}
+	finish.Outcome, finish.Retry = n.judge.RetryOf(e, o)
+	return finish
 }
 
 func (n *Node) end(e *messages.Execution, code messages.Code, text, by string) store.Change {
 	o := messages.Outcome{Status: messages.Failed, Error: &messages.Error{Code: code, Message: text, FailedBy: by}}
-	return &store.End{ID: e.ID, Attempt: e.Attempt, Outcome: o, Retry: n.judge.RetryOf(e, o)}
+	end := &store.End{ID: e.ID, Attempt: e.Attempt}
+	end.Outcome, end.Retry = n.judge.RetryOf(e, o)
+	return end
 }
 
 // repeatCancels tells the workers again of the runs that are to be cancelled: the first word may have been lost.
@@ -250,7 +330,11 @@ func (n *Node) repeatCancels(ctx context.Context) error {
 	return nil
 }
 
-// retentionRound deletes what is old, in batches.
+// retentionShare is the most of the time between two rounds that one of them takes: past it the next round goes on.
+const retentionShare = 3
+
+// retentionRound deletes what is old, in batches, for as long as there is more and its share of the time lasts. What could not
+// be deleted of one kind keeps nothing of the others.
 func (n *Node) retentionRound(ctx context.Context) error {
 	now, err := n.store.Now(ctx)
 	if err != nil {
@@ -267,12 +351,16 @@ func (n *Node) retentionRound(ctx context.Context) error {
 		EventsBefore: before(n.cfg.RetainEvents), SessionsBefore: before(n.cfg.RetainSessions),
 		NodesBefore: before(n.cfg.RetainNodes), Limit: n.cfg.RetentionBatch,
 	}
-	for range sweepBatches {
-		count, err := n.store.Purge(ctx, purge)
-		if err != nil || count == 0 {
-			return err
+	end := time.Now().Add(min(n.cfg.RetentionInterval/retentionShare, 20*time.Second))
+	var failed error
+	for more := true; more && time.Now().Before(end) && ctx.Err() == nil; {
+		purged, err := n.store.Purge(ctx, purge)
+		if err != nil {
+			failed = err // the others go on
 		}
-		n.logger.Debug("old rows deleted", "rows", count)
+		if more = purged.More; purged.Rows > 0 {
+			n.logger.Debug("old rows deleted", "rows", purged.Rows)
+		}
 	}
-	return nil
+	return failed
 }

@@ -24,16 +24,20 @@ type watcher struct {
 	store    server
 	broker   server
 	doubts   chan struct{} // holds one: the store is to be asked
+	recorder recorderWatch
+	full     fullness
 	tasks    sync.WaitGroup
 	refused  bool        // the broker did not let the node in
 	declared atomic.Bool // the shared topology, since the broker came
 	odd      atomic.Pointer[[]oddQueue]
+	losses   losses // of shared exchanges
 }
 
 func newWatcher(n *Node) *watcher {
 	logger := n.logger.Named("servers")
 	return &watcher{
 		node: n, doubts: make(chan struct{}, 1),
+		recorder: recorderWatch{logger: n.logger.Named("recorder")}, full: fullness{logger: logger},
 		store: server{name: "store", logger: logger}, broker: server{name: "broker", logger: logger},
 	}
 }
@@ -66,7 +70,7 @@ func (w *watcher) run(ctx context.Context) {
 			w.tasks.Go(func() { answers <- w.ping(ctx) })
 		}
 	}
-	again := time.Time{}
+	again, looking, looked, lookAgain := time.Time{}, false, make(chan struct{}, 1), nextLook(time.Now())
 	for {
 		select {
 		case <-ctx.Done():
@@ -78,10 +82,17 @@ func (w *watcher) run(ctx context.Context) {
 		case err := <-answers:
 			asked, again = false, time.Now().Add(pingEvery)
 			w.answered(ctx, err)
+		case <-looked:
+			looking, lookAgain = false, nextLook(time.Now())
 		case now := <-look.C:
 			w.lookAtBroker(ctx)
+			w.recorder.look(w.node.backlog.State, now)
 			if !asked && now.After(again) && !w.store.read().up {
 				ask()
+			}
+			if !looking && now.After(lookAgain) && w.hasDeclared() {
+				looking = true
+				w.tasks.Go(func() { w.lookAtExchanges(ctx); looked <- struct{}{} })
 			}
 		}
 	}

@@ -20,6 +20,16 @@ def health():
     return {}
 
 
+def snapshot(state):
+    if LAB and os.path.exists(lab("slow")):
+        time.sleep(0.06)
+    return state
+
+
+def restore(value):
+    return value
+
+
 def note(name, text):
     with open(lab(name), "a") as f:
         f.write(text + "\n")

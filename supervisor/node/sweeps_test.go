@@ -1,0 +1,108 @@
+package node
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// overdueStore has rows past a deadline and refuses every change of those that stay.
+type overdueStore struct {
+	store.Store
+	rows  []messages.Execution // the oldest first
+	stays func(*messages.Execution) bool
+	tried map[int64]int
+}
+
+func (s *overdueStore) Overdue(_ context.Context, q store.OverdueQuery) (page []messages.Execution, _ error) {
+	for i := range s.rows {
+		e := &s.rows[i]
+		if e.Seq > q.After.Seq && !e.ScheduledAt.Before(q.After.At) && len(page) < q.Limit {
+			page = append(page, *e)
+		}
+	}
+	return page, nil
+}
+
+func (s *overdueStore) Apply(_ context.Context, changes []store.Change) ([]store.Result, error) {
+	results := make([]store.Result, len(changes))
+	at := map[messages.ExecutionID]int{}
+	for i, c := range changes {
+		at[c.Target()] = i
+	}
+	var left []messages.Execution
+	for i := range s.rows {
+		e := s.rows[i]
+		place, changed := at[e.ID]
+		switch {
+		case changed && s.stays(&e):
+			results[place].Verdict = store.Blocked
+		case changed:
+			results[place].Verdict = store.Applied
+		}
+		if changed {
+			s.tried[e.Seq]++
+		}
+		if !changed || s.stays(&e) {
+			left = append(left, e)
+		}
+	}
+	s.rows = left
+	return results, nil
+}
+
+func overdueNode(count int, stays func(*messages.Execution) bool) (*Node, *overdueStore) {
+	s := &overdueStore{stays: stays, tried: map[int64]int{}}
+	for i := range count {
+		s.rows = append(s.rows, messages.Execution{
+			ID: messages.ExecutionID{byte(i >> 16), byte(i >> 8), byte(i)}, Seq: int64(i + 1), Pool: "p",
+			ScheduledAt: time.Unix(int64(i/7), 0),
+		})
+	}
+	counts := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "take_backs"}, []string{"pool", "reason"})
+	return &Node{store: s, metrics: &metrics{takeBacks: counts}}, s
+}
+
+func takeBack(e *messages.Execution) store.Change {
+	return &store.TakeBack{ID: e.ID, Attempt: e.Attempt, Reason: "claim_timeout"}
+}
+
+// What cannot be changed hides nothing: a round passes it, and the next one goes on where it ended.
+func TestASweepPassesWhatStays(t *testing.T) {
+	t.Parallel()
+	const free = 3
+	n, s := overdueNode(2*sweepBatch+free, func(e *messages.Execution) bool { return e.Seq <= 2*sweepBatch })
+	orphans := store.OverdueQuery{Deadline: store.Orphaned}
+	done, err := n.sweep(t.Context(), orphans, takeBack)
+	require.NoError(t, err)
+	require.Equal(t, free, done)
+	require.Len(t, s.rows, 2*sweepBatch)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(n.metrics.takeBacks)
+	counts, err := registry.Gather()
+	require.NoError(t, err)
+	require.InDelta(t, free, counts[0].GetMetric()[0].GetCounter().GetValue(), 0, "a take-back counts once it is made")
+	_, err = n.sweep(t.Context(), orphans, takeBack)
+	require.NoError(t, err)
+	require.Equal(t, 2, s.tried[1], "and what stayed is tried again with each round")
+	require.Equal(t, 2, s.tried[2*sweepBatch])
+}
+
+func TestASweepGoesOnWhereItsLastRoundEnded(t *testing.T) {
+	t.Parallel()
+	const bound = sweepBatch * sweepBatches
+	n, s := overdueNode(bound+1, func(e *messages.Execution) bool { return e.Seq <= bound })
+	for round, want := range []struct{ done, first, last int }{{0, 1, 0}, {1, 1, 1}, {0, 2, 1}} {
+		done, err := n.sweep(t.Context(), store.OverdueQuery{Deadline: store.Orphaned}, takeBack)
+		require.NoError(t, err)
+		require.Equal(t, want.done, done, round)
+		require.Equal(t, want.first, s.tried[1], round)
+		require.Equal(t, want.last, s.tried[bound+1], round)
+	}
+}
