@@ -36,7 +36,7 @@ type Client struct {
 // ClientConfig says where the nodes' store is. Zero fields mean the default.
 type ClientConfig struct {
 	Store     string // postgres:// address of the nodes' store; required
-	CreatedBy string // who submits, as people see it; default "sql"
+	CreatedBy string // who submits; people see it with sql: before it. Default "sql"
 }
 
 // knownAction is an action as it was read last.
@@ -52,6 +52,8 @@ const (
 	waitMin    = 20 * time.Millisecond
 	waitMax    = 500 * time.Millisecond
 	lookMax    = 5 * time.Second // for one look
+
+	timeoutDefault = 300 * time.Second // of a run; the nodes' own default unless they are told otherwise
 )
 
 // NewClient connects to the nodes' store.
@@ -104,6 +106,7 @@ func (c *Client) submit(ctx context.Context, tx pgx.Tx, s Submission) (Execution
 func (c *Client) submission(r *api.SubmitRequest) store.Submission {
 	s := store.Submission{
 		ID: messages.NewExecutionID(), Action: r.ActionRef, Parameters: r.Parameters, Session: r.Session,
+		Affinity:       messages.Affinity(r.Affinity),
 		IdempotencyKey: r.IdempotencyKey, MaxRetries: r.MaxRetries, Labels: r.Labels, CreatedBy: c.by,
 	}
 	if len(s.Parameters) == 0 || bytes.Equal(s.Parameters, []byte("null")) {
@@ -145,7 +148,7 @@ func (c *Client) judge(ctx context.Context, r *api.SubmitRequest) error {
 	if err != nil {
 		return err
 	}
-	return node.CheckParameters(set, r.ActionRef, r.Parameters)
+	return node.CheckParameters(ctx, set, r.ActionRef, r.Parameters)
 }
 
 // action is a set with the one action, as it was in the store at most actionAge ago.
@@ -168,7 +171,7 @@ func (c *Client) action(ctx context.Context, ref string) (*pack.Set, error) {
 	if last != nil && bytes.Equal(last.definition, definition) {
 		next.set = last.set // its schema is compiled
 	} else if next.set, err = pack.Of(a); err != nil {
-		return nil, err
+		return nil, &Problem{Status: http.StatusUnprocessableEntity, Code: "invalid_packs", Message: err.Error()}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,6 +209,29 @@ func (c *Client) Wait(ctx context.Context, id ExecutionID) (Execution, error) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// Call submits one execution and waits for its outcome, as Troupe.Call does. Where neither the submission nor the action has
+// a timeout, the deadline of a call to a session counts with 300 s, whatever the nodes' configuration says.
+func (c *Client) Call(ctx context.Context, s Submission) (Execution, error) {
+	id, err := c.Submit(ctx, s)
+	if err != nil {
+		return Execution{}, err
+	}
+	e := Execution{ID: id, Action: s.Action, Session: s.Session, Timeout: c.runTimeout(ctx, &s), RequestedAt: time.Now(), RunAt: s.RunAt}
+	return call(ctx, &e, c.Wait)
+}
+
+func (c *Client) runTimeout(ctx context.Context, s *Submission) time.Duration {
+	if s.Timeout > 0 {
+		return s.Timeout
+	}
+	if set, err := c.action(ctx, s.Action); err == nil { // it was read for the submission
+		if a, ok := set.Action(s.Action); ok && a.Timeout > 0 {
+			return a.Timeout
+		}
+	}
+	return timeoutDefault
 }
 
 // look is Get with a time of its own.

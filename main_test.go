@@ -2,6 +2,7 @@ package troupe_test
 
 import (
 	"os"
+	"syscall"
 	"testing"
 
 	"github.com/troupe-run/troupe"
@@ -9,5 +10,6 @@ import (
 
 func TestMain(m *testing.M) {
 	troupe.RunHelper()
+	syscall.Umask(0o022) // folders of tests are data folders of nodes, which refuse what others may write to
 	os.Exit(m.Run())
 }

@@ -45,6 +45,14 @@ type (
 	Handler = actors.Handler
 	// RetryPolicy is the back-off between retries.
 	RetryPolicy = messages.RetryPolicy
+	// Session is one session of a pool as it stands.
+	Session = api.SessionView
+	// Affinity says what becomes of a session's execution while the session's worker is not free.
+	Affinity = messages.Affinity
+	// RetryAnswer is whether a retry follows an execution.
+	RetryAnswer = api.RetryView
+	// RetryRules say which failures are retried.
+	RetryRules = messages.RetryRules
 	// Problem is an error that the caller of a method can do something about.
 	Problem = api.Problem
 )
@@ -62,6 +70,19 @@ const (
 	Abandoned  = messages.Abandoned
 )
 
+// The affinities.
+const (
+	Hint       = messages.AffinityHint       // it runs on another worker
+	Strict     = messages.AffinityStrict     // it waits
+	StrictFail = messages.AffinityStrictFail // it fails at once with session_busy, or session_lost where the worker is gone
+)
+
+// Retriable says of a handler's error that another run may not meet it: it is retried, where retries are left.
+func Retriable(err error) error { return messages.Judged(err, true) }
+
+// Final says of a handler's error that every other run would meet it too: it is never retried.
+func Final(err error) error { return messages.Judged(err, false) }
+
 // RunHelper must be the first call of main in a program that serves actions which run as processes: the node starts
 // this very binary again as the guardian of its workers. In every other run of the program it returns at once.
 func RunHelper() { process.RunHelper() }
@@ -73,6 +94,7 @@ type Action struct {
 	Timeout    time.Duration   // of one run; 0: 300 s
 	MaxRetries int             // 0: none. Above 0 it is also consent to repeat after the worker was lost.
 	Retry      RetryPolicy     // zero fields: 1 s, doubling to 300 s, spread by a fifth
+	RetryRules RetryRules      // zero: every failure is retried unless it is final
 	Idempotent bool            // may be run again when a crash leaves unknown whether it ran
 	Parameters json.RawMessage // JSON Schema 2020-12 that parameters must match; empty: any object
 }
@@ -114,7 +136,7 @@ func New(cfg Config, actions ...Action) (*Troupe, error) {
 		}
 		settings.Handlers[a.Name] = a.Handler
 		settings.Actions = append(settings.Actions, messages.Action{
-			Ref: a.Name, Timeout: a.Timeout, MaxRetries: a.MaxRetries, RetriesConsented: a.MaxRetries > 0, Retry: a.Retry,
+			Ref: a.Name, Timeout: a.Timeout, MaxRetries: a.MaxRetries, RetriesConsented: a.MaxRetries > 0, Retry: a.Retry, RetryRules: a.RetryRules,
 			Idempotent: a.Idempotent, Parameters: a.Parameters,
 		})
 	}
@@ -138,9 +160,10 @@ func (t *Troupe) Addr() string { return t.node.Addr() }
 // Submission is one request to run an action. Only Action is required.
 type Submission struct {
 	Action         string
-	Parameters     any    // encoded as JSON: an object
-	Session        string // executions with the same key run on the same worker, one at a time, in order
-	Priority       *int   // 0 to 9, 9 first; nil: 5
+	Parameters     any      // encoded as JSON: an object
+	Session        string   // executions with the same key run on the same worker, one at a time, in order
+	Affinity       Affinity // how strongly the session's worker is wanted; empty: the action's, and Strict where it has none
+	Priority       *int     // 0 to 9, 9 first; nil: 5
 	RunAt          time.Time
 	IdempotencyKey string // the same key and request again: the same execution
 	Timeout        time.Duration
@@ -150,7 +173,7 @@ type Submission struct {
 
 func (s *Submission) request() (api.SubmitRequest, error) {
 	r := api.SubmitRequest{
-		ActionRef: s.Action, Session: s.Session, Priority: s.Priority, RunAt: s.RunAt, IdempotencyKey: s.IdempotencyKey,
+		ActionRef: s.Action, Session: s.Session, Affinity: string(s.Affinity), Priority: s.Priority, RunAt: s.RunAt, IdempotencyKey: s.IdempotencyKey,
 		MaxRetries: s.MaxRetries, Labels: s.Labels,
 	}
 	if s.Timeout != 0 {
@@ -207,6 +230,60 @@ func (t *Troupe) Get(ctx context.Context, id ExecutionID) (Execution, error) {
 // Wait returns the execution once it has its outcome, or as it stands when ctx ends.
 func (t *Troupe) Wait(ctx context.Context, id ExecutionID) (Execution, error) {
 	return t.node.Wait(ctx, id)
+}
+
+// RetryAnswer says whether a retry follows the execution: as which, when and for what; or why none does.
+func (t *Troupe) RetryAnswer(ctx context.Context, id ExecutionID) (RetryAnswer, error) {
+	e, err := t.node.Backend().Get(ctx, id)
+	if err != nil {
+		return RetryAnswer{}, err
+	}
+	return t.node.Backend().RetryAnswer(ctx, &e), nil
+}
+
+// Retry submits again what has ended without a result, as a new execution of its chain, and returns that. An execution has one
+// retry: one that was retried before, by itself or by hand, gives the retry that it has.
+func (t *Troupe) Retry(ctx context.Context, id ExecutionID) (Execution, error) {
+	made, err := t.node.Backend().Retry(ctx, id, "")
+	return made.Execution, err
+}
+
+// Call submits an execution and waits for its outcome, or until ctx ends, which is no error: then the execution is returned
+// as it stands. A call to a session has a deadline beside: the run's timeout and 5 s. Past it the error is a *Problem with
+// the code "timeout", and the execution goes on.
+func (t *Troupe) Call(ctx context.Context, s Submission) (Execution, error) {
+	e, err := t.Submit(ctx, s)
+	if err != nil {
+		return e, err
+	}
+	return call(ctx, &e, t.Wait)
+}
+
+// call waits for an execution that was just submitted.
+func call(ctx context.Context, e *Execution, wait func(context.Context, ExecutionID) (Execution, error)) (Execution, error) {
+	limit, bounded := api.SessionCallTime(e)
+	if !bounded {
+		return wait(ctx, e.ID)
+	}
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	now, err := wait(limited, e.ID)
+	if err == nil && !now.Status.Terminal() && limited.Err() != nil && ctx.Err() == nil {
+		return now, api.SessionTimedOut(&now)
+	}
+	return now, err
+}
+
+// Session returns one session of a pool.
+func (t *Troupe) Session(ctx context.Context, pool, name string) (Session, error) {
+	return t.node.Backend().Session(ctx, pool, name)
+}
+
+// EndSession ends an idle session: its binding ends, and its worker drops its state. The session's next execution is told
+// that the state is lost. While something of the session is placed or runs, the error is a *Problem with the code
+// session_busy. A session that has no binding stays as it is.
+func (t *Troupe) EndSession(ctx context.Context, pool, name string) (Session, error) {
+	return t.node.Backend().EndSession(ctx, pool, name, "the program")
 }
 
 // Cancel asks an execution to stop and returns it as the wish left it: cancelled, cancelling, or ended before.

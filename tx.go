@@ -22,7 +22,7 @@ func (t *Troupe) SubmitTx(ctx context.Context, tx pgx.Tx, s Submission) (Executi
 		return Execution{}, err
 	}
 	n := t.node.Node()
-	executions, err := n.Prepare([]api.SubmitRequest{r})
+	executions, err := n.Prepare(ctx, []api.SubmitRequest{r})
 	if err != nil {
 		return Execution{}, err
 	}

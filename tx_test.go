@@ -258,6 +258,23 @@ func TestClient(t *testing.T) {
 	require.Equal(t, "refused", code(t, err))
 	require.ErrorContains(t, err, "old.thing")
 
+	e, err = client.Call(ctx, troupe.Submission{Action: "demo.greet", Parameters: map[string]string{"name": "x"}, Session: "s", Affinity: troupe.Hint})
+	require.NoError(t, err)
+	require.Equal(t, []any{troupe.Completed, "s", troupe.Hint}, []any{e.Status, e.Session, e.Affinity})
+	_, err = client.Submit(ctx, troupe.Submission{Action: "demo.greet", Affinity: troupe.Strict})
+	require.Equal(t, "invalid_request", code(t, err), "an affinity without a session")
+	e, err = h.node.Call(ctx, troupe.Submission{Action: "demo.greet", Parameters: map[string]string{"name": "x"}, Session: "s", Affinity: troupe.StrictFail})
+	require.NoError(t, err)
+	require.Equal(t, []any{troupe.Completed, troupe.StrictFail}, []any{e.Status, e.Affinity})
+	s, err := h.node.Session(ctx, "go", "s")
+	require.NoError(t, err)
+	require.False(t, s.Worker.IsZero())
+	s, err = h.node.EndSession(ctx, "go", "s")
+	require.NoError(t, err)
+	require.True(t, s.Worker.IsZero())
+	_, err = h.node.EndSession(ctx, "go", "nobody")
+	require.Equal(t, "not_found", code(t, err))
+
 	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
 	later := troupe.Submission{Action: "demo.greet", Parameters: map[string]string{"name": "x"}, RunAt: time.Now().Add(time.Hour)}

@@ -1,0 +1,29 @@
+package troupe_test
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe"
+)
+
+// A program whose umask is 002, the usual one on some systems, makes its data folder with mode 0775; a node in it starts there.
+func TestANodeInAProgramStartsInAFolderOfAWideUmask(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	require.NoError(t, os.Chmod(folder, 0o775))
+	n, err := troupe.New(troupe.Config{Data: folder}, troupe.Action{Name: "demo.greet", Handler: greet})
+	require.NoError(t, err)
+	require.NoError(t, n.Start(t.Context()))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	require.NoError(t, n.Stop(ctx))
+	info, err := os.Stat(folder)
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o755), info.Mode().Perm())
+}
