@@ -123,7 +123,17 @@ func describe(err error, cancelled bool) *Error {
 	case cancelled && errors.Is(err, context.Canceled):
 		return &Error{Code: "cancelled", Message: "the execution was cancelled"}
 	}
-	return &Error{Code: "action_error", Message: err.Error()}
+	return &Error{Code: "action_error", Message: err.Error(), Type: typeOf(err)}
+}
+
+// typeOf is the type of the first error of the chain that says more than that it is an error.
+func typeOf(err error) string {
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		if name := fmt.Sprintf("%T", e); !strings.HasPrefix(name, "*fmt.") && !strings.HasPrefix(name, "*errors.") {
+			return strings.TrimPrefix(name, "*")
+		}
+	}
+	return ""
 }
 
 // enter returns the held session, or a fresh one when its epoch is newer. A stale epoch gets a session that is not kept.

@@ -26,12 +26,25 @@ type Handler func(ctx context.Context, run *Run) (any, error)
 type Error struct {
 	Code        string `json:"code"`
 	Message     string `json:"message"`
+	Type        string `json:"type,omitempty"` // of the error that it stands for; what an action's retry.on and never_on may name
 	Retriable   *bool  `json:"retriable,omitempty"`
 	WorkerFault bool   `json:"worker_fault,omitempty"` // counts against this worker's health
 	Details     any    `json:"details,omitempty"`
 }
 
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
+
+// Retriable says of an error that another run may not meet it: it is retried, where retries are left.
+func Retriable(err error) *Error { return judged(err, true) }
+
+// Final says of an error that every other run would meet it too: it is never retried.
+func Final(err error) *Error { return judged(err, false) }
+
+func judged(err error, retriable bool) *Error {
+	e := *describe(err, false)
+	e.Retriable = &retriable
+	return &e
+}
 
 // Serve answers the node on descriptors 3 and 4 until it asks for shutdown, closes the request pipe or ctx ends; it
 // then returns nil, and the program should exit 0. A broken protocol or pipe is an error. handlers is keyed by an

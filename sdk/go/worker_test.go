@@ -7,7 +7,9 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"testing"
 	"time"
 
@@ -109,6 +111,15 @@ var handlers = map[string]Handler{
 	"own": func(context.Context, *Run) (any, error) {
 		return nil, &Error{Code: "busy", Message: "later", Details: []int{1}}
 	},
+	"typed": func(context.Context, *Run) (any, error) {
+		return nil, fmt.Errorf("open: %w", &fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist})
+	},
+	"again": func(context.Context, *Run) (any, error) {
+		return nil, Retriable(&Error{Code: "busy", Message: "later"})
+	},
+	"never": func(context.Context, *Run) (any, error) {
+		return nil, fmt.Errorf("run: %w", Final(errors.New("no such city")))
+	},
 	"channel": func(context.Context, *Run) (any, error) { return make(chan int), nil },
 	"large":   func(context.Context, *Run) (any, error) { return string(bytes.Repeat([]byte("x"), 9<<20)), nil },
 	"waits": func(ctx context.Context, r *Run) (any, error) {
@@ -144,11 +155,15 @@ func TestHello(t *testing.T) {
 
 func TestExecute(t *testing.T) {
 	t.Parallel()
+	yes, no := true, false
 	n := serve(t, handlers)
 	require.JSONEq(t, `{"a":[1]}`, string(n.ask("execute", execution("t.echo", map[string]any{"a": []int{1}})).Data))
 	for action, want := range map[string]Error{
 		"t.fails":   {Code: "action_error", Message: "no such thing"},
 		"t.own":     {Code: "busy", Message: "later", Details: []any{1.0}},
+		"t.typed":   {Code: "action_error", Message: "open: open x: file does not exist", Type: "fs.PathError"},
+		"t.again":   {Code: "busy", Message: "later", Retriable: &yes},
+		"t.never":   {Code: "action_error", Message: "no such city", Retriable: &no},
 		"t.gone":    {Code: "action_not_found", Message: `this program does not serve action "t.gone"`},
 		"t.channel": {Code: "result_not_json", Message: "the handler's result: json: unsupported type: chan int"},
 		"t.large":   {Code: "result_too_large", Message: "the result has 9437186 bytes, the limit is 8388608"},
@@ -193,7 +208,7 @@ func TestTheDeadlineEndsARun(t *testing.T) {
 	args["deadline_ms"] = 20
 	n.send("execute", args)
 	require.Equal(t, "progress", n.read().Event)
-	require.Equal(t, Error{Code: "action_error", Message: "context deadline exceeded"}, *n.read().Error)
+	require.Equal(t, Error{Code: "action_error", Message: "context deadline exceeded", Type: "context.deadlineExceededError"}, *n.read().Error)
 }
 
 func TestSessionsKeepStateByEpoch(t *testing.T) {

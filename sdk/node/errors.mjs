@@ -2,11 +2,27 @@
 
 const TEXT_MAX = 16 << 10; // characters of a message
 
-/** Thrown by an action to end its execution with a code of its own. retriable undefined: Troupe judges by the text. */
+/** Thrown by an action to end its execution with a code of its own. retriable undefined: Troupe judges by the code, the type and the text. */
 export class ActionError extends Error {
   constructor(message, { code = "action_error", retriable, details, workerFault = false } = {}) {
     super(message);
     Object.assign(this, { name: "ActionError", code, retriable, details, workerFault });
+  }
+}
+
+/** Thrown by an action whose failure another run may not meet: it is retried, where retries are left. */
+export class Retriable extends ActionError {
+  constructor(message, options = {}) {
+    super(message, { ...options, retriable: true });
+    this.name = "Retriable";
+  }
+}
+
+/** Thrown by an action whose failure every other run would meet too: it is never retried. */
+export class Final extends ActionError {
+  constructor(message, options = {}) {
+    super(message, { ...options, retriable: false });
+    this.name = "Final";
   }
 }
 
@@ -32,10 +48,16 @@ export function describe(error, cancelled) {
   return {
     code: own ? String(error.code).slice(0, 128) : "action_error",
     message: clip(own ? error.message : error),
+    type: typeName(error),
     retriable: typeof error?.retriable === "boolean" ? error.retriable : undefined,
     worker_fault: error?.workerFault === true ? true : undefined,
     details: (own ? error.details : undefined) ?? { type: error?.name ?? typeof error, stack: tail(error) },
   };
+}
+
+/** The name of the error's class, where it has one of its own, as in an uncaught error's first line. */
+function typeName(error) {
+  return String(error?.name ?? typeof error).slice(0, 128);
 }
 
 export function clip(text) {

@@ -9,12 +9,12 @@
 
 import { Worker as Thread } from "node:worker_threads";
 import { Context } from "./context.mjs";
-import { ActionError, Cancelled, RequestError, clip, describe, tail } from "./errors.mjs";
+import { ActionError, Cancelled, Final, RequestError, Retriable, clip, describe, tail } from "./errors.mjs";
 import { Output, complain, parse } from "./frames.mjs";
 import { Files, Table } from "./loader.mjs";
 import { Shared } from "./shared.mjs";
 
-export { ActionError, Cancelled, Context, Files };
+export { ActionError, Cancelled, Context, Files, Final, Retriable };
 export const VERSION = "0.1.0";
 const PROTOCOL = 1;
 const RESULT_MAX = 8 << 20; // bytes of a result; a larger one fails its execution

@@ -6,11 +6,13 @@ import { Worker } from "./harness.mjs";
 const SDK = new URL("../troupe_worker.mjs", import.meta.url).href;
 const ACTIONS = `
 import { setTimeout as sleep } from "node:timers/promises";
-import { ActionError } from ${JSON.stringify(SDK)};
+import { ActionError, Final, Retriable } from ${JSON.stringify(SDK)};
 export const echo = (params) => params;
 export const later = async (params, ctx) => [ctx.execution, ctx.attempt, ctx.action, ctx.trace, ctx.remaining() > 59000];
 export const fails = () => { throw new TypeError("no such thing"); };
 export const own = () => { throw new ActionError("busy", { code: "rate_limited", retriable: true, details: { a: 1 }, workerFault: true }); };
+export const again = () => { throw new Retriable("try later", { code: "overloaded" }); };
+export const never = () => { throw new Final("no such city", { details: { city: "Atlantis" } }); };
 export const returns = ({ what }) => ({ big: 1n, loop: loop(), fn: () => 1, large: "x".repeat(9 << 20), none: undefined })[what];
 export const tells = (params, ctx) => { ctx.progress(0.5, "half"); ctx.progress(); ctx.chunk([1]); ctx.log("warn", "careful"); console.log("printed"); };
 export const closes = (params, ctx) => ctx.closeWorker();
@@ -88,7 +90,12 @@ on("errors", async (w) => {
   const { error } = await w.run("fails");
   assert.deepEqual([error.code, error.message], ["action_error", "TypeError: no such thing"]);
   assert.match(error.details.stack, /fails/);
-  assert.deepEqual((await w.run("own")).error, { code: "rate_limited", message: "busy", retriable: true, worker_fault: true, details: { a: 1 } });
+  assert.deepEqual((await w.run("own")).error, { code: "rate_limited", message: "busy", type: "ActionError", retriable: true, worker_fault: true, details: { a: 1 } });
+  const again = (await w.run("again")).error;
+  assert.deepEqual([again.code, again.type, again.retriable], ["overloaded", "Retriable", true]);
+  assert.deepEqual((await w.run("never")).error, { code: "action_error", message: "no such city", type: "Final", retriable: false, details: { city: "Atlantis" } });
+  const plain = (await w.run("fails")).error;
+  assert.deepEqual([plain.type, plain.retriable], ["TypeError", undefined]);
   for (const [what, code] of [["big", "result_not_json"], ["loop", "result_not_json"], ["fn", "result_not_json"], ["large", "result_too_large"]]) {
     assert.equal((await w.run("returns", { what })).error.code, code, what);
   }

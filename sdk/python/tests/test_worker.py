@@ -29,6 +29,15 @@ def fails(params, ctx):
 def own_error(params, ctx):
     raise troupe_worker.ActionError("busy", code="rate_limited", retriable=True, details={"a": 1}, worker_fault=True)
 
+def missing(params, ctx):
+    return {}["key"]
+
+def again(params, ctx):
+    raise troupe_worker.Retriable("try later", code="overloaded")
+
+def never(params, ctx):
+    raise troupe_worker.Final("no such city", details={"city": "Atlantis"})
+
 def exits(params, ctx):
     import sys
     sys.exit(3)
@@ -88,6 +97,39 @@ def child(params, ctx):
         except OSError:
             os._exit(0)
     return os.waitpid(pid, 0)[1]
+
+def grandchild(params, ctx):
+    pid = os.fork()
+    if pid == 0:
+        mine = [os.open("/dev/null", os.O_RDONLY) for _ in range(2)]
+        if mine != [3, 4]:
+            os._exit(2)
+        inner = os.fork()
+        if inner == 0:
+            try:
+                os.read(3, 1), os.read(4, 1)
+                os._exit(0)
+            except OSError:
+                os._exit(1)
+        os._exit(os.WEXITSTATUS(os.waitpid(inner, 0)[1]))
+    return os.WEXITSTATUS(os.waitpid(pid, 0)[1])
+
+def replaced(params, ctx):
+    kept = os.dup(4)
+    other = os.open("/dev/null", os.O_RDONLY)
+    os.dup2(other, 4)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.fstat(4)
+            os._exit(0)
+        except OSError:
+            os._exit(1)
+    status = os.WEXITSTATUS(os.waitpid(pid, 0)[1])
+    os.dup2(kept, 4, inheritable=False)
+    os.close(kept)
+    os.close(other)
+    return status
 
 def spawned(params, ctx):
     return subprocess.run(["sh", "-c", "(: >&4) 2>/dev/null"]).returncode != 0
@@ -168,7 +210,7 @@ class WorkerTest(unittest.TestCase):
         self.assertIn("in fails", error["details"]["traceback"])
         self.assertNotIn("runtime.py", error["details"]["traceback"])
         self.assertEqual(self.error(self.worker.run("own_error")), {
-            "code": "rate_limited", "message": "busy", "retriable": True, "worker_fault": True, "details": {"a": 1}})
+            "code": "rate_limited", "message": "busy", "type": "ActionError", "retriable": True, "worker_fault": True, "details": {"a": 1}})
         self.assertIn("sys.exit(3)", self.error(self.worker.run("exits"))["message"])
         self.assertTrue(self.worker.run("closes")["close"])
 
@@ -177,6 +219,16 @@ class WorkerTest(unittest.TestCase):
             self.assertEqual(self.error(self.worker.run("returns", {"what": what}))["code"], code)
         self.assertEqual(self.error(self.worker.run("deep"))["code"], "result_not_json")
         self.assertEqual(self.worker.run("echo", {"still": "here"})["data"], {"still": "here"})
+
+    def test_an_action_says_whether_a_repeat_may_help(self):
+        missing = self.error(self.worker.run("missing"))
+        self.assertEqual(missing["type"], "KeyError")
+        self.assertNotIn("retriable", missing)
+        again = self.error(self.worker.run("again"))
+        self.assertEqual((again["code"], again["type"], again["retriable"]), ("overloaded", "Retriable", True))
+        never = self.error(self.worker.run("never"))
+        self.assertEqual((never["code"], never["type"], never["retriable"]), ("action_error", "Final", False))
+        self.assertEqual(never["details"], {"city": "Atlantis"})
 
     def test_unknown_command(self):
         self.assertEqual(self.error(self.worker.ask("dance"))["code"], "unknown_command")
@@ -310,6 +362,10 @@ class WorkerTest(unittest.TestCase):
     def test_children_do_not_hold_the_pipes(self):
         self.assertEqual(self.worker.run("child")["data"], 0)
         self.assertIs(self.worker.run("spawned")["data"], True)
+
+    def test_descendants_keep_files_under_the_numbers_of_the_pipes(self):
+        self.assertEqual(self.worker.run("grandchild")["data"], 0)
+        self.assertEqual(self.worker.run("replaced")["data"], 0)
 
     def test_shutdown_exits_0(self):
         self.worker.ask("shutdown")

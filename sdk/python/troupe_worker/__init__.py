@@ -15,10 +15,10 @@ Only the standard library is used. The protocol is described in docs/protocol.md
 """
 
 from .context import Context, Session
-from .errors import ActionError, Cancelled, LoadError
+from .errors import ActionError, Cancelled, Final, LoadError, Retriable
 from .version import VERSION as __version__
 
-__all__ = ["ActionError", "Cancelled", "Context", "LoadError", "Session", "serve", "__version__"]
+__all__ = ["ActionError", "Cancelled", "Context", "Final", "LoadError", "Retriable", "Session", "serve", "__version__"]
 
 
 def serve(actions, health=None, snapshot=None, restore=None):

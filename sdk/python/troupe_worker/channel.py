@@ -20,6 +20,7 @@ class Channel:
     def __init__(self, fd_in=3, fd_out=4):
         self._in = fd_in
         self._out = fd_out
+        self._pipes = tuple((fd, _identity(fd)) for fd in (fd_in, fd_out))
         self._rest = b""  # bytes read past the last frame
         self._sending = allocate_lock()
         # A child of the action must not hold the pipes: the node would not see this process end.
@@ -27,9 +28,19 @@ class Channel:
         os.set_inheritable(fd_out, False)
 
     def close(self):
-        """Close both pipes, in a forked child that is not the worker."""
-        os.close(self._in)
-        os.close(self._out)
+        """Give up both pipes, in a forked child that is not the worker.
+
+        What the child opened later may have their numbers, and a child of its own comes here too: only a descriptor
+        that still is the pipe is closed, and once given up nothing is read or written under the numbers.
+        """
+        for fd, identity in self._pipes:
+            try:
+                if _identity(fd) == identity:
+                    os.close(fd)
+            except OSError:
+                pass  # closed already
+        self._in = self._out = -1
+        self._pipes = ()
 
     def read(self):
         """Return the next request, or None at the end of the input. Raises ProtocolError."""
@@ -78,6 +89,12 @@ class Channel:
                     sent += os.write(self._out, memoryview(frame)[sent:])
         except BrokenPipeError:
             os._exit(0)
+
+
+def _identity(fd):
+    """Tell a file from any other that may come under the same number."""
+    status = os.fstat(fd)
+    return status.st_dev, status.st_ino
 
 
 def _checked(size):

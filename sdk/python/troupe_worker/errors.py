@@ -7,7 +7,7 @@ TRACEBACK_MAX = 8 << 10  # characters kept of a traceback, its end
 class ActionError(Exception):
     """Raised by an action to end its execution with a code of its own.
 
-    ``retriable`` says whether running it again may help (None: Troupe judges by the text), ``details`` is any JSON
+    ``retriable`` says whether running it again may help (None: Troupe judges by the code, the type and the text), ``details`` is any JSON
     value, and ``worker_fault`` says that this process is to blame, which counts against its health.
     """
 
@@ -17,6 +17,20 @@ class ActionError(Exception):
         self.retriable = retriable
         self.details = details
         self.worker_fault = worker_fault
+
+
+class Retriable(ActionError):
+    """Raised by an action whose failure another run may not meet: it is retried, where retries are left."""
+
+    def __init__(self, message, code="action_error", details=None, worker_fault=False):
+        super().__init__(message, code=code, retriable=True, details=details, worker_fault=worker_fault)
+
+
+class Final(ActionError):
+    """Raised by an action whose failure every other run would meet too: it is never retried."""
+
+    def __init__(self, message, code="action_error", details=None, worker_fault=False):
+        super().__init__(message, code=code, retriable=False, details=details, worker_fault=worker_fault)
 
 
 class Cancelled(BaseException):
@@ -43,7 +57,7 @@ def describe(exc, inside=True):
     """
     if isinstance(exc, Cancelled):
         return {"code": "cancelled", "message": str(exc) or "the execution was cancelled"}
-    error = {"code": "action_error", "message": _message(exc)}
+    error = {"code": "action_error", "message": _message(exc), "type": type(exc).__name__}
     code = getattr(exc, "code", None)
     if isinstance(code, str) and code:
         error["code"] = code[:128]
