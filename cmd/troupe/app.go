@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/cmd/troupe/config"
+	"github.com/troupe-run/troupe/messages/secret"
 )
 
 // Exit codes. A verb that reports an execution's failure, or any error, ends with exitFailed.
@@ -28,10 +30,14 @@ type app struct {
 	in       io.Reader
 	out, err io.Writer
 	environ  []string
-	terminal bool // err is a terminal: progress may be drawn
-	screen   bool // out is a terminal
+	hide     func() error               // keeps other processes of its user from reading this one, which a node wants; nil: nothing does
+	forget   func(*config.Loaded) error // takes a configuration's secrets out of what the system shows of this process; nil: nothing does
+	inSight  error                      // why secrets stay in sight of others. Only a node tells: it is there for long, and beside workers
+	terminal bool                       // err is a terminal: progress may be drawn
+	screen   bool                       // out is a terminal
 
 	server  string
+	tls     client.TLS
 	output  string // table, json
 	running bool   // a verb has begun, so an error is no longer one of usage
 }
@@ -59,14 +65,19 @@ func (a *app) run(ctx context.Context, args []string) int {
 	case errors.Is(err, errSilent):
 		return exitFailed
 	case errors.As(err, &usage) || !a.running:
-		fmt.Fprintf(a.err, "troupe: %s\nRun `troupe help` for the verbs and `troupe VERB --help` for their flags.\n", err)
+		fmt.Fprintf(a.err, "troupe: %s\nRun `troupe help` for the verbs and `troupe VERB --help` for their flags.\n", paragraph(secret.Text(err.Error())))
 		return exitUsage
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(a.err, "troupe: stopped")
 		return exitStopped
 	}
-	fmt.Fprintf(a.err, "troupe: %s\n", err)
+	a.sayError(err)
 	return exitFailed
+}
+
+// sayError tells of an error, whose text may be another node's.
+func (a *app) sayError(err error) {
+	fmt.Fprintf(a.err, "troupe: %s\n", paragraph(secret.Text(err.Error())))
 }
 
 // root is the command with every verb.
@@ -86,6 +97,20 @@ func (a *app) root() *cobra.Command {
 		},
 	}
 	root.PersistentFlags().StringVar(&a.server, "server", a.env("TROUPE_SERVER", defaultServer), "address of the node (TROUPE_SERVER); TROUPE_TOKEN holds the token")
+	if server := root.PersistentFlags().Lookup("server"); server != nil {
+		server.DefValue = secret.Address(server.DefValue) // --help shows it
+	}
+	for _, file := range []struct {
+		into            *string
+		flag, env, help string
+	}{
+		{&a.tls.CAFile, "ca-file", "TROUPE_CA_FILE", "PEM file of who signed the node's certificate, for https:// addresses; empty: the system's"},
+		{&a.tls.CertFile, "cert-file", "TROUPE_CERT_FILE", "PEM file of a certificate to show to the node, in place of a token"},
+		{&a.tls.KeyFile, "key-file", "TROUPE_KEY_FILE", "PEM file of the key of --cert-file"},
+	} {
+		root.PersistentFlags().StringVar(file.into, file.flag, a.env(file.env, ""), file.help+" ("+file.env+")")
+		root.PersistentFlags().Lookup(file.flag).DefValue = ""
+	}
 	root.PersistentFlags().StringVarP(&a.output, "output", "o", a.env("TROUPE_OUTPUT", "table"), "table for people, json for programs")
 	for _, group := range []struct {
 		id, title string
@@ -94,7 +119,7 @@ func (a *app) root() *cobra.Command {
 		{"work", "Work:", []*cobra.Command{a.submit(), a.get(), a.list(), a.wait(), a.logs(), a.cancel(), a.retry(), a.why()}},
 		{"see", "See:", []*cobra.Command{a.workers(), a.pools(), a.nodes(), a.sessions(), a.actions(), a.tree(), a.top(), a.deadLetters()}},
 		{"steer", "Steer:", []*cobra.Command{a.worker(), a.cordon(true), a.cordon(false), a.drain(), a.reload(), a.chaos()}},
-		{"run", "Run:", []*cobra.Command{a.node(), a.config(), a.doctor(), a.migrate(), a.bench(), a.version()}},
+		{"run", "Run:", []*cobra.Command{a.node(), a.config(), a.doctor(), a.migrate(), a.token(), a.cluster(), a.bench(), a.version()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
 		for _, verb := range group.verbs {
@@ -119,7 +144,11 @@ func (a *app) env(name, otherwise string) string {
 
 // client makes the client of the node that the call names.
 func (a *app) client() (*client.Client, error) {
-	return client.New(a.server, a.env("TROUPE_TOKEN", ""))
+	c, err := client.New(a.server, a.env("TROUPE_TOKEN", ""))
+	if err != nil {
+		return nil, err
+	}
+	return c, c.Secure(a.tls)
 }
 
 // withClient makes a verb of what it asks the node.
@@ -141,7 +170,7 @@ func exactly(names ...string) cobra.PositionalArgs {
 			return usagef("%s: %s is missing", cmd.CommandPath(), names[len(args)])
 		}
 		if len(args) > len(names) {
-			return usagef("%s: %q is one argument too many", cmd.CommandPath(), args[len(names)])
+			return usagef("%s: %q is one argument too many", cmd.CommandPath(), secret.Address(args[len(names)]))
 		}
 		return nil
 	}

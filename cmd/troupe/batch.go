@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/troupe-run/troupe/cmd/troupe/client"
@@ -80,11 +82,22 @@ func batchRequests(name string, data []byte, r api.SubmitRequest) ([]api.SubmitR
 	return requests, nil
 }
 
-// waitAll waits for every execution and counts how they ended.
+// batchEnd is how one execution of a batch ended. Where it was retried, the end is that of the last of its chain.
+type batchEnd struct {
+	ID     messages.ExecutionID `json:"id"`
+	As     messages.ExecutionID `json:"ended_as,omitzero"` // its last retry
+	Status messages.Status      `json:"status"`
+	Result json.RawMessage      `json:"result,omitempty"`
+	Error  *messages.Error      `json:"error,omitempty"`
+}
+
+// waitAll waits for every execution. It counts how they ended, or, for programs, writes the end of each in the batch's order, as
+// soon as it is there: a batch's results may be more than fits in memory.
 func (a *app) waitAll(ctx context.Context, c *client.Client, ids []messages.ExecutionID) error {
 	p := &progress{app: a}
 	defer p.done()
 	counts := map[string]int{}
+	list := jsonList{app: a}
 	for i, id := range ids {
 		p.say("%d of %d ended", i, len(ids))
 		v, err := c.Wait(ctx, id.String())
@@ -92,15 +105,21 @@ func (a *app) waitAll(ctx context.Context, c *client.Client, ids []messages.Exec
 			v, err = c.Wait(ctx, v.RetriedAs.String())
 		}
 		if err != nil {
-			return err
+			return errors.Join(err, list.end())
 		}
 		counts[v.Status.String()]++
 		if v.Status != messages.Completed && counts[v.Status.String()] <= 10 {
 			p.done()
 			fmt.Fprintf(a.err, "execution %s %s\n", v.ID, failure(v))
 		}
+		if err := list.add(endOf(id, v)); err != nil {
+			return err
+		}
 	}
 	p.done()
+	if err := list.end(); err != nil {
+		return err
+	}
 	if err := a.printCounts(counts); err != nil {
 		return err
 	}
@@ -110,12 +129,55 @@ func (a *app) waitAll(ctx context.Context, c *client.Client, ids []messages.Exec
 	return nil
 }
 
+// endOf is the end of the execution id, v being the last of its chain.
+func endOf(id messages.ExecutionID, v api.ExecutionView) batchEnd {
+	e := batchEnd{ID: id, Status: v.Status, Result: v.Result, Error: v.Error}
+	if v.ID != id {
+		e.As = v.ID
+	}
+	return e
+}
+
+// jsonList writes a JSON array piece by piece, where JSON is asked for.
+type jsonList struct {
+	app   *app
+	begun bool
+}
+
+func (l *jsonList) add(v any) error {
+	if l.app.output != "json" {
+		return nil
+	}
+	var b bytes.Buffer
+	b.WriteString(map[bool]string{false: "[\n  ", true: ",\n  "}[l.begun])
+	l.begun = true
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := l.app.out.Write(harmlessJSON(bytes.TrimRight(b.Bytes(), "\n")))
+	return err
+}
+
+func (l *jsonList) end() error {
+	if !l.begun {
+		return nil
+	}
+	l.begun = false
+	_, err := fmt.Fprintln(l.app.out, "\n]")
+	return err
+}
+
 func (a *app) printCounts(counts map[string]int) error {
+	if a.output == "json" {
+		return nil // each end has been written
+	}
 	var rows [][]string
 	for _, s := range messages.Statuses() {
 		if n := counts[s.String()]; n > 0 {
 			rows = append(rows, []string{s.String(), fmt.Sprint(n)})
 		}
 	}
-	return a.show(counts, []string{"STATUS", "COUNT"}, rows)
+	return a.printTable([]string{"STATUS", "COUNT"}, rows)
 }

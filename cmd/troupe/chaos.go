@@ -131,7 +131,7 @@ func (a *app) killOne(ctx context.Context, c *client.Client, w api.WorkerView) e
 		err = nil
 	}
 	if err == nil && a.output != "json" {
-		fmt.Fprintf(a.err, "killed %s generation %d, %s\n", w.ID, w.Generation, w.State)
+		fmt.Fprintf(a.err, "killed %s generation %d, %s\n", visible(string(w.ID)), w.Generation, visible(w.State))
 	}
 	return err
 }

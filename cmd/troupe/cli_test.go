@@ -12,7 +12,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -23,6 +25,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestMain(m *testing.M) {
 	process.RunHelper()
+	time.Local = time.UTC // what people are shown does not depend on where the tests run
+	syscall.Umask(0o022)  // folders of tests are data folders of nodes, which refuse what others may write to
 	m.Run()
 }
 
@@ -195,6 +199,10 @@ func TestUsageErrorsExit2(t *testing.T) {
 		{[]string{"list", "-o", "xml"}, "-o must be table or json"},
 		{[]string{"workers", "a/b"}, `worker id "a/b" must be node/pool/slot`},
 		{[]string{"worker", "kill", "x"}, "must be node/pool/slot"},
+		{[]string{"sessions", "end", "alice"}, "must be POOL/NAME"},
+		{[]string{"sessions", "get", "/alice"}, "must be POOL/NAME"},
+		{[]string{"sessions", "end"}, "POOL/NAME is missing"},
+		{[]string{"sessions", "nope"}, "nope"},
 		{[]string{"worker"}, "worker needs a verb"},
 		{[]string{"worker", "nope"}, `worker knows no verb "nope"`},
 		{[]string{"worker", "check"}, "CMD is missing"},

@@ -3,11 +3,16 @@ package main
 import (
 	"context"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/troupe-run/troupe/actors/lifecycle"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/api"
 )
 
@@ -16,13 +21,14 @@ const (
 	completeRows = "50"            // executions that are offered, newest first
 )
 
-// offer says what may stand as the next argument behind args. What the node does not answer is not offered.
+// offer says what may stand as the next argument behind args, or as a flag's value. What the node does not answer is not
+// offered.
 type offer func(ctx context.Context, c *client.Client, args []string) ([]string, error)
 
 // completions lets the shell offer names that the node knows. Verbs and flags are offered without it.
 func (a *app) completions(root *cobra.Command) {
 	for verb, o := range map[string]offer{
-		"submit": first(actionNames), "get": first(executionIDs("")), "why": first(executionIDs("")),
+		"submit": submitArguments, "get": first(executionIDs("")), "why": first(executionIDs("")),
 		"logs": first(executionIDs("")), "wait": first(executionIDs("")),
 		"cancel":  executionIDs("requested,scheduling,scheduled,running,cancelling"),
 		"retry":   executionIDs("failed,timed_out,cancelled,abandoned"),
@@ -32,8 +38,22 @@ func (a *app) completions(root *cobra.Command) {
 			cmd.ValidArgsFunction = a.offering(o)
 		}
 	}
-	if cmd, _, err := root.Find([]string{"tree"}); err == nil {
-		_ = cmd.RegisterFlagCompletionFunc("node", a.offering(nodeNames)) // it fails for a flag that is not there alone
+	for verb, flags := range map[string]map[string]offer{
+		"tree": {"node": nodeNames}, "pools": {"node": nodeNames}, "sessions": {"pool": poolNames}, "chaos": {"pool": poolNames},
+		"workers": {"node": nodeNames, "pool": poolNames, "state": workerStates}, "bench": {"action": actionNames},
+		"list":   {"status": statuses, "action": actionNames, "pool": poolNames, "worker": workerIDs},
+		"submit": {"affinity": affinities},
+	} {
+		if cmd, _, err := root.Find([]string{verb}); err == nil {
+			for flag, o := range flags {
+				_ = cmd.RegisterFlagCompletionFunc(flag, a.offering(o)) // it fails for a flag that is not there alone
+			}
+		}
+	}
+	for _, verb := range []string{"get", "end"} {
+		if cmd, _, err := root.Find([]string{"sessions", verb}); err == nil {
+			cmd.ValidArgsFunction = a.offering(first(sessionNames))
+		}
 	}
 	for _, verb := range []string{"get", "kill", "cordon", "uncordon", "probe"} {
 		if cmd, _, err := root.Find([]string{"worker", verb}); err == nil {
@@ -42,9 +62,10 @@ func (a *app) completions(root *cobra.Command) {
 	}
 }
 
-// offering asks the node that the flags name.
+// offering asks the node that the flags name. What does not begin with what is typed is left out; of a list, such as
+// failed,timed_out, that is what stands behind the last comma.
 func (a *app) offering(o offer) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		c, err := a.client()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -56,8 +77,57 @@ func (a *app) offering(o offer) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return names, cobra.ShellCompDirectiveNoFileComp
+		return offered(harmless(names), typed)
 	}
+}
+
+// offered is what of the names goes on from what is typed, and whether a space follows it.
+func offered(names []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if strings.Contains(typed, "=") {
+		return nil, cobra.ShellCompDirectiveNoFileComp // a parameter's value
+	}
+	before, last := "", typed
+	if i := strings.LastIndexByte(typed, ','); i >= 0 {
+		before, last = typed[:i+1], typed[i+1:]
+	}
+	directive := cobra.ShellCompDirectiveNoFileComp
+	var found []cobra.Completion
+	for _, name := range names {
+		if !strings.HasPrefix(name, last) {
+			continue
+		}
+		word, _, _ := strings.Cut(name, "\t")
+		if strings.HasSuffix(word, "=") {
+			directive |= cobra.ShellCompDirectiveNoSpace
+		}
+		found = append(found, before+name)
+	}
+	return found, directive
+}
+
+// submitArguments offers the actions, and behind one of them its parameters.
+func submitArguments(ctx context.Context, c *client.Client, args []string) ([]string, error) {
+	if len(args) == 0 {
+		return actionNames(ctx, c, args)
+	}
+	return parameterNames(ctx, c, args)
+}
+
+func statuses(context.Context, *client.Client, []string) ([]string, error) {
+	return named(messages.Statuses(), messages.Status.String), nil
+}
+
+func workerStates(context.Context, *client.Client, []string) ([]string, error) {
+	return named(lifecycle.States(), lifecycle.State.String), nil
+}
+
+func affinities(context.Context, *client.Client, []string) ([]string, error) {
+	return []string{string(messages.AffinityHint), string(messages.AffinityStrict), string(messages.AffinityStrictFail)}, nil
+}
+
+// harmless leaves out the names that would steer the terminal; what stands behind a tab is their description.
+func harmless(names []string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return strings.ContainsFunc(strings.Replace(name, "\t", "", 1), steers) })
 }
 
 // first offers for the first argument alone.
@@ -96,6 +166,12 @@ func poolNames(ctx context.Context, c *client.Client, _ []string) ([]string, err
 	var v api.PoolList
 	err := c.Get(ctx, "/api/v1/pools", &v)
 	return named(v.Pools, func(x api.PoolView) string { return x.Name }), err
+}
+
+func sessionNames(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
+	var v api.SessionList
+	err := c.Get(ctx, "/api/v1/sessions?bound=1&limit="+completeRows, &v)
+	return named(v.Sessions, func(x store.Session) string { return x.Pool + "/" + x.Session }), err
 }
 
 func nodeNames(ctx context.Context, c *client.Client, _ []string) ([]string, error) {

@@ -17,11 +17,13 @@ func TestCompletionOffersWhatTheNodeKnows(t *testing.T) {
 		"GET /api/v1/workers":    `{"workers":[{"id":"n1/go/0","state":"ready"}]}`,
 		"GET /api/v1/pools":      `{"pools":[{"name":"go"}]}`,
 		"GET /api/v1/nodes":      `{"nodes":[{"name":"n1"}]}`,
+		"GET /api/v1/sessions":   `{"sessions":[{"pool":"py.lab","session":"alice"}]}`,
 	})
 	for _, c := range []struct{ line, want string }{
 		{"submit core.e", "core.echo"}, {"get ", id1}, {"logs -f ", id1}, {"cancel " + id1 + " ", id1},
 		{"workers ", "n1/go/0"}, {"worker kill ", "n1/go/0"}, {"cordon ", "pool"}, {"cordon pool ", "go"}, {"cordon node ", "n1"},
-		{"uncordon worker ", "n1/go/0"}, {"drain ", "n1"}, {"tree --node ", "n1"}, {"dr", "drain"}, {"submit --prio", "--priority"},
+		{"uncordon worker ", "n1/go/0"}, {"drain ", "n1"}, {"tree --node ", "n1"}, {"dr", "drain"}, {"sessions ", "end"}, {"sessions end ", "py.lab/alice"},
+		{"sessions get ", "py.lab/alice"}, {"submit --prio", "--priority"},
 	} {
 		r := s.call(t, append([]string{"__complete"}, strings.Split(c.line, " ")...)...)
 		require.Zero(t, r.code, r.err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,16 @@ func configFlags(flags *pflag.FlagSet) {
 
 // load reads the configuration that the call's flags, environment and file make.
 func (a *app) load(flags *pflag.FlagSet) (*config.Loaded, error) {
-	return config.Load(a.sources(flags))
+	return a.loadFrom(a.sources(flags))
+}
+
+// loadFrom reads a configuration and takes its secrets out of what the system shows of this process.
+func (a *app) loadFrom(sources config.Sources) (*config.Loaded, error) {
+	loaded, err := config.Load(sources)
+	if err == nil && a.forget != nil {
+		a.inSight = errors.Join(a.inSight, a.forget(loaded))
+	}
+	return loaded, err
 }
 
 func (a *app) sources(flags *pflag.FlagSet) config.Sources {
@@ -56,7 +66,7 @@ func (a *app) config() *cobra.Command {
 			return err
 		}
 		for _, w := range loaded.Warnings {
-			fmt.Fprintf(a.err, "warning: %s\n", w)
+			fmt.Fprintf(a.err, "warning: %s\n", visible(w))
 		}
 		type entry struct {
 			Key    string `json:"key"`

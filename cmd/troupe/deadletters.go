@@ -31,17 +31,17 @@ func (a *app) letterList(use, short string) *cobra.Command {
 			if err := c.Get(ctx, fmt.Sprintf("%s?limit=%d", deadLettersPath, limit), &v); err != nil {
 				return err
 			}
-			return a.showLetters(v, v.DeadLetters)
+			return a.showLetters(v, v.DeadLetters, c.Now())
 		}),
 	}
 	cmd.Flags().IntVarP(&limit, "limit", "n", 50, "how many, 1 to 1000")
 	return cmd
 }
 
-func (a *app) showLetters(v any, letters []store.DeadLetter) error {
+func (a *app) showLetters(v any, letters []store.DeadLetter, now time.Time) error {
 	rows := make([][]string, len(letters))
 	for i, l := range letters {
-		rows[i] = []string{fmt.Sprint(l.ID), ago(l.At, time.Now()), l.Reason, l.Resolution, idText(l.Execution), l.Action, string(l.Worker), l.Queue}
+		rows[i] = []string{fmt.Sprint(l.ID), ago(l.At, now), l.Reason, l.Resolution, idText(l.Execution), l.Action, string(l.Worker), l.Queue}
 	}
 	return a.show(v, []string{"ID", "AGE", "REASON", "RESOLUTION", "EXECUTION", "ACTION", "WORKER", "QUEUE"}, rows)
 }
@@ -55,12 +55,23 @@ func (a *app) letterShow() *cobra.Command {
 			if err := c.Get(ctx, letterPath(args[0], ""), &l); err != nil {
 				return err
 			}
-			if err := a.showLetters(l, []store.DeadLetter{l}); err != nil || a.output == "json" {
+			if err := a.showLetters(l, []store.DeadLetter{l}, c.Now()); err != nil || a.output == "json" {
 				return err
 			}
 			_, err := fmt.Fprintf(a.out, "\nheaders %s\nbody    %s\n", visible(string(l.Headers)), visible(clipTo(string(l.Body), 4000)))
+			if err == nil && l.BodyCut {
+				_, err = fmt.Fprintf(a.out, "        cut: it had %d bytes, SHA-256 %s\n", l.BodySize, orNone(l.BodySHA256))
+			}
 			return err
 		})}
+}
+
+// orNone is the text, or what says that there is none.
+func orNone(text string) string {
+	if text == "" {
+		return "not known"
+	}
+	return text
 }
 
 func (a *app) letterRequeue() *cobra.Command {

@@ -137,6 +137,8 @@ var advice = map[roster.Reason]string{
 	roster.TakenBack:       "Nothing: it is placed elsewhere. `troupe_take_backs_total` counts how often that happens, by reason.",
 	roster.IsRunning:       "`troupe logs -f ID` shows its output and progress; `troupe cancel ID` stops it.",
 	roster.Handed:          "Nothing: the next router places it.",
+	roster.SessionBackedOff: "Workers take the session's first execution and do not start it. `troupe list --session NAME` shows it, `troupe get ID --events` the reasons; " +
+		"cancel it to let the others go on.",
 }
 
 // The page names every reason that the router can give, with what to do about it.
@@ -154,10 +156,10 @@ func TestTroubleshootingPageHasEveryReason(t *testing.T) {
 // description is what the page shows of the OpenAPI document.
 type description struct {
 	Paths map[string]map[string]struct {
-		Summary    string                `json:"summary"`
-		Tags       []string              `json:"tags"`
-		Security   []map[string][]string `json:"security"`
-		Parameters []struct {
+		Summary     string   `json:"summary"`
+		Tags        []string `json:"tags"`
+		Description string   `json:"description"`
+		Parameters  []struct {
 			Name, In, Description string
 		} `json:"parameters"`
 		Responses map[string]any `json:"responses"`
@@ -175,12 +177,7 @@ func TestAPIPageHasEveryRoute(t *testing.T) {
 	var lines []string
 	for path, methods := range d.Paths {
 		for method, op := range methods {
-			scope := "open"
-			for _, s := range op.Security {
-				for _, scopes := range s {
-					scope = strings.Join(scopes, ", ")
-				}
-			}
+			scope := strings.TrimSuffix(strings.TrimPrefix(op.Description, "Scope: "), ".")
 			var query []string
 			for _, p := range op.Parameters {
 				if p.In == "query" {

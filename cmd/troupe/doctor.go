@@ -17,8 +17,10 @@ import (
 
 	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/cmd/troupe/config"
+	"github.com/troupe-run/troupe/messages/secret"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/sqlite"
+	"github.com/troupe-run/troupe/supervisor/node"
 	"github.com/troupe-run/troupe/supervisor/pack"
 )
 
@@ -75,6 +77,8 @@ func (a *app) doctor() *cobra.Command {
 func (a *app) report(findings []finding) error {
 	rows, failed := make([][]string, len(findings)), false
 	for i, f := range findings {
+		f.Detail, f.Advice = secret.Text(f.Detail), secret.Text(f.Advice)
+		findings[i] = f
 		rows[i] = []string{f.Check, f.State, f.Detail}
 		failed = failed || f.State == "fail"
 	}
@@ -84,7 +88,7 @@ func (a *app) report(findings []finding) error {
 	if a.output != "json" {
 		for _, f := range findings {
 			if f.Advice != "" {
-				fmt.Fprintf(a.out, "%s: %s\n", f.Check, f.Advice)
+				fmt.Fprintf(a.out, "%s: %s\n", f.Check, visibleLines(f.Advice))
 			}
 		}
 	}
@@ -100,7 +104,7 @@ func examine(ctx context.Context, l *config.Loaded) []finding {
 		name string
 		look func(context.Context, *config.Loaded) finding
 	}{
-		{"data folder", dataFolder}, {"disk space", diskSpace}, {"address", address},
+		{"data folder", dataFolder}, {"disk space", diskSpace}, {"address", address}, {"running node", runningNode},
 		{"python", func(ctx context.Context, l *config.Loaded) finding {
 			return interpreter(ctx, l.Runtime.Python, "runtime.python", "python")
 		}},
@@ -116,6 +120,9 @@ func examine(ctx context.Context, l *config.Loaded) []finding {
 		findings = append(findings, c.look(bounded, l).of(c.name))
 		cancel()
 	}
+	if l.Exposed != "" {
+		findings = append(findings, warn(l.Exposed, "or name the tokens' variables with token_env, and give addresses in the environment").of("secrets"))
+	}
 	findings = append(findings, timeouts(l)...)
 	if l.Store.URL == "" {
 		return append(findings, storeFile(ctx, l).of("store"))
@@ -129,6 +136,11 @@ func dataFolder(_ context.Context, l *config.Loaded) finding {
 	folder, said := l.Data, l.Data+" is writable"
 	if at := existing(l.Data); at != l.Data {
 		folder, said = at, l.Data+" is made at the first start"
+	} else if err := node.CheckFolder(l.Data); err != nil {
+		if wide := (*node.WideError)(nil); errors.As(err, &wide) && wide.Own {
+			return warn(err.Error(), "a node of this user takes it from them at its start")
+		}
+		return fail(err.Error(), "a node does not start before that")
 	}
 	f, err := os.CreateTemp(folder, ".doctor-*")
 	if err != nil {
@@ -197,7 +209,7 @@ func address(ctx context.Context, l *config.Loaded) finding {
 		return ok(l.Listen + " is free")
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
-		if alive(ctx, l.Listen) {
+		if alive(ctx, localURL(l)) {
 			return ok(l.Listen + " is held by a running node")
 		}
 		return fail(l.Listen+" is in use by another program", "stop it, or choose another address with --listen")
@@ -205,12 +217,12 @@ func address(ctx context.Context, l *config.Loaded) finding {
 	return fail(err.Error(), "choose an address of this machine with --listen")
 }
 
-func alive(ctx context.Context, listen string) bool {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+listen+"/healthz", nil)
+func alive(ctx context.Context, address string) bool {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/healthz", nil)
 	if err != nil {
 		return false
 	}
-	response, err := http.DefaultClient.Do(r)
+	response, err := localClient.Do(r)
 	if err != nil {
 		return false
 	}

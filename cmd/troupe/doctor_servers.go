@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/troupe-run/troupe/broker"
-	"github.com/troupe-run/troupe/broker/rabbitmq"
 	"github.com/troupe-run/troupe/cmd/troupe/config"
 	"github.com/troupe-run/troupe/store/postgres"
 )
@@ -76,7 +74,7 @@ func storeFindings(r *postgres.Report, err error) []finding {
 	return []finding{
 		storeServer(r).of("postgres"), storeSchema(r).of("schema"), storeRights(r).of("store rights"),
 		storeDurable(r).of("durability"), storeConnections(r).of("connections"), storeClock(r).of("store clock"),
-		storeNodes(r).of("live nodes"), storePeers(r).of("peers"),
+		storeNodes(r).of("live nodes"), storePeers(r).of("peers"), storeNotices(r).of("notices"),
 	}
 }
 
@@ -152,7 +150,7 @@ func storeClock(r *postgres.Report) finding {
 	switch {
 	case off-r.AheadError > clockOff:
 		return warn(fmt.Sprintf("this machine's clock is %s %s the store's", off.Round(time.Millisecond), word),
-			"keep both set with NTP: the store's clock decides about leases and deadlines, this one's is in logs and in run_at")
+			"keep both set with NTP: work goes by the store's clock and is not affected, but this one's is in logs and in what `--at` makes of a delay")
 	case off <= r.AheadError:
 		return ok("this machine's clock agrees with the store's, as far as can be seen in " + unsure.String())
 	}
@@ -185,10 +183,31 @@ func storeNodes(r *postgres.Report) finding {
 	return ok(strings.Join(list, ", "))
 }
 
-// storePeers says whether the live nodes can ask each other: those can that wrote down an address of one scope.
+// noticesLate is the age of the oldest outcome that is not told from which the doctor warns.
+const noticesLate = 10 * time.Second
+
+// storeNotices says how far behind the telling of outcomes on the executions exchange is.
+func storeNotices(r *postgres.Report) finding {
+	count := fmt.Sprint(r.Notices.Count)
+	if r.Notices.More {
+		count = "more than " + count
+	}
+	detail := fmt.Sprintf("%s outcomes are not told on the executions exchange yet, the oldest for %s", count, r.Notices.Age.Round(time.Second))
+	switch {
+	case r.Notices.Count == 0:
+		return ok("every outcome is told")
+	case r.Notices.Age < noticesLate:
+		return ok(detail)
+	}
+	return warn(detail, "is a node of this version running, and does it reach RabbitMQ? Its /readyz says why it cannot tell them")
+}
+
+// storePeers says whether the live nodes can ask each other: those can that wrote down an address of one scope. Then it names those that
+// prove nothing to each other.
 func storePeers(r *postgres.Report) finding {
 	groups := map[string][]string{} // names by scope
 	var parts []string              // the groups, and each node without an address
+	var older []string
 	for i := range r.Nodes {
 		switch n := &r.Nodes[i]; {
 		case !n.LeaseUntil.After(r.Now):
@@ -196,6 +215,9 @@ func storePeers(r *postgres.Report) finding {
 			parts = append(parts, n.Name)
 		default:
 			groups[n.PeerScope] = append(groups[n.PeerScope], n.Name)
+			if n.PeerProof == 0 {
+				older = append(older, n.Name)
+			}
 		}
 	}
 	for _, names := range groups {
@@ -206,6 +228,10 @@ func storePeers(r *postgres.Report) finding {
 	switch {
 	case len(parts) == 0:
 		return ok("no node lives")
+	case len(parts) == 1 && len(older) > 0:
+		slices.Sort(older)
+		return warn("of an older release, which takes commands from whoever reaches its port for peers: "+clipTo(strings.Join(older, ", "), 200),
+			"upgrade them; from then on every node of the cluster asks for a proof")
 	case len(parts) == 1:
 		return ok("no live node that the others cannot ask")
 	case len(groups) == 0:
@@ -213,144 +239,4 @@ func storePeers(r *postgres.Report) finding {
 	}
 	return warn("the live nodes are in parts that cannot ask each other whether they have lost the store too: "+clipTo(strings.Join(parts, " / "), 200),
 		"give each of them in node.peers_listen an address that all others reach, with certificates; or off, to all")
-}
-
-// brokerFindings examines RabbitMQ. gone are the workers whose queues may be left over.
-func brokerFindings(ctx context.Context, l *config.Loaded, gone []postgres.GoneWorker) []finding {
-	settings := brokerSettings(&l.Broker.RabbitMQ)
-	files := l.Broker.RabbitMQ.TLS
-	cfg := rabbitmq.Config{
-		URL: l.Broker.RabbitMQ.URL, Name: "troupe doctor", WaitAtOpen: true,
-		TLS: rabbitmq.TLS{CA: files.CAFile, Cert: files.CertFile, Key: files.KeyFile, ServerName: files.ServerName},
-	}
-	report, err := rabbitmq.Probe(ctx, cfg, settings.Prefix)
-	if err != nil {
-		return []finding{fail(err.Error(), "start it, or correct --broker").of("rabbitmq")}
-	}
-	findings := []finding{brokerServer(&report).of("rabbitmq"), brokerRights(&report, settings).of("broker rights")}
-	if report.Blocked != "" || len(report.Problems()) > 0 {
-		return findings
-	}
-	opened, err := rabbitmq.Open(ctx, cfg)
-	if err != nil {
-		return append(findings, fail(err.Error(), "").of("shared queues"))
-	}
-	defer opened.Close()
-	findings = append(findings, sharedQueues(ctx, opened, settings).of("shared queues"))
-	return append(findings, leftQueues(ctx, opened, settings, gone).of("left queues"))
-}
-
-// brokerMin is the oldest RabbitMQ that works.
-var brokerMin = [2]int{3, 10}
-
-func brokerServer(r *rabbitmq.Report) finding {
-	detail := fmt.Sprintf("%s %s, vhost %s as user %s", r.Product, r.Version, r.Vhost, r.User)
-	var have [2]int
-	_, err := fmt.Sscanf(r.Version, "%d.%d", &have[0], &have[1])
-	switch {
-	case r.Blocked != "":
-		return fail(detail+": it takes no messages now: "+r.Blocked, "`rabbitmq-diagnostics alarms` on its machine: give it memory or disk")
-	case r.Product != "RabbitMQ" || err != nil:
-		return warn(detail, "it is not known to work: Troupe is tested with RabbitMQ")
-	case slices.Compare(have[:], brokerMin[:]) < 0:
-		return fail(detail+" is too old", fmt.Sprintf("RabbitMQ %d.%d is the oldest that works: upgrade it", brokerMin[0], brokerMin[1]))
-	}
-	return ok(detail)
-}
-
-func brokerRights(r *rabbitmq.Report, s broker.Settings) finding {
-	if r.Blocked != "" {
-		return warn("not tried while the server takes no messages", "")
-	}
-	var problems []string
-	for _, p := range r.Problems() {
-		problems = append(problems, p.Error())
-	}
-	if len(problems) > 0 {
-		return fail(strings.Join(problems, "; "), "docs/queues.md has the three patterns")
-	}
-	return ok("the user may declare, publish and consume what begins with " + s.Prefix + ".")
-}
-
-// sharedQueues declares again those of the shared queues that exist, which changes nothing, or shows that they were
-// declared with other arguments: a node then uses them as they are.
-func sharedQueues(ctx context.Context, b broker.Broker, s broker.Settings) finding {
-	var said []string
-	advice := ""
-	for _, q := range s.Shared().Queues {
-		info, err := b.Inspect(ctx, q.Name)
-		if errors.Is(err, broker.ErrNoQueue) {
-			said = append(said, q.Name+" is made at the first start")
-			continue
-		}
-		if err == nil {
-			err = b.Declare(ctx, broker.Topology{Queues: []broker.Queue{q}})
-		}
-		switch {
-		case errors.Is(err, broker.ErrPrecondition):
-			said = append(said, fmt.Sprintf("%s holds %d and is used as it is, though %v", q.Name, info.Ready, err))
-			advice = broker.Migrate
-			continue
-		case errors.Is(err, broker.ErrBroken):
-			return fail(q.Name+": the server ends the connection of whoever uses it", broker.Unbreak)
-		case err != nil:
-			return fail(err.Error(), "")
-		}
-		said = append(said, fmt.Sprintf("%s holds %d", q.Name, info.Ready))
-		if q.Name == s.DeadLetterQueue() && info.Ready > lettersMany {
-			advice = "dead letters wait and nobody handles them: is a node running? Then `troupe dead-letters stats`"
-		}
-	}
-	if advice != "" {
-		return warn(strings.Join(said, ", "), advice)
-	}
-	return ok(strings.Join(said, ", "))
-}
-
-// leftQueues looks at the queues of workers whose nodes have ended. Without the server's management plugin a queue can be
-// looked at only by its name, and the store knows the names.
-func leftQueues(ctx context.Context, b broker.Broker, s broker.Settings, gone []postgres.GoneWorker) finding {
-	names := queueNames(s, gone)
-	left, held := []string(nil), 0
-	for i, name := range names {
-		info, err := b.Inspect(ctx, name)
-		switch {
-		case errors.Is(err, broker.ErrNoQueue):
-			continue
-		case err != nil && ctx.Err() != nil:
-			return warn(fmt.Sprintf("only %d of %d names were looked at in time; %d queues are left of ended nodes", i, len(names), len(left)), "call it again")
-		case err != nil:
-			return fail(err.Error(), "")
-		}
-		left, held = append(left, fmt.Sprintf("%s (%d)", name, info.Ready)), held+info.Ready
-	}
-	if len(left) == 0 {
-		return ok(fmt.Sprintf("none of the %d queues of nodes that ended within a day is left", len(names)))
-	}
-	ttl := s.WorkerTTL
-	advice := fmt.Sprintf("nothing has to be done: the work in them is placed again by the store, and a queue goes by itself %s after its node's end: %s",
-		2*ttl, clipTo(strings.Join(left, ", "), 2000))
-	f := ok(fmt.Sprintf("%d queues of ended nodes are left, with %d messages", len(left), held))
-	f.Advice = advice
-	return f
-}
-
-// queueNames are the queues that the workers may have had: each its own, or one for their pool.
-func queueNames(s broker.Settings, gone []postgres.GoneWorker) []string {
-	var names []string
-	seen := map[string]bool{}
-	add := func(name string) {
-		if !seen[name] {
-			seen[name] = true
-			names = append(names, name)
-		}
-	}
-	for i := range gone {
-		w := &gone[i]
-		if node, pool, _, ok := w.ID.Split(); ok {
-			add(s.PoolQueueName(node, pool, w.Key.Incarnation))
-		}
-		add(s.WorkerQueueName(w.ID, w.Key.Incarnation))
-	}
-	return names
 }

@@ -32,7 +32,7 @@ func TestDoctorJudgesPostgres(t *testing.T) {
 	now := time.Now()
 	live := func(name string) store.Node { return store.Node{Name: name, LeaseUntil: now.Add(time.Second)} }
 	reached := func(name, scope string) store.Node {
-		return store.Node{Name: name, LeaseUntil: now.Add(time.Second), PeerAddress: "127.0.0.1:1", PeerScope: scope}
+		return store.Node{Name: name, LeaseUntil: now.Add(time.Second), PeerAddress: "127.0.0.1:1", PeerScope: scope, PeerProof: 1}
 	}
 	for name, c := range map[string]struct {
 		change        func(*postgres.Report)
@@ -71,6 +71,13 @@ func TestDoctorJudgesPostgres(t *testing.T) {
 		"nodes of two machines": {func(r *postgres.Report) {
 			r.Now, r.Nodes = now, []store.Node{reached("c", "m/2"), reached("b", "m/1"), reached("a", "m/1"), live("d")}
 		}, "peers", "warn", "a, b / c / d", "node.peers_listen"},
+		"a node of an older release": {func(r *postgres.Report) {
+			r.Now, r.Nodes = now, []store.Node{reached("a", "m/1"), {Name: "b", LeaseUntil: now.Add(time.Second), PeerAddress: "x:1", PeerScope: "m/1"}}
+		}, "peers", "warn", "takes commands from whoever reaches its port for peers: b", "upgrade"},
+		"all told":   {func(*postgres.Report) {}, "notices", "ok", "every outcome is told", ""},
+		"being told": {func(r *postgres.Report) { r.Notices = store.NoticesPending{Count: 7, Age: time.Second} }, "notices", "ok", "7 outcomes", ""},
+		"told late": {func(r *postgres.Report) { r.Notices = store.NoticesPending{Count: 7, More: true, Age: time.Minute} }, "notices", "warn",
+			"more than 7 outcomes are not told on the executions exchange yet, the oldest for 1m0s", "RabbitMQ"},
 	} {
 		findings := storeFindings(sound(c.change), nil)
 		for _, f := range findings {
@@ -81,7 +88,7 @@ func TestDoctorJudgesPostgres(t *testing.T) {
 			require.Contains(t, f.Detail, c.detail, name)
 			require.Contains(t, f.Advice, c.doing, name)
 		}
-		require.Condition(t, func() bool { return len(findings) == 8 }, name)
+		require.Condition(t, func() bool { return len(findings) == 9 }, name)
 	}
 	f := storeFindings(nil, errors.New(`unsupported startup parameter: jit`))
 	require.Equal(t, "fail", f[0].State)
@@ -205,6 +212,14 @@ func TestMigrateAndDoctorOnServers(t *testing.T) {
 	require.Contains(t, r.findings(t)["left queues"].Advice, "goes by itself 10m0s after")
 	require.Equal(t, "warn", r.findings(t)["live nodes"].State)
 	require.Contains(t, r.findings(t)["shared queues"].Detail, settings.DeadLetterQueue()+" holds 0")
+
+	require.Equal(t, "ok", r.findings(t)["shared exchanges"].State)
+	require.NoError(t, servers.DeleteExchange(url, settings.ExecutionsExchange()))
+	r = call(t, "", full, "doctor", "-o", "json")
+	require.Equal(t, 1, r.code, r.out)
+	require.Equal(t, "fail", r.findings(t)["shared exchanges"].State)
+	require.Contains(t, r.findings(t)["shared exchanges"].Detail, settings.ExecutionsExchange()+" was deleted")
+	require.NoError(t, b.Declare(ctx, settings.Shared()))
 
 	r = call(t, "", append(full, "TROUPE_MESSAGE_QUEUE_RABBITMQ_QUEUE_TYPE=quorum"), "doctor", "-o", "json")
 	require.Equal(t, 0, r.code, r.out)

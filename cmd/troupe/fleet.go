@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,11 +15,18 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/supervisor/health"
 	"github.com/troupe-run/troupe/supervisor/membership"
 )
 
 // workersMax is the API's largest page of workers.
 const workersMax = 10_000
+
+// pagesMax bounds the pages of one list: ten million workers or executions.
+const pagesMax = 1000
+
+// errEndless is told of a server whose pages do not end.
+var errEndless = fmt.Errorf("the list has not ended after %d pages: narrow it down, and see that a Troupe node answers there", pagesMax)
 
 // allWorkers are the workers of all nodes, or of one; an empty pool, node or state means any.
 func allWorkers(ctx context.Context, c *client.Client, pool, node, state string) (api.WorkerList, error) {
@@ -29,7 +37,7 @@ func allWorkers(ctx context.Context, c *client.Client, pool, node, state string)
 		}
 	}
 	all := api.WorkerList{Workers: []api.WorkerView{}}
-	for {
+	for range pagesMax {
 		var page api.WorkerList
 		if err := c.Get(ctx, "/api/v1/workers?"+query.Encode(), &page); err != nil {
 			return all, err
@@ -40,6 +48,7 @@ func allWorkers(ctx context.Context, c *client.Client, pool, node, state string)
 		}
 		query.Set("cursor", page.NextCursor)
 	}
+	return all, errEndless
 }
 
 // warnUnreached says which nodes did not answer, beside what is shown of them.
@@ -58,7 +67,7 @@ func (a *app) workers() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "workers [ID]", Short: "Show the workers, or one with its history",
 		Long: "Show the workers of all nodes, or one with its history. Those of a node that does not answer are shown as the store has\n" +
-			"them, marked stale, with the age of that.",
+			"them, marked stale, with the age of that. GRADE is the worker's health with its heartbeat: an unhealthy worker gets no work.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			return exactly([]string{"ID"}[:min(len(args), 1)]...)(cmd, args)
 		},
@@ -76,7 +85,7 @@ func (a *app) workers() *cobra.Command {
 			return err
 		}
 		all := v.Workers
-		if err := a.show(v, workerHeads, workerRows(all[:min(max(limit, 1), len(all))], time.Now())); err != nil {
+		if err := a.show(v, workerHeads, workerRows(all[:min(max(limit, 1), len(all))], c.Now())); err != nil {
 			return err
 		}
 		if hidden := len(all) - limit; hidden > 0 && a.output != "json" {
@@ -100,10 +109,21 @@ func workerRows(workers []api.WorkerView, now time.Time) [][]string {
 		if w.Stale {
 			state += ", stale: " + ago(w.SeenAt, now)
 		}
-		rows[i] = []string{string(w.ID), string(w.Runtime), state, w.Health, w.Grade, fmt.Sprint(w.Generation), number(w.Pid),
+		rows[i] = []string{string(w.ID), string(w.Runtime), state, w.Health, gradeText(&w, now), fmt.Sprint(w.Generation), number(w.Pid),
 			ago(w.Since, now), idText(w.Execution), clipTo(w.LastError, 60)}
 	}
 	return rows
+}
+
+// gradeText is a worker's grade, and since when its heartbeat is missing where that is why it gets no work.
+func gradeText(w *api.WorkerView, now time.Time) string {
+	if !slices.Contains(w.GradeCauses, health.HeartbeatStale.String()) {
+		return w.Grade
+	}
+	if w.Heartbeat.IsZero() {
+		return w.Grade + ", no heartbeat"
+	}
+	return w.Grade + ", no heartbeat for " + ago(w.Heartbeat, now)
 }
 
 func number(n int) string {
@@ -132,7 +152,7 @@ func (a *app) showWorker(ctx context.Context, c *client.Client, id string) error
 	if a.output == "json" {
 		return a.printJSON(v)
 	}
-	if err := a.printTable(workerHeads, workerRows([]api.WorkerView{v.WorkerView}, time.Now())); err != nil {
+	if err := a.printTable(workerHeads, workerRows([]api.WorkerView{v.WorkerView}, c.Now())); err != nil {
 		return err
 	}
 	rows := make([][]string, len(v.History))
@@ -156,7 +176,8 @@ func (a *app) pools() *cobra.Command {
 	node := ""
 	cmd := &cobra.Command{
 		Use: "pools", Short: "Show the pools", Args: exactly(),
-		Long: "Show the pools, summed over all nodes. WAITING and PLACED are the cluster's, also with --node.",
+		Long: "Show the pools, summed over all nodes. WAITING and PLACED are the cluster's, also with --node. A + behind WAITING:\n" +
+			"there is more, for it is counted up to 100,000 for each priority.",
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			query := url.Values{}
 			if node != "" {
@@ -186,6 +207,8 @@ func poolRows(pools []api.PoolView) [][]string {
 		switch {
 		case p.Broken:
 			state = "broken"
+		case p.OldCode:
+			state = "old code"
 		case p.Cordoned:
 			state = "cordoned"
 		}
@@ -196,6 +219,9 @@ func poolRows(pools []api.PoolView) [][]string {
 		rows[i] = []string{p.Name, string(p.Runtime), state, fmt.Sprint(p.Nodes), workers}
 		for _, n := range []int{p.Ready, p.Busy, p.Degraded, p.Starting, p.Waiting, p.Placed, p.Restarts} {
 			rows[i] = append(rows[i], fmt.Sprint(n))
+		}
+		if p.More {
+			rows[i][len(rows[i])-3] += "+"
 		}
 		rows[i] = append(rows[i], routerOf(&p.Routing), clipTo(p.Reason, 80))
 	}
@@ -225,7 +251,7 @@ func (a *app) nodes() *cobra.Command {
 			if err := c.Get(ctx, "/api/v1/nodes", &v); err != nil {
 				return err
 			}
-			now := time.Now()
+			now := c.Now()
 			rows := make([][]string, len(v.Nodes))
 			for i, n := range v.Nodes {
 				state := string(n.State)
@@ -249,7 +275,8 @@ func (a *app) sessions() *cobra.Command {
 	var pool string
 	var bound bool
 	limit := 0
-	cmd := &cobra.Command{Use: "sessions", Short: "Show the sessions and where they are bound", Args: exactly()}
+	cmd := &cobra.Command{Use: "sessions", Short: "Show the sessions and where they are bound, or end one", Args: exactly()}
+	cmd.AddCommand(a.sessionGet(), a.sessionEnd())
 	cmd.Flags().StringVar(&pool, "pool", "", "only this pool")
 	cmd.Flags().BoolVar(&bound, "bound", false, "only sessions that are bound to a worker")
 	cmd.Flags().IntVarP(&limit, "limit", "n", 100, "how many, 1 to 1000")
@@ -265,32 +292,51 @@ func (a *app) sessions() *cobra.Command {
 		if err := c.Get(ctx, "/api/v1/sessions?"+query.Encode(), &v); err != nil {
 			return err
 		}
-		if a.output == "json" {
-			return a.printJSON(v)
-		}
 		var nodes api.NodeList
 		if err := c.Get(ctx, "/api/v1/nodes", &nodes); err != nil {
 			return err
 		}
-		rows := sessionRows(v.Sessions, nodes.Nodes, time.Now())
+		if a.output == "json" {
+			return a.printJSON(namedSessionList{Sessions: namedSessions(v.Sessions, nodes.Nodes), NextCursor: v.NextCursor})
+		}
+		rows := sessionRows(v.Sessions, nodes.Nodes, c.Now())
 		return a.show(v, []string{"POOL", "SESSION", "WORKER", "EPOCH", "IDLE"}, rows)
 	})
 	return cmd
 }
 
-// sessionRows writes a binding as the id of its worker, which holds the node's name where the row holds its incarnation.
-func sessionRows(sessions []store.Session, nodes []api.NodeView, now time.Time) [][]string {
+// namedSession is a session whose worker has the id that every other call takes. The key in the store stands beside it.
+type namedSession struct {
+	store.Session
+	Worker    string             `json:"worker,omitempty"`
+	WorkerKey messages.WorkerKey `json:"worker_key,omitzero"`
+}
+
+type namedSessionList struct {
+	Sessions   []namedSession `json:"sessions"`
+	NextCursor string         `json:"next_cursor,omitempty"`
+}
+
+// namedSessions writes each binding as the id of its worker, which holds the node's name where the row holds its incarnation.
+func namedSessions(sessions []store.Session, nodes []api.NodeView) []namedSession {
 	names := make(map[messages.Incarnation]string, len(nodes))
 	for _, n := range nodes {
 		names[n.Incarnation] = n.Name
 	}
-	rows := make([][]string, len(sessions))
+	list := make([]namedSession, len(sessions))
 	for i, s := range sessions {
-		worker := ""
+		list[i] = namedSession{Session: s, WorkerKey: s.Worker}
 		if !s.Worker.IsZero() {
-			worker = fmt.Sprintf("%s/%s/%d", cmp.Or(names[s.Worker.Incarnation], "?"), s.Worker.Pool, s.Worker.Slot)
+			list[i].Worker = fmt.Sprintf("%s/%s/%d", cmp.Or(names[s.Worker.Incarnation], "?"), s.Worker.Pool, s.Worker.Slot)
 		}
-		rows[i] = []string{s.Pool, s.Session, worker, fmt.Sprint(s.Epoch), ago(s.TouchedAt, now)}
+	}
+	return list
+}
+
+func sessionRows(sessions []store.Session, nodes []api.NodeView, now time.Time) [][]string {
+	rows := make([][]string, len(sessions))
+	for i, s := range namedSessions(sessions, nodes) {
+		rows[i] = []string{s.Pool, s.Session.Session, s.Worker, fmt.Sprint(s.Epoch), ago(s.TouchedAt, now)}
 	}
 	return rows
 }

@@ -32,15 +32,50 @@ func (a *app) get() *cobra.Command {
 			if err := c.Get(ctx, executionPath(args[0], "/chain"), &v); err != nil {
 				return err
 			}
-			return a.showExecutions(v, v.Executions)
+			return a.showExecutions(v, v.Executions, c.Now())
 		}
 		v, err := c.Execution(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		return a.showExecution(v)
+		if a.output != "json" && v.Status.Started() && !v.Status.Terminal() {
+			return a.showExecution(v, a.progressOf(ctx, c, args[0]))
+		}
+		return a.showExecution(v, "")
 	})
 	return cmd
+}
+
+// Bounds of the look for a run's progress: in all, and since the last that was heard.
+const (
+	progressTime  = time.Second
+	progressQuiet = 200 * time.Millisecond
+)
+
+// progressOf is the last progress that a run has told; empty: none is known.
+func (a *app) progressOf(ctx context.Context, c *client.Client, id string) (last string) {
+	limited, cancel := context.WithTimeout(ctx, progressTime)
+	defer cancel()
+	quiet := time.AfterFunc(progressQuiet, cancel)
+	defer quiet.Stop()
+	// The stream begins with what is kept of the run. It ends by the times above, which is no error here.
+	_ = c.Follow(limited, id, func(l api.Live) error {
+		quiet.Reset(progressQuiet)
+		if l.Kind == "progress" {
+			last = progressText(l)
+		}
+		return nil
+	})
+	return last
+}
+
+// progressText is a progress in words.
+func progressText(l api.Live) string {
+	text := l.Message
+	if l.Fraction != nil && *l.Fraction >= 0 {
+		text = strings.TrimSpace(fmt.Sprintf("%.0f %% %s", *l.Fraction*100, l.Message))
+	}
+	return text
 }
 
 func (a *app) showEvents(ctx context.Context, c *client.Client, id string) error {
@@ -59,15 +94,15 @@ func (a *app) showEvents(ctx context.Context, c *client.Client, id string) error
 	return a.show(v, []string{"AT", "ATTEMPT", "KIND", "CHANGE", "REASON", "WORKER"}, rows)
 }
 
-// clock writes a moment for people, in UTC to the millisecond.
+// clock writes a moment for people, in the zone of TZ or of the machine, which stands behind it, to the millisecond.
 func clock(at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return at.UTC().Format("2006-01-02 15:04:05.000")
+	return at.Local().Format("2006-01-02 15:04:05.000Z07:00")
 }
 
-func (a *app) showExecution(v api.ExecutionView) error {
+func (a *app) showExecution(v api.ExecutionView, progress string) error {
 	if a.output == "json" {
 		return a.printJSON(v)
 	}
@@ -76,8 +111,19 @@ func (a *app) showExecution(v api.ExecutionView) error {
 		if f[1] != "" {
 			rows = append(rows, []string{f[0], clipTo(f[1], 400)})
 		}
+		if f[0] == "status" && progress != "" {
+			rows = append(rows, []string{"progress", clipTo(progress, 400)})
+		}
 	}
-	return a.printTable([]string{"FIELD", "VALUE"}, rows)
+	if err := a.printTable([]string{"FIELD", "VALUE"}, rows); err != nil || v.Error == nil {
+		return err
+	}
+	trace := messages.Traceback(v.Error.Details)
+	if trace == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(a.out, "\n%s\n", strings.TrimRight(visibleLines(trace), "\n"))
+	return err
 }
 
 // fieldsOf lists an execution's fields in the order in which a person asks for them.
@@ -97,6 +143,9 @@ func fieldsOf(v api.ExecutionView) [][2]string {
 	}
 	if !v.RetriedAs.IsZero() {
 		fields = append(fields, [2]string{"retried_as", v.RetriedAs.String()})
+	}
+	if v.Retry != nil && v.Status != messages.Completed {
+		fields = append(fields, [2]string{"retry", v.Retry.Message})
 	}
 	if v.SessionLost {
 		fields = append(fields, [2]string{"session_lost", "yes: its state was lost"})
@@ -133,8 +182,8 @@ func labelText(labels map[string]string) string {
 	return strings.Join(pairs, " ")
 }
 
-func (a *app) showExecutions(v any, list []api.ExecutionView) error {
-	now := time.Now()
+// showExecutions shows ages as of now, which is the node's time.
+func (a *app) showExecutions(v any, list []api.ExecutionView, now time.Time) error {
 	rows := make([][]string, len(list))
 	for i, e := range list {
 		took := ""
@@ -169,7 +218,11 @@ func (a *app) why() *cobra.Command {
 			if v.Status == messages.StatusInvalid { // it stands in the store, which is away
 				status = "not known now"
 			}
-			_, err := fmt.Fprintf(a.out, "%s: %s%s (%s)\n", status, visible(v.Message), until, visible(v.Reason))
+			retry := ""
+			if v.Retry != nil && !v.Status.Terminal() {
+				retry = "\n" + visible(v.Retry.Message)
+			}
+			_, err := fmt.Fprintf(a.out, "%s: %s%s (%s)%s\n", status, visible(v.Message), until, visible(v.Reason), retry)
 			return err
 		}),
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,11 +18,13 @@ const pageMax = 1000
 
 func (a *app) list() *cobra.Command {
 	var status []string
-	var action, pool, session, worker, label string
+	var action, pool, session, worker, label, since, until string
 	limit := 0
 	cmd := &cobra.Command{
 		Use: "list", Short: "List executions, newest first", Args: exactly(),
-		Example: "  troupe list --status failed,timed_out\n  troupe list --label team=a -n 1000 -o json",
+		Long: "List executions, newest first. --since and --until are looked for from the newest on, page by page.",
+		Example: "  troupe list --status failed,timed_out\n  troupe list --label team=a -n 1000 -o json\n" +
+			"  troupe list --since 2h --until 1h30m\n  troupe list --since 2030-01-31T08:00:00+01:00",
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&status, "status", nil, "only these statuses")
@@ -30,6 +33,8 @@ func (a *app) list() *cobra.Command {
 	f.StringVar(&session, "session", "", "only this session")
 	f.StringVar(&worker, "worker", "", "only this worker")
 	f.StringVar(&label, "label", "", "only with this label, name=value")
+	f.StringVar(&since, "since", "", "only those requested at this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
+	f.StringVar(&until, "until", "", "only those requested before this time: a time or an age")
 	f.IntVarP(&limit, "limit", "n", 20, "how many")
 	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		if limit < 1 {
@@ -41,31 +46,90 @@ func (a *app) list() *cobra.Command {
 				query.Set(name, value)
 			}
 		}
-		list, err := pages(ctx, c, query, limit)
+		span, err := newSpan(since, until, func() (time.Time, error) { return c.NodeTime(ctx) })
 		if err != nil {
 			return err
 		}
-		return a.showExecutions(list, list.Executions)
+		list, err := pages(ctx, c, query, span, limit)
+		if err != nil {
+			return err
+		}
+		return a.showExecutions(list, list.Executions, c.Now())
 	})
 	return cmd
 }
 
 // pages reads as many pages as limit asks for.
-func pages(ctx context.Context, c *client.Client, query url.Values, limit int) (all api.ExecutionList, err error) {
+func pages(ctx context.Context, c *client.Client, query url.Values, span span, limit int) (all api.ExecutionList, err error) {
 	all.Executions = []api.ExecutionView{}
-	for {
-		query.Set("limit", strconv.Itoa(min(limit-len(all.Executions), pageMax)))
+	for range pagesMax {
+		size := min(limit-len(all.Executions), pageMax)
+		if !span.until.IsZero() && len(all.Executions) == 0 {
+			size = pageMax // what is too new is passed in large steps
+		}
+		query.Set("limit", strconv.Itoa(size))
 		page, err := c.Executions(ctx, query)
 		if err != nil {
 			return all, err
 		}
-		all.Executions = append(all.Executions, page.Executions...)
+		kept, over := span.keep(page.Executions)
+		all.Executions = append(all.Executions, kept...)
 		all.NextCursor = page.NextCursor
-		if page.NextCursor == "" || len(all.Executions) >= limit {
+		if len(all.Executions) > limit { // the cursor is behind more than is shown, and nothing reads on from it
+			all.Executions, all.NextCursor = all.Executions[:limit], ""
+		}
+		if page.NextCursor == "" || over || len(all.Executions) >= limit {
 			return all, nil
 		}
 		query.Set("cursor", page.NextCursor)
 	}
+	return all, errEndless
+}
+
+// span is the time in which executions were requested, from since on and before until. Zero: without an end.
+type span struct{ since, until time.Time }
+
+// spanSlack is how far the order of executions and that of their times may differ, with nodes whose clocks do.
+const spanSlack = time.Minute
+
+func newSpan(since, until string, now func() (time.Time, error)) (s span, err error) {
+	if s.since, err = parseBack("--since", since, now); err != nil {
+		return s, err
+	}
+	if s.until, err = parseBack("--until", until, now); err != nil {
+		return s, err
+	}
+	if !s.since.IsZero() && !s.until.IsZero() && !s.since.Before(s.until) {
+		return s, usagef("--since %s is not before --until %s", since, until)
+	}
+	return s, nil
+}
+
+// parseBack reads a moment, or an age counted back from now, which only an age asks for.
+func parseBack(flag, text string, now func() (time.Time, error)) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if age, err := time.ParseDuration(text); err == nil && age >= 0 {
+		at, err := now()
+		return at.Add(-age), err
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, usagef("%s %q must be a time such as 2030-01-31T08:00:00Z, or an age such as 2h", flag, text)
+	}
+	return at, nil
+}
+
+// keep is the executions of a page that lie in the span. over says that those of later pages are older than it.
+func (s span) keep(page []api.ExecutionView) (kept []api.ExecutionView, over bool) {
+	for _, e := range page {
+		if (s.since.IsZero() || !e.RequestedAt.Before(s.since)) && (s.until.IsZero() || e.RequestedAt.Before(s.until)) {
+			kept = append(kept, e)
+		}
+		over = !s.since.IsZero() && e.RequestedAt.Before(s.since.Add(-spanSlack))
+	}
+	return kept, over
 }
 
 func executionPath(id, verb string) string {
@@ -99,12 +163,19 @@ func (a *app) cancel() *cobra.Command {
 }
 
 func (a *app) retry() *cobra.Command {
-	return &cobra.Command{
+	key := ""
+	cmd := &cobra.Command{
 		Use: "retry ID…", Short: "Submit ended executions again, as new ones of their chains", Args: someIDs,
+		Long: "Submit ended executions again, as new ones of their chains. An execution has one retry: of one that has been retried, that retry is shown.",
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			return a.eachID(args, func(id string) (api.ExecutionView, error) { return c.Retry(ctx, id) })
+			if key != "" && len(args) > 1 {
+				return usagef("troupe retry: --key is for one ID, got %d", len(args))
+			}
+			return a.eachID(args, func(id string) (api.ExecutionView, error) { return c.Retry(ctx, id, key) })
 		}),
 	}
+	cmd.Flags().StringVar(&key, "key", "", "idempotency key of the new execution")
+	return cmd
 }
 
 func someIDs(cmd *cobra.Command, args []string) error {
@@ -120,7 +191,7 @@ func (a *app) eachID(ids []string, do func(id string) (api.ExecutionView, error)
 	for _, id := range ids {
 		v, err := do(id)
 		if err != nil {
-			fmt.Fprintf(a.err, "troupe: %s\n", err)
+			a.sayError(err)
 			failed = true
 			continue
 		}

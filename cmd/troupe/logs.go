@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -14,17 +15,19 @@ import (
 )
 
 func (a *app) logs() *cobra.Command {
-	follow := false
+	follow, raw := false, false
 	cmd := &cobra.Command{
 		Use: "logs ID", Short: "Print what an execution's process wrote", Args: exactly("ID"),
 		Long: "Print what an execution's process wrote: its standard output here, its standard error on standard error. With -f, go on\n" +
-			"until it ends, and show its progress, log lines and chunks too. Any node does it, wherever it runs.",
+			"until it ends, and show its progress, log lines and chunks too. Any node does it, wherever it runs. On a terminal, control\n" +
+			"characters are shown as ·, so that a program cannot steer it, unless --raw is given; elsewhere every byte is as it was written.",
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until it ends")
+	cmd.Flags().BoolVar(&raw, "raw", false, "leave control characters as they are on a terminal too, for colours")
 	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		if follow {
-			l := &liveLog{app: a}
-			defer l.flush()
+			l := &liveLog{app: a, stdout: a.screenOut(raw), stderr: a.screenErr(raw)}
+			defer l.end()
 			return c.Follow(ctx, args[0], l.happening)
 		}
 		v, err := c.Output(ctx, args[0])
@@ -34,12 +37,34 @@ func (a *app) logs() *cobra.Command {
 		if a.output == "json" {
 			return a.printJSON(v)
 		}
-		return a.printOutput(v)
+		return a.printOutput(v, raw)
 	})
 	return cmd
 }
 
-func (a *app) printOutput(v api.OutputView) error {
+// screenOut is standard output for what programs wrote: as it is, and without what would steer it where it is a terminal.
+func (a *app) screenOut(raw bool) io.Writer { return onScreen(a.out, a.screen && !raw) }
+
+// screenErr is the same of standard error.
+func (a *app) screenErr(raw bool) io.Writer { return onScreen(a.err, a.terminal && !raw) }
+
+func onScreen(w io.Writer, screen bool) io.Writer {
+	if screen {
+		return &screenText{to: w}
+	}
+	return w
+}
+
+// ended writes what a screen's text still waits with.
+func ended(writers ...io.Writer) {
+	for _, w := range writers {
+		if s, ok := w.(*screenText); ok {
+			s.end()
+		}
+	}
+}
+
+func (a *app) printOutput(v api.OutputView, raw bool) error {
 	stdout, stderr := []byte(v.Stdout), []byte(v.Stderr)
 	if v.StdoutBase64 != nil {
 		stdout = v.StdoutBase64
@@ -47,10 +72,12 @@ func (a *app) printOutput(v api.OutputView) error {
 	if v.StderrBase64 != nil {
 		stderr = v.StderrBase64
 	}
-	if _, err := a.out.Write(stdout); err != nil {
+	out, errs := a.screenOut(raw), a.screenErr(raw)
+	defer ended(out, errs)
+	if _, err := out.Write(stdout); err != nil {
 		return err
 	}
-	_, err := a.err.Write(stderr)
+	_, err := errs.Write(stderr)
 	if v.StdoutTruncated || v.StderrTruncated {
 		fmt.Fprintln(a.err, "troupe: more was written than is kept (limits.output)")
 	}
@@ -63,25 +90,30 @@ const heldMax = 16
 // liveLog prints live entries. A chunk that comes in the middle of a line of the program's output waits for its end.
 type liveLog struct {
 	*app
-	midline bool
-	held    []string
+	stdout, stderr io.Writer // of the program
+	midline        bool
+	held           []string
 }
 
 // happening prints one live entry: the program's own bytes as they are, everything else as a line on standard error.
 func (a *liveLog) happening(l api.Live) error {
 	if a.output == "json" {
-		return json.NewEncoder(a.out).Encode(l)
+		text, err := json.Marshal(l)
+		if err == nil {
+			_, err = a.out.Write(append(harmlessJSON(text), '\n'))
+		}
+		return err
 	}
 	var err error
 	switch l.Kind {
 	case "stdout":
-		_, err = a.out.Write(l.Data)
+		_, err = a.stdout.Write(l.Data)
 		a.midline = !bytes.HasSuffix(l.Data, []byte("\n"))
 		if !a.midline {
 			a.flush()
 		}
 	case "stderr":
-		_, err = a.err.Write(l.Data)
+		_, err = a.stderr.Write(l.Data)
 	case "chunk":
 		if a.held = append(a.held, unescaped(l.Chunk)); !a.midline || len(a.held) > heldMax {
 			a.flush()
@@ -98,6 +130,12 @@ func (a *liveLog) happening(l api.Live) error {
 		}
 	}
 	return err
+}
+
+// end writes what waits.
+func (a *liveLog) end() {
+	ended(a.stdout, a.stderr)
+	a.flush()
 }
 
 // flush prints the chunks that wait. Nobody can be told that standard output is gone.

@@ -1,28 +1,40 @@
 // Command troupe is a node and its command line: one binary, one file per verb. The verbs speak to a node over its
-// HTTP API through the client package; only `node`, `config`, `doctor`, `migrate` and `worker check` work on this
+// HTTP API through the client package; only `node`, `config`, `doctor`, `migrate`, `cluster` and `worker check` work on this
 // machine itself. Flags, the environment and files are read here and in config, and nowhere else.
 package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // TZ is followed on machines that have no zones
 
 	"github.com/mattn/go-isatty"
 
 	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/cmd/troupe/config"
 )
 
 func main() {
 	process.RunHelper()
+	args, environ := ownArguments(), os.Environ()
+	// libpq's variable stays for the connections that are still to come.
+	inSight := forgetVariables(config.SecretVariables(environ), []string{"PGPASSWORD"})
 	// The verb node counts signals by itself and takes no notice of this context.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	a := &app{
-		in: os.Stdin, out: os.Stdout, err: os.Stderr, environ: os.Environ(),
+		in: os.Stdin, out: os.Stdout, err: os.Stderr, environ: environ,
+		hide: process.HideFromPeers, forget: forgetSecrets, inSight: inSight,
 		terminal: isatty.IsTerminal(os.Stderr.Fd()), screen: isatty.IsTerminal(os.Stdout.Fd()),
 	}
-	code := a.run(ctx, os.Args[1:])
+	code := a.run(ctx, args)
 	stop()
 	os.Exit(code)
+}
+
+// forgetSecrets takes what is secret in a configuration out of what /proc shows of this process.
+func forgetSecrets(l *config.Loaded) error {
+	return errors.Join(forgetVariables(l.TokenVariables(), nil), forgetArguments(l.SecretArguments()))
 }

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-run/troupe/cmd/troupe/config"
+	"github.com/troupe-run/troupe/messages/secret"
 	"github.com/troupe-run/troupe/supervisor/debug"
 	"github.com/troupe-run/troupe/supervisor/node"
 )
@@ -29,15 +33,30 @@ func (a *app) node() *cobra.Command {
 	}
 	configFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		// Of the verbs only this one: what a worker leaves behind is found by its environment, which nobody reads of a hidden process.
+		if a.hide != nil {
+			a.inSight = errors.Join(a.inSight, a.hide())
+		}
 		loaded, err := a.load(cmd.Flags())
 		if err != nil {
 			return err
 		}
-		logger := a.logger(loaded)
+		shown, logger := (*screen)(nil), hclog.Logger(nil)
+		if a.onScreen(loaded) {
+			shown, logger = newScreen(a.err)
+		} else {
+			logger = a.logger(loaded)
+		}
+		if a.inSight != nil {
+			logger.Warn("secrets of this node are in sight of its user's processes", "error", strings.ReplaceAll(a.inSight.Error(), "\n", "; "))
+		}
 		for _, w := range loaded.Warnings {
 			logger.Warn(w)
 		}
-		return a.runNode(context.WithoutCancel(cmd.Context()), loaded, logger)
+		if loaded.Exposed != "" {
+			logger.Warn("configuration file is readable by every user", "problem", loaded.Exposed)
+		}
+		return a.runNode(context.WithoutCancel(cmd.Context()), loaded, shown, logger)
 	}
 	return cmd
 }
@@ -45,16 +64,30 @@ func (a *app) node() *cobra.Command {
 // logger writes to standard error: lines for people on a terminal, JSON elsewhere.
 func (a *app) logger(l *config.Loaded) hclog.Logger {
 	human := l.Log.Format == "human" || (l.Log.Format == "auto" && a.terminal)
-	options := &hclog.LoggerOptions{Name: "troupe", Level: hclog.LevelFromString(l.Log.Level), Output: a.err, JSONFormat: !human}
+	options := &hclog.LoggerOptions{Name: "troupe", Level: hclog.LevelFromString(l.Log.Level), Output: withoutPasswords{a.err}, JSONFormat: !human}
 	if human && a.terminal {
 		options.Color = hclog.AutoColor
 	}
 	return hclog.New(options)
 }
 
+// withoutPasswords is a log whose lines show no password of an address, whatever library's error it stands in. hclog writes a line at
+// a time.
+type withoutPasswords struct{ io.Writer }
+
+func (w withoutPasswords) Write(line []byte) (int, error) {
+	if !bytes.Contains(line, []byte("://")) && !bytes.Contains(bytes.ToLower(line), []byte("assw")) {
+		return w.Writer.Write(line)
+	}
+	if _, err := io.WriteString(w.Writer, secret.JSON(string(line))); err != nil {
+		return 0, err
+	}
+	return len(line), nil
+}
+
 // runNode runs a node from its start to its stop. Signals are taken from the start on, so that one that comes while
 // the node starts is obeyed too.
-func (a *app) runNode(ctx context.Context, l *config.Loaded, logger hclog.Logger) error {
+func (a *app) runNode(ctx context.Context, l *config.Loaded, shown *screen, logger hclog.Logger) error {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt, syscall.SIGHUP)
 	defer signal.Stop(signals)
@@ -80,8 +113,11 @@ func (a *app) runNode(ctx context.Context, l *config.Loaded, logger hclog.Logger
 		return err
 	}
 	go trim(ctx, n)
-	if a.terminal {
-		fmt.Fprintf(a.err, "troupe listens on http://%s; try: troupe submit core.echo message=hi --wait\n", n.Addr())
+	switch {
+	case shown != nil:
+		go shown.welcome(ctx, n, schemeOf(l))
+	case a.terminal:
+		fmt.Fprintf(a.err, "troupe listens on %s%s; try: %s\n", schemeOf(l), n.Addr(), tryIt(schemeOf(l), n.Addr()))
 	}
 	return a.untilStopped(ctx, n, signals, fatal, logger)
 }
@@ -130,17 +166,31 @@ func trim(ctx context.Context, n *node.Keeper) {
 
 // untilStopped serves signals until one asks for the end, or the node cannot go on.
 func (a *app) untilStopped(ctx context.Context, n *node.Keeper, signals <-chan os.Signal, fatal <-chan error, logger hclog.Logger) error {
+	reloading, leave := context.WithCancel(ctx)
+	defer leave()
+	wanted := make(chan struct{}, 1)
+	defer close(wanted)
+	go func() { // beside the signals: a reload takes as long as its slowest worker to start, and a stop is not to wait for it
+		for range wanted {
+			reload(reloading, n, logger)
+		}
+	}()
 	for {
 		select {
 		case s := <-signals:
 			if s == syscall.SIGHUP {
-				reload(ctx, n, logger)
+				select {
+				case wanted <- struct{}{}:
+				default: // one is to come already
+				}
 				continue
 			}
 			logger.Info("Received " + signalName(s) + " signal")
+			leave()
 			return stop(ctx, n, signals, logger)
 		case err := <-fatal:
 			logger.Error("node cannot go on", "error", err)
+			leave()
 			return errors.Join(err, stop(ctx, n, signals, logger))
 		}
 	}

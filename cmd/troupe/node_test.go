@@ -31,6 +31,12 @@ func together(path string) []string {
 	if path == "store.url" || path == "message_queue.rabbitmq.url" || strings.HasPrefix(path, "message_queue.rabbitmq.tls.") {
 		return []string{storeURL, brokerURL, "TROUPE_MESSAGE_QUEUE_RABBITMQ_TLS_CERT_FILE=c", "TROUPE_MESSAGE_QUEUE_RABBITMQ_TLS_KEY_FILE=k"}
 	}
+	if strings.HasPrefix(path, "tls.") {
+		return []string{"TROUPE_TLS_CERT_FILE=c", "TROUPE_TLS_KEY_FILE=k"}
+	}
+	if path == "health_metrics" {
+		return []string{"TROUPE_HEALTH_LISTEN=127.0.0.1:2"}
+	}
 	if strings.HasPrefix(path, "node.peers_") {
 		return []string{storeURL, brokerURL, "TROUPE_NODE_PEERS_LISTEN=127.0.0.1:7071", "TROUPE_NODE_PEERS_CA_FILE=a",
 			"TROUPE_NODE_PEERS_CERT_FILE=c", "TROUPE_NODE_PEERS_KEY_FILE=k"}
@@ -41,9 +47,9 @@ func together(path string) []string {
 // sample is a valid value of each key that differs from its default.
 func sample(k *config.Key) string {
 	switch k.Path {
-	case "listen", "node.peers_listen", "node.peers_advertise":
+	case "listen", "health_listen", "node.peers_listen", "node.peers_advertise":
 		return "127.0.0.1:1"
-	case "node.peers_ca_file", "node.peers_cert_file", "node.peers_key_file":
+	case "tls.cert_file", "tls.key_file", "tls.client_ca_file", "node.peers_ca_file", "node.peers_cert_file", "node.peers_key_file":
 		return "x"
 	case "data", "node.name", "message_queue.rabbitmq.prefix", "message_queue.rabbitmq.dead_letter.exchange", "packs", "runtime.python", "runtime.node", "runtime.env_pass":
 		return "x"
@@ -56,6 +62,8 @@ func sample(k *config.Key) string {
 		return "x"
 	case "node.beat_interval":
 		return "0.5"
+	case "tokens_file":
+		return "testdata/tokens.yaml"
 	case "tokens":
 		return "ci:read:0123456789abcdef"
 	case "store.events":
@@ -74,6 +82,8 @@ func sample(k *config.Key) string {
 		return "7"
 	case "health.failure_rate_degraded", "health.failure_rate_unhealthy", "retry.jitter_factor":
 		return "0.5"
+	case "limits.bodies":
+		return "16MiB"
 	case "limits.frame", "limits.output":
 		return "2MiB"
 	}
@@ -82,6 +92,9 @@ func sample(k *config.Key) string {
 		return "false"
 	case "false":
 		return "true"
+	}
+	if word := map[string]string{"retry.unclassified": "final", "retry.backoff_shape": "linear"}[k.Path]; word != "" {
+		return word
 	}
 	return "77"
 }
@@ -214,6 +227,14 @@ func TestConfigAndDoctor(t *testing.T) {
 	r = call(t, "", environ, "doctor", "--listen", servers.OwnAddress())
 	require.Equal(t, 0, r.code, r.out)
 	require.Contains(t, r.out, "is writable")
+	require.NoError(t, os.Chmod(data, 0o775))
+	r = call(t, "", environ, "doctor", "--listen", servers.OwnAddress())
+	require.Equal(t, 0, r.code, r.out)
+	require.Contains(t, r.out, "takes it from them at its start")
+	info, err := os.Stat(data)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o775), info.Mode().Perm(), "the doctor changes nothing")
+	require.NoError(t, os.Chmod(data, 0o700))
 	r = call(t, "", environ, "doctor", "--listen", servers.OwnAddress(), "--packs", filepath.Join(data, "none"), "-o", "json")
 	require.Equal(t, 1, r.code, r.out)
 	require.Contains(t, r.out, `"state": "fail"`)

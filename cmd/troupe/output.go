@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -24,16 +25,21 @@ var tones = map[string]lipgloss.Style{
 	"completed": goodStyle, "ready": goodStyle, "healthy": goodStyle, "active": goodStyle, "ok": goodStyle,
 	"failed": badStyle, "timed_out": badStyle, "abandoned": badStyle, "unhealthy": badStyle, "broken": badStyle,
 	"terminated": badStyle, "fail": badStyle, "dead": badStyle,
-	"degraded": warnStyle, "cancelled": warnStyle, "cancelling": warnStyle, "cordoned": warnStyle, "warn": warnStyle,
+	"degraded": warnStyle, "cancelled": warnStyle, "cancelling": warnStyle, "cordoned": warnStyle, "warn": warnStyle, "old code": warnStyle,
 	"draining": warnStyle, "initializing": warnStyle, "terminating": warnStyle,
 }
 
-// printJSON writes v for programs, indented, its text unescaped.
+// printJSON writes v for programs, indented, its markup unescaped.
 func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.out)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := a.out.Write(harmlessJSON(b.Bytes()))
+	return err
 }
 
 // show writes v as JSON where that is asked for, and else the rows under their heads.
@@ -82,16 +88,6 @@ func renderTable(heads []string, rows [][]string) string {
 	return strings.Join(lines, "\n")
 }
 
-// visible replaces control characters.
-func visible(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return '·'
-		}
-		return r
-	}, s)
-}
-
 // ago writes how long a moment has passed, in the largest fitting unit; nothing for a moment that has not come.
 func ago(at, now time.Time) string {
 	if at.IsZero() {
@@ -117,12 +113,20 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// clipTo bounds a cell.
+// clipTo bounds a cell. It is cut between words, unless the last one is longer than half of it.
 func clipTo(s string, limit int) string {
-	if r := []rune(s); len(r) > limit {
-		return string(r[:limit-1]) + "…"
+	r := []rune(s)
+	if len(r) <= limit {
+		return s
 	}
-	return s
+	cut := limit - 1
+	for at := cut; at > limit/2; at-- {
+		if unicode.IsSpace(r[at]) {
+			cut = at
+			break
+		}
+	}
+	return strings.TrimRightFunc(string(r[:cut]), unicode.IsSpace) + "…"
 }
 
 // progress draws one line of a terminal again and again. Elsewhere it draws nothing.

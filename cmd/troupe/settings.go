@@ -21,13 +21,16 @@ const forEver = time.Duration(-1)
 // nodeConfig hands the configuration on. TestEveryKeyReachesTheNode keeps it complete.
 func nodeConfig(c *config.Config, logger hclog.Logger) node.Config {
 	n := node.Config{
-		Name: c.Node.Name, Data: c.Data, Listen: c.Listen, Packs: c.Packs, Tokens: tokens(c.Tokens), Logger: logger,
+		Name: c.Node.Name, Data: c.Data, Listen: c.Listen, HealthListen: c.HealthListen, HealthMetrics: c.HealthMetrics, Packs: c.Packs, NoDemo: !c.Demo, Tokens: tokens(c.Tokens), Logger: logger,
+		TokensFile: tokensFile(c.TokensFile), TLS: api.TLSFiles(c.TLS),
 		Version: version, Workers: poolSizes(c), Python: c.Runtime.Python, NodeJS: c.Runtime.Node, EnvPass: c.Runtime.EnvPass,
+		ForgetEnv: func(names []string) error { return forgetVariables(names, nil) },
 		EventsAll: c.Store.Events == "all", Broker: brokerSettings(&c.Broker.RabbitMQ),
 		StoreURL: c.Store.URL, BrokerURL: c.Broker.RabbitMQ.URL, BrokerTLS: node.BrokerTLS(c.Broker.RabbitMQ.TLS),
 		NoticesOff: !c.Broker.RabbitMQ.Notices, OutageGrace: c.Store.OutageGrace,
 		Lease: c.Node.Lease, BeatEvery: c.Node.BeatInterval, Peers: c.Node.Peers(),
 		Requests: c.Limits.Requests, Waits: c.Limits.Waits, Batches: c.Limits.Batches,
+		Bodies: int64(c.Limits.Bodies), Connections: api.Connections{Max: c.Limits.Connections, PeerMax: c.Limits.PeerConnections},
 		OutputMax: int(c.Limits.Output), FrameMax: int(c.Limits.Frame),
 	}
 	stages(&n, c)
@@ -36,15 +39,17 @@ func nodeConfig(c *config.Config, logger hclog.Logger) node.Config {
 	return n
 }
 
+// tokens are the list's; Load has checked it.
 func tokens(list []config.Token) []api.Token {
-	out := make([]api.Token, len(list))
-	for i, t := range list {
-		out[i] = api.Token{Name: t.Name, Secret: t.Secret}
-		for _, s := range t.Scopes {
-			out[i].Scopes = append(out[i].Scopes, api.Scope(s))
-		}
+	made, _ := config.APITokens(list)
+	return made
+}
+
+func tokensFile(path string) (f api.TokensFile) {
+	if path != "" {
+		f = api.TokensFile{Path: path, Read: func() ([]api.Token, error) { return config.ReadTokens(path) }}
 	}
-	return out
+	return f
 }
 
 // poolSizes is how many workers each runtime's default pool has; 0 leaves a runtime its default.
@@ -80,10 +85,11 @@ func care(n *node.Config, c *config.Config) {
 	n.Restart = restart.Defaults()
 	n.Restart.Intensity, n.Restart.Period = c.Pool.RestartIntensity, c.Pool.RestartPeriod
 	n.Restart.BackoffMin, n.Restart.BackoffMax, n.Restart.HealthyAfter = c.Pool.BackoffBase, c.Pool.BackoffMax, c.Pool.BackoffReset
-	n.Retry = messages.RetryPolicy{Base: r.Base, Multiplier: r.Multiplier, Max: r.Max, Jitter: r.Jitter}
+	n.Retry = messages.RetryPolicy{Shape: messages.RetryShape(r.Shape), Base: r.Base, Multiplier: r.Multiplier, Max: r.Max, Jitter: r.Jitter}
 	if r.Jitter == 0 {
 		n.Retry.Jitter = -1 // none, where 0 would be the default
 	}
+	n.RetryRules.Unclassified = r.Unclassified
 	n.RetryDisabled, n.MaxRetries = !r.Enabled, r.MaxRetries
 	n.Thresholds = health.Thresholds{
 		Heartbeat:        time.Duration(float64(c.Worker.HeartbeatInterval) * c.Worker.StalenessMultiplier),

@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/actors/process/check"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/sdk"
 	"github.com/troupe-run/troupe/supervisor/api"
 )
 
@@ -121,7 +122,21 @@ func (a *app) check(ctx context.Context, argv []string, opts check.Options) (err
 		return err
 	}
 	defer guardian.Close()
-	table := a.out
+	kits, err := os.MkdirTemp("", "troupe-sdk-")
+	if err != nil {
+		return fmt.Errorf("make a folder for the SDKs: %w", err)
+	}
+	defer os.RemoveAll(kits)
+	if err := sdk.Materialize(kits); err != nil {
+		return err
+	}
+	// A node's Python workers find the SDK as this program does. A path that the call gives wins.
+	path := sdk.PythonPath(kits)
+	if own := a.env("PYTHONPATH", ""); own != "" {
+		path = own + string(os.PathListSeparator) + path
+	}
+	opts.Env = append([]string{"PYTHONPATH=" + path}, opts.Env...)
+	table := a.screenOut(false)
 	if a.output == "json" {
 		table = discard{}
 	}
@@ -184,28 +199,6 @@ func (a *app) drain() *cobra.Command {
 			"incarnation.",
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			return a.order(ctx, c, "/api/v1/nodes/"+url.PathEscape(args[0])+"/drain", fmt.Sprintf("node %s drains", args[0]))
-		}),
-	}
-}
-
-func (a *app) reload() *cobra.Command {
-	return &cobra.Command{
-		Use: "reload", Short: "Let the node read its packs again", Args: exactly(),
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-			var v api.ReloadReport
-			if err := c.Post(ctx, "/api/v1/reload", nil, &v); err != nil {
-				return err
-			}
-			var rows [][]string
-			for _, part := range []struct {
-				what  string
-				names []string
-			}{{"pack", v.Packs}, {"added", v.Added}, {"changed", v.Changed}, {"removed", v.Removed}, {"workers replaced", v.Replaced}} {
-				for _, name := range part.names {
-					rows = append(rows, []string{part.what, name})
-				}
-			}
-			return a.show(v, []string{"WHAT", "NAME"}, rows)
 		}),
 	}
 }

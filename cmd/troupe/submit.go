@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,7 +38,9 @@ func (a *app) submit() *cobra.Command {
 		Use:   "submit ACTION [key=value | key:=json]…",
 		Short: "Submit an execution; with --wait, print its result",
 		Long: "Submit an execution and print its id. With --wait, print its result as JSON and exit 0, or its error on standard\n" +
-			"error and exit 1; where the execution is retried, wait for the last of its chain.",
+			"error and exit 1; where the execution is retried, wait for the last of its chain.\n\n" +
+			"key=value is text, or a number, true or false where the action's schema takes that there and no text.\n" +
+			"key:=json is any JSON value.",
 		Example: "  troupe submit core.echo message=hi --wait\n  troupe submit core.sleep seconds:=2 --session alice --priority 9\n" +
 			"  troupe submit demo.embed --batch texts.jsonl --wait",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -50,17 +53,18 @@ func (a *app) submit() *cobra.Command {
 	s.flags(cmd.Flags())
 	s.given = cmd.Flags().Changed
 	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-		r, err := s.request(args[0])
+		r, err := s.request(ctx, c, args[0])
 		if err != nil {
 			return err
 		}
 		if s.batch != "" {
 			return a.submitBatch(ctx, c, s, r, args[1:])
 		}
-		if r.Parameters, err = a.parameters(s.params, args[1:]); err != nil {
+		pairs := a.typed(ctx, c, args[0], args[1:])
+		if r.Parameters, err = a.parameters(s.params, pairs); err != nil {
 			return err
 		}
-		return a.submitOne(ctx, c, s, r)
+		return hintJSON(a.submitOne(ctx, c, s, r), pairs)
 	})
 	return cmd
 }
@@ -72,7 +76,7 @@ func (s *submission) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.affinity, "affinity", "", "hint, strict or strict_fail: how strongly the session's worker is wanted")
 	f.DurationVar(&s.sessionTimeout, "session-timeout", sessionTime, "with --session and --wait: how long the call may take; 0: for ever")
 	f.IntVar(&s.priority, "priority", int(messages.PriorityNormal), "0 (last) to 9 (first)")
-	f.StringVar(&s.at, "at", "", "not before: a time (2030-01-31T08:00:00Z) or a delay (10m)")
+	f.StringVar(&s.at, "at", "", "not before: a time (2030-01-31T08:00:00Z) or a delay (10m) by the node's clock")
 	f.StringVar(&s.key, "key", "", "idempotency key: the same key and request give the same execution")
 	f.StringArrayVar(&s.labels, "label", nil, "label name=value; may be repeated")
 	f.DurationVar(&s.timeout, "timeout", 0, "run timeout; the action's own where left out")
@@ -82,7 +86,7 @@ func (s *submission) flags(f *pflag.FlagSet) {
 }
 
 // request is the submission without its parameters.
-func (s *submission) request(action string) (r api.SubmitRequest, err error) {
+func (s *submission) request(ctx context.Context, c *client.Client, action string) (r api.SubmitRequest, err error) {
 	r = api.SubmitRequest{ActionRef: action, Session: s.session, Affinity: s.affinity, IdempotencyKey: s.key}
 	if s.given("priority") {
 		r.Priority = &s.priority
@@ -102,7 +106,7 @@ func (s *submission) request(action string) (r api.SubmitRequest, err error) {
 		return r, err
 	}
 	if s.at != "" {
-		if r.RunAt, err = parseAt(s.at, time.Now()); err != nil {
+		if r.RunAt, err = parseAt(s.at, func() (time.Time, error) { return c.NodeTime(ctx) }); err != nil {
 			return r, err
 		}
 	}
@@ -112,10 +116,11 @@ func (s *submission) request(action string) (r api.SubmitRequest, err error) {
 	return r, nil
 }
 
-// parseAt reads a moment, or a delay from now.
-func parseAt(text string, now time.Time) (time.Time, error) {
+// parseAt reads a moment, or a delay from now, which only a delay asks for.
+func parseAt(text string, now func() (time.Time, error)) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil {
-		return now.Add(d).UTC(), nil
+		at, err := now()
+		return at.Add(d).UTC(), err
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -217,7 +222,11 @@ func (a *app) outcome(v api.ExecutionView) error {
 	}
 	fmt.Fprintf(a.err, "execution %s %s\n", v.ID, failure(v))
 	if v.Error != nil && v.Error.Stderr != "" {
-		fmt.Fprintf(a.err, "%s\n", bytes.TrimRight([]byte(v.Error.Stderr), "\n"))
+		text := strings.TrimRight(v.Error.Stderr, "\n")
+		if a.terminal {
+			text = visibleLines(text)
+		}
+		fmt.Fprintln(a.err, text)
 	}
 	return errSilent
 }
@@ -228,15 +237,15 @@ func unescaped(raw json.RawMessage) string {
 	dec.UseNumber()
 	var v any
 	if dec.Decode(&v) != nil {
-		return string(raw)
+		return visible(string(raw))
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if enc.Encode(v) != nil {
-		return string(raw)
+		return visible(string(raw))
 	}
-	return string(bytes.TrimRight(b.Bytes(), "\n"))
+	return string(harmlessJSON(bytes.TrimRight(b.Bytes(), "\n")))
 }
 
 // failure says in a few words how an execution ended that did not complete.
@@ -244,5 +253,5 @@ func failure(v api.ExecutionView) string {
 	if v.Error == nil {
 		return v.Status.String()
 	}
-	return fmt.Sprintf("%s: %s: %s", v.Status, v.Error.Code, v.Error.Message)
+	return paragraph(fmt.Sprintf("%s: %s: %s", v.Status, v.Error.Code, v.Error.Message))
 }

@@ -21,6 +21,8 @@ func TestWorkerTable(t *testing.T) {
 		{ID: "n1/go/0", Runtime: messages.RuntimeGo, State: "ready", Health: "healthy", Grade: "healthy", Generation: 1, Since: noon.Add(-90 * time.Second)},
 		{ID: "n1/python/1", Runtime: messages.RuntimePython, State: "degraded", Health: "unhealthy", Grade: "degraded", Generation: 12, Pid: 4711,
 			Cordoned: true, Stale: true, SeenAt: noon.Add(-12 * time.Second), Since: noon.Add(-25 * time.Hour), LastError: "probe: \x1b[31mno answer\nfor 5 s " + strings.Repeat("x", 80)},
+		{ID: "n1/go/1", Runtime: messages.RuntimeGo, State: "ready", Health: "unhealthy", Grade: "unhealthy", GradeCauses: []string{"heartbeat_stale"},
+			Heartbeat: noon.Add(-49 * time.Second), Generation: 1, Since: noon.Add(-90 * time.Second)},
 	}
 	text := renderTable(workerHeads, workerRows(workers, noon))
 	require.NotContains(t, text, "\x1b[31mno", "what a program said never steers the terminal")

@@ -47,7 +47,7 @@ and why where it does not answer; or of one other with --node. An ACTOR, such as
 			return a.showTree(ctx, c, ask.path("", a.output), &p, func() string { return renderPart(p, ask.most) })
 		}
 		var t debug.Tree
-		return a.showTree(ctx, c, ask.path("", a.output), &t, func() string { return renderTree(t, ask.most, time.Now()) })
+		return a.showTree(ctx, c, ask.path("", a.output), &t, func() string { return renderTree(t, ask.most, c.Now()) })
 	})
 	return cmd
 }

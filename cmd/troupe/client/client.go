@@ -13,9 +13,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/troupe-run/troupe/messages/secret"
 	"github.com/troupe-run/troupe/supervisor/api"
 )
 
@@ -27,6 +30,8 @@ type Client struct {
 	base  string
 	token string
 	http  *http.Client
+	ahead atomic.Int64 // nanoseconds that the node's time is ahead of this machine's
+	told  atomic.Bool  // an answer has told the time
 }
 
 // Error is an answer that is an error, with the HTTP status it came with.
@@ -49,7 +54,7 @@ func New(server, token string) (*Client, error) {
 	}
 	u, err := url.Parse(server)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, fmt.Errorf("server %q must be an address such as http://127.0.0.1:7070; set --server or TROUPE_SERVER", server)
+		return nil, fmt.Errorf("server %s must be an address such as http://127.0.0.1:7070; set --server or TROUPE_SERVER", strconv.Quote(secret.Address(server)))
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext = (&net.Dialer{Timeout: 5 * time.Second}).DialContext
@@ -58,8 +63,16 @@ func New(server, token string) (*Client, error) {
 	return &Client{base: strings.TrimSuffix(u.String(), "/"), token: token, http: &http.Client{Transport: transport}}, nil
 }
 
-// Server is the address of the node.
-func (c *Client) Server() string { return c.base }
+// Server is the address of the node as people may see it, without a password.
+func (c *Client) Server() string { return secret.Address(c.base) }
+
+// Patient is the client for calls that take as long as they take: ctx alone bounds the wait for an answer.
+func (c *Client) Patient() *Client {
+	transport := c.http.Transport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout = 0
+	transport.DisableKeepAlives = true // nothing is left to close
+	return &Client{base: c.base, token: c.token, http: &http.Client{Transport: transport}}
+}
 
 // Close lets go of idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
@@ -81,6 +94,11 @@ func (c *Client) Post(ctx context.Context, path string, body, v any) error {
 	return c.do(ctx, http.MethodPost, path, data, v)
 }
 
+// Delete asks for a thing's end and decodes the answer into v.
+func (c *Client) Delete(ctx context.Context, path string, v any) error {
+	return c.do(ctx, http.MethodDelete, path, nil, v)
+}
+
 func (c *Client) do(ctx context.Context, method, path string, body []byte, v any) error {
 	response, err := c.send(ctx, method, path, body, "application/json")
 	if err != nil {
@@ -99,7 +117,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, v any
 		return nil
 	}
 	if err := json.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("%s %s: the answer is not what a Troupe node sends (%w); is %s one?", method, path, err, c.base)
+		return fmt.Errorf("%s %s: the answer is not what a Troupe node sends (%w); is %s one?", method, path, err, c.Server())
 	}
 	return nil
 }
@@ -116,10 +134,12 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte, acc
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
+	sent := time.Now()
 	response, err := c.http.Do(r)
 	if err != nil {
 		return nil, c.unreachable(ctx, err)
 	}
+	c.hear(response.Header, sent, time.Now())
 	return response, nil
 }
 
@@ -132,7 +152,10 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	if errors.As(err, &inner) {
 		err = inner.Err
 	}
-	return fmt.Errorf("%w at %s: start one with `troupe node`, or set --server or TROUPE_SERVER (%w)", ErrUnreachable, c.base, err)
+	if told := distrusted(c.Server(), err); told != nil {
+		return told
+	}
+	return fmt.Errorf("%w at %s: start one with `troupe node`, or set --server or TROUPE_SERVER (%w)", ErrUnreachable, c.Server(), err)
 }
 
 func errorOf(status int, data []byte) error {
@@ -142,6 +165,9 @@ func errorOf(status int, data []byte) error {
 			Message string          `json:"message"`
 			Details json.RawMessage `json:"details"`
 		} `json:"error"`
+	}
+	if status == http.StatusBadRequest && bytes.HasPrefix(data, []byte("Client sent an HTTP request to an HTTPS server")) {
+		return &Error{Status: status, Code: "tls_wanted", Message: "the node is served over TLS: give its address as https://…"}
 	}
 	if json.Unmarshal(data, &body) != nil || body.Error.Code == "" {
 		return &Error{Status: status, Code: "http_" + fmt.Sprint(status), Message: "the server answered " + http.StatusText(status) + "; is it a Troupe node?"}

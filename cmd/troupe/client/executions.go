@@ -78,9 +78,14 @@ func (c *Client) Cancel(ctx context.Context, id string) (v api.ExecutionView, er
 	return v, err
 }
 
-// Retry submits an ended execution again, as a new one of its chain.
-func (c *Client) Retry(ctx context.Context, id string) (v api.ExecutionView, err error) {
-	err = c.Post(ctx, onePath(id, "/retry"), nil, &v)
+// Retry submits an ended execution again, as a new one of its chain. One that has a retry already is not submitted again: the
+// answer is that retry, with Existing set. The key is the new execution's, and may be empty.
+func (c *Client) Retry(ctx context.Context, id, key string) (v api.ExecutionView, err error) {
+	var body any
+	if key != "" {
+		body = api.RetryBody{IdempotencyKey: key}
+	}
+	err = c.Post(ctx, onePath(id, "/retry"), body, &v)
 	return v, err
 }
 

@@ -5,11 +5,17 @@ import "time"
 // Config is everything that can be set on a node. Durations are time.Duration; in files and the environment a bare
 // number has the unit of its key, and a text such as "90s" or "5m" says its own.
 type Config struct {
-	Listen string   `yaml:"listen" default:"127.0.0.1:7070" flag:"listen" help:"Address of the HTTP API. Anything but a loopback address needs tokens."`
-	Data   string   `yaml:"data" flag:"data" help:"Folder of the node's data; made where it is missing. Empty: troupe in the XDG state folder (~/.local/state)."`
-	Packs  []string `yaml:"packs" list:"paths" flag:"packs" help:"Folders of packs, beside the built-in core pack."`
-	Tokens []Token  `yaml:"tokens" secret:"true" help:"Who may call the API: name, scopes (read, submit, admin) and token, or token_env naming the environment variable that holds it. In the environment: name:scope+scope:token, joined by commas. None: this machine alone, with all scopes."`
+	Listen        string   `yaml:"listen" default:"127.0.0.1:7070" flag:"listen" help:"Address of the HTTP API. Anything but a loopback address needs tokens."`
+	HealthListen  string   `yaml:"health_listen" help:"Address of a port for /healthz and /readyz alone, which nothing at the API's port can silence, as in 0.0.0.0:7072. Empty: none."`
+	HealthMetrics bool     `yaml:"health_metrics" default:"false" help:"Serve /metrics at health_listen too, to whoever reaches that port, without a token."`
+	Data          string   `yaml:"data" flag:"data" help:"Folder of the node's data; made where it is missing. Empty: troupe in the XDG state folder (~/.local/state)."`
+	Packs         []string `yaml:"packs" list:"paths" flag:"packs" help:"Folders of packs, beside the built-in core pack."`
+	Demo          bool     `yaml:"demo" default:"true" flag:"demo" help:"Serve the built-in pack demo, of things to try, where there is a Python interpreter."`
+	Tokens        []Token  `yaml:"tokens" secret:"true" help:"Who may call the API: name, scopes (read, submit, operate, admin) and token, or token_env naming the environment variable that holds it. A token may be its hash, and expires ends it; troupe token new prints an entry. In place of a token, certificate names a client's certificate, as in dns:ci.example (see tls.client_ca_file). In the environment: name:scope+scope:token, joined by commas. None: this machine alone, with all scopes."`
 
+	TokensFile string `yaml:"tokens_file" help:"YAML file with a list of more tokens, as below tokens but without token_env. It is read again within a second when it has changed."`
+
+	TLS       APITLS    `yaml:"tls"`
 	Node      Node      `yaml:"node"`
 	Log       Log       `yaml:"log"`
 	Store     Store     `yaml:"store"`
@@ -30,9 +36,19 @@ type Config struct {
 type Token struct {
 	Name   string   `yaml:"name"`
 	Scopes []string `yaml:"scopes"`
-	// Secret is the token itself; TokenEnv names the environment variable that holds it instead.
+	// Secret is the token itself, or its hash; TokenEnv names the environment variable that holds it instead.
 	Secret   string `yaml:"token"`
 	TokenEnv string `yaml:"token_env"`
+	Expires  string `yaml:"expires"` // RFC 3339; empty: never
+	// Certificate is a name of the client's certificate that stands for the token.
+	Certificate string `yaml:"certificate"`
+}
+
+// APITLS is how the HTTP API is secured.
+type APITLS struct {
+	CertFile     string `yaml:"cert_file" help:"PEM file of the certificate that the HTTP API is served with, over TLS 1.2 or newer, with what signed it below. Empty: plain HTTP. Read again within a second when it has changed."`
+	KeyFile      string `yaml:"key_file" help:"PEM file of the key of cert_file."`
+	ClientCAFile string `yaml:"client_ca_file" help:"PEM file of the authorities of clients' certificates. A client that shows one needs no token where an entry of tokens names its certificate. Empty: none is asked for."`
 }
 
 // Node names the node.
@@ -46,7 +62,7 @@ type Node struct {
 	PeersCAFile    string `yaml:"peers_ca_file" help:"PEM file of the certificate authority of all nodes. A peer without a certificate of it is refused."`
 	PeersCertFile  string `yaml:"peers_cert_file" help:"PEM file of this node's certificate, for server and client use; it must name the host that is advertised."`
 	PeersKeyFile   string `yaml:"peers_key_file" help:"PEM file of the key of peers_cert_file."`
-	PeersInsecure  bool   `yaml:"peers_insecure" default:"false" help:"Listen beyond loopback without the files. Whoever reaches the port may then speak for a node."`
+	PeersInsecure  bool   `yaml:"peers_insecure" default:"false" help:"Listen beyond loopback without the files. Whoever listens on the network may then read what nodes say to each other."`
 }
 
 // Log says what is logged, and how.
@@ -137,19 +153,23 @@ type Runtime struct {
 	EnvPass []string `yaml:"env_pass" default:"PATH,HOME,LANG,LC_ALL,TZ,TMPDIR" help:"Environment variables that workers inherit. All others are kept from them."`
 }
 
-// Retry is the default back-off between retries.
+// Retry is what is retried and the back-off between retries, where an action or its pack says nothing else.
 type Retry struct {
-	Enabled    bool          `yaml:"enabled" default:"true" help:"Whether failed executions are retried at all."`
+	Enabled bool `yaml:"enabled" default:"true" help:"Whether failed executions are retried at all."`
+
+	Unclassified string `yaml:"unclassified" default:"retry" help:"What becomes of a failure that no rule knows, such as an exit status or an exception, where retries are left."`
+
+	Shape      string        `yaml:"backoff_shape" default:"exponential" help:"How the delay grows from retry to retry; decorrelated draws it between the base and three times the one before."`
 	Base       time.Duration `yaml:"base_backoff_secs" unit:"s" default:"1" help:"Delay before the first retry."`
 	Max        time.Duration `yaml:"max_backoff_secs" unit:"s" default:"300" help:"Longest delay, jitter included."`
-	Multiplier float64       `yaml:"backoff_multiplier" default:"2.0" help:"Growth of the delay from retry to retry."`
+	Multiplier float64       `yaml:"backoff_multiplier" default:"2.0" help:"Growth of the delay from retry to retry of shape exponential."`
 	Jitter     float64       `yaml:"jitter_factor" default:"0.2" help:"Random spread of the delay, as a share of it, 0 to 1."`
 	MaxRetries int           `yaml:"max_retries" default:"0" help:"Retries of actions that set none. Not consent to repeat after worker_lost."`
 }
 
 // Health is how workers are judged.
 type Health struct {
-	Enabled             bool          `yaml:"enabled" default:"true" help:"Whether workers are probed and graded."`
+	Enabled             bool          `yaml:"enabled" default:"true" help:"Whether workers are probed, and graded, degraded and replaced for what probes and faults show. Off: a worker gets work while its heartbeat is fresh, and is replaced when its process ends."`
 	Degraded            int           `yaml:"degraded_threshold" default:"3" help:"Consecutive failures that make a worker degraded."`
 	Unhealthy           int           `yaml:"unhealthy_threshold" default:"10" help:"Consecutive failures that make a worker unhealthy."`
 	QueueDepthDegraded  int           `yaml:"queue_depth_degraded" default:"50" help:"Queue depth that makes a worker degraded."`
@@ -164,11 +184,14 @@ type Health struct {
 
 // Limits bounds what one caller, worker or connection may take.
 type Limits struct {
-	Frame    Bytes `yaml:"frame" default:"16MiB" help:"Largest frame of a worker process."`
-	Output   Bytes `yaml:"output" default:"1MiB" help:"Kept of each of stdout and stderr of an execution."`
-	Requests int   `yaml:"requests" default:"1024" help:"API requests in flight, waits and streams apart."`
-	Waits    int   `yaml:"waits" default:"4096" help:"Long polls and live streams in flight."`
-	Batches  int   `yaml:"batches" default:"4" help:"Batch submissions in flight."`
+	Frame           Bytes `yaml:"frame" default:"16MiB" help:"Largest frame of a worker process."`
+	Output          Bytes `yaml:"output" default:"1MiB" help:"Kept of each of stdout and stderr of an execution."`
+	Requests        int   `yaml:"requests" default:"1024" help:"API requests in flight, waits and streams apart."`
+	Waits           int   `yaml:"waits" default:"4096" help:"Long polls and live streams in flight."`
+	Batches         int   `yaml:"batches" default:"4" help:"Batch submissions in flight."`
+	Connections     int   `yaml:"connections" default:"8192" help:"HTTP connections, at most half of the files that the process may have open. One more closes the one that has been idle for the longest."`
+	PeerConnections int   `yaml:"connections_per_address" default:"4096" help:"HTTP connections from one address, at most three quarters of all."`
+	Bodies          Bytes `yaml:"bodies" default:"128MiB" help:"Request bodies that are held at once; the node needs about three times as much for them. Batches leave a quarter of it to other requests."`
 }
 
 // Retention says how long what has ended is kept. 0 keeps it for ever.

@@ -141,11 +141,17 @@ func (f *fileReader) list(k *Key, n *yaml.Node, source string) {
 }
 
 func (f *fileReader) tokens(k *Key, n *yaml.Node, source string) {
+	k.value.Set(reflect.ValueOf(f.tokenList(k.Path, n)))
+	k.Source = source
+}
+
+// tokenList reads a list of tokens.
+func (f *fileReader) tokenList(path string, n *yaml.Node) []Token {
 	var tokens []Token
 	for _, item := range n.Content {
 		text, err := yaml.Marshal(item)
 		if err != nil {
-			f.problem(item.Line, "%s: an entry cannot be read", k.Path)
+			f.problem(item.Line, "%s: an entry cannot be read", path)
 			continue
 		}
 		var t Token
@@ -153,11 +159,10 @@ func (f *fileReader) tokens(k *Key, n *yaml.Node, source string) {
 		dec.KnownFields(true)
 		if dec.Decode(&t) != nil {
 			// The library's error would quote the value, which may be the secret itself.
-			f.problem(item.Line, "%s: an entry must have the keys name, scopes (a list) and token or token_env, and no others", k.Path)
+			f.problem(item.Line, "%s: an entry must have the keys name, scopes (a list) and token, token_env or certificate, may have expires, and no others", path)
 			continue
 		}
 		tokens = append(tokens, t)
 	}
-	k.value.Set(reflect.ValueOf(tokens))
-	k.Source = source
+	return tokens
 }

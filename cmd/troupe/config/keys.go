@@ -2,10 +2,11 @@ package config
 
 import (
 	"fmt"
-	"net/url"
 	"reflect"
 	"strings"
 	"time"
+
+	"github.com/troupe-run/troupe/messages/secret"
 )
 
 // envPrefix stands before every key's environment variable.
@@ -62,7 +63,7 @@ func (k *Key) Value() string {
 		return redactTokens(v)
 	case string:
 		if k.secret == "url" {
-			return redactURL(v)
+			return secret.Address(v)
 		}
 		return v
 	default:
@@ -90,25 +91,6 @@ func (k *Key) Type() string {
 		return "true or false"
 	}
 	return "number"
-}
-
-// redactURL keeps everything but the password. What does not parse might hold one anywhere.
-func redactURL(text string) string {
-	if text == "" {
-		return ""
-	}
-	u, err := url.Parse(text)
-	if err != nil {
-		return "(redacted)"
-	}
-	query := u.Query()
-	for name := range query {
-		if strings.Contains(strings.ToLower(name), "pass") {
-			query.Set(name, "xxxxx")
-			u.RawQuery = query.Encode()
-		}
-	}
-	return u.Redacted()
 }
 
 func redactTokens(tokens []Token) string {

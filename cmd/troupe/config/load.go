@@ -28,6 +28,10 @@ type Loaded struct {
 	Keys []*Key
 	// Warnings are what a person should look at: environment variables that look like keys and are none.
 	Warnings []string
+	// Exposed says that the file, or that of tokens, holds secrets that every user of the machine may read; empty: it does not.
+	Exposed string
+
+	server string // TROUPE_SERVER
 }
 
 // Problems is everything that is wrong with a configuration, one line each.
@@ -50,12 +54,16 @@ func Load(s Sources) (*Loaded, error) {
 		problems = append(problems, l.readFile(s.File)...)
 	}
 	env := environ(s.Environ)
+	l.server = env[clientServer]
 	problems = append(problems, l.readEnv(env)...)
 	problems = append(problems, l.readFlags(s.Flags)...)
 	problems = append(problems, l.fillIn(env)...)
 	problems = append(problems, l.validate(s.StoreAlone)...)
 	if len(problems) > 0 {
 		return nil, problems
+	}
+	if l.Exposed = l.exposed(s.File); l.Exposed == "" {
+		l.Exposed = l.exposedTokens()
 	}
 	return l, nil
 }
@@ -104,7 +112,7 @@ func environ(list []string) map[string]string {
 
 // others are variables of Troupe that are no keys: the clients' and the workers'. Kubernetes sets TROUPE_PORT… and
 // TROUPE_SERVICE_… by itself for a service of that name.
-var others = []string{"TROUPE_CONFIG", "TROUPE_SERVER", "TROUPE_TOKEN", "TROUPE_OUTPUT", "TROUPE_PROTOCOL", "TROUPE_POOL",
+var others = []string{"TROUPE_CONFIG", "TROUPE_SERVER", "TROUPE_TOKEN", "TROUPE_OUTPUT", "TROUPE_CA_FILE", "TROUPE_CERT_FILE", "TROUPE_KEY_FILE", "TROUPE_PROTOCOL", "TROUPE_POOL",
 	"TROUPE_GENERATION", "TROUPE_INCARNATION", "TROUPE_PORT", "TROUPE_WORKER"}
 
 var otherPrefixes = []string{"TROUPE_PORT_", "TROUPE_SERVICE_", "TROUPE_PARAM_"}

@@ -63,7 +63,7 @@ worker: {shutdown_timeout: 30}
 shutdown: {platform_grace: 45}
 ` + "```" + `
 
-Clients read ` + "`TROUPE_SERVER`, `TROUPE_TOKEN` and `TROUPE_OUTPUT`" + `.
+Clients read ` + "`TROUPE_SERVER`, `TROUPE_TOKEN`, `TROUPE_CA_FILE`, `TROUPE_CERT_FILE`, `TROUPE_KEY_FILE` and `TROUPE_OUTPUT`" + `.
 `
 
 func groupOf(path string) string {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-run/troupe/supervisor/api"
 	"github.com/troupe-run/troupe/supervisor/peers"
 )
 
@@ -18,9 +19,6 @@ const ttlMargin = 10 * time.Second
 
 // beatsPerLease is how many beats a lease holds at least.
 const beatsPerLease = 3
-
-// tokenMin is the shortest token that is no invitation to guess it, in characters.
-const tokenMin = 16
 
 // checker collects what is wrong with the values, each with its key's value and source.
 type checker struct {
@@ -55,6 +53,7 @@ func (l *Loaded) validate(storeAlone bool) Problems {
 	c.peers(l)
 	c.times(l)
 	c.grades(l)
+	c.passed(l)
 	return c.problems
 }
 
@@ -62,15 +61,42 @@ func (c *checker) api(l *Loaded) {
 	host, port, err := net.SplitHostPort(l.Listen)
 	if err != nil || port == "" {
 		c.bad("listen", "must be host:port, as in 127.0.0.1:7070")
-	} else if !loopbackHost(host) && len(l.Tokens) == 0 {
+	} else if !loopbackHost(host) && len(l.Tokens) == 0 && l.TokensFile == "" {
 		c.bad("listen", "other machines could call this node; configure tokens, or listen on 127.0.0.1")
+	}
+	if h := l.HealthListen; h != "" {
+		if _, port, err := net.SplitHostPort(h); err != nil || port == "" {
+			c.bad("health_listen", "must be host:port, as in 0.0.0.0:7072")
+		} else if h == l.Listen {
+			c.bad("health_listen", "is the address of the API (listen); give it a port of its own, or leave it empty")
+		}
+	}
+	if l.HealthMetrics && l.HealthListen == "" {
+		c.bad("health_metrics", "needs a port to serve them at: set health_listen")
 	}
 	if p := l.Debug.PprofListen; p != "" {
 		if host, _, err := net.SplitHostPort(p); err != nil || !loopbackHost(host) {
 			c.bad("debug.pprof_listen", "must be a loopback address, as in 127.0.0.1:6060: profiles show memory")
 		}
 	}
-	c.tokens(l.Tokens)
+	c.tokens(l)
+	c.apiTLS(l)
+}
+
+// apiTLS checks that the API's TLS files fit together. The node reads them at its start.
+func (c *checker) apiTLS(l *Loaded) {
+	t := l.TLS
+	if (t.CertFile == "") != (t.KeyFile == "") {
+		c.bad("tls.cert_file", "must be given together with tls.key_file")
+	}
+	if t.ClientCAFile != "" && t.CertFile == "" {
+		c.bad("tls.client_ca_file", "needs tls.cert_file and tls.key_file: clients show certificates over TLS alone")
+	}
+	for _, token := range l.Tokens {
+		if token.Certificate != "" && t.ClientCAFile == "" {
+			c.bad("tls.client_ca_file", "must be given: the entry %s of tokens names a client's certificate", token.Name)
+		}
+	}
 }
 
 func loopbackHost(host string) bool {
@@ -81,30 +107,23 @@ func loopbackHost(host string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-var scopes = []string{"read", "submit", "admin"}
-
-func (c *checker) tokens(tokens []Token) {
-	names, secrets := map[string]bool{}, map[string]bool{}
-	for i, t := range tokens {
-		who := fmt.Sprintf("entry %d (%s)", i+1, t.Name)
-		if t.Name == "" || names[t.Name] {
-			c.bad("tokens", "%s: every token needs a name of its own", who)
+// tokens checks the list and the file, and that no entry of one is in the other.
+func (c *checker) tokens(l *Loaded) {
+	all, problems := APITokens(l.Tokens)
+	problems = append(problems, api.CheckTokens(all)...)
+	for _, p := range problems {
+		c.bad("tokens", "%s", p)
+	}
+	if l.TokensFile == "" {
+		return
+	}
+	file, err := ReadTokens(l.TokensFile)
+	if err != nil {
+		c.bad("tokens_file", "%s", err)
+	} else if len(problems) == 0 {
+		for _, p := range api.CheckTokens(append(all, file...)) {
+			c.bad("tokens_file", "together with tokens: %s", p)
 		}
-		if len(t.Scopes) == 0 {
-			c.bad("tokens", "%s: has no scopes; give it some of %s", who, strings.Join(scopes, ", "))
-		}
-		for _, s := range t.Scopes {
-			if !slices.Contains(scopes, s) {
-				c.bad("tokens", "%s: unknown scope %q; want %s", who, s, strings.Join(scopes, ", "))
-			}
-		}
-		if t.TokenEnv == "" && len(t.Secret) < tokenMin {
-			c.bad("tokens", "%s: the token must have at least %d characters", who, tokenMin)
-		}
-		if t.Secret != "" && secrets[t.Secret] {
-			c.bad("tokens", "%s: the token is another entry's already", who)
-		}
-		names[t.Name], secrets[t.Secret] = true, true
 	}
 }
 
@@ -117,6 +136,8 @@ func (c *checker) words(l *Loaded) {
 		{"log.level", l.Log.Level, []string{"error", "warn", "info", "debug", "trace"}},
 		{"log.format", l.Log.Format, []string{"auto", "human", "json"}},
 		{"store.events", l.Store.Events, []string{"changes", "all"}},
+		{"retry.unclassified", l.Retry.Unclassified, []string{"retry", "final"}},
+		{"retry.backoff_shape", l.Retry.Shape, []string{"fixed", "linear", "exponential", "fibonacci", "decorrelated"}},
 		{"message_queue.rabbitmq.queue_type", l.Broker.RabbitMQ.QueueType, []string{"classic", "quorum"}},
 	} {
 		if !slices.Contains(w.allowed, w.value) {

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-run/troupe/store/postgres"
+)
+
+// secretOverlap is for how long nodes accept the secret that was rotated out: each reads the new one within some seconds.
+const secretOverlap = 10 * time.Minute
+
+func (a *app) cluster() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "cluster", Short: "Care for what all nodes of a cluster share",
+		Long: "Care for what all nodes of a cluster share, in their store. These verbs speak to Postgres, and to no node.",
+	}
+	cmd.AddCommand(a.rotateSecret())
+	return cmd
+}
+
+func (a *app) rotateSecret() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "rotate-secret", Short: "Make a new secret by which the nodes know each other", Args: exactly(),
+		Long: "Make a new secret by which the nodes of the cluster know each other. Nodes read it within ten seconds, and make their\n" +
+			"connections anew without losing anything. The one before is accepted for ten minutes; with --now, for somebody else\n" +
+			"knows it, no longer: then nodes may not reach each other for some seconds.",
+		Example: "  troupe cluster rotate-secret --store postgres://troupe@db/troupe\n  troupe cluster rotate-secret --config troupe.yaml --now",
+	}
+	configFlags(cmd.Flags())
+	now := cmd.Flags().Bool("now", false, "accept the secret before no longer")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		loaded, err := a.loadForStore(cmd.Flags())
+		switch {
+		case err != nil:
+			return err
+		case loaded.Store.URL == "":
+			return errors.New("there is no secret to rotate: the embedded store is one node's alone; give the cluster's Postgres with --store")
+		}
+		rotated, err := rotateSecret(cmd.Context(), postgres.Config{URL: loaded.Store.URL, Name: "rotate-secret"}, *now)
+		if err != nil {
+			return err
+		}
+		if a.output == "json" {
+			return a.printJSON(rotated)
+		}
+		_, err = fmt.Fprintln(a.out, rotated)
+		return err
+	}
+	return cmd
+}
+
+// rotated is what a rotation did.
+type rotated struct {
+	Secret  int64   `json:"secret"` // its number
+	Overlap float64 `json:"overlap_seconds"`
+}
+
+func (r rotated) String() string {
+	if r.Overlap == 0 {
+		return fmt.Sprintf("the cluster has a new secret, number %d; the one before is accepted no more once a node has read this one, within 10 s", r.Secret)
+	}
+	return fmt.Sprintf("the cluster has a new secret, number %d; the one before is accepted for %s", r.Secret, time.Duration(r.Overlap*float64(time.Second)))
+}
+
+// rotateSecret rotates the secret in a database whose schema is up to date.
+func rotateSecret(ctx context.Context, cfg postgres.Config, now bool) (r rotated, err error) {
+	steps, err := postgres.Status(ctx, cfg)
+	if err != nil {
+		return r, err
+	}
+	for _, step := range steps {
+		if !step.Applied {
+			return r, fmt.Errorf("the schema lacks %s: run troupe migrate, or start a node of this version, first", step.Name)
+		}
+	}
+	s, err := postgres.Open(ctx, cfg)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	overlap := secretOverlap
+	if now {
+		overlap = 0
+	}
+	r.Overlap = overlap.Seconds()
+	r.Secret, err = s.RotateClusterSecret(ctx, overlap)
+	return r, err
+}
