@@ -24,9 +24,7 @@ func TestCancelsRaceCompletion(t *testing.T) {
 }
 
 func TestWholeCancelsRaceCompletion(t *testing.T) {
-	if !whole {
-		return
-	}
+	wholeOnly(t)
 	cancelsRaceCompletion(t, 1000)
 }
 

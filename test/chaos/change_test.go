@@ -23,9 +23,7 @@ func TestARunOutlastsTheAckTimeout(t *testing.T) {
 }
 
 func TestWholeARunOutlastsTheAckTimeout(t *testing.T) {
-	if !whole {
-		return
-	}
+	wholeOnly(t)
 	outlast(t, servers.RabbitMQOptions{ConsumerTimeout: time.Minute}, 3*time.Minute)
 }
 
@@ -147,7 +145,7 @@ func TestTwoNodesOfOneNameDoNoHarm(t *testing.T) {
 	first.verdict(h)
 	by := map[string]bool{}
 	for i := range h.Executions {
-		by[h.Executions[i].Events[0].Worker] = true
+		by[h.Executions[i].Worker] = true
 	}
 	heads := map[string]bool{}
 	for id := range by {

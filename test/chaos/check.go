@@ -59,7 +59,7 @@ func Rules() []string {
 
 // Check returns every violation, in the order of the rules; none: the history keeps every promise.
 func Check(h *History) []Violation {
-	x := newIndex(h)
+	x := newIndex(h.Filled())
 	var found []Violation
 	for _, rule := range rules {
 		rule.check(x, func(v Violation) {

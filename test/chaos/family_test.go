@@ -27,9 +27,7 @@ func TestNothingOutlivesTheNode(t *testing.T) {
 }
 
 func TestWholeNothingOutlivesTheNode(t *testing.T) {
-	if !whole {
-		return
-	}
+	wholeOnly(t)
 	nothingOutlivesTheNode(t, 200)
 }
 

@@ -54,10 +54,13 @@ func moment(random *rand.Rand, longest time.Duration) {
 	time.Sleep(time.Duration(random.Int64N(int64(longest))))
 }
 
-// outage is how long a server stays away: longer than a lease one time in three.
+// nearLease are the lengths of outages that a node's life hangs on, in thousandths of the lease of 4 s.
+var nearLease = []int{500, 800, 950, 1000, 1500}
+
+// outage is how long a server stays away: about a lease one time in three.
 func outage(random *rand.Rand) time.Duration {
 	if random.IntN(3) == 0 {
-		return 5 * time.Second
+		return 4 * time.Second * time.Duration(nearLease[random.IntN(len(nearLease))]) / 1000
 	}
 	return time.Duration(random.IntN(1500)) * time.Millisecond
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/test/chaos"
+	"github.com/troupe-run/troupe/test/servers"
 )
 
 func TestFullChaos(t *testing.T) {
@@ -22,10 +23,31 @@ func TestFullChaos(t *testing.T) {
 }
 
 func TestWholeFullChaos(t *testing.T) {
-	if !whole {
-		return
-	}
+	wholeOnly(t)
 	fullChaos(t, wholeStorm(), wholeFaults())
+}
+
+func TestFullChaosWithEvents(t *testing.T) {
+	t.Parallel()
+	fullChaos(t, storm{executions: 600, blows: 3, sessions: 16, callers: 32, stretch: 4, events: true}, faults)
+}
+
+func TestWholeFullChaosWithEvents(t *testing.T) {
+	wholeOnly(t)
+	s := wholeStorm()
+	s.events = true
+	fullChaos(t, s, wholeFaults())
+}
+
+// TestPathFaults holds up what every execution passes: rows, statements, exchanges.
+func TestPathFaults(t *testing.T) {
+	t.Parallel()
+	fullChaos(t, storm{executions: 800, blows: len(pathFaults()), sessions: 16, callers: 32, stretch: 4}, pathFaults())
+}
+
+func TestWholePathFaults(t *testing.T) {
+	wholeOnly(t)
+	fullChaos(t, storm{executions: 12_000, blows: 4 * len(pathFaults()), sessions: 64, callers: 48, stretch: 8, idle: 100_000}, pathFaults())
 }
 
 // wholeStorm is the storm of the full mode, whole.
@@ -37,15 +59,26 @@ func wholeStorm() storm {
 func fullChaos(t *testing.T, s storm, faults []fault) {
 	paths, err := built()
 	require.NoError(t, err)
-	f := newStormy(t, paths.troupe)
+	f := newStormy(t, paths.troupe, s.env()...)
+	f.fillSessions(s.idle)
 	c := f.caller()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+time.Duration(s.executions)*30*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), s.patience())
 	defer cancel()
 	f.ended(f.through(ctx, s, faults, c))
 	f.nodes[0].settled(backTime)
 	h := f.history(c)
 	f.nodes[0].verdict(h)
-	f.report(c, h)
+	f.report(c, h.Filled())
+}
+
+// fillSessions stores so many sessions that nobody uses, bound to workers that live.
+func (f *full) fillSessions(count int) {
+	f.t.Helper()
+	if count == 0 {
+		return
+	}
+	require.NoError(f.t, servers.Execute(f.postgres, fmt.Sprintf(`INSERT INTO session (pool, session, epoch, worker_inc, worker_pool, worker_slot, bound_at, touched_at)
+ SELECT 'chaos.py', 'idle-' || i, 1, (SELECT incarnation FROM node WHERE state <> 'dead' LIMIT 1), 'chaos.py', i %% 3, now(), now() FROM generate_series(1, %d) AS i`, count)))
 }
 
 // newStormy starts two nodes of the given binary on servers of their own.
@@ -73,6 +106,11 @@ func (f *full) through(ctx context.Context, s storm, faults []fault, c *caller) 
 	order := append(s.order(faults, random), theft) // once more, when no node's end is to come that has its work looked for
 	f.strikes(ctx, s, order, random, &finished, &gate)
 	return load
+}
+
+// patience is how long a storm's load may take: the load waits for each blow.
+func (s storm) patience() time.Duration {
+	return 5*time.Minute + time.Duration(s.executions)*30*time.Millisecond + time.Duration(s.blows)*30*time.Second
 }
 
 // ended waits for the load once the last blow is over. What does not end is shown, with the node's word on why.

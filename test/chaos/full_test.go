@@ -182,7 +182,7 @@ func (n *node) incarnation(of string) (newest store.Node) {
 	var list api.NodeList
 	n.get("/api/v1/nodes", &list)
 	for _, candidate := range list.Nodes {
-		if candidate.Name == of && candidate.StartedAt.After(newest.StartedAt) {
+		if candidate.Name == of && bytes.Compare(candidate.Incarnation[:], newest.Incarnation[:]) > 0 { // by this machine's clock
 			newest = candidate.Node
 		}
 	}
@@ -244,13 +244,9 @@ const keptMax = 1000
 // collect fills the letterbox until the test ends.
 func (f *full) collect() {
 	f.t.Helper()
-	queue := f.settings.Prefix + ".letters"
-	shared := f.settings.Shared()
-	exchange := shared.Exchanges[1].Name
-	require.NoError(f.t, f.side.Declare(f.t.Context(), shared))
-	require.NoError(f.t, f.side.Declare(f.t.Context(), broker.Topology{
-		Queues: []broker.Queue{{Name: queue, Quorum: true}}, Bindings: []broker.Binding{{Exchange: exchange, Queue: queue}},
-	}))
+	queue := f.letterQueue()
+	require.NoError(f.t, f.side.Declare(f.t.Context(), f.settings.Shared()))
+	require.NoError(f.t, f.bindLetters())
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
 	work.Go(func() {
@@ -261,6 +257,16 @@ func (f *full) collect() {
 	f.t.Cleanup(func() {
 		cancel()
 		work.Wait()
+	})
+}
+
+func (f *full) letterQueue() string { return f.settings.Prefix + ".letters" }
+
+// bindLetters has the dead-letter exchange send copies to the test's own queue.
+func (f *full) bindLetters() error {
+	return f.side.Declare(f.t.Context(), broker.Topology{
+		Queues:   []broker.Queue{{Name: f.letterQueue(), Quorum: true}},
+		Bindings: []broker.Binding{{Exchange: f.settings.Shared().Exchanges[1].Name, Queue: f.letterQueue()}},
 	})
 }
 

@@ -1,6 +1,7 @@
 package chaos_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"os"
@@ -42,7 +43,7 @@ func (n *node) settled(limit time.Duration) {
 // history gathers what the run left: the caller's log, every stored execution with its events, and the side effects.
 func (n *node) history(c *caller) *chaos.History {
 	n.t.Helper()
-	h := &chaos.History{Calls: c.calls}
+	h := &chaos.History{Calls: c.calls, Sparse: !n.keepsAllEvents()}
 	cursor := ""
 	for {
 		var page api.ExecutionList
@@ -66,13 +67,36 @@ func (n *node) history(c *caller) *chaos.History {
 func stored(v *api.ExecutionView) chaos.Stored {
 	e := chaos.Stored{
 		Result: v.Result, ID: v.ID, Key: v.IdempotencyKey, Action: v.ActionRef, Session: v.Session, Status: v.Status, Attempt: v.Attempt, Requested: v.RequestedAt,
+		Worker: string(v.Worker), Scheduled: v.ScheduledAt,
 		Idempotent: v.Idempotent, Original: v.Original, RetriedAs: v.RetriedAs, RetryCount: v.RetryCount,
 		Traced: strings.HasPrefix(v.ActionRef, "chaos."),
+	}
+	if len(e.Result) > shortResult {
+		e.Result = signature(e.Result)
 	}
 	if v.Error != nil {
 		e.Code = v.Error.Code
 	}
 	return e
+}
+
+// shortResult is how long a result may be that is kept whole.
+const shortResult = 64 << 10
+
+// signature is the part of a result that says who made it.
+func signature(result json.RawMessage) json.RawMessage {
+	var by struct {
+		Execution messages.ExecutionID `json:"execution"`
+		Attempt   messages.Attempt     `json:"attempt"`
+	}
+	if json.Unmarshal(result, &by) != nil {
+		return nil // which no rule takes for a result
+	}
+	short, err := json.Marshal(by)
+	if err != nil {
+		return nil
+	}
+	return short
 }
 
 // readDetails adds what lists leave out: results, errors and events.

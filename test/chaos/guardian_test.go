@@ -21,9 +21,7 @@ func TestGuardianKilled(t *testing.T) {
 }
 
 func TestWholeGuardianKilled(t *testing.T) {
-	if !whole {
-		return
-	}
+	wholeOnly(t)
 	guardianKilled(t, 8)
 }
 

@@ -19,6 +19,21 @@ type History struct {
 	Executions []Stored             // everything the store holds, after the end
 	Effects    []Effect             // the side-effect log, in the order of the file, which is the order of the writes
 	Letters    []messages.Placement // what the broker dead-lettered, by its own copies: each as often as it did
+	// Sparse: the store kept no events for the steps of the straight path, as it does by default.
+	Sparse bool
+}
+
+// Filled is the history with the steps of the straight path, which a sparse one lacks.
+func (h *History) Filled() *History {
+	if !h.Sparse {
+		return h
+	}
+	whole := *h
+	whole.Sparse, whole.Executions = false, make([]Stored, len(h.Executions))
+	for i := range h.Executions {
+		whole.Executions[i] = withImplied(h.Executions[i])
+	}
+	return &whole
 }
 
 // CallState is what a caller knows of its call.
@@ -50,7 +65,9 @@ type Stored struct {
 	Session    string
 	Status     messages.Status
 	Attempt    messages.Attempt
+	Worker     string    // of the last placement
 	Requested  time.Time // by the store's clock
+	Scheduled  time.Time // when it was last placed, by the store's clock
 	Idempotent bool
 	Original   messages.ExecutionID
 	RetriedAs  messages.ExecutionID

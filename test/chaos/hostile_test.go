@@ -18,6 +18,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/postgres"
+	"github.com/troupe-run/troupe/supervisor/peers/proof"
 	"github.com/troupe-run/troupe/test/rogue"
 )
 
@@ -33,9 +37,7 @@ func TestHostilePeers(t *testing.T) {
 }
 
 func TestWholeHostilePeers(t *testing.T) {
-	if !whole {
-		return
-	}
+	wholeOnly(t)
 	hostilePeers(t, 20)
 }
 
@@ -46,6 +48,7 @@ type target struct {
 	address string
 	trusted *tls.Config // of a peer that the node lets in
 	barred  []*tls.Config
+	insider *rogue.Insider // what a peer knows that the node believes
 	open    []*rogue.Peer
 }
 
@@ -58,6 +61,7 @@ var attacks = []struct {
 	{"peers without a certificate that is trusted", "", (*target).barredPeers},
 	{"bytes that are no protocol", "", (*target).noise},
 	{"bytes that are no protocol, from a trusted peer", "", (*target).securedNoise},
+	{"commands of a trusted peer without a proof", "unproven", (*target).unproven},
 	{"envelopes of garbage", "garbage", (*target).garbage},
 	{"an unknown kind", "unsupported", (*target).unknownKind},
 	{"messages to actors of the library", "misdirected", (*target).misdirected},
@@ -78,12 +82,13 @@ func hostilePeers(t *testing.T, rounds int) {
 	}
 	f.start()
 	c, a := f.caller(), f.nodes[0]
+	insider := f.insider(a.incarnation("a"))
 	before := f.incarnations()
 	ca.issue("intruder", "127.0.0.1")
 	other := newAuthority(t)
 	other.issue("stranger", "127.0.0.1")
 	victim := &target{
-		T: t, node: a, address: a.incarnation("a").PeerAddress, trusted: ca.peer("intruder"),
+		T: t, node: a, address: a.incarnation("a").PeerAddress, insider: insider, trusted: ca.peer("intruder"),
 		barred: []*tls.Config{nil, ca.peer(""), ca.trusting(other, "stranger")},
 	}
 	f.submitAll(c, "chaos.go_work", "before", 20, time.Millisecond, messages.Completed)
@@ -129,11 +134,11 @@ func (a *authority) trusting(other *authority, name string) *tls.Config {
 // barredPeers get no further than the handshake.
 func (v *target) barredPeers() {
 	for i, config := range v.barred {
-		p, err := rogue.Dial(v.Context(), v.address, config, attackTime)
+		p, err := rogue.Dial(v.Context(), v.address, config, v.insider, attackTime)
 		if err != nil {
 			continue
 		}
-		_ = p.Greet(v.deaf()) // told by Ended
+		_ = p.Greet(v.insider.Own.Address) // told by Ended
 		require.Error(v, p.Ended(), "peer %d", i)
 		require.NoError(v, v.Context().Err())
 		require.NoError(v, p.Close())
@@ -162,6 +167,26 @@ func (v *target) pour(conn net.Conn) {
 	require.NotErrorIs(v, err, os.ErrDeadlineExceeded, "the node leaves the connection open")
 }
 
+// unproven has a certificate, and not the cluster's secret: it is let in no further than to be refused.
+func (v *target) unproven() {
+	for _, as := range []*rogue.Insider{nil, {Own: v.insider.Own, Secret: v.insider.Secret}} {
+		if as != nil {
+			key, err := store.NewSecretKey(random(v.T, store.SecretSize))
+			require.NoError(v, err)
+			as.Secret.Key = key
+		}
+		p, err := rogue.Dial(v.Context(), v.address, v.trusted, as, attackTime)
+		require.NoError(v, err)
+		require.NoError(v, p.Greet(v.insider.Own.Address))
+		data, err := rogue.Envelope(v.insider.Own.Incarnation, wire.Drain{})
+		require.NoError(v, err)
+		_ = p.Write(rogue.EnvelopeType, rogue.Target, data) // told by Ended
+		require.Error(v, p.Ended())
+		require.NoError(v, v.Context().Err())
+		require.NoError(v, p.Close())
+	}
+}
+
 func (v *target) garbage() {
 	v.speak(func(p *rogue.Peer) {
 		for range 100 {
@@ -172,7 +197,7 @@ func (v *target) garbage() {
 
 func (v *target) unknownKind() {
 	v.speak(func(p *rogue.Peer) {
-		data, err := rogue.UnknownKind()
+		data, err := rogue.UnknownKind(v.insider.Own.Incarnation)
 		require.NoError(v, err)
 		require.NoError(v, p.Write(rogue.EnvelopeType, rogue.Target, data))
 	})
@@ -201,7 +226,7 @@ func (v *target) flood() {
 			data := make([][]byte, each)
 			for i := range data {
 				var err error
-				data[i], err = rogue.Probe()
+				data[i], err = rogue.Envelope(v.insider.Own.Incarnation, wire.Probe{})
 				require.NoError(v, err)
 			}
 			require.NoError(v, p.Write(rogue.EnvelopeType, rogue.Target, data...))
@@ -211,10 +236,10 @@ func (v *target) flood() {
 
 // speak opens a stream that the node lets in. It stays open: what was sent would go with it.
 func (v *target) speak(talk func(*rogue.Peer)) {
-	p, err := rogue.Dial(v.Context(), v.address, v.trusted, attackTime)
+	p, err := rogue.Dial(v.Context(), v.address, v.trusted, v.insider, attackTime)
 	require.NoError(v, err)
 	v.open = append(v.open, p)
-	require.NoError(v, p.Greet(v.deaf()))
+	require.NoError(v, p.Prove(v.insider.Own))
 	talk(p)
 }
 
@@ -226,12 +251,24 @@ func (v *target) close() {
 	v.open = nil
 }
 
-// deaf is an address that takes connections and reads nothing.
-func (v *target) deaf() string {
+// insider has got hold of the cluster's secret, and of the row of a node that is dead, at an address that takes connections and reads
+// nothing.
+func (f *full) insider(victim store.Node) *rogue.Insider {
+	f.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(v, err)
-	v.Cleanup(func() { require.NoError(v, l.Close()) })
-	return l.Addr().String()
+	require.NoError(f.t, err)
+	f.t.Cleanup(func() { require.NoError(f.t, l.Close()) })
+	s, err := postgres.Open(f.t.Context(), postgres.Config{URL: f.postgres, Name: "insider"})
+	require.NoError(f.t, err)
+	defer func() { require.NoError(f.t, s.Close()) }()
+	secrets, err := s.ClusterSecrets(f.t.Context())
+	require.NoError(f.t, err)
+	own := proof.Party{Incarnation: messages.NewIncarnation(), Address: l.Addr().String()}
+	require.NoError(f.t, s.Join(f.t.Context(), store.Node{
+		Incarnation: own.Incarnation, Name: "insider", PeerAddress: own.Address, PeerScope: victim.PeerScope, PeerProof: proof.Version,
+	}, time.Minute))
+	require.NoError(f.t, s.SetNode(f.t.Context(), own.Incarnation, store.NodeDead))
+	return &rogue.Insider{Secret: secrets[0], Own: own}
 }
 
 func random(t *testing.T, size int) []byte {

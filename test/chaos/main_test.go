@@ -18,6 +18,14 @@ var seedFlag = flag.Uint64("seed", 1, "seed of the workload and of the moments o
 // whole says that the suites run at their full size.
 var whole = os.Getenv("TROUPE_CHAOS") == "whole"
 
+// wholeOnly skips a suite at its full size where the reduced ones run.
+func wholeOnly(t *testing.T) {
+	t.Helper()
+	if !whole {
+		t.Skip("takes minutes at its full size: make chaos, or TROUPE_CHAOS=whole; the reduced suite runs always")
+	}
+}
+
 // programs is where the programs are built that the suites drive.
 var programs string
 

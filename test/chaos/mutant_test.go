@@ -80,9 +80,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 
 // TestWholePlantedFaultsFailTheStorm drives nodes with each planted fault through the storm that sound ones live through.
 func TestWholePlantedFaultsFailTheStorm(t *testing.T) {
-	if !whole {
-		return
-	}
+	wholeOnly(t)
 	troupe, err := mutantBinary()
 	require.NoError(t, err)
 	for _, m := range mutants {
@@ -133,9 +131,18 @@ func (f *full) submitAll(c *caller, action, round string, count int, length time
 // with lists the executions in the given statuses, as the node knows them.
 func (n *node) with(statuses string) []api.ExecutionView {
 	n.t.Helper()
+	executions, err := n.list(statuses)
+	require.NoError(n.t, err)
+	return executions
+}
+
+// list is with, where the node may be without its store.
+func (n *node) list(statuses string) ([]api.ExecutionView, error) {
+	ctx, cancel := context.WithTimeout(n.t.Context(), 30*time.Second)
+	defer cancel()
 	var list api.ExecutionList
-	n.get("/api/v1/executions?limit=1000&status="+statuses, &list)
-	return list.Executions
+	err := n.client.Load().Get(ctx, "/api/v1/executions?limit=1000&status="+statuses, &list)
+	return list.Executions, err
 }
 
 // quiet waits until nothing stands in the statuses any more, for at most limit, and reports whether it is so.

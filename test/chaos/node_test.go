@@ -73,7 +73,7 @@ func newNodeOf(t *testing.T, troupe, pack, effects string, env ...string) *node 
 		mark: fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano()),
 	}
 	n.env = append(n.env, "TROUPE_DATA="+filepath.Join(dir, "data"), "TROUPE_PACKS="+filepath.Join(dir, "pack"),
-		"TROUPE_LISTEN=127.0.0.1:0", "TROUPE_STORE_EVENTS=all", "TROUPE_LOG_FORMAT=json", "TROUPE_NODE_NAME=n", "TROUPE_POOL_PYTHON=1", "TROUPE_POOL_GO=16",
+		"TROUPE_LISTEN=127.0.0.1:0", "TROUPE_LOG_FORMAT=json", "TROUPE_NODE_NAME=n", "TROUPE_POOL_PYTHON=1", "TROUPE_POOL_GO=16",
 		"TROUPE_WORKER_CANCEL_GRACE=0.3", "TROUPE_WORKER_TERM_GRACE=0.3", "TROUPE_RETRY_BASE_BACKOFF_SECS=0.1",
 		"TROUPE_EXECUTOR_HEALTH_CHECK_INTERVAL=1", "TROUPE_HEALTH_PROBE_TIMEOUT=1", "TROUPE_HEALTH_PROBE_RETRY=0.3", "TROUPE_POOL_RESTART_INTENSITY=10000")
 	n.env = append(n.env, env...)
@@ -87,6 +87,12 @@ func newNodeOf(t *testing.T, troupe, pack, effects string, env ...string) *node 
 	t.Cleanup(n.end)
 	return n
 }
+
+// allEvents has the store keep an event for every step, and not only for what leaves the straight path. It also has an outcome take
+// another statement than by default.
+const allEvents = "TROUPE_STORE_EVENTS=all"
+
+func (n *node) keepsAllEvents() bool { return slices.Contains(n.env, allEvents) }
 
 // copyPack copies a pack with this node's paths and mark put in, and the Go worker beside it.
 func (n *node) copyPack(from, to string) {

@@ -41,9 +41,7 @@ func TestAStoreOutageRepeatsNothing(t *testing.T) {
 }
 
 func TestWholeAStoreOutageRepeatsNothing(t *testing.T) {
-	if !whole {
-		return
-	}
+	wholeOnly(t)
 	storeOutages(t, 20)
 }
 

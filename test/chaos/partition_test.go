@@ -53,9 +53,7 @@ func TestPartitions(t *testing.T) {
 }
 
 func TestWholePartitions(t *testing.T) {
-	if !whole {
-		return
-	}
+	wholeOnly(t)
 	partitions(t, storm{executions: 15_000, blows: 3 * len(partings), sessions: 64, callers: 32, stretch: 8})
 }
 

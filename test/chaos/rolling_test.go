@@ -26,9 +26,7 @@ func TestRollingRestarts(t *testing.T) {
 }
 
 func TestWholeRollingRestarts(t *testing.T) {
-	if !whole {
-		return
-	}
+	wholeOnly(t)
 	rollingRestarts(t, storm{executions: 12_000, blows: 60, sessions: 64, callers: 32, gentle: true})
 }
 

@@ -35,9 +35,7 @@ func TestSessionsAreLinear(t *testing.T) {
 }
 
 func TestWholeSessionsAreLinear(t *testing.T) {
-	if !whole {
-		return
-	}
+	wholeOnly(t)
 	linearSessions(t, storm{sessions: 1000, executions: 1000 * 20, blows: 10 * len(goings), callers: 48})
 }
 

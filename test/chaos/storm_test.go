@@ -28,6 +28,10 @@ type storm struct {
 	gentle bool
 	// stretch makes the runs of Python and Go so many times longer; 0: once.
 	stretch int
+	// events: the store keeps an event for every step, which it does not by default.
+	events bool
+	// idle is how many sessions the store has besides those of the load.
+	idle int
 	// admit, where set, holds a caller up before it begins the numbered work.
 	admit func(at int) error
 }
@@ -38,9 +42,7 @@ func TestNodeKilledUnderLoad(t *testing.T) {
 }
 
 func TestWholeNodeKilledUnderLoad(t *testing.T) {
-	if !whole {
-		return
-	}
+	wholeOnly(t)
 	underLoad(t, storm{executions: 10_000, blows: 20, sessions: 64, callers: 48, strike: killNode})
 }
 
@@ -50,10 +52,18 @@ func TestWorkersKilledUnderLoad(t *testing.T) {
 }
 
 func TestWholeWorkersKilledUnderLoad(t *testing.T) {
-	if !whole {
-		return
-	}
+	wholeOnly(t)
 	underLoad(t, storm{executions: 10_000, blows: 300, sessions: 64, callers: 48, strike: killWorker})
+}
+
+func TestWorkersKilledUnderLoadWithEvents(t *testing.T) {
+	t.Parallel()
+	underLoad(t, storm{executions: 400, blows: 12, sessions: 16, callers: 24, strike: killWorker, events: true})
+}
+
+func TestWholeNodeKilledUnderLoadWithEvents(t *testing.T) {
+	wholeOnly(t)
+	underLoad(t, storm{executions: 10_000, blows: 20, sessions: 64, callers: 48, strike: killNode, events: true})
 }
 
 func TestNodeStoppedUnderLoad(t *testing.T) {
@@ -62,9 +72,7 @@ func TestNodeStoppedUnderLoad(t *testing.T) {
 }
 
 func TestWholeNodeStoppedUnderLoad(t *testing.T) {
-	if !whole {
-		return
-	}
+	wholeOnly(t)
 	underLoad(t, storm{executions: 10_000, blows: 20, sessions: 64, callers: 48, strike: stopNode, gentle: true})
 }
 
@@ -180,13 +188,16 @@ func (s storm) length(k *kind, random *rand.Rand) int {
 }
 
 // env gives a node that stops gently its time: a probe's timeout also bounds the snapshots of the sessions of a worker that leaves.
-func (s storm) env() []string {
+func (s storm) env() (env []string) {
+	if s.events {
+		env = append(env, allEvents)
+	}
 	if !s.gentle {
-		return nil
+		return env
 	}
 	// A probe, or the code that is cancelled, may take longer than the grace of other storms; a worker ended for that would take its
 	// sessions along.
-	return []string{"TROUPE_HEALTH_PROBE_TIMEOUT=20", "TROUPE_WORKER_CANCEL_GRACE=20"}
+	return append(env, "TROUPE_HEALTH_PROBE_TIMEOUT=20", "TROUPE_WORKER_CANCEL_GRACE=20")
 }
 
 func underLoad(t *testing.T, s storm) {

@@ -37,16 +37,14 @@ func TestPlacingGoesOn(t *testing.T) {
 }
 
 func TestWholePlacingGoesOn(t *testing.T) {
-	if !whole {
-		return
-	}
+	wholeOnly(t)
 	placingGoesOn(t, 30, 30)
 }
 
 // placingGoesOn kills the node that places, of three, and stops it in order, while work comes in at the others.
 func placingGoesOn(t *testing.T, kills, stops int) {
 	random := rand.New(rand.NewPCG(seed(t), 9))
-	f := newAmple(t)
+	f := newAmple(t, allEvents) // what is measured are the times of placements and claims
 	paths, err := built()
 	require.NoError(t, err)
 	for _, name := range []string{"a", "b", "c"} {

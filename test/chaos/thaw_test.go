@@ -31,9 +31,7 @@ func TestThawedHandlersAreTold(t *testing.T) {
 }
 
 func TestWholeThawedHandlersAreTold(t *testing.T) {
-	if !whole {
-		return
-	}
+	wholeOnly(t)
 	thawedHandlers(t, 10)
 }
 

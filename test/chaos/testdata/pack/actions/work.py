@@ -29,6 +29,14 @@ def work(params, ctx):
     return trace(ctx)
 
 
+def big(params, ctx):
+    """Return a result of so many bytes and a few more."""
+    note("start", ctx)
+    time.sleep(params.get("ms", 0) / 1000)
+    note("end", ctx)
+    return trace(ctx, filler="x" * params["bytes"])
+
+
 def fail(params, ctx):
     note("start", ctx)
     raise ValueError("failed as asked")
