@@ -5,6 +5,7 @@ package rogue
 import (
 	"context"
 	"crypto/tls"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -14,11 +15,14 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
 	troupev1 "github.com/troupe-run/troupe/proto/troupe/v1"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/peers/proof"
 )
 
 // What a node takes: envelopes of one type, sent to one name.
@@ -29,14 +33,22 @@ const (
 
 // Peer is one stream to a node.
 type Peer struct {
-	conn   *grpc.ClientConn
-	stream remote.Remoting_ReceiveClient
-	end    context.CancelFunc
+	conn    *grpc.ClientConn
+	stream  remote.Remoting_ReceiveClient
+	end     context.CancelFunc
+	client  *proof.Client  // nil: it knows no secret
+	session *proof.Session // nil: it has proven nothing
+}
+
+// Insider is what a peer knows that has got into the cluster: its secret, and a row of its own in the store.
+type Insider struct {
+	Secret store.ClusterSecret
+	Own    proof.Party
 }
 
 // Dial opens a stream to a node within the limit; a nil config speaks without TLS. What the node refuses may be told by the first
-// thing that is sent, or by Ended, and not here.
-func Dial(ctx context.Context, address string, config *tls.Config, limit time.Duration) (*Peer, error) {
+// thing that is sent, or by Ended, and not here. An insider offers a proof; nil: none is offered, as by a node of an older release.
+func Dial(ctx context.Context, address string, config *tls.Config, as *Insider, limit time.Duration) (*Peer, error) {
 	secured := insecure.NewCredentials()
 	if config != nil {
 		secured = credentials.NewTLS(config)
@@ -45,13 +57,19 @@ func Dial(ctx context.Context, address string, config *tls.Config, limit time.Du
 	if err != nil {
 		return nil, err
 	}
+	var client *proof.Client
+	if as != nil {
+		var hello []byte
+		client, hello = proof.NewClient(as.Secret, as.Own, address)
+		ctx = metadata.AppendToOutgoingContext(ctx, "troupe-hello-bin", string(hello))
+	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	stream, err := remote.NewRemotingClient(conn).Receive(ctx)
 	if err != nil {
 		cancel()
 		return nil, errors.Join(fmt.Errorf("open a stream to %s: %w", address, err), conn.Close())
 	}
-	return &Peer{conn: conn, stream: stream, end: cancel}, nil
+	return &Peer{conn: conn, stream: stream, end: cancel, client: client}, nil
 }
 
 // Close ends the stream.
@@ -60,11 +78,35 @@ func (p *Peer) Close() error {
 	return p.conn.Close()
 }
 
+// Prove greets as an insider, and waits until the node has let it in.
+func (p *Peer) Prove(own proof.Party) error {
+	header, err := p.stream.Header()
+	if err != nil {
+		return fmt.Errorf("wait for the node's proof: %w", err)
+	}
+	words := header.Get("troupe-answer-bin")
+	if len(words) != 1 {
+		return errors.New("the node proves nothing")
+	}
+	_, given, session, err := p.client.Check([]byte(words[0]))
+	if err != nil {
+		return err
+	}
+	if err := p.greet("proof:"+hex.EncodeToString(given), own.Address); err != nil {
+		return err
+	}
+	p.session = session
+	_, err = p.stream.Recv()
+	return err
+}
+
 // Greet says at which address the peer claims to be reached.
-func (p *Peer) Greet(address string) error {
+func (p *Peer) Greet(address string) error { return p.greet("rogue", address) }
+
+func (p *Peer) greet(system, address string) error {
 	return p.stream.Send(&remote.RemoteMessage{MessageType: &remote.RemoteMessage_ConnectRequest{
 		ConnectRequest: &remote.ConnectRequest{ConnectionType: &remote.ConnectRequest_ServerConnection{
-			ServerConnection: &remote.ServerConnection{SystemId: "rogue", Address: address},
+			ServerConnection: &remote.ServerConnection{SystemId: system, Address: address},
 		}},
 	}})
 }
@@ -74,6 +116,9 @@ func (p *Peer) Write(kind, to string, data ...[]byte) error {
 	batch := &remote.MessageBatch{TypeNames: []string{kind}, Targets: []*actor.PID{{Id: to}}}
 	for _, d := range data {
 		batch.Envelopes = append(batch.Envelopes, &remote.MessageEnvelope{MessageData: d})
+	}
+	if p.session != nil {
+		batch.TypeNames = append(batch.TypeNames, "tag:"+hex.EncodeToString(p.session.Seal(data...)))
 	}
 	return p.stream.Send(&remote.RemoteMessage{MessageType: &remote.RemoteMessage_MessageBatch{MessageBatch: batch}})
 }
@@ -87,9 +132,9 @@ func (p *Peer) Ended() error {
 	}
 }
 
-// Probe is an envelope that asks a node whether it sees the store, as an incarnation that nobody knows.
-func Probe() ([]byte, error) {
-	e, err := probe()
+// Envelope is a message of an incarnation.
+func Envelope(from messages.Incarnation, body wire.Body) ([]byte, error) {
+	e, err := envelope(from, body)
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +142,8 @@ func Probe() ([]byte, error) {
 }
 
 // UnknownKind is an envelope of a kind that no node knows.
-func UnknownKind() ([]byte, error) {
-	e, err := probe()
+func UnknownKind(from messages.Incarnation) ([]byte, error) {
+	e, err := envelope(from, wire.Probe{})
 	if err != nil {
 		return nil, err
 	}
@@ -106,6 +151,6 @@ func UnknownKind() ([]byte, error) {
 	return proto.Marshal(e)
 }
 
-func probe() (*troupev1.Envelope, error) {
-	return wire.ToProto(wire.Envelope{ID: messages.NewExecutionID(), Seq: 1, From: messages.NewIncarnation(), Body: wire.Probe{}})
+func envelope(from messages.Incarnation, body wire.Body) (*troupev1.Envelope, error) {
+	return wire.ToProto(wire.Envelope{ID: messages.NewExecutionID(), Seq: 1, From: from, Body: body})
 }

@@ -27,6 +27,8 @@ type PostgresOptions struct {
 	Listen string
 	// Unsafe switches fsync off, for tests that kill nothing.
 	Unsafe bool
+	// Clock makes its clock one that SetClock sets.
+	Clock bool
 	// Stopped leaves it to the test to start it.
 	Stopped bool
 }
@@ -41,6 +43,7 @@ type PostgresServer struct {
 	program  string
 	settings map[string]string
 	trusted  string   // address whose /24 is
+	env      []string // beside this process's own
 	process  *process // nil: it does not run
 }
 
@@ -107,10 +110,14 @@ func newPostgres(o PostgresOptions) (*PostgresServer, error) {
 	for name, value := range o.Settings {
 		settings[name] = value
 	}
-	return &PostgresServer{
+	p := &PostgresServer{
 		URL: "postgres://postgres@" + Loopback(ports[0]) + "/postgres?sslmode=disable", Port: ports[0],
 		home: h, program: program, settings: settings, trusted: o.Listen,
-	}, nil
+	}
+	if o.Clock {
+		err = p.fakeClock()
+	}
+	return p, err
 }
 
 // initialise makes the server's files. They need not outlive a power failure.
@@ -153,7 +160,7 @@ func (p *PostgresServer) Start() error {
 		args = append(args, "-c", name+"="+value)
 	}
 	process, err := launch{
-		program: p.program, args: args, dir: p.home.dir, log: p.home.path("log"), account: p.home.account, endBy: "QUIT",
+		program: p.program, args: args, env: p.env, dir: p.home.dir, log: p.home.path("log"), account: p.home.account, endBy: "QUIT",
 	}.start(p.home.keeper)
 	if err != nil {
 		return err

@@ -1,12 +1,13 @@
 package servers
 
 import (
+	"os"
 	"runtime/debug"
 	"strings"
 	"testing"
 )
 
-// Unraced skips a test that starts the library of the remoting more than once, where the race detector watches it set
+// Unraced skips, or with TROUPE_TEST_UNSKIPPED fails, a test that starts the library of the remoting more than once, where the race detector watches it set
 // gRPC's log: that is done without a lock, and the flags of the Makefile's RACE keep the detector from it.
 func Unraced(t testing.TB) {
 	t.Helper()
@@ -20,7 +21,10 @@ func Unraced(t testing.TB) {
 			return
 		}
 	}
-	if watched {
+	switch {
+	case watched && os.Getenv("TROUPE_TEST_UNSKIPPED") != "":
+		t.Fatal("this test runs under the race detector without the flags that it needs: grpclog's must be the last -gcflags (see the Makefile's RACE)")
+	case watched:
 		t.Skip("under the race detector this test needs the flags of the Makefile's RACE")
 	}
 }

@@ -54,6 +54,22 @@ func beOrphaned() int {
 	select {}
 }
 
+// A server's clock can be set ahead and back while it runs, for connections that are open too.
+func TestPostgresClock(t *testing.T) {
+	t.Parallel()
+	p := PrivatePostgres(t, PostgresOptions{Clock: true, Unsafe: true})
+	c, err := pgx.Connect(t.Context(), p.URL)
+	require.NoError(t, err)
+	defer c.Close(context.Background())
+	for _, ahead := range []time.Duration{0, 10 * time.Minute, -30 * time.Second, 0} {
+		require.NoError(t, p.SetClock(ahead))
+		var now time.Time
+		require.NoError(t, c.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(&now))
+		require.WithinDuration(t, time.Now().Add(ahead), now, 5*time.Second)
+	}
+	require.Error(t, (&PostgresServer{}).SetClock(0))
+}
+
 func TestPostgresKeepsDataOverKillAndStop(t *testing.T) {
 	t.Parallel()
 	p := PrivatePostgres(t, PostgresOptions{Settings: map[string]string{"work_mem": "5MB"}})

@@ -156,6 +156,28 @@ func execute(url, statement string) error {
 // Execute runs one SQL statement on a database that Postgres made, as another program would.
 func Execute(url, statement string) error { return execute(url, statement) }
 
+// Hold holds what a SELECT … FOR UPDATE locks, as another program's transaction does, until release is called.
+func Hold(t testing.TB, url, query string) (release func()) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release = sync.OnceFunc(func() {
+		if err := c.Close(context.Background()); err != nil { // the server rolls its transaction back
+			t.Errorf("release %s: %v", query, err)
+		}
+	})
+	t.Cleanup(release)
+	results, err := c.PgConn().Exec(ctx, "BEGIN; "+query).ReadAll()
+	if err != nil || len(results[len(results)-1].Rows) == 0 {
+		t.Fatalf("%s: nothing to hold: %v", query, err)
+	}
+	return release
+}
+
 // Query runs one SQL query, as another program would, and returns its rows as texts; NULL is the empty text.
 func Query(url, query string) ([][]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
