@@ -2,17 +2,22 @@ package e2e
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// guardedConfig has one token for each scope; ops's stands in the environment.
+// guardedConfig has a token or two for each scope; ops's stands in the environment.
 const guardedConfig = `
 tokens:
   - {name: viewer, scopes: [read], token: read-secret-123456}
   - {name: ci, scopes: [submit], token: submit-secret-123456}
+  - {name: other, scopes: [submit], token: other-secret-123456}
+  - {name: stage, scopes: [operate], token: stage-secret-123456}
   - {name: ops, scopes: [admin], token_env: OPS_SECRET}
 `
 
@@ -27,6 +32,7 @@ func TestTokensAndScopes(t *testing.T) {
 	}
 	none, wrong := as(""), as("nobody-knows-this")
 	read, submit, admin := as("read-secret-123456"), as("submit-secret-123456"), as("admin-secret-123456")
+	operate, other := as("stage-secret-123456"), as("other-secret-123456")
 	const echo = `{"action_ref":"core.echo"}`
 	for _, c := range []struct {
 		who          *node
@@ -46,7 +52,11 @@ func TestTokensAndScopes(t *testing.T) {
 		{read, "POST", "/api/v1/executions", echo, 403, `token "viewer" lacks the scope "submit"`},
 		{read, "POST", "/api/v1/workers/n1/go/0/kill", nil, 403, `lacks the scope "admin"`},
 		{submit, "GET", "/api/v1/executions", nil, 403, `token "ci" lacks the scope "read"`},
-		{submit, "POST", "/api/v1/reload", nil, 403, `lacks the scope "admin"`},
+		{submit, "POST", "/api/v1/reload", nil, 403, `lacks the scope "operate"`},
+		{operate, "POST", "/api/v1/executions", echo, 403, `token "stage" lacks the scope "submit"`},
+		{operate, "POST", "/api/v1/workers/n1/go/0/kill", nil, 403, `lacks the scope "admin"`},
+		{operate, "POST", "/api/v1/reload", nil, 200, ""},
+		{operate, "GET", "/api/v1/pools", nil, 200, ""},
 		{read, "GET", "/api/v1/executions", nil, 200, ""},
 		{submit, "POST", "/api/v1/executions", echo, 201, ""},
 		{admin, "POST", "/api/v1/executions", echo, 201, ""},
@@ -67,6 +77,15 @@ func TestTokensAndScopes(t *testing.T) {
 	require.Contains(t, r.err, `token "viewer" lacks the scope "submit"`)
 	require.Equal(t, "{}", admin.prints(t, "submit", "core.echo", "--wait"))
 	require.Contains(t, admin.prints(t, "list"), "completed")
+	require.Equal(t, "{}", submit.prints(t, "submit", "core.echo", "--wait"), "who submits may wait for it")
+	id := submit.prints(t, "submit", "core.echo", "--at", "1h")
+	for _, verb := range []string{"get", "wait", "cancel", "logs", "why"} {
+		r = other.troupe(t, verb, id)
+		require.Equal(t, 1, r.code, verb)
+		require.Contains(t, r.err, `token "other" has submitted no execution `+id, verb)
+	}
+	require.Contains(t, submit.prints(t, "get", id), "requested")
+	require.Contains(t, submit.prints(t, "cancel", id), "cancelled")
 	e := admin.runs(t, "core.noop", nil)
 	require.Equal(t, "ops", e.text("created_by"))
 	require.NoError(t, n.stop())
@@ -97,4 +116,47 @@ func TestWithoutTokensOnlyThisMachine(t *testing.T) {
 		require.Contains(t, string(body[:count]), c.says)
 	}
 	n.works(t)
+}
+
+// TestTokensFile makes tokens with the command, and changes the file under a running node.
+func TestTokensFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "tokens.yaml")
+	bare := &node{}
+	made := func(name, scope string) (token, line string) {
+		lines := strings.Split(bare.prints(t, "token", "new", "--name", name, "--scope", scope), "\n")
+		for _, text := range lines {
+			if strings.HasPrefix(text, "troupe_") {
+				token = text
+			} else if strings.HasPrefix(text, "- {") {
+				line = text + "\n"
+			}
+		}
+		return token, line
+	}
+	first, firstLine := made("first", "admin")
+	second, secondLine := made("second", "admin")
+	require.NoError(t, os.WriteFile(path, []byte(firstLine), 0o600))
+	n := start(t, options{config: "tokens_file: " + path + "\n", token: first})
+	next := *n
+	next.token = second
+	status, _ := next.call(t, "GET", "/api/v1/pools", nil)
+	require.Equal(t, http.StatusUnauthorized, status)
+	require.NoError(t, os.WriteFile(path, []byte("- {name: "), 0o600))
+	r := n.troupe(t, "reload")
+	require.Equal(t, 1, r.code)
+	require.Contains(t, r.err, "is not YAML")
+	require.Contains(t, r.err, "the tokens of before hold")
+	require.NoError(t, os.WriteFile(path, []byte(secondLine), 0o600))
+	require.Eventually(t, func() bool {
+		status, _ := next.call(t, "GET", "/api/v1/pools", nil)
+		return status == http.StatusOK
+	}, 30*time.Second, 50*time.Millisecond)
+	status, _ = n.call(t, "GET", "/api/v1/pools", nil)
+	require.Equal(t, http.StatusUnauthorized, status, "a token that was taken out opens nothing")
+	require.Equal(t, "second", next.runs(t, "core.noop", nil).text("created_by"))
+	require.NoError(t, n.stop())
+	for _, token := range []string{first, second} {
+		require.NotContains(t, n.log.String(), token)
+	}
 }

@@ -141,8 +141,9 @@ func TestBadDataFolders(t *testing.T) {
 
 	prose := strings.Repeat("this is prose and no database. ", 100)
 	write(t, dir, "prose/troupe.db", prose)
-	require.Contains(t, refused(t, options{data: filepath.Join(dir, "prose")}),
-		"not a troupe store: move the file away or give another --data folder")
+	text := refused(t, options{data: filepath.Join(dir, "prose")})
+	require.Contains(t, text, "data folder was open to other users: taken from them")
+	require.Contains(t, text, "not a troupe store: move the file away or give another --data folder")
 	kept, err := os.ReadFile(filepath.Join(dir, "prose", "troupe.db"))
 	require.NoError(t, err)
 	require.Equal(t, prose, string(kept), "a foreign file is left as it was")

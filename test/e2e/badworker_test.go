@@ -118,12 +118,15 @@ func TestBrokenPools(t *testing.T) {
 		})
 		require.Contains(t, view.text("reason"), "worker initialization failed: ")
 		require.Contains(t, view.text("reason"), want)
-		require.Contains(t, fmt.Sprint(n.get(t, "/readyz")["broken_pools"]), pool)
+		await(t, "readiness names "+pool, func() bool {
+			return strings.Contains(fmt.Sprint(n.get(t, "/readyz")["broken_pools"]), pool)
+		})
 		require.Regexp(t, `(?m)^`+pool+` +process +broken .*worker initialization failed`, n.prints(t, "pools"))
 		e := n.runs(t, pool, nil)
 		require.Equal(t, "failed", e.text("status"))
 		require.Equal(t, "no_workers", e.text("error", "code"))
-		require.Contains(t, e.text("error", "message"), "No workers with fresh heartbeats available: pool "+pool+" is broken: worker initialization failed: ")
+		require.Contains(t, e.text("error", "message"), "pool "+pool+" is broken: worker initialization failed: ")
+		require.NotContains(t, e.text("error", "message"), "fresh heartbeats")
 		_, metrics := n.raw(t, "GET", "/metrics", nil)
 		require.Contains(t, string(metrics), `troupe_pool_broken{pool="`+pool+`"} 1`)
 	}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -155,6 +156,33 @@ func TestMigrate(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
+// TestARefusedReloadTellsThePack breaks what works, as its author would see it.
+func TestARefusedReloadTellsThePack(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{packs: []string{"testdata/plain"}, config: sharedConfig})
+	dir := n.packs[0]
+	require.Equal(t, "1", n.runs(t, "plain.one", nil).text("result"))
+	write(t, dir, "actions/one.py", "import nothing_of_that_name\n")
+	r := n.troupe(t, "reload")
+	require.Equal(t, 1, r.code)
+	require.Regexp(t, `^troupe: nothing is reloaded, the code from before runs on:\n  pack plain: a worker of pool plain.own does not start: action plain.one: load `, r.err)
+	require.Contains(t, r.err, "\n    Traceback (most recent call last):\n")
+	require.Contains(t, r.err, `actions/one.py", line 1, in <module>`)
+	require.Regexp(t, `(?m)^plain.own +python +old code .*reload refused at \d\d:\d\d:\d\d: pack plain: action plain.one: `, n.prints(t, "pools"))
+	await(t, "readiness tells it", func() bool { // by an answer that is kept for 250 ms
+		return strings.Contains(fmt.Sprint(n.get(t, "/readyz")["notes"]), "was refused, and the code from before it runs on")
+	})
+	require.Regexp(t, `running node +warn .*was refused`, n.troupe(t, "doctor", "--listen", strings.TrimPrefix(n.url, "http://")).out)
+	require.Equal(t, "1", n.runs(t, "plain.one", nil).text("result"))
+	n.signal(syscall.SIGHUP)
+	n.logged(t, "packs not reloaded; the node goes on with those it has")
+	write(t, dir, "actions/one.py", "def run(params):\n    return 2\n")
+	require.Regexp(t, `(?m)^workers replaced +plain.own`, n.prints(t, "reload"))
+	await(t, "the new code runs", func() bool { return n.runs(t, "plain.one", nil).text("result") == "2" })
+	require.NotContains(t, n.prints(t, "pools"), "old code")
+	require.NoError(t, n.stop())
+}
+
 // TestReload changes packs under a working node, by signal and by API.
 func TestReload(t *testing.T) {
 	t.Parallel()
@@ -164,7 +192,14 @@ func TestReload(t *testing.T) {
 	await(t, "it runs", func() bool { return n.get(t, "/api/v1/executions/"+long).text("status") == "running" })
 	write(t, dir, "actions/encore.yaml", "name: encore\nruntime: python\nentrypoint: actions/encore.py:play\npool: keeper\nparameters: {type: object}\n")
 	write(t, dir, "actions/encore.py", "def play(params):\n    return 'first'\n")
-	require.Regexp(t, `(?m)^added +theatre.encore`, n.prints(t, "reload"))
+	await(t, "the pools that cannot start are known", func() bool {
+		broken := fmt.Sprint(n.get(t, "/readyz")["broken_pools"])
+		return strings.Contains(broken, "theatre.mute") && strings.Contains(broken, "theatre.ghost")
+	})
+	r := n.troupe(t, "reload")
+	require.Regexp(t, `(?m)^added +theatre.encore`, r.out)
+	require.Equal(t, 1, r.code, "two of its pools were broken before, and still are")
+	require.Contains(t, r.err, "pack theatre: a worker of pool theatre.mute does not start: no answer to hello within the init timeout")
 	require.Equal(t, "first", n.runs(t, "theatre.encore", nil).text("result"))
 	require.Equal(t, "completed", n.finish(t, long).text("status"), "what ran goes on")
 
@@ -181,7 +216,7 @@ func TestReload(t *testing.T) {
 	})
 
 	write(t, dir, "actions/encore.yaml", "name: encore\nruntime: pithon\n")
-	r := n.troupe(t, "reload")
+	r = n.troupe(t, "reload")
 	require.Equal(t, 1, r.code)
 	require.Contains(t, r.err, "encore.yaml:2")
 	n.signal(syscall.SIGHUP)
@@ -189,4 +224,16 @@ func TestReload(t *testing.T) {
 	require.Equal(t, "second", n.runs(t, "theatre.encore", nil).text("result"), "the node goes on with what it had")
 	require.NoError(t, n.stop())
 	require.NotContains(t, strings.ToLower(n.log.String()), "panic")
+}
+
+// A reload tries a worker of each changed pool, for as long as that may take to start. A stop does not wait for it.
+func TestAStopDoesNotWaitForAReload(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{packs: []string{"testdata/theatre"}, config: strings.Replace(sharedConfig, "worker: {", "worker: {init_timeout: 600, ", 1)})
+	dir, begun := n.packs[0], filepath.Join(t.TempDir(), "begun")
+	write(t, dir, "actions/encore.yaml", "name: encore\nruntime: python\nentrypoint: actions/encore.py:play\npool: keeper\nparameters: {type: object}\n")
+	write(t, dir, "actions/encore.py", "import pathlib, time\npathlib.Path('"+begun+"').touch()\ntime.sleep(600)\ndef play(params):\n    return 1\n")
+	n.signal(syscall.SIGHUP)
+	await(t, "a worker is tried", func() bool { _, err := os.Stat(begun); return err == nil })
+	require.NoError(t, n.stop())
 }

@@ -55,7 +55,7 @@ retry: {base_backoff_secs: 0.1}
 			`troupe_pool_broken{pool="theatre.keeper"} 0`,
 			`troupe_dead_letter_queue_messages 0`,
 			`troupe_dead_letter_seconds_count 0`,
-			`troupe_retries_total{pool="shell",reason="exit_status"} 2`,
+			`troupe_retries_total{code="exit_status",pool="shell",reason="exit_status"} 2`,
 			`troupe_retries_succeeded_total{pool="shell",reason="exit_status"} 1`,
 			`troupe_session_affinity_total{pool="theatre.keeper",`,
 			`troupe_placements_total{grade="healthy",pool="theatre.keeper"} 2`,

@@ -31,6 +31,10 @@ type options struct {
 	token  string
 	data   string // empty: a folder of its own
 	mounts string // shell commands run first, in a mount namespace that is the node's alone
+	files  int    // that the node's process may have open; 0: as many as the test
+	// program is the binary; empty: the one that the tests built. user runs it; nil: this one.
+	program string
+	user    *syscall.Credential
 }
 
 // node is one running troupe.
@@ -97,11 +101,18 @@ func begin(dir string, o options) (*node, error) {
 		args = append(args, "--packs", o.packs[i])
 	}
 	n := &node{options: o, home: home, log: &logBook{}, done: make(chan struct{})}
-	n.cmd = exec.Command(binary, args...)
+	if o.program == "" {
+		o.program = binary
+	}
+	n.cmd = exec.Command(o.program, args...)
+	n.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: o.user}
 	if o.mounts != "" {
 		n.cmd = exec.Command("unshare", append([]string{
 			"--map-root-user", "--mount", "sh", "-euc", o.mounts + "\nexec \"$@\"", "sh", binary,
 		}, args...)...)
+	}
+	if o.files > 0 {
+		n.cmd = exec.Command("sh", append([]string{"-euc", fmt.Sprintf("ulimit -n %d\nexec \"$@\"", o.files), "sh", binary}, args...)...)
 	}
 	n.cmd.Env = append([]string{"HOME=" + home, "PATH=" + searchPath, "TMPDIR=" + os.TempDir()}, o.env...)
 	n.cmd.Stdout, n.cmd.Stderr = n.log, n.log

@@ -43,7 +43,7 @@ func TestWhyIsItWaiting(t *testing.T) {
 	why(cordoned, "workers_cordoned", "uncordon one")
 
 	patient := n.submit(t, "theatre.patient", nil).text("id")
-	why(patient, "pool_broken", "every worker of the pool fails to start")
+	why(patient, "pool_broken", "the pool is broken: every worker of it fails to start")
 
 	retried := n.runs(t, "theatre.prompt", object{"status": 75}, object{"max_retries": 1})
 	why(retried.text("id"), "ended", "t has ended: failed")

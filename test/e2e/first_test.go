@@ -1,0 +1,93 @@
+package e2e
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestTheDemoCanBeSwitchedOff starts a node as one would in production: it serves what it is given, and no things to try.
+func TestTheDemoCanBeSwitchedOff(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{packs: []string{"testdata/plain"}, config: sharedConfig, flags: []string{"--demo=false"}})
+	require.NotContains(t, n.prints(t, "actions"), "demo.")
+	require.Contains(t, n.prints(t, "actions"), "core.echo")
+	require.NoError(t, n.stop())
+}
+
+// TestABrowserIsSentToThePage asks for the address that a node prints, as a browser and as a program.
+func TestABrowserIsSentToThePage(t *testing.T) {
+	t.Parallel()
+	n := shared(t)
+	for accept, want := range map[string]int{"text/html,application/xhtml+xml,*/*;q=0.8": http.StatusFound, "application/json": http.StatusNotFound} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.url+"/", nil)
+		require.NoError(t, err)
+		r.Header.Set("Accept", accept)
+		answer, err := http.DefaultTransport.RoundTrip(r)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, want, answer.StatusCode)
+		if want == http.StatusFound {
+			require.Equal(t, "/debug/tree", answer.Header.Get("Location"))
+		}
+	}
+}
+
+// TestAnIdleNodeHasFewSamples bounds what a scrape of a node on its defaults costs.
+func TestAnIdleNodeHasFewSamples(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{})
+	_, page := n.raw(t, "GET", "/metrics", nil)
+	samples := 0
+	for line := range strings.Lines(string(page)) {
+		if !strings.HasPrefix(line, "#") {
+			samples++
+		}
+	}
+	require.Less(t, samples, 500)
+	require.Greater(t, samples, 100, "there are some")
+}
+
+// TestTheSDKPassesItsCheck does what the help of `troupe worker check` shows, on a machine where the SDK is not installed.
+func TestTheSDKPassesItsCheck(t *testing.T) {
+	t.Parallel()
+	r := execute(t, "", []string{"TMPDIR=" + t.TempDir()}, "worker", "check", "--", "python3", "-m", "troupe_worker")
+	require.Equal(t, 0, r.code, r.out+r.err)
+	require.Contains(t, r.out, ", 0 failed,")
+}
+
+// TestAClusterBehindAPipeLeavesNothing presses Ctrl-C in `make cluster | tee`, which ends the reader first.
+func TestAClusterBehindAPipeLeavesNothing(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "../../tools/cluster", "--troupe", binary)
+	cmd.Env = append(os.Environ(), "TMPDIR="+folder, "PATH="+searchPath)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	reader, writer, err := os.Pipe()
+	require.NoError(t, err)
+	cmd.Stdout, cmd.Stderr = writer, io.Discard
+	require.NoError(t, cmd.Start())
+	require.NoError(t, writer.Close())
+	t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) })
+	lines, said := bufio.NewScanner(reader), ""
+	for lines.Scan() && !strings.Contains(said, "troupe nodes") {
+		said += lines.Text() + "\n"
+	}
+	require.Contains(t, said, "troupe nodes", "three nodes run")
+	require.NotEmpty(t, mentioning(t, folder))
+	require.NoError(t, reader.Close())
+	require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT))
+	_ = cmd.Wait()
+	await(t, "no process of it is left", func() bool { return len(mentioning(t, folder)) == 0 })
+	left, err := filepath.Glob(filepath.Join(folder, "*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}

@@ -1,0 +1,119 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// dial opens a connection to the node that ends with the test, and sends text.
+func (n *node) dial(t *testing.T, text string) net.Conn {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", strings.TrimPrefix(n.url, "http://"), patience)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	_, err = io.WriteString(conn, text)
+	require.NoError(t, err)
+	return conn
+}
+
+// TestIdleSocketsLeaveTheNodeItsFiles opens more sockets than the node may have files, which have asked once and then stay: its
+// shell workers start processes all the same, and its API answers.
+func TestIdleSocketsLeaveTheNodeItsFiles(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{files: 256})
+	for range 400 {
+		n.dial(t, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	}
+	require.Equal(t, "ok", n.get(t, "/healthz").text("status"))
+	for i := range 8 {
+		e := n.runs(t, "core.shell_echo", object{"i": i})
+		require.Equal(t, "completed", e.text("status"), "%v", e)
+	}
+	n.works(t)
+}
+
+// TestRequestsThatGoNowhereSilenceNobody holds requests open from both ends: bodies that never come, for people with and without a
+// token, and answers that nobody reads.
+func TestRequestsThatGoNowhereSilenceNobody(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{config: guardedConfig + "limits: {requests: 4, batches: 1}\n", env: []string{"OPS_SECRET=admin-secret-123456"},
+		token: "admin-secret-123456"})
+	const headers = " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
+	for _, token := range []string{"", "Authorization: Bearer submit-secret-123456\r\n"} {
+		for range 20 {
+			n.dial(t, "POST /api/v1/executions"+headers+token+"\r\n{")
+			n.dial(t, "POST /api/v1/executions/batch"+headers+token+"\r\n{")
+		}
+	}
+	for range 20 {
+		conn := n.dial(t, "")
+		// As much is asked for as the node reads before the first answers, which nobody reads, hold it up.
+		require.NoError(t, conn.SetWriteDeadline(time.Now().Add(20*time.Millisecond)))
+		_, _ = io.WriteString(conn, strings.Repeat("GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n", 256))
+	}
+	require.Equal(t, "ok", n.get(t, "/healthz").text("status"))
+	require.Equal(t, http.StatusOK, n.status(t, "/readyz"))
+	n.works(t)
+	status, _ := n.call(t, "POST", "/api/v1/executions/batch", `{"executions":[{"action_ref":"core.echo"}]}`)
+	require.Equal(t, http.StatusCreated, status)
+}
+
+func (n *node) status(t *testing.T, path string) int {
+	t.Helper()
+	status, _ := n.call(t, "GET", path, nil)
+	return status
+}
+
+// TestBatchesTogetherAreBounded sends a large batch more often than there is room for. Each is taken or told to come again, some
+// are taken, and every sender gets an answer.
+func TestBatchesTogetherAreBounded(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{config: "limits: {bodies: 8MiB, batches: 1000}\n"})
+	batch := `{"executions":[` + strings.TrimSuffix(strings.Repeat(
+		fmt.Sprintf(`{"action_ref":"core.echo","parameters":{"text":"%s"},"run_at":"2100-01-01T00:00:00Z"},`, strings.Repeat("x", 8<<10)), 256), ",") + `]}`
+	answers := make(chan int, 12)
+	for range cap(answers) {
+		go func() {
+			response, err := http.Post(n.url+"/api/v1/executions/batch", "application/json", strings.NewReader(batch)) //nolint:noctx // of this test's own node
+			if err != nil {
+				answers <- 0
+				return
+			}
+			_ = response.Body.Close()
+			answers <- response.StatusCode
+		}()
+	}
+	taken := 0
+	for range cap(answers) {
+		status := <-answers
+		require.Contains(t, []int{http.StatusCreated, http.StatusTooManyRequests}, status)
+		if status == http.StatusCreated {
+			taken++
+		}
+	}
+	require.Positive(t, taken)
+	n.works(t)
+}
+
+// TestProxiesNeedTokens sends what a proxy of this machine would: without tokens it is refused, with them it is the token that counts.
+func TestProxiesNeedTokens(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.url+"/api/v1/pools", nil)
+	require.NoError(t, err)
+	r.Header.Set("X-Forwarded-For", "192.0.2.1")
+	response, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusForbidden, response.StatusCode)
+	require.Contains(t, string(text), "configure tokens")
+}

@@ -1,0 +1,46 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// TestRunsWaitForTheNodesDescriptors takes from a node what starting a program needs: runs go back and wait, readiness and the
+// metrics tell of it, and once there are descriptors they complete. None fails.
+func TestRunsWaitForTheNodesDescriptors(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{})
+	n.works(t)
+	require.Equal(t, "completed", n.runs(t, "core.shell_echo", object{"i": 0}).text("status"))
+	var was unix.Rlimit
+	require.NoError(t, unix.Prlimit(n.cmd.Process.Pid, unix.RLIMIT_NOFILE, nil, &was))
+	require.NoError(t, unix.Prlimit(n.cmd.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: was.Max}, nil))
+	var ids []string
+	for i := range 8 {
+		ids = append(ids, n.submit(t, "core.shell_echo", object{"i": i}).text("id"))
+	}
+	for _, id := range ids {
+		for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+			e := n.get(t, "/api/v1/executions/"+id)
+			require.NotContains(t, []string{"failed", "abandoned", "completed"}, e.text("status"), "%v", e)
+			if attempt, _ := e["attempt"].(float64); attempt >= 2 { // put back, and tried again
+				break
+			}
+			require.True(t, time.Now().Before(deadline), "%v", e)
+		}
+	}
+	_, text := n.raw(t, "GET", "/readyz", nil)
+	require.Contains(t, string(text), "too many open files")
+	_, text = n.raw(t, "GET", "/metrics", nil)
+	require.Regexp(t, `troupe_worker_start_shortages_total\{pool="[^"]+"\} [1-9]`, string(text))
+	n.logged(t, "program not started for a lack of the node")
+	require.NoError(t, unix.Prlimit(n.cmd.Process.Pid, unix.RLIMIT_NOFILE, &was, nil))
+	for _, id := range ids {
+		e := n.finish(t, id)
+		require.Equal(t, "completed", e.text("status"), "%v", e)
+	}
+	n.works(t)
+}

@@ -1,0 +1,184 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/troupe-run/troupe/test/servers"
+)
+
+// terminal is a program in a terminal of its own, as a person sees it.
+type terminal struct {
+	t      *testing.T
+	master *os.File
+	cmd    *exec.Cmd
+	ended  chan struct{}
+	mu     sync.Mutex
+	shown  bytes.Buffer
+}
+
+// inTerminal starts troupe in a new terminal of that size.
+func inTerminal(t *testing.T, rows, columns uint16, environ []string, args ...string) *terminal {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	require.NoError(t, err)
+	fd := int(master.Fd())
+	require.NoError(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	require.NoError(t, err)
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	require.NoError(t, err)
+	defer slave.Close()
+	require.NoError(t, unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns}))
+	cmd := exec.Command(binary, args...)
+	cmd.Env = append([]string{"PATH=" + searchPath, "HOME=" + t.TempDir(), "TERM=xterm-256color"}, environ...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	require.NoError(t, cmd.Start())
+	s := &terminal{t: t, master: master, cmd: cmd, ended: make(chan struct{})}
+	go func() {
+		defer close(s.ended)
+		buffer := make([]byte, 4096)
+		for {
+			n, err := master.Read(buffer)
+			s.mu.Lock()
+			s.shown.Write(buffer[:n])
+			s.mu.Unlock()
+			if err != nil {
+				return // the last who had the terminal is gone
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = master.Close()
+	})
+	return s
+}
+
+// raw is all that was written to the terminal, with its control sequences.
+func (s *terminal) raw() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shown.String()
+}
+
+var sequence = regexp.MustCompile(`\x1b\[[0-9;?=>]*[a-zA-Z]|\x1b[=>]`)
+
+// text is what was written, as lines.
+func (s *terminal) text() string {
+	return sequence.ReplaceAllString(strings.ReplaceAll(s.raw(), "\r\n", "\n"), "")
+}
+
+// shows waits until the terminal has shown a text.
+func (s *terminal) shows(pattern string) {
+	s.t.Helper()
+	is := regexp.MustCompile(pattern)
+	await(s.t, "the terminal shows "+pattern, func() bool { return is.MatchString(s.text()) })
+}
+
+func (s *terminal) types(keys string) {
+	s.t.Helper()
+	_, err := s.master.WriteString(keys)
+	require.NoError(s.t, err)
+}
+
+// ends waits for the program's end and returns its exit code.
+func (s *terminal) ends() int {
+	s.t.Helper()
+	select {
+	case <-s.ended:
+	case <-time.After(time.Minute):
+		require.FailNow(s.t, "the program did not end", "%s", s.text())
+	}
+	_ = s.cmd.Wait()
+	return s.cmd.ProcessState.ExitCode()
+}
+
+// TestAQuietStart starts and stops a node as a new user does. A line a pool, the address, a command that works: no more.
+func TestAQuietStart(t *testing.T) {
+	t.Parallel()
+	for _, size := range [][2]uint16{{24, 80}, {40, 120}} {
+		address := servers.OwnAddress()
+		s := inTerminal(t, size[0], size[1], nil, "node", "--data", filepath.Join(t.TempDir(), "data"), "--listen", address, "--packs", "testdata/plain")
+		s.shows(`try: troupe --server ` + address + ` submit core.echo message=hi --wait`)
+		out, err := exec.Command(binary, "--server", address, "submit", "core.echo", "message=hi", "--wait").CombinedOutput()
+		require.NoError(t, err, "what is to be tried works: %s", out)
+		s.types("\x03")
+		require.Zero(t, s.ends(), s.text())
+		require.NotContains(t, s.text(), "INFO")
+		lines := strings.Split(strings.TrimSpace(s.text()), "\n")
+		started, stopped := 0, 0
+		for _, line := range lines {
+			require.LessOrEqual(t, len(line), int(size[1]), line)
+			switch {
+			case regexp.MustCompile(`^ +pool [a-z.]+ +\d+ workers?$`).MatchString(strings.TrimRight(" "+line, " ")):
+				started++
+			case regexp.MustCompile(`^ +pool [a-z.]+ +stopped$`).MatchString(line):
+				stopped++
+			}
+		}
+		require.Equal(t, started, stopped, s.text())
+		require.GreaterOrEqual(t, started, 3, s.text())
+		require.Len(t, lines, started+stopped+4, "the address, a command, that it stops and that it has: %s", s.text())
+		require.Contains(t, s.text(), "troupe listens on http://"+address+"\ntry: ")
+	}
+}
+
+// TestWithoutATerminalLogsAreComplete sees what a log collector gets: each line JSON, the workers that start at debug alone.
+func TestWithoutATerminalLogsAreComplete(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{packs: []string{"testdata/plain"}, config: sharedConfig})
+	n.logged(t, "pool started")
+	n.prints(t, "worker", "kill", n.get(t, "/api/v1/workers?pool=plain.own").list("workers")[0].text("id"))
+	n.logged(t, "worker changed")
+	require.NoError(t, n.stop())
+	n.logged(t, "pool stopped")
+	for _, line := range n.log.lines() {
+		require.NotEmpty(t, line.Message, "it is JSON: %s", line.text)
+		if line.Message == "worker changed" {
+			require.NotContains(t, line.text, "init_complete")
+			require.NotContains(t, line.text, `"shutdown"`)
+		}
+	}
+}
+
+// TestTimesFollowTZ shows a moment in the zone of who asks, with the zone behind it.
+func TestTimesFollowTZ(t *testing.T) {
+	t.Parallel()
+	n := shared(t)
+	id := n.runs(t, "core.echo", nil).text("id")
+	for zone, offset := range map[string]string{"UTC": "Z", "Asia/Kolkata": `\+05:30`} {
+		r := execute(t, "", []string{"TROUPE_SERVER=" + n.url, "TROUPE_TOKEN=" + n.token, "TZ=" + zone}, "get", id)
+		require.Regexp(t, `(?m)^finished +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}`+offset+`$`, r.out)
+	}
+}
+
+// TestTopInATerminal watches more than fits: nothing is cut off unsaid, and a pause is seen.
+func TestTopInATerminal(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{config: sharedConfig})
+	for range 40 {
+		n.submit(t, "core.sleep", object{"seconds": 50})
+	}
+	for _, size := range [][2]uint16{{24, 80}, {40, 120}} {
+		s := inTerminal(t, size[0], size[1], []string{"TROUPE_SERVER=" + n.url}, "top", "--every", "200ms")
+		s.shows(`… and \d+ more run, for less long`)
+		s.types("p")
+		s.shows(`PAUSED`)
+		s.types("q")
+		require.Zero(t, s.ends())
+	}
+}

@@ -1,0 +1,2 @@
+def run(params):
+    return 1
