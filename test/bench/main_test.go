@@ -23,7 +23,8 @@ import (
 
 func TestMain(m *testing.M) {
 	process.RunHelper()
-	node.Tune() // as the binary does
+	syscall.Umask(0o022) // folders of tests are data folders of nodes, which refuse what others may write to
+	node.Tune()          // as the binary does
 	os.Exit(m.Run())
 }
 

@@ -1,0 +1,182 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/postgres"
+	"github.com/troupe-run/troupe/supervisor/node"
+	"github.com/troupe-run/troupe/test/servers"
+)
+
+// tellingDefaults leaves notices as a user has them, who configures nothing: on.
+func tellingDefaults(c *node.Config) { c.NoticesOff = false }
+
+// BenchmarkFullTold measures with the defaults of the full mode, where the end of each execution is told on the executions
+// exchange: a run is over when every outcome is stored and the outbox is empty. Nobody has bound a queue. Told and Quiet, the same
+// with notices off, take turns.
+func BenchmarkFullTold(b *testing.B) {
+	f := startFull(b)
+	for round := range 5 {
+		b.Run(fmt.Sprint("BulkTold", round+1), func(b *testing.B) { toldBulk(b, f, tellingDefaults) })
+		b.Run(fmt.Sprint("BulkQuiet", round+1), func(b *testing.B) { toldBulk(b, f, nil) })
+	}
+	for round := range 3 {
+		b.Run(fmt.Sprint("CallersTold", round+1), func(b *testing.B) { callers(b, f.on(b, tellingDefaults), f, false) })
+		b.Run(fmt.Sprint("CallersQuiet", round+1), func(b *testing.B) { callers(b, f.on(b, nil), f, false) })
+	}
+	b.Run("BulkBeside", func(b *testing.B) {
+		besideRiver(b, f, "bulk", func(b *testing.B) float64 { return toldBulk(b, f, tellingDefaults) })
+	})
+	b.Run("CallersBeside", func(b *testing.B) {
+		besideRiver(b, f, "callers", func(b *testing.B) float64 { return callers(b, f.on(b, tellingDefaults), f, false) })
+	})
+}
+
+// toldBulk is fullBulk, timed from the opening of the pool until the outbox is empty.
+func toldBulk(b *testing.B, f *full, change func(*node.Config)) (rate float64) {
+	const count = 50_000
+	for range b.N {
+		n := start(b, f.on(b, change))
+		if err := n.Backend().CordonPool(context.Background(), "go", true, "bench"); err != nil {
+			b.Fatal(err)
+		}
+		for range 5 {
+			if _, err := n.Backend().Submit(context.Background(), requests("core.noop", count/5, "")); err != nil {
+				b.Fatal(err)
+			}
+		}
+		look := f.look(b)
+		before, began := f.usage(), time.Now()
+		if err := n.Backend().CordonPool(context.Background(), "go", false, "bench"); err != nil {
+			b.Fatal(err)
+		}
+		await(b, "idle", idle(n))
+		ended := time.Now()
+		await(b, "told", func() bool { return outbox(b, look).Count == 0 })
+		b.ReportMetric(float64(time.Since(ended).Milliseconds()), "ms-until-told")
+		rate = count / time.Since(began).Seconds()
+		b.ReportMetric(rate, "executions/s")
+		f.report(b, before, f.usage(), count)
+	}
+	return rate
+}
+
+// look opens the database that was made last, as another program does.
+func (f *full) look(b *testing.B) *postgres.Store {
+	s, err := postgres.Open(context.Background(), postgres.Config{URL: f.newest(), Conns: 1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// outbox says how far behind the telling is.
+func outbox(b *testing.B, s *postgres.Store) store.NoticesPending {
+	p, err := s.PendingNotices(context.Background())
+	if err != nil {
+		b.Fatal(err)
+	}
+	return p
+}
+
+// BenchmarkFullSustained loads a node with the defaults as fast as it takes it, for TROUPE_SUSTAINED (15 s; ten minutes for the
+// figures in docs), and reports how old the oldest untold outcome became, the rate at the begin and at the end, and what the
+// outbox's tables hold, by halves of the time.
+func BenchmarkFullSustained(b *testing.B) {
+	took := 15 * time.Second
+	if text := os.Getenv("TROUPE_SUSTAINED"); text != "" {
+		var err error
+		if took, err = time.ParseDuration(text); err != nil {
+			b.Fatal(err)
+		}
+	}
+	f := startFull(b)
+	for range b.N {
+		url := f.fresh(b)
+		n := start(b, f.at(url, tellingDefaults))
+		s := &sustained{b: b, node: n, url: url, store: f.look(b)}
+		before := f.usage()
+		s.run(took)
+		f.report(b, before, f.usage(), s.submitted)
+		s.report()
+	}
+}
+
+// sustained is a load that is kept up.
+type sustained struct {
+	b         *testing.B
+	node      *node.Node
+	url       string
+	store     *postgres.Store
+	submitted int
+	looks     []sustainedLook
+}
+
+// sustainedLook is what was seen in one second.
+type sustainedLook struct {
+	at         time.Duration
+	ended      int
+	age        time.Duration
+	size, dead int // of the outbox: bytes with its indexes, and rows that vacuum has not cleared
+}
+
+// backlogMax is how many executions may wait: enough that no worker is ever idle.
+const backlogMax = 4000
+
+func (s *sustained) run(took time.Duration) {
+	began := time.Now()
+	for next := time.Second; time.Since(began) < took; {
+		waiting := s.count("SELECT count(*) FROM execution WHERE rank IS NOT NULL")
+		if waiting < backlogMax {
+			if _, err := s.node.Backend().Submit(context.Background(), requests("core.noop", backlogMax, "")); err != nil {
+				s.b.Fatal(err)
+			}
+			s.submitted += backlogMax
+		}
+		if since := time.Since(began); since > next {
+			next += time.Second
+			s.look(since, s.submitted-waiting)
+		}
+	}
+	await(s.b, "idle", idle(s.node))
+	await(s.b, "told", func() bool { return outbox(s.b, s.store).Count == 0 })
+}
+
+func (s *sustained) look(at time.Duration, ended int) {
+	s.looks = append(s.looks, sustainedLook{at, ended, outbox(s.b, s.store).Age, s.count("SELECT pg_total_relation_size('outbox') + pg_total_relation_size('outbox_teller')"),
+		s.count("SELECT sum(n_dead_tup) FROM pg_stat_user_tables WHERE relname IN ('outbox', 'outbox_teller')")})
+}
+
+func (s *sustained) count(query string) int {
+	rows, err := servers.Query(s.url, query)
+	if err != nil {
+		s.b.Fatal(err)
+	}
+	n, err := strconv.Atoi(rows[0][0])
+	if err != nil {
+		s.b.Fatal(err)
+	}
+	return n
+}
+
+// report gives the worst of each half.
+func (s *sustained) report() {
+	half := len(s.looks) / 2
+	for name, looks := range map[string][]sustainedLook{"1st-half": s.looks[:half], "2nd-half": s.looks[half:]} {
+		first, last, worst := looks[0], looks[len(looks)-1], sustainedLook{}
+		for _, l := range looks {
+			worst.age, worst.size, worst.dead = max(worst.age, l.age), max(worst.size, l.size), max(worst.dead, l.dead)
+		}
+		s.b.ReportMetric(float64(last.ended-first.ended)/(last.at-first.at).Seconds(), name+"/s")
+		s.b.ReportMetric(float64(worst.age.Milliseconds()), name+"-age-ms")
+		s.b.ReportMetric(float64(worst.size)/(1<<20), name+"-MiB")
+		s.b.ReportMetric(float64(worst.dead), name+"-dead")
+	}
+}
