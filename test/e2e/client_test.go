@@ -73,7 +73,7 @@ func (n *node) raw(t *testing.T, method, path string, body any) (int, []byte) {
 	if n.token != "" {
 		req.Header.Set("Authorization", "Bearer "+n.token)
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := n.client.Do(req)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, res.Body.Close()) }()
 	raw, err := io.ReadAll(res.Body)

@@ -46,6 +46,8 @@ type node struct {
 	log  *logBook
 	done chan struct{}
 	err  error // of the process, once done is closed
+	// client has connections of its own: another test may close those of http.DefaultClient, and httptest does.
+	client http.Client
 }
 
 // start runs a node for one test, which ends it whatever happens.
@@ -100,7 +102,10 @@ func begin(dir string, o options) (*node, error) {
 		}
 		args = append(args, "--packs", o.packs[i])
 	}
-	n := &node{options: o, home: home, log: &logBook{}, done: make(chan struct{})}
+	n := &node{
+		options: o, home: home, log: &logBook{}, done: make(chan struct{}),
+		client: http.Client{Transport: &http.Transport{}},
+	}
 	if o.program == "" {
 		o.program = binary
 	}

@@ -1,6 +1,11 @@
 package e2e
 
 import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
 	"testing"
 	"time"
 
@@ -15,6 +20,7 @@ func TestRunsWaitForTheNodesDescriptors(t *testing.T) {
 	n := start(t, options{})
 	n.works(t)
 	require.Equal(t, "completed", n.runs(t, "core.shell_echo", object{"i": 0}).text("status"))
+	n.client.Transport = n.dialed(t) // there is no descriptor to accept another connection with
 	var was unix.Rlimit
 	require.NoError(t, unix.Prlimit(n.cmd.Process.Pid, unix.RLIMIT_NOFILE, nil, &was))
 	require.NoError(t, unix.Prlimit(n.cmd.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: was.Max}, nil))
@@ -43,4 +49,42 @@ func TestRunsWaitForTheNodesDescriptors(t *testing.T) {
 		require.Equal(t, "completed", e.text("status"), "%v", e)
 	}
 	n.works(t)
+}
+
+// oneConnection makes all its calls over one connection. The standard transport keeps one too, but may open another.
+type oneConnection struct {
+	net.Conn
+	answers *bufio.Reader
+}
+
+// dialed is a connection that the node has accepted.
+func (n *node) dialed(t *testing.T) oneConnection {
+	t.Helper()
+	at, err := url.Parse(n.url)
+	require.NoError(t, err)
+	conn, err := net.DialTimeout("tcp", at.Host, patience)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	c := oneConnection{Conn: conn, answers: bufio.NewReader(conn)}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.url+"/readyz", nil)
+	require.NoError(t, err)
+	res, err := c.RoundTrip(req)
+	require.NoError(t, err)
+	_, err = io.Copy(io.Discard, res.Body) // read whole: the next answer stands behind it
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	return c
+}
+
+// RoundTrip makes one call after another: the answer before has been read to its end.
+func (c oneConnection) RoundTrip(req *http.Request) (*http.Response, error) {
+	if until, ok := req.Context().Deadline(); ok {
+		if err := c.SetDeadline(until); err != nil {
+			return nil, err
+		}
+	}
+	if err := req.Write(c); err != nil {
+		return nil, err
+	}
+	return http.ReadResponse(c.answers, req)
 }
