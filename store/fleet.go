@@ -126,8 +126,8 @@ type Workers interface {
 	CordonWorker(ctx context.Context, key messages.WorkerKey, cordoned bool) error
 	// ListWorkers returns the rows of live incarnations, by id; pool "" means all.
 	ListWorkers(ctx context.Context, pool string) ([]Worker, error)
-	// EndedWorkers returns the workers that a dead incarnation had, by id: their keys, ids and runtimes. It returns none of
-	// one that is not dead.
+	// EndedWorkers returns the workers that a dead incarnation had, by id: their keys, ids, runtimes and the states that they
+	// were last known in. It returns none of one that is not dead.
 	EndedWorkers(ctx context.Context, inc messages.Incarnation) ([]Worker, error)
 	// WorkerEvents returns the newest events of one worker, newest first.
 	WorkerEvents(ctx context.Context, key messages.WorkerKey, limit int) ([]WorkerEvent, error)

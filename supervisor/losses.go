@@ -1,74 +1,184 @@
 package supervisor
 
 import (
-	"strings"
+	"context"
+	"maps"
+	"slices"
 	"time"
 
+	"github.com/troupe-run/troupe/actors/lifecycle"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 )
 
-// losses are the nodes that died, until their workers are back: the router of a pool counts the downtime of each, once, when
-// the node's next boot reports it ready. The node itself cannot: it was not there.
-type losses struct{ nodes map[string]*loss }
-
-type loss struct {
-	of   messages.Incarnation
-	at   time.Time // a moment of this process
-	back map[messages.Slot]struct{}
-	// beside are the incarnations that lived then: another node may have the same name.
-	beside map[messages.Incarnation]struct{}
+// losses are the workers that earlier boots of this node lost as they died, until the slots of this boot are ready: it counts how
+// long each was away, once. They are read from the store, since nobody else need have seen the node die: with the embedded
+// store there is nobody, and a pool's router may die with it.
+type losses struct {
+	known   bool // all earlier boots have been judged
+	reading bool
+	// again is when a read that failed is repeated; zero: not before another node is declared dead.
+	again time.Time
+	since map[messages.Slot]time.Time // away since then, and not back yet
+	// back is when slots became ready first, until it is known whether they were away.
+	back map[messages.Slot]time.Time
 }
 
-// Bounds of what is remembered. A node that stays away so long was taken away on purpose.
+// Bounds of what is read. A node that was away for longer was taken away on purpose; one that died so many times before its
+// workers were ready has counted for enough.
 const (
-	lossesMax = 1000
 	lossAge   = 24 * time.Hour
+	bootsMax  = 8
+	lossAgain = 10 * time.Second
 )
 
-// died notes a node's death, by its name; one that drained has left on purpose.
-func (l *losses) died(n *store.Node, at time.Time, beside map[messages.Incarnation]*follower) {
-	if n.State == store.NodeDraining || n.Name == "" {
-		return
-	}
-	for name, lost := range l.nodes {
-		if at.Sub(lost.at) > lossAge {
-			delete(l.nodes, name)
-		}
-	}
-	if l.nodes == nil {
-		l.nodes = map[string]*loss{}
-	}
-	if len(l.nodes) >= lossesMax {
-		return
-	}
-	lost := &loss{of: n.Incarnation, at: at, back: map[messages.Slot]struct{}{}, beside: map[messages.Incarnation]struct{}{}}
-	for inc := range beside {
-		lost.beside[inc] = struct{}{}
-	}
-	l.nodes[n.Name] = lost
+// lossesRead is what was read of earlier boots.
+type lossesRead struct {
+	err   error
+	since map[messages.Slot]time.Time
+	known bool
 }
 
-// forget leaves a node that is back to the router that it reports to.
-func (l *losses) forget(name string) { delete(l.nodes, name) }
+// boot is an earlier boot of this node that died: its last beat, and how its workers stood.
+type boot struct {
+	beat    time.Time
+	workers []store.Worker
+}
 
-// returned reports how long a worker was away that is ready now; 0: its node had not died, or it was counted before.
-func (l *losses) returned(id messages.WorkerID, key messages.WorkerKey, now time.Time) time.Duration {
-	if len(l.nodes) == 0 {
-		return 0
+// earlierBoots are those that an incarnation followed under the same name, the newest first. Not known: one of them is not
+// declared dead yet, and may as well live beside this one.
+func earlierBoots(nodes []store.Node, self messages.Incarnation) (earlier []store.Node, known bool) {
+	at := slices.IndexFunc(nodes, func(n store.Node) bool { return n.Incarnation == self })
+	if at < 0 {
+		return nil, false
 	}
-	node, _, _, _ := id.Split()
-	name, _, _ := strings.Cut(node, "@")
-	lost := l.nodes[name]
-	if lost == nil || lost.of == key.Incarnation {
-		return 0
+	me := &nodes[at]
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Name == me.Name && n.StartedAt.Before(me.StartedAt) && me.StartedAt.Sub(n.BeatAt) <= lossAge {
+			earlier = append(earlier, *n)
+		}
 	}
-	if _, lived := lost.beside[key.Incarnation]; lived {
-		return 0
+	slices.SortFunc(earlier, func(a, b store.Node) int { return b.StartedAt.Compare(a.StartedAt) })
+	for i := range earlier {
+		switch n := &earlier[i]; {
+		case n.State != store.NodeDead:
+			return nil, false
+		case n.BeatAt.After(me.StartedAt): // it lived beside this one, and what was before it is its own
+			return earlier[:i], true
+		}
 	}
-	if _, counted := lost.back[key.Slot]; counted {
-		return 0
+	return earlier[:min(len(earlier), bootsMax)], true
+}
+
+// awaySince says since when the slots of a pool have been away: since the last beat of the newest boot that had it ready. A slot
+// that was ended in order, or that the boot after did not have, was not lost. Undecided: of a slot that was still starting in
+// the oldest of these boots, one before it knows more.
+func awaySince(boots []boot, pool string) (since map[messages.Slot]time.Time, undecided bool) {
+	since = map[messages.Slot]time.Time{}
+	var open map[messages.Slot]bool // all, in the newest
+	for i, b := range boots {
+		starting := map[messages.Slot]bool{}
+		for _, w := range b.workers {
+			slot := w.Key.Slot
+			if w.Key.Pool != pool || i > 0 && !open[slot] {
+				continue
+			}
+			switch w.State {
+			case lifecycle.Initializing.String():
+				starting[slot] = true
+			case lifecycle.Ready.String(), lifecycle.Busy.String(), lifecycle.Degraded.String():
+				since[slot] = b.beat
+			}
+		}
+		open = starting
 	}
-	lost.back[key.Slot] = struct{}{}
-	return max(now.Sub(lost.at), 0)
+	return since, len(open) > 0
+}
+
+// readLosses reads what earlier boots lost.
+func (p *Pool) readLosses() {
+	l := &p.memory.losses
+	if l.known || l.reading {
+		return
+	}
+	l.reading, l.again = true, time.Time{}
+	p.beside(storeTimeout, func(ctx context.Context) {
+		m := &lossesRead{}
+		m.since, m.known, m.err = p.earlierLosses(ctx)
+		p.post(m)
+	})
+}
+
+func (p *Pool) earlierLosses(ctx context.Context) (since map[messages.Slot]time.Time, known bool, err error) {
+	nodes, err := p.cfg.Store.ListNodes(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	earlier, known := earlierBoots(nodes, p.cfg.Incarnation)
+	if !known {
+		return nil, false, nil
+	}
+	var boots []boot
+	for undecided := true; undecided && len(boots) < len(earlier); {
+		n := &earlier[len(boots)]
+		workers, err := p.cfg.Store.EndedWorkers(ctx, n.Incarnation)
+		if err != nil {
+			return nil, false, err
+		}
+		boots = append(boots, boot{beat: p.cfg.Clock.Noted(n.BeatAt), workers: workers})
+		since, undecided = awaySince(boots, p.cfg.Name)
+	}
+	return since, true, nil
+}
+
+// lossesRead counts the slots that are back already; the others count when they are.
+func (p *Pool) lossesRead(m *lossesRead) {
+	l := &p.memory.losses
+	l.reading = false
+	if m.err != nil {
+		p.cfg.Logger.Debug("workers of earlier boots not read; they are read again", "error", m.err)
+		l.again = time.Now().Add(lossAgain)
+		return
+	}
+	if !m.known || l.known {
+		return
+	}
+	l.known, l.since = true, m.since
+	maps.DeleteFunc(l.since, func(slot messages.Slot, _ time.Time) bool { // what grows with the work comes back with it
+		return int(slot) >= p.cfg.Workers
+	})
+	for slot, at := range l.back {
+		p.returned(slot, at)
+	}
+	l.back = nil
+}
+
+// lossesDue repeats a read that failed.
+func (p *Pool) lossesDue(now time.Time) {
+	if again := p.memory.losses.again; !again.IsZero() && !now.Before(again) {
+		p.readLosses()
+	}
+}
+
+// returned counts the downtime of a slot that an earlier boot lost, when it is ready for the first time.
+func (p *Pool) returned(slot messages.Slot, at time.Time) {
+	l := &p.memory.losses
+	if !l.known {
+		if _, earlier := l.back[slot]; !earlier {
+			if l.back == nil {
+				l.back = map[messages.Slot]time.Time{}
+			}
+			l.back[slot] = at
+		}
+		return
+	}
+	since, lost := l.since[slot]
+	if !lost {
+		return
+	}
+	delete(l.since, slot)
+	if p.cfg.Hooks.Away != nil {
+		p.cfg.Hooks.Away(p.cfg.Name, max(0, at.Sub(since)))
+	}
 }

@@ -22,6 +22,7 @@ type Memory struct {
 	generations map[messages.Slot]messages.Generation
 	pids        map[messages.Slot]int  // of the processes that its workers had last
 	cordoned    map[messages.Slot]bool // by operators
+	losses      losses
 }
 
 // Pool is the supervisor of one pool's workers on this node. It routes for them, and for the nodes that follow it, or
@@ -55,7 +56,6 @@ type Pool struct {
 	followers map[messages.Incarnation]*follower
 	haltedAt  time.Time // since when a server is away; zero: none is
 	abroad    abroad
-	losses    losses
 	logs      poolLogs
 	attached  map[string]bool
 	before    []int // processes of the actor before this one
@@ -144,9 +144,6 @@ func (p *Pool) steer(ctx actor.Context) {
 	case *Cordon:
 		p.cordon(m)
 	case *NodeUp: // it reports by itself where it follows
-		if p.mode.Mode() == lead.Following {
-			p.losses.forget(m.Node.Name)
-		}
 	case *NodeDown:
 		p.nodeDown(m)
 	case *Elsewhere:
@@ -216,6 +213,8 @@ func (p *Pool) tend(ctx actor.Context) {
 		p.saved(m)
 	case *lostRead:
 		p.lostRead(m)
+	case *lossesRead:
+		p.lossesRead(m)
 	case *retireWith:
 		p.retireWith(ctx, m)
 	case *vitalsRead:
@@ -278,6 +277,8 @@ func (p *Pool) start(ctx actor.Context) {
 	p.halt()
 	p.takeOver()
 	p.startSlots(ctx)
+	p.memory.losses.reading = false // the answer may have gone with the actor before this one
+	p.readLosses()
 	p.showMode()
 	p.nextTick()
 }
@@ -377,6 +378,7 @@ func (p *Pool) ticked(ctx actor.Context) {
 	p.recycleDue(now)
 	p.echoDue(now)
 	p.watchBeats(now)
+	p.lossesDue(now)
 	p.rescale(ctx, now)
 	p.journal.flush(p)
 	p.nextTick()

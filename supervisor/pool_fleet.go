@@ -109,9 +109,6 @@ func (p *Pool) elsewhere(m *Elsewhere) {
 // of the loss.
 func (p *Pool) nodeDown(m *NodeDown) {
 	inc := m.Node.Incarnation
-	if _, told := p.abroad.down[inc]; !told {
-		p.losses.died(&m.Node, time.Now().Add(-max(p.cfg.Clock.Since(m.Node.BeatAt), 0)), p.followers)
-	}
 	if len(p.abroad.down) >= downMax {
 		clear(p.abroad.down) // by now the store says so too
 	}
@@ -127,6 +124,7 @@ func (p *Pool) nodeDown(m *NodeDown) {
 		}
 	}
 	p.readOrphans(inc)
+	p.readLosses() // it may have been the boot before this one
 	p.step(roster.Wake{})
 	p.news(p.mode.NodeDown(time.Now(), inc))
 }

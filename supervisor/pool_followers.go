@@ -167,11 +167,6 @@ func (p *Pool) keyOf(inc messages.Incarnation, n messages.Slot) messages.WorkerK
 func (p *Pool) takeWorker(f *follower, s *share) {
 	n := s.seen.Worker.Slot
 	f.workers[n] = s
-	if !s.seen.Starting {
-		if away := p.losses.returned(s.seen.ID, s.seen.Worker, time.Now()); away > 0 && p.cfg.Hooks.Away != nil {
-			p.cfg.Hooks.Away(p.cfg.Name, away)
-		}
-	}
 	if f.opened {
 		f.shows.slots[n] = struct{}{}
 	}

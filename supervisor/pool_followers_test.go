@@ -22,7 +22,6 @@ type puppeteer struct {
 	inc    messages.Incarnation
 	number uint64
 	queue  string
-	away   chan time.Duration // downtimes that were counted
 }
 
 // term is the house's as a router.
@@ -32,9 +31,7 @@ const term = 5
 // may be silent for so long.
 func attend(t *testing.T, patience time.Duration) *puppeteer {
 	t.Helper()
-	away := make(chan time.Duration, 64)
 	h := build(t, messages.RuntimeGo, 1, goes(quick), func(c *PoolConfig) {
-		c.Hooks.Away = func(_ string, d time.Duration) { away <- d }
 		c.Serves, c.Peers, c.Patience = "same", &PoolPeers{
 			Look:       func() {},
 			EndSession: func(context.Context, messages.Incarnation, wire.EndSession) error { return nil },
@@ -44,7 +41,7 @@ func attend(t *testing.T, patience time.Duration) *puppeteer {
 	h.system.Send(h.pid, &Cordon{Slot: 0, Cordoned: true})
 	h.system.Send(h.pid, &Led{Router: h.config.Incarnation, Name: "node", Epoch: term})
 	require.Equal(t, lead.Leading, h.describe().Lead.Mode)
-	p := &puppeteer{house: h, inc: messages.NewIncarnation(), away: away}
+	p := &puppeteer{house: h, inc: messages.NewIncarnation()}
 	require.NoError(t, h.store.Join(t.Context(), store.Node{Incarnation: p.inc, Name: "far", State: store.NodeActive}, 0))
 	p.queue = h.config.Settings.PoolQueueName("far", "pool", p.inc)
 	require.NoError(t, h.broker.Declare(t.Context(), h.config.Settings.WorkQueue(p.queue)))

@@ -230,6 +230,7 @@ func (p *Pool) becameReady(ctx actor.Context, s *slot, m *member) {
 	s.beat = now
 	s.probeAt = now.Add(jitter(p.cfg.HealthInterval))
 	p.backAgain(s, now)
+	p.returned(s.number, now)
 	if state, changed := p.tracker.Started(s.number, now); changed {
 		p.stateChanged(state, "")
 	}

@@ -170,8 +170,9 @@ func (s *Store) EndedWorkers(ctx context.Context, inc messages.Incarnation) ([]s
 	err := s.query(ctx, "list ended workers", func(v *scanner) {
 		k := store.Worker{Key: messages.WorkerKey{Incarnation: inc}}
 		k.Key.Pool, k.Key.Slot, k.ID, k.Runtime = v.text(), messages.Slot(v.integer()), messages.WorkerID(v.text()), messages.Runtime(v.text())
+		k.State = v.text()
 		out = append(out, k)
-	}, `SELECT w.pool, w.slot, w.id, w.runtime FROM worker w JOIN node n ON n.incarnation = w.incarnation
+	}, `SELECT w.pool, w.slot, w.id, w.runtime, w.state FROM worker w JOIN node n ON n.incarnation = w.incarnation
  WHERE w.incarnation = $1 AND n.state = 'dead' ORDER BY w.id COLLATE "C", w.slot`, uuidOf(inc))
 	return out, err
 }

@@ -116,11 +116,12 @@ func (s *Store) ListWorkers(ctx context.Context, pool string) ([]store.Worker, e
 func (s *Store) EndedWorkers(ctx context.Context, inc messages.Incarnation) ([]store.Worker, error) {
 	var out []store.Worker
 	err := s.read(ctx, "list ended workers", func(c *conn) error {
-		return c.query(`SELECT w.pool, w.slot, w.id, w.runtime FROM worker w JOIN node n ON n.incarnation = w.incarnation
+		return c.query(`SELECT w.pool, w.slot, w.id, w.runtime, w.state FROM worker w JOIN node n ON n.incarnation = w.incarnation
  WHERE w.incarnation = ? AND n.state = 'dead' ORDER BY w.id, w.slot`, func(row row) error {
 			v := scanner{row: row}
 			k := store.Worker{Key: messages.WorkerKey{Incarnation: inc}}
 			k.Key.Pool, k.Key.Slot, k.ID, k.Runtime = v.text(), messages.Slot(v.integer()), messages.WorkerID(v.text()), messages.Runtime(v.text())
+			k.State = v.text()
 			out = append(out, k)
 			return v.err
 		}, inc[:])

@@ -47,7 +47,7 @@ func testNodes(t *testing.T, k *kit) {
 	_, err = k.Beat(t.Context(), messages.NewIncarnation(), time.Minute)
 	require.ErrorIs(t, err, store.ErrNotFound)
 
-	require.NoError(t, k.SaveWorkers(t.Context(), []store.Worker{{Key: k.key(1), ID: workerID(1), Runtime: messages.RuntimeGo, Active: true}}))
+	require.NoError(t, k.SaveWorkers(t.Context(), []store.Worker{{Key: k.key(1), ID: workerID(1), Runtime: messages.RuntimeGo, State: "busy", Active: true}}))
 	ended, err := k.EndedWorkers(t.Context(), k.inc)
 	require.NoError(t, err)
 	require.Empty(t, ended, "it lives")
@@ -67,7 +67,7 @@ func testNodes(t *testing.T, k *kit) {
 	require.Empty(t, workers)
 	workers, err = k.EndedWorkers(t.Context(), k.inc)
 	require.NoError(t, err)
-	require.Equal(t, []store.Worker{{Key: k.key(1), ID: workerID(1), Runtime: messages.RuntimeGo}}, workers)
+	require.Equal(t, []store.Worker{{Key: k.key(1), ID: workerID(1), Runtime: messages.RuntimeGo, State: "busy"}}, workers)
 	require.ErrorIs(t, k.SetNode(t.Context(), k.inc, "asleep"), store.ErrInvalid)
 }
 

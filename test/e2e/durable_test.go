@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -34,6 +35,10 @@ func TestKillAndRestart(t *testing.T) {
 	require.Error(t, n.ended())
 	n = n.again(t)
 	n.prints(t, "uncordon", "pool", "theatre.talker")
+	await(t, "what the workers were away for is counted", func() bool {
+		_, text := n.raw(t, "GET", "/metrics", nil)
+		return regexp.MustCompile(`troupe_worker_downtime_seconds_count\{pool="theatre.keeper"\} [1-9]`).Match(text)
+	})
 
 	e := n.get(t, "/api/v1/executions/"+done)
 	require.Equal(t, []string{"completed", "yes", "b", "<s>"}, []string{e.text("status"), e.text("result", "kept"), e.text("labels", "a"), e.text("session")})
@@ -94,6 +99,8 @@ func TestShutdownUnderLoad(t *testing.T) {
 		require.Equal(t, "completed", e.text("status"), "%v", e)
 		require.Empty(t, e.text("original_execution"))
 	}
+	_, text := n.raw(t, "GET", "/metrics", nil)
+	require.NotRegexp(t, `troupe_worker_downtime_seconds_count\{[^}]*\} [1-9]`, string(text), "workers that were stopped in order were not lost")
 	require.NoError(t, n.stop())
 }
 
