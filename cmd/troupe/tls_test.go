@@ -52,9 +52,16 @@ func TestCallsOverTLS(t *testing.T) {
 func TestCertificatesInTheConfiguration(t *testing.T) {
 	t.Parallel()
 	const entry, files = "tokens: [{name: ci, scopes: [submit], certificate: \"dns:ci.example\"}]\n", "tls: {cert_file: c, key_file: k"
+	list := filepath.Join(t.TempDir(), "tokens.yaml")
+	require.NoError(t, os.WriteFile(list, []byte("- {name: day, scopes: [read], token: 0123456789abcdef}\n"+
+		"- {name: night, scopes: [read], certificate: \"cn:night\"}\n"), 0o600))
+	inFile := "tokens_file: " + list + "\n"
 	for _, c := range []struct{ text, want string }{
 		{entry + files + ", client_ca_file: a}\nlisten: 0.0.0.0:7070\n", ""}, {files + "}\n", ""},
-		{entry, "tls.client_ca_file: must be given"}, {entry + files + "}\n", "the entry ci of tokens names a client's certificate"},
+		{entry, "tls.client_ca_file: entry 1 (ci) of tokens has certificate, and tls.client_ca_file is not set"},
+		{entry + files + "}\n", "set tls.client_ca_file, or give the entry a token instead"},
+		{inFile + files + "}\n", "tokens_file: entry 2 (night) of " + list + " has certificate, and tls.client_ca_file is not set"},
+		{inFile + files + ", client_ca_file: a}\n", ""},
 		{"tls: {cert_file: c}\n", "must be given together with tls.key_file"}, {"tls: {client_ca_file: a}\n", "needs tls.cert_file and tls.key_file"},
 		{strings.Replace(entry, "dns:", "", 1) + files + ", client_ca_file: a}\n", "certificate must be cn:, dns:, email: or uri:"},
 		{strings.Replace(entry, "scopes", "token: 0123456789abcdef, scopes", 1) + files + ", client_ca_file: a}\n", "has a token and a certificate"},

@@ -24,6 +24,7 @@ type TokensFile struct {
 type Access struct {
 	fixed  []Token
 	file   TokensFile
+	tls    TLSFiles
 	logger hclog.Logger
 	now    func() time.Time
 
@@ -43,11 +44,12 @@ type hashedToken struct {
 }
 
 // NewAccess reads the file, where there is one. A file that cannot be taken is an error now; later it leaves the tokens as they are.
-func NewAccess(fixed []Token, file TokensFile, logger hclog.Logger) (*Access, error) {
+// Entries with a certificate need the authorities of clients' certificates among the TLS files.
+func NewAccess(fixed []Token, file TokensFile, files TLSFiles, logger hclog.Logger) (*Access, error) {
 	if logger == nil {
 		logger = hclog.NewNullLogger()
 	}
-	a := &Access{fixed: fixed, file: file, logger: logger, now: time.Now}
+	a := &Access{fixed: fixed, file: file, tls: files, logger: logger, now: time.Now}
 	if file.Path != "" {
 		a.watch = watched{paths: []string{file.Path}}
 	}
@@ -71,6 +73,7 @@ func (a *Access) Reload() error {
 
 func (a *Access) reload() error {
 	all := append([]Token(nil), a.fixed...)
+	problems := CheckCertificates(a.fixed, a.tls, "tokens")
 	if a.file.Path != "" {
 		read, err := a.file.Read()
 		if err != nil {
@@ -80,8 +83,9 @@ func (a *Access) reload() error {
 			return fmt.Errorf("%s: holds no tokens; `troupe token new` makes one", a.file.Path)
 		}
 		all = append(all, read...)
+		problems = append(problems, CheckCertificates(read, a.tls, a.file.Path)...)
 	}
-	if problems := CheckTokens(all); len(problems) > 0 {
+	if problems = append(problems, CheckTokens(all)...); len(problems) > 0 {
 		return errors.New("tokens: " + strings.Join(problems, "; "))
 	}
 	list := make([]hashedToken, len(all))

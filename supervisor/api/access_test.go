@@ -29,7 +29,7 @@ const (
 )
 
 func withTokens(t testing.TB, tokens []Token) *Access {
-	a, err := NewAccess(tokens, TokensFile{}, nil)
+	a, err := NewAccess(tokens, TokensFile{}, TLSFiles{ClientCAFile: "clients.pem"}, nil)
 	require.NoError(t, err)
 	return a
 }

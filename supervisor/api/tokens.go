@@ -134,6 +134,21 @@ func CheckTokens(tokens []Token) (problems []string) {
 	return problems
 }
 
+// CheckCertificates lists the entries that name a client's certificate while no client is asked for one, so that nobody could
+// ever come by them. Place is where the entries stand, for whoever has to mend them.
+func CheckCertificates(tokens []Token, files TLSFiles, place string) (problems []string) {
+	if files.ClientCAFile != "" {
+		return nil
+	}
+	for i := range tokens {
+		if tokens[i].Certificate != "" {
+			problems = append(problems, fmt.Sprintf("entry %d (%s) of %s has certificate, and tls.client_ca_file is not set, so that no client"+
+				" is asked for one: set tls.client_ca_file, or give the entry a token instead", i+1, clip(tokens[i].Name), place))
+		}
+	}
+	return problems
+}
+
 // checkScopes lists what is wrong with a token's scopes.
 func checkScopes(scopes []Scope) (problems []string) {
 	all := lacking(Scopes())

@@ -80,7 +80,7 @@ func TestATokensFileIsTriedAgainAfterAFailedReload(t *testing.T) {
 	file := TokensFile{Path: path, Read: func() ([]Token, error) {
 		return []Token{{Name: "one", Secret: secret, Scopes: []Scope{ScopeRead}}}, fails
 	}}
-	a, err := NewAccess(nil, file, nil)
+	a, err := NewAccess(nil, file, TLSFiles{}, nil)
 	require.NoError(t, err)
 	a.now = func() time.Time { return now }
 	fails, secret = errors.New("every user may write to it"), submitToken
@@ -111,14 +111,14 @@ func TestTokensFileIsReadAgain(t *testing.T) {
 		return tokens, nil
 	}}
 	write("bad")
-	_, err := NewAccess(nil, file, nil)
+	_, err := NewAccess(nil, file, TLSFiles{}, nil)
 	require.ErrorContains(t, err, "cannot be read")
 	write("")
-	_, err = NewAccess(nil, file, nil)
+	_, err = NewAccess(nil, file, TLSFiles{}, nil)
 	require.ErrorContains(t, err, "holds no tokens")
 	write(readToken)
 	var log strings.Builder
-	a, err := NewAccess([]Token{{Name: "boss", Secret: adminToken, Scopes: []Scope{ScopeAdmin}}}, file, hclog.New(&hclog.LoggerOptions{Output: &log}))
+	a, err := NewAccess([]Token{{Name: "boss", Secret: adminToken, Scopes: []Scope{ScopeAdmin}}}, file, TLSFiles{}, hclog.New(&hclog.LoggerOptions{Output: &log}))
 	require.NoError(t, err)
 	a.now = func() time.Time { return now }
 	a.watch.next = now
@@ -151,4 +151,36 @@ func TestTokensFileIsReadAgain(t *testing.T) {
 	known(submitToken, false)
 	require.Contains(t, log.String(), "those of before hold")
 	require.NotContains(t, log.String(), readToken)
+}
+
+// Nobody could come by an entry with a certificate where no client is asked for one: it is refused, also when the file is read again.
+func TestCertificatesNeedTheirAuthorities(t *testing.T) {
+	t.Parallel()
+	in := []Token{{Name: "ci", Certificate: "dns:ci.example", Scopes: []Scope{ScopeSubmit}}}
+	out := []Token{{Name: "ops", Secret: adminToken, Scopes: []Scope{ScopeAdmin}}}
+	served, asked := TLSFiles{CertFile: "c", KeyFile: "k"}, TLSFiles{CertFile: "c", KeyFile: "k", ClientCAFile: "a"}
+	const why = "has certificate, and tls.client_ca_file is not set"
+	for _, c := range []struct {
+		fixed, file []Token
+		tls         TLSFiles
+		want        string
+	}{
+		{in, out, TLSFiles{}, "entry 1 (ci) of tokens " + why}, {in, out, served, "entry 1 (ci) of tokens " + why},
+		{out, in, served, "entry 1 (ci) of the.file " + why}, {in, out, asked, ""}, {out, in, asked, ""},
+		{out, []Token{{Name: "day", Secret: readToken, Scopes: []Scope{ScopeRead}}}, TLSFiles{}, ""},
+	} {
+		read := c.file
+		a, err := NewAccess(c.fixed, TokensFile{Path: "the.file", Read: func() ([]Token, error) { return read, nil }}, c.tls, nil)
+		if c.want != "" {
+			require.ErrorContains(t, err, c.want)
+			require.ErrorContains(t, err, "set tls.client_ca_file, or give the entry a token instead")
+			continue
+		}
+		require.NoError(t, err)
+		if c.tls.ClientCAFile == "" {
+			read = in
+			require.ErrorContains(t, a.Reload(), why)
+			require.NotNil(t, a.find(adminToken), "the tokens of before hold")
+		}
+	}
 }

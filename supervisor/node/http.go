@@ -81,7 +81,7 @@ func (p *httpPort) addr() string {
 
 // listen takes the ports first: one in use is the most common mistake, and nothing has been touched yet.
 func (n *Node) listen(context.Context) (err error) {
-	if n.access, err = api.NewAccess(n.cfg.Tokens, n.cfg.TokensFile, n.logger.Named("api")); err != nil {
+	if n.access, err = api.NewAccess(n.cfg.Tokens, n.cfg.TokensFile, n.cfg.TLS, n.logger.Named("api")); err != nil {
 		return err
 	}
 	if n.cfg.TLS.On() {

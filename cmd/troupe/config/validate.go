@@ -92,11 +92,6 @@ func (c *checker) apiTLS(l *Loaded) {
 	if t.ClientCAFile != "" && t.CertFile == "" {
 		c.bad("tls.client_ca_file", "needs tls.cert_file and tls.key_file: clients show certificates over TLS alone")
 	}
-	for _, token := range l.Tokens {
-		if token.Certificate != "" && t.ClientCAFile == "" {
-			c.bad("tls.client_ca_file", "must be given: the entry %s of tokens names a client's certificate", token.Name)
-		}
-	}
 }
 
 func loopbackHost(host string) bool {
@@ -114,13 +109,21 @@ func (c *checker) tokens(l *Loaded) {
 	for _, p := range problems {
 		c.bad("tokens", "%s", p)
 	}
+	for _, p := range api.CheckCertificates(all, api.TLSFiles(l.TLS), "tokens") {
+		c.bad("tls.client_ca_file", "%s", p)
+	}
 	if l.TokensFile == "" {
 		return
 	}
 	file, err := ReadTokens(l.TokensFile)
 	if err != nil {
 		c.bad("tokens_file", "%s", err)
-	} else if len(problems) == 0 {
+		return
+	}
+	for _, p := range api.CheckCertificates(file, api.TLSFiles(l.TLS), l.TokensFile) {
+		c.bad("tokens_file", "%s", p)
+	}
+	if len(problems) == 0 {
 		for _, p := range api.CheckTokens(append(all, file...)) {
 			c.bad("tokens_file", "together with tokens: %s", p)
 		}
