@@ -132,9 +132,119 @@ func TestStreamMasksAcrossBorders(t *testing.T) {
 			rest = rest[n:]
 			require.LessOrEqual(t, len(stream.held), longest, "no more is held back")
 		}
-		out += string(stream.Flush())
+		out += string(stream.rest())
 		require.Equal(t, naive(s, values, text.String()), out)
 		require.Equal(t, out, s.Text(text.String()))
+	})
+}
+
+// What begins a secret is masked at the end of a text from its half on, and at a pause, behind which the text may go on.
+func TestAPartOfASecretAtTheEnd(t *testing.T) {
+	t.Parallel()
+	const pem = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEAAoIB\n-----END KEY-----\n"
+	for name, c := range map[string]struct {
+		values []string
+		pieces []string // with a pause after each
+		want   string
+	}{
+		"none":                         {nil, []string{"hunter2-hun"}, "hunter2-hun"},
+		"nothing of it":                {[]string{"hunter2-hunter2"}, []string{"a shot"}, "a shot"},
+		"less than its half":           {[]string{"12345678"}, []string{"a 123"}, "a 123"},
+		"its half":                     {[]string{"12345678"}, []string{"a 1234"}, "a [redacted]"},
+		"half of an odd number":        {[]string{"123456789"}, []string{"a 1234", "-12345"}, "a 1234-[redacted]"},
+		"all but one byte":             {[]string{"12345678"}, []string{"a 1234567"}, "a [redacted]"},
+		"then a line's end":            {[]string{"12345678"}, []string{"a 1234567\n"}, "a 1234567\n"},
+		"after a whole one":            {[]string{"12345678"}, []string{"1234567812345"}, "[redacted]"},
+		"of the shorter of two":        {[]string{"12345678", "12345678-and-so-on-it-goes"}, []string{"a 1234"}, "a [redacted]"},
+		"of the longer, less":          {[]string{"12345678", "12345678-and-so-on-it-goes"}, []string{"12345678-an"}, "[redacted]-an"},
+		"in another that goes on":      {[]string{"12345678", "x123456789abcdefghijkl"}, []string{"x1234"}, "x[redacted]"},
+		"of a line of a key":           {[]string{pem}, []string{"MIIEvQIBADANBg"}, "[redacted]"},
+		"of a key, by its last line":   {[]string{pem}, []string{pem[:40]}, "-----BEGIN KEY-----\n[redacted]"},
+		"it goes on behind the pause":  {[]string{"12345678"}, []string{"a 12345", "678 b"}, "a [redacted] b"},
+		"behind less than its half":    {[]string{"12345678"}, []string{"a 123", "45678 b"}, "a 123[redacted] b"},
+		"by single bytes":              {[]string{"12345678"}, []string{"a 1", "2", "3", "4", "5", "6", "7", "8", " b"}, "a 123[redacted] b"},
+		"it was none after all":        {[]string{"12345678"}, []string{"a 1234", "x5678"}, "a [redacted]x5678"},
+		"and another behind the pause": {[]string{"12345678"}, []string{"1234", "12345678", "9"}, "[redacted]9"},
+		"as JSON writes it":            {[]string{`a"b\c<d>e`}, []string{`a\"b\\c`}, "[redacted]"},
+	} {
+		stream, out := setOf(t, c.values...).Stream(), ""
+		for i, piece := range c.pieces {
+			out += string(stream.Write([]byte(piece)))
+			if i < len(c.pieces)-1 {
+				out += string(stream.Pause())
+			}
+		}
+		require.Equal(t, c.want, out+string(stream.End()), name)
+		require.Empty(t, stream.held, name)
+		require.Zero(t, stream.at, "%s: the next text is another", name)
+	}
+	stream := setOf(t, "12345678").Stream()
+	require.Equal(t, "[redacted]", string(stream.Write([]byte("12345")))+string(stream.Pause()))
+	stream.Drop()
+	require.Equal(t, "[redacted] b", string(stream.Write([]byte("678 b"))), "nobody has seen the first mark")
+	require.Equal(t, "at [redacted]", setOf(t, "12345678").Cut("at 12345"))
+	require.Equal(t, "at 12345", setOf(t, "12345678").Text("at 12345"), "a whole text has no part of a secret")
+	var none *Set
+	require.Equal(t, "at 12345", none.Cut("at 12345"))
+}
+
+// paused masks a text by looking at each place for each form, and at each pause for each half of one.
+func paused(s *Set, values []string, text string, pauses []int) string {
+	hidden := make([]bool, len(text))
+	from := 0
+	for _, p := range append(pauses, len(text)) { // bytes in text[from:p] are given out at p at the latest
+		for _, v := range values {
+			for _, form := range forms(v) {
+				for i := 0; i < p; i++ {
+					n := min(len(form), p-i)
+					if text[i:i+n] != form[:n] || n < len(form) && 2*n < len(form) {
+						continue
+					}
+					for j := max(i, from); j < i+n; j++ {
+						hidden[j] = true
+					}
+				}
+			}
+		}
+		from = max(from, p)
+	}
+	var b strings.Builder
+	for i := range len(text) {
+		switch {
+		case !hidden[i]:
+			b.WriteByte(text[i])
+		case i == 0 || !hidden[i-1]:
+			b.WriteString(Mark)
+		}
+	}
+	return b.String()
+}
+
+// Wherever a text pauses, of a secret less than the half that was there before a pause is shown, and nothing else.
+func TestPausesShowLessThanHalf(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.StringMatching(`[ab"]{8,20}`), 1, 3).Draw(t, "values")
+		s := setOf(t, values...)
+		var text strings.Builder
+		for range rapid.IntRange(0, 8).Draw(t, "parts") {
+			part := rapid.SampledFrom(append([]string{"a", "b", "x"}, values...)).Draw(t, "part")
+			text.WriteString(part[:rapid.IntRange(1, len(part)).Draw(t, "length")])
+		}
+		stream, out, at := s.Stream(), "", 0
+		var pauses []int
+		for rest := text.String(); rest != ""; {
+			n := rapid.IntRange(1, len(rest)).Draw(t, "piece")
+			out += string(stream.Write([]byte(rest[:n])))
+			rest, at = rest[n:], at+n
+			if rest != "" && rapid.Bool().Draw(t, "pause") {
+				out += string(stream.Pause())
+				pauses = append(pauses, at)
+				require.Empty(t, stream.held, "a pause gives out everything")
+			}
+		}
+		out += string(stream.End())
+		require.Equal(t, paused(s, values, text.String(), pauses), out)
 	})
 }
 
@@ -148,7 +258,7 @@ func FuzzStream(f *testing.F) {
 		s := setOf(t, value)
 		cut = max(0, min(cut, len(text)))
 		stream := s.Stream()
-		out := string(stream.Write([]byte(text[:cut]))) + string(stream.Write([]byte(text[cut:]))) + string(stream.Flush())
+		out := string(stream.Write([]byte(text[:cut]))) + string(stream.Write([]byte(text[cut:]))) + string(stream.rest())
 		require.Equal(t, naive(s, []string{value}, text), out)
 	})
 }

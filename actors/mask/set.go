@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf16"
@@ -33,6 +34,9 @@ type Set struct {
 	// its next sibling, the node of its longest proper suffix, its depth, and the length of the longest form that ends with it.
 	letter                            []byte
 	child, sibling, fail, depth, ends []int32
+	// Of the forms that a node begins: the length of the shortest. And how many of the last bytes, at a node, are the first half
+	// or more of a form; 0: none.
+	least, part []int32
 }
 
 // Check says what keeps a value from being masked, or nil. The error does not show it.
@@ -123,6 +127,7 @@ func escaped(text string) string {
 func (s *Set) node(letter byte, depth int32) int32 {
 	s.letter, s.depth = append(s.letter, letter), append(s.depth, depth)
 	s.child, s.sibling, s.fail, s.ends = append(s.child, 0), append(s.sibling, 0), append(s.fail, 0), append(s.ends, 0)
+	s.least, s.part = append(s.least, math.MaxInt32), append(s.part, 0)
 	return int32(len(s.letter) - 1) //nolint:gosec // bounded by totalMax
 }
 
@@ -145,6 +150,7 @@ func (s *Set) add(form string) {
 			s.sibling[next], s.child[at] = s.child[at], next
 		}
 		at = next
+		s.least[at] = min(s.least[at], int32(len(form))) //nolint:gosec // bounded by totalMax
 	}
 	s.ends[at] = s.depth[at]
 }
@@ -160,6 +166,9 @@ func (s *Set) link() {
 				s.fail[c] = s.step(s.fail[at], s.letter[c])
 			}
 			s.ends[c] = max(s.ends[c], s.ends[s.fail[c]])
+			if s.part[c] = s.part[s.fail[c]]; s.depth[c] >= s.least[c]-s.depth[c] {
+				s.part[c] = s.depth[c]
+			}
 			queue = append(queue, c)
 		}
 	}

@@ -7,11 +7,15 @@ import (
 
 // Stream masks a text that comes in pieces, whose borders may stand inside a secret. Its zero value masks nothing. It is not
 // safe for concurrent use.
+//
+// The end of a text may be a secret that was not written to its end. Its first half and more is masked as the whole is; less than
+// half of it is shown, which leaves the other half unknown. A lower bound would give the secret away: who chooses what a
+// program prints last would find it byte by byte, by looking which guess is masked.
 type Stream struct {
 	set *Set
 
 	at      int32  // node
-	held    []byte // the end of what came, which may begin a secret
+	held    []byte // the end of what came, which may begin a secret; at's depth is more than that where a pause gave it out
 	base    int    // where held begins in the text
 	hits    []span // in held, in order, apart from each other
 	redacts bool   // the last byte that was given out belongs to a secret, whose mark is out
@@ -39,18 +43,34 @@ func (t *Stream) Write(data []byte) []byte {
 			t.hit(span{end - n, end})
 		}
 	}
-	return t.give(t.base + len(t.held) - int(t.set.depth[t.at]))
+	return t.give(max(t.base, t.base+len(t.held)-int(t.set.depth[t.at])))
 }
 
-// Flush returns what is held back, masked, and begins a new text.
-func (t *Stream) Flush() []byte {
+// Pause returns what is held back, as at the end of a text. The text may go on: what then comes of a secret whose beginning was
+// given out is masked.
+func (t *Stream) Pause() []byte {
 	if t.set == nil {
 		return nil
 	}
-	out := t.give(t.base + len(t.held))
+	end := t.base + len(t.held)
+	if n := int(t.set.part[t.at]); n > 0 {
+		t.hit(span{end - n, end})
+	}
+	return t.give(end)
+}
+
+// End returns what is held back, masked, and begins a new text.
+func (t *Stream) End() []byte {
+	out := t.Pause()
 	*t = t.set.Stream()
 	return out
 }
+
+// Drop says that nobody sees what was given out: what follows of a secret gets a mark of its own.
+func (t *Stream) Drop() { t.redacts = false }
+
+// rest returns what is held back of a text that is whole, so that a secret which is not there to its end is none.
+func (t *Stream) rest() []byte { return t.give(t.base + len(t.held)) }
 
 // hit notes a secret, together with those that it overlaps.
 func (t *Stream) hit(h span) {
@@ -111,7 +131,16 @@ func (s *Set) Text(text string) string {
 		return text
 	}
 	t := s.Stream()
-	return string(t.Write([]byte(text))) + string(t.Flush())
+	return string(t.Write([]byte(text))) + string(t.rest())
+}
+
+// Cut masks a text whose end was cut off.
+func (s *Set) Cut(text string) string {
+	if s == nil || text == "" {
+		return text
+	}
+	t := s.Stream()
+	return string(t.Write([]byte(text))) + string(t.End())
 }
 
 // JSON masks the texts in a JSON value, keys and numbers too, and leaves it valid. What cannot be read is replaced as a whole.

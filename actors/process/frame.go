@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -27,7 +28,8 @@ const (
 	readBuffer = 16 << 10
 	// growStep bounds how far the buffer runs ahead of the bytes that have arrived, so that a length alone costs nothing.
 	growStep = 1 << 20
-	clipMax  = 64 // bytes of a foreign text that a reason shows
+	clipMax  = 64   // bytes of a foreign text that a reason shows
+	clipMark = `"…` // stands at the end of one that is longer
 )
 
 // brokenError is a violation of the frame protocol, in words for people.
@@ -280,7 +282,7 @@ func level(s string) string {
 // clip quotes the beginning of foreign bytes for a message to people.
 func clip(b []byte) string {
 	if len(b) > clipMax {
-		return strconv.QuoteToASCII(string(b[:clipMax])) + "…"
+		return strings.TrimSuffix(strconv.QuoteToASCII(string(b[:clipMax])), `"`) + clipMark
 	}
 	return strconv.QuoteToASCII(string(b))
 }

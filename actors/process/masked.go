@@ -1,6 +1,10 @@
 package process
 
-import "github.com/troupe-run/troupe/actors/mask"
+import (
+	"strings"
+
+	"github.com/troupe-run/troupe/actors/mask"
+)
 
 // masked takes secrets out of what an event says. Results and chunks are the code's answer and stay as they are.
 func masked(masks *mask.Set, e Event) Event {
@@ -22,6 +26,10 @@ func masked(masks *mask.Set, e Event) Event {
 		e.Message = masks.Text(e.Message)
 		return e
 	case Broken:
+		if reason, clipped := strings.CutSuffix(e.Reason, clipMark); clipped {
+			e.Reason = masks.Cut(reason) + clipMark
+			return e
+		}
 		e.Reason = masks.Text(e.Reason)
 		return e
 	}

@@ -2,6 +2,7 @@ package process
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,7 +18,7 @@ func TestOutputIsMasked(t *testing.T) {
 	require.NoError(t, err)
 	g := newGuardian(t, Config{})
 	p, events := run(t, g, Spec{Masks: masks, Argv: shell(
-		`printf 'a hunter2-hun'; sleep 0.1; printf 'ter2 b hunter2'; echo "is hunter2-hunter2" >&2`)})
+		`printf 'a hunter2-hun'; sleep 0.1; printf 'ter2 b hunter2-'; echo "is hunter2-hunter2" >&2; printf 'then hunter' >&2`)})
 	exit, before := events.exit(t)
 	require.Zero(t, exit.Code)
 	written := ""
@@ -26,11 +27,37 @@ func TestOutputIsMasked(t *testing.T) {
 			written += string(w.Data)
 		}
 	}
-	require.Equal(t, "a [redacted] b hunter2", written, "and what only began one is there")
+	require.Equal(t, "a [redacted] b [redacted]", written, "also what only began one when the program ended")
 	out := p.TakeOutput()
 	require.Equal(t, written, string(out.Stdout))
-	require.Equal(t, "is [redacted]\n", string(out.Stderr))
-	require.Equal(t, "is [redacted]\n", p.StderrTail())
+	require.Equal(t, "is [redacted]\nthen hunter", string(out.Stderr), "of less than its half nothing is hidden")
+	require.Equal(t, string(out.Stderr), p.StderrTail())
+}
+
+// A program that answers in the middle of a secret shows neither what it wrote before nor what follows.
+func TestRepliesInTheMiddleOfASecret(t *testing.T) {
+	t.Parallel()
+	masks, err := mask.New([]string{"hunter2-hunter2"})
+	require.NoError(t, err)
+	writes := "import os\nparts = [b'a hunter2-h', b'unter2 b']\n" + strings.ReplaceAll(echoWorker,
+		"    while reply:", "    os.write(1, parts.pop(0))\n    while reply:")
+	p, events := run(t, newGuardian(t, Config{}), Spec{Masks: masks, Framed: true, Argv: python(writes)})
+	for _, want := range []string{"a [redacted]", " b"} {
+		_, err := p.Send("execute", nil)
+		require.NoError(t, err)
+		next[Reply](t, events)
+		require.Equal(t, want, string(p.TakeOutput().Stdout))
+	}
+}
+
+// What a message clips may be a secret's end.
+func TestClippedTextsAreMasked(t *testing.T) {
+	t.Parallel()
+	masks, err := mask.New([]string{"hunter2-hunter2"})
+	require.NoError(t, err)
+	reason := "a frame is not JSON: " + clip([]byte(strings.Repeat("x", clipMax-10)+"hunter2-hunter2"))
+	require.Contains(t, reason, "hunter2-hu")
+	require.Equal(t, Broken{Reason: "a frame is not JSON: \"" + strings.Repeat("x", clipMax-10) + "[redacted]\"…"}, masked(masks, Broken{Reason: reason}))
 }
 
 func TestEventsAreMasked(t *testing.T) {

@@ -68,7 +68,8 @@ func (s *stream) wait() bool {
 	return err == nil && more
 }
 
-// drain captures what the program has already written. It takes no part in the wait for more.
+// drain captures what the program has already written, and what was held back because it may have begun a secret. It takes no
+// part in the wait for more.
 func (s *stream) drain() {
 	_ = s.raw.Control(func(fd uintptr) {
 		for range drainRounds {
@@ -77,14 +78,16 @@ func (s *stream) drain() {
 			}
 		}
 	})
-	s.flush()
-}
-
-// flush keeps what was held back because it may have begun a secret: nothing follows it for now.
-func (s *stream) flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.keep(s.masks.Flush())
+	s.keep(s.masks.Pause())
+}
+
+// end keeps what was held back because it may have begun a secret: nothing follows it.
+func (s *stream) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keep(s.masks.End())
 }
 
 // capture reads once. The lock is held over the read, so bytes are kept in the order they came whoever reads.
@@ -144,6 +147,7 @@ func (s *stream) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kept, s.cut, s.pending, s.tail = nil, false, nil, nil
+	s.masks.Drop()
 }
 
 func (s *stream) lastBytes() string {

@@ -260,7 +260,7 @@ func (p *program) readOutput(s *stream) {
 	for s.wait() {
 		p.emit(nil)
 	}
-	s.flush()
+	s.end()
 }
 
 // readFrames turns frames into events until the pipe ends or the program breaks the protocol.
