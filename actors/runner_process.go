@@ -90,15 +90,14 @@ func (p *processRunner) Begin(post func(any)) {
 func (p *processRunner) start() {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	secrets, masks, err := p.outfit.secrets()
+	secrets, err := p.outfit.secrets()
 	if err != nil {
 		p.post(&begun{err: err})
 		return
 	}
-	started, err := p.outfit.Launcher.Start(ctx, process.Spec{
-		Argv: p.program.Argv, Dir: p.program.Dir, Env: append(p.env(), secrets...), Framed: true, Masks: masks,
-		Limits: p.outfit.Limits, OutputMax: p.outfit.Output, FrameMax: p.outfit.FrameMax,
-	}, p.heard)
+	started, err := p.outfit.start(ctx, process.Spec{
+		Argv: p.program.Argv, Dir: p.program.Dir, Env: p.env(), Framed: true, FrameMax: p.outfit.FrameMax,
+	}, secrets, p.heard)
 	if err != nil {
 		p.post(&begun{err: fmt.Errorf("failed to start %s: %w", programOf(p.crew.Runtime), err)})
 		return

@@ -15,7 +15,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/troupe-run/troupe/actors/mask"
 	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/messages"
 )
@@ -25,25 +24,6 @@ const exitTryAgain = 75
 
 // startTimeout bounds how long the guardian may take to start a program.
 const startTimeout = 10 * time.Second
-
-// Outfit is what the processes of a pool are started with.
-type Outfit struct {
-	Launcher process.Launcher
-	Env      []string // the allow-listed environment with the pool's own
-	Limits   process.Limits
-	Output   int // bytes kept of each of stdout and stderr; 0: the default
-	FrameMax int
-	// Secrets returns variables that each program gets, with the values of now, and what takes them out of texts. Nil: none.
-	Secrets func() (env []string, masks *mask.Set, err error)
-}
-
-// secrets are the program's variables and masks of now.
-func (o *Outfit) secrets() (env []string, masks *mask.Set, err error) {
-	if o.Secrets == nil {
-		return nil, nil, nil
-	}
-	return o.Secrets()
-}
 
 // shellRunner runs one command per execution.
 type shellRunner struct {
@@ -116,7 +96,7 @@ func (s *shellRunner) start(e *messages.Execution, a *messages.Action, p message
 	if len(params) == 0 {
 		params = json.RawMessage("{}")
 	}
-	secrets, masks, err := s.outfit.secrets()
+	secrets, err := s.outfit.secrets()
 	if errors.Is(err, process.ErrShortage) {
 		s.post(&ended{placement: p, short: err})
 		return
@@ -128,10 +108,9 @@ func (s *shellRunner) start(e *messages.Execution, a *messages.Action, p message
 		return
 	}
 	spec := process.Spec{
-		Argv: shellArgv(a), Dir: a.Root, Env: append(s.env(e), secrets...), Stdin: params, Masks: masks,
-		Limits: s.outfit.Limits, OutputMax: s.outfit.Output, StdoutMax: messages.ResultMax + 1,
+		Argv: shellArgv(a), Dir: a.Root, Env: s.env(e), Stdin: params, StdoutMax: messages.ResultMax + 1,
 	}
-	started, err := s.outfit.Launcher.Start(ctx, spec, func(ev process.Event) { s.heard(e, p, c, ev) })
+	started, err := s.outfit.start(ctx, spec, secrets, func(ev process.Event) { s.heard(e, p, c, ev) })
 	if errors.Is(err, process.ErrShortage) {
 		s.post(&ended{placement: p, short: err})
 		return

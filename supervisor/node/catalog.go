@@ -12,7 +12,6 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/actors/mask"
 	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/packs"
@@ -158,7 +157,7 @@ func orValue[T comparable](value, otherwise T) T {
 func (n *Node) crew(set *pack.Set, p *pack.Pool) actors.Crew {
 	return actors.Crew{
 		Lease: n.member.lease, Clock: &n.clock, Logger: n.logger.Named("worker").With("pool", p.Name), Board: n.board, Sessions: n.store,
-		Runner: n.runner(set, p), Action: n.action, Thresholds: n.thresholds(), CountActionErrors: n.cfg.CountActionErrors,
+		Runner: n.runner(set, p, n.secrets.use), Action: n.action, Thresholds: n.thresholds(), CountActionErrors: n.cfg.CountActionErrors,
 		Retry: n.cfg.Retry, RetryRules: n.cfg.RetryRules, RetryDisabled: n.cfg.RetryDisabled, InitTimeout: orValue(p.Init, n.cfg.InitTimeout),
 		ProbeTimeout: orValue(p.Health.Timeout, n.cfg.ProbeTimeout), ProbeAgain: n.cfg.ProbeAgain, Graces: n.cfg.Graces,
 		Resident: process.Resident, RunsMax: p.Recycle.MaxExecutions,
@@ -168,13 +167,15 @@ func (n *Node) crew(set *pack.Set, p *pack.Pool) actors.Crew {
 	}
 }
 
-// runner says how the pool's workers run things.
-func (n *Node) runner(set *pack.Set, p *pack.Pool) func(*actors.Crew, messages.WorkerID, messages.Generation) actors.Runner {
+// runner says how the pool's workers run things, and where each of their programs has its secrets from.
+func (n *Node) runner(
+	set *pack.Set, p *pack.Pool, secrets func(*pack.Pool) (actors.Secrets, error),
+) func(*actors.Crew, messages.WorkerID, messages.Generation) actors.Runner {
 	outfit := &actors.Outfit{
 		Launcher: n.guardian, Env: n.poolEnv(p), Limits: p.Limits, Output: n.cfg.OutputMax, FrameMax: n.cfg.FrameMax,
 	}
 	if len(p.Secrets) > 0 {
-		outfit.Secrets = func() ([]string, *mask.Set, error) { return n.secrets.read(p) }
+		outfit.Secrets = func() (actors.Secrets, error) { return secrets(p) }
 	}
 	switch p.Runtime {
 	case messages.RuntimeGo:

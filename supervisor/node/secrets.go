@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/actors/mask"
 	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/supervisor/pack"
@@ -25,13 +26,33 @@ type secrets struct {
 
 	mu    sync.Mutex
 	env   map[string]string // variables that packs name; the environment has them no more
-	pools map[string]masked
+	pools map[string]*poolMasks
 }
 
-// masked is a pool's masks, with the values that they were made of.
+// poolMasks are what a pool's parameters are masked with: the values that were read last for a worker of the pool, and those
+// that its programs were started with and still run with.
+type poolMasks struct {
+	now  *masked // nil: none were read yet
+	used map[*masked]int
+}
+
+// masked is a set of values and what masks them.
 type masked struct {
 	values []string
 	set    *mask.Set
+}
+
+// find returns the pool's own for these values, or nil.
+func (p *poolMasks) find(values []string) *masked {
+	if p.now != nil && slices.Equal(p.now.values, values) {
+		return p.now
+	}
+	for m := range p.used {
+		if slices.Equal(m.values, values) {
+			return m
+		}
+	}
+	return nil
 }
 
 // take moves the variables that the pools name out of the node's environment.
@@ -57,9 +78,73 @@ func (s *secrets) take(pools []pack.Pool) error {
 	return s.forget(slices.Compact(names))
 }
 
-// read returns the variables with the pool's values of now, and what masks them.
-func (s *secrets) read(p *pack.Pool) (env []string, set *mask.Set, err error) {
-	var values []string
+// use returns the secrets of a program that is about to start. Their values are masked in what is shown until it is gone, and
+// for as long as no others were read for a program of the pool.
+func (s *secrets) use(p *pack.Pool) (actors.Secrets, error) {
+	env, values, err := s.read(p)
+	if err != nil {
+		return actors.Secrets{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, err := s.keep(p.Name, values)
+	if err != nil {
+		return actors.Secrets{}, err
+	}
+	of := s.pools[p.Name]
+	of.used[m]++
+	return actors.Secrets{Env: env, Masks: m.set, Done: sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if of.used[m]--; of.used[m] == 0 {
+			delete(of.used, m)
+		}
+	})}, nil
+}
+
+// lend returns the secrets of a program that tries a pool which is not served yet, and perhaps never will be: nothing of them
+// is kept.
+func (s *secrets) lend(p *pack.Pool) (actors.Secrets, error) {
+	env, values, err := s.read(p)
+	if err != nil {
+		return actors.Secrets{}, err
+	}
+	set, err := maskOf(p.Name, values)
+	return actors.Secrets{Env: env, Masks: set}, err
+}
+
+// keep makes the values the pool's, under the lock.
+func (s *secrets) keep(pool string, values []string) (*masked, error) {
+	if s.pools == nil {
+		s.pools = map[string]*poolMasks{}
+	}
+	of := s.pools[pool]
+	if of == nil {
+		of = &poolMasks{used: map[*masked]int{}}
+		s.pools[pool] = of
+	}
+	m := of.find(values)
+	if m == nil {
+		set, err := maskOf(pool, values)
+		if err != nil {
+			return nil, err
+		}
+		m = &masked{values, set}
+	}
+	of.now = m
+	return m, nil
+}
+
+func maskOf(pool string, values []string) (*mask.Set, error) {
+	set, err := mask.New(values)
+	if err != nil {
+		return nil, fmt.Errorf("pool %s: secrets: %w", pool, err)
+	}
+	return set, nil
+}
+
+// read returns the pool's values of now, and the variables with them.
+func (s *secrets) read(p *pack.Pool) (env, values []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(p.Secrets)) {
 		value, err := s.value(p.Secrets[name])
 		if err == nil {
@@ -70,19 +155,7 @@ func (s *secrets) read(p *pack.Pool) (env []string, set *mask.Set, err error) {
 		}
 		env, values = append(env, name+"="+value), append(values, value)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known := s.pools[p.Name]; slices.Equal(known.values, values) {
-		return env, known.set, nil
-	}
-	if set, err = mask.New(values); err != nil {
-		return nil, nil, fmt.Errorf("pool %s: secrets: %w", p.Name, err)
-	}
-	if s.pools == nil {
-		s.pools = map[string]masked{}
-	}
-	s.pools[p.Name] = masked{values, set}
-	return env, set, nil
+	return env, values, nil
 }
 
 // value is what a source has now. An error names the source and does not show the value.
@@ -116,17 +189,54 @@ func (s *secrets) value(source pack.Secret) (string, error) {
 
 // shown masks the parameters of a pool's execution, for people. Where the pool's values cannot be read nothing of them is shown.
 func (s *secrets) shown(p *pack.Pool, parameters json.RawMessage) json.RawMessage {
-	if len(p.Secrets) == 0 || len(parameters) == 0 {
+	if len(parameters) == 0 {
 		return parameters
 	}
-	s.mu.Lock()
-	known := s.pools[p.Name]
-	s.mu.Unlock()
-	if known.set == nil {
-		if _, set, err := s.read(p); err == nil {
-			return set.JSON(parameters)
-		}
+	if err := s.know(p); err != nil {
 		return json.RawMessage(`"` + mask.Mark + `"`)
 	}
-	return known.set.JSON(parameters)
+	for _, set := range s.sets(p) {
+		parameters = set.JSON(parameters)
+	}
+	return parameters
+}
+
+// know reads the values of a pool of which no program was started yet.
+func (s *secrets) know(p *pack.Pool) error {
+	known := func() bool { return s.pools[p.Name] != nil && s.pools[p.Name].now != nil }
+	s.mu.Lock()
+	enough := len(p.Secrets) == 0 || known()
+	s.mu.Unlock()
+	if enough {
+		return nil
+	}
+	_, values, err := s.read(p)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !known() { // a program's are newer
+		_, err = s.keep(p.Name, values)
+	}
+	return err
+}
+
+// sets are what the pool's parameters are masked with, each once: no more than the pool has programs, and one.
+func (s *secrets) sets(p *pack.Pool) (sets []*mask.Set) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.pools[p.Name]
+	if of == nil {
+		return nil
+	}
+	if len(p.Secrets) > 0 {
+		sets = append(sets, of.now.set)
+	}
+	for m := range of.used {
+		if m != of.now || len(p.Secrets) == 0 {
+			sets = append(sets, m.set)
+		}
+	}
+	return sets
 }

@@ -53,3 +53,51 @@ func TestSecretsReachWorkersAndNobodyElse(t *testing.T) {
 	require.NotContains(t, k.log.String(), kept)
 	require.NotContains(t, k.log.String(), "the-second")
 }
+
+// Parameters are masked by the values that workers have: by those of a worker that still runs as long as it does, by those that
+// were read last, and not by those of a reload that was refused.
+func TestParametersAreMaskedByTheValuesInUse(t *testing.T) {
+	t.Parallel()
+	const first, second = "the-first-value", "the-second-value"
+	key := filepath.Join(t.TempDir(), "key")
+	put := func(value string) { require.NoError(t, os.WriteFile(key, []byte(value), 0o600)) }
+	pools := "pools:\n  - {name: p, runtime: shell, workers: 2, secrets: {API_KEY: {file: " + key + "}}}\n" +
+		"  - {name: w, runtime: python, workers: 1, secrets: {API_KEY: {file: " + key + "}}}\n"
+	put(first)
+	dir := packOf(t, "s", pools, files{
+		"actions/hold.yaml": "name: hold\nruntime: shell\npool: p\ncommand: [sh, -c, 'while [ -e hold ]; do sleep 0.01; done']\n",
+		"actions/show.yaml": "name: show\nruntime: shell\npool: p\ncommand: ['true']\n",
+		"actions/say.yaml":  "name: say\nruntime: python\npool: w\nentrypoint: say.py:say\n",
+		"say.py":            "def say(params):\n    return 1\n",
+	})
+	k := lab(t, nil, dir)
+	shown := func(action string) string {
+		return string(k.Redact(action, []byte(`["`+first+`","`+second+`"]`)))
+	}
+	k.ready("s.w", 0, 0)
+	require.Equal(t, `["[redacted]","`+second+`"]`, shown("s.say"))
+
+	put(second)
+	writeFiles(t, dir, files{"say.py": brokenCode})
+	_, err := k.Node.Reload(t.Context())
+	require.ErrorContains(t, err, "a worker of pool s.w does not start")
+	require.Equal(t, `["[redacted]","`+second+`"]`, shown("s.say"), "the values of a trial are not taken")
+
+	writeFiles(t, dir, files{"say.py": "def say(params):\n    return 'again'\n"})
+	_, err = k.Node.Reload(t.Context())
+	require.NoError(t, err)
+	k.ready("s.w", 0, 1)
+	k.until("the old worker is gone", func() bool { return shown("s.say") == `["`+first+`","[redacted]"]` })
+
+	put(first)
+	k.write("hold")
+	held := k.submit("s.hold", nil)
+	k.becomes(held, messages.Running)
+	k.until("the program of the first value runs", func() bool { return shown("s.show") == `["[redacted]","`+second+`"]` })
+	put(second)
+	require.Equal(t, messages.Completed, k.run("s.show", nil).Status)
+	require.Equal(t, `["[redacted]","[redacted]"]`, shown("s.show"), "a program with the first value runs")
+	k.remove("hold")
+	require.Equal(t, messages.Completed, k.await(held).Status)
+	require.Equal(t, `["`+first+`","[redacted]"]`, shown("s.show"))
+}
