@@ -102,7 +102,7 @@ func (n *Network) ask(ctx context.Context, to messages.Incarnation, about messag
 		return nil, err
 	}
 	defer n.forgetCall(id)
-	if err := n.post(address, to, id, about, body); err != nil {
+	if err := n.post(ctx, address, to, id, about, body); err != nil {
 		return nil, err
 	}
 	select {
@@ -152,11 +152,15 @@ func (n *Network) failAll(err error) {
 	}
 }
 
-// post sends one body to an incarnation at an address.
-func (n *Network) post(address string, to messages.Incarnation, id callID, about messages.Placement, body wire.Body) error {
-	seq, err := n.book(address)
+// post sends one body to an incarnation at an address. Where ctx ends first it was not sent.
+func (n *Network) post(ctx context.Context, address string, to messages.Incarnation, id callID, about messages.Placement,
+	body wire.Body,
+) error {
+	seq, err := n.book(ctx, address)
 	if err != nil {
-		n.counts.drop(Busy)
+		if errors.Is(err, ErrBusy) {
+			n.counts.drop(Busy)
+		}
 		return err
 	}
 	encoded, err := wire.ToProto(wire.Envelope{

@@ -257,7 +257,7 @@ func (g *gate) run(e *wire.Envelope, h handle, slots chan struct{}) error {
 
 // answer sends a reply to where the store knows the peer. One that cannot be sent is lost, as on the way.
 func (g *gate) answer(id callID, to messages.Incarnation, body wire.Body) {
-	if err := g.net.post(g.address, to, id, messages.Placement{}, body); err != nil {
+	if err := g.net.post(g.net.ctx, g.address, to, id, messages.Placement{}, body); err != nil {
 		g.net.cfg.Logger.Debug("answer not sent", "peer", g.address, "error", err)
 	}
 }

@@ -221,7 +221,7 @@ const (
 
 // replace has a connection to a peer made anew, and loses nothing by it: what goes there waits, what was sent is read by the peer
 // before the connection ends, and answers come over the other one. Who has not read it within closedTime loses what it has
-// not read.
+// not read; that, and an end of the connection that comes before, is told as every loss.
 func (n *Network) replace(s *outStream, held chan struct{}) {
 	defer n.release(s.address, held)
 	limit := time.NewTimer(writtenTime)
@@ -231,22 +231,24 @@ func (n *Network) replace(s *outStream, held chan struct{}) {
 		case <-time.After(time.Millisecond):
 			n.mu.Lock()
 			l := n.lanes[s.address]
-			if written = l == nil || l.queued == 0; written && l != nil {
-				l.replaced = held
+			if written = l == nil || l.queued == 0; written {
+				s.held = held
 			}
 			n.mu.Unlock()
 		case <-limit.C:
 			return
 		}
 	}
-	s.replaced.Store(true)
 	limit.Reset(closedTime)
 	_ = s.CloseSend() // where it fails the stream has ended
 	select {
 	case <-held:
+		return
+	case <-s.lost:
 	case <-limit.C:
 		s.cancel()
 	}
+	time.Sleep(quietTime) // the library tells of its end now, and would tear down the next one too
 }
 
 // release lets go out what waits for an address since it was held.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/remote"
@@ -23,7 +23,8 @@ type lane struct {
 	quiet  time.Time // nothing is sent before it
 	// held is closed once what goes out may do so again, while the connection is replaced; nil: it may.
 	held chan struct{}
-	// replaced is held as it was when this node itself ended the connection; nil: it has not, or has been told of the end.
+	// replaced is held as it was for a connection that has ended as this node had it, and of whose end the library is about to
+	// tell; nil: there is none.
 	replaced chan struct{}
 }
 
@@ -40,15 +41,22 @@ var (
 	ErrLost = errors.New("the connection to the peer was lost")
 )
 
-// book counts an envelope that is about to be sent, and numbers it. It waits while the connection is replaced.
-func (n *Network) book(address string) (seq uint64, err error) {
+// book counts an envelope that is about to be sent, and numbers it. It waits while the connection is replaced, at most until ctx
+// ends: then nothing was counted.
+func (n *Network) book(ctx context.Context, address string) (seq uint64, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for l := n.lanes[address]; l != nil && l.held != nil; l = n.lanes[address] {
 		held := l.held
 		n.mu.Unlock()
-		<-held // for writtenTime and closedTime at most
+		select {
+		case <-held: // within writtenTime and closedTime
+		case <-ctx.Done():
+		}
 		n.mu.Lock()
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
 	}
 	l := n.lanes[address]
 	if l == nil {
@@ -162,7 +170,7 @@ func (n *Network) dialed(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.
 		release()
 		cancel()
 	}
-	s := &outStream{net: n, address: conn.Target(), greeting: greeting, cancel: cancel, end: end}
+	s := &outStream{net: n, address: conn.Target(), greeting: greeting, cancel: cancel, end: end, lost: make(chan struct{})}
 	var err error
 	ctx, s.client, s.secret = n.offer(ctx, s.address)
 	if s.ClientStream, err = streamer(ctx, desc, conn, method, opts...); err != nil {
@@ -179,11 +187,20 @@ func (n *Network) reached(s *outStream) {
 	n.outbound[s] = struct{}{}
 }
 
-// ended forgets a stream that is over.
-func (n *Network) ended(s *outStream) {
+// ended forgets a stream that is over, and reports whether it ended as this node had it: the peer has read all that was sent. The
+// mark for that is made here, for the library tells of this end next: whatever it tells later is of another connection.
+func (n *Network) ended(s *outStream, err error) (replaced bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.outbound, s)
+	if s.held == nil || !errors.Is(err, io.EOF) {
+		s.once.Do(func() { close(s.lost) })
+		return false
+	}
+	if l := n.lanes[s.address]; l != nil {
+		l.replaced = s.held
+	}
+	return true
 }
 
 // outStream is a stream to a peer that counts what is written.
@@ -196,8 +213,10 @@ type outStream struct {
 	end      func()
 	client   *proof.Client  // nil: this node knows no secret
 	secret   int64          // its number; 0: none is in use
-	replaced atomic.Bool    // this node itself ends it
 	session  *proof.Session // nil: nothing is tagged, for the peer is of an older release
+	held     chan struct{}  // of the lane, once this node itself ends the stream; the network's lock guards it
+	lost     chan struct{}  // closed when it has ended in any other way
+	once     sync.Once      // closes lost
 }
 
 // RecvMsg reads what the peer's library says: its greeting, and then nothing until the stream ends.
@@ -209,8 +228,7 @@ func (s *outStream) RecvMsg(m any) error {
 		return nil
 	}
 	s.end()
-	s.net.ended(s)
-	if s.replaced.Load() && errors.Is(err, io.EOF) {
+	if s.net.ended(s, err) {
 		err = status.Error(codes.Canceled, "replaced") // the library takes no notice of an end in order
 	}
 	if status.Code(err) == codes.Unauthenticated {
