@@ -28,9 +28,11 @@ const (
 // TestPrivateServer runs, one after the other, what kills, freezes or blocks a server, on one that is the test's own.
 func TestPrivateServer(t *testing.T) {
 	t.Parallel()
-	ca, stranger := newAuthority(t, "ca"), newAuthority(t, "stranger")
-	files := &servers.TLSFiles{CA: ca.file, ClientCert: true}
-	files.Cert, files.Key = ca.issue("localhost", x509.ExtKeyUsageServerAuth)
+	ca, stranger := servers.NewAuthority(t, "ca"), servers.NewAuthority(t, "stranger")
+	files := &servers.TLSFiles{CA: ca.File, ClientCert: true}
+	files.Cert, files.Key = ca.Issue("server", func(c *x509.Certificate) {
+		c.DNSNames, c.ExtKeyUsage = []string{"localhost"}, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	})
 	server := servers.PrivateRabbitMQ(t, servers.RabbitMQOptions{TLS: files, Tick: time.Second})
 	for _, c := range []struct {
 		name string
@@ -136,31 +138,32 @@ func (r *rig) ended(c broker.Consumer) error {
 	}
 }
 
-func (r *rig) tls(ca, stranger *authority) {
-	cert, key := ca.issue("node", x509.ExtKeyUsageClientAuth)
+func (r *rig) tls(ca, stranger *servers.Authority) {
+	client := func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }
+	cert, key := ca.Issue("node", client)
 	secure := func(files rabbitmq.TLS) rabbitmq.Config {
 		return rabbitmq.Config{URL: r.server.TLSURL, TLS: files, WaitAtOpen: true}
 	}
-	b := r.open(func(c *rabbitmq.Config) { *c = secure(rabbitmq.TLS{CA: ca.file, Cert: cert, Key: key}) })
+	b := r.open(func(c *rabbitmq.Config) { *c = secure(rabbitmq.TLS{CA: ca.File, Cert: cert, Key: key}) })
 	queue := r.queue(b, true)
 	r.confirmed(b, queue, "0")
 	require.NoError(r, r.receive(r.consume(b, queue, 1)).Ack())
 
-	strangeCert, strangeKey := stranger.issue("node", x509.ExtKeyUsageClientAuth)
+	strangeCert, strangeKey := stranger.Issue("node", client)
 	for name, c := range map[string]struct {
 		files rabbitmq.TLS
 		want  string
 	}{
-		"without a certificate": {rabbitmq.TLS{CA: ca.file}, "name its certificate and key"},
-		"of another authority":  {rabbitmq.TLS{CA: ca.file, Cert: strangeCert, Key: strangeKey}, "refused this client's certificate"},
-		"untrusted server":      {rabbitmq.TLS{CA: stranger.file, Cert: cert, Key: key}, "name the CA that signed it"},
-		"another name":          {rabbitmq.TLS{CA: ca.file, Cert: cert, Key: key, ServerName: "elsewhere"}, "elsewhere"},
+		"without a certificate": {rabbitmq.TLS{CA: ca.File}, "name its certificate and key"},
+		"of another authority":  {rabbitmq.TLS{CA: ca.File, Cert: strangeCert, Key: strangeKey}, "refused this client's certificate"},
+		"untrusted server":      {rabbitmq.TLS{CA: stranger.File, Cert: cert, Key: key}, "name the CA that signed it"},
+		"another name":          {rabbitmq.TLS{CA: ca.File, Cert: cert, Key: key, ServerName: "elsewhere"}, "elsewhere"},
 	} {
 		_, err := rabbitmq.Open(r.Context(), secure(c.files))
 		require.ErrorIs(r, err, broker.ErrUnavailable, name)
 		require.ErrorContains(r, err, c.want, name)
 	}
-	wrong := secure(rabbitmq.TLS{CA: ca.file})
+	wrong := secure(rabbitmq.TLS{CA: ca.File})
 	wrong.URL = strings.Replace(r.server.URL, "amqp://", "amqps://", 1)
 	_, err := rabbitmq.Open(r.Context(), wrong)
 	require.ErrorContains(r, err, "the port does not speak TLS")

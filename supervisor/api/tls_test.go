@@ -2,15 +2,9 @@ package api
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/url"
@@ -24,57 +18,14 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/test/servers"
 )
-
-// authority signs certificates.
-type authority struct {
-	t    *testing.T
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pem  []byte
-}
-
-var serials atomic.Int64
-
-func newAuthority(t *testing.T) *authority {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	a := &authority{t: t, key: key}
-	a.cert = &x509.Certificate{SerialNumber: big.NewInt(serials.Add(1)), Subject: pkix.Name{CommonName: "authority"}, IsCA: true,
-		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, a.cert, a.cert, key.Public(), key)
-	require.NoError(t, err)
-	a.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	a.cert, err = x509.ParseCertificate(der)
-	require.NoError(t, err)
-	return a
-}
-
-// sign makes a certificate and its key, in PEM.
-func (a *authority) sign(change func(*x509.Certificate)) (cert, key []byte) {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(a.t, err)
-	c := &x509.Certificate{SerialNumber: big.NewInt(serials.Add(1)), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	change(c)
-	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, private.Public(), a.key)
-	require.NoError(a.t, err)
-	raw, err := x509.MarshalPKCS8PrivateKey(private)
-	require.NoError(a.t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
-}
-
-func (a *authority) client(change func(*x509.Certificate)) *tls.Certificate {
-	cert, key := a.sign(change)
-	pair, err := tls.X509KeyPair(cert, key)
-	require.NoError(a.t, err)
-	return &pair
-}
 
 // secured is an API over TLS at a free port, with its files.
 type secured struct {
 	t       *testing.T
-	ca      *authority
+	ca      *servers.Authority
 	files   TLSFiles
 	certs   *Certificates
 	access  *Access
@@ -84,14 +35,14 @@ type secured struct {
 	log     *guardedLog
 }
 
-func serveTLS(t *testing.T, clients *authority, tokens []Token) *secured {
+func serveTLS(t *testing.T, clients *servers.Authority, tokens []Token) *secured {
 	folder := t.TempDir()
-	s := &secured{t: t, ca: newAuthority(t), log: &guardedLog{}}
+	s := &secured{t: t, ca: servers.NewAuthority(t, "servers"), log: &guardedLog{}}
 	s.files = TLSFiles{CertFile: filepath.Join(folder, "cert"), KeyFile: filepath.Join(folder, "key")}
-	s.write(s.ca.sign(func(*x509.Certificate) {}))
+	s.write(s.ca.Sign("node", nil))
 	if clients != nil {
 		s.files.ClientCAFile = filepath.Join(folder, "ca")
-		require.NoError(t, os.WriteFile(s.files.ClientCAFile, clients.pem, 0o600))
+		require.NoError(t, os.WriteFile(s.files.ClientCAFile, clients.PEM(), 0o600))
 	}
 	s.access = withTokens(t, tokens)
 	s.access.now = func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
@@ -119,8 +70,7 @@ func (s *secured) write(cert, key []byte) {
 
 // client trusts the server's authority and shows a certificate, if it has one.
 func (s *secured) client(cert *tls.Certificate) *http.Client {
-	config := &tls.Config{RootCAs: x509.NewCertPool()}
-	config.RootCAs.AddCert(s.ca.cert)
+	config := &tls.Config{RootCAs: s.ca.Roots()}
 	if cert != nil {
 		config.Certificates = []tls.Certificate{*cert}
 	}
@@ -152,7 +102,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	old := s.client(nil)
 	code, _, first := s.call(old, "GET", "/api/v1/pools", "Authorization", "Bearer "+readToken)
 	require.Equal(t, http.StatusOK, code)
-	cert, key := s.ca.sign(func(*x509.Certificate) {})
+	cert, key := s.ca.Sign("node", nil)
 	s.write(cert, []byte("no key"))
 	s.now.Add(int64(2 * time.Second))
 	_, _, serial := s.call(s.client(nil), "GET", "/healthz")
@@ -177,7 +127,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 // A client's certificate stands for the entry that names it, with its scopes and no others.
 func TestClientCertificatesHaveScopes(t *testing.T) {
 	t.Parallel()
-	clients := newAuthority(t)
+	clients := servers.NewAuthority(t, "clients")
 	s := serveTLS(t, clients, []Token{
 		{Name: "viewer", Certificate: "cn:viewer", Scopes: []Scope{ScopeRead}},
 		{Name: "sender", Certificate: "dns:ci.example", Scopes: []Scope{ScopeSubmit}},
@@ -185,10 +135,10 @@ func TestClientCertificatesHaveScopes(t *testing.T) {
 		{Name: "token", Secret: readToken, Scopes: []Scope{ScopeRead}},
 	})
 	named := func(name string) *tls.Certificate {
-		return clients.client(func(c *x509.Certificate) { c.Subject.CommonName = name })
+		return clients.Pair(name, nil)
 	}
-	boss := clients.client(func(c *x509.Certificate) { c.URIs = []*url.URL{{Scheme: "spiffe", Host: "example", Path: "/boss"}} })
-	sender := clients.client(func(c *x509.Certificate) { c.DNSNames = []string{"ci.example"} })
+	boss := clients.Pair("", func(c *x509.Certificate) { c.URIs = []*url.URL{{Scheme: "spiffe", Host: "example", Path: "/boss"}} })
+	sender := clients.Pair("", func(c *x509.Certificate) { c.DNSNames = []string{"ci.example"} })
 	const kill = "/api/v1/workers/x/go/7/kill"
 	for what, c := range map[string]struct {
 		cert         *tls.Certificate
@@ -215,7 +165,7 @@ func TestClientCertificatesHaveScopes(t *testing.T) {
 	open := s.client(named("viewer"))
 	code, _, _ := s.call(open, "GET", "/api/v1/pools")
 	require.Equal(t, http.StatusOK, code)
-	s.ahead.Store(int64(2 * time.Hour))
+	s.ahead.Store(int64(2 * servers.CertTime))
 	code, text, _ := s.call(open, "GET", "/api/v1/pools")
 	require.Equal(t, http.StatusUnauthorized, code, "a connection outlives no certificate")
 	require.Contains(t, text, "certificate has ended")
@@ -224,18 +174,12 @@ func TestClientCertificatesHaveScopes(t *testing.T) {
 // The attacks: a certificate whose time is over, one of another authority, one that is not for clients; old TLS, and none at all.
 func TestBadHandshakesAreRefused(t *testing.T) {
 	t.Parallel()
-	clients := newAuthority(t)
+	clients := servers.NewAuthority(t, "clients")
 	s := serveTLS(t, clients, []Token{{Name: "viewer", Certificate: "cn:viewer", Scopes: []Scope{ScopeRead}}})
-	viewer := func(change func(*x509.Certificate)) func(*x509.Certificate) {
-		return func(c *x509.Certificate) {
-			c.Subject.CommonName = "viewer"
-			change(c)
-		}
-	}
 	for what, cert := range map[string]*tls.Certificate{
-		"expired": clients.client(viewer(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })),
-		"unknown": newAuthority(t).client(viewer(func(*x509.Certificate) {})),
-		"server":  clients.client(viewer(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} })),
+		"expired": clients.Pair("viewer", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }),
+		"unknown": servers.NewAuthority(t, "others").Pair("viewer", nil),
+		"server":  clients.Pair("viewer", func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }),
 	} {
 		conn, err := tls.Dial("tcp", s.address, &tls.Config{InsecureSkipVerify: true, //nolint:gosec // the client's certificate is what is tried
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }})

@@ -1,15 +1,6 @@
 package peers
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
-	"net"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -19,6 +10,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/supervisor/membership"
+	"github.com/troupe-run/troupe/test/servers"
 )
 
 func TestSettings(t *testing.T) {
@@ -69,55 +61,18 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// authority signs certificates for one test.
-type authority struct {
-	t    *testing.T
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	a := &authority{t: t, dir: t.TempDir(), key: key, cert: &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "nodes"}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}}
-	der, err := x509.CreateCertificate(rand.Reader, a.cert, a.cert, key.Public(), key)
-	require.NoError(t, err)
-	a.write("ca", "CERTIFICATE", der)
-	return a
-}
-
-func (a *authority) write(name, kind string, der []byte) string {
-	path := filepath.Join(a.dir, name)
-	require.NoError(a.t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
-	return path
-}
-
-// secure gives a network a certificate of the authority for 127.0.0.1.
-func (a *authority) secure(c *Config) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(a.t, err)
-	name := c.Own.String()
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}, a.cert, key.Public(), a.key)
-	require.NoError(a.t, err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(a.t, err)
-	c.Settings.CAFile = filepath.Join(a.dir, "ca")
-	c.Settings.CertFile, c.Settings.KeyFile = a.write(name+".crt", "CERTIFICATE", der), a.write(name+".key", "PRIVATE KEY", private)
+// secured gives a network a certificate of an authority.
+func secured(a *servers.Authority) func(*Config) {
+	return func(c *Config) {
+		c.Settings.CAFile = a.File
+		c.Settings.CertFile, c.Settings.KeyFile = a.Issue(c.Own.String(), nil)
+	}
 }
 
 func TestOnlyCertificatesOfTheAuthorityAreLetIn(t *testing.T) {
 	t.Parallel()
-	ours, theirs := newAuthority(t), newAuthority(t)
-	a, b, plain, foreign := open(t, ours.secure), open(t, ours.secure), open(t), open(t, theirs.secure)
+	ours, theirs := secured(servers.NewAuthority(t, "ours")), secured(servers.NewAuthority(t, "theirs"))
+	a, b, plain, foreign := open(t, ours), open(t, ours), open(t), open(t, theirs)
 	introduce(a, b, plain, foreign)
 	b.works(a)
 	a.works(b)
@@ -132,13 +87,13 @@ func TestOnlyCertificatesOfTheAuthorityAreLetIn(t *testing.T) {
 
 func TestFilesOfCertificates(t *testing.T) {
 	t.Parallel()
-	a := newAuthority(t)
+	none := filepath.Join(t.TempDir(), "none")
 	cfg := Config{Settings: Settings{Listen: "127.0.0.1:0"}, Own: messages.NewIncarnation(), Logger: hclog.NewNullLogger()}
-	a.secure(&cfg)
+	secured(servers.NewAuthority(t, "nodes"))(&cfg)
 	for name, change := range map[string]func(*Settings){
-		"read the authority of peers":                            func(s *Settings) { s.CAFile = filepath.Join(a.dir, "none") },
+		"read the authority of peers":                            func(s *Settings) { s.CAFile = none },
 		"holds no certificate in PEM":                            func(s *Settings) { s.CAFile = s.KeyFile },
-		"read the certificate for peers":                         func(s *Settings) { s.CertFile = filepath.Join(a.dir, "none") },
+		"read the certificate for peers":                         func(s *Settings) { s.CertFile = none },
 		"read the certificate for peers " + cfg.Settings.KeyFile: func(s *Settings) { s.CertFile = s.KeyFile },
 	} {
 		bad := cfg

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
 	"net"
@@ -23,6 +22,7 @@ import (
 	"github.com/troupe-run/troupe/store/postgres"
 	"github.com/troupe-run/troupe/supervisor/peers/proof"
 	"github.com/troupe-run/troupe/test/rogue"
+	"github.com/troupe-run/troupe/test/servers"
 )
 
 // attackTime bounds one attack; no test passes because of it.
@@ -75,21 +75,18 @@ func hostilePeers(t *testing.T, rounds int) {
 	f := newAmple(t)
 	paths, err := built()
 	require.NoError(t, err)
-	ca := newAuthority(t)
+	ca := servers.NewAuthority(t, "ours")
 	for _, name := range []string{"a", "b"} {
-		f.join(name, paths.troupe, "pack", append(ca.settings(name, "127.0.0.1"), "TROUPE_NODE_PEERS_LISTEN=127.0.0.1:0",
+		f.join(name, paths.troupe, "pack", append(settings(ca, name, "127.0.0.1"), "TROUPE_NODE_PEERS_LISTEN=127.0.0.1:0",
 			"GOGC=25")...) // its memory is what is in use, and little else
 	}
 	f.start()
 	c, a := f.caller(), f.nodes[0]
 	insider := f.insider(a.incarnation("a"))
 	before := f.incarnations()
-	ca.issue("intruder", "127.0.0.1")
-	other := newAuthority(t)
-	other.issue("stranger", "127.0.0.1")
 	victim := &target{
-		T: t, node: a, address: a.incarnation("a").PeerAddress, insider: insider, trusted: ca.peer("intruder"),
-		barred: []*tls.Config{nil, ca.peer(""), ca.trusting(other, "stranger")},
+		T: t, node: a, address: a.incarnation("a").PeerAddress, insider: insider, trusted: meets(ca, ca.Pair("intruder", nil)),
+		barred: []*tls.Config{nil, meets(ca), meets(ca, servers.NewAuthority(t, "theirs").Pair("stranger", nil))},
 	}
 	f.submitAll(c, "chaos.go_work", "before", 20, time.Millisecond, messages.Completed)
 	a.settled(backTime)
@@ -114,19 +111,11 @@ func hostilePeers(t *testing.T, rounds int) {
 	a.verdict(f.history(c))
 }
 
-// peer is how a peer with the authority's certificate of a name meets a node; no name: with none.
-func (a *authority) peer(name string) *tls.Config { return a.trusting(a, name) }
-
-// trusting is how a peer meets a node of this authority that has a certificate of another's.
-func (a *authority) trusting(other *authority, name string) *tls.Config {
-	a.t.Helper()
-	roots := x509.NewCertPool()
-	roots.AddCert(a.crt)
-	config := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, NextProtos: []string{"h2"}}
-	if name != "" {
-		pair, err := tls.LoadX509KeyPair(other.path(name+".pem"), other.path(name+".key"))
-		require.NoError(a.t, err)
-		config.Certificates = []tls.Certificate{pair}
+// meets is how a peer with these certificates meets a node of an authority.
+func meets(a *servers.Authority, certs ...*tls.Certificate) *tls.Config {
+	config := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: a.Roots(), NextProtos: []string{"h2"}}
+	for _, cert := range certs {
+		config.Certificates = append(config.Certificates, *cert)
 	}
 	return config
 }
