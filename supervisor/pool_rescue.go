@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-run/troupe/actors/retry"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
 // settleLost decides the fate of what ran on a worker whose actor failed, once its process is gone.
@@ -62,8 +63,9 @@ func (p *Pool) lostRead(m *lostRead) {
 	if m.stray && (e.Worker.Incarnation != p.cfg.Incarnation || p.slot(e.Worker.Slot).member(e.Generation) != nil) {
 		return
 	}
-	if e.Attempt != m.placement.Attempt || e.Status.Terminal() {
+	if e.Attempt != m.placement.Attempt || e.Status.Terminal() { // somebody else has settled it
 		delete(p.running, m.placement)
+		p.step(roster.Ended{Placement: m.placement, Unseen: true})
 		return
 	}
 	item := actors.Item{Worker: messages.WorkerKey{Incarnation: p.cfg.Incarnation, Pool: p.cfg.Name, Slot: m.slot}, Fault: true}

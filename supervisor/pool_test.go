@@ -94,13 +94,16 @@ func TestPoolActorFails(t *testing.T) {
 	h.empty()
 }
 
-// failed has the pool's one worker run something and fails the pool's actor. The next one gets no answer to its first question
-// to the store before release.
+// failed has the pool's one worker run something and fails the pool's actor, which has heard of it: what it has not goes to the next
+// one. That one gets no answer to its first question to the store before release.
 func (h *house) failed(stage *theatre) (ran []messages.ExecutionID, release func()) {
 	h.t.Helper()
 	h.ready(1)
 	ran = h.submit(1, idempotent)
-	soon(h.t, func() bool { return stage.runs() == 1 }, "it must run")
+	soon(h.t, func() bool {
+		workers := h.describe().Router.Workers
+		return stage.runs() == 1 && len(workers) == 1 && workers[0].Running == 1
+	}, "it must run, and the pool must know")
 	release = h.store.holdLive()
 	h.t.Cleanup(release)
 	h.crash("top/pool")
@@ -161,6 +164,28 @@ func TestWhatRanIsPlacedAgainThoughItsMessageComesAgain(t *testing.T) {
 			soon(t, func() bool { return h.store.refused.Load() >= 1 }, "and refused")
 			release()
 			soon(t, func() bool { return h.get(ran[0]).Attempt == 2 }, "what ran must be placed again")
+			close(stage.release)
+			h.all(ran, messages.Completed)
+			h.empty()
+		})
+	}
+}
+
+// What a lost worker ran may have been settled by somebody else when it is read: its place is free then.
+func TestWhatHasBeenSettledHoldsNoPlace(t *testing.T) {
+	t.Parallel()
+	for name, e := range map[string]messages.Execution{
+		"it has ended": {Attempt: 1, Status: messages.Abandoned}, "it was placed again": {Attempt: 2, Status: messages.Scheduled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stage := newTheatre()
+			h := build(t, messages.RuntimeGo, 1, goes(stage.wait), nil)
+			ran := h.submit(1, nil)
+			depth := func() int { return h.describe().Router.Workers[0].Depth }
+			soon(t, func() bool { return stage.runs() == 1 && h.describe().Router.Workers[0].Running == 1 }, "it must run")
+			h.system.Send(h.pid, &lostRead{placement: messages.Placement{Execution: ran[0], Attempt: 1}, execution: e})
+			require.Zero(t, depth())
 			close(stage.release)
 			h.all(ran, messages.Completed)
 			h.empty()
