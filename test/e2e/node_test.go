@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/test/servers"
 )
 
 // patience bounds every wait of these tests: far above what anything takes on an idle machine.
@@ -29,9 +32,10 @@ type options struct {
 	env    []string
 	flags  []string
 	token  string
-	data   string // empty: a folder of its own
-	mounts string // shell commands run first, in a mount namespace that is the node's alone
-	files  int    // that the node's process may have open; 0: as many as the test
+	trust  *servers.Authority // who signed the certificate that the API is served with; nil: it is served in clear
+	data   string             // empty: a folder of its own
+	mounts string             // shell commands run first, in a mount namespace that is the node's alone
+	files  int                // that the node's process may have open; 0: as many as the test
 	// program is the binary; empty: the one that the tests built. user runs it; nil: this one.
 	program string
 	user    *syscall.Credential
@@ -102,9 +106,13 @@ func begin(dir string, o options) (*node, error) {
 		}
 		args = append(args, "--packs", o.packs[i])
 	}
+	transport := &http.Transport{}
+	if o.trust != nil {
+		transport.TLSClientConfig = &tls.Config{RootCAs: o.trust.Roots()}
+	}
 	n := &node{
 		options: o, home: home, log: &logBook{}, done: make(chan struct{}),
-		client: http.Client{Transport: &http.Transport{}},
+		client: http.Client{Transport: transport},
 	}
 	if o.program == "" {
 		o.program = binary
@@ -155,11 +163,14 @@ func (n *node) untilReady() error {
 			for _, line := range n.log.lines() {
 				if line.Message == "node started" {
 					n.url = "http://" + line.Listen
+					if n.trust != nil {
+						n.url = "https://" + line.Listen
+					}
 				}
 			}
 			continue
 		}
-		if res, err := http.Get(n.url + "/readyz"); err == nil {
+		if res, err := n.client.Get(n.url + "/readyz"); err == nil {
 			_ = res.Body.Close()
 			if res.StatusCode == http.StatusOK {
 				return nil
