@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -42,7 +43,7 @@ func (b *Broker) Consume(ctx context.Context, queue string, prefetch int) (broke
 	limited, cancel := context.WithTimeout(ctx, consumeMax)
 	go func() {
 		defer cancel()
-		c, err := subscribe(s, queue, prefetch)
+		c, err := subscribe(s, b.suspects, queue, prefetch)
 		b.suspects.blame(queue, err)
 		select {
 		case answers <- answer{c, err}:
@@ -76,6 +77,7 @@ type consumer struct {
 	queue      string
 	tag        string
 	session    *session
+	suspects   *suspects
 	channel    *amqp.Channel
 	from       <-chan amqp.Delivery
 	deliveries chan broker.Delivery
@@ -92,12 +94,14 @@ type consumer struct {
 	held    int // unsettled deliveries
 	ledger  ledger
 	window  window
-	excess  []uint64   // deliveries that the reader does not get, until the subscription has ended
-	then    int        // the prefetch to go on with, while leaving
-	leaving chan error // gets the answer to the end of the subscription; nil: it is not being ended
+	excess  []uint64    // deliveries that the reader does not get, until the subscription has ended
+	then    int         // the prefetch to go on with, while leaving
+	leaving chan error  // gets the answer to the end of the subscription; nil: it is not being ended
+	joining chan joined // gets the answer to the next subscription; nil: none is under way
+	late    *time.Timer // for the answer to the one or the other; nil: neither is under way
 }
 
-func subscribe(s *session, queue string, prefetch int) (*consumer, error) {
+func subscribe(s *session, suspects *suspects, queue string, prefetch int) (*consumer, error) {
 	channel, err := s.connection.Channel()
 	if errors.Is(err, amqp.ErrChannelMax) {
 		return nil, fmt.Errorf("consume %s: all %d channels of the connection are taken: let workers share queues",
@@ -107,15 +111,17 @@ func subscribe(s *session, queue string, prefetch int) (*consumer, error) {
 		return nil, asError("consume "+queue, err)
 	}
 	c := &consumer{
-		queue: queue, session: s, channel: channel, window: newWindow(prefetch),
+		queue: queue, session: s, suspects: suspects, channel: channel, window: newWindow(prefetch),
 		deliveries: make(chan broker.Delivery, prefetch), settles: make(chan settlement, prefetch),
 		cancels: channel.NotifyCancel(make(chan string, 1)), closes: channel.NotifyClose(make(chan *amqp.Error, 1)),
 		cancel: make(chan struct{}), ended: make(chan struct{}), ledger: newLedger(),
 	}
-	if err := c.subscribe(c.window.at); err != nil {
+	first := c.subscribe(c.window.at)
+	if first.err != nil {
 		_ = channel.Close() // mostly closed already
-		return nil, asError("consume "+queue, err)
+		return nil, asError("consume "+queue, first.err)
 	}
+	c.from, c.tag = first.from, first.tag
 	s.consumers.Add(1)
 	go c.run()
 	return c, nil
@@ -163,6 +169,10 @@ func (c *consumer) run() {
 				return
 			}
 			c.cancels = nil // closed with the channel, of which from tells
+		case j := <-c.joining:
+			err = c.joined(j)
+		case <-c.lateness():
+			err = c.silent()
 		case <-c.session.over:
 			c.end(c.reason())
 			return
@@ -231,6 +241,7 @@ func (c *consumer) end(err error) {
 	c.unread()
 	close(c.deliveries)
 	close(c.ended)
+	c.unanswered()
 	select {
 	case <-c.session.over: // the connection goes with all channels
 		if errors.Is(err, broker.ErrClosed) {
@@ -243,6 +254,10 @@ func (c *consumer) end(err error) {
 
 // stop ends the deliveries but keeps the channel until everything that was read is settled.
 func (c *consumer) stop() {
+	if err := c.await(); err != nil {
+		c.end(err)
+		return
+	}
 	if c.from != nil && c.leaving == nil {
 		if err := c.channel.Cancel(c.tag, false); err != nil {
 			c.end(c.reason())

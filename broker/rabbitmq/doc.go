@@ -20,7 +20,8 @@
 // # Queues that the server cannot use
 //
 // Where the server ends the connection with an error of its own, the queues that were being declared, consumed from or
-// looked at are suspects. Each is tried alone, on a connection that lives for the trial, before it is used again. One that
+// looked at are suspects. So is a queue for which the server does not let somebody consume, or go on with another prefetch, within
+// 10 s: that consumer ends. Each is tried alone, on a connection that lives for the trial, before it is used again. One that
 // the server cannot use is deleted and declared anew if its declaration says that it is expendable; otherwise it is
 // broker.ErrBroken, and tried again later.
 //

@@ -43,6 +43,7 @@ func TestPrivateServer(t *testing.T) {
 		{"permissions", (*rig).permissions},
 		{"stale_ack", (*rig).staleAck},
 		{"acknowledgement_timeout", (*rig).ackTimeout},
+		{"silent_queue", (*rig).silentQueue},
 		{"alarm", (*rig).alarm},
 		{"frozen", (*rig).frozen},
 		{"killed", (*rig).killed},
@@ -253,6 +254,39 @@ func (r *rig) ackTimeout() {
 	r.confirmed(b, quick, "1")
 	require.NoError(r, r.receive(beside).Ack())
 	require.True(r, b.Status().Up)
+}
+
+// silentQueue: a queue that answers nothing, as one without a leader, ends the consumer that would go on with it, which is told
+// why. The others on its connection go on, and the next use tries the queue alone.
+func (r *rig) silentQueue() {
+	b := r.open()
+	queue, quick := r.queue(b, false), r.queue(b, false)
+	beside := r.consume(b, quick, 1)
+	for id, size := range map[string]int{"0": 9 << 20, "1": 9 << 20} { // too much for two at a time
+		confirms, err := b.Publish(r.Context(), []broker.Message{{RoutingKey: queue, ID: id, Body: make([]byte, size)}})
+		require.NoError(r, err)
+		require.Equal(r, []broker.Confirm{broker.Confirmed}, confirms)
+	}
+	consumer := r.consume(b, queue, 100)
+	first := r.receive(consumer)
+	r.eventually("the subscription ends until the first is settled", func() bool {
+		list, err := r.server.Ctl("-q", "list_consumers", "queue_name")
+		return err == nil && !strings.Contains(list, queue) && strings.Contains(list, quick)
+	})
+	process := fmt.Sprintf(`{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"%s">>)), sys:%%s(amqqueue:get_pid(Q)).`, queue)
+	r.ctl("eval", fmt.Sprintf(process, "suspend"))
+	since := b.Status().Since
+	require.NoError(r, first.Ack())
+	require.ErrorIs(r, r.ended(consumer), broker.ErrUnavailable)
+	require.ErrorContains(r, consumer.Err(), "did not answer in time")
+	_, err := b.Consume(r.Context(), queue, 100)
+	require.ErrorIs(r, err, broker.ErrBroken)
+	require.ErrorContains(r, err, queue)
+	r.confirmed(b, quick, "2")
+	require.NoError(r, r.receive(beside).Ack())
+	require.Equal(r, since, b.Status().Since, "the connection stays")
+	r.ctl("eval", fmt.Sprintf(process, "resume"))
+	require.NoError(r, b.Delete(r.Context(), queue))
 }
 
 // alarm: while the server has too little memory it is seen as blocked, publishing returns at once, consuming goes on.

@@ -2,6 +2,7 @@ package rabbitmq
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -9,15 +10,21 @@ import (
 	"github.com/troupe-run/troupe/broker"
 )
 
+// joined is what the server answered to a subscription.
+type joined struct {
+	prefetch int
+	tag      string
+	from     <-chan amqp.Delivery
+	err      error
+}
+
 // subscribe asks the server for deliveries, with the given number of them unsettled at most.
-func (c *consumer) subscribe(prefetch int) error {
-	c.tag = "troupe-" + uuid.NewString()
-	if err := c.channel.Qos(prefetch, 0, false); err != nil {
-		return err
+func (c *consumer) subscribe(prefetch int) joined {
+	j := joined{prefetch: prefetch, tag: "troupe-" + uuid.NewString()}
+	if j.err = c.channel.Qos(prefetch, 0, false); j.err == nil {
+		j.from, j.err = c.channel.Consume(c.queue, j.tag, false, false, false, false, nil)
 	}
-	from, err := c.channel.Consume(c.queue, c.tag, false, false, false, false, nil)
-	c.from = from
-	return err
+	return j
 }
 
 // take passes a delivery on, or keeps it from the reader where too much is in hand. It goes back once the subscription has ended:
@@ -42,7 +49,7 @@ func (c *consumer) giveBack() {
 // adjust ends the subscription where another prefetch is due; what is on its way still comes. Without one it subscribes again
 // once there is room. An error ends the consumer.
 func (c *consumer) adjust() error {
-	if c.leaving != nil {
+	if c.leaving != nil || c.joining != nil {
 		return nil
 	}
 	n, change := c.window.next()
@@ -50,9 +57,10 @@ func (c *consumer) adjust() error {
 	case !change:
 		return nil
 	case c.from == nil:
-		return c.again(n)
+		c.again(n)
+		return nil
 	}
-	c.then, c.leaving = n, make(chan error, 1)
+	c.then, c.leaving, c.late = n, make(chan error, 1), time.NewTimer(consumeMax)
 	channel, tag, left := c.channel, c.tag, c.leaving
 	go func() { left <- channel.Cancel(tag, false) }() // beside run, which takes what comes before the answer
 	return nil
@@ -65,27 +73,97 @@ func (c *consumer) left() error {
 	}
 	err := <-c.leaving
 	c.leaving, c.from = nil, nil
+	c.answered()
 	if err != nil || c.channel.IsClosed() {
 		return c.reason()
 	}
 	c.giveBack()
 	if n := min(c.then, c.window.max-c.window.held); n > 0 && !c.window.over {
-		return c.again(n)
+		c.again(n)
+		return nil
 	}
 	c.window.subscribed(0)
 	return c.adjust()
 }
 
-func (c *consumer) again(n int) error {
-	if err := c.subscribe(n); err != nil {
-		if c.channel.IsClosed() {
-			return c.reason()
-		}
-		return asError("consume "+c.queue, err)
+// again subscribes beside run, which goes on with settlements and hears the answer.
+func (c *consumer) again(n int) {
+	c.joining, c.late = make(chan joined, 1), time.NewTimer(consumeMax)
+	answer := c.joining
+	go func() { answer <- c.subscribe(n) }() // ends with the connection at the latest
+}
+
+// joined takes the answer to a subscription. An error ends the consumer.
+func (c *consumer) joined(j joined) error {
+	c.joining = nil
+	c.answered()
+	c.suspects.blame(c.queue, j.err)
+	switch {
+	case j.err != nil && c.channel.IsClosed():
+		return c.reason()
+	case j.err != nil:
+		return asError("consume "+c.queue, j.err)
 	}
-	c.window.subscribed(n)
-	c.session.logger.Trace("prefetch changed", "queue", c.queue, "prefetch", n, "unsettled", c.window.held)
+	c.from, c.tag = j.from, j.tag
+	c.window.subscribed(j.prefetch)
+	c.session.logger.Trace("prefetch changed", "queue", c.queue, "prefetch", j.prefetch, "unsettled", c.window.held)
 	return nil
+}
+
+// answered ends the wait for an answer.
+func (c *consumer) answered() {
+	if c.late != nil {
+		c.late.Stop()
+		c.late = nil
+	}
+}
+
+// lateness tells once the server should have answered; nil: nothing was asked.
+func (c *consumer) lateness() <-chan time.Time {
+	if c.late == nil {
+		return nil
+	}
+	return c.late.C
+}
+
+// silent ends a consumer whose server does not answer: its queue may have no leader, and is tried alone before it is used again.
+func (c *consumer) silent() error {
+	c.suspects.suspect(c.queue)
+	return fmt.Errorf("consume %s: %w: %w", c.queue, broker.ErrUnavailable, errSilent)
+}
+
+// await waits for the answer to a subscription, if one is under way. An error ends the consumer.
+func (c *consumer) await() error {
+	if c.joining == nil {
+		return nil
+	}
+	select {
+	case j := <-c.joining:
+		return c.joined(j)
+	case <-c.lateness():
+		return c.silent()
+	case <-c.session.over:
+		return c.reason()
+	}
+}
+
+// unanswered waits for what was asked last, or for the connection's end: before, nothing else may be asked on the channel.
+func (c *consumer) unanswered() {
+	c.answered()
+	switch {
+	case c.joining != nil:
+		select {
+		case j := <-c.joining:
+			c.suspects.blame(c.queue, j.err)
+		case <-c.session.over:
+			c.suspects.blame(c.queue, c.session.cause)
+		}
+	case c.leaving != nil:
+		select {
+		case <-c.leaving:
+		case <-c.session.over:
+		}
+	}
 }
 
 // errPrefetch ends a consumer whose server does not keep to the prefetch.
