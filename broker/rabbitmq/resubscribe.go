@@ -160,7 +160,8 @@ func (c *consumer) unanswered() {
 		}
 	case c.leaving != nil:
 		select {
-		case <-c.leaving:
+		case err := <-c.leaving:
+			c.session.logger.Trace("the end of a subscription was answered late", "queue", c.queue, "error", err)
 		case <-c.session.over:
 		}
 	}
