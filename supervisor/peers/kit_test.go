@@ -303,11 +303,16 @@ func (r *rogue) answer() []byte {
 func (r *rogue) greet(address string) { r.greetAs("rogue", address) }
 
 func (r *rogue) greetAs(system, address string) {
-	require.NoError(r.t, r.Send(&remote.RemoteMessage{MessageType: &remote.RemoteMessage_ConnectRequest{
+	r.t.Helper()
+	require.NoError(r.t, r.Send(greeting(system, address)))
+}
+
+func greeting(system, address string) *remote.RemoteMessage {
+	return &remote.RemoteMessage{MessageType: &remote.RemoteMessage_ConnectRequest{
 		ConnectRequest: &remote.ConnectRequest{ConnectionType: &remote.ConnectRequest_ServerConnection{
 			ServerConnection: &remote.ServerConnection{SystemId: system, Address: address},
 		}},
-	}}))
+	}}
 }
 
 // batchOf is what the library would write for messages of one type to one actor.
