@@ -16,13 +16,16 @@ import (
 	"github.com/troupe-run/troupe/supervisor/peers/proof"
 )
 
+// believedLeases is for how many leases without a word of the store a node of an older release is believed that has joined since.
+const believedLeases = 3
+
 // openPeers takes the port at which the others reach this node, before they can learn of it from the store.
 func (n *Node) openPeers(context.Context) (err error) {
 	if !n.cfg.Peers.On() {
 		return nil
 	}
 	n.peers, err = peers.Open(peers.Config{
-		Settings: n.cfg.Peers, Own: n.incarnation, Renewing: n.renewing, Logger: n.logger.Named("peers"),
+		Settings: n.cfg.Peers, Own: n.incarnation, Renewing: n.renewing, Logger: n.logger.Named("peers"), Believed: believedLeases * n.cfg.Lease,
 		Handlers: slices.Concat(n.peerHandlers(), n.steering(), []peers.Handler{peers.HandleLong(inspectTime, n.inspected)}),
 	})
 	if err != nil {

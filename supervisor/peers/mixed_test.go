@@ -125,3 +125,42 @@ func TestAnOlderReleaseThatHasJoinedSince(t *testing.T) {
 		return err == nil
 	}, patience, 50*time.Millisecond)
 }
+
+// What the store said last of a node of the release before holds for some leases while the store is away, on a stream that was let in
+// too, and again once the store says so anew.
+func TestAnOlderReleaseWhileTheStoreIsAway(t *testing.T) {
+	t.Parallel()
+	a := open(t, func(c *Config) { c.Believed = time.Hour })
+	old := messages.NewIncarnation()
+	row := store.Node{Incarnation: old, State: store.NodeActive, PeerAddress: "127.0.0.1:9", PeerScope: a.Scope()}
+	a.in.join(row)
+	greet := func() *rogue {
+		r := stranger(t, a, nil)
+		r.greet(row.PeerAddress)
+		return r
+	}
+	away := func(is bool) {
+		a.in.mu.Lock()
+		defer a.in.mu.Unlock()
+		a.in.away = is
+	}
+	require.Eventually(t, func() bool { _, err := greet().Recv(); return err == nil }, patience, 50*time.Millisecond)
+	away(true)
+	before := a.Counts().Received
+	in := greet()
+	_, err := in.Recv()
+	require.NoError(t, err, "the last word of the store still holds")
+	in.write(batchOf(envelopeType, target, encode(t, old, wire.Probe{})))
+	require.Eventually(t, func() bool { return a.Counts().Received > before }, patience, time.Millisecond)
+
+	a.register.mu.Lock()
+	a.register.told = a.register.told.Add(-a.cfg.Believed)
+	a.register.mu.Unlock()
+	in.write(batchOf(envelopeType, target, encode(t, old, wire.Probe{})))
+	in.refused()
+	greet().refused()
+	require.True(t, a.demands(row.PeerAddress))
+
+	away(false)
+	require.Eventually(t, func() bool { _, err := greet().Recv(); return err == nil }, patience, 50*time.Millisecond)
+}

@@ -61,6 +61,9 @@ type Config struct {
 	// Handlers answer requests, beside the probe that the network answers itself; each kind has one at most.
 	Handlers []Handler
 	AskTime  time.Duration // that an Ask waits at most [2 s]
+	// Believed is how long the store's last word that a node proves nothing holds while the store does not answer, for nodes that the
+	// directory does not know; at least registerAge [12 s].
+	Believed time.Duration
 	// Machine names whom a loopback address reaches: all that share a network namespace of one boot of one machine [what the
 	// kernel says].
 	Machine func() string
@@ -107,6 +110,10 @@ func Open(cfg Config) (*Network, error) {
 	if cfg.AskTime == 0 {
 		cfg.AskTime = 2 * time.Second
 	}
+	if cfg.Believed == 0 {
+		cfg.Believed = 12 * time.Second
+	}
+	cfg.Believed = max(cfg.Believed, registerAge)
 	if cfg.Machine == nil {
 		cfg.Machine = machine
 	}

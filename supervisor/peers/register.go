@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// registerAge is how long a row is believed that says that a node proves nothing.
+// registerAge is how long a row is believed that says that a node proves nothing, before the store is asked again.
 const registerAge = 10 * time.Second
 
 // register is the rows of the nodes as the store had them when it was last asked, for those that the directory does not know: one
@@ -22,6 +22,7 @@ type register struct {
 	source Source // nil: there is none yet
 	rows   map[messages.Incarnation]store.Node
 	asked  time.Time
+	told   time.Time // when the store answered last, with the rows
 }
 
 func (r *register) use(source Source) {
@@ -46,6 +47,7 @@ func (r *register) read(ctx context.Context, least time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTime) // others wait for the answer, too
 	defer cancel()
+	began := time.Now()
 	list, err := source.ListNodes(ctx)
 	if err != nil {
 		return
@@ -56,7 +58,7 @@ func (r *register) read(ctx context.Context, least time.Duration) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.rows = rows
+	r.rows, r.told = rows, began
 }
 
 func (r *register) row(inc messages.Incarnation) (store.Node, bool) {
@@ -66,12 +68,15 @@ func (r *register) row(inc messages.Incarnation) (store.Node, bool) {
 	return row, ok
 }
 
-// at are the rows of an address that nobody has declared dead, and whether they are recent.
-func (r *register) at(address string) (rows []store.Node, recent bool) {
+// at are the rows of an address that nobody has declared dead, and whether they are recent. Those that say that a node proves nothing
+// are left out once they are older than limit: the store has been away since, and who sits there now may be anybody.
+func (r *register) at(address string, limit time.Duration) (rows []store.Node, recent bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	believed := time.Since(r.told) < limit
 	for inc := range r.rows {
-		if row := r.rows[inc]; row.PeerAddress == address && row.State != store.NodeDead {
+		row := r.rows[inc]
+		if row.PeerAddress == address && row.State != store.NodeDead && (row.PeerProof > 0 || believed) {
 			rows = append(rows, row)
 		}
 	}
@@ -108,10 +113,10 @@ func (n *Network) olderAt(ctx context.Context, address string) []messages.Incarn
 	if found := n.olderKnown(address); len(found) > 0 {
 		return found
 	}
-	rows, recent := n.register.at(address)
+	rows, recent := n.register.at(address, n.cfg.Believed)
 	if len(rows) == 0 || !recent {
 		n.register.read(ctx, rereadLeast)
-		rows, _ = n.register.at(address)
+		rows, _ = n.register.at(address, n.cfg.Believed)
 	}
 	var found []messages.Incarnation
 	for i := range rows {
@@ -144,7 +149,7 @@ func (n *Network) demands(address string) bool {
 	}
 	n.mu.Unlock()
 	if len(proofs) == 0 {
-		rows, _ := n.register.at(address)
+		rows, _ := n.register.at(address, n.cfg.Believed)
 		for i := range rows {
 			proofs = append(proofs, rows[i].PeerProof)
 		}
