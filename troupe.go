@@ -244,7 +244,7 @@ func (t *Troupe) RetryAnswer(ctx context.Context, id ExecutionID) (RetryAnswer, 
 // Retry submits again what has ended without a result, as a new execution of its chain, and returns that. An execution has one
 // retry: one that was retried before, by itself or by hand, gives the retry that it has.
 func (t *Troupe) Retry(ctx context.Context, id ExecutionID) (Execution, error) {
-	made, err := t.node.Backend().Retry(ctx, id, "")
+	made, err := t.node.Backend().Retry(ctx, id, "", api.ProgramCaller)
 	return made.Execution, err
 }
 
@@ -283,10 +283,10 @@ func (t *Troupe) Session(ctx context.Context, pool, name string) (Session, error
 // that the state is lost. While something of the session is placed or runs, the error is a *Problem with the code
 // session_busy. A session that has no binding stays as it is.
 func (t *Troupe) EndSession(ctx context.Context, pool, name string) (Session, error) {
-	return t.node.Backend().EndSession(ctx, pool, name, "the program")
+	return t.node.Backend().EndSession(ctx, pool, name, api.ProgramCaller)
 }
 
 // Cancel asks an execution to stop and returns it as the wish left it: cancelled, cancelling, or ended before.
 func (t *Troupe) Cancel(ctx context.Context, id ExecutionID) (Execution, error) {
-	return t.node.Backend().Cancel(ctx, id, "the program")
+	return t.node.Backend().Cancel(ctx, id, api.ProgramCaller)
 }

@@ -94,7 +94,8 @@ type (
 		Reason   lifecycle.Reason
 		Why      string
 		Sessions []store.SessionRef
-		halted   bool // its run is being stopped
+		By       string // who asked; empty: nobody
+		halted   bool   // its run is being stopped
 	}
 	// Halt ends the worker now: its run is stopped by the ladder, or at once where Hard.
 	Halt struct {
@@ -102,6 +103,7 @@ type (
 		Why    string
 		Code   messages.Code // of the run's error
 		Hard   bool
+		By     string // who asked; empty: nobody
 	}
 	// EndSession drops a session's state up to an epoch.
 	EndSession struct {

@@ -50,6 +50,7 @@ type Worker struct {
 	gaps      uint64 // how many there were
 	saving    bool   // what a gap brought is being written
 	leaving   *leaving
+	by        string // who asked for its end; empty: nobody
 	trace     string // where its code failed, of a worker that never became ready
 	initial   *time.Timer
 	suspended *time.Timer // until the lease is looked at again; nil: nothing waits for it

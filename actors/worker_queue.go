@@ -212,7 +212,7 @@ func (w *Worker) giveBack(why string) {
 	items := make([]Item, 0, len(w.claimed))
 	for _, e := range w.claimed {
 		items = append(items, w.item(&store.Rescue{
-			ID: e.ID, Attempt: e.Attempt, Reason: neverStarted + why, Unstarted: true,
+			ID: e.ID, Attempt: e.Attempt, Reason: neverStarted + why, Unstarted: true, By: w.by,
 		}))
 	}
 	w.claimed = nil

@@ -277,9 +277,13 @@ func (w *Worker) finish(r *Run, m *ended, o messages.Outcome, took time.Duration
 	if m.ran > 0 {
 		item.Took = m.ran // without the wait for a processor, which others share
 	}
+	by := ""
+	if r.stop == stopHalt {
+		by = w.by
+	}
 	if m.unstarted && r.stop != stopCancel {
 		item.Fault = false
-		item.Change = &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: neverStarted + o.Error.Message, Unstarted: true}
+		item.Change = &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: neverStarted + o.Error.Message, Unstarted: true, By: by}
 		return item
 	}
 	if o.Status == messages.Abandoned {
@@ -289,7 +293,7 @@ func (w *Worker) finish(r *Run, m *ended, o messages.Outcome, took time.Duration
 			rescued.Action, rescued.Outcome = retry.Finish, retry.Lost(e, failedByWorker, o.Error.Message)
 		}
 		if rescued.Action == retry.PlaceAgain || halted && e.Idempotent {
-			item.Change = &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: o.Error.Message, Unstarted: halted}
+			item.Change = &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: o.Error.Message, Unstarted: halted, By: by}
 			return item
 		}
 		told := o.Error
@@ -300,6 +304,9 @@ func (w *Worker) finish(r *Run, m *ended, o messages.Outcome, took time.Duration
 		}
 	}
 	finish := &store.Finish{ID: e.ID, Attempt: e.Attempt, Output: m.output}
+	if o.Status == messages.Abandoned { // a run that had its outcome before was not ended by anybody
+		finish.By = by
+	}
 	finish.Outcome, finish.Retry = w.crew.retryOf(e, r.Action, o)
 	item.Change = finish
 	return item

@@ -179,7 +179,7 @@ func (w *Worker) retiring(ctx actor.Context, m *Retire) {
 		return
 	}
 	kept := *m
-	w.retire = &kept
+	w.retire, w.by = &kept, m.By
 	w.queue = nil
 	w.closeGap()
 	w.giveBack("its worker leaves")
@@ -231,6 +231,9 @@ func (w *Worker) retireIfIdle(ctx actor.Context) {
 func (w *Worker) halt(ctx actor.Context, m *Halt) {
 	if w.leaving != nil && !m.Hard {
 		return
+	}
+	if m.By != "" {
+		w.by = m.By
 	}
 	if r := w.run; r != nil && w.leaving == nil {
 		w.retireFor(m)

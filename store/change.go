@@ -46,6 +46,7 @@ type TakeBack struct {
 	Attempt messages.Attempt
 	Reason  string
 	Delay   time.Duration // run_at = now + this; 0: at once
+	By      string        // who asked for it, for its event; empty: nobody
 }
 
 // Claim starts a placement: scheduled → running, for this worker and generation, with the run deadline now + timeout.
@@ -69,6 +70,7 @@ type Finish struct {
 	Output  messages.Output
 	// Retry is the execution that follows, stored in the same transaction; nil: none.
 	Retry *messages.Execution
+	By    string // who ended the run, for its event; empty: nobody did, it ended by itself
 }
 
 // End writes an outcome for an execution that never started: requested, scheduling or scheduled with this attempt →
@@ -84,7 +86,7 @@ type End struct {
 // Execution says which, and where a running one is. A terminal or cancelling one is left alone: Already.
 type Cancel struct {
 	ID messages.ExecutionID
-	By string
+	By string // who asks, for its event
 }
 
 // Rescue places a run again whose worker is gone: running → requested, crash_count + 1; from cancelling it
@@ -97,6 +99,7 @@ type Rescue struct {
 	// Unstarted: it is no crash, so that crash_count stays: the worker had claimed it and never started it, or was told
 	// to end while it ran.
 	Unstarted bool
+	By        string // who ended the run, for its event; empty: nobody did
 }
 
 // Verdict is what became of a change.

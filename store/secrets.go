@@ -42,6 +42,7 @@ type ClusterSecret struct {
 	Current bool
 	// Left is for how long after the question it is accepted yet, where it is not current.
 	Left time.Duration
+	By   string // the role that made it; empty: not known
 }
 
 // ClusterSecrets is what a store can do beside that nodes share: it keeps the secret by which they know each other.

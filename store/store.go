@@ -85,8 +85,9 @@ type Executions interface {
 	// Retry stores next as the retry of an execution that has ended without a result, in one transaction and only if no
 	// retry is named in its RetriedAs: otherwise it answers with the one that is, as Existing. So an execution has one
 	// retry, whoever asks for it how often. Next takes the execution's parameters unless it has its own, and the crash count
-	// of its chain. A key of next that another execution has is ErrConflict. What may not be retried is an ErrInvalid.
-	Retry(ctx context.Context, id messages.ExecutionID, next messages.Execution) (Submitted, error)
+	// of its chain. A key of next that another execution has is ErrConflict. What may not be retried is an ErrInvalid. By is
+	// who asks, for the event.
+	Retry(ctx context.Context, id messages.ExecutionID, next messages.Execution, by string) (Submitted, error)
 
 	// Due returns what a router may place now, best first.
 	Due(ctx context.Context, q DueQuery) (DuePage, error)
@@ -230,6 +231,15 @@ type Event struct {
 	To      messages.Status  `json:"to"`
 	Reason  string           `json:"reason,omitempty"`
 	Worker  string           `json:"worker,omitempty"`
+	By      string           `json:"by,omitempty"` // who asked for it; empty: nobody, it came of itself
+}
+
+// OfAnyVersion is the event as this version writes it. Nodes of the version before wrote who asked for a cancel as its reason.
+func (e Event) OfAnyVersion() Event {
+	if e.Kind == "cancel" && e.By == "" {
+		e.Reason, e.By = "", e.Reason
+	}
+	return e
 }
 
 // Depth counts one pool's executions in one status.

@@ -153,7 +153,7 @@ func (p *Pool) settled(pl messages.Placement) {
 func (p *Pool) dropHeld(s *slot, reason string) {
 	for pl, h := range p.held {
 		if h.slot == s.number {
-			p.takeBack(pl, reason, 0)
+			p.giveBack(&store.TakeBack{ID: pl.Execution, Attempt: pl.Attempt, Reason: reason, By: s.by})
 		}
 	}
 }

@@ -74,6 +74,7 @@ func (p *Pool) ended(ctx actor.Context, s *slot, m *member, end *actors.WorkerEn
 	p.step(roster.WorkerGone{Worker: s.key, Restarts: !s.dead})
 	p.part(s)
 	p.dropHeld(s, "worker_gone")
+	s.by, s.renewedBy = "", ""
 	p.roundDone(s)
 	if p.draining != nil || s.dead {
 		if s.dead {

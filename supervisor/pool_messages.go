@@ -43,6 +43,7 @@ type (
 	KillWorker struct {
 		Slot       messages.Slot
 		Generation messages.Generation
+		By         string // who asked
 	}
 	// ProbeWorker probes a worker now.
 	ProbeWorker struct {
@@ -50,12 +51,16 @@ type (
 		Answer *actors.ProbeQuestion
 	}
 	// Drain ends the pool in order: nothing new, un-started work handed back, running work finished until Until.
-	Drain struct{ Until time.Time }
+	Drain struct {
+		Until time.Time
+		By    string // who asked; empty: a signal, or whoever runs the node
+	}
 	// Replace gives the pool a new configuration; its workers are replaced one by one. Mended: a worker of it has just started, so
 	// what waits for its next start need not.
 	Replace struct {
 		Config PoolConfig
 		Mended bool
+		By     string // who asked for the reload; empty: a signal
 	}
 	// Halt says why nothing may be placed for now, as roster.Halted does.
 	Halt struct{ Why roster.Reason }

@@ -188,8 +188,10 @@ func (p *Pool) replace(ctx actor.Context, m *Replace) {
 			p.queueReplacement(s.number)
 		case p.cfg.Runtime == messages.RuntimeGo || p.cfg.Runtime == messages.RuntimeShell:
 			// Nothing of the old version lives between two of its runs; the next start takes the new crew.
+			s.by = m.By
 			p.retire(s, "reloaded")
 		default:
+			s.renewedBy = m.By
 			p.queueReplacement(s.number)
 		}
 	}

@@ -184,15 +184,19 @@ func (p *Pool) grades(chosen []roster.Assignment) []health.Grade {
 
 // takeBack has a placement returned, once: until the store has answered, it is not asked again.
 func (p *Pool) takeBack(pl messages.Placement, reason string, delay time.Duration) {
+	p.giveBack(&store.TakeBack{ID: pl.Execution, Attempt: pl.Attempt, Reason: reason, Delay: delay})
+}
+
+// giveBack is takeBack with all that a take-back may say.
+func (p *Pool) giveBack(change *store.TakeBack) {
+	pl := messages.Placement{Execution: change.ID, Attempt: change.Attempt}
 	if _, asked := p.returning[pl]; asked {
 		return
 	}
 	p.returning[pl] = struct{}{}
-	p.pending.items = append(p.pending.items, actors.Item{Change: &store.TakeBack{
-		ID: pl.Execution, Attempt: pl.Attempt, Reason: reason, Delay: delay,
-	}})
+	p.pending.items = append(p.pending.items, actors.Item{Change: change})
 	if p.cfg.Hooks.TakenBack != nil {
-		p.cfg.Hooks.TakenBack(p.cfg.Name, reason)
+		p.cfg.Hooks.TakenBack(p.cfg.Name, change.Reason)
 	}
 }
 

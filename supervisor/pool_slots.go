@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -44,6 +45,8 @@ type slot struct {
 	queue       string
 	cordoned    bool
 	retiring    bool
+	by          string // who asked for the end of cur; empty: nobody
+	renewedBy   string // who asked for the reload that cur is to be replaced for
 	probeAt     time.Time
 	beat        time.Time
 	lostAt      time.Time // when its worker was lost that no other has replaced yet; zero: none was
@@ -239,6 +242,7 @@ func (p *Pool) becameReady(ctx actor.Context, s *slot, m *member) {
 	p.planRecycle(s, now)
 	if m == s.next {
 		p.countReplaced()
+		s.by = cmp.Or(s.by, s.renewedBy)
 		p.retire(s, "replaced by generation "+fmt.Sprint(m.gen))
 		p.replaced() // a long run on the old one must not hold up the others
 	}

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -57,10 +58,10 @@ func (p *Pool) cordon(m *Cordon) {
 
 func (p *Pool) kill(ctx actor.Context, m *KillWorker) {
 	if s := p.slot(m.Slot); s != nil && s.cur != nil && (m.Generation == 0 || m.Generation == s.cur.gen) {
-		s.retiring = true
+		s.retiring, s.by = true, m.By
 		p.seen(s)
 		p.dropHeld(s, "worker_gone")
-		ctx.Send(s.cur.pid, &actors.Halt{Reason: lifecycle.Terminate, Why: "killed by an operator", Hard: true})
+		ctx.Send(s.cur.pid, &actors.Halt{Reason: lifecycle.Terminate, Why: "killed by an operator", Hard: true, By: m.By})
 	}
 }
 
@@ -87,6 +88,7 @@ func (p *Pool) drain(ctx actor.Context, q *DrainQuestion) {
 	for _, s := range p.slots {
 		stopTimer(s.timer)
 		s.timer = nil
+		s.by = cmp.Or(s.by, q.Ask.By)
 		p.dropHeld(s, "node is draining")
 		if s.next != nil {
 			ctx.Send(s.next.pid, &actors.Halt{Reason: lifecycle.Shutdown, Why: "node is draining"})
@@ -106,6 +108,7 @@ func (p *Pool) drainOver(ctx actor.Context) {
 		if s.cur != nil {
 			ctx.Send(s.cur.pid, &actors.Halt{
 				Reason: lifecycle.Shutdown, Why: "the node's shutdown timeout has passed", Code: messages.CodeNodeShutdown,
+				By: s.by,
 			})
 		}
 	}
@@ -158,7 +161,7 @@ func (p *Pool) leaveQueues(question *DrainQuestion) {
 type retireWith struct {
 	slot     messages.Slot
 	gen      messages.Generation
-	why      string
+	why, by  string
 	sessions []store.SessionRef
 }
 
@@ -171,13 +174,13 @@ func (p *Pool) retire(s *slot, why string) {
 	s.retiring = true
 	p.seen(s)
 	p.dropHeld(s, "worker is being replaced")
-	gen := s.cur.gen
+	gen, by := s.cur.gen, s.by
 	if !p.cfg.Runtime.LongLived() {
-		p.post(&retireWith{slot: s.number, gen: gen, why: why})
+		p.post(&retireWith{slot: s.number, gen: gen, why: why, by: by})
 		return
 	}
 	p.beside(storeTimeout, func(ctx context.Context) {
-		m := &retireWith{slot: s.number, gen: gen, why: why}
+		m := &retireWith{slot: s.number, gen: gen, why: why, by: by}
 		query := store.BoundQuery{Pool: p.cfg.Name, Worker: s.key}
 		_, err := eachBound(ctx, p.cfg.Store, query, func(page []store.Session) error {
 			for i := range page {
@@ -194,7 +197,7 @@ func (p *Pool) retire(s *slot, why string) {
 
 func (p *Pool) retireWith(ctx actor.Context, m *retireWith) {
 	if member := p.slot(m.slot).member(m.gen); member != nil {
-		ctx.Send(member.pid, &actors.Retire{Reason: lifecycle.Shutdown, Why: m.why, Sessions: m.sessions})
+		ctx.Send(member.pid, &actors.Retire{Reason: lifecycle.Shutdown, Why: m.why, By: m.by, Sessions: m.sessions})
 	}
 }
 

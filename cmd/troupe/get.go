@@ -85,13 +85,13 @@ func (a *app) showEvents(ctx context.Context, c *client.Client, id string) error
 	}
 	rows := make([][]string, len(v.Events))
 	for i, e := range v.Events {
-		rows[i] = []string{clock(e.At), fmt.Sprint(e.Attempt), e.Kind, e.From.String() + " → " + e.To.String(), e.Reason, e.Worker}
+		rows[i] = []string{clock(e.At), fmt.Sprint(e.Attempt), e.Kind, e.From.String() + " → " + e.To.String(), e.Reason, e.Worker, e.By}
 	}
 	if len(rows) == 0 && a.output != "json" {
 		_, err := fmt.Fprintln(a.out, "none: only what leaves the straight path is kept, unless store.events is all")
 		return err
 	}
-	return a.show(v, []string{"AT", "ATTEMPT", "KIND", "CHANGE", "REASON", "WORKER"}, rows)
+	return a.show(v, []string{"AT", "ATTEMPT", "KIND", "CHANGE", "REASON", "WORKER", "BY"}, rows)
 }
 
 // clock writes a moment for people, in the zone of TZ or of the machine, which stands behind it, to the millisecond.

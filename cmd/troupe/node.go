@@ -204,7 +204,7 @@ func signalName(s os.Signal) string {
 }
 
 func reload(ctx context.Context, n *node.Keeper, logger hclog.Logger) {
-	report, err := n.Reload(ctx)
+	report, err := n.Reload(ctx, "")
 	if err != nil {
 		logger.Error("packs not reloaded; the node goes on with those it has", "error", err)
 		return

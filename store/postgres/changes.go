@@ -38,6 +38,7 @@ type edge struct {
 	crash, back   int16 // added to crash_count and take_backs
 	delay         time.Duration
 	kind, reason  string // of its event; "": none
+	by            string // who asked for it; "": nobody
 	retry         *messages.Execution
 	output        *messages.Output
 }
@@ -87,7 +88,7 @@ func (c *changes) add(i int, it *item, eventsAll bool) {
 		c.claims = append(c.claims, i)
 	case *store.TakeBack:
 		c.requeues = append(c.requeues, edge{item: i, attempt: attemptOf(change.Attempt), before: messages.Scheduled,
-			last: lastTakeBack, back: 1, delay: change.Delay, kind: change.Name(), reason: change.Reason})
+			last: lastTakeBack, back: 1, delay: change.Delay, kind: change.Name(), reason: change.Reason, by: change.By})
 	case *store.Finish:
 		c.finish(i, change, eventsAll)
 	case *store.End:
@@ -99,9 +100,9 @@ func (c *changes) add(i int, it *item, eventsAll bool) {
 	case *store.Cancel:
 		for _, from := range []messages.Status{messages.Requested, messages.Scheduling, messages.Scheduled} {
 			c.ends = append(c.ends, edge{item: i, before: from, after: messages.Cancelled, last: lastCancel, failure: cancelledEarly,
-				kind: change.Name(), reason: change.By})
+				kind: change.Name(), by: change.By})
 		}
-		c.stops = append(c.stops, edge{item: i, reason: change.By})
+		c.stops = append(c.stops, edge{item: i, by: change.By})
 	case *store.Rescue:
 		c.rescue(i, change)
 	}
@@ -110,14 +111,14 @@ func (c *changes) add(i int, it *item, eventsAll bool) {
 func (c *changes) finish(i int, change *store.Finish, eventsAll bool) {
 	o := change.Outcome
 	e := edge{item: i, attempt: finishAttempt(change.Attempt), before: messages.Running, after: o.Status, last: lastFinish,
-		result: o.Result, failure: o.Error, retry: change.Retry}
+		result: o.Result, failure: o.Error, retry: change.Retry, by: change.By}
 	if o.Crash() {
 		e.crash = 1
 	}
 	if !change.Output.Empty() {
 		e.output = &change.Output
 	}
-	if eventsAll || o.Status != messages.Completed && o.Status != messages.Failed {
+	if eventsAll || o.Status != messages.Completed && o.Status != messages.Failed || change.By != "" {
 		e.kind, e.reason = change.Name(), reasonOf(o.Error)
 	}
 	c.ends = append(c.ends, e)
@@ -136,11 +137,11 @@ func (c *changes) rescue(i int, change *store.Rescue) {
 		crash = 0
 	}
 	c.requeues = append(c.requeues, edge{item: i, attempt: attemptOf(change.Attempt), before: messages.Running, last: lastRescue,
-		crash: crash, delay: change.Delay, kind: change.Name(), reason: change.Reason})
+		crash: crash, delay: change.Delay, kind: change.Name(), reason: change.Reason, by: change.By})
 	o := store.Settle(messages.Cancelling, messages.Outcome{Status: messages.Abandoned,
 		Error: &messages.Error{Code: messages.CodeWorkerLost, Message: change.Reason}})
 	c.ends = append(c.ends, edge{item: i, attempt: attemptOf(change.Attempt), before: messages.Cancelling, after: o.Status,
-		last: lastRescue, failure: o.Error, crash: crash, kind: change.Name(), reason: change.Reason})
+		last: lastRescue, failure: o.Error, crash: crash, kind: change.Name(), reason: change.Reason, by: change.By})
 }
 
 func attemptOf(a messages.Attempt) pgtype.Int4 { return pgtype.Int4{Int32: int32(a), Valid: true} }
@@ -324,19 +325,19 @@ func (s *Store) queueClaims(batch *pgx.Batch, c *changes, part []int) {
 	s.queueStraight(batch, c, part, "claim")
 }
 
-const stopSQL = `WITH i AS MATERIALIZED (SELECT * FROM unnest($1::int[], $2::uuid[], $3::text[]) AS i (n, id, reason)),
+const stopSQL = `WITH i AS MATERIALIZED (SELECT * FROM unnest($1::int[], $2::uuid[], $3::text[]) AS i (n, id, by)),
  e AS (UPDATE execution e SET status = 5, last_change = 6 FROM i, request r WHERE e.id = i.id AND e.status = 4 AND r.seq = e.seq
-  RETURNING i.n, now() AS at, ` + recordColumns + `, i.reason),
- v AS (INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker)
-  SELECT seq, now(), attempt, 'cancel', 4, 5, reason, worker_id FROM e)
+  RETURNING i.n, now() AS at, ` + recordColumns + `, i.by),
+ v AS (INSERT INTO execution_event (seq, at, attempt, kind, before, after, worker, by)
+  SELECT seq, now(), attempt, 'cancel', 4, 5, worker_id, by FROM e)
  SELECT e.*, pg_notify($4, '` + wordCancel + `' || e.id::text) FROM e`
 
 func (s *Store) queueStops(batch *pgx.Batch, c *changes, part []edge) {
-	n, ids, reasons := make([]int32, len(part)), make(column[pgtype.UUID], len(part)), make(column[pgtype.Text], len(part))
+	n, ids, by := make([]int32, len(part)), make(column[pgtype.UUID], len(part)), make(column[pgtype.Text], len(part))
 	for k, e := range part {
-		n[k], ids[k], reasons[k] = int32(e.item), uuidOf(c.items[e.item].id), textOf(e.reason)
+		n[k], ids[k], by[k] = int32(e.item), uuidOf(c.items[e.item].id), textOf(e.by)
 	}
-	batch.Queue(stopSQL, n, ids, reasons, s.channel()).Query(func(rows pgx.Rows) error {
+	batch.Queue(stopSQL, n, ids, by, s.channel()).Query(func(rows pgx.Rows) error {
 		return each(rows, func(sc *scanner) {
 			n, at := sc.integer(), sc.time()
 			r := &record{}
@@ -348,8 +349,8 @@ func (s *Store) queueStops(batch *pgx.Batch, c *changes, part []edge) {
 
 // requeueSQL puts executions back to requested, with no trace of their worker.
 const requeueSQL = `WITH i AS MATERIALIZED (SELECT i.*, o.worker_id AS was, r.affinity, r.queue_deadline, r.worker_deadline, now() + i.delay AS ready
-  FROM unnest($1::int[], $2::uuid[], $3::int[], $4::smallint[], $5::smallint[], $6::smallint[], $7::smallint[], $8::interval[], $9::text[], $10::text[])
-  AS i (n, id, attempt, before, last, crash, back, delay, kind, reason) JOIN execution o ON o.id = i.id JOIN request r ON r.seq = o.seq),
+  FROM unnest($1::int[], $2::uuid[], $3::int[], $4::smallint[], $5::smallint[], $6::smallint[], $7::smallint[], $8::interval[], $9::text[], $10::text[], $11::text[])
+  AS i (n, id, attempt, before, last, crash, back, delay, kind, reason, by) JOIN execution o ON o.id = i.id JOIN request r ON r.seq = o.seq),
  e AS (UPDATE execution e SET status = 1, last_change = i.last, on_worker = NULL, crash_count = e.crash_count + i.crash, take_backs = e.take_backs + i.back,
   run_at = i.ready, timer_at = CASE WHEN i.ready > now() THEN i.ready END,
   rank = CASE WHEN i.ready > now() THEN 32 WHEN e.session IS NOT NULL AND i.affinity LIKE 'strict%' THEN 16 ELSE 0 END + 9 - e.priority,
@@ -357,21 +358,22 @@ const requeueSQL = `WITH i AS MATERIALIZED (SELECT i.*, o.worker_id AS was, r.af
   queue_by = i.queue_deadline, worker_by = i.worker_deadline, start_since = CASE WHEN e.started_at IS NULL THEN e.first_placed_at END,
   worker_inc = NULL, worker_slot = 0, worker_id = NULL, generation = 0, placed_by = NULL, scheduled_at = NULL, claim_by = NULL,
   run_deadline = NULL, session_epoch = 0, session_lost = false, session_hit = false
-  FROM i WHERE e.id = i.id AND e.status = i.before AND e.attempt = i.attempt RETURNING i.n, e.seq, e.attempt, e.pool, i.before, i.kind, i.reason, i.was),
- v AS (INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker)
-  SELECT seq, now(), attempt, kind, before, 1, reason, was FROM e)
- SELECT n, attempt, now(), pg_notify($11, '` + wordRequested + `' || pool) FROM e`
+  FROM i WHERE e.id = i.id AND e.status = i.before AND e.attempt = i.attempt RETURNING i.n, e.seq, e.attempt, e.pool, i.before, i.kind, i.reason, i.by, i.was),
+ v AS (INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker, by)
+  SELECT seq, now(), attempt, kind, before, 1, reason, was, by FROM e)
+ SELECT n, attempt, now(), pg_notify($12, '` + wordRequested + `' || pool) FROM e`
 
 func (s *Store) queueRequeues(batch *pgx.Batch, c *changes, part []edge) {
 	n, ids, attempts := make([]int32, len(part)), make(column[pgtype.UUID], len(part)), make(column[pgtype.Int4], len(part))
 	before, last, crash, back := make([]int16, len(part)), make([]int16, len(part)), make([]int16, len(part)), make([]int16, len(part))
-	delays, kinds, reasons := make(column[pgtype.Interval], len(part)), make(column[pgtype.Text], len(part)), make(column[pgtype.Text], len(part))
+	delays, kinds := make(column[pgtype.Interval], len(part)), make(column[pgtype.Text], len(part))
+	reasons, by := make(column[pgtype.Text], len(part)), make(column[pgtype.Text], len(part))
 	for k, e := range part {
 		n[k], ids[k], attempts[k] = int32(e.item), uuidOf(c.items[e.item].id), e.attempt
 		before[k], last[k], crash[k], back[k] = int16(e.before), e.last, e.crash, e.back
-		delays[k], kinds[k], reasons[k] = intervalOf(max(e.delay, 0)), textOf(e.kind), textOf(e.reason)
+		delays[k], kinds[k], reasons[k], by[k] = intervalOf(max(e.delay, 0)), textOf(e.kind), textOf(e.reason), textOf(e.by)
 	}
-	batch.Queue(requeueSQL, n, ids, attempts, before, last, crash, back, delays, kinds, reasons, s.channel()).Query(func(rows pgx.Rows) error {
+	batch.Queue(requeueSQL, n, ids, attempts, before, last, crash, back, delays, kinds, reasons, by, s.channel()).Query(func(rows pgx.Rows) error {
 		return each(rows, func(sc *scanner) {
 			n, attempt, at := sc.integer(), messages.Attempt(sc.integer()), sc.time()
 			it := c.applied(n, at, messages.Requested, attempt)

@@ -24,7 +24,7 @@ func endsSQL(x extras) string {
 	for _, arg := range extraArrays {
 		b.WriteString(arg)
 	}
-	b.WriteString(`) AS i (n, edge, id, attempt, before, after, last, crash, result, error, retried_as, long_result, long_error, stdout, stderr, stdout_cut, stderr_cut, kind, reason)),
+	b.WriteString(`) AS i (n, edge, id, attempt, before, after, last, crash, result, error, retried_as, long_result, long_error, stdout, stderr, stdout_cut, stderr_cut, kind, reason, by)),
  e AS (UPDATE execution e SET rank = NULL, turn = NULL, timer_at = NULL, on_worker = NULL, queue_by = NULL, worker_by = NULL, start_since = NULL,
   unusual = nullif(i.after, 6), status = i.after, last_change = i.last, crash_count = e.crash_count + i.crash, finished_at = now(),
   retried_as = i.retried_as, result = i.result, error = i.error
@@ -44,14 +44,14 @@ func endsSQL(x extras) string {
   stdout_cut = excluded.stdout_cut, stderr_cut = excluded.stderr_cut)`)
 	}
 	if x.events {
-		b.WriteString(`, v AS (INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker)
-  SELECT e.seq, now(), e.attempt, f.kind, i.before, i.after, f.reason, e.worker_id FROM e JOIN i USING (edge)
-  CROSS JOIN LATERAL (SELECT 1, 'retry', i.retried_as::text WHERE i.retried_as IS NOT NULL UNION ALL SELECT 2, i.kind, i.reason WHERE i.kind IS NOT NULL
-   ORDER BY 1) AS f (n, kind, reason))`)
+		b.WriteString(`, v AS (INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker, by)
+  SELECT e.seq, now(), e.attempt, f.kind, i.before, i.after, f.reason, e.worker_id, f.by FROM e JOIN i USING (edge)
+  CROSS JOIN LATERAL (SELECT 1, 'retry', i.retried_as::text, NULL WHERE i.retried_as IS NOT NULL UNION ALL SELECT 2, i.kind, i.reason, i.by WHERE i.kind IS NOT NULL
+   ORDER BY 1) AS f (n, kind, reason, by))`)
 	}
 	if x.sessions {
 		b.WriteString(`, s AS (UPDATE session s SET finished_epoch = greatest(s.finished_epoch, d.epoch), runs = s.runs + d.runs, touched_at = now()
-  FROM (SELECT f.pool, f.session, max(f.session_epoch) AS epoch, count(*) FILTER (WHERE f.status = ANY($20)) AS runs FROM e f LEFT JOIN session h ON h.pool = f.pool AND h.session = f.session
+  FROM (SELECT f.pool, f.session, max(f.session_epoch) AS epoch, count(*) FILTER (WHERE f.status = ANY($21)) AS runs FROM e f LEFT JOIN session h ON h.pool = f.pool AND h.session = f.session
    WHERE f.session IS NOT NULL AND f.session_epoch > 0 AND f.last_change = 4
     AND (f.affinity IS DISTINCT FROM 'hint' OR h.worker_inc = f.worker_inc AND h.worker_pool = f.pool AND h.worker_slot = f.worker_slot)
    GROUP BY 1, 2) d
@@ -62,7 +62,7 @@ func endsSQL(x extras) string {
 }
 
 // extraArrays are the parameters of the extras, which are empty where there is none.
-var extraArrays = []string{", $12::bytea[]", ", $13::bytea[]", ", $14::bytea[]", ", $15::bytea[]", ", $16::boolean[]", ", $17::boolean[]", ", $18::text[]", ", $19::text[]"}
+var extraArrays = []string{", $12::bytea[]", ", $13::bytea[]", ", $14::bytea[]", ", $15::bytea[]", ", $16::boolean[]", ", $17::boolean[]", ", $18::text[]", ", $19::text[]", ", $20::text[]"}
 
 // endSQLs are the statements by what they carry.
 var endSQLs = func() map[extras]string {
@@ -93,7 +93,7 @@ type endArgs struct {
 	longResults, longErrors    blobs
 	stdout, stderr             blobs
 	stdoutCut, stderrCut       column[pgtype.Bool]
-	kinds, reasons             column[pgtype.Text]
+	kinds, reasons, by         column[pgtype.Text]
 	x                          extras
 }
 
@@ -115,7 +115,7 @@ func (a *endArgs) add(c *changes, k int, e *edge) {
 	a.results, a.errors = append(a.results, result), append(a.errors, failure)
 	a.longResults, a.longErrors = append(a.longResults, longResult), append(a.longErrors, longError)
 	a.addOutput(e.output)
-	a.kinds, a.reasons = append(a.kinds, textOf(e.kind)), append(a.reasons, textOf(e.reason))
+	a.kinds, a.reasons, a.by = append(a.kinds, textOf(e.kind)), append(a.reasons, textOf(e.reason)), append(a.by, textOf(e.by))
 	a.x.events = a.x.events || e.kind != ""
 }
 
@@ -140,10 +140,10 @@ func (a *endArgs) args() []any {
 		a.stdout, a.stderr, a.stdoutCut, a.stderrCut = nil, nil, nil, nil
 	}
 	if !a.x.events {
-		a.kinds, a.reasons = nil, nil
+		a.kinds, a.reasons, a.by = nil, nil, nil
 	}
 	return []any{a.n, a.edges, a.ids, a.attempts, a.before, a.after, a.last, a.crash, a.results, a.errors, a.retried,
-		a.longResults, a.longErrors, a.stdout, a.stderr, a.stdoutCut, a.stderrCut, a.kinds, a.reasons}
+		a.longResults, a.longErrors, a.stdout, a.stderr, a.stdoutCut, a.stderrCut, a.kinds, a.reasons, a.by}
 }
 
 func (s *Store) queueEnds(batch *pgx.Batch, c *changes, part []edge) {

@@ -92,9 +92,9 @@ func (s *Store) Events(ctx context.Context, id messages.ExecutionID) ([]store.Ev
 		}
 		out = append(out, store.Event{
 			At: v.time(), Attempt: messages.Attempt(v.integer()), Kind: v.text(), From: messages.Status(v.integer()),
-			To: messages.Status(v.integer()), Reason: v.text(), Worker: v.text(),
-		})
-	}, `SELECT v.at, v.attempt, v.kind, v.before, v.after, v.reason, v.worker FROM execution e
+			To: messages.Status(v.integer()), Reason: v.text(), Worker: v.text(), By: v.text(),
+		}.OfAnyVersion())
+	}, `SELECT v.at, v.attempt, v.kind, v.before, v.after, v.reason, v.worker, v.by FROM execution e
  LEFT JOIN execution_event v ON v.seq = e.seq WHERE e.id = $1 ORDER BY v.n LIMIT 10000`, uuidOf(id))
 	if err == nil && !found {
 		err = notFound(id)

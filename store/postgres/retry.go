@@ -15,8 +15,8 @@ import (
 // retryFenceSQL lets one retry follow an execution: it names the retry on the row where none is named yet.
 const retryFenceSQL = `WITH e AS (UPDATE execution e SET retried_as = $2 WHERE e.id = $1 AND e.retried_as IS NULL AND e.status = ANY($3)
  RETURNING e.seq, e.attempt, e.status, e.worker_id)
- INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker)
- SELECT seq, now(), attempt, 'retry', status, status, $2::text, worker_id FROM e`
+ INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker, by)
+ SELECT seq, now(), attempt, 'retry', status, status, $2::text, worker_id, $4::text FROM e`
 
 // retried are the statuses that a retry may follow.
 var retried = func() (out []int16) {
@@ -29,12 +29,12 @@ var retried = func() (out []int16) {
 }()
 
 // Retry implements store.Store.
-func (s *Store) Retry(ctx context.Context, id messages.ExecutionID, next messages.Execution) (store.Submitted, error) {
+func (s *Store) Retry(ctx context.Context, id messages.ExecutionID, next messages.Execution, by string) (store.Submitted, error) {
 	if err := store.Check(&next); err != nil {
 		return store.Submitted{}, fmt.Errorf("retry of execution %s: %w", id, err)
 	}
 	fresh(&next)
-	err := repeat(ctx, func() error { return s.insertRetry(ctx, id, &next) })
+	err := repeat(ctx, func() error { return s.insertRetry(ctx, id, &next, by) })
 	if sqlState(err) == codeUnique && next.IdempotencyKey != "" {
 		if err = s.keyTaken(ctx, id, &next); err != nil {
 			return store.Submitted{}, err
@@ -47,7 +47,7 @@ func (s *Store) Retry(ctx context.Context, id messages.ExecutionID, next message
 }
 
 // insertRetry stores the retry if the execution has none, and does nothing else.
-func (s *Store) insertRetry(ctx context.Context, id messages.ExecutionID, next *messages.Execution) error {
+func (s *Store) insertRetry(ctx context.Context, id messages.ExecutionID, next *messages.Execution, by string) error {
 	var rows freshRows
 	if err := rows.add(next); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (s *Store) insertRetry(ctx context.Context, id messages.ExecutionID, next *
 	touched.execution(next)
 	touched.lock(batch)
 	child := uuidOf(next.ID)
-	batch.Queue(retryFenceSQL, uuidOf(id), child, retried)
+	batch.Queue(retryFenceSQL, uuidOf(id), child, retried, textOf(by))
 	batch.Queue(retriesSQL, append(rows.args(false), column[pgtype.UUID]{uuidOf(id)}, s.channel())...)
 	if len(next.Labels) > 0 {
 		var ids column[pgtype.UUID]

@@ -15,7 +15,7 @@ import (
 // secretsMax bounds the secrets that are accepted at a time.
 const secretsMax = 16
 
-const secretsSQL = `SELECT id, secret, retired_at IS NULL, retired_at - clock_timestamp() FROM cluster_secret
+const secretsSQL = `SELECT id, secret, retired_at IS NULL, retired_at - clock_timestamp(), created_by FROM cluster_secret
  WHERE retired_at IS NULL OR retired_at > clock_timestamp() ORDER BY retired_at IS NULL DESC, id DESC LIMIT $1`
 
 // firstSecretSQL keeps the first secret; of nodes that start at once one comes first.
@@ -52,7 +52,7 @@ func (s *Store) readSecrets(ctx context.Context) ([]store.ClusterSecret, error) 
 		secret := store.ClusterSecret{ID: v.integer()}
 		var err error
 		secret.Key, err = store.NewSecretKey(v.bytes())
-		secret.Current, secret.Left = v.boolean(), v.duration()
+		secret.Current, secret.Left, secret.By = v.boolean(), v.duration(), v.text()
 		bad = errors.Join(bad, err)
 		all = append(all, secret)
 	}, secretsSQL, secretsMax)

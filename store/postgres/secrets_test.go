@@ -53,6 +53,7 @@ func TestTheClustersSecretIsRotated(t *testing.T) {
 	require.Equal(t, id, all[0].ID)
 	require.True(t, all[0].Current)
 	require.NotEqual(t, first[0].Key.Reveal(), all[0].Key.Reveal())
+	require.NotEmpty(t, all[0].By, "the role that rotated it")
 	require.False(t, all[1].Current)
 	require.Equal(t, first[0].Key.Reveal(), all[1].Key.Reveal())
 	require.Greater(t, all[1].Left, 59*time.Minute)

@@ -50,11 +50,11 @@ func (w *writer) takeBack(c *store.TakeBack, r, next *record, out *store.Result)
 		return w.stale(c, c.Attempt, r, mine, out)
 	}
 	next.last, next.TakeBacks = lastTakeBack, r.TakeBacks+1
-	return w.requeue(c.Name(), c.Reason, c.Delay, r, next, out)
+	return w.requeue(c.Name(), c.Reason, c.By, c.Delay, r, next, out)
 }
 
 // requeue puts an execution back to requested, with no trace of its worker.
-func (w *writer) requeue(name, reason string, delay time.Duration, r, next *record, out *store.Result) error {
+func (w *writer) requeue(name, reason, by string, delay time.Duration, r, next *record, out *store.Result) error {
 	next.Status, next.RunAt = messages.Requested, w.now
 	if delay > 0 {
 		next.RunAt = w.now.Add(delay).Truncate(time.Microsecond)
@@ -72,7 +72,7 @@ func (w *writer) requeue(name, reason string, delay time.Duration, r, next *reco
 	if err != nil {
 		return err
 	}
-	if err := w.event(name, r, next, reason, string(r.WorkerID)); err != nil {
+	if err := w.event(name, r, next, reason, string(r.WorkerID), by); err != nil {
 		return err
 	}
 	return w.applied(r, next, out)
@@ -153,8 +153,8 @@ func (w *writer) finish(c *store.Finish, r, next *record, out *store.Result) err
 		return err
 	}
 	plain := r.Status == messages.Running && (next.Status == messages.Completed || next.Status == messages.Failed)
-	if !plain || w.s.cfg.EventsAll {
-		if err := w.event(c.Name(), r, next, reasonOf(next), string(r.WorkerID)); err != nil {
+	if !plain || c.By != "" || w.s.cfg.EventsAll {
+		if err := w.event(c.Name(), r, next, reasonOf(next), string(r.WorkerID), c.By); err != nil {
 			return err
 		}
 	}
@@ -172,7 +172,7 @@ func (w *writer) end(c *store.End, r, next *record, out *store.Result) error {
 	if err := w.conclude(c.Outcome, c.Retry, r, next); err != nil {
 		return err
 	}
-	if err := w.event(c.Name(), r, next, reasonOf(next), string(r.WorkerID)); err != nil {
+	if err := w.event(c.Name(), r, next, reasonOf(next), string(r.WorkerID), ""); err != nil {
 		return err
 	}
 	return w.told(r, next, out)
@@ -198,7 +198,7 @@ func (w *writer) cancel(c *store.Cancel, r, next *record, out *store.Result) err
 			return err
 		}
 	}
-	if err := w.event(c.Name(), r, next, c.By, string(r.WorkerID)); err != nil {
+	if err := w.event(c.Name(), r, next, "", string(r.WorkerID), c.By); err != nil {
 		return err
 	}
 	return w.told(r, next, out)
@@ -214,13 +214,13 @@ func (w *writer) rescue(c *store.Rescue, r, next *record, out *store.Result) err
 		next.CrashCount = r.CrashCount
 	}
 	if r.Status == messages.Running {
-		return w.requeue(c.Name(), c.Reason, c.Delay, r, next, out)
+		return w.requeue(c.Name(), c.Reason, c.By, c.Delay, r, next, out)
 	}
 	lost := messages.Outcome{Status: messages.Abandoned, Error: &messages.Error{Code: messages.CodeWorkerLost, Message: c.Reason}}
 	if err := w.conclude(store.Settle(r.Status, lost), nil, r, next); err != nil {
 		return err
 	}
-	if err := w.event(c.Name(), r, next, c.Reason, string(r.WorkerID)); err != nil {
+	if err := w.event(c.Name(), r, next, c.Reason, string(r.WorkerID), c.By); err != nil {
 		return err
 	}
 	return w.told(r, next, out)
@@ -265,7 +265,7 @@ func (w *writer) conclude(o messages.Outcome, retry *messages.Execution, r, next
 	if retry == nil {
 		return nil
 	}
-	return w.event("retry", r, next, next.RetriedAs.String(), string(r.WorkerID))
+	return w.event("retry", r, next, next.RetriedAs.String(), string(r.WorkerID), "")
 }
 
 // shortOutcome is how long result and error may be together to stand in the execution's own row.

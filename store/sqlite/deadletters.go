@@ -56,7 +56,7 @@ func (s *Store) SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, 
 		if r == nil || err != nil {
 			return err
 		}
-		return w.exec(insertEvent, r.Seq, micros(w.now), int64(d.Attempt), "dead_letter", int64(r.Status), int64(r.Status), text(d.Reason), text(d.Worker))
+		return w.exec(insertEvent, r.Seq, micros(w.now), int64(d.Attempt), "dead_letter", int64(r.Status), int64(r.Status), text(d.Reason), text(d.Worker), nil)
 	})
 	if err != nil {
 		return 0, err // id may still be the writer's

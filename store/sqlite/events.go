@@ -8,11 +8,11 @@ import (
 // cannot fill the store.
 const staleEventsMax = 64
 
-const insertEvent = `INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+const insertEvent = `INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker, by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-// event stores a change of an execution.
-func (w *writer) event(kind string, r, next *record, reason, worker string) error {
-	return w.exec(insertEvent, r.Seq, micros(w.now), int64(next.Attempt), kind, int64(r.Status), int64(next.Status), text(reason), text(worker))
+// event stores a change of an execution. By is who asked for it; empty: nobody.
+func (w *writer) event(kind string, r, next *record, reason, worker, by string) error {
+	return w.exec(insertEvent, r.Seq, micros(w.now), int64(next.Attempt), kind, int64(r.Status), int64(next.Status), text(reason), text(worker), text(by))
 }
 
 // straightEvent stores a step of the straight path, where the configuration asks for it; its moments are columns
@@ -21,7 +21,7 @@ func (w *writer) straightEvent(kind string, r, next *record) error {
 	if !w.s.cfg.EventsAll {
 		return nil
 	}
-	return w.event(kind, r, next, "", string(next.WorkerID))
+	return w.event(kind, r, next, "", string(next.WorkerID), "")
 }
 
 // staleEvent stores that a change met an execution that stands elsewhere.

@@ -118,13 +118,13 @@ func (s *Store) Events(ctx context.Context, id messages.ExecutionID) ([]store.Ev
 		if seq == 0 {
 			return fmt.Errorf("execution %s: %w", id, store.ErrNotFound)
 		}
-		return c.query("SELECT at, attempt, kind, before, after, reason, worker FROM execution_event WHERE seq = ? ORDER BY n LIMIT 10000",
+		return c.query("SELECT at, attempt, kind, before, after, reason, worker, by FROM execution_event WHERE seq = ? ORDER BY n LIMIT 10000",
 			func(row row) error {
 				v := scanner{row: row}
 				out = append(out, store.Event{
 					At: v.time(), Attempt: messages.Attempt(v.integer()), Kind: v.text(), From: messages.Status(v.integer()),
-					To: messages.Status(v.integer()), Reason: v.text(), Worker: v.text(),
-				})
+					To: messages.Status(v.integer()), Reason: v.text(), Worker: v.text(), By: v.text(),
+				}.OfAnyVersion())
 				return v.err
 			}, seq)
 	})

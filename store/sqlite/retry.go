@@ -11,7 +11,7 @@ import (
 const updateRetried = `UPDATE execution SET retried_as = ? WHERE seq = ? AND status = ? AND attempt = ? AND retried_as IS NULL`
 
 // Retry implements store.Store.
-func (s *Store) Retry(ctx context.Context, id messages.ExecutionID, next messages.Execution) (store.Submitted, error) {
+func (s *Store) Retry(ctx context.Context, id messages.ExecutionID, next messages.Execution, by string) (store.Submitted, error) {
 	if err := store.Check(&next); err != nil {
 		return store.Submitted{}, fmt.Errorf("retry of execution %s: %w", id, err)
 	}
@@ -20,7 +20,7 @@ func (s *Store) Retry(ctx context.Context, id messages.ExecutionID, next message
 	}
 	var stands messages.ExecutionID
 	err := s.write(ctx, "retry", 1, func(w *writer) (err error) {
-		stands, err = w.fenceRetry(id, &next)
+		stands, err = w.fenceRetry(id, &next, by)
 		return err
 	})
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *Store) Retry(ctx context.Context, id messages.ExecutionID, next message
 }
 
 // fenceRetry stores the retry if the execution has none, and returns the one that stands.
-func (w *writer) fenceRetry(id messages.ExecutionID, next *messages.Execution) (messages.ExecutionID, error) {
+func (w *writer) fenceRetry(id messages.ExecutionID, next *messages.Execution, by string) (messages.ExecutionID, error) {
 	r, err := w.record(id)
 	switch {
 	case err != nil:
@@ -60,15 +60,15 @@ func (w *writer) fenceRetry(id messages.ExecutionID, next *messages.Execution) (
 			return id, own(conflict(next, holder.ID))
 		}
 	}
-	return next.ID, w.addRetry(next, r)
+	return next.ID, w.addRetry(next, r, by)
 }
 
-func (w *writer) addRetry(next *messages.Execution, r *record) error {
+func (w *writer) addRetry(next *messages.Execution, r *record, by string) error {
 	if _, err := w.retry(next, r, r.CrashCount); err != nil {
 		return err
 	}
 	if err := w.update(updateRetried, r, next.ID[:]); err != nil {
 		return err
 	}
-	return w.event("retry", r, r, next.ID.String(), string(r.WorkerID))
+	return w.event("retry", r, r, next.ID.String(), string(r.WorkerID), by)
 }

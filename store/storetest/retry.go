@@ -28,7 +28,7 @@ func testOneRetry(t *testing.T, k *kit) {
 	} {
 		e := k.bring(t, messages.Failed, change)
 		first := retryOf(e, func(n *messages.Execution) { n.Labels = e.Labels })
-		made, err := k.Retry(t.Context(), e.ID, first)
+		made, err := k.Retry(t.Context(), e.ID, first, "ann")
 		require.NoError(t, err, name)
 		require.False(t, made.Existing)
 		require.Equal(t, first.ID, made.Execution.ID)
@@ -38,11 +38,11 @@ func testOneRetry(t *testing.T, k *kit) {
 		require.Equal(t, e.Labels, made.Execution.Labels)
 		require.Equal(t, first.ID, k.get(t, e.ID).RetriedAs)
 
-		again, err := k.Retry(t.Context(), e.ID, retryOf(e))
+		again, err := k.Retry(t.Context(), e.ID, retryOf(e), "ann")
 		require.NoError(t, err)
 		require.True(t, again.Existing, name)
 		require.Equal(t, first.ID, again.Execution.ID)
-		repeated, err := k.Retry(t.Context(), e.ID, first)
+		repeated, err := k.Retry(t.Context(), e.ID, first, "ann")
 		require.NoError(t, err)
 		require.False(t, repeated.Existing, "a call that is repeated finds its own work")
 		require.Equal(t, first.ID, repeated.Execution.ID)
@@ -62,7 +62,7 @@ func testRetryRaces(t *testing.T, k *kit) {
 	var wg sync.WaitGroup
 	for i := range ids {
 		wg.Go(func() {
-			s, err := k.Retry(t.Context(), e.ID, retryOf(e))
+			s, err := k.Retry(t.Context(), e.ID, retryOf(e), "ann")
 			if err == nil {
 				ids[i], made[i] = s.Execution.ID, !s.Existing
 			}
@@ -85,7 +85,7 @@ func testRetryRaces(t *testing.T, k *kit) {
 	e = k.bring(t, messages.Running)
 	next := retryOf(e, func(n *messages.Execution) { n.RunAt = time.Now().Add(time.Hour) })
 	k.applied(t, &store.Finish{ID: e.ID, Attempt: 1, Outcome: crashed(), Retry: &next})
-	s, err := k.Retry(t.Context(), e.ID, retryOf(e))
+	s, err := k.Retry(t.Context(), e.ID, retryOf(e), "ann")
 	require.NoError(t, err)
 	require.True(t, s.Existing)
 	require.Equal(t, next.ID, s.Execution.ID)
@@ -93,7 +93,7 @@ func testRetryRaces(t *testing.T, k *kit) {
 
 	e = k.bring(t, messages.Running)
 	k.applied(t, &store.Finish{ID: e.ID, Attempt: 1, Outcome: crashed()})
-	s, err = k.Retry(t.Context(), e.ID, retryOf(e))
+	s, err = k.Retry(t.Context(), e.ID, retryOf(e), "ann")
 	require.NoError(t, err)
 	require.Equal(t, 1, s.Execution.CrashCount, "a retry that is asked for goes on from the count too")
 }
@@ -103,20 +103,20 @@ func testRetryRefused(t *testing.T, k *kit) {
 	for _, status := range []messages.Status{messages.Requested, messages.Scheduled, messages.Running, messages.Cancelling, messages.Completed} {
 		e := k.bring(t, status)
 		next := retryOf(e)
-		_, err := k.Retry(t.Context(), e.ID, next)
+		_, err := k.Retry(t.Context(), e.ID, next, "ann")
 		require.ErrorIs(t, err, store.ErrInvalid, status)
 		_, err = k.Get(t.Context(), next.ID)
 		require.ErrorIs(t, err, store.ErrNotFound)
 	}
-	_, err := k.Retry(t.Context(), messages.NewExecutionID(), ask())
+	_, err := k.Retry(t.Context(), messages.NewExecutionID(), ask(), "ann")
 	require.ErrorIs(t, err, store.ErrNotFound)
 
 	e := k.bring(t, messages.Failed)
-	_, err = k.Retry(t.Context(), e.ID, retryOf(e, func(n *messages.Execution) { n.Priority = 99 }))
+	_, err = k.Retry(t.Context(), e.ID, retryOf(e, func(n *messages.Execution) { n.Priority = 99 }), "ann")
 	require.ErrorIs(t, err, store.ErrInvalid)
 
 	holder := k.submit(t, ask(func(e *messages.Execution) { e.IdempotencyKey, e.RequestHash = "taken", []byte{1} }))[0]
-	_, err = k.Retry(t.Context(), e.ID, retryOf(e, func(n *messages.Execution) { n.IdempotencyKey, n.RequestHash = "taken", []byte{2} }))
+	_, err = k.Retry(t.Context(), e.ID, retryOf(e, func(n *messages.Execution) { n.IdempotencyKey, n.RequestHash = "taken", []byte{2} }), "ann")
 	require.ErrorIs(t, err, store.ErrConflict)
 	var conflict *store.ConflictError
 	require.ErrorAs(t, err, &conflict)
@@ -124,12 +124,12 @@ func testRetryRefused(t *testing.T, k *kit) {
 	require.Zero(t, k.get(t, e.ID).RetriedAs, "a refused retry leaves nothing behind")
 
 	mine := retryOf(e, func(n *messages.Execution) { n.IdempotencyKey, n.RequestHash = "mine", []byte{3} })
-	made, err := k.Retry(t.Context(), e.ID, mine)
+	made, err := k.Retry(t.Context(), e.ID, mine, "ann")
 	require.NoError(t, err)
 	require.Equal(t, "mine", made.Execution.IdempotencyKey)
 	twin := mine
 	twin.ID = messages.NewExecutionID()
-	again, err := k.Retry(t.Context(), e.ID, twin)
+	again, err := k.Retry(t.Context(), e.ID, twin, "ann")
 	require.NoError(t, err)
 	require.True(t, again.Existing)
 	require.Equal(t, mine.ID, again.Execution.ID)

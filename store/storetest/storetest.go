@@ -35,7 +35,7 @@ var suite = []named{
 	{"late outcomes", testLateOutcomes},
 	{"retry", testRetry},
 	{"crashes over a chain", testCrashes},
-	{"one retry", testOneRetry},
+	{"one retry", testOneRetry}, {"events name who", testEventsNameWho},
 	{"one retry of many callers", testRetryRaces},
 	{"retries that are refused", testRetryRefused},
 	{"cancel", testCancel},

@@ -52,8 +52,8 @@ func (s *two) Apply(ctx context.Context, c []store.Change) ([]store.Result, erro
 }
 
 // Retry implements store.Store.
-func (s *two) Retry(ctx context.Context, id messages.ExecutionID, next messages.Execution) (store.Submitted, error) {
-	return s.either().Retry(ctx, id, next)
+func (s *two) Retry(ctx context.Context, id messages.ExecutionID, next messages.Execution, by string) (store.Submitted, error) {
+	return s.either().Retry(ctx, id, next, by)
 }
 
 // Due implements store.Store.

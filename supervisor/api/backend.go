@@ -25,8 +25,8 @@ type Backend interface {
 	// Cancel returns the execution as the cancel left it: cancelled, cancelling, or terminal before.
 	Cancel(ctx context.Context, id messages.ExecutionID, by string) (messages.Execution, error)
 	// Retry stores a new execution of a terminal one's chain (reason manual_retry), under an idempotency key where one is
-	// given. Where the execution has a retry already, that is the answer, as Existing, unless it has another key.
-	Retry(ctx context.Context, id messages.ExecutionID, key string) (store.Submitted, error)
+	// given. Where the execution has a retry already, that is the answer, as Existing, unless it has another key. By is who asks.
+	Retry(ctx context.Context, id messages.ExecutionID, key, by string) (store.Submitted, error)
 	// RetryAnswer says whether a retry follows the execution, when and as which, or why none does.
 	RetryAnswer(ctx context.Context, e *messages.Execution) RetryView
 	// Output returns what the execution's process has written so far.
@@ -56,9 +56,9 @@ type Backend interface {
 	Actions(ctx context.Context) ([]messages.Action, error)
 	DeadLetters() store.DeadLetters
 	// RequeueDeadLetter is Retry of the execution that the letter names.
-	RequeueDeadLetter(ctx context.Context, id int64) (store.Submitted, error)
-	// Reload reads the packs again and returns what changed.
-	Reload(ctx context.Context) (ReloadReport, error)
+	RequeueDeadLetter(ctx context.Context, id int64, by string) (store.Submitted, error)
+	// Reload reads the packs again and returns what changed. By is who asks.
+	Reload(ctx context.Context, by string) (ReloadReport, error)
 
 	// Ready says whether the node may be sent work, and what it waits for or lacks.
 	Ready(ctx context.Context) Readiness

@@ -39,6 +39,7 @@ type backend struct {
 	cordons  []string
 
 	unreached []Unreached
+	acts      []string // what was done by whom
 }
 
 var worker0 = WorkerView{
@@ -133,7 +134,7 @@ func (b *backend) Cancel(ctx context.Context, id messages.ExecutionID, by string
 	return b.Get(ctx, id)
 }
 
-func (b *backend) Retry(ctx context.Context, id messages.ExecutionID, key string) (store.Submitted, error) {
+func (b *backend) Retry(ctx context.Context, id messages.ExecutionID, key, by string) (store.Submitted, error) {
 	e, err := b.Get(ctx, id)
 	if err == nil && !e.Status.Terminal() {
 		err = &Problem{Status: http.StatusConflict, Code: CodeNotRetriable, Message: "execution " + id.String() + " has not ended; cancel it first"}
@@ -141,7 +142,7 @@ func (b *backend) Retry(ctx context.Context, id messages.ExecutionID, key string
 	if err != nil {
 		return store.Submitted{}, err
 	}
-	return b.Store.Retry(ctx, id, messages.Execution{Action: e.Action, Pool: e.Pool, IdempotencyKey: key})
+	return b.Store.Retry(ctx, id, messages.Execution{Action: e.Action, Pool: e.Pool, IdempotencyKey: key}, by)
 }
 
 func (b *backend) RetryAnswer(_ context.Context, e *messages.Execution) RetryView {
@@ -247,16 +248,18 @@ func (b *backend) Actions(context.Context) ([]messages.Action, error) {
 
 func (b *backend) DeadLetters() store.DeadLetters { return b.Store }
 
-func (b *backend) RequeueDeadLetter(ctx context.Context, id int64) (store.Submitted, error) {
+func (b *backend) RequeueDeadLetter(ctx context.Context, id int64, by string) (store.Submitted, error) {
 	d, err := b.GetDeadLetter(ctx, id)
 	if err != nil {
 		return store.Submitted{}, err
 	}
+	b.acts = append(b.acts, "requeue by "+by)
 	e, err := b.Get(ctx, d.Execution)
 	return store.Submitted{Execution: e}, err
 }
 
-func (b *backend) Reload(context.Context) (ReloadReport, error) {
+func (b *backend) Reload(_ context.Context, by string) (ReloadReport, error) {
+	b.acts = append(b.acts, "reload by "+by)
 	return ReloadReport{Packs: []string{"core"}, Added: []string{"core.sleep"}}, nil
 }
 

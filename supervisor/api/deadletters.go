@@ -91,7 +91,7 @@ func (s *server) requeue(c *call) error {
 	if err != nil {
 		return err
 	}
-	made, err := s.Backend.RequeueDeadLetter(c.r.Context(), id)
+	made, err := s.Backend.RequeueDeadLetter(c.r.Context(), id, c.caller)
 	if err != nil {
 		return named(err, "dead letter", strconv.FormatInt(id, 10))
 	}
@@ -110,6 +110,7 @@ func (s *server) discard(c *call) error {
 	if err := letters.ResolveDeadLetter(c.r.Context(), id, discarded); err != nil {
 		return named(err, "dead letter", strconv.FormatInt(id, 10))
 	}
+	s.logger.Info("dead letter is discarded by an operator", "dead_letter", id, "by", c.caller)
 	letter, err := letters.GetDeadLetter(c.r.Context(), id)
 	if err != nil {
 		return named(err, "dead letter", strconv.FormatInt(id, 10))

@@ -266,7 +266,7 @@ func (s *server) retry(c *call) error {
 	if len(body.IdempotencyKey) > messages.KeyMax {
 		return invalid("idempotency_key: at most %d bytes, got %d", messages.KeyMax, len(body.IdempotencyKey))
 	}
-	made, err := s.Backend.Retry(c.r.Context(), id, body.IdempotencyKey)
+	made, err := s.Backend.Retry(c.r.Context(), id, body.IdempotencyKey, c.caller)
 	if err != nil {
 		return named(err, "execution", id.String())
 	}

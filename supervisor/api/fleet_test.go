@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/messages"
@@ -146,4 +147,34 @@ func TestASessionIsReadAndEnded(t *testing.T) {
 		refused(t, ask(t, h, "DELETE", path, ""), 404, CodeNotFound, "session")
 	}
 	refused(t, ask(t, h, "POST", "/api/v1/sessions/go/a", ""), 405, CodeMethodNotAllowed, "DELETE")
+}
+
+// Whatever a caller does is done in the name of the caller's token.
+func TestActsAreInTheTokensName(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	b := newBackend(t)
+	h := New(Config{Backend: b, Access: withTokens(t, []Token{{Name: "ops", Secret: adminToken, Scopes: []Scope{ScopeAdmin}}}),
+		Logger: hclog.New(&hclog.LoggerOptions{Output: &log})})
+	as := []string{"Authorization", "Bearer " + adminToken}
+	post := func(path, body string, status int) []byte {
+		r := ask(t, h, "POST", path, body, as...)
+		require.Equal(t, status, r.Code, "%s: %s", path, r.Body)
+		return r.Body.Bytes()
+	}
+	var e, retried ExecutionView
+	require.NoError(t, json.Unmarshal(post(executionsPath, `{"action_ref":"core.echo"}`, 201), &e))
+	post(executionsPath+"/"+e.ID.String()+"/cancel", "", 200)
+	require.NoError(t, json.Unmarshal(post(executionsPath+"/"+e.ID.String()+"/retry", "", 201), &retried))
+	events := read[EventsView](t, ask(t, h, "GET", executionsPath+"/"+e.ID.String()+"/events", "", as...), 200).Events
+	require.Len(t, events, 2)
+	require.Equal(t, []string{"cancel", "ops", "retry", "ops"}, []string{events[0].Kind, events[0].By, events[1].Kind, events[1].By})
+
+	_, err := b.SaveDeadLetter(t.Context(), store.DeadLetter{Reason: "expired", Execution: e.ID, Resolution: "failed"})
+	require.NoError(t, err)
+	post("/api/v1/dead-letters/1/requeue", "", 201)
+	post("/api/v1/dead-letters/1/discard", "", 200)
+	require.Contains(t, log.String(), "dead letter is discarded by an operator: dead_letter=1 by=ops")
+	post("/api/v1/reload", "", 200)
+	require.Equal(t, []string{"requeue by ops", "reload by ops"}, b.acts)
 }

@@ -99,7 +99,7 @@ func (s *server) actions(c *call) error {
 }
 
 func (s *server) reload(c *call) error {
-	report, err := s.Backend.Reload(c.r.Context())
+	report, err := s.Backend.Reload(c.r.Context(), c.caller)
 	if err != nil {
 		return err
 	}

@@ -33,8 +33,11 @@ const (
 // localCaller is who a request without tokens is from.
 const localCaller = "local"
 
+// ProgramCaller is who the program is that has the node inside, in events and in logs.
+const ProgramCaller = "the program"
+
 // reserved are the names that the node itself gives to who submits without a token.
-var reserved = []string{localCaller, "amqp", "sql"}
+var reserved = []string{localCaller, ProgramCaller, "amqp", "sql"}
 
 // hashPrefix stands before the SHA-256 of a token, in hexadecimal digits.
 const hashPrefix = "sha256:"

@@ -187,7 +187,9 @@ func (b backend) Actions(context.Context) ([]messages.Action, error) {
 func (b backend) DeadLetters() store.DeadLetters { return b.store }
 
 // Reload implements api.Backend.
-func (b backend) Reload(ctx context.Context) (api.ReloadReport, error) { return b.Node.Reload(ctx) }
+func (b backend) Reload(ctx context.Context, by string) (api.ReloadReport, error) {
+	return b.Node.Reload(ctx, by)
+}
 
 // Redact implements api.Backend.
 func (b backend) Redact(ref string, parameters json.RawMessage) json.RawMessage {

@@ -13,7 +13,7 @@ import (
 )
 
 // Retry implements api.Backend.
-func (b backend) Retry(ctx context.Context, id messages.ExecutionID, key string) (store.Submitted, error) {
+func (b backend) Retry(ctx context.Context, id messages.ExecutionID, key, by string) (store.Submitted, error) {
 	e, err := b.Get(ctx, id)
 	if err != nil {
 		return store.Submitted{}, err
@@ -30,7 +30,7 @@ func (b backend) Retry(ctx context.Context, id messages.ExecutionID, key string)
 	if next.IdempotencyKey = key; key != "" {
 		next.RequestHash = retryHash(id)
 	}
-	made, err := b.store.Retry(ctx, id, next)
+	made, err := b.store.Retry(ctx, id, next, by)
 	switch {
 	case err != nil:
 		return store.Submitted{}, found("retry of execution", id, err)
@@ -51,7 +51,7 @@ func retryHash(id messages.ExecutionID) []byte {
 }
 
 // RequeueDeadLetter implements api.Backend: it submits the dead letter's execution anew, as a retry of its chain.
-func (b backend) RequeueDeadLetter(ctx context.Context, id int64) (store.Submitted, error) {
+func (b backend) RequeueDeadLetter(ctx context.Context, id int64, by string) (store.Submitted, error) {
 	letter, err := b.store.GetDeadLetter(ctx, id)
 	if err != nil {
 		return store.Submitted{}, found("dead letter", id, err)
@@ -59,7 +59,8 @@ func (b backend) RequeueDeadLetter(ctx context.Context, id int64) (store.Submitt
 	if why := notRequeueable(&letter); why != "" {
 		return store.Submitted{}, problem(http.StatusConflict, api.CodeNotRequeueable, "dead letter %d %s", id, why)
 	}
-	made, err := b.Retry(ctx, letter.Execution, "")
+	b.logger.Info("dead letter's execution is submitted again by an operator", "dead_letter", id, "execution", letter.Execution, "by", by)
+	made, err := b.Retry(ctx, letter.Execution, "", by)
 	if err != nil || letter.Resolution == requeued {
 		return made, err
 	}

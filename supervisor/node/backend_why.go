@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -30,6 +31,9 @@ func (b backend) Why(ctx context.Context, id messages.ExecutionID) (api.Explanat
 	case e.Status.Terminal():
 		answer := b.RetryAnswer(ctx, &e)
 		x.Reason, x.Message, x.Retry = "ended", "it has ended: "+e.Status.String(), &answer
+		if by := b.endedBy(ctx, id); by != "" {
+			x.Message += ", by " + by
+		}
 		if e.Status != messages.Completed {
 			x.Message += "; " + answer.Message
 		}
@@ -48,6 +52,21 @@ func (b backend) Why(ctx context.Context, id messages.ExecutionID) (api.Explanat
 	answer := b.RetryAnswer(ctx, &e)
 	x.Retry = &answer
 	return x, nil
+}
+
+// endedBy is who asked for the end of an execution that has ended; empty: nobody, or it is not known.
+func (b backend) endedBy(ctx context.Context, id messages.ExecutionID) string {
+	events, err := b.store.Events(ctx, id)
+	if err != nil {
+		return ""
+	}
+	by := ""
+	for i := range events {
+		if ev := &events[i]; ev.To.Terminal() && ev.From != ev.To || ev.To == messages.Cancelling {
+			by = cmp.Or(ev.By, by)
+		}
+	}
+	return by
 }
 
 // abroad are the reasons of what stands on a worker, by its status: of another node's the store knows as much, and this

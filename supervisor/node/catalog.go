@@ -264,7 +264,7 @@ func (n *Node) poolPID(name string) *actor.PID {
 }
 
 // retirePool drains a pool that no action uses any more and stops its supervisor.
-func (n *Node) retirePool(name string) {
+func (n *Node) retirePool(name, by string) {
 	n.mu.Lock()
 	handle := n.pools[name]
 	delete(n.pools, name)
@@ -276,7 +276,7 @@ func (n *Node) retirePool(name string) {
 		ctx, cancel := context.WithTimeout(context.Background(), n.cfg.ShutdownTimeout+time.Minute)
 		defer cancel()
 		_, err := actors.Ask[supervisor.Drain, struct{}](ctx, n.system, handle.pid,
-			supervisor.Drain{Until: time.Now().Add(n.cfg.ShutdownTimeout)})
+			supervisor.Drain{Until: time.Now().Add(n.cfg.ShutdownTimeout), By: by})
 		if err != nil {
 			n.logger.Warn("removed pool did not drain", "pool", name, "error", err)
 		}

@@ -242,4 +242,6 @@ func (k *Keeper) Addr() string {
 }
 
 // Reload reads the packs again; see Node.Reload.
-func (k *Keeper) Reload(ctx context.Context) (api.ReloadReport, error) { return k.Node().Reload(ctx) }
+func (k *Keeper) Reload(ctx context.Context, by string) (api.ReloadReport, error) {
+	return k.Node().Reload(ctx, by)
+}

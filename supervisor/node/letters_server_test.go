@@ -37,7 +37,7 @@ func TestDeadLettersOnServers(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, confirms, broker.Unknown)
 	requeue := func(id int64) string {
-		_, err := k.RequeueDeadLetter(t.Context(), id)
+		_, err := k.RequeueDeadLetter(t.Context(), id, "ann")
 		return refused(t, err).Message
 	}
 	seen := map[string]bool{}
@@ -55,11 +55,11 @@ func TestDeadLettersOnServers(t *testing.T) {
 			require.Contains(t, requeue(letter.ID), "the store does not have")
 		default:
 			seen["stale"] = true
-			again, err := k.RequeueDeadLetter(t.Context(), letter.ID)
+			again, err := k.RequeueDeadLetter(t.Context(), letter.ID, "ann")
 			require.NoError(t, err)
 			require.Equal(t, e.ID, again.Execution.Original)
 			require.Equal(t, messages.Completed, k.await(again.Execution.ID).Status)
-			twice, err := k.RequeueDeadLetter(t.Context(), letter.ID)
+			twice, err := k.RequeueDeadLetter(t.Context(), letter.ID, "ann")
 			require.NoError(t, err)
 			require.Equal(t, again.Execution.ID, twice.Execution.ID)
 			continue

@@ -78,6 +78,7 @@ type Node struct {
 	mu          sync.Mutex
 	pools       map[string]*poolHandle
 	draining    atomic.Bool
+	drainedBy   atomic.Pointer[string] // who asked for that; nil: a signal
 	// homeless follows the pools whose work waits and that this node does not have; its monitor's alone.
 	homeless map[string]*unassigned
 	swept    sweepPlaces

@@ -355,8 +355,11 @@ func TestARotationUnderALiveCluster(t *testing.T) {
 	for _, overlap := range []time.Duration{time.Hour, 0} {
 		number, err := secrets.RotateClusterSecret(t.Context(), overlap)
 		require.NoError(t, err)
+		known, err := secrets.ClusterSecrets(t.Context())
+		require.NoError(t, err)
+		require.NotEmpty(t, known[0].By, "the role that rotated it")
 		for _, n := range []*acquainted{a, b} {
-			n.says(fmt.Sprintf("number=%d", number))
+			n.says(fmt.Sprintf("number=%d by=%s", number, known[0].By))
 			n.reaches("1 of 1 reached")
 		}
 	}

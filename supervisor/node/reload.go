@@ -30,10 +30,13 @@ const trialsMax = 4
 
 // Reload reads the packs again. It first starts one worker of each pool that changed, and of each whose workers fail, beside the
 // pool. A problem of a pack, or of a worker of a pool that is new or works, leaves everything as it is; a pool that was broken before has
-// no code to go on with. Running work finishes on the old version; workers are replaced one by one.
-func (n *Node) Reload(ctx context.Context) (api.ReloadReport, error) {
+// no code to go on with. Running work finishes on the old version; workers are replaced one by one. By is who asks; empty: a signal.
+func (n *Node) Reload(ctx context.Context, by string) (api.ReloadReport, error) {
 	n.reload.Lock()
 	defer n.reload.Unlock()
+	if by != "" {
+		n.logger.Info("packs are read again for an operator", "node", n.cfg.Name, "by", by)
+	}
 	if err := n.access.Reload(); err != nil {
 		return api.ReloadReport{}, &api.Problem{Status: http.StatusUnprocessableEntity, Code: "invalid_tokens",
 			Message: err.Error() + "; the tokens of before hold, and the packs were not read"}
@@ -63,7 +66,7 @@ func (n *Node) Reload(ctx context.Context) (api.ReloadReport, error) {
 	// From here on a caller who leaves changes nothing.
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	if err := n.adoptPacks(limited, set, changes, mendedOf(tried, failures)); err != nil {
+	if err := n.adoptPacks(limited, set, changes, mendedOf(tried, failures), by); err != nil {
 		return api.ReloadReport{}, err
 	}
 	n.lastRefused.Store(nil)
@@ -72,17 +75,17 @@ func (n *Node) Reload(ctx context.Context) (api.ReloadReport, error) {
 	return report(set, changes, failures), nil
 }
 
-// adoptPacks makes the set the node's own. Mended are the pools of which a worker has just started.
-func (n *Node) adoptPacks(ctx context.Context, set *pack.Set, changes pack.Changes, mended map[string]bool) error {
+// adoptPacks makes the set the node's own. Mended are the pools of which a worker has just started. By is who asked.
+func (n *Node) adoptPacks(ctx context.Context, set *pack.Set, changes pack.Changes, mended map[string]bool, by string) error {
 	if err := n.store.SaveActions(ctx, set.Actions); err != nil {
 		return err
 	}
 	n.catalog.Store(&catalog{set: set})
 	for _, name := range changes.PoolsRemoved {
-		n.retirePool(name)
+		n.retirePool(name, by)
 	}
 	for i := range set.Pools {
-		if err := n.applyPool(ctx, set, &set.Pools[i], mended[set.Pools[i].Name]); err != nil {
+		if err := n.applyPool(ctx, set, &set.Pools[i], mended[set.Pools[i].Name], by); err != nil {
 			return err
 		}
 	}
@@ -90,7 +93,7 @@ func (n *Node) adoptPacks(ctx context.Context, set *pack.Set, changes pack.Chang
 }
 
 // applyPool brings one pool to its new configuration.
-func (n *Node) applyPool(ctx context.Context, set *pack.Set, p *pack.Pool, mended bool) error {
+func (n *Node) applyPool(ctx context.Context, set *pack.Set, p *pack.Pool, mended bool, by string) error {
 	if len(p.Actions) == 0 {
 		return nil
 	}
@@ -102,7 +105,7 @@ func (n *Node) applyPool(ctx context.Context, set *pack.Set, p *pack.Pool, mende
 	}
 	config := n.poolConfig(set, p)
 	handle.config.Store(&config)
-	n.system.Send(handle.pid, &supervisor.Replace{Config: config, Mended: mended})
+	n.system.Send(handle.pid, &supervisor.Replace{Config: config, Mended: mended, By: by})
 	return nil
 }
 

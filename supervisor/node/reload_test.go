@@ -37,7 +37,7 @@ func TestAReloadTriesAWorkerFirst(t *testing.T) {
 
 	writeFiles(t, first, files{"say.py": brokenCode})
 	writeFiles(t, second, files{"say.py": "def say(params):\n    return 'the second, and it works'\n"})
-	_, err := k.Node.Reload(t.Context())
+	_, err := k.Node.Reload(t.Context(), "ann")
 	p := refused(t, err)
 	require.Equal(t, http.StatusUnprocessableEntity, p.Status)
 	require.Equal(t, api.CodeReloadFailed, p.Code)
@@ -61,7 +61,7 @@ func TestAReloadTriesAWorkerFirst(t *testing.T) {
 
 	// Mended: the pool whose pack is as it was stays alone.
 	writeFiles(t, first, files{"say.py": "def say(params):\n    return 1\n"})
-	report, err := k.Node.Reload(t.Context())
+	report, err := k.Node.Reload(t.Context(), "ann")
 	require.NoError(t, err)
 	require.Equal(t, []string{"second.own"}, report.Replaced)
 	k.ready("second.own", 0, two.Generation)
@@ -90,7 +90,7 @@ func TestAMendedPackClearsTheBackOff(t *testing.T) {
 	// Another pack is reloaded meanwhile: there is no code to go on with, so the broken one does not keep it from that.
 	two := k.ready("second.own", 0, 0)
 	writeFiles(t, second, files{"say.py": "def say(params):\n    return 2\n"})
-	report, err := k.Node.Reload(t.Context())
+	report, err := k.Node.Reload(t.Context(), "ann")
 	require.NoError(t, err)
 	require.Equal(t, []string{"second.own"}, report.Replaced)
 	require.Len(t, report.Broken, 1)
@@ -100,7 +100,7 @@ func TestAMendedPackClearsTheBackOff(t *testing.T) {
 	require.True(t, k.pool("first.own").Broken)
 
 	writeFiles(t, first, files{"say.py": "def say(params):\n    return 3\n"})
-	report, err = k.Node.Reload(t.Context())
+	report, err = k.Node.Reload(t.Context(), "ann")
 	require.NoError(t, err)
 	require.Empty(t, report.Broken)
 	k.ready("first.own", 0, 1)
@@ -119,7 +119,7 @@ func TestAReloadStartsABrokenPoolThatHasNotChanged(t *testing.T) {
 	}, first)
 	k.until("the pool is broken", func() bool { return k.pool("first.own").Broken })
 	writeFiles(t, needed, files{"needed.py": "VALUE = 4\n"})
-	report, err := k.Node.Reload(t.Context())
+	report, err := k.Node.Reload(t.Context(), "ann")
 	require.NoError(t, err)
 	require.Empty(t, report.Replaced)
 	k.ready("first.own", 0, 1)
@@ -134,7 +134,7 @@ func TestATrialThatHangsEnds(t *testing.T) {
 	before := k.ready("first.own", 0, 0)
 	pid := k.data + "/hung.pid"
 	writeFiles(t, first, files{"say.py": "import os, time\nopen(" + `"` + pid + `"` + ", 'w').write(str(os.getpid()))\ntime.sleep(600)\n"})
-	_, err := k.Node.Reload(t.Context())
+	_, err := k.Node.Reload(t.Context(), "ann")
 	require.Contains(t, refused(t, err).Message, "no answer to hello within the init timeout")
 	k.folder = k.data
 	k.gone(k.pids("hung.pid", 1)[0])

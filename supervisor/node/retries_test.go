@@ -140,7 +140,7 @@ func TestManualRetry(t *testing.T) {
 	first := k.run("t.work", object{"a": 1})
 	require.Equal(t, messages.Failed, first.Status)
 	fail.Store(false)
-	made, err := k.Retry(t.Context(), first.ID, "")
+	made, err := k.Retry(t.Context(), first.ID, "", "ann")
 	require.NoError(t, err)
 	require.False(t, made.Existing)
 	again := made.Execution
@@ -152,7 +152,7 @@ func TestManualRetry(t *testing.T) {
 	running := k.submit("t.block", nil)
 	block.next(t)
 	for _, id := range []messages.ExecutionID{again.ID, running} {
-		_, err = k.Retry(t.Context(), id, "")
+		_, err = k.Retry(t.Context(), id, "", "ann")
 		require.Equal(t, http.StatusConflict, refused(t, err).Status)
 	}
 	close(block.open)
@@ -166,15 +166,15 @@ func TestAnExecutionHasOneRetry(t *testing.T) {
 	}}),
 		goPack(t, map[string]string{"fail": ""}))
 	e := k.run("t.fail", nil)
-	first, err := k.Retry(t.Context(), e.ID, "mine")
+	first, err := k.Retry(t.Context(), e.ID, "mine", "ann")
 	require.NoError(t, err)
 	for _, key := range []string{"", "mine"} {
-		again, err := k.Retry(t.Context(), e.ID, key)
+		again, err := k.Retry(t.Context(), e.ID, key, "ann")
 		require.NoError(t, err)
 		require.True(t, again.Existing)
 		require.Equal(t, first.Execution.ID, again.Execution.ID)
 	}
-	_, err = k.Retry(t.Context(), e.ID, "another")
+	_, err = k.Retry(t.Context(), e.ID, "another", "ann")
 	p := refused(t, err)
 	require.Equal(t, http.StatusConflict, p.Status)
 	require.Equal(t, "idempotency_conflict", p.Code)
@@ -182,7 +182,7 @@ func TestAnExecutionHasOneRetry(t *testing.T) {
 	require.Len(t, k.chain(e.ID, 2), 2)
 
 	other := k.run("t.fail", nil)
-	_, err = k.Retry(t.Context(), other.ID, "mine")
+	_, err = k.Retry(t.Context(), other.ID, "mine", "ann")
 	require.ErrorIs(t, err, store.ErrConflict, "the key is another execution's")
 	require.Zero(t, k.get(other.ID).RetriedAs)
 }

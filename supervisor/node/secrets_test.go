@@ -79,12 +79,12 @@ func TestParametersAreMaskedByTheValuesInUse(t *testing.T) {
 
 	put(second)
 	writeFiles(t, dir, files{"say.py": brokenCode})
-	_, err := k.Node.Reload(t.Context())
+	_, err := k.Node.Reload(t.Context(), "ann")
 	require.ErrorContains(t, err, "a worker of pool s.w does not start")
 	require.Equal(t, `["[redacted]","`+second+`"]`, shown("s.say"), "the values of a trial are not taken")
 
 	writeFiles(t, dir, files{"say.py": "def say(params):\n    return 'again'\n"})
-	_, err = k.Node.Reload(t.Context())
+	_, err = k.Node.Reload(t.Context(), "ann")
 	require.NoError(t, err)
 	k.ready("s.w", 0, 1)
 	k.until("the old worker is gone", func() bool { return shown("s.say") == `["`+first+`","[redacted]"]` })

@@ -160,9 +160,9 @@ func (d *doubt) SubmitPlaced(ctx context.Context, executions []messages.Executio
 }
 
 // Retry implements store.Store.
-func (d *doubt) Retry(ctx context.Context, id messages.ExecutionID, next messages.Execution) (store.Submitted, error) {
+func (d *doubt) Retry(ctx context.Context, id messages.ExecutionID, next messages.Execution, by string) (store.Submitted, error) {
 	slow := d.ask()
-	submitted, err := d.Store.Retry(ctx, id, next)
+	submitted, err := d.Store.Retry(ctx, id, next, by)
 	d.counted.submitted()
 	d.full.note(err)
 	d.note(slow, err)

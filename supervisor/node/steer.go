@@ -187,7 +187,7 @@ func (b backend) killWorker(ctx context.Context, pool string, slot messages.Slot
 		return err
 	}
 	b.logger.Warn("worker is killed by an operator", "worker", d.ID, "generation", generation, "by", by)
-	b.system.Send(b.poolPID(pool), &supervisor.KillWorker{Slot: slot, Generation: generation})
+	b.system.Send(b.poolPID(pool), &supervisor.KillWorker{Slot: slot, Generation: generation, By: by})
 	return nil
 }
 
@@ -220,6 +220,7 @@ func (b backend) DrainNode(ctx context.Context, id, by string) error {
 // drainSelf asks whoever runs this node to stop it in order. One that is being stopped already goes on with that.
 func (b backend) drainSelf(by string) error {
 	b.logger.Info("node is drained by an operator", "node", b.cfg.Name, "by", by)
+	b.drainedBy.CompareAndSwap(nil, &by) // the first counts
 	switch {
 	case b.draining.Load():
 		return nil

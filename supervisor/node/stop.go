@@ -79,10 +79,14 @@ func (n *Node) drainPools(ctx context.Context) {
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	by := ""
+	if who := n.drainedBy.Load(); who != nil {
+		by = *who
+	}
 	var all sync.WaitGroup
 	for name, handle := range n.handles() {
 		all.Go(func() {
-			if _, err := actors.Ask[supervisor.Drain, struct{}](ctx, n.system, handle.pid, supervisor.Drain{Until: until}); err != nil {
+			if _, err := actors.Ask[supervisor.Drain, struct{}](ctx, n.system, handle.pid, supervisor.Drain{Until: until, By: by}); err != nil {
 				n.logger.Warn("pool did not drain", "pool", name, "error", err)
 			}
 		})

@@ -56,7 +56,7 @@ func TestTheAPIOverTLS(t *testing.T) {
 	code, _ = get("http://" + k.HealthAddr() + "/healthz")
 	require.Equal(t, http.StatusOK, code)
 	require.NoError(t, os.WriteFile(files.CertFile, []byte("no certificate"), 0o600))
-	_, err := k.Node.Reload(t.Context())
+	_, err := k.Node.Reload(t.Context(), "ann")
 	require.ErrorContains(t, err, files.CertFile)
 	require.ErrorContains(t, err, "the certificates of before hold")
 	code, _ = get("https://" + k.Addr() + "/api/v1/pools")

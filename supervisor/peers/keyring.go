@@ -171,7 +171,7 @@ func (n *Network) keepSecrets(k *keyring) {
 		}
 		n.renew(k)
 		if next, ok := k.current(); ok && next.ID != current.ID {
-			n.cfg.Logger.Info("the cluster has another secret; connections to peers are made anew", "number", next.ID)
+			n.cfg.Logger.Info("the cluster has another secret; connections to peers are made anew", "number", next.ID, "by", next.By)
 			current = next
 		}
 	}

@@ -54,8 +54,8 @@ func (c *calls) SaveActions(ctx context.Context, actions []messages.Action) erro
 }
 
 // Retry implements store.Store.
-func (c *calls) Retry(ctx context.Context, id messages.ExecutionID, next messages.Execution) (store.Submitted, error) {
-	return value(ctx, c, repeatable, func() (store.Submitted, error) { return c.Store.Retry(ctx, id, next) })
+func (c *calls) Retry(ctx context.Context, id messages.ExecutionID, next messages.Execution, by string) (store.Submitted, error) {
+	return value(ctx, c, repeatable, func() (store.Submitted, error) { return c.Store.Retry(ctx, id, next, by) })
 }
 
 // Due implements store.Store.
