@@ -378,6 +378,17 @@ func (h *house) get(id messages.ExecutionID) messages.Execution {
 	return e
 }
 
+// placedAgain waits until an execution's first placement has been followed by another.
+func (h *house) placedAgain(id messages.ExecutionID) {
+	h.t.Helper()
+	defer func() {
+		if h.t.Failed() {
+			h.t.Logf("%+v\n%+v", h.get(id), h.describe())
+		}
+	}()
+	soon(h.t, func() bool { return h.get(id).Attempt >= 2 }, "what ran must be placed again")
+}
+
 // all waits until every execution has the status.
 func (h *house) all(ids []messages.ExecutionID, want messages.Status) {
 	h.t.Helper()
