@@ -11,7 +11,9 @@ import (
 // Outfit is what the processes of a pool are started with.
 type Outfit struct {
 	Launcher process.Launcher
-	Env      []string // the allow-listed environment with the pool's own
+	Env      []string      // the allow-listed environment with the pool's own
+	User     *process.User // nil: the node's own
+	Umask    *uint32       // nil: the node's own
 	Limits   process.Limits
 	Output   int // bytes kept of each of stdout and stderr; 0: the default
 	FrameMax int
@@ -37,7 +39,7 @@ func (o *Outfit) secrets() (Secrets, error) {
 
 // start starts a program with its secrets, and is done with them when it ends.
 func (o *Outfit) start(ctx context.Context, spec process.Spec, s Secrets, sink func(process.Event)) (process.Process, error) {
-	spec.Limits, spec.OutputMax = o.Limits, o.Output
+	spec.Limits, spec.OutputMax, spec.User, spec.Umask = o.Limits, o.Output, o.User, o.Umask
 	spec.Env, spec.Masks = append(slices.Clone(spec.Env), s.Env...), s.Masks
 	if s.Done == nil {
 		return o.Launcher.Start(ctx, spec, sink)

@@ -94,9 +94,9 @@ func (l *leaf) discard() {
 	}
 }
 
-// attr is how a program is started: in a process group of its own, dead when the guardian dies, and in its group.
-func (l *leaf) attr() *syscall.SysProcAttr {
-	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+// attr is how a program is started: in a process group of its own, dead when the guardian dies, in its group, and as its user.
+func (l *leaf) attr(as *User) *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: as.credential()}
 	if l != nil {
 		attr.UseCgroupFD, attr.CgroupFD = true, l.dir
 	}
@@ -158,14 +158,14 @@ func (l *leaf) verdict() (bits uint64) {
 }
 
 // fork starts a program in the group. Where the kernel refuses the group it starts it without, and says so.
-func (l *leaf) fork(path string, argv []string, attr syscall.ProcAttr) (pid int, in *leaf, err error) {
-	attr.Sys = l.attr()
+func (l *leaf) fork(path string, argv []string, as *User, attr syscall.ProcAttr) (pid int, in *leaf, err error) {
+	attr.Sys = l.attr(as)
 	pid, err = syscall.ForkExec(path, argv, &attr)
 	if err == nil || l == nil || !groupRefused(err) {
 		return pid, l, err
 	}
 	var none *leaf
-	attr.Sys = none.attr()
+	attr.Sys = none.attr(as)
 	if pid, again := syscall.ForkExec(path, argv, &attr); again == nil {
 		fmt.Fprintf(os.Stderr, "%s: cgroup %s is not used: %v\n", guardianName, l.path, err)
 		return pid, nil, nil

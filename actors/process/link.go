@@ -328,6 +328,7 @@ func (l *link) sendSpawn(p *program, path string, fds []int) error {
 		stdin: p.spec.Stdin != nil, framed: p.spec.Framed,
 		cpu: seconds(p.spec.Limits.CPUTime), files: p.spec.Limits.OpenFiles,
 		memory: uint64(max(0, p.spec.Limits.Memory)), processes: uint64(max(0, p.spec.Limits.Processes)),
+		user: p.spec.User, umask: p.spec.Umask,
 	}
 	packet, err := req.packet()
 	if err != nil {

@@ -81,6 +81,25 @@ func executable(path string) error {
 	return nil
 }
 
+// lastOnes leaves of variables that stand there more than once the last: some programs would see the first, others the last.
+func lastOnes(env []string) []string {
+	last := make(map[string]int, len(env))
+	for i, entry := range env {
+		name, _, _ := strings.Cut(entry, "=")
+		last[name] = i
+	}
+	if len(last) == len(env) {
+		return env
+	}
+	kept := make([]string, 0, len(last))
+	for i, entry := range env {
+		if name, _, _ := strings.Cut(entry, "="); last[name] == i {
+			kept = append(kept, entry)
+		}
+	}
+	return kept
+}
+
 // variable returns the last value of a variable, which is the one a program sees.
 func variable(env []string, name string) (value string, set bool) {
 	for _, entry := range env {

@@ -34,6 +34,10 @@ type Spec struct {
 	FrameMax  int // bytes; 0: messages.FrameMax
 	// Masks takes secrets out of the program's output, and of what its events say. Results and chunks stay as they are. Nil: none.
 	Masks *mask.Set
+	// User is who the program runs as; nil: the node's user. It needs MaySwitch.
+	User *User
+	// Umask is the program's; nil: the node's.
+	Umask *uint32
 }
 
 // Limits bounds what one program and its descendants may use. Zero fields mean no limit, but for processes: where the kernel holds

@@ -61,11 +61,15 @@ func newProgram(l *link, spec Spec, sink func(Event)) (p *program, theirs []int,
 			return p, theirs, err
 		}
 	}
-	if theirs, err = p.makeOutput(theirs); err != nil || !spec.Framed {
+	if theirs, err = p.makeOutput(theirs); err != nil {
 		return p, theirs, err
 	}
-	theirs, err = p.makeFrames(theirs)
-	return p, theirs, err
+	if spec.Framed {
+		if theirs, err = p.makeFrames(theirs); err != nil {
+			return p, theirs, err
+		}
+	}
+	return p, theirs, spec.User.own(theirs)
 }
 
 func (s Spec) withDefaults() Spec {
@@ -79,6 +83,7 @@ func (s Spec) withDefaults() Spec {
 	if s.FrameMax == 0 {
 		s.FrameMax = messages.FrameMax
 	}
+	s.Env = lastOnes(s.Env)
 	return s
 }
 

@@ -33,9 +33,18 @@ func (w *warden) spawn(body []byte, fds []int) error {
 	}
 	child, err := w.fork(&req, req.path, req.argv, files)
 	if err != nil {
-		return w.sendFailed(req.seq, refused(err, req.path))
+		return w.sendFailed(req.seq, req.refused(err))
 	}
 	return w.sendStarted(child)
+}
+
+// refused is why the fork of a request failed.
+func (s *spawnRequest) refused(err error) refusal {
+	if s.user != nil && errors.Is(err, syscall.EACCES) {
+		return refusal{text: fmt.Sprintf("%s: uid %d may not run it, or not enter its working directory %s: give it the permission, "+
+			"on the folders above too", s.path, s.user.UID, s.dir)}
+	}
+	return refused(err, s.path)
 }
 
 // layout puts the descriptors where the program will find them.
@@ -59,7 +68,10 @@ func (w *warden) fork(req *spawnRequest, path string, argv []string, files []uin
 	made := w.makeLeaf(req, mark)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	pid, used, err := made.fork(path, argv, syscall.ProcAttr{Dir: req.dir, Env: append(req.env, mark), Files: files})
+	if req.umask != nil { // of the whole process, which makes nothing else meanwhile
+		defer unix.Umask(unix.Umask(int(*req.umask)))
+	}
+	pid, used, err := made.fork(path, argv, req.user, syscall.ProcAttr{Dir: req.dir, Env: append(req.env, mark), Files: files})
 	if err != nil {
 		made.discard()
 		return nil, err
@@ -119,7 +131,7 @@ func (w *warden) spawnLimited(req *spawnRequest, files []uintptr) error {
 	_ = unix.Close(report[1])
 	if err != nil {
 		_ = unix.Close(report[0])
-		return w.sendFailed(req.seq, refused(err, req.path))
+		return w.sendFailed(req.seq, req.refused(err))
 	}
 	go func() {
 		defer unix.Close(report[0])

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"syscall"
 
@@ -47,6 +48,8 @@ type spawnRequest struct {
 	// What its group is to bound, where it has one; 0: no limit.
 	memory    uint64 // bytes
 	processes uint64
+	user      *User   // nil: the guardian's own; its name and home stay with the node
+	umask     *uint32 // nil: the guardian's own
 }
 
 // descriptors is how many come with the request.
@@ -163,7 +166,51 @@ func (s *spawnRequest) packet() ([]byte, error) {
 	e.number(s.files)
 	e.number(s.memory)
 	e.number(s.processes)
+	e.user(s.user)
+	e.flag(s.umask != nil)
+	if s.umask != nil {
+		e.number(uint64(*s.umask))
+	}
 	return e.packet()
+}
+
+func (e *encoder) user(u *User) {
+	e.flag(u != nil)
+	if u == nil {
+		return
+	}
+	e.number(uint64(u.UID))
+	e.number(uint64(u.GID))
+	e.number(uint64(len(u.Groups)))
+	for _, gid := range u.Groups {
+		e.number(uint64(gid))
+	}
+}
+
+// id reads what is of 32 bits.
+func (d *decoder) id() uint32 {
+	n := d.number()
+	if n > math.MaxUint32 {
+		d.b, d.err = nil, errPacket
+		return 0
+	}
+	return uint32(n)
+}
+
+func (d *decoder) user() *User {
+	if !d.flag() {
+		return nil
+	}
+	u := &User{UID: d.id(), GID: d.id()}
+	n := d.number()
+	if n > userGroupsMax {
+		d.b, d.err = nil, errPacket
+		return u
+	}
+	for range n {
+		u.Groups = append(u.Groups, d.id())
+	}
+	return u
 }
 
 func decodeSpawn(body []byte) (spawnRequest, error) {
@@ -171,7 +218,11 @@ func decodeSpawn(body []byte) (spawnRequest, error) {
 	s := spawnRequest{
 		seq: d.number(), path: d.text(), dir: d.text(), argv: d.texts(), env: d.texts(),
 		stdin: d.flag(), framed: d.flag(), cpu: d.number(), files: d.number(),
-		memory: d.number(), processes: d.number(),
+		memory: d.number(), processes: d.number(), user: d.user(),
+	}
+	if d.flag() {
+		umask := d.id()
+		s.umask = &umask
 	}
 	return s, d.err
 }

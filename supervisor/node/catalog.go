@@ -94,12 +94,13 @@ func (n *Node) readPacks() (*pack.Set, error) {
 	handlers := n.handlers()
 	set, err := pack.Load(append(dirs, n.cfg.Packs...), pack.Options{
 		MaxRetries: n.cfg.MaxRetries, Workers: n.cfg.Workers, Registered: n.cfg.Actions,
-		HasHandler: func(name string) bool { _, ok := handlers[name]; return ok },
+		HasHandler: func(name string) bool { _, ok := handlers[name]; return ok }, User: lookUpUser,
 	})
-	if err == nil {
-		n.takeSecrets(set)
+	if err != nil {
+		return nil, err
 	}
-	return set, err
+	n.takeSecrets(set)
+	return set, n.openSDK(set)
 }
 
 func (n *Node) hasProgram(name string) bool {
@@ -172,7 +173,7 @@ func (n *Node) runner(
 	set *pack.Set, p *pack.Pool, secrets func(*pack.Pool) (actors.Secrets, error),
 ) func(*actors.Crew, messages.WorkerID, messages.Generation) actors.Runner {
 	outfit := &actors.Outfit{
-		Launcher: n.guardian, Env: n.poolEnv(p), Limits: p.Limits, Output: n.cfg.OutputMax, FrameMax: n.cfg.FrameMax,
+		Launcher: n.guardian, Env: n.poolEnv(p), Limits: p.Limits, User: p.As, Umask: p.Umask, Output: n.cfg.OutputMax, FrameMax: n.cfg.FrameMax,
 	}
 	if len(p.Secrets) > 0 {
 		outfit.Secrets = func() (actors.Secrets, error) { return secrets(p) }
@@ -187,7 +188,8 @@ func (n *Node) runner(
 }
 
 func (n *Node) poolEnv(p *pack.Pool) []string {
-	return append(slices.Clone(n.env), flatten(p.Env)...)
+	env := append(slices.Clone(n.env), userEnv(p.As)...)
+	return append(env, flatten(p.Env)...)
 }
 
 func (n *Node) program(set *pack.Set, p *pack.Pool) *actors.Program {
@@ -200,13 +202,13 @@ func (n *Node) program(set *pack.Set, p *pack.Pool) *actors.Program {
 	switch p.Runtime {
 	case messages.RuntimePython:
 		program.Argv = []string{n.cfg.Python, "-m", "troupe_worker"}
-		path := sdk.PythonPath(n.cfg.Data)
+		path := sdk.PythonPath(n.sdkFor(p))
 		if own, ok := p.Env["PYTHONPATH"]; ok {
 			path += string(filepath.ListSeparator) + own
 		}
 		program.Env = []string{"PYTHONPATH=" + path, "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1"}
 	case messages.RuntimeNode:
-		program.Argv = []string{n.cfg.NodeJS, sdk.NodeMain(n.cfg.Data)}
+		program.Argv = []string{n.cfg.NodeJS, sdk.NodeMain(n.sdkFor(p))}
 	default:
 		program.Argv = pack.Argv(p.Root, p.Command)
 	}

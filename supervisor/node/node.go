@@ -66,6 +66,7 @@ type Node struct {
 	catalog  atomic.Pointer[catalog]
 	metrics  *metrics
 	env      []string
+	openKits atomic.Pointer[string] // the folder of the SDKs that every user may read; nil: no pool needs one
 
 	root     atomic.Pointer[actor.PID]
 	recorder *actor.PID

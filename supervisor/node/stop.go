@@ -44,6 +44,7 @@ func (n *Node) stopAll(ctx context.Context) error {
 		n.forest.Close()
 	}
 	errs = append(errs, n.closeStore(), n.closePeers())
+	n.closeSDK()
 	if n.lock != nil {
 		errs = append(errs, n.lock.Close())
 	}

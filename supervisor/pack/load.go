@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/messages"
 )
 
@@ -30,6 +31,9 @@ type Options struct {
 	Workers map[messages.Runtime]int
 	// HasHandler reports whether the binary has a Go handler of that name. Nil: any name is taken.
 	HasHandler func(name string) bool
+	// User looks up who a pool's programs are to run as, and says what keeps this node from running them so. Nil: it is not
+	// looked up.
+	User func(text string) (process.User, error)
 	// Registered are actions that the program itself brings, without files: runtime go, with at least a Ref. Empty
 	// fields get the defaults of an action's file; the version's is "0".
 	Registered []messages.Action

@@ -1,6 +1,7 @@
 package pack_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -12,7 +13,15 @@ import (
 )
 
 // options make defaults that do not depend on the machine.
-func options() pack.Options { return pack.Options{Cores: 4} }
+// options knows one user.
+func options() pack.Options {
+	return pack.Options{Cores: 4, User: func(text string) (process.User, error) {
+		if text == "mailer:7" {
+			return process.User{Name: "mailer", UID: 8, GID: 7}, nil
+		}
+		return process.User{}, errors.New("nobody here has that name")
+	}}
+}
 
 func TestOwnPacksLoad(t *testing.T) {
 	t.Parallel()
@@ -40,6 +49,8 @@ pools:
     runtime: python
     workers: {min: 1, max: 8}
     env: {MODEL_DIR: /srv/models, BATCH: 16}
+    user: mailer:7
+    umask: 027
     limits: {memory: 2GiB, open_files: 256, cpu_time: 1h, processes: 10}
     recycle: {max_age: 1h, max_executions: 1000, max_memory: 1GiB}
     snapshot_every: 5
@@ -98,9 +109,11 @@ func TestEverythingThatCanBeSaid(t *testing.T) {
 	pool, ok := set.Pool("mypack.models")
 	require.True(t, ok)
 	require.Len(t, pool.Fingerprint, 64)
+	umask := uint32(0o027)
 	require.Equal(t, pack.Pool{
 		Name: "mypack.models", Pack: "mypack", Runtime: messages.RuntimePython, Root: p.Root, Min: 1, Max: 8,
-		Env:     map[string]string{"MODEL_DIR": "/srv/models", "BATCH": "16"},
+		Env:  map[string]string{"MODEL_DIR": "/srv/models", "BATCH": "16"},
+		User: "mailer:7", As: &process.User{Name: "mailer", UID: 8, GID: 7}, Umask: &umask,
 		Limits:  process.Limits{Memory: 2 << 30, OpenFiles: 256, CPUTime: time.Hour, Processes: 10},
 		Recycle: pack.Recycle{MaxAge: time.Hour, MaxExecutions: 1000, MaxMemory: 1 << 30},
 		Health:  pack.Health{Interval: 10 * time.Second, Timeout: 2 * time.Second}, Init: 2 * time.Minute, SnapshotEvery: 5,

@@ -141,11 +141,12 @@ func (l *loader) readPool(d *draftPack, i int, node *yaml.Node) {
 // readSettings reads what only pools with processes have.
 func (l *loader) readSettings(f *fields, p *Pool) {
 	if p.Runtime == messages.RuntimeGo {
-		f.forbid("means nothing for runtime go, which runs inside the node", "env", "secrets", "limits", "recycle", "health", "init_timeout", "snapshot_every")
+		f.forbid("means nothing for runtime go, which runs inside the node", "env", "secrets", "user", "umask", "limits", "recycle", "health", "init_timeout", "snapshot_every")
 		return
 	}
 	p.Env = f.env()
 	p.Secrets = f.secrets(p.Env)
+	l.readUser(f, p)
 	if r := f.sub("limits"); r != nil {
 		p.Limits.Memory = r.size("memory")
 		p.Limits.CPUTime = r.duration("cpu_time")

@@ -39,6 +39,9 @@ type Pool struct {
 	Min, Max int
 	Env      map[string]string // added to the allow-listed environment
 	Secrets  map[string]Secret // variables whose values the node reads when a worker starts
+	User     string            // who programs run as, as written; empty: the node's user
+	As       *process.User     // who that is on this node; nil: the node's user, or it was not looked up
+	Umask    *uint32           // of programs; nil: the node's
 	Limits   process.Limits
 	Recycle  Recycle
 	Health   Health

@@ -1,0 +1,172 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"os"
+	"os/user"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// User is who a program runs as, other than the node's own user.
+type User struct {
+	Name     string // empty: the uid has none
+	Home     string // empty: none is known
+	UID, GID uint32
+	Groups   []uint32 // supplementary
+}
+
+// UserPattern is what a pool may give as its user: a name or a uid, and behind a colon a group's name or gid.
+var UserPattern = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_.-]{0,31}|[0-9]{1,10})(:([A-Za-z_][A-Za-z0-9_.-]{0,31}|[0-9]{1,10}))?$`)
+
+// userGroupsMax bounds the supplementary groups of one user; the kernel takes 65,536, and a user has a few.
+const userGroupsMax = 1024
+
+// LookUpUser returns a user of this machine by "name", "uid", "name:group" or "uid:gid". Without a group it is the user's own, and
+// a uid that no user has needs one. The supplementary groups are the user's, as the machine's databases have them.
+func LookUpUser(text string) (User, error) {
+	if !UserPattern.MatchString(text) {
+		return User{}, fmt.Errorf("%q is neither a name nor a uid, with :group or without", text)
+	}
+	name, group, _ := strings.Cut(text, ":")
+	u, known, err := findUser(name)
+	if err != nil {
+		return User{}, err
+	}
+	switch {
+	case group != "":
+		if u.GID, err = findGroup(group); err != nil {
+			return User{}, err
+		}
+	case !known:
+		return User{}, fmt.Errorf("no user of this machine has the uid %s: give a group too, %s:gid", name, name)
+	}
+	return u, nil
+}
+
+// findUser finds a user by name or uid. A uid may be of nobody known.
+func findUser(name string) (u User, known bool, err error) {
+	var id uint32
+	var found *user.User
+	if name[0] >= '0' && name[0] <= '9' {
+		if id, err = number(name); err != nil {
+			return User{}, false, err
+		}
+		found, err = user.LookupId(name)
+	} else {
+		found, err = user.Lookup(name)
+	}
+	var noID user.UnknownUserIdError
+	var noName user.UnknownUserError
+	switch {
+	case errors.As(err, &noID):
+		return User{UID: id}, false, nil
+	case errors.As(err, &noName):
+		return User{}, false, fmt.Errorf("this machine has no user %s: make it, or name another", name)
+	case err != nil:
+		return User{}, false, fmt.Errorf("look up user %s: %w", name, err)
+	}
+	u = User{Name: found.Username, Home: found.HomeDir}
+	if u.UID, err = number(found.Uid); err != nil {
+		return User{}, false, err
+	}
+	if u.GID, err = number(found.Gid); err != nil {
+		return User{}, false, err
+	}
+	ids, err := found.GroupIds()
+	if err != nil {
+		return User{}, false, fmt.Errorf("look up the groups of user %s: %w", name, err)
+	}
+	if len(ids) > userGroupsMax {
+		return User{}, false, fmt.Errorf("user %s is in %d groups, at most %d are taken", name, len(ids), userGroupsMax)
+	}
+	for _, text := range ids {
+		gid, err := number(text)
+		if err != nil {
+			return User{}, false, err
+		}
+		u.Groups = append(u.Groups, gid)
+	}
+	return u, true, nil
+}
+
+func findGroup(name string) (uint32, error) {
+	if gid, err := number(name); err == nil {
+		return gid, nil
+	}
+	found, err := user.LookupGroup(name)
+	if err != nil {
+		return 0, fmt.Errorf("this machine has no group %s: make it, or name another", name)
+	}
+	return number(found.Gid)
+}
+
+func number(text string) (uint32, error) {
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil || n == math.MaxUint32 { // the kernel's own word for none
+		return 0, fmt.Errorf("%q is no id of a user or a group", text)
+	}
+	return uint32(n), nil
+}
+
+// switchCaps are what a guardian needs for programs of another user: to become it, to end it, and to give it its pipes.
+const switchCaps = 1<<unix.CAP_CHOWN | 1<<unix.CAP_KILL | 1<<unix.CAP_SETGID | 1<<unix.CAP_SETUID
+
+// MaySwitch says what keeps this process from running programs as another user, or nil.
+func MaySwitch() error {
+	raw, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return fmt.Errorf("look at the capabilities of the node: %w", err)
+	}
+	return maySwitch(string(raw), os.Geteuid())
+}
+
+// maySwitch judges /proc/self/status. What is not root keeps only ambient capabilities through the exec of its guardian.
+func maySwitch(status string, euid int) error {
+	line := "CapEff:"
+	if euid != 0 {
+		line = "CapAmb:"
+	}
+	_, rest, _ := strings.Cut(status, "\n"+line)
+	text, _, _ := strings.Cut(rest, "\n")
+	have, _ := strconv.ParseUint(strings.TrimSpace(text), 16, 64) // none where it does not say
+	var missing []string
+	for lack := uint64(switchCaps) &^ have; lack != 0; lack &= lack - 1 {
+		missing = append(missing, map[int]string{
+			unix.CAP_CHOWN: "CAP_CHOWN", unix.CAP_KILL: "CAP_KILL", unix.CAP_SETGID: "CAP_SETGID", unix.CAP_SETUID: "CAP_SETUID",
+		}[bits.TrailingZeros64(lack)])
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("this node, of uid %d, may not run programs as another user: it lacks %s: run it as root, give it these as ambient "+
+		"capabilities, or leave the user out", euid, strings.Join(missing, ", "))
+}
+
+// credential is how the kernel takes it.
+func (u *User) credential() *syscall.Credential {
+	if u == nil {
+		return nil
+	}
+	return &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}
+}
+
+// own gives the program's ends of its pipes to its user, who may then open them again, as by /dev/stderr.
+func (u *User) own(fds []int) error {
+	if u == nil {
+		return nil
+	}
+	for _, fd := range fds {
+		if err := unix.Fchown(fd, int(u.UID), int(u.GID)); err != nil {
+			return fmt.Errorf("give a pipe to uid %d: %w", u.UID, err)
+		}
+	}
+	return nil
+}
