@@ -11,7 +11,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/messages"
@@ -259,6 +261,89 @@ func TestTheFirstBatchWaitsForRoom(t *testing.T) {
 		first.release()
 		require.Zero(t, b.now)
 	})
+}
+
+// One token's batches have a share of the batches' part, so that those of another find room; the first that finds none in its
+// token's share waits for it, and holds up nobody else.
+func TestOneTokenHasAShareOfTheBatches(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	type step struct {
+		caller string
+		bytes  int64
+		fits   bool
+	}
+	for name, c := range map[string]struct {
+		max   int64
+		held  []step // each by a batch of its own, one after the other
+		share int64
+	}{
+		"one token":                     {128 * mib, []step{{"a", 30 * mib, true}, {"a", 18 * mib, true}, {"a", 4096, false}}, 48 * mib},
+		"another finds room":            {128 * mib, []step{{"a", 48 * mib, true}, {"a", mib, false}, {"b", 32 * mib, true}, {"b", 16 * mib, true}, {"c", 4096, false}}, 48 * mib},
+		"no tokens, no shares":          {128 * mib, []step{{"", 48 * mib, true}, {"", 48 * mib, true}, {"", 4096, false}}, 48 * mib},
+		"one largest batch fits always": {64 * mib, []step{{"a", largestBatch, true}, {"a", 4096, false}, {"b", 4 * mib, true}}, largestBatch},
+		"a small part is not shared":    {8 * mib, []step{{"a", 6 * mib, true}, {"b", 4096, false}}, 6 * mib},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := &bodies{max: c.max}
+			require.Equal(t, c.share, share(c.max-c.max/4), name)
+			var held []*holding
+			for i, s := range c.held {
+				h := &holding{of: b, spare: c.max / 4, caller: s.caller}
+				err := h.add(s.bytes)
+				require.Equal(t, s.fits, err == nil, "%s: %d: %v", name, i, err)
+				if !s.fits {
+					require.Equal(t, s.caller != "" && b.shares[s.caller] != nil && b.shares[s.caller].now+s.bytes > c.share,
+						strings.Contains(err.Error(), "the batches in flight of token"), "%s: %d: %v", name, i, err)
+					h.release()
+					continue
+				}
+				held = append(held, h)
+			}
+			require.NoError(t, (&holding{of: b, caller: "a"}).add(c.max/4), "what is no batch has the quarter, whosever it is")
+			for _, h := range held {
+				h.release()
+			}
+			require.Empty(t, b.shares, name)
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		b := &bodies{max: 128 * mib}
+		batch := func(caller string) *holding { return &holding{of: b, spare: 32 * mib, caller: caller} }
+		first, second, third, other := batch("a"), batch("a"), batch("a"), batch("b")
+		require.NoError(t, first.add(20*mib))
+		require.NoError(t, second.add(20*mib))
+		waited := make(chan error, 1)
+		go func() { waited <- second.add(12 * mib) }()
+		synctest.Wait()
+		require.Error(t, third.add(12*mib), "another of the token waits already")
+		require.NoError(t, other.add(32*mib), "and nobody else is held up")
+		first.release()
+		synctest.Wait()
+		require.NoError(t, <-waited)
+		require.Error(t, second.add(32*mib), "no share will ever be enough")
+	})
+}
+
+// The share is that of the token that a request came with; without tokens there is none.
+func TestTheShareIsTheCallersToken(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		access  *Access
+		headers []string
+		want    string
+	}{
+		{nil, nil, ""},
+		{withTokens(t, []Token{{Name: "ops", Secret: adminToken, Scopes: []Scope{ScopeAdmin}}}), []string{"Authorization", "Bearer " + adminToken}, "ops"},
+	} {
+		s, found := &server{Config: Config{Now: time.Now}, guard: newGuard(c.access), logger: hclog.NewNullLogger()}, "none"
+		h := s.serve(&route{method: "GET", path: "/x", scope: ScopeRead, storeless: true, probe: true, handle: func(_ *server, c *call) error {
+			found = c.hold.caller
+			return nil
+		}})
+		ask(t, h, "GET", "/x", "", c.headers...)
+		require.Equal(t, c.want, found)
+	}
 }
 
 // Whoever waits for an execution's end holds no body meanwhile.

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/troupe-run/troupe/messages"
 )
 
 // What is counted of a request's body beside its bytes, for what the node makes of it.
@@ -18,41 +20,90 @@ const (
 // roomTime bounds how long the first of the batches waits for room.
 const roomTime = 10 * time.Second
 
-// bodies counts the bytes of all request bodies that the node holds, up to max. Where there is no room, a request is refused; of
-// the batches the first that finds none waits for it instead. So batches that come at once do not all end half read.
+// largestBatch is what a batch may count for, so that one alone always finds room where the node's bounds leave it.
+const largestBatch = BatchBodyMax + messages.BatchMax*entryCost
+
+// bodies counts the bytes of all request bodies that the node holds, up to max. The batches of one token have a share of what
+// batches may hold. Where there is no room, a request is refused; of the batches the first that finds none waits for it instead,
+// and so does the first of each token that finds none in its share. So batches that come at once do not all end half read.
 type bodies struct {
 	max int64
 
-	mu    sync.Mutex
-	now   int64
-	first *holding      // that waits, or has waited
-	given chan struct{} // closed when bytes are given back
+	mu     sync.Mutex
+	now    int64
+	first  *holding            // that waits, or has waited
+	shares map[string]*portion // of tokens whose batches hold something, by name
+	given  chan struct{}       // closed when bytes are given back
 }
 
-// take adds n bytes to what a request holds, unless fewer than its spare would be left, and then says what to wait for: nil: for
-// nothing.
+// portion is what the batches of one token hold together.
+type portion struct {
+	now   int64
+	first *holding // of them, that waits or has waited for its token's share
+}
+
+// share is how much the batches of one token may hold together: half of what is there for batches, or one largest batch where
+// that is more.
+func share(part int64) int64 { return max(part/2, min(part, largestBatch)) }
+
+// take adds n bytes to what a request holds, unless fewer than its spare would be left or its token would have more than its
+// share, and then says what to wait for: nil: for nothing.
 func (b *bodies) take(h *holding, n int64) (taken bool, wait <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case b.now+n <= b.max-h.spare:
+	part := b.max - h.spare
+	first, most := &b.first, part
+	own := b.portion(h)
+	if own != nil && own.now+n > share(part) {
+		first, most = &own.first, share(part)
+	} else if b.now+n <= part {
 		b.now += n
 		h.taken += n
+		if own != nil {
+			own.now += n
+		}
 		return true, nil
-	case h.spare == 0 || h.taken+n > b.max-h.spare || b.first != nil && b.first != h:
+	}
+	h.crowded = most < part
+	if h.spare == 0 || h.taken+n > most || *first != nil && *first != h {
 		return false, nil
 	}
-	b.first = h
+	*first = h
 	if b.given == nil {
 		b.given = make(chan struct{})
 	}
 	return false, b.given
 }
 
+// portion is what the token of a batch holds; nil: the request is no batch, or nobody's in particular.
+func (b *bodies) portion(h *holding) *portion {
+	if h.caller == "" || h.spare == 0 {
+		return nil
+	}
+	p := b.shares[h.caller]
+	if p == nil {
+		if b.shares == nil {
+			b.shares = map[string]*portion{}
+		}
+		p = &portion{}
+		b.shares[h.caller] = p
+	}
+	return p
+}
+
 // give takes back all that a request holds.
 func (b *bodies) give(h *holding) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if own := b.shares[h.caller]; own != nil && h.spare > 0 {
+		own.now -= h.taken
+		if own.first == h {
+			own.first = nil
+		}
+		if own.now == 0 && own.first == nil {
+			delete(b.shares, h.caller)
+		}
+	}
 	b.now -= h.taken
 	h.taken, h.used = 0, 0
 	if b.first == h {
@@ -64,7 +115,12 @@ func (b *bodies) give(h *holding) {
 	}
 }
 
-func (b *bodies) full() *Problem {
+func (b *bodies) full(h *holding) *Problem {
+	if h.crowded {
+		return problemf(http.StatusTooManyRequests, CodeTooManyRequests,
+			"the batches in flight of token %q fill the %d bytes that this node has for those of one token (limits.bodies); try again, or send less at once",
+			h.caller, share(b.max-h.spare))
+	}
 	return problemf(http.StatusTooManyRequests, CodeTooManyRequests,
 		"the request bodies in flight fill the %d bytes that this node has for them (limits.bodies); try again, or send less at once", b.max)
 }
@@ -73,9 +129,12 @@ func (b *bodies) full() *Problem {
 type holding struct {
 	of    *bodies
 	spare int64 // that this request has to leave to others; 0: it is none that waits
-	taken int64
-	used  int64
-	left  <-chan struct{} // closed once the caller is known to have left, and when the node stops; nil: never
+	// caller is whose token it came with; empty: nobody's in particular, for the node has no tokens.
+	caller  string
+	crowded bool // it found no room in its token's share
+	taken   int64
+	used    int64
+	left    <-chan struct{} // closed once the caller is known to have left, and when the node stops; nil: never
 }
 
 // add counts n bytes more, or says that there is no room for them.
@@ -92,7 +151,7 @@ func (h *holding) add(n int64) error {
 			return nil
 		}
 		if wait == nil {
-			return h.of.full()
+			return h.of.full(h)
 		}
 		if over == nil {
 			over = time.After(roomTime)
@@ -100,7 +159,7 @@ func (h *holding) add(n int64) error {
 		select {
 		case <-wait:
 		case <-over:
-			return h.of.full()
+			return h.of.full(h)
 		case <-h.left:
 			return stops()
 		}

@@ -43,7 +43,7 @@ type Config struct {
 	// BatchesMax bounds the batches in flight, each of which may hold 32 MiB; 0: 4. Beyond it: 429.
 	BatchesMax int
 	// BodiesMax bounds the request bodies that are held at once, in bytes; 0: 128 MiB. A batch leaves a quarter of it to
-	// other requests. Beyond it: 429.
+	// other requests, and the batches of one token have half of the rest, or one largest batch. Beyond it: 429.
 	BodiesMax int64
 }
 
@@ -289,6 +289,9 @@ func (s *server) handle(rt *route, c *call) error {
 		}
 	}
 	c.query, c.caller, c.blind = q, who.name, who.blind
+	if who.name != localCaller {
+		c.hold.caller = who.name
+	}
 	if rt.body == nil { // else it enters once its body is read
 		if err := c.enter(); err != nil {
 			return err

@@ -191,7 +191,7 @@ type Limits struct {
 	Batches         int   `yaml:"batches" default:"4" help:"Batch submissions in flight."`
 	Connections     int   `yaml:"connections" default:"8192" help:"HTTP connections, at most half of the files that the process may have open. One more closes the one that has been idle for the longest."`
 	PeerConnections int   `yaml:"connections_per_address" default:"4096" help:"HTTP connections from one address, at most three quarters of all."`
-	Bodies          Bytes `yaml:"bodies" default:"128MiB" help:"Request bodies that are held at once; the node needs about three times as much for them. Batches leave a quarter of it to other requests."`
+	Bodies          Bytes `yaml:"bodies" default:"128MiB" help:"Request bodies that are held at once; the node needs about three times as much for them. Batches leave a quarter of it to other requests. Of the rest the batches of one token may have half, or one largest batch."`
 }
 
 // Retention says how long what has ended is kept. 0 keeps it for ever.
