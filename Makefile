@@ -55,6 +55,14 @@ build: need-go ## Build bin/troupe.
 release: need-go ## Build bin/troupe to be passed on: without symbols, and without the paths of this machine.
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o $(BIN) ./cmd/troupe
 
+# These packages have tests that need servers, or that take most of their time to wait for processes.
+SLOW := $(REAL)|/(supervisor/(node|peers)|store/(postgres|sqlite)|broker/rabbitmq|actors/process/check|test/(servers|netns|proxy))$$$$
+
+.PHONY: fast
+fast: need-go ## Run the tests of about a minute: those that need no server, without the race detector.
+	@tools/need python3 node
+	$(GO) test $$($(GO) list ./... | grep -vE '$(SLOW)')
+
 .PHONY: test
 test: test-race test-real fuzz ## Run every test, most of them under the race detector, and every fuzz target for a moment.
 
