@@ -205,6 +205,9 @@ func signalName(s os.Signal) string {
 
 func reload(ctx context.Context, n *node.Keeper, logger hclog.Logger) {
 	report, err := n.Reload(ctx, "")
+	if err != nil && ctx.Err() != nil {
+		return // the node is told to stop
+	}
 	if err != nil {
 		logger.Error("packs not reloaded; the node goes on with those it has", "error", err)
 		return

@@ -73,13 +73,16 @@ type Node struct {
 	delivery *actor.PID
 	poolsPID *actor.PID
 
-	reload sync.Mutex
+	reload   chan struct{} // holds one while a reload is under way
+	adopting sync.Mutex    // held while the node takes up the packs of a reload
 	// lastRefused is the last reload, where it was refused.
 	lastRefused atomic.Pointer[refusedReload]
 	mu          sync.Mutex
 	pools       map[string]*poolHandle
 	draining    atomic.Bool
 	drainedBy   atomic.Pointer[string] // who asked for that; nil: a signal
+	leaves      context.Context        // ends once the node is told to stop
+	leave       context.CancelFunc
 	// homeless follows the pools whose work waits and that this node does not have; its monitor's alone.
 	homeless map[string]*unassigned
 	swept    sweepPlaces
@@ -119,8 +122,9 @@ func New(cfg Config) (*Node, error) {
 	n := &Node{
 		cfg: cfg, incarnation: messages.NewIncarnation(), logger: cfg.Logger, outcomes: actors.NewOutcomes(),
 		board: actors.NewBoard(), pools: map[string]*poolHandle{}, homeless: map[string]*unassigned{}, env: cfg.environment(),
-		hinting: make(chan struct{}, hintsMax),
+		hinting: make(chan struct{}, hintsMax), reload: make(chan struct{}, 1),
 	}
+	n.leaves, n.leave = context.WithCancel(context.Background())
 	n.secrets.forget = cfg.ForgetEnv
 	n.servers, n.skew.logger = newWatcher(n), n.logger.Named("clock")
 	n.member.over, n.member.end = context.WithCancel(context.Background())

@@ -30,10 +30,20 @@ const trialsMax = 4
 
 // Reload reads the packs again. It first starts one worker of each pool that changed, and of each whose workers fail, beside the
 // pool. A problem of a pack, or of a worker of a pool that is new or works, leaves everything as it is; a pool that was broken before has
-// no code to go on with. Running work finishes on the old version; workers are replaced one by one. By is who asks; empty: a signal.
+// no code to go on with. Running work finishes on the old version; workers are replaced one by one. One reload goes on at a time.
+// The end of ctx ends it, with the workers that it tries, until it takes up what it has read; so does a stop of the node, which
+// refuses it. By is who asks; empty: a signal.
 func (n *Node) Reload(ctx context.Context, by string) (api.ReloadReport, error) {
-	n.reload.Lock()
-	defer n.reload.Unlock()
+	ctx, release := n.untilLeaving(ctx)
+	defer release()
+	select {
+	case n.reload <- struct{}{}:
+		defer func() { <-n.reload }()
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
+		return api.ReloadReport{}, context.Cause(ctx)
+	}
 	if by != "" {
 		n.logger.Info("packs are read again for an operator", "node", n.cfg.Name, "by", by)
 	}
@@ -64,6 +74,11 @@ func (n *Node) Reload(ctx context.Context, by string) (api.ReloadReport, error) 
 		return api.ReloadReport{}, n.refuseTrials(bad, changes)
 	}
 	// From here on a caller who leaves changes nothing.
+	n.adopting.Lock()
+	defer n.adopting.Unlock()
+	if n.draining.Load() {
+		return api.ReloadReport{}, errLeaving
+	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if err := n.adoptPacks(limited, set, changes, mendedOf(tried, failures), by); err != nil {
@@ -73,6 +88,22 @@ func (n *Node) Reload(ctx context.Context, by string) (api.ReloadReport, error) 
 	n.logger.Info("packs loaded again", "added", changes.ActionsAdded, "removed", changes.ActionsRemoved,
 		"changed", changes.ActionsChanged, "replaced", changes.PoolsReplaced)
 	return report(set, changes, failures), nil
+}
+
+// errLeaving refuses a reload at a node that drains: what it would start or replace is about to end.
+var errLeaving = &api.Problem{Status: http.StatusServiceUnavailable, Code: "draining", Message: "nothing is reloaded: this node is shutting down"}
+
+// untilLeaving is ctx, ended early with errLeaving where the node is told to stop, or has been.
+func (n *Node) untilLeaving(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if n.draining.Load() {
+		cancel(errLeaving)
+	}
+	release := context.AfterFunc(n.leaves, func() { cancel(errLeaving) })
+	return ctx, func() {
+		release()
+		cancel(nil)
+	}
 }
 
 // adoptPacks makes the set the node's own. Mended are the pools of which a worker has just started. By is who asked.
@@ -121,15 +152,22 @@ func toTry(was map[string]supervisor.Description, set *pack.Set, changes pack.Ch
 	return tried
 }
 
-// tryPools starts a worker of each of the pools, and returns why some did not start, by the names of the pools.
+// tryPools starts a worker of each of the pools, and returns why some did not start, by the names of the pools. Once ctx ends it
+// starts no more, and returns when those that it had started are gone.
 func (n *Node) tryPools(ctx context.Context, old, set *pack.Set, tried []string) (failures []api.ReloadFailure) {
 	var mu sync.Mutex
 	var trials sync.WaitGroup
 	room := make(chan struct{}, trialsMax)
 	for _, name := range tried {
 		trials.Go(func() {
-			room <- struct{}{}
-			defer func() { <-room }()
+			select {
+			case room <- struct{}{}:
+				defer func() { <-room }()
+			case <-ctx.Done():
+			}
+			if ctx.Err() != nil {
+				return
+			}
 			if f := n.tryPool(ctx, old, set, name); f != nil {
 				mu.Lock()
 				defer mu.Unlock()

@@ -1,12 +1,16 @@
 package node_test
 
 import (
+	"context"
+	"fmt"
 	"net/http"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/supervisor/api"
 	"github.com/troupe-run/troupe/supervisor/node"
@@ -139,4 +143,90 @@ func TestATrialThatHangsEnds(t *testing.T) {
 	k.folder = k.data
 	k.gone(k.pids("hung.pid", 1)[0])
 	require.Equal(t, before.Pid, k.ready("first.own", 0, 0).Pid)
+}
+
+// A reload ends with its caller: the workers that it tries are gone then, and it has started no more of them.
+func TestAReloadEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	const pools, atATime = 6, 4
+	first, _ := pairOfPacks(t)
+	k := lab(t, func(c *node.Config) { c.InitTimeout = time.Hour }, first)
+	before := k.ready("first.own", 0, 0)
+	k.folder = k.data
+	more, actions := "", files{}
+	for i := range pools {
+		more += fmt.Sprintf("  - {name: p%d, runtime: python, workers: 1}\n", i)
+		name := fmt.Sprintf("more%d", i)
+		actions["actions/"+name+".yaml"] = fmt.Sprintf("name: %s\nruntime: python\npool: p%d\nentrypoint: hang.py:say\n", name, i)
+	}
+	actions["pack.yaml"] = "name: first\nversion: 1.0.0\npools:\n  - {name: own, runtime: python, workers: 1}\n" + more
+	actions["hang.py"] = fmt.Sprintf("import os, time\nwith open('%s/hung.pids', 'a') as f:\n    f.write('%%d\\n' %% os.getpid())\ntime.sleep(600)\n", k.data)
+	writeFiles(t, first, actions)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := k.Node.Reload(ctx, "")
+		done <- err
+	}()
+	k.pids("hung.pids", atATime)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	second := make(chan error, 1)
+	go func() {
+		_, err := k.Node.Reload(gone, "")
+		second <- err
+	}()
+	select {
+	case err := <-second:
+		require.ErrorIs(t, err, context.Canceled)
+	case <-time.After(patience):
+		require.FailNow(t, "a caller who has left waits for the reload of another")
+	}
+	cancel()
+	require.ErrorIs(t, <-done, context.Canceled)
+	for _, pid := range k.pids("hung.pids", atATime) {
+		require.Error(t, syscall.Kill(pid, 0), "process %d is gone", pid)
+	}
+	require.Len(t, k.lines("hung.pids"), atATime)
+	require.Equal(t, before.Pid, k.ready("first.own", 0, 0).Pid)
+}
+
+// A node that drains reloads nothing, and a reload under way ends with the start of the drain.
+func TestADrainingNodeReloadsNothing(t *testing.T) {
+	t.Parallel()
+	block := newGate()
+	first, _ := pairOfPacks(t)
+	k := lab(t, func(c *node.Config) {
+		handle(map[string]actors.Handler{"block": block.run})(c)
+		c.InitTimeout = time.Hour
+	}, goPack(t, map[string]string{"block": ""}), first)
+	before := k.ready("first.own", 0, 0)
+	running := k.submit("t.block", nil)
+	block.next(t)
+	k.folder = k.data
+	writeFiles(t, first, files{"say.py": fmt.Sprintf(
+		"import os, time\nwith open('%s/hung.pids', 'a') as f:\n    f.write('%%d\\n' %% os.getpid())\ntime.sleep(600)\n", k.data)})
+	reloaded := make(chan error, 1)
+	go func() {
+		_, err := k.Node.Reload(context.Background(), "")
+		reloaded <- err
+	}()
+	hung := k.pids("hung.pids", 1)[0]
+	stopped := make(chan error, 1)
+	go func() { stopped <- k.stop() }()
+	p := refused(t, <-reloaded)
+	require.Equal(t, http.StatusServiceUnavailable, p.Status)
+	require.Equal(t, messages.Code("draining"), messages.Code(p.Code))
+	require.Error(t, syscall.Kill(hung, 0), "the trial has ended")
+
+	writeFiles(t, first, files{"say.py": "def say(params):\n    return 'another version'\n"})
+	_, err := k.Node.Reload(context.Background(), "")
+	p = refused(t, err)
+	require.Equal(t, http.StatusServiceUnavailable, p.Status)
+	require.Contains(t, p.Message, "nothing is reloaded: this node is shutting down")
+	require.Equal(t, messages.Running, k.get(running).Status, "the drain goes on as it would")
+	close(block.open)
+	require.NoError(t, <-stopped)
+	require.NotContains(t, k.log.String(), "packs loaded again")
+	require.Error(t, syscall.Kill(before.Pid, 0))
 }

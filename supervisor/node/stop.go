@@ -21,9 +21,11 @@ func (n *Node) Stop(ctx context.Context) error {
 
 func (n *Node) stopAll(ctx context.Context) error {
 	n.draining.Store(true)
+	n.leave()
 	if _, fenced := n.isFenced(); n.started.Load() && !fenced {
 		n.system.Send(n.delivery, &actors.Detach{Queue: n.cfg.Broker.RequestsQueue()})
 		n.markDraining(ctx)
+		n.adopted()
 		n.drainPools(ctx)
 	}
 	var errs []error
@@ -69,6 +71,13 @@ func (n *Node) markDraining(ctx context.Context) {
 		}
 	}
 	n.logger.Info("Worker shutting down gracefully", "node", n.cfg.Name, "timeout", n.cfg.ShutdownTimeout)
+}
+
+// adopted waits for a reload that has begun to take up its packs, which takes closeTimeout at most, so that no pool gets new workers
+// once it drains.
+func (n *Node) adopted() {
+	n.adopting.Lock()
+	defer n.adopting.Unlock()
 }
 
 // drainPools drains every pool at once and waits for all of them. The ladder of what is stopped at the end takes its
