@@ -53,3 +53,6 @@ func LookAtExchanges(t *testing.T, b broker.Broker, settings broker.Settings) fu
 		return w.losses.notes(settings.Shared().Exchanges)
 	}
 }
+
+// SharedFolder is sharedFolder.
+var SharedFolder = sharedFolder

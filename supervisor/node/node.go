@@ -125,7 +125,7 @@ func New(cfg Config) (*Node, error) {
 		hinting: make(chan struct{}, hintsMax), reload: make(chan struct{}, 1),
 	}
 	n.leaves, n.leave = context.WithCancel(context.Background())
-	n.secrets.forget = cfg.ForgetEnv
+	n.secrets.forget, n.secrets.data = cfg.ForgetEnv, cfg.Data
 	n.servers, n.skew.logger = newWatcher(n), n.logger.Named("clock")
 	n.member.over, n.member.end = context.WithCancel(context.Background())
 	return n, nil
@@ -180,6 +180,9 @@ func (n *Node) openProcesses(context.Context) error {
 	}
 	if ended > 0 {
 		n.logger.Warn("processes of an earlier boot ended", "count", ended)
+	}
+	if err := clearSecrets(n.cfg.Data); err != nil {
+		return fmt.Errorf("remove files of secrets of an earlier boot: %w", err)
 	}
 	return nil
 }

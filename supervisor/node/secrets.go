@@ -23,6 +23,7 @@ import (
 // what takes its values out of texts. Values are never logged, stored or answered.
 type secrets struct {
 	forget func([]string) error // takes variables out of what /proc shows of the node; nil: nothing does
+	data   string               // the node's data folder, which names the folder of the files
 
 	mu    sync.Mutex
 	env   map[string]string // variables that packs name; the environment has them no more
@@ -81,7 +82,11 @@ func (s *secrets) take(pools []pack.Pool) error {
 // use returns the secrets of a program that is about to start. Their values are masked in what is shown until it is gone, and
 // for as long as no others were read for a program of the pool.
 func (s *secrets) use(p *pack.Pool) (actors.Secrets, error) {
-	env, values, err := s.read(p)
+	all, values, err := s.read(p)
+	if err != nil {
+		return actors.Secrets{}, err
+	}
+	env, remove, err := s.hand(p, all)
 	if err != nil {
 		return actors.Secrets{}, err
 	}
@@ -89,11 +94,13 @@ func (s *secrets) use(p *pack.Pool) (actors.Secrets, error) {
 	defer s.mu.Unlock()
 	m, err := s.keep(p.Name, values)
 	if err != nil {
+		remove()
 		return actors.Secrets{}, err
 	}
 	of := s.pools[p.Name]
 	of.used[m]++
 	return actors.Secrets{Env: env, Masks: m.set, Done: sync.OnceFunc(func() {
+		remove()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if of.used[m]--; of.used[m] == 0 {
@@ -105,12 +112,16 @@ func (s *secrets) use(p *pack.Pool) (actors.Secrets, error) {
 // lend returns the secrets of a program that tries a pool which is not served yet, and perhaps never will be: nothing of them
 // is kept.
 func (s *secrets) lend(p *pack.Pool) (actors.Secrets, error) {
-	env, values, err := s.read(p)
+	all, values, err := s.read(p)
 	if err != nil {
 		return actors.Secrets{}, err
 	}
 	set, err := maskOf(p.Name, values)
-	return actors.Secrets{Env: env, Masks: set}, err
+	if err != nil {
+		return actors.Secrets{}, err
+	}
+	env, remove, err := s.hand(p, all)
+	return actors.Secrets{Env: env, Masks: set, Done: remove}, err
 }
 
 // keep makes the values the pool's, under the lock.
@@ -143,8 +154,8 @@ func maskOf(pool string, values []string) (*mask.Set, error) {
 	return set, nil
 }
 
-// read returns the pool's values of now, and the variables with them.
-func (s *secrets) read(p *pack.Pool) (env, values []string, err error) {
+// read returns the pool's secrets of now, and their values.
+func (s *secrets) read(p *pack.Pool) (all []given, values []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(p.Secrets)) {
 		value, err := s.value(p.Secrets[name])
 		if err == nil {
@@ -153,9 +164,9 @@ func (s *secrets) read(p *pack.Pool) (env, values []string, err error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("pool %s: secret %s: %w", p.Name, name, err)
 		}
-		env, values = append(env, name+"="+value), append(values, value)
+		all, values = append(all, given{name, value, p.Secrets[name].AsFile}), append(values, value)
 	}
-	return env, values, nil
+	return all, values, nil
 }
 
 // value is what a source has now. An error names the source and does not show the value.

@@ -1,8 +1,10 @@
 package node_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -100,4 +102,83 @@ func TestParametersAreMaskedByTheValuesInUse(t *testing.T) {
 	k.remove("hold")
 	require.Equal(t, messages.Completed, k.await(held).Status)
 	require.Equal(t, `["`+first+`","[redacted]"]`, shown("s.show"))
+}
+
+// A secret can come as a file that its worker alone may read: it is gone with the worker, with the node, and after a crash with the
+// node's next start; what workers write of it is masked like any other.
+func TestSecretsAsFiles(t *testing.T) {
+	t.Parallel()
+	const value = "kept in a file of its own"
+	key := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(key, []byte(value+"\n"), 0o600))
+	secret := ", secrets: {API_KEY: {file: " + key + ", as: file}}}\n"
+	dir := packOf(t, "s", "pools:\n  - {name: p, runtime: shell, workers: 1"+secret+"  - {name: w, runtime: python, workers: 1"+secret, files{
+		"actions/show.yaml": "name: show\nruntime: shell\npool: p\n" +
+			"command: [sh, -c, 'echo \"$API_KEY_FILE ${API_KEY-none} $(stat -c %a,%u \"$API_KEY_FILE\") $(wc -c <\"$API_KEY_FILE\")\"; cat \"$API_KEY_FILE\"']\n",
+		"actions/read.yaml": "name: read\nruntime: python\npool: w\nentrypoint: read.py:read\n",
+		"read.py": `import os, sys
+
+def read(params):
+    path = os.environ["API_KEY_FILE"]
+    value = open(path).read()
+    print("it is", value)
+    if params.get("fail"):
+        raise ValueError("not with " + value)
+    return {"path": path, "length": len(value), "mode": "%o" % os.stat(path).st_mode, "variable": "API_KEY" in os.environ}
+`,
+	})
+	data := t.TempDir()
+	k := boot(t, data, nil, dir)
+	shown := strings.Fields(result[string](t, k.run("s.show", nil)))
+	require.Equal(t, []string{"none", fmt.Sprintf("400,%d", os.Geteuid()), "25", "[redacted]"}, shown[1:])
+	require.NoFileExists(t, shown[0], "the run has ended")
+
+	e := k.run("s.read", nil)
+	read := result[map[string]any](t, e)
+	require.Equal(t, map[string]any{"path": read["path"], "length": 25.0, "mode": "100400", "variable": false}, read)
+	out, err := k.Output(t.Context(), e.ID)
+	require.NoError(t, err)
+	require.Equal(t, "it is [redacted]\n", string(out.Stdout))
+	require.Equal(t, "ValueError: not with [redacted]", k.run("s.read", object{"fail": true}).Error.Message)
+	require.JSONEq(t, `"[redacted]"`, string(k.Redact("s.read", []byte(`"`+value+`"`))))
+
+	path := read["path"].(string)
+	held, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, value, string(held))
+	worker := k.worker("s.w", 0)
+	require.NoError(t, k.KillWorker(t.Context(), worker.ID))
+	k.ready("s.w", 0, worker.Generation)
+	require.NoFileExists(t, path, "the worker has ended")
+	shared := filepath.Dir(filepath.Dir(path))
+	require.NoError(t, k.stop())
+	require.NoDirExists(t, shared)
+
+	left := filepath.Join(shared, "of-a-crash")
+	require.NoError(t, os.MkdirAll(left, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(left, "API_KEY"), []byte(value), 0o400))
+	k = boot(t, data, nil, dir)
+	require.NoDirExists(t, left)
+	require.NoError(t, k.stop())
+}
+
+// A folder that somebody else has put where the files go is not used.
+func TestAFolderOfSecretsThatIsNotOurs(t *testing.T) {
+	t.Parallel()
+	data, first, second := t.TempDir(), t.TempDir(), t.TempDir()
+	path, err := node.SharedFolder(data, "secrets", 0o711, first, second)
+	require.NoError(t, err)
+	require.Equal(t, first, filepath.Dir(path))
+	again, err := node.SharedFolder(data, "secrets", 0o711, first, second)
+	require.NoError(t, err)
+	require.Equal(t, path, again)
+	require.NoError(t, os.Chmod(path, 0o777))
+	other, err := node.SharedFolder(data, "secrets", 0o711, first, second)
+	require.NoError(t, err)
+	require.Equal(t, second, filepath.Dir(other))
+	require.NoError(t, os.RemoveAll(other))
+	require.NoError(t, os.Symlink(t.TempDir(), other))
+	_, err = node.SharedFolder(data, "secrets", 0o711, first, second)
+	require.ErrorContains(t, err, path+": somebody else has made it, or may write to it: remove it")
+	require.ErrorContains(t, err, other+": somebody else")
 }

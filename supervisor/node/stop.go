@@ -47,6 +47,9 @@ func (n *Node) stopAll(ctx context.Context) error {
 	}
 	errs = append(errs, n.closeStore(), n.closePeers())
 	n.closeSDK()
+	if n.guardian != nil { // without one no program was started here, and the folder may be in use by the node that has it
+		errs = append(errs, clearSecrets(n.cfg.Data))
+	}
 	if n.lock != nil {
 		errs = append(errs, n.lock.Close())
 	}

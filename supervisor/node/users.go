@@ -90,17 +90,20 @@ var errNotOurs = errors.New("somebody else has made it, or may write to it: remo
 // is the data folder's own, so that a node finds after a crash what it has left there. One that is there already is taken only if it
 // is this process's user's alone.
 func sharedFolder(data, kind string, mode fs.FileMode, places ...string) (path string, err error) {
-	sum := sha256.Sum256([]byte(data))
-	name := "troupe-" + kind + "-" + hex.EncodeToString(sum[:8])
 	var errs []error
 	for _, place := range places {
-		path = filepath.Join(place, name)
+		path = sharedPath(data, kind, place)
 		if err = ownFolder(path, mode); err == nil {
 			return path, nil
 		}
 		errs = append(errs, err)
 	}
 	return "", errors.Join(errs...)
+}
+
+func sharedPath(data, kind, place string) string {
+	sum := sha256.Sum256([]byte(data))
+	return filepath.Join(place, "troupe-"+kind+"-"+hex.EncodeToString(sum[:8]))
 }
 
 func ownFolder(path string, mode fs.FileMode) error {

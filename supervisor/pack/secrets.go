@@ -9,11 +9,16 @@ import (
 	"github.com/troupe-run/troupe/actors/mask"
 )
 
+// SecretFileSuffix ends the name of the variable that has the path of a secret's file.
+const SecretFileSuffix = "_FILE"
+
 // Secret is where a node takes a value from that a pool's workers get as a variable: a file, or a variable of its own. It is
 // read when a worker starts, and is no part of the pack.
 type Secret struct {
-	File string `json:",omitempty"` // an absolute path on the node
-	Env  string `json:",omitempty"` // a variable of the node's environment
+	// AsFile gives workers the value in a file that is their own, and the file's path in a variable with SecretFileSuffix.
+	AsFile bool   `json:",omitempty"`
+	File   string `json:",omitempty"` // an absolute path on the node
+	Env    string `json:",omitempty"` // a variable of the node's environment
 }
 
 // secrets reads the variables that workers get from the node: secrets: {API_KEY: {file: /run/secrets/key}, TOKEN: {env: NODE_TOKEN}}.
@@ -45,6 +50,13 @@ func (f *fields) secrets(env map[string]string) map[string]Secret {
 			}
 		}
 	}
+	for _, key := range r.keys {
+		variable := key.Value + SecretFileSuffix
+		_, inEnv := env[variable]
+		if taken := inEnv || r.nodes[variable] != nil; taken && secrets[key.Value].AsFile {
+			f.fail(key, "secrets: %s is given as a file, whose path is in %s: that name is taken", clip(key.Value), clip(variable))
+		}
+	}
 	return secrets
 }
 
@@ -53,8 +65,12 @@ func (f *fields) secret(name string, node *yaml.Node) (s Secret, ok bool) {
 	path := "secrets." + clip(name) + "."
 	r := f.fields(node, path)
 	s.File, s.Env = r.text("file", wordMax, false), r.text("env", wordMax, false)
+	as := r.text("as", wordMax, false)
+	s.AsFile = as == "file"
 	r.done()
 	switch {
+	case r.nodes["as"] != nil && as != "file" && as != "env":
+		f.fail(node, "%sas must be env or file, got %q", path, clip(as))
 	case (r.nodes["file"] == nil) == (r.nodes["env"] == nil):
 		f.fail(node, "secrets.%s must have either file or env", clip(name))
 	case r.nodes["file"] != nil && !filepath.IsAbs(s.File):

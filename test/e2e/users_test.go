@@ -15,7 +15,7 @@ func usersPack(t *testing.T, dir, pools string) string {
 	pack := filepath.Join(dir, "users")
 	for name, text := range map[string]string{
 		"pack.yaml":         "name: users\nversion: 1.0.0\npools:\n" + pools,
-		"actions/sh.yaml":   "name: sh\nruntime: shell\npool: sh\ncommand: [sh, -c, 'id -u; id -G; umask; echo $HOME; cat /proc/$PPID/environ 2>&1 | head -c 0; echo said >/dev/stderr']\n",
+		"actions/sh.yaml":   "name: sh\nruntime: shell\npool: sh\ncommand: [sh, -c, 'id -u; id -G; umask; echo $HOME; wc -c <$API_KEY_FILE; echo said >/dev/stderr']\n",
 		"actions/py.yaml":   "name: py\nruntime: python\npool: py\nentrypoint: who.py:who\n",
 		"actions/hang.yaml": "name: hang\nruntime: shell\npool: sh\ncommand: [sh, -c, 'trap \"\" TERM; echo up; sleep 600']\n",
 		"who.py": `import os, errno, tempfile
@@ -38,6 +38,8 @@ def who(params):
         "environ": tried(lambda: open("/proc/%d/environ" % params["node"]).read()),
         "guardian": tried(lambda: open("/proc/%d/environ" % os.getppid()).read()),
         "signal": tried(lambda: os.kill(params["node"], 0)), "code": tried(lambda: open(__file__, "a")),
+        "secret": len(open(os.environ["API_KEY_FILE"]).read()), "secrets": tried(lambda: os.listdir(os.path.dirname(os.path.dirname(os.environ["API_KEY_FILE"])))),
+        "unlink": tried(lambda: os.unlink(os.environ["API_KEY_FILE"])), "owner": os.stat(os.environ["API_KEY_FILE"]).st_uid,
         "sdk": os.environ["PYTHONPATH"],
     }
 `,
@@ -66,21 +68,24 @@ func TestAPoolOfAnotherUser(t *testing.T) {
 		t.Skip("only root may run programs as another user")
 	}
 	dir := open(t)
-	pack := usersPack(t, dir, "  - {name: sh, runtime: shell, workers: 1, user: nobody, umask: 027}\n"+
-		"  - {name: py, runtime: python, workers: 1, user: '65534:12345', umask: 077, env: {PATH: '/usr/local/bin:/usr/bin:/bin'}}\n")
+	key := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(key, []byte("value-of-the-key"), 0o600))
+	pack := usersPack(t, dir, "  - {name: sh, runtime: shell, workers: 1, user: nobody, umask: 027, secrets: {API_KEY: {file: "+key+", as: file}}}\n"+
+		"  - {name: py, runtime: python, workers: 1, user: '65534:12345', umask: 077, env: {PATH: '/usr/local/bin:/usr/bin:/bin'}, secrets: {API_KEY: {file: "+key+", as: file}}}\n")
 	n, err := launch(dir, options{packs: []string{pack}})
 	require.NoError(t, err)
 	t.Cleanup(n.kill)
 
 	run := n.runs(t, "users.sh", nil)
 	require.Equal(t, "completed", run.text("status"), "%v", run)
-	require.Equal(t, "65534\n65534\n0027\n/nonexistent", run.text("result"))
+	require.Equal(t, "65534\n65534\n0027\n/nonexistent\n16", run.text("result"))
 	data := filepath.Join(dir, "data")
 	run = n.runs(t, "users.py", object{"node": n.cmd.Process.Pid, "data": data})
 	require.Equal(t, "completed", run.text("status"), "%v", run)
 	for key, want := range map[string]string{
 		"uid": "65534", "gid": "12345", "umask": "077", "home": "/nonexistent", "made": "65534",
 		"data": "EACCES", "store": "EACCES", "environ": "EACCES", "guardian": "EACCES", "signal": "EPERM", "code": "EACCES",
+		"secret": "16", "secrets": "EACCES", "unlink": "EACCES", "owner": "65534",
 	} {
 		require.Equal(t, want, run.text("result", key), key)
 	}
