@@ -3,11 +3,16 @@ package process
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 func TestMemoryLimit(t *testing.T) {
@@ -53,6 +58,42 @@ func TestCPULimit(t *testing.T) {
 			exit, _ := events.exit(t)
 			require.Equal(t, Exit{Code: -1, Signal: c.signal, Cause: CauseCPU}, exit)
 		})
+	}
+}
+
+// What a pool does not limit is bounded all the same, without a shim and with one.
+func TestDefaultLimits(t *testing.T) {
+	t.Parallel()
+	g := newGuardian(t, Config{})
+	var hard, core syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(unix.RLIMIT_NOFILE, &hard))
+	require.NoError(t, syscall.Getrlimit(unix.RLIMIT_CORE, &core))
+	show := func(most uint64) string {
+		if most == unix.RLIM_INFINITY {
+			return "unlimited"
+		}
+		return strconv.FormatUint(most, 10)
+	}
+	for _, limits := range []Limits{{}, {CPUTime: time.Hour}} {
+		p, events := run(t, g, Spec{Argv: shell(`ulimit -Sn; ulimit -Hn; ulimit -Sc; ulimit -Sn $(ulimit -Hn) && ulimit -Sn`), Limits: limits})
+		exit, _ := events.exit(t)
+		require.Zero(t, exit.Code)
+		require.Equal(t, []string{show(min(openFilesDefault, hard.Max)), show(hard.Max), "0", show(hard.Max)},
+			strings.Fields(string(p.TakeOutput().Stdout)), "%+v", limits)
+	}
+}
+
+// The kernel's bound on threads is there without a limit too, and far above one.
+func TestBoundOnThreads(t *testing.T) {
+	t.Parallel()
+	l := &leaf{group: group{t.TempDir()}}
+	file := filepath.Join(l.path, "pids.max")
+	for processes, want := range map[uint64]string{0: "4096", 1: "256", 100: "25600", 1 << 60: "2147483392"} {
+		require.NoError(t, os.WriteFile(file, nil, 0o600))
+		require.True(t, l.limitTasks(processes))
+		got, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, want, string(got))
 	}
 }
 

@@ -40,8 +40,9 @@ type Spec struct {
 	Umask *uint32
 }
 
-// Limits bounds what one program and its descendants may use. Zero fields mean no limit, but for processes: where the kernel holds
-// a bound on threads, it is tasksDefault.
+// Limits bounds what one program and its descendants may use. Zero fields mean no limit, with these exceptions: of threads there are
+// tasksDefault where the kernel holds a bound on them, and of open files openFilesDefault, which a program may raise to the node's
+// own hard limit. No program writes a core dump unless it raises that limit itself.
 type Limits struct {
 	Memory    int64         // bytes, resident, of the whole process tree
 	CPUTime   time.Duration // RLIMIT_CPU of the program

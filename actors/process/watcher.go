@@ -45,6 +45,10 @@ func runWatcher(socket int) int {
 	}
 	// A terminal's signals do not end it, and SIGPIPE comes from standard error when the node is dead.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	if err := setDefaultLimits(); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", watcherName, err)
+		return 1
+	}
 	guardian, err := syscall.ForkExec("/proc/self/exe", []string{guardianName}, &syscall.ProcAttr{
 		Dir: "/", Env: []string{"GOMAXPROCS=2", "GOTRACEBACK=single"}, Files: []uintptr{0, 1, 2, uintptr(socket)},
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: watcherDied},
@@ -61,6 +65,33 @@ func runWatcher(socket int) int {
 		return 128 + int(status.Signal())
 	}
 	return status.ExitStatus()
+}
+
+// openFilesDefault is the soft limit of open files that programs start with where their pool sets none. It is what systemd and
+// the distributions give to every process (systemd.exec(5), LimitNOFILE): select(2) cannot take a descriptor above it, and
+// programs that close all descriptors up to the limit before they start others take seconds where it is high. The hard limit
+// stays the node's own, so that a program that needs more raises its soft limit itself, as Node.js, Go and Java do.
+const openFilesDefault = 1024
+
+// setDefaultLimits sets what programs inherit by way of the guardian, which costs their start nothing. There are no core dumps:
+// they would hold secrets and parameters, where nobody looks for them. RLIMIT_NPROC is left alone: the kernel counts all
+// processes of a user on the machine against it, not those of one program.
+func setDefaultLimits() error {
+	for _, limit := range []struct {
+		kind int
+		name string
+		soft uint64
+	}{{unix.RLIMIT_NOFILE, "open files", openFilesDefault}, {unix.RLIMIT_CORE, "core dumps", 0}} {
+		var now syscall.Rlimit
+		if err := syscall.Getrlimit(limit.kind, &now); err != nil {
+			return fmt.Errorf("read the limit of %s: %w", limit.name, err)
+		}
+		now.Cur = min(now.Max, limit.soft)
+		if err := syscall.Setrlimit(limit.kind, &now); err != nil {
+			return fmt.Errorf("set the limit of %s: %w", limit.name, err)
+		}
+	}
+	return nil
 }
 
 // awaitChild reaps whatever dies until that one has.
