@@ -128,13 +128,13 @@ func MaySwitch() error {
 	return maySwitch(string(raw), os.Geteuid())
 }
 
-// maySwitch judges /proc/self/status. What is not root keeps only ambient capabilities through the exec of its guardian.
+// maySwitch judges /proc/self/status. What is not root would need ambient capabilities, which every program that it starts then has
+// too, also as another user: only root loses all by becoming another.
 func maySwitch(status string, euid int) error {
-	line := "CapEff:"
 	if euid != 0 {
-		line = "CapAmb:"
+		return fmt.Errorf("this node, of uid %d, may not run programs as another user: run it as root, or leave the user out", euid)
 	}
-	_, rest, _ := strings.Cut(status, "\n"+line)
+	_, rest, _ := strings.Cut(status, "\nCapEff:")
 	text, _, _ := strings.Cut(rest, "\n")
 	have, _ := strconv.ParseUint(strings.TrimSpace(text), 16, 64) // none where it does not say
 	var missing []string
@@ -146,8 +146,8 @@ func maySwitch(status string, euid int) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("this node, of uid %d, may not run programs as another user: it lacks %s: run it as root, give it these as ambient "+
-		"capabilities, or leave the user out", euid, strings.Join(missing, ", "))
+	return fmt.Errorf("this node is root and may not run programs as another user: it lacks %s: give it these capabilities, or leave the "+
+		"user out", strings.Join(missing, ", "))
 }
 
 // credential is how the kernel takes it.

@@ -58,13 +58,12 @@ func TestMaySwitch(t *testing.T) {
 		euid   int
 		lacks  string // empty: it may
 	}{
-		"root":                              {status(all, none), 0, ""},
-		"root with these alone":             {status(four, none), 0, ""},
-		"root of a closed container":        {status("00000000000000a1", none), 0, "uid 0, may not run programs as another user: it lacks CAP_SETGID:"},
-		"a user":                            {status(none, none), 1000, "it lacks CAP_CHOWN, CAP_KILL, CAP_SETGID, CAP_SETUID: run it as root"},
-		"a user with ambient capabilities":  {status(four, four), 1000, ""},
-		"a user who loses them at the exec": {status(four, none), 1000, "it lacks CAP_CHOWN"},
-		"nothing is told":                   {"", 0, "it lacks CAP_CHOWN"},
+		"root":                             {status(all, none), 0, ""},
+		"root with these alone":            {status(four, none), 0, ""},
+		"root of a closed container":       {status("00000000000000a1", none), 0, "is root and may not run programs as another user: it lacks CAP_SETGID: give it these"},
+		"a user":                           {status(none, none), 1000, "uid 1000, may not run programs as another user: run it as root, or leave the user out"},
+		"a user with ambient capabilities": {status(four, four), 1000, "uid 1000, may not"},
+		"nothing is told":                  {"", 0, "it lacks CAP_CHOWN, CAP_KILL, CAP_SETGID, CAP_SETUID: give"},
 	} {
 		err := maySwitch(c.status, c.euid)
 		if c.lacks == "" {
@@ -119,6 +118,15 @@ func TestAVariableIsThereOnce(t *testing.T) {
 	p, events := run(t, newGuardian(t, Config{}), Spec{Argv: []string{"cat", "/proc/self/environ"}, Env: environment("TWICE=1", "TWICE=2")})
 	events.exit(t)
 	require.Contains(t, string(p.TakeOutput().Stdout), "\x00TWICE=2\x00")
+}
+
+// A program of another user has none of root's capabilities.
+func TestProgramsOfAnotherUserHaveNoCapabilities(t *testing.T) {
+	t.Parallel()
+	onlyRoot(t)
+	p, events := run(t, newGuardian(t, Config{}), Spec{User: &User{UID: 65534, GID: 65534}, Argv: []string{"grep", "-E", "^Cap(Prm|Eff|Amb)", "/proc/self/status"}})
+	events.exit(t)
+	require.Equal(t, "CapPrm:\t0000000000000000\nCapEff:\t0000000000000000\nCapAmb:\t0000000000000000\n", string(p.TakeOutput().Stdout))
 }
 
 func TestWhatAUserMayNotRun(t *testing.T) {

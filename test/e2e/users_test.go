@@ -119,7 +119,7 @@ func TestAUserNeedsANodeThatMaySwitch(t *testing.T) {
 	require.Error(t, n.ended())
 	log := n.log.tail(30)
 	require.Contains(t, log, "pack users: pool sh: user daemon: this node, of uid 65534, may not run programs as another user")
-	require.Contains(t, log, "CAP_SETUID: run it as root")
+	require.Contains(t, log, "run it as root, or leave the user out")
 	require.Contains(t, log, "users/pack.yaml:4")
 }
 
