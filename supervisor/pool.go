@@ -65,6 +65,7 @@ type Pool struct {
 	cordoned     bool
 	nodeCordoned bool
 	draining     *drain
+	unbinding    int // bindings that the store is asked to end
 	stopping     bool
 	leaked       int
 	echo         echo
@@ -246,6 +247,8 @@ func (p *Pool) tend(ctx actor.Context) {
 		p.reload(m.session, m.asked)
 	case *drainOver:
 		p.drainOver(ctx)
+	case *unbound:
+		p.unbound(m)
 	default:
 		p.cfg.System.Registry.Unknown(ctx)
 	}

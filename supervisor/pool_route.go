@@ -43,6 +43,8 @@ type (
 		reader   *Pool // of a take-over: an answer to an actor before this one is not for this one
 		live     []messages.Execution
 	}
+	// unbound tells that the store has answered one unbinding, or not in time.
+	unbound struct{ of *Pool }
 )
 
 const echoHeader = actors.EchoHeader
@@ -330,12 +332,26 @@ func (p *Pool) unbind(u roster.Unbind) {
 		p.reload(u.Session, false)
 		return
 	}
-	p.beside(storeTimeout, func(ctx context.Context) {
+	limit := storeTimeout
+	if p.draining != nil {
+		limit = leaveTimeout // the drain waits for it
+	}
+	p.unbinding++
+	p.beside(limit, func(ctx context.Context) {
 		binding := store.Binding{Pool: p.cfg.Name, Session: u.Session, Epoch: u.Epoch, Worker: u.Worker}
-		if _, err := p.cfg.Store.Unbind(ctx, []store.Binding{binding}); err != nil {
+		_, err := p.cfg.Store.Unbind(ctx, []store.Binding{binding})
+		if err != nil && !errors.Is(ctx.Err(), context.Canceled) { // else the pool has ended: whoever routes next finds that its worker has
 			p.cfg.Logger.Warn("session not unbound", "session", u.Session, "error", err)
 		}
+		p.post(&unbound{p})
 	})
+}
+
+// unbound is the end of one unbinding, for a drain to go on.
+func (p *Pool) unbound(m *unbound) {
+	if m.of == p {
+		p.unbinding--
+	}
 }
 
 // reload asks the store for one session; asked: for the roster, which waits for the answer.

@@ -124,7 +124,7 @@ func (p *Pool) drained() {
 			return
 		}
 	}
-	if len(p.running) > 0 || !p.handedOn() || !p.journal.written(p) {
+	if len(p.running) > 0 || p.unbinding > 0 || !p.handedOn() || !p.journal.written(p) {
 		return
 	}
 	p.cfg.Logger.Info("pool stopped", "workers", len(p.slots))

@@ -443,6 +443,34 @@ func TestPoolDrainWaitsForTheStore(t *testing.T) {
 	h.stopEmpty()
 }
 
+// A drain ends the bindings of its workers' sessions before it is over: nothing is left to be cut short by the end of the pool.
+func TestPoolDrainUnbindsItsSessions(t *testing.T) {
+	t.Parallel()
+	h := build(t, messages.RuntimeGo, 2, goes(quick), nil)
+	h.ready(2)
+	h.all(h.submit(1, func(e *messages.Execution) { e.Session = "s" }), messages.Completed)
+	bound := func() bool {
+		s, err := h.store.GetSession(t.Context(), "pool", "s")
+		require.NoError(t, err)
+		return !s.Worker.IsZero()
+	}
+	require.True(t, bound())
+	release := h.store.holdUnbind()
+	done := h.drains(time.Minute)
+	soon(t, func() bool {
+		return len(h.describe().Workers) == 2 && h.describe().Workers[0].PID == nil && h.describe().Workers[1].PID == nil
+	},
+		"the workers go at once")
+	for range 100 { // an answer that does not wait comes with one of these
+		h.describe()
+		require.Empty(t, done)
+	}
+	release()
+	require.NoError(t, <-done)
+	require.False(t, bound())
+	h.stopEmpty()
+}
+
 func TestPoolDrainLetsRunsEnd(t *testing.T) {
 	t.Parallel()
 	stage := newTheatre()
