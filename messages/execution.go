@@ -43,7 +43,9 @@ type Execution struct {
 	Trace      string // W3C traceparent
 
 	IdempotencyKey string
-	RequestHash    []byte // of the request under its idempotency key
+	// KeyOwner is whose the key is, where that is not who created the execution: of a retry by hand, who asked for it.
+	KeyOwner    string
+	RequestHash []byte // of the request under its idempotency key
 
 	Timeout        time.Duration // run timeout, resolved at submit
 	StallTimeout   time.Duration

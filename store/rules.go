@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -111,4 +112,15 @@ func CheckOutcome(o *messages.Outcome) error {
 		return fmt.Errorf("outcome: %w: status %s is not terminal", ErrInvalid, o.Status)
 	}
 	return nil
+}
+
+// KeyOwner is whose the execution's idempotency key is: two owners may have the same key, and neither meets the other's. It is who
+// created the execution up to a colon, as a token's name, which has none, and sql of sql:NAME: whoever may write to the inbox can
+// give any name there.
+func KeyOwner(e *messages.Execution) string {
+	if e.KeyOwner != "" {
+		return e.KeyOwner
+	}
+	owner, _, _ := strings.Cut(e.CreatedBy, ":")
+	return owner
 }

@@ -187,7 +187,7 @@ var retriesSQL = func() string {
 	return `WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, f.id, f.action, f.version, f.affinity, f.labels, f.created_by, f.trace,
   f.idempotency_key, f.request_hash, f.timeout, f.stall_timeout, f.wait_for_worker, f.idempotent, f.notify, f.may_repeat, f.max_retries,
   f.retry_count, f.retry_reason, f.original, p.worker_id AS avoid, p.crash_count, f.queue_deadline, f.worker_deadline,
-  coalesce(f.parameters, q.parameters) AS parameters, f.priority, f.pool, f.session, f.run_at
+  coalesce(f.parameters, q.parameters) AS parameters, $29::text AS key_owner, f.priority, f.pool, f.session, f.run_at
  FROM (SELECT * FROM ` + rows + `) f JOIN unnest($27::uuid[], $1::uuid[]) AS k (parent, child) ON k.child = f.id
  JOIN execution p ON p.id = k.parent AND p.retried_as = f.id AND p.xmin = pg_current_xact_id()::xid
  JOIN request q ON q.seq = p.seq), ` + insertRetry + ` SELECT pg_notify($28, '` + wordRequested + `' || pool) FROM i`
@@ -218,7 +218,7 @@ func queueRetries(batch *pgx.Batch, s *Store, c *changes, part []edge) {
 	if len(parents) == 0 {
 		return
 	}
-	batch.Queue(retriesSQL, append(rows.args(false), parents, s.channel())...)
+	batch.Queue(retriesSQL, append(rows.args(false), parents, s.channel(), nil)...)
 	if len(labelled) > 0 {
 		batch.Queue(labelSQL, labelled, keys, values)
 	}

@@ -90,14 +90,19 @@ type Claim struct {
 	Same bool
 }
 
-// Holder finds what has the submission's idempotency key, in the caller's transaction where one is given.
+// inboxOwner is whose the keys of the inbox are, whatever names its rows give: store.KeyOwner of what the nodes make of them.
+const inboxOwner = "sql"
+
+// Holder finds what has the submission's idempotency key, in the caller's transaction where one is given. The
+// schema may be older than this program, and have no owners of keys.
 func (g *Guest) Holder(ctx context.Context, tx pgx.Tx, s *store.Submission) (Claim, error) {
 	var c Claim
 	var id pgtype.UUID
-	err := g.db(tx).QueryRow(ctx, g.sql(`SELECT id, request_hash, false FROM §request WHERE idempotency_key = $1
+	err := g.db(tx).QueryRow(ctx, g.sql(`SELECT r.id, r.request_hash, false FROM §request r WHERE r.idempotency_key = $1
+  AND coalesce(to_jsonb(r) ->> 'key_owner', split_part(r.created_by, ':', 1), '') = $5
  UNION ALL SELECT id, NULL, action = $2 AND parameters = $3::jsonb AND session IS NOT DISTINCT FROM $4
  FROM §submission WHERE state = 'waiting' AND idempotency_key = $1 LIMIT 1`),
-		encodeText(s.IdempotencyKey), encodeText(s.Action), string(s.Parameters), orNull(s.Session)).Scan(&id, &c.RequestHash, &c.Same)
+		encodeText(s.IdempotencyKey), encodeText(s.Action), string(s.Parameters), orNull(s.Session), inboxOwner).Scan(&id, &c.RequestHash, &c.Same)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Claim{}, nil
 	}

@@ -42,14 +42,14 @@ func freshFrom(kind insertKind) (constants, rows string) {
 }
 
 // insertBoth inserts the rows of i, whose seq is in the order of the input, into request and execution.
-const insertBoth = insertRequest + `,
+var insertBoth = insertRequest + `,
  e AS (INSERT INTO execution (id, seq, rank, turn, timer_at, queue_by, worker_by, status, attempt, last_change, priority, pool,
   session, run_at)
  SELECT id, seq, ` + firstRank + `, ` + firstTurn + `, ` + firstTimer + `, queue_deadline, worker_deadline, 1, 0, 0, priority, pool, session,
   coalesce(run_at, now()) FROM i)`
 
 // insertRetry does the same for retries, which go on from the crash count of the execution before.
-const insertRetry = insertRequest + `,
+var insertRetry = requestSQL(", key_owner") + `,
  e AS (INSERT INTO execution (id, seq, rank, turn, timer_at, queue_by, worker_by, status, attempt, last_change, priority, pool,
   session, run_at, crash_count)
  SELECT id, seq, ` + firstRank + `, ` + firstTurn + `, ` + firstTimer + `, queue_deadline, worker_deadline, 1, 0, 0, priority, pool, session,
@@ -57,14 +57,14 @@ const insertRetry = insertRequest + `,
 
 // insertApart does the same, but what has a session waits as if for its run_at, until the first look after the commit
 // moves it into its turn: it touches nothing of the session.
-const insertApart = insertRequest + `,
+var insertApart = insertRequest + `,
  e AS (INSERT INTO execution (id, seq, rank, timer_at, queue_by, worker_by, status, attempt, last_change, priority, pool, session, run_at)
  SELECT id, seq, CASE WHEN run_at > now() OR session IS NOT NULL THEN 32 ELSE 0 END + 9 - priority,
   CASE WHEN run_at > now() THEN run_at WHEN session IS NOT NULL THEN now() END, queue_deadline, worker_deadline, 1, 0, 0, priority, pool,
   session, coalesce(run_at, now()) FROM i)`
 
 // insertPlaced does the same where some of the rows have a placement: those are scheduled at once, as placeSet would.
-const insertPlaced = insertRequest + `,
+var insertPlaced = insertRequest + `,
  e AS (INSERT INTO execution (id, seq, rank, turn, timer_at, queue_by, worker_by, on_worker, status, attempt, last_change, priority, pool,
   session, run_at, worker_inc, worker_slot, worker_id, placed_by, first_placed_at, scheduled_at, claim_by)
  SELECT id, seq, CASE WHEN inc IS NULL THEN ` + firstRank + ` END, ` + firstTurn + `, ` + firstTimer + `, queue_deadline,
@@ -80,12 +80,17 @@ const (
 	firstTimer = `CASE WHEN run_at > now() THEN run_at END`
 )
 
-const insertRequest = `r AS (INSERT INTO request (seq, id, action, version, affinity, labels, created_by, trace, idempotency_key, request_hash,
+var insertRequest = requestSQL("")
+
+// requestSQL is the insert of requests, with more columns of i.
+func requestSQL(more string) string {
+	return `r AS (INSERT INTO request (seq, id, action, version, affinity, labels, created_by, trace, idempotency_key, request_hash,
   timeout, stall_timeout, wait_for_worker, idempotent, notify, may_repeat, max_retries, retry_count, retry_reason, original, avoid,
-  requested_at, queue_deadline, worker_deadline, parameters)
+  requested_at, queue_deadline, worker_deadline, parameters` + more + `)
  SELECT seq, id, action, version, affinity, labels, created_by, trace, idempotency_key, request_hash, timeout, stall_timeout,
   wait_for_worker, idempotent, notify, may_repeat, max_retries, retry_count, retry_reason, original, avoid, now(), queue_deadline,
-  worker_deadline, parameters FROM i)`
+  worker_deadline, parameters` + more + ` FROM i)`
+}
 
 // insertKind is a form of the insert: for rows that differ in no more than what is their own, which is cheaper than an
 // array of each column, for rows of which some have a placement, and for another's transaction.

@@ -177,3 +177,42 @@ func (n firstNode) workedOff(t *testing.T, s *postgres.Store) {
 		require.JSONEq(t, `{"ok":true}`, string(e.Result))
 	}
 }
+
+// The keys that a node of an older version has written, before the migration or beside newer nodes, are those of who created
+// their executions, and such a node meets the keys of the same creator that newer ones write.
+func TestKeysOfOlderNodesHaveOwners(t *testing.T) {
+	t.Parallel()
+	d := newBench(t)
+	cfg := postgres.Config{URL: d.url, Schema: "keys", Conns: 4}
+	require.NoError(t, postgres.MigrateTo(t.Context(), cfg, 12)) // the steps up to 00015
+	c := d.connect(t, "keys")
+	old := func(id messages.ExecutionID, creator, key string) error {
+		_, err := c.Exec(t.Context(), `WITH r AS (INSERT INTO request (seq, id, action, version, timeout, stall_timeout, wait_for_worker, idempotent, notify,
+  may_repeat, max_retries, retry_count, requested_at, parameters, created_by, idempotency_key, request_hash)
+ VALUES (nextval('execution_seq'), $1, 'core.noop', '1.0.0', '1 minute', '0', false, false, false, false, 0, 0, now(), '{}', $2, $3, 'h') RETURNING seq)
+ INSERT INTO execution (id, seq, rank, status, attempt, last_change, priority, pool, run_at) SELECT $1, seq, 4, 1, 0, 0, 5, 'go', now() FROM r`,
+			id.String(), creator, key)
+		return err
+	}
+	before, beside := messages.NewExecutionID(), messages.NewExecutionID()
+	require.NoError(t, old(before, "ci", "before"))
+	_, err := c.Exec(t.Context(), `ALTER TABLE request ADD COLUMN key_owner text`) // as an operator may, so that the step is short
+	require.NoError(t, err)
+	_, err = c.Exec(t.Context(), `CREATE UNIQUE INDEX CONCURRENTLY request_owned_key ON request (idempotency_key,
+ coalesce(key_owner, split_part(created_by, ':', 1), '')) WHERE idempotency_key IS NOT NULL`)
+	require.NoError(t, err)
+	s := d.open(t, cfg)
+	require.NoError(t, old(beside, "ci", "beside"))
+	for key, id := range map[string]messages.ExecutionID{"before": before, "beside": beside} {
+		ask := func(creator string) messages.Execution {
+			return messages.Execution{Action: "core.noop", Pool: "go", CreatedBy: creator, IdempotencyKey: key, RequestHash: []byte("h"), Priority: 5}
+		}
+		out, err := s.Submit(t.Context(), []messages.Execution{ask("ci"), ask("ops")})
+		require.NoError(t, err)
+		require.True(t, out[0].Existing, key)
+		require.Equal(t, id, out[0].Execution.ID)
+		require.False(t, out[1].Existing, key)
+		require.ErrorContains(t, old(messages.NewExecutionID(), "ops", key), "request_owned_key")
+		require.NoError(t, old(messages.NewExecutionID(), "local", key))
+	}
+}

@@ -43,10 +43,12 @@ const recordColumns = `e.seq, e.id, r.action, r.version, r.affinity, r.labels, r
 // The ways to read an execution: whole has all, chained leaves out the parameters, listed the result too.
 const (
 	recordFrom = " FROM execution e JOIN request r ON r.seq = e.seq LEFT JOIN outcome o ON o.seq = e.seq"
-	whole      = "SELECT " + recordColumns + ", r.parameters, coalesce(e.result, o.result), coalesce(e.error, o.error)" + recordFrom
-	chained    = "SELECT " + recordColumns + ", NULL::bytea, coalesce(e.result, o.result), coalesce(e.error, o.error)" + recordFrom
-	listedAll  = recordColumns + ", NULL::bytea, NULL::bytea, coalesce(e.error, o.error)"
-	listed     = "SELECT " + listedAll + recordFrom
+	// keyOwner is store.KeyOwner as the index of keys has it, of a request r.
+	keyOwner  = "coalesce(r.key_owner, split_part(r.created_by, ':', 1), '')"
+	whole     = "SELECT " + recordColumns + ", r.parameters, coalesce(e.result, o.result), coalesce(e.error, o.error)" + recordFrom
+	chained   = "SELECT " + recordColumns + ", NULL::bytea, coalesce(e.result, o.result), coalesce(e.error, o.error)" + recordFrom
+	listedAll = recordColumns + ", NULL::bytea, NULL::bytea, coalesce(e.error, o.error)"
+	listed    = "SELECT " + listedAll + recordFrom
 )
 
 // scanRecord reads recordColumns.

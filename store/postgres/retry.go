@@ -58,7 +58,7 @@ func (s *Store) insertRetry(ctx context.Context, id messages.ExecutionID, next *
 	touched.lock(batch)
 	child := uuidOf(next.ID)
 	batch.Queue(retryFenceSQL, uuidOf(id), child, retried, textOf(by))
-	batch.Queue(retriesSQL, append(rows.args(false), column[pgtype.UUID]{uuidOf(id)}, s.channel())...)
+	batch.Queue(retriesSQL, append(rows.args(false), column[pgtype.UUID]{uuidOf(id)}, s.channel(), textOf(next.KeyOwner))...)
 	if len(next.Labels) > 0 {
 		var ids column[pgtype.UUID]
 		var keys, values []string
@@ -79,7 +79,7 @@ func (s *Store) keyTaken(ctx context.Context, id messages.ExecutionID, next *mes
 	}
 	var holder messages.ExecutionID
 	err = s.query(ctx, "read the holder of a key", func(sc *scanner) { sc.id((*[16]byte)(&holder)) },
-		"SELECT id FROM request WHERE idempotency_key = $1", encodeText(next.IdempotencyKey))
+		"SELECT r.id FROM request r WHERE r.idempotency_key = $1 AND "+keyOwner+" = $2", encodeText(next.IdempotencyKey), encodeText(store.KeyOwner(next)))
 	if err != nil {
 		return err
 	}
@@ -98,6 +98,9 @@ func (s *Store) retryOf(ctx context.Context, id, mine messages.ExecutionID) (sto
 	e, err := s.Get(ctx, parent.RetriedAs)
 	if errors.Is(err, store.ErrNotFound) {
 		return store.Submitted{}, fmt.Errorf("retry %s of execution %s: %w", parent.RetriedAs, id, err)
+	}
+	if err == nil && e.IdempotencyKey != "" {
+		err = s.query(ctx, "read the owner of a key", func(sc *scanner) { e.KeyOwner = sc.text() }, "SELECT r.key_owner FROM request r WHERE r.seq = $1", e.Seq)
 	}
 	return store.Submitted{Execution: e, Existing: e.ID != mine}, err
 }

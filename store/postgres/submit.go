@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -188,21 +189,21 @@ func insertMissing(executions []messages.Execution, existing map[int]messages.Ex
 	out := make([]store.Submitted, len(executions))
 	var fresh []messages.Execution
 	at := make([]int, len(executions)) // its place in fresh, or the negative of its twin's place less one
-	keys := map[string]int{}
+	keys := map[ownedKey]int{}
 	for i := range executions {
 		e := &executions[i]
 		if old, ok := existing[i]; ok {
 			out[i] = store.Submitted{Execution: old, Existing: true}
 			continue
 		}
-		if j, ok := keys[e.IdempotencyKey]; ok && e.IdempotencyKey != "" {
+		if j, ok := keys[ownedKeyOf(e)]; ok && e.IdempotencyKey != "" {
 			if !sameRequest(e, &executions[j]) {
 				return nil, &store.ConflictError{Key: e.IdempotencyKey, Holder: executions[j].ID}
 			}
 			at[i] = -j - 1
 			continue
 		}
-		keys[e.IdempotencyKey] = i
+		keys[ownedKeyOf(e)] = i
 		fresh = append(fresh, *e)
 		at[i] = len(fresh)
 	}
@@ -224,31 +225,42 @@ func insertMissing(executions []messages.Execution, existing map[int]messages.Ex
 	return out, nil
 }
 
-// existingSQL goes from the keys to the ids first: nothing leads from a request to its execution but that.
-const existingSQL = whole + ` WHERE e.id = ANY($1 || ARRAY(SELECT k.id FROM request k WHERE k.idempotency_key = ANY($2)))`
+// ownedKey is an idempotency key of an owner.
+type ownedKey struct{ key, owner string }
+
+func ownedKeyOf(e *messages.Execution) ownedKey { return ownedKey{e.IdempotencyKey, store.KeyOwner(e)} }
+
+// existingSQL goes from the keys to the ids first: nothing leads from a request to its execution but that. It finds the keys that
+// any of the owners has, which is more than each has asked for where several owners submit at once.
+var existingSQL = "SELECT r.key_owner, " + strings.TrimPrefix(whole, "SELECT ") + ` WHERE e.id = ANY($1 || ARRAY(SELECT r.id FROM request r WHERE r.idempotency_key = ANY($2)
+ AND ` + keyOwner + ` = ANY($3)))`
 
 // findExisting finds the stored executions that stand for some of the batch, by idempotency key or by id. A key or id
 // that was used for another request is an error.
 func findExisting(ctx context.Context, db sender, schema string, executions []messages.Execution) (map[int]messages.Execution, error) {
-	var keys []string
+	var keys, owners []string
 	var ids []messages.ExecutionID
 	for i := range executions {
-		if k := executions[i].IdempotencyKey; k != "" {
-			keys = append(keys, encodeText(k))
+		if k := ownedKeyOf(&executions[i]); k.key != "" {
+			keys = append(keys, encodeText(k.key))
+			if owner := encodeText(k.owner); !slices.Contains(owners, owner) {
+				owners = append(owners, owner)
+			}
 		}
 		ids = append(ids, executions[i].ID)
 	}
-	rows, err := db.Query(ctx, qualify(existingSQL, schema), idsOf(ids), keys)
+	rows, err := db.Query(ctx, qualify(existingSQL, schema), idsOf(ids), keys, owners)
 	if err != nil {
 		return nil, err
 	}
-	byID, byKey := map[messages.ExecutionID]messages.Execution{}, map[string]messages.Execution{}
+	byID, byKey := map[messages.ExecutionID]messages.Execution{}, map[ownedKey]messages.Execution{}
 	err = each(rows, func(s *scanner) {
 		var r record
+		r.KeyOwner = s.text()
 		scanWhole(s, &r)
 		byID[r.ID] = r.Execution
 		if r.IdempotencyKey != "" {
-			byKey[r.IdempotencyKey] = r.Execution
+			byKey[ownedKeyOf(&r.Execution)] = r.Execution
 		}
 	})
 	if err != nil {
@@ -257,7 +269,7 @@ func findExisting(ctx context.Context, db sender, schema string, executions []me
 	found := map[int]messages.Execution{}
 	for i := range executions {
 		e := &executions[i]
-		old, ok := byKey[e.IdempotencyKey]
+		old, ok := byKey[ownedKeyOf(e)]
 		if !ok {
 			old, ok = byID[e.ID]
 		}

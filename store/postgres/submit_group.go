@@ -94,16 +94,16 @@ func lanesOf(c *submitCall) (out []laneName) {
 
 // submitSingly stores each call by itself. A key that an open transaction has is waited for once.
 func (s *Store) submitSingly(ctx context.Context, group []*submitCall) {
-	held := map[string]error{}
+	held := map[ownedKey]error{}
 	for _, c := range group {
-		key := ""
+		var key ownedKey
 		if len(c.executions) == 1 {
-			key = c.executions[0].IdempotencyKey
+			key = ownedKeyOf(&c.executions[0])
 		}
 		if c.err = held[key]; c.err != nil {
 			continue
 		}
-		if s.submitAlone(ctx, c); key != "" && sqlState(c.err) == codeLock {
+		if s.submitAlone(ctx, c); key.key != "" && sqlState(c.err) == codeLock {
 			held[key] = c.err
 		}
 	}

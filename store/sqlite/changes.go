@@ -247,7 +247,7 @@ func (w *writer) conclude(o messages.Outcome, retry *messages.Execution, r, next
 	next.Status, next.FinishedAt, next.Result, next.Error = o.Status, w.now, o.Result, o.Error
 	if retry != nil {
 		keyless := *retry
-		keyless.IdempotencyKey = ""
+		keyless.IdempotencyKey, keyless.KeyOwner = "", ""
 		id, err := w.retry(&keyless, r, next.CrashCount)
 		if err != nil {
 			return err

@@ -30,6 +30,11 @@ func (s *Store) Retry(ctx context.Context, id messages.ExecutionID, next message
 	if err != nil {
 		return store.Submitted{}, fmt.Errorf("retry %s of execution %s: %w", stands, id, err)
 	}
+	if e.IdempotencyKey != "" {
+		if e.KeyOwner, err = s.keyOwner(ctx, e.Seq); err != nil {
+			return store.Submitted{}, err
+		}
+	}
 	return store.Submitted{Execution: e, Existing: stands != next.ID}, nil
 }
 
@@ -52,7 +57,7 @@ func (w *writer) fenceRetry(id messages.ExecutionID, next *messages.Execution, b
 		return id, own(err)
 	}
 	if next.IdempotencyKey != "" {
-		holder, err := readOne(w.c, whole+" WHERE r.idempotency_key = ?", next.IdempotencyKey)
+		holder, err := w.keyed(next)
 		if err != nil {
 			return id, err
 		}
@@ -71,4 +76,16 @@ func (w *writer) addRetry(next *messages.Execution, r *record, by string) error 
 		return err
 	}
 	return w.event("retry", r, r, next.ID.String(), string(r.WorkerID), by)
+}
+
+// keyOwner reads whose the key of an execution is, where that is not who created it.
+func (s *Store) keyOwner(ctx context.Context, seq int64) (owner string, err error) {
+	err = s.read(ctx, "read the owner of a key", func(c *conn) error {
+		return c.query("SELECT key_owner FROM request WHERE seq = ?", func(row row) error {
+			v := scanner{row: row}
+			owner = v.text()
+			return v.err
+		}, seq)
+	})
+	return owner, err
 }

@@ -131,8 +131,8 @@ func (w *writer) fresh(r *record) {
 }
 
 const insertRequest = `INSERT INTO request (seq, id, action, version, affinity, labels, created_by, trace, idempotency_key,
- request_hash, timeout, stall_timeout, flags, max_retries, retry_count, retry_reason, original, avoid, requested_at, parameters)
- VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+ request_hash, timeout, stall_timeout, flags, max_retries, retry_count, retry_reason, original, avoid, requested_at, parameters, key_owner)
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 const insertExecution = `INSERT INTO execution (seq, rank, status, attempt, last_change, priority, pool, session, run_at,
  queue_deadline, worker_deadline, room) VALUES (?, ?, 1, 0, 0, ?, ?, ?, ?, ?, ?, zeroblob(120))`
@@ -156,7 +156,7 @@ func (w *writer) insert(r *record) error {
 	err = w.exec(insertRequest, e.Seq, e.ID[:], e.Action, text(e.Version), text(e.Affinity), labels, text(e.CreatedBy),
 		text(e.Trace), text(e.IdempotencyKey), blob(e.RequestHash), spanMicros(e.Timeout), spanMicros(e.StallTimeout),
 		flags(e.WaitForWorker, e.Idempotent, e.MayRepeat, e.Notify), int64(e.MaxRetries), int64(e.RetryCount), text(e.RetryReason),
-		id16(e.Original), text(r.avoid), micros(e.RequestedAt), blob(e.Parameters))
+		id16(e.Original), text(r.avoid), micros(e.RequestedAt), blob(e.Parameters), text(e.KeyOwner))
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (w *writer) existing(executions []messages.Execution) (map[int]*record, err
 // holder returns the stored execution with e's idempotency key, or with its id.
 func (w *writer) holder(e *messages.Execution) (*record, error) {
 	if e.IdempotencyKey != "" {
-		r, err := readOne(w.c, whole+" WHERE r.idempotency_key = ?", e.IdempotencyKey)
+		r, err := w.keyed(e)
 		if r != nil || err != nil {
 			return r, err
 		}
@@ -217,6 +217,14 @@ func (w *writer) holder(e *messages.Execution) (*record, error) {
 	}
 	return readOne(w.c, whole+" WHERE r.id = ?", e.ID[:])
 }
+
+// keyed returns the stored execution with e's idempotency key, of the same owner.
+func (w *writer) keyed(e *messages.Execution) (*record, error) {
+	return readOne(w.c, whole+" WHERE r.idempotency_key = ? AND "+keyOwner+" = ?", e.IdempotencyKey, store.KeyOwner(e))
+}
+
+// keyOwner is store.KeyOwner as the index of keys has it, of a request r.
+const keyOwner = "coalesce(r.key_owner, substr(r.created_by, 1, instr(r.created_by || ':', ':') - 1), '')"
 
 func conflict(e *messages.Execution, holder messages.ExecutionID) error {
 	if e.IdempotencyKey != "" {
@@ -240,7 +248,7 @@ func twin(executions []messages.Execution, i int) (int, bool) {
 		return 0, false
 	}
 	for j := range i {
-		if executions[j].IdempotencyKey == key {
+		if executions[j].IdempotencyKey == key && store.KeyOwner(&executions[j]) == store.KeyOwner(&executions[i]) {
 			return j, true
 		}
 	}

@@ -36,6 +36,7 @@ var suite = []named{
 	{"retry", testRetry},
 	{"crashes over a chain", testCrashes},
 	{"one retry", testOneRetry}, {"events name who", testEventsNameWho},
+	{"key owners", testKeyOwners}, {"retry key owners", testRetryKeyOwners},
 	{"one retry of many callers", testRetryRaces},
 	{"retries that are refused", testRetryRefused},
 	{"cancel", testCancel},

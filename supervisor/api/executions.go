@@ -91,6 +91,7 @@ func (s *server) submit(c *call) error {
 	if len(stored) != 1 {
 		return errors.New("the backend answered one submission with another number of executions")
 	}
+	// The caller's own key may be that of a retry of what another submitted, which it has asked for when it could do more.
 	if c.blind && stored[0].Existing && stored[0].Execution.CreatedBy != c.caller {
 		return problemf(http.StatusConflict, CodeKeyConflict, "idempotency key %s is another caller's; send the request with one of your own",
 			clip(body.IdempotencyKey))

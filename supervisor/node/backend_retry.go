@@ -28,15 +28,15 @@ func (b backend) Retry(ctx context.Context, id messages.ExecutionID, key, by str
 	}
 	next := retry.Next(now, &e, d, messages.NewExecutionID())
 	if next.IdempotencyKey = key; key != "" {
-		next.RequestHash = retryHash(id)
+		next.RequestHash, next.KeyOwner = retryHash(id), by
 	}
 	made, err := b.store.Retry(ctx, id, next, by)
 	switch {
 	case err != nil:
 		return store.Submitted{}, found("retry of execution", id, err)
-	case made.Existing && key != "" && made.Execution.IdempotencyKey != key:
+	case made.Existing && key != "" && (made.Execution.IdempotencyKey != key || store.KeyOwner(&made.Execution) != store.KeyOwner(&next)):
 		return store.Submitted{}, problem(http.StatusConflict, api.CodeKeyConflict,
-			"execution %s: it is already retried as %s, which has not this idempotency key; retry without a key to get that one", id, made.Execution.ID)
+			"execution %s: it is already retried as %s, which has not this idempotency key of yours; retry without a key to get that one", id, made.Execution.ID)
 	case !made.Existing:
 		b.metrics.retried(e.Pool, retry.ReasonManual, labelCode(e.Error))
 		b.wake([]store.Submitted{made})

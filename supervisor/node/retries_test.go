@@ -185,6 +185,10 @@ func TestAnExecutionHasOneRetry(t *testing.T) {
 	_, err = k.Retry(t.Context(), other.ID, "mine", "ann")
 	require.ErrorIs(t, err, store.ErrConflict, "the key is another execution's")
 	require.Zero(t, k.get(other.ID).RetriedAs)
+	_, err = k.Retry(t.Context(), e.ID, "mine", "bob")
+	require.Equal(t, "idempotency_conflict", refused(t, err).Code, "the retry that is there has ann's key, not bob's")
+	_, err = k.Retry(t.Context(), other.ID, "mine", "bob")
+	require.NoError(t, err, "and bob's is free")
 }
 
 func TestExit75MeansTryAgain(t *testing.T) {
