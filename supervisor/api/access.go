@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,7 +28,7 @@ type Access struct {
 	now    func() time.Time
 
 	current atomic.Pointer[[]hashedToken]
-	mu      sync.Mutex // of what follows
+	turns   turns // guard what follows
 	watch   watched
 	failed  string // why the file was not taken the last time
 }
@@ -49,7 +48,7 @@ func NewAccess(fixed []Token, file TokensFile, files TLSFiles, logger hclog.Logg
 	if logger == nil {
 		logger = hclog.NewNullLogger()
 	}
-	a := &Access{fixed: fixed, file: file, tls: files, logger: logger, now: time.Now}
+	a := &Access{fixed: fixed, file: file, tls: files, logger: logger, now: time.Now, turns: newTurns()}
 	if file.Path != "" {
 		a.watch = watched{paths: []string{file.Path}}
 	}
@@ -61,8 +60,8 @@ func (a *Access) restricted() bool { return len(a.fixed) > 0 || a.file.Path != "
 
 // Reload reads the tokens' file. After an error the tokens of before hold.
 func (a *Access) Reload() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	a.turns.take()
+	defer a.turns.give(&a.watch)
 	a.watch.look(a.now())
 	err := a.reload()
 	if err != nil {
@@ -101,18 +100,20 @@ func (a *Access) reload() error {
 	return nil
 }
 
-// tokens are those that hold now. Whoever comes first after a second looks whether the file has changed; others do not wait.
+// tokens are those that hold now. Whoever comes first after a second looks whether the file has changed; those who come meanwhile wait for
+// that: a token that was taken out does not pass beside it.
 func (a *Access) tokens() []hashedToken {
-	if a.file.Path != "" && a.mu.TryLock() {
-		a.refresh()
+	if a.file.Path != "" {
+		if now := a.now(); a.turns.due(now) {
+			a.refresh(now)
+		}
 	}
 	return *a.current.Load()
 }
 
-// refresh gives the lock back.
-func (a *Access) refresh() {
-	defer a.mu.Unlock()
-	now := a.now()
+// refresh gives the turn back.
+func (a *Access) refresh(now time.Time) {
+	defer a.turns.give(&a.watch)
 	if !a.watch.due(now) || (!a.watch.look(now) && a.failed == "") {
 		return
 	}

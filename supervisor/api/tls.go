@@ -72,21 +72,21 @@ type Certificates struct {
 	now    func() time.Time
 
 	current atomic.Pointer[tls.Config]
-	mu      sync.Mutex // of what follows
+	turns   turns // guard what follows
 	watch   watched
 	failed  string // why the files were not taken the last time
 }
 
 // NewCertificates reads the files. Files that cannot be taken are an error now; later they leave the certificates as they are.
 func NewCertificates(files TLSFiles, logger hclog.Logger) (*Certificates, error) {
-	c := &Certificates{files: files, logger: logger, now: time.Now, watch: watched{paths: files.paths()}}
+	c := &Certificates{files: files, logger: logger, now: time.Now, turns: newTurns(), watch: watched{paths: files.paths()}}
 	return c, c.Reload()
 }
 
 // Reload reads the files. After an error the certificates of before hold.
 func (c *Certificates) Reload() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.turns.take()
+	defer c.turns.give(&c.watch)
 	c.watch.look(c.now())
 	err := c.reload()
 	if err != nil {
@@ -109,18 +109,17 @@ func (c *Certificates) reload() error {
 func (c *Certificates) Config() *tls.Config {
 	config := baseTLS()
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		if c.mu.TryLock() { // others do not wait for who reads
-			c.refresh()
+		if now := c.now(); c.turns.due(now) {
+			c.refresh(now)
 		}
 		return c.current.Load(), nil
 	}
 	return config
 }
 
-// refresh gives the lock back.
-func (c *Certificates) refresh() {
-	defer c.mu.Unlock()
-	now := c.now()
+// refresh gives the turn back.
+func (c *Certificates) refresh(now time.Time) {
+	defer c.turns.give(&c.watch)
 	if !c.watch.due(now) || (!c.watch.look(now) && c.failed == "") {
 		return
 	}

@@ -92,6 +92,56 @@ func TestATokensFileIsTriedAgainAfterAFailedReload(t *testing.T) {
 	require.Nil(t, a.find(readToken))
 }
 
+// A token that was taken out does not pass while another caller reads the file; only where that takes for ever the tokens of before hold.
+func TestNobodyPassesBesideWhoReadsTheTokens(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "tokens")
+	require.NoError(t, os.WriteFile(path, []byte("x"), 0o600))
+	secret, entered, release := submitToken, make(chan struct{}), make(chan struct{})
+	file := TokensFile{Path: path, Read: func() ([]Token, error) {
+		if secret == readToken {
+			entered <- struct{}{}
+			<-release
+		}
+		return []Token{{Name: "one", Secret: secret, Scopes: []Scope{ScopeRead}}}, nil
+	}}
+	a, err := NewAccess(nil, file, TLSFiles{}, nil)
+	require.NoError(t, err)
+	now := time.Now().Add(time.Hour)
+	a.now, a.turns.wait = func() time.Time { return now }, time.Hour
+	secret = readToken // submitToken is revoked
+	require.NoError(t, os.WriteFile(path, []byte("xx"), 0o600))
+	const callers = 8
+	passed := make(chan bool, callers)
+	call := func() { passed <- a.find(submitToken) != nil }
+	go call()
+	<-entered
+	for range callers - 1 {
+		go call()
+	}
+	select {
+	case pass := <-passed:
+		require.False(t, pass, "it was revoked an hour ago")
+		passed <- pass
+	case <-time.After(50 * time.Millisecond): // for an answer that comes too early
+	}
+	close(release)
+	for range callers {
+		require.False(t, <-passed)
+	}
+
+	// A file system that hangs: nobody waits for longer than a bound.
+	hang := make(chan struct{})
+	release = hang
+	now, a.turns.wait = now.Add(time.Hour), time.Millisecond
+	require.NoError(t, os.WriteFile(path, []byte("xxx"), 0o600))
+	go call()
+	<-entered
+	require.NotNil(t, a.find(readToken))
+	close(hang)
+	require.False(t, <-passed)
+}
+
 // The file is read again when it has changed. One that cannot be taken leaves the tokens as they are, and never opens the node.
 func TestTokensFileIsReadAgain(t *testing.T) {
 	t.Parallel()
