@@ -113,13 +113,16 @@ func (a *app) runNode(ctx context.Context, l *config.Loaded, shown *screen, logg
 		return err
 	}
 	go trim(ctx, n)
+	serving, leave := context.WithCancel(ctx)
+	defer leave()
 	switch {
+	case len(fatal) > 0: // it cannot go on
 	case shown != nil:
-		go shown.welcome(ctx, n, schemeOf(l))
+		go shown.welcome(serving, n, schemeOf(l))
 	case a.terminal:
 		fmt.Fprintf(a.err, "troupe listens on %s%s; try: %s\n", schemeOf(l), n.Addr(), tryIt(schemeOf(l), n.Addr()))
 	}
-	return a.untilStopped(ctx, n, signals, fatal, logger)
+	return a.untilStopped(ctx, serving, leave, n, signals, fatal, logger)
 }
 
 // start brings the node up, unless a signal ends that: a node of the full mode may wait long for its servers.
@@ -164,15 +167,15 @@ func trim(ctx context.Context, n *node.Keeper) {
 	node.Trim()
 }
 
-// untilStopped serves signals until one asks for the end, or the node cannot go on.
-func (a *app) untilStopped(ctx context.Context, n *node.Keeper, signals <-chan os.Signal, fatal <-chan error, logger hclog.Logger) error {
-	reloading, leave := context.WithCancel(ctx)
-	defer leave()
+// untilStopped serves signals until one asks for the end, or the node cannot go on. That ends serving, by leave.
+func (a *app) untilStopped(ctx, serving context.Context, leave func(), n *node.Keeper, signals <-chan os.Signal, fatal <-chan error,
+	logger hclog.Logger,
+) error {
 	wanted := make(chan struct{}, 1)
 	defer close(wanted)
 	go func() { // beside the signals: a reload takes as long as its slowest worker to start, and a stop is not to wait for it
 		for range wanted {
-			reload(reloading, n, logger)
+			reload(serving, n, logger)
 		}
 	}()
 	for {
@@ -189,8 +192,8 @@ func (a *app) untilStopped(ctx context.Context, n *node.Keeper, signals <-chan o
 			leave()
 			return stop(ctx, n, signals, logger)
 		case err := <-fatal:
+			leave() // first, for nothing is to be said of a start below that line
 			logger.Error("node cannot go on", "error", err)
-			leave()
 			return errors.Join(err, stop(ctx, n, signals, logger))
 		}
 	}

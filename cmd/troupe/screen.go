@@ -101,14 +101,19 @@ func value(args []any, key string) string {
 // welcomeWait bounds how long the address waits for slow pools.
 const welcomeWait = 5 * time.Second
 
-// welcome says where the node is, and what to try, below the lines of its pools.
+// welcome says where the node is, and what to try, below the lines of its pools. It says nothing once ctx has ended: the node stops, or
+// cannot go on.
 func (s *screen) welcome(ctx context.Context, n *node.Keeper, scheme string) {
 	for limit := time.Now().Add(welcomeWait); time.Now().Before(limit) && !n.Backend().Ready(ctx).Ready; {
-		time.Sleep(trimLook)
+		select {
+		case <-time.After(trimLook):
+		case <-ctx.Done():
+			return
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.stopping {
+	if !s.stopping && ctx.Err() == nil {
 		s.line("%s", "troupe listens on "+scheme+n.Addr())
 		s.line("%s", "try: "+tryIt(scheme, n.Addr()))
 	}
