@@ -27,8 +27,9 @@ type watcher struct {
 	recorder recorderWatch
 	full     fullness
 	tasks    sync.WaitGroup
-	refused  bool        // the broker did not let the node in
-	declared atomic.Bool // the shared topology, since the broker came
+	refused  bool          // the broker did not let the node in
+	declared atomic.Bool   // the shared topology, since the broker came
+	turn     chan struct{} // holds one: who declares it
 	odd      atomic.Pointer[[]oddQueue]
 	losses   losses // of shared exchanges
 }
@@ -36,7 +37,7 @@ type watcher struct {
 func newWatcher(n *Node) *watcher {
 	logger := n.logger.Named("servers")
 	return &watcher{
-		node: n, doubts: make(chan struct{}, 1),
+		node: n, doubts: make(chan struct{}, 1), turn: make(chan struct{}, 1),
 		recorder: recorderWatch{logger: n.logger.Named("recorder")}, full: fullness{logger: logger},
 		store: server{name: "store", logger: logger}, broker: server{name: "broker", logger: logger},
 	}
@@ -153,8 +154,18 @@ func (w *watcher) redeclare(ctx context.Context) {
 // declareTime bounds the declaration of what all nodes share.
 const declareTime = 30 * time.Second
 
-// declare makes the shared topology, unless that has been done since the broker came.
+// declare makes the shared topology, unless that has been done since the broker came. One that was still under way when another
+// had ended would make again, untold, what has been deleted since.
 func (w *watcher) declare(ctx context.Context) error {
+	if w.declared.Load() {
+		return nil
+	}
+	select {
+	case w.turn <- struct{}{}:
+		defer func() { <-w.turn }()
+	case <-ctx.Done():
+		return fmt.Errorf("the shared queues and exchanges are still being declared: %w: %w", broker.ErrUnavailable, ctx.Err())
+	}
 	if w.declared.Load() {
 		return nil
 	}
