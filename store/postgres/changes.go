@@ -378,7 +378,7 @@ func (s *Store) queueRequeues(batch *pgx.Batch, c *changes, part []edge) {
 			n, attempt, at := sc.integer(), messages.Attempt(sc.integer()), sc.time()
 			it := c.applied(n, at, messages.Requested, attempt)
 			s.known.drop(it.id)
-			s.floors.clear(time.Now()) // it waits in its old place
+			s.floors.clear(s.floors.now()) // it waits in its old place
 		})
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -80,14 +79,14 @@ func (s *Store) Due(ctx context.Context, q store.DueQuery) (store.DuePage, error
 	if err := s.promote(ctx, ripe); err != nil {
 		return store.DuePage{}, s.mapError("promote executions", err)
 	}
-	s.floors.clear(time.Now()) // they have come to wait in their old places
+	s.floors.clear(s.floors.now()) // they have come to wait in their old places
 	page, _, err = s.look(ctx, q)
 	return page, err
 }
 
 // look reads what is due, and which executions have become so and were not moved yet.
 func (s *Store) look(ctx context.Context, q store.DueQuery) (page store.DuePage, ripe []messages.ExecutionID, err error) {
-	pool, began := encodeText(q.Pool), time.Now()
+	pool, began := encodeText(q.Pool), s.floors.now()
 	from, narrow := s.floors.of(q.Pool, began)
 	var saw sight
 	var heads, behind []messages.Candidate
@@ -118,7 +117,7 @@ func (s *Store) look(ctx context.Context, q store.DueQuery) (page store.DuePage,
 	plain := saw.plain
 	if whole {
 		saw.more = len(plain) > q.Limit
-		s.floors.looked(q.Pool, began, time.Now(), &saw)
+		s.floors.looked(q.Pool, began, s.floors.now(), &saw)
 	}
 	page.NextAt = saw.timer
 	page.More = len(plain) > max(q.Limit, 0) || len(heads) > max(q.Heads, 0) || len(behind) > max(q.Heads, 0)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -130,8 +132,25 @@ func explainAll(ctx context.Context, c *pgx.Conn, plans map[string]string) error
 // ReadOutboxSQL is the statement that reads the outbox.
 const ReadOutboxSQL = readOutboxSQL
 
-// SlowLooks has every look of Due count as one that took long, and floors as old enough.
-func (s *Store) SlowLooks() { s.floors.slow, s.floors.age = -1, -1 }
+// LookTime is what a look takes by the clock of SlowLooks.
+const LookTime = floorMost / (5 * floorShare)
+
+// LooksUntilNarrow is how many looks in a row are whole ones at most by that clock, once something has come to wait below a floor.
+const LooksUntilNarrow = int(floorClear/LookTime) + 1
+
+// SlowLooks has every look of Due count as one that took long, and floors as old enough. The floors' time goes on by LookTime each time
+// that they ask for it, so that it follows from the order of what is done, and of nothing else, which looks are whole ones.
+func (s *Store) SlowLooks() {
+	clock := time.Now()
+	var mu sync.Mutex
+	s.floors.slow, s.floors.age = -1, -1
+	s.floors.now = func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		clock = clock.Add(LookTime)
+		return clock
+	}
+}
 
 // ApplyTogether makes calls as one group whose time ends with ctx, and returns the failure of each.
 func ApplyTogether(ctx context.Context, s *Store, calls ...[]store.Change) (failures []error) {

@@ -32,6 +32,7 @@ type floors struct {
 	pools map[string]*floor
 	slow  time.Duration // floorSlow, but in tests
 	age   time.Duration // floorAge, but in tests
+	now   func() time.Time
 }
 
 // bases are what the looks at one pool may begin behind.
@@ -70,7 +71,9 @@ type sight struct {
 // poolsMax bounds the pools that are kept.
 const poolsMax = 1000
 
-func newFloors() *floors { return &floors{pools: map[string]*floor{}, slow: floorSlow, age: floorAge} }
+func newFloors() *floors {
+	return &floors{pools: map[string]*floor{}, slow: floorSlow, age: floorAge, now: time.Now}
+}
 
 // of returns the floors to begin at; false: the look is to be a whole one.
 func (f *floors) of(pool string, now time.Time) (bases, bool) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/postgres"
 )
 
 // walked says what a look at the pool has found due, and how many entries of the index it has read.
@@ -32,18 +33,18 @@ func (l *large) walked(index string) (due []messages.ExecutionID, entries int) {
 	return due, read() - before
 }
 
-// fewWalked looks until a look reads few entries of the index, as each but now and then one does once nothing has come to wait in
-// an old place for a second; and each look finds what is due.
+// fewWalked looks until a look reads few entries of the index, as each does once so many have been whole ones that nothing can have come
+// to wait in an old place; and each look finds what is due. The look after it reads few, too.
 func (l *large) fewWalked(index string, want []messages.ExecutionID) {
 	l.t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; {
+	for range postgres.LooksUntilNarrow + 1 {
 		due, entries := l.walked(index)
 		require.ElementsMatch(l.t, want, due)
 		if entries < 100 {
 			return
 		}
-		require.False(l.t, time.Now().After(end), "each look walks %d entries", entries)
 	}
+	require.FailNow(l.t, "each look walks the whole index")
 }
 
 // underAnOldSnapshot has what the seed made placed and ended while another program's snapshot is open; then each look walks all
