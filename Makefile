@@ -32,7 +32,7 @@ RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/l
 	-gcflags=google.golang.org/grpc/grpclog/...=-race=false
 
 # Packages with benchmarks of their own, beside those of a whole node under test/bench.
-MEASURED := ./supervisor/placement ./supervisor/roster ./actors/process ./actors/process/check ./broker/... ./store/sqlite ./store/postgres
+MEASURED := ./rules/placement ./rules/roster ./process ./process/check ./broker/... ./store/sqlite ./store/postgres
 
 .PHONY: help
 help: ## List the targets.
@@ -56,7 +56,7 @@ release: need-go ## Build bin/troupe to be passed on: without symbols, and witho
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o $(BIN) ./cmd/troupe
 
 # These packages have tests that need servers, or that take most of their time to wait for processes.
-SLOW := $(REAL)|/(supervisor/(node|peers)|store/(postgres|sqlite)|broker/rabbitmq|actors/process/check|test/(servers|netns|proxy))$$$$
+SLOW := $(REAL)|/(supervisor/(node|peers)|store/(postgres|sqlite)|broker/rabbitmq|process/check|test/(servers|netns|proxy))$$$$
 
 .PHONY: fast
 fast: need-go ## Run the tests of about a minute: those that need no server, without the race detector.
@@ -130,9 +130,9 @@ lint: $(LINT) ## Run the linters of .golangci.yml.
 .PHONY: generate
 generate: $(BUF) ## Write what is made from code: the wire contract's Go code, and the tables and pages in docs/.
 	$(BUF) generate
-	$(GO) test -count=1 ./actors/lifecycle -run TestPageIsRendered -update
-	$(GO) test -count=1 ./supervisor/node -run TestOperationsPageHasEveryMetric -update
-	$(GO) test -count=1 ./cmd/troupe ./cmd/troupe/config ./supervisor/health -update
+	$(GO) test -count=1 ./rules/lifecycle -run TestPageIsRendered -update
+	$(GO) test -count=1 ./node -run TestOperationsPageHasEveryMetric -update
+	$(GO) test -count=1 ./cmd/troupe ./cmd/troupe/config ./rules/health -update
 	$(GO) test -count=1 ./store/postgres -run TestTheSchemaPageIsCurrent -update
 
 .PHONY: baseline

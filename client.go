@@ -12,12 +12,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/pack"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/postgres"
-	"github.com/troupe-run/troupe/supervisor/api"
-	"github.com/troupe-run/troupe/supervisor/node"
-	"github.com/troupe-run/troupe/supervisor/pack"
 )
 
 // Client submits executions to the nodes that share a Postgres, from a program that runs no node: also within the program's

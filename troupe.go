@@ -21,12 +21,12 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/supervisor/api"
-	"github.com/troupe-run/troupe/supervisor/node"
-	"github.com/troupe-run/troupe/supervisor/peers"
+	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/peers"
+	"github.com/troupe-run/troupe/process"
 )
 
 // Names of the vocabulary, so that callers need no other package.

@@ -7,9 +7,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/postgres"
-	"github.com/troupe-run/troupe/supervisor/api"
 )
 
 // SubmitTx stores one execution within the caller's own transaction, on the very database that Config.Store names: it

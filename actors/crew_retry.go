@@ -1,8 +1,8 @@
 package actors
 
 import (
-	"github.com/troupe-run/troupe/actors/retry"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/retry"
 )
 
 // RetryOf judges an outcome: it returns it with the class of its error, and with the retry that follows or why none does.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"github.com/troupe-run/troupe/actors/mask"
-	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/rules/mask"
 )
 
 // Outfit is what the processes of a pool are started with.

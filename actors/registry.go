@@ -11,7 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/supervisor/health"
+	"github.com/troupe-run/troupe/rules/health"
 )
 
 // Info is what the registry shows of one live actor.

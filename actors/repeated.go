@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/troupe-run/troupe/actors/throttle"
+	"github.com/troupe-run/troupe/rules/throttle"
 )
 
 // Repeated logs one message that others can cause as often as they like: at once, and then at most once a minute, with how

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/process"
 )
 
 // Program is a long-lived program and what it is told at hello.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/process"
 )
 
 // heard takes an event of the program. It runs in the program's reader.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/process"
 )
 
 const allCapabilities = `{"protocol":1,"capabilities":{"ping_while_busy":true,"cancel":true,"sessions":true,"snapshot":true,"health_check":true}}`

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/process"
 )
 
 // StartError is why a worker never became ready: in one line, and where its code failed, where its program says that.

@@ -7,11 +7,11 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"github.com/troupe-run/troupe/actors/lifecycle"
-	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/rules/health"
+	"github.com/troupe-run/troupe/rules/lifecycle"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/health"
 )
 
 // Worker is one generation of one slot: an explicit lifecycle, one runner, at most one run at a time. It holds the

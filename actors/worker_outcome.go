@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/process"
 	"github.com/troupe-run/troupe/store"
 )
 

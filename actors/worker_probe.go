@@ -6,8 +6,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"github.com/troupe-run/troupe/actors/lifecycle"
-	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/rules/lifecycle"
 )
 
 // probing is a worker's health checking.

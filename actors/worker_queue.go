@@ -7,8 +7,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"github.com/troupe-run/troupe/actors/lifecycle"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/lifecycle"
 	"github.com/troupe-run/troupe/store"
 )
 

@@ -9,11 +9,11 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"github.com/troupe-run/troupe/actors/lifecycle"
-	"github.com/troupe-run/troupe/actors/retry"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/health"
+	"github.com/troupe-run/troupe/rules/lifecycle"
+	"github.com/troupe-run/troupe/rules/retry"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/health"
 )
 
 // deadline says that a run's time, or its time without a sign of progress, is over.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors/lifecycle"
-	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/rules/lifecycle"
 )
 
 func (s *stage) settle() { synctest.Wait() }

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/supervisor/restart"
+	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/rules/restart"
 )
 
 // company starts programs that answer what they are asked, without a process.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/troupe-run/troupe/actors/lifecycle"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/lifecycle"
 	"github.com/troupe-run/troupe/store"
 )
 

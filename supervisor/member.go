@@ -10,8 +10,8 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/membership"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/membership"
 )
 
 // MemberConfig is what the membership actor needs.

@@ -10,11 +10,11 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/lead"
+	"github.com/troupe-run/troupe/rules/restart"
+	"github.com/troupe-run/troupe/rules/roster"
+	"github.com/troupe-run/troupe/rules/scale"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/lead"
-	"github.com/troupe-run/troupe/supervisor/restart"
-	"github.com/troupe-run/troupe/supervisor/roster"
-	"github.com/troupe-run/troupe/supervisor/scale"
 )
 
 // Memory is what a pool keeps over the restart of its own actor.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/supervisor/roster"
+	"github.com/troupe-run/troupe/rules/roster"
 )
 
 // While many submit at once, what has just been stored is gathered until nothing before it waits to be placed or claimed, so that a

@@ -5,7 +5,7 @@ import (
 
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/supervisor/roster"
+	"github.com/troupe-run/troupe/rules/roster"
 )
 
 // parcel is what goes by one message: the work of one worker, or of several that share a queue.

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store/clock"
-	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
 // localTimes turns the times of the store that an event brings into moments of this process, by which the roster goes: neither the

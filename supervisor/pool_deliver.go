@@ -10,11 +10,11 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/actors/lifecycle"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/lifecycle"
+	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
 // held is a delivery in the pool's hands: it is acked when each of its placements has been claimed or found stale.

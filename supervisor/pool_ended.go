@@ -7,9 +7,9 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/actors/lifecycle"
-	"github.com/troupe-run/troupe/supervisor/restart"
-	"github.com/troupe-run/troupe/supervisor/roster"
+	"github.com/troupe-run/troupe/rules/lifecycle"
+	"github.com/troupe-run/troupe/rules/restart"
+	"github.com/troupe-run/troupe/rules/roster"
 )
 
 // workerEnded hears that a generation has come to its end in order.

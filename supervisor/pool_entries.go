@@ -6,8 +6,8 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
-	"github.com/troupe-run/troupe/supervisor/health"
-	"github.com/troupe-run/troupe/supervisor/roster"
+	"github.com/troupe-run/troupe/rules/health"
+	"github.com/troupe-run/troupe/rules/roster"
 )
 
 // workerEntry tells how a worker of this node stands. While a server is away it takes nothing.

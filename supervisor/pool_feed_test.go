@@ -15,9 +15,9 @@ import (
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/rules/lead"
+	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/lead"
-	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
 // street is houses that share a store and a broker, and the wire between them, which the test may disturb.

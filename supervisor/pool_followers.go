@@ -8,10 +8,10 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/rules/health"
+	"github.com/troupe-run/troupe/rules/lead"
+	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/health"
-	"github.com/troupe-run/troupe/supervisor/lead"
-	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
 // follower is another node's share of the pool, as its reports tell it.

@@ -11,9 +11,9 @@ import (
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/rules/lead"
+	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/lead"
-	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
 // puppeteer plays a node that follows the pool of a house: what it reports is the test's.

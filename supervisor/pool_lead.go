@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/actors/lifecycle"
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/supervisor/lead"
-	"github.com/troupe-run/troupe/supervisor/restart"
-	"github.com/troupe-run/troupe/supervisor/roster"
+	"github.com/troupe-run/troupe/rules/lead"
+	"github.com/troupe-run/troupe/rules/lifecycle"
+	"github.com/troupe-run/troupe/rules/restart"
+	"github.com/troupe-run/troupe/rules/roster"
 )
 
 // led takes the store's word on who leads.

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/lead"
+	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/lead"
-	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
 // Offer asks a pool's router, before executions are stored, which of them it has a worker free for, so that they are stored

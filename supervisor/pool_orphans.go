@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/supervisor/lead"
+	"github.com/troupe-run/troupe/rules/lead"
 )
 
 // orphansRead is what stands on workers of the pool, after an incarnation that may have routed for them has ended.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/supervisor/roster"
+	"github.com/troupe-run/troupe/rules/roster"
 )
 
 // order places n executions on a slot.

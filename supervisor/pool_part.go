@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
 // A binding names a slot, and the state of its session is in one process of that slot. Where routers change, the one that

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
 // reads are the reads of the pool's state that are under way, and the placements that have ended meanwhile: what is read may

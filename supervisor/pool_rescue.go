@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/actors/retry"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/retry"
+	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
 // settleLost decides the fate of what ran on a worker whose actor failed, once its process is gone.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
 // committed hears what became of the changes of this pool's executions.

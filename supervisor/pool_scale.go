@@ -5,7 +5,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"github.com/troupe-run/troupe/supervisor/scale"
+	"github.com/troupe-run/troupe/rules/scale"
 )
 
 // wanted is how many workers the pool is to have now.

@@ -9,12 +9,12 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/actors/lifecycle"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/health"
+	"github.com/troupe-run/troupe/rules/lifecycle"
+	"github.com/troupe-run/troupe/rules/restart"
+	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/health"
-	"github.com/troupe-run/troupe/supervisor/restart"
-	"github.com/troupe-run/troupe/supervisor/roster"
 )
 
 // member is one generation of a slot.

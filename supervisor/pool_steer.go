@@ -11,10 +11,10 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/actors/lifecycle"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/lifecycle"
+	"github.com/troupe-run/troupe/rules/restart"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/restart"
 )
 
 // probeDue asks the workers whose probe is due. They spread by jitter, so no second has all of them.

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/troupe-run/troupe/actors/throttle"
 	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/rules/throttle"
 )
 
 // Broker is a pair of connections to a RabbitMQ server. All methods are safe for concurrent use.

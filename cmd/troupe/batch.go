@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/supervisor/api"
 )
 
 // batchChunk is how many executions of a batch go in one call.

@@ -18,7 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/process"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

@@ -16,9 +16,9 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/supervisor/api"
-	"github.com/troupe-run/troupe/supervisor/pack"
-	"github.com/troupe-run/troupe/supervisor/roster"
+	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/pack"
+	"github.com/troupe-run/troupe/rules/roster"
 )
 
 const docs = "../../docs"

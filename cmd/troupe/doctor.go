@@ -15,13 +15,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/cmd/troupe/config"
 	"github.com/troupe-run/troupe/messages/secret"
+	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/pack"
+	"github.com/troupe-run/troupe/process"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/sqlite"
-	"github.com/troupe-run/troupe/supervisor/node"
-	"github.com/troupe-run/troupe/supervisor/pack"
 )
 
 const (

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/cmd/troupe/config"
-	"github.com/troupe-run/troupe/supervisor/api"
 )
 
 // readyMax bounds what is read of a node's answer.

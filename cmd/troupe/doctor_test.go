@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/process"
 )
 
 func TestContainment(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/mattn/go-isatty"
 
-	"github.com/troupe-run/troupe/actors/process"
 	"github.com/troupe-run/troupe/cmd/troupe/config"
+	"github.com/troupe-run/troupe/process"
 )
 
 func main() {

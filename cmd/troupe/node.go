@@ -17,9 +17,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-run/troupe/cmd/troupe/config"
+	"github.com/troupe-run/troupe/debug"
 	"github.com/troupe-run/troupe/messages/secret"
-	"github.com/troupe-run/troupe/supervisor/debug"
-	"github.com/troupe-run/troupe/supervisor/node"
+	"github.com/troupe-run/troupe/node"
 )
 
 func (a *app) node() *cobra.Command {

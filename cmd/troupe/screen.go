@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/troupe-run/troupe/cmd/troupe/config"
-	"github.com/troupe-run/troupe/supervisor/node"
+	"github.com/troupe-run/troupe/node"
 )
 
 // screen is a node's log for the person who started it in a terminal: a line for each pool that starts or stops, the address, and

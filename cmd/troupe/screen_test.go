@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/supervisor/node"
+	"github.com/troupe-run/troupe/node"
 )
 
 // What a node says to try reaches it, whatever it listens on.

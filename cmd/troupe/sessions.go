@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/api"
 )
 
 // sessionPath is a session's path, of POOL/NAME. No pool's name holds a slash.

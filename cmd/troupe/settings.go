@@ -5,14 +5,14 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/cmd/troupe/config"
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/supervisor/api"
-	"github.com/troupe-run/troupe/supervisor/health"
-	"github.com/troupe-run/troupe/supervisor/node"
-	"github.com/troupe-run/troupe/supervisor/restart"
+	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/rules/health"
+	"github.com/troupe-run/troupe/rules/restart"
 )
 
 // forEver is how node.Config says what the configuration writes as 0.

@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/troupe-run/troupe/actors/process"
-	"github.com/troupe-run/troupe/actors/process/check"
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/process/check"
 	"github.com/troupe-run/troupe/sdk"
-	"github.com/troupe-run/troupe/supervisor/api"
 )
 
 // worker is the verb that steers one worker, and tests programs that want to be one.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/api"
 )
 
 func (a *app) token() *cobra.Command {

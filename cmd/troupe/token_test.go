@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/cmd/troupe/config"
-	"github.com/troupe-run/troupe/supervisor/api"
 )
 
 // A line that the command prints is one that a node takes, and the token is not in it.

@@ -11,8 +11,8 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
-	"github.com/troupe-run/troupe/supervisor/api"
 )
 
 // Bounds of a look: the executions that are read of what runs and of what waits, and those of them that are kept.

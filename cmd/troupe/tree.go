@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-run/troupe/cmd/troupe/client"
-	"github.com/troupe-run/troupe/supervisor/debug"
+	"github.com/troupe-run/troupe/debug"
 )
 
 func (a *app) tree() *cobra.Command {

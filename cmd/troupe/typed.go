@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/supervisor/api"
 )
 
 // refsMax bounds how many references inside a schema are followed for one type.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/debug"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/api"
-	"github.com/troupe-run/troupe/supervisor/debug"
 )
 
 // hostile would set the window's title, colour what follows, turn the writing direction, and pass for a line of ours.

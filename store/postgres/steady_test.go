@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-run/troupe/rules/membership"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/membership"
 )
 
 // The statements and the decision mean the same gap.

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/troupe-run/troupe/supervisor/node"
+	"github.com/troupe-run/troupe/node"
 )
 
 // besideRounds is how often the two take turns.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/node"
 	"github.com/troupe-run/troupe/test/servers"
 )
 

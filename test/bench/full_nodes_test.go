@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/api"
 	"github.com/troupe-run/troupe/test/servers"
 )
 

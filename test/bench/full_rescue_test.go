@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/supervisor/api"
 )
 
 // BenchmarkFullRescue reports, over 30 blows each, the time from the blow to the re-placement of the idempotent run that

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/api"
 )
 
 // BenchmarkFullSpread measures what it costs to share work over nodes of one machine: no-op executions on a cluster of one

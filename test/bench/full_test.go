@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/supervisor/node"
+	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/test/servers"
 )
 

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/postgres"
-	"github.com/troupe-run/troupe/supervisor/node"
 	"github.com/troupe-run/troupe/test/servers"
 )
 

@@ -14,11 +14,11 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/process"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/api"
-	"github.com/troupe-run/troupe/supervisor/node"
 )
 
 func TestMain(m *testing.M) {

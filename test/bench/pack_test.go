@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/supervisor/node"
+	"github.com/troupe-run/troupe/node"
 )
 
 // withPack adds a pack with a Python echo to the node.

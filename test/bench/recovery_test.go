@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/actors/lifecycle"
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/supervisor/api"
-	"github.com/troupe-run/troupe/supervisor/node"
-	"github.com/troupe-run/troupe/supervisor/restart"
+	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/rules/lifecycle"
+	"github.com/troupe-run/troupe/rules/restart"
 )
 
 // moments collects when workers of one pool were lost and became ready.

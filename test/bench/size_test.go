@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/supervisor/node"
+	"github.com/troupe-run/troupe/node"
 )
 
 // BenchmarkIdleWorkers reports what 10,000 idle go workers cost beside an idle node with one.

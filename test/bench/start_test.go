@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/troupe-run/troupe/actors/process"
+	"github.com/troupe-run/troupe/process"
 	"github.com/troupe-run/troupe/sdk"
 )
 

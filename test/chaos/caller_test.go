@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/supervisor/api"
 	"github.com/troupe-run/troupe/test/chaos"
 )
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/api"
 )
 
 // orphanTime is the promise: nothing of a node outlives it by more.

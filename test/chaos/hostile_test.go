@@ -18,9 +18,9 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/peers/proof"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/postgres"
-	"github.com/troupe-run/troupe/supervisor/peers/proof"
 	"github.com/troupe-run/troupe/test/rogue"
 	"github.com/troupe-run/troupe/test/servers"
 )

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/api"
 	"github.com/troupe-run/troupe/test/chaos"
 )
 

@@ -20,9 +20,9 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/peers/proof"
 	troupev1 "github.com/troupe-run/troupe/proto/troupe/v1"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor/peers/proof"
 )
 
 // What a node takes: envelopes of one type, sent to one name.

@@ -1,7 +1,7 @@
 // Command mutate makes small wrong changes, one at a time, and reports which of them no test notices.
 //
 //	go -C tools run ./mutate -seed 1 -out docs/lab/mutations.md \
-//	    ./supervisor/roster=40 ./supervisor/membership=25 ./store/postgres=20
+//	    ./rules/roster=40 ./rules/membership=25 ./store/postgres=20
 //
 // Each argument names a package of the module above, and how many mutations to try there. A mutation changes one place of one
 // file: it turns a condition around, moves a comparison by one, swaps && and ||, adds one to a number, leaves a statement
@@ -42,7 +42,7 @@ func main() {
 
 func run(ctx context.Context, root, out string, seed uint64, limit time.Duration, args []string) error {
 	if len(args) == 0 {
-		return errors.New("name the packages to change, each with a number: ./supervisor/roster=40")
+		return errors.New("name the packages to change, each with a number: ./rules/roster=40")
 	}
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -59,7 +59,7 @@ func run(ctx context.Context, root, out string, seed uint64, limit time.Duration
 		pkg, text, _ := strings.Cut(arg, "=")
 		count, err := strconv.Atoi(text)
 		if err != nil || count <= 0 {
-			return fmt.Errorf("%q: want a package and a number of mutations, as in ./supervisor/roster=40", arg)
+			return fmt.Errorf("%q: want a package and a number of mutations, as in ./rules/roster=40", arg)
 		}
 		trials, err := r.pack(ctx, pkg, count, seed)
 		all = append(all, trials...)

@@ -1,4 +1,4 @@
-// Package client speaks the HTTP API of a node from Go. It shares the view types of supervisor/api, turns error
+// Package client speaks the HTTP API of a node from Go. It shares the view types of api, turns error
 // answers into *Error, and says what to do when no node answers. It never prints and never retries: its callers, the
 // verbs of cmd/troupe, decide about both.
 package client
@@ -18,8 +18,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages/secret"
-	"github.com/troupe-run/troupe/supervisor/api"
 )
 
 // answerMax bounds an answer, in bytes: a page of 1000 executions or a result of 8 MiB fit well.

@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/supervisor/api"
 )
 
 const executions = "/api/v1/executions"

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/api"
 )
 
 // Now is the time of the node's store as far as an answer has told it, or this machine's where none has: ages and delays go by

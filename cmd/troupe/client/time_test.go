@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/supervisor/api"
+	"github.com/troupe-run/troupe/api"
 )
 
 func TestAheadOf(t *testing.T) {

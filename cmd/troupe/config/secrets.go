@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages/secret"
-	"github.com/troupe-run/troupe/supervisor/api"
 )
 
 // clientToken and clientServer are the variables of the token that the command line's verbs call a node with, and of the node's

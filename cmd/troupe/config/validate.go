@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/troupe-run/troupe/supervisor/api"
-	"github.com/troupe-run/troupe/supervisor/peers"
+	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/peers"
 )
 
 // ttlMargin is how far scheduled_timeout must lie above the worker queues' TTL: a message that expires is handled by

@@ -1,5 +1,5 @@
 // Package drive runs a worker program over bare pipes, so that the SDKs' tests and benchmarks see the protocol
-// itself and nothing of the node. It is for tests only; a node uses actors/process.
+// itself and nothing of the node. It is for tests only; a node uses process.
 package drive
 
 import (

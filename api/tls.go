@@ -1,0 +1,184 @@
+package api
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/troupe-run/troupe/rules/throttle"
+)
+
+// TLSFiles are the PEM files by which the API is served over TLS. Without a certificate it is served in clear.
+type TLSFiles struct {
+	CertFile, KeyFile string
+	// ClientCAFile has the authorities of clients' certificates; empty: none is asked for.
+	ClientCAFile string
+}
+
+// On reports whether the API is served over TLS.
+func (f TLSFiles) On() bool { return f.CertFile != "" }
+
+func (f TLSFiles) paths() []string {
+	paths := []string{f.CertFile, f.KeyFile}
+	if f.ClientCAFile != "" {
+		paths = append(paths, f.ClientCAFile)
+	}
+	return paths
+}
+
+// load reads the files and makes of them what a handshake needs.
+func (f TLSFiles) load() (*tls.Config, error) {
+	pair, err := tls.LoadX509KeyPair(f.CertFile, f.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("certificate %s with key %s: %w", f.CertFile, f.KeyFile, err)
+	}
+	c := baseTLS()
+	c.Certificates = []tls.Certificate{pair}
+	if f.ClientCAFile == "" {
+		return c, nil
+	}
+	raw, err := os.ReadFile(f.ClientCAFile)
+	if err != nil {
+		return nil, fmt.Errorf("authorities of clients: %w", err)
+	}
+	c.ClientCAs = x509.NewCertPool()
+	if !c.ClientCAs.AppendCertsFromPEM(raw) {
+		return nil, fmt.Errorf("authorities of clients: %s holds no PEM certificate", f.ClientCAFile)
+	}
+	// One that is given must be good. Who gives none may still have a token.
+	c.ClientAuth = tls.VerifyClientCertIfGiven
+	return c, nil
+}
+
+// baseTLS is what every handshake has. HTTP/1.1 alone: the bounds count connections, and one carries one request there. Without
+// session tickets each connection is checked by the authorities of now.
+func baseTLS() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, SessionTicketsDisabled: true}
+}
+
+// Certificates are the files' content, read again when they have changed.
+type Certificates struct {
+	files  TLSFiles
+	logger hclog.Logger
+	now    func() time.Time
+
+	current atomic.Pointer[tls.Config]
+	turns   turns // guard what follows
+	watch   watched
+	failed  string // why the files were not taken the last time
+}
+
+// NewCertificates reads the files. Files that cannot be taken are an error now; later they leave the certificates as they are.
+func NewCertificates(files TLSFiles, logger hclog.Logger) (*Certificates, error) {
+	c := &Certificates{files: files, logger: logger, now: time.Now, turns: newTurns(), watch: watched{paths: files.paths()}}
+	return c, c.Reload()
+}
+
+// Reload reads the files. After an error the certificates of before hold.
+func (c *Certificates) Reload() error {
+	c.turns.take()
+	defer c.turns.give(&c.watch)
+	c.watch.look(c.now())
+	err := c.reload()
+	if err != nil {
+		c.failed = err.Error() // so that it is read again though the file does not change: its mode may
+	}
+	return err
+}
+
+func (c *Certificates) reload() error {
+	made, err := c.files.load()
+	if err != nil {
+		return fmt.Errorf("tls: %w", err)
+	}
+	c.current.Store(made)
+	c.failed = ""
+	return nil
+}
+
+// Config is how a server answers handshakes: each by the files as they are, or were a second ago.
+func (c *Certificates) Config() *tls.Config {
+	config := baseTLS()
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		if now := c.now(); c.turns.due(now) {
+			c.refresh(now)
+		}
+		return c.current.Load(), nil
+	}
+	return config
+}
+
+// refresh gives the turn back.
+func (c *Certificates) refresh(now time.Time) {
+	defer c.turns.give(&c.watch)
+	if !c.watch.due(now) || (!c.watch.look(now) && c.failed == "") {
+		return
+	}
+	before := c.failed
+	if err := c.reload(); err != nil {
+		if c.failed = err.Error(); c.failed != before {
+			c.logger.Warn("certificates not read again; those of before hold", "error", err)
+		}
+		return
+	}
+	c.logger.Info("certificates read again", "file", c.files.CertFile)
+}
+
+// The kinds of names by which an entry knows a client's certificate.
+var certificateKinds = []string{"cn:", "dns:", "email:", "uri:"}
+
+// checkCertificate says why a text cannot name a client's certificate; nil: it can.
+func checkCertificate(text string) error {
+	for _, kind := range certificateKinds {
+		if name, ok := strings.CutPrefix(text, kind); ok && name != "" {
+			return nil
+		}
+	}
+	return errors.New("certificate must be cn:, dns:, email: or uri: and the name that the certificate has, as in dns:ci.example")
+}
+
+// certificateNames are the names of a certificate, as entries write them.
+func certificateNames(cert *x509.Certificate) []string {
+	var names []string
+	if cert.Subject.CommonName != "" {
+		names = append(names, "cn:"+cert.Subject.CommonName)
+	}
+	for _, name := range cert.DNSNames {
+		names = append(names, "dns:"+name)
+	}
+	for _, name := range cert.EmailAddresses {
+		names = append(names, "email:"+name)
+	}
+	for _, uri := range cert.URIs {
+		names = append(names, "uri:"+uri.String())
+	}
+	return names
+}
+
+// errorLog takes what the HTTP server says by itself, such as of handshakes that failed. Strangers can make it say that at will.
+type errorLog struct {
+	logger hclog.Logger
+	mu     sync.Mutex
+	warns  throttle.Gate
+}
+
+func newErrorLog(logger hclog.Logger) *log.Logger { return log.New(&errorLog{logger: logger}, "", 0) }
+
+// Write implements io.Writer.
+func (l *errorLog) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if pass, withheld := l.warns.Pass(time.Now()); pass {
+		l.logger.Warn("connection failed", append(throttle.LeftOut(withheld), "error", clip(strings.TrimSpace(string(text))))...)
+	}
+	return len(text), nil
+}

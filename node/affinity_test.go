@@ -1,0 +1,42 @@
+package node_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/node"
+)
+
+// A session that has idled out is told as such, by its strict_fail and to who looks; and what fails for its session is
+// counted as well as what is placed.
+func TestAnExpiredSessionIsToldAndCounted(t *testing.T) {
+	t.Parallel()
+	hold := newGate()
+	k := lab(t, func(c *node.Config) {
+		handle(map[string]actors.Handler{"noop": noop, "hold": hold.run})(c)
+		c.SessionTimeout = 500 * time.Millisecond
+	}, goPack(t, map[string]string{"noop": "", "hold": ""}))
+	affinity := func() string {
+		v, err := k.Session(t.Context(), "go", "s")
+		require.NoError(t, err)
+		return v.Affinity
+	}
+	running := k.submit("t.hold", nil, session("s", messages.AffinityStrict))
+	hold.next(t)
+	require.Equal(t, api.AffinityBound, affinity())
+	require.Equal(t, messages.CodeSessionBusy, code(k.run("t.noop", nil, session("s", messages.AffinityStrictFail))))
+	close(hold.open)
+	require.Equal(t, messages.Completed, k.await(running).Status)
+	k.until("it has idled out", func() bool { return affinity() == api.AffinityExpired })
+	e := k.run("t.noop", nil, session("s", messages.AffinityStrictFail))
+	require.Equal(t, messages.CodeSessionExpired, code(e))
+	k.until("its binding is gone", func() bool { return affinity() == api.NoAffinity })
+	shown := k.scrape()
+	require.Contains(t, shown, `troupe_session_affinity_total{pool="go",result="miss"} 1`)
+	require.Contains(t, shown, `troupe_session_affinity_total{pool="go",result="expired"} 1`)
+}

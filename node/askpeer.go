@@ -1,0 +1,216 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/peers"
+	"github.com/troupe-run/troupe/store"
+)
+
+// Bounds of a question to another node.
+const (
+	steerTime  = 4 * time.Second       // for what the other node asks its actors or the store
+	crowdWait  = 50 * time.Millisecond // before a question that the other node had no room for is repeated
+	askingMax  = 16                    // questions to one node under way: the network takes more, for those that decide about leases
+	refusedMax = 256                   // bytes of a refusal, as the contract bounds them
+)
+
+// rooms holds the questions to each other node that are under way.
+type rooms struct {
+	mu sync.Mutex
+	by map[messages.Incarnation]chan struct{}
+}
+
+func (r *rooms) of(inc messages.Incarnation) chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.by == nil {
+		r.by = map[messages.Incarnation]chan struct{}{}
+	}
+	if r.by[inc] == nil {
+		r.by[inc] = make(chan struct{}, askingMax)
+	}
+	return r.by[inc]
+}
+
+// keep drops the rooms of incarnations that have ended.
+func (r *rooms) keep(lives func(messages.Incarnation) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.by, func(inc messages.Incarnation, _ chan struct{}) bool { return !lives(inc) })
+}
+
+// askNode asks another incarnation, again where the connection was lost or it had no room: whoever is asked takes the same
+// request twice. Every error is an api.Problem that names the node.
+func (n *Node) askNode(ctx context.Context, to *store.Node, limit time.Duration, about messages.Placement,
+	body wire.Body,
+) (wire.Body, error) {
+	if n.peers == nil {
+		return nil, n.unreachable(to, "this node listens for no peers (node.peers_listen)", false)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	room := n.asking.of(to.Incarnation)
+	select {
+	case room <- struct{}{}:
+		defer func() { <-room }()
+	case <-ctx.Done():
+		return nil, n.unreachable(to, fmt.Sprintf("%d questions to it are under way", askingMax), false)
+	}
+	for lost := 0; ; {
+		reply, err := n.peers.AskLong(ctx, limit, to.Incarnation, about, body)
+		ack, refused := reply.(wire.Ack)
+		switch {
+		case errors.Is(err, peers.ErrLost) && lost+1 < peers.AskTries:
+			lost++
+		case err != nil:
+			return nil, n.notAsked(ctx, to, err)
+		case refused && ack.Code == peers.Crowded && pause(ctx, crowdWait):
+		case refused && ack.Refused != "":
+			return nil, refusal(to, ack)
+		default:
+			return reply, nil
+		}
+	}
+}
+
+// pause waits, unless ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// notAsked says why a node gave no answer, and what to do.
+func (n *Node) notAsked(ctx context.Context, to *store.Node, err error) error {
+	switch {
+	case errors.Is(err, peers.ErrUnsupported):
+		return problem(http.StatusNotImplemented, api.CodeNodeOlder,
+			"node %s runs %s, which does not know what was asked; %s, or bring both nodes to the same release", to.Name, release(to), direct(to))
+	case errors.Is(err, peers.ErrUnknown):
+		return n.unreachable(to, "it tells no address for peers that can be dialled from here (node.peers_listen there)", false)
+	case errors.Is(err, peers.ErrLost):
+		return n.unreachable(to, "the connection was lost", true)
+	case errors.Is(err, peers.ErrBusy):
+		return n.unreachable(to, "too much waits for it", false)
+	case errors.Is(err, context.Canceled):
+		return context.Cause(ctx)
+	case errors.Is(err, context.DeadlineExceeded):
+		return n.unreachable(to, "it did not answer in time", true)
+	}
+	return n.unreachable(to, err.Error(), true)
+}
+
+func release(to *store.Node) string {
+	if to.Version == "" {
+		return "another release"
+	}
+	return "release " + to.Version
+}
+
+// unreachable is the problem of a node that was not heard. Sent: it may have got the question nevertheless.
+func (n *Node) unreachable(to *store.Node, why string, sent bool) error {
+	text := fmt.Sprintf("node %s cannot be reached from node %s: %s", to.Name, n.cfg.Name, why)
+	if n.peers != nil {
+		text += "; " + n.standingWith(to.Incarnation).Why
+	}
+	if sent {
+		text += "; it may have got the request"
+	}
+	return problem(http.StatusServiceUnavailable, api.CodeNodeUnreachable, "%s; %s", text, direct(to))
+}
+
+// direct says how a node is called without another one between.
+func direct(to *store.Node) string {
+	if to.Address == "" {
+		return "it has no API of its own to call"
+	}
+	return "call it directly: --server http://" + to.Address
+}
+
+// refusals are the statuses of what another node refused, by its code.
+var refusals = map[string]int{
+	api.CodeNotFound: http.StatusNotFound, api.CodeUnavailable: http.StatusServiceUnavailable,
+	api.CodeStoreUnavailable: http.StatusServiceUnavailable, api.CodeInvalidRequest: http.StatusBadRequest,
+	peers.Crowded: http.StatusServiceUnavailable,
+}
+
+// refusal is the problem of what another node refused.
+func refusal(to *store.Node, ack wire.Ack) error {
+	status, known := refusals[ack.Code]
+	if !known {
+		return problem(http.StatusBadGateway, api.CodeInternal, "node %s refused it: %s", to.Name, ack.Refused)
+	}
+	return problem(status, messages.Code(ack.Code), "node %s: %s", to.Name, ack.Refused)
+}
+
+// refuse is how a node refuses what a peer asked for.
+func refuse(err error) wire.Ack {
+	ack := wire.Ack{Refused: err.Error(), Code: api.CodeInternal}
+	var p *api.Problem
+	switch {
+	case errors.As(err, &p):
+		ack.Refused, ack.Code = p.Message, p.Code
+	case errors.Is(err, store.ErrNotFound):
+		ack.Code = api.CodeNotFound
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrReadOnly), errors.Is(err, context.DeadlineExceeded):
+		ack.Code = api.CodeStoreUnavailable
+	}
+	if len(ack.Refused) > refusedMax {
+		ack.Refused = ack.Refused[:refusedMax]
+	}
+	ack.Refused = strings.ToValidUTF8(ack.Refused, "")
+	return ack
+}
+
+// pagesMax bounds the pages of one listing: a node's largest has some dozens.
+const pagesMax = 200
+
+// askPages asks another node for a listing, page by page.
+func askPages[T any](ctx context.Context, n *Node, to *store.Node, page func(after string) wire.Body) ([]T, error) {
+	var all []T
+	after := ""
+	for range pagesMax {
+		reply, err := n.askNode(ctx, to, steerTime, messages.Placement{}, page(after))
+		if err != nil {
+			return nil, err
+		}
+		part, next, err := views[[]T](to, reply)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, part...); next == "" {
+			return all, nil
+		}
+		after = next
+	}
+	return nil, problem(http.StatusBadGateway, api.CodeInternal, "node %s gave more than %d pages", to.Name, pagesMax)
+}
+
+// views reads what another node shows.
+func views[T any](to *store.Node, reply wire.Body) (v T, next string, err error) {
+	result, ok := reply.(wire.Views)
+	if !ok {
+		return v, "", problem(http.StatusBadGateway, api.CodeInternal, "node %s gave an answer of another kind, %T", to.Name, reply)
+	}
+	if err := json.Unmarshal(result.View, &v); err != nil {
+		return v, "", problem(http.StatusBadGateway, api.CodeInternal, "node %s gave a view that cannot be read: %v", to.Name, err)
+	}
+	return v, result.Next, nil
+}

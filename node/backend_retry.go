@@ -1,0 +1,82 @@
+package node
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+
+	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/retry"
+	"github.com/troupe-run/troupe/store"
+)
+
+// Retry implements api.Backend.
+func (b backend) Retry(ctx context.Context, id messages.ExecutionID, key, by string) (store.Submitted, error) {
+	e, err := b.Get(ctx, id)
+	if err != nil {
+		return store.Submitted{}, err
+	}
+	if err := checkWord("idempotency_key", key, messages.KeyMax); err != nil {
+		return store.Submitted{}, err
+	}
+	now := b.clock.Now()
+	d := retry.Manual(now, &e)
+	if !d.Retry {
+		return store.Submitted{}, problem(http.StatusConflict, api.CodeNotRetriable, "execution %s: %s", id, d.Denied.Explain(&e))
+	}
+	next := retry.Next(now, &e, d, messages.NewExecutionID())
+	if next.IdempotencyKey = key; key != "" {
+		next.RequestHash, next.KeyOwner = retryHash(id), by
+	}
+	made, err := b.store.Retry(ctx, id, next, by)
+	switch {
+	case err != nil:
+		return store.Submitted{}, found("retry of execution", id, err)
+	case made.Existing && key != "" && (made.Execution.IdempotencyKey != key || store.KeyOwner(&made.Execution) != store.KeyOwner(&next)):
+		return store.Submitted{}, problem(http.StatusConflict, api.CodeKeyConflict,
+			"execution %s: it is already retried as %s, which has not this idempotency key of yours; retry without a key to get that one", id, made.Execution.ID)
+	case !made.Existing:
+		b.metrics.retried(e.Pool, retry.ReasonManual, labelCode(e.Error))
+		b.wake([]store.Submitted{made})
+	}
+	return made, nil
+}
+
+// retryHash is the request of a retry under an idempotency key: which execution it repeats.
+func retryHash(id messages.ExecutionID) []byte {
+	sum := sha256.Sum256([]byte("retry " + id.String()))
+	return sum[:]
+}
+
+// RequeueDeadLetter implements api.Backend: it submits the dead letter's execution anew, as a retry of its chain.
+func (b backend) RequeueDeadLetter(ctx context.Context, id int64, by string) (store.Submitted, error) {
+	letter, err := b.store.GetDeadLetter(ctx, id)
+	if err != nil {
+		return store.Submitted{}, found("dead letter", id, err)
+	}
+	if why := notRequeueable(&letter); why != "" {
+		return store.Submitted{}, problem(http.StatusConflict, api.CodeNotRequeueable, "dead letter %d %s", id, why)
+	}
+	b.logger.Info("dead letter's execution is submitted again by an operator", "dead_letter", id, "execution", letter.Execution, "by", by)
+	made, err := b.Retry(ctx, letter.Execution, "", by)
+	if err != nil || letter.Resolution == requeued {
+		return made, err
+	}
+	return made, b.store.ResolveDeadLetter(ctx, id, requeued)
+}
+
+// requeued is DeadLetter.Resolution once a person has had the execution submitted again.
+const requeued = "requeued"
+
+// notRequeueable is why a dead letter cannot be submitted again, and what to do instead; empty: it can.
+func notRequeueable(d *store.DeadLetter) string {
+	switch {
+	case d.Execution.IsZero():
+		return fmt.Sprintf("is %s and names no execution (%s); submit what was meant anew, then discard it", d.Reason, d.Resolution)
+	case d.Resolution == "missing":
+		return "names execution " + d.Execution.String() + ", which the store does not have; discard it"
+	}
+	return ""
+}

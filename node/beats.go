@@ -1,0 +1,125 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/health"
+	"github.com/troupe-run/troupe/supervisor"
+)
+
+// heartbeat writes the workers' heartbeats in one statement, then tells the pools. The reports of what ran since the
+// last one ride along; a pool too busy to answer costs its reports, never its heartbeat. Pools measure the age of their
+// own workers' heartbeats by this machine's clock, from before the write: the store's may stand elsewhere.
+func (n *Node) heartbeat(ctx context.Context) error {
+	at := time.Now()
+	limited, cancel := context.WithTimeout(ctx, reportTime(ctx))
+	reports := n.reports(limited)
+	cancel()
+	err := n.store.Heartbeat(ctx, n.incarnation, reports)
+	n.beats.note(at, err)
+	if err != nil {
+		return err
+	}
+	for _, handle := range n.handles() {
+		n.system.Send(handle.pid, &supervisor.Beat{At: at})
+	}
+	return nil
+}
+
+// beats is what became of the heartbeats of this node's workers.
+type beats struct {
+	mu    sync.Mutex
+	taken time.Time // when the last that the store took was written
+	why   string    // the last was not taken
+}
+
+func (b *beats) note(at time.Time, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err != nil {
+		b.why = err.Error()
+		return
+	}
+	b.taken, b.why = at, ""
+}
+
+// read says why the last heartbeat was not taken; empty: it was.
+func (b *beats) read() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.why
+}
+
+// last is when the last was written that the store took; zero: none was.
+func (b *beats) last() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.taken
+}
+
+// reportTime is how long a heartbeat waits for the pools' views: the write needs most of its time.
+func reportTime(ctx context.Context) time.Duration {
+	end, bounded := ctx.Deadline()
+	if !bounded {
+		return describeTime
+	}
+	return min(describeTime, time.Until(end)/4)
+}
+
+// reports are the health reports of the workers that have run anything.
+func (n *Node) reports(ctx context.Context) map[messages.WorkerKey]json.RawMessage {
+	reports := map[messages.WorkerKey]json.RawMessage{}
+	for name, d := range n.describeAll(ctx) {
+		for i := range d.Workers {
+			w := &d.Workers[i]
+			if w.Report.TotalExecutions == 0 && w.Report.ConsecutiveFailures == 0 {
+				continue
+			}
+			if raw, err := json.Marshal(map[string]any{"health": w.Report}); err == nil {
+				reports[messages.WorkerKey{Incarnation: n.incarnation, Pool: name, Slot: w.Slot}] = raw
+			}
+		}
+	}
+	return reports
+}
+
+// lateBeats makes the node unready while no worker of a pool has a fresh heartbeat: whatever is submitted to it fails. Where
+// some are fresh, it only says so.
+func (b backend) lateBeats(r *api.Readiness, d *supervisor.Description) {
+	stale, oldest := 0, time.Time{}
+	for i := range d.Workers {
+		w := &d.Workers[i]
+		if w.Causes&health.HeartbeatStale == 0 {
+			continue
+		}
+		if stale++; oldest.IsZero() || w.Beat.Before(oldest) {
+			oldest = w.Beat
+		}
+	}
+	if stale == 0 {
+		return
+	}
+	text := fmt.Sprintf("pool %s: %d of %d workers have no fresh heartbeat, the last is %s old: the store does not take them",
+		d.Name, stale, len(d.Workers), time.Since(oldest).Round(100*time.Millisecond))
+	if why := b.beats.read(); why != "" {
+		text += ": " + why
+	}
+	if stale == len(d.Workers) && !saysStoreAway(r) {
+		r.WaitsFor = append(r.WaitsFor, text)
+	} else {
+		r.Notes = append(r.Notes, text)
+	}
+}
+
+// saysStoreAway reports whether the node waits for the store already: what the store cannot take meanwhile is a note.
+func saysStoreAway(r *api.Readiness) bool {
+	return slices.ContainsFunc(r.WaitsFor, func(what string) bool { return strings.HasPrefix(what, "store: ") })
+}

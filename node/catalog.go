@@ -1,0 +1,293 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/pack"
+	"github.com/troupe-run/troupe/packs"
+	"github.com/troupe-run/troupe/packs/corego"
+	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/rules/health"
+	"github.com/troupe-run/troupe/rules/placement"
+	"github.com/troupe-run/troupe/rules/roster"
+	"github.com/troupe-run/troupe/sdk"
+	"github.com/troupe-run/troupe/supervisor"
+)
+
+// catalog is what the node serves now.
+type catalog struct {
+	set *pack.Set
+}
+
+func (c *catalog) action(ref, _ string) (*messages.Action, bool) { return c.set.Action(ref) }
+
+// handlers are the built-in go handlers and the configuration's own, which win.
+func (n *Node) handlers() map[string]actors.Handler {
+	all := map[string]actors.Handler{}
+	if !n.cfg.NoBuiltins {
+		for name, handler := range corego.Handlers() {
+			all[name] = adapt(handler)
+		}
+	}
+	maps.Copy(all, n.cfg.Handlers)
+	return all
+}
+
+// adapt gives a built-in handler the shape of every other.
+func adapt(h corego.Handler) actors.Handler {
+	return func(ctx context.Context, t *actors.Task) (any, error) {
+		value, err := h(ctx, t.Parameters)
+		if failure, own := err.(*corego.Failure); own { //nolint:errorlint // the handlers return it bare
+			return nil, &messages.Error{
+				Code: messages.Code(failure.Code), Message: failure.Message, Retriable: failure.Retriable,
+			}
+		}
+		return value, err
+	}
+}
+
+// loadPacks reads the packs; a problem in any of them stops the start with all of them named.
+func (n *Node) loadPacks(context.Context) error {
+	set, err := n.readPacks()
+	if err != nil {
+		return fmt.Errorf("packs cannot be loaded:\n%w", err)
+	}
+	n.catalog.Store(&catalog{set: set})
+	return nil
+}
+
+func (n *Node) saveActions(ctx context.Context) error {
+	return n.store.SaveActions(ctx, n.catalog.Load().set.Actions)
+}
+
+// takeSecrets moves what the packs name out of the node's environment.
+func (n *Node) takeSecrets(set *pack.Set) {
+	if err := n.secrets.take(set.Pools); err != nil {
+		n.logger.Warn("secrets of this node are in sight of its user's processes", "error", err)
+	}
+}
+
+func (n *Node) readPacks() (*pack.Set, error) {
+	var dirs []string
+	if !n.cfg.NoBuiltins {
+		for _, name := range packs.Names() {
+			if name == "demo" && n.cfg.NoDemo {
+				continue
+			}
+			if name == "demo" && !n.hasProgram(n.cfg.Python) {
+				n.logger.Info("the demo pack is left out: no Python interpreter", "python", n.cfg.Python)
+				continue
+			}
+			dirs = append(dirs, packs.Path(n.cfg.Data, name))
+		}
+	}
+	handlers := n.handlers()
+	set, err := pack.Load(append(dirs, n.cfg.Packs...), pack.Options{
+		MaxRetries: n.cfg.MaxRetries, Workers: n.cfg.Workers, Registered: n.cfg.Actions,
+		HasHandler: func(name string) bool { _, ok := handlers[name]; return ok }, User: lookUpUser,
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.takeSecrets(set)
+	return set, n.openSDK(set)
+}
+
+func (n *Node) hasProgram(name string) bool {
+	_, err := exec.LookPath(name)
+	return err == nil
+}
+
+// makeJudge is a crew that only decides about retries, for the sweeps and bridges.
+func (n *Node) makeJudge() *actors.Crew {
+	return &actors.Crew{Clock: &n.clock, Action: n.action, Retry: n.cfg.Retry, RetryRules: n.cfg.RetryRules, RetryDisabled: n.cfg.RetryDisabled}
+}
+
+func (n *Node) action(ref, version string) (*messages.Action, bool) {
+	return n.catalog.Load().action(ref, version)
+}
+
+// poolConfig is what one pool of the set becomes on this node.
+func (n *Node) poolConfig(set *pack.Set, p *pack.Pool) supervisor.PoolConfig {
+	interval := orValue(p.Health.Interval, n.cfg.HealthCheckInterval)
+	return supervisor.PoolConfig{
+		System: n.system, Store: n.store, Clock: &n.clock, Broker: n.broker, Settings: n.cfg.Broker, Recorder: n.recorder,
+		Delivery: n.delivery, Logger: n.logger.Named("pool").With("pool", p.Name), Name: p.Name, Runtime: p.Runtime,
+		Node: n.member.label, Incarnation: n.incarnation, Workers: p.Min, WorkersMax: p.Max, Crew: n.crew(set, p),
+		Roster: roster.Config{
+			StaleAfter: health.Limit(n.cfg.HeartbeatInterval, n.cfg.StalenessMultiplier), StaleTimes: n.cfg.StalenessMultiplier,
+			SteadyAfter: n.cfg.HeartbeatInterval, ClaimTimeout: n.cfg.ClaimTimeout, SessionTimeout: n.cfg.SessionTimeout,
+			ClaimSweepOff: n.cfg.ClaimSweepOff || !sweeps("claims"),
+			SessionSweep:  n.cfg.SessionSweep, QueueDepthDegraded: n.cfg.Thresholds.QueueDepthDegraded,
+			WindowMax: windowOf(p.Recycle.MaxExecutions),
+		},
+		Restart:      n.cfg.Restart,
+		Recycle:      supervisor.Recycle{MaxAge: p.Recycle.MaxAge, MaxMemory: p.Recycle.MaxMemory},
+		ClaimTimeout: n.cfg.ClaimTimeout, HealthInterval: interval, HealthEnabled: !n.cfg.HealthDisabled,
+		EchoEvery: n.cfg.EchoInterval, BeatEvery: n.cfg.HeartbeatInterval, Fingerprint: p.Fingerprint,
+		Serves: serves(set, p), Peers: n.poolPeers(),
+		Hooks: n.poolHooks(), Halted: n.servers.halted,
+		Cordoned: func() (pool, node bool) { return n.cordons.of(p.Name) },
+	}
+}
+
+// windowOf bounds what is placed ahead of a worker that runs so many executions at most: what is left when it has run them
+// is taken back. 0: the default.
+func windowOf(executionsMax int) int {
+	if executionsMax <= 0 {
+		return 0
+	}
+	return max(1, min(placement.WindowMax, executionsMax/10))
+}
+
+func orValue[T comparable](value, otherwise T) T {
+	orElse(&value, otherwise)
+	return value
+}
+
+func (n *Node) crew(set *pack.Set, p *pack.Pool) actors.Crew {
+	return actors.Crew{
+		Lease: n.member.lease, Clock: &n.clock, Logger: n.logger.Named("worker").With("pool", p.Name), Board: n.board, Sessions: n.store,
+		Runner: n.runner(set, p, n.secrets.use), Action: n.action, Thresholds: n.thresholds(), CountActionErrors: n.cfg.CountActionErrors,
+		Retry: n.cfg.Retry, RetryRules: n.cfg.RetryRules, RetryDisabled: n.cfg.RetryDisabled, InitTimeout: orValue(p.Init, n.cfg.InitTimeout),
+		ProbeTimeout: orValue(p.Health.Timeout, n.cfg.ProbeTimeout), ProbeAgain: n.cfg.ProbeAgain, Graces: n.cfg.Graces,
+		Resident: process.Resident, RunsMax: p.Recycle.MaxExecutions,
+		Transitions: n.metrics.transition, Runs: n.metrics.run, Probes: n.metrics.probe, Leaked: n.metrics.leak,
+		SnapshotEvery: p.SnapshotEvery, KeepWithin: n.cfg.KeepWithin, LeaveWithin: n.cfg.ShutdownTimeout,
+		Snapshots: n.metrics.snapshot, UnknownReply: n.metrics.flow.unknownReply, Shortage: n.short.note,
+	}
+}
+
+// runner says how the pool's workers run things, and where each of their programs has its secrets from.
+func (n *Node) runner(
+	set *pack.Set, p *pack.Pool, secrets func(*pack.Pool) (actors.Secrets, error),
+) func(*actors.Crew, messages.WorkerID, messages.Generation) actors.Runner {
+	outfit := &actors.Outfit{
+		Launcher: n.guardian, Env: n.poolEnv(p), Limits: p.Limits, User: p.As, Umask: p.Umask, Output: n.cfg.OutputMax, FrameMax: n.cfg.FrameMax,
+	}
+	if len(p.Secrets) > 0 {
+		outfit.Secrets = func() (actors.Secrets, error) { return secrets(p) }
+	}
+	switch p.Runtime {
+	case messages.RuntimeGo:
+		return actors.GoRunner(n.handlers())
+	case messages.RuntimeShell:
+		return actors.ShellRunner(outfit)
+	}
+	return actors.ProcessRunner(outfit, n.program(set, p))
+}
+
+func (n *Node) poolEnv(p *pack.Pool) []string {
+	env := append(slices.Clone(n.env), userEnv(p.As)...)
+	return append(env, flatten(p.Env)...)
+}
+
+func (n *Node) program(set *pack.Set, p *pack.Pool) *actors.Program {
+	program := &actors.Program{Dir: p.Root}
+	for _, ref := range p.Actions {
+		if a, ok := set.Action(ref); ok {
+			program.Actions = append(program.Actions, actors.ProgramAction{Ref: a.Ref, Root: a.Root, Entrypoint: a.Entrypoint})
+		}
+	}
+	switch p.Runtime {
+	case messages.RuntimePython:
+		program.Argv = []string{n.cfg.Python, "-m", "troupe_worker"}
+		path := sdk.PythonPath(n.sdkFor(p))
+		if own, ok := p.Env["PYTHONPATH"]; ok {
+			path += string(filepath.ListSeparator) + own
+		}
+		program.Env = []string{"PYTHONPATH=" + path, "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1"}
+	case messages.RuntimeNode:
+		program.Argv = []string{n.cfg.NodeJS, sdk.NodeMain(n.sdkFor(p))}
+	default:
+		program.Argv = pack.Argv(p.Root, p.Command)
+	}
+	if program.Dir == "" {
+		program.Dir = n.cfg.Data
+	}
+	return program
+}
+
+// startPools starts a supervisor for every pool that an action uses.
+func (n *Node) startPools(ctx context.Context, c *catalog) error {
+	for i := range c.set.Pools {
+		if p := &c.set.Pools[i]; len(p.Actions) > 0 {
+			if err := n.startPool(ctx, c.set, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (n *Node) startPool(ctx context.Context, set *pack.Set, p *pack.Pool) error {
+	handle := &poolHandle{memory: &supervisor.Memory{}}
+	config := n.poolConfig(set, p)
+	handle.config.Store(&config)
+	limited, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	pid, err := actors.Ask[supervisor.AddChild, *actor.PID](limited, n.system, n.poolsPID, supervisor.AddChild{
+		Spec: func() actors.Child { return supervisor.NewPool(*handle.config.Load(), handle.memory) },
+	})
+	if err != nil {
+		return fmt.Errorf("start pool %s: %w", p.Name, err)
+	}
+	handle.pid = pid
+	n.mu.Lock()
+	n.pools[p.Name] = handle
+	n.mu.Unlock()
+	n.tellDown(pid)
+	return nil
+}
+
+func (n *Node) handles() map[string]*poolHandle {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return maps.Clone(n.pools)
+}
+
+func (n *Node) poolPID(name string) *actor.PID {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if h := n.pools[name]; h != nil {
+		return h.pid
+	}
+	return nil
+}
+
+// retirePool drains a pool that no action uses any more and stops its supervisor.
+func (n *Node) retirePool(name, by string) {
+	n.mu.Lock()
+	handle := n.pools[name]
+	delete(n.pools, name)
+	n.mu.Unlock()
+	if handle == nil {
+		return
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), n.cfg.ShutdownTimeout+time.Minute)
+		defer cancel()
+		_, err := actors.Ask[supervisor.Drain, struct{}](ctx, n.system, handle.pid,
+			supervisor.Drain{Until: time.Now().Add(n.cfg.ShutdownTimeout), By: by})
+		if err != nil {
+			n.logger.Warn("removed pool did not drain", "pool", name, "error", err)
+		}
+		n.forgetRouter(ctx, name)
+		if _, err := actors.Ask[supervisor.ForgetChild, struct{}](ctx, n.system, n.poolsPID, supervisor.ForgetChild{PID: handle.pid}); err != nil {
+			n.logger.Warn("removed pool not forgotten", "pool", name, "error", err)
+		}
+		if err := n.system.StopAndWait(ctx, handle.pid); err != nil {
+			n.logger.Warn("removed pool did not stop", "pool", name, "error", err)
+		}
+	}()
+}

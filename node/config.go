@@ -1,0 +1,299 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/peers"
+	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/rules/health"
+	"github.com/troupe-run/troupe/rules/lifecycle"
+	"github.com/troupe-run/troupe/rules/restart"
+	"github.com/troupe-run/troupe/store"
+)
+
+// Config is everything a node is told. Zero means the default in brackets.
+type Config struct {
+	Name   string // of the node [the host's name]
+	Data   string // folder of the store, the SDKs and the built-in packs; required
+	Listen string // address of the HTTP API; empty: none
+	// HealthListen is an address that answers /healthz and /readyz alone, to anybody; empty: none but the API.
+	HealthListen string
+	// HealthMetrics has that address answer /metrics too, to anybody.
+	HealthMetrics bool
+	Packs         []string
+	// Handlers are the go actions' handlers, by entrypoint, beside the built-in ones.
+	Handlers map[string]actors.Handler
+	// Actions are the go actions that no pack declares, each with a handler of its name.
+	Actions []messages.Action
+	// NoBuiltins leaves the built-in packs out.
+	NoBuiltins bool
+	// NoDemo leaves the built-in pack demo out.
+	NoDemo bool
+	Tokens []api.Token
+	// TokensFile holds more tokens, and may change while the node runs; without a path there is none.
+	TokensFile api.TokensFile
+	TLS        api.TLSFiles // of the API [none: it is served in clear]
+	Logger     hclog.Logger
+	Version    string
+
+	// Workers is how many workers the default pool of each runtime has [python, node, process: cores; shell: 2 ×
+	// cores; go: 128].
+	Workers map[messages.Runtime]int
+	Python  string // interpreter [python3]
+	NodeJS  string // interpreter [node]
+	EnvPass []string
+	// ForgetEnv, where set, takes variables out of this process's environment as /proc shows it, once their values are read.
+	ForgetEnv func(names []string) error
+	// EventsAll stores an event for every change of an execution.
+	EventsAll bool
+
+	// StoreURL and BrokerURL are the servers of the full mode, postgres:// and amqp:// or amqps://; both or none. Empty:
+	// the embedded store in the data folder, and the embedded broker.
+	StoreURL, BrokerURL string
+	BrokerTLS           BrokerTLS
+	// OpenStore and OpenBroker, where set, are called instead: for adapters that a program brings along. ErrUnavailable of
+	// their packages means that the server is away, and the node waits for it; any other error ends the start.
+	OpenStore  func(context.Context) (store.Store, error)
+	OpenBroker func(context.Context) (broker.Broker, error)
+
+	Broker broker.Settings
+	// NoticesOff leaves the ends of executions untold on the executions exchange.
+	NoticesOff bool
+	// Notices tells them with the embedded broker too, where only this program can listen; with another broker they are
+	// told unless NoticesOff.
+	Notices bool
+
+	// Lease is how long a node of the full mode counts as alive after a beat [4 s]; at least three of BeatEvery [1 s].
+	Lease, BeatEvery time.Duration
+	// OutageGrace is how long running work goes on while the store is away for every node [10 min].
+	OutageGrace time.Duration
+	// Peers is where the node's peers reach it, in the full mode [a free port of 127.0.0.1, for those of this machine; with
+	// OpenStore, nowhere]. Without it a node that loses the store cannot ask whether the others have lost it too, and goes on for
+	// OutageGrace.
+	Peers peers.Settings
+
+	ScheduledTimeout     time.Duration // [330 s] at least 10 s above the queues' TTL
+	TimeoutCheckInterval time.Duration // [60 s]
+	HealthCheckInterval  time.Duration // [30 s]
+	DefaultTimeout       time.Duration // [300 s]
+	ClaimTimeout         time.Duration // [15 s]
+	ClaimSweepOff        bool
+	NoWorkerDeadline     time.Duration // [1 h]
+
+	HeartbeatInterval   time.Duration // [10 s]
+	StalenessMultiplier float64       // [3]
+	ShutdownTimeout     time.Duration // [30 s]
+	InitTimeout         time.Duration // [30 s]
+	Graces              process.Graces
+	SessionTimeout      time.Duration // [5 min]
+	SessionSweep        time.Duration // [60 s]
+	KeepWithin          time.Duration // that a snapshot may hold up a worker's next run [1 s]
+
+	Restart           restart.Policy
+	Retry             messages.RetryPolicy
+	RetryRules        messages.RetryRules // of actions that have none of their own
+	RetryDisabled     bool
+	MaxRetries        int // of actions that set none
+	Thresholds        health.Thresholds
+	HealthDisabled    bool
+	CountActionErrors bool
+	ProbeTimeout      time.Duration // [5 s]
+	ProbeAgain        time.Duration // [5 s]
+	EchoInterval      time.Duration // [30 s]; negative: none
+
+	OutputMax int // bytes of each stream [1 MiB]
+	FrameMax  int // bytes [16 MiB]
+
+	RetainExecutions  time.Duration // [7 days]; negative: for ever
+	RetainDeadLetters time.Duration // [24 h]
+	RetainEvents      time.Duration // [7 days]
+	RetainSessions    time.Duration // [7 days]
+	RetainNodes       time.Duration // [7 days]
+	RetentionInterval time.Duration // [60 s]
+	RetentionBatch    int           // [1000]
+
+	// API bounds; zero as in api.Config.
+	Requests, Waits, Batches int
+	Bodies                   int64 // bytes
+	Connections              api.Connections
+	// SweepInterval is how often rows past one of their deadlines are looked for [2 s].
+	SweepInterval time.Duration
+	// Transitions, where set, is told of every transition of this node's workers, in the workers' own goroutines.
+	Transitions func(pool string, e lifecycle.Entry)
+	// Fenced, where set, is told once that this incarnation has to be given up, and why; the caller stops the node then, and
+	// may start another. Nil: Fatal is told. A Keeper does all of that.
+	Fenced func(why string)
+	// WrapStore and WrapBroker, where set, are put around the adapters: faults are injected there.
+	WrapStore  func(store.Store) store.Store
+	WrapBroker func(broker.Broker) broker.Broker
+	// Drain, where set, is called when somebody drains the node over its API or another node's; the caller stops the node
+	// then, in order. It must not wait. Nil: this process gets a SIGTERM.
+	Drain func()
+	// Fatal is told of an error that the node cannot live with; the caller stops the node then.
+	Fatal func(error)
+}
+
+// BrokerTLS is how an amqps:// connection is secured; each field may be empty.
+type BrokerTLS struct {
+	CAFile            string // PEM: authorities of the broker's certificate; empty: the system's
+	CertFile, KeyFile string // PEM: the node's own certificate and its key
+	ServerName        string // that the broker's certificate must have; empty: the address's host
+}
+
+func orElse[T comparable](value *T, otherwise T) {
+	var zero T
+	if *value == zero {
+		*value = otherwise
+	}
+}
+
+func (c Config) withDefaults() Config {
+	if host, err := os.Hostname(); err == nil {
+		orElse(&c.Name, safeName(host))
+	}
+	orElse(&c.Name, "node")
+	orElse(&c.Version, "dev")
+	orElse(&c.Python, "python3")
+	orElse(&c.NodeJS, "node")
+	if c.EnvPass == nil {
+		c.EnvPass = []string{"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"}
+	}
+	if c.Logger == nil {
+		c.Logger = hclog.NewNullLogger()
+	}
+	c.Logger = withUnits(c.Logger)
+	cores := runtime.NumCPU()
+	workers := map[messages.Runtime]int{
+		messages.RuntimePython: cores, messages.RuntimeNode: cores, messages.RuntimeProcess: cores,
+		messages.RuntimeShell: 2 * cores, messages.RuntimeGo: 128,
+	}
+	for r, n := range c.Workers {
+		if n > 0 {
+			workers[r] = n
+		}
+	}
+	c.Workers = workers
+	if c.StoreURL != "" {
+		c.Peers = c.Peers.OrLoopback()
+	}
+	c.defaultTimes()
+	return c
+}
+
+func (c *Config) defaultTimes() {
+	day := 24 * time.Hour
+	for value, otherwise := range map[*time.Duration]time.Duration{
+		&c.ScheduledTimeout: 330 * time.Second, &c.TimeoutCheckInterval: time.Minute,
+		&c.HealthCheckInterval: 30 * time.Second, &c.DefaultTimeout: 300 * time.Second, &c.ClaimTimeout: 15 * time.Second,
+		&c.NoWorkerDeadline: time.Hour, &c.HeartbeatInterval: 10 * time.Second, &c.ShutdownTimeout: 30 * time.Second,
+		&c.InitTimeout: 30 * time.Second, &c.SessionTimeout: 5 * time.Minute, &c.SessionSweep: time.Minute, &c.KeepWithin: time.Second,
+		&c.ProbeTimeout: 5 * time.Second, &c.EchoInterval: 30 * time.Second, &c.RetainExecutions: 7 * day,
+		&c.RetainDeadLetters: day, &c.RetainEvents: 7 * day, &c.RetainSessions: 7 * day, &c.RetainNodes: 7 * day,
+		&c.RetentionInterval: time.Minute, &c.SweepInterval: 2 * time.Second,
+		&c.Lease: 4 * time.Second, &c.BeatEvery: time.Second, &c.OutageGrace: 10 * time.Minute,
+	} {
+		orElse(value, otherwise)
+	}
+	orElse(&c.StalenessMultiplier, 3)
+	orElse(&c.RetentionBatch, 1000)
+}
+
+// validate names everything that is wrong at once.
+func (c *Config) validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Data == "" {
+		bad("data: no folder is given; say where the node keeps its store")
+	}
+	if strings.ContainsAny(c.Name, "/\x00 \n") {
+		bad("name: %q may not hold slashes, blanks or control characters", c.Name)
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"claim_timeout", c.ClaimTimeout}, {"default_timeout", c.DefaultTimeout}, {"heartbeat_interval", c.HeartbeatInterval},
+		{"init_timeout", c.InitTimeout}, {"shutdown_timeout", c.ShutdownTimeout},
+	} {
+		if d.value <= 0 {
+			bad("%s: must be positive, got %s", d.name, d.value)
+		}
+	}
+	ttl := c.Broker.WorkerTTL
+	orElse(&ttl, 5*time.Minute)
+	if c.ScheduledTimeout < ttl+10*time.Second {
+		bad("scheduled_timeout: must exceed the worker queues' TTL of %s by at least 10 s, got %s", ttl, c.ScheduledTimeout)
+	}
+	if (c.StoreURL == "") != (c.BrokerURL == "") {
+		bad("servers: a store and a broker belong together: give both addresses (postgres:// and amqp://), or none for the embedded ones")
+	}
+	if c.Lease < 3*c.BeatEvery {
+		bad("lease: must be at least three beats (%s each), got %s", c.BeatEvery, c.Lease)
+	}
+	if c.Peers.On() && !c.full() {
+		bad("peers_listen: a node on the embedded store has no peers: give it a store and a broker, or leave peers_listen empty or off")
+	}
+	if err := c.Peers.Check(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// safeName makes a host's name fit for worker ids.
+func safeName(host string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '/' || r <= ' ' || r == 0x7f {
+			return '-'
+		}
+		return r
+	}, host)
+}
+
+// environment is what every worker process inherits: the allowed variables that are set, sorted.
+func (c *Config) environment() []string {
+	env := map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin"}
+	for _, name := range c.EnvPass {
+		if value, ok := os.LookupEnv(name); ok {
+			env[name] = value
+		}
+	}
+	return flatten(env)
+}
+
+func flatten(env map[string]string) []string {
+	list := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list
+}
+
+// recorderLanes is how many transactions of changes may be under way at once: a server works on one while the node
+// handles the other's answers; the embedded store has one writer.
+func (c *Config) recorderLanes() int {
+	if c.full() {
+		return 2
+	}
+	return 1
+}
+
+// full reports whether the node shares its store with others.
+func (c *Config) full() bool { return c.StoreURL != "" || c.OpenStore != nil }
+
+func (c *Config) storePath() string  { return filepath.Join(c.Data, "troupe.db") }
+func (c *Config) ledgerPath() string { return filepath.Join(c.Data, "processes.ledger") }

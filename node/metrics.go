@@ -1,0 +1,354 @@
+package node
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/lifecycle"
+	"github.com/troupe-run/troupe/rules/placement"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor"
+)
+
+// metrics is what /metrics shows. Labels are closed sets (pools, states, reasons, codes), never ids.
+type metrics struct {
+	node     *Node
+	registry *prometheus.Registry
+
+	transitions, executions, timeouts, probes, restarts, takeBacks *prometheus.CounterVec
+	replaced                                                       *prometheus.CounterVec
+	retries, affinity, letters, stale, echoLate                    *prometheus.CounterVec
+	inState, runTime, latency, probeTime, backoff, echoTime        *prometheus.HistogramVec
+	group, storeTime                                               prometheus.Histogram
+	leaked                                                         *prometheus.GaugeVec
+	live                                                           *liveCollector
+	flow                                                           *flowMetrics
+	bridges                                                        *bridgeMetrics
+
+	edges sync.Map // edgeKey → edge
+	ends  sync.Map // endKey → runEnd
+}
+
+type edgeKey struct {
+	pool     string
+	from, to lifecycle.State
+	reason   lifecycle.Reason
+}
+
+type edge struct {
+	count prometheus.Counter
+	time  prometheus.Observer
+}
+
+type endKey struct {
+	pool   string
+	status messages.Status
+	code   messages.Code
+}
+
+type runEnd struct {
+	count   prometheus.Counter
+	time    prometheus.Observer
+	latency prometheus.Observer
+}
+
+func newMetrics(n *Node) *metrics {
+	m := &metrics{node: n, registry: prometheus.NewRegistry()}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "troupe_" + name, Help: help}, labels)
+		m.registry.MustRegister(c)
+		return c
+	}
+	// From 0.1 ms to about an hour, a quarter of a decade a step.
+	seconds := prometheus.ExponentialBucketsRange(0.0001, 3600, 24)
+	histogram := func(name, help string, labels ...string) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "troupe_" + name, Help: help, Buckets: seconds}, labels)
+		m.registry.MustRegister(h)
+		return h
+	}
+	m.transitions = counter("worker_transitions_total", "Lifecycle transitions of workers.", "pool", "from", "to", "reason")
+	m.executions = counter("executions_total", "Executions that ended, by status and error code.", "pool", "status", "code")
+	m.timeouts = counter("execution_timeouts_total", "Executions that ended for a timeout, by code.", "pool", "code")
+	m.probes = counter("probes_total", "Health checks of workers.", "pool", "result")
+	m.restarts = counter("worker_restarts_total", "Workers started again after a failure.", "pool")
+	m.replaced = counter("worker_replacements_total", "Workers replaced that had not failed: recycled, reloaded, closed, ended by an operator.", "pool")
+	m.takeBacks = counter("take_backs_total", "Placements that were taken back unstarted.", "pool", "reason")
+	m.retries = counter("retries_total", "Retries that were made, by reason, which is a class of failures or manual_retry, and by the error's code.", "pool", "reason", "code")
+	m.affinity = counter("session_affinity_total", "Executions with a session, by what became of it: hit, miss, opened, lost, expired; those that fail for it too.", "pool", "result")
+	m.letters = counter("dead_letters_total", "Dead letters handled.", "reason", "resolution")
+	m.stale = counter("stale_writes_total", "Changes that came too late and had no effect.", "change")
+	m.echoLate = counter("dispatch_echo_late_total", "Dispatch echoes that were late.", "pool")
+	m.inState = histogram("worker_state_seconds", "Time that workers spent in a state.", "pool", "state")
+	m.runTime = histogram("execution_run_seconds", "Run time of executions.", "pool", "status")
+	m.latency = histogram("execution_scheduling_seconds", "From requested (or due) to running.", "pool")
+	m.probeTime = histogram("probe_seconds", "Time to the answer of a health check.", "pool")
+	m.backoff = histogram("worker_restart_delay_seconds", "Delay before a failed worker was started again.", "pool")
+	m.echoTime = histogram("dispatch_echo_seconds", "Round trip of the dispatch echo.", "pool")
+	m.group = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "troupe_store_batch_changes", Help: "Changes of one store transaction.", Buckets: prometheus.ExponentialBuckets(1, 2, 13),
+	})
+	m.storeTime = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "troupe_store_transaction_seconds", Help: "Time of one store transaction.", Buckets: seconds,
+	})
+	m.leaked = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "troupe_leaked_handlers", Help: "Go handlers that did not return after their context ended.",
+	}, []string{"pool"})
+	m.live, m.flow, m.bridges = newLiveCollector(n), newFlowMetrics(m.registry, seconds), newBridgeMetrics(m.registry)
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.group, m.storeTime, m.leaked, m.live)
+	return m
+}
+
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: scrapesMax})
+}
+
+func (m *metrics) transition(pool string, e lifecycle.Entry) {
+	if hook := m.node.cfg.Transitions; hook != nil {
+		hook(pool, e)
+	}
+	key := edgeKey{pool, e.From, e.To, e.Reason}
+	known, ok := m.edges.Load(key)
+	if !ok {
+		known, _ = m.edges.LoadOrStore(key, edge{
+			count: m.transitions.WithLabelValues(pool, e.From.String(), e.To.String(), e.Reason.String()),
+			time:  m.inState.WithLabelValues(pool, e.From.String()),
+		})
+	}
+	known.(edge).count.Inc()
+	known.(edge).time.Observe(e.In.Seconds())
+}
+
+// codesMax bounds the error codes that are told apart: an action may invent any.
+const codeOther = messages.Code("other")
+
+// labelCode keeps Troupe's own codes and folds an action's into one.
+func labelCode(err *messages.Error) messages.Code {
+	if err == nil {
+		return ""
+	}
+	if err.Code.Known() {
+		return err.Code
+	}
+	return codeOther
+}
+
+func (m *metrics) run(pool string, e *messages.Execution, o *messages.Outcome, took time.Duration) {
+	end := m.end(pool, o.Status, labelCode(o.Error))
+	end.time.Observe(took.Seconds())
+	m.flow.started(pool, e)
+	due := e.RequestedAt
+	if e.RunAt.After(due) {
+		due = e.RunAt
+	}
+	if wait := e.StartedAt.Sub(due); wait >= 0 {
+		end.latency.Observe(wait.Seconds())
+	}
+}
+
+func (m *metrics) end(pool string, status messages.Status, code messages.Code) runEnd {
+	key := endKey{pool, status, code}
+	known, ok := m.ends.Load(key)
+	if !ok {
+		known, _ = m.ends.LoadOrStore(key, runEnd{
+			count:   m.executions.WithLabelValues(pool, status.String(), string(code)),
+			time:    m.runTime.WithLabelValues(pool, status.String()),
+			latency: m.latency.WithLabelValues(pool),
+		})
+	}
+	return known.(runEnd)
+}
+
+// result counts what the store made of a change.
+func (m *metrics) result(item actors.Item, r store.Result) {
+	if r.Verdict == store.Stale {
+		m.stale.WithLabelValues(item.Change.Name()).Inc()
+		return
+	}
+	if r.Verdict != store.Applied || !r.Status.Terminal() || r.Execution == nil {
+		return
+	}
+	code := labelCode(r.Execution.Error)
+	m.end(r.Execution.Pool, r.Status, code).count.Inc()
+	m.flow.ended(r.Execution, r.Status)
+	switch code {
+	case messages.CodeTimeout, messages.CodeStalled, messages.CodeStartTimeout, messages.CodeQueueTimeout, messages.CodeQueueDeadline:
+		m.timeouts.WithLabelValues(r.Execution.Pool, string(code)).Inc()
+	}
+	var retry *messages.Execution
+	switch c := item.Change.(type) {
+	case *store.Finish:
+		retry = c.Retry
+	case *store.End:
+		retry = c.Retry
+	}
+	if retry != nil {
+		m.retried(r.Execution.Pool, retry.RetryReason, code)
+	}
+}
+
+func (m *metrics) transaction(changes int, took time.Duration) {
+	m.group.Observe(float64(changes))
+	m.storeTime.Observe(took.Seconds())
+}
+
+func (m *metrics) probe(pool string, ok bool, took time.Duration) {
+	result := "passed"
+	if !ok {
+		result = "failed"
+	}
+	m.probes.WithLabelValues(pool, result).Inc()
+	m.probeTime.WithLabelValues(pool).Observe(took.Seconds())
+}
+
+func (m *metrics) leak(pool string, change int) { m.leaked.WithLabelValues(pool).Add(float64(change)) }
+
+func (m *metrics) deadLetter(reason, resolution string) {
+	if len(resolution) > 11 && resolution[:11] == "quarantined" {
+		resolution = "quarantined"
+	}
+	m.letters.WithLabelValues(reason, resolution).Inc()
+}
+
+func (m *metrics) takenBack(pool, reason string) { m.takeBacks.WithLabelValues(pool, reason).Inc() }
+
+func (n *Node) poolHooks() supervisor.PoolHooks {
+	m := n.metrics
+	return supervisor.PoolHooks{
+		Mode:     n.mode,
+		Reported: m.flow.reported,
+		Replaced: func(pool string) { m.replaced.WithLabelValues(pool).Inc() },
+		Restarted: func(pool string, delay time.Duration) {
+			m.restarts.WithLabelValues(pool).Inc()
+			m.backoff.WithLabelValues(pool).Observe(delay.Seconds())
+		},
+		Affinity:  func(pool string, e placement.Effect) { m.affinity.WithLabelValues(pool, e.String()).Inc() },
+		TakenBack: m.takenBack,
+		Placed:    m.flow.placed,
+		Away:      m.flow.away,
+		Echo: func(pool string, took time.Duration, late bool) {
+			if late {
+				m.echoLate.WithLabelValues(pool).Inc()
+				return
+			}
+			m.echoTime.WithLabelValues(pool).Observe(took.Seconds())
+		},
+	}
+}
+
+// liveCollector reads gauges when it is scraped: workers by state and grade, executions by status.
+type liveCollector struct {
+	node                                    *Node
+	workers, grades, waiting, oldest, broke *prometheus.Desc
+	actors, mailboxes, letterDepth, unknown *prometheus.Desc
+	storeUp, brokerUp, brokerBlocked        *prometheus.Desc
+	clockAhead                              *prometheus.Desc
+	stuck                                   *prometheus.Desc
+	uncommitted, heldBack                   *prometheus.Desc
+	noticesWaiting, noticesAge              *prometheus.Desc
+	noticesTeller                           *prometheus.Desc
+	peers, peersDropped, router             *prometheus.Desc
+	placed, queued, beatAge                 *prometheus.Desc
+}
+
+func newLiveCollector(n *Node) *liveCollector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("troupe_"+name, help, labels, nil)
+	}
+	return &liveCollector{
+		node:      n,
+		workers:   desc("workers", "This node's workers by state.", "pool", "state"),
+		grades:    desc("workers_by_grade", "This node's workers by health grade, their heartbeat included.", "pool", "grade"),
+		waiting:   desc("executions", "Executions of the cluster that have not ended.", "pool", "status"),
+		oldest:    desc("executions_oldest_seconds", "Time since the oldest of the cluster's executions that have not ended was requested; 0: there is none.", "pool", "status"),
+		placed:    desc("executions_scheduled_oldest_seconds", "Time since the first of the cluster's scheduled executions was placed, of those that no worker has started; 0: there is none.", "pool"),
+		queued:    desc("worker_queue_depth", "Placements that wait on this node's workers.", "pool"),
+		beatAge:   desc("heartbeat_age_seconds", "Time since the store took the heartbeats of this node's workers."),
+		broke:     desc("pool_broken", "1 while every worker of the pool keeps failing.", "pool"),
+		actors:    desc("actors", "Live actors."),
+		stuck:     desc("stuck_actors", "Actors that have handled one message for too long while others wait."),
+		mailboxes: desc("mailbox_messages", "Messages in all mailboxes."),
+
+		uncommitted: desc("recorder_uncommitted_seconds", "Age of the oldest change of an execution that the store has not committed; 0: none waits."),
+		heldBack:    desc("recorder_held_executions", "Executions whose changes are not committed while all others go on, such as for a row that is locked."),
+
+		unknown: desc("unknown_messages", "Messages that found no case in their actor's switch, since the start."),
+
+		clockAhead:    desc("clock_ahead_seconds", "How far this machine's clock is ahead of the store's; negative: behind."),
+		storeUp:       desc("store_up", "1 while the store answers."),
+		brokerUp:      desc("broker_up", "1 while the broker is connected."),
+		brokerBlocked: desc("broker_blocked", "1 while the broker takes no messages (a memory or disk alarm)."),
+
+		letterDepth: desc("dead_letter_queue_messages", "Dead letters that wait to be handled."),
+
+		noticesWaiting: desc("notices_pending", "Completion notices of all nodes that wait to be told; counted up to 2,000 rows of the outbox, of up to 500 each."),
+		noticesAge:     desc("notices_oldest_seconds", "Age of the oldest completion notice that waits to be told, of all nodes."),
+		noticesTeller:  desc("notices_teller", "1 on the node that tells the notices of all nodes."),
+
+		peers:        desc("peers", "Other nodes by how this one stands with them: reached, suspect, or not heard yet.", "state"),
+		router:       desc("pool_router", "Who routes for the pool: 1 for the mode that this node is in.", "pool", "mode"),
+		peersDropped: desc("peer_messages_dropped", "Messages from and to other nodes that were dropped, since the start.", "reason"),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *liveCollector) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, out) }
+
+// Collect implements prometheus.Collector.
+func (c *liveCollector) Collect(out chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	depth := 0
+	infos := c.node.system.Registry.Snapshot()
+	for i := range infos {
+		depth += infos[i].MailboxDepth
+	}
+	gauge(c.actors, float64(len(infos)))
+	gauge(c.mailboxes, float64(depth))
+	gauge(c.stuck, float64(len(c.node.system.Registry.Stuck())))
+	gauge(c.unknown, float64(actors.UnknownTotal()))
+	c.backlog(gauge)
+	c.servers(gauge)
+	c.network(gauge)
+	if !c.node.started.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	c.pools(ctx, gauge)
+	c.letters(ctx, gauge)
+	c.notices(ctx, gauge)
+	if !c.node.servers.store.read().up {
+		return
+	}
+	if depths, err := c.node.store.Depths(ctx); err == nil {
+		c.depths(depths, gauge)
+	}
+}
+
+// servers shows how the store and the broker stand.
+func (c *liveCollector) servers(gauge func(*prometheus.Desc, float64, ...string)) {
+	store, broker := c.node.servers.store.read(), c.node.servers.broker.read()
+	gauge(c.storeUp, number(store.up))
+	if skew := c.node.clock.Skew(); skew.Known {
+		gauge(c.clockAhead, skew.Ahead.Seconds())
+	}
+	gauge(c.brokerUp, number(broker.up))
+	gauge(c.brokerBlocked, number(broker.blocked))
+}
+
+func number(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,294 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/debug"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/peers"
+	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/clock"
+	"github.com/troupe-run/troupe/supervisor"
+)
+
+// Node is one running node. Start it once, then Stop it once.
+type Node struct {
+	cfg         Config
+	incarnation messages.Incarnation
+	logger      hclog.Logger
+
+	store    store.Store
+	clock    clock.Clock // the store's
+	skew     skew
+	adapter  store.Store // store, as its adapter opened it
+	broker   broker.Broker
+	raw      broker.Broker // broker, as its adapter is
+	servers  *watcher
+	lock     *os.File // of the data folder, in the full mode
+	guardian *process.Guardian
+	member   member
+	routing  routing
+	peers    *peers.Network // nil: the node has no end of the remoting
+	sights   sights
+	ended    endedQueues
+	beats    beats
+	futures  futures
+	asking   rooms            // holds one for each question to another node under way
+	hinting  chan struct{}    // holds one for each hint to another node under way
+	forest   *debug.Cluster   // the actors of all nodes
+	answers  *debug.Inspector // to others, about this node's
+	cordons  cordons
+	system   *actors.System
+	outcomes *actors.Outcomes
+	notices  noticesState
+	secrets  secrets
+	short    *shortages // of what starting programs takes
+	board    *actors.Board
+	judge    *actors.Crew
+	backlog  actors.Backlog
+	requests actors.Held // what the intake bridge has unsettled
+	inbox    inboxLogs
+	letters  actors.Held // and the dead-letter bridge
+	catalog  atomic.Pointer[catalog]
+	metrics  *metrics
+	env      []string
+	openKits atomic.Pointer[string] // the folder of the SDKs that every user may read; nil: no pool needs one
+
+	root     atomic.Pointer[actor.PID]
+	recorder *actor.PID
+	delivery *actor.PID
+	poolsPID *actor.PID
+
+	reload   chan struct{} // holds one while a reload is under way
+	adopting sync.Mutex    // held while the node takes up the packs of a reload
+	// lastRefused is the last reload, where it was refused.
+	lastRefused atomic.Pointer[refusedReload]
+	mu          sync.Mutex
+	pools       map[string]*poolHandle
+	draining    atomic.Bool
+	drainedBy   atomic.Pointer[string] // who asked for that; nil: a signal
+	leaves      context.Context        // ends once the node is told to stop
+	leave       context.CancelFunc
+	// homeless follows the pools whose work waits and that this node does not have; its monitor's alone.
+	homeless map[string]*unassigned
+	swept    sweepPlaces
+	// submitting counts the submissions under way.
+	submitting atomic.Int32
+	founded    atomic.Bool // what all actors share is there
+	open       atomic.Bool // the tree runs: the API's calls may come
+	started    atomic.Bool
+	abort      context.CancelCauseFunc // ends the start
+	watching   func()                  // ends the watch over the servers
+
+	access  *api.Access
+	tls     *api.Certificates // nil: the API is served in clear
+	http    httpPort
+	probes  httpPort // for questions after its health alone, where one is asked for
+	stop    sync.Once
+	stopErr error
+}
+
+type poolHandle struct {
+	pid    *actor.PID
+	memory *supervisor.Memory
+	config atomic.Pointer[supervisor.PoolConfig]
+}
+
+// New checks the configuration and returns a node that has started nothing.
+func New(cfg Config) (*Node, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	data, err := filepath.Abs(cfg.Data) // the guardian and the workers have working folders of their own
+	if err != nil {
+		return nil, fmt.Errorf("data folder %s: %w; give it as an absolute path", cfg.Data, err)
+	}
+	cfg.Data = data
+	n := &Node{
+		cfg: cfg, incarnation: messages.NewIncarnation(), logger: cfg.Logger, outcomes: actors.NewOutcomes(),
+		board: actors.NewBoard(), pools: map[string]*poolHandle{}, homeless: map[string]*unassigned{}, env: cfg.environment(),
+		hinting: make(chan struct{}, hintsMax), reload: make(chan struct{}, 1),
+	}
+	n.leaves, n.leave = context.WithCancel(context.Background())
+	n.secrets.forget, n.secrets.data = cfg.ForgetEnv, cfg.Data
+	n.servers, n.skew.logger = newWatcher(n), n.logger.Named("clock")
+	n.member.over, n.member.end = context.WithCancel(context.Background())
+	return n, nil
+}
+
+// Start brings the node up: it returns once the tree runs and the API listens. While the store of the full mode is away
+// it waits, with the API open for those who ask what it waits for; the end of ctx ends that. It does not wait for the
+// broker: what is submitted meanwhile is kept. An error leaves nothing behind.
+func (n *Node) Start(ctx context.Context) error {
+	if err := n.bringUp(ctx); err != nil {
+		return errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
+	}
+	n.started.Store(true)
+	n.lookForRouters()
+	n.logger.Info("node started", "node", n.cfg.Name, "incarnation", n.incarnation, "data", n.cfg.Data, "listen", n.Addr())
+	return nil
+}
+
+func (n *Node) bringUp(ctx context.Context) error {
+	ctx, n.abort = context.WithCancelCause(ctx)
+	defer n.abort(nil)
+	for _, step := range []func(context.Context) error{
+		n.listen, n.prepare, n.openEmbedded, n.materialize, n.loadPacks, n.openBroker, n.found, n.openPeers, n.serveEarly,
+		n.openStore, n.openProcesses, n.declareShared, n.patient(n.belong), n.patient(n.join), n.patient(n.saveActions),
+		n.patient(n.readCordons), n.startTree, n.serve,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("start the node: %w", context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// openProcesses ends what an earlier boot left running, before anything of that boot is given back.
+func (n *Node) openProcesses(context.Context) error {
+	if err := process.BecomeSubreaper(); err != nil {
+		n.logger.Warn("cannot adopt orphans of a killed guardian", "error", err)
+	}
+	ended, err := process.EndSurvivors(n.cfg.ledgerPath())
+	if err != nil {
+		return fmt.Errorf("end processes of an earlier boot: %w", err)
+	}
+	if ended > 0 {
+		n.logger.Warn("processes of an earlier boot ended", "count", ended)
+	}
+	if err := clearSecrets(n.cfg.Data); err != nil {
+		return fmt.Errorf("remove files of secrets of an earlier boot: %w", err)
+	}
+	return nil
+}
+
+// startTree starts the supervision tree, left to right: the recorder, the bridges, the pools, the monitors.
+func (n *Node) startTree(ctx context.Context) error {
+	if err := n.await(ctx, n.rescueOrphans); err != nil {
+		return fmt.Errorf("give back the work of an earlier boot: %w", err)
+	}
+	root, err := n.system.Spawn(n.system, n.rootGroup())
+	if err != nil {
+		return err
+	}
+	n.root.Store(root)
+	limited, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	for _, group := range []*actor.PID{root, n.system.PID("troupe/bridges"), n.system.PID("troupe/monitors")} {
+		if _, err := actors.Ask[struct{}, struct{}](limited, n.system, group, struct{}{}); err != nil {
+			return err
+		}
+	}
+	if err := n.startPools(ctx, n.catalog.Load()); err != nil {
+		return err
+	}
+	n.open.Store(true)
+	if _, fenced := n.isFenced(); fenced { // while its pools were starting, or just now
+		n.open.Store(false)
+	}
+	return nil
+}
+
+func (n *Node) group(name string, children ...supervisor.ChildSpec) supervisor.ChildSpec {
+	added := &supervisor.Added{}
+	return func() actors.Child {
+		return supervisor.NewGroup(supervisor.GroupConfig{
+			System: n.system, Name: name, Logger: n.logger.Named(name), Children: children, Added: added,
+		})
+	}
+}
+
+func (n *Node) rootGroup() actors.Child {
+	children := []supervisor.ChildSpec{
+		n.memberSpec,
+		n.recorderSpec,
+		n.group("bridges", n.bridges()...),
+		n.group("pools"),
+		n.group("monitors", n.monitors()...),
+	}
+	if n.peers != nil {
+		children = append(children, n.peersSpec)
+	}
+	return supervisor.NewGroup(supervisor.GroupConfig{
+		System: n.system, Name: "troupe", Logger: n.logger.Named("troupe"), Fatal: n.fatal,
+		Fenced: n.fence, Children: append(children, n.observerSpec),
+	})
+}
+
+func (n *Node) fatal(err error) {
+	n.logger.Error("the tree cannot go on", "error", err)
+	if n.cfg.Fatal != nil {
+		go n.cfg.Fatal(err)
+	}
+}
+
+// refuse ends a node that no waiting for its servers helps.
+func (n *Node) refuse(err error) {
+	n.abort(err)
+	if n.started.Load() {
+		n.fatal(err)
+	}
+}
+
+func (n *Node) recorderSpec() actors.Child {
+	return actors.NewRecorder(actors.RecorderConfig{
+		System: n.system, Store: n.store, Outcomes: n.outcomes, Logger: n.logger.Named("recorder"),
+		Observe: n.metrics.transaction, OnResult: n.metrics.result, Backlog: &n.backlog,
+		Notices: n.noticesHook(), Lanes: n.cfg.recorderLanes(),
+	})
+}
+
+func (n *Node) deliverySpec() actors.Child {
+	return actors.NewDelivery(actors.DeliveryConfig{System: n.system, Broker: n.broker, Logger: n.logger.Named("delivery")})
+}
+
+func (n *Node) deadLetterSpec() actors.Child {
+	return actors.NewDeadLetter(actors.DeadLetterConfig{
+		System: n.system, Store: n.store, Settings: n.cfg.Broker, Delivery: n.delivery, Recorder: n.recorder,
+		Pool: n.poolPID, Judge: n.judge, Logger: n.logger.Named("dead_letter"), Count: n.metrics.deadLetter,
+		Late: n.metrics.flow.letter, Clock: &n.clock, Held: &n.letters, Own: n.incarnation, Elsewhere: n.tellDeadLettered,
+	})
+}
+
+// serveEarly opens the API of a node that may have to wait for its servers, so that one can ask it what for.
+func (n *Node) serveEarly(ctx context.Context) error {
+	if !n.cfg.full() {
+		return nil
+	}
+	n.logger.Info("node is starting", "node", n.cfg.Name, "incarnation", n.incarnation, "listen", n.Addr())
+	return n.serve(ctx)
+}
+
+// Incarnation names this boot.
+func (n *Node) Incarnation() messages.Incarnation { return n.incarnation }
+
+// Registry knows the node's live actors.
+func (n *Node) Registry() *actors.Registry { return n.system.Registry }
+
+// closeTimeout bounds what is left of a stop once the work has ended.
+const closeTimeout = 10 * time.Second

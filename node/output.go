@@ -1,0 +1,142 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/peers"
+	"github.com/troupe-run/troupe/store"
+)
+
+// askOutput asks the node that an execution stands on what was seen of it.
+func (b backend) askOutput(ctx context.Context, e *messages.Execution, at actors.Poll) (part wire.OutputResult, err error) {
+	to := store.Node{Incarnation: e.Worker.Incarnation, Name: nodeOf(e)}
+	for _, known := range b.sights.nodes() {
+		if known.Incarnation == to.Incarnation {
+			to = known
+		}
+	}
+	reply, err := b.askNode(ctx, &to, steerTime, e.Placement(), wire.Output{Feed: at.Feed, From: at.From})
+	if err != nil {
+		return part, err
+	}
+	part, _ = reply.(wire.OutputResult)
+	return part, nil
+}
+
+// Output implements api.Backend: what is stored, or, while it runs, what was seen so far.
+func (b backend) Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error) {
+	e, err := b.Get(ctx, id)
+	switch {
+	case err != nil:
+		return messages.Output{}, err
+	case e.Status.Terminal():
+		return b.store.Output(ctx, id)
+	case !b.abroad(&e):
+		return b.board.Output(id), nil
+	}
+	return b.outputAbroad(ctx, &e)
+}
+
+// outputAsks bounds the questions for what was seen of a run: a feed that is kept whole takes some dozens.
+const outputAsks = 256
+
+// outputAbroad is what was seen so far of a run on another node.
+func (b backend) outputAbroad(ctx context.Context, e *messages.Execution) (out messages.Output, err error) {
+	at := actors.Poll{}
+	for range outputAsks {
+		part, err := b.askOutput(ctx, e, at)
+		if err != nil {
+			return out, err
+		}
+		for i := range part.Entries {
+			switch h := &part.Entries[i]; h.Kind {
+			case "stdout":
+				out.Stdout = append(out.Stdout, h.Data...)
+			case "stderr":
+				out.Stderr = append(out.Stderr, h.Data...)
+			}
+		}
+		if at = (actors.Poll{Feed: part.Feed, From: part.Next}); !part.More {
+			break
+		}
+	}
+	return out, nil
+}
+
+// output answers what was seen of a run of this node.
+func (s steered) output(_ context.Context, r peers.Request, m wire.Output) (wire.Body, error) {
+	if err := s.shut(); err != nil {
+		return done(err)
+	}
+	room, first := wire.OutputMax, true
+	seen := s.board.Poll(r.About.Execution, actors.Poll{Feed: m.Feed, From: m.From}, func(h *actors.Happening) bool {
+		size := wireOf(h).Size()
+		fits := size <= room || first
+		room, first = room-size, false
+		return fits
+	})
+	part := wire.OutputResult{Feed: seen.Next.Feed, Next: seen.Next.From, More: seen.More, Ended: seen.Ended}
+	for i := range seen.Events {
+		part.Entries = append(part.Entries, wireOf(&seen.Events[i]))
+	}
+	return part, nil
+}
+
+// wireOf is an event as it travels. What is too large for that is named instead.
+func wireOf(h *actors.Happening) wire.Happening {
+	w := wire.Happening{Kind: h.Kind, At: h.At, Data: h.Data, Chunk: h.Chunk, Fraction: h.Fraction, Level: h.Level, Message: h.Message}
+	if math.IsNaN(w.Fraction) || math.IsInf(w.Fraction, 0) {
+		w.Fraction = -1
+	}
+	if size := w.Size(); size > wire.HappeningMax {
+		return wire.Happening{Kind: "notice", At: h.At, Fraction: -1,
+			Message: fmt.Sprintf("a %s of %d bytes is too large to be passed on from its node", h.Kind, size)}
+	}
+	return w
+}
+
+// liveOf is an event of another node's run.
+func liveOf(w *wire.Happening) api.Live {
+	h := actors.Happening{Kind: w.Kind, At: w.At, Data: w.Data, Fraction: w.Fraction, Level: w.Level, Message: w.Message}
+	if len(w.Chunk) > 0 {
+		if h.Chunk = w.Chunk; !json.Valid(w.Chunk) {
+			return api.Live{Kind: "notice", At: w.At, Message: "a chunk came from its node that is no JSON"}
+		}
+	}
+	return live(h)
+}
+
+// replay gives what was stored of the output of an ended execution.
+func (b backend) replay(ctx context.Context, id messages.ExecutionID, each func(api.Live) error) error {
+	out, err := b.store.Output(ctx, id)
+	if err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		kind string
+		data []byte
+	}{{"stdout", out.Stdout}, {"stderr", out.Stderr}} {
+		if len(part.data) > 0 {
+			if err := each(api.Live{Kind: part.kind, Data: part.data}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func live(h actors.Happening) api.Live {
+	l := api.Live{Kind: h.Kind, At: h.At, Data: h.Data, Chunk: h.Chunk, Level: h.Level, Message: h.Message}
+	if h.Kind == "progress" && h.Fraction >= 0 {
+		fraction := h.Fraction
+		l.Fraction = &fraction
+	}
+	return l
+}

@@ -1,0 +1,82 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/retry"
+)
+
+// RetryAnswer implements api.Backend.
+func (b backend) RetryAnswer(ctx context.Context, e *messages.Execution) api.RetryView {
+	if e.RetriedAs.IsZero() {
+		return b.noRetry(e)
+	}
+	v := api.RetryView{As: e.RetriedAs}
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	next, err := b.store.Get(ctx, e.RetriedAs)
+	if err != nil { // deleted since, or the store is away
+		v.Message = fmt.Sprintf("it is retried as %s, which cannot be read now: %v", e.RetriedAs, err)
+		return v
+	}
+	v.At, v.Reason = next.RunAt, next.RetryReason
+	v.Message = fmt.Sprintf("it is retried as %s for %s: %s", e.RetriedAs, next.RetryReason, standsAt(&next))
+	return v
+}
+
+// standsAt says where a retry stands, and when it begins where it has not.
+func standsAt(e *messages.Execution) string {
+	if e.Status == messages.Requested {
+		return "due at " + e.RunAt.UTC().Format(time.RFC3339Nano)
+	}
+	return e.Status.String()
+}
+
+// noRetry says why an execution has no retry, or what a failure of it would meet.
+func (b backend) noRetry(e *messages.Execution) api.RetryView {
+	if !e.Status.Terminal() {
+		return b.ifItFails(e)
+	}
+	denied := retry.Denial("")
+	if e.Error != nil {
+		denied = retry.Denial(e.Error.NoRetry)
+	}
+	if denied == "" {
+		denied = b.judgeAgain(e)
+	}
+	return api.RetryView{WhyNot: string(denied), Message: "no retry follows: " + denied.Explain(e)}
+}
+
+// judgeAgain judges an outcome that was stored without the word why no retry follows, as that of an older node.
+func (b backend) judgeAgain(e *messages.Execution) retry.Denial {
+	a, ok := b.action(e.Action, e.Version)
+	if !ok {
+		a = &messages.Action{}
+	}
+	d := retry.Decide(retry.Input{
+		Execution: e, Outcome: messages.Outcome{Status: e.Status, Error: e.Error}, Disabled: b.cfg.RetryDisabled,
+		Rules: retry.ResolveRules(a.RetryRules, b.cfg.RetryRules),
+	})
+	if d.Retry { // by today's rules it would be
+		return retry.DeniedUnknown
+	}
+	return d.Denied
+}
+
+// ifItFails is about an execution that has not ended.
+func (b backend) ifItFails(e *messages.Execution) api.RetryView {
+	left := max(e.MaxRetries-e.RetryCount, 0)
+	switch {
+	case e.Status == messages.Cancelling:
+		return api.RetryView{WhyNot: string(retry.DeniedCancelled), Message: "no retry follows: it is being cancelled"}
+	case b.cfg.RetryDisabled:
+		return api.RetryView{WhyNot: string(retry.DeniedDisabled), Message: "a failure is not retried: " + retry.DeniedDisabled.Explain(e)}
+	case left == 0:
+		return api.RetryView{WhyNot: string(retry.DeniedMax), Message: "a failure is not retried: " + retry.DeniedMax.Explain(e)}
+	}
+	return api.RetryView{Left: left, Message: fmt.Sprintf("a failure that is not final is retried; %d of %d retries are left", left, e.MaxRetries)}
+}

@@ -1,0 +1,110 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/troupe-run/troupe/debug"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/peers"
+	"github.com/troupe-run/troupe/store"
+)
+
+// debugConfig is what the node shows of its actors, to its own callers and to other nodes.
+func (n *Node) debugConfig() debug.Config {
+	return debug.Config{
+		Node: n.cfg.Name, Source: n.system.Registry, History: n.actorHistory, WaitsFor: n.servers.waits, Cluster: n.forest,
+	}
+}
+
+// openForest makes the view of the actors of all nodes, and what answers the others about this one's.
+func (n *Node) openForest() {
+	n.forest = debug.NewCluster(debug.ClusterConfig{Own: n.incarnation, Members: n.liveNodes, Ask: n.askActors})
+	n.answers = debug.NewInspector(n.debugConfig())
+}
+
+// rowsTime bounds the wait for the nodes' rows: while the store is away the tree is shown by what membership knows.
+const rowsTime = 250 * time.Millisecond
+
+// liveNodes are this incarnation and those that membership takes to live, with what their rows say of them.
+func (n *Node) liveNodes(ctx context.Context) []debug.Member {
+	state := store.NodeActive
+	if n.draining.Load() {
+		state = store.NodeDraining
+	}
+	live := map[messages.Incarnation]store.Node{
+		n.incarnation: {Incarnation: n.incarnation, Name: n.cfg.Name, State: state, Address: n.Addr()},
+	}
+	n.member.mu.Lock()
+	for inc, row := range n.member.up {
+		live[inc] = row
+	}
+	n.member.mu.Unlock()
+	for _, row := range n.nodeRows(ctx) {
+		if _, lives := live[row.Incarnation]; lives {
+			live[row.Incarnation] = row
+		}
+	}
+	members := make([]debug.Member, 0, len(live))
+	for inc, row := range live {
+		members = append(members, debug.Member{
+			Incarnation: inc, Name: row.Name, State: string(row.State), Cordoned: row.Cordoned, Address: row.Address, Started: row.StartedAt,
+		})
+	}
+	return members
+}
+
+// nodeRows are the rows of all nodes, where the store answers soon.
+func (n *Node) nodeRows(ctx context.Context) []store.Node {
+	if !n.open.Load() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, rowsTime)
+	defer cancel()
+	rows, err := n.store.ListNodes(ctx)
+	if err != nil {
+		n.logger.Debug("the rows of the nodes were not read; the tree shows what membership knows", "error", err)
+		return nil
+	}
+	return rows
+}
+
+// askActors asks another incarnation for its actors. Its errors are for people to read.
+func (n *Node) askActors(ctx context.Context, to messages.Incarnation, q wire.Inspect) (wire.InspectResult, error) {
+	if n.peers == nil {
+		return wire.InspectResult{}, errors.New("this node listens for no peers; set its node.peers_listen")
+	}
+	reply, err := n.peers.AskAgain(ctx, to, messages.Placement{}, q)
+	switch answer := reply.(type) {
+	case wire.InspectResult:
+		return answer, nil
+	case wire.Ack:
+		return wire.InspectResult{}, errors.New(answer.Refused)
+	}
+	return wire.InspectResult{}, whyUnasked(err)
+}
+
+// whyUnasked says for people why a peer did not answer.
+func whyUnasked(err error) error {
+	switch {
+	case errors.Is(err, peers.ErrUnknown):
+		return errors.New("it listens for no peers that this node can reach; give both a node.peers_listen that the other can dial")
+	case errors.Is(err, peers.ErrUnsupported):
+		return errors.New("it runs a release that cannot be asked for its actors")
+	case errors.Is(err, context.DeadlineExceeded):
+		return errors.New("it does not answer")
+	case err == nil:
+		return errors.New("its answer is not one that this release understands")
+	}
+	return err
+}
+
+// inspectTime bounds an answer to another node: a worker is asked for its history.
+const inspectTime = 2 * time.Second
+
+// inspected answers another node that asks for this one's actors.
+func (n *Node) inspected(ctx context.Context, _ peers.Request, q wire.Inspect) (wire.Body, error) {
+	return n.answers.Inspect(ctx, q), nil
+}

@@ -1,0 +1,282 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/rules/roster"
+	"github.com/troupe-run/troupe/supervisor"
+)
+
+// watcher looks at the node's two servers, and tells the pools and the delivery bridge when one goes or comes back.
+// It decides nothing about work: whatever it says, every change is a compare-and-set, and every message may be lost.
+type watcher struct {
+	node     *Node
+	store    server
+	broker   server
+	doubts   chan struct{} // holds one: the store is to be asked
+	recorder recorderWatch
+	full     fullness
+	tasks    sync.WaitGroup
+	refused  bool          // the broker did not let the node in
+	declared atomic.Bool   // the shared topology, since the broker came
+	turn     chan struct{} // holds one: who declares it
+	odd      atomic.Pointer[[]oddQueue]
+	losses   losses // of shared exchanges
+}
+
+func newWatcher(n *Node) *watcher {
+	logger := n.logger.Named("servers")
+	return &watcher{
+		node: n, doubts: make(chan struct{}, 1), turn: make(chan struct{}, 1),
+		recorder: recorderWatch{logger: n.logger.Named("recorder")}, full: fullness{logger: logger},
+		store: server{name: "store", logger: logger}, broker: server{name: "broker", logger: logger},
+	}
+}
+
+// suspect has the store asked soon.
+func (w *watcher) suspect() {
+	select {
+	case w.doubts <- struct{}{}:
+	default: // it is to be asked already
+	}
+}
+
+// start watches until the function that it returns is called. The node's broker is open; its store may not be.
+func (w *watcher) start() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	w.tasks.Go(func() { w.run(ctx) })
+	return func() {
+		cancel()
+		w.tasks.Wait()
+	}
+}
+
+func (w *watcher) run(ctx context.Context) {
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	asked, answers := false, make(chan error, 1)
+	ask := func() {
+		asked = w.node.open.Load() // until then the start itself asks
+		if asked {
+			w.tasks.Go(func() { answers <- w.ping(ctx) })
+		}
+	}
+	again, looking, looked, lookAgain := time.Time{}, false, make(chan struct{}, 1), nextLook(time.Now())
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.doubts:
+			if !asked {
+				ask()
+			}
+		case err := <-answers:
+			asked, again = false, time.Now().Add(pingEvery)
+			w.answered(ctx, err)
+		case <-looked:
+			looking, lookAgain = false, nextLook(time.Now())
+		case now := <-look.C:
+			w.lookAtBroker(ctx)
+			w.recorder.look(w.node.backlog.State, now)
+			if !asked && now.After(again) && !w.store.read().up {
+				ask()
+			}
+			if !looking && now.After(lookAgain) && w.hasDeclared() {
+				looking = true
+				w.tasks.Go(func() { w.lookAtExchanges(ctx); looked <- struct{}{} })
+			}
+		}
+	}
+}
+
+func (w *watcher) ping(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, pingTime)
+	defer cancel()
+	_, err := w.node.store.Now(limited)
+	return err
+}
+
+func (w *watcher) answered(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	reason := ""
+	if err != nil {
+		reason = err.Error()
+	}
+	if w.store.set(err == nil, false, reason) {
+		w.changed()
+	}
+}
+
+func (w *watcher) lookAtBroker(ctx context.Context) {
+	s := w.node.broker.Status()
+	if s.Refused && !w.refused && !w.broker.read().known {
+		w.refused = true
+		w.node.refuse(fmt.Errorf("broker: %s", s.Reason))
+	}
+	if !w.broker.set(s.Up, s.Blocked, s.Reason) {
+		return
+	}
+	w.changed()
+	if !s.Up {
+		w.declared.Store(false) // it may come back without its queues
+		return
+	}
+	if w.node.open.Load() {
+		w.node.system.Send(w.node.delivery, &actors.Reattach{})
+	}
+	w.tasks.Go(func() { w.redeclare(ctx) })
+}
+
+// redeclare makes what all nodes share once the broker is back. An error that no waiting mends ends the node: its user
+// may not use the queues, or an exchange is of another kind.
+func (w *watcher) redeclare(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, declareTime)
+	defer cancel()
+	err := w.declare(limited)
+	if err == nil || away(err) || ctx.Err() != nil || errors.Is(err, broker.ErrClosed) {
+		return // the next queue that is declared, or the next return of the broker, tries again
+	}
+	w.node.fatal(fmt.Errorf("declare the shared queues and exchanges: %w", err))
+}
+
+// declareTime bounds the declaration of what all nodes share.
+const declareTime = 30 * time.Second
+
+// declare makes the shared topology, unless that has been done since the broker came. One that was still under way when another
+// had ended would make again, untold, what has been deleted since.
+func (w *watcher) declare(ctx context.Context) error {
+	if w.declared.Load() {
+		return nil
+	}
+	select {
+	case w.turn <- struct{}{}:
+		defer func() { <-w.turn }()
+	case <-ctx.Done():
+		return fmt.Errorf("the shared queues and exchanges are still being declared: %w: %w", broker.ErrUnavailable, ctx.Err())
+	}
+	if w.declared.Load() {
+		return nil
+	}
+	odd, err := declareTopology(ctx, w.node.raw, w.node.cfg.Broker.Shared())
+	if err != nil {
+		return err
+	}
+	w.noteOdd(odd)
+	w.declared.Store(len(brokenNotes(odd)) == 0) // one that cannot be used is tried again with the next queue
+	return nil
+}
+
+// shared is the broker as the tree sees it: before a queue of a worker's, what all nodes share is there, so that nothing
+// that expires is dropped for want of a dead-letter exchange.
+type shared struct {
+	broker.Broker
+	first func(context.Context) error
+	names map[string]bool // of the queues that all nodes share
+}
+
+// Declare implements broker.Broker.
+func (s *shared) Declare(ctx context.Context, t broker.Topology) error {
+	if err := s.first(ctx); err != nil {
+		return err
+	}
+	return s.declareBeside(ctx, t)
+}
+
+// changed tells every pool how the servers stand now.
+func (w *watcher) changed() {
+	for _, handle := range w.node.handles() {
+		w.node.system.Send(handle.pid, &supervisor.Halt{Why: w.halted()})
+	}
+}
+
+// halted is why nothing can be placed now; roster.Ready: it can.
+func (w *watcher) halted() roster.Reason {
+	if s := w.store.read(); !s.since.IsZero() && !s.up {
+		return roster.StoreAway
+	}
+	switch s := w.node.broker.Status(); {
+	case !s.Up:
+		return roster.BrokerAway
+	case s.Blocked:
+		return roster.BrokerBlocked
+	}
+	return roster.Ready
+}
+
+// waits lists the servers that the node waits for, with the reason.
+func (w *watcher) waits() []string {
+	var list []string
+	for _, s := range []*server{&w.store, &w.broker} {
+		if text := s.waits(); text != "" {
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
+// await does a step of the start that needs the store, again and again while the store is away. Any other error is
+// returned: waiting would not help.
+func (n *Node) await(ctx context.Context, step func(context.Context) error) error {
+	for wait := awaitMin; ; wait = min(2*wait, awaitMax) {
+		err := step(ctx)
+		if err == nil {
+			n.servers.store.set(true, false, "")
+			return nil
+		}
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, ctx.Err()) {
+			return cause // the watch over the broker ended the start
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("stopped while the node waited for its store: %w", context.Cause(ctx))
+		}
+		if !n.cfg.full() || !away(err) {
+			return err
+		}
+		n.servers.store.set(false, false, err.Error())
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// How often a store that is away is tried at the start.
+const (
+	awaitMin = 100 * time.Millisecond
+	awaitMax = time.Second
+)
+
+// gate refuses calls of the API that need the store while it is away, at once: nothing is accepted that cannot be kept,
+// and callers do not pile up.
+func (n *Node) gate() *api.Problem {
+	s := n.servers.store.read()
+	switch {
+	case !n.open.Load():
+		return problem(http.StatusServiceUnavailable, api.CodeStoreUnavailable, "the node is starting%s; try again",
+			waiting(n.servers.waits()))
+	case !s.since.IsZero() && !s.up:
+		return problem(http.StatusServiceUnavailable, api.CodeStoreUnavailable,
+			"the store is away since %s, and nothing can be kept or read until it is back; try again, with the same idempotency key "+
+				"where it submits", s.since.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+func waiting(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return " and waits for the " + strings.Join(list, "; ")
+}

@@ -1,0 +1,245 @@
+package pack
+
+import (
+	"cmp"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/process"
+)
+
+// Bounds on what one Load reads.
+const (
+	packsMax   = 1000
+	actionsMax = 1000 // of one pack
+	filesMax   = 10_000
+)
+
+// Options is what packs leave to the configuration. Zero fields mean defaults.
+type Options struct {
+	// MaxRetries of actions where neither the action nor its pack says. Default 0.
+	MaxRetries int
+	// Cores is what default numbers of workers are computed from. Default: the machine's.
+	Cores int
+	// Workers is the number of workers a node has in pools that do not say, by runtime. Defaults: python, node,
+	// process: Cores; shell: 2 × Cores; go: 128.
+	Workers map[messages.Runtime]int
+	// HasHandler reports whether the binary has a Go handler of that name. Nil: any name is taken.
+	HasHandler func(name string) bool
+	// User looks up who a pool's programs are to run as, and says what keeps this node from running them so. Nil: it is not
+	// looked up.
+	User func(text string) (process.User, error)
+	// Registered are actions that the program itself brings, without files: runtime go, with at least a Ref. Empty
+	// fields get the defaults of an action's file; the version's is "0".
+	Registered []messages.Action
+}
+
+func (o Options) withDefaults() Options {
+	if o.Cores <= 0 {
+		o.Cores = runtime.NumCPU()
+	}
+	workers := map[messages.Runtime]int{
+		messages.RuntimePython: o.Cores, messages.RuntimeNode: o.Cores, messages.RuntimeProcess: o.Cores,
+		messages.RuntimeShell: 2 * o.Cores, messages.RuntimeGo: 128,
+	}
+	for r, n := range o.Workers {
+		if n > 0 {
+			workers[r] = n
+		}
+	}
+	o.Workers = workers
+	return o
+}
+
+// Load reads the packs in dirs. Each dir is a pack, or a folder of packs. A pack that is reached twice is loaded
+// once. The error is a *Problems with everything that is wrong in all of them; there is no set then.
+func Load(dirs []string, options Options) (*Set, error) {
+	l := &loader{
+		options: options.withDefaults(), problems: &Problems{},
+		packs: map[string]*draftPack{}, pools: map[string]*Pool{}, schemas: map[string]*checker{},
+	}
+	for _, f := range l.discover(dirs) {
+		l.loadPack(f)
+	}
+	for _, a := range l.options.Registered {
+		l.register(a)
+	}
+	if err := l.problems.err(); err != nil {
+		return nil, err
+	}
+	return l.assemble(), nil
+}
+
+// loader collects what is loaded. Maps are by full name.
+type loader struct {
+	options  Options
+	problems *Problems
+	packs    map[string]*draftPack
+	pools    map[string]*Pool
+	actions  []messages.Action
+	schemas  map[string]*checker
+}
+
+// folder is one pack's folder: as it was given, and where it really is.
+type folder struct{ shown, real string }
+
+// discover finds the folders of the packs, each once.
+func (l *loader) discover(dirs []string) []folder {
+	var found []folder
+	seen := map[string]bool{}
+	for _, dir := range dirs {
+		for _, shown := range l.packsIn(dir) {
+			real, err := realPath(shown)
+			switch {
+			case err != nil:
+				l.problems.add("packs: %s: %v", clip(shown), fileError(err))
+			case len(found) == packsMax:
+				l.problems.add("packs: more than %d packs", packsMax)
+				return found
+			case !seen[real]:
+				seen[real] = true
+				found = append(found, folder{shown, real})
+			}
+		}
+	}
+	return found
+}
+
+func realPath(path string) (string, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(absolute)
+}
+
+// packsIn is dir itself where it is a pack, else those of its folders that are.
+func (l *loader) packsIn(dir string) []string {
+	if strings.ContainsRune(dir, 0) || dir == "" {
+		l.problems.add("packs: %q is not a folder's name", clip(dir))
+		return nil
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		if os.IsNotExist(err) {
+			l.problems.add("packs: %s: there is no such folder", clip(dir))
+		} else {
+			l.problems.add("packs: %s: %v", clip(dir), fileError(err))
+		}
+		return nil
+	}
+	if !info.IsDir() {
+		l.problems.add("packs: %s is not a folder: name the folder that holds pack.yaml", clip(dir))
+		return nil
+	}
+	if isPack(dir) {
+		return []string{dir}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		l.problems.add("packs: %s: %v", clip(dir), fileError(err))
+		return nil
+	}
+	var found []string
+	for _, e := range entries {
+		if inside := filepath.Join(dir, e.Name()); isPack(inside) {
+			found = append(found, inside)
+		}
+	}
+	if len(found) == 0 {
+		l.problems.add("packs: %s: no pack.yaml in it or in a folder of it", clip(dir))
+	}
+	return found
+}
+
+func isPack(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, "pack.yaml"))
+	return err == nil
+}
+
+// loadPack reads one pack.
+func (l *loader) loadPack(f folder) {
+	root, err := os.OpenRoot(f.real)
+	if err != nil {
+		l.problems.add("packs: %s: %v", clip(f.shown), fileError(err))
+		return
+	}
+	defer root.Close() // it was only read
+	d := l.readPack(root, f)
+	if d == nil {
+		return
+	}
+	if other := l.packs[d.pack.Name]; other != nil {
+		d.source.fail(nil, "another pack has that name: %s", clip(filepath.Join(other.folder.shown, "pack.yaml")))
+		return
+	}
+	l.packs[d.pack.Name] = d
+	for _, name := range l.actionFiles(d) {
+		l.readAction(d, name)
+	}
+	if d.pack.Digest, err = digest(root); err != nil {
+		d.source.fail(nil, "%v", err)
+	}
+}
+
+// actionFiles lists the files of the pack's actions, by name.
+func (l *loader) actionFiles(d *draftPack) []string {
+	entries, err := fs.ReadDir(d.root.FS(), "actions")
+	if err != nil {
+		d.source.fail(nil, "no actions: the folder actions: %v", fileError(err))
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case strings.HasPrefix(name, "."):
+		case filepath.Ext(name) == ".yaml":
+			names = append(names, name)
+		case filepath.Ext(name) == ".yml":
+			d.source.fail(nil, "actions/%s is not read: name it .yaml", clip(name))
+		}
+	}
+	if len(names) > actionsMax {
+		d.source.fail(nil, "%d actions, at most %d are allowed", len(names), actionsMax)
+		return nil
+	}
+	if len(names) == 0 {
+		d.source.fail(nil, "no actions: add actions/<name>.yaml")
+	}
+	return names
+}
+
+// assemble builds the set once nothing is wrong. A pool that no action uses does not exist.
+func (l *loader) assemble() *Set {
+	s := &Set{Actions: l.actions, schemas: l.schemas}
+	slices.SortFunc(s.Actions, func(a, b messages.Action) int { return cmp.Compare(a.Ref, b.Ref) })
+	for _, a := range s.Actions {
+		p := l.pools[a.Pool]
+		p.Actions = append(p.Actions, a.Ref)
+		if string(a.Parameters) == `{"type":"object"}` {
+			delete(s.schemas, a.Ref) // Validate has seen to that before it asks a schema
+		}
+		if d := l.packs[a.Pack]; d != nil { // none where the program registered it
+			d.pack.Actions = append(d.pack.Actions, a.Ref)
+		}
+	}
+	for _, d := range l.packs {
+		s.Packs = append(s.Packs, d.pack)
+	}
+	slices.SortFunc(s.Packs, func(a, b Pack) int { return cmp.Compare(a.Name, b.Name) })
+	for _, p := range l.pools {
+		if len(p.Actions) > 0 {
+			s.Pools = append(s.Pools, *p)
+		}
+	}
+	slices.SortFunc(s.Pools, func(a, b Pool) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range s.Pools {
+		s.Pools[i].Fingerprint = s.fingerprint(&s.Pools[i])
+	}
+	return s
+}

@@ -1,0 +1,271 @@
+package pack_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/pack"
+)
+
+const strictSchema = `
+parameters:
+  type: object
+  required: [text, size]
+  additionalProperties: false
+  properties:
+    text: {type: string, minLength: 2, pattern: "^[a-z]+$"}
+    size: {$ref: "#/$defs/size"}
+    tags: {type: array, uniqueItems: true, items: {enum: [red, green]}}
+    when: {anyOf: [{type: integer}, {const: now}]}
+    never: false
+    api_key: {type: string, pattern: "^k-"}
+  $defs: {size: {type: integer, minimum: 1, multipleOf: 2}}
+secrets: [api_key]
+`
+
+func strictSet(t testing.TB) *pack.Set {
+	set, err := pack.Load([]string{write(t, files{
+		"pack.yaml":        goodPack,
+		"actions/a.yaml":   "name: a\nruntime: go\n" + strictSchema,
+		"actions/any.yaml": "name: any\nruntime: go\n",
+	})}, options())
+	require.NoError(t, err)
+	return set
+}
+
+func TestValidateNamesTheField(t *testing.T) {
+	t.Parallel()
+	set := strictSet(t)
+	for _, c := range []struct{ params, want string }{
+		{``, "parameters: /size: missing required property; /text: missing required property"},
+		{`{}`, "parameters: /size: missing required property; /text: missing required property"},
+		{`{"text":"ab","size":3}`, "parameters: /size: multipleOf: got 3, want 2"},
+		{`{"text":"ab","size":"2"}`, "parameters: /size: got string, want integer"},
+		{`{"text":"a","size":2}`, "parameters: /text: minLength: got 1, want 2"},
+		{`{"text":"AB","size":2}`, "parameters: /text: 'AB' does not match pattern '^[a-z]+$'"},
+		{`{"text":"ab","size":2,"extra":1,"<script>":2}`, "parameters: /<script>: unknown property; /extra: unknown property"},
+		{`{"text":"ab","size":2,"a/b~\u0000":1}`, "parameters: /a~1b~0\uFFFD: unknown property"},
+		{`{"text":"ab","size":2,"tags":["red","blue"]}`, "parameters: /tags/1: value must be one of 'red', 'green'"},
+		{`{"text":"ab","size":2,"tags":["red","red"]}`, "parameters: /tags: items at 0 and 1 are equal"},
+		{`{"text":"ab","size":2,"when":"later"}`, "parameters: /when: got string, want integer; /when: value must be 'now'"},
+		{`{"text":"ab","size":2,"never":1}`, "parameters: /never: is not allowed"},
+		{`{"text":"ab","size":2,"api_key":"hunter2"}`, "parameters: /api_key: is not valid (the value is secret)"},
+		{`{"text":"ab","size":1e999999999}`, "parameters: the number 1e999999999 is out of range"},
+		{`{"text":"ab","size":1e-999999999}`, "parameters: the number 1e-999999999 is out of range"},
+		{`{"text":"ab","size":1e99999999999999999999}`, "parameters: the number 1e99999999999999999999 is out of range"},
+		{`[]`, "parameters: must be a JSON object"},
+		{`null`, "parameters: must be a JSON object"},
+		{` "text"`, "parameters: must be a JSON object"},
+		{`{"text":`, "parameters: not valid JSON: unexpected end of JSON input"},
+		{`{} {}`, "parameters: not valid JSON: invalid character '{' after top-level value"},
+		{"{\"text\":\"\xff\"}", "parameters: not UTF-8"},
+		{strings.Repeat("[", 10_000), "parameters: nested deeper than 100 levels at byte 100"},
+	} {
+		err := set.Validate(t.Context(), "core.a", json.RawMessage(c.params))
+		var bad *pack.ParameterError
+		require.ErrorAs(t, err, &bad, "%.60s", c.params)
+		require.EqualError(t, err, c.want)
+		require.Equal(t, messages.CodeInvalidParameters, bad.Code)
+	}
+	require.NoError(t, set.Validate(t.Context(), "core.a", json.RawMessage(`{"text":"ab","size":4,"tags":["red"],"when":"now","api_key":"k-1"}`)))
+	require.NoError(t, set.Validate(t.Context(), "core.any", nil))
+	require.ErrorIs(t, set.Validate(t.Context(), "core.none\x00", nil), pack.ErrUnknownAction)
+}
+
+func TestParametersAtTheLimit(t *testing.T) {
+	t.Parallel()
+	set := strictSet(t)
+	of := func(size int) json.RawMessage {
+		return json.RawMessage(`{"x":"` + strings.Repeat("y", size-len(`{"x":""}`)) + `"}`)
+	}
+	for _, size := range []int{messages.ParametersMax - 1, messages.ParametersMax} {
+		require.NoError(t, set.Validate(t.Context(), "core.any", of(size)))
+	}
+	err := set.Validate(t.Context(), "core.any", of(messages.ParametersMax+1))
+	var bad *pack.ParameterError
+	require.ErrorAs(t, err, &bad)
+	require.Equal(t, messages.CodeTooLarge, bad.Code)
+	require.EqualError(t, err, "parameters: 1048577 bytes, at most 1048576 are allowed")
+}
+
+func TestProblemsOfParametersAreBounded(t *testing.T) {
+	t.Parallel()
+	var params strings.Builder
+	params.WriteString(`{"text":"` + strings.Repeat("A", 100_000) + `","size":2`)
+	for i := range 500 {
+		fmt.Fprintf(&params, `,"%s%d":1`, strings.Repeat("x", 1000), i)
+	}
+	params.WriteString("}")
+	err := strictSet(t).Validate(t.Context(), "core.a", json.RawMessage(params.String()))
+	require.Error(t, err)
+	require.Less(t, len(err.Error()), 5000)
+}
+
+// TestHostileParametersEndEarly: what is too deep is read no further than to where it is, and a number that is too long is
+// refused by its length, before any arithmetic.
+func TestHostileParametersEndEarly(t *testing.T) {
+	t.Parallel()
+	set := strictSet(t)
+	for _, c := range []struct{ params, want string }{
+		{strings.Repeat("[", 1<<20), "parameters: nested deeper than 100 levels at byte 100"},
+		{strings.Repeat(`{"":`, 1<<18), "parameters: nested deeper than 100 levels at byte 400"},
+		{`{"size":` + strings.Repeat("9", 1<<19) + `}`, "parameters: the number " + strings.Repeat("9", 60)},
+	} {
+		err := set.Validate(t.Context(), "core.a", json.RawMessage(c.params))
+		require.Error(t, err)
+		require.Equal(t, c.want, err.Error()[:min(len(c.want), len(err.Error()))])
+	}
+}
+
+// TestHostileListsCostWhatTheirLengthDoes counts work by what it allocates, which no load on the machine changes: every
+// element that is judged, compared as a number or complained of allocates. It is not parallel, so nothing else is counted.
+func TestHostileListsCostWhatTheirLengthDoes(t *testing.T) {
+	set := strictSet(t)
+	const short, times = 4_000, 8
+	for _, element := range []string{`1e300`, `"red"`, `"a"`, `{}`} {
+		cost := func(n int) (objects, size uint64) {
+			list := strings.TrimSuffix(strings.Repeat(element+",", n), ",")
+			params := json.RawMessage(`{"text":"ab","size":2,"tags":[` + list + `]}`)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			err := set.Validate(t.Context(), "core.a", params)
+			runtime.ReadMemStats(&after)
+			var bad *pack.ParameterError
+			require.ErrorAs(t, err, &bad)
+			require.Equal(t, messages.CodeInvalidParameters, bad.Code)
+			return after.Mallocs - before.Mallocs, after.TotalAlloc - before.TotalAlloc
+		}
+		objects, size := cost(short)
+		more, larger := cost(times * short)
+		// Linear work costs 8 times as much, quadratic work 64 times.
+		require.Less(t, more, 2*times*objects, "objects for %s", element)
+		require.Less(t, larger, 2*times*size, "bytes for %s", element)
+	}
+}
+
+func TestCheckJSONJudgesDepth(t *testing.T) {
+	t.Parallel()
+	nested := func(n int) []byte { return []byte(strings.Repeat("[", n) + strings.Repeat("]", n)) }
+	require.NoError(t, pack.CheckJSON(nested(100)))
+	require.EqualError(t, pack.CheckJSON(nested(101)), "nested deeper than 100 levels at byte 100")
+	require.EqualError(t, pack.CheckJSON(nested(10_000)), "nested deeper than 100 levels at byte 100")
+	require.NoError(t, pack.CheckJSON([]byte(`{"a":"`+strings.Repeat(`[\"{`, 200)+`"}`)), "brackets in text do not nest")
+	require.Error(t, pack.CheckJSON(nil))
+}
+
+// TestCheckJSONAgreesWithTheStandardLibrary: within the depth, exactly the texts that encoding/json takes are taken.
+func TestCheckJSONAgreesWithTheStandardLibrary(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		words := []string{"{", "}", "[", "]", "[]", "{}", `"a"`, `"a":`, ":", ",", "1", "-0.5e3", "01", "true", "null", " ", `"\u12"`, `"\"`, `"`}
+		raw := []byte(strings.Join(rapid.SliceOfN(rapid.SampledFrom(words), 1, 6).Draw(t, "words"), ""))
+		require.Equal(t, json.Valid(raw), pack.CheckJSON(raw) == nil)
+	})
+}
+
+func TestRedact(t *testing.T) {
+	t.Parallel()
+	action := &messages.Action{Secrets: []string{"api_key", "token"}}
+	for _, c := range []struct{ params, want string }{
+		{`{"api_key":"hunter2","n":12345678901234567890.10}`, `{"api_key":"[redacted]","n":12345678901234567890.10}`},
+		{`{"deep":[{"token":{"a":1}}],"text":"token"}`, `{"deep":[{"token":"[redacted]"}],"text":"token"}`},
+		{`{"api_key":"a","api_key":"b"}`, `{"api_key":"[redacted]"}`},
+		{`{"api_key":"hunter2"`, `"[redacted]"`},
+		{strings.Repeat("[", 200), `"[redacted]"`},
+		{``, ``},
+	} {
+		require.Equal(t, c.want, string(pack.Redact(action, json.RawMessage(c.params))))
+	}
+	require.Equal(t, `{"api_key":1`, string(pack.Redact(&messages.Action{}, json.RawMessage(`{"api_key":1`))))
+}
+
+// TestNoSecretSurvives: wherever a secret stands, its value is gone, from what is shown and from what Validate says.
+func TestNoSecretSurvives(t *testing.T) {
+	t.Parallel()
+	set := strictSet(t)
+	action, _ := set.Action("core.a")
+	rapid.Check(t, func(t *rapid.T) {
+		secret := "S3CRET" + rapid.StringMatching(`[a-z]{0,8}`).Draw(t, "secret")
+		var value any = secret
+		for range rapid.IntRange(0, 4).Draw(t, "depth") {
+			switch rapid.IntRange(0, 2).Draw(t, "shape") {
+			case 0:
+				value = []any{value}
+			case 1:
+				value = map[string]any{"inner": value}
+			case 2:
+				value = map[string]any{"api_key": value, "text": "x"}
+			}
+		}
+		raw, err := json.Marshal(map[string]any{"api_key": value, "size": 2})
+		require.NoError(t, err)
+		require.NotContains(t, string(pack.Redact(action, raw)), "S3CRET")
+		require.NotContains(t, set.Validate(t.Context(), "core.a", raw).Error(), "S3CRET")
+	})
+}
+
+func FuzzCheckJSON(f *testing.F) {
+	for _, seed := range []string{`{"a":[1,"\"]"]}`, `[[[[`, `"\`, "\xff", `1e9`, strings.Repeat("[", 101)} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		err := pack.CheckJSON(raw)
+		if err == nil {
+			require.True(t, json.Valid(raw))
+		} else if json.Valid(raw) {
+			require.Regexp(t, `^(nested deeper|not UTF-8)`, err.Error())
+		}
+	})
+}
+
+func FuzzValidate(f *testing.F) {
+	f.Add([]byte(`{"text":"ab","size":4,"tags":["red"],"when":"now","api_key":"k-1"}`))
+	f.Add([]byte(`{"text":"ab","size":1e400,"tags":[1,1.0]}`))
+	set := strictSet(f)
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if err := set.Validate(t.Context(), "core.a", raw); err != nil {
+			require.LessOrEqual(t, len(err.Error()), 21*500)
+		}
+	})
+}
+
+func BenchmarkValidate(b *testing.B) {
+	set := strictSet(b)
+	params := json.RawMessage(`{"text":"ab","size":4,"tags":["red"],"when":"now"}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := set.Validate(b.Context(), "core.a", params); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkValidateAnyObject(b *testing.B) {
+	set, err := pack.Load([]string{write(b, files{
+		"pack.yaml": goodPack, "actions/a.yaml": "name: a\nruntime: go\nparameters: {type: object}\n",
+	})}, options())
+	require.NoError(b, err)
+	params := json.RawMessage(`{"message":"hi","n":1}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := set.Validate(b.Context(), "core.a", params); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkDeepJSONIsRefused(b *testing.B) {
+	deep := []byte(strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000))
+	for b.Loop() {
+		if pack.CheckJSON(deep) == nil {
+			b.Fatal("taken")
+		}
+	}
+}

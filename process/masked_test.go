@@ -1,0 +1,80 @@
+package process
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/mask"
+)
+
+// What a program writes of its secrets is gone from both streams, the events and the tail, also where it comes in pieces.
+func TestOutputIsMasked(t *testing.T) {
+	t.Parallel()
+	masks, err := mask.New([]string{"hunter2-hunter2"})
+	require.NoError(t, err)
+	g := newGuardian(t, Config{})
+	p, events := run(t, g, Spec{Masks: masks, Argv: shell(
+		`printf 'a hunter2-hun'; sleep 0.1; printf 'ter2 b hunter2-'; echo "is hunter2-hunter2" >&2; printf 'then hunter' >&2`)})
+	exit, before := events.exit(t)
+	require.Zero(t, exit.Code)
+	written := ""
+	for _, e := range before {
+		if w, ok := e.(Wrote); ok && !w.Stderr {
+			written += string(w.Data)
+		}
+	}
+	require.Equal(t, "a [redacted] b [redacted]", written, "also what only began one when the program ended")
+	out := p.TakeOutput()
+	require.Equal(t, written, string(out.Stdout))
+	require.Equal(t, "is [redacted]\nthen hunter", string(out.Stderr), "of less than its half nothing is hidden")
+	require.Equal(t, string(out.Stderr), p.StderrTail())
+}
+
+// A program that answers in the middle of a secret shows neither what it wrote before nor what follows.
+func TestRepliesInTheMiddleOfASecret(t *testing.T) {
+	t.Parallel()
+	masks, err := mask.New([]string{"hunter2-hunter2"})
+	require.NoError(t, err)
+	writes := "import os\nparts = [b'a hunter2-h', b'unter2 b']\n" + strings.ReplaceAll(echoWorker,
+		"    while reply:", "    os.write(1, parts.pop(0))\n    while reply:")
+	p, events := run(t, newGuardian(t, Config{}), Spec{Masks: masks, Framed: true, Argv: python(writes)})
+	for _, want := range []string{"a [redacted]", " b"} {
+		_, err := p.Send("execute", nil)
+		require.NoError(t, err)
+		next[Reply](t, events)
+		require.Equal(t, want, string(p.TakeOutput().Stdout))
+	}
+}
+
+// What a message clips may be a secret's end.
+func TestClippedTextsAreMasked(t *testing.T) {
+	t.Parallel()
+	masks, err := mask.New([]string{"hunter2-hunter2"})
+	require.NoError(t, err)
+	reason := "a frame is not JSON: " + clip([]byte(strings.Repeat("x", clipMax-10)+"hunter2-hunter2"))
+	require.Contains(t, reason, "hunter2-hu")
+	require.Equal(t, Broken{Reason: "a frame is not JSON: \"" + strings.Repeat("x", clipMax-10) + "[redacted]\"…"}, masked(masks, Broken{Reason: reason}))
+}
+
+func TestEventsAreMasked(t *testing.T) {
+	t.Parallel()
+	const secret = "hunter2-hunter2"
+	masks, err := mask.New([]string{secret})
+	require.NoError(t, err)
+	for _, e := range []Event{
+		Reply{Err: &messages.Error{Message: "at " + secret, Type: secret, Stderr: secret, Details: json.RawMessage(`{"traceback":"` + secret + `"}`)}},
+		Progress{Message: secret}, Log{Message: secret}, Broken{Reason: "a frame is not JSON: " + secret},
+	} {
+		raw, err := json.Marshal(masked(masks, e))
+		require.NoError(t, err)
+		require.NotContains(t, string(raw), secret)
+		require.Contains(t, string(raw), mask.Mark)
+		require.Equal(t, e, masked(nil, e))
+	}
+	result := Reply{Result: json.RawMessage(`"` + secret + `"`)}
+	require.Equal(t, result, masked(masks, result), "what the code answers is its own")
+}

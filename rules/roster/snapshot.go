@@ -1,0 +1,79 @@
+package roster
+
+import (
+	"slices"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/health"
+)
+
+// Snapshot is the router's view of its pool, for people and for reconciling with the workers' own.
+type Snapshot struct {
+	Workers []WorkerView `json:"workers"` // by node, then slot
+	Window  int          `json:"window"`  // placements dispatched ahead to a healthy worker
+	P90     string       `json:"p90,omitempty"`
+	Free    int          `json:"free"` // placements that the pool can take now
+
+	Held     int `json:"held"`     // due executions that wait here
+	Ready    int `json:"ready"`    // of them, for any free worker
+	Patient  int `json:"patient"`  // of them, for any worker at all
+	Sessions int `json:"sessions"` // sessions with work here
+	Bound    int `json:"bound"`    // sessions bound to a worker
+	Expired  int `json:"expired"`  // bindings that idled out since the router leads
+
+	Placing int `json:"placing"` // written, published or queued, and unclaimed
+	Running int `json:"running"`
+
+	Steady   bool `json:"steady"` // may fail executions for want of workers
+	Resigned bool `json:"resigned,omitempty"`
+	Loading  bool `json:"loading,omitempty"`
+}
+
+// WorkerView is one worker in a Snapshot.
+type WorkerView struct {
+	Key        messages.WorkerKey   `json:"key"`
+	ID         messages.WorkerID    `json:"id"`
+	Generation messages.Generation  `json:"generation"`
+	Standing   string               `json:"standing"` // working, refusing, cordoned, starting, stale, unhealthy, broken
+	Grade      health.Grade         `json:"grade"`
+	Depth      int                  `json:"depth"`    // placed and running
+	Running    int                  `json:"running"`  // of them
+	Capacity   int                  `json:"capacity"` // 1 and the window
+	Waiting    int                  `json:"waiting"`  // sessions' executions that wait for this worker
+	BeatAt     time.Time            `json:"last_heartbeat,omitzero"`
+	Placements []messages.Placement `json:"placements,omitempty"` // written, unclaimed or running, oldest first
+}
+
+// Snapshot copies the view. It costs as much as the pool is large; call it for people, not per event.
+func (r *Roster) Snapshot() Snapshot {
+	s := Snapshot{
+		Window: r.window, Free: r.free,
+		Held: len(r.held), Ready: r.ready.len(), Patient: r.patient.len(), Sessions: len(r.lines),
+		Expired: r.expired, Placing: r.unanswered, Running: len(r.flights) - r.unanswered,
+		Steady: r.steady, Resigned: r.resigned, Loading: r.loading,
+	}
+	s.Bound, _ = r.table.Sessions()
+	if p90, ok := r.times.p90(); ok {
+		s.P90 = p90.String()
+	}
+	for _, key := range r.order() {
+		s.Workers = append(s.Workers, r.view(r.workers[key]))
+	}
+	return s
+}
+
+func (r *Roster) view(w *worker) WorkerView {
+	v := WorkerView{
+		Key: w.seen.Worker, ID: w.seen.ID, Generation: w.seen.Generation,
+		Standing: r.judge(w).String(), Grade: r.evaluate(w).Grade, Depth: w.depth, Running: w.running,
+		Capacity: r.capacity(w), Waiting: w.parked.len(), BeatAt: w.seen.BeatAt,
+	}
+	for f := w.flights; f != nil; f = f.next {
+		if f.phase != placing {
+			v.Placements = append(v.Placements, f.placement)
+		}
+	}
+	slices.Reverse(v.Placements)
+	return v
+}
