@@ -56,7 +56,7 @@ release: need-go ## Build bin/troupe to be passed on: without symbols, and witho
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o $(BIN) ./cmd/troupe
 
 # These packages have tests that need servers, or that take most of their time to wait for processes.
-SLOW := $(REAL)|/(supervisor/(node|peers)|store/(postgres|sqlite)|broker/rabbitmq|process/check|test/(servers|netns|proxy))$$$$
+SLOW := $(REAL)|troupe/(node|peers|store/(postgres|sqlite)|broker/rabbitmq|process/check|test/(servers|netns|proxy))$$$$
 
 .PHONY: fast
 fast: need-go ## Run the tests of about a minute: those that need no server, without the race detector.
@@ -121,7 +121,7 @@ check-fmt: need-go
 .PHONY: vet
 vet: need-go
 	$(GO) vet ./...
-	$(GO) vet -tags mutant ./store/postgres ./actors ./supervisor/...
+	$(GO) vet -tags mutant ./store/postgres ./actors ./supervisor ./node
 
 .PHONY: lint
 lint: $(LINT) ## Run the linters of .golangci.yml.
