@@ -89,9 +89,7 @@ func (b backend) wake(submitted []store.Submitted) {
 		wakes[e.Pool] = w
 	}
 	for pool, w := range wakes {
-		if pid := b.poolPID(pool); pid != nil {
-			b.system.Send(pid, w)
-		}
+		b.pools.Tell(pool, w)
 	}
 }
 

@@ -95,7 +95,7 @@ func (b backend) whyAway(id messages.ExecutionID) (x api.Explanation, away bool)
 
 // ask has the pool's router explain.
 func (b backend) ask(ctx context.Context, e *messages.Execution, x *api.Explanation) {
-	pid := b.poolPID(e.Pool)
+	pid := b.pools.pid(e.Pool)
 	if pid == nil {
 		x.Reason, x.Message = "no_pool", fmt.Sprintf("this node has no pool %q: the pack that declares it is not loaded", e.Pool)
 		return

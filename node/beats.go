@@ -28,9 +28,7 @@ func (n *Node) heartbeat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, handle := range n.handles() {
-		n.system.Send(handle.pid, &supervisor.Beat{At: at})
-	}
+	n.pools.TellAll(&supervisor.Beat{At: at})
 	return nil
 }
 
@@ -77,7 +75,7 @@ func reportTime(ctx context.Context) time.Duration {
 // reports are the health reports of the workers that have run anything.
 func (n *Node) reports(ctx context.Context) map[messages.WorkerKey]json.RawMessage {
 	reports := map[messages.WorkerKey]json.RawMessage{}
-	for name, d := range n.describeAll(ctx) {
+	for name, d := range n.pools.DescribeAll(ctx) {
 		for i := range d.Workers {
 			w := &d.Workers[i]
 			if w.Report.TotalExecutions == 0 && w.Report.ConsecutiveFailures == 0 {

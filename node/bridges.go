@@ -145,9 +145,7 @@ func (n *Node) submitTaken(ctx context.Context, executions []messages.Execution)
 var errDraining = errors.New("this node is shutting down and takes no more work")
 
 func (n *Node) wakePool(pool string) {
-	if pid := n.poolPID(pool); pid != nil {
-		n.system.Send(pid, &supervisor.Wake{Heard: true})
-	}
+	n.pools.Tell(pool, &supervisor.Wake{Heard: true})
 }
 
 // cancelHere tells the worker of a run that is to be cancelled, where it is one of this node's.
@@ -156,7 +154,7 @@ func (n *Node) cancelHere(ctx context.Context, id messages.ExecutionID) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
-	pid := n.poolPID(e.Pool)
+	pid := n.pools.pid(e.Pool)
 	if err != nil || pid == nil || e.Status != messages.Cancelling || e.Worker.Incarnation != n.incarnation {
 		return err
 	}
@@ -183,7 +181,7 @@ func (n *Node) lookRound(ctx context.Context) error {
 	if !n.started.Load() {
 		return nil // everything looks for itself at start
 	}
-	for name := range n.handles() {
+	for name := range n.pools.all() {
 		n.wakePool(name)
 	}
 	missed := n.repeatCancels(ctx)

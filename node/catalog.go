@@ -243,34 +243,14 @@ func (n *Node) startPool(ctx context.Context, set *pack.Set, p *pack.Pool) error
 		return fmt.Errorf("start pool %s: %w", p.Name, err)
 	}
 	handle.pid = pid
-	n.mu.Lock()
-	n.pools[p.Name] = handle
-	n.mu.Unlock()
+	n.pools.add(p.Name, handle)
 	n.tellDown(pid)
-	return nil
-}
-
-func (n *Node) handles() map[string]*poolHandle {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return maps.Clone(n.pools)
-}
-
-func (n *Node) poolPID(name string) *actor.PID {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if h := n.pools[name]; h != nil {
-		return h.pid
-	}
 	return nil
 }
 
 // retirePool drains a pool that no action uses any more and stops its supervisor.
 func (n *Node) retirePool(name, by string) {
-	n.mu.Lock()
-	handle := n.pools[name]
-	delete(n.pools, name)
-	n.mu.Unlock()
+	handle := n.pools.remove(name)
 	if handle == nil {
 		return
 	}

@@ -87,9 +87,7 @@ func (n *Node) readCordons(ctx context.Context) error {
 
 // tellCordon tells a pool of this node. One that has not started reads it when it does.
 func (n *Node) tellCordon(pool string, cordoned bool) {
-	if pid := n.poolPID(pool); pid != nil {
-		n.system.Send(pid, &supervisor.Cordon{Slot: -1, Cordoned: cordoned})
-	}
+	n.pools.Tell(pool, &supervisor.Cordon{Slot: -1, Cordoned: cordoned})
 }
 
 // CordonPool implements api.Backend. Nodes that are reached learn of it at once, others within a heartbeat interval.
@@ -97,7 +95,7 @@ func (b backend) CordonPool(ctx context.Context, pool string, cordoned bool, by 
 	b.cordons.change.Lock()
 	defer b.cordons.change.Unlock()
 	// The cordon of a pool that is gone can still be lifted.
-	if known, _ := b.cordons.of(pool); b.poolPID(pool) == nil && (cordoned || !known) && !b.servedElsewhere(ctx, pool) {
+	if known, _ := b.cordons.of(pool); b.pools.pid(pool) == nil && (cordoned || !known) && !b.servedElsewhere(ctx, pool) {
 		return found("pool", pool, store.ErrNotFound)
 	}
 	if err := b.store.CordonPool(ctx, pool, cordoned); err != nil {
@@ -130,14 +128,14 @@ func (b backend) hintCordon(pool string, cordoned bool, by string) {
 func (b backend) cordonWorker(ctx context.Context, pool string, slot messages.Slot, cordoned bool, by string) error {
 	key := messages.WorkerKey{Incarnation: b.incarnation, Pool: pool, Slot: slot}
 	id := messages.NewWorkerID(b.member.label, pool, slot)
-	if b.poolPID(pool) == nil {
+	if b.pools.pid(pool) == nil {
 		return noWorker(id)
 	}
 	if err := b.store.CordonWorker(ctx, key, cordoned); err != nil {
 		return found("worker", id, err)
 	}
 	b.logger.Info("worker is cordoned or uncordoned by an operator", "worker", id, "cordoned", cordoned, "by", by)
-	b.system.Send(b.poolPID(pool), &supervisor.Cordon{Slot: slot, Cordoned: cordoned})
+	b.system.Send(b.pools.pid(pool), &supervisor.Cordon{Slot: slot, Cordoned: cordoned})
 	return nil
 }
 
@@ -150,8 +148,6 @@ func (b backend) cordonNode(ctx context.Context, cordoned bool, by string) error
 	}
 	b.logger.Info("node is cordoned or uncordoned by an operator", "node", b.cfg.Name, "cordoned", cordoned, "by", by)
 	b.cordons.setNode(cordoned)
-	for _, handle := range b.handles() {
-		b.system.Send(handle.pid, &supervisor.Cordon{Node: true, Cordoned: cordoned})
-	}
+	b.pools.TellAll(&supervisor.Cordon{Node: true, Cordoned: cordoned})
 	return nil
 }

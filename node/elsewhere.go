@@ -25,7 +25,7 @@ func (n *Node) lookElsewhere(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for name, handle := range n.handles() {
+	for name, handle := range n.pools.all() {
 		n.system.Send(handle.pid, &supervisor.Elsewhere{Beats: served[name]})
 	}
 	return nil

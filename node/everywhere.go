@@ -160,7 +160,7 @@ func (b backend) rowWorker(w *store.Worker, node string) api.WorkerView {
 // ownPools are this node's pools without what the store knows of them, by name.
 func (b backend) ownPools(ctx context.Context) []api.PoolView {
 	views := []api.PoolView{}
-	for _, d := range b.describeAll(ctx) {
+	for _, d := range b.pools.DescribeAll(ctx) {
 		v := poolView(&d)
 		b.lastRefused.Load().mark(&v)
 		views = append(views, v)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
@@ -20,36 +19,10 @@ import (
 	"github.com/troupe-run/troupe/supervisor"
 )
 
-// describeTime is how long pools have for their views.
-const describeTime = 2 * time.Second
-
-// describeAll asks every pool for its view; one that does not answer in time is left out.
-func (n *Node) describeAll(ctx context.Context) map[string]supervisor.Description {
-	limited, cancel := context.WithTimeout(ctx, describeTime)
-	defer cancel()
-	var mu sync.Mutex
-	all := map[string]supervisor.Description{}
-	var asks sync.WaitGroup
-	for name, handle := range n.handles() {
-		asks.Go(func() {
-			d, err := actors.Ask[supervisor.Describe, supervisor.Description](limited, n.system, handle.pid, supervisor.Describe{})
-			if err != nil {
-				n.logger.Warn("pool does not answer", "pool", name, "error", err)
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			all[name] = d
-		})
-	}
-	asks.Wait()
-	return all
-}
-
 // ownWorkers are the workers of this node, by pool and slot; pool "" means all.
 func (b backend) ownWorkers(ctx context.Context, pool string) []api.WorkerView {
 	views := []api.WorkerView{}
-	for name, d := range b.describeAll(ctx) {
+	for name, d := range b.pools.DescribeAll(ctx) {
 		if pool != "" && pool != name {
 			continue
 		}
@@ -96,7 +69,7 @@ func clip(text string, limit int) string {
 // ownWorker is a worker of this node with its history.
 func (b backend) ownWorker(ctx context.Context, pool string, slot messages.Slot) (api.WorkerDetail, error) {
 	id := messages.NewWorkerID(b.member.label, pool, slot)
-	pid := b.poolPID(pool)
+	pid := b.pools.pid(pool)
 	if pid == nil {
 		return api.WorkerDetail{}, noWorker(id)
 	}
@@ -273,8 +246,8 @@ func (b backend) Ready(ctx context.Context) api.Readiness {
 	if err := b.askStore(ctx); err != nil {
 		r.WaitsFor = append(r.WaitsFor, "store: "+err.Error())
 	}
-	described := b.describeAll(ctx)
-	for name := range b.handles() {
+	described := b.pools.DescribeAll(ctx)
+	for name := range b.pools.all() {
 		d, answered := described[name]
 		switch {
 		case !answered:

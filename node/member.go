@@ -175,9 +175,7 @@ func (n *Node) tell(message any) {
 	case *supervisor.StoreStands:
 		n.servers.suspect()
 	}
-	for _, handle := range n.handles() {
-		n.system.Send(handle.pid, message)
-	}
+	n.pools.TellAll(message)
 	if _, down := message.(*supervisor.NodeDown); down {
 		n.lookForRouters()
 		n.lookAround()

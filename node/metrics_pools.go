@@ -19,7 +19,7 @@ const scrapesMax = 4
 
 // pools shows the pools of this node. A series stands at zero where there is nothing, so that an alert sees it.
 func (c *liveCollector) pools(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string)) {
-	for name, d := range c.node.describeAll(ctx) {
+	for name, d := range c.node.pools.DescribeAll(ctx) {
 		states, grades, queued := map[lifecycle.State]int{}, map[health.Grade]int{}, 0
 		for i := range d.Workers {
 			w := &d.Workers[i]
@@ -56,7 +56,7 @@ func (c *liveCollector) depths(depths []store.Depth, gauge func(*prometheus.Desc
 	}
 	all := map[key]store.Depth{}
 	pools := map[string]struct{}{}
-	for pool := range c.node.handles() {
+	for pool := range c.node.pools.all() {
 		pools[pool] = struct{}{}
 	}
 	for _, d := range depths {

@@ -77,8 +77,7 @@ type Node struct {
 	adopting sync.Mutex    // held while the node takes up the packs of a reload
 	// lastRefused is the last reload, where it was refused.
 	lastRefused atomic.Pointer[refusedReload]
-	mu          sync.Mutex
-	pools       map[string]*poolHandle
+	pools       *pools
 	draining    atomic.Bool
 	drainedBy   atomic.Pointer[string] // who asked for that; nil: a signal
 	leaves      context.Context        // ends once the node is told to stop
@@ -102,12 +101,6 @@ type Node struct {
 	stopErr error
 }
 
-type poolHandle struct {
-	pid    *actor.PID
-	memory *supervisor.Memory
-	config atomic.Pointer[supervisor.PoolConfig]
-}
-
 // New checks the configuration and returns a node that has started nothing.
 func New(cfg Config) (*Node, error) {
 	cfg = cfg.withDefaults()
@@ -121,7 +114,7 @@ func New(cfg Config) (*Node, error) {
 	cfg.Data = data
 	n := &Node{
 		cfg: cfg, incarnation: messages.NewIncarnation(), logger: cfg.Logger, outcomes: actors.NewOutcomes(),
-		board: actors.NewBoard(), pools: map[string]*poolHandle{}, homeless: map[string]*unassigned{}, env: cfg.environment(),
+		board: actors.NewBoard(), pools: newPools(cfg.Logger), homeless: map[string]*unassigned{}, env: cfg.environment(),
 		hinting: make(chan struct{}, hintsMax), reload: make(chan struct{}, 1),
 	}
 	n.leaves, n.leave = context.WithCancel(context.Background())
@@ -270,7 +263,7 @@ func (n *Node) deliverySpec() actors.Child {
 func (n *Node) deadLetterSpec() actors.Child {
 	return actors.NewDeadLetter(actors.DeadLetterConfig{
 		System: n.system, Store: n.store, Settings: n.cfg.Broker, Delivery: n.delivery, Recorder: n.recorder,
-		Pool: n.poolPID, Judge: n.judge, Logger: n.logger.Named("dead_letter"), Count: n.metrics.deadLetter,
+		Pool: n.pools.pid, Judge: n.judge, Logger: n.logger.Named("dead_letter"), Count: n.metrics.deadLetter,
 		Late: n.metrics.flow.letter, Clock: &n.clock, Held: &n.letters, Own: n.incarnation, Elsewhere: n.tellDeadLettered,
 	})
 }

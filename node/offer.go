@@ -53,7 +53,7 @@ func (b backend) offer(executions []messages.Execution) offers {
 	var made offers
 	for pool, candidates := range byPool {
 		slices.SortStableFunc(candidates, func(x, y messages.Candidate) int { return cmp.Compare(y.Priority, x.Priority) })
-		if pid := b.poolPID(pool); pid != nil {
+		if pid := b.pools.pid(pool); pid != nil {
 			o := supervisor.NewOffer(candidates)
 			made = append(made, offered{router: pid, offer: o})
 			b.system.Send(pid, o)

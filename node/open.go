@@ -180,6 +180,7 @@ const brokerRetry = 2 * time.Second
 // found makes what the tree and the API are built on, and begins to watch the servers.
 func (n *Node) found(context.Context) error {
 	n.system = actors.NewSystem(n.logger.Named("actors"))
+	n.pools.system = n.system
 	n.metrics = newMetrics(n)
 	n.short = newShortages(n.logger, n.metrics.flow.short)
 	n.openForest()

@@ -64,7 +64,7 @@ func (n *Node) Reload(ctx context.Context, by string) (api.ReloadReport, error) 
 	}
 	old := n.catalog.Load().set
 	changes := pack.Diff(old, set)
-	was := n.describeAll(ctx)
+	was := n.pools.DescribeAll(ctx)
 	tried := toTry(was, set, changes)
 	failures := n.tryPools(ctx, old, set, tried)
 	if ctx.Err() != nil {
@@ -128,9 +128,7 @@ func (n *Node) applyPool(ctx context.Context, set *pack.Set, p *pack.Pool, mende
 	if len(p.Actions) == 0 {
 		return nil
 	}
-	n.mu.Lock()
-	handle := n.pools[p.Name]
-	n.mu.Unlock()
+	handle := n.pools.of(p.Name)
 	if handle == nil {
 		return n.startPool(ctx, set, p)
 	}

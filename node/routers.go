@@ -46,7 +46,7 @@ func (n *Node) leadRound(ctx context.Context) error {
 	if !n.started.Load() {
 		return nil
 	}
-	handles := n.handles()
+	handles := n.pools.all()
 	var routers []store.Router
 	var err error
 	if n.draining.Load() {
@@ -179,7 +179,7 @@ func (n *Node) peerHandlers() []peers.Handler {
 
 // reported hands a report to the pool. One that does not answer has perhaps taken it.
 func (n *Node) reported(ctx context.Context, r peers.Request, report wire.PoolReport) (wire.Body, error) {
-	pid := n.poolPID(report.Pool)
+	pid := n.pools.pid(report.Pool)
 	if pid == nil {
 		return wire.PoolReportResult{Refused: "the node has no such pool", Again: true}, nil
 	}
@@ -192,7 +192,7 @@ func (n *Node) reported(ctx context.Context, r peers.Request, report wire.PoolRe
 }
 
 func (n *Node) sessionEnded(_ context.Context, r peers.Request, e wire.EndSession) (wire.Body, error) {
-	pid := n.poolPID(e.Pool)
+	pid := n.pools.pid(e.Pool)
 	if pid == nil {
 		return wire.Ack{Refused: "the node has no such pool"}, nil
 	}
@@ -222,7 +222,7 @@ func (n *Node) tellDeadLettered(worker messages.WorkerKey, pl messages.Placement
 }
 
 func (n *Node) deadLettered(_ context.Context, _ peers.Request, d wire.DeadLettered) (wire.Body, error) {
-	pid := n.poolPID(d.Pool)
+	pid := n.pools.pid(d.Pool)
 	if pid == nil {
 		return wire.Ack{Refused: "the node has no such pool"}, nil
 	}
@@ -232,7 +232,7 @@ func (n *Node) deadLettered(_ context.Context, _ peers.Request, d wire.DeadLette
 
 // whyWaiting answers for another node whose pool follows this one's.
 func (n *Node) whyWaiting(ctx context.Context, _ peers.Request, w wire.WhyWaiting) (wire.Body, error) {
-	pid := n.poolPID(w.Pool)
+	pid := n.pools.pid(w.Pool)
 	if pid == nil {
 		return wire.WhyWaitingResult{Refused: "the node has no such pool"}, nil
 	}

@@ -92,9 +92,7 @@ func sessionBusy(v *api.SessionView, why string) error {
 // tellSessionEnded tells the pool's router, and the node of the worker, which routes for itself while it does not reach that.
 func (n *Node) tellSessionEnded(ctx context.Context, ended *store.Binding) {
 	tell := wire.EndSession{Pool: ended.Pool, Slot: ended.Worker.Slot, Session: ended.Session, Epoch: ended.Epoch}
-	if pid := n.poolPID(ended.Pool); pid != nil {
-		n.system.Send(pid, &supervisor.PeerEndSession{From: n.incarnation, Tell: tell})
-	}
+	n.pools.Tell(ended.Pool, &supervisor.PeerEndSession{From: n.incarnation, Tell: tell})
 	if n.peers == nil {
 		return
 	}

@@ -140,7 +140,7 @@ func (b backend) probeWorker(ctx context.Context, pool string, slot messages.Slo
 	defer cancel()
 	b.logger.Info("worker is probed for an operator", "worker", messages.NewWorkerID(b.member.label, pool, slot), "by", by)
 	answer, question := actors.NewQuestion[struct{}, string](struct{}{})
-	b.system.Send(b.poolPID(pool), &supervisor.ProbeWorker{Slot: slot, Answer: question})
+	b.system.Send(b.pools.pid(pool), &supervisor.ProbeWorker{Slot: slot, Answer: question})
 	if _, err := answer(limited); err != nil {
 		return api.WorkerDetail{}, err
 	}
@@ -187,7 +187,7 @@ func (b backend) killWorker(ctx context.Context, pool string, slot messages.Slot
 		return err
 	}
 	b.logger.Warn("worker is killed by an operator", "worker", d.ID, "generation", generation, "by", by)
-	b.system.Send(b.poolPID(pool), &supervisor.KillWorker{Slot: slot, Generation: generation, By: by})
+	b.system.Send(b.pools.pid(pool), &supervisor.KillWorker{Slot: slot, Generation: generation, By: by})
 	return nil
 }
 

@@ -48,7 +48,7 @@ func (s steered) cancel(_ context.Context, r peers.Request, m wire.Cancel) (wire
 	if err := s.shut(); err != nil {
 		return done(err)
 	}
-	pid := s.poolPID(m.Pool)
+	pid := s.Node.pools.pid(m.Pool)
 	if pid == nil {
 		return done(problem(http.StatusNotFound, api.CodeNotFound, "there is no pool %q", m.Pool))
 	}

@@ -97,7 +97,7 @@ func (n *Node) drainPools(ctx context.Context) {
 		by = *who
 	}
 	var all sync.WaitGroup
-	for name, handle := range n.handles() {
+	for name, handle := range n.pools.all() {
 		all.Go(func() {
 			if _, err := actors.Ask[supervisor.Drain, struct{}](ctx, n.system, handle.pid, supervisor.Drain{Until: until, By: by}); err != nil {
 				n.logger.Warn("pool did not drain", "pool", name, "error", err)

@@ -161,7 +161,7 @@ func (n *Node) record(ctx context.Context, pool string, items []actors.Item) ([]
 		return n.store.Apply(ctx, changes)
 	}
 	return actors.Ask[*actors.Record, []store.Result](ctx, n.system, n.recorder,
-		&actors.Record{Items: items, Pool: n.poolPID(pool)})
+		&actors.Record{Items: items, Pool: n.pools.pid(pool)})
 }
 
 // rescueOrphans gives back what dead incarnations had on their workers.
@@ -223,7 +223,7 @@ func (n *Node) endUnserved(ctx context.Context) error {
 	}
 	var homeless []string
 	for _, d := range depths {
-		if d.Status == messages.Requested && n.poolPID(d.Pool) == nil && !slices.Contains(homeless, d.Pool) {
+		if d.Status == messages.Requested && n.pools.pid(d.Pool) == nil && !slices.Contains(homeless, d.Pool) {
 			homeless = append(homeless, d.Pool)
 		}
 	}
@@ -325,7 +325,7 @@ func (n *Node) repeatCancels(ctx context.Context) error {
 	}
 	for i := range page.Executions {
 		e := &page.Executions[i]
-		n.system.Send(n.poolPID(e.Pool), &supervisor.CancelAgain{Placement: e.Placement(), Slot: e.Worker.Slot})
+		n.pools.Tell(e.Pool, &supervisor.CancelAgain{Placement: e.Placement(), Slot: e.Worker.Slot})
 	}
 	return nil
 }

@@ -196,9 +196,7 @@ func (s *shared) Declare(ctx context.Context, t broker.Topology) error {
 
 // changed tells every pool how the servers stand now.
 func (w *watcher) changed() {
-	for _, handle := range w.node.handles() {
-		w.node.system.Send(handle.pid, &supervisor.Halt{Why: w.halted()})
-	}
+	w.node.pools.TellAll(&supervisor.Halt{Why: w.halted()})
 }
 
 // halted is why nothing can be placed now; roster.Ready: it can.
