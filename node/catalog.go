@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/rules/placement"
 	"github.com/troupe-run/troupe/rules/roster"
+	"github.com/troupe-run/troupe/runtime"
 	"github.com/troupe-run/troupe/sdk"
 	"github.com/troupe-run/troupe/supervisor"
 )
@@ -210,7 +211,7 @@ func (n *Node) program(set *pack.Set, p *pack.Pool) *actors.Program {
 	case messages.RuntimeNode:
 		program.Argv = []string{n.cfg.NodeJS, sdk.NodeMain(n.sdkFor(p))}
 	default:
-		program.Argv = pack.Argv(p.Root, p.Command)
+		program.Argv = runtime.Argv(p.Root, p.Command)
 	}
 	if program.Dir == "" {
 		program.Dir = n.cfg.Data

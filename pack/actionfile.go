@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/runtime"
 )
 
 // secretsMax bounds the names under secrets.
@@ -33,10 +34,14 @@ func (l *loader) readAction(d *draftPack, file string) {
 	if name != "" {
 		s.owner, a.Ref = d.owner+": action "+name, d.pack.Name+"."+name
 	}
-	a.Description, a.Runtime = f.text("description", descriptionMax, true), f.runtime()
+	a.Description = f.text("description", descriptionMax, true)
+	spec := f.runtime(l.options.Runtimes)
+	if spec != nil {
+		a.Runtime = spec.Name
+	}
 	l.readRules(f, d, &a)
 	pool := f.poolName()
-	l.readCode(f, d, &a)
+	l.readCode(f, d, &a, spec)
 	if node := f.get("parameters"); node != nil {
 		if raw, schema := s.schema(node); schema != nil {
 			a.Parameters, l.schemas[a.Ref] = raw, schema
@@ -51,7 +56,7 @@ func (l *loader) readAction(d *draftPack, file string) {
 		return
 	}
 	d.files[name] = s.file
-	l.place(f, d, &a, pool)
+	l.place(f, d, &a, spec, pool)
 	l.actions = append(l.actions, a)
 }
 
@@ -75,24 +80,37 @@ func (l *loader) readRules(f *fields, d *draftPack, a *messages.Action) {
 	a.Retry, a.RetryRules = f.retry(d.defaults.retry, d.defaults.rules)
 }
 
-// readCode reads what an action runs.
-func (l *loader) readCode(f *fields, d *draftPack, a *messages.Action) {
-	switch a.Runtime {
-	case messages.RuntimePython, messages.RuntimeNode:
-		a.Entrypoint = f.fileEntrypoint(d.root, a.Runtime)
-		f.forbid("is for runtimes shell and process only: name the function by entrypoint", "command")
-	case messages.RuntimeGo:
+// readCode reads what an action runs. Without a spec the runtime is wrong, which was noted.
+func (l *loader) readCode(f *fields, d *draftPack, a *messages.Action, spec *runtime.Spec) {
+	if spec == nil {
+		f.known = append(f.known, "entrypoint", "command")
+		return
+	}
+	command := func(r *runtime.Spec) bool { return r.Code == runtime.Command }
+	entrypoint := func(r *runtime.Spec) bool { return r.Code != runtime.Command }
+	switch spec.Code {
+	case runtime.File:
+		a.Entrypoint = f.fileEntrypoint(d.root, spec)
+		f.forbid("is for "+l.runtimes(command)+" only: name the function by entrypoint", "command")
+	case runtime.Handler:
 		a.Entrypoint = f.handler(a.Ref, l.options.HasHandler)
-		f.forbid("is for runtimes shell and process only: name the handler by entrypoint", "command")
-	case messages.RuntimeShell, messages.RuntimeProcess:
+		f.forbid("is for "+l.runtimes(command)+" only: name the handler by entrypoint", "command")
+	case runtime.Command:
 		a.Command = f.command(d.root)
-		if f.nodes["command"] == nil && (a.Runtime == messages.RuntimeShell || f.nodes["pool"] == nil) {
+		if f.nodes["command"] == nil && (!spec.PoolCommand() || f.nodes["pool"] == nil) {
 			f.fail(f.node, "command is missing: runtime %s needs one, like [bin/work, --flag]", a.Runtime)
 		}
-		f.forbid("is for runtimes python, node and go only: name the program by command", "entrypoint")
-	default:
-		f.known = append(f.known, "entrypoint", "command") // the runtime is wrong, which was noted
+		f.forbid("is for "+l.runtimes(entrypoint)+" only: name the program by command", "entrypoint")
 	}
+}
+
+// runtimes names the runtimes of which a condition holds: "runtimes shell and process", "runtime process".
+func (l *loader) runtimes(holds func(*runtime.Spec) bool) string {
+	names := l.options.Runtimes.Names("and", holds)
+	if strings.Contains(names, " ") {
+		return "runtimes " + names
+	}
+	return "runtime " + names
 }
 
 // choice is one of some words; empty where the key is not there.
@@ -117,17 +135,17 @@ func (f *fields) poolName() string {
 	return f.name("pool")
 }
 
-// place finds the action's pool, or makes the default one: the runtime's, but for runtime process one of the action's
-// own, because a worker there is the action's program.
-func (l *loader) place(f *fields, d *draftPack, a *messages.Action, name string) {
+// place finds the action's pool, or makes the default one: the runtime's, or one of the action's own where a worker is the
+// action's program.
+func (l *loader) place(f *fields, d *draftPack, a *messages.Action, spec *runtime.Spec, name string) {
 	if name != "" {
-		l.join(f, a, l.pools[d.pack.Name+"."+name], name)
+		l.join(f, a, l.pools[d.pack.Name+"."+name], spec, name)
 		return
 	}
 	if f.nodes["pool"] != nil {
 		return // its name was wrong, which was noted
 	}
-	if a.Runtime != messages.RuntimeProcess {
+	if !spec.PoolCommand() {
 		l.placeByRuntime(a)
 		return
 	}
@@ -151,8 +169,8 @@ func (l *loader) placeByRuntime(a *messages.Action) {
 	}
 }
 
-// join puts the action into a pool of its pack. All actions of a process pool run in one program.
-func (l *loader) join(f *fields, a *messages.Action, p *Pool, name string) {
+// join puts the action into a pool of its pack. All actions of a pool with a command run in one program.
+func (l *loader) join(f *fields, a *messages.Action, p *Pool, spec *runtime.Spec, name string) {
 	at := f.nodes["pool"]
 	switch {
 	case p == nil:
@@ -165,7 +183,7 @@ func (l *loader) join(f *fields, a *messages.Action, p *Pool, name string) {
 		return
 	}
 	a.Pool = p.Name
-	if a.Runtime != messages.RuntimeProcess {
+	if !spec.PoolCommand() {
 		return
 	}
 	switch {
@@ -178,7 +196,7 @@ func (l *loader) join(f *fields, a *messages.Action, p *Pool, name string) {
 	case p.Command == nil:
 		p.Command = a.Command
 	case !slices.Equal(a.Command, p.Command):
-		f.fail(f.nodes["command"], "pool %s runs another command, %q: actions of one process pool share its program",
-			name, clip(strings.Join(p.Command, " ")))
+		f.fail(f.nodes["command"], "pool %s runs another command, %q: actions of one %s pool share its program",
+			name, clip(strings.Join(p.Command, " ")), p.Runtime)
 	}
 }

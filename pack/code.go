@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/runtime"
 )
 
 // Bounds of what points to code.
@@ -22,15 +22,13 @@ var (
 	handlerPattern  = regexp.MustCompile(`^[A-Za-z0-9_]+([./-][A-Za-z0-9_]+)*$`)
 )
 
-// fileEntrypoint reads the entrypoint of a python or node action and returns it as file:function. Without a function
-// it is the file's run.
-func (f *fields) fileEntrypoint(root *os.Root, runtime messages.Runtime) string {
+// fileEntrypoint reads an entrypoint that is a function of a file and returns it as file:function. Without a function it is
+// the file's run.
+func (f *fields) fileEntrypoint(root *os.Root, spec *runtime.Spec) string {
 	node := f.nodes["entrypoint"]
 	text := f.text("entrypoint", entrypointMax, false)
 	if node == nil {
-		f.fail(f.node, "entrypoint is missing: runtime %s needs one, like actions/%s", runtime, map[messages.Runtime]string{
-			messages.RuntimePython: "work.py:run", messages.RuntimeNode: "work.mjs:run",
-		}[runtime])
+		f.fail(f.node, "entrypoint is missing: runtime %s needs one, like actions/%s", spec.Name, spec.Example)
 	}
 	if text == "" {
 		return ""
@@ -50,7 +48,7 @@ func (f *fields) fileEntrypoint(root *os.Root, runtime messages.Runtime) string 
 	return path.Clean(file) + ":" + function
 }
 
-// handler reads the entrypoint of a go action: the name under which the binary has registered it. Without one it is
+// handler reads an entrypoint that is a handler: the name under which the binary has registered it. Without one it is
 // the action's ref. An empty ref stands for a name that was noted as wrong.
 func (f *fields) handler(ref string, known func(string) bool) string {
 	node := f.nodes["entrypoint"]
@@ -72,7 +70,7 @@ func (f *fields) handler(ref string, known func(string) bool) string {
 	return text
 }
 
-// command reads the argv of a shell or process action, or of a pool.
+// command reads the argv of an action, or of a pool.
 func (f *fields) command(root *os.Root) []string {
 	node := f.nodes["command"]
 	before := f.problems.count()

@@ -13,6 +13,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/troupe-run/troupe/runtime"
 )
 
 // Bounds on what of a pack is hashed by content. A larger file, and any after the total, counts by size and time.
@@ -98,14 +100,14 @@ func writeParts(sum hash.Hash, parts ...string) {
 }
 
 // fingerprint is over everything that a worker of the pool was started with.
-func (s *Set) fingerprint(p *Pool) string {
+func (s *Set) fingerprint(p *Pool, runtimes runtime.Set) string {
 	type code struct{ Ref, Entrypoint, Root, Version, Digest string }
 	spec := struct {
 		Pool  Pool
 		Codes []code
 	}{Pool: *p}
 	spec.Pool.Min, spec.Pool.Max, spec.Pool.Actions, spec.Pool.Fingerprint = 0, 0, nil, ""
-	if p.Runtime.LongLived() {
+	if r, ok := runtimes.Of(p.Runtime); ok && r.LongLived() {
 		digests := map[string]string{}
 		for _, pack := range s.Packs {
 			digests[pack.Name] = pack.Digest

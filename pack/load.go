@@ -5,12 +5,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
+	system "runtime"
 	"slices"
 	"strings"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/runtime"
 )
 
 // Bounds on what one Load reads.
@@ -26,33 +27,28 @@ type Options struct {
 	MaxRetries int
 	// Cores is what default numbers of workers are computed from. Default: the machine's.
 	Cores int
-	// Workers is the number of workers a node has in pools that do not say, by runtime. Defaults: python, node,
-	// process: Cores; shell: 2 × Cores; go: 128.
+	// Workers is the number of workers a node has in pools that do not say, by runtime. Default: the runtime's.
 	Workers map[messages.Runtime]int
+	// Runtimes are those that packs may name. Default: all.
+	Runtimes runtime.Set
 	// HasHandler reports whether the binary has a Go handler of that name. Nil: any name is taken.
 	HasHandler func(name string) bool
 	// User looks up who a pool's programs are to run as, and says what keeps this node from running them so. Nil: it is not
 	// looked up.
 	User func(text string) (process.User, error)
-	// Registered are actions that the program itself brings, without files: runtime go, with at least a Ref. Empty
+	// Registered are actions that the program itself brings, without files: handlers, with at least a Ref. Empty
 	// fields get the defaults of an action's file; the version's is "0".
 	Registered []messages.Action
 }
 
 func (o Options) withDefaults() Options {
 	if o.Cores <= 0 {
-		o.Cores = runtime.NumCPU()
+		o.Cores = system.NumCPU()
 	}
-	workers := map[messages.Runtime]int{
-		messages.RuntimePython: o.Cores, messages.RuntimeNode: o.Cores, messages.RuntimeProcess: o.Cores,
-		messages.RuntimeShell: 2 * o.Cores, messages.RuntimeGo: 128,
+	if o.Runtimes == nil {
+		o.Runtimes = runtime.All()
 	}
-	for r, n := range o.Workers {
-		if n > 0 {
-			workers[r] = n
-		}
-	}
-	o.Workers = workers
+	o.Workers = o.Runtimes.Workers(o.Cores, o.Workers)
 	return o
 }
 
@@ -239,7 +235,7 @@ func (l *loader) assemble() *Set {
 	}
 	slices.SortFunc(s.Pools, func(a, b Pool) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range s.Pools {
-		s.Pools[i].Fingerprint = s.fingerprint(&s.Pools[i])
+		s.Pools[i].Fingerprint = s.fingerprint(&s.Pools[i], l.options.Runtimes)
 	}
 	return s
 }

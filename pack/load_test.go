@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/pack"
 	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/runtime"
 )
 
 // options make defaults that do not depend on the machine.
@@ -152,9 +153,9 @@ func TestDefaultsAndDefaultPools(t *testing.T) {
 
 	own, _ := set.Pool("p.own")
 	require.Equal(t, []string{"bin/own", "-v"}, own.Command)
-	require.Equal(t, []string{own.Root + "/bin/own", "-v"}, pack.Argv(own.Root, own.Command))
+	require.Equal(t, []string{own.Root + "/bin/own", "-v"}, runtime.Argv(own.Root, own.Command))
 	sh, _ := set.Action("p.sh")
-	require.Equal(t, []string{"echo", "two\nlines"}, pack.Argv(sh.Root, sh.Command))
+	require.Equal(t, []string{"echo", "two\nlines"}, runtime.Argv(sh.Root, sh.Command))
 
 	py, _ := set.Action("p.py")
 	require.Equal(t, 5, py.MaxRetries)

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/runtime"
 )
 
 // Bounds of pack.yaml and of what actions and packs share.
@@ -119,14 +120,18 @@ func (l *loader) readPool(d *draftPack, i int, node *yaml.Node) {
 	if name != "" {
 		s.owner = d.owner + ": pool " + name
 	}
-	p := &Pool{Name: d.pack.Name + "." + name, Pack: d.pack.Name, Root: d.pack.Root, Runtime: f.runtime()}
-	if p.Runtime == messages.RuntimeProcess {
+	p := &Pool{Name: d.pack.Name + "." + name, Pack: d.pack.Name, Root: d.pack.Root}
+	spec := f.runtime(l.options.Runtimes)
+	if spec != nil {
+		p.Runtime = spec.Name
+	}
+	if spec != nil && spec.PoolCommand() {
 		p.Command = f.command(d.root)
 	} else {
-		f.forbid("is for pools of runtime process only", "command")
+		f.forbid("is for pools of "+l.runtimes((*runtime.Spec).PoolCommand)+" only", "command")
 	}
 	p.Min, p.Max = f.workers(l.options.Workers[p.Runtime])
-	l.readSettings(f, p)
+	l.readSettings(f, p, spec)
 	f.done()
 	if name == "" {
 		return
@@ -138,10 +143,10 @@ func (l *loader) readPool(d *draftPack, i int, node *yaml.Node) {
 	l.pools[p.Name] = p
 }
 
-// readSettings reads what only pools with processes have.
-func (l *loader) readSettings(f *fields, p *Pool) {
-	if p.Runtime == messages.RuntimeGo {
-		f.forbid("means nothing for runtime go, which runs inside the node", "env", "secrets", "user", "umask", "limits", "recycle", "health", "init_timeout", "snapshot_every")
+// readSettings reads what only pools with processes have. Without a spec the runtime is wrong, which was noted.
+func (l *loader) readSettings(f *fields, p *Pool, spec *runtime.Spec) {
+	if spec != nil && spec.InNode() {
+		f.forbid("means nothing for runtime "+string(spec.Name)+", which runs inside the node", "env", "secrets", "user", "umask", "limits", "recycle", "health", "init_timeout", "snapshot_every")
 		return
 	}
 	p.Env = f.env()
@@ -155,8 +160,8 @@ func (l *loader) readSettings(f *fields, p *Pool) {
 		p.Limits.Processes, _ = r.integer("processes", 1, 1<<20)
 		r.done()
 	}
-	if p.Runtime == messages.RuntimeShell {
-		f.forbid("means nothing for runtime shell, which starts a program for each execution", "recycle", "health", "init_timeout", "snapshot_every")
+	if spec != nil && spec.Lifetime == runtime.OneShot {
+		f.forbid("means nothing for runtime "+string(spec.Name)+", which starts a program for each execution", "recycle", "health", "init_timeout", "snapshot_every")
 		return
 	}
 	if r := f.sub("recycle"); r != nil {
@@ -174,22 +179,22 @@ func (l *loader) readSettings(f *fields, p *Pool) {
 	p.SnapshotEvery, _ = f.integer("snapshot_every", 1, 1<<30)
 }
 
-// runtime reads the required runtime.
-func (f *fields) runtime() messages.Runtime {
+// runtime reads the required runtime. It returns nil after noting that there is none.
+func (f *fields) runtime(known runtime.Set) *runtime.Spec {
 	node := f.get("runtime")
 	if node == nil {
-		f.fail(f.node, "runtime is missing: python, node, process, shell or go")
-		return ""
+		f.fail(f.node, "runtime is missing: %s", known)
+		return nil
 	}
 	text := f.plain(node, "runtime", nameMax, false)
 	if text == "" {
-		return ""
+		return nil
 	}
-	r, err := messages.ParseRuntime(text)
-	if err != nil {
-		f.fail(node, "%v", err)
+	spec, ok := known.Of(messages.Runtime(text))
+	if !ok {
+		f.fail(node, "unknown runtime %q: want %s", clip(text), known)
 	}
-	return r
+	return spec
 }
 
 // workers reads a number of workers, or a range of it.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/retry"
+	"github.com/troupe-run/troupe/runtime"
 )
 
 // refMax bounds an action's ref, in bytes.
@@ -19,28 +20,29 @@ var refPattern = regexp.MustCompile(`^[a-z0-9_]+(\.[a-z0-9_]+)+$`)
 
 // register takes in an action that has no file.
 func (l *loader) register(a messages.Action) {
-	if problem := l.checkRegistered(&a); problem != "" {
+	spec := l.options.Runtimes.Handlers()
+	if problem := l.checkRegistered(&a, spec); problem != "" {
 		l.problems.add("registered action %s: %s", clip(a.Ref), problem)
 		return
 	}
 	a.Pack, _, _ = strings.Cut(a.Ref, ".")
 	a.Version = cmp.Or(a.Version, "0")
-	a.Runtime = messages.RuntimeGo
+	a.Runtime = spec.Name
 	a.Entrypoint = cmp.Or(a.Entrypoint, a.Ref)
 	l.placeByRuntime(&a)
 	l.actions = append(l.actions, a)
 }
 
-func (l *loader) checkRegistered(a *messages.Action) string {
+func (l *loader) checkRegistered(a *messages.Action, spec *runtime.Spec) string {
 	switch {
 	case len(a.Ref) > refMax || !refPattern.MatchString(a.Ref):
 		return "the name must be two or more words of lower-case letters, digits and _, joined by dots"
-	case a.Runtime != "" && a.Runtime != messages.RuntimeGo:
-		return fmt.Sprintf("the runtime is %q: only go actions can be registered", clip(string(a.Runtime)))
+	case a.Runtime != "" && a.Runtime != spec.Name:
+		return fmt.Sprintf("the runtime is %q: only %s actions can be registered", clip(string(a.Runtime)), spec.Name)
 	case slices.ContainsFunc(l.actions, func(b messages.Action) bool { return b.Ref == a.Ref }):
 		return "another action has that name"
-	case a.Pool != "" && a.Pool != string(messages.RuntimeGo):
-		return fmt.Sprintf("the pool is %q: registered actions run in pool go", clip(a.Pool))
+	case a.Pool != "" && a.Pool != string(spec.Name):
+		return fmt.Sprintf("the pool is %q: registered actions run in pool %s", clip(a.Pool), spec.Name)
 	case a.Timeout < 0 || a.StallTimeout < 0 || a.QueueDeadline < 0 || a.MaxRetries < 0:
 		return "times and max_retries must not be negative"
 	}

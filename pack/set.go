@@ -1,7 +1,6 @@
 package pack
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -33,8 +32,8 @@ type Pool struct {
 	Name    string // "pack.pool", or the runtime's name for its default pool
 	Pack    string // who declares it; empty for a runtime's default pool
 	Runtime messages.Runtime
-	Root    string   // process: the folder in which Command is resolved
-	Command []string // process: the program, as written; see Argv
+	Root    string   // with a command: the folder in which Command is resolved
+	Command []string // of runtimes whose pools have one: the program, as written; see runtime.Argv
 	// Min and Max bound the number of workers on this node; equal where the number is fixed.
 	Min, Max int
 	Env      map[string]string // added to the allow-listed environment
@@ -94,14 +93,4 @@ func (s *Set) Pack(name string) (*Pack, bool) {
 		return nil, false
 	}
 	return &s.Packs[i], true
-}
-
-// Argv is a command as it is started: a relative program with a slash in it is taken inside the pack's root, one
-// without a slash is left to the PATH, and arguments stay as they are.
-func Argv(root string, command []string) []string {
-	argv := slices.Clone(command)
-	if len(argv) > 0 && strings.Contains(argv[0], "/") && !filepath.IsAbs(argv[0]) {
-		argv[0] = filepath.Join(root, argv[0])
-	}
-	return argv
 }

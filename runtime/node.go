@@ -1,0 +1,11 @@
+package runtime
+
+import "github.com/troupe-run/troupe/sdk"
+
+// node calls functions of JavaScript modules in one Node.js process for each worker.
+var node = Spec{
+	Name: "node", Lifetime: LongLived, Code: File, Example: "work.mjs:run", Process: "node process",
+	Workers: Count{PerCore: 1}, WorkersMax: 10_000,
+	Interpreter: Interpreter{Title: "Node.js", Default: "node"},
+	Start:       func(l Launch) Program { return Program{Argv: []string{l.Interpreter, sdk.NodeMain(l.SDK)}} },
+}

@@ -1,0 +1,142 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// Spec is one runtime.
+type Spec struct {
+	Name     messages.Runtime
+	Lifetime Lifetime
+	Code     Code
+	// Example is how an entrypoint looks, for messages; of runtimes with Code File.
+	Example string
+	// SharedQueue: the workers of a pool take from one queue, since none of them has what another lacks. Otherwise each has
+	// a queue of its own, unless the pool is very large.
+	SharedQueue bool
+	// Workers is how many workers a pool has that does not say, and WorkersMax how many the default pool may be given.
+	Workers    Count
+	WorkersMax int
+	// Interpreter is the program that runs the code; the configuration may name another. Zero: none, the code is a program.
+	Interpreter Interpreter
+	// Process is what a worker's program is called in messages; of runtimes with Lifetime LongLived.
+	Process string
+	// SDK is how programs find the runtime's SDK, where they look for it by a variable.
+	SDK SDK
+	// Start says how a program is started: a worker's, or of Lifetime OneShot an execution's. Nil with Lifetime InNode.
+	Start func(Launch) Program
+}
+
+// Lifetime is how long what runs an execution lives. Messages list runtimes in this order.
+type Lifetime uint8
+
+// The lifetimes.
+const (
+	OneShot   Lifetime = iota + 1 // one program for each execution
+	LongLived                     // one program for each worker, which speaks the frame protocol
+	InNode                        // no program: a function of the node's own binary
+)
+
+// Code is how an action names its code.
+type Code uint8
+
+// The ways.
+const (
+	File    Code = iota + 1 // an entrypoint: file:function, the file inside the pack
+	Command                 // a command: a program and its arguments
+	Handler                 // an entrypoint: the name of a handler that the binary has registered
+)
+
+// Interpreter is the program that runs a runtime's code.
+type Interpreter struct {
+	Title   string // for people: Node.js
+	Default string // a name on PATH
+}
+
+// SDK is where a runtime's programs find its SDK.
+type SDK struct {
+	Variable string                  // a list of folders, as PATH is
+	Path     func(dir string) string // the folder, below the one that SDKs are written to
+}
+
+// Launch is what a program is started for.
+type Launch struct {
+	Interpreter string            // as configured
+	SDK         string            // the folder that SDKs are written to
+	Root        string            // the folder of the pack that names the code
+	Command     []string          // as written in the pack; of runtimes with Code Command
+	Entrypoint  string            // of the action; of Lifetime OneShot alone
+	Env         map[string]string // the pool's own
+}
+
+// Program is how a program is started.
+type Program struct {
+	Argv []string
+	Env  []string // beside the pool's
+}
+
+// Count is a number of workers: Fixed, or PerCore for each core of the machine.
+type Count struct{ PerCore, Fixed int }
+
+// On is the number on a machine of so many cores.
+func (c Count) On(cores int) int { return c.Fixed + c.PerCore*cores }
+
+// String says the number to people.
+func (c Count) String() string {
+	words := []string{"", "one", "two", "three"}
+	switch {
+	case c.PerCore == 0:
+		return strconv.Itoa(c.Fixed)
+	case c.PerCore < len(words):
+		return words[c.PerCore] + " a core"
+	}
+	return strconv.Itoa(c.PerCore) + " a core"
+}
+
+// LongLived reports whether a worker keeps a program between executions.
+func (s *Spec) LongLived() bool { return s.Lifetime == LongLived }
+
+// InNode reports whether executions run inside the node, without a program.
+func (s *Spec) InNode() bool { return s.Lifetime == InNode }
+
+// PoolCommand reports whether the command belongs to the pool: a worker is one program, which all actions of the pool share.
+func (s *Spec) PoolCommand() bool { return s.LongLived() && s.Code == Command }
+
+// check names what is wrong with the Spec.
+func (s *Spec) check() error {
+	var errs []error
+	need := func(holds bool, what string) {
+		if !holds {
+			errs = append(errs, fmt.Errorf("runtime %q: %s", s.Name, what))
+		}
+	}
+	need(s.Name != "", "it has no name")
+	need(s.Lifetime >= OneShot && s.Lifetime <= InNode, "it has no lifetime")
+	need(s.Code >= File && s.Code <= Handler, "it does not say how an action names its code")
+	need((s.Code == Handler) == s.InNode(), "handlers run in the node, and nothing else does")
+	need((s.Start == nil) == s.InNode(), "it must say how a program is started, unless it runs in the node")
+	need((s.Example != "") == (s.Code == File), "it needs an example of an entrypoint where that is a file, and there alone")
+	need((s.Process != "") == s.LongLived(), "it must say what a worker's program is called, where there is one")
+	need(s.Workers.On(1) > 0 && s.WorkersMax >= s.Workers.Fixed, "its number of workers must be positive and within its bound")
+	return errors.Join(errs...)
+}
+
+// Argv is a command as it is started: a relative program with a slash in it is taken inside the pack's root, one
+// without a slash is left to the PATH, and arguments stay as they are.
+func Argv(root string, command []string) []string {
+	argv := slices.Clone(command)
+	if len(argv) > 0 && strings.Contains(argv[0], "/") && !filepath.IsAbs(argv[0]) {
+		argv[0] = filepath.Join(root, argv[0])
+	}
+	return argv
+}
+
+// startCommand starts the command as it is written.
+func startCommand(l Launch) Program { return Program{Argv: Argv(l.Root, l.Command)} }
