@@ -52,7 +52,7 @@ func TestACallsDeadline(t *testing.T) {
 				}
 				var p *Problem
 				require.ErrorAs(t, err, &p)
-				require.Equal(t, "timeout", p.Code)
+				require.Equal(t, messages.CodeTimeout, p.Code)
 				require.Contains(t, p.Message, "Session operation timeout: session s, action a.b")
 			})
 		})

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -142,7 +141,7 @@ func (c *Client) holder(ctx context.Context, tx pgx.Tx, s *store.Submission) (Ex
 func (c *Client) judge(ctx context.Context, r *api.SubmitRequest) error {
 	set, err := c.action(ctx, r.ActionRef)
 	if errors.Is(err, store.ErrNotFound) {
-		return &Problem{Status: http.StatusNotFound, Code: string(messages.CodeActionNotFound),
+		return &Problem{Code: messages.CodeActionNotFound,
 			Message: fmt.Sprintf("no node has served an action %q yet", r.ActionRef)}
 	}
 	if err != nil {
@@ -171,7 +170,7 @@ func (c *Client) action(ctx context.Context, ref string) (*pack.Set, error) {
 	if last != nil && bytes.Equal(last.definition, definition) {
 		next.set = last.set // its schema is compiled
 	} else if next.set, err = pack.Of(a); err != nil {
-		return nil, &Problem{Status: http.StatusUnprocessableEntity, Code: "invalid_packs", Message: err.Error()}
+		return nil, &Problem{Code: messages.CodeInvalidPacks, Message: err.Error()}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,9 +187,9 @@ func (c *Client) Get(ctx context.Context, id ExecutionID) (Execution, error) {
 	e, refused, err := c.guest.Look(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return e, &Problem{Status: http.StatusNotFound, Code: api.CodeNotFound, Message: fmt.Sprintf("there is no execution %s", id)}
+		return e, &Problem{Code: messages.CodeNotFound, Message: fmt.Sprintf("there is no execution %s", id)}
 	case refused != "":
-		return e, &Problem{Status: http.StatusUnprocessableEntity, Code: "refused", Message: refused}
+		return e, &Problem{Code: messages.CodeRefused, Message: refused}
 	}
 	return e, err
 }

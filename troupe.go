@@ -54,7 +54,7 @@ type (
 	// RetryRules say which failures are retried.
 	RetryRules = messages.RetryRules
 	// Problem is an error that the caller of a method can do something about.
-	Problem = api.Problem
+	Problem = messages.Problem
 )
 
 // The statuses.

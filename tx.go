@@ -3,11 +3,11 @@ package troupe
 import (
 	"context"
 	"errors"
-	"net/http"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/postgres"
 )
@@ -56,10 +56,10 @@ func asProblem(err error) error {
 	var conflict *store.ConflictError
 	switch {
 	case errors.As(err, &conflict):
-		return &Problem{Status: http.StatusConflict, Code: api.CodeKeyConflict, Message: conflict.Error(),
+		return &Problem{Code: messages.CodeKeyConflict, Message: conflict.Error(),
 			Details: map[string]any{"execution": conflict.Holder}}
 	case errors.Is(err, store.ErrInvalid):
-		return &Problem{Status: http.StatusUnprocessableEntity, Code: api.CodeInvalidRequest, Message: err.Error()}
+		return &Problem{Code: messages.CodeInvalidRequest, Cause: messages.CauseAction, Message: err.Error()}
 	}
 	return err
 }

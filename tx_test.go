@@ -123,7 +123,7 @@ func code(t *testing.T, err error) string {
 	t.Helper()
 	var p *troupe.Problem
 	require.True(t, errors.As(err, &p), "%v", err)
-	return p.Code
+	return string(p.Code)
 }
 
 // quick is how soon work that was submitted in a transaction is taken up, against the look once a second: the median of

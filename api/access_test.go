@@ -125,7 +125,7 @@ func TestSubmitHasItsOwnAlone(t *testing.T) {
 			path += "?timeout_seconds=0.1"
 		}
 		others := ask(t, h, rt.method, path, "", auth(stageToken)...)
-		refused(t, others, 404, CodeNotFound, "has submitted no execution")
+		refused(t, others, 404, messages.CodeNotFound, "has submitted no execution")
 		missing := strings.Replace(path, v.ID.String(), messages.NewExecutionID().String(), 1)
 		require.Equal(t, 404, ask(t, h, rt.method, missing, "", auth(stageToken)...).Code)
 		stands, err := b.Store.Get(t.Context(), v.ID)
@@ -135,8 +135,8 @@ func TestSubmitHasItsOwnAlone(t *testing.T) {
 	for _, path := range []string{one, one + "/wait?timeout_seconds=0.1", one + "/output", one + "/events", one + "/chain"} {
 		require.Equal(t, 200, ask(t, h, "GET", path, "", auth(submitToken)...).Code, path)
 	}
-	refused(t, ask(t, h, "POST", one+"/retry", "", auth(submitToken)...), 403, CodeForbidden, `lacks the scope "operate" that this needs; it has submit`)
-	refused(t, ask(t, h, "GET", executionsPath, "", auth(submitToken)...), 403, CodeForbidden, `lacks the scope "read"`)
+	refused(t, ask(t, h, "POST", one+"/retry", "", auth(submitToken)...), 403, messages.CodeForbidden, `lacks the scope "operate" that this needs; it has submit`)
+	refused(t, ask(t, h, "GET", executionsPath, "", auth(submitToken)...), 403, messages.CodeForbidden, `lacks the scope "read"`)
 	require.Equal(t, messages.Cancelled, read[ExecutionView](t, ask(t, h, "POST", one+"/cancel", "", auth(submitToken)...), 200).Status)
 }
 
@@ -160,12 +160,12 @@ func TestScopesOfEveryRoute(t *testing.T) {
 			case may || rt.scope == ScopeOpen:
 				require.NotContains(t, []int{401, 403}, w.Code, "%s %s with %q: %s", rt.method, path, token, w.Body)
 			case token == submitToken && rt.own:
-				refused(t, w, 404, CodeNotFound, "")
+				refused(t, w, 404, messages.CodeNotFound, "")
 			case token == "" || token[:5] == "wrong":
-				refused(t, w, 401, CodeUnauthorized, "token")
+				refused(t, w, 401, messages.CodeUnauthorized, "token")
 				require.Contains(t, w.Header().Get("WWW-Authenticate"), "Bearer")
 			default:
-				refused(t, w, 403, CodeForbidden, `lacks the scope "`+string(rt.scope)+`"`)
+				refused(t, w, 403, messages.CodeForbidden, `lacks the scope "`+string(rt.scope)+`"`)
 			}
 		}
 	}
@@ -230,7 +230,7 @@ func TestTheCallerIsRecorded(t *testing.T) {
 	require.Equal(t, "sender", read[ExecutionView](t, w, 201).CreatedBy)
 	require.Equal(t, "sender", b.requests[0].CreatedBy)
 	for _, header := range []string{"Basic " + submitToken, submitToken, "Bearer", "Bearer " + submitToken[:10], "Bearer  "} {
-		refused(t, ask(t, h, "POST", executionsPath, `{"action_ref":"a"}`, "Authorization", header), 401, CodeUnauthorized, "token")
+		refused(t, ask(t, h, "POST", executionsPath, `{"action_ref":"a"}`, "Authorization", header), 401, messages.CodeUnauthorized, "token")
 	}
 }
 
@@ -241,13 +241,13 @@ func TestWithoutTokensThisMachineAlone(t *testing.T) {
 		require.Equal(t, 200, ask(t, h, "GET", "/api/v1/pools", "", "Host", host).Code, host)
 	}
 	for _, host := range []string{"evil.example", "127.0.0.1.evil.example", "10.0.0.1:7070", "", "localhost.evil:7070"} {
-		refused(t, ask(t, h, "GET", "/api/v1/pools", "", "Host", host), 403, CodeForbidden, "Host header")
+		refused(t, ask(t, h, "GET", "/api/v1/pools", "", "Host", host), 403, messages.CodeForbidden, "Host header")
 	}
 	body := `{"action_ref":"a"}`
 	for _, headers := range [][]string{
 		{"Origin", "https://evil.example"}, {"Sec-Fetch-Site", "cross-site"}, {"Origin", "null"},
 	} {
-		refused(t, ask(t, h, "POST", executionsPath, body, headers...), 403, CodeForbidden, "another origin")
+		refused(t, ask(t, h, "POST", executionsPath, body, headers...), 403, messages.CodeForbidden, "another origin")
 	}
 	require.Equal(t, 201, ask(t, h, "POST", executionsPath, body, "Origin", "http://127.0.0.1:7070").Code)
 	require.Equal(t, 200, ask(t, h, "GET", "/healthz", "", "Host", "probe.example").Code)
@@ -261,8 +261,8 @@ func TestWithoutTokensAProxyIsRefused(t *testing.T) {
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "x-forwarded-proto", "X-FORWARDED-PORT", "X-Real-IP", "Via"} {
 		for _, value := range []string{"127.0.0.1", ""} {
 			w := ask(t, h, "POST", executionsPath, `{"action_ref":"a"}`, name, value)
-			refused(t, w, 403, CodeForbidden, http.CanonicalHeaderKey(name))
-			refused(t, w, 403, CodeForbidden, "configure tokens")
+			refused(t, w, 403, messages.CodeForbidden, http.CanonicalHeaderKey(name))
+			refused(t, w, 403, messages.CodeForbidden, "configure tokens")
 			require.Equal(t, 200, ask(t, h, "GET", "/healthz", "", name, value).Code)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"github.com/troupe-run/troupe/messages"
 )
 
 // guard decides who may do what. Without tokens only this machine may, and a browser only from the node's own page.
@@ -26,7 +28,7 @@ type caller struct {
 }
 
 // admit returns who the caller is, or why the request is refused; both where a caller who is known may not do this.
-func (g *guard) admit(r *http.Request, rt *route) (caller, *Problem) {
+func (g *guard) admit(r *http.Request, rt *route) (caller, *messages.Problem) {
 	if g.access.restricted() {
 		return g.byToken(r, rt)
 	}
@@ -40,22 +42,22 @@ func (g *guard) admit(r *http.Request, rt *route) (caller, *Problem) {
 }
 
 // foreign says why a request to a node without tokens is not taken for one of this machine.
-func (g *guard) foreign(r *http.Request) *Problem {
+func (g *guard) foreign(r *http.Request) *messages.Problem {
 	if !loopback(r.RemoteAddr) {
-		return problemf(http.StatusForbidden, CodeForbidden,
+		return messages.Problemf(messages.CodeForbidden,
 			"without tokens this node answers its own machine alone; configure tokens to call it from elsewhere")
 	}
 	if !loopback(r.Host) {
-		return problemf(http.StatusForbidden, CodeForbidden,
+		return messages.Problemf(messages.CodeForbidden,
 			"the Host header %q is not this machine's; call the node as localhost or 127.0.0.1", clip(r.Host))
 	}
 	if name := proxyHeader(r.Header); name != "" {
-		return problemf(http.StatusForbidden, CodeForbidden,
+		return messages.Problemf(messages.CodeForbidden,
 			"the request has come through a proxy (%s), and without tokens this node answers its own machine alone; "+
 				"configure tokens, or let the proxy's users call another way", clip(name))
 	}
 	if err := g.origin.Check(r); err != nil {
-		return problemf(http.StatusForbidden, CodeForbidden, "a page of another origin may not call this node")
+		return messages.Problemf(messages.CodeForbidden, "a page of another origin may not call this node")
 	}
 	return nil
 }
@@ -72,7 +74,7 @@ func proxyHeader(h http.Header) string {
 	return ""
 }
 
-func (g *guard) byToken(r *http.Request, rt *route) (caller, *Problem) {
+func (g *guard) byToken(r *http.Request, rt *route) (caller, *messages.Problem) {
 	if rt.scope == ScopeOpen {
 		return caller{}, nil
 	}
@@ -81,7 +83,7 @@ func (g *guard) byToken(r *http.Request, rt *route) (caller, *Problem) {
 		return caller{}, refused
 	}
 	if t.ended(g.access.now()) {
-		return caller{}, problemf(http.StatusUnauthorized, CodeUnauthorized,
+		return caller{}, messages.Problemf(messages.CodeUnauthorized,
 			"token %q has ended at %s; ask whoever runs this node for a new one", t.name, t.expires.UTC().Format(time.RFC3339))
 	}
 	blind := accessOf(t.scopes, &route{scope: ScopeRead}) != accessAll
@@ -91,41 +93,41 @@ func (g *guard) byToken(r *http.Request, rt *route) (caller, *Problem) {
 	case accessOwn:
 		return caller{name: t.name, blind: blind, own: true}, nil
 	}
-	return caller{name: t.name}, problemf(http.StatusForbidden, CodeForbidden,
+	return caller{name: t.name}, messages.Problemf(messages.CodeForbidden,
 		"token %q lacks the scope %q that this needs; it has %s", t.name, rt.scope, lacking(t.scopes))
 }
 
 // identify finds who calls: by the token that the request shows, or else by the certificate of its connection.
-func (g *guard) identify(r *http.Request) (*hashedToken, *Problem) {
+func (g *guard) identify(r *http.Request) (*hashedToken, *messages.Problem) {
 	given := r.Header.Get("Authorization")
 	if given == "" && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		return g.byCertificate(r)
 	}
 	kind, secret, _ := strings.Cut(given, " ")
 	if !strings.EqualFold(kind, "Bearer") || secret == "" {
-		return nil, problemf(http.StatusUnauthorized, CodeUnauthorized, "this node wants a token: send Authorization: Bearer TOKEN")
+		return nil, messages.Problemf(messages.CodeUnauthorized, "this node wants a token: send Authorization: Bearer TOKEN")
 	}
 	if t := g.access.find(strings.TrimSpace(secret)); t != nil {
 		return t, nil
 	}
-	return nil, problemf(http.StatusUnauthorized, CodeUnauthorized, "the token is not known here")
+	return nil, messages.Problemf(messages.CodeUnauthorized, "the token is not known here")
 }
 
 // byCertificate finds the entry of a client's certificate, which the handshake has checked. A browser sends it for the pages of
 // others too, and a connection may outlive it.
-func (g *guard) byCertificate(r *http.Request) (*hashedToken, *Problem) {
+func (g *guard) byCertificate(r *http.Request) (*hashedToken, *messages.Problem) {
 	cert := r.TLS.PeerCertificates[0]
 	if now := g.access.now(); now.After(cert.NotAfter) {
-		return nil, problemf(http.StatusUnauthorized, CodeUnauthorized, "the client's certificate has ended at %s", cert.NotAfter.UTC().Format(time.RFC3339))
+		return nil, messages.Problemf(messages.CodeUnauthorized, "the client's certificate has ended at %s", cert.NotAfter.UTC().Format(time.RFC3339))
 	}
 	if err := g.origin.Check(r); err != nil {
-		return nil, problemf(http.StatusForbidden, CodeForbidden, "a page of another origin may not call this node")
+		return nil, messages.Problemf(messages.CodeForbidden, "a page of another origin may not call this node")
 	}
 	names := certificateNames(cert)
 	if t := g.access.certified(names); t != nil {
 		return t, nil
 	}
-	return nil, problemf(http.StatusUnauthorized, CodeUnauthorized,
+	return nil, messages.Problemf(messages.CodeUnauthorized,
 		"the client's certificate is good, and no entry of tokens names it; it has %s", clip(strings.Join(names, ", ")))
 }
 

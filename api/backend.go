@@ -12,7 +12,7 @@ import (
 )
 
 // Backend is what the API asks of its node. Every method honours its context; errors that a caller caused are
-// *Problem, everything else is the node's fault.
+// *messages.Problem, everything else is the node's fault.
 type Backend interface {
 	// Submit checks, completes and stores the requests, all or none.
 	Submit(ctx context.Context, requests []SubmitRequest) ([]store.Submitted, error)
@@ -82,16 +82,6 @@ type SubmitRequest struct {
 	CreatedBy      string            `json:"-"`
 	Trace          string            `json:"-"`
 }
-
-// Problem is an error that the caller can do something about. Status is the HTTP status it maps to.
-type Problem struct {
-	Status  int
-	Code    string
-	Message string
-	Details any
-}
-
-func (p *Problem) Error() string { return p.Code + ": " + p.Message }
 
 // Live is one live happening of a running execution.
 type Live struct {

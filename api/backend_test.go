@@ -137,7 +137,7 @@ func (b *backend) Cancel(ctx context.Context, id messages.ExecutionID, by string
 func (b *backend) Retry(ctx context.Context, id messages.ExecutionID, key, by string) (store.Submitted, error) {
 	e, err := b.Get(ctx, id)
 	if err == nil && !e.Status.Terminal() {
-		err = &Problem{Status: http.StatusConflict, Code: CodeNotRetriable, Message: "execution " + id.String() + " has not ended; cancel it first"}
+		err = &messages.Problem{Code: messages.CodeNotRetriable, Message: "execution " + id.String() + " has not ended; cancel it first"}
 	}
 	if err != nil {
 		return store.Submitted{}, err
@@ -313,9 +313,9 @@ func read[T any](t testing.TB, w *httptest.ResponseRecorder, status int) T {
 }
 
 // refused checks that the answer is an error of the given status and code whose message holds the text.
-func refused(t testing.TB, w *httptest.ResponseRecorder, status int, code, text string) {
+func refused(t testing.TB, w *httptest.ResponseRecorder, status int, code messages.Code, text string) {
 	t.Helper()
 	e := read[ErrorBody](t, w, status).Error
-	require.Equal(t, code, e.Code, e.Message)
+	require.Equal(t, string(code), e.Code, e.Message)
 	require.Contains(t, e.Message, text)
 }

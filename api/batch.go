@@ -77,7 +77,7 @@ func (d *batchDecoder) decode() ([]SubmitRequest, error) {
 		case key != "executions":
 			return nil, (&shape{fields: fieldsOf(reflect.TypeFor[BatchRequest]())}).unknown(fmt.Sprint(key))
 		case seen:
-			return nil, problemf(http.StatusBadRequest, CodeDuplicateField, "%s has executions twice; send one list", theBody)
+			return nil, messages.Problemf(messages.CodeDuplicateField, "%s has executions twice; send one list", theBody)
 		}
 		if err := d.entries(); err != nil {
 			return nil, err
@@ -88,7 +88,7 @@ func (d *batchDecoder) decode() ([]SubmitRequest, error) {
 	}
 	end := int(d.dec.InputOffset())
 	if _, err := d.token(); !errors.Is(err, io.EOF) {
-		var p *Problem
+		var p *messages.Problem
 		if errors.As(err, &p) {
 			return nil, p
 		}
@@ -171,7 +171,7 @@ func (d *batchDecoder) more() bool {
 
 // problem says in the caller's words what was wrong. The decoder counts its bytes itself.
 func (d *batchDecoder) problem(err error) error {
-	var p *Problem
+	var p *messages.Problem
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &p):
@@ -179,18 +179,21 @@ func (d *batchDecoder) problem(err error) error {
 	case errors.Is(err, errPart):
 		return invalid("%s has more than %d bytes of blanks, or of one name, between its entries; leave them out", theBody, gapMax)
 	case errors.As(err, &syntax):
-		return problemf(http.StatusBadRequest, CodeInvalidJSON, "%s is not JSON: %s (near byte %d)", theBody, clip(err.Error()), d.dec.InputOffset())
+		return messages.Problemf(messages.CodeInvalidJSON, "%s is not JSON: %s (near byte %d)", theBody, clip(err.Error()), d.dec.InputOffset())
 	}
 	return decodeProblem(theBody, err)
 }
 
 // inEntry says which entry a problem is about.
 func inEntry(i int, err error) error {
-	var p *Problem
-	if !errors.As(err, &p) || p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable || p.Code == CodeBodyTooLarge {
+	var p *messages.Problem
+	if !errors.As(err, &p) {
+		return err
+	}
+	if status := StatusOf(p); status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable || p.Code == messages.CodeBodyTooLarge {
 		return err // it is about all bodies, or the whole of this one
 	}
-	return &Problem{Status: p.Status, Code: p.Code, Message: entry(i, p.Message), Details: map[string]any{"index": i, "cause": p.Details}}
+	return &messages.Problem{Code: p.Code, Cause: p.Cause, Message: entry(i, p.Message), Details: map[string]any{"index": i, "cause": p.Details}}
 }
 
 // kindOf names the JSON type that a token begins.

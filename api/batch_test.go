@@ -102,21 +102,22 @@ func TestAPartOfABatchIsNoLargerThanASubmission(t *testing.T) {
 	for _, c := range []struct {
 		head, entry string
 		status      int
-		code, text  string
+		code        messages.Code
+		text        string
 	}{
 		{`{"executions":[{"action_ref":"a"},{"action_ref":"`, long, 413, "parameters_too_large", "executions[1]: "},
 		{`{"executions":[{"action_ref":"a","parameters":{"a":[`, "1,", 413, "parameters_too_large", "executions[0]: "},
-		{`{"`, long, 400, CodeInvalidRequest, "more than 16384 bytes of blanks, or of one name"},
-		{``, blanks, 400, CodeInvalidRequest, "more than 16384 bytes of blanks"},
-		{`{"executions":[`, blanks, 400, CodeInvalidRequest, "more than 16384 bytes of blanks"},
-		{`{"executions":[{"action_ref":"a"}`, blanks, 400, CodeInvalidRequest, "more than 16384 bytes of blanks"},
+		{`{"`, long, 400, messages.CodeInvalidRequest, "more than 16384 bytes of blanks, or of one name"},
+		{``, blanks, 400, messages.CodeInvalidRequest, "more than 16384 bytes of blanks"},
+		{`{"executions":[`, blanks, 400, messages.CodeInvalidRequest, "more than 16384 bytes of blanks"},
+		{`{"executions":[{"action_ref":"a"}`, blanks, 400, messages.CodeInvalidRequest, "more than 16384 bytes of blanks"},
 	} {
 		f := &flood{head: c.head, entry: c.entry}
 		from := &bodyReader{from: f, hold: &holding{of: &bodies{max: BatchBodyMax}}, max: BatchBodyMax}
 		_, err := newBatchDecoder(from).decode()
-		var p *Problem
+		var p *messages.Problem
 		require.ErrorAs(t, err, &p)
-		require.Equal(t, c.status, p.Status, p.Message)
+		require.Equal(t, c.status, StatusOf(p), p.Message)
 		require.Equal(t, c.code, p.Code)
 		require.Contains(t, p.Message, c.text)
 		require.LessOrEqual(t, f.read.Load(), int64(4*BodyMax))
@@ -127,37 +128,41 @@ func TestBadBatches(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	h := New(Config{Backend: b})
-	for _, c := range []struct{ body, code, text string }{
-		{` `, CodeInvalidJSON, "ends in the middle"},
-		{`{`, CodeInvalidJSON, "ends in the middle"},
-		{`{"executions"`, CodeInvalidJSON, "ends in the middle"},
-		{`{"executions":[`, CodeInvalidJSON, "ends in the middle"},
-		{`{"executions":[{"action_ref":"a"}`, CodeInvalidJSON, "ends in the middle"},
-		{`{"executions":[{"action_ref":"a"},{"action`, CodeInvalidJSON, "executions[1]: the body ends in the middle"},
-		{`{"executions":[{"action_ref":"a"}]`, CodeInvalidJSON, "ends in the middle"},
-		{`{"executions":[{"action_ref":"a"}]} {}`, CodeInvalidJSON, "goes on after its JSON value, at byte 35"},
-		{`{"executions":[{"action_ref":"a"}]}]`, CodeInvalidJSON, "goes on after its JSON value"},
-		{`{"executions":[{"action_ref":"a"},]}`, CodeInvalidJSON, "executions[1]: the body is not JSON"},
-		{`{"executions":[{"action_ref":"a"} {"action_ref":"a"}]}`, CodeInvalidJSON, "executions[1]: the body is not JSON"},
-		{`{"executions":[{"action_ref":"a"},{"action_ref":a}]}`, CodeInvalidJSON, "executions[1]: the body is not JSON"},
-		{`{"executions":[{"action_ref":"a"},{"action_ref":"` + "\xff" + `"}]}`, CodeInvalidJSON, "executions[1]: the entry is not UTF-8"},
-		{`{"executions":[{"action_ref":"a"},{"action_ref":7}]}`, CodeInvalidRequest, "executions[1]: action_ref: want text, got number"},
-		{`{"executions":[{"action_ref":"a"},{"created_by":"root"}]}`, CodeUnknownField, `executions[1]: unknown field "created_by"`},
-		{`{"executions":[{"action_ref":"a"},null]}`, CodeInvalidRequest, "executions[1]: action_ref is missing"},
-		{`[]`, CodeInvalidRequest, "the body: want an object, got array"},
-		{`null`, CodeInvalidRequest, "the body: want an object, got null"},
-		{`{}`, CodeInvalidRequest, "1 to 10000 entries, got 0"},
-		{`{"executions":null}`, CodeInvalidRequest, "executions: want a list, got null"},
-		{`{"executions":{}}`, CodeInvalidRequest, "executions: want a list, got object"},
-		{`{"executions":[{"action_ref":"a"}],"executions":[{"action_ref":"a"}]}`, CodeDuplicateField, "executions twice"},
-		{`{"Executions":[{"action_ref":"a"}]}`, CodeUnknownField, `unknown field "Executions"; write it as "executions"`},
-		{`{"executions":[{"action_ref":"a"},{"action_ref":"a","action_ref":"b"}]}`, CodeDuplicateField, `executions[1]: the entry has the key "action_ref" twice`},
-		{`{"executions":[{"action_ref":"a"}],"x":1}`, CodeUnknownField, `unknown field "x"`},
+	for _, c := range []struct {
+		body string
+		code messages.Code
+		text string
+	}{
+		{` `, messages.CodeInvalidJSON, "ends in the middle"},
+		{`{`, messages.CodeInvalidJSON, "ends in the middle"},
+		{`{"executions"`, messages.CodeInvalidJSON, "ends in the middle"},
+		{`{"executions":[`, messages.CodeInvalidJSON, "ends in the middle"},
+		{`{"executions":[{"action_ref":"a"}`, messages.CodeInvalidJSON, "ends in the middle"},
+		{`{"executions":[{"action_ref":"a"},{"action`, messages.CodeInvalidJSON, "executions[1]: the body ends in the middle"},
+		{`{"executions":[{"action_ref":"a"}]`, messages.CodeInvalidJSON, "ends in the middle"},
+		{`{"executions":[{"action_ref":"a"}]} {}`, messages.CodeInvalidJSON, "goes on after its JSON value, at byte 35"},
+		{`{"executions":[{"action_ref":"a"}]}]`, messages.CodeInvalidJSON, "goes on after its JSON value"},
+		{`{"executions":[{"action_ref":"a"},]}`, messages.CodeInvalidJSON, "executions[1]: the body is not JSON"},
+		{`{"executions":[{"action_ref":"a"} {"action_ref":"a"}]}`, messages.CodeInvalidJSON, "executions[1]: the body is not JSON"},
+		{`{"executions":[{"action_ref":"a"},{"action_ref":a}]}`, messages.CodeInvalidJSON, "executions[1]: the body is not JSON"},
+		{`{"executions":[{"action_ref":"a"},{"action_ref":"` + "\xff" + `"}]}`, messages.CodeInvalidJSON, "executions[1]: the entry is not UTF-8"},
+		{`{"executions":[{"action_ref":"a"},{"action_ref":7}]}`, messages.CodeInvalidRequest, "executions[1]: action_ref: want text, got number"},
+		{`{"executions":[{"action_ref":"a"},{"created_by":"root"}]}`, messages.CodeUnknownField, `executions[1]: unknown field "created_by"`},
+		{`{"executions":[{"action_ref":"a"},null]}`, messages.CodeInvalidRequest, "executions[1]: action_ref is missing"},
+		{`[]`, messages.CodeInvalidRequest, "the body: want an object, got array"},
+		{`null`, messages.CodeInvalidRequest, "the body: want an object, got null"},
+		{`{}`, messages.CodeInvalidRequest, "1 to 10000 entries, got 0"},
+		{`{"executions":null}`, messages.CodeInvalidRequest, "executions: want a list, got null"},
+		{`{"executions":{}}`, messages.CodeInvalidRequest, "executions: want a list, got object"},
+		{`{"executions":[{"action_ref":"a"}],"executions":[{"action_ref":"a"}]}`, messages.CodeDuplicateField, "executions twice"},
+		{`{"Executions":[{"action_ref":"a"}]}`, messages.CodeUnknownField, `unknown field "Executions"; write it as "executions"`},
+		{`{"executions":[{"action_ref":"a"},{"action_ref":"a","action_ref":"b"}]}`, messages.CodeDuplicateField, `executions[1]: the entry has the key "action_ref" twice`},
+		{`{"executions":[{"action_ref":"a"}],"x":1}`, messages.CodeUnknownField, `unknown field "x"`},
 	} {
 		w := ask(t, h, "POST", executionsPath+"/batch", c.body)
 		e := read[ErrorBody](t, w, http.StatusBadRequest).Error
 		require.Contains(t, e.Message, c.text, c.body)
-		require.Equal(t, c.code, e.Code, c.body)
+		require.Equal(t, string(c.code), e.Code, c.body)
 	}
 	require.Empty(t, b.requests)
 	deep := `{"executions":[{"action_ref":"a","parameters":` + nested(20_000) + `}]}`
@@ -202,7 +207,7 @@ func TestBodiesTogetherAreBounded(t *testing.T) {
 	go func() { first <- post(t, h, executionsPath, slow).Code }()
 	<-slow.came
 	w := ask(t, h, "POST", executionsPath, sized(50<<10))
-	refused(t, w, http.StatusTooManyRequests, CodeTooManyRequests, "limits.bodies")
+	refused(t, w, http.StatusTooManyRequests, messages.CodeTooManyRequests, "limits.bodies")
 	require.Equal(t, "1", w.Header().Get("Retry-After"))
 	submitted(t, h, `{"action_ref":"a"}`) // a small one finds room
 	close(slow.goOn)
@@ -220,9 +225,9 @@ func TestABatchLeavesRoomForOthers(t *testing.T) {
 		return `{"executions":[` + strings.TrimSuffix(strings.Repeat(`{"action_ref":"a"},`, n), ",") + `]}`
 	}
 	read[BatchView](t, ask(t, h, "POST", executionsPath+"/batch", batch(50)), http.StatusCreated)
-	refused(t, ask(t, h, "POST", executionsPath+"/batch", batch(200)), http.StatusTooManyRequests, CodeTooManyRequests, "limits.bodies")
+	refused(t, ask(t, h, "POST", executionsPath+"/batch", batch(200)), http.StatusTooManyRequests, messages.CodeTooManyRequests, "limits.bodies")
 	large := fmt.Sprintf(`{"executions":[%s]}`, sized(56<<10))
-	refused(t, ask(t, h, "POST", executionsPath+"/batch", large), http.StatusTooManyRequests, CodeTooManyRequests, "limits.bodies")
+	refused(t, ask(t, h, "POST", executionsPath+"/batch", large), http.StatusTooManyRequests, messages.CodeTooManyRequests, "limits.bodies")
 	submitted(t, h, sized(56<<10))
 }
 

@@ -3,7 +3,6 @@ package api
 import (
 	"errors"
 	"io"
-	"net/http"
 	"sync"
 	"time"
 
@@ -115,13 +114,13 @@ func (b *bodies) give(h *holding) {
 	}
 }
 
-func (b *bodies) full(h *holding) *Problem {
+func (b *bodies) full(h *holding) *messages.Problem {
 	if h.crowded {
-		return problemf(http.StatusTooManyRequests, CodeTooManyRequests,
+		return messages.Problemf(messages.CodeTooManyRequests,
 			"the batches in flight of token %q fill the %d bytes that this node has for those of one token (limits.bodies); try again, or send less at once",
 			h.caller, share(b.max-h.spare))
 	}
-	return problemf(http.StatusTooManyRequests, CodeTooManyRequests,
+	return messages.Problemf(messages.CodeTooManyRequests,
 		"the request bodies in flight fill the %d bytes that this node has for them (limits.bodies); try again, or send less at once", b.max)
 }
 
@@ -172,7 +171,7 @@ func (h *holding) release() { h.of.give(h) }
 // errPart ends the reading of a part of a body that is larger than it may be.
 var errPart = errors.New("a part of the body is too large")
 
-// bodyReader reads a request's body up to a limit, and counts its bytes as they arrive. Its errors are *Problem, io.EOF and
+// bodyReader reads a request's body up to a limit, and counts its bytes as they arrive. Its errors are *messages.Problem, io.EOF and
 // errPart.
 type bodyReader struct {
 	from io.Reader
@@ -199,7 +198,7 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	case b.read > b.max:
 		b.err = tooLarge(b.max)
 	case err != nil && !errors.Is(err, io.EOF):
-		b.err = problemf(http.StatusBadRequest, CodeInvalidRequest, "the body ended before its time: send it whole, and without long pauses")
+		b.err = messages.Problemf(messages.CodeInvalidRequest, "the body ended before its time: send it whole, and without long pauses")
 	default:
 		b.err = err
 		if full := b.hold.add(int64(n)); full != nil {

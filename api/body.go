@@ -65,7 +65,7 @@ func (c *call) decode(optional bool, v any) error {
 func mediaType(r *http.Request, optional bool) error {
 	for _, enc := range r.Header["Content-Encoding"] {
 		if enc != "" && !strings.EqualFold(enc, "identity") {
-			return problemf(http.StatusUnsupportedMediaType, CodeMediaType,
+			return messages.Problemf(messages.CodeMediaType,
 				"Content-Encoding %q is not taken; send plain JSON without it", clip(enc))
 		}
 	}
@@ -76,7 +76,7 @@ func mediaType(r *http.Request, optional bool) error {
 	kind, params, err := mime.ParseMediaType(text)
 	charset := params["charset"]
 	if err != nil || kind != "application/json" || (charset != "" && !strings.EqualFold(charset, "utf-8")) {
-		return problemf(http.StatusUnsupportedMediaType, CodeMediaType,
+		return messages.Problemf(messages.CodeMediaType,
 			"Content-Type is %q; send application/json in UTF-8", clip(text))
 	}
 	return nil
@@ -134,8 +134,8 @@ func (c *call) drain() {
 	_, _ = io.CopyN(io.Discard, c.r.Body, max(drainMax, c.max))
 }
 
-func tooLarge(max int64) *Problem {
-	p := problemf(http.StatusRequestEntityTooLarge, CodeBodyTooLarge, "the body is larger than %d bytes; send less at once", max)
+func tooLarge(max int64) *messages.Problem {
+	p := messages.Problemf(messages.CodeBodyTooLarge, "the body is larger than %d bytes; send less at once", max)
 	p.Details = map[string]any{"limit_bytes": max}
 	return p
 }
@@ -143,7 +143,7 @@ func tooLarge(max int64) *Problem {
 // decodeStrict reads exactly one JSON value. Problems call it what.
 func decodeStrict(what string, b []byte, v any) error {
 	if !utf8.Valid(b) {
-		return problemf(http.StatusBadRequest, CodeInvalidJSON, "%s is not UTF-8", what)
+		return messages.Problemf(messages.CodeInvalidJSON, "%s is not UTF-8", what)
 	}
 	if p := checkShape(what, b, v); p != nil {
 		return p
@@ -159,22 +159,22 @@ func decodeStrict(what string, b []byte, v any) error {
 	return nil
 }
 
-func goesOn(what string, at int) *Problem {
-	return problemf(http.StatusBadRequest, CodeInvalidJSON, "%s goes on after its JSON value, at byte %d", what, at)
+func goesOn(what string, at int) *messages.Problem {
+	return messages.Problemf(messages.CodeInvalidJSON, "%s goes on after its JSON value, at byte %d", what, at)
 }
 
-func tooDeep(what string) *Problem {
-	return problemf(http.StatusBadRequest, CodeTooDeep, "%s is nested deeper than %d levels; flatten it", what, messages.JSONDepthMax)
+func tooDeep(what string) *messages.Problem {
+	return messages.Problemf(messages.CodeTooDeep, "%s is nested deeper than %d levels; flatten it", what, messages.JSONDepthMax)
 }
 
 // decodeProblem says in the caller's words what encoding/json found.
-func decodeProblem(what string, err error) *Problem {
+func decodeProblem(what string, err error) *messages.Problem {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	text := err.Error()
 	switch {
 	case errors.As(err, &syntax):
-		return problemf(http.StatusBadRequest, CodeInvalidJSON, "%s is not JSON: %s (byte %d)", what, clip(text), syntax.Offset)
+		return messages.Problemf(messages.CodeInvalidJSON, "%s is not JSON: %s (byte %d)", what, clip(text), syntax.Offset)
 	case errors.As(err, &kind):
 		field := kind.Field
 		if field == "" {
@@ -182,7 +182,7 @@ func decodeProblem(what string, err error) *Problem {
 		}
 		return invalid("%s: want %s, got %s", clip(field), wanted(kind), clip(kind.Value))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return problemf(http.StatusBadRequest, CodeInvalidJSON, "%s ends in the middle of its JSON", what)
+		return messages.Problemf(messages.CodeInvalidJSON, "%s ends in the middle of its JSON", what)
 	case strings.HasPrefix(text, "json: unknown field "):
 		name := strings.TrimPrefix(text, "json: unknown field ")
 		if plain, err := strconv.Unquote(name); err == nil {
@@ -193,8 +193,8 @@ func decodeProblem(what string, err error) *Problem {
 	return invalid("%s: %s", what, clip(strings.TrimPrefix(text, "json: ")))
 }
 
-func unknownField(name string) *Problem {
-	p := problemf(http.StatusBadRequest, CodeUnknownField, "unknown field %q; /openapi.json lists the known ones", clip(name))
+func unknownField(name string) *messages.Problem {
+	p := messages.Problemf(messages.CodeUnknownField, "unknown field %q; /openapi.json lists the known ones", clip(name))
 	p.Details = map[string]any{"field": clip(name)}
 	return p
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -22,9 +21,9 @@ func SessionCallTime(e *messages.Execution) (time.Duration, bool) {
 }
 
 // SessionTimedOut is the answer to a call whose time is over before its execution has ended. The execution goes on.
-func SessionTimedOut(e *messages.Execution) *Problem {
-	return &Problem{
-		Status: http.StatusGatewayTimeout, Code: string(messages.CodeTimeout),
+func SessionTimedOut(e *messages.Execution) *messages.Problem {
+	return &messages.Problem{
+		Code:    messages.CodeTimeout,
 		Message: fmt.Sprintf("Session operation timeout: session %s, action %s; execution %s is %s and goes on", clip(e.Session), e.Action, e.ID, e.Status),
 		Details: map[string]any{"execution": e.ID, "session": e.Session, "action": e.Action, "status": e.Status},
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"net/http"
 	"strings"
 	"unicode/utf8"
 
@@ -23,8 +22,8 @@ const (
 // Check judges the request by its shape alone: sizes, ranges and characters. Whether the action exists and what its
 // schema says of the parameters is the node's to check. It returns nil or the first thing that is wrong, as a
 // Problem that names the field.
-func (r *SubmitRequest) Check() *Problem {
-	for _, check := range []func() *Problem{r.checkNames, r.checkNumbers, r.checkLabels, r.checkParameters} {
+func (r *SubmitRequest) Check() *messages.Problem {
+	for _, check := range []func() *messages.Problem{r.checkNames, r.checkNumbers, r.checkLabels, r.checkParameters} {
 		if p := check(); p != nil {
 			return p
 		}
@@ -32,7 +31,7 @@ func (r *SubmitRequest) Check() *Problem {
 	return nil
 }
 
-func (r *SubmitRequest) checkNames() *Problem {
+func (r *SubmitRequest) checkNames() *messages.Problem {
 	if r.ActionRef == "" {
 		return invalid("action_ref is missing; name the action to run, as in core.echo")
 	}
@@ -58,7 +57,7 @@ func (r *SubmitRequest) checkNames() *Problem {
 }
 
 // checkText refuses what no store and no log could hold safely: control characters, NUL first of all.
-func checkText(name, value string, max int) *Problem {
+func checkText(name, value string, max int) *messages.Problem {
 	if len(value) > max {
 		return invalid("%s is %d bytes long; the limit is %d", name, len(value), max)
 	}
@@ -73,7 +72,7 @@ func checkText(name, value string, max int) *Problem {
 
 func control(c rune) bool { return c < 0x20 || c == 0x7f }
 
-func (r *SubmitRequest) checkNumbers() *Problem {
+func (r *SubmitRequest) checkNumbers() *messages.Problem {
 	if r.Priority != nil && (*r.Priority < int(messages.PriorityMin) || *r.Priority > int(messages.PriorityMax)) {
 		return invalid("priority must be %d to %d, got %d", messages.PriorityMin, messages.PriorityMax, *r.Priority)
 	}
@@ -89,14 +88,14 @@ func (r *SubmitRequest) checkNumbers() *Problem {
 	return checkSeconds("queue_deadline_seconds", r.QueueDeadline)
 }
 
-func checkSeconds(name string, v *float64) *Problem {
+func checkSeconds(name string, v *float64) *messages.Problem {
 	if v == nil || (*v > 0 && *v <= secondsMax && !math.IsNaN(*v)) {
 		return nil
 	}
 	return invalid("%s must be more than 0 and at most %d, got %v", name, secondsMax, *v)
 }
 
-func (r *SubmitRequest) checkLabels() *Problem {
+func (r *SubmitRequest) checkLabels() *messages.Problem {
 	if len(r.Labels) > labelsMax {
 		return invalid("labels: %d given; the limit is %d", len(r.Labels), labelsMax)
 	}
@@ -114,9 +113,9 @@ func (r *SubmitRequest) checkLabels() *Problem {
 	return nil
 }
 
-func (r *SubmitRequest) checkParameters() *Problem {
+func (r *SubmitRequest) checkParameters() *messages.Problem {
 	if len(r.Parameters) > messages.ParametersMax {
-		p := problemf(http.StatusRequestEntityTooLarge, string(messages.CodeTooLarge),
+		p := messages.Problemf(messages.CodeTooLarge,
 			"parameters are %d bytes; the limit is %d. Put large data where the action can fetch it and pass its address",
 			len(r.Parameters), messages.ParametersMax)
 		p.Details = map[string]any{"limit_bytes": messages.ParametersMax}

@@ -18,6 +18,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
 )
 
 // patience is how long a test waits for what has to come. It is no measure of anything.
@@ -273,7 +275,7 @@ func TestIdleSocketsSilenceNobody(t *testing.T) {
 func TestBodiesThatNeverComeTakeNoPlace(t *testing.T) {
 	t.Parallel()
 	came := make(chan struct{}, 1000)
-	address := serveBounded(t, Config{Backend: newBackend(t), RequestsMax: 1, BatchesMax: 1, Gate: func() *Problem {
+	address := serveBounded(t, Config{Backend: newBackend(t), RequestsMax: 1, BatchesMax: 1, Gate: func() *messages.Problem {
 		came <- struct{}{}
 		return nil
 	}}, Connections{}, nil)

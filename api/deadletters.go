@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -69,7 +70,7 @@ func letterID(r *http.Request) (int64, error) {
 	text := r.PathValue("id")
 	id, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || id < 1 {
-		return 0, problemf(http.StatusNotFound, CodeNotFound, "dead letter %q is not known here: its id is a number", clip(text))
+		return 0, messages.Problemf(messages.CodeNotFound, "dead letter %q is not known here: its id is a number", clip(text))
 	}
 	return id, nil
 }

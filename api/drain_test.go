@@ -62,8 +62,8 @@ func TestALargeBatchSeesThatThereIsNoPlace(t *testing.T) {
 // The same for whatever else is refused before the body is read.
 func TestALargeBodySeesItsRefusal(t *testing.T) {
 	t.Parallel()
-	shut := func() *Problem {
-		return problemf(http.StatusServiceUnavailable, CodeStoreUnavailable, "the store is away")
+	shut := func() *messages.Problem {
+		return messages.Problemf(messages.CodeStoreUnavailable, "the store is away")
 	}
 	tokens := withTokens(t, []Token{{Name: "viewer", Secret: readToken, Scopes: []Scope{ScopeRead}}})
 	for name, c := range map[string]struct {
@@ -170,9 +170,9 @@ func TestAWaitForRoomEndsWithItsCaller(t *testing.T) {
 		close(left)
 		synctest.Wait()
 		require.Len(t, waited, 1, "no clock has moved")
-		var p *Problem
+		var p *messages.Problem
 		require.ErrorAs(t, <-waited, &p)
-		require.Equal(t, http.StatusServiceUnavailable, p.Status)
+		require.Equal(t, http.StatusServiceUnavailable, StatusOf(p))
 		first.release()
 		second.release()
 		go func() { waited <- second.add(20 << 10) }()

@@ -93,7 +93,7 @@ func (s *server) submit(c *call) error {
 	}
 	// The caller's own key may be that of a retry of what another submitted, which it has asked for when it could do more.
 	if c.blind && stored[0].Existing && stored[0].Execution.CreatedBy != c.caller {
-		return problemf(http.StatusConflict, CodeKeyConflict, "idempotency key %s is another caller's; send the request with one of your own",
+		return messages.Problemf(messages.CodeKeyConflict, "idempotency key %s is another caller's; send the request with one of your own",
 			clip(body.IdempotencyKey))
 	}
 	// What waits holds no body: the answer shows no parameters.
@@ -134,9 +134,9 @@ func (s *server) submitted(c *call, e messages.Execution, limit time.Duration) (
 
 // largeSubmit names what makes a single submission large: nothing but its parameters can.
 func largeSubmit(err error) error {
-	var p *Problem
-	if errors.As(err, &p) && p.Code == CodeBodyTooLarge {
-		return &Problem{Status: p.Status, Code: string(messages.CodeTooLarge), Details: map[string]any{"limit_bytes": messages.ParametersMax},
+	var p *messages.Problem
+	if errors.As(err, &p) && p.Code == messages.CodeBodyTooLarge {
+		return &messages.Problem{Code: messages.CodeTooLarge, Details: map[string]any{"limit_bytes": messages.ParametersMax},
 			Message: "the submission is larger than 1.5 MiB, and parameters may be 1 MiB. Put large data where the action can fetch it and pass its address"}
 	}
 	return err
@@ -217,8 +217,8 @@ func (s *server) ownOnly(c *call) error {
 	if err == nil && e.CreatedBy == c.caller {
 		return nil
 	}
-	if err == nil || toProblem(err).Status == http.StatusNotFound {
-		return problemf(http.StatusNotFound, CodeNotFound,
+	if err == nil || StatusOf(toProblem(err)) == http.StatusNotFound {
+		return messages.Problemf(messages.CodeNotFound,
 			"token %q has submitted no execution %s; what others submitted needs the scope %q", c.caller, id, ScopeRead)
 	}
 	return err

@@ -51,7 +51,7 @@ func TestAnIdempotencyKeyAnswersTwice(t *testing.T) {
 	require.Equal(t, first.ID, again.ID)
 	require.True(t, again.Existing)
 	w := ask(t, h, "POST", executionsPath, strings.Replace(body, `"n":1`, `"n":2`, 1))
-	refused(t, w, http.StatusConflict, CodeKeyConflict, first.ID.String())
+	refused(t, w, http.StatusConflict, messages.CodeKeyConflict, first.ID.String())
 }
 
 func TestSubmitWaits(t *testing.T) {
@@ -64,7 +64,7 @@ func TestSubmitWaits(t *testing.T) {
 	b.waiting = nil
 	v := submitted(t, h, `{"action_ref":"core.echo","wait_seconds":0.01}`)
 	require.Equal(t, messages.Requested, v.Status, "the end of the time is an answer")
-	refused(t, ask(t, h, "POST", executionsPath, `{"action_ref":"core.echo","wait_seconds":61}`), 400, CodeInvalidRequest, "wait_seconds")
+	refused(t, ask(t, h, "POST", executionsPath, `{"action_ref":"core.echo","wait_seconds":61}`), 400, messages.CodeInvalidRequest, "wait_seconds")
 }
 
 // A submission that waits has its whole minute, beyond what the work of a call may take, and none of the room for calls.
@@ -83,7 +83,7 @@ func TestSubmitWaitsAWholeMinute(t *testing.T) {
 		}()
 		time.Sleep(10 * time.Second)
 		require.Empty(t, ended)
-		refused(t, ask(t, h, "POST", executionsPath, body), http.StatusTooManyRequests, CodeTooManyRequests, "try again")
+		refused(t, ask(t, h, "POST", executionsPath, body), http.StatusTooManyRequests, messages.CodeTooManyRequests, "try again")
 		require.Len(t, b.requests, 1, "what cannot wait is not stored")
 		submitted(t, h, `{"action_ref":"core.echo"}`) // takes the only room for calls
 		require.Equal(t, time.Minute, <-ended)
@@ -128,7 +128,7 @@ func TestWaitEndsWithItsTime(t *testing.T) {
 	path := executionsPath + "/" + v.ID.String() + "/wait?timeout_seconds="
 	require.Equal(t, messages.Requested, read[ExecutionView](t, ask(t, h, "GET", path+"0.01", ""), 200).Status)
 	for _, bad := range []string{"61", "-1", "NaN", "x"} {
-		refused(t, ask(t, h, "GET", path+bad, ""), 400, CodeInvalidRequest, "timeout_seconds must be 0 to 60")
+		refused(t, ask(t, h, "GET", path+bad, ""), 400, messages.CodeInvalidRequest, "timeout_seconds must be 0 to 60")
 	}
 }
 
@@ -142,10 +142,10 @@ func TestBatch(t *testing.T) {
 	require.Equal(t, "core.fail", b.requests[1].ActionRef)
 
 	w := ask(t, h, "POST", executionsPath+"/batch", `{"executions":[{"action_ref":"core.echo"},{"action_ref":"a","priority":10}]}`)
-	refused(t, w, 400, CodeInvalidRequest, "executions[1]: priority must be 0 to 9, got 10")
-	refused(t, ask(t, h, "POST", executionsPath+"/batch", `{"executions":[]}`), 400, CodeInvalidRequest, "1 to 10000")
+	refused(t, w, 400, messages.CodeInvalidRequest, "executions[1]: priority must be 0 to 9, got 10")
+	refused(t, ask(t, h, "POST", executionsPath+"/batch", `{"executions":[]}`), 400, messages.CodeInvalidRequest, "1 to 10000")
 	many := `{"executions":[` + strings.TrimSuffix(strings.Repeat(`{"action_ref":"a"},`, messages.BatchMax+1), ",") + `]}`
-	refused(t, ask(t, h, "POST", executionsPath+"/batch", many), 400, CodeInvalidRequest, "got more")
+	refused(t, ask(t, h, "POST", executionsPath+"/batch", many), 400, messages.CodeInvalidRequest, "got more")
 	require.Len(t, b.requests, 2, "all or none")
 }
 
@@ -190,7 +190,7 @@ func TestListRefusesWhatItDoesNotKnow(t *testing.T) {
 		"?a=%zz":                "the query is malformed",
 		"?session=%1f%3Cscript": "control character",
 	} {
-		refused(t, ask(t, h, "GET", executionsPath+target, ""), 400, CodeInvalidRequest, text)
+		refused(t, ask(t, h, "GET", executionsPath+target, ""), 400, messages.CodeInvalidRequest, text)
 	}
 }
 
@@ -230,7 +230,7 @@ func TestUnknownIDsAreNamed(t *testing.T) {
 		{"GET", "/debug/actors/pool/go", "actor tree"},
 	} {
 		w := ask(t, h, c.method, c.path, "")
-		refused(t, w, http.StatusNotFound, CodeNotFound, c.name)
+		refused(t, w, http.StatusNotFound, messages.CodeNotFound, c.name)
 		require.NotContains(t, w.Body.String(), "<script>", "the text is escaped")
 	}
 }
@@ -239,7 +239,7 @@ func TestCancelAndRetry(t *testing.T) {
 	t.Parallel()
 	h := New(Config{Backend: newBackend(t)})
 	one := executionsPath + "/" + submitted(t, h, `{"action_ref":"core.echo","parameters":{"password":"p"}}`).ID.String()
-	refused(t, ask(t, h, "POST", one+"/retry", ""), http.StatusConflict, CodeNotRetriable, "has not ended")
+	refused(t, ask(t, h, "POST", one+"/retry", ""), http.StatusConflict, messages.CodeNotRetriable, "has not ended")
 	v := read[ExecutionView](t, ask(t, h, "POST", one+"/cancel", ""), 200)
 	require.Equal(t, messages.Cancelled, v.Status)
 	require.NotContains(t, string(v.Parameters), `"p"`)
@@ -248,9 +248,9 @@ func TestCancelAndRetry(t *testing.T) {
 	require.Equal(t, made.ID, again.ID, "an execution has one retry")
 	require.True(t, again.Existing)
 	require.False(t, made.Existing)
-	refused(t, ask(t, h, "POST", one+"/retry", `{"key":"k"}`), http.StatusBadRequest, CodeUnknownField, "key")
+	refused(t, ask(t, h, "POST", one+"/retry", `{"key":"k"}`), http.StatusBadRequest, messages.CodeUnknownField, "key")
 	long := `{"idempotency_key":"` + strings.Repeat("k", messages.KeyMax+1) + `"}`
-	refused(t, ask(t, h, "POST", one+"/retry", long), http.StatusBadRequest, CodeInvalidRequest, "idempotency_key")
+	refused(t, ask(t, h, "POST", one+"/retry", long), http.StatusBadRequest, messages.CodeInvalidRequest, "idempotency_key")
 	require.NotEmpty(t, read[EventsView](t, ask(t, h, "GET", one+"/events", ""), 200).Events)
 	require.Len(t, read[ChainView](t, ask(t, h, "GET", one+"/chain", ""), 200).Executions, 1, "the stand-in makes no chain")
 	require.Equal(t, "all_busy", read[Explanation](t, ask(t, h, "GET", one+"/why", ""), 200).Reason)
@@ -274,13 +274,13 @@ func TestTheNodesFaultsAreTold(t *testing.T) {
 	for _, c := range []struct {
 		err    error
 		status int
-		code   string
+		code   messages.Code
 	}{
-		{fmt.Errorf("open /secret/path: %w", store.ErrUnavailable), 503, CodeStoreUnavailable},
-		{store.ErrReadOnly, 503, CodeStoreUnavailable},
-		{store.ErrFull, 507, CodeStorageFull},
-		{fmt.Errorf("disk on fire at /secret/path"), 500, CodeInternal},
-		{&Problem{Status: 404, Code: string(messages.CodeActionNotFound), Message: "action a is not known"}, 404, "action_not_found"},
+		{fmt.Errorf("open /secret/path: %w", store.ErrUnavailable), 503, messages.CodeStoreUnavailable},
+		{store.ErrReadOnly, 503, messages.CodeStoreUnavailable},
+		{store.ErrFull, 507, messages.CodeStorageFull},
+		{fmt.Errorf("disk on fire at /secret/path"), 500, messages.CodeInternal},
+		{&messages.Problem{Code: messages.CodeActionNotFound, Message: "action a is not known"}, 404, "action_not_found"},
 	} {
 		b.err = c.err
 		w := ask(t, h, "POST", executionsPath, `{"action_ref":"a"}`)

@@ -105,7 +105,7 @@ func compareWorkers(a, b messages.WorkerID) int {
 func workerID(r *http.Request) (messages.WorkerID, error) {
 	id := messages.WorkerID(r.PathValue("node") + "/" + r.PathValue("pool") + "/" + r.PathValue("slot"))
 	if _, _, _, ok := id.Split(); !ok || checkText("", string(id), 3*messages.SessionMax) != nil {
-		return "", problemf(http.StatusNotFound, CodeNotFound, "worker %q is not known here: it is not a worker id (node/pool/slot)", clip(string(id)))
+		return "", messages.Problemf(messages.CodeNotFound, "worker %q is not known here: it is not a worker id (node/pool/slot)", clip(string(id)))
 	}
 	return id, nil
 }

@@ -122,7 +122,7 @@ func TestSessionPages(t *testing.T) {
 	t.Parallel()
 	h := New(Config{Backend: newBackend(t)})
 	require.Empty(t, read[SessionList](t, ask(t, h, "GET", "/api/v1/sessions?pool=go&bound=1", ""), 200).Sessions)
-	refused(t, ask(t, h, "GET", "/api/v1/sessions?bound=maybe", ""), 400, CodeInvalidRequest, "bound must be 1 or 0")
+	refused(t, ask(t, h, "GET", "/api/v1/sessions?bound=maybe", ""), 400, messages.CodeInvalidRequest, "bound must be 1 or 0")
 	last := store.Session{Pool: "go", Session: "a/b"}
 	require.Equal(t, "a/b", sessionPosition("go", last))
 	require.Equal(t, "go/a/b", sessionPosition("", last))
@@ -143,10 +143,10 @@ func TestASessionIsReadAndEnded(t *testing.T) {
 		require.Equal(t, "session go/"+name+" by "+localCaller, b.cordons[len(b.cordons)-1])
 	}
 	for _, path := range []string{"/api/v1/sessions/go/nobody", "/api/v1/sessions/go/" + strings.Repeat("x", 2000), "/api/v1/sessions/go/%00"} {
-		refused(t, ask(t, h, "GET", path, ""), 404, CodeNotFound, "session")
-		refused(t, ask(t, h, "DELETE", path, ""), 404, CodeNotFound, "session")
+		refused(t, ask(t, h, "GET", path, ""), 404, messages.CodeNotFound, "session")
+		refused(t, ask(t, h, "DELETE", path, ""), 404, messages.CodeNotFound, "session")
 	}
-	refused(t, ask(t, h, "POST", "/api/v1/sessions/go/a", ""), 405, CodeMethodNotAllowed, "DELETE")
+	refused(t, ask(t, h, "POST", "/api/v1/sessions/go/a", ""), 405, messages.CodeMethodNotAllowed, "DELETE")
 }
 
 // Whatever a caller does is done in the name of the caller's token.

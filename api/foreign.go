@@ -3,7 +3,7 @@ package api
 import "encoding/json"
 
 // DecodeSubmit reads and checks the body of POST /api/v1/executions where it came another way than HTTP. The answer
-// cannot wait there, so wait_seconds is refused. An error is a *Problem.
+// cannot wait there, so wait_seconds is refused. An error is a *messages.Problem.
 func DecodeSubmit(raw []byte) (SubmitRequest, error) {
 	if len(raw) > BodyMax {
 		return SubmitRequest{}, largeSubmit(tooLarge(BodyMax))

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/messages"
 )
 
 // wireRequest is what other programs send; its names are a contract.
@@ -47,7 +48,7 @@ func TestDecodeSubmitRefusesAsTheAPIDoes(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]struct {
 		status int
-		code   string
+		code   messages.Code
 	}{
 		"":                              {http.StatusBadRequest, "invalid_json"},
 		"\xff":                          {http.StatusBadRequest, "invalid_json"},
@@ -60,9 +61,9 @@ func TestDecodeSubmitRefusesAsTheAPIDoes(t *testing.T) {
 		strings.Repeat(" ", api.BodyMax+1):            {http.StatusRequestEntityTooLarge, "parameters_too_large"},
 	} {
 		_, err := api.DecodeSubmit([]byte(body))
-		var p *api.Problem
+		var p *messages.Problem
 		require.ErrorAs(t, err, &p, "%.40q", body)
-		require.Equal(t, want.status, p.Status, "%.40q: %s", body, p.Message)
+		require.Equal(t, want.status, api.StatusOf(p), "%.40q: %s", body, p.Message)
 		require.Equal(t, want.code, p.Code, "%.40q: %s", body, p.Message)
 	}
 }

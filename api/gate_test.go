@@ -12,9 +12,9 @@ import (
 func TestGate(t *testing.T) {
 	t.Parallel()
 	shut := true
-	h := New(Config{Backend: newBackend(t), Gate: func() *Problem {
+	h := New(Config{Backend: newBackend(t), Gate: func() *messages.Problem {
 		if shut {
-			return problemf(503, CodeStoreUnavailable, "the store is away")
+			return messages.Problemf(messages.CodeStoreUnavailable, "the store is away")
 		}
 		return nil
 	}})
@@ -28,13 +28,13 @@ func TestGate(t *testing.T) {
 		{"GET", "/api/v1/sessions", ""},
 	} {
 		w := ask(t, h, c.method, c.path, c.body)
-		refused(t, w, 503, CodeStoreUnavailable, "")
+		refused(t, w, 503, messages.CodeStoreUnavailable, "")
 		require.Equal(t, "1", w.Header().Get("Retry-After"), c.path)
 	}
 	for _, path := range []string{"/healthz", "/openapi.json", "/api/v1/actions", "/api/v1/workers", id + "/why"} {
 		require.NotEqual(t, 503, ask(t, h, "GET", path, "").Code, path)
 	}
-	require.NotContains(t, ask(t, h, "GET", "/readyz", "").Body.String(), CodeStoreUnavailable)
+	require.NotContains(t, ask(t, h, "GET", "/readyz", "").Body.String(), messages.CodeStoreUnavailable)
 	shut = false
 	require.Equal(t, 200, ask(t, h, "GET", "/api/v1/pools", "").Code)
 }

@@ -32,7 +32,7 @@ func TestParametersAroundTheirLimit(t *testing.T) {
 	}
 	batch := `{"executions":[` + sized(messages.ParametersMax) + `,` + sized(messages.ParametersMax+1) + `]}`
 	refused(t, ask(t, h, "POST", executionsPath+"/batch", batch), http.StatusRequestEntityTooLarge, "parameters_too_large", "executions[1]: parameters are 1048577 bytes")
-	refused(t, ask(t, h, "POST", executionsPath+"/batch", strings.Repeat(" ", BatchBodyMax+1)), http.StatusRequestEntityTooLarge, CodeBodyTooLarge, "33554432")
+	refused(t, ask(t, h, "POST", executionsPath+"/batch", strings.Repeat(" ", BatchBodyMax+1)), http.StatusRequestEntityTooLarge, messages.CodeBodyTooLarge, "33554432")
 }
 
 func nested(depth int) string {
@@ -45,11 +45,11 @@ func TestDepthAroundItsLimit(t *testing.T) {
 	body := func(depth int) string { return `{"action_ref":"core.echo","parameters":` + nested(depth) + `}` }
 	submitted(t, h, body(messages.JSONDepthMax))
 	for _, depth := range []int{messages.JSONDepthMax + 1, messages.JSONDepthMax + 10, 10_000} {
-		refused(t, ask(t, h, "POST", executionsPath, body(depth)), 400, CodeTooDeep, "100 levels")
+		refused(t, ask(t, h, "POST", executionsPath, body(depth)), 400, messages.CodeTooDeep, "100 levels")
 	}
 	read[BatchView](t, ask(t, h, "POST", executionsPath+"/batch", `{"executions":[`+body(messages.JSONDepthMax)+`]}`), 201)
-	refused(t, ask(t, h, "POST", executionsPath+"/batch", `{"executions":[`+body(messages.JSONDepthMax+1)+`]}`), 400, CodeTooDeep, "executions[0]")
-	refused(t, ask(t, h, "POST", executionsPath, strings.Repeat("[", 1_000_000)), 400, CodeTooDeep, "100 levels")
+	refused(t, ask(t, h, "POST", executionsPath+"/batch", `{"executions":[`+body(messages.JSONDepthMax+1)+`]}`), 400, messages.CodeTooDeep, "executions[0]")
+	refused(t, ask(t, h, "POST", executionsPath, strings.Repeat("[", 1_000_000)), 400, messages.CodeTooDeep, "100 levels")
 }
 
 func TestDeeperCountsWhatTheParserNests(t *testing.T) {
@@ -97,39 +97,43 @@ func TestBadBodies(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	h := New(Config{Backend: b})
-	for _, c := range []struct{ body, code, text string }{
-		{`{`, CodeInvalidJSON, "ends in the middle"},
-		{` `, CodeInvalidJSON, "ends in the middle"},
-		{`nonsense`, CodeInvalidJSON, "not JSON"},
-		{`{"action_ref":"a"} {}`, CodeInvalidJSON, "goes on after its JSON value, at byte 19"},
-		{`{"action_ref":"a",}`, CodeInvalidJSON, "not JSON"},
-		{"{\"action_ref\":\"a\xff\"}", CodeInvalidJSON, "not UTF-8"},
-		{`[]`, CodeInvalidRequest, "the body: want an object, got array"},
-		{`{"action_ref":7}`, CodeInvalidRequest, "action_ref: want text, got number"},
-		{`{"action_ref":"a","priority":"high"}`, CodeInvalidRequest, "priority: want a whole number, got string"},
-		{`{"action_ref":"a","priority":1.5}`, CodeInvalidRequest, "priority: want a whole number"},
-		{`{"action_ref":"a","timeout_seconds":"1"}`, CodeInvalidRequest, "timeout_seconds: want a number"},
-		{`{"action_ref":"a","run_at":"tomorrow"}`, CodeInvalidRequest, "tomorrow"},
-		{`{"action_ref":"a","run_at":"infinity"}`, CodeInvalidRequest, "infinity"},
-		{`{"action_ref":"a","run_at":"-infinity"}`, CodeInvalidRequest, "-infinity"},
-		{`{"action_ref":"a","labels":{"a":1}}`, CodeInvalidRequest, "labels"},
-		{`{"action_ref":"a","<script>":1}`, CodeUnknownField, "script"},
-		{`{"action_ref":"a","created_by":"root"}`, CodeUnknownField, `"created_by"`},
-		{`{}`, CodeInvalidRequest, "action_ref is missing"},
-		{`null`, CodeInvalidRequest, "action_ref is missing"},
-		{`{"action_ref":"a","parameters":[]}`, CodeInvalidRequest, "parameters must be a JSON object"},
-		{`{"action_ref":"a","parameters":"x"}`, CodeInvalidRequest, "parameters must be a JSON object"},
-		{`{"action_ref":"a","priority":-1}`, CodeInvalidRequest, "got -1"},
-		{`{"action_ref":"a","max_retries":-1}`, CodeInvalidRequest, "max_retries"},
-		{`{"action_ref":"a","timeout_seconds":0}`, CodeInvalidRequest, "timeout_seconds"},
-		{`{"action_ref":"a","timeout_seconds":1e300}`, CodeInvalidRequest, "timeout_seconds"},
-		{`{"action_ref":"a","timeout_seconds":1e999}`, CodeInvalidRequest, "timeout_seconds"},
-		{`{"action_ref":"a","queue_deadline_seconds":-1}`, CodeInvalidRequest, "queue_deadline_seconds"},
-		{`{"action_ref":"a","affinity":"hint"}`, CodeInvalidRequest, "no session is given"},
-		{`{"action_ref":"a","session":"s","affinity":"maybe"}`, CodeInvalidRequest, `unknown affinity "maybe"`},
-		{`{"action_ref":"a","run_at":"9999-01-01T00:00:00Z"}`, CodeInvalidRequest, "run_at"},
-		{`{"action_ref":"a","labels":{"":"x"}}`, CodeInvalidRequest, "without a name"},
-		{`{"action_ref":"a","labels":{"x":"\u0000"}}`, CodeInvalidRequest, "labels: x holds the control character U+0000"},
+	for _, c := range []struct {
+		body string
+		code messages.Code
+		text string
+	}{
+		{`{`, messages.CodeInvalidJSON, "ends in the middle"},
+		{` `, messages.CodeInvalidJSON, "ends in the middle"},
+		{`nonsense`, messages.CodeInvalidJSON, "not JSON"},
+		{`{"action_ref":"a"} {}`, messages.CodeInvalidJSON, "goes on after its JSON value, at byte 19"},
+		{`{"action_ref":"a",}`, messages.CodeInvalidJSON, "not JSON"},
+		{"{\"action_ref\":\"a\xff\"}", messages.CodeInvalidJSON, "not UTF-8"},
+		{`[]`, messages.CodeInvalidRequest, "the body: want an object, got array"},
+		{`{"action_ref":7}`, messages.CodeInvalidRequest, "action_ref: want text, got number"},
+		{`{"action_ref":"a","priority":"high"}`, messages.CodeInvalidRequest, "priority: want a whole number, got string"},
+		{`{"action_ref":"a","priority":1.5}`, messages.CodeInvalidRequest, "priority: want a whole number"},
+		{`{"action_ref":"a","timeout_seconds":"1"}`, messages.CodeInvalidRequest, "timeout_seconds: want a number"},
+		{`{"action_ref":"a","run_at":"tomorrow"}`, messages.CodeInvalidRequest, "tomorrow"},
+		{`{"action_ref":"a","run_at":"infinity"}`, messages.CodeInvalidRequest, "infinity"},
+		{`{"action_ref":"a","run_at":"-infinity"}`, messages.CodeInvalidRequest, "-infinity"},
+		{`{"action_ref":"a","labels":{"a":1}}`, messages.CodeInvalidRequest, "labels"},
+		{`{"action_ref":"a","<script>":1}`, messages.CodeUnknownField, "script"},
+		{`{"action_ref":"a","created_by":"root"}`, messages.CodeUnknownField, `"created_by"`},
+		{`{}`, messages.CodeInvalidRequest, "action_ref is missing"},
+		{`null`, messages.CodeInvalidRequest, "action_ref is missing"},
+		{`{"action_ref":"a","parameters":[]}`, messages.CodeInvalidRequest, "parameters must be a JSON object"},
+		{`{"action_ref":"a","parameters":"x"}`, messages.CodeInvalidRequest, "parameters must be a JSON object"},
+		{`{"action_ref":"a","priority":-1}`, messages.CodeInvalidRequest, "got -1"},
+		{`{"action_ref":"a","max_retries":-1}`, messages.CodeInvalidRequest, "max_retries"},
+		{`{"action_ref":"a","timeout_seconds":0}`, messages.CodeInvalidRequest, "timeout_seconds"},
+		{`{"action_ref":"a","timeout_seconds":1e300}`, messages.CodeInvalidRequest, "timeout_seconds"},
+		{`{"action_ref":"a","timeout_seconds":1e999}`, messages.CodeInvalidRequest, "timeout_seconds"},
+		{`{"action_ref":"a","queue_deadline_seconds":-1}`, messages.CodeInvalidRequest, "queue_deadline_seconds"},
+		{`{"action_ref":"a","affinity":"hint"}`, messages.CodeInvalidRequest, "no session is given"},
+		{`{"action_ref":"a","session":"s","affinity":"maybe"}`, messages.CodeInvalidRequest, `unknown affinity "maybe"`},
+		{`{"action_ref":"a","run_at":"9999-01-01T00:00:00Z"}`, messages.CodeInvalidRequest, "run_at"},
+		{`{"action_ref":"a","labels":{"":"x"}}`, messages.CodeInvalidRequest, "without a name"},
+		{`{"action_ref":"a","labels":{"x":"\u0000"}}`, messages.CodeInvalidRequest, "labels: x holds the control character U+0000"},
 	} {
 		refused(t, ask(t, h, "POST", executionsPath, c.body), 400, c.code, c.text)
 	}
@@ -142,14 +146,14 @@ func TestHostileTextInEveryField(t *testing.T) {
 	h := New(Config{Backend: newBackend(t)})
 	for _, field := range []string{"action_ref", "session", "idempotency_key"} {
 		w := ask(t, h, "POST", executionsPath, hostile(t, field, "a\x00b"))
-		refused(t, w, 400, CodeInvalidRequest, field+" holds the control character U+0000 at byte 1")
+		refused(t, w, 400, messages.CodeInvalidRequest, field+" holds the control character U+0000 at byte 1")
 		for _, text := range []string{`<script>alert(1)</script>`, `../../etc/passwd`} {
 			w := ask(t, h, "POST", executionsPath, hostile(t, field, text))
 			v := read[map[string]any](t, w, http.StatusCreated)
 			require.Equal(t, text, v[field])
 			require.NotContains(t, w.Body.String(), "<script>")
 		}
-		refused(t, ask(t, h, "POST", executionsPath, hostile(t, field, strings.Repeat("x", 257))), 400, CodeInvalidRequest, "257 bytes long; the limit is 256")
+		refused(t, ask(t, h, "POST", executionsPath, hostile(t, field, strings.Repeat("x", 257))), 400, messages.CodeInvalidRequest, "257 bytes long; the limit is 256")
 	}
 	body := `{"action_ref":"a","parameters":{"k\u0000":"\u0000<script>../"},"labels":{"../":"<script>"}}`
 	v := submitted(t, h, body)
@@ -177,13 +181,13 @@ func TestMediaTypes(t *testing.T) {
 		require.Equal(t, 201, ask(t, h, "POST", executionsPath, body, "Content-Type", kind).Code, kind)
 	}
 	for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1", ";;"} {
-		refused(t, ask(t, h, "POST", executionsPath, body, "Content-Type", kind), 415, CodeMediaType, "send application/json")
+		refused(t, ask(t, h, "POST", executionsPath, body, "Content-Type", kind), 415, messages.CodeMediaType, "send application/json")
 	}
 	for _, kind := range []string{"application/json", "application/json;"} {
 		w := ask(t, h, "POST", executionsPath, body, "Content-Type", kind, "Content-Encoding", "gzip")
-		refused(t, w, 415, CodeMediaType, `Content-Encoding "gzip"`)
+		refused(t, w, 415, messages.CodeMediaType, `Content-Encoding "gzip"`)
 		w = ask(t, h, "POST", executionsPath+"/batch", `{"executions":[`+body+`]}`, "Content-Type", kind, "Content-Encoding", "br")
-		refused(t, w, 415, CodeMediaType, `Content-Encoding "br"`)
+		refused(t, w, 415, messages.CodeMediaType, `Content-Encoding "br"`)
 		require.Equal(t, 201, ask(t, h, "POST", executionsPath, body, "Content-Type", kind, "Content-Encoding", "identity").Code)
 	}
 }
@@ -203,20 +207,20 @@ func TestMethodsAndPaths(t *testing.T) {
 		{"G", "/api/v1/pools", "GET, POST"},
 	} {
 		w := ask(t, h, c.method, c.path, "")
-		refused(t, w, 405, CodeMethodNotAllowed, c.path)
+		refused(t, w, 405, messages.CodeMethodNotAllowed, c.path)
 		require.ElementsMatch(t, strings.Split(c.allow, ", "), strings.Split(w.Header().Get("Allow"), ", "), c.path)
 	}
 	for _, path := range []string{"//api/v1/pools", "/api/v1/../pools", "/api//v1/pools", "/api/v1/executions/..", "/./healthz"} {
-		refused(t, ask(t, h, "GET", path, ""), 404, CodeNotFound, "shortest form")
+		refused(t, ask(t, h, "GET", path, ""), 404, messages.CodeNotFound, "shortest form")
 	}
-	refused(t, ask(t, h, "GET", "/api/v1/pools/", ""), 404, CodeNotFound, "/api/v1/pools/")
+	refused(t, ask(t, h, "GET", "/api/v1/pools/", ""), 404, messages.CodeNotFound, "/api/v1/pools/")
 	require.Equal(t, 200, ask(t, h, "HEAD", "/api/v1/pools", "").Code)
 }
 
 func TestAPanicIsOneAnswer(t *testing.T) {
 	t.Parallel()
 	h := New(Config{Backend: nil})
-	refused(t, ask(t, h, "GET", "/api/v1/pools", ""), 500, CodeInternal, "log")
+	refused(t, ask(t, h, "GET", "/api/v1/pools", ""), 500, messages.CodeInternal, "log")
 }
 
 // FuzzBody: whatever the body, the answer is JSON with a status of the caller's or a stored execution, never a 500.

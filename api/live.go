@@ -58,7 +58,7 @@ func (s *server) follow(c *call) error {
 	alive.Wait()
 	if err != nil && c.r.Context().Err() == nil {
 		p := toProblem(named(err, "execution", id.String()))
-		_ = st.send("error", ErrorBody{Error: ErrorView{Code: p.Code, Message: p.Message, Details: p.Details}})
+		_ = st.send("error", ErrorBody{Error: ErrorView{Code: string(p.Code), Message: p.Message, Details: p.Details}})
 	}
 	return nil
 }

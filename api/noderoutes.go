@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -114,7 +115,7 @@ func (s *server) alive(c *call) error {
 // other hands the request to a handler that the node brought along.
 func (s *server) other(c *call, h http.Handler, what string) error {
 	if h == nil {
-		return problemf(http.StatusNotFound, CodeNotFound, "this node has no %s", what)
+		return messages.Problemf(messages.CodeNotFound, "this node has no %s", what)
 	}
 	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(writeTime))
 	h.ServeHTTP(c.w, c.r)

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/troupe-run/troupe/messages"
 )
 
 // call is one request on its way.
@@ -91,7 +93,7 @@ func (g *gauge) isFull() bool { return g.now.Load() >= g.max }
 
 func (g *gauge) leave() { g.now.Add(-1) }
 
-func (g *gauge) full() *Problem {
-	return problemf(http.StatusTooManyRequests, CodeTooManyRequests,
+func (g *gauge) full() *messages.Problem {
+	return messages.Problemf(messages.CodeTooManyRequests,
 		"%d requests like this one are in flight, which is all that this node takes; try again", g.max)
 }

@@ -15,13 +15,15 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/troupe-run/troupe/messages"
 )
 
 // Config is what the API is made of. Zero means default.
 type Config struct {
 	Backend Backend // required
 	// Gate, where set, says why calls that need the store cannot be served now; nil: they can.
-	Gate func() *Problem
+	Gate func() *messages.Problem
 	// Access is who may call. Nil: this machine alone, with every scope.
 	Access *Access
 	Logger hclog.Logger // nil: silent
@@ -181,7 +183,7 @@ func (s *server) mux(table []*route) *http.ServeMux {
 
 func notAllowed(w http.ResponseWriter, r *http.Request, allow string) {
 	w.Header().Set("Allow", allow)
-	writeProblem(w, problemf(http.StatusMethodNotAllowed, CodeMethodNotAllowed,
+	writeProblem(w, messages.Problemf(messages.CodeMethodNotAllowed,
 		"%s takes %s, not %s", clip(r.URL.Path), allow, clip(r.Method)))
 }
 
@@ -198,7 +200,7 @@ func (s *server) elsewhere(w http.ResponseWriter, r *http.Request) {
 	if s.document == nil {
 		what = "this port has /healthz and /readyz alone"
 	}
-	writeProblem(w, problemf(http.StatusNotFound, CodeNotFound, "there is no %s here; %s", clip(r.URL.Path), what))
+	writeProblem(w, messages.Problemf(messages.CodeNotFound, "there is no %s here; %s", clip(r.URL.Path), what))
 }
 
 // clean refuses what the mux would answer by itself, in HTML: paths that it would redirect, and odd methods.
@@ -206,7 +208,7 @@ func clean(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := r.URL.EscapedPath()
 		if p == "" || p[0] != '/' || ((strings.Contains(p, "//") || strings.Contains(p, "/.")) && path.Clean(p) != strings.TrimSuffix(p, "/")) {
-			writeProblem(w, problemf(http.StatusNotFound, CodeNotFound, "the path %q is not in its shortest form", clip(r.URL.Path)))
+			writeProblem(w, messages.Problemf(messages.CodeNotFound, "the path %q is not in its shortest form", clip(r.URL.Path)))
 			return
 		}
 		if !slices.Contains(methods, r.Method) {
@@ -271,7 +273,7 @@ func (s *server) handle(rt *route, c *call) error {
 	who, refused := s.guard.admit(c.r, rt)
 	c.known = who.name != "" && !c.open
 	if refused != nil {
-		if refused.Status == http.StatusUnauthorized {
+		if StatusOf(refused) == http.StatusUnauthorized {
 			c.w.Header().Set("WWW-Authenticate", `Bearer realm="troupe"`)
 		}
 		return refused
@@ -314,19 +316,20 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	p := toProblem(err)
-	if p.Status == http.StatusServiceUnavailable || p.Code == CodeStorageFull { // the node has told why, once
+	status := StatusOf(p)
+	if status == http.StatusServiceUnavailable || p.Code == messages.CodeStorageFull { // the node has told why, once
 		s.logger.Debug("request not served for now", "method", r.Method, "path", clip(r.URL.Path), "error", err)
-	} else if p.Status >= http.StatusInternalServerError {
-		s.logger.Error("request failed", "method", r.Method, "path", clip(r.URL.Path), "status", p.Status, "error", err)
+	} else if status >= http.StatusInternalServerError {
+		s.logger.Error("request failed", "method", r.Method, "path", clip(r.URL.Path), "status", status, "error", err)
 	}
-	if p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests || p.Code == CodeStorageFull {
+	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests || p.Code == messages.CodeStorageFull {
 		w.Header().Set("Retry-After", "1")
 	}
 	writeProblem(w, p)
 }
 
-func stops() *Problem {
-	return problemf(http.StatusServiceUnavailable, CodeUnavailable, "the node stops; ask again when it is back")
+func stops() *messages.Problem {
+	return messages.Problemf(messages.CodeUnavailable, "the node stops; ask again when it is back")
 }
 
 // recovered turns a handler's panic into a 500. One bad request must not end the node.
@@ -339,7 +342,7 @@ func (s *server) recovered(w http.ResponseWriter, r *http.Request) {
 		panic(cause)
 	}
 	s.logger.Error("request panicked", "method", r.Method, "path", clip(r.URL.Path), "panic", cause, "stack", string(debug.Stack()))
-	writeProblem(w, problemf(http.StatusInternalServerError, CodeInternal, "the node could not do this; its log says why"))
+	writeProblem(w, messages.Problemf(messages.CodeInternal, "the node could not do this; its log says why"))
 }
 
 var (
@@ -372,11 +375,12 @@ func head(w http.ResponseWriter, kind []string) {
 	h["Cache-Control"] = headerNoStore
 }
 
-func writeProblem(w http.ResponseWriter, p *Problem) {
-	body := ErrorBody{Error: ErrorView{Code: p.Code, Message: p.Message, Details: p.Details}}
-	if writeJSON(w, p.Status, body) != nil {
+func writeProblem(w http.ResponseWriter, p *messages.Problem) {
+	body := ErrorBody{Error: ErrorView{Code: string(p.Code), Message: p.Message, Details: p.Details}}
+	status := StatusOf(p)
+	if writeJSON(w, status, body) != nil {
 		body.Error.Details = nil // details that are not JSON are left out, the rest always is
-		_ = writeJSON(w, p.Status, body)
+		_ = writeJSON(w, status, body)
 	}
 }
 

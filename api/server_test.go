@@ -123,7 +123,7 @@ func TestAWaitThatTheNodesEndCutsShortSaysSo(t *testing.T) {
 	r.RemoteAddr, r.Host = "127.0.0.1:1", "localhost"
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	refused(t, w, http.StatusServiceUnavailable, CodeUnavailable, "the node stops")
+	refused(t, w, http.StatusServiceUnavailable, messages.CodeUnavailable, "the node stops")
 }
 
 func TestAReaderWhoLeavesEndsItsStream(t *testing.T) {
@@ -176,7 +176,7 @@ func TestTooManyAtOnce(t *testing.T) {
 	}
 	require.Equal(t, http.StatusTooManyRequests, <-first, "the second is refused while the first waits")
 	w := ask(t, h, "GET", path, "")
-	refused(t, w, http.StatusTooManyRequests, CodeTooManyRequests, "try again")
+	refused(t, w, http.StatusTooManyRequests, messages.CodeTooManyRequests, "try again")
 	require.Equal(t, "1", w.Header().Get("Retry-After"))
 	require.Equal(t, 200, ask(t, h, "GET", "/api/v1/pools", "").Code, "waits do not hold up requests")
 	close(b.waiting)

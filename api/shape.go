@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"reflect"
 	"strings"
 	"sync"
@@ -34,14 +33,14 @@ type shape struct {
 }
 
 // checkShape returns the first thing that is wrong with a text that is to be read into v.
-func checkShape(what string, text []byte, v any) *Problem {
+func checkShape(what string, text []byte, v any) *messages.Problem {
 	var levels [messages.JSONDepthMax + bodyWrap]level
 	var keys [64][]byte
 	s := shape{text: text, what: what, fields: fieldsOf(reflect.TypeOf(v)), levels: levels[:0], keys: keys[:0]}
 	return s.check()
 }
 
-func (s *shape) check() *Problem {
+func (s *shape) check() *messages.Problem {
 	for i := 0; i < len(s.text); i++ {
 		switch c := s.text[i]; c {
 		case '"':
@@ -70,7 +69,7 @@ func (s *shape) check() *Problem {
 }
 
 // quoted takes the string between two quotes: where it is a key it must be new to its object.
-func (s *shape) quoted(start, end int) *Problem {
+func (s *shape) quoted(start, end int) *messages.Problem {
 	n := len(s.levels) - 1
 	if n < 0 || !s.levels[n].key {
 		return nil
@@ -82,7 +81,7 @@ func (s *shape) quoted(start, end int) *Problem {
 		return s.unknown(string(key))
 	}
 	if s.repeated(l, key) {
-		p := problemf(http.StatusBadRequest, CodeDuplicateField, "%s has the key %q twice in one object (byte %d); send it once", s.what, clip(string(key)), start)
+		p := messages.Problemf(messages.CodeDuplicateField, "%s has the key %q twice in one object (byte %d); send it once", s.what, clip(string(key)), start)
 		p.Details = map[string]any{"field": clip(string(key))}
 		return p
 	}
@@ -113,7 +112,7 @@ func (s *shape) repeated(l *level, key []byte) bool {
 }
 
 // unknown is the problem of a field that is not known, with the one that was meant where only the letters' case differs.
-func (s *shape) unknown(name string) *Problem {
+func (s *shape) unknown(name string) *messages.Problem {
 	p := unknownField(name)
 	for field := range s.fields {
 		if strings.EqualFold(field, name) {

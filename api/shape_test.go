@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/troupe-run/troupe/messages"
 )
 
 // Two readers of one body must see the same: a key stands once in its object, and a field's name is its own to the letter.
@@ -25,20 +27,24 @@ func TestAmbiguousKeysAreRefused(t *testing.T) {
 		}
 		return `{"action_ref":"a","parameters":{` + keys.String() + last + `:1}}`
 	}
-	for _, c := range []struct{ body, code, text string }{
-		{`{"action_ref":"a","action_ref":"b"}`, CodeDuplicateField, `the body has the key "action_ref" twice in one object (byte 18)`},
-		{`{"action_ref":"a","action_re\u0066":"b"}`, CodeDuplicateField, `"action_ref" twice`},
-		{`{"action_ref":"a","labels":{"x":"1","x":"2"}}`, CodeDuplicateField, `"x" twice`},
-		{`{"action_ref":"a","parameters":{"x":1,"y":{"x":1},"x":2}}`, CodeDuplicateField, `"x" twice`},
-		{`{"action_ref":"a","parameters":{"x":[{"a":1},{"a":1,"b":[],"a":2}]}}`, CodeDuplicateField, `"a" twice`},
-		{`{"action_ref":"a","parameters":{"\"":1,"\u0022":2}}`, CodeDuplicateField, `"\"" twice`},
-		{many(`"k39"`), CodeDuplicateField, `"k39" twice`},
-		{many(`"k3"`), CodeDuplicateField, `"k3" twice`},
-		{`{"Action_Ref":"a"}`, CodeUnknownField, `unknown field "Action_Ref"; write it as "action_ref"`},
-		{`{"action_ref":"a","ACTION_REF":"b"}`, CodeUnknownField, `write it as "action_ref"`},
-		{`{"action_ref":"a","wait_Seconds":0}`, CodeUnknownField, `write it as "wait_seconds"`},
-		{`{"action_ref":"a","CreatedBy":"root"}`, CodeUnknownField, `unknown field "CreatedBy"`},
-		{`{"action_ref":"a","SubmitRequest":{}}`, CodeUnknownField, `unknown field "SubmitRequest"`},
+	for _, c := range []struct {
+		body string
+		code messages.Code
+		text string
+	}{
+		{`{"action_ref":"a","action_ref":"b"}`, messages.CodeDuplicateField, `the body has the key "action_ref" twice in one object (byte 18)`},
+		{`{"action_ref":"a","action_re\u0066":"b"}`, messages.CodeDuplicateField, `"action_ref" twice`},
+		{`{"action_ref":"a","labels":{"x":"1","x":"2"}}`, messages.CodeDuplicateField, `"x" twice`},
+		{`{"action_ref":"a","parameters":{"x":1,"y":{"x":1},"x":2}}`, messages.CodeDuplicateField, `"x" twice`},
+		{`{"action_ref":"a","parameters":{"x":[{"a":1},{"a":1,"b":[],"a":2}]}}`, messages.CodeDuplicateField, `"a" twice`},
+		{`{"action_ref":"a","parameters":{"\"":1,"\u0022":2}}`, messages.CodeDuplicateField, `"\"" twice`},
+		{many(`"k39"`), messages.CodeDuplicateField, `"k39" twice`},
+		{many(`"k3"`), messages.CodeDuplicateField, `"k3" twice`},
+		{`{"Action_Ref":"a"}`, messages.CodeUnknownField, `unknown field "Action_Ref"; write it as "action_ref"`},
+		{`{"action_ref":"a","ACTION_REF":"b"}`, messages.CodeUnknownField, `write it as "action_ref"`},
+		{`{"action_ref":"a","wait_Seconds":0}`, messages.CodeUnknownField, `write it as "wait_seconds"`},
+		{`{"action_ref":"a","CreatedBy":"root"}`, messages.CodeUnknownField, `unknown field "CreatedBy"`},
+		{`{"action_ref":"a","SubmitRequest":{}}`, messages.CodeUnknownField, `unknown field "SubmitRequest"`},
 	} {
 		refused(t, ask(t, h, "POST", executionsPath, c.body), http.StatusBadRequest, c.code, c.text)
 	}
@@ -55,8 +61,8 @@ func TestARetrysKeysAreJudgedToo(t *testing.T) {
 	t.Parallel()
 	h := New(Config{Backend: newBackend(t)})
 	id := submitted(t, h, `{"action_ref":"a"}`).ID.String()
-	refused(t, ask(t, h, "POST", executionsPath+"/"+id+"/retry", `{"Idempotency_Key":"k"}`), 400, CodeUnknownField, `write it as "idempotency_key"`)
-	refused(t, ask(t, h, "POST", executionsPath+"/"+id+"/retry", `{"idempotency_key":"k","idempotency_key":"l"}`), 400, CodeDuplicateField, "twice")
+	refused(t, ask(t, h, "POST", executionsPath+"/"+id+"/retry", `{"Idempotency_Key":"k"}`), 400, messages.CodeUnknownField, `write it as "idempotency_key"`)
+	refused(t, ask(t, h, "POST", executionsPath+"/"+id+"/retry", `{"idempotency_key":"k","idempotency_key":"l"}`), 400, messages.CodeDuplicateField, "twice")
 }
 
 // What the library writes has no key twice, so its shape is right; with one of its objects' keys repeated it is not.
@@ -73,7 +79,7 @@ func TestShapeOfWhatTheLibraryWrites(t *testing.T) {
 		twice := string(text[:len(text)-1]) + "," + string(key) + ":0}"
 		p := checkShape("it", []byte(twice), &into)
 		require.NotNil(t, p, twice)
-		require.Equal(t, CodeDuplicateField, p.Code)
+		require.Equal(t, messages.CodeDuplicateField, p.Code)
 	})
 }
 
@@ -106,7 +112,7 @@ func FuzzShape(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		p := checkShape("it", text, &map[string]any{})
-		if !utf8.Valid(text) || !json.Valid(text) || p != nil && p.Code == CodeTooDeep {
+		if !utf8.Valid(text) || !json.Valid(text) || p != nil && p.Code == messages.CodeTooDeep {
 			return
 		}
 		require.Equal(t, repeats(t, json.NewDecoder(bytes.NewReader(text))), p != nil)

@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/peers"
@@ -52,7 +51,7 @@ func (r *rooms) keep(lives func(messages.Incarnation) bool) {
 }
 
 // askNode asks another incarnation, again where the connection was lost or it had no room: whoever is asked takes the same
-// request twice. Every error is an api.Problem that names the node.
+// request twice. Every error is a *messages.Problem that names the node.
 func (n *Node) askNode(ctx context.Context, to *store.Node, limit time.Duration, about messages.Placement,
 	body wire.Body,
 ) (wire.Body, error) {
@@ -101,7 +100,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 func (n *Node) notAsked(ctx context.Context, to *store.Node, err error) error {
 	switch {
 	case errors.Is(err, peers.ErrUnsupported):
-		return problem(http.StatusNotImplemented, api.CodeNodeOlder,
+		return messages.Problemf(messages.CodeNodeOlder,
 			"node %s runs %s, which does not know what was asked; %s, or bring both nodes to the same release", to.Name, release(to), direct(to))
 	case errors.Is(err, peers.ErrUnknown):
 		return n.unreachable(to, "it tells no address for peers that can be dialled from here (node.peers_listen there)", false)
@@ -133,7 +132,7 @@ func (n *Node) unreachable(to *store.Node, why string, sent bool) error {
 	if sent {
 		text += "; it may have got the request"
 	}
-	return problem(http.StatusServiceUnavailable, api.CodeNodeUnreachable, "%s; %s", text, direct(to))
+	return messages.Problemf(messages.CodeNodeUnreachable, "%s; %s", text, direct(to))
 }
 
 // direct says how a node is called without another one between.
@@ -144,34 +143,39 @@ func direct(to *store.Node) string {
 	return "call it directly: --server http://" + to.Address
 }
 
-// refusals are the statuses of what another node refused, by its code.
-var refusals = map[string]int{
-	api.CodeNotFound: http.StatusNotFound, api.CodeUnavailable: http.StatusServiceUnavailable,
-	api.CodeStoreUnavailable: http.StatusServiceUnavailable, api.CodeInvalidRequest: http.StatusBadRequest,
-	peers.Crowded: http.StatusServiceUnavailable,
+// passedOn are the codes of another node's refusals that callers get as they are.
+var passedOn = []messages.Code{
+	messages.CodeNotFound, messages.CodeUnavailable, messages.CodeStoreUnavailable, messages.CodeInvalidRequest, messages.CodeCrowded,
 }
 
 // refusal is the problem of what another node refused.
 func refusal(to *store.Node, ack wire.Ack) error {
-	status, known := refusals[ack.Code]
-	if !known {
-		return problem(http.StatusBadGateway, api.CodeInternal, "node %s refused it: %s", to.Name, ack.Refused)
+	if code := messages.Code(ack.Code); slices.Contains(passedOn, code) {
+		return messages.Problemf(code, "node %s: %s", to.Name, ack.Refused)
 	}
-	return problem(status, messages.Code(ack.Code), "node %s: %s", to.Name, ack.Refused)
+	return unusable("node %s refused it: %s", to.Name, ack.Refused)
+}
+
+// unusable is the problem of another node's answer with which nothing can be done.
+func unusable(format string, args ...any) *messages.Problem {
+	p := messages.Problemf(messages.CodeInternal, format, args...)
+	p.Cause = messages.CausePeer
+	return p
 }
 
 // refuse is how a node refuses what a peer asked for.
 func refuse(err error) wire.Ack {
-	ack := wire.Ack{Refused: err.Error(), Code: api.CodeInternal}
-	var p *api.Problem
+	text, code := err.Error(), messages.CodeInternal
+	var p *messages.Problem
 	switch {
 	case errors.As(err, &p):
-		ack.Refused, ack.Code = p.Message, p.Code
+		text, code = p.Message, p.Code
 	case errors.Is(err, store.ErrNotFound):
-		ack.Code = api.CodeNotFound
+		code = messages.CodeNotFound
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrReadOnly), errors.Is(err, context.DeadlineExceeded):
-		ack.Code = api.CodeStoreUnavailable
+		code = messages.CodeStoreUnavailable
 	}
+	ack := wire.Ack{Refused: text, Code: string(code)}
 	if len(ack.Refused) > refusedMax {
 		ack.Refused = ack.Refused[:refusedMax]
 	}
@@ -200,17 +204,17 @@ func askPages[T any](ctx context.Context, n *Node, to *store.Node, page func(aft
 		}
 		after = next
 	}
-	return nil, problem(http.StatusBadGateway, api.CodeInternal, "node %s gave more than %d pages", to.Name, pagesMax)
+	return nil, unusable("node %s gave more than %d pages", to.Name, pagesMax)
 }
 
 // views reads what another node shows.
 func views[T any](to *store.Node, reply wire.Body) (v T, next string, err error) {
 	result, ok := reply.(wire.Views)
 	if !ok {
-		return v, "", problem(http.StatusBadGateway, api.CodeInternal, "node %s gave an answer of another kind, %T", to.Name, reply)
+		return v, "", unusable("node %s gave an answer of another kind, %T", to.Name, reply)
 	}
 	if err := json.Unmarshal(result.View, &v); err != nil {
-		return v, "", problem(http.StatusBadGateway, api.CodeInternal, "node %s gave a view that cannot be read: %v", to.Name, err)
+		return v, "", unusable("node %s gave a view that cannot be read: %v", to.Name, err)
 	}
 	return v, result.Next, nil
 }

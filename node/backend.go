@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
@@ -24,14 +23,10 @@ var _ api.Backend = backend{}
 // Backend returns the node's operations, as the HTTP API and the Go API use them.
 func (n *Node) Backend() api.Backend { return backend{n} }
 
-func problem(status int, code messages.Code, format string, args ...any) *api.Problem {
-	return &api.Problem{Status: status, Code: string(code), Message: fmt.Sprintf(format, args...)}
-}
-
-// found turns the store's word for nothing into the API's.
+// found maps store.ErrNotFound to the problem not_found.
 func found(what string, id any, err error) error {
 	if errors.Is(err, store.ErrNotFound) {
-		return &api.Problem{Status: http.StatusNotFound, Code: "not_found", Message: fmt.Sprintf("there is no %s %v", what, id)}
+		return messages.Problemf(messages.CodeNotFound, "there is no %s %v", what, id)
 	}
 	return err
 }
@@ -56,7 +51,7 @@ func (b backend) Submit(ctx context.Context, requests []api.SubmitRequest) ([]st
 
 // inBatch says which request of several a problem is about.
 func inBatch(err error, i, count int) error {
-	var p *api.Problem
+	var p *messages.Problem
 	if count > 1 && errors.As(err, &p) {
 		named := *p
 		named.Message = fmt.Sprintf("execution %d of %d: %s", i+1, count, p.Message)
@@ -143,7 +138,7 @@ func (b backend) Wait(ctx context.Context, id messages.ExecutionID) (messages.Ex
 	defer release()
 	e, err := b.outcomes.Wait(ctx, id, b.read)
 	if errors.Is(err, actors.ErrTooManyWaiters) {
-		return e, &api.Problem{Status: http.StatusTooManyRequests, Code: "too_many_waits", Message: err.Error()}
+		return e, &messages.Problem{Code: messages.CodeTooManyWaits, Message: err.Error()}
 	}
 	return e, found("execution", id, err)
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"net/http"
 
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/retry"
 	"github.com/troupe-run/troupe/store"
@@ -24,7 +22,7 @@ func (b backend) Retry(ctx context.Context, id messages.ExecutionID, key, by str
 	now := b.clock.Now()
 	d := retry.Manual(now, &e)
 	if !d.Retry {
-		return store.Submitted{}, problem(http.StatusConflict, api.CodeNotRetriable, "execution %s: %s", id, d.Denied.Explain(&e))
+		return store.Submitted{}, messages.Problemf(messages.CodeNotRetriable, "execution %s: %s", id, d.Denied.Explain(&e))
 	}
 	next := retry.Next(now, &e, d, messages.NewExecutionID())
 	if next.IdempotencyKey = key; key != "" {
@@ -35,7 +33,7 @@ func (b backend) Retry(ctx context.Context, id messages.ExecutionID, key, by str
 	case err != nil:
 		return store.Submitted{}, found("retry of execution", id, err)
 	case made.Existing && key != "" && (made.Execution.IdempotencyKey != key || store.KeyOwner(&made.Execution) != store.KeyOwner(&next)):
-		return store.Submitted{}, problem(http.StatusConflict, api.CodeKeyConflict,
+		return store.Submitted{}, messages.Problemf(messages.CodeKeyConflict,
 			"execution %s: it is already retried as %s, which has not this idempotency key of yours; retry without a key to get that one", id, made.Execution.ID)
 	case !made.Existing:
 		b.metrics.retried(e.Pool, retry.ReasonManual, labelCode(e.Error))
@@ -57,7 +55,7 @@ func (b backend) RequeueDeadLetter(ctx context.Context, id int64, by string) (st
 		return store.Submitted{}, found("dead letter", id, err)
 	}
 	if why := notRequeueable(&letter); why != "" {
-		return store.Submitted{}, problem(http.StatusConflict, api.CodeNotRequeueable, "dead letter %d %s", id, why)
+		return store.Submitted{}, messages.Problemf(messages.CodeNotRequeueable, "dead letter %d %s", id, why)
 	}
 	b.logger.Info("dead letter's execution is submitted again by an operator", "dead_letter", id, "execution", letter.Execution, "by", by)
 	made, err := b.Retry(ctx, letter.Execution, "", by)

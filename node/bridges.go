@@ -113,11 +113,11 @@ func (n *Node) readRequest(d broker.Delivery) (messages.Execution, *actors.Refus
 
 // refusal is why a request is not taken. What is kept of it has no secrets.
 func (n *Node) refusal(err error, request *api.SubmitRequest) *actors.Refusal {
-	r := &actors.Refusal{Code: api.CodeInvalidRequest, Text: err.Error()}
-	var p *api.Problem
+	r := &actors.Refusal{Code: string(messages.CodeInvalidRequest), Text: err.Error()}
+	var p *messages.Problem
 	if errors.As(err, &p) {
-		r.Code, r.Text = p.Code, p.Message
-		r.Malformed = p.Status == http.StatusBadRequest
+		r.Code, r.Text = string(p.Code), p.Message
+		r.Malformed = api.StatusOf(p) == http.StatusBadRequest
 	}
 	if request.ActionRef == "" {
 		return r

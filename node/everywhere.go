@@ -81,7 +81,7 @@ func unreached[T any](b backend, shares []share[T]) (list []api.Unreached) {
 			continue
 		}
 		why := s.err.Error()
-		var p *api.Problem
+		var p *messages.Problem
 		if errors.As(s.err, &p) {
 			why = p.Message
 		}

@@ -275,7 +275,7 @@ func (f *following) pass(l api.Live) error {
 // deaf tells the follower once that a node is not heard. What its run came to shows in the store.
 func (f *following) deaf(ctx context.Context, e *messages.Execution, err error) error {
 	var left *gone
-	var p *api.Problem
+	var p *messages.Problem
 	switch {
 	case errors.As(err, &left), ctx.Err() != nil:
 		return err
@@ -287,7 +287,7 @@ func (f *following) deaf(ctx context.Context, e *messages.Execution, err error) 
 	if f.silent = err.Error(); errors.As(err, &p) {
 		f.silent = p.Message
 	}
-	if p != nil && p.Code == api.CodeNodeUnreachable {
+	if p != nil && p.Code == messages.CodeNodeUnreachable {
 		f.silent = f.standingWith(e.Worker.Incarnation).Why
 	}
 	return f.notice("what it says on node %s is not seen for now: %s. Its outcome is waited for", nodeOf(e), f.silent)

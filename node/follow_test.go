@@ -150,7 +150,7 @@ func TestAFollowerIsToldOfAPartition(t *testing.T) {
 	b.wire.Cut()
 	a.until("the follower is told", func() bool { return strings.Contains(w.text(), "notice:what it says on node b is not seen for now") })
 	_, err := a.Output(t.Context(), id)
-	require.Equal(t, "node_unreachable", refused(t, err).Code)
+	require.Equal(t, messages.CodeNodeUnreachable, refused(t, err).Code)
 	a.wire.Heal()
 	b.wire.Heal()
 	a.until("the follower is told again", func() bool { return strings.Contains(w.text(), "notice:node b answers again") })

@@ -230,8 +230,8 @@ func (k *Keeper) Wait(ctx context.Context, id messages.ExecutionID) (messages.Ex
 
 // closedFor reports whether a node could not look for the time being.
 func closedFor(err error) bool {
-	var p *api.Problem
-	return away(err) || errors.As(err, &p) && p.Status == http.StatusServiceUnavailable
+	var p *messages.Problem
+	return away(err) || errors.As(err, &p) && api.StatusOf(p) == http.StatusServiceUnavailable
 }
 
 // Addr is the address that the API listens on, from the first start on; empty without one.

@@ -2,11 +2,9 @@ package node
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 )
@@ -41,10 +39,10 @@ func locate(text string, known []store.Node, lapsed func(messages.Incarnation) b
 	case len(live) > 1:
 		return store.Node{}, ambiguous(text, live)
 	case len(dead) > 0:
-		return store.Node{}, problem(http.StatusNotFound, api.CodeNotFound,
+		return store.Node{}, messages.Problemf(messages.CodeNotFound,
 			"node %s is dead: incarnation %s has ended, and no other of the name lives", text, dead[0].Incarnation)
 	}
-	return store.Node{}, problem(http.StatusNotFound, api.CodeNotFound, "there is no node %s; `troupe nodes` lists them", text)
+	return store.Node{}, messages.Problemf(messages.CodeNotFound, "there is no node %s; `troupe nodes` lists them", text)
 }
 
 // ambiguous says which live incarnations share a name.
@@ -58,8 +56,8 @@ func ambiguous(text string, live []store.Node) error {
 			list[i] += " at " + live[i].Address
 		}
 	}
-	return &api.Problem{
-		Status: http.StatusConflict, Code: api.CodeAmbiguousNode,
+	return &messages.Problem{
+		Code:    messages.CodeAmbiguousNode,
 		Message: fmt.Sprintf("%d live nodes are named %s: name the incarnation that is meant, %s", len(live), text, strings.Join(list, " or ")),
 		Details: map[string]any{"incarnations": incarnations},
 	}

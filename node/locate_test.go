@@ -60,9 +60,9 @@ func TestLocate(t *testing.T) {
 			require.Equal(t, incarnationOf(c.want), n.Incarnation, c.text)
 			continue
 		}
-		var p *api.Problem
+		var p *messages.Problem
 		require.True(t, errors.As(err, &p), c.text)
-		require.Equal(t, c.status, p.Status, c.text)
+		require.Equal(t, c.status, api.StatusOf(p), c.text)
 		require.Contains(t, p.Message, c.says)
 	}
 	_, err := locate("back", all, func(messages.Incarnation) bool { return true })
@@ -221,9 +221,9 @@ func TestRefusalsTravel(t *testing.T) {
 	} {
 		ack := refuse(c.err)
 		require.LessOrEqual(t, len(ack.Refused), refusedMax)
-		var p *api.Problem
+		var p *messages.Problem
 		require.True(t, errors.As(refusal(to, ack), &p))
-		require.Equal(t, c.status, p.Status, c.err)
+		require.Equal(t, c.status, api.StatusOf(p), c.err)
 		require.Contains(t, p.Message, c.says)
 	}
 }

@@ -244,7 +244,7 @@ func TestStartWaitsForTheStore(t *testing.T) {
 	require.Equal(t, "1", refused.header.Get("Retry-After"))
 	require.Contains(t, k.call("GET", "/api/v1/executions/"+messages.NewExecutionID().String()+"/why", "").body, `"store_away"`)
 	_, err = k.Submit(t.Context(), []api.SubmitRequest{ask("t.noop", nil)})
-	var problem *api.Problem
+	var problem *messages.Problem
 	require.ErrorAs(t, err, &problem)
 
 	s.away.Store(false)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"strings"
 
 	"github.com/troupe-run/troupe/api"
@@ -14,13 +13,13 @@ import (
 )
 
 // Prepare checks requests and completes them to executions, as Submit does, and stores nothing: for callers that store
-// them in a transaction of their own. Its errors are *api.Problem.
+// them in a transaction of their own. Its errors are *messages.Problem.
 func (n *Node) Prepare(ctx context.Context, requests []api.SubmitRequest) ([]messages.Execution, error) {
 	if shut := n.gate(); shut != nil {
 		return nil, shut
 	}
 	if n.draining.Load() {
-		return nil, &api.Problem{Status: http.StatusServiceUnavailable, Code: "draining", Message: "this node is shutting down and takes no more work"}
+		return nil, &messages.Problem{Code: messages.CodeDraining, Message: "this node is shutting down and takes no more work"}
 	}
 	executions := make([]messages.Execution, len(requests))
 	for i := range requests {
@@ -41,7 +40,7 @@ func (n *Node) Adapter() store.Store {
 	return n.adapter
 }
 
-// CheckParameters judges parameters for an action of the set, until ctx ends. Its error is an *api.Problem.
+// CheckParameters judges parameters for an action of the set, until ctx ends. Its error is a *messages.Problem.
 func CheckParameters(ctx context.Context, set *pack.Set, ref string, raw json.RawMessage) error {
 	err := set.Validate(ctx, ref, raw)
 	var bad *pack.ParameterError
@@ -49,19 +48,15 @@ func CheckParameters(ctx context.Context, set *pack.Set, ref string, raw json.Ra
 	case err == nil:
 		return nil
 	case errors.As(err, &bad):
-		status := http.StatusUnprocessableEntity
-		if bad.Code == messages.CodeTooLarge {
-			status = http.StatusRequestEntityTooLarge
-		}
-		return &api.Problem{
-			Status: status, Code: string(bad.Code), Message: "action " + ref + ": " + bad.Error(),
+		return &messages.Problem{
+			Code: bad.Code, Message: "action " + ref + ": " + bad.Error(),
 			Details: map[string]any{"problems": bad.Problems},
 		}
 	case ctx.Err() != nil:
-		return problem(http.StatusServiceUnavailable, api.CodeUnavailable,
+		return messages.Problemf(messages.CodeUnavailable,
 			"action %s: the request ended before its parameters were checked; this node checks too many now: try again", ref)
 	default:
-		return problem(http.StatusUnprocessableEntity, messages.CodeInvalidParameters, "action %s: %v", ref, err)
+		return messages.Problemf(messages.CodeInvalidParameters, "action %s: %v", ref, err)
 	}
 }
 

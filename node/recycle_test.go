@@ -121,7 +121,7 @@ func TestABrokenPackIsRefusedAndChangesNothing(t *testing.T) {
 	writeFiles(t, dir, files{"actions/bad.yaml": "name: bad\nruntime: python\nentrypoint: nowhere.py:f\n", "lab.py": "VERSION = 3\n"})
 	_, err := k.Backend.Reload(t.Context(), "ann")
 	p := refused(t, err)
-	require.Equal(t, http.StatusUnprocessableEntity, p.Status)
+	require.Equal(t, http.StatusUnprocessableEntity, api.StatusOf(p))
 	require.Contains(t, p.Message, "bad.yaml")
 	require.Equal(t, before.Pid, k.ready("py.lab", 0, 0).Pid)
 	actions, err := k.Actions(t.Context())
@@ -148,7 +148,7 @@ func TestReloadAddsAndRemovesActionsAndPools(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"t.say"}, report.Removed)
 	_, err = k.Submit(t.Context(), []api.SubmitRequest{ask("t.say", nil)})
-	require.Equal(t, string(messages.CodeActionNotFound), refused(t, err).Code)
+	require.Equal(t, messages.CodeActionNotFound, refused(t, err).Code)
 	require.Equal(t, messages.CodeNoWorkers, code(k.await(waiting)), "nobody is left to wait for")
 	k.until("its pool has gone", func() bool { return k.pool("shell").Name == "" })
 

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -48,19 +47,19 @@ func (n *Node) Reload(ctx context.Context, by string) (api.ReloadReport, error) 
 		n.logger.Info("packs are read again for an operator", "node", n.cfg.Name, "by", by)
 	}
 	if err := n.access.Reload(); err != nil {
-		return api.ReloadReport{}, &api.Problem{Status: http.StatusUnprocessableEntity, Code: "invalid_tokens",
+		return api.ReloadReport{}, &messages.Problem{Code: messages.CodeInvalidTokens,
 			Message: err.Error() + "; the tokens of before hold, and the packs were not read"}
 	}
 	if n.tls != nil {
 		if err := n.tls.Reload(); err != nil {
-			return api.ReloadReport{}, &api.Problem{Status: http.StatusUnprocessableEntity, Code: "invalid_certificates",
+			return api.ReloadReport{}, &messages.Problem{Code: messages.CodeInvalidCertificates,
 				Message: err.Error() + "; the certificates of before hold, and the packs were not read"}
 		}
 	}
 	set, err := n.readPacks()
 	if err != nil {
 		return api.ReloadReport{}, n.refuseReload(&refusedReload{why: err.Error()},
-			&api.Problem{Status: http.StatusUnprocessableEntity, Code: "invalid_packs", Message: err.Error()})
+			&messages.Problem{Code: messages.CodeInvalidPacks, Message: err.Error()})
 	}
 	old := n.catalog.Load().set
 	changes := pack.Diff(old, set)
@@ -91,7 +90,7 @@ func (n *Node) Reload(ctx context.Context, by string) (api.ReloadReport, error) 
 }
 
 // errLeaving refuses a reload at a node that drains: what it would start or replace is about to end.
-var errLeaving = &api.Problem{Status: http.StatusServiceUnavailable, Code: "draining", Message: "nothing is reloaded: this node is shutting down"}
+var errLeaving = &messages.Problem{Code: messages.CodeDraining, Message: "nothing is reloaded: this node is shutting down"}
 
 // untilLeaving is ctx, ended early with errLeaving where the node is told to stop, or has been.
 func (n *Node) untilLeaving(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -237,15 +236,15 @@ func (n *Node) refuseTrials(bad []api.ReloadFailure, c pack.Changes) error {
 		r.kept[name] = true
 	}
 	r.why = strings.Join(lines, "; ")
-	return n.refuseReload(r, &api.Problem{
-		Status: http.StatusUnprocessableEntity, Code: api.CodeReloadFailed,
+	return n.refuseReload(r, &messages.Problem{
+		Code:    messages.CodeReloadFailed,
 		Message: "nothing is reloaded, the code from before runs on: " + strings.Join(lines, "; "),
 		Details: api.ReloadFailures{Pools: bad},
 	})
 }
 
 // refuseReload remembers a refused reload, to tell of it, and returns the problem.
-func (n *Node) refuseReload(r *refusedReload, problem *api.Problem) error {
+func (n *Node) refuseReload(r *refusedReload, problem *messages.Problem) error {
 	r.at = time.Now()
 	n.lastRefused.Store(r)
 	return problem

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/store"
@@ -153,7 +154,7 @@ func TestManualRetry(t *testing.T) {
 	block.next(t)
 	for _, id := range []messages.ExecutionID{again.ID, running} {
 		_, err = k.Retry(t.Context(), id, "", "ann")
-		require.Equal(t, http.StatusConflict, refused(t, err).Status)
+		require.Equal(t, http.StatusConflict, api.StatusOf(refused(t, err)))
 	}
 	close(block.open)
 }
@@ -176,8 +177,8 @@ func TestAnExecutionHasOneRetry(t *testing.T) {
 	}
 	_, err = k.Retry(t.Context(), e.ID, "another", "ann")
 	p := refused(t, err)
-	require.Equal(t, http.StatusConflict, p.Status)
-	require.Equal(t, "idempotency_conflict", p.Code)
+	require.Equal(t, http.StatusConflict, api.StatusOf(p))
+	require.Equal(t, messages.CodeKeyConflict, p.Code)
 	require.Contains(t, p.Message, first.Execution.ID.String())
 	require.Len(t, k.chain(e.ID, 2), 2)
 
@@ -186,7 +187,7 @@ func TestAnExecutionHasOneRetry(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrConflict, "the key is another execution's")
 	require.Zero(t, k.get(other.ID).RetriedAs)
 	_, err = k.Retry(t.Context(), e.ID, "mine", "bob")
-	require.Equal(t, "idempotency_conflict", refused(t, err).Code, "the retry that is there has ann's key, not bob's")
+	require.Equal(t, messages.CodeKeyConflict, refused(t, err).Code, "the retry that is there has ann's key, not bob's")
 	_, err = k.Retry(t.Context(), other.ID, "mine", "bob")
 	require.NoError(t, err, "and bob's is free")
 }

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
@@ -82,7 +81,7 @@ func (b backend) EndSession(ctx context.Context, pool, name, by string) (api.Ses
 }
 
 func sessionBusy(v *api.SessionView, why string) error {
-	p := problem(http.StatusConflict, messages.CodeSessionBusy, "session %s of pool %s is not idle: %s", v.Session.Session, v.Pool, why)
+	p := messages.Problemf(messages.CodeSessionBusy, "session %s of pool %s is not idle: %s", v.Session.Session, v.Pool, why)
 	if !v.Execution.IsZero() {
 		p.Details = map[string]any{"execution": v.Execution}
 	}

@@ -43,7 +43,7 @@ func TestGracefulStopLetsRunningWorkFinishAndHandsTheRestBack(t *testing.T) {
 	}
 	require.Less(t, time.Since(begin), time.Second)
 	_, err = k.Submit(context.Background(), []api.SubmitRequest{ask("t.block", nil)})
-	require.Equal(t, http.StatusServiceUnavailable, refused(t, err).Status)
+	require.Equal(t, http.StatusServiceUnavailable, api.StatusOf(refused(t, err)))
 	require.False(t, k.Ready(context.Background()).Ready)
 	require.Equal(t, messages.Running, k.get(running).Status)
 	close(block.open)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"syscall"
 	"time"
 
@@ -25,7 +24,7 @@ type target struct {
 }
 
 func noWorker(id messages.WorkerID) error {
-	return problem(http.StatusNotFound, api.CodeNotFound, "there is no worker %q; `troupe workers` lists them", id)
+	return messages.Problemf(messages.CodeNotFound, "there is no worker %q; `troupe workers` lists them", id)
 }
 
 // node finds the live incarnation that a text names.
@@ -57,7 +56,7 @@ func (b backend) worker(ctx context.Context, id messages.WorkerID) (target, erro
 
 // ofWorker says which worker was asked for, of a node that was not found.
 func ofWorker(id messages.WorkerID, err error) error {
-	var p *api.Problem
+	var p *messages.Problem
 	if !errors.As(err, &p) {
 		return err
 	}

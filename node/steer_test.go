@@ -171,10 +171,10 @@ func TestAWorkerIsSteeredFromAnotherNode(t *testing.T) {
 
 	for _, id := range []messages.WorkerID{"b/b.sh/7", "b/none/0"} {
 		_, err = a.Worker(t.Context(), id)
-		require.Equal(t, 404, refused(t, err).Status)
+		require.Equal(t, 404, api.StatusOf(refused(t, err)))
 		require.Contains(t, refused(t, err).Message, fmt.Sprintf("there is no worker %q", id))
-		require.Equal(t, 404, refused(t, a.Backend.KillWorker(t.Context(), id, "ana")).Status)
-		require.Equal(t, 404, refused(t, a.Backend.CordonWorker(t.Context(), id, true, "ana")).Status)
+		require.Equal(t, 404, api.StatusOf(refused(t, a.Backend.KillWorker(t.Context(), id, "ana"))))
+		require.Equal(t, 404, api.StatusOf(refused(t, a.Backend.CordonWorker(t.Context(), id, true, "ana"))))
 	}
 	_, err = a.Worker(t.Context(), "z/go/0")
 	require.Equal(t, "worker z/go/0: there is no node z; `troupe nodes` lists them", refused(t, err).Message)
@@ -199,7 +199,7 @@ func TestANodeIsSteeredFromAnother(t *testing.T) {
 	require.Contains(t, b.log.String(), "node is cordoned or uncordoned by an operator: node=b cordoned=true by=ana")
 	require.NoError(t, a.Backend.CordonPool(t.Context(), "b.lab", true, "ana"), "a pool that the node does not serve itself")
 	b.until("its pool is cordoned", func() bool { return b.share("b.lab").Cordoned })
-	require.Equal(t, 404, refused(t, a.Backend.CordonPool(t.Context(), "none", true, "ana")).Status)
+	require.Equal(t, 404, api.StatusOf(refused(t, a.Backend.CordonPool(t.Context(), "none", true, "ana"))))
 
 	require.NoError(t, a.Backend.DrainNode(t.Context(), "b", "ana"))
 	require.NoError(t, a.Backend.DrainNode(t.Context(), b.Incarnation().String(), "ana"))
@@ -207,7 +207,7 @@ func TestANodeIsSteeredFromAnother(t *testing.T) {
 	require.Contains(t, b.log.String(), "node is drained by an operator: node=b by=ana")
 	require.NoError(t, b.stop())
 	err := a.Backend.DrainNode(t.Context(), "b", "ana")
-	require.Equal(t, 404, refused(t, err).Status)
+	require.Equal(t, 404, api.StatusOf(refused(t, err)))
 	require.Contains(t, refused(t, err).Message, "node b is dead: incarnation "+b.Incarnation().String()+" has ended")
 	require.Equal(t, "there is no node z; `troupe nodes` lists them", refused(t, a.Backend.DrainNode(t.Context(), "z", "ana")).Message)
 	require.Empty(t, a.view(b.Incarnation()).Reach)
@@ -247,7 +247,7 @@ func TestWorkersAndPoolsOfAllNodes(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"b/b.lab/0", "b/b.lab/1", "b/b.sh/0", "b/c.lab/0", "b/c.lab/1", "b/c.sh/0"}, ids(one.Workers))
 		_, err = n.Backend.Workers(t.Context(), "", "z")
-		require.Equal(t, 404, refused(t, err).Status)
+		require.Equal(t, 404, api.StatusOf(refused(t, err)))
 
 		both, only := n.pool("c.lab"), n.pool("b.lab")
 		require.Equal(t, []int{2, 4, 1, 2}, []int{both.Nodes, both.Workers, only.Nodes, only.Workers})
@@ -280,8 +280,8 @@ func TestANodeThatIsNotReached(t *testing.T) {
 		"drain":  a.Backend.DrainNode(t.Context(), "b", "ana"),
 	} {
 		p := refused(t, err)
-		require.Equal(t, 503, p.Status, verb)
-		require.Equal(t, "node_unreachable", p.Code, verb)
+		require.Equal(t, 503, api.StatusOf(p), verb)
+		require.Equal(t, messages.CodeNodeUnreachable, p.Code, verb)
 		require.Contains(t, p.Message, "node b cannot be reached from node a", verb)
 		require.Contains(t, p.Message, "call it directly: --server http://"+b.Addr(), verb)
 	}
@@ -364,8 +364,8 @@ func TestNobodyGuessesWhichTwinIsMeant(t *testing.T) {
 	first.meets(2)
 	for _, n := range []*steerable{other, first} {
 		p := refused(t, n.Backend.DrainNode(t.Context(), "twin", "ana"))
-		require.Equal(t, 409, p.Status)
-		require.Equal(t, "ambiguous_node", p.Code)
+		require.Equal(t, 409, api.StatusOf(p))
+		require.Equal(t, messages.CodeAmbiguousNode, p.Code)
 		require.Contains(t, p.Message, "2 live nodes are named twin: name the incarnation that is meant")
 		require.Contains(t, p.Message, first.Incarnation().String()+" at "+first.Addr())
 		require.Contains(t, p.Message, second.Incarnation().String()+" at "+second.Addr())

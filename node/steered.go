@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -41,7 +40,7 @@ func (s steered) shut() error {
 	if s.open.Load() {
 		return nil
 	}
-	return problem(http.StatusServiceUnavailable, api.CodeUnavailable, "the node is starting or has ended; try again")
+	return messages.Problemf(messages.CodeUnavailable, "the node is starting or has ended; try again")
 }
 
 func (s steered) cancel(_ context.Context, r peers.Request, m wire.Cancel) (wire.Body, error) {
@@ -50,7 +49,7 @@ func (s steered) cancel(_ context.Context, r peers.Request, m wire.Cancel) (wire
 	}
 	pid := s.Node.pools.pid(m.Pool)
 	if pid == nil {
-		return done(problem(http.StatusNotFound, api.CodeNotFound, "there is no pool %q", m.Pool))
+		return done(messages.Problemf(messages.CodeNotFound, "there is no pool %q", m.Pool))
 	}
 	s.logger.Info("run is to be cancelled, says a peer", "execution", r.About.Execution, "attempt", r.About.Attempt, "by", m.By, "peer", r.From)
 	s.system.Send(pid, &supervisor.CancelAgain{Placement: r.About, Slot: m.Slot, By: m.By})
@@ -111,7 +110,7 @@ func fitWorker(d api.WorkerDetail) ([]byte, error) {
 			return view, err
 		}
 		if len(d.History) == 0 {
-			return nil, problem(http.StatusInternalServerError, api.CodeInternal, "worker %s does not fit into %d bytes", d.ID, wire.ViewsMax)
+			return nil, messages.Problemf(messages.CodeInternal, "worker %s does not fit into %d bytes", d.ID, wire.ViewsMax)
 		}
 		d.History = d.History[:len(d.History)/2]
 	}

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -28,7 +27,7 @@ func (n *Node) complete(ctx context.Context, r *api.SubmitRequest) (messages.Exe
 	var e messages.Execution
 	a, ok := n.action(r.ActionRef, "")
 	if !ok {
-		return e, problem(http.StatusNotFound, messages.CodeActionNotFound, "there is no action %q; `troupe actions` lists them", r.ActionRef)
+		return e, messages.Problemf(messages.CodeActionNotFound, "there is no action %q; `troupe actions` lists them", r.ActionRef)
 	}
 	if err := CheckParameters(ctx, n.catalog.Load().set, a.Ref, r.Parameters); err != nil {
 		return e, err
@@ -93,8 +92,10 @@ func checkWord(name, text string, limit int) error {
 	return nil
 }
 
-func invalid(format string, args ...any) *api.Problem {
-	return problem(http.StatusUnprocessableEntity, api.CodeInvalidRequest, format, args...)
+func invalid(format string, args ...any) *messages.Problem {
+	p := messages.Problemf(messages.CodeInvalidRequest, format, args...)
+	p.Cause = messages.CauseAction
+	return p
 }
 
 // completeNumbers resolves times, counts and the session's mode.

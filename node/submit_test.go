@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -36,9 +35,9 @@ func tryAgain(_ context.Context, task *actors.Task) (any, error) {
 }
 
 // refused reads the problem that a call was answered with.
-func refused(t *testing.T, err error) *api.Problem {
+func refused(t *testing.T, err error) *messages.Problem {
 	t.Helper()
-	var p *api.Problem
+	var p *messages.Problem
 	require.True(t, errors.As(err, &p), "%v", err)
 	return p
 }
@@ -124,7 +123,7 @@ func TestBatchOfTenThousandIsStoredWholeOrNotAtAll(t *testing.T) {
 	requests[9_999] = ask("t.noop", object{"n": "text"})
 	_, err := k.Submit(t.Context(), requests)
 	p := refused(t, err)
-	require.Equal(t, string(messages.CodeInvalidParameters), p.Code)
+	require.Equal(t, messages.CodeInvalidParameters, p.Code)
 	require.Contains(t, p.Message, "execution 10000 of 10000")
 	page, err := k.List(t.Context(), store.Filter{Limit: 1})
 	require.NoError(t, err)
@@ -192,7 +191,7 @@ func TestRetentionDeletesWhatIsOld(t *testing.T) {
 	for _, id := range ids {
 		k.until("it is deleted", func() bool {
 			_, err := k.Get(t.Context(), id)
-			return err != nil && refused(t, err).Status == http.StatusNotFound
+			return err != nil && refused(t, err).Code == messages.CodeNotFound
 		})
 	}
 	require.Equal(t, messages.Running, k.get(alive).Status)

@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/supervisor"
 )
@@ -258,14 +257,14 @@ const (
 
 // gate refuses calls of the API that need the store while it is away, at once: nothing is accepted that cannot be kept,
 // and callers do not pile up.
-func (n *Node) gate() *api.Problem {
+func (n *Node) gate() *messages.Problem {
 	s := n.servers.store.read()
 	switch {
 	case !n.open.Load():
-		return problem(http.StatusServiceUnavailable, api.CodeStoreUnavailable, "the node is starting%s; try again",
+		return messages.Problemf(messages.CodeStoreUnavailable, "the node is starting%s; try again",
 			waiting(n.servers.waits()))
 	case !s.since.IsZero() && !s.up:
-		return problem(http.StatusServiceUnavailable, api.CodeStoreUnavailable,
+		return messages.Problemf(messages.CodeStoreUnavailable,
 			"the store is away since %s, and nothing can be kept or read until it is back; try again, with the same idempotency key "+
 				"where it submits", s.since.UTC().Format(time.RFC3339))
 	}

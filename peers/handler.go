@@ -55,7 +55,7 @@ func handlerOf[B wire.Body](answer func(context.Context, Request, B) (wire.Body,
 
 // Crowded is the code of a refusal because too many long requests of the peer are under way; it changed nothing, and may be
 // asked again.
-const Crowded = "crowded"
+const Crowded = string(messages.CodeCrowded)
 
 // tableOf is the table of handlers by what they answer.
 func tableOf(list []Handler) map[reflect.Type]handle {

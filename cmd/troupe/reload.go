@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/messages"
 )
 
 func (a *app) reload() *cobra.Command {
@@ -52,7 +53,7 @@ func (a *app) reload() *cobra.Command {
 func (a *app) reloadRefused(err error) error {
 	var refused *client.Error
 	var details api.ReloadFailures
-	if !errors.As(err, &refused) || refused.Code != api.CodeReloadFailed || json.Unmarshal(refused.Details, &details) != nil {
+	if !errors.As(err, &refused) || refused.Code != string(messages.CodeReloadFailed) || json.Unmarshal(refused.Details, &details) != nil {
 		return err
 	}
 	if a.output == "json" {
