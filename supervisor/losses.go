@@ -103,10 +103,10 @@ func (p *Pool) readLosses() {
 		return
 	}
 	l.reading, l.again = true, time.Time{}
-	p.beside(storeTimeout, func(ctx context.Context) {
+	p.world.Beside(storeTimeout, func(ctx context.Context) func() {
 		m := &lossesRead{}
 		m.since, m.known, m.err = p.earlierLosses(ctx)
-		p.post(m)
+		return func() { p.lossesRead(m) }
 	})
 }
 
@@ -138,7 +138,7 @@ func (p *Pool) lossesRead(m *lossesRead) {
 	l.reading = false
 	if m.err != nil {
 		p.cfg.Logger.Debug("workers of earlier boots not read; they are read again", "error", m.err)
-		l.again = time.Now().Add(lossAgain)
+		l.again = p.world.Now().Add(lossAgain)
 		return
 	}
 	if !m.known || l.known {

@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"time"
@@ -31,10 +30,10 @@ type Pool struct {
 	cfg    PoolConfig
 	memory *Memory
 	cell   *actors.Cell
+	actor  actor.Context // of this actor, the same from its start to its end
 	self   *actor.PID
+	world  *actors.RealWorld
 	crew   *actors.Crew
-	ctx    context.Context
-	cancel context.CancelFunc
 
 	slots    []*slot
 	tracker  *restart.Tracker
@@ -72,8 +71,8 @@ type Pool struct {
 	round        firstRound
 	replacing    replacing
 	scale        scale.State
-	tick         *time.Timer
-	sleep        *time.Timer
+	tick         actors.Timer
+	sleep        actors.Timer
 	sleepAt      time.Time
 }
 
@@ -105,7 +104,7 @@ func (p *Pool) Receive(ctx actor.Context) {
 	case *actor.Stopped:
 		return
 	case *actor.Terminated:
-		p.terminated(ctx, m)
+		p.terminated(m)
 	case *Wake:
 		p.wake(m)
 	case *Offer:
@@ -115,31 +114,19 @@ func (p *Pool) Receive(ctx actor.Context) {
 	case *actors.Committed:
 		p.committed(m)
 	case *actors.Delivered:
-		p.delivered(ctx, m)
+		p.delivered(m)
 	case *actors.Attached:
 		p.queueAttached(m)
-	case *loaded:
-		p.tellArrivals() // the store has found them too
-		p.step(roster.Loaded(*m))
-	case *published:
-		p.publishedAll(m)
-	case *sessionsLoaded:
-		p.sessionsLoaded(m)
+	case *actors.Resume:
+		p.world.Resume(m)
 	case *actors.WorkerChanged:
-		p.workerChanged(ctx, m)
+		p.workerChanged(m)
 	case *actors.WorkerEnded:
-		p.workerEnded(ctx, m)
-	default:
-		p.steer(ctx)
-	}
-	p.lookAtArrivals()
-	p.drained()
-	p.flush(ctx)
-}
-
-// steer handles what operators and the node ask of the pool.
-func (p *Pool) steer(ctx actor.Context) {
-	switch m := ctx.Message().(type) {
+		p.workerEnded(m)
+	case *actors.EchoAnswered:
+		p.echoAnswered(m)
+	case *leakChange:
+		p.leakChanged(m)
 	case *Beat:
 		p.beat(m)
 	case *Cordon:
@@ -156,25 +143,17 @@ func (p *Pool) steer(ctx actor.Context) {
 	case *CancelAgain:
 		p.cancelRun(m.Placement, m.Slot, m.By)
 	case *KillWorker:
-		p.kill(ctx, m)
+		p.kill(m)
 	case *ProbeWorker:
-		p.probeNow(ctx, m)
+		p.probeNow(m)
 	case *DrainQuestion:
-		p.drain(ctx, m)
+		p.drain(m)
 	case *Replace:
-		p.replace(ctx, m)
+		p.replace(m)
 	case *DescribeQuestion:
 		m.Reply(p.describe(), nil)
 	case *WhyQuestion:
 		m.Reply(p.why(m.Ask.ID), nil)
-	default:
-		p.share(ctx)
-	}
-}
-
-// share handles what comes of sharing the pool with other nodes.
-func (p *Pool) share(ctx actor.Context) {
-	switch m := ctx.Message().(type) {
 	case *Led:
 		p.led(m)
 	case *ReportQuestion:
@@ -183,80 +162,17 @@ func (p *Pool) share(ctx actor.Context) {
 		p.endSessionHere(m)
 	case *DeadLettered:
 		p.deadLettered(m.Slot, m.Placement)
-	case *answered:
-		p.answered(m)
-	case *reportAgain: // the flush of this message looks
-	case *shareRead:
-		p.shareRead(m)
-	default:
-		p.tend(ctx)
-	}
-}
-
-// tend handles what comes of the pool's own doing: its timers, its echo, and the answers of what ran beside it.
-func (p *Pool) tend(ctx actor.Context) {
-	switch m := ctx.Message().(type) {
-	case *ticked:
-		p.ticked(ctx)
-	case *slept:
-		p.step(roster.Tick{})
-	case *arrivalsOver:
-		if m.of == p {
-			p.tellArrivals()
-		}
-	case *vanished:
-		p.vanished(ctx, m)
-	case *respawn:
-		p.respawn(ctx, m)
-	case *spawnMore:
-		p.spawnMore(ctx, m)
-	case *saved:
-		p.saved(m)
-	case *lostRead:
-		p.lostRead(m)
-	case *lossesRead:
-		p.lossesRead(m)
-	case *retireWith:
-		p.retireWith(ctx, m)
-	case *vitalsRead:
-		p.vitalsRead(m)
-	case *leakChange:
-		p.leakChanged(m)
-	case *actors.EchoAnswered:
-		p.echoAnswered(m)
-	case *echoSent:
-		p.echoSent(m)
-	case *replaceNext:
-		p.replaceNext(ctx)
-	case *queueAgain:
-		p.queueReplacement(m.slot)
-	case *attachAgain:
-		p.attachAgain(ctx)
-	case *takeOverAgain:
-		if m.reader == p {
-			p.reads.end(nil, nil)
-			p.takeOver()
-		}
-	case *orphansRead:
-		p.orphansRead(m)
-	case *parted:
-		p.parted(m)
-	case *partAgain:
-		p.partAgain(m)
-	case *reloadAgain:
-		p.reload(m.session, m.asked)
-	case *drainOver:
-		p.drainOver(ctx)
-	case *unbound:
-		p.unbound(m)
 	default:
 		p.cfg.System.Registry.Unknown(ctx)
 	}
+	p.lookAtArrivals()
+	p.drained()
+	p.flush()
 }
 
 func (p *Pool) start(ctx actor.Context) {
-	p.self = ctx.Self()
-	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.actor, p.self = ctx, ctx.Self()
+	p.world = actors.NewWorld(p.cfg.System, p.self)
 	p.tracker = restart.New(p.cfg.Restart)
 	p.roster = roster.New(p.cfg.Roster)
 	p.held = map[messages.Placement]heldFor{}
@@ -276,10 +192,10 @@ func (p *Pool) start(ctx actor.Context) {
 	p.before = slices.Collect(maps.Values(p.memory.pids))
 	p.inherited = maps.Clone(p.memory.generations)
 	p.crew = p.makeCrew()
-	ctx.Watch(p.cfg.Delivery)
+	p.actor.Watch(p.cfg.Delivery)
 	p.halt()
 	p.takeOver()
-	p.startSlots(ctx)
+	p.startSlots()
 	p.memory.losses.reading = false // the answer may have gone with the actor before this one
 	p.readLosses()
 	p.showMode()
@@ -319,7 +235,7 @@ func (p *Pool) refuse(message any) {
 
 func (p *Pool) stop() {
 	p.stopping = true
-	p.cancel()
+	p.world.End()
 	stopTimer(p.tick)
 	stopTimer(p.sleep)
 	p.dropArrivals()
@@ -337,52 +253,32 @@ func (p *Pool) stop() {
 	}
 }
 
-func stopTimer(t *time.Timer) {
+func stopTimer(t actors.Timer) {
 	if t != nil {
 		t.Stop()
 	}
 }
 
-// post sends the pool a message from a goroutine of its own.
-func (p *Pool) post(message any) { p.cfg.System.Send(p.self, message) }
-
-func (p *Pool) later(d time.Duration, message any) *time.Timer {
-	return time.AfterFunc(d, func() { p.post(message) })
-}
-
-// beside runs I/O next to the pool, bounded in time, ended with the pool.
-func (p *Pool) beside(limit time.Duration, do func(context.Context)) {
-	parent := p.ctx
-	go func() {
-		defer p.cfg.System.Carry(p.self)
-		ctx, cancel := context.WithTimeout(parent, limit)
-		defer cancel()
-		do(ctx)
-	}()
-}
+// send posts a message to another actor.
+func (p *Pool) send(to *actor.PID, message any) { p.actor.Send(to, message) }
 
 // storeTimeout bounds one question to the store beside the pool.
 const storeTimeout = 10 * time.Second
 
-type (
-	ticked struct{}
-	slept  struct{}
-)
-
-func (p *Pool) nextTick() { p.tick = p.later(time.Second, &ticked{}) }
+func (p *Pool) nextTick() { p.tick = p.world.After(time.Second, p.ticked) }
 
 // ticked is the pool's regular second.
-func (p *Pool) ticked(ctx actor.Context) {
+func (p *Pool) ticked() {
 	p.halt()
 	p.step(roster.Tick{})
-	now := time.Now()
+	now := p.world.Now()
 	p.leadTick(now)
-	p.probeDue(ctx, now)
+	p.probeDue(now)
 	p.recycleDue(now)
 	p.echoDue(now)
 	p.watchBeats(now)
 	p.lossesDue(now)
-	p.rescale(ctx, now)
+	p.rescale(now)
 	p.journal.flush(p)
 	p.nextTick()
 }

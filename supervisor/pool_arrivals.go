@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/roster"
 )
@@ -29,12 +30,9 @@ func gathers(stored int, more bool, unclaimed int) bool {
 // failed, the next one finds in the store.
 type arrivals struct {
 	gathered []messages.Candidate
-	more     bool        // many others were being stored when the last of them came
-	over     *time.Timer // ends their time; nil: they do not wait yet
+	more     bool         // many others were being stored when the last of them came
+	over     actors.Timer // ends their time; nil: they do not wait yet
 }
-
-// arrivalsOver ends their time.
-type arrivalsOver struct{ of *Pool }
 
 // arrive takes up what has just been stored; more is whether many others are being stored right now. The end of the message
 // looks at it.
@@ -50,7 +48,7 @@ func (p *Pool) lookAtArrivals() {
 	case !gathers(len(a.gathered), a.more, p.roster.Waiting()):
 		p.tellArrivals()
 	case a.over == nil:
-		a.over = p.later(cmp.Or(p.cfg.GatherTime, gatherTime), &arrivalsOver{p})
+		a.over = p.world.After(cmp.Or(p.cfg.GatherTime, gatherTime), p.tellArrivals)
 	}
 }
 

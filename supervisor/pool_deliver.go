@@ -7,8 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
@@ -43,13 +41,11 @@ func (p *Pool) attach(queue string, workers int) {
 const attachWait = 100 * time.Millisecond
 
 // attachAgain asks a new delivery bridge for the queues that the old one had.
-type attachAgain struct{}
-
-func (p *Pool) attachAgain(ctx actor.Context) {
+func (p *Pool) attachAgain() {
 	if p.draining != nil {
 		return
 	}
-	ctx.Watch(p.cfg.Delivery)
+	p.actor.Watch(p.cfg.Delivery)
 	for queue := range p.attached {
 		workers := 1
 		if p.shared() {
@@ -70,10 +66,10 @@ func (p *Pool) queueAttached(m *actors.Attached) {
 }
 
 // delivered takes messages from the bridge.
-func (p *Pool) delivered(ctx actor.Context, m *actors.Delivered) {
+func (p *Pool) delivered(m *actors.Delivered) {
 	for _, d := range m.Deliveries {
 		if id, echo := d.Headers[echoHeader]; echo {
-			p.echoDelivered(ctx, d, id)
+			p.echoDelivered(d, id)
 			continue
 		}
 		work, err := broker.DecodeWork(d.Body)
@@ -81,23 +77,23 @@ func (p *Pool) delivered(ctx actor.Context, m *actors.Delivered) {
 			p.quarantine(d, err)
 			continue
 		}
-		p.hand(ctx, d, work)
+		p.hand(d, work)
 	}
 }
 
 // hand gives a message's placements to its workers. A message for workers that are not here is not ours to keep.
-func (p *Pool) hand(ctx actor.Context, d broker.Delivery, work []broker.Work) {
+func (p *Pool) hand(d broker.Delivery, work []broker.Work) {
 	if w := work[0].Worker; w.Incarnation != p.cfg.Incarnation || w.Pool != p.cfg.Name {
 		p.quarantine(d, errors.New("addressed to a worker that this queue does not serve"))
 		return
 	}
 	for _, w := range p.hold(d, work) {
-		p.give(ctx, w)
+		p.give(w)
 	}
 }
 
 // give hands a worker what a message has for it.
-func (p *Pool) give(ctx actor.Context, w broker.Work) {
+func (p *Pool) give(w broker.Work) {
 	s := p.slot(w.Worker.Slot)
 	if s == nil || s.cur == nil || s.cur.state >= lifecycle.Terminating || s.cur.spent || s.retiring || p.draining != nil {
 		for _, pl := range w.Placements { // its row first, then the ack
@@ -109,7 +105,7 @@ func (p *Pool) give(ctx actor.Context, w broker.Work) {
 	if w.Ahead {
 		ahead = aheadMax
 	}
-	ctx.Send(s.cur.pid, &actors.Execute{Placements: w.Placements, Ahead: ahead})
+	p.send(s.cur.pid, &actors.Execute{Placements: w.Placements, Ahead: ahead})
 }
 
 // hold keeps a delivery for those of its placements that no worker has claimed, and returns them. One that was claimed
@@ -166,12 +162,13 @@ func (p *Pool) quarantine(d broker.Delivery, cause error) {
 		Queue: d.Queue, Reason: "malformed", Body: d.Body, Resolution: "quarantined: " + cause.Error(),
 	})
 	d.Body = nil
-	p.beside(storeTimeout, func(ctx context.Context) {
+	p.world.Beside(storeTimeout, func(ctx context.Context) func() {
 		if _, err := p.cfg.Store.SaveDeadLetter(ctx, letter); err != nil {
-			time.AfterFunc(retryAfter(), func() { _ = d.Nack(true) })
-			return
+			time.AfterFunc(p.retryAfter(), func() { _ = d.Nack(true) }) // whatever becomes of the pool
+			return nil
 		}
 		_ = d.Ack()
+		return nil
 	})
 }
 
@@ -180,7 +177,7 @@ func (p *Pool) quarantine(d broker.Delivery, cause error) {
 func (p *Pool) takeOver() {
 	before := p.before // of the actor before this one
 	p.reads.begin()
-	p.beside(storeTimeout, func(ctx context.Context) {
+	p.world.Beside(storeTimeout, func(ctx context.Context) func() {
 		limited, cancel := context.WithTimeout(ctx, storeTimeout/2)
 		defer cancel()
 		for _, pid := range before { // what ran there is placed again only once it is gone
@@ -188,12 +185,10 @@ func (p *Pool) takeOver() {
 		}
 		read, err := p.readPool(ctx)
 		if err == nil {
-			read.reader = p
-			p.post(read)
-			return
+			return func() { p.sessionsLoaded(read) }
 		}
 		p.cfg.Logger.Warn("pool state not read, reading again", "error", err)
-		time.AfterFunc(retryAfter(), func() { p.post(&takeOverAgain{p}) })
+		return func() { p.world.After(p.retryAfter(), p.takeOverAgain) }
 	})
 }
 
@@ -221,14 +216,14 @@ func (p *Pool) readPool(ctx context.Context) (*sessionsLoaded, error) {
 }
 
 // takeOverAgain repeats the questions of a take-over that the store did not answer.
-type takeOverAgain struct{ reader *Pool }
+func (p *Pool) takeOverAgain() {
+	p.reads.end(nil, nil)
+	p.takeOver()
+}
 
 func (p *Pool) sessionsLoaded(m *sessionsLoaded) {
 	var doubted []string
 	if m.first {
-		if m.reader != p {
-			return // it was read before what this actor has inherited
-		}
 		m.live, doubted = p.reads.end(m.sessions, m.live)
 	}
 	for i := range m.sessions {

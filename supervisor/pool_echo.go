@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
 )
@@ -24,12 +22,6 @@ type echo struct {
 	open   bool
 	late   bool
 	took   time.Duration
-}
-
-// echoSent says that the echo has been published, or that the store or broker did not take it.
-type echoSent struct {
-	id  string
-	err error
 }
 
 // echoDue sends an echo when its time has come and looks after the one under way.
@@ -52,14 +44,17 @@ func (p *Pool) echoDue(now time.Time) {
 	e.number++
 	e.id, e.sentAt, e.open = strconv.Itoa(e.number), now, true
 	id, queue, slot, every := e.id, p.queueOf(target), strconv.Itoa(int(target.number)), p.cfg.EchoEvery
-	p.beside(echoLate, func(ctx context.Context) {
+	p.world.Beside(echoLate, func(ctx context.Context) func() {
 		_, err := p.cfg.Store.Now(ctx)
 		if err == nil {
 			_, err = p.cfg.Broker.Publish(ctx, []broker.Message{{
 				RoutingKey: queue, ID: slot, Headers: map[string]string{echoHeader: id}, Expiration: every,
 			}})
 		}
-		p.post(&echoSent{id: id, err: err})
+		if err != nil {
+			p.cfg.Logger.Warn("dispatch echo not sent", "error", err)
+		}
+		return nil
 	})
 }
 
@@ -75,20 +70,14 @@ func (p *Pool) echoSlot() *slot {
 	return nil
 }
 
-func (p *Pool) echoSent(m *echoSent) {
-	if m.err != nil {
-		p.cfg.Logger.Warn("dispatch echo not sent", "error", m.err)
-	}
-}
-
 // echoDelivered passes an echo on to its worker.
-func (p *Pool) echoDelivered(ctx actor.Context, d broker.Delivery, id string) {
+func (p *Pool) echoDelivered(d broker.Delivery, id string) {
 	p.pending.acks = append(p.pending.acks, d)
 	n, err := strconv.Atoi(d.ID)
 	if err != nil || n < 0 || n >= len(p.slots) || p.slots[n].cur == nil {
 		return
 	}
-	ctx.Send(p.slots[n].cur.pid, &actors.Echo{ID: id})
+	p.send(p.slots[n].cur.pid, &actors.Echo{ID: id})
 }
 
 func (p *Pool) echoAnswered(m *actors.EchoAnswered) {
@@ -96,7 +85,7 @@ func (p *Pool) echoAnswered(m *actors.EchoAnswered) {
 		return
 	}
 	p.echo.open = false
-	p.echoIs(false, time.Since(p.echo.sentAt))
+	p.echoIs(false, p.world.Now().Sub(p.echo.sentAt))
 }
 
 func (p *Pool) echoIs(late bool, took time.Duration) {

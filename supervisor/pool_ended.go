@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -13,46 +12,43 @@ import (
 )
 
 // workerEnded hears that a generation has come to its end in order.
-func (p *Pool) workerEnded(ctx actor.Context, m *actors.WorkerEnded) {
+func (p *Pool) workerEnded(m *actors.WorkerEnded) {
 	s := p.slot(m.Slot)
 	member := s.member(m.Generation)
 	if member == nil || member.told {
 		return
 	}
 	member.told = true
-	p.ended(ctx, s, member, m)
+	p.ended(s, member, m)
 }
-
-// vanished says that an actor has been gone since before this message was sent.
-type vanished struct{ id string }
 
 // terminated hears that an actor is gone. The news overtakes the actor's own last word, WorkerEnded, which may still
 // stand in the mailbox; so unless a panic is known, it is judged behind what stands there now.
-func (p *Pool) terminated(ctx actor.Context, m *actor.Terminated) {
+func (p *Pool) terminated(m *actor.Terminated) {
 	if m.Who.Id == p.cfg.Delivery.Id {
-		p.later(attachWait, &attachAgain{})
+		p.world.After(attachWait, p.attachAgain)
 		return
 	}
 	if _, failed := p.cfg.System.Registry.Failure(m.Who.Id); failed {
-		p.vanished(ctx, &vanished{m.Who.Id})
+		p.vanished(m.Who.Id)
 		return
 	}
-	p.post(&vanished{m.Who.Id})
+	p.world.After(0, func() { p.vanished(m.Who.Id) })
 }
 
 // vanished ends a generation whose actor is gone without having said so: it was stopped by a panic of its own.
-func (p *Pool) vanished(ctx actor.Context, m *vanished) {
+func (p *Pool) vanished(id string) {
 	for _, s := range p.slots {
 		for _, member := range []*member{s.cur, s.next} {
-			if member != nil && !member.told && member.pid.Id == m.id {
+			if member != nil && !member.told && member.pid.Id == id {
 				member.told = true
-				failure, _ := p.cfg.System.Registry.Failure(m.id)
+				failure, _ := p.cfg.System.Registry.Failure(id)
 				if member == s.cur { // a replacement runs nothing yet
 					p.settleLost(s, member)
 				}
 				why := "worker actor failed: " + failure.Reason
 				verdict := lifecycle.Recover(lifecycle.Failure{Text: why}, lifecycle.Snapshot{State: member.state})
-				p.ended(ctx, s, member, &actors.WorkerEnded{
+				p.ended(s, member, &actors.WorkerEnded{
 					Slot: s.number, Generation: member.gen, Cause: verdict.Cause, Why: why, WasReady: member.ready,
 				})
 				return
@@ -62,7 +58,7 @@ func (p *Pool) vanished(ctx actor.Context, m *vanished) {
 }
 
 // ended takes a generation out and decides about the slot's next.
-func (p *Pool) ended(ctx actor.Context, s *slot, m *member, end *actors.WorkerEnded) {
+func (p *Pool) ended(s *slot, m *member, end *actors.WorkerEnded) {
 	if m == s.next {
 		s.next = nil
 		s.lastFailure, s.lastTrace = end.Why, end.Traceback
@@ -80,13 +76,13 @@ func (p *Pool) ended(ctx actor.Context, s *slot, m *member, end *actors.WorkerEn
 		if s.dead {
 			p.cfg.Logger.Info("Removing worker", "worker", s.id, "generation", end.Generation, "reason", end.Why)
 		}
-		p.dismiss(ctx, s)
+		p.dismiss(s)
 		return
 	}
 	if s.next != nil {
 		s.cur, s.next = s.next, nil
 		if !end.Wanted && !s.cur.ready {
-			s.lose(end, time.Now())
+			s.lose(end, p.world.Now())
 		}
 		p.seen(s)
 		if !s.cur.ready {
@@ -94,15 +90,15 @@ func (p *Pool) ended(ctx actor.Context, s *slot, m *member, end *actors.WorkerEn
 		}
 		return
 	}
-	p.again(ctx, s, end)
-	p.spawnMore(ctx, &spawnMore{}) // a start that ended makes room for the next
+	p.again(s, end)
+	p.spawnMore(0) // a start that ended makes room for the next
 }
 
 // dismiss ends what a slot that is not to be started again still has: its replacement, its next start, its place among
 // the restarts.
-func (p *Pool) dismiss(ctx actor.Context, s *slot) {
+func (p *Pool) dismiss(s *slot) {
 	if s.next != nil {
-		ctx.Send(s.next.pid, &actors.Halt{Reason: lifecycle.Shutdown, Why: "its slot is not needed any more"})
+		p.send(s.next.pid, &actors.Halt{Reason: lifecycle.Shutdown, Why: "its slot is not needed any more"})
 	}
 	stopTimer(s.timer)
 	s.timer = nil
@@ -115,15 +111,15 @@ func (p *Pool) dismiss(ctx actor.Context, s *slot) {
 }
 
 // again starts the slot's next generation, at once or after the delay that the restart tracker says.
-func (p *Pool) again(ctx actor.Context, s *slot, end *actors.WorkerEnded) {
+func (p *Pool) again(s *slot, end *actors.WorkerEnded) {
 	if end.Wanted {
 		p.countReplaced()
-		p.spawn(ctx, s)
+		p.spawn(s)
 		return
 	}
 	s.restarts++
 	s.lastFailure, s.lastTrace = end.Why, end.Traceback
-	s.lose(end, time.Now())
+	s.lose(end, p.world.Now())
 	if end.WasReady && end.Cause.Removes() {
 		p.cfg.Logger.Info("Removing worker", "worker", s.id, "generation", end.Generation, "cause", end.Cause, "reason", end.Why)
 	}
@@ -135,10 +131,10 @@ func (p *Pool) again(ctx actor.Context, s *slot, end *actors.WorkerEnded) {
 		p.stateChanged(verdict.State, end.Why)
 	}
 	if verdict.Delay <= 0 {
-		p.spawn(ctx, s)
+		p.spawn(s)
 		return
 	}
-	s.timer = p.later(verdict.Delay, &respawn{s.number})
+	s.timer = p.world.After(verdict.Delay, func() { p.respawn(s) })
 	p.seen(s)
 }
 
@@ -146,9 +142,9 @@ func (p *Pool) again(ctx actor.Context, s *slot, end *actors.WorkerEnded) {
 // failure, and the node tells of it for all of its workers.
 func (p *Pool) judgeEnd(s *slot, end *actors.WorkerEnded) restart.Verdict {
 	if end.Cause == lifecycle.CauseNodeShort {
-		return p.tracker.Postponed(s.number, time.Now(), rand.Float64)
+		return p.tracker.Postponed(s.number, p.world.Now(), p.world.Random)
 	}
-	verdict := p.tracker.Failed(s.number, time.Now(), rand.Float64)
+	verdict := p.tracker.Failed(s.number, p.world.Now(), p.world.Random)
 	p.cfg.Logger.Warn("Replacing worker", "worker", s.id, "generation", end.Generation, "cause", end.Cause,
 		"reason", end.Why, "delay", verdict.Delay)
 	return verdict

@@ -41,9 +41,6 @@ type answered struct {
 	err    error
 }
 
-// reportAgain wakes the pool for another try.
-type reportAgain struct{}
-
 // tells hands an event to the router, where another node's is to have it; true: this node's own is not. What the own
 // router alone would ask for or settle is dropped.
 func (p *Pool) tells(e roster.Event) bool {
@@ -72,7 +69,7 @@ func (p *Pool) gather(e roster.Event) {
 		}
 	case roster.WorkerSeen:
 		if e.Worker.Incarnation == p.cfg.Incarnation {
-			p.enter(p.workerEntry(&e, time.Now()))
+			p.enter(p.workerEntry(&e, p.world.Now()))
 		}
 	default:
 		if entry := p.entryOf(e); entry != nil {
@@ -122,10 +119,10 @@ func (p *Pool) report() {
 		return
 	}
 	if len(f.parts) > 0 {
-		p.send(false)
+		p.sendPart(false)
 		return
 	}
-	now := time.Now()
+	now := p.world.Now()
 	r, due := p.mode.Due(now, len(f.entries) > 0 || f.wake)
 	if !due {
 		return
@@ -137,7 +134,7 @@ func (p *Pool) report() {
 	}
 	f.entries, f.now = nil, r
 	p.mode.Sent(now, r)
-	p.send(true)
+	p.sendPart(true)
 }
 
 // split cuts entries into reports; there is at least one.
@@ -163,8 +160,8 @@ func lasting(entries []wire.PoolEntry) (kept []wire.PoolEntry) {
 // reportTime bounds one report.
 const reportTime = 2 * time.Second
 
-// send sends the first of the parts; first: it is the first of its report.
-func (p *Pool) send(first bool) {
+// sendPart sends the first of the parts; first: it is the first of its report.
+func (p *Pool) sendPart(first bool) {
 	f := &p.feed
 	f.under, f.parts = f.parts[0], f.parts[1:]
 	f.number++
@@ -177,9 +174,9 @@ func (p *Pool) send(first bool) {
 	f.wake = false
 	r.Whole = report.Last // a whole report is taken with its last part
 	peers := p.cfg.Peers
-	p.beside(reportTime, func(ctx context.Context) {
+	p.world.Beside(reportTime, func(ctx context.Context) func() {
 		result, err := peers.Report(ctx, r.To, report)
-		p.post(&answered{report: r, wake: report.Wake, result: result, err: err})
+		return func() { p.answered(&answered{report: r, wake: report.Wake, result: result, err: err}) }
 	})
 }
 
@@ -210,11 +207,11 @@ func (p *Pool) answered(m *answered) {
 		f.waiting = int(m.result.Waiting)
 	}
 	f.under = nil
-	p.news(p.mode.Answered(time.Now(), m.report, n, why))
+	p.news(p.mode.Answered(p.world.Now(), m.report, n, why))
 	if n == lead.Taken {
 		return
 	}
-	p.later(p.mode.Wait(time.Now())+time.Millisecond, &reportAgain{})
+	p.world.After(p.mode.Wait(p.world.Now())+time.Millisecond, func() {}) // the flush after it looks
 	if p.mode.Mode() == lead.Following {
 		p.cfg.Peers.Look()
 	}

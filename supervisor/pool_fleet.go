@@ -126,7 +126,7 @@ func (p *Pool) nodeDown(m *NodeDown) {
 	p.readOrphans(inc)
 	p.readLosses() // it may have been the boot before this one
 	p.step(roster.Wake{})
-	p.news(p.mode.NodeDown(time.Now(), inc))
+	p.news(p.mode.NodeDown(p.world.Now(), inc))
 }
 
 // bystander reports whether a session is bound abroad, where it lives by a clock that this pool does not see: what

@@ -17,8 +17,11 @@ func TestALossAbroadIsTold(t *testing.T) {
 	h.ready(1)
 	other := messages.NewIncarnation()
 	bound := store.Session{Pool: "pool", Session: "s", Worker: messages.WorkerKey{Incarnation: other, Pool: "pool"}, Epoch: 1}
-	h.system.Send(h.pid, &sessionsLoaded{
-		sessions: []store.Session{bound}, nodes: map[messages.Incarnation]struct{}{other: {}},
+	p := h.made()[0]
+	p.world.After(0, func() {
+		p.sessionsLoaded(&sessionsLoaded{
+			sessions: []store.Session{bound}, nodes: map[messages.Incarnation]struct{}{other: {}},
+		})
 	})
 	h.system.Send(h.pid, &NodeDown{Node: store.Node{Incarnation: other}})
 	ids := h.submit(2, func(e *messages.Execution) { e.Session, e.Affinity = "s", messages.AffinityStrict })

@@ -39,7 +39,7 @@ type shown struct {
 
 // reported takes a report of a node that follows this one, and answers it.
 func (p *Pool) reported(m *PeerReport) wire.PoolReportResult {
-	now := time.Now()
+	now := p.world.Now()
 	f := p.followers[m.From]
 	verdict, why := lead.Judge(p.asked(m, f, now))
 	if verdict == lead.Taken {
@@ -206,7 +206,7 @@ func (p *Pool) takeWhole(inc messages.Incarnation, f *follower) {
 	for _, pl := range ended {
 		p.step(roster.Ended{Placement: pl, Unseen: true})
 	}
-	if !f.settled || f.unknown && time.Since(f.readAt) >= lead.WholeEvery {
+	if !f.settled || f.unknown && p.world.Now().Sub(f.readAt) >= lead.WholeEvery {
 		p.readShare(inc, f)
 	}
 }
@@ -247,15 +247,15 @@ func (p *Pool) lose(inc messages.Incarnation) {
 
 // reloadBound asks which sessions are bound to the workers of a node that has left.
 func (p *Pool) reloadBound(inc messages.Incarnation) {
-	p.beside(storeTimeout, func(ctx context.Context) {
+	p.world.Beside(storeTimeout, func(ctx context.Context) func() {
 		m, err := p.readPool(ctx)
 		if err != nil {
 			p.cfg.Logger.Warn("sessions of a node that routes for itself not read", "incarnation", inc, "error", err)
-			return // they are read when they are next asked for
+			return nil // they are read when they are next asked for
 		}
 		m.sessions = slices.DeleteFunc(m.sessions, func(s store.Session) bool { return s.Worker.Incarnation != inc })
 		m.first, m.live = false, nil
-		p.post(m)
+		return func() { p.sessionsLoaded(m) }
 	})
 }
 
@@ -294,9 +294,10 @@ func (p *Pool) endSessionAbroad(e roster.EndSession) {
 		return
 	}
 	peers, tell := p.cfg.Peers, wire.EndSession{Pool: p.cfg.Name, Slot: e.Worker.Slot, Session: e.Session, Epoch: e.Epoch}
-	p.beside(reportTime, func(ctx context.Context) {
+	p.world.Beside(reportTime, func(ctx context.Context) func() {
 		if err := peers.EndSession(ctx, e.Worker.Incarnation, tell); err != nil {
 			p.cfg.Logger.Debug("end of a session not told", "session", fmt.Sprint(e.Session), "error", err)
 		}
+		return nil
 	})
 }

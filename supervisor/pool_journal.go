@@ -80,14 +80,14 @@ func (j *journal) flush(p *Pool) {
 	j.busy = true
 	batch := &saved{workers: j.workers, events: j.events, healths: j.healths}
 	j.workers, j.events, j.healths = nil, nil, nil
-	p.beside(storeTimeout, func(ctx context.Context) {
+	p.world.Beside(storeTimeout, func(ctx context.Context) func() {
 		if len(batch.workers) > 0 {
 			batch.err = p.cfg.Store.SaveWorkers(ctx, batch.workers)
 		}
 		if batch.err == nil && len(batch.events) > 0 {
 			batch.err = p.cfg.Store.RecordTransitions(ctx, batch.events, batch.healths)
 		}
-		p.post(batch)
+		return func() { p.saved(batch) }
 	})
 }
 

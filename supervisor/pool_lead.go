@@ -19,7 +19,7 @@ func (p *Pool) led(m *Led) {
 	if own && p.draining != nil {
 		return // it has resigned, and this was said before
 	}
-	p.news(p.mode.Led(time.Now(), m.Router, own, m.Epoch))
+	p.news(p.mode.Led(p.world.Now(), m.Router, own, m.Epoch))
 }
 
 // news carries out a change of the mode, where there was one.
@@ -92,7 +92,7 @@ func (p *Pool) leadTick(now time.Time) {
 // router.
 func (p *Pool) resign() {
 	p.step(roster.Resigned{Own: p.cfg.Incarnation})
-	p.news(p.mode.Resign(time.Now()))
+	p.news(p.mode.Resign(p.world.Now()))
 }
 
 // handedOn reports whether nothing of a drained pool is left to be settled with the store.
@@ -139,7 +139,7 @@ func (p *Pool) newRoster() {
 // why says why an execution is not running, or who knows.
 func (p *Pool) why(id messages.ExecutionID) WhyAnswer {
 	if p.mode.Mode() != lead.Following {
-		answer := WhyAnswer{Reason: p.roster.Why(time.Now(), id)}
+		answer := WhyAnswer{Reason: p.roster.Why(p.world.Now(), id)}
 		if answer.Reason == roster.PoolBroken {
 			answer.Detail, _ = p.brokenWhy()
 		}

@@ -7,33 +7,27 @@ import (
 	"github.com/troupe-run/troupe/rules/lead"
 )
 
-// orphansRead is what stands on workers of the pool, after an incarnation that may have routed for them has ended.
-type orphansRead struct {
-	placedBy messages.Incarnation
-	live     []messages.Execution
-}
-
 // readOrphans looks for placements that an ended router has stored and perhaps never published. Who routes after it, for the
 // cluster or for its own workers, may have read them before it was declared dead, and took them for placements on their way.
 func (p *Pool) readOrphans(placedBy messages.Incarnation) {
 	if p.mode.Mode() == lead.Following {
 		return
 	}
-	p.beside(storeTimeout, func(ctx context.Context) {
+	p.world.Beside(storeTimeout, func(ctx context.Context) func() {
 		live, err := p.cfg.Store.Live(ctx, p.cfg.Name)
 		if err != nil {
 			p.cfg.Logger.Warn("placements of an ended router not read; they are taken back when they are overdue", "error", err)
-			return
+			return nil
 		}
-		p.post(&orphansRead{placedBy, live})
+		return func() { p.orphansRead(placedBy, live) }
 	})
 }
 
 // orphansRead takes back those that have not come to their workers.
-func (p *Pool) orphansRead(m *orphansRead) {
-	for i := range m.live {
-		e := &m.live[i]
-		if e.PlacedBy == m.placedBy && e.Status == messages.Scheduled && !p.arrived(e) {
+func (p *Pool) orphansRead(placedBy messages.Incarnation, live []messages.Execution) {
+	for i := range live {
+		e := &live[i]
+		if e.PlacedBy == placedBy && e.Status == messages.Scheduled && !p.arrived(e) {
 			p.takeBack(e.Placement(), "router_gone", 0)
 		}
 	}

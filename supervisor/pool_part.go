@@ -2,9 +2,7 @@ package supervisor
 
 import (
 	"context"
-	"time"
 
-	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
 )
@@ -14,16 +12,6 @@ import (
 // the node of the slot ends them itself, in the store, before the next process takes work; a claim asks for the binding
 // (store.ErrSession), so that what was placed for the old process does not begin on the new one.
 
-type (
-	// parted says that nothing is bound any more to the process that a slot had.
-	parted struct {
-		slot     messages.Slot
-		partings int
-	}
-	// partAgain repeats what the store did not answer.
-	partAgain struct{ parted }
-)
-
 // part begins to end the bindings of a slot whose process is gone. A pool that alone routes for the slot needs none of it:
 // its roster has them all.
 func (p *Pool) part(s *slot) {
@@ -32,11 +20,13 @@ func (p *Pool) part(s *slot) {
 	}
 	s.parting = true
 	s.partings++
-	p.endBindings(s.key, parted{s.number, s.partings})
+	p.endBindings(s, s.partings)
 }
 
-func (p *Pool) endBindings(key messages.WorkerKey, done parted) {
-	p.beside(storeTimeout, func(ctx context.Context) {
+// endBindings ends the bindings of a slot's process that is gone, the partings-th of the slot.
+func (p *Pool) endBindings(s *slot, partings int) {
+	key := s.key
+	p.world.Beside(storeTimeout, func(ctx context.Context) func() {
 		query := store.BoundQuery{Pool: p.cfg.Name, Worker: key}
 		unbind := func(page []store.Session) error {
 			bound := make([]store.Binding, len(page))
@@ -52,24 +42,23 @@ func (p *Pool) endBindings(key messages.WorkerKey, done parted) {
 		}
 		if err != nil {
 			p.cfg.Logger.Warn("sessions of an ended worker not unbound, trying again", "slot", key.Slot, "error", err)
-			time.AfterFunc(retryAfter(), func() { p.post(&partAgain{done}) })
-			return
+			return func() { p.world.After(p.retryAfter(), func() { p.endBindingsAgain(s, partings) }) }
 		}
-		p.post(&done)
+		return func() { p.parted(s, partings) }
 	})
 }
 
-func (p *Pool) partAgain(m *partAgain) {
-	if s := p.slot(m.slot); s != nil && s.parting && s.partings == m.partings {
-		p.endBindings(s.key, m.parted)
+// endBindingsAgain repeats what the store did not answer.
+func (p *Pool) endBindingsAgain(s *slot, partings int) {
+	if s.parting && s.partings == partings {
+		p.endBindings(s, partings)
 	}
 }
 
 // parted lets the slot's next process take work. Whoever routes is told again that the one before is gone: it may have
 // read the bindings meanwhile.
-func (p *Pool) parted(m *parted) {
-	s := p.slot(m.slot)
-	if s == nil || !s.parting || s.partings != m.partings {
+func (p *Pool) parted(s *slot, partings int) {
+	if !s.parting || s.partings != partings {
 		return
 	}
 	s.parting = false

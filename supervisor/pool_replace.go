@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/roster"
 )
@@ -24,7 +22,7 @@ const replaceRetry = 30 * time.Second
 func (p *Pool) planRecycle(s *slot, now time.Time) {
 	s.recycleAt = time.Time{}
 	if p.cfg.Recycle.MaxAge > 0 {
-		s.recycleAt = now.Add(jitter(p.cfg.Recycle.MaxAge))
+		s.recycleAt = now.Add(p.jitter(p.cfg.Recycle.MaxAge))
 	}
 }
 
@@ -49,7 +47,7 @@ func (p *Pool) recycleDue(now time.Time) {
 
 // lastRun hears that a worker has begun the last run that its recycling allows. It takes no more work, so its replacement
 // need not wait for its turn: the others lose nothing by it.
-func (p *Pool) lastRun(ctx actor.Context, s *slot) {
+func (p *Pool) lastRun(s *slot) {
 	if s.cur == nil || !s.cur.spent || s.next != nil || s.retiring || p.draining != nil {
 		return
 	}
@@ -64,11 +62,11 @@ func (p *Pool) lastRun(ctx actor.Context, s *slot) {
 		p.queueReplacement(s.number)
 		return
 	}
-	p.startReplacement(ctx, s)
+	p.startReplacement(s)
 }
 
 func (p *Pool) queueReplacement(n messages.Slot) {
-	if s := p.slot(n); s == nil || time.Now().Before(s.replaceAt) {
+	if s := p.slot(n); s == nil || p.world.Now().Before(s.replaceAt) {
 		return
 	}
 	for _, queued := range p.replacing.queue {
@@ -77,13 +75,6 @@ func (p *Pool) queueReplacement(n messages.Slot) {
 		}
 	}
 	p.replacing.queue = append(p.replacing.queue, n)
-}
-
-// vitalsRead brings the resident size of a worker's process.
-type vitalsRead struct {
-	slot     messages.Slot
-	pid      int
-	resident int64
 }
 
 // readVitals measures the pool's processes beside it.
@@ -98,38 +89,42 @@ func (p *Pool) readVitals() {
 		}
 	}
 	measure, limit := p.cfg.Crew.Resident, p.cfg.Recycle.MaxMemory
-	p.beside(storeTimeout, func(context.Context) {
+	p.world.Beside(storeTimeout, func(context.Context) func() {
+		grown := map[messages.Slot]int64{}
 		for n, pid := range pids {
 			if resident, err := measure(pid); err == nil && resident > limit {
-				p.post(&vitalsRead{slot: n, pid: pid, resident: resident})
+				grown[n] = resident
+			}
+		}
+		return func() {
+			for n, resident := range grown {
+				p.hasGrown(n, pids[n], resident)
 			}
 		}
 	})
 }
 
-func (p *Pool) vitalsRead(m *vitalsRead) {
-	s := p.slot(m.slot)
-	if s == nil || s.cur == nil || s.cur.osPid != m.pid || s.next != nil || s.retiring {
+// hasGrown hears that the process of a worker is too large.
+func (p *Pool) hasGrown(n messages.Slot, pid int, resident int64) {
+	s := p.slot(n)
+	if s == nil || s.cur == nil || s.cur.osPid != pid || s.next != nil || s.retiring {
 		return
 	}
-	p.cfg.Logger.Info("worker has grown past its recycling size", "worker", s.id, "resident", m.resident,
+	p.cfg.Logger.Info("worker has grown past its recycling size", "worker", s.id, "resident", resident,
 		"limit", p.cfg.Recycle.MaxMemory)
-	p.queueReplacement(m.slot)
+	p.queueReplacement(n)
 }
-
-// replaceNext asks for the next queued replacement.
-type replaceNext struct{}
 
 // replaced goes on with the next slot that waits for a replacement: one at a time, ready before the old one leaves.
 func (p *Pool) replaced() {
 	p.replacing.busy = false
 	if len(p.replacing.queue) > 0 && p.draining == nil {
 		p.replacing.busy = true
-		p.post(&replaceNext{})
+		p.world.After(0, p.replaceNext)
 	}
 }
 
-func (p *Pool) replaceNext(ctx actor.Context) {
+func (p *Pool) replaceNext() {
 	if len(p.replacing.queue) == 0 || p.draining != nil {
 		p.replacing.busy = false
 		return
@@ -140,12 +135,12 @@ func (p *Pool) replaceNext(ctx actor.Context) {
 		p.replaced()
 		return
 	}
-	p.startReplacement(ctx, s)
+	p.startReplacement(s)
 }
 
-func (p *Pool) startReplacement(ctx actor.Context, s *slot) {
+func (p *Pool) startReplacement(s *slot) {
 	p.cfg.Logger.Info("Replacing worker", "worker", s.id, "generation", s.cur.gen, "reason", "recycled or reloaded")
-	s.next = p.spawnMember(ctx, s)
+	s.next = p.spawnMember(s)
 }
 
 func (p *Pool) countReplaced() {
@@ -162,21 +157,19 @@ func (p *Pool) replacementFailed(s *slot) {
 		return
 	}
 	p.cfg.Logger.Warn("replacement did not start; the old worker stays", "worker", s.id, "reason", s.lastFailure)
-	s.replaceAt = time.Now().Add(replaceRetry)
-	p.later(replaceRetry, &queueAgain{s.number})
+	s.replaceAt = p.world.Now().Add(replaceRetry)
+	p.world.After(replaceRetry, func() { p.queueReplacement(s.number) })
 	p.replaced()
 }
 
-type queueAgain struct{ slot messages.Slot }
-
 // replace gives the pool a new configuration. Workers that run by an old version are replaced one by one.
-func (p *Pool) replace(ctx actor.Context, m *Replace) {
+func (p *Pool) replace(m *Replace) {
 	same := p.cfg.Fingerprint == m.Config.Fingerprint
 	p.adopt(&m.Config)
 	p.crew = p.makeCrew()
-	p.resize(ctx, max(m.Config.Workers, min(p.wanted(), m.Config.WorkersMax)))
+	p.resize(max(m.Config.Workers, min(p.wanted(), m.Config.WorkersMax)))
 	if m.Mended {
-		p.mended(ctx)
+		p.mended()
 	}
 	if same {
 		return
@@ -201,7 +194,7 @@ func (p *Pool) replace(ctx actor.Context, m *Replace) {
 }
 
 // mended starts what waits for its next start at once, and takes no account of the failures before.
-func (p *Pool) mended(ctx actor.Context) {
+func (p *Pool) mended() {
 	if state, changed := p.tracker.Mended(); changed {
 		p.stateChanged(state, "")
 	}
@@ -212,7 +205,7 @@ func (p *Pool) mended(ctx actor.Context) {
 			s.timer = nil
 		}
 	}
-	p.spawnMore(ctx, &spawnMore{})
+	p.spawnMore(0)
 }
 
 // adopt takes over what a reload may change. The ports, the names and the hooks stay as they are for the actor's life:
@@ -227,7 +220,7 @@ func (p *Pool) adopt(c *PoolConfig) {
 }
 
 // resize changes the number of workers: new slots start at once, those too many leave by drain.
-func (p *Pool) resize(ctx actor.Context, workers int) {
+func (p *Pool) resize(workers int) {
 	for n := len(p.slots); n < workers; n++ {
 		p.addSlot(messages.Slot(n))
 		p.slots[n].counted = true
@@ -240,7 +233,7 @@ func (p *Pool) resize(ctx actor.Context, workers int) {
 			p.retire(s, fmt.Sprintf("the pool has %d workers now", workers))
 		case s.dead && !was:
 			p.step(roster.WorkerGone{Worker: s.key})
-			p.dismiss(ctx, s)
+			p.dismiss(s)
 		case was && !s.dead:
 			p.tracker.Add(s.number)
 		}
@@ -250,5 +243,5 @@ func (p *Pool) resize(ctx actor.Context, workers int) {
 			p.attach(queue, workers)
 		}
 	}
-	p.spawnMore(ctx, &spawnMore{})
+	p.spawnMore(0)
 }

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"context"
-	"time"
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
@@ -34,12 +33,12 @@ func (p *Pool) rescueStray(pl messages.Placement, n messages.Slot) {
 
 // readLost reads what is lost once the processes are gone that may have it.
 func (p *Pool) readLost(m lostRead, pids []int) {
-	p.beside(3*storeTimeout, func(ctx context.Context) {
+	p.world.Beside(3*storeTimeout, func(ctx context.Context) func() {
 		for _, pid := range pids {
 			awaitExit(ctx, pid)
 		}
 		m.execution, m.err = p.cfg.Store.Get(ctx, m.placement.Execution)
-		p.post(&m)
+		return func() { p.lostRead(&m) }
 	})
 }
 
@@ -56,7 +55,7 @@ type lostRead struct {
 func (p *Pool) lostRead(m *lostRead) {
 	if m.err != nil {
 		p.cfg.Logger.Warn("lost execution not read, reading again", "execution", m.placement.Execution, "error", m.err)
-		time.AfterFunc(retryAfter(), func() { p.readLost(*m, nil) })
+		p.world.After(p.retryAfter(), func() { p.readLost(*m, nil) })
 		return
 	}
 	e := &m.execution

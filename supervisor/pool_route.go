@@ -4,10 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math/rand/v2"
 	"time"
-
-	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
@@ -28,24 +25,14 @@ type effects struct {
 	acks    []broker.Delivery
 }
 
-// The answers of what runs beside the pool.
-type (
-	loaded    roster.Loaded
-	published struct {
-		parcels  []parcel
-		confirms []broker.Confirm
-	}
-	sessionsLoaded struct {
-		sessions []store.Session
-		nodes    map[messages.Incarnation]struct{} // that live
-		first    bool
-		asked    bool  // by the roster
-		reader   *Pool // of a take-over: an answer to an actor before this one is not for this one
-		live     []messages.Execution
-	}
-	// unbound tells that the store has answered one unbinding, or not in time.
-	unbound struct{ of *Pool }
-)
+// sessionsLoaded is what has been read of the pool's sessions.
+type sessionsLoaded struct {
+	sessions []store.Session
+	nodes    map[messages.Incarnation]struct{} // that live
+	first    bool
+	asked    bool // by the roster
+	live     []messages.Execution
+}
 
 const echoHeader = actors.EchoHeader
 
@@ -64,7 +51,7 @@ func (p *Pool) step(e roster.Event) {
 		return
 	}
 	swept := 0
-	for _, effect := range p.roster.Step(time.Now(), localTimes(p.cfg.Clock, e)) {
+	for _, effect := range p.roster.Step(p.world.Now(), localTimes(p.cfg.Clock, e)) {
 		switch effect := effect.(type) {
 		case roster.Load:
 			p.load(effect)
@@ -97,9 +84,9 @@ func (p *Pool) step(e roster.Event) {
 }
 
 // flush hands on what was gathered: one record, one publish, the acks.
-func (p *Pool) flush(ctx actor.Context) {
+func (p *Pool) flush() {
 	if len(p.pending.items) > 0 {
-		ctx.Send(p.cfg.Recorder, &actors.Record{Items: p.pending.items, Pool: p.self})
+		p.send(p.cfg.Recorder, &actors.Record{Items: p.pending.items, Pool: p.self})
 		p.pending.items = nil
 	}
 	if orders := p.pending.publish; len(orders) > 0 {
@@ -129,14 +116,18 @@ func (p *Pool) load(l roster.Load) {
 	query := store.DueQuery{
 		Pool: p.cfg.Name, Limit: l.Limit, Heads: l.Heads, AfterPriority: l.AfterPriority, AfterSeq: l.AfterSeq,
 	}
-	p.beside(storeTimeout, func(ctx context.Context) {
+	p.world.Beside(storeTimeout, func(ctx context.Context) func() {
+		answer := roster.Loaded{Failed: true}
 		page, err := p.cfg.Store.Due(ctx, query)
 		if err != nil {
 			p.cfg.Logger.Log(firstWarns(!p.halts()), "due executions not read, looking again", "error", err)
-			p.post(&loaded{Failed: true})
-			return
+		} else {
+			answer = roster.Loaded{Candidates: page.Candidates, More: page.More, NextAt: page.NextAt}
 		}
-		p.post(&loaded{Candidates: page.Candidates, More: page.More, NextAt: page.NextAt})
+		return func() {
+			p.tellArrivals() // the store has found them too
+			p.step(answer)
+		}
 	})
 }
 
@@ -217,12 +208,12 @@ func (p *Pool) publish(orders []roster.Publish) {
 		batch = append(batch, broker.Message{RoutingKey: parcels[i].queue, Body: body, Expiration: parcels[i].expiration})
 		sent = append(sent, parcels[i])
 	}
-	p.beside(storeTimeout, func(ctx context.Context) {
+	p.world.Beside(storeTimeout, func(ctx context.Context) func() {
 		confirms, err := p.cfg.Broker.Publish(ctx, batch)
 		if err != nil && !p.halts() { // while a server is away, the node says so
 			p.logs.unpublished.Warn(p.cfg.Logger, "placements not published, taking them back", "error", err)
 		}
-		p.post(&published{parcels: sent, confirms: confirms})
+		return func() { p.publishedAll(sent, confirms) }
 	})
 }
 
@@ -237,7 +228,7 @@ func (p *Pool) halt() {
 func (p *Pool) halted(why roster.Reason) {
 	switch stands := why != roster.Ready; {
 	case stands && p.haltedAt.IsZero():
-		p.haltedAt = time.Now()
+		p.haltedAt = p.world.Now()
 		p.mode.Break()
 	case !stands && !p.haltedAt.IsZero():
 		p.haltedAt = time.Time{}
@@ -251,13 +242,13 @@ func (p *Pool) halts() bool { return p.cfg.Halted != nil && p.cfg.Halted() != ro
 
 // publishedAll takes the broker's word on messages. Where one was not taken the broker may have gone, and what is taken
 // back must not be placed again at once.
-func (p *Pool) publishedAll(m *published) {
-	for i := range m.parcels {
-		ok := i < len(m.confirms) && m.confirms[i] == broker.Confirmed
+func (p *Pool) publishedAll(parcels []parcel, confirms []broker.Confirm) {
+	for i := range parcels {
+		ok := i < len(confirms) && confirms[i] == broker.Confirmed
 		if !ok {
 			p.halt()
 		}
-		p.step(roster.Published{Placements: m.parcels[i].placements(), OK: ok})
+		p.step(roster.Published{Placements: parcels[i].placements(), OK: ok})
 	}
 }
 
@@ -284,18 +275,18 @@ func (p *Pool) fail(f roster.Fail) {
 	if f.Code == messages.CodeNoWorkers && p.tracker.State() == restart.Broken {
 		f.Message, details = p.brokenError()
 	}
-	p.beside(storeTimeout, func(ctx context.Context) {
+	p.world.Beside(storeTimeout, func(ctx context.Context) func() {
 		e, err := p.cfg.Store.Get(ctx, f.ID)
 		if err != nil {
 			p.cfg.Logger.Warn("execution not read, looking again", "execution", f.ID, "error", err)
-			return
+			return nil
 		}
 		o := messages.Outcome{Status: messages.Failed, Error: &messages.Error{
 			Code: f.Code, Message: f.Message, FailedBy: "router", Details: details,
 		}}
 		end := &store.End{ID: f.ID, Attempt: f.Attempt}
 		end.Outcome, end.Retry = crew.RetryOf(&e, o)
-		p.cfg.System.Send(p.cfg.Recorder, &actors.Record{Items: []actors.Item{{Change: end}}, Pool: p.self})
+		return func() { p.pending.items = append(p.pending.items, actors.Item{Change: end}) }
 	})
 }
 
@@ -337,26 +328,19 @@ func (p *Pool) unbind(u roster.Unbind) {
 		limit = leaveTimeout // the drain waits for it
 	}
 	p.unbinding++
-	p.beside(limit, func(ctx context.Context) {
+	p.world.Beside(limit, func(ctx context.Context) func() {
 		binding := store.Binding{Pool: p.cfg.Name, Session: u.Session, Epoch: u.Epoch, Worker: u.Worker}
 		_, err := p.cfg.Store.Unbind(ctx, []store.Binding{binding})
 		if err != nil && !errors.Is(ctx.Err(), context.Canceled) { // else the pool has ended: whoever routes next finds that its worker has
 			p.cfg.Logger.Warn("session not unbound", "session", u.Session, "error", err)
 		}
-		p.post(&unbound{p})
+		return func() { p.unbinding-- }
 	})
-}
-
-// unbound is the end of one unbinding, for a drain to go on.
-func (p *Pool) unbound(m *unbound) {
-	if m.of == p {
-		p.unbinding--
-	}
 }
 
 // reload asks the store for one session; asked: for the roster, which waits for the answer.
 func (p *Pool) reload(name string, asked bool) {
-	p.beside(storeTimeout, func(ctx context.Context) {
+	p.world.Beside(storeTimeout, func(ctx context.Context) func() {
 		session, err := p.cfg.Store.GetSession(ctx, p.cfg.Name, name)
 		if isNotFound(err) {
 			err = nil
@@ -364,22 +348,17 @@ func (p *Pool) reload(name string, asked bool) {
 		nodes, unread := p.liveNodes(ctx)
 		if err = errors.Join(err, unread); err != nil {
 			p.cfg.Logger.Warn("session not read, asking again", "session", name, "error", err)
-			time.AfterFunc(retryAfter(), func() { p.post(&reloadAgain{name, asked}) })
-			return
+			return func() { p.world.After(p.retryAfter(), func() { p.reload(name, asked) }) }
 		}
 		session.Session = name
-		p.post(&sessionsLoaded{sessions: []store.Session{session}, nodes: nodes, asked: asked})
+		return func() {
+			p.sessionsLoaded(&sessionsLoaded{sessions: []store.Session{session}, nodes: nodes, asked: asked})
+		}
 	})
 }
 
-// reloadAgain repeats a question about a session that the store did not answer.
-type reloadAgain struct {
-	session string
-	asked   bool
-}
-
-func retryAfter() time.Duration {
-	return time.Second + time.Duration(rand.Int64N(int64(time.Second)))
+func (p *Pool) retryAfter() time.Duration {
+	return time.Second + time.Duration(p.world.Random()*float64(time.Second))
 }
 
 func (p *Pool) sleepUntil(t time.Time) {
@@ -388,5 +367,5 @@ func (p *Pool) sleepUntil(t time.Time) {
 	}
 	stopTimer(p.sleep)
 	p.sleepAt = t
-	p.sleep = p.later(max(time.Until(t), time.Millisecond), &slept{})
+	p.sleep = p.world.After(max(t.Sub(p.world.Now()), time.Millisecond), func() { p.step(roster.Tick{}) })
 }

@@ -3,8 +3,6 @@ package supervisor
 import (
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/troupe-run/troupe/rules/scale"
 )
 
@@ -20,7 +18,7 @@ func (p *Pool) wanted() int {
 }
 
 // rescale asks, once a second, whether a pool with bounds has the right number of workers.
-func (p *Pool) rescale(ctx actor.Context, now time.Time) {
+func (p *Pool) rescale(now time.Time) {
 	if p.cfg.WorkersMax <= p.cfg.Workers || p.draining != nil {
 		return
 	}
@@ -31,5 +29,5 @@ func (p *Pool) rescale(ctx actor.Context, now time.Time) {
 		return
 	}
 	p.cfg.Logger.Info("pool is resized", "workers", target, "before", at.Workers, "waiting", at.Waiting, "idle", at.Idle)
-	p.resize(ctx, target)
+	p.resize(target)
 }

@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/roster"
@@ -16,7 +15,6 @@ type shareRead struct {
 	sessions []store.Session
 	nodes    map[messages.Incarnation]struct{}
 	live     []messages.Execution
-	reader   *Pool
 	err      error
 }
 
@@ -26,23 +24,20 @@ func (p *Pool) readShare(inc messages.Incarnation, f *follower) {
 	if f.reading {
 		return
 	}
-	f.reading, f.readAt = true, time.Now()
+	f.reading, f.readAt = true, p.world.Now()
 	p.reads.begin()
-	p.beside(storeTimeout, func(ctx context.Context) {
-		m := &shareRead{of: inc, reader: p}
+	p.world.Beside(storeTimeout, func(ctx context.Context) func() {
+		m := &shareRead{of: inc}
 		read, err := p.readPool(ctx)
 		if m.err = err; err == nil {
 			m.sessions, m.nodes, m.live = read.sessions, read.nodes, read.live
 		}
-		p.post(m)
+		return func() { p.shareRead(m) }
 	})
 }
 
 // shareRead settles a follower's share.
 func (p *Pool) shareRead(m *shareRead) {
-	if m.reader != p {
-		return
-	}
 	live, doubted := p.reads.end(m.sessions, m.live)
 	f := p.followers[m.of]
 	if f == nil {

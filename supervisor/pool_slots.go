@@ -3,7 +3,6 @@ package supervisor
 import (
 	"cmp"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -57,18 +56,13 @@ type slot struct {
 	restarts    int
 	lastFailure string
 	lastTrace   string // where its code failed, of the start that failed last
-	timer       *time.Timer
+	timer       actors.Timer
 	counted     bool // in the first start round
 	dead        bool // not to be started again
 	// parting: the sessions that were bound to the generation before are being unbound in the store, the partings-th time.
 	parting  bool
 	partings int
 }
-
-type (
-	respawn   struct{ slot messages.Slot }
-	spawnMore struct{ from int }
-)
 
 // spawnBatch is how many workers are started before the pool looks at its mailbox again; startingMax is how many
 // processes may be starting at once.
@@ -77,7 +71,7 @@ const (
 	startingMax = 16
 )
 
-func (p *Pool) startSlots(ctx actor.Context) {
+func (p *Pool) startSlots() {
 	p.round.missing = p.cfg.Workers
 	p.slots = make([]*slot, 0, p.cfg.Workers)
 	for i := range p.cfg.Workers {
@@ -87,7 +81,7 @@ func (p *Pool) startSlots(ctx actor.Context) {
 		p.attach(p.cfg.Settings.PoolQueueName(p.cfg.Node, p.cfg.Name, p.cfg.Incarnation), len(p.slots))
 	}
 	p.journal.workers = make([]store.Worker, 0, len(p.slots))
-	p.spawnMore(ctx, &spawnMore{})
+	p.spawnMore(0)
 	p.endRound()
 }
 
@@ -107,9 +101,9 @@ func (p *Pool) shared() bool {
 
 // spawnMore starts slots that have no worker yet: all of them in batches, or, where each is a process, as many as may
 // be starting at once; a start that ends brings the next.
-func (p *Pool) spawnMore(ctx actor.Context, m *spawnMore) {
+func (p *Pool) spawnMore(from int) {
 	starting, spawned := p.starting(), 0
-	for i := m.from; i < len(p.slots); i++ {
+	for i := from; i < len(p.slots); i++ {
 		s := p.slots[i]
 		if s.cur != nil || s.dead || s.timer != nil {
 			continue
@@ -118,10 +112,10 @@ func (p *Pool) spawnMore(ctx actor.Context, m *spawnMore) {
 			return
 		}
 		if spawned == spawnBatch {
-			p.post(&spawnMore{from: i})
+			p.world.After(0, func() { p.spawnMore(i) })
 			return
 		}
-		p.spawn(ctx, s)
+		p.spawn(s)
 		starting, spawned = starting+1, spawned+1
 	}
 }
@@ -140,11 +134,11 @@ func (p *Pool) starting() int {
 }
 
 // spawn starts the next generation of a slot as its current one.
-func (p *Pool) spawn(ctx actor.Context, s *slot) {
+func (p *Pool) spawn(s *slot) {
 	if p.draining != nil || s.dead {
 		return
 	}
-	s.cur = p.spawnMember(ctx, s)
+	s.cur = p.spawnMember(s)
 	if !p.shared() && s.queue == "" {
 		s.queue = p.cfg.Settings.WorkerQueueName(s.id, p.cfg.Incarnation)
 		p.attach(s.queue, 1)
@@ -152,12 +146,12 @@ func (p *Pool) spawn(ctx actor.Context, s *slot) {
 	p.seen(s)
 }
 
-func (p *Pool) spawnMember(ctx actor.Context, s *slot) *member {
+func (p *Pool) spawnMember(s *slot) *member {
 	gen := p.memory.generations[s.number] + 1
 	p.memory.generations[s.number] = gen
 	m := &member{gen: gen, grade: health.Healthy, cell: &actors.Cell{}, version: p.cfg.Fingerprint}
 	m.cell.Update(func(st *actors.Status) { st.Restarts, st.LastFailure = s.restarts, s.lastFailure })
-	pid, err := p.cfg.System.Spawn(ctx, actors.NewWorker(p.crew, s.number, gen, s.id, m.cell))
+	pid, err := p.cfg.System.Spawn(p.actor, actors.NewWorker(p.crew, s.number, gen, s.id, m.cell))
 	if err != nil { // a generation is never reused, so its name is free
 		panic(err)
 	}
@@ -166,12 +160,10 @@ func (p *Pool) spawnMember(ctx actor.Context, s *slot) *member {
 }
 
 // respawn starts a slot again whose back-off is over.
-func (p *Pool) respawn(ctx actor.Context, m *respawn) {
-	if s := p.slot(m.slot); s != nil {
-		s.timer = nil
-		if s.cur == nil {
-			p.spawn(ctx, s)
-		}
+func (p *Pool) respawn(s *slot) {
+	s.timer = nil
+	if s.cur == nil {
+		p.spawn(s)
 	}
 }
 
@@ -196,7 +188,7 @@ func (s *slot) member(gen messages.Generation) *member {
 }
 
 // workerChanged takes a worker's word on itself.
-func (p *Pool) workerChanged(ctx actor.Context, c *actors.WorkerChanged) {
+func (p *Pool) workerChanged(c *actors.WorkerChanged) {
 	s := p.slot(c.Slot)
 	m := s.member(c.Generation)
 	if m == nil {
@@ -210,7 +202,7 @@ func (p *Pool) workerChanged(ctx actor.Context, c *actors.WorkerChanged) {
 		m.since = time.UnixMilli(c.Entry.AtMillis)
 		p.journal.transition(p, s, m, c.Entry)
 		if c.Entry.Reason == lifecycle.InitComplete {
-			p.becameReady(ctx, s, m)
+			p.becameReady(s, m)
 		}
 	}
 	last := c.Spent && !m.spent
@@ -222,16 +214,16 @@ func (p *Pool) workerChanged(ctx actor.Context, c *actors.WorkerChanged) {
 		}
 	}
 	if last {
-		p.lastRun(ctx, s)
+		p.lastRun(s)
 	}
 }
 
 // becameReady notes a successful start; a replacement takes the place of the one it replaces.
-func (p *Pool) becameReady(ctx actor.Context, s *slot, m *member) {
-	now := time.Now()
+func (p *Pool) becameReady(s *slot, m *member) {
+	now := p.world.Now()
 	m.ready = true
 	s.beat = now
-	s.probeAt = now.Add(jitter(p.cfg.HealthInterval))
+	s.probeAt = now.Add(p.jitter(p.cfg.HealthInterval))
 	p.backAgain(s, now)
 	p.returned(s.number, now)
 	if state, changed := p.tracker.Started(s.number, now); changed {
@@ -246,12 +238,12 @@ func (p *Pool) becameReady(ctx actor.Context, s *slot, m *member) {
 		p.retire(s, "replaced by generation "+fmt.Sprint(m.gen))
 		p.replaced() // a long run on the old one must not hold up the others
 	}
-	p.spawnMore(ctx, &spawnMore{})
+	p.spawnMore(0)
 }
 
 // jitter spreads an interval by a tenth either way.
-func jitter(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
+func (p *Pool) jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.9 + 0.2*p.world.Random()))
 }
 
 // stateChanged shows a change of the pool's restarts, and tells the roster whether its workers count.
@@ -259,7 +251,7 @@ func (p *Pool) stateChanged(state restart.State, why string) {
 	if why == "" && p.cfg.Peers != nil {
 		why = p.leading().String()
 	}
-	p.cell.Update(func(s *actors.Status) { s.State, s.Why, s.Since = state.String(), why, time.Now() })
+	p.cell.Update(func(s *actors.Status) { s.State, s.Why, s.Since = state.String(), why, p.world.Now() })
 	if state == restart.Broken {
 		p.cfg.Logger.Error("pool is broken: every worker keeps failing", "reason", why)
 	} else {

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/lifecycle"
@@ -18,25 +16,25 @@ import (
 )
 
 // probeDue asks the workers whose probe is due. They spread by jitter, so no second has all of them.
-func (p *Pool) probeDue(ctx actor.Context, now time.Time) {
+func (p *Pool) probeDue(now time.Time) {
 	if !p.cfg.HealthEnabled || p.cfg.HealthInterval <= 0 || p.cfg.Runtime == messages.RuntimeGo {
 		return
 	}
 	for _, s := range p.slots {
 		if s.cur != nil && s.cur.ready && !now.Before(s.probeAt) {
-			s.probeAt = now.Add(jitter(p.cfg.HealthInterval))
-			ctx.Send(s.cur.pid, &actors.Probe{})
+			s.probeAt = now.Add(p.jitter(p.cfg.HealthInterval))
+			p.send(s.cur.pid, &actors.Probe{})
 		}
 	}
 }
 
-func (p *Pool) probeNow(ctx actor.Context, m *ProbeWorker) {
+func (p *Pool) probeNow(m *ProbeWorker) {
 	s := p.slot(m.Slot)
 	if s == nil || s.cur == nil {
 		m.Answer.Reply("no worker is in the slot now; it is being restarted", nil)
 		return
 	}
-	ctx.Send(s.cur.pid, &actors.Probe{Answer: m.Answer})
+	p.send(s.cur.pid, &actors.Probe{Answer: m.Answer})
 }
 
 // cordon records operator intent: it is kept apart from health and only placement asks for it.
@@ -56,12 +54,12 @@ func (p *Pool) cordon(m *Cordon) {
 	}
 }
 
-func (p *Pool) kill(ctx actor.Context, m *KillWorker) {
+func (p *Pool) kill(m *KillWorker) {
 	if s := p.slot(m.Slot); s != nil && s.cur != nil && (m.Generation == 0 || m.Generation == s.cur.gen) {
 		s.retiring, s.by = true, m.By
 		p.seen(s)
 		p.dropHeld(s, "worker_gone")
-		ctx.Send(s.cur.pid, &actors.Halt{Reason: lifecycle.Terminate, Why: "killed by an operator", Hard: true, By: m.By})
+		p.send(s.cur.pid, &actors.Halt{Reason: lifecycle.Terminate, Why: "killed by an operator", Hard: true, By: m.By})
 	}
 }
 
@@ -71,10 +69,8 @@ type drain struct {
 	over     bool // the time for running work is up
 }
 
-type drainOver struct{}
-
 // drain stops placing, hands back what has not started, and retires every worker once it is idle.
-func (p *Pool) drain(ctx actor.Context, q *DrainQuestion) {
+func (p *Pool) drain(q *DrainQuestion) {
 	if p.draining != nil {
 		q.Reply(struct{}{}, fmt.Errorf("pool %s is draining already", p.cfg.Name))
 		return
@@ -82,16 +78,16 @@ func (p *Pool) drain(ctx actor.Context, q *DrainQuestion) {
 	p.draining = &drain{question: q}
 	p.resign()
 	for queue := range p.attached {
-		ctx.Send(p.cfg.Delivery, &actors.Detach{Queue: queue})
+		p.send(p.cfg.Delivery, &actors.Detach{Queue: queue})
 	}
-	p.later(max(time.Until(q.Ask.Until), 0), &drainOver{})
+	p.world.After(q.Ask.Until.Sub(p.world.Now()), p.drainOver)
 	for _, s := range p.slots {
 		stopTimer(s.timer)
 		s.timer = nil
 		s.by = cmp.Or(s.by, q.Ask.By)
 		p.dropHeld(s, "node is draining")
 		if s.next != nil {
-			ctx.Send(s.next.pid, &actors.Halt{Reason: lifecycle.Shutdown, Why: "node is draining"})
+			p.send(s.next.pid, &actors.Halt{Reason: lifecycle.Shutdown, Why: "node is draining"})
 		}
 		if s.cur != nil {
 			p.cfg.Logger.Debug("Worker shutting down gracefully", "worker", s.id)
@@ -102,11 +98,11 @@ func (p *Pool) drain(ctx actor.Context, q *DrainQuestion) {
 }
 
 // drainOver stops what still runs. Its executions are retried or abandoned by their own rules.
-func (p *Pool) drainOver(ctx actor.Context) {
+func (p *Pool) drainOver() {
 	p.draining.over = true
 	for _, s := range p.slots {
 		if s.cur != nil {
-			ctx.Send(s.cur.pid, &actors.Halt{
+			p.send(s.cur.pid, &actors.Halt{
 				Reason: lifecycle.Shutdown, Why: "the node's shutdown timeout has passed", Code: messages.CodeNodeShutdown,
 				By: s.by,
 			})
@@ -143,7 +139,7 @@ func (p *Pool) leaveQueues(question *DrainQuestion) {
 		queues = nil // they expire
 	}
 	farewell := p.farewell()
-	p.beside(leaveTimeout, func(ctx context.Context) {
+	p.world.Beside(leaveTimeout, func(ctx context.Context) func() {
 		if farewell != nil {
 			farewell(ctx)
 		}
@@ -154,15 +150,8 @@ func (p *Pool) leaveQueues(question *DrainQuestion) {
 			}
 		}
 		question.Reply(struct{}{}, nil)
+		return nil
 	})
-}
-
-// retireWith carries the sessions that a worker should keep on its way out.
-type retireWith struct {
-	slot     messages.Slot
-	gen      messages.Generation
-	why, by  string
-	sessions []store.SessionRef
 }
 
 // retire ends a slot's current generation once it is idle: nothing more is placed on it, what it holds unclaimed goes
@@ -174,30 +163,30 @@ func (p *Pool) retire(s *slot, why string) {
 	s.retiring = true
 	p.seen(s)
 	p.dropHeld(s, "worker is being replaced")
-	gen, by := s.cur.gen, s.by
+	gen, order := s.cur.gen, &actors.Retire{Reason: lifecycle.Shutdown, Why: why, By: s.by}
 	if !p.cfg.Runtime.LongLived() {
-		p.post(&retireWith{slot: s.number, gen: gen, why: why, by: by})
+		p.world.After(0, func() { p.retireWith(s, gen, order) })
 		return
 	}
-	p.beside(storeTimeout, func(ctx context.Context) {
-		m := &retireWith{slot: s.number, gen: gen, why: why, by: by}
+	p.world.Beside(storeTimeout, func(ctx context.Context) func() {
 		query := store.BoundQuery{Pool: p.cfg.Name, Worker: s.key}
 		_, err := eachBound(ctx, p.cfg.Store, query, func(page []store.Session) error {
 			for i := range page {
-				m.sessions = append(m.sessions, store.SessionRef{Pool: p.cfg.Name, Session: page[i].Session, Epoch: page[i].Epoch})
+				order.Sessions = append(order.Sessions, store.SessionRef{Pool: p.cfg.Name, Session: page[i].Session, Epoch: page[i].Epoch})
 			}
 			return nil
 		})
 		if err != nil {
 			p.cfg.Logger.Warn("sessions of a leaving worker not read", "worker", s.id, "error", err)
 		}
-		p.post(m)
+		return func() { p.retireWith(s, gen, order) }
 	})
 }
 
-func (p *Pool) retireWith(ctx actor.Context, m *retireWith) {
-	if member := p.slot(m.slot).member(m.gen); member != nil {
-		ctx.Send(member.pid, &actors.Retire{Reason: lifecycle.Shutdown, Why: m.why, By: m.by, Sessions: m.sessions})
+// retireWith has a worker leave, where it is still there.
+func (p *Pool) retireWith(s *slot, gen messages.Generation, order *actors.Retire) {
+	if member := s.member(gen); member != nil {
+		p.send(member.pid, order)
 	}
 }
 
@@ -223,7 +212,7 @@ func (p *Pool) describe() Description {
 	case restart.BackingOff:
 		d.Failed, _ = p.brokenWhy()
 	}
-	now := time.Now()
+	now := p.world.Now()
 	for _, s := range p.slots {
 		if p.onOldCode(s) {
 			d.OldCode, d.Failed = d.OldCode+1, s.lastFailure

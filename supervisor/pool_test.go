@@ -131,7 +131,7 @@ func TestAnAnswerToTheActorBeforeIsNotTaken(t *testing.T) {
 	stage := newTheatre()
 	h := build(t, messages.RuntimeGo, 1, goes(stage.wait), nil)
 	ran, release := h.failed(stage)
-	h.system.Send(h.pid, &sessionsLoaded{first: true, reader: h.made()[0]})
+	h.made()[0].world.After(0, func() { t.Error("what comes back for the actor before is not for this one") })
 	h.describe()
 	release()
 	h.placedAgain(ran[0])
@@ -184,7 +184,10 @@ func TestWhatHasBeenSettledHoldsNoPlace(t *testing.T) {
 			ran := h.submit(1, nil)
 			depth := func() int { return h.describe().Router.Workers[0].Depth }
 			soon(t, func() bool { return stage.runs() == 1 && h.describe().Router.Workers[0].Running == 1 }, "it must run")
-			h.system.Send(h.pid, &lostRead{placement: messages.Placement{Execution: ran[0], Attempt: 1}, execution: e})
+			p := h.made()[0]
+			p.world.After(0, func() {
+				p.lostRead(&lostRead{placement: messages.Placement{Execution: ran[0], Attempt: 1}, execution: e})
+			})
 			require.Zero(t, depth())
 			close(stage.release)
 			h.all(ran, messages.Completed)
