@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,9 +31,7 @@ func Next(name string, s messages.Status) (messages.Status, bool) {
 }
 
 // Changes lists the names of all changes.
-func Changes() []string {
-	return []string{"place", "take_back", "claim", "finish", "end", "cancel", "rescue"}
-}
+func Changes() []string { return slices.Clone(LastChanges[LastPlace:]) }
 
 // MayBeRetried reports whether a retry may follow an execution that stands so: it has ended, without a result.
 func MayBeRetried(s messages.Status) bool { return s.Terminal() && s != messages.Completed }

@@ -80,6 +80,20 @@ func HasDoc(p Package) (bool, error) {
 	return false, nil
 }
 
+// ImpureFile does as ImpureFiles for one file of a package that is not pure as a whole, and looks at the file's imports too.
+func ImpureFile(rules Rules, root, path string) ([]string, error) {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, filepath.Join(root, path), nil, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	found := CheckPurity(fset, file)
+	for _, spec := range file.Imports {
+		found = append(found, checkPureImport(rules, path, strings.Trim(spec.Path.Value, `"`))...)
+	}
+	return found, nil
+}
+
 // ImpureFiles parses the package's files, tests left out, and returns what CheckPurity finds in them.
 func ImpureFiles(p Package) ([]string, error) {
 	var found []string

@@ -1,0 +1,24 @@
+package store_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// TestStatement holds the numbers to those that are stored: a number that changes would give every stored row another meaning.
+func TestStatement(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "1 2 3 4 5 6 7 8 9 10", store.Statement(
+		"{requested} {scheduling} {scheduled} {running} {cancelling} {completed} {failed} {timed_out} {cancelled} {abandoned}"))
+	require.Equal(t, "0 1 2 3 4 5 6 7", store.Statement("{submit} {place} {take_back} {claim} {finish} {end} {cancel} {rescue}"))
+	require.Equal(t, "'{}' '{a,b}'", store.Statement("'{}' '{a,b}'"))
+	require.Panics(t, func() { store.Statement("{promoted}") })
+	require.Equal(t, store.Changes(), store.LastChanges[1:])
+	for _, s := range messages.Statuses() {
+		require.NotContains(t, store.LastChanges, s.String(), "a name has one number")
+	}
+}
