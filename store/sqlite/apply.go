@@ -51,8 +51,7 @@ func (w *writer) apply(c store.Change, out *store.Result) error {
 	found := store.Result{Status: r.Status, Attempt: r.Attempt, At: w.now}
 	err = w.point(func() error {
 		*out = found
-		w.next = *r
-		return w.change(c, r, &w.next, out)
+		return w.change(c, r, out)
 	})
 	if mine := (ownError{}); errors.As(err, &mine) {
 		*out = found
@@ -60,49 +59,6 @@ func (w *writer) apply(c store.Change, out *store.Result) error {
 		return nil
 	}
 	return err
-}
-
-func (w *writer) change(c store.Change, r, next *record, out *store.Result) error {
-	switch c := c.(type) {
-	case *store.Place:
-		return w.place(c, r, next, out)
-	case *store.TakeBack:
-		return w.takeBack(c, r, next, out)
-	case *store.Claim:
-		return w.claim(c, r, next, out)
-	case *store.Finish:
-		return w.finish(c, r, next, out)
-	case *store.End:
-		return w.end(c, r, next, out)
-	case *store.Cancel:
-		return w.cancel(c, r, next, out)
-	case *store.Rescue:
-		return w.rescue(c, r, next, out)
-	}
-	return own(fmt.Errorf("unknown change %T: %w", c, store.ErrInvalid))
-}
-
-// applied makes next the row that stands, after its UPDATE has matched exactly one row.
-func (w *writer) applied(r, next *record, out *store.Result) error {
-	if err := w.mark(r, next); err != nil {
-		return err
-	}
-	*r = *next
-	out.Verdict, out.Status, out.Attempt = store.Applied, r.Status, r.Attempt
-	if r.Status.Terminal() {
-		w.cache.drop(r.ID)
-	}
-	return nil
-}
-
-// stale says that the change found something else, or its own work.
-func (w *writer) stale(c store.Change, attempt messages.Attempt, r *record, already bool, out *store.Result) error {
-	out.Verdict = store.Stale
-	if already {
-		out.Verdict = store.Already
-		return nil
-	}
-	return w.staleEvent(c.Name(), attempt, r)
 }
 
 // update runs one UPDATE of the execution table, which ends with the guard on (seq, status, attempt).
@@ -151,7 +107,7 @@ const loadWidth = 64
 var loadIDs = " WHERE r.id IN (?" + strings.Repeat(", ?", loadWidth-1) + ")"
 
 var (
-	loadFresh   = fresh + loadIDs + " AND e.first_placed_at = 0 AND e.last_change = 0"
+	loadFresh   = fresh + loadIDs + store.Statement(" AND e.first_placed_at = 0 AND e.last_change = {submit}")
 	loadWorking = working + loadIDs
 )
 

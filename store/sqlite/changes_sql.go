@@ -1,20 +1,23 @@
 package sqlite
 
+import "github.com/troupe-run/troupe/store"
+
 // The statements of the changes. Each ends with the guard, whose arguments come last, and names the indexed columns
 // rank, on_worker and unusual only where it moves them.
-const (
-	guard = " WHERE seq = ? AND status = ? AND attempt = ?"
+const guard = " WHERE seq = ? AND status = ? AND attempt = ?"
 
-	updatePlace = `UPDATE execution SET rank = NULL, room = zeroblob(40), on_worker = 1, status = 3, attempt = ?, last_change = 1, worker_inc = ?,
- worker_slot = ?, worker_id = ?, generation = 0, placed_by = ?, first_placed_at = ?, scheduled_at = ?, claim_by = ?,
- session_epoch = ?, session_flags = ?` + guard
-	updateRequeue = `UPDATE execution SET rank = ?, on_worker = NULL, status = 1, last_change = ?, run_at = ?, take_backs = ?,
+var (
+	updatePlace = store.Statement(`UPDATE execution SET rank = NULL, room = zeroblob(40), on_worker = 1, status = {scheduled}, attempt = ?,
+ last_change = {place}, worker_inc = ?, worker_slot = ?, worker_id = ?, generation = 0, placed_by = ?, first_placed_at = ?, scheduled_at = ?,
+ claim_by = ?, session_epoch = ?, session_flags = ?` + guard)
+	updateRequeue = store.Statement(`UPDATE execution SET rank = ?, on_worker = NULL, status = {requested}, last_change = ?, run_at = ?, take_backs = ?,
  crash_count = ?, worker_inc = NULL, worker_slot = 0, worker_id = NULL, generation = 0, placed_by = NULL, scheduled_at = 0,
- claim_by = 0, run_deadline = 0, session_epoch = 0, session_flags = 0` + guard
-	updateClaim = `UPDATE execution SET status = 4, room = zeroblob(24), last_change = 3, generation = ?, take_backs = 0, started_at = ?,
- run_deadline = ?` + guard
-	updateCancelling = "UPDATE execution SET status = 5, last_change = 6" + guard
-	updateCompleted  = "UPDATE execution SET on_worker = NULL, room = NULL, status = 6, last_change = ?, finished_at = ?, result = ?, error = ?" + guard
-	updateEnded      = `UPDATE execution SET rank = NULL, on_worker = NULL, room = NULL, status = ?, last_change = ?, crash_count = ?,
+ claim_by = 0, run_deadline = 0, session_epoch = 0, session_flags = 0` + guard)
+	updateClaim = store.Statement(`UPDATE execution SET status = {running}, room = zeroblob(24), last_change = {claim}, generation = ?, take_backs = 0,
+ started_at = ?, run_deadline = ?` + guard)
+	updateCancelling = store.Statement("UPDATE execution SET status = {cancelling}, last_change = {cancel}" + guard)
+	updateCompleted  = store.Statement(`UPDATE execution SET on_worker = NULL, room = NULL, status = {completed}, last_change = ?, finished_at = ?, result = ?,
+ error = ?` + guard)
+	updateEnded = `UPDATE execution SET rank = NULL, on_worker = NULL, room = NULL, status = ?, last_change = ?, crash_count = ?,
  finished_at = ?, retried_as = ?, result = ?, error = ?, unusual = nullif(?, 0)` + guard
 )

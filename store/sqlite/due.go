@@ -84,16 +84,16 @@ func (w *writer) promote(pool string) error {
 		return err
 	}
 	for _, r := range due {
-		w.next = *r
-		rank, err := w.rank(r)
+		rank, err := w.rank(&r.Row)
 		if err != nil {
 			return err
 		}
-		w.next.rank = rank
 		if err := w.exec("UPDATE execution SET rank = ? WHERE seq = ?", rank, r.Seq); err != nil {
 			return err
 		}
-		if err := w.mark(r, &w.next); err != nil {
+		from := marksOf(r)
+		r.rank = rank
+		if err := w.mark(from, r); err != nil {
 			return err
 		}
 		w.cache.drop(r.ID)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
 )
 
 // The kinds of the deadline table.
@@ -23,9 +24,6 @@ type marks struct {
 
 func marksOf(r *record) marks {
 	var m marks
-	if r == nil {
-		return m
-	}
 	waiting := stage(r.Status) == stageWaiting
 	m.turn = turnOf(r, waiting)
 	m.busy = r.Session != "" && stage(r.Status) == stageActive
@@ -53,9 +51,9 @@ const (
 
 func turnOf(r *record, waiting bool) int64 {
 	switch {
-	case !waiting || !r.strict():
+	case !waiting || !r.Strict():
 		return 0
-	case r.lane() == laneTimer && (r.last == lastTakeBack || r.last == lastRescue):
+	case r.lane() == laneTimer && (r.Last == store.LastTakeBack || r.Last == store.LastRescue):
 		return turnHeld
 	case r.lane() != laneTurn:
 		return 0
@@ -65,9 +63,9 @@ func turnOf(r *record, waiting bool) int64 {
 	return turnStrict
 }
 
-// mark brings the marks of an execution from those of old to those of r.
-func (w *writer) mark(old, r *record) error {
-	from, to := marksOf(old), marksOf(r)
+// mark brings the marks of an execution from those that it has to those of r.
+func (w *writer) mark(from marks, r *record) error {
+	to := marksOf(r)
 	if from == to {
 		return nil
 	}

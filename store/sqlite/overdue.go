@@ -15,12 +15,12 @@ const notLive = " NOT EXISTS (SELECT 1 FROM node n WHERE n.incarnation = e.worke
 // overdue holds, for each deadline, the condition on (now = ?1, now - age = ?2) and the moment that orders it. Those on
 // rows that are on a worker walk the active index, which is as small as the node's capacity.
 var overdue = map[store.Deadline]struct{ where, order string }{
-	store.ClaimBy: {"e.on_worker = 1 AND e.status = 3 AND e.claim_by <= ?1", "e.claim_by"},
-	store.StartBy: {"e.seq IN (SELECT seq FROM deadline WHERE kind = 3 AND at <= ?2" +
-		" UNION ALL SELECT seq FROM execution WHERE on_worker = 1 AND status = 3 AND first_placed_at <= ?2 AND started_at = 0)", "e.first_placed_at"},
+	store.ClaimBy: {store.Statement("e.on_worker = 1 AND e.status = {scheduled} AND e.claim_by <= ?1"), "e.claim_by"},
+	store.StartBy: {store.Statement("e.seq IN (SELECT seq FROM deadline WHERE kind = 3 AND at <= ?2" +
+		" UNION ALL SELECT seq FROM execution WHERE on_worker = 1 AND status = {scheduled} AND first_placed_at <= ?2 AND started_at = 0)"), "e.first_placed_at"},
 	store.QueueBy:  {"e.seq IN (SELECT seq FROM deadline WHERE kind = 1 AND at <= ?1)", "e.queue_deadline"},
 	store.WorkerBy: {"e.seq IN (SELECT seq FROM deadline WHERE kind = 2 AND at <= ?1)", "e.worker_deadline"},
-	store.RunBy:    {"e.on_worker = 1 AND e.status IN (4, 5) AND e.run_deadline > 0 AND e.run_deadline <= ?2", "e.run_deadline"},
+	store.RunBy:    {store.Statement("e.on_worker = 1 AND e.status IN ({running}, {cancelling}) AND e.run_deadline > 0 AND e.run_deadline <= ?2"), "e.run_deadline"},
 	store.Orphaned: {"e.on_worker = 1 AND" + notLive, "e.scheduled_at"},
 }
 

@@ -127,8 +127,8 @@ func (s *Store) purgeExecutions(ctx context.Context, before time.Time, limit int
 }
 
 // endedSQL looks at one stretch behind a seq. The last row says where it ended.
-const endedSQL = `SELECT e.seq, r.labels, e.status >= 6 AND e.finished_at < ?3 FROM (SELECT seq, status, finished_at FROM execution NOT INDEXED
- WHERE seq > ?1 AND seq <= ?2 ORDER BY seq LIMIT ?4) e CROSS JOIN request r ON r.seq = e.seq`
+var endedSQL = store.Statement(`SELECT e.seq, r.labels, e.status >= {completed} AND e.finished_at < ?3 FROM (SELECT seq, status, finished_at FROM execution NOT INDEXED
+ WHERE seq > ?1 AND seq <= ?2 ORDER BY seq LIMIT ?4) e CROSS JOIN request r ON r.seq = e.seq`)
 
 // ended finds the oldest ended executions behind a seq, and says where the next look goes on; 0: at the begin, for this one
 // came to the end. What was requested after the moment cannot have ended before it, and requests lie in order of time.
@@ -184,9 +184,11 @@ func horizon(c *conn, before int64) (int64, error) {
 	return low, err
 }
 
+var deleteEnded = store.Statement("DELETE FROM execution WHERE seq = ? AND status >= {completed}")
+
 // deleteExecution deletes an ended execution with all that belongs to it, and says how many executions that were.
 func (w *writer) deleteExecution(v victim) (int, error) {
-	n, err := w.c.exec("DELETE FROM execution WHERE seq = ? AND status >= 6", v.seq)
+	n, err := w.c.exec(deleteEnded, v.seq)
 	if err != nil || n == 0 {
 		return 0, err
 	}

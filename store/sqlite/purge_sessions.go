@@ -10,11 +10,11 @@ import (
 // idle is what a session is that nobody has used since ?3 and that may go: it is bound to nobody who lives, and nothing of it
 // waits or runs, which may have to be told what the session has lost. No more than 1,000 of its executions are looked at, of
 // all pools; a session with more stays until some of them are purged. So none holds up those behind it.
-const idle = `touched_at < ?3 AND (worker_inc IS NULL OR NOT EXISTS (SELECT 1 FROM node n WHERE n.incarnation = worker_inc AND n.state <> 'dead'))
- AND (SELECT count(*) + 1001 * coalesce(max(e.pool = s.pool AND e.status < 6), 0) FROM
-  (SELECT x.pool, x.status FROM execution x INDEXED BY execution_session WHERE x.session = s.session LIMIT 1001) e) <= 1000`
+var idle = store.Statement(`touched_at < ?3 AND (worker_inc IS NULL OR NOT EXISTS (SELECT 1 FROM node n WHERE n.incarnation = worker_inc AND n.state <> 'dead'))
+ AND (SELECT count(*) + 1001 * coalesce(max(e.pool = s.pool AND e.status < {completed}), 0) FROM
+  (SELECT x.pool, x.status FROM execution x INDEXED BY execution_session WHERE x.session = s.session LIMIT 1001) e) <= 1000`)
 
-const (
+var (
 	sessionStretch = "SELECT pool, session, worker_inc, touched_at FROM session WHERE (pool, session) > (?1, ?2) ORDER BY pool, session LIMIT ?4"
 	idleSessions   = "SELECT pool, session, " + idle + " FROM (" + sessionStretch + ") s"
 	deleteSession  = "DELETE FROM session AS s WHERE pool = ?1 AND session = ?2 AND " + idle

@@ -168,15 +168,15 @@ func (s *Store) Depths(ctx context.Context) ([]store.Depth, error) {
 
 // depthsSQL counts what waits rank by rank, one step of the index to each and up to ?1 of it, and adds up the few ranks of
 // each pool.
-const depthsSQL = `WITH RECURSIVE k (rank) AS (
+var depthsSQL = store.Statement(`WITH RECURSIVE k (rank) AS (
  SELECT min(rank) FROM execution INDEXED BY execution_waiting WHERE rank > 0
  UNION ALL SELECT (SELECT min(e.rank) FROM execution e INDEXED BY execution_waiting WHERE e.rank > k.rank) FROM k WHERE k.rank IS NOT NULL),
  w AS (SELECT k.rank, (SELECT count(*) FROM (SELECT 1 FROM execution e INDEXED BY execution_waiting WHERE e.rank = k.rank LIMIT ?1)) AS n,
   (SELECT min(e.seq) FROM execution e INDEXED BY execution_waiting WHERE e.rank = k.rank) AS first FROM k WHERE k.rank IS NOT NULL)
 SELECT pool, status, n, (SELECT requested_at FROM request WHERE seq = first), more, placed FROM (
- SELECT p.name AS pool, 1 AS status, sum(w.n) AS n, min(w.first) AS first, max(w.n >= ?1) AS more, 0 AS placed FROM w JOIN pool p ON p.n = w.rank / 64 GROUP BY p.n
- UNION ALL SELECT pool, status, count(*), min(seq), 0, CASE status WHEN 3 THEN min(scheduled_at) ELSE 0 END FROM execution INDEXED BY execution_active WHERE on_worker = 1 GROUP BY pool, status)
- ORDER BY pool, status`
+ SELECT p.name AS pool, {requested} AS status, sum(w.n) AS n, min(w.first) AS first, max(w.n >= ?1) AS more, 0 AS placed FROM w JOIN pool p ON p.n = w.rank / 64 GROUP BY p.n
+ UNION ALL SELECT pool, status, count(*), min(seq), 0, CASE status WHEN {scheduled} THEN min(scheduled_at) ELSE 0 END FROM execution INDEXED BY execution_active WHERE on_worker = 1 GROUP BY pool, status)
+ ORDER BY pool, status`)
 
 // Live returns what stands on the pool's workers.
 func (s *Store) Live(ctx context.Context, pool string) ([]messages.Execution, error) {

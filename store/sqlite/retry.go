@@ -69,13 +69,14 @@ func (w *writer) fenceRetry(id messages.ExecutionID, next *messages.Execution, b
 }
 
 func (w *writer) addRetry(next *messages.Execution, r *record, by string) error {
-	if _, err := w.retry(next, r, r.CrashCount); err != nil {
+	if err := w.retry(next, r, r.CrashCount); err != nil {
 		return err
 	}
 	if err := w.update(updateRetried, r, next.ID[:]); err != nil {
 		return err
 	}
-	return w.event("retry", r, r, next.ID.String(), string(r.WorkerID), by)
+	return w.event(r.Seq, &store.Event{At: w.now, Attempt: r.Attempt, Kind: "retry", From: r.Status, To: r.Status, Reason: next.ID.String(),
+		Worker: string(r.WorkerID), By: by})
 }
 
 // keyOwner reads whose the key of an execution is, where that is not who created it.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
 )
 
 // The stages of an execution, and the lanes of those that wait.
@@ -20,18 +21,6 @@ const (
 	laneDue = iota
 	laneTurn
 	laneTimer
-)
-
-// The changes, as last_change keeps them.
-const (
-	lastSubmit = iota
-	lastPlace
-	lastTakeBack
-	lastClaim
-	lastFinish
-	lastEnd
-	lastCancel
-	lastRescue
 )
 
 const (
@@ -48,15 +37,10 @@ const (
 
 // record is an execution with what the store keeps beside it.
 type record struct {
-	messages.Execution
-	last   int               // the change that brought it here
+	store.Row
 	rank   int64             // while it waits, see rankOf
 	avoid  messages.WorkerID // told to the router
 	params int               // length of the parameters; Parameters itself may be left out when they are large
-}
-
-func (r *record) strict() bool {
-	return r.Session != "" && (r.Affinity == messages.AffinityStrict || r.Affinity == messages.AffinityStrictFail)
 }
 
 // rankOf orders what waits: by pool, lane and priority, highest first.
@@ -73,11 +57,11 @@ const (
 func (r *record) lane() int64 { return r.rank % rankPool / rankLane }
 
 // waitIn says which lane a waiting row belongs to.
-func (r *record) waitIn(now time.Time) int64 {
+func waitIn(r *store.Row, now time.Time) int64 {
 	switch {
 	case r.RunAt.After(now):
 		return laneTimer
-	case r.strict():
+	case r.Strict():
 		return laneTurn
 	}
 	return laneDue
@@ -161,7 +145,7 @@ func scanRequest(s *scanner, r *record) error {
 // scanState reads the columns of the execution table.
 func scanState(s *scanner, r *record) {
 	r.rank = s.integer()
-	r.Status, r.Attempt, r.last = messages.Status(s.integer()), messages.Attempt(s.integer()), int(s.integer())
+	r.Status, r.Attempt, r.Last = messages.Status(s.integer()), messages.Attempt(s.integer()), store.Last(s.integer())
 	r.Priority, r.Pool, r.Session = messages.Priority(s.integer()), s.word(), s.text()
 	s.id((*[16]byte)(&r.Worker.Incarnation))
 	r.Worker.Slot, r.WorkerID = messages.Slot(s.integer()), messages.WorkerID(s.word())

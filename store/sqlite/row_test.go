@@ -78,10 +78,10 @@ func TestClock(t *testing.T) {
 func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	c := newCache(8)
-	kept := &record{Execution: messages.Execution{ID: messages.NewExecutionID()}}
+	kept := &record{Row: store.Row{Execution: messages.Execution{ID: messages.NewExecutionID()}}}
 	c.put(kept)
 	for range 100 {
-		c.put(&record{Execution: messages.Execution{ID: messages.NewExecutionID()}})
+		c.put(&record{Row: store.Row{Execution: messages.Execution{ID: messages.NewExecutionID()}}})
 		require.Same(t, kept, c.get(kept.ID), "what is asked for stays")
 		require.LessOrEqual(t, len(c.hot)+len(c.cold), 8)
 	}

@@ -38,94 +38,51 @@ func readSessions(c *conn, sql string, args ...any) ([]store.Session, error) {
 	return out, err
 }
 
-// useSession checks and makes a placement's use of its session. Every refusal is a store.ErrSession.
-func (w *writer) useSession(c *store.Place, r *record) error {
-	u := c.Session
-	if u == nil {
-		return nil
-	}
-	refuse := func(format string, args ...any) error {
-		return own(fmt.Errorf("session %q: %w: "+format, append([]any{u.Session, store.ErrSession}, args...)...))
-	}
-	if u.Session != r.Session || u.Pool != r.Pool {
-		return refuse("the execution belongs to session %q of pool %q", r.Session, r.Pool)
-	}
-	if r.strict() {
-		other, err := w.c.number("SELECT seq FROM busy WHERE pool = ? AND session = ? LIMIT 1", r.Pool, r.Session)
-		if err != nil {
-			return err
-		}
-		if other != 0 {
-			return refuse("another execution of it is under way")
-		}
-	}
-	found, err := readSessions(w.c, sessionColumns+" WHERE s.pool = ? AND s.session = ?", u.Pool, u.Session)
-	if err != nil {
-		return err
-	}
-	var held store.Session
-	if len(found) > 0 {
-		held = found[0]
-	}
-	switch {
-	case u.Bind && u.Epoch <= held.Epoch:
-		return refuse("epoch %d is not above the stored %d", u.Epoch, held.Epoch)
-	case u.Bind:
-		return w.bind(c)
-	case r.Affinity == messages.AffinityHint && !u.Hit:
-		return nil
-	case held.Worker != c.Worker || held.Epoch != u.Epoch:
-		return refuse("it is not bound to this worker with epoch %d; the stored epoch is %d", u.Epoch, held.Epoch)
-	}
-	return nil
-}
-
-func (w *writer) bind(c *store.Place) error {
-	return w.exec(`INSERT INTO session (pool, session, epoch, worker_inc, worker_pool, worker_slot, finished_epoch, bound_at, touched_at, snapshot_epoch)
- VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?7, 0)
- ON CONFLICT (pool, session) DO UPDATE SET epoch = ?3, worker_inc = ?4, worker_pool = ?5, worker_slot = ?6, bound_at = ?7,
- touched_at = ?7, bound_runs = runs`,
-		c.Session.Pool, c.Session.Session, c.Session.Epoch, c.Worker.Incarnation[:], c.Worker.Pool, int64(c.Worker.Slot), micros(w.now))
-}
-
-// boundStill refuses a run with a session's state whose binding has ended since it was placed.
-func (w *writer) boundStill(r *record) error {
-	if r.Session == "" || r.SessionEpoch == 0 || !r.SessionHit {
-		return nil
+// factsFor reads how the execution's session stands, where the change is decided by it; nil: it is not.
+func (w *writer) factsFor(c store.Change, r *record) (*store.Facts, error) {
+	if !store.AsksSession(&r.Row, c) {
+		return nil, nil
 	}
 	found, err := readSessions(w.c, sessionColumns+" WHERE s.pool = ? AND s.session = ?", r.Pool, r.Session)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if len(found) == 0 || found[0].Worker != r.Worker || found[0].Epoch != r.SessionEpoch {
-		return own(fmt.Errorf("session %q: %w: its binding with epoch %d has ended", r.Session, store.ErrSession, r.SessionEpoch))
+	w.facts = store.Facts{}
+	if len(found) > 0 {
+		w.facts.Held = found[0]
+	}
+	if r.Status >= messages.Scheduled || !r.Strict() {
+		return &w.facts, nil
+	}
+	other, err := w.c.number("SELECT seq FROM busy WHERE pool = ? AND session = ? LIMIT 1", r.Pool, r.Session)
+	w.facts.Busy = other != 0
+	return &w.facts, err
+}
+
+// session makes the change's effect on the execution's session.
+func (w *writer) session(d *store.Decision) error {
+	n := &d.Next
+	switch d.Session {
+	case store.SessionBound:
+		return w.exec(`INSERT INTO session (pool, session, epoch, worker_inc, worker_pool, worker_slot, finished_epoch, bound_at, touched_at, snapshot_epoch)
+ VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?7, 0)
+ ON CONFLICT (pool, session) DO UPDATE SET epoch = ?3, worker_inc = ?4, worker_pool = ?5, worker_slot = ?6, bound_at = ?7,
+ touched_at = ?7, bound_runs = runs`,
+			n.Pool, n.Session, n.SessionEpoch, n.Worker.Incarnation[:], n.Worker.Pool, int64(n.Worker.Slot), micros(w.now))
+	case store.SessionStarted:
+		return w.exec("UPDATE session SET started_epoch = ? WHERE pool = ? AND session = ? AND started_epoch = 0", n.SessionEpoch, n.Pool, n.Session)
+	case store.SessionFinished:
+		return w.sessionFinished(n)
 	}
 	return nil
 }
 
-// startedSession notes that a run with the session's state may begin, which matters once in a session's life.
-func (w *writer) startedSession(r *record) error {
-	if r.Session == "" || r.SessionEpoch == 0 || !r.SessionHit {
-		return nil
-	}
-	return w.exec("UPDATE session SET started_epoch = ? WHERE pool = ? AND session = ? AND started_epoch = 0", r.SessionEpoch, r.Pool, r.Session)
-}
-
-// finishedSession moves a session's finished epoch to that of the run, counts it where it left its state, and touches the
-// session. A hint that missed ran on a worker that is not the session's, so it says nothing about the session's state.
-func (w *writer) finishedSession(r *record, status messages.Status) error {
-	if r.Session == "" || r.SessionEpoch == 0 {
-		return nil
-	}
-	runs := int64(0)
-	if store.Leaves(status) {
-		runs = 1
-	}
+func (w *writer) sessionFinished(n *store.Row) error {
 	sql := "UPDATE session SET finished_epoch = max(finished_epoch, ?), runs = runs + ?, touched_at = ? WHERE pool = ? AND session = ?"
-	args := []any{r.SessionEpoch, runs, micros(w.now), r.Pool, r.Session}
-	if r.Affinity == messages.AffinityHint {
+	args := []any{n.SessionEpoch, flags(store.Leaves(n.Status)), micros(w.now), n.Pool, n.Session}
+	if n.Affinity == messages.AffinityHint {
 		sql += " AND worker_inc = ? AND worker_pool = ? AND worker_slot = ?"
-		args = append(args, r.Worker.Incarnation[:], r.Worker.Pool, int64(r.Worker.Slot))
+		args = append(args, n.Worker.Incarnation[:], n.Worker.Pool, int64(n.Worker.Slot))
 	}
 	return w.exec(sql, args...)
 }

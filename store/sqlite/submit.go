@@ -67,7 +67,7 @@ func (w *writer) submit(executions []messages.Execution, out *[]store.Submitted)
 			*out = append(*out, store.Submitted{Execution: (*out)[j].Execution, Existing: true})
 			continue
 		}
-		r := &record{Execution: executions[i]}
+		r := &record{Row: store.Row{Execution: executions[i]}}
 		w.fresh(r)
 		if err := w.insert(r); err != nil {
 			return err
@@ -98,7 +98,7 @@ func (w *writer) placeNew(places []*store.Place, out []store.Submitted) error {
 			return err
 		}
 		if result.Verdict == store.Applied {
-			stands := w.next.Execution
+			stands := w.decided.Next.Execution
 			stands.Parameters = s.Execution.Parameters
 			s.Execution = stands
 		}
@@ -134,8 +134,8 @@ const insertRequest = `INSERT INTO request (seq, id, action, version, affinity, 
  request_hash, timeout, stall_timeout, flags, max_retries, retry_count, retry_reason, original, avoid, requested_at, parameters, key_owner)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-const insertExecution = `INSERT INTO execution (seq, rank, status, attempt, last_change, priority, pool, session, run_at,
- queue_deadline, worker_deadline, room) VALUES (?, ?, 1, 0, 0, ?, ?, ?, ?, ?, ?, zeroblob(120))`
+var insertExecution = store.Statement(`INSERT INTO execution (seq, rank, status, attempt, last_change, priority, pool, session, run_at,
+ queue_deadline, worker_deadline, room) VALUES (?, ?, {requested}, 0, {submit}, ?, ?, ?, ?, ?, ?, zeroblob(120))`)
 
 // insert writes a new execution's rows.
 func (w *writer) insert(r *record) error {
@@ -148,7 +148,7 @@ func (w *writer) insert(r *record) error {
 		}
 		labels = b
 	}
-	rank, err := w.rank(r)
+	rank, err := w.rank(&r.Row)
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (w *writer) insert(r *record) error {
 			return err
 		}
 	}
-	if err := w.mark(nil, r); err != nil {
+	if err := w.mark(marks{}, r); err != nil {
 		return err
 	}
 	w.remember(r)

@@ -48,9 +48,11 @@ type writer struct {
 	now     time.Time // of the group
 	careful bool      // each change in its own savepoint
 	pools   map[string]int64
-	written int    // pages since the checkpointer was last woken
-	args    []any  // of update
-	next    record // the row that the change at hand would make
+	written int   // pages since the checkpointer was last woken
+	args    []any // of update
+	// Of the change at hand: what decides it beside its row, and what is decided.
+	facts   store.Facts
+	decided store.Decision
 
 	lastNotice int64 // the number that the outbox gave out last; 0: not known yet
 }
@@ -227,7 +229,7 @@ func (w *writer) forget() {
 const poolsMax = 4096
 
 // rank is where a waiting row stands now, among those of its pool.
-func (w *writer) rank(r *record) (int64, error) {
+func (w *writer) rank(r *store.Row) (int64, error) {
 	n, ok := w.pools[r.Pool]
 	if !ok {
 		if err := w.exec("INSERT OR IGNORE INTO pool (name) VALUES (?)", r.Pool); err != nil {
@@ -242,7 +244,7 @@ func (w *writer) rank(r *record) (int64, error) {
 		}
 		n, w.pools[r.Pool] = found, found
 	}
-	return rankOf(n, r.waitIn(w.now), r.Priority), nil
+	return rankOf(n, waitIn(r, w.now), r.Priority), nil
 }
 
 // point runs f so that its failure undoes f alone: in a careful transaction within a savepoint; in a fast one the
