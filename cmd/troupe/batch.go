@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
@@ -110,6 +111,9 @@ func (a *app) waitAll(ctx context.Context, c *client.Client, ids []messages.Exec
 		counts[v.Status.String()]++
 		if v.Status != messages.Completed && counts[v.Status.String()] <= 10 {
 			p.done()
+			if err := list.next(); err != nil {
+				return err
+			}
 			fmt.Fprintf(a.err, "execution %s %s\n", v.ID, failure(v))
 		}
 		if err := list.add(endOf(id, v)); err != nil {
@@ -142,6 +146,21 @@ func endOf(id messages.ExecutionID, v api.ExecutionView) batchEnd {
 type jsonList struct {
 	app   *app
 	begun bool
+	wants bool // the line of what came before is ended, and an entry has to follow
+}
+
+// next ends the line of what was written before, so that something else may be said before the entry that follows.
+func (l *jsonList) next() error {
+	if l.app.output != "json" || l.wants {
+		return nil
+	}
+	text := "[\n"
+	if l.begun {
+		text = ",\n"
+	}
+	l.begun, l.wants = true, true
+	_, err := io.WriteString(l.app.out, text)
+	return err
 }
 
 func (l *jsonList) add(v any) error {
@@ -149,13 +168,16 @@ func (l *jsonList) add(v any) error {
 		return nil
 	}
 	var b bytes.Buffer
-	b.WriteString(map[bool]string{false: "[\n  ", true: ",\n  "}[l.begun])
-	l.begun = true
+	b.WriteString("  ")
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		return err
 	}
+	if err := l.next(); err != nil {
+		return err
+	}
+	l.wants = false
 	_, err := l.app.out.Write(harmlessJSON(bytes.TrimRight(b.Bytes(), "\n")))
 	return err
 }

@@ -129,14 +129,15 @@ func clipTo(s string, limit int) string {
 	return strings.TrimRightFunc(string(r[:cut]), unicode.IsSpace) + "…"
 }
 
-// progress draws one line of a terminal again and again. Elsewhere it draws nothing.
+// progress draws one line of a terminal again and again. Elsewhere it draws nothing, and neither beside JSON: it may go to the same
+// terminal, piece by piece, and what is drawn takes the line away that the cursor is on.
 type progress struct {
 	app   *app
 	drawn bool
 }
 
 func (p *progress) say(format string, args ...any) {
-	if !p.app.terminal {
+	if !p.app.terminal || p.app.output == "json" {
 		return
 	}
 	p.drawn = true

@@ -2,17 +2,21 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/vt"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -21,12 +25,13 @@ import (
 
 // terminal is a program in a terminal of its own, as a person sees it.
 type terminal struct {
-	t      *testing.T
-	master *os.File
-	cmd    *exec.Cmd
-	ended  chan struct{}
-	mu     sync.Mutex
-	shown  bytes.Buffer
+	t             *testing.T
+	rows, columns uint16
+	master        *os.File
+	cmd           *exec.Cmd
+	ended         chan struct{}
+	mu            sync.Mutex
+	shown         bytes.Buffer
 }
 
 // inTerminal starts troupe in a new terminal of that size.
@@ -47,7 +52,7 @@ func inTerminal(t *testing.T, rows, columns uint16, environ []string, args ...st
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	require.NoError(t, cmd.Start())
-	s := &terminal{t: t, master: master, cmd: cmd, ended: make(chan struct{})}
+	s := &terminal{t: t, rows: rows, columns: columns, master: master, cmd: cmd, ended: make(chan struct{})}
 	go func() {
 		defer close(s.ended)
 		buffer := make([]byte, 4096)
@@ -87,6 +92,21 @@ func (s *terminal) shows(pattern string) {
 	s.t.Helper()
 	is := regexp.MustCompile(pattern)
 	await(s.t, "the terminal shows "+pattern, func() bool { return is.MatchString(s.text()) })
+}
+
+// screen is what a terminal of that size shows of it, line by line: what was drawn over or taken away is gone.
+func (s *terminal) screen() []string {
+	s.t.Helper()
+	e := vt.NewEmulator(int(s.columns), int(s.rows))
+	go func() { _, _ = io.Copy(io.Discard, e) }() // what it answers to questions
+	defer e.Close()
+	_, err := e.Write([]byte(s.raw()))
+	require.NoError(s.t, err)
+	lines := strings.Split(strings.TrimRight(e.String(), "\n"), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return lines
 }
 
 func (s *terminal) types(keys string) {
@@ -180,5 +200,47 @@ func TestTopInATerminal(t *testing.T) {
 		s.shows(`PAUSED`)
 		s.types("q")
 		require.Zero(t, s.ends())
+	}
+}
+
+// TestABatchsResultsStayOnTheScreen waits for a batch whose ends go to the terminal, beside what is said of it there: nothing is drawn
+// over an id or a result.
+func TestABatchsResultsStayOnTheScreen(t *testing.T) {
+	t.Parallel()
+	n := shared(t)
+	batch := filepath.Join(t.TempDir(), "batch.jsonl")
+	require.NoError(t, os.WriteFile(batch, []byte(`{"word":"one"}
+{"word":"two"}
+{"status":3}
+{"word":"four"}
+{"status":4}
+`), 0o600))
+	for _, size := range [][2]uint16{{24, 80}, {40, 120}} {
+		s := inTerminal(t, size[0], size[1], []string{"TROUPE_SERVER=" + n.url}, "submit", "theatre.prompt", "--batch", batch, "--wait", "-o", "json")
+		require.Equal(t, 1, s.ends(), s.text())
+		// A terminal breaks lines at its width.
+		shown := strings.Join(s.screen(), "")
+		for _, result := range []string{"one", "two", "four"} {
+			require.Contains(t, shown, `"prompted `+result, "%v", s.screen())
+		}
+		require.Equal(t, 3, strings.Count(shown, `"status":"completed"`), "%v", s.screen())
+		require.Equal(t, 2, strings.Count(shown, `"status":"failed"`), "%v", s.screen())
+		require.Equal(t, 2, strings.Count(shown, `"code":"exit_status"`), "%v", s.screen())
+		failed := 0
+		kept := slices.DeleteFunc(strings.Split(s.text(), "\n"), func(line string) bool {
+			about := strings.HasPrefix(line, "execution ")
+			if about {
+				failed++
+				require.Contains(t, strings.Join(s.screen(), "\n"), "\n"+line[:70], "it has a line of its own: %v", s.screen())
+			}
+			return about
+		})
+		require.Equal(t, 2, failed, s.text())
+		var ends []struct{ ID string }
+		require.NoError(t, json.Unmarshal([]byte(strings.Join(kept, "\n")), &ends), s.text())
+		require.Len(t, ends, 5)
+		for _, end := range ends {
+			require.Contains(t, shown, `"id":"`+end.ID+`"`, "%v", s.screen())
+		}
 	}
 }
