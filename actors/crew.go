@@ -22,7 +22,6 @@ type Crew struct {
 	Recorder    *actor.PID
 	Pool        *actor.PID
 	PoolName    string
-	Runtime     messages.Runtime
 	Node        string
 	Incarnation messages.Incarnation
 	Lease       *Lease       // of the node; nil: always holds

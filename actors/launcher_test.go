@@ -197,7 +197,7 @@ func next[T any](t *testing.T, i *inbox, n int) T {
 // backstage is a crew without a tree, for a runner alone.
 func backstage() *Crew {
 	return &Crew{
-		PoolName: "pool", Runtime: messages.RuntimePython, Incarnation: messages.NewIncarnation(),
+		PoolName: "pool", Incarnation: messages.NewIncarnation(),
 		Logger: hclog.NewNullLogger(), Board: NewBoard(),
 	}
 }

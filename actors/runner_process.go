@@ -15,6 +15,7 @@ import (
 
 // Program is a long-lived program and what it is told at hello.
 type Program struct {
+	Name    string // in messages: "python process"
 	Argv    []string
 	Dir     string
 	Env     []string // added to the outfit's
@@ -72,7 +73,7 @@ const pendingMax = 1024
 
 var errTooManyPending = errors.New("the program has too many unanswered requests")
 
-// ProcessRunner returns a maker of runners for python, node and process actions.
+// ProcessRunner returns a maker of runners that keep one long-lived program each.
 func ProcessRunner(outfit *Outfit, program *Program) func(*Crew, messages.WorkerID, messages.Generation) Runner {
 	return func(c *Crew, id messages.WorkerID, gen messages.Generation) Runner {
 		return &processRunner{
@@ -99,7 +100,7 @@ func (p *processRunner) start() {
 		Argv: p.program.Argv, Dir: p.program.Dir, Env: p.env(), Framed: true, FrameMax: p.outfit.FrameMax,
 	}, secrets, p.heard)
 	if err != nil {
-		p.post(&begun{err: fmt.Errorf("failed to start %s: %w", programOf(p.crew.Runtime), err)})
+		p.post(&begun{err: fmt.Errorf("failed to start %s: %w", p.program.Name, err)})
 		return
 	}
 	p.mu.Lock()
@@ -125,14 +126,6 @@ func (p *processRunner) start() {
 	if err != nil && !errors.Is(err, process.ErrInputClosed) {
 		p.post(&begun{err: err})
 	}
-}
-
-// programOf names what a runtime starts: "python process", "process".
-func programOf(r messages.Runtime) string {
-	if r == messages.RuntimeProcess {
-		return "process"
-	}
-	return string(r) + " process"
 }
 
 func (p *processRunner) env() []string {

@@ -24,7 +24,7 @@ type company struct {
 func newCompany(t *testing.T, l *launcher) *company {
 	t.Helper()
 	in, crew := &inbox{}, backstage()
-	r := ProcessRunner(&Outfit{Launcher: l}, &Program{Argv: []string{"python3"}})(crew, "w", 1)
+	r := ProcessRunner(&Outfit{Launcher: l}, &Program{Name: "python process", Argv: []string{"python3"}})(crew, "w", 1)
 	r.Begin(in.post)
 	return &company{r.(*processRunner), in, crew, l}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/runtime"
 )
 
 // exitTryAgain is EX_TEMPFAIL of sysexits: the command asks to be tried again.
@@ -25,19 +25,20 @@ const exitTryAgain = 75
 // startTimeout bounds how long the guardian may take to start a program.
 const startTimeout = 10 * time.Second
 
-// shellRunner runs one command per execution.
+// shellRunner runs one program per execution.
 type shellRunner struct {
 	crew   *Crew
 	outfit *Outfit
+	launch func(*messages.Action) runtime.Program
 	worker messages.WorkerID
 	gen    messages.Generation
 	post   func(any)
 }
 
-// ShellRunner returns a maker of runners for shell actions.
-func ShellRunner(outfit *Outfit) func(*Crew, messages.WorkerID, messages.Generation) Runner {
+// ShellRunner returns a maker of runners that start a program for each execution; launch says how, by the action.
+func ShellRunner(outfit *Outfit, launch func(*messages.Action) runtime.Program) func(*Crew, messages.WorkerID, messages.Generation) Runner {
 	return func(c *Crew, id messages.WorkerID, gen messages.Generation) Runner {
-		return &shellRunner{crew: c, outfit: outfit, worker: id, gen: gen}
+		return &shellRunner{crew: c, outfit: outfit, launch: launch, worker: id, gen: gen}
 	}
 }
 
@@ -107,8 +108,9 @@ func (s *shellRunner) start(e *messages.Execution, a *messages.Action, p message
 		})})
 		return
 	}
+	program := s.launch(a)
 	spec := process.Spec{
-		Argv: shellArgv(a), Dir: a.Root, Env: s.env(e), Stdin: params, StdoutMax: messages.ResultMax + 1,
+		Argv: program.Argv, Dir: a.Root, Env: s.env(e, program.Env), Stdin: params, StdoutMax: messages.ResultMax + 1,
 	}
 	started, err := s.outfit.start(ctx, spec, secrets, func(ev process.Event) { s.heard(e, p, c, ev) })
 	if errors.Is(err, process.ErrShortage) {
@@ -134,18 +136,10 @@ func (s *shellRunner) start(e *messages.Execution, a *messages.Action, p message
 	stepProcess(started, step)
 }
 
-// shellArgv is the action's argv with a relative program path taken inside its pack.
-func shellArgv(a *messages.Action) []string {
-	argv := slices.Clone(a.Command)
-	if strings.Contains(argv[0], "/") && !filepath.IsAbs(argv[0]) {
-		argv[0] = filepath.Join(a.Root, argv[0])
-	}
-	return argv
-}
-
-// env is the pool's environment with the execution's identity and its scalar parameters.
-func (s *shellRunner) env(e *messages.Execution) []string {
-	env := append(slices.Clone(s.outfit.Env),
+// env is the pool's environment with the program's, the execution's identity and its scalar parameters.
+func (s *shellRunner) env(e *messages.Execution, program []string) []string {
+	env := append(slices.Clone(s.outfit.Env), program...)
+	env = append(env,
 		"TROUPE_EXECUTION="+e.ID.String(), "TROUPE_ATTEMPT="+strconv.Itoa(int(e.Attempt)),
 		"TROUPE_ACTION="+e.Action, "TROUPE_SESSION="+e.Session, "TROUPE_WORKER="+string(s.worker),
 		"TROUPE_INCARNATION="+s.crew.Incarnation.String(), "TRACEPARENT="+e.Trace)

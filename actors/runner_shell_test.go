@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/runtime"
 )
 
 func TestShellOutcomes(t *testing.T) {
@@ -102,7 +103,9 @@ func FuzzParameterEnv(f *testing.F) {
 func newShell(t *testing.T, l *launcher) (Runner, *inbox, *Crew) {
 	t.Helper()
 	in, crew := &inbox{}, backstage()
-	s := ShellRunner(&Outfit{Launcher: l, Env: []string{"PATH=/bin"}})(crew, "w", 1)
+	s := ShellRunner(&Outfit{Launcher: l, Env: []string{"PATH=/bin"}}, func(a *messages.Action) runtime.Program {
+		return runtime.Program{Argv: runtime.Argv(a.Root, a.Command)}
+	})(crew, "w", 1)
 	s.Begin(in.post)
 	require.NoError(t, next[*begun](t, in, 1).err)
 	return s, in, crew

@@ -285,7 +285,7 @@ func play(t *testing.T, a *act, change func(*Crew)) *stage {
 	require.NoError(t, err)
 	action := &messages.Action{Ref: "act", Pool: "pool"}
 	s.crew = &Crew{
-		System: s.system, Recorder: recorder, Pool: pool, PoolName: "pool", Runtime: messages.RuntimePython,
+		System: s.system, Recorder: recorder, Pool: pool, PoolName: "pool",
 		Node: "node", Incarnation: messages.NewIncarnation(), Logger: hclog.NewNullLogger(), Board: NewBoard(),
 		Runner:      func(*Crew, messages.WorkerID, messages.Generation) Runner { return a },
 		Action:      func(ref, _ string) (*messages.Action, bool) { return action, ref == "act" },

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os/exec"
-	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -20,8 +18,6 @@ import (
 	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/rules/placement"
 	"github.com/troupe-run/troupe/rules/roster"
-	"github.com/troupe-run/troupe/runtime"
-	"github.com/troupe-run/troupe/sdk"
 	"github.com/troupe-run/troupe/supervisor"
 )
 
@@ -85,8 +81,8 @@ func (n *Node) readPacks() (*pack.Set, error) {
 			if name == "demo" && n.cfg.NoDemo {
 				continue
 			}
-			if name == "demo" && !n.hasProgram(n.cfg.Python) {
-				n.logger.Info("the demo pack is left out: no Python interpreter", "python", n.cfg.Python)
+			if spec, needs := n.cfg.Runtimes.Of(packs.Needs(name)); needs && !n.hasProgram(n.cfg.Interpreters[spec.Name]) {
+				n.logger.Info("the "+name+" pack is left out: no "+spec.Interpreter.Title+" interpreter", string(spec.Name), n.cfg.Interpreters[spec.Name])
 				continue
 			}
 			dirs = append(dirs, packs.Path(n.cfg.Data, name))
@@ -94,7 +90,7 @@ func (n *Node) readPacks() (*pack.Set, error) {
 	}
 	handlers := n.handlers()
 	set, err := pack.Load(append(dirs, n.cfg.Packs...), pack.Options{
-		MaxRetries: n.cfg.MaxRetries, Workers: n.cfg.Workers, Registered: n.cfg.Actions,
+		MaxRetries: n.cfg.MaxRetries, Workers: n.cfg.Workers, Runtimes: n.cfg.Runtimes, Registered: n.cfg.Actions,
 		HasHandler: func(name string) bool { _, ok := handlers[name]; return ok }, User: lookUpUser,
 	})
 	if err != nil {
@@ -123,7 +119,7 @@ func (n *Node) poolConfig(set *pack.Set, p *pack.Pool) supervisor.PoolConfig {
 	interval := orValue(p.Health.Interval, n.cfg.HealthCheckInterval)
 	return supervisor.PoolConfig{
 		System: n.system, Store: n.store, Clock: &n.clock, Broker: n.broker, Settings: n.cfg.Broker, Recorder: n.recorder,
-		Delivery: n.delivery, Logger: n.logger.Named("pool").With("pool", p.Name), Name: p.Name, Runtime: p.Runtime,
+		Delivery: n.delivery, Logger: n.logger.Named("pool").With("pool", p.Name), Name: p.Name, Runtime: n.spec(p),
 		Node: n.member.label, Incarnation: n.incarnation, Workers: p.Min, WorkersMax: p.Max, Crew: n.crew(set, p),
 		Roster: roster.Config{
 			StaleAfter: health.Limit(n.cfg.HeartbeatInterval, n.cfg.StalenessMultiplier), StaleTimes: n.cfg.StalenessMultiplier,
@@ -167,56 +163,6 @@ func (n *Node) crew(set *pack.Set, p *pack.Pool) actors.Crew {
 		SnapshotEvery: p.SnapshotEvery, KeepWithin: n.cfg.KeepWithin, LeaveWithin: n.cfg.ShutdownTimeout,
 		Snapshots: n.metrics.snapshot, UnknownReply: n.metrics.flow.unknownReply, Shortage: n.short.note,
 	}
-}
-
-// runner says how the pool's workers run things, and where each of their programs has its secrets from.
-func (n *Node) runner(
-	set *pack.Set, p *pack.Pool, secrets func(*pack.Pool) (actors.Secrets, error),
-) func(*actors.Crew, messages.WorkerID, messages.Generation) actors.Runner {
-	outfit := &actors.Outfit{
-		Launcher: n.guardian, Env: n.poolEnv(p), Limits: p.Limits, User: p.As, Umask: p.Umask, Output: n.cfg.OutputMax, FrameMax: n.cfg.FrameMax,
-	}
-	if len(p.Secrets) > 0 {
-		outfit.Secrets = func() (actors.Secrets, error) { return secrets(p) }
-	}
-	switch p.Runtime {
-	case messages.RuntimeGo:
-		return actors.GoRunner(n.handlers())
-	case messages.RuntimeShell:
-		return actors.ShellRunner(outfit)
-	}
-	return actors.ProcessRunner(outfit, n.program(set, p))
-}
-
-func (n *Node) poolEnv(p *pack.Pool) []string {
-	env := append(slices.Clone(n.env), userEnv(p.As)...)
-	return append(env, flatten(p.Env)...)
-}
-
-func (n *Node) program(set *pack.Set, p *pack.Pool) *actors.Program {
-	program := &actors.Program{Dir: p.Root}
-	for _, ref := range p.Actions {
-		if a, ok := set.Action(ref); ok {
-			program.Actions = append(program.Actions, actors.ProgramAction{Ref: a.Ref, Root: a.Root, Entrypoint: a.Entrypoint})
-		}
-	}
-	switch p.Runtime {
-	case messages.RuntimePython:
-		program.Argv = []string{n.cfg.Python, "-m", "troupe_worker"}
-		path := sdk.PythonPath(n.sdkFor(p))
-		if own, ok := p.Env["PYTHONPATH"]; ok {
-			path += string(filepath.ListSeparator) + own
-		}
-		program.Env = []string{"PYTHONPATH=" + path, "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1"}
-	case messages.RuntimeNode:
-		program.Argv = []string{n.cfg.NodeJS, sdk.NodeMain(n.sdkFor(p))}
-	default:
-		program.Argv = runtime.Argv(p.Root, p.Command)
-	}
-	if program.Dir == "" {
-		program.Dir = n.cfg.Data
-	}
-	return program
 }
 
 // startPools starts a supervisor for every pool that an action uses.

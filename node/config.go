@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +22,7 @@ import (
 	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/rules/lifecycle"
 	"github.com/troupe-run/troupe/rules/restart"
+	"github.com/troupe-run/troupe/runtime"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -51,12 +51,13 @@ type Config struct {
 	Logger     hclog.Logger
 	Version    string
 
-	// Workers is how many workers the default pool of each runtime has [python, node, process: cores; shell: 2 ×
-	// cores; go: 128].
+	// Runtimes are those that packs may name [all of Troupe's]. A program that adds one lists it here.
+	Runtimes runtime.Set
+	// Workers is how many workers the default pool of each runtime has [the runtime's].
 	Workers map[messages.Runtime]int
-	Python  string // interpreter [python3]
-	NodeJS  string // interpreter [node]
-	EnvPass []string
+	// Interpreters are the programs that run the code of runtimes [the runtime's].
+	Interpreters map[messages.Runtime]string
+	EnvPass      []string
 	// ForgetEnv, where set, takes variables out of this process's environment as /proc shows it, once their values are read.
 	ForgetEnv func(names []string) error
 	// EventsAll stores an event for every change of an execution.
@@ -168,8 +169,10 @@ func (c Config) withDefaults() Config {
 	}
 	orElse(&c.Name, "node")
 	orElse(&c.Version, "dev")
-	orElse(&c.Python, "python3")
-	orElse(&c.NodeJS, "node")
+	if c.Runtimes == nil {
+		c.Runtimes = runtime.All()
+	}
+	c.Interpreters = c.Runtimes.Interpreters(c.Interpreters)
 	if c.EnvPass == nil {
 		c.EnvPass = []string{"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"}
 	}
@@ -177,17 +180,6 @@ func (c Config) withDefaults() Config {
 		c.Logger = hclog.NewNullLogger()
 	}
 	c.Logger = withUnits(c.Logger)
-	cores := runtime.NumCPU()
-	workers := map[messages.Runtime]int{
-		messages.RuntimePython: cores, messages.RuntimeNode: cores, messages.RuntimeProcess: cores,
-		messages.RuntimeShell: 2 * cores, messages.RuntimeGo: 128,
-	}
-	for r, n := range c.Workers {
-		if n > 0 {
-			workers[r] = n
-		}
-	}
-	c.Workers = workers
 	if c.StoreURL != "" {
 		c.Peers = c.Peers.OrLoopback()
 	}
@@ -247,6 +239,9 @@ func (c *Config) validate() error {
 	}
 	if c.Peers.On() && !c.full() {
 		bad("peers_listen: a node on the embedded store has no peers: give it a store and a broker, or leave peers_listen empty or off")
+	}
+	if err := c.Runtimes.Check(); err != nil {
+		errs = append(errs, err)
 	}
 	if err := c.Peers.Check(); err != nil {
 		errs = append(errs, err)

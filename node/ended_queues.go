@@ -105,7 +105,7 @@ func (n *Node) removeQueues(ctx context.Context, inc messages.Incarnation, room 
 	if err != nil {
 		return 0, err
 	}
-	names, gone, removed := supervisor.EndedQueues(n.cfg.Broker, workers), n.ended.of[inc], 0
+	names, gone, removed := supervisor.EndedQueues(n.cfg.Broker, n.cfg.Runtimes, workers), n.ended.of[inc], 0
 	var failed []error
 	for _, name := range names {
 		if looked == room || len(failed) == queueErrorsMax {

@@ -185,7 +185,7 @@ func (n *Node) tryPool(ctx context.Context, old, set *pack.Set, name string) *ap
 	}
 	crew := n.crew(set, p)
 	crew.Runner = n.runner(set, p, n.secrets.lend)
-	crew.System, crew.PoolName, crew.Runtime, crew.Node, crew.Incarnation = n.system, p.Name, p.Runtime, n.member.label, n.incarnation
+	crew.System, crew.PoolName, crew.Node, crew.Incarnation = n.system, p.Name, n.member.label, n.incarnation
 	err := actors.Try(ctx, &crew, messages.NewWorkerID(n.member.label, p.Name, 0))
 	if err == nil {
 		return nil

@@ -37,7 +37,7 @@ func TestABrokenPoolFailsItsWorkAndRecoversByItself(t *testing.T) {
 	interpreter := filepath.Join(t.TempDir(), "python")
 	k := lab(t, func(c *node.Config) {
 		quickly(c)
-		c.Python = interpreter
+		c.Interpreters = map[messages.Runtime]string{"python": interpreter}
 	}, pythonPack(t, "workers: 2", map[string]string{"count": "", "sleep": "on_no_worker: wait\n"}))
 	patient := k.submit("py.sleep", object{"seconds": 0})
 	e := k.run("py.count", nil, retries(1))
@@ -65,7 +65,8 @@ func TestWaitingForAnyWorkerHasADeadline(t *testing.T) {
 	t.Parallel()
 	k := lab(t, func(c *node.Config) {
 		quickly(c)
-		c.Python, c.NoWorkerDeadline = "/nonexistent/python", 700*time.Millisecond
+		c.NoWorkerDeadline = 700 * time.Millisecond
+		c.Interpreters = map[messages.Runtime]string{"python": "/nonexistent/python"}
 	}, pythonPack(t, "", map[string]string{"sleep": "on_no_worker: wait\n"}))
 	begin := time.Now()
 	e := k.run("py.sleep", nil)

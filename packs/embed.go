@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/troupe-run/troupe/assets"
+	"github.com/troupe-run/troupe/messages"
 )
 
 //go:embed core demo
@@ -18,6 +19,14 @@ var files embed.FS
 
 // Names lists the built-in packs; core first.
 func Names() []string { return []string{"core", "demo"} }
+
+// Needs is the runtime whose interpreter a built-in pack cannot do without; empty: it works on every machine.
+func Needs(name string) messages.Runtime {
+	if name == "demo" {
+		return "python"
+	}
+	return ""
+}
 
 // Path is the folder of the built-in pack of that name under the data directory dir.
 func Path(dir, name string) string { return filepath.Join(dir, "packs", name) }

@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/process"
 	"github.com/troupe-run/troupe/rules/lifecycle"
+	"github.com/troupe-run/troupe/runtime"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/sqlite"
 )
@@ -256,6 +257,12 @@ func build(t *testing.T, runtime messages.Runtime, workers int, runner func(*act
 	return h
 }
 
+// specOf is the Spec of one of Troupe's runtimes.
+func specOf(name messages.Runtime) runtime.Spec {
+	spec, _ := runtime.All().Of(name)
+	return *spec
+}
+
 // furnish starts the pool of one node.
 func (h *house) furnish(name string, runtime messages.Runtime, workers int, runner func(*actors.Crew, messages.WorkerID, messages.Generation) actors.Runner, change func(*PoolConfig)) {
 	h.t.Helper()
@@ -265,7 +272,7 @@ func (h *house) furnish(name string, runtime messages.Runtime, workers int, runn
 	require.NoError(h.t, h.store.Join(h.t.Context(), store.Node{Incarnation: incarnation, Name: name, State: store.NodeActive}, 0))
 	action := &messages.Action{Ref: "act", Pool: "pool", Entrypoint: "f", Command: []string{"cmd"}}
 	h.config = PoolConfig{
-		System: h.system, Store: h.store, Broker: h.broker, Logger: hclog.NewNullLogger(), Name: "pool", Runtime: runtime,
+		System: h.system, Store: h.store, Broker: h.broker, Logger: hclog.NewNullLogger(), Name: "pool", Runtime: specOf(runtime),
 		Node: name, Incarnation: incarnation, Workers: workers, ClaimTimeout: 15 * time.Second, HealthInterval: -1,
 		EchoEvery: -1, BeatEvery: 10 * time.Second, Fingerprint: "1",
 		Recorder: h.system.PID("top/recorder"), Delivery: h.system.PID("top/delivery"),

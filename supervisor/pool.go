@@ -206,7 +206,7 @@ func (p *Pool) start(ctx actor.Context) {
 func (p *Pool) makeCrew() *actors.Crew {
 	crew := p.cfg.Crew
 	crew.System, crew.Recorder, crew.Pool = p.cfg.System, p.cfg.Recorder, p.self
-	crew.PoolName, crew.Runtime = p.cfg.Name, p.cfg.Runtime
+	crew.PoolName = p.cfg.Name
 	crew.Node, crew.Incarnation = p.cfg.Node, p.cfg.Incarnation
 	self, system, outer := p.self, p.cfg.System, p.cfg.Crew.Leaked
 	crew.Leaked = func(pool string, change int) {

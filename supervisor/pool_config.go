@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-run/troupe/rules/placement"
 	"github.com/troupe-run/troupe/rules/restart"
 	"github.com/troupe-run/troupe/rules/roster"
+	"github.com/troupe-run/troupe/runtime"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/clock"
 )
@@ -41,7 +42,7 @@ type PoolConfig struct {
 	Delivery    *actor.PID // the delivery bridge
 	Logger      hclog.Logger
 	Name        string
-	Runtime     messages.Runtime
+	Runtime     runtime.Spec
 	Node        string
 	Incarnation messages.Incarnation
 	Workers     int // at the start, and at least

@@ -36,7 +36,7 @@ type saved struct {
 // ready notes that a generation has become ready: its row is made anew, with its first heartbeat.
 func (j *journal) ready(p *Pool, s *slot, m *member) {
 	j.workers = append(j.workers, store.Worker{
-		Key: s.key, ID: s.id, Generation: m.gen, Runtime: p.cfg.Runtime, State: m.state.String(), Health: m.health.String(),
+		Key: s.key, ID: s.id, Generation: m.gen, Runtime: p.cfg.Runtime.Name, State: m.state.String(), Health: m.health.String(),
 		Active: true, Cordoned: s.cordoned, Beat: p.storedTime(s.beat), BeatEvery: p.cfg.BeatEvery, Since: p.storedTime(m.since),
 		Capabilities: capabilities(m),
 	})

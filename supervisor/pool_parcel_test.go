@@ -23,7 +23,7 @@ func order(inc messages.Incarnation, slot messages.Slot, n int, timeout time.Dur
 
 // packer is a pool that can pack, of a runtime whose workers share a queue or not.
 func packer(runtime messages.Runtime, slots int) *Pool {
-	p := &Pool{cfg: PoolConfig{Name: "pool", Node: "node", Runtime: runtime, Incarnation: messages.NewIncarnation(), Workers: slots}}
+	p := &Pool{cfg: PoolConfig{Name: "pool", Node: "node", Runtime: specOf(runtime), Incarnation: messages.NewIncarnation(), Workers: slots}}
 	p.roster = roster.New(roster.Config{})
 	for i := range slots {
 		n := messages.Slot(i)

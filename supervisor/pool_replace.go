@@ -179,7 +179,7 @@ func (p *Pool) replace(m *Replace) {
 		case s.cur == nil:
 		case !s.cur.ready:
 			p.queueReplacement(s.number)
-		case p.cfg.Runtime == messages.RuntimeGo || p.cfg.Runtime == messages.RuntimeShell:
+		case !p.cfg.Runtime.LongLived():
 			// Nothing of the old version lives between two of its runs; the next start takes the new crew.
 			s.by = m.By
 			p.retire(s, "reloaded")

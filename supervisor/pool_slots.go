@@ -96,7 +96,7 @@ func (p *Pool) addSlot(n messages.Slot) {
 
 // shared reports whether the pool's workers share one queue.
 func (p *Pool) shared() bool {
-	return p.cfg.Runtime == messages.RuntimeGo || p.cfg.Runtime == messages.RuntimeShell || max(p.cfg.Workers, p.cfg.WorkersMax) > ownQueueMax
+	return p.cfg.Runtime.SharedQueue || max(p.cfg.Workers, p.cfg.WorkersMax) > ownQueueMax
 }
 
 // spawnMore starts slots that have no worker yet: all of them in batches, or, where each is a process, as many as may

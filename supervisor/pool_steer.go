@@ -17,7 +17,7 @@ import (
 
 // probeDue asks the workers whose probe is due. They spread by jitter, so no second has all of them.
 func (p *Pool) probeDue(now time.Time) {
-	if !p.cfg.HealthEnabled || p.cfg.HealthInterval <= 0 || p.cfg.Runtime == messages.RuntimeGo {
+	if !p.cfg.HealthEnabled || p.cfg.HealthInterval <= 0 || p.cfg.Runtime.InNode() {
 		return
 	}
 	for _, s := range p.slots {
@@ -202,7 +202,7 @@ func (p *Pool) leakChanged(m *leakChange) {
 
 func (p *Pool) describe() Description {
 	d := Description{
-		Name: p.cfg.Name, Runtime: p.cfg.Runtime, Router: p.roster.Snapshot(), State: p.tracker.State(),
+		Name: p.cfg.Name, Runtime: p.cfg.Runtime.Name, Router: p.roster.Snapshot(), State: p.tracker.State(),
 		Cordoned: p.cordoned || p.nodeCordoned, Started: p.round.ended, Echo: p.echo.took, EchoLate: p.echo.late,
 		Workers: make([]WorkerState, 0, len(p.slots)), Lead: p.leading(),
 	}

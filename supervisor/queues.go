@@ -2,13 +2,13 @@ package supervisor
 
 import (
 	"github.com/troupe-run/troupe/broker"
-	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/runtime"
 	"github.com/troupe-run/troupe/store"
 )
 
 // EndedQueues are the names of the queues that the workers of one incarnation may have had: one for their pool, and where
-// the pool was small enough, one each.
-func EndedQueues(settings broker.Settings, workers []store.Worker) []string {
+// the pool was small enough and its workers did not share that one, one each.
+func EndedQueues(settings broker.Settings, runtimes runtime.Set, workers []store.Worker) []string {
 	count := map[string]int{}
 	for i := range workers {
 		count[workers[i].Key.Pool]++
@@ -25,7 +25,8 @@ func EndedQueues(settings broker.Settings, workers []store.Worker) []string {
 			pooled[pool] = true
 			names = append(names, settings.PoolQueueName(node, pool, w.Key.Incarnation))
 		}
-		if w.Runtime != messages.RuntimeGo && w.Runtime != messages.RuntimeShell && count[w.Key.Pool] <= ownQueueMax {
+		spec, known := runtimes.Of(w.Runtime) // another version may have one that this one does not know
+		if shared := known && spec.SharedQueue; !shared && count[w.Key.Pool] <= ownQueueMax {
 			names = append(names, settings.WorkerQueueName(w.ID, w.Key.Incarnation))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
 )
 
@@ -78,7 +79,7 @@ func besideCelery(b *testing.B, f *full) {
 		pack := withPack(b, 8)
 		return pythonEcho(b, f.on(b, func(c *node.Config) {
 			pack(c)
-			c.Python = python
+			c.Interpreters = map[messages.Runtime]string{"python": python}
 		}))
 	}
 	beside(b, "Celery", theirs, ours)
