@@ -88,6 +88,7 @@ var suite = []named{
 	{"a purge passes large sessions", testPurgePassesLargeSessions},
 	{"actions and clock", testActionsAndClock},
 	{"histories", testHistories},
+	{"histories as they are decided", testDecided},
 }
 
 // Run runs the whole suite against stores that open makes.

@@ -1,0 +1,179 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// decided follows a few executions, two of them in one session, by store.Decide alone.
+type decided struct {
+	rows   []store.Row
+	held   store.Session
+	has    bool // the session's row exists
+	events map[messages.ExecutionID][]store.Event
+	all    map[messages.ExecutionID][]store.Event // with those of the straight path
+}
+
+// testDecided makes random changes, many in one call, and compares every verdict, row, event and session with what store.Decide says: so an
+// adapter that makes changes by statements of its own has no rules of its own.
+func testDecided(t *testing.T, k *kit) {
+	rapid.Check(t, func(r *rapid.T) {
+		session := messages.NewExecutionID().String()
+		affinity := rapid.SampledFrom([]messages.Affinity{messages.AffinityStrict, messages.AffinityStrictFail, messages.AffinityHint}).Draw(r, "affinity")
+		m := &decided{events: map[messages.ExecutionID][]store.Event{}, all: map[messages.ExecutionID][]store.Event{}}
+		for _, e := range k.submit(r, ask(), ask(inSession(session, affinity)), ask(inSession(session, affinity))) {
+			m.rows = append(m.rows, store.Row{Execution: k.get(r, e.ID)})
+		}
+		for range rapid.IntRange(1, 12).Draw(r, "calls") {
+			m.call(r, k)
+		}
+		m.compareEvents(r, k)
+		for i := range m.rows { // so that the next history meets no backlog
+			k.apply(r, &store.Cancel{ID: m.rows[i].ID})
+		}
+	})
+}
+
+// call draws the changes of one call as if each that is drawn were made, and compares what became of them.
+func (m *decided) call(r *rapid.T, k *kit) {
+	guess := &decided{rows: append([]store.Row(nil), m.rows...), held: m.held, has: m.has}
+	var changes []store.Change
+	var of []int
+	for range rapid.IntRange(1, 4).Draw(r, "changes") {
+		i := rapid.IntRange(0, len(m.rows)-1).Draw(r, "execution")
+		c := guess.draw(r, k, i)
+		guess.follow(i, c, time.Unix(0, 0).UTC())
+		changes, of = append(changes, c), append(of, i)
+	}
+	for n, got := range k.apply(r, changes...) {
+		d := m.follow(of[n], changes[n], got.At)
+		name := changes[n].Name()
+		require.Equal(r, d.Verdict, got.Verdict, "%s: %v, decided: %v", name, got.Err, d.Err)
+		for _, kind := range []error{store.ErrSession, store.ErrInvalid, store.ErrFenced} {
+			if d.Err != nil {
+				require.Equal(r, isError(d.Err, kind), isError(got.Err, kind), "%s: %v, decided: %v", name, got.Err, d.Err)
+			}
+		}
+		require.Equal(r, d.Next.Status, got.Status, name)
+		require.Equal(r, d.Next.Attempt, got.Attempt, name)
+		require.Equal(r, d.Carry, got.Execution != nil, "%s carries the execution", name)
+		if d.Retry != nil {
+			m.compareRetry(r, k, &d)
+		}
+	}
+	for i := range m.rows {
+		require.Equal(r, stored(m.rows[i].Execution), stored(k.get(r, m.rows[i].ID)))
+	}
+	m.compareSession(r, k)
+}
+
+// stored is the execution as a store gives it back: an error in the form that it is kept in.
+func stored(e messages.Execution) messages.Execution {
+	e.Error = store.DecodeError(store.EncodeError(e.Error))
+	if len(e.Result) == 0 {
+		e.Result = nil
+	}
+	return e
+}
+
+// follow decides the change of row i and follows it.
+func (m *decided) follow(i int, c store.Change, at time.Time) store.Decision {
+	row := &m.rows[i]
+	facts := &store.Facts{Held: m.held}
+	for j := range m.rows {
+		o := &m.rows[j]
+		facts.Busy = facts.Busy || j != i && o.Session != "" && o.Status >= messages.Scheduled && !o.Status.Terminal()
+	}
+	d := store.Decide(row, facts, c, at)
+	if d.Verdict != store.Applied {
+		return d
+	}
+	m.affect(&d, at)
+	*row = d.Next
+	if m.events == nil {
+		return d
+	}
+	kept := []store.Event{d.Event}
+	if d.Retry != nil {
+		kept = []store.Event{d.RetryEvent(), d.Event}
+	}
+	m.all[row.ID] = append(m.all[row.ID], kept...)
+	if d.Straight {
+		kept = kept[:len(kept)-1]
+	}
+	m.events[row.ID] = append(m.events[row.ID], kept...)
+	return d
+}
+
+// affect makes the decision's effect on the session.
+func (m *decided) affect(d *store.Decision, at time.Time) {
+	n := &d.Next
+	switch d.Session {
+	case store.SessionBound:
+		m.has = true
+		m.held.Epoch, m.held.Worker, m.held.BoundAt, m.held.TouchedAt = n.SessionEpoch, n.Worker, at, at
+	case store.SessionStarted:
+		if m.held.StartedEpoch == 0 {
+			m.held.StartedEpoch = n.SessionEpoch
+		}
+	case store.SessionFinished:
+		if !m.has || n.Affinity == messages.AffinityHint && m.held.Worker != n.Worker {
+			return
+		}
+		m.held.FinishedEpoch, m.held.TouchedAt = max(m.held.FinishedEpoch, n.SessionEpoch), at
+		if store.Leaves(n.Status) {
+			m.held.Runs++
+		}
+	}
+}
+
+func (m *decided) compareSession(r *rapid.T, k *kit) {
+	row := &m.rows[1]
+	got, err := k.GetSession(ctx(r), row.Pool, row.Session)
+	if !m.has {
+		require.ErrorIs(r, err, store.ErrNotFound)
+		return
+	}
+	require.NoError(r, err)
+	want := m.held
+	want.Pool, want.Session = row.Pool, row.Session
+	require.Equal(r, want, got)
+}
+
+// compareRetry looks at the execution that follows one that has ended.
+func (m *decided) compareRetry(r *rapid.T, k *kit, d *store.Decision) {
+	got := k.get(r, d.Retry.ID)
+	require.Equal(r, messages.Requested, got.Status)
+	require.Equal(r, d.Next.CrashCount, got.CrashCount)
+	require.Equal(r, d.Next.Parameters, got.Parameters)
+	require.Empty(r, got.IdempotencyKey)
+}
+
+// compareEvents: a store keeps all events, or those that are not of the straight path. Stale writes have a test of their own.
+func (m *decided) compareEvents(r *rapid.T, k *kit) {
+	for i := range m.rows {
+		id := m.rows[i].ID
+		events, err := k.Events(ctx(r), id)
+		require.NoError(r, err)
+		var got []store.Event
+		for _, v := range events {
+			if v.Kind != store.StaleWrite {
+				got = append(got, v)
+			}
+		}
+		want := m.events[id]
+		if len(got) != len(want) {
+			want = m.all[id]
+		}
+		require.Equal(r, len(want), len(got), "%v\n%v", want, got)
+		for n := range want {
+			require.Equal(r, want[n], got[n])
+		}
+	}
+}
