@@ -4,18 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/broker/memory"
 	"github.com/troupe-run/troupe/broker/rabbitmq"
+	"github.com/troupe-run/troupe/filelock"
 	"github.com/troupe-run/troupe/packs"
 	"github.com/troupe-run/troupe/sdk"
 	"github.com/troupe-run/troupe/store"
@@ -44,41 +41,18 @@ func (n *Node) prepare(context.Context) error {
 	return err
 }
 
-// lockFolder takes the lock that says that this process alone uses the folder. The kernel drops it with the process,
-// however that ends; the file stays.
+// lockFolder takes the lock that says that this process alone uses the folder.
 func lockFolder(folder string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(folder, "node.lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
+	f, err := filelock.Take(filepath.Join(folder, "node.lock"))
+	var held *filelock.HeldError
+	switch {
+	case errors.As(err, &held):
+		return nil, fmt.Errorf("data folder %s: in use by another node (process %s holds its lock): stop that node, or give this one another --data folder",
+			folder, held.Holder)
+	case err != nil:
 		return nil, fmt.Errorf("data folder %s: %w; choose another with --data", folder, err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		defer f.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("data folder %s: in use by another node (process %s holds its lock): stop that node, or give this one another --data folder",
-				folder, holder(f))
-		}
-		return nil, fmt.Errorf("lock data folder %s: %w", folder, err)
-	}
-	if err := errors.Join(f.Truncate(0), write(f, strconv.Itoa(os.Getpid())+"\n")); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock data folder %s: %w", folder, err)
-	}
 	return f, nil
-}
-
-func write(f *os.File, text string) error {
-	_, err := f.WriteAt([]byte(text), 0)
-	return err
-}
-
-// holder reads the pid that the lock's owner left in the file.
-func holder(f io.ReaderAt) string {
-	b := make([]byte, 20)
-	count, _ := f.ReadAt(b, 0)
-	if pid, err := strconv.Atoi(strings.TrimSpace(string(b[:count]))); err == nil {
-		return strconv.Itoa(pid)
-	}
-	return "unknown"
 }
 
 func (n *Node) materialize(context.Context) error {

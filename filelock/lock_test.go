@@ -1,0 +1,85 @@
+package filelock
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestOneProcessHoldsTheLock(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "it.lock")
+	first, err := Take(path)
+	require.NoError(t, err)
+	_, err = Take(path)
+	var held *HeldError
+	require.ErrorAs(t, err, &held)
+	require.Equal(t, strconv.Itoa(os.Getpid()), held.Holder)
+	require.NoError(t, first.Close())
+	second, err := Take(path)
+	require.NoError(t, err, "the file stays, the lock is free")
+	require.NoError(t, second.Close())
+}
+
+// A process that is killed while it starts a program leaves its lock to that program for a moment: the time between fork and exec. Here the
+// program has it for longer.
+func TestTheLockOfAProcessThatHasEndedIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "it.lock")
+	f, err := Take(path)
+	require.NoError(t, err)
+	writeHolder(t, f, ended(t))
+	heir := exec.Command("sleep", "0.3")
+	heir.ExtraFiles = []*os.File{f}
+	require.NoError(t, heir.Start())
+	t.Cleanup(func() { _ = heir.Wait() })
+	require.NoError(t, f.Close())
+	again, err := Take(path)
+	require.NoError(t, err)
+	require.NoError(t, again.Close())
+}
+
+func TestALockThatStaysIsToldAfterABound(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "it.lock")
+	f, err := Take(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = f.Close() })
+	gone := ended(t)
+	writeHolder(t, f, gone)
+	_, err = Take(path)
+	var held *HeldError
+	require.ErrorAs(t, err, &held)
+	require.Equal(t, strconv.Itoa(gone), held.Holder)
+	require.NoError(t, f.Truncate(0))
+	_, err = Take(path)
+	require.ErrorAs(t, err, &held)
+	require.Equal(t, "unknown", held.Holder)
+}
+
+func TestAFolderThatIsMissingIsNamed(t *testing.T) {
+	t.Parallel()
+	_, err := Take(filepath.Join(t.TempDir(), "none", "it.lock"))
+	require.True(t, errors.Is(err, os.ErrNotExist))
+	require.ErrorContains(t, err, "none/it.lock")
+}
+
+// ended is the id of a process that is gone.
+func ended(t *testing.T) int {
+	command := exec.Command("true")
+	require.NoError(t, command.Run())
+	require.ErrorIs(t, syscall.Kill(command.Process.Pid, 0), syscall.ESRCH)
+	return command.Process.Pid
+}
+
+func writeHolder(t *testing.T, f *os.File, pid int) {
+	require.NoError(t, f.Truncate(0))
+	_, err := f.WriteAt([]byte(strconv.Itoa(pid)), 0)
+	require.NoError(t, err)
+}
