@@ -54,7 +54,11 @@ type DeadLetter struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	held   *Held
+	logs   deadLetterLogs
 }
+
+// deadLetterLogs are the messages that a sender of anything can cause.
+type deadLetterLogs struct{ quarantined Repeated }
 
 // NewDeadLetter returns the child to spawn.
 func NewDeadLetter(cfg DeadLetterConfig) Child {
@@ -139,13 +143,11 @@ func (d *DeadLetter) judge(ctx context.Context, letter broker.Delivery) error {
 		return nil // its pool has seen that it is late
 	}
 	if len(letter.Deaths) > 0 && letter.Deaths[0].Queue == d.cfg.Settings.RequestsQueue() {
-		_, err := d.keep(ctx, letter, store.DeadLetter{Resolution: "quarantined: a submission that no node took"}, reasonOf(letter))
-		return err
+		return d.quarantine(ctx, letter, "a submission that no node took", reasonOf(letter))
 	}
 	work, err := broker.DecodeWork(letter.Body)
 	if err != nil {
-		_, err := d.keep(ctx, letter, store.DeadLetter{Resolution: "quarantined: " + err.Error()}, "malformed")
-		return err
+		return d.quarantine(ctx, letter, err.Error(), "malformed")
 	}
 	for i := range work {
 		for _, p := range work[i].Placements {
@@ -155,6 +157,15 @@ func (d *DeadLetter) judge(ctx context.Context, letter broker.Delivery) error {
 		}
 	}
 	return nil
+}
+
+// quarantine keeps a letter that is about no placement, and changes nothing else.
+func (d *DeadLetter) quarantine(ctx context.Context, letter broker.Delivery, why, reason string) error {
+	kept, err := d.keep(ctx, letter, store.DeadLetter{Resolution: "quarantined: " + why}, reason)
+	if err == nil {
+		d.logs.quarantined.Warn(d.cfg.Logger, "dead letter quarantined", "dead_letter", kept, "queue", letter.Queue, "reason", reason, "error", why)
+	}
+	return err
 }
 
 // one judges one placement. The forensic row is written before anything else.

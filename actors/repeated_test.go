@@ -74,6 +74,35 @@ func TestRefusedSubmissionsAreLoggedOnceAMinute(t *testing.T) {
 	}
 }
 
+// lettersAlone is a store that is asked for nothing but to keep dead letters.
+type lettersAlone struct {
+	store.Store
+	acceptsLetters
+}
+
+func (l *lettersAlone) SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, error) {
+	return l.acceptsLetters.SaveDeadLetter(ctx, d)
+}
+
+// Dead letters that are about no placement fill their table, not the log.
+func TestQuarantinedDeadLettersAreLoggedOnceAMinute(t *testing.T) {
+	t.Parallel()
+	settings := broker.Settings{}
+	for reason, letter := range map[string]broker.Delivery{
+		"malformed": {Message: broker.Message{Body: []byte("\x00\xff")}},
+		"expired":   {Deaths: []broker.Death{{Reason: broker.DeathExpired, Queue: settings.RequestsQueue()}}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			letters := &lettersAlone{}
+			d := &DeadLetter{cfg: DeadLetterConfig{Store: letters, Settings: settings, Logger: hclog.New(&hclog.LoggerOptions{Output: &log})}}
+			flood(t, &log, "dead letter quarantined", func() { require.NoError(t, d.judge(t.Context(), letter)) })
+			require.Equal(t, 2, strings.Count(log.String(), "reason="+reason))
+			require.Equal(t, 1001, letters.kept)
+		})
+	}
+}
+
 // A broker that takes no notice for an hour is tried twice a second, and told of once a minute.
 func TestUntoldNoticesAreLoggedOnceAMinute(t *testing.T) {
 	t.Parallel()

@@ -90,6 +90,8 @@ func TestDeadLettersOfWhatHasMovedOnChangeNothing(t *testing.T) {
 		resolutions[letter.Resolution[:min(len(letter.Resolution), 11)]]++
 	}
 	require.Equal(t, map[string]int{"stale": 1, "missing": 1, "quarantined": 2}, resolutions)
+	require.Equal(t, 2, k.logged("Received dead letter for execution"), "for each letter about an execution")
+	k.until("the first of the others is told, and then one a minute", func() bool { return k.logged("dead letter quarantined") == 1 })
 	require.Equal(t, messages.Running, k.get(id).Status)
 	close(block.open)
 	require.Equal(t, messages.Completed, k.await(id).Status)
