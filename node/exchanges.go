@@ -33,8 +33,9 @@ type losses struct {
 	of map[string]*loss
 }
 
-// found notes an exchange that was missing and what came of declaring it, and says whether to log that now.
-func (l *losses) found(name string, now time.Time, err error) (log bool) {
+// found notes an exchange that was missing and what came of declaring it, and says whether to log that now, and how many
+// were not logged since the last that was.
+func (l *losses) found(name string, now time.Time, err error) (log bool, withheld int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.of == nil {
@@ -51,8 +52,7 @@ func (l *losses) found(name string, now time.Time, err error) (log bool) {
 	if known.err = err; err == nil {
 		known.mended = now
 	}
-	log, _ = known.gate.Pass(now)
-	return log
+	return known.gate.Pass(now)
 }
 
 // there notes that all exchanges are there, and forgets the losses that have been told for long enough.
@@ -126,13 +126,14 @@ func (w *watcher) hasDeclared() bool {
 // declareExchange makes an exchange that was found missing.
 func (w *watcher) declareExchange(ctx context.Context, e broker.Exchange) {
 	err := w.node.raw.Declare(ctx, broker.Topology{Exchanges: []broker.Exchange{e}})
-	log := w.losses.found(e.Name, time.Now(), err)
+	log, withheld := w.losses.found(e.Name, time.Now(), err)
+	args := append(throttle.LeftOut(withheld), "exchange", e.Name)
 	switch {
 	case !log:
 	case err != nil:
-		w.broker.logger.Error("a shared exchange is missing and cannot be declared", "exchange", e.Name, "error", err)
+		w.broker.logger.Error("a shared exchange is missing and cannot be declared", append(args, "error", err)...)
 	default:
 		w.broker.logger.Error("a shared exchange was missing and is declared again; what other programs had bound to it "+
-			"they must bind again", "exchange", e.Name)
+			"they must bind again", args...)
 	}
 }

@@ -2,6 +2,8 @@ package node
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 )
 
@@ -61,4 +64,38 @@ func TestAFlappingAlarmIsLoggedOnceAMinute(t *testing.T) {
 		s.set(true, true, "low on memory")
 		require.Contains(t, log.String(), "left_out=1000")
 	})
+}
+
+// declares is a broker that is asked for nothing but to declare.
+type declares struct {
+	broker.Broker
+	err error
+}
+
+func (d *declares) Declare(context.Context, broker.Topology) error { return d.err }
+
+// An exchange that somebody deletes again and again, or that cannot be declared, is told of once and then once a minute, with how
+// often it was found missing in between. Another exchange is told of by itself.
+func TestAMissingExchangeIsLoggedOnceAMinute(t *testing.T) {
+	t.Parallel()
+	for text, err := range map[string]error{
+		"is declared again": nil, "cannot be declared": errors.New("the user lacks a permission"),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			w := &watcher{node: &Node{raw: &declares{err: err}}, broker: server{logger: hclog.New(&hclog.LoggerOptions{Output: &log})}}
+			found := func(name string) { w.declareExchange(t.Context(), broker.Exchange{Name: name}) }
+			for range 1000 {
+				found("blue.executions")
+			}
+			require.Equal(t, 1, strings.Count(log.String(), text))
+			require.NotContains(t, log.String(), "left_out")
+			time.Sleep(time.Minute)
+			found("blue.executions")
+			require.Equal(t, 2, strings.Count(log.String(), text))
+			require.Equal(t, 1, strings.Count(log.String(), "left_out=999"))
+			found("blue.dlx")
+			require.Equal(t, 3, strings.Count(log.String(), text))
+		})
+	}
 }
