@@ -211,6 +211,29 @@ func TestExit75MeansTryAgain(t *testing.T) {
 	require.Equal(t, "never_on", e.Error.NoRetry)
 }
 
+// TestPlainFailuresAreRetried: with max_retries above 0 a program's exit 1 and a Python exception are retried until one ends well.
+func TestPlainFailuresAreRetried(t *testing.T) {
+	t.Parallel()
+	const twice = "max_retries: 2\nretry: {base: 10ms, max: 20ms}\n"
+	k := lab(t, nil, shellPack(t, map[string]string{"one": `[ -e been ] && exit 0; touch been; exit 1`}, twice),
+		pythonPack(t, "", map[string]string{"lookup": twice}))
+	for ref, want := range map[string]struct {
+		code   messages.Code
+		reason string
+		said   string
+	}{
+		"sh.one":    {messages.CodeExitStatus, "exit_status", ""},
+		"py.lookup": {"action_error", "exception", "KeyError"},
+	} {
+		chain := k.chain(k.submit(ref, nil), 2)
+		require.Equal(t, messages.Failed, chain[0].Status, ref)
+		require.Equal(t, want.code, chain[0].Error.Code, ref)
+		require.Contains(t, chain[0].Error.Message, want.said, ref)
+		require.Equal(t, want.reason, chain[1].RetryReason, ref)
+		require.Equal(t, messages.Completed, chain[1].Status, ref)
+	}
+}
+
 func TestWorkerLostIsAbandonedUnlessItMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	k := lab(t, func(c *node.Config) { c.MaxRetries = 1 }, pythonPack(t, "", map[string]string{"crash": "", "count": ""}))

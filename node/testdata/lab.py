@@ -48,6 +48,13 @@ def count(params, ctx):
             "hit": ctx.session.hit, "behind": ctx.session.runs_behind, "pid": os.getpid()}
 
 
+def lookup(params, ctx):
+    """Fail the first time, as a program does that nobody wrote for retries."""
+    been = os.path.exists(lab("been"))
+    note("been", ctx.execution)
+    return {}["absent"] if not been else {}
+
+
 def sleep(params, ctx):
     time.sleep(params.get("seconds", 60))
     return {"pid": os.getpid(), "version": VERSION}
