@@ -11,10 +11,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/pack"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/postgres"
 )
@@ -102,7 +101,7 @@ func (c *Client) submit(ctx context.Context, tx pgx.Tx, s Submission) (Execution
 }
 
 // submission is the request as the inbox holds it, which keeps times to the microsecond.
-func (c *Client) submission(r *api.SubmitRequest) store.Submission {
+func (c *Client) submission(r *submit.Request) store.Submission {
 	s := store.Submission{
 		ID: messages.NewExecutionID(), Action: r.ActionRef, Parameters: r.Parameters, Session: r.Session,
 		Affinity:       messages.Affinity(r.Affinity),
@@ -130,15 +129,15 @@ func (c *Client) holder(ctx context.Context, tx pgx.Tx, s *store.Submission) (Ex
 	if err != nil || claim.ID.IsZero() {
 		return ExecutionID{}, err
 	}
-	r := node.RequestOf(s)
-	if claim.Same || bytes.Equal(claim.RequestHash, node.RequestHash(&r)) {
+	r := s.Request()
+	if claim.Same || bytes.Equal(claim.RequestHash, r.Hash()) {
 		return claim.ID, nil
 	}
 	return ExecutionID{}, asProblem(&store.ConflictError{Key: s.IdempotencyKey, Holder: claim.ID})
 }
 
 // judge checks the action and the parameters as the nodes will.
-func (c *Client) judge(ctx context.Context, r *api.SubmitRequest) error {
+func (c *Client) judge(ctx context.Context, r *submit.Request) error {
 	set, err := c.action(ctx, r.ActionRef)
 	if errors.Is(err, store.ErrNotFound) {
 		return &Problem{Code: messages.CodeActionNotFound,
@@ -147,7 +146,7 @@ func (c *Client) judge(ctx context.Context, r *api.SubmitRequest) error {
 	if err != nil {
 		return err
 	}
-	return node.CheckParameters(ctx, set, r.ActionRef, r.Parameters)
+	return set.Refuse(ctx, r.ActionRef, r.Parameters)
 }
 
 // action is a set with the one action, as it was in the store at most actionAge ago.

@@ -27,6 +27,7 @@ import (
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 // Names of the vocabulary, so that callers need no other package.
@@ -171,8 +172,8 @@ type Submission struct {
 	Labels         map[string]string
 }
 
-func (s *Submission) request() (api.SubmitRequest, error) {
-	r := api.SubmitRequest{
+func (s *Submission) request() (submit.Request, error) {
+	r := submit.Request{
 		ActionRef: s.Action, Session: s.Session, Affinity: string(s.Affinity), Priority: s.Priority, RunAt: s.RunAt, IdempotencyKey: s.IdempotencyKey,
 		MaxRetries: s.MaxRetries, Labels: s.Labels,
 	}
@@ -203,7 +204,7 @@ func (t *Troupe) Submit(ctx context.Context, s Submission) (Execution, error) {
 
 // SubmitAll stores up to 10,000 executions, all or none, and returns them in order.
 func (t *Troupe) SubmitAll(ctx context.Context, list []Submission) ([]Execution, error) {
-	requests := make([]api.SubmitRequest, len(list))
+	requests := make([]submit.Request, len(list))
 	for i := range list {
 		r, err := list[i].checked()
 		if err != nil {
@@ -261,7 +262,7 @@ func (t *Troupe) Call(ctx context.Context, s Submission) (Execution, error) {
 
 // call waits for an execution that was just submitted.
 func call(ctx context.Context, e *Execution, wait func(context.Context, ExecutionID) (Execution, error)) (Execution, error) {
-	limit, bounded := api.SessionCallTime(e)
+	limit, bounded := submit.CallTime(e)
 	if !bounded {
 		return wait(ctx, e.ID)
 	}
@@ -269,7 +270,7 @@ func call(ctx context.Context, e *Execution, wait func(context.Context, Executio
 	defer cancel()
 	now, err := wait(limited, e.ID)
 	if err == nil && !now.Status.Terminal() && limited.Err() != nil && ctx.Err() == nil {
-		return now, api.SessionTimedOut(&now)
+		return now, submit.CallTimedOut(&now)
 	}
 	return now, err
 }

@@ -6,8 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/postgres"
 )
@@ -22,7 +22,7 @@ func (t *Troupe) SubmitTx(ctx context.Context, tx pgx.Tx, s Submission) (Executi
 		return Execution{}, err
 	}
 	n := t.node.Node()
-	executions, err := n.Prepare(ctx, []api.SubmitRequest{r})
+	executions, err := n.Prepare(ctx, []submit.Request{r})
 	if err != nil {
 		return Execution{}, err
 	}
@@ -40,7 +40,7 @@ func (t *Troupe) SubmitTx(ctx context.Context, tx pgx.Tx, s Submission) (Executi
 var errNoPostgres = errors.New("SubmitTx needs a node of the full mode: give Config.Store a postgres:// address, and Config.Broker")
 
 // checked is the request, with what can be said of it alone checked.
-func (s *Submission) checked() (api.SubmitRequest, error) {
+func (s *Submission) checked() (submit.Request, error) {
 	r, err := s.request()
 	if err != nil {
 		return r, err

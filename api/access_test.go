@@ -11,13 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 )
 
 // fake stores nothing, for what is measured and refused before the store.
 type fake struct{ backend }
 
-func (f *fake) Submit(_ context.Context, r []SubmitRequest) ([]store.Submitted, error) {
+func (f *fake) Submit(_ context.Context, r []submit.Request) ([]store.Submitted, error) {
 	return []store.Submitted{{Execution: messages.Execution{ID: messages.NewExecutionID(), Action: r[0].ActionRef, Status: messages.Requested}}}, nil
 }
 

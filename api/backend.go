@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -15,7 +16,7 @@ import (
 // *messages.Problem, everything else is the node's fault.
 type Backend interface {
 	// Submit checks, completes and stores the requests, all or none.
-	Submit(ctx context.Context, requests []SubmitRequest) ([]store.Submitted, error)
+	Submit(ctx context.Context, requests []submit.Request) ([]store.Submitted, error)
 	Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error)
 	List(ctx context.Context, f store.Filter) (store.Page, error)
 	Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error)
@@ -64,23 +65,6 @@ type Backend interface {
 	Ready(ctx context.Context) Readiness
 	// Redact removes the action's secret parameters.
 	Redact(action string, parameters json.RawMessage) json.RawMessage
-}
-
-// SubmitRequest is one submission as a caller gives it.
-type SubmitRequest struct {
-	ActionRef      string            `json:"action_ref"`
-	Parameters     json.RawMessage   `json:"parameters,omitempty"`
-	Session        string            `json:"session,omitempty"`
-	Affinity       string            `json:"affinity,omitempty"`
-	Priority       *int              `json:"priority,omitempty"`
-	RunAt          time.Time         `json:"run_at,omitzero"`
-	IdempotencyKey string            `json:"idempotency_key,omitempty"`
-	TimeoutSeconds *float64          `json:"timeout_seconds,omitempty"`
-	MaxRetries     *int              `json:"max_retries,omitempty"`
-	QueueDeadline  *float64          `json:"queue_deadline_seconds,omitempty"`
-	Labels         map[string]string `json:"labels,omitempty"`
-	CreatedBy      string            `json:"-"`
-	Trace          string            `json:"-"`
 }
 
 // Live is one live happening of a running execution.

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/sqlite"
 )
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type backend struct {
 	store.Store
 	mu       sync.Mutex
-	requests []SubmitRequest
+	requests []submit.Request
 	err      error // answer of every call, where set
 	waiting  chan struct{}
 	waits    chan struct{} // is told of every Wait, where set
@@ -54,7 +55,7 @@ func newBackend(t testing.TB) *backend {
 	return &backend{Store: s, ready: Readiness{Ready: true}}
 }
 
-func (b *backend) Submit(ctx context.Context, requests []SubmitRequest) ([]store.Submitted, error) {
+func (b *backend) Submit(ctx context.Context, requests []submit.Request) ([]store.Submitted, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err != nil {

@@ -9,6 +9,7 @@ import (
 	"reflect"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 func (s *server) submitBatch(c *call) error {
@@ -33,11 +34,11 @@ func (s *server) submitBatch(c *call) error {
 
 // decodeBatch reads a BatchRequest from the request's body as it arrives. It stops at the first entry that is wrong or one too
 // many: what a batch costs does not depend on what follows behind.
-func (c *call) decodeBatch() ([]SubmitRequest, error) {
+func (c *call) decodeBatch() ([]submit.Request, error) {
 	if err := mediaType(c.r, false); err != nil {
 		return nil, err
 	}
-	var list []SubmitRequest
+	var list []submit.Request
 	err := c.body(func(from *bodyReader) (err error) {
 		list, err = newBatchDecoder(from).decode()
 		return err
@@ -52,7 +53,7 @@ func (c *call) decodeBatch() ([]SubmitRequest, error) {
 type batchDecoder struct {
 	dec  *json.Decoder
 	from *bodyReader
-	list []SubmitRequest
+	list []submit.Request
 	raw  json.RawMessage // of one entry
 }
 
@@ -65,7 +66,7 @@ func newBatchDecoder(from *bodyReader) *batchDecoder {
 // theBody is what problems call the whole.
 const theBody = "the body"
 
-func (d *batchDecoder) decode() ([]SubmitRequest, error) {
+func (d *batchDecoder) decode() ([]submit.Request, error) {
 	if err := d.open('{', theBody, "an object"); err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func (d *batchDecoder) entry() error {
 		}
 		return d.problem(err)
 	}
-	var r SubmitRequest
+	var r submit.Request
 	if err := decodeStrict("the entry", d.raw, &r); err != nil {
 		return err
 	}

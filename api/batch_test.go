@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -370,7 +371,7 @@ func TestAWaitHoldsNoBody(t *testing.T) {
 // taker takes what is submitted and stores nothing.
 type taker struct{ backend }
 
-func (*taker) Submit(_ context.Context, r []SubmitRequest) ([]store.Submitted, error) {
+func (*taker) Submit(_ context.Context, r []submit.Request) ([]store.Submitted, error) {
 	stored := make([]store.Submitted, len(r))
 	for i := range stored {
 		stored[i].Execution = messages.Execution{ID: messages.NewExecutionID(), Status: messages.Requested}

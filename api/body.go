@@ -163,10 +163,6 @@ func goesOn(what string, at int) *messages.Problem {
 	return messages.Problemf(messages.CodeInvalidJSON, "%s goes on after its JSON value, at byte %d", what, at)
 }
 
-func tooDeep(what string) *messages.Problem {
-	return messages.Problemf(messages.CodeTooDeep, "%s is nested deeper than %d levels; flatten it", what, messages.JSONDepthMax)
-}
-
 // decodeProblem says in the caller's words what encoding/json found.
 func decodeProblem(what string, err error) *messages.Problem {
 	var syntax *json.SyntaxError
@@ -214,26 +210,4 @@ func wanted(e *json.UnmarshalTypeError) string {
 		return "a list"
 	}
 	return "an object"
-}
-
-// deeper reports whether the JSON text nests deeper than max. It reads the text once, allocates nothing and judges
-// no grammar, so it can refuse what would be dear to parse.
-func deeper(b []byte, max int) bool {
-	depth, quoted := 0, false
-	for i := 0; i < len(b); i++ {
-		switch c := b[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			if depth++; depth > max {
-				return true
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return false
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 // cursorMark stands at the head of every cursor, so that a text that is none is told from one.
@@ -110,7 +112,7 @@ func (q query) check(rt *route) error {
 			return invalid("query parameter %q is given %d times; give it once", name, len(values))
 		}
 		for _, v := range values {
-			if prob := checkText(name, v, cursorMax); prob != nil {
+			if prob := submit.CheckText(name, v, cursorMax); prob != nil {
 				return prob
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -22,7 +23,7 @@ type slowStore struct {
 	came, goOn chan struct{}
 }
 
-func (s *slowStore) Submit(context.Context, []SubmitRequest) ([]store.Submitted, error) {
+func (s *slowStore) Submit(context.Context, []submit.Request) ([]store.Submitted, error) {
 	s.came <- struct{}{}
 	<-s.goOn
 	return []store.Submitted{{Execution: messages.Execution{ID: messages.NewExecutionID(), Status: messages.Requested}}}, nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -84,7 +85,7 @@ func (s *server) submit(c *call) error {
 		}
 	}
 	body.CreatedBy, body.Trace = c.caller, traceparent(c.r)
-	stored, err := s.Backend.Submit(c.r.Context(), []SubmitRequest{body.SubmitRequest})
+	stored, err := s.Backend.Submit(c.r.Context(), []submit.Request{body.Request})
 	if err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func (s *server) submit(c *call) error {
 
 // submitted waits for the end of an execution that is stored: whatever goes wrong with the waiting, the caller gets its id.
 func (s *server) submitted(c *call, e messages.Execution, limit time.Duration) (messages.Execution, error) {
-	call, bounded := SessionCallTime(&e)
+	call, bounded := submit.CallTime(&e)
 	bounded = bounded && call < limit
 	if bounded {
 		limit = call
@@ -127,7 +128,7 @@ func (s *server) submitted(c *call, e messages.Execution, limit time.Duration) (
 		return e, nil
 	}
 	if bounded && !seen.Status.Terminal() {
-		return e, SessionTimedOut(&seen)
+		return e, submit.CallTimedOut(&seen)
 	}
 	return seen, nil
 }

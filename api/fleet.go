@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 // workersMax bounds a page of workers: a pool of go workers may have thousands.
@@ -104,7 +105,7 @@ func compareWorkers(a, b messages.WorkerID) int {
 // workerID joins the three wildcards of a worker's path.
 func workerID(r *http.Request) (messages.WorkerID, error) {
 	id := messages.WorkerID(r.PathValue("node") + "/" + r.PathValue("pool") + "/" + r.PathValue("slot"))
-	if _, _, _, ok := id.Split(); !ok || checkText("", string(id), 3*messages.SessionMax) != nil {
+	if _, _, _, ok := id.Split(); !ok || submit.CheckText("", string(id), 3*messages.SessionMax) != nil {
 		return "", messages.Problemf(messages.CodeNotFound, "worker %q is not known here: it is not a worker id (node/pool/slot)", clip(string(id)))
 	}
 	return id, nil
@@ -173,7 +174,7 @@ func (s *server) pools(c *call) error {
 // pathText reads a wildcard that names something: a text that no thing can have is unknown.
 func pathText(c *call, wildcard, kind string) (string, error) {
 	name := c.r.PathValue(wildcard)
-	if checkText("", name, messages.SessionMax) != nil {
+	if submit.CheckText("", name, messages.SessionMax) != nil {
 		return "", NotFound(kind, name)
 	}
 	return name, nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 // wireRequest is what other programs send; its names are a contract.
@@ -31,7 +32,7 @@ const wireRequest = `{
 func TestDecodeSubmitReadsTheWireForm(t *testing.T) {
 	t.Parallel()
 	priority, timeout, retries, deadline := 7, 1.5, 2, 60.0
-	want := api.SubmitRequest{
+	want := submit.Request{
 		ActionRef: "core.echo", Parameters: json.RawMessage(`{"message": "hi"}`), Session: "s", Affinity: "hint", Priority: &priority,
 		RunAt: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), IdempotencyKey: "order-7", TimeoutSeconds: &timeout, MaxRetries: &retries,
 		QueueDeadline: &deadline, Labels: map[string]string{"team": "a"},

@@ -9,13 +9,15 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 // document renders the OpenAPI 3.1 description of the table. The schemas come from the very types that the handlers
 // read and write. Only the library's document and schemas are used: its serving would shape errors, bodies and
 // limits its own way. A table that cannot be described is a broken build, so it panics.
 func document(table []*route, version string) []byte {
-	schemas := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	schemas := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
 		Info: &huma.Info{Title: "Troupe", Version: version,
@@ -48,6 +50,14 @@ func document(table []*route, version string) []byte {
 		panic(fmt.Sprintf("api: OpenAPI document: %v", err))
 	}
 	return text
+}
+
+// schemaName is the name of a type's schema. Clients that are generated from the document know the names.
+func schemaName(t reflect.Type, hint string) string {
+	if t == reflect.TypeFor[submit.Request]() {
+		return "SubmitRequest"
+	}
+	return huma.DefaultSchemaNamer(t, hint)
 }
 
 func operation(rt *route, schemas huma.Registry, problem *huma.Schema) *huma.Operation {

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 // linearKeys is up to how many keys of an object are compared one by one; more are kept in a map.
@@ -51,7 +52,7 @@ func (s *shape) check() *messages.Problem {
 			i = end
 		case '{', '[':
 			if len(s.levels) == cap(s.levels) {
-				return tooDeep(s.what)
+				return submit.TooDeep(s.what)
 			}
 			s.levels = append(s.levels, level{object: c == '{', key: c == '{', first: len(s.keys)})
 		case '}', ']':

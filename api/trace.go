@@ -3,43 +3,12 @@ package api
 import (
 	"fmt"
 	"net/http"
-)
 
-// traceparentLen is the length of a W3C traceparent of version 00.
-const traceparentLen = 55
+	"github.com/troupe-run/troupe/rules/submit"
+)
 
 // traceparent reads the caller's trace context. One that breaks the W3C form is dropped, as the standard asks: it
 // must never fail a request.
-func traceparent(r *http.Request) string { return Traceparent(r.Header.Get("Traceparent")) }
-
-// Traceparent is text where it is a trace context in the W3C form, and empty otherwise.
-func Traceparent(text string) string {
-	if len(text) != traceparentLen || text[2] != '-' || text[35] != '-' || text[52] != '-' {
-		return ""
-	}
-	version, trace, span, flags := text[:2], text[3:35], text[36:52], text[53:]
-	if version != "00" || !hexLower(trace) || !hexLower(span) || !hexLower(flags) || zeros(trace) || zeros(span) {
-		return ""
-	}
-	return text
-}
-
-func hexLower(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
-}
-
-func zeros(s string) bool {
-	for i := range len(s) {
-		if s[i] != '0' {
-			return false
-		}
-	}
-	return true
-}
+func traceparent(r *http.Request) string { return submit.Traceparent(r.Header.Get("Traceparent")) }
 
 func entry(i int, message string) string { return fmt.Sprintf("executions[%d]: %s", i, message) }

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -94,7 +95,7 @@ type ExecutionList struct {
 
 // BatchRequest is the body of a batch. All of it is stored, or none.
 type BatchRequest struct {
-	Executions []SubmitRequest `json:"executions"`
+	Executions []submit.Request `json:"executions"`
 }
 
 // BatchItem is one stored execution of a batch, in the order given.
@@ -111,7 +112,7 @@ type BatchView struct {
 
 // SubmitBody is the body of a submission: the request, and how long the answer may wait for the end.
 type SubmitBody struct {
-	SubmitRequest
+	submit.Request
 	WaitSeconds *float64 `json:"wait_seconds,omitempty" doc:"0 to 60: answer when the execution has ended, or after so many seconds as it stands then"`
 }
 

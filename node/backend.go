@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/pack"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
 )
@@ -32,7 +33,7 @@ func found(what string, id any, err error) error {
 }
 
 // Submit stores the requests, all or none, and wakes their pools.
-func (b backend) Submit(ctx context.Context, requests []api.SubmitRequest) ([]store.Submitted, error) {
+func (b backend) Submit(ctx context.Context, requests []submit.Request) ([]store.Submitted, error) {
 	executions, err := b.Prepare(ctx, requests)
 	if err != nil {
 		return nil, err

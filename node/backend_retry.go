@@ -2,11 +2,11 @@ package node
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/retry"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -16,7 +16,7 @@ func (b backend) Retry(ctx context.Context, id messages.ExecutionID, key, by str
 	if err != nil {
 		return store.Submitted{}, err
 	}
-	if err := checkWord("idempotency_key", key, messages.KeyMax); err != nil {
+	if err := submit.CheckKey(key); err != nil {
 		return store.Submitted{}, err
 	}
 	now := b.clock.Now()
@@ -26,7 +26,7 @@ func (b backend) Retry(ctx context.Context, id messages.ExecutionID, key, by str
 	}
 	next := retry.Next(now, &e, d, messages.NewExecutionID())
 	if next.IdempotencyKey = key; key != "" {
-		next.RequestHash, next.KeyOwner = retryHash(id), by
+		next.RequestHash, next.KeyOwner = submit.RetryHash(id), by
 	}
 	made, err := b.store.Retry(ctx, id, next, by)
 	switch {
@@ -40,12 +40,6 @@ func (b backend) Retry(ctx context.Context, id messages.ExecutionID, key, by str
 		b.wake([]store.Submitted{made})
 	}
 	return made, nil
-}
-
-// retryHash is the request of a retry under an idempotency key: which execution it repeats.
-func retryHash(id messages.ExecutionID) []byte {
-	sum := sha256.Sum256([]byte("retry " + id.String()))
-	return sum[:]
 }
 
 // RequeueDeadLetter implements api.Backend: it submits the dead letter's execution anew, as a retry of its chain.

@@ -10,15 +10,13 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
 )
 
-// Who an execution was created by that came without a person's token.
-const (
-	createdByBroker = "amqp"
-	createdByStore  = "sql"
-)
+// createdByBroker is who an execution was created by that came by the requests queue.
+const createdByBroker = "amqp"
 
 // traceHeader is the header of a message that carries W3C trace context.
 const traceHeader = "traceparent"
@@ -100,7 +98,7 @@ func (n *Node) readRequest(d broker.Delivery) (messages.Execution, *actors.Refus
 		if request.IdempotencyKey == "" {
 			request.IdempotencyKey = d.ID
 		}
-		request.CreatedBy, request.Trace = createdByBroker, api.Traceparent(d.Headers[traceHeader])
+		request.CreatedBy, request.Trace = createdByBroker, submit.Traceparent(d.Headers[traceHeader])
 		var e messages.Execution
 		if p := request.Check(); p != nil {
 			err = p
@@ -112,7 +110,7 @@ func (n *Node) readRequest(d broker.Delivery) (messages.Execution, *actors.Refus
 }
 
 // refusal is why a request is not taken. What is kept of it has no secrets.
-func (n *Node) refusal(err error, request *api.SubmitRequest) *actors.Refusal {
+func (n *Node) refusal(err error, request *submit.Request) *actors.Refusal {
 	r := &actors.Refusal{Code: string(messages.CodeInvalidRequest), Text: err.Error()}
 	var p *messages.Problem
 	if errors.As(err, &p) {
@@ -286,14 +284,14 @@ func (n *Node) readSubmission(s *store.Submission) (e messages.Execution, refusa
 		n.inbox.unreadable.Error(n.logger, "reading a submission failed", "submission", s.ID, "error", failed)
 		return e, actors.Unreadable
 	case err != nil:
-		return e, n.refusal(err, &api.SubmitRequest{}).Text
+		return e, n.refusal(err, &submit.Request{}).Text
 	}
 	return e, ""
 }
 
 // requested is the execution that a row of the inbox asks for, by the very checks of the HTTP API.
 func (n *Node) requested(s *store.Submission) (messages.Execution, error) {
-	r := RequestOf(s)
+	r := s.Request()
 	if p := r.Check(); p != nil {
 		return messages.Execution{}, p
 	}

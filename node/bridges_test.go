@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -218,7 +219,7 @@ func TestOutcomesAreToldOnTheExecutionsExchange(t *testing.T) {
 	all := k.ears("all", "execution.#")
 	ends := k.ears("ends", "execution.completed.t.echo")
 	require.Equal(t, messages.Completed, k.run("t.quiet", nil).Status)
-	e := k.run("t.echo", object{"token": "s3cret"}, func(r *api.SubmitRequest) { r.Labels = map[string]string{"team": "a"} })
+	e := k.run("t.echo", object{"token": "s3cret"}, func(r *submit.Request) { r.Labels = map[string]string{"team": "a"} })
 	n, d := hears[messages.ExecutionCompleted](t, all)
 	require.Equal(t, e.ID, n.ExecutionID, "a silent action's outcome is not told")
 	require.Equal(t, "execution.completed.t.echo", d.RoutingKey)
@@ -403,7 +404,7 @@ func TestHintsBecomeMessages(t *testing.T) {
 
 	// Another node ends what somebody waits for here.
 	for _, hint := range []store.HintKind{store.HintFinished, store.HintLook} {
-		later := k.submit("t.block", nil, func(r *api.SubmitRequest) { r.RunAt = time.Now().Add(time.Hour) })
+		later := k.submit("t.block", nil, func(r *submit.Request) { r.RunAt = time.Now().Add(time.Hour) })
 		waited := make(chan messages.Execution, 1)
 		go func() {
 			e, _ := k.Wait(stopping, later)

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -67,7 +67,7 @@ func TestALostAnswerOfTheStoreMakesNoSecondOutcome(t *testing.T) {
 		c.WrapStore, c.EventsAll = forgetful.wrap, true
 		c.Workers[messages.RuntimeGo] = 4
 	}, goPack(t, map[string]string{"work": "", "again": "max_retries: 1\n"}))
-	var requests []api.SubmitRequest
+	var requests []submit.Request
 	for i := range 200 {
 		ref := "t.work"
 		if i%5 == 0 {

@@ -22,6 +22,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -157,17 +158,17 @@ func (k *kit) DrainNode(ctx context.Context, id string) error {
 }
 
 // request changes a submission.
-type request func(*api.SubmitRequest)
+type request func(*submit.Request)
 
 func session(name string, mode messages.Affinity) request {
-	return func(r *api.SubmitRequest) { r.Session, r.Affinity = name, string(mode) }
+	return func(r *submit.Request) { r.Session, r.Affinity = name, string(mode) }
 }
 func timeout(seconds float64) request {
-	return func(r *api.SubmitRequest) { r.TimeoutSeconds = &seconds }
+	return func(r *submit.Request) { r.TimeoutSeconds = &seconds }
 }
-func retries(n int) request { return func(r *api.SubmitRequest) { r.MaxRetries = &n } }
+func retries(n int) request { return func(r *submit.Request) { r.MaxRetries = &n } }
 
-func ask(ref string, parameters any, with ...request) api.SubmitRequest {
+func ask(ref string, parameters any, with ...request) submit.Request {
 	raw, err := json.Marshal(parameters)
 	if err != nil {
 		panic(err)
@@ -175,7 +176,7 @@ func ask(ref string, parameters any, with ...request) api.SubmitRequest {
 	if parameters == nil {
 		raw = nil
 	}
-	r := api.SubmitRequest{ActionRef: ref, Parameters: raw}
+	r := submit.Request{ActionRef: ref, Parameters: raw}
 	for _, change := range with {
 		change(&r)
 	}
@@ -187,7 +188,7 @@ type object = map[string]any
 // submit submits one execution.
 func (k *kit) submit(ref string, parameters any, with ...request) messages.ExecutionID {
 	k.t.Helper()
-	submitted, err := k.Submit(k.t.Context(), []api.SubmitRequest{ask(ref, parameters, with...)})
+	submitted, err := k.Submit(k.t.Context(), []submit.Request{ask(ref, parameters, with...)})
 	require.NoError(k.t, err)
 	return submitted[0].Execution.ID
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 func TestMain(m *testing.M) {
@@ -48,9 +48,9 @@ func start(t *testing.T, change func(*node.Config)) *node.Node {
 }
 
 // run submits one execution and waits for its outcome.
-func run(t *testing.T, n *node.Node, r api.SubmitRequest) messages.Execution {
+func run(t *testing.T, n *node.Node, r submit.Request) messages.Execution {
 	t.Helper()
-	submitted, err := n.Backend().Submit(t.Context(), []api.SubmitRequest{r})
+	submitted, err := n.Backend().Submit(t.Context(), []submit.Request{r})
 	require.NoError(t, err)
 	return await(t, n, submitted[0].Execution.ID)
 }
@@ -76,7 +76,7 @@ func TestEachRuntimeRunsAnAction(t *testing.T) {
 		{"demo.counter", `{}`, ``},
 	} {
 		t.Run(c.action, func(t *testing.T) {
-			r := api.SubmitRequest{ActionRef: c.action, Parameters: json.RawMessage(c.parameters)}
+			r := submit.Request{ActionRef: c.action, Parameters: json.RawMessage(c.parameters)}
 			if c.action == "demo.counter" {
 				r.Session = "s"
 			}

@@ -17,11 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/broker/memory"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/sqlite"
 )
@@ -243,7 +243,7 @@ func TestStartWaitsForTheStore(t *testing.T) {
 	require.Contains(t, refused.body, `"store_unavailable"`)
 	require.Equal(t, "1", refused.header.Get("Retry-After"))
 	require.Contains(t, k.call("GET", "/api/v1/executions/"+messages.NewExecutionID().String()+"/why", "").body, `"store_away"`)
-	_, err = k.Submit(t.Context(), []api.SubmitRequest{ask("t.noop", nil)})
+	_, err = k.Submit(t.Context(), []submit.Request{ask("t.noop", nil)})
 	var problem *messages.Problem
 	require.ErrorAs(t, err, &problem)
 

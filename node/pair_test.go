@@ -18,11 +18,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/broker/memory"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/postgres"
 	"github.com/troupe-run/troupe/test/servers"
@@ -67,7 +67,7 @@ func playSecond() {
 	must(err)
 	must(keeper.Start(context.Background()))
 	file := filepath.Join(os.Args[1], "pid")
-	submitted, err := keeper.Backend().Submit(context.Background(), []api.SubmitRequest{ask("t.again", nil), ask("t.once", object{"file": file})})
+	submitted, err := keeper.Backend().Submit(context.Background(), []submit.Request{ask("t.again", nil), ask("t.once", object{"file": file})})
 	must(err)
 	say("submitted %s %s", submitted[0].Execution.ID, submitted[1].Execution.ID)
 	for last := (messages.Incarnation{}); ; time.Sleep(20 * time.Millisecond) {

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/test/servers"
 )
@@ -183,7 +184,7 @@ func TestAFullDiskIsToldOnce(t *testing.T) {
 	require.Equal(t, 1, strings.Count(k.log.String(), "store is out of space; nothing new is taken"))
 	s.set(nil)
 	k.until("a write shows that there is space", func() bool {
-		_, err := k.Submit(t.Context(), []api.SubmitRequest{ask("t.noop", nil)})
+		_, err := k.Submit(t.Context(), []submit.Request{ask("t.noop", nil)})
 		return err == nil && k.fetch("/readyz", nil) == http.StatusOK
 	})
 	require.Contains(t, k.log.String(), "store has space again")

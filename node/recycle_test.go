@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 func TestRecyclingHasTheReplacementReadyFirst(t *testing.T) {
@@ -62,7 +63,7 @@ func TestAWorkerRunsNoMoreThanItMay(t *testing.T) {
 	k := lab(t, nil, pythonPack(t, "workers: 2\n    recycle: {max_executions: 5}", map[string]string{"sleep": "idempotent: true\n"}))
 	k.ready("py.lab", 0, 0)
 	k.ready("py.lab", 1, 0)
-	requests := make([]api.SubmitRequest, 60)
+	requests := make([]submit.Request, 60)
 	for i := range requests {
 		requests[i] = ask("py.sleep", object{"seconds": 0})
 	}
@@ -147,7 +148,7 @@ func TestReloadAddsAndRemovesActionsAndPools(t *testing.T) {
 	report, err = k.Backend.Reload(t.Context(), "ann")
 	require.NoError(t, err)
 	require.Equal(t, []string{"t.say"}, report.Removed)
-	_, err = k.Submit(t.Context(), []api.SubmitRequest{ask("t.say", nil)})
+	_, err = k.Submit(t.Context(), []submit.Request{ask("t.say", nil)})
 	require.Equal(t, messages.CodeActionNotFound, refused(t, err).Code)
 	require.Equal(t, messages.CodeNoWorkers, code(k.await(waiting)), "nobody is left to wait for")
 	k.until("its pool has gone", func() bool { return k.pool("shell").Name == "" })

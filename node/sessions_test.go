@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -32,11 +33,11 @@ var counting = map[string]string{"count": "", "crash": "", "wait": "", "sleep": 
 func TestStrictSessionRunsInOrderOneAtATimeOnItsWorker(t *testing.T) {
 	t.Parallel()
 	k := lab(t, nil, pythonPack(t, "workers: 2", counting))
-	var requests []api.SubmitRequest
+	var requests []submit.Request
 	for i := range 12 {
 		with := []request{session("a", "")}
 		if i == 11 {
-			with = append(with, func(r *api.SubmitRequest) { nine := 9; r.Priority = &nine }) // never past its own session
+			with = append(with, func(r *submit.Request) { nine := 9; r.Priority = &nine }) // never past its own session
 		}
 		requests = append(requests, ask("py.count", object{"note": fmt.Sprint(i), "seconds": 0.005}, with...))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -42,7 +43,7 @@ func TestGracefulStopLetsRunningWorkFinishAndHandsTheRestBack(t *testing.T) {
 		require.False(t, w.Active)
 	}
 	require.Less(t, time.Since(begin), time.Second)
-	_, err = k.Submit(context.Background(), []api.SubmitRequest{ask("t.block", nil)})
+	_, err = k.Submit(context.Background(), []submit.Request{ask("t.block", nil)})
 	require.Equal(t, http.StatusServiceUnavailable, api.StatusOf(refused(t, err)))
 	require.False(t, k.Ready(context.Background()).Ready)
 	require.Equal(t, messages.Running, k.get(running).Status)
@@ -132,7 +133,7 @@ func TestAnOrderlyStopKeepsEverySessionsState(t *testing.T) {
 	short := func(c *node.Config) { c.ProbeTimeout = 300 * time.Millisecond }
 	k := boot(t, data, short, pack)
 	const sessions = 30 // of 60 ms each
-	var requests []api.SubmitRequest
+	var requests []submit.Request
 	for i := range sessions {
 		requests = append(requests, ask("py.count", nil, session(fmt.Sprint("s", i), "")))
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/test/servers"
 )
 
@@ -70,7 +70,7 @@ func (s *skewed) join(t *testing.T, name string) *kit {
 // placedOnce says that the executions completed with their first attempt, and that nothing was taken back.
 func (s *skewed) placedOnce(count int) {
 	s.t.Helper()
-	requests := make([]api.SubmitRequest, count)
+	requests := make([]submit.Request, count)
 	for i := range requests {
 		requests[i] = ask("t.echo", nil)
 	}
@@ -84,10 +84,10 @@ func (s *skewed) placedOnce(count int) {
 	}
 }
 
-func runAt(at time.Time) request { return func(r *api.SubmitRequest) { r.RunAt = at } }
+func runAt(at time.Time) request { return func(r *submit.Request) { r.RunAt = at } }
 
 func queueDeadline(seconds float64) request {
-	return func(r *api.SubmitRequest) { r.QueueDeadline = &seconds }
+	return func(r *submit.Request) { r.QueueDeadline = &seconds }
 }
 
 // within says that something came after its time and not much later.

@@ -12,15 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 )
 
-func priority(p int) request    { return func(r *api.SubmitRequest) { r.Priority = &p } }
-func key(text string) request   { return func(r *api.SubmitRequest) { r.IdempotencyKey = text } }
-func at(when time.Time) request { return func(r *api.SubmitRequest) { r.RunAt = when } }
+func priority(p int) request    { return func(r *submit.Request) { r.Priority = &p } }
+func key(text string) request   { return func(r *submit.Request) { r.IdempotencyKey = text } }
+func at(when time.Time) request { return func(r *submit.Request) { r.RunAt = when } }
 
 func noop(context.Context, *actors.Task) (any, error) { return nil, nil }
 
@@ -90,16 +90,16 @@ func TestRunAtWaitsForItsTime(t *testing.T) {
 func TestIdempotencyKeys(t *testing.T) {
 	t.Parallel()
 	k := lab(t, handle(map[string]actors.Handler{"noop": noop}), goPack(t, map[string]string{"noop": ""}))
-	first, err := k.Submit(t.Context(), []api.SubmitRequest{{ActionRef: "t.noop", Parameters: json.RawMessage(`{"a": 1, "b":2}`), IdempotencyKey: "k"}})
+	first, err := k.Submit(t.Context(), []submit.Request{{ActionRef: "t.noop", Parameters: json.RawMessage(`{"a": 1, "b":2}`), IdempotencyKey: "k"}})
 	require.NoError(t, err)
 	require.False(t, first[0].Existing)
 	k.await(first[0].Execution.ID)
-	again, err := k.Submit(t.Context(), []api.SubmitRequest{{ActionRef: "t.noop", Parameters: json.RawMessage(`{"b":2,"a":1}`), IdempotencyKey: "k"}})
+	again, err := k.Submit(t.Context(), []submit.Request{{ActionRef: "t.noop", Parameters: json.RawMessage(`{"b":2,"a":1}`), IdempotencyKey: "k"}})
 	require.NoError(t, err)
 	require.True(t, again[0].Existing)
 	require.Equal(t, first[0].Execution.ID, again[0].Execution.ID)
 	require.Equal(t, messages.Completed, again[0].Execution.Status)
-	_, err = k.Submit(t.Context(), []api.SubmitRequest{
+	_, err = k.Submit(t.Context(), []submit.Request{
 		ask("t.noop", nil), ask("t.noop", object{"a": 2}, key("k")),
 	})
 	var conflict *store.ConflictError
@@ -116,7 +116,7 @@ func TestBatchOfTenThousandIsStoredWholeOrNotAtAll(t *testing.T) {
 		"noop": "idempotent: true\nparameters: {type: object, properties: {n: {type: integer}}}\n",
 	}))
 	later := at(time.Now().Add(time.Hour))
-	requests := make([]api.SubmitRequest, messages.BatchMax)
+	requests := make([]submit.Request, messages.BatchMax)
 	for i := range requests {
 		requests[i] = ask("t.noop", object{"n": i}, later)
 	}
@@ -169,7 +169,7 @@ func TestSecretsAreNeitherLoggedNorShown(t *testing.T) {
 	shown := string(k.Redact("t.fail", json.RawMessage(`{"api_key":"hunter2","user":"ann"}`)))
 	require.NotContains(t, shown, "hunter2")
 	require.Contains(t, shown, "ann")
-	_, err := k.Submit(t.Context(), []api.SubmitRequest{ask("t.fail", object{"api_key": "hunter2-and-too-long"})})
+	_, err := k.Submit(t.Context(), []submit.Request{ask("t.fail", object{"api_key": "hunter2-and-too-long"})})
 	require.NotContains(t, refused(t, err).Message, "hunter2")
 	require.NotContains(t, k.log.String(), "hunter2")
 	require.NotContains(t, k.log.String(), "ann", "no parameter is logged")
@@ -210,7 +210,7 @@ func TestTaskKnowsItsExecution(t *testing.T) {
 		seen <- *task
 		return ctx.Err() == nil, nil
 	}}), goPack(t, map[string]string{"see": ""}))
-	id := k.submit("t.see", object{"a": 1}, session("s", ""), func(r *api.SubmitRequest) {
+	id := k.submit("t.see", object{"a": 1}, session("s", ""), func(r *submit.Request) {
 		r.Trace = "00-" + strings.Repeat("1", 32) + "-" + strings.Repeat("2", 16) + "-01"
 	})
 	e := k.await(id)

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 func TestRunTimeoutEndsAGoHandlersContext(t *testing.T) {
@@ -92,7 +92,7 @@ func TestQueueDeadlineBoundsWaitingForBusyWorkers(t *testing.T) {
 	}, goPack(t, map[string]string{"block": "max_retries: 2\n"}))
 	held := k.submit("t.block", nil)
 	block.next(t)
-	e := k.run("t.block", nil, func(r *api.SubmitRequest) { soon := 0.2; r.QueueDeadline = &soon })
+	e := k.run("t.block", nil, func(r *submit.Request) { soon := 0.2; r.QueueDeadline = &soon })
 	require.Equal(t, messages.Failed, e.Status)
 	require.Equal(t, messages.CodeQueueDeadline, e.Error.Code)
 	require.Zero(t, e.RetriedAs)

@@ -3,9 +3,11 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 // HintKind is what a Hint is about.
@@ -48,6 +50,40 @@ type Submission struct {
 	// Invalid says what of the row cannot be a submission, such as an infinite time. The node refuses it with this text;
 	// empty: nothing.
 	Invalid string
+}
+
+// createdBy is who submitted a row of the inbox, with a colon and the name that the row gives itself behind it.
+const createdBy = "sql"
+
+// Request is what the submission asks for.
+func (s *Submission) Request() submit.Request {
+	r := submit.Request{
+		ActionRef: s.Action, Parameters: s.Parameters, Session: s.Session, Affinity: string(s.Affinity), RunAt: s.RunAt,
+		IdempotencyKey: s.IdempotencyKey, MaxRetries: s.MaxRetries, Labels: s.Labels, CreatedBy: insertedBy(s.CreatedBy),
+		Trace: submit.Traceparent(s.Trace),
+	}
+	if s.Priority != nil {
+		priority := int(*s.Priority)
+		r.Priority = &priority
+	}
+	if s.Timeout != 0 {
+		seconds := s.Timeout.Seconds()
+		r.TimeoutSeconds = &seconds
+	}
+	return r
+}
+
+// insertedBy is the name of who submitted a row. No token's name begins as it does (api.CheckName), so a row cannot pass for a
+// token's submission, which that token may follow and cancel.
+func insertedBy(given string) string {
+	const head = createdBy + ":"
+	switch {
+	case given == "" || given == createdBy:
+		return createdBy
+	case strings.HasPrefix(given, head):
+		return given
+	}
+	return head + given
 }
 
 // Settlement is what became of a submission.

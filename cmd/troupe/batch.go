@@ -12,13 +12,14 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 // batchChunk is how many executions of a batch go in one call.
 const batchChunk = 1000
 
 // submitBatch submits one execution for each line of the file, in calls of batchChunk.
-func (a *app) submitBatch(ctx context.Context, c *client.Client, s *submission, r api.SubmitRequest, pairs []string) error {
+func (a *app) submitBatch(ctx context.Context, c *client.Client, s *submission, r submit.Request, pairs []string) error {
 	if s.params != "" || len(pairs) > 0 || s.key != "" {
 		return usagef("--batch goes with neither --params, key=value nor --key: every line is one execution's parameters")
 	}
@@ -59,8 +60,8 @@ func (a *app) submitBatch(ctx context.Context, c *client.Client, s *submission, 
 }
 
 // batchRequests reads one object of parameters a line; empty lines are skipped.
-func batchRequests(name string, data []byte, r api.SubmitRequest) ([]api.SubmitRequest, error) {
-	var requests []api.SubmitRequest
+func batchRequests(name string, data []byte, r submit.Request) ([]submit.Request, error) {
+	var requests []submit.Request
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, 2*messages.ParametersMax)
 	for n := 1; lines.Scan(); n++ {

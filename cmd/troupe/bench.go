@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 // benchLabel marks a run's executions, so that they can be counted.
@@ -125,12 +125,12 @@ func (l *load) submitAll(ctx context.Context, c *client.Client, said func(int64)
 }
 
 func (l *load) call(ctx context.Context, c *client.Client, n int) error {
-	r := api.SubmitRequest{ActionRef: l.action, Parameters: json.RawMessage(l.params), Labels: map[string]string{benchLabel: l.run}}
+	r := submit.Request{ActionRef: l.action, Parameters: json.RawMessage(l.params), Labels: map[string]string{benchLabel: l.run}}
 	if l.batch == 1 {
 		_, err := c.Submit(ctx, r, 0)
 		return err
 	}
-	_, err := c.SubmitBatch(ctx, slices.Repeat([]api.SubmitRequest{r}, n))
+	_, err := c.SubmitBatch(ctx, slices.Repeat([]submit.Request{r}, n))
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 const (
@@ -86,8 +87,8 @@ func (s *submission) flags(f *pflag.FlagSet) {
 }
 
 // request is the submission without its parameters.
-func (s *submission) request(ctx context.Context, c *client.Client, action string) (r api.SubmitRequest, err error) {
-	r = api.SubmitRequest{ActionRef: action, Session: s.session, Affinity: s.affinity, IdempotencyKey: s.key}
+func (s *submission) request(ctx context.Context, c *client.Client, action string) (r submit.Request, err error) {
+	r = submit.Request{ActionRef: action, Session: s.session, Affinity: s.affinity, IdempotencyKey: s.key}
 	if s.given("priority") {
 		r.Priority = &s.priority
 	}
@@ -129,7 +130,7 @@ func parseAt(text string, now func() (time.Time, error)) (time.Time, error) {
 	return at.UTC(), nil
 }
 
-func (a *app) submitOne(ctx context.Context, c *client.Client, s *submission, r api.SubmitRequest) error {
+func (a *app) submitOne(ctx context.Context, c *client.Client, s *submission, r submit.Request) error {
 	if !s.wait {
 		v, err := c.Submit(ctx, r, 0)
 		if err != nil {
@@ -159,7 +160,7 @@ func (s *submission) bound(ctx context.Context) (context.Context, context.Cancel
 	return context.WithTimeout(ctx, s.sessionTimeout+sessionSlack)
 }
 
-func (s *submission) timedOut(ctx context.Context, err error, r api.SubmitRequest) error {
+func (s *submission) timedOut(ctx context.Context, err error, r submit.Request) error {
 	if ctx.Err() == context.DeadlineExceeded {
 		return fmt.Errorf("timeout: Session operation timeout: session %s, action %s, after %s; it goes on at the node", r.Session, r.ActionRef, s.sessionTimeout)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 // clocks are how a node tells its time: in the header of the API, or, as older ones do, with the date of the answer.
@@ -37,7 +38,7 @@ func TestDelaysAndAgesGoByTheNodesClock(t *testing.T) {
 }
 
 func testNodesClock(t *testing.T, apart time.Duration, tell func(h http.Header)) {
-	var asked api.SubmitRequest
+	var asked submit.Request
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/v1/executions", func(w http.ResponseWriter, r *http.Request) {
 		tell(w.Header())

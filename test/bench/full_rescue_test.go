@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 // BenchmarkFullRescue reports, over 30 blows each, the time from the blow to the re-placement of the idempotent run that
@@ -98,7 +99,7 @@ func (r *rescue) round(through *member, blow func(*rescue, *run) (heal func())) 
 	if err != nil {
 		r.b.Fatal(err)
 	}
-	e, err := through.client.Submit(r.b.Context(), api.SubmitRequest{ActionRef: "rescue.hold", Parameters: parameters}, 0)
+	e, err := through.client.Submit(r.b.Context(), submit.Request{ActionRef: "rescue.hold", Parameters: parameters}, 0)
 	if err != nil {
 		r.b.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 // BenchmarkFullSpread measures what it costs to share work over nodes of one machine: no-op executions on a cluster of one
@@ -63,7 +63,7 @@ func spread(b *testing.B, f *full, program string, size, callers, batch, count i
 }
 
 // submitTo submits one execution, or several in a call that the node counts as a large one.
-func submitTo(ctx context.Context, m *member, r []api.SubmitRequest) (err error) {
+func submitTo(ctx context.Context, m *member, r []submit.Request) (err error) {
 	if len(r) == 1 {
 		_, err = m.client.Submit(ctx, r[0], 0)
 	} else {

@@ -14,10 +14,10 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -73,10 +73,10 @@ func awaitBy(b *testing.B, pause time.Duration, what string, done func() bool) {
 }
 
 // requests are n submissions of one action.
-func requests(action string, n int, parameters string) []api.SubmitRequest {
-	list := make([]api.SubmitRequest, n)
+func requests(action string, n int, parameters string) []submit.Request {
+	list := make([]submit.Request, n)
 	for i := range list {
-		list[i] = api.SubmitRequest{ActionRef: action, Parameters: json.RawMessage(parameters)}
+		list[i] = submit.Request{ActionRef: action, Parameters: json.RawMessage(parameters)}
 	}
 	return list
 }

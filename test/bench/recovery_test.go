@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/rules/lifecycle"
 	"github.com/troupe-run/troupe/rules/restart"
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 // moments collects when workers of one pool were lost and became ready.
@@ -127,7 +127,7 @@ func echoes(b *testing.B, n *node.Node, count int) []time.Duration {
 	var samples []time.Duration
 	for range count {
 		at := time.Now()
-		submitted, err := n.Backend().Submit(context.Background(), []api.SubmitRequest{
+		submitted, err := n.Backend().Submit(context.Background(), []submit.Request{
 			{ActionRef: "bench.echo", Parameters: json.RawMessage(`{"text":"hi"}`)},
 		})
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/test/chaos"
 )
 
@@ -90,7 +91,7 @@ func (c *caller) once(ctx context.Context, try func(context.Context, *client.Cli
 
 // work is one thing that a caller has done.
 type work struct {
-	api.SubmitRequest
+	submit.Request
 	want  []messages.Status
 	codes []messages.Code
 }
@@ -101,7 +102,7 @@ func (c *caller) submit(ctx context.Context, w *work) (messages.ExecutionID, err
 	c.note(call)
 	var view api.ExecutionView
 	err := c.insist(ctx, call, func(ctx context.Context, node *client.Client) error {
-		return node.Post(ctx, "/api/v1/executions", &w.SubmitRequest, &view)
+		return node.Post(ctx, "/api/v1/executions", &w.Request, &view)
 	})
 	if err != nil {
 		return view.ID, fmt.Errorf("submit %s %s: %w", w.ActionRef, w.IdempotencyKey, err)

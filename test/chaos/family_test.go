@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 // orphanTime is the promise: nothing of a node outlives it by more.
@@ -141,7 +141,7 @@ const (
 func (n *node) raise() int {
 	n.t.Helper()
 	for _, action := range []string{"family.family", "family.family", "family.shell_family"} {
-		n.post("/api/v1/executions", &api.SubmitRequest{ActionRef: action}, nil)
+		n.post("/api/v1/executions", &submit.Request{ActionRef: action}, nil)
 	}
 	count, daemons := 0, 0
 	end := time.Now().Add(bootTime)

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 // cureTime bounds how long a sick worker may take from its illness to its healthy successor: the frame that is never
@@ -76,7 +77,7 @@ func (p *patient) until(what string, holds func(*api.WorkerView) bool) api.Worke
 func (p *patient) submit(action, session string) messages.ExecutionID {
 	p.t.Helper()
 	var view api.ExecutionView
-	p.post("/api/v1/executions", &api.SubmitRequest{ActionRef: "sick." + action, Session: session}, &view)
+	p.post("/api/v1/executions", &submit.Request{ActionRef: "sick." + action, Session: session}, &view)
 	return view.ID
 }
 
@@ -274,13 +275,13 @@ func badInputs(p *patient, rounds int) {
 func (p *patient) badInput() {
 	p.t.Helper()
 	var view api.ExecutionView
-	p.post("/api/v1/executions", &api.SubmitRequest{ActionRef: "sick.picky", Parameters: json.RawMessage(`{"n":7}`)}, &view)
+	p.post("/api/v1/executions", &submit.Request{ActionRef: "sick.picky", Parameters: json.RawMessage(`{"n":7}`)}, &view)
 	ended := p.outcome(view.ID)
 	require.Equal(p.t, messages.Failed, ended.Status)
 	require.Contains(p.t, ended.Error.Message, "n is 7, which nobody wants")
 	for _, parameters := range []string{`{}`, `{"n":"seven"}`, `{"n":-1}`, `{"n":1,"m":2}`} {
 		err := p.client.Load().Post(p.t.Context(), "/api/v1/executions",
-			&api.SubmitRequest{ActionRef: "sick.picky", Parameters: json.RawMessage(parameters)}, nil)
+			&submit.Request{ActionRef: "sick.picky", Parameters: json.RawMessage(parameters)}, nil)
 		var answer *client.Error
 		require.True(p.t, errors.As(err, &answer), "%s: %v", parameters, err)
 		require.Contains(p.t, []int{http.StatusBadRequest, http.StatusUnprocessableEntity}, answer.Status)

@@ -14,13 +14,14 @@ import (
 
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 const executions = "/api/v1/executions"
 
 // Submit stores one execution, and where wait is above 0 waits so long for its end, api.WaitMax at most.
-func (c *Client) Submit(ctx context.Context, r api.SubmitRequest, wait time.Duration) (v api.ExecutionView, err error) {
-	body := api.SubmitBody{SubmitRequest: r}
+func (c *Client) Submit(ctx context.Context, r submit.Request, wait time.Duration) (v api.ExecutionView, err error) {
+	body := api.SubmitBody{Request: r}
 	if wait > 0 {
 		seconds := min(wait, api.WaitMax).Seconds()
 		body.WaitSeconds = &seconds
@@ -30,7 +31,7 @@ func (c *Client) Submit(ctx context.Context, r api.SubmitRequest, wait time.Dura
 }
 
 // SubmitBatch stores up to messages.BatchMax executions, all or none.
-func (c *Client) SubmitBatch(ctx context.Context, requests []api.SubmitRequest) (v api.BatchView, err error) {
+func (c *Client) SubmitBatch(ctx context.Context, requests []submit.Request) (v api.BatchView, err error) {
 	err = c.Post(ctx, executions+"/batch", api.BatchRequest{Executions: requests}, &v)
 	return v, err
 }

@@ -1,4 +1,4 @@
-package api
+package submit
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ const (
 // Check judges the request by its shape alone: sizes, ranges and characters. Whether the action exists and what its
 // schema says of the parameters is the node's to check. It returns nil or the first thing that is wrong, as a
 // Problem that names the field.
-func (r *SubmitRequest) Check() *messages.Problem {
+func (r *Request) Check() *messages.Problem {
 	for _, check := range []func() *messages.Problem{r.checkNames, r.checkNumbers, r.checkLabels, r.checkParameters} {
 		if p := check(); p != nil {
 			return p
@@ -31,7 +31,7 @@ func (r *SubmitRequest) Check() *messages.Problem {
 	return nil
 }
 
-func (r *SubmitRequest) checkNames() *messages.Problem {
+func (r *Request) checkNames() *messages.Problem {
 	if r.ActionRef == "" {
 		return invalid("action_ref is missing; name the action to run, as in core.echo")
 	}
@@ -43,7 +43,7 @@ func (r *SubmitRequest) checkNames() *messages.Problem {
 		{"session", r.Session, messages.SessionMax},
 		{"idempotency_key", r.IdempotencyKey, messages.KeyMax},
 	} {
-		if p := checkText(f.name, f.value, f.max); p != nil {
+		if p := CheckText(f.name, f.value, f.max); p != nil {
 			return p
 		}
 	}
@@ -56,8 +56,8 @@ func (r *SubmitRequest) checkNames() *messages.Problem {
 	return nil
 }
 
-// checkText refuses what no store and no log could hold safely: control characters, NUL first of all.
-func checkText(name, value string, max int) *messages.Problem {
+// CheckText checks a text that a caller gives, of at most max bytes; a problem calls it name. It refuses what no store and no log could hold safely: control characters, NUL first of all.
+func CheckText(name, value string, max int) *messages.Problem {
 	if len(value) > max {
 		return invalid("%s is %d bytes long; the limit is %d", name, len(value), max)
 	}
@@ -72,7 +72,7 @@ func checkText(name, value string, max int) *messages.Problem {
 
 func control(c rune) bool { return c < 0x20 || c == 0x7f }
 
-func (r *SubmitRequest) checkNumbers() *messages.Problem {
+func (r *Request) checkNumbers() *messages.Problem {
 	if r.Priority != nil && (*r.Priority < int(messages.PriorityMin) || *r.Priority > int(messages.PriorityMax)) {
 		return invalid("priority must be %d to %d, got %d", messages.PriorityMin, messages.PriorityMax, *r.Priority)
 	}
@@ -95,7 +95,7 @@ func checkSeconds(name string, v *float64) *messages.Problem {
 	return invalid("%s must be more than 0 and at most %d, got %v", name, secondsMax, *v)
 }
 
-func (r *SubmitRequest) checkLabels() *messages.Problem {
+func (r *Request) checkLabels() *messages.Problem {
 	if len(r.Labels) > labelsMax {
 		return invalid("labels: %d given; the limit is %d", len(r.Labels), labelsMax)
 	}
@@ -103,17 +103,17 @@ func (r *SubmitRequest) checkLabels() *messages.Problem {
 		if key == "" {
 			return invalid("labels: a label without a name; give it one")
 		}
-		if p := checkText("labels: a label's name", key, labelMax); p != nil {
+		if p := CheckText("labels: a label's name", key, labelMax); p != nil {
 			return p
 		}
-		if p := checkText(fmt.Sprintf("labels: %s", clip(key)), value, labelMax); p != nil {
+		if p := CheckText(fmt.Sprintf("labels: %s", clip(key)), value, labelMax); p != nil {
 			return p
 		}
 	}
 	return nil
 }
 
-func (r *SubmitRequest) checkParameters() *messages.Problem {
+func (r *Request) checkParameters() *messages.Problem {
 	if len(r.Parameters) > messages.ParametersMax {
 		p := messages.Problemf(messages.CodeTooLarge,
 			"parameters are %d bytes; the limit is %d. Put large data where the action can fetch it and pass its address",
@@ -126,7 +126,47 @@ func (r *SubmitRequest) checkParameters() *messages.Problem {
 		return invalid("parameters must be a JSON object")
 	}
 	if deeper(r.Parameters, messages.JSONDepthMax) {
-		return tooDeep("parameters")
+		return TooDeep("parameters")
 	}
 	return nil
+}
+
+// TooDeep is the problem of a JSON text, called what, that is nested too deep.
+func TooDeep(what string) *messages.Problem {
+	return messages.Problemf(messages.CodeTooDeep, "%s is nested deeper than %d levels; flatten it", what, messages.JSONDepthMax)
+}
+
+// deeper reports whether the JSON text nests deeper than max. It reads the text once, allocates nothing and judges
+// no grammar, so it can refuse what would be dear to parse.
+func deeper(b []byte, max int) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			if depth++; depth > max {
+				return true
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return false
+}
+
+func invalid(format string, args ...any) *messages.Problem {
+	return messages.Problemf(messages.CodeInvalidRequest, format, args...)
+}
+
+// clip bounds a foreign text that goes into a message.
+func clip(s string) string {
+	const limit = 128
+	if len(s) > limit {
+		return s[:limit] + "…"
+	}
+	return s
 }
