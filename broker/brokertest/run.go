@@ -9,6 +9,7 @@ package brokertest
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"github.com/troupe-run/troupe/broker"
 )
@@ -19,6 +20,20 @@ type Open func(t *testing.T) broker.Broker
 // Run runs the suite, once with classic and once with quorum queues where that makes a difference to the broker.
 func Run(t *testing.T, open Open) {
 	t.Helper()
+	each(t, func(t *testing.T, c testCase, quorum bool) { c.run(newBench(t, open, quorum)) })
+}
+
+// RunInBubbles runs each case in a bubble of testing/synctest, where no case waits for real time. The broker must live in
+// the bubble too: open must make it there.
+func RunInBubbles(t *testing.T, open Open) {
+	t.Helper()
+	each(t, func(t *testing.T, c testCase, quorum bool) {
+		synctest.Test(t, func(t *testing.T) { c.run(newBench(t, open, quorum)) })
+	})
+}
+
+func each(t *testing.T, do func(*testing.T, testCase, bool)) {
+	t.Helper()
 	for _, kind := range []struct {
 		name   string
 		quorum bool
@@ -28,7 +43,7 @@ func Run(t *testing.T, open Open) {
 			for _, c := range cases() {
 				t.Run(c.name, func(t *testing.T) {
 					t.Parallel()
-					c.run(newBench(t, open, kind.quorum))
+					do(t, c, kind.quorum)
 				})
 			}
 		})

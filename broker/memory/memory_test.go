@@ -17,14 +17,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	brokertest.Run(t, opener())
+	brokertest.RunInBubbles(t, opener())
 }
 
 // TestConformanceUnderFaults runs the suite through a caller that makes up for what a faulty network does.
 func TestConformanceUnderFaults(t *testing.T) {
 	t.Parallel()
 	bench, open := faulty.NewBench(1), opener()
-	brokertest.Run(t, func(t *testing.T) broker.Broker { return bench.Wrap(open(t)) })
+	brokertest.RunInBubbles(t, func(t *testing.T) broker.Broker { return bench.Wrap(open(t)) })
 }
 
 // opener opens connections to one broker for each test.
