@@ -51,7 +51,7 @@ type Member struct {
 	self     *actor.PID
 	ctx      context.Context
 	cancel   context.CancelFunc
-	timer    *time.Timer
+	timer    actors.Timer
 	nodes    map[messages.Incarnation]store.Node
 	rescuing bool
 	again    bool // another rescue is wanted after the one under way
