@@ -20,7 +20,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
@@ -41,9 +40,9 @@ type (
 	// Error is why an execution did not complete. A handler that returns one has it stored as it is.
 	Error = messages.Error
 	// Task is what a handler is given.
-	Task = actors.Task
+	Task = messages.Task
 	// Handler runs one execution. It must return soon after its context ends; a panic counts as its worker's death.
-	Handler = actors.Handler
+	Handler = messages.Handler
 	// RetryPolicy is the back-off between retries.
 	RetryPolicy = messages.RetryPolicy
 	// Session is one session of a pool as it stands.
@@ -128,7 +127,7 @@ func New(cfg Config, actions ...Action) (*Troupe, error) {
 	settings := node.Config{
 		Data: cfg.Data, Name: cfg.Name, Listen: cfg.Listen, Packs: cfg.Packs, Logger: cfg.Logger, NoBuiltins: true,
 		StoreURL: cfg.Store, BrokerURL: cfg.Broker, Broker: broker.Settings{Prefix: cfg.Prefix},
-		Peers: peers.Settings{Listen: cfg.PeersListen}, ShutdownTimeout: cfg.ShutdownTimeout, Handlers: map[string]actors.Handler{},
+		Peers: peers.Settings{Listen: cfg.PeersListen}, ShutdownTimeout: cfg.ShutdownTimeout, Handlers: map[string]messages.Handler{},
 		Workers: map[messages.Runtime]int{messages.RuntimeGo: cfg.Workers},
 	}
 	for _, a := range actions {

@@ -21,12 +21,12 @@ var errStopped = errors.New("the run is being stopped")
 // after its grace is left behind, counted, and its worker replaced.
 type goRunner struct {
 	crew     *Crew
-	handlers map[string]Handler
+	handlers map[string]messages.Handler
 	post     func(any)
 }
 
 // GoRunner returns a maker of runners for go actions; handlers are found by the action's entrypoint.
-func GoRunner(handlers map[string]Handler) func(*Crew, messages.WorkerID, messages.Generation) Runner {
+func GoRunner(handlers map[string]messages.Handler) func(*Crew, messages.WorkerID, messages.Generation) Runner {
 	return func(c *Crew, _ messages.WorkerID, _ messages.Generation) Runner {
 		return &goRunner{crew: c, handlers: handlers}
 	}
@@ -37,6 +37,11 @@ type goRun struct {
 	cancel context.CancelCauseFunc
 	told   atomic.Bool
 	leaked atomic.Bool
+
+	id     messages.ExecutionID
+	board  *Board
+	post   func(any)
+	stalls bool // signs of progress matter
 }
 
 func (g *goRunner) Begin(post func(any)) {
@@ -54,7 +59,7 @@ func (g *goRunner) Run(r *Run) {
 		return
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	run := &goRun{cancel: cancel}
+	run := &goRun{cancel: cancel, id: r.Execution.ID, board: g.crew.Board, post: g.post, stalls: r.Execution.StallTimeout > 0}
 	r.handle = run
 	if r.stop != notStopped {
 		cancel(errStopped)
@@ -63,7 +68,7 @@ func (g *goRunner) Run(r *Run) {
 }
 
 // call runs the handler and tells its end, unless nobody waits any more.
-func (g *goRunner) call(ctx context.Context, run *goRun, handler Handler, e *messages.Execution) {
+func (g *goRunner) call(ctx context.Context, run *goRun, handler messages.Handler, e *messages.Execution) {
 	end := &ended{placement: e.Placement(), crashed: "handler ended its goroutine"}
 	defer func() {
 		stack := ""
@@ -82,7 +87,7 @@ func (g *goRunner) call(ctx context.Context, run *goRun, handler Handler, e *mes
 		}
 	}()
 	began := time.Now()
-	value, err := handler(ctx, g.task(e, run))
+	value, err := handler(ctx, taskOf(e, run))
 	end.ran = max(time.Since(began), 1)
 	end.outcome, end.crashed = goOutcome(value, err), ""
 }
@@ -99,12 +104,10 @@ func panicStack() string {
 	return stack[:min(len(stack), stackMax)]
 }
 
-func (g *goRunner) task(e *messages.Execution, run *goRun) *Task {
-	return &Task{
-		run: run, stalls: e.StallTimeout > 0,
+func taskOf(e *messages.Execution, run *goRun) *messages.Task {
+	return &messages.Task{
 		ID: e.ID, Attempt: e.Attempt, Action: e.Action, Parameters: e.Parameters, Session: e.Session,
-		Epoch: e.SessionEpoch, Lost: e.SessionLost, RetryCount: e.RetryCount, Trace: e.Trace,
-		board: g.crew.Board, post: g.post,
+		Epoch: e.SessionEpoch, Lost: e.SessionLost, RetryCount: e.RetryCount, Trace: e.Trace, Reporter: run,
 	}
 }
 

@@ -16,10 +16,10 @@ import (
 )
 
 // goRun runs one handler to its end.
-func runGo(t *testing.T, h Handler) *ended {
+func runGo(t *testing.T, h messages.Handler) *ended {
 	t.Helper()
 	var in inbox
-	g := GoRunner(map[string]Handler{"f": h})(backstage(), "w", 1)
+	g := GoRunner(map[string]messages.Handler{"f": h})(backstage(), "w", 1)
 	g.Begin(in.post)
 	require.NoError(t, next[*begun](t, &in, 1).err)
 	g.Run(aRun(nil))
@@ -30,25 +30,25 @@ func TestGoOutcomes(t *testing.T) {
 	t.Parallel()
 	again := true
 	for name, c := range map[string]struct {
-		handler Handler
+		handler messages.Handler
 		status  messages.Status
 		result  string
 		code    messages.Code
 		crashed bool
 	}{
-		"value": {func(context.Context, *Task) (any, error) { return map[string]int{"n": 1}, nil }, messages.Completed, `{"n":1}`, "", false},
-		"nil":   {func(context.Context, *Task) (any, error) { return nil, nil }, messages.Completed, `null`, "", false},
-		"raw":   {func(context.Context, *Task) (any, error) { return json.RawMessage(`[1]`), nil }, messages.Completed, `[1]`, "", false},
-		"raw, broken": {func(context.Context, *Task) (any, error) { return json.RawMessage(`[1`), nil }, messages.Failed, ``,
+		"value": {func(context.Context, *messages.Task) (any, error) { return map[string]int{"n": 1}, nil }, messages.Completed, `{"n":1}`, "", false},
+		"nil":   {func(context.Context, *messages.Task) (any, error) { return nil, nil }, messages.Completed, `null`, "", false},
+		"raw":   {func(context.Context, *messages.Task) (any, error) { return json.RawMessage(`[1]`), nil }, messages.Completed, `[1]`, "", false},
+		"raw, broken": {func(context.Context, *messages.Task) (any, error) { return json.RawMessage(`[1`), nil }, messages.Failed, ``,
 			messages.CodeActionError, false},
-		"no JSON":   {func(context.Context, *Task) (any, error) { return make(chan int), nil }, messages.Failed, ``, messages.CodeActionError, false},
-		"too large": {func(context.Context, *Task) (any, error) { return make([]byte, messages.ResultMax), nil }, messages.Failed, ``, messages.CodeResultTooLarge, false},
-		"error":     {func(context.Context, *Task) (any, error) { return 1, errors.New("no") }, messages.Failed, ``, messages.CodeActionError, false},
-		"own error": {func(context.Context, *Task) (any, error) {
+		"no JSON":   {func(context.Context, *messages.Task) (any, error) { return make(chan int), nil }, messages.Failed, ``, messages.CodeActionError, false},
+		"too large": {func(context.Context, *messages.Task) (any, error) { return make([]byte, messages.ResultMax), nil }, messages.Failed, ``, messages.CodeResultTooLarge, false},
+		"error":     {func(context.Context, *messages.Task) (any, error) { return 1, errors.New("no") }, messages.Failed, ``, messages.CodeActionError, false},
+		"own error": {func(context.Context, *messages.Task) (any, error) {
 			return nil, &messages.Error{Code: "mine", Message: "m", Retriable: &again}
 		}, messages.Failed, ``, "mine", false},
-		"panic":  {func(context.Context, *Task) (any, error) { panic("boo") }, messages.Abandoned, ``, messages.CodeWorkerLost, true},
-		"goexit": {func(context.Context, *Task) (any, error) { runtime.Goexit(); return nil, nil }, messages.Abandoned, ``, messages.CodeWorkerLost, true},
+		"panic":  {func(context.Context, *messages.Task) (any, error) { panic("boo") }, messages.Abandoned, ``, messages.CodeWorkerLost, true},
+		"goexit": {func(context.Context, *messages.Task) (any, error) { runtime.Goexit(); return nil, nil }, messages.Abandoned, ``, messages.CodeWorkerLost, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -77,7 +77,7 @@ func TestGoHandlerFollowsItsContext(t *testing.T) {
 	t.Parallel()
 	var in inbox
 	started := make(chan struct{})
-	g := GoRunner(map[string]Handler{"f": func(ctx context.Context, _ *Task) (any, error) {
+	g := GoRunner(map[string]messages.Handler{"f": func(ctx context.Context, _ *messages.Task) (any, error) {
 		close(started)
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
@@ -101,7 +101,7 @@ func TestGoHandlerThatWouldNotEnd(t *testing.T) {
 	crew := backstage()
 	crew.Leaked = func(_ string, change int) { leaked.Add(int64(change)) }
 	release := make(chan struct{})
-	g := GoRunner(map[string]Handler{"f": func(_ context.Context, task *Task) (any, error) {
+	g := GoRunner(map[string]messages.Handler{"f": func(_ context.Context, task *messages.Task) (any, error) {
 		task.Progress(0.5, "half")
 		<-release
 		task.Progress(0.9, "late")
@@ -129,8 +129,8 @@ func TestGoTask(t *testing.T) {
 	t.Parallel()
 	crew := backstage()
 	var in inbox
-	var seen Task
-	g := GoRunner(map[string]Handler{"f": func(_ context.Context, task *Task) (any, error) {
+	var seen messages.Task
+	g := GoRunner(map[string]messages.Handler{"f": func(_ context.Context, task *messages.Task) (any, error) {
 		seen = *task
 		task.Log("info", "hello")
 		require.NoError(t, task.Chunk(map[string]int{"n": 1}))

@@ -5,15 +5,13 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/google/uuid"
 )
 
 // ExecutionID names one execution for ever: a UUIDv7, so ids sort by creation time.
-type ExecutionID uuid.UUID
+type ExecutionID uuid
 
 // NewExecutionID returns a fresh UUIDv7. It panics only when the system's random source fails.
-func NewExecutionID() ExecutionID { return ExecutionID(uuid.Must(uuid.NewV7())) }
+func NewExecutionID() ExecutionID { return ExecutionID(newUUID()) }
 
 // ParseExecutionID reads the canonical text form. Anything else, other UUID notations included, is an error that
 // names the text.
@@ -25,13 +23,13 @@ func ParseExecutionID(s string) (ExecutionID, error) {
 	return ExecutionID(id), nil
 }
 
-func (id ExecutionID) String() string { return uuid.UUID(id).String() }
+func (id ExecutionID) String() string { return uuid(id).string() }
 
 // IsZero reports whether id is the zero id, which names nothing.
 func (id ExecutionID) IsZero() bool { return id == ExecutionID{} }
 
 // MarshalText writes the canonical form.
-func (id ExecutionID) MarshalText() ([]byte, error) { return uuid.UUID(id).MarshalText() }
+func (id ExecutionID) MarshalText() ([]byte, error) { return uuid(id).marshal() }
 
 // UnmarshalText reads the canonical form.
 func (id *ExecutionID) UnmarshalText(b []byte) error {
@@ -44,10 +42,10 @@ func (id *ExecutionID) UnmarshalText(b []byte) error {
 }
 
 // Incarnation names one boot of one node: a UUID that is never reused.
-type Incarnation uuid.UUID
+type Incarnation uuid
 
 // NewIncarnation returns a fresh incarnation.
-func NewIncarnation() Incarnation { return Incarnation(uuid.Must(uuid.NewV7())) }
+func NewIncarnation() Incarnation { return Incarnation(newUUID()) }
 
 // ParseIncarnation reads the canonical text form.
 func ParseIncarnation(s string) (Incarnation, error) {
@@ -58,7 +56,7 @@ func ParseIncarnation(s string) (Incarnation, error) {
 	return Incarnation(id), nil
 }
 
-func (i Incarnation) String() string { return uuid.UUID(i).String() }
+func (i Incarnation) String() string { return uuid(i).string() }
 
 // Short is the tail of the incarnation in hex, eight digits: the head of a UUIDv7 is time and equal for boots close together.
 func (i Incarnation) Short() string { return hex.EncodeToString(i[12:]) }
@@ -67,7 +65,7 @@ func (i Incarnation) Short() string { return hex.EncodeToString(i[12:]) }
 func (i Incarnation) IsZero() bool { return i == Incarnation{} }
 
 // MarshalText writes the canonical form.
-func (i Incarnation) MarshalText() ([]byte, error) { return uuid.UUID(i).MarshalText() }
+func (i Incarnation) MarshalText() ([]byte, error) { return uuid(i).marshal() }
 
 // UnmarshalText reads the canonical form.
 func (i *Incarnation) UnmarshalText(b []byte) error {
@@ -124,13 +122,6 @@ func (w WorkerID) Split() (node, pool string, slot Slot, ok bool) {
 		return "", "", 0, false
 	}
 	return parts[0], parts[1], Slot(n), true
-}
-
-func parseUUID(s string) (uuid.UUID, error) {
-	if len(s) != 36 {
-		return uuid.UUID{}, fmt.Errorf("length %d", len(s))
-	}
-	return uuid.Parse(s)
 }
 
 // clip bounds a foreign text that goes into an error.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
@@ -19,7 +18,7 @@ func TestAnExpiredSessionIsToldAndCounted(t *testing.T) {
 	hold := newGate()
 	const idle = 500 * time.Millisecond
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"noop": noop, "hold": hold.run})(c)
+		handle(map[string]messages.Handler{"noop": noop, "hold": hold.run})(c)
 		c.SessionTimeout = idle
 	}, goPack(t, map[string]string{"noop": "", "hold": ""}))
 	affinity := func() string {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
@@ -38,7 +37,7 @@ func TestAStaleWorkerIsShownHealthyNowhere(t *testing.T) {
 	t.Parallel()
 	s := &staleStore{}
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"noop": noop})(c)
+		handle(map[string]messages.Handler{"noop": noop})(c)
 		c.WrapStore, c.StalenessMultiplier, c.Listen = s.wrap, 4, "127.0.0.1:0"
 	}, goPack(t, map[string]string{"noop": "on_no_worker: wait\n"}))
 	require.Equal(t, messages.Completed, k.run("t.noop", nil).Status)
@@ -132,7 +131,7 @@ func TestHeartbeatsGoOnWhileANodeDrains(t *testing.T) {
 	t.Parallel()
 	hold := newGate()
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"hold": hold.run})(c)
+		handle(map[string]messages.Handler{"hold": hold.run})(c)
 		c.HeartbeatInterval = 100 * time.Millisecond
 	}, goPack(t, map[string]string{"hold": ""}))
 	id := k.submit("t.hold", nil)
@@ -193,7 +192,7 @@ func TestADeadLetterReadElsewhereCountsAgainstItsWorker(t *testing.T) {
 // What an alert looks at is there before anything has happened, and stays.
 func TestSeriesStandAtZero(t *testing.T) {
 	t.Parallel()
-	k := lab(t, handle(map[string]actors.Handler{"noop": noop}), goPack(t, map[string]string{"noop": ""}))
+	k := lab(t, handle(map[string]messages.Handler{"noop": noop}), goPack(t, map[string]string{"noop": ""}))
 	k.ready("go", 0, 0)
 	k.ready("go", 1, 0)
 	k.until("a heartbeat is written", func() bool { return contains(k.scrape(), "\ntroupe_heartbeat_age_seconds ") })

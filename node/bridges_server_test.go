@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/broker/rabbitmq"
 	"github.com/troupe-run/troupe/messages"
@@ -73,7 +72,7 @@ func (o *outsider) listen(name, key string) (queue string, c broker.Consumer) {
 // Another program submits by RabbitMQ, gets its answer there, and hears of the outcome.
 func TestSubmitAndListenByAMQP(t *testing.T) {
 	t.Parallel()
-	k, o := onServers(t, handle(map[string]actors.Handler{"echo": echo}), goPack(t, map[string]string{"echo": ""}))
+	k, o := onServers(t, handle(map[string]messages.Handler{"echo": echo}), goPack(t, map[string]string{"echo": ""}))
 	answers, replies := o.listen("answers", "")
 	_, notices := o.listen("ears", "execution.*.t.echo")
 	submit := func(id, body string) messages.SubmitReply {
@@ -111,7 +110,7 @@ func TestSubmitAndListenByAMQP(t *testing.T) {
 // RabbitMQ.
 func TestSubmitBySQL(t *testing.T) {
 	t.Parallel()
-	k, o := onServers(t, handle(map[string]actors.Handler{"echo": echo}), goPack(t, map[string]string{"echo": ""}))
+	k, o := onServers(t, handle(map[string]messages.Handler{"echo": echo}), goPack(t, map[string]string{"echo": ""}))
 	_, notices := o.listen("ears", "execution.completed.#")
 	id := messages.NewExecutionID()
 	require.NoError(t, servers.Execute(o.database, `INSERT INTO submission (action) VALUES ('t.nothing')`))
@@ -137,7 +136,7 @@ func TestSubmitBySQL(t *testing.T) {
 // What a column's type allows and a submission does not is refused once, with the reason, and never taken again.
 func TestRowsThatAreNoSubmissionAreRefusedOnce(t *testing.T) {
 	t.Parallel()
-	k, o := onServers(t, handle(map[string]actors.Handler{"echo": echo}), goPack(t, map[string]string{"echo": ""}))
+	k, o := onServers(t, handle(map[string]messages.Handler{"echo": echo}), goPack(t, map[string]string{"echo": ""}))
 	const none = "00000000-0000-0000-0000-000000000000"
 	for label, row := range map[string][2]string{
 		"ahead": {"run_at", "'infinity'"}, "behind": {"run_at", "'-infinity'"}, "far": {"run_at", "'9999-01-01'"},

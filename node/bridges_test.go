@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
@@ -59,13 +58,13 @@ func hears[T any](t *testing.T, c broker.Consumer) (T, broker.Delivery) {
 	}
 }
 
-func echo(_ context.Context, task *actors.Task) (any, error) {
+func echo(_ context.Context, task *messages.Task) (any, error) {
 	return object{"parameters": task.Parameters, "trace": task.Trace}, nil
 }
 
 func TestOtherProgramsSubmitByTheBroker(t *testing.T) {
 	t.Parallel()
-	k := lab(t, handle(map[string]actors.Handler{"echo": echo}), goPack(t, map[string]string{
+	k := lab(t, handle(map[string]messages.Handler{"echo": echo}), goPack(t, map[string]string{
 		"echo": "parameters: {type: object, required: [n], properties: {n: {type: integer}}}\nsecrets: [token]\n",
 	}))
 	requests := (broker.Settings{}).RequestsQueue()
@@ -136,7 +135,7 @@ func TestOtherProgramsSubmitByTheBroker(t *testing.T) {
 // The delivery bridge fails: the next one knows nothing of who consumed, and all three that did have their queues again.
 func TestEveryQueueOutlivesTheDeliveryBridge(t *testing.T) {
 	t.Parallel()
-	k := lab(t, handle(map[string]actors.Handler{"echo": echo}), goPack(t, map[string]string{"echo": ""}))
+	k := lab(t, handle(map[string]messages.Handler{"echo": echo}), goPack(t, map[string]string{"echo": ""}))
 	k.run("t.echo", nil)
 	answers := k.ears("answers", "")
 	k.Crash("troupe/bridges/delivery")
@@ -169,7 +168,7 @@ func TestAFailedBridgeGivesBackWhatItHeld(t *testing.T) {
 	t.Parallel()
 	s := &letterless{}
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"noop": noop})(c)
+		handle(map[string]messages.Handler{"noop": noop})(c)
 		c.WrapStore = func(inner store.Store) store.Store { s.Store = inner; return s }
 	}, goPack(t, map[string]string{"noop": ""}))
 	queues := map[string]string{
@@ -189,7 +188,7 @@ func TestAFailedBridgeGivesBackWhatItHeld(t *testing.T) {
 func TestADrainingNodeTakesNoRequests(t *testing.T) {
 	t.Parallel()
 	block := newGate()
-	k := lab(t, handle(map[string]actors.Handler{"block": block.run}), goPack(t, map[string]string{"block": ""}))
+	k := lab(t, handle(map[string]messages.Handler{"block": block.run}), goPack(t, map[string]string{"block": ""}))
 	id := k.submit("t.block", nil)
 	block.next(t)
 	stopped := make(chan error, 1)
@@ -213,7 +212,7 @@ func TestOutcomesAreToldOnTheExecutionsExchange(t *testing.T) {
 	t.Parallel()
 	block := newGate()
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"echo": echo, "quiet": noop, "fail": tryAgain, "block": block.run})(c)
+		handle(map[string]messages.Handler{"echo": echo, "quiet": noop, "fail": tryAgain, "block": block.run})(c)
 		c.Notices = true
 	}, goPack(t, map[string]string{"echo": "", "quiet": "notify: false\n", "fail": "max_retries: 1\n", "block": ""}))
 	all := k.ears("all", "execution.#")
@@ -264,7 +263,7 @@ func TestTheEmbeddedBrokerTellsNothingUnlessAsked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := lab(t, func(c *node.Config) {
-				handle(map[string]actors.Handler{"noop": noop})(c)
+				handle(map[string]messages.Handler{"noop": noop})(c)
 				change(c)
 			}, goPack(t, map[string]string{"noop": ""}))
 			require.False(t, k.run("t.noop", nil).Notify)
@@ -331,7 +330,7 @@ func TestOtherProgramsSubmitByTheStore(t *testing.T) {
 	others := newShared()
 	others.lost = 1
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"echo": echo})(c)
+		handle(map[string]messages.Handler{"echo": echo})(c)
 		c.WrapStore = others.wrap
 	}, goPack(t, map[string]string{"echo": "parameters: {type: object, properties: {n: {type: integer}}}\n"}))
 	retries, priority := 2, messages.Priority(9)
@@ -370,7 +369,7 @@ func TestARowCannotPassForAToken(t *testing.T) {
 	t.Parallel()
 	others := newShared()
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"echo": echo})(c)
+		handle(map[string]messages.Handler{"echo": echo})(c)
 		c.WrapStore = others.wrap
 	}, goPack(t, map[string]string{"echo": ""}))
 	want := map[string]string{"ci": "sql:ci", "": "sql", "sql": "sql", "sql:ci": "sql:ci", "local": "sql:local", "amqp": "sql:amqp", ":": "sql::"}
@@ -388,7 +387,7 @@ func TestHintsBecomeMessages(t *testing.T) {
 	block := newGate()
 	others := newShared()
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"block": block.run})(c)
+		handle(map[string]messages.Handler{"block": block.run})(c)
 		c.WrapStore, c.SweepInterval = others.wrap, time.Hour // so that no sweep helps
 	}, goPack(t, map[string]string{"block": ""}))
 	stopping, fail := context.WithTimeout(t.Context(), patience)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/store"
@@ -18,7 +17,7 @@ import (
 func TestEventsNameTheOperator(t *testing.T) {
 	t.Parallel()
 	block := newGate()
-	k := lab(t, handle(map[string]actors.Handler{"block": block.run, "fail": func(context.Context, *actors.Task) (any, error) {
+	k := lab(t, handle(map[string]messages.Handler{"block": block.run, "fail": func(context.Context, *messages.Task) (any, error) {
 		return nil, errors.New("it broke")
 	}}), goPack(t, map[string]string{"block": "", "fail": ""}), shellPack(t, map[string]string{"sleep": "exec sleep 600"}, ""))
 
@@ -88,7 +87,7 @@ func TestADrainNamesWhoAsked(t *testing.T) {
 // Who has a dead letter's execution submitted again is its event's, and in the log.
 func TestARequeuedLetterNamesWhoAsked(t *testing.T) {
 	t.Parallel()
-	k := lab(t, handle(map[string]actors.Handler{"fail": func(context.Context, *actors.Task) (any, error) {
+	k := lab(t, handle(map[string]messages.Handler{"fail": func(context.Context, *messages.Task) (any, error) {
 		return nil, errors.New("it broke")
 	}}), goPack(t, map[string]string{"fail": ""}))
 	e := k.run("t.fail", nil)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
@@ -31,7 +30,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	block := newGate()
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"block": block.run})(c)
+		handle(map[string]messages.Handler{"block": block.run})(c)
 		c.Workers[messages.RuntimeGo] = 1
 	}, goPack(t, map[string]string{"block": "max_retries: 3\n"}))
 	held := k.submit("t.block", nil)
@@ -57,7 +56,7 @@ func TestCancelOfWhatIsScheduled(t *testing.T) {
 	held := newPausedBroker()
 	block := newGate()
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"block": block.run})(c)
+		handle(map[string]messages.Handler{"block": block.run})(c)
 		c.WrapBroker = held.wrap
 	}, goPack(t, map[string]string{"block": ""}))
 	id := k.submit("t.block", nil)
@@ -144,7 +143,7 @@ func (c *pausedConsumer) Err() error                         { return nil }
 func TestCancelOfRunningGoWork(t *testing.T) {
 	t.Parallel()
 	block := newGate()
-	k := lab(t, handle(map[string]actors.Handler{"block": block.run}), goPack(t, map[string]string{"block": "max_retries: 3\n"}))
+	k := lab(t, handle(map[string]messages.Handler{"block": block.run}), goPack(t, map[string]string{"block": "max_retries: 3\n"}))
 	id := k.submit("t.block", nil)
 	block.next(t)
 	require.Contains(t, stopping, k.cancel(id).Status)
@@ -157,7 +156,7 @@ func TestCancelOfRunningGoWork(t *testing.T) {
 func TestAResultThatComesDuringACancelIsKeptInTheDetails(t *testing.T) {
 	t.Parallel()
 	entered := make(chan struct{})
-	k := lab(t, handle(map[string]actors.Handler{"finish": func(ctx context.Context, _ *actors.Task) (any, error) {
+	k := lab(t, handle(map[string]messages.Handler{"finish": func(ctx context.Context, _ *messages.Task) (any, error) {
 		close(entered)
 		<-ctx.Done()
 		return object{"answer": 42}, nil
@@ -225,7 +224,7 @@ func TestCancelOfRunningPythonWork(t *testing.T) {
 func TestCancelRacesWithCompletion(t *testing.T) {
 	t.Parallel()
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"short": func(ctx context.Context, _ *actors.Task) (any, error) {
+		handle(map[string]messages.Handler{"short": func(ctx context.Context, _ *messages.Task) (any, error) {
 			select {
 			case <-time.After(2 * time.Millisecond):
 				return 1, nil

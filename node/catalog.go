@@ -29,8 +29,8 @@ type catalog struct {
 func (c *catalog) action(ref, _ string) (*messages.Action, bool) { return c.set.Action(ref) }
 
 // handlers are the built-in go handlers and the configuration's own, which win.
-func (n *Node) handlers() map[string]actors.Handler {
-	all := map[string]actors.Handler{}
+func (n *Node) handlers() map[string]messages.Handler {
+	all := map[string]messages.Handler{}
 	if !n.cfg.NoBuiltins {
 		for name, handler := range corego.Handlers() {
 			all[name] = adapt(handler)
@@ -41,8 +41,8 @@ func (n *Node) handlers() map[string]actors.Handler {
 }
 
 // adapt gives a built-in handler the shape of every other.
-func adapt(h corego.Handler) actors.Handler {
-	return func(ctx context.Context, t *actors.Task) (any, error) {
+func adapt(h corego.Handler) messages.Handler {
+	return func(ctx context.Context, t *messages.Task) (any, error) {
 		value, err := h(ctx, t.Parameters)
 		if failure, own := err.(*corego.Failure); own { //nolint:errorlint // the handlers return it bare
 			return nil, &messages.Error{

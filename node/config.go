@@ -13,7 +13,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
@@ -37,7 +36,7 @@ type Config struct {
 	HealthMetrics bool
 	Packs         []string
 	// Handlers are the go actions' handlers, by entrypoint, beside the built-in ones.
-	Handlers map[string]actors.Handler
+	Handlers map[string]messages.Handler
 	// Actions are the go actions that no pack declares, each with a handler of its name.
 	Actions []messages.Action
 	// NoBuiltins leaves the built-in packs out.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/test/servers"
@@ -25,7 +24,7 @@ func (k *kit) heldBack(id messages.ExecutionID) {
 func TestAPoolsCordonOutlivesTheNode(t *testing.T) {
 	t.Parallel()
 	data, pack := t.TempDir(), goPack(t, map[string]string{"noop": ""})
-	settings := handle(map[string]actors.Handler{"noop": noop})
+	settings := handle(map[string]messages.Handler{"noop": noop})
 	k := boot(t, data, settings, pack)
 	require.NoError(t, k.CordonPool(t.Context(), "go", true))
 	require.NoError(t, k.CordonNode(t.Context(), "test", true))
@@ -51,7 +50,7 @@ func TestAPoolsCordonReachesEveryNode(t *testing.T) {
 	url, pack := servers.Postgres(t), goPack(t, map[string]string{"noop": ""})
 	member := func(name string) *kit {
 		return lab(t, func(c *node.Config) {
-			handle(map[string]actors.Handler{"noop": noop})(c)
+			handle(map[string]messages.Handler{"noop": noop})(c)
 			paired(c, url)
 			c.Name = name
 		}, pack)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
@@ -33,7 +32,7 @@ func TestQueuesOfADeadNodeAreRemoved(t *testing.T) {
 		}))
 	}
 	k, o := onDatabase(t, database, func(c *node.Config) {
-		handle(map[string]actors.Handler{"noop": noop})(c)
+		handle(map[string]messages.Handler{"noop": noop})(c)
 		c.HeartbeatInterval = 300 * time.Millisecond // the round's
 	}, goPack(t, map[string]string{"noop": ""}))
 	queue := func(n store.Node, id messages.WorkerID) string { return o.settings.WorkerQueueName(id, n.Incarnation) }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/broker/memory"
 	"github.com/troupe-run/troupe/messages"
@@ -21,7 +20,7 @@ import (
 // log say so, and a notice and a dead letter arrive again.
 func TestDeletedExchangesAreDeclaredAgain(t *testing.T) {
 	t.Parallel()
-	k, o := onServers(t, handle(map[string]actors.Handler{"echo": echo}), goPack(t, map[string]string{"echo": ""}))
+	k, o := onServers(t, handle(map[string]messages.Handler{"echo": echo}), goPack(t, map[string]string{"echo": ""}))
 	url, _ := servers.RabbitMQ(t)
 	exchanges := o.settings.Shared().Exchanges
 	for _, e := range exchanges {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/rules/submit"
@@ -52,7 +51,7 @@ type starts struct {
 	byID map[messages.ExecutionID]int
 }
 
-func (s *starts) run(_ context.Context, task *actors.Task) (any, error) {
+func (s *starts) run(_ context.Context, task *messages.Task) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byID[task.ID]++
@@ -63,7 +62,7 @@ func TestALostAnswerOfTheStoreMakesNoSecondOutcome(t *testing.T) {
 	t.Parallel()
 	forgetful, started := &forgetfulStore{}, &starts{byID: map[messages.ExecutionID]int{}}
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"work": started.run, "again": tryAgain})(c)
+		handle(map[string]messages.Handler{"work": started.run, "again": tryAgain})(c)
 		c.WrapStore, c.EventsAll = forgetful.wrap, true
 		c.Workers[messages.RuntimeGo] = 4
 	}, goPack(t, map[string]string{"work": "", "again": "max_retries: 1\n"}))
@@ -111,7 +110,7 @@ func TestTheTreeRecoversFromPanicsAndLosesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := lab(t, func(c *node.Config) {
-				handle(map[string]actors.Handler{"work": func(ctx context.Context, task *actors.Task) (any, error) {
+				handle(map[string]messages.Handler{"work": func(ctx context.Context, task *messages.Task) (any, error) {
 					select {
 					case <-time.After(time.Duration(rand.IntN(8)) * time.Millisecond):
 						return "done", nil
@@ -162,7 +161,7 @@ func TestAPanicBesideAnActorIsTheActors(t *testing.T) {
 	t.Parallel()
 	broken := &panickyStore{}
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"noop": noop})(c)
+		handle(map[string]messages.Handler{"noop": noop})(c)
 		c.WrapStore = broken.wrap
 	}, goPack(t, map[string]string{"noop": "idempotent: true\n"})) // the one that runs when its pool falls is placed again
 	require.Equal(t, messages.Completed, k.run("t.noop", nil).Status)

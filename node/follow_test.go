@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
@@ -194,7 +193,7 @@ func TestAFollowedNodeDies(t *testing.T) {
 	k := lab(t, func(c *node.Config) {
 		paired(c, url)
 		c.Peers.Listen = "127.0.0.1:0"
-		handle(map[string]actors.Handler{"again": func(ctx context.Context, task *actors.Task) (any, error) {
+		handle(map[string]messages.Handler{"again": func(ctx context.Context, task *messages.Task) (any, error) {
 			if err := task.Chunk(object{"attempt": task.Attempt}); err != nil {
 				return nil, err
 			}

@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,11 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"encoding/json"
-
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/rules/health"
@@ -165,7 +163,7 @@ func TestABusyWorkerIsNeverEndedByItsHealth(t *testing.T) {
 }
 
 // faulty is a go handler whose error is the worker's fault where the parameters say so.
-func faulty(_ context.Context, task *actors.Task) (any, error) {
+func faulty(_ context.Context, task *messages.Task) (any, error) {
 	var p struct{ Fault bool }
 	if err := task.Bind(&p); err != nil {
 		return nil, err
@@ -177,7 +175,7 @@ func TestThreeWorkerFaultsDegradeAndAProbeRestores(t *testing.T) {
 	t.Parallel()
 	seen := &transitions{}
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"fault": faulty})(c)
+		handle(map[string]messages.Handler{"fault": faulty})(c)
 		c.Workers[messages.RuntimeGo], c.Transitions = 1, seen.note
 	}, goPack(t, map[string]string{"fault": ""}))
 	for range 12 { // errors of the action's own are none
@@ -202,7 +200,7 @@ func TestAnUnhealthyWorkerIsReplacedAndStartsAnew(t *testing.T) {
 	t.Parallel()
 	seen := &transitions{}
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"fault": faulty})(c)
+		handle(map[string]messages.Handler{"fault": faulty})(c)
 		c.Workers[messages.RuntimeGo], c.Transitions = 1, seen.note
 		c.Thresholds = health.Thresholds{FailuresDegraded: 3, FailuresUnhealthy: 5}
 	}, goPack(t, map[string]string{"fault": ""}))
@@ -221,7 +219,7 @@ func TestActionErrorsCountWhereTheConfigurationSaysSo(t *testing.T) {
 	t.Parallel()
 	seen := &transitions{}
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"fault": faulty})(c)
+		handle(map[string]messages.Handler{"fault": faulty})(c)
 		c.Workers[messages.RuntimeGo], c.Transitions, c.CountActionErrors = 1, seen.note, true
 	}, goPack(t, map[string]string{"fault": ""}))
 	for range 3 {
@@ -236,7 +234,7 @@ func TestHealthDisabledDecidesNothing(t *testing.T) {
 	t.Parallel()
 	seen := &transitions{}
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"fault": faulty})(c)
+		handle(map[string]messages.Handler{"fault": faulty})(c)
 		c.Workers[messages.RuntimeGo], c.Transitions, c.HealthDisabled = 1, seen.note, true
 	}, goPack(t, map[string]string{"fault": ""}))
 	for range 15 { // past the border of unhealthy
@@ -302,7 +300,7 @@ func TestHeartbeatsAreFreshWhateverTheStoresClockSays(t *testing.T) {
 	t.Parallel()
 	s := &skewedStore{}
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"noop": noop})(c)
+		handle(map[string]messages.Handler{"noop": noop})(c)
 		c.WrapStore = func(inner store.Store) store.Store { s.Store = inner; return s }
 		c.StalenessMultiplier = 8
 	}, goPack(t, map[string]string{"noop": "on_no_worker: wait\n"})) // it outlasts a machine that stops for a moment
@@ -322,7 +320,7 @@ func (s laterStore) ListNodes(ctx context.Context) ([]store.Node, error) {
 func TestAClockThatWasSetBackBetweenBootsIsNamed(t *testing.T) {
 	t.Parallel()
 	const warning = "the clock was set back since an earlier boot"
-	configure := handle(map[string]actors.Handler{"noop": noop})
+	configure := handle(map[string]messages.Handler{"noop": noop})
 	pack := goPack(t, map[string]string{"noop": ""})
 	k := lab(t, func(c *node.Config) {
 		configure(c)
@@ -337,7 +335,7 @@ func TestWorkersWithStaleHeartbeatsGetNothing(t *testing.T) {
 	t.Parallel()
 	s := &staleStore{}
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"noop": noop, "patient": noop})(c)
+		handle(map[string]messages.Handler{"noop": noop, "patient": noop})(c)
 		c.WrapStore, c.StalenessMultiplier = s.wrap, 4
 	}, goPack(t, map[string]string{"noop": "", "patient": "on_no_worker: wait\n"}))
 	require.Equal(t, messages.Completed, k.run("t.patient", nil).Status)

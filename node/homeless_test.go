@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/store"
@@ -43,7 +42,7 @@ func TestWorkOfARemovedPoolEndsBehindWhatMayWait(t *testing.T) {
 	put(6000, "go", far)
 	require.NoError(t, s.Close())
 
-	k := boot(t, data, handle(map[string]actors.Handler{"noop": noop}), goPack(t, map[string]string{"noop": ""}))
+	k := boot(t, data, handle(map[string]messages.Handler{"noop": noop}), goPack(t, map[string]string{"noop": ""}))
 	e := k.await(gone)
 	require.Equal(t, messages.Failed, e.Status)
 	require.Equal(t, messages.CodeNoWorkers, e.Error.Code)
@@ -116,7 +115,7 @@ func TestWorkOfAPoolElsewhereOutlivesAnOutage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := lab(t, func(c *node.Config) {
-				handle(map[string]actors.Handler{"noop": noop})(c)
+				handle(map[string]messages.Handler{"noop": noop})(c)
 				paired(c, servers.Postgres(t))
 				c.WrapStore, c.StalenessMultiplier = late.wrap, 3
 			}, goPack(t, map[string]string{"noop": ""}))

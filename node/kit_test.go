@@ -17,7 +17,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
@@ -362,13 +361,13 @@ func (k *kit) gone(pid int) {
 
 // gate is a go handler that tells when it begins and waits to be let go on.
 type gate struct {
-	entered chan *actors.Task
+	entered chan *messages.Task
 	open    chan struct{}
 }
 
-func newGate() *gate { return &gate{entered: make(chan *actors.Task, 64), open: make(chan struct{})} }
+func newGate() *gate { return &gate{entered: make(chan *messages.Task, 64), open: make(chan struct{})} }
 
-func (g *gate) run(ctx context.Context, t *actors.Task) (any, error) {
+func (g *gate) run(ctx context.Context, t *messages.Task) (any, error) {
 	g.entered <- t
 	select {
 	case <-g.open:
@@ -379,7 +378,7 @@ func (g *gate) run(ctx context.Context, t *actors.Task) (any, error) {
 }
 
 // next waits for the next run.
-func (g *gate) next(t *testing.T) *actors.Task {
+func (g *gate) next(t *testing.T) *messages.Task {
 	t.Helper()
 	select {
 	case task := <-g.entered:
@@ -391,9 +390,9 @@ func (g *gate) next(t *testing.T) *actors.Task {
 }
 
 // handle registers handlers of pack t.
-func handle(h map[string]actors.Handler) func(*node.Config) {
+func handle(h map[string]messages.Handler) func(*node.Config) {
 	return func(c *node.Config) {
-		c.Handlers = map[string]actors.Handler{}
+		c.Handlers = map[string]messages.Handler{}
 		for name, handler := range h {
 			c.Handlers["t."+name] = handler
 		}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 )
@@ -17,13 +16,13 @@ import (
 // do, and discarded.
 func TestDeadLettersOnServers(t *testing.T) {
 	t.Parallel()
-	second := func(_ context.Context, t *actors.Task) (any, error) {
+	second := func(_ context.Context, t *messages.Task) (any, error) {
 		if t.RetryCount == 0 {
 			return nil, errors.New("not the first time")
 		}
 		return "done", nil
 	}
-	k, o := onServers(t, handle(map[string]actors.Handler{"second": second}), goPack(t, map[string]string{"second": ""}))
+	k, o := onServers(t, handle(map[string]messages.Handler{"second": second}), goPack(t, map[string]string{"second": ""}))
 	e := k.run("t.second", nil)
 	require.Equal(t, messages.Failed, e.Status)
 	late, err := broker.Work{Worker: e.Worker, Placements: []messages.Placement{e.Placement()}}.Encode()

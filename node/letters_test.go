@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
@@ -40,7 +39,7 @@ func TestAMessageThatExpiresFailsItsExecution(t *testing.T) {
 			t.Parallel()
 			paused := newPausedBroker()
 			k := lab(t, func(cfg *node.Config) {
-				handle(map[string]actors.Handler{"noop": noop})(cfg)
+				handle(map[string]messages.Handler{"noop": noop})(cfg)
 				cfg.ClaimSweepOff, cfg.ClaimTimeout, cfg.WrapBroker = true, 50*time.Millisecond, paused.wrap
 				c.change(cfg)
 			}, goPack(t, map[string]string{"noop": "max_retries: 1\nretry: {base: 1h, max: 2h}\n"}))
@@ -68,7 +67,7 @@ func TestAMessageThatExpiresFailsItsExecution(t *testing.T) {
 func TestDeadLettersOfWhatHasMovedOnChangeNothing(t *testing.T) {
 	t.Parallel()
 	block := newGate()
-	k := lab(t, handle(map[string]actors.Handler{"block": block.run}), goPack(t, map[string]string{"block": ""}))
+	k := lab(t, handle(map[string]messages.Handler{"block": block.run}), goPack(t, map[string]string{"block": ""}))
 	id := k.submit("t.block", nil)
 	block.next(t)
 	e := k.get(id)
@@ -99,7 +98,7 @@ func TestDeadLettersOfWhatHasMovedOnChangeNothing(t *testing.T) {
 
 func TestAMalformedMessageOnAWorkersQueueIsQuarantined(t *testing.T) {
 	t.Parallel()
-	k := lab(t, handle(map[string]actors.Handler{"noop": noop}), goPack(t, map[string]string{"noop": ""}))
+	k := lab(t, handle(map[string]messages.Handler{"noop": noop}), goPack(t, map[string]string{"noop": ""}))
 	k.ready("go", 0, 0)
 	queue := (broker.Settings{}).PoolQueueName("test", "go", k.Incarnation())
 	elsewhere, err := broker.Work{
@@ -127,7 +126,7 @@ func TestADeadLetterIsRequeuedOrDiscarded(t *testing.T) {
 	t.Parallel()
 	paused := newPausedBroker()
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"noop": noop})(c)
+		handle(map[string]messages.Handler{"noop": noop})(c)
 		c.ClaimSweepOff, c.Broker.WorkerTTL, c.WrapBroker = true, 200*time.Millisecond, paused.wrap
 	}, goPack(t, map[string]string{"noop": ""}))
 	first := k.run("t.noop", nil)
@@ -152,7 +151,7 @@ func TestTheTimeoutMonitorIsTheLastNet(t *testing.T) {
 	t.Parallel()
 	paused := newPausedBroker()
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"noop": noop})(c)
+		handle(map[string]messages.Handler{"noop": noop})(c)
 		c.ClaimSweepOff, c.Broker.DeadLettersOff, c.WrapBroker = true, true, paused.wrap
 		c.Broker.WorkerTTL, c.ScheduledTimeout, c.TimeoutCheckInterval = time.Millisecond, 10_001*time.Millisecond, 100*time.Millisecond
 	}, goPack(t, map[string]string{"noop": ""}))
@@ -170,7 +169,7 @@ func TestWhatIsNotClaimedIsTakenBackAndBacksOff(t *testing.T) {
 	t.Parallel()
 	paused := newPausedBroker()
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"noop": noop})(c)
+		handle(map[string]messages.Handler{"noop": noop})(c)
 		c.ClaimTimeout, c.WrapBroker = 50*time.Millisecond, paused.wrap
 	}, goPack(t, map[string]string{"noop": ""}))
 	id := k.submit("t.noop", nil)
@@ -194,7 +193,7 @@ func TestABackedOffHeadKeepsItsPlaceInItsSession(t *testing.T) {
 	t.Parallel()
 	paused := newPausedBroker()
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"noop": noop})(c)
+		handle(map[string]messages.Handler{"noop": noop})(c)
 		c.ClaimTimeout, c.WrapBroker = 50*time.Millisecond, paused.wrap
 	}, goPack(t, map[string]string{"noop": ""}))
 	var ids []messages.ExecutionID
@@ -222,7 +221,7 @@ func TestTheDispatchEchoTellsOfAPoolThatDoesNotDeliver(t *testing.T) {
 	t.Parallel()
 	paused := newPausedBroker()
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"noop": noop})(c)
+		handle(map[string]messages.Handler{"noop": noop})(c)
 		c.EchoInterval, c.WrapBroker = 100*time.Millisecond, paused.wrap
 	}, goPack(t, map[string]string{"noop": ""}))
 	k.ready("go", 0, 0)

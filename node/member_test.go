@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
@@ -218,7 +217,7 @@ func TestStoreAwayForLongerThanTheLeaseRepeatsNothing(t *testing.T) {
 	t.Parallel()
 	f, g := &fleet{}, newGate()
 	k := lab(t, among(f, func(c *node.Config) {
-		handle(map[string]actors.Handler{"work": g.run})(c)
+		handle(map[string]messages.Handler{"work": g.run})(c)
 		c.HeartbeatInterval = time.Hour // but for the one that an outage asks for
 	}), goPack(t, map[string]string{"work": ""}))
 	var ids []messages.ExecutionID
@@ -264,7 +263,7 @@ func TestNothingIsClaimedWithoutALiveLease(t *testing.T) {
 	t.Parallel()
 	f, g := &fleet{}, newGate()
 	close(g.open)
-	k := lab(t, among(f, handle(map[string]actors.Handler{"work": g.run})), goPack(t, map[string]string{"work": ""}))
+	k := lab(t, among(f, handle(map[string]messages.Handler{"work": g.run})), goPack(t, map[string]string{"work": ""}))
 	k.run("t.work", nil)
 	f.mute.Store(true) // the node cannot renew, and the store takes everything else
 	k.membership("outage")
@@ -283,7 +282,7 @@ func TestARefusedClaimWaitsForTheRenewal(t *testing.T) {
 	t.Parallel()
 	f, g := &fleet{}, newGate()
 	close(g.open)
-	k := lab(t, among(f, handle(map[string]actors.Handler{"work": g.run})), goPack(t, map[string]string{"work": ""}))
+	k := lab(t, among(f, handle(map[string]messages.Handler{"work": g.run})), goPack(t, map[string]string{"work": ""}))
 	const plenty = 1 << 40
 	f.fenced.Store(plenty)
 	id := k.submit("t.work", nil)
@@ -303,7 +302,7 @@ func TestARunDoesNotStartOnceTheLeaseHasRunOut(t *testing.T) {
 	f, g := &fleet{}, newGate()
 	close(g.open)
 	k := lab(t, among(f, func(c *node.Config) {
-		handle(map[string]actors.Handler{"work": g.run})(c)
+		handle(map[string]messages.Handler{"work": g.run})(c)
 		c.EventsAll = true
 	}), goPack(t, map[string]string{"work": ""}))
 	k.run("t.work", nil)
@@ -363,7 +362,7 @@ func TestADeadNodeStopsItsWorkAndComesBack(t *testing.T) {
 	t.Parallel()
 	f, g := &fleet{}, newGate()
 	stopped := make(chan messages.ExecutionID, 8)
-	work := func(ctx context.Context, task *actors.Task) (any, error) {
+	work := func(ctx context.Context, task *messages.Task) (any, error) {
 		defer func() {
 			if ctx.Err() != nil {
 				stopped <- task.ID
@@ -372,7 +371,7 @@ func TestADeadNodeStopsItsWorkAndComesBack(t *testing.T) {
 		return g.run(ctx, task)
 	}
 	keeper, log := keep(t, among(f, func(c *node.Config) {
-		handle(map[string]actors.Handler{"once": work, "again": work})(c)
+		handle(map[string]messages.Handler{"once": work, "again": work})(c)
 		c.EventsAll = true
 	}), goPack(t, map[string]string{"once": "", "again": "idempotent: true\n"}))
 	k := &kit{Node: keeper.Node(), Backend: keeper.Backend(), t: t, log: log}
@@ -432,7 +431,7 @@ func TestAWaitBegunBetweenTwoIncarnations(t *testing.T) {
 			<-start
 		}
 	}
-	keeper, _ := keep(t, among(f, handle(map[string]actors.Handler{"work": g.run})), goPack(t, map[string]string{"work": "idempotent: true\n"}))
+	keeper, _ := keep(t, among(f, handle(map[string]messages.Handler{"work": g.run})), goPack(t, map[string]string{"work": "idempotent: true\n"}))
 	k := &kit{Node: keeper.Node(), Backend: keeper.Backend(), t: t}
 	t.Cleanup(goOn)
 	id := k.submit("t.work", nil)
@@ -477,7 +476,7 @@ func TestANodeThatDiesWhileItStartsComesBack(t *testing.T) {
 				first = inc
 				assert.NoError(t, f.SetNode(t.Context(), inc, store.NodeDead))
 			})
-			keeper, log := keep(t, among(f, handle(map[string]actors.Handler{"work": g.run})), goPack(t, map[string]string{"work": ""}))
+			keeper, log := keep(t, among(f, handle(map[string]messages.Handler{"work": g.run})), goPack(t, map[string]string{"work": ""}))
 			k := &kit{Node: keeper.Node(), Backend: keeper.Backend(), t: t, log: log}
 			k.until("a new incarnation is ready", func() bool {
 				return keeper.Node().Incarnation() != first && readyz(t, keeper.Addr()).Ready
@@ -504,7 +503,7 @@ func TestTwoNodesOfOneName(t *testing.T) {
 	twin := other("test", time.Hour)
 	twin.Present = true
 	f.set(twin)
-	k := lab(t, among(f, handle(map[string]actors.Handler{"work": g.run})), goPack(t, map[string]string{"work": ""}))
+	k := lab(t, among(f, handle(map[string]messages.Handler{"work": g.run})), goPack(t, map[string]string{"work": ""}))
 	e := k.run("t.work", nil)
 	want := messages.NewWorkerID("test@"+k.Incarnation().Short(), e.Pool, e.Worker.Slot)
 	require.Equal(t, want, e.WorkerID)
@@ -534,7 +533,7 @@ func TestANodeThatIsStartedAgainKeepsItsWorkersIDs(t *testing.T) {
 		require.True(t, nodes[0].LeaseUntil.After(time.Now()))
 		return !nodes[0].Present
 	}, patience, 10*time.Millisecond)
-	k, _ := onDatabase(t, database, handle(map[string]actors.Handler{"noop": noop}), goPack(t, map[string]string{"noop": ""}))
+	k, _ := onDatabase(t, database, handle(map[string]messages.Handler{"noop": noop}), goPack(t, map[string]string{"noop": ""}))
 	require.Equal(t, messages.WorkerID("test/go/0"), k.worker("go", 0).ID)
 	require.Zero(t, k.logged("another live node has this one's name"))
 }
@@ -551,7 +550,7 @@ func TestASessionBoundToAnotherNodeWaitsForItsEnd(t *testing.T) {
 			place.Session = &store.SessionUse{Pool: "go", Session: "s", Epoch: 1, Bind: true}
 		}, runs, ends)
 	}
-	k := lab(t, among(f, handle(map[string]actors.Handler{"work": g.run})), goPack(t, map[string]string{"work": ""}))
+	k := lab(t, among(f, handle(map[string]messages.Handler{"work": g.run})), goPack(t, map[string]string{"work": ""}))
 	id := k.submit("t.work", nil, session("s", messages.AffinityStrict))
 	k.until("it waits for its session's worker", func() bool {
 		why, err := k.Why(t.Context(), id)
@@ -576,7 +575,7 @@ func TestTheWorkOfADeadNodeIsTakenUpInTheSameBeat(t *testing.T) {
 	close(g.open)
 	far := other("far", time.Hour)
 	f.set(far)
-	k := lab(t, among(f, handle(map[string]actors.Handler{"work": g.run})), goPack(t, map[string]string{"work": "idempotent: true\n"}))
+	k := lab(t, among(f, handle(map[string]messages.Handler{"work": g.run})), goPack(t, map[string]string{"work": "idempotent: true\n"}))
 	k.membershipSeen(far.Incarnation)
 	running, scheduled := elsewhere(t, f.Store, far.Incarnation, nil, runs), elsewhere(t, f.Store, far.Incarnation, nil)
 	far.LeaseUntil = time.Now().Add(-time.Second)
@@ -612,7 +611,7 @@ func TestWhoWaitsHearsWhatADeadNodeCouldNotTell(t *testing.T) {
 	far, looked := other("far", time.Hour), make(chan messages.ExecutionID, 1)
 	f.set(far)
 	k := lab(t, func(c *node.Config) {
-		among(f, handle(map[string]actors.Handler{"work": g.run}))(c)
+		among(f, handle(map[string]messages.Handler{"work": g.run}))(c)
 		c.WrapStore = func(s store.Store) store.Store { f.wrap(s); return readers{f, looked} }
 	}, goPack(t, map[string]string{"work": ""}))
 	k.membershipSeen(far.Incarnation)

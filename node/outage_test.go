@@ -16,7 +16,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/broker/memory"
 	"github.com/troupe-run/troupe/messages"
@@ -172,7 +171,7 @@ func (b *switchedBroker) Consume(ctx context.Context, queue string, prefetch int
 }
 
 // fullLab starts a node on servers that can go away.
-func fullLab(t *testing.T, handlers map[string]actors.Handler) (*kit, *switchedStore, *switchedBroker) {
+func fullLab(t *testing.T, handlers map[string]messages.Handler) (*kit, *switchedStore, *switchedBroker) {
 	s, b := &switchedStore{}, newSwitchedBroker()
 	packs := map[string]string{}
 	for name := range handlers {
@@ -220,7 +219,7 @@ func TestStartWaitsForTheStore(t *testing.T) {
 	s.away.Store(true)
 	b.set(broker.Status{Reason: "connection refused"})
 	cfg, log := short(t, t.TempDir(), goPack(t, map[string]string{"noop": ""}))
-	handle(map[string]actors.Handler{"noop": noop})(&cfg)
+	handle(map[string]messages.Handler{"noop": noop})(&cfg)
 	s.open(&cfg)
 	b.open(&cfg)
 	cfg.Listen = "127.0.0.1:0"
@@ -305,7 +304,7 @@ func TestStartEndsWhereWaitingIsOver(t *testing.T) {
 func TestStoreOutage(t *testing.T) {
 	t.Parallel()
 	g := newGate()
-	k, s, _ := fullLab(t, map[string]actors.Handler{"held": g.run, "noop": noop})
+	k, s, _ := fullLab(t, map[string]messages.Handler{"held": g.run, "noop": noop})
 	held := k.submit("t.held", nil)
 	g.next(t)
 	s.away.Store(true)
@@ -346,7 +345,7 @@ func TestBrokerOutage(t *testing.T) {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
 			g := newGate()
-			k, _, b := fullLab(t, map[string]actors.Handler{"held": g.run, "noop": noop})
+			k, _, b := fullLab(t, map[string]messages.Handler{"held": g.run, "noop": noop})
 			held := k.submit("t.held", nil)
 			g.next(t)
 			b.set(status)

@@ -17,7 +17,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/broker/memory"
 	"github.com/troupe-run/troupe/messages"
@@ -45,7 +44,7 @@ func paired(c *node.Config, url string) {
 // playSecond is the second node: it submits one execution of each kind, and says what happens to them.
 func playSecond() {
 	say := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
-	hold := func(ctx context.Context, t *actors.Task) (any, error) {
+	hold := func(ctx context.Context, t *messages.Task) (any, error) {
 		say("runs %s", t.ID)
 		<-ctx.Done()
 		say("stopped %s", t.ID)
@@ -59,7 +58,7 @@ func playSecond() {
 	cfg := node.Config{
 		Name: "second", Data: os.Args[1], NoBuiltins: true, Packs: []string{os.Args[2]}, EchoInterval: -1,
 		Logger:   hclog.New(&hclog.LoggerOptions{Output: os.Stderr}),
-		Handlers: map[string]actors.Handler{"t.again": hold},
+		Handlers: map[string]messages.Handler{"t.again": hold},
 	}
 	paired(&cfg, os.Getenv(pairVar))
 	cfg.Peers.Listen = "127.0.0.1:0"
@@ -164,7 +163,7 @@ func TestTwoNodesOnOnePostgres(t *testing.T) {
 			again, once := parse(t, ids[0]), parse(t, ids[1])
 			k := lab(t, func(c *node.Config) {
 				paired(c, url)
-				handle(map[string]actors.Handler{"again": g.run})(c)
+				handle(map[string]messages.Handler{"again": g.run})(c)
 			}, pack)
 			k.becomes(again, messages.Running)
 			k.becomes(once, messages.Running)

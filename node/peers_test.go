@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
@@ -61,7 +60,7 @@ func newAcquainted(t *testing.T, name, store string) *acquainted {
 	require.NoError(t, err)
 	n := &acquainted{name: name, store: proxy.New(t, at.Host), gate: newGate(), stopped: make(chan time.Time, 8)}
 	at.Host = n.store.Addr()
-	work := func(ctx context.Context, task *actors.Task) (any, error) {
+	work := func(ctx context.Context, task *messages.Task) (any, error) {
 		result, err := n.gate.run(ctx, task)
 		if ctx.Err() != nil {
 			n.stopped <- time.Now()
@@ -72,7 +71,7 @@ func newAcquainted(t *testing.T, name, store string) *acquainted {
 		paired(c, at.String())
 		c.Name, c.Lease, c.BeatEvery = name, peersLease, peersLease/6
 		c.Peers = peers.Settings{Listen: "127.0.0.1:0"}
-		c.Handlers = map[string]actors.Handler{name + ".work": work}
+		c.Handlers = map[string]messages.Handler{name + ".work": work}
 	}, packOf(t, name, "pools:\n  - name: lab\n    runtime: go\n    workers: 1\n", files{
 		"actions/work.yaml": "name: work\nruntime: go\npool: lab\nentrypoint: " + name + ".work\nidempotent: true\non_no_worker: wait\n",
 	}))
@@ -259,7 +258,7 @@ func TestPeersAreOnInTheFullMode(t *testing.T) {
 	t.Parallel()
 	servers.Unraced(t)
 	k, _ := onServers(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"noop": noop})(c)
+		handle(map[string]messages.Handler{"noop": noop})(c)
 		c.Peers = peers.Settings{}
 	}, goPack(t, map[string]string{"noop": ""}))
 	row, looks := own(k)
@@ -277,7 +276,7 @@ func TestPeersAreOnInTheFullMode(t *testing.T) {
 func TestPeersMayBeOff(t *testing.T) {
 	t.Parallel()
 	k, _ := onServers(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"noop": noop})(c)
+		handle(map[string]messages.Handler{"noop": noop})(c)
 		c.Peers.Listen = peers.Off
 	}, goPack(t, map[string]string{"noop": ""}))
 	row, looks := own(k)
@@ -288,7 +287,7 @@ func TestPeersMayBeOff(t *testing.T) {
 
 func TestANodeOnTheEmbeddedStoreHasNoPeers(t *testing.T) {
 	t.Parallel()
-	k := lab(t, handle(map[string]actors.Handler{"noop": noop}), goPack(t, map[string]string{"noop": ""}))
+	k := lab(t, handle(map[string]messages.Handler{"noop": noop}), goPack(t, map[string]string{"noop": ""}))
 	row, looks := own(k)
 	require.False(t, looks)
 	require.Empty(t, row.PeerAddress)

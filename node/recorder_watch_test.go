@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
@@ -27,7 +26,7 @@ func TestAHeldRowStopsNothingElse(t *testing.T) {
 	t.Parallel()
 	url, g := servers.Postgres(t), newGate()
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"noop": noop, "held": g.run})(c)
+		handle(map[string]messages.Handler{"noop": noop, "held": g.run})(c)
 		paired(c, url)
 		c.Listen = "127.0.0.1:0"
 	}, goPack(t, map[string]string{"noop": "", "held": ""}))
@@ -125,7 +124,7 @@ func TestARecorderThatCommitsNothingIsNamed(t *testing.T) {
 	t.Parallel()
 	s := &moody{}
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"noop": noop})(c)
+		handle(map[string]messages.Handler{"noop": noop})(c)
 		c.WrapStore, c.Listen = s.wrap, "127.0.0.1:0"
 	}, goPack(t, map[string]string{"noop": ""}))
 	require.Equal(t, messages.Completed, k.run("t.noop", nil).Status)
@@ -163,7 +162,7 @@ func TestAFullDiskIsToldOnce(t *testing.T) {
 	t.Parallel()
 	s := &moody{}
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"noop": noop})(c)
+		handle(map[string]messages.Handler{"noop": noop})(c)
 		c.WrapStore, c.Listen = s.wrap, "127.0.0.1:0"
 	}, goPack(t, map[string]string{"noop": ""}))
 	k.until("it is ready", func() bool { return k.fetch("/readyz", nil) == http.StatusOK })

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
@@ -135,7 +134,7 @@ func TestReloadAddsAndRemovesActionsAndPools(t *testing.T) {
 	t.Parallel()
 	block := newGate()
 	dir := goPack(t, map[string]string{"block": ""})
-	k := lab(t, handle(map[string]actors.Handler{"block": block.run}), dir)
+	k := lab(t, handle(map[string]messages.Handler{"block": block.run}), dir)
 	writeFiles(t, dir, files{"actions/say.yaml": "name: say\nruntime: shell\ncommand: [echo, hi]\n"})
 	report, err := k.Backend.Reload(t.Context(), "ann")
 	require.NoError(t, err)
@@ -167,8 +166,8 @@ func TestReloadAddsAndRemovesActionsAndPools(t *testing.T) {
 func TestRestartIntensityThenBackOff(t *testing.T) {
 	t.Parallel()
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{
-			"panic": func(context.Context, *actors.Task) (any, error) { panic("boom") },
+		handle(map[string]messages.Handler{
+			"panic": func(context.Context, *messages.Task) (any, error) { panic("boom") },
 		})(c)
 		c.Workers[messages.RuntimeGo] = 1
 	}, goPack(t, map[string]string{"panic": ""}))

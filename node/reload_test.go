@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
@@ -197,7 +196,7 @@ func TestADrainingNodeReloadsNothing(t *testing.T) {
 	block := newGate()
 	first, _ := pairOfPacks(t)
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"block": block.run})(c)
+		handle(map[string]messages.Handler{"block": block.run})(c)
 		c.InitTimeout = time.Hour
 	}, goPack(t, map[string]string{"block": ""}), first)
 	before := k.ready("first.own", 0, 0)

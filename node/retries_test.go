@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
@@ -21,7 +20,7 @@ import (
 
 func TestRetriesAreAChainWithDelaysAndReasons(t *testing.T) {
 	t.Parallel()
-	k := lab(t, handle(map[string]actors.Handler{"again": tryAgain}), goPack(t, map[string]string{
+	k := lab(t, handle(map[string]messages.Handler{"again": tryAgain}), goPack(t, map[string]string{
 		"again": "max_retries: 3\nretry: {base: 40ms, multiplier: 2.0, max: 100ms, jitter: 0}\n",
 	}))
 	id := k.submit("t.again", object{"a": 1})
@@ -78,9 +77,9 @@ func TestWhatIsRetriedAndWhatIsNot(t *testing.T) {
 		"others":   {errors.New("boo"), ", on: [mine, timeout]", "exception", "not_in_on"},
 		"oneclass": {errors.New("request timed out"), ", on: [timeout]", "timeout", ""},
 	}
-	handlers, actions := map[string]actors.Handler{}, map[string]string{}
+	handlers, actions := map[string]messages.Handler{}, map[string]string{}
 	for name, f := range failures {
-		handlers[name] = func(context.Context, *actors.Task) (any, error) { return nil, f.err }
+		handlers[name] = func(context.Context, *messages.Task) (any, error) { return nil, f.err }
 		actions[name] = "max_retries: 1\nretry: {base: 1h, max: 1h" + f.rules + "}\n"
 	}
 	k := lab(t, handle(handlers), goPack(t, actions))
@@ -111,7 +110,7 @@ func TestWhatIsRetriedAndWhatIsNot(t *testing.T) {
 func TestAnAnswerAboutRetriesIsAlwaysThere(t *testing.T) {
 	t.Parallel()
 	block := newGate()
-	k := lab(t, handle(map[string]actors.Handler{"block": block.run, "fail": func(context.Context, *actors.Task) (any, error) {
+	k := lab(t, handle(map[string]messages.Handler{"block": block.run, "fail": func(context.Context, *messages.Task) (any, error) {
 		return nil, errors.New("it broke")
 	}}), goPack(t, map[string]string{"block": "", "fail": ""}))
 	e := k.run("t.fail", nil)
@@ -132,7 +131,7 @@ func TestManualRetry(t *testing.T) {
 	var fail atomic.Bool
 	fail.Store(true)
 	block := newGate()
-	k := lab(t, handle(map[string]actors.Handler{"work": func(context.Context, *actors.Task) (any, error) {
+	k := lab(t, handle(map[string]messages.Handler{"work": func(context.Context, *messages.Task) (any, error) {
 		if fail.Load() {
 			return nil, errors.New("it broke")
 		}
@@ -162,7 +161,7 @@ func TestManualRetry(t *testing.T) {
 // TestAnExecutionHasOneRetry: whoever asks again, by hand or for its dead letter, gets the first.
 func TestAnExecutionHasOneRetry(t *testing.T) {
 	t.Parallel()
-	k := lab(t, handle(map[string]actors.Handler{"fail": func(context.Context, *actors.Task) (any, error) {
+	k := lab(t, handle(map[string]messages.Handler{"fail": func(context.Context, *messages.Task) (any, error) {
 		return nil, errors.New("it broke")
 	}}),
 		goPack(t, map[string]string{"fail": ""}))
@@ -291,8 +290,8 @@ func TestThePoisonLimitCountsOverTheChain(t *testing.T) {
 func TestAPanickingHandlerCostsItsWorkerOnly(t *testing.T) {
 	t.Parallel()
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{
-			"panic": func(context.Context, *actors.Task) (any, error) { panic("boom") }, "noop": noop,
+		handle(map[string]messages.Handler{
+			"panic": func(context.Context, *messages.Task) (any, error) { panic("boom") }, "noop": noop,
 		})(c)
 		c.Workers[messages.RuntimeGo] = 1
 	}, goPack(t, map[string]string{"panic": "", "noop": ""}))

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/broker/rabbitmq"
@@ -104,8 +103,8 @@ func (r *ring) start(name, database, amqp string, settings broker.Settings, pack
 		c.Name, c.Lease, c.BeatEvery = name, peersLease, peersLease/6
 		c.StoreURL, c.BrokerURL, c.Broker, c.EventsAll = at.String(), amqp, settings, true
 		c.Peers = peers.Settings{Listen: listen, Advertise: n.peers.Addr()}
-		c.Handlers = map[string]actors.Handler{
-			"t.where": func(context.Context, *actors.Task) (any, error) { return object{"node": name}, nil },
+		c.Handlers = map[string]messages.Handler{
+			"t.where": func(context.Context, *messages.Task) (any, error) { return object{"node": name}, nil },
 			"t.hold":  r.gate.run,
 		}
 		r.change(c)

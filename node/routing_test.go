@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/rules/restart"
@@ -78,7 +77,7 @@ func TestCordonedWorkersTakeNothingUntilUncordoned(t *testing.T) {
 	t.Parallel()
 	block := newGate()
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"noop": noop, "block": block.run})(c)
+		handle(map[string]messages.Handler{"noop": noop, "block": block.run})(c)
 		c.Workers[messages.RuntimeGo] = 1
 	}, goPack(t, map[string]string{"noop": "", "block": ""}))
 	w := k.ready("go", 0, 0)

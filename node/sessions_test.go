@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
@@ -60,7 +59,7 @@ func TestStrictSessionRunsInOrderOneAtATimeOnItsWorker(t *testing.T) {
 
 func TestARetryThatWaitsDoesNotHoldItsSession(t *testing.T) {
 	t.Parallel()
-	k := lab(t, handle(map[string]actors.Handler{"again": tryAgain}),
+	k := lab(t, handle(map[string]messages.Handler{"again": tryAgain}),
 		goPack(t, map[string]string{"again": "max_retries: 1\nretry: {base: 5s, jitter: 0}\n"}))
 	first := k.submit("t.again", nil, session("a", messages.AffinityStrict))
 	second := k.submit("t.again", object{"succeed": true}, session("a", messages.AffinityStrict))

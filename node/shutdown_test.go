@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
@@ -21,7 +20,7 @@ func TestGracefulStopLetsRunningWorkFinishAndHandsTheRestBack(t *testing.T) {
 	t.Parallel()
 	data, block := t.TempDir(), newGate()
 	configure := func(c *node.Config) {
-		handle(map[string]actors.Handler{"block": block.run})(c)
+		handle(map[string]messages.Handler{"block": block.run})(c)
 		c.Workers[messages.RuntimeGo] = 1
 	}
 	pack := goPack(t, map[string]string{"block": ""})

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/rules/submit"
@@ -43,15 +42,15 @@ func skewLab(t *testing.T, ahead time.Duration) *skewed {
 
 // join starts a node on the server.
 func (s *skewed) join(t *testing.T, name string) *kit {
-	note := func(ctx context.Context, task *actors.Task) (any, error) {
+	note := func(ctx context.Context, task *messages.Task) (any, error) {
 		s.runs <- time.Now()
 		return nil, nil
 	}
-	fail := func(context.Context, *actors.Task) (any, error) {
+	fail := func(context.Context, *messages.Task) (any, error) {
 		s.runs <- time.Now()
 		return nil, errors.New("connection reset by peer")
 	}
-	hold := func(ctx context.Context, _ *actors.Task) (any, error) {
+	hold := func(ctx context.Context, _ *messages.Task) (any, error) {
 		select {
 		case <-s.gate:
 		case <-ctx.Done():
@@ -63,7 +62,7 @@ func (s *skewed) join(t *testing.T, name string) *kit {
 		c.Name, c.Lease, c.BeatEvery = name, 0, 0 // what users get
 		c.HeartbeatInterval, c.StalenessMultiplier = 0, 0
 		c.Retry = messages.RetryPolicy{Base: skewRetry, Jitter: -1}
-		handle(map[string]actors.Handler{"echo": note, "fail": fail, "hold": hold})(c)
+		handle(map[string]messages.Handler{"echo": note, "fail": fail, "hold": hold})(c)
 	}, goPack(t, map[string]string{"echo": "", "fail": "", "hold": ""}))
 }
 

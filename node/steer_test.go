@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
@@ -67,7 +66,7 @@ func (c *company) newSteerable(t *testing.T, name string, change ...func(*node.C
 		cfg.Lease, cfg.BeatEvery = companyLease, companyLease/20
 		cfg.Peers = peers.Settings{Listen: listen, Advertise: n.wire.Addr()}
 		cfg.Drain = func() { n.drains <- struct{}{} }
-		cfg.Handlers = map[string]actors.Handler{}
+		cfg.Handlers = map[string]messages.Handler{}
 		for _, of := range []string{"c", name} {
 			cfg.Handlers[of+".work"], cfg.Handlers[of+".talk"] = n.gate.run, n.talk
 		}
@@ -79,7 +78,7 @@ func (c *company) newSteerable(t *testing.T, name string, change ...func(*node.C
 }
 
 // talk is a handler that says something, waits to be let go on, and says more.
-func (n *steerable) talk(ctx context.Context, t *actors.Task) (any, error) {
+func (n *steerable) talk(ctx context.Context, t *messages.Task) (any, error) {
 	t.Progress(0.5, "half")
 	t.Log("info", "before")
 	if err := t.Chunk(object{"attempt": t.Attempt}); err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/rules/submit"
@@ -22,10 +21,10 @@ func priority(p int) request    { return func(r *submit.Request) { r.Priority = 
 func key(text string) request   { return func(r *submit.Request) { r.IdempotencyKey = text } }
 func at(when time.Time) request { return func(r *submit.Request) { r.RunAt = when } }
 
-func noop(context.Context, *actors.Task) (any, error) { return nil, nil }
+func noop(context.Context, *messages.Task) (any, error) { return nil, nil }
 
 // tryAgain fails retriably unless its parameters say succeed.
-func tryAgain(_ context.Context, task *actors.Task) (any, error) {
+func tryAgain(_ context.Context, task *messages.Task) (any, error) {
 	var p struct{ Succeed bool }
 	if err := task.Bind(&p); err != nil || p.Succeed {
 		return nil, err
@@ -48,7 +47,7 @@ func TestPriorityOrdersWhatWaits(t *testing.T) {
 	var order []string
 	block := newGate()
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"block": block.run, "note": func(_ context.Context, task *actors.Task) (any, error) {
+		handle(map[string]messages.Handler{"block": block.run, "note": func(_ context.Context, task *messages.Task) (any, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			order = append(order, string(task.Parameters))
@@ -76,7 +75,7 @@ func TestPriorityOrdersWhatWaits(t *testing.T) {
 
 func TestRunAtWaitsForItsTime(t *testing.T) {
 	t.Parallel()
-	k := lab(t, handle(map[string]actors.Handler{"noop": noop}), goPack(t, map[string]string{"noop": ""}))
+	k := lab(t, handle(map[string]messages.Handler{"noop": noop}), goPack(t, map[string]string{"noop": ""}))
 	due := time.Now().Add(400 * time.Millisecond)
 	id := k.submit("t.noop", nil, at(due))
 	why, err := k.Why(t.Context(), k.submit("t.noop", nil, at(due.Add(time.Hour))))
@@ -89,7 +88,7 @@ func TestRunAtWaitsForItsTime(t *testing.T) {
 
 func TestIdempotencyKeys(t *testing.T) {
 	t.Parallel()
-	k := lab(t, handle(map[string]actors.Handler{"noop": noop}), goPack(t, map[string]string{"noop": ""}))
+	k := lab(t, handle(map[string]messages.Handler{"noop": noop}), goPack(t, map[string]string{"noop": ""}))
 	first, err := k.Submit(t.Context(), []submit.Request{{ActionRef: "t.noop", Parameters: json.RawMessage(`{"a": 1, "b":2}`), IdempotencyKey: "k"}})
 	require.NoError(t, err)
 	require.False(t, first[0].Existing)
@@ -112,7 +111,7 @@ func TestIdempotencyKeys(t *testing.T) {
 
 func TestBatchOfTenThousandIsStoredWholeOrNotAtAll(t *testing.T) {
 	t.Parallel()
-	k := lab(t, handle(map[string]actors.Handler{"noop": noop}), goPack(t, map[string]string{
+	k := lab(t, handle(map[string]messages.Handler{"noop": noop}), goPack(t, map[string]string{
 		"noop": "idempotent: true\nparameters: {type: object, properties: {n: {type: integer}}}\n",
 	}))
 	later := at(time.Now().Add(time.Hour))
@@ -148,7 +147,7 @@ func TestBatchOfTenThousandIsStoredWholeOrNotAtAll(t *testing.T) {
 func TestWaitReturnsWhenItsTimeIsOver(t *testing.T) {
 	t.Parallel()
 	block := newGate()
-	k := lab(t, handle(map[string]actors.Handler{"block": block.run}), goPack(t, map[string]string{"block": ""}))
+	k := lab(t, handle(map[string]messages.Handler{"block": block.run}), goPack(t, map[string]string{"block": ""}))
 	id := k.submit("t.block", nil)
 	block.next(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -162,8 +161,8 @@ func TestWaitReturnsWhenItsTimeIsOver(t *testing.T) {
 
 func TestSecretsAreNeitherLoggedNorShown(t *testing.T) {
 	t.Parallel()
-	fail := func(context.Context, *actors.Task) (any, error) { return nil, errors.New("it broke") }
-	k := lab(t, handle(map[string]actors.Handler{"fail": fail}),
+	fail := func(context.Context, *messages.Task) (any, error) { return nil, errors.New("it broke") }
+	k := lab(t, handle(map[string]messages.Handler{"fail": fail}),
 		goPack(t, map[string]string{"fail": "secrets: [api_key]\nparameters: {type: object, properties: {api_key: {type: string, maxLength: 9}}}\n"}))
 	k.run("t.fail", object{"api_key": "hunter2", "user": "ann"})
 	shown := string(k.Redact("t.fail", json.RawMessage(`{"api_key":"hunter2","user":"ann"}`)))
@@ -179,7 +178,7 @@ func TestRetentionDeletesWhatIsOld(t *testing.T) {
 	t.Parallel()
 	block := newGate()
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"noop": noop, "block": block.run})(c)
+		handle(map[string]messages.Handler{"noop": noop, "block": block.run})(c)
 		c.RetainExecutions, c.RetentionInterval, c.RetentionBatch = 200*time.Millisecond, 50*time.Millisecond, 3
 	}, goPack(t, map[string]string{"noop": "", "block": ""}))
 	alive := k.submit("t.block", nil)
@@ -200,8 +199,8 @@ func TestRetentionDeletesWhatIsOld(t *testing.T) {
 
 func TestTaskKnowsItsExecution(t *testing.T) {
 	t.Parallel()
-	seen := make(chan actors.Task, 1)
-	k := lab(t, handle(map[string]actors.Handler{"see": func(ctx context.Context, task *actors.Task) (any, error) {
+	seen := make(chan messages.Task, 1)
+	k := lab(t, handle(map[string]messages.Handler{"see": func(ctx context.Context, task *messages.Task) (any, error) {
 		task.Progress(0.5, "half")
 		task.Log("info", "a line")
 		if err := task.Chunk(object{"n": 1}); err != nil {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/rules/submit"
@@ -17,7 +16,7 @@ import (
 func TestRunTimeoutEndsAGoHandlersContext(t *testing.T) {
 	t.Parallel()
 	block := newGate()
-	k := lab(t, handle(map[string]actors.Handler{"block": block.run}), goPack(t, map[string]string{"block": "timeout_seconds: 60\n"}))
+	k := lab(t, handle(map[string]messages.Handler{"block": block.run}), goPack(t, map[string]string{"block": "timeout_seconds: 60\n"}))
 	e := k.run("t.block", nil, timeout(0.1))
 	require.Equal(t, messages.TimedOut, e.Status)
 	require.Equal(t, messages.CodeTimeout, e.Error.Code)
@@ -28,8 +27,8 @@ func TestALeakedGoHandlerIsCountedAndItsSlotReplaced(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{
-			"deaf": func(context.Context, *actors.Task) (any, error) { <-release; return nil, nil },
+		handle(map[string]messages.Handler{
+			"deaf": func(context.Context, *messages.Task) (any, error) { <-release; return nil, nil },
 			"noop": noop,
 		})(c)
 		c.Workers[messages.RuntimeGo] = 1
@@ -87,7 +86,7 @@ func TestQueueDeadlineBoundsWaitingForBusyWorkers(t *testing.T) {
 	t.Parallel()
 	block := newGate()
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"block": block.run})(c)
+		handle(map[string]messages.Handler{"block": block.run})(c)
 		c.Workers[messages.RuntimeGo] = 1
 	}, goPack(t, map[string]string{"block": "max_retries: 2\n"}))
 	held := k.submit("t.block", nil)

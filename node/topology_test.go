@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/broker/memory"
 	"github.com/troupe-run/troupe/broker/rabbitmq"
@@ -49,7 +48,7 @@ func TestSharedQueuesOfOtherSettings(t *testing.T) {
 	ask()
 
 	k := lab(t, func(c *node.Config) {
-		handle(map[string]actors.Handler{"noop": noop})(c)
+		handle(map[string]messages.Handler{"noop": noop})(c)
 		c.Peers.Listen = peers.Off
 		c.Broker, c.StoreURL, c.BrokerURL, c.Listen = now, servers.Postgres(t), url, "127.0.0.1:0"
 	}, goPack(t, map[string]string{"noop": ""}))

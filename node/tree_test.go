@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/debug"
 	"github.com/troupe-run/troupe/messages"
@@ -35,7 +34,7 @@ func treeNode(t *testing.T, name, store string, reached peers.Settings, workers 
 		c.Lease, c.BeatEvery = peersLease, peersLease/12
 		c.HeartbeatInterval = 2 * time.Second // it writes a row for each of many workers
 		c.Workers = map[messages.Runtime]int{messages.RuntimeGo: workers}
-		c.Handlers = map[string]actors.Handler{"lab.work": n.gate.run}
+		c.Handlers = map[string]messages.Handler{"lab.work": n.gate.run}
 	}, packOf(t, "lab", "", files{
 		"actions/work.yaml": "name: work\nruntime: go\nentrypoint: lab.work\nidempotent: true\non_no_worker: wait\n",
 	}))

@@ -510,7 +510,7 @@ func newTheatre() *theatre {
 }
 
 // wait runs until the test releases it or it is told to stop.
-func (h *theatre) wait(ctx context.Context, task *actors.Task) (any, error) {
+func (h *theatre) wait(ctx context.Context, task *messages.Task) (any, error) {
 	h.mu.Lock()
 	h.started[task.ID]++
 	h.mu.Unlock()
@@ -532,8 +532,8 @@ func (h *theatre) runs() int {
 }
 
 // quick returns at once.
-func quick(context.Context, *actors.Task) (any, error) { return 1, nil }
+func quick(context.Context, *messages.Task) (any, error) { return 1, nil }
 
-func goes(h actors.Handler) func(*actors.Crew, messages.WorkerID, messages.Generation) actors.Runner {
-	return actors.GoRunner(map[string]actors.Handler{"f": h})
+func goes(h messages.Handler) func(*actors.Crew, messages.WorkerID, messages.Generation) actors.Runner {
+	return actors.GoRunner(map[string]messages.Handler{"f": h})
 }

@@ -35,7 +35,7 @@ type street struct {
 var errWire = errors.New("the wire is cut")
 
 // inhabit builds so many houses of one pool.
-func inhabit(t *testing.T, count, workers int, handler actors.Handler, more ...func(*PoolConfig)) *street {
+func inhabit(t *testing.T, count, workers int, handler messages.Handler, more ...func(*PoolConfig)) *street {
 	t.Helper()
 	s := &street{t: t}
 	outfit := func(c *PoolConfig) {
@@ -59,7 +59,7 @@ func inhabit(t *testing.T, count, workers int, handler actors.Handler, more ...f
 }
 
 // pair inhabits a street with two houses, of which the first routes and the second follows.
-func pair(t *testing.T, workers int, handler actors.Handler, more ...func(*PoolConfig)) (s *street, router, follower *house) {
+func pair(t *testing.T, workers int, handler messages.Handler, more ...func(*PoolConfig)) (s *street, router, follower *house) {
 	t.Helper()
 	s = inhabit(t, 2, workers, handler, more...)
 	router, follower = s.houses[0], s.houses[1]
@@ -169,7 +169,7 @@ type counted struct {
 	runs map[messages.ExecutionID]int
 }
 
-func (c *counted) run(_ context.Context, task *actors.Task) (any, error) {
+func (c *counted) run(_ context.Context, task *messages.Task) (any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runs[task.ID]++

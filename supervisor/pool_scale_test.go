@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 )
 
@@ -13,7 +12,7 @@ import (
 func TestPoolGrowsWithItsWork(t *testing.T) {
 	t.Parallel()
 	open := make(chan struct{})
-	wait := func(ctx context.Context, _ *actors.Task) (any, error) {
+	wait := func(ctx context.Context, _ *messages.Task) (any, error) {
 		select {
 		case <-open:
 		case <-ctx.Done():

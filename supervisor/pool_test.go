@@ -25,7 +25,7 @@ func idempotent(e *messages.Execution) { e.Idempotent = true }
 func TestPoolRunsEverythingOnce(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
-	h := build(t, messages.RuntimeGo, 8, goes(func(context.Context, *actors.Task) (any, error) {
+	h := build(t, messages.RuntimeGo, 8, goes(func(context.Context, *messages.Task) (any, error) {
 		runs.Add(1)
 		return 1, nil
 	}), nil)
@@ -252,7 +252,7 @@ func TestPoolActorFailsUnderLoad(t *testing.T) {
 func TestPoolOutlivesItsBridge(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
-	h := build(t, messages.RuntimeGo, 4, goes(func(context.Context, *actors.Task) (any, error) {
+	h := build(t, messages.RuntimeGo, 4, goes(func(context.Context, *messages.Task) (any, error) {
 		runs.Add(1)
 		return 1, nil
 	}), nil)
@@ -511,7 +511,7 @@ func TestPoolDrainStopsWhatIsLeft(t *testing.T) {
 func TestPoolCountsHandlersThatWouldNotEnd(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	h := build(t, messages.RuntimeGo, 1, goes(func(context.Context, *actors.Task) (any, error) {
+	h := build(t, messages.RuntimeGo, 1, goes(func(context.Context, *messages.Task) (any, error) {
 		<-release
 		return nil, errors.New("late")
 	}), func(c *PoolConfig) { c.Crew.Graces.Cancel = 50 * time.Millisecond })

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/store"
@@ -66,7 +65,7 @@ func growth(b *testing.B, f *full, on ground) {
 		packs := []string{writePack(b, "grow", growPack(on)), writePack(b, "park", parkPack)}
 		g.node = start(b, f.at(g.url, func(c *node.Config) {
 			c.Packs = packs
-			c.Handlers = map[string]actors.Handler{"grow.count": func(context.Context, *actors.Task) (any, error) {
+			c.Handlers = map[string]messages.Handler{"grow.count": func(context.Context, *messages.Task) (any, error) {
 				g.ran.Add(1)
 				return nil, nil
 			}}

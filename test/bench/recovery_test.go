@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/rules/lifecycle"
@@ -46,7 +45,7 @@ func BenchmarkPanicRecovery(b *testing.B) {
 		steady(c)
 		c.Workers = map[messages.Runtime]int{messages.RuntimeGo: 1}
 		c.Actions = []messages.Action{{Ref: "bench.fall"}}
-		c.Handlers = map[string]actors.Handler{"bench.fall": func(context.Context, *actors.Task) (any, error) {
+		c.Handlers = map[string]messages.Handler{"bench.fall": func(context.Context, *messages.Task) (any, error) {
 			fell <- time.Now()
 			panic("on purpose")
 		}}
@@ -109,7 +108,7 @@ func BenchmarkStorm(b *testing.B) {
 		steady(c)
 		pack(c)
 		c.Actions = []messages.Action{{Ref: "bench.fall"}}
-		c.Handlers = map[string]actors.Handler{"bench.fall": func(context.Context, *actors.Task) (any, error) { panic("on purpose") }}
+		c.Handlers = map[string]messages.Handler{"bench.fall": func(context.Context, *messages.Task) (any, error) { panic("on purpose") }}
 	})
 	before := echoes(b, n, 200)
 	if _, err := n.Backend().Submit(context.Background(), requests("bench.fall", 1000, "")); err != nil {
