@@ -15,10 +15,14 @@ import (
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 )
 
-// Bounds of a look: the executions that are read of what runs and of what waits, and those of them that are kept.
+// Bounds of a look: the executions that are read of what runs and of what waits, and those of them that are kept. Among what waits,
+// pages that hold what is not due yet are passed.
 const (
-	topPage = 1000
-	topRows = 25
+	topPage  = 1000
+	topPages = 50
+	topRows  = 25
+	topTime  = 2 * time.Second // of the reading of those pages
+	topShare = 4               // they are read again after this many times as long as the reading took
 )
 
 func (a *app) top() *cobra.Command {
@@ -26,7 +30,8 @@ func (a *app) top() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "top", Short: "Watch pools and running executions", Args: exactly(),
 		Long: "Watch the pools, the executions that have run for the longest, and those that have waited for the longest. What does not fit\n" +
-			"the screen is counted. Keys: q ends, p pauses. Without a terminal, and with -o json, it prints one view and ends.",
+			"the screen is counted. WAITING counts all that no worker has yet, also what waits for its time (submit --at) or for a retry's;\n" +
+			"such an execution is listed once it is due, and waits from then on. Keys: q ends, p pauses. Without a terminal, and with -o json, it prints one view and ends.",
 	}
 	cmd.Flags().DurationVar(&every, "every", every, "time between two looks, 200ms or more")
 	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
@@ -57,13 +62,17 @@ type topView struct {
 	Pools   []api.PoolView      `json:"pools"`
 	Running []api.ExecutionView `json:"running"` // the longest first; topRows at most
 	Waiting []api.ExecutionView `json:"waiting"` // likewise
-	// Runs and Waits are how many there are in all; More: Waits is not the whole.
+	// Runs and Waits are how many there are in all; More: Waits is not the whole; Later: some of them are not due yet, which Waiting leaves out.
 	Runs  int  `json:"runs"`
 	Waits int  `json:"waits"`
 	More  bool `json:"waits_more,omitempty"`
+	Later bool `json:"waits_later,omitempty"`
 	// Unreached are the nodes that did not answer; their workers are counted as the store has them.
 	Unreached []api.Unreached `json:"unreached,omitempty"`
 	err       error
+	// ran and waited are the newest executions that Running and Waiting were chosen from; 0: all. What waits serves the looks before until.
+	ran, waited int
+	until       time.Time
 }
 
 type topModel struct {
@@ -97,22 +106,68 @@ func (m topModel) look() topView {
 		v.Runs, v.Waits = v.Runs+v.Pools[i].Running, v.Waits+v.Pools[i].Waiting+v.Pools[i].Placed
 		v.More = v.More || v.Pools[i].More
 	}
-	if v.Running, v.err = m.longest(ctx, "running,cancelling", func(e *api.ExecutionView) time.Time { return e.StartedAt }); v.err != nil {
-		return v
+	if v.err = m.longestRuns(ctx, &v); v.err == nil {
+		v.err = m.longestWaits(ctx, &v)
 	}
-	v.Waiting, v.err = m.longest(ctx, "requested,scheduling,scheduled", func(e *api.ExecutionView) time.Time { return e.RequestedAt })
 	return v
 }
 
-// longest are the topRows executions in these states since the earliest moment, of the topPage newest.
-func (m topModel) longest(ctx context.Context, states string, since func(*api.ExecutionView) time.Time) ([]api.ExecutionView, error) {
-	list, err := m.client.Executions(ctx, url.Values{"status": {states}, "limit": {fmt.Sprint(topPage)}})
-	if err != nil {
-		return nil, err
+// longestRuns finds the topRows executions that have run for the longest, of the topPage newest.
+func (m topModel) longestRuns(ctx context.Context, v *topView) error {
+	list, err := m.client.Executions(ctx, url.Values{"status": {"running,cancelling"}, "limit": {fmt.Sprint(topPage)}})
+	if list.NextCursor != "" {
+		v.ran = len(list.Executions)
 	}
-	all := list.Executions
+	v.Running = longest(list.Executions, func(e *api.ExecutionView) time.Time { return e.StartedAt })
+	return err
+}
+
+// longestWaits finds the topRows executions that have waited for the longest, of the topPage newest that are due.
+func (m topModel) longestWaits(ctx context.Context, v *topView) error {
+	began := time.Now()
+	if last := &m.view; began.Before(last.until) {
+		v.Waiting, v.Later, v.waited, v.until = last.Waiting, last.Later, last.waited, last.until
+		return nil
+	}
+	query := url.Values{"status": {"requested,scheduling,scheduled"}, "limit": {fmt.Sprint(topPage)}}
+	var due []api.ExecutionView
+	passed := 0
+	for range topPages {
+		list, err := m.client.Executions(ctx, query)
+		if err != nil {
+			return err
+		}
+		passed += len(list.Executions)
+		due = append(due, slices.DeleteFunc(list.Executions, func(e api.ExecutionView) bool { return dueSince(&e).After(v.At) })...)
+		v.waited = 0
+		if list.NextCursor == "" {
+			break
+		}
+		query.Set("cursor", list.NextCursor)
+		v.waited = passed
+		if len(due) >= topPage || time.Since(began) > topTime {
+			break
+		}
+	}
+	v.Later, v.Waiting = passed > len(due), longest(due, dueSince)
+	if passed > topPage {
+		v.until = time.Now().Add(topShare * time.Since(began))
+	}
+	return nil
+}
+
+// dueSince is from when on an execution waits for a worker: its request, or its time where that is later.
+func dueSince(e *api.ExecutionView) time.Time {
+	if e.RunAt.After(e.RequestedAt) {
+		return e.RunAt
+	}
+	return e.RequestedAt
+}
+
+// longest are the topRows executions since the earliest moment.
+func longest(all []api.ExecutionView, since func(*api.ExecutionView) time.Time) []api.ExecutionView {
 	slices.SortStableFunc(all, func(x, y api.ExecutionView) int { return since(&x).Compare(since(&y)) })
-	return all[:min(topRows, len(all))], nil
+	return all[:min(topRows, len(all))]
 }
 
 // head is the first line.
@@ -152,14 +207,17 @@ func (v topView) render(width, height int, paused bool) string {
 	if v.Runs = max(v.Runs, len(v.Running)); len(v.Running) == 0 {
 		text += "nothing runs"
 	} else {
-		text += v.runTable("RUNS", v.Running[:running], width) + hidden(v.Runs-running, "", others("run", len(v.Running)))
+		text += v.runTable("RUNS", v.Running[:running], width) + hidden(v.Runs-running, "", others("run", v.ran, len(v.Running) > 0, false))
 	}
-	if v.Waits = max(v.Waits, len(v.Waiting)); len(v.Waiting) > 0 {
-		more := ""
-		if v.More {
-			more = "+"
-		}
-		text += "\n\n" + v.runTable("WAITS", v.Waiting[:waiting], width) + hidden(v.Waits-waiting, more, others("wait", len(v.Waiting)))
+	more := ""
+	if v.More {
+		more = "+"
+	}
+	switch v.Waits = max(v.Waits, len(v.Waiting)); {
+	case len(v.Waiting) > 0:
+		text += "\n\n" + v.runTable("WAITS", v.Waiting[:waiting], width) + hidden(v.Waits-waiting, more, others("wait", v.waited, len(v.Waiting) > 0, v.Later))
+	case v.Later:
+		text += "\n" + hidden(v.Waits, more, others("wait", v.waited, len(v.Waiting) > 0, v.Later))
 	}
 	return fitWidth(text, width)
 }
@@ -171,10 +229,16 @@ func shareLines(lines, pools, running, waiting int) (int, int, int) {
 	return p, min(running, max(0, lines-p-w)), w
 }
 
-// others says how those that are not shown stand to those that are: only a page of the newest is looked at.
-func others(what string, seen int) string {
-	if seen >= topPage {
-		return fmt.Sprintf("%s; shown are the longest of the newest %d", what, seen)
+// others says how those that are not shown stand to those that are: newest, if any, is how many were looked at of more, and later that
+// some are not due.
+func others(what string, newest int, shown, later bool) string {
+	switch {
+	case newest > 0:
+		return fmt.Sprintf("%s; shown are the longest of the newest %d", what, newest)
+	case later && !shown:
+		return what + ", for their time alone"
+	case later:
+		return what + ", for less long or for their time"
 	}
 	return what + ", for less long"
 }
@@ -227,7 +291,7 @@ func (v topView) runTable(what string, list []api.ExecutionView, width int) stri
 	for i, e := range list {
 		since := e.StartedAt
 		if what == "WAITS" {
-			since = e.RequestedAt
+			since = dueSince(&e)
 		}
 		rows[i] = []string{e.ID.String(), e.ActionRef, e.Status.String(), string(e.Worker), ago(since, v.At), e.Session}
 	}

@@ -1,7 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +105,60 @@ func TestTopShowsTheLongestFirst(t *testing.T) {
 // Of very many only the newest are looked at, and it says so.
 func TestTopSaysWhatItDidNotLookAt(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "wait, for less long", others("wait", topPage-1))
-	require.Equal(t, "wait; shown are the longest of the newest 1000", others("wait", topPage))
+	require.Equal(t, "wait, for less long", others("wait", 0, true, false))
+	require.Equal(t, "wait; shown are the longest of the newest 1000", others("wait", 1000, true, true))
+}
+
+// What is not due yet waits for its time and for nobody: it hides none of those that wait for a worker, however many there are.
+func TestTopShowsWhatIsDue(t *testing.T) {
+	t.Parallel()
+	now := time.Now().UTC()
+	later := manyOf(20*topPage, now, messages.Requested)
+	for i := range later {
+		later[i].RunAt = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	waiting := manyOf(12, now, messages.Scheduled)
+	early := &waiting[0] // requested long ago for a moment of which little is over
+	early.RequestedAt, early.RunAt = now.Add(-time.Hour), now.Add(-time.Second)
+	list := slices.Concat(later, waiting)
+	asked := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var answer any = map[string]any{"ready": true}
+		switch r.URL.Path {
+		case "/api/v1/pools":
+			answer = api.PoolList{Pools: []api.PoolView{{Name: "go", Runtime: "go", Waiting: len(list)}}}
+		case "/api/v1/executions":
+			page := api.ExecutionList{Executions: []api.ExecutionView{}}
+			if strings.HasPrefix(r.URL.Query().Get("status"), "requested") {
+				asked++
+				at, _ := strconv.Atoi(r.URL.Query().Get("cursor"))
+				page.Executions = list[at:min(at+topPage, len(list))]
+				if at+topPage < len(list) {
+					page.NextCursor = strconv.Itoa(at + topPage)
+				}
+			}
+			answer = page
+		}
+		_ = json.NewEncoder(w).Encode(answer)
+	}))
+	defer s.Close()
+	c, err := client.New(s.URL, "")
+	require.NoError(t, err)
+	defer c.Close()
+	m := topModel{ctx: t.Context(), client: c}
+	m.view = m.look()
+	require.NoError(t, m.view.err)
+	require.Len(t, m.view.Waiting, len(waiting))
+	require.Equal(t, waiting[11].ID, m.view.Waiting[0].ID, "the longest first")
+	require.Equal(t, early.ID, m.view.Waiting[11].ID, "it waits since it is due")
+	text := plain(m.view.render(80, 24, false))
+	require.Contains(t, text, waiting[11].ID.String())
+	require.Regexp(t, `… and 200\d\d more wait, for less long or for their time`, text)
+	pages := asked
+	m.view = m.look()
+	require.Equal(t, pages, asked, "so many pages are not read each second")
+	require.Len(t, m.view.Waiting, len(waiting))
+	list = later[:3]
+	m.view = topView{}
+	require.Contains(t, plain(m.look().render(80, 24, false)), "… and 3 more wait, for their time alone")
 }
