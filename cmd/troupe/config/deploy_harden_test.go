@@ -1,6 +1,8 @@
 package config
 
 import (
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -84,4 +86,16 @@ func at(v any, keys ...string) any {
 		v = v.(map[string]any)[key]
 	}
 	return v
+}
+
+// TestReleasesTellNothingOfWhoBuiltThem: what is passed on holds no paths of the machine that built it, and no symbols.
+func TestReleasesTellNothingOfWhoBuiltThem(t *testing.T) {
+	t.Parallel()
+	made, err := os.ReadFile("../../../Makefile")
+	require.NoError(t, err)
+	build := regexp.MustCompile(`go\)? build -trimpath -ldflags=['"]-s -w['"] `)
+	_, release, _ := strings.Cut(string(made), "\nrelease:")
+	recipe, _, _ := strings.Cut(release, "\n\n")
+	require.Regexp(t, build, strings.ToLower(recipe), "make release")
+	require.Regexp(t, build, string(deployed(t, "Dockerfile")))
 }
