@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate"
 	"github.com/troupe-run/troupe/pack"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
@@ -17,12 +17,17 @@ import (
 )
 
 // backend is the node as its API sees it.
-type backend struct{ *Node }
+type backend struct {
+	*Node
+	*operate.Operator
+}
 
 var _ api.Backend = backend{}
 
 // Backend returns the node's operations, as the HTTP API and the Go API use them.
-func (n *Node) Backend() api.Backend { return backend{n} }
+func (n *Node) Backend() api.Backend { return n.backend() }
+
+func (n *Node) backend() backend { return backend{n, n.operator} }
 
 // found maps store.ErrNotFound to the problem not_found.
 func found(what string, id any, err error) error {
@@ -102,75 +107,8 @@ func candidateOf(e *messages.Execution) messages.Candidate {
 	}
 }
 
-// Get implements api.Backend.
-func (b backend) Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
-	if shut := b.gate(); shut != nil {
-		return messages.Execution{}, shut
-	}
-	e, err := b.store.Get(ctx, id)
-	return e, found("execution", id, err)
-}
-
-// List implements api.Backend.
-func (b backend) List(ctx context.Context, f store.Filter) (store.Page, error) {
-	return b.store.List(ctx, f)
-}
-
-// Chain implements api.Backend.
-func (b backend) Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error) {
-	chain, err := b.store.Chain(ctx, id)
-	return chain, found("execution", id, err)
-}
-
-// Events implements api.Backend.
-func (b backend) Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error) {
-	if _, err := b.Get(ctx, id); err != nil {
-		return nil, err
-	}
-	return b.store.Events(ctx, id)
-}
-
-// Wait implements api.Backend. It ends with this incarnation, and outlives outages of the store.
-func (b backend) Wait(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
-	if shut := b.gate(); shut != nil {
-		return messages.Execution{}, shut
-	}
-	ctx, release := b.untilOver(ctx)
-	defer release()
-	e, err := b.outcomes.Wait(ctx, id, b.read)
-	if errors.Is(err, actors.ErrTooManyWaiters) {
-		return e, &messages.Problem{Code: messages.CodeTooManyWaits, Message: err.Error()}
-	}
-	return e, found("execution", id, err)
-}
-
 // readTime bounds one look at an execution, where the caller has as much time as it likes.
 const readTime = 5 * time.Second
-
-func (b backend) read(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTime)
-	defer cancel()
-	return b.store.Get(ctx, id)
-}
-
-// Cancel implements api.Backend.
-func (b backend) Cancel(ctx context.Context, id messages.ExecutionID, by string) (messages.Execution, error) {
-	e, err := b.Get(ctx, id)
-	if err != nil {
-		return e, err
-	}
-	results, err := b.record(ctx, e.Pool, []actors.Item{{Change: &store.Cancel{ID: id, By: by}, Worker: e.Worker}})
-	if err != nil {
-		return e, err
-	}
-	if r := results[0]; r.Verdict == store.Blocked {
-		return e, fmt.Errorf("%w: cancel again: %w", store.ErrUnavailable, r.Err)
-	}
-	if e, err = b.Get(ctx, id); err == nil {
-		b.hintCancel(&e, by)
-	}
-	return e, err
-}
 
 // Actions implements api.Backend.
 func (b backend) Actions(context.Context) ([]messages.Action, error) {

@@ -3,15 +3,10 @@ package node
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/supervisor"
 )
 
@@ -87,37 +82,4 @@ func (n *Node) reports(ctx context.Context) map[messages.WorkerKey]json.RawMessa
 		}
 	}
 	return reports
-}
-
-// lateBeats makes the node unready while no worker of a pool has a fresh heartbeat: whatever is submitted to it fails. Where
-// some are fresh, it only says so.
-func (b backend) lateBeats(r *api.Readiness, d *supervisor.Description) {
-	stale, oldest := 0, time.Time{}
-	for i := range d.Workers {
-		w := &d.Workers[i]
-		if w.Causes&health.HeartbeatStale == 0 {
-			continue
-		}
-		if stale++; oldest.IsZero() || w.Beat.Before(oldest) {
-			oldest = w.Beat
-		}
-	}
-	if stale == 0 {
-		return
-	}
-	text := fmt.Sprintf("pool %s: %d of %d workers have no fresh heartbeat, the last is %s old: the store does not take them",
-		d.Name, stale, len(d.Workers), time.Since(oldest).Round(100*time.Millisecond))
-	if why := b.beats.read(); why != "" {
-		text += ": " + why
-	}
-	if stale == len(d.Workers) && !saysStoreAway(r) {
-		r.WaitsFor = append(r.WaitsFor, text)
-	} else {
-		r.Notes = append(r.Notes, text)
-	}
-}
-
-// saysStoreAway reports whether the node waits for the store already: what the store cannot take meanwhile is a note.
-func saysStoreAway(r *api.Readiness) bool {
-	return slices.ContainsFunc(r.WaitsFor, func(what string) bool { return strings.HasPrefix(what, "store: ") })
 }

@@ -121,7 +121,7 @@ func (n *Node) refusal(err error, request *submit.Request) *actors.Refusal {
 		return r
 	}
 	kept := *request
-	kept.Parameters = backend{n}.Redact(request.ActionRef, request.Parameters)
+	kept.Parameters = n.backend().Redact(request.ActionRef, request.Parameters)
 	if body, err := api.EncodeSubmit(kept); err == nil {
 		r.Body = body
 	}
@@ -135,7 +135,7 @@ func (n *Node) submitTaken(ctx context.Context, executions []messages.Execution)
 	}
 	submitted, err := n.store.Submit(ctx, executions)
 	if err == nil {
-		backend{n}.wake(submitted)
+		n.backend().wake(submitted)
 	}
 	return submitted, err
 }

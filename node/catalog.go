@@ -133,8 +133,8 @@ func (n *Node) poolConfig(set *pack.Set, p *pack.Pool) supervisor.PoolConfig {
 		ClaimTimeout: n.cfg.ClaimTimeout, HealthInterval: interval, HealthEnabled: !n.cfg.HealthDisabled,
 		EchoEvery: n.cfg.EchoInterval, BeatEvery: n.cfg.HeartbeatInterval, Fingerprint: p.Fingerprint,
 		Serves: serves(set, p), Peers: n.poolPeers(),
-		Hooks: n.poolHooks(), Halted: n.servers.halted,
-		Cordoned: func() (pool, node bool) { return n.cordons.of(p.Name) },
+		Hooks: n.poolHooks(), Halted: n.servers.Halted,
+		Cordoned: func() (pool, node bool) { return n.operator.Cordons.Of(p.Name) },
 	}
 }
 

@@ -10,12 +10,10 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/clock"
 )
-
-// skewMin is how far the machine's clock may be from the store's before that is worth a word.
-const skewMin = time.Second
 
 // timed is a store whose every word about the time is a sample of its clock: each beat and each question for the time.
 type timed struct {
@@ -68,7 +66,7 @@ type skew struct {
 	told   time.Duration // what was told last; 0: that the clocks agree
 }
 
-// note logs a change: the clocks part by more than skewMin, or by another skewMin and a tenth, or agree again.
+// note logs a change: the clocks part by more than operate.SkewMin, or by another operate.SkewMin and a tenth, or agree again.
 func (s *skew) note(now clock.Skew, served bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +74,7 @@ func (s *skew) note(now clock.Skew, served bool) {
 	switch {
 	case ahead == 0 && s.told != 0:
 		s.logger.Info("this machine's clock agrees with the store's again", "was_ahead_seconds", s.told.Seconds())
-	case ahead != 0 && (ahead-s.told).Abs() > skewMin+s.told.Abs()/10:
+	case ahead != 0 && (ahead-s.told).Abs() > operate.SkewMin+s.told.Abs()/10:
 		s.logger.Warn("this machine's clock is not the store's", "ahead_seconds", ahead.Seconds(), "error_seconds", now.Error.Seconds(),
 			"advice", skewAdvice(served))
 	default:
@@ -85,9 +83,9 @@ func (s *skew) note(now clock.Skew, served bool) {
 	s.told = ahead
 }
 
-// beyond is how far the machine's clock is ahead of the store's, or behind it, where that is surely more than skewMin; else 0.
+// beyond is how far the machine's clock is ahead of the store's, or behind it, where that is surely more than operate.SkewMin; else 0.
 func beyond(s clock.Skew) time.Duration {
-	if !s.Known || s.Ahead.Abs()-s.Error <= skewMin {
+	if !s.Known || s.Ahead.Abs()-s.Error <= operate.SkewMin {
 		return 0
 	}
 	return s.Ahead

@@ -21,10 +21,7 @@
 // sends it and hears the answer. The actor peers is there where the node has an end of the remoting: without one no
 // other node can be asked (supervisor.MemberConfig.Peers is nil).
 //
-// A caller may be at any node. What is asked of another node's workers, or of its runs, this node asks over its peers
-// (locate.go finds the incarnation, askpeer.go asks it, steered.go and output.go answer); what was asked of all is put together
-// from all, and from the store for those that do not answer (everywhere.go). How the node stands with each other one is judged by
-// membership.Sight, from what the peers' connections and its own beats show (reach.go).
+// What callers ask and operators command is answered by an operate.Operator, which reaches this node over the ports in self.go.
 //
 // Keeper runs a Node, and a new incarnation after it where it is fenced.
 package node

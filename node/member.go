@@ -152,7 +152,7 @@ func (n *Node) memberSpec() actors.Child {
 	return supervisor.NewMember(supervisor.MemberConfig{
 		System: n.system, Store: n.store, Incarnation: n.incarnation, LeaseTime: n.cfg.Lease, Machine: m.machine, Base: m.base,
 		Nodes: m.nodes, Lease: m.lease, Root: n.system.PID("troupe"), Tell: n.tell, GoOn: n.guardian.Renew,
-		Heartbeats: n.heartbeat, Rescue: n.rescueOrphans, Peers: n.askPeers(), Saw: n.saw, Logger: n.logger.Named("membership"),
+		Heartbeats: n.heartbeat, Rescue: n.rescueOrphans, Peers: n.askPeers(), Saw: n.operator.Directory.Saw, Logger: n.logger.Named("membership"),
 	})
 }
 
@@ -173,7 +173,7 @@ func (n *Node) tell(message any) {
 		}
 		n.member.mu.Unlock()
 	case *supervisor.StoreStands:
-		n.servers.suspect()
+		n.servers.Suspect()
 	}
 	n.pools.TellAll(message)
 	if _, down := message.(*supervisor.NodeDown); down {
@@ -182,11 +182,29 @@ func (n *Node) tell(message any) {
 	}
 }
 
-// others counts the other incarnations that live.
-func (m *member) others() int {
+// Others counts the other incarnations that live.
+func (m *member) Others() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.up)
+}
+
+// NameOf implements operate.Members.
+func (m *member) NameOf(inc messages.Incarnation) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.up[inc].Name
+}
+
+// Over implements operate.Members.
+func (m *member) Over() context.Context { return m.over }
+
+// Unrenewed implements operate.Members.
+func (m *member) Unrenewed() string {
+	if lease := m.granted.Load(); lease != nil && !lease.Fresh() && m.leases {
+		return "this node does not renew its lease: the store is not seen from here"
+	}
+	return ""
 }
 
 // tellDown tells a pool that has just started of the incarnations that have ended.
@@ -271,6 +289,3 @@ func (n *Node) membershipNotes() (waits, notes []string) {
 	}
 	return waits, notes
 }
-
-// ownLabel reports whether a worker id's first part names this node.
-func (n *Node) ownLabel(part string) bool { return part == n.member.label }

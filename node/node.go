@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/debug"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate"
 	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/process"
 	"github.com/troupe-run/troupe/store"
@@ -31,7 +32,7 @@ type Node struct {
 	incarnation messages.Incarnation
 	logger      hclog.Logger
 
-	store    store.Store
+	store    *doubt      // opened by openStore
 	clock    clock.Clock // the store's
 	skew     skew
 	adapter  store.Store // store, as its adapter opened it
@@ -43,15 +44,11 @@ type Node struct {
 	member   member
 	routing  routing
 	peers    *peers.Network // nil: the node has no end of the remoting
-	sights   sights
 	ended    endedQueues
 	beats    beats
-	futures  futures
-	asking   rooms            // holds one for each question to another node under way
-	hinting  chan struct{}    // holds one for each hint to another node under way
 	forest   *debug.Cluster   // the actors of all nodes
 	answers  *debug.Inspector // to others, about this node's
-	cordons  cordons
+	operator *operate.Operator
 	system   *actors.System
 	outcomes *actors.Outcomes
 	notices  noticesState
@@ -115,12 +112,13 @@ func New(cfg Config) (*Node, error) {
 	n := &Node{
 		cfg: cfg, incarnation: messages.NewIncarnation(), logger: cfg.Logger, outcomes: actors.NewOutcomes(),
 		board: actors.NewBoard(), pools: newPools(cfg.Logger), homeless: map[string]*unassigned{}, env: cfg.environment(),
-		hinting: make(chan struct{}, hintsMax), reload: make(chan struct{}, 1),
+		store: &doubt{}, reload: make(chan struct{}, 1),
 	}
 	n.leaves, n.leave = context.WithCancel(context.Background())
 	n.secrets.forget, n.secrets.data = cfg.ForgetEnv, cfg.Data
 	n.servers, n.skew.logger = newWatcher(n), n.logger.Named("clock")
 	n.member.over, n.member.end = context.WithCancel(context.Background())
+	n.operator = n.newOperator()
 	return n, nil
 }
 
@@ -143,7 +141,7 @@ func (n *Node) bringUp(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
 		n.listen, n.prepare, n.openEmbedded, n.materialize, n.loadPacks, n.openBroker, n.found, n.openPeers, n.serveEarly,
 		n.openStore, n.openProcesses, n.declareShared, n.patient(n.belong), n.patient(n.join), n.patient(n.saveActions),
-		n.patient(n.readCordons), n.startTree, n.serve,
+		n.patient(n.operator.Cordons.Read), n.startTree, n.serve,
 	} {
 		if err := step(ctx); err != nil {
 			return err

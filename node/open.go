@@ -72,7 +72,7 @@ func (n *Node) openEmbedded(ctx context.Context) error {
 
 // openStore opens the store, unless it is open, and waits for a server that is away.
 func (n *Node) openStore(ctx context.Context) error {
-	if n.store != nil {
+	if n.adapter != nil {
 		return nil
 	}
 	return n.await(ctx, func(ctx context.Context) error {
@@ -85,7 +85,7 @@ func (n *Node) openStore(ctx context.Context) error {
 			opened = n.cfg.WrapStore(opened)
 		}
 		opened = &timed{Store: opened, clock: &n.clock, took: n.clocked}
-		n.store = &doubt{Store: opened, suspect: n.servers.suspect, counted: newDepths(opened.Depths), full: &n.servers.full}
+		*n.store = doubt{Store: opened, suspect: n.servers.Suspect, counted: newDepths(opened.Depths), full: &n.servers.full}
 		return nil
 	})
 }

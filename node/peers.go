@@ -26,11 +26,12 @@ func (n *Node) openPeers(context.Context) (err error) {
 	}
 	n.peers, err = peers.Open(peers.Config{
 		Settings: n.cfg.Peers, Own: n.incarnation, Renewing: n.renewing, Logger: n.logger.Named("peers"), Believed: believedLeases * n.cfg.Lease,
-		Handlers: slices.Concat(n.peerHandlers(), n.steering(), []peers.Handler{peers.HandleLong(inspectTime, n.inspected)}),
+		Handlers: slices.Concat(n.peerHandlers(), n.operator.Handlers(), []peers.Handler{peers.HandleLong(inspectTime, n.inspected)}),
 	})
 	if err != nil {
 		return err
 	}
+	n.operator.Connect(n.peers)
 	n.logger.Info("node listens for its peers", "node", n.cfg.Name, "address", n.peers.Address())
 	if address, _ := n.peers.Advertised(); address == "" {
 		n.logger.Warn("no other node can reach this one: its machine does not say which one it is, and its address is a loopback "+
@@ -87,7 +88,7 @@ func (n *Node) PeerAddress() (address, scope string) {
 
 func (n *Node) peersSpec() actors.Child {
 	return peers.NewActor(peers.ActorConfig{
-		System: n.system, Network: n.peers, Stands: n.standingWith, Logger: n.logger.Named("peers"),
+		System: n.system, Network: n.peers, Stands: n.operator.Directory.Standing, Logger: n.logger.Named("peers"),
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/api"
 )
 
 // lateAfter is when a recorder is late that has something to commit.
@@ -85,22 +84,4 @@ func (c *liveCollector) backlog(gauge func(*prometheus.Desc, float64, ...string)
 	s, now := c.node.backlog.State(), time.Now()
 	gauge(c.uncommitted, max(since(s.Oldest, now), since(s.ApartOldest, now)).Seconds())
 	gauge(c.heldBack, float64(s.Apart))
-}
-
-// lateWrites says in /readyz what keeps the node from writing.
-func (b backend) lateWrites(r *api.Readiness) {
-	now := time.Now()
-	if full := b.servers.full.waits(now); full != "" {
-		r.WaitsFor = append(r.WaitsFor, full)
-	}
-	stuck, held := lateness(b.backlog.State(), now)
-	switch {
-	case stuck != "" && saysStoreAway(r):
-		r.Notes = append(r.Notes, stuck)
-	case stuck != "":
-		r.WaitsFor = append(r.WaitsFor, stuck)
-	}
-	if held != "" {
-		r.Notes = append(r.Notes, held)
-	}
 }

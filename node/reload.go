@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate"
 	"github.com/troupe-run/troupe/pack"
 	"github.com/troupe-run/troupe/rules/restart"
 	"github.com/troupe-run/troupe/supervisor"
@@ -190,7 +191,7 @@ func (n *Node) tryPool(ctx context.Context, old, set *pack.Set, name string) *ap
 	if err == nil {
 		return nil
 	}
-	f := &api.ReloadFailure{Pool: name, Packs: pack.PacksOf(old, set, name), Error: clip(err.Error(), failureMax)}
+	f := &api.ReloadFailure{Pool: name, Packs: pack.PacksOf(old, set, name), Error: operate.Clip(err.Error(), operate.FailureMax)}
 	if failed, ok := err.(*actors.StartError); ok { //nolint:errorlint // Try returns it bare
 		f.Traceback = failed.Traceback
 	}
@@ -252,7 +253,7 @@ func (n *Node) refuseReload(r *refusedReload, problem *messages.Problem) error {
 
 // note tells /readyz and doctor of a refused reload.
 func (r *refusedReload) note() string {
-	return fmt.Sprintf("the reload at %s was refused, and the code from before it runs on: %s", r.at.Format(time.RFC3339), clip(r.why, failureMax))
+	return fmt.Sprintf("the reload at %s was refused, and the code from before it runs on: %s", r.at.Format(time.RFC3339), operate.Clip(r.why, operate.FailureMax))
 }
 
 // mark tells of a refused reload at the pools that would have changed.
@@ -268,7 +269,7 @@ func (r *refusedReload) mark(v *api.PoolView) {
 		why += r.why
 	}
 	if v.Reason == "" {
-		v.Reason = clip(why, failureMax)
+		v.Reason = operate.Clip(why, operate.FailureMax)
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/troupe-run/troupe/pack"
 	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/rules/lead"
-	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
 )
@@ -64,7 +63,7 @@ func (n *Node) leadRound(ctx context.Context) error {
 	for pool, handle := range handles {
 		news := &supervisor.Led{}
 		if r := led[pool]; r != nil && !r.Incarnation.IsZero() {
-			news.Router, news.Epoch, news.Name = r.Incarnation, r.Epoch, n.nameOf(r.Incarnation)
+			news.Router, news.Epoch, news.Name = r.Incarnation, r.Epoch, n.operator.Directory.NameOf(r.Incarnation)
 		}
 		n.system.Send(handle.pid, news)
 	}
@@ -76,19 +75,6 @@ func (n *Node) lookForRouters() {
 	if n.leads() {
 		n.system.Send(n.system.PID("troupe/monitors/routers"), &actors.RoundNow{})
 	}
-}
-
-// nameOf is the name of the node that an incarnation is a boot of, or the incarnation where it is not known.
-func (n *Node) nameOf(inc messages.Incarnation) string {
-	if inc == n.incarnation {
-		return n.cfg.Name
-	}
-	n.member.mu.Lock()
-	defer n.member.mu.Unlock()
-	if row, known := n.member.up[inc]; known {
-		return row.Name
-	}
-	return inc.String()
 }
 
 // forgetRouter gives up a pool that this node serves no more.
@@ -126,7 +112,7 @@ func (n *Node) modes() map[string]routed {
 // looksElsewhere reports whether any pool's router must learn from the store which other nodes have workers of it: they do
 // not report to it.
 func (n *Node) looksElsewhere() bool {
-	others := n.member.others()
+	others := n.member.Others()
 	for _, r := range n.modes() {
 		if r.mode == lead.Alone && others > 0 || r.mode == lead.Leading && r.followers < others {
 			return true
@@ -205,20 +191,12 @@ func (n *Node) tellDeadLettered(worker messages.WorkerKey, pl messages.Placement
 	if n.peers == nil {
 		return
 	}
-	select {
-	case n.hinting <- struct{}{}:
-	default:
-		return // many others are being told
-	}
-	go func() {
-		defer func() { <-n.hinting }()
-		ctx, cancel := context.WithTimeout(context.Background(), poolAnswers)
-		defer cancel()
+	n.operator.Calls.Beside(func(ctx context.Context) {
 		body := wire.DeadLettered{Pool: worker.Pool, Slot: worker.Slot, Placement: pl}
 		if _, err := n.peers.Ask(ctx, worker.Incarnation, messages.Placement{}, body); err != nil {
 			n.logger.Debug("dead letter not counted against its worker", "worker", worker.Slot, "pool", worker.Pool, "error", err)
 		}
-	}()
+	})
 }
 
 func (n *Node) deadLettered(_ context.Context, _ peers.Request, d wire.DeadLettered) (wire.Body, error) {
@@ -244,24 +222,6 @@ func (n *Node) whyWaiting(ctx context.Context, _ peers.Request, w wire.WhyWaitin
 		return wire.WhyWaitingResult{Refused: "another node routes for the pool"}, nil
 	}
 	return wire.WhyWaitingResult{Reason: answer.Reason.String(), Message: answer.Reason.Sentence()}, nil
-}
-
-// whyThere asks a pool's router on another node.
-func (n *Node) whyThere(ctx context.Context, to messages.Incarnation, pool string, id messages.ExecutionID) (roster.Reason, error) {
-	body, err := n.peers.Ask(ctx, to, messages.Placement{}, wire.WhyWaiting{Pool: pool, Execution: id})
-	if err != nil {
-		return 0, err
-	}
-	result, ok := body.(wire.WhyWaitingResult)
-	if !ok || result.Refused != "" {
-		return 0, fmt.Errorf("it does not say: %s", result.Refused)
-	}
-	for _, reason := range roster.Reasons() {
-		if reason.String() == result.Reason {
-			return reason, nil
-		}
-	}
-	return 0, fmt.Errorf("its reason %q is not known here", result.Reason)
 }
 
 // serves names what a pool of the catalog serves: nodes share a router where it is the same.

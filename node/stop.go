@@ -129,7 +129,7 @@ func (n *Node) stopTree() error {
 }
 
 func (n *Node) closeStore() error {
-	if n.store == nil {
+	if n.adapter == nil {
 		return nil
 	}
 	if n.started.Load() {

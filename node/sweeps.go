@@ -56,7 +56,7 @@ func (n *Node) monitors() []supervisor.ChildSpec {
 		monitor("orphans", n.cfg.SweepInterval, n.rescueOrphans),
 		monitor("cancels", n.cfg.SweepInterval, n.repeatCancels),
 		monitor("homeless", n.cfg.HeartbeatInterval, n.homelessRound),
-		monitor("cordons", n.cfg.HeartbeatInterval, n.readCordons),
+		monitor("cordons", n.cfg.HeartbeatInterval, n.operator.Cordons.Read),
 		monitor("retention", n.cfg.RetentionInterval, n.retentionRound),
 	}
 	if n.leads() {
@@ -231,7 +231,7 @@ func (n *Node) endUnserved(ctx context.Context) error {
 	if len(homeless) == 0 {
 		return nil
 	}
-	served, err := n.elsewhere(ctx)
+	served, err := n.servedElsewhere(ctx)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func overdueNode(count int, stays func(*messages.Execution) bool) (*Node, *overd
 		})
 	}
 	counts := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "take_backs"}, []string{"pool", "reason"})
-	return &Node{store: s, metrics: &metrics{takeBacks: counts}}, s
+	return &Node{store: &doubt{Store: s, suspect: func() {}, full: &fullness{}}, metrics: &metrics{takeBacks: counts}}, s
 }
 
 func takeBack(e *messages.Execution) store.Change {

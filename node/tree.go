@@ -15,7 +15,7 @@ import (
 // debugConfig is what the node shows of its actors, to its own callers and to other nodes.
 func (n *Node) debugConfig() debug.Config {
 	return debug.Config{
-		Node: n.cfg.Name, Source: n.system.Registry, History: n.actorHistory, WaitsFor: n.servers.waits, Cluster: n.forest,
+		Node: n.cfg.Name, Source: n.system.Registry, History: n.operator.ActorHistory, WaitsFor: n.servers.Waits, Cluster: n.forest,
 	}
 }
 

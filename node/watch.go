@@ -42,8 +42,8 @@ func newWatcher(n *Node) *watcher {
 	}
 }
 
-// suspect has the store asked soon.
-func (w *watcher) suspect() {
+// Suspect has the store asked soon.
+func (w *watcher) Suspect() {
 	select {
 	case w.doubts <- struct{}{}:
 	default: // it is to be asked already
@@ -195,11 +195,11 @@ func (s *shared) Declare(ctx context.Context, t broker.Topology) error {
 
 // changed tells every pool how the servers stand now.
 func (w *watcher) changed() {
-	w.node.pools.TellAll(&supervisor.Halt{Why: w.halted()})
+	w.node.pools.TellAll(&supervisor.Halt{Why: w.Halted()})
 }
 
-// halted is why nothing can be placed now; roster.Ready: it can.
-func (w *watcher) halted() roster.Reason {
+// Halted is why nothing can be placed now; roster.Ready: it can.
+func (w *watcher) Halted() roster.Reason {
 	if s := w.store.read(); !s.since.IsZero() && !s.up {
 		return roster.StoreAway
 	}
@@ -212,8 +212,8 @@ func (w *watcher) halted() roster.Reason {
 	return roster.Ready
 }
 
-// waits lists the servers that the node waits for, with the reason.
-func (w *watcher) waits() []string {
+// Waits lists the servers that the node waits for, with the reason.
+func (w *watcher) Waits() []string {
 	var list []string
 	for _, s := range []*server{&w.store, &w.broker} {
 		if text := s.waits(); text != "" {
@@ -262,7 +262,7 @@ func (n *Node) gate() *messages.Problem {
 	switch {
 	case !n.open.Load():
 		return messages.Problemf(messages.CodeStoreUnavailable, "the node is starting%s; try again",
-			waiting(n.servers.waits()))
+			waiting(n.servers.Waits()))
 	case !s.since.IsZero() && !s.up:
 		return messages.Problemf(messages.CodeStoreUnavailable,
 			"the store is away since %s, and nothing can be kept or read until it is back; try again, with the same idempotency key "+

@@ -1,4 +1,4 @@
-package node
+package operate
 
 import (
 	"context"
@@ -11,30 +11,36 @@ import (
 	"github.com/troupe-run/troupe/supervisor"
 )
 
+// sessions answers about sessions, and ends their bindings.
+type sessions struct {
+	cfg   *Config
+	calls *Calls
+}
+
 // Sessions implements api.Backend.
-func (b backend) Sessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error) {
-	return b.store.ListSessions(ctx, pool, after, boundOnly, limit)
+func (s *sessions) Sessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error) {
+	return s.cfg.Store.ListSessions(ctx, pool, after, boundOnly, limit)
 }
 
 // Session implements api.Backend.
-func (b backend) Session(ctx context.Context, pool, name string) (api.SessionView, error) {
-	if shut := b.gate(); shut != nil {
+func (s *sessions) Session(ctx context.Context, pool, name string) (api.SessionView, error) {
+	if shut := s.cfg.Self.Gate(); shut != nil {
 		return api.SessionView{}, shut
 	}
-	s, err := b.store.GetSession(ctx, pool, name)
+	row, err := s.cfg.Store.GetSession(ctx, pool, name)
 	if err != nil {
 		return api.SessionView{}, found("session", pool+"/"+name, err)
 	}
-	id, err := b.inSession(ctx, pool, name)
-	return api.SessionView{Session: s, Execution: id, Affinity: b.affinity(&s, id)}, err
+	id, err := s.inSession(ctx, pool, name)
+	return api.SessionView{Session: row, Execution: id, Affinity: s.affinity(&row, id)}, err
 }
 
 // affinity says what a lookup of the session's worker would answer.
-func (b backend) affinity(s *store.Session, runs messages.ExecutionID) string {
+func (s *sessions) affinity(of *store.Session, runs messages.ExecutionID) string {
 	switch {
-	case s.Worker.IsZero():
+	case of.Worker.IsZero():
 		return api.NoAffinity
-	case runs.IsZero() && b.clock.Since(s.TouchedAt) >= b.cfg.SessionTimeout:
+	case runs.IsZero() && s.cfg.Clock.Since(of.TouchedAt) >= s.cfg.SessionTimeout:
 		return api.AffinityExpired
 	}
 	return api.AffinityBound
@@ -42,8 +48,8 @@ func (b backend) affinity(s *store.Session, runs messages.ExecutionID) string {
 
 // inSession is what is placed or runs in a session; zero: nothing. What is placed and runs in a pool is bounded by its
 // workers, so reading it all costs no more than a take-over of the pool.
-func (b backend) inSession(ctx context.Context, pool, name string) (messages.ExecutionID, error) {
-	live, err := b.store.Live(ctx, pool)
+func (s *sessions) inSession(ctx context.Context, pool, name string) (messages.ExecutionID, error) {
+	live, err := s.cfg.Store.Live(ctx, pool)
 	for i := range live {
 		if live[i].Session == name {
 			return live[i].ID, nil
@@ -55,8 +61,8 @@ func (b backend) inSession(ctx context.Context, pool, name string) (messages.Exe
 // EndSession implements api.Backend. The row is changed first; then whoever routes for the session is told to read it, and
 // tells its worker. That word may be lost: the router then learns of it from the row when it places the session's next
 // execution. An execution that begins between the look and the change runs to its end, and the next is told of the loss.
-func (b backend) EndSession(ctx context.Context, pool, name, by string) (api.SessionView, error) {
-	view, err := b.Session(ctx, pool, name)
+func (s *sessions) EndSession(ctx context.Context, pool, name, by string) (api.SessionView, error) {
+	view, err := s.Session(ctx, pool, name)
 	if err != nil {
 		return view, err
 	}
@@ -67,15 +73,15 @@ func (b backend) EndSession(ctx context.Context, pool, name, by string) (api.Ses
 		return view, nil // it has ended already
 	}
 	binding := store.Binding{Pool: pool, Session: name, Epoch: view.Epoch, Worker: view.Worker}
-	n, err := b.store.Unbind(ctx, []store.Binding{binding})
+	n, err := s.cfg.Store.Unbind(ctx, []store.Binding{binding})
 	switch {
 	case err != nil:
 		return view, err
 	case n == 0:
 		return view, sessionBusy(&view, "it was bound anew meanwhile; try again")
 	}
-	b.logger.Info("session is ended by an operator", "pool", pool, "session", name, "epoch", view.Epoch, "by", by)
-	b.tellSessionEnded(ctx, &binding)
+	s.cfg.Logger.Info("session is ended by an operator", "pool", pool, "session", name, "epoch", view.Epoch, "by", by)
+	s.tellEnded(ctx, &binding)
 	view.Worker, view.Affinity = messages.WorkerKey{}, api.NoAffinity
 	return view, nil
 }
@@ -88,17 +94,17 @@ func sessionBusy(v *api.SessionView, why string) error {
 	return p
 }
 
-// tellSessionEnded tells the pool's router, and the node of the worker, which routes for itself while it does not reach that.
-func (n *Node) tellSessionEnded(ctx context.Context, ended *store.Binding) {
+// tellEnded tells the pool's router, and the node of the worker, which routes for itself while it does not reach that.
+func (s *sessions) tellEnded(ctx context.Context, ended *store.Binding) {
 	tell := wire.EndSession{Pool: ended.Pool, Slot: ended.Worker.Slot, Session: ended.Session, Epoch: ended.Epoch}
-	n.pools.Tell(ended.Pool, &supervisor.PeerEndSession{From: n.incarnation, Tell: tell})
-	if n.peers == nil {
+	s.cfg.Pools.Tell(ended.Pool, &supervisor.PeerEndSession{From: s.cfg.Incarnation, Tell: tell})
+	if s.calls.nodes.network == nil {
 		return
 	}
 	others := map[messages.Incarnation]struct{}{ended.Worker.Incarnation: {}}
-	routers, err := n.store.Routers(ctx)
+	routers, err := s.cfg.Store.Routers(ctx)
 	if err != nil {
-		n.logger.Debug("router of an ended session not known", "pool", ended.Pool, "error", err)
+		s.cfg.Logger.Debug("router of an ended session not known", "pool", ended.Pool, "error", err)
 	}
 	for i := range routers {
 		if routers[i].Pool == ended.Pool {
@@ -106,8 +112,8 @@ func (n *Node) tellSessionEnded(ctx context.Context, ended *store.Binding) {
 		}
 	}
 	for inc := range others {
-		if inc != n.incarnation && !inc.IsZero() {
-			n.hint(inc, messages.Placement{}, tell)
+		if inc != s.cfg.Incarnation && !inc.IsZero() {
+			s.calls.hint(inc, messages.Placement{}, tell)
 		}
 	}
 }

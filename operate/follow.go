@@ -1,4 +1,4 @@
-package node
+package operate
 
 import (
 	"context"
@@ -22,14 +22,14 @@ const (
 )
 
 // Follow implements api.Backend: the live events while it runs, on whatever node, then its status.
-func (b backend) Follow(ctx context.Context, id messages.ExecutionID, each func(api.Live) error) error {
-	f := &following{backend: b, id: id, each: each}
+func (x *executions) Follow(ctx context.Context, id messages.ExecutionID, each func(api.Live) error) error {
+	f := &following{executions: x, id: id, each: each}
 	for first := true; ; first = false {
-		over, leave, err := b.outcomes.Subscribe(id)
+		over, leave, err := x.cfg.Outcomes.Subscribe(id)
 		if err != nil {
 			return err
 		}
-		e, err := b.Get(ctx, id)
+		e, err := x.Get(ctx, id)
 		if err == nil {
 			err = f.stage(ctx, &e, first, over)
 		}
@@ -42,7 +42,7 @@ func (b backend) Follow(ctx context.Context, id messages.ExecutionID, each func(
 
 // following is one caller's view of a run.
 type following struct {
-	backend
+	*executions
 	id   messages.ExecutionID
 	each func(api.Live) error
 
@@ -68,7 +68,7 @@ func (f *following) stage(ctx context.Context, e *messages.Execution, first bool
 			return err
 		}
 	}
-	if f.abroad(e) {
+	if f.remoteRun(e) {
 		return f.remote(ctx, e, over)
 	}
 	return f.local(ctx, over)
@@ -77,7 +77,7 @@ func (f *following) stage(ctx context.Context, e *messages.Execution, first bool
 // moved says that an execution is tried again whose earlier run was followed on another node.
 func (f *following) moved(e *messages.Execution) error {
 	before := f.run
-	if before == (messages.Placement{}) || before == e.Placement() && (f.abroad(e) || e.Status.Terminal()) {
+	if before == (messages.Placement{}) || before == e.Placement() && (f.remoteRun(e) || e.Status.Terminal()) {
 		return nil
 	}
 	f.run, f.missed = messages.Placement{}, f.missed || !f.ended
@@ -88,11 +88,11 @@ func (f *following) moved(e *messages.Execution) error {
 	return f.notice("its run there is over without an outcome, and it is tried again")
 }
 
-// abroad reports whether the execution stands on another node's worker.
-func (b backend) abroad(e *messages.Execution) bool {
+// remoteRun reports whether the execution stands on another node's worker.
+func (x *executions) remoteRun(e *messages.Execution) bool {
 	switch e.Status {
 	case messages.Scheduled, messages.Running, messages.Cancelling:
-		return !e.Worker.IsZero() && e.Worker.Incarnation != b.incarnation
+		return !e.Worker.IsZero() && e.Worker.Incarnation != x.cfg.Incarnation
 	}
 	return false
 }
@@ -126,7 +126,7 @@ func (f *following) rest(ctx context.Context) error {
 
 // read passes on what this node's next feed of the execution has, until that ends or over does.
 func (f *following) read(ctx context.Context, over <-chan *messages.Execution) (err error) {
-	f.at, err = f.board.FollowFrom(ctx, f.id, f.at, over, func(h actors.Happening) error { return f.pass(live(h)) })
+	f.at, err = f.cfg.Board.FollowFrom(ctx, f.id, f.at, over, func(h actors.Happening) error { return f.pass(live(h)) })
 	return err
 }
 
@@ -170,10 +170,10 @@ func (f *following) untilMoved(ctx context.Context, over <-chan *messages.Execut
 			return
 		case <-tick.C:
 		}
-		if f.member.others() == 0 {
+		if f.cfg.Members.Others() == 0 {
 			continue
 		}
-		if e, err := f.backend.read(ctx, f.id); err == nil && (f.abroad(&e) || e.Status.Terminal()) {
+		if e, err := f.readOnce(ctx, f.id); err == nil && (f.remoteRun(&e) || e.Status.Terminal()) {
 			return
 		}
 	}
@@ -186,11 +186,11 @@ func (f *following) remote(ctx context.Context, e *messages.Execution, over <-ch
 	}
 	heard := time.Now()
 	for told := false; ; {
-		f.board.Await(f.id) // its next attempt may be here, and short
+		f.cfg.Board.Await(f.id) // its next attempt may be here, and short
 		part, err := f.poll(ctx, e)
 		switch {
 		case err != nil:
-			if err := f.deaf(ctx, e, err); err != nil {
+			if err := f.unheard(ctx, e, err); err != nil {
 				return err
 			}
 			wait(ctx, over, lookAgain/2)
@@ -253,7 +253,7 @@ func (f *following) look(ctx context.Context, e *messages.Execution) (wire.Outpu
 	defer cancel(nil)
 	silent := f.silent != ""
 	short := time.AfterFunc(outputTime, func() {
-		if peer := f.knownPeers()[e.Worker.Incarnation]; silent || peer == nil || strings.HasPrefix(peer.Why, peers.ErrLost.Error()) {
+		if peer := f.nodes.peers()[e.Worker.Incarnation]; silent || peer == nil || strings.HasPrefix(peer.Why, peers.ErrLost.Error()) {
 			cancel(context.DeadlineExceeded)
 		}
 	})
@@ -272,8 +272,8 @@ func (f *following) pass(l api.Live) error {
 	return f.each(l)
 }
 
-// deaf tells the follower once that a node is not heard. What its run came to shows in the store.
-func (f *following) deaf(ctx context.Context, e *messages.Execution, err error) error {
+// unheard tells the follower once that a node is not heard. What its run came to shows in the store.
+func (f *following) unheard(ctx context.Context, e *messages.Execution, err error) error {
 	var left *gone
 	var p *messages.Problem
 	switch {
@@ -288,7 +288,7 @@ func (f *following) deaf(ctx context.Context, e *messages.Execution, err error) 
 		f.silent = p.Message
 	}
 	if p != nil && p.Code == messages.CodeNodeUnreachable {
-		f.silent = f.standingWith(e.Worker.Incarnation).Why
+		f.silent = f.nodes.Standing(e.Worker.Incarnation).Why
 	}
 	return f.notice("what it says on node %s is not seen for now: %s. Its outcome is waited for", nodeOf(e), f.silent)
 }

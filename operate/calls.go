@@ -1,4 +1,4 @@
-package node
+package operate
 
 import (
 	"context"
@@ -50,31 +50,39 @@ func (r *rooms) keep(lives func(messages.Incarnation) bool) {
 	maps.DeleteFunc(r.by, func(inc messages.Incarnation, _ chan struct{}) bool { return !lives(inc) })
 }
 
-// askNode asks another incarnation, again where the connection was lost or it had no room: whoever is asked takes the same
+// Calls asks other nodes on behalf of callers of this one.
+type Calls struct {
+	cfg     *Config
+	nodes   *Directory
+	asking  rooms         // holds one for each question to another node under way
+	hinting chan struct{} // holds one for each hint to another node under way
+}
+
+// ask asks another incarnation, again where the connection was lost or it had no room: whoever is asked takes the same
 // request twice. Every error is a *messages.Problem that names the node.
-func (n *Node) askNode(ctx context.Context, to *store.Node, limit time.Duration, about messages.Placement,
+func (c *Calls) ask(ctx context.Context, to *store.Node, limit time.Duration, about messages.Placement,
 	body wire.Body,
 ) (wire.Body, error) {
-	if n.peers == nil {
-		return nil, n.unreachable(to, "this node listens for no peers (node.peers_listen)", false)
+	if c.nodes.network == nil {
+		return nil, c.unreachable(to, "this node listens for no peers (node.peers_listen)", false)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	room := n.asking.of(to.Incarnation)
+	room := c.asking.of(to.Incarnation)
 	select {
 	case room <- struct{}{}:
 		defer func() { <-room }()
 	case <-ctx.Done():
-		return nil, n.unreachable(to, fmt.Sprintf("%d questions to it are under way", askingMax), false)
+		return nil, c.unreachable(to, fmt.Sprintf("%d questions to it are under way", askingMax), false)
 	}
 	for lost := 0; ; {
-		reply, err := n.peers.AskLong(ctx, limit, to.Incarnation, about, body)
+		reply, err := c.nodes.network.AskLong(ctx, limit, to.Incarnation, about, body)
 		ack, refused := reply.(wire.Ack)
 		switch {
 		case errors.Is(err, peers.ErrLost) && lost+1 < peers.AskTries:
 			lost++
 		case err != nil:
-			return nil, n.notAsked(ctx, to, err)
+			return nil, c.notAsked(ctx, to, err)
 		case refused && ack.Code == peers.Crowded && pause(ctx, crowdWait):
 		case refused && ack.Refused != "":
 			return nil, refusal(to, ack)
@@ -97,23 +105,23 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // notAsked says why a node gave no answer, and what to do.
-func (n *Node) notAsked(ctx context.Context, to *store.Node, err error) error {
+func (c *Calls) notAsked(ctx context.Context, to *store.Node, err error) error {
 	switch {
 	case errors.Is(err, peers.ErrUnsupported):
 		return messages.Problemf(messages.CodeNodeOlder,
 			"node %s runs %s, which does not know what was asked; %s, or bring both nodes to the same release", to.Name, release(to), direct(to))
 	case errors.Is(err, peers.ErrUnknown):
-		return n.unreachable(to, "it tells no address for peers that can be dialled from here (node.peers_listen there)", false)
+		return c.unreachable(to, "it tells no address for peers that can be dialled from here (node.peers_listen there)", false)
 	case errors.Is(err, peers.ErrLost):
-		return n.unreachable(to, "the connection was lost", true)
+		return c.unreachable(to, "the connection was lost", true)
 	case errors.Is(err, peers.ErrBusy):
-		return n.unreachable(to, "too much waits for it", false)
+		return c.unreachable(to, "too much waits for it", false)
 	case errors.Is(err, context.Canceled):
 		return context.Cause(ctx)
 	case errors.Is(err, context.DeadlineExceeded):
-		return n.unreachable(to, "it did not answer in time", true)
+		return c.unreachable(to, "it did not answer in time", true)
 	}
-	return n.unreachable(to, err.Error(), true)
+	return c.unreachable(to, err.Error(), true)
 }
 
 func release(to *store.Node) string {
@@ -124,10 +132,10 @@ func release(to *store.Node) string {
 }
 
 // unreachable is the problem of a node that was not heard. Sent: it may have got the question nevertheless.
-func (n *Node) unreachable(to *store.Node, why string, sent bool) error {
-	text := fmt.Sprintf("node %s cannot be reached from node %s: %s", to.Name, n.cfg.Name, why)
-	if n.peers != nil {
-		text += "; " + n.standingWith(to.Incarnation).Why
+func (c *Calls) unreachable(to *store.Node, why string, sent bool) error {
+	text := fmt.Sprintf("node %s cannot be reached from node %s: %s", to.Name, c.cfg.Name, why)
+	if c.nodes.network != nil {
+		text += "; " + c.nodes.Standing(to.Incarnation).Why
 	}
 	if sent {
 		text += "; it may have got the request"
@@ -187,11 +195,11 @@ func refuse(err error) wire.Ack {
 const pagesMax = 200
 
 // askPages asks another node for a listing, page by page.
-func askPages[T any](ctx context.Context, n *Node, to *store.Node, page func(after string) wire.Body) ([]T, error) {
+func askPages[T any](ctx context.Context, c *Calls, to *store.Node, page func(after string) wire.Body) ([]T, error) {
 	var all []T
 	after := ""
 	for range pagesMax {
-		reply, err := n.askNode(ctx, to, steerTime, messages.Placement{}, page(after))
+		reply, err := c.ask(ctx, to, steerTime, messages.Placement{}, page(after))
 		if err != nil {
 			return nil, err
 		}

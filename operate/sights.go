@@ -1,8 +1,6 @@
-package node
+package operate
 
 import (
-	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -117,88 +115,4 @@ func sightOf(p *peers.Peer) membership.PeerSight {
 		return membership.Answers
 	}
 	return membership.Unheard
-}
-
-// saw takes what membership saw in the store, which it asked at asked, and says how this node stands with everybody now.
-func (n *Node) saw(asked time.Time, away bool, others []membership.Other, nodes []store.Node) map[messages.Incarnation]membership.Standing {
-	if away {
-		n.sights.lost()
-	} else {
-		n.sights.keep(asked, n.incarnation, others, nodes)
-	}
-	known := n.knownPeers()
-	standings := map[messages.Incarnation]membership.Standing{}
-	for _, other := range n.sights.nodes() {
-		standings[other.Incarnation] = n.standing(other.Incarnation, known[other.Incarnation])
-	}
-	n.asking.keep(func(inc messages.Incarnation) bool { _, lives := standings[inc]; return lives })
-	return standings
-}
-
-func (n *Node) knownPeers() map[messages.Incarnation]*peers.Peer {
-	if n.peers == nil {
-		return nil
-	}
-	known := map[messages.Incarnation]*peers.Peer{}
-	for _, p := range n.peers.Peers() {
-		known[p.Incarnation] = &p
-	}
-	return known
-}
-
-// standingWith says how this node stands with one other.
-func (n *Node) standingWith(inc messages.Incarnation) membership.Standing {
-	return n.standing(inc, n.knownPeers()[inc])
-}
-
-func (n *Node) standing(inc messages.Incarnation, p *peers.Peer) membership.Standing {
-	if n.sights.joining(inc) {
-		return membership.Standing{Reach: membership.NotHeard, Why: "it has joined since this node looked last"}
-	}
-	sight := membership.Sight{Peer: sightOf(p)}
-	var silent time.Time
-	if p != nil {
-		silent, sight.Renews = p.Suspect, p.Renews
-	}
-	sight.Beats = n.sights.beats(inc, silent, n.cfg.BeatEvery)
-	reach := sight.Reach()
-	why := "it " + reach.Sentence()
-	switch {
-	case reach == membership.Reached && p.Told && !sight.Renews:
-		why = "it answers, and said that it does not, or not for long, renew its lease; that lease has not run out"
-	case !silent.IsZero():
-		why += fmt.Sprintf(" (silent since %s: %s)", silent.UTC().Format(time.RFC3339), p.Why)
-	case reach == membership.Lost:
-	case p == nil && n.peers == nil:
-		why += " (this node listens for no peers: node.peers_listen)"
-	case p == nil:
-		why += " (it tells no address for peers that can be dialled from here: node.peers_listen there)"
-	}
-	return membership.Standing{Reach: reach, Why: why}
-}
-
-// directoryTime bounds the question who there is; what membership knows answers it otherwise.
-const directoryTime = 2 * time.Second
-
-// directory is every known incarnation, newest first, this one included: as the store has them, or, while it does not
-// answer, as it showed them last.
-func (n *Node) directory(ctx context.Context) []store.Node {
-	if n.gate() == nil {
-		limited, cancel := context.WithTimeout(ctx, directoryTime)
-		defer cancel()
-		if rows, err := n.store.ListNodes(limited); err == nil {
-			return rows
-		}
-		n.servers.suspect()
-	}
-	own := store.Node{
-		Incarnation: n.incarnation, Name: n.cfg.Name, Version: n.cfg.Version, State: store.NodeActive,
-		Address: n.Addr(),
-	}
-	own.PeerAddress, own.PeerScope = n.PeerAddress()
-	own.PeerProof = n.peerProof()
-	if n.draining.Load() {
-		own.State = store.NodeDraining
-	}
-	return append([]store.Node{own}, n.sights.nodes()...)
 }

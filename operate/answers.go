@@ -1,10 +1,8 @@
-package node
+package operate
 
 import (
 	"context"
 	"encoding/json"
-	"strconv"
-	"strings"
 
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
@@ -13,19 +11,25 @@ import (
 	"github.com/troupe-run/troupe/supervisor"
 )
 
-// steering answers what other nodes ask of this one on behalf of their callers, whom they have let in. It acts on this
+// Handlers answer what other nodes ask of this one on behalf of their callers, whom they have let in. It acts on this
 // node's own workers alone, and every request may come twice.
-func (n *Node) steering() []peers.Handler {
-	s := steered{backend{n}}
+func (o *Operator) Handlers() []peers.Handler {
+	s := steered{o.cfg, o.steering, o.own, o.Cordons}
 	return []peers.Handler{
 		peers.Handle(s.cancel), peers.Handle(s.drain), peers.Handle(s.output),
 		peers.HandleLong(steerTime, s.kill), peers.HandleLong(steerTime, s.cordon),
 		peers.HandleLong(steerTime, s.workers), peers.HandleLong(steerTime, s.pools),
-		peers.HandleLong(n.probeTime(), s.probe),
+		peers.HandleLong(o.own.probeTime(), s.probe),
 	}
 }
 
-type steered struct{ backend }
+// steered carries out for other nodes' callers what this node would for its own.
+type steered struct {
+	cfg      *Config
+	steering *steering
+	own      *local
+	cordons  *Cordons
+}
 
 // done is the answer to an order.
 func done(err error) (wire.Body, error) {
@@ -37,7 +41,7 @@ func done(err error) (wire.Body, error) {
 
 // shut refuses while the node has no tree that could be asked.
 func (s steered) shut() error {
-	if s.open.Load() {
+	if s.cfg.Self.Open() {
 		return nil
 	}
 	return messages.Problemf(messages.CodeUnavailable, "the node is starting or has ended; try again")
@@ -47,12 +51,11 @@ func (s steered) cancel(_ context.Context, r peers.Request, m wire.Cancel) (wire
 	if err := s.shut(); err != nil {
 		return done(err)
 	}
-	pid := s.Node.pools.pid(m.Pool)
-	if pid == nil {
+	if !s.cfg.Pools.Has(m.Pool) {
 		return done(messages.Problemf(messages.CodeNotFound, "there is no pool %q", m.Pool))
 	}
-	s.logger.Info("run is to be cancelled, says a peer", "execution", r.About.Execution, "attempt", r.About.Attempt, "by", m.By, "peer", r.From)
-	s.system.Send(pid, &supervisor.CancelAgain{Placement: r.About, Slot: m.Slot, By: m.By})
+	s.cfg.Logger.Info("run is to be cancelled, says a peer", "execution", r.About.Execution, "attempt", r.About.Attempt, "by", m.By, "peer", r.From)
+	s.cfg.Pools.Tell(m.Pool, &supervisor.CancelAgain{Placement: r.About, Slot: m.Slot, By: m.By})
 	return done(nil)
 }
 
@@ -60,30 +63,30 @@ func (s steered) drain(_ context.Context, r peers.Request, m wire.Drain) (wire.B
 	if err := s.shut(); err != nil {
 		return done(err)
 	}
-	s.logger.Info("a peer passes on a drain", "by", m.By, "peer", r.From)
-	return done(s.drainSelf(m.By))
+	s.cfg.Logger.Info("a peer passes on a drain", "by", m.By, "peer", r.From)
+	return done(s.cfg.Self.Drain(m.By))
 }
 
 func (s steered) kill(ctx context.Context, r peers.Request, m wire.Kill) (wire.Body, error) {
 	if err := s.shut(); err != nil {
 		return done(err)
 	}
-	s.logger.Info("a peer passes on a kill", "pool", m.Pool, "slot", m.Slot, "generation", m.Generation, "by", m.By, "peer", r.From)
-	return done(s.killWorker(ctx, m.Pool, m.Slot, m.Generation, m.By))
+	s.cfg.Logger.Info("a peer passes on a kill", "pool", m.Pool, "slot", m.Slot, "generation", m.Generation, "by", m.By, "peer", r.From)
+	return done(s.own.killWorker(ctx, m.Pool, m.Slot, m.Generation, m.By))
 }
 
 func (s steered) cordon(ctx context.Context, r peers.Request, m wire.Cordon) (wire.Body, error) {
-	if shut := s.gate(); shut != nil {
+	if shut := s.cfg.Self.Gate(); shut != nil {
 		return done(shut)
 	}
 	switch {
 	case m.Slot != nil:
-		return done(s.cordonWorker(ctx, m.Pool, *m.Slot, m.Cordoned, m.By))
+		return done(s.own.cordonWorker(ctx, m.Pool, *m.Slot, m.Cordoned, m.By))
 	case m.Pool != "": // the peer has written it
-		s.logger.Debug("a pool's cordon has changed, says a peer", "pool", m.Pool, "by", m.By, "peer", r.From)
-		return done(s.readCordons(ctx))
+		s.cfg.Logger.Debug("a pool's cordon has changed, says a peer", "pool", m.Pool, "by", m.By, "peer", r.From)
+		return done(s.cordons.Read(ctx))
 	}
-	return done(s.cordonNode(ctx, m.Cordoned, m.By))
+	return done(s.cordons.cordonNode(ctx, m.Cordoned, m.By))
 }
 
 func (s steered) probe(ctx context.Context, _ peers.Request, m wire.ProbeWorker) (wire.Body, error) {
@@ -91,7 +94,7 @@ func (s steered) probe(ctx context.Context, _ peers.Request, m wire.ProbeWorker)
 		return done(err)
 	}
 	t := target{own: true, pool: m.Pool, slot: m.Slot}
-	d, err := s.look(ctx, &t, m.Probe, m.By)
+	d, err := s.steering.look(ctx, &t, m.Probe, m.By)
 	if err != nil {
 		return done(err)
 	}
@@ -120,52 +123,13 @@ func (s steered) workers(ctx context.Context, _ peers.Request, m wire.Workers) (
 	if err := s.shut(); err != nil {
 		return done(err)
 	}
-	return pageOf(s.ownWorkers(ctx, m.Pool), m.After, placeOf, behindPlace)
+	return pageOf(s.own.ownWorkers(ctx, m.Pool), m.After, placeOf, behindPlace)
 }
 
 func (s steered) pools(ctx context.Context, _ peers.Request, m wire.Pools) (wire.Body, error) {
 	if err := s.shut(); err != nil {
 		return done(err)
 	}
-	return pageOf(s.ownPools(ctx), m.After, func(p api.PoolView) string { return p.Name },
+	return pageOf(s.own.ownPools(ctx), m.After, func(p api.PoolView) string { return p.Name },
 		func(p api.PoolView, after string) bool { return p.Name > after })
-}
-
-// placeOf is where a worker stands in its node's listing: pool/slot.
-func placeOf(w api.WorkerView) string {
-	_, pool, slot, _ := w.ID.Split()
-	return pool + "/" + strconv.Itoa(int(slot))
-}
-
-// behindPlace reports whether a worker comes behind a place in its node's listing. A place that is none comes first.
-func behindPlace(w api.WorkerView, after string) bool {
-	i := strings.LastIndexByte(after, '/')
-	last, err := strconv.Atoi(after[i+1:])
-	if i < 0 || err != nil {
-		return true
-	}
-	_, pool, slot, _ := w.ID.Split()
-	return pool > after[:i] || pool == after[:i] && slot > messages.Slot(last)
-}
-
-// pageOf is the page behind a place of a listing, as much as fits.
-func pageOf[T any](all []T, after string, place func(T) string, behind func(T, string) bool) (wire.Body, error) {
-	view, last := []byte{'['}, ""
-	for _, item := range all {
-		if after != "" && !behind(item, after) {
-			continue
-		}
-		raw, err := json.Marshal(item)
-		if err != nil {
-			return nil, err
-		}
-		if len(view)+len(raw)+2 > wire.ViewsMax {
-			return wire.Views{View: append(view, ']'), Next: last}, nil
-		}
-		if last != "" {
-			view = append(view, ',')
-		}
-		view, last = append(view, raw...), place(item)
-	}
-	return wire.Views{View: append(view, ']')}, nil
 }

@@ -1,4 +1,4 @@
-package node
+package operate
 
 import (
 	"bytes"
@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/clock"
 )
 
 // rowsOf is a store that has the workers of other nodes, by a clock of its own.
@@ -35,12 +37,13 @@ func TestAnotherNodesHeartbeatsFromTheFuture(t *testing.T) {
 		return store.Worker{Key: messages.WorkerKey{Incarnation: inc, Pool: "p", Slot: slot}, Active: true, State: "ready",
 			Beat: now.Add(ahead), BeatEvery: 10 * time.Second}
 	}
-	n := &Node{logger: hclog.New(&hclog.LoggerOptions{Output: &log})}
-	n.cfg.StoreURL, n.cfg.HeartbeatInterval, n.cfg.StalenessMultiplier = "postgres://127.0.0.1/none", 10*time.Second, 3
+	cfg := Config{Logger: hclog.New(&hclog.LoggerOptions{Output: &log}), Clock: &clock.Clock{}}
+	cfg.Grades = Grades{health.Thresholds{Heartbeat: health.Limit(10*time.Second, 3)}, 3}
+	remote := &RemoteWorkers{cfg: &cfg}
 	look := func(rows ...store.Worker) string {
 		log.Reset()
-		n.store = &rowsOf{now: now, rows: rows}
-		served, err := n.elsewhere(t.Context())
+		cfg.Store = &rowsOf{now: now, rows: rows}
+		served, err := remote.Served(t.Context())
 		require.NoError(t, err)
 		require.Contains(t, served["p"], far)
 		return log.String()

@@ -1,4 +1,4 @@
-package node
+package operate
 
 import (
 	"context"
@@ -11,18 +11,12 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/peers"
-	"github.com/troupe-run/troupe/store"
 )
 
 // askOutput asks the node that an execution stands on what was seen of it.
-func (b backend) askOutput(ctx context.Context, e *messages.Execution, at actors.Poll) (part wire.OutputResult, err error) {
-	to := store.Node{Incarnation: e.Worker.Incarnation, Name: nodeOf(e)}
-	for _, known := range b.sights.nodes() {
-		if known.Incarnation == to.Incarnation {
-			to = known
-		}
-	}
-	reply, err := b.askNode(ctx, &to, steerTime, e.Placement(), wire.Output{Feed: at.Feed, From: at.From})
+func (x *executions) askOutput(ctx context.Context, e *messages.Execution, at actors.Poll) (part wire.OutputResult, err error) {
+	to := x.nodes.row(e.Worker.Incarnation, nodeOf(e))
+	reply, err := x.calls.ask(ctx, &to, steerTime, e.Placement(), wire.Output{Feed: at.Feed, From: at.From})
 	if err != nil {
 		return part, err
 	}
@@ -31,27 +25,27 @@ func (b backend) askOutput(ctx context.Context, e *messages.Execution, at actors
 }
 
 // Output implements api.Backend: what is stored, or, while it runs, what was seen so far.
-func (b backend) Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error) {
-	e, err := b.Get(ctx, id)
+func (x *executions) Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error) {
+	e, err := x.Get(ctx, id)
 	switch {
 	case err != nil:
 		return messages.Output{}, err
 	case e.Status.Terminal():
-		return b.store.Output(ctx, id)
-	case !b.abroad(&e):
-		return b.board.Output(id), nil
+		return x.cfg.Store.Output(ctx, id)
+	case !x.remoteRun(&e):
+		return x.cfg.Board.Output(id), nil
 	}
-	return b.outputAbroad(ctx, &e)
+	return x.remoteOutput(ctx, &e)
 }
 
 // outputAsks bounds the questions for what was seen of a run: a feed that is kept whole takes some dozens.
 const outputAsks = 256
 
-// outputAbroad is what was seen so far of a run on another node.
-func (b backend) outputAbroad(ctx context.Context, e *messages.Execution) (out messages.Output, err error) {
+// remoteOutput is what was seen so far of a run on another node.
+func (x *executions) remoteOutput(ctx context.Context, e *messages.Execution) (out messages.Output, err error) {
 	at := actors.Poll{}
 	for range outputAsks {
-		part, err := b.askOutput(ctx, e, at)
+		part, err := x.askOutput(ctx, e, at)
 		if err != nil {
 			return out, err
 		}
@@ -76,7 +70,7 @@ func (s steered) output(_ context.Context, r peers.Request, m wire.Output) (wire
 		return done(err)
 	}
 	room, first := wire.OutputMax, true
-	seen := s.board.Poll(r.About.Execution, actors.Poll{Feed: m.Feed, From: m.From}, func(h *actors.Happening) bool {
+	seen := s.cfg.Board.Poll(r.About.Execution, actors.Poll{Feed: m.Feed, From: m.From}, func(h *actors.Happening) bool {
 		size := wireOf(h).Size()
 		fits := size <= room || first
 		room, first = room-size, false
@@ -114,8 +108,8 @@ func liveOf(w *wire.Happening) api.Live {
 }
 
 // replay gives what was stored of the output of an ended execution.
-func (b backend) replay(ctx context.Context, id messages.ExecutionID, each func(api.Live) error) error {
-	out, err := b.store.Output(ctx, id)
+func (x *executions) replay(ctx context.Context, id messages.ExecutionID, each func(api.Live) error) error {
+	out, err := x.cfg.Store.Output(ctx, id)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,197 @@
+package operate
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/roster"
+	"github.com/troupe-run/troupe/store"
+)
+
+// Any node shows the workers and pools of all, and of a node that does not answer what the store has of it.
+func TestAllNodesAreShown(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	a, b := c.join("a", "shell", 2), c.join("b", "shell", 1)
+	for _, asked := range []*node{a, b} {
+		all, err := asked.Workers(t.Context(), "", "")
+		require.NoError(t, err)
+		require.Empty(t, all.Unreached)
+		var ids []messages.WorkerID
+		for _, w := range all.Workers {
+			require.False(t, w.Stale)
+			ids = append(ids, w.ID)
+		}
+		require.ElementsMatch(t, []messages.WorkerID{"a/shell/0", "a/shell/1", "b/shell/0"}, ids)
+		pools, err := asked.Pools(t.Context(), "")
+		require.NoError(t, err)
+		require.Len(t, pools.Pools, 1)
+		require.Equal(t, [3]int{3, 3, 2}, [3]int{pools.Pools[0].Workers, pools.Pools[0].Ready, pools.Pools[0].Nodes})
+	}
+	one, err := a.Workers(t.Context(), "shell", "b")
+	require.NoError(t, err)
+	require.Len(t, one.Workers, 1)
+	_, err = a.Workers(t.Context(), "", "c")
+	require.ErrorContains(t, err, "there is no node c")
+
+	c.lost[b.cfg.Incarnation] = true
+	all, err := a.Workers(t.Context(), "", "")
+	require.NoError(t, err)
+	require.Len(t, all.Workers, 3)
+	require.Len(t, all.Unreached, 1)
+	require.Equal(t, "b", all.Unreached[0].Node)
+	require.Contains(t, all.Unreached[0].Why, "node b cannot be reached from node a: too much waits for it")
+	require.True(t, all.Workers[1].Stale, "that is its row")
+	pools, err := a.Pools(t.Context(), "")
+	require.NoError(t, err)
+	require.Equal(t, [3]int{3, 2, 1}, [3]int{pools.Pools[0].Workers, pools.Pools[0].Ready, pools.Pools[0].Stale})
+}
+
+// A command is carried out by the node that has the worker, once, whichever node was asked.
+func TestCommandsReachTheNodeOfTheWorker(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	a, b := c.join("a", "shell", 1), c.join("b", "shell", 1)
+	ctx := t.Context()
+	require.NoError(t, a.KillWorker(ctx, "b/shell/0", "ann"))
+	require.NoError(t, a.CordonWorker(ctx, "b/shell/0", true, "ann"))
+	_, err := a.ProbeWorker(ctx, "b/shell/0", "ann")
+	require.NoError(t, err)
+	require.NoError(t, a.CordonNode(ctx, "b", true, "ann"))
+	require.NoError(t, a.DrainNode(ctx, "b", "ann"))
+	require.Empty(t, a.stage.orders())
+	require.Equal(t, "ann", b.stage.drained)
+	require.Empty(t, a.stage.drained)
+	got := strings.Join(b.stage.orders(), "\n")
+	require.Len(t, b.stage.orders(), 4, got)
+	require.Contains(t, got, "KillWorker&{Slot:0 Generation:3 By:ann}")
+	require.Contains(t, got, "probe 0")
+	rows, err := c.store.Store.ListWorkers(ctx, "shell")
+	require.NoError(t, err)
+	for _, w := range rows {
+		require.Equal(t, w.ID == "b/shell/0", w.Cordoned, w.ID)
+	}
+	_, node := b.Of("shell")
+	require.True(t, node)
+
+	require.ErrorContains(t, a.KillWorker(ctx, "b/shell/9", "ann"), "there is no worker \"b/shell/9\"")
+	require.ErrorContains(t, a.KillWorker(ctx, "b/none/0", "ann"), "there is no worker \"b/none/0\"")
+	require.ErrorContains(t, a.KillWorker(ctx, "c/shell/0", "ann"), "worker c/shell/0: there is no node c")
+	c.lost[b.cfg.Incarnation] = true
+	require.ErrorContains(t, a.KillWorker(ctx, "b/shell/0", "ann"), "node b cannot be reached from node a")
+	require.Len(t, b.stage.orders(), 4)
+}
+
+// A pool's cordon is for every node: those that are reached learn of it at once, the others when they read the store.
+func TestAPoolsCordonReachesEveryNode(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	a, b := c.join("a", "shell", 1), c.join("b", "shell", 1)
+	require.NoError(t, a.CordonPool(t.Context(), "shell", true, "ann"))
+	require.Eventually(t, func() bool { pool, _ := b.Of("shell"); return pool }, 5*time.Second, time.Millisecond)
+	require.Len(t, b.stage.orders(), 1)
+	c.lost[b.cfg.Incarnation] = true
+	require.NoError(t, a.CordonPool(t.Context(), "shell", false, "ann"))
+	pool, _ := b.Of("shell")
+	require.True(t, pool, "it was not told")
+	require.NoError(t, b.Read(t.Context()))
+	pool, _ = b.Of("shell")
+	require.False(t, pool)
+	require.Len(t, b.stage.orders(), 2)
+	require.NoError(t, b.Read(t.Context()))
+	require.Len(t, b.stage.orders(), 2, "nothing has changed")
+	require.ErrorContains(t, a.CordonPool(t.Context(), "none", true, "ann"), "there is no pool none")
+}
+
+// runs stores an execution that runs on a node's worker.
+func (c *cluster) runs(on *node) messages.Execution {
+	ctx := c.t.Context()
+	e := messages.Execution{ID: messages.NewExecutionID(), Action: "core.echo", Pool: "shell", Status: messages.Requested,
+		Parameters: json.RawMessage(`{}`), Timeout: time.Minute, Priority: messages.PriorityNormal}
+	_, err := c.store.Submit(ctx, []messages.Execution{e})
+	require.NoError(c.t, err)
+	key, id := messages.WorkerKey{Incarnation: on.cfg.Incarnation, Pool: "shell"}, messages.NewWorkerID(on.cfg.Name, "shell", 0)
+	for _, change := range []store.Change{
+		&store.Place{ID: e.ID, Attempt: 0, Worker: key, WorkerID: id, ClaimWithin: time.Minute},
+		&store.Claim{ID: e.ID, Attempt: 1, Worker: key, Generation: 3},
+	} {
+		results, err := c.store.Apply(ctx, []store.Change{change})
+		require.NoError(c.t, err)
+		require.Equal(c.t, store.Applied, results[0].Verdict, "%T: %v", change, results[0].Err)
+	}
+	e, err = c.store.Get(ctx, e.ID)
+	require.NoError(c.t, err)
+	return e
+}
+
+// What a run writes is seen from any node, and so is why it is where it is.
+func TestARunIsSeenFromAnotherNode(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	a, b := c.join("a", "shell", 1), c.join("b", "shell", 1)
+	e := c.runs(b)
+	b.cfg.Board.Add(e.ID, actors.Happening{Kind: "stdout", Data: []byte("one\n"), At: time.Now()})
+	for _, asked := range []*node{a, b} {
+		out, err := asked.Output(t.Context(), e.ID)
+		require.NoError(t, err)
+		require.Equal(t, "one\n", string(out.Stdout))
+	}
+	var seen []string
+	followed := make(chan error, 1)
+	ready := make(chan struct{})
+	go func() {
+		followed <- a.Follow(t.Context(), e.ID, func(l api.Live) error {
+			seen = append(seen, l.Kind+" "+string(l.Data))
+			if l.Kind == "stdout" {
+				close(ready)
+			}
+			return nil
+		})
+	}()
+	<-ready
+	x, err := a.Why(t.Context(), e.ID)
+	require.NoError(t, err)
+	require.Equal(t, roster.IsRunning.String(), x.Reason)
+	require.Contains(t, x.Message, "its worker is b/shell/0, of another node")
+	e, err = a.Cancel(t.Context(), e.ID, "ann")
+	require.NoError(t, err)
+	require.Equal(t, messages.Cancelling, e.Status)
+	require.Eventually(t, func() bool { return len(b.stage.orders()) == 1 }, 5*time.Second, time.Millisecond, "its node is told at once")
+	require.Contains(t, b.stage.orders()[0], "By:ann")
+	b.cfg.Board.Close(e.ID)
+	results, err := c.store.Apply(t.Context(), []store.Change{&store.Finish{ID: e.ID, Attempt: e.Attempt, Outcome: messages.Outcome{Status: messages.Cancelled}}})
+	require.NoError(t, err)
+	require.Equal(t, store.Applied, results[0].Verdict)
+	a.cfg.Outcomes.Publish(results[0].Execution)
+	require.NoError(t, <-followed)
+	require.Equal(t, []string{"status ", "stdout one\n", "status "}, seen)
+}
+
+// An execution that waits is explained by the router of its pool, on whichever node that is.
+func TestARouterOnAnotherNodeExplains(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	a := c.join("a", "shell", 1)
+	b := c.join("b", "shell", 1)
+	e := messages.Execution{ID: messages.NewExecutionID(), Action: "core.echo", Pool: "shell", Status: messages.Requested,
+		Parameters: json.RawMessage(`{}`), Timeout: time.Minute, Priority: messages.PriorityNormal}
+	_, err := c.store.Submit(t.Context(), []messages.Execution{e})
+	require.NoError(t, err)
+	x, err := a.Why(t.Context(), e.ID)
+	require.NoError(t, err)
+	require.Equal(t, roster.WorkersBusy.String(), x.Reason)
+	c.lost[b.cfg.Incarnation] = true
+	x, err = a.Why(t.Context(), e.ID)
+	require.NoError(t, err)
+	require.Equal(t, "router_silent", x.Reason)
+	require.Contains(t, x.Message, "it is on node "+b.cfg.Incarnation.String())
+	_, err = a.Why(t.Context(), messages.NewExecutionID())
+	require.ErrorContains(t, err, "there is no execution")
+}

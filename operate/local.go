@@ -1,0 +1,194 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor"
+)
+
+// local shows this node's own workers and pools, and carries out commands to its own workers.
+type local struct{ cfg *Config }
+
+// ownWorkers are the workers of this node, by pool and slot; pool "" means all.
+func (l *local) ownWorkers(ctx context.Context, pool string) []api.WorkerView {
+	views := []api.WorkerView{}
+	for name, d := range l.cfg.Pools.DescribeAll(ctx) {
+		if pool != "" && pool != name {
+			continue
+		}
+		for i := range d.Workers {
+			views = append(views, l.workerView(&d, &d.Workers[i]))
+		}
+	}
+	slices.SortFunc(views, byPlace)
+	return views
+}
+
+// byPlace orders the workers of one node by pool and slot.
+func byPlace(x, y api.WorkerView) int {
+	_, _, i, _ := x.ID.Split()
+	_, _, j, _ := y.ID.Split()
+	return cmp.Or(strings.Compare(x.Pool, y.Pool), cmp.Compare(i, j))
+}
+
+func (l *local) workerView(d *supervisor.Description, w *supervisor.WorkerState) api.WorkerView {
+	shown := w.Report
+	shown.Status = w.Grade
+	report, err := json.Marshal(shown)
+	if err != nil {
+		report = nil
+	}
+	return api.WorkerView{
+		ID: w.ID, Pool: d.Name, Node: l.cfg.Name, Runtime: d.Runtime, Generation: w.Generation, State: w.State.String(),
+		Health: w.Health.String(), Grade: w.Grade.String(), GradeCauses: w.Causes.Names(), Cordoned: w.Cordoned, Pid: w.Pid, Since: w.Since,
+		Execution: w.Execution, Heartbeat: w.Beat, Restarts: w.Restarts, LastError: Clip(w.LastFailure, FailureMax), Report: report,
+		SeenAt: time.Now(),
+	}
+}
+
+// FailureMax bounds the last failure of a worker as it is shown, in bytes.
+const FailureMax = 4 << 10
+
+// Clip cuts a text to so many bytes, and marks that it did.
+func Clip(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + "…"
+}
+
+// ownWorker is a worker of this node with its history.
+func (l *local) ownWorker(ctx context.Context, pool string, slot messages.Slot) (api.WorkerDetail, error) {
+	id := messages.NewWorkerID(l.cfg.Self.Label(), pool, slot)
+	if !l.cfg.Pools.Has(pool) {
+		return api.WorkerDetail{}, noWorker(id)
+	}
+	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	d, err := l.cfg.Pools.Describe(limited, pool)
+	if err != nil {
+		return api.WorkerDetail{}, err
+	}
+	for i := range d.Workers {
+		if d.Workers[i].Slot == slot {
+			detail := api.WorkerDetail{WorkerView: l.workerView(&d, &d.Workers[i])}
+			detail.History, err = l.history(limited, pool, &d.Workers[i])
+			return detail, err
+		}
+	}
+	return api.WorkerDetail{}, noWorker(id)
+}
+
+// historyMax bounds the transitions that are shown of one worker.
+const historyMax = 64
+
+// history is the live generation's own, check-outs included, and behind it what the store has of earlier ones; or what
+// the store has of all, where the live one does not answer. While the store is away it is the live one's alone.
+func (l *local) history(ctx context.Context, pool string, w *supervisor.WorkerState) ([]store.WorkerEvent, error) {
+	key := messages.WorkerKey{Incarnation: l.cfg.Incarnation, Pool: pool, Slot: w.Slot}
+	var stored []store.WorkerEvent
+	if l.cfg.Self.Gate() == nil {
+		var err error
+		if stored, err = l.cfg.Store.WorkerEvents(ctx, key, historyMax); err != nil {
+			return nil, err
+		}
+	}
+	if w.PID == nil {
+		return stored, nil
+	}
+	quick, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	seen, err := l.cfg.Pools.Inspect(quick, w.PID.GetId())
+	if err != nil {
+		return stored, nil
+	}
+	list := events(key, &seen)
+	for i := range stored {
+		if stored[i].Generation < seen.Generation && len(list) < historyMax {
+			list = append(list, stored[i])
+		}
+	}
+	return list, nil
+}
+
+func events(key messages.WorkerKey, seen *actors.Inspection) []store.WorkerEvent {
+	list := make([]store.WorkerEvent, 0, len(seen.History))
+	for i := range seen.History {
+		entry := &seen.History[i]
+		e := store.WorkerEvent{
+			Key: key, Generation: seen.Generation, At: time.UnixMilli(entry.AtMillis), From: entry.From.String(),
+			To: entry.To.String(), Reason: entry.Reason.String(), Lasted: entry.In,
+		}
+		if entry.Meta != nil {
+			if raw, err := json.Marshal(entry.Meta); err == nil {
+				e.Metadata = raw
+			}
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// ownPools are this node's pools without what the store knows of them, by name.
+func (l *local) ownPools(ctx context.Context) []api.PoolView {
+	views := []api.PoolView{}
+	for _, d := range l.cfg.Pools.DescribeAll(ctx) {
+		v := poolView(&d)
+		l.cfg.MarkPool(&v)
+		views = append(views, v)
+	}
+	slices.SortFunc(views, func(x, y api.PoolView) int { return strings.Compare(x.Name, y.Name) })
+	return views
+}
+
+// probeTime bounds a probe of another node's worker, the answer's way included.
+func (l *local) probeTime() time.Duration { return l.cfg.ProbeTimeout + 2*time.Second + steerTime }
+
+// probeWorker probes a worker of this node.
+func (l *local) probeWorker(ctx context.Context, pool string, slot messages.Slot, by string) (api.WorkerDetail, error) {
+	if d, err := l.ownWorker(ctx, pool, slot); err != nil { // the pool may have no such slot
+		return d, err
+	}
+	limited, cancel := context.WithTimeout(ctx, l.cfg.ProbeTimeout+2*time.Second)
+	defer cancel()
+	l.cfg.Logger.Info("worker is probed for an operator", "worker", messages.NewWorkerID(l.cfg.Self.Label(), pool, slot), "by", by)
+	if err := l.cfg.Pools.Probe(limited, pool, slot); err != nil {
+		return api.WorkerDetail{}, err
+	}
+	return l.ownWorker(ctx, pool, slot)
+}
+
+// killWorker ends one generation of a worker of this node. One that is gone already is as good as killed.
+func (l *local) killWorker(ctx context.Context, pool string, slot messages.Slot, generation messages.Generation, by string) error {
+	d, err := l.ownWorker(ctx, pool, slot)
+	if err != nil || d.Generation != generation {
+		return err
+	}
+	l.cfg.Logger.Warn("worker is killed by an operator", "worker", d.ID, "generation", generation, "by", by)
+	l.cfg.Pools.Tell(pool, &supervisor.KillWorker{Slot: slot, Generation: generation, By: by})
+	return nil
+}
+
+// cordonWorker takes a worker of this node out of placement or back in.
+func (l *local) cordonWorker(ctx context.Context, pool string, slot messages.Slot, cordoned bool, by string) error {
+	key := messages.WorkerKey{Incarnation: l.cfg.Incarnation, Pool: pool, Slot: slot}
+	id := messages.NewWorkerID(l.cfg.Self.Label(), pool, slot)
+	if !l.cfg.Pools.Has(pool) {
+		return noWorker(id)
+	}
+	if err := l.cfg.Store.CordonWorker(ctx, key, cordoned); err != nil {
+		return found("worker", id, err)
+	}
+	l.cfg.Logger.Info("worker is cordoned or uncordoned by an operator", "worker", id, "cordoned", cordoned, "by", by)
+	l.cfg.Pools.Tell(pool, &supervisor.Cordon{Slot: slot, Cordoned: cordoned})
+	return nil
+}

@@ -1,0 +1,138 @@
+package operate
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/peers"
+	"github.com/troupe-run/troupe/rules/health"
+	"github.com/troupe-run/troupe/rules/roster"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/clock"
+	"github.com/troupe-run/troupe/supervisor"
+)
+
+// Config is what an Operator works with. All of it is required, but for what has a zero value that says so.
+type Config struct {
+	Name        string // of this node
+	Incarnation messages.Incarnation
+	Logger      hclog.Logger
+
+	Store    Store
+	Clock    *clock.Clock // the store's
+	Pools    Pools
+	Self     Self
+	Servers  Servers
+	Members  Members
+	Record   Record
+	Board    *actors.Board    // what the runs of this node write
+	Outcomes *actors.Outcomes // who waits for the end of an execution
+
+	// MarkPool adds to the view of a pool of this node what its last reload came to.
+	MarkPool func(*api.PoolView)
+	// Retries says whether a retry follows an execution, or why none does.
+	Retries func(context.Context, *messages.Execution) api.RetryView
+
+	SessionTimeout time.Duration
+	ProbeTimeout   time.Duration
+	BeatEvery      time.Duration // between two beats of a node
+	Grades         Grades
+}
+
+// Grades are what the workers of other nodes are graded by, as their rows show them.
+type Grades struct {
+	Thresholds     health.Thresholds
+	StalenessTimes float64 // of its own heartbeat interval, after which a worker is stale
+}
+
+// Record makes changes of one pool's executions, in order, and returns what became of each.
+type Record func(ctx context.Context, pool string, items []actors.Item) ([]store.Result, error)
+
+// Store is what is asked of the store, and the rows that a command changes by itself. A store.Store is one.
+type Store interface {
+	Now(ctx context.Context) (time.Time, error)
+	Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error)
+	List(ctx context.Context, f store.Filter) (store.Page, error)
+	Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error)
+	Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error)
+	Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error)
+	Live(ctx context.Context, pool string) ([]messages.Execution, error)
+	Depths(ctx context.Context) ([]store.Depth, error)
+	ListNodes(ctx context.Context) ([]store.Node, error)
+	CordonNode(ctx context.Context, inc messages.Incarnation, cordoned bool) error
+	ListWorkers(ctx context.Context, pool string) ([]store.Worker, error)
+	WorkerEvents(ctx context.Context, key messages.WorkerKey, limit int) ([]store.WorkerEvent, error)
+	CordonWorker(ctx context.Context, key messages.WorkerKey, cordoned bool) error
+	CordonPool(ctx context.Context, pool string, cordoned bool) error
+	CordonedPools(ctx context.Context) ([]string, error)
+	GetSession(ctx context.Context, pool, session string) (store.Session, error)
+	ListSessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error)
+	Unbind(ctx context.Context, bindings []store.Binding) (int, error)
+	Routers(ctx context.Context) ([]store.Router, error)
+}
+
+// Pools are this node's own pools.
+type Pools interface {
+	Has(pool string) bool
+	// Tell sends a message to a pool, and reports whether there is one of the name.
+	Tell(pool string, message any) bool
+	TellAll(message any)
+	// Describe asks a pool for its view. DescribeAll asks all at once, and leaves out those that do not answer in time.
+	Describe(ctx context.Context, pool string) (supervisor.Description, error)
+	DescribeAll(ctx context.Context) map[string]supervisor.Description
+	// Why asks what an execution waits for.
+	Why(ctx context.Context, pool string, id messages.ExecutionID) (supervisor.WhyAnswer, error)
+	// Probe has a worker probed, and returns when that has ended, whatever it showed.
+	Probe(ctx context.Context, pool string, slot messages.Slot) error
+	// Inspect asks the actor of a worker for its lifecycle.
+	Inspect(ctx context.Context, actor string) (actors.Inspection, error)
+}
+
+// Self is this node, as it stands now.
+type Self interface {
+	// Row is its row in the store, as far as it is known without the store.
+	Row() store.Node
+	// Label is its name in the ids of its workers.
+	Label() string
+	// Open reports whether its tree runs.
+	Open() bool
+	// Gate refuses calls that need the store while that is away; nil: it is not.
+	Gate() *messages.Problem
+	// Drain has the node stopped in order.
+	Drain(by string) error
+}
+
+// Servers are the store's and the broker's servers, as this node sees them.
+type Servers interface {
+	// Waits lists those that the node waits for, with the reason.
+	Waits() []string
+	// Halted is why nothing can be placed now; roster.Ready: it can.
+	Halted() roster.Reason
+	// Suspect has the store asked soon whether it answers.
+	Suspect()
+}
+
+// Members is what membership knows of this incarnation and of the others.
+type Members interface {
+	// Over ends with this incarnation.
+	Over() context.Context
+	// Unrenewed says why the lease is not renewed; empty: it is, or none is needed.
+	Unrenewed() string
+	// Others counts the other incarnations that live.
+	Others() int
+	// NameOf is the name of the node that a living incarnation is a boot of; empty: it is not known.
+	NameOf(messages.Incarnation) string
+}
+
+// Network is the way to the other nodes. peers.Network is one.
+type Network interface {
+	Peers() []peers.Peer
+	Ask(ctx context.Context, to messages.Incarnation, about messages.Placement, body wire.Body) (wire.Body, error)
+	AskLong(ctx context.Context, limit time.Duration, to messages.Incarnation, about messages.Placement, body wire.Body) (wire.Body, error)
+}

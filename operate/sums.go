@@ -1,0 +1,90 @@
+package operate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// poolSum adds up the shares that nodes have of their pools.
+type poolSum map[string]*poolShares
+
+type poolShares struct {
+	view                    api.PoolView
+	shares, broken, cordons int
+	reasons                 []string
+	nodes                   map[string]bool
+}
+
+func (s poolSum) of(name string, runtime messages.Runtime) *poolShares {
+	p := s[name]
+	if p == nil {
+		p = &poolShares{view: api.PoolView{Name: name, Runtime: runtime}, nodes: map[string]bool{}}
+		s[name] = p
+	}
+	return p
+}
+
+func (s poolSum) add(node string, own bool, share *api.PoolView) {
+	p := s.of(share.Name, share.Runtime)
+	v := &p.view
+	p.nodes[node] = true
+	p.shares++
+	if share.Broken {
+		p.broken++
+	}
+	if share.Cordoned {
+		p.cordons++
+	}
+	if share.Reason != "" {
+		p.reasons = append(p.reasons, node+": "+share.Reason)
+	}
+	if own || v.Routing.Mode == "" { // what the node that is asked is to the pool, where it serves it
+		v.Routing = share.Routing
+	}
+	v.OldCode = v.OldCode || share.OldCode
+	v.Workers += share.Workers
+	v.Ready += share.Ready
+	v.Busy += share.Busy
+	v.Degraded += share.Degraded
+	v.Starting += share.Starting
+	v.Stale += share.Stale
+	v.Restarts += share.Restarts
+	v.Window = max(v.Window, share.Window)
+}
+
+// addStale counts a worker that only its row tells of. What it does now nobody knows.
+func (s poolSum) addStale(w *api.WorkerView) {
+	p := s.of(w.Pool, w.Runtime)
+	p.nodes[w.Node] = true
+	p.view.Workers++
+	p.view.Stale++
+}
+
+// views are the sums, by name. A pool is broken, or cordoned, where all shares that answered are; what is wrong with some of
+// them is its reason.
+func (s poolSum) views(depths []store.Depth) []api.PoolView {
+	views := []api.PoolView{}
+	for _, p := range s {
+		v := p.view
+		v.Nodes = len(p.nodes)
+		v.Broken = p.shares > 0 && p.broken == p.shares
+		v.Cordoned = p.shares > 0 && p.cordons == p.shares
+		slices.Sort(p.reasons)
+		v.Reason = strings.Join(p.reasons, "; ")
+		if p.shares == 1 && len(p.nodes) == 1 && len(p.reasons) == 1 {
+			_, v.Reason, _ = strings.Cut(p.reasons[0], ": ")
+		}
+		if p.broken > 0 && !v.Broken {
+			v.Reason = fmt.Sprintf("broken on %d of %d nodes: %s", p.broken, p.shares, v.Reason)
+		}
+		addDepths(&v, depths)
+		views = append(views, v)
+	}
+	slices.SortFunc(views, func(x, y api.PoolView) int { return strings.Compare(x.Name, y.Name) })
+	return views
+}
