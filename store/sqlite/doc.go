@@ -47,4 +47,6 @@
 //
 // Purge frees pages for reuse; the file does not shrink. On a full disk writes say store.ErrFull, reads go on, and so
 // do writes once there is space.
+//
+// Its tests take long: each history of the suite runs on files that are synced to the disk, also with faults, and one file has a million rows.
 package sqlite
