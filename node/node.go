@@ -81,7 +81,7 @@ type Node struct {
 	leave       context.CancelFunc
 	// homeless follows the pools whose work waits and that this node does not have; its monitor's alone.
 	homeless map[string]*unassigned
-	swept    sweepPlaces
+	sweeper  *sweeper
 	// submitting counts the submissions under way.
 	submitting atomic.Int32
 	founded    atomic.Bool // what all actors share is there

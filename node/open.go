@@ -162,6 +162,7 @@ func (n *Node) found(context.Context) error {
 	n.delivery = n.system.PID("troupe/bridges/delivery")
 	n.poolsPID = n.system.PID("troupe/pools")
 	n.judge = n.makeJudge()
+	n.sweeper = n.newSweeper()
 	n.watching = n.servers.start()
 	n.founded.Store(true)
 	return nil

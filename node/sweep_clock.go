@@ -12,19 +12,19 @@ import (
 // trulyDue are those of the overdue executions for which the time has passed. After the store's clock was set forward, its
 // statements find deadlines passed whose time has not: what was granted 15 s of time keeps them. Rows are read anew with each round,
 // so what is left out comes again. The clock is asked only where there is something to be judged.
-func (n *Node) trulyDue(ctx context.Context, q store.OverdueQuery, rows []messages.Execution) ([]messages.Execution, error) {
+func (s *sweeper) trulyDue(ctx context.Context, q store.OverdueQuery, rows []messages.Execution) ([]messages.Execution, error) {
 	if len(rows) == 0 || q.Deadline == store.Orphaned {
 		return rows, nil
 	}
-	if _, err := n.store.Now(ctx); err != nil { // its clock may just have been set
+	if _, err := s.store.Now(ctx); err != nil { // its clock may just have been set
 		return nil, err
 	}
-	if !n.clock.Stepped() {
+	if !s.clock.Stepped() {
 		return rows, nil
 	}
 	return slices.DeleteFunc(rows, func(e messages.Execution) bool {
 		from, granted := granted(&e, q)
-		return !from.IsZero() && n.clock.Since(from) < granted
+		return !from.IsZero() && s.clock.Since(from) < granted
 	}), nil
 }
 

@@ -3,29 +3,15 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/process"
-	"github.com/troupe-run/troupe/rules/retry"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
-)
-
-// How much one round of a sweep may do: sweepBatches batches of sweepBatch rows.
-const (
-	sweepBatch   = 500
-	sweepBatches = 20
-)
-
-const (
-	failedByMonitor = "execution_timeout_monitor"
-	failedBySweep   = "sweep"
 )
 
 // graces is how long a stop ladder takes at most.
@@ -51,9 +37,6 @@ func (n *Node) monitors() []supervisor.ChildSpec {
 	}
 	specs := []supervisor.ChildSpec{
 		monitor("heartbeat", n.cfg.HeartbeatInterval, n.heartbeat),
-		monitor("timeout", n.cfg.TimeoutCheckInterval, n.timeoutRound),
-		monitor("deadlines", n.cfg.SweepInterval, n.deadlineRound),
-		monitor("orphans", n.cfg.SweepInterval, n.rescueOrphans),
 		monitor("cancels", n.cfg.SweepInterval, n.repeatCancels),
 		monitor("homeless", n.cfg.HeartbeatInterval, n.homelessRound),
 		monitor("cordons", n.cfg.HeartbeatInterval, n.operator.Cordons.Read),
@@ -66,89 +49,11 @@ func (n *Node) monitors() []supervisor.ChildSpec {
 		specs = append(specs, monitor("elsewhere", n.cfg.HeartbeatInterval/2, n.lookElsewhere),
 			monitor("queues", n.cfg.HeartbeatInterval, n.queuesRound))
 	}
-	if !n.cfg.ClaimSweepOff && sweeps("claims") {
-		specs = append(specs, monitor("claims", n.cfg.SweepInterval, n.claimRound))
+	names, every := n.sweeper.monitors()
+	for _, name := range names {
+		specs = append(specs, monitor(name, every[name], func(ctx context.Context) error { return n.sweeper.round(ctx, name) }))
 	}
 	return specs
-}
-
-// sweep reads what is past a deadline, page behind page, and makes the change that change says. A nil change leaves the row
-// alone. A round reads a bounded number of pages, and the next one goes on behind them, so that rows which stay hide nothing.
-func (n *Node) sweep(ctx context.Context, q store.OverdueQuery, change func(*messages.Execution) store.Change) (int, error) {
-	q.Limit, q.After = sweepBatch, n.swept.place(q.Deadline)
-	total := 0
-	for range sweepBatches {
-		rows, err := n.store.Overdue(ctx, q)
-		if err != nil {
-			return total, err
-		}
-		more := len(rows) == sweepBatch
-		q.After = store.OverdueCursor{}
-		if more {
-			q.After = store.CursorOf(q.Deadline, &rows[sweepBatch-1])
-		}
-		if rows, err = n.trulyDue(ctx, q, rows); err != nil {
-			return total, err
-		}
-		done, err := n.sweepBatch(ctx, rows, change)
-		total += done
-		if err != nil {
-			return total, err
-		}
-		if n.swept.reached(q.Deadline, q.After); !more {
-			return total, nil
-		}
-	}
-	return total, nil
-}
-
-// sweepPlaces is where the next round of each sweep begins; zero: at the oldest.
-type sweepPlaces struct {
-	mu sync.Mutex
-	at map[store.Deadline]store.OverdueCursor
-}
-
-func (s *sweepPlaces) place(d store.Deadline) store.OverdueCursor {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.at[d]
-}
-
-func (s *sweepPlaces) reached(d store.Deadline, at store.OverdueCursor) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.at == nil {
-		s.at = map[store.Deadline]store.OverdueCursor{}
-	}
-	s.at[d] = at
-}
-
-// sweepBatch makes one batch's changes, each told to its pool.
-func (n *Node) sweepBatch(ctx context.Context, rows []messages.Execution, change func(*messages.Execution) store.Change) (int, error) {
-	byPool := map[string][]actors.Item{}
-	for i := range rows {
-		if c := change(&rows[i]); c != nil {
-			item := actors.Item{Change: c, Worker: rows[i].Worker}
-			byPool[rows[i].Pool] = append(byPool[rows[i].Pool], item)
-		}
-	}
-	done := 0
-	for pool, items := range byPool {
-		results, err := n.record(ctx, pool, items)
-		if err != nil {
-			return done, err
-		}
-		for i, r := range results {
-			if r.Verdict != store.Applied {
-				continue
-			}
-			done++
-			if b, ok := items[i].Change.(*store.TakeBack); ok {
-				n.metrics.takenBack(pool, b.Reason)
-			}
-		}
-	}
-	return done, nil
 }
 
 // record has changes made by the recorder, or, before the tree runs, by the store itself.
@@ -165,39 +70,7 @@ func (n *Node) record(ctx context.Context, pool string, items []actors.Item) ([]
 }
 
 // rescueOrphans gives back what dead incarnations had on their workers.
-func (n *Node) rescueOrphans(ctx context.Context) error {
-	if !sweeps("orphans") {
-		return nil
-	}
-	count, err := n.sweep(ctx, store.OverdueQuery{Deadline: store.Orphaned}, func(e *messages.Execution) store.Change {
-		return supervisor.RescueChange(n.judge, e, failedBySweep, "its node ended while it ran")
-	})
-	if count > 0 {
-		n.logger.Warn("work of an ended node given back", "executions", count)
-	}
-	return err
-}
-
-// claimRound takes back what was not claimed in time.
-func (n *Node) claimRound(ctx context.Context) error {
-	_, err := n.sweep(ctx, store.OverdueQuery{Deadline: store.ClaimBy}, func(e *messages.Execution) store.Change {
-		return &store.TakeBack{
-			ID: e.ID, Attempt: e.Attempt, Reason: "claim_timeout", Delay: retry.TakeBackDelay(e.TakeBacks + 1),
-		}
-	})
-	return err
-}
-
-// deadlineRound ends what has waited past its own deadlines.
-func (n *Node) deadlineRound(ctx context.Context) error {
-	_, err := n.sweep(ctx, store.OverdueQuery{Deadline: store.QueueBy}, func(e *messages.Execution) store.Change {
-		return n.end(e, messages.CodeQueueDeadline, "waited for a busy worker past its queue deadline", failedBySweep)
-	})
-	_, more := n.sweep(ctx, store.OverdueQuery{Deadline: store.WorkerBy}, func(e *messages.Execution) store.Change {
-		return n.end(e, messages.CodeNoWorkers, "no workers available until the end of its wait", failedBySweep)
-	})
-	return errors.Join(err, more)
-}
+func (n *Node) rescueOrphans(ctx context.Context) error { return n.sweeper.round(ctx, "orphans") }
 
 // homelessRound ends what waits for a pool that no node has any more, because a reload or a new configuration has taken
 // it away: nobody routes it, and no worker will come. What fails in a round shows that the store is not steady, so the rounds
@@ -267,11 +140,11 @@ func (n *Node) endHomeless(ctx context.Context, pool string) error {
 			return err
 		}
 		now := n.clock.Now()
-		_, err = n.sweepBatch(ctx, page.Executions, func(e *messages.Execution) store.Change {
+		_, err = n.sweeper.batch(ctx, page.Executions, func(e *messages.Execution) store.Change {
 			if e.WaitForWorker || e.RunAt.After(now) {
 				return nil
 			}
-			return n.end(e, messages.CodeNoWorkers, "no workers available: this node has no pool "+pool, failedBySweep)
+			return n.sweeper.end(e, messages.CodeNoWorkers, "no workers available: this node has no pool "+pool, failedBySweep)
 		})
 		if err != nil {
 			return err
@@ -282,39 +155,6 @@ func (n *Node) endHomeless(ctx context.Context, pool string) error {
 	}
 	n.homeless[pool].next = f.Before
 	return nil
-}
-
-// timeoutRound is the safety net: what was placed long ago and never started, and what runs past its deadline without
-// anybody stopping it.
-func (n *Node) timeoutRound(ctx context.Context) error {
-	if !sweeps("claims") {
-		return nil
-	}
-	start := store.OverdueQuery{Deadline: store.StartBy, Age: n.cfg.ScheduledTimeout}
-	_, err := n.sweep(ctx, start, func(e *messages.Execution) store.Change {
-		n.logger.Warn("Execution has been scheduled for too long", "execution", e.ID, "first_placed", e.FirstPlacedAt)
-		return n.end(e, messages.CodeStartTimeout, "Execution timeout: worker did not pick up task within timeout", failedByMonitor)
-	})
-	run := store.OverdueQuery{Deadline: store.RunBy, Age: graces(n.cfg.Graces) + 30*time.Second}
-	_, more := n.sweep(ctx, run, n.overrun)
-	return errors.Join(err, more)
-}
-
-// overrun ends a run whose deadline is long past: its worker would have stopped it.
-func (n *Node) overrun(e *messages.Execution) store.Change {
-	o := messages.Outcome{Status: messages.TimedOut, Error: &messages.Error{
-		Code: messages.CodeTimeout, Message: fmt.Sprintf("ran longer than its timeout of %s", e.Timeout), FailedBy: failedByMonitor,
-	}}
-	finish := &store.Finish{ID: e.ID, Attempt: e.Attempt}
-	finish.Outcome, finish.Retry = n.judge.RetryOf(e, o)
-	return finish
-}
-
-func (n *Node) end(e *messages.Execution, code messages.Code, text, by string) store.Change {
-	o := messages.Outcome{Status: messages.Failed, Error: &messages.Error{Code: code, Message: text, FailedBy: by}}
-	end := &store.End{ID: e.ID, Attempt: e.Attempt}
-	end.Outcome, end.Retry = n.judge.RetryOf(e, o)
-	return end
 }
 
 // repeatCancels tells the workers again of the runs that are to be cancelled: the first word may have been lost.

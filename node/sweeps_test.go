@@ -8,8 +8,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/clock"
 )
 
 // overdueStore has rows past a deadline and refuses every change of those that stay.
@@ -57,7 +59,7 @@ func (s *overdueStore) Apply(_ context.Context, changes []store.Change) ([]store
 	return results, nil
 }
 
-func overdueNode(count int, stays func(*messages.Execution) bool) (*Node, *overdueStore) {
+func overdueSweeper(count int, stays func(*messages.Execution) bool) (*sweeper, *overdueStore, *prometheus.CounterVec) {
 	s := &overdueStore{stays: stays, tried: map[int64]int{}}
 	for i := range count {
 		s.rows = append(s.rows, messages.Execution{
@@ -66,7 +68,16 @@ func overdueNode(count int, stays func(*messages.Execution) bool) (*Node, *overd
 		})
 	}
 	counts := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "take_backs"}, []string{"pool", "reason"})
-	return &Node{store: &doubt{Store: s, suspect: func() {}, full: &fullness{}}, metrics: &metrics{takeBacks: counts}}, s
+	return &sweeper{
+		store: s, clock: &clock.Clock{}, takenBack: func(pool, reason string) { counts.WithLabelValues(pool, reason).Inc() },
+		record: func(ctx context.Context, _ string, items []actors.Item) ([]store.Result, error) {
+			changes := make([]store.Change, len(items))
+			for i := range items {
+				changes[i] = items[i].Change
+			}
+			return s.Apply(ctx, changes)
+		},
+	}, s, counts
 }
 
 func takeBack(e *messages.Execution) store.Change {
@@ -77,18 +88,18 @@ func takeBack(e *messages.Execution) store.Change {
 func TestASweepPassesWhatStays(t *testing.T) {
 	t.Parallel()
 	const free = 3
-	n, s := overdueNode(2*sweepBatch+free, func(e *messages.Execution) bool { return e.Seq <= 2*sweepBatch })
+	n, s, counted := overdueSweeper(2*sweepBatch+free, func(e *messages.Execution) bool { return e.Seq <= 2*sweepBatch })
 	orphans := store.OverdueQuery{Deadline: store.Orphaned}
-	done, err := n.sweep(t.Context(), orphans, takeBack)
+	done, err := n.run(t.Context(), orphans, takeBack)
 	require.NoError(t, err)
 	require.Equal(t, free, done)
 	require.Len(t, s.rows, 2*sweepBatch)
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(n.metrics.takeBacks)
+	registry.MustRegister(counted)
 	counts, err := registry.Gather()
 	require.NoError(t, err)
 	require.InDelta(t, free, counts[0].GetMetric()[0].GetCounter().GetValue(), 0, "a take-back counts once it is made")
-	_, err = n.sweep(t.Context(), orphans, takeBack)
+	_, err = n.run(t.Context(), orphans, takeBack)
 	require.NoError(t, err)
 	require.Equal(t, 2, s.tried[1], "and what stayed is tried again with each round")
 	require.Equal(t, 2, s.tried[2*sweepBatch])
@@ -97,9 +108,9 @@ func TestASweepPassesWhatStays(t *testing.T) {
 func TestASweepGoesOnWhereItsLastRoundEnded(t *testing.T) {
 	t.Parallel()
 	const bound = sweepBatch * sweepBatches
-	n, s := overdueNode(bound+1, func(e *messages.Execution) bool { return e.Seq <= bound })
+	n, s, _ := overdueSweeper(bound+1, func(e *messages.Execution) bool { return e.Seq <= bound })
 	for round, want := range []struct{ done, first, last int }{{0, 1, 0}, {1, 1, 1}, {0, 2, 1}} {
-		done, err := n.sweep(t.Context(), store.OverdueQuery{Deadline: store.Orphaned}, takeBack)
+		done, err := n.run(t.Context(), store.OverdueQuery{Deadline: store.Orphaned}, takeBack)
 		require.NoError(t, err)
 		require.Equal(t, want.done, done, round)
 		require.Equal(t, want.first, s.tried[1], round)
