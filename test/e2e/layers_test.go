@@ -40,7 +40,7 @@ func (v venue) options(name, config string, packs ...string) options {
 	return options{
 		config: config, packs: append(packs, "testdata/lines"), flags: []string{"--name", name, "--store", v.database, "--broker", v.broker},
 		env: []string{
-			"TROUPE_MESSAGE_QUEUE_RABBITMQ_PREFIX=" + v.prefix, "TROUPE_STORE_EVENTS=all",
+			"TROUPE_MESSAGE_QUEUE_RABBITMQ_PREFIX=" + v.prefix,
 			"TROUPE_POOL_GO=1", "TROUPE_POOL_PYTHON=2", "TROUPE_WORKER_CANCEL_GRACE=0.2", "TROUPE_WORKER_TERM_GRACE=0.2",
 		},
 	}
@@ -66,6 +66,9 @@ const (
 	noClaims   = "claim_sweep: false, claim_timeout: 2.9"
 	noMonitor  = "timeout_check_interval: 3600"
 	patientTTL = "worker_queue_ttl_ms: 300000"
+	// allEvents is for tests that count starts and outcomes with once. All others keep what a node keeps by default, and so an
+	// outcome takes the statement that it takes at users'.
+	allEvents = "store: {events: all}\n"
 )
 
 // settings writes the parts of a configuration that say which layers a node has.
@@ -281,7 +284,7 @@ const (
 func TestTheQueuesTTLAlone(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
-	alone := settings(noClaims+", "+noMonitor, "worker_queue_ttl_ms: 3000", longLease, noRetries)
+	alone := settings(noClaims+", "+noMonitor, "worker_queue_ttl_ms: 3000", allEvents, longLease, noRetries)
 	frozen := v.start(t, "frozen", alone)
 	running, placed := frozen.ahead(t, 10, nil, object{"max_retries": 3})
 	frozen.signal(syscall.SIGSTOP)
@@ -355,8 +358,8 @@ func (v venue) die(t *testing.T, letter object) {
 func TestTheClaimSweepAlone(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
-	alone := settings(noMonitor, noLetters, longLease, noRetries)
-	frozen := v.start(t, "frozen", settings("claim_timeout: 1, claim_sweep: false", noLetters, longLease, noRetries))
+	alone := settings(noMonitor, noLetters, allEvents, longLease, noRetries)
+	frozen := v.start(t, "frozen", settings("claim_timeout: 1, claim_sweep: false", noLetters, allEvents, longLease, noRetries))
 	running, placed := frozen.ahead(t, 10, nil, nil)
 	frozen.signal(syscall.SIGSTOP)
 	witness := v.start(t, "witness", alone)
@@ -381,7 +384,7 @@ func TestTheClaimSweepAlone(t *testing.T) {
 func TestTheTimeoutMonitorAlone(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
-	alone := settings(noClaims+", scheduled_timeout: 13, timeout_check_interval: 0.5", noLetters+", worker_queue_ttl_ms: 3000", longLease, noRetries)
+	alone := settings(noClaims+", scheduled_timeout: 13, timeout_check_interval: 0.5", noLetters+", worker_queue_ttl_ms: 3000", allEvents, longLease, noRetries)
 	frozen := v.start(t, "frozen", alone)
 	running, placed := frozen.ahead(t, 60, object{"timeout_seconds": 8}, object{"max_retries": 3})
 	frozen.signal(syscall.SIGSTOP)
@@ -419,7 +422,7 @@ func failing(t *testing.T) string {
 func TestRetriesAlone(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
-	n := v.start(t, "n1", settings(noClaims+", "+noMonitor, noLetters, longLease, "retry: {base_backoff_secs: 0.5, max_backoff_secs: 1.5}\n"), failing(t))
+	n := v.start(t, "n1", settings(noClaims+", "+noMonitor, noLetters, allEvents, longLease, "retry: {base_backoff_secs: 0.5, max_backoff_secs: 1.5}\n"), failing(t))
 	first := n.submit(t, "stage.stumble", object{"status": 75}, object{"max_retries": 3})
 	final := n.runs(t, "stage.stumble", object{"status": 3}, object{"max_retries": 3})
 	require.Equal(t, []string{"failed", "exit_status", ""}, []string{final.text("status"), final.text("error", "code"), final.text("retried_as")})
@@ -468,12 +471,13 @@ func moment(t *testing.T, e object, field string) time.Time {
 func TestANodeDiesWithWorkInItsHands(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
-	config := settings(noClaims, "worker_queue_ttl_ms: 3000", "node: {lease: 6}\nretry: {base_backoff_secs: 0.2}\n")
+	config := settings(noClaims, "worker_queue_ttl_ms: 3000", allEvents, "node: {lease: 6}\nretry: {base_backoff_secs: 0.2}\n")
 	folder := pack(t, "pack.yaml", packYAML, "actions/wait.py", waitPy, "actions/wait.yaml", waitYAML)
 	killed := v.start(t, "killed", config, folder)
 	running, placed := killed.ahead(t, 10, nil, nil, object{"max_retries": 1})
 	lost := killed.submit(t, "stage.wait", object{"seconds": 600}).text("id")
 	killed.stands(t, lost, "running")
+	workers := killed.poolSizes(t)
 	killed.kill()
 	other := v.start(t, "other", config, folder)
 
@@ -488,7 +492,31 @@ func TestANodeDiesWithWorkInItsHands(t *testing.T) {
 	require.Equal(t, []string{"completed", "2", "1"}, []string{e.text("status"), e.text("attempt"), e.text("crash_count")})
 	other.caught(t, nodeWatch, lost, "its node ended while it ran", 1)
 	other.once(t, append(placed, retried, running, lost)...)
+
+	back := killed.again(t) // under its name, while the node that saw its death lives
+	for pool, count := range workers {
+		back.counts(t, fmt.Sprintf("troupe_worker_downtime_seconds_count{pool=%q}", pool), count)
+	}
+	back.works(t)
+	for pool, count := range workers {
+		back.counts(t, fmt.Sprintf("troupe_worker_downtime_seconds_count{pool=%q}", pool), count)
+	}
+	_, text := other.raw(t, "GET", "/metrics", nil)
+	require.NotRegexp(t, `troupe_worker_downtime_seconds_count\{[^}]*\} [1-9]`, string(text), "none of its own workers was away")
+	require.NoError(t, back.stop())
 	require.NoError(t, other.stop())
+}
+
+// poolSizes is how many workers each pool of the node itself has. All of them are ready.
+func (n *node) poolSizes(t *testing.T) map[string]int {
+	t.Helper()
+	sizes := map[string]int{}
+	for _, w := range n.get(t, "/api/v1/workers").list("workers") {
+		require.Contains(t, []string{"ready", "busy"}, w.text("state"), "%v", w)
+		sizes[w.text("pool")]++
+	}
+	require.NotEmpty(t, sizes)
+	return sizes
 }
 
 // A message that expires after its execution was taken back and placed elsewhere is no reason to fail the new attempt,
@@ -496,8 +524,8 @@ func TestANodeDiesWithWorkInItsHands(t *testing.T) {
 func TestALateDeadLetterChangesNothing(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
-	killed := v.start(t, "killed", settings("claim_timeout: 5, claim_sweep: false", "worker_queue_ttl_ms: 12000", longLease))
-	witness := v.start(t, "witness", settings("claim_timeout: 120", patientTTL, longLease))
+	killed := v.start(t, "killed", settings("claim_timeout: 5, claim_sweep: false", "worker_queue_ttl_ms: 12000", allEvents, longLease))
+	witness := v.start(t, "witness", settings("claim_timeout: 120", patientTTL, allEvents, longLease))
 	killed.prints(t, "cordon", "worker", "killed/go/0")
 	held, _ := witness.ahead(t, 300, nil)
 	witness.prints(t, "cordon", "worker", "witness/go/0")
@@ -535,7 +563,7 @@ func TestAWorkerStopsMidRun(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
 	folder := pack(t, "pack.yaml", packYAML, "actions/wait.py", waitPy, "actions/wait.yaml", waitYAML)
-	n := v.start(t, "n1", "retry: {base_backoff_secs: 0.2}\n"+sharedConfig, folder)
+	n := v.start(t, "n1", "retry: {base_backoff_secs: 0.2}\n"+allEvents+sharedConfig, folder)
 	strike := func(id string) {
 		worker := n.stands(t, id, "running").text("worker")
 		pid, err := strconv.Atoi(n.get(t, "/api/v1/workers/"+worker).text("pid"))
@@ -567,7 +595,7 @@ func TestAllWorkersDown(t *testing.T) {
 	v, dir := newVenue(t), t.TempDir()
 	broken, python := filepath.Join(dir, "broken"), filepath.Join(dir, "python")
 	require.NoError(t, os.WriteFile(python, []byte("#!/bin/sh\n[ -e "+broken+" ] && exit 1\nexec python3 \"$@\"\n"), 0o755))
-	n := v.start(t, "n1", "runtime: {python: "+python+"}\nretry: {base_backoff_secs: 5}\n"+sharedConfig)
+	n := v.start(t, "n1", "runtime: {python: "+python+"}\nretry: {base_backoff_secs: 5}\n"+allEvents+sharedConfig)
 	require.Equal(t, "completed", n.runs(t, "demo.spin", object{"seconds": 0.01}).text("status"))
 	require.NoError(t, os.WriteFile(broken, nil, 0o644))
 	for slot := range 2 {
@@ -597,9 +625,9 @@ func (v venue) holds(t *testing.T, condition string) {
 func TestAGracefulStopAmongNodes(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
-	leaving := v.start(t, "leaving", "")
+	leaving := v.start(t, "leaving", allEvents)
 	running, placed := leaving.ahead(t, 15, nil, nil, nil)
-	staying := v.start(t, "staying", "")
+	staying := v.start(t, "staying", allEvents)
 	await(t, "its workers are shown", func() bool {
 		return servers.Execute(v.database, "DO $$ BEGIN ASSERT EXISTS (SELECT FROM healthy_workers WHERE node = 'leaving'); END $$") == nil
 	})
