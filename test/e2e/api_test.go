@@ -44,6 +44,13 @@ func TestWaitIsALongPoll(t *testing.T) {
 	require.Contains(t, answer.text("error", "message"), "timeout_seconds")
 }
 
+// TestASubmissionWaitsAsLongAsItAsksFor: a run longer than what the API gives other requests is answered with its end.
+func TestASubmissionWaitsAsLongAsItAsksFor(t *testing.T) {
+	t.Parallel()
+	e := shared(t).submit(t, "core.sleep", object{"seconds": 6}, object{"wait_seconds": 30})
+	require.Equal(t, "completed", e.text("status"), "%v", e)
+}
+
 // TestOutputIsFollowed streams a run as it happens.
 func TestOutputIsFollowed(t *testing.T) {
 	t.Parallel()

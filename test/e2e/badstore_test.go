@@ -106,6 +106,13 @@ func TestStoreOnAFullDisk(t *testing.T) {
 	r := n.troupe(t, "submit", "core.shell_echo", "text="+text[:32<<10])
 	require.Equal(t, 1, r.code)
 	require.Contains(t, r.err, "out of space")
+	n.disk(t, func() int {
+		status, answer := n.call(t, "POST", "/api/v1/executions", object{"action_ref": "core.shell_echo", "parameters": object{"text": text}})
+		if status == http.StatusCreated {
+			accepted = append(accepted, answer.text("id"))
+		}
+		return status
+	})
 	require.NotEmpty(t, n.get(t, "/api/v1/executions").list("executions"), "what is stored can still be read")
 
 	require.NoError(t, os.Remove(ballast))
@@ -115,6 +122,28 @@ func TestStoreOnAFullDisk(t *testing.T) {
 	}
 	n.works(t)
 	require.NoError(t, n.stop())
+}
+
+// disk checks what a node whose disk is full tells of it: /readyz refuses with its name, and the log has one error, however many
+// submissions are refused.
+func (n *node) disk(t *testing.T, offer func() int) {
+	t.Helper()
+	refused := 0
+	await(t, "/readyz names the disk, after 100 refusals", func() bool {
+		if offer() == http.StatusInsufficientStorage {
+			refused++
+		}
+		status, body := n.raw(t, "GET", "/readyz", nil)
+		return status == http.StatusServiceUnavailable && strings.Contains(string(body), "store: out of space on its disk since ") && refused >= 100
+	})
+	var errs []string
+	for _, line := range n.log.lines() {
+		if line.Level == "error" {
+			errs = append(errs, line.text)
+		}
+	}
+	require.Len(t, errs, 1, "%d refusals", refused)
+	require.Contains(t, errs[0], "store is out of space; nothing new is taken until there is some on its disk")
 }
 
 // fill writes a file on the file system that the process sees at dir, until no byte more goes in.
