@@ -18,6 +18,8 @@ func TestSteerAnotherNodeFromTheShell(t *testing.T) {
 	await(t, "the nodes reach each other", func() bool {
 		return strings.Contains(left.prints(t, "nodes"), " reached") && strings.Contains(right.prints(t, "nodes"), " reached")
 	})
+	e := left.runs(t, "core.echo", object{"a": 1}) // without output, its outcome takes the statement that most take
+	require.Equal(t, "1", e.text("result", "a"), "%v", e)
 	const worker = "right/theatre.talker/0"
 	require.Regexp(t, `(?m)^right/go/0 `, left.prints(t, "workers"))
 	require.NotContains(t, left.prints(t, "workers", "--node", "right"), "left/")
