@@ -27,6 +27,7 @@ import (
 	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/process"
 	"github.com/troupe-run/troupe/rules/submit"
+	"github.com/troupe-run/troupe/runtime"
 )
 
 // Names of the vocabulary, so that callers need no other package.
@@ -128,7 +129,7 @@ func New(cfg Config, actions ...Action) (*Troupe, error) {
 		Data: cfg.Data, Name: cfg.Name, Listen: cfg.Listen, Packs: cfg.Packs, Logger: cfg.Logger, NoBuiltins: true,
 		StoreURL: cfg.Store, BrokerURL: cfg.Broker, Broker: broker.Settings{Prefix: cfg.Prefix},
 		Peers: peers.Settings{Listen: cfg.PeersListen}, ShutdownTimeout: cfg.ShutdownTimeout, Handlers: map[string]messages.Handler{},
-		Workers: map[messages.Runtime]int{messages.RuntimeGo: cfg.Workers},
+		Workers: map[messages.Runtime]int{runtime.All().Handlers().Name: cfg.Workers},
 	}
 	for _, a := range actions {
 		if a.Handler == nil {

@@ -44,7 +44,7 @@ type backend struct {
 }
 
 var worker0 = WorkerView{
-	ID: "n1/go/0", Pool: "go", Node: "n1", Runtime: messages.RuntimeGo, Generation: 1, State: "ready", Health: "healthy",
+	ID: "n1/go/0", Pool: "go", Node: "n1", Runtime: "go", Generation: 1, State: "ready", Health: "healthy",
 	Grade: "healthy", Since: time.Unix(1_700_000_000, 0).UTC(), Report: json.RawMessage(`{"status":"healthy"}`),
 }
 
@@ -219,7 +219,7 @@ func (b *backend) Pools(_ context.Context, node string) (Pools, error) {
 	if node == "none" {
 		return Pools{}, NotFound("node", node)
 	}
-	return Pools{Pools: []PoolView{{Name: "go", Runtime: messages.RuntimeGo, Workers: 4, Ready: 4}}, Unreached: b.unreached}, nil
+	return Pools{Pools: []PoolView{{Name: "go", Runtime: "go", Workers: 4, Ready: 4}}, Unreached: b.unreached}, nil
 }
 
 func (b *backend) CordonPool(ctx context.Context, pool string, cordoned bool, by string) error {
@@ -243,7 +243,7 @@ func (b *backend) Sessions(ctx context.Context, pool, after string, bound bool, 
 }
 
 func (b *backend) Actions(context.Context) ([]messages.Action, error) {
-	return []messages.Action{{Ref: "core.echo", Pack: "core", Version: "1.0.0", Runtime: messages.RuntimeGo, Pool: "go",
+	return []messages.Action{{Ref: "core.echo", Pack: "core", Version: "1.0.0", Runtime: "go", Pool: "go",
 		Timeout: 90 * time.Second, Secrets: []string{"password"}, WaitForWorker: true}}, nil
 }
 

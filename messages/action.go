@@ -6,37 +6,8 @@ import (
 	"time"
 )
 
-// Runtime is how a worker runs an action.
+// Runtime is the name of how a worker runs an action. The package runtime says what each is.
 type Runtime string
-
-// The runtimes.
-const (
-	RuntimePython  Runtime = "python"  // long-lived Python process, functions called
-	RuntimeNode    Runtime = "node"    // long-lived Node.js process, functions called
-	RuntimeProcess Runtime = "process" // any long-lived program that speaks the frame protocol
-	RuntimeShell   Runtime = "shell"   // one command per execution
-	RuntimeGo      Runtime = "go"      // a handler registered in this binary
-)
-
-// Runtimes lists every runtime.
-func Runtimes() []Runtime {
-	return []Runtime{RuntimePython, RuntimeNode, RuntimeProcess, RuntimeShell, RuntimeGo}
-}
-
-// ParseRuntime reads a runtime's name.
-func ParseRuntime(s string) (Runtime, error) {
-	for _, r := range Runtimes() {
-		if string(r) == s {
-			return r, nil
-		}
-	}
-	return "", fmt.Errorf("unknown runtime %q: want python, node, process, shell or go", clip(s))
-}
-
-// LongLived reports whether the runtime keeps a process between executions.
-func (r Runtime) LongLived() bool {
-	return r == RuntimePython || r == RuntimeNode || r == RuntimeProcess
-}
 
 // Affinity is how strongly an execution asks for its session's worker. Empty: none, or strict where a session is given.
 type Affinity string

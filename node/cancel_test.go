@@ -31,7 +31,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 	block := newGate()
 	k := lab(t, func(c *node.Config) {
 		handle(map[string]messages.Handler{"block": block.run})(c)
-		c.Workers[messages.RuntimeGo] = 1
+		c.Workers["go"] = 1
 	}, goPack(t, map[string]string{"block": "max_retries: 3\n"}))
 	held := k.submit("t.block", nil)
 	block.next(t)
@@ -232,7 +232,7 @@ func TestCancelRacesWithCompletion(t *testing.T) {
 				return nil, errors.New("stopped")
 			}
 		}})(c)
-		c.Workers[messages.RuntimeGo] = 8
+		c.Workers["go"] = 8
 	}, goPack(t, map[string]string{"short": ""}))
 	outcomes := map[messages.Status]int{}
 	var ids []messages.ExecutionID

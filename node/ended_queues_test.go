@@ -27,8 +27,8 @@ func TestQueuesOfADeadNodeAreRemoved(t *testing.T) {
 	for _, n := range []store.Node{dead, lives} {
 		require.NoError(t, s.Join(t.Context(), n, time.Hour))
 		require.NoError(t, s.SaveWorkers(t.Context(), []store.Worker{
-			worker(n, "py", 0, messages.RuntimePython), worker(n, "py", 1, messages.RuntimePython),
-			worker(n, "py", 2, messages.RuntimePython), worker(n, "sh", 0, messages.RuntimeShell),
+			worker(n, "py", 0, "python"), worker(n, "py", 1, "python"),
+			worker(n, "py", 2, "python"), worker(n, "sh", 0, "shell"),
 		}))
 	}
 	k, o := onDatabase(t, database, func(c *node.Config) {

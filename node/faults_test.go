@@ -64,7 +64,7 @@ func TestALostAnswerOfTheStoreMakesNoSecondOutcome(t *testing.T) {
 	k := lab(t, func(c *node.Config) {
 		handle(map[string]messages.Handler{"work": started.run, "again": tryAgain})(c)
 		c.WrapStore, c.EventsAll = forgetful.wrap, true
-		c.Workers[messages.RuntimeGo] = 4
+		c.Workers["go"] = 4
 	}, goPack(t, map[string]string{"work": "", "again": "max_retries: 1\n"}))
 	var requests []submit.Request
 	for i := range 200 {
@@ -119,7 +119,7 @@ func TestTheTreeRecoversFromPanicsAndLosesNothing(t *testing.T) {
 					}
 				}})(c)
 				c.ClaimTimeout = 2 * time.Second
-				c.Workers[messages.RuntimeGo] = 3
+				c.Workers["go"] = 3
 			}, goPack(t, map[string]string{"work": "max_retries: 10\n"}))
 			k.ready("go", 2, 0)
 			var all []messages.ExecutionID

@@ -176,7 +176,7 @@ func TestThreeWorkerFaultsDegradeAndAProbeRestores(t *testing.T) {
 	seen := &transitions{}
 	k := lab(t, func(c *node.Config) {
 		handle(map[string]messages.Handler{"fault": faulty})(c)
-		c.Workers[messages.RuntimeGo], c.Transitions = 1, seen.note
+		c.Workers["go"], c.Transitions = 1, seen.note
 	}, goPack(t, map[string]string{"fault": ""}))
 	for range 12 { // errors of the action's own are none
 		k.run("t.fault", nil)
@@ -201,7 +201,7 @@ func TestAnUnhealthyWorkerIsReplacedAndStartsAnew(t *testing.T) {
 	seen := &transitions{}
 	k := lab(t, func(c *node.Config) {
 		handle(map[string]messages.Handler{"fault": faulty})(c)
-		c.Workers[messages.RuntimeGo], c.Transitions = 1, seen.note
+		c.Workers["go"], c.Transitions = 1, seen.note
 		c.Thresholds = health.Thresholds{FailuresDegraded: 3, FailuresUnhealthy: 5}
 	}, goPack(t, map[string]string{"fault": ""}))
 	for range 5 {
@@ -220,7 +220,7 @@ func TestActionErrorsCountWhereTheConfigurationSaysSo(t *testing.T) {
 	seen := &transitions{}
 	k := lab(t, func(c *node.Config) {
 		handle(map[string]messages.Handler{"fault": faulty})(c)
-		c.Workers[messages.RuntimeGo], c.Transitions, c.CountActionErrors = 1, seen.note, true
+		c.Workers["go"], c.Transitions, c.CountActionErrors = 1, seen.note, true
 	}, goPack(t, map[string]string{"fault": ""}))
 	for range 3 {
 		k.run("t.fault", nil)
@@ -235,7 +235,7 @@ func TestHealthDisabledDecidesNothing(t *testing.T) {
 	seen := &transitions{}
 	k := lab(t, func(c *node.Config) {
 		handle(map[string]messages.Handler{"fault": faulty})(c)
-		c.Workers[messages.RuntimeGo], c.Transitions, c.HealthDisabled = 1, seen.note, true
+		c.Workers["go"], c.Transitions, c.HealthDisabled = 1, seen.note, true
 	}, goPack(t, map[string]string{"fault": ""}))
 	for range 15 { // past the border of unhealthy
 		k.run("t.fault", object{"fault": true})

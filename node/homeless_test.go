@@ -95,7 +95,7 @@ func (k *kit) serveElsewhere() messages.ExecutionID {
 	now, err := s.Now(k.t.Context())
 	require.NoError(k.t, err)
 	require.NoError(k.t, s.SaveWorkers(k.t.Context(), []store.Worker{{
-		Key: messages.WorkerKey{Incarnation: inc, Pool: "gpu"}, ID: "other/gpu/0", Generation: 1, Runtime: messages.RuntimeGo,
+		Key: messages.WorkerKey{Incarnation: inc, Pool: "gpu"}, ID: "other/gpu/0", Generation: 1, Runtime: "go",
 		State: "ready", Active: true, Beat: now, BeatEvery: 10 * time.Second,
 	}}))
 	e := messages.Execution{ID: messages.NewExecutionID(), Action: "t.noop", Pool: "gpu", Priority: messages.PriorityNormal,

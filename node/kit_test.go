@@ -67,8 +67,8 @@ func short(t *testing.T, data string, packs ...string) (node.Config, *record) {
 		Data: data, Name: "test", NoBuiltins: true, Packs: packs,
 		Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: log, Name: t.Name()}),
 		Workers: map[messages.Runtime]int{
-			messages.RuntimePython: 1, messages.RuntimeNode: 1, messages.RuntimeProcess: 1,
-			messages.RuntimeShell: 2, messages.RuntimeGo: 2,
+			"python": 1, "node": 1, "process": 1,
+			"shell": 2, "go": 2,
 		},
 		HeartbeatInterval: 250 * time.Millisecond, StalenessMultiplier: 60, SweepInterval: 100 * time.Millisecond,
 		ProbeAgain: 100 * time.Millisecond, EchoInterval: -1, ShutdownTimeout: 10 * time.Second,

@@ -169,7 +169,7 @@ func TestRestartIntensityThenBackOff(t *testing.T) {
 		handle(map[string]messages.Handler{
 			"panic": func(context.Context, *messages.Task) (any, error) { panic("boom") },
 		})(c)
-		c.Workers[messages.RuntimeGo] = 1
+		c.Workers["go"] = 1
 	}, goPack(t, map[string]string{"panic": ""}))
 	var runs []messages.Execution
 	for i := range 7 {

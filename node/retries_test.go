@@ -293,7 +293,7 @@ func TestAPanickingHandlerCostsItsWorkerOnly(t *testing.T) {
 		handle(map[string]messages.Handler{
 			"panic": func(context.Context, *messages.Task) (any, error) { panic("boom") }, "noop": noop,
 		})(c)
-		c.Workers[messages.RuntimeGo] = 1
+		c.Workers["go"] = 1
 	}, goPack(t, map[string]string{"panic": "", "noop": ""}))
 	before := k.ready("go", 0, 0)
 	e := k.run("t.panic", nil)

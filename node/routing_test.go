@@ -78,7 +78,7 @@ func TestCordonedWorkersTakeNothingUntilUncordoned(t *testing.T) {
 	block := newGate()
 	k := lab(t, func(c *node.Config) {
 		handle(map[string]messages.Handler{"noop": noop, "block": block.run})(c)
-		c.Workers[messages.RuntimeGo] = 1
+		c.Workers["go"] = 1
 	}, goPack(t, map[string]string{"noop": "", "block": ""}))
 	w := k.ready("go", 0, 0)
 	for name, cordon := range map[string]func(bool) error{

@@ -21,7 +21,7 @@ func TestGracefulStopLetsRunningWorkFinishAndHandsTheRestBack(t *testing.T) {
 	data, block := t.TempDir(), newGate()
 	configure := func(c *node.Config) {
 		handle(map[string]messages.Handler{"block": block.run})(c)
-		c.Workers[messages.RuntimeGo] = 1
+		c.Workers["go"] = 1
 	}
 	pack := goPack(t, map[string]string{"block": ""})
 	k := boot(t, data, configure, pack)

@@ -53,7 +53,7 @@ func TestPriorityOrdersWhatWaits(t *testing.T) {
 			order = append(order, string(task.Parameters))
 			return nil, nil
 		}})(c)
-		c.Workers[messages.RuntimeGo] = 1
+		c.Workers["go"] = 1
 	}, goPack(t, map[string]string{"block": "", "note": ""}))
 	held := k.submit("t.block", nil)
 	block.next(t)

@@ -31,7 +31,7 @@ func TestALeakedGoHandlerIsCountedAndItsSlotReplaced(t *testing.T) {
 			"deaf": func(context.Context, *messages.Task) (any, error) { <-release; return nil, nil },
 			"noop": noop,
 		})(c)
-		c.Workers[messages.RuntimeGo] = 1
+		c.Workers["go"] = 1
 	}, goPack(t, map[string]string{"deaf": "max_retries: 3\n", "noop": ""}))
 	before := k.ready("go", 0, 0)
 	e := k.run("t.deaf", nil, timeout(0.1))
@@ -87,7 +87,7 @@ func TestQueueDeadlineBoundsWaitingForBusyWorkers(t *testing.T) {
 	block := newGate()
 	k := lab(t, func(c *node.Config) {
 		handle(map[string]messages.Handler{"block": block.run})(c)
-		c.Workers[messages.RuntimeGo] = 1
+		c.Workers["go"] = 1
 	}, goPack(t, map[string]string{"block": "max_retries: 2\n"}))
 	held := k.submit("t.block", nil)
 	block.next(t)

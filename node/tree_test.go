@@ -33,7 +33,7 @@ func treeNode(t *testing.T, name, store string, reached peers.Settings, workers 
 		c.Name, c.Peers = name, reached
 		c.Lease, c.BeatEvery = peersLease, peersLease/12
 		c.HeartbeatInterval = 2 * time.Second // it writes a row for each of many workers
-		c.Workers = map[messages.Runtime]int{messages.RuntimeGo: workers}
+		c.Workers = map[messages.Runtime]int{"go": workers}
 		c.Handlers = map[string]messages.Handler{"lab.work": n.gate.run}
 	}, packOf(t, "lab", "", files{
 		"actions/work.yaml": "name: work\nruntime: go\nentrypoint: lab.work\nidempotent: true\non_no_worker: wait\n",

@@ -92,13 +92,13 @@ func (c *cluster) join(name, pool string, workers int) *node {
 		Grades: Grades{health.Thresholds{Heartbeat: health.Limit(10*time.Second, 3)}, 3},
 	}
 	require.NoError(c.t, c.store.Join(c.t.Context(), s.Row(), time.Hour))
-	d := supervisor.Description{Name: pool, Runtime: messages.RuntimeShell, Started: true}
+	d := supervisor.Description{Name: pool, Runtime: "shell", Started: true}
 	for i := range workers {
 		slot := messages.Slot(i)
 		d.Workers = append(d.Workers, supervisor.WorkerState{Slot: slot, ID: messages.NewWorkerID(name, pool, slot), Generation: 3, State: lifecycle.Ready})
 		row := store.Worker{
 			Key: messages.WorkerKey{Incarnation: s.cfg.Incarnation, Pool: pool, Slot: slot}, ID: messages.NewWorkerID(name, pool, slot),
-			Generation: 3, Runtime: messages.RuntimeShell, State: lifecycle.Ready.String(), Active: true, BeatEvery: 10 * time.Second,
+			Generation: 3, Runtime: "shell", State: lifecycle.Ready.String(), Active: true, BeatEvery: 10 * time.Second,
 		}
 		require.NoError(c.t, c.store.SaveWorkers(c.t.Context(), []store.Worker{row}))
 		c.store.workers = append(c.store.workers, row)

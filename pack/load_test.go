@@ -30,7 +30,7 @@ func TestOwnPacksLoad(t *testing.T) {
 	require.NoError(t, err)
 	echo, ok := set.Action("core.echo")
 	require.True(t, ok)
-	require.Equal(t, messages.RuntimeGo, echo.Runtime)
+	require.Equal(t, messages.Runtime("go"), echo.Runtime)
 	require.Equal(t, "go", echo.Pool)
 	for _, a := range set.Actions {
 		_, ok := set.Pool(a.Pool)
@@ -97,7 +97,7 @@ func TestEverythingThatCanBeSaid(t *testing.T) {
 	require.True(t, ok)
 	require.JSONEq(t, `{"type":"object","required":["text"],"properties":{"text":{"type":"string","maxLength":10}}}`, string(a.Parameters))
 	want := messages.Action{
-		Ref: "mypack.embed", Pack: "mypack", Version: "1.2.0", Description: "Embeds a text.", Runtime: messages.RuntimePython,
+		Ref: "mypack.embed", Pack: "mypack", Version: "1.2.0", Description: "Embeds a text.", Runtime: "python",
 		Pool: "mypack.models", Root: p.Root, Entrypoint: "actions/embed.py:embed", Timeout: 500 * time.Millisecond,
 		StallTimeout: 30 * time.Second, QueueDeadline: 10 * time.Minute, MaxRetries: 3, RetriesConsented: true,
 		Idempotent: true, Affinity: messages.AffinityStrict, WaitForWorker: true, Parameters: a.Parameters,
@@ -112,7 +112,7 @@ func TestEverythingThatCanBeSaid(t *testing.T) {
 	require.Len(t, pool.Fingerprint, 64)
 	umask := uint32(0o027)
 	require.Equal(t, pack.Pool{
-		Name: "mypack.models", Pack: "mypack", Runtime: messages.RuntimePython, Root: p.Root, Min: 1, Max: 8,
+		Name: "mypack.models", Pack: "mypack", Runtime: "python", Root: p.Root, Min: 1, Max: 8,
 		Env:  map[string]string{"MODEL_DIR": "/srv/models", "BATCH": "16"},
 		User: "mailer:7", As: &process.User{Name: "mailer", UID: 8, GID: 7}, Umask: &umask,
 		Limits:  process.Limits{Memory: 2 << 30, OpenFiles: 256, CPUTime: time.Hour, Processes: 10},
@@ -135,7 +135,7 @@ func TestDefaultsAndDefaultPools(t *testing.T) {
 		"actions/.hidden.yml": "not read",
 		"lib/a.py":            "", "lib/a.mjs": "", "bin/own": "#!",
 	})
-	set, err := pack.Load([]string{dir}, pack.Options{Cores: 3, MaxRetries: 5, Workers: map[messages.Runtime]int{messages.RuntimeNode: 9}})
+	set, err := pack.Load([]string{dir}, pack.Options{Cores: 3, MaxRetries: 5, Workers: map[messages.Runtime]int{"node": 9}})
 	require.NoError(t, err)
 	var pools []string
 	workers := map[string]int{}

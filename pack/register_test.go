@@ -21,7 +21,7 @@ func TestRegisteredActionsNeedNoFiles(t *testing.T) {
 	a, ok := set.Action("mail.send")
 	require.True(t, ok)
 	require.Equal(t, messages.Action{
-		Ref: "mail.send", Pack: "mail", Version: "0", Runtime: messages.RuntimeGo, Pool: "go", Entrypoint: "mail.send",
+		Ref: "mail.send", Pack: "mail", Version: "0", Runtime: "go", Pool: "go", Entrypoint: "mail.send",
 		Parameters: a.Parameters, MaxRetries: 2, RetriesConsented: true,
 	}, *a)
 	pool, ok := set.Pool("go")
@@ -34,7 +34,7 @@ func TestBadRegistrations(t *testing.T) {
 	t.Parallel()
 	dir := write(t, files{"pack.yaml": goodPack, "actions/a.yaml": "name: a\nruntime: go\n"})
 	_, err := pack.Load([]string{dir}, pack.Options{Registered: []messages.Action{
-		{Ref: "plain"}, {Ref: "core.a"}, {Ref: "p.x", Runtime: messages.RuntimeShell}, {Ref: "p.y", Pool: "other"}, {Ref: "p.z", Timeout: -1},
+		{Ref: "plain"}, {Ref: "core.a"}, {Ref: "p.x", Runtime: "shell"}, {Ref: "p.y", Pool: "other"}, {Ref: "p.z", Timeout: -1},
 		{Ref: "p.s", Parameters: json.RawMessage(`{"type":"string"}`)}, {Ref: "p.j", Parameters: json.RawMessage(`{`)},
 		{Ref: "p.n", Parameters: json.RawMessage(`null`)}, {Ref: "p.t", Parameters: json.RawMessage(`{"type":["object",1]}`)},
 	}})

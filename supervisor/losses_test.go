@@ -130,7 +130,7 @@ func TestDowntimeOfADeadNodesWorkers(t *testing.T) {
 			t.Parallel()
 			away := make(chan time.Duration, 64)
 			var before *past
-			h := build(t, messages.RuntimeGo, 2, goes(quick), func(c *PoolConfig) {
+			h := build(t, "go", 2, goes(quick), func(c *PoolConfig) {
 				c.Hooks.Away = func(_ string, d time.Duration) { away <- d }
 				before = &past{Store: c.Store, self: c.Incarnation, now: time.Now()}
 				before.dead.Store(!late)

@@ -54,7 +54,7 @@ func TestArrivalsAreGatheredBehindUnclaimedWork(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			h := build(t, messages.RuntimeGo, 2, goes(quick), func(p *PoolConfig) { p.GatherTime = c.time })
+			h := build(t, "go", 2, goes(quick), func(p *PoolConfig) { p.GatherTime = c.time })
 			h.ready(2)
 			h.shut()
 			first, behind := h.keep(1, nil), h.keep(c.behind, nil)

@@ -45,11 +45,11 @@ func inhabit(t *testing.T, count, workers int, handler messages.Handler, more ..
 			change(c)
 		}
 	}
-	first := build(t, messages.RuntimeGo, workers, goes(handler), outfit)
+	first := build(t, "go", workers, goes(handler), outfit)
 	s.houses = append(s.houses, first)
 	for len(s.houses) < count {
 		h := &house{t: t, store: first.store, broker: first.broker, guest: true}
-		h.furnish("node"+string(rune('0'+len(s.houses))), messages.RuntimeGo, workers, goes(handler), outfit)
+		h.furnish("node"+string(rune('0'+len(s.houses))), "go", workers, goes(handler), outfit)
 		s.houses = append(s.houses, h)
 	}
 	for _, h := range s.houses {

@@ -13,7 +13,7 @@ import (
 // has ended, its next run is told of the loss.
 func TestALossAbroadIsTold(t *testing.T) {
 	t.Parallel()
-	h := build(t, messages.RuntimeGo, 1, goes(quick), nil)
+	h := build(t, "go", 1, goes(quick), nil)
 	h.ready(1)
 	other := messages.NewIncarnation()
 	bound := store.Session{Pool: "pool", Session: "s", Worker: messages.WorkerKey{Incarnation: other, Pool: "pool"}, Epoch: 1}

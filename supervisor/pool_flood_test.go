@@ -37,7 +37,7 @@ func TestPoolLogsAFloodOnceAMinute(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(2 * time.Second) }) // the library's window of dead letters ends
 		var log bytes.Buffer
 		deaf := &deafBroker{}
-		h := build(t, messages.RuntimeGo, 1, goes(quick), func(c *PoolConfig) {
+		h := build(t, "go", 1, goes(quick), func(c *PoolConfig) {
 			deaf.Broker, c.Broker = c.Broker, deaf
 			c.Logger = hclog.New(&hclog.LoggerOptions{Output: &log})
 		})

@@ -31,7 +31,7 @@ const term = 5
 // may be silent for so long.
 func attend(t *testing.T, patience time.Duration) *puppeteer {
 	t.Helper()
-	h := build(t, messages.RuntimeGo, 1, goes(quick), func(c *PoolConfig) {
+	h := build(t, "go", 1, goes(quick), func(c *PoolConfig) {
 		c.Serves, c.Peers, c.Patience = "same", &PoolPeers{
 			Look:       func() {},
 			EndSession: func(context.Context, messages.Incarnation, wire.EndSession) error { return nil },

@@ -35,7 +35,7 @@ func (s *settler) Nack(bool) error {
 // node, and its row would say for a whole claim timeout that a worker has it.
 func TestAHandBackIsAckedOnceItsRowIsWritten(t *testing.T) {
 	t.Parallel()
-	h := build(t, messages.RuntimeGo, 1, goes(quick), nil)
+	h := build(t, "go", 1, goes(quick), nil)
 	h.ready(1)
 	id := h.keep(1, nil)[0]
 	gone := messages.WorkerKey{Incarnation: h.config.Incarnation, Pool: "pool", Slot: 7} // a slot that the pool has not

@@ -38,7 +38,7 @@ func packer(runtime messages.Runtime, slots int) *Pool {
 
 func TestWorkersThatShareAQueueShareMessages(t *testing.T) {
 	t.Parallel()
-	p := packer(messages.RuntimeGo, 3)
+	p := packer("go", 3)
 	inc := p.cfg.Incarnation
 	parcels := p.pack([]roster.Publish{
 		order(inc, 0, 60, 0), order(inc, 1, 30, 0), order(inc, 2, 20, 0), // 110: two messages
@@ -62,7 +62,7 @@ func TestWorkersThatShareAQueueShareMessages(t *testing.T) {
 
 func TestWorkersWithQueuesOfTheirOwnGetMessagesOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	p := packer(messages.RuntimePython, 2)
+	p := packer("python", 2)
 	inc := p.cfg.Incarnation
 	parcels := p.pack([]roster.Publish{order(inc, 0, 2, 0), order(inc, 1, 1, 0), order(inc, 0, 3, 0)})
 	require.Len(t, parcels, 2)

@@ -56,7 +56,7 @@ func TestReadsKeepWhatIsSure(t *testing.T) {
 func TestAPlacementThatHasEndedIsNotReadBack(t *testing.T) {
 	t.Parallel()
 	stage := newTheatre()
-	h := build(t, messages.RuntimeGo, 1, goes(stage.wait), func(c *PoolConfig) { c.ClaimTimeout = time.Hour })
+	h := build(t, "go", 1, goes(stage.wait), func(c *PoolConfig) { c.ClaimTimeout = time.Hour })
 	h.ready(1)
 	read, answer := h.store.holdAnswer()
 	h.crash("top/pool")

@@ -19,7 +19,7 @@ func TestPoolGrowsWithItsWork(t *testing.T) {
 		}
 		return 1, nil
 	}
-	h := build(t, messages.RuntimeGo, 1, goes(wait), func(c *PoolConfig) { c.WorkersMax = 4 })
+	h := build(t, "go", 1, goes(wait), func(c *PoolConfig) { c.WorkersMax = 4 })
 	h.ready(1)
 	ids := h.submit(8, nil)
 	soon(t, func() bool { return h.describe().Router.Running == 4 }, "four at once")

@@ -25,7 +25,7 @@ func idempotent(e *messages.Execution) { e.Idempotent = true }
 func TestPoolRunsEverythingOnce(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
-	h := build(t, messages.RuntimeGo, 8, goes(func(context.Context, *messages.Task) (any, error) {
+	h := build(t, "go", 8, goes(func(context.Context, *messages.Task) (any, error) {
 		runs.Add(1)
 		return 1, nil
 	}), nil)
@@ -41,7 +41,7 @@ func TestPoolRunsEverythingOnce(t *testing.T) {
 func TestPoolLosesAWorker(t *testing.T) {
 	t.Parallel()
 	stage := newTheatre()
-	h := build(t, messages.RuntimeGo, 2, goes(stage.wait), nil)
+	h := build(t, "go", 2, goes(stage.wait), nil)
 	h.ready(2)
 	again, never := h.submit(1, idempotent), h.submit(1, nil)
 	soon(t, func() bool { return stage.runs() == 2 }, "both must run")
@@ -62,7 +62,7 @@ func TestPoolLosesAWorker(t *testing.T) {
 
 func TestPoolLosesAWorkerThatClaims(t *testing.T) {
 	t.Parallel()
-	h := build(t, messages.RuntimeGo, 1, goes(quick), nil)
+	h := build(t, "go", 1, goes(quick), nil)
 	h.ready(1)
 	for round := range 5 { // at each moment between the placement and the run
 		ids := h.submit(1, idempotent)
@@ -80,7 +80,7 @@ func TestPoolLosesAWorkerThatClaims(t *testing.T) {
 func TestPoolActorFails(t *testing.T) {
 	t.Parallel()
 	stage := newTheatre()
-	h := build(t, messages.RuntimeGo, 4, goes(stage.wait), nil)
+	h := build(t, "go", 4, goes(stage.wait), nil)
 	h.ready(4)
 	again, never := h.submit(2, idempotent), h.submit(2, nil)
 	soon(t, func() bool { return stage.runs() == 4 }, "all must run")
@@ -129,7 +129,7 @@ func (h *house) again(ids []messages.ExecutionID) {
 func TestAnAnswerToTheActorBeforeIsNotTaken(t *testing.T) {
 	t.Parallel()
 	stage := newTheatre()
-	h := build(t, messages.RuntimeGo, 1, goes(stage.wait), nil)
+	h := build(t, "go", 1, goes(stage.wait), nil)
 	ran, release := h.failed(stage)
 	h.made()[0].world.After(0, func() { t.Error("what comes back for the actor before is not for this one") })
 	h.describe()
@@ -148,7 +148,7 @@ func TestWhatRanIsPlacedAgainThoughItsMessageComesAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			stage := newTheatre()
-			h := build(t, messages.RuntimeGo, 1, goes(stage.wait), nil)
+			h := build(t, "go", 1, goes(stage.wait), nil)
 			ran, release := h.failed(stage)
 			h.ready(1)
 			if late {
@@ -180,7 +180,7 @@ func TestWhatHasBeenSettledHoldsNoPlace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			stage := newTheatre()
-			h := build(t, messages.RuntimeGo, 1, goes(stage.wait), nil)
+			h := build(t, "go", 1, goes(stage.wait), nil)
 			ran := h.submit(1, nil)
 			depth := func() int { return h.describe().Router.Workers[0].Depth }
 			soon(t, func() bool { return stage.runs() == 1 && h.describe().Router.Workers[0].Running == 1 }, "it must run")
@@ -213,7 +213,7 @@ func TestWhatRanIsNotPlacedAgainBesideItsProcess(t *testing.T) {
 		_ = other.Wait()
 	})
 	t.Cleanup(gone)
-	h := build(t, messages.RuntimeGo, 1, func(crew *actors.Crew, id messages.WorkerID, gen messages.Generation) actors.Runner {
+	h := build(t, "go", 1, func(crew *actors.Crew, id messages.WorkerID, gen messages.Generation) actors.Runner {
 		runner := goes(stage.wait)(crew, id, gen)
 		if gen == 1 {
 			return inProcess{runner, other.Process.Pid}
@@ -236,7 +236,7 @@ func TestWhatRanIsNotPlacedAgainBesideItsProcess(t *testing.T) {
 // A pool that fails under load loses nothing and abandons nothing that a living worker runs.
 func TestPoolActorFailsUnderLoad(t *testing.T) {
 	t.Parallel()
-	h := build(t, messages.RuntimeGo, 8, goes(quick), func(c *PoolConfig) { c.ClaimTimeout = time.Hour })
+	h := build(t, "go", 8, goes(quick), func(c *PoolConfig) { c.ClaimTimeout = time.Hour })
 	h.ready(8)
 	ids := h.submit(400, idempotent)
 	for range 2 { // a third time would poison what ran each time
@@ -252,7 +252,7 @@ func TestPoolActorFailsUnderLoad(t *testing.T) {
 func TestPoolOutlivesItsBridge(t *testing.T) {
 	t.Parallel()
 	var runs atomic.Int64
-	h := build(t, messages.RuntimeGo, 4, goes(func(context.Context, *messages.Task) (any, error) {
+	h := build(t, "go", 4, goes(func(context.Context, *messages.Task) (any, error) {
 		runs.Add(1)
 		return 1, nil
 	}), nil)
@@ -272,7 +272,7 @@ func TestPoolOutlivesItsBridge(t *testing.T) {
 // The recorder fails while its store is held up: no claim, no finish is lost.
 func TestPoolOutlivesItsRecorder(t *testing.T) {
 	t.Parallel()
-	h := build(t, messages.RuntimeGo, 4, goes(quick), func(c *PoolConfig) {})
+	h := build(t, "go", 4, goes(quick), func(c *PoolConfig) {})
 	h.ready(4)
 	var ids []messages.ExecutionID
 	for range 3 {
@@ -294,7 +294,7 @@ func TestPoolOutlivesItsRecorder(t *testing.T) {
 
 func TestPoolQuarantinesWhatItCannotRead(t *testing.T) {
 	t.Parallel()
-	h := build(t, messages.RuntimeGo, 1, goes(quick), nil)
+	h := build(t, "go", 1, goes(quick), nil)
 	h.ready(1)
 	h.all(h.submit(1, nil), messages.Completed)
 	queue := h.config.Settings.PoolQueueName("node", "pool", h.config.Incarnation)
@@ -345,7 +345,7 @@ func TestPoolQuarantinesOnceTheStoreAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(2 * time.Second) }) // the library's window of dead letters ends
 		u := &unkept{}
-		h := build(t, messages.RuntimeGo, 1, goes(quick), func(c *PoolConfig) { u.Store, c.Store = c.Store, u })
+		h := build(t, "go", 1, goes(quick), func(c *PoolConfig) { u.Store, c.Store = c.Store, u })
 		other, err := h.broker.Connect()
 		require.NoError(t, err)
 		h.ready(1)
@@ -379,7 +379,7 @@ func TestPoolQuarantinesOnceTheStoreAnswers(t *testing.T) {
 func TestPoolTellsWhatIsCancelled(t *testing.T) {
 	t.Parallel()
 	stage := newTheatre()
-	h := build(t, messages.RuntimeGo, 1, goes(stage.wait), nil)
+	h := build(t, "go", 1, goes(stage.wait), nil)
 	h.ready(1)
 	ids := h.submit(3, nil)
 	soon(t, func() bool { return stage.runs() == 1 }, "the first must run")
@@ -394,7 +394,7 @@ func TestPoolTellsWhatIsCancelled(t *testing.T) {
 func TestPoolKillsAWorker(t *testing.T) {
 	t.Parallel()
 	stage := newTheatre()
-	h := build(t, messages.RuntimeGo, 1, goes(stage.wait), nil)
+	h := build(t, "go", 1, goes(stage.wait), nil)
 	h.ready(1)
 	ids := h.submit(1, nil)
 	soon(t, func() bool { return stage.runs() == 1 }, "it must run")
@@ -409,7 +409,7 @@ func TestPoolKillsAWorker(t *testing.T) {
 
 func TestPoolDrainsIdle(t *testing.T) {
 	t.Parallel()
-	h := build(t, messages.RuntimeGo, 8, goes(quick), nil)
+	h := build(t, "go", 8, goes(quick), nil)
 	h.ready(8)
 	start := time.Now()
 	queue := h.config.Settings.PoolQueueName(h.config.Node, "pool", h.config.Incarnation)
@@ -430,7 +430,7 @@ func TestPoolDrainsIdle(t *testing.T) {
 // A drain ends when the last of its answers is there, whichever that is: here the store's, long after the workers'.
 func TestPoolDrainWaitsForTheStore(t *testing.T) {
 	t.Parallel()
-	h := build(t, messages.RuntimeGo, 4, goes(quick), nil)
+	h := build(t, "go", 4, goes(quick), nil)
 	h.ready(4)
 	h.store.close()
 	ids := h.submit(50, nil)
@@ -449,7 +449,7 @@ func TestPoolDrainWaitsForTheStore(t *testing.T) {
 // A drain ends the bindings of its workers' sessions before it is over: nothing is left to be cut short by the end of the pool.
 func TestPoolDrainUnbindsItsSessions(t *testing.T) {
 	t.Parallel()
-	h := build(t, messages.RuntimeGo, 2, goes(quick), nil)
+	h := build(t, "go", 2, goes(quick), nil)
 	h.ready(2)
 	h.all(h.submit(1, func(e *messages.Execution) { e.Session = "s" }), messages.Completed)
 	bound := func() bool {
@@ -477,7 +477,7 @@ func TestPoolDrainUnbindsItsSessions(t *testing.T) {
 func TestPoolDrainLetsRunsEnd(t *testing.T) {
 	t.Parallel()
 	stage := newTheatre()
-	h := build(t, messages.RuntimeGo, 2, goes(stage.wait), nil)
+	h := build(t, "go", 2, goes(stage.wait), nil)
 	h.ready(2)
 	ids := h.submit(2, nil)
 	soon(t, func() bool { return stage.runs() == 2 }, "both must run")
@@ -496,7 +496,7 @@ func TestPoolDrainLetsRunsEnd(t *testing.T) {
 func TestPoolDrainStopsWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	stage := newTheatre()
-	h := build(t, messages.RuntimeGo, 2, goes(stage.wait), nil)
+	h := build(t, "go", 2, goes(stage.wait), nil)
 	h.ready(2)
 	again, never := h.submit(1, idempotent), h.submit(1, nil)
 	soon(t, func() bool { return stage.runs() == 2 }, "both must run")
@@ -511,7 +511,7 @@ func TestPoolDrainStopsWhatIsLeft(t *testing.T) {
 func TestPoolCountsHandlersThatWouldNotEnd(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	h := build(t, messages.RuntimeGo, 1, goes(func(context.Context, *messages.Task) (any, error) {
+	h := build(t, "go", 1, goes(func(context.Context, *messages.Task) (any, error) {
 		<-release
 		return nil, errors.New("late")
 	}), func(c *PoolConfig) { c.Crew.Graces.Cancel = 50 * time.Millisecond })

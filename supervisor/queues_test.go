@@ -27,11 +27,11 @@ func TestEndedQueues(t *testing.T) {
 	}
 	pooled := "p.worker.n/%s." + inc.String()
 	require.Empty(t, EndedQueues(settings, runtime.All(), nil))
-	require.Equal(t, []string{fmt.Sprintf(pooled, "go")}, EndedQueues(settings, runtime.All(), rows("go", messages.RuntimeGo, 128)))
-	require.Equal(t, []string{fmt.Sprintf(pooled, "sh")}, EndedQueues(settings, runtime.All(), rows("sh", messages.RuntimeShell, 2)))
+	require.Equal(t, []string{fmt.Sprintf(pooled, "go")}, EndedQueues(settings, runtime.All(), rows("go", "go", 128)))
+	require.Equal(t, []string{fmt.Sprintf(pooled, "sh")}, EndedQueues(settings, runtime.All(), rows("sh", "shell", 2)))
 	require.Equal(t, []string{fmt.Sprintf(pooled, "py"), fmt.Sprintf(pooled, "py/0"), fmt.Sprintf(pooled, "py/1")},
-		EndedQueues(settings, runtime.All(), rows("py", messages.RuntimePython, 2)))
-	require.Len(t, EndedQueues(settings, runtime.All(), rows("py", messages.RuntimePython, ownQueueMax+1)), 1)
-	require.Len(t, EndedQueues(settings, runtime.All(), append(rows("a", messages.RuntimePython, 2), rows("b", messages.RuntimePython, 3)...)), 7)
+		EndedQueues(settings, runtime.All(), rows("py", "python", 2)))
+	require.Len(t, EndedQueues(settings, runtime.All(), rows("py", "python", ownQueueMax+1)), 1)
+	require.Len(t, EndedQueues(settings, runtime.All(), append(rows("a", "python", 2), rows("b", "python", 3)...)), 7)
 	require.Empty(t, EndedQueues(settings, runtime.All(), []store.Worker{{ID: "odd"}}))
 }

@@ -100,20 +100,24 @@ func (a *app) report(findings []finding) error {
 
 // examine runs every check. One that fails does not hinder the others.
 func examine(ctx context.Context, l *config.Loaded) []finding {
-	checks := []struct {
+	type check struct {
 		name string
 		look func(context.Context, *config.Loaded) finding
-	}{
+	}
+	checks := []check{
 		{"data folder", dataFolder}, {"disk space", diskSpace}, {"address", address}, {"running node", runningNode},
-		{"python", func(ctx context.Context, l *config.Loaded) finding {
-			return interpreter(ctx, l.Runtime.Python, "runtime.python", "python")
-		}},
-		{"node", func(ctx context.Context, l *config.Loaded) finding {
-			return interpreter(ctx, l.Runtime.Node, "runtime.node", "node")
-		}},
+	}
+	for _, r := range config.Runtimes() {
+		if program := l.Runtime.Interpreters[r.Name]; program != nil {
+			checks = append(checks, check{string(r.Name), func(ctx context.Context, _ *config.Loaded) finding {
+				return interpreter(ctx, *program, "runtime."+string(r.Name), string(r.Name))
+			}})
+		}
+	}
+	checks = append(checks, []check{
 		{"packs", packs}, {"clock", clockSane}, {"environment", environment},
 		{"containment", func(context.Context, *config.Loaded) finding { return containment(process.Survey()) }},
-	}
+	}...)
 	var findings []finding
 	for _, c := range checks {
 		bounded, cancel := context.WithTimeout(ctx, lookTime)
@@ -244,7 +248,7 @@ func interpreter(ctx context.Context, program, key, runtime string) finding {
 }
 
 func packs(_ context.Context, l *config.Loaded) finding {
-	set, err := pack.Load(l.Packs, pack.Options{Workers: poolSizes(&l.Config)})
+	set, err := pack.Load(l.Packs, pack.Options{Runtimes: config.Runtimes(), Workers: l.Pool.Workers.Map()})
 	if err != nil {
 		problems := strings.Split(err.Error(), "\n")
 		return fail(fmt.Sprintf("%d problems", len(problems)), "correct these; `troupe reload` takes the packs up again\n  "+strings.Join(problems, "\n  "))

@@ -182,8 +182,8 @@ func TestMigrateAndDoctorOnServers(t *testing.T) {
 		require.NoError(t, s.Join(ctx, store.Node{Incarnation: inc, Name: "box", Version: "1"}, time.Minute))
 	}
 	require.NoError(t, s.SaveWorkers(ctx, []store.Worker{
-		{Key: messages.WorkerKey{Incarnation: gone, Pool: "python"}, ID: "box/python/0", Runtime: messages.RuntimePython, Active: true},
-		{Key: messages.WorkerKey{Incarnation: gone, Pool: "go"}, ID: "box/go/0", Runtime: messages.RuntimeGo, Active: true},
+		{Key: messages.WorkerKey{Incarnation: gone, Pool: "python"}, ID: "box/python/0", Runtime: "python", Active: true},
+		{Key: messages.WorkerKey{Incarnation: gone, Pool: "go"}, ID: "box/go/0", Runtime: "go", Active: true},
 	}))
 	require.NoError(t, s.SetNode(ctx, gone, store.NodeDead))
 	require.NoError(t, s.Close())

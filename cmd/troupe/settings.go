@@ -23,7 +23,7 @@ func nodeConfig(c *config.Config, logger hclog.Logger) node.Config {
 	n := node.Config{
 		Name: c.Node.Name, Data: c.Data, Listen: c.Listen, HealthListen: c.HealthListen, HealthMetrics: c.HealthMetrics, Packs: c.Packs, NoDemo: !c.Demo, Tokens: tokens(c.Tokens), Logger: logger,
 		TokensFile: tokensFile(c.TokensFile), TLS: api.TLSFiles(c.TLS),
-		Version: version, Workers: poolSizes(c), Interpreters: interpreters(c), EnvPass: c.Runtime.EnvPass,
+		Version: version, Runtimes: config.Runtimes(), Workers: c.Pool.Workers.Map(), Interpreters: c.Runtime.Interpreters.Map(), EnvPass: c.Runtime.EnvPass,
 		ForgetEnv: func(names []string) error { return forgetVariables(names, nil) },
 		EventsAll: c.Store.Events == "all", Broker: brokerSettings(&c.Broker.RabbitMQ),
 		StoreURL: c.Store.URL, BrokerURL: c.Broker.RabbitMQ.URL, BrokerTLS: node.BrokerTLS(c.Broker.RabbitMQ.TLS),
@@ -50,19 +50,6 @@ func tokensFile(path string) (f api.TokensFile) {
 		f = api.TokensFile{Path: path, Read: func() ([]api.Token, error) { return config.ReadTokens(path) }}
 	}
 	return f
-}
-
-// poolSizes is how many workers each runtime's default pool has; 0 leaves a runtime its default.
-func poolSizes(c *config.Config) map[messages.Runtime]int {
-	return map[messages.Runtime]int{
-		messages.RuntimePython: c.Pool.Python, messages.RuntimeNode: c.Pool.Node, messages.RuntimeProcess: c.Pool.Process,
-		messages.RuntimeShell: c.Pool.Shell, messages.RuntimeGo: c.Pool.Go,
-	}
-}
-
-// interpreters are the programs that run each runtime's code.
-func interpreters(c *config.Config) map[messages.Runtime]string {
-	return map[messages.Runtime]string{messages.RuntimePython: c.Runtime.Python, messages.RuntimeNode: c.Runtime.Node}
 }
 
 func brokerSettings(c *config.RabbitMQ) broker.Settings {

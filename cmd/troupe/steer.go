@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/cmd/troupe/config"
 	"github.com/troupe-run/troupe/process"
 	"github.com/troupe-run/troupe/process/check"
 	"github.com/troupe-run/troupe/sdk"
@@ -116,6 +117,21 @@ func (a *app) workerCheck() *cobra.Command {
 	return cmd
 }
 
+// sdkEnv are the variables by which a program finds the SDKs in a folder as a node's workers do. A path that the call gives wins.
+func (a *app) sdkEnv(folder string) (env []string) {
+	for _, r := range config.Runtimes() {
+		if r.SDK.Variable == "" {
+			continue
+		}
+		path := r.SDK.Path(folder)
+		if own := a.env(r.SDK.Variable, ""); own != "" {
+			path = own + string(os.PathListSeparator) + path
+		}
+		env = append(env, r.SDK.Variable+"="+path)
+	}
+	return env
+}
+
 func (a *app) check(ctx context.Context, argv []string, opts check.Options) (err error) {
 	guardian, err := process.NewGuardian(process.Config{})
 	if err != nil {
@@ -130,12 +146,7 @@ func (a *app) check(ctx context.Context, argv []string, opts check.Options) (err
 	if err := sdk.Materialize(kits); err != nil {
 		return err
 	}
-	// A node's Python workers find the SDK as this program does. A path that the call gives wins.
-	path := sdk.PythonPath(kits)
-	if own := a.env("PYTHONPATH", ""); own != "" {
-		path = own + string(os.PathListSeparator) + path
-	}
-	opts.Env = append([]string{"PYTHONPATH=" + path}, opts.Env...)
+	opts.Env = append(a.sdkEnv(kits), opts.Env...)
 	table := a.screenOut(false)
 	if a.output == "json" {
 		table = discard{}

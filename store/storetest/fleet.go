@@ -47,7 +47,7 @@ func testNodes(t *testing.T, k *kit) {
 	_, err = k.Beat(t.Context(), messages.NewIncarnation(), time.Minute)
 	require.ErrorIs(t, err, store.ErrNotFound)
 
-	require.NoError(t, k.SaveWorkers(t.Context(), []store.Worker{{Key: k.key(1), ID: workerID(1), Runtime: messages.RuntimeGo, State: "busy", Active: true}}))
+	require.NoError(t, k.SaveWorkers(t.Context(), []store.Worker{{Key: k.key(1), ID: workerID(1), Runtime: "go", State: "busy", Active: true}}))
 	ended, err := k.EndedWorkers(t.Context(), k.inc)
 	require.NoError(t, err)
 	require.Empty(t, ended, "it lives")
@@ -67,7 +67,7 @@ func testNodes(t *testing.T, k *kit) {
 	require.Empty(t, workers)
 	workers, err = k.EndedWorkers(t.Context(), k.inc)
 	require.NoError(t, err)
-	require.Equal(t, []store.Worker{{Key: k.key(1), ID: workerID(1), Runtime: messages.RuntimeGo, State: "busy"}}, workers)
+	require.Equal(t, []store.Worker{{Key: k.key(1), ID: workerID(1), Runtime: "go", State: "busy"}}, workers)
 	require.ErrorIs(t, k.SetNode(t.Context(), k.inc, "asleep"), store.ErrInvalid)
 }
 
@@ -95,7 +95,7 @@ func testWorkers(t *testing.T, k *kit) {
 	ctx := t.Context()
 	rows := make([]store.Worker, 50)
 	for i := range rows {
-		rows[i] = store.Worker{Key: k.key(i), ID: workerID(i), Generation: 1, Runtime: messages.RuntimeGo, State: "ready", Health: "healthy",
+		rows[i] = store.Worker{Key: k.key(i), ID: workerID(i), Generation: 1, Runtime: "go", State: "ready", Health: "healthy",
 			Active: i != 3, BeatEvery: 10 * time.Second, Since: time.Now().UTC().Truncate(time.Microsecond)}
 	}
 	require.NoError(t, k.SaveWorkers(ctx, rows))
@@ -373,7 +373,7 @@ func (k *kit) purgeOthers(t *testing.T, now time.Time) {
 }
 
 func testActionsAndClock(t *testing.T, k *kit) {
-	a := []messages.Action{{Ref: "a.b", Pack: "a", Version: "1", Pool: pool, Runtime: messages.RuntimeGo}, {Ref: "a.b", Pack: "a", Version: "2", Pool: pool, Runtime: messages.RuntimeGo}}
+	a := []messages.Action{{Ref: "a.b", Pack: "a", Version: "1", Pool: pool, Runtime: "go"}, {Ref: "a.b", Pack: "a", Version: "2", Pool: pool, Runtime: "go"}}
 	require.NoError(t, k.SaveActions(t.Context(), a))
 	require.NoError(t, k.SaveActions(t.Context(), a))
 	last := time.Time{}

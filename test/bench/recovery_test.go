@@ -43,7 +43,7 @@ func BenchmarkPanicRecovery(b *testing.B) {
 	fell := make(chan time.Time, 1)
 	n := start(b, func(c *node.Config) {
 		steady(c)
-		c.Workers = map[messages.Runtime]int{messages.RuntimeGo: 1}
+		c.Workers = map[messages.Runtime]int{"go": 1}
 		c.Actions = []messages.Action{{Ref: "bench.fall"}}
 		c.Handlers = map[string]messages.Handler{"bench.fall": func(context.Context, *messages.Task) (any, error) {
 			fell <- time.Now()

@@ -19,7 +19,7 @@ func BenchmarkIdleWorkers(b *testing.B) {
 		return float64(m.HeapAlloc) / (1 << 20)
 	}
 	few := func(count int) func(*node.Config) {
-		return func(c *node.Config) { c.Workers = map[messages.Runtime]int{messages.RuntimeGo: count} }
+		return func(c *node.Config) { c.Workers = map[messages.Runtime]int{"go": count} }
 	}
 	for range b.N {
 		start(b, few(1))

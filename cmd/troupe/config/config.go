@@ -134,11 +134,7 @@ type Worker struct {
 
 // Pool holds for every pool.
 type Pool struct {
-	Python           int           `yaml:"python" default:"0" help:"Workers of the default python pool; 0: one a core."`
-	Node             int           `yaml:"node" default:"0" help:"Workers of the default node pool; 0: one a core."`
-	Process          int           `yaml:"process" default:"0" help:"Workers of the default process pool; 0: one a core."`
-	Shell            int           `yaml:"shell" default:"0" help:"Workers of the default shell pool; 0: two a core."`
-	Go               int           `yaml:"go" default:"0" help:"Workers of the default go pool; 0: 128."`
+	Workers          Workers       // a key for each runtime
 	RestartIntensity int           `yaml:"restart_intensity" default:"5" help:"Restarts of a pool within restart_period before a slot backs off."`
 	RestartPeriod    time.Duration `yaml:"restart_period" unit:"s" default:"10" help:"See restart_intensity."`
 	BackoffBase      time.Duration `yaml:"backoff_base" unit:"s" default:"0.25" help:"First back-off of a slot; it doubles."`
@@ -148,9 +144,8 @@ type Pool struct {
 
 // Runtime says which programs run workers.
 type Runtime struct {
-	Python  string   `yaml:"python" default:"python3" help:"The Python interpreter: a name on PATH or a path."`
-	Node    string   `yaml:"node" default:"node" help:"The Node.js interpreter: a name on PATH or a path."`
-	EnvPass []string `yaml:"env_pass" default:"PATH,HOME,LANG,LC_ALL,TZ,TMPDIR" help:"Environment variables that workers inherit. All others are kept from them."`
+	Interpreters Interpreters // a key for each runtime that has one
+	EnvPass      []string     `yaml:"env_pass" default:"PATH,HOME,LANG,LC_ALL,TZ,TMPDIR" help:"Environment variables that workers inherit. All others are kept from them."`
 }
 
 // Retry is what is retried and the back-off between retries, where an action or its pack says nothing else.

@@ -23,6 +23,7 @@ type Key struct {
 	Source  string // default, file NAME:LINE, env NAME, flag --NAME
 	secret  string // "": no; url: its password; true: all of it
 
+	span  *span
 	paths bool // a list of folders: its text is parted as PATH is, too
 
 	value reflect.Value
@@ -37,13 +38,20 @@ func walk(v reflect.Value, prefix string) []*Key {
 	var keys []*Key
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
+		if several, ok := v.Field(i).Addr().Interface().(keyed); ok {
+			for _, k := range several.keys(prefix) {
+				k.Env, k.Source = envOf(k.Path), "default"
+				keys = append(keys, k)
+			}
+			continue
+		}
 		path := prefix + field.Tag.Get("yaml")
 		if field.Type.Kind() == reflect.Struct {
 			keys = append(keys, walk(v.Field(i), path+".")...)
 			continue
 		}
 		keys = append(keys, &Key{
-			Path: path, Env: envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_")),
+			Path: path, Env: envOf(path), span: spanOf(path),
 			Flag: field.Tag.Get("flag"), Unit: field.Tag.Get("unit"), Default: field.Tag.Get("default"),
 			Help: field.Tag.Get("help"), secret: field.Tag.Get("secret"), Source: "default", value: v.Field(i),
 			paths: field.Tag.Get("list") == "paths",

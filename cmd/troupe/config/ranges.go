@@ -14,7 +14,15 @@ const (
 	yearLong = 366 * dayLong
 )
 
-// spans bounds every number and duration. A key that is not here is a broken build: TestEverySpan says so.
+// spanOf is the bounds of a key's value; nil: it has none.
+func spanOf(path string) *span {
+	if s, ok := spans[path]; ok {
+		return &s
+	}
+	return nil
+}
+
+// spans bounds every number and duration but those that a runtime bounds. A key that is not here is a broken build: TestEverySpan says so.
 var spans = map[string]span{
 	"node.beat_interval": {0.05, 60},
 	"node.lease":         {0.2, 600},
@@ -35,11 +43,6 @@ var spans = map[string]span{
 	"worker.term_grace":                          {0.01, 600},
 	"worker.session_timeout":                     {1, 30 * dayLong},
 	"worker.session_sweep_interval":              {0.1, 3600},
-	"pool.python":                                {0, 10_000},
-	"pool.node":                                  {0, 10_000},
-	"pool.process":                               {0, 10_000},
-	"pool.shell":                                 {0, 10_000},
-	"pool.go":                                    {0, 100_000},
 	"pool.restart_intensity":                     {1, 10_000},
 	"pool.restart_period":                        {0.1, 3600},
 	"pool.backoff_base":                          {0.001, 3600},
@@ -95,7 +98,7 @@ func (k *Key) number() (n float64, ok bool) {
 func (c *checker) ranges(l *Loaded) {
 	for _, k := range l.Keys {
 		n, ok := k.number()
-		if s := spans[k.Path]; ok && !(n >= s.min && n <= s.max) {
+		if s := k.span; ok && !(n >= s.min && n <= s.max) {
 			c.bad(k.Path, "must be %s to %s", k.bound(s.min), k.bound(s.max))
 		}
 	}

@@ -89,9 +89,8 @@ func code(text string) string {
 
 // takes names a key's type, with its bounds where it has some.
 func takes(k *Key) string {
-	s, ok := spans[k.Path]
-	if !ok {
+	if k.span == nil {
 		return k.Type()
 	}
-	return fmt.Sprintf("%s, %s to %s", k.Type(), k.bound(s.min), k.bound(s.max))
+	return fmt.Sprintf("%s, %s to %s", k.Type(), k.bound(k.span.min), k.bound(k.span.max))
 }
