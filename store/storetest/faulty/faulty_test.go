@@ -191,3 +191,30 @@ func lead(t *testing.T, s store.Store) error {
 	}
 	return nil
 }
+
+// The planted fault gives the outcome of an old attempt to a newer one.
+func TestAttemptlessTakesOldOutcomes(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	e, inc := execution(), messages.NewIncarnation()
+	_, err := s.Submit(t.Context(), []messages.Execution{e})
+	require.NoError(t, err)
+	worker := messages.WorkerKey{Incarnation: inc, Pool: "p"}
+	for attempt := range messages.Attempt(2) {
+		results, err := s.Apply(t.Context(), []store.Change{
+			&store.Place{ID: e.ID, Attempt: attempt, Worker: worker, WorkerID: "n/p/0", PlacedBy: inc, ClaimWithin: time.Minute},
+			&store.Claim{ID: e.ID, Attempt: attempt + 1, Worker: worker, Generation: 1},
+			&store.Rescue{ID: e.ID, Attempt: attempt + 1 - 2*attempt}, // the first run alone is rescued
+		})
+		require.NoError(t, err)
+		require.Equal(t, store.Applied, results[1].Verdict)
+	}
+	old := &store.Finish{ID: e.ID, Attempt: 1, Outcome: messages.Outcome{Status: messages.Completed}}
+	results, err := s.Apply(t.Context(), []store.Change{old})
+	require.NoError(t, err)
+	require.Equal(t, store.Stale, results[0].Verdict)
+	results, err = faulty.Attemptless(s).Apply(t.Context(), []store.Change{old})
+	require.NoError(t, err)
+	require.Equal(t, store.Applied, results[0].Verdict)
+	require.Equal(t, messages.Attempt(1), old.Attempt, "the caller's change stays as it is")
+}
