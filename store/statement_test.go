@@ -1,6 +1,10 @@
 package store_test
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,5 +24,24 @@ func TestStatement(t *testing.T) {
 	require.Equal(t, store.Changes(), store.LastChanges[1:])
 	for _, s := range messages.Statuses() {
 		require.NotContains(t, store.LastChanges, s.String(), "a name has one number")
+	}
+}
+
+// TestNoNumbersInStatements finds statements of the adapters that have the number of a status, or of a change, of their own.
+func TestNoNumbersInStatements(t *testing.T) {
+	t.Parallel()
+	number := regexp.MustCompile(`(status|last_change) *(=|<>|<|>|<=|>=|IN) *\(?[0-9]`)
+	for _, folder := range []string{"postgres", "sqlite"} {
+		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, path := range files {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Empty(t, number.FindString(string(text)), "%s: write the name in braces, see store.Statement", path)
+		}
 	}
 }

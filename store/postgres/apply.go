@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
@@ -55,12 +56,9 @@ func (s *Store) Apply(ctx context.Context, changes []store.Change) ([]store.Resu
 type item struct {
 	change store.Change
 	id     messages.ExecutionID
-	bad    error // why it cannot be stored, whatever the row says
 	out    store.Result
-	done   bool    // the change has taken effect
-	found  *record // what stood there before, under its lock; nil: nothing
-	at     time.Time
-	lane   *laneState // of a placement with a session
+	done   bool // the change has taken effect
+	judged bool // it is answered, and had no effect
 }
 
 // commitApplies makes the changes of a group of calls. Where something in it is to blame for its failure, each call is made
@@ -112,7 +110,7 @@ func (s *Store) applyCalls(ctx context.Context, group []*applyCall) error {
 	var items []*item
 	for _, c := range group {
 		for _, change := range c.changes {
-			items = append(items, newItem(change))
+			items = append(items, &item{change: change, id: change.Target()})
 		}
 	}
 	err := s.applyParts(ctx, items)
@@ -167,80 +165,75 @@ func (s *Store) tellEnds(items []*item) {
 	s.herald.finished(ids)
 }
 
-// newItem checks what can be checked without the row.
-func newItem(c store.Change) *item {
-	it := &item{change: c}
-	switch c := c.(type) {
-	case *store.Place:
-		if c.Worker.Incarnation.IsZero() {
-			it.bad = fmt.Errorf("worker %s has no incarnation: %w", c.WorkerID, store.ErrInvalid)
-		}
-	case *store.Finish:
-		it.bad = checkOutcome(&c.Outcome, c.Retry)
-	case *store.End:
-		it.bad = checkOutcome(&c.Outcome, c.Retry)
-	case *store.TakeBack, *store.Claim, *store.Cancel, *store.Rescue:
-	default:
-		it.bad = fmt.Errorf("unknown change %T: %w", c, store.ErrInvalid)
-	}
-	it.id = c.Target()
-	return it
-}
-
-func checkOutcome(o *messages.Outcome, retry *messages.Execution) error {
-	if err := store.CheckOutcome(o); err != nil || retry == nil {
-		return err
-	}
-	if err := store.Check(retry); err != nil {
-		return fmt.Errorf("its retry: %w", err)
-	}
-	return nil
-}
-
-// applyAll makes the changes of a group, those that can go together first.
+// applyAll makes the changes of a group, those of the straight path first, by the lean statements. What those do not match is decided.
 func (s *Store) applyAll(ctx context.Context, items []*item) error {
-	fast, slow := s.split(items)
-	if len(fast) > 0 {
-		err := repeat(ctx, func() error { return s.applyFast(ctx, fast) })
+	plain, bound := s.fast(items)
+	for _, fast := range [][]*item{plain, bound} {
+		if len(fast) == 0 {
+			continue
+		}
+		err := repeat(ctx, func() error { return s.applyFast(ctx, fast, len(bound) > 0 && fast[0] == bound[0]) })
 		if err != nil && !dataError(err) {
 			return err
 		}
-		missed, err := s.passOver(ctx, slices.DeleteFunc(fast, func(it *item) bool { return it.done }))
-		if err != nil {
-			return err
-		}
-		slow = append(slow, missed...)
 	}
-	return s.applyCareful(ctx, slow)
+	return s.applyDecided(ctx, open(items))
 }
 
-// split chooses what may go the fast way: changes of the straight path, each the only one of its execution, none of
-// which has a session as far as is known here.
-func (s *Store) split(items []*item) (fast, slow []*item) {
-	times := make(map[messages.ExecutionID]int, len(items))
+// fast chooses what may go the fast way: changes of the straight path, each the only one of its execution. Those of executions that are
+// known to have a session go together too, as far as their order allows.
+func (s *Store) fast(items []*item) (plain, bound []*item) {
+	times, names := make(map[messages.ExecutionID]int, len(items)), map[messages.ExecutionID]sessionKey{}
 	for _, it := range items {
 		times[it.id]++
-	}
-	for _, it := range items {
-		if times[it.id] == 1 && it.bad == nil && s.straight(it) {
-			fast = append(fast, it)
-		} else {
-			slow = append(slow, it)
+		if name := s.sessionOf(it); name != (sessionKey{}) {
+			names[it.id] = name
 		}
 	}
-	return fast, slow
+	fits := func(it *item) bool { return times[it.id] == 1 && straight(it, names[it.id]) }
+	if len(names) == 0 {
+		for _, it := range items {
+			if fits(it) {
+				plain = append(plain, it)
+			}
+		}
+		return plain, nil
+	}
+	round, _ := pick(items, names, fits)
+	for _, it := range round {
+		if names[it.id] == (sessionKey{}) {
+			plain = append(plain, it)
+		} else {
+			bound = append(bound, it)
+		}
+	}
+	return plain, bound
 }
 
-func (s *Store) straight(it *item) bool {
+// sessionOf is the session of the change's execution, as far as it is known here.
+func (s *Store) sessionOf(it *item) sessionKey {
+	if p, ok := it.change.(*store.Place); ok && p.Session != nil {
+		return sessionKey{p.Session.Pool, p.Session.Session}
+	}
+	return s.known.of(it.id)
+}
+
+// straight reports whether a lean statement may make the change of an execution with this session, as far as can be seen without the row.
+func straight(it *item, name sessionKey) bool {
 	switch c := it.change.(type) {
 	case *store.Place:
-		return c.Session == nil
+		return (c.Session == nil) == (name == sessionKey{}) && !c.Worker.Incarnation.IsZero()
 	case *store.Claim:
-		return !s.known.has(it.id)
+		return true
 	case *store.Finish:
-		return c.Retry == nil && !s.known.has(it.id)
+		return store.CheckOutcome(&c.Outcome) == nil && (c.Retry == nil || !c.Retry.ID.IsZero() && store.Check(c.Retry) == nil && follows(c.Retry, name))
 	}
 	return false
+}
+
+// follows reports whether the retry belongs to the session, or to none where there is none.
+func follows(retry *messages.Execution, name sessionKey) bool {
+	return retry.Session == name.session && (retry.Session == "" || retry.Pool == name.pool)
 }
 
 // repeatMax bounds how often a transaction is made again that the server ended for the sake of another.
@@ -264,11 +257,28 @@ func repeat(ctx context.Context, f func() error) error {
 // statementRows is how many rows one statement changes.
 const statementRows = 500
 
-// applyFast makes changes of the straight path in one transaction. Those that meet something else are left undone.
-func (s *Store) applyFast(ctx context.Context, items []*item) error {
+// applyFast makes changes of the straight path in one transaction, all of executions with a session (bound) or none. Those that meet something
+// else are left undone.
+func (s *Store) applyFast(ctx context.Context, items []*item, bound bool) error {
 	batch := &pgx.Batch{}
 	slices.SortFunc(items, func(a, b *item) int { return bytes.Compare(a.id[:], b.id[:]) })
-	s.queueChanges(batch, items, false)
+	if !bound {
+		s.queueChanges(batch, items, false)
+		return undone(items, s.pool.SendBatch(ctx, batch).Close())
+	}
+	ids := make(column[pgtype.UUID], 0, len(items))
+	for _, it := range items {
+		ids = append(ids, uuidOf(it.id))
+	}
+	batch.Queue(lockByID, ids)
+	batch.Queue(lockSessions, ids)
+	s.queueChanges(batch, items, true)
+	for _, it := range items {
+		if c, ok := it.change.(*store.Finish); ok && c.Retry != nil {
+			ids = append(ids, uuidOf(c.Retry.ID))
+		}
+	}
+	batch.Queue(settleLanes, ids)
 	return undone(items, s.pool.SendBatch(ctx, batch).Close())
 }
 
@@ -281,7 +291,7 @@ func undone(items []*item, err error) error {
 	answered := false
 	for _, it := range items {
 		answered = answered || it.done
-		it.done = false
+		it.done, it.judged = false, false
 	}
 	if answered && errors.Is(err, context.DeadlineExceeded) {
 		return &store.PartError{Err: fmt.Errorf("%w: %w", store.ErrUnavailable, err), Unsure: true} // perhaps in its commit

@@ -197,15 +197,13 @@ func (s *Store) aroundBlocked(ctx context.Context, items []*item, f func([]*item
 		if sqlState(err) != codeLock || n == blockedLooks {
 			return err
 		}
-		var open []*item
-		var ids []messages.ExecutionID
-		for _, it := range rest {
-			if !it.done {
-				open, ids = append(open, it), append(ids, it.id)
-			}
+		waiting := open(rest)
+		ids := make([]messages.ExecutionID, len(waiting))
+		for i, it := range waiting {
+			ids[i] = it.id
 		}
-		free, lookErr := s.leaveBlocked(ctx, open, ids)
-		if lookErr != nil || len(free) == len(open) { // what is held is none of these rows, or is free again
+		free, lookErr := s.leaveBlocked(ctx, waiting, ids)
+		if lookErr != nil || len(free) == len(waiting) { // what is held is none of these rows, or is free again
 			return err
 		}
 		rest = free

@@ -37,19 +37,7 @@ func chunks[T any](all []T, rows, limit int, size func(*T) int, joined func(befo
 }
 
 // size estimates the bytes of an edge's parameters.
-func (e *edge) size() int {
-	n := len(e.result) + store.ExecutionSize(e.retry)
-	if e.failure != nil {
-		n += len(e.failure.Message) + len(e.failure.Details) + len(e.failure.Stderr)
-	}
-	if e.output != nil {
-		n += len(e.output.Stdout) + len(e.output.Stderr)
-	}
-	return n
-}
-
-// sameItem keeps the edges of one change in one statement, which also stores its retry.
-func sameItem(before, e *edge) bool { return before.item == e.item }
+func (e *edge) size() int { return store.Size(e.change) }
 
 func itemSize(it **item) int { return store.Size((*it).change) }
 

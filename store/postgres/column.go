@@ -22,3 +22,20 @@ func (c column[T]) IndexType() any { return new(T) }
 
 // blobs is an array parameter of bytes; nil elements are NULL.
 type blobs = pgtype.FlatArray[[]byte]
+
+// fieldArray is one field of rows, of which there is one at least, as an array parameter.
+type fieldArray[T any] struct {
+	rows []T
+	of   func(*T) any
+}
+
+// Dimensions implements pgtype.ArrayGetter.
+func (a *fieldArray[T]) Dimensions() []pgtype.ArrayDimension {
+	return []pgtype.ArrayDimension{{Length: int32(len(a.rows)), LowerBound: 1}}
+}
+
+// Index implements pgtype.ArrayGetter.
+func (a *fieldArray[T]) Index(i int) any { return a.of(&a.rows[i]) }
+
+// IndexType implements pgtype.ArrayGetter.
+func (a *fieldArray[T]) IndexType() any { return a.of(&a.rows[0]) }

@@ -10,11 +10,12 @@
 // the server runs as one transaction without waiting for this process in between: a process that freezes holds no lock.
 // What fails on one row's data is made again in halves until that row stands alone.
 //
-// Changes of the straight path (place, claim, finish of executions without a session) are bare compare-and-sets; what
-// they do not match follows in a careful transaction, as does everything else: there each row is locked and read before
-// it is changed, in order of id, so that what was not changed is judged from what stood there. Executions of a session
-// lock the session's lane first, in order of name; a later statement of the transaction, whose snapshot is younger than
-// the lock, counts the lane anew.
+// Changes of the straight path (place, claim, finish) are lean statements, bare compare-and-sets that read nothing first. Those of executions
+// with a session go in a transaction of their own, which locks the session's lane first, in order of name; a later statement of the
+// transaction, whose snapshot is younger than the lock, counts the lane anew. What a lean statement does not match, and every other change,
+// is decided: the row is read without a lock, store.Decide says what becomes of it, and what takes effect is written by a compare-and-set on
+// all that was read and matters (status, attempt, last change, the session's epoch and worker), again for what has moved on meanwhile. The
+// lean statements are held to store.Decide by the suite.
 //
 // A call that fails with store.ErrUnavailable may or may not have been made, and may be repeated. Every call ends, also
 // where its caller would wait for ever and the server or the network is silent: those in groups after callTimeout, others

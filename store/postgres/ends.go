@@ -17,18 +17,18 @@ const shortOutcome = 512
 // are nearly all, carry none of it.
 type extras struct{ long, output, retry, events, sessions bool }
 
-// endsSQL makes the statement that gives outcomes. The parameters of the extras follow the first twelve.
+// endsSQL makes the statement that gives outcomes. The parameters of the extras follow the first nine.
 func endsSQL(x extras) string {
 	var b strings.Builder
-	b.WriteString(`WITH i AS MATERIALIZED (SELECT * FROM unnest($1::int[], $2::int[], $3::uuid[], $4::int[], $5::smallint[], $6::smallint[], $7::smallint[], $8::smallint[], $9::bytea[], $10::bytea[], $11::uuid[]`)
+	b.WriteString(`WITH i AS MATERIALIZED (SELECT * FROM unnest($1::int[], $2::int[], $3::uuid[], $4::int[], $5::smallint[], $6::smallint[], $7::bytea[], $8::bytea[], $9::uuid[]`)
 	for _, arg := range extraArrays {
 		b.WriteString(arg)
 	}
-	b.WriteString(`) AS i (n, edge, id, attempt, before, after, last, crash, result, error, retried_as, long_result, long_error, stdout, stderr, stdout_cut, stderr_cut, kind, reason, by)),
+	b.WriteString(`) AS i (n, edge, id, attempt, after, crash, result, error, retried_as, long_result, long_error, stdout, stderr, stdout_cut, stderr_cut, kind, reason, by)),
  e AS (UPDATE execution e SET rank = NULL, turn = NULL, timer_at = NULL, on_worker = NULL, queue_by = NULL, worker_by = NULL, start_since = NULL,
-  unusual = nullif(i.after, 6), status = i.after, last_change = i.last, crash_count = e.crash_count + i.crash, finished_at = now(),
+  unusual = nullif(i.after, {completed}), status = i.after, last_change = {finish}, crash_count = e.crash_count + i.crash, finished_at = now(),
   retried_as = i.retried_as, result = i.result, error = i.error
-  FROM i, request r WHERE e.id = i.id AND e.status = i.before AND e.attempt = coalesce(i.attempt, e.attempt) AND r.seq = e.seq`)
+  FROM i, request r WHERE e.id = i.id AND e.status = {running} AND e.attempt = i.attempt AND r.seq = e.seq`)
 	if !x.sessions {
 		b.WriteString(" AND e.session IS NULL")
 	}
@@ -45,24 +45,24 @@ func endsSQL(x extras) string {
 	}
 	if x.events {
 		b.WriteString(`, v AS (INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker, by)
-  SELECT e.seq, now(), e.attempt, f.kind, i.before, i.after, f.reason, e.worker_id, f.by FROM e JOIN i USING (edge)
+  SELECT e.seq, now(), e.attempt, f.kind, {running}, i.after, f.reason, e.worker_id, f.by FROM e JOIN i USING (edge)
   CROSS JOIN LATERAL (SELECT 1, 'retry', i.retried_as::text, NULL WHERE i.retried_as IS NOT NULL UNION ALL SELECT 2, i.kind, i.reason, i.by WHERE i.kind IS NOT NULL
    ORDER BY 1) AS f (n, kind, reason, by))`)
 	}
 	if x.sessions {
 		b.WriteString(`, s AS (UPDATE session s SET finished_epoch = greatest(s.finished_epoch, d.epoch), runs = s.runs + d.runs, touched_at = now()
-  FROM (SELECT f.pool, f.session, max(f.session_epoch) AS epoch, count(*) FILTER (WHERE f.status = ANY($21)) AS runs FROM e f LEFT JOIN session h ON h.pool = f.pool AND h.session = f.session
-   WHERE f.session IS NOT NULL AND f.session_epoch > 0 AND f.last_change = 4
+  FROM (SELECT f.pool, f.session, max(f.session_epoch) AS epoch, count(*) FILTER (WHERE f.status = ANY($19)) AS runs FROM e f LEFT JOIN session h ON h.pool = f.pool AND h.session = f.session
+   WHERE f.session IS NOT NULL AND f.session_epoch > 0 AND f.last_change = {finish}
     AND (f.affinity IS DISTINCT FROM 'hint' OR h.worker_inc = f.worker_inc AND h.worker_pool = f.pool AND h.worker_slot = f.worker_slot)
    GROUP BY 1, 2) d
   WHERE s.pool = d.pool AND s.session = d.session)`)
 	}
 	b.WriteString(" SELECT * FROM e")
-	return b.String()
+	return store.Statement(b.String())
 }
 
 // extraArrays are the parameters of the extras, which are empty where there is none.
-var extraArrays = []string{", $12::bytea[]", ", $13::bytea[]", ", $14::bytea[]", ", $15::bytea[]", ", $16::boolean[]", ", $17::boolean[]", ", $18::text[]", ", $19::text[]", ", $20::text[]"}
+var extraArrays = []string{", $10::bytea[]", ", $11::bytea[]", ", $12::bytea[]", ", $13::bytea[]", ", $14::boolean[]", ", $15::boolean[]", ", $16::text[]", ", $17::text[]", ", $18::text[]"}
 
 // endSQLs are the statements by what they carry.
 var endSQLs = func() map[extras]string {
@@ -85,44 +85,44 @@ var endSQLs = func() map[extras]string {
 
 // endArgs are the columns of a statement that gives outcomes.
 type endArgs struct {
-	n, edges                   []int32
-	ids, retried               column[pgtype.UUID]
-	attempts                   column[pgtype.Int4]
-	before, after, last, crash []int16
-	results, errors            blobs
-	longResults, longErrors    blobs
-	stdout, stderr             blobs
-	stdoutCut, stderrCut       column[pgtype.Bool]
-	kinds, reasons, by         column[pgtype.Text]
-	x                          extras
+	n, edges                []int32
+	ids, retried            column[pgtype.UUID]
+	attempts                []int32
+	after, crash            []int16
+	results, errors         blobs
+	longResults, longErrors blobs
+	stdout, stderr          blobs
+	stdoutCut, stderrCut    column[pgtype.Bool]
+	kinds, reasons, by      column[pgtype.Text]
+	x                       extras
 }
 
 func (a *endArgs) add(c *changes, k int, e *edge) {
 	a.n, a.edges = append(a.n, int32(e.item)), append(a.edges, int32(k))
-	a.ids, a.attempts = append(a.ids, uuidOf(c.items[e.item].id)), append(a.attempts, e.attempt)
-	a.before, a.after = append(a.before, int16(e.before)), append(a.after, int16(e.after))
-	a.last, a.crash = append(a.last, e.last), append(a.crash, e.crash)
+	o := &e.change.Outcome
+	a.ids, a.attempts = append(a.ids, uuidOf(c.items[e.item].id)), append(a.attempts, int32(e.change.Attempt))
+	a.after, a.crash = append(a.after, int16(o.Status)), append(a.crash, e.crash)
 	var retried pgtype.UUID
-	if e.retry != nil {
-		retried, a.x.retry, a.x.events = uuidOf(e.retry.ID), true, true
+	if e.change.Retry != nil {
+		retried, a.x.retry, a.x.events = uuidOf(e.change.Retry.ID), true, true
 	}
 	a.retried = append(a.retried, retried)
-	result, failure := bytesOf(e.result), store.EncodeError(e.failure)
+	result, failure := bytesOf(o.Result), store.EncodeError(o.Error)
 	var longResult, longError []byte
 	if len(result)+len(failure) > shortOutcome {
 		result, failure, longResult, longError, a.x.long = nil, nil, result, failure, true
 	}
 	a.results, a.errors = append(a.results, result), append(a.errors, failure)
 	a.longResults, a.longErrors = append(a.longResults, longResult), append(a.longErrors, longError)
-	a.addOutput(e.output)
-	a.kinds, a.reasons, a.by = append(a.kinds, textOf(e.kind)), append(a.reasons, textOf(e.reason)), append(a.by, textOf(e.by))
+	a.addOutput(&e.change.Output)
+	a.kinds, a.reasons, a.by = append(a.kinds, textOf(e.kind)), append(a.reasons, textOf(reasonOf(o.Error))), append(a.by, textOf(e.change.By))
 	a.x.events = a.x.events || e.kind != ""
 }
 
 func (a *endArgs) addOutput(o *messages.Output) {
 	var stdout, stderr []byte
 	var stdoutCut, stderrCut pgtype.Bool
-	if o != nil {
+	if !o.Empty() {
 		a.x.output = true
 		stdout, stderr = bytesOf(o.Stdout), bytesOf(o.Stderr)
 		stdoutCut, stderrCut = pgtype.Bool{Bool: o.StdoutCut, Valid: true}, pgtype.Bool{Bool: o.ErrCut, Valid: true}
@@ -142,7 +142,7 @@ func (a *endArgs) args() []any {
 	if !a.x.events {
 		a.kinds, a.reasons, a.by = nil, nil, nil
 	}
-	return []any{a.n, a.edges, a.ids, a.attempts, a.before, a.after, a.last, a.crash, a.results, a.errors, a.retried,
+	return []any{a.n, a.edges, a.ids, a.attempts, a.after, a.crash, a.results, a.errors, a.retried,
 		a.longResults, a.longErrors, a.stdout, a.stderr, a.stdoutCut, a.stderrCut, a.kinds, a.reasons, a.by}
 }
 
@@ -151,7 +151,7 @@ func (s *Store) queueEnds(batch *pgx.Batch, c *changes, part []edge) {
 	for k := range part {
 		a.add(c, k, &part[k])
 	}
-	a.x.sessions = c.careful
+	a.x.sessions = c.bound
 	args := a.args()
 	if a.x.sessions {
 		args = append(args, leaving)
@@ -161,24 +161,20 @@ func (s *Store) queueEnds(batch *pgx.Batch, c *changes, part []edge) {
 			n, e, at := sc.integer(), &part[sc.integer()], sc.time()
 			r := &record{}
 			scanRecord(sc, r)
-			r.Result, r.Error = bytesOf(e.result), store.DecodeError(store.EncodeError(e.failure))
+			r.Result, r.Error = bytesOf(e.change.Outcome.Result), store.DecodeError(store.EncodeError(e.change.Outcome.Error))
 			it := c.applied(n, at, r.Status, r.Attempt)
 			it.out.Execution = &r.Execution
 			s.known.drop(r.ID)
 		})
 	})
-	queueRetries(batch, s, c, part)
-}
-
-// leaving are the statuses of runs that left their session's state with the worker.
-var leaving = func() (out []int16) {
-	for _, s := range messages.Statuses() {
-		if store.Leaves(s) {
-			out = append(out, int16(s))
+	var retries []retryOf
+	for k := range part {
+		if c := part[k].change; c.Retry != nil {
+			retries = append(retries, retryOf{c.ID, c.Retry})
 		}
 	}
-	return out
-}()
+	queueRetries(batch, s, retries)
+}
 
 // retriesSQL stores the executions that follow those that this transaction has just ended. A retry takes its
 // forerunner's parameters unless it has its own, the crashes of the chain so far, and never the idempotency key, which stays with the first.
@@ -193,24 +189,24 @@ var retriesSQL = func() string {
  JOIN request q ON q.seq = p.seq), ` + insertRetry + ` SELECT pg_notify($28, '` + wordRequested + `' || pool) FROM i`
 }()
 
-func queueRetries(batch *pgx.Batch, s *Store, c *changes, part []edge) {
+// retryOf is an execution that follows another.
+type retryOf struct {
+	parent messages.ExecutionID
+	next   *messages.Execution
+}
+
+func queueRetries(batch *pgx.Batch, s *Store, retries []retryOf) {
 	var rows freshRows
 	var parents, labelled column[pgtype.UUID]
 	var keys, values []string
-	seen := map[int]bool{}
-	for k := range part {
-		e := &part[k]
-		if e.retry == nil || seen[e.item] {
-			continue
-		}
-		seen[e.item] = true
-		n := *e.retry
+	for _, r := range retries {
+		n := *r.next
 		fresh(&n)
 		n.IdempotencyKey = ""
 		if err := rows.add(&n); err != nil {
 			continue // labels are texts: they always encode
 		}
-		parents = append(parents, uuidOf(c.items[e.item].id))
+		parents = append(parents, uuidOf(r.parent))
 		for k, v := range n.Labels {
 			labelled, keys, values = append(labelled, uuidOf(n.ID)), append(keys, encodeText(k)), append(values, encodeText(v))
 		}

@@ -42,36 +42,36 @@ func freshFrom(kind insertKind) (constants, rows string) {
 }
 
 // insertBoth inserts the rows of i, whose seq is in the order of the input, into request and execution.
-var insertBoth = insertRequest + `,
+var insertBoth = store.Statement(insertRequest + `,
  e AS (INSERT INTO execution (id, seq, rank, turn, timer_at, queue_by, worker_by, status, attempt, last_change, priority, pool,
   session, run_at)
- SELECT id, seq, ` + firstRank + `, ` + firstTurn + `, ` + firstTimer + `, queue_deadline, worker_deadline, 1, 0, 0, priority, pool, session,
-  coalesce(run_at, now()) FROM i)`
+ SELECT id, seq, ` + firstRank + `, ` + firstTurn + `, ` + firstTimer + `, queue_deadline, worker_deadline, {requested}, 0, {submit}, priority, pool, session,
+  coalesce(run_at, now()) FROM i)`)
 
 // insertRetry does the same for retries, which go on from the crash count of the execution before.
-var insertRetry = requestSQL(", key_owner") + `,
+var insertRetry = store.Statement(requestSQL(", key_owner") + `,
  e AS (INSERT INTO execution (id, seq, rank, turn, timer_at, queue_by, worker_by, status, attempt, last_change, priority, pool,
   session, run_at, crash_count)
- SELECT id, seq, ` + firstRank + `, ` + firstTurn + `, ` + firstTimer + `, queue_deadline, worker_deadline, 1, 0, 0, priority, pool, session,
-  coalesce(run_at, now()), crash_count FROM i)`
+ SELECT id, seq, ` + firstRank + `, ` + firstTurn + `, ` + firstTimer + `, queue_deadline, worker_deadline, {requested}, 0, {submit}, priority, pool, session,
+  coalesce(run_at, now()), crash_count FROM i)`)
 
 // insertApart does the same, but what has a session waits as if for its run_at, until the first look after the commit
 // moves it into its turn: it touches nothing of the session.
-var insertApart = insertRequest + `,
+var insertApart = store.Statement(insertRequest + `,
  e AS (INSERT INTO execution (id, seq, rank, timer_at, queue_by, worker_by, status, attempt, last_change, priority, pool, session, run_at)
  SELECT id, seq, CASE WHEN run_at > now() OR session IS NOT NULL THEN 32 ELSE 0 END + 9 - priority,
-  CASE WHEN run_at > now() THEN run_at WHEN session IS NOT NULL THEN now() END, queue_deadline, worker_deadline, 1, 0, 0, priority, pool,
-  session, coalesce(run_at, now()) FROM i)`
+  CASE WHEN run_at > now() THEN run_at WHEN session IS NOT NULL THEN now() END, queue_deadline, worker_deadline, {requested}, 0, {submit}, priority, pool,
+  session, coalesce(run_at, now()) FROM i)`)
 
 // insertPlaced does the same where some of the rows have a placement: those are scheduled at once, as placeSet would.
-var insertPlaced = insertRequest + `,
+var insertPlaced = store.Statement(insertRequest + `,
  e AS (INSERT INTO execution (id, seq, rank, turn, timer_at, queue_by, worker_by, on_worker, status, attempt, last_change, priority, pool,
   session, run_at, worker_inc, worker_slot, worker_id, placed_by, first_placed_at, scheduled_at, claim_by)
  SELECT id, seq, CASE WHEN inc IS NULL THEN ` + firstRank + ` END, ` + firstTurn + `, ` + firstTimer + `, queue_deadline,
-  CASE WHEN inc IS NULL THEN worker_deadline END, CASE WHEN inc IS NOT NULL THEN 1 END, CASE WHEN inc IS NULL THEN 1 ELSE 3 END,
-  CASE WHEN inc IS NULL THEN 0 ELSE 1 END, CASE WHEN inc IS NULL THEN 0 ELSE 1 END, priority, pool, session, coalesce(run_at, now()),
+  CASE WHEN inc IS NULL THEN worker_deadline END, CASE WHEN inc IS NOT NULL THEN 1 END, CASE WHEN inc IS NULL THEN {requested} ELSE {scheduled} END,
+  CASE WHEN inc IS NULL THEN 0 ELSE 1 END, CASE WHEN inc IS NULL THEN {submit} ELSE {place} END, priority, pool, session, coalesce(run_at, now()),
   inc, slot, worker, placed_by, CASE WHEN inc IS NOT NULL THEN now() END, CASE WHEN inc IS NOT NULL THEN now() END, now() + within
- FROM i)`
+ FROM i)`)
 
 // What a new execution waits for.
 const (
@@ -183,23 +183,6 @@ var freshFields = []freshField{
 	{"run_at", "timestamptz", false, func(r *freshRow) any { return &r.runAt }},
 }
 
-// freshArray is one field of all rows as an array parameter.
-type freshArray struct {
-	rows []freshRow
-	of   func(*freshRow) any
-}
-
-// Dimensions implements pgtype.ArrayGetter.
-func (a *freshArray) Dimensions() []pgtype.ArrayDimension {
-	return []pgtype.ArrayDimension{{Length: int32(len(a.rows)), LowerBound: 1}}
-}
-
-// Index implements pgtype.ArrayGetter.
-func (a *freshArray) Index(i int) any { return a.of(&a.rows[i]) }
-
-// IndexType implements pgtype.ArrayGetter.
-func (a *freshArray) IndexType() any { return a.of(&freshRow{}) }
-
 // freshRows makes the parameters of freshFrom.
 type freshRows []freshRow
 
@@ -234,13 +217,13 @@ func (f freshRows) alike() bool {
 
 // args makes the parameters: an array of each field, or where the rows are alike one value of what they have in common.
 func (f freshRows) args(alike bool) []any {
-	arrays, args := make([]freshArray, len(freshFields)), make([]any, len(freshFields), len(freshFields)+len(placedFields))
+	arrays, args := make([]fieldArray[freshRow], len(freshFields)), make([]any, len(freshFields), len(freshFields)+len(placedFields))
 	for i, field := range freshFields {
 		if alike && !field.own {
 			args[i] = field.of(&f[0])
 			continue
 		}
-		arrays[i] = freshArray{f, field.of}
+		arrays[i] = fieldArray[freshRow]{f, field.of}
 		args[i] = &arrays[i]
 	}
 	return args

@@ -125,35 +125,38 @@ func finishedWords(ids []messages.ExecutionID) []string {
 // channel is what the nodes of this schema listen to.
 func (s *Store) channel() string { return "troupe." + s.cfg.Schema }
 
-// sessioned remembers which executions under way have a session, so that their next change takes the careful path at
-// once. What it has forgotten costs a round trip, no more.
+// sessionKey names a session.
+type sessionKey struct{ pool, session string }
+
+// sessioned remembers the sessions of executions under way, so that their next change takes the way of those with a session at
+// once. What it has forgotten costs round trips, no more.
 type sessioned struct {
-	mu  sync.Mutex
-	ids map[messages.ExecutionID]struct{}
+	mu    sync.Mutex
+	names map[messages.ExecutionID]sessionKey
 }
 
 const sessionedMax = 100_000
 
-func newSessioned() *sessioned { return &sessioned{ids: map[messages.ExecutionID]struct{}{}} }
+func newSessioned() *sessioned { return &sessioned{names: map[messages.ExecutionID]sessionKey{}} }
 
-func (k *sessioned) add(id messages.ExecutionID) {
+func (k *sessioned) add(id messages.ExecutionID, name sessionKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.ids) >= sessionedMax {
-		clear(k.ids)
+	if len(k.names) >= sessionedMax {
+		clear(k.names)
 	}
-	k.ids[id] = struct{}{}
+	k.names[id] = name
 }
 
-func (k *sessioned) has(id messages.ExecutionID) bool {
+// of returns the session of an execution, as far as it is known.
+func (k *sessioned) of(id messages.ExecutionID) sessionKey {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	_, ok := k.ids[id]
-	return ok
+	return k.names[id]
 }
 
 func (k *sessioned) drop(id messages.ExecutionID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.ids, id)
+	delete(k.names, id)
 }

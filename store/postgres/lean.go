@@ -85,9 +85,6 @@ var leanClaimSQL = `UPDATE execution e SET ` + claimColumns + `run_deadline = CA
 
 // queueLeanClaims adds the claims of executions that are remembered, and returns the others.
 func (s *Store) queueLeanClaims(batch *pgx.Batch, c *changes, part []int) []int {
-	if c.careful {
-		return part
-	}
 	var rest, lean []int
 	var asked []*messages.Execution
 	for _, i := range part {
@@ -127,15 +124,12 @@ func (s *Store) queueLeanClaims(batch *pgx.Batch, c *changes, part []int) []int 
 }
 
 // The lean statements give outcomes to running executions without reading what was asked, which the claim has read.
-const (
-	leanSet = `UPDATE execution e SET on_worker = NULL, unusual = nullif(i.after, 6), status = i.after, last_change = 4, finished_at = now(),
- result = i.result, error = i.error FROM unnest($1::int[], $2::uuid[], $3::int[], $4::smallint[], $5::bytea[], $6::bytea[]`
-	leanColumns = `n, id, attempt, after, result, error`
-)
-
 var (
-	leanWhere = ` WHERE e.id = i.id AND e.status = 4` + leanAttempt + ` AND e.session IS NULL`
-	leanSQL   = leanSet + `) AS i (` + leanColumns + `)` + leanWhere + ` RETURNING i.n, now()`
+	leanSet = store.Statement(`UPDATE execution e SET on_worker = NULL, unusual = nullif(i.after, {completed}), status = i.after, last_change = {finish}, finished_at = now(),
+ result = i.result, error = i.error FROM unnest($1::int[], $2::uuid[], $3::int[], $4::smallint[], $5::bytea[], $6::bytea[]`)
+	leanColumns = `n, id, attempt, after, result, error`
+	leanWhere   = store.Statement(` WHERE e.id = i.id AND e.status = {running} AND e.attempt = i.attempt AND e.session IS NULL`)
+	leanSQL     = leanSet + `) AS i (` + leanColumns + `)` + leanWhere + ` RETURNING i.n, now()`
 	// leanToldSQL is leanSQL that puts the ids of those with a notice into the outbox, in one row.
 	leanToldSQL = `WITH e AS (` + leanSet + `, $7::boolean[]) AS i (` + leanColumns + `, notify)` + leanWhere + ` RETURNING i.n, e.id, i.notify),
  o AS (INSERT INTO outbox (ids) SELECT array_agg(id) FROM e WHERE notify HAVING count(*) > 0)
@@ -150,16 +144,14 @@ type lean struct {
 
 // sortLean takes the edges out of ends that need no more than their own row.
 func (s *Store) sortLean(c *changes) []lean {
-	if c.careful {
-		return nil
-	}
 	var out []lean
 	rest := c.ends[:0]
 	for _, e := range c.ends {
-		short := len(e.result) <= shortOutcome && (e.failure == nil || len(e.failure.Details)+len(e.failure.Stderr) <= shortOutcome)
-		plain := short && e.last == lastFinish && e.retry == nil && e.output == nil && e.kind == "" && e.crash == 0
+		o := &e.change.Outcome
+		short := len(o.Result) <= shortOutcome && (o.Error == nil || len(o.Error.Details)+len(o.Error.Stderr) <= shortOutcome)
+		plain := short && e.change.Retry == nil && e.change.Output.Empty() && e.kind == "" && e.crash == 0
 		if plain {
-			if claimed, ok := s.claimed.take(c.items[e.item].id); ok && claimed.Attempt == c.items[e.item].change.(*store.Finish).Attempt {
+			if claimed, ok := s.claimed.take(c.items[e.item].id); ok && claimed.Attempt == e.change.Attempt {
 				out = append(out, lean{e, claimed})
 				continue
 			}
@@ -176,8 +168,9 @@ func (s *Store) queueLean(batch *pgx.Batch, c *changes, part []lean) {
 	notify, told := make([]bool, len(part)), false
 	for k := range part {
 		e := &part[k]
-		n[k], ids[k], attempts[k], after[k] = int32(k), uuidOf(c.items[e.item].id), int32(part[k].claimed.Attempt), int16(e.after)
-		results[k], failures[k] = bytesOf(e.result), store.EncodeError(e.failure)
+		o := &e.change.Outcome
+		n[k], ids[k], attempts[k], after[k] = int32(k), uuidOf(c.items[e.item].id), int32(part[k].claimed.Attempt), int16(o.Status)
+		results[k], failures[k] = bytesOf(o.Result), store.EncodeError(o.Error)
 		notify[k], told = e.claimed.Notify, told || e.claimed.Notify
 	}
 	statement, args := leanSQL, []any{n, ids, attempts, after, results, failures}
@@ -189,7 +182,7 @@ func (s *Store) queueLean(batch *pgx.Batch, c *changes, part []lean) {
 			k, at := sc.integer(), sc.time()
 			l := &part[k]
 			e := l.claimed
-			e.Status, e.FinishedAt, e.Result, e.Error = l.after, at, bytesOf(l.result), store.DecodeError(failures[k])
+			e.Status, e.FinishedAt, e.Result, e.Error = l.change.Outcome.Status, at, bytesOf(l.change.Outcome.Result), store.DecodeError(failures[k])
 			c.applied(int64(l.item), at, e.Status, e.Attempt).out.Execution = e
 		})
 	})

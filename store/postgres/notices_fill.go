@@ -27,9 +27,9 @@ func (o *noticeOutcome) wanted() int {
 type noticeOutcomes map[messages.ExecutionID]*noticeOutcome
 
 // noticeOutcomesSQL reads what notices tell, but for long results and errors, of which it reads the sizes.
-const noticeOutcomesSQL = `SELECT e.id, e.seq, r.action, r.version, e.status, e.attempt, e.session, r.labels, r.trace, r.retry_count, r.original, e.retried_as,
+var noticeOutcomesSQL = store.Statement(`SELECT e.id, e.seq, r.action, r.version, e.status, e.attempt, e.session, r.labels, r.trace, r.retry_count, r.original, e.retried_as,
  r.requested_at, e.started_at, e.finished_at, e.result, e.error, octet_length(o.result), octet_length(o.error)
- FROM execution e JOIN request r ON r.seq = e.seq LEFT JOIN outcome o ON o.seq = e.seq WHERE e.id = ANY ($1) AND e.status >= 6`
+ FROM execution e JOIN request r ON r.seq = e.seq LEFT JOIN outcome o ON o.seq = e.seq WHERE e.id = ANY ($1) AND e.status >= {completed}`)
 
 func (s *Store) noticeOutcomes(ctx context.Context, ids []messages.ExecutionID) (noticeOutcomes, error) {
 	out := make(noticeOutcomes, len(ids))

@@ -19,9 +19,9 @@ const stretchMin = 50
 
 // purgeSQL deletes ended executions with all that belongs to them, of those behind the cursor $1 up to the horizon $2: what
 // was requested after the moment cannot have ended before it. It says how many it looked at, up to where, and how many went.
-const purgeSQL = `WITH w AS MATERIALIZED (SELECT seq, id FROM request WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT $3),
+var purgeSQL = store.Statement(`WITH w AS MATERIALIZED (SELECT seq, id FROM request WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT $3),
  v AS MATERIALIZED (SELECT e.id, e.seq FROM w JOIN execution e ON e.id = w.id
-  WHERE e.status >= 6 AND e.finished_at < $4 ORDER BY w.seq LIMIT $5 FOR UPDATE OF e SKIP LOCKED),
+  WHERE e.status >= {completed} AND e.finished_at < $4 ORDER BY w.seq LIMIT $5 FOR UPDATE OF e SKIP LOCKED),
  l AS (DELETE FROM execution_label l USING v, request r, LATERAL jsonb_each_text(r.labels) k
   WHERE r.seq = v.seq AND r.labels IS NOT NULL AND l.key = k.key AND l.value = k.value AND l.seq = v.seq),
  o AS (DELETE FROM outcome o USING v WHERE o.seq = v.seq),
@@ -29,14 +29,14 @@ const purgeSQL = `WITH w AS MATERIALIZED (SELECT seq, id FROM request WHERE seq 
  x AS (DELETE FROM execution_event x USING v WHERE x.seq = v.seq),
  r AS (DELETE FROM request r USING v WHERE r.seq = v.seq),
  e AS (DELETE FROM execution e USING v WHERE e.id = v.id)
- SELECT (SELECT count(*) FROM w), (SELECT max(seq) FROM w), count(*), max(seq) FROM v`
+ SELECT (SELECT count(*) FROM w), (SELECT max(seq) FROM w), count(*), max(seq) FROM v`)
 
 // Of the sessions behind the cursor ($1, $2), purgeLanesSQL locks the lanes of those that have not been used for long, as
 // every submission to a session does. So purgeSessionsSQL, a later statement of the same transaction, sees whether
 // something of such a session waits or runs; if so the session stays, for it may have something to lose. A binding to an
 // incarnation that has ended binds nobody. No more than 1,000 of a session's executions are looked at, of all pools; one with
 // more stays until some of them are purged. So no session holds up those behind it.
-const (
+var (
 	idleSessions = `WITH w AS MATERIALIZED (SELECT pool, session, worker_inc, touched_at FROM session
   WHERE (pool, session) > ($1, $2) ORDER BY pool, session LIMIT $3),
  i AS MATERIALIZED (SELECT w.pool, w.session FROM w WHERE w.touched_at < $4
@@ -44,15 +44,15 @@ const (
   ORDER BY w.pool, w.session LIMIT $5)`
 	purgeLanesSQL = idleSessions + ` SELECT 1 FROM i JOIN lane l ON l.pool = i.pool AND l.session = i.session
   ORDER BY i.pool, i.session FOR UPDATE OF l`
-	purgeSessionsSQL = idleSessions + `,
+	purgeSessionsSQL = idleSessions + store.Statement(`,
  v AS MATERIALIZED (SELECT i.pool, i.session FROM i CROSS JOIN LATERAL
-  (SELECT count(*) AS kept, coalesce(bool_or(e.pool = i.pool AND e.status < 6), false) AS used
+  (SELECT count(*) AS kept, coalesce(bool_or(e.pool = i.pool AND e.status < {completed}), false) AS used
    FROM (SELECT x.pool, x.status FROM execution x WHERE x.session = i.session ORDER BY x.seq LIMIT 1001) e) k
   WHERE k.kept <= 1000 AND NOT k.used),
  k AS (DELETE FROM session_snapshot k USING v WHERE k.pool = v.pool AND k.session = v.session),
  l AS (DELETE FROM lane l USING v WHERE l.pool = v.pool AND l.session = v.session AND l.active = 0 AND l.head IS NULL),
  s AS (DELETE FROM session s USING v WHERE s.pool = v.pool AND s.session = v.session AND s.touched_at < $4 RETURNING 1)
-` + walkedTo + `, (SELECT count(*) FROM s)` + walkedFrom
+`) + walkedTo + `, (SELECT count(*) FROM s)` + walkedFrom
 
 	// walkedTo says how many rows were looked at and up to where, and how many of them were taken and up to where.
 	walkedTo   = ` SELECT (SELECT count(*) FROM w), lw.pool, lw.session, (SELECT count(*) FROM i), li.pool, li.session`
@@ -61,7 +61,7 @@ const (
 )
 
 // Lanes and snapshots without a session: of sessions that were never bound, or that an older version has deleted.
-const (
+var (
 	purgeLanesAloneSQL = `WITH w AS MATERIALIZED (SELECT pool, session, active, head FROM lane
   WHERE (pool, session) > ($1, $2) ORDER BY pool, session LIMIT $3),
  i AS MATERIALIZED (SELECT pool, session FROM w WHERE active = 0 AND head IS NULL

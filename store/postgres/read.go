@@ -117,12 +117,12 @@ func (s *Store) Output(ctx context.Context, id messages.ExecutionID) (messages.O
 }
 
 // depthsSQL counts from the two indexes of what has not ended: what waits rank by rank, up to $1 of each.
-const depthsSQL = `SELECT d.pool, d.status, d.n, r.requested_at, d.more, d.placed FROM (
- SELECT k.pool, 1::smallint AS status, sum(c.n)::bigint AS n, min(c.first) AS first, bool_or(c.n >= $1) AS more, NULL::timestamptz AS placed
+var depthsSQL = store.Statement(`SELECT d.pool, d.status, d.n, r.requested_at, d.more, d.placed FROM (
+ SELECT k.pool, {requested}::smallint AS status, sum(c.n)::bigint AS n, min(c.first) AS first, bool_or(c.n >= $1) AS more, NULL::timestamptz AS placed
   FROM (` + ranksSQL + `) k CROSS JOIN LATERAL (SELECT count(*) AS n, min(w.seq) AS first FROM (SELECT e.seq FROM execution e
    WHERE e.rank IS NOT NULL AND e.pool = k.pool AND e.rank = k.rank ORDER BY e.seq LIMIT $1) w) c GROUP BY k.pool
- UNION ALL SELECT pool, status, count(*), min(seq), false, min(scheduled_at) FILTER (WHERE status = 3) FROM execution WHERE on_worker IS NOT NULL GROUP BY pool, status) d
- JOIN request r ON r.seq = d.first ORDER BY 1, 2`
+ UNION ALL SELECT pool, status, count(*), min(seq), false, min(scheduled_at) FILTER (WHERE status = {scheduled}) FROM execution WHERE on_worker IS NOT NULL GROUP BY pool, status) d
+ JOIN request r ON r.seq = d.first ORDER BY 1, 2`)
 
 // Depths counts what has not ended, by pool and status.
 func (s *Store) Depths(ctx context.Context) ([]store.Depth, error) {
@@ -148,12 +148,12 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 // overdue holds, for each deadline, the condition on (age = $1) and the moment that orders it. Each goes by an index
 // that holds little more than what is overdue, or what stands on workers.
 var overdue = map[store.Deadline]struct{ where, order string }{
-	store.ClaimBy: {"e.on_worker IS NOT NULL AND e.status = 3 AND e.claim_by <= now()", "e.claim_by"},
-	store.StartBy: {"e.id IN (SELECT id FROM execution WHERE start_since <= now() - $1::interval UNION ALL SELECT id FROM execution" +
-		" WHERE on_worker IS NOT NULL AND status = 3 AND first_placed_at <= now() - $1::interval AND started_at IS NULL)", "e.first_placed_at"},
+	store.ClaimBy: {store.Statement("e.on_worker IS NOT NULL AND e.status = {scheduled} AND e.claim_by <= now()"), "e.claim_by"},
+	store.StartBy: {store.Statement("e.id IN (SELECT id FROM execution WHERE start_since <= now() - $1::interval UNION ALL SELECT id FROM execution" +
+		" WHERE on_worker IS NOT NULL AND status = {scheduled} AND first_placed_at <= now() - $1::interval AND started_at IS NULL)"), "e.first_placed_at"},
 	store.QueueBy:  {"e.queue_by <= now()", "e.queue_by"},
 	store.WorkerBy: {"e.worker_by <= now()", "e.worker_by"},
-	store.RunBy:    {"e.on_worker IS NOT NULL AND e.status IN (4, 5) AND e.run_deadline <= now() - $1::interval", "e.run_deadline"},
+	store.RunBy:    {store.Statement("e.on_worker IS NOT NULL AND e.status IN ({running}, {cancelling}) AND e.run_deadline <= now() - $1::interval"), "e.run_deadline"},
 	store.Orphaned: {"e.on_worker IS NOT NULL AND NOT EXISTS (SELECT FROM node n WHERE n.incarnation = e.worker_inc AND n.state <> 'dead')", "e.scheduled_at"},
 }
 

@@ -9,27 +9,10 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// The changes, as last_change keeps them.
-const (
-	lastSubmit = iota
-	lastPlace
-	lastTakeBack
-	lastClaim
-	lastFinish
-	lastEnd
-	lastCancel
-	lastRescue
-)
-
 // record is an execution with what the store keeps beside it.
 type record struct {
-	messages.Execution
-	last  int // the change that brought it here
+	store.Row
 	avoid messages.WorkerID
-}
-
-func strict(e *messages.Execution) bool {
-	return e.Session != "" && (e.Affinity == messages.AffinityStrict || e.Affinity == messages.AffinityStrictFail)
 }
 
 // The columns of a record, of request r and execution e.
@@ -62,7 +45,7 @@ func scanRecord(s *scanner, r *record) {
 	r.MaxRetries, r.RetryCount, r.RetryReason = int(s.integer()), int(s.integer()), s.text()
 	s.id((*[16]byte)(&r.Original))
 	r.avoid, r.RequestedAt, r.QueueDeadline, r.WorkerDeadline = messages.WorkerID(s.text()), s.time(), s.time(), s.time()
-	r.Status, r.Attempt, r.last = messages.Status(s.integer()), messages.Attempt(s.integer()), int(s.integer())
+	r.Status, r.Attempt, r.Last = messages.Status(s.integer()), messages.Attempt(s.integer()), store.Last(s.integer())
 	r.Priority, r.Pool, r.Session = messages.Priority(s.integer()), s.text(), s.text()
 	s.id((*[16]byte)(&r.Worker.Incarnation))
 	r.Worker.Slot, r.WorkerID, r.Generation = messages.Slot(s.integer()), messages.WorkerID(s.text()), messages.Generation(s.integer())

@@ -45,9 +45,10 @@ func (m *decided) call(r *rapid.T, k *kit) {
 	guess := &decided{rows: append([]store.Row(nil), m.rows...), held: m.held, has: m.has}
 	var changes []store.Change
 	var of []int
-	for range rapid.IntRange(1, 4).Draw(r, "changes") {
+	many := rapid.IntRange(1, 4).Draw(r, "changes")
+	for range many {
 		i := rapid.IntRange(0, len(m.rows)-1).Draw(r, "execution")
-		c := guess.draw(r, k, i)
+		c := guess.draw(r, k, i, many == 1)
 		guess.follow(i, c, time.Unix(0, 0).UTC())
 		changes, of = append(changes, c), append(of, i)
 	}

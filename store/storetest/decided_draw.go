@@ -13,8 +13,9 @@ import (
 
 func isError(err, kind error) bool { return errors.Is(err, kind) }
 
-// draw draws a change of row i, near enough to the row that it fits now and then.
-func (m *decided) draw(r *rapid.T, k *kit, i int) store.Change {
+// draw draws a change of row i, near enough to the row that it fits now and then. A placement that does not name the session of its
+// execution is alone in its call: others there need not see it.
+func (m *decided) draw(r *rapid.T, k *kit, i int, alone bool) store.Change {
 	row := &m.rows[i]
 	id, attempt := row.ID, row.Attempt+messages.Attempt(rapid.SampledFrom([]int{0, 0, 0, 0, -1, 1}).Draw(r, "off"))
 	slot := rapid.IntRange(1, 2).Draw(r, "slot")
@@ -23,7 +24,7 @@ func (m *decided) draw(r *rapid.T, k *kit, i int) store.Change {
 	switch rapid.SampledFrom(likely(row.Status)).Draw(r, "change") {
 	case "place":
 		p := k.place(id, attempt, slot)
-		if row.Session != "" {
+		if row.Session != "" && !(alone && rapid.IntRange(0, 9).Draw(r, "without its session") == 0) {
 			p.Session = m.use(r, row)
 		}
 		return p

@@ -1,0 +1,146 @@
+package postgres
+
+import (
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// mine restricts a statement to executions that this very transaction has changed.
+const mine = " JOIN execution e ON e.id = i.id AND e.xmin = pg_current_xact_id()::xid"
+
+// The statements of what goes with a decided change, each for the rows that were written.
+const (
+	outcomesSQL = `INSERT INTO outcome (seq, result, error) SELECT e.seq, i.result, i.error FROM unnest($1::uuid[], $2::bytea[], $3::bytea[])
+ AS i (id, result, error)` + mine
+	outputsSQL = `INSERT INTO output (seq, stdout, stderr, stdout_cut, stderr_cut) SELECT e.seq, i.stdout, i.stderr, i.stdout_cut, i.stderr_cut
+ FROM unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::boolean[], $5::boolean[]) AS i (id, stdout, stderr, stdout_cut, stderr_cut)` + mine + `
+ ON CONFLICT (seq) DO UPDATE SET stdout = excluded.stdout, stderr = excluded.stderr, stdout_cut = excluded.stdout_cut, stderr_cut = excluded.stderr_cut`
+	endedSQL  = `INSERT INTO outbox (ids) SELECT array_agg(e.id) FROM unnest($1::uuid[]) AS i (id)` + mine + ` HAVING count(*) > 0`
+	eventsSQL = `INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker, by)
+ SELECT e.seq, i.at, i.attempt, i.kind, i.before, i.after, i.reason, i.worker, i.by
+ FROM unnest($1::uuid[], $2::timestamptz[], $3::int[], $4::text[], $5::smallint[], $6::smallint[], $7::text[], $8::text[], $9::text[])
+ WITH ORDINALITY AS i (id, at, attempt, kind, before, after, reason, worker, by, n)` + mine + ` ORDER BY i.n`
+	wordsSQL = `SELECT pg_notify($1, i.word) FROM unnest($2::uuid[], $3::text[]) AS i (id, word)` + mine
+	bindSQL  = `INSERT INTO session (pool, session, epoch, worker_inc, worker_pool, worker_slot, bound_at, touched_at)
+ SELECT e.pool, e.session, e.session_epoch, e.worker_inc, e.pool, e.worker_slot, e.scheduled_at, e.scheduled_at FROM unnest($1::uuid[]) AS i (id)` + mine + `
+ ON CONFLICT (pool, session) DO UPDATE SET epoch = excluded.epoch, worker_inc = excluded.worker_inc, worker_pool = excluded.worker_pool,
+  worker_slot = excluded.worker_slot, bound_at = excluded.bound_at, touched_at = excluded.touched_at, bound_runs = session.runs`
+	// beginSQL notes that a run with the session's state may begin, which matters once in a session's life.
+	beginSQL = `UPDATE session s SET started_epoch = e.session_epoch FROM unnest($1::uuid[]) AS i (id)` + mine + `
+ WHERE s.pool = e.pool AND s.session = e.session AND s.started_epoch = 0`
+	runsSQL = `UPDATE session s SET finished_epoch = greatest(s.finished_epoch, d.epoch), runs = s.runs + d.runs, touched_at = d.at
+ FROM (SELECT e.pool, e.session, max(e.session_epoch) AS epoch, count(*) FILTER (WHERE i.leaves) AS runs, max(e.finished_at) AS at
+  FROM unnest($1::uuid[], $2::boolean[], $3::boolean[]) AS i (id, leaves, hint)` + mine + ` LEFT JOIN session h ON h.pool = e.pool AND h.session = e.session
+  WHERE NOT i.hint OR h.worker_inc = e.worker_inc AND h.worker_pool = e.pool AND h.worker_slot = e.worker_slot GROUP BY 1, 2) d
+ WHERE s.pool = d.pool AND s.session = d.session`
+)
+
+// beside gathers what goes with the changes of one transaction into other tables.
+type beside struct {
+	outcomes struct {
+		ids             column[pgtype.UUID]
+		results, errors blobs
+	}
+	outputs struct {
+		ids                  column[pgtype.UUID]
+		stdout, stderr       blobs
+		stdoutCut, stderrCut []bool
+	}
+	events struct {
+		ids                          column[pgtype.UUID]
+		at                           column[pgtype.Timestamptz]
+		attempts                     []int32
+		before, after                []int16
+		kinds, reasons, workers, who column[pgtype.Text]
+	}
+	runs struct {
+		ids          column[pgtype.UUID]
+		leaves, hint []bool
+	}
+	words struct {
+		ids   column[pgtype.UUID]
+		words []string
+	}
+	told, bound, begun column[pgtype.UUID]
+	retries            []retryOf
+}
+
+func (b *beside) add(w *write, eventsAll bool) {
+	d, id := &w.d, uuidOf(w.it.id)
+	n := &d.Next
+	if n.Status.Terminal() {
+		b.addOutcome(w)
+		if n.Notify {
+			b.told = append(b.told, id)
+		}
+	}
+	if o := &d.Output; !o.Empty() {
+		b.outputs.ids = append(b.outputs.ids, id)
+		b.outputs.stdout, b.outputs.stderr = append(b.outputs.stdout, bytesOf(o.Stdout)), append(b.outputs.stderr, bytesOf(o.Stderr))
+		b.outputs.stdoutCut, b.outputs.stderrCut = append(b.outputs.stdoutCut, o.StdoutCut), append(b.outputs.stderrCut, o.ErrCut)
+	}
+	if d.Retry != nil {
+		b.retries = append(b.retries, retryOf{w.it.id, d.Retry})
+		v := d.RetryEvent()
+		b.addEvent(id, &v)
+	}
+	if !d.Straight || eventsAll {
+		b.addEvent(id, &d.Event)
+	}
+	switch d.Session {
+	case store.SessionBound:
+		b.bound = append(b.bound, id)
+	case store.SessionStarted:
+		b.begun = append(b.begun, id)
+	case store.SessionFinished:
+		b.runs.ids, b.runs.leaves = append(b.runs.ids, id), append(b.runs.leaves, store.Leaves(n.Status))
+		b.runs.hint = append(b.runs.hint, n.Affinity == messages.AffinityHint)
+	}
+	switch n.Status {
+	case messages.Requested:
+		b.words.ids, b.words.words = append(b.words.ids, id), append(b.words.words, wordRequested+encodeText(n.Pool))
+	case messages.Cancelling:
+		b.words.ids, b.words.words = append(b.words.ids, id), append(b.words.words, wordCancel+n.ID.String())
+	}
+}
+
+// addOutcome divides an outcome into what stands in the execution's own row and what is too long for it.
+func (b *beside) addOutcome(w *write) {
+	w.result, w.failure = bytesOf(w.d.Next.Result), store.EncodeError(w.d.Next.Error)
+	if len(w.result)+len(w.failure) <= shortOutcome {
+		return
+	}
+	b.outcomes.ids = append(b.outcomes.ids, uuidOf(w.it.id))
+	b.outcomes.results, b.outcomes.errors = append(b.outcomes.results, w.result), append(b.outcomes.errors, w.failure)
+	w.result, w.failure = nil, nil
+}
+
+func (b *beside) addEvent(id pgtype.UUID, v *store.Event) {
+	e := &b.events
+	e.ids, e.at, e.attempts = append(e.ids, id), append(e.at, timeOf(v.At)), append(e.attempts, int32(v.Attempt))
+	e.before, e.after = append(e.before, int16(v.From)), append(e.after, int16(v.To))
+	e.kinds, e.reasons = append(e.kinds, textOf(v.Kind)), append(e.reasons, textOf(v.Reason))
+	e.workers, e.who = append(e.workers, textOf(v.Worker)), append(e.who, textOf(v.By))
+}
+
+// queue adds the statements of what there is.
+func (b *beside) queue(batch *pgx.Batch, s *Store) {
+	add := func(n int, sql string, args ...any) {
+		if n > 0 {
+			batch.Queue(sql, args...)
+		}
+	}
+	add(len(b.outcomes.ids), outcomesSQL, b.outcomes.ids, b.outcomes.results, b.outcomes.errors)
+	add(len(b.outputs.ids), outputsSQL, b.outputs.ids, b.outputs.stdout, b.outputs.stderr, b.outputs.stdoutCut, b.outputs.stderrCut)
+	add(len(b.told), endedSQL, b.told)
+	e := &b.events
+	add(len(e.ids), eventsSQL, e.ids, e.at, e.attempts, e.kinds, e.before, e.after, e.reasons, e.workers, e.who)
+	add(len(b.bound), bindSQL, b.bound)
+	add(len(b.begun), beginSQL, b.begun)
+	add(len(b.runs.ids), runsSQL, b.runs.ids, b.runs.leaves, b.runs.hint)
+	add(len(b.words.ids), wordsSQL, s.channel(), b.words.ids, b.words.words)
+	queueRetries(batch, s, b.retries)
+}

@@ -1,0 +1,220 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// decideMax is how often a change is decided again because its row had moved on when it was written. Each time somebody else's change was
+// made.
+const decideMax = 32
+
+// seen is an execution as it was read, with what decides about a change beside it.
+type seen struct {
+	store.Row
+	facts store.Facts
+	live  bool // the lease of the worker's incarnation
+	at    time.Time
+}
+
+// liveNodes are the incarnations whose lease is live.
+const liveNodes = `ARRAY(SELECT nd.incarnation FROM node nd WHERE nd.state <> 'dead' AND nd.lease_until > statement_timestamp())`
+
+const seenSQL = "SELECT " + recordColumns + ", CASE WHEN e.id = ANY($2) THEN r.parameters END, coalesce(e.result, o.result), coalesce(e.error, o.error), now()," +
+	" l.active, s.epoch, s.worker_inc, s.worker_pool, s.worker_slot, coalesce(e.worker_inc = ANY (" + liveNodes + "), false)" + recordFrom +
+	` LEFT JOIN lane l ON l.pool = e.pool AND l.session = e.session LEFT JOIN session s ON s.pool = e.pool AND s.session = e.session WHERE e.id = ANY($1)`
+
+// applyDecided makes what the lean statements do not: it reads the rows without a lock, asks store.Decide, and writes what that says
+// by a compare-and-set, again for what has moved on meanwhile. So a process that freezes in between holds nothing.
+func (s *Store) applyDecided(ctx context.Context, items []*item) error {
+	for misses := 0; len(items) > 0; {
+		rows, err := s.see(ctx, items)
+		if err != nil {
+			return err
+		}
+		round, rest := pick(items, sessionsOf(rows), func(*item) bool { return true })
+		if err := s.applyRound(ctx, round, rows); err != nil {
+			return err
+		}
+		missed := open(round)
+		if misses++; len(missed) < len(round) {
+			misses = 0
+		}
+		items = append(missed, rest...)
+		if misses == decideMax {
+			giveUp(items)
+			return nil
+		}
+	}
+	return nil
+}
+
+// open are the changes that are not answered.
+func open(items []*item) (out []*item) {
+	for _, it := range items {
+		if !it.done && !it.judged {
+			out = append(out, it)
+		}
+	}
+	return out
+}
+
+// giveUp answers for changes whose rows never stood still.
+func giveUp(items []*item) {
+	for _, it := range items {
+		it.judged = true
+		it.out = store.Result{Verdict: store.Blocked, Err: fmt.Errorf("%s execution %s: %w: others changed it %d times while it was decided; it is repeated",
+			it.change.Name(), it.id, store.ErrBlocked, decideMax)}
+	}
+}
+
+// see reads the executions of the changes, without a lock.
+func (s *Store) see(ctx context.Context, items []*item) (map[messages.ExecutionID]*seen, error) {
+	ids := make([]messages.ExecutionID, 0, len(items))
+	var claims []messages.ExecutionID
+	for _, it := range items {
+		ids = append(ids, it.id)
+		if _, ok := it.change.(*store.Claim); ok {
+			claims = append(claims, it.id)
+		}
+	}
+	rows := make(map[messages.ExecutionID]*seen, len(items))
+	found, err := s.pool.Query(ctx, seenSQL, idsOf(ids), idsOf(claims))
+	if err != nil {
+		return nil, err
+	}
+	err = each(found, func(sc *scanner) {
+		var r record
+		scanWhole(sc, &r)
+		v := &seen{Row: r.Row, at: sc.time()}
+		v.facts.Busy, v.facts.Held.Epoch = sc.integer() > 0, sc.integer()
+		sc.id((*[16]byte)(&v.facts.Held.Worker.Incarnation))
+		v.facts.Held.Worker.Pool, v.facts.Held.Worker.Slot = sc.text(), messages.Slot(sc.integer())
+		if v.facts.Held.Worker.Incarnation.IsZero() {
+			v.facts.Held.Worker = messages.WorkerKey{}
+		}
+		v.live = sc.boolean()
+		v.facts.Fenced = !v.live
+		rows[v.ID] = v
+	})
+	return rows, err
+}
+
+// sessionsOf are the sessions of the executions that have one.
+func sessionsOf(rows map[messages.ExecutionID]*seen) map[messages.ExecutionID]sessionKey {
+	names := map[messages.ExecutionID]sessionKey{}
+	for id, row := range rows {
+		if row.Session != "" {
+			names[id] = sessionKey{row.Pool, row.Session}
+		}
+	}
+	return names
+}
+
+// pick takes the changes that fit and can go together, in their order: one of each execution, and no other of a session beside a placement in it,
+// which has to see what came before it. Names are the sessions of executions that have one.
+func pick(items []*item, names map[messages.ExecutionID]sessionKey, fits func(*item) bool) (round, rest []*item) {
+	const shared, closed = 1, 2
+	used, sessions := make(map[messages.ExecutionID]bool, len(items)), map[sessionKey]int{}
+	for _, it := range items {
+		name, has := names[it.id]
+		_, place := it.change.(*store.Place)
+		state := sessions[name]
+		if used[it.id] || !fits(it) || has && (state == closed || place && state == shared) {
+			rest = append(rest, it)
+			state = closed
+		} else {
+			round = append(round, it)
+			state = shared
+			if place {
+				state = closed
+			}
+		}
+		used[it.id] = true
+		if has {
+			sessions[name] = state
+		}
+	}
+	return round, rest
+}
+
+// applyRound decides and writes changes of different executions. When something among them cannot be stored, they are divided until that
+// stands alone.
+func (s *Store) applyRound(ctx context.Context, round []*item, rows map[messages.ExecutionID]*seen) error {
+	if len(round) == 0 {
+		return nil
+	}
+	err := repeat(ctx, func() error { return s.writeRound(ctx, round, rows) })
+	switch {
+	case err == nil || !dataError(err):
+		return err
+	case len(round) == 1:
+		it := round[0]
+		it.judged, it.out = true, store.Result{Verdict: store.Refused, Status: rows[it.id].Status, Attempt: rows[it.id].Attempt, At: rows[it.id].at,
+			Err: fmt.Errorf("%s execution %s: %w", it.change.Name(), it.id, err)}
+		return nil
+	}
+	half := len(round) / 2
+	if err := s.applyRound(ctx, round[:half], rows); err != nil {
+		return err
+	}
+	return s.applyRound(ctx, round[half:], rows)
+}
+
+// writeRound decides the changes and writes what takes effect, in one transaction without a pause. Those whose rows have moved on stay open.
+func (s *Store) writeRound(ctx context.Context, round []*item, rows map[messages.ExecutionID]*seen) error {
+	batch, w := &pgx.Batch{}, &writes{s: s}
+	for _, it := range round {
+		row := rows[it.id]
+		if row == nil {
+			it.judged, it.out = true, store.Result{Verdict: store.Missing}
+			continue
+		}
+		d := store.Decide(&row.Row, &row.facts, it.change, row.at)
+		if d.Verdict == store.Applied {
+			w.add(it, row, &d)
+			continue
+		}
+		it.answer(&d, row.at)
+		if d.Event.Kind == store.StaleWrite && s.keepsStale(it) {
+			queueStale(batch, row.Seq, &d.Event)
+		}
+	}
+	w.queue(batch)
+	if batch.Len() == 0 {
+		return nil
+	}
+	return undone(round, s.pool.SendBatch(ctx, batch).Close())
+}
+
+// answer says what became of the change.
+func (it *item) answer(d *store.Decision, at time.Time) {
+	it.done, it.judged = d.Verdict == store.Applied, d.Verdict != store.Applied
+	it.out = store.Result{Verdict: d.Verdict, Status: d.Next.Status, Attempt: d.Next.Attempt, At: at, Err: d.Err}
+	if d.Carry {
+		e := d.Next.Execution
+		e.Error = store.DecodeError(store.EncodeError(e.Error))
+		it.out.Execution = &e
+	}
+}
+
+// keepsStale reports whether it is kept that the change came too late. Where several routers look at one pool, most placements that fail are of
+// executions that another has placed: they are no events, unless all are stored.
+func (s *Store) keepsStale(it *item) bool {
+	p, ok := it.change.(*store.Place)
+	return !ok || p.Session != nil || s.cfg.EventsAll
+}
+
+const staleSQL = `INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker)
+ SELECT $1::bigint, $2::timestamptz, $3::int, $4::text, $5::smallint, $5, $6::text, $7::text
+ WHERE (SELECT count(*) FROM (SELECT 1 FROM execution_event WHERE seq = $1 AND kind = $4 LIMIT $8) f) < $8`
+
+func queueStale(batch *pgx.Batch, seq int64, v *store.Event) {
+	batch.Queue(staleSQL, seq, timeOf(v.At), int32(v.Attempt), v.Kind, int16(v.From), textOf(v.Reason), textOf(v.Worker), int64(store.StaleWritesMax))
+}
