@@ -109,3 +109,6 @@ func matchesAny(patterns []string, pkg string) bool {
 func within(dependency, path string) bool {
 	return path == dependency || strings.HasPrefix(path, dependency+"/")
 }
+
+// IsTest reports whether all of a package is a test.
+func (r *Rules) IsTest(pkg string) bool { return matchesAny(r.TestPackages, pkg) }
