@@ -14,19 +14,27 @@ import (
 	"github.com/troupe-run/troupe/store/postgres"
 )
 
-// One call may bring more bytes than a message, a statement or a transaction can hold. With TROUPE_CHAOS=whole it is 129
-// results of 8 MiB that cannot be compressed, more than a gigabyte; else 33 of them, on a server that takes 0.2 s for each.
+// One call may bring more bytes than a message, a statement or a transaction can hold. Here it is 33 results of 8 MiB, on a server
+// that takes 0.2 s for each.
 func TestOneCallOfManyLargeResults(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
 	s := d.open(t, postgres.Config{})
-	key := joined(t, s)
-	count := 129
+	slow(t, d, s)
+	oneCallOfLargeResults(t, s, 33, repeatedText(messages.ResultMax))
+}
+
+// TestWholeCallOfManyLargeResults is the same with 129 results that cannot be compressed, more than a gigabyte: make chaos.
+func TestWholeCallOfManyLargeResults(t *testing.T) {
 	if !whole {
-		count = 33
-		slow(t, d, s)
+		t.Skip("moves more than a gigabyte: make chaos, or TROUPE_CHAOS=whole")
 	}
-	result := largeResult(messages.ResultMax)
+	oneCallOfLargeResults(t, newBench(t).open(t, postgres.Config{}), 129, randomText(messages.ResultMax))
+}
+
+func oneCallOfLargeResults(t *testing.T, s *postgres.Store, count int, result []byte) {
+	t.Helper()
+	key := joined(t, s)
 	e := noop(count)
 	_, err := s.Submit(t.Context(), e)
 	require.NoError(t, err)
@@ -64,11 +72,8 @@ func slow(t *testing.T, d *bench, s *postgres.Store) {
 	require.NoError(t, err)
 }
 
-// largeResult is a JSON text of n bytes.
-func largeResult(n int) []byte {
-	if whole {
-		return randomText(n)
-	}
+// repeatedText is a JSON text of n bytes.
+func repeatedText(n int) []byte {
 	return append(append([]byte{'"'}, bytes.Repeat([]byte("0123456789abcde "), n/16-1)...), bytes.Repeat([]byte{'"'}, 1)...)
 }
 
@@ -87,10 +92,23 @@ func randomText(n int) []byte {
 // Submissions that come together are divided by their bytes too.
 func TestOneCallOfManyLargeSubmissions(t *testing.T) {
 	t.Parallel()
+	oneCallOfLargeSubmissions(t, repeatedText(messages.ParametersMax-16))
+}
+
+// TestWholeCallOfManyLargeSubmissions is the same with parameters that cannot be compressed: make chaos.
+func TestWholeCallOfManyLargeSubmissions(t *testing.T) {
+	if !whole {
+		t.Skip("40 MiB that cannot be compressed: make chaos, or TROUPE_CHAOS=whole")
+	}
+	oneCallOfLargeSubmissions(t, randomText(messages.ParametersMax-16))
+}
+
+func oneCallOfLargeSubmissions(t *testing.T, text []byte) {
+	t.Helper()
 	s := newBench(t).open(t, postgres.Config{})
 	e := noop(40)
 	for i := range e {
-		e[i].Parameters = append(append([]byte(`{"a":`), largeResult(messages.ParametersMax-16)...), '}')
+		e[i].Parameters = append(append([]byte(`{"a":`), text...), '}')
 	}
 	out, err := s.Submit(t.Context(), e)
 	require.NoError(t, err)

@@ -121,7 +121,7 @@ func TestScale(t *testing.T) {
 
 // TestWholeScale is the same with a million rows: make chaos.
 func TestWholeScale(t *testing.T) {
-	if os.Getenv("TROUPE_CHAOS") != "whole" {
+	if !whole {
 		t.Skip("a million rows each: make chaos, or TROUPE_CHAOS=whole")
 	}
 	for name, check := range scales {

@@ -48,5 +48,5 @@
 // Purge frees pages for reuse; the file does not shrink. On a full disk writes say store.ErrFull, reads go on, and so
 // do writes once there is space.
 //
-// Its tests take long: each history of the suite runs on files that are synced to the disk, also with faults, and one file has a million rows.
+// Its tests take long: each history of the suite runs on files that are synced to the disk, also with faults, and one file gets 120,000 rows.
 package sqlite
