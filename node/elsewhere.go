@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 
-	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/supervisor"
 )
@@ -14,7 +13,7 @@ func (n *Node) lookElsewhere(ctx context.Context) error {
 	if !n.looksElsewhere() {
 		return nil
 	}
-	served, err := n.servedElsewhere(ctx)
+	served, err := n.operator.Remote.Served(ctx)
 	if err != nil {
 		return err
 	}
@@ -22,14 +21,6 @@ func (n *Node) lookElsewhere(ctx context.Context) error {
 		n.system.Send(handle.pid, &supervisor.Elsewhere{Beats: served[name]})
 	}
 	return nil
-}
-
-// servedElsewhere reads which pools have workers on other live nodes. No other node has any where the store is this node's alone.
-func (n *Node) servedElsewhere(ctx context.Context) (map[string]map[messages.Incarnation]supervisor.LastBeat, error) {
-	if !n.cfg.full() {
-		return nil, nil
-	}
-	return n.operator.Remote.Served(ctx)
 }
 
 // thresholds are the borders between the grades on this node.

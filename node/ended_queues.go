@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/runtime"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
 )
@@ -25,6 +28,11 @@ const (
 // quorum queue takes files of the broker, and a node that is killed again and again would use them up. Only the monitor's
 // round uses it, one at a time.
 type endedQueues struct {
+	store    store.Store
+	broker   broker.Broker // as its adapter is
+	settings broker.Settings
+	runtimes runtime.Set
+	logger   hclog.Logger
 	// of has the incarnations that died of late, and of each the queues that are known to be gone.
 	of map[messages.Incarnation]*goneQueues
 }
@@ -34,26 +42,26 @@ type goneQueues struct {
 	all   bool // none is left
 }
 
-// queuesRound is a round of the monitor "queues". To delete a queue drops what is in it without a dead letter. So nothing is
+// round is a round of the monitor "queues". To delete a queue drops what is in it without a dead letter. So nothing is
 // deleted before all work of dead incarnations has been placed again, and only what is empty and has no consumer: a
 // frozen process may still hold its consumer.
-func (n *Node) queuesRound(ctx context.Context) error {
-	if !n.broker.Status().Up {
+func (e *endedQueues) round(ctx context.Context) error {
+	if !e.broker.Status().Up {
 		return nil
 	}
-	nodes, err := n.store.ListNodes(ctx)
+	nodes, err := e.store.ListNodes(ctx)
 	if err != nil {
 		return err
 	}
-	now, err := n.store.Now(ctx)
+	now, err := e.store.Now(ctx)
 	if err != nil {
 		return err
 	}
-	ended := n.ended.pending(nodes, now, n.queueLife())
+	ended := e.pending(nodes, now, e.queueLife())
 	if len(ended) == 0 {
 		return nil
 	}
-	orphans, err := n.store.Overdue(ctx, store.OverdueQuery{Deadline: store.Orphaned, Limit: 1})
+	orphans, err := e.store.Overdue(ctx, store.OverdueQuery{Deadline: store.Orphaned, Limit: 1})
 	if err != nil || len(orphans) > 0 {
 		return err // the next round, after the rescue
 	}
@@ -62,7 +70,7 @@ func (n *Node) queuesRound(ctx context.Context) error {
 		if room <= 0 || len(failed) >= queueErrorsMax {
 			break
 		}
-		looked, err := n.removeQueues(ctx, inc, room)
+		looked, err := e.removeQueues(ctx, inc, room)
 		if room -= looked; err != nil {
 			failed = append(failed, err)
 		}
@@ -71,8 +79,8 @@ func (n *Node) queuesRound(ctx context.Context) error {
 }
 
 // queueLife is how long after the last beat of its incarnation a queue may still be there: then its x-expires has passed.
-func (n *Node) queueLife() time.Duration {
-	for _, q := range n.cfg.Broker.WorkQueue("any").Queues {
+func (e *endedQueues) queueLife() time.Duration {
+	for _, q := range e.settings.WorkQueue("any").Queues {
 		return q.Expires + time.Minute
 	}
 	return 0
@@ -100,12 +108,12 @@ func (e *endedQueues) pending(nodes []store.Node, now time.Time, life time.Durat
 }
 
 // removeQueues removes those of an incarnation's queues that are empty and unused, and returns how many it looked at.
-func (n *Node) removeQueues(ctx context.Context, inc messages.Incarnation, room int) (looked int, err error) {
-	workers, err := n.store.EndedWorkers(ctx, inc)
+func (e *endedQueues) removeQueues(ctx context.Context, inc messages.Incarnation, room int) (looked int, err error) {
+	workers, err := e.store.EndedWorkers(ctx, inc)
 	if err != nil {
 		return 0, err
 	}
-	names, gone, removed := supervisor.EndedQueues(n.cfg.Broker, n.cfg.Runtimes, workers), n.ended.of[inc], 0
+	names, gone, removed := supervisor.EndedQueues(e.settings, e.runtimes, workers), e.of[inc], 0
 	var failed []error
 	for _, name := range names {
 		if looked == room || len(failed) == queueErrorsMax {
@@ -115,7 +123,7 @@ func (n *Node) removeQueues(ctx context.Context, inc messages.Incarnation, room 
 			continue
 		}
 		looked++
-		is, deleted, err := n.removeQueue(ctx, name)
+		is, deleted, err := e.removeQueue(ctx, name)
 		if err != nil {
 			failed = append(failed, err)
 		}
@@ -128,7 +136,7 @@ func (n *Node) removeQueues(ctx context.Context, inc messages.Incarnation, room 
 	}
 	left := len(names) - len(gone.names)
 	if removed > 0 {
-		n.logger.Info("queues of an ended node removed", "incarnation", inc, "queues", removed, "left", left)
+		e.logger.Info("queues of an ended node removed", "incarnation", inc, "queues", removed, "left", left)
 	}
 	if left == 0 {
 		gone.all, gone.names = true, map[string]bool{}
@@ -138,10 +146,10 @@ func (n *Node) removeQueues(ctx context.Context, inc messages.Incarnation, room 
 
 // removeQueue deletes a queue that is empty and has no consumer. It asks for the counts first: RabbitMQ refuses "if empty"
 // and "if unused" on quorum queues, at the price of the connection. Gone: there is no such queue any more.
-func (n *Node) removeQueue(ctx context.Context, name string) (gone, deleted bool, err error) {
+func (e *endedQueues) removeQueue(ctx context.Context, name string) (gone, deleted bool, err error) {
 	limited, cancel := context.WithTimeout(ctx, queueTime)
 	defer cancel()
-	info, err := n.raw.Inspect(limited, name)
+	info, err := e.broker.Inspect(limited, name)
 	switch {
 	case errors.Is(err, broker.ErrNoQueue):
 		return true, false, nil
@@ -152,7 +160,7 @@ func (n *Node) removeQueue(ctx context.Context, name string) (gone, deleted bool
 	case info.Ready > 0 || info.Consumers > 0:
 		return false, false, nil
 	}
-	if err := n.raw.Delete(limited, name); err != nil {
+	if err := e.broker.Delete(limited, name); err != nil {
 		return false, false, fmt.Errorf("queue of an ended node: %w", err)
 	}
 	return true, true, nil

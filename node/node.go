@@ -44,7 +44,7 @@ type Node struct {
 	member   member
 	routing  routing
 	peers    *peers.Network // nil: the node has no end of the remoting
-	ended    endedQueues
+	ended    *endedQueues
 	beats    beats
 	forest   *debug.Cluster   // the actors of all nodes
 	answers  *debug.Inspector // to others, about this node's
@@ -79,9 +79,8 @@ type Node struct {
 	drainedBy   atomic.Pointer[string] // who asked for that; nil: a signal
 	leaves      context.Context        // ends once the node is told to stop
 	leave       context.CancelFunc
-	// homeless follows the pools whose work waits and that this node does not have; its monitor's alone.
-	homeless map[string]*unassigned
-	sweeper  *sweeper
+	unserved    *unservedPools
+	sweeper     *sweeper
 	// submitting counts the submissions under way.
 	submitting atomic.Int32
 	founded    atomic.Bool // what all actors share is there
@@ -111,7 +110,7 @@ func New(cfg Config) (*Node, error) {
 	cfg.Data = data
 	n := &Node{
 		cfg: cfg, incarnation: messages.NewIncarnation(), logger: cfg.Logger, outcomes: actors.NewOutcomes(),
-		board: actors.NewBoard(), pools: newPools(cfg.Logger), homeless: map[string]*unassigned{}, env: cfg.environment(),
+		board: actors.NewBoard(), pools: newPools(cfg.Logger), env: cfg.environment(),
 		store: &doubt{}, reload: make(chan struct{}, 1),
 	}
 	n.leaves, n.leave = context.WithCancel(context.Background())

@@ -163,6 +163,11 @@ func (n *Node) found(context.Context) error {
 	n.poolsPID = n.system.PID("troupe/pools")
 	n.judge = n.makeJudge()
 	n.sweeper = n.newSweeper()
+	n.ended = &endedQueues{store: n.store, broker: n.raw, settings: n.cfg.Broker, runtimes: n.cfg.Runtimes, logger: n.logger}
+	n.unserved = &unservedPools{
+		store: n.store, clock: &n.clock, pools: n.pools, remote: n.operator.Remote, sweeper: n.sweeper, incarnation: n.incarnation,
+		every: n.cfg.HeartbeatInterval, shared: n.cfg.full(), by: map[string]*unassigned{},
+	}
 	n.watching = n.servers.start()
 	n.founded.Store(true)
 	return nil

@@ -2,9 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
@@ -47,7 +44,7 @@ func (n *Node) monitors() []supervisor.ChildSpec {
 	}
 	if n.cfg.full() { // more often than a new router waits before it fails anything for want of workers
 		specs = append(specs, monitor("elsewhere", n.cfg.HeartbeatInterval/2, n.lookElsewhere),
-			monitor("queues", n.cfg.HeartbeatInterval, n.queuesRound))
+			monitor("queues", n.cfg.HeartbeatInterval, n.ended.round))
 	}
 	names, every := n.sweeper.monitors()
 	for _, name := range names {
@@ -72,89 +69,12 @@ func (n *Node) record(ctx context.Context, pool string, items []actors.Item) ([]
 // rescueOrphans gives back what dead incarnations had on their workers.
 func (n *Node) rescueOrphans(ctx context.Context) error { return n.sweeper.round(ctx, "orphans") }
 
-// homelessRound ends what waits for a pool that no node has any more, because a reload or a new configuration has taken
-// it away: nobody routes it, and no worker will come. What fails in a round shows that the store is not steady, so the rounds
-// are counted anew.
+// homelessRound ends the work of the pools that nobody serves. A node that starts or drains knows too little for that.
 func (n *Node) homelessRound(ctx context.Context) error {
 	if !n.started.Load() || n.draining.Load() {
 		return nil
 	}
-	err := n.endUnserved(ctx)
-	if err != nil {
-		for _, u := range n.homeless {
-			u.since = time.Time{}
-		}
-	}
-	return err
-}
-
-// endUnserved ends the work of those pools that rounds enough have found unserved.
-func (n *Node) endUnserved(ctx context.Context) error {
-	depths, err := n.store.Depths(ctx)
-	if err != nil {
-		return err
-	}
-	var homeless []string
-	for _, d := range depths {
-		if d.Status == messages.Requested && n.pools.pid(d.Pool) == nil && !slices.Contains(homeless, d.Pool) {
-			homeless = append(homeless, d.Pool)
-		}
-	}
-	maps.DeleteFunc(n.homeless, func(pool string, _ *unassigned) bool { return !slices.Contains(homeless, pool) })
-	if len(homeless) == 0 {
-		return nil
-	}
-	served, err := n.servedElsewhere(ctx)
-	if err != nil {
-		return err
-	}
-	homeless = slices.DeleteFunc(homeless, func(pool string) bool {
-		if len(served[pool]) > 0 {
-			delete(n.homeless, pool)
-		}
-		return len(served[pool]) > 0
-	})
-	found, err := n.lateWorkers(ctx, homeless)
-	if err != nil {
-		return err
-	}
-	now := time.Now()
-	for _, pool := range homeless {
-		if n.homeless[pool] == nil {
-			n.homeless[pool] = &unassigned{}
-		}
-		if n.homeless[pool].round(now, found[pool]) {
-			err = errors.Join(err, n.endHomeless(ctx, pool))
-		}
-	}
-	return err
-}
-
-// endHomeless ends what is due of a pool that nobody serves, page by page of all that waits there. A round goes over a bounded
-// number of pages, and the next one goes on behind them, so that what may stay hides nothing.
-func (n *Node) endHomeless(ctx context.Context, pool string) error {
-	f := store.Filter{Pool: pool, Statuses: []messages.Status{messages.Requested}, Limit: sweepBatch, Before: n.homeless[pool].next}
-	for range sweepBatches {
-		page, err := n.store.List(ctx, f)
-		if err != nil {
-			return err
-		}
-		now := n.clock.Now()
-		_, err = n.sweeper.batch(ctx, page.Executions, func(e *messages.Execution) store.Change {
-			if e.WaitForWorker || e.RunAt.After(now) {
-				return nil
-			}
-			return n.sweeper.end(e, messages.CodeNoWorkers, "no workers available: this node has no pool "+pool, failedBySweep)
-		})
-		if err != nil {
-			return err
-		}
-		if f.Before = page.Next; f.Before == 0 {
-			break
-		}
-	}
-	n.homeless[pool].next = f.Before
-	return nil
+	return n.unserved.round(ctx)
 }
 
 // repeatCancels tells the workers again of the runs that are to be cancelled: the first word may have been lost.

@@ -46,27 +46,27 @@ func (u *unassigned) round(now time.Time, f findings) bool {
 
 // lateWorkers reads, of the given pools, which have an active worker of another node that holds its lease, whatever its heartbeat,
 // and the longest heartbeat interval of the other nodes' workers.
-func (n *Node) lateWorkers(ctx context.Context, pools []string) (map[string]findings, error) {
+func (p *unservedPools) lateWorkers(ctx context.Context, pools []string) (map[string]findings, error) {
 	found := map[string]findings{}
 	for _, pool := range pools {
-		found[pool] = findings{every: n.cfg.HeartbeatInterval}
+		found[pool] = findings{every: p.every}
 	}
-	if !n.cfg.full() || len(pools) == 0 {
+	if !p.shared || len(pools) == 0 {
 		return found, nil
 	}
-	nodes, err := n.store.ListNodes(ctx)
+	nodes, err := p.store.ListNodes(ctx)
 	if err != nil {
 		return nil, err
 	}
 	live := map[messages.Incarnation]bool{}
 	for i := range nodes {
-		live[nodes[i].Incarnation] = nodes[i].State != store.NodeDead && n.clock.Since(nodes[i].LeaseUntil) < 0
+		live[nodes[i].Incarnation] = nodes[i].State != store.NodeDead && p.clock.Since(nodes[i].LeaseUntil) < 0
 	}
-	rows, err := n.store.ListWorkers(ctx, "")
+	rows, err := p.store.ListWorkers(ctx, "")
 	for i := range rows {
 		w := &rows[i]
 		f, asked := found[w.Key.Pool]
-		if !asked || w.Key.Incarnation == n.incarnation {
+		if !asked || w.Key.Incarnation == p.incarnation {
 			continue
 		}
 		f.every = max(f.every, w.BeatEvery)
