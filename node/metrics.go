@@ -26,7 +26,8 @@ type metrics struct {
 	transitions, executions, timeouts, probes, restarts, takeBacks *prometheus.CounterVec
 	replaced                                                       *prometheus.CounterVec
 	retries, affinity, letters, stale, echoLate                    *prometheus.CounterVec
-	inState, runTime, latency, probeTime, backoff, echoTime        *prometheus.HistogramVec
+	inState                                                        *prometheus.SummaryVec
+	runTime, latency, probeTime, backoff, echoTime                 *prometheus.HistogramVec
 	group, storeTime                                               prometheus.Histogram
 	leaked                                                         *prometheus.GaugeVec
 	live                                                           *liveCollector
@@ -60,6 +61,17 @@ type runEnd struct {
 	latency prometheus.Observer
 }
 
+// The bounds of the buckets. Each costs a sample for every pool, and some for every status too, so there are few: a scrape of a node
+// with the pools that it has by default stays below 500 samples. A bound that an alert compares with is among them.
+var (
+	// workTimes, in seconds, are for what takes as long as work does: runs, waits and absences of workers.
+	workTimes = []float64{0.01, 0.1, 1, 10, 60, 600, 3600}
+	// answerTimes, in seconds, are for what has to answer soon: the store, probes and dispatch echoes.
+	answerTimes = []float64{0.001, 0.005, 0.02, 0.1, 0.5, 2.5, 10}
+	// counts are for what is done together.
+	counts = []float64{1, 4, 16, 64, 256, 1024}
+)
+
 func newMetrics(n *Node) *metrics {
 	m := &metrics{node: n, registry: prometheus.NewRegistry()}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -67,10 +79,8 @@ func newMetrics(n *Node) *metrics {
 		m.registry.MustRegister(c)
 		return c
 	}
-	// From 0.1 ms to about an hour, a quarter of a decade a step.
-	seconds := prometheus.ExponentialBucketsRange(0.0001, 3600, 24)
-	histogram := func(name, help string, labels ...string) *prometheus.HistogramVec {
-		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "troupe_" + name, Help: help, Buckets: seconds}, labels)
+	histogram := func(buckets []float64, name, help string, labels ...string) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "troupe_" + name, Help: help, Buckets: buckets}, labels)
 		m.registry.MustRegister(h)
 		return h
 	}
@@ -86,24 +96,27 @@ func newMetrics(n *Node) *metrics {
 	m.letters = counter("dead_letters_total", "Dead letters handled.", "reason", "resolution")
 	m.stale = counter("stale_writes_total", "Changes that came too late and had no effect.", "change")
 	m.echoLate = counter("dispatch_echo_late_total", "Dispatch echoes that were late.", "pool")
-	m.inState = histogram("worker_state_seconds", "Time that workers spent in a state.", "pool", "state")
-	m.runTime = histogram("execution_run_seconds", "Run time of executions.", "pool", "status")
-	m.latency = histogram("execution_scheduling_seconds", "From requested (or due) to running.", "pool")
-	m.probeTime = histogram("probe_seconds", "Time to the answer of a health check.", "pool")
-	m.backoff = histogram("worker_restart_delay_seconds", "Delay before a failed worker was started again.", "pool")
-	m.echoTime = histogram("dispatch_echo_seconds", "Round trip of the dispatch echo.", "pool")
+	// A state and a pool make a series, so it has a sum and a count and no buckets.
+	m.inState = prometheus.NewSummaryVec(prometheus.SummaryOpts{
+		Name: "troupe_worker_state_seconds", Help: "Time that workers spent in a state: sum and count.",
+	}, []string{"pool", "state"})
+	m.runTime = histogram(workTimes, "execution_run_seconds", "Run time of executions.", "pool", "status")
+	m.latency = histogram(workTimes, "execution_scheduling_seconds", "From requested (or due) to running.", "pool")
+	m.probeTime = histogram(answerTimes, "probe_seconds", "Time to the answer of a health check.", "pool")
+	m.backoff = histogram(workTimes, "worker_restart_delay_seconds", "Delay before a failed worker was started again.", "pool")
+	m.echoTime = histogram(answerTimes, "dispatch_echo_seconds", "Round trip of the dispatch echo.", "pool")
 	m.group = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "troupe_store_batch_changes", Help: "Changes of one store transaction.", Buckets: prometheus.ExponentialBuckets(1, 2, 13),
+		Name: "troupe_store_batch_changes", Help: "Changes of one store transaction.", Buckets: counts,
 	})
 	m.storeTime = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "troupe_store_transaction_seconds", Help: "Time of one store transaction.", Buckets: seconds,
+		Name: "troupe_store_transaction_seconds", Help: "Time of one store transaction.", Buckets: answerTimes,
 	})
 	m.leaked = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "troupe_leaked_handlers", Help: "Go handlers that did not return after their context ended.",
 	}, []string{"pool"})
-	m.live, m.flow, m.bridges = newLiveCollector(n), newFlowMetrics(m.registry, seconds), newBridgeMetrics(m.registry)
+	m.live, m.flow, m.bridges = newLiveCollector(n), newFlowMetrics(m.registry), newBridgeMetrics(m.registry)
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.registry.MustRegister(m.group, m.storeTime, m.leaked, m.live)
+	m.registry.MustRegister(m.inState, m.group, m.storeTime, m.leaked, m.live)
 	return m
 }
 

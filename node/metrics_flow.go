@@ -22,7 +22,7 @@ type flowMetrics struct {
 	letterTime              prometheus.Histogram
 }
 
-func newFlowMetrics(registry *prometheus.Registry, seconds []float64) *flowMetrics {
+func newFlowMetrics(registry *prometheus.Registry) *flowMetrics {
 	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "troupe_" + name, Help: help, Buckets: buckets}, []string{"pool"})
 	}
@@ -46,11 +46,11 @@ func newFlowMetrics(registry *prometheus.Registry, seconds []float64) *flowMetri
 			Name: "troupe_worker_start_shortages_total",
 			Help: "Programs that were not started because the node lacks open files, memory or processes; their runs were put back.",
 		}, []string{"pool"}),
-		batches: histogram("router_batch_placements", "Placements of one decision of the router.", prometheus.ExponentialBuckets(1, 2, 13)),
-		waits:   histogram("execution_queue_wait_seconds", "From placed to running.", seconds),
-		outages: histogram("worker_downtime_seconds", "How long workers were away that failed, or whose node died: from the loss until their slot is ready again, each once.", seconds),
+		batches: histogram("router_batch_placements", "Placements of one decision of the router.", counts),
+		waits:   histogram("execution_queue_wait_seconds", "From placed to running.", workTimes),
+		outages: histogram("worker_downtime_seconds", "How long workers were away that failed, or whose node died: from the loss until their slot is ready again, each once.", workTimes),
 		letterTime: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "troupe_dead_letter_seconds", Help: "From the end of a placement's time on its worker's queue to the handling of its dead letter, by the store's clock.", Buckets: seconds,
+			Name: "troupe_dead_letter_seconds", Help: "From the end of a placement's time on its worker's queue to the handling of its dead letter, by the store's clock.", Buckets: workTimes,
 		}),
 	}
 	registry.MustRegister(f.placements, f.rescued, f.snapshots, f.reports, f.unknownReplies, f.short, f.batches, f.waits, f.outages, f.letterTime)

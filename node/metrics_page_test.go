@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unsafe"
@@ -62,6 +63,8 @@ func kindOf(c prometheus.Collector) string {
 		return "counter"
 	case *prometheus.GaugeVec:
 		return "gauge"
+	case *prometheus.SummaryVec:
+		return "summary"
 	}
 	return "histogram"
 }
@@ -89,4 +92,32 @@ func TestOperationsPageHasEveryMetric(t *testing.T) {
 		return
 	}
 	require.Equal(t, want, string(page), "run go test ./node -run Page -update")
+}
+
+var quantileAlert = regexp.MustCompile(`histogram_quantile\([^|]*?(troupe_[a-z_]+)_bucket[^|]*\) > ([0-9.]+)`)
+
+// A quantile is exact at the bounds of buckets alone: what the page compares one with is such a bound.
+func TestAlertsOnQuantilesUseBounds(t *testing.T) {
+	t.Parallel()
+	m := newMetrics(&Node{system: actors.NewSystem(hclog.NewNullLogger()), servers: &watcher{}})
+	m.storeTime.Observe(1)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(m.storeTime)
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	bounds := map[string][]float64{}
+	for _, f := range families {
+		for _, b := range f.GetMetric()[0].GetHistogram().GetBucket() {
+			bounds[f.GetName()] = append(bounds[f.GetName()], b.GetUpperBound())
+		}
+	}
+	page, err := os.ReadFile(metricsPage)
+	require.NoError(t, err)
+	alerts := quantileAlert.FindAllStringSubmatch(string(page), -1)
+	require.NotEmpty(t, alerts)
+	for _, alert := range alerts {
+		limit, err := strconv.ParseFloat(alert[2], 64)
+		require.NoError(t, err)
+		require.Contains(t, bounds[alert[1]], limit, alert[0])
+	}
 }

@@ -16,7 +16,7 @@ func TestShortagesAreToldOnceAMinute(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	registry := prometheus.NewRegistry()
-	s := newShortages(hclog.New(&hclog.LoggerOptions{Output: &log}), newFlowMetrics(registry, prometheus.DefBuckets).short)
+	s := newShortages(hclog.New(&hclog.LoggerOptions{Output: &log}), newFlowMetrics(registry).short)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	require.Empty(t, s.notes(now))
 	for range 1000 {

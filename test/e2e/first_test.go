@@ -2,11 +2,14 @@ package e2e
 
 import (
 	"bufio"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -41,19 +44,55 @@ func TestABrowserIsSentToThePage(t *testing.T) {
 	}
 }
 
-// TestAnIdleNodeHasFewSamples bounds what a scrape of a node on its defaults costs.
+// TestAnIdleNodeHasFewSamples bounds what a scrape of a node on its defaults costs: of one that has just started, and of one that has
+// run everything it serves, lost a worker for it, and is idle again.
 func TestAnIdleNodeHasFewSamples(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{})
-	_, page := n.raw(t, "GET", "/metrics", nil)
-	samples := 0
-	for line := range strings.Lines(string(page)) {
-		if !strings.HasPrefix(line, "#") {
-			samples++
+	samples := func() (count int) {
+		_, page := n.raw(t, "GET", "/metrics", nil)
+		for line := range strings.Lines(string(page)) {
+			if !strings.HasPrefix(line, "#") {
+				count++
+			}
+		}
+		return count
+	}
+	require.Less(t, samples(), 500)
+	require.Greater(t, samples(), 100, "there are some")
+	needs := map[string]object{
+		"core.sleep": {"seconds": 0.01}, "demo.memory": {"mib": 1}, "demo.spin": {"seconds": 0.05},
+		"demo.stream": {"seconds": 0.01}, "demo.progress": {"steps": 2, "seconds": 0.1},
+	}
+	ran := map[string]bool{}
+	for _, action := range n.get(t, "/api/v1/actions").list("actions") {
+		ref := action.text("ref")
+		for i := range 3 {
+			ran[n.runs(t, ref, needs[ref], object{"session": fmt.Sprint("s", i), "max_retries": 1}).text("status")] = true
 		}
 	}
-	require.Less(t, samples, 500)
-	require.Greater(t, samples, 100, "there are some")
+	n.finish(t, n.cancelled(t, "core.sleep", object{"seconds": 60}))
+	n.runs(t, "core.sleep", object{"seconds": 60}, object{"timeout_seconds": 0.1})
+	n.prints(t, "worker", "probe", "n1/shell/0")
+	require.Subset(t, slices.Collect(maps.Keys(ran)), []string{"completed", "failed", "abandoned"})
+	await(t, "the node is idle again", func() bool {
+		for _, p := range n.get(t, "/api/v1/pools").list("pools") {
+			if p["ready"] != p["workers"] {
+				return false
+			}
+		}
+		return true
+	})
+	require.Less(t, samples(), 500)
+}
+
+// cancelled submits an execution, waits until it runs, cancels it and returns its id.
+func (n *node) cancelled(t *testing.T, action string, parameters object) string {
+	t.Helper()
+	id := n.submit(t, action, parameters).text("id")
+	await(t, "it runs", func() bool { return n.get(t, "/api/v1/executions/"+id).text("status") == "running" })
+	n.prints(t, "cancel", id)
+	return id
 }
 
 // TestTheSDKPassesItsCheck does what the help of `troupe worker check` shows, on a machine where the SDK is not installed.
