@@ -91,7 +91,7 @@ func byStatus(f store.Filter) bool {
 	return poolWaits(f) || len(f.Statuses) > 0 && f.Action == "" && f.Pool == "" && f.Session == "" && f.Worker == "" && f.Label[0] == ""
 }
 
-const listColumns = "SELECT " + recordColumns + ", NULL, NULL, o.error FROM "
+const listColumns = "SELECT " + recordColumns + ", NULL, NULL, coalesce(e.error, o.error) FROM "
 
 // listSQL makes the statement that the most telling filter drives; its last parameter is the limit.
 func listSQL(f store.Filter) (string, []any) {

@@ -90,6 +90,15 @@ func testList(t *testing.T, k *kit) {
 	page, err := k.List(t.Context(), store.Filter{Limit: len(stored)})
 	require.NoError(t, err)
 	require.Zero(t, page.Next, "a full last page is the last")
+	lost := k.bring(t, messages.Running)
+	k.applied(t, &store.Finish{ID: lost.ID, Attempt: 1, Outcome: failed(messages.Failed)})
+	for _, f := range []store.Filter{{}, {Statuses: []messages.Status{messages.Failed}}, {Pool: lost.Pool}} {
+		f.Limit = 1
+		page, err := k.List(t.Context(), f)
+		require.NoError(t, err)
+		require.Len(t, page.Executions, 1)
+		require.NotNil(t, page.Executions[0].Error, "a list says why: %v", f)
+	}
 }
 
 func testChain(t *testing.T, k *kit) {
