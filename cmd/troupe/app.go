@@ -35,6 +35,7 @@ type app struct {
 	inSight  error                      // why secrets stay in sight of others. Only a node tells: it is there for long, and beside workers
 	terminal bool                       // err is a terminal: progress may be drawn
 	screen   bool                       // out is a terminal
+	width    int                        // of that terminal, which tables are fitted to; 0: out is none
 
 	server  string
 	tls     client.TLS

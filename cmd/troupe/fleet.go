@@ -85,7 +85,7 @@ func (a *app) workers() *cobra.Command {
 			return err
 		}
 		all := v.Workers
-		if err := a.show(v, workerHeads, workerRows(all[:min(max(limit, 1), len(all))], c.Now())); err != nil {
+		if err := a.show(v, workerHeads, workerRows(all[:min(max(limit, 1), len(all))], c.Now(), a.room(failureRoom))); err != nil {
 			return err
 		}
 		if hidden := len(all) - limit; hidden > 0 && a.output != "json" {
@@ -97,9 +97,15 @@ func (a *app) workers() *cobra.Command {
 	return cmd
 }
 
+// How long a reason may be where no terminal bounds it: a worker's last failure or an execution's error, and a pool's.
+const (
+	failureRoom = 60
+	reasonRoom  = 80
+)
+
 var workerHeads = []string{"WORKER", "RUNTIME", "STATE", "HEALTH", "GRADE", "GEN", "PID", "SINCE", "EXECUTION", "LAST FAILURE"}
 
-func workerRows(workers []api.WorkerView, now time.Time) [][]string {
+func workerRows(workers []api.WorkerView, now time.Time, room int) [][]string {
 	rows := make([][]string, len(workers))
 	for i, w := range workers {
 		state := w.State
@@ -110,7 +116,7 @@ func workerRows(workers []api.WorkerView, now time.Time) [][]string {
 			state += ", stale: " + ago(w.SeenAt, now)
 		}
 		rows[i] = []string{string(w.ID), string(w.Runtime), state, w.Health, gradeText(&w, now), fmt.Sprint(w.Generation), number(w.Pid),
-			ago(w.Since, now), idText(w.Execution), clipTo(w.LastError, 60)}
+			ago(w.Since, now), idText(w.Execution), clipTo(w.LastError, room)}
 	}
 	return rows
 }
@@ -152,7 +158,7 @@ func (a *app) showWorker(ctx context.Context, c *client.Client, id string) error
 	if a.output == "json" {
 		return a.printJSON(v)
 	}
-	if err := a.printTable(workerHeads, workerRows([]api.WorkerView{v.WorkerView}, c.Now())); err != nil {
+	if err := a.printTable(workerHeads, workerRows([]api.WorkerView{v.WorkerView}, c.Now(), a.room(failureRoom))); err != nil {
 		return err
 	}
 	rows := make([][]string, len(v.History))
@@ -187,7 +193,7 @@ func (a *app) pools() *cobra.Command {
 			if err := c.Get(ctx, "/api/v1/pools?"+query.Encode(), &v); err != nil {
 				return err
 			}
-			if err := a.show(v, poolHeads, poolRows(v.Pools)); err != nil {
+			if err := a.show(v, poolHeads, poolRows(v.Pools, a.room(reasonRoom))); err != nil {
 				return err
 			}
 			a.warnUnreached(v.Unreached)
@@ -200,7 +206,7 @@ func (a *app) pools() *cobra.Command {
 
 var poolHeads = []string{"POOL", "RUNTIME", "STATE", "NODES", "WORKERS", "READY", "BUSY", "DEGRADED", "STARTING", "WAITING", "PLACED", "RESTARTS", "ROUTER", "REASON"}
 
-func poolRows(pools []api.PoolView) [][]string {
+func poolRows(pools []api.PoolView, room int) [][]string {
 	rows := make([][]string, len(pools))
 	for i, p := range pools {
 		state := "ok"
@@ -223,7 +229,7 @@ func poolRows(pools []api.PoolView) [][]string {
 		if p.More {
 			rows[i][len(rows[i])-3] += "+"
 		}
-		rows[i] = append(rows[i], routerOf(&p.Routing), clipTo(p.Reason, 80))
+		rows[i] = append(rows[i], routerOf(&p.Routing), clipTo(p.Reason, room))
 	}
 	return rows
 }
@@ -263,7 +269,7 @@ func (a *app) nodes() *cobra.Command {
 					why = ""
 				}
 				rows[i] = []string{
-					n.Name, n.Incarnation.String(), state, n.Version, ago(n.StartedAt, now), ago(n.BeatAt, now), n.Address, n.Reach, clipTo(why, 100),
+					n.Name, n.Incarnation.String(), state, n.Version, ago(n.StartedAt, now), ago(n.BeatAt, now), n.Address, n.Reach, clipTo(why, a.room(100)),
 				}
 			}
 			return a.show(v, []string{"NODE", "INCARNATION", "STATE", "VERSION", "STARTED", "BEAT", "ADDRESS", "REACH", "WHY"}, rows)
@@ -355,7 +361,7 @@ func (a *app) actions() *cobra.Command {
 				if len(action.Command) > 0 {
 					runs = strings.Join(action.Command, " ")
 				}
-				rows[i] = []string{action.Ref, action.Version, string(action.Runtime), action.Pool, clipTo(runs, 40), clipTo(action.Description, 60)}
+				rows[i] = []string{action.Ref, action.Version, string(action.Runtime), action.Pool, clipTo(runs, 40), clipTo(action.Description, a.room(60))}
 			}
 			return a.show(v, []string{"ACTION", "VERSION", "RUNTIME", "POOL", "RUNS", "DESCRIPTION"}, rows)
 		}),

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-run/troupe/api"
@@ -115,14 +116,18 @@ func (a *app) showExecution(v api.ExecutionView, progress string) error {
 			rows = append(rows, []string{"progress", clipTo(progress, 400)})
 		}
 	}
-	if err := a.printTable([]string{"FIELD", "VALUE"}, rows); err != nil || v.Error == nil {
+	if err := a.printTable([]string{"FIELD", "VALUE"}, a.wrapped(rows)); err != nil || v.Error == nil {
 		return err
 	}
 	trace := messages.Traceback(v.Error.Details)
 	if trace == "" {
 		return nil
 	}
-	_, err := fmt.Fprintf(a.out, "\n%s\n", strings.TrimRight(visibleLines(trace), "\n"))
+	trace = strings.TrimRight(visibleLines(trace), "\n")
+	if a.width > 0 {
+		trace = lipgloss.Wrap(trace, a.width, "")
+	}
+	_, err := fmt.Fprintf(a.out, "\n%s\n", trace)
 	return err
 }
 
@@ -192,7 +197,7 @@ func (a *app) showExecutions(v any, list []api.ExecutionView, now time.Time) err
 		}
 		why := ""
 		if e.Error != nil {
-			why = clipTo(string(e.Error.Code)+": "+e.Error.Message, 60)
+			why = clipTo(string(e.Error.Code)+": "+e.Error.Message, a.room(failureRoom))
 		}
 		rows[i] = []string{e.ID.String(), e.ActionRef, e.Status.String(), fmt.Sprint(e.Attempt), string(e.Worker), ago(e.RequestedAt, now), took, why}
 	}

@@ -29,6 +29,9 @@ func main() {
 		hide: process.HideFromPeers, forget: forgetSecrets, inSight: inSight,
 		terminal: isatty.IsTerminal(os.Stderr.Fd()), screen: isatty.IsTerminal(os.Stdout.Fd()),
 	}
+	if a.screen {
+		a.width = columnsOf(os.Stdout)
+	}
 	code := a.run(ctx, args)
 	stop()
 	os.Exit(code)

@@ -57,7 +57,14 @@ func (a *app) show(v any, heads []string, rows [][]string) error {
 // printTable writes a table; colours go only to a terminal. Cells hold what callers and programs chose, so control
 // characters are made visible: they must not steer the reader's terminal.
 func (a *app) printTable(heads []string, rows [][]string) error {
-	_, err := lipgloss.Fprintln(a.out, renderTable(heads, rows))
+	text := ""
+	if a.width > 0 {
+		heads, rows = fitTable(a.width, heads, rows)
+		text = fitWidth(renderTable(heads, rows), a.width)
+	} else {
+		text = renderTable(heads, rows)
+	}
+	_, err := lipgloss.Fprintln(a.out, text)
 	return err
 }
 

@@ -24,7 +24,7 @@ func TestWorkerTable(t *testing.T) {
 		{ID: "n1/go/1", Runtime: "go", State: "ready", Health: "unhealthy", Grade: "unhealthy", GradeCauses: []string{"heartbeat_stale"},
 			Heartbeat: noon.Add(-49 * time.Second), Generation: 1, Since: noon.Add(-90 * time.Second)},
 	}
-	text := renderTable(workerHeads, workerRows(workers, noon))
+	text := renderTable(workerHeads, workerRows(workers, noon, failureRoom))
 	require.NotContains(t, text, "\x1b[31mno", "what a program said never steers the terminal")
 	golden(t, "workers", plain(text))
 }
@@ -37,7 +37,7 @@ func TestPoolTable(t *testing.T) {
 		{Name: "python", Runtime: "python", Nodes: 3, Workers: 2, Ready: 2, Routing: api.Routing{Mode: "following", Router: "b"}},
 		{Name: "node", Runtime: "node", Nodes: 3, Workers: 2, Ready: 2, Routing: api.Routing{Mode: "alone", Router: "c", Why: "it does not answer"}},
 		{Name: "demo.models", Runtime: "python", Nodes: 1, Workers: 4, Broken: true, Reason: "no python", Restarts: 17},
-	}))))
+	}, reasonRoom))))
 }
 
 // What is wrong with a node's reach is said, what is right with it is not.

@@ -266,7 +266,7 @@ const topNarrow = 120
 const topAction = 14
 
 func (v topView) poolTable(shown, width int) string {
-	heads, rows := poolHeads, poolRows(v.Pools[:shown])
+	heads, rows := poolHeads, poolRows(v.Pools[:shown], reasonRoom)
 	if width > 0 && width < topNarrow {
 		heads, rows = columns(heads, rows, "POOL", "STATE", "WORKERS", "READY", "BUSY", "WAITING", "PLACED", "REASON")
 	}

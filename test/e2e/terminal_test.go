@@ -244,3 +244,37 @@ func TestABatchsResultsStayOnTheScreen(t *testing.T) {
 		}
 	}
 }
+
+// TestTablesFitTheTerminal looks at what a node has, with a pack whose reload was refused: the terminal breaks no line, and a reason keeps
+// its cause.
+func TestTablesFitTheTerminal(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig})
+	id := n.runs(t, "theatre.stumble", object{"line": "Yorick", "said": strings.Repeat("to be or not to be ", 12)}, object{"labels": object{"scene": "first"}}).text("id")
+	code := filepath.Join(n.packs[0], "actions", "keeper.py")
+	text, err := os.ReadFile(code)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(code, append([]byte("import nowhere\n"), text...), 0o600))
+	require.NotZero(t, n.troupe(t, "reload").code)
+	for _, size := range [][2]uint16{{24, 80}, {40, 120}} {
+		for _, c := range []struct {
+			args []string
+			want []string
+		}{
+			{[]string{"pools"}, []string{"POOL ", "STATE ", "READY ", "WAITING ", "REASON", "theatre.keeper", "old code", "No module named 'nowhere'"}},
+			{[]string{"list"}, []string{"ID ", "ACTION ", "STATUS ", "ERROR", id, "failed", "the line: Yorick"}},
+			{[]string{"workers", "--pool", "theatre.keeper"}, []string{"WORKER ", "STATE ", "GRADE ", "LAST FAILURE", "n1/theatre.keeper/0", "ready"}},
+			{[]string{"get", id}, []string{"scene=first", "ValueError: forgot the line: Yorick", "to be or not to be"}},
+		} {
+			s := inTerminal(t, size[0], size[1], []string{"TROUPE_SERVER=" + n.url}, c.args...)
+			require.Zero(t, s.ends(), s.text())
+			for line := range strings.SplitSeq(s.text(), "\n") {
+				require.LessOrEqual(t, len([]rune(line)), int(size[1]), "%v at %v breaks %q", c.args, size, line)
+			}
+			shown := s.screen()
+			for _, want := range c.want {
+				require.Contains(t, strings.Join(strings.Fields(strings.Join(shown, "\n")), " ")+" ", want, "%v at %v:\n%s", c.args, size, strings.Join(shown, "\n"))
+			}
+		}
+	}
+}
