@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +102,49 @@ func TestBatchesTogetherAreBounded(t *testing.T) {
 	}
 	require.Positive(t, taken)
 	n.works(t)
+}
+
+// TestLargeBatchesAtOnceFitInMemory sends eight bodies of 30 MiB at once to a node with the defaults, which took 7.4 GB for one. All get an
+// answer, and the node stays below 1 GB.
+func TestLargeBatchesAtOnceFitInMemory(t *testing.T) {
+	t.Parallel()
+	n := start(t, options{})
+	entry := fmt.Sprintf(`{"action_ref":"core.echo","parameters":{"text":"%s"},"run_at":"2100-01-01T00:00:00Z"},`, strings.Repeat("x", 32<<10))
+	few := `{"executions":[` + strings.TrimSuffix(strings.Repeat(entry, 30<<20/len(entry)), ",") + `]}`
+	// As many entries as fit, each as small as one can be: what stands for them in memory is largest.
+	many := `{"executions":[` + strings.TrimSuffix(strings.Repeat(`{},`, 30<<20/3), ",") + `]}`
+	answers := make(chan int, 8)
+	for i := range cap(answers) {
+		body := []string{few, many}[i%2]
+		go func() {
+			response, err := http.Post(n.url+"/api/v1/executions/batch", "application/json", strings.NewReader(body)) //nolint:noctx // of this test's own node
+			if err != nil {
+				answers <- 0 // refused before it was read
+				return
+			}
+			_ = response.Body.Close()
+			answers <- response.StatusCode
+		}()
+	}
+	for range cap(answers) {
+		require.Less(t, <-answers, http.StatusInternalServerError)
+	}
+	n.works(t)
+	peak := n.peakMemory(t)
+	require.Greater(t, peak, int64(10<<20), "it was measured")
+	require.Less(t, peak, int64(1<<30))
+}
+
+// peakMemory is the most memory, in bytes, that the node's process has had resident.
+func (n *node) peakMemory(t *testing.T) int64 {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", n.cmd.Process.Pid))
+	require.NoError(t, err)
+	_, text, found := strings.Cut(string(status), "VmHWM:")
+	require.True(t, found)
+	kilobytes, err := strconv.ParseInt(strings.Fields(text)[0], 10, 64)
+	require.NoError(t, err)
+	return kilobytes << 10
 }
 
 // TestProxiesNeedTokens sends what a proxy of this machine would: without tokens it is refused, with them it is the token that counts.
