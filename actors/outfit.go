@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/process"
 	"github.com/troupe-run/troupe/rules/mask"
 )
@@ -11,10 +12,10 @@ import (
 // Outfit is what the processes of a pool are started with.
 type Outfit struct {
 	Launcher process.Launcher
-	Env      []string      // the allow-listed environment with the pool's own
-	User     *process.User // nil: the node's own
-	Umask    *uint32       // nil: the node's own
-	Limits   process.Limits
+	Env      []string       // the allow-listed environment with the pool's own
+	User     *messages.User // nil: the node's own
+	Umask    *uint32        // nil: the node's own
+	Limits   messages.Limits
 	Output   int // bytes kept of each of stdout and stderr; 0: the default
 	FrameMax int
 	// Secrets returns the pool's secrets of now, for one program. Nil: it has none.

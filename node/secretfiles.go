@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/pack"
 	"github.com/troupe-run/troupe/process"
 )
@@ -62,7 +63,7 @@ func (s *secrets) hand(p *pack.Pool, all []given) (env []string, done func(), er
 
 // privateFolder makes the folder of one program's files. It stays the node's, so that a program of another user finds its files in
 // it and cannot change what is there; only that user may read them.
-func (s *secrets) privateFolder(as *process.User) (string, error) {
+func (s *secrets) privateFolder(as *messages.User) (string, error) {
 	parent, err := sharedFolder(s.data, "secrets", 0o711, secretPlaces()...)
 	if err != nil {
 		return "", err
@@ -78,7 +79,7 @@ func (s *secrets) privateFolder(as *process.User) (string, error) {
 }
 
 // writeSecret makes a file that its owner alone may read.
-func writeSecret(path, value string, as *process.User) error {
+func writeSecret(path, value string, as *messages.User) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o400)
 	if err != nil {
 		return err

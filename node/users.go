@@ -9,21 +9,22 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/pack"
 	"github.com/troupe-run/troupe/process"
 	"github.com/troupe-run/troupe/sdk"
 )
 
 // lookUpUser says who a pool's user is here, or what keeps this node from running programs as that user.
-func lookUpUser(text string) (process.User, error) {
+func lookUpUser(text string) (messages.User, error) {
 	if err := process.MaySwitch(); err != nil {
-		return process.User{}, err
+		return messages.User{}, err
 	}
 	return process.LookUpUser(text)
 }
 
 // userEnv are the variables by which programs know who they run as, in place of the node's.
-func userEnv(u *process.User) (env []string) {
+func userEnv(u *messages.User) (env []string) {
 	if u == nil {
 		return nil
 	}

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/process"
 	"github.com/troupe-run/troupe/runtime"
 )
 
@@ -35,7 +34,7 @@ type Options struct {
 	HasHandler func(name string) bool
 	// User looks up who a pool's programs are to run as, and says what keeps this node from running them so. Nil: it is not
 	// looked up.
-	User func(text string) (process.User, error)
+	User func(text string) (messages.User, error)
 	// Registered are actions that the program itself brings, without files: handlers, with at least a Ref. Empty
 	// fields get the defaults of an action's file; the version's is "0".
 	Registered []messages.Action

@@ -9,18 +9,17 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/pack"
-	"github.com/troupe-run/troupe/process"
 	"github.com/troupe-run/troupe/runtime"
 )
 
 // options make defaults that do not depend on the machine.
 // options knows one user.
 func options() pack.Options {
-	return pack.Options{Cores: 4, User: func(text string) (process.User, error) {
+	return pack.Options{Cores: 4, User: func(text string) (messages.User, error) {
 		if text == "mailer:7" {
-			return process.User{Name: "mailer", UID: 8, GID: 7}, nil
+			return messages.User{Name: "mailer", UID: 8, GID: 7}, nil
 		}
-		return process.User{}, errors.New("nobody here has that name")
+		return messages.User{}, errors.New("nobody here has that name")
 	}}
 }
 
@@ -114,8 +113,8 @@ func TestEverythingThatCanBeSaid(t *testing.T) {
 	require.Equal(t, pack.Pool{
 		Name: "mypack.models", Pack: "mypack", Runtime: "python", Root: p.Root, Min: 1, Max: 8,
 		Env:  map[string]string{"MODEL_DIR": "/srv/models", "BATCH": "16"},
-		User: "mailer:7", As: &process.User{Name: "mailer", UID: 8, GID: 7}, Umask: &umask,
-		Limits:  process.Limits{Memory: 2 << 30, OpenFiles: 256, CPUTime: time.Hour, Processes: 10},
+		User: "mailer:7", As: &messages.User{Name: "mailer", UID: 8, GID: 7}, Umask: &umask,
+		Limits:  messages.Limits{Memory: 2 << 30, OpenFiles: 256, CPUTime: time.Hour, Processes: 10},
 		Recycle: pack.Recycle{MaxAge: time.Hour, MaxExecutions: 1000, MaxMemory: 1 << 30},
 		Health:  pack.Health{Interval: 10 * time.Second, Timeout: 2 * time.Second}, Init: 2 * time.Minute, SnapshotEvery: 5,
 		Actions: []string{"mypack.embed"}, Fingerprint: pool.Fingerprint,

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/process"
 )
 
 // Set is what was loaded: a value that is not changed once Load has returned it. Everything in it is sorted by name.
@@ -39,9 +38,9 @@ type Pool struct {
 	Env      map[string]string // added to the allow-listed environment
 	Secrets  map[string]Secret // variables whose values the node reads when a worker starts
 	User     string            // who programs run as, as written; empty: the node's user
-	As       *process.User     // who that is on this node; nil: the node's user, or it was not looked up
+	As       *messages.User    // who that is on this node; nil: the node's user, or it was not looked up
 	Umask    *uint32           // of programs; nil: the node's
-	Limits   process.Limits
+	Limits   messages.Limits
 	Recycle  Recycle
 	Health   Health
 	Init     time.Duration // how long hello may take; 0: the default

@@ -6,7 +6,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/messages"
 )
 
 // umaskPattern is three octal digits, with a zero before or without.
@@ -20,7 +20,7 @@ const userMax = 65
 func (l *loader) readUser(f *fields, p *Pool) {
 	if text, node := f.scalar("user", userMax); node != nil {
 		switch as, err := l.user(text); {
-		case !process.UserPattern.MatchString(text):
+		case !messages.UserPattern.MatchString(text):
 			f.fail(node, "user must be a name or a uid, with :group or without, got %s", strconv.Quote(clip(text)))
 		case err != nil:
 			f.fail(node, "user %s: %v", clip(text), err)
@@ -40,8 +40,8 @@ func (l *loader) readUser(f *fields, p *Pool) {
 }
 
 // user looks a user up where the loader does so.
-func (l *loader) user(text string) (*process.User, error) {
-	if l.options.User == nil || !process.UserPattern.MatchString(text) {
+func (l *loader) user(text string) (*messages.User, error) {
+	if l.options.User == nil || !messages.UserPattern.MatchString(text) {
 		return nil, nil //nolint:nilnil // not looked up
 	}
 	u, err := l.options.User(text)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
 )
 
 // echoWorker is a worker in a few lines of Python; it answers every command with the args it got.
@@ -58,7 +60,7 @@ func BenchmarkEcho(b *testing.B) {
 	quantiles(b, took, "trip")
 }
 
-func benchmarkStart(b *testing.B, cfg Config, limits Limits) {
+func benchmarkStart(b *testing.B, cfg Config, limits messages.Limits) {
 	g := newGuardian(b, cfg)
 	var took []time.Duration
 	for b.Loop() {
@@ -71,15 +73,15 @@ func benchmarkStart(b *testing.B, cfg Config, limits Limits) {
 	quantiles(b, took, "run")
 }
 
-func BenchmarkStart(b *testing.B) { benchmarkStart(b, Config{}, Limits{}) }
+func BenchmarkStart(b *testing.B) { benchmarkStart(b, Config{}, messages.Limits{}) }
 
-func BenchmarkStartLimited(b *testing.B) { benchmarkStart(b, Config{}, Limits{OpenFiles: 64}) }
+func BenchmarkStartLimited(b *testing.B) { benchmarkStart(b, Config{}, messages.Limits{OpenFiles: 64}) }
 
 func BenchmarkKillNoticed(b *testing.B) { benchmarkKill(b, Config{}) }
 
 // The same without a cgroup for each program, for the price of one.
 func BenchmarkStartWithoutGroup(b *testing.B) {
-	benchmarkStart(b, Config{WithoutGroups: true}, Limits{})
+	benchmarkStart(b, Config{WithoutGroups: true}, messages.Limits{})
 }
 
 func BenchmarkKillNoticedWithoutGroup(b *testing.B) { benchmarkKill(b, Config{WithoutGroups: true}) }

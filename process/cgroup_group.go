@@ -11,8 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/troupe-run/troupe/messages"
 	"golang.org/x/sys/unix"
+
+	"github.com/troupe-run/troupe/messages"
 )
 
 const (

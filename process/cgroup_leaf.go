@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/troupe-run/troupe/messages"
 )
 
 // tasksPerProcess is how many threads the kernel's bound allows for each process of limits.processes. The kernel counts
@@ -95,8 +97,8 @@ func (l *leaf) discard() {
 }
 
 // attr is how a program is started: in a process group of its own, dead when the guardian dies, in its group, and as its user.
-func (l *leaf) attr(as *User) *syscall.SysProcAttr {
-	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: as.credential()}
+func (l *leaf) attr(as *messages.User) *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: credential(as)}
 	if l != nil {
 		attr.UseCgroupFD, attr.CgroupFD = true, l.dir
 	}
@@ -158,7 +160,7 @@ func (l *leaf) verdict() (bits uint64) {
 }
 
 // fork starts a program in the group. Where the kernel refuses the group it starts it without, and says so.
-func (l *leaf) fork(path string, argv []string, as *User, attr syscall.ProcAttr) (pid int, in *leaf, err error) {
+func (l *leaf) fork(path string, argv []string, as *messages.User, attr syscall.ProcAttr) (pid int, in *leaf, err error) {
 	attr.Sys = l.attr(as)
 	pid, err = syscall.ForkExec(path, argv, &attr)
 	if err == nil || l == nil || !groupRefused(err) {

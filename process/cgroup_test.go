@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/troupe-run/troupe/messages"
 	"golang.org/x/sys/unix"
+
+	"github.com/troupe-run/troupe/messages"
 )
 
 // thisMachine is what groups can do here. Tests ask for what it promises, and for what stands in where it promises nothing.
@@ -238,7 +239,7 @@ func TestGroupOfAProgram(t *testing.T) {
 	m := thisMachine(t)
 	g := newGuardian(t, Config{})
 	path := filepath.Join(t.TempDir(), "pid")
-	p, events := run(t, g, Spec{Argv: shell(fugitive(path) + "; cat /proc/self/cgroup; echo; read line"), Framed: true, Limits: Limits{OpenFiles: 64}})
+	p, events := run(t, g, Spec{Argv: shell(fugitive(path) + "; cat /proc/self/cgroup; echo; read line"), Framed: true, Limits: messages.Limits{OpenFiles: 64}})
 	events.exit(t)
 	out := string(p.TakeOutput().Stdout)
 	name := fmt.Sprintf("/%s%s/%s\n", groupPrefix, g.cfg.Incarnation, "1.1")
@@ -258,7 +259,7 @@ func TestSampledProcessesCountFugitives(t *testing.T) {
 	for i := range 4 {
 		script += fugitive(filepath.Join(dir, strconv.Itoa(i))) + "; "
 	}
-	_, events := run(t, g, Spec{Argv: shell(script + "exec sleep 2"), Limits: Limits{Processes: 4}})
+	_, events := run(t, g, Spec{Argv: shell(script + "exec sleep 2"), Limits: messages.Limits{Processes: 4}})
 	exit, _ := events.exit(t)
 	if m.group {
 		require.Equal(t, CauseProcesses, exit.Cause)
@@ -354,7 +355,7 @@ func TestMemoryIsHeldByWhatThereIs(t *testing.T) {
 	g := newGuardian(t, Config{})
 	eater, err := os.Executable()
 	require.NoError(t, err)
-	p, events := run(t, g, Spec{Argv: []string{eater}, Env: environment(roleVar + "=eater"), Limits: Limits{Memory: 100 << 20, Processes: 50}})
+	p, events := run(t, g, Spec{Argv: []string{eater}, Env: environment(roleVar + "=eater"), Limits: messages.Limits{Memory: 100 << 20, Processes: 50}})
 	in, grouped := p.(*program).group()
 	require.Equal(t, m.group, grouped)
 	require.Equal(t, m.memory, p.(*program).held.Load()&memoryHeld != 0, "what the kernel does not hold is sampled")

@@ -13,8 +13,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
-	"github.com/troupe-run/troupe/messages"
 	"pgregory.net/rapid"
+
+	"github.com/troupe-run/troupe/messages"
 )
 
 // still is a reader without a clock.

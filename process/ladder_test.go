@@ -5,8 +5,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/troupe-run/troupe/messages"
 	"pgregory.net/rapid"
+
+	"github.com/troupe-run/troupe/messages"
 )
 
 var (

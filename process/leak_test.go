@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
 )
 
 func openFiles(t testing.TB, pid int) int {
@@ -24,13 +26,13 @@ func TestNoDescriptorLeaks(t *testing.T) {
 		for _, spec := range []Spec{
 			{Argv: []string{"true"}},
 			{Argv: shell("printf garbage >&4; sleep 60"), Framed: true},
-			{Argv: []string{"true"}, Stdin: make([]byte, 1<<20), Limits: Limits{OpenFiles: 64}},
+			{Argv: []string{"true"}, Stdin: make([]byte, 1<<20), Limits: messages.Limits{OpenFiles: 64}},
 			{Argv: shell("setsid sleep 60 & exit 1"), Stdin: []byte("x")},
 		} {
 			_, events := run(t, g, spec)
 			events.exit(t)
 		}
-		for _, limits := range []Limits{{}, {OpenFiles: 64}} {
+		for _, limits := range []messages.Limits{{}, {OpenFiles: 64}} {
 			_, err := g.Start(t.Context(), Spec{Argv: []string{text}, Limits: limits, Framed: true}, func(Event) {})
 			require.Error(t, err)
 		}

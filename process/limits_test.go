@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/troupe-run/troupe/messages"
 )
 
 func TestMemoryLimit(t *testing.T) {
@@ -23,7 +25,7 @@ func TestMemoryLimit(t *testing.T) {
 	// The shell itself stays small: the limit is on the tree.
 	_, events := run(t, g, Spec{
 		Argv: shell(eater + " & wait"), Env: environment(roleVar + "=eater"),
-		Limits: Limits{Memory: 100 << 20},
+		Limits: messages.Limits{Memory: 100 << 20},
 	})
 	exit, _ := events.exit(t)
 	require.Equal(t, Exit{Code: -1, Signal: "SIGKILL", Cause: CauseMemory}, exit)
@@ -32,7 +34,7 @@ func TestMemoryLimit(t *testing.T) {
 func TestUnderTheMemoryLimit(t *testing.T) {
 	t.Parallel()
 	g := newGuardian(t, Config{})
-	_, events := run(t, g, Spec{Argv: []string{"sleep", "1.2"}, Limits: Limits{Memory: 100 << 20, Processes: 1}})
+	_, events := run(t, g, Spec{Argv: []string{"sleep", "1.2"}, Limits: messages.Limits{Memory: 100 << 20, Processes: 1}})
 	exit, _ := events.exit(t)
 	require.Equal(t, Exit{Cause: CauseExit}, exit, "two samples left it alone")
 }
@@ -40,7 +42,7 @@ func TestUnderTheMemoryLimit(t *testing.T) {
 func TestProcessesLimit(t *testing.T) {
 	t.Parallel()
 	g := newGuardian(t, Config{})
-	_, events := run(t, g, Spec{Argv: shell("for i in 1 2 3 4 5 6; do setsid sleep 60 & done; wait"), Limits: Limits{Processes: 5}})
+	_, events := run(t, g, Spec{Argv: shell("for i in 1 2 3 4 5 6; do setsid sleep 60 & done; wait"), Limits: messages.Limits{Processes: 5}})
 	exit, _ := events.exit(t)
 	require.Equal(t, CauseProcesses, exit.Cause)
 }
@@ -54,7 +56,7 @@ func TestCPULimit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, events := run(t, g, Spec{Argv: shell(c.script), Limits: Limits{CPUTime: 300 * time.Millisecond}})
+			_, events := run(t, g, Spec{Argv: shell(c.script), Limits: messages.Limits{CPUTime: 300 * time.Millisecond}})
 			exit, _ := events.exit(t)
 			require.Equal(t, Exit{Code: -1, Signal: c.signal, Cause: CauseCPU}, exit)
 		})
@@ -74,7 +76,7 @@ func TestDefaultLimits(t *testing.T) {
 		}
 		return strconv.FormatUint(most, 10)
 	}
-	for _, limits := range []Limits{{}, {CPUTime: time.Hour}} {
+	for _, limits := range []messages.Limits{{}, {CPUTime: time.Hour}} {
 		p, events := run(t, g, Spec{Argv: shell(`ulimit -Sn; ulimit -Hn; ulimit -Sc; ulimit -Sn $(ulimit -Hn) && ulimit -Sn`), Limits: limits})
 		exit, _ := events.exit(t)
 		require.Zero(t, exit.Code)
@@ -101,11 +103,11 @@ func TestOpenFilesLimit(t *testing.T) {
 	t.Parallel()
 	g := newGuardian(t, Config{})
 	p, events := run(t, g, Spec{Argv: shell("ulimit -n; ulimit -t; tr '\\0' ' ' </proc/$$/cmdline; ls /proc/$$/fd"),
-		Limits: Limits{OpenFiles: 33}, Framed: true})
+		Limits: messages.Limits{OpenFiles: 33}, Framed: true})
 	exit, _ := events.exit(t)
 	require.Zero(t, exit.Code)
 	require.Regexp(t, "^33\nunlimited\nsh -c .* 0\n1\n2\n3\n4\n$", string(p.TakeOutput().Stdout), "the shim leaves no trace")
-	p, events = run(t, g, Spec{Argv: python("open_files = []\nwhile True: open_files.append(open('/dev/null'))"), Limits: Limits{OpenFiles: 33}})
+	p, events = run(t, g, Spec{Argv: python("open_files = []\nwhile True: open_files.append(open('/dev/null'))"), Limits: messages.Limits{OpenFiles: 33}})
 	exit, _ = events.exit(t)
 	require.Equal(t, Exit{Code: 1, Cause: CauseExit}, exit)
 	require.Contains(t, p.StderrTail(), "Too many open files")
@@ -122,7 +124,7 @@ func TestProgramsDieBeforeTheNodeWhenMemoryRunsOut(t *testing.T) {
 func TestCPULimitIsRoundedUp(t *testing.T) {
 	t.Parallel()
 	g := newGuardian(t, Config{})
-	p, events := run(t, g, Spec{Argv: shell("ulimit -t"), Limits: Limits{CPUTime: 1500 * time.Millisecond}})
+	p, events := run(t, g, Spec{Argv: shell("ulimit -t"), Limits: messages.Limits{CPUTime: 1500 * time.Millisecond}})
 	events.exit(t)
 	require.Equal(t, "2\n", string(p.TakeOutput().Stdout), "the kernel counts whole seconds")
 }

@@ -13,8 +13,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/troupe-run/troupe/messages"
 	"go.uber.org/goleak"
+
+	"github.com/troupe-run/troupe/messages"
 )
 
 // patience bounds every wait of a test; no test passes because of it.

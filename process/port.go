@@ -3,7 +3,6 @@ package process
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/mask"
@@ -28,26 +27,16 @@ type Spec struct {
 	Framed bool
 	// Stdin is written to the program's standard input, which is then closed. Nil: /dev/null.
 	Stdin     []byte
-	Limits    Limits
+	Limits    messages.Limits
 	OutputMax int // bytes kept of each of stdout and stderr per run; 0: messages.OutputMax
 	StdoutMax int // bytes kept of stdout where that is more; 0: OutputMax
 	FrameMax  int // bytes; 0: messages.FrameMax
 	// Masks takes secrets out of the program's output, and of what its events say. Results and chunks stay as they are. Nil: none.
 	Masks *mask.Set
 	// User is who the program runs as; nil: the node's user. It needs MaySwitch.
-	User *User
+	User *messages.User
 	// Umask is the program's; nil: the node's.
 	Umask *uint32
-}
-
-// Limits bounds what one program and its descendants may use. Zero fields mean no limit, with these exceptions: of threads there are
-// tasksDefault where the kernel holds a bound on them, and of open files openFilesDefault, which a program may raise to the node's
-// own hard limit. No program writes a core dump unless it raises that limit itself.
-type Limits struct {
-	Memory    int64         // bytes, resident, of the whole process tree
-	CPUTime   time.Duration // RLIMIT_CPU of the program
-	OpenFiles uint64        // RLIMIT_NOFILE of the program
-	Processes int           // in the process tree
 }
 
 // Process is one running program. All methods are safe for concurrent use and none blocks on the program.

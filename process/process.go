@@ -9,8 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/troupe-run/troupe/messages"
 	"golang.org/x/sys/unix"
+
+	"github.com/troupe-run/troupe/messages"
 )
 
 const (
@@ -69,7 +70,7 @@ func newProgram(l *link, spec Spec, sink func(Event)) (p *program, theirs []int,
 			return p, theirs, err
 		}
 	}
-	return p, theirs, spec.User.own(theirs)
+	return p, theirs, giveTo(spec.User, theirs)
 }
 
 func (s Spec) withDefaults() Spec {

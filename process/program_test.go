@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
 	"github.com/troupe-run/troupe/messages"
 )
 
@@ -218,7 +219,7 @@ func TestStartSaysWhatIsMissing(t *testing.T) {
 		"working directory: stat /nonexistent":               {Argv: []string{"/bin/sh"}, Dir: "/nonexistent"},
 		"interpreter in its first line does not exist":       {Argv: []string{file("shebang", "#!/nonexistent/python\n", 0o700)}},
 		"not a program":                                      {Argv: []string{file("text", "hello\n", 0o700)}},
-		"shimmed: not a program":                             {Argv: []string{file("shimmed", "hello\n", 0o700)}, Limits: Limits{OpenFiles: 64}},
+		"shimmed: not a program":                             {Argv: []string{file("shimmed", "hello\n", 0o700)}, Limits: messages.Limits{OpenFiles: 64}},
 		"arguments and environment are too long":             {Argv: []string{"/bin/sh", strings.Repeat("x", 200_000)}},
 		"pass large input on stdin":                          {Argv: []string{"/bin/sh", strings.Repeat("x", packetMax)}},
 	} {

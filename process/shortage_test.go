@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/troupe-run/troupe/messages"
 )
 
 // playHungry is a node that runs out of descriptors: before its guardian is there, and beside one.
@@ -85,7 +87,7 @@ func TestAGuardianWithoutDescriptorsIsShort(t *testing.T) {
 	guardian := g.Pid()
 	var was unix.Rlimit
 	require.NoError(t, unix.Prlimit(guardian, unix.RLIMIT_NOFILE, nil, &was))
-	for _, limits := range []Limits{{}, {OpenFiles: 64}} { // by way of the shim
+	for _, limits := range []messages.Limits{{}, {OpenFiles: 64}} { // by way of the shim
 		require.NoError(t, unix.Prlimit(guardian, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: was.Max}, nil))
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		_, err := g.Start(ctx, Spec{Argv: shell("exit 0"), Env: environment(), Limits: limits}, newRecorder().sink)

@@ -7,57 +7,47 @@ import (
 	"math/bits"
 	"os"
 	"os/user"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/troupe-run/troupe/messages"
 )
-
-// User is who a program runs as, other than the node's own user.
-type User struct {
-	Name     string // empty: the uid has none
-	Home     string // empty: none is known
-	UID, GID uint32
-	Groups   []uint32 // supplementary
-}
-
-// UserPattern is what a pool may give as its user: a name or a uid, and behind a colon a group's name or gid.
-var UserPattern = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_.-]{0,31}|[0-9]{1,10})(:([A-Za-z_][A-Za-z0-9_.-]{0,31}|[0-9]{1,10}))?$`)
 
 // userGroupsMax bounds the supplementary groups of one user; the kernel takes 65,536, and a user has a few.
 const userGroupsMax = 1024
 
 // LookUpUser returns a user of this machine by "name", "uid", "name:group" or "uid:gid". Without a group it is the user's own, and
 // a uid that no user has needs one. The supplementary groups are the user's, as the machine's databases have them.
-func LookUpUser(text string) (User, error) {
-	if !UserPattern.MatchString(text) {
-		return User{}, fmt.Errorf("%q is neither a name nor a uid, with :group or without", text)
+func LookUpUser(text string) (messages.User, error) {
+	if !messages.UserPattern.MatchString(text) {
+		return messages.User{}, fmt.Errorf("%q is neither a name nor a uid, with :group or without", text)
 	}
 	name, group, _ := strings.Cut(text, ":")
 	u, known, err := findUser(name)
 	if err != nil {
-		return User{}, err
+		return messages.User{}, err
 	}
 	switch {
 	case group != "":
 		if u.GID, err = findGroup(group); err != nil {
-			return User{}, err
+			return messages.User{}, err
 		}
 	case !known:
-		return User{}, fmt.Errorf("no user of this machine has the uid %s: give a group too, %s:gid", name, name)
+		return messages.User{}, fmt.Errorf("no user of this machine has the uid %s: give a group too, %s:gid", name, name)
 	}
 	return u, nil
 }
 
 // findUser finds a user by name or uid. A uid may be of nobody known.
-func findUser(name string) (u User, known bool, err error) {
+func findUser(name string) (u messages.User, known bool, err error) {
 	var id uint32
 	var found *user.User
 	if name[0] >= '0' && name[0] <= '9' {
 		if id, err = number(name); err != nil {
-			return User{}, false, err
+			return messages.User{}, false, err
 		}
 		found, err = user.LookupId(name)
 	} else {
@@ -67,30 +57,30 @@ func findUser(name string) (u User, known bool, err error) {
 	var noName user.UnknownUserError
 	switch {
 	case errors.As(err, &noID):
-		return User{UID: id}, false, nil
+		return messages.User{UID: id}, false, nil
 	case errors.As(err, &noName):
-		return User{}, false, fmt.Errorf("this machine has no user %s: make it, or name another", name)
+		return messages.User{}, false, fmt.Errorf("this machine has no user %s: make it, or name another", name)
 	case err != nil:
-		return User{}, false, fmt.Errorf("look up user %s: %w", name, err)
+		return messages.User{}, false, fmt.Errorf("look up user %s: %w", name, err)
 	}
-	u = User{Name: found.Username, Home: found.HomeDir}
+	u = messages.User{Name: found.Username, Home: found.HomeDir}
 	if u.UID, err = number(found.Uid); err != nil {
-		return User{}, false, err
+		return messages.User{}, false, err
 	}
 	if u.GID, err = number(found.Gid); err != nil {
-		return User{}, false, err
+		return messages.User{}, false, err
 	}
 	ids, err := found.GroupIds()
 	if err != nil {
-		return User{}, false, fmt.Errorf("look up the groups of user %s: %w", name, err)
+		return messages.User{}, false, fmt.Errorf("look up the groups of user %s: %w", name, err)
 	}
 	if len(ids) > userGroupsMax {
-		return User{}, false, fmt.Errorf("user %s is in %d groups, at most %d are taken", name, len(ids), userGroupsMax)
+		return messages.User{}, false, fmt.Errorf("user %s is in %d groups, at most %d are taken", name, len(ids), userGroupsMax)
 	}
 	for _, text := range ids {
 		gid, err := number(text)
 		if err != nil {
-			return User{}, false, err
+			return messages.User{}, false, err
 		}
 		u.Groups = append(u.Groups, gid)
 	}
@@ -150,16 +140,16 @@ func maySwitch(status string, euid int) error {
 		"user out", strings.Join(missing, ", "))
 }
 
-// credential is how the kernel takes it.
-func (u *User) credential() *syscall.Credential {
+// credential is a user as the kernel takes it.
+func credential(u *messages.User) *syscall.Credential {
 	if u == nil {
 		return nil
 	}
 	return &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}
 }
 
-// own gives the program's ends of its pipes to its user, who may then open them again, as by /dev/stderr.
-func (u *User) own(fds []int) error {
+// giveTo gives the program's ends of its pipes to its user, who may then open them again, as by /dev/stderr.
+func giveTo(u *messages.User, fds []int) error {
 	if u == nil {
 		return nil
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
 )
 
 // onlyRoot skips a test of what only root may do.
@@ -21,7 +23,7 @@ func TestLookUpUser(t *testing.T) {
 	t.Parallel()
 	root, err := LookUpUser("root")
 	require.NoError(t, err)
-	require.Equal(t, User{Name: "root", Home: root.Home, Groups: root.Groups}, root)
+	require.Equal(t, messages.User{Name: "root", Home: root.Home, Groups: root.Groups}, root)
 	same, err := LookUpUser("0")
 	require.NoError(t, err)
 	require.Equal(t, root, same)
@@ -30,7 +32,7 @@ func TestLookUpUser(t *testing.T) {
 	require.EqualValues(t, 12345, other.GID)
 	free, err := LookUpUser("3999999999:7")
 	require.NoError(t, err)
-	require.Equal(t, User{UID: 3999999999, GID: 7}, free, "a uid needs no name")
+	require.Equal(t, messages.User{UID: 3999999999, GID: 7}, free, "a uid needs no name")
 	for text, want := range map[string]string{
 		"":               "neither a name nor a uid",
 		"a b":            "neither a name nor a uid",
@@ -81,8 +83,8 @@ func TestProgramsOfAnotherUser(t *testing.T) {
 	onlyRoot(t)
 	g := newGuardian(t, Config{})
 	umask := uint32(0o027)
-	as := &User{UID: 65534, GID: 65533, Groups: []uint32{12345, 12346}}
-	for name, limits := range map[string]Limits{"without a limit": {}, "with a limit": {OpenFiles: 99}} {
+	as := &messages.User{UID: 65534, GID: 65533, Groups: []uint32{12345, 12346}}
+	for name, limits := range map[string]messages.Limits{"without a limit": {}, "with a limit": {OpenFiles: 99}} {
 		p, events := run(t, g, Spec{User: as, Umask: &umask, Limits: limits, Framed: true, Argv: shell(
 			`id -u; id -g; id -G; umask; echo again >/dev/stderr; : >/dev/fd/4; cat /proc/$PPID/environ`)})
 		exit, _ := events.exit(t)
@@ -124,7 +126,7 @@ func TestAVariableIsThereOnce(t *testing.T) {
 func TestProgramsOfAnotherUserHaveNoCapabilities(t *testing.T) {
 	t.Parallel()
 	onlyRoot(t)
-	p, events := run(t, newGuardian(t, Config{}), Spec{User: &User{UID: 65534, GID: 65534}, Argv: []string{"grep", "-E", "^Cap(Prm|Eff|Amb)", "/proc/self/status"}})
+	p, events := run(t, newGuardian(t, Config{}), Spec{User: &messages.User{UID: 65534, GID: 65534}, Argv: []string{"grep", "-E", "^Cap(Prm|Eff|Amb)", "/proc/self/status"}})
 	events.exit(t)
 	require.Equal(t, "CapPrm:\t0000000000000000\nCapEff:\t0000000000000000\nCapAmb:\t0000000000000000\n", string(p.TakeOutput().Stdout))
 }
@@ -135,7 +137,7 @@ func TestWhatAUserMayNotRun(t *testing.T) {
 	g := newGuardian(t, Config{})
 	closed := t.TempDir()
 	require.NoError(t, os.Chmod(closed, 0o700))
-	as := &User{UID: 65534, GID: 65534}
+	as := &messages.User{UID: 65534, GID: 65534}
 	_, err := g.Start(t.Context(), Spec{User: as, Argv: []string{"true"}, Dir: closed, Env: environment()}, func(Event) {})
 	require.ErrorContains(t, err, "uid 65534 may not run it, or not enter its working directory "+closed)
 	_, err = g.Start(t.Context(), Spec{User: as, Argv: []string{"true"}, Dir: "/", Env: environment()}, func(Event) {})
@@ -146,7 +148,7 @@ func TestSpawnRequestKeepsItsUser(t *testing.T) {
 	t.Parallel()
 	umask := uint32(0)
 	for _, want := range []spawnRequest{
-		{user: &User{UID: 1, GID: 2, Groups: []uint32{3, 4}}, umask: &umask}, {user: &User{}}, {umask: &umask}, {},
+		{user: &messages.User{UID: 1, GID: 2, Groups: []uint32{3, 4}}, umask: &umask}, {user: &messages.User{}}, {umask: &umask}, {},
 	} {
 		want.argv, want.env = []string{}, []string{}
 		packet, err := want.packet()

@@ -11,8 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/troupe-run/troupe/messages"
 	"golang.org/x/sys/unix"
+
+	"github.com/troupe-run/troupe/messages"
 )
 
 // wardenTime bounds how long a guardian whose node is gone tries to end what it has.

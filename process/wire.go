@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/troupe-run/troupe/messages"
 )
 
 // The node and its guardian speak in packets over a unix stream socket: a 4-byte length, one byte of kind, the body.
@@ -48,8 +50,8 @@ type spawnRequest struct {
 	// What its group is to bound, where it has one; 0: no limit.
 	memory    uint64 // bytes
 	processes uint64
-	user      *User   // nil: the guardian's own; its name and home stay with the node
-	umask     *uint32 // nil: the guardian's own
+	user      *messages.User // nil: the guardian's own; its name and home stay with the node
+	umask     *uint32        // nil: the guardian's own
 }
 
 // descriptors is how many come with the request.
@@ -174,7 +176,7 @@ func (s *spawnRequest) packet() ([]byte, error) {
 	return e.packet()
 }
 
-func (e *encoder) user(u *User) {
+func (e *encoder) user(u *messages.User) {
 	e.flag(u != nil)
 	if u == nil {
 		return
@@ -197,11 +199,11 @@ func (d *decoder) id() uint32 {
 	return uint32(n)
 }
 
-func (d *decoder) user() *User {
+func (d *decoder) user() *messages.User {
 	if !d.flag() {
 		return nil
 	}
-	u := &User{UID: d.id(), GID: d.id()}
+	u := &messages.User{UID: d.id(), GID: d.id()}
 	n := d.number()
 	if n > userGroupsMax {
 		d.b, d.err = nil, errPacket
