@@ -39,7 +39,7 @@ func TestACallsDeadline(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), c.caller)
 				defer cancel()
 				began := time.Now()
-				got, err := call(ctx, &e, func(ctx context.Context, id ExecutionID) (Execution, error) {
+				got, err := Await(ctx, &e, func(ctx context.Context, id ExecutionID) (Execution, error) {
 					require.Equal(t, e.ID, id)
 					<-ctx.Done()
 					return e, nil

@@ -6,235 +6,223 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/pack"
-	"github.com/troupe-run/troupe/rules/submit"
-	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/store/postgres"
 )
 
-// Client submits executions to the nodes that share a Postgres, from a program that runs no node: also within the program's
-// own transactions. It knows the actions that the nodes serve from the store, and checks requests by them. Its database
-// user needs SELECT on action, request, execution, outcome and submission, and INSERT on submission; no more.
-//
-// A submission is a row of the table submission, which the nodes take when it is committed, within some tens of
-// milliseconds. What they decide then, by configuration or packs of their own, may still refuse it: Get and Wait say so.
+// Client submits executions to a node over its HTTP API. It is safe for concurrent use, and repeats nothing by itself.
 type Client struct {
-	guest *postgres.Guest
-	by    string
-	mu    sync.Mutex
-	known map[string]*knownAction
+	base, token string
+	http        *http.Client
 }
 
-// ClientConfig says where the nodes' store is. Zero fields mean the default.
+// ClientConfig says where the node is.
 type ClientConfig struct {
-	Store     string // postgres:// address of the nodes' store; required
-	CreatedBy string // who submits; people see it with sql: before it. Default "sql"
-}
-
-// knownAction is an action as it was read last.
-type knownAction struct {
-	at         time.Time
-	definition []byte
-	set        *pack.Set
+	Server string       // address of the node's API, such as "http://127.0.0.1:7070"; required
+	Token  string       // empty: none
+	HTTP   *http.Client // nil: http.DefaultClient. One of your own is for a certificate authority or a client's certificate.
 }
 
 const (
-	actionAge  = 10 * time.Second // after which an action is read again
-	actionsMax = 1000             // that are remembered
-	waitMin    = 20 * time.Millisecond
-	waitMax    = 500 * time.Millisecond
-	lookMax    = 5 * time.Second // for one look
+	waitMax   = 60 * time.Second // of one long poll, as the API bounds it
+	lookMax   = 5 * time.Second  // for the look when the caller's time is over
+	answerMax = 256 << 20        // bytes of an answer
 
-	timeoutDefault = 300 * time.Second // of a run; the nodes' own default unless they are told otherwise
+	executionsPath = "/api/v1/executions"
 )
 
-// NewClient connects to the nodes' store.
-func NewClient(ctx context.Context, cfg ClientConfig) (*Client, error) {
-	guest, err := postgres.OpenGuest(ctx, postgres.Config{URL: cfg.Store, Name: "client", Conns: 4})
-	if err != nil {
-		return nil, err
+// NewClient makes a client, and calls nobody yet.
+func NewClient(cfg ClientConfig) (*Client, error) {
+	u, err := url.Parse(cfg.Server)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, errors.New("ClientConfig.Server must be an address such as http://127.0.0.1:7070")
 	}
-	return &Client{guest: guest, by: cfg.CreatedBy, known: map[string]*knownAction{}}, nil
+	c := &Client{base: strings.TrimSuffix(u.String(), "/"), token: cfg.Token, http: cfg.HTTP}
+	if c.http == nil {
+		c.http = http.DefaultClient
+	}
+	return c, nil
 }
 
-// Close ends the client's connections.
-func (c *Client) Close() { c.guest.Close() }
-
-// Submit submits one execution and returns its id. After an error that is no *Problem, repeat the call with the same
-// idempotency key.
-func (c *Client) Submit(ctx context.Context, s Submission) (ExecutionID, error) {
-	return c.submit(ctx, nil, s)
-}
-
-// SubmitTx submits one execution within the caller's own transaction, on the database of the nodes' store, and returns the
-// id that it has once the transaction commits. If that does not commit, nothing was submitted. After an error that is no
-// *Problem the transaction can only be rolled back.
-func (c *Client) SubmitTx(ctx context.Context, tx pgx.Tx, s Submission) (ExecutionID, error) {
-	return c.submit(ctx, tx, s)
-}
-
-func (c *Client) submit(ctx context.Context, tx pgx.Tx, s Submission) (ExecutionID, error) {
-	r, err := s.checked()
-	if err != nil {
-		return ExecutionID{}, err
-	}
-	if err := c.judge(ctx, &r); err != nil {
-		return ExecutionID{}, err
-	}
-	submission := c.submission(&r)
-	if r.IdempotencyKey != "" {
-		holder, err := c.holder(ctx, tx, &submission)
-		if err != nil || !holder.IsZero() {
-			return holder, err
-		}
-	}
-	if err := c.guest.Put(ctx, tx, &submission); err != nil {
-		return ExecutionID{}, asProblem(err)
-	}
-	return submission.ID, nil
-}
-
-// submission is the request as the inbox holds it, which keeps times to the microsecond.
-func (c *Client) submission(r *submit.Request) store.Submission {
-	s := store.Submission{
-		ID: messages.NewExecutionID(), Action: r.ActionRef, Parameters: r.Parameters, Session: r.Session,
-		Affinity:       messages.Affinity(r.Affinity),
-		IdempotencyKey: r.IdempotencyKey, MaxRetries: r.MaxRetries, Labels: r.Labels, CreatedBy: c.by,
-	}
-	if len(s.Parameters) == 0 || bytes.Equal(s.Parameters, []byte("null")) {
-		s.Parameters = json.RawMessage("{}")
-	}
-	if !r.RunAt.IsZero() {
-		s.RunAt = r.RunAt.UTC().Truncate(time.Microsecond)
-	}
-	if r.TimeoutSeconds != nil {
-		s.Timeout = time.Duration(*r.TimeoutSeconds * float64(time.Second)).Truncate(time.Microsecond)
-	}
-	if r.Priority != nil {
-		p := messages.Priority(*r.Priority)
-		s.Priority = &p
-	}
-	return s
-}
-
-// holder is the execution that has the submission's key, if any. One of another request is a *Problem.
-func (c *Client) holder(ctx context.Context, tx pgx.Tx, s *store.Submission) (ExecutionID, error) {
-	claim, err := c.guest.Holder(ctx, tx, s)
-	if err != nil || claim.ID.IsZero() {
-		return ExecutionID{}, err
-	}
-	r := s.Request()
-	if claim.Same || bytes.Equal(claim.RequestHash, r.Hash()) {
-		return claim.ID, nil
-	}
-	return ExecutionID{}, asProblem(&store.ConflictError{Key: s.IdempotencyKey, Holder: claim.ID})
-}
-
-// judge checks the action and the parameters as the nodes will.
-func (c *Client) judge(ctx context.Context, r *submit.Request) error {
-	set, err := c.action(ctx, r.ActionRef)
-	if errors.Is(err, store.ErrNotFound) {
-		return &Problem{Code: messages.CodeActionNotFound,
-			Message: fmt.Sprintf("no node has served an action %q yet", r.ActionRef)}
-	}
-	if err != nil {
-		return err
-	}
-	return set.Refuse(ctx, r.ActionRef, r.Parameters)
-}
-
-// action is a set with the one action, as it was in the store at most actionAge ago.
-func (c *Client) action(ctx context.Context, ref string) (*pack.Set, error) {
-	c.mu.Lock()
-	last := c.known[ref]
-	c.mu.Unlock()
-	if last != nil && time.Since(last.at) < actionAge {
-		return last.set, nil
-	}
-	a, err := c.guest.Action(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
-	definition, err := json.Marshal(&a)
-	if err != nil {
-		return nil, err
-	}
-	next := &knownAction{at: time.Now(), definition: definition}
-	if last != nil && bytes.Equal(last.definition, definition) {
-		next.set = last.set // its schema is compiled
-	} else if next.set, err = pack.Of(a); err != nil {
-		return nil, &Problem{Code: messages.CodeInvalidPacks, Message: err.Error()}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.known) >= actionsMax {
-		clear(c.known)
-	}
-	c.known[ref] = next
-	return next.set, nil
-}
-
-// Get returns the execution as it stands; one that the nodes have not taken yet as requested. One that they refused is a
-// *Problem with the code "refused" and their reason.
-func (c *Client) Get(ctx context.Context, id ExecutionID) (Execution, error) {
-	e, refused, err := c.guest.Look(ctx, id)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return e, &Problem{Code: messages.CodeNotFound, Message: fmt.Sprintf("there is no execution %s", id)}
-	case refused != "":
-		return e, &Problem{Code: messages.CodeRefused, Message: refused}
-	}
-	return e, err
-}
-
-// Wait returns the execution once it has its outcome, or as it stands when ctx ends. It looks again and again, at most
-// 50 times a second at first and twice a second later, and once more when ctx ends, which a store that hangs delays by up
-// to 5 s.
-func (c *Client) Wait(ctx context.Context, id ExecutionID) (Execution, error) {
-	for pause := waitMin; ; pause = min(2*pause, waitMax) {
-		e, err := c.look(ctx, id)
-		if err != nil || e.Status.Terminal() || ctx.Err() != nil {
-			return e, err
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
-	}
-}
-
-// Call submits one execution and waits for its outcome, as Troupe.Call does. Where neither the submission nor the action has
-// a timeout, the deadline of a call to a session counts with 300 s, whatever the nodes' configuration says.
-func (c *Client) Call(ctx context.Context, s Submission) (Execution, error) {
-	id, err := c.Submit(ctx, s)
+// Submit stores one execution. Once it returns without an error the execution will get an outcome. After an error
+// that is no *Problem, repeat the call with the same idempotency key.
+func (c *Client) Submit(ctx context.Context, s Submission) (Execution, error) {
+	r, err := s.Request()
 	if err != nil {
 		return Execution{}, err
 	}
-	e := Execution{ID: id, Action: s.Action, Session: s.Session, Timeout: c.runTimeout(ctx, &s), RequestedAt: time.Now(), RunAt: s.RunAt}
-	return call(ctx, &e, c.Wait)
+	return c.execution(ctx, http.MethodPost, executionsPath, form.SubmitBody{Request: r})
 }
 
-func (c *Client) runTimeout(ctx context.Context, s *Submission) time.Duration {
-	if s.Timeout > 0 {
-		return s.Timeout
+// SubmitAll stores up to 10,000 executions, all or none, and returns them in order, with no more than their ids, statuses and
+// actions.
+func (c *Client) SubmitAll(ctx context.Context, list []Submission) ([]Execution, error) {
+	var batch form.BatchRequest
+	for i := range list {
+		r, err := list[i].Request()
+		if err != nil {
+			return nil, err
+		}
+		batch.Executions = append(batch.Executions, r)
 	}
-	if set, err := c.action(ctx, s.Action); err == nil { // it was read for the submission
-		if a, ok := set.Action(s.Action); ok && a.Timeout > 0 {
-			return a.Timeout
+	var stored form.BatchView
+	if err := c.call(ctx, http.MethodPost, executionsPath+"/batch", batch, &stored); err != nil {
+		return nil, err
+	}
+	if len(stored.Executions) != len(list) {
+		return nil, fmt.Errorf("%d executions were submitted, and the node answered with %d", len(list), len(stored.Executions))
+	}
+	executions := make([]Execution, len(list))
+	for i, item := range stored.Executions {
+		executions[i] = Execution{ID: item.ID, Status: item.Status, Action: list[i].Action}
+	}
+	return executions, nil
+}
+
+// Get returns one execution.
+func (c *Client) Get(ctx context.Context, id ExecutionID) (Execution, error) {
+	return c.execution(ctx, http.MethodGet, pathOf(id, ""), nil)
+}
+
+// Wait returns the execution once it has its outcome, or as it stands when ctx ends.
+func (c *Client) Wait(ctx context.Context, id ExecutionID) (Execution, error) {
+	path := pathOf(id, fmt.Sprintf("/wait?timeout_seconds=%g", waitMax.Seconds()))
+	for {
+		e, err := c.execution(ctx, http.MethodGet, path, nil)
+		if ctx.Err() != nil {
+			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookMax)
+			defer cancel()
+			return c.Get(limited, id)
+		}
+		if err != nil || e.Status.Terminal() {
+			return e, err
 		}
 	}
-	return timeoutDefault
 }
 
-// look is Get with a time of its own.
-func (c *Client) look(ctx context.Context, id ExecutionID) (Execution, error) {
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookMax)
-	defer cancel()
-	return c.Get(limited, id)
+// Call submits an execution and waits for its outcome, or until ctx ends, which is no error: then the execution is returned
+// as it stands. A call to a session has a deadline beside: see Await.
+func (c *Client) Call(ctx context.Context, s Submission) (Execution, error) {
+	e, err := c.Submit(ctx, s)
+	if err != nil {
+		return e, err
+	}
+	return Await(ctx, &e, c.Wait)
+}
+
+// Cancel asks an execution to stop and returns it as the wish left it: cancelled, cancelling, or ended before.
+func (c *Client) Cancel(ctx context.Context, id ExecutionID) (Execution, error) {
+	return c.execution(ctx, http.MethodPost, pathOf(id, "/cancel"), nil)
+}
+
+// Retry submits again what has ended without a result, as a new execution of its chain, and returns that. An execution has one
+// retry: one that was retried before, by itself or by hand, gives the retry that it has.
+func (c *Client) Retry(ctx context.Context, id ExecutionID) (Execution, error) {
+	return c.execution(ctx, http.MethodPost, pathOf(id, "/retry"), nil)
+}
+
+// RetryAnswer says whether a retry follows the execution: as which, when and for what; or why none does.
+func (c *Client) RetryAnswer(ctx context.Context, id ExecutionID) (RetryAnswer, error) {
+	var v form.ExecutionView
+	err := c.call(ctx, http.MethodGet, pathOf(id, ""), nil, &v)
+	if err != nil || v.Retry == nil {
+		return RetryAnswer{}, err
+	}
+	return *v.Retry, nil
+}
+
+// Session returns one session of a pool.
+func (c *Client) Session(ctx context.Context, pool, name string) (s Session, err error) {
+	err = c.call(ctx, http.MethodGet, sessionPath(pool, name), nil, &s)
+	return s, err
+}
+
+// EndSession ends an idle session: its binding ends, and its worker drops its state. While something of the session is placed or
+// runs, the error is a *Problem with the code session_busy.
+func (c *Client) EndSession(ctx context.Context, pool, name string) (s Session, err error) {
+	err = c.call(ctx, http.MethodDelete, sessionPath(pool, name), nil, &s)
+	return s, err
+}
+
+func pathOf(id ExecutionID, verb string) string { return executionsPath + "/" + id.String() + verb }
+
+func sessionPath(pool, name string) string {
+	return "/api/v1/sessions/" + url.PathEscape(pool) + "/" + url.PathEscape(name)
+}
+
+// execution makes a call that is answered with an execution.
+func (c *Client) execution(ctx context.Context, method, path string, body any) (Execution, error) {
+	var v form.ExecutionView
+	err := c.call(ctx, method, path, body, &v)
+	return v.Execution(), err
+}
+
+// call sends body as JSON, or nothing where it is nil, and reads the answer into v. An answer that is an error is a *Problem.
+func (c *Client) call(ctx context.Context, method, path string, body, v any) error {
+	r, err := c.request(ctx, method, path, body)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	response, err := c.http.Do(r)
+	if err != nil {
+		return err // it names the method and the address
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, answerMax))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s %s: the answer broke off: %w", method, path, err)
+	case response.StatusCode >= http.StatusBadRequest:
+		return problemOf(response, answer)
+	}
+	if err := json.Unmarshal(answer, v); err != nil {
+		return fmt.Errorf("%s %s: the answer is not what a node sends: %w", method, path, err)
+	}
+	return nil
+}
+
+func (c *Client) request(ctx context.Context, method, path string, body any) (*http.Request, error) {
+	var data []byte
+	if body != nil {
+		var err error
+		if data, err = json.Marshal(body); err != nil {
+			return nil, err
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	return r, nil
+}
+
+// problemOf is the problem that an answer tells.
+func problemOf(response *http.Response, answer []byte) error {
+	var body struct {
+		Error struct {
+			Code    messages.Code   `json:"code"`
+			Message string          `json:"message"`
+			Details json.RawMessage `json:"details"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(answer, &body) != nil || body.Error.Code == "" {
+		return fmt.Errorf("%s %s: the answer is %s, and none of a node", response.Request.Method, response.Request.URL.Path, response.Status)
+	}
+	p := &Problem{Code: body.Error.Code, Message: body.Error.Message}
+	if len(body.Error.Details) > 0 {
+		p.Details = body.Error.Details
+	}
+	return p
 }

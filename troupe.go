@@ -1,15 +1,12 @@
-// Package troupe runs supervised, durable work inside a Go program: the program registers actions with handlers, starts
-// a node on an embedded store, and submits executions, each of which gets exactly one outcome whatever dies meanwhile.
+// Package troupe is what a Go program needs to work with Troupe, supervised and durable work: the vocabulary, handlers, and a Client
+// that submits executions to a node over HTTP. It links the standard library only.
 //
-//	t, err := troupe.New(troupe.Config{Data: "data"},
-//		troupe.Action{Name: "mail.send", Handler: send, MaxRetries: 3})
+//	c, err := troupe.NewClient(troupe.ClientConfig{Server: "http://127.0.0.1:7070"})
 //	…
-//	err = t.Start(ctx)
-//	e, err := t.Submit(ctx, troupe.Submission{Action: "mail.send", Parameters: letter})
-//	e, err = t.Wait(ctx, e.ID)
+//	e, err := c.Call(ctx, troupe.Submission{Action: "mail.send", Parameters: letter})
 //
-// The same node can serve actions from packs (Python, Node.js, shell and any other program) and the HTTP API; see
-// Config. Everything that the command line shows of a node it shows of such a program too.
+// Package embedded runs a node inside the program, with the program's handlers. Package pgtx submits within a transaction of the
+// program's own, on the Postgres of the nodes.
 package troupe
 
 import (
@@ -18,16 +15,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
-	"github.com/troupe-run/troupe/api"
-	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/node"
-	"github.com/troupe-run/troupe/peers"
-	"github.com/troupe-run/troupe/process"
 	"github.com/troupe-run/troupe/rules/submit"
-	"github.com/troupe-run/troupe/runtime"
 )
 
 // Names of the vocabulary, so that callers need no other package.
@@ -47,11 +37,11 @@ type (
 	// RetryPolicy is the back-off between retries.
 	RetryPolicy = messages.RetryPolicy
 	// Session is one session of a pool as it stands.
-	Session = api.SessionView
+	Session = form.SessionView
 	// Affinity says what becomes of a session's execution while the session's worker is not free.
 	Affinity = messages.Affinity
 	// RetryAnswer is whether a retry follows an execution.
-	RetryAnswer = api.RetryView
+	RetryAnswer = form.RetryView
 	// RetryRules say which failures are retried.
 	RetryRules = messages.RetryRules
 	// Problem is an error that the caller of a method can do something about.
@@ -84,10 +74,6 @@ func Retriable(err error) error { return messages.Judged(err, true) }
 // Final says of a handler's error that every other run would meet it too: it is never retried.
 func Final(err error) error { return messages.Judged(err, false) }
 
-// RunHelper must be the first call of main in a program that serves actions which run as processes: the node starts
-// this very binary again as the guardian of its workers. In every other run of the program it returns at once.
-func RunHelper() { process.RunHelper() }
-
 // Action is one action whose code is in this program.
 type Action struct {
 	Name       string // two or more words joined by dots, as in "mail.send"
@@ -99,64 +85,6 @@ type Action struct {
 	Idempotent bool            // may be run again when a crash leaves unknown whether it ran
 	Parameters json.RawMessage // JSON Schema 2020-12 that parameters must match; empty: any object
 }
-
-// Config is where and how a node runs. Zero fields mean the default.
-type Config struct {
-	Data    string   // folder of the embedded store and of what workers need; required
-	Store   string   // postgres:// address of a store that nodes share, together with Broker; empty: the embedded one
-	Broker  string   // amqp:// or amqps:// address of the broker
-	Prefix  string   // head of every queue's and exchange's name on it; default "troupe"
-	Name    string   // of the node; default: the host's name
-	Listen  string   // address of the HTTP API, such as "127.0.0.1:7070"; empty: none
-	Packs   []string // folders with packs
-	Workers int      // that run handlers of this program at a time; default 128
-	Logger  hclog.Logger
-	// PeersListen is where the other nodes of a shared store reach this one, as host:port on a loopback address; default: a free
-	// port of 127.0.0.1. "off": nowhere.
-	PeersListen string
-	// ShutdownTimeout is how long Stop lets running work go on; default 30 s.
-	ShutdownTimeout time.Duration
-}
-
-// Troupe is one node inside this program.
-type Troupe struct {
-	node *node.Keeper
-}
-
-// New checks the configuration and the actions and returns a node that has started nothing.
-func New(cfg Config, actions ...Action) (*Troupe, error) {
-	settings := node.Config{
-		Data: cfg.Data, Name: cfg.Name, Listen: cfg.Listen, Packs: cfg.Packs, Logger: cfg.Logger, NoBuiltins: true,
-		StoreURL: cfg.Store, BrokerURL: cfg.Broker, Broker: broker.Settings{Prefix: cfg.Prefix},
-		Peers: peers.Settings{Listen: cfg.PeersListen}, ShutdownTimeout: cfg.ShutdownTimeout, Handlers: map[string]messages.Handler{},
-		Workers: map[messages.Runtime]int{runtime.All().Handlers().Name: cfg.Workers},
-	}
-	for _, a := range actions {
-		if a.Handler == nil {
-			return nil, fmt.Errorf("action %q: it has no handler", a.Name)
-		}
-		settings.Handlers[a.Name] = a.Handler
-		settings.Actions = append(settings.Actions, messages.Action{
-			Ref: a.Name, Timeout: a.Timeout, MaxRetries: a.MaxRetries, RetriesConsented: a.MaxRetries > 0, Retry: a.Retry, RetryRules: a.RetryRules,
-			Idempotent: a.Idempotent, Parameters: a.Parameters,
-		})
-	}
-	n, err := node.NewKeeper(settings)
-	if err != nil {
-		return nil, err
-	}
-	return &Troupe{node: n}, nil
-}
-
-// Start brings the node up and gives back to it what an earlier run of the program left unfinished. While a shared store
-// is away it waits, until ctx ends; what submits meanwhile gets a *Problem with the code store_unavailable.
-func (t *Troupe) Start(ctx context.Context) error { return t.node.Start(ctx) }
-
-// Stop ends the node in order: running work may finish within the shutdown timeout. The end of ctx cuts that short.
-func (t *Troupe) Stop(ctx context.Context) error { return t.node.Stop(ctx) }
-
-// Addr is the address of the HTTP API; empty without one.
-func (t *Troupe) Addr() string { return t.node.Addr() }
 
 // Submission is one request to run an action. Only Action is required.
 type Submission struct {
@@ -172,7 +100,19 @@ type Submission struct {
 	Labels         map[string]string
 }
 
-func (s *Submission) request() (submit.Request, error) {
+// Request is the submission as a node takes it. What can be said of it alone is checked: such an error is a *Problem.
+func (s *Submission) Request() (submit.Request, error) {
+	r, err := s.encode()
+	if err != nil {
+		return r, err
+	}
+	if problem := r.Check(); problem != nil {
+		return r, problem
+	}
+	return r, nil
+}
+
+func (s *Submission) encode() (submit.Request, error) {
 	r := submit.Request{
 		ActionRef: s.Action, Session: s.Session, Affinity: string(s.Affinity), Priority: s.Priority, RunAt: s.RunAt, IdempotencyKey: s.IdempotencyKey,
 		MaxRetries: s.MaxRetries, Labels: s.Labels,
@@ -192,76 +132,9 @@ func (s *Submission) request() (submit.Request, error) {
 	return r, nil
 }
 
-// Submit stores one execution. Once it returns without an error the execution will get an outcome. After an error
-// that is no *Problem, repeat the call with the same idempotency key.
-func (t *Troupe) Submit(ctx context.Context, s Submission) (Execution, error) {
-	list, err := t.SubmitAll(ctx, []Submission{s})
-	if err != nil {
-		return Execution{}, err
-	}
-	return list[0], nil
-}
-
-// SubmitAll stores up to 10,000 executions, all or none, and returns them in order.
-func (t *Troupe) SubmitAll(ctx context.Context, list []Submission) ([]Execution, error) {
-	requests := make([]submit.Request, len(list))
-	for i := range list {
-		r, err := list[i].checked()
-		if err != nil {
-			return nil, err
-		}
-		requests[i] = r
-	}
-	submitted, err := t.node.Backend().Submit(ctx, requests)
-	if err != nil {
-		return nil, err
-	}
-	executions := make([]Execution, len(submitted))
-	for i := range submitted {
-		executions[i] = submitted[i].Execution
-	}
-	return executions, nil
-}
-
-// Get returns one execution.
-func (t *Troupe) Get(ctx context.Context, id ExecutionID) (Execution, error) {
-	return t.node.Backend().Get(ctx, id)
-}
-
-// Wait returns the execution once it has its outcome, or as it stands when ctx ends.
-func (t *Troupe) Wait(ctx context.Context, id ExecutionID) (Execution, error) {
-	return t.node.Wait(ctx, id)
-}
-
-// RetryAnswer says whether a retry follows the execution: as which, when and for what; or why none does.
-func (t *Troupe) RetryAnswer(ctx context.Context, id ExecutionID) (RetryAnswer, error) {
-	e, err := t.node.Backend().Get(ctx, id)
-	if err != nil {
-		return RetryAnswer{}, err
-	}
-	return t.node.Backend().RetryAnswer(ctx, &e), nil
-}
-
-// Retry submits again what has ended without a result, as a new execution of its chain, and returns that. An execution has one
-// retry: one that was retried before, by itself or by hand, gives the retry that it has.
-func (t *Troupe) Retry(ctx context.Context, id ExecutionID) (Execution, error) {
-	made, err := t.node.Backend().Retry(ctx, id, "", api.ProgramCaller)
-	return made.Execution, err
-}
-
-// Call submits an execution and waits for its outcome, or until ctx ends, which is no error: then the execution is returned
-// as it stands. A call to a session has a deadline beside: the run's timeout and 5 s. Past it the error is a *Problem with
-// the code "timeout", and the execution goes on.
-func (t *Troupe) Call(ctx context.Context, s Submission) (Execution, error) {
-	e, err := t.Submit(ctx, s)
-	if err != nil {
-		return e, err
-	}
-	return call(ctx, &e, t.Wait)
-}
-
-// call waits for an execution that was just submitted.
-func call(ctx context.Context, e *Execution, wait func(context.Context, ExecutionID) (Execution, error)) (Execution, error) {
+// Await waits for an execution that was just submitted, by the wait that it is given, as the Call of every way in does: a call to a
+// session has a deadline of its own.
+func Await(ctx context.Context, e *Execution, wait func(context.Context, ExecutionID) (Execution, error)) (Execution, error) {
 	limit, bounded := submit.CallTime(e)
 	if !bounded {
 		return wait(ctx, e.ID)
@@ -273,21 +146,4 @@ func call(ctx context.Context, e *Execution, wait func(context.Context, Executio
 		return now, submit.CallTimedOut(&now)
 	}
 	return now, err
-}
-
-// Session returns one session of a pool.
-func (t *Troupe) Session(ctx context.Context, pool, name string) (Session, error) {
-	return t.node.Backend().Session(ctx, pool, name)
-}
-
-// EndSession ends an idle session: its binding ends, and its worker drops its state. The session's next execution is told
-// that the state is lost. While something of the session is placed or runs, the error is a *Problem with the code
-// session_busy. A session that has no binding stays as it is.
-func (t *Troupe) EndSession(ctx context.Context, pool, name string) (Session, error) {
-	return t.node.Backend().EndSession(ctx, pool, name, api.ProgramCaller)
-}
-
-// Cancel asks an execution to stop and returns it as the wish left it: cancelled, cancelling, or ended before.
-func (t *Troupe) Cancel(ctx context.Context, id ExecutionID) (Execution, error) {
-	return t.node.Backend().Cancel(ctx, id, api.ProgramCaller)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
@@ -115,7 +116,7 @@ func TestSubmitHasItsOwnAlone(t *testing.T) {
 		{Name: "other", Secret: stageToken, Scopes: []Scope{ScopeSubmit}},
 	})})
 	auth := func(token string) []string { return []string{"Authorization", "Bearer " + token} }
-	v := read[ExecutionView](t, ask(t, h, "POST", executionsPath, `{"action_ref":"a"}`, auth(submitToken)...), 201)
+	v := read[form.ExecutionView](t, ask(t, h, "POST", executionsPath, `{"action_ref":"a"}`, auth(submitToken)...), 201)
 	one := executionsPath + "/" + v.ID.String()
 	for _, rt := range routes() {
 		if !rt.own {
@@ -138,7 +139,7 @@ func TestSubmitHasItsOwnAlone(t *testing.T) {
 	}
 	refused(t, ask(t, h, "POST", one+"/retry", "", auth(submitToken)...), 403, messages.CodeForbidden, `lacks the scope "operate" that this needs; it has submit`)
 	refused(t, ask(t, h, "GET", executionsPath, "", auth(submitToken)...), 403, messages.CodeForbidden, `lacks the scope "read"`)
-	require.Equal(t, messages.Cancelled, read[ExecutionView](t, ask(t, h, "POST", one+"/cancel", "", auth(submitToken)...), 200).Status)
+	require.Equal(t, messages.Cancelled, read[form.ExecutionView](t, ask(t, h, "POST", one+"/cancel", "", auth(submitToken)...), 200).Status)
 }
 
 // Every route is tried with every token; what a token may do is what its route's scope says.
@@ -210,25 +211,25 @@ func TestAKeyShowsNoExecutionOfAnother(t *testing.T) {
 	submit := func(token string) *httptest.ResponseRecorder {
 		return ask(t, h, "POST", executionsPath, `{"action_ref":"a","idempotency_key":"order-7"}`, "Authorization", "Bearer "+token)
 	}
-	first := read[ExecutionView](t, submit(submitToken), 201)
-	again := read[ExecutionView](t, submit(submitToken), 200)
+	first := read[form.ExecutionView](t, submit(submitToken), 201)
+	again := read[form.ExecutionView](t, submit(submitToken), 200)
 	require.True(t, again.Existing)
 	require.Equal(t, first.ID, again.ID)
 	for _, token := range []string{stageToken, readToken} {
 		w := submit(token)
 		require.NotContains(t, w.Body.String(), first.ID.String())
-		own := read[ExecutionView](t, w, 201)
+		own := read[form.ExecutionView](t, w, 201)
 		require.False(t, own.Existing, "the key is the token's own")
-		require.Equal(t, own.ID, read[ExecutionView](t, submit(token), 200).ID)
+		require.Equal(t, own.ID, read[form.ExecutionView](t, submit(token), 200).ID)
 	}
-	require.Equal(t, first.ID, read[ExecutionView](t, submit(submitToken), 200).ID)
+	require.Equal(t, first.ID, read[form.ExecutionView](t, submit(submitToken), 200).ID)
 }
 
 func TestTheCallerIsRecorded(t *testing.T) {
 	t.Parallel()
 	h, b := guarded(t)
 	w := ask(t, h, "POST", executionsPath, `{"action_ref":"a"}`, "Authorization", "bearer "+submitToken, "Host", "troupe.example")
-	require.Equal(t, "sender", read[ExecutionView](t, w, 201).CreatedBy)
+	require.Equal(t, "sender", read[form.ExecutionView](t, w, 201).CreatedBy)
 	require.Equal(t, "sender", b.requests[0].CreatedBy)
 	for _, header := range []string{"Basic " + submitToken, submitToken, "Bearer", "Bearer " + submitToken[:10], "Bearer  "} {
 		refused(t, ask(t, h, "POST", executionsPath, `{"action_ref":"a"}`, "Authorization", header), 401, messages.CodeUnauthorized, "token")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
@@ -29,7 +30,7 @@ type Backend interface {
 	// given. Where the execution has a retry already, that is the answer, as Existing, unless it has another key. By is who asks.
 	Retry(ctx context.Context, id messages.ExecutionID, key, by string) (store.Submitted, error)
 	// RetryAnswer says whether a retry follows the execution, when and as which, or why none does.
-	RetryAnswer(ctx context.Context, e *messages.Execution) RetryView
+	RetryAnswer(ctx context.Context, e *messages.Execution) form.RetryView
 	// Output returns what the execution's process has written so far.
 	Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error)
 	// Follow calls each for every live happening of the execution, from its first, until it is terminal or ctx ends.
@@ -51,9 +52,9 @@ type Backend interface {
 	CordonNode(ctx context.Context, id string, cordoned bool, by string) error
 	DrainNode(ctx context.Context, id, by string) error
 	Sessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error)
-	Session(ctx context.Context, pool, name string) (SessionView, error)
+	Session(ctx context.Context, pool, name string) (form.SessionView, error)
 	// EndSession ends an idle session's binding and returns the session without it. One that has none stays as it is.
-	EndSession(ctx context.Context, pool, name, by string) (SessionView, error)
+	EndSession(ctx context.Context, pool, name, by string) (form.SessionView, error)
 	Actions(ctx context.Context) ([]messages.Action, error)
 	DeadLetters() store.DeadLetters
 	// RequeueDeadLetter is Retry of the execution that the letter names.
@@ -86,7 +87,7 @@ type Explanation struct {
 	Reason    string               `json:"reason"`          // a closed set of words
 	Message   string               `json:"message"`         // a sentence
 	Until     time.Time            `json:"until,omitzero"`
-	Retry     *RetryView           `json:"retry,omitempty"` // whether a retry follows
+	Retry     *form.RetryView      `json:"retry,omitempty"` // whether a retry follows
 }
 
 // WorkerView is a worker as lists show it.

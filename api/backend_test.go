@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
@@ -109,12 +110,12 @@ func (b *backend) bind(t testing.TB, name string) messages.WorkerKey {
 	return key
 }
 
-func (b *backend) Session(ctx context.Context, pool, name string) (SessionView, error) {
+func (b *backend) Session(ctx context.Context, pool, name string) (form.SessionView, error) {
 	s, err := b.GetSession(ctx, pool, name)
-	return SessionView{Session: s}, err
+	return form.SessionView{Session: s}, err
 }
 
-func (b *backend) EndSession(ctx context.Context, pool, name, by string) (SessionView, error) {
+func (b *backend) EndSession(ctx context.Context, pool, name, by string) (form.SessionView, error) {
 	v, err := b.Session(ctx, pool, name)
 	if err == nil {
 		_, err = b.Unbind(ctx, []store.Binding{{Pool: pool, Session: name, Epoch: v.Epoch, Worker: v.Worker}})
@@ -146,8 +147,8 @@ func (b *backend) Retry(ctx context.Context, id messages.ExecutionID, key, by st
 	return b.Store.Retry(ctx, id, messages.Execution{Action: e.Action, Pool: e.Pool, IdempotencyKey: key}, by)
 }
 
-func (b *backend) RetryAnswer(_ context.Context, e *messages.Execution) RetryView {
-	return RetryView{As: e.RetriedAs, WhyNot: "max_retries_reached", Message: "no retry follows"}
+func (b *backend) RetryAnswer(_ context.Context, e *messages.Execution) form.RetryView {
+	return form.RetryView{As: e.RetriedAs, WhyNot: "max_retries_reached", Message: "no retry follows"}
 }
 
 func (b *backend) Follow(ctx context.Context, _ messages.ExecutionID, each func(Live) error) error {
@@ -316,7 +317,7 @@ func read[T any](t testing.TB, w *httptest.ResponseRecorder, status int) T {
 // refused checks that the answer is an error of the given status and code whose message holds the text.
 func refused(t testing.TB, w *httptest.ResponseRecorder, status int, code messages.Code, text string) {
 	t.Helper()
-	e := read[ErrorBody](t, w, status).Error
+	e := read[form.ErrorBody](t, w, status).Error
 	require.Equal(t, string(code), e.Code, e.Message)
 	require.Contains(t, e.Message, text)
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"reflect"
 
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/submit"
 )
@@ -25,14 +26,14 @@ func (s *server) submitBatch(c *call) error {
 	if err != nil {
 		return err
 	}
-	view := BatchView{Executions: make([]BatchItem, len(stored))}
+	view := form.BatchView{Executions: make([]form.BatchItem, len(stored))}
 	for i := range stored {
-		view.Executions[i] = BatchItem{ID: stored[i].Execution.ID, Status: stored[i].Execution.Status, Existing: stored[i].Existing}
+		view.Executions[i] = form.BatchItem{ID: stored[i].Execution.ID, Status: stored[i].Execution.Status, Existing: stored[i].Existing}
 	}
 	return writeJSON(c.w, http.StatusCreated, &view)
 }
 
-// decodeBatch reads a BatchRequest from the request's body as it arrives. It stops at the first entry that is wrong or one too
+// decodeBatch reads a form.BatchRequest from the request's body as it arrives. It stops at the first entry that is wrong or one too
 // many: what a batch costs does not depend on what follows behind.
 func (c *call) decodeBatch() ([]submit.Request, error) {
 	if err := mediaType(c.r, false); err != nil {
@@ -76,7 +77,7 @@ func (d *batchDecoder) decode() ([]submit.Request, error) {
 		case err != nil:
 			return nil, d.problem(err)
 		case key != "executions":
-			return nil, (&shape{fields: fieldsOf(reflect.TypeFor[BatchRequest]())}).unknown(fmt.Sprint(key))
+			return nil, (&shape{fields: fieldsOf(reflect.TypeFor[form.BatchRequest]())}).unknown(fmt.Sprint(key))
 		case seen:
 			return nil, messages.Problemf(messages.CodeDuplicateField, "%s has executions twice; send one list", theBody)
 		}

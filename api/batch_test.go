@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
@@ -90,7 +91,7 @@ func TestABatchIsDecodedNoFurtherThanItMustBe(t *testing.T) {
 
 func refusedWith400(t *testing.T, w *httptest.ResponseRecorder, text string) {
 	t.Helper()
-	e := read[ErrorBody](t, w, http.StatusBadRequest).Error
+	e := read[form.ErrorBody](t, w, http.StatusBadRequest).Error
 	require.Contains(t, e.Message, text)
 }
 
@@ -161,7 +162,7 @@ func TestBadBatches(t *testing.T) {
 		{`{"executions":[{"action_ref":"a"}],"x":1}`, messages.CodeUnknownField, `unknown field "x"`},
 	} {
 		w := ask(t, h, "POST", executionsPath+"/batch", c.body)
-		e := read[ErrorBody](t, w, http.StatusBadRequest).Error
+		e := read[form.ErrorBody](t, w, http.StatusBadRequest).Error
 		require.Contains(t, e.Message, c.text, c.body)
 		require.Equal(t, string(c.code), e.Code, c.body)
 	}
@@ -170,7 +171,7 @@ func TestBadBatches(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, ask(t, h, "POST", executionsPath+"/batch", deep).Code)
 	gap := strings.Repeat("\n", 12<<10)
 	spread := gap + `{` + gap + `"executions"` + gap + `:` + `[` + gap + sized(500<<10) + gap + `,` + gap + sized(300<<10) + gap + `]` + gap + `}` + gap
-	read[BatchView](t, ask(t, h, "POST", executionsPath+"/batch", spread), http.StatusCreated)
+	read[form.BatchView](t, ask(t, h, "POST", executionsPath+"/batch", spread), http.StatusCreated)
 }
 
 // half is a body of which the rest comes once its sender goes on.
@@ -225,7 +226,7 @@ func TestABatchLeavesRoomForOthers(t *testing.T) {
 	batch := func(n int) string {
 		return `{"executions":[` + strings.TrimSuffix(strings.Repeat(`{"action_ref":"a"},`, n), ",") + `]}`
 	}
-	read[BatchView](t, ask(t, h, "POST", executionsPath+"/batch", batch(50)), http.StatusCreated)
+	read[form.BatchView](t, ask(t, h, "POST", executionsPath+"/batch", batch(50)), http.StatusCreated)
 	refused(t, ask(t, h, "POST", executionsPath+"/batch", batch(200)), http.StatusTooManyRequests, messages.CodeTooManyRequests, "limits.bodies")
 	large := fmt.Sprintf(`{"executions":[%s]}`, sized(56<<10))
 	refused(t, ask(t, h, "POST", executionsPath+"/batch", large), http.StatusTooManyRequests, messages.CodeTooManyRequests, "limits.bodies")
@@ -383,5 +384,5 @@ func TestBatchMaxIsTaken(t *testing.T) {
 	t.Parallel()
 	h := New(Config{Backend: &taker{}})
 	body := `{"executions":[` + strings.TrimSuffix(strings.Repeat(`{"action_ref":"a"},`, messages.BatchMax), ",") + `]}`
-	require.Len(t, read[BatchView](t, ask(t, h, "POST", executionsPath+"/batch", body), http.StatusCreated).Executions, messages.BatchMax)
+	require.Len(t, read[form.BatchView](t, ask(t, h, "POST", executionsPath+"/batch", body), http.StatusCreated).Executions, messages.BatchMax)
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 )
@@ -23,7 +24,7 @@ func deadLetterRoutes() []*route {
 		{method: "GET", path: one, scope: ScopeRead, group: "dead letters",
 			summary: "One dead letter, with up to 64 KiB of its body.", result: store.DeadLetter{}, handle: (*server).deadLetter},
 		{method: "POST", path: one + "/requeue", scope: ScopeOperate, group: "dead letters", status: http.StatusCreated,
-			summary: "Submit its execution again, as /retry does.", result: ExecutionView{}, handle: (*server).requeue},
+			summary: "Submit its execution again, as /retry does.", result: form.ExecutionView{}, handle: (*server).requeue},
 		{method: "POST", path: one + "/discard", scope: ScopeOperate, group: "dead letters",
 			summary: "Mark it as seen and not wanted.", result: store.DeadLetter{}, handle: (*server).discard},
 	}

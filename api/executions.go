@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
@@ -23,23 +24,23 @@ func executionRoutes() []*route {
 	return []*route{
 		{method: "POST", path: "/api/v1/executions", scope: ScopeSubmit, group: "executions", status: http.StatusCreated,
 			summary: "Submit one execution; with wait_seconds (up to 60), answer when it has ended or the time is over.",
-			body:    SubmitBody{}, result: ExecutionView{}, handle: (*server).submit},
+			body:    form.SubmitBody{}, result: form.ExecutionView{}, handle: (*server).submit},
 		{method: "POST", path: "/api/v1/executions/batch", scope: ScopeSubmit, group: "executions", status: http.StatusCreated,
 			summary: "Submit up to 10,000 executions, all or none.",
-			body:    BatchRequest{}, bodyMax: BatchBodyMax, result: BatchView{}, handle: (*server).submitBatch},
+			body:    form.BatchRequest{}, bodyMax: BatchBodyMax, result: form.BatchView{}, handle: (*server).submitBatch},
 		{method: "GET", path: "/api/v1/executions", scope: ScopeRead, group: "executions", params: listParams(),
 			summary: "List executions, newest first, without parameters and results.",
 			result:  ExecutionList{}, handle: (*server).list},
 		{method: "GET", path: one, scope: ScopeRead, own: true, group: "executions",
-			summary: "One execution, whole.", result: ExecutionView{}, handle: (*server).get},
+			summary: "One execution, whole.", result: form.ExecutionView{}, handle: (*server).get},
 		{method: "POST", path: one + "/cancel", scope: ScopeOperate, own: true, group: "executions",
-			summary: "Cancel; one that has ended stays as it is.", result: ExecutionView{}, handle: (*server).cancel},
+			summary: "Cancel; one that has ended stays as it is.", result: form.ExecutionView{}, handle: (*server).cancel},
 		{method: "POST", path: one + "/retry", scope: ScopeOperate, group: "executions", status: http.StatusCreated,
 			summary: "Submit again what has ended, as a new execution of the same chain. An execution has one retry: 200 with it where it is there.",
-			body:    RetryBody{}, optional: true, result: ExecutionView{}, handle: (*server).retry},
+			body:    form.RetryBody{}, optional: true, result: form.ExecutionView{}, handle: (*server).retry},
 		{method: "GET", path: one + "/wait", scope: ScopeRead, own: true, group: "executions", waits: true,
 			params:  []param{{name: "timeout_seconds", kind: "number", help: "0 to 60; 30 where left out."}},
-			summary: "The execution once it has ended, or as it stands when the time is over.", result: ExecutionView{}, handle: (*server).wait},
+			summary: "The execution once it has ended, or as it stands when the time is over.", result: form.ExecutionView{}, handle: (*server).wait},
 		{method: "GET", path: one + "/output", scope: ScopeRead, own: true, group: "executions", waits: true,
 			params:  []param{{name: "follow", kind: "boolean", help: "1: every happening of the run as it comes, until it has ended, as application/x-ndjson, or as text/event-stream where Accept asks for it."}},
 			summary: "What the execution's process wrote.", result: OutputView{}, handle: (*server).output},
@@ -65,7 +66,7 @@ func listParams() []param {
 }
 
 func (s *server) submit(c *call) error {
-	var body SubmitBody
+	var body form.SubmitBody
 	if err := c.decode(false, &body); err != nil {
 		return largeSubmit(err)
 	}
@@ -98,7 +99,7 @@ func (s *server) submit(c *call) error {
 			clip(body.IdempotencyKey))
 	}
 	// What waits holds no body: the answer shows no parameters.
-	body = SubmitBody{}
+	body = form.SubmitBody{}
 	stored[0].Execution.Parameters = nil
 	c.hold.release()
 	e := stored[0].Execution
@@ -111,7 +112,7 @@ func (s *server) submit(c *call) error {
 	if stored[0].Existing {
 		status = http.StatusOK
 	}
-	view := ViewExecution(&e)
+	view := form.ViewExecution(&e)
 	view.Existing = stored[0].Existing
 	return writeJSON(c.w, status, &view)
 }
@@ -182,18 +183,18 @@ func filterOf(q query) (f store.Filter, err error) {
 }
 
 // viewAll shows executions without parameters and results.
-func viewAll(executions []messages.Execution) []ExecutionView {
-	views := make([]ExecutionView, len(executions))
+func viewAll(executions []messages.Execution) []form.ExecutionView {
+	views := make([]form.ExecutionView, len(executions))
 	for i := range executions {
-		views[i] = ViewExecution(&executions[i])
+		views[i] = form.ViewExecution(&executions[i])
 		views[i].Result = nil
 	}
 	return views
 }
 
 // whole shows an execution with its parameters, its secrets removed.
-func (s *server) whole(e *messages.Execution) *ExecutionView {
-	view := ViewExecution(e)
+func (s *server) whole(e *messages.Execution) *form.ExecutionView {
+	view := form.ViewExecution(e)
 	if len(e.Parameters) > 0 {
 		view.Parameters = s.Backend.Redact(e.Action, e.Parameters)
 	}
@@ -238,7 +239,7 @@ func (s *server) get(c *call) error {
 }
 
 // withRetry shows an execution whole, and whether a retry follows it.
-func (s *server) withRetry(ctx context.Context, e *messages.Execution) *ExecutionView {
+func (s *server) withRetry(ctx context.Context, e *messages.Execution) *form.ExecutionView {
 	view, answer := s.whole(e), s.Backend.RetryAnswer(ctx, e)
 	view.Retry = &answer
 	return view
@@ -261,7 +262,7 @@ func (s *server) retry(c *call) error {
 	if err != nil {
 		return err
 	}
-	var body RetryBody
+	var body form.RetryBody
 	if err := c.decode(true, &body); err != nil {
 		return err
 	}

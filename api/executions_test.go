@@ -11,15 +11,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 )
 
 const executionsPath = "/api/v1/executions"
 
-func submitted(t *testing.T, h http.Handler, body string) ExecutionView {
+func submitted(t *testing.T, h http.Handler, body string) form.ExecutionView {
 	t.Helper()
-	return read[ExecutionView](t, ask(t, h, "POST", executionsPath, body), http.StatusCreated)
+	return read[form.ExecutionView](t, ask(t, h, "POST", executionsPath, body), http.StatusCreated)
 }
 
 func TestSubmitAndGet(t *testing.T) {
@@ -29,14 +30,14 @@ func TestSubmitAndGet(t *testing.T) {
 	trace := "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	w := ask(t, h, "POST", executionsPath, `{"action_ref":"core.echo","parameters":{"message":"hi <b>","password":"p"},
 		"session":"s1","labels":{"team":"a"},"priority":9,"max_retries":2,"timeout_seconds":1.5}`, "Traceparent", trace)
-	v := read[ExecutionView](t, w, http.StatusCreated)
+	v := read[form.ExecutionView](t, w, http.StatusCreated)
 	require.Equal(t, messages.Requested, v.Status)
 	require.Empty(t, v.Parameters, "the caller knows them")
 	require.Equal(t, "local", b.requests[0].CreatedBy)
 	require.Equal(t, trace, b.requests[0].Trace)
 	require.Equal(t, 9, *b.requests[0].Priority)
 
-	got := read[ExecutionView](t, ask(t, h, "GET", executionsPath+"/"+v.ID.String(), ""), http.StatusOK)
+	got := read[form.ExecutionView](t, ask(t, h, "GET", executionsPath+"/"+v.ID.String(), ""), http.StatusOK)
 	require.JSONEq(t, `{"message":"hi <b>","password":"(secret)"}`, string(got.Parameters))
 	require.Equal(t, "s1", got.Session)
 	require.NotContains(t, w.Body.String(), "<b>")
@@ -47,7 +48,7 @@ func TestAnIdempotencyKeyAnswersTwice(t *testing.T) {
 	h := New(Config{Backend: newBackend(t)})
 	body := `{"action_ref":"core.echo","parameters":{"n":1},"idempotency_key":"k"}`
 	first := submitted(t, h, body)
-	again := read[ExecutionView](t, ask(t, h, "POST", executionsPath, body), http.StatusOK)
+	again := read[form.ExecutionView](t, ask(t, h, "POST", executionsPath, body), http.StatusOK)
 	require.Equal(t, first.ID, again.ID)
 	require.True(t, again.Existing)
 	w := ask(t, h, "POST", executionsPath, strings.Replace(body, `"n":1`, `"n":2`, 1))
@@ -126,7 +127,7 @@ func TestWaitEndsWithItsTime(t *testing.T) {
 	h := New(Config{Backend: b})
 	v := submitted(t, h, `{"action_ref":"core.echo"}`)
 	path := executionsPath + "/" + v.ID.String() + "/wait?timeout_seconds="
-	require.Equal(t, messages.Requested, read[ExecutionView](t, ask(t, h, "GET", path+"0.01", ""), 200).Status)
+	require.Equal(t, messages.Requested, read[form.ExecutionView](t, ask(t, h, "GET", path+"0.01", ""), 200).Status)
 	for _, bad := range []string{"61", "-1", "NaN", "x"} {
 		refused(t, ask(t, h, "GET", path+bad, ""), 400, messages.CodeInvalidRequest, "timeout_seconds must be 0 to 60")
 	}
@@ -136,7 +137,7 @@ func TestBatch(t *testing.T) {
 	t.Parallel()
 	b := newBackend(t)
 	h := New(Config{Backend: b})
-	v := read[BatchView](t, ask(t, h, "POST", executionsPath+"/batch",
+	v := read[form.BatchView](t, ask(t, h, "POST", executionsPath+"/batch",
 		`{"executions":[{"action_ref":"core.echo"},{"action_ref":"core.fail","parameters":{}}]}`), http.StatusCreated)
 	require.Len(t, v.Executions, 2)
 	require.Equal(t, "core.fail", b.requests[1].ActionRef)
@@ -240,11 +241,11 @@ func TestCancelAndRetry(t *testing.T) {
 	h := New(Config{Backend: newBackend(t)})
 	one := executionsPath + "/" + submitted(t, h, `{"action_ref":"core.echo","parameters":{"password":"p"}}`).ID.String()
 	refused(t, ask(t, h, "POST", one+"/retry", ""), http.StatusConflict, messages.CodeNotRetriable, "has not ended")
-	v := read[ExecutionView](t, ask(t, h, "POST", one+"/cancel", ""), 200)
+	v := read[form.ExecutionView](t, ask(t, h, "POST", one+"/cancel", ""), 200)
 	require.Equal(t, messages.Cancelled, v.Status)
 	require.NotContains(t, string(v.Parameters), `"p"`)
-	made := read[ExecutionView](t, ask(t, h, "POST", one+"/retry", ""), http.StatusCreated)
-	again := read[ExecutionView](t, ask(t, h, "POST", one+"/retry", `{"idempotency_key":""}`), http.StatusOK)
+	made := read[form.ExecutionView](t, ask(t, h, "POST", one+"/retry", ""), http.StatusCreated)
+	again := read[form.ExecutionView](t, ask(t, h, "POST", one+"/retry", `{"idempotency_key":""}`), http.StatusOK)
 	require.Equal(t, made.ID, again.ID, "an execution has one retry")
 	require.True(t, again.Existing)
 	require.False(t, made.Existing)
@@ -310,6 +311,6 @@ func TestTraceparent(t *testing.T) {
 func TestDurationOfARun(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(100, 0)
-	v := ViewExecution(&messages.Execution{StartedAt: at, FinishedAt: at.Add(1500 * time.Microsecond)})
+	v := form.ViewExecution(&messages.Execution{StartedAt: at, FinishedAt: at.Add(1500 * time.Microsecond)})
 	require.InDelta(t, 1.5, v.DurationMS, 0)
 }

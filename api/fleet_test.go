@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 )
@@ -114,7 +115,7 @@ func TestDeadLetters(t *testing.T) {
 	require.Len(t, page.DeadLetters, 1)
 	require.Empty(t, page.NextCursor)
 	require.Equal(t, 3, read[DeadLetterStats](t, ask(t, h, "GET", "/api/v1/dead-letters/stats?hours=1", ""), 200).Total)
-	require.Equal(t, id, read[ExecutionView](t, ask(t, h, "POST", "/api/v1/dead-letters/1/requeue", ""), 201).ID)
+	require.Equal(t, id, read[form.ExecutionView](t, ask(t, h, "POST", "/api/v1/dead-letters/1/requeue", ""), 201).ID)
 	require.Equal(t, discarded, read[store.DeadLetter](t, ask(t, h, "POST", "/api/v1/dead-letters/2/discard", ""), 200).Resolution)
 }
 
@@ -136,10 +137,10 @@ func TestASessionIsReadAndEnded(t *testing.T) {
 	for name, path := range map[string]string{"a/b": "a%2Fb", "ü ?": "%C3%BC%20%3F", "plain": "plain", "x/y": "x/y"} {
 		key := b.bind(t, name)
 		path = "/api/v1/sessions/go/" + path
-		v := read[SessionView](t, ask(t, h, "GET", path, ""), 200)
+		v := read[form.SessionView](t, ask(t, h, "GET", path, ""), 200)
 		require.Equal(t, []any{name, key}, []any{v.Session.Session, v.Worker})
-		read[SessionView](t, ask(t, h, "DELETE", path, ""), 200)
-		require.True(t, read[SessionView](t, ask(t, h, "GET", path, ""), 200).Worker.IsZero())
+		read[form.SessionView](t, ask(t, h, "DELETE", path, ""), 200)
+		require.True(t, read[form.SessionView](t, ask(t, h, "GET", path, ""), 200).Worker.IsZero())
 		require.Equal(t, "session go/"+name+" by "+localCaller, b.cordons[len(b.cordons)-1])
 	}
 	for _, path := range []string{"/api/v1/sessions/go/nobody", "/api/v1/sessions/go/" + strings.Repeat("x", 2000), "/api/v1/sessions/go/%00"} {
@@ -162,7 +163,7 @@ func TestActsAreInTheTokensName(t *testing.T) {
 		require.Equal(t, status, r.Code, "%s: %s", path, r.Body)
 		return r.Body.Bytes()
 	}
-	var e, retried ExecutionView
+	var e, retried form.ExecutionView
 	require.NoError(t, json.Unmarshal(post(executionsPath, `{"action_ref":"core.echo"}`, 201), &e))
 	post(executionsPath+"/"+e.ID.String()+"/cancel", "", 200)
 	require.NoError(t, json.Unmarshal(post(executionsPath+"/"+e.ID.String()+"/retry", "", 201), &retried))

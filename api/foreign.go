@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/rules/submit"
 )
 
@@ -12,7 +13,7 @@ func DecodeSubmit(raw []byte) (submit.Request, error) {
 	if len(raw) > BodyMax {
 		return submit.Request{}, largeSubmit(tooLarge(BodyMax))
 	}
-	var body SubmitBody
+	var body form.SubmitBody
 	if err := decodeStrict(theBody, raw, &body); err != nil {
 		return submit.Request{}, err
 	}

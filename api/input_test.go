@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 )
 
@@ -25,7 +26,7 @@ func TestParametersAroundTheirLimit(t *testing.T) {
 	h := New(Config{Backend: newBackend(t)})
 	submitted(t, h, sized(messages.ParametersMax-1))
 	v := submitted(t, h, sized(messages.ParametersMax))
-	got := read[ExecutionView](t, ask(t, h, "GET", executionsPath+"/"+v.ID.String(), ""), 200)
+	got := read[form.ExecutionView](t, ask(t, h, "GET", executionsPath+"/"+v.ID.String(), ""), 200)
 	require.Len(t, got.Parameters, messages.ParametersMax)
 	for _, n := range []int{messages.ParametersMax + 1, BodyMax + 1, 3 * BodyMax} {
 		refused(t, ask(t, h, "POST", executionsPath, sized(n)), http.StatusRequestEntityTooLarge, "parameters_too_large", "1")
@@ -47,7 +48,7 @@ func TestDepthAroundItsLimit(t *testing.T) {
 	for _, depth := range []int{messages.JSONDepthMax + 1, messages.JSONDepthMax + 10, 10_000} {
 		refused(t, ask(t, h, "POST", executionsPath, body(depth)), 400, messages.CodeTooDeep, "100 levels")
 	}
-	read[BatchView](t, ask(t, h, "POST", executionsPath+"/batch", `{"executions":[`+body(messages.JSONDepthMax)+`]}`), 201)
+	read[form.BatchView](t, ask(t, h, "POST", executionsPath+"/batch", `{"executions":[`+body(messages.JSONDepthMax)+`]}`), 201)
 	refused(t, ask(t, h, "POST", executionsPath+"/batch", `{"executions":[`+body(messages.JSONDepthMax+1)+`]}`), 400, messages.CodeTooDeep, "executions[0]")
 	refused(t, ask(t, h, "POST", executionsPath, strings.Repeat("[", 1_000_000)), 400, messages.CodeTooDeep, "100 levels")
 }
@@ -127,7 +128,7 @@ func TestHostileTextInEveryField(t *testing.T) {
 	body := `{"action_ref":"a","parameters":{"k\u0000":"\u0000<script>../"},"labels":{"../":"<script>"}}`
 	v := submitted(t, h, body)
 	w := ask(t, h, "GET", executionsPath+"/"+v.ID.String(), "")
-	got := read[ExecutionView](t, w, 200)
+	got := read[form.ExecutionView](t, w, 200)
 	require.JSONEq(t, `{"k\u0000":"\u0000<script>../"}`, string(got.Parameters))
 	require.Equal(t, map[string]string{"../": "<script>"}, got.Labels)
 	require.NotContains(t, w.Body.String(), "<script>")
@@ -210,7 +211,7 @@ func FuzzBody(f *testing.F) {
 			require.True(t, json.Valid(w.Body.Bytes()))
 			require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 			if w.Code >= 400 {
-				e := read[ErrorBody](t, w, w.Code)
+				e := read[form.ErrorBody](t, w, w.Code)
 				require.NotEmpty(t, e.Error.Code)
 				require.NotEmpty(t, e.Error.Message)
 			}

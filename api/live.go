@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/troupe-run/troupe/api/form"
 )
 
 // keepAlive is how often a silent stream says that it is still there.
@@ -58,7 +60,7 @@ func (s *server) follow(c *call) error {
 	alive.Wait()
 	if err != nil && c.r.Context().Err() == nil {
 		p := toProblem(named(err, "execution", id.String()))
-		_ = st.send("error", ErrorBody{Error: ErrorView{Code: string(p.Code), Message: p.Message, Details: p.Details}})
+		_ = st.send("error", form.ErrorBody{Error: form.ErrorView{Code: string(p.Code), Message: p.Message, Details: p.Details}})
 	}
 	return nil
 }

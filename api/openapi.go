@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/rules/submit"
 )
 
@@ -25,7 +26,7 @@ func document(table []*route, version string) []byte {
 		Paths:      map[string]*huma.PathItem{},
 		Components: &huma.Components{Schemas: schemas, SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}},
 	}
-	problem := schemas.Schema(reflect.TypeFor[ErrorBody](), true, "")
+	problem := schemas.Schema(reflect.TypeFor[form.ErrorBody](), true, "")
 	for _, rt := range table {
 		path := strings.ReplaceAll(rt.path, "...}", "}")
 		item := doc.Paths[path]

@@ -9,18 +9,6 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// ErrorBody is the shape of every answer that is an error.
-type ErrorBody struct {
-	Error ErrorView `json:"error"`
-}
-
-// ErrorView says what was wrong. Code is for programs, Message for people.
-type ErrorView struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-	Details any    `json:"details,omitempty"`
-}
-
 // invalid is the 400 for a request that is well-formed and still wrong.
 func invalid(format string, args ...any) *messages.Problem {
 	return messages.Problemf(messages.CodeInvalidRequest, format, args...)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 )
 
@@ -376,7 +377,7 @@ func head(w http.ResponseWriter, kind []string) {
 }
 
 func writeProblem(w http.ResponseWriter, p *messages.Problem) {
-	body := ErrorBody{Error: ErrorView{Code: string(p.Code), Message: p.Message, Details: p.Details}}
+	body := form.ErrorBody{Error: form.ErrorView{Code: string(p.Code), Message: p.Message, Details: p.Details}}
 	status := StatusOf(p)
 	if writeJSON(w, status, body) != nil {
 		body.Error.Details = nil // details that are not JSON are left out, the rest always is

@@ -3,26 +3,15 @@ package api
 import (
 	"net/http"
 
-	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/api/form"
 )
 
-// What SessionView.Affinity says.
+// What form.SessionView.Affinity says.
 const (
 	AffinityBound   = "bound"
 	AffinityExpired = "session_expired"
 	NoAffinity      = "no_affinity"
 )
-
-// SessionView is one session as it stands.
-type SessionView struct {
-	store.Session
-	// Affinity says whom the session's next execution is placed on: bound (its worker), session_expired (the binding has idled
-	// out: any worker, and the state is lost), or no_affinity (it has no binding: any worker).
-	Affinity string `json:"affinity,omitempty"`
-	// Execution is what is placed or runs in the session; zero: it is idle.
-	Execution messages.ExecutionID `json:"execution,omitzero"`
-}
 
 func sessionRoutes() []*route {
 	const one = "/api/v1/sessions/{pool}/{name...}"
@@ -33,9 +22,9 @@ func sessionRoutes() []*route {
 				{name: "bound", kind: "boolean", help: "1: only sessions that are bound to a worker."}, limitParam, cursorParam},
 			summary: "The sessions, by pool and name.", result: SessionList{}, handle: (*server).sessions},
 		{method: "GET", path: one, scope: ScopeRead, group: "sessions",
-			summary: "One session, and what runs in it.", result: SessionView{}, handle: (*server).session},
+			summary: "One session, and what runs in it.", result: form.SessionView{}, handle: (*server).session},
 		{method: "DELETE", path: one, scope: ScopeOperate, group: "sessions",
-			summary: "End an idle session: its binding ends and its worker drops its state.", result: SessionView{}, handle: (*server).endSession},
+			summary: "End an idle session: its binding ends and its worker drops its state.", result: form.SessionView{}, handle: (*server).endSession},
 	}
 }
 

@@ -5,130 +5,15 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 )
 
-// ExecutionView is an execution as the API shows it. Lists leave out Parameters and Result; Parameters come with
-// the action's secrets removed. Times are UTC and left out while the moment has not come.
-type ExecutionView struct {
-	ID             messages.ExecutionID `json:"id"`
-	ActionRef      string               `json:"action_ref"`
-	Version        string               `json:"version,omitempty"`
-	Pool           string               `json:"pool,omitempty"`
-	Status         messages.Status      `json:"status"`
-	Attempt        messages.Attempt     `json:"attempt"`
-	Session        string               `json:"session,omitempty"`
-	Affinity       messages.Affinity    `json:"affinity,omitempty"`
-	Priority       messages.Priority    `json:"priority"`
-	Labels         map[string]string    `json:"labels,omitempty"`
-	CreatedBy      string               `json:"created_by,omitempty"`
-	Trace          string               `json:"trace,omitempty"`
-	IdempotencyKey string               `json:"idempotency_key,omitempty"`
-
-	TimeoutSeconds float64              `json:"timeout_seconds,omitempty"`
-	QueueDeadline  time.Time            `json:"queue_deadline,omitzero"`
-	Idempotent     bool                 `json:"idempotent,omitempty"`
-	MaxRetries     int                  `json:"max_retries"`
-	RetryCount     int                  `json:"retry_count"`
-	RetryReason    string               `json:"retry_reason,omitempty"`
-	Original       messages.ExecutionID `json:"original_execution,omitzero"`
-	RetriedAs      messages.ExecutionID `json:"retried_as,omitzero"`
-	CrashCount     int                  `json:"crash_count,omitempty"`
-	TakeBacks      int                  `json:"take_backs,omitempty"`
-
-	Worker     messages.WorkerID   `json:"worker,omitempty"`
-	Generation messages.Generation `json:"generation,omitempty"`
-
-	RequestedAt time.Time `json:"requested_at,omitzero"`
-	RunAt       time.Time `json:"run_at,omitzero"`
-	ScheduledAt time.Time `json:"scheduled_at,omitzero"`
-	ClaimBy     time.Time `json:"claim_by,omitzero"`
-	StartedAt   time.Time `json:"started_at,omitzero"`
-	RunDeadline time.Time `json:"run_deadline,omitzero"`
-	FinishedAt  time.Time `json:"finished_at,omitzero"`
-	// DurationMS is the run's time, from start to finish, in milliseconds.
-	DurationMS float64 `json:"duration_ms,omitempty"`
-
-	SessionEpoch int64 `json:"session_epoch,omitempty"`
-	SessionLost  bool  `json:"session_lost,omitempty"`
-	SessionHit   bool  `json:"session_hit,omitempty"`
-
-	Parameters json.RawMessage `json:"parameters,omitempty"`
-	Result     json.RawMessage `json:"result,omitempty"`
-	Error      *messages.Error `json:"error,omitempty"`
-
-	// Retry is the answer to whether a retry follows. Lists leave it out.
-	Retry *RetryView `json:"retry,omitempty"`
-
-	// Existing says, in the answer to a submission or retry, that this execution was there before.
-	Existing bool `json:"existing,omitempty"`
-}
-
-// ViewExecution shows an execution without its parameters.
-func ViewExecution(e *messages.Execution) ExecutionView {
-	v := ExecutionView{
-		ID: e.ID, ActionRef: e.Action, Version: e.Version, Pool: e.Pool, Status: e.Status, Attempt: e.Attempt,
-		Session: e.Session, Affinity: e.Affinity, Priority: e.Priority, Labels: e.Labels, CreatedBy: e.CreatedBy,
-		Trace: e.Trace, IdempotencyKey: e.IdempotencyKey,
-		TimeoutSeconds: e.Timeout.Seconds(), QueueDeadline: e.QueueDeadline, Idempotent: e.Idempotent,
-		MaxRetries: e.MaxRetries, RetryCount: e.RetryCount, RetryReason: e.RetryReason, Original: e.Original,
-		RetriedAs: e.RetriedAs, CrashCount: e.CrashCount, TakeBacks: e.TakeBacks,
-		Worker: e.WorkerID, Generation: e.Generation,
-		RequestedAt: e.RequestedAt, RunAt: e.RunAt, ScheduledAt: e.ScheduledAt, ClaimBy: e.ClaimBy,
-		StartedAt: e.StartedAt, RunDeadline: e.RunDeadline, FinishedAt: e.FinishedAt,
-		SessionEpoch: e.SessionEpoch, SessionLost: e.SessionLost, SessionHit: e.SessionHit,
-		Result: e.Result, Error: e.Error,
-	}
-	if !e.StartedAt.IsZero() && e.FinishedAt.After(e.StartedAt) {
-		v.DurationMS = float64(e.FinishedAt.Sub(e.StartedAt).Microseconds()) / 1000
-	}
-	return v
-}
-
 // ExecutionList is one page, newest first. NextCursor is empty on the last page.
 type ExecutionList struct {
-	Executions []ExecutionView `json:"executions"`
-	NextCursor string          `json:"next_cursor,omitempty"`
-}
-
-// BatchRequest is the body of a batch. All of it is stored, or none.
-type BatchRequest struct {
-	Executions []submit.Request `json:"executions"`
-}
-
-// BatchItem is one stored execution of a batch, in the order given.
-type BatchItem struct {
-	ID       messages.ExecutionID `json:"id"`
-	Status   messages.Status      `json:"status"`
-	Existing bool                 `json:"existing,omitempty"`
-}
-
-// BatchView answers a batch.
-type BatchView struct {
-	Executions []BatchItem `json:"executions"`
-}
-
-// SubmitBody is the body of a submission: the request, and how long the answer may wait for the end.
-type SubmitBody struct {
-	submit.Request
-	WaitSeconds *float64 `json:"wait_seconds,omitempty" doc:"0 to 60: answer when the execution has ended, or after so many seconds as it stands then"`
-}
-
-// RetryView says whether a retry follows an execution: as which, when and for what; or why none does.
-type RetryView struct {
-	As      messages.ExecutionID `json:"as,omitzero"`
-	At      time.Time            `json:"at,omitzero"`       // when it is due
-	Reason  string               `json:"reason,omitempty"`  // what it is made for: a class of failures, or manual_retry
-	WhyNot  string               `json:"why_not,omitempty"` // why none follows
-	Left    int                  `json:"left,omitempty"`    // retries that a failure would still have
-	Message string               `json:"message"`           // the same for people
-}
-
-// RetryBody is the body of a retry, which may be left out.
-type RetryBody struct {
-	IdempotencyKey string `json:"idempotency_key,omitempty"`
+	Executions []form.ExecutionView `json:"executions"`
+	NextCursor string               `json:"next_cursor,omitempty"`
 }
 
 // OutputView is what an execution's process wrote so far. Bytes that are no UTF-8 come in the base64 fields, and
@@ -159,7 +44,7 @@ func textOrBytes(b []byte) (string, []byte) {
 
 // ChainView is a retry chain, oldest first.
 type ChainView struct {
-	Executions []ExecutionView `json:"executions"`
+	Executions []form.ExecutionView `json:"executions"`
 }
 
 // EventsView is what happened to an execution, oldest first.

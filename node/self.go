@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate"
 	"github.com/troupe-run/troupe/store"
@@ -15,8 +16,10 @@ func (n *Node) newOperator() *operate.Operator {
 	return operate.New(operate.Config{
 		Name: n.cfg.Name, Incarnation: n.incarnation, Logger: n.logger, Store: n.store, Clock: &n.clock, Pools: n.pools, Self: self{n},
 		Servers: n.servers, Members: &n.member, Record: n.record, Board: n.board, Outcomes: n.outcomes,
-		MarkPool:       func(v *api.PoolView) { n.lastRefused.Load().mark(v) },
-		Retries:        func(ctx context.Context, e *messages.Execution) api.RetryView { return n.backend().RetryAnswer(ctx, e) },
+		MarkPool: func(v *api.PoolView) { n.lastRefused.Load().mark(v) },
+		Retries: func(ctx context.Context, e *messages.Execution) form.RetryView {
+			return n.backend().RetryAnswer(ctx, e)
+		},
 		SessionTimeout: n.cfg.SessionTimeout, ProbeTimeout: n.cfg.ProbeTimeout, BeatEvery: n.cfg.BeatEvery,
 		Grades: operate.Grades{Thresholds: n.thresholds(), StalenessTimes: n.cfg.StalenessMultiplier},
 	})

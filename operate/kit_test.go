@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/peers"
@@ -87,7 +88,7 @@ func (c *cluster) join(name, pool string, workers int) *node {
 	s.cfg = Config{
 		Name: name, Incarnation: messages.NewIncarnation(), Logger: hclog.NewNullLogger(), Store: c.store, Clock: &clock.Clock{},
 		Pools: s, Self: s, Servers: s, Members: s, Record: s.record, Board: actors.NewBoard(), Outcomes: actors.NewOutcomes(),
-		MarkPool: func(*api.PoolView) {}, Retries: func(context.Context, *messages.Execution) api.RetryView { return api.RetryView{} },
+		MarkPool: func(*api.PoolView) {}, Retries: func(context.Context, *messages.Execution) form.RetryView { return form.RetryView{} },
 		SessionTimeout: time.Minute, ProbeTimeout: time.Second, BeatEvery: time.Second,
 		Grades: Grades{health.Thresholds{Heartbeat: health.Limit(10*time.Second, 3)}, 3},
 	}

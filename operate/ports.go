@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/peers"
@@ -37,7 +38,7 @@ type Config struct {
 	// MarkPool adds to the view of a pool of this node what its last reload came to.
 	MarkPool func(*api.PoolView)
 	// Retries says whether a retry follows an execution, or why none does.
-	Retries func(context.Context, *messages.Execution) api.RetryView
+	Retries func(context.Context, *messages.Execution) form.RetryView
 
 	SessionTimeout time.Duration
 	ProbeTimeout   time.Duration

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/store"
@@ -23,16 +24,16 @@ func (s *sessions) Sessions(ctx context.Context, pool, after string, boundOnly b
 }
 
 // Session implements api.Backend.
-func (s *sessions) Session(ctx context.Context, pool, name string) (api.SessionView, error) {
+func (s *sessions) Session(ctx context.Context, pool, name string) (form.SessionView, error) {
 	if shut := s.cfg.Self.Gate(); shut != nil {
-		return api.SessionView{}, shut
+		return form.SessionView{}, shut
 	}
 	row, err := s.cfg.Store.GetSession(ctx, pool, name)
 	if err != nil {
-		return api.SessionView{}, found("session", pool+"/"+name, err)
+		return form.SessionView{}, found("session", pool+"/"+name, err)
 	}
 	id, err := s.inSession(ctx, pool, name)
-	return api.SessionView{Session: row, Execution: id, Affinity: s.affinity(&row, id)}, err
+	return form.SessionView{Session: row, Execution: id, Affinity: s.affinity(&row, id)}, err
 }
 
 // affinity says what a lookup of the session's worker would answer.
@@ -61,7 +62,7 @@ func (s *sessions) inSession(ctx context.Context, pool, name string) (messages.E
 // EndSession implements api.Backend. The row is changed first; then whoever routes for the session is told to read it, and
 // tells its worker. That word may be lost: the router then learns of it from the row when it places the session's next
 // execution. An execution that begins between the look and the change runs to its end, and the next is told of the loss.
-func (s *sessions) EndSession(ctx context.Context, pool, name, by string) (api.SessionView, error) {
+func (s *sessions) EndSession(ctx context.Context, pool, name, by string) (form.SessionView, error) {
 	view, err := s.Session(ctx, pool, name)
 	if err != nil {
 		return view, err
@@ -86,7 +87,7 @@ func (s *sessions) EndSession(ctx context.Context, pool, name, by string) (api.S
 	return view, nil
 }
 
-func sessionBusy(v *api.SessionView, why string) error {
+func sessionBusy(v *form.SessionView, why string) error {
 	p := messages.Problemf(messages.CodeSessionBusy, "session %s of pool %s is not idle: %s", v.Session.Session, v.Pool, why)
 	if !v.Execution.IsZero() {
 		p.Details = map[string]any{"execution": v.Execution}

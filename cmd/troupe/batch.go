@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/submit"
@@ -135,7 +135,7 @@ func (a *app) waitAll(ctx context.Context, c *client.Client, ids []messages.Exec
 }
 
 // endOf is the end of the execution id, v being the last of its chain.
-func endOf(id messages.ExecutionID, v api.ExecutionView) batchEnd {
+func endOf(id messages.ExecutionID, v form.ExecutionView) batchEnd {
 	e := batchEnd{ID: id, Status: v.Status, Result: v.Result, Error: v.Error}
 	if v.ID != id {
 		e.As = v.ID

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/lifecycle"
@@ -153,7 +154,7 @@ func executionIDs(status string) offer {
 			query.Set("status", status)
 		}
 		v, err := c.Executions(ctx, query)
-		return named(v.Executions, func(x api.ExecutionView) string { return x.ID.String() + "\t" + x.ActionRef + " " + x.Status.String() }), err
+		return named(v.Executions, func(x form.ExecutionView) string { return x.ID.String() + "\t" + x.ActionRef + " " + x.Status.String() }), err
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/store"
 )
@@ -77,7 +78,7 @@ func orNone(text string) string {
 func (a *app) letterRequeue() *cobra.Command {
 	return &cobra.Command{Use: "requeue ID", Short: "Submit its execution again", Args: exactly("ID"),
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			var v api.ExecutionView
+			var v form.ExecutionView
 			if err := c.Post(ctx, letterPath(args[0], "/requeue"), nil, &v); err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
 )
@@ -103,7 +104,7 @@ func clock(at time.Time) string {
 	return at.Local().Format("2006-01-02 15:04:05.000Z07:00")
 }
 
-func (a *app) showExecution(v api.ExecutionView, progress string) error {
+func (a *app) showExecution(v form.ExecutionView, progress string) error {
 	if a.output == "json" {
 		return a.printJSON(v)
 	}
@@ -132,7 +133,7 @@ func (a *app) showExecution(v api.ExecutionView, progress string) error {
 }
 
 // fieldsOf lists an execution's fields in the order in which a person asks for them.
-func fieldsOf(v api.ExecutionView) [][2]string {
+func fieldsOf(v form.ExecutionView) [][2]string {
 	fields := [][2]string{
 		{"id", v.ID.String()}, {"action", v.ActionRef + " " + v.Version}, {"status", v.Status.String()}, {"pool", v.Pool},
 		{"worker", string(v.Worker)}, {"attempt", fmt.Sprint(v.Attempt)}, {"priority", fmt.Sprint(v.Priority)},
@@ -188,7 +189,7 @@ func labelText(labels map[string]string) string {
 }
 
 // showExecutions shows ages as of now, which is the node's time.
-func (a *app) showExecutions(v any, list []api.ExecutionView, now time.Time) error {
+func (a *app) showExecutions(v any, list []form.ExecutionView, now time.Time) error {
 	rows := make([][]string, len(list))
 	for i, e := range list {
 		took := ""

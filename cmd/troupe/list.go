@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 )
 
@@ -61,7 +62,7 @@ func (a *app) list() *cobra.Command {
 
 // pages reads as many pages as limit asks for.
 func pages(ctx context.Context, c *client.Client, query url.Values, span span, limit int) (all api.ExecutionList, err error) {
-	all.Executions = []api.ExecutionView{}
+	all.Executions = []form.ExecutionView{}
 	for range pagesMax {
 		size := min(limit-len(all.Executions), pageMax)
 		if !span.until.IsZero() && len(all.Executions) == 0 {
@@ -122,7 +123,7 @@ func parseBack(flag, text string, now func() (time.Time, error)) (time.Time, err
 }
 
 // keep is the executions of a page that lie in the span. over says that those of later pages are older than it.
-func (s span) keep(page []api.ExecutionView) (kept []api.ExecutionView, over bool) {
+func (s span) keep(page []form.ExecutionView) (kept []form.ExecutionView, over bool) {
 	for _, e := range page {
 		if (s.since.IsZero() || !e.RequestedAt.Before(s.since)) && (s.until.IsZero() || e.RequestedAt.Before(s.until)) {
 			kept = append(kept, e)
@@ -157,7 +158,7 @@ func (a *app) cancel() *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel ID…", Short: "Cancel executions", Args: someIDs,
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			return a.eachID(args, func(id string) (api.ExecutionView, error) { return c.Cancel(ctx, id) })
+			return a.eachID(args, func(id string) (form.ExecutionView, error) { return c.Cancel(ctx, id) })
 		}),
 	}
 }
@@ -171,7 +172,7 @@ func (a *app) retry() *cobra.Command {
 			if key != "" && len(args) > 1 {
 				return usagef("troupe retry: --key is for one ID, got %d", len(args))
 			}
-			return a.eachID(args, func(id string) (api.ExecutionView, error) { return c.Retry(ctx, id, key) })
+			return a.eachID(args, func(id string) (form.ExecutionView, error) { return c.Retry(ctx, id, key) })
 		}),
 	}
 	cmd.Flags().StringVar(&key, "key", "", "idempotency key of the new execution")
@@ -186,7 +187,7 @@ func someIDs(cmd *cobra.Command, args []string) error {
 }
 
 // eachID does one thing to every execution. One that fails does not hinder the others.
-func (a *app) eachID(ids []string, do func(id string) (api.ExecutionView, error)) error {
+func (a *app) eachID(ids []string, do func(id string) (form.ExecutionView, error)) error {
 	failed := false
 	for _, id := range ids {
 		v, err := do(id)

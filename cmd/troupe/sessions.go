@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
@@ -31,7 +32,7 @@ func (a *app) sessionGet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var v api.SessionView
+			var v form.SessionView
 			if err := c.Get(ctx, path, &v); err != nil {
 				return err
 			}
@@ -66,7 +67,7 @@ func (a *app) sessionEnd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var v api.SessionView
+			var v form.SessionView
 			if err := c.Delete(ctx, path, &v); err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/submit"
@@ -167,7 +168,7 @@ func (s *submission) timedOut(ctx context.Context, err error, r submit.Request) 
 	return err
 }
 
-func (a *app) printID(v api.ExecutionView) error {
+func (a *app) printID(v form.ExecutionView) error {
 	if a.output == "json" {
 		return a.printJSON(v)
 	}
@@ -176,7 +177,7 @@ func (a *app) printID(v api.ExecutionView) error {
 }
 
 // untilEnd waits for the end of the execution and of what retries it, and says meanwhile how it stands.
-func (a *app) untilEnd(ctx context.Context, c *client.Client, v api.ExecutionView) (api.ExecutionView, error) {
+func (a *app) untilEnd(ctx context.Context, c *client.Client, v form.ExecutionView) (form.ExecutionView, error) {
 	p := &progress{app: a}
 	defer p.done()
 	began := time.Now()
@@ -206,7 +207,7 @@ func (a *app) untilEnd(ctx context.Context, c *client.Client, v api.ExecutionVie
 }
 
 // outcome prints what an execution ended with: its result, or its error.
-func (a *app) outcome(v api.ExecutionView) error {
+func (a *app) outcome(v form.ExecutionView) error {
 	if a.output == "json" {
 		if err := a.printJSON(v); err != nil || v.Status == messages.Completed {
 			return err
@@ -250,7 +251,7 @@ func unescaped(raw json.RawMessage) string {
 }
 
 // failure says in a few words how an execution ended that did not complete.
-func failure(v api.ExecutionView) string {
+func failure(v form.ExecutionView) string {
 	if v.Error == nil {
 		return v.Status.String()
 	}

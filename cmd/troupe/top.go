@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 )
 
@@ -56,12 +57,12 @@ func (a *app) top() *cobra.Command {
 
 // topView is one look at the node. As JSON it is what `top -o json` prints.
 type topView struct {
-	Server  string              `json:"server"`
-	At      time.Time           `json:"at"`
-	Ready   api.Readiness       `json:"readiness"`
-	Pools   []api.PoolView      `json:"pools"`
-	Running []api.ExecutionView `json:"running"` // the longest first; topRows at most
-	Waiting []api.ExecutionView `json:"waiting"` // likewise
+	Server  string               `json:"server"`
+	At      time.Time            `json:"at"`
+	Ready   api.Readiness        `json:"readiness"`
+	Pools   []api.PoolView       `json:"pools"`
+	Running []form.ExecutionView `json:"running"` // the longest first; topRows at most
+	Waiting []form.ExecutionView `json:"waiting"` // likewise
 	// Runs and Waits are how many there are in all; More: Waits is not the whole; Later: some of them are not due yet, which Waiting leaves out.
 	Runs  int  `json:"runs"`
 	Waits int  `json:"waits"`
@@ -118,7 +119,7 @@ func (m topModel) longestRuns(ctx context.Context, v *topView) error {
 	if list.NextCursor != "" {
 		v.ran = len(list.Executions)
 	}
-	v.Running = longest(list.Executions, func(e *api.ExecutionView) time.Time { return e.StartedAt })
+	v.Running = longest(list.Executions, func(e *form.ExecutionView) time.Time { return e.StartedAt })
 	return err
 }
 
@@ -130,7 +131,7 @@ func (m topModel) longestWaits(ctx context.Context, v *topView) error {
 		return nil
 	}
 	query := url.Values{"status": {"requested,scheduling,scheduled"}, "limit": {fmt.Sprint(topPage)}}
-	var due []api.ExecutionView
+	var due []form.ExecutionView
 	passed := 0
 	for range topPages {
 		list, err := m.client.Executions(ctx, query)
@@ -138,7 +139,7 @@ func (m topModel) longestWaits(ctx context.Context, v *topView) error {
 			return err
 		}
 		passed += len(list.Executions)
-		due = append(due, slices.DeleteFunc(list.Executions, func(e api.ExecutionView) bool { return dueSince(&e).After(v.At) })...)
+		due = append(due, slices.DeleteFunc(list.Executions, func(e form.ExecutionView) bool { return dueSince(&e).After(v.At) })...)
 		v.waited = 0
 		if list.NextCursor == "" {
 			break
@@ -157,7 +158,7 @@ func (m topModel) longestWaits(ctx context.Context, v *topView) error {
 }
 
 // dueSince is from when on an execution waits for a worker: its request, or its time where that is later.
-func dueSince(e *api.ExecutionView) time.Time {
+func dueSince(e *form.ExecutionView) time.Time {
 	if e.RunAt.After(e.RequestedAt) {
 		return e.RunAt
 	}
@@ -165,8 +166,8 @@ func dueSince(e *api.ExecutionView) time.Time {
 }
 
 // longest are the topRows executions since the earliest moment.
-func longest(all []api.ExecutionView, since func(*api.ExecutionView) time.Time) []api.ExecutionView {
-	slices.SortStableFunc(all, func(x, y api.ExecutionView) int { return since(&x).Compare(since(&y)) })
+func longest(all []form.ExecutionView, since func(*form.ExecutionView) time.Time) []form.ExecutionView {
+	slices.SortStableFunc(all, func(x, y form.ExecutionView) int { return since(&x).Compare(since(&y)) })
 	return all[:min(topRows, len(all))]
 }
 
@@ -286,7 +287,7 @@ func columns(heads []string, rows [][]string, names ...string) ([]string, [][]st
 }
 
 // runTable lists executions and how long they have run, or waited.
-func (v topView) runTable(what string, list []api.ExecutionView, width int) string {
+func (v topView) runTable(what string, list []form.ExecutionView, width int) string {
 	rows := make([][]string, len(list))
 	for i, e := range list {
 		since := e.StartedAt

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
 )
@@ -45,10 +46,10 @@ func TestTopShowsWhatTheNodeSays(t *testing.T) {
 }
 
 // manyOf are executions that began one second after another, the newest first, as a node lists them.
-func manyOf(n int, at time.Time, status messages.Status) []api.ExecutionView {
-	list := make([]api.ExecutionView, n)
+func manyOf(n int, at time.Time, status messages.Status) []form.ExecutionView {
+	list := make([]form.ExecutionView, n)
 	for i := range list {
-		list[i] = api.ExecutionView{ID: messages.NewExecutionID(), ActionRef: "demo.a_rather_long_name_of_an_action", Status: status, Worker: "a-machine/python/12"}
+		list[i] = form.ExecutionView{ID: messages.NewExecutionID(), ActionRef: "demo.a_rather_long_name_of_an_action", Status: status, Worker: "a-machine/python/12"}
 		list[i].RequestedAt, list[i].StartedAt = at.Add(-time.Duration(i+1)*time.Second), at.Add(-time.Duration(i+1)*time.Second)
 	}
 	return list
@@ -128,7 +129,7 @@ func TestTopShowsWhatIsDue(t *testing.T) {
 		case "/api/v1/pools":
 			answer = api.PoolList{Pools: []api.PoolView{{Name: "go", Runtime: "go", Waiting: len(list)}}}
 		case "/api/v1/executions":
-			page := api.ExecutionList{Executions: []api.ExecutionView{}}
+			page := api.ExecutionList{Executions: []form.ExecutionView{}}
 			if strings.HasPrefix(r.URL.Query().Get("status"), "requested") {
 				asked++
 				at, _ := strconv.Atoi(r.URL.Query().Get("cursor"))

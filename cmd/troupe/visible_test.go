@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/debug"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
@@ -73,7 +74,7 @@ var ours = regexp.MustCompile("\x1b\\[[0-9;]*m|\r\x1b\\[K")
 func TestNobodySteersTheTerminal(t *testing.T) {
 	t.Parallel()
 	const one, debugging = "/api/v1/executions/" + id1, "/debug/actors"
-	ended := hostileAnswer(t, func(v *api.ExecutionView) { v.Status, v.RetriedAs = messages.Failed, messages.ExecutionID{} })
+	ended := hostileAnswer(t, func(v *form.ExecutionView) { v.Status, v.RetriedAs = messages.Failed, messages.ExecutionID{} })
 	actors := hostileAnswer[debug.Tree](t)
 	s := serve(t, map[string]string{
 		"GET " + one: ended, "GET " + one + "/events": hostileAnswer[api.EventsView](t), "GET " + one + "/chain": hostileAnswer[api.ChainView](t),

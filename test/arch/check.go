@@ -110,6 +110,22 @@ func checkPureImport(rules Rules, pkg, path string) []string {
 	return nil
 }
 
+// CheckLinks returns what comes with the link's package and is not allowed. Linked are import paths, without the standard library.
+func CheckLinks(link Link, linked []string) []string {
+	var found []string
+	for _, path := range linked {
+		target, ours := relative(path)
+		allowed := ours && (target == link.Package || matchesAny(link.Allowed, target))
+		for _, d := range link.Allowed {
+			allowed = allowed || !ours && within(d, path)
+		}
+		if !allowed {
+			found = append(found, fmt.Sprintf("%s links %s: %s", link.Package, path, link.Reason))
+		}
+	}
+	return found
+}
+
 // relative turns an import path of the module into a path relative to it.
 func relative(path string) (string, bool) {
 	if path == Module {

@@ -91,7 +91,7 @@ func TestABrokenTextNamesItsLine(t *testing.T) {
 		"messages # before any section": "line 1",
 		"[order]\nmessages":             "line 2: \"messages\" has no reason",
 		"[fences]\npg: store":           "want dependency: packages # reason",
-		"[fence]\npg: store # x":        "want [order], [pure], [fences] or [tests]",
+		"[fence]\npg: store # x":        "want [order], [pure], [fences], [links] or [tests]",
 	} {
 		_, err := arch.ParseRules(text)
 		require.ErrorContains(t, err, want)

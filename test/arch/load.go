@@ -30,6 +30,17 @@ func Load(ctx context.Context, root string) ([]Package, error) {
 	return decode(out)
 }
 
+// Linked asks the go command for all packages, without the standard library, that come with one of the module in root.
+func Linked(ctx context.Context, root, pkg string) ([]string, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./"+pkg)
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list what %s links: %w", pkg, err)
+	}
+	return strings.Fields(string(out)), nil
+}
+
 func decode(out []byte) ([]Package, error) {
 	var packages []Package
 	dec := json.NewDecoder(bytes.NewReader(out))

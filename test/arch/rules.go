@@ -10,6 +10,7 @@ type Rules struct {
 	Order  []Layer
 	Pure   []string // package patterns
 	Fences []Fence
+	Links  []Link
 	// TestOnly are import paths for test files and for the packages of TestPackages.
 	TestOnly     []string
 	TestPackages []string
@@ -26,6 +27,13 @@ type Fence struct {
 	Dependency string
 	Allowed    []string // package patterns
 	Reason     string
+}
+
+// Link says all that comes with a package, beside the standard library, and why it is no more.
+type Link struct {
+	Package string
+	Allowed []string // patterns of packages of the module, and dependencies
+	Reason  string
 }
 
 // ParseRules reads the text of order.txt. An error names the line.
@@ -64,6 +72,11 @@ func (r *Rules) add(section, body, reason string) error {
 			return fmt.Errorf("%q is no fence: want dependency: packages # reason", body)
 		}
 		r.Fences = append(r.Fences, Fence{Dependency: head, Allowed: strings.Fields(tail), Reason: reason})
+	case "[links]":
+		if !colon || reason == "" {
+			return fmt.Errorf("%q is no list of links: want package: packages # reason", body)
+		}
+		r.Links = append(r.Links, Link{Package: head, Allowed: strings.Fields(tail), Reason: reason})
 	case "[tests]":
 		if colon && head == "in" {
 			r.TestPackages = append(r.TestPackages, strings.Fields(tail)...)
@@ -71,7 +84,7 @@ func (r *Rules) add(section, body, reason string) error {
 		}
 		r.TestOnly = append(r.TestOnly, strings.Fields(body)...)
 	default:
-		return fmt.Errorf("%q stands in section %q, want [order], [pure], [fences] or [tests]", body, section)
+		return fmt.Errorf("%q stands in section %q, want [order], [pure], [fences], [links] or [tests]", body, section)
 	}
 	return nil
 }

@@ -77,3 +77,25 @@ func requireNone(t *testing.T, found []string) {
 		t.Error(strings.TrimPrefix(f, abs+string(filepath.Separator)))
 	}
 }
+
+// A program links what it needs: one that submits over HTTP no library, one that submits in a transaction neither broker nor node.
+func TestProgramsLinkNoMoreThanTheyNeed(t *testing.T) {
+	t.Parallel()
+	rules, _ := load(t)
+	require.Len(t, rules.Links, 2)
+	for _, link := range rules.Links {
+		linked, err := arch.Linked(t.Context(), root, link.Package)
+		require.NoError(t, err)
+		requireNone(t, arch.CheckLinks(link, linked))
+	}
+}
+
+func TestCheckLinks(t *testing.T) {
+	t.Parallel()
+	const module = arch.Module
+	link := arch.Link{Package: "pgtx", Allowed: []string{"messages/...", "github.com/jackc"}, Reason: "no broker"}
+	require.Empty(t, arch.CheckLinks(link, []string{module + "/pgtx", module + "/messages", module + "/messages/secret", "github.com/jackc/pgx/v5"}))
+	require.Equal(t, []string{
+		"pgtx links " + module + "/broker: no broker", "pgtx links " + module + ": no broker", "pgtx links google.golang.org/grpc: no broker",
+	}, arch.CheckLinks(link, []string{module + "/broker", module, "google.golang.org/grpc"}))
+}

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/submit"
@@ -27,7 +27,7 @@ type caller struct {
 	lossTime time.Duration
 	turn     atomic.Int64
 	// heard, where set, is told of each outcome, and when its work was begun. It is called by many callers at a time.
-	heard func(*work, time.Time, *api.ExecutionView)
+	heard func(*work, time.Time, *form.ExecutionView)
 
 	mu    sync.Mutex
 	calls []chaos.Call
@@ -100,7 +100,7 @@ type work struct {
 func (c *caller) submit(ctx context.Context, w *work) (messages.ExecutionID, error) {
 	call := chaos.Call{Op: "submit", State: chaos.Invoked, Key: w.IdempotencyKey, Want: w.want, Codes: w.codes}
 	c.note(call)
-	var view api.ExecutionView
+	var view form.ExecutionView
 	err := c.insist(ctx, call, func(ctx context.Context, node *client.Client) error {
 		return node.Post(ctx, "/api/v1/executions", &w.Request, &view)
 	})
@@ -116,7 +116,7 @@ func (c *caller) submit(ctx context.Context, w *work) (messages.ExecutionID, err
 func (c *caller) cancel(ctx context.Context, id messages.ExecutionID) error {
 	call := chaos.Call{Op: "cancel", State: chaos.Invoked, ID: id}
 	c.note(call)
-	var view api.ExecutionView
+	var view form.ExecutionView
 	err := c.insist(ctx, call, func(ctx context.Context, node *client.Client) error {
 		return node.Post(ctx, "/api/v1/executions/"+id.String()+"/cancel", nil, &view)
 	})
@@ -138,9 +138,9 @@ func (c *caller) waits() string {
 }
 
 // wait returns the execution once it has ended, or counts as lost.
-func (c *caller) wait(ctx context.Context, id messages.ExecutionID) (api.ExecutionView, error) {
+func (c *caller) wait(ctx context.Context, id messages.ExecutionID) (form.ExecutionView, error) {
 	for began := time.Now(); ; {
-		var view api.ExecutionView
+		var view form.ExecutionView
 		err := c.insist(ctx, chaos.Call{Op: "wait", State: chaos.Invoked, ID: id}, func(ctx context.Context, node *client.Client) error {
 			return node.Get(ctx, "/api/v1/executions/"+id.String()+"/wait?timeout_seconds="+c.waits(), &view)
 		})

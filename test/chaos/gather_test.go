@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/test/chaos"
 )
@@ -64,7 +65,7 @@ func (n *node) history(c *caller) *chaos.History {
 	return h
 }
 
-func stored(v *api.ExecutionView) chaos.Stored {
+func stored(v *form.ExecutionView) chaos.Stored {
 	e := chaos.Stored{
 		Result: v.Result, ID: v.ID, Key: v.IdempotencyKey, Action: v.ActionRef, Session: v.Session, Status: v.Status, Attempt: v.Attempt, Requested: v.RequestedAt,
 		Worker: string(v.Worker), Scheduled: v.ScheduledAt,
@@ -120,7 +121,7 @@ func (n *node) readDetails(executions []chaos.Stored) {
 
 func (n *node) readDetail(e *chaos.Stored) error {
 	path := "/api/v1/executions/" + e.ID.String()
-	var whole api.ExecutionView
+	var whole form.ExecutionView
 	if err := n.client.Load().Get(n.t.Context(), path, &whole); err != nil {
 		return fmt.Errorf("read %s: %w", e.ID, err)
 	}

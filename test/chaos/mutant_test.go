@@ -16,21 +16,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/test/chaos"
 )
 
-// mutantBinary is troupe with the planted faults, and with those of the build tag mutant. TROUPE_MUTANT switches each on by its
-// name. It is built once, when the first test needs it.
+// mutantBinary is troupe with the faults of the build tag mutant, each of which TROUPE_MUTANT switches on by its name. It
+// is built once, when the first test needs it.
 var mutantBinary = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(programs, "troupe-mutant")
-	changed, err := overlay(programs, plants)
-	if err != nil {
-		return "", err
-	}
-	if out, err := exec.Command("go", "build", "-tags", "mutant", "-overlay", changed, "-o", path, "../../cmd/troupe").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-tags", "mutant", "-o", path, "../../cmd/troupe").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build troupe with its planted faults: %w\n%s", err, out)
 	}
 	return path, nil
@@ -133,7 +130,7 @@ func (f *full) submitAll(c *caller, action, round string, count int, length time
 }
 
 // with lists the executions in the given statuses, as the node knows them.
-func (n *node) with(statuses string) []api.ExecutionView {
+func (n *node) with(statuses string) []form.ExecutionView {
 	n.t.Helper()
 	executions, err := n.list(statuses)
 	require.NoError(n.t, err)
@@ -141,7 +138,7 @@ func (n *node) with(statuses string) []api.ExecutionView {
 }
 
 // list is with, where the node may be without its store.
-func (n *node) list(statuses string) ([]api.ExecutionView, error) {
+func (n *node) list(statuses string) ([]form.ExecutionView, error) {
 	ctx, cancel := context.WithTimeout(n.t.Context(), 30*time.Second)
 	defer cancel()
 	var list api.ExecutionList

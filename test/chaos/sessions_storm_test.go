@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/test/chaos"
 )
@@ -103,7 +103,7 @@ type ledger struct {
 var start = time.Now()
 
 // note takes the outcome of one call.
-func (l *ledger) note(w *work, began time.Time, e *api.ExecutionView) {
+func (l *ledger) note(w *work, began time.Time, e *form.ExecutionView) {
 	c := chaos.SessionCall{
 		Session: w.Session, Key: w.IdempotencyKey, Invoked: began.Sub(start), Returned: time.Since(start), Done: e.Status == messages.Completed,
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/submit"
@@ -76,7 +77,7 @@ func (p *patient) until(what string, holds func(*api.WorkerView) bool) api.Worke
 // submit starts an action and returns once a worker has begun it.
 func (p *patient) submit(action, session string) messages.ExecutionID {
 	p.t.Helper()
-	var view api.ExecutionView
+	var view form.ExecutionView
 	p.post("/api/v1/executions", &submit.Request{ActionRef: "sick." + action, Session: session}, &view)
 	return view.ID
 }
@@ -86,9 +87,9 @@ func (p *patient) running(id messages.ExecutionID) {
 	p.until("it runs "+id.String(), func(w *api.WorkerView) bool { return w.Execution == id })
 }
 
-func (p *patient) outcome(id messages.ExecutionID) api.ExecutionView {
+func (p *patient) outcome(id messages.ExecutionID) form.ExecutionView {
 	p.t.Helper()
-	var view api.ExecutionView
+	var view form.ExecutionView
 	p.get("/api/v1/executions/"+id.String()+"/wait?timeout_seconds=25", &view)
 	require.True(p.t, view.Status.Terminal(), "%s stands in %s", id, view.Status)
 	return view
@@ -274,7 +275,7 @@ func badInputs(p *patient, rounds int) {
 // badInput submits what the code refuses, and what does not even reach it.
 func (p *patient) badInput() {
 	p.t.Helper()
-	var view api.ExecutionView
+	var view form.ExecutionView
 	p.post("/api/v1/executions", &submit.Request{ActionRef: "sick.picky", Parameters: json.RawMessage(`{"n":7}`)}, &view)
 	ended := p.outcome(view.ID)
 	require.Equal(p.t, messages.Failed, ended.Status)

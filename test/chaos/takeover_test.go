@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/test/chaos"
 	"github.com/troupe-run/troupe/test/servers"
@@ -148,7 +148,7 @@ func (f *full) occupy(c *caller, victim *node, name string) {
 		w.ActionRef, w.IdempotencyKey, w.Parameters = "chaos.go_hold", fmt.Sprintf("chaos.go_hold-%s-%d", name, i), parameters(holdTime)
 		id, err := through.submit(f.t.Context(), w)
 		require.NoError(f.t, err)
-		var e api.ExecutionView
+		var e form.ExecutionView
 		victim.eventually(backTime, "the work runs", func(context.Context) bool {
 			victim.get("/api/v1/executions/"+id.String(), &e)
 			return e.Status >= messages.Running

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/submit"
 )
@@ -20,8 +21,8 @@ import (
 const executions = "/api/v1/executions"
 
 // Submit stores one execution, and where wait is above 0 waits so long for its end, api.WaitMax at most.
-func (c *Client) Submit(ctx context.Context, r submit.Request, wait time.Duration) (v api.ExecutionView, err error) {
-	body := api.SubmitBody{Request: r}
+func (c *Client) Submit(ctx context.Context, r submit.Request, wait time.Duration) (v form.ExecutionView, err error) {
+	body := form.SubmitBody{Request: r}
 	if wait > 0 {
 		seconds := min(wait, api.WaitMax).Seconds()
 		body.WaitSeconds = &seconds
@@ -31,13 +32,13 @@ func (c *Client) Submit(ctx context.Context, r submit.Request, wait time.Duratio
 }
 
 // SubmitBatch stores up to messages.BatchMax executions, all or none.
-func (c *Client) SubmitBatch(ctx context.Context, requests []submit.Request) (v api.BatchView, err error) {
-	err = c.Post(ctx, executions+"/batch", api.BatchRequest{Executions: requests}, &v)
+func (c *Client) SubmitBatch(ctx context.Context, requests []submit.Request) (v form.BatchView, err error) {
+	err = c.Post(ctx, executions+"/batch", form.BatchRequest{Executions: requests}, &v)
 	return v, err
 }
 
 // Execution returns one execution whole.
-func (c *Client) Execution(ctx context.Context, id string) (v api.ExecutionView, err error) {
+func (c *Client) Execution(ctx context.Context, id string) (v form.ExecutionView, err error) {
 	err = c.Get(ctx, onePath(id, ""), &v)
 	return v, err
 }
@@ -58,7 +59,7 @@ func withQuery(path string, query url.Values) string {
 }
 
 // Wait returns the execution once it has ended, however many long polls that takes, or the end of ctx as an error.
-func (c *Client) Wait(ctx context.Context, id string) (v api.ExecutionView, err error) {
+func (c *Client) Wait(ctx context.Context, id string) (v form.ExecutionView, err error) {
 	for {
 		if err = c.Get(ctx, onePath(id, "/wait?timeout_seconds=60"), &v); err != nil || v.Status.Terminal() {
 			return v, err
@@ -67,24 +68,24 @@ func (c *Client) Wait(ctx context.Context, id string) (v api.ExecutionView, err 
 }
 
 // WaitFor asks once and returns the execution as it stands after limit at the latest.
-func (c *Client) WaitFor(ctx context.Context, id string, limit time.Duration) (v api.ExecutionView, err error) {
+func (c *Client) WaitFor(ctx context.Context, id string, limit time.Duration) (v form.ExecutionView, err error) {
 	seconds := strconv.FormatFloat(min(limit, api.WaitMax).Seconds(), 'f', -1, 64)
 	err = c.Get(ctx, onePath(id, "/wait?timeout_seconds="+seconds), &v)
 	return v, err
 }
 
 // Cancel asks for the execution's end and returns it as that left it.
-func (c *Client) Cancel(ctx context.Context, id string) (v api.ExecutionView, err error) {
+func (c *Client) Cancel(ctx context.Context, id string) (v form.ExecutionView, err error) {
 	err = c.Post(ctx, onePath(id, "/cancel"), nil, &v)
 	return v, err
 }
 
 // Retry submits an ended execution again, as a new one of its chain. One that has a retry already is not submitted again: the
 // answer is that retry, with Existing set. The key is the new execution's, and may be empty.
-func (c *Client) Retry(ctx context.Context, id, key string) (v api.ExecutionView, err error) {
+func (c *Client) Retry(ctx context.Context, id, key string) (v form.ExecutionView, err error) {
 	var body any
 	if key != "" {
-		body = api.RetryBody{IdempotencyKey: key}
+		body = form.RetryBody{IdempotencyKey: key}
 	}
 	err = c.Post(ctx, onePath(id, "/retry"), body, &v)
 	return v, err
@@ -127,7 +128,7 @@ func (c *Client) Follow(ctx context.Context, id string, each func(api.Live) erro
 func happening(line []byte, each func(api.Live) error) error {
 	var l struct {
 		api.Live
-		Error *api.ErrorView `json:"error"`
+		Error *form.ErrorView `json:"error"`
 	}
 	if err := json.Unmarshal(line, &l); err != nil {
 		return fmt.Errorf("a live entry is not JSON: %w", err)

@@ -15,10 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/embedded"
 )
 
 func main() {
-	troupe.RunHelper()
+	embedded.RunHelper()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx); err != nil {
@@ -34,7 +35,7 @@ func run(ctx context.Context) error {
 	}
 	defer log.Close()
 	h := &holder{log: log}
-	t, err := troupe.New(troupe.Config{
+	t, err := embedded.New(embedded.Config{
 		Data: os.Getenv("TROUPE_DATA"), Store: os.Getenv("TROUPE_STORE_URL"), Broker: os.Getenv("TROUPE_MESSAGE_QUEUE_RABBITMQ_URL"),
 		Prefix: os.Getenv("TROUPE_MESSAGE_QUEUE_RABBITMQ_PREFIX"), Name: os.Getenv("TROUPE_NODE_NAME"), Listen: os.Getenv("TROUPE_LISTEN"),
 		Workers: 4, Logger: hclog.New(&hclog.LoggerOptions{Name: "troupe", JSONFormat: true, Output: os.Stderr}),

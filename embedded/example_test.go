@@ -1,4 +1,4 @@
-package troupe_test
+package embedded_test
 
 import (
 	"context"
@@ -6,7 +6,10 @@ import (
 	"os"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/embedded"
 )
 
 // A handler reads its parameters, does its work, and returns what becomes the result.
@@ -27,7 +30,7 @@ func Example() {
 		return
 	}
 	defer os.RemoveAll(data)
-	t, err := troupe.New(troupe.Config{Data: data}, troupe.Action{Name: "demo.greet", Handler: greet})
+	t, err := embedded.New(embedded.Config{Data: data}, troupe.Action{Name: "demo.greet", Handler: greet})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -47,4 +50,22 @@ func Example() {
 	// Output:
 	// completed {"greeting":"hello, Ada"} <nil>
 	// <nil>
+}
+
+// A node's program submits in a transaction of its own: the customer and the letter exist both or not at all.
+func ExampleNode_SubmitTx() {
+	var (
+		ctx context.Context
+		db  *pgx.Conn      // to the database that embedded.Config.Store names
+		n   *embedded.Node // started
+	)
+	var e troupe.Execution
+	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "INSERT INTO customer (name) VALUES ('Ada')")
+		if err == nil {
+			e, err = n.SubmitTx(ctx, tx, troupe.Submission{Action: "demo.greet", Parameters: map[string]string{"name": "Ada"}})
+		}
+		return err
+	}) // from here on it runs
+	fmt.Println(e.ID, err)
 }

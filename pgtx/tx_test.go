@@ -1,4 +1,4 @@
-package troupe_test
+package pgtx_test
 
 import (
 	"context"
@@ -14,11 +14,24 @@ import (
 	"github.com/troupe-run/troupe"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/broker/rabbitmq"
+	"github.com/troupe-run/troupe/embedded"
+	"github.com/troupe-run/troupe/pgtx"
 	"github.com/troupe-run/troupe/test/servers"
 )
 
+// greet is a handler.
+func greet(_ context.Context, t *troupe.Task) (any, error) {
+	var p struct {
+		Name string `json:"name"`
+	}
+	if err := t.Bind(&p); err != nil {
+		return nil, err
+	}
+	return map[string]string{"greeting": "hello, " + p.Name}, nil
+}
+
 // signUp stores a customer and has a letter sent, both or neither.
-func signUp(ctx context.Context, db *pgx.Conn, t *troupe.Troupe, name string) (troupe.ExecutionID, error) {
+func signUp(ctx context.Context, db *pgx.Conn, t *embedded.Node, name string) (troupe.ExecutionID, error) {
 	tx, err := db.Begin(ctx)
 	if err != nil {
 		return troupe.ExecutionID{}, err
@@ -34,22 +47,11 @@ func signUp(ctx context.Context, db *pgx.Conn, t *troupe.Troupe, name string) (t
 	return e.ID, tx.Commit(ctx) // from here on it runs
 }
 
-// A node's program submits in a transaction of its own: the customer and the letter exist both or not at all.
-func ExampleTroupe_SubmitTx() {
-	var (
-		ctx context.Context
-		db  *pgx.Conn      // to the database that troupe.Config.Store names
-		t   *troupe.Troupe // started
-	)
-	id, err := signUp(ctx, db, t, "Ada")
-	fmt.Println(id, err)
-}
-
 // A program without a node submits in a transaction of its own.
 func ExampleClient_SubmitTx() {
 	ctx := context.Background()
 	const database = "postgres://shop@db/shop"
-	c, err := troupe.NewClient(ctx, troupe.ClientConfig{Store: database, CreatedBy: "shop"})
+	c, err := pgtx.Open(ctx, pgtx.Config{Store: database, CreatedBy: "shop"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -77,7 +79,7 @@ func ExampleClient_SubmitTx() {
 
 // house is a node of the full mode and a program's own connection to its database.
 type house struct {
-	node     *troupe.Troupe
+	node     *embedded.Node
 	db       *pgx.Conn
 	database string
 }
@@ -89,7 +91,7 @@ func newHouse(t *testing.T) *house {
 	url, prefix := servers.RabbitMQ(t)
 	schema := json.RawMessage(`{"type":"object","required":["name"],"properties":{"name":{"type":"string"}}}`)
 	var err error
-	h.node, err = troupe.New(troupe.Config{Data: t.TempDir(), Store: h.database, Broker: url, Prefix: prefix, Workers: 2,
+	h.node, err = embedded.New(embedded.Config{Data: t.TempDir(), Store: h.database, Broker: url, Prefix: prefix, Workers: 2,
 		PeersListen: "off", ShutdownTimeout: time.Second}, troupe.Action{Name: "demo.greet", Handler: act, Parameters: schema})
 	require.NoError(t, err)
 	require.NoError(t, h.node.Start(ctx))
@@ -144,7 +146,7 @@ func soon(took []time.Duration) bool {
 func TestSubmitInATransaction(t *testing.T) {
 	t.Parallel()
 	h, ctx := newHouse(t), t.Context()
-	client, err := troupe.NewClient(ctx, troupe.ClientConfig{Store: h.database, CreatedBy: "shop"})
+	client, err := pgtx.Open(ctx, pgtx.Config{Store: h.database, CreatedBy: "shop"})
 	require.NoError(t, err)
 	defer client.Close()
 	hello := func(name string) troupe.Submission {
@@ -238,7 +240,7 @@ func TestSubmitInATransaction(t *testing.T) {
 func TestClient(t *testing.T) {
 	t.Parallel()
 	h, ctx := newHouse(t), t.Context()
-	client, err := troupe.NewClient(ctx, troupe.ClientConfig{Store: h.database})
+	client, err := pgtx.Open(ctx, pgtx.Config{Store: h.database})
 	require.NoError(t, err)
 	defer client.Close()
 	id, err := client.Submit(ctx, troupe.Submission{Action: "demo.greet", Parameters: map[string]string{"name": "x"}})
@@ -284,17 +286,6 @@ func TestClient(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, troupe.Requested, e.Status, "as it stands when the caller's time is up")
 
-	_, err = troupe.NewClient(ctx, troupe.ClientConfig{Store: servers.Postgres(t)})
+	_, err = pgtx.Open(ctx, pgtx.Config{Store: servers.Postgres(t)})
 	require.ErrorContains(t, err, "troupe migrate")
-}
-
-// Only a node on Postgres can take part in a caller's transaction.
-func TestSubmitTxNeedsPostgres(t *testing.T) {
-	t.Parallel()
-	n, err := troupe.New(troupe.Config{Data: t.TempDir()}, troupe.Action{Name: "demo.greet", Handler: greet})
-	require.NoError(t, err)
-	require.NoError(t, n.Start(t.Context()))
-	defer func() { require.NoError(t, n.Stop(context.WithoutCancel(t.Context()))) }()
-	_, err = n.SubmitTx(t.Context(), nil, troupe.Submission{Action: "demo.greet"})
-	require.ErrorContains(t, err, "Config.Store")
 }

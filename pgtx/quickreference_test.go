@@ -1,4 +1,4 @@
-package troupe_test
+package pgtx_test
 
 import (
 	"context"
@@ -22,7 +22,7 @@ var sqlBlock = regexp.MustCompile("(?s)```sql\n(.*?)```")
 // Every query of the quick reference runs, and finds something in a store with work of every kind in it.
 func TestQuickReference(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("docs/quick-reference.md")
+	page, err := os.ReadFile("../docs/quick-reference.md")
 	require.NoError(t, err)
 	blocks := sqlBlock.FindAllStringSubmatch(string(page), -1)
 	require.GreaterOrEqual(t, len(blocks), 15)

@@ -1,4 +1,4 @@
-package troupe_test
+package embedded_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/embedded"
 )
 
 // A program whose umask is 002, the usual one on some systems, makes its data folder with mode 0775; a node in it starts there.
@@ -17,7 +18,7 @@ func TestANodeInAProgramStartsInAFolderOfAWideUmask(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	require.NoError(t, os.Chmod(folder, 0o775))
-	n, err := troupe.New(troupe.Config{Data: folder}, troupe.Action{Name: "demo.greet", Handler: greet})
+	n, err := embedded.New(embedded.Config{Data: folder}, troupe.Action{Name: "demo.greet", Handler: greet})
 	require.NoError(t, err)
 	require.NoError(t, n.Start(t.Context()))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

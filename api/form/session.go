@@ -1,0 +1,16 @@
+package form
+
+import (
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// SessionView is one session as it stands.
+type SessionView struct {
+	store.Session
+	// Affinity says whom the session's next execution is placed on: bound (its worker), session_expired (the binding has idled
+	// out: any worker, and the state is lost), or no_affinity (it has no binding: any worker).
+	Affinity string `json:"affinity,omitempty"`
+	// Execution is what is placed or runs in the session; zero: it is idle.
+	Execution messages.ExecutionID `json:"execution,omitzero"`
+}

@@ -1,0 +1,132 @@
+package troupe_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/embedded"
+)
+
+func TestMain(m *testing.M) {
+	embedded.RunHelper()
+	syscall.Umask(0o022) // folders of tests are data folders of nodes, which refuse what others may write to
+	os.Exit(m.Run())
+}
+
+// act fails, holds until it is told to stop, or greets, by its parameters' name.
+func act(ctx context.Context, t *troupe.Task) (any, error) {
+	var p struct {
+		Name string `json:"name"`
+	}
+	if err := t.Bind(&p); err != nil {
+		return nil, err
+	}
+	switch p.Name {
+	case "fail":
+		return nil, &troupe.Error{Code: "busy", Message: "try again"}
+	case "hold":
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return map[string]string{"greeting": "hello, " + p.Name}, nil
+}
+
+func named(name string) troupe.Submission {
+	return troupe.Submission{Action: "demo.act", Parameters: map[string]string{"name": name}}
+}
+
+// serve starts a node and returns a client of its API.
+func serve(t *testing.T) *troupe.Client {
+	t.Helper()
+	schema := json.RawMessage(`{"type":"object","required":["name"],"properties":{"name":{"type":"string"}}}`)
+	n, err := embedded.New(embedded.Config{Data: t.TempDir(), Listen: "127.0.0.1:0", Workers: 2, ShutdownTimeout: time.Second},
+		troupe.Action{Name: "demo.act", Handler: act, Parameters: schema})
+	require.NoError(t, err)
+	require.NoError(t, n.Start(t.Context()))
+	t.Cleanup(func() { require.NoError(t, n.Stop(context.Background())) })
+	c, err := troupe.NewClient(troupe.ClientConfig{Server: "http://" + n.Addr()})
+	require.NoError(t, err)
+	return c
+}
+
+func TestClientRunsWhatItSubmits(t *testing.T) {
+	t.Parallel()
+	c, ctx := serve(t), t.Context()
+	s := named("Ada")
+	s.Session, s.Affinity, s.Timeout, s.IdempotencyKey = "s/1", troupe.Hint, 90*time.Second, "key"
+	e, err := c.Call(ctx, s)
+	require.NoError(t, err)
+	require.Equal(t, []any{troupe.Completed, "s/1", troupe.Hint, 90 * time.Second}, []any{e.Status, e.Session, e.Affinity, e.Timeout})
+	require.JSONEq(t, `{"greeting":"hello, Ada"}`, string(e.Result))
+	again, err := c.Submit(ctx, s)
+	require.NoError(t, err)
+	require.Equal(t, e.ID, again.ID)
+	session, err := c.Session(ctx, "go", "s/1")
+	require.NoError(t, err)
+	require.False(t, session.Worker.IsZero())
+	session, err = c.EndSession(ctx, "go", "s/1")
+	require.NoError(t, err)
+	require.True(t, session.Worker.IsZero())
+
+	list, err := c.SubmitAll(ctx, []troupe.Submission{named("x"), named("fail")})
+	require.NoError(t, err)
+	require.Len(t, list, 2)
+	failed, err := c.Wait(ctx, list[1].ID)
+	require.NoError(t, err)
+	require.Equal(t, troupe.Failed, failed.Status)
+	require.Equal(t, "busy: try again", failed.Error.Error())
+	answer, err := c.RetryAnswer(ctx, failed.ID)
+	require.NoError(t, err)
+	require.Contains(t, answer.Message, "no retry follows")
+	retried, err := c.Retry(ctx, failed.ID)
+	require.NoError(t, err)
+	require.Equal(t, failed.ID, retried.Original)
+}
+
+// The end of the caller's time is no error of Wait.
+func TestClientsWaitEndsWithItsTime(t *testing.T) {
+	t.Parallel()
+	c, ctx := serve(t), t.Context()
+	e, err := c.Submit(ctx, named("hold"))
+	require.NoError(t, err)
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	e, err = c.Wait(short, e.ID)
+	require.NoError(t, err)
+	require.False(t, e.Status.Terminal())
+	_, err = c.Cancel(ctx, e.ID)
+	require.NoError(t, err)
+	e, err = c.Wait(ctx, e.ID)
+	require.NoError(t, err)
+	require.Equal(t, troupe.Cancelled, e.Status)
+}
+
+func TestClientTellsProblems(t *testing.T) {
+	t.Parallel()
+	c, ctx := serve(t), t.Context()
+	for want, s := range map[string]troupe.Submission{
+		"action_not_found":   {Action: "demo.nothing"},
+		"invalid_parameters": {Action: "demo.act", Parameters: map[string]int{"name": 7}},
+		"invalid_request":    {Action: "demo.act", Session: "a\x00b"},
+	} {
+		_, err := c.Submit(ctx, s)
+		var p *troupe.Problem
+		require.ErrorAs(t, err, &p, want)
+		require.Equal(t, want, string(p.Code))
+	}
+	_, err := troupe.NewClient(troupe.ClientConfig{Server: "127.0.0.1:1"})
+	require.ErrorContains(t, err, "http://127.0.0.1:7070")
+	nobody, err := troupe.NewClient(troupe.ClientConfig{Server: "http://127.0.0.1:1"})
+	require.NoError(t, err)
+	_, err = nobody.Get(ctx, troupe.ExecutionID{})
+	var p *troupe.Problem
+	require.Error(t, err)
+	require.NotErrorAs(t, err, &p, "it is not known what became of the request")
+}

@@ -1,0 +1,178 @@
+// Package embedded runs a Troupe node inside a Go program: the program registers actions with handlers, starts a node on an embedded
+// store, and submits executions, each of which gets exactly one outcome whatever dies meanwhile.
+//
+//	n, err := embedded.New(embedded.Config{Data: "data"},
+//		troupe.Action{Name: "mail.send", Handler: send, MaxRetries: 3})
+//	…
+//	err = n.Start(ctx)
+//	e, err := n.Submit(ctx, troupe.Submission{Action: "mail.send", Parameters: letter})
+//	e, err = n.Wait(ctx, e.ID)
+//
+// The same node can serve actions from packs (Python, Node.js, shell and any other program) and the HTTP API; see
+// Config. Everything that the command line shows of a node it shows of such a program too.
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/peers"
+	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/rules/submit"
+	"github.com/troupe-run/troupe/runtime"
+)
+
+// RunHelper must be the first call of main in a program that serves actions which run as processes: the node starts
+// this very binary again as the guardian of its workers. In every other run of the program it returns at once.
+func RunHelper() { process.RunHelper() }
+
+// Config is where and how a node runs. Zero fields mean the default.
+type Config struct {
+	Data    string   // folder of the embedded store and of what workers need; required
+	Store   string   // postgres:// address of a store that nodes share, together with Broker; empty: the embedded one
+	Broker  string   // amqp:// or amqps:// address of the broker
+	Prefix  string   // head of every queue's and exchange's name on it; default "troupe"
+	Name    string   // of the node; default: the host's name
+	Listen  string   // address of the HTTP API, such as "127.0.0.1:7070"; empty: none
+	Packs   []string // folders with packs
+	Workers int      // that run handlers of this program at a time; default 128
+	Logger  hclog.Logger
+	// PeersListen is where the other nodes of a shared store reach this one, as host:port on a loopback address; default: a free
+	// port of 127.0.0.1. "off": nowhere.
+	PeersListen string
+	// ShutdownTimeout is how long Stop lets running work go on; default 30 s.
+	ShutdownTimeout time.Duration
+}
+
+// Node is one node inside this program.
+type Node struct {
+	node *node.Keeper
+}
+
+// New checks the configuration and the actions and returns a node that has started nothing.
+func New(cfg Config, actions ...troupe.Action) (*Node, error) {
+	settings := node.Config{
+		Data: cfg.Data, Name: cfg.Name, Listen: cfg.Listen, Packs: cfg.Packs, Logger: cfg.Logger, NoBuiltins: true,
+		StoreURL: cfg.Store, BrokerURL: cfg.Broker, Broker: broker.Settings{Prefix: cfg.Prefix},
+		Peers: peers.Settings{Listen: cfg.PeersListen}, ShutdownTimeout: cfg.ShutdownTimeout, Handlers: map[string]messages.Handler{},
+		Workers: map[messages.Runtime]int{runtime.All().Handlers().Name: cfg.Workers},
+	}
+	for _, a := range actions {
+		if a.Handler == nil {
+			return nil, fmt.Errorf("action %q: it has no handler", a.Name)
+		}
+		settings.Handlers[a.Name] = a.Handler
+		settings.Actions = append(settings.Actions, messages.Action{
+			Ref: a.Name, Timeout: a.Timeout, MaxRetries: a.MaxRetries, RetriesConsented: a.MaxRetries > 0, Retry: a.Retry, RetryRules: a.RetryRules,
+			Idempotent: a.Idempotent, Parameters: a.Parameters,
+		})
+	}
+	keeper, err := node.NewKeeper(settings)
+	if err != nil {
+		return nil, err
+	}
+	return &Node{node: keeper}, nil
+}
+
+// Start brings the node up and gives back to it what an earlier run of the program left unfinished. While a shared store
+// is away it waits, until ctx ends; what submits meanwhile gets a *Problem with the code store_unavailable.
+func (n *Node) Start(ctx context.Context) error { return n.node.Start(ctx) }
+
+// Stop ends the node in order: running work may finish within the shutdown timeout. The end of ctx cuts that short.
+func (n *Node) Stop(ctx context.Context) error { return n.node.Stop(ctx) }
+
+// Addr is the address of the HTTP API; empty without one.
+func (n *Node) Addr() string { return n.node.Addr() }
+
+// Submit stores one execution. Once it returns without an error the execution will get an outcome. After an error
+// that is no *Problem, repeat the call with the same idempotency key.
+func (n *Node) Submit(ctx context.Context, s troupe.Submission) (troupe.Execution, error) {
+	list, err := n.SubmitAll(ctx, []troupe.Submission{s})
+	if err != nil {
+		return troupe.Execution{}, err
+	}
+	return list[0], nil
+}
+
+// SubmitAll stores up to 10,000 executions, all or none, and returns them in order.
+func (n *Node) SubmitAll(ctx context.Context, list []troupe.Submission) ([]troupe.Execution, error) {
+	requests := make([]submit.Request, len(list))
+	for i := range list {
+		r, err := list[i].Request()
+		if err != nil {
+			return nil, err
+		}
+		requests[i] = r
+	}
+	submitted, err := n.node.Backend().Submit(ctx, requests)
+	if err != nil {
+		return nil, err
+	}
+	executions := make([]troupe.Execution, len(submitted))
+	for i := range submitted {
+		executions[i] = submitted[i].Execution
+	}
+	return executions, nil
+}
+
+// Get returns one execution.
+func (n *Node) Get(ctx context.Context, id troupe.ExecutionID) (troupe.Execution, error) {
+	return n.node.Backend().Get(ctx, id)
+}
+
+// Wait returns the execution once it has its outcome, or as it stands when ctx ends.
+func (n *Node) Wait(ctx context.Context, id troupe.ExecutionID) (troupe.Execution, error) {
+	return n.node.Wait(ctx, id)
+}
+
+// RetryAnswer says whether a retry follows the execution: as which, when and for what; or why none does.
+func (n *Node) RetryAnswer(ctx context.Context, id troupe.ExecutionID) (troupe.RetryAnswer, error) {
+	e, err := n.node.Backend().Get(ctx, id)
+	if err != nil {
+		return troupe.RetryAnswer{}, err
+	}
+	return n.node.Backend().RetryAnswer(ctx, &e), nil
+}
+
+// Retry submits again what has ended without a result, as a new execution of its chain, and returns that. An execution has one
+// retry: one that was retried before, by itself or by hand, gives the retry that it has.
+func (n *Node) Retry(ctx context.Context, id troupe.ExecutionID) (troupe.Execution, error) {
+	made, err := n.node.Backend().Retry(ctx, id, "", api.ProgramCaller)
+	return made.Execution, err
+}
+
+// Call submits an execution and waits for its outcome, or until ctx ends, which is no error: then the execution is returned
+// as it stands. A call to a session has a deadline beside: the run's timeout and 5 s. Past it the error is a *Problem with
+// the code "timeout", and the execution goes on.
+func (n *Node) Call(ctx context.Context, s troupe.Submission) (troupe.Execution, error) {
+	e, err := n.Submit(ctx, s)
+	if err != nil {
+		return e, err
+	}
+	return troupe.Await(ctx, &e, n.Wait)
+}
+
+// Session returns one session of a pool.
+func (n *Node) Session(ctx context.Context, pool, name string) (troupe.Session, error) {
+	return n.node.Backend().Session(ctx, pool, name)
+}
+
+// EndSession ends an idle session: its binding ends, and its worker drops its state. The session's next execution is told
+// that the state is lost. While something of the session is placed or runs, the error is a *Problem with the code
+// session_busy. A session that has no binding stays as it is.
+func (n *Node) EndSession(ctx context.Context, pool, name string) (troupe.Session, error) {
+	return n.node.Backend().EndSession(ctx, pool, name, api.ProgramCaller)
+}
+
+// Cancel asks an execution to stop and returns it as the wish left it: cancelled, cancelling, or ended before.
+func (n *Node) Cancel(ctx context.Context, id troupe.ExecutionID) (troupe.Execution, error) {
+	return n.node.Backend().Cancel(ctx, id, api.ProgramCaller)
+}

@@ -1,0 +1,40 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/rules/submit"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/postgres"
+)
+
+// SubmitTx stores one execution within the caller's own transaction, on the very database that Config.Store names: it
+// exists, and starts at once, when the transaction commits, and was never there when it does not. The request is checked
+// as Submit does. After an error that is no *Problem the transaction can only be rolled back. A program that runs no node
+// uses package pgtx.
+func (n *Node) SubmitTx(ctx context.Context, tx pgx.Tx, s troupe.Submission) (troupe.Execution, error) {
+	r, err := s.Request()
+	if err != nil {
+		return troupe.Execution{}, err
+	}
+	inner := n.node.Node()
+	executions, err := inner.Prepare(ctx, []submit.Request{r})
+	if err != nil {
+		return troupe.Execution{}, err
+	}
+	adapter, ok := inner.Adapter().(*postgres.Store)
+	if !ok {
+		return troupe.Execution{}, errNoPostgres
+	}
+	stored, err := adapter.SubmitTx(ctx, tx, executions)
+	if err != nil {
+		return troupe.Execution{}, store.AsProblem(err)
+	}
+	return stored[0].Execution, nil
+}
+
+var errNoPostgres = errors.New("SubmitTx needs a node of the full mode: give Config.Store a postgres:// address, and Config.Broker")
