@@ -31,6 +31,11 @@ const (
 	acceptAgainMax     = time.Second
 )
 
+// DefaultConnections are the bounds where none is set.
+func DefaultConnections() Connections {
+	return Connections{Max: connectionsMax, PeerMax: connectionsPeerMax}
+}
+
 // within returns the bounds as they hold in a process that may have so many descriptors; 0: as many as it likes.
 func (c Connections) within(descriptors uint64) Connections {
 	if c.Max <= 0 {

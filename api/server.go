@@ -50,6 +50,9 @@ type Config struct {
 	BodiesMax int64
 }
 
+// Defaults are the bounds where none is set.
+func Defaults() Config { return Config{}.withDefaults() }
+
 func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()

@@ -36,6 +36,9 @@ type Settings struct {
 	RequestsMax int
 }
 
+// Defaults are the settings of somebody who sets nothing.
+func Defaults() Settings { return Settings{}.withDefaults() }
+
 // withDefaults fills what is zero.
 func (s Settings) withDefaults() Settings {
 	s.Prefix = orElse(s.Prefix, "troupe")

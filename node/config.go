@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/rules/lifecycle"
 	"github.com/troupe-run/troupe/rules/restart"
+	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/runtime"
 	"github.com/troupe-run/troupe/store"
 )
@@ -167,14 +169,10 @@ func (c Config) withDefaults() Config {
 		orElse(&c.Name, safeName(host))
 	}
 	orElse(&c.Name, "node")
-	orElse(&c.Version, "dev")
 	if c.Runtimes == nil {
 		c.Runtimes = runtime.All()
 	}
 	c.Interpreters = c.Runtimes.Interpreters(c.Interpreters)
-	if c.EnvPass == nil {
-		c.EnvPass = []string{"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"}
-	}
 	if c.Logger == nil {
 		c.Logger = hclog.NewNullLogger()
 	}
@@ -182,26 +180,35 @@ func (c Config) withDefaults() Config {
 	if c.StoreURL != "" {
 		c.Peers = c.Peers.OrLoopback()
 	}
-	c.defaultTimes()
+	c.fill(Defaults())
 	return c
 }
 
-func (c *Config) defaultTimes() {
-	day := 24 * time.Hour
-	for value, otherwise := range map[*time.Duration]time.Duration{
-		&c.ScheduledTimeout: 330 * time.Second, &c.TimeoutCheckInterval: time.Minute,
-		&c.HealthCheckInterval: 30 * time.Second, &c.DefaultTimeout: 300 * time.Second, &c.ClaimTimeout: 15 * time.Second,
-		&c.NoWorkerDeadline: time.Hour, &c.HeartbeatInterval: 10 * time.Second, &c.ShutdownTimeout: 30 * time.Second,
-		&c.InitTimeout: 30 * time.Second, &c.SessionTimeout: 5 * time.Minute, &c.SessionSweep: time.Minute, &c.KeepWithin: time.Second,
-		&c.ProbeTimeout: 5 * time.Second, &c.EchoInterval: 30 * time.Second, &c.RetainExecutions: 7 * day,
-		&c.RetainDeadLetters: day, &c.RetainEvents: 7 * day, &c.RetainSessions: 7 * day, &c.RetainNodes: 7 * day,
-		&c.RetentionInterval: time.Minute, &c.SweepInterval: 2 * time.Second,
-		&c.Lease: 4 * time.Second, &c.BeatEvery: time.Second, &c.OutageGrace: 10 * time.Minute,
-	} {
-		orElse(value, otherwise)
+// Defaults is the configuration whose fields hold the defaults of all that is one value on every machine. What a component
+// decides by, it says itself.
+func Defaults() Config {
+	routing, day := roster.Defaults(), 24*time.Hour
+	return Config{
+		EnvPass: []string{"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"}, Version: "dev",
+		Lease: 4 * time.Second, BeatEvery: time.Second, OutageGrace: 10 * time.Minute,
+		ScheduledTimeout: 330 * time.Second, TimeoutCheckInterval: time.Minute, HealthCheckInterval: 30 * time.Second,
+		DefaultTimeout: 300 * time.Second, ClaimTimeout: routing.ClaimTimeout, NoWorkerDeadline: time.Hour,
+		HeartbeatInterval: routing.SteadyAfter, StalenessMultiplier: routing.StaleTimes, ShutdownTimeout: 30 * time.Second,
+		InitTimeout: 30 * time.Second, SessionTimeout: routing.SessionTimeout, SessionSweep: routing.SessionSweep, KeepWithin: time.Second,
+		ProbeTimeout: 5 * time.Second, EchoInterval: 30 * time.Second,
+		RetainExecutions: 7 * day, RetainDeadLetters: day, RetainEvents: 7 * day, RetainSessions: 7 * day, RetainNodes: 7 * day,
+		RetentionInterval: time.Minute, RetentionBatch: 1000, SweepInterval: 2 * time.Second,
 	}
-	orElse(&c.StalenessMultiplier, 3)
-	orElse(&c.RetentionBatch, 1000)
+}
+
+// fill gives the fields that are zero the values of another configuration.
+func (c *Config) fill(from Config) {
+	to, otherwise := reflect.ValueOf(c).Elem(), reflect.ValueOf(from)
+	for i := range to.NumField() {
+		if to.Field(i).IsZero() {
+			to.Field(i).Set(otherwise.Field(i))
+		}
+	}
 }
 
 // validate names everything that is wrong at once.
@@ -226,7 +233,7 @@ func (c *Config) validate() error {
 		}
 	}
 	ttl := c.Broker.WorkerTTL
-	orElse(&ttl, 5*time.Minute)
+	orElse(&ttl, broker.Defaults().WorkerTTL)
 	if c.ScheduledTimeout < ttl+10*time.Second {
 		bad("scheduled_timeout: must exceed the worker queues' TTL of %s by at least 10 s, got %s", ttl, c.ScheduledTimeout)
 	}

@@ -45,6 +45,9 @@ type Graces struct {
 // The graces of a fenced node, whose lease has less than a second left: everything is killed within 0.7 s.
 var fenceGraces = Graces{Cancel: 200 * time.Millisecond, Shutdown: 200 * time.Millisecond, Terminate: 500 * time.Millisecond}
 
+// DefaultGraces are the waits where none is set.
+func DefaultGraces() Graces { return Graces{}.withDefaults() }
+
 func (g Graces) withDefaults() Graces {
 	if g.Cancel == 0 {
 		g.Cancel = 5 * time.Second

@@ -3,6 +3,7 @@ package roster
 import (
 	"time"
 
+	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/rules/placement"
 )
 
@@ -39,8 +40,12 @@ type Config struct {
 	TickEvery time.Duration
 }
 
+// Defaults are the settings of a node that sets nothing.
+func Defaults() Config { return Config{}.withDefaults() }
+
 func (c Config) withDefaults() Config {
-	fill(&c.StaleAfter, 30*time.Second)
+	borders := health.Defaults()
+	fill(&c.StaleAfter, borders.Heartbeat)
 	fill(&c.StaleTimes, 3)
 	fill(&c.SteadyAfter, 10*time.Second)
 	fill(&c.ClaimTimeout, 15*time.Second)
@@ -51,7 +56,7 @@ func (c Config) withDefaults() Config {
 	fill(&c.LoadMax, 5000)
 	fill(&c.HeldMax, 20_000)
 	fill(&c.WindowMax, placement.WindowMax)
-	fill(&c.QueueDepthDegraded, 50)
+	fill(&c.QueueDepthDegraded, borders.QueueDepthDegraded)
 	fill(&c.TickEvery, time.Second)
 	return c
 }

@@ -5,12 +5,12 @@ import "time"
 // Config is everything that can be set on a node. Durations are time.Duration; in files and the environment a bare
 // number has the unit of its key, and a text such as "90s" or "5m" says its own.
 type Config struct {
-	Listen        string   `yaml:"listen" default:"127.0.0.1:7070" flag:"listen" help:"Address of the HTTP API. Anything but a loopback address needs tokens."`
+	Listen        string   `yaml:"listen" flag:"listen" help:"Address of the HTTP API. Anything but a loopback address needs tokens."`
 	HealthListen  string   `yaml:"health_listen" help:"Address of a port for /healthz and /readyz alone, which nothing at the API's port can silence, as in 0.0.0.0:7072. Empty: none."`
-	HealthMetrics bool     `yaml:"health_metrics" default:"false" help:"Serve /metrics at health_listen too, to whoever reaches that port, without a token."`
+	HealthMetrics bool     `yaml:"health_metrics" help:"Serve /metrics at health_listen too, to whoever reaches that port, without a token."`
 	Data          string   `yaml:"data" flag:"data" help:"Folder of the node's data; made where it is missing. Empty: troupe in the XDG state folder (~/.local/state)."`
 	Packs         []string `yaml:"packs" list:"paths" flag:"packs" help:"Folders of packs, beside the built-in core pack."`
-	Demo          bool     `yaml:"demo" default:"true" flag:"demo" help:"Serve the built-in pack demo, of things to try, where there is a Python interpreter."`
+	Demo          bool     `yaml:"demo" flag:"demo" help:"Serve the built-in pack demo, of things to try, where there is a Python interpreter."`
 	Tokens        []Token  `yaml:"tokens" secret:"true" help:"Who may call the API: name, scopes (read, submit, operate, admin) and token, or token_env naming the environment variable that holds it. A token may be its hash, and expires ends it; troupe token new prints an entry. In place of a token, certificate names a client's certificate, as in dns:ci.example (see tls.client_ca_file). In the environment: name:scope+scope:token, joined by commas. None: this machine alone, with all scopes."`
 
 	TokensFile string `yaml:"tokens_file" help:"YAML file with a list of more tokens, as below tokens but without token_env. It is read again within a second when it has changed."`
@@ -54,28 +54,28 @@ type APITLS struct {
 // Node names the node.
 type Node struct {
 	Name         string        `yaml:"name" flag:"name" help:"The node's name, the head of its workers' ids. Empty: the host's name."`
-	BeatInterval time.Duration `yaml:"beat_interval" unit:"s" default:"1" help:"How often a node of the full mode renews its lease."`
-	Lease        time.Duration `yaml:"lease" unit:"s" default:"4" help:"How long a node counts as alive after its last beat; past it others take its work over. At least three beats, and the same on all nodes."`
+	BeatInterval time.Duration `yaml:"beat_interval" unit:"s" help:"How often a node of the full mode renews its lease."`
+	Lease        time.Duration `yaml:"lease" unit:"s" help:"How long a node counts as alive after its last beat; past it others take its work over. At least three beats, and the same on all nodes."`
 
 	PeersListen    string `yaml:"peers_listen" help:"Address at which the other nodes reach this one, as in 10.0.0.5:7071. Anything but a loopback address needs the three files below. Empty: with store.url a free port of 127.0.0.1, for the nodes of this machine. off: nowhere. A node that no other one reaches cannot ask whether they have lost the store too."`
 	PeersAdvertise string `yaml:"peers_advertise" help:"host:port that the other nodes dial. Empty: node.peers_listen, which must then name one address."`
 	PeersCAFile    string `yaml:"peers_ca_file" help:"PEM file of the certificate authority of all nodes. A peer without a certificate of it is refused."`
 	PeersCertFile  string `yaml:"peers_cert_file" help:"PEM file of this node's certificate, for server and client use; it must name the host that is advertised."`
 	PeersKeyFile   string `yaml:"peers_key_file" help:"PEM file of the key of peers_cert_file."`
-	PeersInsecure  bool   `yaml:"peers_insecure" default:"false" help:"Listen beyond loopback without the files. Whoever listens on the network may then read what nodes say to each other."`
+	PeersInsecure  bool   `yaml:"peers_insecure" help:"Listen beyond loopback without the files. Whoever listens on the network may then read what nodes say to each other."`
 }
 
 // Log says what is logged, and how.
 type Log struct {
-	Level  string `yaml:"level" default:"info" flag:"log-level" help:"error, warn, info, debug or trace."`
-	Format string `yaml:"format" default:"auto" flag:"log-format" help:"human, json, or auto: human on a terminal, json otherwise."`
+	Level  string `yaml:"level" flag:"log-level" help:"error, warn, info, debug or trace."`
+	Format string `yaml:"format" flag:"log-format" help:"human, json, or auto: human on a terminal, json otherwise."`
 }
 
 // Store is where executions are kept.
 type Store struct {
 	URL         string        `yaml:"url" secret:"url" flag:"store" help:"postgres:// address of the store (Postgres 15 or newer), together with message_queue.rabbitmq.url. Empty: the embedded one, troupe.db in the data folder."`
-	OutageGrace time.Duration `yaml:"outage_grace" unit:"s" default:"600" help:"How long running work goes on while the store is away for every node; past it the node stops its work."`
-	Events      string        `yaml:"events" default:"changes" help:"changes: events beside the straight path; all: every change of an execution."`
+	OutageGrace time.Duration `yaml:"outage_grace" unit:"s" help:"How long running work goes on while the store is away for every node; past it the node stops its work."`
+	Events      string        `yaml:"events" help:"changes: events beside the straight path; all: every change of an execution."`
 }
 
 // Broker carries work to the workers.
@@ -87,10 +87,10 @@ type Broker struct {
 type RabbitMQ struct {
 	URL            string        `yaml:"url" secret:"url" flag:"broker" help:"amqp:// or amqps:// address of the broker (RabbitMQ 3.10 or newer), with its virtual host as the path, together with store.url. Empty: the embedded one."`
 	TLS            TLS           `yaml:"tls"`
-	Prefix         string        `yaml:"prefix" default:"troupe" help:"Head of every queue's and exchange's name."`
-	QueueType      string        `yaml:"queue_type" default:"quorum" help:"quorum or classic, of every queue. Quorum queues lose no dead letter when the broker crashes."`
-	WorkerQueueTTL time.Duration `yaml:"worker_queue_ttl_ms" unit:"ms" default:"300000" help:"How long a message may wait in a worker's queue before it dead-letters."`
-	Notices        bool          `yaml:"notices" default:"true" help:"Whether an execution's end is told on the topic exchange PREFIX.executions. An action may keep silent with notify: false."`
+	Prefix         string        `yaml:"prefix" help:"Head of every queue's and exchange's name."`
+	QueueType      string        `yaml:"queue_type" help:"quorum or classic, of every queue. Quorum queues lose no dead letter when the broker crashes."`
+	WorkerQueueTTL time.Duration `yaml:"worker_queue_ttl_ms" unit:"ms" help:"How long a message may wait in a worker's queue before it dead-letters."`
+	Notices        bool          `yaml:"notices" help:"Whether an execution's end is told on the topic exchange PREFIX.executions. An action may keep silent with notify: false."`
 	DeadLetter     DeadLetter    `yaml:"dead_letter"`
 }
 
@@ -104,105 +104,105 @@ type TLS struct {
 
 // DeadLetter says what becomes of messages that were not taken in time.
 type DeadLetter struct {
-	Enabled  bool          `yaml:"enabled" default:"true" help:"Whether messages that expire are kept and handled."`
-	Exchange string        `yaml:"exchange" default:"troupe.dlx" help:"Name of the dead-letter exchange; its queue has the name with .queue behind it. Where only the prefix is set: the prefix with .dlx."`
-	TTL      time.Duration `yaml:"ttl_ms" unit:"ms" default:"86400000" help:"How long the dead-letter queue keeps a message that nobody takes."`
+	Enabled  bool          `yaml:"enabled" help:"Whether messages that expire are kept and handled."`
+	Exchange string        `yaml:"exchange" help:"Name of the dead-letter exchange; its queue has the name with .queue behind it. Where only the prefix is set: the prefix with .dlx."`
+	TTL      time.Duration `yaml:"ttl_ms" unit:"ms" help:"How long the dead-letter queue keeps a message that nobody takes."`
 }
 
 // Executor bounds the stages of an execution.
 type Executor struct {
-	ScheduledTimeout     time.Duration `yaml:"scheduled_timeout" unit:"s" default:"330" help:"From first placement to start; past it an execution fails with start_timeout. At least 10 s above the worker queues' TTL."`
-	TimeoutCheckInterval time.Duration `yaml:"timeout_check_interval" unit:"s" default:"60" help:"How often the safety net looks for what is past scheduled_timeout."`
-	HealthCheckInterval  time.Duration `yaml:"health_check_interval" unit:"s" default:"30" help:"How often an idle worker is probed."`
-	DefaultTimeout       time.Duration `yaml:"default_timeout" unit:"s" default:"300" help:"Run timeout of actions that set none."`
-	ClaimTimeout         time.Duration `yaml:"claim_timeout" unit:"s" default:"15" help:"From placement to claim; past it a placement is taken back and placed elsewhere."`
-	ClaimSweep           bool          `yaml:"claim_sweep" default:"true" help:"Whether placements past claim_timeout are taken back. Off only in tests of the later layers."`
-	NoWorkerDeadline     time.Duration `yaml:"no_worker_deadline" unit:"s" default:"3600" help:"How long an action with on_no_worker: wait waits for any worker."`
+	ScheduledTimeout     time.Duration `yaml:"scheduled_timeout" unit:"s" help:"From first placement to start; past it an execution fails with start_timeout. At least 10 s above the worker queues' TTL."`
+	TimeoutCheckInterval time.Duration `yaml:"timeout_check_interval" unit:"s" help:"How often the safety net looks for what is past scheduled_timeout."`
+	HealthCheckInterval  time.Duration `yaml:"health_check_interval" unit:"s" help:"How often an idle worker is probed."`
+	DefaultTimeout       time.Duration `yaml:"default_timeout" unit:"s" help:"Run timeout of actions that set none."`
+	ClaimTimeout         time.Duration `yaml:"claim_timeout" unit:"s" help:"From placement to claim; past it a placement is taken back and placed elsewhere."`
+	ClaimSweep           bool          `yaml:"claim_sweep" help:"Whether placements past claim_timeout are taken back. Off only in tests of the later layers."`
+	NoWorkerDeadline     time.Duration `yaml:"no_worker_deadline" unit:"s" help:"How long an action with on_no_worker: wait waits for any worker."`
 }
 
 // Worker holds for every worker.
 type Worker struct {
-	HeartbeatInterval   time.Duration `yaml:"heartbeat_interval" unit:"s" default:"10" help:"How often workers' heartbeats are written."`
-	StalenessMultiplier float64       `yaml:"heartbeat_staleness_multiplier" default:"3" help:"A worker is stale when its heartbeat is older than the interval times this."`
-	ShutdownTimeout     time.Duration `yaml:"shutdown_timeout" unit:"s" default:"30" flag:"shutdown-timeout" help:"How long running work may go on once the node is told to stop."`
-	InitTimeout         time.Duration `yaml:"init_timeout" unit:"s" default:"30" help:"From a process's start to its answer to hello."`
-	CancelGrace         time.Duration `yaml:"cancel_grace" unit:"s" default:"5" help:"From the cancel frame to SIGTERM."`
-	TermGrace           time.Duration `yaml:"term_grace" unit:"s" default:"5" help:"From SIGTERM to SIGKILL."`
-	SessionTimeout      time.Duration `yaml:"session_timeout" unit:"s" default:"300" help:"An idle session's binding ends after it."`
-	SessionSweep        time.Duration `yaml:"session_sweep_interval" unit:"s" default:"60" help:"How often idle bindings are looked for."`
+	HeartbeatInterval   time.Duration `yaml:"heartbeat_interval" unit:"s" help:"How often workers' heartbeats are written."`
+	StalenessMultiplier float64       `yaml:"heartbeat_staleness_multiplier" help:"A worker is stale when its heartbeat is older than the interval times this."`
+	ShutdownTimeout     time.Duration `yaml:"shutdown_timeout" unit:"s" flag:"shutdown-timeout" help:"How long running work may go on once the node is told to stop."`
+	InitTimeout         time.Duration `yaml:"init_timeout" unit:"s" help:"From a process's start to its answer to hello."`
+	CancelGrace         time.Duration `yaml:"cancel_grace" unit:"s" help:"From the cancel frame to SIGTERM."`
+	TermGrace           time.Duration `yaml:"term_grace" unit:"s" help:"From SIGTERM to SIGKILL."`
+	SessionTimeout      time.Duration `yaml:"session_timeout" unit:"s" help:"An idle session's binding ends after it."`
+	SessionSweep        time.Duration `yaml:"session_sweep_interval" unit:"s" help:"How often idle bindings are looked for."`
 }
 
 // Pool holds for every pool.
 type Pool struct {
 	Workers          Workers       // a key for each runtime
-	RestartIntensity int           `yaml:"restart_intensity" default:"5" help:"Restarts of a pool within restart_period before a slot backs off."`
-	RestartPeriod    time.Duration `yaml:"restart_period" unit:"s" default:"10" help:"See restart_intensity."`
-	BackoffBase      time.Duration `yaml:"backoff_base" unit:"s" default:"0.25" help:"First back-off of a slot; it doubles."`
-	BackoffMax       time.Duration `yaml:"backoff_max" unit:"s" default:"30" help:"Longest back-off of a slot."`
-	BackoffReset     time.Duration `yaml:"backoff_reset" unit:"s" default:"60" help:"Health of so long ends a slot's back-off."`
+	RestartIntensity int           `yaml:"restart_intensity" help:"Restarts of a pool within restart_period before a slot backs off."`
+	RestartPeriod    time.Duration `yaml:"restart_period" unit:"s" help:"See restart_intensity."`
+	BackoffBase      time.Duration `yaml:"backoff_base" unit:"s" help:"First back-off of a slot; it doubles."`
+	BackoffMax       time.Duration `yaml:"backoff_max" unit:"s" help:"Longest back-off of a slot."`
+	BackoffReset     time.Duration `yaml:"backoff_reset" unit:"s" help:"Health of so long ends a slot's back-off."`
 }
 
 // Runtime says which programs run workers.
 type Runtime struct {
 	Interpreters Interpreters // a key for each runtime that has one
-	EnvPass      []string     `yaml:"env_pass" default:"PATH,HOME,LANG,LC_ALL,TZ,TMPDIR" help:"Environment variables that workers inherit. All others are kept from them."`
+	EnvPass      []string     `yaml:"env_pass" help:"Environment variables that workers inherit. All others are kept from them."`
 }
 
 // Retry is what is retried and the back-off between retries, where an action or its pack says nothing else.
 type Retry struct {
-	Enabled bool `yaml:"enabled" default:"true" help:"Whether failed executions are retried at all."`
+	Enabled bool `yaml:"enabled" help:"Whether failed executions are retried at all."`
 
-	Unclassified string `yaml:"unclassified" default:"retry" help:"What becomes of a failure that no rule knows, such as an exit status or an exception, where retries are left."`
+	Unclassified string `yaml:"unclassified" help:"What becomes of a failure that no rule knows, such as an exit status or an exception, where retries are left."`
 
-	Shape      string        `yaml:"backoff_shape" default:"exponential" help:"How the delay grows from retry to retry; decorrelated draws it between the base and three times the one before."`
-	Base       time.Duration `yaml:"base_backoff_secs" unit:"s" default:"1" help:"Delay before the first retry."`
-	Max        time.Duration `yaml:"max_backoff_secs" unit:"s" default:"300" help:"Longest delay, jitter included."`
-	Multiplier float64       `yaml:"backoff_multiplier" default:"2.0" help:"Growth of the delay from retry to retry of shape exponential."`
-	Jitter     float64       `yaml:"jitter_factor" default:"0.2" help:"Random spread of the delay, as a share of it, 0 to 1."`
-	MaxRetries int           `yaml:"max_retries" default:"0" help:"Retries of actions that set none. Not consent to repeat after worker_lost."`
+	Shape      string        `yaml:"backoff_shape" help:"How the delay grows from retry to retry; decorrelated draws it between the base and three times the one before."`
+	Base       time.Duration `yaml:"base_backoff_secs" unit:"s" help:"Delay before the first retry."`
+	Max        time.Duration `yaml:"max_backoff_secs" unit:"s" help:"Longest delay, jitter included."`
+	Multiplier float64       `yaml:"backoff_multiplier" help:"Growth of the delay from retry to retry of shape exponential."`
+	Jitter     float64       `yaml:"jitter_factor" help:"Random spread of the delay, as a share of it, 0 to 1."`
+	MaxRetries int           `yaml:"max_retries" help:"Retries of actions that set none. Not consent to repeat after worker_lost."`
 }
 
 // Health is how workers are judged.
 type Health struct {
-	Enabled             bool          `yaml:"enabled" default:"true" help:"Whether workers are probed, and graded, degraded and replaced for what probes and faults show. Off: a worker gets work while its heartbeat is fresh, and is replaced when its process ends."`
-	Degraded            int           `yaml:"degraded_threshold" default:"3" help:"Consecutive failures that make a worker degraded."`
-	Unhealthy           int           `yaml:"unhealthy_threshold" default:"10" help:"Consecutive failures that make a worker unhealthy."`
-	QueueDepthDegraded  int           `yaml:"queue_depth_degraded" default:"50" help:"Queue depth that makes a worker degraded."`
-	QueueDepthUnhealthy int           `yaml:"queue_depth_unhealthy" default:"100" help:"Queue depth that makes a worker unhealthy."`
-	RateDegraded        float64       `yaml:"failure_rate_degraded" default:"0.3" help:"Failure rate that makes a worker degraded, 0 to 1."`
-	RateUnhealthy       float64       `yaml:"failure_rate_unhealthy" default:"0.7" help:"Failure rate that makes a worker unhealthy, 0 to 1."`
-	CountActionErrors   bool          `yaml:"count_action_errors" default:"false" help:"Whether every failed execution counts as its worker's fault."`
-	ProbeTimeout        time.Duration `yaml:"probe_timeout" unit:"s" default:"5" help:"How long a probe may take."`
-	ProbeRetry          time.Duration `yaml:"probe_retry" unit:"s" default:"5" help:"From a failed probe to the next."`
-	EchoInterval        time.Duration `yaml:"echo_interval" unit:"s" default:"30" help:"How often each pool's dispatch echo is sent."`
+	Enabled             bool          `yaml:"enabled" help:"Whether workers are probed, and graded, degraded and replaced for what probes and faults show. Off: a worker gets work while its heartbeat is fresh, and is replaced when its process ends."`
+	Degraded            int           `yaml:"degraded_threshold" help:"Consecutive failures that make a worker degraded."`
+	Unhealthy           int           `yaml:"unhealthy_threshold" help:"Consecutive failures that make a worker unhealthy."`
+	QueueDepthDegraded  int           `yaml:"queue_depth_degraded" help:"Queue depth that makes a worker degraded."`
+	QueueDepthUnhealthy int           `yaml:"queue_depth_unhealthy" help:"Queue depth that makes a worker unhealthy."`
+	RateDegraded        float64       `yaml:"failure_rate_degraded" help:"Failure rate that makes a worker degraded, 0 to 1."`
+	RateUnhealthy       float64       `yaml:"failure_rate_unhealthy" help:"Failure rate that makes a worker unhealthy, 0 to 1."`
+	CountActionErrors   bool          `yaml:"count_action_errors" help:"Whether every failed execution counts as its worker's fault."`
+	ProbeTimeout        time.Duration `yaml:"probe_timeout" unit:"s" help:"How long a probe may take."`
+	ProbeRetry          time.Duration `yaml:"probe_retry" unit:"s" help:"From a failed probe to the next."`
+	EchoInterval        time.Duration `yaml:"echo_interval" unit:"s" help:"How often each pool's dispatch echo is sent."`
 }
 
 // Limits bounds what one caller, worker or connection may take.
 type Limits struct {
-	Frame           Bytes `yaml:"frame" default:"16MiB" help:"Largest frame of a worker process."`
-	Output          Bytes `yaml:"output" default:"1MiB" help:"Kept of each of stdout and stderr of an execution."`
-	Requests        int   `yaml:"requests" default:"1024" help:"API requests in flight, waits and streams apart."`
-	Waits           int   `yaml:"waits" default:"4096" help:"Long polls and live streams in flight."`
-	Batches         int   `yaml:"batches" default:"4" help:"Batch submissions in flight."`
-	Connections     int   `yaml:"connections" default:"8192" help:"HTTP connections, at most half of the files that the process may have open. One more closes the one that has been idle for the longest."`
-	PeerConnections int   `yaml:"connections_per_address" default:"4096" help:"HTTP connections from one address, at most three quarters of all."`
-	Bodies          Bytes `yaml:"bodies" default:"128MiB" help:"Request bodies that are held at once; the node needs about three times as much for them. Batches leave a quarter of it to other requests. Of the rest the batches of one token may have half, or one largest batch."`
+	Frame           Bytes `yaml:"frame" help:"Largest frame of a worker process."`
+	Output          Bytes `yaml:"output" help:"Kept of each of stdout and stderr of an execution."`
+	Requests        int   `yaml:"requests" help:"API requests in flight, waits and streams apart."`
+	Waits           int   `yaml:"waits" help:"Long polls and live streams in flight."`
+	Batches         int   `yaml:"batches" help:"Batch submissions in flight."`
+	Connections     int   `yaml:"connections" help:"HTTP connections, at most half of the files that the process may have open. One more closes the one that has been idle for the longest."`
+	PeerConnections int   `yaml:"connections_per_address" help:"HTTP connections from one address, at most three quarters of all."`
+	Bodies          Bytes `yaml:"bodies" help:"Request bodies that are held at once; the node needs about three times as much for them. Batches leave a quarter of it to other requests. Of the rest the batches of one token may have half, or one largest batch."`
 }
 
 // Retention says how long what has ended is kept. 0 keeps it for ever.
 type Retention struct {
-	Executions  time.Duration `yaml:"executions" unit:"s" default:"604800" help:"Ended executions, with output and events. 0: for ever."`
-	DeadLetters time.Duration `yaml:"dead_letters" unit:"s" default:"86400" help:"Dead letters. 0: for ever."`
-	Events      time.Duration `yaml:"worker_events" unit:"s" default:"604800" help:"Workers' transitions. 0: for ever."`
-	Sessions    time.Duration `yaml:"sessions" unit:"s" default:"604800" help:"Unbound sessions, since their last use. 0: for ever."`
-	Nodes       time.Duration `yaml:"nodes" unit:"s" default:"604800" help:"Dead incarnations. 0: for ever."`
-	Interval    time.Duration `yaml:"interval" unit:"s" default:"60" help:"How often old rows are deleted."`
-	Batch       int           `yaml:"batch" default:"1000" help:"Rows of each kind deleted in one go."`
+	Executions  time.Duration `yaml:"executions" unit:"s" help:"Ended executions, with output and events. 0: for ever."`
+	DeadLetters time.Duration `yaml:"dead_letters" unit:"s" help:"Dead letters. 0: for ever."`
+	Events      time.Duration `yaml:"worker_events" unit:"s" help:"Workers' transitions. 0: for ever."`
+	Sessions    time.Duration `yaml:"sessions" unit:"s" help:"Unbound sessions, since their last use. 0: for ever."`
+	Nodes       time.Duration `yaml:"nodes" unit:"s" help:"Dead incarnations. 0: for ever."`
+	Interval    time.Duration `yaml:"interval" unit:"s" help:"How often old rows are deleted."`
+	Batch       int           `yaml:"batch" help:"Rows of each kind deleted in one go."`
 }
 
 // Shutdown is what the platform grants.
 type Shutdown struct {
-	PlatformGrace time.Duration `yaml:"platform_grace" unit:"s" default:"0" help:"How long the platform waits between SIGTERM and SIGKILL (systemd TimeoutStopSec, terminationGracePeriodSeconds). A longer drain is refused. 0: not known."`
+	PlatformGrace time.Duration `yaml:"platform_grace" unit:"s" help:"How long the platform waits between SIGTERM and SIGKILL (systemd TimeoutStopSec, terminationGracePeriodSeconds). A longer drain is refused. 0: not known."`
 }
 
 // Debug is for those who look inside.

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -289,4 +290,19 @@ func TestPeersMayBeSwitchedOff(t *testing.T) {
 	}
 	_, err := Load(Sources{Environ: []string{"HOME=/h", "TROUPE_NODE_PEERS_LISTEN=off"}})
 	require.NoError(t, err, "on the embedded store too")
+}
+
+// The first part of the reference has each of its keys once, and the second all others.
+func TestTheReferenceHasEveryKeyOnce(t *testing.T) {
+	t.Parallel()
+	require.Len(t, first, 20)
+	page := Reference()
+	head, tuning, found := strings.Cut(page, "\n## Tuning\n")
+	require.True(t, found)
+	for _, k := range Defaults() {
+		row := "\n| `" + k.Path + "`"
+		require.Equal(t, 1, strings.Count(page, row), k.Path)
+		require.Equal(t, slices.Contains(first, k.Path), strings.Contains(head, row), k.Path)
+		require.NotEqual(t, strings.Contains(head, row), strings.Contains(tuning, row), k.Path)
+	}
 }

@@ -4,7 +4,8 @@
 //
 // Every key is a field of Config. The struct is walked by reflection into one table (keys.go), from which the file
 // reader, the environment, the flags, `troupe config` and docs/configuration.md are all served, so that they cannot
-// disagree. A field's tags say the rest: yaml (its name), default, unit (s or ms, of a bare number), flag, secret,
+// disagree. Its default is what the component that it is for says (defaults.go).
+// A field's tags say the rest: yaml (its name), unit (s or ms, of a bare number), flag, secret,
 // and help (meaning, for people).
 //
 // Nothing else in Troupe reads files, flags or the environment for its settings; cmd/troupe hands the values on.

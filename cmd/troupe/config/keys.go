@@ -29,9 +29,14 @@ type Key struct {
 	value reflect.Value
 }
 
-// keysOf walks the struct. The keys' values are the struct's own fields.
+// keysOf gives the struct its defaults and walks it. The keys' values are the struct's own fields.
 func keysOf(c *Config) []*Key {
-	return walk(reflect.ValueOf(c).Elem(), "")
+	*c = defaults()
+	keys := walk(reflect.ValueOf(c).Elem(), "")
+	for _, k := range keys {
+		k.Env, k.Source, k.Default = envOf(k.Path), "default", k.text()
+	}
+	return keys
 }
 
 func walk(v reflect.Value, prefix string) []*Key {
@@ -39,10 +44,7 @@ func walk(v reflect.Value, prefix string) []*Key {
 	for i := range v.NumField() {
 		field := v.Type().Field(i)
 		if several, ok := v.Field(i).Addr().Interface().(keyed); ok {
-			for _, k := range several.keys(prefix) {
-				k.Env, k.Source = envOf(k.Path), "default"
-				keys = append(keys, k)
-			}
+			keys = append(keys, several.keys(prefix)...)
 			continue
 		}
 		path := prefix + field.Tag.Get("yaml")
@@ -51,9 +53,8 @@ func walk(v reflect.Value, prefix string) []*Key {
 			continue
 		}
 		keys = append(keys, &Key{
-			Path: path, Env: envOf(path), span: spanOf(path),
-			Flag: field.Tag.Get("flag"), Unit: field.Tag.Get("unit"), Default: field.Tag.Get("default"),
-			Help: field.Tag.Get("help"), secret: field.Tag.Get("secret"), Source: "default", value: v.Field(i),
+			Path: path, span: spanOf(path), Flag: field.Tag.Get("flag"), Unit: field.Tag.Get("unit"),
+			Help: field.Tag.Get("help"), secret: field.Tag.Get("secret"), value: v.Field(i),
 			paths: field.Tag.Get("list") == "paths",
 		})
 	}
@@ -77,6 +78,17 @@ func (k *Key) Value() string {
 	default:
 		return fmt.Sprint(v)
 	}
+}
+
+// text is the key's value as one text, as the environment would hold it; empty where nothing is set.
+func (k *Key) text() string {
+	if list, ok := k.value.Interface().([]string); ok {
+		return strings.Join(list, ",")
+	}
+	if k.value.Kind() == reflect.Slice {
+		return ""
+	}
+	return k.Value()
 }
 
 // Type names what the key takes, for the reference.

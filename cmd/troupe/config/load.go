@@ -49,7 +49,6 @@ func Load(s Sources) (*Loaded, error) {
 	l := &Loaded{}
 	l.Keys = keysOf(&l.Config)
 	var problems Problems
-	setDefaults(l.Keys)
 	if s.File != "" {
 		problems = append(problems, l.readFile(s.File)...)
 	}

@@ -2,41 +2,50 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // Defaults lists every key with its default value.
 func Defaults() []*Key {
-	keys := keysOf(&Config{})
-	setDefaults(keys)
-	return keys
+	return keysOf(&Config{})
 }
 
-// setDefaults gives every key its default. One that cannot be read is a broken build.
-func setDefaults(keys []*Key) {
-	for _, k := range keys {
-		if k.Default == "" {
-			continue
-		}
-		if err := k.set(k.Default); err != nil {
-			panic("config: default of " + k.Path + ": " + err.Error())
-		}
-	}
+// first are the keys that people set before any other, in the order of the page.
+var first = []string{
+	"listen", "data", "packs", "tokens", "tokens_file", "tls.cert_file", "tls.key_file", "node.name", "node.peers_listen", "log.level",
+	"store.url", "message_queue.rabbitmq.url", "executor.default_timeout", "worker.shutdown_timeout", "shutdown.platform_grace",
+	"retry.max_retries", "runtime.python", "runtime.env_pass", "pool.python", "retention.executions",
 }
 
-// Reference renders docs/configuration.md: how a value is found, and a table of every key.
+// Reference renders docs/configuration.md: how a value is found, the keys that people set first, and all others by their groups.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString(referenceHead)
+	keys := Defaults()
+	b.WriteString("\n## First\n\nThe keys that people set first.\n\n" + tableHead)
+	for _, path := range first {
+		row(&b, keys[slices.IndexFunc(keys, func(k *Key) bool { return k.Path == path })])
+	}
+	b.WriteString("\n## Tuning\n\nAll other keys. A node runs well without them.\n")
 	group := ""
-	for _, k := range Defaults() {
+	for _, k := range keys {
+		if slices.Contains(first, k.Path) {
+			continue
+		}
 		if g := groupOf(k.Path); g != group {
 			group = g
-			fmt.Fprintf(&b, "\n## %s\n\n| key | default | takes | meaning |\n|---|---|---|---|\n", group)
+			fmt.Fprintf(&b, "\n### %s\n\n%s", group, tableHead)
 		}
-		fmt.Fprintf(&b, "| `%s`%s | %s | %s | %s |\n", k.Path, flagNote(k), code(k.Default), takes(k), strings.ReplaceAll(k.Help, "|", `\|`))
+		row(&b, k)
 	}
 	return b.String()
+}
+
+const tableHead = "| key | default | takes | meaning |\n|---|---|---|---|\n"
+
+func row(b *strings.Builder, k *Key) {
+	fmt.Fprintf(b, "| `%s`%s | %s | %s | %s |\n", k.Path, flagNote(k), code(k.Default), takes(k), strings.ReplaceAll(k.Help, "|", `\|`))
 }
 
 const referenceHead = `# Configuration

@@ -27,7 +27,7 @@ func (w *Workers) keys(prefix string) []*Key {
 		n := new(int)
 		(*w)[r.Name] = n
 		keys = append(keys, &Key{
-			Path: prefix + string(r.Name), Default: "0", value: reflect.ValueOf(n).Elem(), span: &span{0, float64(r.WorkersMax)},
+			Path: prefix + string(r.Name), value: reflect.ValueOf(n).Elem(), span: &span{0, float64(r.WorkersMax)},
 			Help: "Workers of the default " + string(r.Name) + " pool; 0: " + r.Workers.String() + ".",
 		})
 	}
@@ -41,10 +41,10 @@ func (p *Interpreters) keys(prefix string) []*Key {
 		if r.Interpreter.Default == "" {
 			continue
 		}
-		program := new(string)
+		program := new(r.Interpreter.Default)
 		(*p)[r.Name] = program
 		keys = append(keys, &Key{
-			Path: prefix + string(r.Name), Default: r.Interpreter.Default, value: reflect.ValueOf(program).Elem(),
+			Path: prefix + string(r.Name), value: reflect.ValueOf(program).Elem(),
 			Help: "The " + r.Interpreter.Title + " interpreter: a name on PATH or a path.",
 		})
 	}
