@@ -5,6 +5,11 @@
 // Every change of an execution is a compare-and-set on (id, status, attempt). A change that finds something else has
 // no effect and says Stale. Every change may be repeated: one that finds its own work done says Already. So after
 // any error, whose commit is unknown, the caller repeats.
+//
+// Decide is the state machine: from a row, what is known beside it, a change and the time it says what becomes of the change and all that
+// is to be written. It is pure. An adapter reads the row (AsksSession and AsksOutcome say what else), asks Decide, and writes what it says
+// by a compare-and-set on what was read. Where that is too slow it has statements of its own, which storetest holds to Decide. Statement
+// gives its SQL the numbers of statuses and changes.
 package store
 
 import (
