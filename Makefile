@@ -31,6 +31,17 @@ REAL := /test/(e2e|chaos|bench)(/|$$$$)
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false \
 	-gcflags=google.golang.org/grpc/grpclog/...=-race=false
 
+# Most tests wait: for a process, a server, or a bound that is part of what they test. So more of them run at a time than the
+# machine has cores. Where each has nodes or connections to Postgres of its own, fewer do: a server takes 100 connections, a node ten.
+PARALLEL ?= 8
+PARALLEL_NODES ?= 4
+NODES := troupe/(node|store/postgres)$$$$
+
+# Shows what go test alone would show, and then the slowest packages and tests. TIMES="-strict" fails where a package takes longer
+# than 20 s without a reason in its doc.
+TIMES ?=
+SHOW_TIMES = $(GO) -C tools run ./times $(TIMES)
+
 # Packages with benchmarks of their own, beside those of a whole node under test/bench.
 MEASURED := ./rules/placement ./rules/roster ./process ./process/check ./broker/... ./store/sqlite ./store/postgres
 
@@ -55,24 +66,27 @@ build: need-go ## Build bin/troupe.
 release: need-go ## Build bin/troupe to be passed on: without symbols, and without the paths of this machine.
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o $(BIN) ./cmd/troupe
 
-# These packages have tests that need servers, or that take most of their time to wait for processes.
-SLOW := $(REAL)|troupe/(node|peers|store/(postgres|sqlite)|broker/rabbitmq|process/check|test/(servers|netns|proxy))$$$$
+# These packages have tests of which most need servers or networks of their own.
+SLOW := $(REAL)|troupe/(node|store/postgres|broker/rabbitmq|test/(servers|netns))$$$$
 
 .PHONY: fast
-fast: need-go ## Run the tests of about a minute: those that need no server, without the race detector.
+fast: need-go ## Run the tests of about a minute: all packages but those that need servers for most of their tests, without the race detector.
 	@tools/need python3 node
-	$(GO) test $$($(GO) list ./... | grep -vE '$(SLOW)')
+	$(GO) test -json -parallel $(PARALLEL) $$($(GO) list ./... | grep -vE '$(SLOW)') | $(SHOW_TIMES)
 
 .PHONY: test
 test: test-race test-real fuzz ## Run every test, most of them under the race detector, and every fuzz target for a moment.
 
 .PHONY: test-race
 test-race: need-test
-	TROUPE_TEST_UNSKIPPED=1 $(GO) test $(RACE) -timeout 15m $$($(GO) list ./... | grep -vE '$(REAL)')
+	TROUPE_TEST_UNSKIPPED=1 $(GO) test $(RACE) -json -parallel $(PARALLEL) -timeout 15m \
+		$$($(GO) list ./... | grep -vE '$(REAL)|$(NODES)') | $(SHOW_TIMES)
+	TROUPE_TEST_UNSKIPPED=1 $(GO) test $(RACE) -json -p 1 -parallel $(PARALLEL_NODES) -timeout 15m \
+		$$($(GO) list ./... | grep -E '$(NODES)') | $(SHOW_TIMES)
 
 .PHONY: test-real
 test-real: need-test
-	$(GO) list ./... | { grep -E '$(REAL)' || true; } | xargs -r $(GO) test -p 1 -timeout 15m
+	$(GO) list ./... | { grep -E '$(REAL)' || true; } | xargs -r $(GO) test -json -p 1 -parallel $(PARALLEL_NODES) -timeout 15m | $(SHOW_TIMES)
 
 .PHONY: fuzz
 fuzz: need-go ## Run every fuzz target; FUZZ=60 gives each a minute.
@@ -121,7 +135,7 @@ check-fmt: need-go
 .PHONY: vet
 vet: need-go
 	$(GO) vet ./...
-	$(GO) vet -tags mutant ./store/postgres ./actors ./supervisor ./node
+	$(GO) vet -tags mutant ./store/postgres ./supervisor ./node
 
 .PHONY: lint
 lint: $(LINT) ## Run the linters of .golangci.yml.

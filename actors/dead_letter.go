@@ -179,7 +179,7 @@ func (d *DeadLetter) one(ctx context.Context, letter broker.Delivery, worker mes
 		return fmt.Errorf("dead letter of execution %s: %w", p.Execution, err)
 	default:
 		row.Action, row.Worker = e.Action, e.WorkerID
-		if e.Status == messages.Scheduled && e.Attempt == judgedAttempt(&e, p) {
+		if e.Status == messages.Scheduled && e.Attempt == p.Attempt {
 			row.Resolution = "failed"
 		}
 	}
@@ -193,7 +193,7 @@ func (d *DeadLetter) one(ctx context.Context, letter broker.Delivery, worker mes
 	o := messages.Outcome{Status: messages.Failed, Error: &messages.Error{
 		Code: messages.CodeQueueTimeout, Message: queueTimeoutText, FailedBy: "dead_letter_handler",
 	}}
-	end := &store.End{ID: e.ID, Attempt: judgedAttempt(&e, p)}
+	end := &store.End{ID: e.ID, Attempt: p.Attempt}
 	end.Outcome, end.Retry = d.cfg.Judge.RetryOf(&e, o)
 	record := &Record{Pool: d.cfg.Pool(worker.Pool), Items: []Item{{Worker: worker, Fault: true, Change: end}}}
 	results, err := Ask[*Record, []store.Result](ctx, d.cfg.System, d.cfg.Recorder, record)

@@ -24,4 +24,6 @@
 // What callers ask and operators command is answered by an operate.Operator, which reaches this node over the ports in self.go.
 //
 // Keeper runs a Node, and a new incarnation after it where it is fenced.
+//
+// Its tests take long: they start whole nodes with real servers and processes, and end, freeze and cut them off until leases run out.
 package node

@@ -42,4 +42,6 @@
 // (quorum_commands_soft_limit), and forgets them if it is closed then (rabbitmq-server's issue 10327). So a broker that
 // is closed cancels its consumers first: what came before the server's answer counts. A consumer that was cancelled
 // earlier has nothing left to cancel, and what it settles in haste before the end may come again.
+//
+// Its tests take long: they start, kill, freeze and fill private servers, and such a server takes some seconds to start.
 package rabbitmq

@@ -2,6 +2,8 @@
 // does. It owns the rules, the conversation with the program and the table that shows the findings. It never judges
 // what an action does, only how the program speaks; it starts programs through a process.Launcher alone, and the
 // verb of cmd/troupe calls it.
+//
+// Its tests take long: they take a worker of each language, and broken ones, through every rule, and some rules wait for silence.
 package check
 
 import (

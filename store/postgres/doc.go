@@ -51,4 +51,6 @@
 //
 // All times are the server's, in microseconds; within one transaction they are that of its start. A text that Postgres
 // cannot hold (a NUL byte, no UTF-8) is kept as \x and hex; see encodeText.
+//
+// Its tests take long: they run every history on a real server, move results of many MiB, and kill and freeze servers of their own.
 package postgres

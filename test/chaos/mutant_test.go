@@ -23,11 +23,15 @@ import (
 	"github.com/troupe-run/troupe/test/chaos"
 )
 
-// mutantBinary is troupe with the faults of the build tag mutant, each of which TROUPE_MUTANT switches on by its name. It
-// is built once, when the first test needs it.
+// mutantBinary is troupe with the planted faults, and with those of the build tag mutant. TROUPE_MUTANT switches each on by its
+// name. It is built once, when the first test needs it.
 var mutantBinary = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(programs, "troupe-mutant")
-	if out, err := exec.Command("go", "build", "-tags", "mutant", "-o", path, "../../cmd/troupe").CombinedOutput(); err != nil {
+	changed, err := overlay(programs, plants)
+	if err != nil {
+		return "", err
+	}
+	if out, err := exec.Command("go", "build", "-tags", "mutant", "-overlay", changed, "-o", path, "../../cmd/troupe").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build troupe with its planted faults: %w\n%s", err, out)
 	}
 	return path, nil

@@ -9,4 +9,6 @@
 // by name, and a keeper process ends them when the test binary goes without a word.
 //
 // MakeRoom gives nodes that are no test's a database and a prefix, by the settings of a node; see test/servers/room.
+//
+// Its tests take long: they start and kill each kind of server, and a RabbitMQ takes some seconds to start.
 package servers

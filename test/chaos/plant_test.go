@@ -1,0 +1,79 @@
+package chaos_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// plant is a fault of the program, as a change of one of its files. It reaches the compiler by the -overlay flag of go build, so that
+// the program's own packages know nothing of it.
+type plant struct {
+	file string // from the module's folder
+	// before is a text that stands once in the file, and fault is what is put behind it. planted(NAME) says whether TROUPE_MUTANT
+	// names the fault.
+	before, fault string
+}
+
+var plants = []plant{{
+	// A dead letter ends whatever attempt is scheduled now.
+	file:   "actors/dead_letter.go",
+	before: "		row.Action, row.Worker = e.Action, e.WorkerID\n",
+	fault:  "		if planted(\"status_only\") {\n			p.Attempt = e.Attempt\n		}\n",
+}}
+
+// switches is a file that each package with a planted fault is built with.
+const switches = `package %s
+
+import (
+	"os"
+	"strings"
+)
+
+func planted(name string) bool { return strings.Contains(os.Getenv("TROUPE_MUTANT"), name) }
+`
+
+// overlay writes the changed files to a folder, and returns the file that names them to the compiler.
+func overlay(dir string, plants []plant) (string, error) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		return "", err
+	}
+	replace := map[string]string{}
+	put := func(file, text string) error {
+		changed := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
+		replace[filepath.Join(root, file)] = changed
+		return os.WriteFile(changed, []byte(text), 0o600)
+	}
+	texts := map[string]string{}
+	for _, p := range plants {
+		if texts[p.file] == "" {
+			text, err := os.ReadFile(filepath.Join(root, p.file))
+			if err != nil {
+				return "", err
+			}
+			texts[p.file] = string(text)
+		}
+		if n := strings.Count(texts[p.file], p.before); n != 1 {
+			return "", fmt.Errorf("a fault is planted behind %q, which stands %d times in %s: want once", p.before, n, p.file)
+		}
+		texts[p.file] = strings.Replace(texts[p.file], p.before, p.before+p.fault, 1)
+		folder := filepath.Dir(p.file)
+		if err := put(folder+"/planted.go", fmt.Sprintf(switches, filepath.Base(folder))); err != nil {
+			return "", err
+		}
+	}
+	for file, text := range texts {
+		if err := put(file, text); err != nil {
+			return "", err
+		}
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "overlay.json")
+	return path, os.WriteFile(path, text, 0o600)
+}
