@@ -44,7 +44,7 @@ type gated struct {
 	gate  chan struct{}
 	blind bool          // Due waits for the gate too
 	lives chan struct{} // Live waits for it; nil: it does not
-	reads chan struct{} // Live says that it has read, and waits for the next; nil: it does not
+	reads *heldReads    // Live says that it has read, and waits for the answer; nil: it does not
 	nodes []store.Node
 	binds chan struct{} // Unbind waits for it; nil: it does not
 
@@ -78,28 +78,34 @@ func (g *gated) Live(ctx context.Context, pool string) ([]messages.Execution, er
 	reads := g.reads
 	g.mu.Unlock()
 	if reads != nil {
-		reads <- struct{}{}
-		<-reads
+		reads.came <- struct{}{}
+		<-reads.answer
 	}
 	return live, err
 }
 
-// holdAnswer has the next Live read when the first returned function is called, which waits for that, and answer at the second.
-func (g *gated) holdAnswer() (read, answer func()) {
+// heldReads are reads of Live that have read and do not answer yet.
+type heldReads struct{ came, answer chan struct{} }
+
+// holdAnswer has the next looks at what is live, so many, read when the first returned function is called, which waits for that,
+// and answer at the second.
+func (g *gated) holdAnswer(count int) (read, answer func()) {
 	release := g.holdLive()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	reads := make(chan struct{})
+	reads := &heldReads{make(chan struct{}), make(chan struct{})}
 	g.reads = reads
 	read = func() {
 		release()
-		<-reads
+		for range count {
+			<-reads.came
+		}
 	}
 	answer = func() {
 		g.mu.Lock()
 		g.reads = nil
 		g.mu.Unlock()
-		reads <- struct{}{}
+		close(reads.answer)
 	}
 	return read, answer
 }
@@ -491,10 +497,10 @@ func (h *house) stopEmpty() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.pools[len(h.pools)-1]
-	require.Empty(h.t, p.held)
-	require.Empty(h.t, p.running)
-	require.Empty(h.t, p.returning)
-	require.Empty(h.t, p.pending.acks)
+	require.Empty(h.t, p.link.held)
+	require.Empty(h.t, p.link.running)
+	require.Empty(h.t, p.link.returning)
+	require.Empty(h.t, p.acks)
 }
 
 // theatre is go handlers that wait for the test.

@@ -1,8 +1,6 @@
 package supervisor
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -10,10 +8,7 @@ import (
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/lead"
-	"github.com/troupe-run/troupe/rules/restart"
 	"github.com/troupe-run/troupe/rules/roster"
-	"github.com/troupe-run/troupe/rules/scale"
-	"github.com/troupe-run/troupe/store"
 )
 
 // Memory is what a pool keeps over the restart of its own actor.
@@ -24,69 +19,27 @@ type Memory struct {
 	losses      losses
 }
 
-// Pool is the supervisor of one pool's workers on this node. It routes for them, and for the nodes that follow it, or
-// follows another node's router itself; see package lead.
+// Pool is one pool on one node: the actor in whose mailbox its three parts meet. Workers supervises, Router places, and Link
+// carries the workers' reports to the router, here or on another node, and the router's orders back.
 type Pool struct {
-	cfg    PoolConfig
-	memory *Memory
-	cell   *actors.Cell
-	actor  actor.Context // of this actor, the same from its start to its end
-	self   *actor.PID
-	world  *actors.RealWorld
-	crew   *actors.Crew
+	shell
 
-	slots    []*slot
-	tracker  *restart.Tracker
-	roster   *roster.Roster
-	pending  effects // gathered while one message is handled
-	held     map[messages.Placement]heldFor
-	arrivals arrivals
-	placing  map[messages.ExecutionID]*store.Place // of this actor's own records, and submissions, under way
-	// accepted are the placements that the roster makes for the offer at hand.
-	accepted []*store.Place
-	running  map[messages.Placement]messages.Slot
-	reads    reads
-	// returning are the placements whose take back the store has not answered yet.
-	returning map[messages.Placement]struct{}
-	journal   journal
-	mode      lead.Machine
-	router    string // the name of the node that leads
-	feed      feed
-	followers map[messages.Incarnation]*follower
-	haltedAt  time.Time // since when a server is away; zero: none is
-	abroad    abroad
-	logs      poolLogs
-	attached  map[string]bool
-	before    []int // processes of the actor before this one
-	// inherited are the last generations of the actor before this one; empty: this is the first.
-	inherited map[messages.Slot]messages.Generation
+	real    *actors.RealWorld
+	workers *Workers
+	link    *Link
+	router  *Router
 
-	cordoned     bool
-	nodeCordoned bool
-	draining     *drain
-	unbinding    int // bindings that the store is asked to end
-	stopping     bool
-	leaked       int
-	echo         echo
-	round        firstRound
-	replacing    replacing
-	scale        scale.State
-	tick         actors.Timer
-	sleep        actors.Timer
-	sleepAt      time.Time
-}
-
-// firstRound is the pool's first start round: it ends when every slot has become ready or failed once.
-type firstRound struct {
-	missing int
-	ended   bool
+	drain    *drain
+	stopping bool
+	tick     actors.Timer
 }
 
 // NewPool returns the child to spawn. The memory outlives the actor.
 func NewPool(cfg PoolConfig, memory *Memory) actors.Child {
 	cell := &actors.Cell{}
 	return actors.Child{Name: cfg.Name, Kind: "pool", Cell: cell, New: func() actor.Actor {
-		return &Pool{cfg: cfg, memory: memory, cell: cell}
+		own := cfg
+		return &Pool{shell: shell{cfg: &own, memory: memory, cell: cell}}
 	}}
 }
 
@@ -105,117 +58,92 @@ func (p *Pool) Receive(ctx actor.Context) {
 		return
 	case *actor.Terminated:
 		p.terminated(m)
-	case *Wake:
-		p.wake(m)
+	case *actors.Resume:
+		p.real.Resume(m)
+
+	case *Wake: // of who submits
+		p.link.wake(m)
 	case *Offer:
 		p.offered(m)
 	case *Settled:
-		p.settle(m)
-	case *actors.Committed:
-		p.committed(m)
+		p.router.settle(m)
+
+	case *actors.Committed: // of the recorder and the delivery bridge
+		p.link.committed(m)
 	case *actors.Delivered:
 		p.delivered(m)
 	case *actors.Attached:
-		p.queueAttached(m)
-	case *actors.Resume:
-		p.world.Resume(m)
-	case *actors.WorkerChanged:
-		p.workerChanged(m)
+		p.link.queueAttached(m)
+
+	case *actors.WorkerChanged: // of the workers
+		p.workers.workerChanged(m)
 	case *actors.WorkerEnded:
-		p.workerEnded(m)
+		p.workers.workerEnded(m)
 	case *actors.EchoAnswered:
-		p.echoAnswered(m)
+		p.workers.echo.answered(p.workers, m)
 	case *leakChange:
-		p.leakChanged(m)
-	case *Beat:
-		p.beat(m)
-	case *Cordon:
-		p.cordon(m)
+		p.workers.leakChanged(m)
+
+	case *Beat: // of the node
+		p.workers.beat(m)
 	case *NodeUp: // it reports by itself where it follows
 	case *NodeDown:
 		p.nodeDown(m)
 	case *Elsewhere:
-		p.elsewhere(m)
+		p.router.elsewhere(m)
 	case *StoreStands:
-		p.storeStands(m)
+		p.router.step(roster.Store{Away: m.Away})
 	case *Halt:
-		p.halted(m.Why)
+		p.link.halted(m.Why)
+	case *Led:
+		p.link.led(m)
+
+	case *Cordon: // of operators
+		p.cordon(m)
 	case *CancelAgain:
-		p.cancelRun(m.Placement, m.Slot, m.By)
+		p.workers.CancelRun(m.Placement, m.Slot, m.By)
 	case *KillWorker:
-		p.kill(m)
+		p.workers.kill(m)
 	case *ProbeWorker:
-		p.probeNow(m)
+		p.workers.probeNow(m)
 	case *DrainQuestion:
-		p.drain(m)
+		p.startDrain(m)
 	case *Replace:
-		p.replace(m)
+		p.workers.replace(m)
 	case *DescribeQuestion:
 		m.Reply(p.describe(), nil)
 	case *WhyQuestion:
 		m.Reply(p.why(m.Ask.ID), nil)
-	case *Led:
-		p.led(m)
-	case *ReportQuestion:
-		m.Reply(p.reported(&m.Ask), nil)
+
+	case *ReportQuestion: // of the pool on other nodes
+		m.Reply(p.link.reported(&m.Ask), nil)
 	case *PeerEndSession:
-		p.endSessionHere(m)
+		p.link.endSessionHere(m)
 	case *DeadLettered:
-		p.deadLettered(m.Slot, m.Placement)
+		p.workers.Expired(m.Slot, m.Placement)
 	default:
 		p.cfg.System.Registry.Unknown(ctx)
 	}
-	p.lookAtArrivals()
+	p.link.lookAtArrivals()
 	p.drained()
 	p.flush()
 }
 
 func (p *Pool) start(ctx actor.Context) {
 	p.actor, p.self = ctx, ctx.Self()
-	p.world = actors.NewWorld(p.cfg.System, p.self)
-	p.tracker = restart.New(p.cfg.Restart)
-	p.roster = roster.New(p.cfg.Roster)
-	p.held = map[messages.Placement]heldFor{}
-	p.placing = map[messages.ExecutionID]*store.Place{}
-	p.running = map[messages.Placement]messages.Slot{}
-	p.returning = map[messages.Placement]struct{}{}
-	p.attached = map[string]bool{}
-	p.abroad = newAbroad()
-	p.followers = map[messages.Incarnation]*follower{}
+	p.real = actors.NewWorld(p.cfg.System, p.self)
+	p.world = p.real
 	if p.memory.generations == nil {
 		p.memory.generations, p.memory.pids = map[messages.Slot]messages.Generation{}, map[messages.Slot]int{}
 		p.memory.cordoned = map[messages.Slot]bool{}
 	}
-	if p.cfg.Cordoned != nil {
-		p.cordoned, p.nodeCordoned = p.cfg.Cordoned()
-	}
-	p.before = slices.Collect(maps.Values(p.memory.pids))
-	p.inherited = maps.Clone(p.memory.generations)
-	p.crew = p.makeCrew()
-	p.actor.Watch(p.cfg.Delivery)
-	p.halt()
-	p.takeOver()
-	p.startSlots()
-	p.memory.losses.reading = false // the answer may have gone with the actor before this one
-	p.readLosses()
-	p.showMode()
+	p.workers, p.link, p.router = newWorkers(&p.shell), newLink(&p.shell), newRouter(&p.shell)
+	p.workers.link, p.router.link = p.link, p.link
+	p.link.workers, p.link.router = p.workers, p.router
+	p.link.start()
+	p.workers.start()
+	p.link.showMode()
 	p.nextTick()
-}
-
-// makeCrew completes the crew that new workers get.
-func (p *Pool) makeCrew() *actors.Crew {
-	crew := p.cfg.Crew
-	crew.System, crew.Recorder, crew.Pool = p.cfg.System, p.cfg.Recorder, p.self
-	crew.PoolName = p.cfg.Name
-	crew.Node, crew.Incarnation = p.cfg.Node, p.cfg.Incarnation
-	self, system, outer := p.self, p.cfg.System, p.cfg.Crew.Leaked
-	crew.Leaked = func(pool string, change int) {
-		system.Send(self, &leakChange{change})
-		if outer != nil {
-			outer(pool, change)
-		}
-	}
-	return &crew
 }
 
 // refuse handles what still comes while the pool's children stop. Above all it starts nothing: the end of a child would
@@ -235,50 +163,104 @@ func (p *Pool) refuse(message any) {
 
 func (p *Pool) stop() {
 	p.stopping = true
-	p.world.End()
+	p.real.End()
 	stopTimer(p.tick)
-	stopTimer(p.sleep)
-	p.dropArrivals()
-	for _, s := range p.slots {
-		stopTimer(s.timer)
-	}
-	for queue := range p.attached {
-		p.cfg.System.Send(p.cfg.Delivery, &actors.Detach{Queue: queue})
-	}
-	for _, h := range p.held { // nobody is left to settle them; whoever gets them next finds them stale
-		if h.open > 0 {
-			h.open = 0
-			_ = h.delivery.Nack(true)
-		}
-	}
+	p.router.stop()
+	p.workers.stop()
+	p.link.stop()
 }
 
-func stopTimer(t actors.Timer) {
-	if t != nil {
-		t.Stop()
+// flush hands on what was gathered: one record, one publish, the acks, and the report to the router.
+func (p *Pool) flush() {
+	if len(p.items) > 0 {
+		p.send(p.cfg.Recorder, &actors.Record{Items: p.items, Pool: p.self})
+		p.items = nil
 	}
+	p.router.flush()
+	for _, d := range p.acks {
+		// A delivery whose connection is gone comes again, and its claim finds what stands in the row.
+		_ = d.Ack()
+	}
+	p.acks = p.acks[:0]
+	p.link.outbox.report()
 }
-
-// send posts a message to another actor.
-func (p *Pool) send(to *actor.PID, message any) { p.actor.Send(to, message) }
-
-// storeTimeout bounds one question to the store beside the pool.
-const storeTimeout = 10 * time.Second
 
 func (p *Pool) nextTick() { p.tick = p.world.After(time.Second, p.ticked) }
 
 // ticked is the pool's regular second.
 func (p *Pool) ticked() {
-	p.halt()
-	p.step(roster.Tick{})
+	p.link.Halt()
+	p.router.step(roster.Tick{})
 	now := p.world.Now()
-	p.leadTick(now)
-	p.probeDue(now)
-	p.recycleDue(now)
-	p.echoDue(now)
-	p.watchBeats(now)
-	p.lossesDue(now)
-	p.rescale(now)
-	p.journal.flush(p)
+	p.link.ticked(now)
+	p.workers.ticked(now)
 	p.nextTick()
+}
+
+// offered answers an offer with what the router accepts of it: one hop, whichever part answers.
+func (p *Pool) offered(o *Offer) {
+	if !o.take() {
+		return
+	}
+	p.link.TellArrivals() // they are before it
+	o.answer <- p.router.offered(o.candidates)
+}
+
+// terminated hears that an actor is gone. The news overtakes the actor's own last word, WorkerEnded, which may still
+// stand in the mailbox; so unless a panic is known, it is judged behind what stands there now.
+func (p *Pool) terminated(m *actor.Terminated) {
+	if m.Who.Id == p.cfg.Delivery.Id {
+		p.world.After(attachWait, p.link.attachAgain)
+		return
+	}
+	if _, failed := p.cfg.System.Registry.Failure(m.Who.Id); failed {
+		p.workers.vanished(m.Who.Id)
+		return
+	}
+	p.world.After(0, func() { p.workers.vanished(m.Who.Id) })
+}
+
+// delivered takes messages from the bridge. An echo goes to its worker, all else is work.
+func (p *Pool) delivered(m *actors.Delivered) {
+	for _, d := range m.Deliveries {
+		if id, echo := d.Headers[echoHeader]; echo {
+			p.ack(d)
+			p.workers.echo.delivered(p.workers, d.ID, id)
+			continue
+		}
+		p.link.delivered(d)
+	}
+}
+
+// nodeDown hears that another incarnation has ended.
+func (p *Pool) nodeDown(m *NodeDown) {
+	p.router.nodeDown(m.Node.Incarnation)
+	p.memory.losses.read(&p.shell) // it may have been the boot before this one
+	p.link.nodeDown(m.Node.Incarnation)
+}
+
+// cordon takes operators' word on a worker, the pool or the node.
+func (p *Pool) cordon(m *Cordon) {
+	p.workers.cordon(m)
+	if !m.Node && m.Slot < 0 {
+		p.router.cordoned = m.Cordoned
+	}
+}
+
+// why says why an execution is not running, or who knows.
+func (p *Pool) why(id messages.ExecutionID) WhyAnswer {
+	if router, _ := p.link.mode.Router(); p.link.mode.Mode() == lead.Following {
+		return WhyAnswer{Reason: roster.NotLoaded, Router: router}
+	}
+	answer := WhyAnswer{Reason: p.router.roster.Why(p.world.Now(), id)}
+	if answer.Reason == roster.PoolBroken {
+		answer.Detail, _ = p.workers.brokenWhy()
+	}
+	return answer
+}
+
+func (p *Pool) describe() Description {
+	d := p.workers.describe()
+	d.Router, d.Lead = p.router.roster.Snapshot(), p.link.leading()
+	return d
 }

@@ -76,6 +76,11 @@ type PoolConfig struct {
 	Hooks PoolHooks
 }
 
+// keyOf names a worker of the pool.
+func (c *PoolConfig) keyOf(inc messages.Incarnation, n messages.Slot) messages.WorkerKey {
+	return messages.WorkerKey{Incarnation: inc, Pool: c.Name, Slot: n}
+}
+
 // PoolPeers are how a pool speaks to the same pool on other nodes. Each call is bounded by its context; an error says that
 // nobody knows whether it was taken.
 type PoolPeers struct {

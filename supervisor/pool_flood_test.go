@@ -66,7 +66,7 @@ func TestPoolLogsAFloodOnceAMinute(t *testing.T) {
 		deaf.deaf.Store(true)
 		flood("placements not published", func(n int) {
 			for range n {
-				h.pools[0].publish(nil)
+				h.pools[0].router.publishAll(nil)
 				synctest.Wait()
 			}
 		})

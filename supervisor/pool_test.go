@@ -186,7 +186,7 @@ func TestWhatHasBeenSettledHoldsNoPlace(t *testing.T) {
 			soon(t, func() bool { return stage.runs() == 1 && h.describe().Router.Workers[0].Running == 1 }, "it must run")
 			p := h.made()[0]
 			p.world.After(0, func() {
-				p.lostRead(&lostRead{placement: messages.Placement{Execution: ran[0], Attempt: 1}, execution: e})
+				p.link.lostRead(&lostRead{placement: messages.Placement{Execution: ran[0], Attempt: 1}, execution: e})
 			})
 			require.Zero(t, depth())
 			close(stage.release)

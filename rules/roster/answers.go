@@ -58,7 +58,7 @@ func (r *Roster) ask(l *line) {
 
 // send publishes a batch whose placements have all been answered; those taken back meanwhile stay at home.
 func (r *Roster) send(b *batch) {
-	order := Publish{Worker: b.worker.seen.Worker, Placements: b.placements[:0]}
+	order := Publish{Worker: b.worker.seen.Worker, Queue: b.worker.seen.Queue, Placements: b.placements[:0]}
 	for _, p := range b.placements {
 		f := r.find(p)
 		if f == nil || f.phase != publishing {

@@ -15,6 +15,7 @@ type Event interface{ isEvent() }
 type WorkerSeen struct {
 	Worker     messages.WorkerKey
 	ID         messages.WorkerID
+	Queue      string // that brings it its work
 	Generation messages.Generation
 	// Starting: initializing, or being replaced on a live node; it counts as busy, not as absent.
 	Starting bool
@@ -175,7 +176,8 @@ type Assignment struct {
 	Attempt  messages.Attempt // before
 	Worker   messages.WorkerKey
 	WorkerID messages.WorkerID
-	Session  *SessionUse // nil: none
+	Grade    health.Grade // what its node says of the worker
+	Session  *SessionUse  // nil: none
 }
 
 // SessionUse mirrors store.SessionUse, without the pool. Hit is false only for a hint that runs beside its session's
@@ -198,6 +200,7 @@ type Accept struct{ Assignments []Assignment }
 // Publish sends one or several placements to one worker. Answer: Published, which may answer several of them together.
 type Publish struct {
 	Worker     messages.WorkerKey
+	Queue      string // of the worker; empty: another router has it by now, and nothing can be sent
 	Placements []messages.Placement
 	Timeout    time.Duration // that the placements' runs have, all the same; the message need not live longer
 	Idempotent bool          // all of them may be repeated, or none

@@ -323,7 +323,7 @@ func (m *model) place(c *messages.Candidate, k messages.WorkerKey, use *SessionU
 	}
 	m.drop(c.ID)
 	m.flights = append(m.flights, f)
-	m.places = append(m.places, Assignment{ID: c.ID, Attempt: c.Attempt, Worker: k, WorkerID: m.worker(k).seen.ID, Session: use})
+	m.places = append(m.places, Assignment{ID: c.ID, Attempt: c.Attempt, Worker: k, WorkerID: m.worker(k).seen.ID, Grade: m.worker(k).seen.Grade, Session: use})
 }
 
 func (m *model) session(name string) *modelSession {

@@ -126,7 +126,7 @@ func (r *Roster) assign(w *waiter, v *placement.Verdict) {
 	f.miss, f.bind, f.ends = v.Effect == placement.Miss, v.Binds(), v.Ended
 	f.batch = r.batchOf(to)
 	r.unanswered++
-	a := Assignment{ID: c.ID, Attempt: c.Attempt, Worker: v.Worker, WorkerID: v.WorkerID}
+	a := Assignment{ID: c.ID, Attempt: c.Attempt, Worker: v.Worker, WorkerID: v.WorkerID, Grade: to.seen.Grade}
 	if c.Session != "" {
 		a.Session = &SessionUse{
 			Session: c.Session, Epoch: v.Epoch, Bind: f.bind, Lost: v.Told, Hit: !f.miss, Effect: v.Effect,

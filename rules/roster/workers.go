@@ -195,7 +195,7 @@ func (r *Roster) workerLeft(e *WorkerLeft) {
 	if w == nil {
 		return
 	}
-	w.seen.Starting, w.seen.Accepts, w.seen.Active, w.seen.Broken = true, false, true, false
+	w.seen.Starting, w.seen.Accepts, w.seen.Active, w.seen.Broken, w.seen.Queue = true, false, true, false, ""
 	r.refresh(w)
 	r.handOver(w)
 }

@@ -1,0 +1,237 @@
+package supervisor
+
+import (
+	"time"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/lead"
+	"github.com/troupe-run/troupe/rules/roster"
+	"github.com/troupe-run/troupe/store"
+)
+
+// Link is between a pool's workers on this node and the router that places on them. It has what the router's orders have
+// brought here, claimed or not, and reports what becomes of it: to the router of this node over a loop-back link, or, where
+// another node routes for the pool, over peers. For a router of this node it takes the reports of other nodes.
+type Link struct {
+	*shell
+
+	workers hands
+	router  placer
+
+	mode       lead.Machine
+	routerName string // of the node that leads
+	outbox     *outbox
+	arrivals   arrivals
+	senders    map[messages.Incarnation]*sender
+	attached   map[string]bool // the queues, and whether they deliver
+	held       map[messages.Placement]heldFor
+	running    map[messages.Placement]messages.Slot
+	// returning are the placements whose take back the store has not answered yet.
+	returning   map[messages.Placement]struct{}
+	left        leftBehind // by the actor before this one; empty once it has been given back
+	haltedAt    time.Time  // since when a server is away; zero: none is
+	quarantined actors.Repeated
+}
+
+// hands are the workers of this node, as the link sees them.
+type hands interface {
+	Execute(work *broker.Work) bool
+	Drop(n messages.Slot, pl messages.Placement)
+	EndSession(n messages.Slot, session string, epoch int64)
+	Expired(n messages.Slot, pl messages.Placement)
+	CancelRun(pl messages.Placement, n messages.Slot, by string)
+	Has(n messages.Slot, gen messages.Generation) bool
+	Standings() []roster.WorkerSeen
+	QueueAttached(queue string)
+	ShareQueue() int
+	Broken() (broken bool, why, trace string)
+	ShowRouting(routing string)
+}
+
+// placer is this node's router, as the link sees it. It routes from Start to Rest.
+type placer interface {
+	Start()
+	Rest()
+	// Report takes what a follower reports, Take one event of a follower whose reports come in step with its workers.
+	Report(from messages.Incarnation, r *Report)
+	Take(from messages.Incarnation, e roster.Event)
+	// TakeClaimed and TakeEnded are Take for what each run tells: a value that crosses this seam as it is costs no allocation.
+	TakeClaimed(from messages.Incarnation, e roster.Claimed)
+	TakeEnded(from messages.Incarnation, e roster.Ended)
+	// Drop lets the workers of a follower go that lives; its own router has them.
+	Drop(from messages.Incarnation)
+	// Placed answers a placement, Doubt says that what is known of a session may be old.
+	Placed(change *store.Place, r *store.Result)
+	Doubt(sessions ...string)
+	// Halted says why nothing may be placed, Resign has the router place no more.
+	Halted(why roster.Reason)
+	Resign()
+	// Ended reports whether an incarnation has ended, Waiting counts what waits for workers, and Drained says that every
+	// placement of a router that has resigned was claimed or taken back.
+	Ended(inc messages.Incarnation) bool
+	Waiting() int
+	Drained() bool
+}
+
+// Report is what one node tells a router of its workers of the pool. It is the same over peers and over the loop-back link.
+type Report struct {
+	// First and Last are the first and the last part of a whole report, which replaces all that was known of the sender.
+	First, Last bool
+	Wake        bool // work may have become due that no event names
+	// Exact: the reports come in step with the workers, so what one does not show is not there, and the workers may be
+	// placed on before the store has said what stands on them.
+	Exact     bool
+	Events    []roster.Event
+	Delivered []Delivered // to the workers, and not claimed
+}
+
+// Delivered is a placement that has come to its worker.
+type Delivered struct {
+	Placement messages.Placement
+	Slot      messages.Slot
+}
+
+func newLink(s *shell) *Link {
+	l := &Link{
+		shell: s, senders: map[messages.Incarnation]*sender{}, attached: map[string]bool{},
+		held: map[messages.Placement]heldFor{}, running: map[messages.Placement]messages.Slot{},
+		returning: map[messages.Placement]struct{}{}, left: s.memory.leftBehind(),
+	}
+	l.outbox = &outbox{shell: s, link: l, mode: &l.mode, halted: &l.haltedAt}
+	return l
+}
+
+func (l *Link) start() {
+	l.actor.Watch(l.cfg.Delivery)
+	l.router.Start()
+	l.Halt()
+	l.router.Report(l.cfg.Incarnation, &Report{First: true, Last: true, Exact: true})
+	l.giveBackLeft()
+}
+
+func (l *Link) stop() {
+	l.dropArrivals()
+	for queue := range l.attached {
+		l.cfg.System.Send(l.cfg.Delivery, &actors.Detach{Queue: queue})
+	}
+	for _, h := range l.held { // nobody is left to settle them; whoever gets them next finds them stale
+		if h.open > 0 {
+			h.open = 0
+			_ = h.delivery.Nack(true)
+		}
+	}
+}
+
+// ticked lets time pass.
+func (l *Link) ticked(now time.Time) {
+	l.changed(l.mode.Tick(now))
+	for inc, s := range l.senders {
+		if now.Sub(s.heard) >= max(l.cfg.Patience, lead.Patience) {
+			l.cfg.Logger.Warn("follower is silent: its workers leave the router's view", "incarnation", inc)
+			l.dropFollower(inc)
+		}
+	}
+}
+
+// Tell reports an event: over the loop-back link where this node's router has the workers, and with the next report over peers
+// where another node's has them, or will have them with the whole report that is under way.
+func (l *Link) Tell(e roster.Event) {
+	if l.outbox.gathers() {
+		l.outbox.gather(e)
+	}
+	if l.mode.Mode() != lead.Following {
+		l.router.Take(l.cfg.Incarnation, e)
+	}
+}
+
+func (l *Link) tellClaimed(e roster.Claimed) {
+	if l.outbox.gathers() {
+		l.outbox.gather(e)
+	}
+	if l.mode.Mode() != lead.Following {
+		l.router.TakeClaimed(l.cfg.Incarnation, e)
+	}
+}
+
+func (l *Link) tellEnded(e roster.Ended) {
+	if l.outbox.gathers() {
+		l.outbox.gather(e)
+	}
+	if l.mode.Mode() != lead.Following {
+		l.router.TakeEnded(l.cfg.Incarnation, e)
+	}
+}
+
+// ShowAll makes a whole report over the loop-back link. Over peers the next one comes when it is due.
+func (l *Link) ShowAll() {
+	if l.mode.Mode() != lead.Following {
+		l.router.Report(l.cfg.Incarnation, l.whole())
+	}
+}
+
+// whole is everything that this node has to report: the workers, and what is on them.
+func (l *Link) whole() *Report {
+	standings := l.workers.Standings()
+	r := &Report{First: true, Last: true, Exact: true, Events: make([]roster.Event, 0, len(standings)+len(l.running))}
+	for i := range standings {
+		r.Events = append(r.Events, standings[i])
+	}
+	for pl, n := range l.running {
+		r.Events = append(r.Events, roster.Claimed{Placement: pl, Worker: l.cfg.keyOf(l.cfg.Incarnation, n)})
+	}
+	for pl, h := range l.held {
+		r.Delivered = append(r.Delivered, Delivered{pl, h.slot})
+	}
+	return r
+}
+
+// Halt looks at the servers: nothing is placed while one is away.
+func (l *Link) Halt() {
+	if l.cfg.Halted != nil {
+		l.halted(l.cfg.Halted())
+	}
+}
+
+// halted takes what is known of the servers. A change goes to the router as soon as it may.
+func (l *Link) halted(why roster.Reason) {
+	switch stands := why != roster.Ready; {
+	case stands && l.haltedAt.IsZero():
+		l.haltedAt = l.world.Now()
+		l.mode.Break()
+	case !stands && !l.haltedAt.IsZero():
+		l.haltedAt = time.Time{}
+		l.mode.Break()
+	}
+	l.router.Halted(why)
+}
+
+// Engaged are the slots that hold or run something.
+func (l *Link) Engaged() map[messages.Slot]struct{} {
+	slots := map[messages.Slot]struct{}{}
+	for _, n := range l.running {
+		slots[n] = struct{}{}
+	}
+	for _, h := range l.held {
+		slots[h.slot] = struct{}{}
+	}
+	return slots
+}
+
+// Waiting is how much work waits for workers.
+func (l *Link) Waiting() int {
+	if l.mode.Mode() == lead.Following {
+		return l.outbox.waiting
+	}
+	return l.router.Waiting()
+}
+
+// drained reports whether the router has nothing left, where it has resigned.
+func (l *Link) drained() bool { return l.router.Drained() }
+
+// handedOn reports whether nothing of a drained pool is left here.
+func (l *Link) handedOn() bool { return len(l.running) == 0 && len(l.returning) == 0 }
+
+// Broken says whether every worker of this node keeps failing, why, and where their code does.
+func (l *Link) Broken() (broken bool, why, trace string) { return l.workers.Broken() }

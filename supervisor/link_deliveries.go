@@ -1,0 +1,164 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// held is a delivery in the pool's hands: it is acked when each of its placements has been claimed or found stale.
+type held struct {
+	delivery broker.Delivery
+	open     int
+}
+
+// heldFor is a placement's share in a delivery, with the slot that it is for.
+type heldFor struct {
+	*held
+	slot messages.Slot
+}
+
+// prefetch is how many messages a worker may have unsettled: its window and one.
+const prefetch = 21
+
+// Attach has a queue deliver for so many workers, once.
+func (l *Link) Attach(queue string, workers int) {
+	if _, known := l.attached[queue]; !known {
+		l.attach(queue, workers)
+	}
+}
+
+func (l *Link) attach(queue string, workers int) {
+	l.attached[queue] = false
+	l.send(l.cfg.Delivery, &actors.Attach{
+		Queue: queue, Prefetch: min(prefetch*workers, 65_000), Topology: l.cfg.Settings.WorkQueue(queue), Pool: l.self,
+	})
+}
+
+// Brings reports whether what is placed on the workers of a queue is delivered.
+func (l *Link) Brings(queue string) bool { return l.attached[queue] }
+
+// attachWait is how long the pool waits for a delivery bridge that failed to be started again.
+const attachWait = 100 * time.Millisecond
+
+// attachAgain asks a new delivery bridge for the queues that the old one had.
+func (l *Link) attachAgain() {
+	if l.draining {
+		return
+	}
+	l.actor.Watch(l.cfg.Delivery)
+	for queue := range l.attached {
+		l.attach(queue, l.workers.ShareQueue())
+	}
+}
+
+// queueAttached has the workers of a queue reported: what is placed on them now will be delivered.
+func (l *Link) queueAttached(m *actors.Attached) {
+	l.attached[m.Queue] = m.OK
+	l.workers.QueueAttached(m.Queue)
+}
+
+// delivered gives a message's placements to its workers. A message for workers that are not here is not ours to keep.
+func (l *Link) delivered(d broker.Delivery) {
+	work, err := broker.DecodeWork(d.Body)
+	if err != nil {
+		l.quarantine(d, err)
+		return
+	}
+	if w := work[0].Worker; w.Incarnation != l.cfg.Incarnation || w.Pool != l.cfg.Name {
+		l.quarantine(d, errors.New("addressed to a worker that this queue does not serve"))
+		return
+	}
+	work = l.hold(d, work)
+	for i := range work {
+		if l.workers.Execute(&work[i]) {
+			continue
+		}
+		for _, pl := range work[i].Placements { // its row first, then the ack
+			l.TakeBack(&store.TakeBack{ID: pl.Execution, Attempt: pl.Attempt, Reason: "worker_gone"})
+		}
+	}
+}
+
+// hold keeps a delivery for those of its placements that no worker has claimed, and returns them. One that was claimed
+// already has come twice.
+func (l *Link) hold(d broker.Delivery, work []broker.Work) []broker.Work {
+	d = received(d)
+	h := &held{delivery: d}
+	for i := range work {
+		w := &work[i]
+		w.Placements = slices.DeleteFunc(w.Placements, func(pl messages.Placement) bool {
+			_, claimed := l.running[pl]
+			return claimed
+		})
+		h.open += len(w.Placements)
+	}
+	for _, w := range work {
+		for _, pl := range w.Placements {
+			l.settled(pl)
+			l.held[pl] = heldFor{h, w.Worker.Slot}
+		}
+	}
+	if h.open == 0 {
+		l.ack(d)
+	}
+	return slices.DeleteFunc(work, func(w broker.Work) bool { return len(w.Placements) == 0 })
+}
+
+// settled notes that a placement needs its delivery no more.
+func (l *Link) settled(pl messages.Placement) {
+	h, ok := l.held[pl]
+	if !ok {
+		return
+	}
+	delete(l.held, pl)
+	if h.open--; h.open == 0 {
+		l.ack(h.delivery)
+	}
+}
+
+// GiveBack takes back what a slot holds and has not claimed.
+func (l *Link) GiveBack(n messages.Slot, reason, by string) {
+	for pl, h := range l.held {
+		if h.slot == n {
+			l.TakeBack(&store.TakeBack{ID: pl.Execution, Attempt: pl.Attempt, Reason: reason, By: by})
+		}
+	}
+}
+
+// TakeBack has a placement returned, once: until the store has answered, it is not asked again.
+func (l *Link) TakeBack(change *store.TakeBack) {
+	pl := messages.Placement{Execution: change.ID, Attempt: change.Attempt}
+	if _, asked := l.returning[pl]; asked {
+		return
+	}
+	l.returning[pl] = struct{}{}
+	l.record(actors.Item{Change: change})
+	if l.cfg.Hooks.TakenBack != nil {
+		l.cfg.Hooks.TakenBack(l.cfg.Name, change.Reason)
+	}
+}
+
+// quarantine keeps a message that cannot be handled as a dead letter, then acks it; a store that does not answer sends
+// it back after a while.
+func (l *Link) quarantine(d broker.Delivery, cause error) {
+	l.quarantined.Warn(l.cfg.Logger, "message quarantined", "queue", d.Queue, "error", cause)
+	letter := store.CutBody(store.DeadLetter{
+		Queue: d.Queue, Reason: "malformed", Body: d.Body, Resolution: "quarantined: " + cause.Error(),
+	})
+	d.Body = nil
+	l.world.Beside(storeTimeout, func(ctx context.Context) func() {
+		if _, err := l.cfg.Store.SaveDeadLetter(ctx, letter); err != nil {
+			time.AfterFunc(l.retryAfter(), func() { _ = d.Nack(true) }) // whatever becomes of the pool
+			return nil
+		}
+		_ = d.Ack()
+		return nil
+	})
+}

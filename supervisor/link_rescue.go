@@ -1,0 +1,154 @@
+package supervisor
+
+import (
+	"context"
+	"syscall"
+	"time"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/retry"
+	"github.com/troupe-run/troupe/rules/roster"
+	"github.com/troupe-run/troupe/store"
+)
+
+// Lost decides the fate of what ran on a worker whose actor failed, once its process is gone.
+func (l *Link) Lost(slot messages.Slot, process int) {
+	for pl, n := range l.running {
+		if n == slot {
+			l.rescueLost(pl, process, slot, "worker actor failed")
+		}
+	}
+}
+
+// restartedWhy is why something is placed again that an earlier actor of the pool had.
+const restartedWhy = "the pool's supervisor was started again"
+
+// giveBackLeft gives back what an earlier actor of this pool had on workers that went with it, once their processes are gone.
+// Whoever routes for the workers now hears of it as of any other end.
+func (l *Link) giveBackLeft() {
+	left := l.left
+	if len(left.generations) == 0 {
+		return
+	}
+	l.world.Beside(storeTimeout, func(ctx context.Context) func() {
+		limited, cancel := context.WithTimeout(ctx, storeTimeout/2)
+		defer cancel()
+		for _, pid := range left.processes { // what ran there is placed again only once it is gone
+			awaitExit(limited, pid)
+		}
+		live, err := l.cfg.Store.Live(ctx, l.cfg.Name)
+		if err != nil {
+			l.cfg.Logger.Warn("what an earlier supervisor of the pool has left is not read, reading again", "error", err)
+			return func() { l.world.After(l.retryAfter(), l.giveBackLeft) }
+		}
+		return func() { l.leftRead(live) }
+	})
+}
+
+// leftRead gives back what does not stand here. What a generation of this actor's has claimed, before the answer was read, is
+// not lost.
+func (l *Link) leftRead(live []messages.Execution) {
+	for i := range live {
+		e := &live[i]
+		if e.Worker.Incarnation != l.cfg.Incarnation || l.has(e.Placement()) ||
+			e.Status.Started() && e.Generation > l.left.generations[e.Worker.Slot] {
+			continue
+		}
+		if change := RescueChange(l.crew, e, "pool supervisor", restartedWhy); change != nil {
+			l.record(actors.Item{Change: change, Worker: e.Worker})
+		}
+	}
+	l.left = leftBehind{}
+}
+
+// has reports whether a placement has come here, whether it runs by now or not.
+func (l *Link) has(pl messages.Placement) bool {
+	_, runs := l.running[pl]
+	_, held := l.held[pl]
+	return runs || held
+}
+
+// rescueLost reads an execution whose worker is gone and has its rescue or its outcome written.
+func (l *Link) rescueLost(pl messages.Placement, pid int, n messages.Slot, why string) {
+	l.readLost(lostRead{placement: pl, slot: n, why: why}, []int{pid})
+}
+
+// rescueStray does the same for one whose claim was refused because it runs, which this actor knows nothing of: it was begun
+// under the actor before this one, and is lost unless the process that has it is one of this actor's. Where processes of that
+// actor may still end, it waits for them.
+func (l *Link) rescueStray(pl messages.Placement, n messages.Slot) {
+	l.readLost(lostRead{placement: pl, slot: n, why: restartedWhy, stray: true}, l.left.processes)
+}
+
+// readLost reads what is lost once the processes are gone that may have it.
+func (l *Link) readLost(m lostRead, pids []int) {
+	l.world.Beside(3*storeTimeout, func(ctx context.Context) func() {
+		for _, pid := range pids {
+			awaitExit(ctx, pid)
+		}
+		m.execution, m.err = l.cfg.Store.Get(ctx, m.placement.Execution)
+		return func() { l.lostRead(&m) }
+	})
+}
+
+// lostRead brings an execution whose worker is gone.
+type lostRead struct {
+	placement messages.Placement
+	execution messages.Execution
+	err       error
+	slot      messages.Slot
+	why       string
+	stray     bool // it may run
+}
+
+func (l *Link) lostRead(m *lostRead) {
+	if m.err != nil {
+		l.cfg.Logger.Warn("lost execution not read, reading again", "execution", m.placement.Execution, "error", m.err)
+		l.world.After(l.retryAfter(), func() { l.readLost(*m, nil) })
+		return
+	}
+	e := &m.execution
+	if m.stray && (e.Worker.Incarnation != l.cfg.Incarnation || l.workers.Has(e.Worker.Slot, e.Generation)) {
+		return
+	}
+	if e.Attempt != m.placement.Attempt || e.Status.Terminal() { // somebody else has settled it
+		delete(l.running, m.placement)
+		l.tellEnded(roster.Ended{Placement: m.placement, Unseen: true})
+		return
+	}
+	item := actors.Item{Worker: l.cfg.keyOf(l.cfg.Incarnation, m.slot), Fault: true}
+	item.Change = RescueChange(l.crew, e, "pool supervisor", m.why)
+	if item.Change != nil {
+		l.record(item)
+	}
+}
+
+// RescueChange is the change that a lost worker's execution gets: placed again, ended with or without a retry, or nil
+// where no worker holds it.
+func RescueChange(crew *actors.Crew, e *messages.Execution, by, why string) store.Change {
+	rescued := retry.Rescue(e, by, why)
+	switch {
+	case rescued.Action == retry.Leave:
+		return nil
+	case rescued.Action == retry.PlaceAgain && e.Status == messages.Scheduled:
+		return &store.TakeBack{ID: e.ID, Attempt: e.Attempt, Reason: why}
+	case rescued.Action == retry.PlaceAgain:
+		return &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: why}
+	default:
+		finish := &store.Finish{ID: e.ID, Attempt: e.Attempt}
+		finish.Outcome, finish.Retry = crew.RetryOf(e, rescued.Outcome)
+		return finish
+	}
+}
+
+// awaitExit waits until a process is gone, or ctx ends.
+func awaitExit(ctx context.Context, pid int) {
+	for pid > 0 && syscall.Kill(pid, 0) == nil {
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package supervisor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/roster"
+)
+
+// order places n executions on a slot whose worker has the queue.
+func order(slot messages.Slot, queue string, n int, timeout time.Duration) roster.Publish {
+	o := roster.Publish{Worker: messages.WorkerKey{Incarnation: messages.Incarnation{1}, Pool: "pool", Slot: slot}, Queue: queue, Timeout: timeout}
+	for range n {
+		o.Placements = append(o.Placements, messages.Placement{Execution: messages.NewExecutionID(), Attempt: 1})
+	}
+	return o
+}
+
+func TestWorkersThatShareAQueueShareMessages(t *testing.T) {
+	t.Parallel()
+	r := newRouter(&shell{cfg: &PoolConfig{}})
+	batches := r.pack([]roster.Publish{
+		order(0, "pool", 60, 0), order(1, "pool", 30, 0), order(2, "pool", 20, 0), // 110: two messages
+		order(0, "pool", 1, time.Second), // it expires sooner
+	})
+	require.Len(t, batches, 3)
+	require.Len(t, batches[0].work, 2)
+	require.Len(t, batches[0].placements(), 90)
+	require.Len(t, batches[1].placements(), 20)
+	require.Zero(t, batches[1].expiration)
+	require.Equal(t, time.Second, batches[2].expiration)
+	for i := range batches {
+		require.Equal(t, batches[0].queue, batches[i].queue)
+		body, err := broker.EncodeWork(batches[i].work)
+		require.NoError(t, err)
+		back, err := broker.DecodeWork(body)
+		require.NoError(t, err)
+		require.Equal(t, batches[i].work, back)
+	}
+}
+
+func TestWorkersWithQueuesOfTheirOwnGetMessagesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	r := newRouter(&shell{cfg: &PoolConfig{}})
+	batches := r.pack([]roster.Publish{order(0, "zero", 2, 0), order(1, "one", 1, 0), order(0, "zero", 3, 0)})
+	require.Len(t, batches, 2)
+	require.NotEqual(t, batches[0].queue, batches[1].queue)
+	require.Len(t, batches[0].placements(), 5)
+}

@@ -1,0 +1,159 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/health"
+	"github.com/troupe-run/troupe/rules/placement"
+	"github.com/troupe-run/troupe/rules/roster"
+	"github.com/troupe-run/troupe/store"
+)
+
+const echoHeader = actors.EchoHeader
+
+func (r *Router) load(l roster.Load) {
+	query := store.DueQuery{
+		Pool: r.cfg.Name, Limit: l.Limit, Heads: l.Heads, AfterPriority: l.AfterPriority, AfterSeq: l.AfterSeq,
+	}
+	r.ask(storeTimeout, func(ctx context.Context) func() {
+		answer := roster.Loaded{Failed: true}
+		page, err := r.cfg.Store.Due(ctx, query)
+		if err != nil {
+			r.cfg.Logger.Log(firstWarns(!r.halts()), "due executions not read, looking again", "error", err)
+		} else {
+			answer = roster.Loaded{Candidates: page.Candidates, More: page.More, NextAt: page.NextAt}
+		}
+		return func() {
+			r.link.TellArrivals() // the store has found them too
+			r.step(answer)
+		}
+	})
+}
+
+func (r *Router) place(e roster.Place) {
+	for i := range e.Assignments {
+		a := &e.Assignments[i]
+		change := r.placement(a)
+		if a.Session != nil && r.cfg.Hooks.Affinity != nil {
+			r.cfg.Hooks.Affinity(r.cfg.Name, a.Session.Effect)
+		}
+		r.placing[a.ID] = change
+		r.record(actors.Item{Change: change, Worker: a.Worker})
+	}
+	r.countPlaced(e.Assignments)
+}
+
+// placement is the change that an assignment asks for.
+func (r *Router) placement(a *roster.Assignment) *store.Place {
+	change := &store.Place{
+		ID: a.ID, Attempt: a.Attempt, Worker: a.Worker, WorkerID: a.WorkerID, PlacedBy: r.cfg.Incarnation,
+		ClaimWithin: r.cfg.ClaimTimeout,
+	}
+	if u := a.Session; u != nil {
+		change.Session = &store.SessionUse{
+			Pool: r.cfg.Name, Session: u.Session, Epoch: u.Epoch, Bind: u.Bind, Lost: u.Lost, Hit: u.Hit,
+		}
+	}
+	return change
+}
+
+func (r *Router) countPlaced(assigned []roster.Assignment) {
+	if r.cfg.Hooks.Placed != nil {
+		grades := make([]health.Grade, len(assigned))
+		for i := range assigned {
+			grades[i] = assigned[i].Grade
+		}
+		r.cfg.Hooks.Placed(r.cfg.Name, grades)
+	}
+}
+
+// Placed takes the store's word on a placement. One that was written for a router that failed nobody will publish.
+func (r *Router) Placed(c *store.Place, result *store.Result) {
+	done := result.Verdict == store.Applied || result.Verdict == store.Already
+	if r.placing[c.ID] != c {
+		if done {
+			r.takeBack(messages.Placement{Execution: c.ID, Attempt: result.Attempt}, "its router failed", 0)
+		}
+		return
+	}
+	delete(r.placing, c.ID)
+	r.step(roster.Placed{
+		ID: c.ID, Attempt: result.Attempt, OK: done, SessionConflict: errors.Is(result.Err, store.ErrSession),
+		ClaimBy: r.cfg.Clock.Local(result.At.Add(c.ClaimWithin)),
+	})
+}
+
+// affinityOf is what a strict_fail that fails means for its session, as the metrics count it.
+func affinityOf(code messages.Code) placement.Effect {
+	switch code {
+	case messages.CodeSessionBusy:
+		return placement.Miss
+	case messages.CodeSessionLost:
+		return placement.Lost
+	case messages.CodeSessionExpired:
+		return placement.Expired
+	}
+	return placement.NoEffect
+}
+
+// fail ends an execution that may not wait, with the retry that its rules give it.
+func (r *Router) fail(f roster.Fail) {
+	crew := r.crew
+	if e := affinityOf(f.Code); e != placement.NoEffect && r.cfg.Hooks.Affinity != nil {
+		r.cfg.Hooks.Affinity(r.cfg.Name, e)
+	}
+	var details json.RawMessage
+	if broken, why, trace := r.link.Broken(); f.Code == messages.CodeNoWorkers && broken {
+		f.Message, details = brokenError(r.cfg.Name, why, trace)
+	}
+	r.world.Beside(storeTimeout, func(ctx context.Context) func() {
+		e, err := r.cfg.Store.Get(ctx, f.ID)
+		if err != nil {
+			r.cfg.Logger.Warn("execution not read, looking again", "execution", f.ID, "error", err)
+			return nil
+		}
+		o := messages.Outcome{Status: messages.Failed, Error: &messages.Error{
+			Code: f.Code, Message: f.Message, FailedBy: "router", Details: details,
+		}}
+		end := &store.End{ID: f.ID, Attempt: f.Attempt}
+		end.Outcome, end.Retry = crew.RetryOf(&e, o)
+		return func() { r.record(actors.Item{Change: end}) }
+	})
+}
+
+// brokenError tells who submits to a broken pool what is wrong with it.
+func brokenError(pool, why, trace string) (message string, details json.RawMessage) {
+	message = "pool " + pool + " is broken: " + why
+	if trace == "" {
+		return message, nil
+	}
+	details, err := json.Marshal(map[string]string{"traceback": trace})
+	if err != nil { // a text always has its JSON
+		return message, nil
+	}
+	return message, details
+}
+
+func (r *Router) unbind(u roster.Unbind) {
+	if r.boundWhereNoneReports(u.Session) {
+		r.reload(u.Session, false)
+		return
+	}
+	limit := storeTimeout
+	if r.draining {
+		limit = leaveTimeout // the drain waits for it
+	}
+	r.unbinding++
+	r.world.Beside(limit, func(ctx context.Context) func() {
+		binding := store.Binding{Pool: r.cfg.Name, Session: u.Session, Epoch: u.Epoch, Worker: u.Worker}
+		_, err := r.cfg.Store.Unbind(ctx, []store.Binding{binding})
+		if err != nil && !errors.Is(ctx.Err(), context.Canceled) { // else the pool has ended: whoever routes next finds that its worker has
+			r.cfg.Logger.Warn("session not unbound", "session", u.Session, "error", err)
+		}
+		return func() { r.unbinding-- }
+	})
+}
