@@ -29,11 +29,19 @@ const (
 	endingPause = 10 * time.Millisecond
 )
 
-// Take locks the file, which it makes if need be, and writes this process's id to it. The lock is held until the file is closed.
+// Lock is a lock that this process holds.
+type Lock struct{ file *os.File }
+
+// Close gives the lock up. It does so at once, also where a program that is just being started has the file for a moment longer.
+func (l *Lock) Close() error {
+	return errors.Join(syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN), l.file.Close())
+}
+
+// Take locks the file, which it makes if need be, and writes this process's id to it.
 //
 // It returns a HeldError at once if a living process holds the lock. If that process has ended, Take waits for up to two
 // seconds for whatever still has the lock from it.
-func Take(path string) (*os.File, error) {
+func Take(path string) (*Lock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -47,7 +55,7 @@ func Take(path string) (*os.File, error) {
 	if _, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return f, nil
+	return &Lock{f}, nil
 }
 
 func lock(f *os.File) error {

@@ -32,32 +32,55 @@ func TestOneProcessHoldsTheLock(t *testing.T) {
 func TestTheLockOfAProcessThatHasEndedIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "it.lock")
-	f, err := Take(path)
+	l, err := Take(path)
 	require.NoError(t, err)
-	writeHolder(t, f, ended(t))
-	heir := exec.Command("sleep", "0.3")
-	heir.ExtraFiles = []*os.File{f}
-	require.NoError(t, heir.Start())
-	t.Cleanup(func() { _ = heir.Wait() })
-	require.NoError(t, f.Close())
+	writeHolder(t, l.file, ended(t))
+	inherit(t, l, "0.3")
+	require.NoError(t, l.file.Close()) // as the kernel does when a process ends
 	again, err := Take(path)
 	require.NoError(t, err)
 	require.NoError(t, again.Close())
 }
 
+// A node that stops and one that starts in the same process must not meet the lock in a program that is just being started.
+func TestALockThatIsGivenUpIsFreeThoughAProgramHasItsFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "it.lock")
+	l, err := Take(path)
+	require.NoError(t, err)
+	heir := inherit(t, l, "60")
+	require.NoError(t, l.Close())
+	again, err := Take(path)
+	require.NoError(t, err)
+	require.NoError(t, again.Close())
+	require.NoError(t, heir.Process.Kill())
+}
+
+// inherit starts a program that has the lock's file for so many seconds.
+func inherit(t *testing.T, l *Lock, seconds string) *exec.Cmd {
+	heir := exec.Command("sleep", seconds)
+	heir.ExtraFiles = []*os.File{l.file}
+	require.NoError(t, heir.Start())
+	t.Cleanup(func() {
+		_ = heir.Process.Kill()
+		_ = heir.Wait()
+	})
+	return heir
+}
+
 func TestALockThatStaysIsToldAfterABound(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "it.lock")
-	f, err := Take(path)
+	l, err := Take(path)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = f.Close() })
+	t.Cleanup(func() { _ = l.Close() })
 	gone := ended(t)
-	writeHolder(t, f, gone)
+	writeHolder(t, l.file, gone)
 	_, err = Take(path)
 	var held *HeldError
 	require.ErrorAs(t, err, &held)
 	require.Equal(t, strconv.Itoa(gone), held.Holder)
-	require.NoError(t, f.Truncate(0))
+	require.NoError(t, l.file.Truncate(0))
 	_, err = Take(path)
 	require.ErrorAs(t, err, &held)
 	require.Equal(t, "unknown", held.Holder)

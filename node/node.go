@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -17,6 +16,7 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/debug"
+	"github.com/troupe-run/troupe/filelock"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate"
 	"github.com/troupe-run/troupe/peers"
@@ -39,7 +39,7 @@ type Node struct {
 	broker   broker.Broker
 	raw      broker.Broker // broker, as its adapter is
 	servers  *watcher
-	lock     *os.File // of the data folder, in the full mode
+	lock     *filelock.Lock // of the data folder, in the full mode
 	guardian *process.Guardian
 	member   member
 	routing  routing

@@ -42,8 +42,8 @@ func (n *Node) prepare(context.Context) error {
 }
 
 // lockFolder takes the lock that says that this process alone uses the folder.
-func lockFolder(folder string) (*os.File, error) {
-	f, err := filelock.Take(filepath.Join(folder, "node.lock"))
+func lockFolder(folder string) (*filelock.Lock, error) {
+	l, err := filelock.Take(filepath.Join(folder, "node.lock"))
 	var held *filelock.HeldError
 	switch {
 	case errors.As(err, &held):
@@ -52,7 +52,7 @@ func lockFolder(folder string) (*os.File, error) {
 	case err != nil:
 		return nil, fmt.Errorf("data folder %s: %w; choose another with --data", folder, err)
 	}
-	return f, nil
+	return l, nil
 }
 
 func (n *Node) materialize(context.Context) error {

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/troupe-run/troupe/filelock"
@@ -11,8 +10,8 @@ import (
 )
 
 // lockFile takes the store's own lock, which says that this process alone uses the store.
-func lockFile(path string) (*os.File, error) {
-	f, err := filelock.Take(path)
+func lockFile(path string) (*filelock.Lock, error) {
+	l, err := filelock.Take(path)
 	var held *filelock.HeldError
 	switch {
 	case errors.As(err, &held):
@@ -21,5 +20,5 @@ func lockFile(path string) (*os.File, error) {
 	case err != nil:
 		return nil, mapFileError(path, err)
 	}
-	return f, nil
+	return l, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 
+	"github.com/troupe-run/troupe/filelock"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -69,7 +70,7 @@ func (c Config) validate() error {
 type Store struct {
 	cfg          Config
 	clock        *clock
-	lock         *os.File
+	lock         *filelock.Lock
 	queue        chan *request
 	quit         chan struct{} // closed by Close
 	done         chan struct{} // closed when the writer has ended
