@@ -19,8 +19,10 @@ import (
 
 // Connections bounds the HTTP server's connections. Zero means default.
 type Connections struct {
-	Max     int // in all [8192]; never more than half of the descriptors that the process may have
-	PeerMax int // of one address [4096]; never more than three quarters of all
+	// Max is how many in all, never more than half of the descriptors that the process may have, and PeerMax how many of one
+	// address, never more than three quarters of all.
+	Max     int `yaml:"connections" help:"HTTP connections, at most half of the files that the process may have open. One more closes the one that has been idle for the longest."`
+	PeerMax int `yaml:"connections_per_address" help:"HTTP connections from one address, at most three quarters of all."`
 }
 
 // Default bounds of connections, and how a failed accept is repeated.

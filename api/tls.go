@@ -19,9 +19,10 @@ import (
 
 // TLSFiles are the PEM files by which the API is served over TLS. Without a certificate it is served in clear.
 type TLSFiles struct {
-	CertFile, KeyFile string
+	CertFile string `yaml:"cert_file" help:"PEM file of the certificate that the HTTP API is served with, over TLS 1.2 or newer, with what signed it below. Empty: plain HTTP. Read again within a second when it has changed."`
+	KeyFile  string `yaml:"key_file" help:"PEM file of the key of cert_file."`
 	// ClientCAFile has the authorities of clients' certificates; empty: none is asked for.
-	ClientCAFile string
+	ClientCAFile string `yaml:"client_ca_file" help:"PEM file of the authorities of clients' certificates. A client that shows one needs no token where an entry of tokens names its certificate. Empty: none is asked for."`
 }
 
 // On reports whether the API is served over TLS.

@@ -37,9 +37,9 @@ type Target struct {
 
 // Graces are the waits after a step before the next. Zero fields mean the defaults.
 type Graces struct {
-	Cancel    time.Duration // after the cancel frame; default 5 s
-	Shutdown  time.Duration // after the shutdown frame; default 1 s
-	Terminate time.Duration // after SIGTERM; default 5 s
+	Cancel    time.Duration `yaml:"cancel_grace" unit:"s" help:"From the cancel frame to SIGTERM."`
+	Shutdown  time.Duration // after the shutdown frame
+	Terminate time.Duration `yaml:"term_grace" unit:"s" help:"From SIGTERM to SIGKILL."`
 }
 
 // The graces of a fenced node, whose lease has less than a second left: everything is killed within 0.7 s.

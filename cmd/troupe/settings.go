@@ -10,9 +10,6 @@ import (
 	"github.com/troupe-run/troupe/cmd/troupe/config"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
-	"github.com/troupe-run/troupe/process"
-	"github.com/troupe-run/troupe/rules/health"
-	"github.com/troupe-run/troupe/rules/restart"
 )
 
 // forEver is how node.Config says what the configuration writes as 0.
@@ -25,15 +22,15 @@ var planted func(*node.Config)
 func nodeConfig(c *config.Config, logger hclog.Logger) node.Config {
 	n := node.Config{
 		Name: c.Node.Name, Data: c.Data, Listen: c.Listen, HealthListen: c.HealthListen, HealthMetrics: c.HealthMetrics, Packs: c.Packs, NoDemo: !c.Demo, Tokens: tokens(c.Tokens), Logger: logger,
-		TokensFile: tokensFile(c.TokensFile), TLS: api.TLSFiles(c.TLS),
+		TokensFile: tokensFile(c.TokensFile), TLS: c.TLS,
 		Version: version, Runtimes: config.Runtimes(), Workers: c.Pool.Workers.Map(), Interpreters: c.Runtime.Interpreters.Map(), EnvPass: c.Runtime.EnvPass,
 		ForgetEnv: func(names []string) error { return forgetVariables(names, nil) },
 		EventsAll: c.Store.Events == "all", Broker: brokerSettings(&c.Broker.RabbitMQ),
-		StoreURL: c.Store.URL, BrokerURL: c.Broker.RabbitMQ.URL, BrokerTLS: node.BrokerTLS(c.Broker.RabbitMQ.TLS),
+		StoreURL: c.Store.URL, BrokerURL: c.Broker.RabbitMQ.URL, BrokerTLS: c.Broker.RabbitMQ.TLS,
 		NoticesOff: !c.Broker.RabbitMQ.Notices, OutageGrace: c.Store.OutageGrace,
-		Lease: c.Node.Lease, BeatEvery: c.Node.BeatInterval, Peers: c.Node.Peers(),
+		Lease: c.Node.Lease, BeatEvery: c.Node.BeatInterval, Peers: c.Node.Peers,
 		Requests: c.Limits.Requests, Waits: c.Limits.Waits, Batches: c.Limits.Batches,
-		Bodies: int64(c.Limits.Bodies), Connections: api.Connections{Max: c.Limits.Connections, PeerMax: c.Limits.PeerConnections},
+		Bodies: int64(c.Limits.Bodies), Connections: c.Limits.Connections,
 		OutputMax: int(c.Limits.Output), FrameMax: int(c.Limits.Frame),
 	}
 	stages(&n, c)
@@ -73,28 +70,22 @@ func stages(n *node.Config, c *config.Config) {
 	n.ClaimTimeout, n.ClaimSweepOff, n.NoWorkerDeadline = e.ClaimTimeout, !e.ClaimSweep, e.NoWorkerDeadline
 	n.HeartbeatInterval, n.StalenessMultiplier = w.HeartbeatInterval, w.StalenessMultiplier
 	n.ShutdownTimeout, n.InitTimeout = w.ShutdownTimeout, w.InitTimeout
-	n.Graces = process.Graces{Cancel: w.CancelGrace, Terminate: w.TermGrace}
+	n.Graces = w.Graces
 	n.SessionTimeout, n.SessionSweep = w.SessionTimeout, w.SessionSweep
 }
 
 // care is how workers are judged, restarted and retried.
 func care(n *node.Config, c *config.Config) {
 	h, r := &c.Health, &c.Retry
-	n.Restart = restart.Defaults()
-	n.Restart.Intensity, n.Restart.Period = c.Pool.RestartIntensity, c.Pool.RestartPeriod
-	n.Restart.BackoffMin, n.Restart.BackoffMax, n.Restart.HealthyAfter = c.Pool.BackoffBase, c.Pool.BackoffMax, c.Pool.BackoffReset
+	n.Restart = c.Pool.Restart
 	n.Retry = messages.RetryPolicy{Shape: messages.RetryShape(r.Shape), Base: r.Base, Multiplier: r.Multiplier, Max: r.Max, Jitter: r.Jitter}
 	if r.Jitter == 0 {
 		n.Retry.Jitter = -1 // none, where 0 would be the default
 	}
 	n.RetryRules.Unclassified = r.Unclassified
 	n.RetryDisabled, n.MaxRetries = !r.Enabled, r.MaxRetries
-	n.Thresholds = health.Thresholds{
-		Heartbeat:        time.Duration(float64(c.Worker.HeartbeatInterval) * c.Worker.StalenessMultiplier),
-		FailuresDegraded: h.Degraded, FailuresUnhealthy: h.Unhealthy,
-		QueueDepthDegraded: h.QueueDepthDegraded, QueueDepthUnhealthy: h.QueueDepthUnhealthy,
-		FailureRateDegraded: h.RateDegraded, FailureRateUnhealthy: h.RateUnhealthy,
-	}
+	n.Thresholds = h.Thresholds
+	n.Thresholds.Heartbeat = time.Duration(float64(c.Worker.HeartbeatInterval) * c.Worker.StalenessMultiplier)
 	n.HealthDisabled, n.CountActionErrors = !h.Enabled, h.CountActionErrors
 	n.ProbeTimeout, n.ProbeAgain, n.EchoInterval = h.ProbeTimeout, h.ProbeRetry, h.EchoInterval
 }

@@ -1,8 +1,18 @@
 package config
 
-import "time"
+import (
+	"time"
 
-// Config is everything that can be set on a node. Durations are time.Duration; in files and the environment a bare
+	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/peers"
+	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/rules/health"
+	"github.com/troupe-run/troupe/rules/restart"
+)
+
+// Config is everything that can be set on a node. A field without a tag is what a component takes as it stands: the component
+// tags it. Durations are time.Duration; in files and the environment a bare
 // number has the unit of its key, and a text such as "90s" or "5m" says its own.
 type Config struct {
 	Listen        string   `yaml:"listen" flag:"listen" help:"Address of the HTTP API. Anything but a loopback address needs tokens."`
@@ -15,21 +25,21 @@ type Config struct {
 
 	TokensFile string `yaml:"tokens_file" help:"YAML file with a list of more tokens, as below tokens but without token_env. It is read again within a second when it has changed."`
 
-	TLS       APITLS    `yaml:"tls"`
-	Node      Node      `yaml:"node"`
-	Log       Log       `yaml:"log"`
-	Store     Store     `yaml:"store"`
-	Broker    Broker    `yaml:"message_queue"`
-	Executor  Executor  `yaml:"executor"`
-	Worker    Worker    `yaml:"worker"`
-	Pool      Pool      `yaml:"pool"`
-	Runtime   Runtime   `yaml:"runtime"`
-	Retry     Retry     `yaml:"retry"`
-	Health    Health    `yaml:"health"`
-	Limits    Limits    `yaml:"limits"`
-	Retention Retention `yaml:"retention"`
-	Shutdown  Shutdown  `yaml:"shutdown"`
-	Debug     Debug     `yaml:"debug"`
+	TLS       api.TLSFiles `yaml:"tls"`
+	Node      Node         `yaml:"node"`
+	Log       Log          `yaml:"log"`
+	Store     Store        `yaml:"store"`
+	Broker    Broker       `yaml:"message_queue"`
+	Executor  Executor     `yaml:"executor"`
+	Worker    Worker       `yaml:"worker"`
+	Pool      Pool         `yaml:"pool"`
+	Runtime   Runtime      `yaml:"runtime"`
+	Retry     Retry        `yaml:"retry"`
+	Health    Health       `yaml:"health"`
+	Limits    Limits       `yaml:"limits"`
+	Retention Retention    `yaml:"retention"`
+	Shutdown  Shutdown     `yaml:"shutdown"`
+	Debug     Debug        `yaml:"debug"`
 }
 
 // Token is one bearer token of the API.
@@ -44,25 +54,13 @@ type Token struct {
 	Certificate string `yaml:"certificate"`
 }
 
-// APITLS is how the HTTP API is secured.
-type APITLS struct {
-	CertFile     string `yaml:"cert_file" help:"PEM file of the certificate that the HTTP API is served with, over TLS 1.2 or newer, with what signed it below. Empty: plain HTTP. Read again within a second when it has changed."`
-	KeyFile      string `yaml:"key_file" help:"PEM file of the key of cert_file."`
-	ClientCAFile string `yaml:"client_ca_file" help:"PEM file of the authorities of clients' certificates. A client that shows one needs no token where an entry of tokens names its certificate. Empty: none is asked for."`
-}
-
 // Node names the node.
 type Node struct {
 	Name         string        `yaml:"name" flag:"name" help:"The node's name, the head of its workers' ids. Empty: the host's name."`
 	BeatInterval time.Duration `yaml:"beat_interval" unit:"s" help:"How often a node of the full mode renews its lease."`
 	Lease        time.Duration `yaml:"lease" unit:"s" help:"How long a node counts as alive after its last beat; past it others take its work over. At least three beats, and the same on all nodes."`
 
-	PeersListen    string `yaml:"peers_listen" help:"Address at which the other nodes reach this one, as in 10.0.0.5:7071. Anything but a loopback address needs the three files below. Empty: with store.url a free port of 127.0.0.1, for the nodes of this machine. off: nowhere. A node that no other one reaches cannot ask whether they have lost the store too."`
-	PeersAdvertise string `yaml:"peers_advertise" help:"host:port that the other nodes dial. Empty: node.peers_listen, which must then name one address."`
-	PeersCAFile    string `yaml:"peers_ca_file" help:"PEM file of the certificate authority of all nodes. A peer without a certificate of it is refused."`
-	PeersCertFile  string `yaml:"peers_cert_file" help:"PEM file of this node's certificate, for server and client use; it must name the host that is advertised."`
-	PeersKeyFile   string `yaml:"peers_key_file" help:"PEM file of the key of peers_cert_file."`
-	PeersInsecure  bool   `yaml:"peers_insecure" help:"Listen beyond loopback without the files. Whoever listens on the network may then read what nodes say to each other."`
+	Peers peers.Settings
 }
 
 // Log says what is logged, and how.
@@ -85,21 +83,13 @@ type Broker struct {
 
 // RabbitMQ is the broker of the full mode. Its times and dead letters hold for the embedded broker too.
 type RabbitMQ struct {
-	URL            string        `yaml:"url" secret:"url" flag:"broker" help:"amqp:// or amqps:// address of the broker (RabbitMQ 3.10 or newer), with its virtual host as the path, together with store.url. Empty: the embedded one."`
-	TLS            TLS           `yaml:"tls"`
-	Prefix         string        `yaml:"prefix" help:"Head of every queue's and exchange's name."`
-	QueueType      string        `yaml:"queue_type" help:"quorum or classic, of every queue. Quorum queues lose no dead letter when the broker crashes."`
-	WorkerQueueTTL time.Duration `yaml:"worker_queue_ttl_ms" unit:"ms" help:"How long a message may wait in a worker's queue before it dead-letters."`
-	Notices        bool          `yaml:"notices" help:"Whether an execution's end is told on the topic exchange PREFIX.executions. An action may keep silent with notify: false."`
-	DeadLetter     DeadLetter    `yaml:"dead_letter"`
-}
-
-// TLS is how an amqps:// connection is secured.
-type TLS struct {
-	CAFile     string `yaml:"ca_file" help:"PEM file of the certificate authorities that the broker's certificate is checked with. Empty: the system's."`
-	CertFile   string `yaml:"cert_file" help:"PEM file of the node's own certificate, where the broker asks for one."`
-	KeyFile    string `yaml:"key_file" help:"PEM file of the key of cert_file."`
-	ServerName string `yaml:"server_name" help:"Name that the broker's certificate must have. Empty: the host of the address."`
+	URL            string         `yaml:"url" secret:"url" flag:"broker" help:"amqp:// or amqps:// address of the broker (RabbitMQ 3.10 or newer), with its virtual host as the path, together with store.url. Empty: the embedded one."`
+	TLS            node.BrokerTLS `yaml:"tls"`
+	Prefix         string         `yaml:"prefix" help:"Head of every queue's and exchange's name."`
+	QueueType      string         `yaml:"queue_type" help:"quorum or classic, of every queue. Quorum queues lose no dead letter when the broker crashes."`
+	WorkerQueueTTL time.Duration  `yaml:"worker_queue_ttl_ms" unit:"ms" help:"How long a message may wait in a worker's queue before it dead-letters."`
+	Notices        bool           `yaml:"notices" help:"Whether an execution's end is told on the topic exchange PREFIX.executions. An action may keep silent with notify: false."`
+	DeadLetter     DeadLetter     `yaml:"dead_letter"`
 }
 
 // DeadLetter says what becomes of messages that were not taken in time.
@@ -126,20 +116,15 @@ type Worker struct {
 	StalenessMultiplier float64       `yaml:"heartbeat_staleness_multiplier" help:"A worker is stale when its heartbeat is older than the interval times this."`
 	ShutdownTimeout     time.Duration `yaml:"shutdown_timeout" unit:"s" flag:"shutdown-timeout" help:"How long running work may go on once the node is told to stop."`
 	InitTimeout         time.Duration `yaml:"init_timeout" unit:"s" help:"From a process's start to its answer to hello."`
-	CancelGrace         time.Duration `yaml:"cancel_grace" unit:"s" help:"From the cancel frame to SIGTERM."`
-	TermGrace           time.Duration `yaml:"term_grace" unit:"s" help:"From SIGTERM to SIGKILL."`
+	Graces              process.Graces
 	SessionTimeout      time.Duration `yaml:"session_timeout" unit:"s" help:"An idle session's binding ends after it."`
 	SessionSweep        time.Duration `yaml:"session_sweep_interval" unit:"s" help:"How often idle bindings are looked for."`
 }
 
 // Pool holds for every pool.
 type Pool struct {
-	Workers          Workers       // a key for each runtime
-	RestartIntensity int           `yaml:"restart_intensity" help:"Restarts of a pool within restart_period before a slot backs off."`
-	RestartPeriod    time.Duration `yaml:"restart_period" unit:"s" help:"See restart_intensity."`
-	BackoffBase      time.Duration `yaml:"backoff_base" unit:"s" help:"First back-off of a slot; it doubles."`
-	BackoffMax       time.Duration `yaml:"backoff_max" unit:"s" help:"Longest back-off of a slot."`
-	BackoffReset     time.Duration `yaml:"backoff_reset" unit:"s" help:"Health of so long ends a slot's back-off."`
+	Workers Workers // a key for each runtime
+	Restart restart.Policy
 }
 
 // Runtime says which programs run workers.
@@ -164,29 +149,23 @@ type Retry struct {
 
 // Health is how workers are judged.
 type Health struct {
-	Enabled             bool          `yaml:"enabled" help:"Whether workers are probed, and graded, degraded and replaced for what probes and faults show. Off: a worker gets work while its heartbeat is fresh, and is replaced when its process ends."`
-	Degraded            int           `yaml:"degraded_threshold" help:"Consecutive failures that make a worker degraded."`
-	Unhealthy           int           `yaml:"unhealthy_threshold" help:"Consecutive failures that make a worker unhealthy."`
-	QueueDepthDegraded  int           `yaml:"queue_depth_degraded" help:"Queue depth that makes a worker degraded."`
-	QueueDepthUnhealthy int           `yaml:"queue_depth_unhealthy" help:"Queue depth that makes a worker unhealthy."`
-	RateDegraded        float64       `yaml:"failure_rate_degraded" help:"Failure rate that makes a worker degraded, 0 to 1."`
-	RateUnhealthy       float64       `yaml:"failure_rate_unhealthy" help:"Failure rate that makes a worker unhealthy, 0 to 1."`
-	CountActionErrors   bool          `yaml:"count_action_errors" help:"Whether every failed execution counts as its worker's fault."`
-	ProbeTimeout        time.Duration `yaml:"probe_timeout" unit:"s" help:"How long a probe may take."`
-	ProbeRetry          time.Duration `yaml:"probe_retry" unit:"s" help:"From a failed probe to the next."`
-	EchoInterval        time.Duration `yaml:"echo_interval" unit:"s" help:"How often each pool's dispatch echo is sent."`
+	Enabled           bool `yaml:"enabled" help:"Whether workers are probed, and graded, degraded and replaced for what probes and faults show. Off: a worker gets work while its heartbeat is fresh, and is replaced when its process ends."`
+	Thresholds        health.Thresholds
+	CountActionErrors bool          `yaml:"count_action_errors" help:"Whether every failed execution counts as its worker's fault."`
+	ProbeTimeout      time.Duration `yaml:"probe_timeout" unit:"s" help:"How long a probe may take."`
+	ProbeRetry        time.Duration `yaml:"probe_retry" unit:"s" help:"From a failed probe to the next."`
+	EchoInterval      time.Duration `yaml:"echo_interval" unit:"s" help:"How often each pool's dispatch echo is sent."`
 }
 
 // Limits bounds what one caller, worker or connection may take.
 type Limits struct {
-	Frame           Bytes `yaml:"frame" help:"Largest frame of a worker process."`
-	Output          Bytes `yaml:"output" help:"Kept of each of stdout and stderr of an execution."`
-	Requests        int   `yaml:"requests" help:"API requests in flight, waits and streams apart."`
-	Waits           int   `yaml:"waits" help:"Long polls and live streams in flight."`
-	Batches         int   `yaml:"batches" help:"Batch submissions in flight."`
-	Connections     int   `yaml:"connections" help:"HTTP connections, at most half of the files that the process may have open. One more closes the one that has been idle for the longest."`
-	PeerConnections int   `yaml:"connections_per_address" help:"HTTP connections from one address, at most three quarters of all."`
-	Bodies          Bytes `yaml:"bodies" help:"Request bodies that are held at once; the node needs about three times as much for them. Batches leave a quarter of it to other requests. Of the rest the batches of one token may have half, or one largest batch."`
+	Frame       Bytes `yaml:"frame" help:"Largest frame of a worker process."`
+	Output      Bytes `yaml:"output" help:"Kept of each of stdout and stderr of an execution."`
+	Requests    int   `yaml:"requests" help:"API requests in flight, waits and streams apart."`
+	Waits       int   `yaml:"waits" help:"Long polls and live streams in flight."`
+	Batches     int   `yaml:"batches" help:"Batch submissions in flight."`
+	Connections api.Connections
+	Bodies      Bytes `yaml:"bodies" help:"Request bodies that are held at once; the node needs about three times as much for them. Batches leave a quarter of it to other requests. Of the rest the batches of one token may have half, or one largest batch."`
 }
 
 // Retention says how long what has ended is kept. 0 keeps it for ever.

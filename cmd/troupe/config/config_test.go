@@ -57,7 +57,7 @@ func TestDefaultsAreValid(t *testing.T) {
 	require.NotEmpty(t, l.Node.Name)
 	require.Equal(t, 330*time.Second, l.Executor.ScheduledTimeout)
 	require.Equal(t, 5*time.Minute, l.Broker.RabbitMQ.WorkerQueueTTL)
-	require.Equal(t, 250*time.Millisecond, l.Pool.BackoffBase)
+	require.Equal(t, 250*time.Millisecond, l.Pool.Restart.BackoffMin)
 	require.Equal(t, Bytes(16<<20), l.Limits.Frame)
 	for _, k := range l.Keys {
 		require.Equal(t, "default", k.Source, k.Path)
@@ -111,7 +111,7 @@ health: {failure_rate_degraded: 0.25, enabled: false}
 	require.Equal(t, Bytes(64<<10), l.Limits.Output)
 	require.Equal(t, Bytes(1<<20), l.Limits.Frame)
 	require.False(t, l.Health.Enabled)
-	require.InDelta(t, 0.25, l.Health.RateDegraded, 0)
+	require.InDelta(t, 0.25, l.Health.Thresholds.FailureRateDegraded, 0)
 	require.Equal(t, "1.5", l.key(t, "executor.default_timeout").Value())
 }
 
@@ -285,8 +285,8 @@ func TestPeersMayBeSwitchedOff(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte("node: {peers_listen: "+text+"}\n"), 0o600))
 		loaded, err := Load(Sources{File: path, Environ: servers})
 		require.NoError(t, err, text)
-		require.Equal(t, want, loaded.Node.Peers().Listen)
-		require.Equal(t, strings.Contains(text, ":"), loaded.Node.Peers().On())
+		require.Equal(t, want, loaded.Node.Peers.Listen)
+		require.Equal(t, strings.Contains(text, ":"), loaded.Node.Peers.On())
 	}
 	_, err := Load(Sources{Environ: []string{"HOME=/h", "TROUPE_NODE_PEERS_LISTEN=off"}})
 	require.NoError(t, err, "on the embedded store too")

@@ -23,7 +23,7 @@ func defaults() Config {
 }
 
 func nodeDefaults(c *Config) {
-	n, graces := node.Defaults(), process.DefaultGraces()
+	n := node.Defaults()
 	c.Node.BeatInterval, c.Node.Lease = n.BeatEvery, n.Lease
 	c.Store = Store{OutageGrace: n.OutageGrace, Events: "changes"}
 	c.Executor = Executor{
@@ -32,7 +32,7 @@ func nodeDefaults(c *Config) {
 	}
 	c.Worker = Worker{
 		HeartbeatInterval: n.HeartbeatInterval, StalenessMultiplier: n.StalenessMultiplier, ShutdownTimeout: n.ShutdownTimeout,
-		InitTimeout: n.InitTimeout, CancelGrace: graces.Cancel, TermGrace: graces.Terminate, SessionTimeout: n.SessionTimeout,
+		InitTimeout: n.InitTimeout, Graces: process.DefaultGraces(), SessionTimeout: n.SessionTimeout,
 		SessionSweep: n.SessionSweep,
 	}
 	c.Runtime.EnvPass = n.EnvPass
@@ -49,26 +49,22 @@ func nodeDefaults(c *Config) {
 
 // judgedDefaults are of how workers and failures are judged.
 func judgedDefaults(c *Config) {
-	n, s, r, h := node.Defaults(), restart.Defaults(), retry.Defaults(), health.Defaults()
-	c.Pool = Pool{
-		RestartIntensity: s.Intensity, RestartPeriod: s.Period, BackoffBase: s.BackoffMin, BackoffMax: s.BackoffMax, BackoffReset: s.HealthyAfter,
-	}
+	n, r := node.Defaults(), retry.Defaults()
+	c.Pool.Restart = restart.Defaults()
 	c.Retry = Retry{
 		Enabled: !n.RetryDisabled, Unclassified: retry.UnclassifiedRetry, Shape: string(r.Shape), Base: r.Base, Max: r.Max,
 		Multiplier: r.Multiplier, Jitter: r.Jitter, MaxRetries: n.MaxRetries,
 	}
 	c.Health = Health{
-		Enabled: !n.HealthDisabled, Degraded: h.FailuresDegraded, Unhealthy: h.FailuresUnhealthy,
-		QueueDepthDegraded: h.QueueDepthDegraded, QueueDepthUnhealthy: h.QueueDepthUnhealthy,
-		RateDegraded: h.FailureRateDegraded, RateUnhealthy: h.FailureRateUnhealthy, CountActionErrors: n.CountActionErrors,
+		Enabled: !n.HealthDisabled, Thresholds: health.Defaults(), CountActionErrors: n.CountActionErrors,
 		ProbeTimeout: n.ProbeTimeout, ProbeRetry: lifecycle.ProbeAgainAfter, EchoInterval: n.EchoInterval,
 	}
 }
 
 func limitDefaults(c *Config) {
-	a, connections := api.Defaults(), api.DefaultConnections()
+	a := api.Defaults()
 	c.Limits = Limits{
 		Frame: messages.FrameMax, Output: messages.OutputMax, Requests: a.RequestsMax, Waits: a.WaitsMax, Batches: a.BatchesMax,
-		Connections: connections.Max, PeerConnections: connections.PeerMax, Bodies: Bytes(a.BodiesMax),
+		Connections: api.DefaultConnections(), Bodies: Bytes(a.BodiesMax),
 	}
 }

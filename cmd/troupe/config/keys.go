@@ -47,10 +47,16 @@ func walk(v reflect.Value, prefix string) []*Key {
 			keys = append(keys, several.keys(prefix)...)
 			continue
 		}
-		path := prefix + field.Tag.Get("yaml")
-		if field.Type.Kind() == reflect.Struct {
+		path, named := prefix+field.Tag.Get("yaml"), field.Tag.Get("yaml") != ""
+		switch of := field.Type.Kind() == reflect.Struct; {
+		case of && named:
 			keys = append(keys, walk(v.Field(i), path+".")...)
 			continue
+		case of: // a component's settings, which stand among those around them
+			keys = append(keys, walk(v.Field(i), prefix)...)
+			continue
+		case !named:
+			continue // a component's own, that nobody sets
 		}
 		keys = append(keys, &Key{
 			Path: path, span: spanOf(path), Flag: field.Tag.Get("flag"), Unit: field.Tag.Get("unit"),

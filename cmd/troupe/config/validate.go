@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/api"
-	"github.com/troupe-run/troupe/peers"
 )
 
 // ttlMargin is how far scheduled_timeout must lie above the worker queues' TTL: a message that expires is handled by
@@ -109,7 +108,7 @@ func (c *checker) tokens(l *Loaded) {
 	for _, p := range problems {
 		c.bad("tokens", "%s", p)
 	}
-	for _, p := range api.CheckCertificates(all, api.TLSFiles(l.TLS), "tokens") {
+	for _, p := range api.CheckCertificates(all, l.TLS, "tokens") {
 		c.bad("tls.client_ca_file", "%s", p)
 	}
 	if l.TokensFile == "" {
@@ -120,7 +119,7 @@ func (c *checker) tokens(l *Loaded) {
 		c.bad("tokens_file", "%s", err)
 		return
 	}
-	for _, p := range api.CheckCertificates(file, api.TLSFiles(l.TLS), l.TokensFile) {
+	for _, p := range api.CheckCertificates(file, l.TLS, l.TokensFile) {
 		c.bad("tokens_file", "%s", p)
 	}
 	if len(problems) == 0 {
@@ -207,20 +206,12 @@ func (c *checker) tls(l *Loaded) {
 
 // peers checks where the node's peers reach it.
 func (c *checker) peers(l *Loaded) {
-	s := l.Node.Peers()
+	s := l.Node.Peers
 	if s.On() && l.Store.URL == "" {
 		c.bad("node.peers_listen", "needs store.url: a node on the embedded store is alone; leave it empty")
 	}
 	for _, p := range s.Problems() {
 		c.bad("node."+p.Setting, "%s", p.Text)
-	}
-}
-
-// Peers are the settings of the remoting.
-func (n *Node) Peers() peers.Settings {
-	return peers.Settings{
-		Listen: n.PeersListen, Advertise: n.PeersAdvertise, CAFile: n.PeersCAFile, CertFile: n.PeersCertFile,
-		KeyFile: n.PeersKeyFile, Insecure: n.PeersInsecure,
 	}
 }
 
@@ -237,7 +228,7 @@ func (c *checker) times(l *Loaded) {
 	if l.Retry.Max < l.Retry.Base {
 		c.bad("retry.max_backoff_secs", "must not be below retry.base_backoff_secs")
 	}
-	if l.Pool.BackoffMax < l.Pool.BackoffBase {
+	if l.Pool.Restart.BackoffMax < l.Pool.Restart.BackoffMin {
 		c.bad("pool.backoff_max", "must not be below pool.backoff_base")
 	}
 	if l.Node.Lease < beatsPerLease*l.Node.BeatInterval {
@@ -253,19 +244,19 @@ func (c *checker) times(l *Loaded) {
 
 // DrainBudget is how long a stop may take: the work's own time, then the stop ladder.
 func (c *Config) DrainBudget() time.Duration {
-	return c.Worker.ShutdownTimeout + c.Worker.CancelGrace + c.Worker.TermGrace
+	return c.Worker.ShutdownTimeout + c.Worker.Graces.Cancel + c.Worker.Graces.Terminate
 }
 
 // grades checks that each degraded threshold lies below its unhealthy one.
 func (c *checker) grades(l *Loaded) {
-	h := l.Health
+	h := l.Health.Thresholds
 	for _, g := range []struct {
 		path, below         string
 		degraded, unhealthy float64
 	}{
-		{"health.degraded_threshold", "unhealthy_threshold", float64(h.Degraded), float64(h.Unhealthy)},
+		{"health.degraded_threshold", "unhealthy_threshold", float64(h.FailuresDegraded), float64(h.FailuresUnhealthy)},
 		{"health.queue_depth_degraded", "queue_depth_unhealthy", float64(h.QueueDepthDegraded), float64(h.QueueDepthUnhealthy)},
-		{"health.failure_rate_degraded", "failure_rate_unhealthy", h.RateDegraded, h.RateUnhealthy},
+		{"health.failure_rate_degraded", "failure_rate_unhealthy", h.FailureRateDegraded, h.FailureRateUnhealthy},
 	} {
 		if g.degraded >= g.unhealthy {
 			c.bad(g.path, "must be below health.%s", g.below)
