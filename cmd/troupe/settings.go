@@ -15,9 +15,6 @@ import (
 // forEver is how node.Config says what the configuration writes as 0.
 const forEver = time.Duration(-1)
 
-// planted, where set, puts faults around the node's adapters: it is set in the binary whose faults the chaos suite must find.
-var planted func(*node.Config)
-
 // nodeConfig hands the configuration on. TestEveryKeyReachesTheNode keeps it complete.
 func nodeConfig(c *config.Config, logger hclog.Logger) node.Config {
 	n := node.Config{
@@ -36,9 +33,6 @@ func nodeConfig(c *config.Config, logger hclog.Logger) node.Config {
 	stages(&n, c)
 	care(&n, c)
 	retention(&n, &c.Retention)
-	if planted != nil {
-		planted(&n)
-	}
 	return n
 }
 

@@ -22,6 +22,15 @@ var plants = []plant{{
 	file:   "actors/dead_letter.go",
 	before: "		row.Action, row.Worker = e.Action, e.WorkerID\n",
 	fault:  "		if planted(\"status_only\") {\n			p.Attempt = e.Attempt\n		}\n",
+}, {
+	// Claims and ends of runs take effect on the attempt after theirs.
+	file:   "node/open.go",
+	before: "		n.adapter = opened\n",
+	fault:  "		if planted(\"no_attempt\") {\n			opened = faulty.Attemptless(opened)\n		}\n",
+}, {
+	file:   "node/open.go",
+	before: "	\"github.com/troupe-run/troupe/store/sqlite\"\n",
+	fault:  "	\"github.com/troupe-run/troupe/store/storetest/faulty\"\n",
 }}
 
 // switches is a file that each package with a planted fault is built with.
