@@ -21,8 +21,8 @@ import (
 type Connections struct {
 	// Max is how many in all, never more than half of the descriptors that the process may have, and PeerMax how many of one
 	// address, never more than three quarters of all.
-	Max     int `yaml:"connections" help:"HTTP connections, at most half of the files that the process may have open. One more closes the one that has been idle for the longest."`
-	PeerMax int `yaml:"connections_per_address" help:"HTTP connections from one address, at most three quarters of all."`
+	Max     int `yaml:"connections" range:"8..1000000" help:"HTTP connections, at most half of the files that the process may have open. One more closes the one that has been idle for the longest."`
+	PeerMax int `yaml:"connections_per_address" range:"1..1000000" help:"HTTP connections from one address, at most three quarters of all."`
 }
 
 // Default bounds of connections, and how a failed accept is repeated.

@@ -37,9 +37,9 @@ type Target struct {
 
 // Graces are the waits after a step before the next. Zero fields mean the defaults.
 type Graces struct {
-	Cancel    time.Duration `yaml:"cancel_grace" unit:"s" help:"From the cancel frame to SIGTERM."`
+	Cancel    time.Duration `yaml:"cancel_grace" range:"0.01..600" unit:"s" help:"From the cancel frame to SIGTERM."`
 	Shutdown  time.Duration // after the shutdown frame
-	Terminate time.Duration `yaml:"term_grace" unit:"s" help:"From SIGTERM to SIGKILL."`
+	Terminate time.Duration `yaml:"term_grace" range:"0.01..600" unit:"s" help:"From SIGTERM to SIGKILL."`
 }
 
 // The graces of a fenced node, whose lease has less than a second left: everything is killed within 0.7 s.

@@ -12,14 +12,14 @@ type Thresholds struct {
 	// Heartbeat is the oldest fresh heartbeat where a sample names no limit of its own; 30 s (10 s × 3).
 	Heartbeat time.Duration
 	// FailuresDegraded and FailuresUnhealthy count worker faults in a row; 3 and 10.
-	FailuresDegraded  int `yaml:"degraded_threshold" help:"Consecutive failures that make a worker degraded."`
-	FailuresUnhealthy int `yaml:"unhealthy_threshold" help:"Consecutive failures that make a worker unhealthy."`
+	FailuresDegraded  int `yaml:"degraded_threshold" range:"1..1000000" help:"Consecutive failures that make a worker degraded."`
+	FailuresUnhealthy int `yaml:"unhealthy_threshold" range:"1..1000000" help:"Consecutive failures that make a worker unhealthy."`
 	// QueueDepthDegraded and QueueDepthUnhealthy count placements waiting on the worker; 50 and 100.
-	QueueDepthDegraded  int `yaml:"queue_depth_degraded" help:"Queue depth that makes a worker degraded."`
-	QueueDepthUnhealthy int `yaml:"queue_depth_unhealthy" help:"Queue depth that makes a worker unhealthy."`
+	QueueDepthDegraded  int `yaml:"queue_depth_degraded" range:"1..1000000" help:"Queue depth that makes a worker degraded."`
+	QueueDepthUnhealthy int `yaml:"queue_depth_unhealthy" range:"1..1000000" help:"Queue depth that makes a worker unhealthy."`
 	// FailureRateDegraded and FailureRateUnhealthy are shares of the last executions; 0.3 and 0.7.
-	FailureRateDegraded  float64 `yaml:"failure_rate_degraded" help:"Failure rate that makes a worker degraded, 0 to 1."`
-	FailureRateUnhealthy float64 `yaml:"failure_rate_unhealthy" help:"Failure rate that makes a worker unhealthy, 0 to 1."`
+	FailureRateDegraded  float64 `yaml:"failure_rate_degraded" range:"0.01..1" help:"Failure rate that makes a worker degraded, 0 to 1."`
+	FailureRateUnhealthy float64 `yaml:"failure_rate_unhealthy" range:"0.01..1" help:"Failure rate that makes a worker unhealthy, 0 to 1."`
 	// Off leaves the heartbeat alone to grade a worker: nothing that its executions and probes show counts.
 	Off bool
 }

@@ -13,15 +13,15 @@ const LeakedMax = 100
 // Policy is a pool's restart intensity and back-off. Zero fields mean the defaults.
 type Policy struct {
 	// Intensity restarts within Period happen at once; 5 in 10 s.
-	Intensity int           `yaml:"restart_intensity" help:"Restarts of a pool within restart_period before a slot backs off."`
-	Period    time.Duration `yaml:"restart_period" unit:"s" help:"See restart_intensity."`
+	Intensity int           `yaml:"restart_intensity" range:"1..10000" help:"Restarts of a pool within restart_period before a slot backs off."`
+	Period    time.Duration `yaml:"restart_period" range:"0.1..3600" unit:"s" help:"See restart_intensity."`
 	// BackoffMin is a slot's first delay beyond the intensity, doubling to BackoffMax; 250 ms and 30 s.
-	BackoffMin time.Duration `yaml:"backoff_base" unit:"s" help:"First back-off of a slot; it doubles."`
-	BackoffMax time.Duration `yaml:"backoff_max" unit:"s" help:"Longest back-off of a slot."`
+	BackoffMin time.Duration `yaml:"backoff_base" range:"0.001..3600" unit:"s" help:"First back-off of a slot; it doubles."`
+	BackoffMax time.Duration `yaml:"backoff_max" range:"0.001..3600" unit:"s" help:"Longest back-off of a slot."`
 	// Jitter is the share of random spread around a delay, 0 to 1; 0.2. Negative: none.
 	Jitter float64
 	// HealthyAfter is how long a slot must have been up for its back-off to start over; 60 s.
-	HealthyAfter time.Duration `yaml:"backoff_reset" unit:"s" help:"Health of so long ends a slot's back-off."`
+	HealthyAfter time.Duration `yaml:"backoff_reset" range:"0.1..86400" unit:"s" help:"Health of so long ends a slot's back-off."`
 	// BrokenAfter is how many failed starts in a row of every slot make the pool broken; 3.
 	BrokenAfter int
 }

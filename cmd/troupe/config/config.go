@@ -57,8 +57,8 @@ type Token struct {
 // Node names the node.
 type Node struct {
 	Name         string        `yaml:"name" flag:"name" help:"The node's name, the head of its workers' ids. Empty: the host's name."`
-	BeatInterval time.Duration `yaml:"beat_interval" unit:"s" help:"How often a node of the full mode renews its lease."`
-	Lease        time.Duration `yaml:"lease" unit:"s" help:"How long a node counts as alive after its last beat; past it others take its work over. At least three beats, and the same on all nodes."`
+	BeatInterval time.Duration `yaml:"beat_interval" range:"0.05..60" unit:"s" help:"How often a node of the full mode renews its lease."`
+	Lease        time.Duration `yaml:"lease" range:"0.2..600" unit:"s" help:"How long a node counts as alive after its last beat; past it others take its work over. At least three beats, and the same on all nodes."`
 
 	Peers peers.Settings
 }
@@ -72,7 +72,7 @@ type Log struct {
 // Store is where executions are kept.
 type Store struct {
 	URL         string        `yaml:"url" secret:"url" flag:"store" help:"postgres:// address of the store (Postgres 15 or newer), together with message_queue.rabbitmq.url. Empty: the embedded one, troupe.db in the data folder."`
-	OutageGrace time.Duration `yaml:"outage_grace" unit:"s" help:"How long running work goes on while the store is away for every node; past it the node stops its work."`
+	OutageGrace time.Duration `yaml:"outage_grace" range:"1..2592000" unit:"s" help:"How long running work goes on while the store is away for every node; past it the node stops its work."`
 	Events      string        `yaml:"events" help:"changes: events beside the straight path; all: every change of an execution."`
 }
 
@@ -87,7 +87,7 @@ type RabbitMQ struct {
 	TLS            node.BrokerTLS `yaml:"tls"`
 	Prefix         string         `yaml:"prefix" help:"Head of every queue's and exchange's name."`
 	QueueType      string         `yaml:"queue_type" help:"quorum or classic, of every queue. Quorum queues lose no dead letter when the broker crashes."`
-	WorkerQueueTTL time.Duration  `yaml:"worker_queue_ttl_ms" unit:"ms" help:"How long a message may wait in a worker's queue before it dead-letters."`
+	WorkerQueueTTL time.Duration  `yaml:"worker_queue_ttl_ms" range:"0.05..86400" unit:"ms" help:"How long a message may wait in a worker's queue before it dead-letters."`
 	Notices        bool           `yaml:"notices" help:"Whether an execution's end is told on the topic exchange PREFIX.executions. An action may keep silent with notify: false."`
 	DeadLetter     DeadLetter     `yaml:"dead_letter"`
 }
@@ -96,29 +96,29 @@ type RabbitMQ struct {
 type DeadLetter struct {
 	Enabled  bool          `yaml:"enabled" help:"Whether messages that expire are kept and handled."`
 	Exchange string        `yaml:"exchange" help:"Name of the dead-letter exchange; its queue has the name with .queue behind it. Where only the prefix is set: the prefix with .dlx."`
-	TTL      time.Duration `yaml:"ttl_ms" unit:"ms" help:"How long the dead-letter queue keeps a message that nobody takes."`
+	TTL      time.Duration `yaml:"ttl_ms" range:"1..2592000" unit:"ms" help:"How long the dead-letter queue keeps a message that nobody takes."`
 }
 
 // Executor bounds the stages of an execution.
 type Executor struct {
-	ScheduledTimeout     time.Duration `yaml:"scheduled_timeout" unit:"s" help:"From first placement to start; past it an execution fails with start_timeout. At least 10 s above the worker queues' TTL."`
-	TimeoutCheckInterval time.Duration `yaml:"timeout_check_interval" unit:"s" help:"How often the safety net looks for what is past scheduled_timeout."`
-	HealthCheckInterval  time.Duration `yaml:"health_check_interval" unit:"s" help:"How often an idle worker is probed."`
-	DefaultTimeout       time.Duration `yaml:"default_timeout" unit:"s" help:"Run timeout of actions that set none."`
-	ClaimTimeout         time.Duration `yaml:"claim_timeout" unit:"s" help:"From placement to claim; past it a placement is taken back and placed elsewhere."`
+	ScheduledTimeout     time.Duration `yaml:"scheduled_timeout" range:"1..172800" unit:"s" help:"From first placement to start; past it an execution fails with start_timeout. At least 10 s above the worker queues' TTL."`
+	TimeoutCheckInterval time.Duration `yaml:"timeout_check_interval" range:"0.1..3600" unit:"s" help:"How often the safety net looks for what is past scheduled_timeout."`
+	HealthCheckInterval  time.Duration `yaml:"health_check_interval" range:"0.1..3600" unit:"s" help:"How often an idle worker is probed."`
+	DefaultTimeout       time.Duration `yaml:"default_timeout" range:"0.1..2592000" unit:"s" help:"Run timeout of actions that set none."`
+	ClaimTimeout         time.Duration `yaml:"claim_timeout" range:"0.1..3600" unit:"s" help:"From placement to claim; past it a placement is taken back and placed elsewhere."`
 	ClaimSweep           bool          `yaml:"claim_sweep" help:"Whether placements past claim_timeout are taken back. Off only in tests of the later layers."`
-	NoWorkerDeadline     time.Duration `yaml:"no_worker_deadline" unit:"s" help:"How long an action with on_no_worker: wait waits for any worker."`
+	NoWorkerDeadline     time.Duration `yaml:"no_worker_deadline" range:"0.1..2592000" unit:"s" help:"How long an action with on_no_worker: wait waits for any worker."`
 }
 
 // Worker holds for every worker.
 type Worker struct {
-	HeartbeatInterval   time.Duration `yaml:"heartbeat_interval" unit:"s" help:"How often workers' heartbeats are written."`
-	StalenessMultiplier float64       `yaml:"heartbeat_staleness_multiplier" help:"A worker is stale when its heartbeat is older than the interval times this."`
-	ShutdownTimeout     time.Duration `yaml:"shutdown_timeout" unit:"s" flag:"shutdown-timeout" help:"How long running work may go on once the node is told to stop."`
-	InitTimeout         time.Duration `yaml:"init_timeout" unit:"s" help:"From a process's start to its answer to hello."`
+	HeartbeatInterval   time.Duration `yaml:"heartbeat_interval" range:"0.1..3600" unit:"s" help:"How often workers' heartbeats are written."`
+	StalenessMultiplier float64       `yaml:"heartbeat_staleness_multiplier" range:"1.5..100" help:"A worker is stale when its heartbeat is older than the interval times this."`
+	ShutdownTimeout     time.Duration `yaml:"shutdown_timeout" range:"0.1..86400" unit:"s" flag:"shutdown-timeout" help:"How long running work may go on once the node is told to stop."`
+	InitTimeout         time.Duration `yaml:"init_timeout" range:"0.1..3600" unit:"s" help:"From a process's start to its answer to hello."`
 	Graces              process.Graces
-	SessionTimeout      time.Duration `yaml:"session_timeout" unit:"s" help:"An idle session's binding ends after it."`
-	SessionSweep        time.Duration `yaml:"session_sweep_interval" unit:"s" help:"How often idle bindings are looked for."`
+	SessionTimeout      time.Duration `yaml:"session_timeout" range:"1..2592000" unit:"s" help:"An idle session's binding ends after it."`
+	SessionSweep        time.Duration `yaml:"session_sweep_interval" range:"0.1..3600" unit:"s" help:"How often idle bindings are looked for."`
 }
 
 // Pool holds for every pool.
@@ -140,11 +140,11 @@ type Retry struct {
 	Unclassified string `yaml:"unclassified" help:"What becomes of a failure that no rule knows, such as an exit status or an exception, where retries are left."`
 
 	Shape      string        `yaml:"backoff_shape" help:"How the delay grows from retry to retry; decorrelated draws it between the base and three times the one before."`
-	Base       time.Duration `yaml:"base_backoff_secs" unit:"s" help:"Delay before the first retry."`
-	Max        time.Duration `yaml:"max_backoff_secs" unit:"s" help:"Longest delay, jitter included."`
-	Multiplier float64       `yaml:"backoff_multiplier" help:"Growth of the delay from retry to retry of shape exponential."`
-	Jitter     float64       `yaml:"jitter_factor" help:"Random spread of the delay, as a share of it, 0 to 1."`
-	MaxRetries int           `yaml:"max_retries" help:"Retries of actions that set none. Not consent to repeat after worker_lost."`
+	Base       time.Duration `yaml:"base_backoff_secs" range:"0.001..86400" unit:"s" help:"Delay before the first retry."`
+	Max        time.Duration `yaml:"max_backoff_secs" range:"0.001..2592000" unit:"s" help:"Longest delay, jitter included."`
+	Multiplier float64       `yaml:"backoff_multiplier" range:"1..100" help:"Growth of the delay from retry to retry of shape exponential."`
+	Jitter     float64       `yaml:"jitter_factor" range:"0..1" help:"Random spread of the delay, as a share of it, 0 to 1."`
+	MaxRetries int           `yaml:"max_retries" range:"0..1000" help:"Retries of actions that set none. Not consent to repeat after worker_lost."`
 }
 
 // Health is how workers are judged.
@@ -152,36 +152,36 @@ type Health struct {
 	Enabled           bool `yaml:"enabled" help:"Whether workers are probed, and graded, degraded and replaced for what probes and faults show. Off: a worker gets work while its heartbeat is fresh, and is replaced when its process ends."`
 	Thresholds        health.Thresholds
 	CountActionErrors bool          `yaml:"count_action_errors" help:"Whether every failed execution counts as its worker's fault."`
-	ProbeTimeout      time.Duration `yaml:"probe_timeout" unit:"s" help:"How long a probe may take."`
-	ProbeRetry        time.Duration `yaml:"probe_retry" unit:"s" help:"From a failed probe to the next."`
-	EchoInterval      time.Duration `yaml:"echo_interval" unit:"s" help:"How often each pool's dispatch echo is sent."`
+	ProbeTimeout      time.Duration `yaml:"probe_timeout" range:"0.1..600" unit:"s" help:"How long a probe may take."`
+	ProbeRetry        time.Duration `yaml:"probe_retry" range:"0.1..600" unit:"s" help:"From a failed probe to the next."`
+	EchoInterval      time.Duration `yaml:"echo_interval" range:"0.1..3600" unit:"s" help:"How often each pool's dispatch echo is sent."`
 }
 
 // Limits bounds what one caller, worker or connection may take.
 type Limits struct {
-	Frame       Bytes `yaml:"frame" help:"Largest frame of a worker process."`
-	Output      Bytes `yaml:"output" help:"Kept of each of stdout and stderr of an execution."`
-	Requests    int   `yaml:"requests" help:"API requests in flight, waits and streams apart."`
-	Waits       int   `yaml:"waits" help:"Long polls and live streams in flight."`
-	Batches     int   `yaml:"batches" help:"Batch submissions in flight."`
+	Frame       Bytes `yaml:"frame" range:"65536..268435456" help:"Largest frame of a worker process."`
+	Output      Bytes `yaml:"output" range:"1..268435456" help:"Kept of each of stdout and stderr of an execution."`
+	Requests    int   `yaml:"requests" range:"1..1000000" help:"API requests in flight, waits and streams apart."`
+	Waits       int   `yaml:"waits" range:"1..1000000" help:"Long polls and live streams in flight."`
+	Batches     int   `yaml:"batches" range:"1..1000" help:"Batch submissions in flight."`
 	Connections api.Connections
-	Bodies      Bytes `yaml:"bodies" help:"Request bodies that are held at once; the node needs about three times as much for them. Batches leave a quarter of it to other requests. Of the rest the batches of one token may have half, or one largest batch."`
+	Bodies      Bytes `yaml:"bodies" range:"4194304..68719476736" help:"Request bodies that are held at once; the node needs about three times as much for them. Batches leave a quarter of it to other requests. Of the rest the batches of one token may have half, or one largest batch."`
 }
 
 // Retention says how long what has ended is kept. 0 keeps it for ever.
 type Retention struct {
-	Executions  time.Duration `yaml:"executions" unit:"s" help:"Ended executions, with output and events. 0: for ever."`
-	DeadLetters time.Duration `yaml:"dead_letters" unit:"s" help:"Dead letters. 0: for ever."`
-	Events      time.Duration `yaml:"worker_events" unit:"s" help:"Workers' transitions. 0: for ever."`
-	Sessions    time.Duration `yaml:"sessions" unit:"s" help:"Unbound sessions, since their last use. 0: for ever."`
-	Nodes       time.Duration `yaml:"nodes" unit:"s" help:"Dead incarnations. 0: for ever."`
-	Interval    time.Duration `yaml:"interval" unit:"s" help:"How often old rows are deleted."`
-	Batch       int           `yaml:"batch" help:"Rows of each kind deleted in one go."`
+	Executions  time.Duration `yaml:"executions" range:"0..316224000" unit:"s" help:"Ended executions, with output and events. 0: for ever."`
+	DeadLetters time.Duration `yaml:"dead_letters" range:"0..316224000" unit:"s" help:"Dead letters. 0: for ever."`
+	Events      time.Duration `yaml:"worker_events" range:"0..316224000" unit:"s" help:"Workers' transitions. 0: for ever."`
+	Sessions    time.Duration `yaml:"sessions" range:"0..316224000" unit:"s" help:"Unbound sessions, since their last use. 0: for ever."`
+	Nodes       time.Duration `yaml:"nodes" range:"0..316224000" unit:"s" help:"Dead incarnations. 0: for ever."`
+	Interval    time.Duration `yaml:"interval" range:"0.1..86400" unit:"s" help:"How often old rows are deleted."`
+	Batch       int           `yaml:"batch" range:"1..100000" help:"Rows of each kind deleted in one go."`
 }
 
 // Shutdown is what the platform grants.
 type Shutdown struct {
-	PlatformGrace time.Duration `yaml:"platform_grace" unit:"s" help:"How long the platform waits between SIGTERM and SIGKILL (systemd TimeoutStopSec, terminationGracePeriodSeconds). A longer drain is refused. 0: not known."`
+	PlatformGrace time.Duration `yaml:"platform_grace" range:"0..86400" unit:"s" help:"How long the platform waits between SIGTERM and SIGKILL (systemd TimeoutStopSec, terminationGracePeriodSeconds). A longer drain is refused. 0: not known."`
 }
 
 // Debug is for those who look inside.

@@ -59,7 +59,7 @@ func walk(v reflect.Value, prefix string) []*Key {
 			continue // a component's own, that nobody sets
 		}
 		keys = append(keys, &Key{
-			Path: path, span: spanOf(path), Flag: field.Tag.Get("flag"), Unit: field.Tag.Get("unit"),
+			Path: path, span: spanOf(path, field.Tag.Get("range")), Flag: field.Tag.Get("flag"), Unit: field.Tag.Get("unit"),
 			Help: field.Tag.Get("help"), secret: field.Tag.Get("secret"), value: v.Field(i),
 			paths: field.Tag.Get("list") == "paths",
 		})
