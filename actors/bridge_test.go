@@ -269,7 +269,7 @@ func newMorgue(t *testing.T, change func(*faulty)) *morgue {
 		System: m.office.system, Store: m.office.store, Settings: m.settings, Logger: hclog.NewNullLogger(),
 		Delivery: m.office.system.PID("delivery"), Recorder: m.office.recorder,
 		Pool:  func(string) *actor.PID { return nil },
-		Judge: &Crew{Action: func(string, string) (*messages.Action, bool) { return action, true }},
+		Judge: &WorkerConfig{Action: func(string, string) (*messages.Action, bool) { return action, true }},
 		Count: func(_, resolution string) {
 			count, _ := m.counts.LoadOrStore(resolution, &atomic.Int64{})
 			count.(*atomic.Int64).Add(1)

@@ -25,7 +25,7 @@ type DeadLetterConfig struct {
 	Recorder *actor.PID
 	// Pool returns the pool supervisor that must hear of an outcome; nil: none is here.
 	Pool   func(name string) *actor.PID
-	Judge  *Crew // decides about retries
+	Judge  *WorkerConfig // decides about retries
 	Logger hclog.Logger
 	// Elsewhere, where set, is told of each that ended its execution while it was placed on a worker of another incarnation. It
 	// must not wait.

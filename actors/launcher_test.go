@@ -194,9 +194,9 @@ func next[T any](t *testing.T, i *inbox, n int) T {
 	return posted[T](i)[n-1]
 }
 
-// backstage is a crew without a tree, for a runner alone.
-func backstage() *Crew {
-	return &Crew{
+// backstage is a configuration of workers without a tree, for a runner alone.
+func backstage() *WorkerConfig {
+	return &WorkerConfig{
 		PoolName: "pool", Incarnation: messages.NewIncarnation(),
 		Logger: hclog.NewNullLogger(), Board: NewBoard(),
 	}

@@ -20,15 +20,15 @@ var errStopped = errors.New("the run is being stopped")
 // goRunner runs handlers of this binary. Code in the same process cannot be killed: a handler that does not return
 // after its grace is left behind, counted, and its worker replaced.
 type goRunner struct {
-	crew     *Crew
+	cfg      *WorkerConfig
 	handlers map[string]messages.Handler
 	post     func(any)
 }
 
 // GoRunner returns a maker of runners for go actions; handlers are found by the action's entrypoint.
-func GoRunner(handlers map[string]messages.Handler) func(*Crew, messages.WorkerID, messages.Generation) Runner {
-	return func(c *Crew, _ messages.WorkerID, _ messages.Generation) Runner {
-		return &goRunner{crew: c, handlers: handlers}
+func GoRunner(handlers map[string]messages.Handler) func(*WorkerConfig, messages.WorkerID, messages.Generation) Runner {
+	return func(c *WorkerConfig, _ messages.WorkerID, _ messages.Generation) Runner {
+		return &goRunner{cfg: c, handlers: handlers}
 	}
 }
 
@@ -59,7 +59,7 @@ func (g *goRunner) Run(r *Run) {
 		return
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	run := &goRun{cancel: cancel, id: r.Execution.ID, board: g.crew.Board, post: g.post, stalls: r.Execution.StallTimeout > 0}
+	run := &goRun{cancel: cancel, id: r.Execution.ID, board: g.cfg.Board, post: g.post, stalls: r.Execution.StallTimeout > 0}
 	r.handle = run
 	if r.stop != notStopped {
 		cancel(errStopped)
@@ -74,7 +74,7 @@ func (g *goRunner) call(ctx context.Context, run *goRun, handler messages.Handle
 		stack := ""
 		if p := recover(); p != nil {
 			end.crashed, stack = fmt.Sprintf("handler panicked: %v", p), panicStack()
-			g.crew.Logger.Error("handler panicked", "action", e.Action, "execution", e.ID, "panic", fmt.Sprint(p), "stack", stack)
+			g.cfg.Logger.Error("handler panicked", "action", e.Action, "execution", e.ID, "panic", fmt.Sprint(p), "stack", stack)
 		}
 		if end.crashed != "" {
 			end.outcome = lost(end.crashed, "panic", stack)
@@ -82,8 +82,8 @@ func (g *goRunner) call(ctx context.Context, run *goRun, handler messages.Handle
 		run.cancel(nil)
 		if run.told.CompareAndSwap(false, true) {
 			g.post(end)
-		} else if run.leaked.Load() && g.crew.Leaked != nil {
-			g.crew.Leaked(g.crew.PoolName, -1)
+		} else if run.leaked.Load() && g.cfg.Leaked != nil {
+			g.cfg.Leaked(g.cfg.PoolName, -1)
 		}
 	}()
 	began := time.Now()
@@ -143,8 +143,8 @@ func (g *goRunner) Step(step process.Step, r *Run) {
 		return
 	}
 	run.leaked.Store(true)
-	if g.crew.Leaked != nil {
-		g.crew.Leaked(g.crew.PoolName, 1)
+	if g.cfg.Leaked != nil {
+		g.cfg.Leaked(g.cfg.PoolName, 1)
 	}
 	g.post(&ended{
 		placement: r.Placement(), crashed: exitLeaked,

@@ -98,15 +98,15 @@ func TestGoHandlerThatWouldNotEnd(t *testing.T) {
 	t.Parallel()
 	var in inbox
 	var leaked atomic.Int64
-	crew := backstage()
-	crew.Leaked = func(_ string, change int) { leaked.Add(int64(change)) }
+	cfg := backstage()
+	cfg.Leaked = func(_ string, change int) { leaked.Add(int64(change)) }
 	release := make(chan struct{})
 	g := GoRunner(map[string]messages.Handler{"f": func(_ context.Context, task *messages.Task) (any, error) {
 		task.Progress(0.5, "half")
 		<-release
 		task.Progress(0.9, "late")
 		return 1, nil
-	}})(crew, "w", 1)
+	}})(cfg, "w", 1)
 	g.Begin(in.post)
 	r := aRun(nil)
 	g.Run(r)
@@ -118,16 +118,16 @@ func TestGoHandlerThatWouldNotEnd(t *testing.T) {
 	require.Equal(t, exitLeaked, end.crashed)
 	require.Equal(t, exitLeaked, end.outcome.Error.Exit)
 	require.Equal(t, int64(1), leaked.Load())
-	crew.Board.Close(r.Execution.ID)
+	cfg.Board.Close(r.Execution.ID)
 	close(release)
 	soon(t, func() bool { return leaked.Load() == 0 }, "it has ended after all")
 	require.Len(t, posted[*ended](&in), 1)
-	require.Empty(t, crew.Board.feeds, "an event behind the end makes no feed")
+	require.Empty(t, cfg.Board.feeds, "an event behind the end makes no feed")
 }
 
 func TestGoTask(t *testing.T) {
 	t.Parallel()
-	crew := backstage()
+	cfg := backstage()
 	var in inbox
 	var seen messages.Task
 	g := GoRunner(map[string]messages.Handler{"f": func(_ context.Context, task *messages.Task) (any, error) {
@@ -138,7 +138,7 @@ func TestGoTask(t *testing.T) {
 		var v struct{ N int }
 		err := task.Bind(&v)
 		return v.N, err
-	}})(crew, "w", 1)
+	}})(cfg, "w", 1)
 	g.Begin(in.post)
 	r := aRun(func(e *messages.Execution, _ *messages.Action) {
 		e.Parameters, e.Session, e.SessionEpoch, e.StallTimeout = json.RawMessage(`{"N":7}`), "s", 3, time.Minute
@@ -148,7 +148,7 @@ func TestGoTask(t *testing.T) {
 	require.Equal(t, "s", seen.Session)
 	require.Equal(t, int64(3), seen.Epoch)
 	require.Len(t, posted[*sign](&in), 2)
-	crew.Board.mu.Lock()
-	defer crew.Board.mu.Unlock()
-	require.Len(t, crew.Board.feeds[r.Execution.ID].events, 2)
+	cfg.Board.mu.Lock()
+	defer cfg.Board.mu.Unlock()
+	require.Len(t, cfg.Board.feeds[r.Execution.ID].events, 2)
 }

@@ -34,7 +34,7 @@ const protocolVersion = 1
 
 // processRunner keeps one long-lived program that speaks the frame protocol.
 type processRunner struct {
-	crew    *Crew
+	cfg     *WorkerConfig
 	outfit  *Outfit
 	program *Program
 	worker  messages.WorkerID
@@ -74,10 +74,10 @@ const pendingMax = 1024
 var errTooManyPending = errors.New("the program has too many unanswered requests")
 
 // ProcessRunner returns a maker of runners that keep one long-lived program each.
-func ProcessRunner(outfit *Outfit, program *Program) func(*Crew, messages.WorkerID, messages.Generation) Runner {
-	return func(c *Crew, id messages.WorkerID, gen messages.Generation) Runner {
+func ProcessRunner(outfit *Outfit, program *Program) func(*WorkerConfig, messages.WorkerID, messages.Generation) Runner {
+	return func(c *WorkerConfig, id messages.WorkerID, gen messages.Generation) Runner {
 		return &processRunner{
-			crew: c, outfit: outfit, program: program, worker: id, gen: gen,
+			cfg: c, outfit: outfit, program: program, worker: id, gen: gen,
 			traits: Traits{Lives: true, Probes: true}, pending: map[uint64]pendingRequest{},
 		}
 	}
@@ -113,7 +113,7 @@ func (p *processRunner) start() {
 		p.take(ev)
 	}
 	if p.deferred = nil; p.dropped > 0 {
-		p.crew.Logger.Warn("a program talked before it was asked; some of what it said is dropped", "worker", p.worker,
+		p.cfg.Logger.Warn("a program talked before it was asked; some of what it said is dropped", "worker", p.worker,
 			"dropped", p.dropped)
 	}
 	if p.killed {
@@ -131,13 +131,13 @@ func (p *processRunner) start() {
 func (p *processRunner) env() []string {
 	env := append(slices.Clone(p.outfit.Env), p.program.Env...)
 	return append(env, "TROUPE_PROTOCOL="+strconv.Itoa(protocolVersion), "TROUPE_WORKER="+string(p.worker),
-		"TROUPE_POOL="+p.crew.PoolName, "TROUPE_GENERATION="+strconv.Itoa(int(p.gen)),
-		"TROUPE_INCARNATION="+p.crew.Incarnation.String())
+		"TROUPE_POOL="+p.cfg.PoolName, "TROUPE_GENERATION="+strconv.Itoa(int(p.gen)),
+		"TROUPE_INCARNATION="+p.cfg.Incarnation.String())
 }
 
 func (p *processRunner) hello() any {
 	return map[string]any{
-		"protocol": protocolVersion, "worker": p.worker, "generation": p.gen, "pool": p.crew.PoolName,
+		"protocol": protocolVersion, "worker": p.worker, "generation": p.gen, "pool": p.cfg.PoolName,
 		"actions": p.program.Actions,
 	}
 }
@@ -222,7 +222,7 @@ func (p *processRunner) EndSession(session string, epoch int64) {
 	defer p.mu.Unlock()
 	if p.asks["sessions"] {
 		if _, err := p.ask("end_session", pendingRequest{}, map[string]any{"session": session, "epoch": epoch}); err != nil {
-			p.crew.Logger.Warn("end of session not told", "worker", p.worker, "session", session, "error", err)
+			p.cfg.Logger.Warn("end of session not told", "worker", p.worker, "session", session, "error", err)
 		}
 	}
 }

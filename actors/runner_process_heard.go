@@ -50,7 +50,7 @@ func (p *processRunner) take(ev process.Event) {
 		p.live(ev.ID, Happening{Kind: "log", At: time.Now(), Level: ev.Level, Message: ev.Message})
 	case process.Wrote:
 		if p.run != nil {
-			p.crew.Board.Add(p.run.Execution.ID, wrote(ev))
+			p.cfg.Board.Add(p.run.Execution.ID, wrote(ev))
 		}
 	case process.Broken:
 		p.broken = ev.Reason
@@ -69,11 +69,11 @@ func (p *processRunner) take(ev process.Event) {
 func (p *processRunner) live(id uint64, h Happening) {
 	if p.run == nil || id != p.runID {
 		if h.Kind == "log" && id == 0 {
-			p.crew.Logger.Info("worker says", "worker", p.worker, "level", h.Level, "message", h.Message)
+			p.cfg.Logger.Info("worker says", "worker", p.worker, "level", h.Level, "message", h.Message)
 		}
 		return
 	}
-	p.crew.Board.Add(p.run.Execution.ID, h)
+	p.cfg.Board.Add(p.run.Execution.ID, h)
 	if p.run.Execution.StallTimeout > 0 {
 		p.post(&sign{})
 	}
@@ -82,8 +82,8 @@ func (p *processRunner) live(id uint64, h Happening) {
 func (p *processRunner) replied(r process.Reply) {
 	request, known := p.pending[r.ID]
 	if !known {
-		if p.crew.UnknownReply != nil {
-			p.crew.UnknownReply(p.crew.PoolName)
+		if p.cfg.UnknownReply != nil {
+			p.cfg.UnknownReply(p.cfg.PoolName)
 		}
 		return
 	}

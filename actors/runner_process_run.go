@@ -58,7 +58,7 @@ func (p *processRunner) restoreAnswered(r process.Reply) {
 	if r.Err == nil {
 		p.restored = true
 	} else {
-		p.crew.Logger.Warn("session state not restored", "worker", p.worker, "session", p.run.Execution.Session, "error", r.Err)
+		p.cfg.Logger.Warn("session state not restored", "worker", p.worker, "session", p.run.Execution.Session, "error", r.Err)
 	}
 	p.execute()
 }

@@ -16,17 +16,17 @@ const allCapabilities = `{"protocol":1,"capabilities":{"ping_while_busy":true,"c
 // company is a process runner with its program.
 type company struct {
 	*processRunner
-	in   *inbox
-	crew *Crew
-	l    *launcher
+	in  *inbox
+	cfg *WorkerConfig
+	l   *launcher
 }
 
 func newCompany(t *testing.T, l *launcher) *company {
 	t.Helper()
-	in, crew := &inbox{}, backstage()
-	r := ProcessRunner(&Outfit{Launcher: l}, &Program{Name: "python process", Argv: []string{"python3"}})(crew, "w", 1)
+	in, cfg := &inbox{}, backstage()
+	r := ProcessRunner(&Outfit{Launcher: l}, &Program{Name: "python process", Argv: []string{"python3"}})(cfg, "w", 1)
 	r.Begin(in.post)
-	return &company{r.(*processRunner), in, crew, l}
+	return &company{r.(*processRunner), in, cfg, l}
 }
 
 // greeted is a company whose program has answered hello.
@@ -56,7 +56,7 @@ func TestProcessHello(t *testing.T) {
 		id := p.asked(t, "hello", 1).id
 		c.reply.ID = id + 7
 		strays := 0
-		run.crew.UnknownReply = func(string) { strays++ }
+		run.cfg.UnknownReply = func(string) { strays++ }
 		p.sink(c.reply) // an answer to nothing
 		require.Equal(t, 1, strays, "it is counted")
 		require.Empty(t, posted[*begun](run.in), name)
@@ -127,9 +127,9 @@ func TestProcessRun(t *testing.T) {
 	p.sink(process.Log{ID: 0, Message: "outside"})
 	p.sink(process.Wrote{Stderr: true, Data: []byte("w")})
 	require.Len(t, posted[*sign](c.in), 3)
-	c.crew.Board.mu.Lock()
-	require.Len(t, c.crew.Board.feeds[r.Execution.ID].events, 4)
-	c.crew.Board.mu.Unlock()
+	c.cfg.Board.mu.Lock()
+	require.Len(t, c.cfg.Board.feeds[r.Execution.ID].events, 4)
+	c.cfg.Board.mu.Unlock()
 	p.set(func() { p.out = messages.Output{Stderr: []byte("w")} })
 	p.sink(process.Reply{ID: id, Result: json.RawMessage(`{"a":1}`), Close: true})
 	p.sink(process.Reply{ID: id, Result: json.RawMessage(`{"a":2}`)})

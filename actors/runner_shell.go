@@ -27,7 +27,7 @@ const startTimeout = 10 * time.Second
 
 // shellRunner runs one program per execution.
 type shellRunner struct {
-	crew   *Crew
+	cfg    *WorkerConfig
 	outfit *Outfit
 	launch func(*messages.Action) runtime.Program
 	worker messages.WorkerID
@@ -36,9 +36,9 @@ type shellRunner struct {
 }
 
 // ShellRunner returns a maker of runners that start a program for each execution; launch says how, by the action.
-func ShellRunner(outfit *Outfit, launch func(*messages.Action) runtime.Program) func(*Crew, messages.WorkerID, messages.Generation) Runner {
-	return func(c *Crew, id messages.WorkerID, gen messages.Generation) Runner {
-		return &shellRunner{crew: c, outfit: outfit, launch: launch, worker: id, gen: gen}
+func ShellRunner(outfit *Outfit, launch func(*messages.Action) runtime.Program) func(*WorkerConfig, messages.WorkerID, messages.Generation) Runner {
+	return func(c *WorkerConfig, id messages.WorkerID, gen messages.Generation) Runner {
+		return &shellRunner{cfg: c, outfit: outfit, launch: launch, worker: id, gen: gen}
 	}
 }
 
@@ -142,7 +142,7 @@ func (s *shellRunner) env(e *messages.Execution, program []string) []string {
 	env = append(env,
 		"TROUPE_EXECUTION="+e.ID.String(), "TROUPE_ATTEMPT="+strconv.Itoa(int(e.Attempt)),
 		"TROUPE_ACTION="+e.Action, "TROUPE_SESSION="+e.Session, "TROUPE_WORKER="+string(s.worker),
-		"TROUPE_INCARNATION="+s.crew.Incarnation.String(), "TRACEPARENT="+e.Trace)
+		"TROUPE_INCARNATION="+s.cfg.Incarnation.String(), "TRACEPARENT="+e.Trace)
 	return append(env, parameterEnv(e.Parameters)...)
 }
 
@@ -217,7 +217,7 @@ func envName(s string) bool {
 func (s *shellRunner) heard(e *messages.Execution, p messages.Placement, c *command, ev process.Event) {
 	switch ev := ev.(type) {
 	case process.Wrote:
-		s.crew.Board.Add(e.ID, wrote(ev))
+		s.cfg.Board.Add(e.ID, wrote(ev))
 		if e.StallTimeout > 0 {
 			s.post(&sign{})
 		}

@@ -100,21 +100,21 @@ func FuzzParameterEnv(f *testing.F) {
 	})
 }
 
-func newShell(t *testing.T, l *launcher) (Runner, *inbox, *Crew) {
+func newShell(t *testing.T, l *launcher) (Runner, *inbox, *WorkerConfig) {
 	t.Helper()
-	in, crew := &inbox{}, backstage()
+	in, cfg := &inbox{}, backstage()
 	s := ShellRunner(&Outfit{Launcher: l, Env: []string{"PATH=/bin"}}, func(a *messages.Action) runtime.Program {
 		return runtime.Program{Argv: runtime.Argv(a.Root, a.Command)}
-	})(crew, "w", 1)
+	})(cfg, "w", 1)
 	s.Begin(in.post)
 	require.NoError(t, next[*begun](t, in, 1).err)
-	return s, in, crew
+	return s, in, cfg
 }
 
 func TestShellRunsACommand(t *testing.T) {
 	t.Parallel()
 	l := &launcher{}
-	s, in, crew := newShell(t, l)
+	s, in, cfg := newShell(t, l)
 	r := aRun(func(e *messages.Execution, a *messages.Action) {
 		e.Parameters, e.StallTimeout, a.Root, a.Command = json.RawMessage(`{"x":"1"}`), time.Minute, "/pack", []string{"bin/run", "-a"}
 	})
@@ -129,7 +129,7 @@ func TestShellRunsACommand(t *testing.T) {
 	p.set(func() { p.out = messages.Output{Stdout: []byte("5")} })
 	p.sink(process.Wrote{Data: []byte("5")})
 	next[*sign](t, in, 1)
-	require.Equal(t, "5", string(crew.Board.Output(r.Execution.ID).Stdout))
+	require.Equal(t, "5", string(cfg.Board.Output(r.Execution.ID).Stdout))
 	p.exits(0)
 	end := next[*ended](t, in, 1)
 	require.Equal(t, `5`, string(end.outcome.Result))

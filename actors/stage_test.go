@@ -257,7 +257,7 @@ type stage struct {
 	system *System
 	rows   *rows
 	act    *act
-	crew   *Crew
+	cfg    *WorkerConfig
 	pool   *hearer
 	worker *actor.PID
 	cell   *Cell
@@ -267,7 +267,7 @@ type stage struct {
 var lives = Traits{Lives: true, Cancels: true, Probes: true}
 
 // play spawns a worker with the runner.
-func play(t *testing.T, a *act, change func(*Crew)) *stage {
+func play(t *testing.T, a *act, change func(*WorkerConfig)) *stage {
 	t.Helper()
 	s := &stage{
 		t: t, system: newSystem(t), act: a, pool: &hearer{}, cell: &Cell{},
@@ -284,18 +284,18 @@ func play(t *testing.T, a *act, change func(*Crew)) *stage {
 	pool, err := s.system.Spawn(s.system, s.pool.child("pool"))
 	require.NoError(t, err)
 	action := &messages.Action{Ref: "act", Pool: "pool"}
-	s.crew = &Crew{
+	s.cfg = &WorkerConfig{
 		System: s.system, Recorder: recorder, Pool: pool, PoolName: "pool",
 		Node: "node", Incarnation: messages.NewIncarnation(), Logger: hclog.NewNullLogger(), Board: NewBoard(),
-		Runner:      func(*Crew, messages.WorkerID, messages.Generation) Runner { return a },
+		Runner:      func(*WorkerConfig, messages.WorkerID, messages.Generation) Runner { return a },
 		Action:      func(ref, _ string) (*messages.Action, bool) { return action, ref == "act" },
 		InitTimeout: 30 * time.Second, ProbeTimeout: 5 * time.Second, KeepWithin: time.Second,
 	}
 	if change != nil {
-		change(s.crew)
+		change(s.cfg)
 	}
 	done := make(chan *actor.PID, 1)
-	s.system.Send(pool, &spawnBelow{NewWorker(s.crew, 0, 1, "node/pool/0", s.cell), done})
+	s.system.Send(pool, &spawnBelow{NewWorker(s.cfg, 0, 1, "node/pool/0", s.cell), done})
 	s.worker = <-done
 	s.settle()
 	return s

@@ -22,11 +22,11 @@ func (e *StartError) Error() string { return e.Why }
 // be dropped, for a runner must not be held up.
 const heardMax = 8
 
-// Try starts one worker of the crew, beside its pool and as the pool would, and ends it again as soon as it could take work. Nil:
-// it could. A *StartError says why it could not. It ends with ctx, or when the crew's init timeout is over, and returns only
+// Try starts one worker with the configuration, beside its pool and as the pool would, and ends it again as soon as it could take work. Nil:
+// it could. A *StartError says why it could not. It ends with ctx, or when its init timeout is over, and returns only
 // once the program is gone.
-func Try(ctx context.Context, crew *Crew, id messages.WorkerID) error {
-	runner := crew.Runner(crew, id, 0)
+func Try(ctx context.Context, cfg *WorkerConfig, id messages.WorkerID) error {
+	runner := cfg.Runner(cfg, id, 0)
 	if !runner.Traits().Lives {
 		return nil // nothing of it lives between two runs
 	}
@@ -37,11 +37,11 @@ func Try(ctx context.Context, crew *Crew, id messages.WorkerID) error {
 		default:
 		}
 	})
-	limited, cancel := context.WithTimeoutCause(ctx, crew.InitTimeout, errInitTimeout)
+	limited, cancel := context.WithTimeoutCause(ctx, cfg.InitTimeout, errInitTimeout)
 	defer cancel()
 	failure, ended := firstWord(limited, runner, heard)
 	if !ended {
-		endTrial(runner, heard, failure == nil, crew.Graces)
+		endTrial(runner, heard, failure == nil, cfg.Graces)
 	}
 	return failure
 }

@@ -17,7 +17,7 @@ import (
 // Worker is one generation of one slot: an explicit lifecycle, one runner, at most one run at a time. It holds the
 // placements that were delivered to it until it is free, and claims one only then.
 type Worker struct {
-	crew *Crew
+	cfg  *WorkerConfig
 	key  messages.WorkerKey
 	id   messages.WorkerID
 	gen  messages.Generation
@@ -57,11 +57,11 @@ type Worker struct {
 }
 
 // NewWorker returns the child to spawn for one generation of a slot.
-func NewWorker(crew *Crew, slot messages.Slot, gen messages.Generation, id messages.WorkerID, cell *Cell) Child {
+func NewWorker(cfg *WorkerConfig, slot messages.Slot, gen messages.Generation, id messages.WorkerID, cell *Cell) Child {
 	return Child{Name: fmt.Sprintf("%d.%d", slot, gen), Kind: "worker", Cell: cell, New: func() actor.Actor {
 		return &Worker{
-			crew: crew, id: id, gen: gen, cell: cell, grade: health.Healthy,
-			key: messages.WorkerKey{Incarnation: crew.Incarnation, Pool: crew.PoolName, Slot: slot},
+			cfg: cfg, id: id, gen: gen, cell: cell, grade: health.Healthy,
+			key: messages.WorkerKey{Incarnation: cfg.Incarnation, Pool: cfg.PoolName, Slot: slot},
 		}
 	}}
 }
@@ -128,11 +128,11 @@ func (w *Worker) Receive(ctx actor.Context) {
 	case *Expired:
 		w.expired(ctx, m)
 	case *Echo:
-		ctx.Send(w.crew.Pool, &EchoAnswered{ID: m.ID})
+		ctx.Send(w.cfg.Pool, &EchoAnswered{ID: m.ID})
 	case *InspectQuestion:
 		m.Reply(w.inspect(), nil)
 	default:
-		w.crew.System.Registry.Unknown(ctx)
+		w.cfg.System.Registry.Unknown(ctx)
 	}
 }
 
@@ -141,19 +141,19 @@ func (w *Worker) start(ctx actor.Context) {
 	now := time.Now()
 	w.machine = lifecycle.New(w.id, now)
 	w.show()
-	w.runner = w.crew.Runner(w.crew, w.id, w.gen)
+	w.runner = w.cfg.Runner(w.cfg, w.id, w.gen)
 	if w.runner.Traits().Lives {
-		w.initial = w.later(w.crew.InitTimeout, &begun{err: errInitTimeout})
+		w.initial = w.later(w.cfg.InitTimeout, &begun{err: errInitTimeout})
 	}
 	w.runner.Begin(w.post)
 }
 
 // post hands a message of the runner to the worker. A generation has an address of its own, so what comes late finds
 // nobody and is counted.
-func (w *Worker) post(message any) { w.crew.System.Send(w.self, message) }
+func (w *Worker) post(message any) { w.cfg.System.Send(w.self, message) }
 
 func (w *Worker) later(d time.Duration, message any) *time.Timer {
-	self, system := w.self, w.crew.System
+	self, system := w.self, w.cfg.System
 	return time.AfterFunc(d, func() { system.Send(self, message) })
 }
 
@@ -216,7 +216,7 @@ func stopTimer(t *time.Timer) {
 func (w *Worker) transition(reason lifecycle.Reason, meta lifecycle.Metadata) {
 	entry, err := w.machine.Transition(reason, time.Now(), meta)
 	if err != nil {
-		w.crew.Logger.Error("illegal transition refused", "worker", w.id, "error", err)
+		w.cfg.Logger.Error("illegal transition refused", "worker", w.id, "error", err)
 		return
 	}
 	w.entered(entry)
@@ -225,35 +225,35 @@ func (w *Worker) transition(reason lifecycle.Reason, meta lifecycle.Metadata) {
 func (w *Worker) transitionTo(to lifecycle.State, reason lifecycle.Reason, meta lifecycle.Metadata) {
 	entry, err := w.machine.TransitionTo(to, reason, time.Now(), meta)
 	if err != nil {
-		w.crew.Logger.Error("illegal transition refused", "worker", w.id, "error", err)
+		w.cfg.Logger.Error("illegal transition refused", "worker", w.id, "error", err)
 		return
 	}
 	w.entered(entry)
 }
 
 func (w *Worker) entered(entry lifecycle.Entry) {
-	if w.crew.Transitions != nil {
-		w.crew.Transitions(w.crew.PoolName, entry)
+	if w.cfg.Transitions != nil {
+		w.cfg.Transitions(w.cfg.PoolName, entry)
 	}
 	w.show()
 	if entry.Reason.Quiet() {
-		if w.crew.Logger.IsDebug() {
-			w.crew.Logger.Debug("worker changed", "worker", w.id, "from", entry.From, "to", entry.To, "reason", entry.Reason)
+		if w.cfg.Logger.IsDebug() {
+			w.cfg.Logger.Debug("worker changed", "worker", w.id, "from", entry.From, "to", entry.To, "reason", entry.Reason)
 		}
 		return
 	}
 	what := []any{"worker", w.id, "generation", w.gen, "from", entry.From, "to", entry.To, "reason", entry.Reason}
 	if entry.News() {
-		w.crew.Logger.Info("worker changed", what...)
+		w.cfg.Logger.Info("worker changed", what...)
 	} else {
-		w.crew.Logger.Debug("worker changed", what...)
+		w.cfg.Logger.Debug("worker changed", what...)
 	}
 	w.tell(&entry)
 }
 
 // tell brings the pool up to date.
 func (w *Worker) tell(entry *lifecycle.Entry) {
-	w.crew.System.Send(w.crew.Pool, &WorkerChanged{
+	w.cfg.System.Send(w.cfg.Pool, &WorkerChanged{
 		Slot: w.key.Slot, Generation: w.gen, Entry: entry, State: w.machine.State(), Health: w.machine.Health(),
 		Grade: w.grade, Report: w.report(), Pid: w.runner.Pid(), Spent: w.spent(),
 	})
@@ -289,7 +289,7 @@ func (w *Worker) inspect() Inspection {
 func (w *Worker) snapshotState() lifecycle.Snapshot {
 	return lifecycle.Snapshot{
 		State: w.machine.State(), Executing: w.run != nil, ProbeFailures: w.counts.ProbeFailures(),
-		Faults: w.counts.Faults(), FaultLimit: w.crew.Thresholds.FailuresDegraded,
+		Faults: w.counts.Faults(), FaultLimit: w.cfg.Thresholds.FailuresDegraded,
 	}
 }
 
@@ -300,7 +300,7 @@ func (w *Worker) record(items []Item) {
 	}
 	w.writing += len(items)
 	w.claiming += claims(items)
-	w.crew.System.Send(w.crew.Recorder, &Record{Items: items, Pool: w.crew.Pool, Reply: w.self})
+	w.cfg.System.Send(w.cfg.Recorder, &Record{Items: items, Pool: w.cfg.Pool, Reply: w.self})
 }
 
 func (w *Worker) item(change store.Change) Item { return Item{Change: change, Worker: w.key} }

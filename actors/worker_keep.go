@@ -68,7 +68,7 @@ type (
 )
 
 // keeps reports whether the worker can give the state of its sessions away.
-func (w *Worker) keeps() bool { return w.crew.Sessions != nil && w.runner.Traits().Snapshots }
+func (w *Worker) keeps() bool { return w.cfg.Sessions != nil && w.runner.Traits().Snapshots }
 
 // tallyOf returns the count of a session's epoch, made where it is new; nil: there are too many, or a newer epoch is known.
 func (w *Worker) tallyOf(session string, epoch int64) *tally {
@@ -120,10 +120,10 @@ func (w *Worker) leftState(r *Run, m *ended, item *Item) {
 	if !ok || t == nil || !store.Leaves(finish.Outcome.Status) || m.crashed != "" {
 		return
 	}
-	item.Session = store.SessionRef{Pool: w.crew.PoolName, Session: e.Session, Epoch: e.SessionEpoch}
-	if every := w.crew.SnapshotEvery; every > 0 && t.since+1 >= every && w.gap == nil && !m.close {
+	item.Session = store.SessionRef{Pool: w.cfg.PoolName, Session: e.Session, Epoch: e.SessionEpoch}
+	if every := w.cfg.SnapshotEvery; every > 0 && t.since+1 >= every && w.gap == nil && !m.close {
 		w.gaps++
-		w.gap = &gap{id: w.gaps, placement: r.Placement(), ref: item.Session, timer: w.later(w.crew.KeepWithin, &gapOver{id: w.gaps})}
+		w.gap = &gap{id: w.gaps, placement: r.Placement(), ref: item.Session, timer: w.later(w.cfg.KeepWithin, &gapOver{id: w.gaps})}
 	}
 }
 
@@ -179,23 +179,23 @@ func (w *Worker) gapOver(m *gapOver) {
 	if t := w.tallies[w.gap.ref.Session]; t != nil && t.epoch == w.gap.ref.Epoch {
 		t.since = 0
 	}
-	w.crew.Logger.Warn("session snapshot dropped: it held the next run up", "worker", w.id, "session", w.gap.ref.Session,
-		"after", w.crew.KeepWithin)
+	w.cfg.Logger.Warn("session snapshot dropped: it held the next run up", "worker", w.id, "session", w.gap.ref.Session,
+		"after", w.cfg.KeepWithin)
 	w.keptAs(KeptLate)
 	w.closeGap()
 	w.next(nil)
 }
 
 func (w *Worker) keptAs(result string) {
-	if w.crew.Snapshots != nil {
-		w.crew.Snapshots(w.crew.PoolName, result)
+	if w.cfg.Snapshots != nil {
+		w.cfg.Snapshots(w.cfg.PoolName, result)
 	}
 }
 
 // snapshot takes the program's answer: for the gap that asked, or for the worker's end.
 func (w *Worker) snapshot(_ actor.Context, m *snapshot) {
 	var done any = &snapshotSaved{}
-	ref := store.SessionRef{Pool: w.crew.PoolName, Session: m.session, Epoch: m.epoch}
+	ref := store.SessionRef{Pool: w.cfg.PoolName, Session: m.session, Epoch: m.epoch}
 	if m.id != 0 {
 		if w.gap == nil || w.gap.id != m.id {
 			return // too late, and counted
@@ -220,12 +220,12 @@ func (w *Worker) snapshot(_ actor.Context, m *snapshot) {
 func (w *Worker) judgeState(m *snapshot) string {
 	switch {
 	case m.err != nil:
-		w.crew.Logger.Warn("session snapshot refused", "worker", w.id, "session", m.session, "error", m.err)
+		w.cfg.Logger.Warn("session snapshot refused", "worker", w.id, "session", m.session, "error", m.err)
 		return KeptRefused
 	case string(m.state) == "null": // it holds nothing of the session, so an older snapshot stays the newest
 		return KeptEmpty
 	case m.id != 0 && len(m.state) > keepMax:
-		w.crew.Logger.Warn("session snapshot dropped: it is too large", "worker", w.id, "session", m.session,
+		w.cfg.Logger.Warn("session snapshot dropped: it is too large", "worker", w.id, "session", m.session,
 			"bytes", len(m.state), "limit", keepMax)
 		return KeptTooLarge
 	}
@@ -238,9 +238,9 @@ func (w *Worker) save(ref store.SessionRef, state json.RawMessage, done any) {
 		ctx, cancel := context.WithTimeout(context.Background(), saveWithin)
 		defer cancel()
 		result := KeptSaved
-		if err := w.crew.Sessions.SaveSnapshot(ctx, ref, state); err != nil {
+		if err := w.cfg.Sessions.SaveSnapshot(ctx, ref, state); err != nil {
 			result = KeptFailed
-			w.crew.Logger.Warn("session snapshot not stored", "worker", w.id, "session", ref.Session, "error", err)
+			w.cfg.Logger.Warn("session snapshot not stored", "worker", w.id, "session", ref.Session, "error", err)
 		}
 		w.keptAs(result)
 		w.post(done)
@@ -268,9 +268,9 @@ func (w *Worker) keepSessions() bool {
 // for running work is up already.
 func (w *Worker) keepTime() time.Duration {
 	if w.retire.halted {
-		return w.crew.ProbeTimeout
+		return w.cfg.ProbeTimeout
 	}
-	return max(w.crew.LeaveWithin, w.crew.ProbeTimeout)
+	return max(w.cfg.LeaveWithin, w.cfg.ProbeTimeout)
 }
 
 // askSnapshots asks for the next states.
@@ -316,7 +316,7 @@ func (w *Worker) awaitsSnapshots() bool {
 // dropSnapshots gives up the states that are still missing.
 func (w *Worker) dropSnapshots(why string) {
 	missing := w.snapshots + len(w.retire.Sessions)
-	w.crew.Logger.Warn("session snapshots not kept, their sessions will be told that they are lost", "worker", w.id,
+	w.cfg.Logger.Warn("session snapshots not kept, their sessions will be told that they are lost", "worker", w.id,
 		"missing", missing, "reason", why)
 	for range missing {
 		w.keptAs(KeptLate)

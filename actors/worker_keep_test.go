@@ -78,7 +78,7 @@ func keeping(t *testing.T, every int) *keeper {
 	var mu sync.Mutex
 	traits := lives
 	traits.Snapshots = true
-	k.stage = play(t, &act{traits: traits}, func(c *Crew) {
+	k.stage = play(t, &act{traits: traits}, func(c *WorkerConfig) {
 		c.Sessions, c.SnapshotEvery = k.shelf, every
 		c.Snapshots = func(_, result string) {
 			mu.Lock()
@@ -155,7 +155,7 @@ func TestNoSnapshotHoldsTheNextRunForLong(t *testing.T) {
 		next := k.rows.add(aSession(1))
 		k.give(next)
 		require.Len(t, k.act.ran(), 1)
-		time.Sleep(k.crew.KeepWithin)
+		time.Sleep(k.cfg.KeepWithin)
 		synctest.Wait()
 		require.Len(t, k.act.ran(), 2, "the bound is up")
 		k.answers(1, `1`)
@@ -192,7 +192,7 @@ func TestASnapshotWaitsForItsFinish(t *testing.T) {
 		k.ends(first, ok())
 		require.Zero(t, k.asked())
 		require.Len(t, k.act.ran(), 1)
-		time.Sleep(k.crew.KeepWithin)
+		time.Sleep(k.cfg.KeepWithin)
 		synctest.Wait()
 		require.Len(t, k.act.ran(), 2)
 		k.rows.open()
@@ -230,7 +230,7 @@ func TestALeavingWorkerWaitsForNoStore(t *testing.T) {
 		k.send(&Retire{Reason: lifecycle.Shutdown, Why: "enough", Sessions: []store.SessionRef{{Pool: "pool", Session: "s", Epoch: 1}}})
 		k.ends(p, ok())
 		k.is(lifecycle.Ready)
-		time.Sleep(k.crew.ProbeTimeout)
+		time.Sleep(k.cfg.ProbeTimeout)
 		synctest.Wait()
 		k.is(lifecycle.Terminating)
 		require.Zero(t, k.asked())
@@ -289,7 +289,7 @@ func (k *keeper) leaves(sessions, answers int, each time.Duration) {
 func TestALeavingWorkersSessionsHaveATimeOfTheirOwn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		k := keeping(t, 0)
-		k.crew.LeaveWithin = time.Minute
+		k.cfg.LeaveWithin = time.Minute
 		k.leaves(240, 240, 60*time.Millisecond)
 		require.Len(t, k.shelf.refs(), 240)
 		require.Equal(t, slices.Repeat([]string{KeptSaved}, 240), k.results)
@@ -300,7 +300,7 @@ func TestALeavingWorkersSessionsHaveATimeOfTheirOwn(t *testing.T) {
 func TestWhatALeavingWorkerCannotKeepIsCounted(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		k := keeping(t, 0)
-		k.crew.LeaveWithin = 10 * time.Second
+		k.cfg.LeaveWithin = 10 * time.Second
 		k.leaves(20, 9, time.Second)
 		k.is(lifecycle.Ready)
 		time.Sleep(time.Second)
@@ -313,7 +313,7 @@ func TestWhatALeavingWorkerCannotKeepIsCounted(t *testing.T) {
 func TestTheEndOfAShutdownCutsSnapshotsShort(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		k := keeping(t, 0)
-		k.crew.LeaveWithin = time.Minute
+		k.cfg.LeaveWithin = time.Minute
 		k.send(&Retire{Reason: lifecycle.Shutdown, Why: "enough", Sessions: []store.SessionRef{{Pool: "pool", Session: "s", Epoch: 1}}})
 		require.Equal(t, 1, k.asked())
 		k.send(&Halt{Reason: lifecycle.Shutdown, Why: "time is up"})

@@ -59,7 +59,7 @@ func (w *Worker) startProbe(answer *ProbeQuestion) {
 	w.probe.due = false
 	w.probe.id++
 	w.probe.running, w.probe.began = true, time.Now()
-	w.probe.timer = w.later(w.crew.ProbeTimeout, &probeLate{id: w.probe.id})
+	w.probe.timer = w.later(w.cfg.ProbeTimeout, &probeLate{id: w.probe.id})
 	w.runner.Probe(w.probe.id, w.run != nil)
 }
 
@@ -106,8 +106,8 @@ func (w *Worker) probed(ctx actor.Context, m *probed) {
 		return
 	}
 	w.probe.last = time.Now()
-	if w.crew.Probes != nil {
-		w.crew.Probes(w.crew.PoolName, m.err == nil, took)
+	if w.cfg.Probes != nil {
+		w.cfg.Probes(w.cfg.PoolName, m.err == nil, took)
 	}
 	switch {
 	case errors.Is(m.err, process.ErrShortage):
@@ -142,9 +142,9 @@ func (w *Worker) probeFailed(ctx actor.Context, err error) {
 		kind, text = lifecycle.ProbeTimedOut, ""
 	}
 	count := w.counts.ProbeFailed()
-	w.crew.Logger.Warn("Worker health check failed", "worker", w.id, "generation", w.gen, "in_a_row", count, "error", err)
+	w.cfg.Logger.Warn("Worker health check failed", "worker", w.id, "generation", w.gen, "in_a_row", count, "error", err)
 	w.answerProbe("unhealthy: " + err.Error())
-	if w.crew.Thresholds.Off { // somebody asked, and nothing follows from it
+	if w.cfg.Thresholds.Off { // somebody asked, and nothing follows from it
 		w.probeIgnored(ctx)
 		return
 	}
@@ -169,8 +169,8 @@ func (w *Worker) probeAfter(d time.Duration) {
 	if d <= 0 {
 		d = lifecycle.ProbeAgainAfter
 	}
-	if w.crew.ProbeAgain > 0 {
-		d = w.crew.ProbeAgain
+	if w.cfg.ProbeAgain > 0 {
+		d = w.cfg.ProbeAgain
 	}
 	stopTimer(w.probe.again)
 	w.probe.again = w.later(d, &Probe{})

@@ -49,7 +49,7 @@ func (w *Worker) takes() bool {
 // next starts the next claimed execution where the worker is free, and claims what the queue holds: slot first, then
 // claim. Items are changes that must be written anyway; a claim rides in the same transaction.
 func (w *Worker) next(items []Item) {
-	if len(w.claimed) > 0 && !w.crew.Lease.Holds() {
+	if len(w.claimed) > 0 && !w.cfg.Lease.Holds() {
 		w.giveBack("its node's lease has run out") // others may have declared the node dead
 	}
 	if w.run == nil && w.gap == nil && w.takes() && len(w.claimed) > 0 {
@@ -69,7 +69,7 @@ func (w *Worker) claims(items []Item) []Item {
 	if n == 0 {
 		return items
 	}
-	if !w.crew.Lease.MayClaim() {
+	if !w.cfg.Lease.MayClaim() {
 		w.suspend()
 		return items
 	}
@@ -134,14 +134,14 @@ func (w *Worker) claimable(finishing bool) int {
 	for n < len(w.queue) && n < w.queue[n].ahead {
 		n++
 	}
-	if w.crew.RunsMax > 0 {
-		n = min(n, w.crew.RunsMax-w.runs) // nothing else is claimed or being claimed here
+	if w.cfg.RunsMax > 0 {
+		n = min(n, w.cfg.RunsMax-w.runs) // nothing else is claimed or being claimed here
 	}
 	return n
 }
 
 // spent reports whether the worker has begun the last run that it may have.
-func (w *Worker) spent() bool { return w.crew.RunsMax > 0 && w.runs >= w.crew.RunsMax }
+func (w *Worker) spent() bool { return w.cfg.RunsMax > 0 && w.runs >= w.cfg.RunsMax }
 
 // recorded hears what became of claims and finishes.
 func (w *Worker) recorded(ctx actor.Context, m *Recorded) {
@@ -179,7 +179,7 @@ func (w *Worker) claimAnswered(claim *store.Claim, r store.Result) {
 	p := messages.Placement{Execution: claim.ID, Attempt: claim.Attempt}
 	w.drop(p) // where it was delivered once more meanwhile
 	if errors.Is(r.Err, store.ErrFenced) {
-		w.crew.Lease.Refuse()
+		w.cfg.Lease.Refuse()
 		w.queue = append(w.queue, queued{p, 1}) // it is still ours, unless the node turns out to be dead
 		return
 	}

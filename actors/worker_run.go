@@ -37,7 +37,7 @@ func (w *Worker) begin(e *messages.Execution) {
 	if w.spent() {
 		w.tell(nil)
 	}
-	if action, ok := w.crew.Action(e.Action, e.Version); ok {
+	if action, ok := w.cfg.Action(e.Action, e.Version); ok {
 		r.Action = action
 	} else {
 		w.post(&ended{placement: r.Placement(), outcome: failed(&messages.Error{
@@ -75,9 +75,9 @@ func (w *Worker) fetchSnapshot(r *Run) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		kept, err := w.crew.kept(ctx, e.Session, e.SessionEpoch)
+		kept, err := w.cfg.kept(ctx, e.Session, e.SessionEpoch)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			w.crew.Logger.Warn("session snapshot not read", "session", e.Session, "error", err)
+			w.cfg.Logger.Warn("session snapshot not read", "session", e.Session, "error", err)
 		}
 		w.post(&restoring{placement: e.Placement(), kept: kept})
 	}()
@@ -91,7 +91,7 @@ type kept struct {
 }
 
 // kept reads what there is of a session: nothing where a run has finished in the epoch already, whose state is newer.
-func (c *Crew) kept(ctx context.Context, name string, epoch int64) (kept, error) {
+func (c *WorkerConfig) kept(ctx context.Context, name string, epoch int64) (kept, error) {
 	session, err := c.Sessions.GetSession(ctx, c.PoolName, name)
 	if err != nil || session.SnapshotEpoch == 0 || session.FinishedEpoch >= epoch {
 		return kept{}, err
@@ -146,14 +146,14 @@ func (w *Worker) ended(ctx actor.Context, m *ended) {
 	}
 	took := time.Since(r.Started)
 	outcome := settleStop(r, m)
-	fault := health.IsFault(outcome, w.crew.CountActionErrors)
+	fault := health.IsFault(outcome, w.cfg.CountActionErrors)
 	items := []Item{w.finish(r, m, outcome, took, fault)}
 	w.leftState(r, m, &items[0])
 	w.counts.Finished(took, outcome.Status != messages.Completed, fault)
-	if w.crew.Runs != nil {
-		w.crew.Runs(w.crew.PoolName, r.Execution, &outcome, took)
+	if w.cfg.Runs != nil {
+		w.cfg.Runs(w.cfg.PoolName, r.Execution, &outcome, took)
 	}
-	w.crew.Board.Close(r.Execution.ID)
+	w.cfg.Board.Close(r.Execution.ID)
 	w.checkin(ctx, r, m, outcome, fault, items)
 }
 
@@ -204,7 +204,7 @@ func (w *Worker) stay(ctx actor.Context, c *checkin, items []Item) {
 	switch {
 	case w.faultGrade() == health.Unhealthy:
 		failure.Kind = lifecycle.UnhealthyGrade
-	case c.fault && !w.crew.Thresholds.Off:
+	case c.fault && !w.cfg.Thresholds.Off:
 		failure.Kind = lifecycle.WorkerFault
 	case c.outcome.Status == messages.Completed:
 		w.transition(lifecycle.CheckinSuccess, lifecycle.Metadata{})
@@ -241,7 +241,7 @@ func (w *Worker) carry(ctx actor.Context, f lifecycle.Failure, meta lifecycle.Me
 		w.machine.SetHealth(lifecycle.Unhealthy)
 		w.transitionTo(v.To, v.Reason, meta)
 		if v.Cause != lifecycle.CauseNodeShort { // the node tells that, for all of its workers
-			w.crew.Logger.Warn("Degrading worker", "worker", w.id, "cause", v.Cause, "reason", f.Error())
+			w.cfg.Logger.Warn("Degrading worker", "worker", w.id, "cause", v.Cause, "reason", f.Error())
 		}
 	case v.Moves():
 		w.transitionTo(v.To, v.Reason, meta)
@@ -255,7 +255,7 @@ func (w *Worker) carry(ctx actor.Context, f lifecycle.Failure, meta lifecycle.Me
 
 // faultGrade is the grade that the worker's own faults give it, whatever its queue and heartbeat say.
 func (w *Worker) faultGrade() health.Grade {
-	return health.FaultGrade(w.crew.Thresholds, w.counts.Sample(0))
+	return health.FaultGrade(w.cfg.Thresholds, w.counts.Sample(0))
 }
 
 // regrade evaluates the worker's grade and tells the pool of a change.
@@ -263,7 +263,7 @@ func (w *Worker) regrade() {
 	s := w.counts.Sample(len(w.queue))
 	s.HeartbeatSeen = true // its age is judged by whoever reads the heartbeat
 	s.StateDegraded = w.machine.State() == lifecycle.Degraded
-	if grade := health.Evaluate(w.crew.Thresholds, s).Grade; grade != w.grade {
+	if grade := health.Evaluate(w.cfg.Thresholds, s).Grade; grade != w.grade {
 		w.grade = grade
 		w.show()
 		w.tell(nil)
@@ -307,7 +307,7 @@ func (w *Worker) finish(r *Run, m *ended, o messages.Outcome, took time.Duration
 	if o.Status == messages.Abandoned { // a run that had its outcome before was not ended by anybody
 		finish.By = by
 	}
-	finish.Outcome, finish.Retry = w.crew.retryOf(e, r.Action, o)
+	finish.Outcome, finish.Retry = w.cfg.retryOf(e, r.Action, o)
 	item.Change = finish
 	return item
 }

@@ -14,7 +14,7 @@ import (
 func (w *Worker) notStarted(ctx actor.Context, r *Run, m *ended) {
 	w.tellShort(m.short)
 	items := []Item{w.putBack(r, m.short)}
-	w.crew.Board.Close(r.Execution.ID)
+	w.cfg.Board.Close(r.Execution.ID)
 	if w.leaving != nil || r.stop == stopHalt {
 		w.record(items)
 		w.settle(ctx)
@@ -22,7 +22,7 @@ func (w *Worker) notStarted(ctx actor.Context, r *Run, m *ended) {
 	}
 	w.held, w.shaky = nil, false
 	failure := lifecycle.Failure{Kind: lifecycle.NodeShort, Text: m.short.Error()}
-	if w.crew.Thresholds.Off { // health decides nothing: the worker goes on
+	if w.cfg.Thresholds.Off { // health decides nothing: the worker goes on
 		failure.Kind = lifecycle.ActionError
 	}
 	w.carry(ctx, failure, lifecycle.Metadata{Error: failure.Text})
@@ -43,8 +43,8 @@ func (w *Worker) putBack(r *Run, why error) Item {
 }
 
 func (w *Worker) tellShort(err error) {
-	if w.crew.Shortage != nil {
-		w.crew.Shortage(w.crew.PoolName, err)
+	if w.cfg.Shortage != nil {
+		w.cfg.Shortage(w.cfg.PoolName, err)
 	}
 }
 
@@ -52,7 +52,7 @@ func (w *Worker) tellShort(err error) {
 func (w *Worker) probeShort(ctx actor.Context, err error) {
 	w.tellShort(err)
 	w.answerProbe("unhealthy: " + err.Error())
-	if w.crew.Thresholds.Off {
+	if w.cfg.Thresholds.Off {
 		w.probeIgnored(ctx)
 		return
 	}

@@ -17,13 +17,13 @@ import (
 
 var errShort = fmt.Errorf("start sh: %w: pipe2: too many open files", process.ErrShortage)
 
-// told keeps what a crew tells of shortages.
+// told keeps what workers tell of shortages.
 type told struct {
 	mu   sync.Mutex
 	list []error
 }
 
-func (o *told) hook(c *Crew) {
+func (o *told) hook(c *WorkerConfig) {
 	c.Shortage = func(_ string, err error) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -76,7 +76,7 @@ func TestARunThatTheNodeCannotStartGoesBack(t *testing.T) {
 func TestAShortageAndTheEndOfARun(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(*stage, messages.Placement)
-		change func(*Crew)
+		change func(*WorkerConfig)
 		want   messages.Status
 		state  lifecycle.State
 	}{
@@ -90,7 +90,7 @@ func TestAShortageAndTheEndOfARun(t *testing.T) {
 		"retired": {before: func(s *stage, _ messages.Placement) {
 			s.send(&Retire{Reason: lifecycle.Shutdown, Why: "recycled"})
 		}, want: messages.Requested, state: lifecycle.Terminated},
-		"health decides nothing": {change: func(c *Crew) { c.Thresholds = health.Thresholds{Off: true} },
+		"health decides nothing": {change: func(c *WorkerConfig) { c.Thresholds = health.Thresholds{Off: true} },
 			want: messages.Requested, state: lifecycle.Ready},
 	} {
 		t.Run(name, func(t *testing.T) {

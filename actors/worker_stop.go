@@ -62,7 +62,7 @@ func (w *Worker) stopRun(cause stopCause, why string) {
 		return
 	}
 	r.stop, r.stopText = cause, why
-	r.ladder = process.StopRun(w.target(r), time.Now(), w.runner.Traits().Cancels, w.crew.Graces)
+	r.ladder = process.StopRun(w.target(r), time.Now(), w.runner.Traits().Cancels, w.cfg.Graces)
 	w.step()
 }
 
@@ -133,7 +133,7 @@ func (w *Worker) leave(ctx actor.Context, reason lifecycle.Reason, cause lifecyc
 // stopRunner begins the ladder for the worker's process.
 func (w *Worker) stopRunner() {
 	w.leaving.down = true
-	w.leaving.ladder = process.StopWorker(w.target(nil), time.Now(), w.ready, w.crew.Graces)
+	w.leaving.ladder = process.StopWorker(w.target(nil), time.Now(), w.ready, w.cfg.Graces)
 	w.stepDown()
 }
 
@@ -166,7 +166,7 @@ func (w *Worker) settle(ctx actor.Context) {
 	if w.machine.State() == lifecycle.Terminating {
 		w.transition(lifecycle.CleanupComplete, lifecycle.Metadata{})
 	}
-	w.crew.System.Send(w.crew.Pool, &WorkerEnded{
+	w.cfg.System.Send(w.cfg.Pool, &WorkerEnded{
 		Slot: w.key.Slot, Generation: w.gen, Cause: w.leaving.cause, Why: w.leaving.why,
 		Wanted: w.leaving.wanted, WasReady: w.ready, Traceback: w.trace,
 	})
@@ -204,7 +204,7 @@ func (w *Worker) expired(ctx actor.Context, m *Expired) {
 		return
 	}
 	w.counts.DeadLettered()
-	if w.crew.Thresholds.Off {
+	if w.cfg.Thresholds.Off {
 		return
 	}
 	failure := lifecycle.Failure{Kind: lifecycle.DeadLettered, Text: "a message expired on its queue"}

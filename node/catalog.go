@@ -106,8 +106,8 @@ func (n *Node) hasProgram(name string) bool {
 }
 
 // makeJudge is a crew that only decides about retries, for the sweeps and bridges.
-func (n *Node) makeJudge() *actors.Crew {
-	return &actors.Crew{Clock: &n.clock, Action: n.action, Retry: n.cfg.Retry, RetryRules: n.cfg.RetryRules, RetryDisabled: n.cfg.RetryDisabled}
+func (n *Node) makeJudge() *actors.WorkerConfig {
+	return &actors.WorkerConfig{Clock: &n.clock, Action: n.action, Retry: n.cfg.Retry, RetryRules: n.cfg.RetryRules, RetryDisabled: n.cfg.RetryDisabled}
 }
 
 func (n *Node) action(ref, version string) (*messages.Action, bool) {
@@ -152,8 +152,8 @@ func orValue[T comparable](value, otherwise T) T {
 	return value
 }
 
-func (n *Node) crew(set *pack.Set, p *pack.Pool) actors.Crew {
-	return actors.Crew{
+func (n *Node) crew(set *pack.Set, p *pack.Pool) actors.WorkerConfig {
+	return actors.WorkerConfig{
 		Lease: n.member.lease, Clock: &n.clock, Logger: n.logger.Named("worker").With("pool", p.Name), Board: n.board, Sessions: n.store,
 		Runner: n.runner(set, p, n.secrets.use), Action: n.action, Thresholds: n.thresholds(), CountActionErrors: n.cfg.CountActionErrors,
 		Retry: n.cfg.Retry, RetryRules: n.cfg.RetryRules, RetryDisabled: n.cfg.RetryDisabled, InitTimeout: orValue(p.Init, n.cfg.InitTimeout),

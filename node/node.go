@@ -55,7 +55,7 @@ type Node struct {
 	secrets  secrets
 	short    *shortages // of what starting programs takes
 	board    *actors.Board
-	judge    *actors.Crew
+	judge    *actors.WorkerConfig
 	backlog  actors.Backlog
 	requests actors.Held // what the intake bridge has unsettled
 	inbox    inboxLogs

@@ -18,7 +18,7 @@ func (n *Node) spec(p *pack.Pool) runtime.Spec {
 // runner says how the pool's workers run things, and where each of their programs has its secrets from.
 func (n *Node) runner(
 	set *pack.Set, p *pack.Pool, secrets func(*pack.Pool) (actors.Secrets, error),
-) func(*actors.Crew, messages.WorkerID, messages.Generation) actors.Runner {
+) func(*actors.WorkerConfig, messages.WorkerID, messages.Generation) actors.Runner {
 	outfit := &actors.Outfit{
 		Launcher: n.guardian, Env: n.poolEnv(p), Limits: p.Limits, User: p.As, Umask: p.Umask, Output: n.cfg.OutputMax, FrameMax: n.cfg.FrameMax,
 	}

@@ -43,7 +43,7 @@ type sweeper struct {
 	store     overdue
 	clock     *clock.Clock // the store's
 	record    operate.Record
-	judge     *actors.Crew
+	judge     *actors.WorkerConfig
 	takenBack func(pool, reason string)
 	logger    hclog.Logger
 

@@ -253,7 +253,7 @@ type house struct {
 }
 
 // build starts a pool below a group, which starts it again when it fails.
-func build(t *testing.T, runtime messages.Runtime, workers int, runner func(*actors.Crew, messages.WorkerID, messages.Generation) actors.Runner, change func(*PoolConfig)) *house {
+func build(t *testing.T, runtime messages.Runtime, workers int, runner func(*actors.WorkerConfig, messages.WorkerID, messages.Generation) actors.Runner, change func(*PoolConfig)) *house {
 	t.Helper()
 	opened, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "troupe.db")})
 	require.NoError(t, err)
@@ -270,7 +270,7 @@ func specOf(name messages.Runtime) runtime.Spec {
 }
 
 // furnish starts the pool of one node.
-func (h *house) furnish(name string, runtime messages.Runtime, workers int, runner func(*actors.Crew, messages.WorkerID, messages.Generation) actors.Runner, change func(*PoolConfig)) {
+func (h *house) furnish(name string, runtime messages.Runtime, workers int, runner func(*actors.WorkerConfig, messages.WorkerID, messages.Generation) actors.Runner, change func(*PoolConfig)) {
 	h.t.Helper()
 	h.system = actors.NewSystem(hclog.NewNullLogger())
 	h.t.Cleanup(h.tearDown)
@@ -282,7 +282,7 @@ func (h *house) furnish(name string, runtime messages.Runtime, workers int, runn
 		Node: name, Incarnation: incarnation, Workers: workers, ClaimTimeout: 15 * time.Second, HealthInterval: -1,
 		EchoEvery: -1, BeatEvery: 10 * time.Second, Fingerprint: "1",
 		Recorder: h.system.PID("top/recorder"), Delivery: h.system.PID("top/delivery"),
-		Crew: actors.Crew{
+		Crew: actors.WorkerConfig{
 			Logger: hclog.NewNullLogger(), Board: actors.NewBoard(), Runner: runner, InitTimeout: 30 * time.Second,
 			ProbeTimeout: 5 * time.Second, RetryDisabled: true,
 			Graces: process.Graces{Cancel: 10 * time.Second, Shutdown: 10 * time.Second, Terminate: 10 * time.Second},
@@ -540,6 +540,6 @@ func (h *theatre) runs() int {
 // quick returns at once.
 func quick(context.Context, *messages.Task) (any, error) { return 1, nil }
 
-func goes(h messages.Handler) func(*actors.Crew, messages.WorkerID, messages.Generation) actors.Runner {
+func goes(h messages.Handler) func(*actors.WorkerConfig, messages.WorkerID, messages.Generation) actors.Runner {
 	return actors.GoRunner(map[string]messages.Handler{"f": h})
 }

@@ -126,7 +126,7 @@ func (l *Link) lostRead(m *lostRead) {
 
 // RescueChange is the change that a lost worker's execution gets: placed again, ended with or without a retry, or nil
 // where no worker holds it.
-func RescueChange(crew *actors.Crew, e *messages.Execution, by, why string) store.Change {
+func RescueChange(crew *actors.WorkerConfig, e *messages.Execution, by, why string) store.Change {
 	rescued := retry.Rescue(e, by, why)
 	switch {
 	case rescued.Action == retry.Leave:

@@ -48,7 +48,7 @@ type PoolConfig struct {
 	Workers     int // at the start, and at least
 	WorkersMax  int // at most, where work waits; 0: as many as at the start
 	// Crew is what the workers share, without System, Recorder, Pool and names, which the pool fills in.
-	Crew    actors.Crew
+	Crew    actors.WorkerConfig
 	Roster  roster.Config
 	Restart restart.Policy
 	Recycle Recycle

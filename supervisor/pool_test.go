@@ -213,7 +213,7 @@ func TestWhatRanIsNotPlacedAgainBesideItsProcess(t *testing.T) {
 		_ = other.Wait()
 	})
 	t.Cleanup(gone)
-	h := build(t, "go", 1, func(crew *actors.Crew, id messages.WorkerID, gen messages.Generation) actors.Runner {
+	h := build(t, "go", 1, func(crew *actors.WorkerConfig, id messages.WorkerID, gen messages.Generation) actors.Runner {
 		runner := goes(stage.wait)(crew, id, gen)
 		if gen == 1 {
 			return inProcess{runner, other.Process.Pid}

@@ -20,7 +20,7 @@ type shell struct {
 	self     *actor.PID
 	actor    actor.Context // of this actor, the same from its start to its end
 	world    actors.World
-	crew     *actors.Crew // what new workers get
+	crew     *actors.WorkerConfig // what new workers get
 	draining bool
 	items    []actors.Item     // for the recorder
 	acks     []broker.Delivery // to be settled

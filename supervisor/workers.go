@@ -85,7 +85,7 @@ func (w *Workers) ticked(now time.Time) {
 }
 
 // makeCrew completes the crew that new workers get.
-func (w *Workers) makeCrew() *actors.Crew {
+func (w *Workers) makeCrew() *actors.WorkerConfig {
 	crew := w.cfg.Crew
 	crew.System, crew.Recorder, crew.Pool = w.cfg.System, w.cfg.Recorder, w.self
 	crew.PoolName = w.cfg.Name

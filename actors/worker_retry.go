@@ -6,21 +6,21 @@ import (
 )
 
 // RetryOf judges an outcome: it returns it with the class of its error, and with the retry that follows or why none does.
-func (c *Crew) RetryOf(e *messages.Execution, o messages.Outcome) (messages.Outcome, *messages.Execution) {
+func (c *WorkerConfig) RetryOf(e *messages.Execution, o messages.Outcome) (messages.Outcome, *messages.Execution) {
 	action, _ := c.Action(e.Action, e.Version)
 	return c.retryOf(e, action, o)
 }
 
 // retryOf is RetryOf for an action that is known. It is apart from retryAfter, whose large frame would grow the stack of every
 // run that completes.
-func (c *Crew) retryOf(e *messages.Execution, a *messages.Action, o messages.Outcome) (messages.Outcome, *messages.Execution) {
+func (c *WorkerConfig) retryOf(e *messages.Execution, a *messages.Action, o messages.Outcome) (messages.Outcome, *messages.Execution) {
 	if o.Status == messages.Completed || o.Status == messages.Cancelled {
 		return o, nil
 	}
 	return c.retryAfter(e, a, o)
 }
 
-func (c *Crew) retryAfter(e *messages.Execution, a *messages.Action, o messages.Outcome) (messages.Outcome, *messages.Execution) {
+func (c *WorkerConfig) retryAfter(e *messages.Execution, a *messages.Action, o messages.Outcome) (messages.Outcome, *messages.Execution) {
 	if a == nil { // not served here any more: the node's own rules hold
 		a = &messages.Action{}
 	}
