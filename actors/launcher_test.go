@@ -198,7 +198,7 @@ func next[T any](t *testing.T, i *inbox, n int) T {
 func backstage() *WorkerConfig {
 	return &WorkerConfig{
 		PoolName: "pool", Incarnation: messages.NewIncarnation(),
-		Logger: hclog.NewNullLogger(), Board: NewBoard(),
+		Logger: hclog.NewNullLogger(), Feeds: NewFeeds(),
 	}
 }
 

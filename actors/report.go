@@ -30,9 +30,9 @@ func (r *goRun) report(h Happening) {
 	if r.told.Load() {
 		return
 	}
-	r.board.Add(r.id, h)
+	r.feeds.Add(r.id, h)
 	if r.told.Load() {
-		r.board.Close(r.id)
+		r.feeds.Close(r.id)
 	} else if r.stalls {
 		r.post(&sign{})
 	}

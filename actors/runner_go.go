@@ -39,7 +39,7 @@ type goRun struct {
 	leaked atomic.Bool
 
 	id     messages.ExecutionID
-	board  *Board
+	feeds  *Feeds
 	post   func(any)
 	stalls bool // signs of progress matter
 }
@@ -59,7 +59,7 @@ func (g *goRunner) Run(r *Run) {
 		return
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	run := &goRun{cancel: cancel, id: r.Execution.ID, board: g.cfg.Board, post: g.post, stalls: r.Execution.StallTimeout > 0}
+	run := &goRun{cancel: cancel, id: r.Execution.ID, feeds: g.cfg.Feeds, post: g.post, stalls: r.Execution.StallTimeout > 0}
 	r.handle = run
 	if r.stop != notStopped {
 		cancel(errStopped)

@@ -118,11 +118,11 @@ func TestGoHandlerThatWouldNotEnd(t *testing.T) {
 	require.Equal(t, exitLeaked, end.crashed)
 	require.Equal(t, exitLeaked, end.outcome.Error.Exit)
 	require.Equal(t, int64(1), leaked.Load())
-	cfg.Board.Close(r.Execution.ID)
+	cfg.Feeds.Close(r.Execution.ID)
 	close(release)
 	soon(t, func() bool { return leaked.Load() == 0 }, "it has ended after all")
 	require.Len(t, posted[*ended](&in), 1)
-	require.Empty(t, cfg.Board.feeds, "an event behind the end makes no feed")
+	require.Empty(t, cfg.Feeds.feeds, "an event behind the end makes no feed")
 }
 
 func TestGoTask(t *testing.T) {
@@ -148,7 +148,7 @@ func TestGoTask(t *testing.T) {
 	require.Equal(t, "s", seen.Session)
 	require.Equal(t, int64(3), seen.Epoch)
 	require.Len(t, posted[*sign](&in), 2)
-	cfg.Board.mu.Lock()
-	defer cfg.Board.mu.Unlock()
-	require.Len(t, cfg.Board.feeds[r.Execution.ID].events, 2)
+	cfg.Feeds.mu.Lock()
+	defer cfg.Feeds.mu.Unlock()
+	require.Len(t, cfg.Feeds.feeds[r.Execution.ID].events, 2)
 }

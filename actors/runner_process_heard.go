@@ -50,7 +50,7 @@ func (p *processRunner) take(ev process.Event) {
 		p.live(ev.ID, Happening{Kind: "log", At: time.Now(), Level: ev.Level, Message: ev.Message})
 	case process.Wrote:
 		if p.run != nil {
-			p.cfg.Board.Add(p.run.Execution.ID, wrote(ev))
+			p.cfg.Feeds.Add(p.run.Execution.ID, wrote(ev))
 		}
 	case process.Broken:
 		p.broken = ev.Reason
@@ -73,7 +73,7 @@ func (p *processRunner) live(id uint64, h Happening) {
 		}
 		return
 	}
-	p.cfg.Board.Add(p.run.Execution.ID, h)
+	p.cfg.Feeds.Add(p.run.Execution.ID, h)
 	if p.run.Execution.StallTimeout > 0 {
 		p.post(&sign{})
 	}

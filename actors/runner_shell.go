@@ -217,7 +217,7 @@ func envName(s string) bool {
 func (s *shellRunner) heard(e *messages.Execution, p messages.Placement, c *command, ev process.Event) {
 	switch ev := ev.(type) {
 	case process.Wrote:
-		s.cfg.Board.Add(e.ID, wrote(ev))
+		s.cfg.Feeds.Add(e.ID, wrote(ev))
 		if e.StallTimeout > 0 {
 			s.post(&sign{})
 		}

@@ -129,7 +129,7 @@ func TestShellRunsACommand(t *testing.T) {
 	p.set(func() { p.out = messages.Output{Stdout: []byte("5")} })
 	p.sink(process.Wrote{Data: []byte("5")})
 	next[*sign](t, in, 1)
-	require.Equal(t, "5", string(cfg.Board.Output(r.Execution.ID).Stdout))
+	require.Equal(t, "5", string(cfg.Feeds.Output(r.Execution.ID).Stdout))
 	p.exits(0)
 	end := next[*ended](t, in, 1)
 	require.Equal(t, `5`, string(end.outcome.Result))

@@ -286,7 +286,7 @@ func play(t *testing.T, a *act, change func(*WorkerConfig)) *stage {
 	action := &messages.Action{Ref: "act", Pool: "pool"}
 	s.cfg = &WorkerConfig{
 		System: s.system, Recorder: recorder, Pool: pool, PoolName: "pool",
-		Node: "node", Incarnation: messages.NewIncarnation(), Logger: hclog.NewNullLogger(), Board: NewBoard(),
+		Node: "node", Incarnation: messages.NewIncarnation(), Logger: hclog.NewNullLogger(), Feeds: NewFeeds(),
 		Runner:      func(*WorkerConfig, messages.WorkerID, messages.Generation) Runner { return a },
 		Action:      func(ref, _ string) (*messages.Action, bool) { return action, ref == "act" },
 		InitTimeout: 30 * time.Second, ProbeTimeout: 5 * time.Second, KeepWithin: time.Second,

@@ -27,7 +27,7 @@ type WorkerConfig struct {
 	Lease       *Lease       // of the node; nil: always holds
 	Clock       *clock.Clock // the store's; nil: the machine's
 	Logger      hclog.Logger
-	Board       *Board
+	Feeds       *Feeds
 	// Sessions loads and keeps snapshots; nil: none are kept.
 	Sessions store.Sessions
 	// SnapshotEvery keeps a session's state after every so many of its runs; 0: only when its worker leaves.

@@ -153,7 +153,7 @@ func (w *Worker) ended(ctx actor.Context, m *ended) {
 	if w.cfg.Runs != nil {
 		w.cfg.Runs(w.cfg.PoolName, r.Execution, &outcome, took)
 	}
-	w.cfg.Board.Close(r.Execution.ID)
+	w.cfg.Feeds.Close(r.Execution.ID)
 	w.checkin(ctx, r, m, outcome, fault, items)
 }
 

@@ -14,7 +14,7 @@ import (
 func (w *Worker) notStarted(ctx actor.Context, r *Run, m *ended) {
 	w.tellShort(m.short)
 	items := []Item{w.putBack(r, m.short)}
-	w.cfg.Board.Close(r.Execution.ID)
+	w.cfg.Feeds.Close(r.Execution.ID)
 	if w.leaving != nil || r.stop == stopHalt {
 		w.record(items)
 		w.settle(ctx)

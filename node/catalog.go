@@ -154,7 +154,7 @@ func orValue[T comparable](value, otherwise T) T {
 
 func (n *Node) crew(set *pack.Set, p *pack.Pool) actors.WorkerConfig {
 	return actors.WorkerConfig{
-		Lease: n.member.lease, Clock: &n.clock, Logger: n.logger.Named("worker").With("pool", p.Name), Board: n.board, Sessions: n.store,
+		Lease: n.member.lease, Clock: &n.clock, Logger: n.logger.Named("worker").With("pool", p.Name), Feeds: n.feeds, Sessions: n.store,
 		Runner: n.runner(set, p, n.secrets.use), Action: n.action, Thresholds: n.thresholds(), CountActionErrors: n.cfg.CountActionErrors,
 		Retry: n.cfg.Retry, RetryRules: n.cfg.RetryRules, RetryDisabled: n.cfg.RetryDisabled, InitTimeout: orValue(p.Init, n.cfg.InitTimeout),
 		ProbeTimeout: orValue(p.Health.Timeout, n.cfg.ProbeTimeout), ProbeAgain: n.cfg.ProbeAgain, Graces: n.cfg.Graces,

@@ -54,7 +54,7 @@ type Node struct {
 	notices  noticesState
 	secrets  secrets
 	short    *shortages // of what starting programs takes
-	board    *actors.Board
+	feeds    *actors.Feeds
 	judge    *actors.WorkerConfig
 	backlog  actors.Backlog
 	requests actors.Held // what the intake bridge has unsettled
@@ -110,7 +110,7 @@ func New(cfg Config) (*Node, error) {
 	cfg.Data = data
 	n := &Node{
 		cfg: cfg, incarnation: messages.NewIncarnation(), logger: cfg.Logger, outcomes: actors.NewOutcomes(),
-		board: actors.NewBoard(), pools: newPools(cfg.Logger), env: cfg.environment(),
+		feeds: actors.NewFeeds(), pools: newPools(cfg.Logger), env: cfg.environment(),
 		store: &doubt{}, reload: make(chan struct{}, 1),
 	}
 	n.leaves, n.leave = context.WithCancel(context.Background())

@@ -15,7 +15,7 @@ import (
 func (n *Node) newOperator() *operate.Operator {
 	return operate.New(operate.Config{
 		Name: n.cfg.Name, Incarnation: n.incarnation, Logger: n.logger, Store: n.store, Clock: &n.clock, Pools: n.pools, Self: self{n},
-		Servers: n.servers, Members: &n.member, Record: n.record, Board: n.board, Outcomes: n.outcomes,
+		Servers: n.servers, Members: &n.member, Record: n.record, Feeds: n.feeds, Outcomes: n.outcomes,
 		MarkPool: func(v *api.PoolView) { n.lastRefused.Load().mark(v) },
 		Retries: func(ctx context.Context, e *messages.Execution) form.RetryView {
 			return n.backend().RetryAnswer(ctx, e)

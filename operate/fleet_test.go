@@ -137,7 +137,7 @@ func TestARunIsSeenFromAnotherNode(t *testing.T) {
 	c := newCluster(t)
 	a, b := c.join("a", "shell", 1), c.join("b", "shell", 1)
 	e := c.runs(b)
-	b.cfg.Board.Add(e.ID, actors.Happening{Kind: "stdout", Data: []byte("one\n"), At: time.Now()})
+	b.cfg.Feeds.Add(e.ID, actors.Happening{Kind: "stdout", Data: []byte("one\n"), At: time.Now()})
 	for _, asked := range []*node{a, b} {
 		out, err := asked.Output(t.Context(), e.ID)
 		require.NoError(t, err)
@@ -165,7 +165,7 @@ func TestARunIsSeenFromAnotherNode(t *testing.T) {
 	require.Equal(t, messages.Cancelling, e.Status)
 	require.Eventually(t, func() bool { return len(b.stage.orders()) == 1 }, 5*time.Second, time.Millisecond, "its node is told at once")
 	require.Contains(t, b.stage.orders()[0], "By:ann")
-	b.cfg.Board.Close(e.ID)
+	b.cfg.Feeds.Close(e.ID)
 	results, err := c.store.Apply(t.Context(), []store.Change{&store.Finish{ID: e.ID, Attempt: e.Attempt, Outcome: messages.Outcome{Status: messages.Cancelled}}})
 	require.NoError(t, err)
 	require.Equal(t, store.Applied, results[0].Verdict)

@@ -87,7 +87,7 @@ func (c *cluster) join(name, pool string, workers int) *node {
 	s := &stage{cluster: c, pools: map[string]supervisor.Description{}}
 	s.cfg = Config{
 		Name: name, Incarnation: messages.NewIncarnation(), Logger: hclog.NewNullLogger(), Store: c.store, Clock: &clock.Clock{},
-		Pools: s, Self: s, Servers: s, Members: s, Record: s.record, Board: actors.NewBoard(), Outcomes: actors.NewOutcomes(),
+		Pools: s, Self: s, Servers: s, Members: s, Record: s.record, Feeds: actors.NewFeeds(), Outcomes: actors.NewOutcomes(),
 		MarkPool: func(*api.PoolView) {}, Retries: func(context.Context, *messages.Execution) form.RetryView { return form.RetryView{} },
 		SessionTimeout: time.Minute, ProbeTimeout: time.Second, BeatEvery: time.Second,
 		Grades: Grades{health.Thresholds{Heartbeat: health.Limit(10*time.Second, 3)}, 3},

@@ -33,7 +33,7 @@ func (x *executions) Output(ctx context.Context, id messages.ExecutionID) (messa
 	case e.Status.Terminal():
 		return x.cfg.Store.Output(ctx, id)
 	case !x.remoteRun(&e):
-		return x.cfg.Board.Output(id), nil
+		return x.cfg.Feeds.Output(id), nil
 	}
 	return x.remoteOutput(ctx, &e)
 }
@@ -70,7 +70,7 @@ func (s steered) output(_ context.Context, r peers.Request, m wire.Output) (wire
 		return done(err)
 	}
 	room, first := wire.OutputMax, true
-	seen := s.cfg.Board.Poll(r.About.Execution, actors.Poll{Feed: m.Feed, From: m.From}, func(h *actors.Happening) bool {
+	seen := s.cfg.Feeds.Poll(r.About.Execution, actors.Poll{Feed: m.Feed, From: m.From}, func(h *actors.Happening) bool {
 		size := wireOf(h).Size()
 		fits := size <= room || first
 		room, first = room-size, false

@@ -32,7 +32,7 @@ type Config struct {
 	Servers  Servers
 	Members  Members
 	Record   Record
-	Board    *actors.Board    // what the runs of this node write
+	Feeds    *actors.Feeds    // what the runs of this node write
 	Outcomes *actors.Outcomes // who waits for the end of an execution
 
 	// MarkPool adds to the view of a pool of this node what its last reload came to.

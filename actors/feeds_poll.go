@@ -21,12 +21,12 @@ type Polled struct {
 // Poll returns what was seen of an execution from a place on. It takes events while take says that they fit. A feed that
 // has not begun is waited for, and one that ends is kept, for those that poll: long enough for their next look. Another
 // feed than the reader's is read from its beginning, once the reader's own is gone.
-func (b *Board) Poll(id messages.ExecutionID, at Poll, take func(*Happening) bool) Polled {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (s *Feeds) Poll(id messages.ExecutionID, at Poll, take func(*Happening) bool) Polled {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	now := time.Now()
-	b.sweep(now)
-	f := b.polled(id, at.Feed)
+	s.sweep(now)
+	f := s.polled(id, at.Feed)
 	if f == nil {
 		return Polled{Next: at}
 	}
@@ -46,50 +46,50 @@ func (b *Board) Poll(id messages.ExecutionID, at Poll, take func(*Happening) boo
 }
 
 // Await keeps an execution's feed for a moment, from before it begins until behind its end, without reading it.
-func (b *Board) Await(id messages.ExecutionID) {
-	b.Poll(id, Poll{}, func(*Happening) bool { return false })
+func (s *Feeds) Await(id messages.ExecutionID) {
+	s.Poll(id, Poll{}, func(*Happening) bool { return false })
 }
 
 // polled is the feed that a reader wants: its own while that is known, else the execution's present one, or a new one; nil:
 // too many are waited for.
-func (b *Board) polled(id messages.ExecutionID, number uint64) *feed {
-	present := b.feeds[id]
+func (s *Feeds) polled(id messages.ExecutionID, number uint64) *feed {
+	present := s.feeds[id]
 	if present != nil && present.number == number {
 		return present
 	}
-	if i := slices.IndexFunc(b.ended, func(f *feed) bool { return f.id == id && f.number == number }); i >= 0 {
-		return b.ended[i]
+	if i := slices.IndexFunc(s.ended, func(f *feed) bool { return f.id == id && f.number == number }); i >= 0 {
+		return s.ended[i]
 	}
-	if present != nil || len(b.early) >= earlyMax {
+	if present != nil || len(s.early) >= earlyMax {
 		return present
 	}
-	f := b.feed(id)
-	b.early = append(b.early, f)
+	f := s.feed(id)
+	s.early = append(s.early, f)
 	return f
 }
 
 // linger keeps a feed that has ended for those that poll it.
-func (b *Board) linger(f *feed, now time.Time) {
+func (s *Feeds) linger(f *feed, now time.Time) {
 	if now.Sub(f.polled) < lingerTime {
 		f.over = now.Add(lingerTime)
-		b.ended = append(b.ended, f)
+		s.ended = append(s.ended, f)
 	}
-	b.sweep(now)
+	s.sweep(now)
 }
 
 // sweep drops what was kept long enough.
-func (b *Board) sweep(now time.Time) {
-	for len(b.ended) > 0 && (len(b.ended) > lingerMax || now.After(b.ended[0].over)) {
-		b.ended[0] = nil
-		b.ended = b.ended[1:]
+func (s *Feeds) sweep(now time.Time) {
+	for len(s.ended) > 0 && (len(s.ended) > lingerMax || now.After(s.ended[0].over)) {
+		s.ended[0] = nil
+		s.ended = s.ended[1:]
 	}
-	b.early = slices.DeleteFunc(b.early, func(f *feed) bool {
+	s.early = slices.DeleteFunc(s.early, func(f *feed) bool {
 		begun := f.closed || f.first+len(f.events) > 0
 		if !begun && (f.read > 0 || now.Sub(f.polled) < lingerTime) {
 			return false
 		}
-		if !begun && b.feeds[f.id] == f {
-			delete(b.feeds, f.id)
+		if !begun && s.feeds[f.id] == f {
+			delete(s.feeds, f.id)
 		}
 		return true
 	})

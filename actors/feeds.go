@@ -30,10 +30,10 @@ func (h *Happening) size() int {
 	return fixed + len(h.Data) + len(h.Chunk) + len(h.Level) + len(h.Message)
 }
 
-// Board carries the live events of running executions to whoever follows them. A feed begins with its run's first
+// Feeds carry the live events of running executions to whoever follows them. A feed begins with its run's first
 // event and ends with the run; what a process wrote is in the store afterwards. One that somebody reads by polling stays
 // for a moment behind its end.
-type Board struct {
+type Feeds struct {
 	mu    sync.Mutex
 	feeds map[messages.ExecutionID]*feed
 	ended []*feed // closed, and kept for those that poll; the oldest first
@@ -42,7 +42,7 @@ type Board struct {
 }
 
 type feed struct {
-	number uint64 // of all feeds of this board, from 1
+	number uint64 // of all feeds, from 1
 	id     messages.ExecutionID
 	events []Happening
 	first  int // number of events dropped before events[0]
@@ -61,14 +61,14 @@ const (
 	earlyMax   = 1024            // feeds that have not begun
 )
 
-// NewBoard returns an empty board.
-func NewBoard() *Board { return &Board{feeds: map[messages.ExecutionID]*feed{}} }
+// NewFeeds returns feeds of no execution.
+func NewFeeds() *Feeds { return &Feeds{feeds: map[messages.ExecutionID]*feed{}} }
 
 // Add appends an event to the execution's feed.
-func (b *Board) Add(id messages.ExecutionID, h Happening) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	f := b.feed(id)
+func (s *Feeds) Add(id messages.ExecutionID, h Happening) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.feed(id)
 	f.events = append(f.events, h)
 	f.bytes += h.size()
 	for f.bytes > feedBytesMax && len(f.events) > 1 {
@@ -81,23 +81,23 @@ func (b *Board) Add(id messages.ExecutionID, h Happening) {
 }
 
 // Close ends the execution's feed. Followers get what is left, then their end.
-func (b *Board) Close(id messages.ExecutionID) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if f, ok := b.feeds[id]; ok {
+func (s *Feeds) Close(id messages.ExecutionID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f, ok := s.feeds[id]; ok {
 		f.closed = true
 		f.notify()
-		delete(b.feeds, id)
-		b.linger(f, time.Now())
+		delete(s.feeds, id)
+		s.linger(f, time.Now())
 	}
 }
 
 // Output returns what the execution has written so far, as its feed kept it.
-func (b *Board) Output(id messages.ExecutionID) messages.Output {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (s *Feeds) Output(id messages.ExecutionID) messages.Output {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var out messages.Output
-	f, ok := b.feeds[id]
+	f, ok := s.feeds[id]
 	if !ok {
 		return out
 	}
@@ -114,25 +114,25 @@ func (b *Board) Output(id messages.ExecutionID) messages.Output {
 
 // Follow calls each for every event of the execution from the oldest kept, until the feed is closed, done says that
 // the execution has its outcome, each fails, or ctx ends. A feed that has not begun is waited for.
-func (b *Board) Follow(ctx context.Context, id messages.ExecutionID, done <-chan *messages.Execution, each func(Happening) error) error {
-	_, err := b.FollowFrom(ctx, id, Poll{}, done, each)
+func (s *Feeds) Follow(ctx context.Context, id messages.ExecutionID, done <-chan *messages.Execution, each func(Happening) error) error {
+	_, err := s.FollowFrom(ctx, id, Poll{}, done, each)
 	return err
 }
 
 // FollowFrom is Follow behind a place, and returns where it stopped. A feed that has been read to its end is left for the
 // execution's next one, which may have ended already.
-func (b *Board) FollowFrom(ctx context.Context, id messages.ExecutionID, at Poll, done <-chan *messages.Execution,
+func (s *Feeds) FollowFrom(ctx context.Context, id messages.ExecutionID, at Poll, done <-chan *messages.Execution,
 	each func(Happening) error,
 ) (Poll, error) {
-	f, next := b.join(id, at)
-	defer b.part(id, f)
-	err := b.follow(ctx, f, &next, done, each)
+	f, next := s.join(id, at)
+	defer s.leave(id, f)
+	err := s.follow(ctx, f, &next, done, each)
 	return Poll{Feed: f.number, From: uint64(next)}, err
 }
 
-func (b *Board) follow(ctx context.Context, f *feed, next *int, done <-chan *messages.Execution, each func(Happening) error) error {
+func (s *Feeds) follow(ctx context.Context, f *feed, next *int, done <-chan *messages.Execution, each func(Happening) error) error {
 	for last := false; ; {
-		events, wake, closed := b.next(f, next)
+		events, wake, closed := s.next(f, next)
 		for _, h := range events {
 			if err := each(h); err != nil {
 				return err
@@ -155,15 +155,15 @@ func (b *Board) follow(ctx context.Context, f *feed, next *int, done <-chan *mes
 }
 
 // join takes part in the feed that a follower who has read up to a place wants next, and says from which event on.
-func (b *Board) join(id messages.ExecutionID, at Poll) (f *feed, next int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if i := slices.IndexFunc(b.ended, func(f *feed) bool {
+func (s *Feeds) join(id messages.ExecutionID, at Poll) (f *feed, next int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.IndexFunc(s.ended, func(f *feed) bool {
 		return f.id == id && (f.number > at.Feed || f.number == at.Feed && at.From < uint64(f.first+len(f.events)))
 	}); i >= 0 {
-		f = b.ended[i]
+		f = s.ended[i]
 	} else {
-		f = b.feed(id)
+		f = s.feed(id)
 	}
 	if f.number == at.Feed {
 		next = int(min(at.From, uint64(f.first+len(f.events))))
@@ -172,19 +172,19 @@ func (b *Board) join(id messages.ExecutionID, at Poll) (f *feed, next int) {
 	return f, next
 }
 
-// part drops a feed that nothing was ever written to with its last follower.
-func (b *Board) part(id messages.ExecutionID, f *feed) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// leave drops a feed that nothing was ever written to with its last follower.
+func (s *Feeds) leave(id messages.ExecutionID, f *feed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	f.read--
-	if f.read == 0 && len(f.events) == 0 && b.feeds[id] == f {
-		delete(b.feeds, id)
+	if f.read == 0 && len(f.events) == 0 && s.feeds[id] == f {
+		delete(s.feeds, id)
 	}
 }
 
-func (b *Board) next(f *feed, next *int) ([]Happening, <-chan struct{}, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (s *Feeds) next(f *feed, next *int) ([]Happening, <-chan struct{}, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if *next < f.first {
 		*next = f.first
 	}
@@ -193,12 +193,12 @@ func (b *Board) next(f *feed, next *int) ([]Happening, <-chan struct{}, bool) {
 	return events, f.wake, f.closed && len(events) == 0
 }
 
-func (b *Board) feed(id messages.ExecutionID) *feed {
-	f, ok := b.feeds[id]
+func (s *Feeds) feed(id messages.ExecutionID) *feed {
+	f, ok := s.feeds[id]
 	if !ok {
-		b.last++
-		f = &feed{number: b.last, id: id, wake: make(chan struct{})}
-		b.feeds[id] = f
+		s.last++
+		f = &feed{number: s.last, id: id, wake: make(chan struct{})}
+		s.feeds[id] = f
 	}
 	return f
 }

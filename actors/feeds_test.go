@@ -16,7 +16,7 @@ import (
 )
 
 // follow follows a feed to its end and returns the messages seen.
-func follow(ctx context.Context, b *Board, id messages.ExecutionID, done <-chan *messages.Execution) ([]string, error) {
+func follow(ctx context.Context, b *Feeds, id messages.ExecutionID, done <-chan *messages.Execution) ([]string, error) {
 	var seen []string
 	err := b.Follow(ctx, id, done, func(h Happening) error {
 		seen = append(seen, h.Message)
@@ -25,9 +25,9 @@ func follow(ctx context.Context, b *Board, id messages.ExecutionID, done <-chan 
 	return seen, err
 }
 
-func TestBoardFollow(t *testing.T) {
+func TestAFeedIsFollowed(t *testing.T) {
 	t.Parallel()
-	b, id := NewBoard(), messages.NewExecutionID()
+	b, id := NewFeeds(), messages.NewExecutionID()
 	var followers sync.WaitGroup
 	for range 4 {
 		followers.Go(func() {
@@ -47,9 +47,9 @@ func TestBoardFollow(t *testing.T) {
 }
 
 // Who follows what has ended already, or never begins, ends too and leaves nothing behind.
-func TestBoardFollowersEnd(t *testing.T) {
+func TestFollowersOfFeedsEnd(t *testing.T) {
 	t.Parallel()
-	b, id := NewBoard(), messages.NewExecutionID()
+	b, id := NewFeeds(), messages.NewExecutionID()
 	b.Add(id, Happening{Message: "a"})
 	b.Close(id)
 	done := make(chan *messages.Execution, 1)
@@ -70,9 +70,9 @@ func TestBoardFollowersEnd(t *testing.T) {
 	require.Empty(t, b.feeds)
 }
 
-func TestBoardIsBounded(t *testing.T) {
+func TestFeedsAreBounded(t *testing.T) {
 	t.Parallel()
-	b, id := NewBoard(), messages.NewExecutionID()
+	b, id := NewFeeds(), messages.NewExecutionID()
 	for range 50_000 {
 		b.Add(id, Happening{Kind: "progress"}) // empty ones too
 	}
@@ -251,7 +251,7 @@ func TestOutcomesAreBounded(t *testing.T) {
 }
 
 // polls reads what there is of a feed, in looks of at most two events.
-func polls(b *Board, id messages.ExecutionID, at Poll) (seen []string, p Polled) {
+func polls(b *Feeds, id messages.ExecutionID, at Poll) (seen []string, p Polled) {
 	for {
 		room := 2
 		p = b.Poll(id, at, func(*Happening) bool { room--; return room >= 0 })
@@ -264,17 +264,17 @@ func polls(b *Board, id messages.ExecutionID, at Poll) (seen []string, p Polled)
 	}
 }
 
-func say(b *Board, id messages.ExecutionID, texts ...string) {
+func say(b *Feeds, id messages.ExecutionID, texts ...string) {
 	for _, text := range texts {
 		b.Add(id, Happening{Kind: "log", Message: text})
 	}
 }
 
 // One that polls sees every event once, those before its first look and those behind its last one too, and the end.
-func TestBoardIsPolledToTheEnd(t *testing.T) {
+func TestAFeedIsPolledToItsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b, id := NewBoard(), messages.NewExecutionID()
+		b, id := NewFeeds(), messages.NewExecutionID()
 		seen, p := polls(b, id, Poll{})
 		require.Empty(t, seen)
 		require.False(t, p.Ended, "it is waited for")
@@ -305,10 +305,10 @@ func TestBoardIsPolledToTheEnd(t *testing.T) {
 }
 
 // What is kept for those that poll goes once nobody does.
-func TestBoardDropsWhatNobodyPolls(t *testing.T) {
+func TestFeedsThatNobodyPollsAreDropped(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := NewBoard()
+		b := NewFeeds()
 		for range earlyMax + 1 {
 			polls(b, messages.NewExecutionID(), Poll{})
 		}
@@ -334,10 +334,10 @@ func TestBoardDropsWhatNobodyPolls(t *testing.T) {
 
 // A run that begins and ends between two looks elsewhere can be followed afterwards, once it was waited for; and who has
 // followed one attempt goes on with the next.
-func TestBoardIsFollowedOverItsFeeds(t *testing.T) {
+func TestAnExecutionIsFollowedOverItsFeeds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b, id, over := NewBoard(), messages.NewExecutionID(), make(chan *messages.Execution)
+		b, id, over := NewFeeds(), messages.NewExecutionID(), make(chan *messages.Execution)
 		close(over)
 		var at Poll
 		from := func() (seen []string) {
