@@ -41,19 +41,19 @@ type Worker struct {
 	held     *checkin // a check-in that waits for a probe
 	shaky    bool     // the run was taken while degraded: its check-in probes first
 
-	probe     probing
-	retire    *Retire
-	snapshots int  // answers still to come before a retired worker ends
-	parting   bool // it waits for them, or is about to ask
-	tallies   map[string]*tally
-	gap       *gap
-	gaps      uint64 // how many there were
-	saving    bool   // what a gap brought is being written
-	leaving   *leaving
-	by        string // who asked for its end; empty: nobody
-	trace     string // where its code failed, of a worker that never became ready
-	initial   *time.Timer
-	suspended *time.Timer // until the lease is looked at again; nil: nothing waits for it
+	probe         probing
+	retire        *Retire
+	snapshots     int  // answers still to come before a retired worker ends
+	parting       bool // it waits for them, or is about to ask
+	knownSessions map[string]*knownSession
+	pause         *keepPause
+	pauses        uint64 // how many there were
+	saving        bool   // what a pause brought is being written
+	leaving       *leaving
+	by            string // who asked for its end; empty: nobody
+	trace         string // where its code failed, of a worker that never became ready
+	initial       *time.Timer
+	suspended     *time.Timer // until the lease is looked at again; nil: nothing waits for it
 }
 
 // NewWorker returns the child to spawn for one generation of a slot.
@@ -113,10 +113,10 @@ func (w *Worker) Receive(ctx actor.Context) {
 		w.next(nil)
 	case *snapshot:
 		w.snapshot(ctx, m)
-	case *gapOver:
-		w.gapOver(m)
-	case *gapSaved:
-		w.gapSaved(ctx)
+	case *pauseOver:
+		w.pauseOver(m)
+	case *pauseSaved:
+		w.pauseSaved(ctx)
 	case *snapshotSaved:
 		w.snapshotSaved(ctx)
 	case *snapshotLate:
@@ -195,7 +195,7 @@ func (w *Worker) stopping() {
 	stopTimer(w.probe.again)
 	stopTimer(w.suspended)
 	stopTimer(w.lingers)
-	w.closeGap()
+	w.endPause()
 	if w.run != nil {
 		stopTimer(w.run.deadline)
 		stopTimer(w.run.stall)

@@ -18,10 +18,10 @@ import (
 const (
 	// keepMax bounds the state that is kept between two runs, in bytes.
 	keepMax = messages.ResultMax
-	// talliesMax bounds the sessions whose runs a worker counts. Of others it keeps no state between two runs, and what is
+	// knownSessionsMax bounds the sessions whose runs a worker counts. Of others it keeps no state between two runs, and what is
 	// kept at its end counts as behind.
-	talliesMax = 10_000
-	saveWithin = 5 * time.Second
+	knownSessionsMax = 10_000
+	saveWithin       = 5 * time.Second
 	// leavingMax bounds the states of a leaving worker that are asked for and not yet written: each is held in memory, and
 	// the program answers only so many requests at once.
 	leavingMax = 16
@@ -38,16 +38,16 @@ const (
 	KeptFailed   = "failed"    // the store did not take it
 )
 
-// tally is what a worker knows of a session that runs on it.
-type tally struct {
+// knownSession is what a worker knows of a session that runs on it.
+type knownSession struct {
 	epoch   int64
 	entered bool  // its code has been given a run: its state is here
 	runs    int64 // that left their state here, and are written
 	since   int   // of them, since a snapshot was last asked for
 }
 
-// gap is the time between two runs in which a session's state is kept. No run begins in it.
-type gap struct {
+// keepPause is the time between two runs in which a session's state is kept. No run begins in it.
+type keepPause struct {
 	id        uint64
 	placement messages.Placement // of the run before, whose finish is written first
 	ref       store.SessionRef
@@ -57,10 +57,10 @@ type gap struct {
 
 // Messages to the worker itself.
 type (
-	// gapOver says that the next run has been held up long enough.
-	gapOver struct{ id uint64 }
-	// gapSaved says that what was taken in a gap has been written, or could not be.
-	gapSaved struct{}
+	// pauseOver says that the next run has been held up long enough.
+	pauseOver struct{ id uint64 }
+	// pauseSaved says that what was taken in a pause has been written, or could not be.
+	pauseSaved struct{}
 	// snapshotSaved says that one session's state of a leaving worker has been written, or could not be.
 	snapshotSaved struct{}
 	// snapshotLate says that a leaving worker has waited long enough for its sessions' states.
@@ -70,78 +70,78 @@ type (
 // keeps reports whether the worker can give the state of its sessions away.
 func (w *Worker) keeps() bool { return w.cfg.Sessions != nil && w.runner.Traits().Snapshots }
 
-// tallyOf returns the count of a session's epoch, made where it is new; nil: there are too many, or a newer epoch is known.
-func (w *Worker) tallyOf(session string, epoch int64) *tally {
-	t := w.tallies[session]
+// known returns the count of a session's epoch, made where it is new; nil: there are too many, or a newer epoch is known.
+func (w *Worker) known(session string, epoch int64) *knownSession {
+	t := w.knownSessions[session]
 	switch {
 	case t != nil && t.epoch == epoch:
 		return t
-	case t != nil && t.epoch > epoch, t == nil && len(w.tallies) >= talliesMax:
+	case t != nil && t.epoch > epoch, t == nil && len(w.knownSessions) >= knownSessionsMax:
 		return nil
 	}
-	if w.tallies == nil {
-		w.tallies = map[string]*tally{}
+	if w.knownSessions == nil {
+		w.knownSessions = map[string]*knownSession{}
 	}
-	t = &tally{epoch: epoch}
-	w.tallies[session] = t
+	t = &knownSession{epoch: epoch}
+	w.knownSessions[session] = t
 	return t
 }
 
 // startRun gives the run to the runner.
 func (w *Worker) startRun(r *Run) {
-	if t := w.sessionTally(r.Execution); t != nil {
+	if t := w.knownOf(r.Execution); t != nil {
 		t.entered = true
 	}
 	w.runner.Run(r)
 }
 
-// sessionTally is the tally of an execution that runs with its session's state; nil: it does not, or none is kept.
-func (w *Worker) sessionTally(e *messages.Execution) *tally {
+// knownOf is what is known of the session of an execution that runs with its session's state; nil: it does not, or none is kept.
+func (w *Worker) knownOf(e *messages.Execution) *knownSession {
 	if e.Session == "" || e.SessionEpoch == 0 || !e.SessionHit || !w.keeps() {
 		return nil
 	}
-	return w.tallyOf(e.Session, e.SessionEpoch)
+	return w.known(e.Session, e.SessionEpoch)
 }
 
-// forgetSession drops the tally of a session that has ended.
+// forgetSession forgets what is known of a session that has ended.
 func (w *Worker) forgetSession(m *EndSession) {
-	if t := w.tallies[m.Session]; t != nil && t.epoch <= m.Epoch {
-		delete(w.tallies, m.Session)
+	if t := w.knownSessions[m.Session]; t != nil && t.epoch <= m.Epoch {
+		delete(w.knownSessions, m.Session)
 	}
 	w.runner.EndSession(m.Session, m.Epoch)
 }
 
 // leftState names the session whose state a run has left with the worker, so that its written finish is counted, and
-// opens the gap in which that state is kept where it is due.
+// opens the pause in which that state is kept where it is due.
 func (w *Worker) leftState(r *Run, m *ended, item *Item) {
 	e := r.Execution
 	finish, ok := item.Change.(*store.Finish)
-	t := w.sessionTally(e)
+	t := w.knownOf(e)
 	if !ok || t == nil || !store.Leaves(finish.Outcome.Status) || m.crashed != "" {
 		return
 	}
 	item.Session = store.SessionRef{Pool: w.cfg.PoolName, Session: e.Session, Epoch: e.SessionEpoch}
-	if every := w.cfg.SnapshotEvery; every > 0 && t.since+1 >= every && w.gap == nil && !m.close {
-		w.gaps++
-		w.gap = &gap{id: w.gaps, placement: r.Placement(), ref: item.Session, timer: w.later(w.cfg.KeepWithin, &gapOver{id: w.gaps})}
+	if every := w.cfg.SnapshotEvery; every > 0 && t.since+1 >= every && w.pause == nil && !m.close {
+		w.pauses++
+		w.pause = &keepPause{id: w.pauses, placement: r.Placement(), ref: item.Session, timer: w.later(w.cfg.KeepWithin, &pauseOver{id: w.pauses})}
 	}
 }
 
-// finishWritten counts a run that left its session's state here, and asks for that state where a gap waits for it.
+// finishWritten counts a run that left its session's state here, and asks for that state where a pause waits for it.
 func (w *Worker) finishWritten(item *Item, r store.Result) {
 	finish, ok := item.Change.(*store.Finish)
 	if !ok || item.Session.Session == "" {
 		return
 	}
 	written := r.Verdict == store.Applied || r.Verdict == store.Already
-	t := w.tallies[item.Session.Session]
+	t := w.knownSessions[item.Session.Session]
 	if written && t != nil && t.epoch == item.Session.Epoch {
 		t.runs++
 		t.since++
 	}
-	if g := w.gap; g != nil && g.placement == (messages.Placement{Execution: finish.ID, Attempt: finish.Attempt}) {
+	if g := w.pause; g != nil && g.placement == (messages.Placement{Execution: finish.ID, Attempt: finish.Attempt}) {
 		if !written || t == nil {
-			w.closeGap()
+			w.endPause()
 			return
 		}
 		w.keepNow(g, t)
@@ -149,40 +149,40 @@ func (w *Worker) finishWritten(item *Item, r store.Result) {
 }
 
 // keepNow asks the program for the state that the session has after the run that was just written.
-func (w *Worker) keepNow(g *gap, t *tally) {
+func (w *Worker) keepNow(g *keepPause, t *knownSession) {
 	if w.saving {
 		w.keptAs(KeptBusy)
-		w.closeGap()
+		w.endPause()
 		return
 	}
 	t.since = 0
 	g.asked, g.ref.Runs = true, t.runs
 	if !w.runner.Snapshot(g.ref.Session, g.ref.Epoch, g.id) {
 		w.keptAs(KeptRefused)
-		w.closeGap()
+		w.endPause()
 	}
 }
 
-// closeGap lets the next run begin. The caller sees to it.
-func (w *Worker) closeGap() {
-	if w.gap != nil {
-		stopTimer(w.gap.timer)
-		w.gap = nil
+// endPause lets the next run begin. The caller sees to it.
+func (w *Worker) endPause() {
+	if w.pause != nil {
+		stopTimer(w.pause.timer)
+		w.pause = nil
 	}
 }
 
-// gapOver gives a snapshot up that holds the next run for too long.
-func (w *Worker) gapOver(m *gapOver) {
-	if w.gap == nil || w.gap.id != m.id {
+// pauseOver gives a snapshot up that holds the next run for too long.
+func (w *Worker) pauseOver(m *pauseOver) {
+	if w.pause == nil || w.pause.id != m.id {
 		return
 	}
-	if t := w.tallies[w.gap.ref.Session]; t != nil && t.epoch == w.gap.ref.Epoch {
+	if t := w.knownSessions[w.pause.ref.Session]; t != nil && t.epoch == w.pause.ref.Epoch {
 		t.since = 0
 	}
-	w.cfg.Logger.Warn("session snapshot dropped: it held the next run up", "worker", w.id, "session", w.gap.ref.Session,
+	w.cfg.Logger.Warn("session snapshot dropped: it held the next run up", "worker", w.id, "session", w.pause.ref.Session,
 		"after", w.cfg.KeepWithin)
 	w.keptAs(KeptLate)
-	w.closeGap()
+	w.endPause()
 	w.next(nil)
 }
 
@@ -192,18 +192,18 @@ func (w *Worker) keptAs(result string) {
 	}
 }
 
-// snapshot takes the program's answer: for the gap that asked, or for the worker's end.
+// snapshot takes the program's answer: for the pause that asked, or for the worker's end.
 func (w *Worker) snapshot(_ actor.Context, m *snapshot) {
 	var done any = &snapshotSaved{}
 	ref := store.SessionRef{Pool: w.cfg.PoolName, Session: m.session, Epoch: m.epoch}
 	if m.id != 0 {
-		if w.gap == nil || w.gap.id != m.id {
+		if w.pause == nil || w.pause.id != m.id {
 			return // too late, and counted
 		}
-		done, ref = &gapSaved{}, w.gap.ref
-		w.closeGap()
+		done, ref = &pauseSaved{}, w.pause.ref
+		w.endPause()
 		defer w.next(nil)
-	} else if t := w.tallies[m.session]; t != nil && t.epoch == m.epoch {
+	} else if t := w.knownSessions[m.session]; t != nil && t.epoch == m.epoch {
 		ref.Runs = t.runs
 	}
 	result := w.judgeState(m)
@@ -293,7 +293,7 @@ func (w *Worker) snapshotSaved(ctx actor.Context) {
 	w.settle(ctx)
 }
 
-func (w *Worker) gapSaved(ctx actor.Context) {
+func (w *Worker) pauseSaved(ctx actor.Context) {
 	w.saving = false
 	if w.retire != nil {
 		w.settle(ctx)

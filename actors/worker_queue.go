@@ -52,7 +52,7 @@ func (w *Worker) next(items []Item) {
 	if len(w.claimed) > 0 && !w.cfg.Lease.Holds() {
 		w.giveBack("its node's lease has run out") // others may have declared the node dead
 	}
-	if w.run == nil && w.gap == nil && w.takes() && len(w.claimed) > 0 {
+	if w.run == nil && w.pause == nil && w.takes() && len(w.claimed) > 0 {
 		e := w.claimed[0]
 		w.claimed = w.claimed[1:]
 		w.begin(e)

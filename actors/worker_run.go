@@ -52,7 +52,7 @@ func (w *Worker) begin(e *messages.Execution) {
 		return
 	}
 	w.arm(r)
-	if t := w.sessionTally(e); e.SessionLost && e.SessionHit && w.keeps() && (t == nil || !t.entered) {
+	if t := w.knownOf(e); e.SessionLost && e.SessionHit && w.keeps() && (t == nil || !t.entered) {
 		w.fetchSnapshot(r)
 		return
 	}

@@ -119,7 +119,7 @@ func (w *Worker) leave(ctx actor.Context, reason lifecycle.Reason, cause lifecyc
 		w.runner.Step(process.StepKill, nil) // one that is only being started has no pid yet
 	}
 	w.queue, w.held = nil, nil
-	w.closeGap()
+	w.endPause()
 	w.answerIfEnding()
 	w.giveBack("its worker leaves")
 	to := lifecycle.Terminating // by name: a failed probe, for one, has a milder end too
@@ -181,7 +181,7 @@ func (w *Worker) retiring(ctx actor.Context, m *Retire) {
 	kept := *m
 	w.retire, w.by = &kept, m.By
 	w.queue = nil
-	w.closeGap()
+	w.endPause()
 	w.giveBack("its worker leaves")
 	w.settle(ctx)
 }
@@ -193,7 +193,7 @@ func (w *Worker) retireFor(m *Halt) {
 		retire.Sessions = w.retire.Sessions
 	}
 	w.retire, w.queue = retire, nil
-	w.closeGap()
+	w.endPause()
 	w.giveBack("its worker leaves")
 }
 
