@@ -56,8 +56,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// parcel is a message of the property below.
-type parcel struct {
+// sized is a message of the property below, of which the size counts alone.
+type sized struct {
 	size   int
 	serial uint64
 }
@@ -69,7 +69,7 @@ func TestWindowBoundsWhatIsHeld(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		prefetch := rapid.IntRange(1, 200).Draw(t, "prefetch")
 		queue := rapid.SliceOfN(rapid.SampledFrom([]int{10, 1000, smallBody, smallBody + 1, 1 << 20, 5 << 20, 30 << 20}), 1, 300).Draw(t, "sizes")
-		w, held, done := newWindow(prefetch), []parcel{}, 0
+		w, held, done := newWindow(prefetch), []sized{}, 0
 		total := len(queue)
 		check := func() {
 			bytes, largest := 0, 0
@@ -86,7 +86,7 @@ func TestWindowBoundsWhatIsHeld(t *testing.T) {
 			size := queue[0]
 			queue = queue[1:]
 			if w.arrive(size) {
-				held = append(held, parcel{size, w.serial})
+				held = append(held, sized{size, w.serial})
 			} else {
 				queue = append([]int{size}, queue...)
 			}

@@ -12,15 +12,15 @@ import (
 // wireMax bounds the bytes that wait to be written to a server that does not read; more make writers wait.
 const wireMax = 1 << 20
 
-// farewellMax bounds the writing of what is left when a connection is closed.
-const farewellMax = 200 * time.Millisecond
+// closeWriteMax bounds the writing of what is left when a connection is closed.
+const closeWriteMax = 200 * time.Millisecond
 
 // wire is a connection whose writes are collected: while one write is under way, the next collect, so that thousands of
 // small frames cost few system calls. A failed read or write ends it for writers too; the library would otherwise wait
 // for a writer that waits for a server that is gone.
 type wire struct {
 	net.Conn
-	farewell time.Duration
+	closeWithin time.Duration
 
 	mu      sync.Mutex
 	changed sync.Cond
@@ -31,7 +31,7 @@ type wire struct {
 }
 
 func newWire(c net.Conn) *wire {
-	w := &wire{Conn: c, farewell: farewellMax, ended: make(chan struct{})}
+	w := &wire{Conn: c, closeWithin: closeWriteMax, ended: make(chan struct{})}
 	w.changed.L = &w.mu
 	go w.run()
 	return w
@@ -64,13 +64,13 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements net.Conn. What waits is written first, within farewell.
+// Close implements net.Conn. What waits is written first, within closeWithin.
 func (w *wire) Close() error {
 	w.mu.Lock()
 	w.closing = true
 	w.changed.Broadcast()
 	w.mu.Unlock()
-	_ = w.Conn.SetWriteDeadline(time.Now().Add(w.farewell)) // on failure the write below fails too
+	_ = w.Conn.SetWriteDeadline(time.Now().Add(w.closeWithin)) // on failure the write below fails too
 	<-w.ended
 	return w.Conn.Close()
 }

@@ -17,7 +17,7 @@ func TestWireCarriesEverythingInOrder(t *testing.T) {
 	t.Parallel()
 	near, far := net.Pipe()
 	w := newWire(near)
-	w.farewell = time.Minute
+	w.closeWithin = time.Minute
 	read := make(chan []byte)
 	go func() {
 		all, _ := io.ReadAll(far) // ends with the pipe
