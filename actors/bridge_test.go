@@ -248,8 +248,8 @@ func TestMonitorIsAskedForARound(t *testing.T) {
 	})
 }
 
-// morgue is a dead-letter bridge with everything behind it.
-type morgue struct {
+// deadLetters is a dead-letter bridge with everything behind it.
+type deadLetters struct {
 	*dock
 	office *office
 	config DeadLetterConfig
@@ -257,9 +257,9 @@ type morgue struct {
 	counts sync.Map
 }
 
-func newMorgue(t *testing.T, change func(*faulty)) *morgue {
+func newDeadLetters(t *testing.T, change func(*faulty)) *deadLetters {
 	t.Helper()
-	m := &morgue{dock: newDock(t, nil), office: newOffice(t, change)}
+	m := &deadLetters{dock: newDock(t, nil), office: newOffice(t, change)}
 	action := &messages.Action{Ref: "act"}
 	_, err := m.office.system.Spawn(m.office.system, NewDelivery(DeliveryConfig{
 		System: m.office.system, Broker: m.broker, Logger: hclog.NewNullLogger(),
@@ -282,14 +282,14 @@ func newMorgue(t *testing.T, change func(*faulty)) *morgue {
 }
 
 // open starts the bridge, as a group does: its child is made anew each time.
-func (m *morgue) open(t *testing.T) {
+func (m *deadLetters) open(t *testing.T) {
 	t.Helper()
 	_, err := m.office.system.Spawn(m.office.system, NewDeadLetter(m.config))
 	require.NoError(t, err)
 }
 
 // settled closes the broker's connection and checks that all letters had been acked: what is not comes back to the queue.
-func (m *morgue) settled(t *testing.T) {
+func (m *deadLetters) settled(t *testing.T) {
 	t.Helper()
 	other, err := m.broker.Connect()
 	require.NoError(t, err)
@@ -301,7 +301,7 @@ func (m *morgue) settled(t *testing.T) {
 }
 
 // letter puts a message into the dead-letter queue.
-func (m *morgue) letter(t *testing.T, body []byte, headers map[string]string) {
+func (m *deadLetters) letter(t *testing.T, body []byte, headers map[string]string) {
 	t.Helper()
 	confirms, err := m.broker.Publish(t.Context(), []broker.Message{
 		{RoutingKey: m.settings.DeadLetterQueue(), Body: body, Headers: headers},
@@ -310,7 +310,7 @@ func (m *morgue) letter(t *testing.T, body []byte, headers map[string]string) {
 	require.Equal(t, broker.Confirmed, confirms[0])
 }
 
-func (m *morgue) resolved(resolution string) func() bool {
+func (m *deadLetters) resolved(resolution string) func() bool {
 	return func() bool {
 		count, ok := m.counts.Load(resolution)
 		return ok && count.(*atomic.Int64).Load() > 0
@@ -319,7 +319,7 @@ func (m *morgue) resolved(resolution string) func() bool {
 
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
-	m := newMorgue(t, nil)
+	m := newDeadLetters(t, nil)
 	ids := m.office.submit(t, 2)
 	key := messages.WorkerKey{Incarnation: messages.NewIncarnation(), Pool: "pool"}
 	results, err := m.office.ask(t.Context(), &store.Place{

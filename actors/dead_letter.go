@@ -110,48 +110,48 @@ func (d *DeadLetter) attach(ctx actor.Context) {
 	})
 }
 
-// take handles each letter that waits, beside the actor.
+// take handles each dead letter that waits, beside the actor.
 func (d *DeadLetter) take(ctx actor.Context) {
 	self := ctx.Self()
-	for _, letter := range d.held.take() {
+	for _, dead := range d.held.take() {
 		go func() {
 			defer d.cfg.System.Carry(self)
-			d.handle(letter)
-			d.held.forget(letter)
+			d.handle(dead)
+			d.held.forget(dead)
 		}()
 	}
 }
 
 // handle judges each placement of one dead letter, then settles it.
-func (d *DeadLetter) handle(letter broker.Delivery) {
+func (d *DeadLetter) handle(dead broker.Delivery) {
 	ctx, cancel := context.WithTimeout(d.ctx, 20*time.Second)
 	defer cancel()
-	if err := d.judge(ctx, letter); err != nil {
+	if err := d.judge(ctx, dead); err != nil {
 		if d.ctx.Err() != nil {
-			_ = letter.Nack(true)
+			_ = dead.Nack(true)
 			return
 		}
-		d.cfg.Logger.Warn("dead letter not stored, giving it back", "queue", letter.Queue, "error", err)
-		time.AfterFunc(time.Second, func() { _ = letter.Nack(true) })
+		d.cfg.Logger.Warn("dead letter not stored, giving it back", "queue", dead.Queue, "error", err)
+		time.AfterFunc(time.Second, func() { _ = dead.Nack(true) })
 		return
 	}
-	_ = letter.Ack() // one that cannot be acked comes again and is found stale
+	_ = dead.Ack() // one that cannot be acked comes again and is found stale
 }
 
-func (d *DeadLetter) judge(ctx context.Context, letter broker.Delivery) error {
-	if _, echo := letter.Headers[EchoHeader]; echo {
+func (d *DeadLetter) judge(ctx context.Context, dead broker.Delivery) error {
+	if _, echo := dead.Headers[EchoHeader]; echo {
 		return nil // its pool has seen that it is late
 	}
-	if len(letter.Deaths) > 0 && letter.Deaths[0].Queue == d.cfg.Settings.RequestsQueue() {
-		return d.quarantine(ctx, letter, "a submission that no node took", reasonOf(letter))
+	if len(dead.Deaths) > 0 && dead.Deaths[0].Queue == d.cfg.Settings.RequestsQueue() {
+		return d.quarantine(ctx, dead, "a submission that no node took", reasonOf(dead))
 	}
-	work, err := broker.DecodeWork(letter.Body)
+	work, err := broker.DecodeWork(dead.Body)
 	if err != nil {
-		return d.quarantine(ctx, letter, err.Error(), "malformed")
+		return d.quarantine(ctx, dead, err.Error(), "malformed")
 	}
 	for i := range work {
 		for _, p := range work[i].Placements {
-			if err := d.one(ctx, letter, work[i].Worker, p); err != nil {
+			if err := d.one(ctx, dead, work[i].Worker, p); err != nil {
 				return err
 			}
 		}
@@ -159,17 +159,17 @@ func (d *DeadLetter) judge(ctx context.Context, letter broker.Delivery) error {
 	return nil
 }
 
-// quarantine keeps a letter that is about no placement, and changes nothing else.
-func (d *DeadLetter) quarantine(ctx context.Context, letter broker.Delivery, why, reason string) error {
-	kept, err := d.keep(ctx, letter, store.DeadLetter{Resolution: "quarantined: " + why}, reason)
+// quarantine keeps a dead letter that is about no placement, and changes nothing else.
+func (d *DeadLetter) quarantine(ctx context.Context, dead broker.Delivery, why, reason string) error {
+	kept, err := d.keep(ctx, dead, store.DeadLetter{Resolution: "quarantined: " + why}, reason)
 	if err == nil {
-		d.logs.quarantined.Warn(d.cfg.Logger, "dead letter quarantined", "dead_letter", kept, "queue", letter.Queue, "reason", reason, "error", why)
+		d.logs.quarantined.Warn(d.cfg.Logger, "dead letter quarantined", "dead_letter", kept, "queue", dead.Queue, "reason", reason, "error", why)
 	}
 	return err
 }
 
 // one judges one placement. The forensic row is written before anything else.
-func (d *DeadLetter) one(ctx context.Context, letter broker.Delivery, worker messages.WorkerKey, p messages.Placement) error {
+func (d *DeadLetter) one(ctx context.Context, dead broker.Delivery, worker messages.WorkerKey, p messages.Placement) error {
 	row := store.DeadLetter{Execution: p.Execution, Attempt: p.Attempt, Resolution: "stale"}
 	e, err := d.cfg.Store.Get(ctx, p.Execution)
 	switch {
@@ -184,12 +184,12 @@ func (d *DeadLetter) one(ctx context.Context, letter broker.Delivery, worker mes
 		}
 	}
 	d.cfg.Logger.Warn("Received dead letter for execution", "execution", p.Execution, "attempt", p.Attempt,
-		"worker", row.Worker, "reason", reasonOf(letter), "resolution", row.Resolution)
-	kept, err := d.keep(ctx, letter, row, reasonOf(letter))
+		"worker", row.Worker, "reason", reasonOf(dead), "resolution", row.Resolution)
+	kept, err := d.keep(ctx, dead, row, reasonOf(dead))
 	if err != nil || row.Resolution != "failed" {
 		return err
 	}
-	d.late(letter, e.ScheduledAt)
+	d.late(dead, e.ScheduledAt)
 	o := messages.Outcome{Status: messages.Failed, Error: &messages.Error{
 		Code: messages.CodeQueueTimeout, Message: queueTimeoutText, FailedBy: "dead_letter_handler",
 	}}
@@ -210,19 +210,19 @@ func (d *DeadLetter) one(ctx context.Context, letter broker.Delivery, worker mes
 }
 
 // late tells how late a placement is handled that expired: it was published when it was scheduled.
-func (d *DeadLetter) late(letter broker.Delivery, scheduled time.Time) {
-	if d.cfg.Late == nil || scheduled.IsZero() || len(letter.Deaths) == 0 || letter.Deaths[0].Reason != broker.DeathExpired {
+func (d *DeadLetter) late(dead broker.Delivery, scheduled time.Time) {
+	if d.cfg.Late == nil || scheduled.IsZero() || len(dead.Deaths) == 0 || dead.Deaths[0].Reason != broker.DeathExpired {
 		return
 	}
-	d.cfg.Late(max(0, d.cfg.Clock.Now().Sub(scheduled.Add(d.cfg.Settings.ExpiresAfter(letter.Deaths[0].Expiration)))))
+	d.cfg.Late(max(0, d.cfg.Clock.Now().Sub(scheduled.Add(d.cfg.Settings.ExpiresAfter(dead.Deaths[0].Expiration)))))
 }
 
 // keep writes the forensic row, once for each death and placement where the message says when it died.
-func (d *DeadLetter) keep(ctx context.Context, letter broker.Delivery, row store.DeadLetter, reason string) (int64, error) {
-	row = letterRow(letter, row)
+func (d *DeadLetter) keep(ctx context.Context, dead broker.Delivery, row store.DeadLetter, reason string) (int64, error) {
+	row = deadLetterRow(dead, row)
 	row.Reason = reason
-	if len(letter.Deaths) > 0 {
-		row.Key = deathKey(letter, row, row.Execution.String()+"/"+strconv.Itoa(int(row.Attempt)))
+	if len(dead.Deaths) > 0 {
+		row.Key = deathKey(dead, row, row.Execution.String()+"/"+strconv.Itoa(int(row.Attempt)))
 	}
 	id, err := d.cfg.Store.SaveDeadLetter(ctx, row)
 	if err != nil {
@@ -234,9 +234,9 @@ func (d *DeadLetter) keep(ctx context.Context, letter broker.Delivery, row store
 	return id, nil
 }
 
-func reasonOf(letter broker.Delivery) string {
-	if len(letter.Deaths) == 0 {
+func reasonOf(dead broker.Delivery) string {
+	if len(dead.Deaths) == 0 {
 		return "unknown"
 	}
-	return string(letter.Deaths[0].Reason)
+	return string(dead.Deaths[0].Reason)
 }

@@ -18,7 +18,7 @@ import (
 // A death that is handled again, because its ack was lost, is recorded once; another death of the same message is another.
 func TestADeathIsRecordedOnce(t *testing.T) {
 	t.Parallel()
-	m := newMorgue(t, nil)
+	m := newDeadLetters(t, nil)
 	bridge := m.child.New().(*DeadLetter)
 	placements := []messages.Placement{{Execution: messages.NewExecutionID(), Attempt: 1}, {Execution: messages.NewExecutionID(), Attempt: 1}}
 	body, err := broker.Work{Worker: messages.WorkerKey{Incarnation: messages.NewIncarnation(), Pool: "pool"}, Placements: placements}.Encode()
@@ -68,7 +68,7 @@ func (o *outrun) SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64,
 // The record of a death says what came of it, also where the worker was faster.
 func TestADeathThatIsOutrunIsRecordedAsStale(t *testing.T) {
 	t.Parallel()
-	m := newMorgue(t, nil)
+	m := newDeadLetters(t, nil)
 	id := m.office.submit(t, 1)[0]
 	key := messages.WorkerKey{Incarnation: messages.NewIncarnation(), Pool: "pool"}
 	require.NoError(t, m.office.store.Join(t.Context(), store.Node{Incarnation: key.Incarnation, Name: "n", State: store.NodeActive}, time.Hour))
@@ -114,7 +114,7 @@ func TestALateDeadLetterIsMeasuredByOneClock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := newMorgue(t, nil)
+			m := newDeadLetters(t, nil)
 			var late []time.Duration
 			id := m.office.submit(t, 1)[0]
 			key := messages.WorkerKey{Incarnation: messages.NewIncarnation(), Pool: "pool"}
@@ -194,7 +194,7 @@ func TestADeadLetterWaitsForTheStore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				m := newMorgue(t, c.store.wrap)
+				m := newDeadLetters(t, c.store.wrap)
 				id := m.office.submit(t, 1)[0]
 				key := messages.WorkerKey{Incarnation: messages.NewIncarnation(), Pool: "pool"}
 				results, err := m.office.ask(t.Context(), &store.Place{
@@ -248,7 +248,7 @@ func TestDeadLettersComeBack(t *testing.T) {
 			}
 			return nil
 		}}
-		m := newMorgue(t, u.wrap)
+		m := newDeadLetters(t, u.wrap)
 		send := func() {
 			t.Helper()
 			body, err := broker.Work{
@@ -285,7 +285,7 @@ func TestDeadLettersComeBack(t *testing.T) {
 // What a sender adds that had looked the failed actor up signals to that one. The next looks for it.
 func TestALetterWhoseSignalIsLostIsHandled(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		m := newMorgue(t, nil)
+		m := newDeadLetters(t, nil)
 		synctest.Wait()
 		require.NoError(t, m.broker.Declare(t.Context(), broker.Topology{Queues: []broker.Queue{{Name: "aside"}}}))
 		_, err := m.broker.Publish(t.Context(), []broker.Message{{RoutingKey: "aside", Body: []byte("{")}})
@@ -305,7 +305,7 @@ func TestALetterWhoseSignalIsLostIsHandled(t *testing.T) {
 // A queue that expires at once brings a thousand of dead letters together.
 func TestBurstOfDeadLetters(t *testing.T) {
 	t.Parallel()
-	m := newMorgue(t, nil)
+	m := newDeadLetters(t, nil)
 	const n = 1000
 	ids := m.office.submit(t, n)
 	key := messages.WorkerKey{Incarnation: messages.NewIncarnation(), Pool: "pool"}
@@ -335,7 +335,7 @@ func TestBurstOfDeadLetters(t *testing.T) {
 // A letter is read on whichever node is free. It counts against its worker there too, once it has ended the execution.
 func TestADeathOfAnotherNodesWorkerIsToldThere(t *testing.T) {
 	t.Parallel()
-	m := newMorgue(t, nil)
+	m := newDeadLetters(t, nil)
 	own, other := messages.NewIncarnation(), messages.NewIncarnation()
 	type told struct {
 		worker messages.WorkerKey

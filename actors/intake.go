@@ -29,18 +29,18 @@ func (r *Refusal) reason() string {
 	return "refused"
 }
 
-// Letters is the part of a store that the bridges keep dead letters in.
-type Letters interface {
+// DeadLetterStore is the part of a store that the bridges keep dead letters in.
+type DeadLetterStore interface {
 	SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, error)
 }
 
 // IntakeConfig is what the intake bridge needs.
 type IntakeConfig struct {
-	System   *System
-	Broker   broker.Broker // for answers
-	Settings broker.Settings
-	Delivery *actor.PID
-	Letters  Letters
+	System      *System
+	Broker      broker.Broker // for answers
+	Settings    broker.Settings
+	Delivery    *actor.PID
+	DeadLetters DeadLetterStore
 	// Read makes a message an execution, or says why it is none.
 	Read func(broker.Delivery) (messages.Execution, *Refusal)
 	// Submit stores executions, all or none, and wakes their pools. Store.ErrConflict and store.ErrInvalid refuse; after
@@ -237,12 +237,12 @@ func (i *Intake) accept(group []asked, stored []store.Submitted, replies []broke
 
 // refuse keeps the message with its reason, then acks it.
 func (i *Intake) refuse(ctx context.Context, d broker.Delivery, r *Refusal, replies []broker.Message) []broker.Message {
-	row := letterRow(d, store.DeadLetter{Resolution: "quarantined: " + r.Text, Body: r.Body})
+	row := deadLetterRow(d, store.DeadLetter{Resolution: "quarantined: " + r.Text, Body: r.Body})
 	row.Reason = r.reason()
 	if d.ID != "" {
 		row.Key = deathKey(d, row, "intake/"+d.ID)
 	}
-	if _, err := i.cfg.Letters.SaveDeadLetter(ctx, row); err != nil {
+	if _, err := i.cfg.DeadLetters.SaveDeadLetter(ctx, row); err != nil {
 		i.later([]asked{{delivery: d}}, err)
 		return replies
 	}

@@ -34,7 +34,7 @@ func newGateway(t *testing.T) *gateway {
 	t.Helper()
 	g := &gateway{dock: newDock(t, nil), store: openStore(t), counts: map[string]int{}}
 	g.config = IntakeConfig{
-		System: g.system, Broker: g.broker, Settings: g.settings, Delivery: g.bridge, Letters: g.store,
+		System: g.system, Broker: g.broker, Settings: g.settings, Delivery: g.bridge, DeadLetters: g.store,
 		Read: g.read, Submit: g.submit, Logger: hclog.NewNullLogger(),
 		Count: func(result string) {
 			g.mu.Lock()

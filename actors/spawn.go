@@ -53,14 +53,14 @@ func NewSystem(logger hclog.Logger) *System {
 		actor.WithDeadLetterThrottleInterval(time.Millisecond),
 	)
 	sys.EventStream.Subscribe(func(event any) {
-		if letter, ok := event.(*actor.DeadLetterEvent); ok {
-			if keep := registry.keeper(letter.PID); keep != nil {
-				if _, kept := keep(letter.Message); kept {
+		if dead, ok := event.(*actor.DeadLetterEvent); ok {
+			if keep := registry.keeper(dead.PID); keep != nil {
+				if _, kept := keep(dead.Message); kept {
 					return
 				}
 			}
-			registry.deadLetter(fmt.Sprintf("%T", letter.Message))
-			logger.Trace("message to a gone actor", "actor", letter.PID.GetId(), "type", fmt.Sprintf("%T", letter.Message))
+			registry.deadLetter(fmt.Sprintf("%T", dead.Message))
+			logger.Trace("message to a gone actor", "actor", dead.PID.GetId(), "type", fmt.Sprintf("%T", dead.Message))
 		}
 	})
 	s := &System{Actors: sys, Registry: registry, dispatcher: newDispatcher()}

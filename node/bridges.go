@@ -65,7 +65,7 @@ func (n *Node) noticesSpec() actors.Child {
 
 func (n *Node) intakeSpec() actors.Child {
 	return actors.NewIntake(actors.IntakeConfig{
-		System: n.system, Broker: n.broker, Settings: n.cfg.Broker, Delivery: n.delivery, Letters: n.store,
+		System: n.system, Broker: n.broker, Settings: n.cfg.Broker, Delivery: n.delivery, DeadLetters: n.store,
 		Read: n.readRequest, Submit: n.submitTaken, Logger: n.logger.Named("intake"), Count: n.metrics.bridges.intake,
 		Held: &n.requests,
 	})
