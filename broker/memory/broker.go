@@ -1,16 +1,15 @@
-// Package memory is the in-process broker: the queues, dead letters and confirms of package broker without a
-// server, for the embedded default and for tests. It owns no truth and keeps nothing once closed; the store places
-// everything again.
+// Package memory is the broker inside the process: the queues, dead letters and confirms of package broker, without a server. It is the
+// default of a node on its embedded store, and tests use it. It keeps nothing once it is closed. The store then places everything again.
 //
-// It has no goroutines of its own. Whoever publishes or settles hands the next messages to the consumers' channels
-// itself, which never blocks because a channel is as long as its consumer's prefetch. Each queue has one lock and at
-// most one timer, armed for the head of its ready messages, so it works inside testing/synctest bubbles.
+// It has no goroutines of its own. Whoever publishes or settles a message also moves the next messages to the consumers' channels. That
+// never blocks, because a channel has the length of its consumer's prefetch. Each queue has one lock, and at most one timer, for the
+// first of its ready messages. So it works in bubbles of testing/synctest.
 //
-// Locks are taken in one order: server, queue, connection. Dead letters are collected under a queue's lock and
-// published after it is released, so that queues that dead-letter into each other cannot deadlock.
+// Locks are taken in this order: server, queue, connection. Dead letters are collected under the lock of a queue and published after it is
+// released, so two queues that dead-letter into each other cannot deadlock.
 //
-// Order: a message that is given back returns to its old place among the ready messages, as in a classic queue of
-// RabbitMQ. Callers must not rely on it: quorum queues put it elsewhere.
+// A message that is given back returns to its old place among the ready messages, as in a classic queue of RabbitMQ. Callers must not
+// rely on that: a quorum queue puts it elsewhere.
 package memory
 
 import (

@@ -1,6 +1,6 @@
-// Package secret hides the secrets in texts that people see: the passwords in addresses of servers, in the form of a URL and in
-// libpq's words, and those that stand in any other text. It decides by the text alone, and rather hides too much of an address that
-// is not well-formed than too little. The configuration, the adapters' errors and the command line use it.
+// Package secret hides passwords in texts that people see: in addresses of servers, as URLs or in the words of libpq, and in any
+// other text. It decides by the text alone. Of an address that is not well-formed it hides too much rather than too little. The
+// configuration, the errors of the adapters and the command line use it.
 package secret
 
 import (

@@ -1,20 +1,22 @@
-// Package lead decides what one node is to one pool of the cluster, and what a pool's router makes of what the other
-// nodes report. It is pure: the pool supervisor tells it the news with the time, and carries out what follows.
+// Package lead decides what one node is for one pool of the cluster: router, follower, or a router for its own workers alone. It also
+// decides what a router does with the reports of other nodes. It is pure. The pool's supervisor gives it events and the time, and
+// carries out what it returns.
 //
-// A pool is in one of three modes on each node (Edges is the table):
+// On each node a pool is in one of three modes. Edges is the table of their changes.
 //
-//	alone      it routes for its own workers. So it begins, and so it goes on wherever no router can be followed: the node
-//	           has no end of the remoting, the router cannot be reached, serves other actions, or has lost a server.
-//	leading    the store says that this node is the pool's router: it routes for its own workers and for those of the
-//	           nodes that report to it.
-//	following  it places nothing, and reports to the router.
+//	alone      The node routes for its own workers. Every pool starts in this mode. It stays in it while no router can be followed:
+//	           the node has no connection to its peers, the router cannot be reached or serves other actions, or the router has
+//	           lost a server.
+//	leading    The store names this node as the pool's router. It routes for its own workers and for those of the nodes that
+//	           report to it.
+//	following  The node places nothing. It reports its workers to the router.
 //
-// Nothing rests on there being one router at a time: placements are compare-and-sets, so two of them for a moment, or for
-// as long as a partition lasts, cost tries in vain and no more. What must hold is that work goes on. So a node follows
-// only once the router has taken a whole report of its share, and stops when the router has taken nothing for Patience.
-// A router lets a node's workers go from its view after as long without a report.
+// Two routers at one time are safe: a placement is a compare-and-set, so only one of them succeeds, and the other has tried in vain. This
+// may last as long as a partition. What must hold is that work goes on. So a node follows a router only once the router has accepted
+// a whole report, and stops to follow when the router has accepted nothing for Patience. A router removes the workers of a node
+// from its view when it has heard nothing of that node for as long.
 //
-// Reports go one at a time. After one whose fate is not known, and at least every WholeEvery, the next is whole: it
-// replaces all that the router knew of that share, so that nothing which was lost stays lost. Judge says what a router
-// does with one, and Reconcile what a whole one means for the runs that it does not show.
+// A node has one report under way at a time. The next one is whole where the fate of the last is not known, and at least every
+// WholeEvery. A whole report replaces all that the router knew of the node's workers, so what was lost on the way is repaired. Judge says
+// what a router does with a report. Reconcile says what becomes of runs that a whole report does not show.
 package lead

@@ -1,4 +1,4 @@
-// Package mask takes known secrets out of what programs write and say: the values that a pool's workers were given. It knows
-// nothing of where values come from, keeps none beyond the Set that it is asked for, and is pure; package process masks
-// output and frames with it, and nodes what they show.
+// Package mask removes known secrets from what programs write and say: the values that the workers of a pool were given. It does
+// not know where the values come from, and keeps none outside of the Set that it is given. It is pure. Package process masks output and frames
+// with it, and a node masks what it shows.
 package mask

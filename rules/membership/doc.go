@@ -1,20 +1,20 @@
-// Package membership decides what one incarnation may believe of its own life and of the others': when to renew its lease,
-// what to do while the store does not answer, when to give itself up, whom to declare dead, and what to tell the tree. It
-// is pure: Step takes an event and the time and returns effects; the member actor of package supervisor carries them out.
+// Package membership decides what one incarnation believes of its own life and of the others': when it renews its lease, what it does while
+// the store does not answer, when it stops itself, which nodes it declares dead, and what it tells the rest of the node. It is pure: Step
+// takes an event and the time, and returns effects. The member actor of package supervisor carries them out.
 //
-// The rules, with lease the length of the lease and age the time since the last renewal was asked for, by this process's
-// own monotonic clock:
+// The rules follow. The lease is the length of the lease. The age is the time since the last renewal was asked for, by the monotonic clock
+// of this process. To fence itself means: the node stops all work and starts again as a new incarnation.
 //
-//	age < 60 % of lease   claims are sent, claimed runs start
-//	60 % … 80 %           nothing more is claimed; the renewal is asked for again and again
-//	from 80 %             the peers are asked. One that renews: this node is alone with its trouble, and fences itself. All
-//	                      that answer have lost the store too, or there were none: the store is away for everyone, and
-//	                      running work goes on, up to the grace. Peers exist and none answers: it fences itself.
-//	in such an outage     the peers are asked with every beat. Once one renews, and has for half a lease, or none could be
-//	                      reached for so long, it fences itself.
-//	declared dead, or     it fences itself: all work is stopped, and the node comes back as a new incarnation
+//	age < 60 % of lease   Claims are sent, and claimed runs start.
+//	60 % … 80 %           Nothing more is claimed. The renewal is asked for again and again.
+//	from 80 %             The peers are asked. Where one of them renews, only this node has lost the store, and it fences itself.
+//	                      Where all that answer have lost it too, or there are no peers, the store is away for every node: what
+//	                      runs goes on, up to the grace. Where there are peers and none answers, the node fences itself.
+//	in such an outage     The peers are asked with every beat. The node fences itself once one of them has renewed for half a
+//	                      lease, or none could be reached for so long.
+//	declared dead, or     The node fences itself.
 //	past the grace
 //
-// On a store that evaluates no leases, because one node alone can use it, the node beats for people to see, tells how the
-// store stands, and is never fenced.
+// A store that only one node can use has no leases. There the node beats so that people see it, says whether the store answers, and
+// is never fenced.
 package membership

@@ -1,20 +1,19 @@
-// Package placement decides which worker of a pool takes an execution. Table holds the pool's workers and sessions
-// in an order in which the answer stands ready: Pick looks at a handful of list heads, whatever the pool's size, and
-// allocates nothing.
+// Package placement decides which worker of a pool gets an execution. A Table keeps the pool's workers and sessions in an order in
+// which the answer is ready: Pick looks at the heads of a few lists, whatever the size of the pool, and allocates nothing.
 //
-// It is pure: it is told of workers, sessions and the time, and answers with values. The roster owns one Table for
-// each pool, asks Pick for each due candidate and tells Commit what it took up; the store's epochs make sure that two
-// routers never bind one session to two workers.
+// It is pure: it is given workers, sessions and the time, and returns values. The roster has one Table for each pool. It asks Pick for each
+// due execution and gives what it chose to Commit. The store's epochs make sure that two routers never bind one session to two
+// workers.
 //
-// Rules that the table's words leave open, and why they are as they are:
-//   - A worker that is stale or unhealthy is absent: it is no reason to wait, and a session bound to it is lost. A worker
-//     that is cordoned, full, starting or being replaced is busy: work waits for it.
-//   - A worker that was full is given more when half of it has ended, and then as much as it may have: few messages and
-//     transactions with several placements cost less than many with one, and until then it has enough to do. To its own
-//     sessions it stays free while it has room, so that none of them moves or fails for it; but a round ends when no
-//     worker is to be given more, and then theirs wait for the next too.
-//   - A session bound to a cordoned worker idles out like any other, so its work moves on, told of the loss.
-//     A session whose work waits for a busy worker does not idle out.
-//   - The first execution of a session is told of no loss, for there was nothing to lose.
-//   - strict_fail is told of one loss once, by session_lost; the execution after it binds anew and sees session.lost.
+// Some cases have more than one sensible answer. These were chosen:
+//   - A worker that is stale or unhealthy counts as absent. Nothing waits for it, and a session bound to it is lost. A worker
+//     that is cordoned, full, starting or being replaced counts as busy. Work waits for it.
+//   - A full worker gets more when half of what it had has ended, and then as much as it may have. A few messages and transactions with
+//     several placements cost less than many with one. Its own sessions may use it while it has room, so that no
+//     session moves or fails for this rule. A round ends when no worker is to get more, and the work of those sessions then waits for the
+//     next round too.
+//   - A session that is bound to a cordoned worker ends when it is idle, as any other. Its later work goes to another worker, with
+//     the note that the state is lost. A session does not end as idle while its work waits for a busy worker.
+//   - The first execution of a session never gets a note of a loss: there was nothing to lose.
+//   - With strict_fail, one loss is reported once, as session_lost. The next execution binds the session anew and sees session.lost.
 package placement

@@ -1,7 +1,6 @@
-// Package retry is the one judge of what may be repeated: which errors a repeat may help (Classify), how long to wait
-// (Delay), whether an execution that ended gets a retry execution (Decide, Manual, Next), and what becomes of an
-// execution whose worker was lost (Rescue).
+// Package retry decides what may be repeated: for which errors a repeat can help (Classify), how long to wait (Delay), whether an
+// execution that ended gets a retry execution (Decide, Manual, Next), and what becomes of an execution whose worker was lost (Rescue).
 //
-// It is pure: now, the random source and the new id are handed in. The recorder asks it inside every terminal write,
-// so that an outcome and its retry are one transaction.
+// It is pure: the time, the random source and the new id are arguments. Every write of an outcome asks it first, so that an outcome and its
+// retry are one transaction.
 package retry
