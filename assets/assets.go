@@ -1,5 +1,5 @@
-// Package assets writes files that are embedded in the binary as folders, for those who can only load files: the
-// interpreters of the SDKs and the loader of packs. It knows nothing of what the files mean; sdk and packs call it.
+// Package assets writes files that are embedded in the binary to folders, for code that can only load files: the interpreters of the SDKs and
+// the loader of packs. It does not know what the files mean. Packages sdk and packs call it.
 package assets
 
 import (

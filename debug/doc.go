@@ -1,10 +1,9 @@
-// Package debug shows what lives inside a node: the tree of its actors, each with its state, mailbox and last
-// failure, and the Go profiler. It only reads what actors.Registry keeps, which never waits for an actor, so it
-// answers also while they are stuck. The API mounts Actors behind its read scope; the node serves Profiler on a
-// loopback listener of its own, where that is asked for.
+// Package debug shows what lives inside a node: the tree of its actors, each with its state, its mailbox and its last failure, and the Go
+// profiler. It only reads what actors.Registry keeps. The registry never waits for an actor, so the view answers while actors are
+// stuck. The API serves Actors behind its read scope. The node serves Profiler on a loopback address of its own, where the
+// configuration asks for it.
 //
-// It also shows the trees of the other nodes. Cluster asks them when somebody looks, through a function that the node gives
-// it, keeps what each said last, and says how old that is; Inspector is what answers on the other side. Both decide
-// nothing: who lives is for membership, and how a question travels for peers. The page in page/ shows the same
-// to a browser.
+// It also shows the trees of the other nodes. Cluster asks them when somebody looks, by a function that the node provides. It keeps the last
+// answer of each, and says how old that is. Inspector answers the other nodes' questions. Neither decides anything: membership
+// decides which nodes live, and peers carries the questions. The page in page/ shows the same in a browser.
 package debug

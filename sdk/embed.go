@@ -1,6 +1,6 @@
-// Package sdk carries the Python and Node SDKs inside the binary and writes them where the interpreters can load
-// them. It owns those files and their place under a data directory, and never starts a process; the node calls
-// Materialize at its start and gives the paths to the workers it starts. The Go SDK is the package sdk/go.
+// Package sdk carries the Python and Node SDKs inside the binary, and writes them to files for the interpreters. It owns those files and
+// their place under a data directory. It never starts a process. The node calls Materialize at its start, and gives the
+// paths to the workers that it starts. The Go SDK is package sdk/go.
 package sdk
 
 import (

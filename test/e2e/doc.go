@@ -1,6 +1,6 @@
-// Package e2e drives the built troupe binary from outside, as the people who use it do: through its command line, its
-// HTTP API, its signals and its files. It knows nothing of the inside but the names of the API's fields. Its tests
-// share one node where they cannot disturb each other, and start their own where they stop, kill or starve it.
+// Package e2e drives the built troupe binary from outside, as its users do: by its command line, its HTTP API, its signals and its files. Of
+// the inside it knows only the names of the API's fields. Tests that cannot disturb each other share one node. A test that stops,
+// kills or starves a node starts its own.
 //
 // Its tests take long: they start a node for each case that stops, kills or starves it, and build the program once.
 package e2e

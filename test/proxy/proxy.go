@@ -1,6 +1,6 @@
-// Package proxy is a TCP proxy on the loopback interface that tests put between a client and a server, to take the
-// network away: connections are reset and refused, or bytes go nowhere, in one direction or both, or arrive late.
-// It knows no protocol. What it holds back is bounded; then its clients feel it, as on a real network.
+// Package proxy is a TCP proxy on the loopback interface. Tests put it between a client and a server to take the network away: connections are
+// reset or refused, or bytes are lost, in one direction or both, or arrive late. It knows no protocol. What it holds back has
+// a bound. Beyond that bound its clients have to wait, as on a real network.
 package proxy
 
 import (

@@ -1,5 +1,5 @@
-// Package rogue is a peer that does not hold to the contract between nodes: it speaks the protocol that carries their
-// envelopes and sends what tests want sent. The suites aim it at real node processes.
+// Package rogue is a peer that breaks the contract between nodes. It speaks the protocol that carries their envelopes, and sends what a test
+// wants to be sent. The suites use it against real node processes.
 package rogue
 
 import (
