@@ -35,7 +35,7 @@ func key(slot int) messages.WorkerKey {
 func worker(slot int) Worker {
 	return Worker{
 		Key: key(slot), ID: messages.NewWorkerID("n", "p", messages.Slot(slot)),
-		Grade: Healthy, Fresh: true, Active: true, Capacity: 1,
+		Tier: Open, Capacity: 1,
 	}
 }
 
@@ -51,10 +51,7 @@ func sorted(all []Ended) []Ended {
 
 func (h *history) upsert(t *rapid.T) {
 	w := worker(rapid.IntRange(0, 5).Draw(t, "slot"))
-	w.Grade = rapid.SampledFrom([]Grade{Healthy, Healthy, Degraded, Unhealthy, Unknown}).Draw(t, "grade")
-	w.Fresh = rapid.IntRange(0, 9).Draw(t, "fresh") > 0
-	w.Active = rapid.IntRange(0, 9).Draw(t, "active") > 0
-	w.Starting = rapid.IntRange(0, 9).Draw(t, "starting") == 0
+	w.Tier = rapid.SampledFrom([]Tier{Open, Open, Open, LastResort, Closed, Missing, Absent}).Draw(t, "tier")
 	w.Capacity = rapid.IntRange(1, 6).Draw(t, "capacity")
 	if old, ok := h.table.Get(w.Key); ok {
 		w.Depth = old.Depth

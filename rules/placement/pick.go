@@ -47,7 +47,7 @@ func (t *Table) missed(r *Request, s *session, now time.Time) Verdict {
 		}
 		return Verdict{Kind: Fail, Code: messages.CodeSessionBusy, Text: TextSessionBusy}
 	}
-	if s.node.Active {
+	if s.node.Tier.keeps() {
 		t.touch(s, now)
 	}
 	if s.InFlight > 0 {

@@ -23,12 +23,12 @@ func settled(changes ...func(*Worker)) *Table {
 
 func free(*Worker)        {}
 func full(w *Worker)      { w.Depth = w.Capacity }
-func degraded(w *Worker)  { w.Grade = Degraded }
-func unhealthy(w *Worker) { w.Grade = Unhealthy }
-func stale(w *Worker)     { w.Fresh = false }
-func cordoned(w *Worker)  { w.Active = false }
-func starting(w *Worker)  { w.Starting, w.Fresh, w.Grade = true, false, Unknown }
-func broken(w *Worker)    { w.Fresh, w.Grade = false, Unknown }
+func degraded(w *Worker)  { w.Tier = LastResort }
+func unhealthy(w *Worker) { w.Tier = Missing }
+func stale(w *Worker)     { w.Tier = Missing }
+func cordoned(w *Worker)  { w.Tier = Closed }
+func starting(w *Worker)  { w.Tier = Closed }
+func broken(w *Worker)    { w.Tier = Absent }
 func deep(w *Worker)      { w.Depth, w.Capacity = 1, 3 }
 
 func TestPickWithoutSession(t *testing.T) {

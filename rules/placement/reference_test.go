@@ -120,13 +120,12 @@ func (m *reference) leave(name string, epoch int64, finished bool, now time.Time
 
 func (m *reference) isFree(key messages.WorkerKey) bool {
 	w, ok := m.workers[key]
-	return ok && w.Active && w.Fresh && !w.Starting && (w.Grade == Healthy || w.Grade == Degraded) &&
-		w.Depth < w.Capacity
+	return ok && (w.Tier == Open || w.Tier == LastResort) && w.Depth < w.Capacity
 }
 
 func (m *reference) isPresent(key messages.WorkerKey) bool {
 	w, ok := m.workers[key]
-	return ok && (w.Starting || w.Fresh && (w.Grade == Healthy || w.Grade == Degraded))
+	return ok && (w.Tier == Open || w.Tier == LastResort || w.Tier == Closed)
 }
 
 // candidates lists the free workers in the order in which they should be taken. Workers that were never used come in
@@ -147,8 +146,8 @@ func (m *reference) candidates(avoid messages.WorkerID) []Worker {
 	}
 	sort.Slice(all, func(i, j int) bool {
 		a, b := all[i], all[j]
-		if a.Grade != b.Grade {
-			return a.Grade < b.Grade
+		if a.Tier != b.Tier {
+			return a.Tier > b.Tier
 		}
 		if a.Depth != b.Depth {
 			return a.Depth < b.Depth
@@ -219,7 +218,7 @@ func (m *reference) onBound(r *Request, s Session, hint, strictFail bool, now ti
 		}
 		return Verdict{Kind: Fail, Code: messages.CodeSessionBusy, Text: TextSessionBusy}, nil
 	}
-	if m.workers[s.Worker].Active {
+	if tier := m.workers[s.Worker].Tier; tier == Open || tier == LastResort || tier == Missing {
 		s.Touched = now
 		m.sessions[r.Session] = s
 	}
@@ -234,7 +233,7 @@ func (m *reference) anywhere(r *Request, now time.Time, v Verdict) (Verdict, []m
 		v.Kind = Place
 		var keys []messages.WorkerKey
 		for _, w := range all {
-			if w.Grade == all[0].Grade && w.Depth == all[0].Depth && m.used[w.Key] == m.used[all[0].Key] {
+			if w.Tier == all[0].Tier && w.Depth == all[0].Depth && m.used[w.Key] == m.used[all[0].Key] {
 				keys = append(keys, w.Key)
 			}
 		}

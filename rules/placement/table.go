@@ -40,7 +40,7 @@ type Table struct {
 	clock   uint64
 	settled bool
 
-	// buckets holds the free workers that are not sated, by grade (healthy, degraded) and depth; filled has a bit for each
+	// buckets holds the free workers that are not sated, by tier (open, last resort) and depth; filled has a bit for each
 	// depth in use.
 	buckets [2][DepthMax + 1]bucket
 	filled  [2]uint64
@@ -59,7 +59,7 @@ func New(c Config) *Table {
 	}
 	for g := range t.buckets {
 		for d := range t.buckets[g] {
-			t.buckets[g][d].grade, t.buckets[g][d].depth = uint8(g), uint8(d)
+			t.buckets[g][d].tier, t.buckets[g][d].depth = uint8(g), uint8(d)
 		}
 	}
 	return t
@@ -158,7 +158,7 @@ func (t *Table) change(n *node, w Worker) {
 	t.unlist(n)
 	if b != nil {
 		b.insert(n)
-		t.filled[b.grade] |= 1 << b.depth
+		t.filled[b.tier] |= 1 << b.depth
 	}
 }
 
@@ -167,7 +167,7 @@ func (t *Table) bucket(n *node) *bucket {
 	if !n.free() || n.sated {
 		return nil
 	}
-	return &t.buckets[n.Grade-Healthy][max(n.Depth, 0)]
+	return &t.buckets[Open-n.Tier][max(n.Depth, 0)]
 }
 
 func (t *Table) unlist(n *node) {
@@ -177,11 +177,11 @@ func (t *Table) unlist(n *node) {
 	}
 	b.remove(n)
 	if b.head == nil {
-		t.filled[b.grade] &^= 1 << b.depth
+		t.filled[b.tier] &^= 1 << b.depth
 	}
 }
 
-// best returns the free worker that comes first by grade, depth and least recent use, other than the one to avoid
+// best returns the free worker that comes first by tier, depth and least recent use, other than the one to avoid
 // unless that is the only one; nil: none is free.
 func (t *Table) best(avoid messages.WorkerID) *node {
 	var last *node

@@ -18,7 +18,7 @@ func TestDescribingAgainKeepsTheOrder(t *testing.T) {
 	require.Equal(t, first, table.Pick(&Request{}, start()).Worker, "a report that changes nothing is no use")
 }
 
-func TestAChangeOfGradeKeepsTheTimeOfUse(t *testing.T) {
+func TestAChangeOfTierKeepsTheTimeOfUse(t *testing.T) {
 	t.Parallel()
 	table := settled(free, free, free)
 	var order []int32

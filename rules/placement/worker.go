@@ -2,19 +2,23 @@ package placement
 
 import "github.com/troupe-run/troupe/messages"
 
-// Grade orders workers by health. Its values are those of health.Grade, which this package may not import. The zero
-// value is no grade; nothing is placed on such a worker.
-type Grade uint8
+// Tier says how available a worker is, whatever its load. The zero value is no worker that anybody has described.
+type Tier uint8
 
-// The grades. Healthy workers come before degraded ones; an unhealthy one gets no work.
+// The tiers, the least available first. The roster decides which one holds.
 const (
-	Unknown Grade = iota
-	Healthy
-	Degraded
-	Unhealthy
+	Absent     Tier = iota // no reason to wait for it, and it is closed to new work
+	Missing                // the same, but it would take work: what waits for its session keeps the binding
+	Closed                 // a reason to wait: it takes no work for now
+	LastResort             // takes work where no open worker is free
+	Open                   // takes work
 )
 
-func (g Grade) takes() bool { return g == Healthy || g == Degraded }
+// takes reports whether a worker of the tier is placed on.
+func (t Tier) takes() bool { return t >= LastResort }
+
+// keeps reports whether what waits for a session on a worker of the tier keeps the binding alive.
+func (t Tier) keeps() bool { return t == Missing || t.takes() }
 
 // DepthMax bounds the placements on one worker: the deepest window is 20, and the grade is degraded from 50 on.
 const DepthMax = 63
@@ -23,15 +27,8 @@ const DepthMax = 63
 type Worker struct {
 	Key messages.WorkerKey
 	ID  messages.WorkerID
-	// Grade is the worker's health.
-	Grade Grade
-	// Fresh says that its last heartbeat is young enough.
-	Fresh bool
-	// Active says that it is not cordoned, draining or inactive.
-	Active bool
-	// Starting says that it is starting or being replaced on a live node, which counts as busy whatever its heartbeat.
-	// The roster leaves it false for the workers of a broken pool, which count as absent.
-	Starting bool
+	// Tier is how available it is.
+	Tier Tier
 	// Depth counts what is placed or running on it, Capacity how much may be: 1 and the dispatch-ahead window. A
 	// capacity above DepthMax counts as DepthMax.
 	Depth    int
@@ -42,12 +39,10 @@ type Worker struct {
 func (w *Worker) capacity() int { return min(w.Capacity, DepthMax) }
 
 // present reports whether the worker is a reason to wait: it works, or it is about to.
-func (w *Worker) present() bool { return w.Starting || w.Fresh && w.Grade.takes() }
+func (w *Worker) present() bool { return w.Tier >= Closed }
 
 // free reports whether the worker can be given one more execution now.
-func (w *Worker) free() bool {
-	return w.Active && w.Fresh && !w.Starting && w.Grade.takes() && w.Depth < w.capacity()
-}
+func (w *Worker) free() bool { return w.Tier.takes() && w.Depth < w.capacity() }
 
 // node is a worker in the table. It is in a bucket while it is free and not sated.
 type node struct {
@@ -62,15 +57,15 @@ type node struct {
 	known bool
 }
 
-// bucket lists the free workers of one grade and depth, the least recently used first.
+// bucket lists the free workers of one tier and depth, the least recently used first.
 type bucket struct {
 	head, tail *node
-	grade      uint8
+	tier       uint8 // 0: open, 1: a last resort
 	depth      uint8
 }
 
 // insert puts n behind every worker that was used before it. A worker that was just used goes to the end at once; only
-// a change of grade or freshness has to look for its place.
+// a change of tier has to look for its place.
 func (b *bucket) insert(n *node) {
 	after := b.tail
 	for after != nil && after.used > n.used {

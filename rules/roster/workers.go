@@ -148,18 +148,26 @@ func (r *Roster) refresh(w *worker) {
 	}
 }
 
-// described is the worker as package placement sees it. One whose lifecycle takes no work for the moment is shown as
-// not active: it is busy, not absent.
+// described is the worker as package placement sees it.
 func (r *Roster) described(w *worker) placement.Worker {
 	return placement.Worker{
-		Key: w.seen.Worker, ID: w.seen.ID,
-		Grade:    placement.Grade(w.seen.Grade),
-		Fresh:    !w.seen.Broken && !r.evaluate(w).Stale(),
-		Active:   w.seen.Active && w.seen.Accepts,
-		Starting: w.seen.Starting && !w.seen.Broken,
-		Depth:    w.depth,
-		Capacity: r.capacity(w),
+		Key: w.seen.Worker, ID: w.seen.ID, Tier: w.tier(), Depth: w.depth, Capacity: r.capacity(w),
 	}
+}
+
+// tier is how available the worker is, by what it is now.
+func (w *worker) tier() placement.Tier {
+	switch {
+	case w.standing.absent() && w.seen.Active && w.seen.Accepts:
+		return placement.Missing
+	case w.standing.absent():
+		return placement.Absent
+	case w.standing != working:
+		return placement.Closed
+	case w.seen.Grade == health.Healthy:
+		return placement.Open
+	}
+	return placement.LastResort
 }
 
 // settleFree keeps the roster's free capacity in step with the worker's.
