@@ -13,10 +13,9 @@ import (
 )
 
 // order is the list of the folders at the top, lowest first. A folder may import those of the lines before its own. Programs
-// that workers run, the wire contract and embedded files know nothing of the rest and come first.
+// that workers run, the wire contract and embedded files know at most the vocabulary.
 var order = [][]string{
-	{"proto", "assets"}, {"sdk", "packs"},
-	{"messages"}, {"rules"}, {"store"}, {"broker"}, {"process"}, {"runtime"}, {"pack"}, {"actors"}, {"supervisor"}, {"peers"},
+	{"proto", "assets"}, {"messages"}, {"sdk", "packs"}, {"rules"}, {"store"}, {"broker"}, {"process"}, {"runtime"}, {"pack"}, {"actors"}, {"supervisor"}, {"peers"},
 	{"operate"}, {"api", "debug"}, {"node"}, {"."}, {"embedded"}, {"pgtx"}, {"cmd"},
 }
 
