@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-run/troupe/process"
 	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/rules/lifecycle"
+	"github.com/troupe-run/troupe/rules/membership"
 	"github.com/troupe-run/troupe/rules/restart"
 	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/runtime"
@@ -188,10 +189,10 @@ func (c Config) withDefaults() Config {
 // Defaults is the configuration whose fields hold the defaults of all that is one value on every machine. What a component
 // decides by, it says itself.
 func Defaults() Config {
-	routing, day := roster.Defaults(), 24*time.Hour
+	routing, member, day := roster.Defaults(), membership.Defaults(), 24*time.Hour
 	return Config{
 		EnvPass: []string{"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"}, Version: "dev",
-		Lease: 4 * time.Second, BeatEvery: time.Second, OutageGrace: 10 * time.Minute,
+		Lease: member.Lease, BeatEvery: member.Beat, OutageGrace: member.Grace,
 		ScheduledTimeout: 330 * time.Second, TimeoutCheckInterval: time.Minute, HealthCheckInterval: 30 * time.Second,
 		DefaultTimeout: 300 * time.Second, ClaimTimeout: routing.ClaimTimeout, NoWorkerDeadline: time.Hour,
 		HeartbeatInterval: routing.SteadyAfter, StalenessMultiplier: routing.StaleTimes, ShutdownTimeout: 30 * time.Second,

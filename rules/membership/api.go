@@ -13,6 +13,9 @@ type Config struct {
 	Grace time.Duration // how long running work goes on while the store is away for everyone; 10 min
 }
 
+// Defaults are the times where none is set.
+func Defaults() Config { return Config{}.withDefaults() }
+
 func (c Config) withDefaults() Config {
 	for field, value := range map[*time.Duration]time.Duration{
 		&c.Lease: 4 * time.Second, &c.Beat: time.Second, &c.Grace: 10 * time.Minute,
