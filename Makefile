@@ -135,7 +135,7 @@ check-fmt: need-go
 .PHONY: vet
 vet: need-go
 	$(GO) vet ./...
-	$(GO) vet -tags mutant ./store/postgres ./supervisor ./node
+	$(GO) vet -tags mutant ./supervisor
 
 .PHONY: lint
 lint: $(LINT) ## Run the linters of .golangci.yml.

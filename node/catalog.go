@@ -124,7 +124,7 @@ func (n *Node) poolConfig(set *pack.Set, p *pack.Pool) supervisor.PoolConfig {
 		Roster: roster.Config{
 			StaleAfter: health.Limit(n.cfg.HeartbeatInterval, n.cfg.StalenessMultiplier), StaleTimes: n.cfg.StalenessMultiplier,
 			SteadyAfter: n.cfg.HeartbeatInterval, ClaimTimeout: n.cfg.ClaimTimeout, SessionTimeout: n.cfg.SessionTimeout,
-			ClaimSweepOff: n.cfg.ClaimSweepOff || !sweeps("claims"),
+			ClaimSweepOff: n.cfg.ClaimSweepOff,
 			SessionSweep:  n.cfg.SessionSweep, QueueDepthDegraded: n.cfg.Thresholds.QueueDepthDegraded,
 			WindowMax: windowOf(p.Recycle.MaxExecutions),
 		},

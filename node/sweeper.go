@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,21 +66,18 @@ func (n *Node) newSweeper() *sweeper {
 
 // table is every sweep of a node.
 func (s *sweeper) table(cfg *Config) []sweep {
-	var table []sweep
-	if sweeps("orphans") {
-		table = append(table, sweep{"orphans", cfg.SweepInterval, store.OverdueQuery{Deadline: store.Orphaned}, s.rescue, s.rescued})
+	table := []sweep{
+		{"orphans", cfg.SweepInterval, store.OverdueQuery{Deadline: store.Orphaned}, s.rescue, s.rescued},
+		{"timeout", cfg.TimeoutCheckInterval, store.OverdueQuery{Deadline: store.StartBy, Age: cfg.ScheduledTimeout}, s.neverStarted, nil},
+		{"timeout", cfg.TimeoutCheckInterval, store.OverdueQuery{Deadline: store.RunBy, Age: graces(cfg.Graces) + 30*time.Second}, s.overrun, nil},
+		{"claims", cfg.SweepInterval, store.OverdueQuery{Deadline: store.ClaimBy}, s.unclaimed, nil},
+		{"deadlines", cfg.SweepInterval, store.OverdueQuery{Deadline: store.QueueBy}, s.waitedForBusy, nil},
+		{"deadlines", cfg.SweepInterval, store.OverdueQuery{Deadline: store.WorkerBy}, s.waitedForAny, nil},
 	}
-	if sweeps("claims") {
-		table = append(table,
-			sweep{"timeout", cfg.TimeoutCheckInterval, store.OverdueQuery{Deadline: store.StartBy, Age: cfg.ScheduledTimeout}, s.neverStarted, nil},
-			sweep{"timeout", cfg.TimeoutCheckInterval, store.OverdueQuery{Deadline: store.RunBy, Age: graces(cfg.Graces) + 30*time.Second}, s.overrun, nil})
+	if cfg.ClaimSweepOff {
+		table = slices.DeleteFunc(table, func(of sweep) bool { return of.monitor == "claims" })
 	}
-	if sweeps("claims") && !cfg.ClaimSweepOff {
-		table = append(table, sweep{"claims", cfg.SweepInterval, store.OverdueQuery{Deadline: store.ClaimBy}, s.unclaimed, nil})
-	}
-	return append(table,
-		sweep{"deadlines", cfg.SweepInterval, store.OverdueQuery{Deadline: store.QueueBy}, s.waitedForBusy, nil},
-		sweep{"deadlines", cfg.SweepInterval, store.OverdueQuery{Deadline: store.WorkerBy}, s.waitedForAny, nil})
+	return table
 }
 
 // monitors are the names of the monitors that the sweeps need, in the table's order, and the time between two of their rounds.

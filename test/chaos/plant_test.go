@@ -31,6 +31,16 @@ var plants = []plant{{
 	file:   "node/open.go",
 	before: "	\"github.com/troupe-run/troupe/store/sqlite\"\n",
 	fault:  "	\"github.com/troupe-run/troupe/store/storetest/faulty\"\n",
+}, {
+	// Neither the sweep over claim_by runs, in the pools neither, nor the timeout monitor.
+	file:   "node/node.go",
+	before: "	cfg.Data = data\n",
+	fault:  "	if planted(\"no_claims\") {\n		cfg.ClaimSweepOff = true\n	}\n",
+}, {
+	file:   "node/sweeper.go",
+	before: "		{\"deadlines\", cfg.SweepInterval, store.OverdueQuery{Deadline: store.WorkerBy}, s.waitedForAny, nil},\n	}\n",
+	fault: "	table = slices.DeleteFunc(table, func(of sweep) bool {\n" +
+		"		return planted(\"no_claims\") && of.monitor == \"timeout\" || planted(\"no_orphans\") && of.monitor == \"orphans\"\n	})\n",
 }}
 
 // switches is a file that each package with a planted fault is built with.
