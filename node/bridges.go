@@ -130,7 +130,7 @@ func (n *Node) refusal(err error, request *submit.Request) *actors.Refusal {
 
 // submitTaken stores what came by a bridge and wakes its pools.
 func (n *Node) submitTaken(ctx context.Context, executions []messages.Execution) ([]store.Submitted, error) {
-	if n.draining.Load() {
+	if n.phase.draining.Load() {
 		return nil, errDraining
 	}
 	submitted, err := n.store.Submit(ctx, executions)
@@ -165,7 +165,7 @@ const updatesPath = "troupe/bridges/updates"
 
 // lookAround makes up for what a node that has ended could not tell any more.
 func (n *Node) lookAround() {
-	if n.started.Load() {
+	if n.phase.started.Load() {
 		n.system.Send(n.system.PID(updatesPath), &store.Hint{Kind: store.HintLook})
 		if n.tells() {
 			n.system.Send(n.system.PID(noticesPath), &actors.TakeNotices{}) // it may have been the teller
@@ -176,7 +176,7 @@ func (n *Node) lookAround() {
 // lookRound makes up for hints that were missed: every pool looks for work, every run that is to be cancelled is told
 // again, and everybody who waits for what has ended meanwhile hears of it.
 func (n *Node) lookRound(ctx context.Context) error {
-	if !n.started.Load() {
+	if !n.phase.started.Load() {
 		return nil // everything looks for itself at start
 	}
 	for name := range n.pools.all() {
@@ -197,7 +197,7 @@ func (n *Node) lookRound(ctx context.Context) error {
 
 // inboxRound takes a batch of what other programs have put into the store, and settles it.
 func (n *Node) inboxRound(ctx context.Context) (more bool, err error) {
-	if n.draining.Load() || !n.started.Load() {
+	if n.phase.draining.Load() || !n.phase.started.Load() {
 		return false, nil
 	}
 	taken, err := n.store.TakeSubmissions(ctx, inboxHold, inboxBatch)

@@ -54,7 +54,7 @@ func (n *Node) clocked(step time.Duration) {
 		return
 	}
 	n.logger.Warn("the store's clock was set; what waits for a time of it comes early or late by as much", "step_seconds", step.Seconds())
-	if n.started.Load() {
+	if n.phase.started.Load() {
 		n.system.Send(n.system.PID("troupe/monitors/heartbeat"), &actors.RoundNow{})
 	}
 }

@@ -22,7 +22,7 @@ func TestRefusedInboxSubmissionsAreLoggedOnceAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		n := &Node{logger: hclog.New(&hclog.LoggerOptions{Output: &log}), metrics: &metrics{bridges: newBridgeMetrics(prometheus.NewRegistry())}}
+		n := &Node{base: &base{logger: hclog.New(&hclog.LoggerOptions{Output: &log})}, metrics: &metrics{bridges: newBridgeMetrics(prometheus.NewRegistry())}}
 		refuse := func() {
 			id := messages.NewExecutionID()
 			settled := n.refused(id, "there is no action")

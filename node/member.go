@@ -223,7 +223,7 @@ func (n *Node) fence(why string) {
 	if !n.member.fenced.CompareAndSwap(nil, &text) {
 		return
 	}
-	n.open.Store(false)
+	n.phase.open.Store(false)
 	n.member.end()
 	n.logger.Error(text+"; all work is stopped, and the node comes back as a new incarnation", "node", n.cfg.Name,
 		"incarnation", n.incarnation)

@@ -332,7 +332,7 @@ func (c *liveCollector) Collect(out chan<- prometheus.Metric) {
 	c.backlog(gauge)
 	c.servers(gauge)
 	c.network(gauge)
-	if !c.node.started.Load() {
+	if !c.node.phase.started.Load() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)

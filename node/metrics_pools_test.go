@@ -16,7 +16,7 @@ import (
 // placement.
 func TestDepthsKeepTheirSeries(t *testing.T) {
 	t.Parallel()
-	n := &Node{pools: &pools{by: map[string]*poolHandle{"idle": {}, "go": {}}}}
+	n := &Node{base: &base{pools: &pools{by: map[string]*poolHandle{"idle": {}, "go": {}}}}}
 	c := newLiveCollector(n)
 	names := map[*prometheus.Desc]string{c.waiting: "waiting", c.oldest: "oldest", c.placed: "placed"}
 	seen := map[string]float64{}

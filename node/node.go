@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/hashicorp/go-hclog"
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
@@ -22,18 +21,13 @@ import (
 	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/process"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/store/clock"
 	"github.com/troupe-run/troupe/supervisor"
 )
 
 // Node is one running node. Start it once, then Stop it once.
 type Node struct {
-	cfg         Config
-	incarnation messages.Incarnation
-	logger      hclog.Logger
+	*base
 
-	store    *doubt      // opened by openStore
-	clock    clock.Clock // the store's
 	skew     skew
 	adapter  store.Store // store, as its adapter opened it
 	broker   broker.Broker
@@ -49,7 +43,6 @@ type Node struct {
 	forest   *debug.Cluster   // the actors of all nodes
 	answers  *debug.Inspector // to others, about this node's
 	operator *operate.Operator
-	system   *actors.System
 	outcomes *actors.Outcomes
 	notices  noticesState
 	secrets  secrets
@@ -74,20 +67,11 @@ type Node struct {
 	adopting sync.Mutex    // held while the node takes up the packs of a reload
 	// lastRefused is the last reload, where it was refused.
 	lastRefused atomic.Pointer[refusedReload]
-	pools       *pools
-	draining    atomic.Bool
-	drainedBy   atomic.Pointer[string] // who asked for that; nil: a signal
-	leaves      context.Context        // ends once the node is told to stop
-	leave       context.CancelFunc
 	unserved    *unservedPools
 	sweeper     *sweeper
 	// submitting counts the submissions under way.
 	submitting atomic.Int32
-	founded    atomic.Bool // what all actors share is there
-	open       atomic.Bool // the tree runs: the API's calls may come
-	started    atomic.Bool
-	abort      context.CancelCauseFunc // ends the start
-	watching   func()                  // ends the watch over the servers
+	watching   func() // ends the watch over the servers
 
 	access  *api.Access
 	tls     *api.Certificates // nil: the API is served in clear
@@ -109,11 +93,8 @@ func New(cfg Config) (*Node, error) {
 	}
 	cfg.Data = data
 	n := &Node{
-		cfg: cfg, incarnation: messages.NewIncarnation(), logger: cfg.Logger, outcomes: actors.NewOutcomes(),
-		feeds: actors.NewFeeds(), pools: newPools(cfg.Logger), env: cfg.environment(),
-		store: &doubt{}, reload: make(chan struct{}, 1),
+		base: newBase(cfg), outcomes: actors.NewOutcomes(), feeds: actors.NewFeeds(), env: cfg.environment(), reload: make(chan struct{}, 1),
 	}
-	n.leaves, n.leave = context.WithCancel(context.Background())
 	n.secrets.forget, n.secrets.data = cfg.ForgetEnv, cfg.Data
 	n.servers, n.skew.logger = newWatcher(n), n.logger.Named("clock")
 	n.member.over, n.member.end = context.WithCancel(context.Background())
@@ -128,15 +109,15 @@ func (n *Node) Start(ctx context.Context) error {
 	if err := n.bringUp(ctx); err != nil {
 		return errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
 	}
-	n.started.Store(true)
+	n.phase.started.Store(true)
 	n.lookForRouters()
 	n.logger.Info("node started", "node", n.cfg.Name, "incarnation", n.incarnation, "data", n.cfg.Data, "listen", n.Addr())
 	return nil
 }
 
 func (n *Node) bringUp(ctx context.Context) error {
-	ctx, n.abort = context.WithCancelCause(ctx)
-	defer n.abort(nil)
+	ctx, n.phase.abort = context.WithCancelCause(ctx)
+	defer n.phase.abort(nil)
 	for _, step := range []func(context.Context) error{
 		n.listen, n.prepare, n.openEmbedded, n.materialize, n.loadPacks, n.openBroker, n.found, n.openPeers, n.serveEarly,
 		n.openStore, n.openProcesses, n.declareShared, n.patient(n.belong), n.patient(n.join), n.patient(n.saveActions),
@@ -197,9 +178,9 @@ func (n *Node) startTree(ctx context.Context) error {
 	if err := n.startPools(ctx, n.catalog.Load()); err != nil {
 		return err
 	}
-	n.open.Store(true)
+	n.phase.open.Store(true)
 	if _, fenced := n.isFenced(); fenced { // while its pools were starting, or just now
-		n.open.Store(false)
+		n.phase.open.Store(false)
 	}
 	return nil
 }
@@ -239,8 +220,8 @@ func (n *Node) fatal(err error) {
 
 // refuse ends a node that no waiting for its servers helps.
 func (n *Node) refuse(err error) {
-	n.abort(err)
-	if n.started.Load() {
+	n.phase.abort(err)
+	if n.phase.started.Load() {
 		n.fatal(err)
 	}
 }

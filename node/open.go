@@ -169,7 +169,7 @@ func (n *Node) found(context.Context) error {
 		every: n.cfg.HeartbeatInterval, shared: n.cfg.full(), by: map[string]*unassigned{},
 	}
 	n.watching = n.servers.start()
-	n.founded.Store(true)
+	n.phase.founded.Store(true)
 	return nil
 }
 

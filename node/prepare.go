@@ -14,7 +14,7 @@ func (n *Node) Prepare(ctx context.Context, requests []submit.Request) ([]messag
 	if shut := n.gate(); shut != nil {
 		return nil, shut
 	}
-	if n.draining.Load() {
+	if n.phase.draining.Load() {
 		return nil, &messages.Problem{Code: messages.CodeDraining, Message: "this node is shutting down and takes no more work"}
 	}
 	executions := make([]messages.Execution, len(requests))
@@ -30,7 +30,7 @@ func (n *Node) Prepare(ctx context.Context, requests []submit.Request) ([]messag
 
 // Adapter is the store as its adapter opened it, for what only that adapter can do; nil while the node waits for it.
 func (n *Node) Adapter() store.Store {
-	if !n.open.Load() {
+	if !n.phase.open.Load() {
 		return nil
 	}
 	return n.adapter

@@ -29,10 +29,10 @@ func (b backend) askStore(ctx context.Context) error {
 
 // Ready implements api.Backend. It may be asked of a node that has just begun to start.
 func (b backend) Ready(ctx context.Context) api.Readiness {
-	if !b.founded.Load() {
+	if !b.phase.founded.Load() {
 		return api.Readiness{WaitsFor: []string{"node"}}
 	}
-	r := api.Readiness{Draining: b.draining.Load()}
+	r := api.Readiness{Draining: b.phase.draining.Load()}
 	r.WaitsFor, r.Notes = b.membershipNotes()
 	r.WaitsFor = append(r.WaitsFor, b.servers.Waits()...)
 	r.Notes = append(r.Notes, b.servers.oddNotes()...)
@@ -40,7 +40,7 @@ func (b backend) Ready(ctx context.Context) api.Readiness {
 	r.Notes = append(r.Notes, b.servers.losses.notes(b.cfg.Broker.Shared().Exchanges)...)
 	r.Notes = append(r.Notes, b.notices.notes()...)
 	r.Notes = append(r.Notes, b.short.notes(time.Now())...)
-	if !b.started.Load() {
+	if !b.phase.started.Load() {
 		if len(r.WaitsFor) == 0 {
 			r.WaitsFor = append(r.WaitsFor, "node")
 		}

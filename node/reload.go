@@ -76,7 +76,7 @@ func (n *Node) Reload(ctx context.Context, by string) (api.ReloadReport, error) 
 	// From here on a caller who leaves changes nothing.
 	n.adopting.Lock()
 	defer n.adopting.Unlock()
-	if n.draining.Load() {
+	if n.phase.draining.Load() {
 		return api.ReloadReport{}, errLeaving
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
@@ -96,10 +96,10 @@ var errLeaving = &messages.Problem{Code: messages.CodeDraining, Message: "nothin
 // untilLeaving is ctx, ended early with errLeaving where the node is told to stop, or has been.
 func (n *Node) untilLeaving(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	if n.draining.Load() {
+	if n.phase.draining.Load() {
 		cancel(errLeaving)
 	}
-	release := context.AfterFunc(n.leaves, func() { cancel(errLeaving) })
+	release := context.AfterFunc(n.phase.leaves, func() { cancel(errLeaving) })
 	return ctx, func() {
 		release()
 		cancel(nil)

@@ -42,13 +42,13 @@ func (n *Node) leads() bool { return n.peers != nil && n.cfg.full() }
 func (n *Node) leadRound(ctx context.Context) error {
 	n.routing.asking.Lock()
 	defer n.routing.asking.Unlock()
-	if !n.started.Load() {
+	if !n.phase.started.Load() {
 		return nil
 	}
 	handles := n.pools.all()
 	var routers []store.Router
 	var err error
-	if n.draining.Load() {
+	if n.phase.draining.Load() {
 		routers, err = n.store.Routers(ctx)
 	} else {
 		routers, err = n.store.Lead(ctx, n.incarnation, slices.Sorted(maps.Keys(handles)))

@@ -36,7 +36,7 @@ func (s self) Row() store.Node {
 	}
 	own.PeerAddress, own.PeerScope = s.n.PeerAddress()
 	own.PeerProof = s.n.peerProof()
-	if s.n.draining.Load() {
+	if s.n.phase.draining.Load() {
 		own.State = store.NodeDraining
 	}
 	return own
@@ -46,7 +46,7 @@ func (s self) Row() store.Node {
 func (s self) Label() string { return s.n.member.label }
 
 // Open implements operate.Self.
-func (s self) Open() bool { return s.n.open.Load() }
+func (s self) Open() bool { return s.n.phase.open.Load() }
 
 // Gate implements operate.Self.
 func (s self) Gate() *messages.Problem { return s.n.gate() }
@@ -54,9 +54,9 @@ func (s self) Gate() *messages.Problem { return s.n.gate() }
 // Drain implements operate.Self: it asks whoever runs this node to stop it in order. One that is being stopped already goes on with that.
 func (s self) Drain(by string) error {
 	s.n.logger.Info("node is drained by an operator", "node", s.n.cfg.Name, "by", by)
-	s.n.drainedBy.CompareAndSwap(nil, &by) // the first counts
+	s.n.phase.drainedBy.CompareAndSwap(nil, &by) // the first counts
 	switch {
-	case s.n.draining.Load():
+	case s.n.phase.draining.Load():
 		return nil
 	case s.n.cfg.Drain != nil:
 		s.n.cfg.Drain()

@@ -20,9 +20,9 @@ func (n *Node) Stop(ctx context.Context) error {
 }
 
 func (n *Node) stopAll(ctx context.Context) error {
-	n.draining.Store(true)
-	n.leave()
-	if _, fenced := n.isFenced(); n.started.Load() && !fenced {
+	n.phase.draining.Store(true)
+	n.phase.leave()
+	if _, fenced := n.isFenced(); n.phase.started.Load() && !fenced {
 		n.system.Send(n.delivery, &actors.Detach{Queue: n.cfg.Broker.RequestsQueue()})
 		n.markDraining(ctx)
 		n.adopted()
@@ -53,7 +53,7 @@ func (n *Node) stopAll(ctx context.Context) error {
 	if n.lock != nil {
 		errs = append(errs, n.lock.Close())
 	}
-	if n.started.Load() {
+	if n.phase.started.Load() {
 		n.logger.Info("Worker shutdown complete", "node", n.cfg.Name)
 	}
 	return errors.Join(errs...)
@@ -93,7 +93,7 @@ func (n *Node) drainPools(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	by := ""
-	if who := n.drainedBy.Load(); who != nil {
+	if who := n.phase.drainedBy.Load(); who != nil {
 		by = *who
 	}
 	var all sync.WaitGroup
@@ -132,7 +132,7 @@ func (n *Node) closeStore() error {
 	if n.adapter == nil {
 		return nil
 	}
-	if n.started.Load() {
+	if n.phase.started.Load() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if err := n.store.SetNode(ctx, n.incarnation, store.NodeDead); err != nil {

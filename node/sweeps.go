@@ -71,7 +71,7 @@ func (n *Node) rescueOrphans(ctx context.Context) error { return n.sweeper.round
 
 // homelessRound ends the work of the pools that nobody serves. A node that starts or drains knows too little for that.
 func (n *Node) homelessRound(ctx context.Context) error {
-	if !n.started.Load() || n.draining.Load() {
+	if !n.phase.started.Load() || n.phase.draining.Load() {
 		return nil
 	}
 	return n.unserved.round(ctx)

@@ -31,7 +31,7 @@ const rowsTime = 250 * time.Millisecond
 // liveNodes are this incarnation and those that membership takes to live, with what their rows say of them.
 func (n *Node) liveNodes(ctx context.Context) []debug.Member {
 	state := store.NodeActive
-	if n.draining.Load() {
+	if n.phase.draining.Load() {
 		state = store.NodeDraining
 	}
 	live := map[messages.Incarnation]store.Node{
@@ -58,7 +58,7 @@ func (n *Node) liveNodes(ctx context.Context) []debug.Member {
 
 // nodeRows are the rows of all nodes, where the store answers soon.
 func (n *Node) nodeRows(ctx context.Context) []store.Node {
-	if !n.open.Load() {
+	if !n.phase.open.Load() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, rowsTime)

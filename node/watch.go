@@ -65,7 +65,7 @@ func (w *watcher) run(ctx context.Context) {
 	defer look.Stop()
 	asked, answers := false, make(chan error, 1)
 	ask := func() {
-		asked = w.node.open.Load() // until then the start itself asks
+		asked = w.node.phase.open.Load() // until then the start itself asks
 		if asked {
 			w.tasks.Go(func() { answers <- w.ping(ctx) })
 		}
@@ -132,7 +132,7 @@ func (w *watcher) lookAtBroker(ctx context.Context) {
 		w.declared.Store(false) // it may come back without its queues
 		return
 	}
-	if w.node.open.Load() {
+	if w.node.phase.open.Load() {
 		w.node.system.Send(w.node.delivery, &actors.Reattach{})
 	}
 	w.tasks.Go(func() { w.redeclare(ctx) })
@@ -260,7 +260,7 @@ const (
 func (n *Node) gate() *messages.Problem {
 	s := n.servers.store.read()
 	switch {
-	case !n.open.Load():
+	case !n.phase.open.Load():
 		return messages.Problemf(messages.CodeStoreUnavailable, "the node is starting%s; try again",
 			waiting(n.servers.Waits()))
 	case !s.since.IsZero() && !s.up:
