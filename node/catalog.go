@@ -105,7 +105,7 @@ func (n *Node) hasProgram(name string) bool {
 	return err == nil
 }
 
-// makeJudge is a crew that only decides about retries, for the sweeps and bridges.
+// makeJudge is a configuration of workers that only decides about retries, for the sweeps and bridges.
 func (n *Node) makeJudge() *actors.WorkerConfig {
 	return &actors.WorkerConfig{Clock: &n.clock, Action: n.action, Retry: n.cfg.Retry, RetryRules: n.cfg.RetryRules, RetryDisabled: n.cfg.RetryDisabled}
 }
@@ -120,7 +120,7 @@ func (n *Node) poolConfig(set *pack.Set, p *pack.Pool) supervisor.PoolConfig {
 	return supervisor.PoolConfig{
 		System: n.system, Store: n.store, Clock: &n.clock, Broker: n.broker, Settings: n.cfg.Broker, Recorder: n.recorder,
 		Delivery: n.delivery, Logger: n.logger.Named("pool").With("pool", p.Name), Name: p.Name, Runtime: n.spec(p),
-		Node: n.member.label, Incarnation: n.incarnation, Workers: p.Min, WorkersMax: p.Max, Crew: n.crew(set, p),
+		Node: n.member.label, Incarnation: n.incarnation, Workers: p.Min, WorkersMax: p.Max, Worker: n.workerConfig(set, p),
 		Roster: roster.Config{
 			StaleAfter: health.Limit(n.cfg.HeartbeatInterval, n.cfg.StalenessMultiplier), StaleTimes: n.cfg.StalenessMultiplier,
 			SteadyAfter: n.cfg.HeartbeatInterval, ClaimTimeout: n.cfg.ClaimTimeout, SessionTimeout: n.cfg.SessionTimeout,
@@ -152,7 +152,7 @@ func orValue[T comparable](value, otherwise T) T {
 	return value
 }
 
-func (n *Node) crew(set *pack.Set, p *pack.Pool) actors.WorkerConfig {
+func (n *Node) workerConfig(set *pack.Set, p *pack.Pool) actors.WorkerConfig {
 	return actors.WorkerConfig{
 		Lease: n.member.lease, Clock: &n.clock, Logger: n.logger.Named("worker").With("pool", p.Name), Feeds: n.feeds, Sessions: n.store,
 		Runner: n.runner(set, p, n.secrets.use), Action: n.action, Thresholds: n.thresholds(), CountActionErrors: n.cfg.CountActionErrors,

@@ -184,10 +184,10 @@ func (n *Node) tryPool(ctx context.Context, old, set *pack.Set, name string) *ap
 	if !ok {
 		return nil
 	}
-	crew := n.crew(set, p)
-	crew.Runner = n.runner(set, p, n.secrets.lend)
-	crew.System, crew.PoolName, crew.Node, crew.Incarnation = n.system, p.Name, n.member.label, n.incarnation
-	err := actors.Try(ctx, &crew, messages.NewWorkerID(n.member.label, p.Name, 0))
+	worker := n.workerConfig(set, p)
+	worker.Runner = n.runner(set, p, n.secrets.lend)
+	worker.System, worker.PoolName, worker.Node, worker.Incarnation = n.system, p.Name, n.member.label, n.incarnation
+	err := actors.Try(ctx, &worker, messages.NewWorkerID(n.member.label, p.Name, 0))
 	if err == nil {
 		return nil
 	}

@@ -233,7 +233,7 @@ func TestPoolReplacementFails(t *testing.T) {
 func TestPoolWhoseReplacementsFailKeepsToTheRunsOfAWorker(t *testing.T) {
 	t.Parallel()
 	c := newCompany()
-	h := employ(t, c, 2, func(cfg *PoolConfig) { cfg.Crew.RunsMax = 2 })
+	h := employ(t, c, 2, func(cfg *PoolConfig) { cfg.Worker.RunsMax = 2 })
 	h.ready(2)
 	c.set(func() { c.refuse = errors.New("disk full") })
 	h.all(h.submit(4, nil), messages.Completed)

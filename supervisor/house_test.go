@@ -282,7 +282,7 @@ func (h *house) furnish(name string, runtime messages.Runtime, workers int, runn
 		Node: name, Incarnation: incarnation, Workers: workers, ClaimTimeout: 15 * time.Second, HealthInterval: -1,
 		EchoEvery: -1, BeatEvery: 10 * time.Second, Fingerprint: "1",
 		Recorder: h.system.PID("top/recorder"), Delivery: h.system.PID("top/delivery"),
-		Crew: actors.WorkerConfig{
+		Worker: actors.WorkerConfig{
 			Logger: hclog.NewNullLogger(), Feeds: actors.NewFeeds(), Runner: runner, InitTimeout: 30 * time.Second,
 			ProbeTimeout: 5 * time.Second, RetryDisabled: true,
 			Graces: process.Graces{Cancel: 10 * time.Second, Shutdown: 10 * time.Second, Terminate: 10 * time.Second},

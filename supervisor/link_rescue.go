@@ -55,7 +55,7 @@ func (l *Link) leftRead(live []messages.Execution) {
 			e.Status.Started() && e.Generation > l.left.generations[e.Worker.Slot] {
 			continue
 		}
-		if change := RescueChange(l.crew, e, "pool supervisor", restartedWhy); change != nil {
+		if change := RescueChange(l.workerConfig, e, "pool supervisor", restartedWhy); change != nil {
 			l.record(actors.Item{Change: change, Worker: e.Worker})
 		}
 	}
@@ -118,7 +118,7 @@ func (l *Link) lostRead(m *lostRead) {
 		return
 	}
 	item := actors.Item{Worker: l.cfg.keyOf(l.cfg.Incarnation, m.slot), Fault: true}
-	item.Change = RescueChange(l.crew, e, "pool supervisor", m.why)
+	item.Change = RescueChange(l.workerConfig, e, "pool supervisor", m.why)
 	if item.Change != nil {
 		l.record(item)
 	}
@@ -126,7 +126,7 @@ func (l *Link) lostRead(m *lostRead) {
 
 // RescueChange is the change that a lost worker's execution gets: placed again, ended with or without a retry, or nil
 // where no worker holds it.
-func RescueChange(crew *actors.WorkerConfig, e *messages.Execution, by, why string) store.Change {
+func RescueChange(c *actors.WorkerConfig, e *messages.Execution, by, why string) store.Change {
 	rescued := retry.Rescue(e, by, why)
 	switch {
 	case rescued.Action == retry.Leave:
@@ -137,7 +137,7 @@ func RescueChange(crew *actors.WorkerConfig, e *messages.Execution, by, why stri
 		return &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: why}
 	default:
 		finish := &store.Finish{ID: e.ID, Attempt: e.Attempt}
-		finish.Outcome, finish.Retry = crew.RetryOf(e, rescued.Outcome)
+		finish.Outcome, finish.Retry = c.RetryOf(e, rescued.Outcome)
 		return finish
 	}
 }

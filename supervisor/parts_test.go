@@ -66,7 +66,7 @@ var nearby, faraway = messages.Incarnation{1}, messages.Incarnation{2}
 func part() (*shell, *still, *listed) {
 	w, l := &still{now: time.Unix(1_000_000, 0)}, &listed{}
 	cfg := &PoolConfig{Logger: hclog.NewNullLogger(), Name: "pool", Node: "node", Incarnation: nearby, Store: l, ClaimTimeout: time.Minute}
-	return &shell{cfg: cfg, memory: &Memory{}, world: w, crew: &actors.WorkerConfig{}}, w, l
+	return &shell{cfg: cfg, memory: &Memory{}, world: w, workerConfig: &actors.WorkerConfig{}}, w, l
 }
 
 // ordered are a router's orders.

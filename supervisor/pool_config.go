@@ -25,7 +25,7 @@ import (
 const ownQueueMax = 100
 
 // Recycle says when a worker is replaced although it is well. Zero fields: never. After how many runs a worker is, it
-// knows itself: see Crew.RunsMax.
+// knows itself: see actors.WorkerConfig.RunsMax.
 type Recycle struct {
 	MaxAge    time.Duration
 	MaxMemory int64 // bytes, resident, of the process tree
@@ -47,8 +47,8 @@ type PoolConfig struct {
 	Incarnation messages.Incarnation
 	Workers     int // at the start, and at least
 	WorkersMax  int // at most, where work waits; 0: as many as at the start
-	// Crew is what the workers share, without System, Recorder, Pool and names, which the pool fills in.
-	Crew    actors.WorkerConfig
+	// Worker is what the workers share, without System, Recorder, Pool and names, which the pool fills in.
+	Worker  actors.WorkerConfig
 	Roster  roster.Config
 	Restart restart.Policy
 	Recycle Recycle

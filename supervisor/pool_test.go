@@ -213,8 +213,8 @@ func TestWhatRanIsNotPlacedAgainBesideItsProcess(t *testing.T) {
 		_ = other.Wait()
 	})
 	t.Cleanup(gone)
-	h := build(t, "go", 1, func(crew *actors.WorkerConfig, id messages.WorkerID, gen messages.Generation) actors.Runner {
-		runner := goes(stage.wait)(crew, id, gen)
+	h := build(t, "go", 1, func(workerConfig *actors.WorkerConfig, id messages.WorkerID, gen messages.Generation) actors.Runner {
+		runner := goes(stage.wait)(workerConfig, id, gen)
 		if gen == 1 {
 			return inProcess{runner, other.Process.Pid}
 		}
@@ -514,7 +514,7 @@ func TestPoolCountsHandlersThatWouldNotEnd(t *testing.T) {
 	h := build(t, "go", 1, goes(func(context.Context, *messages.Task) (any, error) {
 		<-release
 		return nil, errors.New("late")
-	}), func(c *PoolConfig) { c.Crew.Graces.Cancel = 50 * time.Millisecond })
+	}), func(c *PoolConfig) { c.Worker.Graces.Cancel = 50 * time.Millisecond })
 	h.ready(1)
 	ids := h.submit(1, func(e *messages.Execution) { e.Timeout = 20 * time.Millisecond })
 	h.all(ids, messages.TimedOut)

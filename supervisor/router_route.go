@@ -102,7 +102,7 @@ func affinityOf(code messages.Code) placement.Effect {
 
 // fail ends an execution that may not wait, with the retry that its rules give it.
 func (r *Router) fail(f roster.Fail) {
-	crew := r.crew
+	workerConfig := r.workerConfig
 	if e := affinityOf(f.Code); e != placement.NoEffect && r.cfg.Hooks.Affinity != nil {
 		r.cfg.Hooks.Affinity(r.cfg.Name, e)
 	}
@@ -120,7 +120,7 @@ func (r *Router) fail(f roster.Fail) {
 			Code: f.Code, Message: f.Message, FailedBy: "router", Details: details,
 		}}
 		end := &store.End{ID: f.ID, Attempt: f.Attempt}
-		end.Outcome, end.Retry = crew.RetryOf(&e, o)
+		end.Outcome, end.Retry = workerConfig.RetryOf(&e, o)
 		return func() { r.record(actors.Item{Change: end}) }
 	})
 }

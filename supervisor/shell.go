@@ -14,16 +14,16 @@ import (
 // shell is what the three parts of a pool share: its configuration, their way out, and what is gathered while one message
 // is handled, so that many small wishes become one transaction.
 type shell struct {
-	cfg      *PoolConfig
-	memory   *Memory
-	cell     *actors.Cell
-	self     *actor.PID
-	actor    actor.Context // of this actor, the same from its start to its end
-	world    actors.World
-	crew     *actors.WorkerConfig // what new workers get
-	draining bool
-	items    []actors.Item     // for the recorder
-	acks     []broker.Delivery // to be settled
+	cfg          *PoolConfig
+	memory       *Memory
+	cell         *actors.Cell
+	self         *actor.PID
+	actor        actor.Context // of this actor, the same from its start to its end
+	world        actors.World
+	workerConfig *actors.WorkerConfig // what new workers get
+	draining     bool
+	items        []actors.Item     // for the recorder
+	acks         []broker.Delivery // to be settled
 }
 
 // send posts a message to another actor.

@@ -61,7 +61,7 @@ func (w *Workers) start() {
 	if w.cfg.Cordoned != nil {
 		w.cordoned, w.nodeCordoned = w.cfg.Cordoned()
 	}
-	w.crew = w.makeCrew()
+	w.workerConfig = w.makeWorkerConfig()
 	w.startSlots()
 	w.memory.losses.reading = false // the answer may have gone with the actor before this one
 	w.memory.losses.read(w.shell)
@@ -84,20 +84,20 @@ func (w *Workers) ticked(now time.Time) {
 	w.history.flush(w)
 }
 
-// makeCrew completes the crew that new workers get.
-func (w *Workers) makeCrew() *actors.WorkerConfig {
-	crew := w.cfg.Crew
-	crew.System, crew.Recorder, crew.Pool = w.cfg.System, w.cfg.Recorder, w.self
-	crew.PoolName = w.cfg.Name
-	crew.Node, crew.Incarnation = w.cfg.Node, w.cfg.Incarnation
-	self, system, outer := w.self, w.cfg.System, w.cfg.Crew.Leaked
-	crew.Leaked = func(pool string, change int) {
+// makeWorkerConfig completes what new workers get.
+func (w *Workers) makeWorkerConfig() *actors.WorkerConfig {
+	c := w.cfg.Worker
+	c.System, c.Recorder, c.Pool = w.cfg.System, w.cfg.Recorder, w.self
+	c.PoolName = w.cfg.Name
+	c.Node, c.Incarnation = w.cfg.Node, w.cfg.Incarnation
+	self, system, outer := w.self, w.cfg.System, w.cfg.Worker.Leaked
+	c.Leaked = func(pool string, change int) {
 		system.Send(self, &leakChange{change})
 		if outer != nil {
 			outer(pool, change)
 		}
 	}
-	return &crew
+	return &c
 }
 
 // leftBehind is what an actor of the pool had when it failed: the last generations of its slots, and their processes.

@@ -38,7 +38,7 @@ func (w *Workers) evaluate(s *slot, now time.Time, report *health.Capabilities, 
 	if s.cur != nil && s.cur.ready {
 		sample = sample.Beat(now, s.beat, w.cfg.BeatEvery, cmp.Or(w.cfg.Roster.StaleTimes, staleTimes))
 	}
-	thresholds := w.crew.Thresholds
+	thresholds := w.workerConfig.Thresholds
 	thresholds.Heartbeat = cmp.Or(w.cfg.Roster.StaleAfter, staleAfter)
 	return health.Evaluate(thresholds, sample)
 }

@@ -21,7 +21,7 @@ func TestHeartbeatsFromTheFutureAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	now := time.Unix(1_000_000, 0)
-	w := newWorkers(&shell{crew: &actors.WorkerConfig{}, cfg: &PoolConfig{}})
+	w := newWorkers(&shell{workerConfig: &actors.WorkerConfig{}, cfg: &PoolConfig{}})
 	w.slots = make(slots, 3)
 	w.cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: &log})
 	for n := range messages.Slot(3) {

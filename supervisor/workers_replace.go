@@ -79,7 +79,7 @@ func (r *replacing) add(w *Workers, n messages.Slot) {
 
 // measure measures the pool's processes beside it.
 func (r *replacing) measure(w *Workers) {
-	if w.cfg.Crew.Resident == nil {
+	if w.cfg.Worker.Resident == nil {
 		return
 	}
 	pids := map[messages.Slot]int{}
@@ -88,7 +88,7 @@ func (r *replacing) measure(w *Workers) {
 			pids[s.number] = s.cur.osPid
 		}
 	}
-	measure, limit := w.cfg.Crew.Resident, w.cfg.Recycle.MaxMemory
+	measure, limit := w.cfg.Worker.Resident, w.cfg.Recycle.MaxMemory
 	w.world.Beside(storeTimeout, func(context.Context) func() {
 		grown := map[messages.Slot]int64{}
 		for n, pid := range pids {
@@ -166,7 +166,7 @@ func (w *Workers) replacementFailed(s *slot) {
 func (w *Workers) replace(m *Replace) {
 	same := w.cfg.Fingerprint == m.Config.Fingerprint
 	w.adopt(&m.Config)
-	w.crew = w.makeCrew()
+	w.workerConfig = w.makeWorkerConfig()
 	w.resize(max(m.Config.Workers, min(w.slots.wanted(), m.Config.WorkersMax)))
 	if m.Mended {
 		w.mended()
@@ -180,7 +180,7 @@ func (w *Workers) replace(m *Replace) {
 		case !s.cur.ready:
 			w.replacing.add(w, s.number)
 		case !w.cfg.Runtime.LongLived():
-			// Nothing of the old version lives between two of its runs; the next start takes the new crew.
+			// Nothing of the old version lives between two of its runs; the next start takes the new configuration.
 			s.by = m.By
 			w.retire(s, "reloaded")
 		default:
@@ -212,7 +212,7 @@ func (w *Workers) mended() {
 // what runs beside the pool reads them.
 func (w *Workers) adopt(c *PoolConfig) {
 	w.cfg.Workers, w.cfg.WorkersMax = c.Workers, c.WorkersMax
-	w.cfg.Crew, w.cfg.Recycle, w.cfg.Fingerprint = c.Crew, c.Recycle, c.Fingerprint
+	w.cfg.Worker, w.cfg.Recycle, w.cfg.Fingerprint = c.Worker, c.Recycle, c.Fingerprint
 	w.cfg.Serves = c.Serves
 	w.cfg.Roster, w.cfg.Restart = c.Roster, c.Restart
 	w.cfg.ClaimTimeout, w.cfg.BeatEvery, w.cfg.EchoEvery = c.ClaimTimeout, c.BeatEvery, c.EchoEvery

@@ -179,7 +179,7 @@ func (w *Workers) spawnMember(s *slot) *member {
 	w.memory.generations[s.number] = gen
 	m := &member{gen: gen, grade: health.Healthy, cell: &actors.Cell{}, version: w.cfg.Fingerprint}
 	m.cell.Update(func(st *actors.Status) { st.Restarts, st.LastFailure = s.restarts, s.lastFailure })
-	pid, err := w.cfg.System.Spawn(w.actor, actors.NewWorker(w.crew, s.number, gen, s.id, m.cell))
+	pid, err := w.cfg.System.Spawn(w.actor, actors.NewWorker(w.workerConfig, s.number, gen, s.id, m.cell))
 	if err != nil { // a generation is never reused, so its name is free
 		panic(err)
 	}
