@@ -192,6 +192,12 @@ func (r *Router) follows(key messages.WorkerKey) bool {
 	return known
 }
 
+// exact reports whether an incarnation's reports come in step with its workers: one that they do not show is gone.
+func (r *Router) exact(inc messages.Incarnation) bool {
+	f := r.followers[inc]
+	return f != nil && f.exact
+}
+
 func slotsOf(workers map[messages.Slot]roster.WorkerSeen) []messages.Slot {
 	return slices.Sorted(maps.Keys(workers))
 }

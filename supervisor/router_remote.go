@@ -56,8 +56,7 @@ func newRemoteWorkers() remoteWorkers {
 func (r *Router) boundElsewhere(s *store.Session, live map[messages.Incarnation]struct{}) bool {
 	inc := s.Worker.Incarnation
 	_, lives := live[inc]
-	f := r.followers[inc]
-	if s.Worker.IsZero() || !lives || r.Ended(inc) || f != nil && f.exact { // a worker that an exact report does not show is gone
+	if s.Worker.IsZero() || !lives || r.Ended(inc) {
 		delete(r.remote.sessions, s.Session)
 		return false
 	}

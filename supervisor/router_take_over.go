@@ -82,7 +82,7 @@ func (r *Router) sessionsRead(read *poolRead, asked bool) {
 		}
 		worker, started := s.Worker, s.StartedEpoch
 		switch {
-		case r.follows(worker):
+		case r.follows(worker) || r.exact(worker.Incarnation): // where that does not show the worker, the roster ends the binding
 			delete(r.remote.sessions, s.Session)
 		case !r.boundElsewhere(s, read.nodes):
 			worker = messages.WorkerKey{} // its node is gone

@@ -134,3 +134,27 @@ func TestAFollowerThatRoutesAloneTakesBackWhatItsRouterNeverSent(t *testing.T) {
 	follower.all([]messages.ExecutionID{id}, messages.Completed)
 	require.Equal(t, messages.Attempt(2), follower.get(id).Attempt)
 }
+
+// A pool that fails while it has more workers than it starts with: what was bound to those that it does not have again ends in the
+// store, for the next worker of such a slot has no state.
+func TestASessionEndsWithASlotThatDoesNotComeBack(t *testing.T) {
+	t.Parallel()
+	h := build(t, "go", 1, goes(quick), nil)
+	h.ready(1)
+	more := h.config
+	more.Workers = 2
+	h.system.Send(h.pid, &Replace{Config: more})
+	h.ready(2)
+	h.system.Send(h.pid, &Cordon{Slot: 0, Cordoned: true})
+	h.all(h.submit(1, strictly("s")), messages.Completed)
+	bound := func() messages.WorkerKey {
+		s, err := h.store.GetSession(t.Context(), "pool", "s")
+		require.NoError(t, err)
+		return s.Worker
+	}
+	require.Equal(t, messages.Slot(1), bound().Slot)
+	before := len(h.made())
+	h.crash("top/pool")
+	h.remade(before + 1)
+	soon(t, func() bool { return bound().IsZero() }, "the binding must have ended in the store")
+}
