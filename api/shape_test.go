@@ -44,7 +44,7 @@ func TestAmbiguousKeysAreRefused(t *testing.T) {
 		{`{"action_ref":"a","ACTION_REF":"b"}`, messages.CodeUnknownField, `write it as "action_ref"`},
 		{`{"action_ref":"a","wait_Seconds":0}`, messages.CodeUnknownField, `write it as "wait_seconds"`},
 		{`{"action_ref":"a","CreatedBy":"root"}`, messages.CodeUnknownField, `unknown field "CreatedBy"`},
-		{`{"action_ref":"a","submit.Request":{}}`, messages.CodeUnknownField, `unknown field "submit.Request"`},
+		{`{"action_ref":"a","Request":{}}`, messages.CodeUnknownField, `unknown field "Request"`},
 	} {
 		refused(t, ask(t, h, "POST", executionsPath, c.body), http.StatusBadRequest, c.code, c.text)
 	}
