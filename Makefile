@@ -34,7 +34,7 @@ RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/l
 # Most tests wait: for a process, a server, or a bound that is part of what they test. So more of them run at a time than the
 # machine has cores. Where each has nodes or connections to Postgres of its own, fewer do: a server takes 100 connections, a node ten.
 PARALLEL ?= 8
-PARALLEL_NODES ?= 4
+PARALLEL_NODES ?= 3
 NODES := troupe/(node|store/postgres)$$$$
 
 # Shows what go test alone would show, and then the slowest packages and tests. TIMES="-strict" fails where a package takes longer
@@ -135,7 +135,6 @@ check-fmt: need-go
 .PHONY: vet
 vet: need-go
 	$(GO) vet ./...
-	$(GO) vet -tags mutant ./supervisor
 
 .PHONY: lint
 lint: $(LINT) ## Run the linters of .golangci.yml.

@@ -89,7 +89,6 @@ func (l *Link) delivered(d broker.Delivery) {
 // hold keeps a delivery for those of its placements that no worker has claimed, and returns them. One that was claimed
 // already has come twice.
 func (l *Link) hold(d broker.Delivery, work []broker.Work) []broker.Work {
-	d = received(d)
 	h := &held{delivery: d}
 	for i := range work {
 		w := &work[i]

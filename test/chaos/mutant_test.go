@@ -23,15 +23,14 @@ import (
 	"github.com/troupe-run/troupe/test/chaos"
 )
 
-// mutantBinary is troupe with the planted faults, and with those of the build tag mutant. TROUPE_MUTANT switches each on by its
-// name. It is built once, when the first test needs it.
+// mutantBinary is troupe with the planted faults. TROUPE_MUTANT switches each on by its name. It is built once, when the first test needs it.
 var mutantBinary = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(programs, "troupe-mutant")
 	changed, err := overlay(programs, plants)
 	if err != nil {
 		return "", err
 	}
-	if out, err := exec.Command("go", "build", "-tags", "mutant", "-overlay", changed, "-o", path, "../../cmd/troupe").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-overlay", changed, "-o", path, "../../cmd/troupe").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build troupe with its planted faults: %w\n%s", err, out)
 	}
 	return path, nil

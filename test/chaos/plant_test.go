@@ -32,6 +32,15 @@ var plants = []plant{{
 	before: "	\"github.com/troupe-run/troupe/store/sqlite\"\n",
 	fault:  "	\"github.com/troupe-run/troupe/store/storetest/faulty\"\n",
 }, {
+	// A delivery is acked before its claim.
+	file:   "supervisor/link_deliveries.go",
+	before: "func (l *Link) hold(d broker.Delivery, work []broker.Work) []broker.Work {\n",
+	fault:  "	if planted(\"ack_first\") {\n		d.Settler = faulty.AckFirst(d.Settler)\n	}\n",
+}, {
+	file:   "supervisor/link_deliveries.go",
+	before: "	\"github.com/troupe-run/troupe/broker\"\n",
+	fault:  "	\"github.com/troupe-run/troupe/broker/brokertest/faulty\"\n",
+}, {
 	// Neither the sweep over claim_by runs, in the pools neither, nor the timeout monitor.
 	file:   "node/node.go",
 	before: "	cfg.Data = data\n",
