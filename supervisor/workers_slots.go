@@ -117,6 +117,9 @@ func (w *Workers) startSlots() {
 	w.slots = make(slots, 0, w.cfg.Workers)
 	for i := range w.cfg.Workers {
 		w.addSlot(messages.Slot(i))
+		if w.memory.generations[messages.Slot(i)] > 0 { // a worker of the actor before this one went with it
+			w.slots[i].unbindAll(w)
+		}
 	}
 	if w.shared() {
 		w.link.Attach(w.cfg.Settings.PoolQueueName(w.cfg.Node, w.cfg.Name, w.cfg.Incarnation), len(w.slots))

@@ -18,6 +18,11 @@ func (s *slot) unbindSessions(w *Workers) {
 	if w.cfg.Peers == nil || s.dead || w.draining {
 		return
 	}
+	s.unbindAll(w)
+}
+
+// unbindAll begins to end the bindings of a slot whose process is gone, also where the roster that had them is gone too.
+func (s *slot) unbindAll(w *Workers) {
 	s.unbinding = true
 	s.unbindings++
 	s.endBindings(w, s.unbindings)

@@ -158,3 +158,20 @@ func TestASessionEndsWithASlotThatDoesNotComeBack(t *testing.T) {
 	h.remade(before + 1)
 	soon(t, func() bool { return bound().IsZero() }, "the binding must have ended in the store")
 }
+
+// A pool that fails takes its workers with it, and the states of their sessions: the next run of such a session is told.
+func TestASessionIsLostWithTheActorOfItsPool(t *testing.T) {
+	t.Parallel()
+	h := build(t, "go", 1, goes(quick), nil)
+	h.ready(1)
+	first := h.submit(1, strictly("s"))
+	h.all(first, messages.Completed)
+	before := len(h.made())
+	h.crash("top/pool")
+	h.remade(before + 1)
+	next := h.submit(1, strictly("s"))
+	h.all(next, messages.Completed)
+	e := h.get(next[0])
+	require.True(t, e.SessionLost)
+	require.Greater(t, e.SessionEpoch, h.get(first[0]).SessionEpoch)
+}
