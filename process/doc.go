@@ -17,4 +17,6 @@
 // ended, and then ends whatever is left: so a node and a guardian that are killed together leave nothing either.
 //
 // main and TestMain call RunHelper before anything else, because the guardian is the same binary.
+//
+// Its tests take long: they start and end real programs, and wait out the pauses between a cancel, SIGTERM and SIGKILL.
 package process

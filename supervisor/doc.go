@@ -10,4 +10,6 @@
 // The parts carry out and decide nothing that a pure package decides: placement and dispatch are the roster's, who routes is
 // lead's, restarts the restart tracker's, a lost run's fate retry's. Everything that waits for a store, a broker, a process
 // or another node runs beside the actor (actors.World) and comes back as one message.
+//
+// Its tests take long: pools run on a store in a file, and the reports between nodes go over a connection that fails.
 package supervisor

@@ -78,8 +78,11 @@ func (g *gated) Live(ctx context.Context, pool string) ([]messages.Execution, er
 	reads := g.reads
 	g.mu.Unlock()
 	if reads != nil {
-		reads.came <- struct{}{}
-		<-reads.answer
+		select {
+		case reads.came <- struct{}{}:
+			<-reads.answer
+		case <-ctx.Done(): // one more than the test asked for, of a pool that has ended
+		}
 	}
 	return live, err
 }

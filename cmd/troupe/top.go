@@ -36,7 +36,7 @@ func (a *app) top() *cobra.Command {
 	}
 	cmd.Flags().DurationVar(&every, "every", every, "time between two looks, 200ms or more")
 	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-		m := topModel{ctx: ctx, client: c, every: max(every, 200*time.Millisecond)}
+		m := topModel{ctx: ctx, client: c, every: max(every, 200*time.Millisecond), clock: time.Now}
 		first := m.look()
 		if first.err != nil {
 			return first.err
@@ -84,6 +84,7 @@ type topModel struct {
 	paused bool
 	width  int // of the terminal; 0: not known
 	height int
+	clock  func() time.Time // by which the reading of waiting executions is bounded
 }
 
 type topTick struct{}
@@ -125,7 +126,7 @@ func (m topModel) longestRuns(ctx context.Context, v *topView) error {
 
 // longestWaits finds the topRows executions that have waited for the longest, of the topPage newest that are due.
 func (m topModel) longestWaits(ctx context.Context, v *topView) error {
-	began := time.Now()
+	began := m.clock()
 	if last := &m.view; began.Before(last.until) {
 		v.Waiting, v.Later, v.waited, v.until = last.Waiting, last.Later, last.waited, last.until
 		return nil
@@ -146,13 +147,14 @@ func (m topModel) longestWaits(ctx context.Context, v *topView) error {
 		}
 		query.Set("cursor", list.NextCursor)
 		v.waited = passed
-		if len(due) >= topPage || time.Since(began) > topTime {
+		if len(due) >= topPage || m.clock().Sub(began) > topTime {
 			break
 		}
 	}
 	v.Later, v.Waiting = passed > len(due), longest(due, dueSince)
 	if passed > topPage {
-		v.until = time.Now().Add(topShare * time.Since(began))
+		ended := m.clock()
+		v.until = ended.Add(topShare * ended.Sub(began))
 	}
 	return nil
 }
