@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/store/clock"
 )
 
@@ -20,6 +21,7 @@ type base struct {
 	clock       clock.Clock    // the store's
 	system      *actors.System // made while the node starts
 	pools       *pools
+	peers       *peers.Network // opened while the node starts; nil: the node has no end of the remoting
 	phase       phase
 }
 

@@ -74,7 +74,7 @@ func (n *Node) intakeSpec() actors.Child {
 func (n *Node) updatesSpec() actors.Child {
 	return actors.NewUpdates(actors.UpdatesConfig{
 		System: n.system, Watch: n.store.Watch, Logger: n.logger.Named("updates"), Count: n.metrics.bridges.hint,
-		Requested: n.wakePool, Router: n.lookForRouters, Cancel: n.cancelHere, Inbox: n.inboxRound, Look: n.lookRound,
+		Requested: n.wakePool, Router: n.routing.lookForRouters, Cancel: n.cancelHere, Inbox: n.inboxRound, Look: n.lookRound,
 		Finished: n.finishedElsewhere,
 	})
 }

@@ -132,7 +132,7 @@ func (n *Node) poolConfig(set *pack.Set, p *pack.Pool) supervisor.PoolConfig {
 		Recycle:      supervisor.Recycle{MaxAge: p.Recycle.MaxAge, MaxMemory: p.Recycle.MaxMemory},
 		ClaimTimeout: n.cfg.ClaimTimeout, HealthInterval: interval, HealthEnabled: !n.cfg.HealthDisabled,
 		EchoEvery: n.cfg.EchoInterval, BeatEvery: n.cfg.HeartbeatInterval, Fingerprint: p.Fingerprint,
-		Serves: serves(set, p), Peers: n.poolPeers(),
+		Serves: serves(set, p), Peers: n.routing.poolPeers(),
 		Hooks: n.poolHooks(), Halted: n.servers.Halted,
 		Cordoned: func() (pool, node bool) { return n.operator.Cordons.Of(p.Name) },
 	}
@@ -209,7 +209,7 @@ func (n *Node) retirePool(name, by string) {
 		if err != nil {
 			n.logger.Warn("removed pool did not drain", "pool", name, "error", err)
 		}
-		n.forgetRouter(ctx, name)
+		n.routing.forgetRouter(ctx, name)
 		if _, err := actors.Ask[supervisor.ForgetChild, struct{}](ctx, n.system, n.poolsPID, supervisor.ForgetChild{PID: handle.pid}); err != nil {
 			n.logger.Warn("removed pool not forgotten", "pool", name, "error", err)
 		}

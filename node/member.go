@@ -62,7 +62,7 @@ func (n *Node) join(ctx context.Context) error {
 	err = n.store.Join(ctx, store.Node{
 		Incarnation: n.incarnation, Name: n.cfg.Name, Version: n.cfg.Version, State: store.NodeActive,
 		StartedAt: now, BeatAt: now, Address: n.Addr(), PeerAddress: address, PeerScope: scope,
-		PeerProof: n.peerProof(),
+		PeerProof: n.network.proof(),
 	}, n.cfg.Lease)
 	if err != nil {
 		return died(err)
@@ -152,13 +152,13 @@ func (n *Node) memberSpec() actors.Child {
 	return supervisor.NewMember(supervisor.MemberConfig{
 		System: n.system, Store: n.store, Incarnation: n.incarnation, LeaseTime: n.cfg.Lease, Machine: m.machine, Base: m.base,
 		Nodes: m.nodes, Lease: m.lease, Root: n.system.PID("troupe"), Tell: n.tell, GoOn: n.guardian.Renew,
-		Heartbeats: n.heartbeat, Rescue: n.rescueOrphans, Peers: n.askPeers(), Saw: n.operator.Directory.Saw, Logger: n.logger.Named("membership"),
+		Heartbeats: n.heartbeat, Rescue: n.rescueOrphans, Peers: n.network.ask(), Saw: n.operator.Directory.Saw, Logger: n.logger.Named("membership"),
 	})
 }
 
 // tell passes membership's news to every pool, and to what else in the node looks at the store.
 func (n *Node) tell(message any) {
-	n.tellPeers(message)
+	n.network.tell(message)
 	switch news := message.(type) {
 	case *supervisor.NodeUp:
 		n.member.mu.Lock()
@@ -177,7 +177,7 @@ func (n *Node) tell(message any) {
 	}
 	n.pools.TellAll(message)
 	if _, down := message.(*supervisor.NodeDown); down {
-		n.lookForRouters()
+		n.routing.lookForRouters()
 		n.lookAround()
 	}
 }
@@ -283,7 +283,7 @@ func (n *Node) membershipNotes() (waits, notes []string) {
 	if note := skewNote(n.clock.Skew(), n.cfg.full()); note != "" {
 		notes = append(notes, note)
 	}
-	notes = append(notes, n.peersNotes()...)
+	notes = append(notes, n.network.notes()...)
 	for _, id := range n.system.Registry.Stuck() {
 		notes = append(notes, "actor "+id+" is stuck: it handles one message while others wait")
 	}

@@ -236,7 +236,7 @@ func (m *metrics) takenBack(pool, reason string) { m.takeBacks.WithLabelValues(p
 func (n *Node) poolHooks() supervisor.PoolHooks {
 	m := n.metrics
 	return supervisor.PoolHooks{
-		Mode:     n.mode,
+		Mode:     n.routing.mode,
 		Reported: m.flow.reported,
 		Replaced: func(pool string) { m.replaced.WithLabelValues(pool).Inc() },
 		Restarted: func(pool string, delay time.Duration) {

@@ -14,11 +14,9 @@ import (
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/broker"
-	"github.com/troupe-run/troupe/debug"
 	"github.com/troupe-run/troupe/filelock"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate"
-	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/process"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
@@ -36,12 +34,11 @@ type Node struct {
 	lock     *filelock.Lock // of the data folder, in the full mode
 	guardian *process.Guardian
 	member   member
-	routing  routing
-	peers    *peers.Network // nil: the node has no end of the remoting
+	routing  *routing
+	network  *network
 	ended    *endedQueues
 	beats    beats
-	forest   *debug.Cluster   // the actors of all nodes
-	answers  *debug.Inspector // to others, about this node's
+	forest   *forest // of the actors of all nodes
 	operator *operate.Operator
 	outcomes *actors.Outcomes
 	notices  noticesState
@@ -99,6 +96,8 @@ func New(cfg Config) (*Node, error) {
 	n.servers, n.skew.logger = newWatcher(n), n.logger.Named("clock")
 	n.member.over, n.member.end = context.WithCancel(context.Background())
 	n.operator = n.newOperator()
+	n.routing = &routing{base: n.base, operator: n.operator, others: n.member.Others, routed: map[string]routed{}}
+	n.network = &network{base: n.base, member: &n.member, operator: n.operator}
 	return n, nil
 }
 
@@ -110,7 +109,7 @@ func (n *Node) Start(ctx context.Context) error {
 		return errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
 	}
 	n.phase.started.Store(true)
-	n.lookForRouters()
+	n.routing.lookForRouters()
 	n.logger.Info("node started", "node", n.cfg.Name, "incarnation", n.incarnation, "data", n.cfg.Data, "listen", n.Addr())
 	return nil
 }
@@ -203,7 +202,7 @@ func (n *Node) rootGroup() actors.Child {
 		n.group("monitors", n.monitors()...),
 	}
 	if n.peers != nil {
-		children = append(children, n.peersSpec)
+		children = append(children, n.network.spec)
 	}
 	return supervisor.NewGroup(supervisor.GroupConfig{
 		System: n.system, Name: "troupe", Logger: n.logger.Named("troupe"), Fatal: n.fatal,
@@ -242,7 +241,7 @@ func (n *Node) deadLetterSpec() actors.Child {
 	return actors.NewDeadLetter(actors.DeadLetterConfig{
 		System: n.system, Store: n.store, Settings: n.cfg.Broker, Delivery: n.delivery, Recorder: n.recorder,
 		Pool: n.pools.pid, Judge: n.judge, Logger: n.logger.Named("dead_letter"), Count: n.metrics.deadLetter,
-		Late: n.metrics.flow.letter, Clock: &n.clock, Held: &n.letters, Own: n.incarnation, Elsewhere: n.tellDeadLettered,
+		Late: n.metrics.flow.letter, Clock: &n.clock, Held: &n.letters, Own: n.incarnation, Elsewhere: n.routing.tellDeadLettered,
 	})
 }
 

@@ -9,12 +9,20 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate"
 	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/peers/proof"
 	"github.com/troupe-run/troupe/rules/membership"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
 )
+
+// network is the node's end of the remoting, as the other parts of the node use it.
+type network struct {
+	*base
+	member   *member
+	operator *operate.Operator
+}
 
 // believedLeases is for how many leases without a word of the store a node of an older release is believed that has joined since.
 const believedLeases = 3
@@ -25,8 +33,8 @@ func (n *Node) openPeers(context.Context) (err error) {
 		return nil
 	}
 	n.peers, err = peers.Open(peers.Config{
-		Settings: n.cfg.Peers, Own: n.incarnation, Renewing: n.renewing, Logger: n.logger.Named("peers"), Believed: believedLeases * n.cfg.Lease,
-		Handlers: slices.Concat(n.peerHandlers(), n.operator.Handlers(), []peers.Handler{peers.HandleLong(inspectTime, n.inspected)}),
+		Settings: n.cfg.Peers, Own: n.incarnation, Renewing: n.network.renewing, Logger: n.logger.Named("peers"), Believed: believedLeases * n.cfg.Lease,
+		Handlers: slices.Concat(n.routing.peerHandlers(), n.operator.Handlers(), []peers.Handler{peers.HandleLong(inspectTime, n.forest.inspected)}),
 	})
 	if err != nil {
 		return err
@@ -66,16 +74,16 @@ func (s source) ClusterSecrets(ctx context.Context) ([]store.ClusterSecret, erro
 // ListNodes implements peers.Source.
 func (s source) ListNodes(ctx context.Context) ([]store.Node, error) { return s.store.ListNodes(ctx) }
 
-// peerProof is the proof that this node gives its peers.
-func (n *Node) peerProof() int {
-	if n.peers == nil {
+// proof is the proof that this node gives its peers.
+func (nw *network) proof() int {
+	if nw.peers == nil {
 		return 0
 	}
 	return proof.Version
 }
 
 // renewing reports whether the node renews its lease. Peers may ask before it has one.
-func (n *Node) renewing() bool { return n.member.granted.Load().Renewing() }
+func (nw *network) renewing() bool { return nw.member.granted.Load().Renewing() }
 
 // PeerAddress is where the others reach this node, as host:port, and for which of them the address means this node; empty:
 // nowhere.
@@ -86,49 +94,49 @@ func (n *Node) PeerAddress() (address, scope string) {
 	return n.peers.Advertised()
 }
 
-func (n *Node) peersSpec() actors.Child {
+func (nw *network) spec() actors.Child {
 	return peers.NewActor(peers.ActorConfig{
-		System: n.system, Network: n.peers, Stands: n.operator.Directory.Standing, Logger: n.logger.Named("peers"),
+		System: nw.system, Network: nw.peers, Stands: nw.operator.Directory.Standing, Logger: nw.logger.Named("peers"),
 	})
 }
 
-// askPeers is how membership asks the others whether they see the store; nil: nobody can be asked.
-func (n *Node) askPeers() func(context.Context, []messages.Incarnation) membership.Heard {
-	if n.peers == nil {
+// ask is how membership asks the others whether they see the store; nil: nobody can be asked.
+func (nw *network) ask() func(context.Context, []messages.Incarnation) membership.Heard {
+	if nw.peers == nil {
 		return nil
 	}
-	return n.peers.Heard
+	return nw.peers.Heard
 }
 
-// tellPeers keeps the network's directory: who else lives, and where.
-func (n *Node) tellPeers(message any) {
-	if n.peers == nil {
+// tell keeps the network's directory: who else lives, and where.
+func (nw *network) tell(message any) {
+	if nw.peers == nil {
 		return
 	}
 	switch news := message.(type) {
 	case *supervisor.NodeUp:
-		if !n.peers.Know(news.Node) {
-			n.logger.Info("the other node and this one cannot ask each other: their node.peers_listen are not of one network",
+		if !nw.peers.Know(news.Node) {
+			nw.logger.Info("the other node and this one cannot ask each other: their node.peers_listen are not of one network",
 				"node", news.Node.Name, "incarnation", news.Node.Incarnation, "address", news.Node.PeerAddress)
 		}
 	case *supervisor.NodeDown:
-		n.peers.Forget(news.Node.Incarnation)
+		nw.peers.Forget(news.Node.Incarnation)
 	}
 }
 
-// closePeers ends the connections to the others, last of all: until then they hear that this node lives.
-func (n *Node) closePeers() error {
-	if n.peers == nil {
+// close ends the connections to the others, last of all: until then they hear that this node lives.
+func (nw *network) close() error {
+	if nw.peers == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	return n.peers.Close(ctx)
+	return nw.peers.Close(ctx)
 }
 
-// peersNotes are what /readyz says of the node's peers.
-func (n *Node) peersNotes() (notes []string) {
-	if info, ok := n.system.Registry.Get("troupe/peers"); ok && info.Why != "" {
+// notes are what /readyz says of the node's peers.
+func (nw *network) notes() (notes []string) {
+	if info, ok := nw.system.Registry.Get("troupe/peers"); ok && info.Why != "" {
 		notes = append(notes, "peers: "+info.State+"; "+info.Why)
 	}
 	return notes

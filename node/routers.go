@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/operate"
 	"github.com/troupe-run/troupe/pack"
 	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/rules/lead"
@@ -23,9 +24,13 @@ import (
 
 // routing is what the node knows of who routes for its pools.
 type routing struct {
+	*base
+	operator *operate.Operator
+	others   func() int // how many other nodes live
+
 	asking sync.Mutex // held while the store is asked who leads
 	mu     sync.Mutex
-	pools  map[string]routed
+	routed map[string]routed // by pool
 }
 
 // routed is what the node is to one pool.
@@ -35,23 +40,23 @@ type routed struct {
 }
 
 // leads reports whether this node takes part in choosing one router for each pool: it must be reached by the others.
-func (n *Node) leads() bool { return n.peers != nil && n.cfg.full() }
+func (rt *routing) leads() bool { return rt.peers != nil && rt.cfg.full() }
 
 // leadRound asks the store who leads the pools that this node serves, takes those that nobody does, and tells the pools.
 // A node that drains takes none.
-func (n *Node) leadRound(ctx context.Context) error {
-	n.routing.asking.Lock()
-	defer n.routing.asking.Unlock()
-	if !n.phase.started.Load() {
+func (rt *routing) leadRound(ctx context.Context) error {
+	rt.asking.Lock()
+	defer rt.asking.Unlock()
+	if !rt.phase.started.Load() {
 		return nil
 	}
-	handles := n.pools.all()
+	handles := rt.pools.all()
 	var routers []store.Router
 	var err error
-	if n.phase.draining.Load() {
-		routers, err = n.store.Routers(ctx)
+	if rt.phase.draining.Load() {
+		routers, err = rt.store.Routers(ctx)
 	} else {
-		routers, err = n.store.Lead(ctx, n.incarnation, slices.Sorted(maps.Keys(handles)))
+		routers, err = rt.store.Lead(ctx, rt.incarnation, slices.Sorted(maps.Keys(handles)))
 	}
 	if err != nil {
 		return err
@@ -63,57 +68,54 @@ func (n *Node) leadRound(ctx context.Context) error {
 	for pool, handle := range handles {
 		news := &supervisor.Led{}
 		if r := led[pool]; r != nil && !r.Incarnation.IsZero() {
-			news.Router, news.Epoch, news.Name = r.Incarnation, r.Epoch, n.operator.Directory.NameOf(r.Incarnation)
+			news.Router, news.Epoch, news.Name = r.Incarnation, r.Epoch, rt.operator.Directory.NameOf(r.Incarnation)
 		}
-		n.system.Send(handle.pid, news)
+		rt.system.Send(handle.pid, news)
 	}
 	return nil
 }
 
 // lookForRouters has the store asked at once.
-func (n *Node) lookForRouters() {
-	if n.leads() {
-		n.system.Send(n.system.PID("troupe/monitors/routers"), &actors.RoundNow{})
+func (rt *routing) lookForRouters() {
+	if rt.leads() {
+		rt.system.Send(rt.system.PID("troupe/monitors/routers"), &actors.RoundNow{})
 	}
 }
 
 // forgetRouter gives up a pool that this node serves no more.
-func (n *Node) forgetRouter(ctx context.Context, pool string) {
-	n.routing.mu.Lock()
-	delete(n.routing.pools, pool)
-	n.routing.mu.Unlock()
-	if !n.leads() {
+func (rt *routing) forgetRouter(ctx context.Context, pool string) {
+	rt.mu.Lock()
+	delete(rt.routed, pool)
+	rt.mu.Unlock()
+	if !rt.leads() {
 		return
 	}
-	n.routing.asking.Lock() // a question under way may have taken the pool again
-	defer n.routing.asking.Unlock()
-	if err := n.store.Resign(ctx, n.incarnation, []string{pool}); err != nil {
-		n.logger.Warn("router of a removed pool not given up; it is with this node's lease", "pool", pool, "error", err)
+	rt.asking.Lock() // a question under way may have taken the pool again
+	defer rt.asking.Unlock()
+	if err := rt.store.Resign(ctx, rt.incarnation, []string{pool}); err != nil {
+		rt.logger.Warn("router of a removed pool not given up; it is with this node's lease", "pool", pool, "error", err)
 	}
 }
 
 // mode is told by a pool at each change.
-func (n *Node) mode(pool string, mode lead.Mode, followers int) {
-	n.routing.mu.Lock()
-	defer n.routing.mu.Unlock()
-	if n.routing.pools == nil {
-		n.routing.pools = map[string]routed{}
-	}
-	n.routing.pools[pool] = routed{mode, followers}
+func (rt *routing) mode(pool string, mode lead.Mode, followers int) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	rt.routed[pool] = routed{mode, followers}
 }
 
 // modes are what the node is to its pools.
-func (n *Node) modes() map[string]routed {
-	n.routing.mu.Lock()
-	defer n.routing.mu.Unlock()
-	return maps.Clone(n.routing.pools)
+func (rt *routing) modes() map[string]routed {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return maps.Clone(rt.routed)
 }
 
 // looksElsewhere reports whether any pool's router must learn from the store which other nodes have workers of it: they do
 // not report to it.
-func (n *Node) looksElsewhere() bool {
-	others := n.member.Others()
-	for _, r := range n.modes() {
+func (rt *routing) looksElsewhere() bool {
+	others := rt.others()
+	for _, r := range rt.modes() {
 		if r.mode == lead.Alone && others > 0 || r.mode == lead.Leading && r.followers < others {
 			return true
 		}
@@ -122,16 +124,16 @@ func (n *Node) looksElsewhere() bool {
 }
 
 // poolPeers is how a pool speaks to the other nodes; nil: it does not.
-func (n *Node) poolPeers() *supervisor.PoolPeers {
-	if !n.leads() {
+func (rt *routing) poolPeers() *supervisor.PoolPeers {
+	if !rt.leads() {
 		return nil
 	}
-	return &supervisor.PoolPeers{Report: n.reportTo, EndSession: n.endSessionAt, Look: n.lookForRouters}
+	return &supervisor.PoolPeers{Report: rt.reportTo, EndSession: rt.endSessionAt, Look: rt.lookForRouters}
 }
 
 // reportTo sends a report to a router. A release that takes none refuses it.
-func (n *Node) reportTo(ctx context.Context, to messages.Incarnation, r wire.PoolReport) (result wire.PoolReportResult, err error) {
-	body, err := n.peers.Ask(ctx, to, messages.Placement{}, r)
+func (rt *routing) reportTo(ctx context.Context, to messages.Incarnation, r wire.PoolReport) (result wire.PoolReportResult, err error) {
+	body, err := rt.peers.Ask(ctx, to, messages.Placement{}, r)
 	if errors.Is(err, peers.ErrUnsupported) {
 		return wire.PoolReportResult{Refused: "the router's release takes no reports"}, nil
 	}
@@ -148,8 +150,8 @@ func (n *Node) reportTo(ctx context.Context, to messages.Incarnation, r wire.Poo
 	return result, nil
 }
 
-func (n *Node) endSessionAt(ctx context.Context, to messages.Incarnation, e wire.EndSession) error {
-	_, err := n.peers.Ask(ctx, to, messages.Placement{}, e)
+func (rt *routing) endSessionAt(ctx context.Context, to messages.Incarnation, e wire.EndSession) error {
+	_, err := rt.peers.Ask(ctx, to, messages.Placement{}, e)
 	return err
 }
 
@@ -157,19 +159,19 @@ func (n *Node) endSessionAt(ctx context.Context, to messages.Incarnation, e wire
 const poolAnswers = 2 * time.Second
 
 // peerHandlers answer what other nodes' pools ask of this node's.
-func (n *Node) peerHandlers() []peers.Handler {
+func (rt *routing) peerHandlers() []peers.Handler {
 	return []peers.Handler{
-		peers.HandleLong(poolAnswers, n.reported), peers.Handle(n.sessionEnded), peers.Handle(n.deadLettered), peers.HandleLong(poolAnswers, n.whyWaiting),
+		peers.HandleLong(poolAnswers, rt.reported), peers.Handle(rt.sessionEnded), peers.Handle(rt.deadLettered), peers.HandleLong(poolAnswers, rt.whyWaiting),
 	}
 }
 
 // reported hands a report to the pool. One that does not answer has perhaps taken it.
-func (n *Node) reported(ctx context.Context, r peers.Request, report wire.PoolReport) (wire.Body, error) {
-	pid := n.pools.pid(report.Pool)
+func (rt *routing) reported(ctx context.Context, r peers.Request, report wire.PoolReport) (wire.Body, error) {
+	pid := rt.pools.pid(report.Pool)
 	if pid == nil {
 		return wire.PoolReportResult{Refused: "the node has no such pool", Again: true}, nil
 	}
-	result, err := actors.Ask[supervisor.PeerReport, wire.PoolReportResult](ctx, n.system, pid,
+	result, err := actors.Ask[supervisor.PeerReport, wire.PoolReportResult](ctx, rt.system, pid,
 		supervisor.PeerReport{From: r.From, Report: report})
 	if err != nil {
 		return wire.PoolReportResult{Refused: "the pool does not answer", Again: true}, nil
@@ -177,44 +179,44 @@ func (n *Node) reported(ctx context.Context, r peers.Request, report wire.PoolRe
 	return result, nil
 }
 
-func (n *Node) sessionEnded(_ context.Context, r peers.Request, e wire.EndSession) (wire.Body, error) {
-	pid := n.pools.pid(e.Pool)
+func (rt *routing) sessionEnded(_ context.Context, r peers.Request, e wire.EndSession) (wire.Body, error) {
+	pid := rt.pools.pid(e.Pool)
 	if pid == nil {
 		return wire.Ack{Refused: "the node has no such pool"}, nil
 	}
-	n.system.Send(pid, &supervisor.PeerEndSession{From: r.From, Tell: e})
+	rt.system.Send(pid, &supervisor.PeerEndSession{From: r.From, Tell: e})
 	return wire.Ack{}, nil
 }
 
 // tellDeadLettered has another node count a dead letter against its worker. A node that is not reached does not count it.
-func (n *Node) tellDeadLettered(worker messages.WorkerKey, pl messages.Placement) {
-	if n.peers == nil {
+func (rt *routing) tellDeadLettered(worker messages.WorkerKey, pl messages.Placement) {
+	if rt.peers == nil {
 		return
 	}
-	n.operator.Calls.Beside(func(ctx context.Context) {
+	rt.operator.Calls.Beside(func(ctx context.Context) {
 		body := wire.DeadLettered{Pool: worker.Pool, Slot: worker.Slot, Placement: pl}
-		if _, err := n.peers.Ask(ctx, worker.Incarnation, messages.Placement{}, body); err != nil {
-			n.logger.Debug("dead letter not counted against its worker", "worker", worker.Slot, "pool", worker.Pool, "error", err)
+		if _, err := rt.peers.Ask(ctx, worker.Incarnation, messages.Placement{}, body); err != nil {
+			rt.logger.Debug("dead letter not counted against its worker", "worker", worker.Slot, "pool", worker.Pool, "error", err)
 		}
 	})
 }
 
-func (n *Node) deadLettered(_ context.Context, _ peers.Request, d wire.DeadLettered) (wire.Body, error) {
-	pid := n.pools.pid(d.Pool)
+func (rt *routing) deadLettered(_ context.Context, _ peers.Request, d wire.DeadLettered) (wire.Body, error) {
+	pid := rt.pools.pid(d.Pool)
 	if pid == nil {
 		return wire.Ack{Refused: "the node has no such pool"}, nil
 	}
-	n.system.Send(pid, &supervisor.DeadLettered{Slot: d.Slot, Placement: d.Placement})
+	rt.system.Send(pid, &supervisor.DeadLettered{Slot: d.Slot, Placement: d.Placement})
 	return wire.Ack{}, nil
 }
 
 // whyWaiting answers for another node whose pool follows this one's.
-func (n *Node) whyWaiting(ctx context.Context, _ peers.Request, w wire.WhyWaiting) (wire.Body, error) {
-	pid := n.pools.pid(w.Pool)
+func (rt *routing) whyWaiting(ctx context.Context, _ peers.Request, w wire.WhyWaiting) (wire.Body, error) {
+	pid := rt.pools.pid(w.Pool)
 	if pid == nil {
 		return wire.WhyWaitingResult{Refused: "the node has no such pool"}, nil
 	}
-	answer, err := actors.Ask[supervisor.WhyWaiting, supervisor.WhyAnswer](ctx, n.system, pid, supervisor.WhyWaiting{ID: w.Execution})
+	answer, err := actors.Ask[supervisor.WhyWaiting, supervisor.WhyAnswer](ctx, rt.system, pid, supervisor.WhyWaiting{ID: w.Execution})
 	switch {
 	case err != nil:
 		return wire.WhyWaitingResult{Refused: "the pool does not answer"}, nil
@@ -234,4 +236,20 @@ func serves(set *pack.Set, p *pack.Pool) string {
 		}
 	}
 	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// lookElsewhere tells the pools which other nodes have workers of theirs. It asks nothing while no other node lives, or all
+// that live share their routers.
+func (rt *routing) lookElsewhere(ctx context.Context) error {
+	if !rt.looksElsewhere() {
+		return nil
+	}
+	served, err := rt.operator.Remote.Served(ctx)
+	if err != nil {
+		return err
+	}
+	for name, handle := range rt.pools.all() {
+		rt.system.Send(handle.pid, &supervisor.Elsewhere{Beats: served[name]})
+	}
+	return nil
 }

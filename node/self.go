@@ -35,7 +35,7 @@ func (s self) Row() store.Node {
 		Address: s.n.Addr(),
 	}
 	own.PeerAddress, own.PeerScope = s.n.PeerAddress()
-	own.PeerProof = s.n.peerProof()
+	own.PeerProof = s.n.network.proof()
 	if s.n.phase.draining.Load() {
 		own.State = store.NodeDraining
 	}

@@ -43,9 +43,9 @@ func (n *Node) stopAll(ctx context.Context) error {
 		errs = append(errs, n.broker.Close())
 	}
 	if n.forest != nil {
-		n.forest.Close()
+		n.forest.cluster.Close()
 	}
-	errs = append(errs, n.closeStore(), n.closePeers())
+	errs = append(errs, n.closeStore(), n.network.close())
 	n.closeSDK()
 	if n.guardian != nil { // without one no program was started here, and the folder may be in use by the node that has it
 		errs = append(errs, clearSecrets(n.cfg.Data))

@@ -39,11 +39,11 @@ func (n *Node) monitors() []supervisor.ChildSpec {
 		monitor("cordons", n.cfg.HeartbeatInterval, n.operator.Cordons.Read),
 		monitor("retention", n.cfg.RetentionInterval, n.retentionRound),
 	}
-	if n.leads() {
-		specs = append(specs, monitor("routers", n.cfg.BeatEvery, n.leadRound))
+	if n.routing.leads() {
+		specs = append(specs, monitor("routers", n.cfg.BeatEvery, n.routing.leadRound))
 	}
 	if n.cfg.full() { // more often than a new router waits before it fails anything for want of workers
-		specs = append(specs, monitor("elsewhere", n.cfg.HeartbeatInterval/2, n.lookElsewhere),
+		specs = append(specs, monitor("elsewhere", n.cfg.HeartbeatInterval/2, n.routing.lookElsewhere),
 			monitor("queues", n.cfg.HeartbeatInterval, n.ended.round))
 	}
 	names, every := n.sweeper.monitors()

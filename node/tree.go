@@ -12,37 +12,45 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// debugConfig is what the node shows of its actors, to its own callers and to other nodes.
-func (n *Node) debugConfig() debug.Config {
-	return debug.Config{
-		Node: n.cfg.Name, Source: n.system.Registry, History: n.operator.ActorHistory, WaitsFor: n.servers.Waits, Cluster: n.forest,
-	}
+// forest is the view of the actors of all nodes.
+type forest struct {
+	*base
+	member  *member
+	addr    func() string // where this node's API listens
+	cluster *debug.Cluster
+	shown   debug.Config     // what the node shows of its actors, to its own callers and to other nodes
+	answers *debug.Inspector // to other nodes, about this one's actors
 }
 
 // openForest makes the view of the actors of all nodes, and what answers the others about this one's.
 func (n *Node) openForest() {
-	n.forest = debug.NewCluster(debug.ClusterConfig{Own: n.incarnation, Members: n.liveNodes, Ask: n.askActors})
-	n.answers = debug.NewInspector(n.debugConfig())
+	f := &forest{base: n.base, member: &n.member, addr: n.Addr}
+	f.cluster = debug.NewCluster(debug.ClusterConfig{Own: n.incarnation, Members: f.liveNodes, Ask: f.askActors})
+	f.shown = debug.Config{
+		Node: n.cfg.Name, Source: n.system.Registry, History: n.operator.ActorHistory, WaitsFor: n.servers.Waits, Cluster: f.cluster,
+	}
+	f.answers = debug.NewInspector(f.shown)
+	n.forest = f
 }
 
 // rowsTime bounds the wait for the nodes' rows: while the store is away the tree is shown by what membership knows.
 const rowsTime = 250 * time.Millisecond
 
 // liveNodes are this incarnation and those that membership takes to live, with what their rows say of them.
-func (n *Node) liveNodes(ctx context.Context) []debug.Member {
+func (f *forest) liveNodes(ctx context.Context) []debug.Member {
 	state := store.NodeActive
-	if n.phase.draining.Load() {
+	if f.phase.draining.Load() {
 		state = store.NodeDraining
 	}
 	live := map[messages.Incarnation]store.Node{
-		n.incarnation: {Incarnation: n.incarnation, Name: n.cfg.Name, State: state, Address: n.Addr()},
+		f.incarnation: {Incarnation: f.incarnation, Name: f.cfg.Name, State: state, Address: f.addr()},
 	}
-	n.member.mu.Lock()
-	for inc, row := range n.member.up {
+	f.member.mu.Lock()
+	for inc, row := range f.member.up {
 		live[inc] = row
 	}
-	n.member.mu.Unlock()
-	for _, row := range n.nodeRows(ctx) {
+	f.member.mu.Unlock()
+	for _, row := range f.nodeRows(ctx) {
 		if _, lives := live[row.Incarnation]; lives {
 			live[row.Incarnation] = row
 		}
@@ -57,26 +65,26 @@ func (n *Node) liveNodes(ctx context.Context) []debug.Member {
 }
 
 // nodeRows are the rows of all nodes, where the store answers soon.
-func (n *Node) nodeRows(ctx context.Context) []store.Node {
-	if !n.phase.open.Load() {
+func (f *forest) nodeRows(ctx context.Context) []store.Node {
+	if !f.phase.open.Load() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, rowsTime)
 	defer cancel()
-	rows, err := n.store.ListNodes(ctx)
+	rows, err := f.store.ListNodes(ctx)
 	if err != nil {
-		n.logger.Debug("the rows of the nodes were not read; the tree shows what membership knows", "error", err)
+		f.logger.Debug("the rows of the nodes were not read; the tree shows what membership knows", "error", err)
 		return nil
 	}
 	return rows
 }
 
 // askActors asks another incarnation for its actors. Its errors are for people to read.
-func (n *Node) askActors(ctx context.Context, to messages.Incarnation, q wire.Inspect) (wire.InspectResult, error) {
-	if n.peers == nil {
+func (f *forest) askActors(ctx context.Context, to messages.Incarnation, q wire.Inspect) (wire.InspectResult, error) {
+	if f.peers == nil {
 		return wire.InspectResult{}, errors.New("this node listens for no peers; set its node.peers_listen")
 	}
-	reply, err := n.peers.AskAgain(ctx, to, messages.Placement{}, q)
+	reply, err := f.peers.AskAgain(ctx, to, messages.Placement{}, q)
 	switch answer := reply.(type) {
 	case wire.InspectResult:
 		return answer, nil
@@ -105,6 +113,6 @@ func whyUnasked(err error) error {
 const inspectTime = 2 * time.Second
 
 // inspected answers another node that asks for this one's actors.
-func (n *Node) inspected(ctx context.Context, _ peers.Request, q wire.Inspect) (wire.Body, error) {
-	return n.answers.Inspect(ctx, q), nil
+func (f *forest) inspected(ctx context.Context, _ peers.Request, q wire.Inspect) (wire.Body, error) {
+	return f.answers.Inspect(ctx, q), nil
 }
