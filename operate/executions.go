@@ -19,41 +19,41 @@ type executions struct {
 }
 
 // Get implements api.Backend.
-func (x *executions) Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
-	if shut := x.cfg.Self.Gate(); shut != nil {
+func (q *executions) Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+	if shut := q.cfg.Self.Gate(); shut != nil {
 		return messages.Execution{}, shut
 	}
-	e, err := x.cfg.Store.Get(ctx, id)
+	e, err := q.cfg.Store.Get(ctx, id)
 	return e, found("execution", id, err)
 }
 
 // List implements api.Backend.
-func (x *executions) List(ctx context.Context, f store.Filter) (store.Page, error) {
-	return x.cfg.Store.List(ctx, f)
+func (q *executions) List(ctx context.Context, f store.Filter) (store.Page, error) {
+	return q.cfg.Store.List(ctx, f)
 }
 
 // Chain implements api.Backend.
-func (x *executions) Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error) {
-	chain, err := x.cfg.Store.Chain(ctx, id)
+func (q *executions) Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error) {
+	chain, err := q.cfg.Store.Chain(ctx, id)
 	return chain, found("execution", id, err)
 }
 
 // Events implements api.Backend.
-func (x *executions) Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error) {
-	if _, err := x.Get(ctx, id); err != nil {
+func (q *executions) Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error) {
+	if _, err := q.Get(ctx, id); err != nil {
 		return nil, err
 	}
-	return x.cfg.Store.Events(ctx, id)
+	return q.cfg.Store.Events(ctx, id)
 }
 
 // Wait implements api.Backend. It ends with this incarnation, and outlives outages of the store.
-func (x *executions) Wait(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
-	if shut := x.cfg.Self.Gate(); shut != nil {
+func (q *executions) Wait(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+	if shut := q.cfg.Self.Gate(); shut != nil {
 		return messages.Execution{}, shut
 	}
-	ctx, release := untilEither(ctx, x.cfg.Members.Over())
+	ctx, release := untilEither(ctx, q.cfg.Members.Over())
 	defer release()
-	e, err := x.cfg.Outcomes.Wait(ctx, id, x.readOnce)
+	e, err := q.cfg.Outcomes.Wait(ctx, id, q.readOnce)
 	if errors.Is(err, actors.ErrTooManyWaiters) {
 		return e, &messages.Problem{Code: messages.CodeTooManyWaits, Message: err.Error()}
 	}
@@ -63,27 +63,27 @@ func (x *executions) Wait(ctx context.Context, id messages.ExecutionID) (message
 // readTime bounds one look at an execution, where the caller has as much time as it likes.
 const readTime = 5 * time.Second
 
-func (x *executions) readOnce(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+func (q *executions) readOnce(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
-	return x.cfg.Store.Get(ctx, id)
+	return q.cfg.Store.Get(ctx, id)
 }
 
 // Cancel implements api.Backend.
-func (x *executions) Cancel(ctx context.Context, id messages.ExecutionID, by string) (messages.Execution, error) {
-	e, err := x.Get(ctx, id)
+func (q *executions) Cancel(ctx context.Context, id messages.ExecutionID, by string) (messages.Execution, error) {
+	e, err := q.Get(ctx, id)
 	if err != nil {
 		return e, err
 	}
-	results, err := x.cfg.Record(ctx, e.Pool, []actors.Item{{Change: &store.Cancel{ID: id, By: by}, Worker: e.Worker}})
+	results, err := q.cfg.Record(ctx, e.Pool, []actors.Item{{Change: &store.Cancel{ID: id, By: by}, Worker: e.Worker}})
 	if err != nil {
 		return e, err
 	}
 	if r := results[0]; r.Verdict == store.Blocked {
 		return e, fmt.Errorf("%w: cancel again: %w", store.ErrUnavailable, r.Err)
 	}
-	if e, err = x.Get(ctx, id); err == nil {
-		x.calls.hintCancel(&e, by)
+	if e, err = q.Get(ctx, id); err == nil {
+		q.calls.hintCancel(&e, by)
 	}
 	return e, err
 }

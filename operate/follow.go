@@ -22,14 +22,14 @@ const (
 )
 
 // Follow implements api.Backend: the live events while it runs, on whatever node, then its status.
-func (x *executions) Follow(ctx context.Context, id messages.ExecutionID, each func(api.Live) error) error {
-	f := &following{executions: x, id: id, each: each}
+func (q *executions) Follow(ctx context.Context, id messages.ExecutionID, each func(api.Live) error) error {
+	f := &following{executions: q, id: id, each: each}
 	for first := true; ; first = false {
-		over, leave, err := x.cfg.Outcomes.Subscribe(id)
+		over, leave, err := q.cfg.Outcomes.Subscribe(id)
 		if err != nil {
 			return err
 		}
-		e, err := x.Get(ctx, id)
+		e, err := q.Get(ctx, id)
 		if err == nil {
 			err = f.stage(ctx, &e, first, over)
 		}
@@ -89,10 +89,10 @@ func (f *following) moved(e *messages.Execution) error {
 }
 
 // remoteRun reports whether the execution stands on another node's worker.
-func (x *executions) remoteRun(e *messages.Execution) bool {
+func (q *executions) remoteRun(e *messages.Execution) bool {
 	switch e.Status {
 	case messages.Scheduled, messages.Running, messages.Cancelling:
-		return !e.Worker.IsZero() && e.Worker.Incarnation != x.cfg.Incarnation
+		return !e.Worker.IsZero() && e.Worker.Incarnation != q.cfg.Incarnation
 	}
 	return false
 }

@@ -14,9 +14,9 @@ import (
 )
 
 // askOutput asks the node that an execution stands on what was seen of it.
-func (x *executions) askOutput(ctx context.Context, e *messages.Execution, at actors.Poll) (part wire.OutputResult, err error) {
-	to := x.nodes.row(e.Worker.Incarnation, nodeOf(e))
-	reply, err := x.calls.ask(ctx, &to, steerTime, e.Placement(), wire.Output{Feed: at.Feed, From: at.From})
+func (q *executions) askOutput(ctx context.Context, e *messages.Execution, at actors.Poll) (part wire.OutputResult, err error) {
+	to := q.nodes.row(e.Worker.Incarnation, nodeOf(e))
+	reply, err := q.calls.ask(ctx, &to, steerTime, e.Placement(), wire.Output{Feed: at.Feed, From: at.From})
 	if err != nil {
 		return part, err
 	}
@@ -25,27 +25,27 @@ func (x *executions) askOutput(ctx context.Context, e *messages.Execution, at ac
 }
 
 // Output implements api.Backend: what is stored, or, while it runs, what was seen so far.
-func (x *executions) Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error) {
-	e, err := x.Get(ctx, id)
+func (q *executions) Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error) {
+	e, err := q.Get(ctx, id)
 	switch {
 	case err != nil:
 		return messages.Output{}, err
 	case e.Status.Terminal():
-		return x.cfg.Store.Output(ctx, id)
-	case !x.remoteRun(&e):
-		return x.cfg.Feeds.Output(id), nil
+		return q.cfg.Store.Output(ctx, id)
+	case !q.remoteRun(&e):
+		return q.cfg.Feeds.Output(id), nil
 	}
-	return x.remoteOutput(ctx, &e)
+	return q.remoteOutput(ctx, &e)
 }
 
 // outputAsks bounds the questions for what was seen of a run: a feed that is kept whole takes some dozens.
 const outputAsks = 256
 
 // remoteOutput is what was seen so far of a run on another node.
-func (x *executions) remoteOutput(ctx context.Context, e *messages.Execution) (out messages.Output, err error) {
+func (q *executions) remoteOutput(ctx context.Context, e *messages.Execution) (out messages.Output, err error) {
 	at := actors.Poll{}
 	for range outputAsks {
-		part, err := x.askOutput(ctx, e, at)
+		part, err := q.askOutput(ctx, e, at)
 		if err != nil {
 			return out, err
 		}
@@ -108,8 +108,8 @@ func liveOf(w *wire.Happening) api.Live {
 }
 
 // replay gives what was stored of the output of an ended execution.
-func (x *executions) replay(ctx context.Context, id messages.ExecutionID, each func(api.Live) error) error {
-	out, err := x.cfg.Store.Output(ctx, id)
+func (q *executions) replay(ctx context.Context, id messages.ExecutionID, each func(api.Live) error) error {
+	out, err := q.cfg.Store.Output(ctx, id)
 	if err != nil {
 		return err
 	}

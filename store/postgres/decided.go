@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -46,7 +47,7 @@ func (s *Store) applyDecided(ctx context.Context, items []*item) error {
 		if misses++; len(missed) < len(round) {
 			misses = 0
 		}
-		items = append(missed, rest...)
+		items = slices.Concat(missed, rest)
 		if misses == decideMax {
 			giveUp(items)
 			return nil
