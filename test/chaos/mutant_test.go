@@ -210,12 +210,13 @@ func (f *full) repeatElsewhere(a, b *node) {
 	})
 }
 
-// lateWrites counts the outcomes of old attempts that came to the store, whether they took effect or not.
+// lateWrites counts the outcomes of old attempts that came to the store while the next attempt ran, whether they took effect or not. One that
+// comes while the next attempt still waits for its worker could not take effect on it, whatever the program does.
 func lateWrites(h *chaos.History) (count int) {
 	for i := range h.Executions {
 		e := &h.Executions[i]
 		for _, ev := range e.Events {
-			if ev.Kind == "stale_write" && ev.Reason == "finish" && ev.Attempt < e.Attempt {
+			if ev.Kind == "stale_write" && ev.Reason == "finish" && ev.Attempt < e.Attempt && ev.From == messages.Running {
 				count++
 			}
 		}
