@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -23,9 +22,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if url := os.Getenv(takerURL); url != "" {
-		os.Exit(takeLarge(url, os.Getenv(takerQueue)))
-	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -1,0 +1,49 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/messages"
+)
+
+// TestLargeMessagesFitInMemory leaves ten messages of 25 MB on the queue of a pool whose prefetch lets all of them come at once, and ten
+// on the queue of submissions. Troupe publishes nothing so large; whoever else may publish there can. All are refused, their bodies are
+// kept cut, and the node works. Its memory holds the few that come before their size is known: some 400 to 480 MiB at its peak. Before
+// consumers asked for fewer messages behind a large one, the same node took 3,125 MiB.
+func TestLargeMessagesFitInMemory(t *testing.T) {
+	t.Parallel()
+	v := newVenue(t)
+	n := v.start(t, "taker", "")
+	n.works(t)
+	incarnation, err := messages.ParseIncarnation(n.get(t, "/api/v1/nodes/taker").text("incarnation"))
+	require.NoError(t, err)
+	settings := broker.Settings{Prefix: v.prefix}
+	foreign, err := amqp.Dial(v.broker)
+	require.NoError(t, err)
+	defer func() { _ = foreign.Close() }()
+	channel, err := foreign.Channel()
+	require.NoError(t, err)
+	require.NoError(t, channel.Confirm(false))
+	const each, size = 10, 25_000_000
+	for _, queue := range []string{settings.PoolQueueName("taker", "go", incarnation), settings.RequestsQueue()} {
+		for i := range each {
+			confirm, err := channel.PublishWithDeferredConfirmWithContext(t.Context(), "", queue, true, false,
+				amqp.Publishing{MessageId: fmt.Sprint(i), Body: make([]byte, size)})
+			require.NoError(t, err)
+			require.True(t, confirm.Wait())
+		}
+	}
+	for _, letter := range n.letters(t, 2*each) {
+		require.NotContains(t, letter, "body", "a list has no bodies")
+	}
+	n.works(t)
+	peak := n.peakMemory(t)
+	require.Greater(t, peak, int64(10<<20), "it was measured")
+	require.Less(t, peak, int64(800<<20))
+	require.NoError(t, n.stop())
+}
