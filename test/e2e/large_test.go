@@ -1,14 +1,13 @@
 package e2e
 
 import (
-	"fmt"
 	"testing"
 
-	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/test/servers"
 )
 
 // TestLargeMessagesFitInMemory leaves ten messages of 25 MB on the queue of a pool whose prefetch lets all of them come at once, and ten
@@ -23,20 +22,9 @@ func TestLargeMessagesFitInMemory(t *testing.T) {
 	incarnation, err := messages.ParseIncarnation(n.get(t, "/api/v1/nodes/taker").text("incarnation"))
 	require.NoError(t, err)
 	settings := broker.Settings{Prefix: v.prefix}
-	foreign, err := amqp.Dial(v.broker)
-	require.NoError(t, err)
-	defer func() { _ = foreign.Close() }()
-	channel, err := foreign.Channel()
-	require.NoError(t, err)
-	require.NoError(t, channel.Confirm(false))
 	const each, size = 10, 25_000_000
 	for _, queue := range []string{settings.PoolQueueName("taker", "go", incarnation), settings.RequestsQueue()} {
-		for i := range each {
-			confirm, err := channel.PublishWithDeferredConfirmWithContext(t.Context(), "", queue, true, false,
-				amqp.Publishing{MessageId: fmt.Sprint(i), Body: make([]byte, size)})
-			require.NoError(t, err)
-			require.True(t, confirm.Wait())
-		}
+		require.NoError(t, servers.Publish(t.Context(), v.broker, queue, each, make([]byte, size)))
 	}
 	for _, letter := range n.letters(t, 2*each) {
 		require.NotContains(t, letter, "body", "a list has no bodies")
