@@ -21,7 +21,8 @@ type WideError struct {
 	Folder, Path string // Path is the folder, or what is in it
 	Mode         fs.FileMode
 	Verb         string // write to, read
-	Own          bool   // this process's user owns it, so that a node takes it from others at its start
+	Own          bool   // this process's user owns it
+	World        bool   // every user of the machine has it, and not only the entry's group
 	Cause        error  // why the node could not; nil: it did not try
 }
 
@@ -38,6 +39,11 @@ func (e *WideError) Error() string {
 // Unwrap implements errors.Unwrap.
 func (e *WideError) Unwrap() error { return e.Cause }
 
+// Mended reports whether a node takes it from others at its start: what its own user gave to a group, as Kubernetes does with a volume
+// and as a umask of 002 does. What every user of the machine could write or read is refused, because whoever is to start the node has to
+// look at what others may have put there.
+func (e *WideError) Mended() bool { return e.Own && !e.World }
+
 // Mend is the command that takes from others what they should not have.
 func (e *WideError) Mend() string { return "chmod -R go-rwx " + quotePath(e.Folder) }
 
@@ -47,7 +53,7 @@ func (e *WideError) Mend() string { return "chmod -R go-rwx " + quotePath(e.Fold
 func CheckFolder(folder string) error {
 	var first *WideError
 	err := walkFolder(folder, func(_ *os.Root, _ string, _ fs.FileInfo, wide *WideError) error {
-		if !wide.Own {
+		if !wide.Mended() {
 			return wide
 		}
 		if first == nil {
@@ -61,13 +67,15 @@ func CheckFolder(folder string) error {
 	return err
 }
 
-// mendFolder takes from others what they should not have of what this process's user owns, and returns how many entries it
+// mendFolder takes from a group what it should not have of what this process's user owns, and returns how many entries it
 // changed. Kubernetes gives a volume's group every entry of it at each start of a pod (fsGroup), and a umask of 002 is the usual one
-// on some systems. What another user owns, or what cannot be changed, is a *WideError.
+// on some systems. What every user has, what another user owns, or what cannot be changed, is a *WideError; the first such entry ends it.
 func mendFolder(folder string) (mended int, err error) {
 	err = walkFolder(folder, func(root *os.Root, name string, info fs.FileInfo, wide *WideError) error {
-		if !wide.Own {
-			wide.Cause = errForeign
+		if !wide.Mended() {
+			if !wide.Own {
+				wide.Cause = errForeign
+			}
 			return wide
 		}
 		if wide.Cause = mendEntry(root, name, info); wide.Cause != nil {
@@ -190,12 +198,13 @@ func wideEntry(folder, name string, mode fs.FileMode) *WideError {
 		return nil // a link's mode means nothing; its target is looked at where it is in the folder
 	case mode.Perm()&0o022 != 0:
 		e.Verb = "write to"
-		return e
 	case mode.IsRegular() && private(name) && mode.Perm()&0o044 != 0:
 		e.Verb = "read"
-		return e
+	default:
+		return nil
 	}
-	return nil
+	e.World = mode.Perm()&taken(name, mode)&0o006 != 0
+	return e
 }
 
 // private reports whether a file is the store, its log or its index: they hold parameters and results.

@@ -73,6 +73,9 @@ func TestTheCommandMendsTheFolder(t *testing.T) {
 	require.Equal(t, fs.FileMode(0o700), info.Mode().Perm())
 
 	require.NoError(t, os.Chmod(n.cfg.Data, 0o757))
+	require.ErrorAs(t, n.prepare(t.Context()), &wide)
+	requireMode(t, 0o757, n.cfg.Data)
+	require.NoError(t, os.Chmod(n.cfg.Data, 0o775))
 	require.NoError(t, n.prepare(t.Context()))
 	requireMode(t, 0o755, n.cfg.Data)
 }
@@ -84,7 +87,7 @@ func requireMode(t *testing.T, want fs.FileMode, path string) {
 	require.Equal(t, want, info.Mode()&(fs.ModePerm|fs.ModeSetgid), path)
 }
 
-// A node takes from others what they have too much of its own folder, and no more.
+// A node takes from a group what it has too much of the node's own folder, and no more.
 func TestANodeMendsItsOwnFolder(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -97,10 +100,10 @@ func TestANodeMendsItsOwnFolder(t *testing.T) {
 		{0o755, "troupe.db", 0o600, 0, 0o755, 0o600},
 		{0o755, "sdk", 0o644, 0, 0o755, 0o644},
 		{0o775, "sdk", 0o755, 1, 0o755, 0o755},
-		{0o777, "sdk/run.py", 0o777, 2, 0o755, 0o755},
+		{0o775, "sdk/run.py", 0o775, 2, 0o755, 0o755},
 		{0o770, "troupe.db", 0o660, 2, 0o750, 0o600},
-		{0o755, "troupe.db-wal", 0o644, 1, 0o755, 0o600},
-		{0o722, "troupe.db", 0o666, 1, 0o700, 0o666}, // nobody enters it then
+		{0o755, "troupe.db-wal", 0o640, 1, 0o755, 0o600},
+		{0o720, "troupe.db", 0o666, 1, 0o700, 0o666}, // nobody enters it then
 		{0o770 | fs.ModeSetgid, "history", 0o660, 2, 0o750 | fs.ModeSetgid, 0o640},
 	} {
 		folder := folderWith(t, c.folder, c.name, c.entry)
@@ -113,10 +116,35 @@ func TestANodeMendsItsOwnFolder(t *testing.T) {
 	}
 }
 
+// What every user of the machine could write or read is refused with the command that mends it, and stays as it is: others may have put
+// there what workers would run.
+func TestAFolderOpenToEveryUserIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		folder fs.FileMode
+		name   string
+		entry  fs.FileMode
+		said   string
+	}{
+		{0o777, "troupe.db", 0o600, "other users may write to it (mode 0777)"},
+		{0o703, "troupe.db", 0o600, "other users may write to it (mode 0703)"},
+		{0o755, "sdk/run.py", 0o646, "other users may write to sdk/run.py (mode 0646)"},
+		{0o755, "troupe.db", 0o644, "other users may read troupe.db (mode 0644)"},
+		{0o755, "troupe.db-wal", 0o604, "other users may read troupe.db-wal (mode 0604)"},
+	} {
+		folder := folderWith(t, c.folder, c.name, c.entry)
+		_, err := mendFolder(folder)
+		require.EqualError(t, err, "data folder "+folder+": "+c.said+": run `chmod -R go-rwx "+folder+"`, or choose another with --data")
+		require.EqualError(t, CheckFolder(folder), err.Error())
+		requireMode(t, c.folder, folder)
+		requireMode(t, c.entry, filepath.Join(folder, c.name))
+	}
+}
+
 // A link is not followed: what it names may be anything.
 func TestMendingFollowsNoLinks(t *testing.T) {
 	t.Parallel()
-	folder := folderWith(t, 0o755, "file", 0o666)
+	folder := folderWith(t, 0o755, "file", 0o664)
 	outside := filepath.Join(filepath.Dir(folder), "outside")
 	require.NoError(t, os.WriteFile(outside, nil, 0o600))
 	require.NoError(t, os.Chmod(outside, 0o666))
@@ -153,7 +181,7 @@ func TestAFolderOfAnotherUserIsRefused(t *testing.T) {
 	require.NoError(t, os.Chown(filepath.Join(folder, "troupe.db"), 65534, 65534))
 	var wide *WideError
 	require.ErrorAs(t, CheckFolder(folder), &wide)
-	require.False(t, wide.Own, "the one that no node mends comes first")
+	require.False(t, wide.Own, "the one that no node changes comes first")
 	mended, err := mendFolder(folder)
 	require.Equal(t, 1, mended, "the folder itself")
 	require.EqualError(t, err, "data folder "+folder+": other users may write to troupe.db (mode 0660; not changed: another user owns it): "+

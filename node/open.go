@@ -20,8 +20,8 @@ import (
 	"github.com/troupe-run/troupe/store/sqlite"
 )
 
-// prepare makes the data folder, for this user alone. Of one that is there it takes from others what they have too much, and refuses it
-// where it cannot. In the full mode it also locks it: the ledger of processes is one node's alone. The embedded store has a lock of
+// prepare makes the data folder, for this user alone. Of one that is there it takes what a group has too much. It refuses one
+// of which every user of the machine, or what another user owns, has more. In the full mode it also locks it: the ledger of processes is one node's alone. The embedded store has a lock of
 // its own.
 func (n *Node) prepare(context.Context) error {
 	if err := os.MkdirAll(n.cfg.Data, 0o700); err != nil {
@@ -29,7 +29,7 @@ func (n *Node) prepare(context.Context) error {
 	}
 	mended, err := mendFolder(n.cfg.Data)
 	if mended > 0 {
-		n.logger.Warn("data folder was open to other users: taken from them", "folder", n.cfg.Data, "entries", mended)
+		n.logger.Warn("data folder was open to its group: taken from it", "folder", n.cfg.Data, "entries", mended)
 	}
 	if err != nil {
 		return err

@@ -141,8 +141,8 @@ func dataFolder(_ context.Context, l *config.Loaded) finding {
 	if at := existing(l.Data); at != l.Data {
 		folder, said = at, l.Data+" is made at the first start"
 	} else if err := node.CheckFolder(l.Data); err != nil {
-		if wide := (*node.WideError)(nil); errors.As(err, &wide) && wide.Own {
-			return warn(err.Error(), "a node of this user takes it from them at its start")
+		if wide := (*node.WideError)(nil); errors.As(err, &wide) && wide.Mended() {
+			return warn(err.Error(), "a node of this user takes it from the group at its start")
 		}
 		return fail(err.Error(), "a node does not start before that")
 	}

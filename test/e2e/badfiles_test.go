@@ -141,10 +141,13 @@ func TestBadDataFolders(t *testing.T) {
 
 	prose := strings.Repeat("this is prose and no database. ", 100)
 	write(t, dir, "prose/troupe.db", prose)
-	text := refused(t, options{data: filepath.Join(dir, "prose")})
-	require.Contains(t, text, "data folder was open to other users: taken from them")
+	folder := filepath.Join(dir, "prose")
+	require.Contains(t, refused(t, options{data: folder}), "data folder "+folder+": other users may read troupe.db (mode 0644): run `chmod -R go-rwx "+folder+"`")
+	require.NoError(t, os.Chmod(filepath.Join(folder, "troupe.db"), 0o640))
+	text := refused(t, options{data: folder})
+	require.Contains(t, text, "data folder was open to its group: taken from it")
 	require.Contains(t, text, "not a troupe store: move the file away or give another --data folder")
-	kept, err := os.ReadFile(filepath.Join(dir, "prose", "troupe.db"))
+	kept, err := os.ReadFile(filepath.Join(folder, "troupe.db"))
 	require.NoError(t, err)
 	require.Equal(t, prose, string(kept), "a foreign file is left as it was")
 }
