@@ -37,9 +37,10 @@ func BenchmarkFullGrowth(b *testing.B) {
 
 // ground is what a node stands on when it is measured.
 type ground struct {
-	pools, workers int          // go pools, and workers of each
-	stored         func(*grown) // fills the store before the node is measured
-	after          func(*grown) // measures more
+	pools, workers int                // go pools, and workers of each
+	stored         func(*grown)       // fills the store before the node is measured
+	after          func(*grown)       // measures more
+	change         func(*node.Config) // of the configuration that benchmarks have; nil: none
 }
 
 // grown is one node on its ground. Its pools are grow.p0, grow.p1 … with an action of the same name each.
@@ -69,6 +70,9 @@ func growth(b *testing.B, f *full, on ground) {
 				g.ran.Add(1)
 				return nil, nil
 			}}
+			if on.change != nil {
+				on.change(c)
+			}
 		}))
 		if err := g.node.Backend().CordonPool(context.Background(), parked, true, "bench"); err != nil {
 			b.Fatal(err)

@@ -12,11 +12,13 @@ import (
 // BenchmarkFullSpread measures what it costs to share work over nodes of one machine: no-op executions on a cluster of one
 // and of three real nodes with the same number of workers in all, submitted through all of them in turn over HTTP, in bulk
 // and by 16 callers one by one.
-func BenchmarkFullSpread(b *testing.B) {
+func BenchmarkFullSpread(b *testing.B) { spreadAll(b, "false") }
+
+func spreadAll(b *testing.B, notices string) {
 	f, program := startFull(b), binary(b)
 	for _, size := range []int{1, 3} {
-		b.Run(fmt.Sprintf("Bulk%d", size), func(b *testing.B) { spread(b, f, program, size, 2, 1000, scaled(20_000)) })
-		b.Run(fmt.Sprintf("Callers%d", size), func(b *testing.B) { spread(b, f, program, size, 16, 1, scaled(10_000)) })
+		b.Run(fmt.Sprintf("Bulk%d", size), func(b *testing.B) { spread(b, f, program, notices, size, 2, 1000, scaled(20_000)) })
+		b.Run(fmt.Sprintf("Callers%d", size), func(b *testing.B) { spread(b, f, program, notices, size, 16, 1, scaled(10_000)) })
 	}
 }
 
@@ -24,10 +26,10 @@ func BenchmarkFullSpread(b *testing.B) {
 const spreadWorkers = 96
 
 // spread has so many callers submit count executions, in calls of batch each, to the nodes in turn, and reports the rate from
-// the first submission to the last outcome, by the store's clock.
-func spread(b *testing.B, f *full, program string, size, callers, batch, count int) {
+// the first submission to the last outcome, by the store's clock. notices is the setting of the nodes.
+func spread(b *testing.B, f *full, program, notices string, size, callers, batch, count int) {
 	for range b.N {
-		members := f.cluster(b, program, size, fmt.Sprintf("TROUPE_POOL_GO=%d", spreadWorkers/size), "TROUPE_MESSAGE_QUEUE_RABBITMQ_NOTICES=false")
+		members := f.cluster(b, program, size, fmt.Sprintf("TROUPE_POOL_GO=%d", spreadWorkers/size), "TROUPE_MESSAGE_QUEUE_RABBITMQ_NOTICES="+notices)
 		before := f.spent(members)
 		var all sync.WaitGroup
 		for i := range callers {

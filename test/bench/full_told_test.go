@@ -30,6 +30,12 @@ func BenchmarkFullTold(b *testing.B) {
 		b.Run(fmt.Sprint("CallersTold", round+1), func(b *testing.B) { callers(b, f.on(b, tellingDefaults), f, false) })
 		b.Run(fmt.Sprint("CallersQuiet", round+1), func(b *testing.B) { callers(b, f.on(b, nil), f, false) })
 	}
+	for round := range 3 {
+		for name, change := range map[string]func(*node.Config){"Told": tellingDefaults, "Quiet": nil} {
+			b.Run(fmt.Sprint("Start", name, round+1), func(b *testing.B) { startLatency(b, f.on(b, change)) })
+			b.Run(fmt.Sprint("Python", name, round+1), func(b *testing.B) { pythonEcho(b, f.on(b, both(withPack(b, 8), change))) })
+		}
+	}
 	b.Run("BulkBeside", func(b *testing.B) {
 		besideRiver(b, f, "bulk", func(b *testing.B) float64 { return toldBulk(b, f, tellingDefaults) })
 	})
@@ -37,6 +43,32 @@ func BenchmarkFullTold(b *testing.B) {
 		besideRiver(b, f, "callers", func(b *testing.B) float64 { return callers(b, f.on(b, tellingDefaults), f, false) })
 	})
 }
+
+// both makes one change of a configuration, and then another one, if there is one.
+func both(first, then func(*node.Config)) func(*node.Config) {
+	return func(c *node.Config) {
+		first(c)
+		if then != nil {
+			then(c)
+		}
+	}
+}
+
+// BenchmarkFullToldGrowth repeats rows of BenchmarkFullGrowth with the defaults, where each outcome is told.
+func BenchmarkFullToldGrowth(b *testing.B) {
+	f := startFull(b)
+	f.countStatements(b)
+	for name, change := range map[string]func(*node.Config){"Told": tellingDefaults, "Quiet": nil} {
+		b.Run("Pools1"+name, func(b *testing.B) { growth(b, f, ground{pools: 1, workers: 200, change: change}) })
+		b.Run("Pools100"+name, func(b *testing.B) { growth(b, f, ground{pools: 100, workers: 2, change: change}) })
+		b.Run("Finished1M"+name, func(b *testing.B) {
+			growth(b, f, ground{pools: 1, workers: 200, stored: (*grown).finish, change: change})
+		})
+	}
+}
+
+// BenchmarkFullToldSpread repeats BenchmarkFullSpread with the defaults, where each outcome is told.
+func BenchmarkFullToldSpread(b *testing.B) { spreadAll(b, "true") }
 
 // toldBulk is fullBulk, timed from the opening of the pool until the outbox is empty.
 func toldBulk(b *testing.B, f *full, change func(*node.Config)) (rate float64) {
