@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// Happening is one live event of a running execution.
-type Happening struct {
+// RunEvent is one live event of a running execution.
+type RunEvent struct {
 	Kind     string // stdout, stderr, progress, chunk, log
 	At       time.Time
 	Data     []byte          // stdout, stderr
@@ -25,9 +25,9 @@ type Happening struct {
 const feedBytesMax = 2 << 20
 
 // size is about what the event takes in memory, so that many empty ones have a bound too.
-func (h *Happening) size() int {
+func (e *RunEvent) size() int {
 	const fixed = 160
-	return fixed + len(h.Data) + len(h.Chunk) + len(h.Level) + len(h.Message)
+	return fixed + len(e.Data) + len(e.Chunk) + len(e.Level) + len(e.Message)
 }
 
 // Feeds carry the live events of running executions to whoever follows them. A feed begins with its run's first
@@ -44,7 +44,7 @@ type Feeds struct {
 type feed struct {
 	number uint64 // of all feeds, from 1
 	id     messages.ExecutionID
-	events []Happening
+	events []RunEvent
 	first  int // number of events dropped before events[0]
 	bytes  int
 	closed bool
@@ -65,15 +65,15 @@ const (
 func NewFeeds() *Feeds { return &Feeds{feeds: map[messages.ExecutionID]*feed{}} }
 
 // Add appends an event to the execution's feed.
-func (s *Feeds) Add(id messages.ExecutionID, h Happening) {
+func (s *Feeds) Add(id messages.ExecutionID, e RunEvent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.feed(id)
-	f.events = append(f.events, h)
-	f.bytes += h.size()
+	f.events = append(f.events, e)
+	f.bytes += e.size()
 	for f.bytes > feedBytesMax && len(f.events) > 1 {
 		f.bytes -= f.events[0].size()
-		f.events[0] = Happening{}
+		f.events[0] = RunEvent{}
 		f.events = f.events[1:]
 		f.first++
 	}
@@ -101,12 +101,12 @@ func (s *Feeds) Output(id messages.ExecutionID) messages.Output {
 	if !ok {
 		return out
 	}
-	for _, h := range f.events {
-		switch h.Kind {
+	for _, e := range f.events {
+		switch e.Kind {
 		case "stdout":
-			out.Stdout = append(out.Stdout, h.Data...)
+			out.Stdout = append(out.Stdout, e.Data...)
 		case "stderr":
-			out.Stderr = append(out.Stderr, h.Data...)
+			out.Stderr = append(out.Stderr, e.Data...)
 		}
 	}
 	return out
@@ -114,7 +114,7 @@ func (s *Feeds) Output(id messages.ExecutionID) messages.Output {
 
 // Follow calls each for every event of the execution from the oldest kept, until the feed is closed, done says that
 // the execution has its outcome, each fails, or ctx ends. A feed that has not begun is waited for.
-func (s *Feeds) Follow(ctx context.Context, id messages.ExecutionID, done <-chan *messages.Execution, each func(Happening) error) error {
+func (s *Feeds) Follow(ctx context.Context, id messages.ExecutionID, done <-chan *messages.Execution, each func(RunEvent) error) error {
 	_, err := s.FollowFrom(ctx, id, Poll{}, done, each)
 	return err
 }
@@ -122,7 +122,7 @@ func (s *Feeds) Follow(ctx context.Context, id messages.ExecutionID, done <-chan
 // FollowFrom is Follow behind a place, and returns where it stopped. A feed that has been read to its end is left for the
 // execution's next one, which may have ended already.
 func (s *Feeds) FollowFrom(ctx context.Context, id messages.ExecutionID, at Poll, done <-chan *messages.Execution,
-	each func(Happening) error,
+	each func(RunEvent) error,
 ) (Poll, error) {
 	f, next := s.join(id, at)
 	defer s.leave(id, f)
@@ -130,11 +130,11 @@ func (s *Feeds) FollowFrom(ctx context.Context, id messages.ExecutionID, at Poll
 	return Poll{Feed: f.number, From: uint64(next)}, err
 }
 
-func (s *Feeds) follow(ctx context.Context, f *feed, next *int, done <-chan *messages.Execution, each func(Happening) error) error {
+func (s *Feeds) follow(ctx context.Context, f *feed, next *int, done <-chan *messages.Execution, each func(RunEvent) error) error {
 	for last := false; ; {
 		events, wake, closed := s.next(f, next)
-		for _, h := range events {
-			if err := each(h); err != nil {
+		for _, e := range events {
+			if err := each(e); err != nil {
 				return err
 			}
 		}
@@ -182,13 +182,13 @@ func (s *Feeds) leave(id messages.ExecutionID, f *feed) {
 	}
 }
 
-func (s *Feeds) next(f *feed, next *int) ([]Happening, <-chan struct{}, bool) {
+func (s *Feeds) next(f *feed, next *int) ([]RunEvent, <-chan struct{}, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if *next < f.first {
 		*next = f.first
 	}
-	events := append([]Happening(nil), f.events[*next-f.first:]...)
+	events := append([]RunEvent(nil), f.events[*next-f.first:]...)
 	*next += len(events)
 	return events, f.wake, f.closed && len(events) == 0
 }

@@ -31,7 +31,7 @@ type Runner interface {
 
 // Traits is what a runner can do.
 type Traits struct {
-	Lives     bool // it has a process whose end posts gone, and must have ended before the worker may
+	LongLived bool // it has a process whose end posts gone, and must have ended before the worker may
 	Cancels   bool // the first step of a ladder is a request that code can follow
 	Snapshots bool
 	Probes    bool // probing it can find anything out

@@ -17,23 +17,23 @@ import (
 // errStopped is the cause that ends a handler's context.
 var errStopped = errors.New("the run is being stopped")
 
-// goRunner runs handlers of this binary. Code in the same process cannot be killed: a handler that does not return
+// inNodeRunner runs handlers of this binary. Code in the same process cannot be killed: a handler that does not return
 // after its grace is left behind, counted, and its worker replaced.
-type goRunner struct {
+type inNodeRunner struct {
 	cfg      *WorkerConfig
 	handlers map[string]messages.Handler
 	post     func(any)
 }
 
-// GoRunner returns a maker of runners for go actions; handlers are found by the action's entrypoint.
-func GoRunner(handlers map[string]messages.Handler) func(*WorkerConfig, messages.WorkerID, messages.Generation) Runner {
+// InNodeRunner returns a maker of runners for go actions; handlers are found by the action's entrypoint.
+func InNodeRunner(handlers map[string]messages.Handler) func(*WorkerConfig, messages.WorkerID, messages.Generation) Runner {
 	return func(c *WorkerConfig, _ messages.WorkerID, _ messages.Generation) Runner {
-		return &goRunner{cfg: c, handlers: handlers}
+		return &inNodeRunner{cfg: c, handlers: handlers}
 	}
 }
 
-// goRun is a handler's run. Its state says who tells its end: the handler, or the one who stopped waiting for it.
-type goRun struct {
+// handlerRun is a handler's run. Its state says who tells its end: the handler, or the one who stopped waiting for it.
+type handlerRun struct {
 	cancel context.CancelCauseFunc
 	told   atomic.Bool
 	leaked atomic.Bool
@@ -44,12 +44,12 @@ type goRun struct {
 	stalls bool // signs of progress matter
 }
 
-func (g *goRunner) Begin(post func(any)) {
+func (g *inNodeRunner) Begin(post func(any)) {
 	g.post = post
 	post(&begun{})
 }
 
-func (g *goRunner) Run(r *Run) {
+func (g *inNodeRunner) Run(r *Run) {
 	handler, ok := g.handlers[r.Action.Entrypoint]
 	if !ok {
 		g.post(&ended{placement: r.Placement(), outcome: failed(&messages.Error{
@@ -59,7 +59,7 @@ func (g *goRunner) Run(r *Run) {
 		return
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	run := &goRun{cancel: cancel, id: r.Execution.ID, feeds: g.cfg.Feeds, post: g.post, stalls: r.Execution.StallTimeout > 0}
+	run := &handlerRun{cancel: cancel, id: r.Execution.ID, feeds: g.cfg.Feeds, post: g.post, stalls: r.Execution.StallTimeout > 0}
 	r.handle = run
 	if r.stop != notStopped {
 		cancel(errStopped)
@@ -68,7 +68,7 @@ func (g *goRunner) Run(r *Run) {
 }
 
 // call runs the handler and tells its end, unless nobody waits any more.
-func (g *goRunner) call(ctx context.Context, run *goRun, handler messages.Handler, e *messages.Execution) {
+func (g *inNodeRunner) call(ctx context.Context, run *handlerRun, handler messages.Handler, e *messages.Execution) {
 	end := &ended{placement: e.Placement(), crashed: "handler ended its goroutine"}
 	defer func() {
 		stack := ""
@@ -89,7 +89,7 @@ func (g *goRunner) call(ctx context.Context, run *goRun, handler messages.Handle
 	began := time.Now()
 	value, err := handler(ctx, taskOf(e, run))
 	end.ran = max(time.Since(began), 1)
-	end.outcome, end.crashed = goOutcome(value, err), ""
+	end.outcome, end.crashed = handlerOutcome(value, err), ""
 }
 
 // stackMax is how much of a panic's stack is kept, in bytes.
@@ -104,14 +104,14 @@ func panicStack() string {
 	return stack[:min(len(stack), stackMax)]
 }
 
-func taskOf(e *messages.Execution, run *goRun) *messages.Task {
+func taskOf(e *messages.Execution, run *handlerRun) *messages.Task {
 	return &messages.Task{
 		ID: e.ID, Attempt: e.Attempt, Action: e.Action, Parameters: e.Parameters, Session: e.Session,
 		Epoch: e.SessionEpoch, Lost: e.SessionLost, RetryCount: e.RetryCount, Trace: e.Trace, Reporter: run,
 	}
 }
 
-func goOutcome(value any, err error) messages.Outcome {
+func handlerOutcome(value any, err error) messages.Outcome {
 	if err != nil {
 		var own *messages.Error
 		if errors.As(err, &own) {
@@ -130,11 +130,11 @@ func goOutcome(value any, err error) messages.Outcome {
 }
 
 // Step ends the handler's context; at the next step the handler has had its grace and is left behind.
-func (g *goRunner) Step(step process.Step, r *Run) {
+func (g *inNodeRunner) Step(step process.Step, r *Run) {
 	if r == nil {
 		return
 	}
-	run, ok := r.handle.(*goRun)
+	run, ok := r.handle.(*handlerRun)
 	if !ok {
 		return
 	}
@@ -152,8 +152,8 @@ func (g *goRunner) Step(step process.Step, r *Run) {
 	})
 }
 
-func (g *goRunner) Probe(id uint64, _ bool)             { g.post(&probed{id: id}) }
-func (g *goRunner) EndSession(string, int64)            {}
-func (g *goRunner) Snapshot(string, int64, uint64) bool { return false }
-func (g *goRunner) Traits() Traits                      { return Traits{Cancels: true} }
-func (g *goRunner) Pid() int                            { return 0 }
+func (g *inNodeRunner) Probe(id uint64, _ bool)             { g.post(&probed{id: id}) }
+func (g *inNodeRunner) EndSession(string, int64)            {}
+func (g *inNodeRunner) Snapshot(string, int64, uint64) bool { return false }
+func (g *inNodeRunner) Traits() Traits                      { return Traits{Cancels: true} }
+func (g *inNodeRunner) Pid() int                            { return 0 }

@@ -7,30 +7,30 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-var _ messages.Reporter = (*goRun)(nil)
+var _ messages.Reporter = (*handlerRun)(nil)
 
 // Progress implements messages.Reporter.
-func (r *goRun) Progress(fraction float64, message string) {
-	r.report(Happening{Kind: "progress", At: time.Now(), Fraction: fraction, Message: message})
+func (r *handlerRun) Progress(fraction float64, message string) {
+	r.report(RunEvent{Kind: "progress", At: time.Now(), Fraction: fraction, Message: message})
 }
 
 // Chunk implements messages.Reporter.
-func (r *goRun) Chunk(data json.RawMessage) {
-	r.report(Happening{Kind: "chunk", At: time.Now(), Chunk: data})
+func (r *handlerRun) Chunk(data json.RawMessage) {
+	r.report(RunEvent{Kind: "chunk", At: time.Now(), Chunk: data})
 }
 
 // Log implements messages.Reporter.
-func (r *goRun) Log(level, message string) {
-	r.report(Happening{Kind: "log", At: time.Now(), Level: level, Message: message})
+func (r *handlerRun) Log(level, message string) {
+	r.report(RunEvent{Kind: "log", At: time.Now(), Level: level, Message: message})
 }
 
 // report shows an event of the run. What comes after the run's end, from a handler that was left behind or from a goroutine
 // that it left, concerns nobody; one that meets the end closes the feed that it may have begun anew.
-func (r *goRun) report(h Happening) {
+func (r *handlerRun) report(e RunEvent) {
 	if r.told.Load() {
 		return
 	}
-	r.feeds.Add(r.id, h)
+	r.feeds.Add(r.id, e)
 	if r.told.Load() {
 		r.feeds.Close(r.id)
 	} else if r.stalls {

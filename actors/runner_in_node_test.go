@@ -15,11 +15,11 @@ import (
 	"github.com/troupe-run/troupe/process"
 )
 
-// goRun runs one handler to its end.
-func runGo(t *testing.T, h messages.Handler) *ended {
+// runHandler runs one handler to its end.
+func runHandler(t *testing.T, h messages.Handler) *ended {
 	t.Helper()
 	var in inbox
-	g := GoRunner(map[string]messages.Handler{"f": h})(backstage(), "w", 1)
+	g := InNodeRunner(map[string]messages.Handler{"f": h})(backstage(), "w", 1)
 	g.Begin(in.post)
 	require.NoError(t, next[*begun](t, &in, 1).err)
 	g.Run(aRun(nil))
@@ -52,7 +52,7 @@ func TestGoOutcomes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			end := runGo(t, c.handler)
+			end := runHandler(t, c.handler)
 			require.Equal(t, c.status, end.outcome.Status)
 			require.Equal(t, c.crashed, end.crashed != "")
 			if c.code != "" {
@@ -67,7 +67,7 @@ func TestGoOutcomes(t *testing.T) {
 func TestGoHandlerThatIsNotRegistered(t *testing.T) {
 	t.Parallel()
 	var in inbox
-	g := GoRunner(nil)(backstage(), "w", 1)
+	g := InNodeRunner(nil)(backstage(), "w", 1)
 	g.Begin(in.post)
 	g.Run(aRun(nil))
 	require.Equal(t, messages.CodeActionNotFound, next[*ended](t, &in, 1).outcome.Error.Code)
@@ -77,7 +77,7 @@ func TestGoHandlerFollowsItsContext(t *testing.T) {
 	t.Parallel()
 	var in inbox
 	started := make(chan struct{})
-	g := GoRunner(map[string]messages.Handler{"f": func(ctx context.Context, _ *messages.Task) (any, error) {
+	g := InNodeRunner(map[string]messages.Handler{"f": func(ctx context.Context, _ *messages.Task) (any, error) {
 		close(started)
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
@@ -101,7 +101,7 @@ func TestGoHandlerThatWouldNotEnd(t *testing.T) {
 	cfg := backstage()
 	cfg.Leaked = func(_ string, change int) { leaked.Add(int64(change)) }
 	release := make(chan struct{})
-	g := GoRunner(map[string]messages.Handler{"f": func(_ context.Context, task *messages.Task) (any, error) {
+	g := InNodeRunner(map[string]messages.Handler{"f": func(_ context.Context, task *messages.Task) (any, error) {
 		task.Progress(0.5, "half")
 		<-release
 		task.Progress(0.9, "late")
@@ -130,7 +130,7 @@ func TestGoTask(t *testing.T) {
 	cfg := backstage()
 	var in inbox
 	var seen messages.Task
-	g := GoRunner(map[string]messages.Handler{"f": func(_ context.Context, task *messages.Task) (any, error) {
+	g := InNodeRunner(map[string]messages.Handler{"f": func(_ context.Context, task *messages.Task) (any, error) {
 		seen = *task
 		task.Log("info", "hello")
 		require.NoError(t, task.Chunk(map[string]int{"n": 1}))

@@ -32,8 +32,8 @@ type ProgramAction struct {
 // protocolVersion is the version of docs/protocol.md.
 const protocolVersion = 1
 
-// processRunner keeps one long-lived program that speaks the frame protocol.
-type processRunner struct {
+// longLivedRunner keeps one long-lived program that speaks the frame protocol.
+type longLivedRunner struct {
 	cfg     *WorkerConfig
 	outfit  *Outfit
 	program *Program
@@ -73,22 +73,22 @@ const pendingMax = 1024
 
 var errTooManyPending = errors.New("the program has too many unanswered requests")
 
-// ProcessRunner returns a maker of runners that keep one long-lived program each.
-func ProcessRunner(outfit *Outfit, program *Program) func(*WorkerConfig, messages.WorkerID, messages.Generation) Runner {
+// LongLivedRunner returns a maker of runners that keep one long-lived program each.
+func LongLivedRunner(outfit *Outfit, program *Program) func(*WorkerConfig, messages.WorkerID, messages.Generation) Runner {
 	return func(c *WorkerConfig, id messages.WorkerID, gen messages.Generation) Runner {
-		return &processRunner{
+		return &longLivedRunner{
 			cfg: c, outfit: outfit, program: program, worker: id, gen: gen,
-			traits: Traits{Lives: true, Probes: true}, pending: map[uint64]pendingRequest{},
+			traits: Traits{LongLived: true, Probes: true}, pending: map[uint64]pendingRequest{},
 		}
 	}
 }
 
-func (p *processRunner) Begin(post func(any)) {
+func (p *longLivedRunner) Begin(post func(any)) {
 	p.post = post
 	go p.start()
 }
 
-func (p *processRunner) start() {
+func (p *longLivedRunner) start() {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	secrets, err := p.outfit.secrets()
@@ -128,14 +128,14 @@ func (p *processRunner) start() {
 	}
 }
 
-func (p *processRunner) env() []string {
+func (p *longLivedRunner) env() []string {
 	env := append(slices.Clone(p.outfit.Env), p.program.Env...)
 	return append(env, "TROUPE_PROTOCOL="+strconv.Itoa(protocolVersion), "TROUPE_WORKER="+string(p.worker),
 		"TROUPE_POOL="+p.cfg.PoolName, "TROUPE_GENERATION="+strconv.Itoa(int(p.gen)),
 		"TROUPE_INCARNATION="+p.cfg.Incarnation.String())
 }
 
-func (p *processRunner) hello() any {
+func (p *longLivedRunner) hello() any {
 	return map[string]any{
 		"protocol": protocolVersion, "worker": p.worker, "generation": p.gen, "pool": p.cfg.PoolName,
 		"actions": p.program.Actions,
@@ -143,7 +143,7 @@ func (p *processRunner) hello() any {
 }
 
 // ask sends a request; the caller holds the lock.
-func (p *processRunner) ask(command string, r pendingRequest, args any) (uint64, error) {
+func (p *longLivedRunner) ask(command string, r pendingRequest, args any) (uint64, error) {
 	if p.process == nil || p.exited {
 		return 0, errors.New("the program is not running")
 	}
@@ -160,7 +160,7 @@ func (p *processRunner) ask(command string, r pendingRequest, args any) (uint64,
 }
 
 // Step carries out a step of a ladder.
-func (p *processRunner) Step(step process.Step, r *Run) {
+func (p *longLivedRunner) Step(step process.Step, r *Run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.process == nil {
@@ -182,7 +182,7 @@ func (p *processRunner) Step(step process.Step, r *Run) {
 	}
 }
 
-func (p *processRunner) cancelRun() {
+func (p *longLivedRunner) cancelRun() {
 	if p.run == nil || p.runID == 0 {
 		return
 	}
@@ -193,7 +193,7 @@ func (p *processRunner) cancelRun() {
 
 // Probe checks the program: the kernel's view of it always; health_check while it is idle; ping while it is busy,
 // where it answers pings then.
-func (p *processRunner) Probe(id uint64, busy bool) {
+func (p *longLivedRunner) Probe(id uint64, busy bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.process == nil || p.exited {
@@ -217,7 +217,7 @@ func (p *processRunner) Probe(id uint64, busy bool) {
 	}
 }
 
-func (p *processRunner) EndSession(session string, epoch int64) {
+func (p *longLivedRunner) EndSession(session string, epoch int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.asks["sessions"] {
@@ -227,7 +227,7 @@ func (p *processRunner) EndSession(session string, epoch int64) {
 	}
 }
 
-func (p *processRunner) Snapshot(session string, epoch int64, id uint64) bool {
+func (p *longLivedRunner) Snapshot(session string, epoch int64, id uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	_, err := p.ask("snapshot", pendingRequest{session: session, epoch: epoch, snapshot: id},
@@ -235,7 +235,7 @@ func (p *processRunner) Snapshot(session string, epoch int64, id uint64) bool {
 	return err == nil
 }
 
-func (p *processRunner) snapshotTaken(request pendingRequest, r process.Reply) {
+func (p *longLivedRunner) snapshotTaken(request pendingRequest, r process.Reply) {
 	out := &snapshot{id: request.snapshot, session: request.session, epoch: request.epoch}
 	var answer struct {
 		State json.RawMessage `json:"state"`
@@ -251,14 +251,14 @@ func (p *processRunner) snapshotTaken(request pendingRequest, r process.Reply) {
 	p.post(out)
 }
 
-func (p *processRunner) Traits() Traits {
+func (p *longLivedRunner) Traits() Traits {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.traits
 }
 
 // Stderr is the last that the program wrote to its standard error.
-func (p *processRunner) Stderr() string {
+func (p *longLivedRunner) Stderr() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.process == nil {
@@ -267,7 +267,7 @@ func (p *processRunner) Stderr() string {
 	return p.process.StderrTail()
 }
 
-func (p *processRunner) Pid() int {
+func (p *longLivedRunner) Pid() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.pid

@@ -10,7 +10,7 @@ import (
 )
 
 // heard takes an event of the program. It runs in the program's reader.
-func (p *processRunner) heard(ev process.Event) {
+func (p *longLivedRunner) heard(ev process.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.process == nil {
@@ -25,7 +25,7 @@ func (p *processRunner) heard(ev process.Event) {
 const deferredMax = 1024
 
 // put keeps an event until the program is known. What is dropped is counted, and told when it is.
-func (p *processRunner) put(ev process.Event) {
+func (p *longLivedRunner) put(ev process.Event) {
 	switch ev.(type) {
 	case process.Broken, process.Exited: // one of each at most
 	default:
@@ -38,16 +38,16 @@ func (p *processRunner) put(ev process.Event) {
 }
 
 // take handles one event; the lock is held.
-func (p *processRunner) take(ev process.Event) {
+func (p *longLivedRunner) take(ev process.Event) {
 	switch ev := ev.(type) {
 	case process.Reply:
 		p.replied(ev)
 	case process.Progress:
-		p.live(ev.ID, Happening{Kind: "progress", At: time.Now(), Fraction: ev.Fraction, Message: ev.Message})
+		p.live(ev.ID, RunEvent{Kind: "progress", At: time.Now(), Fraction: ev.Fraction, Message: ev.Message})
 	case process.Chunk:
-		p.live(ev.ID, Happening{Kind: "chunk", At: time.Now(), Chunk: ev.Data})
+		p.live(ev.ID, RunEvent{Kind: "chunk", At: time.Now(), Chunk: ev.Data})
 	case process.Log:
-		p.live(ev.ID, Happening{Kind: "log", At: time.Now(), Level: ev.Level, Message: ev.Message})
+		p.live(ev.ID, RunEvent{Kind: "log", At: time.Now(), Level: ev.Level, Message: ev.Message})
 	case process.Wrote:
 		if p.run != nil {
 			p.cfg.Feeds.Add(p.run.Execution.ID, wrote(ev))
@@ -66,20 +66,20 @@ func (p *processRunner) take(ev process.Event) {
 }
 
 // live passes on a sign of the run, if it is of the run.
-func (p *processRunner) live(id uint64, h Happening) {
+func (p *longLivedRunner) live(id uint64, e RunEvent) {
 	if p.run == nil || id != p.runID {
-		if h.Kind == "log" && id == 0 {
-			p.cfg.Logger.Info("worker says", "worker", p.worker, "level", h.Level, "message", h.Message)
+		if e.Kind == "log" && id == 0 {
+			p.cfg.Logger.Info("worker says", "worker", p.worker, "level", e.Level, "message", e.Message)
 		}
 		return
 	}
-	p.cfg.Feeds.Add(p.run.Execution.ID, h)
+	p.cfg.Feeds.Add(p.run.Execution.ID, e)
 	if p.run.Execution.StallTimeout > 0 {
 		p.post(&sign{})
 	}
 }
 
-func (p *processRunner) replied(r process.Reply) {
+func (p *longLivedRunner) replied(r process.Reply) {
 	request, known := p.pending[r.ID]
 	if !known {
 		if p.cfg.UnknownReply != nil {
@@ -110,7 +110,7 @@ func replyError(r process.Reply) error {
 }
 
 // greeted reads the program's answer to hello.
-func (p *processRunner) greeted(r process.Reply) error {
+func (p *longLivedRunner) greeted(r process.Reply) error {
 	if r.Err != nil {
 		return &StartError{Why: r.Err.Message, Traceback: messages.Traceback(r.Err.Details)}
 	}

@@ -33,7 +33,7 @@ type executeSession struct {
 
 // Run sends the execute, after the session's kept state where there is one. A program that cannot take it never
 // started the run: its end is reported as the worker's.
-func (p *processRunner) Run(r *Run) {
+func (p *longLivedRunner) Run(r *Run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.run, p.runID, p.restored = r, 0, false
@@ -51,7 +51,7 @@ func (p *processRunner) Run(r *Run) {
 }
 
 // restoreAnswered starts the run once its session has its state back, or could not be given it.
-func (p *processRunner) restoreAnswered(r process.Reply) {
+func (p *longLivedRunner) restoreAnswered(r process.Reply) {
 	if p.run == nil || p.runID != 0 {
 		return
 	}
@@ -64,9 +64,9 @@ func (p *processRunner) restoreAnswered(r process.Reply) {
 }
 
 // whole reports whether the run's session has got all of its state back.
-func (p *processRunner) whole() bool { return p.restored && p.run != nil && p.run.Behind == 0 }
+func (p *longLivedRunner) whole() bool { return p.restored && p.run != nil && p.run.Behind == 0 }
 
-func (p *processRunner) execute() {
+func (p *longLivedRunner) execute() {
 	id, err := p.ask("execute", pendingRequest{}, p.arguments(p.run))
 	if err != nil {
 		r := p.run
@@ -92,7 +92,7 @@ func notTaken(r *Run, err error) *ended {
 	return &ended{placement: r.Placement(), crashed: why, unstarted: true, outcome: lost(why, "", "")}
 }
 
-func (p *processRunner) arguments(r *Run) *executeArgs {
+func (p *longLivedRunner) arguments(r *Run) *executeArgs {
 	e := r.Execution
 	args := &executeArgs{
 		Execution: e.ID, Attempt: e.Attempt, Action: e.Action, Root: r.Action.Root, Entrypoint: r.Action.Entrypoint,
@@ -113,7 +113,7 @@ func (p *processRunner) arguments(r *Run) *executeArgs {
 }
 
 // finished takes the answer to the run.
-func (p *processRunner) finished(reply process.Reply) {
+func (p *longLivedRunner) finished(reply process.Reply) {
 	r := p.run
 	if r == nil || reply.ID != p.runID {
 		return

@@ -15,7 +15,7 @@ const allCapabilities = `{"protocol":1,"capabilities":{"ping_while_busy":true,"c
 
 // company is a process runner with its program.
 type company struct {
-	*processRunner
+	*longLivedRunner
 	in  *inbox
 	cfg *WorkerConfig
 	l   *launcher
@@ -24,9 +24,9 @@ type company struct {
 func newCompany(t *testing.T, l *launcher) *company {
 	t.Helper()
 	in, cfg := &inbox{}, backstage()
-	r := ProcessRunner(&Outfit{Launcher: l}, &Program{Name: "python process", Argv: []string{"python3"}})(cfg, "w", 1)
+	r := LongLivedRunner(&Outfit{Launcher: l}, &Program{Name: "python process", Argv: []string{"python3"}})(cfg, "w", 1)
 	r.Begin(in.post)
-	return &company{r.(*processRunner), in, cfg, l}
+	return &company{r.(*longLivedRunner), in, cfg, l}
 }
 
 // greeted is a company whose program has answered hello.
@@ -115,7 +115,7 @@ func TestProcessIsKilledBeforeStartReturns(t *testing.T) {
 func TestProcessRun(t *testing.T) {
 	t.Parallel()
 	c, p := greeted(t, allCapabilities)
-	require.Equal(t, Traits{Lives: true, Probes: true, Cancels: true, Snapshots: true}, c.Traits())
+	require.Equal(t, Traits{LongLived: true, Probes: true, Cancels: true, Snapshots: true}, c.Traits())
 	require.Equal(t, 99, c.Pid())
 	r := aRun(func(e *messages.Execution, _ *messages.Action) { e.StallTimeout = time.Minute })
 	c.Run(r)
@@ -289,7 +289,7 @@ func TestProcessProbes(t *testing.T) {
 // A program that talks before the node knows it is heard to a bound; its end is heard in any case.
 func TestProcessThatTalksTooEarly(t *testing.T) {
 	t.Parallel()
-	p := &processRunner{}
+	p := &longLivedRunner{}
 	for range deferredMax + 5 {
 		p.heard(process.Log{Message: "hello?"})
 	}

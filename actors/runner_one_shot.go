@@ -25,8 +25,8 @@ const exitTryAgain = 75
 // startTimeout bounds how long the guardian may take to start a program.
 const startTimeout = 10 * time.Second
 
-// shellRunner runs one program per execution.
-type shellRunner struct {
+// oneShotRunner runs one program per execution.
+type oneShotRunner struct {
 	cfg    *WorkerConfig
 	outfit *Outfit
 	launch func(*messages.Action) runtime.Program
@@ -35,10 +35,10 @@ type shellRunner struct {
 	post   func(any)
 }
 
-// ShellRunner returns a maker of runners that start a program for each execution; launch says how, by the action.
-func ShellRunner(outfit *Outfit, launch func(*messages.Action) runtime.Program) func(*WorkerConfig, messages.WorkerID, messages.Generation) Runner {
+// OneShotRunner returns a maker of runners that start a program for each execution; launch says how, by the action.
+func OneShotRunner(outfit *Outfit, launch func(*messages.Action) runtime.Program) func(*WorkerConfig, messages.WorkerID, messages.Generation) Runner {
 	return func(c *WorkerConfig, id messages.WorkerID, gen messages.Generation) Runner {
-		return &shellRunner{cfg: c, outfit: outfit, launch: launch, worker: id, gen: gen}
+		return &oneShotRunner{cfg: c, outfit: outfit, launch: launch, worker: id, gen: gen}
 	}
 }
 
@@ -78,19 +78,19 @@ func (c *command) at(step process.Step) process.Process {
 	return c.process
 }
 
-func (s *shellRunner) Begin(post func(any)) {
+func (s *oneShotRunner) Begin(post func(any)) {
 	s.post = post
 	post(&begun{})
 }
 
-func (s *shellRunner) Run(r *Run) {
+func (s *oneShotRunner) Run(r *Run) {
 	c := &command{}
 	r.handle = c
 	go s.start(r.Execution, r.Action, r.Placement(), c)
 }
 
 // start starts the command. Its end comes through the sink.
-func (s *shellRunner) start(e *messages.Execution, a *messages.Action, p messages.Placement, c *command) {
+func (s *oneShotRunner) start(e *messages.Execution, a *messages.Action, p messages.Placement, c *command) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	params := e.Parameters
@@ -137,7 +137,7 @@ func (s *shellRunner) start(e *messages.Execution, a *messages.Action, p message
 }
 
 // env is the pool's environment with the program's, the execution's identity and its scalar parameters.
-func (s *shellRunner) env(e *messages.Execution, program []string) []string {
+func (s *oneShotRunner) env(e *messages.Execution, program []string) []string {
 	env := append(slices.Clone(s.outfit.Env), program...)
 	env = append(env,
 		"TROUPE_EXECUTION="+e.ID.String(), "TROUPE_ATTEMPT="+strconv.Itoa(int(e.Attempt)),
@@ -214,7 +214,7 @@ func envName(s string) bool {
 }
 
 // heard takes what the command does.
-func (s *shellRunner) heard(e *messages.Execution, p messages.Placement, c *command, ev process.Event) {
+func (s *oneShotRunner) heard(e *messages.Execution, p messages.Placement, c *command, ev process.Event) {
 	switch ev := ev.(type) {
 	case process.Wrote:
 		s.cfg.Feeds.Add(e.ID, wrote(ev))
@@ -228,9 +228,9 @@ func (s *shellRunner) heard(e *messages.Execution, p messages.Placement, c *comm
 	}
 }
 
-func (s *shellRunner) exited(p messages.Placement, proc process.Process, exit process.Exit) {
+func (s *oneShotRunner) exited(p messages.Placement, proc process.Process, exit process.Exit) {
 	out := proc.TakeOutput()
-	outcome := shellOutcome(exit, out, proc.StderrTail())
+	outcome := commandOutcome(exit, out, proc.StderrTail())
 	kept := s.outfit.Output
 	if kept == 0 {
 		kept = messages.OutputMax
@@ -241,16 +241,16 @@ func (s *shellRunner) exited(p messages.Placement, proc process.Process, exit pr
 	s.post(&ended{placement: p, output: out, outcome: outcome})
 }
 
-func wrote(ev process.Wrote) Happening {
-	h := Happening{Kind: "stdout", At: time.Now(), Data: slices.Clone(ev.Data)}
+func wrote(ev process.Wrote) RunEvent {
+	e := RunEvent{Kind: "stdout", At: time.Now(), Data: slices.Clone(ev.Data)}
 	if ev.Stderr {
-		h.Kind = "stderr"
+		e.Kind = "stderr"
 	}
-	return h
+	return e
 }
 
-// shellOutcome judges how a command ended.
-func shellOutcome(exit process.Exit, out messages.Output, stderr string) messages.Outcome {
+// commandOutcome judges how a command ended.
+func commandOutcome(exit process.Exit, out messages.Output, stderr string) messages.Outcome {
 	if exit.Cause == process.CauseExit && exit.Code == 0 {
 		if out.StdoutCut {
 			return failed(&messages.Error{
@@ -259,7 +259,7 @@ func shellOutcome(exit process.Exit, out messages.Output, stderr string) message
 					"instead, and write what is no result to stderr", messages.ResultMax),
 			})
 		}
-		return completed(shellResult(out.Stdout))
+		return completed(commandResult(out.Stdout))
 	}
 	err := &messages.Error{Code: messages.CodeExitStatus, Exit: describeExit(exit), Stderr: stderr}
 	err.Message = "command ended: " + err.Exit
@@ -276,8 +276,8 @@ func shellOutcome(exit process.Exit, out messages.Output, stderr string) message
 	return failed(err)
 }
 
-// shellResult is stdout as JSON where it parses, else as a JSON string.
-func shellResult(stdout []byte) []byte {
+// commandResult is stdout as JSON where it parses, else as a JSON string.
+func commandResult(stdout []byte) []byte {
 	trimmed := bytes.TrimSpace(stdout)
 	if len(trimmed) > 0 && json.Valid(trimmed) {
 		return trimmed
@@ -293,7 +293,7 @@ func shellResult(stdout []byte) []byte {
 	return result
 }
 
-func (s *shellRunner) Step(step process.Step, r *Run) {
+func (s *oneShotRunner) Step(step process.Step, r *Run) {
 	if r == nil {
 		return
 	}
@@ -316,11 +316,11 @@ func stepProcess(p process.Process, step process.Step) {
 }
 
 // Probe looks whether programs can be started at all: the shell pool's own is each action's business.
-func (s *shellRunner) Probe(id uint64, _ bool) {
+func (s *oneShotRunner) Probe(id uint64, _ bool) {
 	s.post(&probed{id: id, err: process.CheckRoom()})
 }
 
-func (s *shellRunner) EndSession(string, int64)            {}
-func (s *shellRunner) Snapshot(string, int64, uint64) bool { return false }
-func (s *shellRunner) Traits() Traits                      { return Traits{} }
-func (s *shellRunner) Pid() int                            { return 0 }
+func (s *oneShotRunner) EndSession(string, int64)            {}
+func (s *oneShotRunner) Snapshot(string, int64, uint64) bool { return false }
+func (s *oneShotRunner) Traits() Traits                      { return Traits{} }
+func (s *oneShotRunner) Pid() int                            { return 0 }

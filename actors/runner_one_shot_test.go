@@ -42,7 +42,7 @@ func TestShellOutcomes(t *testing.T) {
 		"guardian":   {exit: process.Exit{Cause: process.CauseGuardian, Code: -1, Lost: true}, status: messages.Abandoned, code: messages.CodeWorkerLost},
 		"unknown":    {exit: process.Exit{Cause: process.CauseExit, Code: -1, Lost: true}, status: messages.Failed, code: messages.CodeExitStatus, text: "unknown"},
 	} {
-		o := shellOutcome(c.exit, messages.Output{Stdout: []byte(c.stdout)}, "tail")
+		o := commandOutcome(c.exit, messages.Output{Stdout: []byte(c.stdout)}, "tail")
 		require.Equal(t, c.status, o.Status, name)
 		if c.code == "" {
 			require.Equal(t, c.result, string(o.Result), name)
@@ -100,10 +100,10 @@ func FuzzParameterEnv(f *testing.F) {
 	})
 }
 
-func newShell(t *testing.T, l *launcher) (Runner, *inbox, *WorkerConfig) {
+func newOneShot(t *testing.T, l *launcher) (Runner, *inbox, *WorkerConfig) {
 	t.Helper()
 	in, cfg := &inbox{}, backstage()
-	s := ShellRunner(&Outfit{Launcher: l, Env: []string{"PATH=/bin"}}, func(a *messages.Action) runtime.Program {
+	s := OneShotRunner(&Outfit{Launcher: l, Env: []string{"PATH=/bin"}}, func(a *messages.Action) runtime.Program {
 		return runtime.Program{Argv: runtime.Argv(a.Root, a.Command)}
 	})(cfg, "w", 1)
 	s.Begin(in.post)
@@ -114,7 +114,7 @@ func newShell(t *testing.T, l *launcher) (Runner, *inbox, *WorkerConfig) {
 func TestShellRunsACommand(t *testing.T) {
 	t.Parallel()
 	l := &launcher{}
-	s, in, cfg := newShell(t, l)
+	s, in, cfg := newOneShot(t, l)
 	r := aRun(func(e *messages.Execution, a *messages.Action) {
 		e.Parameters, e.StallTimeout, a.Root, a.Command = json.RawMessage(`{"x":"1"}`), time.Minute, "/pack", []string{"bin/run", "-a"}
 	})
@@ -138,7 +138,7 @@ func TestShellRunsACommand(t *testing.T) {
 
 func TestShellEndsBeforeItsStartReturns(t *testing.T) {
 	t.Parallel()
-	s, in, _ := newShell(t, &launcher{begin: func(p *puppet) { p.exits(2) }})
+	s, in, _ := newOneShot(t, &launcher{begin: func(p *puppet) { p.exits(2) }})
 	s.Run(aRun(nil))
 	require.Equal(t, "exit status 2", next[*ended](t, in, 1).outcome.Error.Exit)
 }
@@ -156,7 +156,7 @@ func TestShellIsStoppedBeforeItsStartReturns(t *testing.T) {
 	} {
 		starting, goOn := make(chan struct{}), make(chan struct{})
 		l := &launcher{begin: func(*puppet) { close(starting); <-goOn }}
-		s, in, _ := newShell(t, l)
+		s, in, _ := newOneShot(t, l)
 		r := aRun(nil)
 		s.Run(r)
 		<-starting
@@ -187,7 +187,7 @@ func TestShellThatDoesNotStart(t *testing.T) {
 		"guardian":        {fmt.Errorf("start cmd: %w: died", process.ErrGuardian), messages.Abandoned, true},
 		"late":            {fmt.Errorf("start cmd: %w", context.DeadlineExceeded), messages.Abandoned, true},
 	} {
-		s, in, _ := newShell(t, &launcher{refuse: c.err})
+		s, in, _ := newOneShot(t, &launcher{refuse: c.err})
 		s.Run(aRun(nil))
 		end := next[*ended](t, in, 1)
 		require.Equal(t, c.status, end.outcome.Status, name)
@@ -198,9 +198,9 @@ func TestShellThatDoesNotStart(t *testing.T) {
 
 func TestShellResultTooLarge(t *testing.T) {
 	t.Parallel()
-	s, in, _ := newShell(t, &launcher{})
-	l := s.(*shellRunner).outfit.Launcher.(*launcher)
-	s.(*shellRunner).outfit.Output = 10
+	s, in, _ := newOneShot(t, &launcher{})
+	l := s.(*oneShotRunner).outfit.Launcher.(*launcher)
+	s.(*oneShotRunner).outfit.Output = 10
 	for n, c := range []struct {
 		out  messages.Output
 		code int

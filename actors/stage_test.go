@@ -264,7 +264,7 @@ type stage struct {
 }
 
 // lives is the traits of a runner with a process.
-var lives = Traits{Lives: true, Cancels: true, Probes: true}
+var lives = Traits{LongLived: true, Cancels: true, Probes: true}
 
 // play spawns a worker with the runner.
 func play(t *testing.T, a *act, change func(*WorkerConfig)) *stage {
@@ -273,7 +273,7 @@ func play(t *testing.T, a *act, change func(*WorkerConfig)) *stage {
 		t: t, system: newSystem(t), act: a, pool: &hearer{}, cell: &Cell{},
 		rows: &rows{by: map[messages.ExecutionID]*messages.Execution{}},
 	}
-	if a.traits.Lives && a.pid == 0 && !a.silent {
+	if a.traits.LongLived && a.pid == 0 && !a.silent {
 		a.pid = 4711
 	}
 	recorder, err := s.system.Spawn(s.system, NewRecorder(RecorderConfig{

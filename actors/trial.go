@@ -27,7 +27,7 @@ const heardMax = 8
 // once the program is gone.
 func Try(ctx context.Context, cfg *WorkerConfig, id messages.WorkerID) error {
 	runner := cfg.Runner(cfg, id, 0)
-	if !runner.Traits().Lives {
+	if !runner.Traits().LongLived {
 		return nil // nothing of it lives between two runs
 	}
 	heard := make(chan any, heardMax)

@@ -142,7 +142,7 @@ func (w *Worker) start(ctx actor.Context) {
 	w.machine = lifecycle.New(w.id, now)
 	w.show()
 	w.runner = w.cfg.Runner(w.cfg, w.id, w.gen)
-	if w.runner.Traits().Lives {
+	if w.runner.Traits().LongLived {
 		w.initial = w.later(w.cfg.InitTimeout, &begun{err: errInitTimeout})
 	}
 	w.runner.Begin(w.post)

@@ -122,7 +122,7 @@ func TestAWorkerThatTheNodeCannotStart(t *testing.T) {
 func TestAShellCommandThatTheNodeCannotStart(t *testing.T) {
 	t.Parallel()
 	l := &launcher{refuse: errShort}
-	s, in, _ := newShell(t, l)
+	s, in, _ := newOneShot(t, l)
 	s.Run(aRun(nil))
 	end := next[*ended](t, in, 1)
 	require.ErrorIs(t, end.short, process.ErrShortage)

@@ -114,8 +114,8 @@ func (w *Worker) leave(ctx actor.Context, reason lifecycle.Reason, cause lifecyc
 	if w.leaving != nil {
 		return
 	}
-	w.leaving = &leaving{cause: cause, why: why, wanted: wanted, gone: !w.runner.Traits().Lives || w.runner.Pid() == 0}
-	if w.leaving.gone && w.runner.Traits().Lives {
+	w.leaving = &leaving{cause: cause, why: why, wanted: wanted, gone: !w.runner.Traits().LongLived || w.runner.Pid() == 0}
+	if w.leaving.gone && w.runner.Traits().LongLived {
 		w.runner.Step(process.StepKill, nil) // one that is only being started has no pid yet
 	}
 	w.queue, w.held = nil, nil

@@ -28,15 +28,15 @@ func (n *Node) runner(
 	spec, launch := n.spec(p), n.launch(p)
 	switch spec.Lifetime {
 	case runtime.InNode:
-		return actors.GoRunner(n.handlers())
+		return actors.InNodeRunner(n.handlers())
 	case runtime.OneShot:
-		return actors.ShellRunner(outfit, func(a *messages.Action) runtime.Program {
+		return actors.OneShotRunner(outfit, func(a *messages.Action) runtime.Program {
 			one := launch
 			one.Root, one.Command, one.Entrypoint = a.Root, a.Command, a.Entrypoint
 			return spec.Start(one)
 		})
 	}
-	return actors.ProcessRunner(outfit, program(set, p, spec.Process, spec.Start(launch), n.cfg.Data))
+	return actors.LongLivedRunner(outfit, program(set, p, spec.Process, spec.Start(launch), n.cfg.Data))
 }
 
 func (n *Node) poolEnv(p *pack.Pool) []string {

@@ -137,7 +137,7 @@ func TestARunIsSeenFromAnotherNode(t *testing.T) {
 	c := newCluster(t)
 	a, b := c.join("a", "shell", 1), c.join("b", "shell", 1)
 	e := c.runs(b)
-	b.cfg.Feeds.Add(e.ID, actors.Happening{Kind: "stdout", Data: []byte("one\n"), At: time.Now()})
+	b.cfg.Feeds.Add(e.ID, actors.RunEvent{Kind: "stdout", Data: []byte("one\n"), At: time.Now()})
 	for _, asked := range []*node{a, b} {
 		out, err := asked.Output(t.Context(), e.ID)
 		require.NoError(t, err)

@@ -188,7 +188,7 @@ func TestAWorkerTravelsWithAsMuchHistoryAsFits(t *testing.T) {
 func TestEventsTravelAndComeBack(t *testing.T) {
 	t.Parallel()
 	at := time.Now()
-	for _, h := range []actors.Happening{
+	for _, h := range []actors.RunEvent{
 		{Kind: "stdout", At: at, Data: []byte("a\xff"), Fraction: -1},
 		{Kind: "chunk", At: at, Chunk: json.RawMessage(`{"a":1}`)},
 		{Kind: "progress", At: at, Fraction: 0.5, Message: "half"},
@@ -196,12 +196,12 @@ func TestEventsTravelAndComeBack(t *testing.T) {
 		w := wireOf(&h)
 		require.Equal(t, live(h), liveOf(&w))
 	}
-	w := wireOf(&actors.Happening{Kind: "progress", Fraction: math.NaN()})
+	w := wireOf(&actors.RunEvent{Kind: "progress", Fraction: math.NaN()})
 	require.Nil(t, liveOf(&w).Fraction)
-	w = wireOf(&actors.Happening{Kind: "chunk", Chunk: make([]byte, wire.HappeningMax)})
+	w = wireOf(&actors.RunEvent{Kind: "chunk", Chunk: make([]byte, wire.RunEventMax)})
 	require.Equal(t, "notice", w.Kind)
 	require.Contains(t, w.Message, "too large to be passed on")
-	require.Equal(t, "notice", liveOf(&wire.Happening{Kind: "chunk", Chunk: []byte("{")}).Kind)
+	require.Equal(t, "notice", liveOf(&wire.RunEvent{Kind: "chunk", Chunk: []byte("{")}).Kind)
 }
 
 // What a node refuses arrives as the problem that it was.

@@ -106,7 +106,7 @@ func (p *puppet) Vitals() (process.Vitals, error) { return process.Vitals{State:
 // employ builds a pool of processes.
 func employ(t *testing.T, c *company, workers int, change func(*PoolConfig)) *house {
 	t.Helper()
-	return build(t, "python", workers, actors.ProcessRunner(
+	return build(t, "python", workers, actors.LongLivedRunner(
 		&actors.Outfit{Launcher: c}, &actors.Program{Argv: []string{"python3"}}), func(cfg *PoolConfig) {
 		cfg.Restart = restart.Policy{BackoffMin: 10 * time.Millisecond, BackoffMax: 50 * time.Millisecond}
 		if change != nil {

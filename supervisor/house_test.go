@@ -544,5 +544,5 @@ func (h *theatre) runs() int {
 func quick(context.Context, *messages.Task) (any, error) { return 1, nil }
 
 func goes(h messages.Handler) func(*actors.WorkerConfig, messages.WorkerID, messages.Generation) actors.Runner {
-	return actors.GoRunner(map[string]messages.Handler{"f": h})
+	return actors.InNodeRunner(map[string]messages.Handler{"f": h})
 }

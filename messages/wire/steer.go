@@ -14,16 +14,16 @@ import (
 
 // Bounds of what a node tells of its workers and of a run.
 const (
-	// OutputMax bounds the entries of one OutputResult, in bytes as Happening.Size counts them. One entry alone may be larger.
+	// OutputMax bounds the entries of one OutputResult, in bytes as RunEvent.Size counts them. One entry alone may be larger.
 	OutputMax = 64 << 10
-	// HappeningMax bounds one entry, in the same bytes, so that it fits into a payload; a larger one is cut by its sender.
-	HappeningMax = PayloadMax - 4<<10
+	// RunEventMax bounds one entry, in the same bytes, so that it fits into a payload; a larger one is cut by its sender.
+	RunEventMax = PayloadMax - 4<<10
 	// ViewsMax bounds the view of one Views, in bytes.
 	ViewsMax = PayloadMax - 4<<10
 	// entriesMax bounds the entries of one OutputResult.
-	entriesMax = OutputMax / happeningBase
-	// happeningBase is what an entry takes beside its texts, in bytes, at most.
-	happeningBase = 64
+	entriesMax = OutputMax / runEventBase
+	// runEventBase is what an entry takes beside its texts, in bytes, at most.
+	runEventBase = 64
 )
 
 // Cancel stops the envelope's execution if its placement is still the envelope's. Pool and Slot say which worker runs it.
@@ -63,12 +63,12 @@ type Output struct{ Feed, From uint64 }
 // OutputResult is what was seen of a run. More: there is more already. Ended: the run has ended, and nothing is left.
 type OutputResult struct {
 	Feed, Next  uint64
-	Entries     []Happening
+	Entries     []RunEvent
 	More, Ended bool
 }
 
-// Happening is one live event of a run. Kind is a word that the receiver judges; Fraction is negative where none was given.
-type Happening struct {
+// RunEvent is one live event of a run. Kind is a word that the receiver judges; Fraction is negative where none was given.
+type RunEvent struct {
 	Kind           string
 	At             time.Time
 	Data, Chunk    []byte
@@ -77,8 +77,8 @@ type Happening struct {
 }
 
 // Size is what an entry takes of a payload, in bytes, at most.
-func (h Happening) Size() int {
-	return happeningBase + len(h.Kind) + len(h.Data) + len(h.Chunk) + len(h.Level) + len(h.Message)
+func (e RunEvent) Size() int {
+	return runEventBase + len(e.Kind) + len(e.Data) + len(e.Chunk) + len(e.Level) + len(e.Message)
 }
 
 func (Cancel) kind() troupev1.Kind       { return troupev1.Kind_KIND_CANCEL }
@@ -126,7 +126,7 @@ func outputFromProto(p *troupev1.OutputResult) (Body, error) {
 	}
 	b := OutputResult{Feed: p.GetFeed(), Next: p.GetNext(), More: p.GetMore(), Ended: p.GetEnded()}
 	for _, h := range p.GetEntries() {
-		b.Entries = append(b.Entries, Happening{
+		b.Entries = append(b.Entries, RunEvent{
 			Kind: h.GetKind(), At: fromNanos(h.GetAt()), Data: h.GetData(), Chunk: h.GetChunk(), Fraction: h.GetFraction(),
 			Level: h.GetLevel(), Message: h.GetMessage(),
 		})
@@ -174,7 +174,7 @@ func (b OutputResult) check(messages.Placement) error {
 	}
 	size := 0
 	for i := range b.Entries {
-		if size += b.Entries[i].Size(); size > OutputMax && i > 0 || size > HappeningMax {
+		if size += b.Entries[i].Size(); size > OutputMax && i > 0 || size > RunEventMax {
 			return fmt.Errorf("its entries are larger than %d bytes", OutputMax)
 		}
 		if f := b.Entries[i].Fraction; math.IsNaN(f) || math.IsInf(f, 0) {

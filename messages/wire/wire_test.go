@@ -46,7 +46,7 @@ func bodies() map[troupev1.Kind]wire.Body {
 		troupev1.Kind_KIND_POOLS:            wire.Pools{After: "go"},
 		troupev1.Kind_KIND_VIEWS:            wire.Views{View: []byte(`[{"id":"a/go/0"}]`), Next: "go/0"},
 		troupev1.Kind_KIND_OUTPUT:           wire.Output{Feed: 3, From: 17},
-		troupev1.Kind_KIND_OUTPUT_RESULT: wire.OutputResult{Feed: 3, Next: 19, More: true, Ended: true, Entries: []wire.Happening{
+		troupev1.Kind_KIND_OUTPUT_RESULT: wire.OutputResult{Feed: 3, Next: 19, More: true, Ended: true, Entries: []wire.RunEvent{
 			{Kind: "stdout", At: time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC), Data: []byte("hi\n\xff")},
 			{Kind: "progress", Fraction: 0.5, Message: "half"},
 		}},
@@ -222,9 +222,9 @@ func TestBodiesOutOfRangeAreRefusedAtTheSender(t *testing.T) {
 		"cancelled slot":        {wire.Cancel{Pool: "p", Slot: -1}, "slot -1"},
 		"far place":             {wire.Workers{After: long + long}, "a page begins"},
 		"much output":           {outputOf(2, wire.OutputMax/2), "larger than"},
-		"large entry":           {outputOf(1, wire.HappeningMax), "larger than"},
+		"large entry":           {outputOf(1, wire.RunEventMax), "larger than"},
 		"many entries":          {outputOf(2000, 0), "2000 entries"},
-		"no progress":           {wire.OutputResult{Entries: []wire.Happening{{Kind: "progress", Fraction: math.NaN()}}}, "want a number"},
+		"no progress":           {wire.OutputResult{Entries: []wire.RunEvent{{Kind: "progress", Fraction: math.NaN()}}}, "want a number"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -236,9 +236,9 @@ func TestBodiesOutOfRangeAreRefusedAtTheSender(t *testing.T) {
 
 // outputOf is output of equal entries.
 func outputOf(count, size int) wire.OutputResult {
-	b := wire.OutputResult{Entries: make([]wire.Happening, count)}
+	b := wire.OutputResult{Entries: make([]wire.RunEvent, count)}
 	for i := range b.Entries {
-		b.Entries[i] = wire.Happening{Kind: "stdout", Data: make([]byte, size)}
+		b.Entries[i] = wire.RunEvent{Kind: "stdout", Data: make([]byte, size)}
 	}
 	return b
 }
@@ -246,13 +246,13 @@ func outputOf(count, size int) wire.OutputResult {
 // What is as large as the bounds of output and views allow fits into a payload.
 func TestTheLargestOutputAndViewFit(t *testing.T) {
 	t.Parallel()
-	base := wire.Happening{Kind: "stdout", At: time.Now(), Fraction: -1, Level: "warning", Message: strings.Repeat("m", 100)}
-	for name, entries := range map[string][]wire.Happening{"one": {base}, "many": slices.Repeat([]wire.Happening{base}, 300)} {
+	base := wire.RunEvent{Kind: "stdout", At: time.Now(), Fraction: -1, Level: "warning", Message: strings.Repeat("m", 100)}
+	for name, entries := range map[string][]wire.RunEvent{"one": {base}, "many": slices.Repeat([]wire.RunEvent{base}, 300)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			limit := wire.OutputMax
 			if len(entries) == 1 {
-				limit = wire.HappeningMax
+				limit = wire.RunEventMax
 			}
 			entries[0].Data = make([]byte, limit-len(entries)*base.Size())
 			_, err := wire.ToProto(envelope(wire.OutputResult{Feed: 1 << 62, Next: 1 << 62, More: true, Entries: entries}))
