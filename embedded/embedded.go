@@ -15,6 +15,7 @@ package embedded
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -55,6 +56,7 @@ type Config struct {
 // Node is one node inside this program.
 type Node struct {
 	node *node.Keeper
+	tune atomic.Pointer[func()] // ends what Start set for the whole process
 }
 
 // New checks the configuration and the actions and returns a node that has started nothing.
@@ -84,10 +86,26 @@ func New(cfg Config, actions ...troupe.Action) (*Node, error) {
 
 // Start brings the node up and gives back to it what an earlier run of the program left unfinished. While a shared store
 // is away it waits, until ctx ends; what submits meanwhile gets a *Problem with the code store_unavailable.
-func (n *Node) Start(ctx context.Context) error { return n.node.Start(ctx) }
+//
+// Until Stop, the process's garbage collector has the target that the troupe binary sets for a node (GOGC=300), unless the program has
+// set its own, by GOGC or by debug.SetGCPercent.
+func (n *Node) Start(ctx context.Context) error {
+	end := node.Tune()
+	n.tune.Store(&end)
+	err := n.node.Start(ctx)
+	if err != nil {
+		end()
+	}
+	return err
+}
 
 // Stop ends the node in order: running work may finish within the shutdown timeout. The end of ctx cuts that short.
-func (n *Node) Stop(ctx context.Context) error { return n.node.Stop(ctx) }
+func (n *Node) Stop(ctx context.Context) error {
+	if end := n.tune.Load(); end != nil {
+		defer (*end)()
+	}
+	return n.node.Stop(ctx)
+}
 
 // Addr is the address of the HTTP API; empty without one.
 func (n *Node) Addr() string { return n.node.Addr() }

@@ -99,7 +99,7 @@ func (a *app) runNode(ctx context.Context, l *config.Loaded, shown *screen, logg
 		default: // the first one stops the node; the others follow from it
 		}
 	}
-	node.Tune()
+	defer node.Tune()()
 	n, err := node.NewKeeper(settings)
 	if err != nil {
 		return err
