@@ -1,0 +1,143 @@
+// Package direct carries work between nodes that share no broker server. Each node keeps the queues of its own workers in an adapter of its
+// own, usually package memory. A message for a queue of another node is posted to that node, over the network of the nodes.
+//
+// It wraps any adapter: a message is published there first, and posted only where that adapter has no such queue and the queue's name says
+// that it belongs to another node. So nodes with a broker server and nodes without one can work on one store while a cluster changes from
+// one to the other.
+//
+// What waits for one node is posted in order, one request at a time, and what comes meanwhile goes with the next request. So the number of
+// requests does not grow with the load. A node that does not answer costs a wait of PostTime, and its messages alone are not confirmed.
+package direct
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/messages"
+)
+
+// Bounds on what is posted.
+const (
+	// PostTime is how long one post may take.
+	PostTime = time.Second
+	// waitingMax bounds the messages that wait for one node. One more is Nacked.
+	waitingMax = 10_000
+)
+
+// Limits bound one post.
+type Limits struct {
+	Messages int // in number
+	Bytes    int // of all bodies
+}
+
+// Post sends messages to the node of an incarnation, within the limits, and returns what became of each. After an error nothing is known of
+// those without a confirm.
+type Post func(ctx context.Context, to messages.Incarnation, list []broker.Message) ([]broker.Confirm, error)
+
+// Config is what a Broker needs. All fields must be set.
+type Config struct {
+	Local    broker.Broker // the queues of this node
+	Own      messages.Incarnation
+	Settings broker.Settings // they say which node a queue's name belongs to
+	Post     Post
+	Limits   Limits
+}
+
+// Broker is Local, whose Publish also reaches the queues of other nodes. All methods are safe for concurrent use.
+type Broker struct {
+	broker.Broker
+	cfg Config
+
+	mu      sync.Mutex
+	lanes   map[messages.Incarnation]*lane // of the nodes for which something waits or is on its way
+	senders sync.WaitGroup                 // one for each lane
+	closed  bool
+}
+
+var _ broker.Broker = (*Broker)(nil)
+
+// New wraps an adapter, which Close closes.
+func New(cfg Config) *Broker {
+	return &Broker{Broker: cfg.Local, cfg: cfg, lanes: map[messages.Incarnation]*lane{}}
+}
+
+// Publish implements broker.Broker. A message for a queue of another node that is not reached within PostTime, or not before ctx ends, is
+// Unknown.
+func (b *Broker) Publish(ctx context.Context, list []broker.Message) ([]broker.Confirm, error) {
+	confirms, err := b.cfg.Local.Publish(ctx, list)
+	if err != nil {
+		return confirms, err
+	}
+	var posts []*post
+	byNode := map[messages.Incarnation]*post{}
+	for i, confirm := range confirms {
+		to, ok := b.elsewhere(&list[i])
+		if confirm != broker.Returned || !ok {
+			continue
+		}
+		p := byNode[to]
+		if p == nil {
+			p = &post{ctx: ctx, to: to, done: make(chan struct{})}
+			byNode[to], posts = p, append(posts, p)
+		}
+		p.list, p.places = append(p.list, list[i]), append(p.places, i)
+	}
+	for _, p := range posts {
+		b.enqueue(p)
+	}
+	var errs []error
+	for _, p := range posts {
+		got, err := p.wait()
+		for i, confirm := range got {
+			confirms[p.places[i]] = confirm
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("publish to the queues of node %s: %w", p.to, err))
+		}
+	}
+	return confirms, errors.Join(errs...)
+}
+
+// Close implements broker.Broker. It waits for the posts that are on their way.
+func (b *Broker) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	b.senders.Wait()
+	return b.cfg.Local.Close()
+}
+
+// Accept publishes what another node has posted. Only queues of this node's workers are reached; for any other the confirm is Returned.
+func (b *Broker) Accept(ctx context.Context, list []broker.Message) ([]broker.Confirm, error) {
+	confirms := make([]broker.Confirm, len(list))
+	var own []broker.Message
+	var places []int
+	for i := range list {
+		confirms[i] = broker.Returned
+		owner, ok := b.cfg.Settings.ParseQueueName(list[i].RoutingKey)
+		if list[i].Exchange == "" && ok && owner.Incarnation == b.cfg.Own {
+			own, places = append(own, list[i]), append(places, i)
+		}
+	}
+	if len(own) == 0 {
+		return confirms, nil
+	}
+	got, err := b.cfg.Local.Publish(ctx, own)
+	for i, confirm := range got {
+		confirms[places[i]] = confirm
+	}
+	return confirms, err
+}
+
+// elsewhere is the node whose queue a message is for, if that is another one.
+func (b *Broker) elsewhere(m *broker.Message) (messages.Incarnation, bool) {
+	if m.Exchange != "" {
+		return messages.Incarnation{}, false
+	}
+	owner, ok := b.cfg.Settings.ParseQueueName(m.RoutingKey)
+	return owner.Incarnation, ok && owner.Incarnation != b.cfg.Own
+}
