@@ -88,6 +88,14 @@ func (n *Network) addressOf(inc messages.Incarnation) (string, error) {
 	return "", fmt.Errorf("incarnation %s: %w", inc, ErrUnknown)
 }
 
+// Reaches reports whether a peer can be asked now, as far as is known: it has an address, and has not failed to answer since it last did.
+func (n *Network) Reaches(inc messages.Incarnation) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.peers[inc]
+	return p != nil && p.suspect.IsZero()
+}
+
 // stands notes how a peer stands: an empty reason, it answered; else why it is suspect.
 func (n *Network) stands(inc messages.Incarnation, why string) {
 	n.mu.Lock()

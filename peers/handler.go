@@ -73,7 +73,8 @@ func tableOf(list []Handler) map[reflect.Type]handle {
 // nodes would answer each other for ever.
 func isAnswer(body wire.Body) bool {
 	switch body.(type) {
-	case wire.Unsupported, wire.Ack, wire.ProbeResult, wire.InspectResult, wire.PoolReportResult, wire.WhyWaitingResult, wire.Views, wire.OutputResult:
+	case wire.Unsupported, wire.Ack, wire.ProbeResult, wire.InspectResult, wire.PoolReportResult, wire.WhyWaitingResult, wire.Views, wire.OutputResult,
+		wire.PublishResult:
 		return true
 	}
 	return false

@@ -17,7 +17,7 @@ const (
 	textMax    = 256  // bytes of a name, a reason or who asked
 )
 
-// Body is what an envelope carries: one of the types of this file, of worker.go, of pool.go and of steer.go. Bodies are never changed once
+// Body is what an envelope carries: one of the types of this file, of worker.go, of pool.go, of steer.go and of publish.go. Bodies are never changed once
 // sent.
 type Body interface {
 	kind() troupev1.Kind
@@ -87,13 +87,15 @@ var decoders = map[troupev1.Kind]func([]byte) (Body, error){
 	troupev1.Kind_KIND_WHY_WAITING_RESULT: payload(func(p *troupev1.WhyWaitingResult) Body {
 		return WhyWaitingResult{Reason: p.GetReason(), Message: p.GetMessage(), Refused: p.GetRefused()}
 	}),
-	troupev1.Kind_KIND_DRAIN:         payload(func(p *troupev1.Drain) Body { return Drain{By: p.GetBy()} }),
-	troupev1.Kind_KIND_PROBE_WORKER:  payload(probeWorkerFromProto),
-	troupev1.Kind_KIND_WORKERS:       payload(func(p *troupev1.Workers) Body { return Workers{Pool: p.GetPool(), After: p.GetAfter()} }),
-	troupev1.Kind_KIND_POOLS:         payload(func(p *troupev1.Pools) Body { return Pools{After: p.GetAfter()} }),
-	troupev1.Kind_KIND_VIEWS:         payload(func(p *troupev1.Views) Body { return Views{View: p.GetView(), Next: p.GetNext()} }),
-	troupev1.Kind_KIND_OUTPUT:        payload(func(p *troupev1.Output) Body { return Output{Feed: p.GetFeed(), From: p.GetFrom()} }),
-	troupev1.Kind_KIND_OUTPUT_RESULT: tryPayload(outputFromProto),
+	troupev1.Kind_KIND_DRAIN:          payload(func(p *troupev1.Drain) Body { return Drain{By: p.GetBy()} }),
+	troupev1.Kind_KIND_PROBE_WORKER:   payload(probeWorkerFromProto),
+	troupev1.Kind_KIND_WORKERS:        payload(func(p *troupev1.Workers) Body { return Workers{Pool: p.GetPool(), After: p.GetAfter()} }),
+	troupev1.Kind_KIND_POOLS:          payload(func(p *troupev1.Pools) Body { return Pools{After: p.GetAfter()} }),
+	troupev1.Kind_KIND_VIEWS:          payload(func(p *troupev1.Views) Body { return Views{View: p.GetView(), Next: p.GetNext()} }),
+	troupev1.Kind_KIND_OUTPUT:         payload(func(p *troupev1.Output) Body { return Output{Feed: p.GetFeed(), From: p.GetFrom()} }),
+	troupev1.Kind_KIND_OUTPUT_RESULT:  tryPayload(outputFromProto),
+	troupev1.Kind_KIND_PUBLISH:        tryPayload(publishFromProto),
+	troupev1.Kind_KIND_PUBLISH_RESULT: tryPayload(publishResultFromProto),
 }
 
 // payload makes a decoder of a conversion that cannot fail.

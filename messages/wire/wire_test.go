@@ -57,6 +57,12 @@ func bodies() map[troupev1.Kind]wire.Body {
 		troupev1.Kind_KIND_DEAD_LETTERED:      wire.DeadLettered{Pool: "python", Slot: 4, Placement: placement()},
 		troupev1.Kind_KIND_WHY_WAITING:        wire.WhyWaiting{Pool: "python", Execution: messages.NewExecutionID()},
 		troupev1.Kind_KIND_WHY_WAITING_RESULT: wire.WhyWaitingResult{Reason: "ready", Message: "it is next"},
+		troupev1.Kind_KIND_PUBLISH: wire.Publish{Messages: []wire.QueueMessage{
+			{Queue: "troupe.worker.n/python/3", Body: []byte("{}"), Expiration: time.Minute}, {Queue: "q"},
+		}},
+		troupev1.Kind_KIND_PUBLISH_RESULT: wire.PublishResult{Confirms: []troupev1.PublishConfirm{
+			troupev1.PublishConfirm_PUBLISH_CONFIRM_CONFIRMED, troupev1.PublishConfirm_PUBLISH_CONFIRM_UNKNOWN,
+		}},
 	}
 }
 
@@ -215,6 +221,13 @@ func TestBodiesOutOfRangeAreRefusedAtTheSender(t *testing.T) {
 		"priority":              {reportOf(wire.PoolCandidate{Execution: messages.NewExecutionID(), Seq: 1, Action: "a", Priority: 10}), "priority 10"},
 		"withdrawn nothing":     {reportOf(wire.PoolWithdrawn{}), "names no execution"},
 		"dead letter's slot":    {wire.DeadLettered{Pool: "p", Slot: -1, Placement: placement()}, "slot -1"},
+		"publish of nothing":    {wire.Publish{}, "0 messages"},
+		"publish of too many":   {wire.Publish{Messages: make([]wire.QueueMessage, wire.PublishMax+1)}, "257 messages"},
+		"publish of much":       {wire.Publish{Messages: []wire.QueueMessage{{Queue: "q", Body: make([]byte, wire.PublishBytesMax+1)}}}, "196609 bytes"},
+		"publish to no queue":   {wire.Publish{Messages: []wire.QueueMessage{{}}}, "name has 0 bytes"},
+		"expired before":        {wire.Publish{Messages: []wire.QueueMessage{{Queue: "q", Expiration: -1}}}, "expiration -1ns"},
+		"no confirm":            {wire.PublishResult{Confirms: []troupev1.PublishConfirm{0}}, "a confirm that is none"},
+		"many confirms":         {wire.PublishResult{Confirms: make([]troupev1.PublishConfirm, wire.PublishMax+1)}, "257 confirms"},
 		"no session":            {wire.EndSession{Pool: "p", Epoch: 1}, "want a session"},
 		"why nothing":           {wire.WhyWaiting{Pool: "p"}, "names no execution"},
 		"large":                 {wire.InspectResult{View: make([]byte, wire.PayloadMax)}, "by reference"},

@@ -84,6 +84,10 @@ const (
 	Kind_KIND_WHY_WAITING_RESULT Kind = 34
 	// Count a dead letter against a worker of the node; carries DeadLettered.
 	Kind_KIND_DEAD_LETTERED Kind = 35
+	// Put messages on queues of workers of the node; carries Publish.
+	Kind_KIND_PUBLISH Kind = 40
+	// The answer to a Publish; carries PublishResult.
+	Kind_KIND_PUBLISH_RESULT Kind = 41
 )
 
 // Enum value maps for Kind.
@@ -115,6 +119,8 @@ var (
 		33: "KIND_WHY_WAITING",
 		34: "KIND_WHY_WAITING_RESULT",
 		35: "KIND_DEAD_LETTERED",
+		40: "KIND_PUBLISH",
+		41: "KIND_PUBLISH_RESULT",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":        0,
@@ -143,6 +149,8 @@ var (
 		"KIND_WHY_WAITING":        33,
 		"KIND_WHY_WAITING_RESULT": 34,
 		"KIND_DEAD_LETTERED":      35,
+		"KIND_PUBLISH":            40,
+		"KIND_PUBLISH_RESULT":     41,
 	}
 )
 
@@ -1722,7 +1730,7 @@ const file_troupe_v1_envelope_proto_rawDesc = "" +
 	"\x05chunk\x18\x04 \x01(\fR\x05chunk\x12\x1a\n" +
 	"\bfraction\x18\x05 \x01(\x01R\bfraction\x12\x14\n" +
 	"\x05level\x18\x06 \x01(\tR\x05level\x12\x18\n" +
-	"\amessage\x18\a \x01(\tR\amessage*\xa6\x04\n" +
+	"\amessage\x18\a \x01(\tR\amessage*\xd1\x04\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10KIND_UNSUPPORTED\x10\x01\x12\f\n" +
@@ -1754,7 +1762,9 @@ const file_troupe_v1_envelope_proto_rawDesc = "" +
 	"\x10KIND_END_SESSION\x10 \x12\x14\n" +
 	"\x10KIND_WHY_WAITING\x10!\x12\x1b\n" +
 	"\x17KIND_WHY_WAITING_RESULT\x10\"\x12\x16\n" +
-	"\x12KIND_DEAD_LETTERED\x10#B7Z5github.com/troupe-run/troupe/proto/troupe/v1;troupev1b\x06proto3"
+	"\x12KIND_DEAD_LETTERED\x10#\x12\x10\n" +
+	"\fKIND_PUBLISH\x10(\x12\x17\n" +
+	"\x13KIND_PUBLISH_RESULT\x10)B7Z5github.com/troupe-run/troupe/proto/troupe/v1;troupev1b\x06proto3"
 
 var (
 	file_troupe_v1_envelope_proto_rawDescOnce sync.Once

@@ -27,6 +27,67 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// PublishConfirm is what became of one message.
+type PublishConfirm int32
+
+const (
+	// Never sent.
+	PublishConfirm_PUBLISH_CONFIRM_UNSPECIFIED PublishConfirm = 0
+	// The queue has it.
+	PublishConfirm_PUBLISH_CONFIRM_CONFIRMED PublishConfirm = 1
+	// There is no such queue.
+	PublishConfirm_PUBLISH_CONFIRM_RETURNED PublishConfirm = 2
+	// The queue is full.
+	PublishConfirm_PUBLISH_CONFIRM_NACKED PublishConfirm = 3
+	// Whether the queue has it is not known.
+	PublishConfirm_PUBLISH_CONFIRM_UNKNOWN PublishConfirm = 4
+)
+
+// Enum value maps for PublishConfirm.
+var (
+	PublishConfirm_name = map[int32]string{
+		0: "PUBLISH_CONFIRM_UNSPECIFIED",
+		1: "PUBLISH_CONFIRM_CONFIRMED",
+		2: "PUBLISH_CONFIRM_RETURNED",
+		3: "PUBLISH_CONFIRM_NACKED",
+		4: "PUBLISH_CONFIRM_UNKNOWN",
+	}
+	PublishConfirm_value = map[string]int32{
+		"PUBLISH_CONFIRM_UNSPECIFIED": 0,
+		"PUBLISH_CONFIRM_CONFIRMED":   1,
+		"PUBLISH_CONFIRM_RETURNED":    2,
+		"PUBLISH_CONFIRM_NACKED":      3,
+		"PUBLISH_CONFIRM_UNKNOWN":     4,
+	}
+)
+
+func (x PublishConfirm) Enum() *PublishConfirm {
+	p := new(PublishConfirm)
+	*p = x
+	return p
+}
+
+func (x PublishConfirm) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PublishConfirm) Descriptor() protoreflect.EnumDescriptor {
+	return file_troupe_v1_pool_proto_enumTypes[0].Descriptor()
+}
+
+func (PublishConfirm) Type() protoreflect.EnumType {
+	return &file_troupe_v1_pool_proto_enumTypes[0]
+}
+
+func (x PublishConfirm) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PublishConfirm.Descriptor instead.
+func (PublishConfirm) EnumDescriptor() ([]byte, []int) {
+	return file_troupe_v1_pool_proto_rawDescGZIP(), []int{0}
+}
+
 // PoolReport tells a pool's router of the sender's share of the pool. A whole report, which may take several messages,
 // replaces everything that the router knew of that share; any other tells what has happened since the one before.
 type PoolReport struct {
@@ -1240,6 +1301,162 @@ func (x *DeadLettered) GetAttempt() int32 {
 	return 0
 }
 
+// Publish puts messages on the queues of workers of the receiving node, where the nodes share no broker server.
+type Publish struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In order.
+	Messages      []*QueueMessage `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Publish) Reset() {
+	*x = Publish{}
+	mi := &file_troupe_v1_pool_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Publish) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Publish) ProtoMessage() {}
+
+func (x *Publish) ProtoReflect() protoreflect.Message {
+	mi := &file_troupe_v1_pool_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Publish.ProtoReflect.Descriptor instead.
+func (*Publish) Descriptor() ([]byte, []int) {
+	return file_troupe_v1_pool_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Publish) GetMessages() []*QueueMessage {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+// QueueMessage is one message for one queue.
+type QueueMessage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of a queue of the receiving node.
+	Queue string `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	// What it carries: identities of placements.
+	Body []byte `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"`
+	// How long it may wait there, in nanoseconds; 0: as long as the queue lets it.
+	Expiration    int64 `protobuf:"varint,3,opt,name=expiration,proto3" json:"expiration,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueMessage) Reset() {
+	*x = QueueMessage{}
+	mi := &file_troupe_v1_pool_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueMessage) ProtoMessage() {}
+
+func (x *QueueMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_troupe_v1_pool_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueMessage.ProtoReflect.Descriptor instead.
+func (*QueueMessage) Descriptor() ([]byte, []int) {
+	return file_troupe_v1_pool_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *QueueMessage) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *QueueMessage) GetBody() []byte {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+func (x *QueueMessage) GetExpiration() int64 {
+	if x != nil {
+		return x.Expiration
+	}
+	return 0
+}
+
+// PublishResult answers a Publish, with a confirm for each message, in their order.
+type PublishResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What became of each.
+	Confirms      []PublishConfirm `protobuf:"varint,1,rep,packed,name=confirms,proto3,enum=troupe.v1.PublishConfirm" json:"confirms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PublishResult) Reset() {
+	*x = PublishResult{}
+	mi := &file_troupe_v1_pool_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PublishResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PublishResult) ProtoMessage() {}
+
+func (x *PublishResult) ProtoReflect() protoreflect.Message {
+	mi := &file_troupe_v1_pool_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PublishResult.ProtoReflect.Descriptor instead.
+func (*PublishResult) Descriptor() ([]byte, []int) {
+	return file_troupe_v1_pool_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *PublishResult) GetConfirms() []PublishConfirm {
+	if x != nil {
+		return x.Confirms
+	}
+	return nil
+}
+
 var File_troupe_v1_pool_proto protoreflect.FileDescriptor
 
 const file_troupe_v1_pool_proto_rawDesc = "" +
@@ -1338,7 +1555,23 @@ const file_troupe_v1_pool_proto_rawDesc = "" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x12\n" +
 	"\x04slot\x18\x02 \x01(\x05R\x04slot\x12\x1c\n" +
 	"\texecution\x18\x03 \x01(\fR\texecution\x12\x18\n" +
-	"\aattempt\x18\x04 \x01(\x05R\aattemptB7Z5github.com/troupe-run/troupe/proto/troupe/v1;troupev1b\x06proto3"
+	"\aattempt\x18\x04 \x01(\x05R\aattempt\">\n" +
+	"\aPublish\x123\n" +
+	"\bmessages\x18\x01 \x03(\v2\x17.troupe.v1.QueueMessageR\bmessages\"X\n" +
+	"\fQueueMessage\x12\x14\n" +
+	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x12\n" +
+	"\x04body\x18\x02 \x01(\fR\x04body\x12\x1e\n" +
+	"\n" +
+	"expiration\x18\x03 \x01(\x03R\n" +
+	"expiration\"F\n" +
+	"\rPublishResult\x125\n" +
+	"\bconfirms\x18\x01 \x03(\x0e2\x19.troupe.v1.PublishConfirmR\bconfirms*\xa7\x01\n" +
+	"\x0ePublishConfirm\x12\x1f\n" +
+	"\x1bPUBLISH_CONFIRM_UNSPECIFIED\x10\x00\x12\x1d\n" +
+	"\x19PUBLISH_CONFIRM_CONFIRMED\x10\x01\x12\x1c\n" +
+	"\x18PUBLISH_CONFIRM_RETURNED\x10\x02\x12\x1a\n" +
+	"\x16PUBLISH_CONFIRM_NACKED\x10\x03\x12\x1b\n" +
+	"\x17PUBLISH_CONFIRM_UNKNOWN\x10\x04B7Z5github.com/troupe-run/troupe/proto/troupe/v1;troupev1b\x06proto3"
 
 var (
 	file_troupe_v1_pool_proto_rawDescOnce sync.Once
@@ -1352,37 +1585,44 @@ func file_troupe_v1_pool_proto_rawDescGZIP() []byte {
 	return file_troupe_v1_pool_proto_rawDescData
 }
 
-var file_troupe_v1_pool_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_troupe_v1_pool_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_troupe_v1_pool_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_troupe_v1_pool_proto_goTypes = []any{
-	(*PoolReport)(nil),       // 0: troupe.v1.PoolReport
-	(*PoolEntry)(nil),        // 1: troupe.v1.PoolEntry
-	(*PoolWorker)(nil),       // 2: troupe.v1.PoolWorker
-	(*PoolWorkerGone)(nil),   // 3: troupe.v1.PoolWorkerGone
-	(*PoolPlacement)(nil),    // 4: troupe.v1.PoolPlacement
-	(*PoolRunEnded)(nil),     // 5: troupe.v1.PoolRunEnded
-	(*PoolReleased)(nil),     // 6: troupe.v1.PoolReleased
-	(*PoolWithdrawn)(nil),    // 7: troupe.v1.PoolWithdrawn
-	(*PoolCandidate)(nil),    // 8: troupe.v1.PoolCandidate
-	(*PoolReportResult)(nil), // 9: troupe.v1.PoolReportResult
-	(*EndSession)(nil),       // 10: troupe.v1.EndSession
-	(*WhyWaiting)(nil),       // 11: troupe.v1.WhyWaiting
-	(*WhyWaitingResult)(nil), // 12: troupe.v1.WhyWaitingResult
-	(*DeadLettered)(nil),     // 13: troupe.v1.DeadLettered
+	(PublishConfirm)(0),      // 0: troupe.v1.PublishConfirm
+	(*PoolReport)(nil),       // 1: troupe.v1.PoolReport
+	(*PoolEntry)(nil),        // 2: troupe.v1.PoolEntry
+	(*PoolWorker)(nil),       // 3: troupe.v1.PoolWorker
+	(*PoolWorkerGone)(nil),   // 4: troupe.v1.PoolWorkerGone
+	(*PoolPlacement)(nil),    // 5: troupe.v1.PoolPlacement
+	(*PoolRunEnded)(nil),     // 6: troupe.v1.PoolRunEnded
+	(*PoolReleased)(nil),     // 7: troupe.v1.PoolReleased
+	(*PoolWithdrawn)(nil),    // 8: troupe.v1.PoolWithdrawn
+	(*PoolCandidate)(nil),    // 9: troupe.v1.PoolCandidate
+	(*PoolReportResult)(nil), // 10: troupe.v1.PoolReportResult
+	(*EndSession)(nil),       // 11: troupe.v1.EndSession
+	(*WhyWaiting)(nil),       // 12: troupe.v1.WhyWaiting
+	(*WhyWaitingResult)(nil), // 13: troupe.v1.WhyWaitingResult
+	(*DeadLettered)(nil),     // 14: troupe.v1.DeadLettered
+	(*Publish)(nil),          // 15: troupe.v1.Publish
+	(*QueueMessage)(nil),     // 16: troupe.v1.QueueMessage
+	(*PublishResult)(nil),    // 17: troupe.v1.PublishResult
 }
 var file_troupe_v1_pool_proto_depIdxs = []int32{
-	1, // 0: troupe.v1.PoolReport.entries:type_name -> troupe.v1.PoolEntry
-	2, // 1: troupe.v1.PoolEntry.worker:type_name -> troupe.v1.PoolWorker
-	3, // 2: troupe.v1.PoolEntry.gone:type_name -> troupe.v1.PoolWorkerGone
-	4, // 3: troupe.v1.PoolEntry.placed:type_name -> troupe.v1.PoolPlacement
-	5, // 4: troupe.v1.PoolEntry.ended:type_name -> troupe.v1.PoolRunEnded
-	6, // 5: troupe.v1.PoolEntry.released:type_name -> troupe.v1.PoolReleased
-	7, // 6: troupe.v1.PoolEntry.withdrawn:type_name -> troupe.v1.PoolWithdrawn
-	8, // 7: troupe.v1.PoolEntry.arrived:type_name -> troupe.v1.PoolCandidate
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	2,  // 0: troupe.v1.PoolReport.entries:type_name -> troupe.v1.PoolEntry
+	3,  // 1: troupe.v1.PoolEntry.worker:type_name -> troupe.v1.PoolWorker
+	4,  // 2: troupe.v1.PoolEntry.gone:type_name -> troupe.v1.PoolWorkerGone
+	5,  // 3: troupe.v1.PoolEntry.placed:type_name -> troupe.v1.PoolPlacement
+	6,  // 4: troupe.v1.PoolEntry.ended:type_name -> troupe.v1.PoolRunEnded
+	7,  // 5: troupe.v1.PoolEntry.released:type_name -> troupe.v1.PoolReleased
+	8,  // 6: troupe.v1.PoolEntry.withdrawn:type_name -> troupe.v1.PoolWithdrawn
+	9,  // 7: troupe.v1.PoolEntry.arrived:type_name -> troupe.v1.PoolCandidate
+	16, // 8: troupe.v1.Publish.messages:type_name -> troupe.v1.QueueMessage
+	0,  // 9: troupe.v1.PublishResult.confirms:type_name -> troupe.v1.PublishConfirm
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_troupe_v1_pool_proto_init() }
@@ -1404,13 +1644,14 @@ func file_troupe_v1_pool_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_troupe_v1_pool_proto_rawDesc), len(file_troupe_v1_pool_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   14,
+			NumEnums:      1,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_troupe_v1_pool_proto_goTypes,
 		DependencyIndexes: file_troupe_v1_pool_proto_depIdxs,
+		EnumInfos:         file_troupe_v1_pool_proto_enumTypes,
 		MessageInfos:      file_troupe_v1_pool_proto_msgTypes,
 	}.Build()
 	File_troupe_v1_pool_proto = out.File
