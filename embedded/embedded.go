@@ -38,8 +38,8 @@ func RunHelper() { process.RunHelper() }
 // Config is where and how a node runs. Zero fields mean the default.
 type Config struct {
 	Data    string   // folder of the embedded store and of what workers need; required
-	Store   string   // postgres:// address of a store that nodes share, together with Broker; empty: the embedded one
-	Broker  string   // amqp:// or amqps:// address of the broker
+	Store   string   // postgres:// address of a store that nodes share; empty: the embedded one
+	Broker  string   // amqp:// or amqps:// address of a broker that they share, too; empty: they hand work to each other directly
 	Prefix  string   // head of every queue's and exchange's name on it; default "troupe"
 	Name    string   // of the node; default: the host's name
 	Listen  string   // address of the HTTP API, such as "127.0.0.1:7070"; empty: none

@@ -65,8 +65,9 @@ type Config struct {
 	// EventsAll stores an event for every change of an execution.
 	EventsAll bool
 
-	// StoreURL and BrokerURL are the servers of the full mode, postgres:// and amqp:// or amqps://; both or none. Empty:
-	// the embedded store in the data folder, and the embedded broker.
+	// StoreURL is the store that nodes share, postgres://; empty: the embedded one in the data folder. BrokerURL is the broker server
+	// that they share, amqp:// or amqps://; it needs a StoreURL. Empty: each node keeps the queues of its workers itself, and nodes
+	// that share a store hand work to each other directly.
 	StoreURL, BrokerURL string
 	BrokerTLS           BrokerTLS
 	// OpenStore and OpenBroker, where set, are called instead: for adapters that a program brings along. ErrUnavailable of
@@ -239,14 +240,14 @@ func (c *Config) validate() error {
 	if c.ScheduledTimeout < ttl+10*time.Second {
 		bad("scheduled_timeout: must exceed the worker queues' TTL of %s by at least 10 s, got %s", ttl, c.ScheduledTimeout)
 	}
-	if (c.StoreURL == "") != (c.BrokerURL == "") {
-		bad("servers: a store and a broker belong together: give both addresses (postgres:// and amqp://), or none for the embedded ones")
+	if c.StoreURL == "" && c.BrokerURL != "" {
+		bad("servers: nodes that share a broker need one store: give the address of a store too (postgres://), or none of a broker")
 	}
 	if c.Lease < 3*c.BeatEvery {
 		bad("lease: must be at least three beats (%s each), got %s", c.BeatEvery, c.Lease)
 	}
 	if c.Peers.On() && !c.full() {
-		bad("peers_listen: a node on the embedded store has no peers: give it a store and a broker, or leave peers_listen empty or off")
+		bad("peers_listen: a node on the embedded store has no peers: give it a store, or leave peers_listen empty or off")
 	}
 	if err := c.Runtimes.Check(); err != nil {
 		errs = append(errs, err)
@@ -297,6 +298,9 @@ func (c *Config) recorderLanes() int {
 
 // full reports whether the node shares its store with others.
 func (c *Config) full() bool { return c.StoreURL != "" || c.OpenStore != nil }
+
+// direct reports whether nodes that share the store hand work to each other without a broker server.
+func (c *Config) direct() bool { return c.full() && c.BrokerURL == "" && c.OpenBroker == nil }
 
 func (c *Config) storePath() string  { return filepath.Join(c.Data, "troupe.db") }
 func (c *Config) ledgerPath() string { return filepath.Join(c.Data, "processes.ledger") }

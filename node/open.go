@@ -20,9 +20,9 @@ import (
 	"github.com/troupe-run/troupe/store/sqlite"
 )
 
-// prepare makes the data folder, for this user alone. Of one that is there it takes what a group has too much. It refuses one
-// of which every user of the machine, or what another user owns, has more. In the full mode it also locks it: the ledger of processes is one node's alone. The embedded store has a lock of
-// its own.
+// prepare makes the data folder, for this user alone. It takes from a group what that has too much of a folder that is there, and refuses
+// one of which every user has too much. In the full mode it also locks the folder, because the ledger of processes is one node's alone.
+// The embedded store has a lock of its own.
 func (n *Node) prepare(context.Context) error {
 	if err := os.MkdirAll(n.cfg.Data, 0o700); err != nil {
 		return fmt.Errorf("data folder %s: %w; choose another with --data", n.cfg.Data, err)
@@ -124,7 +124,7 @@ func (n *Node) openBroker(ctx context.Context) error {
 	if n.cfg.WrapBroker != nil {
 		opened = n.cfg.WrapBroker(opened)
 	}
-	n.raw = opened
+	n.raw, opened = opened, n.network.openDirect(opened)
 	n.broker = &shared{Broker: opened, first: n.servers.declare, names: sharedNames(n.cfg.Broker.Shared())}
 	return nil
 }

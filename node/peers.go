@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/broker/direct"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate"
 	"github.com/troupe-run/troupe/peers"
@@ -22,6 +23,7 @@ type network struct {
 	*base
 	member   *member
 	operator *operate.Operator
+	direct   *direct.Broker // opened while the node starts; nil: the node shares its store with no other one
 }
 
 // believedLeases is for how many leases without a word of the store a node of an older release is believed that has joined since.
@@ -34,7 +36,9 @@ func (n *Node) openPeers(context.Context) (err error) {
 	}
 	n.peers, err = peers.Open(peers.Config{
 		Settings: n.cfg.Peers, Own: n.incarnation, Renewing: n.network.renewing, Logger: n.logger.Named("peers"), Believed: believedLeases * n.cfg.Lease,
-		Handlers: slices.Concat(n.routing.peerHandlers(), n.operator.Handlers(), []peers.Handler{peers.HandleLong(inspectTime, n.forest.inspected)}),
+		Handlers: slices.Concat(n.routing.peerHandlers(), n.operator.Handlers(), []peers.Handler{
+			peers.HandleLong(inspectTime, n.forest.inspected), n.network.publishHandler(),
+		}),
 	})
 	if err != nil {
 		return err

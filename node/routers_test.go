@@ -22,7 +22,7 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// ring is some nodes that share one Postgres and one RabbitMQ, serve the same pack, and reach each other.
+// ring is some nodes that share one Postgres and, but for tests of the direct dispatch, one RabbitMQ. They serve the same pack, and reach each other.
 type ring struct {
 	t     *testing.T
 	nodes []*linked
@@ -62,6 +62,24 @@ func join(t *testing.T, names ...string) *ring {
 	return joinAs(t, ringPack(t), func(*node.Config) {}, names...)
 }
 
+// inEachDispatch runs a test with nodes that share a RabbitMQ, and with nodes that hand work to each other directly.
+func inEachDispatch(t *testing.T, test func(t *testing.T, join func(names ...string) *ring)) {
+	t.Helper()
+	t.Run("broker", func(t *testing.T) {
+		t.Parallel()
+		test(t, func(names ...string) *ring { return join(t, names...) })
+	})
+	t.Run("direct", func(t *testing.T) {
+		t.Parallel()
+		test(t, func(names ...string) *ring {
+			servers.Unraced(t)
+			ringTurn.Lock()
+			t.Cleanup(ringTurn.Unlock)
+			return startRing(t, ringPack(t), "", broker.Settings{}, func(*node.Config) {}, names)
+		})
+	})
+}
+
 // joinAs starts them with a pack and a change of their configuration.
 func joinAs(t *testing.T, pack string, change func(*node.Config), names ...string) *ring {
 	t.Helper()
@@ -79,6 +97,12 @@ func joinAs(t *testing.T, pack string, change func(*node.Config), names ...strin
 		require.NoError(t, client.Delete(ctx, settings.DeadLetterQueue()))
 		require.NoError(t, client.Close())
 	})
+	return startRing(t, pack, amqp, settings, change, names)
+}
+
+// startRing starts the nodes of a ring on a RabbitMQ, or on none where the address is empty.
+func startRing(t *testing.T, pack, amqp string, settings broker.Settings, change func(*node.Config), names []string) *ring {
+	t.Helper()
 	r := &ring{t: t, gate: newGate(), change: change}
 	database := servers.Postgres(t)
 	for _, name := range names {
@@ -165,7 +189,12 @@ func nodeOf(t *testing.T, e *messages.Execution) string {
 // try is in vain.
 func TestOneRouterForThePoolOfThreeNodes(t *testing.T) {
 	t.Parallel()
-	r := join(t, "a", "b", "c")
+	inEachDispatch(t, oneRouterForThePoolOfThreeNodes)
+}
+
+func oneRouterForThePoolOfThreeNodes(t *testing.T, join func(...string) *ring) {
+	t.Helper()
+	r := join("a", "b", "c")
 	const each = 200
 	var all sync.WaitGroup
 	ids := make([][]messages.ExecutionID, len(r.nodes))
@@ -197,7 +226,12 @@ func TestOneRouterForThePoolOfThreeNodes(t *testing.T) {
 // While the workers of one node alone are busy, what is submitted there runs on the others at once.
 func TestWorkGoesWhereWorkersAreFree(t *testing.T) {
 	t.Parallel()
-	r := join(t, "a", "b")
+	inEachDispatch(t, workGoesWhereWorkersAreFree)
+}
+
+func workGoesWhereWorkersAreFree(t *testing.T, join func(...string) *ring) {
+	t.Helper()
+	r := join("a", "b")
 	router := r.settled(2)
 	follower := r.others(router)[0]
 	var held []messages.ExecutionID
@@ -228,7 +262,12 @@ func TestWorkGoesWhereWorkersAreFree(t *testing.T) {
 // The router ends in order: another takes over, and what is submitted meanwhile does not wait for long.
 func TestTheRouterStopsAndAnotherGoesOn(t *testing.T) {
 	t.Parallel()
-	r := join(t, "a", "b", "c")
+	inEachDispatch(t, theRouterStopsAndAnotherGoesOn)
+}
+
+func theRouterStopsAndAnotherGoesOn(t *testing.T, join func(...string) *ring) {
+	t.Helper()
+	r := join("a", "b", "c")
 	router := r.settled(3)
 	rest := r.others(router)
 	stopped := make(chan error, 1)
@@ -252,7 +291,12 @@ func TestTheRouterStopsAndAnotherGoesOn(t *testing.T) {
 // Nobody reaches the router any more: the others route for themselves, and follow again once they do.
 func TestARouterThatCannotBeReached(t *testing.T) {
 	t.Parallel()
-	r := join(t, "a", "b")
+	inEachDispatch(t, aRouterThatCannotBeReached)
+}
+
+func aRouterThatCannotBeReached(t *testing.T, join func(...string) *ring) {
+	t.Helper()
+	r := join("a", "b")
 	router := r.settled(2)
 	follower := r.others(router)[0]
 	router.peers.Cut()
@@ -273,7 +317,12 @@ func TestARouterThatCannotBeReached(t *testing.T) {
 // elsewhere, in the next epoch, when that node ends.
 func TestASessionOverNodes(t *testing.T) {
 	t.Parallel()
-	r := join(t, "a", "b", "c")
+	inEachDispatch(t, aSessionOverNodes)
+}
+
+func aSessionOverNodes(t *testing.T, join func(...string) *ring) {
+	t.Helper()
+	r := join("a", "b", "c")
 	var runs []messages.Execution
 	for i := range 30 {
 		n := r.nodes[i%len(r.nodes)]
@@ -308,7 +357,12 @@ func TestASessionOverNodes(t *testing.T) {
 // A node that follows loses the store for good, and so is dead to the others: its work goes to them.
 func TestAFollowerDies(t *testing.T) {
 	t.Parallel()
-	r := join(t, "a", "b", "c")
+	inEachDispatch(t, aFollowerDies)
+}
+
+func aFollowerDies(t *testing.T, join func(...string) *ring) {
+	t.Helper()
+	r := join("a", "b", "c")
 	router := r.settled(3)
 	victim := r.others(router)[0]
 	var ids []messages.ExecutionID

@@ -34,7 +34,7 @@ func (a *app) rotateSecret() *cobra.Command {
 	configFlags(cmd.Flags())
 	now := cmd.Flags().Bool("now", false, "accept the secret before no longer")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		loaded, err := a.loadForStore(cmd.Flags())
+		loaded, err := a.load(cmd.Flags())
 		switch {
 		case err != nil:
 			return err

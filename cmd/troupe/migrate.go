@@ -8,9 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
-	"github.com/troupe-run/troupe/cmd/troupe/config"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/postgres"
 	"github.com/troupe-run/troupe/store/sqlite"
@@ -27,7 +25,7 @@ func (a *app) migrate() *cobra.Command {
 	configFlags(cmd.Flags())
 	status := cmd.Flags().Bool("status", false, "show the steps and which were made, and change nothing")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		loaded, err := a.loadForStore(cmd.Flags())
+		loaded, err := a.load(cmd.Flags())
 		switch {
 		case err != nil:
 			return err
@@ -39,13 +37,6 @@ func (a *app) migrate() *cobra.Command {
 		return a.migratePostgres(cmd.Context(), loaded.Store.URL)
 	}
 	return cmd
-}
-
-// loadForStore loads the configuration for a verb that speaks to the store alone, and needs no broker's address.
-func (a *app) loadForStore(flags *pflag.FlagSet) (*config.Loaded, error) {
-	sources := a.sources(flags)
-	sources.StoreAlone = true
-	return a.loadFrom(sources)
 }
 
 // migrateEmbedded opens the embedded store, which migrates it.

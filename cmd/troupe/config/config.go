@@ -71,7 +71,7 @@ type Log struct {
 
 // Store is where executions are kept.
 type Store struct {
-	URL         string        `yaml:"url" secret:"url" flag:"store" help:"postgres:// address of the store (Postgres 15 or newer), together with message_queue.rabbitmq.url. Empty: the embedded one, troupe.db in the data folder."`
+	URL         string        `yaml:"url" secret:"url" flag:"store" help:"postgres:// address of the store (Postgres 15 or newer) that nodes share. Empty: the embedded one, troupe.db in the data folder."`
 	OutageGrace time.Duration `yaml:"outage_grace" range:"1..2592000" unit:"s" help:"How long running work goes on while the store is away for every node; past it the node stops its work."`
 	Events      string        `yaml:"events" help:"changes: events beside the straight path; all: every change of an execution."`
 }
@@ -83,7 +83,7 @@ type Broker struct {
 
 // RabbitMQ is the broker of the full mode. Its times and dead letters hold for the embedded broker too.
 type RabbitMQ struct {
-	URL            string         `yaml:"url" secret:"url" flag:"broker" help:"amqp:// or amqps:// address of the broker (RabbitMQ 3.10 or newer), with its virtual host as the path, together with store.url. Empty: the embedded one."`
+	URL            string         `yaml:"url" secret:"url" flag:"broker" help:"amqp:// or amqps:// address of the broker (RabbitMQ 3.10 or newer), with its virtual host as the path; needs store.url. Empty: nodes that share a store hand work to each other directly."`
 	TLS            node.BrokerTLS `yaml:"tls"`
 	Prefix         string         `yaml:"prefix" help:"Head of every queue's and exchange's name."`
 	QueueType      string         `yaml:"queue_type" help:"quorum or classic, of every queue. Quorum queues lose no dead letter when the broker crashes."`

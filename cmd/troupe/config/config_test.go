@@ -150,7 +150,6 @@ func TestValuesAreChecked(t *testing.T) {
 		"debug: {pprof_listen: '0.0.0.0:6060'}":                "must be a loopback address",
 		"store: {url: mysql://x}":                              "must be a postgres:// address",
 		"message_queue: {rabbitmq: {url: 'amqp://'}}":          "must be a amqp:// address",
-		"store: {url: 'postgres://h/db'}":                      "message_queue.rabbitmq.url: must be given together with store.url: nodes that share a store reach each other's workers over RabbitMQ",
 		"message_queue: {rabbitmq: {url: 'amqp://h/'}}":        "store.url: must be given together with message_queue.rabbitmq.url",
 		"message_queue: {rabbitmq: {tls: {ca_file: a}}}":       "message_queue.rabbitmq.tls.ca_file: needs an amqps:// address",
 		"message_queue: {rabbitmq: {tls: {cert_file: a}}}":     "must be given together with key_file",

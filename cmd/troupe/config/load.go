@@ -18,8 +18,6 @@ type Sources struct {
 	File    string              // path of the YAML file; empty: none
 	Environ []string            // as os.Environ gives it
 	Flags   map[string][]string // flags that were given, by name without dashes
-	// StoreAlone: only the store is used, so its address may be given without the broker's.
-	StoreAlone bool
 }
 
 // Loaded is a configuration that has passed every check, with its keys.
@@ -57,7 +55,7 @@ func Load(s Sources) (*Loaded, error) {
 	problems = append(problems, l.readEnv(env)...)
 	problems = append(problems, l.readFlags(s.Flags)...)
 	problems = append(problems, l.fillIn(env)...)
-	problems = append(problems, l.validate(s.StoreAlone)...)
+	problems = append(problems, l.validate()...)
 	if len(problems) > 0 {
 		return nil, problems
 	}

@@ -21,9 +21,8 @@ const beatsPerLease = 3
 
 // checker collects what is wrong with the values, each with its key's value and source.
 type checker struct {
-	keys       map[string]*Key
-	problems   Problems
-	storeAlone bool
+	keys     map[string]*Key
+	problems Problems
 }
 
 // bad notes a problem of a key: what must hold, and so what to do.
@@ -43,8 +42,8 @@ func shown(k *Key) string {
 }
 
 // validate checks every rule; the problems come in the order of the keys' groups.
-func (l *Loaded) validate(storeAlone bool) Problems {
-	c := &checker{keys: l.byPath(), storeAlone: storeAlone}
+func (l *Loaded) validate() Problems {
+	c := &checker{keys: l.byPath()}
 	c.ranges(l)
 	c.api(l)
 	c.words(l)
@@ -173,16 +172,10 @@ func (c *checker) addresses(l *Loaded) {
 	c.tls(l)
 }
 
-// pair refuses one server without the other. Nodes that share a store hand each other work over the broker, which the
-// embedded one cannot do; and those that share a broker take each other's dead letters, which mean nothing to another
-// node's embedded store.
+// pair refuses a broker without a store. Nodes that share a broker take each other's dead letters, which mean nothing to another node's
+// embedded store.
 func (c *checker) pair(l *Loaded) {
-	store, broker := l.Store.URL != "", l.Broker.RabbitMQ.URL != ""
-	switch {
-	case store && !broker && !c.storeAlone:
-		c.bad("message_queue.rabbitmq.url", "must be given together with store.url: nodes that share a store reach each other's "+
-			"workers over RabbitMQ; give --broker amqp://…, or leave store.url empty too")
-	case broker && !store:
+	if l.Store.URL == "" && l.Broker.RabbitMQ.URL != "" {
 		c.bad("store.url", "must be given together with message_queue.rabbitmq.url: nodes that share a broker share its dead letters, "+
 			"so they need one store; give --store postgres://…, or leave the broker's address empty too")
 	}
