@@ -15,8 +15,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/submit"
 )
 
@@ -37,11 +37,11 @@ type (
 	// RetryPolicy is the back-off between retries.
 	RetryPolicy = messages.RetryPolicy
 	// Session is one session of a pool as it stands.
-	Session = form.SessionView
+	Session = view.SessionView
 	// Affinity says what becomes of a session's execution while the session's worker is not free.
 	Affinity = messages.Affinity
 	// RetryAnswer is whether a retry follows an execution.
-	RetryAnswer = form.RetryView
+	RetryAnswer = view.RetryView
 	// RetryRules say which failures are retried.
 	RetryRules = messages.RetryRules
 	// Problem is an error that the caller of a method can do something about.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/sqlite"
@@ -34,17 +35,17 @@ type backend struct {
 	err      error // answer of every call, where set
 	waiting  chan struct{}
 	waits    chan struct{} // is told of every Wait, where set
-	live     []Live
+	live     []view.Live
 	followed chan struct{} // Follow stays open until it closes, where set
 	ready    Readiness
 	timeout  time.Duration // of what is submitted
 	cordons  []string
 
-	unreached []Unreached
+	unreached []view.Unreached
 	acts      []string // what was done by whom
 }
 
-var worker0 = WorkerView{
+var worker0 = view.WorkerView{
 	ID: "n1/go/0", Pool: "go", Node: "n1", Runtime: "go", Generation: 1, State: "ready", Health: "healthy",
 	Grade: "healthy", Since: time.Unix(1_700_000_000, 0).UTC(), Report: json.RawMessage(`{"status":"healthy"}`),
 }
@@ -110,12 +111,12 @@ func (b *backend) bind(t testing.TB, name string) messages.WorkerKey {
 	return key
 }
 
-func (b *backend) Session(ctx context.Context, pool, name string) (form.SessionView, error) {
+func (b *backend) Session(ctx context.Context, pool, name string) (view.SessionView, error) {
 	s, err := b.GetSession(ctx, pool, name)
-	return form.SessionView{Session: s}, err
+	return view.SessionView{Session: s}, err
 }
 
-func (b *backend) EndSession(ctx context.Context, pool, name, by string) (form.SessionView, error) {
+func (b *backend) EndSession(ctx context.Context, pool, name, by string) (view.SessionView, error) {
 	v, err := b.Session(ctx, pool, name)
 	if err == nil {
 		_, err = b.Unbind(ctx, []store.Binding{{Pool: pool, Session: name, Epoch: v.Epoch, Worker: v.Worker}})
@@ -147,11 +148,11 @@ func (b *backend) Retry(ctx context.Context, id messages.ExecutionID, key, by st
 	return b.Store.Retry(ctx, id, messages.Execution{Action: e.Action, Pool: e.Pool, IdempotencyKey: key}, by)
 }
 
-func (b *backend) RetryAnswer(_ context.Context, e *messages.Execution) form.RetryView {
-	return form.RetryView{As: e.RetriedAs, WhyNot: "max_retries_reached", Message: "no retry follows"}
+func (b *backend) RetryAnswer(_ context.Context, e *messages.Execution) view.RetryView {
+	return view.RetryView{As: e.RetriedAs, WhyNot: "max_retries_reached", Message: "no retry follows"}
 }
 
-func (b *backend) Follow(ctx context.Context, _ messages.ExecutionID, each func(Live) error) error {
+func (b *backend) Follow(ctx context.Context, _ messages.ExecutionID, each func(view.Live) error) error {
 	for _, l := range b.live {
 		if err := each(l); err != nil {
 			return err
@@ -168,33 +169,33 @@ func (b *backend) Follow(ctx context.Context, _ messages.ExecutionID, each func(
 	}
 }
 
-func (b *backend) Why(ctx context.Context, id messages.ExecutionID) (Explanation, error) {
+func (b *backend) Why(ctx context.Context, id messages.ExecutionID) (view.Explanation, error) {
 	e, err := b.Get(ctx, id)
-	return Explanation{Execution: id, Status: e.Status, Reason: "all_busy", Message: "all workers of pool go are busy"}, err
+	return view.Explanation{Execution: id, Status: e.Status, Reason: "all_busy", Message: "all workers of pool go are busy"}, err
 }
 
-func (b *backend) Workers(_ context.Context, pool, node string) (Workers, error) {
+func (b *backend) Workers(_ context.Context, pool, node string) (view.Workers, error) {
 	if pool != "" && pool != "go" || node == "none" {
-		return Workers{}, nil
+		return view.Workers{}, nil
 	}
-	var all []WorkerView
+	var all []view.WorkerView
 	for _, slot := range []int{10, 2, 0, 1} {
 		w := worker0
 		w.ID = messages.WorkerID(fmt.Sprintf("n1/go/%d", slot))
 		all = append(all, w)
 	}
-	return Workers{Workers: all, Unreached: b.unreached}, nil
+	return view.Workers{Workers: all, Unreached: b.unreached}, nil
 }
 
-func (b *backend) Worker(_ context.Context, id messages.WorkerID) (WorkerDetail, error) {
+func (b *backend) Worker(_ context.Context, id messages.WorkerID) (view.WorkerDetail, error) {
 	if id != worker0.ID {
-		return WorkerDetail{}, store.ErrNotFound
+		return view.WorkerDetail{}, store.ErrNotFound
 	}
-	return WorkerDetail{WorkerView: worker0, History: []store.WorkerEvent{
+	return view.WorkerDetail{WorkerView: worker0, History: []store.WorkerEvent{
 		{Generation: 1, At: worker0.Since, From: "initializing", To: "ready", Reason: "init_complete", Lasted: 1500 * time.Microsecond}}}, nil
 }
 
-func (b *backend) ProbeWorker(ctx context.Context, id messages.WorkerID, _ string) (WorkerDetail, error) {
+func (b *backend) ProbeWorker(ctx context.Context, id messages.WorkerID, _ string) (view.WorkerDetail, error) {
 	return b.Worker(ctx, id)
 }
 
@@ -216,19 +217,19 @@ func (b *backend) KillWorker(ctx context.Context, id messages.WorkerID, by strin
 	return b.note(ctx, id == worker0.ID, fmt.Sprint("kill ", id, " by ", by))
 }
 
-func (b *backend) Pools(_ context.Context, node string) (Pools, error) {
+func (b *backend) Pools(_ context.Context, node string) (view.Pools, error) {
 	if node == "none" {
-		return Pools{}, NotFound("node", node)
+		return view.Pools{}, NotFound("node", node)
 	}
-	return Pools{Pools: []PoolView{{Name: "go", Runtime: "go", Workers: 4, Ready: 4}}, Unreached: b.unreached}, nil
+	return view.Pools{Pools: []view.PoolView{{Name: "go", Runtime: "go", Workers: 4, Ready: 4}}, Unreached: b.unreached}, nil
 }
 
 func (b *backend) CordonPool(ctx context.Context, pool string, cordoned bool, by string) error {
 	return b.note(ctx, pool == "go", fmt.Sprint("pool ", pool, " ", cordoned, " by ", by))
 }
 
-func (b *backend) Nodes(context.Context) ([]NodeView, error) {
-	return []NodeView{{Node: store.Node{Incarnation: messages.NewIncarnation(), Name: "n1", State: store.NodeActive}, Reach: "self"}}, nil
+func (b *backend) Nodes(context.Context) ([]view.NodeView, error) {
+	return []view.NodeView{{Node: store.Node{Incarnation: messages.NewIncarnation(), Name: "n1", State: store.NodeActive}, Reach: "self"}}, nil
 }
 
 func (b *backend) CordonNode(ctx context.Context, id string, cordoned bool, by string) error {

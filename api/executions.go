@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 )
@@ -49,7 +50,7 @@ func executionRoutes() []*route {
 		{method: "GET", path: one + "/events", scope: ScopeRead, own: true, group: "executions",
 			summary: "What happened to the execution, oldest first.", result: EventsView{}, handle: (*server).events},
 		{method: "GET", path: one + "/why", scope: ScopeRead, own: true, group: "executions", storeless: true,
-			summary: "Why the execution is where it is.", result: Explanation{}, handle: (*server).why},
+			summary: "Why the execution is where it is.", result: view.Explanation{}, handle: (*server).why},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -254,7 +255,7 @@ func TestCancelAndRetry(t *testing.T) {
 	refused(t, ask(t, h, "POST", one+"/retry", long), http.StatusBadRequest, messages.CodeInvalidRequest, "idempotency_key")
 	require.NotEmpty(t, read[EventsView](t, ask(t, h, "GET", one+"/events", ""), 200).Events)
 	require.Len(t, read[ChainView](t, ask(t, h, "GET", one+"/chain", ""), 200).Executions, 1, "the stand-in makes no chain")
-	require.Equal(t, "all_busy", read[Explanation](t, ask(t, h, "GET", one+"/why", ""), 200).Reason)
+	require.Equal(t, "all_busy", read[view.Explanation](t, ask(t, h, "GET", one+"/why", ""), 200).Reason)
 	out := read[OutputView](t, ask(t, h, "GET", one+"/output", ""), 200)
 	require.Empty(t, out.Stdout)
 }

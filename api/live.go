@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/api/form"
+	"github.com/troupe-run/troupe/operate/view"
 )
 
 // keepAlive is how often a silent stream says that it is still there.
@@ -55,7 +56,7 @@ func (s *server) follow(c *call) error {
 	ctx, cancel := context.WithCancel(c.r.Context())
 	var alive sync.WaitGroup
 	alive.Go(func() { st.keepAlive(ctx, cancel) })
-	err = s.Backend.Follow(ctx, id, func(l Live) error { return st.send(l.Kind, l) })
+	err = s.Backend.Follow(ctx, id, func(l view.Live) error { return st.send(l.Kind, l) })
 	cancel()
 	alive.Wait()
 	if err != nil && c.r.Context().Err() == nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 )
 
 // listening serves the backend on a real port, as a node does.
@@ -50,9 +51,9 @@ func get(t *testing.T, url string, headers ...string) *http.Response {
 	return response
 }
 
-func happenings() []Live {
+func happenings() []view.Live {
 	half := 0.5
-	return []Live{
+	return []view.Live{
 		{Kind: "status", Status: messages.Running}, {Kind: "stdout", Data: []byte("<b>\xff")},
 		{Kind: "progress", Fraction: &half, Message: "half"}, {Kind: "chunk", Chunk: json.RawMessage(`{"a":1}`)},
 	}
@@ -70,7 +71,7 @@ func TestFollowAsLines(t *testing.T) {
 	require.NoError(t, err)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	require.Len(t, lines, 4)
-	var l Live
+	var l view.Live
 	require.NoError(t, json.Unmarshal([]byte(lines[1]), &l))
 	require.Equal(t, "<b>\xff", string(l.Data))
 }

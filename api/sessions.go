@@ -3,14 +3,7 @@ package api
 import (
 	"net/http"
 
-	"github.com/troupe-run/troupe/api/form"
-)
-
-// What form.SessionView.Affinity says.
-const (
-	AffinityBound   = "bound"
-	AffinityExpired = "session_expired"
-	NoAffinity      = "no_affinity"
+	"github.com/troupe-run/troupe/operate/view"
 )
 
 func sessionRoutes() []*route {
@@ -22,9 +15,9 @@ func sessionRoutes() []*route {
 				{name: "bound", kind: "boolean", help: "1: only sessions that are bound to a worker."}, limitParam, cursorParam},
 			summary: "The sessions, by pool and name.", result: SessionList{}, handle: (*server).sessions},
 		{method: "GET", path: one, scope: ScopeRead, group: "sessions",
-			summary: "One session, and what runs in it.", result: form.SessionView{}, handle: (*server).session},
+			summary: "One session, and what runs in it.", result: view.SessionView{}, handle: (*server).session},
 		{method: "DELETE", path: one, scope: ScopeOperate, group: "sessions",
-			summary: "End an idle session: its binding ends and its worker drops its state.", result: form.SessionView{}, handle: (*server).endSession},
+			summary: "End an idle session: its binding ends and its worker drops its state.", result: view.SessionView{}, handle: (*server).endSession},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -54,42 +55,19 @@ type EventsView struct {
 
 // WorkerList is a page of workers, by id. Unreached are the nodes that did not answer.
 type WorkerList struct {
-	Workers    []WorkerView `json:"workers"`
-	NextCursor string       `json:"next_cursor,omitempty"`
-	Unreached  []Unreached  `json:"unreached,omitempty"`
-}
-
-// TransitionView is one step of a worker's lifecycle.
-type TransitionView struct {
-	At         time.Time           `json:"at"`
-	Generation messages.Generation `json:"generation"`
-	From       string              `json:"from"`
-	To         string              `json:"to"`
-	Reason     string              `json:"reason"`
-	LastedMS   float64             `json:"lasted_ms"` // in the state it left
-	Metadata   json.RawMessage     `json:"metadata,omitempty"`
+	Workers    []view.WorkerView `json:"workers"`
+	NextCursor string            `json:"next_cursor,omitempty"`
+	Unreached  []view.Unreached  `json:"unreached,omitempty"`
 }
 
 // WorkerDetailView is one worker with its history, newest first.
 type WorkerDetailView struct {
-	WorkerView
-	History []TransitionView `json:"history"`
+	view.WorkerView
+	History []view.TransitionView `json:"history"`
 }
 
-func viewWorker(d WorkerDetail) WorkerDetailView {
-	return WorkerDetailView{WorkerView: d.WorkerView, History: ViewHistory(d.History)}
-}
-
-// ViewHistory is a worker's lifecycle as the API shows it.
-func ViewHistory(events []store.WorkerEvent) []TransitionView {
-	views := make([]TransitionView, len(events))
-	for i, e := range events {
-		views[i] = TransitionView{
-			At: e.At, Generation: e.Generation, From: e.From, To: e.To, Reason: e.Reason,
-			LastedMS: float64(e.Lasted.Microseconds()) / 1000, Metadata: e.Metadata,
-		}
-	}
-	return views
+func viewWorker(d view.WorkerDetail) WorkerDetailView {
+	return WorkerDetailView{WorkerView: d.WorkerView, History: view.ViewHistory(d.History)}
 }
 
 // HealthView is the last word on a worker's health.
@@ -104,7 +82,7 @@ type HealthView struct {
 	Report    json.RawMessage   `json:"health_report,omitempty"`
 }
 
-func viewHealth(d WorkerDetail) HealthView {
+func viewHealth(d view.WorkerDetail) HealthView {
 	return HealthView{
 		Worker: d.ID, State: d.State, Health: d.Health, Grade: d.Grade, Causes: d.GradeCauses, Heartbeat: d.Heartbeat,
 		LastError: d.LastError, Report: d.Report,
@@ -113,13 +91,13 @@ func viewHealth(d WorkerDetail) HealthView {
 
 // PoolList is every pool. Unreached are the nodes that did not answer.
 type PoolList struct {
-	Pools     []PoolView  `json:"pools"`
-	Unreached []Unreached `json:"unreached,omitempty"`
+	Pools     []view.PoolView  `json:"pools"`
+	Unreached []view.Unreached `json:"unreached,omitempty"`
 }
 
 // NodeList is every known incarnation, newest first.
 type NodeList struct {
-	Nodes []NodeView `json:"nodes"`
+	Nodes []view.NodeView `json:"nodes"`
 }
 
 // SessionList is a page of sessions, by pool and name.

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/health"
 )
 
@@ -166,7 +167,7 @@ func TestHeartbeatsGoOnWhileANodeDrains(t *testing.T) {
 func TestADeadLetterReadElsewhereCountsAgainstItsWorker(t *testing.T) {
 	t.Parallel()
 	r := join(t, "a", "b")
-	worker := func() (w api.WorkerView) {
+	worker := func() (w view.WorkerView) {
 		list, err := r.nodes[1].Workers(t.Context(), ringPool)
 		require.NoError(t, err)
 		for _, w = range list {

@@ -11,16 +11,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/test/servers"
 )
 
 // watched is what a follower has seen.
 type watched struct {
 	mu   sync.Mutex
-	list []api.Live
+	list []view.Live
 	done chan error
 }
 
@@ -28,7 +28,7 @@ type watched struct {
 func (k *kit) watch(id messages.ExecutionID) *watched {
 	w := &watched{done: make(chan error, 1)}
 	go func() {
-		w.done <- k.Follow(k.t.Context(), id, func(l api.Live) error {
+		w.done <- k.Follow(k.t.Context(), id, func(l view.Live) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.list = append(w.list, l)
@@ -204,7 +204,7 @@ func TestAFollowedNodeDies(t *testing.T) {
 	k.until("the other node is reached", func() bool {
 		nodes, err := k.Backend.Nodes(t.Context())
 		require.NoError(t, err)
-		return slices.ContainsFunc(nodes, func(n api.NodeView) bool { return n.Name == "second" && n.Reach == "reached" })
+		return slices.ContainsFunc(nodes, func(n view.NodeView) bool { return n.Name == "second" && n.Reach == "reached" })
 	})
 	both := []*watched{k.watch(again), k.watch(once)}
 	k.until("its output is seen", func() bool { return strings.Contains(both[1].text(), "stdout:hello\n") })

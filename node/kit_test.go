@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/process"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
@@ -121,13 +122,13 @@ func tail(s string, n int) string {
 }
 
 // Workers are all workers of the pool, on whatever node.
-func (k *kit) Workers(ctx context.Context, pool string) ([]api.WorkerView, error) {
+func (k *kit) Workers(ctx context.Context, pool string) ([]view.WorkerView, error) {
 	all, err := k.Backend.Workers(ctx, pool, "")
 	return all.Workers, err
 }
 
 // Pools are the sums over all nodes.
-func (k *kit) Pools(ctx context.Context) ([]api.PoolView, error) {
+func (k *kit) Pools(ctx context.Context) ([]view.PoolView, error) {
 	all, err := k.Backend.Pools(ctx, "")
 	return all.Pools, err
 }
@@ -136,7 +137,7 @@ func (k *kit) KillWorker(ctx context.Context, id messages.WorkerID) error {
 	return k.Backend.KillWorker(ctx, id, "test")
 }
 
-func (k *kit) ProbeWorker(ctx context.Context, id messages.WorkerID) (api.WorkerDetail, error) {
+func (k *kit) ProbeWorker(ctx context.Context, id messages.WorkerID) (view.WorkerDetail, error) {
 	return k.Backend.ProbeWorker(ctx, id, "test")
 }
 
@@ -259,7 +260,7 @@ func code(e messages.Execution) messages.Code {
 }
 
 // worker returns the worker of a slot.
-func (k *kit) worker(pool string, slot int) api.WorkerView {
+func (k *kit) worker(pool string, slot int) view.WorkerView {
 	k.t.Helper()
 	list, err := k.Workers(k.t.Context(), pool)
 	require.NoError(k.t, err)
@@ -269,13 +270,13 @@ func (k *kit) worker(pool string, slot int) api.WorkerView {
 		}
 	}
 	require.FailNow(k.t, "no such worker", "%s/%d of %v", pool, slot, list)
-	return api.WorkerView{}
+	return view.WorkerView{}
 }
 
 // ready waits until a slot's worker is ready, of a generation above the given one.
-func (k *kit) ready(pool string, slot int, above messages.Generation) api.WorkerView {
+func (k *kit) ready(pool string, slot int, above messages.Generation) view.WorkerView {
 	k.t.Helper()
-	var w api.WorkerView
+	var w view.WorkerView
 	k.until(fmt.Sprintf("worker %s/%d is ready above generation %d", pool, slot, above), func() bool {
 		w = k.worker(pool, slot)
 		return w.State == "ready" && w.Health == "healthy" && w.Generation > above
@@ -284,7 +285,7 @@ func (k *kit) ready(pool string, slot int, above messages.Generation) api.Worker
 }
 
 // pool returns one pool.
-func (k *kit) pool(name string) api.PoolView {
+func (k *kit) pool(name string) view.PoolView {
 	k.t.Helper()
 	list, err := k.Pools(k.t.Context())
 	require.NoError(k.t, err)
@@ -293,7 +294,7 @@ func (k *kit) pool(name string) api.PoolView {
 			return p
 		}
 	}
-	return api.PoolView{}
+	return view.PoolView{}
 }
 
 // chain returns a retry chain once its last execution has ended and there are so many.

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/pack"
 	"github.com/troupe-run/troupe/rules/restart"
 	"github.com/troupe-run/troupe/supervisor"
@@ -257,7 +258,7 @@ func (r *refusedReload) note() string {
 }
 
 // mark tells of a refused reload at the pools that would have changed.
-func (r *refusedReload) mark(v *api.PoolView) {
+func (r *refusedReload) mark(v *view.PoolView) {
 	if r == nil || !r.kept[v.Name] {
 		return
 	}

@@ -12,11 +12,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/broker/rabbitmq"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/test/proxy"
 	"github.com/troupe-run/troupe/test/servers"
@@ -136,7 +136,7 @@ func (r *ring) start(name, database, amqp string, settings broker.Settings, pack
 	return n
 }
 
-func (n *linked) routing() api.Routing { return n.pool(ringPool).Routing }
+func (n *linked) routing() view.Routing { return n.pool(ringPool).Routing }
 
 // settled waits until one of so many nodes leads and the others follow it, and returns the router.
 func (r *ring) settled(count int, but ...*linked) (router *linked) {

@@ -4,10 +4,9 @@ import (
 	"context"
 	"syscall"
 
-	"github.com/troupe-run/troupe/api"
-	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -16,8 +15,8 @@ func (n *Node) newOperator() *operate.Operator {
 	return operate.New(operate.Config{
 		Name: n.cfg.Name, Incarnation: n.incarnation, Logger: n.logger, Store: n.store, Clock: &n.clock, Pools: n.pools, Self: self{n},
 		Servers: n.servers, Members: &n.member, Record: n.record, Feeds: n.feeds, Outcomes: n.outcomes,
-		MarkPool: func(v *api.PoolView) { n.lastRefused.Load().mark(v) },
-		Retries: func(ctx context.Context, e *messages.Execution) form.RetryView {
+		MarkPool: func(v *view.PoolView) { n.lastRefused.Load().mark(v) },
+		Retries: func(ctx context.Context, e *messages.Execution) view.RetryView {
 			return n.backend().RetryAnswer(ctx, e)
 		},
 		SessionTimeout: n.cfg.SessionTimeout, ProbeTimeout: n.cfg.ProbeTimeout, BeatEvery: n.cfg.BeatEvery,

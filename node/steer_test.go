@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/test/proxy"
@@ -103,11 +104,11 @@ func (c *company) pair(t *testing.T) (a, b *steerable) {
 func (n *steerable) meets(others int) {
 	n.t.Helper()
 	n.until(fmt.Sprintf("it reaches %d others", others), func() bool {
-		return len(slices.DeleteFunc(n.nodes(), func(v api.NodeView) bool { return v.Reach != "reached" })) == others
+		return len(slices.DeleteFunc(n.nodes(), func(v view.NodeView) bool { return v.Reach != "reached" })) == others
 	})
 }
 
-func (n *steerable) nodes() []api.NodeView {
+func (n *steerable) nodes() []view.NodeView {
 	n.t.Helper()
 	all, err := n.Nodes(n.t.Context())
 	require.NoError(n.t, err)
@@ -115,16 +116,16 @@ func (n *steerable) nodes() []api.NodeView {
 }
 
 // view is how the node sees another incarnation.
-func (n *steerable) view(of messages.Incarnation) api.NodeView {
+func (n *steerable) view(of messages.Incarnation) view.NodeView {
 	n.t.Helper()
 	all := n.nodes()
-	i := slices.IndexFunc(all, func(v api.NodeView) bool { return v.Incarnation == of })
+	i := slices.IndexFunc(all, func(v view.NodeView) bool { return v.Incarnation == of })
 	require.GreaterOrEqual(n.t, i, 0)
 	return all[i]
 }
 
 // sees waits until a worker looks so from the node.
-func (n *steerable) sees(id messages.WorkerID, what string, holds func(*api.WorkerDetail) bool) (d api.WorkerDetail) {
+func (n *steerable) sees(id messages.WorkerID, what string, holds func(*view.WorkerDetail) bool) (d view.WorkerDetail) {
 	n.t.Helper()
 	n.until(string(id)+" is "+what, func() bool {
 		var err error
@@ -135,7 +136,7 @@ func (n *steerable) sees(id messages.WorkerID, what string, holds func(*api.Work
 	return d
 }
 
-func ready(d *api.WorkerDetail) bool { return d.State == "ready" && d.Health == "healthy" }
+func ready(d *view.WorkerDetail) bool { return d.State == "ready" && d.Health == "healthy" }
 
 // Every verb on a worker of another node does what it does at that node, once for each generation, and says who asked.
 func TestAWorkerIsSteeredFromAnotherNode(t *testing.T) {
@@ -155,11 +156,11 @@ func TestAWorkerIsSteeredFromAnotherNode(t *testing.T) {
 
 	for _, on := range []bool{true, true, false} { // it may come twice
 		require.NoError(t, a.Backend.CordonWorker(t.Context(), id, on, "ana"))
-		b.sees(id, fmt.Sprint("cordoned ", on), func(d *api.WorkerDetail) bool { return d.Cordoned == on })
+		b.sees(id, fmt.Sprint("cordoned ", on), func(d *view.WorkerDetail) bool { return d.Cordoned == on })
 	}
 
 	require.NoError(t, a.Backend.KillWorker(t.Context(), id, "ana"))
-	killed := a.sees(id, "replaced", func(k *api.WorkerDetail) bool { return ready(k) && k.Generation > d.Generation })
+	killed := a.sees(id, "replaced", func(k *view.WorkerDetail) bool { return ready(k) && k.Generation > d.Generation })
 	require.Contains(t, b.log.String(), fmt.Sprintf("worker is killed by an operator: worker=b/b.sh/0 generation=%d by=ana", d.Generation))
 	late := wire.Kill{Pool: "b.sh", Slot: 0, Generation: d.Generation, By: "ana"}
 	reply, err := a.AskPeer(t.Context(), b.Incarnation(), messages.Placement{}, late)
@@ -213,16 +214,16 @@ func TestANodeIsSteeredFromAnother(t *testing.T) {
 }
 
 // share is the node's own share of a pool.
-func (n *steerable) share(pool string) api.PoolView {
+func (n *steerable) share(pool string) view.PoolView {
 	n.t.Helper()
 	all, err := n.Backend.Pools(n.t.Context(), n.Incarnation().String())
 	require.NoError(n.t, err)
-	i := slices.IndexFunc(all.Pools, func(p api.PoolView) bool { return p.Name == pool })
+	i := slices.IndexFunc(all.Pools, func(p view.PoolView) bool { return p.Name == pool })
 	require.GreaterOrEqual(n.t, i, 0)
 	return all.Pools[i]
 }
 
-func ids(list []api.WorkerView) (all []string) {
+func ids(list []view.WorkerView) (all []string) {
 	for _, w := range list {
 		all = append(all, string(w.ID))
 	}
@@ -378,7 +379,7 @@ func TestNobodyGuessesWhichTwinIsMeant(t *testing.T) {
 	for i, n := range []*steerable{first, second} {
 		id := all.Workers[i].ID
 		require.NoError(t, other.Backend.CordonWorker(t.Context(), id, true, "ana"))
-		other.sees(id, "cordoned", func(d *api.WorkerDetail) bool { return d.Cordoned })
+		other.sees(id, "cordoned", func(d *view.WorkerDetail) bool { return d.Cordoned })
 		require.Contains(t, n.log.String(), "worker is cordoned or uncordoned by an operator: worker="+string(id))
 	}
 }

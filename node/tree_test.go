@@ -12,10 +12,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/debug"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/test/proxy"
 	"github.com/troupe-run/troupe/test/servers"
@@ -166,7 +166,7 @@ func (n *acquainted) ready(id messages.WorkerID, above messages.Generation) {
 	n.until(string(id)+" is ready", func() bool {
 		list, err := n.Workers(n.t.Context(), "go")
 		require.NoError(n.t, err)
-		i := slices.IndexFunc(list, func(w api.WorkerView) bool { return w.ID == id })
+		i := slices.IndexFunc(list, func(w view.WorkerView) bool { return w.ID == id })
 		return i >= 0 && list[i].State == "ready" && list[i].Generation > above
 	})
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/supervisor"
 )
@@ -106,7 +106,7 @@ func (s steered) probe(ctx context.Context, _ peers.Request, m wire.ProbeWorker)
 }
 
 // fitWorker writes a worker as JSON, with as much of its history as fits.
-func fitWorker(d api.WorkerDetail) ([]byte, error) {
+func fitWorker(d view.WorkerDetail) ([]byte, error) {
 	for {
 		view, err := json.Marshal(d)
 		if err != nil || len(view) <= wire.ViewsMax {
@@ -130,6 +130,6 @@ func (s steered) pools(ctx context.Context, _ peers.Request, m wire.Pools) (wire
 	if err := s.shut(); err != nil {
 		return done(err)
 	}
-	return pageOf(s.own.ownPools(ctx), m.After, func(p api.PoolView) string { return p.Name },
-		func(p api.PoolView, after string) bool { return p.Name > after })
+	return pageOf(s.own.ownPools(ctx), m.After, func(p view.PoolView) string { return p.Name },
+		func(p view.PoolView, after string) bool { return p.Name > after })
 }

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/membership"
 	"github.com/troupe-run/troupe/store"
 )
@@ -79,7 +79,7 @@ func everywhere[T any](ctx context.Context, f *fleet, name string, own func(cont
 }
 
 // unreached says which nodes did not answer, and why.
-func unreached[T any](f *fleet, shares []share[T]) (list []api.Unreached) {
+func unreached[T any](f *fleet, shares []share[T]) (list []view.Unreached) {
 	for i := range shares {
 		s := &shares[i]
 		if s.err == nil {
@@ -90,21 +90,21 @@ func unreached[T any](f *fleet, shares []share[T]) (list []api.Unreached) {
 		if errors.As(s.err, &p) {
 			why = p.Message
 		}
-		list = append(list, api.Unreached{Node: s.node.Name, Incarnation: s.node.Incarnation, BeatAt: s.node.BeatAt, Why: why})
+		list = append(list, view.Unreached{Node: s.node.Name, Incarnation: s.node.Incarnation, BeatAt: s.node.BeatAt, Why: why})
 		f.cfg.Logger.Debug("node does not answer a question to all", "node", s.node.Name, "error", s.err)
 	}
 	return list
 }
 
 // Workers implements api.Backend.
-func (f *fleet) Workers(ctx context.Context, pool, node string) (api.Workers, error) {
-	shares, err := everywhere(ctx, f, node, func(ctx context.Context) []api.WorkerView { return f.own.ownWorkers(ctx, pool) },
+func (f *fleet) Workers(ctx context.Context, pool, node string) (view.Workers, error) {
+	shares, err := everywhere(ctx, f, node, func(ctx context.Context) []view.WorkerView { return f.own.ownWorkers(ctx, pool) },
 		func(after string) wire.Body { return wire.Workers{Pool: pool, After: after} })
 	if err != nil {
-		return api.Workers{}, err
+		return view.Workers{}, err
 	}
 	now := time.Now()
-	all := api.Workers{Workers: []api.WorkerView{}, Unreached: unreached(f, shares)}
+	all := view.Workers{Workers: []view.WorkerView{}, Unreached: unreached(f, shares)}
 	for i := range shares {
 		for j := range shares[i].items {
 			shares[i].items[j].SeenAt = now
@@ -112,14 +112,14 @@ func (f *fleet) Workers(ctx context.Context, pool, node string) (api.Workers, er
 		all.Workers = append(all.Workers, shares[i].items...)
 	}
 	all.Workers = append(all.Workers, f.staleWorkers(ctx, pool, all.Unreached)...)
-	slices.SortFunc(all.Workers, func(x, y api.WorkerView) int {
+	slices.SortFunc(all.Workers, func(x, y view.WorkerView) int {
 		return cmp.Or(byPlace(x, y), cmp.Compare(x.ID, y.ID))
 	})
 	return all, nil
 }
 
 // staleWorkers are the workers of nodes that did not answer, as their rows in the store have them.
-func (f *fleet) staleWorkers(ctx context.Context, pool string, of []api.Unreached) (views []api.WorkerView) {
+func (f *fleet) staleWorkers(ctx context.Context, pool string, of []view.Unreached) (views []view.WorkerView) {
 	if len(of) == 0 || f.cfg.Self.Gate() != nil {
 		return nil
 	}
@@ -143,14 +143,14 @@ func (f *fleet) staleWorkers(ctx context.Context, pool string, of []api.Unreache
 }
 
 // Pools implements api.Backend.
-func (f *fleet) Pools(ctx context.Context, node string) (api.Pools, error) {
+func (f *fleet) Pools(ctx context.Context, node string) (view.Pools, error) {
 	depths, err := f.cfg.Store.Depths(ctx)
 	if err != nil {
-		return api.Pools{}, err
+		return view.Pools{}, err
 	}
 	shares, err := everywhere(ctx, f, node, f.own.ownPools, func(after string) wire.Body { return wire.Pools{After: after} })
 	if err != nil {
-		return api.Pools{}, err
+		return view.Pools{}, err
 	}
 	sum := poolSum{}
 	for i := range shares {
@@ -158,7 +158,7 @@ func (f *fleet) Pools(ctx context.Context, node string) (api.Pools, error) {
 			sum.add(shares[i].node.Name, shares[i].node.Incarnation == f.cfg.Incarnation, &shares[i].items[j])
 		}
 	}
-	all := api.Pools{Unreached: unreached(f, shares)}
+	all := view.Pools{Unreached: unreached(f, shares)}
 	for _, w := range f.staleWorkers(ctx, "", all.Unreached) {
 		sum.addStale(&w)
 	}
@@ -167,10 +167,10 @@ func (f *fleet) Pools(ctx context.Context, node string) (api.Pools, error) {
 }
 
 // Nodes implements api.Backend.
-func (f *fleet) Nodes(ctx context.Context) ([]api.NodeView, error) {
+func (f *fleet) Nodes(ctx context.Context) ([]view.NodeView, error) {
 	rows := f.nodes.rows(ctx)
 	known := f.nodes.peers()
-	views := make([]api.NodeView, len(rows))
+	views := make([]view.NodeView, len(rows))
 	for i := range rows {
 		n := &rows[i]
 		views[i].Node = *n

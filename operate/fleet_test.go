@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
 )
@@ -147,7 +147,7 @@ func TestARunIsSeenFromAnotherNode(t *testing.T) {
 	followed := make(chan error, 1)
 	ready := make(chan struct{})
 	go func() {
-		followed <- a.Follow(t.Context(), e.ID, func(l api.Live) error {
+		followed <- a.Follow(t.Context(), e.ID, func(l view.Live) error {
 			seen = append(seen, l.Kind+" "+string(l.Data))
 			if l.Kind == "stdout" {
 				close(ready)

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/peers"
 )
 
@@ -22,7 +22,7 @@ const (
 )
 
 // Follow implements api.Backend: the live events while it runs, on whatever node, then its status.
-func (q *executions) Follow(ctx context.Context, id messages.ExecutionID, each func(api.Live) error) error {
+func (q *executions) Follow(ctx context.Context, id messages.ExecutionID, each func(view.Live) error) error {
 	f := &following{executions: q, id: id, each: each}
 	for first := true; ; first = false {
 		over, leave, err := q.cfg.Outcomes.Subscribe(id)
@@ -44,7 +44,7 @@ func (q *executions) Follow(ctx context.Context, id messages.ExecutionID, each f
 type following struct {
 	*executions
 	id   messages.ExecutionID
-	each func(api.Live) error
+	each func(view.Live) error
 
 	run     messages.Placement // whose events are read from another node
 	next    actors.Poll        // where that stands
@@ -64,7 +64,7 @@ func (f *following) stage(ctx context.Context, e *messages.Execution, first bool
 		return f.end(ctx, e, first)
 	}
 	if first {
-		if err := f.each(api.Live{Kind: "status", At: time.Now(), Status: e.Status}); err != nil {
+		if err := f.each(view.Live{Kind: "status", At: time.Now(), Status: e.Status}); err != nil {
 			return err
 		}
 	}
@@ -114,7 +114,7 @@ func (f *following) end(ctx context.Context, e *messages.Execution, first bool) 
 			return err
 		}
 	}
-	return f.each(api.Live{Kind: "status", At: e.FinishedAt, Status: e.Status})
+	return f.each(view.Live{Kind: "status", At: e.FinishedAt, Status: e.Status})
 }
 
 // rest passes on what a later attempt said on this node, and ended, while the earlier one's node was asked.
@@ -132,7 +132,7 @@ func (f *following) read(ctx context.Context, over <-chan *messages.Execution) (
 
 // notice says something of the node's own to the follower.
 func (f *following) notice(format string, args ...any) error {
-	return f.each(api.Live{Kind: "notice", At: time.Now(), Message: fmt.Sprintf(format, args...)})
+	return f.each(view.Live{Kind: "notice", At: time.Now(), Message: fmt.Sprintf(format, args...)})
 }
 
 // local follows what runs, or may come to run, on this node, until its outcome is told or it turns out to be on another
@@ -267,7 +267,7 @@ type gone struct{ error }
 func (g *gone) Unwrap() error { return g.error }
 
 // pass passes one event on.
-func (f *following) pass(l api.Live) error {
+func (f *following) pass(l view.Live) error {
 	f.printed = f.printed || l.Kind == "stdout" || l.Kind == "stderr"
 	return f.each(l)
 }

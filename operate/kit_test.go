@@ -12,10 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/api"
-	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/rules/lifecycle"
@@ -88,7 +87,7 @@ func (c *cluster) join(name, pool string, workers int) *node {
 	s.cfg = Config{
 		Name: name, Incarnation: messages.NewIncarnation(), Logger: hclog.NewNullLogger(), Store: c.store, Clock: &clock.Clock{},
 		Pools: s, Self: s, Servers: s, Members: s, Record: s.record, Feeds: actors.NewFeeds(), Outcomes: actors.NewOutcomes(),
-		MarkPool: func(*api.PoolView) {}, Retries: func(context.Context, *messages.Execution) form.RetryView { return form.RetryView{} },
+		MarkPool: func(*view.PoolView) {}, Retries: func(context.Context, *messages.Execution) view.RetryView { return view.RetryView{} },
 		SessionTimeout: time.Minute, ProbeTimeout: time.Second, BeatEvery: time.Second,
 		Grades: Grades{health.Thresholds{Heartbeat: health.Limit(10*time.Second, 3)}, 3},
 	}

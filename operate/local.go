@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
 )
@@ -19,8 +19,8 @@ import (
 type local struct{ cfg *Config }
 
 // ownWorkers are the workers of this node, by pool and slot; pool "" means all.
-func (l *local) ownWorkers(ctx context.Context, pool string) []api.WorkerView {
-	views := []api.WorkerView{}
+func (l *local) ownWorkers(ctx context.Context, pool string) []view.WorkerView {
+	views := []view.WorkerView{}
 	for name, d := range l.cfg.Pools.DescribeAll(ctx) {
 		if pool != "" && pool != name {
 			continue
@@ -34,20 +34,20 @@ func (l *local) ownWorkers(ctx context.Context, pool string) []api.WorkerView {
 }
 
 // byPlace orders the workers of one node by pool and slot.
-func byPlace(x, y api.WorkerView) int {
+func byPlace(x, y view.WorkerView) int {
 	_, _, i, _ := x.ID.Split()
 	_, _, j, _ := y.ID.Split()
 	return cmp.Or(strings.Compare(x.Pool, y.Pool), cmp.Compare(i, j))
 }
 
-func (l *local) workerView(d *supervisor.Description, w *supervisor.WorkerState) api.WorkerView {
+func (l *local) workerView(d *supervisor.Description, w *supervisor.WorkerState) view.WorkerView {
 	shown := w.Report
 	shown.Status = w.Grade
 	report, err := json.Marshal(shown)
 	if err != nil {
 		report = nil
 	}
-	return api.WorkerView{
+	return view.WorkerView{
 		ID: w.ID, Pool: d.Name, Node: l.cfg.Name, Runtime: d.Runtime, Generation: w.Generation, State: w.State.String(),
 		Health: w.Health.String(), Grade: w.Grade.String(), GradeCauses: w.Causes.Names(), Cordoned: w.Cordoned, Pid: w.Pid, Since: w.Since,
 		Execution: w.Execution, Heartbeat: w.Beat, Restarts: w.Restarts, LastError: Clip(w.LastFailure, FailureMax), Report: report,
@@ -67,25 +67,25 @@ func Clip(text string, limit int) string {
 }
 
 // ownWorker is a worker of this node with its history.
-func (l *local) ownWorker(ctx context.Context, pool string, slot messages.Slot) (api.WorkerDetail, error) {
+func (l *local) ownWorker(ctx context.Context, pool string, slot messages.Slot) (view.WorkerDetail, error) {
 	id := messages.NewWorkerID(l.cfg.Self.Label(), pool, slot)
 	if !l.cfg.Pools.Has(pool) {
-		return api.WorkerDetail{}, noWorker(id)
+		return view.WorkerDetail{}, noWorker(id)
 	}
 	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	d, err := l.cfg.Pools.Describe(limited, pool)
 	if err != nil {
-		return api.WorkerDetail{}, err
+		return view.WorkerDetail{}, err
 	}
 	for i := range d.Workers {
 		if d.Workers[i].Slot == slot {
-			detail := api.WorkerDetail{WorkerView: l.workerView(&d, &d.Workers[i])}
+			detail := view.WorkerDetail{WorkerView: l.workerView(&d, &d.Workers[i])}
 			detail.History, err = l.history(limited, pool, &d.Workers[i])
 			return detail, err
 		}
 	}
-	return api.WorkerDetail{}, noWorker(id)
+	return view.WorkerDetail{}, noWorker(id)
 }
 
 // historyMax bounds the transitions that are shown of one worker.
@@ -139,14 +139,14 @@ func events(key messages.WorkerKey, seen *actors.Inspection) []store.WorkerEvent
 }
 
 // ownPools are this node's pools without what the store knows of them, by name.
-func (l *local) ownPools(ctx context.Context) []api.PoolView {
-	views := []api.PoolView{}
+func (l *local) ownPools(ctx context.Context) []view.PoolView {
+	views := []view.PoolView{}
 	for _, d := range l.cfg.Pools.DescribeAll(ctx) {
 		v := poolView(&d)
 		l.cfg.MarkPool(&v)
 		views = append(views, v)
 	}
-	slices.SortFunc(views, func(x, y api.PoolView) int { return strings.Compare(x.Name, y.Name) })
+	slices.SortFunc(views, func(x, y view.PoolView) int { return strings.Compare(x.Name, y.Name) })
 	return views
 }
 
@@ -154,7 +154,7 @@ func (l *local) ownPools(ctx context.Context) []api.PoolView {
 func (l *local) probeTime() time.Duration { return l.cfg.ProbeTimeout + 2*time.Second + steerTime }
 
 // probeWorker probes a worker of this node.
-func (l *local) probeWorker(ctx context.Context, pool string, slot messages.Slot, by string) (api.WorkerDetail, error) {
+func (l *local) probeWorker(ctx context.Context, pool string, slot messages.Slot, by string) (view.WorkerDetail, error) {
 	if d, err := l.ownWorker(ctx, pool, slot); err != nil { // the pool may have no such slot
 		return d, err
 	}
@@ -162,7 +162,7 @@ func (l *local) probeWorker(ctx context.Context, pool string, slot messages.Slot
 	defer cancel()
 	l.cfg.Logger.Info("worker is probed for an operator", "worker", messages.NewWorkerID(l.cfg.Self.Label(), pool, slot), "by", by)
 	if err := l.cfg.Pools.Probe(limited, pool, slot); err != nil {
-		return api.WorkerDetail{}, err
+		return view.WorkerDetail{}, err
 	}
 	return l.ownWorker(ctx, pool, slot)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/membership"
 	"github.com/troupe-run/troupe/store"
 )
@@ -115,23 +116,23 @@ func TestBeats(t *testing.T) {
 func TestPoolsAreSummed(t *testing.T) {
 	t.Parallel()
 	sum := poolSum{}
-	sum.add("a", false, &api.PoolView{Name: "go", Runtime: "go", Workers: 3, Ready: 2, Busy: 1, Restarts: 4, Window: 5, Cordoned: true,
-		Routing: api.Routing{Mode: "leading", Router: "a"}})
-	sum.add("b", true, &api.PoolView{Name: "go", Runtime: "go", Workers: 2, Starting: 1, Degraded: 1, Window: 9, Broken: true, Reason: "no go",
-		Routing: api.Routing{Mode: "following", Router: "a"}})
-	sum.addStale(&api.WorkerView{Pool: "go", Node: "c"})
-	sum.add("a", false, &api.PoolView{Name: "py", Workers: 1, Broken: true, Reason: "no python"})
-	sum.add("a", false, &api.PoolView{Name: "sh", Workers: 1, Broken: true, Reason: "x: y"})
-	sum.add("b", true, &api.PoolView{Name: "sh", Workers: 1, Broken: true, Reason: "z", Cordoned: true})
-	sum.addStale(&api.WorkerView{Pool: "far", Node: "c", Runtime: "shell"})
+	sum.add("a", false, &view.PoolView{Name: "go", Runtime: "go", Workers: 3, Ready: 2, Busy: 1, Restarts: 4, Window: 5, Cordoned: true,
+		Routing: view.Routing{Mode: "leading", Router: "a"}})
+	sum.add("b", true, &view.PoolView{Name: "go", Runtime: "go", Workers: 2, Starting: 1, Degraded: 1, Window: 9, Broken: true, Reason: "no go",
+		Routing: view.Routing{Mode: "following", Router: "a"}})
+	sum.addStale(&view.WorkerView{Pool: "go", Node: "c"})
+	sum.add("a", false, &view.PoolView{Name: "py", Workers: 1, Broken: true, Reason: "no python"})
+	sum.add("a", false, &view.PoolView{Name: "sh", Workers: 1, Broken: true, Reason: "x: y"})
+	sum.add("b", true, &view.PoolView{Name: "sh", Workers: 1, Broken: true, Reason: "z", Cordoned: true})
+	sum.addStale(&view.WorkerView{Pool: "far", Node: "c", Runtime: "shell"})
 	views := sum.views([]store.Depth{
 		{Pool: "go", Status: messages.Requested, Count: 7}, {Pool: "go", Status: messages.Scheduled, Count: 2},
 		{Pool: "go", Status: messages.Running, Count: 1}, {Pool: "other", Status: messages.Running, Count: 9},
 	})
-	require.Equal(t, []api.PoolView{
+	require.Equal(t, []view.PoolView{
 		{Name: "far", Runtime: "shell", Nodes: 1, Workers: 1, Stale: 1},
 		{Name: "go", Runtime: "go", Nodes: 3, Workers: 6, Stale: 1, Ready: 2, Busy: 1, Degraded: 1, Starting: 1, Waiting: 7, Placed: 2,
-			Running: 1, Window: 9, Restarts: 4, Reason: "broken on 1 of 2 nodes: b: no go", Routing: api.Routing{Mode: "following", Router: "a"}},
+			Running: 1, Window: 9, Restarts: 4, Reason: "broken on 1 of 2 nodes: b: no go", Routing: view.Routing{Mode: "following", Router: "a"}},
 		{Name: "py", Nodes: 1, Workers: 1, Broken: true, Reason: "no python"},
 		{Name: "sh", Nodes: 2, Workers: 2, Broken: true, Reason: "a: x: y; b: z"},
 	}, views)
@@ -140,20 +141,20 @@ func TestPoolsAreSummed(t *testing.T) {
 // A listing that does not fit travels in pages, each worker once and in order.
 func TestAListingTravelsInPages(t *testing.T) {
 	t.Parallel()
-	var all []api.WorkerView
+	var all []view.WorkerView
 	for _, pool := range []string{"a", "b.c"} {
 		for slot := range messages.Slot(1500) {
-			all = append(all, api.WorkerView{ID: messages.NewWorkerID("n", pool, slot), Pool: pool, LastError: strings.Repeat("x", 400)})
+			all = append(all, view.WorkerView{ID: messages.NewWorkerID("n", pool, slot), Pool: pool, LastError: strings.Repeat("x", 400)})
 		}
 	}
-	var got []api.WorkerView
+	var got []view.WorkerView
 	after, pages := "", 0
 	for {
 		body, err := pageOf(all, after, placeOf, behindPlace)
 		require.NoError(t, err)
 		page := body.(wire.Views)
 		require.LessOrEqual(t, len(page.View), wire.ViewsMax)
-		var part []api.WorkerView
+		var part []view.WorkerView
 		require.NoError(t, json.Unmarshal(page.View, &part))
 		got, pages = append(got, part...), pages+1
 		if after = page.Next; after == "" {
@@ -170,15 +171,15 @@ func TestAListingTravelsInPages(t *testing.T) {
 
 func TestAWorkerTravelsWithAsMuchHistoryAsFits(t *testing.T) {
 	t.Parallel()
-	d := api.WorkerDetail{WorkerView: api.WorkerView{ID: "n/a/0"}}
+	d := view.WorkerDetail{WorkerView: view.WorkerView{ID: "n/a/0"}}
 	for range historyMax {
 		d.History = append(d.History, store.WorkerEvent{Metadata: json.RawMessage(`"` + strings.Repeat("x", 8<<10) + `"`)})
 	}
-	view, err := fitWorker(d)
+	raw, err := fitWorker(d)
 	require.NoError(t, err)
-	require.LessOrEqual(t, len(view), wire.ViewsMax)
-	var got api.WorkerDetail
-	require.NoError(t, json.Unmarshal(view, &got))
+	require.LessOrEqual(t, len(raw), wire.ViewsMax)
+	var got view.WorkerDetail
+	require.NoError(t, json.Unmarshal(raw, &got))
 	require.Len(t, got.History, historyMax/4)
 	d.LastError = strings.Repeat("x", wire.ViewsMax)
 	_, err = fitWorker(d)

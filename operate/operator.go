@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 )
 
 // Operator answers questions about every node and carries out commands on every node. With what checks and stores submissions it
@@ -50,5 +50,5 @@ func (o *Operator) ActorHistory(ctx context.Context, info actors.Info) (any, err
 	if err != nil {
 		return nil, err
 	}
-	return api.ViewHistory(events(messages.WorkerKey{}, &seen)), nil
+	return view.ViewHistory(events(messages.WorkerKey{}, &seen)), nil
 }

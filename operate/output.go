@@ -7,9 +7,9 @@ import (
 	"math"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/peers"
 )
 
@@ -97,18 +97,18 @@ func wireOf(h *actors.RunEvent) wire.RunEvent {
 }
 
 // liveOf is an event of another node's run.
-func liveOf(w *wire.RunEvent) api.Live {
+func liveOf(w *wire.RunEvent) view.Live {
 	h := actors.RunEvent{Kind: w.Kind, At: w.At, Data: w.Data, Fraction: w.Fraction, Level: w.Level, Message: w.Message}
 	if len(w.Chunk) > 0 {
 		if h.Chunk = w.Chunk; !json.Valid(w.Chunk) {
-			return api.Live{Kind: "notice", At: w.At, Message: "a chunk came from its node that is no JSON"}
+			return view.Live{Kind: "notice", At: w.At, Message: "a chunk came from its node that is no JSON"}
 		}
 	}
 	return live(h)
 }
 
 // replay gives what was stored of the output of an ended execution.
-func (q *executions) replay(ctx context.Context, id messages.ExecutionID, each func(api.Live) error) error {
+func (q *executions) replay(ctx context.Context, id messages.ExecutionID, each func(view.Live) error) error {
 	out, err := q.cfg.Store.Output(ctx, id)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (q *executions) replay(ctx context.Context, id messages.ExecutionID, each f
 		data []byte
 	}{{"stdout", out.Stdout}, {"stderr", out.Stderr}} {
 		if len(part.data) > 0 {
-			if err := each(api.Live{Kind: part.kind, Data: part.data}); err != nil {
+			if err := each(view.Live{Kind: part.kind, Data: part.data}); err != nil {
 				return err
 			}
 		}
@@ -126,8 +126,8 @@ func (q *executions) replay(ctx context.Context, id messages.ExecutionID, each f
 	return nil
 }
 
-func live(h actors.RunEvent) api.Live {
-	l := api.Live{Kind: h.Kind, At: h.At, Data: h.Data, Chunk: h.Chunk, Level: h.Level, Message: h.Message}
+func live(h actors.RunEvent) view.Live {
+	l := view.Live{Kind: h.Kind, At: h.At, Data: h.Data, Chunk: h.Chunk, Level: h.Level, Message: h.Message}
 	if h.Kind == "progress" && h.Fraction >= 0 {
 		fraction := h.Fraction
 		l.Fraction = &fraction

@@ -5,19 +5,19 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/operate/view"
 )
 
 // placeOf is where a worker stands in its node's listing: pool/slot.
-func placeOf(w api.WorkerView) string {
+func placeOf(w view.WorkerView) string {
 	_, pool, slot, _ := w.ID.Split()
 	return pool + "/" + strconv.Itoa(int(slot))
 }
 
 // behindPlace reports whether a worker comes behind a place in its node's listing. A place that is none comes first.
-func behindPlace(w api.WorkerView, after string) bool {
+func behindPlace(w view.WorkerView, after string) bool {
 	i := strings.LastIndexByte(after, '/')
 	last, err := strconv.Atoi(after[i+1:])
 	if i < 0 || err != nil {

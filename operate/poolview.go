@@ -3,8 +3,8 @@ package operate
 import (
 	"fmt"
 
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/rules/lifecycle"
 	"github.com/troupe-run/troupe/rules/restart"
@@ -13,10 +13,10 @@ import (
 )
 
 // poolView is this node's share of a pool.
-func poolView(d *supervisor.Description) api.PoolView {
-	v := api.PoolView{
+func poolView(d *supervisor.Description) view.PoolView {
+	v := view.PoolView{
 		Name: d.Name, Runtime: d.Runtime, Workers: len(d.Workers), Broken: d.Broken != "", Cordoned: d.Cordoned,
-		Window: d.Router.Window, Reason: d.Broken, Routing: api.Routing{
+		Window: d.Router.Window, Reason: d.Broken, Routing: view.Routing{
 			Mode: d.Lead.Mode.String(), Router: d.Lead.Name, Epoch: d.Lead.Epoch, Since: d.Lead.Since,
 			Followers: d.Lead.Followers, Why: d.Lead.Why,
 		},
@@ -53,7 +53,7 @@ func poolView(d *supervisor.Description) api.PoolView {
 }
 
 // addDepths adds what waits, is placed and runs in the whole cluster.
-func addDepths(v *api.PoolView, depths []store.Depth) {
+func addDepths(v *view.PoolView, depths []store.Depth) {
 	for _, depth := range depths {
 		switch {
 		case depth.Pool != v.Name:

@@ -7,10 +7,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/api"
-	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/rules/roster"
@@ -36,9 +35,9 @@ type Config struct {
 	Outcomes *actors.Outcomes // who waits for the end of an execution
 
 	// MarkPool adds to the view of a pool of this node what its last reload came to.
-	MarkPool func(*api.PoolView)
+	MarkPool func(*view.PoolView)
 	// Retries says whether a retry follows an execution, or why none does.
-	Retries func(context.Context, *messages.Execution) form.RetryView
+	Retries func(context.Context, *messages.Execution) view.RetryView
 
 	SessionTimeout time.Duration
 	ProbeTimeout   time.Duration

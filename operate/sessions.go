@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/troupe-run/troupe/api"
-	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
 )
@@ -24,27 +23,27 @@ func (s *sessions) Sessions(ctx context.Context, pool, after string, boundOnly b
 }
 
 // Session implements api.Backend.
-func (s *sessions) Session(ctx context.Context, pool, name string) (form.SessionView, error) {
+func (s *sessions) Session(ctx context.Context, pool, name string) (view.SessionView, error) {
 	if shut := s.cfg.Self.Gate(); shut != nil {
-		return form.SessionView{}, shut
+		return view.SessionView{}, shut
 	}
 	row, err := s.cfg.Store.GetSession(ctx, pool, name)
 	if err != nil {
-		return form.SessionView{}, found("session", pool+"/"+name, err)
+		return view.SessionView{}, found("session", pool+"/"+name, err)
 	}
 	id, err := s.inSession(ctx, pool, name)
-	return form.SessionView{Session: row, Execution: id, Affinity: s.affinity(&row, id)}, err
+	return view.SessionView{Session: row, Execution: id, Affinity: s.affinity(&row, id)}, err
 }
 
 // affinity says what a lookup of the session's worker would answer.
 func (s *sessions) affinity(of *store.Session, runs messages.ExecutionID) string {
 	switch {
 	case of.Worker.IsZero():
-		return api.NoAffinity
+		return view.NoAffinity
 	case runs.IsZero() && s.cfg.Clock.Since(of.TouchedAt) >= s.cfg.SessionTimeout:
-		return api.AffinityExpired
+		return view.AffinityExpired
 	}
-	return api.AffinityBound
+	return view.AffinityBound
 }
 
 // inSession is what is placed or runs in a session; zero: nothing. What is placed and runs in a pool is bounded by its
@@ -62,32 +61,32 @@ func (s *sessions) inSession(ctx context.Context, pool, name string) (messages.E
 // EndSession implements api.Backend. The row is changed first; then whoever routes for the session is told to read it, and
 // tells its worker. That word may be lost: the router then learns of it from the row when it places the session's next
 // execution. An execution that begins between the look and the change runs to its end, and the next is told of the loss.
-func (s *sessions) EndSession(ctx context.Context, pool, name, by string) (form.SessionView, error) {
-	view, err := s.Session(ctx, pool, name)
+func (s *sessions) EndSession(ctx context.Context, pool, name, by string) (view.SessionView, error) {
+	v, err := s.Session(ctx, pool, name)
 	if err != nil {
-		return view, err
+		return v, err
 	}
-	if !view.Execution.IsZero() {
-		return view, sessionBusy(&view, fmt.Sprintf("execution %s is placed or runs in it; end the session when that has ended, or cancel it first", view.Execution))
+	if !v.Execution.IsZero() {
+		return v, sessionBusy(&v, fmt.Sprintf("execution %s is placed or runs in it; end the session when that has ended, or cancel it first", v.Execution))
 	}
-	if view.Worker.IsZero() {
-		return view, nil // it has ended already
+	if v.Worker.IsZero() {
+		return v, nil // it has ended already
 	}
-	binding := store.Binding{Pool: pool, Session: name, Epoch: view.Epoch, Worker: view.Worker}
+	binding := store.Binding{Pool: pool, Session: name, Epoch: v.Epoch, Worker: v.Worker}
 	n, err := s.cfg.Store.Unbind(ctx, []store.Binding{binding})
 	switch {
 	case err != nil:
-		return view, err
+		return v, err
 	case n == 0:
-		return view, sessionBusy(&view, "it was bound anew meanwhile; try again")
+		return v, sessionBusy(&v, "it was bound anew meanwhile; try again")
 	}
-	s.cfg.Logger.Info("session is ended by an operator", "pool", pool, "session", name, "epoch", view.Epoch, "by", by)
+	s.cfg.Logger.Info("session is ended by an operator", "pool", pool, "session", name, "epoch", v.Epoch, "by", by)
 	s.tellEnded(ctx, &binding)
-	view.Worker, view.Affinity = messages.WorkerKey{}, api.NoAffinity
-	return view, nil
+	v.Worker, v.Affinity = messages.WorkerKey{}, view.NoAffinity
+	return v, nil
 }
 
-func sessionBusy(v *form.SessionView, why string) error {
+func sessionBusy(v *view.SessionView, why string) error {
 	p := messages.Problemf(messages.CodeSessionBusy, "session %s of pool %s is not idle: %s", v.Session.Session, v.Pool, why)
 	if !v.Execution.IsZero() {
 		p.Details = map[string]any{"execution": v.Execution}

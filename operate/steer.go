@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -89,16 +89,16 @@ func (s *steering) byRow(ctx context.Context, id messages.WorkerID, pool string,
 }
 
 // Worker implements api.Backend.
-func (s *steering) Worker(ctx context.Context, id messages.WorkerID) (api.WorkerDetail, error) {
+func (s *steering) Worker(ctx context.Context, id messages.WorkerID) (view.WorkerDetail, error) {
 	t, err := s.worker(ctx, id)
 	if err != nil {
-		return api.WorkerDetail{}, err
+		return view.WorkerDetail{}, err
 	}
 	return s.look(ctx, &t, false, "")
 }
 
 // look shows a worker, probed before where that is wanted.
-func (s *steering) look(ctx context.Context, t *target, probe bool, by string) (api.WorkerDetail, error) {
+func (s *steering) look(ctx context.Context, t *target, probe bool, by string) (view.WorkerDetail, error) {
 	switch {
 	case !t.own:
 		limit := steerTime
@@ -107,9 +107,9 @@ func (s *steering) look(ctx context.Context, t *target, probe bool, by string) (
 		}
 		reply, err := s.calls.ask(ctx, &t.node, limit, messages.Placement{}, wire.ProbeWorker{Pool: t.pool, Slot: t.slot, Probe: probe, By: by})
 		if err != nil {
-			return api.WorkerDetail{}, err
+			return view.WorkerDetail{}, err
 		}
-		d, _, err := views[api.WorkerDetail](&t.node, reply)
+		d, _, err := views[view.WorkerDetail](&t.node, reply)
 		d.SeenAt = time.Now()
 		return d, err
 	case probe:
@@ -119,10 +119,10 @@ func (s *steering) look(ctx context.Context, t *target, probe bool, by string) (
 }
 
 // ProbeWorker implements api.Backend.
-func (s *steering) ProbeWorker(ctx context.Context, id messages.WorkerID, by string) (api.WorkerDetail, error) {
+func (s *steering) ProbeWorker(ctx context.Context, id messages.WorkerID, by string) (view.WorkerDetail, error) {
 	t, err := s.worker(ctx, id)
 	if err != nil {
-		return api.WorkerDetail{}, err
+		return view.WorkerDetail{}, err
 	}
 	return s.look(ctx, &t, true, by)
 }

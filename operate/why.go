@@ -7,23 +7,23 @@ import (
 	"strings"
 	"time"
 
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
 )
 
 // Why implements api.Backend.
-func (q *executions) Why(ctx context.Context, id messages.ExecutionID) (api.Explanation, error) {
+func (q *executions) Why(ctx context.Context, id messages.ExecutionID) (view.Explanation, error) {
 	if x, away := q.whyAway(id); away {
 		return x, nil
 	}
 	e, err := q.Get(ctx, id)
 	if err != nil {
-		return api.Explanation{}, err
+		return view.Explanation{}, err
 	}
-	x := api.Explanation{Execution: id, Status: e.Status}
+	x := view.Explanation{Execution: id, Status: e.Status}
 	switch {
 	case e.Status.Terminal():
 		answer := q.cfg.Retries(ctx, &e)
@@ -79,11 +79,11 @@ func (q *executions) heldRemotely(e *messages.Execution) bool {
 }
 
 // whyAway explains an execution that cannot be read, because the store is away or the node has not found it yet.
-func (q *executions) whyAway(id messages.ExecutionID) (x api.Explanation, away bool) {
+func (q *executions) whyAway(id messages.ExecutionID) (x view.Explanation, away bool) {
 	if q.cfg.Self.Gate() == nil {
 		return x, false
 	}
-	x = api.Explanation{Execution: id, Reason: roster.StoreAway.String(), Message: roster.StoreAway.Sentence()}
+	x = view.Explanation{Execution: id, Reason: roster.StoreAway.String(), Message: roster.StoreAway.Sentence()}
 	if list := q.cfg.Servers.Waits(); len(list) > 0 {
 		x.Message += " (" + strings.Join(list, "; ") + ")"
 	}
@@ -91,7 +91,7 @@ func (q *executions) whyAway(id messages.ExecutionID) (x api.Explanation, away b
 }
 
 // askPool has the pool's router explain.
-func (q *executions) askPool(ctx context.Context, e *messages.Execution, x *api.Explanation) {
+func (q *executions) askPool(ctx context.Context, e *messages.Execution, x *view.Explanation) {
 	if !q.cfg.Pools.Has(e.Pool) {
 		x.Reason, x.Message = "no_pool", fmt.Sprintf("this node has no pool %q: the pack that declares it is not loaded", e.Pool)
 		return

@@ -1,8 +1,6 @@
 package form
 
 import (
-	"time"
-
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/submit"
 )
@@ -28,16 +26,6 @@ type BatchView struct {
 type SubmitBody struct {
 	submit.Request
 	WaitSeconds *float64 `json:"wait_seconds,omitempty" doc:"0 to 60: answer when the execution has ended, or after so many seconds as it stands then"`
-}
-
-// RetryView says whether a retry follows an execution: as which, when and for what; or why none does.
-type RetryView struct {
-	As      messages.ExecutionID `json:"as,omitzero"`
-	At      time.Time            `json:"at,omitzero"`       // when it is due
-	Reason  string               `json:"reason,omitempty"`  // what it is made for: a class of failures, or manual_retry
-	WhyNot  string               `json:"why_not,omitempty"` // why none follows
-	Left    int                  `json:"left,omitempty"`    // retries that a failure would still have
-	Message string               `json:"message"`           // the same for people
 }
 
 // RetryBody is the body of a retry, which may be left out.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 )
 
 // ExecutionView is an execution as the API shows it. Lists leave out Parameters and Result; Parameters come with
@@ -58,7 +59,7 @@ type ExecutionView struct {
 	Error      *messages.Error `json:"error,omitempty"`
 
 	// Retry is the answer to whether a retry follows. Lists leave it out.
-	Retry *RetryView `json:"retry,omitempty"`
+	Retry *view.RetryView `json:"retry,omitempty"`
 
 	// Existing says, in the answer to a submission or retry, that this execution was there before.
 	Existing bool `json:"existing,omitempty"`

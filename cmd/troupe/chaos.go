@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 )
 
 const (
@@ -120,7 +121,7 @@ type mended struct {
 }
 
 // killOne kills a worker. One that is gone meanwhile, or on its way, is as good as killed.
-func (a *app) killOne(ctx context.Context, c *client.Client, w api.WorkerView) error {
+func (a *app) killOne(ctx context.Context, c *client.Client, w view.WorkerView) error {
 	path, err := workerPath(string(w.ID), "/kill")
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/lifecycle"
 	"github.com/troupe-run/troupe/store"
 )
@@ -160,13 +161,13 @@ func executionIDs(status string) offer {
 
 func workerIDs(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
 	v, err := allWorkers(ctx, c, "", "", "")
-	return named(v.Workers, func(x api.WorkerView) string { return string(x.ID) + "\t" + x.State }), err
+	return named(v.Workers, func(x view.WorkerView) string { return string(x.ID) + "\t" + x.State }), err
 }
 
 func poolNames(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
 	var v api.PoolList
 	err := c.Get(ctx, "/api/v1/pools", &v)
-	return named(v.Pools, func(x api.PoolView) string { return x.Name }), err
+	return named(v.Pools, func(x view.PoolView) string { return x.Name }), err
 }
 
 func sessionNames(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
@@ -178,7 +179,7 @@ func sessionNames(ctx context.Context, c *client.Client, _ []string) ([]string, 
 func nodeNames(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
 	var v api.NodeList
 	err := c.Get(ctx, "/api/v1/nodes", &v)
-	return named(v.Nodes, func(x api.NodeView) string { return x.Name }), err
+	return named(v.Nodes, func(x view.NodeView) string { return x.Name }), err
 }
 
 // things offers kinds first, then the names of the kind that was chosen.

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/rules/membership"
 	"github.com/troupe-run/troupe/store"
@@ -36,7 +37,7 @@ func allWorkers(ctx context.Context, c *client.Client, pool, node, state string)
 			query.Set(name, value)
 		}
 	}
-	all := api.WorkerList{Workers: []api.WorkerView{}}
+	all := api.WorkerList{Workers: []view.WorkerView{}}
 	for range pagesMax {
 		var page api.WorkerList
 		if err := c.Get(ctx, "/api/v1/workers?"+query.Encode(), &page); err != nil {
@@ -52,7 +53,7 @@ func allWorkers(ctx context.Context, c *client.Client, pool, node, state string)
 }
 
 // warnUnreached says which nodes did not answer, beside what is shown of them.
-func (a *app) warnUnreached(list []api.Unreached) {
+func (a *app) warnUnreached(list []view.Unreached) {
 	if a.output == "json" {
 		return // it is in there
 	}
@@ -105,7 +106,7 @@ const (
 
 var workerHeads = []string{"WORKER", "RUNTIME", "STATE", "HEALTH", "GRADE", "GEN", "PID", "SINCE", "EXECUTION", "LAST FAILURE"}
 
-func workerRows(workers []api.WorkerView, now time.Time, room int) [][]string {
+func workerRows(workers []view.WorkerView, now time.Time, room int) [][]string {
 	rows := make([][]string, len(workers))
 	for i, w := range workers {
 		state := w.State
@@ -122,7 +123,7 @@ func workerRows(workers []api.WorkerView, now time.Time, room int) [][]string {
 }
 
 // gradeText is a worker's grade, and since when its heartbeat is missing where that is why it gets no work.
-func gradeText(w *api.WorkerView, now time.Time) string {
+func gradeText(w *view.WorkerView, now time.Time) string {
 	if !slices.Contains(w.GradeCauses, health.HeartbeatStale.String()) {
 		return w.Grade
 	}
@@ -158,7 +159,7 @@ func (a *app) showWorker(ctx context.Context, c *client.Client, id string) error
 	if a.output == "json" {
 		return a.printJSON(v)
 	}
-	if err := a.printTable(workerHeads, workerRows([]api.WorkerView{v.WorkerView}, c.Now(), a.room(failureRoom))); err != nil {
+	if err := a.printTable(workerHeads, workerRows([]view.WorkerView{v.WorkerView}, c.Now(), a.room(failureRoom))); err != nil {
 		return err
 	}
 	rows := make([][]string, len(v.History))
@@ -206,7 +207,7 @@ func (a *app) pools() *cobra.Command {
 
 var poolHeads = []string{"POOL", "RUNTIME", "STATE", "NODES", "WORKERS", "READY", "BUSY", "DEGRADED", "STARTING", "WAITING", "PLACED", "RESTARTS", "ROUTER", "REASON"}
 
-func poolRows(pools []api.PoolView, room int) [][]string {
+func poolRows(pools []view.PoolView, room int) [][]string {
 	rows := make([][]string, len(pools))
 	for i, p := range pools {
 		state := "ok"
@@ -235,7 +236,7 @@ func poolRows(pools []api.PoolView, room int) [][]string {
 }
 
 // routerOf names who places a pool's executions: a node, or each for itself.
-func routerOf(r *api.Routing) string {
+func routerOf(r *view.Routing) string {
 	switch {
 	case r.Mode == "leading":
 		return fmt.Sprintf("%s +%d", r.Router, r.Followers)
@@ -324,7 +325,7 @@ type namedSessionList struct {
 }
 
 // namedSessions writes each binding as the id of its worker, which holds the node's name where the row holds its incarnation.
-func namedSessions(sessions []store.Session, nodes []api.NodeView) []namedSession {
+func namedSessions(sessions []store.Session, nodes []view.NodeView) []namedSession {
 	names := make(map[messages.Incarnation]string, len(nodes))
 	for _, n := range nodes {
 		names[n.Incarnation] = n.Name
@@ -339,7 +340,7 @@ func namedSessions(sessions []store.Session, nodes []api.NodeView) []namedSessio
 	return list
 }
 
-func sessionRows(sessions []store.Session, nodes []api.NodeView, now time.Time) [][]string {
+func sessionRows(sessions []store.Session, nodes []view.NodeView, now time.Time) [][]string {
 	rows := make([][]string, len(sessions))
 	for i, s := range namedSessions(sessions, nodes) {
 		rows[i] = []string{s.Pool, s.Session.Session, s.Worker, fmt.Sprint(s.Epoch), ago(s.TouchedAt, now)}

@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 )
 
 func (a *app) get() *cobra.Command {
@@ -61,7 +62,7 @@ func (a *app) progressOf(ctx context.Context, c *client.Client, id string) (last
 	quiet := time.AfterFunc(progressQuiet, cancel)
 	defer quiet.Stop()
 	// The stream begins with what is kept of the run. It ends by the times above, which is no error here.
-	_ = c.Follow(limited, id, func(l api.Live) error {
+	_ = c.Follow(limited, id, func(l view.Live) error {
 		quiet.Reset(progressQuiet)
 		if l.Kind == "progress" {
 			last = progressText(l)
@@ -72,7 +73,7 @@ func (a *app) progressOf(ctx context.Context, c *client.Client, id string) (last
 }
 
 // progressText is a progress in words.
-func progressText(l api.Live) string {
+func progressText(l view.Live) string {
 	text := l.Message
 	if l.Fraction != nil && *l.Fraction >= 0 {
 		text = strings.TrimSpace(fmt.Sprintf("%.0f %% %s", *l.Fraction*100, l.Message))
@@ -209,7 +210,7 @@ func (a *app) why() *cobra.Command {
 	return &cobra.Command{
 		Use: "why ID", Short: "Say why an execution is where it is", Args: exactly("ID"),
 		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			var v api.Explanation
+			var v view.Explanation
 			if err := c.Get(ctx, executionPath(args[0], "/why"), &v); err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 )
 
 func (a *app) logs() *cobra.Command {
@@ -96,7 +97,7 @@ type liveLog struct {
 }
 
 // happening prints one live entry: the program's own bytes as they are, everything else as a line on standard error.
-func (a *liveLog) happening(l api.Live) error {
+func (a *liveLog) happening(l view.Live) error {
 	if a.output == "json" {
 		text, err := json.Marshal(l)
 		if err == nil {

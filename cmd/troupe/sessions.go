@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/troupe-run/troupe/api"
-	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -32,7 +32,7 @@ func (a *app) sessionGet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var v form.SessionView
+			var v view.SessionView
 			if err := c.Get(ctx, path, &v); err != nil {
 				return err
 			}
@@ -67,7 +67,7 @@ func (a *app) sessionEnd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var v form.SessionView
+			var v view.SessionView
 			if err := c.Delete(ctx, path, &v); err != nil {
 				return err
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/operate/view"
 )
 
 // Bounds of a look: the executions that are read of what runs and of what waits, and those of them that are kept. Among what waits,
@@ -60,7 +61,7 @@ type topView struct {
 	Server  string               `json:"server"`
 	At      time.Time            `json:"at"`
 	Ready   api.Readiness        `json:"readiness"`
-	Pools   []api.PoolView       `json:"pools"`
+	Pools   []view.PoolView      `json:"pools"`
 	Running []form.ExecutionView `json:"running"` // the longest first; topRows at most
 	Waiting []form.ExecutionView `json:"waiting"` // likewise
 	// Runs and Waits are how many there are in all; More: Waits is not the whole; Later: some of them are not due yet, which Waiting leaves out.
@@ -69,7 +70,7 @@ type topView struct {
 	More  bool `json:"waits_more,omitempty"`
 	Later bool `json:"waits_later,omitempty"`
 	// Unreached are the nodes that did not answer; their workers are counted as the store has them.
-	Unreached []api.Unreached `json:"unreached,omitempty"`
+	Unreached []view.Unreached `json:"unreached,omitempty"`
 	err       error
 	// ran and waited are the newest executions that Running and Waiting were chosen from; 0: all. What waits serves the looks before until.
 	ran, waited int

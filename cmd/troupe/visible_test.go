@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/debug"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -78,7 +79,7 @@ func TestNobodySteersTheTerminal(t *testing.T) {
 	actors := hostileAnswer[debug.Tree](t)
 	s := serve(t, map[string]string{
 		"GET " + one: ended, "GET " + one + "/events": hostileAnswer[api.EventsView](t), "GET " + one + "/chain": hostileAnswer[api.ChainView](t),
-		"GET " + one + "/why": hostileAnswer[api.Explanation](t), "GET " + one + "/output": hostileAnswer[api.OutputView](t),
+		"GET " + one + "/why": hostileAnswer[view.Explanation](t), "GET " + one + "/output": hostileAnswer[api.OutputView](t),
 		"GET /api/v1/executions":       hostileAnswer[api.ExecutionList](t),
 		"GET /api/v1/workers":          hostileAnswer[api.WorkerList](t),
 		"GET /api/v1/workers/a/b/0":    hostileAnswer[api.WorkerDetailView](t),

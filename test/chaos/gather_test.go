@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/test/chaos"
 )
 
@@ -33,7 +34,7 @@ func (n *node) settled(limit time.Duration) {
 	}
 	for i := range left.Executions {
 		e := stored(&left.Executions[i])
-		var why api.Explanation
+		var why view.Explanation
 		n.get("/api/v1/executions/"+e.ID.String()+"/why", &why)
 		require.NoError(n.t, n.readDetail(&e))
 		n.t.Errorf("%s %s is still %s on %s: %s %s\n%v", e.ID, e.Action, e.Status, left.Executions[i].Worker, why.Reason, why.Message, e.Events)

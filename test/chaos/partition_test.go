@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/test/chaos"
 )
@@ -204,7 +205,7 @@ func (f *full) leftOnQueues() (left string) {
 }
 
 // ofTheDead reports whether a queue belongs to an incarnation that has ended.
-func ofTheDead(queue string, nodes []api.NodeView) bool {
+func ofTheDead(queue string, nodes []view.NodeView) bool {
 	for _, n := range nodes {
 		if n.State == store.NodeDead && strings.Contains(queue, n.Incarnation.String()) {
 			return true

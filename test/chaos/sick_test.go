@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/submit"
 )
 
@@ -35,11 +36,11 @@ func TestWholeSickWorkersAreReplaced(t *testing.T) {
 }
 
 // workers lists this node's workers of a pool; of all pools where it is empty.
-func (n *node) workers(pool string) []api.WorkerView {
+func (n *node) workers(pool string) []view.WorkerView {
 	n.t.Helper()
 	var nodes api.NodeList
 	n.get("/api/v1/nodes", &nodes)
-	self := slices.IndexFunc(nodes.Nodes, func(v api.NodeView) bool { return v.Reach == "self" })
+	self := slices.IndexFunc(nodes.Nodes, func(v view.NodeView) bool { return v.Reach == "self" })
 	require.GreaterOrEqual(n.t, self, 0, "%v", nodes)
 	var list api.WorkerList
 	n.get("/api/v1/workers?limit=1000&node="+nodes.Nodes[self].Incarnation.String()+"&pool="+url.QueryEscape(pool), &list)
@@ -53,14 +54,14 @@ type patient struct {
 }
 
 // worker returns the pool's worker once it is ready.
-func (p *patient) worker() api.WorkerView {
+func (p *patient) worker() view.WorkerView {
 	p.t.Helper()
-	return p.until("it is ready", func(w *api.WorkerView) bool { return w.State == "ready" && w.Health == "healthy" && w.Pid > 0 })
+	return p.until("it is ready", func(w *view.WorkerView) bool { return w.State == "ready" && w.Health == "healthy" && w.Pid > 0 })
 }
 
-func (p *patient) until(what string, holds func(*api.WorkerView) bool) api.WorkerView {
+func (p *patient) until(what string, holds func(*view.WorkerView) bool) view.WorkerView {
 	p.t.Helper()
-	var last api.WorkerView
+	var last view.WorkerView
 	end := time.Now().Add(cureTime)
 	for time.Now().Before(end) {
 		if list := p.workers("sick." + p.pool); len(list) == 1 {
@@ -84,7 +85,7 @@ func (p *patient) submit(action, session string) messages.ExecutionID {
 
 func (p *patient) running(id messages.ExecutionID) {
 	p.t.Helper()
-	p.until("it runs "+id.String(), func(w *api.WorkerView) bool { return w.Execution == id })
+	p.until("it runs "+id.String(), func(w *view.WorkerView) bool { return w.Execution == id })
 }
 
 func (p *patient) outcome(id messages.ExecutionID) form.ExecutionView {
@@ -96,9 +97,9 @@ func (p *patient) outcome(id messages.ExecutionID) form.ExecutionView {
 }
 
 // cured waits for the successor of a worker, which must name why it is there, and must work.
-func (p *patient) cured(before api.WorkerView, why string) {
+func (p *patient) cured(before view.WorkerView, why string) {
 	p.t.Helper()
-	after := p.until("it has a successor", func(w *api.WorkerView) bool {
+	after := p.until("it has a successor", func(w *view.WorkerView) bool {
 		return w.Generation > before.Generation && w.State == "ready" && w.Pid > 0
 	})
 	require.NotEqual(p.t, before.Pid, after.Pid)
@@ -109,7 +110,7 @@ func (p *patient) cured(before api.WorkerView, why string) {
 }
 
 // works has the worker run something.
-func (p *patient) works(w api.WorkerView) {
+func (p *patient) works(w view.WorkerView) {
 	p.t.Helper()
 	view := p.outcome(p.submit("ok_"+p.pool, ""))
 	require.Equal(p.t, messages.Completed, view.Status, "%+v", view.Error)
@@ -121,7 +122,7 @@ func (p *patient) works(w api.WorkerView) {
 // illness is one way to fall ill: what a run of it ends as, and what the API then says of its worker.
 type illness struct {
 	pool, action string
-	strike       func(*testing.T, *patient, api.WorkerView) // where the action does not do it itself
+	strike       func(*testing.T, *patient, view.WorkerView) // where the action does not do it itself
 	status       messages.Status
 	code         messages.Code
 	says         string // in its message
@@ -143,8 +144,8 @@ var illnesses = []illness{
 	{pool: "exits", action: "exits", status: messages.Abandoned, code: messages.CodeWorkerLost, exit: "exit status 0", why: "exit status 0"},
 }
 
-func signal(s syscall.Signal) func(*testing.T, *patient, api.WorkerView) {
-	return func(t *testing.T, _ *patient, w api.WorkerView) {
+func signal(s syscall.Signal) func(*testing.T, *patient, view.WorkerView) {
+	return func(t *testing.T, _ *patient, w view.WorkerView) {
 		t.Helper()
 		require.NoError(t, syscall.Kill(w.Pid, s))
 	}
@@ -220,7 +221,7 @@ func frozenIdle(p *patient, rounds int) {
 	for range rounds {
 		before := p.worker()
 		require.NoError(p.t, syscall.Kill(before.Pid, syscall.SIGSTOP))
-		p.until("it is degraded", func(w *api.WorkerView) bool { return w.Health == "unhealthy" || w.Generation > before.Generation })
+		p.until("it is degraded", func(w *view.WorkerView) bool { return w.Health == "unhealthy" || w.Generation > before.Generation })
 		p.cured(before, "health_check")
 	}
 }
@@ -291,7 +292,7 @@ func (p *patient) badInput() {
 
 // silent: a program that never answers hello makes its pool broken by name, and hurts nobody else.
 func silent(p *patient, _ int) {
-	var pool api.PoolView
+	var pool view.PoolView
 	p.eventually(cureTime, "the pool is broken", func(ctx context.Context) bool {
 		var list api.PoolList
 		if err := p.client.Load().Get(ctx, "/api/v1/pools", &list); err != nil {

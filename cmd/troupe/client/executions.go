@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/submit"
 )
 
@@ -99,7 +100,7 @@ func (c *Client) Output(ctx context.Context, id string) (v api.OutputView, err e
 
 // Follow calls each for every live happening of the execution, until it has ended. A stream that breaks off is
 // io.ErrUnexpectedEOF.
-func (c *Client) Follow(ctx context.Context, id string, each func(api.Live) error) error {
+func (c *Client) Follow(ctx context.Context, id string, each func(view.Live) error) error {
 	response, err := c.send(ctx, http.MethodGet, onePath(id, "/output?follow=1"), nil, "application/x-ndjson")
 	if err != nil {
 		return err
@@ -125,9 +126,9 @@ func (c *Client) Follow(ctx context.Context, id string, each func(api.Live) erro
 	return nil
 }
 
-func happening(line []byte, each func(api.Live) error) error {
+func happening(line []byte, each func(view.Live) error) error {
 	var l struct {
-		api.Live
+		view.Live
 		Error *form.ErrorView `json:"error"`
 	}
 	if err := json.Unmarshal(line, &l); err != nil {

@@ -1,4 +1,4 @@
-package form
+package view
 
 import (
 	"github.com/troupe-run/troupe/messages"
@@ -14,3 +14,10 @@ type SessionView struct {
 	// Execution is what is placed or runs in the session; zero: it is idle.
 	Execution messages.ExecutionID `json:"execution,omitzero"`
 }
+
+// What SessionView.Affinity says.
+const (
+	AffinityBound   = "bound"
+	AffinityExpired = "session_expired"
+	NoAffinity      = "no_affinity"
+)

@@ -1,0 +1,47 @@
+package view
+
+import (
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// PoolView is one pool, summed over the nodes that serve it, or on one of them.
+type PoolView struct {
+	Name     string           `json:"name"`
+	Runtime  messages.Runtime `json:"runtime"`
+	Nodes    int              `json:"nodes"`
+	Workers  int              `json:"workers"`
+	Stale    int              `json:"stale,omitempty"` // of them, without a fresh heartbeat, or whose node did not answer
+	Ready    int              `json:"ready"`
+	Busy     int              `json:"busy"`
+	Degraded int              `json:"degraded"`
+	Starting int              `json:"starting"`
+	Broken   bool             `json:"broken"`
+	OldCode  bool             `json:"old_code,omitempty" doc:"it runs the code from before a reload, because the new one did not start"`
+	Cordoned bool             `json:"cordoned"`
+	Waiting  int              `json:"waiting"` // requested executions
+	More     bool             `json:"waiting_more,omitempty" doc:"more than waiting says: it is counted up to 100,000 for each priority"`
+	Placed   int              `json:"placed"`  // scheduled
+	Running  int              `json:"running"` // and cancelling
+	Window   int              `json:"window"`  // the largest
+	Restarts int              `json:"restarts"`
+	Reason   string           `json:"reason,omitempty"` // why it is broken, or what is wrong with some node's share
+	Routing  Routing          `json:"routing"`
+}
+
+// Pools are the sums over several nodes, and the nodes that did not answer.
+type Pools struct {
+	Pools     []PoolView
+	Unreached []Unreached
+}
+
+// Routing is who places a pool's executions, as the node that was asked knows it.
+type Routing struct {
+	Mode      string    `json:"mode" doc:"alone, leading or following: what this node is to the pool"`
+	Router    string    `json:"router,omitempty" doc:"the node that leads the pool in the cluster"`
+	Epoch     int64     `json:"epoch,omitempty" doc:"the term of that node"`
+	Since     time.Time `json:"since,omitzero" doc:"since when this node is in its mode"`
+	Followers int       `json:"followers,omitempty" doc:"other nodes whose workers this one places on"`
+	Why       string    `json:"why,omitempty" doc:"why this node places on its own workers although another leads"`
+}

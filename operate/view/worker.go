@@ -1,0 +1,77 @@
+package view
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// WorkerView is a worker as lists show it.
+type WorkerView struct {
+	ID         messages.WorkerID   `json:"id"`
+	Pool       string              `json:"pool"`
+	Node       string              `json:"node"`
+	Runtime    messages.Runtime    `json:"runtime"`
+	Generation messages.Generation `json:"generation"`
+	State      string              `json:"state"`
+	Health     string              `json:"health"`
+	Grade      string              `json:"grade"` // with the age of its heartbeat
+	// GradeCauses are what keeps the grade from healthy, and heartbeat_future as a warning.
+	GradeCauses []string             `json:"grade_causes,omitempty"`
+	Cordoned    bool                 `json:"cordoned"`
+	Pid         int                  `json:"pid,omitempty"`
+	Since       time.Time            `json:"since,omitzero"`
+	Execution   messages.ExecutionID `json:"execution,omitzero"`
+	Heartbeat   time.Time            `json:"last_heartbeat,omitzero"`
+	Restarts    int                  `json:"restarts"`
+	LastError   string               `json:"last_failure,omitempty"`
+	Report      json.RawMessage      `json:"health_report,omitempty"` // capabilities.health
+	// Stale says that its node did not answer: this is its row in the store, as old as SeenAt.
+	Stale  bool      `json:"stale,omitempty"`
+	SeenAt time.Time `json:"seen_at,omitzero"`
+}
+
+// WorkerDetail is one worker with its history, newest first.
+type WorkerDetail struct {
+	WorkerView
+	History []store.WorkerEvent `json:"history"`
+}
+
+// Workers are those of several nodes, and the nodes that did not answer.
+type Workers struct {
+	Workers   []WorkerView
+	Unreached []Unreached
+}
+
+// Unreached is a node that did not answer. What is shown of it comes from the store, and may be old.
+type Unreached struct {
+	Node        string               `json:"node"`
+	Incarnation messages.Incarnation `json:"incarnation"`
+	BeatAt      time.Time            `json:"beat_at,omitzero"`
+	Why         string               `json:"why"`
+}
+
+// TransitionView is one step of a worker's lifecycle.
+type TransitionView struct {
+	At         time.Time           `json:"at"`
+	Generation messages.Generation `json:"generation"`
+	From       string              `json:"from"`
+	To         string              `json:"to"`
+	Reason     string              `json:"reason"`
+	LastedMS   float64             `json:"lasted_ms"` // in the state it left
+	Metadata   json.RawMessage     `json:"metadata,omitempty"`
+}
+
+// ViewHistory is a worker's lifecycle as the API shows it.
+func ViewHistory(events []store.WorkerEvent) []TransitionView {
+	views := make([]TransitionView, len(events))
+	for i, e := range events {
+		views[i] = TransitionView{
+			At: e.At, Generation: e.Generation, From: e.From, To: e.To, Reason: e.Reason,
+			LastedMS: float64(e.Lasted.Microseconds()) / 1000, Metadata: e.Metadata,
+		}
+	}
+	return views
+}
