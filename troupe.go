@@ -37,11 +37,11 @@ type (
 	// RetryPolicy is the back-off between retries.
 	RetryPolicy = messages.RetryPolicy
 	// Session is one session of a pool as it stands.
-	Session = view.SessionView
+	Session = view.Session
 	// Affinity says what becomes of a session's execution while the session's worker is not free.
 	Affinity = messages.Affinity
 	// RetryAnswer is whether a retry follows an execution.
-	RetryAnswer = view.RetryView
+	RetryAnswer = view.Retry
 	// RetryRules say which failures are retried.
 	RetryRules = messages.RetryRules
 	// Problem is an error that the caller of a method can do something about.

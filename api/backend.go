@@ -29,7 +29,7 @@ type Backend interface {
 	// given. Where the execution has a retry already, that is the answer, as Existing, unless it has another key. By is who asks.
 	Retry(ctx context.Context, id messages.ExecutionID, key, by string) (store.Submitted, error)
 	// RetryAnswer says whether a retry follows the execution, when and as which, or why none does.
-	RetryAnswer(ctx context.Context, e *messages.Execution) view.RetryView
+	RetryAnswer(ctx context.Context, e *messages.Execution) view.Retry
 	// Output returns what the execution's process has written so far.
 	Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error)
 	// Follow calls each for every live happening of the execution, from its first, until it is terminal or ctx ends.
@@ -47,13 +47,13 @@ type Backend interface {
 	KillWorker(ctx context.Context, id messages.WorkerID, by string) error
 	Pools(ctx context.Context, node string) (view.Pools, error)
 	CordonPool(ctx context.Context, pool string, cordoned bool, by string) error
-	Nodes(ctx context.Context) ([]view.NodeView, error)
+	Nodes(ctx context.Context) ([]view.Node, error)
 	CordonNode(ctx context.Context, id string, cordoned bool, by string) error
 	DrainNode(ctx context.Context, id, by string) error
 	Sessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error)
-	Session(ctx context.Context, pool, name string) (view.SessionView, error)
+	Session(ctx context.Context, pool, name string) (view.Session, error)
 	// EndSession ends an idle session's binding and returns the session without it. One that has none stays as it is.
-	EndSession(ctx context.Context, pool, name, by string) (view.SessionView, error)
+	EndSession(ctx context.Context, pool, name, by string) (view.Session, error)
 	Actions(ctx context.Context) ([]messages.Action, error)
 	DeadLetters() store.DeadLetters
 	// RequeueDeadLetter is Retry of the execution that the letter names.

@@ -45,7 +45,7 @@ type backend struct {
 	acts      []string // what was done by whom
 }
 
-var worker0 = view.WorkerView{
+var worker0 = view.Worker{
 	ID: "n1/go/0", Pool: "go", Node: "n1", Runtime: "go", Generation: 1, State: "ready", Health: "healthy",
 	Grade: "healthy", Since: time.Unix(1_700_000_000, 0).UTC(), Report: json.RawMessage(`{"status":"healthy"}`),
 }
@@ -111,12 +111,12 @@ func (b *backend) bind(t testing.TB, name string) messages.WorkerKey {
 	return key
 }
 
-func (b *backend) Session(ctx context.Context, pool, name string) (view.SessionView, error) {
+func (b *backend) Session(ctx context.Context, pool, name string) (view.Session, error) {
 	s, err := b.GetSession(ctx, pool, name)
-	return view.SessionView{Session: s}, err
+	return view.Session{Session: s}, err
 }
 
-func (b *backend) EndSession(ctx context.Context, pool, name, by string) (view.SessionView, error) {
+func (b *backend) EndSession(ctx context.Context, pool, name, by string) (view.Session, error) {
 	v, err := b.Session(ctx, pool, name)
 	if err == nil {
 		_, err = b.Unbind(ctx, []store.Binding{{Pool: pool, Session: name, Epoch: v.Epoch, Worker: v.Worker}})
@@ -148,8 +148,8 @@ func (b *backend) Retry(ctx context.Context, id messages.ExecutionID, key, by st
 	return b.Store.Retry(ctx, id, messages.Execution{Action: e.Action, Pool: e.Pool, IdempotencyKey: key}, by)
 }
 
-func (b *backend) RetryAnswer(_ context.Context, e *messages.Execution) view.RetryView {
-	return view.RetryView{As: e.RetriedAs, WhyNot: "max_retries_reached", Message: "no retry follows"}
+func (b *backend) RetryAnswer(_ context.Context, e *messages.Execution) view.Retry {
+	return view.Retry{As: e.RetriedAs, WhyNot: "max_retries_reached", Message: "no retry follows"}
 }
 
 func (b *backend) Follow(ctx context.Context, _ messages.ExecutionID, each func(view.Live) error) error {
@@ -178,7 +178,7 @@ func (b *backend) Workers(_ context.Context, pool, node string) (view.Workers, e
 	if pool != "" && pool != "go" || node == "none" {
 		return view.Workers{}, nil
 	}
-	var all []view.WorkerView
+	var all []view.Worker
 	for _, slot := range []int{10, 2, 0, 1} {
 		w := worker0
 		w.ID = messages.WorkerID(fmt.Sprintf("n1/go/%d", slot))
@@ -191,7 +191,7 @@ func (b *backend) Worker(_ context.Context, id messages.WorkerID) (view.WorkerDe
 	if id != worker0.ID {
 		return view.WorkerDetail{}, store.ErrNotFound
 	}
-	return view.WorkerDetail{WorkerView: worker0, History: []store.WorkerEvent{
+	return view.WorkerDetail{Worker: worker0, History: []store.WorkerEvent{
 		{Generation: 1, At: worker0.Since, From: "initializing", To: "ready", Reason: "init_complete", Lasted: 1500 * time.Microsecond}}}, nil
 }
 
@@ -221,15 +221,15 @@ func (b *backend) Pools(_ context.Context, node string) (view.Pools, error) {
 	if node == "none" {
 		return view.Pools{}, NotFound("node", node)
 	}
-	return view.Pools{Pools: []view.PoolView{{Name: "go", Runtime: "go", Workers: 4, Ready: 4}}, Unreached: b.unreached}, nil
+	return view.Pools{Pools: []view.Pool{{Name: "go", Runtime: "go", Workers: 4, Ready: 4}}, Unreached: b.unreached}, nil
 }
 
 func (b *backend) CordonPool(ctx context.Context, pool string, cordoned bool, by string) error {
 	return b.note(ctx, pool == "go", fmt.Sprint("pool ", pool, " ", cordoned, " by ", by))
 }
 
-func (b *backend) Nodes(context.Context) ([]view.NodeView, error) {
-	return []view.NodeView{{Node: store.Node{Incarnation: messages.NewIncarnation(), Name: "n1", State: store.NodeActive}, Reach: "self"}}, nil
+func (b *backend) Nodes(context.Context) ([]view.Node, error) {
+	return []view.Node{{Node: store.Node{Incarnation: messages.NewIncarnation(), Name: "n1", State: store.NodeActive}, Reach: "self"}}, nil
 }
 
 func (b *backend) CordonNode(ctx context.Context, id string, cordoned bool, by string) error {

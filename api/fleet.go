@@ -47,7 +47,7 @@ func fleetRoutes() []*route {
 		{method: "GET", path: "/api/v1/nodes", scope: ScopeRead, group: "nodes", storeless: true,
 			summary: "Every known incarnation, newest first, and how this node stands with it.", result: NodeList{}, handle: (*server).nodes},
 		{method: "GET", path: "/api/v1/nodes/{id}", scope: ScopeRead, group: "nodes", storeless: true,
-			summary: "One incarnation, by itself or as the newest of a node's name.", result: view.NodeView{}, handle: (*server).node},
+			summary: "One incarnation, by itself or as the newest of a node's name.", result: view.Node{}, handle: (*server).node},
 		{method: "POST", path: "/api/v1/nodes/{id}/cordon", scope: ScopeAdmin, group: "nodes",
 			summary: "Give the node no more work.", result: CordonView{}, handle: cordonNode(true)},
 		{method: "POST", path: "/api/v1/nodes/{id}/uncordon", scope: ScopeAdmin, group: "nodes",
@@ -77,12 +77,12 @@ func (s *server) workers(c *call) error {
 }
 
 // workerPage cuts the page behind a worker out of all. It sorts by the id's parts, so that slot 10 follows slot 9.
-func workerPage(all []view.WorkerView, state, after string, limit int) (page []view.WorkerView, next string) {
+func workerPage(all []view.Worker, state, after string, limit int) (page []view.Worker, next string) {
 	all = slices.Clone(all)
 	if state != "" {
-		all = slices.DeleteFunc(all, func(w view.WorkerView) bool { return w.State != state })
+		all = slices.DeleteFunc(all, func(w view.Worker) bool { return w.State != state })
 	}
-	slices.SortFunc(all, func(a, b view.WorkerView) int { return compareWorkers(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b view.Worker) int { return compareWorkers(a.ID, b.ID) })
 	from := 0
 	if after != "" {
 		from = sort.Search(len(all), func(i int) bool { return compareWorkers(all[i].ID, messages.WorkerID(after)) > 0 })

@@ -63,7 +63,7 @@ func TestSteering(t *testing.T) {
 func TestOneNode(t *testing.T) {
 	t.Parallel()
 	h := New(Config{Backend: newBackend(t)})
-	n := read[view.NodeView](t, ask(t, h, "GET", "/api/v1/nodes/n1", ""), 200)
+	n := read[view.Node](t, ask(t, h, "GET", "/api/v1/nodes/n1", ""), 200)
 	require.Equal(t, "n1", n.Name)
 	require.Equal(t, "self", n.Reach)
 }
@@ -138,10 +138,10 @@ func TestASessionIsReadAndEnded(t *testing.T) {
 	for name, path := range map[string]string{"a/b": "a%2Fb", "ü ?": "%C3%BC%20%3F", "plain": "plain", "x/y": "x/y"} {
 		key := b.bind(t, name)
 		path = "/api/v1/sessions/go/" + path
-		v := read[view.SessionView](t, ask(t, h, "GET", path, ""), 200)
+		v := read[view.Session](t, ask(t, h, "GET", path, ""), 200)
 		require.Equal(t, []any{name, key}, []any{v.Session.Session, v.Worker})
-		read[view.SessionView](t, ask(t, h, "DELETE", path, ""), 200)
-		require.True(t, read[view.SessionView](t, ask(t, h, "GET", path, ""), 200).Worker.IsZero())
+		read[view.Session](t, ask(t, h, "DELETE", path, ""), 200)
+		require.True(t, read[view.Session](t, ask(t, h, "GET", path, ""), 200).Worker.IsZero())
 		require.Equal(t, "session go/"+name+" by "+localCaller, b.cordons[len(b.cordons)-1])
 	}
 	for _, path := range []string{"/api/v1/sessions/go/nobody", "/api/v1/sessions/go/" + strings.Repeat("x", 2000), "/api/v1/sessions/go/%00"} {

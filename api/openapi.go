@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/troupe-run/troupe/api/form"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/submit"
 )
 
@@ -53,10 +54,26 @@ func document(table []*route, version string) []byte {
 	return text
 }
 
-// schemaName is the name of a type's schema. Clients that are generated from the document know the names.
+// schemaNames are the names of the schemas that are not named as their type. Clients that are generated from the document know the
+// names.
+var schemaNames = map[reflect.Type]string{
+	reflect.TypeFor[submit.Request]():  "SubmitRequest",
+	reflect.TypeFor[view.Node]():       "NodeView",
+	reflect.TypeFor[view.Pool]():       "PoolView",
+	reflect.TypeFor[view.Retry]():      "RetryView",
+	reflect.TypeFor[view.Session]():    "SessionView",
+	reflect.TypeFor[view.Transition](): "TransitionView",
+	reflect.TypeFor[view.Worker]():     "WorkerView",
+}
+
+// schemaName is the name of a type's schema.
 func schemaName(t reflect.Type, hint string) string {
-	if t == reflect.TypeFor[submit.Request]() {
-		return "SubmitRequest"
+	of := t
+	if of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	if name, named := schemaNames[of]; named {
+		return name
 	}
 	return huma.DefaultSchemaNamer(t, hint)
 }

@@ -15,9 +15,9 @@ func sessionRoutes() []*route {
 				{name: "bound", kind: "boolean", help: "1: only sessions that are bound to a worker."}, limitParam, cursorParam},
 			summary: "The sessions, by pool and name.", result: SessionList{}, handle: (*server).sessions},
 		{method: "GET", path: one, scope: ScopeRead, group: "sessions",
-			summary: "One session, and what runs in it.", result: view.SessionView{}, handle: (*server).session},
+			summary: "One session, and what runs in it.", result: view.Session{}, handle: (*server).session},
 		{method: "DELETE", path: one, scope: ScopeOperate, group: "sessions",
-			summary: "End an idle session: its binding ends and its worker drops its state.", result: view.SessionView{}, handle: (*server).endSession},
+			summary: "End an idle session: its binding ends and its worker drops its state.", result: view.Session{}, handle: (*server).endSession},
 	}
 }
 

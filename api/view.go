@@ -55,19 +55,19 @@ type EventsView struct {
 
 // WorkerList is a page of workers, by id. Unreached are the nodes that did not answer.
 type WorkerList struct {
-	Workers    []view.WorkerView `json:"workers"`
-	NextCursor string            `json:"next_cursor,omitempty"`
-	Unreached  []view.Unreached  `json:"unreached,omitempty"`
+	Workers    []view.Worker    `json:"workers"`
+	NextCursor string           `json:"next_cursor,omitempty"`
+	Unreached  []view.Unreached `json:"unreached,omitempty"`
 }
 
 // WorkerDetailView is one worker with its history, newest first.
 type WorkerDetailView struct {
-	view.WorkerView
-	History []view.TransitionView `json:"history"`
+	view.Worker
+	History []view.Transition `json:"history"`
 }
 
 func viewWorker(d view.WorkerDetail) WorkerDetailView {
-	return WorkerDetailView{WorkerView: d.WorkerView, History: view.ViewHistory(d.History)}
+	return WorkerDetailView{Worker: d.Worker, History: view.Transitions(d.History)}
 }
 
 // HealthView is the last word on a worker's health.
@@ -91,13 +91,13 @@ func viewHealth(d view.WorkerDetail) HealthView {
 
 // PoolList is every pool. Unreached are the nodes that did not answer.
 type PoolList struct {
-	Pools     []view.PoolView  `json:"pools"`
+	Pools     []view.Pool      `json:"pools"`
 	Unreached []view.Unreached `json:"unreached,omitempty"`
 }
 
 // NodeList is every known incarnation, newest first.
 type NodeList struct {
-	Nodes []view.NodeView `json:"nodes"`
+	Nodes []view.Node `json:"nodes"`
 }
 
 // SessionList is a page of sessions, by pool and name.

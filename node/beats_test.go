@@ -167,7 +167,7 @@ func TestHeartbeatsGoOnWhileANodeDrains(t *testing.T) {
 func TestADeadLetterReadElsewhereCountsAgainstItsWorker(t *testing.T) {
 	t.Parallel()
 	r := join(t, "a", "b")
-	worker := func() (w view.WorkerView) {
+	worker := func() (w view.Worker) {
 		list, err := r.nodes[1].Workers(t.Context(), ringPool)
 		require.NoError(t, err)
 		for _, w = range list {

@@ -204,7 +204,7 @@ func TestAFollowedNodeDies(t *testing.T) {
 	k.until("the other node is reached", func() bool {
 		nodes, err := k.Backend.Nodes(t.Context())
 		require.NoError(t, err)
-		return slices.ContainsFunc(nodes, func(n view.NodeView) bool { return n.Name == "second" && n.Reach == "reached" })
+		return slices.ContainsFunc(nodes, func(n view.Node) bool { return n.Name == "second" && n.Reach == "reached" })
 	})
 	both := []*watched{k.watch(again), k.watch(once)}
 	k.until("its output is seen", func() bool { return strings.Contains(both[1].text(), "stdout:hello\n") })

@@ -122,13 +122,13 @@ func tail(s string, n int) string {
 }
 
 // Workers are all workers of the pool, on whatever node.
-func (k *kit) Workers(ctx context.Context, pool string) ([]view.WorkerView, error) {
+func (k *kit) Workers(ctx context.Context, pool string) ([]view.Worker, error) {
 	all, err := k.Backend.Workers(ctx, pool, "")
 	return all.Workers, err
 }
 
 // Pools are the sums over all nodes.
-func (k *kit) Pools(ctx context.Context) ([]view.PoolView, error) {
+func (k *kit) Pools(ctx context.Context) ([]view.Pool, error) {
 	all, err := k.Backend.Pools(ctx, "")
 	return all.Pools, err
 }
@@ -260,7 +260,7 @@ func code(e messages.Execution) messages.Code {
 }
 
 // worker returns the worker of a slot.
-func (k *kit) worker(pool string, slot int) view.WorkerView {
+func (k *kit) worker(pool string, slot int) view.Worker {
 	k.t.Helper()
 	list, err := k.Workers(k.t.Context(), pool)
 	require.NoError(k.t, err)
@@ -270,13 +270,13 @@ func (k *kit) worker(pool string, slot int) view.WorkerView {
 		}
 	}
 	require.FailNow(k.t, "no such worker", "%s/%d of %v", pool, slot, list)
-	return view.WorkerView{}
+	return view.Worker{}
 }
 
 // ready waits until a slot's worker is ready, of a generation above the given one.
-func (k *kit) ready(pool string, slot int, above messages.Generation) view.WorkerView {
+func (k *kit) ready(pool string, slot int, above messages.Generation) view.Worker {
 	k.t.Helper()
-	var w view.WorkerView
+	var w view.Worker
 	k.until(fmt.Sprintf("worker %s/%d is ready above generation %d", pool, slot, above), func() bool {
 		w = k.worker(pool, slot)
 		return w.State == "ready" && w.Health == "healthy" && w.Generation > above
@@ -285,7 +285,7 @@ func (k *kit) ready(pool string, slot int, above messages.Generation) view.Worke
 }
 
 // pool returns one pool.
-func (k *kit) pool(name string) view.PoolView {
+func (k *kit) pool(name string) view.Pool {
 	k.t.Helper()
 	list, err := k.Pools(k.t.Context())
 	require.NoError(k.t, err)
@@ -294,7 +294,7 @@ func (k *kit) pool(name string) view.PoolView {
 			return p
 		}
 	}
-	return view.PoolView{}
+	return view.Pool{}
 }
 
 // chain returns a retry chain once its last execution has ended and there are so many.

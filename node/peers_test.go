@@ -164,7 +164,7 @@ func TestNodesThatAllLoseTheStoreGoOn(t *testing.T) {
 		n.until("it says that the store is away for both", func() bool {
 			all, err := n.Nodes(t.Context())
 			require.NoError(t, err)
-			i := slices.IndexFunc(all, func(v view.NodeView) bool { return v.Incarnation == other.Incarnation() })
+			i := slices.IndexFunc(all, func(v view.Node) bool { return v.Incarnation == other.Incarnation() })
 			return len(all) == 2 && all[i].Reach == "store_away" && !*all[i].StoreSeen
 		})
 		w, err := n.Worker(t.Context(), messages.NewWorkerID(other.name, other.name+".lab", 0))

@@ -258,7 +258,7 @@ func (r *refusedReload) note() string {
 }
 
 // mark tells of a refused reload at the pools that would have changed.
-func (r *refusedReload) mark(v *view.PoolView) {
+func (r *refusedReload) mark(v *view.Pool) {
 	if r == nil || !r.kept[v.Name] {
 		return
 	}

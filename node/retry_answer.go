@@ -11,11 +11,11 @@ import (
 )
 
 // RetryAnswer implements api.Backend.
-func (b backend) RetryAnswer(ctx context.Context, e *messages.Execution) view.RetryView {
+func (b backend) RetryAnswer(ctx context.Context, e *messages.Execution) view.Retry {
 	if e.RetriedAs.IsZero() {
 		return b.noRetry(e)
 	}
-	v := view.RetryView{As: e.RetriedAs}
+	v := view.Retry{As: e.RetriedAs}
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
 	next, err := b.store.Get(ctx, e.RetriedAs)
@@ -37,7 +37,7 @@ func standsAt(e *messages.Execution) string {
 }
 
 // noRetry says why an execution has no retry, or what a failure of it would meet.
-func (b backend) noRetry(e *messages.Execution) view.RetryView {
+func (b backend) noRetry(e *messages.Execution) view.Retry {
 	if !e.Status.Terminal() {
 		return b.ifItFails(e)
 	}
@@ -48,7 +48,7 @@ func (b backend) noRetry(e *messages.Execution) view.RetryView {
 	if denied == "" {
 		denied = b.judgeAgain(e)
 	}
-	return view.RetryView{WhyNot: string(denied), Message: "no retry follows: " + denied.Explain(e)}
+	return view.Retry{WhyNot: string(denied), Message: "no retry follows: " + denied.Explain(e)}
 }
 
 // judgeAgain judges an outcome that was stored without the word why no retry follows, as that of an older node.
@@ -68,15 +68,15 @@ func (b backend) judgeAgain(e *messages.Execution) retry.Denial {
 }
 
 // ifItFails is about an execution that has not ended.
-func (b backend) ifItFails(e *messages.Execution) view.RetryView {
+func (b backend) ifItFails(e *messages.Execution) view.Retry {
 	left := max(e.MaxRetries-e.RetryCount, 0)
 	switch {
 	case e.Status == messages.Cancelling:
-		return view.RetryView{WhyNot: string(retry.DeniedCancelled), Message: "no retry follows: it is being cancelled"}
+		return view.Retry{WhyNot: string(retry.DeniedCancelled), Message: "no retry follows: it is being cancelled"}
 	case b.cfg.RetryDisabled:
-		return view.RetryView{WhyNot: string(retry.DeniedDisabled), Message: "a failure is not retried: " + retry.DeniedDisabled.Explain(e)}
+		return view.Retry{WhyNot: string(retry.DeniedDisabled), Message: "a failure is not retried: " + retry.DeniedDisabled.Explain(e)}
 	case left == 0:
-		return view.RetryView{WhyNot: string(retry.DeniedMax), Message: "a failure is not retried: " + retry.DeniedMax.Explain(e)}
+		return view.Retry{WhyNot: string(retry.DeniedMax), Message: "a failure is not retried: " + retry.DeniedMax.Explain(e)}
 	}
-	return view.RetryView{Left: left, Message: fmt.Sprintf("a failure that is not final is retried; %d of %d retries are left", left, e.MaxRetries)}
+	return view.Retry{Left: left, Message: fmt.Sprintf("a failure that is not final is retried; %d of %d retries are left", left, e.MaxRetries)}
 }

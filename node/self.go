@@ -15,8 +15,8 @@ func (n *Node) newOperator() *operate.Operator {
 	return operate.New(operate.Config{
 		Name: n.cfg.Name, Incarnation: n.incarnation, Logger: n.logger, Store: n.store, Clock: &n.clock, Pools: n.pools, Self: self{n},
 		Servers: n.servers, Members: &n.member, Record: n.record, Feeds: n.feeds, Outcomes: n.outcomes,
-		MarkPool: func(v *view.PoolView) { n.lastRefused.Load().mark(v) },
-		Retries: func(ctx context.Context, e *messages.Execution) view.RetryView {
+		MarkPool: func(v *view.Pool) { n.lastRefused.Load().mark(v) },
+		Retries: func(ctx context.Context, e *messages.Execution) view.Retry {
 			return n.backend().RetryAnswer(ctx, e)
 		},
 		SessionTimeout: n.cfg.SessionTimeout, ProbeTimeout: n.cfg.ProbeTimeout, BeatEvery: n.cfg.BeatEvery,

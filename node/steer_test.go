@@ -104,11 +104,11 @@ func (c *company) pair(t *testing.T) (a, b *steerable) {
 func (n *steerable) meets(others int) {
 	n.t.Helper()
 	n.until(fmt.Sprintf("it reaches %d others", others), func() bool {
-		return len(slices.DeleteFunc(n.nodes(), func(v view.NodeView) bool { return v.Reach != "reached" })) == others
+		return len(slices.DeleteFunc(n.nodes(), func(v view.Node) bool { return v.Reach != "reached" })) == others
 	})
 }
 
-func (n *steerable) nodes() []view.NodeView {
+func (n *steerable) nodes() []view.Node {
 	n.t.Helper()
 	all, err := n.Nodes(n.t.Context())
 	require.NoError(n.t, err)
@@ -116,10 +116,10 @@ func (n *steerable) nodes() []view.NodeView {
 }
 
 // view is how the node sees another incarnation.
-func (n *steerable) view(of messages.Incarnation) view.NodeView {
+func (n *steerable) view(of messages.Incarnation) view.Node {
 	n.t.Helper()
 	all := n.nodes()
-	i := slices.IndexFunc(all, func(v view.NodeView) bool { return v.Incarnation == of })
+	i := slices.IndexFunc(all, func(v view.Node) bool { return v.Incarnation == of })
 	require.GreaterOrEqual(n.t, i, 0)
 	return all[i]
 }
@@ -214,16 +214,16 @@ func TestANodeIsSteeredFromAnother(t *testing.T) {
 }
 
 // share is the node's own share of a pool.
-func (n *steerable) share(pool string) view.PoolView {
+func (n *steerable) share(pool string) view.Pool {
 	n.t.Helper()
 	all, err := n.Backend.Pools(n.t.Context(), n.Incarnation().String())
 	require.NoError(n.t, err)
-	i := slices.IndexFunc(all.Pools, func(p view.PoolView) bool { return p.Name == pool })
+	i := slices.IndexFunc(all.Pools, func(p view.Pool) bool { return p.Name == pool })
 	require.GreaterOrEqual(n.t, i, 0)
 	return all.Pools[i]
 }
 
-func ids(list []view.WorkerView) (all []string) {
+func ids(list []view.Worker) (all []string) {
 	for _, w := range list {
 		all = append(all, string(w.ID))
 	}

@@ -166,7 +166,7 @@ func (n *acquainted) ready(id messages.WorkerID, above messages.Generation) {
 	n.until(string(id)+" is ready", func() bool {
 		list, err := n.Workers(n.t.Context(), "go")
 		require.NoError(n.t, err)
-		i := slices.IndexFunc(list, func(w view.WorkerView) bool { return w.ID == id })
+		i := slices.IndexFunc(list, func(w view.Worker) bool { return w.ID == id })
 		return i >= 0 && list[i].State == "ready" && list[i].Generation > above
 	})
 }

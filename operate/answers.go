@@ -130,6 +130,6 @@ func (s steered) pools(ctx context.Context, _ peers.Request, m wire.Pools) (wire
 	if err := s.shut(); err != nil {
 		return done(err)
 	}
-	return pageOf(s.own.ownPools(ctx), m.After, func(p view.PoolView) string { return p.Name },
-		func(p view.PoolView, after string) bool { return p.Name > after })
+	return pageOf(s.own.ownPools(ctx), m.After, func(p view.Pool) string { return p.Name },
+		func(p view.Pool, after string) bool { return p.Name > after })
 }

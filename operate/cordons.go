@@ -93,7 +93,7 @@ func (c *Cordons) tell(pool string, cordoned bool) {
 	c.cfg.Pools.Tell(pool, &supervisor.Cordon{Slot: -1, Cordoned: cordoned})
 }
 
-// CordonPool implements api.Backend. Nodes that are reached learn of it at once, others within a heartbeat interval.
+// CordonPool gives a pool no more work on all nodes, or gives it work again. Nodes that are reached learn of it at once, others within a heartbeat interval.
 func (c *Cordons) CordonPool(ctx context.Context, pool string, cordoned bool, by string) error {
 	c.change.Lock()
 	defer c.change.Unlock()

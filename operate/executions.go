@@ -18,7 +18,7 @@ type executions struct {
 	calls *Calls
 }
 
-// Get implements api.Backend.
+// Get returns an execution.
 func (q *executions) Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
 	if shut := q.cfg.Self.Gate(); shut != nil {
 		return messages.Execution{}, shut
@@ -27,18 +27,18 @@ func (q *executions) Get(ctx context.Context, id messages.ExecutionID) (messages
 	return e, found("execution", id, err)
 }
 
-// List implements api.Backend.
+// List returns a page of executions, newest first.
 func (q *executions) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	return q.cfg.Store.List(ctx, f)
 }
 
-// Chain implements api.Backend.
+// Chain returns the retry chain of an execution, oldest first.
 func (q *executions) Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error) {
 	chain, err := q.cfg.Store.Chain(ctx, id)
 	return chain, found("execution", id, err)
 }
 
-// Events implements api.Backend.
+// Events returns what happened to an execution, oldest first.
 func (q *executions) Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error) {
 	if _, err := q.Get(ctx, id); err != nil {
 		return nil, err
@@ -46,7 +46,8 @@ func (q *executions) Events(ctx context.Context, id messages.ExecutionID) ([]sto
 	return q.cfg.Store.Events(ctx, id)
 }
 
-// Wait implements api.Backend. It ends with this incarnation, and outlives outages of the store.
+// Wait returns the execution once it is terminal, or as it stands when ctx ends. The wait ends with this incarnation, and outlives
+// outages of the store.
 func (q *executions) Wait(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
 	if shut := q.cfg.Self.Gate(); shut != nil {
 		return messages.Execution{}, shut
@@ -69,7 +70,7 @@ func (q *executions) readOnce(ctx context.Context, id messages.ExecutionID) (mes
 	return q.cfg.Store.Get(ctx, id)
 }
 
-// Cancel implements api.Backend.
+// Cancel returns the execution as the cancel left it: cancelled, cancelling, or terminal before.
 func (q *executions) Cancel(ctx context.Context, id messages.ExecutionID, by string) (messages.Execution, error) {
 	e, err := q.Get(ctx, id)
 	if err != nil {

@@ -96,15 +96,15 @@ func unreached[T any](f *fleet, shares []share[T]) (list []view.Unreached) {
 	return list
 }
 
-// Workers implements api.Backend.
+// Workers returns the workers of all live nodes, or of the one that node names.
 func (f *fleet) Workers(ctx context.Context, pool, node string) (view.Workers, error) {
-	shares, err := everywhere(ctx, f, node, func(ctx context.Context) []view.WorkerView { return f.own.ownWorkers(ctx, pool) },
+	shares, err := everywhere(ctx, f, node, func(ctx context.Context) []view.Worker { return f.own.ownWorkers(ctx, pool) },
 		func(after string) wire.Body { return wire.Workers{Pool: pool, After: after} })
 	if err != nil {
 		return view.Workers{}, err
 	}
 	now := time.Now()
-	all := view.Workers{Workers: []view.WorkerView{}, Unreached: unreached(f, shares)}
+	all := view.Workers{Workers: []view.Worker{}, Unreached: unreached(f, shares)}
 	for i := range shares {
 		for j := range shares[i].items {
 			shares[i].items[j].SeenAt = now
@@ -112,14 +112,14 @@ func (f *fleet) Workers(ctx context.Context, pool, node string) (view.Workers, e
 		all.Workers = append(all.Workers, shares[i].items...)
 	}
 	all.Workers = append(all.Workers, f.staleWorkers(ctx, pool, all.Unreached)...)
-	slices.SortFunc(all.Workers, func(x, y view.WorkerView) int {
+	slices.SortFunc(all.Workers, func(x, y view.Worker) int {
 		return cmp.Or(byPlace(x, y), cmp.Compare(x.ID, y.ID))
 	})
 	return all, nil
 }
 
 // staleWorkers are the workers of nodes that did not answer, as their rows in the store have them.
-func (f *fleet) staleWorkers(ctx context.Context, pool string, of []view.Unreached) (views []view.WorkerView) {
+func (f *fleet) staleWorkers(ctx context.Context, pool string, of []view.Unreached) (views []view.Worker) {
 	if len(of) == 0 || f.cfg.Self.Gate() != nil {
 		return nil
 	}
@@ -142,7 +142,7 @@ func (f *fleet) staleWorkers(ctx context.Context, pool string, of []view.Unreach
 	return views
 }
 
-// Pools implements api.Backend.
+// Pools returns the pools, summed over all live nodes, or those of the one that node names.
 func (f *fleet) Pools(ctx context.Context, node string) (view.Pools, error) {
 	depths, err := f.cfg.Store.Depths(ctx)
 	if err != nil {
@@ -166,11 +166,11 @@ func (f *fleet) Pools(ctx context.Context, node string) (view.Pools, error) {
 	return all, nil
 }
 
-// Nodes implements api.Backend.
-func (f *fleet) Nodes(ctx context.Context) ([]view.NodeView, error) {
+// Nodes returns every known incarnation, and how this node stands with it.
+func (f *fleet) Nodes(ctx context.Context) ([]view.Node, error) {
 	rows := f.nodes.rows(ctx)
 	known := f.nodes.peers()
-	views := make([]view.NodeView, len(rows))
+	views := make([]view.Node, len(rows))
 	for i := range rows {
 		n := &rows[i]
 		views[i].Node = *n

@@ -21,7 +21,8 @@ const (
 	lookAgain   = time.Second            // between two looks at where an execution runs, while nothing is heard of it
 )
 
-// Follow implements api.Backend: the live events while it runs, on whatever node, then its status.
+// Follow calls each for the live events of an execution while it runs, on whatever node, then for its status. It ends with the
+// execution or with ctx.
 func (q *executions) Follow(ctx context.Context, id messages.ExecutionID, each func(view.Live) error) error {
 	f := &following{executions: q, id: id, each: each}
 	for first := true; ; first = false {

@@ -87,7 +87,7 @@ func (c *cluster) join(name, pool string, workers int) *node {
 	s.cfg = Config{
 		Name: name, Incarnation: messages.NewIncarnation(), Logger: hclog.NewNullLogger(), Store: c.store, Clock: &clock.Clock{},
 		Pools: s, Self: s, Servers: s, Members: s, Record: s.record, Feeds: actors.NewFeeds(), Outcomes: actors.NewOutcomes(),
-		MarkPool: func(*view.PoolView) {}, Retries: func(context.Context, *messages.Execution) view.RetryView { return view.RetryView{} },
+		MarkPool: func(*view.Pool) {}, Retries: func(context.Context, *messages.Execution) view.Retry { return view.Retry{} },
 		SessionTimeout: time.Minute, ProbeTimeout: time.Second, BeatEvery: time.Second,
 		Grades: Grades{health.Thresholds{Heartbeat: health.Limit(10*time.Second, 3)}, 3},
 	}

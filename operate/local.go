@@ -19,8 +19,8 @@ import (
 type local struct{ cfg *Config }
 
 // ownWorkers are the workers of this node, by pool and slot; pool "" means all.
-func (l *local) ownWorkers(ctx context.Context, pool string) []view.WorkerView {
-	views := []view.WorkerView{}
+func (l *local) ownWorkers(ctx context.Context, pool string) []view.Worker {
+	views := []view.Worker{}
 	for name, d := range l.cfg.Pools.DescribeAll(ctx) {
 		if pool != "" && pool != name {
 			continue
@@ -34,20 +34,20 @@ func (l *local) ownWorkers(ctx context.Context, pool string) []view.WorkerView {
 }
 
 // byPlace orders the workers of one node by pool and slot.
-func byPlace(x, y view.WorkerView) int {
+func byPlace(x, y view.Worker) int {
 	_, _, i, _ := x.ID.Split()
 	_, _, j, _ := y.ID.Split()
 	return cmp.Or(strings.Compare(x.Pool, y.Pool), cmp.Compare(i, j))
 }
 
-func (l *local) workerView(d *supervisor.Description, w *supervisor.WorkerState) view.WorkerView {
+func (l *local) workerView(d *supervisor.Description, w *supervisor.WorkerState) view.Worker {
 	shown := w.Report
 	shown.Status = w.Grade
 	report, err := json.Marshal(shown)
 	if err != nil {
 		report = nil
 	}
-	return view.WorkerView{
+	return view.Worker{
 		ID: w.ID, Pool: d.Name, Node: l.cfg.Name, Runtime: d.Runtime, Generation: w.Generation, State: w.State.String(),
 		Health: w.Health.String(), Grade: w.Grade.String(), GradeCauses: w.Causes.Names(), Cordoned: w.Cordoned, Pid: w.Pid, Since: w.Since,
 		Execution: w.Execution, Heartbeat: w.Beat, Restarts: w.Restarts, LastError: Clip(w.LastFailure, FailureMax), Report: report,
@@ -80,7 +80,7 @@ func (l *local) ownWorker(ctx context.Context, pool string, slot messages.Slot) 
 	}
 	for i := range d.Workers {
 		if d.Workers[i].Slot == slot {
-			detail := view.WorkerDetail{WorkerView: l.workerView(&d, &d.Workers[i])}
+			detail := view.WorkerDetail{Worker: l.workerView(&d, &d.Workers[i])}
 			detail.History, err = l.history(limited, pool, &d.Workers[i])
 			return detail, err
 		}
@@ -139,14 +139,14 @@ func events(key messages.WorkerKey, seen *actors.Inspection) []store.WorkerEvent
 }
 
 // ownPools are this node's pools without what the store knows of them, by name.
-func (l *local) ownPools(ctx context.Context) []view.PoolView {
-	views := []view.PoolView{}
+func (l *local) ownPools(ctx context.Context) []view.Pool {
+	views := []view.Pool{}
 	for _, d := range l.cfg.Pools.DescribeAll(ctx) {
 		v := poolView(&d)
 		l.cfg.MarkPool(&v)
 		views = append(views, v)
 	}
-	slices.SortFunc(views, func(x, y view.PoolView) int { return strings.Compare(x.Name, y.Name) })
+	slices.SortFunc(views, func(x, y view.Pool) int { return strings.Compare(x.Name, y.Name) })
 	return views
 }
 

@@ -116,20 +116,20 @@ func TestBeats(t *testing.T) {
 func TestPoolsAreSummed(t *testing.T) {
 	t.Parallel()
 	sum := poolSum{}
-	sum.add("a", false, &view.PoolView{Name: "go", Runtime: "go", Workers: 3, Ready: 2, Busy: 1, Restarts: 4, Window: 5, Cordoned: true,
+	sum.add("a", false, &view.Pool{Name: "go", Runtime: "go", Workers: 3, Ready: 2, Busy: 1, Restarts: 4, Window: 5, Cordoned: true,
 		Routing: view.Routing{Mode: "leading", Router: "a"}})
-	sum.add("b", true, &view.PoolView{Name: "go", Runtime: "go", Workers: 2, Starting: 1, Degraded: 1, Window: 9, Broken: true, Reason: "no go",
+	sum.add("b", true, &view.Pool{Name: "go", Runtime: "go", Workers: 2, Starting: 1, Degraded: 1, Window: 9, Broken: true, Reason: "no go",
 		Routing: view.Routing{Mode: "following", Router: "a"}})
-	sum.addStale(&view.WorkerView{Pool: "go", Node: "c"})
-	sum.add("a", false, &view.PoolView{Name: "py", Workers: 1, Broken: true, Reason: "no python"})
-	sum.add("a", false, &view.PoolView{Name: "sh", Workers: 1, Broken: true, Reason: "x: y"})
-	sum.add("b", true, &view.PoolView{Name: "sh", Workers: 1, Broken: true, Reason: "z", Cordoned: true})
-	sum.addStale(&view.WorkerView{Pool: "far", Node: "c", Runtime: "shell"})
+	sum.addStale(&view.Worker{Pool: "go", Node: "c"})
+	sum.add("a", false, &view.Pool{Name: "py", Workers: 1, Broken: true, Reason: "no python"})
+	sum.add("a", false, &view.Pool{Name: "sh", Workers: 1, Broken: true, Reason: "x: y"})
+	sum.add("b", true, &view.Pool{Name: "sh", Workers: 1, Broken: true, Reason: "z", Cordoned: true})
+	sum.addStale(&view.Worker{Pool: "far", Node: "c", Runtime: "shell"})
 	views := sum.views([]store.Depth{
 		{Pool: "go", Status: messages.Requested, Count: 7}, {Pool: "go", Status: messages.Scheduled, Count: 2},
 		{Pool: "go", Status: messages.Running, Count: 1}, {Pool: "other", Status: messages.Running, Count: 9},
 	})
-	require.Equal(t, []view.PoolView{
+	require.Equal(t, []view.Pool{
 		{Name: "far", Runtime: "shell", Nodes: 1, Workers: 1, Stale: 1},
 		{Name: "go", Runtime: "go", Nodes: 3, Workers: 6, Stale: 1, Ready: 2, Busy: 1, Degraded: 1, Starting: 1, Waiting: 7, Placed: 2,
 			Running: 1, Window: 9, Restarts: 4, Reason: "broken on 1 of 2 nodes: b: no go", Routing: view.Routing{Mode: "following", Router: "a"}},
@@ -141,20 +141,20 @@ func TestPoolsAreSummed(t *testing.T) {
 // A listing that does not fit travels in pages, each worker once and in order.
 func TestAListingTravelsInPages(t *testing.T) {
 	t.Parallel()
-	var all []view.WorkerView
+	var all []view.Worker
 	for _, pool := range []string{"a", "b.c"} {
 		for slot := range messages.Slot(1500) {
-			all = append(all, view.WorkerView{ID: messages.NewWorkerID("n", pool, slot), Pool: pool, LastError: strings.Repeat("x", 400)})
+			all = append(all, view.Worker{ID: messages.NewWorkerID("n", pool, slot), Pool: pool, LastError: strings.Repeat("x", 400)})
 		}
 	}
-	var got []view.WorkerView
+	var got []view.Worker
 	after, pages := "", 0
 	for {
 		body, err := pageOf(all, after, placeOf, behindPlace)
 		require.NoError(t, err)
 		page := body.(wire.Views)
 		require.LessOrEqual(t, len(page.View), wire.ViewsMax)
-		var part []view.WorkerView
+		var part []view.Worker
 		require.NoError(t, json.Unmarshal(page.View, &part))
 		got, pages = append(got, part...), pages+1
 		if after = page.Next; after == "" {
@@ -171,7 +171,7 @@ func TestAListingTravelsInPages(t *testing.T) {
 
 func TestAWorkerTravelsWithAsMuchHistoryAsFits(t *testing.T) {
 	t.Parallel()
-	d := view.WorkerDetail{WorkerView: view.WorkerView{ID: "n/a/0"}}
+	d := view.WorkerDetail{Worker: view.Worker{ID: "n/a/0"}}
 	for range historyMax {
 		d.History = append(d.History, store.WorkerEvent{Metadata: json.RawMessage(`"` + strings.Repeat("x", 8<<10) + `"`)})
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // Operator answers questions about every node and carries out commands on every node. With what checks and stores submissions it
-// is an api.Backend.
+// is all that the HTTP API asks of a node.
 type Operator struct {
 	*executions
 	*fleet
@@ -50,5 +50,5 @@ func (o *Operator) ActorHistory(ctx context.Context, info actors.Info) (any, err
 	if err != nil {
 		return nil, err
 	}
-	return view.ViewHistory(events(messages.WorkerKey{}, &seen)), nil
+	return view.Transitions(events(messages.WorkerKey{}, &seen)), nil
 }

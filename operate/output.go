@@ -24,7 +24,7 @@ func (q *executions) askOutput(ctx context.Context, e *messages.Execution, at ac
 	return part, nil
 }
 
-// Output implements api.Backend: what is stored, or, while it runs, what was seen so far.
+// Output returns what the execution's process wrote: what is stored, or, while it runs, what was seen so far.
 func (q *executions) Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error) {
 	e, err := q.Get(ctx, id)
 	switch {

@@ -11,13 +11,13 @@ import (
 )
 
 // placeOf is where a worker stands in its node's listing: pool/slot.
-func placeOf(w view.WorkerView) string {
+func placeOf(w view.Worker) string {
 	_, pool, slot, _ := w.ID.Split()
 	return pool + "/" + strconv.Itoa(int(slot))
 }
 
 // behindPlace reports whether a worker comes behind a place in its node's listing. A place that is none comes first.
-func behindPlace(w view.WorkerView, after string) bool {
+func behindPlace(w view.Worker, after string) bool {
 	i := strings.LastIndexByte(after, '/')
 	last, err := strconv.Atoi(after[i+1:])
 	if i < 0 || err != nil {

@@ -13,8 +13,8 @@ import (
 )
 
 // poolView is this node's share of a pool.
-func poolView(d *supervisor.Description) view.PoolView {
-	v := view.PoolView{
+func poolView(d *supervisor.Description) view.Pool {
+	v := view.Pool{
 		Name: d.Name, Runtime: d.Runtime, Workers: len(d.Workers), Broken: d.Broken != "", Cordoned: d.Cordoned,
 		Window: d.Router.Window, Reason: d.Broken, Routing: view.Routing{
 			Mode: d.Lead.Mode.String(), Router: d.Lead.Name, Epoch: d.Lead.Epoch, Since: d.Lead.Since,
@@ -53,7 +53,7 @@ func poolView(d *supervisor.Description) view.PoolView {
 }
 
 // addDepths adds what waits, is placed and runs in the whole cluster.
-func addDepths(v *view.PoolView, depths []store.Depth) {
+func addDepths(v *view.Pool, depths []store.Depth) {
 	for _, depth := range depths {
 		switch {
 		case depth.Pool != v.Name:

@@ -35,9 +35,9 @@ type Config struct {
 	Outcomes *actors.Outcomes // who waits for the end of an execution
 
 	// MarkPool adds to the view of a pool of this node what its last reload came to.
-	MarkPool func(*view.PoolView)
+	MarkPool func(*view.Pool)
 	// Retries says whether a retry follows an execution, or why none does.
-	Retries func(context.Context, *messages.Execution) view.RetryView
+	Retries func(context.Context, *messages.Execution) view.Retry
 
 	SessionTimeout time.Duration
 	ProbeTimeout   time.Duration

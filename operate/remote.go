@@ -82,8 +82,8 @@ func (r *RemoteWorkers) grade(w *store.Worker, age time.Duration) health.Report 
 }
 
 // view is a worker as its row has it: as old as its last heartbeat.
-func (r *RemoteWorkers) view(w *store.Worker, node string) view.WorkerView {
-	v := view.WorkerView{
+func (r *RemoteWorkers) view(w *store.Worker, node string) view.Worker {
+	v := view.Worker{
 		ID: w.ID, Pool: w.Key.Pool, Node: node, Runtime: w.Runtime, Generation: w.Generation, State: w.State, Health: w.Health,
 		Cordoned: w.Cordoned, Since: w.Since, Heartbeat: w.Beat, Stale: true, SeenAt: w.Beat,
 	}

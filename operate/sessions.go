@@ -17,22 +17,22 @@ type sessions struct {
 	calls *Calls
 }
 
-// Sessions implements api.Backend.
+// Sessions returns a page of the sessions behind one, by pool and name.
 func (s *sessions) Sessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error) {
 	return s.cfg.Store.ListSessions(ctx, pool, after, boundOnly, limit)
 }
 
-// Session implements api.Backend.
-func (s *sessions) Session(ctx context.Context, pool, name string) (view.SessionView, error) {
+// Session returns one session, and what runs in it.
+func (s *sessions) Session(ctx context.Context, pool, name string) (view.Session, error) {
 	if shut := s.cfg.Self.Gate(); shut != nil {
-		return view.SessionView{}, shut
+		return view.Session{}, shut
 	}
 	row, err := s.cfg.Store.GetSession(ctx, pool, name)
 	if err != nil {
-		return view.SessionView{}, found("session", pool+"/"+name, err)
+		return view.Session{}, found("session", pool+"/"+name, err)
 	}
 	id, err := s.inSession(ctx, pool, name)
-	return view.SessionView{Session: row, Execution: id, Affinity: s.affinity(&row, id)}, err
+	return view.Session{Session: row, Execution: id, Affinity: s.affinity(&row, id)}, err
 }
 
 // affinity says what a lookup of the session's worker would answer.
@@ -58,10 +58,11 @@ func (s *sessions) inSession(ctx context.Context, pool, name string) (messages.E
 	return messages.ExecutionID{}, err
 }
 
-// EndSession implements api.Backend. The row is changed first; then whoever routes for the session is told to read it, and
-// tells its worker. That word may be lost: the router then learns of it from the row when it places the session's next
-// execution. An execution that begins between the look and the change runs to its end, and the next is told of the loss.
-func (s *sessions) EndSession(ctx context.Context, pool, name, by string) (view.SessionView, error) {
+// EndSession ends an idle session's binding and returns the session without it. The row is changed first. Then the router of the
+// session is told to read it, and tells its worker. That message may be lost: the router then learns of the end from the row when it
+// places the session's next execution. An execution that begins between the look and the change runs to its end, and the next is
+// told of the loss.
+func (s *sessions) EndSession(ctx context.Context, pool, name, by string) (view.Session, error) {
 	v, err := s.Session(ctx, pool, name)
 	if err != nil {
 		return v, err
@@ -86,7 +87,7 @@ func (s *sessions) EndSession(ctx context.Context, pool, name, by string) (view.
 	return v, nil
 }
 
-func sessionBusy(v *view.SessionView, why string) error {
+func sessionBusy(v *view.Session, why string) error {
 	p := messages.Problemf(messages.CodeSessionBusy, "session %s of pool %s is not idle: %s", v.Session.Session, v.Pool, why)
 	if !v.Execution.IsZero() {
 		p.Details = map[string]any{"execution": v.Execution}

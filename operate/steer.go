@@ -88,7 +88,7 @@ func (s *steering) byRow(ctx context.Context, id messages.WorkerID, pool string,
 	return found
 }
 
-// Worker implements api.Backend.
+// Worker returns a worker of any node with its history.
 func (s *steering) Worker(ctx context.Context, id messages.WorkerID) (view.WorkerDetail, error) {
 	t, err := s.worker(ctx, id)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *steering) look(ctx context.Context, t *target, probe bool, by string) (
 	return s.own.ownWorker(ctx, t.pool, t.slot)
 }
 
-// ProbeWorker implements api.Backend.
+// ProbeWorker probes a worker of any node now and returns it with the result.
 func (s *steering) ProbeWorker(ctx context.Context, id messages.WorkerID, by string) (view.WorkerDetail, error) {
 	t, err := s.worker(ctx, id)
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *steering) ProbeWorker(ctx context.Context, id messages.WorkerID, by str
 	return s.look(ctx, &t, true, by)
 }
 
-// CordonWorker implements api.Backend.
+// CordonWorker gives a worker of any node no more work, or gives it work again.
 func (s *steering) CordonWorker(ctx context.Context, id messages.WorkerID, cordoned bool, by string) error {
 	t, err := s.worker(ctx, id)
 	switch {
@@ -140,7 +140,7 @@ func (s *steering) CordonWorker(ctx context.Context, id messages.WorkerID, cordo
 	return err
 }
 
-// KillWorker implements api.Backend. The generation that it saw is the one that ends, however often it is asked for.
+// KillWorker ends a worker of any node at once. The generation that it saw is the one that ends, however often it is asked for.
 func (s *steering) KillWorker(ctx context.Context, id messages.WorkerID, by string) error {
 	t, err := s.worker(ctx, id)
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *steering) KillWorker(ctx context.Context, id messages.WorkerID, by stri
 	return err
 }
 
-// CordonNode implements api.Backend. The cordon ends with this boot of the node.
+// CordonNode gives a node no more work, or gives it work again. The cordon ends with this boot of the node.
 func (s *steering) CordonNode(ctx context.Context, id string, cordoned bool, by string) error {
 	t, err := s.nodes.find(ctx, id)
 	switch {
@@ -173,7 +173,7 @@ func (s *steering) CordonNode(ctx context.Context, id string, cordoned bool, by 
 	return err
 }
 
-// DrainNode implements api.Backend.
+// DrainNode has a node finish what runs and stop.
 func (s *steering) DrainNode(ctx context.Context, id, by string) error {
 	t, err := s.nodes.find(ctx, id)
 	switch {

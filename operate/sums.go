@@ -14,7 +14,7 @@ import (
 type poolSum map[string]*poolShares
 
 type poolShares struct {
-	view                    view.PoolView
+	view                    view.Pool
 	shares, broken, cordons int
 	reasons                 []string
 	nodes                   map[string]bool
@@ -23,13 +23,13 @@ type poolShares struct {
 func (s poolSum) of(name string, runtime messages.Runtime) *poolShares {
 	p := s[name]
 	if p == nil {
-		p = &poolShares{view: view.PoolView{Name: name, Runtime: runtime}, nodes: map[string]bool{}}
+		p = &poolShares{view: view.Pool{Name: name, Runtime: runtime}, nodes: map[string]bool{}}
 		s[name] = p
 	}
 	return p
 }
 
-func (s poolSum) add(node string, own bool, share *view.PoolView) {
+func (s poolSum) add(node string, own bool, share *view.Pool) {
 	p := s.of(share.Name, share.Runtime)
 	v := &p.view
 	p.nodes[node] = true
@@ -58,7 +58,7 @@ func (s poolSum) add(node string, own bool, share *view.PoolView) {
 }
 
 // addStale counts a worker that only its row tells of. What it does now nobody knows.
-func (s poolSum) addStale(w *view.WorkerView) {
+func (s poolSum) addStale(w *view.Worker) {
 	p := s.of(w.Pool, w.Runtime)
 	p.nodes[w.Node] = true
 	p.view.Workers++
@@ -67,8 +67,8 @@ func (s poolSum) addStale(w *view.WorkerView) {
 
 // views are the sums, by name. A pool is broken, or cordoned, where all shares that answered are; what is wrong with some of
 // them is its reason.
-func (s poolSum) views(depths []store.Depth) []view.PoolView {
-	views := []view.PoolView{}
+func (s poolSum) views(depths []store.Depth) []view.Pool {
+	views := []view.Pool{}
 	for _, p := range s {
 		v := p.view
 		v.Nodes = len(p.nodes)
@@ -85,6 +85,6 @@ func (s poolSum) views(depths []store.Depth) []view.PoolView {
 		addDepths(&v, depths)
 		views = append(views, v)
 	}
-	slices.SortFunc(views, func(x, y view.PoolView) int { return strings.Compare(x.Name, y.Name) })
+	slices.SortFunc(views, func(x, y view.Pool) int { return strings.Compare(x.Name, y.Name) })
 	return views
 }

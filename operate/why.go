@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// Why implements api.Backend.
+// Why says what an execution waits for, or how it ended.
 func (q *executions) Why(ctx context.Context, id messages.ExecutionID) (view.Explanation, error) {
 	if x, away := q.whyAway(id); away {
 		return x, nil

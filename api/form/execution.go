@@ -59,7 +59,7 @@ type ExecutionView struct {
 	Error      *messages.Error `json:"error,omitempty"`
 
 	// Retry is the answer to whether a retry follows. Lists leave it out.
-	Retry *view.RetryView `json:"retry,omitempty"`
+	Retry *view.Retry `json:"retry,omitempty"`
 
 	// Existing says, in the answer to a submission or retry, that this execution was there before.
 	Existing bool `json:"existing,omitempty"`

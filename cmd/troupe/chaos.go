@@ -121,7 +121,7 @@ type mended struct {
 }
 
 // killOne kills a worker. One that is gone meanwhile, or on its way, is as good as killed.
-func (a *app) killOne(ctx context.Context, c *client.Client, w view.WorkerView) error {
+func (a *app) killOne(ctx context.Context, c *client.Client, w view.Worker) error {
 	path, err := workerPath(string(w.ID), "/kill")
 	if err != nil {
 		return err

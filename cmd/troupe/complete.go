@@ -161,13 +161,13 @@ func executionIDs(status string) offer {
 
 func workerIDs(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
 	v, err := allWorkers(ctx, c, "", "", "")
-	return named(v.Workers, func(x view.WorkerView) string { return string(x.ID) + "\t" + x.State }), err
+	return named(v.Workers, func(x view.Worker) string { return string(x.ID) + "\t" + x.State }), err
 }
 
 func poolNames(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
 	var v api.PoolList
 	err := c.Get(ctx, "/api/v1/pools", &v)
-	return named(v.Pools, func(x view.PoolView) string { return x.Name }), err
+	return named(v.Pools, func(x view.Pool) string { return x.Name }), err
 }
 
 func sessionNames(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
@@ -179,7 +179,7 @@ func sessionNames(ctx context.Context, c *client.Client, _ []string) ([]string, 
 func nodeNames(ctx context.Context, c *client.Client, _ []string) ([]string, error) {
 	var v api.NodeList
 	err := c.Get(ctx, "/api/v1/nodes", &v)
-	return named(v.Nodes, func(x view.NodeView) string { return x.Name }), err
+	return named(v.Nodes, func(x view.Node) string { return x.Name }), err
 }
 
 // things offers kinds first, then the names of the kind that was chosen.

@@ -37,7 +37,7 @@ func allWorkers(ctx context.Context, c *client.Client, pool, node, state string)
 			query.Set(name, value)
 		}
 	}
-	all := api.WorkerList{Workers: []view.WorkerView{}}
+	all := api.WorkerList{Workers: []view.Worker{}}
 	for range pagesMax {
 		var page api.WorkerList
 		if err := c.Get(ctx, "/api/v1/workers?"+query.Encode(), &page); err != nil {
@@ -106,7 +106,7 @@ const (
 
 var workerHeads = []string{"WORKER", "RUNTIME", "STATE", "HEALTH", "GRADE", "GEN", "PID", "SINCE", "EXECUTION", "LAST FAILURE"}
 
-func workerRows(workers []view.WorkerView, now time.Time, room int) [][]string {
+func workerRows(workers []view.Worker, now time.Time, room int) [][]string {
 	rows := make([][]string, len(workers))
 	for i, w := range workers {
 		state := w.State
@@ -123,7 +123,7 @@ func workerRows(workers []view.WorkerView, now time.Time, room int) [][]string {
 }
 
 // gradeText is a worker's grade, and since when its heartbeat is missing where that is why it gets no work.
-func gradeText(w *view.WorkerView, now time.Time) string {
+func gradeText(w *view.Worker, now time.Time) string {
 	if !slices.Contains(w.GradeCauses, health.HeartbeatStale.String()) {
 		return w.Grade
 	}
@@ -159,7 +159,7 @@ func (a *app) showWorker(ctx context.Context, c *client.Client, id string) error
 	if a.output == "json" {
 		return a.printJSON(v)
 	}
-	if err := a.printTable(workerHeads, workerRows([]view.WorkerView{v.WorkerView}, c.Now(), a.room(failureRoom))); err != nil {
+	if err := a.printTable(workerHeads, workerRows([]view.Worker{v.Worker}, c.Now(), a.room(failureRoom))); err != nil {
 		return err
 	}
 	rows := make([][]string, len(v.History))
@@ -207,7 +207,7 @@ func (a *app) pools() *cobra.Command {
 
 var poolHeads = []string{"POOL", "RUNTIME", "STATE", "NODES", "WORKERS", "READY", "BUSY", "DEGRADED", "STARTING", "WAITING", "PLACED", "RESTARTS", "ROUTER", "REASON"}
 
-func poolRows(pools []view.PoolView, room int) [][]string {
+func poolRows(pools []view.Pool, room int) [][]string {
 	rows := make([][]string, len(pools))
 	for i, p := range pools {
 		state := "ok"
@@ -325,7 +325,7 @@ type namedSessionList struct {
 }
 
 // namedSessions writes each binding as the id of its worker, which holds the node's name where the row holds its incarnation.
-func namedSessions(sessions []store.Session, nodes []view.NodeView) []namedSession {
+func namedSessions(sessions []store.Session, nodes []view.Node) []namedSession {
 	names := make(map[messages.Incarnation]string, len(nodes))
 	for _, n := range nodes {
 		names[n.Incarnation] = n.Name
@@ -340,7 +340,7 @@ func namedSessions(sessions []store.Session, nodes []view.NodeView) []namedSessi
 	return list
 }
 
-func sessionRows(sessions []store.Session, nodes []view.NodeView, now time.Time) [][]string {
+func sessionRows(sessions []store.Session, nodes []view.Node, now time.Time) [][]string {
 	rows := make([][]string, len(sessions))
 	for i, s := range namedSessions(sessions, nodes) {
 		rows[i] = []string{s.Pool, s.Session.Session, s.Worker, fmt.Sprint(s.Epoch), ago(s.TouchedAt, now)}

@@ -32,7 +32,7 @@ func (a *app) sessionGet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var v view.SessionView
+			var v view.Session
 			if err := c.Get(ctx, path, &v); err != nil {
 				return err
 			}
@@ -67,7 +67,7 @@ func (a *app) sessionEnd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var v view.SessionView
+			var v view.Session
 			if err := c.Delete(ctx, path, &v); err != nil {
 				return err
 			}

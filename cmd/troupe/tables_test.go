@@ -18,7 +18,7 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func TestWorkerTable(t *testing.T) {
 	t.Parallel()
-	workers := []view.WorkerView{
+	workers := []view.Worker{
 		{ID: "n1/go/0", Runtime: "go", State: "ready", Health: "healthy", Grade: "healthy", Generation: 1, Since: noon.Add(-90 * time.Second)},
 		{ID: "n1/python/1", Runtime: "python", State: "degraded", Health: "unhealthy", Grade: "degraded", Generation: 12, Pid: 4711,
 			Cordoned: true, Stale: true, SeenAt: noon.Add(-12 * time.Second), Since: noon.Add(-25 * time.Hour), LastError: "probe: \x1b[31mno answer\nfor 5 s " + strings.Repeat("x", 80)},
@@ -32,7 +32,7 @@ func TestWorkerTable(t *testing.T) {
 
 func TestPoolTable(t *testing.T) {
 	t.Parallel()
-	golden(t, "pools", plain(renderTable(poolHeads, poolRows([]view.PoolView{
+	golden(t, "pools", plain(renderTable(poolHeads, poolRows([]view.Pool{
 		{Name: "go", Runtime: "go", Nodes: 2, Workers: 132, Stale: 4, Ready: 126, Busy: 2, Waiting: 1000, Placed: 40},
 		{Name: "shell", Runtime: "shell", Nodes: 3, Workers: 4, Ready: 4, Routing: view.Routing{Mode: "leading", Router: "a", Followers: 2}},
 		{Name: "python", Runtime: "python", Nodes: 3, Workers: 2, Ready: 2, Routing: view.Routing{Mode: "following", Router: "b"}},

@@ -61,7 +61,7 @@ type topView struct {
 	Server  string               `json:"server"`
 	At      time.Time            `json:"at"`
 	Ready   api.Readiness        `json:"readiness"`
-	Pools   []view.PoolView      `json:"pools"`
+	Pools   []view.Pool          `json:"pools"`
 	Running []form.ExecutionView `json:"running"` // the longest first; topRows at most
 	Waiting []form.ExecutionView `json:"waiting"` // likewise
 	// Runs and Waits are how many there are in all; More: Waits is not the whole; Later: some of them are not due yet, which Waiting leaves out.

@@ -64,7 +64,7 @@ func TestTopFitsTheScreen(t *testing.T) {
 		for _, count := range []int{0, 1, 3, 12, topRows} {
 			v := topView{Server: "http://127.0.0.1:7070", At: now, Ready: api.Readiness{Ready: true}, Runs: 10 * count, Waits: 700 * count, More: true}
 			for i := range count {
-				v.Pools = append(v.Pools, view.PoolView{Name: fmt.Sprintf("pack%d.pool", i), Runtime: "python", Workers: 4, Broken: i == 0,
+				v.Pools = append(v.Pools, view.Pool{Name: fmt.Sprintf("pack%d.pool", i), Runtime: "python", Workers: 4, Broken: i == 0,
 					Reason: "worker initialization failed: action hello.greet: load actions/greet.py: ModuleNotFoundError: No module named x"})
 			}
 			v.Running, v.Waiting = manyOf(count, now, messages.Running), manyOf(count, now, messages.Requested)
@@ -128,7 +128,7 @@ func TestTopShowsWhatIsDue(t *testing.T) {
 		var answer any = map[string]any{"ready": true}
 		switch r.URL.Path {
 		case "/api/v1/pools":
-			answer = api.PoolList{Pools: []view.PoolView{{Name: "go", Runtime: "go", Waiting: len(list)}}}
+			answer = api.PoolList{Pools: []view.Pool{{Name: "go", Runtime: "go", Waiting: len(list)}}}
 		case "/api/v1/executions":
 			page := api.ExecutionList{Executions: []form.ExecutionView{}}
 			if strings.HasPrefix(r.URL.Query().Get("status"), "requested") {

@@ -26,11 +26,11 @@ type Explanation struct {
 	Reason    string               `json:"reason"`          // a closed set of words
 	Message   string               `json:"message"`         // a sentence
 	Until     time.Time            `json:"until,omitzero"`
-	Retry     *RetryView           `json:"retry,omitempty"` // whether a retry follows
+	Retry     *Retry               `json:"retry,omitempty"` // whether a retry follows
 }
 
-// RetryView says whether a retry follows an execution: as which, when and for what; or why none does.
-type RetryView struct {
+// Retry says whether a retry follows an execution: as which, when and for what; or why none does.
+type Retry struct {
 	As      messages.ExecutionID `json:"as,omitzero"`
 	At      time.Time            `json:"at,omitzero"`       // when it is due
 	Reason  string               `json:"reason,omitempty"`  // what it is made for: a class of failures, or manual_retry

@@ -2,8 +2,8 @@ package view
 
 import "github.com/troupe-run/troupe/store"
 
-// NodeView is one incarnation, and how the node that was asked stands with it.
-type NodeView struct {
+// Node is one incarnation, and how the node that was asked stands with it.
+type Node struct {
 	store.Node
 	// Reach is self, or a word of how the two stand: see docs/clustering.md. Empty for a dead one.
 	Reach string `json:"reach,omitempty"`

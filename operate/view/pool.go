@@ -6,8 +6,8 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// PoolView is one pool, summed over the nodes that serve it, or on one of them.
-type PoolView struct {
+// Pool is one pool, summed over the nodes that serve it, or on one of them.
+type Pool struct {
 	Name     string           `json:"name"`
 	Runtime  messages.Runtime `json:"runtime"`
 	Nodes    int              `json:"nodes"`
@@ -32,7 +32,7 @@ type PoolView struct {
 
 // Pools are the sums over several nodes, and the nodes that did not answer.
 type Pools struct {
-	Pools     []PoolView
+	Pools     []Pool
 	Unreached []Unreached
 }
 

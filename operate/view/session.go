@@ -5,8 +5,8 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// SessionView is one session as it stands.
-type SessionView struct {
+// Session is one session as it stands.
+type Session struct {
 	store.Session
 	// Affinity says whom the session's next execution is placed on: bound (its worker), session_expired (the binding has idled
 	// out: any worker, and the state is lost), or no_affinity (it has no binding: any worker).
@@ -15,7 +15,7 @@ type SessionView struct {
 	Execution messages.ExecutionID `json:"execution,omitzero"`
 }
 
-// What SessionView.Affinity says.
+// What Session.Affinity says.
 const (
 	AffinityBound   = "bound"
 	AffinityExpired = "session_expired"

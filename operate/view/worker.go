@@ -8,8 +8,8 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// WorkerView is a worker as lists show it.
-type WorkerView struct {
+// Worker is a worker as lists show it.
+type Worker struct {
 	ID         messages.WorkerID   `json:"id"`
 	Pool       string              `json:"pool"`
 	Node       string              `json:"node"`
@@ -35,13 +35,13 @@ type WorkerView struct {
 
 // WorkerDetail is one worker with its history, newest first.
 type WorkerDetail struct {
-	WorkerView
+	Worker
 	History []store.WorkerEvent `json:"history"`
 }
 
 // Workers are those of several nodes, and the nodes that did not answer.
 type Workers struct {
-	Workers   []WorkerView
+	Workers   []Worker
 	Unreached []Unreached
 }
 
@@ -53,8 +53,8 @@ type Unreached struct {
 	Why         string               `json:"why"`
 }
 
-// TransitionView is one step of a worker's lifecycle.
-type TransitionView struct {
+// Transition is one step of a worker's lifecycle.
+type Transition struct {
 	At         time.Time           `json:"at"`
 	Generation messages.Generation `json:"generation"`
 	From       string              `json:"from"`
@@ -64,11 +64,11 @@ type TransitionView struct {
 	Metadata   json.RawMessage     `json:"metadata,omitempty"`
 }
 
-// ViewHistory is a worker's lifecycle as the API shows it.
-func ViewHistory(events []store.WorkerEvent) []TransitionView {
-	views := make([]TransitionView, len(events))
+// Transitions are the steps that a worker's events tell of, in their order.
+func Transitions(events []store.WorkerEvent) []Transition {
+	views := make([]Transition, len(events))
 	for i, e := range events {
-		views[i] = TransitionView{
+		views[i] = Transition{
 			At: e.At, Generation: e.Generation, From: e.From, To: e.To, Reason: e.Reason,
 			LastedMS: float64(e.Lasted.Microseconds()) / 1000, Metadata: e.Metadata,
 		}

@@ -205,7 +205,7 @@ func (f *full) leftOnQueues() (left string) {
 }
 
 // ofTheDead reports whether a queue belongs to an incarnation that has ended.
-func ofTheDead(queue string, nodes []view.NodeView) bool {
+func ofTheDead(queue string, nodes []view.Node) bool {
 	for _, n := range nodes {
 		if n.State == store.NodeDead && strings.Contains(queue, n.Incarnation.String()) {
 			return true

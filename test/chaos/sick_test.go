@@ -36,11 +36,11 @@ func TestWholeSickWorkersAreReplaced(t *testing.T) {
 }
 
 // workers lists this node's workers of a pool; of all pools where it is empty.
-func (n *node) workers(pool string) []view.WorkerView {
+func (n *node) workers(pool string) []view.Worker {
 	n.t.Helper()
 	var nodes api.NodeList
 	n.get("/api/v1/nodes", &nodes)
-	self := slices.IndexFunc(nodes.Nodes, func(v view.NodeView) bool { return v.Reach == "self" })
+	self := slices.IndexFunc(nodes.Nodes, func(v view.Node) bool { return v.Reach == "self" })
 	require.GreaterOrEqual(n.t, self, 0, "%v", nodes)
 	var list api.WorkerList
 	n.get("/api/v1/workers?limit=1000&node="+nodes.Nodes[self].Incarnation.String()+"&pool="+url.QueryEscape(pool), &list)
@@ -54,14 +54,14 @@ type patient struct {
 }
 
 // worker returns the pool's worker once it is ready.
-func (p *patient) worker() view.WorkerView {
+func (p *patient) worker() view.Worker {
 	p.t.Helper()
-	return p.until("it is ready", func(w *view.WorkerView) bool { return w.State == "ready" && w.Health == "healthy" && w.Pid > 0 })
+	return p.until("it is ready", func(w *view.Worker) bool { return w.State == "ready" && w.Health == "healthy" && w.Pid > 0 })
 }
 
-func (p *patient) until(what string, holds func(*view.WorkerView) bool) view.WorkerView {
+func (p *patient) until(what string, holds func(*view.Worker) bool) view.Worker {
 	p.t.Helper()
-	var last view.WorkerView
+	var last view.Worker
 	end := time.Now().Add(cureTime)
 	for time.Now().Before(end) {
 		if list := p.workers("sick." + p.pool); len(list) == 1 {
@@ -85,7 +85,7 @@ func (p *patient) submit(action, session string) messages.ExecutionID {
 
 func (p *patient) running(id messages.ExecutionID) {
 	p.t.Helper()
-	p.until("it runs "+id.String(), func(w *view.WorkerView) bool { return w.Execution == id })
+	p.until("it runs "+id.String(), func(w *view.Worker) bool { return w.Execution == id })
 }
 
 func (p *patient) outcome(id messages.ExecutionID) form.ExecutionView {
@@ -97,9 +97,9 @@ func (p *patient) outcome(id messages.ExecutionID) form.ExecutionView {
 }
 
 // cured waits for the successor of a worker, which must name why it is there, and must work.
-func (p *patient) cured(before view.WorkerView, why string) {
+func (p *patient) cured(before view.Worker, why string) {
 	p.t.Helper()
-	after := p.until("it has a successor", func(w *view.WorkerView) bool {
+	after := p.until("it has a successor", func(w *view.Worker) bool {
 		return w.Generation > before.Generation && w.State == "ready" && w.Pid > 0
 	})
 	require.NotEqual(p.t, before.Pid, after.Pid)
@@ -110,7 +110,7 @@ func (p *patient) cured(before view.WorkerView, why string) {
 }
 
 // works has the worker run something.
-func (p *patient) works(w view.WorkerView) {
+func (p *patient) works(w view.Worker) {
 	p.t.Helper()
 	view := p.outcome(p.submit("ok_"+p.pool, ""))
 	require.Equal(p.t, messages.Completed, view.Status, "%+v", view.Error)
@@ -122,7 +122,7 @@ func (p *patient) works(w view.WorkerView) {
 // illness is one way to fall ill: what a run of it ends as, and what the API then says of its worker.
 type illness struct {
 	pool, action string
-	strike       func(*testing.T, *patient, view.WorkerView) // where the action does not do it itself
+	strike       func(*testing.T, *patient, view.Worker) // where the action does not do it itself
 	status       messages.Status
 	code         messages.Code
 	says         string // in its message
@@ -144,8 +144,8 @@ var illnesses = []illness{
 	{pool: "exits", action: "exits", status: messages.Abandoned, code: messages.CodeWorkerLost, exit: "exit status 0", why: "exit status 0"},
 }
 
-func signal(s syscall.Signal) func(*testing.T, *patient, view.WorkerView) {
-	return func(t *testing.T, _ *patient, w view.WorkerView) {
+func signal(s syscall.Signal) func(*testing.T, *patient, view.Worker) {
+	return func(t *testing.T, _ *patient, w view.Worker) {
 		t.Helper()
 		require.NoError(t, syscall.Kill(w.Pid, s))
 	}
@@ -221,7 +221,7 @@ func frozenIdle(p *patient, rounds int) {
 	for range rounds {
 		before := p.worker()
 		require.NoError(p.t, syscall.Kill(before.Pid, syscall.SIGSTOP))
-		p.until("it is degraded", func(w *view.WorkerView) bool { return w.Health == "unhealthy" || w.Generation > before.Generation })
+		p.until("it is degraded", func(w *view.Worker) bool { return w.Health == "unhealthy" || w.Generation > before.Generation })
 		p.cured(before, "health_check")
 	}
 }
@@ -292,7 +292,7 @@ func (p *patient) badInput() {
 
 // silent: a program that never answers hello makes its pool broken by name, and hurts nobody else.
 func silent(p *patient, _ int) {
-	var pool view.PoolView
+	var pool view.Pool
 	p.eventually(cureTime, "the pool is broken", func(ctx context.Context) bool {
 		var list api.PoolList
 		if err := p.client.Load().Get(ctx, "/api/v1/pools", &list); err != nil {

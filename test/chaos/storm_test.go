@@ -93,11 +93,11 @@ func killNode(n *node, random *rand.Rand) {
 // killWorker kills a process of a worker: three times of four one that runs something, where there is such, else
 // whatever it does. A kill that knew nothing of the work would mostly hit idle workers.
 func killWorker(n *node, random *rand.Rand) {
-	workers := slices.DeleteFunc(slices.Concat(n.workers("chaos.py"), n.workers("chaos.kept"), n.workers("chaos.gw")), func(w view.WorkerView) bool { return w.Pid == 0 })
+	workers := slices.DeleteFunc(slices.Concat(n.workers("chaos.py"), n.workers("chaos.kept"), n.workers("chaos.gw")), func(w view.Worker) bool { return w.Pid == 0 })
 	if len(workers) == 0 {
 		return // all of them are being replaced, having timed out
 	}
-	busy := slices.DeleteFunc(slices.Clone(workers), func(w view.WorkerView) bool { return w.State != "busy" })
+	busy := slices.DeleteFunc(slices.Clone(workers), func(w view.Worker) bool { return w.State != "busy" })
 	if random.IntN(4) > 0 && len(busy) > 0 {
 		workers = busy
 	}
