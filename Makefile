@@ -93,8 +93,8 @@ fuzz: need-go ## Run every fuzz target; FUZZ=60 gives each a minute.
 	@tools/fuzz $(FUZZ)
 
 .PHONY: chaos
-chaos: need-test ## Run the chaos suite whole, more than an hour; SEED=7 picks the history.
-	TROUPE_CHAOS=whole $(GO) test ./test/chaos -count=1 -timeout 150m -v -run TestWhole -seed=$(SEED)
+chaos: need-test ## Run the chaos suite whole, some two hours; SEED=7 picks the history.
+	TROUPE_CHAOS=whole $(GO) test ./test/chaos -count=1 -timeout 200m -v -run TestWhole -seed=$(SEED)
 	TROUPE_CHAOS=whole $(GO) test ./store/postgres ./store/sqlite -count=1 -timeout 30m -v -p 1 -run 'TestWhole|TestOneCallOfManyLargeResults'
 
 .PHONY: bench

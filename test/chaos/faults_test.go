@@ -40,6 +40,16 @@ var faults = []fault{
 	{"both servers killed", killBoth},
 }
 
+// directFaults are those that can happen to nodes without RabbitMQ.
+var directFaults = []fault{
+	{"node killed", killOne},
+	frost,
+	{"store connections terminated", terminateConnections},
+	{"postgres killed", killPostgres},
+	{"node drained", drainOne},
+	{"node stopped and started", restartOne},
+}
+
 var (
 	frost = fault{"node frozen beyond its lease", freezeOne}
 	theft = fault{"messages lost, twice and late", steal}

@@ -39,6 +39,19 @@ func TestWholeFullChaosWithEvents(t *testing.T) {
 	fullChaos(t, s, wholeFaults())
 }
 
+// TestDirectChaos has nodes that hand work to each other go through what can happen without RabbitMQ.
+func TestDirectChaos(t *testing.T) {
+	t.Parallel()
+	fullChaos(t, storm{executions: 1200, blows: len(directFaults), sessions: 16, callers: 32, stretch: 4, direct: true}, directFaults)
+}
+
+func TestWholeDirectChaos(t *testing.T) {
+	wholeOnly(t)
+	s := wholeStorm()
+	s.direct, s.blows = true, 8*len(directFaults)
+	fullChaos(t, s, append(slices.Clone(directFaults), frost, frost))
+}
+
 // TestPathFaults holds up what every execution passes: rows, statements, exchanges.
 func TestPathFaults(t *testing.T) {
 	t.Parallel()
@@ -59,7 +72,12 @@ func wholeStorm() storm {
 func fullChaos(t *testing.T, s storm, faults []fault) {
 	paths, err := built()
 	require.NoError(t, err)
-	f := newStormy(t, paths.troupe, s.env()...)
+	var f *full
+	if s.direct {
+		f = newDirect(t, paths.troupe, s.env()...)
+	} else {
+		f = newStormy(t, paths.troupe, s.env()...)
+	}
 	f.fillSessions(s.idle)
 	c := f.caller()
 	ctx, cancel := context.WithTimeout(t.Context(), s.patience())
@@ -92,6 +110,18 @@ func newStormy(t *testing.T, troupe string, env ...string) *full {
 	return f
 }
 
+// newDirect starts two nodes of the given binary, which hand work to each other, on a Postgres of their own.
+func newDirect(t *testing.T, troupe string, env ...string) *full {
+	t.Helper()
+	f := &full{t: t}
+	f.ownPostgres = servers.PrivatePostgres(t, servers.PostgresOptions{})
+	f.share(f.ownPostgres.URL, append(env, "TROUPE_EXECUTOR_CLAIM_TIMEOUT=3"))
+	f.join("a", troupe, "pack")
+	f.join("b", troupe, "pack")
+	f.start()
+	return f
+}
+
 // through makes every blow of the storm under the load of the caller, before ctx ends, and returns what waits for the load's end.
 func (f *full) through(ctx context.Context, s storm, faults []fault, c *caller) (load func() error) {
 	f.t.Helper()
@@ -103,7 +133,10 @@ func (f *full) through(ctx context.Context, s storm, faults []fault, c *caller) 
 	}
 	var finished, gate atomic.Int64
 	load = startGated(ctx, c, s, plan, random.Uint64(), &finished, &gate)
-	order := append(s.order(faults, random), theft) // once more, when no node's end is to come that has its work looked for
+	order := s.order(faults, random)
+	if !s.direct {
+		order = append(order, theft) // once more, when no node's end is to come that has its work looked for
+	}
 	f.strikes(ctx, s, order, random, &finished, &gate)
 	return load
 }

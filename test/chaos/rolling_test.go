@@ -25,6 +25,16 @@ func TestRollingRestarts(t *testing.T) {
 	rollingRestarts(t, storm{executions: 900, blows: 3, sessions: 16, callers: 24, gentle: true})
 }
 
+func TestDirectRollingRestarts(t *testing.T) {
+	t.Parallel()
+	rollingRestarts(t, storm{executions: 600, blows: 3, sessions: 16, callers: 24, gentle: true, direct: true})
+}
+
+func TestWholeDirectRollingRestarts(t *testing.T) {
+	wholeOnly(t)
+	rollingRestarts(t, storm{executions: 12_000, blows: 60, sessions: 64, callers: 32, gentle: true, direct: true})
+}
+
 func TestWholeRollingRestarts(t *testing.T) {
 	wholeOnly(t)
 	rollingRestarts(t, storm{executions: 12_000, blows: 60, sessions: 64, callers: 32, gentle: true})

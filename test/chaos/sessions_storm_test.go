@@ -34,6 +34,16 @@ func TestSessionsAreLinear(t *testing.T) {
 	linearSessions(t, storm{sessions: 60, executions: 60 * 10, blows: 2, callers: 24})
 }
 
+func TestDirectSessionsAreLinear(t *testing.T) {
+	t.Parallel()
+	linearSessions(t, storm{sessions: 40, executions: 40 * 10, blows: 2, callers: 24, direct: true})
+}
+
+func TestWholeDirectSessionsAreLinear(t *testing.T) {
+	wholeOnly(t)
+	linearSessions(t, storm{sessions: 1000, executions: 1000 * 20, blows: 10 * len(goings), callers: 48, direct: true})
+}
+
 func TestWholeSessionsAreLinear(t *testing.T) {
 	wholeOnly(t)
 	linearSessions(t, storm{sessions: 1000, executions: 1000 * 20, blows: 10 * len(goings), callers: 48})
@@ -43,7 +53,7 @@ func TestWholeSessionsAreLinear(t *testing.T) {
 // for an order of each session's calls that explains all that they were told.
 func linearSessions(t *testing.T, s storm) {
 	random := rand.New(rand.NewPCG(seed(t), 7))
-	f := newAmple(t)
+	f := newAmple(t, s.env()...)
 	paths, err := built()
 	require.NoError(t, err)
 	for _, name := range []string{"a", "b", "c"} {

@@ -30,6 +30,8 @@ type storm struct {
 	stretch int
 	// events: the store keeps an event for every step, which it does not by default.
 	events bool
+	// direct: the nodes hand work to each other, without RabbitMQ.
+	direct bool
 	// idle is how many sessions the store has besides those of the load.
 	idle int
 	// admit, where set, holds a caller up before it begins the numbered work.
@@ -188,9 +190,15 @@ func (s storm) length(k *kind, random *rand.Rand) int {
 }
 
 // env gives a node that stops gently its time: a probe's timeout also bounds the snapshots of the sessions of a worker that leaves.
+// directly takes a fleet's RabbitMQ away from a node.
+const directly = "TROUPE_MESSAGE_QUEUE_RABBITMQ_URL="
+
 func (s storm) env() (env []string) {
 	if s.events {
 		env = append(env, allEvents)
+	}
+	if s.direct {
+		env = append(env, directly)
 	}
 	if !s.gentle {
 		return env

@@ -36,15 +36,25 @@ func TestPlacingGoesOn(t *testing.T) {
 	placingGoesOn(t, 6, 1)
 }
 
+func TestDirectPlacingGoesOn(t *testing.T) {
+	t.Parallel()
+	placingGoesOn(t, 3, 1, directly)
+}
+
 func TestWholePlacingGoesOn(t *testing.T) {
 	wholeOnly(t)
 	placingGoesOn(t, 30, 30)
 }
 
+func TestWholeDirectPlacingGoesOn(t *testing.T) {
+	wholeOnly(t)
+	placingGoesOn(t, 30, 30, directly)
+}
+
 // placingGoesOn kills the node that places, of three, and stops it in order, while work comes in at the others.
-func placingGoesOn(t *testing.T, kills, stops int) {
+func placingGoesOn(t *testing.T, kills, stops int, env ...string) {
 	random := rand.New(rand.NewPCG(seed(t), 9))
-	f := newAmple(t, allEvents) // what is measured are the times of placements and claims
+	f := newAmple(t, append(env, allEvents)...) // what is measured are the times of placements and claims
 	paths, err := built()
 	require.NoError(t, err)
 	for _, name := range []string{"a", "b", "c"} {
