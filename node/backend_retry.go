@@ -11,7 +11,7 @@ import (
 )
 
 // Retry implements api.Backend.
-func (b backend) Retry(ctx context.Context, id messages.ExecutionID, key, by string) (store.Submitted, error) {
+func (b *backend) Retry(ctx context.Context, id messages.ExecutionID, key, by string) (store.Submitted, error) {
 	e, err := b.Get(ctx, id)
 	if err != nil {
 		return store.Submitted{}, err
@@ -36,14 +36,14 @@ func (b backend) Retry(ctx context.Context, id messages.ExecutionID, key, by str
 		return store.Submitted{}, messages.Problemf(messages.CodeKeyConflict,
 			"execution %s: it is already retried as %s, which has not this idempotency key of yours; retry without a key to get that one", id, made.Execution.ID)
 	case !made.Existing:
-		b.metrics.retried(e.Pool, retry.ReasonManual, labelCode(e.Error))
-		b.wake([]store.Submitted{made})
+		b.retried(e.Pool, retry.ReasonManual, labelCode(e.Error))
+		b.submissions.wake([]store.Submitted{made})
 	}
 	return made, nil
 }
 
 // RequeueDeadLetter implements api.Backend: it submits the dead letter's execution anew, as a retry of its chain.
-func (b backend) RequeueDeadLetter(ctx context.Context, id int64, by string) (store.Submitted, error) {
+func (b *backend) RequeueDeadLetter(ctx context.Context, id int64, by string) (store.Submitted, error) {
 	letter, err := b.store.GetDeadLetter(ctx, id)
 	if err != nil {
 		return store.Submitted{}, found("dead letter", id, err)

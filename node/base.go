@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/troupe-run/troupe/actors"
@@ -12,23 +13,44 @@ import (
 	"github.com/troupe-run/troupe/store/clock"
 )
 
-// base is what the parts of a node have in common: its settings, its identity, its store, its actors, and how far its life has got.
+// base is what the parts of a node have in common: its settings, its identity, its servers, its actors, and how far its life has got.
 type base struct {
 	cfg         Config
 	incarnation messages.Incarnation
 	logger      hclog.Logger
 	store       *doubt         // opened while the node starts
+	broker      *shared        // opened while the node starts
 	clock       clock.Clock    // the store's
-	system      *actors.System // made while the node starts
+	system      *actors.System // made while the node starts, and with it the next two
+	recorder    *actor.PID
+	delivery    *actor.PID
 	pools       *pools
 	peers       *peers.Network // opened while the node starts; nil: the node has no end of the remoting
 	phase       phase
 }
 
 func newBase(cfg Config) *base {
-	b := &base{cfg: cfg, incarnation: messages.NewIncarnation(), logger: cfg.Logger, store: &doubt{}, pools: newPools(cfg.Logger)}
+	b := &base{
+		cfg: cfg, incarnation: messages.NewIncarnation(), logger: cfg.Logger, store: &doubt{}, broker: &shared{}, pools: newPools(cfg.Logger),
+	}
 	b.phase.leaves, b.phase.leave = context.WithCancel(context.Background())
 	return b
+}
+
+// fatal tells whoever runs the node that it cannot go on.
+func (b *base) fatal(err error) {
+	b.logger.Error("the tree cannot go on", "error", err)
+	if b.cfg.Fatal != nil {
+		go b.cfg.Fatal(err)
+	}
+}
+
+// refuse ends a node that no waiting for its servers helps.
+func (b *base) refuse(err error) {
+	b.phase.abort(err)
+	if b.phase.started.Load() {
+		b.fatal(err)
+	}
 }
 
 // phase is how far the life of a node has got.

@@ -2,9 +2,11 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os/exec"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -21,12 +23,32 @@ import (
 	"github.com/troupe-run/troupe/supervisor"
 )
 
-// catalog is what the node serves now.
+// catalog is what the node serves now: the packs as they were read last, and the secrets of their pools.
 type catalog struct {
-	set *pack.Set
+	secrets secrets
+	packs   atomic.Pointer[pack.Set]
 }
 
-func (c *catalog) action(ref, _ string) (*messages.Action, bool) { return c.set.Action(ref) }
+func newCatalog(cfg *Config) *catalog {
+	return &catalog{secrets: secrets{forget: cfg.ForgetEnv, data: cfg.Data}}
+}
+
+func (c *catalog) set() *pack.Set { return c.packs.Load() }
+
+func (c *catalog) action(ref, _ string) (*messages.Action, bool) { return c.set().Action(ref) }
+
+// redact removes the action's secret parameters, and the secrets of its pool from the others.
+func (c *catalog) redact(ref string, parameters json.RawMessage) json.RawMessage {
+	a, ok := c.action(ref, "")
+	if !ok {
+		return parameters
+	}
+	clean := pack.Redact(a, parameters)
+	if p, ok := c.set().Pool(a.Pool); ok {
+		return c.secrets.shown(p, clean)
+	}
+	return clean
+}
 
 // handlers are the built-in go handlers and the configuration's own, which win.
 func (n *Node) handlers() map[string]messages.Handler {
@@ -59,17 +81,17 @@ func (n *Node) loadPacks(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("packs cannot be loaded:\n%w", err)
 	}
-	n.catalog.Store(&catalog{set: set})
+	n.catalog.packs.Store(set)
 	return nil
 }
 
 func (n *Node) saveActions(ctx context.Context) error {
-	return n.store.SaveActions(ctx, n.catalog.Load().set.Actions)
+	return n.store.SaveActions(ctx, n.catalog.set().Actions)
 }
 
 // takeSecrets moves what the packs name out of the node's environment.
 func (n *Node) takeSecrets(set *pack.Set) {
-	if err := n.secrets.take(set.Pools); err != nil {
+	if err := n.catalog.secrets.take(set.Pools); err != nil {
 		n.logger.Warn("secrets of this node are in sight of its user's processes", "error", err)
 	}
 }
@@ -105,13 +127,9 @@ func (n *Node) hasProgram(name string) bool {
 	return err == nil
 }
 
-// makeJudge is a configuration of workers that only decides about retries, for the sweeps and bridges.
-func (n *Node) makeJudge() *actors.WorkerConfig {
-	return &actors.WorkerConfig{Clock: &n.clock, Action: n.action, Retry: n.cfg.Retry, RetryRules: n.cfg.RetryRules, RetryDisabled: n.cfg.RetryDisabled}
-}
-
-func (n *Node) action(ref, version string) (*messages.Action, bool) {
-	return n.catalog.Load().action(ref, version)
+// newJudge makes a configuration of workers that only decides about retries, for the sweeps and bridges.
+func newJudge(b *base, c *catalog) *actors.WorkerConfig {
+	return &actors.WorkerConfig{Clock: &b.clock, Action: c.action, Retry: b.cfg.Retry, RetryRules: b.cfg.RetryRules, RetryDisabled: b.cfg.RetryDisabled}
 }
 
 // poolConfig is what one pool of the set becomes on this node.
@@ -155,7 +173,7 @@ func orValue[T comparable](value, otherwise T) T {
 func (n *Node) workerConfig(set *pack.Set, p *pack.Pool) actors.WorkerConfig {
 	return actors.WorkerConfig{
 		Lease: n.member.lease, Clock: &n.clock, Logger: n.logger.Named("worker").With("pool", p.Name), Feeds: n.feeds, Sessions: n.store,
-		Runner: n.runner(set, p, n.secrets.use), Action: n.action, Thresholds: n.thresholds(), CountActionErrors: n.cfg.CountActionErrors,
+		Runner: n.runner(set, p, n.catalog.secrets.use), Action: n.catalog.action, Thresholds: n.thresholds(), CountActionErrors: n.cfg.CountActionErrors,
 		Retry: n.cfg.Retry, RetryRules: n.cfg.RetryRules, RetryDisabled: n.cfg.RetryDisabled, InitTimeout: orValue(p.Init, n.cfg.InitTimeout),
 		ProbeTimeout: orValue(p.Health.Timeout, n.cfg.ProbeTimeout), ProbeAgain: n.cfg.ProbeAgain, Graces: n.cfg.Graces,
 		Resident: process.Resident, RunsMax: p.Recycle.MaxExecutions,
@@ -166,10 +184,10 @@ func (n *Node) workerConfig(set *pack.Set, p *pack.Pool) actors.WorkerConfig {
 }
 
 // startPools starts a supervisor for every pool that an action uses.
-func (n *Node) startPools(ctx context.Context, c *catalog) error {
-	for i := range c.set.Pools {
-		if p := &c.set.Pools[i]; len(p.Actions) > 0 {
-			if err := n.startPool(ctx, c.set, p); err != nil {
+func (n *Node) startPools(ctx context.Context, set *pack.Set) error {
+	for i := range set.Pools {
+		if p := &set.Pools[i]; len(p.Actions) > 0 {
+			if err := n.startPool(ctx, set, p); err != nil {
 				return err
 			}
 		}

@@ -102,7 +102,7 @@ func (w *watcher) lookAtExchanges(ctx context.Context) {
 	t := w.node.cfg.Broker.Shared()
 	missing := false
 	for _, e := range t.Exchanges {
-		err := w.node.raw.InspectExchange(limited, e.Name)
+		err := w.node.broker.adapter.InspectExchange(limited, e.Name)
 		if errors.Is(err, broker.ErrNoExchange) {
 			missing = true
 			w.declareExchange(limited, e)
@@ -111,7 +111,7 @@ func (w *watcher) lookAtExchanges(ctx context.Context) {
 		}
 	}
 	// A binding cannot be asked for. To make one that is there changes nothing.
-	err := w.node.raw.Declare(limited, broker.Topology{Bindings: t.Bindings})
+	err := w.node.broker.adapter.Declare(limited, broker.Topology{Bindings: t.Bindings})
 	if !missing && (err == nil || errors.Is(err, broker.ErrBroken)) {
 		w.losses.there(time.Now())
 	}
@@ -125,7 +125,7 @@ func (w *watcher) hasDeclared() bool {
 
 // declareExchange makes an exchange that was found missing.
 func (w *watcher) declareExchange(ctx context.Context, e broker.Exchange) {
-	err := w.node.raw.Declare(ctx, broker.Topology{Exchanges: []broker.Exchange{e}})
+	err := w.node.broker.adapter.Declare(ctx, broker.Topology{Exchanges: []broker.Exchange{e}})
 	log, withheld := w.losses.found(e.Name, time.Now(), err)
 	args := append(throttle.LeftOut(withheld), "exchange", e.Name)
 	switch {

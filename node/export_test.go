@@ -46,7 +46,7 @@ func DeclareShared(ctx context.Context, b broker.Broker, t broker.Topology) ([]s
 
 // LookAtExchanges returns a look at the shared exchanges as a node takes it, which returns what /readyz then says.
 func LookAtExchanges(t *testing.T, b broker.Broker, settings broker.Settings) func() []string {
-	n := &Node{base: &base{cfg: Config{Broker: settings}}, raw: b}
+	n := &base{cfg: Config{Broker: settings}, broker: &shared{adapter: b}}
 	w := &watcher{node: n, broker: server{logger: hclog.NewNullLogger()}}
 	return func() []string {
 		w.lookAtExchanges(t.Context())

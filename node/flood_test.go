@@ -22,10 +22,10 @@ func TestRefusedInboxSubmissionsAreLoggedOnceAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		n := &Node{base: &base{logger: hclog.New(&hclog.LoggerOptions{Output: &log})}, metrics: &metrics{bridges: newBridgeMetrics(prometheus.NewRegistry())}}
+		in := &intake{base: &base{logger: hclog.New(&hclog.LoggerOptions{Output: &log})}, count: newBridgeMetrics(prometheus.NewRegistry()).intake}
 		refuse := func() {
 			id := messages.NewExecutionID()
-			settled := n.refused(id, "there is no action")
+			settled := in.refused(id, "there is no action")
 			require.Equal(t, id, settled.ID)
 			require.Equal(t, "there is no action", settled.Refused)
 		}
@@ -83,7 +83,7 @@ func TestAMissingExchangeIsLoggedOnceAMinute(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
-			w := &watcher{node: &Node{raw: &declares{err: err}}, broker: server{logger: hclog.New(&hclog.LoggerOptions{Output: &log})}}
+			w := &watcher{node: &base{broker: &shared{adapter: &declares{err: err}}}, broker: server{logger: hclog.New(&hclog.LoggerOptions{Output: &log})}}
 			found := func(name string) { w.declareExchange(t.Context(), broker.Exchange{Name: name}) }
 			for range 1000 {
 				found("blue.executions")

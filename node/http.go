@@ -105,7 +105,7 @@ func (n *Node) serve(context.Context) error {
 		return nil
 	}
 	cfg := api.Config{
-		Backend: n.Backend(), Gate: n.gate, Access: n.access, Logger: n.logger, Metrics: n.metrics.handler(),
+		Backend: n.Backend(), Gate: n.servers.gate, Access: n.access, Logger: n.logger, Metrics: n.metrics.handler(),
 		Debug: debug.Actors(n.forest.shown), Version: n.cfg.Version, Now: n.clock.Now,
 		RequestsMax: n.cfg.Requests, WaitsMax: n.cfg.Waits, BatchesMax: n.cfg.Batches, BodiesMax: n.cfg.Bodies,
 	}

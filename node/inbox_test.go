@@ -14,8 +14,8 @@ import (
 // A row of the inbox at which the reading panics, here for want of a catalog, is refused like a wrong one.
 func TestASubmissionThatCannotBeReadIsRefused(t *testing.T) {
 	t.Parallel()
-	n := &Node{base: &base{logger: hclog.NewNullLogger()}}
-	require.Panics(t, func() { _, _ = n.requested(&store.Submission{Action: "t.echo"}) })
-	_, refusal := n.readSubmission(&store.Submission{ID: messages.NewExecutionID(), Action: "t.echo"})
+	in := &intake{base: &base{logger: hclog.NewNullLogger()}, submissions: &submissions{}}
+	require.Panics(t, func() { _, _ = in.requested(&store.Submission{Action: "t.echo"}) })
+	_, refusal := in.readSubmission(&store.Submission{ID: messages.NewExecutionID(), Action: "t.echo"})
 	require.Equal(t, actors.Unreadable, refusal)
 }

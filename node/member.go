@@ -178,7 +178,7 @@ func (n *Node) tell(message any) {
 	n.pools.TellAll(message)
 	if _, down := message.(*supervisor.NodeDown); down {
 		n.routing.lookForRouters()
-		n.lookAround()
+		n.bridges.lookAround()
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 
 // metrics is what /metrics shows. Labels are closed sets (pools, states, reasons, codes), never ids.
 type metrics struct {
-	node     *Node
+	hook     func(pool string, e lifecycle.Entry) // of the configuration; nil: none
 	registry *prometheus.Registry
 
 	transitions, executions, timeouts, probes, restarts, takeBacks *prometheus.CounterVec
@@ -72,8 +72,17 @@ var (
 	counts = []float64{1, 4, 16, 64, 256, 1024}
 )
 
-func newMetrics(n *Node) *metrics {
-	m := &metrics{node: n, registry: prometheus.NewRegistry()}
+// sources are what the gauges are read from.
+type sources struct {
+	*base
+	servers *watcher
+	backlog *actors.Backlog
+	beats   *beats
+	notices *notices
+}
+
+func newMetrics(of *sources) *metrics {
+	m := &metrics{hook: of.cfg.Transitions, registry: prometheus.NewRegistry()}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "troupe_" + name, Help: help}, labels)
 		m.registry.MustRegister(c)
@@ -114,19 +123,22 @@ func newMetrics(n *Node) *metrics {
 	m.leaked = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "troupe_leaked_handlers", Help: "Go handlers that did not return after their context ended.",
 	}, []string{"pool"})
-	m.live, m.flow, m.bridges = newLiveCollector(n), newFlowMetrics(m.registry), newBridgeMetrics(m.registry)
+	m.live, m.flow, m.bridges = newLiveCollector(of), newFlowMetrics(m.registry), newBridgeMetrics(m.registry)
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.registry.MustRegister(m.inState, m.group, m.storeTime, m.leaked, m.live)
+	m.registry.MustRegister(m.inState, m.group, m.storeTime, m.leaked)
 	return m
 }
+
+// open adds what is read when it is scraped. The registry reads it at once, so it is called when the system of actors is there.
+func (m *metrics) open() { m.registry.MustRegister(m.live) }
 
 func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: scrapesMax})
 }
 
 func (m *metrics) transition(pool string, e lifecycle.Entry) {
-	if hook := m.node.cfg.Transitions; hook != nil {
-		hook(pool, e)
+	if m.hook != nil {
+		m.hook(pool, e)
 	}
 	key := edgeKey{pool, e.From, e.To, e.Reason}
 	known, ok := m.edges.Load(key)
@@ -259,7 +271,7 @@ func (n *Node) poolHooks() supervisor.PoolHooks {
 
 // liveCollector reads gauges when it is scraped: workers by state and grade, executions by status.
 type liveCollector struct {
-	node                                    *Node
+	of                                      *sources
 	workers, grades, waiting, oldest, broke *prometheus.Desc
 	actors, mailboxes, letterDepth, unknown *prometheus.Desc
 	storeUp, brokerUp, brokerBlocked        *prometheus.Desc
@@ -272,12 +284,12 @@ type liveCollector struct {
 	placed, queued, beatAge                 *prometheus.Desc
 }
 
-func newLiveCollector(n *Node) *liveCollector {
+func newLiveCollector(of *sources) *liveCollector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("troupe_"+name, help, labels, nil)
 	}
 	return &liveCollector{
-		node:      n,
+		of:        of,
 		workers:   desc("workers", "This node's workers by state.", "pool", "state"),
 		grades:    desc("workers_by_grade", "This node's workers by health grade, their heartbeat included.", "pool", "grade"),
 		waiting:   desc("executions", "Executions of the cluster that have not ended.", "pool", "status"),
@@ -321,18 +333,18 @@ func (c *liveCollector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	depth := 0
-	infos := c.node.system.Registry.Snapshot()
+	infos := c.of.system.Registry.Snapshot()
 	for i := range infos {
 		depth += infos[i].MailboxDepth
 	}
 	gauge(c.actors, float64(len(infos)))
 	gauge(c.mailboxes, float64(depth))
-	gauge(c.stuck, float64(len(c.node.system.Registry.Stuck())))
+	gauge(c.stuck, float64(len(c.of.system.Registry.Stuck())))
 	gauge(c.unknown, float64(actors.UnknownTotal()))
 	c.backlog(gauge)
 	c.servers(gauge)
 	c.network(gauge)
-	if !c.node.phase.started.Load() {
+	if !c.of.phase.started.Load() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -340,19 +352,19 @@ func (c *liveCollector) Collect(out chan<- prometheus.Metric) {
 	c.pools(ctx, gauge)
 	c.letters(ctx, gauge)
 	c.notices(ctx, gauge)
-	if !c.node.servers.store.read().up {
+	if !c.of.servers.store.read().up {
 		return
 	}
-	if depths, err := c.node.store.Depths(ctx); err == nil {
+	if depths, err := c.of.store.Depths(ctx); err == nil {
 		c.depths(depths, gauge)
 	}
 }
 
 // servers shows how the store and the broker stand.
 func (c *liveCollector) servers(gauge func(*prometheus.Desc, float64, ...string)) {
-	store, broker := c.node.servers.store.read(), c.node.servers.broker.read()
+	store, broker := c.of.servers.store.read(), c.of.servers.broker.read()
 	gauge(c.storeUp, number(store.up))
-	if skew := c.node.clock.Skew(); skew.Known {
+	if skew := c.of.clock.Skew(); skew.Known {
 		gauge(c.clockAhead, skew.Ahead.Seconds())
 	}
 	gauge(c.brokerUp, number(broker.up))

@@ -46,15 +46,15 @@ func (m *bridgeMetrics) hint(k store.HintKind) {
 
 // notices reads how many notices wait to be told, and for how long.
 func (c *liveCollector) notices(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string)) {
-	if !c.node.tells() {
+	if !c.of.cfg.tells() {
 		return
 	}
 	teller := 0.0
-	if r := c.node.notices.report.Load(); r != nil && r.Teller {
+	if r := c.of.notices.report.Load(); r != nil && r.Teller {
 		teller = 1
 	}
 	gauge(c.noticesTeller, teller)
-	pending, err := c.node.store.PendingNotices(ctx)
+	pending, err := c.of.store.PendingNotices(ctx)
 	if err != nil {
 		return
 	}

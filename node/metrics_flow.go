@@ -109,11 +109,11 @@ func (f *flowMetrics) letter(late time.Duration) { f.letterTime.Observe(late.Sec
 
 // letters reads how many dead letters wait to be handled.
 func (c *liveCollector) letters(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string)) {
-	queue := c.node.cfg.Broker.DeadLetterQueue()
+	queue := c.of.cfg.Broker.DeadLetterQueue()
 	if queue == "" {
 		return
 	}
-	if info, err := c.node.broker.Inspect(ctx, queue); err == nil {
+	if info, err := c.of.broker.Inspect(ctx, queue); err == nil {
 		gauge(c.letterDepth, float64(info.Ready))
 	}
 }

@@ -78,7 +78,7 @@ func row(kind string, d *prometheus.Desc) string {
 // The page lists every metric. After a change: go test ./node -run Page -update.
 func TestOperationsPageHasEveryMetric(t *testing.T) {
 	t.Parallel()
-	m := newMetrics(&Node{base: &base{system: actors.NewSystem(hclog.NewNullLogger())}, servers: &watcher{}})
+	m := newMetrics(&sources{base: &base{system: actors.NewSystem(hclog.NewNullLogger())}, servers: &watcher{}})
 	rows := describe(reflect.ValueOf(m).Elem(), nil)
 	slices.Sort(rows)
 	require.Greater(t, len(rows), 20)
@@ -99,7 +99,7 @@ var quantileAlert = regexp.MustCompile(`histogram_quantile\([^|]*?(troupe_[a-z_]
 // A quantile is exact at the bounds of buckets alone: what the page compares one with is such a bound.
 func TestAlertsOnQuantilesUseBounds(t *testing.T) {
 	t.Parallel()
-	m := newMetrics(&Node{base: &base{system: actors.NewSystem(hclog.NewNullLogger())}, servers: &watcher{}})
+	m := newMetrics(&sources{base: &base{system: actors.NewSystem(hclog.NewNullLogger())}, servers: &watcher{}})
 	m.storeTime.Observe(1)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(m.storeTime)

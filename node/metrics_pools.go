@@ -19,7 +19,7 @@ const scrapesMax = 4
 
 // pools shows the pools of this node. A series stands at zero where there is nothing, so that an alert sees it.
 func (c *liveCollector) pools(ctx context.Context, gauge func(*prometheus.Desc, float64, ...string)) {
-	for name, d := range c.node.pools.DescribeAll(ctx) {
+	for name, d := range c.of.pools.DescribeAll(ctx) {
 		states, grades, queued := map[lifecycle.State]int{}, map[health.Grade]int{}, 0
 		for i := range d.Workers {
 			w := &d.Workers[i]
@@ -40,7 +40,7 @@ func (c *liveCollector) pools(ctx context.Context, gauge func(*prometheus.Desc, 
 			gauge(c.router, number(d.Lead.Mode == mode), name, mode.String())
 		}
 	}
-	if taken := c.node.beats.last(); !taken.IsZero() {
+	if taken := c.of.beats.last(); !taken.IsZero() {
 		gauge(c.beatAge, time.Since(taken).Seconds())
 	}
 }
@@ -56,7 +56,7 @@ func (c *liveCollector) depths(depths []store.Depth, gauge func(*prometheus.Desc
 	}
 	all := map[key]store.Depth{}
 	pools := map[string]struct{}{}
-	for pool := range c.node.pools.all() {
+	for pool := range c.of.pools.all() {
 		pools[pool] = struct{}{}
 	}
 	for _, d := range depths {
@@ -90,5 +90,5 @@ func (c *liveCollector) age(stored time.Time) float64 {
 	if stored.IsZero() {
 		return 0
 	}
-	return max(c.node.clock.Since(stored).Seconds(), 0)
+	return max(c.of.clock.Since(stored).Seconds(), 0)
 }

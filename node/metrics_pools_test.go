@@ -16,8 +16,8 @@ import (
 // placement.
 func TestDepthsKeepTheirSeries(t *testing.T) {
 	t.Parallel()
-	n := &Node{base: &base{pools: &pools{by: map[string]*poolHandle{"idle": {}, "go": {}}}}}
-	c := newLiveCollector(n)
+	of := &sources{base: &base{pools: &pools{by: map[string]*poolHandle{"idle": {}, "go": {}}}}}
+	c := newLiveCollector(of)
 	names := map[*prometheus.Desc]string{c.waiting: "waiting", c.oldest: "oldest", c.placed: "placed"}
 	seen := map[string]float64{}
 	now := time.Now()

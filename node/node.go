@@ -13,11 +13,11 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
-	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/filelock"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate"
 	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
 )
@@ -26,38 +26,33 @@ import (
 type Node struct {
 	*base
 
-	skew     skew
-	adapter  store.Store // store, as its adapter opened it
-	broker   broker.Broker
-	raw      broker.Broker // broker, as its adapter is
-	servers  *watcher
-	lock     *filelock.Lock // of the data folder, in the full mode
-	guardian *process.Guardian
-	member   member
-	routing  *routing
-	network  *network
-	ended    *endedQueues
-	beats    beats
-	forest   *forest // of the actors of all nodes
-	operator *operate.Operator
-	outcomes *actors.Outcomes
-	notices  noticesState
-	secrets  secrets
-	short    *shortages // of what starting programs takes
-	feeds    *actors.Feeds
-	judge    *actors.WorkerConfig
-	backlog  actors.Backlog
-	requests actors.Held // what the intake bridge has unsettled
-	inbox    inboxLogs
-	letters  actors.Held // and the dead-letter bridge
-	catalog  atomic.Pointer[catalog]
-	metrics  *metrics
-	env      []string
-	openKits atomic.Pointer[string] // the folder of the SDKs that every user may read; nil: no pool needs one
+	skew        skew
+	adapter     store.Store // store, as its adapter opened it
+	servers     *watcher
+	lock        *filelock.Lock // of the data folder, in the full mode
+	guardian    *process.Guardian
+	member      member
+	routing     *routing
+	network     *network
+	ended       *endedQueues
+	beats       beats
+	forest      *forest // of the actors of all nodes
+	operator    *operate.Operator
+	outcomes    *actors.Outcomes
+	submissions *submissions
+	bridges     *bridges
+	retries     *retries
+	backend     *backend
+	short       *shortages // of what starting programs takes
+	feeds       *actors.Feeds
+	judge       *actors.WorkerConfig
+	backlog     actors.Backlog
+	catalog     *catalog
+	metrics     *metrics
+	env         []string
+	openKits    atomic.Pointer[string] // the folder of the SDKs that every user may read; nil: no pool needs one
 
 	root     atomic.Pointer[actor.PID]
-	recorder *actor.PID
-	delivery *actor.PID
 	poolsPID *actor.PID
 
 	reload   chan struct{} // holds one while a reload is under way
@@ -66,9 +61,7 @@ type Node struct {
 	lastRefused atomic.Pointer[refusedReload]
 	unserved    *unservedPools
 	sweeper     *sweeper
-	// submitting counts the submissions under way.
-	submitting atomic.Int32
-	watching   func() // ends the watch over the servers
+	watching    func() // ends the watch over the servers
 
 	access  *api.Access
 	tls     *api.Certificates // nil: the API is served in clear
@@ -89,15 +82,32 @@ func New(cfg Config) (*Node, error) {
 		return nil, fmt.Errorf("data folder %s: %w; give it as an absolute path", cfg.Data, err)
 	}
 	cfg.Data = data
+	b := newBase(cfg)
 	n := &Node{
-		base: newBase(cfg), outcomes: actors.NewOutcomes(), feeds: actors.NewFeeds(), env: cfg.environment(), reload: make(chan struct{}, 1),
+		base: b, catalog: newCatalog(&b.cfg), outcomes: actors.NewOutcomes(), feeds: actors.NewFeeds(), env: cfg.environment(),
+		reload: make(chan struct{}, 1),
 	}
-	n.secrets.forget, n.secrets.data = cfg.ForgetEnv, cfg.Data
-	n.servers, n.skew.logger = newWatcher(n), n.logger.Named("clock")
+	n.skew.logger = n.logger.Named("clock")
+	n.servers, n.judge, n.retries = newWatcher(b, &n.backlog), newJudge(b, n.catalog), &retries{base: b, catalog: n.catalog}
+	n.submissions = &submissions{base: b, catalog: n.catalog, servers: n.servers}
 	n.member.over, n.member.end = context.WithCancel(context.Background())
 	n.operator = n.newOperator()
-	n.routing = &routing{base: n.base, operator: n.operator, others: n.member.Others, routed: map[string]routed{}}
-	n.network = &network{base: n.base, member: &n.member, operator: n.operator}
+	n.routing = &routing{base: b, operator: n.operator, others: n.member.Others, routed: map[string]routed{}}
+	n.network = &network{base: b, member: &n.member, operator: n.operator}
+	told := &notices{base: b}
+	n.metrics = newMetrics(&sources{base: b, servers: n.servers, backlog: &n.backlog, beats: &n.beats, notices: told})
+	n.short = newShortages(n.logger, n.metrics.flow.short)
+	n.bridges = &bridges{
+		base: b, outcomes: n.outcomes, judge: n.judge, metrics: n.metrics, routing: n.routing, notices: told,
+		intake: &intake{base: b, submissions: n.submissions, redact: n.catalog.redact, count: n.metrics.bridges.intake},
+	}
+	n.backend = &backend{
+		Operator: n.operator, base: b, submissions: n.submissions, catalog: n.catalog, retries: n.retries, retried: n.metrics.retried, reload: n.Reload,
+		readiness: &readiness{
+			base: b, servers: n.servers, backlog: &n.backlog, beats: &n.beats, notices: told, short: n.short,
+			lives: n.membershipNotes, refused: n.lastRefused.Load,
+		},
+	}
 	return n, nil
 }
 
@@ -159,7 +169,7 @@ func (n *Node) openProcesses(context.Context) error {
 
 // startTree starts the supervision tree, left to right: the recorder, the bridges, the pools, the monitors.
 func (n *Node) startTree(ctx context.Context) error {
-	if err := n.await(ctx, n.rescueOrphans); err != nil {
+	if err := n.servers.await(ctx, n.rescueOrphans); err != nil {
 		return fmt.Errorf("give back the work of an earlier boot: %w", err)
 	}
 	root, err := n.system.Spawn(n.system, n.rootGroup())
@@ -174,7 +184,7 @@ func (n *Node) startTree(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := n.startPools(ctx, n.catalog.Load()); err != nil {
+	if err := n.startPools(ctx, n.catalog.set()); err != nil {
 		return err
 	}
 	n.phase.open.Store(true)
@@ -197,7 +207,7 @@ func (n *Node) rootGroup() actors.Child {
 	children := []supervisor.ChildSpec{
 		n.memberSpec,
 		n.recorderSpec,
-		n.group("bridges", n.bridges()...),
+		n.group("bridges", n.bridges.specs()...),
 		n.group("pools"),
 		n.group("monitors", n.monitors()...),
 	}
@@ -210,38 +220,11 @@ func (n *Node) rootGroup() actors.Child {
 	})
 }
 
-func (n *Node) fatal(err error) {
-	n.logger.Error("the tree cannot go on", "error", err)
-	if n.cfg.Fatal != nil {
-		go n.cfg.Fatal(err)
-	}
-}
-
-// refuse ends a node that no waiting for its servers helps.
-func (n *Node) refuse(err error) {
-	n.phase.abort(err)
-	if n.phase.started.Load() {
-		n.fatal(err)
-	}
-}
-
 func (n *Node) recorderSpec() actors.Child {
 	return actors.NewRecorder(actors.RecorderConfig{
 		System: n.system, Store: n.store, Outcomes: n.outcomes, Logger: n.logger.Named("recorder"),
 		Observe: n.metrics.transaction, OnResult: n.metrics.result, Backlog: &n.backlog,
-		Notices: n.noticesHook(), Lanes: n.cfg.recorderLanes(),
-	})
-}
-
-func (n *Node) deliverySpec() actors.Child {
-	return actors.NewDelivery(actors.DeliveryConfig{System: n.system, Broker: n.broker, Logger: n.logger.Named("delivery")})
-}
-
-func (n *Node) deadLetterSpec() actors.Child {
-	return actors.NewDeadLetter(actors.DeadLetterConfig{
-		System: n.system, Store: n.store, Settings: n.cfg.Broker, Delivery: n.delivery, Recorder: n.recorder,
-		Pool: n.pools.pid, Judge: n.judge, Logger: n.logger.Named("dead_letter"), Count: n.metrics.deadLetter,
-		Late: n.metrics.flow.letter, Clock: &n.clock, Held: &n.letters, Own: n.incarnation, Elsewhere: n.routing.tellDeadLettered,
+		Notices: n.bridges.notices.hook(), Lanes: n.cfg.recorderLanes(),
 	})
 }
 
@@ -252,6 +235,23 @@ func (n *Node) serveEarly(ctx context.Context) error {
 	}
 	n.logger.Info("node is starting", "node", n.cfg.Name, "incarnation", n.incarnation, "listen", n.Addr())
 	return n.serve(ctx)
+}
+
+// Backend returns the node's operations, as the HTTP API and the Go API use them.
+func (n *Node) Backend() api.Backend { return n.backend }
+
+// Prepare checks requests and completes them to executions, as Submit does, and stores nothing: for callers that store
+// them in a transaction of their own. Its errors are *messages.Problem.
+func (n *Node) Prepare(ctx context.Context, requests []submit.Request) ([]messages.Execution, error) {
+	return n.submissions.prepare(ctx, requests)
+}
+
+// Adapter is the store as its adapter opened it, for what only that adapter can do; nil while the node waits for it.
+func (n *Node) Adapter() store.Store {
+	if !n.phase.open.Load() {
+		return nil
+	}
+	return n.adapter
 }
 
 // Incarnation names this boot.

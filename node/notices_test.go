@@ -30,7 +30,7 @@ func TestReadyzSpeaksOfNoticesThatAreLate(t *testing.T) {
 			[]string{"notices: more than 3 outcomes are not told on the executions exchange yet, the oldest for 35s: x"},
 		},
 	} {
-		var s noticesState
+		var s notices
 		require.Empty(t, s.notes(), "before the first report")
 		s.take(c.report)
 		require.Equal(t, c.want, s.notes(), name)

@@ -40,8 +40,8 @@ func (o offers) places() (all []*store.Place) {
 
 // offer asks the routers which of the executions they have workers free for. What is not plain, or comes in bulk, is not
 // offered: it is placed once it is stored.
-func (b backend) offer(executions []messages.Execution) offers {
-	if len(executions) > arrivedMax || b.submitting.Load() > offersMax {
+func (s *submissions) offer(executions []messages.Execution) offers {
+	if len(executions) > arrivedMax || s.underway.Load() > offersMax {
 		return nil
 	}
 	byPool := map[string][]messages.Candidate{}
@@ -53,10 +53,10 @@ func (b backend) offer(executions []messages.Execution) offers {
 	var made offers
 	for pool, candidates := range byPool {
 		slices.SortStableFunc(candidates, func(x, y messages.Candidate) int { return cmp.Compare(y.Priority, x.Priority) })
-		if pid := b.pools.pid(pool); pid != nil {
+		if pid := s.pools.pid(pool); pid != nil {
 			o := supervisor.NewOffer(candidates)
 			made = append(made, offered{router: pid, offer: o})
-			b.system.Send(pid, o)
+			s.system.Send(pid, o)
 		}
 	}
 	for i := range made {
@@ -66,10 +66,10 @@ func (b backend) offer(executions []messages.Execution) offers {
 }
 
 // settle tells the routers what came of the placements that they gave.
-func (b backend) settle(made offers, submitted []store.Submitted, err error) {
+func (s *submissions) settle(made offers, submitted []store.Submitted, err error) {
 	for i := range made {
 		if o := &made[i]; len(o.placed) > 0 {
-			b.system.Send(o.router, supervisor.SettleOffer(o.placed, submitted, err))
+			s.system.Send(o.router, supervisor.SettleOffer(o.placed, submitted, err))
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (n *Node) openStore(ctx context.Context) error {
 	if n.adapter != nil {
 		return nil
 	}
-	return n.await(ctx, func(ctx context.Context) error {
+	return n.servers.await(ctx, func(ctx context.Context) error {
 		opened, err := n.storeOpener()(ctx)
 		if err != nil {
 			return err
@@ -124,8 +124,9 @@ func (n *Node) openBroker(ctx context.Context) error {
 	if n.cfg.WrapBroker != nil {
 		opened = n.cfg.WrapBroker(opened)
 	}
-	n.raw, opened = opened, n.network.openDirect(opened)
-	n.broker = &shared{Broker: opened, first: n.servers.declare, names: sharedNames(n.cfg.Broker.Shared())}
+	*n.broker = shared{
+		Broker: n.network.openDirect(opened), adapter: opened, first: n.servers.declare, names: sharedNames(n.cfg.Broker.Shared()),
+	}
 	return nil
 }
 
@@ -155,15 +156,13 @@ const brokerRetry = 2 * time.Second
 func (n *Node) found(context.Context) error {
 	n.system = actors.NewSystem(n.logger.Named("actors"))
 	n.pools.system = n.system
-	n.metrics = newMetrics(n)
-	n.short = newShortages(n.logger, n.metrics.flow.short)
+	n.metrics.open()
 	n.openForest()
 	n.recorder = n.system.PID("troupe/recorder")
 	n.delivery = n.system.PID("troupe/bridges/delivery")
 	n.poolsPID = n.system.PID("troupe/pools")
-	n.judge = n.makeJudge()
 	n.sweeper = n.newSweeper()
-	n.ended = &endedQueues{store: n.store, broker: n.raw, settings: n.cfg.Broker, runtimes: n.cfg.Runtimes, logger: n.logger}
+	n.ended = &endedQueues{store: n.store, broker: n.broker.adapter, settings: n.cfg.Broker, runtimes: n.cfg.Runtimes, logger: n.logger}
 	n.unserved = &unservedPools{
 		store: n.store, clock: &n.clock, pools: n.pools, remote: n.operator.Remote, sweeper: n.sweeper, incarnation: n.incarnation,
 		every: n.cfg.HeartbeatInterval, shared: n.cfg.full(), by: map[string]*unassigned{},
@@ -176,7 +175,7 @@ func (n *Node) found(context.Context) error {
 // declareShared makes what all nodes share, where the broker is up; else the watcher does it once it comes. It may take longer than
 // a lease, so it comes before the node has one.
 func (n *Node) declareShared(ctx context.Context) error {
-	if !n.raw.Status().Up {
+	if !n.broker.Status().Up {
 		return nil
 	}
 	limited, cancel := context.WithTimeout(ctx, declareTime)
@@ -189,5 +188,5 @@ func (n *Node) declareShared(ctx context.Context) error {
 
 // patient makes a step of the start wait for a store that is away.
 func (n *Node) patient(step func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error { return n.await(ctx, step) }
+	return func(ctx context.Context) error { return n.servers.await(ctx, step) }
 }

@@ -148,11 +148,11 @@ func (nw *network) notes() (notes []string) {
 
 // network shows how the node stands with its peers.
 func (c *liveCollector) network(gauge func(*prometheus.Desc, float64, ...string)) {
-	if c.node.peers == nil {
+	if c.of.peers == nil {
 		return
 	}
 	states := map[string]int{"reached": 0, "suspect": 0, "not_heard": 0}
-	for _, p := range c.node.peers.Peers() {
+	for _, p := range c.of.peers.Peers() {
 		switch {
 		case !p.Suspect.IsZero():
 			states["suspect"]++
@@ -165,7 +165,7 @@ func (c *liveCollector) network(gauge func(*prometheus.Desc, float64, ...string)
 	for state, count := range states {
 		gauge(c.peers, float64(count), state)
 	}
-	for why, count := range c.node.peers.Counts().Dropped {
+	for why, count := range c.of.peers.Counts().Dropped {
 		gauge(c.peersDropped, float64(count), why.String())
 	}
 }

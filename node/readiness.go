@@ -7,53 +7,66 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/operate"
 	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/supervisor"
 )
 
+// readiness says whether the node may be sent work, and what it waits for or lacks.
+type readiness struct {
+	*base
+	servers *watcher
+	backlog *actors.Backlog
+	beats   *beats
+	notices *notices
+	short   *shortages
+	lives   func() (waits, notes []string) // of membership
+	refused func() *refusedReload          // nil: the last reload was not refused
+}
+
 // askStore asks a store that is thought to be up whether it answers.
-func (b backend) askStore(ctx context.Context) error {
-	if !b.servers.store.read().up {
+func (s *readiness) askStore(ctx context.Context) error {
+	if !s.servers.store.read().up {
 		return nil // it is known to be away
 	}
 	limited, cancel := context.WithTimeout(ctx, pingTime)
 	defer cancel()
-	_, err := b.store.Now(limited)
+	_, err := s.store.Now(limited)
 	if err != nil {
-		b.servers.Suspect()
+		s.servers.Suspect()
 	}
 	return err
 }
 
-// Ready implements api.Backend. It may be asked of a node that has just begun to start.
-func (b backend) Ready(ctx context.Context) api.Readiness {
-	if !b.phase.founded.Load() {
+// read may be called of a node that has just begun to start.
+func (s *readiness) read(ctx context.Context) api.Readiness {
+	if !s.phase.founded.Load() {
 		return api.Readiness{WaitsFor: []string{"node"}}
 	}
-	r := api.Readiness{Draining: b.phase.draining.Load()}
-	r.WaitsFor, r.Notes = b.membershipNotes()
-	r.WaitsFor = append(r.WaitsFor, b.servers.Waits()...)
-	r.Notes = append(r.Notes, b.servers.oddNotes()...)
-	b.lateWrites(&r)
-	r.Notes = append(r.Notes, b.servers.losses.notes(b.cfg.Broker.Shared().Exchanges)...)
-	r.Notes = append(r.Notes, b.notices.notes()...)
-	r.Notes = append(r.Notes, b.short.notes(time.Now())...)
-	if !b.phase.started.Load() {
+	r := api.Readiness{Draining: s.phase.draining.Load()}
+	r.WaitsFor, r.Notes = s.lives()
+	r.WaitsFor = append(r.WaitsFor, s.servers.Waits()...)
+	r.Notes = append(r.Notes, s.servers.oddNotes()...)
+	s.lateWrites(&r)
+	r.Notes = append(r.Notes, s.servers.losses.notes(s.cfg.Broker.Shared().Exchanges)...)
+	r.Notes = append(r.Notes, s.notices.notes()...)
+	r.Notes = append(r.Notes, s.short.notes(time.Now())...)
+	if !s.phase.started.Load() {
 		if len(r.WaitsFor) == 0 {
 			r.WaitsFor = append(r.WaitsFor, "node")
 		}
 		return r
 	}
-	if refused := b.lastRefused.Load(); refused != nil {
+	if refused := s.refused(); refused != nil {
 		r.Notes = append(r.Notes, refused.note())
 	}
-	if err := b.askStore(ctx); err != nil {
+	if err := s.askStore(ctx); err != nil {
 		r.WaitsFor = append(r.WaitsFor, "store: "+err.Error())
 	}
-	described := b.pools.DescribeAll(ctx)
-	for name := range b.pools.all() {
+	described := s.pools.DescribeAll(ctx)
+	for name := range s.pools.all() {
 		d, answered := described[name]
 		switch {
 		case !answered:
@@ -64,7 +77,7 @@ func (b backend) Ready(ctx context.Context) api.Readiness {
 			r.BrokenPools = append(r.BrokenPools, name)
 			r.Notes = append(r.Notes, "pool "+name+" is broken: "+operate.Clip(d.Broken, operate.FailureMax))
 		default:
-			b.lateBeats(&r, &d)
+			s.lateBeats(&r, &d)
 		}
 	}
 	slices.Sort(r.WaitsFor)
@@ -74,12 +87,12 @@ func (b backend) Ready(ctx context.Context) api.Readiness {
 }
 
 // lateWrites says in /readyz what keeps the node from writing.
-func (b backend) lateWrites(r *api.Readiness) {
+func (s *readiness) lateWrites(r *api.Readiness) {
 	now := time.Now()
-	if full := b.servers.full.waits(now); full != "" {
+	if full := s.servers.full.waits(now); full != "" {
 		r.WaitsFor = append(r.WaitsFor, full)
 	}
-	stuck, held := lateness(b.backlog.State(), now)
+	stuck, held := lateness(s.backlog.State(), now)
 	switch {
 	case stuck != "" && saysStoreAway(r):
 		r.Notes = append(r.Notes, stuck)
@@ -93,7 +106,7 @@ func (b backend) lateWrites(r *api.Readiness) {
 
 // lateBeats makes the node unready while no worker of a pool has a fresh heartbeat: whatever is submitted to it fails. Where
 // some are fresh, it only says so.
-func (b backend) lateBeats(r *api.Readiness, d *supervisor.Description) {
+func (s *readiness) lateBeats(r *api.Readiness, d *supervisor.Description) {
 	stale, oldest := 0, time.Time{}
 	for i := range d.Workers {
 		w := &d.Workers[i]
@@ -109,7 +122,7 @@ func (b backend) lateBeats(r *api.Readiness, d *supervisor.Description) {
 	}
 	text := fmt.Sprintf("pool %s: %d of %d workers have no fresh heartbeat, the last is %s old: the store does not take them",
 		d.Name, stale, len(d.Workers), time.Since(oldest).Round(100*time.Millisecond))
-	if why := b.beats.read(); why != "" {
+	if why := s.beats.read(); why != "" {
 		text += ": " + why
 	}
 	if stale == len(d.Workers) && !saysStoreAway(r) {

@@ -81,7 +81,7 @@ func (w *recorderWatch) look(state func() actors.BacklogState, now time.Time) {
 
 // backlog shows what the recorder has not committed.
 func (c *liveCollector) backlog(gauge func(*prometheus.Desc, float64, ...string)) {
-	s, now := c.node.backlog.State(), time.Now()
+	s, now := c.of.backlog.State(), time.Now()
 	gauge(c.uncommitted, max(since(s.Oldest, now), since(s.ApartOldest, now)).Seconds())
 	gauge(c.heldBack, float64(s.Apart))
 }

@@ -63,7 +63,7 @@ func (n *Node) Reload(ctx context.Context, by string) (api.ReloadReport, error) 
 		return api.ReloadReport{}, n.refuseReload(&refusedReload{why: err.Error()},
 			&messages.Problem{Code: messages.CodeInvalidPacks, Message: err.Error()})
 	}
-	old := n.catalog.Load().set
+	old := n.catalog.set()
 	changes := pack.Diff(old, set)
 	was := n.pools.DescribeAll(ctx)
 	tried := toTry(was, set, changes)
@@ -112,7 +112,7 @@ func (n *Node) adoptPacks(ctx context.Context, set *pack.Set, changes pack.Chang
 	if err := n.store.SaveActions(ctx, set.Actions); err != nil {
 		return err
 	}
-	n.catalog.Store(&catalog{set: set})
+	n.catalog.packs.Store(set)
 	for _, name := range changes.PoolsRemoved {
 		n.retirePool(name, by)
 	}
@@ -186,7 +186,7 @@ func (n *Node) tryPool(ctx context.Context, old, set *pack.Set, name string) *ap
 		return nil
 	}
 	worker := n.workerConfig(set, p)
-	worker.Runner = n.runner(set, p, n.secrets.lend)
+	worker.Runner = n.runner(set, p, n.catalog.secrets.lend)
 	worker.System, worker.PoolName, worker.Node, worker.Incarnation = n.system, p.Name, n.member.label, n.incarnation
 	err := actors.Try(ctx, &worker, messages.NewWorkerID(n.member.label, p.Name, 0))
 	if err == nil {

@@ -10,15 +10,21 @@ import (
 	"github.com/troupe-run/troupe/rules/retry"
 )
 
-// RetryAnswer implements api.Backend.
-func (b backend) RetryAnswer(ctx context.Context, e *messages.Execution) view.Retry {
+// retries say whether a retry follows an execution, or why none does.
+type retries struct {
+	*base
+	catalog *catalog
+}
+
+// answer is about one execution.
+func (r *retries) answer(ctx context.Context, e *messages.Execution) view.Retry {
 	if e.RetriedAs.IsZero() {
-		return b.noRetry(e)
+		return r.noRetry(e)
 	}
 	v := view.Retry{As: e.RetriedAs}
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
-	next, err := b.store.Get(ctx, e.RetriedAs)
+	next, err := r.store.Get(ctx, e.RetriedAs)
 	if err != nil { // deleted since, or the store is away
 		v.Message = fmt.Sprintf("it is retried as %s, which cannot be read now: %v", e.RetriedAs, err)
 		return v
@@ -37,29 +43,29 @@ func standsAt(e *messages.Execution) string {
 }
 
 // noRetry says why an execution has no retry, or what a failure of it would meet.
-func (b backend) noRetry(e *messages.Execution) view.Retry {
+func (r *retries) noRetry(e *messages.Execution) view.Retry {
 	if !e.Status.Terminal() {
-		return b.ifItFails(e)
+		return r.ifItFails(e)
 	}
 	denied := retry.Denial("")
 	if e.Error != nil {
 		denied = retry.Denial(e.Error.NoRetry)
 	}
 	if denied == "" {
-		denied = b.judgeAgain(e)
+		denied = r.judgeAgain(e)
 	}
 	return view.Retry{WhyNot: string(denied), Message: "no retry follows: " + denied.Explain(e)}
 }
 
 // judgeAgain judges an outcome that was stored without the word why no retry follows, as that of an older node.
-func (b backend) judgeAgain(e *messages.Execution) retry.Denial {
-	a, ok := b.action(e.Action, e.Version)
+func (r *retries) judgeAgain(e *messages.Execution) retry.Denial {
+	a, ok := r.catalog.action(e.Action, e.Version)
 	if !ok {
 		a = &messages.Action{}
 	}
 	d := retry.Decide(retry.Input{
-		Execution: e, Outcome: messages.Outcome{Status: e.Status, Error: e.Error}, Disabled: b.cfg.RetryDisabled,
-		Rules: retry.ResolveRules(a.RetryRules, b.cfg.RetryRules),
+		Execution: e, Outcome: messages.Outcome{Status: e.Status, Error: e.Error}, Disabled: r.cfg.RetryDisabled,
+		Rules: retry.ResolveRules(a.RetryRules, r.cfg.RetryRules),
 	})
 	if d.Retry { // by today's rules it would be
 		return retry.DeniedUnknown
@@ -68,12 +74,12 @@ func (b backend) judgeAgain(e *messages.Execution) retry.Denial {
 }
 
 // ifItFails is about an execution that has not ended.
-func (b backend) ifItFails(e *messages.Execution) view.Retry {
+func (r *retries) ifItFails(e *messages.Execution) view.Retry {
 	left := max(e.MaxRetries-e.RetryCount, 0)
 	switch {
 	case e.Status == messages.Cancelling:
 		return view.Retry{WhyNot: string(retry.DeniedCancelled), Message: "no retry follows: it is being cancelled"}
-	case b.cfg.RetryDisabled:
+	case r.cfg.RetryDisabled:
 		return view.Retry{WhyNot: string(retry.DeniedDisabled), Message: "a failure is not retried: " + retry.DeniedDisabled.Explain(e)}
 	case left == 0:
 		return view.Retry{WhyNot: string(retry.DeniedMax), Message: "a failure is not retried: " + retry.DeniedMax.Explain(e)}

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"syscall"
 
 	"github.com/troupe-run/troupe/messages"
@@ -15,10 +14,8 @@ func (n *Node) newOperator() *operate.Operator {
 	return operate.New(operate.Config{
 		Name: n.cfg.Name, Incarnation: n.incarnation, Logger: n.logger, Store: n.store, Clock: &n.clock, Pools: n.pools, Self: self{n},
 		Servers: n.servers, Members: &n.member, Record: n.record, Feeds: n.feeds, Outcomes: n.outcomes,
-		MarkPool: func(v *view.Pool) { n.lastRefused.Load().mark(v) },
-		Retries: func(ctx context.Context, e *messages.Execution) view.Retry {
-			return n.backend().RetryAnswer(ctx, e)
-		},
+		MarkPool:       func(v *view.Pool) { n.lastRefused.Load().mark(v) },
+		Retries:        n.retries.answer,
 		SessionTimeout: n.cfg.SessionTimeout, ProbeTimeout: n.cfg.ProbeTimeout, BeatEvery: n.cfg.BeatEvery,
 		Grades: operate.Grades{Thresholds: n.thresholds(), StalenessTimes: n.cfg.StalenessMultiplier},
 	})
@@ -48,7 +45,7 @@ func (s self) Label() string { return s.n.member.label }
 func (s self) Open() bool { return s.n.phase.open.Load() }
 
 // Gate implements operate.Self.
-func (s self) Gate() *messages.Problem { return s.n.gate() }
+func (s self) Gate() *messages.Problem { return s.n.servers.gate() }
 
 // Drain implements operate.Self: it asks whoever runs this node to stop it in order. One that is being stopped already goes on with that.
 func (s self) Drain(by string) error {

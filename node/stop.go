@@ -39,7 +39,7 @@ func (n *Node) stopAll(ctx context.Context) error {
 	if n.watching != nil {
 		n.watching()
 	}
-	if n.broker != nil {
+	if n.broker.Broker != nil {
 		errs = append(errs, n.broker.Close())
 	}
 	if n.forest != nil {

@@ -2,23 +2,126 @@ package node
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/submit"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor"
 )
+
+// submissions makes requests executions of the node's actions, stores them, and wakes their pools.
+type submissions struct {
+	*base
+	catalog *catalog
+	servers *watcher
+
+	underway atomic.Int32 // how many callers submit now
+}
 
 // complete makes a request that was checked an execution of one of the node's actions, once its parameters are checked too. Its
 // error is a *messages.Problem.
-func (n *Node) complete(ctx context.Context, r *submit.Request) (messages.Execution, error) {
-	a, ok := n.action(r.ActionRef, "")
+func (s *submissions) complete(ctx context.Context, r *submit.Request) (messages.Execution, error) {
+	a, ok := s.catalog.action(r.ActionRef, "")
 	if !ok {
 		return messages.Execution{}, messages.Problemf(messages.CodeActionNotFound, "there is no action %q; `troupe actions` lists them", r.ActionRef)
 	}
-	if err := n.catalog.Load().set.Refuse(ctx, a.Ref, r.Parameters); err != nil {
+	if err := s.catalog.set().Refuse(ctx, a.Ref, r.Parameters); err != nil {
 		return messages.Execution{}, err
 	}
 	return submit.Complete(r, a, &submit.Terms{
-		ID: messages.NewExecutionID(), Now: n.clock.Now(), DefaultTimeout: n.cfg.DefaultTimeout, NoWorkerDeadline: n.cfg.NoWorkerDeadline,
-		Notify: n.tells(),
+		ID: messages.NewExecutionID(), Now: s.clock.Now(), DefaultTimeout: s.cfg.DefaultTimeout, NoWorkerDeadline: s.cfg.NoWorkerDeadline,
+		Notify: s.cfg.tells(),
 	})
+}
+
+// prepare makes all requests executions, or none, and stores nothing. Its errors are *messages.Problem.
+func (s *submissions) prepare(ctx context.Context, requests []submit.Request) ([]messages.Execution, error) {
+	if shut := s.servers.gate(); shut != nil {
+		return nil, shut
+	}
+	if s.phase.draining.Load() {
+		return nil, &messages.Problem{Code: messages.CodeDraining, Message: "this node is shutting down and takes no more work"}
+	}
+	executions := make([]messages.Execution, len(requests))
+	for i := range requests {
+		e, err := s.complete(ctx, &requests[i])
+		if err != nil {
+			return nil, inBatch(err, i, len(requests))
+		}
+		executions[i] = e
+	}
+	return executions, nil
+}
+
+// inBatch says which request of several a problem is about.
+func inBatch(err error, i, count int) error {
+	var p *messages.Problem
+	if count > 1 && errors.As(err, &p) {
+		named := *p
+		named.Message = fmt.Sprintf("execution %d of %d: %s", i+1, count, p.Message)
+		return &named
+	}
+	return err
+}
+
+// submit stores the requests, all or none, and wakes their pools.
+func (s *submissions) submit(ctx context.Context, requests []submit.Request) ([]store.Submitted, error) {
+	executions, err := s.prepare(ctx, requests)
+	if err != nil {
+		return nil, err
+	}
+	s.underway.Add(1)
+	defer s.underway.Add(-1)
+	offers := s.offer(executions)
+	submitted, err := s.store.SubmitPlaced(ctx, executions, offers.places())
+	s.settle(offers, submitted, err)
+	if err != nil {
+		return nil, err
+	}
+	s.wake(submitted)
+	return submitted, nil
+}
+
+// arrivedMax bounds what is handed to a router without a look at the store.
+const arrivedMax = 256
+
+// wake tells the routers of what was stored just now: the executions themselves where they are few and nothing but their
+// rank decides when they run, else that there are some.
+func (s *submissions) wake(submitted []store.Submitted) {
+	wakes := map[string]*supervisor.Wake{}
+	for i := range submitted {
+		e := &submitted[i].Execution
+		if e.Status != messages.Requested {
+			continue // it is placed, or was there before
+		}
+		w, known := wakes[e.Pool]
+		if !known {
+			w = &supervisor.Wake{More: s.underway.Load() > offersMax}
+		}
+		if known && w.Arrived == nil || len(submitted) > arrivedMax || submitted[i].Existing || !plain(e) {
+			w.Arrived = nil
+		} else {
+			w.Arrived = append(w.Arrived, candidateOf(e))
+		}
+		wakes[e.Pool] = w
+	}
+	for pool, w := range wakes {
+		s.pools.Tell(pool, w)
+	}
+}
+
+// plain reports whether a new execution is due, of no session, and the first of its chain.
+func plain(e *messages.Execution) bool {
+	return e.Session == "" && e.Original.IsZero() && !e.RunAt.After(e.RequestedAt)
+}
+
+// candidateOf is a plain execution as a router sees it.
+func candidateOf(e *messages.Execution) messages.Candidate {
+	return messages.Candidate{
+		ID: e.ID, Seq: e.Seq, Attempt: e.Attempt, Action: e.Action, Version: e.Version, Priority: e.Priority,
+		WaitForWorker: e.WaitForWorker, WorkerDeadline: e.WorkerDeadline, Timeout: e.Timeout, Idempotent: e.Idempotent,
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
-	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/process"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
@@ -34,7 +33,7 @@ func (n *Node) monitors() []supervisor.ChildSpec {
 	}
 	specs := []supervisor.ChildSpec{
 		monitor("heartbeat", n.cfg.HeartbeatInterval, n.heartbeat),
-		monitor("cancels", n.cfg.SweepInterval, n.repeatCancels),
+		monitor("cancels", n.cfg.SweepInterval, n.bridges.repeatCancels),
 		monitor("homeless", n.cfg.HeartbeatInterval, n.homelessRound),
 		monitor("cordons", n.cfg.HeartbeatInterval, n.operator.Cordons.Read),
 		monitor("retention", n.cfg.RetentionInterval, n.retentionRound),
@@ -75,19 +74,6 @@ func (n *Node) homelessRound(ctx context.Context) error {
 		return nil
 	}
 	return n.unserved.round(ctx)
-}
-
-// repeatCancels tells the workers again of the runs that are to be cancelled: the first word may have been lost.
-func (n *Node) repeatCancels(ctx context.Context) error {
-	page, err := n.store.List(ctx, store.Filter{Statuses: []messages.Status{messages.Cancelling}, Limit: sweepBatch})
-	if err != nil {
-		return err
-	}
-	for i := range page.Executions {
-		e := &page.Executions[i]
-		n.pools.Tell(e.Pool, &supervisor.CancelAgain{Placement: e.Placement(), Slot: e.Worker.Slot})
-	}
-	return nil
 }
 
 // retentionShare is the most of the time between two rounds that one of them takes: past it the next round goes on.

@@ -19,7 +19,8 @@ import (
 // watcher looks at the node's two servers, and tells the pools and the delivery bridge when one goes or comes back.
 // It decides nothing about work: whatever it says, every change is a compare-and-set, and every message may be lost.
 type watcher struct {
-	node     *Node
+	node     *base
+	backlog  *actors.Backlog // of the recorder
 	store    server
 	broker   server
 	doubts   chan struct{} // holds one: the store is to be asked
@@ -33,11 +34,11 @@ type watcher struct {
 	losses   losses // of shared exchanges
 }
 
-func newWatcher(n *Node) *watcher {
-	logger := n.logger.Named("servers")
+func newWatcher(b *base, backlog *actors.Backlog) *watcher {
+	logger := b.logger.Named("servers")
 	return &watcher{
-		node: n, doubts: make(chan struct{}, 1), turn: make(chan struct{}, 1),
-		recorder: recorderWatch{logger: n.logger.Named("recorder")}, full: fullness{logger: logger},
+		node: b, backlog: backlog, doubts: make(chan struct{}, 1), turn: make(chan struct{}, 1),
+		recorder: recorderWatch{logger: b.logger.Named("recorder")}, full: fullness{logger: logger},
 		store: server{name: "store", logger: logger}, broker: server{name: "broker", logger: logger},
 	}
 }
@@ -86,7 +87,7 @@ func (w *watcher) run(ctx context.Context) {
 			looking, lookAgain = false, nextLook(time.Now())
 		case now := <-look.C:
 			w.lookAtBroker(ctx)
-			w.recorder.look(w.node.backlog.State, now)
+			w.recorder.look(w.backlog.State, now)
 			if !asked && now.After(again) && !w.store.read().up {
 				ask()
 			}
@@ -168,7 +169,7 @@ func (w *watcher) declare(ctx context.Context) error {
 	if w.declared.Load() {
 		return nil
 	}
-	odd, err := declareTopology(ctx, w.node.raw, w.node.cfg.Broker.Shared())
+	odd, err := declareTopology(ctx, w.node.broker.adapter, w.node.cfg.Broker.Shared())
 	if err != nil {
 		return err
 	}
@@ -181,8 +182,9 @@ func (w *watcher) declare(ctx context.Context) error {
 // that expires is dropped for want of a dead-letter exchange.
 type shared struct {
 	broker.Broker
-	first func(context.Context) error
-	names map[string]bool // of the queues that all nodes share
+	adapter broker.Broker // the broker as its adapter is
+	first   func(context.Context) error
+	names   map[string]bool // of the queues that all nodes share
 }
 
 // Declare implements broker.Broker.
@@ -225,11 +227,11 @@ func (w *watcher) Waits() []string {
 
 // await does a step of the start that needs the store, again and again while the store is away. Any other error is
 // returned: waiting would not help.
-func (n *Node) await(ctx context.Context, step func(context.Context) error) error {
+func (w *watcher) await(ctx context.Context, step func(context.Context) error) error {
 	for wait := awaitMin; ; wait = min(2*wait, awaitMax) {
 		err := step(ctx)
 		if err == nil {
-			n.servers.store.set(true, false, "")
+			w.store.set(true, false, "")
 			return nil
 		}
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, ctx.Err()) {
@@ -238,10 +240,10 @@ func (n *Node) await(ctx context.Context, step func(context.Context) error) erro
 		if ctx.Err() != nil {
 			return fmt.Errorf("stopped while the node waited for its store: %w", context.Cause(ctx))
 		}
-		if !n.cfg.full() || !away(err) {
+		if !w.node.cfg.full() || !away(err) {
 			return err
 		}
-		n.servers.store.set(false, false, err.Error())
+		w.store.set(false, false, err.Error())
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
@@ -257,12 +259,12 @@ const (
 
 // gate refuses calls of the API that need the store while it is away, at once: nothing is accepted that cannot be kept,
 // and callers do not pile up.
-func (n *Node) gate() *messages.Problem {
-	s := n.servers.store.read()
+func (w *watcher) gate() *messages.Problem {
+	s := w.store.read()
 	switch {
-	case !n.phase.open.Load():
+	case !w.node.phase.open.Load():
 		return messages.Problemf(messages.CodeStoreUnavailable, "the node is starting%s; try again",
-			waiting(n.servers.Waits()))
+			waiting(w.Waits()))
 	case !s.since.IsZero() && !s.up:
 		return messages.Problemf(messages.CodeStoreUnavailable,
 			"the store is away since %s, and nothing can be kept or read until it is back; try again, with the same idempotency key "+
