@@ -80,15 +80,30 @@ func (r *Roster) send(b *batch) {
 	r.spareBatches = append(r.spareBatches, b)
 }
 
-// refuse drops a placement that the store did not write. Its candidate is looked at again after the next Tick; where
-// the session is to blame, or a binding may or may not have been made, the store is asked about the session first.
+// refuse drops a placement that the store did not write. Where the session is to blame, or a binding may or may not have been made,
+// the store is asked about the session. With its answer a candidate that was refused for its session may be placed, so the store is
+// looked at again at once; any other, and one that is refused again, waits for the next Tick.
 func (r *Roster) refuse(f *flight, conflict bool) {
-	r.ignore(f.placement.Execution)
+	id := f.placement.Execution
 	if f.line != nil && (conflict || f.bind) {
 		r.ask(f.line)
 	}
+	if f.line != nil && conflict && r.firstConflict(id) {
+		r.top = true
+	} else {
+		r.ignore(id)
+	}
 	r.forgetLine(f.line)
 	r.land(f, false)
+}
+
+// firstConflict notes that the execution was refused for its session, and reports whether that is the first time since the last Tick.
+func (r *Roster) firstConflict(id messages.ExecutionID) bool {
+	if _, before := r.refused[id]; before || len(r.refused) >= ignoredMax {
+		return false
+	}
+	r.refused[id] = struct{}{}
+	return true
 }
 
 // published takes the broker's word on one message.

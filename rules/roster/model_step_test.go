@@ -75,7 +75,7 @@ func (m *model) take(e Event) {
 		}
 		m.away = e.Away
 	case Tick:
-		m.ignored = map[messages.ExecutionID]bool{}
+		m.ignored, m.refused = map[messages.ExecutionID]bool{}, map[messages.ExecutionID]bool{}
 		m.overdue()
 	}
 }
@@ -169,7 +169,9 @@ func (m *model) placed(e Placed) {
 		return
 	}
 	if !e.OK {
-		m.ignored[e.ID] = true
+		conflict := f.session != "" && e.SessionConflict
+		m.ignored[e.ID] = !conflict || m.refused[e.ID]
+		m.refused[e.ID] = m.refused[e.ID] || conflict
 		if f.session != "" && (e.SessionConflict || f.bind) {
 			m.session(f.session).asking = true
 		}

@@ -20,6 +20,7 @@ type model struct {
 	flights  []*modelFlight
 	sessions map[string]*modelSession
 	ignored  map[messages.ExecutionID]bool
+	refused  map[messages.ExecutionID]bool // for their sessions, since the last Tick
 	settled  map[messages.ExecutionID]bool
 	loading  bool
 	steady   time.Time
@@ -64,7 +65,7 @@ type modelSession struct {
 
 func newModel(now time.Time) *model {
 	return &model{now: now, steady: now, sessions: map[string]*modelSession{},
-		ignored: map[messages.ExecutionID]bool{}, settled: map[messages.ExecutionID]bool{}}
+		ignored: map[messages.ExecutionID]bool{}, refused: map[messages.ExecutionID]bool{}, settled: map[messages.ExecutionID]bool{}}
 }
 
 func (m *model) worker(k messages.WorkerKey) *modelWorker {

@@ -53,6 +53,7 @@ type Roster struct {
 	settled  map[messages.ExecutionID]struct{} // left the roster while a Load was under way
 	landed   landed
 	ignored  map[messages.ExecutionID]struct{} // until the next Tick
+	refused  map[messages.ExecutionID]struct{} // for their sessions, since the last Tick
 	resigned bool
 	halted   Reason // why nothing may be placed; Ready or its zero value: it may
 
@@ -91,6 +92,7 @@ func New(c Config) *Roster {
 		flights:  map[messages.ExecutionID]*flight{},
 		settled:  map[messages.ExecutionID]struct{}{},
 		ignored:  map[messages.ExecutionID]struct{}{},
+		refused:  map[messages.ExecutionID]struct{}{},
 		top:      true,
 	}
 }

@@ -82,6 +82,7 @@ func (r *Roster) tick() {
 	r.ticked = r.now
 	r.paused, r.top = false, true
 	clear(r.ignored)
+	clear(r.refused)
 	if !r.nextAt.After(r.now) {
 		r.nextAt = time.Time{}
 	}
