@@ -4,7 +4,8 @@
 // actor is built with: Spawn, Ask, StopAndWait and the Registry that knows every live actor.
 //
 // Actors carry out; they decide nothing that a pure package can decide. Receive is a switch, never blocks, and
-// treats what it does not know by counting it. I/O runs beside an actor under a deadline and comes back as a message.
+// treats what it does not know by counting it. An actor reaches the clock, timers, randomness and work beside it through its
+// World. What waited or ran beside it comes back as one message, Resume, which an actor started after it drops.
 //
 // Spawn is the only place that builds an actor. It gives each one a mailbox that is safe to post to before the actor
 // is wired, a guard around its lifecycle, an entry in the Registry, and supervision by stop and respawn: a panic

@@ -205,12 +205,6 @@ func (w *Worker) stopping() {
 	}
 }
 
-func stopTimer(t *time.Timer) {
-	if t != nil {
-		t.Stop()
-	}
-}
-
 // transition takes an edge that the worker's own logic has made legal, and tells whoever must know. An illegal one is
 // a broken invariant of the worker: it is logged and changes nothing.
 func (w *Worker) transition(reason lifecycle.Reason, meta lifecycle.Metadata) {

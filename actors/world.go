@@ -16,17 +16,25 @@ type World interface {
 	// After resumes the actor with then once d has passed; where d is not positive, behind the messages that it has now. A
 	// timer that has run out cannot be stopped any more.
 	After(d time.Duration, then func()) Timer
-	// Beside does work next to the actor, bounded in time, and resumes the actor with what it returns; nil: with nothing.
-	// The context ends with the actor.
+	// Beside does work next to the actor and resumes the actor with what it returns; nil: with nothing. The context ends with
+	// the actor, and after limit; 0: the work has bounds of its own.
 	Beside(limit time.Duration, work func(context.Context) (then func()))
 	// Random is a number of [0, 1).
 	Random() float64
 }
 
-// Timer is what After starts.
-type Timer interface {
-	// Stop reports whether the timer was stopped before it ran out.
+// Timer is what After starts. Stop reports whether the timer was stopped before it ran out. It is an alias, so that a World of
+// tests need not import this package, whose own tests use it too.
+type Timer = interface{ Stop() bool }
+
+// stopTimer stops a timer, of a World or of the library, where there is one.
+func stopTimer[T interface {
+	comparable
 	Stop() bool
+}](t T) {
+	if none := *new(T); t != none {
+		t.Stop()
+	}
 }
 
 // over is a timer that has run out.
@@ -66,7 +74,12 @@ func (w *RealWorld) Resume(m *Resume) {
 	}
 }
 
-func (w *RealWorld) post(then func()) { w.system.Send(w.self, &Resume{w, then}) }
+// post has the actor do then, unless it has ended.
+func (w *RealWorld) post(then func()) {
+	if w.ctx.Err() == nil {
+		w.system.Send(w.self, &Resume{w, then})
+	}
+}
 
 // Now implements World.
 func (w *RealWorld) Now() time.Time { return time.Now() }
@@ -87,8 +100,12 @@ func (w *RealWorld) After(d time.Duration, then func()) Timer {
 func (w *RealWorld) Beside(limit time.Duration, work func(context.Context) func()) {
 	go func() {
 		defer w.system.Carry(w.self)
-		ctx, cancel := context.WithTimeout(w.ctx, limit)
-		defer cancel()
+		ctx := w.ctx
+		if limit > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, limit)
+			defer cancel()
+		}
 		if then := work(ctx); then != nil {
 			w.post(then)
 		}
