@@ -52,10 +52,13 @@ type flight struct {
 	targets map[messages.ExecutionID]struct{} // of its changes; nil: nobody has asked yet
 	unsure  bool                              // it was tried before, and nobody knows whether it was made
 
+	began time.Time     // when the store was first asked for it; of one that is made apart: when it was last
+	told  time.Time     // when the log was last told that it is repeated
+	wait  time.Duration // the one before it was last repeated
+
 	// Of one that is made apart from the others:
 	aside bool
-	due   time.Time     // when it is tried
-	wait  time.Duration // the one before due
+	due   time.Time // when it is tried
 }
 
 // list is the changes of the transaction.

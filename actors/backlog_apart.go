@@ -192,11 +192,11 @@ func (b *Backlog) crowded(f *flight) bool {
 
 // divide replaces a transaction that failed for something in it by parts of it. It returns false where its one execution is
 // to blame, whose first change is left alone in it.
-func (b *Backlog) divide(f *flight, why error) bool {
+func (b *Backlog) divide(f *flight, why error, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.land(f)
-	b.apart.fail(why)
+	b.apart.fail(why, now)
 	all := singles(f.group, f.unsure)
 	var order []messages.ExecutionID
 	of := map[messages.ExecutionID][]pendingRecord{}
@@ -243,10 +243,10 @@ func (b *Backlog) enter(id messages.ExecutionID) {
 }
 
 // fail slows the tries down where all of them fail.
-func (a *apart) fail(why error) {
+func (a *apart) fail(why error, now time.Time) {
 	a.why = why
 	if a.failed++; a.failed > failuresFree {
-		a.next = time.Now().Add(min(time.Duration(a.failed-failuresFree)*failurePause, failureMax))
+		a.next = now.Add(min(time.Duration(a.failed-failuresFree)*failurePause, failureMax))
 	}
 }
 
@@ -258,24 +258,24 @@ func (b *Backlog) because(why error) {
 }
 
 // later has a part tried again that the store did not answer.
-func (b *Backlog) later(f *flight, why error) {
+func (b *Backlog) later(f *flight, why error, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.land(f)
-	b.apart.fail(why)
+	b.apart.fail(why, now)
 	f.unsure = true
-	f.wait = min(max(2*f.wait, 20*time.Millisecond), time.Second)
-	f.due = time.Now().Add(f.wait)
+	f.wait = repeatWait(f.wait)
+	f.due = now.Add(f.wait)
 	b.apart.parts = append(b.apart.parts, f)
 }
 
 // settle ends a transaction: of its executions, kept are the changes that are to be tried again, each alone.
-func (b *Backlog) settle(f *flight, kept []pendingRecord) {
+func (b *Backlog) settle(f *flight, kept []pendingRecord, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.land(f)
 	if len(kept) < f.changes {
-		b.committed = time.Now()
+		b.committed = now
 	}
 	if !f.aside && len(kept) == 0 {
 		return
@@ -293,7 +293,7 @@ func (b *Backlog) settle(f *flight, kept []pendingRecord) {
 			continue
 		}
 		again[id] = true
-		b.apart.parts = append(b.apart.parts, &flight{aside: true, group: []pendingRecord{p}, changes: 1, due: time.Now().Add(p.apart.wait)})
+		b.apart.parts = append(b.apart.parts, &flight{aside: true, group: []pendingRecord{p}, changes: 1, due: now.Add(p.apart.wait)})
 	}
 	for i := len(first) - 1; i >= 0; i-- { // they came before what waits behind
 		id := first[i].target()

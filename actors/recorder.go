@@ -84,8 +84,8 @@ type RecorderConfig struct {
 // that stands alone, and the others pass (see apart).
 type Recorder struct {
 	cfg     RecorderConfig
-	ctx     context.Context
-	cancel  context.CancelFunc
+	real    *RealWorld
+	world   World
 	cell    *Cell
 	backlog *Backlog
 	gathers bool // what waits is let grow for a moment
@@ -95,12 +95,8 @@ type Recorder struct {
 	panicTold time.Time // when the log was last told of a telling that panicked
 }
 
-// gathered ends the moment for which a recorder lets its next transaction grow.
-type gathered struct{ by *Recorder }
-
-// recorded is the end of one transaction; err is set only when the recorder is being stopped or the store is closed.
+// recorded is the end of one transaction; err says why the store did not make it.
 type recorded struct {
-	by      *Recorder // an earlier one's end is not this one's
 	flight  *flight
 	results []store.Result
 	err     error
@@ -122,42 +118,36 @@ func NewRecorder(cfg RecorderConfig) Child {
 func (r *Recorder) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
-		r.ctx, r.cancel = context.WithCancel(context.Background())
-		r.backlog.again()
-		r.flush(ctx)
-		r.lookLater(ctx)
+		r.real = NewWorld(r.cfg.System, ctx.Self())
+		r.begin(r.real)
 	case *actor.Stopping:
-		r.cancel()
+		r.real.End()
 	case *actor.Stopped:
+	case *Resume:
+		r.real.Resume(m)
 	case *look:
-		r.backlog.looked()
-		r.flush(ctx)
-	case *gathered:
-		if m.by == r {
-			r.gathers = false
-			r.flush(ctx)
-		}
-	case *recorded:
-		if m.by == r {
-			r.done(ctx, m)
-		}
-	case *apartDue:
-		if m.by == r {
-			r.wakes = time.Time{}
-			r.flush(ctx)
-		}
+		r.look()
 	default:
 		r.cfg.System.Registry.Unknown(ctx)
 	}
 }
 
-// lateTime is how long a sender may take that has looked the recorder before this one up.
+// begin goes on with what the recorder before this one has left.
+func (r *Recorder) begin(world World) {
+	r.world = world
+	r.backlog.again()
+	r.flush()
+	r.world.After(lateTime, r.look)
+}
+
+// lateTime is how long a sender may take that has looked the recorder before this one up. Its signal went to that one, so this one
+// looks by itself.
 const lateTime = time.Second
 
-// lookLater looks for what such a sender has added: its signal went to the one before.
-func (r *Recorder) lookLater(ctx actor.Context) {
-	self := ctx.Self()
-	time.AfterFunc(lateTime, func() { r.cfg.System.Send(self, &look{}) })
+// look starts what has come.
+func (r *Recorder) look() {
+	r.backlog.looked()
+	r.flush()
 }
 
 // gatherTime is how long the next transaction is let grow behind one that had gatherMin changes or more: those it told of
@@ -168,60 +158,65 @@ const (
 )
 
 // gather lets the next transaction grow.
-func (r *Recorder) gather(ctx actor.Context) {
-	self := ctx.Self()
+func (r *Recorder) gather() {
 	r.gathers = true
-	time.AfterFunc(gatherTime, func() { r.cfg.System.Send(self, &gathered{r}) })
+	r.world.After(gatherTime, func() {
+		r.gathers = false
+		r.flush()
+	})
 }
 
 // flush starts the transactions that may begin now.
-func (r *Recorder) flush(ctx actor.Context) {
-	r.flushApart(ctx.Self())
+func (r *Recorder) flush() {
+	r.flushApart()
 	if r.gathers && r.backlog.few() {
 		return
 	}
 	for f := r.backlog.depart(max(r.cfg.Lanes, 1)); f != nil; f = r.backlog.depart(max(r.cfg.Lanes, 1)) {
-		go r.apply(ctx.Self(), f)
+		f.began = r.world.Now()
+		r.apply(f)
 	}
-	r.tellParked(ctx)
+	r.tellParked()
 }
 
-// apply makes one transaction, repeating it until the store answers or the recorder stops.
-func (r *Recorder) apply(self *actor.PID, f *flight) {
-	defer r.cfg.System.Carry(self)
+// apply asks the store for one transaction.
+func (r *Recorder) apply(f *flight) {
+	r.world.Beside(0, func(ctx context.Context) func() {
+		results, err := r.ask(ctx, f)
+		return func() { r.applied(f, results, err) }
+	})
+}
+
+// applied takes the store's answer. A transaction whose answer says nothing of it is repeated until there is one that does.
+func (r *Recorder) applied(f *flight, results []store.Result, err error) {
+	if err == nil || errors.Is(err, store.ErrClosed) || store.OfPart(err) && !r.backlog.crowded(f) { // it will never take them, or not together
+		r.done(&recorded{flight: f, results: results, err: err})
+		return
+	}
+	f.unsure = true
+	r.cell.Update(func(s *Status) { s.State, s.Why = "waiting", "store: "+err.Error() })
+	if now := r.world.Now(); now.Sub(f.told) >= repeatTold {
+		f.told = now
+		r.cfg.Logger.Warn("store did not take changes, repeating", "changes", f.changes, "since", f.began, "error", err)
+	}
+	f.wait = repeatWait(f.wait)
+	r.world.After(f.wait, func() { r.apply(f) })
+}
+
+// repeatWait is how long the next repetition waits that follows one which has waited so long.
+func repeatWait(before time.Duration) time.Duration {
+	return min(max(2*before, 20*time.Millisecond), time.Second)
+}
+
+// ask asks the store once for a transaction. It runs beside the actor.
+func (r *Recorder) ask(ctx context.Context, f *flight) ([]store.Result, error) {
 	changes := f.list()
-	start, told := time.Now(), time.Time{}
-	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		results, err := r.ask(r.ctx, changes)
-		if err == nil {
-			r.observe(len(changes), time.Since(start))
-			r.cfg.System.Send(self, &recorded{by: r, flight: f, results: results})
-			return
-		}
-		if errors.Is(err, store.ErrClosed) || store.OfPart(err) && !r.backlog.crowded(f) { // it will never take them, or not together
-			r.cfg.System.Send(self, &recorded{by: r, flight: f, err: err})
-			return
-		}
-		f.unsure = true
-		r.cell.Update(func(s *Status) { s.State, s.Why = "waiting", "store: "+err.Error() })
-		if time.Since(told) >= repeatTold {
-			told = time.Now()
-			r.cfg.Logger.Warn("store did not take changes, repeating", "changes", len(changes), "since", start, "error", err)
-		}
-		select {
-		case <-time.After(wait):
-		case <-r.ctx.Done():
-			r.cfg.System.Send(self, &recorded{by: r, flight: f, err: err})
-			return
-		}
-	}
-}
-
-// ask asks the store once.
-func (r *Recorder) ask(ctx context.Context, changes []store.Change) ([]store.Result, error) {
 	results, err := r.cfg.Store.Apply(ctx, changes)
 	if err == nil && len(results) != len(changes) {
 		err = fmt.Errorf("the store answered %d of %d changes", len(results), len(changes))
+	}
+	if err == nil {
+		r.observe(len(changes), r.world.Now().Sub(f.began))
 	}
 	return results, err
 }
@@ -237,17 +232,17 @@ func (r *Recorder) observe(changes int, took time.Duration) {
 
 // done tells everybody concerned, then starts the next transaction. The next one starts first, so that the store
 // works while the telling goes on.
-func (r *Recorder) done(ctx actor.Context, m *recorded) {
+func (r *Recorder) done(m *recorded) {
 	if m.err != nil {
-		r.failed(ctx, m)
+		r.failed(m)
 		return
 	}
 	made := m.flight
-	r.backlog.settle(made, r.divideResults(m))
+	r.backlog.settle(made, r.divideResults(m), r.world.Now())
 	r.cell.Update(func(s *Status) { s.State, s.Why = "", "" })
 	if made.changes >= gatherMin && !r.gathers {
-		r.gather(ctx)
+		r.gather()
 	}
-	r.flush(ctx)
-	r.tell(ctx, m)
+	r.flush()
+	r.tell(m)
 }

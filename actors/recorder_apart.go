@@ -1,69 +1,66 @@
 package actors
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 )
 
-// apartDue has the recorder look at the parts whose time has come.
-type apartDue struct{ by *Recorder }
-
 // flushApart starts the parts whose time has come.
-func (r *Recorder) flushApart(self *actor.PID) {
+func (r *Recorder) flushApart() {
 	for {
-		f, next := r.backlog.departApart(time.Now())
+		f, next := r.backlog.departApart(r.world.Now())
 		if f == nil {
-			r.wakeAt(self, next)
+			r.wakeAt(next)
 			return
 		}
-		go r.try(self, f)
+		r.try(f)
 	}
 }
 
 // wakeAt has the recorder look again then; zero: it need not.
-func (r *Recorder) wakeAt(self *actor.PID, next time.Time) {
+func (r *Recorder) wakeAt(next time.Time) {
 	if next.IsZero() || !r.wakes.IsZero() && !next.Before(r.wakes) {
 		return
 	}
 	r.wakes = next
-	time.AfterFunc(time.Until(next), func() { r.cfg.System.Send(self, &apartDue{r}) })
+	r.world.After(next.Sub(r.world.Now()), func() {
+		r.wakes = time.Time{}
+		r.flush()
+	})
 }
 
-// try makes one part, once.
-func (r *Recorder) try(self *actor.PID, f *flight) {
-	defer r.cfg.System.Carry(self)
-	changes, start := f.list(), time.Now()
-	results, err := r.ask(store.Apart(r.ctx), changes)
-	if err == nil {
-		r.observe(len(changes), time.Since(start))
-	}
-	r.cfg.System.Send(self, &recorded{by: r, flight: f, results: results, err: err})
+// try asks the store for one part, once.
+func (r *Recorder) try(f *flight) {
+	f.began = r.world.Now()
+	r.world.Beside(0, func(ctx context.Context) func() {
+		results, err := r.ask(store.Apart(ctx), f)
+		return func() { r.done(&recorded{flight: f, results: results, err: err}) }
+	})
 }
 
 // failed goes on after a transaction that the store did not make.
-func (r *Recorder) failed(ctx actor.Context, m *recorded) {
+func (r *Recorder) failed(m *recorded) {
 	if part := (*store.PartError)(nil); !errors.As(m.err, &part) || part.Unsure {
 		m.flight.unsure = true
 	}
 	switch {
-	case errors.Is(m.err, store.ErrClosed) || r.ctx.Err() != nil:
+	case errors.Is(m.err, store.ErrClosed):
 		r.backlog.landed(m.flight)
 		r.turnAway(m)
 	case !store.OfPart(m.err):
-		r.backlog.later(m.flight, m.err)
-	case r.backlog.divide(m.flight, m.err):
+		r.backlog.later(m.flight, m.err, r.world.Now())
+	case r.backlog.divide(m.flight, m.err, r.world.Now()):
 		r.warn("transaction not made, trying it in parts", m.flight, m.err)
 	default:
-		r.alone(ctx, m)
+		r.alone(m)
 	}
-	r.flush(ctx)
+	r.flush()
 }
 
 // turnAway tells who asked from outside the tree that the store takes nothing any more.
@@ -79,17 +76,17 @@ func (r *Recorder) turnAway(m *recorded) {
 }
 
 // alone goes on after one change that the store did not make by itself.
-func (r *Recorder) alone(ctx actor.Context, m *recorded) {
+func (r *Recorder) alone(m *recorded) {
 	result := store.Result{Verdict: store.Blocked, Err: m.err}
 	if store.Never(m.err) {
 		result.Verdict = store.Refused
 	}
 	f := &flight{aside: true, group: m.flight.group, changes: 1, unsure: m.flight.unsure}
-	told := &recorded{by: r, flight: f, results: []store.Result{result}}
+	told := &recorded{flight: f, results: []store.Result{result}}
 	kept := r.divideResults(told)
-	r.backlog.settle(f, kept)
+	r.backlog.settle(f, kept, r.world.Now())
 	if len(kept) == 0 {
-		r.tell(ctx, told)
+		r.tell(told)
 	}
 }
 
@@ -188,7 +185,7 @@ func (r *Recorder) deferTo(p *pendingRecord) {
 }
 
 // tellParked tells who asked for changes that met others of their execution: nobody stands still for a row that is held.
-func (r *Recorder) tellParked(ctx actor.Context) {
+func (r *Recorder) tellParked() {
 	refused, deferred := r.backlog.parked()
 	for i := range deferred {
 		r.deferTo(&deferred[i])
@@ -200,7 +197,7 @@ func (r *Recorder) tellParked(ctx actor.Context) {
 	for i := range refused {
 		results[i] = store.Result{Verdict: store.Refused, Err: blockedBehind(&refused[i])}
 	}
-	r.tell(ctx, &recorded{by: r, flight: &flight{group: refused, changes: len(refused)}, results: results})
+	r.tell(&recorded{flight: &flight{group: refused, changes: len(refused)}, results: results})
 }
 
 const failedByRecorder = "recorder"
@@ -257,7 +254,7 @@ func blockedBehind(p *pendingRecord) error {
 
 // warn logs what is tried apart, at most once in repeatTold.
 func (r *Recorder) warn(text string, f *flight, err error) {
-	if now := time.Now(); now.Sub(r.apartTold) >= repeatTold {
+	if now := r.world.Now(); now.Sub(r.apartTold) >= repeatTold {
 		r.apartTold = now
 		r.cfg.Logger.Warn(text, "changes", f.changes, "execution", f.group[0].record.Items[0].Change.Target(), "error", err)
 	}

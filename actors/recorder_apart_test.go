@@ -391,7 +391,7 @@ func TestARecordersSuccessorLeavesItsTransactionsAlone(t *testing.T) {
 	next := b.depart(1)
 	require.True(t, next.group[0].unsure, "it may have been made")
 
-	require.True(t, b.divide(next, store.ErrUnavailable))
+	require.True(t, b.divide(next, store.ErrUnavailable, time.Now()))
 	part, _ := b.departApart(time.Now())
 	before = *part
 	b.apart.again()
@@ -409,17 +409,15 @@ func TestARecordersSuccessorLeavesItsTransactionsAlone(t *testing.T) {
 func TestFailuresSlowTheTriesDown(t *testing.T) {
 	t.Parallel()
 	for failures, want := range map[int]time.Duration{failuresFree: 0, failuresFree + 1: failurePause, failuresFree + 3: 3 * failurePause, 10_000: failureMax} {
-		a := &apart{}
-		before := time.Now()
+		a, now := &apart{}, time.Unix(1_000_000, 0)
 		for range failures {
-			a.fail(store.ErrUnavailable)
+			a.fail(store.ErrUnavailable, now)
 		}
 		if want == 0 {
 			require.Zero(t, a.next)
 			continue
 		}
-		require.False(t, a.next.Before(before.Add(want)), "%d failures", failures)
-		require.False(t, a.next.After(time.Now().Add(want)), "%d failures", failures)
+		require.Equal(t, now.Add(want), a.next, "%d failures", failures)
 	}
 }
 

@@ -2,7 +2,6 @@ package actors
 
 import (
 	"runtime/debug"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -15,7 +14,7 @@ import (
 
 // tell says what has been written, the pools first: whoever is told of an outcome here and then submits the session's next
 // execution finds the session free, where the pool's router is this node's.
-func (r *Recorder) tell(ctx actor.Context, m *recorded) {
+func (r *Recorder) tell(m *recorded) {
 	var pools poolRecords
 	all := make([]Recorded, len(m.flight.group))
 	at := 0
@@ -29,12 +28,12 @@ func (r *Recorder) tell(ctx actor.Context, m *recorded) {
 		}
 	}
 	for i, pid := range pools.pids {
-		r.contain("pool", func() { ctx.Send(pid, &Committed{Records: pools.records[i]}) })
+		r.contain("pool", func() { r.cfg.System.Send(pid, &Committed{Records: pools.records[i]}) })
 	}
 	notices := false
 	for i, p := range m.flight.group {
 		notices = r.announce(&all[i]) || notices
-		r.answer(ctx, p, &all[i])
+		r.answer(p, &all[i])
 	}
 	if notices && r.cfg.Notices != nil {
 		r.contain("notices", r.cfg.Notices)
@@ -42,7 +41,7 @@ func (r *Recorder) tell(ctx actor.Context, m *recorded) {
 }
 
 // answer replies to whoever asked for the record's changes.
-func (r *Recorder) answer(ctx actor.Context, p pendingRecord, done *Recorded) {
+func (r *Recorder) answer(p pendingRecord, done *Recorded) {
 	switch {
 	case p.apart != nil && p.apart.question != nil:
 		p.apart.question.set(p.apart.at, done.Results[0])
@@ -50,7 +49,7 @@ func (r *Recorder) answer(ctx actor.Context, p pendingRecord, done *Recorded) {
 		p.answer.Reply(done.Results, nil)
 	}
 	if p.record.Reply != nil {
-		r.contain("reply", func() { ctx.Send(p.record.Reply, done) })
+		r.contain("reply", func() { r.cfg.System.Send(p.record.Reply, done) })
 	}
 }
 
@@ -70,7 +69,7 @@ func (r *Recorder) contain(part string, tell func()) {
 		if failure == nil {
 			return
 		}
-		if now := time.Now(); now.Sub(r.panicTold) >= repeatTold {
+		if now := r.world.Now(); now.Sub(r.panicTold) >= repeatTold {
 			r.panicTold = now
 			r.cfg.Logger.Error("telling of a transaction panicked, telling everybody else", "part", part, "panic", failure, "stack", string(debug.Stack()))
 		}
