@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -29,9 +28,9 @@ type MonitorConfig struct {
 type Monitor struct {
 	cfg    MonitorConfig
 	cell   *Cell
-	ctx    context.Context
-	cancel context.CancelFunc
-	timer  *time.Timer
+	real   *RealWorld
+	world  World
+	timer  Timer
 	failed int // rounds in a row
 	busy   bool
 	again  bool // another round is wanted after the one under way
@@ -39,14 +38,6 @@ type Monitor struct {
 
 // RoundNow asks a Monitor for a round at once, or right after the one under way.
 type RoundNow struct{}
-
-type (
-	roundDue   struct{}
-	roundEnded struct {
-		err  error
-		took time.Duration
-	}
-)
 
 // NewMonitor returns the child to spawn.
 func NewMonitor(cfg MonitorConfig) Child {
@@ -63,75 +54,71 @@ func NewMonitor(cfg MonitorConfig) Child {
 func (m *Monitor) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
-		m.ctx, m.cancel = context.WithCancel(context.Background())
-		if m.cfg.Now {
-			m.round(ctx)
-		} else {
-			m.wait(ctx)
-		}
+		m.real = NewWorld(m.cfg.System, ctx.Self())
+		m.begin(m.real)
 	case *actor.Stopping:
-		m.cancel()
+		m.real.End()
 		stopTimer(m.timer)
 	case *actor.Stopped:
-	case *roundDue:
-		m.round(ctx)
+	case *Resume:
+		m.real.Resume(msg)
 	case *RoundNow:
-		m.now(ctx)
-	case *roundEnded:
-		m.ended(ctx, msg)
+		m.now()
 	default:
 		m.cfg.System.Registry.Unknown(ctx)
 	}
 }
 
-func (m *Monitor) now(ctx actor.Context) {
+func (m *Monitor) begin(world World) {
+	m.world = world
+	if m.cfg.Now {
+		m.round()
+		return
+	}
+	m.wait()
+}
+
+func (m *Monitor) now() {
 	if m.busy {
 		m.again = true
 		return
 	}
-	m.round(ctx)
+	m.round()
 }
 
-func (m *Monitor) wait(ctx actor.Context) {
-	self, system := ctx.Self(), m.cfg.System
-	spread := 1 + m.cfg.Jitter*(2*rand.Float64()-1)
-	m.timer = time.AfterFunc(time.Duration(float64(m.cfg.Every)*spread), func() { system.Send(self, &roundDue{}) })
+func (m *Monitor) wait() {
+	spread := 1 + m.cfg.Jitter*(2*m.world.Random()-1)
+	m.timer = m.world.After(time.Duration(float64(m.cfg.Every)*spread), m.round)
 }
 
-func (m *Monitor) round(ctx actor.Context) {
+func (m *Monitor) round() {
 	if m.busy { // its timer had run out when it was asked for a round
 		return
 	}
 	m.busy, m.again = true, false
 	stopTimer(m.timer)
-	self, system, parent := ctx.Self(), m.cfg.System, m.ctx
-	go func() {
-		defer system.Carry(self)
-		limited, cancel := context.WithTimeout(parent, m.cfg.Limit)
-		defer cancel()
-		start := time.Now()
-		err := m.cfg.Do(limited)
-		system.Send(self, &roundEnded{err: err, took: time.Since(start)})
-	}()
+	m.world.Beside(m.cfg.Limit, func(ctx context.Context) func() {
+		start := m.world.Now()
+		err := m.cfg.Do(ctx)
+		took := m.world.Now().Sub(start)
+		return func() { m.ended(err, took) }
+	})
 }
 
-func (m *Monitor) ended(ctx actor.Context, r *roundEnded) {
-	if m.ctx.Err() != nil {
-		return
-	}
+func (m *Monitor) ended(err error, took time.Duration) {
 	m.cell.Update(func(s *Status) {
-		s.State, s.Why = "idle", "last round took "+r.took.Round(time.Microsecond).String()
-		if r.err != nil {
-			s.LastFailure = r.err.Error()
+		s.State, s.Why = "idle", "last round took "+took.Round(time.Microsecond).String()
+		if err != nil {
+			s.LastFailure = err.Error()
 		}
 	})
-	m.tell(r.err)
+	m.tell(err)
 	m.busy = false
 	if m.again {
-		m.round(ctx)
+		m.round()
 		return
 	}
-	m.wait(ctx)
+	m.wait()
 }
 
 // tell logs the first failed round of a row, and its end.

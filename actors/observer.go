@@ -27,8 +27,10 @@ type TreeQuestion = Question[Tree, []Info]
 type Observer struct {
 	cfg   ObserverConfig
 	cell  *Cell
+	real  *RealWorld
+	world World
 	seen  map[string]progress // of actors whose messages wait
-	timer *time.Timer
+	timer Timer
 }
 
 // progress is how far an actor was when it was first seen there.
@@ -37,8 +39,6 @@ type progress struct {
 	since   time.Time
 	stuck   bool
 }
-
-type observe struct{}
 
 // NewObserver returns the child to spawn.
 func NewObserver(cfg ObserverConfig) Child {
@@ -58,13 +58,14 @@ func NewObserver(cfg ObserverConfig) Child {
 func (o *Observer) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
-		o.again(ctx)
+		o.real = NewWorld(o.cfg.System, ctx.Self())
+		o.begin(o.real)
 	case *actor.Stopping:
+		o.real.End()
 		stopTimer(o.timer)
 	case *actor.Stopped:
-	case *observe:
-		o.look(time.Now())
-		o.again(ctx)
+	case *Resume:
+		o.real.Resume(m)
 	case *TreeQuestion:
 		m.Reply(o.cfg.System.Registry.Snapshot(), nil)
 	default:
@@ -72,9 +73,16 @@ func (o *Observer) Receive(ctx actor.Context) {
 	}
 }
 
-func (o *Observer) again(ctx actor.Context) {
-	self, system := ctx.Self(), o.cfg.System
-	o.timer = time.AfterFunc(o.cfg.Every, func() { system.Send(self, &observe{}) })
+func (o *Observer) begin(world World) {
+	o.world = world
+	o.again()
+}
+
+func (o *Observer) again() {
+	o.timer = o.world.After(o.cfg.Every, func() {
+		o.look(o.world.Now())
+		o.again()
+	})
 }
 
 // look compares how far the actors with waiting messages have come since the last look.
