@@ -3,7 +3,6 @@ package actors
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -49,13 +48,15 @@ const (
 // Updates is the bridge from a store that others use too to this node's actors. Hints may be lost, so it looks at the
 // inbox by itself, and at everything whenever its watch begins anew.
 type Updates struct {
-	cfg    UpdatesConfig
-	cell   *Cell
-	ctx    context.Context
-	cancel context.CancelFunc
-	timer  *time.Timer
-	due    updatesRound // the next round
-	busy   bool
+	cfg   UpdatesConfig
+	cell  *Cell
+	real  *RealWorld
+	world World
+	tell  func(store.Hint) // hands a hint to the actor from beside it
+	timer Timer
+	wait  time.Duration // before the watch is opened again
+	due   updatesRound  // the next round
+	busy  bool
 }
 
 // updatesRound is what there is to do beside the actor.
@@ -83,15 +84,6 @@ func (r *updatesRound) add(h store.Hint) bool {
 	return true
 }
 
-type (
-	inboxDue     struct{}
-	updatesEnded struct {
-		by  *Updates
-		did updatesRound
-		err error
-	}
-)
-
 // NewUpdates returns the child to spawn.
 func NewUpdates(cfg UpdatesConfig) Child {
 	cell := &Cell{}
@@ -105,44 +97,40 @@ func NewUpdates(cfg UpdatesConfig) Child {
 func (u *Updates) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
-		u.start(ctx)
+		self, system := ctx.Self(), u.cfg.System
+		u.real, u.tell = NewWorld(system, self), func(h store.Hint) { system.Send(self, &h) }
+		u.begin(u.real)
 	case *actor.Stopping:
-		u.cancel()
+		u.real.End()
 		stopTimer(u.timer)
 	case *actor.Stopped:
+	case *Resume:
+		u.real.Resume(m)
 	case *store.Hint:
-		u.hint(ctx, *m)
-	case *inboxDue:
-		u.again(ctx)
-		u.due.inbox = true
-		u.round(ctx)
-	case *updatesEnded:
-		if m.by == u {
-			u.ended(ctx, m)
-		}
+		u.hint(*m)
 	default:
 		u.cfg.System.Registry.Unknown(ctx)
 	}
 }
 
-func (u *Updates) start(ctx actor.Context) {
-	u.ctx, u.cancel = context.WithCancel(context.Background())
-	self, system, parent := ctx.Self(), u.cfg.System, u.ctx
-	go func() {
-		defer system.Carry(self)
-		u.watch(parent, func(h store.Hint) { system.Send(self, &h) })
-	}()
-	u.again(ctx)
+func (u *Updates) begin(world World) {
+	u.world, u.wait = world, watchWait
+	u.watch()
+	u.again()
 }
 
-func (u *Updates) again(ctx actor.Context) {
-	self, system := ctx.Self(), u.cfg.System
-	spread := 0.9 + 0.2*rand.Float64()
-	u.timer = time.AfterFunc(time.Duration(float64(u.cfg.Every)*spread), func() { system.Send(self, &inboxDue{}) })
+// again has the inbox looked at without any hint.
+func (u *Updates) again() {
+	spread := 0.9 + 0.2*u.world.Random()
+	u.timer = u.world.After(time.Duration(float64(u.cfg.Every)*spread), func() {
+		u.again()
+		u.due.inbox = true
+		u.round()
+	})
 }
 
 // hint passes on what needs no store, and notes the rest for a round.
-func (u *Updates) hint(ctx actor.Context, h store.Hint) {
+func (u *Updates) hint(h store.Hint) {
 	if u.cfg.Count != nil {
 		u.cfg.Count(h.Kind)
 	}
@@ -156,27 +144,24 @@ func (u *Updates) hint(ctx actor.Context, h store.Hint) {
 			u.cfg.Router()
 		}
 	case u.due.add(h):
-		u.round(ctx)
+		u.round()
 	default:
 		u.cfg.Logger.Debug("hint of an unknown kind", "kind", h.Kind)
 	}
 }
 
 // round does what is due, beside the actor; what comes meanwhile is the next one.
-func (u *Updates) round(ctx actor.Context) {
-	if u.busy || u.due.empty() || u.ctx.Err() != nil {
+func (u *Updates) round() {
+	if u.busy || u.due.empty() {
 		return
 	}
 	u.busy = true
 	due := u.due
 	u.due = updatesRound{}
-	self, system, parent := ctx.Self(), u.cfg.System, u.ctx
-	go func() {
-		defer system.Carry(self)
-		limited, cancel := context.WithTimeout(parent, updatesTimeout)
-		defer cancel()
-		system.Send(self, &updatesEnded{u, due, u.do(limited, due)})
-	}()
+	u.world.Beside(updatesTimeout, func(ctx context.Context) func() {
+		err := u.do(ctx, due)
+		return func() { u.ended(due, err) }
+	})
 }
 
 // do does each part, whatever becomes of the others.
@@ -198,60 +183,56 @@ func (u *Updates) do(ctx context.Context, due updatesRound) error {
 }
 
 // ended goes on with what came meanwhile. What failed is looked for again when the inbox is.
-func (u *Updates) ended(ctx actor.Context, m *updatesEnded) {
+func (u *Updates) ended(did updatesRound, err error) {
 	u.busy = false
-	err := m.err
 	u.cell.Update(func(s *Status) {
 		if s.State = "watching"; err != nil {
 			s.State, s.LastFailure = "failing", err.Error()
 		}
 	})
 	if err == nil {
-		u.round(ctx)
+		u.round()
 		return
 	}
-	u.due.look = u.due.look || m.did.look || len(m.did.cancels) > 0
-	if u.ctx.Err() == nil {
-		u.cfg.Logger.Warn("looking at what others did failed, looking again", "error", err)
-	}
+	u.due.look = u.due.look || did.look || len(did.cancels) > 0
+	u.cfg.Logger.Warn("looking at what others did failed, looking again", "error", err)
 }
 
-// watch passes hints on until ctx ends, opening the watch again whenever it ends by itself.
-func (u *Updates) watch(ctx context.Context, each func(store.Hint)) {
-	wait := watchWait
-	for ctx.Err() == nil {
-		hints, err := u.cfg.Watch(ctx)
-		if err == nil {
-			each(store.Hint{Kind: store.HintLook})
-			began := time.Now()
-			pass(ctx, hints, each)
-			if time.Since(began) > watchWaitMax {
-				wait = watchWait
-			}
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		u.cfg.Logger.Debug("the store's hints have ended, watching again", "after", wait, "error", err)
-		select {
-		case <-time.After(wait):
-			wait = min(2*wait, watchWaitMax)
-		case <-ctx.Done():
-		}
-	}
+// watch has hints come until the watch ends by itself.
+func (u *Updates) watch() {
+	u.world.Beside(0, func(ctx context.Context) func() {
+		lasted, err := u.pass(ctx)
+		return func() { u.watched(lasted, err) }
+	})
 }
 
-// pass hands every hint on until they or ctx end.
-func pass(ctx context.Context, hints <-chan store.Hint, each func(store.Hint)) {
+// watched opens the watch again after a while. One that lasted was no failure.
+func (u *Updates) watched(lasted time.Duration, err error) {
+	if lasted > watchWaitMax {
+		u.wait = watchWait
+	}
+	u.cfg.Logger.Debug("the store's hints have ended, watching again", "after", u.wait, "error", err)
+	u.world.After(u.wait, u.watch)
+	u.wait = min(2*u.wait, watchWaitMax)
+}
+
+// pass opens the watch and hands every hint on until they or ctx end. It returns how long the hints came.
+func (u *Updates) pass(ctx context.Context) (lasted time.Duration, err error) {
+	hints, err := u.cfg.Watch(ctx)
+	if err != nil {
+		return 0, err
+	}
+	u.tell(store.Hint{Kind: store.HintLook})
+	began := u.world.Now()
 	for {
 		select {
 		case h, open := <-hints:
 			if !open {
-				return
+				return u.world.Now().Sub(began), nil
 			}
-			each(h)
+			u.tell(h)
 		case <-ctx.Done():
-			return
+			return u.world.Now().Sub(began), nil
 		}
 	}
 }
