@@ -50,11 +50,12 @@ const queueTimeoutText = "Worker queue TTL expired: message expired in worker qu
 // an execution that still stands scheduled with the very same attempt, and acks last; a store that does not answer
 // sends the message back after a delay.
 type DeadLetter struct {
-	cfg    DeadLetterConfig
-	ctx    context.Context
-	cancel context.CancelFunc
-	held   *Held
-	logs   deadLetterLogs
+	cfg   DeadLetterConfig
+	actor actor.Context // of this actor, the same from its start to its end
+	real  *RealWorld
+	world World
+	held  *Held
+	logs  deadLetterLogs
 }
 
 // deadLetterLogs are the messages that a sender of anything can cause.
@@ -73,18 +74,20 @@ func NewDeadLetter(cfg DeadLetterConfig) Child {
 
 // Receive implements actor.Actor.
 func (d *DeadLetter) Receive(ctx actor.Context) {
-	switch ctx.Message().(type) {
+	switch m := ctx.Message().(type) {
 	case *actor.Started:
-		d.start(ctx)
+		d.actor, d.real = ctx, NewWorld(d.cfg.System, ctx.Self())
+		d.begin(d.real)
+		d.start()
 	case *actor.Stopping:
-		d.cancel()
+		d.real.End()
 	case *actor.Stopped, *Attached:
 	case *actor.Terminated:
-		attachLater(ctx, d.cfg.System)
-	case *attachDue:
-		d.attach(ctx)
+		d.world.After(attachWait, d.attach)
+	case *Resume:
+		d.real.Resume(m)
 	case *heldWaits:
-		d.take(ctx)
+		d.take()
 	default:
 		d.cfg.System.Registry.Unknown(ctx)
 	}
@@ -93,49 +96,52 @@ func (d *DeadLetter) Receive(ctx actor.Context) {
 // deadLetterPrefetch bounds the dead letters that are handled at once.
 const deadLetterPrefetch = 32
 
-func (d *DeadLetter) start(ctx actor.Context) {
-	d.ctx, d.cancel = context.WithCancel(context.Background())
-	d.held.begin(ctx, d.cfg.System)
+// deadLetterTimeout bounds the handling of one.
+const deadLetterTimeout = 20 * time.Second
+
+func (d *DeadLetter) begin(world World) {
+	d.world = world
+	d.held.begin(world, d.take)
+}
+
+func (d *DeadLetter) start() {
 	if queue := d.cfg.Settings.DeadLetterQueue(); queue != "" {
-		d.attach(ctx)
+		d.attach()
 		d.cfg.Logger.Info("Dead letter handler started", "queue", queue)
 		return
 	}
 	d.cfg.Logger.Info("Dead letter handler disabled")
 }
 
-func (d *DeadLetter) attach(ctx actor.Context) {
-	attachTo(ctx, d.cfg.Delivery, &Attach{
-		Queue: d.cfg.Settings.DeadLetterQueue(), Prefetch: deadLetterPrefetch, Topology: d.cfg.Settings.Shared(), Pool: ctx.Self(),
+func (d *DeadLetter) attach() {
+	attachTo(d.actor, d.cfg.Delivery, &Attach{
+		Queue: d.cfg.Settings.DeadLetterQueue(), Prefetch: deadLetterPrefetch, Topology: d.cfg.Settings.Shared(), Pool: d.actor.Self(),
 	})
 }
 
 // take handles each dead letter that waits, beside the actor.
-func (d *DeadLetter) take(ctx actor.Context) {
-	self := ctx.Self()
+func (d *DeadLetter) take() {
 	for _, dead := range d.held.take() {
-		go func() {
-			defer d.cfg.System.Carry(self)
-			d.handle(dead)
+		d.world.Beside(deadLetterTimeout, func(ctx context.Context) func() {
+			d.handle(ctx, dead)
 			d.held.forget(dead)
-		}()
+			return nil
+		})
 	}
 }
 
 // handle judges each placement of one dead letter, then settles it.
-func (d *DeadLetter) handle(dead broker.Delivery) {
-	ctx, cancel := context.WithTimeout(d.ctx, 20*time.Second)
-	defer cancel()
-	if err := d.judge(ctx, dead); err != nil {
-		if d.ctx.Err() != nil {
-			_ = dead.Nack(true)
-			return
-		}
+func (d *DeadLetter) handle(ctx context.Context, dead broker.Delivery) {
+	err := d.judge(ctx, dead)
+	switch {
+	case err == nil:
+		_ = dead.Ack() // one that cannot be acked comes again and is found stale
+	case actorEnded(ctx):
+		_ = dead.Nack(true)
+	default:
 		d.cfg.Logger.Warn("dead letter not stored, giving it back", "queue", dead.Queue, "error", err)
-		time.AfterFunc(time.Second, func() { _ = dead.Nack(true) })
-		return
+		nackLater(time.Second, dead)
 	}
-	_ = dead.Ack() // one that cannot be acked comes again and is found stale
 }
 
 func (d *DeadLetter) judge(ctx context.Context, dead broker.Delivery) error {

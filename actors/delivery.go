@@ -47,19 +47,11 @@ const (
 	declareMax    = 30 * time.Second
 )
 
-// attachDue says that a delivery bridge that failed may have been started again.
-type attachDue struct{}
-
-// attachTo asks the delivery bridge for a queue and watches it: when it ends, the actor gets Terminated.
+// attachTo asks the delivery bridge for a queue and watches it: when it ends, the actor gets Terminated, and asks the next one after
+// attachWait, which knows nothing of who was attached.
 func attachTo(ctx actor.Context, delivery *actor.PID, a *Attach) {
 	ctx.Watch(delivery)
 	ctx.Send(delivery, a)
-}
-
-// attachLater answers that Terminated, until the actor itself ends: the next bridge knows nothing of who was attached.
-func attachLater(ctx actor.Context, system *System) {
-	self := ctx.Self()
-	time.AfterFunc(attachWait, func() { system.Send(self, &attachDue{}) })
 }
 
 // DeliveryConfig is what the bridge needs.
@@ -74,31 +66,16 @@ type DeliveryConfig struct {
 type Delivery struct {
 	cfg       DeliveryConfig
 	cell      *Cell
-	ctx       context.Context
-	cancel    context.CancelFunc
+	real      *RealWorld
+	world     World
 	consumers map[string]*consumption
-	serial    int // of the last consumption, over all queues
 }
 
 type consumption struct {
 	attach *Attach
 	cancel context.CancelFunc
-	serial int
 	tries  int // in a row that delivered nothing
 	waits  bool
-}
-
-// attachEnded says that a consumer has ended or could not be made.
-type attachEnded struct {
-	queue    string
-	serial   int
-	attached bool // it had been made
-	err      error
-}
-
-type attachAgain struct {
-	queue  string
-	serial int
 }
 
 // NewDelivery returns the child to spawn.
@@ -113,52 +90,45 @@ func NewDelivery(cfg DeliveryConfig) Child {
 func (d *Delivery) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
-		d.ctx, d.cancel = context.WithCancel(context.Background())
+		d.real = NewWorld(d.cfg.System, ctx.Self())
+		d.world = d.real
 	case *actor.Stopping:
-		d.cancel()
+		d.real.End()
 	case *actor.Stopped:
+	case *Resume:
+		d.real.Resume(m)
 	case *Attach:
-		d.attach(ctx, m)
+		d.attach(m)
 	case *Detach:
 		d.detach(m.Queue)
 	case *Reattach:
-		d.reattach(ctx)
-	case *attachEnded:
-		d.ended(ctx, m)
-	case *attachAgain:
-		if c := d.consumers[m.queue]; c != nil && c.serial == m.serial {
-			d.attach(ctx, c.attach)
-		}
+		d.reattach()
 	default:
 		d.cfg.System.Registry.Unknown(ctx)
 	}
 }
 
-func (d *Delivery) attach(ctx actor.Context, a *Attach) {
-	tries := 0
+func (d *Delivery) attach(a *Attach) {
+	c := &consumption{attach: a}
 	if old := d.consumers[a.Queue]; old != nil {
 		old.cancel()
-		tries = old.tries
+		c.tries = old.tries
 	}
-	d.serial++
-	c := &consumption{attach: a, serial: d.serial, tries: tries}
-	var running context.Context
-	running, c.cancel = context.WithCancel(d.ctx)
 	d.consumers[a.Queue] = c
-	self, system := ctx.Self(), d.cfg.System
-	end := &attachEnded{queue: a.Queue, serial: c.serial}
-	go func() {
-		defer system.Carry(self)
-		end.attached, end.err = d.consume(running, a)
-		system.Send(self, end)
-	}()
+	wanted, cancel := context.WithCancel(context.Background())
+	c.cancel = cancel
+	d.world.Beside(0, func(ctx context.Context) func() {
+		defer context.AfterFunc(ctx, cancel)()
+		attached, err := d.consume(wanted, a)
+		return func() { d.ended(c, attached, err) }
+	})
 }
 
 // reattach attaches at once what waits for its next try.
-func (d *Delivery) reattach(ctx actor.Context) {
+func (d *Delivery) reattach() {
 	for _, c := range d.consumers {
 		if c.waits {
-			d.attach(ctx, c.attach)
+			d.attach(c.attach)
 		}
 	}
 }
@@ -170,28 +140,31 @@ func (d *Delivery) detach(queue string) {
 	}
 }
 
-func (d *Delivery) ended(ctx actor.Context, m *attachEnded) {
-	c := d.consumers[m.queue]
-	if c == nil || c.serial != m.serial {
+// ended hears that a consumer has ended or could not be made; attached: it had been made.
+func (d *Delivery) ended(c *consumption, attached bool, err error) {
+	queue := c.attach.Queue
+	if d.consumers[queue] != c {
 		return
 	}
-	ctx.Send(c.attach.Pool, &Attached{Queue: m.queue})
-	if errors.Is(m.err, broker.ErrClosed) {
+	d.cfg.System.Send(c.attach.Pool, &Attached{Queue: queue})
+	if errors.Is(err, broker.ErrClosed) {
 		return
 	}
 	c.waits = true
 	wait := min(attachWait<<min(c.tries, 8), attachWaitMax)
-	if c.tries++; m.attached {
+	if c.tries++; attached {
 		c.tries, wait = 0, attachWait
 	}
 	level := hclog.Warn
-	if !d.cfg.Broker.Status().Up || errors.Is(m.err, broker.ErrBroken) {
+	if !d.cfg.Broker.Status().Up || errors.Is(err, broker.ErrBroken) {
 		level = hclog.Debug // that the broker is away is told once, not for each of its queues; of a broken one the adapter tells
 	}
-	d.cfg.Logger.Log(level, "queue no longer delivers, attaching again", "queue", m.queue, "after", wait, "error", m.err)
-	self, system := ctx.Self(), d.cfg.System
-	again := &attachAgain{queue: m.queue, serial: m.serial}
-	time.AfterFunc(wait, func() { system.Send(self, again) })
+	d.cfg.Logger.Log(level, "queue no longer delivers, attaching again", "queue", queue, "after", wait, "error", err)
+	d.world.After(wait, func() {
+		if d.consumers[queue] == c {
+			d.attach(c.attach)
+		}
+	})
 }
 
 // consume declares the queue and passes its deliveries on, as many as there are at a time, until ctx or the consumer

@@ -1,11 +1,11 @@
 package actors
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-run/troupe/broker"
 )
@@ -65,8 +65,14 @@ func (h *Held) giveBack() {
 	for _, d := range waiting {
 		_ = d.Nack(true)
 	}
-	time.AfterFunc(heldAgain, func() {
-		for _, d := range taken {
+	nackLater(heldAgain, taken...)
+}
+
+// nackLater gives messages back to their queue after a while, also where the actor that had them ends before: so the timer is no
+// World's.
+func nackLater(after time.Duration, all ...broker.Delivery) {
+	time.AfterFunc(after, func() {
+		for _, d := range all {
 			_ = d.Nack(true)
 		}
 	})
@@ -74,8 +80,10 @@ func (h *Held) giveBack() {
 
 // begin gives back what the actor before this one held, and looks later for what a sender has added that had looked that
 // one up: its signal went there.
-func (h *Held) begin(ctx actor.Context, system *System) {
+func (h *Held) begin(world World, look func()) {
 	h.giveBack()
-	self := ctx.Self()
-	time.AfterFunc(lateTime, func() { system.Send(self, &heldWaits{}) })
+	world.After(lateTime, look)
 }
+
+// actorEnded reports whether the actor has ended whose work has this context, and not only the time for the work.
+func actorEnded(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }

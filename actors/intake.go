@@ -64,19 +64,17 @@ const (
 // Intake is the bridge from the requests queue to executions: what is there at a time is submitted together, and each
 // message is acked after the commit. One that can never be taken is kept as a dead letter with its reason, then acked.
 type Intake struct {
-	cfg    IntakeConfig
-	ctx    context.Context
-	cancel context.CancelFunc
-	held   *Held
-	busy   bool
-	logs   intakeLogs
+	cfg   IntakeConfig
+	actor actor.Context // of this actor, the same from its start to its end
+	real  *RealWorld
+	world World
+	held  *Held
+	busy  bool
+	logs  intakeLogs
 }
 
 // intakeLogs are the messages that a sender of submissions can cause.
 type intakeLogs struct{ unreadable, refused, later Repeated }
-
-// intakeDone says that the group under way has ended.
-type intakeDone struct{ by *Intake }
 
 // NewIntake returns the child to spawn.
 func NewIntake(cfg IntakeConfig) Child {
@@ -93,40 +91,36 @@ func NewIntake(cfg IntakeConfig) Child {
 func (i *Intake) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
-		i.start(ctx)
+		i.actor, i.real = ctx, NewWorld(i.cfg.System, ctx.Self())
+		i.begin(i.real)
+		i.attach()
 	case *actor.Stopping:
-		i.cancel()
+		i.real.End()
 	case *actor.Stopped, *Attached:
 	case *actor.Terminated:
-		attachLater(ctx, i.cfg.System)
-	case *attachDue:
-		i.attach(ctx)
+		i.world.After(attachWait, i.attach)
+	case *Resume:
+		i.real.Resume(m)
 	case *heldWaits:
-		i.flush(ctx)
-	case *intakeDone:
-		if m.by == i {
-			i.busy = false
-			i.flush(ctx)
-		}
+		i.flush()
 	default:
 		i.cfg.System.Registry.Unknown(ctx)
 	}
 }
 
-func (i *Intake) start(ctx actor.Context) {
-	i.ctx, i.cancel = context.WithCancel(context.Background())
-	i.held.begin(ctx, i.cfg.System)
-	i.attach(ctx)
+func (i *Intake) begin(world World) {
+	i.world = world
+	i.held.begin(world, i.flush)
 }
 
-func (i *Intake) attach(ctx actor.Context) {
-	attachTo(ctx, i.cfg.Delivery, &Attach{
-		Queue: i.cfg.Settings.RequestsQueue(), Prefetch: intakePrefetch, Topology: i.cfg.Settings.Requests(), Pool: ctx.Self(),
+func (i *Intake) attach() {
+	attachTo(i.actor, i.cfg.Delivery, &Attach{
+		Queue: i.cfg.Settings.RequestsQueue(), Prefetch: intakePrefetch, Topology: i.cfg.Settings.Requests(), Pool: i.actor.Self(),
 	})
 }
 
 // flush handles what waits, beside the actor; meanwhile the next group collects.
-func (i *Intake) flush(ctx actor.Context) {
+func (i *Intake) flush() {
 	if i.busy {
 		return
 	}
@@ -135,16 +129,15 @@ func (i *Intake) flush(ctx actor.Context) {
 		return
 	}
 	i.busy = true
-	self, system := ctx.Self(), i.cfg.System
-	go func() {
-		defer system.Carry(self)
-		limited, cancel := context.WithTimeout(i.ctx, intakeTimeout)
-		defer cancel()
-		replies := i.take(limited, group)
+	i.world.Beside(intakeTimeout+intakeReplyTime, func(ctx context.Context) func() {
+		replies := i.take(ctx, group)
 		i.held.forget(group...)
-		i.reply(replies)
-		system.Send(self, &intakeDone{by: i})
-	}()
+		i.reply(ctx, replies)
+		return func() {
+			i.busy = false
+			i.flush()
+		}
+	})
 }
 
 // asked is one message that reads as an execution.
@@ -155,6 +148,8 @@ type asked struct {
 
 // take settles every message of a group and returns the answers that were asked for.
 func (i *Intake) take(ctx context.Context, group []broker.Delivery) []broker.Message {
+	ctx, cancel := context.WithTimeout(ctx, intakeTimeout)
+	defer cancel()
 	var replies []broker.Message
 	var good []asked
 	for _, d := range group {
@@ -201,7 +196,7 @@ func (i *Intake) submit(ctx context.Context, group []asked, replies []broker.Mes
 	case refusal != nil:
 		replies = i.refuse(ctx, group[0].delivery, refusal, replies)
 	default:
-		i.later(group, err)
+		i.later(ctx, group, err)
 	}
 	return replies
 }
@@ -243,7 +238,7 @@ func (i *Intake) refuse(ctx context.Context, d broker.Delivery, r *Refusal, repl
 		row.Key = deathKey(d, row, "intake/"+d.ID)
 	}
 	if _, err := i.cfg.DeadLetters.SaveDeadLetter(ctx, row); err != nil {
-		i.later([]asked{{delivery: d}}, err)
+		i.later(ctx, []asked{{delivery: d}}, err)
 		return replies
 	}
 	_ = d.Ack()
@@ -253,14 +248,14 @@ func (i *Intake) refuse(ctx context.Context, d broker.Delivery, r *Refusal, repl
 }
 
 // later gives messages back after a delay: they were not judged.
-func (i *Intake) later(group []asked, err error) {
+func (i *Intake) later(ctx context.Context, group []asked, err error) {
 	for _, r := range group {
 		i.count("given_back")
-		if i.ctx.Err() != nil {
+		if actorEnded(ctx) {
 			_ = r.delivery.Nack(true)
 			continue
 		}
-		time.AfterFunc(intakeAgain, func() { _ = r.delivery.Nack(true) })
+		nackLater(intakeAgain, r.delivery)
 	}
 	i.logs.later.Warn(i.cfg.Logger, "submissions not stored, giving them back", "messages", len(group), "error", err)
 }
@@ -284,11 +279,11 @@ func answerTo(d broker.Delivery, r messages.SubmitReply, replies []broker.Messag
 }
 
 // reply sends the answers, best effort: whoever hears nothing asks again under its key.
-func (i *Intake) reply(replies []broker.Message) {
+func (i *Intake) reply(ctx context.Context, replies []broker.Message) {
 	if len(replies) == 0 {
 		return
 	}
-	limited, cancel := context.WithTimeout(i.ctx, intakeReplyTime)
+	limited, cancel := context.WithTimeout(ctx, intakeReplyTime)
 	defer cancel()
 	if _, err := i.cfg.Broker.Publish(limited, replies); err != nil {
 		i.cfg.Logger.Debug("answers to submissions not sent", "answers", len(replies), "error", err)

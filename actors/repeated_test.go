@@ -61,7 +61,7 @@ func TestRefusedSubmissionsAreLoggedOnceAMinute(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
 				letters, settled := &acceptsLetters{}, &acks{}
-				i := &Intake{ctx: t.Context(), cfg: IntakeConfig{DeadLetters: letters, Read: read, Logger: hclog.New(&hclog.LoggerOptions{Output: &log})}}
+				i := &Intake{cfg: IntakeConfig{DeadLetters: letters, Read: read, Logger: hclog.New(&hclog.LoggerOptions{Output: &log})}}
 				if strings.HasPrefix(text, "reading") { // whose other line is that of the refusal
 					i.logs.refused.Warn(hclog.NewNullLogger(), "")
 					time.Sleep(time.Second)
