@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -94,10 +93,10 @@ func (c NoticesConfig) withDefaults() NoticesConfig {
 type Notices struct {
 	cfg    NoticesConfig
 	cell   *Cell
-	ctx    context.Context
-	cancel context.CancelFunc
-	look   *time.Timer
-	soon   *time.Timer // the next round, while outcomes gather
+	real   *RealWorld
+	world  World
+	look   Timer
+	soon   Timer // the next round, while outcomes gather
 	teller *teller
 	busy   bool
 	due    bool
@@ -108,16 +107,6 @@ type Notices struct {
 	why    string
 	failed Repeated
 }
-
-type (
-	noticesDue  struct{}
-	noticesSoon struct{ by *Notices }
-	noticesDone struct {
-		by    *Notices
-		round round
-		err   error
-	}
-)
 
 // NewNotices returns the child to spawn.
 func NewNotices(cfg NoticesConfig) Child {
@@ -130,70 +119,71 @@ func NewNotices(cfg NoticesConfig) Child {
 func (n *Notices) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
-		n.ctx, n.cancel = context.WithCancel(context.Background())
-		n.teller = newTeller(n.cfg)
-		n.cfg.Bell.rung.Store(false)
-		n.again(ctx)
-		n.run(ctx)
+		n.real = NewWorld(n.cfg.System, ctx.Self())
+		n.begin(n.real)
 	case *actor.Stopping:
+		n.real.End()
 		n.stop()
 	case *actor.Stopped:
+	case *Resume:
+		n.real.Resume(m)
 	case *TellNotices:
 		n.cfg.Bell.rung.Store(false)
-		n.heard(ctx)
+		n.heard()
 	case *TakeNotices:
 		n.tried = time.Time{}
-		n.run(ctx)
-	case *noticesDue:
-		n.again(ctx)
-		n.paused = false
-		n.run(ctx)
-	case *noticesSoon:
-		if m.by == n {
-			n.soon = nil
-			n.run(ctx)
-		}
-	case *noticesDone:
-		if m.by == n {
-			n.done(ctx, m)
-		}
+		n.run()
 	default:
 		n.cfg.System.Registry.Unknown(ctx)
 	}
 }
 
-func (n *Notices) again(ctx actor.Context) {
-	self, system := ctx.Self(), n.cfg.System
-	spread := 0.9 + 0.2*rand.Float64()
-	n.look = time.AfterFunc(time.Duration(float64(n.cfg.Every)*spread), func() { system.Send(self, &noticesDue{}) })
+func (n *Notices) begin(world World) {
+	n.world = world
+	n.teller = newTeller(n.cfg, world)
+	n.cfg.Bell.rung.Store(false)
+	n.again()
+	n.run()
 }
 
-// stop ends the work. The outbox is released beside the actor once the round that is under way has ended.
+// again has the outbox looked at without any word of an outcome.
+func (n *Notices) again() {
+	spread := 0.9 + 0.2*n.world.Random()
+	n.look = n.world.After(time.Duration(float64(n.cfg.Every)*spread), func() {
+		n.again()
+		n.paused = false
+		n.run()
+	})
+}
+
+// stop releases the outbox beside the actor, once the round that is under way has ended: its context has.
 func (n *Notices) stop() {
-	n.cancel()
 	stopTimer(n.look)
 	stopTimer(n.soon)
-	go n.teller.leave()
+	n.world.Beside(0, func(context.Context) func() {
+		n.teller.leave()
+		return nil
+	})
 }
 
 // heard begins a round: at once, or, where the last one has just begun, a moment later together with what comes until then.
-func (n *Notices) heard(ctx actor.Context) {
-	switch wait := noticesGather - time.Since(n.began); {
+func (n *Notices) heard() {
+	switch wait := noticesGather - n.world.Now().Sub(n.began); {
 	case n.paused || !n.teller.holds.Load():
 	case n.busy || wait <= 0:
-		n.run(ctx)
+		n.run()
 	case n.soon == nil:
-		self, system := ctx.Self(), n.cfg.System
-		n.soon = time.AfterFunc(wait, func() { system.Send(self, &noticesSoon{n}) })
+		n.soon = n.world.After(wait, func() {
+			n.soon = nil
+			n.run()
+		})
 	}
 }
 
 // run does a round beside the actor. What is committed meanwhile is the next one's.
-func (n *Notices) run(ctx actor.Context) {
-	now := time.Now()
+func (n *Notices) run() {
+	now := n.world.Now()
 	switch {
-	case n.ctx.Err() != nil:
-		return
 	case n.busy:
 		n.due = true
 		return
@@ -208,15 +198,14 @@ func (n *Notices) run(ctx actor.Context) {
 	if report {
 		n.told = now
 	}
-	self, system, parent, why := ctx.Self(), n.cfg.System, n.ctx, n.why
-	go func() {
-		defer system.Carry(self)
-		r, err := n.teller.round(parent)
-		if report && parent.Err() == nil {
-			n.report(parent, err, why)
+	why := n.why
+	n.world.Beside(0, func(ctx context.Context) func() {
+		r, err := n.teller.round(ctx)
+		if report && ctx.Err() == nil {
+			n.report(ctx, err, why)
 		}
-		system.Send(self, &noticesDone{n, r, err})
-	}()
+		return func() { n.done(r, err) }
+	})
 }
 
 // report says how far behind the telling is.
@@ -233,29 +222,28 @@ func (n *Notices) report(ctx context.Context, err error, why string) {
 	n.cfg.Report(NoticesReport{NoticesPending: pending, Teller: n.teller.holds.Load(), Why: why})
 }
 
-func (n *Notices) done(ctx actor.Context, m *noticesDone) {
+func (n *Notices) done(r round, err error) {
 	n.busy = false
 	n.why = ""
-	if m.err != nil {
-		n.why = m.err.Error()
+	if err != nil {
+		n.why = err.Error()
 	}
 	holds := n.teller.holds.Load()
 	n.cell.Update(func(s *Status) {
 		switch s.State, s.Why = "listening", ""; {
-		case m.err != nil:
-			s.State, s.Why, s.LastFailure = "waiting", m.err.Error(), m.err.Error()
+		case err != nil:
+			s.State, s.Why, s.LastFailure = "waiting", err.Error(), err.Error()
 		case !holds:
 			s.State, s.Why = "waiting", "another node tells"
 		}
 	})
 	switch {
-	case n.ctx.Err() != nil:
-	case m.err != nil:
+	case err != nil:
 		n.paused = true // the timer's round is the next
-		n.failed.Warn(n.cfg.Logger, "notices not told, telling them later", "error", m.err)
-	case m.round == roundMore:
-		n.run(ctx)
+		n.failed.Warn(n.cfg.Logger, "notices not told, telling them later", "error", err)
+	case r == roundMore:
+		n.run()
 	case n.due:
-		n.heard(ctx)
+		n.heard()
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/test/still"
 )
 
 // acceptsLetters keeps every dead letter.
@@ -109,7 +110,7 @@ func TestUntoldNoticesAreLoggedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		cfg := NoticesConfig{Logger: hclog.New(&hclog.LoggerOptions{Output: &log})}
-		n := &Notices{cfg: cfg, ctx: t.Context(), cell: &Cell{}, teller: newTeller(cfg)}
-		flood(t, &log, "notices not told", func() { n.done(nil, &noticesDone{by: n, err: errors.New("not confirmed")}) })
+		n := &Notices{cfg: cfg, cell: &Cell{}, teller: newTeller(cfg, still.New())}
+		flood(t, &log, "notices not told", func() { n.done(roundEmpty, errors.New("not confirmed")) })
 	})
 }

@@ -32,6 +32,7 @@ const (
 // that follow it in its page. So whoever listens hears of an execution before it hears of the retry that repeats it.
 type teller struct {
 	cfg   NoticesConfig
+	world World       // its clock; a round is work beside an actor already
 	holds atomic.Bool // the actor reads it too
 	one   sync.Mutex  // the round that is under way
 
@@ -48,7 +49,7 @@ type teller struct {
 // tellerLogs are the messages of a broker or of notices that stay as they are.
 type tellerLogs struct{ leaving, untellable Repeated }
 
-func newTeller(cfg NoticesConfig) *teller { return &teller{cfg: cfg} }
+func newTeller(cfg NoticesConfig, world World) *teller { return &teller{cfg: cfg, world: world} }
 
 // pageRead is a page, or why there is none.
 type pageRead struct {
@@ -79,11 +80,11 @@ func (t *teller) judge(ctx context.Context, err error) {
 	case err == nil || t.epoch == 0:
 		t.stuck = time.Time{}
 	case t.stuck.IsZero():
-		t.stuck = time.Now()
-	case time.Since(t.stuck) >= t.cfg.GiveUp && ctx.Err() == nil:
+		t.stuck = t.world.Now()
+	case t.world.Now().Sub(t.stuck) >= t.cfg.GiveUp && ctx.Err() == nil:
 		t.logs.leaving.Warn(t.cfg.Logger, "leaving the notices to another node", "error", err)
 		t.release(ctx)
-		t.stuck, t.rests = time.Time{}, time.Now().Add(t.cfg.GiveUp)
+		t.stuck, t.rests = time.Time{}, t.world.Now().Add(t.cfg.GiveUp)
 	}
 }
 
@@ -119,7 +120,7 @@ func (t *teller) tell(ctx context.Context) (round, error) {
 
 // hold takes the outbox, where nobody has it.
 func (t *teller) hold(ctx context.Context) error {
-	if t.epoch != 0 || time.Now().Before(t.rests) {
+	if t.epoch != 0 || t.world.Now().Before(t.rests) {
 		return nil
 	}
 	if s := t.cfg.Broker.Status(); !s.Up || s.Blocked {
@@ -127,12 +128,12 @@ func (t *teller) hold(ctx context.Context) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, noticesCall)
 	defer cancel()
-	now := time.Now()
+	now := t.world.Now()
 	h, err := t.cfg.Store.HoldNotices(limited, t.cfg.Incarnation, t.cfg.Lease)
 	if err != nil || h.Epoch == 0 {
 		return err
 	}
-	t.epoch, t.cursor, t.record = h.Epoch, h.Cursor, newToldRecord(t.cfg, h, now)
+	t.epoch, t.cursor, t.record = h.Epoch, h.Cursor, newToldRecord(t.cfg, t.world, h, now)
 	t.holds.Store(true)
 	t.cfg.Logger.Info("telling the notices of all nodes", "epoch", t.epoch)
 	return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/test/still"
 )
 
 // fullStore cannot write down what was told.
@@ -61,6 +62,7 @@ func (b *pickyBroker) Publish(_ context.Context, all []broker.Message) ([]broker
 func tellerOf(s store.Store, b broker.Broker) (*teller, *noticePage, func(string) int) {
 	var mu sync.Mutex
 	counts := map[string]int{}
+	world := still.New()
 	t := newTeller(NoticesConfig{
 		Store: s, Broker: b, Lease: time.Minute, Logger: hclog.NewNullLogger(),
 		Count: func(result string, n int) {
@@ -68,8 +70,8 @@ func tellerOf(s store.Store, b broker.Broker) (*teller, *noticePage, func(string
 			defer mu.Unlock()
 			counts[result] += n
 		},
-	})
-	t.epoch, t.record = 1, newToldRecord(t.cfg, store.NoticesHold{Epoch: 1}, time.Now())
+	}, world)
+	t.epoch, t.record = 1, newToldRecord(t.cfg, world, store.NoticesHold{Epoch: 1}, world.Now())
 	p := &noticePage{total: 3}
 	for range p.total {
 		id := messages.NewExecutionID()
@@ -91,7 +93,7 @@ func TestAStoreThatIsFullLosesNoNotice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			teller, page, count := tellerOf(fullStore{}, slowBroker{})
-			teller.record.renewed = time.Now().Add(-30 * time.Second) // a third of the lease has passed: a write is due
+			teller.record.renewed = teller.record.renewed.Add(-30 * time.Second) // a third of the lease has passed: a write is due
 			require.ErrorIs(t, publish(teller, t.Context(), page), store.ErrFull)
 			require.Zero(t, page.from, "nothing was passed over")
 			require.Zero(t, count("gone"))

@@ -15,6 +15,7 @@ const recordEvery = 250 * time.Millisecond
 // failed had goes with the next one.
 type toldRecord struct {
 	cfg     NoticesConfig
+	world   World
 	epoch   int64
 	told    store.ToldNotices // not written yet
 	under   *store.ToldNotices
@@ -23,8 +24,8 @@ type toldRecord struct {
 	renewed time.Time // what the lease is counted from: before the write that gave it
 }
 
-func newToldRecord(cfg NoticesConfig, h store.NoticesHold, at time.Time) *toldRecord {
-	return &toldRecord{cfg: cfg, epoch: h.Epoch, told: store.ToldNotices{Cursor: h.Cursor}, renewed: at}
+func newToldRecord(cfg NoticesConfig, world World, h store.NoticesHold, at time.Time) *toldRecord {
+	return &toldRecord{cfg: cfg, world: world, epoch: h.Epoch, told: store.ToldNotices{Cursor: h.Cursor}, renewed: at}
 }
 
 // add takes what was told.
@@ -49,12 +50,12 @@ func (r *toldRecord) keep(ctx context.Context) error {
 	if err := r.take(false); err != nil {
 		return err
 	}
-	age := time.Since(r.renewed)
+	age := r.world.Now().Sub(r.renewed)
 	if age > r.cfg.Lease*2/3 {
 		return r.finish(ctx)
 	}
 	something := len(r.told.Rows)+len(r.told.Later) > 0
-	if r.under == nil && (age > r.cfg.Lease/3 || something && time.Since(r.began) >= recordEvery) {
+	if r.under == nil && (age > r.cfg.Lease/3 || something && r.world.Now().Sub(r.began) >= recordEvery) {
 		r.begin(ctx)
 	}
 	return nil
@@ -72,7 +73,7 @@ func (r *toldRecord) finish(ctx context.Context) error {
 func (r *toldRecord) begin(ctx context.Context) {
 	told := r.told
 	r.under, r.told = &told, store.ToldNotices{Cursor: told.Cursor}
-	r.began = time.Now()
+	r.began = r.world.Now()
 	answer := make(chan error, 1)
 	r.answer = answer
 	go func() {
