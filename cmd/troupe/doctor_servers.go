@@ -54,7 +54,7 @@ func examineServers(ctx context.Context, l *config.Loaded) []finding {
 	looking, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	report, err := postgres.Probe(looking, postgres.Config{URL: l.Store.URL, Name: "doctor"})
-	findings := storeFindings(&report, err)
+	findings := storeFindings(&report, err, l.Broker.RabbitMQ.URL != "")
 	if l.Broker.RabbitMQ.URL == "" {
 		return append(findings, dispatch(l).of("dispatch"))
 	}
@@ -72,8 +72,9 @@ func dispatch(l *config.Loaded) finding {
 	return ok("direct: nodes hand work to each other, without RabbitMQ")
 }
 
-// storeFindings says what a report on Postgres means. Where there is none, that is the one finding.
-func storeFindings(r *postgres.Report, err error) []finding {
+// storeFindings says what a report on Postgres means. Where there is none, that is the one finding. tells: there is a RabbitMQ on which
+// outcomes can be told.
+func storeFindings(r *postgres.Report, err error, tells bool) []finding {
 	if err != nil {
 		advice := "start it, or correct --store"
 		if strings.Contains(err.Error(), "unrecognized configuration parameter") {
@@ -87,7 +88,7 @@ func storeFindings(r *postgres.Report, err error) []finding {
 	return []finding{
 		storeServer(r).of("postgres"), storeSchema(r).of("schema"), storeRights(r).of("store rights"),
 		storeDurable(r).of("durability"), storeConnections(r).of("connections"), storeClock(r).of("store clock"),
-		storeNodes(r).of("live nodes"), storePeers(r).of("peers"), storeNotices(r).of("notices"),
+		storeNodes(r).of("live nodes"), storePeers(r).of("peers"), storeNotices(r, tells).of("notices"),
 	}
 }
 
@@ -200,15 +201,19 @@ func storeNodes(r *postgres.Report) finding {
 const noticesLate = 10 * time.Second
 
 // storeNotices says how far behind the telling of outcomes on the executions exchange is.
-func storeNotices(r *postgres.Report) finding {
+func storeNotices(r *postgres.Report, tells bool) finding {
 	count := fmt.Sprint(r.Notices.Count)
 	if r.Notices.More {
 		count = "more than " + count
 	}
 	detail := fmt.Sprintf("%s outcomes are not told on the executions exchange yet, the oldest for %s", count, r.Notices.Age.Round(time.Second))
 	switch {
-	case r.Notices.Count == 0:
+	case r.Notices.Count == 0 && tells:
 		return ok("every outcome is told")
+	case r.Notices.Count == 0:
+		return ok("none are told, without RabbitMQ")
+	case !tells:
+		return warn(detail, "they are of a time with RabbitMQ: a node with message_queue.rabbitmq.url tells them")
 	case r.Notices.Age < noticesLate:
 		return ok(detail)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/broker/rabbitmq"
 	"github.com/troupe-run/troupe/cmd/troupe/config"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/postgres"
 	"github.com/troupe-run/troupe/test/servers"
@@ -79,7 +80,7 @@ func TestDoctorJudgesPostgres(t *testing.T) {
 		"told late": {func(r *postgres.Report) { r.Notices = store.NoticesPending{Count: 7, More: true, Age: time.Minute} }, "notices", "warn",
 			"more than 7 outcomes are not told on the executions exchange yet, the oldest for 1m0s", "RabbitMQ"},
 	} {
-		findings := storeFindings(sound(c.change), nil)
+		findings := storeFindings(sound(c.change), nil, true)
 		for _, f := range findings {
 			if f.Check != c.check {
 				continue
@@ -90,7 +91,7 @@ func TestDoctorJudgesPostgres(t *testing.T) {
 		}
 		require.Condition(t, func() bool { return len(findings) == 9 }, name)
 	}
-	f := storeFindings(nil, errors.New(`unsupported startup parameter: jit`))
+	f := storeFindings(nil, errors.New(`unsupported startup parameter: jit`), true)
 	require.Equal(t, "fail", f[0].State)
 	require.Contains(t, f[0].Advice, "pooler")
 }
@@ -232,4 +233,24 @@ func TestMigrateAndDoctorOnServers(t *testing.T) {
 		"doctor", "-o", "json")
 	require.Equal(t, 1, r.code, r.out)
 	require.Equal(t, []string{"fail", "fail"}, []string{r.findings(t)["postgres"].State, r.findings(t)["rabbitmq"].State})
+}
+
+// Without RabbitMQ nothing is told, and what a time with RabbitMQ has left untold waits for one.
+func TestDoctorJudgesNoticesWithoutRabbitMQ(t *testing.T) {
+	t.Parallel()
+	f := storeNotices(sound(func(*postgres.Report) {}), false)
+	require.Equal(t, []string{"ok", "none are told, without RabbitMQ"}, []string{f.State, f.Detail})
+	f = storeNotices(sound(func(r *postgres.Report) { r.Notices = store.NoticesPending{Count: 7, Age: time.Second} }), false)
+	require.Equal(t, "warn", f.State)
+	require.Contains(t, f.Advice, "message_queue.rabbitmq.url")
+}
+
+func TestDoctorSaysHowWorkIsHandedOver(t *testing.T) {
+	t.Parallel()
+	l := &config.Loaded{}
+	require.Equal(t, "ok", dispatch(l).State)
+	l.Node.Peers.Listen = peers.Off
+	f := dispatch(l)
+	require.Equal(t, "warn", f.State)
+	require.Contains(t, f.Advice, "node.peers_listen")
 }
