@@ -1,7 +1,7 @@
-// Package broker is the port to what carries work to workers: queues with a time to live, dead letters, bounded
-// prefetch, redelivery and publisher confirms, in the sense of AMQP 0-9-1. The broker is never the truth: it may
-// lose, repeat or delay anything, and every message carries only identities. Adapters (broker/memory,
-// broker/rabbitmq) pass the suite in broker/brokertest.
+// Package broker is the port to the message broker that carries work to workers: queues with a time to live, dead
+// letters, bounded prefetch, redelivery and publisher confirms, as in AMQP 0-9-1. The store and not the broker holds
+// the state: the broker may lose, repeat or delay any message, and a message holds only identities. Adapters
+// (broker/memory, broker/rabbitmq) pass the suite in broker/brokertest.
 package broker
 
 import (
@@ -17,70 +17,72 @@ var (
 	ErrPrecondition = errors.New("queue exists with other arguments")
 	ErrNoQueue      = errors.New("no such queue")
 	ErrNoExchange   = errors.New("no such exchange")
-	// ErrMessage: a message that the broker can never take, as it is over a bound. Nothing of the call was published.
+	// ErrMessage: a message exceeds a bound of the broker and can never be accepted. No message of the call was
+	// published.
 	ErrMessage = errors.New("message over the broker's bounds")
-	// ErrBroken: the broker has the queue and cannot use it, and whoever tries loses the connection. Callers go on without
-	// it and try again later, at their own pace: an adapter does not ask the broker each time. Unbreak says what a person
-	// can do.
+	// ErrBroken: the broker has the queue and cannot use it. An attempt to use it costs the connection. Callers go on
+	// without the queue and try again later. They need not limit their tries: an adapter does not ask the broker each
+	// time. Unbreak says what a person can do.
 	ErrBroken = errors.New("the broker cannot use the queue")
 )
 
-// Unbreak is what to do about a queue that is broken.
+// Unbreak tells a person how to repair a broken queue.
 const Unbreak = "restart the broker; where that does not help, delete the queue with what is in it (rabbitmqctl delete_queue), " +
 	"and it is declared anew within a minute"
 
 // Broker is a connection to a broker. All methods are safe for concurrent use.
 type Broker interface {
-	// Declare makes the exchanges, queues and bindings, idempotently. A queue that exists with other arguments is
-	// ErrPrecondition and stays as it is. What comes before an error stays declared.
+	// Declare makes the exchanges, queues and bindings, idempotently. If a queue exists with other arguments, the error
+	// is ErrPrecondition and the queue does not change. Parts that were declared before an error stay declared.
 	Declare(ctx context.Context, t Topology) error
-	// Delete removes a queue with what is in it; nothing is dead-lettered. A queue that is not there is no error.
+	// Delete removes a queue with its messages; none is dead-lettered. It returns no error if the queue does not exist.
 	Delete(ctx context.Context, queue string) error
-	// Publish sends persistent, mandatory messages and waits for the broker's word on each. There is one confirm
-	// for every message, in their order, whatever the error; Unknown where no word came. Only Confirmed means that
-	// a queue has it. An exchange that does not exist is never Confirmed.
+	// Publish sends persistent, mandatory messages and waits for the confirm of each. It returns one confirm for each
+	// message, in order, also with an error. The confirm is Unknown if none arrived. Only Confirmed means that a queue
+	// has the message. A message to an exchange that does not exist is never Confirmed.
 	Publish(ctx context.Context, messages []Message) ([]Confirm, error)
-	// Consume starts a consumer with at most prefetch unsettled deliveries, 1 to 65535. An adapter may have fewer on their
-	// way while it does not know that they are small, or knows that they are not, and give back what it has no room for. A
-	// queue that is not there is ErrNoQueue.
+	// Consume starts a consumer with at most prefetch unsettled deliveries, 1 to 65535. An adapter may use a smaller
+	// prefetch while it does not know the sizes of the messages, or while they are large, and may give back messages
+	// for which it has no room. If the queue does not exist, the error is ErrNoQueue.
 	Consume(ctx context.Context, queue string, prefetch int) (Consumer, error)
-	// Inspect counts a queue's ready messages and consumers, or ErrNoQueue. The counts may lag behind.
+	// Inspect returns a queue's numbers of ready messages and of consumers, or ErrNoQueue. The numbers may lag behind.
 	Inspect(ctx context.Context, queue string) (QueueInfo, error)
-	// InspectExchange returns nil where the exchange exists, or ErrNoExchange.
+	// InspectExchange returns nil if the exchange exists, or ErrNoExchange.
 	InspectExchange(ctx context.Context, exchange string) error
-	// Status is how the connections stand, without asking the broker.
+	// Status returns the state of the connections, without asking the broker.
 	Status() Status
-	// Close ends all consumers; what they held unsettled is redelivered to others. Afterwards every method returns
-	// ErrClosed, but a second Close nil.
+	// Close ends all consumers. Their unsettled messages are redelivered to others. Afterwards every method returns
+	// ErrClosed; only a second Close returns nil.
 	Close() error
 }
 
-// Status is how an adapter stands with its broker.
+// Status is the state of an adapter's connections.
 type Status struct {
 	Up bool // connected, for publishing and for consuming
-	// Blocked: the broker takes no messages for now (a memory or disk alarm); consuming goes on.
+	// Blocked: the broker accepts no messages for now (a memory or disk alarm). Consuming goes on.
 	Blocked bool
-	// Refused: the broker answers and does not let us in (user, password, virtual host, certificate). Waiting does not
-	// help, though a person may.
+	// Refused: the broker answers and refuses the connection (user, password, virtual host, certificate). Waiting does
+	// not help; a person must act.
 	Refused bool
 	Reason  string    // why it is not up, or why it is blocked; empty otherwise
-	Since   time.Time // of the last change; zero: from the start
+	Since   time.Time // time of the last change; zero: since the start
 }
 
 // Consumer is one subscription.
 type Consumer interface {
-	// Deliveries yields messages until the consumer ends; it is closed then. Err says why. Its buffer is bounded by
-	// the prefetch.
+	// Deliveries returns a channel of messages. It is closed when the consumer ends; Err says why. Its buffer is
+	// bounded by the prefetch.
 	Deliveries() <-chan Delivery
-	// Cancel stops deliveries. What was read from Deliveries may still be settled; what was not goes back to the
+	// Cancel stops deliveries. Deliveries that were read may still be settled. Those that were not read go back to the
 	// queue. A second call does nothing.
 	Cancel() error
-	// Err is why Deliveries was closed: nil after Cancel, ErrClosed after Close, ErrNoQueue when the queue has gone.
+	// Err returns why Deliveries was closed: nil after Cancel, ErrClosed after Close, ErrNoQueue when the queue was
+	// removed.
 	Err() error
 }
 
-// Delivery is one message in a consumer's hands. Exactly one of Ack and Nack settles it; a second call, or one
-// after the consumer's connection has gone, returns ErrClosed and does nothing.
+// Delivery is one message that a consumer got. One call of Ack or Nack settles it. A second call, or one after the loss
+// of the consumer's connection, returns ErrClosed and does nothing.
 type Delivery struct {
 	Message
 	Queue       string
@@ -92,37 +94,37 @@ type Delivery struct {
 // Settler settles one delivery.
 type Settler interface {
 	Ack() error
-	// Nack gives the message back (requeue) or dead-letters it with reason rejected.
+	// Nack gives the message back to the queue (requeue) or dead-letters it with the reason rejected.
 	Nack(requeue bool) error
 }
 
-// Ack takes the message off its queue.
+// Ack removes the message from its queue.
 func (d Delivery) Ack() error { return d.Settler.Ack() }
 
-// Nack gives the message back, or dead-letters it with reason rejected.
+// Nack gives the message back to the queue, or dead-letters it with the reason rejected.
 func (d Delivery) Nack(requeue bool) error { return d.Settler.Nack(requeue) }
 
-// Message is what is published. Headers and Body must not be changed afterwards: an adapter need not copy them.
+// Message is one message to publish. Do not change Headers and Body afterwards: an adapter need not copy them.
 type Message struct {
 	Exchange   string // empty: the default exchange, which routes by queue name
 	RoutingKey string
 	ID         string
 	Headers    map[string]string
 	Body       []byte
-	// ReplyTo is the queue that a publisher wants an answer on, and CorrelationID what the answer repeats; empty: none.
+	// ReplyTo is the queue for the answer, and CorrelationID is repeated in the answer; empty: none.
 	ReplyTo, CorrelationID string
-	// Expiration, where positive, bounds the time in a queue, for this message; the lower of it and the queue's
-	// TTL holds. As in RabbitMQ it takes effect when the message is at the head of the ready messages.
+	// Expiration, where positive, bounds this message's time in a queue. The lower of it and the queue's TTL holds. As
+	// in RabbitMQ, a message expires only at the head of the ready messages.
 	Expiration time.Duration
 }
 
-// Confirm is the broker's word on one published message.
+// Confirm is the broker's answer to one published message.
 type Confirm uint8
 
-// The confirms. Unknown means that the connection went first: the message may or may not be there.
+// The confirms. Unknown means that the connection was lost first: the message may or may not have arrived.
 const (
 	Confirmed Confirm = iota + 1
-	Returned          // no queue took it
+	Returned          // no queue matched
 	Nacked            // refused: the queue is full
 	Unknown
 )
@@ -146,16 +148,16 @@ type Death struct {
 	RoutingKey string
 	At         time.Time
 	Count      int
-	Expiration time.Duration // the message's own, removed when it was dead-lettered
+	Expiration time.Duration // the message's own, which dead-lettering removes
 }
 
-// QueueInfo is a queue's depth as the broker counts it.
+// QueueInfo is the broker's count of a queue.
 type QueueInfo struct {
-	Ready     int // not the unsettled ones
+	Ready     int // without unsettled messages
 	Consumers int
 }
 
-// Topology is what must exist, as data.
+// Topology describes exchanges, queues and bindings that must exist.
 type Topology struct {
 	Exchanges []Exchange
 	Queues    []Queue
@@ -181,15 +183,15 @@ type Exchange struct {
 // Queue is one durable queue.
 type Queue struct {
 	Name string
-	// Quorum asks for a replicated queue with at-least-once dead-lettering, where the broker has such.
+	// Quorum requests a replicated queue with at-least-once dead-lettering, where the broker has such queues.
 	Quorum             bool
 	TTL                time.Duration // of messages; 0: none
 	DeadLetterExchange string        // empty: expired and rejected messages are dropped
-	Expires            time.Duration // the queue itself goes after this long without use; 0: never
-	MaxLength          int           // then publishing is nacked; 0: no bound
+	Expires            time.Duration // the queue is removed after this long without use; 0: never
+	MaxLength          int           // publishing above it is nacked; 0: no bound
 	DeliveryLimit      int           // redeliveries before dead-lettering; 0: no bound
-	// Expendable allows to delete the queue with what is in it, and to declare it anew, where the broker cannot use it
-	// (ErrBroken): somebody else knows what was in it.
+	// Expendable allows an adapter to delete the queue with its messages and to declare it anew, where the broker
+	// cannot use it (ErrBroken). The store knows what the messages said.
 	Expendable bool
 }
 

@@ -10,19 +10,20 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// ErrNoDeadLetter refuses a queue whose messages would expire into nothing.
+// ErrNoDeadLetter refuses a queue whose expired messages would be lost.
 var ErrNoDeadLetter = errors.New("queue has a TTL but no dead-letter exchange")
 
-// Settings is what of the topology can be configured. Zero fields mean defaults.
+// Settings is the configurable part of the topology. Zero fields mean the defaults.
 type Settings struct {
 	// Prefix begins every name. Default "troupe".
 	Prefix string
-	// WorkerTTL is how long a message waits unclaimed in a worker's queue. Default 5 min.
+	// WorkerTTL is how long a message may wait in a worker's queue. Default 5 min.
 	WorkerTTL time.Duration
-	// DeadLettersOff declares no dead-letter exchange. Worker queues then get no TTL and messages no expiration, or
-	// they would vanish; Warnings says so. The sweep over claim_by is what takes work back.
+	// DeadLettersOff declares no dead-letter exchange. Worker queues then get no TTL and messages no expiration,
+	// because expired messages would be lost; Warnings says so. Only the sweep over claim_by takes work back.
 	DeadLettersOff bool
-	// DeadLetterExchange is its name; the queue's is that with ".queue". Default Prefix with ".dlx".
+	// DeadLetterExchange is the exchange's name. The queue's name is the same with ".queue". Default Prefix with
+	// ".dlx".
 	DeadLetterExchange string
 	// DeadLetterTTL is how long a dead letter is kept for the dead-letter bridge. Default 24 h.
 	DeadLetterTTL time.Duration
@@ -36,10 +37,10 @@ type Settings struct {
 	RequestsMax int
 }
 
-// Defaults are the settings of somebody who sets nothing.
+// Defaults returns the default settings.
 func Defaults() Settings { return Settings{}.withDefaults() }
 
-// withDefaults fills what is zero.
+// withDefaults sets the defaults of zero fields.
 func (s Settings) withDefaults() Settings {
 	s.Prefix = orElse(s.Prefix, "troupe")
 	s.WorkerTTL = orElse(s.WorkerTTL, 5*time.Minute)
@@ -62,11 +63,11 @@ func orElse[T comparable](value, fallback T) T {
 // ExecutionsExchange is the topic exchange of notifications, whose keys are execution.<status>.<action>.
 func (s Settings) ExecutionsExchange() string { return s.withDefaults().Prefix + ".executions" }
 
-// RequestsQueue is where other programs submit executions.
+// RequestsQueue is the queue to which other programs submit executions.
 func (s Settings) RequestsQueue() string { return s.withDefaults().Prefix + ".requests" }
 
-// NoticeKey is the routing key of an outcome's notice on the executions exchange. What AMQP's topics give a meaning, or
-// what makes the key longer than AMQP allows, is taken out of the action's name.
+// NoticeKey is the routing key of an outcome's notice on the executions exchange. It removes from the action's name the
+// characters with a meaning in AMQP's topics, and what exceeds AMQP's length of a key.
 func NoticeKey(status messages.Status, action string) string {
 	action = strings.NewReplacer("*", "_", "#", "_").Replace(action)
 	return clipKey("execution." + status.String() + "." + action)
@@ -82,7 +83,7 @@ func clipKey(key string) string {
 	return key
 }
 
-// Requests is the requests queue. Submissions wait there for as long as no node runs.
+// Requests is the topology of the requests queue. Submissions wait there while no node runs.
 func (s Settings) Requests() Topology {
 	s = s.withDefaults()
 	q := Queue{Name: s.RequestsQueue(), Quorum: !s.Classic, MaxLength: s.RequestsMax}
@@ -92,7 +93,7 @@ func (s Settings) Requests() Topology {
 	return Topology{Queues: []Queue{q}}
 }
 
-// DeadLetterQueue is where dead letters end; empty where dead letters are off.
+// DeadLetterQueue is the queue of dead letters; empty if dead letters are off.
 func (s Settings) DeadLetterQueue() string {
 	if s.DeadLettersOff {
 		return ""
@@ -100,7 +101,7 @@ func (s Settings) DeadLetterQueue() string {
 	return s.withDefaults().DeadLetterExchange + ".queue"
 }
 
-// Shared is what all nodes use: every node declares it at start.
+// Shared is the topology that all nodes share. Every node declares it at its start.
 func (s Settings) Shared() Topology {
 	s = s.withDefaults()
 	t := Topology{Exchanges: []Exchange{{Name: s.ExecutionsExchange(), Kind: Topic}}, Queues: s.Requests().Queues}
@@ -115,7 +116,7 @@ func (s Settings) Shared() Topology {
 	return t
 }
 
-// Migrate is what to do about a shared queue that exists with other arguments than the settings ask for.
+// Migrate says how to change a shared queue that exists with other arguments than the settings require.
 const Migrate = "to change it, stop all nodes, let it be drained (a node with the settings that made it does so, or `troupe dead-letters`), " +
 	"delete it (rabbitmqctl delete_queue) and start the nodes: the first one makes it anew"
 
@@ -129,8 +130,8 @@ func (s Settings) PoolQueueName(node, pool string, i messages.Incarnation) strin
 	return s.WorkerQueueName(messages.WorkerID(node+"/"+pool), i)
 }
 
-// WorkQueue is a worker's or a pool's queue under the given name. The queue goes by itself when its incarnation has
-// been gone for twice the TTL; nobody else may delete it, because that would drop what is in it.
+// WorkQueue is a worker's or a pool's queue with the given name. The queue expires when its incarnation has been gone
+// for twice the TTL. Do not delete it earlier, because that would drop its messages.
 func (s Settings) WorkQueue(name string) Topology {
 	s = s.withDefaults()
 	q := Queue{Name: name, Quorum: !s.Classic, Expires: 2 * s.WorkerTTL, MaxLength: s.WorkerQueueMax, Expendable: true}
@@ -140,8 +141,9 @@ func (s Settings) WorkQueue(name string) Topology {
 	return Topology{Queues: []Queue{q}}
 }
 
-// Expiration is the per-message expiration of a placement whose action may run for timeout: that, when it is shorter
-// than the queue's TTL. 0: the queue's TTL alone holds, or dead letters are off and nothing may expire.
+// Expiration returns the message expiration of a placement whose action may run for timeout: timeout, if it is shorter
+// than the queue's TTL. 0 means that only the queue's TTL holds, or that dead letters are off and no message may
+// expire.
 func (s Settings) Expiration(timeout time.Duration) time.Duration {
 	s = s.withDefaults()
 	if s.DeadLettersOff || timeout <= 0 || timeout >= s.WorkerTTL {
@@ -150,8 +152,8 @@ func (s Settings) Expiration(timeout time.Duration) time.Duration {
 	return timeout
 }
 
-// ExpiresAfter is how long a placement waited on its worker's queue that expired there: own is its message's expiration, 0 where it
-// had none.
+// ExpiresAfter returns how long an expired placement waited on its worker's queue. own is its message's expiration; 0:
+// none.
 func (s Settings) ExpiresAfter(own time.Duration) time.Duration {
 	ttl := s.withDefaults().WorkerTTL
 	if own > 0 {
@@ -160,10 +162,10 @@ func (s Settings) ExpiresAfter(own time.Duration) time.Duration {
 	return ttl
 }
 
-// WorkerTTLShort is the TTL below which slow work expires before a busy worker comes to it.
+// WorkerTTLShort is the TTL below which work may expire while its worker is busy with slow work.
 const WorkerTTLShort = 2 * time.Minute
 
-// Warnings says what an operator should know of the settings.
+// Warnings returns warnings about the settings for an operator.
 func (s Settings) Warnings() []string {
 	s = s.withDefaults()
 	var warnings []string
@@ -180,7 +182,7 @@ func (s Settings) Warnings() []string {
 }
 
 // Check refuses a topology in which a queue has a TTL but no dead-letter exchange (ErrNoDeadLetter), naming each such
-// queue. The dead-letter queue itself is the end of the line and may let its messages go.
+// queue. The dead-letter queue itself may drop expired messages.
 func (s Settings) Check(t Topology) error {
 	last := s.DeadLetterQueue()
 	var problems []error
@@ -193,7 +195,7 @@ func (s Settings) Check(t Topology) error {
 	return errors.Join(problems...)
 }
 
-// QueueOwner is whose queue a name says it is.
+// QueueOwner is the owner of a queue by the queue's name.
 type QueueOwner struct {
 	Node        string
 	Pool        string

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// Errors of a message body. Neither goes away by waiting, so who meets one quarantines the message.
+// Errors of a message body. A retry does not help, so the consumer quarantines the message.
 var (
 	ErrMalformed = errors.New("malformed message body")
 	ErrVersion   = errors.New("unknown version of message body")
@@ -20,16 +20,17 @@ var (
 // Bounds on a message body.
 const (
 	WorkVersion   = 2
-	PlacementsMax = 100      // of one message
+	PlacementsMax = 100      // in one message
 	WorkMax       = 32 << 10 // bytes
 )
 
-// Work is what a message has for one worker: identities, never the work itself, which stands in the store. A message on a
-// queue that several workers share carries the work of several.
+// Work is one worker's part of a message. It holds identities; the work itself is in the store. A message on a queue
+// that several workers share holds the work of several.
 type Work struct {
 	Worker     messages.WorkerKey
 	Placements []messages.Placement // at least one, in the order in which to run them
-	// Ahead: the placements may be claimed before the worker is free, because their runs are short and may be repeated.
+	// Ahead means that the worker may claim the placements before it is free, because their runs are short and may be
+	// repeated.
 	Ahead bool
 }
 
@@ -40,7 +41,8 @@ func (w Work) Encode() ([]byte, error) { return EncodeWork([]Work{w}) }
 //
 //	{"v":2,"incarnation":"…","pool":"core","work":[{"slot":0,"ahead":true,"placements":[{"execution":"…","attempt":1}]}]}
 //
-// All workers must be of one pool and incarnation. Work that DecodeWork would refuse is ErrMalformed.
+// All workers must belong to one pool and incarnation. For work that DecodeWork would refuse, the error is
+// ErrMalformed.
 func EncodeWork(all []Work) ([]byte, error) {
 	if err := checkWork(all); err != nil {
 		return nil, err
@@ -50,7 +52,7 @@ func EncodeWork(all []Work) ([]byte, error) {
 	b = append(b, `{"v":`+strconv.Itoa(WorkVersion)+`,"incarnation":"`...)
 	b = append(b, first.Incarnation.String()...)
 	b = append(b, `","pool":"`...)
-	b = append(b, first.Pool...) // plain characters only, see checkPool
+	b = append(b, first.Pool...) // only plain characters, see checkPool
 	b = append(b, `","work":[`...)
 	for i := range all {
 		if i > 0 {
@@ -82,8 +84,8 @@ func (w *Work) append(b []byte) []byte {
 	return append(b, "]}"...)
 }
 
-// DecodeWork reads a body of this version or of version 1, which has one worker. The error is ErrVersion for a version
-// that this binary does not know and ErrMalformed for anything else that is wrong, and says what.
+// DecodeWork reads a body of this version or of version 1, which has one worker. The error is ErrVersion for an unknown
+// version and ErrMalformed for any other problem. Its text says what is wrong.
 func DecodeWork(body []byte) ([]Work, error) {
 	if len(body) > WorkMax {
 		return nil, malformed("%d bytes, at most %d are allowed", len(body), WorkMax)
@@ -92,7 +94,7 @@ func DecodeWork(body []byte) ([]Work, error) {
 	if err == nil {
 		return all, nil
 	}
-	// Only a body that is not of this version, or is wrong, is read a second time.
+	// Only a body of another version, or a wrong one, is read a second time.
 	var head struct {
 		V *int `json:"v"`
 	}
@@ -213,7 +215,7 @@ func (w *Work) check() error {
 	return nil
 }
 
-// checkPool keeps the pool's name to characters that need no escaping, in a body or in the name of a queue.
+// checkPool allows only characters in a pool's name that need no escaping in a body or in the name of a queue.
 func checkPool(pool string) error {
 	const poolMax = 128
 	if len(pool) > poolMax {

@@ -62,7 +62,7 @@ func TestOneMessageCarriesTheWorkOfSeveralWorkers(t *testing.T) {
 	require.EqualError(t, err, "malformed message body: no work")
 }
 
-// A node of the version before may still have messages on its queues.
+// A node of an older version may have left messages on its queues.
 func TestWorkOfTheVersionBeforeIsRead(t *testing.T) {
 	t.Parallel()
 	all, err := broker.DecodeWork([]byte(bodyOld))

@@ -1,5 +1,5 @@
-// Package embedded runs a Troupe node inside a Go program: the program registers actions with handlers, starts a node on an embedded
-// store, and submits executions, each of which gets exactly one outcome whatever dies meanwhile.
+// Package embedded runs a Troupe node inside a Go program. The program registers actions with handlers, starts a node
+// on an embedded store, and submits executions. Each execution gets exactly one outcome, also after crashes.
 //
 //	n, err := embedded.New(embedded.Config{Data: "data"},
 //		troupe.Action{Name: "mail.send", Handler: send, MaxRetries: 3})
@@ -9,7 +9,7 @@
 //	e, err = n.Wait(ctx, e.ID)
 //
 // The same node can serve actions from packs (Python, Node.js, shell and any other program) and the HTTP API; see
-// Config. Everything that the command line shows of a node it shows of such a program too.
+// Config. The command line works with such a node as with any other.
 package embedded
 
 import (
@@ -31,25 +31,26 @@ import (
 	"github.com/troupe-run/troupe/runtime"
 )
 
-// RunHelper must be the first call of main in a program that serves actions which run as processes: the node starts
-// this very binary again as the guardian of its workers. In every other run of the program it returns at once.
+// RunHelper must be the first call of main in a program that serves actions which run as processes. The node starts the
+// same binary again as the guardian of its workers; in that process RunHelper does not return. In every other it
+// returns at once.
 func RunHelper() { process.RunHelper() }
 
-// Config is where and how a node runs. Zero fields mean the default.
+// Config configures a node. Zero fields mean the defaults.
 type Config struct {
-	Data    string   // folder of the embedded store and of what workers need; required
+	Data    string   // folder of the embedded store and of the workers' files; required
 	Store   string   // postgres:// address of a store that nodes share; empty: the embedded one
-	Broker  string   // amqp:// or amqps:// address of a broker that they share, too; empty: they hand work to each other directly
+	Broker  string   // amqp:// or amqps:// address of a broker that they share too; empty: they hand work to each other directly
 	Prefix  string   // head of every queue's and exchange's name on it; default "troupe"
 	Name    string   // of the node; default: the host's name
 	Listen  string   // address of the HTTP API, such as "127.0.0.1:7070"; empty: none
 	Packs   []string // folders with packs
-	Workers int      // that run handlers of this program at a time; default 128
+	Workers int      // how many handlers of this program run at a time; default 128
 	Logger  hclog.Logger
-	// PeersListen is where the other nodes of a shared store reach this one, as host:port on a loopback address; default: a free
-	// port of 127.0.0.1. "off": nowhere.
+	// PeersListen is the address at which the other nodes of a shared store reach this one, as host:port on a loopback
+	// address. The default is a free port of 127.0.0.1. With "off" it does not listen.
 	PeersListen string
-	// ShutdownTimeout is how long Stop lets running work go on; default 30 s.
+	// ShutdownTimeout is how long Stop waits for running work; default 30 s.
 	ShutdownTimeout time.Duration
 }
 
@@ -59,7 +60,7 @@ type Node struct {
 	tune atomic.Pointer[func()] // ends what Start set for the whole process
 }
 
-// New checks the configuration and the actions and returns a node that has started nothing.
+// New checks the configuration and the actions and returns a node. It starts nothing.
 func New(cfg Config, actions ...troupe.Action) (*Node, error) {
 	settings := node.Config{
 		Data: cfg.Data, Name: cfg.Name, Listen: cfg.Listen, Packs: cfg.Packs, Logger: cfg.Logger, NoBuiltins: true,
@@ -84,8 +85,9 @@ func New(cfg Config, actions ...troupe.Action) (*Node, error) {
 	return &Node{node: keeper}, nil
 }
 
-// Start brings the node up and gives back to it what an earlier run of the program left unfinished. While a shared store
-// is away it waits, until ctx ends; what submits meanwhile gets a *Problem with the code store_unavailable.
+// Start starts the node and continues the executions that an earlier run of the program left unfinished. While a shared
+// store is unavailable it waits, until ctx ends. Submissions meanwhile fail with a *Problem with the code
+// store_unavailable.
 //
 // Until Stop, the process's garbage collector has the target that the troupe binary sets for a node (GOGC=300), unless the program has
 // set its own, by GOGC or by debug.SetGCPercent.
@@ -99,7 +101,8 @@ func (n *Node) Start(ctx context.Context) error {
 	return err
 }
 
-// Stop ends the node in order: running work may finish within the shutdown timeout. The end of ctx cuts that short.
+// Stop drains and stops the node: running work may finish within the shutdown timeout. Stop does not wait longer than
+// ctx.
 func (n *Node) Stop(ctx context.Context) error {
 	if end := n.tune.Load(); end != nil {
 		defer (*end)()
@@ -107,11 +110,11 @@ func (n *Node) Stop(ctx context.Context) error {
 	return n.node.Stop(ctx)
 }
 
-// Addr is the address of the HTTP API; empty without one.
+// Addr returns the address of the HTTP API, or nothing if there is no API.
 func (n *Node) Addr() string { return n.node.Addr() }
 
-// Submit stores one execution. Once it returns without an error the execution will get an outcome. After an error
-// that is no *Problem, repeat the call with the same idempotency key.
+// Submit stores one execution. After it returns without an error, the execution gets an outcome. After an error that is
+// no *Problem, repeat the call with the same idempotency key.
 func (n *Node) Submit(ctx context.Context, s troupe.Submission) (troupe.Execution, error) {
 	list, err := n.SubmitAll(ctx, []troupe.Submission{s})
 	if err != nil {
@@ -146,12 +149,12 @@ func (n *Node) Get(ctx context.Context, id troupe.ExecutionID) (troupe.Execution
 	return n.node.Backend().Get(ctx, id)
 }
 
-// Wait returns the execution once it has its outcome, or as it stands when ctx ends.
+// Wait returns the execution once it has its outcome, or its current state when ctx ends.
 func (n *Node) Wait(ctx context.Context, id troupe.ExecutionID) (troupe.Execution, error) {
 	return n.node.Wait(ctx, id)
 }
 
-// RetryAnswer says whether a retry follows the execution: as which, when and for what; or why none does.
+// RetryAnswer says whether the execution has or gets a retry: its id, time and reason, or why there is none.
 func (n *Node) RetryAnswer(ctx context.Context, id troupe.ExecutionID) (troupe.RetryAnswer, error) {
 	e, err := n.node.Backend().Get(ctx, id)
 	if err != nil {
@@ -160,16 +163,16 @@ func (n *Node) RetryAnswer(ctx context.Context, id troupe.ExecutionID) (troupe.R
 	return n.node.Backend().RetryAnswer(ctx, &e), nil
 }
 
-// Retry submits again what has ended without a result, as a new execution of its chain, and returns that. An execution has one
-// retry: one that was retried before, by itself or by hand, gives the retry that it has.
+// Retry submits an execution that ended without a result again, as a new execution of its chain, and returns the new
+// one. An execution has one retry. If it was retried before, automatically or by Retry, that retry is returned.
 func (n *Node) Retry(ctx context.Context, id troupe.ExecutionID) (troupe.Execution, error) {
 	made, err := n.node.Backend().Retry(ctx, id, "", api.ProgramCaller)
 	return made.Execution, err
 }
 
-// Call submits an execution and waits for its outcome, or until ctx ends, which is no error: then the execution is returned
-// as it stands. A call to a session has a deadline beside: the run's timeout and 5 s. Past it the error is a *Problem with
-// the code "timeout", and the execution goes on.
+// Call submits an execution and waits for its outcome. When ctx ends first, it returns the execution's current state
+// and no error. A call to a session also has a deadline of the run's timeout plus 5 s. After it, the error is a
+// *Problem with the code "timeout", and the execution goes on.
 func (n *Node) Call(ctx context.Context, s troupe.Submission) (troupe.Execution, error) {
 	e, err := n.Submit(ctx, s)
 	if err != nil {
@@ -183,14 +186,14 @@ func (n *Node) Session(ctx context.Context, pool, name string) (troupe.Session, 
 	return n.node.Backend().Session(ctx, pool, name)
 }
 
-// EndSession ends an idle session: its binding ends, and its worker drops its state. The session's next execution is told
-// that the state is lost. While something of the session is placed or runs, the error is a *Problem with the code
-// session_busy. A session that has no binding stays as it is.
+// EndSession ends an idle session: its binding ends, and its worker drops its state. The session's next execution
+// learns that the state is lost. While an execution of the session is placed or runs, the error is a *Problem with the
+// code session_busy. A session without a binding does not change.
 func (n *Node) EndSession(ctx context.Context, pool, name string) (troupe.Session, error) {
 	return n.node.Backend().EndSession(ctx, pool, name, api.ProgramCaller)
 }
 
-// Cancel asks an execution to stop and returns it as the wish left it: cancelled, cancelling, or ended before.
+// Cancel requests that an execution stops, and returns it in its new state: cancelled, cancelling, or ended before.
 func (n *Node) Cancel(ctx context.Context, id troupe.ExecutionID) (troupe.Execution, error) {
 	return n.node.Backend().Cancel(ctx, id, api.ProgramCaller)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/embedded"
 )
 
-// A handler reads its parameters, does its work, and returns what becomes the result.
+// A handler reads its parameters, does its work, and returns a value that becomes the result.
 func greet(_ context.Context, t *troupe.Task) (any, error) {
 	var p struct {
 		Name string `json:"name"`
@@ -52,11 +52,11 @@ func Example() {
 	// <nil>
 }
 
-// A node's program submits in a transaction of its own: the customer and the letter exist both or not at all.
+// A program submits in its own transaction: either both the customer and the execution exist, or neither does.
 func ExampleNode_SubmitTx() {
 	var (
 		ctx context.Context
-		db  *pgx.Conn      // to the database that embedded.Config.Store names
+		db  *pgx.Conn      // connected to the database of embedded.Config.Store
 		n   *embedded.Node // started
 	)
 	var e troupe.Execution
@@ -66,6 +66,6 @@ func ExampleNode_SubmitTx() {
 			e, err = n.SubmitTx(ctx, tx, troupe.Submission{Action: "demo.greet", Parameters: map[string]string{"name": "Ada"}})
 		}
 		return err
-	}) // from here on it runs
+	}) // the execution starts
 	fmt.Println(e.ID, err)
 }

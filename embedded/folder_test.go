@@ -13,7 +13,8 @@ import (
 	"github.com/troupe-run/troupe/embedded"
 )
 
-// A program whose umask is 002, the usual one on some systems, makes its data folder with mode 0775; a node in it starts there.
+// A program with the umask 002, which some systems have as default, makes its data folder with mode 0775. A node starts
+// in that folder.
 func TestANodeInAProgramStartsInAFolderOfAWideUmask(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

@@ -12,10 +12,10 @@ import (
 	"github.com/troupe-run/troupe/store/postgres"
 )
 
-// SubmitTx stores one execution within the caller's own transaction, on the very database that Config.Store names: it
-// exists, and starts at once, when the transaction commits, and was never there when it does not. The request is checked
-// as Submit does. After an error that is no *Problem the transaction can only be rolled back. A program that runs no node
-// uses package pgtx.
+// SubmitTx stores one execution in the caller's own transaction, on the database of Config.Store. The execution exists
+// and starts when the transaction commits. If the transaction does not commit, the execution never existed. The request
+// is checked as in Submit. After an error that is no *Problem the transaction can only be rolled back. A program that
+// runs no node uses package pgtx.
 func (n *Node) SubmitTx(ctx context.Context, tx pgx.Tx, s troupe.Submission) (troupe.Execution, error) {
 	r, err := s.Request()
 	if err != nil {

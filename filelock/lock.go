@@ -1,6 +1,6 @@
-// Package filelock takes the lock on a file by which one process says that it alone uses what stands beside it: a store, or a data
-// folder. The kernel drops the lock when the process ends, however it ends. The file stays: if it were removed, two processes could lock two
-// files. The package decides nothing about what the lock means; store/sqlite and node do.
+// Package filelock locks a file, so that only one process uses a store or a data folder. The kernel releases the lock
+// when the process ends for any reason. The file stays: if it were removed, two processes could lock two files.
+// store/sqlite and node decide what the lock protects.
 package filelock
 
 import (
@@ -23,8 +23,8 @@ type HeldError struct {
 func (e *HeldError) Error() string { return "process " + e.Holder + " holds the lock" }
 
 const (
-	// endingMax bounds the wait for the lock of a process that has ended. A program that it was just starting has the lock too, from
-	// the fork until it becomes another program.
+	// endingMax bounds the wait for the lock of a process that has ended. A child that it was starting holds the lock
+	// too, from the fork until the exec.
 	endingMax   = 2 * time.Second
 	endingPause = 10 * time.Millisecond
 )
@@ -32,15 +32,15 @@ const (
 // Lock is a lock that this process holds.
 type Lock struct{ file *os.File }
 
-// Close gives the lock up. It does so at once, also where a program that is just being started has the file for a moment longer.
+// Close releases the lock at once, even while a program that is being started holds the file a moment longer.
 func (l *Lock) Close() error {
 	return errors.Join(syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN), l.file.Close())
 }
 
 // Take locks the file, which it makes if need be, and writes this process's id to it.
 //
-// It returns a HeldError at once if a living process holds the lock. If that process has ended, Take waits for up to two
-// seconds for whatever still has the lock from it.
+// It returns a HeldError at once if a living process holds the lock. If that process has ended, Take waits for up to
+// two seconds for a child of it that still holds the lock.
 func Take(path string) (*Lock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -77,13 +77,13 @@ func lock(f *os.File) error {
 	}
 }
 
-// holder reads the process id that the lock's owner left in the file.
+// holder reads the process id that the owner of the lock wrote to the file.
 func holder(f io.ReaderAt) (pid int, known bool) {
 	b := make([]byte, 20)
-	n, _ := f.ReadAt(b, 0) // an error leaves nothing to parse
+	n, _ := f.ReadAt(b, 0) // after an error there is nothing to parse
 	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
 	return pid, err == nil && pid > 0
 }
 
-// alive reports whether there is such a process. One that may not be signalled is there.
+// alive reports whether such a process exists. One that this process may not signal exists too.
 func alive(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

@@ -27,8 +27,8 @@ func TestOneProcessHoldsTheLock(t *testing.T) {
 	require.NoError(t, second.Close())
 }
 
-// A process that is killed while it starts a program leaves its lock to that program for a moment: the time between fork and exec. Here the
-// program has it for longer.
+// A process that is killed while it starts a program leaves its lock to that program for a moment, between fork and
+// exec. Here the program holds it longer.
 func TestTheLockOfAProcessThatHasEndedIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "it.lock")
@@ -36,13 +36,14 @@ func TestTheLockOfAProcessThatHasEndedIsWaitedFor(t *testing.T) {
 	require.NoError(t, err)
 	writeHolder(t, l.file, ended(t))
 	inherit(t, l, "0.3")
-	require.NoError(t, l.file.Close()) // as the kernel does when a process ends
+	require.NoError(t, l.file.Close()) // the kernel does the same when a process ends
 	again, err := Take(path)
 	require.NoError(t, err)
 	require.NoError(t, again.Close())
 }
 
-// A node that stops and one that starts in the same process must not meet the lock in a program that is just being started.
+// One node stops and another starts in the same process. A program that is being started must not keep the lock for
+// that time.
 func TestALockThatIsGivenUpIsFreeThoughAProgramHasItsFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "it.lock")
@@ -56,7 +57,7 @@ func TestALockThatIsGivenUpIsFreeThoughAProgramHasItsFile(t *testing.T) {
 	require.NoError(t, heir.Process.Kill())
 }
 
-// inherit starts a program that has the lock's file for so many seconds.
+// inherit starts a program that holds the lock's file for some seconds.
 func inherit(t *testing.T, l *Lock, seconds string) *exec.Cmd {
 	heir := exec.Command("sleep", seconds)
 	heir.ExtraFiles = []*os.File{l.file}
@@ -93,7 +94,7 @@ func TestAFolderThatIsMissingIsNamed(t *testing.T) {
 	require.ErrorContains(t, err, "none/it.lock")
 }
 
-// ended is the id of a process that is gone.
+// ended returns the id of a process that has ended.
 func ended(t *testing.T) int {
 	command := exec.Command("true")
 	require.NoError(t, command.Run())

@@ -60,7 +60,7 @@ func (l *loader) readAction(d *draftPack, file string) {
 	l.actions = append(l.actions, a)
 }
 
-// readRules reads how an action is run, whatever its runtime.
+// readRules reads the keys that all runtimes share.
 func (l *loader) readRules(f *fields, d *draftPack, a *messages.Action) {
 	a.Timeout = d.defaults.timeout
 	if t := f.seconds("timeout_seconds"); t > 0 {
@@ -80,7 +80,7 @@ func (l *loader) readRules(f *fields, d *draftPack, a *messages.Action) {
 	a.Retry, a.RetryRules = f.retry(d.defaults.retry, d.defaults.rules)
 }
 
-// readCode reads what an action runs. Without a spec the runtime is wrong, which was noted.
+// readCode reads the action's code. spec is nil if the runtime is wrong; that problem is noted already.
 func (l *loader) readCode(f *fields, d *draftPack, a *messages.Action, spec *runtime.Spec) {
 	if spec == nil {
 		f.known = append(f.known, "entrypoint", "command")
@@ -104,7 +104,7 @@ func (l *loader) readCode(f *fields, d *draftPack, a *messages.Action, spec *run
 	}
 }
 
-// runtimes names the runtimes of which a condition holds: "runtimes shell and process", "runtime process".
+// runtimes names the runtimes for which holds is true: "runtimes shell and process", "runtime process".
 func (l *loader) runtimes(holds func(*runtime.Spec) bool) string {
 	names := l.options.Runtimes.Names("and", holds)
 	if strings.Contains(names, " ") {
@@ -113,7 +113,7 @@ func (l *loader) runtimes(holds func(*runtime.Spec) bool) string {
 	return "runtime " + names
 }
 
-// choice is one of some words; empty where the key is not there.
+// choice reads one of some words. It returns an empty text where the key is missing.
 func (f *fields) choice(key string, words ...string) string {
 	node := f.get(key)
 	if node == nil {
@@ -135,15 +135,15 @@ func (f *fields) poolName() string {
 	return f.name("pool")
 }
 
-// place finds the action's pool, or makes the default one: the runtime's, or one of the action's own where a worker is the
-// action's program.
+// place finds the action's pool. Without one it makes a default pool: the runtime's, or one of the action's own if a
+// worker runs the action's program.
 func (l *loader) place(f *fields, d *draftPack, a *messages.Action, spec *runtime.Spec, name string) {
 	if name != "" {
 		l.join(f, a, l.pools[d.pack.Name+"."+name], spec, name)
 		return
 	}
 	if f.nodes["pool"] != nil {
-		return // its name was wrong, which was noted
+		return // its name is wrong; noted already
 	}
 	if !spec.PoolCommand() {
 		l.placeByRuntime(a)
@@ -160,7 +160,7 @@ func (l *loader) place(f *fields, d *draftPack, a *messages.Action, spec *runtim
 	}
 }
 
-// placeByRuntime puts the action into its runtime's default pool.
+// placeByRuntime adds the action to its runtime's default pool.
 func (l *loader) placeByRuntime(a *messages.Action) {
 	a.Pool = string(a.Runtime)
 	if l.pools[a.Pool] == nil {
@@ -169,7 +169,7 @@ func (l *loader) placeByRuntime(a *messages.Action) {
 	}
 }
 
-// join puts the action into a pool of its pack. All actions of a pool with a command run in one program.
+// join adds the action to a pool of its pack. All actions of a pool with a command run in one program.
 func (l *loader) join(f *fields, a *messages.Action, p *Pool, spec *runtime.Spec, name string) {
 	at := f.nodes["pool"]
 	switch {
@@ -177,7 +177,7 @@ func (l *loader) join(f *fields, a *messages.Action, p *Pool, spec *runtime.Spec
 		f.fail(at, "the pack declares no pool %s: add it to pools in pack.yaml", name)
 		return
 	case p.Runtime == "":
-		return // noted at the pool
+		return // noted already, at the pool
 	case p.Runtime != a.Runtime:
 		f.fail(at, "pool %s is for runtime %s, the action's is %s", name, p.Runtime, a.Runtime)
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-run/troupe/pack"
 )
 
-// problems loads a folder and returns what is wrong with it; paths in the texts are relative to the folder's parent.
+// problems loads a folder and returns its problems. Paths in them are relative to the folder's parent.
 func problems(t testing.TB, dir string, o pack.Options) []string {
 	t.Helper()
 	set, err := pack.Load([]string{dir}, o)
@@ -30,7 +30,7 @@ func problems(t testing.TB, dir string, o pack.Options) []string {
 
 const goodPack = "name: core\nversion: '1'\n"
 
-// TestBadActions changes one thing at a time in an action that is fine.
+// TestBadActions changes one part of a valid action at a time.
 func TestBadActions(t *testing.T) {
 	t.Parallel()
 	const at = " (core/actions/fetch.yaml:3)"

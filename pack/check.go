@@ -10,32 +10,32 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// Bounds on one check of parameters. A step is one schema applied to one value, or work that takes about as long, some
-// 100 ns: a check of the largest parameters against an ordinary schema takes a tenth of stepsMax.
+// Bounds on one check of parameters. A step is one schema applied to one value, or work of about the same time, some
+// 100 ns. A check of the largest parameters against an ordinary schema takes a tenth of stepsMax.
 const (
 	stepsMax   = 5_000_000
 	stepsOfCtx = 1024          // steps between two looks at the context
-	leavesMax  = fieldsMax + 1 // one more than is told, so that it is known that there are more
+	leavesMax  = fieldsMax + 1 // one more than is reported, which shows that there are more
 )
 
-// checker is one compiled schema. The library compiles schemas; it is not asked to validate, because its validation can
-// be neither stopped nor bounded. Values are checked here instead, step by step.
+// checker is one compiled schema. The library only compiles schemas. It does not validate, because its validation can
+// be neither stopped nor bounded. This package checks values itself, step by step.
 type checker struct {
 	root  *jsonschema.Schema
-	steps int64 // that one check may take
-	// loops numbers groups of schemas that lead to each other; a schema that does not lead back to itself has none.
+	steps int64 // maximum for one check
+	// loops numbers groups of schemas that refer to each other in a cycle. A schema outside of any cycle has no number.
 	loops map[*jsonschema.Schema]int
-	names map[*jsonschema.Schema][]string // of properties, sorted
+	names map[*jsonschema.Schema][]string // names of properties, sorted
 	enums map[*jsonschema.Schema]map[string]bool
 }
 
-// leaf is one thing that is wrong, and where. Its text is made when it is told.
+// leaf is one problem with its place. Its text is made when it is reported.
 type leaf struct {
 	at   []string
 	kind any // a jsonschema.ErrorKind, or words
 }
 
-// words are what is wrong where the library has none that are short.
+// words is a problem for which the library has no short text.
 type words string
 
 // check is one run of a checker over one value.
@@ -43,18 +43,18 @@ type check struct {
 	*checker
 	ctx    context.Context
 	left   int64 // steps
-	look   int64 // the number of steps left at which the context is looked at next
-	stop   error // why the run has stopped; what follows is not a judgement
+	look   int64 // the context is tested next when so many steps are left
+	stop   error // why the run has stopped; later verdicts mean nothing
 	quiet  bool  // only the verdict is wanted
 	path   []string
 	leaves []leaf
-	floor  int // leaves below it belong to what surrounds this branch
+	floor  int // leaves with a lower index do not belong to this branch
 
 	matcher matcher
-	visits  int // of patterns, not charged yet
+	visits  int // of instructions of patterns, not charged yet
 }
 
-// errSteps says that a check took more steps than it may.
+// errSteps is the error of a check that took too many steps.
 type errSteps struct{}
 
 func (errSteps) Error() string {
@@ -65,10 +65,10 @@ func (errSteps) Error() string {
 // parameters, which are at most messages.ParametersMax.
 var checksMax = min(max(2, runtime.GOMAXPROCS(0)), 8)
 
-// checks holds an entry for each check that runs.
+// checks has one entry for each running check.
 var checks = make(chan struct{}, checksMax)
 
-// enter waits for its turn to check, and leave ends it.
+// enter waits until a check may run, and leave ends the check.
 func enter(ctx context.Context) error {
 	select {
 	case checks <- struct{}{}:
@@ -85,7 +85,7 @@ func enter(ctx context.Context) error {
 
 func leave() { <-checks }
 
-// run checks a value. It returns what is wrong, at most leavesMax things, or why the check ended without a verdict.
+// run checks a value. It returns the problems, at most leavesMax, or the error that ended the check without a verdict.
 func (c *checker) run(ctx context.Context, v any) ([]leaf, error) {
 	r := &check{checker: c, ctx: ctx, left: c.steps, look: c.steps - stepsOfCtx}
 	if r.eval(c.root, v, nil) || r.stop != nil {
@@ -94,7 +94,7 @@ func (c *checker) run(ctx context.Context, v any) ([]leaf, error) {
 	return r.leaves, nil
 }
 
-// charge takes n steps. It returns false once the run has stopped.
+// charge counts n steps. It returns false once the run has stopped.
 func (c *check) charge(n int) bool {
 	if c.stop != nil {
 		return false
@@ -110,7 +110,7 @@ func (c *check) charge(n int) bool {
 	return c.stop == nil
 }
 
-// fail notes what is wrong with the value at the path. It returns false, the verdict.
+// fail notes a problem at the path. It returns false, the verdict.
 func (c *check) fail(k any) bool {
 	if !c.quiet && !c.full() {
 		c.leaves = append(c.leaves, leaf{slices.Clone(c.path), k})
@@ -118,13 +118,13 @@ func (c *check) fail(k any) bool {
 	return false
 }
 
-// full says that no more is wanted: what surrounds this branch tells no more than so many leaves of it.
+// full reports that this branch has as many leaves as are reported.
 func (c *check) full() bool { return len(c.leaves)-c.floor >= leavesMax }
 
-// over says that there is nothing more to learn about a value with the verdict ok.
+// over reports that more checks of a value with the verdict ok add nothing.
 func (c *check) over(ok bool) bool { return c.stop != nil || (!ok && (c.quiet || c.full())) }
 
-// seen is which properties and items of a value were looked at by schemas that it fits. Nil: nobody asks.
+// seen holds the properties and items of a value that matching schemas have evaluated. Nil: they are not needed.
 type seen struct {
 	props map[string]bool
 	items map[int]bool
@@ -150,8 +150,9 @@ func (s *seen) item(i int) {
 	s.items[i] = true
 }
 
-// round is a pass over a schema's subschemas. Those that lead back to the schema come last, and only for a value that
-// fits the others: so of branches that a constant tells apart only one goes on into the value.
+// round is a pass over a schema's subschemas. Subschemas that refer back to the schema are in the last round, which
+// runs only if the value matches the others. So, of branches that a constant distinguishes, only one recurses into the
+// value.
 type round bool
 
 const (
@@ -159,14 +160,14 @@ const (
 	looping  round = true
 )
 
-// in says whether any of the subschemas belongs to the round.
+// in reports whether any of the subschemas belongs to the round.
 func (c *check) in(r round, s *jsonschema.Schema, subschemas ...*jsonschema.Schema) bool {
 	group := c.loops[s]
 	loops := group != 0 && slices.ContainsFunc(subschemas, func(t *jsonschema.Schema) bool { return c.loops[t] == group })
 	return loops == bool(r)
 }
 
-// eval says whether v fits s. What it says once the run has stopped means nothing.
+// eval reports whether v matches s. Its result means nothing once the run has stopped.
 func (c *check) eval(s *jsonschema.Schema, v any, out *seen) bool {
 	if !c.charge(1) {
 		return false
@@ -239,7 +240,7 @@ func (c *check) inside(t *jsonschema.Schema, v any, token string) bool {
 	return ok
 }
 
-// fits asks for the verdict only.
+// fits returns only the verdict.
 func (c *check) fits(t *jsonschema.Schema, v any, own *seen) bool {
 	before := c.quiet
 	c.quiet = true
@@ -248,7 +249,7 @@ func (c *check) fits(t *jsonschema.Schema, v any, own *seen) bool {
 	return ok
 }
 
-// branch applies one of several subschemas of which one may do. What is wrong by it is bounded for itself.
+// branch applies one of several subschemas of which one must match. Its problems have a bound of their own.
 func (c *check) branch(t *jsonschema.Schema, v any, own *seen) bool {
 	before := c.floor
 	c.floor = len(c.leaves)
@@ -344,7 +345,7 @@ func (c *check) ifThenElse(s *jsonschema.Schema, v any, own *seen) bool {
 	return true
 }
 
-// inOrder is a map's entries by name, so that what is told of a value does not change from run to run.
+// inOrder iterates over a map by name, so that the problems have the same order in every run.
 func inOrder[V any](m map[string]V) func(func(string, V) bool) {
 	return func(yield func(string, V) bool) {
 		if len(m) == 0 {

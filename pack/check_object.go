@@ -39,7 +39,7 @@ func (c *check) object(r round, s *jsonschema.Schema, object map[string]any, own
 	return ok
 }
 
-// properties walks over the schema's names or the object's, whichever are fewer.
+// properties iterates over the schema's names or the object's, whichever are fewer.
 func (c *check) properties(r round, s *jsonschema.Schema, object map[string]any, own *seen) bool {
 	if len(s.Properties) == 0 {
 		return true
@@ -66,7 +66,7 @@ func (c *check) properties(r round, s *jsonschema.Schema, object map[string]any,
 	return ok
 }
 
-// others applies the schemas of properties that match a pattern or that are not named at all.
+// others applies the schemas of properties that match a pattern or that have no schema by name.
 func (c *check) others(r round, s *jsonschema.Schema, object map[string]any, own *seen) bool {
 	additional, _ := s.AdditionalProperties.(*jsonschema.Schema)
 	allowed, plain := s.AdditionalProperties.(bool)
@@ -100,7 +100,7 @@ func (c *check) others(r round, s *jsonschema.Schema, object map[string]any, own
 	return ok
 }
 
-// keys is an object's names, sorted where they may be told.
+// keys returns an object's names. It sorts them if problems are reported.
 func (c *check) keys(object map[string]any) []string {
 	if !c.charge(len(object)) {
 		return nil
@@ -165,7 +165,7 @@ func (c *check) contains(s *jsonschema.Schema, array []any, own *seen) bool {
 	return true
 }
 
-// unevaluated applies the subschemas of what no other subschema has looked at.
+// unevaluated applies the schemas for properties and items that no other subschema has evaluated.
 func (c *check) unevaluated(s *jsonschema.Schema, v any, own *seen) bool {
 	ok := true
 	switch v := v.(type) {

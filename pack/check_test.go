@@ -28,7 +28,7 @@ func checkerOf(t require.TestingT, schema string) *checker {
 	return c
 }
 
-// verdicts are schemas with values that fit and values that do not.
+// verdicts are schemas with values that match and values that do not.
 var verdicts = []struct {
 	schema string
 	good   []string
@@ -70,13 +70,13 @@ var verdicts = []struct {
 		[]string{`{"op":"and","args":[{"op":"xor","args":[]}]}`, `{"op":"var"}`, `{}`}},
 }
 
-// expressions leads back to itself in two branches, which a constant tells apart.
+// expressions refers to itself in two branches, which a constant distinguishes.
 const expressions = `{"$ref":"#/$defs/e","$defs":{"e":{"oneOf":[
 	{"type":"object","required":["op","args"],"properties":{"op":{"const":"and"},"args":{"type":"array","items":{"$ref":"#/$defs/e"}}}},
 	{"type":"object","required":["op","args"],"properties":{"op":{"const":"or"},"args":{"type":"array","items":{"$ref":"#/$defs/e"}}}},
 	{"type":"object","required":["op","name"],"properties":{"op":{"const":"var"},"name":{"type":"string"}}}]}}}`
 
-// TestCheckAgreesWithTheLibrary: the bounded check and the library that compiled the schema say the same of each value.
+// TestCheckAgreesWithTheLibrary: the bounded check and the library give the same verdict on each value.
 func TestCheckAgreesWithTheLibrary(t *testing.T) {
 	t.Parallel()
 	for _, c := range verdicts {
@@ -188,8 +188,8 @@ func TestCheckAgreesWithTheLibraryOnAnySchema(t *testing.T) {
 	})
 }
 
-// TestChecksEndByTheirSteps: what would take longer than a check may ends, by the count of its steps, which no load on the
-// machine changes.
+// TestChecksEndByTheirSteps: a check that would take too long ends by its count of steps. The load of the machine does
+// not change that count.
 func TestChecksEndByTheirSteps(t *testing.T) {
 	t.Parallel()
 	many := strings.Repeat(`{"a":"x"},`, 1000)
@@ -198,11 +198,11 @@ func TestChecksEndByTheirSteps(t *testing.T) {
 		"values": {fmt.Sprintf(`{"properties":{"l":{"items":{"enum":[%s{"a":"x"}]}}}}`, strings.Repeat(`{"b":1},`, 5000)),
 			`{"l":[` + strings.TrimSuffix(many, ",") + `]}`},
 		"pattern": {`{"properties":{"l":{"pattern":"(a|aa|aaa|b{9}){1,50}c"}}}`, `{"l":"` + strings.Repeat("a", 1_000_000) + `"}`},
-		// A schema that applies twice as many schemas with every line.
+		// Each level of this schema applies twice as many schemas as the one before.
 		"fan": {fan(40), `{"a":1}`},
 	} {
 		checked := checkerOf(t, c.schema)
-		checked.steps = stepsMax / 100 // a hundredth is enough to see it
+		checked.steps = stepsMax / 100 // a hundredth is enough for the test
 		_, err := checked.run(t.Context(), value(t, c.params))
 		require.ErrorIs(t, err, errSteps{}, name)
 	}
@@ -234,8 +234,8 @@ func TestAChecksContextEndsIt(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// TestNothingIsMadeThatIsNotTold counts what a check allocates, which no load changes: a list of which every item is wrong
-// costs no more than its first items.
+// TestNothingIsMadeThatIsNotTold counts the allocations of a check; the machine's load does not change them. A list
+// with only wrong items costs no more than its first items.
 func TestNothingIsMadeThatIsNotTold(t *testing.T) {
 	checked := checkerOf(t, `{"properties":{"l":{"items":{"anyOf":[{"type":"integer"},{"pattern":"^b"},{"maxLength":3}]}}}}`)
 	cost := func(items int) uint64 {
@@ -255,7 +255,7 @@ func TestNothingIsMadeThatIsNotTold(t *testing.T) {
 	require.Less(t, cost(200_000), 2*few+1000)
 }
 
-// TestChecksWaitForTheirTurn: with every turn taken a check waits, and a caller whose context ends waits no longer.
+// TestChecksWaitForTheirTurn: a check waits while the maximum number runs, and stops waiting when its context ends.
 func TestChecksWaitForTheirTurn(t *testing.T) {
 	set, err := Of(messages.Action{Ref: "p.a", Parameters: json.RawMessage(`{"properties":{"n":{"type":"integer"}}}`)})
 	require.NoError(t, err)

@@ -13,15 +13,15 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// What a step is worth: so many bytes that are read, and so many instructions of a pattern that are visited. A number's exact
-// arithmetic counts as several steps.
+// One step pays for so many bytes read, or so many visited instructions of a pattern. Exact arithmetic on a number
+// costs several steps.
 const (
 	bytesOfStep   = 64
 	visitsOfStep  = 16
 	stepsOfNumber = 8
 )
 
-// shownMax bounds the part of a value that goes into a text, in bytes, and the values that a text names.
+// shownMax bounds the part of a value that a text shows, in bytes, and the number of values that a text names.
 const (
 	shownMax = 60
 	namedMax = 100
@@ -43,7 +43,7 @@ func typeName(v any) string {
 	return "object"
 }
 
-// typeBits is a set of types as the library keeps it.
+// typeBits returns a set of types in the library's form.
 func typeBits(names ...string) jsonschema.Types {
 	var types jsonschema.Types
 	for _, name := range names {
@@ -57,7 +57,7 @@ var typeBitsOf = map[string]jsonschema.Types{
 	"string": typeBits("string"), "array": typeBits("array"), "object": typeBits("object"),
 }
 
-// isOne judges type, const and enum. A value that is none of them is judged no further.
+// isOne checks type, const and enum. A value that fails here is not checked further.
 func (c *check) isOne(s *jsonschema.Schema, v any) bool {
 	if s.Types != nil && !s.Types.IsEmpty() {
 		name := typeName(v)
@@ -83,7 +83,7 @@ func (c *check) oneOfValues(s *jsonschema.Schema, v any) bool {
 	return slices.ContainsFunc(s.Enum.Values, func(one any) bool { return c.equal(v, one) })
 }
 
-// assert judges what a schema says of a value without other schemas.
+// assert checks the keywords that have no subschemas.
 func (c *check) assert(s *jsonschema.Schema, v any) bool {
 	switch v := v.(type) {
 	case string:
@@ -123,12 +123,12 @@ func shown(text string) string {
 	return strings.ToValidUTF8(text[:shownMax], "") + "…"
 }
 
-// matches says whether the pattern is found in the text. Each instruction that it visits is charged, so that a match
-// stops where the steps or the context end.
+// matches reports whether the pattern is found in the text. Each visited instruction is charged, so a match stops when
+// the steps or the context end.
 func (c *check) matches(re jsonschema.Regexp, text string) bool {
 	p, ok := re.(*pattern)
 	if !ok {
-		return c.charge(1+len(text)*patternMax/visitsOfStep) && re.MatchString(text) // from no schema that compile took
+		return c.charge(1+len(text)*patternMax/visitsOfStep) && re.MatchString(text) // not a pattern that compile made
 	}
 	if !c.charge(1) {
 		return false
@@ -216,7 +216,7 @@ func (c *check) dependent(object map[string]any, name string, wanted []string) b
 	return true
 }
 
-// missing is the wanted names that the object does not have, at most leavesMax.
+// missing returns required names that the object lacks, at most leavesMax.
 func (c *check) missing(object map[string]any, wanted []string) []string {
 	var missing []string
 	c.charge(len(wanted) / 8)
@@ -228,7 +228,7 @@ func (c *check) missing(object map[string]any, wanted []string) []string {
 	return missing
 }
 
-// plainInteger says that a number's text is its only one.
+// plainInteger reports that a number has only this text.
 func plainInteger(n json.Number) bool { return !strings.ContainsAny(string(n), ".eE") && n != "-0" }
 
 func (c *check) isWhole(n json.Number) bool {
@@ -239,7 +239,7 @@ func (c *check) isWhole(n json.Number) bool {
 	return exact != nil && exact.IsInt()
 }
 
-// exact is a number's value, or nil once the run has stopped. Its text was bounded before.
+// exact returns a number's value, or nil once the run has stopped. The length of its text is checked before.
 func (c *check) exact(n json.Number) *big.Rat {
 	if !c.charge(stepsOfNumber) {
 		return nil
@@ -312,7 +312,7 @@ func (c *check) duplicates(array []any) (first, second int, found bool) {
 	return 0, 0, false
 }
 
-// hash writes a value so that equal values write the same.
+// hash writes a value to h. Equal values write the same bytes.
 func (c *check) hash(h *maphash.Hash, v any) {
 	c.charge(1)
 	text := func(tag byte, text string) {

@@ -9,7 +9,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// newChecker prepares a compiled schema for checks. It refuses a schema whose checks could not be bounded: the error says
+// newChecker prepares a compiled schema for checks. It refuses a schema whose checks have no bound. The error says
 // where and why.
 func newChecker(root *jsonschema.Schema, hasIDs bool) (*checker, error) {
 	schemas := reachable(root)
@@ -32,7 +32,7 @@ func newChecker(root *jsonschema.Schema, hasIDs bool) (*checker, error) {
 	if err := g.checkDepth(); err != nil {
 		return nil, err
 	}
-	g.loops = g.groups(func(e edge) bool { return e.part.kind != propertyName }) // a name has no parts
+	g.loops = g.groups(func(e edge) bool { return e.part.kind != propertyName }) // a name has no parts inside
 	c.loops = g.loops
 	return c, g.checkAmbiguity()
 }
@@ -47,8 +47,8 @@ func textsOf(values []any) map[string]bool {
 	return texts
 }
 
-// checkDialect refuses what is checked by other rules than those of this file: other dialects inside a schema, and
-// references whose target depends on the way to them.
+// checkDialect refuses schemas that need other rules than those of this file: other dialects inside a schema, and
+// references whose target depends on the path to them.
 func checkDialect(s *jsonschema.Schema, all []*jsonschema.Schema, hasIDs bool) error {
 	if s.DraftVersion != 2020 {
 		return fmt.Errorf("%s: $schema must be %s everywhere", place(s), draft)
@@ -63,13 +63,13 @@ func checkDialect(s *jsonschema.Schema, all []*jsonschema.Schema, hasIDs bool) e
 	return nil
 }
 
-// place is where a schema stands, as a JSON pointer.
+// place returns the place of a schema as a JSON pointer.
 func place(s *jsonschema.Schema) string {
 	_, pointer, _ := strings.Cut(s.Location, "#")
 	return orRoot(printable(clip(pointer)))
 }
 
-// reachable lists the schemas that root leads to, root first.
+// reachable lists the schemas that can be reached from root, root first.
 func reachable(root *jsonschema.Schema) []*jsonschema.Schema {
 	all := []*jsonschema.Schema{root}
 	known := map[*jsonschema.Schema]bool{root: true}
@@ -84,7 +84,7 @@ func reachable(root *jsonschema.Schema) []*jsonschema.Schema {
 	return all
 }
 
-// targets are the schemas that s refers to.
+// targets returns the schemas that s refers to.
 func targets(s *jsonschema.Schema) []*jsonschema.Schema {
 	var to []*jsonschema.Schema
 	if s.Ref != nil {
@@ -96,20 +96,20 @@ func targets(s *jsonschema.Schema) []*jsonschema.Schema {
 	return to
 }
 
-// edge is one way from a schema to a subschema: to the same value, or to a part of it.
+// edge leads from a schema to a subschema, for the same value or for a part of it.
 type edge struct {
 	to   *jsonschema.Schema
 	part part
-	// held and failed are the condition that must hold or must not for the edge to be taken; nil where there is none.
+	// The edge is taken only if the value matches held and does not match failed; nil means no condition.
 	held, failed *jsonschema.Schema
 }
 
-// part is what of a value a subschema applies to.
+// part says to which part of a value a subschema applies.
 type part struct {
 	kind  partKind
 	name  string             // a property
-	re    jsonschema.Regexp  // properties that match
-	from  *jsonschema.Schema // properties that it does not name
+	re    jsonschema.Regexp  // properties that match it
+	from  *jsonschema.Schema // properties that this schema does not name
 	first int                // items
 	last  int                // -1: without an end
 }
@@ -121,12 +121,12 @@ const (
 	property
 	matching
 	additional
-	unevaluated // what nothing else applies to
+	unevaluated // parts to which no other subschema applies
 	propertyName
 	items
 )
 
-// edgesOf lists the ways out of a schema in a fixed order.
+// edgesOf lists the edges of a schema in a fixed order.
 func edgesOf(s *jsonschema.Schema) []edge {
 	edges := sameEdges(s)
 	for _, t := range inOrder(s.DependentSchemas) {
@@ -164,7 +164,7 @@ func edgesOf(s *jsonschema.Schema) []edge {
 	return edges
 }
 
-// sameEdges lists the ways to subschemas of the same value.
+// sameEdges lists the edges to subschemas of the same value.
 func sameEdges(s *jsonschema.Schema) []edge {
 	var edges []edge
 	for _, t := range slices.Concat(targets(s), []*jsonschema.Schema{s.Not, s.If}, s.AllOf, s.AnyOf, s.OneOf) {

@@ -10,11 +10,11 @@ import (
 	"github.com/troupe-run/troupe/runtime"
 )
 
-// Bounds of what points to code.
+// Bounds on entrypoints and commands.
 const (
 	entrypointMax = 512  // bytes
 	argvMax       = 256  // words of a command
-	wordMax       = 8192 // bytes of one
+	wordMax       = 8192 // bytes of one word
 )
 
 var (
@@ -22,8 +22,8 @@ var (
 	handlerPattern  = regexp.MustCompile(`^[A-Za-z0-9_]+([./-][A-Za-z0-9_]+)*$`)
 )
 
-// fileEntrypoint reads an entrypoint that is a function of a file and returns it as file:function. Without a function it is
-// the file's run.
+// fileEntrypoint reads an entrypoint that is a function of a file and returns it as file:function. The default function
+// is run.
 func (f *fields) fileEntrypoint(root *os.Root, spec *runtime.Spec) string {
 	node := f.nodes["entrypoint"]
 	text := f.text("entrypoint", entrypointMax, false)
@@ -48,8 +48,8 @@ func (f *fields) fileEntrypoint(root *os.Root, spec *runtime.Spec) string {
 	return path.Clean(file) + ":" + function
 }
 
-// handler reads an entrypoint that is a handler: the name under which the binary has registered it. Without one it is
-// the action's ref. An empty ref stands for a name that was noted as wrong.
+// handler reads an entrypoint that names a handler of the binary. The default is the action's ref. An empty ref means
+// that the action's name is wrong, which is noted already.
 func (f *fields) handler(ref string, known func(string) bool) string {
 	node := f.nodes["entrypoint"]
 	text := f.text("entrypoint", entrypointMax, false)
@@ -89,8 +89,8 @@ func (f *fields) command(root *os.Root) []string {
 	return argv
 }
 
-// checkProgram says what is wrong with the program of a command. One without a slash is looked up in the PATH of the
-// worker's environment when it is started, which is not known here.
+// checkProgram returns the problem with a command's program, or nothing. A program without a slash is found in the PATH
+// of the worker's environment at its start. That PATH is not known here.
 func checkProgram(root *os.Root, program string) string {
 	if strings.TrimSpace(program) != program || strings.ContainsAny(program, "\n\t") {
 		return "the program's name begins or ends with white space, or holds a line break or tab"
@@ -108,7 +108,7 @@ func checkProgram(root *os.Root, program string) string {
 	return checkMode(info, true)
 }
 
-// checkInside says what is wrong with a file of the pack.
+// checkInside returns the problem with a file of the pack, or nothing.
 func checkInside(root *os.Root, name string, program bool) string {
 	switch {
 	case name == "":
@@ -142,7 +142,7 @@ func checkMode(info os.FileInfo, program bool) string {
 	return ""
 }
 
-// forbid notes keys that mean nothing here.
+// forbid notes keys that are not allowed here.
 func (f *fields) forbid(why string, keys ...string) {
 	for _, key := range keys {
 		if node := f.get(key); node != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// Changes is what a reload changed. All lists hold names, sorted.
+// Changes lists what a reload changed. All lists hold names, sorted.
 type Changes struct {
 	ActionsAdded   []string
 	ActionsRemoved []string
@@ -19,11 +19,11 @@ type Changes struct {
 	PoolsResized   []string // only Min or Max changed
 }
 
-// Empty reports whether nothing changed that a node must act on.
+// Empty reports whether a node has nothing to do.
 func (c Changes) Empty() bool { return reflect.DeepEqual(c, Changes{}) }
 
-// Diff compares two sets; a nil one is empty. An action is changed when anything of it is, its pack's version
-// included; a change to the code behind it shows at its pool.
+// Diff compares two sets. A nil set counts as empty. An action is changed when any of its fields or its pack's version
+// is. A change of its code shows as a change of its pool.
 func Diff(old, new *Set) Changes {
 	if old == nil {
 		old = &Set{}
@@ -78,8 +78,8 @@ func walk[T any](before, after []T, name func(T) string, visit func(before, afte
 	}
 }
 
-// PacksOf names the packs that the pool's actions come from, sorted: those that are not the same in old, or, where none of them
-// changed, all of them. old may be nil.
+// PacksOf returns the packs of the pool's actions that changed since old, sorted. If none of them changed, it returns
+// all of them. old may be nil.
 func PacksOf(old, new *Set, pool string) []string {
 	p, ok := new.Pool(pool)
 	if !ok {

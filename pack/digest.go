@@ -17,14 +17,15 @@ import (
 	"github.com/troupe-run/troupe/runtime"
 )
 
-// Bounds on what of a pack is hashed by content. A larger file, and any after the total, counts by size and time.
+// Bounds on the contents that are hashed. A larger file, and each file after the total is reached, counts by size and
+// time.
 const (
 	hashFileMax  = 1 << 20
 	hashTotalMax = 64 << 20
 )
 
-// digest is over the names, modes and contents of a pack's files. Hidden files, __pycache__, *.pyc and node_modules
-// do not count: interpreters and package managers write them without the pack having changed.
+// digest hashes the names, modes and contents of a pack's files. It ignores hidden files, __pycache__, *.pyc and
+// node_modules, because interpreters and package managers write them without a change to the pack.
 func digest(root *os.Root) (string, error) {
 	sum := sha256.New()
 	files, total := 0, int64(0)
@@ -54,17 +55,17 @@ func digest(root *os.Root) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// passing reports whether a file or folder of that name comes and goes by itself.
+// passing reports whether tools write a file or folder of that name.
 func passing(name string) bool {
 	return strings.HasPrefix(name, ".") || name == "__pycache__" || name == "node_modules" || strings.HasSuffix(name, ".pyc")
 }
 
-// hashEntry adds one file and returns how many bytes of content it read. A symlink counts by where it points and by
-// what it points to inside the pack.
+// hashEntry adds one file and returns how many bytes of content it read. A symlink counts by its target's name and,
+// inside the pack, by the target's content.
 func hashEntry(sum hash.Hash, root *os.Root, name string, entry fs.DirEntry, left int64) (int64, error) {
 	target := ""
 	if entry.Type()&fs.ModeSymlink != 0 {
-		target, _ = root.Readlink(name) // an unreadable link points nowhere
+		target, _ = root.Readlink(name) // an unreadable link counts as empty
 	}
 	info, err := root.Stat(name)
 	if err != nil || !info.Mode().IsRegular() {
@@ -89,7 +90,7 @@ func hashEntry(sum hash.Hash, root *os.Root, name string, entry fs.DirEntry, lef
 	return n, nil
 }
 
-// writeParts adds texts so that their borders count.
+// writeParts adds texts with their lengths, so that moving bytes from one text to the next changes the hash.
 func writeParts(sum hash.Hash, parts ...string) {
 	for _, p := range parts {
 		var length [8]byte
@@ -99,7 +100,7 @@ func writeParts(sum hash.Hash, parts ...string) {
 	}
 }
 
-// fingerprint is over everything that a worker of the pool was started with.
+// fingerprint hashes everything that a worker of the pool gets at its start.
 func (s *Set) fingerprint(p *Pool, runtimes runtime.Set) string {
 	type code struct{ Ref, Entrypoint, Root, Version, Digest string }
 	spec := struct {
@@ -125,7 +126,7 @@ func (s *Set) fingerprint(p *Pool, runtimes runtime.Set) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Environ is the pool's own environment as KEY=value, sorted.
+// Environ returns the pool's own environment as KEY=value, sorted.
 func (p *Pool) Environ() []string {
 	env := make([]string, 0, len(p.Env))
 	for _, key := range slices.Sorted(maps.Keys(p.Env)) {

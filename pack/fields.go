@@ -12,8 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// fields reads the keys of one mapping, strictly: each key has one getter, which notes what is wrong with the value
-// and then returns the zero value; done notes the keys that nobody asked for.
+// fields reads the keys of one mapping strictly. Each key has one getter. It notes a problem with the value and then
+// returns the zero value. done notes the keys that no getter read.
 type fields struct {
 	*source
 	node  *yaml.Node
@@ -23,7 +23,7 @@ type fields struct {
 	known []string
 }
 
-// fields opens a mapping. It returns nil after noting that the node is none.
+// fields opens a mapping. If the node is not a mapping, it notes that and returns nil.
 func (s *source) fields(node *yaml.Node, path string) *fields {
 	if node.Kind != yaml.MappingNode {
 		name := cmp.Or(strings.TrimSuffix(path, "."), s.what, "the file")
@@ -47,7 +47,7 @@ func (s *source) fields(node *yaml.Node, path string) *fields {
 	return f
 }
 
-// done notes every key that no getter asked for.
+// done notes every key that no getter read.
 func (f *fields) done() {
 	for _, key := range f.keys {
 		if !slices.Contains(f.known, key.Value) {
@@ -56,18 +56,18 @@ func (f *fields) done() {
 	}
 }
 
-// get returns the value of a key, or nil where the key is not there.
+// get returns the value of a key, or nil where the key is missing.
 func (f *fields) get(key string) *yaml.Node {
 	f.known = append(f.known, key)
 	return f.nodes[key]
 }
 
-// wrong notes a value that is not what the key wants.
+// wrong notes a value that does not suit the key.
 func (f *fields) wrong(node *yaml.Node, key, want string) {
 	f.fail(node, "%s must be %s, got %s", f.path+key, want, describe(node))
 }
 
-// text is a text without control characters. Long texts may have line breaks and tabs.
+// text reads a text without control characters. Long texts may have line breaks and tabs.
 func (f *fields) text(key string, limit int, long bool) string {
 	node := f.get(key)
 	if node == nil {
@@ -110,7 +110,7 @@ func control(r rune, long bool) bool {
 	return r < 0x20 || (r >= 0x7f && r < 0xa0)
 }
 
-// flag is true or false.
+// flag reads true or false.
 func (f *fields) flag(key string) bool {
 	node := f.get(key)
 	if node == nil {
@@ -123,7 +123,7 @@ func (f *fields) flag(key string) bool {
 	return strings.EqualFold(node.Value, "true")
 }
 
-// integer is a whole number between low and high; ok is false where there is none.
+// integer reads a whole number between low and high; ok is false where there is none.
 func (f *fields) integer(key string, low, high int) (n int, ok bool) {
 	node := f.get(key)
 	if node == nil {
@@ -141,12 +141,12 @@ func (f *fields) integer(key string, low, high int) (n int, ok bool) {
 	return int(v), true
 }
 
-// between words a range as people would.
+// between describes a range for people.
 func between(low, high int) string {
 	return strconv.Itoa(low) + " to " + strconv.Itoa(high)
 }
 
-// number is a number between low and high, both included.
+// number reads a number between low and high, both included.
 func (f *fields) number(key string, low, high float64, want string) (v float64, ok bool) {
 	node := f.get(key)
 	if node == nil {
@@ -178,7 +178,7 @@ func numberOf(node *yaml.Node) (float64, bool) {
 // secondsMax is about a year.
 const secondsMax = 30 << 20
 
-// seconds is a positive number of seconds.
+// seconds reads a positive number of seconds.
 func (f *fields) seconds(key string) time.Duration {
 	node := f.get(key)
 	if node == nil {
@@ -198,7 +198,7 @@ func (f *fields) seconds(key string) time.Duration {
 	return 0
 }
 
-// duration is a positive time like 1s.
+// duration reads a positive time like 1s.
 func (f *fields) duration(key string) time.Duration {
 	node := f.get(key)
 	if node == nil {
@@ -222,7 +222,7 @@ func (f *fields) duration(key string) time.Duration {
 	return 0
 }
 
-// size is a number of bytes, plain or like 2GiB.
+// size reads a number of bytes, plain or like 2GiB.
 func (f *fields) size(key string) int64 {
 	node := f.get(key)
 	if node == nil {
@@ -240,7 +240,7 @@ func (f *fields) size(key string) int64 {
 	return n
 }
 
-// list is the items of a sequence; nil where the key is not there or is none.
+// list reads the items of a sequence. It returns nil where the key is missing or the value is no sequence.
 func (f *fields) list(key string, limit int) []*yaml.Node {
 	node := f.get(key)
 	if node == nil {
@@ -257,7 +257,7 @@ func (f *fields) list(key string, limit int) []*yaml.Node {
 	return node.Content
 }
 
-// texts is a list of texts.
+// texts reads a list of texts.
 func (f *fields) texts(key string, limit, length int, long bool) []string {
 	var texts []string
 	for i, item := range f.list(key, limit) {
@@ -266,7 +266,7 @@ func (f *fields) texts(key string, limit, length int, long bool) []string {
 	return texts
 }
 
-// sub opens a mapping below a key; nil where the key is not there or is none.
+// sub opens the mapping at a key. It returns nil where the key is missing or the value is no mapping.
 func (f *fields) sub(key string) *fields {
 	node := f.get(key)
 	if node == nil {
@@ -275,7 +275,7 @@ func (f *fields) sub(key string) *fields {
 	return f.fields(node, f.path+key+".")
 }
 
-// describe words what a node is, with its value where that is short.
+// describe describes a node, with its value if that is short.
 func describe(node *yaml.Node) string {
 	switch node.Kind {
 	case yaml.MappingNode:
@@ -308,7 +308,7 @@ const nameMax = 64 // bytes
 
 var namePattern = regexp.MustCompile(`^[a-z0-9_]+$`)
 
-// name is a required name.
+// name reads a required name.
 func (f *fields) name(key string) string {
 	node := f.get(key)
 	if node == nil {

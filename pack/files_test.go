@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// files are the contents of files by their path. A path in a folder bin is made executable.
+// files maps paths to contents. A path in a folder named bin is made executable.
 type files map[string]string
 
-// write makes the files in a fresh folder and returns that.
+// write creates the files in a new folder and returns the folder.
 func write(t testing.TB, contents files) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -9,8 +9,8 @@ import (
 )
 
 // CheckJSON refuses a text that is not exactly one JSON value in UTF-8, or that nests deeper than
-// messages.JSONDepthMax. The depth is judged first, in one pass that neither recurses nor allocates and stops where
-// it is exceeded, so that deep nesting costs no more than its first levels.
+// messages.JSONDepthMax. It checks the depth first, in one pass without recursion and allocation. The pass stops at the
+// first level too many, so deep nesting costs no more than the allowed levels.
 func CheckJSON(raw []byte) error {
 	if at := tooDeep(raw, messages.JSONDepthMax); at >= 0 {
 		return fmt.Errorf("nested deeper than %d levels at byte %d", messages.JSONDepthMax, at)
@@ -25,8 +25,8 @@ func CheckJSON(raw []byte) error {
 	return nil
 }
 
-// tooDeep is where the nesting first exceeds the limit, or -1. On a text that is not JSON it says something, which
-// does not matter, since that is refused anyway.
+// tooDeep returns where the nesting first exceeds the limit, or -1. For a text that is not JSON the result means
+// nothing; such a text is refused anyway.
 func tooDeep(raw []byte, limit int) int {
 	depth, quoted := 0, false
 	for i := 0; i < len(raw); i++ {

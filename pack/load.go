@@ -13,30 +13,30 @@ import (
 	"github.com/troupe-run/troupe/runtime"
 )
 
-// Bounds on what one Load reads.
+// Bounds on one Load.
 const (
 	packsMax   = 1000
 	actionsMax = 1000 // of one pack
 	filesMax   = 10_000
 )
 
-// Options is what packs leave to the configuration. Zero fields mean defaults.
+// Options holds the configuration's values for packs. Zero fields mean the defaults.
 type Options struct {
-	// MaxRetries of actions where neither the action nor its pack says. Default 0.
+	// MaxRetries holds for actions where neither the action nor its pack sets it. Default 0.
 	MaxRetries int
-	// Cores is what default numbers of workers are computed from. Default: the machine's.
+	// Cores is the number of cores from which default numbers of workers are computed. Default: the machine's.
 	Cores int
-	// Workers is the number of workers a node has in pools that do not say, by runtime. Default: the runtime's.
+	// Workers is the number of workers, by runtime, of pools that set none. Default: the runtime's.
 	Workers map[messages.Runtime]int
-	// Runtimes are those that packs may name. Default: all.
+	// Runtimes are the runtimes that packs may name. Default: all.
 	Runtimes runtime.Set
-	// HasHandler reports whether the binary has a Go handler of that name. Nil: any name is taken.
+	// HasHandler reports whether the binary has a Go handler of that name. Nil: any name is valid.
 	HasHandler func(name string) bool
-	// User looks up who a pool's programs are to run as, and says what keeps this node from running them so. Nil: it is not
-	// looked up.
+	// User looks up the user that a pool's programs run as. Its error says why this node cannot run them so. Nil: users
+	// are not looked up.
 	User func(text string) (messages.User, error)
-	// Registered are actions that the program itself brings, without files: handlers, with at least a Ref. Empty
-	// fields get the defaults of an action's file; the version's is "0".
+	// Registered are actions of the program itself, without files: handlers, with at least a Ref. Empty fields get the
+	// defaults of an action's file; the version is "0".
 	Registered []messages.Action
 }
 
@@ -51,8 +51,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Load reads the packs in dirs. Each dir is a pack, or a folder of packs. A pack that is reached twice is loaded
-// once. The error is a *Problems with everything that is wrong in all of them; there is no set then.
+// Load reads the packs in dirs. Each dir is a pack, or a folder of packs. A pack that is found twice is loaded once.
+// The error is a *Problems with the problems of all packs; the set is nil then.
 func Load(dirs []string, options Options) (*Set, error) {
 	l := &loader{
 		options: options.withDefaults(), problems: &Problems{},
@@ -70,7 +70,7 @@ func Load(dirs []string, options Options) (*Set, error) {
 	return l.assemble(), nil
 }
 
-// loader collects what is loaded. Maps are by full name.
+// loader collects the loaded parts. Maps are by full name.
 type loader struct {
 	options  Options
 	problems *Problems
@@ -80,7 +80,7 @@ type loader struct {
 	schemas  map[string]*checker
 }
 
-// folder is one pack's folder: as it was given, and where it really is.
+// folder is one pack's folder: the path as given, and the real path.
 type folder struct{ shown, real string }
 
 // discover finds the folders of the packs, each once.
@@ -113,7 +113,7 @@ func realPath(path string) (string, error) {
 	return filepath.EvalSymlinks(absolute)
 }
 
-// packsIn is dir itself where it is a pack, else those of its folders that are.
+// packsIn returns dir itself if it is a pack, or else those of its folders that are packs.
 func (l *loader) packsIn(dir string) []string {
 	if strings.ContainsRune(dir, 0) || dir == "" {
 		l.problems.add("packs: %q is not a folder's name", clip(dir))
@@ -164,7 +164,7 @@ func (l *loader) loadPack(f folder) {
 		l.problems.add("packs: %s: %v", clip(f.shown), fileError(err))
 		return
 	}
-	defer root.Close() // it was only read
+	defer root.Close() // read only
 	d := l.readPack(root, f)
 	if d == nil {
 		return
@@ -209,7 +209,7 @@ func (l *loader) actionFiles(d *draftPack) []string {
 	return names
 }
 
-// assemble builds the set once nothing is wrong. A pool that no action uses does not exist.
+// assemble builds the set when there is no problem. It leaves out pools without actions.
 func (l *loader) assemble() *Set {
 	s := &Set{Actions: l.actions, schemas: l.schemas}
 	slices.SortFunc(s.Actions, func(a, b messages.Action) int { return cmp.Compare(a.Ref, b.Ref) })
@@ -217,9 +217,9 @@ func (l *loader) assemble() *Set {
 		p := l.pools[a.Pool]
 		p.Actions = append(p.Actions, a.Ref)
 		if string(a.Parameters) == `{"type":"object"}` {
-			delete(s.schemas, a.Ref) // Validate has seen to that before it asks a schema
+			delete(s.schemas, a.Ref) // Validate allows these parameters without a schema
 		}
-		if d := l.packs[a.Pack]; d != nil { // none where the program registered it
+		if d := l.packs[a.Pack]; d != nil { // nil for a registered action
 			d.pack.Actions = append(d.pack.Actions, a.Ref)
 		}
 	}

@@ -12,8 +12,7 @@ import (
 	"github.com/troupe-run/troupe/runtime"
 )
 
-// options make defaults that do not depend on the machine.
-// options knows one user.
+// options returns options that do not depend on the machine. options knows one user.
 func options() pack.Options {
 	return pack.Options{Cores: 4, User: func(text string) (messages.User, error) {
 		if text == "mailer:7" {

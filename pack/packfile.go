@@ -13,12 +13,12 @@ import (
 	"github.com/troupe-run/troupe/runtime"
 )
 
-// Bounds of pack.yaml and of what actions and packs share.
+// Bounds on pack.yaml and on keys that actions and packs share.
 const (
 	versionMax     = 64   // bytes
 	descriptionMax = 4096 // bytes
 	poolsMax       = 100
-	maxRetriesMax  = 1000 // a chain longer than this is a loop
+	maxRetriesMax  = 1000 // a longer chain is a loop
 )
 
 var versionPattern = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+_-]*$`)
@@ -30,10 +30,10 @@ type draftPack struct {
 	folder   folder
 	root     *os.Root
 	defaults defaults
-	files    map[string]string // by action name: the file that has it
+	files    map[string]string // the action's file, by the action's name
 }
 
-// defaults is what a pack says for its actions.
+// defaults holds a pack's values for its actions.
 type defaults struct {
 	maxRetries int
 	timeout    time.Duration
@@ -41,7 +41,7 @@ type defaults struct {
 	rules      messages.RetryRules
 }
 
-// readPack reads pack.yaml with the pools in it. It returns nil where the pack has no name to go on with.
+// readPack reads pack.yaml with the pools in it. It returns nil if the pack has no valid name.
 func (l *loader) readPack(root *os.Root, f folder) *draftPack {
 	s := &source{
 		owner: "pack " + clip(filepath.Base(f.shown)), file: filepath.Join(f.shown, "pack.yaml"), problems: l.problems,
@@ -143,7 +143,7 @@ func (l *loader) readPool(d *draftPack, i int, node *yaml.Node) {
 	l.pools[p.Name] = p
 }
 
-// readSettings reads what only pools with processes have. Without a spec the runtime is wrong, which was noted.
+// readSettings reads the keys of pools with processes. spec is nil if the runtime is wrong; that is noted already.
 func (l *loader) readSettings(f *fields, p *Pool, spec *runtime.Spec) {
 	if spec != nil && spec.InNode() {
 		f.forbid("means nothing for runtime "+string(spec.Name)+", which runs inside the node", "env", "secrets", "user", "umask", "limits", "recycle", "health", "init_timeout", "snapshot_every")
@@ -179,7 +179,7 @@ func (l *loader) readSettings(f *fields, p *Pool, spec *runtime.Spec) {
 	p.SnapshotEvery, _ = f.integer("snapshot_every", 1, 1<<30)
 }
 
-// runtime reads the required runtime. It returns nil after noting that there is none.
+// runtime reads the required runtime. If there is none, it notes that and returns nil.
 func (f *fields) runtime(known runtime.Set) *runtime.Spec {
 	node := f.get("runtime")
 	if node == nil {
@@ -197,7 +197,7 @@ func (f *fields) runtime(known runtime.Set) *runtime.Spec {
 	return spec
 }
 
-// workers reads a number of workers, or a range of it.
+// workers reads a number of workers, or a range.
 func (f *fields) workers(fallback int) (low, high int) {
 	node := f.nodes["workers"]
 	if node == nil || node.Kind != yaml.MappingNode {
@@ -225,7 +225,7 @@ func (f *fields) workers(fallback int) (low, high int) {
 	return low, high
 }
 
-// env reads environment variables. A value that YAML sees as a number or a truth is the text as written.
+// env reads environment variables. A value that YAML reads as a number or a boolean is taken as the text in the file.
 func (f *fields) env() map[string]string {
 	r := f.sub("env")
 	if r == nil {

@@ -9,15 +9,16 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// patternMax bounds a pattern's program, in instructions: a match visits at most that many of them for each character.
+// patternMax bounds a pattern's program, in instructions. For each character, a match visits at most that many.
 const patternMax = 10_000
 
-// pattern is a regular expression whose matches can be counted and stopped. The standard library's matches cannot, and
-// the worst case by its length says little: a pattern of 760 instructions often visits two of them for a character.
+// pattern is a regular expression whose matches can be counted and stopped. The standard library's cannot. A bound from
+// the worst case of its length would be far too strict: a pattern of 760 instructions often visits two of them for a
+// character.
 type pattern struct {
 	*regexp.Regexp
 	program  *syntax.Prog
-	anchored bool // it matches at the text's begin or not at all
+	anchored bool // it matches only at the beginning of the text
 }
 
 func compilePattern(text string) (jsonschema.Regexp, error) {
@@ -39,17 +40,17 @@ func compilePattern(text string) (jsonschema.Regexp, error) {
 	return &pattern{re, program, program.StartCond()&syntax.EmptyBeginText != 0}, nil
 }
 
-// matcher runs the patterns of one check, one at a time, as Thompson's simulation of an automaton: it goes through a text
-// once and keeps the instructions that wait for the next character, each at most once.
+// matcher runs the patterns of one check, one at a time, as Thompson's simulation of an automaton: it reads a text once
+// and keeps the set of instructions that wait for the next character.
 type matcher struct {
-	seen    []uint32 // by instruction: the round in which it was visited last
+	seen    []uint32 // by instruction: the last round that visited it
 	round   uint32
 	waiting []uint32 // instructions that read a character
-	next    []uint32 // where they go on after it
+	next    []uint32 // their successors
 	stack   []uint32
 }
 
-// match says whether the pattern is found in the text. It charges the instructions that it visits, position by position,
+// match reports whether the pattern is found in the text. It charges the visited instructions, position by position,
 // and returns false once charge does.
 func (m *matcher) match(p *pattern, text string, charge func(visits int) bool) bool {
 	if missing := len(p.program.Inst) - len(m.seen); missing > 0 {
@@ -82,7 +83,8 @@ func (m *matcher) match(p *pattern, text string, charge func(visits int) bool) b
 	}
 }
 
-// follow goes from the next instructions to those that read a character. It says whether one of them is the pattern's end.
+// follow goes from the next instructions to those that read a character. found reports that it reached the end of the
+// pattern.
 func (m *matcher) follow(program *syntax.Prog, here syntax.EmptyOp) (found bool, visits int) {
 	m.round++
 	m.waiting, m.stack = m.waiting[:0], append(m.stack[:0], m.next...)

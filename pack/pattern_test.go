@@ -39,7 +39,7 @@ func anyPattern(t *rapid.T, depth int) string {
 	return inner
 }
 
-// TestPatternsMatchAsTheLibrary: the counted match and the standard library's say the same.
+// TestPatternsMatchAsTheLibrary: the counted match and the standard library's give the same result.
 func TestPatternsMatchAsTheLibrary(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -69,8 +69,8 @@ func listOf(item string, items int) string {
 	return `{"l":[` + strings.Repeat(`"`+item+`",`, items-1) + `"` + item + `"]}`
 }
 
-// TestListsWithPatternsAreChecked: a pattern with a counted repetition costs what its match visits, not its length for each
-// character. 6,000 hosts took too many steps once.
+// TestListsWithPatternsAreChecked: a pattern with a counted repetition costs the instructions that its match visits,
+// and not its length for each character. Once, a list of 6,000 hosts took too many steps.
 func TestListsWithPatternsAreChecked(t *testing.T) {
 	t.Parallel()
 	for name, c := range lists {
@@ -85,7 +85,7 @@ func TestListsWithPatternsAreChecked(t *testing.T) {
 	}
 }
 
-// hostile are patterns and texts of which each character visits much of the pattern.
+// hostile are patterns with texts in which each character visits much of the pattern.
 var hostile = map[string]struct{ pattern, text string }{
 	"one long text":         {`^((a|aa)*){1,100}b$`, strings.Repeat("a", 1_000_000)},
 	"many short texts":      {`^((a|aa){1,30}){1,30}b$`, strings.Repeat(strings.Repeat("a", 250)+`","`, 4000)},
@@ -94,12 +94,12 @@ var hostile = map[string]struct{ pattern, text string }{
 	"with empty assertions": {`(\\b|\\B|^|a){800}b`, strings.Repeat("a", 1_000_000)},
 }
 
-// TestHostileMatchesEndByTheirSteps: also within one match, with a bounded number of visits beyond its steps.
+// TestHostileMatchesEndByTheirSteps: the bound also holds within one match, whose visits beyond its steps are bounded.
 func TestHostileMatchesEndByTheirSteps(t *testing.T) {
 	t.Parallel()
 	for name, c := range hostile {
 		checked := checkerOf(t, fmt.Sprintf(`{"properties":{"l":{"items":{"pattern":"%s"}}}}`, c.pattern))
-		checked.steps = stepsMax / 100 // a hundredth is enough to see it
+		checked.steps = stepsMax / 100 // a hundredth is enough for the test
 		_, err := checked.run(t.Context(), value(t, `{"l":["`+c.text+`"]}`))
 		require.ErrorIs(t, err, errSteps{}, name)
 	}

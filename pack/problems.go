@@ -8,9 +8,9 @@ import (
 // problemsMax bounds how many problems are kept; the rest are counted.
 const problemsMax = 100
 
-// Problems is everything that is wrong with what was to be loaded.
+// Problems holds all problems of one Load.
 type Problems struct {
-	Texts []string // one line each, at most 100, in the order in which they were met
+	Texts []string // one line each, at most 100, in the order in which they were found
 	More  int      // how many others there were
 }
 
@@ -40,7 +40,7 @@ func (p *Problems) err() error {
 	return p
 }
 
-// printable keeps foreign text from breaking a line or a terminal.
+// printable removes characters from a file's text that could break a line or a terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 || (r >= 0x7f && r < 0xa0) || r == '\u2028' || r == '\u2029' {
@@ -50,7 +50,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// clip bounds a foreign text that goes into a problem.
+// clip bounds a file's text within a problem.
 func clip(s string) string {
 	const limit = 100
 	if len(s) > limit {

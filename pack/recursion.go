@@ -9,14 +9,14 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Bounds on how schemas lead to each other.
+// Bounds on references between schemas.
 const (
-	sameDepthMax = 100        // schemas, one behind the other, for one value: a check recurses that deep a level of the value
+	sameDepthMax = 100        // nested schemas for one value: a check recurses so deep on each level of the value
 	waysMax      = 2_000      // ways from one schema into the parts of a value
 	pairsMax     = 20_000_000 // pairs of ways that are compared
 )
 
-// graph is a schema's subschemas and how they lead to each other.
+// graph holds a schema's subschemas and the edges between them.
 type graph struct {
 	schemas []*jsonschema.Schema
 	edges   map[*jsonschema.Schema][]edge
@@ -25,8 +25,8 @@ type graph struct {
 	pairs   int // compared so far
 }
 
-// groups numbers the schemas that lead to each other by the edges that are wanted, from 1; one that does not lead back to
-// itself has no number. It is Tarjan's algorithm.
+// groups numbers the cycles of schemas along the wanted edges, from 1. A schema outside of any cycle has no number. It
+// is Tarjan's algorithm.
 func (g *graph) groups(wanted func(edge) bool) map[*jsonschema.Schema]int {
 	t := &tarjan{graph: g, wanted: wanted, index: map[*jsonschema.Schema]int{}, low: map[*jsonschema.Schema]int{},
 		group: map[*jsonschema.Schema]int{}, open: map[*jsonschema.Schema]bool{}}
@@ -81,8 +81,8 @@ func (t *tarjan) visit(s *jsonschema.Schema) {
 	t.stack = t.stack[:at]
 }
 
-// checkDepth refuses a schema that leads back to itself for one and the same value, which no check would end, and one that
-// applies too many schemas, one behind the other, to one value.
+// checkDepth refuses a schema that refers back to itself for the same value, because its check would not end. It also
+// refuses one that nests too many schemas for one value.
 func (g *graph) checkDepth() error {
 	circles := g.groups(func(e edge) bool { return e.part.kind == whole })
 	for _, s := range g.schemas {
@@ -116,11 +116,11 @@ func (g *graph) checkDepth() error {
 type way struct {
 	edge  edge
 	from  *jsonschema.Schema // where the edge starts
-	facts facts              // what holds of a value that goes this way
+	facts facts              // facts about a value that takes this way
 }
 
-// checkAmbiguity refuses schemas by which a check could grow exponentially with the depth of a value: those that lead
-// back to themselves in two ways through the same part of a value, where nothing tells the ways apart.
+// checkAmbiguity refuses schemas whose checks could grow exponentially with the depth of a value. Such a schema refers
+// back to itself in two ways through the same part of a value, and one value may take both ways.
 func (g *graph) checkAmbiguity() error {
 	entered := map[*jsonschema.Schema]bool{}
 	for _, s := range g.schemas {
@@ -141,12 +141,12 @@ func (g *graph) checkAmbiguity() error {
 	return nil
 }
 
-// loop says whether an edge from s is one by which s leads back to itself.
+// loop reports whether an edge from s is part of a cycle through s.
 func (g *graph) loop(s *jsonschema.Schema, e edge) bool {
 	return e.part.kind != propertyName && g.loops[s] != 0 && g.loops[s] == g.loops[e.to]
 }
 
-// skip follows schemas that do nothing in the loop but lead to one other.
+// skip follows schemas that only lead to one other schema of the cycle.
 func (g *graph) skip(s *jsonschema.Schema) *jsonschema.Schema {
 	for {
 		var on []edge
@@ -189,7 +189,7 @@ func (w way) named() string {
 	return place(w.edge.to)
 }
 
-// ways lists the ways from s into parts of a value that stay in its loop.
+// ways lists the ways from s into parts of a value that stay in its cycle.
 func (g *graph) ways(s *jsonschema.Schema, f facts, into []way) ([]way, error) {
 	f = f.and(g.factsOf(s))
 	for _, e := range g.edges[s] {
@@ -211,7 +211,7 @@ func (g *graph) ways(s *jsonschema.Schema, f facts, into []way) ([]way, error) {
 	return into, nil
 }
 
-// overlap says whether a value may have something that belongs to both parts.
+// overlap reports whether some property or item may belong to both parts.
 func overlap(p, q part) bool {
 	if p.kind > q.kind {
 		p, q = q, p
@@ -225,7 +225,7 @@ func overlap(p, q part) bool {
 		return p.name == q.name
 	case p.kind == property && q.kind == matching:
 		return q.re.MatchString(p.name)
-	case p.kind == property: // and what is additional
+	case p.kind == property: // against additional properties
 		return q.from.Properties[p.name] == nil && !matchesAny(q.from, p.name)
 	case p.kind == matching && q.kind == matching:
 		x, y := anchored(p.re), anchored(q.re)
@@ -245,7 +245,7 @@ func matchesAny(s *jsonschema.Schema, name string) bool {
 	return false
 }
 
-// anchored is the literal that everything that matches begins with.
+// anchored returns the literal text with which every match begins.
 func anchored(re jsonschema.Regexp) string {
 	text, ok := strings.CutPrefix(re.String(), "^")
 	if !ok || strings.Contains(text, "|") {

@@ -8,19 +8,19 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// facts is what holds of a value that goes one way through a schema. It is never changed once made.
+// facts are known about a value that takes one way through a schema. They are never changed once made.
 type facts struct {
 	types    jsonschema.Types            // 0: any
 	values   map[string]map[string]bool  // a property's values, as JSON
 	required map[string]bool             // properties
-	closed   map[*jsonschema.Schema]bool // schemas that allow the properties alone that they name
+	closed   map[*jsonschema.Schema]bool // schemas that allow only the properties that they name
 	held     map[*jsonschema.Schema]bool // conditions that hold
 	failed   map[*jsonschema.Schema]bool // conditions that do not
 }
 
 func (f facts) none() bool { return f.types == 0 && len(f.values)+len(f.required)+len(f.closed) == 0 }
 
-// factsOf is what a schema says of its value before its looping subschemas are looked at.
+// factsOf returns what a schema requires of its value, without its subschemas of the cycle.
 func (g *graph) factsOf(s *jsonschema.Schema) facts {
 	if known, ok := g.facts[s]; ok {
 		return known
@@ -53,7 +53,7 @@ func (g *graph) factsOf(s *jsonschema.Schema) facts {
 	return f
 }
 
-// valuesOf is the values that a schema's const or enum leaves, as JSON; nil where it leaves any.
+// valuesOf returns the values that a schema's const or enum allows, as JSON; nil if it allows any.
 func valuesOf(s *jsonschema.Schema) map[string]bool {
 	var values []any
 	switch {
@@ -69,9 +69,9 @@ func valuesOf(s *jsonschema.Schema) map[string]bool {
 	texts := make(map[string]bool, len(values))
 	for _, v := range values {
 		switch n, isNumber := v.(json.Number); {
-		case isNumber && !plainInteger(n): // it has other texts
+		case isNumber && !plainInteger(n): // the number has other texts
 			return nil
-		case typeName(v) == "array" || typeName(v) == "object": // as what is in it
+		case typeName(v) == "array" || typeName(v) == "object": // it may contain such numbers
 			return nil
 		}
 		text, err := json.Marshal(v)
@@ -83,12 +83,12 @@ func valuesOf(s *jsonschema.Schema) map[string]bool {
 	return texts
 }
 
-// and is what holds where both do.
+// and returns the facts where both hold.
 func (f facts) and(g facts) facts {
 	both := facts{types: f.types, values: maps.Clone(f.values), required: maps.Clone(f.required),
 		closed: maps.Clone(f.closed), held: maps.Clone(f.held), failed: maps.Clone(f.failed)}
 	if g.types != 0 {
-		both.types = g.types // the nearer one; a value of neither is refused by one of them
+		both.types = g.types // the inner schema's; a value outside of the outer one's types is refused there
 	}
 	both.values = merge(both.values, g.values)
 	both.required = merge(both.required, g.required)
@@ -106,7 +106,7 @@ func merge[K comparable, V any](a, b map[K]V) map[K]V {
 	return a
 }
 
-// taking is what holds once an edge with a condition is taken.
+// taking returns the facts after an edge with a condition is taken.
 func (g *graph) taking(f facts, e edge) facts {
 	switch {
 	case e.held != nil:
@@ -119,7 +119,7 @@ func (g *graph) taking(f facts, e edge) facts {
 	return f
 }
 
-// excludes says that no value goes both ways.
+// excludes reports that no value takes both ways.
 func (f facts) excludes(g facts) bool {
 	if f.types != 0 && g.types != 0 && f.types&g.types == 0 {
 		return true
@@ -136,7 +136,7 @@ func (f facts) excludes(g facts) bool {
 	return !disjoint(f.held, g.failed) || !disjoint(f.failed, g.held)
 }
 
-// forbids says that one of the properties is not allowed.
+// forbids reports that one of the properties is not allowed.
 func (f facts) forbids(names map[string]bool) bool {
 	for s := range f.closed {
 		for name := range names {

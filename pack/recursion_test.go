@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSchemasWhoseChecksCouldNotEndAreRefused. The library takes each of them; with the first two, a body of 300 bytes
-// kept it busy for hours and took gigabytes.
+// TestSchemasWhoseChecksCouldNotEndAreRefused. The library accepts each of them. With the first two, it needed hours
+// and gigabytes for a body of 300 bytes.
 func TestSchemasWhoseChecksCouldNotEndAreRefused(t *testing.T) {
 	t.Parallel()
 	const ways = "leads back to itself in two ways"
@@ -29,9 +29,9 @@ func TestSchemasWhoseChecksCouldNotEndAreRefused(t *testing.T) {
 		{`{"properties":{"a":{"$ref":"#"}},"patternProperties":{"^a":{"$ref":"#"}}}`, ways},
 		{`{"patternProperties":{"^a":{"$ref":"#"},"b$":{"$ref":"#"}}}`, ways},
 		{`{"allOf":[{"additionalProperties":{"$ref":"#"}},{"properties":{"a":{"$ref":"#"}}}]}`, ways},
-		// The constant tells nothing apart while the property may be missing.
+		// The constant distinguishes nothing while the property may be missing.
 		{strings.ReplaceAll(expressions, `"required":["op","args"],`, ""), ways},
-		// A diamond: one schema in two ways.
+		// A diamond: two ways to one schema.
 		{`{"allOf":[{"$ref":"#/$defs/b"},{"$ref":"#/$defs/c"}],"$defs":{"b":{"$ref":"#/$defs/d"},"c":{"$ref":"#/$defs/d"},
 			"d":{"properties":{"a":{"$ref":"#"}}}}}`, ways},
 		{`{"$id":"troupe:///x","$defs":{"n":{"$dynamicAnchor":"n"}},"$dynamicRef":"#n"}`, "$dynamicRef is taken only"},
@@ -51,7 +51,7 @@ func chain(levels int) string {
 	return strings.Repeat(`{"not":`, levels) + `true` + strings.Repeat("}", levels)
 }
 
-// TestOrdinaryRecursionIsTaken: schemas of trees, of lists and of unions that a constant or a type tells apart.
+// TestOrdinaryRecursionIsTaken: schemas of trees, of lists, and of unions that a constant or a type distinguishes.
 func TestOrdinaryRecursionIsTaken(t *testing.T) {
 	t.Parallel()
 	for _, schema := range []string{
@@ -64,18 +64,18 @@ func TestOrdinaryRecursionIsTaken(t *testing.T) {
 		`{"patternProperties":{"^x-":{"$ref":"#"},"^y-":{"$ref":"#"}},"additionalProperties":{"$ref":"#"}}`,
 		`{"propertyNames":{"$ref":"#"}}`,
 		`{"oneOf":[{"required":["and"],"properties":{"and":{"items":{"$ref":"#"}}}},{"required":["or"],"properties":{"or":{"items":{"$ref":"#"}}}}]}`,
-		// The conditional style of unions: what they have in common is required outside.
+		// Unions by conditions: the common properties are required outside.
 		`{"required":["kind"],"properties":{"kind":{"enum":["a","b"]}},"allOf":[
 			{"if":{"properties":{"kind":{"const":"a"}}},"then":{"properties":{"sub":{"$ref":"#"}}}},
 			{"if":{"properties":{"kind":{"const":"b"}}},"then":{"properties":{"sub":{"$ref":"#"}}}}]}`,
 		`{"if":{"required":["a"]},"then":{"properties":{"x":{"$ref":"#"}}},"else":{"properties":{"x":{"$ref":"#"}}}}`,
-		// Branches by reference, with the constant in what both share.
+		// Branches by reference, with the constant in the part that both share.
 		`{"oneOf":[{"$ref":"#/$defs/p"},{"$ref":"#/$defs/q"}],"$defs":{
 			"p":{"allOf":[{"$ref":"#/$defs/isP"}],"properties":{"sub":{"$ref":"#"}}},
 			"q":{"required":["k"],"properties":{"k":{"const":"q"},"sub":{"$ref":"#"}}},
 			"isP":{"required":["k"],"properties":{"k":{"const":"p"}}}}}`,
 		`{"prefixItems":[{"$ref":"#"},{"$ref":"#"}],"items":{"$ref":"#"}}`,
-		// Told apart by whole numbers, and by what each alone requires where no other property is allowed.
+		// Distinguished by whole numbers, and by required properties where no other property is allowed.
 		strings.NewReplacer(`"and"`, "1", `"or"`, "2").Replace(expressions),
 		`{"oneOf":[{"required":["all"],"properties":{"all":{"items":{"$ref":"#"}},"then":{"$ref":"#"}},"additionalProperties":false},
 			{"required":["any"],"properties":{"any":{"items":{"$ref":"#"}},"then":{"$ref":"#"}},"additionalProperties":false}]}`,
@@ -86,7 +86,7 @@ func TestOrdinaryRecursionIsTaken(t *testing.T) {
 	}
 }
 
-// A property may be called $id, and an example may hold one: neither is the keyword.
+// A property may have the name $id, and an example may contain one. Neither is the keyword.
 func TestWhatNamesItself(t *testing.T) {
 	t.Parallel()
 	for schema, want := range map[string]bool{
@@ -108,7 +108,7 @@ func TestWhatNamesItself(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// schemaOfSchemas is what draft 7 says of schemas, without its words that do not lead on.
+// schemaOfSchemas is the part of draft 7's schema of schemas that has references.
 const schemaOfSchemas = `{"definitions":{"schemaArray":{"type":"array","minItems":1,"items":{"$ref":"#"}},
 	"stringArray":{"type":"array","items":{"type":"string"},"uniqueItems":true,"default":[]}},"type":["object","boolean"],
 	"properties":{"$id":{"type":"string"},"additionalItems":{"$ref":"#"},"items":{"anyOf":[{"$ref":"#"},{"$ref":"#/definitions/schemaArray"}],"default":true},
@@ -119,7 +119,8 @@ const schemaOfSchemas = `{"definitions":{"schemaArray":{"type":"array","minItems
 	"propertyNames":{"$ref":"#"},"if":{"$ref":"#"},"then":{"$ref":"#"},"else":{"$ref":"#"},"allOf":{"$ref":"#/definitions/schemaArray"},
 	"anyOf":{"$ref":"#/definitions/schemaArray"},"oneOf":{"$ref":"#/definitions/schemaArray"},"not":{"$ref":"#"}},"default":true}`
 
-// TestAUnionGoesOnInOneBranchOnly: what is told apart costs its length, not two to the power of its depth.
+// TestAUnionGoesOnInOneBranchOnly: a check of a distinguished union costs its length, and not two to the power of its
+// depth.
 func TestAUnionGoesOnInOneBranchOnly(t *testing.T) {
 	t.Parallel()
 	checked := checkerOf(t, expressions)
@@ -134,7 +135,7 @@ func TestAUnionGoesOnInOneBranchOnly(t *testing.T) {
 	require.Less(t, steps(40), 5*steps(10))
 }
 
-// anyTrees draws three schemas of trees that refer to each other, with branches that something may tell apart.
+// anyTrees draws three schemas of trees that refer to each other, with branches that may be distinguished.
 func anyTrees(t *rapid.T) string {
 	ref := func() any {
 		return map[string]any{"$ref": fmt.Sprintf("#/$defs/%d", rapid.IntRange(0, 2).Draw(t, "to"))}
@@ -185,8 +186,8 @@ func anyTrees(t *rapid.T) string {
 	return string(raw)
 }
 
-// TestNoSchemaThatIsTakenGrowsWithTheDepth: whatever schema is taken, a value that is nested deeply is checked to its
-// end. By a schema that is ambiguous each level, or each third, would cost as much as all levels below it.
+// TestNoSchemaThatIsTakenGrowsWithTheDepth: with every accepted schema, the check of a deep value ends. With an
+// ambiguous schema, each level, or each third one, would cost as much as all levels below it.
 func TestNoSchemaThatIsTakenGrowsWithTheDepth(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -206,7 +207,8 @@ func TestNoSchemaThatIsTakenGrowsWithTheDepth(t *testing.T) {
 	})
 }
 
-// nested is a value of so many levels: items, or properties that are named by a level's first letter and say their kind.
+// nested returns a value of many levels: items, or properties that are named by a level's first letter and contain its
+// kind.
 func nested(levels []string, depth int) any {
 	var v any = map[string]any{}
 	for i := range depth {

@@ -8,12 +8,12 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// redacted stands where a secret was.
+// redacted replaces a secret.
 const redacted = "[redacted]"
 
-// Redact returns the parameters as they may be logged and shown: the value of every key that the action lists under
-// secrets, at any depth, is replaced. Parameters that cannot be read are replaced as a whole. Without secrets they
-// come back as they are.
+// Redact returns the parameters in a form that may be logged and shown. It replaces the value of every key that the
+// action lists under secrets, at any depth. Parameters that cannot be read are replaced as a whole. Without secrets it
+// returns the parameters unchanged.
 func Redact(action *messages.Action, params json.RawMessage) json.RawMessage {
 	if len(action.Secrets) == 0 || len(params) == 0 {
 		return params
@@ -23,7 +23,7 @@ func Redact(action *messages.Action, params json.RawMessage) json.RawMessage {
 		return whole
 	}
 	decoder := json.NewDecoder(bytes.NewReader(params))
-	decoder.UseNumber() // numbers keep their digits
+	decoder.UseNumber() // keeps the digits of numbers
 	var v any
 	if err := decoder.Decode(&v); err != nil {
 		return whole

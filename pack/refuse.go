@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// Refuse is Validate for callers who submit: its error is a *messages.Problem that names the action.
+// Refuse is Validate for submissions: its error is a *messages.Problem that names the action.
 func (s *Set) Refuse(ctx context.Context, ref string, params json.RawMessage) error {
 	err := s.Validate(ctx, ref, params)
 	var bad *ParameterError

@@ -18,7 +18,7 @@ const refMax = 256
 
 var refPattern = regexp.MustCompile(`^[a-z0-9_]+(\.[a-z0-9_]+)+$`)
 
-// register takes in an action that has no file.
+// register adds an action that has no file.
 func (l *loader) register(a messages.Action) {
 	spec := l.options.Runtimes.Handlers()
 	if problem := l.checkRegistered(&a, spec); problem != "" {

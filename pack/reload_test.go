@@ -22,7 +22,7 @@ func reloadable() files {
 	}
 }
 
-// TestReloadSeesEveryChange changes one thing on disk and says what a node must do about it.
+// TestReloadSeesEveryChange makes one change on disk at a time and checks the change that a node gets.
 func TestReloadSeesEveryChange(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -136,7 +136,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// A pool may serve several packs; what is blamed for it are those that changed.
+// A pool may serve several packs. PacksOf returns those that changed.
 func TestPacksOfAPoolAreThoseThatChanged(t *testing.T) {
 	t.Parallel()
 	pack1 := files{"pack.yaml": "name: a\nversion: '1'\n", "actions/x.yaml": "name: x\nruntime: python\nentrypoint: x.py\n", "x.py": "def run(p): return 1\n"}

@@ -9,13 +9,14 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// Bounds of the lists of errors under retry.
+// Bounds on the lists of errors under retry.
 const (
 	retryListMax  = 100
-	retryEntryMax = 128 // bytes, as a code may have
+	retryEntryMax = 128 // bytes, the bound on a code
 )
 
-// retry reads what is retried and the back-off; what it does not say is as in those below it. Lists replace those below.
+// retry reads the policy and the rules of retries. A missing value comes from the arguments. A list replaces the
+// argument's list.
 func (f *fields) retry(policy messages.RetryPolicy, rules messages.RetryRules) (messages.RetryPolicy, messages.RetryRules) {
 	r := f.sub("retry")
 	if r == nil {
@@ -36,7 +37,7 @@ func (f *fields) retry(policy messages.RetryPolicy, rules messages.RetryRules) (
 	if v, ok := r.number("jitter", 0, 1, "0 to 1"); ok {
 		policy.Jitter = v
 		if v == 0 {
-			policy.Jitter = -1 // none, as against not said
+			policy.Jitter = -1 // none; 0 would mean not set
 		}
 	}
 	r.rules(&rules)
@@ -75,8 +76,8 @@ func (f *fields) rules(rules *messages.RetryRules) {
 	}
 }
 
-// errorNames is a list of error codes, classes and types of exceptions, which are texts, and of exit statuses, which are whole
-// numbers.
+// errorNames reads a list of error codes, classes and exception types, which are texts, and of exit statuses, which are
+// whole numbers.
 func (f *fields) errorNames(key string) []string {
 	var names []string
 	for i, item := range f.list(key, retryListMax) {

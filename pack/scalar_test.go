@@ -19,7 +19,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestForeignTextStaysOnItsLine: whatever is in a file, a problem is one printable line of bounded length.
+// TestForeignTextStaysOnItsLine: a problem is one printable line of bounded length, whatever text a file contains.
 func TestForeignTextStaysOnItsLine(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

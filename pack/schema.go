@@ -18,11 +18,11 @@ import (
 // schemaMax bounds an action's schema as JSON, in bytes.
 const schemaMax = 128 << 10
 
-// draft is the only dialect of JSON Schema that is taken.
+// draft is the only supported dialect of JSON Schema.
 const draft = "https://json-schema.org/draft/2020-12/schema"
 
-// schema reads an action's parameters key: its JSON Schema as JSON and compiled, or nil for each where there is none
-// or something is wrong, which is noted.
+// schema reads an action's parameters key. It returns the JSON Schema as JSON and compiled, or nil for both if there is
+// none or it notes a problem.
 func (s *source) schema(node *yaml.Node) (json.RawMessage, *checker) {
 	v, ok := s.jsonValue(node, "parameters", 0)
 	if !ok {
@@ -50,7 +50,7 @@ func (s *source) schema(node *yaml.Node) (json.RawMessage, *checker) {
 	return raw, schema
 }
 
-// checkRoot says what is wrong with a schema's outermost keys.
+// checkRoot returns the problem with a schema's outermost keys, or nothing.
 func checkRoot(object map[string]any) string {
 	if dialect, ok := object["$schema"]; ok && dialect != draft && dialect != draft+"#" {
 		return fmt.Sprintf("$schema must be %s, got %q", draft, clip(fmt.Sprint(dialect)))
@@ -65,10 +65,10 @@ func checkRoot(object map[string]any) string {
 	return "type must be object, because an execution's parameters always are one"
 }
 
-// schemaURL is where a schema claims to live; nothing is ever loaded from it.
+// schemaURL is the address of a schema inside the compiler. Nothing is ever loaded from it.
 const schemaURL = "troupe:///parameters"
 
-// compile compiles a schema that stands for itself, and refuses one whose checks could not be bounded.
+// compile compiles a schema without external references, and refuses one whose checks have no bound.
 func compile(raw []byte) (*checker, error) {
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -95,13 +95,14 @@ func compile(raw []byte) (*checker, error) {
 	return checks, nil
 }
 
-// named are the keywords whose value's keys are names, and plain those whose value is no schema.
+// named are the keywords whose value's keys are names. plain are the keywords whose value is no schema.
 var (
 	named = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
 	plain = []string{"const", "enum", "default", "examples"}
 )
 
-// namesItself reports whether a schema, or one inside it, has the keyword $id. A property may have that name.
+// namesItself reports whether a schema, or one inside it, has the keyword $id. A property with that name does not
+// count.
 func namesItself(v any) bool {
 	switch v := v.(type) {
 	case []any:
@@ -125,10 +126,10 @@ func namesItself(v any) bool {
 	return false
 }
 
-// unboundedError is why a schema is refused that is a valid one.
+// unboundedError is why a valid schema is refused.
 type unboundedError struct{ error }
 
-// schemaProblem is what is wrong with a schema, for people.
+// schemaProblem describes the problem of a schema for people.
 func schemaProblem(err error) string {
 	var unbounded unboundedError
 	if errors.As(err, &unbounded) {
@@ -137,9 +138,9 @@ func schemaProblem(err error) string {
 	return "not a valid JSON Schema: " + clipLong(err.Error())
 }
 
-// schemaError is the compiler's error without the address that nobody gave.
+// schemaError returns the compiler's error without schemaURL, which is internal.
 func schemaError(err error) error {
-	var remote *jsonschema.LoadURLError // which does not unwrap
+	var remote *jsonschema.LoadURLError // it has no Unwrap
 	if errors.As(err, &remote) {
 		return remote.Err
 	}
@@ -153,7 +154,7 @@ func schemaError(err error) error {
 	return errors.New(strings.ReplaceAll(err.Error(), schemaURL, ""))
 }
 
-// noLoader refuses to load anything, from files and from the network.
+// noLoader loads nothing, neither from files nor from the network.
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) { return nil, remoteError(url) }
@@ -165,8 +166,8 @@ func (e remoteError) Error() string {
 	return fmt.Sprintf("%s is outside the schema and is not loaded: put the definition under $defs", clip(string(e)))
 }
 
-// jsonValue turns a YAML node into what JSON would have said. Scalars that JSON does not know are refused, except that
-// dates, which YAML sees in plain text, are that text.
+// jsonValue converts a YAML node to a JSON value. It refuses scalars that JSON does not have, except dates, which
+// become their text.
 func (s *source) jsonValue(node *yaml.Node, name string, depth int) (any, bool) {
 	if depth > messages.JSONDepthMax {
 		s.fail(node, "%s is nested deeper than %d levels", clip(name), messages.JSONDepthMax)
@@ -219,7 +220,7 @@ func (s *source) jsonScalar(node *yaml.Node, name string) (any, bool) {
 	case "!!int", "!!float":
 		var v any
 		if err := node.Decode(&v); err == nil {
-			if raw, err := json.Marshal(v); err == nil { // not for infinity and NaN
+			if raw, err := json.Marshal(v); err == nil { // fails for infinity and NaN
 				return json.Number(raw), true
 			}
 		}

@@ -9,13 +9,13 @@ import (
 	"github.com/troupe-run/troupe/rules/mask"
 )
 
-// SecretFileSuffix ends the name of the variable that has the path of a secret's file.
+// SecretFileSuffix is the suffix of the variable that has the path of a secret's file.
 const SecretFileSuffix = "_FILE"
 
-// Secret is where a node takes a value from that a pool's workers get as a variable: a file, or a variable of its own. It is
-// read when a worker starts, and is no part of the pack.
+// Secret is the source of a value that a pool's workers get as a variable: a file, or a variable of the node. It is
+// read when a worker starts. The value is not part of the pack.
 type Secret struct {
-	// AsFile gives workers the value in a file that is their own, and the file's path in a variable with SecretFileSuffix.
+	// AsFile writes the value to a file of the worker, and passes the file's path in a variable with SecretFileSuffix.
 	AsFile bool   `json:",omitempty"`
 	File   string `json:",omitempty"` // an absolute path on the node
 	Env    string `json:",omitempty"` // a variable of the node's environment
@@ -60,7 +60,7 @@ func (f *fields) secrets(env map[string]string) map[string]Secret {
 	return secrets
 }
 
-// secret reads one.
+// secret reads one item of secrets.
 func (f *fields) secret(name string, node *yaml.Node) (s Secret, ok bool) {
 	path := "secrets." + clip(name) + "."
 	r := f.fields(node, path)

@@ -16,15 +16,15 @@ import (
 // fileMax bounds a YAML file, in bytes.
 const fileMax = 256 << 10
 
-// source is one YAML file while it is read. Its problems begin with the owner and end with file and line.
+// source is one YAML file during a Load. Its problems begin with the owner and end with file and line.
 type source struct {
 	owner    string // "pack core: action fetch"
-	what     string // what its outermost mapping is; empty: the file
-	file     string // as people know it
+	what     string // name of its outermost mapping; empty: the file
+	file     string // path in messages
 	problems *Problems
 }
 
-// fail notes a problem at a node; nil is the file as a whole.
+// fail notes a problem at a node, or of the whole file where at is nil.
 func (s *source) fail(at *yaml.Node, format string, args ...any) {
 	place := s.file
 	if at != nil && at.Line > 0 {
@@ -33,7 +33,7 @@ func (s *source) fail(at *yaml.Node, format string, args ...any) {
 	s.problems.add("%s: %s (%s)", s.owner, fmt.Sprintf(format, args...), place)
 }
 
-// read opens a file inside the root and returns its one document, or nil after noting why not.
+// read opens a file inside the root and returns its one document. If it cannot, it notes why and returns nil.
 func (s *source) read(root *os.Root, name string) *yaml.Node {
 	data, err := readFile(root, name)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *source) read(root *os.Root, name string) *yaml.Node {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
 
-// failYAML notes the parser's error with its line where people look for it.
+// failYAML notes the parser's error with the right line.
 func (s *source) failYAML(err error) {
 	if errors.Is(err, io.EOF) {
 		s.fail(nil, "the file is empty")
@@ -77,12 +77,13 @@ func (s *source) failYAML(err error) {
 	}
 	line, _ := strconv.Atoi(match[1]) // 0 where there is none
 	if line > 0 && strings.HasPrefix(match[2], "did not find expected") {
-		line++ // the parser, as against the scanner, counts lines from 0
+		line++ // the parser counts lines from 0, the scanner from 1
 	}
 	s.fail(&yaml.Node{Line: line}, "not valid YAML: %s", clip(match[2]))
 }
 
-// readFile reads a regular file of bounded size. It asks before it opens, since opening a named pipe would block.
+// readFile reads a regular file of bounded size. It tests the type before it opens the file, since opening a named pipe
+// would block.
 func readFile(root *os.Root, name string) ([]byte, error) {
 	info, err := root.Stat(name)
 	if err != nil {
@@ -106,7 +107,7 @@ func readFile(root *os.Root, name string) ([]byte, error) {
 	return data, nil
 }
 
-// fileError says in plain words why a file inside a pack cannot be had.
+// fileError says in plain words why a file inside a pack cannot be read.
 func fileError(err error) error {
 	switch {
 	case errors.Is(err, os.ErrNotExist):

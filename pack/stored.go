@@ -8,8 +8,8 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// Of returns a set that knows the actions, with their schemas, and no pack or pool: for a program that judges parameters
-// of actions that others serve.
+// Of returns a set with the actions and their schemas, but without packs and pools. It serves a program that checks
+// parameters of actions that nodes serve.
 func Of(actions ...messages.Action) (*Set, error) {
 	s := &Set{Actions: slices.Clone(actions), schemas: map[string]*checker{}}
 	slices.SortFunc(s.Actions, func(a, b messages.Action) int { return cmp.Compare(a.Ref, b.Ref) })

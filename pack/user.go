@@ -9,14 +9,13 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// umaskPattern is three octal digits, with a zero before or without.
+// umaskPattern is three octal digits, with or without a leading zero.
 var umaskPattern = regexp.MustCompile(`^0?[0-7]{3}$`)
 
 // userMax bounds user: two names and a colon, in bytes.
 const userMax = 65
 
-// readUser reads who the pool's programs run as, and the umask that they are started with. Whether the node may switch to the
-// user is the node's to say.
+// readUser reads the user and the umask of the pool's programs. The node decides whether it may switch to the user.
 func (l *loader) readUser(f *fields, p *Pool) {
 	if text, node := f.scalar("user", userMax); node != nil {
 		switch as, err := l.user(text); {
@@ -39,7 +38,7 @@ func (l *loader) readUser(f *fields, p *Pool) {
 	}
 }
 
-// user looks a user up where the loader does so.
+// user looks a user up if the options say how.
 func (l *loader) user(text string) (*messages.User, error) {
 	if l.options.User == nil || !messages.UserPattern.MatchString(text) {
 		return nil, nil //nolint:nilnil // not looked up
@@ -51,8 +50,8 @@ func (l *loader) user(text string) (*messages.User, error) {
 	return &u, nil
 }
 
-// scalar reads a text as it is written, also where YAML sees a number in it. The node is nil where there is none, or a problem
-// that has been told.
+// scalar reads a text as it is written, even if YAML reads it as a number. The node is nil if the key is missing or a
+// problem was noted.
 func (f *fields) scalar(key string, most int) (string, *yaml.Node) {
 	node := f.get(key)
 	switch {

@@ -17,13 +17,13 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// ErrUnknownAction says that no pack has the action.
+// ErrUnknownAction means that no pack has the action.
 var ErrUnknownAction = errors.New("no such action")
 
-// fieldsMax bounds how many problems of one set of parameters are told.
+// fieldsMax bounds the reported problems of one set of parameters.
 const fieldsMax = 20
 
-// ParameterError is what is wrong with parameters.
+// ParameterError holds the problems of parameters.
 type ParameterError struct {
 	Code     messages.Code // invalid_parameters or parameters_too_large
 	Problems []string      // "/text: missing required property"; at most 20 and then how many more
@@ -31,10 +31,10 @@ type ParameterError struct {
 
 func (e *ParameterError) Error() string { return "parameters: " + strings.Join(e.Problems, "; ") }
 
-// Validate judges parameters for an action: size, depth, that they are one JSON object, and the action's schema. No
-// parameters are an empty object. Its work is bounded whatever they hold; only so many at once are judged by a schema,
-// and the others wait. The error is ErrUnknownAction, a *ParameterError, or ctx's where that ended first. Values of
-// parameters that the action keeps secret do not appear in it.
+// Validate checks an action's parameters: size, depth, that they are one JSON object, and the action's schema. Missing
+// parameters count as an empty object. Its work is bounded. Only checksMax checks by a schema run at once; others wait.
+// The error is ErrUnknownAction, a *ParameterError, or ctx's error. It never contains values of parameters that the
+// action keeps secret.
 func (s *Set) Validate(ctx context.Context, ref string, params json.RawMessage) error {
 	action, ok := s.Action(ref)
 	if !ok {
@@ -85,8 +85,7 @@ func judge(ctx context.Context, schema *checker, action *messages.Action, params
 	return invalidParameters(leafTexts(wrong, action.Secrets)...)
 }
 
-// checkNumbers refuses numbers that cost the validator's exact arithmetic more memory than they are worth: it writes
-// 1e1000000 out in full.
+// checkNumbers refuses numbers for which exact arithmetic needs too much memory: it would write out 1e1000000 in full.
 func checkNumbers(v any) string {
 	switch v := v.(type) {
 	case map[string]any:
@@ -117,7 +116,7 @@ func invalidParameters(problems ...string) error {
 	return &ParameterError{messages.CodeInvalidParameters, problems}
 }
 
-// leafTexts is one text per field that is wrong, sorted and bounded.
+// leafTexts returns one text for each wrong field, sorted and bounded.
 func leafTexts(wrong []leaf, secrets []string) []string {
 	var texts []string
 	for _, l := range wrong {
@@ -126,7 +125,7 @@ func leafTexts(wrong []leaf, secrets []string) []string {
 	return firstTexts(texts, len(wrong) >= leavesMax)
 }
 
-// firstTexts sorts the texts and keeps the first of them. That there are more than the texts is told too.
+// firstTexts sorts the texts and keeps the first of them. It adds a text if there are more.
 func firstTexts(texts []string, more bool) []string {
 	slices.Sort(texts)
 	texts = slices.Compact(texts)
@@ -139,12 +138,12 @@ func firstTexts(texts []string, more bool) []string {
 	return texts
 }
 
-// fieldTexts is the same of the library's error about a schema.
+// fieldTexts does the same for the library's error about a schema.
 func fieldTexts(err *jsonschema.ValidationError) []string {
 	return firstTexts(leaves(err, nil), false)
 }
 
-// leaves walks to the causes that have no causes: those name a field and what is wrong with it.
+// leaves collects the innermost causes: they name a field and its problem.
 func leaves(err *jsonschema.ValidationError, into []string) []string {
 	for _, cause := range err.Causes {
 		into = leaves(cause, into)
@@ -172,7 +171,7 @@ func (l leaf) texts(secrets, into []string) []string {
 	return into
 }
 
-// reason is the validator's own words, without the place that they begin with and without a secret's value.
+// reason returns the validator's text without the place at its beginning and without a secret's value.
 func (l leaf) reason(secrets []string) string {
 	for _, name := range l.at {
 		if slices.Contains(secrets, name) {
@@ -194,7 +193,7 @@ func (l leaf) reason(secrets []string) string {
 	return "is not valid"
 }
 
-// pointer is a JSON pointer (RFC 6901), with long names cut short.
+// pointer returns a JSON pointer (RFC 6901), with long names cut.
 func pointer(tokens []string) string {
 	var b strings.Builder
 	for _, token := range tokens {
@@ -211,7 +210,7 @@ func orRoot(pointer string) string {
 	return pointer
 }
 
-// clipLong bounds a text that may hold a foreign value.
+// clipLong bounds a text that may contain a value from a file or a request.
 func clipLong(s string) string {
 	const limit = 300
 	if len(s) > limit {

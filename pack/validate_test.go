@@ -108,8 +108,8 @@ func TestProblemsOfParametersAreBounded(t *testing.T) {
 	require.Less(t, len(err.Error()), 5000)
 }
 
-// TestHostileParametersEndEarly: what is too deep is read no further than to where it is, and a number that is too long is
-// refused by its length, before any arithmetic.
+// TestHostileParametersEndEarly: reading stops at the first level too deep, and a number that is too long is refused by
+// its length, before any arithmetic.
 func TestHostileParametersEndEarly(t *testing.T) {
 	t.Parallel()
 	set := strictSet(t)
@@ -124,8 +124,9 @@ func TestHostileParametersEndEarly(t *testing.T) {
 	}
 }
 
-// TestHostileListsCostWhatTheirLengthDoes counts work by what it allocates, which no load on the machine changes: every
-// element that is judged, compared as a number or complained of allocates. It is not parallel, so nothing else is counted.
+// TestHostileListsCostWhatTheirLengthDoes counts work by its allocations, which the machine's load does not change:
+// every element that is checked, compared as a number or reported allocates. It is not parallel, so that no other
+// allocations are counted.
 func TestHostileListsCostWhatTheirLengthDoes(t *testing.T) {
 	set := strictSet(t)
 	const short, times = 4_000, 8
@@ -160,7 +161,7 @@ func TestCheckJSONJudgesDepth(t *testing.T) {
 	require.Error(t, pack.CheckJSON(nil))
 }
 
-// TestCheckJSONAgreesWithTheStandardLibrary: within the depth, exactly the texts that encoding/json takes are taken.
+// TestCheckJSONAgreesWithTheStandardLibrary: within the depth, it accepts exactly the texts that encoding/json accepts.
 func TestCheckJSONAgreesWithTheStandardLibrary(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -186,7 +187,8 @@ func TestRedact(t *testing.T) {
 	require.Equal(t, `{"api_key":1`, string(pack.Redact(&messages.Action{}, json.RawMessage(`{"api_key":1`))))
 }
 
-// TestNoSecretSurvives: wherever a secret stands, its value is gone, from what is shown and from what Validate says.
+// TestNoSecretSurvives: the value of a secret appears neither in shown parameters nor in Validate's errors, whatever
+// its place.
 func TestNoSecretSurvives(t *testing.T) {
 	t.Parallel()
 	set := strictSet(t)

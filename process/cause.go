@@ -7,17 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// evidence is what is known of an end beside the wait status.
+// evidence is everything but the wait status that shows how a program ended.
 type evidence struct {
-	asked Cause         // what Troupe ended it for; empty: it did not
+	asked Cause         // why Troupe ended it; empty: Troupe did not end it
 	limit time.Duration // of CPU time; 0: none
 	oom   bool          // the kernel has killed something for memory while the program ran
 }
 
-// judge says how and why a program ended. Troupe's own word comes first: a program that was told to stop may still
-// exit by itself, or by the signal. Then comes what its group says of limits: a program whose fork or child a limit took
-// may have ended by itself for it.
-func judge(x exitReport, e evidence) Exit {
+// exitOf says how and why a program ended. What Troupe did counts first: a program that was told to stop may still exit
+// by itself, or by the signal. Then the limits count: a program may have exited by itself because a limit stopped its
+// fork or its child.
+func exitOf(x exitReport, e evidence) Exit {
 	exit := Exit{Code: x.status.ExitStatus(), Cause: CauseExit}
 	if x.status.Signaled() {
 		exit.Code, exit.Signal, exit.Cause = -1, signalName(x.status.Signal()), CauseSignal
@@ -41,7 +41,7 @@ func judge(x exitReport, e evidence) Exit {
 	return exit
 }
 
-// failed reports an end that is not the program's own success.
+// failed reports whether the program ended in any way other than exit status 0.
 func (x Exit) failed() bool { return x.Code != 0 }
 
 func signalName(sig syscall.Signal) string {

@@ -2,18 +2,18 @@ package process
 
 import "fmt"
 
-// Where a cgroup v2 is writable, every program gets a group of its own. The kernel starts the program inside it, so
-// that neither a session, a cleared environment nor the death of its parents takes a descendant out of it:
+// Where a cgroup v2 is writable, every program gets a group of its own. The kernel starts the program inside it. A
+// descendant stays in the group even if it starts a session, clears its environment or loses its parents:
 //
 //	the node's own group, or the delegated one above it
 //	  └── troupe-INCARNATION      one for each boot of a node
 //	        ├── 1.1               guardian 1, program 1
 //	        └── 1.2
 //
-// Whatever of this the machine does not give is done by the means that need no group: process groups, the subreaper,
-// marks in environments, and samples.
+// Where the machine lacks a part of this, process groups, the subreaper, marks in environments, and samples do the
+// work.
 
-// groupFacts is what was found of cgroup v2 on this machine.
+// groupFacts describes the cgroup v2 support of this machine.
 type groupFacts struct {
 	writable bool // a group can be made, and a program started in it
 	kill     bool // cgroup.kill; Linux 5.14
@@ -21,7 +21,7 @@ type groupFacts struct {
 	pids     bool // programs' groups have pids.max
 }
 
-// means says which of a program's groups' powers are used; what is false is done without groups.
+// means says which features of cgroups are used. Work whose field is false is done without groups.
 type means struct {
 	group  bool // each program has a group, whose members are its descendants
 	kill   bool // the kernel ends a group in one step
@@ -30,7 +30,7 @@ type means struct {
 	events bool // the kernel says which program it killed for memory; otherwise its count for the machine does
 }
 
-// meansFor decides what each thing is done by.
+// meansFor decides which features are used.
 func meansFor(f groupFacts) means {
 	if !f.writable {
 		return means{}
@@ -38,7 +38,7 @@ func meansFor(f groupFacts) means {
 	return means{group: true, kill: f.kill, memory: f.memory, tasks: f.pids, events: f.memory}
 }
 
-// bits and meansOf carry the means to the guardian.
+// bits and meansOf encode and decode the means for the guardian's packet.
 func (m means) bits() (b uint64) {
 	for i, on := range []bool{m.group, m.kill, m.memory, m.tasks, m.events} {
 		if on {
@@ -53,17 +53,17 @@ func meansOf(bits uint64) means {
 	return means{group: has(0), kill: has(1), memory: has(2), tasks: has(3), events: has(4)}
 }
 
-// Containment says, for a person, what keeps programs together and within their limits on this machine.
+// Containment describes, for people, how programs are kept together and within their limits on this machine.
 type Containment struct {
 	Folder    string // where groups are made; empty: no groups
 	Reason    string // why there are none, or why one has no controllers; empty: nothing is missing
-	End       string // what finds every descendant of a program that is ended
-	Memory    string // what holds limits.memory
-	Processes string // what holds limits.processes
+	End       string // how every descendant of an ended program is found
+	Memory    string // how limits.memory is enforced
+	Processes string // how limits.processes is enforced
 	Delegated []string
 }
 
-// describe puts the means into words.
+// describe describes the means for people.
 func (m means) describe() Containment {
 	c := Containment{
 		End:       "process groups, the subreaper and marks in environments",

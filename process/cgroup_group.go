@@ -21,15 +21,15 @@ const (
 	// groupsMax bounds how many groups a walk through the hierarchy looks at, and groupDepth how deep it goes.
 	groupsMax  = 20_000
 	groupDepth = 32
-	// emptyTime is the age at which an empty group of an incarnation is taken for left behind.
+	// emptyTime is the age from which an empty group of an incarnation counts as left behind.
 	emptyTime = time.Minute
 )
 
-// group is a folder of the cgroup v2 hierarchy. The zero group is none.
+// group is a folder of the cgroup v2 hierarchy. The zero group means no group.
 type group struct{ path string }
 
-// openGroup makes the group of an incarnation, and says what may be done with it. A machine without one is no error:
-// the reason is for a person to read.
+// openGroup makes the group of an incarnation and returns the features that can be used. A machine without cgroup v2 is
+// no error: reason says why, for people.
 func openGroup(incarnation messages.Incarnation) (g group, m means, reason string) {
 	at, err := findPlace()
 	if err != nil {
@@ -55,9 +55,9 @@ func openGroupIn(base string, incarnation messages.Incarnation) (g group, m mean
 	}), reason
 }
 
-// tidy removes empty groups of incarnations, such as that of a node that was killed before its first guardian had put
-// itself in the ledger. The kernel removes no group that has others in it or processes; a living node whose group was
-// still empty makes it again when it needs it.
+// tidy removes empty groups of incarnations. One is left when a node is killed before its first guardian is in the
+// ledger. The kernel refuses to remove a group that has processes or other groups in it. A living node whose empty
+// group was removed makes it again when it needs it.
 func (g group) tidy(now time.Time) {
 	for _, one := range g.below() {
 		info, err := os.Stat(one.path)
@@ -67,8 +67,8 @@ func (g group) tidy(now time.Time) {
 	}
 }
 
-// handDown has the controllers reach the programs' groups. In the base only a group that was given to this user is
-// changed; elsewhere what is handed down already is what there is.
+// handDown enables the controllers for the programs' groups. It changes a group in the base only where the group is
+// delegated to this user. Elsewhere it uses what is enabled already.
 func handDown(base string, g group) (reason string) {
 	if delegated(base) {
 		group{base}.enable()
@@ -80,8 +80,8 @@ func handDown(base string, g group) (reason string) {
 	return base + " hands down no memory controller"
 }
 
-// enable hands the controllers that Troupe uses down to the groups below, each by itself: one may be taken, or the
-// group may have processes in it.
+// enable enables the controllers for the groups below, one by one: one controller may be unavailable while others are
+// not.
 func (g group) enable() {
 	for _, name := range g.controllers("cgroup.controllers") {
 		if name == "memory" || name == "pids" {
@@ -102,7 +102,7 @@ func (g group) has(file string) bool {
 	return unix.Access(filepath.Join(g.path, file), unix.F_OK) == nil
 }
 
-// write writes one of the kernel's files; it makes none.
+// write writes one of the kernel's files. It creates none.
 func (g group) write(file, text string) error {
 	fd, err := unix.Open(filepath.Join(g.path, file), unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -115,7 +115,7 @@ func (g group) write(file, text string) error {
 	return nil
 }
 
-// event reads one figure of a file of "name figure" lines, such as cgroup.events; 0 where there is none.
+// event reads one value of a file of "name value" lines, such as cgroup.events. It returns 0 where there is none.
 func (g group) event(file, name string) uint64 {
 	raw, err := os.ReadFile(filepath.Join(g.path, file))
 	if err != nil {
@@ -161,7 +161,7 @@ func (g group) under() []group {
 	return all
 }
 
-// members lists the living processes of the group and of those that they made below it.
+// members lists the living processes of the group and of the groups below it.
 func (g group) members() (found []procID) {
 	for _, one := range g.under() {
 		for _, field := range one.controllers("cgroup.procs") {
@@ -178,8 +178,8 @@ func (g group) members() (found []procID) {
 // kill ends every process in the group and below it in one step, where the kernel can.
 func (g group) kill() { _ = g.write("cgroup.kill", "1") }
 
-// end ends everything in the group and waits until nothing is left. It returns the processes that it found, and how
-// many were left after endTime.
+// end ends everything in the group and waits until it is empty. It returns the processes that it found, and how many
+// were left after endTime.
 func (g group) end() (ended []procID, left int) {
 	if !g.populated() {
 		return nil, 0
@@ -205,7 +205,8 @@ func (g group) remove() {
 	}
 }
 
-// removeSoon removes the group of a program that has just ended: the kernel may hold it for an instant longer.
+// removeSoon removes the group of a program that has just ended. It tries again, because the kernel may keep the group
+// for an instant.
 func (g group) removeSoon() {
 	for deadline := time.Now().Add(endTime); ; time.Sleep(endPause) {
 		g.remove()
@@ -222,7 +223,7 @@ func (g group) leavesOf(guardian string) []group {
 	})
 }
 
-// endLeaves ends all that one guardian has, or had, and removes its programs' groups. It returns what it ended.
+// endLeaves ends all programs of one guardian and removes their groups. It returns the ended processes.
 func (g group) endLeaves(guardian string) (ended []procID) {
 	if g.path == "" {
 		return nil
@@ -240,8 +241,8 @@ func (g group) endLeaves(guardian string) (ended []procID) {
 	return ended
 }
 
-// leftGroups finds the groups of dead incarnations anywhere in the mounted hierarchy, because the node may have been
-// started elsewhere in it this time. A group that this process itself is in is left alone.
+// leftGroups finds the groups of dead incarnations anywhere in the mounted hierarchy, because this node may have been
+// started in another place of it. It skips a group that contains this process.
 func leftGroups(incarnations []messages.Incarnation) []group {
 	at, err := findPlace()
 	if err != nil || len(incarnations) == 0 {
@@ -256,7 +257,7 @@ func leftGroups(incarnations []messages.Incarnation) []group {
 	})
 }
 
-// endGroups ends and removes what dead incarnations left in groups.
+// endGroups ends the processes in the groups of dead incarnations and removes the groups.
 func endGroups(incarnations []messages.Incarnation) (ended, left int) {
 	for _, g := range leftGroups(incarnations) {
 		e, l := g.end()
@@ -266,8 +267,8 @@ func endGroups(incarnations []messages.Incarnation) (ended, left int) {
 	return ended, left
 }
 
-// Survey tells what keeps programs together and within their limits on this machine. It makes a group to see, and
-// removes it again.
+// Survey describes how programs are kept together and within their limits on this machine. It makes a group to find
+// out, and removes it again.
 func Survey() Containment {
 	g, m, reason := openGroup(messages.NewIncarnation())
 	c := m.describe()

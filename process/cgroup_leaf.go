@@ -15,15 +15,16 @@ import (
 )
 
 // tasksPerProcess is how many threads the kernel's bound allows for each process of limits.processes. The kernel counts
-// threads, the limit counts processes, so that the bound must not be met by a program that is within its limit: it is
-// there to stop a program that forks without end before the next sample sees it.
+// threads and the limit counts processes. So the bound must be high enough for every program within its limit. It only
+// stops a program that forks without end before the next sample.
 const tasksPerProcess = 256
 
-// tasksDefault is how many threads a program and its descendants may have where no limit is set, so that one that forks without
-// end takes neither the machine's nor the node's own. It costs one write at a start, and is held only where the kernel does.
+// tasksDefault is how many threads a program and its descendants may have where no limit is set. It keeps a program
+// that forks without end from taking all of the machine's or the node's threads. It costs one write at a start, and
+// works only where the kernel enforces it.
 const tasksDefault = 4096
 
-// leaf is the group of one program. A nil leaf is a program without a group.
+// leaf is the group of one program. A nil leaf means no group.
 type leaf struct {
 	group
 	dir    int  // descriptor of the folder, for the start in it
@@ -32,7 +33,8 @@ type leaf struct {
 	events bool // the kernel tells what it killed here for memory
 }
 
-// newLeaf makes the group of one program with its limits (0: none, but tasksDefault). A limit that the kernel does not take is sampled.
+// newLeaf makes the group of one program with its limits. A limit of 0 means none; the bound on tasks is then
+// tasksDefault. A limit that the kernel rejects is enforced by samples.
 func newLeaf(parent group, name string, m means, memory, processes uint64) (*leaf, error) {
 	l := &leaf{group: group{filepath.Join(parent.path, name)}, events: m.events}
 	if err := l.make(parent); err != nil {
@@ -52,7 +54,8 @@ func newLeaf(parent group, name string, m means, memory, processes uint64) (*lea
 	return l, nil
 }
 
-// make makes the folder, and again the parent's where it is gone: a guardian that ends removes it when it is empty.
+// make makes the folder. It makes the parent's folder too where that is gone: a guardian that ends removes it when it
+// is empty.
 func (l *leaf) make(parent group) error {
 	err := unix.Mkdir(l.path, 0o755)
 	if !errors.Is(err, unix.ENOENT) {
@@ -65,8 +68,9 @@ func (l *leaf) make(parent group) error {
 	return unix.Mkdir(l.path, 0o755)
 }
 
-// limitMemory bounds the memory of the whole group, which the kernel ends as one when it is over: half a program is
-// none. Swap would only put the end off; a kernel without it has no such file.
+// limitMemory bounds the memory of the whole group. The kernel kills the whole group when it is over the limit, because
+// half a program cannot work. Swap is off, because it would only delay the kill; a kernel without swap accounting has
+// no such file.
 func (l *leaf) limitMemory(bytes uint64) bool {
 	_ = l.write("memory.swap.max", "0")
 	_ = l.write("memory.oom.group", "1")
@@ -81,7 +85,7 @@ func (l *leaf) limitTasks(processes uint64) bool {
 	return l.write("pids.max", strconv.FormatUint(tasks, 10)) == nil
 }
 
-// close ends the use of the folder for starts.
+// close closes the folder's descriptor, which starts use.
 func (l *leaf) close() {
 	if l != nil {
 		_ = unix.Close(l.dir)
@@ -96,7 +100,8 @@ func (l *leaf) discard() {
 	}
 }
 
-// attr is how a program is started: in a process group of its own, dead when the guardian dies, in its group, and as its user.
+// attr returns the attributes of a start: its own process group, SIGKILL at the guardian's death, the program's cgroup,
+// and its user.
 func (l *leaf) attr(as *messages.User) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: credential(as)}
 	if l != nil {
@@ -105,7 +110,8 @@ func (l *leaf) attr(as *messages.User) *syscall.SysProcAttr {
 	return attr
 }
 
-// groupRefused reports whether a start failed for its group rather than for the program, as far as the error tells.
+// groupRefused reports whether a start failed because of its group and not because of the program, as far as the error
+// shows.
 func groupRefused(err error) bool {
 	for _, refusal := range []error{
 		unix.EACCES, unix.EPERM, unix.EBUSY, unix.EBADF, unix.EINVAL, unix.ENODEV, unix.ENOSYS, unix.EOPNOTSUPP, unix.EAGAIN,
@@ -117,17 +123,17 @@ func groupRefused(err error) bool {
 	return false
 }
 
-// started and exited tell the node of a program's group, as bits.
+// The packets for started and exited carry these bits about a program's group.
 const (
 	groupHeld   = 1 << iota // started: the program is in a group
 	memoryHeld              // started: the kernel holds the memory limit
-	eventsKnown             // exited: the kernel's own events are known; the bits below mean nothing without
+	eventsKnown             // exited: the kernel's own events are known; without this bit the bits below mean nothing
 	oomKilled               // exited: the kernel killed something of the program for memory
-	memoryOver              // exited: and that was for the program's own limit
+	memoryOver              // exited: the kill was for the program's own limit
 	tasksOver               // exited: a fork was refused by the bound on tasks
 )
 
-// held says what the kernel holds for the program.
+// held returns as bits what the kernel enforces for the program.
 func (l *leaf) held() (bits uint64) {
 	if l == nil {
 		return 0
@@ -139,7 +145,7 @@ func (l *leaf) held() (bits uint64) {
 	return bits
 }
 
-// verdict reads what the kernel did to the program. It is read when all of the group has ended.
+// verdict reads what the kernel did to the program. It is called when all processes of the group have ended.
 func (l *leaf) verdict() (bits uint64) {
 	if l == nil {
 		return 0
@@ -159,7 +165,8 @@ func (l *leaf) verdict() (bits uint64) {
 	return bits
 }
 
-// fork starts a program in the group. Where the kernel refuses the group it starts it without, and says so.
+// fork starts a program in the group. Where the kernel refuses the group, it starts the program without one and returns
+// a nil group.
 func (l *leaf) fork(path string, argv []string, as *messages.User, attr syscall.ProcAttr) (pid int, in *leaf, err error) {
 	attr.Sys = l.attr(as)
 	pid, err = syscall.ForkExec(path, argv, &attr)

@@ -13,13 +13,13 @@ import (
 
 var errNoGroups = errors.New("no cgroup v2 hierarchy")
 
-// place is where this process stands in the cgroup v2 hierarchy, as folders.
+// place is this process's position in the cgroup v2 hierarchy, as folders.
 type place struct {
 	mount string // where the hierarchy is mounted
 	own   string // this process's group
 }
 
-// findPlace reads where this process stands. It knows both layouts: one hierarchy for everything, and the hybrid one
+// findPlace reads the position of this process. It knows both layouts: one hierarchy for everything, and the hybrid one
 // with v2 mounted beside the controllers of v1.
 func findPlace() (place, error) {
 	groups, err := os.ReadFile("/proc/self/cgroup")
@@ -59,7 +59,7 @@ func parsePlace(groups, mounts string) (place, error) {
 	return place{}, errNoGroups
 }
 
-// ownGroup finds the v2 line; its path may hold any character but a newline.
+// ownGroup finds the v2 line. Its path may hold any character but a newline.
 func ownGroup(groups string) (string, bool) {
 	for line := range strings.Lines(groups) {
 		if path, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); ok {
@@ -79,11 +79,12 @@ func groupMount(line string) (root, point string, ok bool) {
 	return unescape(fields[3]), unescape(fields[4]), true
 }
 
-// unescape undoes the octal escapes of mountinfo.
+// unescape decodes the octal escapes of mountinfo.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace
 
-// base is the folder to make groups in. The group above is better where it was given to this user as a whole, because
-// a group with processes in it, such as the own one, cannot hand controllers down; otherwise it is the own group.
+// base is the folder to make groups in. It is the group above where that is delegated to this user, because a group
+// with processes in it, such as this process's own, cannot enable controllers for groups below it. Otherwise it is this
+// process's own group.
 func (p place) base() string {
 	above := filepath.Dir(p.own)
 	if p.own != p.mount && delegated(above) {
@@ -92,8 +93,8 @@ func (p place) base() string {
 	return p.own
 }
 
-// delegated reports whether a group carries the mark that systemd puts on a unit with Delegate=yes, and that a person
-// may put there too. Whatever else is writable belongs to somebody else.
+// delegated reports whether a group carries the mark that systemd sets on a unit with Delegate=yes. An administrator
+// may set it too. A group without the mark belongs to another program, even if it is writable.
 func delegated(dir string) bool {
 	var value [1]byte
 	for _, name := range []string{"user.delegate", "trusted.delegate"} {
@@ -104,7 +105,7 @@ func delegated(dir string) bool {
 	return false
 }
 
-// within reports whether the folder of a group, or one below it, has this process in it.
+// within reports whether this process is in the group of a folder or in a group below it.
 func (p place) within(dir string) bool {
 	return p.own == dir || strings.HasPrefix(p.own, dir+"/")
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// thisMachine is what groups can do here. Tests ask for what it promises, and for what stands in where it promises nothing.
+// thisMachine returns what groups can do on this machine. Tests check these features, and the substitutes for those
+// that are missing.
 func thisMachine(t testing.TB) means {
 	t.Helper()
 	g, m, reason := openGroup(messages.NewIncarnation())
@@ -104,7 +105,7 @@ func FuzzPlace(f *testing.F) {
 	})
 }
 
-// fakeGroup is a folder with the files that the kernel would make.
+// fakeGroup returns a folder with the files that the kernel would make.
 func fakeGroup(t testing.TB, files map[string]string) group {
 	t.Helper()
 	g := group{t.TempDir()}
@@ -186,7 +187,7 @@ func TestControllersAreHandedDown(t *testing.T) {
 	require.Equal(t, "+pids", below.read(t, "cgroup.subtree_control"))
 }
 
-// The kernel keeps the mark of delegation on its own file system only.
+// The kernel keeps the mark of delegation only on its own file system.
 func TestDelegation(t *testing.T) {
 	t.Parallel()
 	m := thisMachine(t)
@@ -210,7 +211,7 @@ func TestDelegation(t *testing.T) {
 	require.Equal(t, at.mount, place{at.mount, at.mount}.base(), "nothing is above the mount")
 }
 
-// The hole that only a group closes: the descendant has left its session, its environment and its parents.
+// Only a group finds this descendant: it has left its session, its environment and its parents.
 func TestNoFugitiveOutlivesItsProgram(t *testing.T) {
 	t.Parallel()
 	m := thisMachine(t)
@@ -268,7 +269,7 @@ func TestSampledProcessesCountFugitives(t *testing.T) {
 	require.Equal(t, CauseExit, exit.Cause, "without groups their marks would be needed")
 }
 
-// A guardian that is killed cannot end its groups any more; its watcher ends what is in them, and the node removes them.
+// A killed guardian cannot end its groups. Its watcher ends the processes in them, and the node removes the groups.
 func TestGuardianKilledWithAFugitive(t *testing.T) {
 	t.Parallel()
 	m := thisMachine(t)
@@ -286,7 +287,7 @@ func TestGuardianKilledWithAFugitive(t *testing.T) {
 	}
 }
 
-// Node, watcher and guardian are killed together: the next boot finds the groups by the ledger's incarnation.
+// Node, watcher and guardian are killed together: the next boot finds the groups by the incarnation in the ledger.
 func TestLeftGroupsAreEndedAtBoot(t *testing.T) {
 	t.Parallel()
 	m := thisMachine(t)
@@ -329,7 +330,7 @@ func TestGroupThatIsGoneIsMadeAgain(t *testing.T) {
 	events.exit(t)
 }
 
-// A program starts without its group rather than not at all: here the kernel finds that the folder is none of its own.
+// A program starts even when the kernel refuses its group. Here the folder is not in a cgroup file system.
 func TestGroupThatIsRefused(t *testing.T) {
 	t.Parallel()
 	g := newGuardian(t, Config{})
@@ -348,7 +349,7 @@ func TestGroupThatIsRefused(t *testing.T) {
 	require.Contains(t, reason, "cgroup.procs may not be written")
 }
 
-// The real limit, where the controller reaches programs; where it does not, what stands in for it.
+// The kernel enforces the limit where the controller reaches the programs. Elsewhere samples do.
 func TestMemoryIsHeldByWhatThereIs(t *testing.T) {
 	t.Parallel()
 	m := thisMachine(t)
@@ -381,11 +382,11 @@ func TestJudgeWithAGroup(t *testing.T) {
 		"refused and got along": {exitReport{group: tasksOver}, evidence{}, Exit{Cause: CauseExit}},
 		"stopped, then over":    {exitReport{status: killed, killed: true, group: over}, evidence{asked: CauseStopped}, Exit{Code: -1, Signal: "SIGKILL", Cause: CauseStopped}},
 	} {
-		require.Equal(t, c.want, judge(c.x, c.e), name)
+		require.Equal(t, c.want, exitOf(c.x, c.e), name)
 	}
 }
 
-// A plain folder stands in for the hierarchy: both refuse to remove what is not empty.
+// A plain folder replaces the hierarchy: neither can be removed while it is not empty.
 func TestEmptyGroupsLeftBehindAreRemoved(t *testing.T) {
 	t.Parallel()
 	base := group{t.TempDir()}

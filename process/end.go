@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// lineageVar is in the environment of every program: incarnation, guardian and number, so that a descendant that
-	// left its parents behind still says whose it is.
+	// lineageVar is in the environment of every program: incarnation, guardian and number. It shows which program a
+	// descendant belongs to, even when its parents have ended.
 	lineageVar = "TROUPE_LINEAGE"
-	// incarnationVar is the mark that the worker protocol promises.
+	// incarnationVar is the variable that docs/protocol.md promises to every program.
 	incarnationVar = "TROUPE_INCARNATION"
 )
 
-// lineage is the beginning of the mark of one incarnation, or of one guardian of it ("g." ), or a whole one ("g.n.").
+// lineage returns a mark: of one incarnation (rest is empty), of one guardian ("g."), or of one program ("g.n.").
 func lineage(incarnation, rest string) string {
 	return lineageVar + "=" + incarnation + "." + rest
 }
@@ -25,8 +25,8 @@ func leafName(mark string) string {
 	return strings.TrimSuffix(rest, ".")
 }
 
-// endAll sends SIGKILL to everything find returns, again and again, until it returns nothing and says that this is
-// settled, or endTime is over. It returns how many processes it ended and how many were left.
+// endAll sends SIGKILL to every process that find returns, and repeats this. It stops when find returns none and
+// reports the result as settled, or after endTime. It returns how many processes it ended and how many were left.
 func endAll(find func() (found []procID, settled bool)) (ended, left int) {
 	hit := make(map[procID]bool)
 	deadline := time.Now().Add(endTime)
@@ -44,7 +44,7 @@ func endAll(find func() (found []procID, settled bool)) (ended, left int) {
 	}
 }
 
-// treesOf returns those of the processes that still live, and their descendants.
+// treesOf returns the processes that still live, and their descendants.
 func treesOf(ids []procID) []procID {
 	var roots []int
 	for _, id := range ids {
@@ -73,7 +73,7 @@ func marked(marks []string) []procID {
 	return found
 }
 
-// ancestors is this process and everything above it. A node may itself run under a worker of another node.
+// ancestors returns this process and all processes above it. A node may itself run under a worker of another node.
 func ancestors() map[int]bool {
 	spared := make(map[int]bool)
 	for pid := os.Getpid(); pid > 0 && !spared[pid]; {

@@ -18,21 +18,23 @@ import (
 
 const (
 	headerLen = 4
-	// silenceTime is how long a program may say nothing within a frame that has begun.
+	// silenceTime is how long a program may send nothing in the middle of a frame.
 	silenceTime = 10 * time.Second
-	// frameBase and frameRate, in bytes a second, bound the time of the whole frame, so that a slow drip has an end too. A
-	// program that stopped within a frame may go on to answer pings from another thread, which looks like a drip.
+	// frameBase and frameRate, in bytes a second, bound the time of a whole frame, so that a frame that arrives byte by
+	// byte also has an end. It matters for a program that stops in the middle of a frame while another thread answers
+	// pings: its bytes look like a slow frame.
 	frameBase = 15 * time.Second
 	frameRate = 256 << 10
-	// readBuffer is the reader's usual buffer; one that a large frame has grown is let go after that frame.
+	// readBuffer is the reader's usual buffer size. A buffer that grew for a large frame is released after that frame.
 	readBuffer = 16 << 10
-	// growStep bounds how far the buffer runs ahead of the bytes that have arrived, so that a length alone costs nothing.
+	// growStep bounds how far the buffer grows ahead of the bytes that have arrived, so that a large length alone takes
+	// no memory.
 	growStep = 1 << 20
-	clipMax  = 64   // bytes of a foreign text that a reason shows
-	clipMark = `"…` // stands at the end of one that is longer
+	clipMax  = 64   // bytes of the program's text that a reason shows
+	clipMark = `"…` // the end of a text that was cut
 )
 
-// brokenError is a violation of the frame protocol, in words for people.
+// brokenError is a violation of the frame protocol. Its reason is for people.
 type brokenError struct{ reason string }
 
 func (e *brokenError) Error() string { return e.reason }
@@ -47,15 +49,15 @@ type deadlineReader interface {
 	SetReadDeadline(t time.Time) error
 }
 
-// frameReader cuts a stream into frames. A frame it returns is valid until the next call.
+// frameReader splits a stream into frames. A returned frame is valid until the next call.
 type frameReader struct {
 	src      deadlineReader
 	max      int
 	buf      []byte
 	from, to int       // the unread bytes are buf[from:to]
 	timed    bool      // a deadline is set, because a frame has begun
-	begun    time.Time // the frame
-	heard    time.Time // since when nothing more of it has come
+	begun    time.Time // when the frame began
+	heard    time.Time // when its last bytes arrived
 }
 
 // frameTime is how long a frame of n bytes may take: 79 s for one of 16 MiB.
@@ -67,8 +69,8 @@ func newFrameReader(src deadlineReader, limit int) *frameReader {
 	return &frameReader{src: src, max: limit, buf: make([]byte, readBuffer)}
 }
 
-// next returns the payload of the next frame. io.EOF says that the stream ended between two frames; a *brokenError
-// that it does not follow the protocol.
+// next returns the payload of the next frame. io.EOF means that the stream ended between two frames. A *brokenError
+// means that the stream breaks the protocol.
 func (r *frameReader) next() ([]byte, error) {
 	need := headerLen
 	for {
@@ -95,7 +97,7 @@ func (r *frameReader) take(n int) []byte {
 	return payload
 }
 
-// fill reads once, after making room for more of a frame of n bytes.
+// fill makes room for more of a frame of n bytes, then reads once.
 func (r *frameReader) fill(n int) error {
 	r.room(n)
 	if err := r.time(n); err != nil {
@@ -166,7 +168,7 @@ func (r *frameReader) room(n int) {
 	r.buf = grown
 }
 
-// wireEvent is every field an event can have.
+// wireEvent has every field that an event can have.
 type wireEvent struct {
 	Event    string          `json:"event"`
 	ID       *uint64         `json:"id"`
@@ -178,7 +180,7 @@ type wireEvent struct {
 	Level    string          `json:"level"`
 }
 
-// wireError is what a program may say of an error; the other fields of messages.Error are Troupe's own.
+// wireError has the fields of an error that a program may set. Troupe sets the other fields of messages.Error.
 type wireError struct {
 	Code        messages.Code   `json:"code"`
 	Message     string          `json:"message"`
@@ -188,8 +190,7 @@ type wireError struct {
 	Details     json.RawMessage `json:"details"`
 }
 
-// decodeEvent reads one frame's payload. What it returns shares no memory with the payload. Every error is a
-// *brokenError.
+// decodeEvent decodes one frame's payload. The event shares no memory with the payload. Every error is a *brokenError.
 func decodeEvent(payload []byte) (Event, error) {
 	trimmed := bytes.TrimLeft(payload, " \t\r\n")
 	if len(trimmed) == 0 || trimmed[0] != '{' {
@@ -205,7 +206,7 @@ func decodeEvent(payload []byte) (Event, error) {
 	return e.event(payload)
 }
 
-// event turns the fields into the event they name.
+// event returns the event that the fields describe.
 func (e *wireEvent) event(payload []byte) (Event, error) {
 	if e.ID == nil && e.Event != "log" && isEventName(e.Event) {
 		return nil, broken("event %q has no id: %s", e.Event, clip(payload))
@@ -247,7 +248,7 @@ func (e *wireError) message() *messages.Error {
 	return &messages.Error{Code: code, Message: e.Message, Type: e.Type[:min(len(e.Type), typeMax)], Retriable: e.Retriable, WorkerFault: e.WorkerFault, Details: e.Details}
 }
 
-// orNull gives a missing value the JSON form it stands for.
+// orNull returns JSON null for missing data.
 func orNull(data json.RawMessage) json.RawMessage {
 	if data == nil {
 		return json.RawMessage("null")
@@ -262,7 +263,7 @@ func orZero(id *uint64) uint64 {
 	return *id
 }
 
-// fraction clamps a program's own figure; -1 stands for none.
+// fraction clamps the program's value to 0..1. It returns -1 for a missing value.
 func fraction(f *float64) float64 {
 	if f == nil {
 		return -1
@@ -270,7 +271,8 @@ func fraction(f *float64) float64 {
 	return min(1, max(0, *f))
 }
 
-// level keeps the four known levels; any other text is info, since a log line is no reason to end a worker.
+// level returns one of the four known levels. It maps any other text to info, because a wrong level is no reason to end
+// a worker.
 func level(s string) string {
 	switch s {
 	case "debug", "warn", "error":
@@ -279,7 +281,7 @@ func level(s string) string {
 	return "info"
 }
 
-// clip quotes the beginning of foreign bytes for a message to people.
+// clip quotes the beginning of a program's bytes for a message to people.
 func clip(b []byte) string {
 	if len(b) > clipMax {
 		return strings.TrimSuffix(strconv.QuoteToASCII(string(b[:clipMax])), `"`) + clipMark

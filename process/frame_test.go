@@ -18,7 +18,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// still is a reader without a clock.
+// still is a reader without deadlines.
 type still struct{ io.Reader }
 
 func (still) SetReadDeadline(time.Time) error { return nil }
@@ -109,7 +109,7 @@ func TestReaderEnds(t *testing.T) {
 	require.False(t, errors.As(err, &fault), "an end between frames is no fault")
 }
 
-// Whatever the pieces a stream comes in, the frames that come out are the frames that went in.
+// The reader returns the frames that were written, however the stream is split.
 func TestReaderFindsEveryFrame(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

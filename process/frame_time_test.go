@@ -20,10 +20,10 @@ func drip(to net.Conn, data []byte, pause time.Duration) {
 	}
 }
 
-// A frame has a time for silence and a time for all of it. What is said of a slow drip is not said of silence.
+// A frame has one bound on silence and one on its whole time. Their errors differ.
 func TestAFrameThatTakesItsTime(t *testing.T) {
 	for name, c := range map[string]struct {
-		bytes int // of the frame's 12 that come
+		bytes int // how many of the frame's 12 bytes arrive
 		pause time.Duration
 		after time.Duration
 		says  string

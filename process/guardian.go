@@ -13,34 +13,34 @@ import (
 )
 
 const (
-	// A guardian that dies again and again is not started more than restartMax times in restartTime.
+	// At most restartMax guardians are started in restartTime.
 	restartMax  = 5
 	restartTime = 10 * time.Second
-	// closeTime is how long Close waits for a guardian to end what it has; it takes wardenTime at most.
+	// closeTime is how long Close waits for a guardian to end its programs. The guardian takes wardenTime at most.
 	closeTime = wardenTime + 2*time.Second
 )
 
 // ErrClosed is returned by Start once the Guardian has been closed.
 var ErrClosed = errors.New("process guardian is closed")
 
-// ErrGuardian is wrapped by errors that a guardian is to blame for, not the program.
+// ErrGuardian is wrapped by errors whose cause is a guardian and not the program.
 var ErrGuardian = errors.New("process guardian")
 
-// Config says how a node's programs are guarded.
+// Config configures a Guardian.
 type Config struct {
 	// Incarnation marks every program and every record in the ledger. Zero: a fresh one.
 	Incarnation messages.Incarnation
-	// Ledger is the file that outlives a crash; the same path goes to EndSurvivors at the next boot. It belongs to one
-	// Guardian at a time, and its folder exists. Empty: none.
+	// Ledger is the path of the file of living processes, which survives a crash. The same path goes to EndSurvivors at
+	// the next boot. Only one Guardian uses it at a time, and its folder exists. Empty: none.
 	Ledger string
-	// Lease is how long programs may run without a Renew. Zero: for ever, as on a node that is alone with its store;
-	// the end of the node's process always counts.
+	// Lease is how long programs may run without a Renew. Zero: for ever, as on a node that uses its store alone.
+	// Programs always end with the node's process.
 	Lease time.Duration
-	// Executable is the binary that runs as guardian. Empty: this one.
+	// Executable is the binary to run as guardian. Empty: this one.
 	Executable string
-	// WithoutGroups keeps programs together without a cgroup v2 even where one is writable.
+	// WithoutGroups uses no cgroup v2, even where one is writable.
 	WithoutGroups bool
-	// Logger gets starts and deaths of guardians. Nil: none.
+	// Logger logs starts and deaths of guardians. Nil: none.
 	Logger hclog.Logger
 }
 
@@ -57,21 +57,21 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Guardian is a node's Launcher: the node's side of a guardian process, which it starts when the first program needs
-// it and again when it has died. Safe for concurrent use.
+// Guardian is a node's Launcher: the node's side of a guardian process. It starts the guardian process for the first
+// program, and again after it died. It is safe for concurrent use.
 type Guardian struct {
 	cfg Config
 
 	mu     sync.Mutex
-	link   *link // to the guardian that lives; nil before the first and after one died
+	link   *link // to the living guardian; nil before the first start and after a death
 	count  uint64
 	starts []time.Time // of guardians, within restartTime
 	until  uint64      // monotonic end of the lease in nanoseconds
 	closed bool
-	looked bool  // whether a group was looked for
-	group  group // of this incarnation; none before the first guardian, and where there is no writable cgroup v2
+	looked bool  // whether it has looked for a group
+	group  group // of this incarnation; none before the first guardian, and where no cgroup v2 is writable
 	means  means
-	old    sync.WaitGroup // links that are being wound up
+	old    sync.WaitGroup // links that are being closed
 }
 
 // NewGuardian returns a Launcher that has started nothing yet.
@@ -88,7 +88,7 @@ func NewGuardian(cfg Config) (*Guardian, error) {
 	return g, nil
 }
 
-// leaseEnd is the end of a lease that began at from; 0 without one.
+// leaseEnd returns the end of a lease that began at from, or 0 without a lease.
 func (g *Guardian) leaseEnd(from time.Time) uint64 {
 	if g.cfg.Lease == 0 {
 		return 0
@@ -96,10 +96,10 @@ func (g *Guardian) leaseEnd(from time.Time) uint64 {
 	return uint64(max(1, monotonic()+g.cfg.Lease-time.Since(from))) //nolint:gosec // a clock that began at boot
 }
 
-// Start starts a program; see Launcher. sink may be called before Start returns. An error names the program and what
-// it lacks; one that wraps ErrShortage is the node's lack, and the program has not begun. One that wraps ErrGuardian is not
-// the program's fault either. After such a one the program may have begun, and been ended with its guardian: only who may
-// repeat what it does may start it again.
+// Start starts a program; see Launcher. sink may be called before Start returns. An error names the program and the
+// cause. An error that wraps ErrShortage means that the node lacks a resource; the program has not begun. An error that
+// wraps ErrGuardian is not the program's fault either, but the program may have begun, and ended with its guardian.
+// Start it again only if its work may be repeated.
 func (g *Guardian) Start(ctx context.Context, spec Spec, sink func(Event)) (Process, error) {
 	if len(spec.Argv) == 0 || spec.Argv[0] == "" {
 		return nil, errors.New("start process: no command is given")
@@ -116,7 +116,8 @@ func (g *Guardian) Start(ctx context.Context, spec Spec, sink func(Event)) (Proc
 	return p, nil
 }
 
-// startAt starts the program, by another guardian if the one at hand turns out to be dead before it could be asked.
+// startAt starts the program. It takes another guardian if the current one turns out to be dead before it got the
+// request.
 func (g *Guardian) startAt(ctx context.Context, spec Spec, path string, sink func(Event)) (Process, error) {
 	for again := true; ; again = false {
 		l, err := g.current()
@@ -163,7 +164,7 @@ func (g *Guardian) current() (*link, error) {
 	return l, nil
 }
 
-// openGroup looks for a cgroup v2, once. It runs under mu.
+// openGroup looks for a cgroup v2, once. The caller holds mu.
 func (g *Guardian) openGroup() {
 	if g.looked || g.cfg.WithoutGroups {
 		return
@@ -176,7 +177,7 @@ func (g *Guardian) openGroup() {
 		"processes", c.Processes, "reason", reason)
 }
 
-// admit bounds the rate at which guardians are started.
+// admit limits the rate of guardian starts.
 func (g *Guardian) admit(now time.Time) error {
 	kept := g.starts[:0]
 	for _, t := range g.starts {
@@ -192,8 +193,8 @@ func (g *Guardian) admit(now time.Time) error {
 	return nil
 }
 
-// Renew extends the lease to its full length from the given moment: when the renewal of the node's lease in the store was
-// asked for, or now, where the node has decided to go on without. It does nothing without a lease.
+// Renew extends the lease to its full length from the given moment. That is the moment at which the node asked the
+// store to renew its lease, or now, where the node decided to go on without the store. It does nothing without a lease.
 func (g *Guardian) Renew(from time.Time) {
 	if g.cfg.Lease == 0 {
 		return
@@ -219,8 +220,8 @@ func (g *Guardian) Pid() int {
 	return g.link.pid()
 }
 
-// Close ends every program and the guardian, and returns when both are gone, within three seconds. Every program's
-// sink gets its Exited. Start fails afterwards.
+// Close ends every program and the guardian, and returns when both are gone, within three seconds. Every program's sink
+// gets an Exited event. Start fails afterwards.
 func (g *Guardian) Close() error {
 	g.mu.Lock()
 	g.closed = true

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bystander is a process that looks like a worker's child and is nobody's business.
+// bystander is a process that looks like a worker's child but belongs to no node.
 func bystander(t testing.TB) procID {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", "trap '' TERM; while :; do sleep 60; done")
@@ -98,14 +98,15 @@ func TestStartFindsTheGuardianDead(t *testing.T) {
 	require.Equal(t, 4, exit.Code)
 }
 
-// await polls a condition beside the test, for patience at most.
+// await polls a condition outside the test's goroutine, for patience at most.
 func await(holds func() bool) {
 	for end := time.Now().Add(patience); !holds() && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// A guardian that dies after it was asked, and before it has answered, may have begun the program: it is not started twice.
+// A guardian that dies after the request and before the answer may have begun the program. The program is not started
+// again.
 func TestAStartThatMayHaveBegunIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	g := newGuardian(t, Config{})
@@ -113,7 +114,7 @@ func TestAStartThatMayHaveBegunIsNotRepeated(t *testing.T) {
 	events.exit(t)
 	log := filepath.Join(t.TempDir(), "log")
 	l := g.link
-	require.NoError(t, syscall.Kill(g.Pid(), syscall.SIGSTOP)) // it takes the request and never answers
+	require.NoError(t, syscall.Kill(g.Pid(), syscall.SIGSTOP)) // it gets the request and never answers
 	go func() {
 		await(func() bool { return l.unread(t) > 0 })
 		_ = syscall.Kill(l.pid(), syscall.SIGKILL)
@@ -124,7 +125,7 @@ func TestAStartThatMayHaveBegunIsNotRepeated(t *testing.T) {
 	require.NoFileExists(t, log)
 }
 
-// unread is how much of what was sent the guardian has not taken, in bytes.
+// unread returns how many sent bytes the guardian has not read.
 func (l *link) unread(t *testing.T) (n int) {
 	raw, err := l.conn.SyscallConn()
 	if err == nil {
@@ -186,7 +187,7 @@ func TestCloseEndsEverything(t *testing.T) {
 
 func TestLease(t *testing.T) {
 	t.Parallel()
-	const lease = 2 * time.Second // longer than a busy machine stops a test
+	const lease = 2 * time.Second // longer than a busy machine pauses a test
 	g := newGuardian(t, Config{Lease: lease})
 	began := time.Now()
 	_, events := run(t, g, Spec{Argv: shell("trap '' TERM; setsid sleep 60")})
@@ -213,7 +214,7 @@ func TestLease(t *testing.T) {
 	require.Equal(t, Exit{Cause: CauseExit}, exit, "a renewed lease lets programs start again")
 }
 
-// startNode runs this binary as a node with three programs, and returns when all of their processes are there.
+// startNode runs this binary as a node with three programs, and returns when all of their processes run.
 func startNode(t testing.TB, ledger, lease string) (node *exec.Cmd, family []procID) {
 	t.Helper()
 	dir := t.TempDir()
@@ -276,8 +277,8 @@ func watcherOf(t testing.TB, guardian procID) procID {
 	return mustStat(t, mustStat(t, guardian.pid).ppid).id
 }
 
-// Nothing outlives a node and a guardian that are killed together, where there is a cgroup and where there is none: not
-// even a descendant that left its session, cleared its environment and lost its parents.
+// No process outlives a node and a guardian that are killed together, with a cgroup and without one. This holds even
+// for a descendant that left its session, cleared its environment and lost its parents.
 func TestNodeAndGuardianKilledTogether(t *testing.T) {
 	t.Parallel()
 	other := bystander(t)
@@ -297,7 +298,7 @@ func TestNodeAndGuardianKilledTogether(t *testing.T) {
 	require.True(t, other.alive())
 }
 
-// Where the watcher is killed with both, the next boot ends what is left.
+// When the watcher is killed too, the next boot ends the processes that are left.
 func TestNodeGuardianAndWatcherKilledTogether(t *testing.T) {
 	t.Parallel()
 	other := bystander(t)
@@ -318,7 +319,7 @@ func TestNodeGuardianAndWatcherKilledTogether(t *testing.T) {
 	require.Zero(t, ended, "the ledger is empty now")
 }
 
-// killAbove kills a node, its watcher and its guardian; none of them gets to do anything about it.
+// killAbove kills a node, its watcher and its guardian at once, so that none can react.
 func killAbove(t testing.TB, node *exec.Cmd, guardian procID) {
 	t.Helper()
 	watcher := watcherOf(t, guardian)
@@ -330,7 +331,7 @@ func killAbove(t testing.TB, node *exec.Cmd, guardian procID) {
 	gone(t, 5*time.Second, guardian, watcher)
 }
 
-// A node and a watcher that are killed together leave nothing: the guardian ends all there is.
+// When node and watcher are killed together, the guardian ends all processes.
 func TestNodeAndWatcherKilledTogether(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -343,7 +344,7 @@ func TestNodeAndWatcherKilledTogether(t *testing.T) {
 	gone(t, 5*time.Second, family...)
 }
 
-// At the watcher's death the guardian ends too, and the node starts others.
+// When the watcher dies, the guardian ends too, and the node starts new ones.
 func TestWatcherKilled(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, BecomeSubreaper())
@@ -367,7 +368,7 @@ func TestLedgerSparesAReusedPid(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger")
 	inc := incarnation(t)
 	records := []record{
-		{boot: bootID(), id: procID{other.pid, other.start - 1}, incarnation: inc}, // the pid's owner before
+		{boot: bootID(), id: procID{other.pid, other.start - 1}, incarnation: inc}, // an earlier process with this pid
 		{boot: "another-boot", id: other, incarnation: inc},
 		{boot: bootID(), id: procID{1 << 21, 1}, incarnation: inc},
 	}

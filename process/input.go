@@ -14,7 +14,7 @@ import (
 // queueMax is how many frames may wait for a program that does not read.
 const queueMax = 256
 
-// The reasons why a frame does not go.
+// Reasons for which a frame is not sent.
 var (
 	ErrNotFramed   = errors.New("the program has no frame pipes")
 	ErrInputClosed = errors.New("the request pipe is closed")
@@ -22,9 +22,9 @@ var (
 	ErrTooLarge    = errors.New("the frame is too large")
 )
 
-// input writes request frames. A frame goes straight into the pipe while there is room; only then does it wait in a
-// queue that a goroutine empties. There is no write deadline: a program with one thread does not read while it runs,
-// and the queue's bound already keeps it from holding anybody up.
+// input writes request frames. A frame goes into the pipe at once while the pipe has room. Otherwise it waits in a
+// queue that a goroutine writes. There is no write deadline: a program with one thread does not read while it runs. The
+// queue is bounded, so a program that never reads blocks no caller.
 type input struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -35,9 +35,9 @@ type input struct {
 	buf     []byte
 	queue   [][]byte
 	queued  int  // bytes in queue
-	writing bool // a goroutine empties the queue
+	writing bool // a goroutine writes the queue
 	closing bool // close once the queue is empty
-	failed  bool // the pipe takes no more
+	failed  bool // a write to the pipe has failed
 }
 
 func newInput(fd, limit int) (*input, error) {
@@ -84,7 +84,7 @@ func (in *input) send(command string, args any) (uint64, error) {
 	return in.id, nil
 }
 
-// put writes what the pipe takes at once and queues the rest.
+// put writes as much as the pipe takes at once and queues the rest.
 func (in *input) put(frame []byte) error {
 	if in.writing {
 		if len(in.queue) >= queueMax || in.queued+len(frame) > 2*in.max {
@@ -127,7 +127,7 @@ func (in *input) tryWrite(frame []byte) (n int, err error) {
 	return max(n, 0), failure
 }
 
-// empty writes the queue until nothing is left or the pipe is gone.
+// empty writes the queue until it is empty or a write fails.
 func (in *input) empty() {
 	for {
 		frame, ok := in.head()
@@ -141,7 +141,8 @@ func (in *input) empty() {
 	}
 }
 
-// head takes the next frame from the queue. Without one the goroutine ends, and closes the pipe if that was asked.
+// head takes the next frame from the queue. If there is none, the goroutine ends, and closes the pipe if close was
+// called.
 func (in *input) head() ([]byte, bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -165,7 +166,7 @@ func (in *input) fail() {
 	_ = in.file.Close()
 }
 
-// close closes the pipe behind the frames that wait.
+// close closes the pipe after the queued frames.
 func (in *input) close() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -175,7 +176,7 @@ func (in *input) close() {
 	}
 }
 
-// abort closes the pipe at once, which ends the goroutine too.
+// abort closes the pipe at once, which also ends the goroutine.
 func (in *input) abort() {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -6,10 +6,10 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// Step is one rung of a stop ladder: what to do to the program now.
+// Step is one step of a stop ladder.
 type Step uint8
 
-// The steps, from mild to final.
+// The steps, in order.
 const (
 	StepNone      Step = iota // nothing is due
 	StepCancel                // send the cancel frame of the run
@@ -27,25 +27,26 @@ func (s Step) String() string {
 	return "unknown"
 }
 
-// Target says what a ladder stops: one run of one generation of a worker. The zero Execution and Attempt stand for
-// the worker itself, with no run.
+// Target names what a ladder stops: one run of one generation of a worker. A zero Execution and Attempt mean the worker
+// itself, without a run.
 type Target struct {
 	Generation messages.Generation
 	Execution  messages.ExecutionID
 	Attempt    messages.Attempt
 }
 
-// Graces are the waits after a step before the next. Zero fields mean the defaults.
+// Graces are the times between one step and the next. Zero fields mean the defaults.
 type Graces struct {
 	Cancel    time.Duration `yaml:"cancel_grace" range:"0.01..600" unit:"s" help:"From the cancel frame to SIGTERM."`
 	Shutdown  time.Duration // after the shutdown frame
 	Terminate time.Duration `yaml:"term_grace" range:"0.01..600" unit:"s" help:"From SIGTERM to SIGKILL."`
 }
 
-// The graces of a fenced node, whose lease has less than a second left: everything is killed within 0.7 s.
+// fenceGraces are the graces on a fenced node, whose lease ends in less than a second: every program is killed within
+// 0.7 s.
 var fenceGraces = Graces{Cancel: 200 * time.Millisecond, Shutdown: 200 * time.Millisecond, Terminate: 500 * time.Millisecond}
 
-// DefaultGraces are the waits where none is set.
+// DefaultGraces returns the graces that hold where none is set.
 func DefaultGraces() Graces { return Graces{}.withDefaults() }
 
 func (g Graces) withDefaults() Graces {
@@ -74,7 +75,7 @@ func (g Graces) after(s Step) time.Duration {
 	return 0
 }
 
-// below is the order of the rungs, the only place that knows it.
+// below says which step follows which. The order stands only here.
 var below = map[Step]Step{
 	StepCancel:    StepTerminate,
 	StepShutdown:  StepTerminate,
@@ -82,9 +83,9 @@ var below = map[Step]Step{
 	StepKill:      StepNone,
 }
 
-// Ladder is a stop in progress: a value that knows the next step and when it is due. It holds no clock. The zero
-// Ladder has no steps. A ladder is bound to its Target; whoever carries out a step compares the target first, so that
-// a late timer never hits other work.
+// Ladder is a stop in progress: a value that knows the next step and when it is due. It reads no clock. The zero Ladder
+// has no steps. A ladder is bound to its Target. Compare the target before each step, so that a late timer never stops
+// other work.
 type Ladder struct {
 	Target Target
 	graces Graces
@@ -103,8 +104,8 @@ func StopWorker(target Target, now time.Time, frames bool, graces Graces) Ladder
 	return start(target, now, StepShutdown, frames, graces)
 }
 
-// Fence ends work that this node may no longer hold, in 0.7 s at most: cancel frame where there are frames and a run,
-// SIGTERM, SIGKILL.
+// Fence ends work that this node may not continue, in 0.7 s at most: a cancel frame where there are frames and a run,
+// then SIGTERM, then SIGKILL.
 func Fence(target Target, now time.Time, frames bool) Ladder {
 	first := StepCancel
 	if target.Execution.IsZero() {
@@ -120,8 +121,8 @@ func start(target Target, now time.Time, first Step, frames bool, graces Graces)
 	return Ladder{Target: target, graces: graces.withDefaults(), next: first, due: now}
 }
 
-// Next returns the step that is due at now, or StepNone, and the ladder that follows. The wait for the step after it
-// counts from now, so a caller that comes late still gives every step its grace.
+// Next returns the step that is due at now, or StepNone, and the ladder that follows. The grace of the returned step
+// counts from now, so each step has its full grace even if the caller is late.
 func (l Ladder) Next(now time.Time) (Step, Ladder) {
 	if l.next == StepNone || now.Before(l.due) {
 		return StepNone, l
@@ -137,7 +138,7 @@ func (l Ladder) Due() (due time.Time, ok bool) { return l.due, l.next != StepNon
 // Done reports whether every step has been taken.
 func (l Ladder) Done() bool { return l.next == StepNone }
 
-// Hasten returns a ladder whose next step is due now, for a second request to stop.
+// Hasten returns a ladder whose next step is due now. It serves a second request to stop.
 func (l Ladder) Hasten(now time.Time) Ladder {
 	if l.next != StepNone && now.Before(l.due) {
 		l.due = now

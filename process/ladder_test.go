@@ -66,7 +66,7 @@ func TestLadderIsBoundToItsRun(t *testing.T) {
 	}
 }
 
-// However late or often it is asked, a ladder goes through its steps once, in order, and never shortens a grace
+// A ladder goes through its steps once and in order, however late or often it is asked. It never shortens a grace
 // unless it is hastened.
 func TestLadderNeverSkips(t *testing.T) {
 	t.Parallel()

@@ -48,7 +48,7 @@ func TestNoDescriptorLeaks(t *testing.T) {
 	require.Empty(t, g.link.all())
 }
 
-// Not parallel: it asks much of a small machine.
+// Not parallel: it loads a small machine.
 func TestStormOfKills(t *testing.T) {
 	g := newGuardian(t, Config{})
 	const many = 200

@@ -13,8 +13,8 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// The ledger is a file of fixed-width text records, one for each process that lives: "boot pid start incarnation". It
-// is for the boot after a crash. Nothing is synced: what a power failure could take from it, it also ends.
+// The ledger is a file of fixed-width text records, one for each living process: "boot pid start incarnation". The boot
+// after a crash reads it. Nothing is synced: a power failure that loses records also ends the processes in them.
 
 const (
 	recordLen  = 128
@@ -25,7 +25,7 @@ const (
 
 // record is one line of the ledger.
 type record struct {
-	boot        string // the kernel's boot id: start times of another boot mean nothing
+	boot        string // the kernel's boot id; start times count from the boot
 	id          procID
 	incarnation messages.Incarnation
 }
@@ -35,7 +35,7 @@ func (r record) line() []byte {
 	return fmt.Appendf(nil, "%-*s\n", recordLen-1, text)
 }
 
-// parseRecord reads one line; ok is false for a free one and for one that was torn.
+// parseRecord reads one line. ok is false for a free line and for a damaged one.
 func parseRecord(line []byte) (r record, ok bool) {
 	fields := strings.Fields(string(line))
 	if len(fields) != 4 {
@@ -74,7 +74,7 @@ func bootID() string {
 	return strings.TrimSpace(string(raw))
 }
 
-// ledger is the writing side, held by the guardian.
+// ledger is the file as the guardian writes it.
 type ledger struct {
 	mu          sync.Mutex
 	file        *os.File
@@ -85,8 +85,8 @@ type ledger struct {
 	end         int64 // slots in the file
 }
 
-// openLedger opens the file, keeps the records of processes that still live and frees the others. An empty path gives
-// a ledger that writes nothing.
+// openLedger opens the file, keeps the records of living processes and frees the others. With an empty path the ledger
+// writes nothing.
 func openLedger(path string, incarnation messages.Incarnation) (*ledger, error) {
 	l := &ledger{boot: bootID(), incarnation: incarnation, slots: make(map[procID]int64)}
 	if path == "" {
@@ -109,7 +109,8 @@ func openLedger(path string, incarnation messages.Incarnation) (*ledger, error) 
 	return l, nil
 }
 
-// probeLedger reports early, and to the node rather than on the guardian's standard error, that the file cannot be used.
+// probeLedger tests whether the file can be used. It returns the error to the node; the guardian could only write it to
+// standard error.
 func probeLedger(path string) error {
 	if path == "" {
 		return nil
@@ -145,8 +146,8 @@ func (l *ledger) write(r record) error {
 	return nil
 }
 
-// remove frees the record of a process that has been reaped. A record that could not be cleared does no harm: its
-// start time never comes again.
+// remove frees the record of a process that has been reaped. A record that could not be cleared does no harm, because
+// no other process has the same start time.
 func (l *ledger) remove(id procID) {
 	if l.file == nil {
 		return
@@ -162,10 +163,11 @@ func (l *ledger) remove(id procID) {
 	_, _ = l.file.WriteAt(fmt.Appendf(nil, "%-*s\n", recordLen-1, ""), slot*recordLen)
 }
 
-// EndSurvivors ends what an earlier boot of a node left running, as its ledger at path, the cgroups of its
-// incarnations and the marks in the environments of processes tell, and empties the ledger. A node calls it at boot, before it rescues anything and
-// before it starts a guardian. It returns how many processes it ended; the error names those it could not end within
-// two seconds. A pid that is in use by another process today is left alone. A missing ledger is an empty one.
+// EndSurvivors ends the processes that an earlier boot of a node left running, and empties the ledger at path. It finds
+// them by the ledger, by the cgroups of its incarnations and by the marks in environments. A node calls it at boot,
+// before it rescues executions and before it starts a guardian. It returns how many processes it ended. The error names
+// those that it could not end within two seconds. It does not touch another process that has one of the pids today. A
+// missing ledger counts as empty.
 func EndSurvivors(path string) (ended int, err error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -187,7 +189,8 @@ func EndSurvivors(path string) (ended int, err error) {
 	return ended, nil
 }
 
-// survivors lists the processes that records of this boot name, and every incarnation in them with its marks.
+// survivors lists the processes that the records of this boot name, and all incarnations in the records with their
+// marks.
 func survivors(records []record) (ids []procID, marks []string, incarnations []messages.Incarnation) {
 	boot := bootID()
 	seen := make(map[messages.Incarnation]bool)

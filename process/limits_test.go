@@ -63,7 +63,7 @@ func TestCPULimit(t *testing.T) {
 	}
 }
 
-// What a pool does not limit is bounded all the same, without a shim and with one.
+// Default limits hold where a pool sets none, without a shim and with one.
 func TestDefaultLimits(t *testing.T) {
 	t.Parallel()
 	g := newGuardian(t, Config{})
@@ -85,7 +85,7 @@ func TestDefaultLimits(t *testing.T) {
 	}
 }
 
-// The kernel's bound on threads is there without a limit too, and far above one.
+// The kernel bounds threads even without a limit, and the bound is far above one.
 func TestBoundOnThreads(t *testing.T) {
 	t.Parallel()
 	l := &leaf{group: group{t.TempDir()}}
@@ -148,16 +148,17 @@ func TestJudge(t *testing.T) {
 		"killed under limit":   {exitReport{status: killed, cpu: 5}, evidence{limit: 9}, Exit{Code: -1, Signal: "SIGKILL", Cause: CauseSignal}},
 		"exit 1 over cpu":      {exitReport{status: one, cpu: 50}, evidence{limit: 9}, Exit{Code: 1, Cause: CauseExit}},
 	} {
-		require.Equal(t, c.want, judge(c.x, c.e), name)
+		require.Equal(t, c.want, exitOf(c.x, c.e), name)
 	}
 }
 
-// Pages that several processes share count by their share: a program of the system's libraries has less than what is resident.
+// Each process counts its share of shared pages: a program that uses the system's libraries counts less than its
+// resident size.
 func TestSharedPagesAreDivided(t *testing.T) {
 	t.Parallel()
 	pages := make([]byte, 8<<20)
 	for i := range pages {
-		pages[i] = 1 // nobody else's
+		pages[i] = 1 // not shared
 	}
 	bytesUsed, ok := proportional(os.Getpid())
 	if !ok {

@@ -18,10 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sendTime bounds a write to the guardian. One that does not read for so long is as good as dead.
+// sendTime bounds a write to the guardian. A guardian that does not read for so long is treated as dead.
 const sendTime = 5 * time.Second
 
-// A guardian that is gone was never asked for a program, or may have begun it.
+// These errors say whether a dead guardian got the request for a program. Only one that did not get it cannot have
+// begun the program.
 var (
 	errNotAsked     = fmt.Errorf("%w: dead before it was asked", ErrGuardian)
 	errGuardianDied = fmt.Errorf("%w: died; the program may have begun", ErrGuardian)
@@ -31,23 +32,23 @@ var (
 type link struct {
 	owner  *Guardian
 	cmd    *exec.Cmd    // the watcher, whose child the guardian is
-	guard  atomic.Int64 // the guardian's pid; 0: it has not said it yet
-	handle *os.Process  // the guardian, whatever becomes of its pid; nil: as above. Of the goroutine that serves
+	guard  atomic.Int64 // the guardian's pid; 0: not reported yet
+	handle *os.Process  // handle of the guardian, valid when its pid is used again; nil: as above. Only serve's goroutine uses it
 	conn   *net.UnixConn
 	number uint64
-	mark   string // of everything under this guardian
-	group  group  // that the programs' groups are in; none: they have none
+	mark   string // of all processes under this guardian
+	group  group  // the parent of the programs' groups; none: programs have no groups
 	down   chan struct{}
 	sendMu sync.Mutex
 
 	mu       sync.Mutex
 	seq      uint64
-	programs map[uint64]*program // started, or about to be
+	programs map[uint64]*program // that run or are starting
 	closing  bool
 	ooms     oomWatch
 }
 
-// newLink starts a guardian process and the goroutine that listens to it.
+// newLink starts a guardian process and the goroutine that reads its packets.
 func newLink(g *Guardian, number uint64) (*link, error) {
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -88,7 +89,7 @@ func newLink(g *Guardian, number uint64) (*link, error) {
 	return l, nil
 }
 
-// connOf wraps a socket for the poller and closes the descriptor itself, which the connection copies.
+// connOf wraps a socket for the poller. It closes the descriptor, because the connection has a copy.
 func connOf(fd int) (*net.UnixConn, error) {
 	file := os.NewFile(uintptr(fd), "guardian")
 	defer file.Close()
@@ -104,7 +105,7 @@ func connOf(fd int) (*net.UnixConn, error) {
 	return unixConn, nil
 }
 
-// pid is the guardian's; 0 before it has said it, which it does before it tells of any program.
+// pid returns the guardian's pid; 0 until the guardian reports it. It reports it before any program's start.
 func (l *link) pid() int { return int(l.guard.Load()) }
 
 func (l *link) isDown() bool {
@@ -116,7 +117,7 @@ func (l *link) isDown() bool {
 	}
 }
 
-// serve hears the guardian out and winds up when it is gone.
+// serve reads the guardian's packets until the guardian is gone, then cleans up.
 func (l *link) serve() {
 	defer l.owner.old.Done()
 	sampled := make(chan struct{})
@@ -164,7 +165,8 @@ func (l *link) dispatch(kind byte, body []byte) error {
 	return d.err
 }
 
-// windUp reaps the watcher, which has reaped the guardian, makes sure that nothing of it is left, and tells every program's owner.
+// windUp reaps the watcher, which has reaped the guardian. It ends every process that is left and reports the end to
+// the owner of every program.
 func (l *link) windUp() {
 	close(l.down)
 	_ = l.conn.Close()
@@ -183,8 +185,9 @@ func (l *link) windUp() {
 	}
 }
 
-// waitGuardian waits for the guardian's end by way of its watcher. One that is being closed, or has only lost its socket,
-// gets the time it needs to end its programs; then it is killed, and its watcher ends what it leaves.
+// waitGuardian waits for the end of the watcher, which ends after the guardian. A guardian that is closing, or that
+// lost only its socket, gets the time it needs to end its programs. Then it is killed, and its watcher ends the
+// processes that are left.
 func (l *link) waitGuardian(closing bool) error {
 	if l.handle != nil {
 		defer func() { _ = l.handle.Release() }()
@@ -200,9 +203,10 @@ func (l *link) waitGuardian(closing bool) error {
 	return err
 }
 
-// killChild kills another process's child that this one has found. It is named by a handle and not by /proc, which may hide it from this
-// process (see HideFromPeers). A system without handles (Linux before 5.3, some sandboxes) gives a bare pid, which another process may
-// have once the parent has reaped the child: there it is killed only while /proc says that it is that parent's.
+// killChild kills a child of another process. It uses a handle and not /proc, because /proc may hide the child from
+// this process (see HideFromPeers). A system without handles (Linux before 5.3, some sandboxes) gives only a pid, which
+// another process may get once the parent has reaped the child. There it kills only if /proc says that the pid is a
+// child of that parent.
 func killChild(child *os.Process, parent int) {
 	if errors.Is(child.WithHandle(func(uintptr) {}), os.ErrNoHandle) {
 		if stat, err := readStat(child.Pid); err != nil || stat.ppid != parent {
@@ -212,8 +216,9 @@ func killChild(child *os.Process, parent int) {
 	_ = child.Kill()
 }
 
-// sweep ends what a dead guardian left: its programs die by their parent-death signal, but their descendants may have
-// left them. Those are in the programs' cgroups, or carry the mark. It reaps those that came to this process.
+// sweep ends the processes that a dead guardian left. Its programs die by their parent-death signal, but their
+// descendants may live on. It finds those in the programs' cgroups, or by the mark. It reaps those whose parent is now
+// this process.
 func (l *link) sweep(rest []*program) int {
 	reap := make(map[int]bool)
 	for _, p := range rest {
@@ -236,8 +241,8 @@ func (l *link) sweep(rest []*program) int {
 	return ended + len(grouped)
 }
 
-// reapAll reaps those of the processes, all of them dead or about to be, that are this one's children or become so with their
-// parents' deaths, and waits up to endTime until nothing is left of any. No other part of the node knows these pids.
+// reapAll reaps those of the processes that are children of this one, or become so when their parents die. All of them
+// are dead or dying. It waits up to endTime until none is left. No other part of the node uses these pids.
 func reapAll(pids map[int]bool) {
 	for deadline := time.Now().Add(endTime); ; time.Sleep(endPause) {
 		for pid := range pids {
@@ -274,14 +279,14 @@ func (l *link) forget(seq uint64) *program {
 	return p
 }
 
-// all lists the programs that run or are about to.
+// all lists the programs that run or are starting.
 func (l *link) all() []*program {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Collect(maps.Values(l.programs))
 }
 
-// enter registers a new program under a number of its own.
+// enter registers a new program under a new number.
 func (l *link) enter(p *program) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -294,7 +299,7 @@ func (l *link) enter(p *program) error {
 	return nil
 }
 
-// start asks for one program and waits until it runs, failed or ctx ends.
+// start requests one program and waits until it runs, fails or ctx ends.
 func (l *link) start(ctx context.Context, spec Spec, path string, sink func(Event)) (Process, error) {
 	p, theirs, err := newProgram(l, spec, sink)
 	if err != nil {
@@ -338,7 +343,7 @@ func (l *link) sendSpawn(p *program, path string, fds []int) error {
 	case lacks(err):
 		return short(err)
 	case err != nil:
-		return errNotAsked // not with a whole packet
+		return errNotAsked // no whole packet was sent
 	}
 	return nil
 }
@@ -355,7 +360,7 @@ func (l *link) sendPacket(e *encoder) {
 	}
 }
 
-// terminate asks for SIGTERM to one program's process group.
+// terminate requests SIGTERM for one program's process group.
 func (l *link) terminate(seq uint64) {
 	e := newPacket(packetSignal)
 	e.number(seq)
@@ -363,16 +368,16 @@ func (l *link) terminate(seq uint64) {
 	l.sendPacket(e)
 }
 
-// kill asks for the end of one program and its descendants.
+// kill requests the end of one program and its descendants.
 func (l *link) kill(seq uint64) {
 	e := newPacket(packetKill)
 	e.number(seq)
 	l.sendPacket(e)
 }
 
-// send writes one packet. A packet that could not be written whole leaves the stream useless, so the link is given up. Of one
-// that the node has no room to send with its descriptors nothing is written, and the link goes on: a start may be asked for again,
-// and nobody asks again for an end.
+// send writes one packet. A packet that was written in part makes the stream useless, so send then gives up the link.
+// If the kernel lacks room for the descriptors, nothing is written and the link goes on: the caller may repeat a start.
+// Requests to end a program carry no descriptors.
 func (l *link) send(packet, oob []byte) error {
 	l.sendMu.Lock()
 	defer l.sendMu.Unlock()

@@ -10,11 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A bare pid is killed only while the process is the child of who it was known by; a handle always means the same process.
+// A bare pid is killed only while its process is a child of the expected parent. A handle always means the same
+// process.
 func TestABarePidIsKilledOnlyUnderItsParent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		bare   bool // no handle is to be had
+		bare   bool // no handle is available
 		parent int
 		killed bool
 	}{
@@ -39,7 +40,7 @@ func TestABarePidIsKilledOnlyUnderItsParent(t *testing.T) {
 				t.Skip("this system has no handles of processes")
 			}
 			killChild(child, c.parent)
-			// SIGKILL comes before any other signal, so that this one ends only what was spared.
+			// SIGKILL is handled before any other signal, so SIGTERM ends only a process that was not killed.
 			_ = cmd.Process.Signal(syscall.SIGTERM)
 			err = cmd.Wait()
 			var exit *exec.ExitError

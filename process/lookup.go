@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lookPath finds the program as its own environment and directory say, so that most faults of a command are known
-// before anything is started.
+// lookPath finds the program by its own environment and directory, so that most errors in a command are found before
+// anything is started.
 func lookPath(spec Spec) (string, error) {
 	if spec.Dir != "" {
 		if info, err := os.Stat(spec.Dir); err != nil {
@@ -32,8 +32,8 @@ func lookPath(spec Spec) (string, error) {
 	return searchPath(name, spec)
 }
 
-// searchPath tries the directories of PATH in order. A file that is there but may not be run is worth saying when
-// nothing else is found.
+// searchPath tries the directories of PATH in order. If nothing can be run, the error names a file that exists but may
+// not be run.
 func searchPath(name string, spec Spec) (string, error) {
 	list, set := variable(spec.Env, "PATH")
 	if !set {
@@ -56,7 +56,7 @@ func searchPath(name string, spec Spec) (string, error) {
 	return "", fmt.Errorf("executable file not found in PATH (%s): install it, or give the full path", list)
 }
 
-// under reads a relative path as the program would, from its working directory.
+// under resolves a relative path from the program's working directory.
 func under(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -81,7 +81,7 @@ func executable(path string) error {
 	return nil
 }
 
-// lastOnes leaves of variables that stand there more than once the last: some programs would see the first, others the last.
+// lastOnes keeps the last value of each variable. Of several values, some programs use the first and others the last.
 func lastOnes(env []string) []string {
 	last := make(map[string]int, len(env))
 	for i, entry := range env {
@@ -100,7 +100,7 @@ func lastOnes(env []string) []string {
 	return kept
 }
 
-// variable returns the last value of a variable, which is the one a program sees.
+// variable returns the last value of a variable, which is the value that the program gets.
 func variable(env []string, name string) (value string, set bool) {
 	for _, entry := range env {
 		if v, ok := strings.CutPrefix(entry, name+"="); ok {

@@ -21,7 +21,7 @@ import (
 // patience bounds every wait of a test; no test passes because of it.
 const patience = 20 * time.Second
 
-// roleVar makes the test binary play a part other than the tests.
+// roleVar makes the test binary run as something other than the tests.
 const roleVar = "TROUPE_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// playNode is a whole node: a guardian and the programs in its arguments, which it runs until it is killed.
+// playNode runs a whole node: a guardian and the programs in its arguments. It runs until it is killed.
 func playNode() {
 	lease, err := time.ParseDuration(os.Getenv("LEASE"))
 	if err != nil {
@@ -64,7 +64,7 @@ func playNode() {
 	}
 }
 
-// playEater takes 8 MiB after 8 MiB and touches it, up to a bound that the machine can bear.
+// playEater allocates and touches memory in steps of 8 MiB, up to a bound that the machine can bear.
 func playEater() {
 	var held [][]byte
 	for range 32 {
@@ -108,7 +108,7 @@ func next[E Event](t testing.TB, r recorder) E {
 	}
 }
 
-// exit waits for the end and returns it with everything before.
+// exit waits for the end and returns it with all events before it.
 func (r recorder) exit(t testing.TB) (Exit, []Event) {
 	t.Helper()
 	var before []Event

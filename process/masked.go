@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/rules/mask"
 )
 
-// masked takes secrets out of what an event says. Results and chunks are the code's answer and stay as they are.
+// masked replaces secrets in an event's texts. It does not change results and chunks, which are the action's answer.
 func masked(masks *mask.Set, e Event) Event {
 	if masks == nil {
 		return e

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/rules/mask"
 )
 
-// What a program writes of its secrets is gone from both streams, the events and the tail, also where it comes in pieces.
+// Secrets are removed from both streams, the events and the tail, also when they arrive in pieces.
 func TestOutputIsMasked(t *testing.T) {
 	t.Parallel()
 	masks, err := mask.New([]string{"hunter2-hunter2"})
@@ -34,7 +34,7 @@ func TestOutputIsMasked(t *testing.T) {
 	require.Equal(t, string(out.Stderr), p.StderrTail())
 }
 
-// A program that answers in the middle of a secret shows neither what it wrote before nor what follows.
+// If a program answers in the middle of a secret, neither the part before the answer nor the part after it is shown.
 func TestRepliesInTheMiddleOfASecret(t *testing.T) {
 	t.Parallel()
 	masks, err := mask.New([]string{"hunter2-hunter2"})
@@ -50,7 +50,7 @@ func TestRepliesInTheMiddleOfASecret(t *testing.T) {
 	}
 }
 
-// What a message clips may be a secret's end.
+// A clipped text may end within a secret.
 func TestClippedTextsAreMasked(t *testing.T) {
 	t.Parallel()
 	masks, err := mask.New([]string{"hunter2-hunter2"})

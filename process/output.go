@@ -14,10 +14,10 @@ import (
 const (
 	tailMax     = 8 << 10
 	readChunk   = 64 << 10 // a pipe's capacity
-	drainRounds = 64       // reads in one drain, so that a program that writes for ever cannot hold it
+	drainRounds = 64       // reads in one drain, so that a drain ends even if the program writes for ever
 )
 
-// chunks are the buffers that output is read into; one is used only while bytes are there.
+// chunks holds the buffers for reads. A read takes one only while it has bytes.
 var chunks = sync.Pool{New: func() any { return new([readChunk]byte) }}
 
 // stream captures one of a program's output pipes.
@@ -28,10 +28,10 @@ type stream struct {
 	max    int
 
 	mu      sync.Mutex
-	kept    []byte // since the last take, at most max
+	kept    []byte // bytes since the last take, at most max
 	cut     bool   // more than max came since the last take
 	pending []byte // kept, but not reported yet
-	tail    []byte // the last bytes, for stderr
+	tail    []byte // the last bytes; stderr only
 	masks   mask.Stream
 }
 
@@ -48,7 +48,7 @@ func newStream(fd int, stderr bool, limit int, masks *mask.Set) (*stream, error)
 	return &stream{file: file, raw: raw, stderr: stderr, max: limit, masks: masks.Stream()}, nil
 }
 
-// pollable makes a descriptor non-blocking and hands it to the poller, so that deadlines work on it.
+// pollable makes a descriptor non-blocking and registers it with the poller, so that deadlines work on it.
 func pollable(fd int, name string) (*os.File, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		_ = unix.Close(fd)
@@ -68,8 +68,8 @@ func (s *stream) wait() bool {
 	return err == nil && more
 }
 
-// drain captures what the program has already written, and what was held back because it may have begun a secret. It takes no
-// part in the wait for more.
+// drain captures what the program has written so far, with bytes held back because they may begin a secret. It does not
+// wait for more.
 func (s *stream) drain() {
 	_ = s.raw.Control(func(fd uintptr) {
 		for range drainRounds {
@@ -83,14 +83,14 @@ func (s *stream) drain() {
 	s.keep(s.masks.Pause())
 }
 
-// end keeps what was held back because it may have begun a secret: nothing follows it.
+// end keeps the bytes that were held back because they may begin a secret: no more bytes follow.
 func (s *stream) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keep(s.masks.End())
 }
 
-// capture reads once. The lock is held over the read, so bytes are kept in the order they came whoever reads.
+// capture reads once. It holds the lock during the read, so that bytes stay in order when several goroutines read.
 func (s *stream) capture(fd int) (int, error) {
 	chunk := chunks.Get().(*[readChunk]byte)
 	defer chunks.Put(chunk)
@@ -123,7 +123,7 @@ func (s *stream) keep(data []byte) {
 	s.pending = append(s.pending, data...)
 }
 
-// report returns what has been kept and not reported.
+// report returns the kept bytes that were not reported yet.
 func (s *stream) report() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +132,7 @@ func (s *stream) report() []byte {
 	return data
 }
 
-// take returns what has been kept, and starts a new bound.
+// take returns the kept bytes and counts the bound anew.
 func (s *stream) take() (data []byte, cut bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +141,7 @@ func (s *stream) take() (data []byte, cut bool) {
 	return data, cut
 }
 
-// clear drops what has been written so far, also what is still in the pipe.
+// clear drops all output so far, also the bytes that are still in the pipe.
 func (s *stream) clear() {
 	s.drain()
 	s.mu.Lock()

@@ -8,19 +8,19 @@ import (
 	"github.com/troupe-run/troupe/rules/mask"
 )
 
-// Launcher starts programs. Guardian is the one that a node uses.
+// Launcher starts programs. A node uses Guardian.
 type Launcher interface {
-	// Start starts the program and returns once it runs. Everything that happens to it afterwards reaches sink, in
-	// order and one call at a time; sink must not block, and may be called before Start returns. The last thing sink
-	// ever gets is Exited; a program that could not be started gives an error and no events. One that wraps ErrShortage
-	// is a lack of the node's: nothing has begun. One that wraps ErrGuardian alone, or ctx's own, does not say that the
-	// program has done nothing.
+	// Start starts the program and returns once it runs. Each event goes to sink, in order and one call at a time. sink
+	// must not block, and may be called before Start returns. The last event is Exited. A program that could not be
+	// started gives an error and no events. An error that wraps ErrShortage says that the node lacks a resource and
+	// that nothing has begun. After an error that wraps only ErrGuardian, or ctx's error, the program may have done
+	// work.
 	Start(ctx context.Context, spec Spec, sink func(Event)) (Process, error)
 }
 
 // Spec is one program to start.
 type Spec struct {
-	Argv []string // argv[0] is looked up in the Env's PATH
+	Argv []string // argv[0] is looked up in Env's PATH
 	Dir  string   // working directory; empty: /
 	Env  []string // the whole environment, KEY=value
 	// Framed gives the program the frame pipes on descriptors 3 and 4.
@@ -31,31 +31,32 @@ type Spec struct {
 	OutputMax int // bytes kept of each of stdout and stderr per run; 0: messages.OutputMax
 	StdoutMax int // bytes kept of stdout where that is more; 0: OutputMax
 	FrameMax  int // bytes; 0: messages.FrameMax
-	// Masks takes secrets out of the program's output, and of what its events say. Results and chunks stay as they are. Nil: none.
+	// Masks replaces secrets in the program's output and in its events' texts, but not in results and chunks. Nil:
+	// none.
 	Masks *mask.Set
-	// User is who the program runs as; nil: the node's user. It needs MaySwitch.
+	// User is the user that the program runs as; nil: the node's user. It needs MaySwitch.
 	User *messages.User
 	// Umask is the program's; nil: the node's.
 	Umask *uint32
 }
 
-// Process is one running program. All methods are safe for concurrent use and none blocks on the program.
+// Process is one running program. All methods are safe for concurrent use and none waits for the program.
 type Process interface {
 	Pid() int
-	// Send queues one request frame and returns its id. The queue is bounded; an error means that the frame will
-	// not arrive (the queue is full, the pipe is closed, the frame is too large).
+	// Send queues one request frame and returns its id. The queue is bounded; an error means that the frame is not sent
+	// (the queue is full, the pipe is closed, the frame is too large).
 	Send(command string, args any) (id uint64, err error)
 	// Terminate sends SIGTERM to the program's process group.
 	Terminate()
-	// Kill ends the program and every descendant it can find with SIGKILL.
+	// Kill sends SIGKILL to the program and every descendant that it can find.
 	Kill()
 	// CloseInput closes the request pipe, which asks a framed program to exit.
 	CloseInput()
-	// TakeOutput returns what the program wrote since the last call and starts a new bound.
+	// TakeOutput returns the output since the last call and counts the bound anew.
 	TakeOutput() messages.Output
-	// ClearOutput drops what the program has written so far, the tail of its standard error too.
+	// ClearOutput drops the output so far, with the tail of standard error.
 	ClearOutput()
-	// StderrTail is the last few KiB of standard error since ClearOutput, kept whatever TakeOutput took.
+	// StderrTail returns the last few KiB of standard error since ClearOutput. TakeOutput does not change it.
 	StderrTail() string
 	// Vitals reads the kernel's view of the program: its state letter and the resident bytes of its process tree.
 	Vitals() (Vitals, error)
@@ -68,10 +69,10 @@ type Vitals struct {
 	Count    int   // processes in the tree
 }
 
-// Event is what a program did.
+// Event is something that happened to a program.
 type Event interface{ isEvent() }
 
-// Reply answers the request ID: Result, or Err where the program answered with an error.
+// Reply is the answer to the request ID: Result, or Err if the program answered with an error.
 type Reply struct {
 	ID     uint64
 	Result json.RawMessage
@@ -79,7 +80,7 @@ type Reply struct {
 	Close  bool // the program asks to be replaced
 }
 
-// Progress is a sign of life of the running execute ID. Fraction is negative where none was given.
+// Progress is progress of the running execute ID. Fraction is negative where the program gave none.
 type Progress struct {
 	ID       uint64
 	Fraction float64
@@ -92,20 +93,20 @@ type Chunk struct {
 	Data json.RawMessage
 }
 
-// Log is a line the program logged; ID 0: outside a run.
+// Log is a line that the program logged; ID 0: outside a run.
 type Log struct {
 	ID      uint64
 	Level   string
 	Message string
 }
 
-// Wrote is output the program wrote, as it came; bytes past the bound are not reported.
+// Wrote is output as it arrived, without bytes past the bound.
 type Wrote struct {
 	Stderr bool
 	Data   []byte
 }
 
-// Broken says that the program broke the protocol; it is being killed, and Exited follows.
+// Broken says that the program broke the protocol. The program is being killed; Exited follows.
 type Broken struct{ Reason string }
 
 // Exited says that the program has ended and been reaped.
@@ -116,7 +117,7 @@ type Exit struct {
 	Code   int    // exit status; -1: ended by a signal
 	Signal string // name of the signal, empty for none
 	Cause  Cause
-	// Lost says that the wait status is not known, because the guardian died before it could be read.
+	// Lost says that the wait status is unknown, because the guardian died before it could report it.
 	Lost bool
 }
 

@@ -17,24 +17,24 @@ import (
 const (
 	// drainTime is how long Exited waits for output pipes that a descendant still holds open.
 	drainTime = 300 * time.Millisecond
-	// drainMax is how much longer it waits for events that are in their pipe and not read yet, which it looks for every drainLook.
+	// drainMax is how much longer it waits for events that are in the pipe and not read yet. It looks every drainLook.
 	drainMax, drainLook = 2 * time.Second, 5 * time.Millisecond
-	// closeGrace is how long a program may live on after it closed its event pipe.
+	// closeGrace is how long a program may live after it closed its event pipe.
 	closeGrace = time.Second
-	// pipeRoom is what a pipe takes without anybody reading it.
+	// pipeRoom is how many bytes fit into a pipe while nobody reads it.
 	pipeRoom = 64 << 10
 )
 
-// program is one running program, the node's side.
+// program is the node's side of one running program.
 type program struct {
 	link  *link
 	seq   uint64
 	spec  Spec
-	begun chan error // gets nil once it runs, or why it does not
+	begun chan error // gets nil once the program runs, or the error of the start
 	pid   atomic.Int64
-	held  atomic.Uint64 // what its group holds, as leaf.held's bits
+	held  atomic.Uint64 // what the kernel enforces by its group, as leaf.held's bits
 
-	stdin    *os.File // what is left of Spec.Stdin is written here; nil when all of it is in the pipe
+	stdin    *os.File // the rest of Spec.Stdin is written here; nil when all of it is in the pipe
 	input    *input   // nil unless framed
 	frames   *os.File // nil unless framed
 	out, err *stream
@@ -88,7 +88,7 @@ func (s Spec) withDefaults() Spec {
 	return s
 }
 
-// newPipe returns both ends, blocking, closed in every program that is started beside this one.
+// newPipe returns both ends. They are blocking and close on exec.
 func newPipe() (read, write int, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
@@ -97,7 +97,7 @@ func newPipe() (read, write int, err error) {
 	return fds[0], fds[1], nil
 }
 
-// makeStdin writes the input into the pipe right away when it fits, which saves a goroutine.
+// makeStdin writes the input into the pipe at once when it fits, which saves a goroutine.
 func (p *program) makeStdin(theirs []int) ([]int, error) {
 	read, write, err := newPipe()
 	if err != nil {
@@ -164,7 +164,7 @@ func (p *program) release() {
 	}
 }
 
-// started begins to read. It runs on the goroutine that listens to the guardian, so before exited.
+// started begins to read. It runs on the goroutine that reads the guardian's packets, so it runs before exited.
 func (p *program) started(pid int, held uint64) {
 	p.held.Store(held)
 	p.pid.Store(int64(pid))
@@ -187,7 +187,7 @@ func (p *program) failed(err error) {
 	p.begun <- err
 }
 
-// abandon ends a program whose starter has gone away. Its events reach nobody.
+// abandon ends a program whose caller has gone. Nobody gets its events.
 func (p *program) abandon() {
 	p.sinkMu.Lock()
 	p.sink = func(Event) {}
@@ -195,14 +195,14 @@ func (p *program) abandon() {
 	p.Kill()
 }
 
-// exited winds up a program that the guardian has reaped.
+// exited cleans up after a program that the guardian has reaped.
 func (p *program) exited(x exitReport) {
 	close(p.ended)
-	exit := judge(x, evidence{asked: p.askedFor(), limit: p.spec.Limits.CPUTime, oom: p.oomKilled(x)})
+	exit := exitOf(x, evidence{asked: p.askedFor(), limit: p.spec.Limits.CPUTime, oom: p.oomKilled(x)})
 	go p.finish(exit)
 }
 
-// lost winds up a program whose guardian is gone; everything it had is dead, but how it died nobody knows.
+// lost cleans up after a program whose guardian is gone. All of its processes are dead, but how it ended is unknown.
 func (p *program) lost(closing bool) {
 	close(p.ended)
 	exit := Exit{Code: -1, Cause: CauseGuardian, Lost: true}
@@ -216,7 +216,7 @@ func (p *program) lost(closing bool) {
 	go p.finish(exit)
 }
 
-// finish reports what is still in the pipes, then the end. Pipes that a descendant holds open are closed on it.
+// finish reports what is still in the pipes, then the end. It closes pipes that a descendant holds open.
 func (p *program) finish(exit Exit) {
 	timer := time.AfterFunc(drainTime, p.giveUp)
 	p.readers.Wait()
@@ -225,7 +225,8 @@ func (p *program) finish(exit Exit) {
 	p.emit(Exited{Exit: exit})
 }
 
-// giveUp closes the pipes, after what the program has left in them: a node that was stopped for a while is late to read it.
+// giveUp closes the pipes after it has read what is left in them. There is something left if the node was stopped for a
+// while.
 func (p *program) giveUp() {
 	p.out.drain()
 	p.err.drain()
@@ -235,7 +236,7 @@ func (p *program) giveUp() {
 	p.release()
 }
 
-// unread is how much is in a pipe, in bytes; 0 of one that is closed.
+// unread returns how many bytes are in a pipe; 0 if it is closed.
 func unread(pipe *os.File) (n int) {
 	if raw, err := pipe.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
@@ -243,7 +244,7 @@ func unread(pipe *os.File) (n int) {
 	return n
 }
 
-// emit hands one event to the sink, after the output that came before it.
+// emit passes one event to the sink, after all earlier output.
 func (p *program) emit(e Event) {
 	p.sinkMu.Lock()
 	defer p.sinkMu.Unlock()
@@ -254,7 +255,7 @@ func (p *program) emit(e Event) {
 	}
 }
 
-// reportOutput runs under sinkMu.
+// reportOutput needs sinkMu.
 func (p *program) reportOutput(s *stream) {
 	if data := s.report(); len(data) > 0 {
 		p.sink(Wrote{Stderr: s.stderr, Data: data})
@@ -285,7 +286,7 @@ func (p *program) readFrames() {
 			return
 		}
 		if _, answer := event.(Reply); answer {
-			// What the program printed before it answered belongs to the run that it answers.
+			// Output from before the answer belongs to the run that the answer ends.
 			p.out.drain()
 			p.err.drain()
 		}
@@ -293,8 +294,8 @@ func (p *program) readFrames() {
 	}
 }
 
-// framesEnded judges the end of the event pipe: it is the program's fault if it broke the protocol, or lives on
-// without the pipe though nobody asked it to stop.
+// framesEnded handles the end of the event pipe. The program is at fault if it broke the protocol, or if it lives on
+// without the pipe though nobody stopped it.
 func (p *program) framesEnded(err error) {
 	var fault *brokenError
 	switch {
@@ -323,11 +324,11 @@ func (p *program) endsWithin(d time.Duration) bool {
 }
 
 func (p *program) writeStdin() {
-	_, _ = p.stdin.Write(p.spec.Stdin) // a program may leave its input unread
+	_, _ = p.stdin.Write(p.spec.Stdin) // fails if the program does not read its input
 	_ = p.stdin.Close()
 }
 
-// ask notes why Troupe ends the program; the first reason stands.
+// ask records why Troupe ends the program. The first reason stands.
 func (p *program) ask(why Cause) { p.asked.CompareAndSwap(nil, &why) }
 
 func (p *program) askedFor() Cause {

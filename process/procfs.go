@@ -13,13 +13,13 @@ import (
 // treeMax bounds how many processes one walk visits.
 const treeMax = 100_000
 
-// procID names one process for ever on one boot: a pid may be used again, with another start time.
+// procID identifies one process of one boot. Another process may get the pid, but with another start time.
 type procID struct {
 	pid   int
 	start uint64 // clock ticks since boot
 }
 
-// procStat is what /proc/PID/stat says.
+// procStat holds fields of /proc/PID/stat.
 type procStat struct {
 	id    procID
 	state byte
@@ -30,7 +30,8 @@ func procPath(pid int, name string) string {
 	return "/proc/" + strconv.Itoa(pid) + "/" + name
 }
 
-// readStat reads a process's state. The name of the program may hold anything, so the fields count from its last ')'.
+// readStat reads a process's state. The program's name may hold any character, so the fields are counted from the last
+// ')'.
 func readStat(pid int) (procStat, error) {
 	raw, err := os.ReadFile(procPath(pid, "stat"))
 	if err != nil {
@@ -73,8 +74,8 @@ func (p procID) alive() bool {
 	return ok && now == p
 }
 
-// kill sends SIGKILL to exactly this process: the pidfd is opened before the identity is checked, so a pid that was
-// used again is never hit.
+// kill sends SIGKILL to exactly this process. It opens the pidfd before it checks the identity, so it never hits
+// another process with the same pid.
 func (p procID) kill() error {
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if err != nil {
@@ -125,7 +126,7 @@ func childrenByScan(pid int) []int {
 	return pids
 }
 
-// allPids lists every process this one can see.
+// allPids lists every process that this one can see.
 func allPids() []int {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -194,8 +195,8 @@ func resident(pid int) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// proportional returns the bytes of one process with shared pages divided among those who share them; ok is false
-// where the kernel does not tell.
+// proportional returns the bytes of one process with shared pages divided among the processes that share them; ok is
+// false where the kernel does not report it.
 func proportional(pid int) (bytesUsed int64, ok bool) {
 	raw, err := os.ReadFile(procPath(pid, "smaps_rollup"))
 	if err != nil {
@@ -210,7 +211,7 @@ func proportional(pid int) (bytesUsed int64, ok bool) {
 	return 0, false
 }
 
-// oomKills is the kernel's count of processes it has killed for memory since boot.
+// oomKills returns the kernel's count of processes that it killed for memory since boot.
 func oomKills() uint64 {
 	raw, err := os.ReadFile("/proc/vmstat")
 	if err != nil {

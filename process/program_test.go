@@ -255,10 +255,11 @@ func TestIgnoresTerminate(t *testing.T) {
 	p.Kill()
 	exit, _ := events.exit(t)
 	require.Equal(t, Exit{Code: -1, Signal: "SIGKILL", Cause: CauseStopped}, exit)
-	p.Kill() // a program that is gone is left alone
+	p.Kill() // nothing happens after the end
 }
 
-// Terminate reaches the whole process group: a program's children hear it too, whether or not the program passes it on.
+// Terminate reaches the whole process group: a program's children get SIGTERM too, even if the program does not pass it
+// on.
 func TestTerminateReachesTheGroup(t *testing.T) {
 	t.Parallel()
 	g := newGuardian(t, Config{})
@@ -311,7 +312,7 @@ func TestExits(t *testing.T) {
 	}
 }
 
-// What a program has left in its pipes is told before its end, however late the node comes to read it.
+// Everything that a program left in its pipes is reported before its end, however late the node reads it.
 func TestWhatALateNodeReadsIsComplete(t *testing.T) {
 	t.Parallel()
 	g := newGuardian(t, Config{})
@@ -355,7 +356,7 @@ func fugitive(path string) string {
 	return fmt.Sprintf(`(setsid env -i /bin/sh -c 'echo $$ >%s; exec /bin/sleep 60' &) ; while ! test -s %[1]s; do :; done`, path)
 }
 
-// Without a group nothing leads to the grandchild before the guardian itself ends.
+// Without a group, the grandchild is found only when the guardian itself ends.
 func TestGrandchildDoesNotHoldUpTheExit(t *testing.T) {
 	t.Parallel()
 	g := newGuardian(t, Config{WithoutGroups: true})

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// signal signals a program's process group; a program that has been reaped is left alone.
+// signal sends a signal to a program's process group. It does nothing once the program has been reaped.
 func (w *warden) signal(seq uint64, sig syscall.Signal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -21,9 +21,9 @@ func (w *warden) signal(seq uint64, sig syscall.Signal) {
 	}
 }
 
-// kill ends a program and its descendants. Its process group and its cgroup come first, since neither call can be
-// outrun by forks; then those that left both. Without a cgroup, what loses its parents meanwhile is found by its mark
-// when the program is reaped.
+// kill ends a program and its descendants. It kills the process group and the cgroup first, because no fork can escape
+// either call. Then it kills the descendants that left both. Without a cgroup, a descendant that loses its parents
+// meanwhile is found by its mark when the program is reaped.
 func (w *warden) kill(seq uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -42,14 +42,14 @@ func (w *warden) kill(seq uint64) {
 	}
 }
 
-// reapAll takes every child that has died.
+// reapAll reaps every dead child.
 func (w *warden) reapAll() {
 	for w.reapOne() {
 	}
 }
 
-// reapOne takes one dead child, if there is one. While it is still a zombie, and its pid cannot be anybody else's, the
-// rest of its process group is ended.
+// reapOne reaps one dead child, if there is one. Before that it ends the rest of the child's process group: while the
+// child is a zombie, no other process can have its pid.
 func (w *warden) reapOne() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,7 +88,7 @@ func waitedPid(info *unix.Siginfo) int {
 	return int(*(*int32)(unsafe.Add(unsafe.Pointer(info), offset)))
 }
 
-// finish ends what a dead program left behind and tells the node of its end.
+// finish ends what a dead program left running and reports its end to the node.
 func (w *warden) finish(child *ward, x exitReport) {
 	<-child.ready
 	if child.leaf != nil {
@@ -103,9 +103,9 @@ func (w *warden) finish(child *ward, x exitReport) {
 	}
 }
 
-// strays returns the trees of processes that have come to the guardian because their parents died, and carry the mark.
-// It is settled only where none of the guardian's adopted children is dead and unreaped: such a one may have been the
-// last parent of a process that came to the guardian behind the look at the list.
+// strays returns the process trees that carry the mark and whose parent is now the guardian, because their own parents
+// died. settled is false while one of the guardian's adopted children is dead and not reaped: its children may have
+// moved to the guardian after the list was read.
 func (w *warden) strays(mark string) (found []procID, settled bool) {
 	var roots []int
 	settled = true
@@ -123,7 +123,7 @@ func (w *warden) strays(mark string) (found []procID, settled bool) {
 }
 
 // children lists the guardian's children and whether each is a program it started. Nothing is reaped meanwhile: the
-// kernel may leave a child out of the list when one before it goes away.
+// kernel may omit a child from the list when an earlier child goes away.
 func (w *warden) children() map[int]bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,9 +134,9 @@ func (w *warden) children() map[int]bool {
 	return listed
 }
 
-// endEverything ends all descendants, whatever session or group they moved to. It is over when the guardian has no
-// child left, not even a dead one: while one is dead and unreaped, its children may have come to the guardian behind
-// the look at the list.
+// endEverything ends all descendants, whatever session or group they moved to. It stops when the guardian has no child,
+// not even a dead one: while a child is dead and not reaped, its children may have moved to the guardian after the list
+// was read.
 func (w *warden) endEverything() {
 	w.killGroups()
 	deadline := time.Now().Add(wardenTime)
@@ -153,7 +153,7 @@ func (w *warden) endEverything() {
 	}
 }
 
-// killGroups ends every program's cgroup and process group; one call a group cannot be outrun by forks.
+// killGroups ends every program's cgroup and process group; it is one call for a group, which no fork can escape.
 func (w *warden) killGroups() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A child that is dead and unreaped may have handed its own children over behind the look at the list, so that a look
-// which finds nothing alive beside it settles nothing.
+// The children of a dead, unreaped child may have moved to this process after the list was read. So a look that finds
+// such a child and nothing alive settles nothing.
 func TestADeadChildIsNotTheEnd(t *testing.T) { // not parallel: it looks at this process's own children
-	for { // what came to this process in a round before, with -count
+	for { // children from an earlier round, with -count
 		if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); pid <= 0 || err != nil {
 			break
 		}

@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shimArguments counts what the shim needs at least: the descriptor for errors, the CPU seconds, the open files (0: no
-// limit), the program's path, and its argv[0].
+// shimArguments is how many arguments the shim needs at least: the descriptor for errors, the CPU seconds, the open
+// files (0: no limit), the program's path, and its argv[0].
 const shimArguments = 5
 
-// runShim sets the limits of this process and becomes the program. It returns only when that failed, after it has
-// written why to the error descriptor, which closes by itself when the program starts.
+// runShim sets the limits of this process and becomes the program. It returns only if that fails, after it has written
+// the reason to the error descriptor. That descriptor closes by itself when the program starts.
 //
-// Only programs with such limits go through a shim, since it doubles or triples the time a small command takes (see
-// BenchmarkStart and BenchmarkStartLimited). Setting the limits from outside with prlimit(2) would cost nothing, but
-// would leave the program's first instants, and what it forks in them, free of them.
+// Only programs with such limits are started by a shim, since it doubles or triples the time of a small command (see
+// BenchmarkStart and BenchmarkStartLimited). Limits set from outside with prlimit(2) would cost nothing, but they would
+// not hold for the program's first instants and for what it forks in them.
 func runShim(args []string) int {
 	if len(args) < shimArguments {
 		return 126
@@ -36,8 +36,7 @@ func runShim(args []string) int {
 	return 126
 }
 
-// setLimits sets the soft limit at the figure. CPU time gets a hard limit one second later, for a program that
-// ignores SIGXCPU.
+// setLimits sets the soft limits. The hard limit of CPU time is one second higher, for a program that ignores SIGXCPU.
 func setLimits(cpu, files string) error {
 	seconds, err := strconv.ParseUint(cpu, 10, 64)
 	if err != nil {

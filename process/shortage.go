@@ -7,17 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrShortage is wrapped by errors of a start that the node, or the machine, has no descriptors, memory or processes for.
-// The program has done nothing, and is not to blame: the same start may work later.
+// ErrShortage is wrapped by errors of a start for which the node, or the machine, lacks descriptors, memory or
+// processes. The program has done nothing and is not at fault. The same start may work later.
 var ErrShortage = errors.New("the node is short of open files, memory or processes")
 
-// shortages are the kernel's words for what a start lacks: descriptors of the process or the machine, memory, room for
-// another process, descriptors on their way through sockets, room in a socket.
+// shortages are the kernel's errors for a lack: of descriptors in the process or on the machine, of memory, of room for
+// another process, of descriptors in transit through sockets, of room in a socket.
 var shortages = []error{
 	unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN, unix.ETOOMANYREFS, unix.ENOBUFS,
 }
 
-// lacks reports whether an error of a start says that the node lacks something.
+// lacks reports whether an error says that the node lacks a resource.
 func lacks(err error) bool {
 	for _, e := range shortages {
 		if errors.Is(err, e) {
@@ -27,7 +27,7 @@ func lacks(err error) bool {
 	return false
 }
 
-// short makes an error of a start one of ErrShortage where the node lacks something; any other is returned as it is.
+// short wraps an error with ErrShortage where the node lacks a resource. It returns any other error as it is.
 func short(err error) error {
 	if err == nil || errors.Is(err, ErrShortage) || !lacks(err) {
 		return err
@@ -35,14 +35,14 @@ func short(err error) error {
 	return fmt.Errorf("%w: %w", ErrShortage, err)
 }
 
-// Short makes an error of what a start takes, such as a file that could not be opened, one of ErrShortage where the node lacks
-// something; any other is returned as it is.
+// Short wraps an error of a step of a start, such as a file that could not be opened, with ErrShortage where the node
+// lacks a resource. It returns any other error as it is.
 func Short(err error) error { return short(err) }
 
-// refusal is why a guardian has not started a program, as it came over the wire.
+// refusal is a guardian's reason for not starting a program, as sent to the node.
 type refusal struct {
 	text  string
-	short bool // the guardian lacks something of the node
+	short bool // the node lacks a resource
 }
 
 func (r refusal) Error() string {
@@ -59,11 +59,11 @@ func (r refusal) Unwrap() error {
 	return nil
 }
 
-// pipesOfAStart is how many pipes the node makes to start a program: its input and both of its outputs.
+// pipesOfAStart is how many pipes the node makes for each start: standard input and both outputs.
 const pipesOfAStart = 3
 
-// CheckRoom reports whether this process can make what the start of a program takes here. The error is one of ErrShortage.
-// What the guardian needs beside it, which is memory and a process, shows at a start alone.
+// CheckRoom reports whether this process can make the descriptors that a start takes. The error wraps ErrShortage. Only
+// a real start shows whether the guardian has the memory and the process for it.
 func CheckRoom() error {
 	fds := make([]int, 0, 2*pipesOfAStart)
 	defer func() { closeAll(fds) }()

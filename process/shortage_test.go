@@ -16,7 +16,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// playHungry is a node that runs out of descriptors: before its guardian is there, and beside one.
+// playHungry runs a node that uses up its descriptors: before its guardian has started, and after.
 func playHungry() {
 	g, err := NewGuardian(Config{})
 	if err != nil {
@@ -52,7 +52,7 @@ func playHungry() {
 	}
 }
 
-// eat takes all descriptors that this process may have.
+// eat opens all descriptors that this process may have.
 func eat() (fds []int) {
 	if err := syscall.Setrlimit(unix.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 64, Max: 64}); err != nil {
 		panic(err)
@@ -66,7 +66,8 @@ func eat() (fds []int) {
 	}
 }
 
-// A node without descriptors cannot start programs, and that is no fault of theirs: it says so, and starts them when it can.
+// A node without descriptors cannot start programs. It reports the lack, does not blame the programs, and starts them
+// later.
 func TestANodeWithoutDescriptorsIsShort(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -79,7 +80,7 @@ func TestANodeWithoutDescriptorsIsShort(t *testing.T) {
 	require.Equal(t, []string{"short true true", "started true", "short true true", "started true"}, strings.Split(strings.TrimSpace(string(out)), "\n"))
 }
 
-// A guardian without descriptors lives on: a start that it has no room for is told as a lack, and the programs that run stay.
+// A guardian without descriptors lives on. It reports a start without room as a lack, and running programs stay.
 func TestAGuardianWithoutDescriptorsIsShort(t *testing.T) {
 	t.Parallel()
 	g := newGuardian(t, Config{})
@@ -87,7 +88,7 @@ func TestAGuardianWithoutDescriptorsIsShort(t *testing.T) {
 	guardian := g.Pid()
 	var was unix.Rlimit
 	require.NoError(t, unix.Prlimit(guardian, unix.RLIMIT_NOFILE, nil, &was))
-	for _, limits := range []messages.Limits{{}, {OpenFiles: 64}} { // by way of the shim
+	for _, limits := range []messages.Limits{{}, {OpenFiles: 64}} { // the second uses the shim
 		require.NoError(t, unix.Prlimit(guardian, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: was.Max}, nil))
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		_, err := g.Start(ctx, Spec{Argv: shell("exit 0"), Env: environment(), Limits: limits}, newRecorder().sink)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spawn starts one program. Only a broken packet is an error here; what the program lacks is told to the node.
+// spawn starts one program. Only a broken packet is an error here. It sends any other error to the node.
 func (w *warden) spawn(body []byte, fds []int) error {
 	req, err := decodeSpawn(body)
 	if err != nil {
@@ -21,7 +21,7 @@ func (w *warden) spawn(body []byte, fds []int) error {
 	if w.expired() {
 		return w.sendFailed(req.seq, refusal{text: "the node's lease has ended"})
 	}
-	if want := req.descriptors(); len(fds) < want { // the kernel has dropped what there was no room for
+	if want := req.descriptors(); len(fds) < want { // the kernel has dropped descriptors for lack of room
 		return w.sendFailed(req.seq, refusal{text: fmt.Sprintf("%d of its %d descriptors reached the guardian", len(fds), want), short: true})
 	}
 	files, err := w.layout(&req, fds)
@@ -38,7 +38,7 @@ func (w *warden) spawn(body []byte, fds []int) error {
 	return w.sendStarted(child)
 }
 
-// refused is why the fork of a request failed.
+// refused returns the refusal for an error of the fork.
 func (s *spawnRequest) refused(err error) refusal {
 	if s.user != nil && errors.Is(err, syscall.EACCES) {
 		return refusal{text: fmt.Sprintf("%s: uid %d may not run it, or not enter its working directory %s: give it the permission, "+
@@ -47,7 +47,7 @@ func (s *spawnRequest) refused(err error) refusal {
 	return refused(err, s.path)
 }
 
-// layout puts the descriptors where the program will find them.
+// layout maps the descriptors to the numbers that the program expects.
 func (w *warden) layout(req *spawnRequest, fds []int) ([]uintptr, error) {
 	if want := req.descriptors(); len(fds) != want {
 		return nil, fmt.Errorf("start of %s came with %d descriptors, want %d: %w", req.path, len(fds), want, errPacket)
@@ -68,7 +68,7 @@ func (w *warden) fork(req *spawnRequest, path string, argv []string, files []uin
 	made := w.makeLeaf(req, mark)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if req.umask != nil { // of the whole process, which makes nothing else meanwhile
+	if req.umask != nil { // the umask is of the whole process, which creates nothing else meanwhile
 		defer unix.Umask(unix.Umask(int(*req.umask)))
 	}
 	pid, used, err := made.fork(path, argv, req.user, syscall.ProcAttr{Dir: req.dir, Env: append(req.env, mark), Files: files})
@@ -76,7 +76,7 @@ func (w *warden) fork(req *spawnRequest, path string, argv []string, files []uin
 		made.discard()
 		return nil, err
 	}
-	if made != nil && used == nil { // the kernel refuses groups, and would the next time
+	if made != nil && used == nil { // the kernel refuses groups, and would refuse the next one too
 		made.discard()
 		w.means = means{}
 	}
@@ -93,8 +93,8 @@ func (w *warden) fork(req *spawnRequest, path string, argv []string, files []uin
 	return child, nil
 }
 
-// makeLeaf makes the group of a program that is about to start; nil where there are none. A group that cannot be made
-// is no reason not to start the program.
+// makeLeaf makes the group of a program that is about to start; nil where there are none. The program also starts when
+// its group cannot be made.
 func (w *warden) makeLeaf(req *spawnRequest, mark string) *leaf {
 	if !w.means.group {
 		return nil
@@ -117,8 +117,8 @@ func offerToOOM(pid int) {
 	_ = unix.Close(fd)
 }
 
-// spawnLimited starts a program by way of the shim, which reports an exec that failed through a pipe. The wait for it
-// is beside the spawner thread, so that one slow start holds up no other.
+// spawnLimited starts a program through the shim, which reports a failed exec through a pipe. Another goroutine waits
+// for the report, so that one slow start does not delay the others.
 func (w *warden) spawnLimited(req *spawnRequest, files []uintptr) error {
 	var report [2]int
 	if err := unix.Pipe2(report[:], unix.O_CLOEXEC); err != nil {
@@ -146,18 +146,18 @@ func (w *warden) spawnLimited(req *spawnRequest, files []uintptr) error {
 	return nil
 }
 
-// refused is why a start failed.
+// refused returns the refusal for a failed start.
 func refused(err error, path string) refusal {
 	return refusal{text: explain(err, path), short: lacks(err)}
 }
 
-// What a shim's report begins with: whether the node lacks something.
+// The first byte of a shim's report says whether the node lacks a resource.
 const (
 	shimShort = 's'
 	shimOther = 'o'
 )
 
-// report is the refusal as a shim writes it.
+// report encodes the refusal as a shim writes it.
 func (r refusal) report() []byte {
 	if r.short {
 		return append([]byte{shimShort}, r.text...)
@@ -165,12 +165,12 @@ func (r refusal) report() []byte {
 	return append([]byte{shimOther}, r.text...)
 }
 
-// readRefusal reads a shim's report, of one byte at least.
+// readRefusal decodes a shim's report, which has at least one byte.
 func readRefusal(report []byte) refusal {
 	return refusal{text: string(report[1:]), short: report[0] == shimShort}
 }
 
-// explain says what an exec lacked. The node has already looked the program and the directory up.
+// explain says why an exec failed. The node has already looked up the program and the directory.
 func explain(err error, path string) string {
 	switch {
 	case errors.Is(err, syscall.ENOENT):

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestPipesThatCannotBeMadeLeaveNothing runs in a process of its own, whose bound on descriptors nobody else meets.
+// TestPipesThatCannotBeMadeLeaveNothing runs in a process of its own, because it lowers the limit on descriptors.
 func TestPipesThatCannotBeMadeLeaveNothing(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
@@ -23,12 +23,12 @@ func TestPipesThatCannotBeMadeLeaveNothing(t *testing.T) {
 	require.Regexp(t, `^refused ([5-9]|10) times, 0 left over\n$`, string(out), "ten descriptors make the five pipes")
 }
 
-// playStarved makes a program's pipes with one descriptor more each time, until they can be made. The collector is off,
-// since it would close what is forgotten.
+// playStarved makes a program's pipes, with one descriptor more each time, until it succeeds. The garbage collector is
+// off, because it would close leaked descriptors.
 func playStarved() {
 	debug.SetGCPercent(-1)
 	spec := Spec{Stdin: make([]byte, pipeRoom+1), Framed: true}
-	_, _, _ = newProgram(nil, spec, nil) // what a process opens once: its poller
+	_, _, _ = newProgram(nil, spec, nil) // opens the poller, which a process has once
 	before := openDescriptors()
 	refused, left := 0, 0
 	for ; refused < 20; refused++ {
@@ -42,14 +42,14 @@ func playStarved() {
 	fmt.Printf("refused %d times, %d left over\n", refused, left)
 }
 
-// boundDescriptors sets how many descriptors this process may have.
+// boundDescriptors sets this process's limit on descriptors.
 func boundDescriptors(n int) {
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(n), Max: 1 << 10}); err != nil {
 		panic(err)
 	}
 }
 
-// openDescriptors is how many this process has.
+// openDescriptors returns how many descriptors this process has.
 func openDescriptors() int {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

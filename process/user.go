@@ -16,11 +16,11 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// userGroupsMax bounds the supplementary groups of one user; the kernel takes 65,536, and a user has a few.
+// userGroupsMax bounds the supplementary groups of one user. The kernel takes 65,536; a user has a few.
 const userGroupsMax = 1024
 
-// LookUpUser returns a user of this machine by "name", "uid", "name:group" or "uid:gid". Without a group it is the user's own, and
-// a uid that no user has needs one. The supplementary groups are the user's, as the machine's databases have them.
+// LookUpUser returns a user of this machine by "name", "uid", "name:group" or "uid:gid". Without a group it takes the
+// user's own; a uid without a user needs a group. The supplementary groups come from the machine's databases.
 func LookUpUser(text string) (messages.User, error) {
 	if !messages.UserPattern.MatchString(text) {
 		return messages.User{}, fmt.Errorf("%q is neither a name nor a uid, with :group or without", text)
@@ -41,7 +41,7 @@ func LookUpUser(text string) (messages.User, error) {
 	return u, nil
 }
 
-// findUser finds a user by name or uid. A uid may be of nobody known.
+// findUser finds a user by name or uid. A uid need not belong to a known user.
 func findUser(name string) (u messages.User, known bool, err error) {
 	var id uint32
 	var found *user.User
@@ -100,16 +100,17 @@ func findGroup(name string) (uint32, error) {
 
 func number(text string) (uint32, error) {
 	n, err := strconv.ParseUint(text, 10, 32)
-	if err != nil || n == math.MaxUint32 { // the kernel's own word for none
+	if err != nil || n == math.MaxUint32 { // the kernel's value for no user
 		return 0, fmt.Errorf("%q is no id of a user or a group", text)
 	}
 	return uint32(n), nil
 }
 
-// switchCaps are what a guardian needs for programs of another user: to become it, to end it, and to give it its pipes.
+// switchCaps are the capabilities that a guardian needs for programs of another user: to switch to the user, to end the
+// program, and to give it its pipes.
 const switchCaps = 1<<unix.CAP_CHOWN | 1<<unix.CAP_KILL | 1<<unix.CAP_SETGID | 1<<unix.CAP_SETUID
 
-// MaySwitch says what keeps this process from running programs as another user, or nil.
+// MaySwitch returns why this process cannot run programs as another user, or nil.
 func MaySwitch() error {
 	raw, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -118,15 +119,16 @@ func MaySwitch() error {
 	return maySwitch(string(raw), os.Geteuid())
 }
 
-// maySwitch judges /proc/self/status. What is not root would need ambient capabilities, which every program that it starts then has
-// too, also as another user: only root loses all by becoming another.
+// maySwitch reads the text of /proc/self/status. A process that is not root would need ambient capabilities. All
+// programs that it starts keep those, even as another user. Only root loses all capabilities when it switches to
+// another user.
 func maySwitch(status string, euid int) error {
 	if euid != 0 {
 		return fmt.Errorf("this node, of uid %d, may not run programs as another user: run it as root, or leave the user out", euid)
 	}
 	_, rest, _ := strings.Cut(status, "\nCapEff:")
 	text, _, _ := strings.Cut(rest, "\n")
-	have, _ := strconv.ParseUint(strings.TrimSpace(text), 16, 64) // none where it does not say
+	have, _ := strconv.ParseUint(strings.TrimSpace(text), 16, 64) // 0 where the line is missing
 	var missing []string
 	for lack := uint64(switchCaps) &^ have; lack != 0; lack &= lack - 1 {
 		missing = append(missing, map[int]string{
@@ -140,7 +142,7 @@ func maySwitch(status string, euid int) error {
 		"user out", strings.Join(missing, ", "))
 }
 
-// credential is a user as the kernel takes it.
+// credential returns a user in the kernel's form.
 func credential(u *messages.User) *syscall.Credential {
 	if u == nil {
 		return nil
@@ -148,7 +150,8 @@ func credential(u *messages.User) *syscall.Credential {
 	return &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}
 }
 
-// giveTo gives the program's ends of its pipes to its user, who may then open them again, as by /dev/stderr.
+// giveTo makes the user the owner of the program's ends of its pipes, so that the program may open them again, as by
+// /dev/stderr.
 func giveTo(u *messages.User, fds []int) error {
 	if u == nil {
 		return nil

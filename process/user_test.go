@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// onlyRoot skips a test of what only root may do.
+// onlyRoot skips a test that needs root.
 func onlyRoot(t *testing.T) {
 	t.Helper()
 	if err := MaySwitch(); err != nil {
@@ -58,7 +58,7 @@ func TestMaySwitch(t *testing.T) {
 	for name, c := range map[string]struct {
 		status string
 		euid   int
-		lacks  string // empty: it may
+		lacks  string // empty: none is missing
 	}{
 		"root":                             {status(all, none), 0, ""},
 		"root with these alone":            {status(four, none), 0, ""},
@@ -76,8 +76,8 @@ func TestMaySwitch(t *testing.T) {
 	}
 }
 
-// A program runs as its user, with that user's groups alone and its own umask, with limits and without; it may open its pipes
-// again, and is ended like any other.
+// A program runs as its user, with only that user's groups and its own umask, with limits and without. It may open its
+// pipes again, and is ended like any other.
 func TestProgramsOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	onlyRoot(t)
@@ -113,7 +113,7 @@ func TestProgramsOfAnotherUser(t *testing.T) {
 	require.Equal(t, "SIGKILL", exit.Signal)
 }
 
-// Some programs take the first of two variables of one name, others the last.
+// A variable is passed once, because some programs take the first of two values and others the last.
 func TestAVariableIsThereOnce(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{"B=", "C=2", "A=3"}, lastOnes([]string{"A=1", "B=", "C=1", "C=2", "A=3"}))

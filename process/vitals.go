@@ -10,7 +10,7 @@ import (
 // sampleTime is how often limits on memory and processes are checked.
 const sampleTime = 500 * time.Millisecond
 
-// oomWatch remembers the kernel's count of OOM kills as it was at the last two samples, because a kill may be counted
+// oomWatch holds the kernel's count of OOM kills at the last two samples. It needs two, because a kill may be counted
 // just before a sample and reaped just after it.
 type oomWatch struct{ before, last uint64 }
 
@@ -36,8 +36,8 @@ func (p *program) Vitals() (Vitals, error) {
 	return v, nil
 }
 
-// members returns the program's processes: those of its group with their descendants, or, where it has none, its process
-// tree with those that left it and went to the guardian.
+// members returns the program's processes: those of its group with their descendants. Without a group it returns its
+// process tree, with the processes that left the tree for the guardian.
 func (l *link) members(p *program) []procID {
 	roots := []int{p.Pid()}
 	if in, ok := p.group(); ok {
@@ -59,7 +59,7 @@ func (l *link) members(p *program) []procID {
 	return tree(roots...)
 }
 
-// group is the program's group; ok is false where it has none.
+// group returns the program's group; ok is false where it has none.
 func (p *program) group() (g group, ok bool) {
 	if p.held.Load()&groupHeld == 0 {
 		return group{}, false
@@ -68,8 +68,8 @@ func (p *program) group() (g group, ok bool) {
 	return group{filepath.Join(p.link.group.path, name)}, true
 }
 
-// oomKilled reports whether the kernel has killed something of the program for memory: by the word of its group, or else
-// by the machine's count.
+// oomKilled reports whether the kernel killed a process of the program for memory. Its group says so; without one, the
+// machine's count is used.
 func (p *program) oomKilled(x exitReport) bool {
 	if x.group&eventsKnown != 0 {
 		return x.group&oomKilled != 0
@@ -77,7 +77,7 @@ func (p *program) oomKilled(x exitReport) bool {
 	return p.link.oomSince(x)
 }
 
-// sample holds every program to its limits until the guardian is down.
+// sample enforces the limits of every program until the guardian is gone.
 func (l *link) sample() {
 	ticker := time.NewTicker(sampleTime)
 	defer ticker.Stop()
@@ -105,8 +105,8 @@ func (l *link) sampleOOM() {
 	l.ooms.sample(n)
 }
 
-// oomSince reports whether the kernel has killed for memory since the sample before last. It looks only when the end
-// looks like it, because the answer is slow to read.
+// oomSince reports whether the kernel has killed for memory since the sample before last. It reads the count only after
+// a SIGKILL that the guardian did not send, because reading is slow.
 func (l *link) oomSince(x exitReport) bool {
 	if !x.status.Signaled() || x.status.Signal() != syscall.SIGKILL || x.killed {
 		return false
@@ -117,7 +117,7 @@ func (l *link) oomSince(x exitReport) bool {
 	return n > l.ooms.before
 }
 
-// checkLimits kills the program if its processes are over a limit that the kernel does not hold.
+// checkLimits kills the program if its processes exceed a limit that the kernel does not enforce.
 func (p *program) checkLimits() {
 	limits := p.spec.Limits
 	sampled := limits.Processes > 0 || limits.Memory > 0 && p.held.Load()&memoryHeld == 0
@@ -133,8 +133,8 @@ func (p *program) checkLimits() {
 	}
 }
 
-// overMemory adds up resident sizes. They count shared pages once for each process, so a sum over the limit is
-// confirmed with the kernel's proportional sizes, which are slower to get.
+// overMemory adds up resident sizes. They count shared pages once for each process. So a sum over the limit is checked
+// against the kernel's proportional sizes, which are slower to read.
 func overMemory(members []procID, limit int64) bool {
 	var sum int64
 	for _, id := range members {

@@ -16,33 +16,33 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// wardenTime bounds how long a guardian whose node is gone tries to end what it has.
+// wardenTime bounds how long a guardian whose node is gone tries to end its programs.
 const wardenTime = time.Second
 
 // ward is one program under a guardian.
 type ward struct {
 	seq    uint64
 	id     procID
-	mark   string        // its lineage, NAME=value
-	leaf   *leaf         // its group; nil: none
+	mark   string        // its mark, NAME=value
+	leaf   *leaf         // its cgroup; nil: none
 	killed bool          // the guardian signalled it; guarded by warden.mu
-	ready  chan struct{} // closed once the node was told of the start, so that the exit is told after it
+	ready  chan struct{} // closed once the start was reported to the node, so that the exit is reported after it
 }
 
-// warden is the guardian's own side. The thread that reads the socket is the one that starts programs: their
+// warden is the state of the guardian process. The thread that reads the socket also starts the programs. Their
 // parent-death signal is bound to that thread, so it is locked and ends only with the process.
 type warden struct {
 	wire    blockingWire
 	sendMu  sync.Mutex
 	devNull int
-	prefix  string // of every lineage: incarnation and guardian
+	prefix  string // of every mark: incarnation and guardian
 	ledger  *ledger
 	group   group // of the incarnation; none: programs have no groups
 	means   means
 	until   atomic.Int64  // monotonic end of the lease in nanoseconds; 0: none
 	renewed chan struct{} // signals a new end of the lease; one pending signal is enough
-	// starting is held while a program starts, and while everything is ended: a program that a new lease allowed must
-	// not fall to the end of the old one.
+	// starting is held while a program starts, and while everything is ended. So the end of an old lease cannot end a
+	// program that a new lease allowed.
 	starting sync.Mutex
 
 	mu    sync.Mutex // guards wards and is held over every start and every wait, so that no pid is signalled once reaped
@@ -50,7 +50,7 @@ type warden struct {
 	bySeq map[uint64]*ward
 }
 
-// runWarden is the guardian's main: it serves the node at the other end of the socket until that end is closed, ends
+// runWarden is the guardian's main. It serves the node at the other end of the socket until that end is closed, ends
 // everything, and returns the exit status.
 func runWarden(socket int) int {
 	runtime.LockOSThread()
@@ -58,7 +58,8 @@ func runWarden(socket int) int {
 		fmt.Fprintf(os.Stderr, "%s is started by a node and cannot run by itself: %v\n", guardianName, err)
 		return 2
 	}
-	// Not the socket alone: a node may have been started with descriptors that are no program's business.
+	// Close all descriptors on exec, and not only the socket: a node may have inherited descriptors that its programs
+	// must not get.
 	if err := unix.CloseRange(uint(socket), math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		unix.CloseOnExec(socket)
 	}
@@ -73,11 +74,11 @@ func runWarden(socket int) int {
 	w.serve()
 	w.endEverything()
 	w.group.endLeaves(leafName(w.prefix) + ".")
-	_ = unix.Rmdir(w.group.path) // it stays while another guardian has programs in it
+	_ = unix.Rmdir(w.group.path) // fails while another guardian has programs in it
 	return 0
 }
 
-// prepare makes the process a subreaper that a terminal's signals do not end, and starts the reaper.
+// prepare makes the process a subreaper that survives a terminal's signals, and starts the reaper.
 func (w *warden) prepare() (err error) {
 	if err := BecomeSubreaper(); err != nil {
 		return fmt.Errorf("become subreaper: %w", err)
@@ -88,11 +89,12 @@ func (w *warden) prepare() (err error) {
 	if w.ledger, err = openLedger("", messages.Incarnation{}); err != nil {
 		return err
 	}
-	// Caught rather than ignored: an ignored signal would stay ignored in every program. SIGPIPE comes from standard
-	// error when the node that read it is dead, which is when the guardian is needed most.
+	// The signals are caught and not ignored: every program would inherit an ignored signal. SIGPIPE comes from
+	// standard error when the node that read it is dead. That is when the guardian is needed most.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
-	// Without a watcher the guardian's own death would leave descendants behind. It ends as at the end of its node, which
-	// hears of it first: what it then ends was lost with the guardian, and not stopped.
+	// Without a watcher, descendants would outlive the guardian's own death. So when the watcher dies, the guardian
+	// ends as at the end of its node. It closes the connection to the node first: the programs that it then ends count
+	// as lost with the guardian, and not as stopped.
 	unwatched := make(chan os.Signal, 1)
 	signal.Notify(unwatched, watcherDied)
 	go func() {
@@ -110,7 +112,7 @@ func (w *warden) prepare() (err error) {
 	return nil
 }
 
-// serve carries out the node's packets until the node is gone or stops making sense.
+// serve handles the node's packets until the node is gone or sends something invalid.
 func (w *warden) serve() {
 	for {
 		kind, body, fds, err := readPacket(w.wire)
@@ -145,8 +147,8 @@ func (w *warden) handle(kind byte, body []byte, fds []int) error {
 	return d.err
 }
 
-// configure takes the lineage prefix, the incarnation, the ledger's path, the first end of the lease, and the group to
-// make programs' groups in with what they are used for.
+// configure reads the lineage prefix, the incarnation, the ledger's path, the first end of the lease, and the parent
+// group with the features to use.
 func (w *warden) configure(d *decoder) error {
 	prefix, name, path, until := d.text(), d.text(), d.text(), d.number()
 	in, use := group{d.text()}, meansOf(d.number())
@@ -188,7 +190,7 @@ func (w *warden) expired() bool {
 	return until > 0 && int64(monotonic()) >= until
 }
 
-// watchLease ends everything when the lease ends, and waits for the next one.
+// watchLease ends everything when the lease ends, then waits for the next lease.
 func (w *warden) watchLease() {
 	for range w.renewed {
 		for !w.expired() {

@@ -13,23 +13,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watcherDied is the signal that a guardian gets at its watcher's death.
+// watcherDied is the signal that a guardian gets when its watcher dies.
 const watcherDied = syscall.SIGUSR1
 
 const (
-	// watcherName is what the process between a node and its guardian runs under, as its argv[0].
+	// watcherName is the argv[0] of the process between a node and its guardian.
 	watcherName = "troupe-watcher"
 	// watcherTime bounds how long it tries to end what a dead guardian left. It sends SIGKILL, so only a process that
-	// hangs in the kernel takes more than an instant.
+	// hangs in the kernel takes longer than an instant.
 	watcherTime = 4 * time.Second
 )
 
 // runWatcher is the main of the process between a node and its guardian. It starts the guardian, is the subreaper above
 // it, and does nothing else until the guardian has ended. Then it ends every descendant that is left and returns an
-// exit status. So a node and a guardian that are killed together leave nothing, even where no cgroup is writable: what
-// lost its parents has come to this process. It holds no pipe to the node, because the guardian ends when the node does.
+// exit status. So no process is left when node and guardian are killed together, even where no cgroup is writable:
+// orphaned processes are children of this process. It needs no pipe to the node, because the guardian ends when the
+// node does.
 //
-// When it dies itself the guardian hears of it, ends everything in its stead and ends.
+// If the watcher itself dies, the guardian gets a signal, ends everything and ends.
 func runWatcher(socket int) int {
 	runtime.LockOSThread() // the guardian's parent-death signal is bound to this thread
 	if _, err := unix.Getpeername(socket); err != nil {
@@ -43,7 +44,7 @@ func runWatcher(socket int) int {
 		fmt.Fprintf(os.Stderr, "%s: become subreaper: %v\n", watcherName, err)
 		return 1
 	}
-	// A terminal's signals do not end it, and SIGPIPE comes from standard error when the node is dead.
+	// A terminal's signals must not end it. SIGPIPE comes from standard error when the node is dead.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	if err := setDefaultLimits(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", watcherName, err)
@@ -53,12 +54,12 @@ func runWatcher(socket int) int {
 		Dir: "/", Env: []string{"GOMAXPROCS=2", "GOTRACEBACK=single"}, Files: []uintptr{0, 1, 2, uintptr(socket)},
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: watcherDied},
 	})
-	_ = unix.Close(socket) // the guardian's alone: its end is the socket's
+	_ = unix.Close(socket) // only the guardian may hold it, so that the socket closes when the guardian ends
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: start the guardian: %v\n", watcherName, err)
 		return 1
 	}
-	debug.FreeOSMemory() // what the program's packages used at their start is not needed again
+	debug.FreeOSMemory() // releases the memory that package initialization used
 	status := awaitChild(guardian)
 	endDescendants(time.Now().Add(watcherTime))
 	if status.Signaled() {
@@ -67,15 +68,15 @@ func runWatcher(socket int) int {
 	return status.ExitStatus()
 }
 
-// openFilesDefault is the soft limit of open files that programs start with where their pool sets none. It is what systemd and
-// the distributions give to every process (systemd.exec(5), LimitNOFILE): select(2) cannot take a descriptor above it, and
-// programs that close all descriptors up to the limit before they start others take seconds where it is high. The hard limit
-// stays the node's own, so that a program that needs more raises its soft limit itself, as Node.js, Go and Java do.
+// openFilesDefault is the soft limit of open files where a pool sets none. systemd and the distributions give every
+// process the same limit (systemd.exec(5), LimitNOFILE). select(2) cannot take a descriptor above it. Programs that
+// close all descriptors up to the limit before they start others take seconds where it is high. The hard limit stays
+// the node's own, so that a program that needs more can raise its soft limit, as Node.js, Go and Java do.
 const openFilesDefault = 1024
 
-// setDefaultLimits sets what programs inherit by way of the guardian, which costs their start nothing. There are no core dumps:
-// they would hold secrets and parameters, where nobody looks for them. RLIMIT_NPROC is left alone: the kernel counts all
-// processes of a user on the machine against it, not those of one program.
+// setDefaultLimits sets the limits that programs inherit through the guardian, at no cost for a start. There are no
+// core dumps, because they would store secrets and parameters on disk. It does not set RLIMIT_NPROC, because the kernel
+// counts all processes of a user on the machine against it, not those of one program.
 func setDefaultLimits() error {
 	for _, limit := range []struct {
 		kind int
@@ -94,7 +95,7 @@ func setDefaultLimits() error {
 	return nil
 }
 
-// awaitChild reaps whatever dies until that one has.
+// awaitChild reaps every dead child until the wanted one is dead.
 func awaitChild(want int) syscall.WaitStatus {
 	for {
 		var status syscall.WaitStatus
@@ -105,8 +106,8 @@ func awaitChild(want int) syscall.WaitStatus {
 	}
 }
 
-// endDescendants ends every descendant until none is left, not even a dead one that is not reaped: its children may have
-// come here behind the look at the list.
+// endDescendants ends every descendant until there is no child, not even a dead one that is not reaped: its children
+// may have moved to this process after the list was read.
 func endDescendants(deadline time.Time) {
 	for {
 		for {

@@ -14,8 +14,8 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// The node and its guardian speak in packets over a unix stream socket: a 4-byte length, one byte of kind, the body.
-// Descriptors travel with the header.
+// The node and its guardian exchange packets over a unix stream socket: 4 bytes of length, one byte of kind, the body.
+// Descriptors are sent with the header.
 
 const (
 	packetHeader = 5
@@ -29,9 +29,9 @@ const (
 	packetSpawn                     // node: start a program
 	packetSignal                    // node: signal a program's process group
 	packetKill                      // node: end a program and all its descendants
-	packetRenew                     // node: the lease holds until
-	packetStarted                   // guardian: pid, and what its group holds
-	packetFailed                    // guardian: why it could not start, and whether for a lack of the node's
+	packetRenew                     // node: the lease's new end
+	packetStarted                   // guardian: pid, and what the kernel enforces by its group
+	packetFailed                    // guardian: why a start failed, and whether the node lacks a resource
 	packetExited                    // guardian: wait status
 	packetPid                       // guardian: its own pid, once it is configured
 )
@@ -47,14 +47,14 @@ type spawnRequest struct {
 	framed bool // the last two descriptors are the frame pipes
 	cpu    uint64
 	files  uint64
-	// What its group is to bound, where it has one; 0: no limit.
+	// The limits of its group, where it has one; 0: no limit.
 	memory    uint64 // bytes
 	processes uint64
-	user      *messages.User // nil: the guardian's own; its name and home stay with the node
+	user      *messages.User // nil: the guardian's own; name and home are not sent
 	umask     *uint32        // nil: the guardian's own
 }
 
-// descriptors is how many come with the request.
+// descriptors returns how many descriptors come with the request.
 func (s *spawnRequest) descriptors() int {
 	n := 2
 	if s.stdin {
@@ -72,7 +72,7 @@ type exitReport struct {
 	status syscall.WaitStatus
 	cpu    uint64 // nanoseconds of user and system time
 	killed bool   // the guardian sent it a signal
-	group  uint64 // what its group tells, as leaf.verdict's bits
+	group  uint64 // what the kernel did to its group, as leaf.verdict's bits
 }
 
 // encoder builds a packet.
@@ -113,7 +113,7 @@ func (e *encoder) packet() ([]byte, error) {
 
 var errPacket = errors.New("malformed packet")
 
-// decoder reads a packet's body. The first fault sticks and every later read gives zero values.
+// decoder reads a packet's body. After the first error, every read returns a zero value.
 type decoder struct {
 	b   []byte
 	err error
@@ -189,7 +189,7 @@ func (e *encoder) user(u *messages.User) {
 	}
 }
 
-// id reads what is of 32 bits.
+// id reads a number of 32 bits.
 func (d *decoder) id() uint32 {
 	n := d.number()
 	if n > math.MaxUint32 {
@@ -255,7 +255,7 @@ type wire interface {
 	send(p, oob []byte) error
 }
 
-// readPacket reads one packet. io.EOF says that the other end is gone. The caller owns the descriptors.
+// readPacket reads one packet. io.EOF means that the other end is gone. The caller owns the descriptors.
 func readPacket(w wire) (kind byte, body []byte, fds []int, err error) {
 	var header [packetHeader]byte
 	oob := make([]byte, syscall.CmsgSpace(descriptors*4))
@@ -300,7 +300,7 @@ func readFull(w wire, p []byte) error {
 	return nil
 }
 
-// takeDescriptors returns what the control messages carry.
+// takeDescriptors returns the descriptors in the control messages.
 func takeDescriptors(oob []byte) []int {
 	if len(oob) == 0 {
 		return nil
@@ -324,8 +324,8 @@ func closeAll(fds []int) {
 	}
 }
 
-// blockingWire is the guardian's end of the socket: plain system calls, because the thread that waits in them is the
-// spawner and a poller would only add a hop.
+// blockingWire is the guardian's end of the socket. It uses plain system calls: the thread that waits in them also
+// starts the programs, and a poller would only add a switch of threads.
 type blockingWire struct{ fd int }
 
 func (w blockingWire) receive(p, oob []byte) (n, oobn int, err error) {
@@ -365,7 +365,7 @@ func (w pollingWire) send(p, oob []byte) error {
 		return err
 	}
 	if _, err = w.conn.Write(p[n:]); err != nil {
-		return fmt.Errorf("half a packet was sent: %s", err.Error()) // whatever it lacked: the stream is useless
+		return fmt.Errorf("half a packet was sent: %s", err.Error()) // not ErrShortage, even for a lack: the stream is useless
 	}
 	return nil
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// Set is the runtimes that a node has. It is not changed once it is made.
+// Set holds the runtimes of a node. It never changes.
 type Set []Spec
 
 // All lists the runtimes of Troupe.
 func All() Set { return Set{python, node, process, shell, goRuntime} }
 
-// Of returns a runtime's Spec. The pointer is into the set: it must not be written through.
+// Of returns a runtime's Spec. The pointer is into the set; do not write through it.
 func (s Set) Of(name messages.Runtime) (*Spec, bool) {
 	for i := range s {
 		if s[i].Name == name {
@@ -25,13 +25,13 @@ func (s Set) Of(name messages.Runtime) (*Spec, bool) {
 	return nil, false
 }
 
-// Handlers is the runtime of the actions that the program itself brings.
+// Handlers returns the runtime of registered handlers.
 func (s Set) Handlers() *Spec {
 	i := slices.IndexFunc(s, func(r Spec) bool { return r.Code == Handler })
-	return &s[i] // Check has seen to it that there is one
+	return &s[i] // Check makes sure that there is one
 }
 
-// Check names what is wrong with the set.
+// Check returns the problem of the set, or nil.
 func (s Set) Check() error {
 	var errs []error
 	handlers := 0
@@ -50,8 +50,8 @@ func (s Set) Check() error {
 	return errors.Join(errs...)
 }
 
-// Workers is how many workers the default pool of each runtime has on a machine of so many cores. Own are the numbers that
-// somebody has set; those that are not positive count as not set.
+// Workers returns, by runtime, how many workers its default pool has on a machine with so many cores. own holds
+// configured numbers; those that are not positive count as not set.
 func (s Set) Workers(cores int, own map[messages.Runtime]int) map[messages.Runtime]int {
 	workers := make(map[messages.Runtime]int, len(s))
 	for i := range s {
@@ -65,7 +65,7 @@ func (s Set) Workers(cores int, own map[messages.Runtime]int) map[messages.Runti
 	return workers
 }
 
-// Interpreters is the program that runs the code of each runtime that has one. Own are those that somebody has set.
+// Interpreters returns the program that runs the code, for each runtime that has one. own holds configured programs.
 func (s Set) Interpreters(own map[messages.Runtime]string) map[messages.Runtime]string {
 	programs := make(map[messages.Runtime]string, len(s))
 	for i := range s {
@@ -76,8 +76,8 @@ func (s Set) Interpreters(own map[messages.Runtime]string) map[messages.Runtime]
 	return programs
 }
 
-// Names lists the names of the runtimes of which a condition holds as people write a list: "shell and process". Those whose
-// programs end with each execution come first, and the one without programs last.
+// Names lists the names of the runtimes for which holds is true, as a sentence has them: "shell and process". One-shot
+// runtimes come first, and the runtime without programs last.
 func (s Set) Names(conjunction string, holds func(*Spec) bool) string {
 	var names []string
 	for _, lifetime := range []Lifetime{OneShot, LongLived, InNode} {

@@ -16,25 +16,26 @@ type Spec struct {
 	Name     messages.Runtime
 	Lifetime Lifetime
 	Code     Code
-	// Example is how an entrypoint looks, for messages; of runtimes with Code File.
+	// Example is an example of an entrypoint, for messages; for runtimes with Code File.
 	Example string
-	// SharedQueue: the workers of a pool take from one queue, since none of them has what another lacks. Otherwise each has
-	// a queue of its own, unless the pool is very large.
+	// SharedQueue means that the workers of a pool take from one queue, since all of them are alike. Otherwise each has
+	// its own queue, unless the pool is very large.
 	SharedQueue bool
-	// Workers is how many workers a pool has that does not say, and WorkersMax how many the default pool may be given.
+	// Workers is the number of workers of a pool that sets none. WorkersMax bounds the default pool.
 	Workers    Count
 	WorkersMax int
-	// Interpreter is the program that runs the code; the configuration may name another. Zero: none, the code is a program.
+	// Interpreter is the program that runs the code; the configuration may name another. Zero: no interpreter; the code
+	// is a program.
 	Interpreter Interpreter
-	// Process is what a worker's program is called in messages; of runtimes with Lifetime LongLived.
+	// Process is the name of a worker's program in messages; for runtimes with Lifetime LongLived.
 	Process string
-	// SDK is how programs find the runtime's SDK, where they look for it by a variable.
+	// SDK says how programs find the runtime's SDK, if they find it by a variable.
 	SDK SDK
-	// Start says how a program is started: a worker's, or of Lifetime OneShot an execution's. Nil with Lifetime InNode.
+	// Start says how a program is started: a worker's program, or with OneShot an execution's. Nil with InNode.
 	Start func(Launch) Program
 }
 
-// Lifetime is how long what runs an execution lives. Messages list runtimes in this order.
+// Lifetime is how long the program lives that runs an execution. Messages list runtimes in this order.
 type Lifetime uint8
 
 // The lifetimes.
@@ -47,48 +48,48 @@ const (
 // Code is how an action names its code.
 type Code uint8
 
-// The ways.
+// The forms of code.
 const (
 	File    Code = iota + 1 // an entrypoint: file:function, the file inside the pack
 	Command                 // a command: a program and its arguments
-	Handler                 // an entrypoint: the name of a handler that the binary has registered
+	Handler                 // an entrypoint: the name of a handler of the binary
 )
 
 // Interpreter is the program that runs a runtime's code.
 type Interpreter struct {
 	Title   string // for people: Node.js
-	Default string // a name on PATH
+	Default string // a name in PATH
 }
 
-// SDK is where a runtime's programs find its SDK.
+// SDK says where a runtime's programs find its SDK.
 type SDK struct {
-	Variable string                  // a list of folders, as PATH is
-	Path     func(dir string) string // the folder, below the one that SDKs are written to
+	Variable string                  // a list of folders, like PATH
+	Path     func(dir string) string // the SDK's folder inside dir, to which SDKs are written
 }
 
-// Launch is what a program is started for.
+// Launch holds what Start needs to know.
 type Launch struct {
 	Interpreter string            // as configured
 	SDK         string            // the folder that SDKs are written to
 	Root        string            // the folder of the pack that names the code
 	Command     []string          // as written in the pack; of runtimes with Code Command
-	Entrypoint  string            // of the action; of Lifetime OneShot alone
+	Entrypoint  string            // of the action; only with OneShot
 	Env         map[string]string // the pool's own
 }
 
 // Program is how a program is started.
 type Program struct {
 	Argv []string
-	Env  []string // beside the pool's
+	Env  []string // in addition to the pool's
 }
 
 // Count is a number of workers: Fixed, or PerCore for each core of the machine.
 type Count struct{ PerCore, Fixed int }
 
-// On is the number on a machine of so many cores.
+// On returns the number for a machine with so many cores.
 func (c Count) On(cores int) int { return c.Fixed + c.PerCore*cores }
 
-// String says the number to people.
+// String describes the number for people.
 func (c Count) String() string {
 	words := []string{"", "one", "two", "three"}
 	switch {
@@ -128,8 +129,8 @@ func (s *Spec) check() error {
 	return errors.Join(errs...)
 }
 
-// Argv is a command as it is started: a relative program with a slash in it is taken inside the pack's root, one
-// without a slash is left to the PATH, and arguments stay as they are.
+// Argv resolves a command: a relative program with a slash is resolved against the pack's root, one without a slash is
+// looked up in PATH at its start, and arguments do not change.
 func Argv(root string, command []string) []string {
 	argv := slices.Clone(command)
 	if len(argv) > 0 && strings.Contains(argv[0], "/") && !filepath.IsAbs(argv[0]) {
@@ -138,5 +139,5 @@ func Argv(root string, command []string) []string {
 	return argv
 }
 
-// startCommand starts the command as it is written.
+// startCommand returns the command as it is written.
 func startCommand(l Launch) Program { return Program{Argv: Argv(l.Root, l.Command)} }

@@ -12,13 +12,13 @@ import (
 	"github.com/troupe-run/troupe/broker"
 )
 
-// patience bounds every wait of the suite; the look-ups between are every tick.
+// patience bounds every wait of the suite. A wait polls every tick.
 const (
 	patience = 60 * time.Second
 	tick     = 20 * time.Millisecond
 )
 
-// bench is one test's table: a connection, names of its own, and ways to wait.
+// bench is the fixture of one test: a connection, unique names, and ways to wait.
 type bench struct {
 	*testing.T
 	broker.Broker
@@ -33,14 +33,14 @@ func newBench(t *testing.T, open Open, quorum bool) *bench {
 	return b
 }
 
-// connect opens one more connection to the same broker.
+// connect opens another connection to the same broker.
 func (b *bench) connect() broker.Broker {
 	c := b.open(b.T)
 	b.Cleanup(func() { require.NoError(b, c.Close()) })
 	return c
 }
 
-// queue declares a queue under a name of this test's own and returns that name.
+// queue declares a queue with a unique name and returns the name.
 func (b *bench) queue(name string, change ...func(*broker.Queue)) string {
 	q := broker.Queue{Name: b.prefix + name, Quorum: b.quorum}
 	for _, f := range change {
@@ -51,7 +51,7 @@ func (b *bench) queue(name string, change ...func(*broker.Queue)) string {
 	return q.Name
 }
 
-// sweep removes a queue on a connection of its own, since the test may have closed its first one.
+// sweep removes a queue on a new connection, since the test may have closed its first one.
 func (b *bench) sweep(queue string) {
 	c := b.open(b.T)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -80,7 +80,7 @@ func (b *bench) deadLetters() (exchange, queue string) {
 	return exchange, queue
 }
 
-// send publishes n messages with the ids 0 to n-1 to a queue, all of which must be confirmed.
+// send publishes n messages with the ids 0 to n-1 to a queue. All must be confirmed.
 func (b *bench) send(queue string, n int, change ...func(*broker.Message)) {
 	messages := make([]broker.Message, n)
 	for i := range messages {
@@ -123,7 +123,7 @@ func (b *bench) receive(c broker.Consumer) broker.Delivery {
 	}
 }
 
-// ended waits until the consumer's deliveries are closed, and returns what was still in them.
+// ended waits until the consumer's deliveries are closed, and returns those that were not read.
 func (b *bench) ended(c broker.Consumer) []broker.Delivery {
 	b.Helper()
 	timeout := time.NewTimer(patience)

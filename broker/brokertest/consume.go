@@ -91,7 +91,7 @@ func settleTwice(b *bench) {
 		require.ErrorIs(b, d.Ack(), broker.ErrClosed)
 		require.ErrorIs(b, d.Nack(true), broker.ErrClosed)
 	}
-	last := b.receive(c) // the refused calls hurt neither the consumer nor the message it got next
+	last := b.receive(c) // the refused calls changed neither the consumer nor its next message
 	require.NoError(b, last.Ack())
 	require.NoError(b, c.Cancel())
 	b.ready(queue, 0)
@@ -119,7 +119,7 @@ func cancelKeeps(b *bench) {
 	require.NoError(b, c.Cancel())
 	rest := b.ended(c)
 	require.NoError(b, c.Err())
-	for _, d := range rest { // an adapter may have handed over one that was under way
+	for _, d := range rest { // an adapter may have passed on one message that was under way
 		require.NoError(b, d.Nack(true))
 	}
 	require.NoError(b, acked.Ack())
@@ -169,14 +169,14 @@ func closeEnds(b *bench) {
 	require.ErrorIs(b, other.Delete(b.Context(), queue), broker.ErrClosed)
 }
 
-// underLoad lets several publishers and consumers work on one queue while consumers come and go and give messages
-// back. Every confirmed message must be acked by somebody.
+// underLoad runs several publishers and consumers on one queue. Consumers start, stop and give messages back. Every
+// confirmed message must be acked.
 func underLoad(b *bench) {
 	const publishers, batches, size, consumers = 4, 10, 25, 3
 	queue := b.queue("work")
 	limited, stop := context.WithTimeout(b.Context(), patience)
 	defer stop()
-	ctx, cancel := context.WithCancel(limited) // of the consumers: the last message may be acked before it is confirmed
+	ctx, cancel := context.WithCancel(limited) // for the consumers; the last message may be acked before it is confirmed
 	defer cancel()
 	var work sync.WaitGroup
 	for p := range publishers {
@@ -195,7 +195,7 @@ func underLoad(b *bench) {
 			}
 		})
 	}
-	acked := newTally(publishers*batches*size, cancel)
+	acked := newIDSet(publishers*batches*size, cancel)
 	for range consumers {
 		work.Go(func() { consumeLoad(ctx, b, queue, acked) })
 	}
@@ -213,8 +213,8 @@ func countConfirmed(confirms []broker.Confirm) (n int) {
 	return n
 }
 
-// consumeLoad starts consumers one after the other, each for some deliveries, and gives every seventh back.
-func consumeLoad(ctx context.Context, b *bench, queue string, acked *tally) {
+// consumeLoad starts consumers one after the other, each for some deliveries. It gives back every seventh delivery.
+func consumeLoad(ctx context.Context, b *bench, queue string, acked *idSet) {
 	for ctx.Err() == nil {
 		c, err := b.Consume(ctx, queue, 10)
 		if err != nil {
@@ -240,7 +240,7 @@ func consumeLoad(ctx context.Context, b *bench, queue string, acked *tally) {
 	}
 }
 
-func takeOne(ctx context.Context, b *bench, c broker.Consumer, back bool, acked *tally) bool {
+func takeOne(ctx context.Context, b *bench, c broker.Consumer, back bool, acked *idSet) bool {
 	select {
 	case <-ctx.Done():
 		return false
@@ -264,19 +264,19 @@ func takeOne(ctx context.Context, b *bench, c broker.Consumer, back bool, acked 
 	}
 }
 
-// tally is a set of ids that calls done when it is full.
-type tally struct {
+// idSet is a set of ids. It calls done when it is full.
+type idSet struct {
 	mu   sync.Mutex
 	seen map[string]bool
 	want int
 	done func()
 }
 
-func newTally(want int, done func()) *tally {
-	return &tally{seen: map[string]bool{}, want: want, done: done}
+func newIDSet(want int, done func()) *idSet {
+	return &idSet{seen: map[string]bool{}, want: want, done: done}
 }
 
-func (t *tally) add(id string) {
+func (t *idSet) add(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.seen[id] = true
@@ -285,7 +285,7 @@ func (t *tally) add(id string) {
 	}
 }
 
-func (t *tally) count() int {
+func (t *idSet) count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.seen)

@@ -9,7 +9,8 @@ import (
 	"github.com/troupe-run/troupe/broker"
 )
 
-// earlier allows for a server that counts in whole milliseconds on a clock of its own.
+// earlier is how much too early a message may seem to expire, because a server counts whole milliseconds on its own
+// clock.
 const earlier = 50 * time.Millisecond
 
 func queueTTL(b *bench) {
@@ -55,7 +56,7 @@ func lowerHolds(b *bench) {
 	require.Empty(b, want)
 }
 
-// headOfQueue: a short message behind a long one waits for it.
+// headOfQueue: a message that expires soon waits behind one that expires later.
 func headOfQueue(b *bench) {
 	dlx, dead := b.deadLetters()
 	queue := b.queue("work", withDLX(dlx))
@@ -71,11 +72,11 @@ func headOfQueue(b *bench) {
 	}
 }
 
-// unsettledStay: the message that another one outlived in the queue shows that the time has passed.
+// unsettledStay: another message of the queue expires, which shows that the time has passed. The unsettled one stays.
 func unsettledStay(b *bench) {
 	dlx, dead := b.deadLetters()
 	queue := b.queue("work", withTTL(500*time.Millisecond), withDLX(dlx))
-	c := b.consume(b, queue, 1) // before there is anything that could expire
+	c := b.consume(b, queue, 1) // before any message could expire
 	b.send(queue, 1)
 	held := b.receive(c)
 	b.send(queue, 1, func(m *broker.Message) { m.ID = "waits" })
@@ -90,12 +91,12 @@ func unsettledStay(b *bench) {
 	require.NoError(b, d.Ack())
 }
 
-// expiredGivenBack: the original expiry holds, so a held message that is given back late dies at once.
+// expiredGivenBack: the original expiry holds, so an unsettled message that is given back late expires at once.
 func expiredGivenBack(b *bench) {
 	dlx, dead := b.deadLetters()
 	queue := b.queue("work", withTTL(400*time.Millisecond), withDLX(dlx))
 	other := b.connect()
-	c := b.consume(other, queue, 1) // before there is anything that could expire
+	c := b.consume(other, queue, 1) // before any message could expire
 	b.send(queue, 1)
 	b.receive(c)
 	b.send(queue, 1, func(m *broker.Message) { m.ID = "waits" })
@@ -174,8 +175,8 @@ func deliveryLimit(b *bench) {
 	require.NoError(b, d.Ack())
 }
 
-// noDeliveryLimit gives a message back more often than the 20 times that RabbitMQ 4 allows where a queue names no limit: a
-// bridge does so for as long as the store is away.
+// noDeliveryLimit gives a message back more than 20 times, which is RabbitMQ 4's limit for a queue without one. A
+// bridge gives messages back while the store is unavailable.
 func noDeliveryLimit(b *bench) {
 	dlx, dead := b.deadLetters()
 	queue := b.queue("work", withDLX(dlx))
@@ -207,9 +208,9 @@ func deleteDrops(b *bench) {
 	require.NoError(b, d.Ack())
 }
 
-// queueExpires looks by publishing, which is no use of a queue: looking by Inspect keeps a classic queue alive. A server
-// may close the connection of whoever publishes in the very moment that a queue goes (RabbitMQ 3.10: 541 on quorum
-// queues), so an adapter may be unavailable for a moment.
+// queueExpires tests for the queue by publishing, which does not count as use; Inspect keeps a classic queue alive. A
+// server may close the connection of a publisher at the moment at which a queue expires (RabbitMQ 3.10: 541 on quorum
+// queues). So an adapter may be unavailable for a moment.
 func queueExpires(b *bench) {
 	const life = 5 * time.Second
 	expires := func(q *broker.Queue) { q.Expires = life }

@@ -99,7 +99,7 @@ func missingExchange(b *bench) {
 func inspectExchange(b *bench) {
 	for _, kind := range []broker.ExchangeKind{broker.Fanout, broker.Topic, broker.Direct} {
 		exchange := b.prefix + "asked." + string(kind)
-		for range 3 { // each refusal costs a channel, and never the connection
+		for range 3 { // each refusal closes a channel, and never the connection
 			require.ErrorIs(b, b.InspectExchange(b.Context(), exchange), broker.ErrNoExchange)
 		}
 		b.exchange("asked."+string(kind), kind)
@@ -108,7 +108,7 @@ func inspectExchange(b *bench) {
 	require.True(b, b.Status().Up)
 }
 
-// fullQueue publishes one by one, because a quorum queue lets a few in above its bound.
+// fullQueue publishes one by one, because a quorum queue accepts a few messages above its bound.
 func fullQueue(b *bench) {
 	const bound, slack = 5, 100
 	queue := b.queue("work", func(q *broker.Queue) { q.MaxLength = bound })
@@ -157,7 +157,7 @@ func fanout(b *bench) {
 	b.bind(exchange, two, "ignored too")
 	b.publish(broker.Confirmed, broker.Message{Exchange: exchange, RoutingKey: "any", ID: "0"})
 	b.ready(one, 1)
-	b.ready(two, 1) // once, whatever the number of bindings
+	b.ready(two, 1) // once, with any number of bindings
 	d := b.receive(b.consume(b, two, 1))
 	require.Equal(b, exchange, d.Exchange)
 	require.Equal(b, "any", d.RoutingKey)

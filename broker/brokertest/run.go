@@ -1,10 +1,10 @@
-// Package brokertest is the suite that every adapter of package broker passes. It asserts what RabbitMQ really does,
-// measured on classic and quorum queues, and no more: no order after a redelivery, counts that may lag, expiry that
-// may be late but never early; a connection may be lost in the moment that a queue expires under a publisher. It waits on
-// conditions under generous bounds and sleeps nowhere.
+// Package brokertest is the suite that every adapter of package broker passes. It asserts only what RabbitMQ does, as
+// measured on classic and quorum queues: there is no order after a redelivery, counts may lag, expiry may be late but
+// never early, and a connection may be lost when a queue expires under a publisher. It waits for conditions with
+// generous bounds and never sleeps.
 //
-// Every name it makes begins with "troupe.test." and holds a fresh UUID, so runs may share a server; exchanges are
-// left behind for whoever owns that server.
+// Every name begins with "troupe.test." and contains a new UUID, so runs may share a server. The suite does not remove
+// exchanges.
 package brokertest
 
 import (
@@ -17,14 +17,14 @@ import (
 // Open opens a connection. Connections opened with the same t reach the same broker; the suite closes them.
 type Open func(t *testing.T) broker.Broker
 
-// Run runs the suite, once with classic and once with quorum queues where that makes a difference to the broker.
+// Run runs the suite with classic queues, and cases for which the kind of queue matters also with quorum queues.
 func Run(t *testing.T, open Open) {
 	t.Helper()
 	each(t, func(t *testing.T, c testCase, quorum bool) { c.run(newBench(t, open, quorum)) })
 }
 
-// RunInBubbles runs each case in a bubble of testing/synctest, where no case waits for real time. The broker must live in
-// the bubble too: open must make it there.
+// RunInBubbles runs each case in a bubble of testing/synctest, where no case waits for real time. open must make the
+// broker inside the bubble.
 func RunInBubbles(t *testing.T, open Open) {
 	t.Helper()
 	each(t, func(t *testing.T, c testCase, quorum bool) {

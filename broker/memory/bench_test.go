@@ -11,8 +11,8 @@ import (
 	"github.com/troupe-run/troupe/broker/memory"
 )
 
-// BenchmarkPublishDeliverAck moves messages through one queue in batches; one operation is one message. "alone" is
-// one goroutine that does both sides, "apart" a publisher beside a consumer.
+// BenchmarkPublishDeliverAck moves messages through one queue in batches; one operation is one message. In "alone", one
+// goroutine publishes and consumes. In "apart", a publisher and a consumer run in parallel.
 func BenchmarkPublishDeliverAck(b *testing.B) {
 	for _, size := range []int{1, 20, 256} {
 		b.Run(fmt.Sprintf("alone/batch=%d", size), func(b *testing.B) {

@@ -1,15 +1,15 @@
 // Package memory is the broker inside the process: the queues, dead letters and confirms of package broker, without a server. It is the
 // default of a node on its embedded store, and tests use it. It keeps nothing once it is closed. The store then places everything again.
 //
-// It has no goroutines of its own. Whoever publishes or settles a message also moves the next messages to the consumers' channels. That
-// never blocks, because a channel has the length of its consumer's prefetch. Each queue has one lock, and at most one timer, for the
-// first of its ready messages. So it works in bubbles of testing/synctest.
+// It has no goroutines of its own. A call that publishes or settles a message also moves the next messages to the
+// consumers' channels. That never blocks, because a channel is as long as its consumer's prefetch. Each queue has one
+// lock, and at most one timer, for the first of its ready messages. So it works in bubbles of testing/synctest.
 //
 // Locks are taken in this order: server, queue, connection. Dead letters are collected under the lock of a queue and published after it is
 // released, so two queues that dead-letter into each other cannot deadlock.
 //
-// A message that is given back returns to its old place among the ready messages, as in a classic queue of RabbitMQ. Callers must not
-// rely on that: a quorum queue puts it elsewhere.
+// A message that is given back returns to its old place among the ready messages, as in a classic queue of RabbitMQ.
+// Callers must not rely on that, because a quorum queue puts it in another place.
 package memory
 
 import (
@@ -20,9 +20,9 @@ import (
 	"github.com/troupe-run/troupe/broker"
 )
 
-// Config is what a broker can be told.
+// Config configures a broker.
 type Config struct {
-	// QueueMax bounds the ready messages of a queue that was declared without MaxLength. Default 1,000,000.
+	// QueueMax bounds the ready messages of a queue without MaxLength. Default 1,000,000.
 	QueueMax int
 }
 
@@ -50,7 +50,7 @@ func New(config Config) *Broker {
 	return &Broker{server: s, consumers: map[*consumer]struct{}{}}
 }
 
-// Connect opens another connection to the same broker, or returns broker.ErrClosed where that has ended.
+// Connect opens another connection to the same broker, or returns broker.ErrClosed if that broker has ended.
 func (b *Broker) Connect() (*Broker, error) {
 	b.server.mu.Lock()
 	defer b.server.mu.Unlock()
@@ -61,8 +61,8 @@ func (b *Broker) Connect() (*Broker, error) {
 	return &Broker{server: b.server, consumers: map[*consumer]struct{}{}}, nil
 }
 
-// Dropped counts the dead letters that no queue took: the exchange is missing or has no binding, the queue is full,
-// or the message came round to a queue it had expired in.
+// Dropped counts the dead letters that no queue took: the exchange is missing or has no binding, the queue is full, or
+// the message came back to a queue in which it had expired.
 func (b *Broker) Dropped() uint64 { return b.server.dropped.Load() }
 
 // Status implements broker.Broker: it is up until it is closed.
@@ -75,7 +75,7 @@ func (b *Broker) Status() broker.Status {
 	return broker.Status{Up: true}
 }
 
-// Declare implements broker.Broker. What comes before the first error in the topology's order stays declared.
+// Declare implements broker.Broker. Parts before the first error, in the topology's order, stay declared.
 func (b *Broker) Declare(ctx context.Context, t broker.Topology) error {
 	if err := b.usable(ctx); err != nil {
 		return err
@@ -164,7 +164,7 @@ func (b *Broker) usable(ctx context.Context) error {
 	return nil
 }
 
-// admit registers a consumer of the connection, unless that is closed.
+// admit registers a consumer of the connection, unless the connection is closed.
 func (b *Broker) admit(c *consumer) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -175,7 +175,7 @@ func (b *Broker) admit(c *consumer) error {
 	return nil
 }
 
-// forget drops a consumer that has ended and holds nothing.
+// forget removes an ended consumer that has no unsettled messages.
 func (b *Broker) forget(c *consumer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

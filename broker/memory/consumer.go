@@ -11,9 +11,9 @@ type consumer struct {
 	connection *Broker
 	queue      *queue
 	deliveries chan broker.Delivery // as long as the prefetch, so that a send under the lock never blocks
-	credit     int                  // deliveries that it may still get
-	held       int                  // unsettled ones
-	oldest     *entry               // the unsettled ones, as a list
+	credit     int                  // how many more deliveries it may get
+	held       int                  // unsettled deliveries
+	oldest     *entry               // list of the unsettled deliveries
 	newest     *entry
 	ended      bool
 	err        atomic.Pointer[error]
@@ -50,17 +50,17 @@ func (c *consumer) Cancel() error {
 		c.release(e)
 	}
 	c.close(nil)
-	q.unlockAndBury(q.dispatch(q.giveBack(back, nil)))
+	q.unlockAndPublish(q.dispatch(q.giveBack(back, nil)))
 	return nil
 }
 
-// disconnect ends the consumer with its connection: everything it holds unsettled is given back.
+// disconnect ends the consumer with its connection and gives back all its unsettled messages.
 func (c *consumer) disconnect() {
 	q := c.queue
 	q.mu.Lock()
 	if !c.ended {
 		q.detach(c)
-		c.untaken() // still held, so it is among those below
+		c.untaken() // they are still held, so the loop below includes them
 		c.close(broker.ErrClosed)
 	}
 	var back []*entry
@@ -68,10 +68,10 @@ func (c *consumer) disconnect() {
 		c.release(e)
 		back = append(back, e)
 	}
-	q.unlockAndBury(q.dispatch(q.giveBack(back, nil)))
+	q.unlockAndPublish(q.dispatch(q.giveBack(back, nil)))
 }
 
-// take hands it a message. The caller has seen that it has credit.
+// take delivers a message. The caller has checked the credit.
 func (c *consumer) take(e *entry) {
 	e.holder, e.prev, e.next = c, c.newest, nil
 	if c.newest == nil {
@@ -86,7 +86,7 @@ func (c *consumer) take(e *entry) {
 	c.deliveries <- e.delivery()
 }
 
-// release settles e and frees its share of the prefetch.
+// release settles e and frees its place in the prefetch.
 func (c *consumer) release(e *entry) {
 	if e.prev == nil {
 		c.oldest = e.next
@@ -109,7 +109,7 @@ func (c *consumer) release(e *entry) {
 	}
 }
 
-// untaken empties the channel and returns what its reader had not taken.
+// untaken empties the channel and returns the deliveries that were not read.
 func (c *consumer) untaken() []*entry {
 	var entries []*entry
 	for {
@@ -122,7 +122,7 @@ func (c *consumer) untaken() []*entry {
 	}
 }
 
-// close ends the channel; err is why. A consumer that holds nothing is forgotten, others when they have settled all.
+// close closes the channel; err is the reason. The consumer is forgotten when it has no unsettled messages.
 func (c *consumer) close(err error) {
 	if err != nil {
 		c.err.Store(&err)

@@ -6,32 +6,32 @@ import (
 	"github.com/troupe-run/troupe/broker"
 )
 
-// corpse is a message that left its queue without being acked.
-type corpse struct {
+// deadMessage is a message that left its queue without being acked.
+type deadMessage struct {
 	entry  *entry
 	reason broker.DeathReason
 }
 
-// bury publishes dead letters to the exchanges that their queues name. Burying can expire others at the head of a
-// queue that was full, so it goes on until nothing is dead; route refuses cycles, so that ends.
-func (s *server) bury(dead []corpse) {
+// publishDead publishes dead letters to the exchanges that their queues name. That can expire more messages at the head
+// of a full queue, so it repeats until none is left. It ends, because it drops messages that cycle.
+func (s *server) publishDead(dead []deadMessage) {
 	for len(dead) > 0 {
 		s.mu.RLock()
 		w := writer{server: s, now: s.now(), left: len(dead)}
 		for _, d := range dead {
-			s.buryOne(&w, d)
+			s.publishOneDead(&w, d)
 		}
 		dead = w.finish()
 		s.mu.RUnlock()
 	}
 }
 
-func (s *server) buryOne(w *writer, d corpse) {
+func (s *server) publishOneDead(w *writer, d deadMessage) {
 	q := d.entry.queue
 	if q.spec.DeadLetterExchange == "" {
 		return
 	}
-	m, deaths := d.letter(time.Now().UTC())
+	m, deaths := d.deadLetter(time.Now().UTC())
 	var room [8]*queue
 	taken := false
 	for _, target := range s.route(m.Exchange, m.RoutingKey, room[:0]) {
@@ -44,8 +44,8 @@ func (s *server) buryOne(w *writer, d corpse) {
 	}
 }
 
-// letter is the message as it is published again, with its history.
-func (d corpse) letter(at time.Time) (broker.Message, []broker.Death) {
+// deadLetter returns the message to publish, with its history.
+func (d deadMessage) deadLetter(at time.Time) (broker.Message, []broker.Death) {
 	m := d.entry.message
 	death := broker.Death{
 		Reason: d.reason, Queue: d.entry.queue.spec.Name, Exchange: m.Exchange, RoutingKey: m.RoutingKey,
@@ -65,8 +65,8 @@ func (d corpse) letter(at time.Time) (broker.Message, []broker.Death) {
 	return m, deaths
 }
 
-// cycles reports whether the message would come back to a queue without anybody having rejected it on the way. As in
-// RabbitMQ such a message is dropped, or two queues would pass it back and forth for ever.
+// cycles reports whether the message would come back to a queue without a rejection on the way. Such a message is
+// dropped, as in RabbitMQ. Otherwise two queues could pass it back and forth for ever.
 func cycles(deaths []broker.Death, queue string) bool {
 	for _, d := range deaths {
 		if d.Reason == broker.DeathRejected {

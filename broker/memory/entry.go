@@ -6,9 +6,9 @@ import (
 	"github.com/troupe-run/troupe/broker"
 )
 
-// entry is one message in one queue, and the settler of at most one delivery of it: a message that is given back
-// goes on as a new entry, so that a late settlement of the old delivery can never touch the new one. Everything in it
-// is guarded by the queue's lock once it is there.
+// entry is one message in one queue, and the settler of at most one delivery of it. A message that is given back gets a
+// new entry, so that a late settlement of the old delivery cannot settle the new one. Once an entry is in a queue, the
+// queue's lock guards all of it.
 type entry struct {
 	message     broker.Message
 	deaths      []broker.Death // newest first; shared between copies and never changed
@@ -18,8 +18,8 @@ type entry struct {
 	returns     int           // how often it was given back
 	redelivered bool
 
-	holder     *consumer // who holds it unsettled; nil: nobody, or settled
-	prev, next *entry    // among what the holder holds
+	holder     *consumer // the consumer that has it unsettled; nil: none
+	prev, next *entry    // in the holder's list
 }
 
 func (e *entry) expired(now time.Duration) bool { return e.deadline != 0 && e.deadline <= now }
@@ -33,7 +33,7 @@ func (e *entry) Ack() error {
 		return broker.ErrClosed
 	}
 	e.holder.release(e)
-	q.unlockAndBury(q.dispatch(nil))
+	q.unlockAndPublish(q.dispatch(nil))
 	return nil
 }
 
@@ -46,18 +46,18 @@ func (e *entry) Nack(requeue bool) error {
 		return broker.ErrClosed
 	}
 	e.holder.release(e)
-	var dead []corpse
+	var dead []deadMessage
 	switch {
 	case requeue:
 		dead = q.giveBack([]*entry{e}, dead)
 	case !q.gone:
-		dead = append(dead, corpse{e, broker.DeathRejected})
+		dead = append(dead, deadMessage{e, broker.DeathRejected})
 	}
-	q.unlockAndBury(q.dispatch(dead))
+	q.unlockAndPublish(q.dispatch(dead))
 	return nil
 }
 
-// again is the entry that goes on for one that was given back.
+// again returns the new entry of a message that is given back.
 func (e *entry) again() *entry {
 	return &entry{
 		message: e.message, deaths: e.deaths, queue: e.queue, seq: e.seq, deadline: e.deadline,

@@ -17,7 +17,7 @@ type exchange struct {
 type binding struct {
 	queue *queue
 	key   string
-	words []string // of the key, for topic exchanges
+	words []string // words of the key, for topic exchanges
 }
 
 func (e *exchange) bind(q *queue, key string) {
@@ -61,11 +61,11 @@ func (e *exchange) takes(b *binding, key string, words []string) bool {
 	}
 }
 
-// matchTopic reports whether the words of a routing key match a pattern in which * stands for one word and # for
-// any number of words. It goes back to the latest # only, so it takes at most len(pattern) × len(words) steps.
+// matchTopic reports whether the words of a routing key match a pattern in which * matches one word and # any number of
+// words. It backtracks only to the latest #, so it takes at most len(pattern) × len(words) steps.
 func matchTopic(pattern, words []string) bool {
 	p, w := 0, 0
-	hash, from := -1, 0 // the latest # and the first word that it has not taken yet
+	hash, from := -1, 0 // the latest #, and the first word after those that it matches
 	for w < len(words) {
 		switch {
 		case p < len(pattern) && pattern[p] == "#":

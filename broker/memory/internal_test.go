@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMatchTopicAgreesWithARegularExpression: * is one word, # any number, over every shape of pattern.
+// TestMatchTopicAgreesWithARegularExpression: * matches one word and # any number, in all patterns.
 func TestMatchTopicAgreesWithARegularExpression(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -20,7 +20,7 @@ func TestConformance(t *testing.T) {
 	brokertest.RunInBubbles(t, opener())
 }
 
-// TestConformanceUnderFaults runs the suite through a caller that makes up for what a faulty network does.
+// TestConformanceUnderFaults runs the suite through a caller that handles the faults of a network.
 func TestConformanceUnderFaults(t *testing.T) {
 	t.Parallel()
 	bench, open := faulty.NewBench(1), opener()

@@ -13,8 +13,8 @@ import (
 	"github.com/troupe-run/troupe/broker/memory"
 )
 
-// history drives one queue through random operations. The property: every published message is at all times in
-// exactly one place: ready, held by one consumer, dead-lettered, or acked.
+// history runs random operations on one queue. The property: every published message is always in exactly one place:
+// ready, unsettled at one consumer, dead-lettered, or acked.
 type history struct {
 	b         *memory.Broker
 	published int
@@ -60,7 +60,7 @@ func (h *history) consume(t *rapid.T) {
 	h.consumers, h.prefetch, h.held = append(h.consumers, c), append(h.prefetch, prefetch), append(h.held, nil)
 }
 
-// pick is a consumer for which ok holds.
+// pick returns a consumer for which ok is true.
 func (h *history) pick(t *rapid.T, ok func(i int) bool) int {
 	var fit []int
 	for i := range h.consumers {
@@ -127,7 +127,7 @@ func (h *history) check(t *rapid.T) {
 	}
 	require.Equal(t, h.published, info.Ready+held+h.settled)
 	require.True(t, info.Ready == 0 || free == 0, "nothing waits while a consumer is free")
-	graves, err := h.b.Inspect(context.Background(), "dead")
+	deadLetters, err := h.b.Inspect(context.Background(), "dead")
 	require.NoError(t, err)
-	require.Equal(t, h.dead, graves.Ready)
+	require.Equal(t, h.dead, deadLetters.Ready)
 }

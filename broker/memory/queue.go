@@ -20,12 +20,12 @@ type queue struct {
 	seq       uint64
 	ready     ring // by seq
 	consumers []*consumer
-	turn      int // whose turn it is among the consumers
+	turn      int // index of the next consumer
 	credit    int // of all consumers
 
-	usedAt time.Duration // last declared or left by a consumer, for Expires
+	usedAt time.Duration // when it was last declared or a consumer left, for Expires
 	timer  *time.Timer
-	armed  time.Duration // when the timer fires; 0: it does not
+	armed  time.Duration // when the timer fires; 0: never
 }
 
 func newQueue(s *server, spec broker.Queue) *queue {
@@ -52,7 +52,7 @@ func (q *queue) push(e *entry, now time.Duration) bool {
 	return true
 }
 
-// deadline is when a message expires: the lower of its own time and the queue's.
+// deadline returns when a message expires: the lower of its own time and the queue's.
 func (q *queue) deadline(expiration, now time.Duration) time.Duration {
 	life := q.spec.TTL
 	if expiration > 0 && (life == 0 || expiration < life) {
@@ -64,7 +64,7 @@ func (q *queue) deadline(expiration, now time.Duration) time.Duration {
 	return now + life
 }
 
-// next is the consumer whose turn it is. The caller has seen that there is credit.
+// next returns the next consumer in turn. The caller has checked that one has credit.
 func (q *queue) next() *consumer {
 	for {
 		c := q.consumers[q.turn%len(q.consumers)]
@@ -75,8 +75,8 @@ func (q *queue) next() *consumer {
 	}
 }
 
-// dispatch hands ready messages to consumers while they have credit, and adds what expired at the head to dead.
-func (q *queue) dispatch(dead []corpse) []corpse {
+// dispatch delivers ready messages while consumers have credit, and appends messages that expired at the head to dead.
+func (q *queue) dispatch(dead []deadMessage) []deadMessage {
 	if q.ready.length == 0 {
 		return dead
 	}
@@ -90,16 +90,17 @@ func (q *queue) dispatch(dead []corpse) []corpse {
 	return dead
 }
 
-// expireHeads takes expired messages off the head. A message behind one that lives longer waits for it.
-func (q *queue) expireHeads(now time.Duration, dead []corpse) []corpse {
+// expireHeads removes expired messages from the head. A message behind one that expires later waits for that one.
+func (q *queue) expireHeads(now time.Duration, dead []deadMessage) []deadMessage {
 	for q.ready.length > 0 && q.ready.front().expired(now) {
-		dead = append(dead, corpse{q.ready.popFront(), broker.DeathExpired})
+		dead = append(dead, deadMessage{q.ready.popFront(), broker.DeathExpired})
 	}
 	return dead
 }
 
-// giveBack returns messages to their old places among the ready ones. Those beyond the delivery limit are dead.
-func (q *queue) giveBack(entries []*entry, dead []corpse) []corpse {
+// giveBack returns messages to their old places among the ready ones. Messages beyond the delivery limit are
+// dead-lettered.
+func (q *queue) giveBack(entries []*entry, dead []deadMessage) []deadMessage {
 	if q.gone || len(entries) == 0 {
 		return dead
 	}
@@ -112,7 +113,7 @@ func (q *queue) giveBack(entries []*entry, dead []corpse) []corpse {
 	for _, e := range entries {
 		e = e.again()
 		if q.spec.DeliveryLimit > 0 && e.returns > q.spec.DeliveryLimit {
-			dead = append(dead, corpse{e, broker.DeathDeliveryLimit})
+			dead = append(dead, deadMessage{e, broker.DeathDeliveryLimit})
 			continue
 		}
 		merged = append(merged, e)
@@ -129,7 +130,7 @@ func (q *queue) attach(c *consumer) {
 	q.credit += c.credit
 }
 
-// detach takes a consumer out of the round; what it holds stays with it.
+// detach removes a consumer from the turns. Its unsettled messages stay with it.
 func (q *queue) detach(c *consumer) {
 	c.ended = true
 	q.consumers = slices.DeleteFunc(q.consumers, func(o *consumer) bool { return o == c })
@@ -140,14 +141,15 @@ func (q *queue) detach(c *consumer) {
 	q.arm(q.usedAt)
 }
 
-// touch counts as use of the queue.
+// touch records a use of the queue.
 func (q *queue) touch() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.usedAt = q.server.now()
 }
 
-// end drops everything and ends the consumers with err. The queue takes no more messages: server.mu is held.
+// end drops all messages and ends the consumers with err. The caller holds server.mu, so the queue gets no more
+// messages.
 func (q *queue) end(err error) {
 	q.gone = true
 	q.ready = ring{}
@@ -164,8 +166,8 @@ func (q *queue) end(err error) {
 	}
 }
 
-// unlockAndBury releases the queue's lock and then publishes the dead letters.
-func (q *queue) unlockAndBury(dead []corpse) {
+// unlockAndPublish releases the queue's lock and then publishes the dead letters.
+func (q *queue) unlockAndPublish(dead []deadMessage) {
 	q.mu.Unlock()
-	q.server.bury(dead)
+	q.server.publishDead(dead)
 }

@@ -1,6 +1,6 @@
 package memory
 
-// ring is a double-ended queue of entries in one slice whose length is a power of two. It is bounded by its owner.
+// ring is a double-ended queue of entries in one slice whose length is a power of two. Its owner bounds it.
 type ring struct {
 	slots  []*entry
 	head   int
@@ -31,7 +31,7 @@ func (r *ring) popFront() *entry {
 	r.head = (r.head + 1) & (len(r.slots) - 1)
 	r.length--
 	if r.length == 0 && len(r.slots) > ringKeep {
-		*r = ring{} // a burst's memory is not kept for ever
+		*r = ring{} // releases the memory of a burst
 	}
 	return e
 }

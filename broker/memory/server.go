@@ -9,13 +9,13 @@ import (
 	"github.com/troupe-run/troupe/broker"
 )
 
-// server is what all connections share: the exchanges, the queues and the clock.
+// server holds what all connections share: the exchanges, the queues and the clock.
 type server struct {
 	start    time.Time
 	queueMax int
 	dropped  atomic.Uint64
 
-	mu          sync.RWMutex // held for reading while routing; a queue is removed only under the write lock
+	mu          sync.RWMutex // routing holds it for reading; removing a queue holds it for writing
 	closed      bool
 	connections int
 	exchanges   map[string]*exchange
@@ -31,7 +31,7 @@ func newServer(queueMax int) *server {
 	}
 }
 
-// now is the monotonic time since the server began, never 0, so that 0 can mean none.
+// now returns the monotonic time since the server began. It is never 0, so 0 can mean none.
 func (s *server) now() time.Duration { return time.Since(s.start) + 1 }
 
 func (s *server) declare(t broker.Topology) error {
@@ -125,11 +125,11 @@ func (s *server) publish(messages []broker.Message, confirms []broker.Confirm) e
 	}
 	dead := w.finish()
 	s.mu.RUnlock()
-	s.bury(dead)
+	s.publishDead(dead)
 	return nil
 }
 
-// route appends the queues that a message goes to, each once. The caller holds mu.
+// route appends the queues that get a message, each once. The caller holds mu.
 func (s *server) route(exchange, key string, into []*queue) []*queue {
 	if exchange == "" {
 		if q, ok := s.queues[key]; ok {
@@ -158,7 +158,7 @@ func (s *server) consume(b *Broker, name string, prefetch int) (broker.Consumer,
 		return nil, err
 	}
 	q.attach(c)
-	q.unlockAndBury(q.dispatch(nil))
+	q.unlockAndPublish(q.dispatch(nil))
 	return c, nil
 }
 
@@ -172,7 +172,7 @@ func (s *server) inspect(name string) (broker.QueueInfo, error) {
 	q.mu.Lock()
 	dead := q.expireHeads(s.now(), nil)
 	info := broker.QueueInfo{Ready: q.ready.length, Consumers: len(q.consumers)}
-	q.unlockAndBury(dead)
+	q.unlockAndPublish(dead)
 	return info, nil
 }
 
@@ -185,8 +185,8 @@ func (s *server) inspectExchange(name string) error {
 	return nil
 }
 
-// remove takes a queue and its bindings away, with what is in it. Where unless is given it is asked under the
-// queue's lock and can keep the queue.
+// remove removes a queue, its bindings and its messages. It calls unless, where given, under the queue's lock, and
+// keeps the queue if unless returns true.
 func (s *server) remove(name string, unless func(*queue) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +206,7 @@ func (s *server) remove(name string, unless func(*queue) bool) {
 	q.end(fmt.Errorf("queue %s was deleted: %w", name, broker.ErrNoQueue))
 }
 
-// disconnect counts a connection off; the last one ends the server and stops every timer.
+// disconnect removes a connection. The last one ends the server and stops every timer.
 func (s *server) disconnect() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

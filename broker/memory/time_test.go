@@ -34,8 +34,8 @@ func (b bubble) declare(topology broker.Topology) {
 
 func (b bubble) queue(q broker.Queue) { b.declare(broker.Topology{Queues: []broker.Queue{q}}) }
 
-// graves declares a dead-letter exchange "dlx" with its queue "dead".
-func (b bubble) graves() {
+// deadLetters declares a dead-letter exchange "dlx" with its queue "dead".
+func (b bubble) deadLetters() {
 	b.declare(broker.Topology{
 		Exchanges: []broker.Exchange{{Name: "dlx", Kind: broker.Fanout}},
 		Queues:    []broker.Queue{{Name: "dead"}},
@@ -78,7 +78,7 @@ func pass(d time.Duration) {
 
 func TestExpiryIsExactToTheNanosecond(t *testing.T) {
 	inBubble(t, memory.Config{}, func(b bubble) {
-		b.graves()
+		b.deadLetters()
 		b.queue(broker.Queue{Name: "work", TTL: time.Minute, DeadLetterExchange: "dlx"})
 		b.send(broker.Confirmed, broker.Message{RoutingKey: "work"})
 		pass(time.Minute - 1)
@@ -91,7 +91,7 @@ func TestExpiryIsExactToTheNanosecond(t *testing.T) {
 
 func TestShortMessageWaitsBehindALongOne(t *testing.T) {
 	inBubble(t, memory.Config{}, func(b bubble) {
-		b.graves()
+		b.deadLetters()
 		b.queue(broker.Queue{Name: "work", DeadLetterExchange: "dlx"})
 		for _, life := range []time.Duration{4 * time.Second, time.Second, 2 * time.Second, 9 * time.Second} {
 			b.send(broker.Confirmed, broker.Message{RoutingKey: "work", Expiration: life})
@@ -107,7 +107,7 @@ func TestShortMessageWaitsBehindALongOne(t *testing.T) {
 
 func TestShortBeforeLongIsExact(t *testing.T) {
 	inBubble(t, memory.Config{}, func(b bubble) {
-		b.graves()
+		b.deadLetters()
 		b.queue(broker.Queue{Name: "work", TTL: time.Hour, DeadLetterExchange: "dlx"})
 		for n := 1; n <= 5; n++ {
 			b.send(broker.Confirmed, broker.Message{RoutingKey: "work", Expiration: time.Duration(n) * time.Second})
@@ -121,7 +121,7 @@ func TestShortBeforeLongIsExact(t *testing.T) {
 
 func TestHeldMessageOutlivesItsTTLAndDiesWhenGivenBack(t *testing.T) {
 	inBubble(t, memory.Config{}, func(b bubble) {
-		b.graves()
+		b.deadLetters()
 		b.queue(broker.Queue{Name: "work", TTL: time.Second, DeadLetterExchange: "dlx"})
 		b.send(broker.Confirmed, broker.Message{RoutingKey: "work", ID: "held"}, broker.Message{RoutingKey: "work", ID: "waits"})
 		d := <-b.consume("work", 1).Deliveries()
@@ -134,12 +134,12 @@ func TestHeldMessageOutlivesItsTTLAndDiesWhenGivenBack(t *testing.T) {
 
 func TestUnusedQueueGoesWithoutDeadLettering(t *testing.T) {
 	inBubble(t, memory.Config{}, func(b bubble) {
-		b.graves()
+		b.deadLetters()
 		q := broker.Queue{Name: "work", TTL: 24 * time.Hour, DeadLetterExchange: "dlx", Expires: 10 * time.Second}
 		b.queue(q)
 		b.send(broker.Confirmed, broker.Message{RoutingKey: "work"})
 		pass(9 * time.Second)
-		b.queue(q) // declaring again is use, inspecting and publishing are not
+		b.queue(q) // declaring again counts as use; inspecting and publishing do not
 		pass(9 * time.Second)
 		c := b.consume("work", 1)
 		pass(time.Hour)
@@ -236,7 +236,7 @@ func TestGivenBackMessagesReturnToTheirOldPlaces(t *testing.T) {
 		for range 3 {
 			held = append(held, <-c.Deliveries())
 		}
-		require.NoError(b, c.Cancel()) // gives 3 back, which was not taken
+		require.NoError(b, c.Cancel()) // gives 3 back, which was not read
 		require.NoError(b, held[2].Nack(true))
 		require.NoError(b, held[0].Nack(true))
 		require.NoError(b, held[1].Ack())

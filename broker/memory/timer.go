@@ -2,8 +2,8 @@ package memory
 
 import "time"
 
-// arm makes sure that the timer fires by the queue's next event: its head expires, or the queue itself does. A timer
-// that fires too early finds nothing and is armed again, so moving the head costs no timer operation. The caller
+// arm makes the timer fire no later than the queue's next event: its head expires, or the queue itself does. A timer
+// that fires too early does nothing and is armed again, so a change of the head costs no timer operation. The caller
 // holds q.mu.
 func (q *queue) arm(now time.Duration) {
 	next := q.nextEvent()
@@ -30,7 +30,7 @@ func (q *queue) nextEvent() time.Duration {
 	return next
 }
 
-// expiresAt is when the queue goes if nobody uses it until then; 0: never.
+// expiresAt returns when the queue expires if it is not used until then; 0: never.
 func (q *queue) expiresAt() time.Duration {
 	if q.spec.Expires == 0 || len(q.consumers) > 0 {
 		return 0
@@ -57,13 +57,13 @@ func (q *queue) tick() {
 	if !due {
 		q.arm(now)
 	}
-	q.unlockAndBury(dead)
+	q.unlockAndPublish(dead)
 	if due {
 		q.server.remove(q.spec.Name, q.keep(now))
 	}
 }
 
-// keep asks again, under the locks that removing takes, whether the queue has come into use meanwhile.
+// keep returns a function that tests whether the queue was used meanwhile. It runs under the locks of remove.
 func (q *queue) keep(now time.Duration) func(*queue) bool {
 	return func(found *queue) bool {
 		if found == q && q.unused(now) {

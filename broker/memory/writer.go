@@ -6,18 +6,18 @@ import (
 	"github.com/troupe-run/troupe/broker"
 )
 
-// slabMax is how many entries are allocated at once: one message that stays long keeps so many in memory.
+// slabMax is how many entries are allocated at once: one entry in use keeps all of them in memory.
 const slabMax = 16
 
-// writer puts a run of messages into queues, keeping the lock of a queue while the next message goes there too.
-// server.mu is held for reading all the while.
+// writer puts messages into queues. It keeps the lock of a queue while the next message goes to the same queue. The
+// caller holds server.mu for reading.
 type writer struct {
 	server *server
 	now    time.Duration
-	left   int    // messages still to come, as a hint for allocation
+	left   int    // messages not written yet, for allocation
 	queue  *queue // locked; nil: none
 	slab   []entry
-	dead   []corpse
+	dead   []deadMessage
 }
 
 // putAll publishes one message to its targets.
@@ -73,8 +73,8 @@ func (w *writer) unlock() {
 	w.queue = nil
 }
 
-// finish releases the last lock and returns what expired meanwhile.
-func (w *writer) finish() []corpse {
+// finish releases the last lock and returns the messages that expired.
+func (w *writer) finish() []deadMessage {
 	w.unlock()
 	return w.dead
 }

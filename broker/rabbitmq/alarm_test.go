@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A server that raises and ends an alarm 1,000 times is told of once, and a minute later again with how many were left out. The
-// status is that of the moment.
+// If a server starts and ends an alarm 1,000 times, the log has one line, and a minute later another with the number of
+// omitted lines. The status is always the current one.
 func TestAFlappingAlarmIsLoggedOnceAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

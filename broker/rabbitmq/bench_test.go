@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// bodySize is the bytes of a benchmark's message; one operation is one message.
+// bodySize is the size in bytes of a benchmark's message. One operation is one message.
 const bodySize = 300
 
 // BenchmarkPublish publishes in batches by one caller ("window") and one by one by many ("callers").
@@ -50,7 +50,7 @@ func BenchmarkPublish(b *testing.B) {
 	}
 }
 
-// BenchmarkPublishConsumeAck has a publisher with windows of 256 beside a consumer that acks each delivery.
+// BenchmarkPublishConsumeAck runs a publisher with windows of 256, and in parallel a consumer that acks each delivery.
 func BenchmarkPublishConsumeAck(b *testing.B) {
 	for _, quorum := range []bool{true, false} {
 		for _, prefetch := range []int{2, 21, 256} {
@@ -102,7 +102,7 @@ type workload struct {
 	consumer broker.Consumer
 }
 
-// newWorkload declares a queue as a worker has it; a prefetch of 0 makes no consumer.
+// newWorkload declares a queue like a worker's. With a prefetch of 0 it makes no consumer.
 func newWorkload(b *testing.B, quorum bool, prefetch int) *workload {
 	url, prefix := servers.RabbitMQ(b)
 	w := &workload{b: b, broker: open(b, rabbitmq.Config{URL: url, WaitAtOpen: true}), queue: prefix + ".work"}

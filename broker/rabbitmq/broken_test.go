@@ -21,9 +21,9 @@ const breakMax = 6
 // answerTime is how long a queue may take to answer; one without a leader answers nothing.
 const answerTime = 5 * time.Second
 
-// broken: a server that is killed just after queues were deleted and declared anew ends the connection of whoever consumes
-// from one of them. The broker finds them: those that are expendable are made anew, and the one that is not is left alone
-// until it is deleted. Nobody else loses the connection again.
+// broken: a server is killed just after queues were deleted and declared anew. It then ends the connection of any
+// consumer of one of them. The broker finds these queues. It makes the expendable ones anew, and does not use the other
+// one until it is deleted. The connection is not lost again.
 func (r *rig) broken() {
 	b := r.open()
 	queues := []broker.Queue{{Name: "troupe.test.broken.sound"}}
@@ -76,7 +76,7 @@ func (r *rig) broken() {
 	require.NoError(r, sound.Err())
 }
 
-// each does something with every queue until it is done, with some at a time.
+// each calls do for every queue until it succeeds, for some queues at a time.
 func (r *rig) each(queues []broker.Queue, do func(broker.Queue) error) {
 	var all sync.WaitGroup
 	for _, q := range queues {
@@ -96,7 +96,7 @@ func (r *rig) each(queues []broker.Queue, do func(broker.Queue) error) {
 	all.Wait()
 }
 
-// breakQueues kills the server just after the queues were made anew, until one is broken, and returns which.
+// breakQueues kills the server just after the queues were made anew, until one queue is broken. It returns that one.
 func (r *rig) breakQueues(b *rabbitmq.Broker, queues []broker.Queue) int {
 	for range breakMax {
 		r.each(queues, func(q broker.Queue) error {
@@ -116,7 +116,7 @@ func (r *rig) breakQueues(b *rabbitmq.Broker, queues []broker.Queue) int {
 	return -1
 }
 
-// costsTheConnection consumes from a queue by a connection of its own.
+// costsTheConnection consumes from a queue on a separate connection.
 func (r *rig) costsTheConnection(queue string) bool {
 	c, err := amqp.DialConfig(r.server.URL, amqp.Config{Dial: amqp.DefaultDial(answerTime)})
 	require.NoError(r, err)

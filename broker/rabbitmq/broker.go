@@ -14,8 +14,8 @@ type Broker struct {
 	config      Config
 	publishing  *link
 	consuming   *link
-	toQueues    chan *request // to the lanes for the default exchange
-	toExchanges chan *request // to the lane for named exchanges
+	toQueues    chan *request // requests for the lanes of the default exchange
+	toExchanges chan *request // requests for the lane of named exchanges
 	target      target
 	suspects    *suspects
 
@@ -25,13 +25,14 @@ type Broker struct {
 
 	mu     sync.Mutex
 	status broker.Status
-	alarms throttle.Alarm // a server near its limit raises and ends one many times a second
+	alarms throttle.Alarm // a server near its limit starts and ends an alarm many times a second
 }
 
 var _ broker.Broker = (*Broker)(nil)
 
-// Open makes a broker and connects it. Settings that cannot work are an error at once, each named. A server that is away
-// is none, unless Config.WaitAtOpen is set: the broker then connects when it can, and Status says how it stands.
+// Open makes a broker and connects it. For invalid settings it returns an error that names each of them. An unavailable
+// server is an error only if Config.WaitAtOpen is set. Otherwise the broker connects when it can, and Status shows the
+// state.
 func Open(ctx context.Context, c Config) (*Broker, error) {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
@@ -59,7 +60,7 @@ func Open(ctx context.Context, c Config) (*Broker, error) {
 	return b, nil
 }
 
-// await waits for the outcome of the first attempts.
+// await waits for the outcome of the first attempts to connect.
 func (b *Broker) await(ctx context.Context) error {
 	for _, l := range []*link{b.consuming, b.publishing} {
 		if _, err := l.get(ctx); err != nil {
@@ -78,15 +79,15 @@ func (b *Broker) startLanes(s *session) {
 	go (&lane{session: s, work: b.toExchanges, window: b.config.exchangeWindow}).run()
 }
 
-// Status implements broker.Broker. A server that raises an alarm says so only to a connection that publishes, so Blocked
-// is shown from the first message on that it did not take.
+// Status implements broker.Broker. A server reports an alarm only to a connection that publishes, so Blocked is set
+// after the first message that the server did not accept.
 func (b *Broker) Status() broker.Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.status
 }
 
-// note brings the status up to date.
+// note updates the status.
 func (b *Broker) note() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,7 +109,7 @@ func (b *Broker) note() {
 	b.status = now
 }
 
-// stand is the status by what the links say, without its time.
+// stand returns the status from the state of the links, without its time.
 func (b *Broker) stand() broker.Status {
 	publishing, noPublish := b.publishing.stand()
 	_, noConsume := b.consuming.stand()
@@ -124,7 +125,7 @@ func (b *Broker) stand() broker.Status {
 	return broker.Status{Up: true}
 }
 
-// Close implements broker.Broker. Settlements made before are sent. A second call does nothing.
+// Close implements broker.Broker. Earlier settlements are sent. A second call does nothing.
 func (b *Broker) Close() error {
 	b.cancel()
 	b.links.Wait()
@@ -143,7 +144,7 @@ func (b *Broker) usable(ctx context.Context) error {
 
 func (b *Broker) isClosed() bool { return b.closed.Err() != nil }
 
-// closedOr is broker.ErrClosed where the broker was closed meanwhile, else err.
+// closedOr returns broker.ErrClosed if the broker was closed meanwhile, else err.
 func (b *Broker) closedOr(err error) error {
 	if b.isClosed() {
 		return broker.ErrClosed

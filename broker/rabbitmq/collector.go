@@ -22,22 +22,22 @@ type collector struct {
 	channel  *amqp.Channel
 	flights  chan flight
 	returns  chan amqp.Return
-	returned map[uint64]struct{} // sequence numbers of messages that came back and wait for their confirm
+	returned map[uint64]struct{} // sequence numbers of returned messages that wait for their confirm
 	closed   chan *amqp.Error
-	cause    error // of the channel's end, once it was met
+	cause    error // of the channel's end, once read
 }
 
 func newCollector(channel *amqp.Channel, window int) *collector {
 	return &collector{
 		channel: channel, flights: make(chan flight, window), returned: map[uint64]struct{}{},
-		// Two more than wait in flights can be under way. The library drops a return that finds no room.
+		// Two more messages than flights holds can be under way. The library drops a return for which there is no room.
 		returns: channel.NotifyReturn(make(chan amqp.Return, window+2)),
 		closed:  channel.NotifyClose(make(chan *amqp.Error, 1)),
 	}
 }
 
-// run settles flights until there are no more. The library resolves every confirmation, when the channel goes at the
-// latest.
+// run settles flights until there are no more. The library resolves every confirmation, at the latest when the channel
+// is closed.
 func (c *collector) run() {
 	for f := range c.flights {
 		<-f.confirmation.Done()
@@ -46,8 +46,8 @@ func (c *collector) run() {
 	}
 }
 
-// takeReturns reads the returns that have come. The server sends a message's return before its confirm, and one
-// goroutine of the library hands both on, so a message's return is here before its confirmation is done.
+// takeReturns reads the returns that have arrived. The server sends a message's return before its confirm, and one
+// goroutine of the library passes both on. So a message's return is here before its confirmation is done.
 func (c *collector) takeReturns() {
 	for {
 		select {
@@ -65,7 +65,8 @@ func (c *collector) takeReturns() {
 	}
 }
 
-// outcome is the server's word. The library resolves confirmations with "no" when the channel goes, which is not a nack.
+// outcome returns the server's confirm. The library resolves confirmations with "no" when the channel is closed; that
+// is not a nack.
 func (c *collector) outcome(d *amqp.DeferredConfirmation) broker.Confirm {
 	_, returned := c.returned[d.DeliveryTag]
 	delete(c.returned, d.DeliveryTag)

@@ -17,35 +17,36 @@ import (
 	"github.com/troupe-run/troupe/messages/secret"
 )
 
-// Config says where the server is and how to speak to it. Zero fields mean defaults.
+// Config configures the connections to a server. Zero fields mean the defaults.
 type Config struct {
 	// URL is amqp:// or amqps://user:password@host:port/vhost. Reserved characters in user, password and vhost are
 	// percent-encoded. Required.
 	URL string
 	// TLS names the files of an amqps:// connection.
 	TLS TLS
-	// Name is what the server's tools show for the connections, with ".publish" or ".consume". Default "troupe".
+	// Name is the name that the server's tools show for the connections, with ".publish" or ".consume". Default
+	// "troupe".
 	Name string
-	// Heartbeat is the interval that both sides agree on; a silent server is given up after 1.5 times that. Whole
+	// Heartbeat is the interval of heartbeats. A server that is silent for 1.5 times that counts as lost. Whole
 	// seconds, at least 1 s. Default 5 s.
 	Heartbeat time.Duration
 	// DialTimeout bounds one attempt to connect, with both handshakes. Default 3 s.
 	DialTimeout time.Duration
-	// ConfirmTimeout bounds the wait for confirms where the caller's context allows more. Default 30 s.
+	// ConfirmTimeout bounds the wait for confirms, if the caller's context has no earlier end. Default 30 s.
 	ConfirmTimeout time.Duration
 	// BackoffMin and BackoffMax bound the jittered wait between attempts to connect. Defaults 100 ms and 5 s.
 	BackoffMin, BackoffMax time.Duration
-	// PublishChannels is how many channels carry messages to queues, 1 to 4. Messages to named exchanges have one more
-	// of their own. Default 2.
+	// PublishChannels is the number of channels for messages to queues, 1 to 4. Messages to named exchanges use one
+	// more channel. Default 2.
 	PublishChannels int
-	// PublishWindow bounds the unconfirmed messages of each publishing channel, 1 to 4,096. Default 512 to queues and 2,048 to
-	// exchanges: notices go there, in large batches that wait for no confirm.
+	// PublishWindow bounds the unconfirmed messages of each publishing channel, 1 to 4,096. Default 512 to queues and
+	// 2,048 to exchanges, which get notices in large batches.
 	PublishWindow  int
 	exchangeWindow int
 	// WaitAtOpen makes Open wait for the first connection and fail without it. Otherwise Open returns at once and the
 	// broker connects in the background.
 	WaitAtOpen bool
-	// Logger gets what an operator should see of the connections. Default: nothing is logged.
+	// Logger logs the state of the connections. Default: nothing is logged.
 	Logger hclog.Logger
 }
 
@@ -53,7 +54,7 @@ type Config struct {
 type TLS struct {
 	CA         string // signs the server's certificate; empty: the system's authorities
 	Cert, Key  string // of this client; both or neither
-	ServerName string // that the server's certificate must hold; empty: the URL's host
+	ServerName string // name that the server's certificate must have; empty: the URL's host
 }
 
 // Bounds of the settings.
@@ -86,7 +87,7 @@ func orElse[T comparable](value, fallback T) T {
 	return value
 }
 
-// validate names every problem of the settings at once.
+// validate returns an error that names every invalid setting.
 func (c Config) validate() error {
 	var problems []error
 	bad := func(format string, args ...any) {
@@ -117,14 +118,14 @@ func (c Config) validate() error {
 	return errors.Join(problems...)
 }
 
-// target is a server as the settings name it, ready to dial.
+// target is a server that can be dialled.
 type target struct {
 	uri     amqp.URI
 	address string      // host:port
 	tls     *tls.Config // nil: plain
 }
 
-// newTarget reads the URL and the files. Its errors never hold the password.
+// newTarget reads the URL and the files. Its errors never contain the password.
 func newTarget(c Config) (target, error) {
 	if strings.TrimSpace(c.URL) == "" {
 		return target{}, errors.New("rabbitmq: no URL: set it to amqp://user:password@host:5672/vhost")
@@ -149,7 +150,7 @@ func newTarget(c Config) (target, error) {
 	return t, err
 }
 
-// withoutURL is the reason inside a parse error, which would otherwise repeat the URL with its password.
+// withoutURL returns the reason inside a parse error. The whole error would contain the URL with its password.
 func withoutURL(err error) string {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
 		err = inner
@@ -159,7 +160,7 @@ func withoutURL(err error) string {
 
 func (t target) String() string { return t.uri.Scheme + "://" + t.address }
 
-// config reads the files.
+// config reads the files of the settings.
 func (f TLS) config(host string) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: orElse(f.ServerName, host)}
 	if f.CA != "" {

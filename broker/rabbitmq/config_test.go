@@ -65,7 +65,7 @@ func TestURLNamesTheTLSFiles(t *testing.T) {
 	require.Equal(t, "vhost", target.uri.Vhost)
 }
 
-// TestNobodyListens: Open returns at once, calls wait for the first attempt only, and Close works.
+// TestNobodyListens: Open returns at once, calls wait only for the first attempt, and Close works.
 func TestNobodyListens(t *testing.T) {
 	t.Parallel()
 	b, err := Open(t.Context(), Config{URL: "amqp://127.0.0.1:1"})
@@ -82,7 +82,7 @@ func TestNobodyListens(t *testing.T) {
 	require.Equal(t, broker.ErrClosed.Error(), b.Status().Reason)
 }
 
-// A server without file descriptors leaves further connections to the system, which takes them, and nobody greets.
+// If a server has no file descriptors left, the system accepts further connections and nobody answers on them.
 func TestNobodyGreets(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -49,7 +49,7 @@ func (b *Broker) Consume(ctx context.Context, queue string, prefetch int) (broke
 		case answers <- answer{c, err}:
 		case <-limited.Done():
 			if err == nil {
-				_ = c.Cancel() // nobody wants it any more; the queue gets its messages back
+				_ = c.Cancel() // the caller does not wait any more; the queue gets its messages back
 			}
 		}
 	}()
@@ -71,8 +71,8 @@ func (b *Broker) Consume(ctx context.Context, queue string, prefetch int) (broke
 // consumer is one subscription on a channel of its own. One goroutine does everything on that channel: it passes
 // deliveries on and sends settlements.
 //
-// Neither of its two queues can fill: both hold only what is unsettled, and that is at most the prefetch, over all of the
-// subscriptions that it makes (see window).
+// Neither of its two queues can fill. Both hold only unsettled deliveries, and the prefetch bounds these over all of
+// its subscriptions (see window).
 type consumer struct {
 	queue      string
 	tag        string
@@ -88,17 +88,17 @@ type consumer struct {
 	cancel    chan struct{} // closed by Cancel
 	cancelled sync.Once
 	ended     chan struct{} // closed when deliveries is
-	over      atomic.Bool   // nothing can be settled any more
+	over      atomic.Bool   // deliveries can no longer be settled
 	err       atomic.Pointer[error]
 
-	held    int // unsettled deliveries
-	ledger  ledger
-	window  window
-	excess  []uint64    // deliveries that the reader does not get, until the subscription has ended
-	then    int         // the prefetch to go on with, while leaving
-	leaving chan error  // gets the answer to the end of the subscription; nil: it is not being ended
-	joining chan joined // gets the answer to the next subscription; nil: none is under way
-	late    *time.Timer // for the answer to the one or the other; nil: neither is under way
+	held        int // unsettled deliveries
+	settledTags settledTags
+	window      window
+	excess      []uint64    // deliveries that the reader does not get; kept until the subscription has ended
+	then        int         // the prefetch of the next subscription, while leaving
+	leaving     chan error  // gets the answer to the cancel of the subscription; nil: none is under way
+	joining     chan joined // gets the answer to the next subscription; nil: none is under way
+	late        *time.Timer // bounds the wait for either answer; nil: neither is under way
 }
 
 func subscribe(s *session, suspects *suspects, queue string, prefetch int) (*consumer, error) {
@@ -114,11 +114,11 @@ func subscribe(s *session, suspects *suspects, queue string, prefetch int) (*con
 		queue: queue, session: s, suspects: suspects, channel: channel, window: newWindow(prefetch),
 		deliveries: make(chan broker.Delivery, prefetch), settles: make(chan settlement, prefetch),
 		cancels: channel.NotifyCancel(make(chan string, 1)), closes: channel.NotifyClose(make(chan *amqp.Error, 1)),
-		cancel: make(chan struct{}), ended: make(chan struct{}), ledger: newLedger(),
+		cancel: make(chan struct{}), ended: make(chan struct{}), settledTags: newSettledTags(),
 	}
 	first := c.subscribe(c.window.at)
 	if first.err != nil {
-		_ = channel.Close() // mostly closed already
+		_ = channel.Close() // usually closed already
 		return nil, asError("consume "+queue, first.err)
 	}
 	c.from, c.tag = first.from, first.tag
@@ -130,7 +130,8 @@ func subscribe(s *session, suspects *suspects, queue string, prefetch int) (*con
 // Deliveries implements broker.Consumer.
 func (c *consumer) Deliveries() <-chan broker.Delivery { return c.deliveries }
 
-// Err implements broker.Consumer. When the connection or the channel went, it is broker.ErrUnavailable with the reason.
+// Err implements broker.Consumer. After the loss of the connection or the channel it is broker.ErrUnavailable with the
+// reason.
 func (c *consumer) Err() error {
 	if err := c.err.Load(); err != nil {
 		return *err
@@ -138,7 +139,7 @@ func (c *consumer) Err() error {
 	return nil
 }
 
-// Cancel implements broker.Consumer. It waits until the server has stopped delivering, or has gone.
+// Cancel implements broker.Consumer. It waits until the server has stopped delivering, or the connection is lost.
 func (c *consumer) Cancel() error {
 	c.cancelled.Do(func() { close(c.cancel) })
 	<-c.ended
@@ -168,7 +169,7 @@ func (c *consumer) run() {
 				c.end(c.deleted())
 				return
 			}
-			c.cancels = nil // closed with the channel, of which from tells
+			c.cancels = nil // closed with the channel; from reports that
 		case j := <-c.joining:
 			err = c.joined(j)
 		case <-c.lateness():
@@ -187,7 +188,7 @@ func (c *consumer) run() {
 	}
 }
 
-// pass hands a delivery to the reader.
+// pass passes a delivery to the reader.
 func (c *consumer) pass(d amqp.Delivery) bool {
 	c.held++
 	select {
@@ -205,7 +206,7 @@ func (c *consumer) pass(d amqp.Delivery) bool {
 	}
 }
 
-// reason is why the library ended the deliveries.
+// reason returns why the library ended the deliveries.
 func (c *consumer) reason() error {
 	select {
 	case <-c.session.over:
@@ -229,7 +230,7 @@ func (c *consumer) deleted() error {
 	return fmt.Errorf("consume %s: %w: it was deleted, or went with its server", c.queue, broker.ErrNoQueue)
 }
 
-// end closes the channel with what is unsettled, which the server gives to others. What was settled before is sent.
+// end closes the channel. The server gives unsettled messages to others. Earlier settlements are sent.
 func (c *consumer) end(err error) {
 	c.err.Store(&err)
 	c.over.Store(true)
@@ -243,16 +244,16 @@ func (c *consumer) end(err error) {
 	close(c.ended)
 	c.unanswered()
 	select {
-	case <-c.session.over: // the connection goes with all channels
+	case <-c.session.over: // the connection closes with all channels
 		if errors.Is(err, broker.ErrClosed) {
-			_ = c.channel.Cancel(c.tag, false) // see the package's words on settlements that the server forgets
+			_ = c.channel.Cancel(c.tag, false) // see the package doc: a server can lose settlements
 		}
 	default:
-		_ = c.channel.Close() // it may be closed already, and then this says nothing new
+		_ = c.channel.Close() // it may be closed already
 	}
 }
 
-// stop ends the deliveries but keeps the channel until everything that was read is settled.
+// stop ends the deliveries but keeps the channel until every read delivery is settled.
 func (c *consumer) stop() {
 	if err := c.await(); err != nil {
 		c.end(err)
@@ -266,7 +267,7 @@ func (c *consumer) stop() {
 	}
 	back := c.unread()
 	if c.from != nil {
-		for d := range c.from { // those the reader never saw
+		for d := range c.from { // deliveries that the reader did not get
 			c.held++
 			back = append(back, d.DeliveryTag)
 		}
@@ -282,7 +283,7 @@ func (c *consumer) stop() {
 		case s := <-c.settles:
 			c.settle(s)
 		case err, told := <-c.closes:
-			if told { // a channel that was closed in order says nothing
+			if told { // false if the channel was closed normally
 				c.session.logger.Debug("channel of a cancelled consumer closed", "queue", c.queue, "unsettled", c.held, "error", err)
 			}
 			c.over.Store(true)
@@ -301,7 +302,7 @@ func (c *consumer) stop() {
 	_ = c.channel.Close()
 }
 
-// unread takes back what the reader has not taken, and returns the tags.
+// unread removes the deliveries that the reader has not read, and returns their tags.
 func (c *consumer) unread() []uint64 {
 	var tags []uint64
 	for {

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/broker"
 )
 
-// Declare implements broker.Broker. It goes by the consuming connection, which the server never blocks.
+// Declare implements broker.Broker. It uses the consuming connection, which the server never blocks.
 func (b *Broker) Declare(ctx context.Context, t broker.Topology) error {
 	if err := b.usable(ctx); err != nil {
 		return err
@@ -58,13 +58,13 @@ func (b *Broker) declareQueue(ctx context.Context, q broker.Queue) error {
 	})
 }
 
-// redeliverAlways is the delivery limit of a quorum queue that has none, as all versions understand it: from 4.0 on a
-// queue that names none drops or dead-letters after 20 deliveries, and -1, which lifts that there, has 3.10 do so after
-// the first one (measured on 3.10.8).
+// redeliverAlways is a delivery limit that works as no limit in all versions. From 4.0 on, a queue without a limit
+// drops or dead-letters a message after 20 deliveries. There, -1 means no limit, but 3.10 then drops it after the first
+// delivery (measured on 3.10.8).
 const redeliverAlways = 1_000_000_000
 
-// arguments are a queue's, as the server names them. At-least-once dead-lettering holds only together with a quorum
-// queue, an exchange and reject-publish; the server silently does less otherwise.
+// arguments returns a queue's arguments in the server's terms. At-least-once dead-lettering needs a quorum queue, an
+// exchange and reject-publish. Without one of them the server silently does less.
 func arguments(q broker.Queue) amqp.Table {
 	args := amqp.Table{"x-queue-type": "classic"}
 	if q.Quorum {
@@ -93,14 +93,14 @@ func arguments(q broker.Queue) amqp.Table {
 	return args
 }
 
-// Delete implements broker.Broker. It never asks for "if empty": for a quorum queue that costs the connection.
+// Delete implements broker.Broker. It never uses "if empty", which costs the connection for a quorum queue.
 func (b *Broker) Delete(ctx context.Context, queue string) error {
 	if err := b.usable(ctx); err != nil {
 		return err
 	}
 	do := b.request
 	if _, suspect := b.suspects.of(queue); suspect {
-		do = b.removeSuspect // nothing else mends it
+		do = b.removeSuspect // nothing else repairs it
 	}
 	err := do(ctx, "delete queue "+queue, queue, func(c *amqp.Channel) error {
 		_, err := c.QueueDelete(queue, false, false, false)
@@ -134,7 +134,8 @@ func (b *Broker) Inspect(ctx context.Context, queue string) (broker.QueueInfo, e
 	return broker.QueueInfo{Ready: q.ready, Consumers: q.consumers}, nil
 }
 
-// InspectExchange implements broker.Broker. The kind that is asked for does not count: the server compares only the name.
+// InspectExchange implements broker.Broker. The kind in the request does not matter, because the server compares only
+// the name.
 func (b *Broker) InspectExchange(ctx context.Context, exchange string) error {
 	if err := b.usable(ctx); err != nil {
 		return err
@@ -147,7 +148,7 @@ func (b *Broker) InspectExchange(ctx context.Context, exchange string) error {
 	})
 }
 
-// useQueue does one thing with a queue on a control channel, unless the server cannot use the queue.
+// useQueue runs f with a queue on a control channel, unless the server cannot use the queue.
 func (b *Broker) useQueue(ctx context.Context, what, queue string, f func(*amqp.Channel) error) error {
 	if err := b.cleared(ctx, queue, nil); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -155,9 +156,9 @@ func (b *Broker) useQueue(ctx context.Context, what, queue string, f func(*amqp.
 	return b.request(ctx, what, queue, f)
 }
 
-// request does one thing on a control channel; queue is what the server is to blame for its own errors, if anything. When
-// ctx ends first it goes on behind the caller's back, until the server answers or its heartbeat is missed; controlMax
-// bounds how many can.
+// request runs f on a control channel. queue becomes a suspect if the server ends the connection with an internal
+// error; empty: none. When ctx ends first, f goes on until the server answers or a heartbeat is missed. controlMax
+// bounds how many can run.
 func (b *Broker) request(ctx context.Context, what, queue string, f func(*amqp.Channel) error) error {
 	s, err := b.consuming.get(ctx)
 	if err != nil {
@@ -188,7 +189,8 @@ func (b *Broker) request(ctx context.Context, what, queue string, f func(*amqp.C
 	}
 }
 
-// control lends f a channel. The server closes the channel of what it refuses, so one that failed is not used again.
+// control runs f with a channel. The server closes the channel of a refused request, so a channel is not used again
+// after an error.
 func (s *session) control(f func(*amqp.Channel) error) error {
 	var channel *amqp.Channel
 	select {
@@ -203,11 +205,11 @@ func (s *session) control(f func(*amqp.Channel) error) error {
 		_ = channel.Close()
 		return err
 	}
-	s.idle <- channel // has room for every request under way
+	s.idle <- channel // there is room for every request under way
 	return nil
 }
 
-// asError turns the server's refusal of something into the port's errors.
+// asError maps a server's refusal to the port's errors.
 func asError(what string, err error) error {
 	var answer *amqp.Error
 	if !errors.As(err, &answer) || !answer.Server {

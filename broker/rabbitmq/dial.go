@@ -14,7 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// AMQP reply codes that are told apart.
+// AMQP reply codes that need different handling.
 const (
 	accessRefused      = 403
 	notFound           = 404
@@ -40,18 +40,18 @@ func (c Config) dial(ctx context.Context, t target, purpose string) (*amqp.Conne
 	if err != nil {
 		_ = raw.Close()
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) && !refused(err) {
-			err = errMute // what the library says is that we closed the socket
+			err = errMute // the library's error says only that the socket was closed
 		}
 		return nil, c.explain(t, err)
 	}
 	return connection, nil
 }
 
-// errMute: the machine took the connection, and the server did not greet it in time.
+// errMute: the machine accepted the connection, and the server did not answer in time.
 var errMute = errors.New("it took the connection and said nothing")
 
-// shake does the handshakes over a raw connection. The library's own recovery stays off: it would let the old session's
-// delivery tags settle the new session's messages.
+// shake does the handshakes over a raw connection. The library's own recovery stays off, because with it delivery tags
+// of the old session could settle messages of the new one.
 func (c Config) shake(ctx context.Context, t target, raw net.Conn, purpose string) (*amqp.Connection, error) {
 	if t.tls != nil {
 		secure := tls.Client(raw, t.tls.Clone())
@@ -99,7 +99,7 @@ func mechanisms(uri amqp.URI) ([]amqp.Authentication, error) {
 	return auth, nil
 }
 
-// refused reports whether a failed attempt means that the server answers and does not let us in.
+// refused reports whether a failed attempt means that the server answers and refuses the connection.
 func refused(err error) bool {
 	var answer *amqp.Error
 	var authority x509.UnknownAuthorityError

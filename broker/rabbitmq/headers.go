@@ -22,7 +22,7 @@ func toTable(headers map[string]string) amqp.Table {
 	return table
 }
 
-// fromTable turns what publishers of any kind put into headers to text. The server's own headers are left out.
+// fromTable converts the headers of any publisher to text. It omits the server's own headers.
 func fromTable(table amqp.Table) map[string]string {
 	var headers map[string]string
 	for name, value := range table {
@@ -59,7 +59,7 @@ func toText(value any) string {
 	return fmt.Sprint(value)
 }
 
-// milliseconds is d in whole milliseconds, at least 1 where d is positive: 0 would expire at once.
+// milliseconds returns d in whole milliseconds, at least 1 where d is positive: 0 would expire at once.
 func milliseconds(d time.Duration) int64 {
 	if d <= 0 {
 		return 0
@@ -74,7 +74,7 @@ func toExpiration(d time.Duration) string {
 	return strconv.FormatInt(milliseconds(d), 10)
 }
 
-// fromExpiration reads the text of whole milliseconds; anything else is no expiration.
+// fromExpiration parses whole milliseconds. Any other text means no expiration.
 func fromExpiration(text string) time.Duration {
 	ms, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || ms < 0 || ms > int64(1<<63-1)/int64(time.Millisecond) {
@@ -83,7 +83,7 @@ func fromExpiration(text string) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// deaths reads the x-death header, newest first as the server keeps it. Entries of another form are left out.
+// deaths reads the x-death header, newest first as the server keeps it. It omits entries of another form.
 func deaths(table amqp.Table) []broker.Death {
 	entries, _ := table["x-death"].([]any)
 	var found []broker.Death

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/broker"
 )
 
-// TestQueueArguments is what the server is told of a queue, after which nothing of it can be changed.
+// TestQueueArguments checks the arguments of a declaration. They cannot be changed for an existing queue.
 func TestQueueArguments(t *testing.T) {
 	t.Parallel()
 	q := broker.Queue{
@@ -49,7 +49,7 @@ func TestTimesInMilliseconds(t *testing.T) {
 	}
 }
 
-// TestHeadersOfAnyPublisher: other programs submit by AMQP, with whatever types their libraries put into headers.
+// TestHeadersOfAnyPublisher: other programs submit by AMQP, with headers of any type that their libraries use.
 func TestHeadersOfAnyPublisher(t *testing.T) {
 	t.Parallel()
 	require.Nil(t, fromTable(nil))

@@ -13,18 +13,18 @@ import (
 )
 
 // tagPrefix begins the app_id of a published message; the message's sequence number on its channel follows. A returned
-// message carries it back. The message's own id would not do, since callers may repeat it or leave it empty.
+// message has the same app_id. The message's own id cannot identify it, since callers may repeat it or leave it empty.
 const tagPrefix = "troupe/"
 
-// lane is one publishing channel of a session, owned by one goroutine. A second one collects the confirms, and the
-// window bounds what is under way between them. When the server closes the channel, the lane opens another.
+// lane is one publishing channel of a session, owned by one goroutine. A second goroutine collects the confirms. The
+// window bounds the messages between them. When the server closes the channel, the lane opens another.
 type lane struct {
 	session *session
 	work    <-chan *request
 	window  int
 }
 
-// run serves until the connection has gone.
+// run serves until the connection is lost.
 func (l *lane) run() {
 	defer l.session.lanes.Done()
 	for {
@@ -33,7 +33,7 @@ func (l *lane) run() {
 			err = channel.Confirm(false)
 		}
 		if err != nil {
-			// Without a channel nothing can be published: the connection is given up, and the link makes another.
+			// Without a channel it cannot publish, so it closes the connection, and the link makes another.
 			_ = l.session.connection.CloseDeadline(time.Now().Add(closeMax))
 			return
 		}
@@ -63,7 +63,7 @@ func (l *lane) serve(channel *amqp.Channel) {
 				return
 			}
 		case err, told := <-closed:
-			if told { // a channel that was closed in order says nothing
+			if told { // false if the channel was closed normally
 				l.session.logger.Debug("publishing channel closed", "error", err)
 			}
 			return
@@ -71,8 +71,8 @@ func (l *lane) serve(channel *amqp.Channel) {
 	}
 }
 
-// publishAll sends a request's messages, as long as its caller waits, and returns how many. sent is how many the channel
-// has carried before.
+// publishAll sends a request's messages while its caller waits, and returns how many it sent. sent is how many the
+// channel has carried before.
 func publishAll(channel *amqp.Channel, r *request, sent uint64, flights chan<- flight) (int, error) {
 	for i := range r.messages {
 		if r.abandoned() {
@@ -84,12 +84,12 @@ func publishAll(channel *amqp.Channel, r *request, sent uint64, flights chan<- f
 		if err != nil {
 			return i, err
 		}
-		flights <- flight{confirmation, r, i} // waits for room in the window; every flight ends, with the channel at the latest
+		flights <- flight{confirmation, r, i} // waits for room in the window; every flight ends, at the latest with the channel
 	}
 	return len(r.messages), nil
 }
 
-// refuse settles a request's messages from the first unsent one on.
+// refuse settles a request's messages from first on, which were not sent.
 func refuse(r *request, first int, err error) {
 	for i := first; i < len(r.messages); i++ {
 		r.settle(i, broker.Unknown, fmt.Errorf("%w: publish: %w", broker.ErrUnavailable, err))
@@ -103,7 +103,7 @@ func publishing(m *broker.Message, tag uint64) amqp.Publishing {
 	}
 }
 
-// closeReason is what the notification of a closed channel or connection says.
+// closeReason returns the error in the notification of a closed channel or connection.
 func closeReason(closed <-chan *amqp.Error) error {
 	select {
 	case err, told := <-closed:

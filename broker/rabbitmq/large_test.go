@@ -12,8 +12,8 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// Large messages come as far as 16 MiB of them are in hand, whatever the prefetch; the others stay in the queue until those are
-// settled, then come too, each once, and small ones behind them come at the full prefetch.
+// At most 16 MiB of large messages are unsettled, with any prefetch. The others stay in the queue until those are
+// settled, and are then delivered once each. Small messages behind them are delivered with the full prefetch.
 func TestLargeMessagesAreTakenByTheirBytes(t *testing.T) {
 	t.Parallel()
 	url, prefix := servers.RabbitMQ(t)
@@ -29,7 +29,7 @@ func TestLargeMessagesAreTakenByTheirBytes(t *testing.T) {
 			require.Equal(t, []broker.Confirm{broker.Confirmed}, confirms)
 		}
 	}
-	publish(0, 10, 100) // so that the whole prefetch is asked for
+	publish(0, 10, 100) // so that the full prefetch is used
 	publish(10, 10+large, size)
 	publish(10+large, 10+large+small, 100)
 	c, err := b.Consume(t.Context(), queue, 100)
@@ -48,7 +48,7 @@ func TestLargeMessagesAreTakenByTheirBytes(t *testing.T) {
 			}
 			require.LessOrEqual(t, bytes, 16<<20+10*100+small*100)
 			return true
-		case <-time.After(500 * time.Millisecond): // nothing more comes while all this is in hand
+		case <-time.After(500 * time.Millisecond): // no more deliveries while these are unsettled
 			return false
 		}
 	}

@@ -11,22 +11,22 @@ import (
 	"github.com/troupe-run/troupe/broker"
 )
 
-// errConnecting is why a link is not up before its first attempt has ended.
+// errConnecting is the error of a link before its first attempt has ended.
 var errConnecting = errors.New("connecting")
 
-// link keeps one connection to the server up: it connects, notices the end, and connects again with a jittered
-// exponential back-off. Every connection is a session of its own; nothing of one lives on in the next.
+// link maintains one connection to the server. After a loss it connects again with a jittered exponential back-off.
+// Every connection is a new session, which keeps nothing of the one before.
 type link struct {
 	purpose string // publish or consume
 	config  Config
 	target  target
-	start   func(*session) // begins the work of a session
-	noted   func()         // something changed that Status shows
+	start   func(*session) // starts the work of a session
+	noted   func()         // called when the status may have changed
 
 	mu      sync.Mutex
 	session *session // nil: down
-	why     error    // it is down
-	waiting bool     // down, but the outcome of the first attempt is near
+	why     error    // why it is down
+	waiting bool     // down, and the first attempt has not ended
 	closed  bool
 	changed chan struct{} // closed at the next change
 }
@@ -38,7 +38,7 @@ func newLink(purpose string, c Config, t target) *link {
 	}
 }
 
-// run keeps the link up until ctx ends.
+// run maintains the connection until ctx ends.
 func (l *link) run(ctx context.Context) {
 	failures := 0
 	for ctx.Err() == nil {
@@ -57,7 +57,7 @@ func (l *link) run(ctx context.Context) {
 		why := s.wait(ctx)
 		l.lost(ctx, s, why)
 		if time.Since(began) >= l.config.BackoffMax {
-			failures = 0 // a server that takes us only to drop us again is not asked at full speed
+			failures = 0 // reset only after a while: a server may accept connections and drop them at once
 		} else {
 			l.pause(ctx, failures)
 			failures++
@@ -114,8 +114,8 @@ func (l *link) end() {
 	l.change(func() { l.session, l.why, l.waiting, l.closed = nil, broker.ErrClosed, false, true })
 }
 
-// get returns the session that is up. Where there is none it waits for the very first attempt only, and otherwise says
-// at once why not (broker.ErrUnavailable, broker.ErrClosed).
+// get returns the current session. If there is none, it waits only for the first attempt. Otherwise it returns the
+// reason at once (broker.ErrUnavailable, broker.ErrClosed).
 func (l *link) get(ctx context.Context) (*session, error) {
 	for {
 		l.mu.Lock()
@@ -137,7 +137,7 @@ func (l *link) get(ctx context.Context) (*session, error) {
 	}
 }
 
-// stand is how the link stands, for Status.
+// stand returns the link's state, for Status.
 func (l *link) stand() (s *session, why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

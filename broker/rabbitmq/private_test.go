@@ -21,11 +21,11 @@ import (
 const (
 	patience = 60 * time.Second
 	tick     = 10 * time.Millisecond
-	// soon is longer than any call may take that must not wait for a server, on a busy machine.
+	// soon bounds a call that must not wait for a server, on a busy machine.
 	soon = 10 * time.Second
 )
 
-// TestPrivateServer runs, one after the other, what kills, freezes or blocks a server, on one that is the test's own.
+// TestPrivateServer runs the cases that kill, freeze or block a server, one after the other, on a private server.
 func TestPrivateServer(t *testing.T) {
 	t.Parallel()
 	ca, stranger := servers.NewAuthority(t, "ca"), servers.NewAuthority(t, "stranger")
@@ -182,7 +182,7 @@ func (r *rig) refused() {
 	}
 }
 
-// permissions are those that the documentation recommends, and what Probe says where one is missing.
+// permissions checks the permissions that the documentation recommends, and Probe's report where one is missing.
 func (r *rig) permissions() {
 	r.ctl("add_user", "troupe", "secret")
 	url := strings.Replace(r.server.URL, "guest:guest@", "troupe:secret@", 1)
@@ -209,8 +209,8 @@ func (r *rig) permissions() {
 	}
 }
 
-// staleAck: an ack of an old connection's delivery must not settle what another connection was given instead, although
-// the server gives both the same number.
+// staleAck: an ack of an old connection's delivery must not settle another connection's delivery, although both have
+// the same number.
 func (r *rig) staleAck() {
 	b, other := r.open(), r.open()
 	queue := r.queue(b, true)
@@ -230,13 +230,13 @@ func (r *rig) staleAck() {
 	require.ErrorIs(r, stale.Ack(), broker.ErrClosed)
 	require.ErrorIs(r, stale.Nack(false), broker.ErrClosed)
 	require.NoError(r, b.Close())
-	last := r.receive(r.consume(other, queue, 1)) // so the stale ack has settled nothing
+	last := r.receive(r.consume(other, queue, 1)) // so the stale ack settled nothing
 	require.Equal(r, "0", last.ID)
 	require.NoError(r, last.Ack())
 }
 
-// ackTimeout: a delivery that is held for too long costs its consumer, and nothing else. The server's timeout, 30 minutes, is
-// short for the channels of this test alone: others hold deliveries while slow programs run.
+// ackTimeout: a delivery that is unsettled for too long ends only its consumer. The server's timeout is 30 minutes.
+// Only this test's channels have a short one, because other tests have unsettled deliveries while slow programs run.
 func (r *rig) ackTimeout() {
 	r.ctl("eval", "application:set_env(rabbit, consumer_timeout, 3000).")
 	defer r.ctl("eval", "application:set_env(rabbit, consumer_timeout, 1800000).")
@@ -256,13 +256,13 @@ func (r *rig) ackTimeout() {
 	require.True(r, b.Status().Up)
 }
 
-// silentQueue: a queue that answers nothing, as one without a leader, ends the consumer that would go on with it, which is told
-// why. The others on its connection go on, and the next use tries the queue alone.
+// silentQueue: a queue that does not answer, like one without a leader, ends the consumer that subscribes again, with
+// the reason. Other consumers on the connection go on. The next use tries the queue alone.
 func (r *rig) silentQueue() {
 	b := r.open()
 	queue, quick := r.queue(b, false), r.queue(b, false)
 	beside := r.consume(b, quick, 1)
-	for id, size := range map[string]int{"0": 9 << 20, "1": 9 << 20} { // too much for two at a time
+	for id, size := range map[string]int{"0": 9 << 20, "1": 9 << 20} { // too large for two at a time
 		confirms, err := b.Publish(r.Context(), []broker.Message{{RoutingKey: queue, ID: id, Body: make([]byte, size)}})
 		require.NoError(r, err)
 		require.Equal(r, []broker.Confirm{broker.Confirmed}, confirms)
@@ -289,7 +289,7 @@ func (r *rig) silentQueue() {
 	require.NoError(r, b.Delete(r.Context(), queue))
 }
 
-// alarm: while the server has too little memory it is seen as blocked, publishing returns at once, consuming goes on.
+// alarm: while the server lacks memory, the status is blocked, publishing returns at once, and consuming goes on.
 func (r *rig) alarm() {
 	b := r.open()
 	queue := r.queue(b, true)
@@ -327,14 +327,14 @@ func (r *rig) alarm() {
 	r.confirmed(b, queue, "end")
 	confirmed["end"] = true
 	for len(confirmed) > 0 {
-		d := r.receive(consumer) // also what was under way when the server blocked: it was Unknown
+		d := r.receive(consumer) // also the message that was under way when the server blocked; it was Unknown
 		require.NotEqual(r, "never", d.ID, "what was refused at once was never sent")
 		delete(confirmed, d.ID)
 		require.NoError(r, d.Ack())
 	}
 }
 
-// publishUntilBlocked returns what was confirmed before the alarm was met, and how long the publishing took that met it.
+// publishUntilBlocked returns the confirmed messages before the alarm, and how long the call took that met the alarm.
 func (r *rig) publishUntilBlocked(b *rabbitmq.Broker, queue string) (confirmed map[string]bool, took time.Duration) {
 	confirmed = map[string]bool{}
 	r.eventually("the alarm is met", func() bool {
@@ -355,7 +355,7 @@ func (r *rig) publishUntilBlocked(b *rabbitmq.Broker, queue string) (confirmed m
 	return confirmed, took
 }
 
-// frozen: a server that is silent is given up by its heartbeat, and callers wait no longer than they said.
+// frozen: the heartbeat ends the connection to a silent server, and callers wait no longer than their contexts.
 func (r *rig) frozen() {
 	b := r.open(func(c *rabbitmq.Config) { c.Heartbeat = 2 * time.Second })
 	queue := r.queue(b, true)
@@ -385,7 +385,7 @@ func (r *rig) frozen() {
 		_, err := b.Publish(limited, []broker.Message{{RoutingKey: queue, ID: id}})
 		return err
 	}
-	// The connection for publishing may be found silent somewhat later.
+	// The publishing connection may detect the silence somewhat later.
 	r.eventually("publishing is refused", func() bool { return errors.Is(publish("0"), broker.ErrUnavailable) })
 	require.ErrorIs(r, publish("1"), broker.ErrUnavailable)
 
@@ -403,7 +403,7 @@ func (r *rig) frozen() {
 	}
 }
 
-// closeWhileFrozen: the end of a program must not wait for a server that is silent, nor must what waits for the server.
+// closeWhileFrozen: Close must not wait for a silent server, and it must end the calls that wait for it.
 func (r *rig) closeWhileFrozen(b *rabbitmq.Broker, c broker.Consumer) {
 	var cancelling sync.WaitGroup
 	cancelling.Go(func() {
@@ -418,7 +418,7 @@ func (r *rig) closeWhileFrozen(b *rabbitmq.Broker, c broker.Consumer) {
 	require.Less(r, time.Since(began), 5*time.Second)
 }
 
-// killed: what was confirmed is there after the server was killed and started again, and what was not is Unknown.
+// killed: after the server was killed and started again, confirmed messages are there, and the others were Unknown.
 func (r *rig) killed() {
 	b := r.open()
 	queues := []string{r.queue(b, true), r.queue(b, false)}
@@ -446,7 +446,7 @@ func (r *rig) killed() {
 	}
 }
 
-// publishUntilFailure publishes windows and notes what was confirmed; it says when the first was.
+// publishUntilFailure publishes windows and records the confirmed messages. It signals the first one.
 func (r *rig) publishUntilFailure(b *rabbitmq.Broker, queue string, confirmed map[string]bool, begun chan<- struct{}) {
 	for n := 0; ; n++ {
 		messages := make([]broker.Message, 100)
@@ -475,7 +475,7 @@ func (r *rig) publishUntilFailure(b *rabbitmq.Broker, queue string, confirmed ma
 	}
 }
 
-// drain takes messages off a queue until all that were confirmed have come.
+// drain consumes messages until all confirmed ones have arrived.
 func (r *rig) drain(b *rabbitmq.Broker, queue string, confirmed map[string]bool) {
 	require.NotEmpty(r, confirmed)
 	var consumer broker.Consumer
@@ -492,7 +492,8 @@ func (r *rig) drain(b *rabbitmq.Broker, queue string, confirmed map[string]bool)
 	require.NoError(r, consumer.Cancel())
 }
 
-// awayAtStart: a broker that is opened before its server connects by itself, and says meanwhile what it waits for.
+// awayAtStart: a broker that is opened before its server runs connects later by itself. Until then its status says why
+// it waits.
 func (r *rig) awayAtStart() {
 	require.NoError(r, r.server.Kill())
 	b := r.open(func(c *rabbitmq.Config) { c.WaitAtOpen = false })

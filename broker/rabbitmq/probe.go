@@ -12,25 +12,25 @@ import (
 	"github.com/troupe-run/troupe/broker"
 )
 
-// probeLife is how long a probe's queue stays where the probe could not delete it.
+// probeLife is how long a probe's queue exists if the probe could not delete it.
 const probeLife = time.Minute
 
-// Report is what Probe found. A nil error means that it works.
+// Report is the result of Probe. A nil error means that the part works.
 type Report struct {
-	Product string // as the server calls itself: RabbitMQ
+	Product string // the server's own name: RabbitMQ
 	Version string
 	User    string
 	Vhost   string
-	// Configure is the right to declare and delete, Write to publish and Read to consume what begins with the prefix.
-	// Where nothing could be declared, the rest is not tried.
+	// Configure, Write and Read are the rights to declare and delete, to publish and to consume, for names with the
+	// prefix. If no queue could be declared, the rest is not tried.
 	Configure, Write, Read error
-	// Blocked is the server's reason for taking no messages now, such as "low on memory"; empty: it takes them.
+	// Blocked is the server's reason for accepting no messages now, such as "low on memory"; empty: it accepts them.
 	Blocked string
-	// Quorum is whether the server has quorum queues.
+	// Quorum says whether the server has quorum queues.
 	Quorum error
 }
 
-// Problems lists what does not work, each with what to do.
+// Problems lists the problems, each with advice.
 func (r Report) Problems() []error {
 	var problems []error
 	for _, p := range []struct {
@@ -49,8 +49,8 @@ func (r Report) Problems() []error {
 	return problems
 }
 
-// Probe connects once and tries with queues of its own, whose names begin with the prefix and ".probe.", what Troupe
-// needs of a server. It returns an error only when it cannot connect or ctx ends; what is missing stands in the report.
+// Probe connects once and tests what Troupe needs of a server. It uses its own queues, whose names begin with the
+// prefix and ".probe.". It returns an error only when it cannot connect or ctx ends. The report says what is missing.
 func Probe(ctx context.Context, c Config, prefix string) (Report, error) {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
@@ -75,13 +75,13 @@ func Probe(ctx context.Context, c Config, prefix string) (Report, error) {
 	return r, ctx.Err()
 }
 
-// run tries everything. Where no queue can be declared, nothing is known of the rest.
+// run tests everything. If no queue can be declared, the rest is not tested.
 func (p probe) run(ctx context.Context, r *Report) {
 	if r.Configure = p.declare(p.queue, false); r.Configure != nil {
 		return
 	}
 	if r.Blocked, r.Write = p.publish(ctx); r.Blocked != "" {
-		return // its queue goes by itself
+		return // its queue expires
 	}
 	r.Read = p.get()
 	r.Configure = p.delete(p.queue)
@@ -97,7 +97,7 @@ type probe struct {
 	blocked    <-chan amqp.Blocking
 }
 
-// try does one thing on a channel of its own, since a refusal costs the channel.
+// try runs f on a new channel, since a refusal costs the channel.
 func (p probe) try(what string, f func(*amqp.Channel) error) error {
 	channel, err := p.connection.Channel()
 	if err != nil {
@@ -124,7 +124,7 @@ func (p probe) delete(name string) error {
 	})
 }
 
-// publish sends a message by the default exchange and waits for its confirm. A server under an alarm sends its reason
+// publish sends a message by the default exchange and waits for its confirm. A server under an alarm sends the reason
 // instead.
 func (p probe) publish(ctx context.Context) (blocked string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -136,7 +136,7 @@ func (p probe) publish(ctx context.Context) (blocked string, err error) {
 			if b.Active {
 				reason <- b.Reason
 				cancel()
-				_ = p.connection.CloseDeadline(time.Now()) // the server reads nothing more from it
+				_ = p.connection.CloseDeadline(time.Now()) // a blocked server does not read from it
 			}
 		case <-ctx.Done():
 		}

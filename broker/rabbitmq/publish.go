@@ -9,20 +9,20 @@ import (
 	"github.com/troupe-run/troupe/broker"
 )
 
-// blockedGrace is how long a caller whose messages are under way still waits for confirms once the server takes no more.
+// blockedGrace is how long a caller with messages under way still waits for confirms once the server accepts no more.
 const blockedGrace = 250 * time.Millisecond
 
 // Bounds of one message.
 const (
 	nameMax = 255      // bytes of a short string in AMQP 0-9-1
-	bodyMax = 16 << 20 // bytes: what servers from version 4 on take by default
+	bodyMax = 16 << 20 // bytes: the default of servers from version 4 on
 )
 
-// Publish implements broker.Broker. Messages to queues and messages to named exchanges go by different channels, since
-// an exchange that does not exist costs the channel, and with it the confirms of everybody who uses it.
+// Publish implements broker.Broker. Messages to queues and messages to named exchanges use different channels, since an
+// exchange that does not exist costs the channel, with the confirms of all its users.
 //
-// While the server takes no messages (Status.Blocked) and while there is no connection, it returns
-// broker.ErrUnavailable at once. What no confirm came for within ctx or Config.ConfirmTimeout is Unknown.
+// While the server accepts no messages (Status.Blocked) and while there is no connection, it returns
+// broker.ErrUnavailable at once. A message without a confirm within ctx and Config.ConfirmTimeout is Unknown.
 func (b *Broker) Publish(ctx context.Context, messages []broker.Message) ([]broker.Confirm, error) {
 	if err := b.usable(ctx); err != nil || len(messages) == 0 {
 		return unknown(len(messages)), err
@@ -50,7 +50,7 @@ func (b *Broker) Publish(ctx context.Context, messages []broker.Message) ([]brok
 	return confirms, err
 }
 
-// pass hands the request to a lane and waits until it is settled or hopeless.
+// pass gives the request to a lane and waits until it is settled or cannot be settled any more.
 func (b *Broker) pass(ctx context.Context, lane chan<- *request, r *request) error {
 	s, err := b.publishing.get(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (b *Broker) pass(ctx context.Context, lane chan<- *request, r *request) err
 	}
 }
 
-// follow waits for a request's confirms. A lane settles it when the connection goes, at the latest.
+// follow waits for a request's confirms. A lane settles it at the latest when the connection is lost.
 func (s *session) follow(ctx context.Context, shut <-chan struct{}, r *request) error {
 	select {
 	case <-r.done:

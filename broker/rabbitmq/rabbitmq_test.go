@@ -31,7 +31,7 @@ func TestConformance(t *testing.T) {
 	brokertest.Run(t, func(t *testing.T) broker.Broker { return open(t, rabbitmq.Config{URL: url, WaitAtOpen: true}) })
 }
 
-// TestConformanceUnderFaults runs the suite through a caller that makes up for what a faulty network does.
+// TestConformanceUnderFaults runs the suite through a caller that handles the faults of a network.
 func TestConformanceUnderFaults(t *testing.T) {
 	t.Parallel()
 	url, _ := servers.RabbitMQ(t)
@@ -41,8 +41,8 @@ func TestConformanceUnderFaults(t *testing.T) {
 	})
 }
 
-// open opens a broker whose life is not the test's context, since clean-up needs brokers too. Every line of its log is
-// written out, to nowhere: what cannot be written would panic there.
+// open opens a broker that outlives the test's context, since clean-up needs brokers too. Every line of its log is
+// formatted and discarded, because a value that cannot be formatted would panic.
 func open(t testing.TB, c rabbitmq.Config) *rabbitmq.Broker {
 	if c.Logger == nil {
 		c.Logger = hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: io.Discard, JSONFormat: true})
@@ -52,7 +52,7 @@ func open(t testing.TB, c rabbitmq.Config) *rabbitmq.Broker {
 	return b
 }
 
-// TestReturnsAreMatched: ids that repeat or are missing do not matter, and neither do more returns than a window holds.
+// TestReturnsAreMatched: repeated or missing ids do not matter, nor do more returns than a window holds.
 func TestReturnsAreMatched(t *testing.T) {
 	t.Parallel()
 	url, prefix := servers.RabbitMQ(t)
@@ -77,7 +77,8 @@ func TestReturnsAreMatched(t *testing.T) {
 	require.Equal(t, want, confirms)
 }
 
-// TestMissingExchangeHurtsNobodyElse: the server closes the channel that it was named on; others must not feel it.
+// TestMissingExchangeHurtsNobodyElse: the server closes the channel on which the exchange was named. Other callers must
+// not be affected.
 func TestMissingExchangeHurtsNobodyElse(t *testing.T) {
 	t.Parallel()
 	url, prefix := servers.RabbitMQ(t)
@@ -106,7 +107,7 @@ func TestMissingExchangeHurtsNobodyElse(t *testing.T) {
 	both.Wait()
 }
 
-// TestProbe finds nothing wrong with a server that tests may use.
+// TestProbe: a server that tests may use has no problems.
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	url, prefix := servers.RabbitMQ(t)
@@ -116,14 +117,14 @@ func TestProbe(t *testing.T) {
 	require.Equal(t, "RabbitMQ", report.Product)
 }
 
-// TestNoMoreChannels: the library's bound on a connection's channels is an error that says so, and passes.
+// TestNoMoreChannels: reaching the library's bound on channels is an error with that reason, and later calls succeed.
 func TestNoMoreChannels(t *testing.T) {
 	t.Parallel()
 	url, prefix := servers.RabbitMQ(t)
 	b := open(t, rabbitmq.Config{URL: url + "?channel_max=3", WaitAtOpen: true, PublishChannels: 1})
 	defer func() { require.NoError(t, b.Close()) }()
 	queue := prefix + ".work"
-	require.NoError(t, b.Declare(t.Context(), broker.Topology{Queues: []broker.Queue{{Name: queue}}})) // one channel
+	require.NoError(t, b.Declare(t.Context(), broker.Topology{Queues: []broker.Queue{{Name: queue}}})) // one channel is enough
 	defer func() { require.NoError(t, b.Delete(context.Background(), queue)) }()
 	first, err := b.Consume(t.Context(), queue, 1)
 	require.NoError(t, err)
@@ -138,8 +139,8 @@ func TestNoMoreChannels(t *testing.T) {
 	}, patience, tick)
 }
 
-// TestSettlementsBeforeCloseCount: Ack does not wait, but Close sends what was acked before it, also of consumers that
-// were cancelled; of these no more than a quorum queue is sure to take in before the end.
+// TestSettlementsBeforeCloseCount: Ack does not wait, but Close sends all earlier acks, also those of cancelled
+// consumers. For these, the test sends only as many as a quorum queue accepts for sure before the end.
 func TestSettlementsBeforeCloseCount(t *testing.T) {
 	t.Parallel()
 	url, prefix := servers.RabbitMQ(t)
@@ -168,7 +169,7 @@ func TestSettlementsBeforeCloseCount(t *testing.T) {
 			}
 			for _, d := range held {
 				require.NoError(t, d.Ack())
-				runtime.Gosched() // so that not all go as one
+				runtime.Gosched() // so that not all acks become one
 			}
 			require.NoError(t, b.Close())
 			require.ErrorIs(t, held[0].Ack(), broker.ErrClosed)

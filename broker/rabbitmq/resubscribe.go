@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/broker"
 )
 
-// joined is what the server answered to a subscription.
+// joined is the server's answer to a subscription.
 type joined struct {
 	prefetch int
 	tag      string
@@ -18,7 +18,7 @@ type joined struct {
 	err      error
 }
 
-// subscribe asks the server for deliveries, with the given number of them unsettled at most.
+// subscribe subscribes with the given prefetch.
 func (c *consumer) subscribe(prefetch int) joined {
 	j := joined{prefetch: prefetch, tag: "troupe-" + uuid.NewString()}
 	if j.err = c.channel.Qos(prefetch, 0, false); j.err == nil {
@@ -27,8 +27,9 @@ func (c *consumer) subscribe(prefetch int) joined {
 	return j
 }
 
-// take passes a delivery on, or keeps it from the reader where too much is in hand. It goes back once the subscription has ended:
-// before, the server would send it here again at once. False: the server broke the prefetch.
+// take passes a delivery on, or keeps it back if too many bytes are unsettled. A kept delivery is given back once the
+// subscription has ended; before that, the server would deliver it here again at once. It returns false if the server
+// exceeded the prefetch.
 func (c *consumer) take(d amqp.Delivery) bool {
 	if !c.window.arrive(len(d.Body)) {
 		c.held++
@@ -38,7 +39,7 @@ func (c *consumer) take(d amqp.Delivery) bool {
 	return c.pass(d)
 }
 
-// giveBack returns what was too much.
+// giveBack gives back the deliveries that were kept back.
 func (c *consumer) giveBack() {
 	for _, tag := range c.excess {
 		c.give(tag, nackBack)
@@ -46,8 +47,8 @@ func (c *consumer) giveBack() {
 	c.excess = nil
 }
 
-// adjust ends the subscription where another prefetch is due; what is on its way still comes. Without one it subscribes again
-// once there is room. An error ends the consumer.
+// adjust ends the subscription if another prefetch is needed; deliveries on their way still arrive. Without a
+// subscription, it subscribes again once there is room. An error ends the consumer.
 func (c *consumer) adjust() error {
 	if c.leaving != nil || c.joining != nil {
 		return nil
@@ -62,11 +63,12 @@ func (c *consumer) adjust() error {
 	}
 	c.then, c.leaving, c.late = n, make(chan error, 1), time.NewTimer(consumeMax)
 	channel, tag, left := c.channel, c.tag, c.leaving
-	go func() { left <- channel.Cancel(tag, false) }() // beside run, which takes what comes before the answer
+	go func() { left <- channel.Cancel(tag, false) }() // in parallel to run, which takes the deliveries before the answer
 	return nil
 }
 
-// left hears that the deliveries have ended, and subscribes again where that was wanted. An error ends the consumer.
+// left handles the end of the deliveries, and subscribes again if a new prefetch was the reason. An error ends the
+// consumer.
 func (c *consumer) left() error {
 	if c.leaving == nil {
 		return c.reason()
@@ -86,14 +88,14 @@ func (c *consumer) left() error {
 	return c.adjust()
 }
 
-// again subscribes beside run, which goes on with settlements and hears the answer.
+// again subscribes in parallel to run, which goes on with settlements and gets the answer.
 func (c *consumer) again(n int) {
 	c.joining, c.late = make(chan joined, 1), time.NewTimer(consumeMax)
 	answer := c.joining
-	go func() { answer <- c.subscribe(n) }() // ends with the connection at the latest
+	go func() { answer <- c.subscribe(n) }() // ends at the latest with the connection
 }
 
-// joined takes the answer to a subscription. An error ends the consumer.
+// joined handles the answer to a subscription. An error ends the consumer.
 func (c *consumer) joined(j joined) error {
 	c.joining = nil
 	c.answered()
@@ -118,7 +120,7 @@ func (c *consumer) answered() {
 	}
 }
 
-// lateness tells once the server should have answered; nil: nothing was asked.
+// lateness returns the timer's channel for the awaited answer; nil: none is awaited.
 func (c *consumer) lateness() <-chan time.Time {
 	if c.late == nil {
 		return nil
@@ -126,7 +128,8 @@ func (c *consumer) lateness() <-chan time.Time {
 	return c.late.C
 }
 
-// silent ends a consumer whose server does not answer: its queue may have no leader, and is tried alone before it is used again.
+// silent ends a consumer whose server does not answer. Its queue may have no leader; it is tried alone before it is
+// used again.
 func (c *consumer) silent() error {
 	c.suspects.suspect(c.queue)
 	return fmt.Errorf("consume %s: %w: %w", c.queue, broker.ErrUnavailable, errSilent)
@@ -147,7 +150,8 @@ func (c *consumer) await() error {
 	}
 }
 
-// unanswered waits for what was asked last, or for the connection's end: before, nothing else may be asked on the channel.
+// unanswered waits for the answer to the last request, or for the connection's end. Before that, the channel allows no
+// other request.
 func (c *consumer) unanswered() {
 	c.answered()
 	switch {
@@ -167,5 +171,5 @@ func (c *consumer) unanswered() {
 	}
 }
 
-// errPrefetch ends a consumer whose server does not keep to the prefetch.
+// errPrefetch ends a consumer whose server exceeds the prefetch.
 var errPrefetch = fmt.Errorf("%w: the server sent more than the prefetch", broker.ErrUnavailable)

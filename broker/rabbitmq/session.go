@@ -20,19 +20,19 @@ const (
 	closeMax = 2 * time.Second
 )
 
-// session is one connection's life.
+// session is one connection from its start to its end.
 type session struct {
 	connection *amqp.Connection
 	logger     hclog.Logger
 	closes     chan *amqp.Error
 	blocks     chan amqp.Blocking
-	noted      func() // something changed that Status shows
+	noted      func() // called when the status may have changed
 	gate       gate
 	idle       chan *amqp.Channel // control channels that wait for their next use
-	controls   chan struct{}      // holds one for each request under way
+	controls   chan struct{}      // one entry for each request under way
 
 	over      chan struct{} // closed when the session ends, before the connection is closed
-	cause     error         // of that; set before over is closed
+	cause     error         // reason of the end; set before over is closed
 	consumers sync.WaitGroup
 	lanes     sync.WaitGroup
 }
@@ -46,7 +46,7 @@ func newSession(c *amqp.Connection, logger hclog.Logger, noted func()) *session 
 	}
 }
 
-// wait follows the connection until it ends or ctx does, and returns why.
+// wait waits until the connection or ctx ends, and returns why.
 func (s *session) wait(ctx context.Context) error {
 	for {
 		select {
@@ -68,7 +68,7 @@ func (s *session) wait(ctx context.Context) error {
 	}
 }
 
-// close ends the session: consumers send their last settlements, then the connection goes.
+// close ends the session: consumers send their last settlements, then the connection is closed.
 func (s *session) close(cause error) {
 	s.cause = cause
 	close(s.over)
@@ -83,23 +83,23 @@ func (s *session) close(cause error) {
 	case <-flushed:
 	case <-limit.C:
 	}
-	_ = s.connection.CloseDeadline(time.Now().Add(closeMax)) // it is gone whatever this says
+	_ = s.connection.CloseDeadline(time.Now().Add(closeMax)) // the connection is gone, with or without an error
 	<-flushed
 	s.lanes.Wait()
 }
 
-// property is what the server says of itself.
+// property returns one of the server's properties.
 func (s *session) property(name string) string {
 	text, _ := s.connection.Properties[name].(string)
 	return text
 }
 
-// gate is shut while the server takes no messages.
+// gate is shut while the server accepts no messages.
 type gate struct {
 	mu     sync.Mutex
 	isShut bool
 	reason string
-	shut   chan struct{} // closed while it is shut
+	shut   chan struct{} // closed while the gate is shut
 }
 
 func (g *gate) set(shut bool, reason string) {

@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/broker"
 )
 
-// verdict is what becomes of a delivery.
+// verdict says how a delivery is settled.
 type verdict uint8
 
 const (
@@ -24,8 +24,8 @@ type settlement struct {
 	serial  uint64 // of the subscription
 }
 
-// unsettled is a delivery's Settler. It belongs to the channel that the delivery came by, so that it can never settle a
-// message of a later connection.
+// unsettled is a delivery's Settler. It belongs to the delivery's channel, so it can never settle a message of a later
+// connection.
 type unsettled struct {
 	consumer *consumer
 	tag      uint64
@@ -34,11 +34,11 @@ type unsettled struct {
 	done     atomic.Bool
 }
 
-// Ack implements broker.Settler. It hands the ack to the consumer and never waits; nil does not mean that the server
+// Ack implements broker.Settler. It passes the ack to the consumer and never waits. nil does not mean that the server
 // has it.
 func (u *unsettled) Ack() error { return u.settle(ack) }
 
-// Nack implements broker.Settler, in the way of Ack.
+// Nack implements broker.Settler, like Ack.
 func (u *unsettled) Nack(requeue bool) error {
 	if requeue {
 		return u.settle(nackBack)
@@ -57,12 +57,12 @@ func (u *unsettled) settle(v verdict) error {
 	select {
 	case c.settles <- settlement{u.tag, v, u.size, u.serial}:
 		return nil
-	default: // it has room for the whole prefetch
+	default: // never happens: there is room for the whole prefetch
 		return broker.ErrClosed
 	}
 }
 
-// settle sends a settlement and all that wait behind it. A failed write ends the channel, which shows elsewhere.
+// settle sends a settlement and all that are queued. A failed write ends the channel, which run notices.
 func (c *consumer) settle(s settlement) {
 	acks := make([]uint64, 0, 1+len(c.settles))
 	for more := true; more; {
@@ -79,7 +79,7 @@ func (c *consumer) settle(s settlement) {
 		}
 	}
 	c.held -= len(acks)
-	upTo, run, single := c.ledger.acks(acks)
+	upTo, run, single := c.settledTags.acks(acks)
 	if run > 0 {
 		_ = c.channel.Ack(upTo, run > 1)
 	}
@@ -91,29 +91,29 @@ func (c *consumer) settle(s settlement) {
 // give sends a nack.
 func (c *consumer) give(tag uint64, v verdict) {
 	c.held--
-	c.ledger.nacked(tag)
+	c.settledTags.nacked(tag)
 	_ = c.channel.Nack(tag, false, v == nackBack)
 }
 
-// ledger knows which deliveries of a channel have been settled, so that a run of acks can be sent as one. The server
-// numbers a channel's deliveries from 1 without gaps.
-type ledger struct {
-	floor   uint64              // all up to it are settled
-	settled map[uint64]struct{} // those above
+// settledTags knows which deliveries of a channel have been settled, so that several acks can be sent as one. The
+// server numbers a channel's deliveries from 1 without gaps.
+type settledTags struct {
+	floor   uint64              // all tags up to it are settled
+	settled map[uint64]struct{} // settled tags above it
 }
 
-func newLedger() ledger { return ledger{settled: map[uint64]struct{}{}} }
+func newSettledTags() settledTags { return settledTags{settled: map[uint64]struct{}{}} }
 
-// nacked notes a tag that was settled alone.
-func (l *ledger) nacked(tag uint64) {
+// nacked records a tag that was settled singly.
+func (l *settledTags) nacked(tag uint64) {
 	l.settled[tag] = struct{}{}
 	l.rise()
 }
 
-// acks takes tags that are to be acked and says how: run of them with one ack for everything up to upTo, since nothing
-// below that is unsettled otherwise, and the rest singly. upTo is one of the tags: the server would take one that it
-// does not hold for a wish to ack them all.
-func (l *ledger) acks(tags []uint64) (upTo uint64, run int, single []uint64) {
+// acks says how to ack the tags: the first run of them with one ack for everything up to upTo, since no other tag below
+// is unsettled, and the rest singly. upTo is always one of the tags: for a tag that it does not know, the server would
+// ack all.
+func (l *settledTags) acks(tags []uint64) (upTo uint64, run int, single []uint64) {
 	slices.Sort(tags)
 	for i, tag := range tags {
 		l.rise()
@@ -131,8 +131,8 @@ func (l *ledger) acks(tags []uint64) (upTo uint64, run int, single []uint64) {
 	return upTo, run, nil
 }
 
-// rise lifts the floor over what is settled.
-func (l *ledger) rise() {
+// rise raises the floor over settled tags.
+func (l *settledTags) rise() {
 	for {
 		if _, ok := l.settled[l.floor+1]; !ok {
 			return

@@ -12,42 +12,43 @@ import (
 	"github.com/troupe-run/troupe/broker"
 )
 
-// RabbitMQ 3.10, killed within a second or so after a quorum queue was deleted and declared anew, can come back with the
-// queue's record and without what serves it ("could not be restarted {error,enoent}" in its log; as it seems, the new queue's
-// folder was not yet on record). To declare such a queue works, a message to it is nacked, and to consume from it
-// costs the whole connection (541), with which all other queues suffer. To delete it and to declare it anew mends it. More
-// rarely a queue comes back without a leader; to consume from it then hangs for a minute before it costs the connection.
+// If RabbitMQ 3.10 is killed within about a second after a quorum queue was deleted and declared anew, it can restart
+// with the queue's record but without its process ("could not be restarted {error,enoent}" in its log; the new queue's
+// folder was probably not recorded yet). Declaring such a queue works. A message to it is nacked. Consuming from it
+// costs the whole connection (541), which all other queues share. Deleting it and declaring it anew repairs it. More
+// rarely a queue has no leader after a restart. Consuming from it then hangs for a minute before it costs the
+// connection.
 //
-// So a queue that was being used when a connection ended that way is a suspect: before its next use it is tried
-// alone, on a connection of the trial's own.
+// So a queue that was in use when a connection ended that way is a suspect. Before its next use it is tried alone, on a
+// separate connection.
 
 const (
-	// brokenRest is how long a queue that the server cannot use is left alone before it is tried again.
+	// brokenRest is how long the adapter waits before it tries a broken queue again.
 	brokenRest = 30 * time.Second
-	// turnMax bounds the wait for the trials of others.
+	// turnMax bounds the wait for other trials.
 	turnMax = 10 * time.Second
-	// trialMax is how long a trial waits for the server. A suspect for which it does not answer is as bad as one that costs
-	// the connection; removeMax bounds its removal, which takes 5 s where there is no leader.
+	// trialMax is how long a trial waits for the server. A suspect without an answer counts like one that costs the
+	// connection. removeMax bounds its removal, which takes 5 s where there is no leader.
 	trialMax, removeMax = 5 * time.Second, 10 * time.Second
-	// consumeMax is how long the server may take to let somebody consume before the queue is a suspect.
+	// consumeMax is how long the server may take to answer a subscription before the queue is a suspect.
 	consumeMax = 10 * time.Second
-	// suspectsMax bounds the suspects; more are not kept in mind, and cost a connection again.
+	// suspectsMax bounds the suspects. More are not recorded, and cost a connection again.
 	suspectsMax = 10_000
 )
 
-// suspects are the queues to be tried alone before they are used.
+// suspects holds the queues that are tried alone before their next use.
 type suspects struct {
-	turn chan struct{} // holds one while a trial is under way
+	turn chan struct{} // has one entry while a trial is under way
 
 	mu     sync.Mutex
-	broken map[string]time.Time // when a suspect's rest is over; zero: it has not been tried
+	broken map[string]time.Time // end of a suspect's wait for the next trial; zero: not tried yet
 }
 
 func newSuspects() *suspects {
 	return &suspects{turn: make(chan struct{}, 1), broken: map[string]time.Time{}}
 }
 
-// blame makes a queue a suspect when what was done with it ended with the server's internal error.
+// blame makes a queue a suspect when its use ended with the server's internal error.
 func (s *suspects) blame(queue string, err error) {
 	if queue != "" && internal(err) {
 		s.suspect(queue)
@@ -62,7 +63,7 @@ func (s *suspects) suspect(queue string) {
 	}
 }
 
-// of returns whether a queue is a suspect, and when its rest is over.
+// of returns whether a queue is a suspect, and the end of its wait.
 func (s *suspects) of(queue string) (rest time.Time, suspect bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,15 +83,15 @@ func (s *suspects) acquit(queue string) {
 	delete(s.broken, queue)
 }
 
-// internal reports whether the server ended the connection over an error of its own.
+// internal reports whether the server ended the connection with an internal error.
 func internal(err error) bool {
 	var answer *amqp.Error
 	return errors.As(err, &answer) && answer.Server && answer.Code == internalError
 }
 
-// cleared returns nil when a queue may be used on the connections that all share. A suspect is tried first. Where the
-// server cannot use it, it is deleted and declared anew if it is to be declared and expendable, and otherwise
-// broker.ErrBroken until the next trial. declared is nil where it is used for anything else.
+// cleared returns nil when a queue may be used on the shared connections. It tries a suspect first. If the server
+// cannot use the queue, it deletes the queue and declares it anew, if the queue is being declared and expendable.
+// Otherwise it returns broker.ErrBroken until the next trial. declared is nil for any use but a declaration.
 func (b *Broker) cleared(ctx context.Context, queue string, declared *broker.Queue) error {
 	if _, suspect := b.suspects.of(queue); !suspect {
 		return nil
@@ -112,16 +113,16 @@ func (b *Broker) cleared(ctx context.Context, queue string, declared *broker.Que
 	if time.Now().Before(rest) {
 		return broken(queue)
 	}
-	return b.judge(ctx, queue, declared)
+	return b.trySuspect(ctx, queue, declared)
 }
 
-// broken says that a queue cannot be used, and what to do about it.
+// broken returns the error for a queue that cannot be used, with advice.
 func broken(queue string) error {
 	return fmt.Errorf("%w: %s: the server ends the connection of whoever uses it; %s", broker.ErrBroken, queue, broker.Unbreak)
 }
 
-// judge tries a suspect alone.
-func (b *Broker) judge(ctx context.Context, queue string, declared *broker.Queue) error {
+// trySuspect tries a suspect alone.
+func (b *Broker) trySuspect(ctx context.Context, queue string, declared *broker.Queue) error {
 	logger := b.config.Logger.With("queue", queue)
 	try := func(c *amqp.Channel) error { return tryQueue(c, queue, declared) }
 	err := b.alone(ctx, "try queue "+queue, trialMax, try)
@@ -141,14 +142,14 @@ func (b *Broker) judge(ctx context.Context, queue string, declared *broker.Queue
 		b.suspects.rest(queue, time.Now().Add(brokenRest))
 		return broken(queue)
 	case err != nil:
-		return err // which says nothing of the queue
+		return err // the error is not about the queue
 	}
 	b.suspects.acquit(queue)
 	return nil
 }
 
-// tryQueue uses a queue in the ways that cost the connection where the server cannot use it. A message that comes with it
-// goes back. A queue that is not there, or may not be used, is for the caller to find out.
+// tryQueue makes those uses of a queue that cost the connection where the server cannot use it. It gives back a message
+// that it gets. A queue that does not exist, or may not be used, is no error here.
 func tryQueue(c *amqp.Channel, queue string, declared *broker.Queue) error {
 	var err error
 	if declared != nil {
@@ -169,7 +170,7 @@ func tryQueue(c *amqp.Channel, queue string, declared *broker.Queue) error {
 	return err
 }
 
-// removeSuspect deletes a queue on a connection of its own.
+// removeSuspect deletes a queue on a separate connection.
 func (b *Broker) removeSuspect(ctx context.Context, what, queue string, remove func(*amqp.Channel) error) error {
 	err := b.alone(ctx, what, removeMax, remove)
 	if err == nil || errors.Is(err, broker.ErrNoQueue) {
@@ -181,13 +182,13 @@ func (b *Broker) removeSuspect(ctx context.Context, what, queue string, remove f
 	return err
 }
 
-// errSilent is that the server did not answer in time what was done alone.
+// errSilent means that the server did not answer a trial in time.
 var errSilent = errors.New("the server did not answer in time")
 
-// hopeless reports whether what was done alone shows that the server cannot use the queue.
+// hopeless reports whether the error of a trial shows that the server cannot use the queue.
 func hopeless(err error) bool { return internal(err) || errors.Is(err, errSilent) }
 
-// alone does one thing on a connection of its own, within a time. errSilent tells that it was over before ctx was.
+// alone runs f on a new connection, within a time. The error is errSilent if that time ended before ctx.
 func (b *Broker) alone(ctx context.Context, what string, within time.Duration, f func(*amqp.Channel) error) error {
 	connection, err := b.config.dial(ctx, b.target, "trial")
 	if err != nil {

@@ -1,45 +1,45 @@
 package rabbitmq
 
 const (
-	// smallBody is what a body may have, in bytes, without being counted: more than any message of Troupe's own to a worker.
+	// smallBody is the size in bytes up to which a body is not counted. Troupe's own messages to workers are smaller.
 	smallBody = 32 << 10
-	// heldBytes bounds the large bodies that one consumer has unsettled, in bytes. A larger one is taken alone.
+	// heldBytes bounds the unsettled large bodies of one consumer, in bytes. A larger body is taken alone.
 	heldBytes = 16 << 20
-	// careful is the prefetch of a consumer that knows no sizes yet.
+	// careful is the prefetch while the sizes are unknown.
 	careful = 4
 )
 
-// window decides how many messages a consumer asks its server for. AMQP bounds their number, and servers do not bound
-// their bytes, so the number follows the sizes that come: few until they are known, all while they are small, fewer
-// behind a large one. A prefetch holds for one subscription, so that another number means to subscribe again, which is done
-// where it gains something.
+// window decides a consumer's prefetch. AMQP bounds the number of messages, and servers do not bound their bytes, so
+// the prefetch follows the sizes: small until they are known, full while they are small, smaller after a large one. A
+// prefetch holds for one subscription, so a new one needs a new subscription. The window asks for it only if the gain
+// is worth it.
 //
-// It is pure: whoever consumes tells of arrivals and settlements, and asks next what to do.
+// It has no I/O: the consumer reports arrivals and settlements, and calls next for the decision.
 type window struct {
-	max int // the prefetch that was asked for
+	max int // the prefetch that the caller wants
 
-	at      int    // of the subscription; 0: there is none, until something is settled
+	at      int    // prefetch of the subscription; 0: no subscription until a delivery is settled
 	serial  uint64 // of the subscription
-	current int    // unsettled of the subscription, which the server counts
-	seen    int    // of the last deliveries, up to a whole prefetch of them
-	largest int    // of their counted sizes
-	over    bool   // one was given back
+	current int    // unsettled deliveries of the subscription; the server counts the same
+	seen    int    // how many of the last deliveries count, at most a whole prefetch
+	largest int    // the largest of their counted sizes
+	over    bool   // a delivery was given back
 
 	held  int // unsettled of all subscriptions
-	bytes int // counted, of those
+	bytes int // their counted bytes
 }
 
 func newWindow(prefetch int) window {
 	w := window{max: prefetch}
 	n := careful
-	if prefetch <= 2*careful { // growing would not gain anything
+	if prefetch <= 2*careful { // a larger prefetch gains nothing
 		n = prefetch
 	}
 	w.subscribed(n)
 	return w
 }
 
-// weight is what a body counts for, in bytes.
+// weight returns the counted bytes of a body.
 func weight(size int) int {
 	if size <= smallBody {
 		return 0
@@ -47,7 +47,7 @@ func weight(size int) int {
 	return size
 }
 
-// subscribed notes a subscription of n; 0: its end, behind which the next one remembers the sizes.
+// subscribed records a subscription with prefetch n, or with 0 its end. The sizes are kept for the next one.
 func (w *window) subscribed(n int) {
 	w.serial++
 	w.at, w.current, w.seen, w.over = n, 0, 0, false
@@ -56,7 +56,8 @@ func (w *window) subscribed(n int) {
 	}
 }
 
-// arrive takes a delivery's size. False: it is to be given back to the queue at once, since there is too much in hand.
+// arrive records a delivery's size. It returns false if the delivery must be given back, since too many bytes are
+// unsettled.
 func (w *window) arrive(size int) (keep bool) {
 	counted := weight(size)
 	if w.seen >= w.at {
@@ -74,10 +75,10 @@ func (w *window) arrive(size int) (keep bool) {
 	return true
 }
 
-// light reports whether so little is in hand that one body more may have any size.
+// light reports whether so few bytes are unsettled that one more body may have any size.
 func (w *window) light() bool { return w.bytes <= heldBytes/4 }
 
-// settled takes the settlement of a delivery of a subscription.
+// settled records the settlement of a delivery of a subscription.
 func (w *window) settled(size int, serial uint64) {
 	w.held--
 	w.bytes -= weight(size)
@@ -86,7 +87,8 @@ func (w *window) settled(size int, serial uint64) {
 	}
 }
 
-// next says what prefetch to subscribe again with; 0: to end the subscription for now. change false: all stays.
+// next returns the prefetch of the next subscription; 0 means to end the subscription for now. change is false if
+// nothing is to be done.
 func (w *window) next() (n int, change bool) {
 	goal, room := w.goal(), w.max-w.held
 	switch {
@@ -99,17 +101,18 @@ func (w *window) next() (n int, change bool) {
 		return max(0, min(goal, room)), true
 	}
 	full := w.current >= w.at
-	if full && w.bytes == 0 { // nothing that is waited for is large
+	if full && w.bytes == 0 { // no large body is unsettled
 		goal = w.max
 	}
 	n = min(goal, room)
 	return n, full && (n > w.at || n > w.slack()) || w.seen >= w.at && n >= 2*w.at
 }
 
-// slack is how many fewer than its prefetch a consumer may do with: those unsettled of earlier subscriptions.
+// slack returns by how much a prefetch may be reduced by unsettled deliveries of earlier subscriptions before it is
+// worth a new subscription.
 func (w *window) slack() int { return careful + w.max/32 }
 
-// goal is the prefetch for bodies of the sizes that came.
+// goal returns the prefetch for the sizes so far.
 func (w *window) goal() int {
 	if w.largest == 0 {
 		return w.max

@@ -11,10 +11,10 @@ func TestWindow(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
 	type step struct {
-		arrives int  // a body of this size
-		settles int  // one of this size
+		arrives int  // a body of this size arrives
+		settles int  // a body of this size is settled
 		back    bool // it is given back
-		n       int  // what is subscribed with next
+		n       int  // the prefetch of the next subscription
 		change  bool
 	}
 	small := step{arrives: 100}
@@ -56,14 +56,15 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// sized is a message of the property below, of which the size counts alone.
+// sized is a message of the property below; only its size matters.
 type sized struct {
 	size   int
 	serial uint64
 }
 
-// A server sends what the prefetch allows, also what it had sent when the subscription ended. Whatever the sizes: no more is
-// held than was asked for, nor more bytes than have room, one body apart; and whatever is settled, everything comes once.
+// A server sends as much as the prefetch allows, including deliveries on their way when the subscription ends. For all
+// sizes, the number of unsettled messages is within the prefetch, and their bytes are within the bound except for one
+// body. In any order of settlements, every message arrives once.
 func TestWindowBoundsWhatIsHeld(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -94,7 +95,7 @@ func TestWindowBoundsWhatIsHeld(t *testing.T) {
 		}
 		adjust := func() {
 			if n, change := w.next(); change {
-				for range rapid.IntRange(0, max(0, w.at-w.current)).Draw(t, "late") { // sent before the server heard of the end
+				for range rapid.IntRange(0, max(0, w.at-w.current)).Draw(t, "late") { // sent before the server got the cancel
 					if len(queue) > 0 {
 						arrive()
 					}
@@ -123,7 +124,8 @@ func TestWindowBoundsWhatIsHeld(t *testing.T) {
 	})
 }
 
-// Whatever came before, small messages that nobody settles fill the whole prefetch: none waits behind those of a busy worker.
+// After any sizes before, small unsettled messages fill the whole prefetch, so none waits behind those of a busy
+// worker.
 func TestWindowFillsWithSmallOnes(t *testing.T) {
 	t.Parallel()
 	for _, prefetch := range []int{1, 4, 8, 9, 21, 42, 1000, prefetchMax} {

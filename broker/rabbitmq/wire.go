@@ -9,25 +9,25 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// wireMax bounds the bytes that wait to be written to a server that does not read; more make writers wait.
+// wireMax bounds the bytes that wait for a server that does not read. Beyond it, writers wait.
 const wireMax = 1 << 20
 
-// closeWriteMax bounds the writing of what is left when a connection is closed.
+// closeWriteMax bounds the last write when a connection is closed.
 const closeWriteMax = 200 * time.Millisecond
 
-// wire is a connection whose writes are collected: while one write is under way, the next collect, so that thousands of
-// small frames cost few system calls. A failed read or write ends it for writers too; the library would otherwise wait
-// for a writer that waits for a server that is gone.
+// wire is a connection that collects writes: while one write is under way, the next ones are collected, so that
+// thousands of small frames need few system calls. A failed read or write ends it for writers too. Otherwise the
+// library would wait for a writer that waits for a dead server.
 type wire struct {
 	net.Conn
 	closeWithin time.Duration
 
 	mu      sync.Mutex
 	changed sync.Cond
-	buffer  []byte // waits to be written
+	buffer  []byte // bytes not written yet
 	closing bool
 	err     error
-	ended   chan struct{} // the writing goroutine has
+	ended   chan struct{} // closed when the writing goroutine has ended
 }
 
 func newWire(c net.Conn) *wire {
@@ -37,7 +37,7 @@ func newWire(c net.Conn) *wire {
 	return w
 }
 
-// Write implements net.Conn. It copies p, and waits only while wireMax bytes wait already.
+// Write implements net.Conn. It copies p, and waits only while wireMax bytes are not written yet.
 func (w *wire) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,13 +64,13 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements net.Conn. What waits is written first, within closeWithin.
+// Close implements net.Conn. It first writes the collected bytes, within closeWithin.
 func (w *wire) Close() error {
 	w.mu.Lock()
 	w.closing = true
 	w.changed.Broadcast()
 	w.mu.Unlock()
-	_ = w.Conn.SetWriteDeadline(time.Now().Add(w.closeWithin)) // on failure the write below fails too
+	_ = w.Conn.SetWriteDeadline(time.Now().Add(w.closeWithin)) // if it fails, the write below fails too
 	<-w.ended
 	return w.Conn.Close()
 }
@@ -90,7 +90,7 @@ func (w *wire) run() {
 	}
 }
 
-// next waits for something to write and takes it all, leaving spare as the next buffer. Nothing: the end.
+// next waits for bytes to write and returns all of them. spare is the next buffer. It returns nothing at the end.
 func (w *wire) next(spare []byte) []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,8 +115,8 @@ func (w *wire) fail(err error) {
 	w.changed.Broadcast()
 }
 
-// reason is why the library's handshake failed. Where the server ended the connection before the first frame was sent, as one
-// that wants a client's certificate does, the library says only that it is closed.
+// reason returns why the library's handshake failed. If the server ended the connection before the first frame, as one
+// that requires a client certificate does, the library says only that it is closed.
 func (w *wire) reason(err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

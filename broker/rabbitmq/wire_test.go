@@ -37,7 +37,7 @@ func TestWireCarriesEverythingInOrder(t *testing.T) {
 	require.ErrorIs(t, err, net.ErrClosed)
 }
 
-// TestWireFreesItsWriters: writers wait for a server that does not read, until a read shows that it has gone.
+// TestWireFreesItsWriters: writers wait for a server that does not read, until a read shows that the server is gone.
 func TestWireFreesItsWriters(t *testing.T) {
 	t.Parallel()
 	near, far := net.Pipe()
@@ -86,7 +86,8 @@ type cut struct {
 
 func (c cut) Read([]byte) (int, error) { return 0, c.reason }
 
-// A server that wants a certificate says so once the client takes the handshake for done, maybe before the first frame.
+// A server that requires a certificate reports it after the client has finished the handshake, possibly before the
+// first frame.
 func TestTheReasonOfTheServerIsTold(t *testing.T) {
 	t.Parallel()
 	near, far := net.Pipe()

@@ -1,9 +1,9 @@
-// Package check tests a program against every rule of docs/protocol.md, by name, as `troupe worker check -- CMD`
-// does. It owns the rules, the conversation with the program and the table that shows the findings. It never judges
-// what an action does, only how the program speaks; it starts programs through a process.Launcher alone, and the
-// verb of cmd/troupe calls it.
+// Package check tests a program against every rule of docs/protocol.md, by name, as `troupe worker check -- CMD` does.
+// It owns the rules, the conversation with the program and the table of findings. It tests how the program speaks the
+// protocol, and never what an action does. It starts programs only through a process.Launcher.
 //
-// Its tests take long: they take a worker of each language, and broken ones, through every rule, and some rules wait for silence.
+// Its tests take long: they run every rule on a worker of each language and on broken workers, and some rules wait for
+// silence.
 package check
 
 import (
@@ -18,18 +18,18 @@ import (
 	"github.com/troupe-run/troupe/process"
 )
 
-// Options says what the program is given to run. Zero fields mean their defaults.
+// Options says what the program runs. Zero fields mean their defaults.
 type Options struct {
-	// Action is the name of the action to execute; empty: check.none, and an error is then as good as a result.
+	// Action is the name of the action to execute. Empty means check.none; then an error passes as well as a result.
 	Action     string
 	Entrypoint string          // file:function, where the program loads files
 	Root       string          // the pack's folder, absolute
 	Parameters json.RawMessage // of the action; empty: {}
-	// BusyParameters make the action run for some seconds, for the rules about what happens beside a run; empty:
-	// Parameters, and those rules are not tested when the run ends at once.
+	// BusyParameters make the action run for some seconds, for the rules about requests during a run. Empty means
+	// Parameters; those rules are then not tested when the run ends at once.
 	BusyParameters json.RawMessage
 	Env            []string // KEY=value, added to PATH, HOME, the locale and the TROUPE_ variables of a worker
-	Rules          []string // only these and hello; empty: all. Rules about every answer judge what the others made
+	Rules          []string // only these and hello; empty: all. Rules about every answer use the answers that the other rules got
 	// InitTimeout bounds the answer to hello; 0: 30 s.
 	InitTimeout time.Duration
 	// Patience bounds every other answer; 0: 5 s.
@@ -52,14 +52,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Verdict is what became of one rule.
+// Verdict is the outcome of one rule.
 type Verdict string
 
 // The verdicts.
 const (
 	Passed      Verdict = "passed"
 	Failed      Verdict = "failed"
-	NotDeclared Verdict = "not declared" // the program's hello does not claim it, so a node never asks for it
+	NotDeclared Verdict = "not declared" // the program's hello does not declare it, so a node never asks for it
 	NotTested   Verdict = "not tested"   // the finding's detail says what is missing
 )
 
@@ -97,8 +97,9 @@ func (r Report) Find(rule string) (f Finding, ok bool) {
 	return Finding{}, false
 }
 
-// Run starts argv as often as the rules need it, tests it against each and writes a table to out. The error is about
-// the check itself: no program named, the context's end, or out; a program that breaks rules is in the Report.
+// Run starts argv as often as the rules need it, tests each rule and writes a table to out. The error is about the
+// check itself: no program was named, the context ended, or a write to out failed. A rule that the program breaks is in
+// the Report.
 func Run(ctx context.Context, launcher process.Launcher, argv []string, opts Options, out io.Writer) (Report, error) {
 	if len(argv) == 0 {
 		return Report{}, fmt.Errorf("worker check: no program is named: troupe worker check -- CMD [ARG…]")
@@ -114,7 +115,7 @@ func Run(ctx context.Context, launcher process.Launcher, argv []string, opts Opt
 		if err := ctx.Err(); err != nil {
 			return report, fmt.Errorf("worker check: rule %s: %w", r.name, err)
 		}
-		report.Findings = append(report.Findings, c.judge(ctx, r))
+		report.Findings = append(report.Findings, c.testRule(ctx, r))
 	}
 	return report, write(out, report)
 }
@@ -141,7 +142,7 @@ func choose(names []string) ([]rule, error) {
 	return chosen, nil
 }
 
-// write prints the table: one line a rule, and under a failed one what to do.
+// write prints the table: one line for each rule, and the advice below each failed rule.
 func write(out io.Writer, report Report) error {
 	var b strings.Builder
 	count := map[Verdict]int{}

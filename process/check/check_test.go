@@ -102,11 +102,11 @@ func repository(t *testing.T) string {
 	return root
 }
 
-// good is one worker that keeps every rule.
+// good is a worker that keeps every rule.
 type good struct {
 	argv    []string
 	opts    check.Options
-	missing []string // rules of capabilities that it does not declare
+	missing []string // rules the rules of capabilities that it does not declare
 }
 
 func goodWorkers(t *testing.T) map[string]good {
@@ -174,7 +174,7 @@ func TestWithoutAnActionAnErrorIsAnAnswer(t *testing.T) {
 	require.Equal(t, check.NotTested, f.Verdict, f.Detail)
 }
 
-// base is a worker that keeps the rules; each broken one changes a line of it.
+// base is a worker that keeps the rules. Each broken worker changes one line of it.
 const base = `
 import json, os, struct, sys, time
 def take(n):

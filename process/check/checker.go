@@ -9,30 +9,30 @@ import (
 	"time"
 )
 
-// checker keeps one program running from rule to rule and starts another when a rule has ended it.
+// checker uses one running program for many rules. It starts another when a rule has ended the program.
 type checker struct {
 	launcher launcher
 	argv     []string
 	opts     Options
 
-	talk     *conversation // nil: none runs
-	noHello  error         // why no program can be talked to; once set, no rule but hello is tested
+	talk     *conversation // nil: no program runs
+	noHello  error         // why hello failed; once set, no rule but hello is tested
 	declared map[string]bool
-	books    ledger // of every conversation so far
+	totals   totals // sums of every conversation so far
 }
 
-// untested is the error of a rule that could not be put to the test.
+// untested is the error of a rule that could not be tested.
 type untested struct{ why string }
 
 func (u untested) Error() string { return u.why }
 
-// judge puts one rule to the test.
-func (c *checker) judge(ctx context.Context, r rule) Finding {
+// testRule tests one rule.
+func (c *checker) testRule(ctx context.Context, r rule) Finding {
 	f := Finding{Rule: r.name, Verdict: Passed}
-	if r.books {
-		c.stop() // so that the books hold everything
+	if r.totals {
+		c.stop() // so that the totals are complete
 	}
-	if c.noHello != nil && !r.books {
+	if c.noHello != nil && !r.totals {
 		return Finding{Rule: r.name, Verdict: NotTested, Detail: "hello was not answered"}
 	}
 	if r.needs != "" && !c.declared[r.needs] {
@@ -46,12 +46,12 @@ func (c *checker) judge(ctx context.Context, r rule) Finding {
 		f.Verdict, f.Detail = NotTested, u.why
 	case err != nil:
 		f.Verdict, f.Detail, f.Advice = Failed, err.Error(), r.advice
-		c.stop() // what it does after breaking a rule says nothing about the next one
+		c.stop() // a program that has broken a rule may fail the next rule for the same reason
 	}
 	return f
 }
 
-// open returns a conversation that has said hello, starting a program where none runs.
+// open returns a conversation in which hello is done. It starts a program where none runs.
 func (c *checker) open(ctx context.Context) (*conversation, error) {
 	if c.talk != nil && c.talk.alive() {
 		return c.talk, nil
@@ -66,7 +66,7 @@ func (c *checker) open(ctx context.Context) (*conversation, error) {
 	return talk, err
 }
 
-// hello shakes hands and keeps what the program declares.
+// hello sends hello and keeps the capabilities that the program declares.
 func (c *checker) hello(ctx context.Context, talk *conversation) (string, error) {
 	args := map[string]any{"protocol": 1, "worker": "check/check/0", "generation": 1, "pool": "check", "actions": []any{}}
 	if c.opts.Action != "" {
@@ -96,24 +96,24 @@ func (c *checker) hello(ctx context.Context, talk *conversation) (string, error)
 	return strings.TrimSpace(said.SDK + " " + said.Version), nil
 }
 
-// stop ends the running program and enters what it did into the books.
+// stop ends the running program and adds its conversation to the totals.
 func (c *checker) stop() {
 	if c.talk == nil {
 		return
 	}
 	c.talk.end()
-	c.books.add(c.talk)
+	c.totals.add(c.talk)
 	c.talk = nil
 }
 
-// ledger sums up what the rules about every answer need.
-type ledger struct {
+// totals sums up, over all conversations, what the rules about every answer need.
+type totals struct {
 	broken, stray, twice []string
 	answered             int
 	framesOnStdout       bool
 }
 
-func (l *ledger) add(t *conversation) {
+func (l *totals) add(t *conversation) {
 	if t.broken != "" {
 		l.broken = append(l.broken, t.broken)
 	}
@@ -130,5 +130,5 @@ func (l *ledger) add(t *conversation) {
 	l.framesOnStdout = l.framesOnStdout || t.framesOnStdout()
 }
 
-// settle is how long the program has to send what it should not, after the last answer that it should.
+// settle is how long the check waits, after the last expected answer, for anything that the program should not send.
 const settle = 100 * time.Millisecond

@@ -14,12 +14,12 @@ import (
 type launcher = process.Launcher
 
 const (
-	eventsMax = 4096            // events that wait to be read; a check asks little, so more is a flood
+	eventsMax = 4096            // events that wait to be read; a check sends few requests, so more is a flood
 	outputMax = 4 << 10         // bytes kept of the program's standard output
-	endTime   = 5 * time.Second // for a killed program to be reaped
+	endTime   = 5 * time.Second // how long a killed program may take to be reaped
 )
 
-// conversation is one run of the program. One goroutine uses it; events arrive through a channel, because the
+// conversation is one run of the program. Only one goroutine uses it. Events arrive through a channel, because the
 // launcher's sink must not block.
 type conversation struct {
 	process process.Process
@@ -62,7 +62,8 @@ func start(ctx context.Context, l launcher, argv []string, opts Options) (*conve
 	return t, nil
 }
 
-// environment is what a node's worker finds, and enough of this process's own to find an interpreter.
+// environment is the environment of a node's worker, with enough of this process's own environment to find an
+// interpreter.
 func environment(added []string) []string {
 	env := []string{"TROUPE_PROTOCOL=1", "TROUPE_WORKER=check/check/0", "TROUPE_POOL=check", "TROUPE_GENERATION=1",
 		"TROUPE_INCARNATION=00000000-0000-7000-8000-000000000000"}
@@ -104,7 +105,7 @@ func (t *conversation) answer(ctx context.Context, id uint64, within time.Durati
 	return t.got[id], nil
 }
 
-// wait takes in events until done says so. It ends with an error when the time is up or nothing can come any more.
+// wait takes events until done returns true. It returns an error when the time is up or no event can come any more.
 func (t *conversation) wait(ctx context.Context, within time.Duration, done func() bool) error {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
@@ -126,7 +127,7 @@ func (t *conversation) wait(ctx context.Context, within time.Duration, done func
 	return nil
 }
 
-// why says how the program ended, as an error.
+// why returns an error that says how the program ended.
 func (t *conversation) why() error {
 	if t.broken != "" {
 		return fmt.Errorf("protocol error: %s", t.broken)
@@ -141,7 +142,7 @@ func (t *conversation) why() error {
 	return fmt.Errorf("the program ended (%s)", end)
 }
 
-// take enters one event into what is known.
+// take records one event.
 func (t *conversation) take(e process.Event) {
 	switch e := e.(type) {
 	case process.Reply:
@@ -166,7 +167,7 @@ func (t *conversation) take(e process.Event) {
 	}
 }
 
-// sign notes an event that belongs to no running execute.
+// sign records an event that belongs to no running execute.
 func (t *conversation) sign(event string, id uint64) {
 	if t.sent[id] != "execute" || t.replies[id] > 0 {
 		t.strays = append(t.strays, fmt.Sprintf("a %s event with id %d, which is no running execute", event, id))
@@ -178,11 +179,11 @@ func (t *conversation) framesOnStdout() bool {
 	return len(t.stdout) > 4 && t.stdout[0] <= 1 && t.stdout[4] == '{' && bytes.Contains(t.stdout, []byte(`"event"`))
 }
 
-// end takes in what still comes, then makes sure that the program is gone. It does not wait on the caller's
-// context, so that nothing is left running when that has ended.
+// end takes the remaining events, then makes sure that the program has ended. It does not use the caller's context, so
+// that it ends the program even when that context is done.
 func (t *conversation) end() {
 	ctx := context.Background()
-	_ = t.wait(ctx, settle, func() bool { return false }) // the time being up is what is waited for
+	_ = t.wait(ctx, settle, func() bool { return false }) // always ends with a timeout
 	t.process.Kill()
-	_ = t.wait(ctx, endTime, func() bool { return t.exited != nil }) // a program that cannot be reaped is the launcher's to report
+	_ = t.wait(ctx, endTime, func() bool { return t.exited != nil }) // the launcher reports a program that cannot be reaped
 }

@@ -32,7 +32,7 @@ func simple(command string, args map[string]any) func(context.Context, *checker)
 	}
 }
 
-// must asks and wants a result.
+// must sends a request and expects a result.
 func (c *checker) must(ctx context.Context, talk *conversation, command string, args any) error {
 	reply, err := talk.ask(ctx, command, args, c.opts.Patience)
 	if err == nil && reply.Err != nil {
@@ -58,7 +58,7 @@ func testUnknown(ctx context.Context, c *checker) (string, error) {
 	return "", nil
 }
 
-// execution is the arguments of an execute. session "" means none.
+// execution returns the arguments of an execute. An empty session means none.
 func (c *checker) execution(session string, epoch int) map[string]any {
 	args := map[string]any{
 		"execution": messages.NewExecutionID(), "attempt": 1, "action": c.opts.Action, "root": c.opts.Root,
@@ -82,7 +82,7 @@ func testExecute(ctx context.Context, c *checker) (string, error) {
 	return c.executed(ctx, talk, c.execution("", 0))
 }
 
-// executed runs one execution and wants a result where the caller named an action.
+// executed runs one execution. It expects a result where the caller named an action.
 func (c *checker) executed(ctx context.Context, talk *conversation, args map[string]any) (string, error) {
 	reply, err := talk.ask(ctx, "execute", args, c.opts.InitTimeout)
 	switch {
@@ -96,10 +96,10 @@ func (c *checker) executed(ctx context.Context, talk *conversation, args map[str
 	return "", fmt.Errorf("action %s ended with an error: %w", c.opts.Action, reply.Err)
 }
 
-// busy is how long a run must have lasted for what happened beside it to mean anything.
+// busy is how long a run must last for the rules about requests during a run.
 const busy = 300 * time.Millisecond
 
-// begin starts a run that lasts, or says that there is none.
+// begin starts a run that lasts, or returns an error when the run ends too early.
 func (c *checker) begin(ctx context.Context, talk *conversation) (uint64, error) {
 	args := c.execution("", 0)
 	args["parameters"] = c.opts.BusyParameters
@@ -130,7 +130,7 @@ func testBusyPing(ctx context.Context, c *checker) (string, error) {
 		return "", untested{"the run ended before the ping was answered: name an action that runs longer with --action"}
 	}
 	took := time.Since(began)
-	c.stop() // the run is of no further use
+	c.stop() // the run is not needed any more
 	return fmt.Sprintf("after %s", took.Round(10*time.Microsecond)), nil
 }
 
@@ -158,7 +158,7 @@ func testCancel(ctx context.Context, c *checker) (string, error) {
 	return "", c.must(ctx, talk, "ping", map[string]any{})
 }
 
-// testSessions runs in a session, at a newer epoch, and ends it.
+// testSessions runs an execution in a session, another at a newer epoch, and ends the session.
 func testSessions(ctx context.Context, c *checker) (string, error) {
 	talk, err := c.open(ctx)
 	if err != nil {

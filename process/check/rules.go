@@ -14,13 +14,14 @@ import (
 // rule is one rule of docs/protocol.md.
 type rule struct {
 	name   string
-	needs  string // a capability without which a node never asks for it
-	books  bool   // judged from everything that came, when all other rules are done
-	advice string // what to do when it fails
+	needs  string // the capability that a node requires before it sends the request
+	totals bool   // tested on the totals, after all other rules
+	advice string // how to fix a failure
 	test   func(ctx context.Context, c *checker) (detail string, err error)
 }
 
-// rules lists every rule in the order of testing: hello first, those that end the program last, the books at the end.
+// rules lists every rule in the order of testing: hello first, then the others, then those that end the program, and
+// the rules about the totals last.
 func rules() []rule {
 	return []rule{
 		{name: "hello", advice: "read frames from descriptor 3 and answer hello on descriptor 4 with protocol, sdk, version, pid and capabilities (booleans)", test: testHello},
@@ -39,14 +40,14 @@ func rules() []rule {
 		{name: "burst", advice: "requests may come in one read: keep what follows a frame for the next", test: testBurst},
 		{name: "shutdown", advice: "answer shutdown with {} and exit with status 0 within a second", test: testShutdown},
 		{name: "end_of_input", advice: "exit when descriptor 3 ends: the node is gone", test: testEOF},
-		{name: "frames", books: true, advice: "write 4 bytes of length, big-endian, then one JSON object in UTF-8 of at most 16 MiB; nothing else goes to descriptor 4", test: testFrames},
-		{name: "ids", books: true, advice: "repeat the request's id in its answer, and the execute's id in progress, chunk and log", test: testIDs},
-		{name: "one_answer", books: true, advice: "answer every request exactly once", test: testOnce},
-		{name: "stdout", books: true, advice: "standard output is the program's own and captured; write frames to descriptor 4", test: testStdout},
+		{name: "frames", totals: true, advice: "write 4 bytes of length, big-endian, then one JSON object in UTF-8 of at most 16 MiB; nothing else goes to descriptor 4", test: testFrames},
+		{name: "ids", totals: true, advice: "repeat the request's id in its answer, and the execute's id in progress, chunk and log", test: testIDs},
+		{name: "one_answer", totals: true, advice: "answer every request exactly once", test: testOnce},
+		{name: "stdout", totals: true, advice: "standard output is the program's own and captured; write frames to descriptor 4", test: testStdout},
 	}
 }
 
-// testLarge sends a ping that is as large as a request can be, with an argument that is to be ignored.
+// testLarge sends a ping of the largest size that a request can have, with an argument that the program ignores.
 func testLarge(ctx context.Context, c *checker) (string, error) {
 	talk, err := c.open(ctx)
 	if err != nil {
@@ -64,7 +65,7 @@ func testLarge(ctx context.Context, c *checker) (string, error) {
 	return "", err
 }
 
-// testBurst sends several requests without waiting, so that they can come in one read.
+// testBurst sends several requests without waiting, so that one read may return several of them.
 func testBurst(ctx context.Context, c *checker) (string, error) {
 	talk, err := c.open(ctx)
 	if err != nil {
@@ -87,7 +88,7 @@ func testBurst(ctx context.Context, c *checker) (string, error) {
 	return fmt.Sprintf("%d pings at once", count), nil
 }
 
-// exitTime is how long a program may take to exit: the node's first step of the stop ladder.
+// exitTime is how long a program may take to exit: the node's grace after the first step of the stop ladder.
 const exitTime = time.Second
 
 func testShutdown(ctx context.Context, c *checker) (string, error) {
@@ -119,25 +120,25 @@ func testEOF(ctx context.Context, c *checker) (string, error) {
 	return "", nil
 }
 
-func testFrames(_ context.Context, c *checker) (string, error) { return first(c.books.broken) }
+func testFrames(_ context.Context, c *checker) (string, error) { return first(c.totals.broken) }
 
-func testIDs(_ context.Context, c *checker) (string, error) { return first(c.books.stray) }
+func testIDs(_ context.Context, c *checker) (string, error) { return first(c.totals.stray) }
 
 func testOnce(_ context.Context, c *checker) (string, error) {
-	if _, err := first(c.books.twice); err != nil {
+	if _, err := first(c.totals.twice); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d answers", c.books.answered), nil
+	return fmt.Sprintf("%d answers", c.totals.answered), nil
 }
 
 func testStdout(_ context.Context, c *checker) (string, error) {
-	if c.books.framesOnStdout {
+	if c.totals.framesOnStdout {
 		return "", fmt.Errorf("frames came on standard output")
 	}
 	return "", nil
 }
 
-// first makes an error of the first of a list of complaints.
+// first returns the first complaint of a list as an error.
 func first(complaints []string) (string, error) {
 	if len(complaints) == 0 {
 		return "", nil
@@ -150,7 +151,7 @@ func sameJSON(a, b json.RawMessage) bool {
 	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
 		return false
 	}
-	left, _ := json.Marshal(x) // what came from JSON goes back to it, with sorted keys
+	left, _ := json.Marshal(x) // a value that came from JSON can be encoded; the keys are sorted
 	right, _ := json.Marshal(y)
 	return bytes.Equal(left, right)
 }

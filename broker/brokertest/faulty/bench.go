@@ -15,20 +15,20 @@ const callsMax = 100
 // copyHeader marks the second of two equal messages, so that a Bench can tell it from a redelivery of the first.
 const copyHeader = "troupe-test-copy"
 
-// Bench wraps brokers, that are connections to one server, into faulty ones with a caller that makes up for the faults:
-// it repeats what was refused, publishes again what was not confirmed, and drops the copies that come of it as a worker
-// drops work that it has claimed before. Copies are made only where the port tells nothing of their fate: in queues
-// from which messages go by being settled alone. Elsewhere a lost confirm is taken from the wire.
+// Bench wraps brokers, which are connections to one server, into faulty ones. It also adds a caller that handles the
+// faults: it repeats refused calls and publishes unconfirmed messages again. It drops the copies, as a worker drops
+// work that it has claimed before. It makes copies only in queues whose messages leave only by being settled, because
+// there the port does not show the copies. For other queues it gets the lost confirms from the error.
 type Bench struct {
 	seed uint64
 
 	mu     sync.Mutex
-	count  uint64          // of connections
-	plain  map[string]bool // queues in which copies may be
-	copies map[string]int  // in each queue, not settled
+	count  uint64          // number of connections
+	plain  map[string]bool // queues that may hold copies
+	copies map[string]int  // unsettled copies in each queue
 }
 
-// NewBench makes a bench whose faults follow from the seed.
+// NewBench makes a bench whose faults are determined by the seed.
 func NewBench(seed uint64) *Bench {
 	return &Bench{seed: seed, plain: map[string]bool{}, copies: map[string]int{}}
 }
@@ -43,7 +43,7 @@ func (b *Bench) Wrap(c broker.Broker) broker.Broker {
 	return &repeating{Broker: f, bench: b}
 }
 
-// twin is a message's copy, where one may be made.
+// twin returns a message's copy, where a copy may be made.
 func (b *Bench) twin(m broker.Message) (broker.Message, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,7 +70,7 @@ func (b *Bench) sent(messages []broker.Message, confirms []broker.Confirm) {
 	}
 }
 
-// drop takes a copy off its queue.
+// drop removes a copy from its queue.
 func (b *Bench) drop(d broker.Delivery) bool {
 	if d.Headers[copyHeader] == "" {
 		return false
@@ -106,13 +106,13 @@ func (b *Bench) copiesIn(queue string) int {
 	return b.copies[queue]
 }
 
-// repeating is the caller's side of a bench.
+// repeating is the caller that a bench adds.
 type repeating struct {
 	*Broker
 	bench *Bench
 }
 
-// again makes a call until it is not an injected fault that hinders it.
+// again repeats a call until it succeeds or fails with an error that was not injected.
 func again(call func() error) error {
 	var err error
 	for range callsMax {
@@ -160,7 +160,7 @@ func (r *repeating) Consume(ctx context.Context, queue string, prefetch int) (c 
 	return c, err
 }
 
-// Publish implements broker.Broker. Messages whose confirms were lost are sent once more, as copies.
+// Publish implements broker.Broker. It sends messages with lost confirms again, as copies.
 func (r *repeating) Publish(ctx context.Context, messages []broker.Message) ([]broker.Confirm, error) {
 	p := publication{bench: r.bench, left: messages, at: make([]int, len(messages)), confirms: unknown(len(messages))}
 	for i := range p.at {
@@ -185,15 +185,15 @@ func (r *repeating) Publish(ctx context.Context, messages []broker.Message) ([]b
 	return p.confirms, err
 }
 
-// publication is one call of Publish over its repetitions.
+// publication is one call of Publish with its repetitions.
 type publication struct {
 	bench    *Bench
 	left     []broker.Message // to be sent
-	at       []int            // the place of each in the call
+	at       []int            // index of each in the call
 	confirms []broker.Confirm // of the call
 }
 
-// settle notes confirms. A message that one copy of has arrived has arrived.
+// settle records confirms. A message has arrived when one copy of it has arrived.
 func (p *publication) settle(confirms []broker.Confirm) {
 	for i, c := range confirms {
 		if p.confirms[p.at[i]] != broker.Confirmed {
@@ -202,7 +202,7 @@ func (p *publication) settle(confirms []broker.Confirm) {
 	}
 }
 
-// copy leaves to be sent what a caller without these confirms would send again.
+// copy keeps the messages that a caller without these confirms would send again.
 func (p *publication) copy(confirms []broker.Confirm) {
 	var left []broker.Message
 	var at []int

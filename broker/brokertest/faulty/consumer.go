@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/broker"
 )
 
-// Consume implements broker.Broker. What the consumer delivers is settled late now and then.
+// Consume implements broker.Broker. Some settlements of its deliveries are delayed.
 func (f *Broker) Consume(ctx context.Context, queue string, prefetch int) (broker.Consumer, error) {
 	if err := f.begin(ctx); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (f *Broker) Close() error {
 	return err
 }
 
-// consumer passes deliveries on. Its channel never fills, since no more than the prefetch are unsettled.
+// consumer passes deliveries on. Its channel never fills, since the prefetch bounds the unsettled deliveries.
 type consumer struct {
 	broker.Consumer
 	broker *Broker
@@ -56,15 +56,15 @@ func (c *consumer) Cancel() error {
 	return err
 }
 
-// end waits until the wrapped consumer has ended, and gives back what nobody has read.
+// end waits until the wrapped consumer has ended, and gives back the deliveries that were not read.
 func (c *consumer) end() {
 	<-c.done
 	for d := range c.out {
-		_ = d.Nack(true) // the connection may have gone, which gives it back too
+		_ = d.Nack(true) // a lost connection gives it back too
 	}
 }
 
-// pass hands deliveries on until the wrapped consumer ends.
+// pass passes deliveries on until the wrapped consumer ends.
 func (c *consumer) pass() {
 	defer close(c.done)
 	defer close(c.out)
@@ -80,7 +80,7 @@ func (c *consumer) pass() {
 	delete(c.broker.consumers, c)
 }
 
-// late settles with a delay now and then.
+// late delays some settlements.
 type late struct {
 	broker.Settler
 	broker *Broker
@@ -88,7 +88,7 @@ type late struct {
 
 // Ack implements broker.Settler.
 func (l late) Ack() error {
-	_ = l.broker.linger(context.Background()) // it has no end to wait for but its own
+	_ = l.broker.linger(context.Background()) // only its own delay ends it
 	return l.Settler.Ack()
 }
 

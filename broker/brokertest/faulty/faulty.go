@@ -1,8 +1,8 @@
-// Package faulty is a broker that fails as a server over a network does: calls are refused, confirms are lost after
-// the message has arrived, messages arrive twice, everything may be late. It wraps any broker; what goes wrong follows
-// from one seed and the order of the calls.
+// Package faulty is a broker that fails as a server over a network does: calls are refused, confirms are lost after the
+// message has arrived, messages arrive twice, and calls are delayed. It wraps any broker. One seed and the order of the
+// calls determine the faults.
 //
-// A Bench adds the caller that such a broker needs, so that any adapter passes the suite in brokertest on it:
+// A Bench adds a caller that handles the faults, so that any adapter passes the suite in brokertest on it:
 //
 //	bench := faulty.NewBench(1)
 //	brokertest.Run(t, func(t *testing.T) broker.Broker { return bench.Wrap(open(t)) })
@@ -19,11 +19,11 @@ import (
 	"github.com/troupe-run/troupe/broker"
 )
 
-// Config is what goes wrong, in chances of one call (Twice: of one message) in a hundred. All chances zero: 10 of each.
+// Config sets the probability of each fault, in percent of calls (Twice: of messages). If all are zero, each is 10.
 type Config struct {
 	Seed     uint64
-	Refused  int           // ErrUnavailable, and nothing was done
-	Lost     int           // Publish: everything was done, and no confirm came back
+	Refused  int           // ErrUnavailable; nothing was done
+	Lost     int           // Publish: everything was done and no confirm arrived
 	Twice    int           // Publish: a message is sent twice
 	Delayed  int           // calls and settlements wait up to DelayMax first
 	DelayMax time.Duration // default 2 ms
@@ -39,10 +39,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Counts says how often what went wrong.
+// Counts has the number of faults of each kind.
 type Counts struct{ Refused, Lost, Twice, Delayed int }
 
-// Broker is a faulty broker. Close, Cancel, Status and settlements never fail by its doing.
+// Broker is a faulty broker. It injects no errors into Close, Cancel, Status and settlements.
 type Broker struct {
 	broker.Broker
 	config Config
@@ -54,13 +54,13 @@ type Broker struct {
 	consumers map[*consumer]bool
 }
 
-// hooks are what a Bench does differently.
+// hooks are what a Bench replaces.
 type hooks struct {
-	// twin is the second of a message that is sent twice; ok is false for a message that is never.
+	// twin returns the second copy of a message; ok is false for a message that is never sent twice.
 	twin func(broker.Message) (second broker.Message, ok bool)
-	// sent is told of everything that was sent.
+	// sent gets every message that was sent, with its confirm.
 	sent func([]broker.Message, []broker.Confirm)
-	// drop says that a delivery was settled and is not to be handed on.
+	// drop reports that it has settled a delivery, which is then not passed on.
 	drop func(broker.Delivery) bool
 }
 
@@ -76,14 +76,14 @@ func New(b broker.Broker, c Config) *Broker {
 	}
 }
 
-// Counts says how often what has gone wrong so far.
+// Counts returns the number of faults so far.
 func (f *Broker) Counts() Counts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.counts
 }
 
-// hit says whether a chance came true, and counts it.
+// hit draws a chance, and counts it if it comes true.
 func (f *Broker) hit(chance int, count *int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -94,7 +94,7 @@ func (f *Broker) hit(chance int, count *int) bool {
 	return true
 }
 
-// linger may let time pass.
+// linger delays some calls.
 func (f *Broker) linger(ctx context.Context) error {
 	if !f.hit(f.config.Delayed, &f.counts.Delayed) {
 		return nil
@@ -111,10 +111,10 @@ func (f *Broker) linger(ctx context.Context) error {
 	}
 }
 
-// errRefused is the error of a call that was not made.
+// errRefused is the error of a call that was refused.
 var errRefused = fmt.Errorf("injected: refused before it was done: %w", broker.ErrUnavailable)
 
-// begin may delay and may refuse a call.
+// begin delays or refuses some calls.
 func (f *Broker) begin(ctx context.Context) error {
 	if err := f.linger(ctx); err != nil {
 		return err
@@ -125,8 +125,8 @@ func (f *Broker) begin(ctx context.Context) error {
 	return nil
 }
 
-// lostConfirms is the error for messages that were sent and whose confirms were lost. It carries them for a Bench;
-// another caller sees no more than broker.ErrUnavailable.
+// lostConfirms is the error for sent messages with lost confirms. It holds the confirms for a Bench. Another caller
+// sees only broker.ErrUnavailable.
 type lostConfirms struct {
 	confirms []broker.Confirm
 	err      error
@@ -177,7 +177,7 @@ func (f *Broker) Publish(ctx context.Context, messages []broker.Message) ([]brok
 	return confirms, err
 }
 
-// send publishes and tells of it.
+// send publishes and calls the hook.
 func (f *Broker) send(ctx context.Context, messages []broker.Message) ([]broker.Confirm, error) {
 	confirms, err := f.Broker.Publish(ctx, messages)
 	f.hooks.sent(messages, confirms)
@@ -192,7 +192,7 @@ func unknown(n int) []broker.Confirm {
 	return out
 }
 
-// twins are the messages to be sent a second time, among those that arrived.
+// twins returns those of the arrived messages that are sent a second time.
 func (f *Broker) twins(messages []broker.Message, confirms []broker.Confirm) []broker.Message {
 	var out []broker.Message
 	for i, m := range messages {
@@ -206,7 +206,7 @@ func (f *Broker) twins(messages []broker.Message, confirms []broker.Confirm) []b
 	return out
 }
 
-// injected says that an error is this package's doing.
+// injected reports whether an error is an injected one.
 func injected(err error) bool {
 	var lost *lostConfirms
 	return errors.Is(err, errRefused) || errors.As(err, &lost)

@@ -95,7 +95,7 @@ func TestCancelGivesBackWhatNobodyRead(t *testing.T) {
 	require.Equal(t, 2, ready(t, b))
 }
 
-// TestBenchMakesUpForFaults: its caller sees each message once, while the queue below holds copies.
+// TestBenchMakesUpForFaults: the caller gets each message once, while the queue holds copies.
 func TestBenchMakesUpForFaults(t *testing.T) {
 	t.Parallel()
 	inner := memory.New(memory.Config{})

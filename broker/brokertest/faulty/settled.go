@@ -2,14 +2,14 @@ package faulty
 
 import "github.com/troupe-run/troupe/broker"
 
-// AckFirst acks a delivery at once and returns what settles it from then on, which does nothing. It is how a node would be whose
-// deliveries are gone before their work is claimed.
+// AckFirst acks a delivery at once and returns a settler that does nothing. It simulates a node that acks deliveries
+// before it claims their work.
 func AckFirst(s broker.Settler) broker.Settler {
-	_ = s.Ack() // whatever becomes of it, nobody asks again
+	_ = s.Ack() // the error changes nothing
 	return settled{}
 }
 
-// settled is a delivery that is settled already.
+// settled is the settler of a delivery that is settled already.
 type settled struct{}
 
 func (settled) Ack() error      { return nil }

@@ -8,12 +8,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAcksSettleExactlyWhatWasAcked lets a model of a server's channel take what the ledger says to send, in any order of
-// acks and nacks: "up to" must name a delivery that the server holds and take no other than those to be acked.
+// TestAcksSettleExactlyWhatWasAcked applies the decisions of settledTags to a model of a server's channel, in any order
+// of acks and nacks. "up to" must name an unsettled delivery, and must settle only deliveries that are to be acked.
 func TestAcksSettleExactlyWhatWasAcked(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		l := newLedger()
+		l := newSettledTags()
 		held := map[uint64]bool{}
 		delivered := uint64(0)
 		for range rapid.IntRange(1, 50).Draw(t, "steps") {
@@ -51,8 +51,8 @@ func pick(t *rapid.T, held map[uint64]bool, what string) []uint64 {
 	return rapid.SliceOfNDistinct(rapid.SampledFrom(tags), 0, len(tags), rapid.ID[uint64]).Draw(t, what)
 }
 
-// serve does what a server does with the ledger's acks, and returns what was acked.
-func serve(t *rapid.T, held map[uint64]bool, l *ledger, tags []uint64) (acked []uint64) {
+// serve handles acks as a server does, and returns the acked tags.
+func serve(t *rapid.T, held map[uint64]bool, l *settledTags, tags []uint64) (acked []uint64) {
 	upTo, run, single := l.acks(tags)
 	if run > 0 {
 		require.True(t, held[upTo], "a server takes an unknown tag for all that it holds")
