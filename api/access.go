@@ -13,13 +13,13 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// TokensFile is where tokens are kept that may change while the node runs. Without a path there is none.
+// TokensFile is a file of tokens that may change while the node runs. An empty path means no file.
 type TokensFile struct {
 	Path string
 	Read func() ([]Token, error) // reads the file and checks its form
 }
 
-// Access is who may call the API: tokens that stay, and those of a file, which is read again when it has changed.
+// Access holds the tokens of the API: fixed ones, and those of a file, which is read again when it has changed.
 type Access struct {
 	fixed  []Token
 	file   TokensFile
@@ -28,21 +28,21 @@ type Access struct {
 	now    func() time.Time
 
 	current atomic.Pointer[[]hashedToken]
-	turns   turns // guard what follows
+	turns   turns // guard the fields below
 	watch   watched
-	failed  string // why the file was not taken the last time
+	failed  string // why the last read failed
 }
 
 type hashedToken struct {
 	name    string
-	digest  [sha256.Size]byte // of no token where it has a certificate
+	digest  [sha256.Size]byte // unused for an entry with a certificate
 	scopes  []Scope
 	expires time.Time
 
 	certificate string
 }
 
-// NewAccess reads the file, where there is one. A file that cannot be taken is an error now; later it leaves the tokens as they are.
+// NewAccess reads the file, where there is one. An invalid file is an error here; later it leaves the tokens unchanged.
 // Entries with a certificate need the authorities of clients' certificates among the TLS files.
 func NewAccess(fixed []Token, file TokensFile, files TLSFiles, logger hclog.Logger) (*Access, error) {
 	if logger == nil {
@@ -58,14 +58,14 @@ func NewAccess(fixed []Token, file TokensFile, files TLSFiles, logger hclog.Logg
 // restricted reports whether a caller needs a token.
 func (a *Access) restricted() bool { return len(a.fixed) > 0 || a.file.Path != "" }
 
-// Reload reads the tokens' file. After an error the tokens of before hold.
+// Reload reads the tokens' file. After an error the earlier tokens stay valid.
 func (a *Access) Reload() error {
 	a.turns.take()
 	defer a.turns.give(&a.watch)
 	a.watch.look(a.now())
 	err := a.reload()
 	if err != nil {
-		a.failed = err.Error() // so that it is read again though the file does not change: its mode may
+		a.failed = err.Error() // read again even if the content does not change, because the file's mode may
 	}
 	return err
 }
@@ -100,8 +100,8 @@ func (a *Access) reload() error {
 	return nil
 }
 
-// tokens are those that hold now. Whoever comes first after a second looks whether the file has changed; those who come meanwhile wait for
-// that: a token that was taken out does not pass beside it.
+// tokens returns the valid tokens. Once a second, one caller checks whether the file has changed. Other callers wait
+// for it, so that a removed token is not accepted meanwhile.
 func (a *Access) tokens() []hashedToken {
 	if a.file.Path != "" {
 		if now := a.now(); a.turns.due(now) {
@@ -111,7 +111,7 @@ func (a *Access) tokens() []hashedToken {
 	return *a.current.Load()
 }
 
-// refresh gives the turn back.
+// refresh reads changed files and gives the turn back.
 func (a *Access) refresh(now time.Time) {
 	defer a.turns.give(&a.watch)
 	if !a.watch.due(now) || (!a.watch.look(now) && a.failed == "") {
@@ -127,7 +127,7 @@ func (a *Access) refresh(now time.Time) {
 	a.logger.Info("tokens read again", "tokens", len(*a.current.Load()))
 }
 
-// find compares with every token, in a time that does not depend on which one fits.
+// find compares with every token, in a time that does not depend on which one matches.
 func (a *Access) find(secret string) *hashedToken {
 	digest, found, list := sha256.Sum256([]byte(secret)), -1, a.tokens()
 	for i := range list {
@@ -154,5 +154,5 @@ func (a *Access) certified(names []string) *hashedToken {
 	return nil
 }
 
-// ended reports whether the token's time is over.
+// ended reports whether the token has expired.
 func (t *hashedToken) ended(now time.Time) bool { return !t.expires.IsZero() && !now.Before(t.expires) }

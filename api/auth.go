@@ -10,7 +10,8 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// guard decides who may do what. Without tokens only this machine may, and a browser only from the node's own page.
+// guard decides who may use which route. Without tokens only callers on this machine may, and a browser only from the
+// node's own page.
 type guard struct {
 	access *Access
 	origin *http.CrossOriginProtection
@@ -20,14 +21,14 @@ func newGuard(access *Access) *guard {
 	return &guard{access: access, origin: http.NewCrossOriginProtection()}
 }
 
-// caller is who makes a request.
+// caller is the sender of a request.
 type caller struct {
-	name  string // empty: nobody knows
-	own   bool   // it may do this with what it submitted itself, and nothing else
-	blind bool   // it may not read what others submitted
+	name  string // empty: not known
+	own   bool   // it may use the route only for executions that it submitted itself
+	blind bool   // it may not read executions of others
 }
 
-// admit returns who the caller is, or why the request is refused; both where a caller who is known may not do this.
+// admit returns the caller, or why the request is refused. It returns both if a known caller lacks the scope.
 func (g *guard) admit(r *http.Request, rt *route) (caller, *messages.Problem) {
 	if g.access.restricted() {
 		return g.byToken(r, rt)
@@ -41,7 +42,7 @@ func (g *guard) admit(r *http.Request, rt *route) (caller, *messages.Problem) {
 	return caller{name: localCaller}, nil
 }
 
-// foreign says why a request to a node without tokens is not taken for one of this machine.
+// foreign returns why a request to a node without tokens does not count as one of this machine, or nil.
 func (g *guard) foreign(r *http.Request) *messages.Problem {
 	if !loopback(r.RemoteAddr) {
 		return messages.Problemf(messages.CodeForbidden,
@@ -62,8 +63,8 @@ func (g *guard) foreign(r *http.Request) *messages.Problem {
 	return nil
 }
 
-// proxyHeader returns the name of a header by which a proxy says that the request is somebody else's; empty: none has. Such a
-// request comes from this machine, and whom it is from nobody here can tell.
+// proxyHeader returns the name of a header by which a proxy marks a forwarded request, or nothing. A forwarded request
+// comes from this machine, but its real sender is not known.
 func proxyHeader(h http.Header) string {
 	for name := range h {
 		switch {
@@ -97,7 +98,7 @@ func (g *guard) byToken(r *http.Request, rt *route) (caller, *messages.Problem) 
 		"token %q lacks the scope %q that this needs; it has %s", t.name, rt.scope, lacking(t.scopes))
 }
 
-// identify finds who calls: by the token that the request shows, or else by the certificate of its connection.
+// identify finds the caller by the request's token, or else by the certificate of its connection.
 func (g *guard) identify(r *http.Request) (*hashedToken, *messages.Problem) {
 	given := r.Header.Get("Authorization")
 	if given == "" && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
@@ -113,8 +114,8 @@ func (g *guard) identify(r *http.Request) (*hashedToken, *messages.Problem) {
 	return nil, messages.Problemf(messages.CodeUnauthorized, "the token is not known here")
 }
 
-// byCertificate finds the entry of a client's certificate, which the handshake has checked. A browser sends it for the pages of
-// others too, and a connection may outlive it.
+// byCertificate finds the entry of a client's certificate. The handshake has verified the certificate. Other checks are
+// needed here, because a browser also sends it for requests of other sites' pages, and a connection may outlive it.
 func (g *guard) byCertificate(r *http.Request) (*hashedToken, *messages.Problem) {
 	cert := r.TLS.PeerCertificates[0]
 	if now := g.access.now(); now.After(cert.NotAfter) {
@@ -131,8 +132,8 @@ func (g *guard) byCertificate(r *http.Request) (*hashedToken, *messages.Problem)
 		"the client's certificate is good, and no entry of tokens names it; it has %s", clip(strings.Join(names, ", ")))
 }
 
-// loopback reports whether a host, with or without a port, is this machine by its own address or name. A name that
-// merely resolves to it is not: that is how a foreign page would reach the node.
+// loopback reports whether a host, with or without a port, is this machine by its own address or name. A name that only
+// resolves to it does not count, because a page of another site could reach the node that way.
 func loopback(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
@@ -146,6 +147,6 @@ func loopback(hostport string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-// Loopback reports whether a listen address is reachable from this machine alone. An address without a host, as in
+// Loopback reports whether a listen address is reachable only from this machine. An address without a host, as in
 // ":7070", is not.
 func Loopback(listen string) bool { return loopback(listen) }

@@ -12,8 +12,8 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// Backend is what the API asks of its node. Every method honours its context; errors that a caller caused are
-// *messages.Problem, everything else is the node's fault.
+// Backend is the API's port to its node. Every method honours its context. Errors that a caller caused are
+// *messages.Problem. All other errors are the node's fault.
 type Backend interface {
 	// Submit checks, completes and stores the requests, all or none.
 	Submit(ctx context.Context, requests []submit.Request) ([]store.Submitted, error)
@@ -21,25 +21,26 @@ type Backend interface {
 	List(ctx context.Context, f store.Filter) (store.Page, error)
 	Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error)
 	Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error)
-	// Wait returns the execution once it is terminal, or as it stands when ctx ends.
+	// Wait returns the execution once it is terminal, or its current state when ctx ends.
 	Wait(ctx context.Context, id messages.ExecutionID) (messages.Execution, error)
-	// Cancel returns the execution as the cancel left it: cancelled, cancelling, or terminal before.
+	// Cancel returns the execution after the cancel: cancelled, cancelling, or terminal before.
 	Cancel(ctx context.Context, id messages.ExecutionID, by string) (messages.Execution, error)
-	// Retry stores a new execution of a terminal one's chain (reason manual_retry), under an idempotency key where one is
-	// given. Where the execution has a retry already, that is the answer, as Existing, unless it has another key. By is who asks.
+	// Retry stores a new execution of a terminal one's chain (reason manual_retry), with an idempotency key where one
+	// is given. If the execution has a retry already, it returns that as Existing, unless that retry has another key.
+	// by is the caller.
 	Retry(ctx context.Context, id messages.ExecutionID, key, by string) (store.Submitted, error)
-	// RetryAnswer says whether a retry follows the execution, when and as which, or why none does.
+	// RetryAnswer says whether the execution has or gets a retry, with its id and time, or why there is none.
 	RetryAnswer(ctx context.Context, e *messages.Execution) view.Retry
 	// Output returns what the execution's process has written so far.
 	Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error)
-	// Follow calls each for every live happening of the execution, from its first, until it is terminal or ctx ends.
+	// Follow calls each for every live event of the execution, from the first one, until it is terminal or ctx ends.
 	Follow(ctx context.Context, id messages.ExecutionID, each func(view.Live) error) error
-	// Why explains what a not yet running execution waits for.
+	// Why explains why an execution does not run yet.
 	Why(ctx context.Context, id messages.ExecutionID) (view.Explanation, error)
 
-	// Workers returns the workers of all live nodes, or of the one that node names, and pools likewise.
+	// Workers returns the workers of all live nodes, or of the named one.
 	Workers(ctx context.Context, pool, node string) (view.Workers, error)
-	// Worker and what follows act on a worker of any node. By is who asks, for the record.
+	// Worker and the methods below act on a worker of any node. by is the caller, for the record.
 	Worker(ctx context.Context, id messages.WorkerID) (view.WorkerDetail, error)
 	// ProbeWorker probes now and returns the result.
 	ProbeWorker(ctx context.Context, id messages.WorkerID, by string) (view.WorkerDetail, error)
@@ -52,16 +53,17 @@ type Backend interface {
 	DrainNode(ctx context.Context, id, by string) error
 	Sessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error)
 	Session(ctx context.Context, pool, name string) (view.Session, error)
-	// EndSession ends an idle session's binding and returns the session without it. One that has none stays as it is.
+	// EndSession ends an idle session's binding and returns the session without it. A session without a binding does
+	// not change.
 	EndSession(ctx context.Context, pool, name, by string) (view.Session, error)
 	Actions(ctx context.Context) ([]messages.Action, error)
 	DeadLetters() store.DeadLetters
-	// RequeueDeadLetter is Retry of the execution that the letter names.
+	// RequeueDeadLetter is Retry for the execution of a dead letter.
 	RequeueDeadLetter(ctx context.Context, id int64, by string) (store.Submitted, error)
-	// Reload reads the packs again and returns what changed. By is who asks.
+	// Reload reads the packs again and returns the changes. by is the caller.
 	Reload(ctx context.Context, by string) (ReloadReport, error)
 
-	// Ready says whether the node may be sent work, and what it waits for or lacks.
+	// Ready says whether the node accepts work, and what it waits for or lacks.
 	Ready(ctx context.Context) Readiness
 	// Redact removes the action's secret parameters.
 	Redact(action string, parameters json.RawMessage) json.RawMessage
@@ -73,21 +75,21 @@ type Readiness struct {
 	WaitsFor    []string `json:"waits_for,omitempty"`
 	BrokenPools []string `json:"broken_pools,omitempty"`
 	Draining    bool     `json:"draining,omitempty"`
-	Notes       []string `json:"notes,omitempty"` // what a person may want to know, ready or not
+	Notes       []string `json:"notes,omitempty"` // hints for a person, ready or not
 }
 
-// ReloadReport says what a reload of the packs changed.
+// ReloadReport lists the changes of a reload of the packs.
 type ReloadReport struct {
 	Packs    []string `json:"packs"`
 	Added    []string `json:"added,omitempty"`    // actions
 	Removed  []string `json:"removed,omitempty"`  // actions
 	Changed  []string `json:"changed,omitempty"`  // actions
 	Replaced []string `json:"replaced,omitempty"` // pools whose workers are replaced one by one
-	// Broken are the pools that were broken before, or do not change, and whose workers still fail to start.
+	// Broken are pools whose workers fail to start, and that were broken before or do not change.
 	Broken []ReloadFailure `json:"broken,omitempty"`
 }
 
-// ReloadFailure is why a worker of a pool did not start.
+// ReloadFailure says why a worker of a pool did not start.
 type ReloadFailure struct {
 	Pool      string   `json:"pool"`
 	Packs     []string `json:"packs" doc:"whose code it is: the pack of the action that could not be loaded, or those that have changed"`
@@ -95,7 +97,7 @@ type ReloadFailure struct {
 	Traceback string   `json:"traceback,omitempty"`
 }
 
-// String is the failure in a line.
+// String returns the failure as one line.
 func (f ReloadFailure) String() string {
 	return fmt.Sprintf("pack %s: a worker of pool %s does not start: %s", strings.Join(f.Packs, ", "), f.Pool, f.Error)
 }

@@ -33,8 +33,8 @@ func (s *server) submitBatch(c *call) error {
 	return writeJSON(c.w, http.StatusCreated, &view)
 }
 
-// decodeBatch reads a form.BatchRequest from the request's body as it arrives. It stops at the first entry that is wrong or one too
-// many: what a batch costs does not depend on what follows behind.
+// decodeBatch reads a form.BatchRequest from the request's body as it arrives. It stops at the first wrong entry and
+// after the maximum number, so that the rest of a bad batch costs nothing.
 func (c *call) decodeBatch() ([]submit.Request, error) {
 	if err := mediaType(c.r, false); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ type batchDecoder struct {
 	dec  *json.Decoder
 	from *bodyReader
 	list []submit.Request
-	raw  json.RawMessage // of one entry
+	raw  json.RawMessage // one entry
 }
 
 func newBatchDecoder(from *bodyReader) *batchDecoder {
@@ -64,7 +64,7 @@ func newBatchDecoder(from *bodyReader) *batchDecoder {
 	return d
 }
 
-// theBody is what problems call the whole.
+// theBody is the name of the whole body in problems.
 const theBody = "the body"
 
 func (d *batchDecoder) decode() ([]submit.Request, error) {
@@ -85,7 +85,7 @@ func (d *batchDecoder) decode() ([]submit.Request, error) {
 			return nil, err
 		}
 	}
-	if _, err := d.token(); err != nil { // the object's end
+	if _, err := d.token(); err != nil { // end of the object
 		return nil, d.problem(err)
 	}
 	end := int(d.dec.InputOffset())
@@ -155,10 +155,10 @@ func (d *batchDecoder) open(want json.Delim, what, kind string) error {
 	return nil
 }
 
-// part bounds what is read next.
+// part bounds the next read.
 func (d *batchDecoder) part(max int64) { d.from.part = d.dec.InputOffset() + max }
 
-// gapMax bounds the blanks between entries, and a name: the decoder looks at those again with every piece that arrives.
+// gapMax bounds the whitespace between entries, and a name: the decoder scans them again with every piece that arrives.
 const gapMax = 16 << 10
 
 func (d *batchDecoder) token() (json.Token, error) {
@@ -171,7 +171,7 @@ func (d *batchDecoder) more() bool {
 	return d.dec.More()
 }
 
-// problem says in the caller's words what was wrong. The decoder counts its bytes itself.
+// problem describes an error in terms of the request. The decoder counts its bytes itself.
 func (d *batchDecoder) problem(err error) error {
 	var p *messages.Problem
 	var syntax *json.SyntaxError
@@ -193,12 +193,12 @@ func inEntry(i int, err error) error {
 		return err
 	}
 	if status := StatusOf(p); status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable || p.Code == messages.CodeBodyTooLarge {
-		return err // it is about all bodies, or the whole of this one
+		return err // it is about all bodies, or about this whole body
 	}
 	return &messages.Problem{Code: p.Code, Cause: p.Cause, Message: entry(i, p.Message), Details: map[string]any{"index": i, "cause": p.Details}}
 }
 
-// kindOf names the JSON type that a token begins.
+// kindOf returns the JSON type that begins with a token.
 func kindOf(t json.Token) string {
 	switch t := t.(type) {
 	case json.Delim:

@@ -9,44 +9,45 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// What is counted of a request's body beside its bytes, for what the node makes of it.
+// What a request's body counts in addition to its bytes, for the memory of its decoded form.
 const (
 	bodyStep  = 4 << 10 // bytes are counted in steps of this size, as they arrive
-	entryCost = 512     // of an entry of a batch
-	labelCost = 64      // of a label of such an entry
+	entryCost = 512     // for an entry of a batch
+	labelCost = 64      // for a label of such an entry
 )
 
-// roomTime bounds how long the first of the batches waits for room.
+// roomTime bounds how long the first waiting batch waits for room.
 const roomTime = 10 * time.Second
 
-// largestBatch is what a batch may count for, so that one alone always finds room where the node's bounds leave it.
+// largestBatch is the largest count of a batch. A single batch always finds room if the node's bounds allow it.
 const largestBatch = BatchBodyMax + messages.BatchMax*entryCost
 
-// bodies counts the bytes of all request bodies that the node holds, up to max. The batches of one token have a share of what
-// batches may hold. Where there is no room, a request is refused; of the batches the first that finds none waits for it instead,
-// and so does the first of each token that finds none in its share. So batches that come at once do not all end half read.
+// bodies counts the bytes of all request bodies in the node's memory, up to max. The batches of one token share a part
+// of the room for batches. A request is refused where there is no room. But the first batch without room waits, and so
+// does the first batch of each token without room in the token's share. So simultaneous batches do not all fail half
+// read.
 type bodies struct {
 	max int64
 
 	mu     sync.Mutex
 	now    int64
-	first  *holding            // that waits, or has waited
-	shares map[string]*portion // of tokens whose batches hold something, by name
+	first  *holding            // the batch that waits or has waited
+	shares map[string]*portion // by name, of tokens with batches in memory
 	given  chan struct{}       // closed when bytes are given back
 }
 
-// portion is what the batches of one token hold together.
+// portion is the part of the batches of one token.
 type portion struct {
 	now   int64
-	first *holding // of them, that waits or has waited for its token's share
+	first *holding // the batch that waits or has waited for its token's share
 }
 
-// share is how much the batches of one token may hold together: half of what is there for batches, or one largest batch where
-// that is more.
+// share returns how much the batches of one token may hold together: half of the room for batches, or one largest batch
+// if that is more.
 func share(part int64) int64 { return max(part/2, min(part, largestBatch)) }
 
-// take adds n bytes to what a request holds, unless fewer than its spare would be left or its token would have more than its
-// share, and then says what to wait for: nil: for nothing.
+// take adds n bytes to a request's holding. It refuses if less than the request's spare would be left, or if its token
+// would exceed its share. It then returns a channel to wait for, or nil if the request must not wait.
 func (b *bodies) take(h *holding, n int64) (taken bool, wait <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,7 +75,7 @@ func (b *bodies) take(h *holding, n int64) (taken bool, wait <-chan struct{}) {
 	return false, b.given
 }
 
-// portion is what the token of a batch holds; nil: the request is no batch, or nobody's in particular.
+// portion returns the portion of a batch's token. It is nil for a request that is no batch or has no token.
 func (b *bodies) portion(h *holding) *portion {
 	if h.caller == "" || h.spare == 0 {
 		return nil
@@ -90,7 +91,7 @@ func (b *bodies) portion(h *holding) *portion {
 	return p
 }
 
-// give takes back all that a request holds.
+// give releases all bytes of a request.
 func (b *bodies) give(h *holding) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -124,19 +125,19 @@ func (b *bodies) full(h *holding) *messages.Problem {
 		"the request bodies in flight fill the %d bytes that this node has for them (limits.bodies); try again, or send less at once", b.max)
 }
 
-// holding is what one request holds of the node's bodies.
+// holding is one request's part of the bytes in bodies.
 type holding struct {
 	of    *bodies
-	spare int64 // that this request has to leave to others; 0: it is none that waits
-	// caller is whose token it came with; empty: nobody's in particular, for the node has no tokens.
+	spare int64 // bytes that this request must leave to others; 0: it never waits
+	// caller is the name of its token; empty: the node has no tokens.
 	caller  string
-	crowded bool // it found no room in its token's share
+	crowded bool // its token's share had no room
 	taken   int64
 	used    int64
-	left    <-chan struct{} // closed once the caller is known to have left, and when the node stops; nil: never
+	left    <-chan struct{} // closed when the caller has left or the node stops; nil: never
 }
 
-// add counts n bytes more, or says that there is no room for them.
+// add counts n more bytes, or returns an error if there is no room for them.
 func (h *holding) add(n int64) error {
 	h.used += n
 	if h.used <= h.taken {
@@ -165,10 +166,10 @@ func (h *holding) add(n int64) error {
 	}
 }
 
-// release gives everything back. It may be called again.
+// release releases all bytes. It may be called again.
 func (h *holding) release() { h.of.give(h) }
 
-// errPart ends the reading of a part of a body that is larger than it may be.
+// errPart ends the reading of a part of a body that is too large.
 var errPart = errors.New("a part of the body is too large")
 
 // bodyReader reads a request's body up to a limit, and counts its bytes as they arrive. Its errors are *messages.Problem, io.EOF and

@@ -19,13 +19,13 @@ import (
 
 // Bounds of a request's body.
 const (
-	BodyMax      = 3 << 19           // 1.5 MiB, of every request but a batch
+	BodyMax      = 3 << 19           // 1.5 MiB, for every request but a batch
 	BatchBodyMax = 32 << 20          // 32 MiB
-	bodyTime     = 30 * time.Second  // a body that is begun must be finished within it
+	bodyTime     = 30 * time.Second  // for a body to arrive, from its beginning
 	batchTime    = 120 * time.Second // the same for a batch
-	drainMax     = 4 << 20           // at least so much is thrown away of a body that is refused, so that the caller sees the answer
-	drainTime    = 5 * time.Second   // for as long
-	bodyWrap     = 4                 // nesting that a request puts around its parameters, and one that Check names
+	drainMax     = 4 << 20           // how much of a refused body is discarded at least, so that the caller gets the answer
+	drainTime    = 5 * time.Second   // how long it is discarded
+	bodyWrap     = 4                 // nesting around the parameters in a request, and one level that Check reports
 	keepBuffer   = 64 << 10          // a larger buffer is not kept for the next request
 )
 
@@ -37,9 +37,9 @@ func putBuffer(b *bytes.Buffer) {
 	}
 }
 
-// decode reads the request's JSON body into v. An unknown field, a second value behind the first, nesting deeper
-// than parameters may have, and bytes that are no UTF-8 are refused. An empty body is refused unless optional. With its body
-// read the call takes its place.
+// decode reads the request's JSON body into v. It refuses an unknown field, a second value after the first, nesting
+// deeper than parameters may have, and bytes that are not UTF-8. It refuses an empty body unless optional. After it has
+// read the body, the call takes its place.
 func (c *call) decode(optional bool, v any) error {
 	if optional && c.r.ContentLength == 0 {
 		return c.enter()
@@ -61,7 +61,7 @@ func (c *call) decode(optional bool, v any) error {
 	return c.enter()
 }
 
-// mediaType wants application/json as it is. A request without a body may leave it out where the body is optional.
+// mediaType requires application/json. A request without a body may omit it if the body is optional.
 func mediaType(r *http.Request, optional bool) error {
 	for _, enc := range r.Header["Content-Encoding"] {
 		if enc != "" && !strings.EqualFold(enc, "identity") {
@@ -82,7 +82,7 @@ func mediaType(r *http.Request, optional bool) error {
 	return nil
 }
 
-// readBody fills buf with the body.
+// readBody reads the body into buf.
 func (c *call) readBody(buf *bytes.Buffer) error {
 	if n := c.r.ContentLength; n > 0 && n <= c.max {
 		buf.Grow(int(min(n, keepBuffer)) + bytes.MinRead)
@@ -94,9 +94,9 @@ func (c *call) readBody(buf *bytes.Buffer) error {
 	})
 }
 
-// body has read take the body, in bounded time and up to the route's limit. Once it is read the deadline is lifted: the connection
-// is watched for the caller's leaving while a long poll runs. Where read gives up, the deadline stays: drain has its own, and the
-// server too reads what is left, up to a bound.
+// body calls read with the body, in bounded time and up to the route's limit. Afterwards it removes the deadline,
+// because the server watches the connection during a long poll to notice that the caller has left. After an error the
+// deadline stays: drain sets its own, and the server also reads the rest, up to a bound.
 func (c *call) body(read func(from *bodyReader) error) error {
 	if c.place.isFull() {
 		return c.place.full()
@@ -109,7 +109,7 @@ func (c *call) body(read func(from *bodyReader) error) error {
 	if c.max > BodyMax {
 		limit = batchTime
 	}
-	// A writer without deadlines, as in a test, has no slow caller either.
+	// A writer without deadlines, as in a test, has no slow caller.
 	_ = control.SetReadDeadline(time.Now().Add(limit))
 	c.begun = true
 	if err := read(&bodyReader{from: c.r.Body, hold: &c.hold, max: c.max}); err != nil {
@@ -120,9 +120,9 @@ func (c *call) body(read func(from *bodyReader) error) error {
 	return nil
 }
 
-// drain throws away what has not been read of a refused call's body, in bounded time and up to a bound, so that the caller sees
-// the answer: the server closes the connection before a larger rest, and who still writes sees that alone. It does so for
-// callers who have shown who they are, and not where one waits to be asked for the body: that one has not sent it.
+// drain discards the unread part of a refused call's body, in bounded time and up to a bound, so that the caller gets
+// the answer. If more were unread, the server would close the connection, and a caller that still writes would see only
+// that. It drains only for known callers, and not if the caller waits for a 100 Continue and has sent no body.
 func (c *call) drain() {
 	switch {
 	case !c.known, c.read, c.r.ContentLength == 0, c.whole.Err() != nil:
@@ -140,7 +140,7 @@ func tooLarge(max int64) *messages.Problem {
 	return p
 }
 
-// decodeStrict reads exactly one JSON value. Problems call it what.
+// decodeStrict reads exactly one JSON value. Problems name it by what.
 func decodeStrict(what string, b []byte, v any) error {
 	if !utf8.Valid(b) {
 		return messages.Problemf(messages.CodeInvalidJSON, "%s is not UTF-8", what)
@@ -163,7 +163,7 @@ func goesOn(what string, at int) *messages.Problem {
 	return messages.Problemf(messages.CodeInvalidJSON, "%s goes on after its JSON value, at byte %d", what, at)
 }
 
-// decodeProblem says in the caller's words what encoding/json found.
+// decodeProblem describes an error of encoding/json in terms of the request.
 func decodeProblem(what string, err error) *messages.Problem {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -195,7 +195,7 @@ func unknownField(name string) *messages.Problem {
 	return p
 }
 
-// wanted names the JSON type that a Go type is read from.
+// wanted returns the JSON type that a Go type is decoded from.
 func wanted(e *json.UnmarshalTypeError) string {
 	switch name := fmt.Sprint(e.Type.Kind()); {
 	case strings.HasPrefix(name, "int"), strings.HasPrefix(name, "uint"):

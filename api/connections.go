@@ -19,13 +19,13 @@ import (
 
 // Connections bounds the HTTP server's connections. Zero means default.
 type Connections struct {
-	// Max is how many in all, never more than half of the descriptors that the process may have, and PeerMax how many of one
-	// address, never more than three quarters of all.
+	// Max is the maximum of all connections, at most half of the process's limit on descriptors. PeerMax is the maximum
+	// of one address, at most three quarters of Max.
 	Max     int `yaml:"connections" range:"8..1000000" help:"HTTP connections, at most half of the files that the process may have open. One more closes the one that has been idle for the longest."`
 	PeerMax int `yaml:"connections_per_address" range:"1..1000000" help:"HTTP connections from one address, at most three quarters of all."`
 }
 
-// Default bounds of connections, and how a failed accept is repeated.
+// Default bounds of connections, and the delays between failed accepts.
 const (
 	connectionsMax     = 8192
 	connectionsPeerMax = 4096
@@ -38,7 +38,7 @@ func DefaultConnections() Connections {
 	return Connections{Max: connectionsMax, PeerMax: connectionsPeerMax}
 }
 
-// within returns the bounds as they hold in a process that may have so many descriptors; 0: as many as it likes.
+// within returns the bounds in a process with that limit on descriptors; 0: no limit.
 func (c Connections) within(descriptors uint64) Connections {
 	if c.Max <= 0 {
 		c.Max = connectionsMax
@@ -53,7 +53,7 @@ func (c Connections) within(descriptors uint64) Connections {
 	return c
 }
 
-// descriptors is how many files and sockets this process may have open; 0: not known.
+// descriptors returns this process's limit on open files and sockets; 0: not known.
 func descriptors() uint64 {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
@@ -62,11 +62,11 @@ func descriptors() uint64 {
 	return limit.Cur
 }
 
-// Bound bounds the connections of a server, of which it takes the ConnState and ConnContext, and returns the listener to serve.
-// One connection too many closes the one that has been idle for the longest, of the same address where that is what has
-// too many. Idle is every one that no call is worked on for: who has not said yet what it wants, has not shown yet that it
-// may, or has not sent its body yet, is idle too. Where none is idle the new one is closed. A failed accept is a warning,
-// and is repeated.
+// Bound bounds the connections of a server and returns the listener to serve. It sets the server's ConnState and
+// ConnContext. When there is one connection too many, it closes the one that has been idle longest, of the same address
+// if that address has too many. A connection is idle while no call of it is in work: also before its request has
+// arrived, its caller is known, and its body has arrived. If none is idle, the new connection is closed. A failed
+// accept is logged as a warning and repeated.
 func Bound(server *http.Server, listener net.Listener, limits Connections, logger hclog.Logger) net.Listener {
 	t := &connTable{
 		Connections: limits.within(descriptors()), logger: logger.Named("http"),
@@ -77,7 +77,7 @@ func Bound(server *http.Server, listener net.Listener, limits Connections, logge
 	return &accepting{Listener: listener, table: t, closed: make(chan struct{})}
 }
 
-// connTable knows the open connections.
+// connTable holds the open connections.
 type connTable struct {
 	Connections
 	logger hclog.Logger
@@ -86,26 +86,26 @@ type connTable struct {
 	of    map[net.Conn]*connection
 	peers map[netip.Addr]*peerCount
 	idle  list.List // of *connection, the longest idle first
-	// serving is how many are not in it.
+	// serving is the number of connections that are not idle.
 	serving int
 	warns   throttle.Gate
 }
 
-// peerCount is what comes from one address.
+// peerCount counts the connections of one address.
 type peerCount struct{ open, serving int }
 
-// connection is one connection. Its fields are its table's.
+// connection is one connection. Its table guards the fields.
 type connection struct {
 	table *connTable
 	conn  net.Conn
 	peer  netip.Addr
 	count *peerCount
-	idle  *list.Element // nil while a call is worked on
+	idle  *list.Element // nil while a call is in work
 }
 
 type connectionKey struct{}
 
-// opened takes a new connection in. It is called by the server before anything is read.
+// opened registers a new connection. The server calls it before it reads anything.
 func (t *connTable) opened(ctx context.Context, conn net.Conn) context.Context {
 	c := &connection{table: t, conn: conn, peer: peerOf(conn)}
 	t.mu.Lock()
@@ -127,7 +127,7 @@ func (t *connTable) opened(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
-// victim is what has to be closed for a new connection of the peer; nil: nothing, or nothing that is idle.
+// victim returns the connection to close for a new one of the peer; nil: none is needed, or none is idle.
 func (t *connTable) victim(peer netip.Addr) *connection {
 	switch {
 	case t.openOf(peer) >= t.PeerMax:
@@ -149,7 +149,7 @@ func (t *connTable) openOf(peer netip.Addr) int {
 	return 0
 }
 
-// refuse closes a connection that was not taken in.
+// refuse closes a connection that was not registered.
 func (t *connTable) refuse(c *connection) {
 	_ = shut(c.conn)
 	t.mu.Lock()
@@ -171,7 +171,7 @@ func (t *connTable) add(c *connection) {
 	c.idle = t.idle.PushBack(c)
 }
 
-// remove takes a connection out.
+// remove removes a connection.
 func (t *connTable) remove(c *connection) {
 	if t.of[c.conn] != c {
 		return
@@ -196,7 +196,7 @@ func (t *connTable) rest(c *connection) {
 	c.idle = t.idle.PushBack(c)
 }
 
-// changed is told by the server how a connection stands. A request that has been answered leaves it the newest idle one.
+// changed handles a change of a connection's state. After an answered request the connection is the newest idle one.
 func (t *connTable) changed(conn net.Conn, state http.ConnState) {
 	if state != http.StateIdle && state != http.StateClosed && state != http.StateHijacked {
 		return
@@ -213,8 +213,8 @@ func (t *connTable) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// serving says that a call is worked on for the connection, until the server says that it is idle. It cannot be closed for
-// another one meanwhile, unless nearly all of them are so: some have to be left for who asks whether the node is well.
+// serving marks the connection as having a call in work, until the server reports it idle. Meanwhile it is not closed
+// for another one, unless nearly all connections are in work: some must stay free for health checks.
 func serving(ctx context.Context) {
 	c, ok := ctx.Value(connectionKey{}).(*connection)
 	if !ok {
@@ -232,7 +232,7 @@ func serving(ctx context.Context) {
 	t.serving++
 }
 
-// closeOldest closes the connection that has been idle for the longest, for its descriptor.
+// closeOldest closes the connection that has been idle longest, to free its descriptor.
 func (t *connTable) closeOldest() {
 	t.mu.Lock()
 	var c *connection
@@ -246,7 +246,7 @@ func (t *connTable) closeOldest() {
 	}
 }
 
-// shut closes a connection at once. TLS would say goodbye first, and wait for a peer that does not read.
+// shut closes a connection at once. A TLS close would send an alert first, and wait for a peer that does not read.
 func shut(conn net.Conn) error {
 	if secured, ok := conn.(*tls.Conn); ok {
 		conn = secured.NetConn()
@@ -254,8 +254,8 @@ func shut(conn net.Conn) error {
 	return conn.Close()
 }
 
-// peerOf is the address that a connection comes from: of IPv6 its network of 64 bits, which is one site's. Those without an
-// address count as one peer.
+// peerOf returns the address of a connection's peer. For IPv6 it returns the /64 network, which belongs to one site.
+// Connections without an address count as one peer.
 func peerOf(conn net.Conn) netip.Addr {
 	if conn.RemoteAddr() == nil {
 		return netip.Addr{}
@@ -290,7 +290,7 @@ func (a *accepting) Accept() (net.Conn, error) {
 		if pass, withheld := a.warns.Pass(time.Now()); pass {
 			a.table.logger.Warn("no connection can be accepted for now", append(throttle.LeftOut(withheld), "error", err)...)
 		}
-		a.table.closeOldest() // most often descriptors are what is missing
+		a.table.closeOldest() // usually descriptors are missing
 		select {
 		case <-a.closed:
 			return nil, net.ErrClosed

@@ -10,12 +10,12 @@ import (
 	"github.com/troupe-run/troupe/rules/submit"
 )
 
-// cursorMark stands at the head of every cursor, so that a text that is none is told from one.
+// cursorMark begins every cursor, so that any other text is recognized as invalid.
 const cursorMark = "c1|"
 
 const cursorMax = 1024 // characters
 
-// cursor makes a position opaque: callers hand it back and never read it.
+// cursor encodes a position. Callers return it unchanged and never read it.
 func cursor(position string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(cursorMark + position))
 }
@@ -40,7 +40,7 @@ func (q query) text(name string) string {
 
 func (q query) all(name string) []string { return q.values[name] }
 
-// number reads a whole number; absent: otherwise.
+// number reads a whole number. A missing parameter gives otherwise.
 func (q query) number(name string, min, max, otherwise int) (int, error) {
 	text := q.text(name)
 	if text == "" {
@@ -53,7 +53,7 @@ func (q query) number(name string, min, max, otherwise int) (int, error) {
 	return n, nil
 }
 
-// seconds reads a length of time; absent: otherwise.
+// seconds reads a duration. A missing parameter gives otherwise.
 func (q query) seconds(name string, max, otherwise time.Duration) (time.Duration, error) {
 	text := q.text(name)
 	if text == "" {
@@ -77,7 +77,7 @@ func (q query) flag(name string) (bool, error) {
 	}
 }
 
-// position reads a cursor that is a positive number; absent: 0.
+// position reads a cursor that is a positive number. A missing parameter gives 0.
 func (q query) position() (int64, error) {
 	text := q.text("cursor")
 	if text == "" {
@@ -120,7 +120,7 @@ func (q query) check(rt *route) error {
 	return nil
 }
 
-// queryOf parses the request's query, or says that it is malformed.
+// queryOf parses the request's query. It returns an error if the query is malformed.
 func queryOf(r *http.Request) (query, error) {
 	if r.URL.RawQuery == "" {
 		return query{}, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// statsSpan is how far back the dead-letter statistics look where nothing is asked for.
+// statsSpan is the default period of the dead-letter statistics.
 const statsSpan = 48 * time.Hour
 
 func deadLetterRoutes() []*route {
@@ -100,7 +100,7 @@ func (s *server) requeue(c *call) error {
 	return s.made(c, &made)
 }
 
-// discarded is what DeadLetter.Resolution says of a letter that a person does not want.
+// discarded is the DeadLetter.Resolution of a dead letter that a person has dropped.
 const discarded = "discarded"
 
 func (s *server) discard(c *call) error {

@@ -94,12 +94,12 @@ func (s *server) submit(c *call) error {
 	if len(stored) != 1 {
 		return errors.New("the backend answered one submission with another number of executions")
 	}
-	// The caller's own key may be that of a retry of what another submitted, which it has asked for when it could do more.
+	// The caller's own key may belong to a retry of another caller's execution, which it made when it had more scopes.
 	if c.blind && stored[0].Existing && stored[0].Execution.CreatedBy != c.caller {
 		return messages.Problemf(messages.CodeKeyConflict, "idempotency key %s is another caller's; send the request with one of your own",
 			clip(body.IdempotencyKey))
 	}
-	// What waits holds no body: the answer shows no parameters.
+	// A waiting call keeps no body in memory: the answer shows no parameters.
 	body = form.SubmitBody{}
 	stored[0].Execution.Parameters = nil
 	c.hold.release()
@@ -118,7 +118,7 @@ func (s *server) submit(c *call) error {
 	return writeJSON(c.w, status, &view)
 }
 
-// submitted waits for the end of an execution that is stored: whatever goes wrong with the waiting, the caller gets its id.
+// submitted waits for the end of a stored execution. The caller gets its id even if the wait fails.
 func (s *server) submitted(c *call, e messages.Execution, limit time.Duration) (messages.Execution, error) {
 	call, bounded := submit.CallTime(&e)
 	bounded = bounded && call < limit
@@ -135,7 +135,8 @@ func (s *server) submitted(c *call, e messages.Execution, limit time.Duration) (
 	return seen, nil
 }
 
-// largeSubmit names what makes a single submission large: nothing but its parameters can.
+// largeSubmit changes the error of a body that is too large to one about the parameters, because only they can be so
+// large.
 func largeSubmit(err error) error {
 	var p *messages.Problem
 	if errors.As(err, &p) && p.Code == messages.CodeBodyTooLarge {
@@ -193,7 +194,7 @@ func viewAll(executions []messages.Execution) []form.ExecutionView {
 	return views
 }
 
-// whole shows an execution with its parameters, its secrets removed.
+// whole shows an execution with its parameters, without secrets.
 func (s *server) whole(e *messages.Execution) *form.ExecutionView {
 	view := form.ViewExecution(e)
 	if len(e.Parameters) > 0 {
@@ -202,14 +203,14 @@ func (s *server) whole(e *messages.Execution) *form.ExecutionView {
 	return &view
 }
 
-// ownOnly refuses an execution that the caller did not submit, by the answer that one which does not exist gets: whoever may not
-// read does not learn what there is.
+// ownOnly refuses an execution that the caller did not submit. The answer is the same as for an unknown execution, so
+// that the caller does not learn that it exists.
 func (s *server) ownOnly(c *call) error {
 	id, err := executionID(c.r)
 	if err != nil {
 		return err
 	}
-	if s.Gate != nil { // some of these routes are served while the store is away, and this look needs it
+	if s.Gate != nil { // some of these routes work without the store, but this check needs it
 		if shut := s.Gate(); shut != nil {
 			return shut
 		}
@@ -239,7 +240,7 @@ func (s *server) get(c *call) error {
 	return writeJSON(c.w, http.StatusOK, s.withRetry(c.r.Context(), &e))
 }
 
-// withRetry shows an execution whole, and whether a retry follows it.
+// withRetry shows an execution with its parameters and its retry.
 func (s *server) withRetry(ctx context.Context, e *messages.Execution) *form.ExecutionView {
 	view, answer := s.whole(e), s.Backend.RetryAnswer(ctx, e)
 	view.Retry = &answer
@@ -277,7 +278,7 @@ func (s *server) retry(c *call) error {
 	return s.made(c, &made)
 }
 
-// made answers with a retry that is there now: 201 for whoever made it, 200 for who found it.
+// made answers with a retry: 201 if this call made it, 200 if it existed.
 func (s *server) made(c *call, made *store.Submitted) error {
 	view, status := s.whole(&made.Execution), http.StatusCreated
 	if view.Existing = made.Existing; made.Existing {
@@ -302,7 +303,7 @@ func (s *server) wait(c *call) error {
 	return writeJSON(c.w, http.StatusOK, s.withRetry(c.r.Context(), &e))
 }
 
-// waitFor waits for an execution's end, up to limit. The end of the time is an answer, not an error.
+// waitFor waits for an execution's end, up to limit. A timeout is no error.
 func (s *server) waitFor(ctx context.Context, id messages.ExecutionID, limit time.Duration) (messages.Execution, error) {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -351,7 +352,7 @@ func (s *server) why(c *call) error {
 	return writeJSON(c.w, http.StatusOK, &explanation)
 }
 
-// orEmpty makes an absent list an empty one: JSON's null is no list.
+// orEmpty returns an empty list for nil, because JSON's null is no list.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}

@@ -76,7 +76,7 @@ func (s *server) workers(c *call) error {
 	return writeJSON(c.w, http.StatusOK, &WorkerList{Workers: page, NextCursor: next, Unreached: all.Unreached})
 }
 
-// workerPage cuts the page behind a worker out of all. It sorts by the id's parts, so that slot 10 follows slot 9.
+// workerPage returns the page after a worker. It sorts by the parts of the id, so that slot 10 follows slot 9.
 func workerPage(all []view.Worker, state, after string, limit int) (page []view.Worker, next string) {
 	all = slices.Clone(all)
 	if state != "" {
@@ -112,7 +112,7 @@ func workerID(r *http.Request) (messages.WorkerID, error) {
 	return id, nil
 }
 
-// ofWorker asks the backend about the worker of the path.
+// ofWorker calls ask with the worker of the path.
 func (s *server) ofWorker(c *call, ask func(messages.WorkerID) (any, error)) error {
 	return s.ofWorkerStatus(c, http.StatusOK, ask)
 }
@@ -172,7 +172,7 @@ func (s *server) pools(c *call) error {
 	return writeJSON(c.w, http.StatusOK, &PoolList{Pools: orEmpty(pools.Pools), Unreached: pools.Unreached})
 }
 
-// pathText reads a wildcard that names something: a text that no thing can have is unknown.
+// pathText reads a wildcard that is a name. It returns not found for a text that cannot be a name.
 func pathText(c *call, wildcard, kind string) (string, error) {
 	name := c.r.PathValue(wildcard)
 	if submit.CheckText("", name, messages.SessionMax) != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/troupe-run/troupe/rules/submit"
 )
 
-// DecodeSubmit reads and checks the body of POST /api/v1/executions where it came another way than HTTP. The answer
-// cannot wait there, so wait_seconds is refused. An error is a *messages.Problem.
+// DecodeSubmit reads and checks a body of POST /api/v1/executions that did not arrive over HTTP. There the answer
+// cannot wait, so it refuses wait_seconds. An error is a *messages.Problem.
 func DecodeSubmit(raw []byte) (submit.Request, error) {
 	if len(raw) > BodyMax {
 		return submit.Request{}, largeSubmit(tooLarge(BodyMax))

@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/operate/view"
 )
 
-// keepAlive is how often a silent stream says that it is still there.
+// keepAlive is how often an idle stream sends a sign of life.
 const keepAlive = 15 * time.Second
 
 func (s *server) output(c *call) error {
@@ -27,7 +27,7 @@ func (s *server) output(c *call) error {
 	if follow {
 		return s.follow(c)
 	}
-	// An unknown execution has no output either; only Get tells the two apart.
+	// Both an unknown execution and one without output give none. Only Get distinguishes them.
 	if _, err := s.Backend.Get(c.r.Context(), id); err != nil {
 		return named(err, "execution", id.String())
 	}
@@ -39,8 +39,8 @@ func (s *server) output(c *call) error {
 	return writeJSON(c.w, http.StatusOK, &view)
 }
 
-// follow streams the execution's happenings. An error before the first is an ordinary answer; one behind it ends
-// the stream, and is its last entry.
+// follow streams the execution's live events. An error before the first one is an ordinary answer. A later error is the
+// last entry of the stream.
 func (s *server) follow(c *call) error {
 	id, err := executionID(c.r)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *server) follow(c *call) error {
 	return nil
 }
 
-// stream writes one JSON value a line, or one server-sent event each.
+// stream writes values as JSON lines or as server-sent events.
 type stream struct {
 	mu      sync.Mutex
 	w       http.ResponseWriter
@@ -84,7 +84,7 @@ func (st *stream) open() error {
 	return st.control.Flush()
 }
 
-// send writes one value, bounded in time: a reader that has stopped reading ends its stream.
+// send writes one value in bounded time. A reader that does not read loses its stream.
 func (st *stream) send(kind string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -106,7 +106,7 @@ func (st *stream) write(b []byte) error {
 	return st.control.Flush()
 }
 
-// keepAlive writes what readers skip, so that a reader who has gone is noticed while nothing happens.
+// keepAlive writes data that readers ignore, so that a lost reader is noticed while there are no events.
 func (st *stream) keepAlive(ctx context.Context, gone context.CancelFunc) {
 	tick := time.NewTicker(keepAlive)
 	defer tick.Stop()

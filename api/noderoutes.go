@@ -39,7 +39,7 @@ func nodeRoutes() []*route {
 			handle:  func(s *server, c *call) error { return s.other(c, s.Debug, "actor tree") }},
 		{method: "GET", path: "/openapi.json", group: "node", storeless: true, summary: "This description.",
 			handle: func(s *server, c *call) error {
-				c.leave() // who asks and does not read keeps nobody's place
+				c.leave() // a slow reader must not keep a place
 				head(c.w, headerJSON)
 				_, _ = c.w.Write(s.document)
 				return nil
@@ -78,8 +78,8 @@ func (s *server) sessions(c *call) error {
 	return writeJSON(c.w, http.StatusOK, &view)
 }
 
-// sessionPosition is where a page ends: the session's name in a list of one pool, else its pool and name, as
-// store.Sessions reads it.
+// sessionPosition returns the position after a page: the session's name in a list of one pool, else its pool and name,
+// in the form of store.Sessions.
 func sessionPosition(pool string, last store.Session) string {
 	if pool != "" {
 		return last.Session
@@ -112,7 +112,7 @@ func (s *server) alive(c *call) error {
 	return writeJSON(c.w, http.StatusOK, &AliveView{Status: "ok"})
 }
 
-// other hands the request to a handler that the node brought along.
+// other passes the request to a handler of the node.
 func (s *server) other(c *call, h http.Handler, what string) error {
 	if h == nil {
 		return messages.Problemf(messages.CodeNotFound, "this node has no %s", what)

@@ -15,9 +15,9 @@ import (
 	"github.com/troupe-run/troupe/rules/submit"
 )
 
-// document renders the OpenAPI 3.1 description of the table. The schemas come from the very types that the handlers
-// read and write. Only the library's document and schemas are used: its serving would shape errors, bodies and
-// limits its own way. A table that cannot be described is a broken build, so it panics.
+// document renders the OpenAPI 3.1 description of the table. The schemas come from the types that the handlers read and
+// write. Only the library's document and schemas are used, because its server has its own errors, bodies and limits. A
+// table that cannot be described is a bug, so it panics.
 func document(table []*route, version string) []byte {
 	schemas := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	doc := &huma.OpenAPI{
@@ -54,8 +54,8 @@ func document(table []*route, version string) []byte {
 	return text
 }
 
-// schemaNames are the names of the schemas that are not named as their type. Clients that are generated from the document know the
-// names.
+// schemaNames are the names of the schemas that are not named as their type. Generated clients use these names, so they
+// must not change.
 var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[submit.Request]():  "SubmitRequest",
 	reflect.TypeFor[view.Node]():       "NodeView",
@@ -123,7 +123,7 @@ func content(media string, schema *huma.Schema) map[string]*huma.MediaType {
 	return map[string]*huma.MediaType{media: {Schema: schema}}
 }
 
-// operationID is the route as one word: post-executions-id-cancel.
+// operationID returns the route as one word: post-executions-id-cancel.
 func operationID(rt *route) string {
 	path := strings.NewReplacer("/api/v1/", "", "{", "", "}", "", ".", "").Replace(rt.path)
 	return strings.ToLower(rt.method) + "-" + strings.ReplaceAll(strings.Trim(path, "/"), "/", "-")

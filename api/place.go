@@ -9,29 +9,29 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// call is one request on its way.
+// call is one request in work.
 type call struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	query  query
 	caller string
-	blind  bool  // the caller may not read what others submitted
-	max    int64 // bytes of the body
-	// whole is the caller's own context, without the bound on the work of one call, for what may wait after it.
+	blind  bool  // the caller may not read executions of others
+	max    int64 // maximum bytes of the body
+	// whole is the caller's own context, without the time limit of a call, for waits after the work.
 	whole  context.Context
-	place  *gauge // where it is worked on; nil: it needs no place
+	place  *gauge // the gauge of its work; nil: it needs no place
 	limit  time.Duration
-	open   bool // anybody may make it
-	known  bool // the caller has shown who it is
-	begun  bool // its body was asked for
-	read   bool // its body was read to its end
+	open   bool // its route needs no scope
+	known  bool // the caller is known
+	begun  bool // it has begun to read its body
+	read   bool // it has read the whole body
 	cancel context.CancelFunc
-	room   *gauge  // that it is in; nil: none
-	hold   holding // of the bytes of all bodies
+	room   *gauge  // the gauge that counts it now; nil: none
+	hold   holding // its part of the bytes of all bodies
 }
 
-// enter takes the call's place among those that are worked on, and bounds the time of the work. Before it the caller has
-// shown that it may, and has sent its body: who has not takes no place from anybody.
+// enter takes a place for the call and bounds the time of its work. It is called after the caller is admitted and the
+// body has arrived, so that a call without them takes no place.
 func (c *call) enter() error {
 	if c.place != nil && !c.place.enter() {
 		return c.place.full()
@@ -48,7 +48,7 @@ func (c *call) enter() error {
 	return nil
 }
 
-// waitIn moves the call to the room of those that wait, so that they leave the others theirs.
+// waitIn moves the call to the places of waiting calls, and frees its place for others.
 func (c *call) waitIn(room *gauge) error {
 	if !room.enter() {
 		return room.full()
@@ -58,7 +58,7 @@ func (c *call) waitIn(room *gauge) error {
 	return nil
 }
 
-// leave gives up the call's place.
+// leave frees the call's place.
 func (c *call) leave() {
 	if c.room != nil {
 		c.room.leave()
@@ -66,7 +66,7 @@ func (c *call) leave() {
 	}
 }
 
-// end gives back all that the call has. It may be called again.
+// end frees everything that the call holds. It may be called again.
 func (c *call) end() {
 	c.leave()
 	c.hold.release()
@@ -75,7 +75,7 @@ func (c *call) end() {
 	}
 }
 
-// gauge counts what is in flight, up to max.
+// gauge counts calls in flight, up to max.
 type gauge struct {
 	now atomic.Int64
 	max int64

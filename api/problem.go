@@ -9,18 +9,18 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// invalid is the 400 for a request that is well-formed and still wrong.
+// invalid returns the 400 for a request that is well-formed but wrong.
 func invalid(format string, args ...any) *messages.Problem {
 	return messages.Problemf(messages.CodeInvalidRequest, format, args...)
 }
 
-// NotFound is the 404 for a thing of a kind that the node does not know, such as ("execution", id).
+// NotFound returns the 404 for an unknown object of a kind, such as ("execution", id).
 func NotFound(kind, name string) *messages.Problem {
 	return messages.Problemf(messages.CodeNotFound, "%s %s is not known here", kind, clip(name))
 }
 
-// toProblem turns whatever a handler returned into what the caller is told. Errors that are nobody's Problem become
-// a 500 whose text stays in the log: it may hold paths and statements that are not the caller's business.
+// toProblem returns the problem that the caller gets for a handler's error. Any other error than a Problem becomes a
+// 500. Its text is only logged, because it may contain paths and statements that the caller must not see.
 func toProblem(err error) *messages.Problem {
 	var p *messages.Problem
 	if errors.As(err, &p) {
@@ -51,7 +51,7 @@ func toProblem(err error) *messages.Problem {
 	return p
 }
 
-// named gives an unknown thing its name: a bare store.ErrNotFound does not know what was asked for.
+// named adds the name to a store.ErrNotFound, which does not contain it.
 func named(err error, kind, name string) error {
 	var p *messages.Problem
 	if errors.Is(err, store.ErrNotFound) && !errors.As(err, &p) {
@@ -70,7 +70,7 @@ func executionID(r *http.Request) (messages.ExecutionID, error) {
 	return id, nil
 }
 
-// clip bounds a foreign text that goes into a message.
+// clip bounds a caller's text within a message.
 func clip(s string) string {
 	const limit = 128
 	if len(s) > limit {

@@ -11,24 +11,25 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// readyFor is how long an answer of /readyz is given again, to whoever asks. It bounds the questions to some four a second.
+// readyFor is how long an answer of /readyz is reused for all callers. So the node is asked about four times a second
+// at most.
 const readyFor = 250 * time.Millisecond
 
-// readiness asks the node whether it is ready, once for all who want to know at about the same time. Nobody needs a token for it,
-// and every answer costs the store and each pool a question. Its zero value is ready for use.
+// readiness asks the node whether it is ready, once for all callers at about the same time. Callers need no token, and
+// each answer costs a question to the store and to each pool. The zero value can be used.
 type readiness struct {
 	mu   sync.Mutex
-	last *readyAnswer // nil: nobody has asked yet
+	last *readyAnswer // nil: not asked yet
 }
 
 // readyAnswer is one answer, once done is closed.
 type readyAnswer struct {
 	done chan struct{}
 	is   Readiness
-	at   time.Time // when it was there
+	at   time.Time // when the answer arrived
 }
 
-// fresh reports whether the answer can be given to who asks now. One that is on its way can.
+// fresh reports whether the answer can be used now. An answer that is on its way can.
 func (a *readyAnswer) fresh(now time.Time) bool {
 	select {
 	case <-a.done:
@@ -38,7 +39,8 @@ func (a *readyAnswer) fresh(now time.Time) bool {
 	}
 }
 
-// get returns the answer. The end of ctx ends this caller's wait alone: ask goes on for the others, for as long as a call may take.
+// get returns the answer. The end of ctx ends only this caller's wait. ask goes on for the others, for as long as a
+// call may take.
 func (r *readiness) get(ctx context.Context, ask func(context.Context) Readiness, logger hclog.Logger) (Readiness, error) {
 	a := r.answer(ctx, ask, logger)
 	select {
@@ -65,7 +67,7 @@ func (r *readiness) answer(ctx context.Context, ask func(context.Context) Readin
 	return a
 }
 
-// find asks. A panic must not end the node, as none of a request's does.
+// find asks. A panic must not end the node, as in any request.
 func (a *readyAnswer) find(ctx context.Context, ask func(context.Context) Readiness, logger hclog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -80,10 +82,10 @@ func (a *readyAnswer) find(ctx context.Context, ask func(context.Context) Readin
 	a.is = ask(ctx)
 }
 
-// lifeKey holds the context of the whole server in that of each request.
+// lifeKey is the key of the server's context in each request's context.
 type lifeKey struct{}
 
-// lifeOf is the context of the server that a request came to: what is done for all callers ends with it, and not with one of them.
+// lifeOf returns the context of a request's server. Work for all callers ends with it, and not with one caller.
 func lifeOf(ctx context.Context) context.Context {
 	if life, ok := ctx.Value(lifeKey{}).(context.Context); ok {
 		return life

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// route is one method on one path: what it takes, what it answers, who may call it.
+// route is one method on one path, with its parameters, its answer and its scope.
 type route struct {
 	method, path string
 	scope        Scope
-	own          bool   // a caller with the scope submit may use it too, for an execution that it submitted itself
-	group        string // heads its part of the OpenAPI document
+	own          bool   // the scope submit may also use it, for its own executions
+	group        string // its group in the OpenAPI document
 	summary      string
 	params       []param
 	body         any   // an example of the body's type; nil: no body
@@ -20,10 +20,10 @@ type route struct {
 	result       any   // an example of the answer's type; nil: no JSON
 	status       int   // 0: 200
 	media        string
-	waits        bool // may take as long as its caller likes
-	long         bool // does much, or waits for processes
-	storeless    bool // is served while the store is away
-	probe        bool // asks whether the node is well, and needs no place
+	waits        bool // may wait as long as its caller wants
+	long         bool // does much work, or waits for processes
+	storeless    bool // works without the store
+	probe        bool // a health check, which needs no place
 	handle       func(s *server, c *call) error
 }
 
@@ -34,7 +34,7 @@ type param struct {
 	many       bool
 }
 
-// limit bounds the time of one call; 0: the caller does.
+// limit returns the time limit of one call; 0: the caller decides.
 func (rt *route) limit() time.Duration {
 	switch {
 	case rt.waits:
@@ -76,7 +76,7 @@ func (rt *route) pathNames() []string {
 	return names
 }
 
-// routes is the whole API. The mux and the OpenAPI document are both made from it.
+// routes returns the whole API. The mux and the OpenAPI document are both made from it.
 func routes() []*route {
 	table := executionRoutes()
 	table = append(table, fleetRoutes()...)

@@ -5,19 +5,20 @@ import (
 	"strings"
 )
 
-// Scope is what a caller may do. Each route needs one of them.
+// Scope is a right of a caller. Each route needs one scope.
 type Scope string
 
 // The scopes. An open route needs none.
 const (
 	ScopeOpen    Scope = ""
-	ScopeRead    Scope = "read"    // sees everything
-	ScopeSubmit  Scope = "submit"  // submits, and follows and cancels what it submitted itself
-	ScopeOperate Scope = "operate" // cancels and retries what anybody submitted, ends sessions, reloads; sees everything
-	ScopeAdmin   Scope = "admin"   // does everything; only it drains, kills and cordons
+	ScopeRead    Scope = "read"    // reads everything
+	ScopeSubmit  Scope = "submit"  // submits, and follows and cancels its own executions
+	ScopeOperate Scope = "operate" // cancels and retries any execution, ends sessions, reloads; reads everything
+	ScopeAdmin   Scope = "admin"   // may do everything; only this scope drains, kills and cordons
 )
 
-// grants is what each scope allows, itself included. Who steers others' work sees it, so operate includes read.
+// grants lists the scopes that each scope includes, itself too. operate includes read, because it acts on executions of
+// others.
 var grants = map[Scope][]Scope{
 	ScopeRead:    {ScopeRead},
 	ScopeSubmit:  {ScopeSubmit},
@@ -25,10 +26,10 @@ var grants = map[Scope][]Scope{
 	ScopeAdmin:   {ScopeAdmin, ScopeOperate, ScopeSubmit, ScopeRead},
 }
 
-// Scopes are all that a caller can be given, from the least to the most.
+// Scopes returns all scopes, from the least to the most powerful.
 func Scopes() []Scope { return []Scope{ScopeRead, ScopeSubmit, ScopeOperate, ScopeAdmin} }
 
-// access is how far a caller may use a route.
+// access says for which executions a caller may use a route.
 type access int
 
 const (
@@ -37,7 +38,7 @@ const (
 	accessAll
 )
 
-// accessOf decides how far a caller with these scopes may use a route.
+// accessOf decides the access of a caller with these scopes to a route.
 func accessOf(scopes []Scope, rt *route) access {
 	if rt.scope == ScopeOpen {
 		return accessAll
@@ -54,7 +55,7 @@ func accessOf(scopes []Scope, rt *route) access {
 	return found
 }
 
-// needs says in words who may use the route.
+// needs describes for people which scopes may use the route.
 func (rt *route) needs() string {
 	switch {
 	case rt.scope == ScopeOpen:

@@ -20,12 +20,12 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// Config is what the API is made of. Zero means default.
+// Config configures the API. Zero means default.
 type Config struct {
 	Backend Backend // required
-	// Gate, where set, says why calls that need the store cannot be served now; nil: they can.
+	// Gate, where set, returns why calls that need the store cannot be served now, or nil.
 	Gate func() *messages.Problem
-	// Access is who may call. Nil: this machine alone, with every scope.
+	// Access says who may call. Nil: only this machine, with every scope.
 	Access *Access
 	Logger hclog.Logger // nil: silent
 	// Metrics answers /metrics and Debug /debug/actors, both behind the read scope. Nil: 404.
@@ -33,24 +33,24 @@ type Config struct {
 	Debug   http.Handler
 	// Page answers every path that the API does not have. Nil: 404.
 	Page http.Handler
-	// OpenMetrics has the health port answer /metrics too, without a token.
+	// OpenMetrics makes the health port answer /metrics too, without a token.
 	OpenMetrics bool
-	// Now is the store's time, which every answer of a route tells in HeaderTime. Nil: the machine's.
+	// Now returns the store's time, which every answer has in HeaderTime. Nil: the machine's.
 	Now func() time.Time
-	// Version stands in the OpenAPI document; empty: "dev".
+	// Version is the version in the OpenAPI document; empty: "dev".
 	Version string
-	// RequestsMax bounds the requests in flight, waits and streams apart; 0: 1024. Beyond it: 429.
+	// RequestsMax bounds the requests in flight, without waits and streams; 0: 1024. Beyond it: 429.
 	RequestsMax int
 	// WaitsMax bounds the long polls and streams in flight; 0: 4096. Beyond it: 429.
 	WaitsMax int
 	// BatchesMax bounds the batches in flight, each of which may hold 32 MiB; 0: 4. Beyond it: 429.
 	BatchesMax int
-	// BodiesMax bounds the request bodies that are held at once, in bytes; 0: 128 MiB. A batch leaves a quarter of it to
-	// other requests, and the batches of one token have half of the rest, or one largest batch. Beyond it: 429.
+	// BodiesMax bounds the request bodies in memory, in bytes; 0: 128 MiB. A batch leaves a quarter of it to other
+	// requests. The batches of one token get half of the rest, or one largest batch. Beyond it: 429.
 	BodiesMax int64
 }
 
-// Defaults are the bounds where none is set.
+// Defaults returns the default bounds.
 func Defaults() Config { return Config{}.withDefaults() }
 
 func (c Config) withDefaults() Config {
@@ -80,23 +80,24 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Timeouts of a connection. A body's own time is bounded where it is read. An answer's is bounded from the request's arrival,
-// and anew where it is written: long polls and streams are neither slow readers nor slow writers.
+// Timeouts of a connection. The time of a body is bounded where it is read. The time of an answer is bounded from the
+// request's arrival, and again where it is written, so that long polls and streams do not count as slow readers or
+// writers.
 const (
 	headerTime = 10 * time.Second
 	idleTime   = 120 * time.Second
 	writeTime  = 30 * time.Second
-	unreadTime = 2 * time.Second // for a body that nobody wants
+	unreadTime = 2 * time.Second // for a body that no handler reads
 	headerMax  = 64 << 10        // bytes
 )
 
-// pagesMax is how many pages that need no token are worked on at once. They have places of their own, and take none of the others.
+// pagesMax is how many calls for pages without a token run at once. They have places of their own.
 const pagesMax = 64
 
-// Bounds of a call's work on the node, so that a store that does not answer costs its caller, and the node, no more.
+// Time limits of a call's work on the node, also if the store does not answer.
 const (
 	callTime = 5 * time.Second
-	longTime = 30 * time.Second // batches, and what starts or asks processes
+	longTime = 30 * time.Second // batches, and calls that start or ask processes
 )
 
 // server holds what all routes share.
@@ -125,8 +126,8 @@ func New(cfg Config) http.Handler {
 	return clean(s.mux(table))
 }
 
-// NewHealth makes the handler of a port that answers questions after the node's health alone, and with Config.OpenMetrics those
-// after its metrics: nothing that goes on at the API's port can silence it.
+// NewHealth makes the handler of a port that answers only health checks, and with Config.OpenMetrics also /metrics.
+// Load on the API's port does not affect it.
 func NewHealth(cfg Config) http.Handler {
 	cfg = cfg.withDefaults()
 	cfg.Page = nil
@@ -143,8 +144,8 @@ func NewHealth(cfg Config) http.Handler {
 	return clean(s.mux(table))
 }
 
-// NewServer makes the HTTP server around a handler, with every bound that a stranger's connection needs; Bound bounds their
-// number. The end of ctx ends the long polls and streams in flight, so that Shutdown need not wait for them.
+// NewServer makes the HTTP server for a handler, with all bounds for connections of unknown callers. Bound bounds their
+// number. The end of ctx ends long polls and streams, so that Shutdown need not wait for them.
 func NewServer(ctx context.Context, handler http.Handler, logger hclog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           handler,
@@ -157,12 +158,13 @@ func NewServer(ctx context.Context, handler http.Handler, logger hclog.Logger) *
 	}
 }
 
-// methods that the mux tells apart; any other is refused before it.
+// methods that the mux knows. Others are refused before it.
 var methods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
 }
 
-// mux registers every route, and for every path the methods it does not have, so that 404 and 405 are JSON too.
+// mux registers every route. For every path it also registers the other methods, so that 404 and 405 answers are JSON
+// too.
 func (s *server) mux(table []*route) *http.ServeMux {
 	mux := http.NewServeMux()
 	paths := map[string][]string{}
@@ -197,7 +199,7 @@ func (s *server) elsewhere(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.Debug != nil && s.document != nil && r.URL.Path == "/" && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") {
-		http.Redirect(w, r, "/debug/tree", http.StatusFound) // a browser is shown the page that there is
+		http.Redirect(w, r, "/debug/tree", http.StatusFound) // sends a browser to the page
 		return
 	}
 	what := "/openapi.json lists every path"
@@ -207,7 +209,7 @@ func (s *server) elsewhere(w http.ResponseWriter, r *http.Request) {
 	writeProblem(w, messages.Problemf(messages.CodeNotFound, "there is no %s here; %s", clip(r.URL.Path), what))
 }
 
-// clean refuses what the mux would answer by itself, in HTML: paths that it would redirect, and odd methods.
+// clean refuses requests that the mux would answer itself with HTML: paths that it would redirect, and unknown methods.
 func clean(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := r.URL.EscapedPath()
@@ -220,18 +222,19 @@ func clean(mux *http.ServeMux) http.Handler {
 			return
 		}
 		if r.ContentLength != 0 {
-			// The server reads what no handler reads of a body, before it answers. A handler that reads sets its own deadline.
+			// The server reads the rest of a body before it answers. A handler that reads the body sets its own
+			// deadline.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(unreadTime))
 		}
 		mux.ServeHTTP(w, r)
 	})
 }
 
-// HeaderTime is the header that tells the store's time at which a request arrived, in RFC 3339: callers compute by it how old a
-// time is, and what a delay is counted from.
+// HeaderTime is the header with the store's time of a request's arrival, in RFC 3339. Callers use it to compute ages
+// and delays.
 const HeaderTime = "Troupe-Time"
 
-// serve is the way of every request: caller, query, body, place, handler; and every error ends here.
+// serve handles every request in this order: caller, query, body, place, handler. It also answers every error.
 func (s *server) serve(rt *route) http.Handler {
 	place, limit := s.room(rt), rt.limit()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -241,15 +244,15 @@ func (s *server) serve(rt *route) http.Handler {
 			open: rt.scope == ScopeOpen, hold: s.holding(rt, r.Context().Done())}
 		defer c.end()
 		if err := s.handle(rt, c); err != nil {
-			c.end() // a slow caller keeps nothing while it is told so
+			c.end() // frees everything before it answers a slow caller
 			c.drain()
 			s.fail(w, r, err)
 		}
 	})
 }
 
-// room is where a route's calls are worked on. Questions after the node's health need none: one does nothing, and the other waits
-// for an answer that all who ask share. So nobody who asks keeps another from it; the connections bound their number.
+// room returns the gauge for a route's calls. Health checks need none: one does no work, and the other waits for an
+// answer that all callers share. The bound on connections bounds their number.
 func (s *server) room(rt *route) *gauge {
 	switch {
 	case rt.probe:
@@ -264,7 +267,7 @@ func (s *server) room(rt *route) *gauge {
 	return &s.requests
 }
 
-// holding is a request's part of the bodies. A batch, which may be large, leaves room for those that are not.
+// holding returns a request's part of the bodies. A batch, which may be large, leaves room for other requests.
 func (s *server) holding(rt *route, left <-chan struct{}) holding {
 	h := holding{of: &s.bodies, left: left}
 	if rt.bodyMax > BodyMax {
@@ -298,7 +301,7 @@ func (s *server) handle(rt *route, c *call) error {
 	if who.name != localCaller {
 		c.hold.caller = who.name
 	}
-	if rt.body == nil { // else it enters once its body is read
+	if rt.body == nil { // with a body, it enters once the body is read
 		if err := c.enter(); err != nil {
 			return err
 		}
@@ -311,17 +314,17 @@ func (s *server) handle(rt *route, c *call) error {
 	return rt.handle(s, c)
 }
 
-// fail answers an error. The node's own faults are logged here, and nowhere else.
+// fail answers with an error. Only this method logs the node's own faults.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
-		// The caller has left, and reads nothing; or the node stops, and the caller should know.
+		// Either the caller has left and does not read, or the node stops and the caller should retry.
 		w.Header().Set("Retry-After", "1")
 		writeProblem(w, stops())
 		return
 	}
 	p := toProblem(err)
 	status := StatusOf(p)
-	if status == http.StatusServiceUnavailable || p.Code == messages.CodeStorageFull { // the node has told why, once
+	if status == http.StatusServiceUnavailable || p.Code == messages.CodeStorageFull { // the node has logged the reason once
 		s.logger.Debug("request not served for now", "method", r.Method, "path", clip(r.URL.Path), "error", err)
 	} else if status >= http.StatusInternalServerError {
 		s.logger.Error("request failed", "method", r.Method, "path", clip(r.URL.Path), "status", status, "error", err)
@@ -336,7 +339,7 @@ func stops() *messages.Problem {
 	return messages.Problemf(messages.CodeUnavailable, "the node stops; ask again when it is back")
 }
 
-// recovered turns a handler's panic into a 500. One bad request must not end the node.
+// recovered answers a handler's panic with a 500. One bad request must not end the node.
 func (s *server) recovered(w http.ResponseWriter, r *http.Request) {
 	cause := recover()
 	if cause == nil {
@@ -355,7 +358,8 @@ var (
 	headerNoStore = []string{"no-store"}
 )
 
-// writeJSON answers with v. It is encoded before the status is sent, so that what cannot be encoded is a 500.
+// writeJSON answers with v. It encodes v before it sends the status, so that a value that cannot be encoded gives a
+// 500.
 func writeJSON(w http.ResponseWriter, status int, v any) error {
 	buf := buffers.Get().(*bytes.Buffer)
 	buf.Reset()
@@ -364,14 +368,14 @@ func writeJSON(w http.ResponseWriter, status int, v any) error {
 		return err
 	}
 	head(w, headerJSON)
-	// An answer that cannot be written has no reader any more; there is nobody to tell.
+	// A failed write means that the caller has left, so the error is ignored.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
 	w.WriteHeader(status)
 	_, _ = w.Write(buf.Bytes())
 	return nil
 }
 
-// head sets what every answer carries: its type, and that it is nothing else and nobody's to keep.
+// head sets the headers of every answer: its type, no sniffing of types, and no caching.
 func head(w http.ResponseWriter, kind []string) {
 	h := w.Header()
 	h["Content-Type"] = kind
@@ -383,7 +387,7 @@ func writeProblem(w http.ResponseWriter, p *messages.Problem) {
 	body := form.ErrorBody{Error: form.ErrorView{Code: string(p.Code), Message: p.Message, Details: p.Details}}
 	status := StatusOf(p)
 	if writeJSON(w, status, body) != nil {
-		body.Error.Details = nil // details that are not JSON are left out, the rest always is
+		body.Error.Details = nil // details that cannot be encoded are omitted; the rest always can
 		_ = writeJSON(w, status, body)
 	}
 }

@@ -45,7 +45,7 @@ func (s *server) endSession(c *call) error {
 	return writeJSON(c.w, http.StatusOK, &view)
 }
 
-// sessionOf reads the pool and the name of a session's path. The name may hold slashes.
+// sessionOf reads the pool and the name of a session's path. The name may contain slashes.
 func sessionOf(c *call) (pool, name string, err error) {
 	if pool, err = pathText(c, "pool", "pool"); err == nil {
 		name, err = pathText(c, "name", "session")

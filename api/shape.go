@@ -12,28 +12,29 @@ import (
 	"github.com/troupe-run/troupe/rules/submit"
 )
 
-// linearKeys is up to how many keys of an object are compared one by one; more are kept in a map.
+// linearKeys is the number of an object's keys up to which keys are compared one by one. For more, a map is used.
 const linearKeys = 16
 
-// level is one object or list that is open at a place of a JSON text.
+// level is one open object or list.
 type level struct {
 	object bool
 	key    bool // the next string is a key
-	first  int  // of its keys
+	first  int  // index of its first key
 	seen   map[string]struct{}
 }
 
-// shape reads a JSON text once, judges no grammar, and refuses what would be dear or ambiguous to parse: nesting that is too
-// deep, a key that stands twice in one object, and a key of the outermost object that is none of fields to the letter.
+// shape reads a JSON text once. It does not check the grammar. It refuses texts that would be expensive or ambiguous to
+// parse: nesting that is too deep, a key that is twice in one object, and a key of the outermost object that does not
+// exactly match one of fields.
 type shape struct {
 	text   []byte
-	what   string          // that problems call the text
+	what   string          // name of the text in problems
 	fields map[string]bool // nil: any
 	levels []level
-	keys   [][]byte // of all open objects
+	keys   [][]byte // keys of all open objects
 }
 
-// checkShape returns the first thing that is wrong with a text that is to be read into v.
+// checkShape returns the first problem of a text that will be decoded into v.
 func checkShape(what string, text []byte, v any) *messages.Problem {
 	var levels [messages.JSONDepthMax + bodyWrap]level
 	var keys [64][]byte
@@ -69,7 +70,7 @@ func (s *shape) check() *messages.Problem {
 	return nil
 }
 
-// quoted takes the string between two quotes: where it is a key it must be new to its object.
+// quoted handles the string between two quotes. A key must be new in its object.
 func (s *shape) quoted(start, end int) *messages.Problem {
 	n := len(s.levels) - 1
 	if n < 0 || !s.levels[n].key {
@@ -89,7 +90,7 @@ func (s *shape) quoted(start, end int) *messages.Problem {
 	return nil
 }
 
-// repeated reports whether the object has the key already, and takes it up.
+// repeated reports whether the object has the key already. If not, it adds the key.
 func (s *shape) repeated(l *level, key []byte) bool {
 	if l.seen == nil {
 		keys := s.keys[l.first:]
@@ -112,7 +113,7 @@ func (s *shape) repeated(l *level, key []byte) bool {
 	return twice
 }
 
-// unknown is the problem of a field that is not known, with the one that was meant where only the letters' case differs.
+// unknown returns the problem of an unknown field. If a known field differs only in case, it names that.
 func (s *shape) unknown(name string) *messages.Problem {
 	p := unknownField(name)
 	for field := range s.fields {
@@ -123,7 +124,7 @@ func (s *shape) unknown(name string) *messages.Problem {
 	return p
 }
 
-// closingQuote is where the string ends whose first character is at i; the text's length where it does not.
+// closingQuote returns the end of the string whose first character is at i, or the text's length if it has no end.
 func closingQuote(text []byte, i int) int {
 	for ; i < len(text); i++ {
 		switch text[i] {
@@ -136,7 +137,7 @@ func closingQuote(text []byte, i int) int {
 	return len(text)
 }
 
-// plainKey is the key as its reader sees it: the same key may be written with escapes.
+// plainKey returns the key without escapes: the same key may be written with them.
 func plainKey(raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw
@@ -151,7 +152,7 @@ func plainKey(raw []byte) []byte {
 
 var knownFields sync.Map // of reflect.Type to map[string]bool
 
-// fieldsOf lists the JSON names of a struct's fields, with those of embedded structs; nil: it is no struct.
+// fieldsOf lists the JSON names of a struct's fields, with those of embedded structs; nil if it is no struct.
 func fieldsOf(t reflect.Type) map[string]bool {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -6,13 +6,13 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// kind is what decides about the status of a problem's answer.
+// kind determines the status of a problem's answer.
 type kind struct {
 	code  messages.Code
 	cause messages.Cause
 }
 
-// statuses are the HTTP statuses of all problems. It is the only place that knows them.
+// statuses holds the HTTP statuses of all problems. Only this table knows them.
 var statuses = map[kind]int{
 	{code: messages.CodeInvalidRequest}:      http.StatusBadRequest,
 	{code: messages.CodeInvalidJSON}:         http.StatusBadRequest,
@@ -54,7 +54,7 @@ var statuses = map[kind]int{
 	{messages.CodeInternal, messages.CausePeer}:         http.StatusBadGateway,
 }
 
-// StatusOf is the HTTP status that answers a problem. A problem that is not in the table is the node's own mistake: 500.
+// StatusOf returns the HTTP status for a problem. A problem that is not in the table is the node's mistake: 500.
 func StatusOf(p *messages.Problem) int {
 	if status, known := statuses[kind{p.Code, p.Cause}]; known {
 		return status

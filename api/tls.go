@@ -17,11 +17,11 @@ import (
 	"github.com/troupe-run/troupe/rules/throttle"
 )
 
-// TLSFiles are the PEM files by which the API is served over TLS. Without a certificate it is served in clear.
+// TLSFiles are the PEM files for TLS. Without a certificate the API is served without TLS.
 type TLSFiles struct {
 	CertFile string `yaml:"cert_file" help:"PEM file of the certificate that the HTTP API is served with, over TLS 1.2 or newer, with what signed it below. Empty: plain HTTP. Read again within a second when it has changed."`
 	KeyFile  string `yaml:"key_file" help:"PEM file of the key of cert_file."`
-	// ClientCAFile has the authorities of clients' certificates; empty: none is asked for.
+	// ClientCAFile has the authorities of clients' certificates; empty: no client certificates.
 	ClientCAFile string `yaml:"client_ca_file" help:"PEM file of the authorities of clients' certificates. A client that shows one needs no token where an entry of tokens names its certificate. Empty: none is asked for."`
 }
 
@@ -36,7 +36,7 @@ func (f TLSFiles) paths() []string {
 	return paths
 }
 
-// load reads the files and makes of them what a handshake needs.
+// load reads the files and returns a configuration for handshakes.
 func (f TLSFiles) load() (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(f.CertFile, f.KeyFile)
 	if err != nil {
@@ -55,43 +55,44 @@ func (f TLSFiles) load() (*tls.Config, error) {
 	if !c.ClientCAs.AppendCertsFromPEM(raw) {
 		return nil, fmt.Errorf("authorities of clients: %s holds no PEM certificate", f.ClientCAFile)
 	}
-	// One that is given must be good. Who gives none may still have a token.
+	// A given certificate must be valid. A client without one may still have a token.
 	c.ClientAuth = tls.VerifyClientCertIfGiven
 	return c, nil
 }
 
-// baseTLS is what every handshake has. HTTP/1.1 alone: the bounds count connections, and one carries one request there. Without
-// session tickets each connection is checked by the authorities of now.
+// baseTLS returns the common configuration of handshakes. It allows only HTTP/1.1, because the bounds count
+// connections, and there a connection has one request at a time. It has no session tickets, so that each connection is
+// checked against the current authorities.
 func baseTLS() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, SessionTicketsDisabled: true}
 }
 
-// Certificates are the files' content, read again when they have changed.
+// Certificates holds the files' content. It reads the files again when they have changed.
 type Certificates struct {
 	files  TLSFiles
 	logger hclog.Logger
 	now    func() time.Time
 
 	current atomic.Pointer[tls.Config]
-	turns   turns // guard what follows
+	turns   turns // guard the fields below
 	watch   watched
-	failed  string // why the files were not taken the last time
+	failed  string // why the last read failed
 }
 
-// NewCertificates reads the files. Files that cannot be taken are an error now; later they leave the certificates as they are.
+// NewCertificates reads the files. Invalid files are an error here; later they leave the certificates unchanged.
 func NewCertificates(files TLSFiles, logger hclog.Logger) (*Certificates, error) {
 	c := &Certificates{files: files, logger: logger, now: time.Now, turns: newTurns(), watch: watched{paths: files.paths()}}
 	return c, c.Reload()
 }
 
-// Reload reads the files. After an error the certificates of before hold.
+// Reload reads the files. After an error the earlier certificates stay in use.
 func (c *Certificates) Reload() error {
 	c.turns.take()
 	defer c.turns.give(&c.watch)
 	c.watch.look(c.now())
 	err := c.reload()
 	if err != nil {
-		c.failed = err.Error() // so that it is read again though the file does not change: its mode may
+		c.failed = err.Error() // read again even if the content does not change, because a file's mode may
 	}
 	return err
 }
@@ -106,7 +107,7 @@ func (c *Certificates) reload() error {
 	return nil
 }
 
-// Config is how a server answers handshakes: each by the files as they are, or were a second ago.
+// Config returns a server's configuration. Each handshake uses the files' content of at most a second ago.
 func (c *Certificates) Config() *tls.Config {
 	config := baseTLS()
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -118,7 +119,7 @@ func (c *Certificates) Config() *tls.Config {
 	return config
 }
 
-// refresh gives the turn back.
+// refresh reads changed files and gives the turn back.
 func (c *Certificates) refresh(now time.Time) {
 	defer c.turns.give(&c.watch)
 	if !c.watch.due(now) || (!c.watch.look(now) && c.failed == "") {
@@ -134,10 +135,10 @@ func (c *Certificates) refresh(now time.Time) {
 	c.logger.Info("certificates read again", "file", c.files.CertFile)
 }
 
-// The kinds of names by which an entry knows a client's certificate.
+// The kinds of names by which an entry identifies a client's certificate.
 var certificateKinds = []string{"cn:", "dns:", "email:", "uri:"}
 
-// checkCertificate says why a text cannot name a client's certificate; nil: it can.
+// checkCertificate returns why a text cannot name a client's certificate, or nil.
 func checkCertificate(text string) error {
 	for _, kind := range certificateKinds {
 		if name, ok := strings.CutPrefix(text, kind); ok && name != "" {
@@ -147,7 +148,7 @@ func checkCertificate(text string) error {
 	return errors.New("certificate must be cn:, dns:, email: or uri: and the name that the certificate has, as in dns:ci.example")
 }
 
-// certificateNames are the names of a certificate, as entries write them.
+// certificateNames returns the names of a certificate, in the form of entries.
 func certificateNames(cert *x509.Certificate) []string {
 	var names []string
 	if cert.Subject.CommonName != "" {
@@ -165,7 +166,7 @@ func certificateNames(cert *x509.Certificate) []string {
 	return names
 }
 
-// errorLog takes what the HTTP server says by itself, such as of handshakes that failed. Strangers can make it say that at will.
+// errorLog logs the HTTP server's own errors, such as failed handshakes, at a limited rate: any client can cause them.
 type errorLog struct {
 	logger hclog.Logger
 	mu     sync.Mutex

@@ -12,11 +12,11 @@ import (
 	"unicode"
 )
 
-// Token is one bearer token, or a client's certificate that stands for one. Name is shown as created_by, in events and in logs;
-// Secret never is.
+// Token is one bearer token, or a client's certificate in place of one. Name is shown as created_by, in events and in
+// logs; Secret never is.
 type Token struct {
 	Name   string
-	Secret string // the token itself, or what HashToken makes of it; empty with Certificate
+	Secret string // the token itself or its HashToken; empty with Certificate
 	// Certificate is a name of the client's certificate, with its kind: cn:, dns:, email: or uri:.
 	Certificate string
 	Scopes      []Scope
@@ -25,38 +25,38 @@ type Token struct {
 
 // Bounds of tokens.
 const (
-	secretMin = 16   // characters of a token: a shorter one is an invitation to guess it
+	secretMin = 16   // characters of a token; a shorter one can be guessed
 	nameMax   = 128  // bytes of a token's name
-	tokensMax = 1000 // of a node: each request is compared with all
+	tokensMax = 1000 // of a node; each request is compared with all
 )
 
-// localCaller is who a request without tokens is from.
+// localCaller is the caller of a request without tokens.
 const localCaller = "local"
 
-// ProgramCaller is who the program is that has the node inside, in events and in logs.
+// ProgramCaller is the caller's name, in events and in logs, for a program that embeds the node.
 const ProgramCaller = "the program"
 
-// reserved are the names that the node itself gives to who submits without a token.
+// reserved are the node's own names for callers without a token.
 var reserved = []string{localCaller, ProgramCaller, "amqp", "sql"}
 
-// hashPrefix stands before the SHA-256 of a token, in hexadecimal digits.
+// hashPrefix is the prefix of a token's SHA-256 in hexadecimal digits.
 const hashPrefix = "sha256:"
 
 // NewToken makes a token of 256 random bits.
 func NewToken() string {
 	bits := make([]byte, 32)
-	rand.Read(bits) // it never fails: the program ends where the system has no random bits
+	rand.Read(bits) // never fails: the program ends if the system has no random bits
 	return "troupe_" + base64.RawURLEncoding.EncodeToString(bits)
 }
 
-// HashToken is what may be stored instead of a token. One round of SHA-256 without salt keeps a token of NewToken secret, for
-// 2^256 of them cannot be tried. It keeps no token secret that a person thought of.
+// HashToken returns a hash that can be stored instead of a token. One round of SHA-256 without salt is enough for a
+// token of NewToken, because 2^256 values cannot be tried. It is not enough for a token that a person chose.
 func HashToken(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hashPrefix + hex.EncodeToString(sum[:])
 }
 
-// Hashed reports whether the secret is the hash of a token, which nobody can call the node with.
+// Hashed reports whether the secret is the hash of a token. A hash itself is not accepted as a token.
 func (t *Token) Hashed() bool { return strings.HasPrefix(t.Secret, hashPrefix) }
 
 // digest is the SHA-256 of the token.
@@ -72,8 +72,8 @@ func (t *Token) digest() (sum [sha256.Size]byte, err error) {
 	return [sha256.Size]byte(raw), nil
 }
 
-// CheckName says why a text cannot be a token's name; empty: it can. A colon parts the names that the node gives to who submits
-// otherwise, so no token can be taken for one of those, nor they for a token.
+// CheckName returns why a text cannot be a token's name, or nothing. The node's own names for other callers contain a
+// colon, and tokens' names must not, so the two cannot be confused.
 func CheckName(name string) string {
 	switch {
 	case name == "":
@@ -90,7 +90,7 @@ func CheckName(name string) string {
 	return ""
 }
 
-// CheckTokens lists what is wrong with a list of tokens, by entry. It shows no secret.
+// CheckTokens returns the problems of a list of tokens, by entry. It shows no secret.
 func CheckTokens(tokens []Token) (problems []string) {
 	if len(tokens) > tokensMax {
 		return []string{fmt.Sprintf("there may be %d tokens, and are %d", tokensMax, len(tokens))}
@@ -137,8 +137,8 @@ func CheckTokens(tokens []Token) (problems []string) {
 	return problems
 }
 
-// CheckCertificates lists the entries that name a client's certificate while no client is asked for one, so that nobody could
-// ever come by them. Place is where the entries stand, for whoever has to mend them.
+// CheckCertificates returns the entries that name a client's certificate although the node requests none, so that they
+// can never match. place is the place of the entries, for the message.
 func CheckCertificates(tokens []Token, files TLSFiles, place string) (problems []string) {
 	if files.ClientCAFile != "" {
 		return nil
@@ -152,7 +152,7 @@ func CheckCertificates(tokens []Token, files TLSFiles, place string) (problems [
 	return problems
 }
 
-// checkScopes lists what is wrong with a token's scopes.
+// checkScopes returns the problems of a token's scopes.
 func checkScopes(scopes []Scope) (problems []string) {
 	all := lacking(Scopes())
 	if len(scopes) == 0 {

@@ -17,8 +17,8 @@ type ExecutionList struct {
 	NextCursor string               `json:"next_cursor,omitempty"`
 }
 
-// OutputView is what an execution's process wrote so far. Bytes that are no UTF-8 come in the base64 fields, and
-// the text fields then hold them with replacement characters.
+// OutputView is the output of an execution's process so far. If it is not UTF-8, the base64 fields have the bytes, and
+// the text fields have replacement characters.
 type OutputView struct {
 	Execution       messages.ExecutionID `json:"execution"`
 	Stdout          string               `json:"stdout"`
@@ -48,7 +48,7 @@ type ChainView struct {
 	Executions []form.ExecutionView `json:"executions"`
 }
 
-// EventsView is what happened to an execution, oldest first.
+// EventsView holds the events of an execution, oldest first.
 type EventsView struct {
 	Events []store.Event `json:"events"`
 }
@@ -70,7 +70,7 @@ func viewWorker(d view.WorkerDetail) WorkerDetailView {
 	return WorkerDetailView{Worker: d.Worker, History: view.Transitions(d.History)}
 }
 
-// HealthView is the last word on a worker's health.
+// HealthView is the latest health of a worker.
 type HealthView struct {
 	Worker    messages.WorkerID `json:"worker"`
 	State     string            `json:"state"`
@@ -159,14 +159,14 @@ type DeadLetterStats struct {
 	Counts []store.DeadLetterCount `json:"counts"`
 }
 
-// CordonView says what a cordon left behind.
+// CordonView is the result of a cordon.
 type CordonView struct {
 	Kind     string `json:"kind"` // worker, pool, node
 	Name     string `json:"name"`
 	Cordoned bool   `json:"cordoned"`
 }
 
-// DoneView says that a request to a thing was taken.
+// DoneView confirms a request that was accepted.
 type DoneView struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// watchEvery is how old the knowledge of a watched file may be.
+// watchEvery is the time between two checks of a watched file.
 const watchEvery = time.Second
 
-// watched are files that are read again when they have changed. It is not safe for use by several goroutines.
+// watched holds files that are read again when they have changed. Only one goroutine may use it at a time.
 type watched struct {
 	paths []string
 	next  time.Time
 	seen  []stamp
 }
 
-// stamp is how a file shows that it is another one, or has another content. Its zero value is that of a file that cannot be seen.
+// stamp identifies a file and its content. Its zero value means a file that cannot be read.
 type stamp struct {
 	size  int64
 	mtime int64
@@ -31,10 +31,10 @@ func (s stamp) same(o stamp) bool {
 	return s.size == o.size && s.mtime == o.mtime && os.SameFile(s.info, o.info)
 }
 
-// due reports whether it is time to look.
+// due reports whether it is time for a check.
 func (w *watched) due(now time.Time) bool { return !now.Before(w.next) }
 
-// look notes how the files stand, and reports whether that is otherwise than at the last look.
+// look records the stamps of the files, and reports whether one has changed since the last look.
 func (w *watched) look(now time.Time) (changed bool) {
 	w.next = now.Add(watchEvery)
 	stamps := make([]stamp, len(w.paths))
@@ -48,21 +48,21 @@ func (w *watched) look(now time.Time) (changed bool) {
 	return changed
 }
 
-// lookWait is how long a caller waits for another one that looks at the files, as where their file system hangs. Then what was read
-// before holds, as of a file that cannot be read.
+// lookWait is how long a caller waits for another one that checks the files, for example while their file system hangs.
+// After it the old content is used, as for a file that cannot be read.
 const lookWait = 2 * time.Second
 
-// turns lets one caller at a time look at watched files, and has the others wait for it once the knowledge of them is too old: what the
-// files hold no more does not pass because somebody else is reading them.
+// turns lets one caller at a time check the watched files. When a check is due, other callers wait for it, so that a
+// removed entry is not accepted while another caller reads the files.
 type turns struct {
-	taken chan struct{} // holds one while somebody looks
-	next  atomic.Int64  // when it is time for the next look, in nanoseconds of Unix time
+	taken chan struct{} // has one entry during a check
+	next  atomic.Int64  // time of the next check, in nanoseconds of Unix time
 	wait  time.Duration
 }
 
 func newTurns() turns { return turns{taken: make(chan struct{}, 1), wait: lookWait} }
 
-// due takes the turn where it is time for a look, and reports whether it has. It waits for whoever has the turn.
+// due takes the turn if a check is due, and reports whether it did. It waits for another caller that has the turn.
 func (t *turns) due(now time.Time) bool {
 	if now.UnixNano() < t.next.Load() {
 		return false
@@ -82,10 +82,10 @@ func (t *turns) due(now time.Time) bool {
 	}
 }
 
-// take takes the turn, whatever the time.
+// take takes the turn at any time.
 func (t *turns) take() { t.taken <- struct{}{} }
 
-// give gives the turn back, until the next look is due.
+// give gives the turn back and sets the time of the next check.
 func (t *turns) give(w *watched) {
 	t.next.Store(w.next.UnixNano())
 	<-t.taken

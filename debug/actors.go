@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// Source is what the endpoint reads. *actors.Registry is one.
+// Source is the endpoint's source of actors. *actors.Registry is one.
 type Source interface {
 	Snapshot() []actors.Info
 	Get(id string) (actors.Info, bool)
@@ -24,14 +24,14 @@ type Source interface {
 
 var _ Source = (*actors.Registry)(nil)
 
-// Config is what the endpoint shows. Source is required.
+// Config configures the endpoint. Source is required.
 type Config struct {
 	Node   string // name
 	Source Source
 	// WaitsFor, where set, lists the servers that the node waits for, each with the reason.
 	WaitsFor func() []string
-	// History returns the lifecycle of a live actor, newest first, as something that is JSON; nil: actors have none.
-	// Its time is bounded by the context.
+	// History returns the lifecycle of a live actor, newest first, as a value for JSON; nil: there are no histories.
+	// The context bounds its time.
 	History func(ctx context.Context, actor actors.Info) (any, error)
 	// Cluster shows the other nodes; nil: there are none.
 	Cluster *Cluster
@@ -43,19 +43,19 @@ const historyTime = 2 * time.Second
 // Detail is the answer of /debug/actors/{id}.
 type Detail struct {
 	actors.Info
-	// Node and Incarnation say where it lives, where the question named a node.
+	// Node and Incarnation say where it lives, if the request named a node.
 	Node        string               `json:"node,omitempty"`
 	Incarnation messages.Incarnation `json:"incarnation,omitzero"`
 	Live        bool                 `json:"live"`
 	Children    []string             `json:"children,omitempty"`
-	// ChildrenCount is how many there are, where that are more than are listed.
+	// ChildrenCount is the number of children, if not all are listed.
 	ChildrenCount int             `json:"children_count,omitempty"`
 	Failure       *actors.Failure `json:"failure,omitempty"`
 	History       any             `json:"history,omitempty"`
 }
 
-// Actors makes the handler of /debug/actors and /debug/actors/{id…}, and of the page /debug/tree, which shows them. It checks
-// nothing about the caller.
+// Actors makes the handler of /debug/actors and /debug/actors/{id…}, and of the page /debug/tree, which shows them. It
+// does not check the caller.
 func Actors(cfg Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/actors", cfg.trees)
@@ -79,7 +79,7 @@ func (cfg Config) trees(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// treeOf answers with the part of one node, which may be what it said a while ago.
+// treeOf answers with the tree of one node, which may be an earlier answer.
 func (cfg Config) treeOf(w http.ResponseWriter, r *http.Request, node string, f filter) {
 	member, problem := cfg.Cluster.find(r.Context(), &cfg, node)
 	if problem != nil {
@@ -94,7 +94,7 @@ func (cfg Config) treeOf(w http.ResponseWriter, r *http.Request, node string, f 
 	answer(w, http.StatusOK, part)
 }
 
-// question is what a caller asks for.
+// question is a parsed request.
 type question struct {
 	cluster bool
 	node    string
@@ -151,7 +151,7 @@ func (cfg Config) detail(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, d)
 }
 
-// describe is what is known of one of this node's actors.
+// describe returns the details of one of this node's actors.
 func (cfg Config) describe(ctx context.Context, id string) (d Detail, known bool) {
 	info, live := cfg.Source.Get(id)
 	failure, failed := cfg.Source.Failure(id)
@@ -175,7 +175,8 @@ func (cfg Config) describe(ctx context.Context, id string) (d Detail, known bool
 	return d, true
 }
 
-// history returns what is known of the actor's past. Not being able to read it must not hide the present.
+// history returns the actor's history. If it cannot be read, it returns the error as text, so that the rest is still
+// shown.
 func (cfg Config) history(ctx context.Context, info actors.Info) any {
 	if cfg.History == nil {
 		return nil
@@ -189,7 +190,7 @@ func (cfg Config) history(ctx context.Context, info actors.Info) any {
 	return history
 }
 
-// refusal is an answer that is an error.
+// refusal is an error answer.
 type refusal struct {
 	status        int
 	code, message string
@@ -213,7 +214,7 @@ func refuse(w http.ResponseWriter, status int, code, message string) {
 	answer(w, status, map[string]any{"error": map[string]string{"code": code, "message": message}})
 }
 
-// answer writes JSON and nothing else: actor ids hold names that callers chose.
+// answer writes JSON only, because actor ids contain names that callers chose.
 func answer(w http.ResponseWriter, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -230,5 +231,5 @@ func answer(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(append(body, '\n'))
 }
 
-// New makes the handler of a source alone: no node's name, no history.
+// New makes a handler with only a source: no node's name, no history.
 func New(source Source) http.Handler { return Actors(Config{Source: source}) }

@@ -16,18 +16,18 @@ import (
 	"github.com/troupe-run/troupe/messages/wire"
 )
 
-// Bounds of the view of a cluster. What a node shows is at most freshTime old when it is asked for anew, so a change shows
-// within freshTime, the time of the answer, and however seldom its viewer looks.
+// Bounds of the view of a cluster. A node is asked again once its answer is older than freshTime. So a viewer sees a
+// change after freshTime and the time of an answer, or at its next request if that is later.
 const (
-	freshTime   = 300 * time.Millisecond // an answer is shown for so long before the node is asked again
-	waitTime    = time.Second            // to wait for nodes; an answer that comes later is for the next viewer
-	failingTime = 100 * time.Millisecond // to wait for nodes that did not answer the last time, or are late; they are still asked
+	freshTime   = 300 * time.Millisecond // age from which a node is asked again
+	waitTime    = time.Second            // to wait for nodes; a later answer serves the next request
+	failingTime = 100 * time.Millisecond // to wait for nodes that failed the last time or are late; they are still asked
 	askTime     = 2 * time.Second        // for one page of one node
 	wholeTime   = 10 * time.Second       // for all of them
-	queueTime   = 3 * time.Second        // until it is a node's turn, and until an answer that goes on counts as missing
-	asksMax     = 32                     // nodes that are asked at a time
+	queueTime   = 3 * time.Second        // to wait for a node's turn, and after which a running request counts as late
+	asksMax     = 32                     // nodes that are asked concurrently
 	actorsMax   = 128 << 10              // of all nodes together
-	actorsLeast = 256                    // of each node, however many nodes there are
+	actorsLeast = 256                    // of each node, for any number of nodes
 )
 
 // Forest is the answer of /debug/actors?cluster=1: the trees of all live nodes, this one's first.
@@ -36,22 +36,22 @@ type Forest struct {
 	Nodes []Part    `json:"nodes"`
 }
 
-// Part is what is known of one node.
+// Part is one node's part of a forest.
 type Part struct {
 	Node        string               `json:"node"`
 	Incarnation messages.Incarnation `json:"incarnation"`
 	State       string               `json:"state"`
 	Cordoned    bool                 `json:"cordoned,omitempty"`
 	Address     string               `json:"address,omitempty"` // of its API
-	Own         bool                 `json:"own,omitempty"`     // it is the node that answers
-	// SeenAt is when this node asked for what it shows, and AgeMS how long ago that was; neither without a tree.
+	Own         bool                 `json:"own,omitempty"`     // the answering node itself
+	// SeenAt is when this node asked for the tree, and AgeMS how long ago that was. Both are missing without a tree.
 	SeenAt time.Time `json:"seen_at,omitzero"`
 	AgeMS  *int64    `json:"age_ms,omitempty"`
-	Error  string    `json:"error,omitempty"` // why there is nothing newer
+	Error  string    `json:"error,omitempty"` // why there is no newer answer
 	Tree   *Tree     `json:"tree,omitempty"`
 }
 
-// Member is an incarnation that lives.
+// Member is a live incarnation.
 type Member struct {
 	Incarnation messages.Incarnation
 	Name, State string
@@ -60,42 +60,42 @@ type Member struct {
 	Started     time.Time
 }
 
-// ClusterConfig is what a Cluster is made of; all of it is required.
+// ClusterConfig configures a Cluster. All fields are required.
 type ClusterConfig struct {
 	Own messages.Incarnation
-	// Members returns all live incarnations, this one included. It is asked at most every freshTime.
+	// Members returns all live incarnations, including this one. It is called at most once in freshTime.
 	Members func(context.Context) []Member
 	// Ask asks another incarnation. Its error is shown to people.
 	Ask func(ctx context.Context, to messages.Incarnation, q wire.Inspect) (wire.InspectResult, error)
 }
 
-// Cluster keeps what the other nodes last said of their actors, and asks them when somebody looks. However many look, each
-// node is asked once at a time.
+// Cluster keeps the last answers of the other nodes about their actors, and asks them on request. Each node gets only
+// one request at a time, for any number of viewers.
 type Cluster struct {
 	cfg    ClusterConfig
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	turns  chan struct{}
 
-	listing sync.Mutex // held while the members are read
+	listing sync.Mutex // held during Members
 	members []Member
 	listed  time.Time
 
 	mu     sync.Mutex
 	closed bool
 	asks   sync.WaitGroup
-	known  map[messages.Incarnation]*known // of the other live incarnations
-	most   int                             // actors that are asked of each
+	known  map[messages.Incarnation]*known // the other live incarnations
+	most   int                             // maximum of actors for each node
 }
 
-// known is what one node said last.
+// known is the last answer of one node.
 type known struct {
-	roster *roster       // nil: it has not answered yet
-	asked  time.Time     // when, for the roster
-	failed time.Time     // when it was last asked in vain; zero: it answered
-	err    string        // why
-	asking chan struct{} // closed when the answer is there; nil: it is not being asked
-	begun  time.Time     // since when it is being asked
+	roster *roster       // nil: no answer yet
+	asked  time.Time     // when the roster was asked for
+	failed time.Time     // time of the last failed request; zero: the last one succeeded
+	err    string        // why it failed
+	asking chan struct{} // closed when the answer has arrived; nil: no request runs
+	begun  time.Time     // start of the running request
 }
 
 // NewCluster makes a view of the cluster. Close ends it.
@@ -105,7 +105,7 @@ func NewCluster(cfg ClusterConfig) *Cluster {
 	return c
 }
 
-// Close ends what is being asked, and waits for it.
+// Close ends the running requests, and waits for them.
 func (c *Cluster) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -132,7 +132,7 @@ func (c *Cluster) list(ctx context.Context, cfg *Config) []Member {
 	return c.members
 }
 
-// rank puts what holds first.
+// rank orders true before false.
 func rank(a, b bool) int {
 	switch {
 	case a && !b:
@@ -143,7 +143,7 @@ func rank(a, b bool) int {
 	return 0
 }
 
-// find returns the live node that a name or an incarnation means, or both as in name@1f0c22ab.
+// find returns the live node with a name, an incarnation, or both as in name@1f0c22ab.
 func (c *Cluster) find(ctx context.Context, cfg *Config, node string) (Member, *refusal) {
 	var found []Member
 	members := c.list(ctx, cfg)
@@ -184,13 +184,13 @@ func (c *Cluster) view(ctx context.Context, cfg *Config, f filter) *Forest {
 	return forest
 }
 
-// part shows one node, and waits for it also where it did not answer the last time.
+// part shows one node. It also waits for a node that failed the last time.
 func (c *Cluster) part(ctx context.Context, cfg *Config, m Member, f filter) Part {
 	c.refresh(ctx, []Member{m}, waitTime)
 	return c.show(cfg, m, f)
 }
 
-// show makes the part of a node from what is known of it.
+// show makes the part of a node from its last answer.
 func (c *Cluster) show(cfg *Config, m Member, f filter) Part {
 	p := Part{Node: m.Name, Incarnation: m.Incarnation, State: m.State, Cordoned: m.Cordoned, Address: m.Address}
 	if c.own(m) {
@@ -217,8 +217,8 @@ func (c *Cluster) show(cfg *Config, m Member, f filter) Part {
 	return p
 }
 
-// refresh asks the nodes whose answers are not fresh, and waits for them; for those that did not answer the last time not
-// longer than patience.
+// refresh asks the nodes whose answers are too old, and waits for them. It waits no longer than patience for nodes that
+// failed the last time.
 func (c *Cluster) refresh(ctx context.Context, members []Member, patience time.Duration) {
 	if c == nil {
 		return
@@ -232,7 +232,7 @@ func (c *Cluster) refresh(ctx context.Context, members []Member, patience time.D
 	await(ctx, failing, some.C)
 }
 
-// await waits for the answers until the time is over.
+// await waits for the answers until over.
 func await(ctx context.Context, answers []chan struct{}, over <-chan time.Time) {
 	for _, a := range answers {
 		select {
@@ -245,7 +245,7 @@ func await(ctx context.Context, answers []chan struct{}, over <-chan time.Time) 
 	}
 }
 
-// remember makes room for what live incarnations say, and forgets those that have ended.
+// remember adds entries for live incarnations, and removes those of ended ones.
 func (c *Cluster) remember(members []Member) {
 	live := make(map[messages.Incarnation]bool, len(members))
 	c.mu.Lock()
@@ -260,7 +260,7 @@ func (c *Cluster) remember(members []Member) {
 	c.most = max(actorsLeast, actorsMax/max(1, len(members)))
 }
 
-// begin asks the nodes whose answers are not fresh, unless they are being asked.
+// begin asks the nodes whose answers are too old, unless a request runs already.
 func (c *Cluster) begin(members []Member) (sound, failing []chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -285,7 +285,7 @@ func (c *Cluster) begin(members []Member) (sound, failing []chan struct{}) {
 	return sound, failing
 }
 
-// ask asks one node and notes what it said, or that it did not.
+// ask asks one node and records its answer or its failure.
 func (c *Cluster) ask(k *known, inc messages.Incarnation, most int) {
 	r, asked, err := c.inTurn(inc, most)
 	c.mu.Lock()
@@ -326,7 +326,7 @@ func (c *Cluster) asker(inc messages.Incarnation) asking {
 	}
 }
 
-// detail returns what a node knows of one of its actors now.
+// detail asks a node about one of its actors.
 func (c *Cluster) detail(ctx context.Context, cfg *Config, m Member, id string) (Detail, *refusal) {
 	if c.own(m) {
 		d, known := cfg.describe(ctx, id)

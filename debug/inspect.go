@@ -13,30 +13,30 @@ import (
 	"github.com/troupe-run/troupe/messages/wire"
 )
 
-// Bounds of what nodes tell one another of their actors. A node of 10,000 idle workers takes ten pages.
+// Bounds of answers between nodes about actors. A node with 10,000 idle workers needs ten pages.
 const (
 	viewMax     = wire.PayloadMax - 4<<10 // bytes of one view; the rest is for the names around it
 	pagesMax    = 32                      // of one node: 8 MiB
-	cursorMax   = 256                     // bytes of an id that a page may end at, as the contract bounds it
+	cursorMax   = 256                     // bytes of an id at the end of a page, as in the contract
 	textMax     = 512                     // bytes of a reason in a page
-	childrenMax = 500                     // ids of children in the answer about one actor
-	remoteTime  = time.Second             // for the history of an actor that another node asks for
-	headMax     = 64 << 10                // bytes of a page that stand before its actors
+	childrenMax = 500                     // ids of children in an answer about one actor
+	remoteTime  = time.Second             // for the history of an actor for another node
+	headMax     = 64 << 10                // bytes of a page before its actors
 )
 
 // Inspector answers other nodes about this one's actors. It is safe for concurrent use.
 type Inspector struct {
 	cfg  Config
 	mu   sync.Mutex
-	last *roster // that the last first page came from
+	last *roster // the roster of the last first page
 	at   time.Time
 }
 
-// NewInspector makes an inspector of what the configuration shows.
+// NewInspector makes an inspector.
 func NewInspector(cfg Config) *Inspector { return &Inspector{cfg: cfg} }
 
-// Inspect answers with one actor and its history, or with a page of the actors below it. Whoever asks for pages sees each
-// actor that lives all the while once, and may miss one that comes or goes meanwhile.
+// Inspect answers with one actor and its history, or with a page of the actors below it. A reader of all pages sees
+// each actor once that lives during the whole time. It may miss an actor that starts or ends meanwhile.
 func (i *Inspector) Inspect(ctx context.Context, q wire.Inspect) wire.InspectResult {
 	if q.Depth == 0 {
 		return i.cfg.inspectOne(ctx, q.Actor)
@@ -53,7 +53,7 @@ func (i *Inspector) Inspect(ctx context.Context, q wire.Inspect) wire.InspectRes
 	return wire.InspectResult{View: view, Next: next}
 }
 
-// listed is what lives now; or, for pages behind the first, what lived when that was asked for.
+// listed returns the live actors now, or for later pages those at the time of the first page.
 func (i *Inspector) listed(first bool) *roster {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -63,7 +63,7 @@ func (i *Inspector) listed(first bool) *roster {
 	return i.last
 }
 
-// within returns an actor and so many levels below it; an empty id: the roots. The list stays as it is.
+// within returns an actor and so many levels below it; an empty id means the roots. It does not change the list.
 func within(list []item, id string, depth int) []item {
 	top := strings.Count(id, "/")
 	kept := make([]item, 0, len(list))
@@ -77,7 +77,7 @@ func within(list []item, id string, depth int) []item {
 	return kept
 }
 
-// page encodes what comes behind a cursor, as much as fits, and returns where it ends; empty: nothing is left.
+// page encodes the actors after a cursor, as many as fit, and returns the next cursor; empty: none are left.
 func (r *roster) page(after string) (view []byte, next string, err error) {
 	rest := r.Actors
 	if after != "" {
@@ -98,7 +98,7 @@ func (r *roster) page(after string) (view []byte, next string, err error) {
 			return nil, "", fmt.Errorf("show actor %s as JSON: %w", rest[i].ID, err)
 		}
 		if len(view)+len(raw)+len(",]}") > viewMax {
-			next = rest[i-1].ID // one alone always fits: its texts are bounded
+			next = rest[i-1].ID // one always fits, because its texts are bounded
 			break
 		}
 		if i > 0 {
@@ -109,7 +109,7 @@ func (r *roster) page(after string) (view []byte, next string, err error) {
 	return append(view, "]}"...), next, nil
 }
 
-// slim is an actor as it travels: with its texts bounded, and without the parent that its id names.
+// slim returns an actor as it is sent: its texts are bounded, and the parent is omitted, because the id contains it.
 func slim(a item) item {
 	a.Why, a.LastFailure = shorten(a.Why, textMax), shorten(a.LastFailure, textMax)
 	if at := strings.LastIndexByte(a.ID, '/'); at > 0 && a.Parent == a.ID[:at] {
@@ -126,13 +126,13 @@ func fill(a item) item {
 	return a
 }
 
-// asking asks one other node one question.
+// asking sends one request to another node.
 type asking func(context.Context, wire.Inspect) (wire.InspectResult, error)
 
-// errForeign says that another node answered what does not hold to the contract.
+// errForeign means that another node's answer breaks the contract.
 var errForeign = errors.New("its answer is not one that this release understands")
 
-// collect asks for page after page of a node's whole tree, until it has all, or at least so many actors, or pagesMax pages.
+// collect reads a node's whole tree page by page, until it has all actors, or at least most, or pagesMax pages.
 func collect(ctx context.Context, ask asking, most int) (*roster, error) {
 	all, q := &roster{}, wire.Inspect{Depth: wire.DepthMax}
 	for page := 0; page < pagesMax; page++ {
@@ -153,7 +153,7 @@ func collect(ctx context.Context, ask asking, most int) (*roster, error) {
 	return all, nil
 }
 
-// add takes up one page, which must go on where the one before ended.
+// add adds one page. It must continue where the one before ended.
 func (r *roster) add(result wire.InspectResult, after string) error {
 	var page roster
 	if err := json.Unmarshal(result.View, &page); err != nil {
@@ -174,7 +174,7 @@ func (r *roster) add(result wire.InspectResult, after string) error {
 	return nil
 }
 
-// inspectOne answers about one actor, with as much as fits.
+// inspectOne answers about one actor, with as many details as fit.
 func (cfg Config) inspectOne(ctx context.Context, id string) wire.InspectResult {
 	if id == "" {
 		id = rootID
@@ -197,14 +197,14 @@ func (cfg Config) inspectOne(ctx context.Context, id string) wire.InspectResult 
 	return wire.InspectResult{Refused: shorten("actor "+id+" cannot be shown to another node: ask its own", cursorMax)}
 }
 
-// keepChildren leaves out the children beyond so many, and says how many there are.
+// keepChildren keeps so many children, and records how many there are.
 func (d *Detail) keepChildren(most int) {
 	if len(d.Children) > most {
 		d.ChildrenCount, d.Children = len(d.Children), d.Children[:most]
 	}
 }
 
-// askOne asks another node about one actor. Its refusal is a text.
+// askOne asks another node about one actor. refused is the text of a refusal.
 func askOne(ctx context.Context, ask asking, id string) (d Detail, refused string, err error) {
 	result, err := ask(ctx, wire.Inspect{Actor: id})
 	if err != nil || result.Refused != "" {

@@ -2,13 +2,13 @@ package debug
 
 import (
 	"crypto/sha256"
-	_ "embed" // the page's parts
+	_ "embed" // parts of the page
 	"encoding/base64"
 	"net/http"
 	"strings"
 )
 
-// The parts of the page, which is one answer: the node serves no files.
+// The parts of the page. They become one answer, because the node serves no files.
 var (
 	//go:embed page/page.html
 	pageFrame string
@@ -20,8 +20,8 @@ var (
 	pageScript string
 )
 
-// page is the actors of all nodes for a browser, and the rule that lets it run nothing but its own script and ask nobody
-// but its own node.
+// page shows the actors of all nodes in a browser. pagePolicy lets it run only its own script and call only its own
+// node.
 var page, pagePolicy = assemble()
 
 func assemble() (text, policy string) {
@@ -36,8 +36,8 @@ func digest(text string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// showPage answers with the page. It holds nothing of the node: what it shows it asks for, with the token that its reader
-// gives it where the node wants one.
+// showPage answers with the page. The page contains no data of the node. It requests the data, with a token from its
+// user if the node needs one.
 func showPage(w http.ResponseWriter, _ *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")

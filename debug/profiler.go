@@ -32,7 +32,8 @@ func Profiler(address string) (*http.Server, net.Listener, error) {
 	return &http.Server{Handler: localOnly(mux), ReadHeaderTimeout: 10 * time.Second}, listener, nil
 }
 
-// localOnly refuses requests under another machine's name: a page elsewhere could reach the listener that way.
+// localOnly refuses requests with another machine's name as host: a page of another site could reach the listener that
+// way.
 func localOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

@@ -9,44 +9,45 @@ import (
 	"github.com/troupe-run/troupe/actors"
 )
 
-// Tree is the answer of /debug/actors, and the part of one node in that of a cluster.
+// Tree is the answer of /debug/actors, and one node's tree in a forest.
 type Tree struct {
 	Node  string    `json:"node"`
-	At    time.Time `json:"at"` // by the node's own clock
+	At    time.Time `json:"at"` // by the node's clock
 	Count int       `json:"count"`
-	// Shown is how many of them the tree holds, where that is not all: each actor says how many are hidden below it.
+	// Shown is the number of actors in the tree, if not all are there. Each actor has the number of hidden ones below
+	// it.
 	Shown       int              `json:"shown,omitempty"`
 	WaitsFor    []string         `json:"waits_for,omitempty"`
 	Roots       []*Branch        `json:"roots"`
-	DeadLetters map[string]int64 `json:"dead_letters,omitempty"` // messages that found no actor, by type
+	DeadLetters map[string]int64 `json:"dead_letters,omitempty"` // messages without a receiver, by type
 }
 
-// Branch is one actor with what it supervises, by id.
+// Branch is one actor with its children, by id.
 type Branch struct {
 	actors.Info
 	Children []*Branch `json:"children,omitempty"`
 	Hidden   *Hidden   `json:"hidden,omitempty"`
 }
 
-// Hidden are the children of an actor that the answer leaves out.
+// Hidden describes the children of an actor that the answer omits.
 type Hidden struct {
 	Count int `json:"count"`
-	// States counts the workers among them by state, where that is known: not of what did not fit into the answer of
-	// another node.
+	// States counts the workers among them by state. It omits those that another node's answer had no room for, because
+	// their states are not known.
 	States map[string]int `json:"states,omitempty"`
 }
 
-// roster is the flat form of a tree, which is kept and travels. Its actors are in the order of orderOf.
+// roster is the flat form of a tree, for keeping and sending. Its actors are in the order of orderOf.
 type roster struct {
 	head
 	Actors []item `json:"actors"`
 }
 
-// head is what a roster says of its node.
+// head describes the node of a roster.
 type head struct {
 	Node        string           `json:"node"`
 	At          time.Time        `json:"at"`
-	Count       int              `json:"count"` // of the actors that live there, also where the roster has fewer
+	Count       int              `json:"count"` // number of live actors there; the roster may have fewer
 	WaitsFor    []string         `json:"waits_for,omitempty"`
 	DeadLetters map[string]int64 `json:"dead_letters,omitempty"`
 }
@@ -54,11 +55,11 @@ type head struct {
 // item is one actor of a roster.
 type item struct {
 	actors.Info
-	Below int `json:"below,omitempty"` // its children at its node, also those that the roster lacks
+	Below int `json:"below,omitempty"` // number of its children at its node; the roster may have fewer
 }
 
-// Grow makes the tree of a flat list. An actor whose parent is not in the list is a root: it may have ended while
-// the list was taken, and a child must not vanish with it. The order of the list is kept.
+// Grow makes a tree from a flat list. An actor whose parent is not in the list becomes a root: the parent may have
+// ended while the list was made, and its children must still be shown. It keeps the order of the list.
 func Grow(infos []actors.Info) []*Branch {
 	branches := make(map[string]*Branch, len(infos))
 	for _, i := range infos {
@@ -76,13 +77,13 @@ func Grow(infos []actors.Info) []*Branch {
 	return roots
 }
 
-// filter says which actors of a tree are wanted.
+// filter selects actors of a tree.
 type filter struct {
 	kind string // only these, as roots; empty: all
 	most int    // children of each actor; 0: all
 }
 
-// tree makes the tree of a roster, which stays as it is.
+// tree makes the tree of a roster. It does not change the roster.
 func (r *roster) tree(f filter) *Tree {
 	infos := make([]actors.Info, 0, len(r.Actors))
 	below := map[string]int{}
@@ -109,8 +110,8 @@ func (r *roster) tree(f filter) *Tree {
 	return t
 }
 
-// trim leaves each branch at most so many children (0: all), notes what is hidden below each, and returns how many actors
-// are left.
+// trim keeps at most so many children of each branch (0: all), records the hidden ones, and returns how many actors are
+// shown.
 func trim(branches []*Branch, below map[string]int, most int) (shown int) {
 	for _, b := range branches {
 		missing := max(0, below[b.ID]-len(b.Children))
@@ -130,7 +131,7 @@ func trim(branches []*Branch, below map[string]int, most int) (shown int) {
 	return shown
 }
 
-// foremost keeps so many of the branches: those first that something is wrong with, then in the order of people.
+// foremost keeps so many branches: first those with problems, then the others in natural order.
 func foremost(branches []*Branch, most int) []*Branch {
 	branches = slices.Clone(branches)
 	slices.SortFunc(branches, func(a, b *Branch) int { return CompareIDs(a.ID, b.ID) })
@@ -151,12 +152,12 @@ func foremost(branches []*Branch, most int) []*Branch {
 	return kept
 }
 
-// troubled reports whether a person who looks at a tree should see the actor before others.
+// troubled reports whether an actor has a problem, so that it is shown first.
 func troubled(b *Branch) bool {
 	return !b.StuckSince.IsZero() || b.Health == "unhealthy" || b.State == "degraded" || b.State == "broken"
 }
 
-// statesBut counts the workers that were not kept, by state. What other actors call their state is a text of their own.
+// statesBut counts the workers that were not kept, by state. It skips other actors, whose states are free texts.
 func statesBut(all, kept []*Branch) map[string]int {
 	states := map[string]int{}
 	for _, b := range all {
@@ -167,8 +168,8 @@ func statesBut(all, kept []*Branch) map[string]int {
 	return states
 }
 
-// orderOf is where an actor stands in a roster: the upper levels first, so that what does not fit is always the lowest,
-// and by id within one.
+// orderOf is the order of actors in a roster: upper levels first, so that only the lowest levels are cut, and by id
+// within a level.
 func orderOf(a, b string) int {
 	if c := strings.Count(a, "/") - strings.Count(b, "/"); c != 0 {
 		return c
@@ -176,7 +177,7 @@ func orderOf(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// CompareIDs orders ids as people do: slot 9 before slot 10.
+// CompareIDs orders ids naturally: slot 9 before slot 10.
 func CompareIDs(a, b string) int {
 	for a != "" && b != "" {
 		m, n := digits(a), digits(b)
@@ -195,10 +196,10 @@ func CompareIDs(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// digits is how many digits stand at the head of s.
+// digits returns the number of leading digits of s.
 func digits(s string) int { return len(s) - len(strings.TrimLeft(s, "0123456789")) }
 
-// list makes the roster of what lives now. The source lists the actors by id.
+// list makes the roster of the live actors. The source lists them by id.
 func (cfg Config) list() *roster {
 	infos := cfg.Source.Snapshot()
 	r := &roster{

@@ -15,25 +15,25 @@ import (
 
 // ActorConfig is what the peers actor needs.
 type ActorConfig struct {
-	System  *actors.System // the node's own, not the network's
+	System  *actors.System // the node's, not the network's
 	Network *Network
-	Every   time.Duration // between two looks at the peers [2 s]
-	// Stands, where set, says how the node stands with a peer by everything that it knows.
+	Every   time.Duration // between two rounds [2 s]
+	// Stands, where set, returns how the node stands with a peer by everything that the node knows.
 	Stands func(messages.Incarnation) membership.Standing
 	Logger hclog.Logger
 }
 
-// roundMax bounds the peers that are looked at in one round; where there are more they take turns.
+// roundMax bounds the peers that are probed in one round. If there are more, they take turns.
 const roundMax = 32
 
-// Actor looks at the peers from time to time and shows how the node stands with them. The network itself outlives it.
+// Actor probes the peers periodically and shows how the node stands with them. The network outlives the actor.
 type Actor struct {
 	cfg     ActorConfig
 	cell    *actors.Cell
 	ctx     context.Context
 	cancel  context.CancelFunc
 	timer   *time.Timer
-	turn    int // how many peers the rounds so far have looked at
+	turn    int // number of probed peers in all rounds
 	suspect map[messages.Incarnation]bool
 }
 
@@ -68,7 +68,7 @@ func (a *Actor) Receive(ctx actor.Context) {
 	case *look:
 		a.look(ctx)
 	case *looked:
-		a.show() // how it stands with a suspect one changes with that one's beats too
+		a.show() // the standing of a suspect peer also changes with its heartbeats
 		a.again(ctx)
 	case *changed:
 		a.show()
@@ -84,7 +84,7 @@ func (a *Actor) start(ctx actor.Context) {
 	a.again(ctx)
 }
 
-// hearChanges brings the news that a peer stands otherwise.
+// hearChanges sends the actor a message when a peer's standing changes.
 func (a *Actor) hearChanges(ctx context.Context, self *actor.PID) {
 	for {
 		select {
@@ -101,8 +101,7 @@ func (a *Actor) again(ctx actor.Context) {
 	a.timer = time.AfterFunc(a.cfg.Every, func() { system.Send(self, &look{}) })
 }
 
-// look asks the peers whose turn it is how they are. That keeps the connections warm for when it matters, and finds those
-// that are gone.
+// look probes the peers whose turn it is. That keeps connections open for later requests, and finds lost ones.
 func (a *Actor) look(ctx actor.Context) {
 	all := a.cfg.Network.Peers()
 	round := make([]messages.Incarnation, min(len(all), roundMax))
@@ -120,7 +119,7 @@ func (a *Actor) look(ctx actor.Context) {
 	}()
 }
 
-// show says how the node stands with its peers, and logs each change once.
+// show shows how the node stands with its peers, and logs each change once.
 func (a *Actor) show() {
 	all, reached := a.cfg.Network.Peers(), 0
 	var oldest Peer

@@ -12,19 +12,19 @@ import (
 	"github.com/troupe-run/troupe/messages/wire"
 )
 
-// ErrUnsupported says that the peer does not know the kind, or its version: it runs another release.
+// ErrUnsupported means that the peer does not know the kind of request, or its version: it runs another release.
 var ErrUnsupported = errors.New("the peer does not know what it was asked")
 
-// callsMax bounds the questions to one address that wait for an answer.
+// callsMax bounds the requests to one address that wait for an answer.
 const callsMax = 64
 
 type callID [16]byte
 
-// call is a question that waits for its answer.
+// call is a request that waits for its answer.
 type call struct {
 	to      messages.Incarnation
 	address string
-	answer  chan answer // holds one
+	answer  chan answer // capacity one
 }
 
 type answer struct {
@@ -32,7 +32,7 @@ type answer struct {
 	err  error
 }
 
-// end gives the call its answer; only the first counts.
+// end ends the call with an answer. Only the first one counts.
 func (c *call) end(body wire.Body, err error) {
 	select {
 	case c.answer <- answer{body, err}:
@@ -40,19 +40,19 @@ func (c *call) end(body wire.Body, err error) {
 	}
 }
 
-// Ask sends a message to an incarnation and waits for its answer, at most the configured time or until ctx ends. About is
-// the execution that it is about; zero: none. What it says may be lost on the way in either direction, so what must
-// happen is asked for again by the caller, and whoever is asked takes the same question twice. ErrUnknown, ErrBusy: it was
-// not sent. ErrLost, and an end of ctx: the peer may have got it. ErrUnsupported: it changed nothing there.
+// Ask sends a message to an incarnation and waits for its answer, at most the configured time or until ctx ends. about
+// is the execution that the message concerns; zero: none. Request and answer may be lost. So a caller repeats a request
+// that must succeed, and a handler must accept the same request twice. ErrUnknown, ErrBusy: the request was not sent.
+// ErrLost, and an end of ctx: the peer may have got it. ErrUnsupported: it changed nothing at the peer.
 func (n *Network) Ask(ctx context.Context, to messages.Incarnation, about messages.Placement, body wire.Body) (wire.Body, error) {
 	return n.askWithin(ctx, n.cfg.AskTime, to, about, body, "it does not answer")
 }
 
-// AskTries bounds how often a question is asked that is lost with its connection: the first one after a peer's restart finds the
-// old connection.
+// AskTries bounds the tries of a request that is lost with its connection. The first request after a peer's restart
+// uses the old connection and is lost.
 const AskTries = 3
 
-// AskAgain is Ask that repeats a question that was lost with its connection.
+// AskAgain is Ask that repeats a request that was lost with its connection.
 func (n *Network) AskAgain(ctx context.Context, to messages.Incarnation, about messages.Placement, body wire.Body) (reply wire.Body, err error) {
 	for range AskTries {
 		if reply, err = n.Ask(ctx, to, about, body); !errors.Is(err, ErrLost) {
@@ -62,8 +62,8 @@ func (n *Network) AskAgain(ctx context.Context, to messages.Incarnation, about m
 	return reply, err
 }
 
-// AskLong is Ask for what takes the peer a while: it waits for up to limit, and a peer that lets it pass is not suspect for
-// that alone.
+// AskLong is Ask for long requests. It waits for up to limit. A peer that does not answer in that time does not become
+// suspect.
 func (n *Network) AskLong(ctx context.Context, limit time.Duration, to messages.Incarnation, about messages.Placement,
 	body wire.Body,
 ) (wire.Body, error) {
@@ -85,7 +85,8 @@ func (n *Network) askWithin(ctx context.Context, limit time.Duration, to message
 	return reply, nil
 }
 
-// ask sends a question and waits. Silent is why the peer is suspect if it says nothing in time; empty: it is not.
+// ask sends a request and waits. silent is why the peer becomes suspect if it does not answer in time; empty: it does
+// not become suspect.
 func (n *Network) ask(ctx context.Context, to messages.Incarnation, about messages.Placement, body wire.Body,
 	silent string,
 ) (wire.Body, error) {
@@ -119,7 +120,7 @@ func (n *Network) ask(ctx context.Context, to messages.Incarnation, about messag
 	}
 }
 
-// begin notes a question.
+// begin registers a request.
 func (n *Network) begin(id callID, to messages.Incarnation, address string) (*call, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -143,7 +144,7 @@ func (n *Network) forgetCall(id callID) {
 	delete(n.calls, id)
 }
 
-// failAll ends every question.
+// failAll ends every request.
 func (n *Network) failAll(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -152,7 +153,7 @@ func (n *Network) failAll(err error) {
 	}
 }
 
-// post sends one body to an incarnation at an address. Where ctx ends first it was not sent.
+// post sends one body to an incarnation at an address. If ctx ends first, it was not sent.
 func (n *Network) post(ctx context.Context, address string, to messages.Incarnation, id callID, about messages.Placement,
 	body wire.Body,
 ) error {
@@ -175,7 +176,7 @@ func (n *Network) post(ctx context.Context, address string, to messages.Incarnat
 	return err
 }
 
-// answered gives an envelope to the question that it answers, if there is one.
+// answered passes an envelope to the request that it answers, if there is one.
 func (n *Network) answered(e *wire.Envelope) bool {
 	n.mu.Lock()
 	c := n.calls[callID(e.ID)]

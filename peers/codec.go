@@ -5,15 +5,16 @@ import (
 
 	"github.com/asynkron/protoactor-go/remote"
 	"google.golang.org/grpc/encoding"
-	_ "google.golang.org/grpc/encoding/proto" // registers the codec that slim stands before
+	_ "google.golang.org/grpc/encoding/proto" // registers the codec that slim wraps
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// partsMax bounds the parts of one write: for each of its envelopes a name, a target, a sender and the fields of its head.
+// partsMax bounds the parts of one write: each envelope has a type name, a target, a sender and the fields of its
+// header.
 const partsMax = 16 * batchMax
 
-// slim is gRPC's codec for what peers send. It counts before anything is decoded: a part of two bytes takes a hundred in
+// slim is gRPC's codec for writes of peers. It counts the parts before decoding: a part of two bytes takes a hundred in
 // memory, and a write within receiveMax has room for two million of them.
 type slim struct{ encoding.CodecV2 }
 
@@ -33,11 +34,11 @@ func (c slim) Unmarshal(data mem.BufferSlice, v any) error {
 	return c.CodecV2.Unmarshal(mem.BufferSlice{mem.SliceBuffer(raw)}, v)
 }
 
-// nested are the fields of the library's messages that hold repeated parts, by depth: a write's batch, a batch's envelopes,
-// an envelope's header. What an envelope carries is bytes to it.
+// nested are the fields of the library's messages with repeated parts, by depth: a write's batch, a batch's envelopes,
+// an envelope's header. An envelope's payload is only bytes to it.
 var nested = []protowire.Number{1, 3, 6}
 
-// parts counts the fields of a message and of those nested in it, and stops above partsMax.
+// parts counts the fields of a message and of nested messages, and stops above partsMax.
 func parts(raw []byte, depth int) (count int, ok bool) {
 	for len(raw) > 0 && count <= partsMax {
 		number, kind, head := protowire.ConsumeTag(raw)

@@ -13,10 +13,10 @@ import (
 // peer is another incarnation as the network sees it.
 type peer struct {
 	name, address string
-	proof         int       // the version of the proof that it gives; 0: it is of an older release
-	heard         bool      // it has answered once
-	told, renews  bool      // it has said whether it renews its lease, and what it said last
-	suspect       time.Time // since when it does not answer; zero: it does, or was not asked yet
+	proof         int       // the version of its proof; 0: an older release without proof
+	heard         bool      // it has answered at least once
+	told, renews  bool      // whether it has reported its lease, and the last report
+	suspect       time.Time // since when it does not answer; zero: it answers, or was not asked yet
 	why           string
 }
 
@@ -25,18 +25,18 @@ type Peer struct {
 	Incarnation messages.Incarnation
 	Name        string
 	Address     string
-	Heard       bool      // it has answered once
-	Told        bool      // it has said whether it renews its lease
-	Renews      bool      // its lease, as it said when it was asked last
-	Suspect     time.Time // since when it does not answer; zero: it does, or was not asked yet
-	Why         string    // it is suspect
+	Heard       bool      // it has answered at least once
+	Told        bool      // it has reported its lease
+	Renews      bool      // whether it renews its lease, by its last report
+	Suspect     time.Time // since when it does not answer; zero: it answers, or was not asked yet
+	Why         string    // why it is suspect
 }
 
-// ErrUnknown says that no address is known of an incarnation: it has ended, or has no end of the remoting.
+// ErrUnknown means that no address of an incarnation is known: it has ended, or it does not listen for peers.
 var ErrUnknown = errors.New("no address of the peer is known")
 
-// Know takes up another incarnation, and reports whether it can be asked. One without an address, or of another scope than
-// this node's, cannot: it is left alone, as if it had no end of the remoting.
+// Know adds another incarnation, and reports whether it can be asked. One without an address, or with another scope
+// than this node's, cannot be asked. It is treated as a node that does not listen for peers.
 func (n *Network) Know(row store.Node) bool {
 	inc, address, scope := row.Incarnation, row.PeerAddress, row.PeerScope
 	if inc == n.cfg.Own || !n.elsewhere(address) || !n.shares(address, scope) {
@@ -52,7 +52,7 @@ func (n *Network) Know(row store.Node) bool {
 	return true
 }
 
-// Forget drops an incarnation that has ended.
+// Forget removes an incarnation that has ended.
 func (n *Network) Forget(inc messages.Incarnation) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -61,7 +61,8 @@ func (n *Network) Forget(inc messages.Incarnation) {
 	n.tell()
 }
 
-// elsewhere reports whether an address is one that can be dialled and not this node's own, which the library would loop to.
+// elsewhere reports whether an address can be dialled and is not this node's own. The library would loop messages to
+// its own address.
 func (n *Network) elsewhere(address string) bool { return dialable(address) && address != n.address }
 
 // Peers returns the incarnations that can be asked, by name.
@@ -78,7 +79,7 @@ func (n *Network) Peers() []Peer {
 	return list
 }
 
-// addressOf is where an incarnation is reached.
+// addressOf returns the address of an incarnation.
 func (n *Network) addressOf(inc messages.Incarnation) (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -88,7 +89,7 @@ func (n *Network) addressOf(inc messages.Incarnation) (string, error) {
 	return "", fmt.Errorf("incarnation %s: %w", inc, ErrUnknown)
 }
 
-// Reaches reports whether a peer can be asked now, as far as is known: it has an address, and has not failed to answer since it last did.
+// Reaches reports whether a peer probably answers now: it has an address, and is not suspect.
 func (n *Network) Reaches(inc messages.Incarnation) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -96,7 +97,7 @@ func (n *Network) Reaches(inc messages.Incarnation) bool {
 	return p != nil && p.suspect.IsZero()
 }
 
-// stands notes how a peer stands: an empty reason, it answered; else why it is suspect.
+// stands records a peer's standing. An empty reason means that it answered; any other is why it is suspect.
 func (n *Network) stands(inc messages.Incarnation, why string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -112,7 +113,7 @@ func (n *Network) stands(inc messages.Incarnation, why string) {
 	}
 }
 
-// said notes whether a peer renews its lease, as it says.
+// said records whether a peer reports that it renews its lease.
 func (n *Network) said(inc messages.Incarnation, renews bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -122,10 +123,10 @@ func (n *Network) said(inc messages.Incarnation, renews bool) {
 	}
 }
 
-// tell signals a change of how a peer stands.
+// tell signals a change of a peer's standing.
 func (n *Network) tell() {
 	select {
 	case n.changed <- struct{}{}:
-	default: // it has been told and nobody has looked yet
+	default: // a signal is pending already
 	}
 }

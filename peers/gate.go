@@ -16,14 +16,15 @@ import (
 	troupev1 "github.com/troupe-run/troupe/proto/troupe/v1"
 )
 
-// requestsMax bounds the requests of one peer that are handled at a time. While there are so many nothing more is read from
-// its stream, so a flood waits at its sender.
+// requestsMax bounds the concurrent requests of one peer. At the bound, nothing more is read from its stream, so a
+// flood waits at its sender.
 const requestsMax = 8
 
-// longMax bounds those among them that may wait for others, beside the rest: they never keep a peer from being heard.
+// longMax bounds the concurrent long requests of one peer. They have slots of their own, so they never delay short
+// requests.
 const longMax = 32
 
-// admit lets a peer's stream in, and keeps a panic of the library's from ending the process.
+// admit accepts a peer's stream, and recovers a panic of the library.
 func (n *Network) admit(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 	if n.streams.Add(1) > streamsMax {
 		n.streams.Add(-1)
@@ -39,7 +40,7 @@ func (n *Network) admit(srv any, stream grpc.ServerStream, _ *grpc.StreamServerI
 		}
 	}()
 	g := &gate{
-		ServerStream: stream, net: n, guest: guestOf(stream.Context()),
+		ServerStream: stream, net: n, conn: connOf(stream.Context()),
 		slots: make(chan struct{}, requestsMax), long: make(chan struct{}, longMax),
 	}
 	defer n.left(g)
@@ -49,28 +50,28 @@ func (n *Network) admit(srv any, stream grpc.ServerStream, _ *grpc.StreamServerI
 	return next(srv, g)
 }
 
-// left forgets a stream that has ended.
+// left removes a stream that has ended.
 func (n *Network) left(g *gate) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.inbound, g)
 }
 
-// gate stands between a peer's stream and the library. It hands on the greeting, and takes every envelope itself: the
-// library would deliver whatever comes to whatever actor it names.
+// gate reads a peer's stream in place of the library. It passes on the greeting, and handles every envelope itself: the
+// library would deliver any message to any actor that the message names.
 type gate struct {
 	grpc.ServerStream
 	net     *Network
-	guest   *guest                 // the connection; nil: it is not known, as in a test
-	server  *proof.Server          // how the peer proves itself; nil: it is of an older release, and does not
-	session *proof.Session         // of one that has
-	older   []messages.Incarnation // whom one of an older release may speak for
-	address string                 // at which the store knows the peer; set by its greeting
-	slots   chan struct{}          // of requests that are handled
-	long    chan struct{}          // of those that may wait for others
+	conn    *inConn                // the connection; nil: not known, as in a test
+	server  *proof.Server          // the peer's proof; nil: an older release without proof
+	session *proof.Session         // set after the proof
+	older   []messages.Incarnation // incarnations for which a peer of an older release may speak
+	address string                 // the peer's address in the store; set by its greeting
+	slots   chan struct{}          // of short requests in work
+	long    chan struct{}          // of long requests in work
 }
 
-// RecvMsg reads until there is something for the library: the greeting, or the stream's end.
+// RecvMsg reads until there is a message for the library: the greeting, or the stream's end.
 func (g *gate) RecvMsg(m any) error {
 	for {
 		if err := g.ServerStream.RecvMsg(m); err != nil {
@@ -91,7 +92,7 @@ func (g *gate) RecvMsg(m any) error {
 	}
 }
 
-// ended counts what gRPC itself refused.
+// ended counts messages that gRPC refused.
 func (g *gate) ended(err error) {
 	switch status.Code(err) {
 	case codes.ResourceExhausted:
@@ -101,7 +102,7 @@ func (g *gate) ended(err error) {
 	}
 }
 
-// greet takes the peer's greeting, once a stream.
+// greet handles the peer's greeting, once for each stream.
 func (g *gate) greet(r *remote.ConnectRequest) error {
 	address := r.GetServerConnection().GetAddress()
 	if g.address != "" || !g.net.elsewhere(address) {
@@ -115,7 +116,7 @@ func (g *gate) greet(r *remote.ConnectRequest) error {
 	return nil
 }
 
-// batch takes what one write holds. An error ends the stream.
+// batch handles one write. An error ends the stream.
 func (g *gate) batch(b *remote.MessageBatch) error {
 	if g.address == "" || len(b.GetEnvelopes()) > batchMax {
 		g.net.counts.drop(Garbage)
@@ -132,7 +133,7 @@ func (g *gate) batch(b *remote.MessageBatch) error {
 	return nil
 }
 
-// take judges one envelope. Only the end of the stream is an error.
+// take checks and handles one envelope. Only the end of the stream is an error.
 func (g *gate) take(b *remote.MessageBatch, part *remote.MessageEnvelope) error {
 	n := g.net
 	if why, ok := acceptable(b, part); !ok {
@@ -167,13 +168,13 @@ func (g *gate) take(b *remote.MessageBatch, part *remote.MessageEnvelope) error 
 	return nil
 }
 
-// another reports whether an envelope is meant for another incarnation than this one: for the one before on this address, or
-// for one on another machine whose address means this node here. It is not answered, for nobody would take the answer.
+// another reports whether an envelope is for another incarnation: an earlier one with this address, or one on another
+// machine whose address leads to this node here. It gets no answer, because the sender would not accept one.
 func (n *Network) another(to []byte) bool {
 	return len(to) == len(n.cfg.Own) && messages.Incarnation(to) != n.cfg.Own
 }
 
-// acceptable reports whether an envelope of the library's is one that is taken at all, and else why not.
+// acceptable reports whether the library's envelope has the expected form, and otherwise why not.
 func acceptable(b *remote.MessageBatch, part *remote.MessageEnvelope) (Reason, bool) {
 	kind, to := int(part.GetTypeId()), int(part.GetTarget())
 	switch {
@@ -187,7 +188,7 @@ func acceptable(b *remote.MessageBatch, part *remote.MessageEnvelope) (Reason, b
 	return 0, true
 }
 
-// unsupported answers what is not known here, unless it says the same of something that this node said.
+// unsupported answers an unknown kind of request, unless the message itself is such an answer.
 func (g *gate) unsupported(id callID, to messages.Incarnation, reply wire.Unsupported) {
 	g.net.counts.drop(Unsupported)
 	if reply.Kind != troupev1.Kind_KIND_UNSUPPORTED {
@@ -215,7 +216,7 @@ func (g *gate) understood(e *wire.Envelope, kind troupev1.Kind) error {
 	return g.request(e, h)
 }
 
-// request runs a handler, once fewer than requestsMax of the peer's run.
+// request runs a handler. It first waits while requestsMax of the peer's run.
 func (g *gate) request(e *wire.Envelope, h handle) error {
 	select {
 	case g.slots <- struct{}{}:
@@ -225,7 +226,7 @@ func (g *gate) request(e *wire.Envelope, h handle) error {
 	return g.run(e, h, g.slots)
 }
 
-// longRequest runs a handler, or refuses it where longMax of the peer's run.
+// longRequest runs a handler, or refuses the request if longMax of the peer's run.
 func (g *gate) longRequest(e *wire.Envelope, h handle) error {
 	select {
 	case g.long <- struct{}{}:
@@ -237,7 +238,7 @@ func (g *gate) longRequest(e *wire.Envelope, h handle) error {
 	}
 }
 
-// run runs a handler, and gives its slot back.
+// run runs a handler, and frees its slot.
 func (g *gate) run(e *wire.Envelope, h handle, slots chan struct{}) error {
 	begun := g.net.beside(func() {
 		defer func() { <-slots }()
@@ -255,7 +256,7 @@ func (g *gate) run(e *wire.Envelope, h handle, slots chan struct{}) error {
 	return nil
 }
 
-// answer sends a reply to where the store knows the peer. One that cannot be sent is lost, as on the way.
+// answer sends a reply to the peer's address in the store. A reply that cannot be sent is lost.
 func (g *gate) answer(id callID, to messages.Incarnation, body wire.Body) {
 	if err := g.net.post(g.net.ctx, g.address, to, id, messages.Placement{}, body); err != nil {
 		g.net.cfg.Logger.Debug("answer not sent", "peer", g.address, "error", err)

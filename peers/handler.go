@@ -11,37 +11,37 @@ import (
 	"github.com/troupe-run/troupe/messages/wire"
 )
 
-// answerTime bounds what a handler may take.
+// answerTime bounds the time of a handler.
 const answerTime = 2 * time.Second
 
-// Request is what a handler is told beside the message.
+// Request holds what a handler gets in addition to the message.
 type Request struct {
-	From  messages.Incarnation // as the sender says
-	About messages.Placement   // the execution that it is about; zero: none
+	From  messages.Incarnation // the sender, by its own claim
+	About messages.Placement   // the execution that it concerns; zero: none
 }
 
 type handle struct {
 	call  func(context.Context, Request, wire.Body) (wire.Body, error)
-	limit time.Duration // that it may take
-	long  bool          // it may wait for others
+	limit time.Duration // time of the handler
+	long  bool          // it may wait for actors, processes or the store
 }
 
-// Handler answers one kind of request; Handle and HandleLong make it.
+// Handler answers one kind of request. Handle and HandleLong make one.
 type Handler struct {
 	body reflect.Type
 	handle
 }
 
-// Handle makes a handler of a function that answers messages of one type. It runs in a goroutine of its own, few at a time
-// for each peer, under a deadline. The same message may come twice. Its error is told to the peer as a refusal. It must not
-// wait for an actor, a process or the store: while all of a peer's are taken nothing else of that peer is heard, and a node
-// that is not heard may be thought to be cut off.
+// Handle makes a handler from a function that answers messages of one type. It runs in its own goroutine with a
+// deadline. For each peer, only a few run at a time. The same message may arrive twice. The peer gets an error as a
+// refusal. The function must not wait for an actor, a process or the store: while all slots of a peer are taken, its
+// other messages are not read, and it may count as cut off.
 func Handle[B wire.Body](answer func(context.Context, Request, B) (wire.Body, error)) Handler {
 	return handlerOf(answer, answerTime, false)
 }
 
-// HandleLong is Handle for what may wait for others, up to a limit. A few of a peer's are under way at a time, and one more
-// is refused with the code Crowded.
+// HandleLong is Handle for a function that may wait for actors, processes or the store, up to a limit. For each peer,
+// only a few run at a time. One more is refused with the code Crowded.
 func HandleLong[B wire.Body](limit time.Duration, answer func(context.Context, Request, B) (wire.Body, error)) Handler {
 	return handlerOf(answer, limit, true)
 }
@@ -53,11 +53,11 @@ func handlerOf[B wire.Body](answer func(context.Context, Request, B) (wire.Body,
 		}}}
 }
 
-// Crowded is the code of a refusal because too many long requests of the peer are under way; it changed nothing, and may be
-// asked again.
+// Crowded is the code of a refusal because too many long requests of the peer run. The request changed nothing, and may
+// be repeated.
 const Crowded = string(messages.CodeCrowded)
 
-// tableOf is the table of handlers by what they answer.
+// tableOf returns the handlers by the type of their requests.
 func tableOf(list []Handler) map[reflect.Type]handle {
 	table := make(map[reflect.Type]handle, len(list))
 	for _, h := range list {
@@ -69,8 +69,8 @@ func tableOf(list []Handler) map[reflect.Type]handle {
 	return table
 }
 
-// isAnswer reports whether a body only ever answers another. One that nobody waits for is dropped, and never answered: two
-// nodes would answer each other for ever.
+// isAnswer reports whether a body is always an answer. An answer without a waiting request is dropped and never
+// answered; otherwise two nodes could answer each other for ever.
 func isAnswer(body wire.Body) bool {
 	switch body.(type) {
 	case wire.Unsupported, wire.Ack, wire.ProbeResult, wire.InspectResult, wire.PoolReportResult, wire.WhyWaitingResult, wire.Views, wire.OutputResult,
@@ -85,13 +85,13 @@ func (n *Network) probed(context.Context, Request, wire.Probe) (wire.Body, error
 	return wire.ProbeResult{StoreSeen: n.cfg.Renewing()}, nil
 }
 
-// handlerFor is what answers a body; without a call: nothing does.
+// handlerFor returns the handler of a body; its call is nil if there is none.
 func (n *Network) handlerFor(body wire.Body) handle { return n.handlers[reflect.TypeOf(body)] }
 
 // refusedMax bounds the text of a refusal, in bytes, as the contract does.
 const refusedMax = 256
 
-// shorten makes an error fit for an Ack.
+// shorten cuts an error's text for an Ack.
 func shorten(text string) string {
 	if len(text) > refusedMax {
 		text = text[:refusedMax]

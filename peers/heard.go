@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/rules/membership"
 )
 
-// probe asks a peer whether it renews its lease. An error: it was not heard.
+// probe asks a peer whether it renews its lease. An error means that it did not answer.
 func (n *Network) probe(ctx context.Context, to messages.Incarnation) (renews bool, err error) {
 	reply, err := n.AskAgain(ctx, to, messages.Placement{}, wire.Probe{})
 	if err != nil {
@@ -23,8 +23,9 @@ func (n *Network) probe(ctx context.Context, to messages.Incarnation) (renews bo
 	return result.StoreSeen, nil
 }
 
-// Heard asks all these incarnations at once whether they renew their lease, until ctx ends, and counts those that can be
-// asked: one without an address says nothing in either direction. It returns early once one renews, for that settles it.
+// Heard asks all these incarnations concurrently whether they renew their lease, until ctx ends. It counts only those
+// that can be asked: one without an address shows nothing. It returns once one renews, because the others then do not
+// matter.
 func (n *Network) Heard(ctx context.Context, live []messages.Incarnation) membership.Heard {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -62,7 +63,7 @@ func (n *Network) Heard(ctx context.Context, live []messages.Incarnation) member
 	return heard
 }
 
-// look probes peers for what that shows of them, at once, until all have answered or ctx has ended.
+// look probes peers concurrently, until all have answered or ctx has ended.
 func (n *Network) look(ctx context.Context, all []messages.Incarnation) {
 	var round sync.WaitGroup
 	for _, inc := range all {

@@ -9,29 +9,29 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// Source is what the network asks the store for.
+// Source is the network's port to the store.
 type Source interface {
-	// ClusterSecrets returns the secrets that are accepted, as store.ClusterSecrets has them.
+	// ClusterSecrets returns the accepted secrets, see store.ClusterSecrets.
 	ClusterSecrets(ctx context.Context) ([]store.ClusterSecret, error)
 	// ListNodes returns every known incarnation.
 	ListNodes(ctx context.Context) ([]store.Node, error)
 }
 
-// How often the secrets are read: from time to time; and when somebody means one that is not known here, or refuses this node's, no
-// sooner than rereadLeast after the last time, however many do.
+// How often the secrets are read. They are read periodically. They are also read when a peer uses an unknown secret or
+// refuses this node's, but no sooner than rereadLeast after the last time.
 const (
 	rereadEvery = 10 * time.Second
 	rereadLeast = time.Second
-	readTime    = 2 * time.Second // for one question to the store
-	renewEvery  = time.Second     // between two looks for connections whose secret is no longer the current one
+	readTime    = 2 * time.Second // for one read from the store
+	renewEvery  = time.Second     // between two searches for connections with an old secret
 )
 
-// keyring is the cluster's secrets as the store had them when it was last asked.
+// keyring holds the cluster's secrets as of the last read from the store.
 type keyring struct {
 	source  Source
-	reading sync.Mutex // held by who asks
-	again   time.Time  // when somebody meant last what was not known here; reading guards it
-	failed  error      // of the question that was asked then; reading guards it
+	reading sync.Mutex // held during a read
+	again   time.Time  // time of the last reread; reading guards it
+	failed  error      // error of that reread; reading guards it
 
 	mu    sync.Mutex
 	held  []heldSecret
@@ -40,18 +40,18 @@ type keyring struct {
 
 type heldSecret struct {
 	store.ClusterSecret
-	until time.Time // that it is accepted; zero: it is the current one
+	until time.Time // end of its acceptance; zero: the current secret
 }
 
-// due reports whether the store was not asked within the time before.
+// due reports whether the last read is at least that long ago.
 func (k *keyring) due(every time.Duration) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return time.Since(k.asked) >= every
 }
 
-// reread asks the store, rereadLeast after it was asked so the last time: who comes before that waits, and all who wait share one
-// answer. So strangers who mean what nobody knows do not keep a peer from being believed after a rotation.
+// reread reads the secrets, but no sooner than rereadLeast after the last reread. Earlier callers wait, and all waiting
+// callers share one read. So connections with unknown secrets cannot keep a peer from being accepted after a rotation.
 func (k *keyring) reread(ctx context.Context) error {
 	came := time.Now()
 	k.reading.Lock()
@@ -71,14 +71,15 @@ func (k *keyring) reread(ctx context.Context) error {
 	return k.failed
 }
 
-// read asks the store.
+// read reads the secrets from the store.
 func (k *keyring) read(ctx context.Context) error {
 	k.reading.Lock()
 	defer k.reading.Unlock()
 	return k.ask(ctx)
 }
 
-// ask is read for one who holds reading. It goes on though ctx ends: that may be a stranger's, and others wait for the answer.
+// ask is read for a caller that holds reading. It goes on after the end of ctx, because other callers wait for the
+// answer.
 func (k *keyring) ask(ctx context.Context) error {
 	asked := time.Now()
 	k.mu.Lock()
@@ -89,7 +90,7 @@ func (k *keyring) ask(ctx context.Context) error {
 	all, err := k.source.ClusterSecrets(ctx)
 	if err != nil {
 		k.mu.Lock()
-		k.asked = asked.Add(readTime - rereadEvery) // it is asked again after readTime
+		k.asked = asked.Add(readTime - rereadEvery) // the next read is due after readTime
 		k.mu.Unlock()
 		return fmt.Errorf("read the cluster's secrets: %w", err)
 	}
@@ -106,7 +107,7 @@ func (k *keyring) ask(ctx context.Context) error {
 	return nil
 }
 
-// current is the secret that this node proves with; false: it knows none.
+// current returns the secret for this node's proofs; false: it knows none.
 func (k *keyring) current() (store.ClusterSecret, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -118,7 +119,7 @@ func (k *keyring) current() (store.ClusterSecret, bool) {
 	return store.ClusterSecret{}, false
 }
 
-// accepted is the secret of a number; false: it is not accepted here.
+// accepted returns the secret with a number; false: it is not accepted.
 func (k *keyring) accepted(id int64) (store.ClusterSecret, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -130,7 +131,7 @@ func (k *keyring) accepted(id int64) (store.ClusterSecret, bool) {
 	return store.ClusterSecret{}, false
 }
 
-// find is accepted, which asks the store where the number is not known.
+// find is accepted that reads the store if the number is not known.
 func (k *keyring) find(ctx context.Context, id int64) (store.ClusterSecret, bool) {
 	secret, ok := k.accepted(id)
 	if !ok && k.reread(ctx) == nil {
@@ -139,8 +140,8 @@ func (k *keyring) find(ctx context.Context, id int64) (store.ClusterSecret, bool
 	return secret, ok
 }
 
-// Belong makes the node one of the cluster whose secrets and nodes the source knows. Until then it believes nobody, and is believed
-// by nobody. It is called once; after an error it may be called again.
+// Belong makes the node a member of the cluster of the source. Until then, it accepts no peer, and no peer accepts it.
+// Call it once. After an error it may be called again.
 func (n *Network) Belong(ctx context.Context, source Source) error {
 	k := &keyring{source: source}
 	if err := k.read(ctx); err != nil {
@@ -153,7 +154,7 @@ func (n *Network) Belong(ctx context.Context, source Source) error {
 	return nil
 }
 
-// keepSecrets reads the secrets from time to time, and has connections begin anew whose secret is no longer the current one.
+// keepSecrets reads the secrets periodically, and replaces connections with an old secret.
 func (n *Network) keepSecrets(k *keyring) {
 	ticker := time.NewTicker(renewEvery)
 	defer ticker.Stop()
@@ -177,7 +178,7 @@ func (n *Network) keepSecrets(k *keyring) {
 	}
 }
 
-// renew ends the connections whose secret is accepted no more, and replaces those to peers that were made with another secret than
+// renew ends incoming connections whose secret is not accepted any more, and replaces outgoing ones whose secret is not
 // the current one.
 func (n *Network) renew(k *keyring) {
 	current, _ := k.current()
@@ -198,7 +199,7 @@ func (n *Network) renew(k *keyring) {
 	}
 	for g := range n.inbound {
 		if g.server != nil && !accepted(g.server.Secret()) {
-			over = append(over, g.guest.end)
+			over = append(over, g.conn.end)
 		}
 	}
 	n.mu.Unlock()
@@ -212,16 +213,16 @@ func (n *Network) renew(k *keyring) {
 	}
 }
 
-// How long what goes to a peer waits while its connection is replaced: until the library has written what it had, else it is tried
-// again at the next look; and then until the peer has read it.
+// How long messages wait while a connection is replaced. First the library must write its queue; after writtenTime the
+// replacement is tried again later. Then the peer must read the messages, within closedTime.
 const (
 	writtenTime = 2 * time.Second
 	closedTime  = 5 * time.Second
 )
 
-// replace has a connection to a peer made anew, and loses nothing by it: what goes there waits, what was sent is read by the peer
-// before the connection ends, and answers come over the other one. Who has not read it within closedTime loses what it has
-// not read; that, and an end of the connection that comes before, is told as every loss.
+// replace replaces a connection to a peer without loss: new messages wait, the peer reads all sent messages before the
+// connection ends, and answers use the other connection. A peer that has not read them within closedTime loses the
+// rest. That loss, and an earlier end of the connection, are reported like any loss.
 func (n *Network) replace(s *outStream, held chan struct{}) {
 	defer n.release(s.address, held)
 	limit := time.NewTimer(writtenTime)
@@ -240,7 +241,7 @@ func (n *Network) replace(s *outStream, held chan struct{}) {
 		}
 	}
 	limit.Reset(closedTime)
-	_ = s.CloseSend() // where it fails the stream has ended
+	_ = s.CloseSend() // if it fails, the stream has ended
 	select {
 	case <-held:
 		return
@@ -248,10 +249,10 @@ func (n *Network) replace(s *outStream, held chan struct{}) {
 	case <-limit.C:
 		s.cancel()
 	}
-	time.Sleep(quietTime) // the library tells of its end now, and would tear down the next one too
+	time.Sleep(quietTime) // the library reports the end now, and would also end the next connection
 }
 
-// release lets go out what waits for an address since it was held.
+// release ends the wait of messages for an address.
 func (n *Network) release(address string, held chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -16,33 +16,33 @@ import (
 	"github.com/troupe-run/troupe/peers/proof"
 )
 
-// lane is what goes out to one address.
+// lane counts the outgoing messages of one address.
 type lane struct {
-	seq    uint64    // of the last envelope
-	queued int       // envelopes that the library has and has not written
-	quiet  time.Time // nothing is sent before it
-	// held is closed once what goes out may do so again, while the connection is replaced; nil: it may.
+	seq    uint64    // sequence number of the last envelope
+	queued int       // envelopes in the library that are not written
+	quiet  time.Time // no message is sent before it
+	// held exists while the connection is replaced, and is closed at the end. Messages wait for it; nil: they need not.
 	held chan struct{}
-	// replaced is held as it was for a connection that has ended as this node had it, and of whose end the library is about to
-	// tell; nil: there is none.
+	// replaced is the value of held for a replaced connection that has ended, until the library reports that end; nil:
+	// there is none.
 	replaced chan struct{}
 }
 
-// Bounds on what goes out. An envelope counts from when the library gets it until it is written, or lost.
+// Bounds on outgoing messages. An envelope counts from when the library gets it until it is written or lost.
 const (
 	queuedMax = 128                   // envelopes that wait for one address
 	lanesMax  = 4 * streamsMax        // addresses
-	quietTime = 20 * time.Millisecond // without a word after a connection's end: the library would tear down the next one too
+	quietTime = 20 * time.Millisecond // without sending after a connection's end; otherwise the library would also end the next connection
 )
 
-// Errors that say that a peer was not asked, or that its answer will not come. The question may be repeated.
+// Errors of a request that was not sent, or whose answer will not arrive. The request may be repeated.
 var (
 	ErrBusy = errors.New("too much waits for the peer")
 	ErrLost = errors.New("the connection to the peer was lost")
 )
 
-// book counts an envelope that is about to be sent, and numbers it. It waits while the connection is replaced, at most until ctx
-// ends: then nothing was counted.
+// book counts an envelope before it is sent, and numbers it. It waits while the connection is replaced, at most until
+// ctx ends; then it counts nothing.
 func (n *Network) book(ctx context.Context, address string) (seq uint64, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -74,7 +74,7 @@ func (n *Network) book(ctx context.Context, address string) (seq uint64, err err
 	return l.seq, nil
 }
 
-// unbook takes back what has been written, or will never be.
+// unbook removes envelopes that are written, or will never be, from the count.
 func (n *Network) unbook(address string, count int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -83,7 +83,7 @@ func (n *Network) unbook(address string, count int) {
 	}
 }
 
-// settle waits until an address may be spoken to again after its connection ended.
+// settle waits after the end of a connection until messages may be sent again.
 func (n *Network) settle(ctx context.Context, address string) error {
 	n.mu.Lock()
 	var wait time.Duration
@@ -104,14 +104,14 @@ func (n *Network) settle(ctx context.Context, address string) error {
 	}
 }
 
-// heardOf takes what the library tells of its connections. It runs in the library's goroutines.
+// heardOf handles the library's events about connections. It runs in the library's goroutines.
 func (n *Network) heardOf(event any) {
 	if e, ok := event.(*remote.EndpointTerminatedEvent); ok {
 		n.lost(e.Address)
 	}
 }
 
-// lost makes suspect whoever is at an address, and tells those that wait for its answer.
+// lost makes the peer at an address suspect, and ends the requests that wait for it.
 func (n *Network) lost(address string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -133,7 +133,7 @@ func (n *Network) lost(address string) {
 	case known:
 		l.queued, l.quiet = 0, time.Now().Add(quietTime)
 	default:
-		if l.held == nil { // else somebody waits for it
+		if l.held == nil { // otherwise replace waits for it
 			delete(n.lanes, address)
 		}
 	}
@@ -145,7 +145,7 @@ func (n *Network) lost(address string) {
 	n.tell()
 }
 
-// replacing reports whether the end of a connection is that of one which this node has replaced. The caller holds the lock.
+// replacing reports whether this node replaced the connection that has ended. The caller holds the lock.
 func (n *Network) replacing(address string) bool {
 	l := n.lanes[address]
 	if l == nil || l.replaced == nil {
@@ -157,8 +157,8 @@ func (n *Network) replacing(address string) bool {
 	return true
 }
 
-// dialed bounds one of the library's streams to a peer, which it would leave without a deadline: the greeting and each
-// write have theirs, and all end with the network.
+// dialed wraps one of the library's streams to a peer, which have no deadlines. It gives the greeting and each write a
+// deadline, and ends the stream with the network.
 func (n *Network) dialed(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string,
 	streamer grpc.Streamer, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
@@ -180,15 +180,15 @@ func (n *Network) dialed(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.
 	return s, nil
 }
 
-// reached notes that a stream stands: the peer has let it in.
+// reached records that the peer has accepted a stream.
 func (n *Network) reached(s *outStream) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.outbound[s] = struct{}{}
 }
 
-// ended forgets a stream that is over, and reports whether it ended as this node had it: the peer has read all that was sent. The
-// mark for that is made here, for the library tells of this end next: whatever it tells later is of another connection.
+// ended removes a stream that is over, and reports whether its replacement was orderly: the peer has read all messages.
+// It sets replaced here, because the library reports this end next, and later reports are about other connections.
 func (n *Network) ended(s *outStream, err error) (replaced bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -203,7 +203,7 @@ func (n *Network) ended(s *outStream, err error) (replaced bool) {
 	return true
 }
 
-// outStream is a stream to a peer that counts what is written.
+// outStream is a stream to a peer. It counts the written envelopes.
 type outStream struct {
 	grpc.ClientStream
 	net      *Network
@@ -212,14 +212,14 @@ type outStream struct {
 	cancel   context.CancelFunc
 	end      func()
 	client   *proof.Client  // nil: this node knows no secret
-	secret   int64          // its number; 0: none is in use
-	session  *proof.Session // nil: nothing is tagged, for the peer is of an older release
-	held     chan struct{}  // of the lane, once this node itself ends the stream; the network's lock guards it
-	lost     chan struct{}  // closed when it has ended in any other way
+	secret   int64          // the secret's number; 0: none is used
+	session  *proof.Session // nil: writes have no tags, because the peer runs an older release
+	held     chan struct{}  // the lane's held, once this node replaces the stream; the network's lock guards it
+	lost     chan struct{}  // closed when the stream has ended in any other way
 	once     sync.Once      // closes lost
 }
 
-// RecvMsg reads what the peer's library says: its greeting, and then nothing until the stream ends.
+// RecvMsg reads the messages of the peer's library: its greeting, and then nothing until the stream ends.
 func (s *outStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	s.greeting.Stop()
@@ -229,10 +229,10 @@ func (s *outStream) RecvMsg(m any) error {
 	}
 	s.end()
 	if s.net.ended(s, err) {
-		err = status.Error(codes.Canceled, "replaced") // the library takes no notice of an end in order
+		err = status.Error(codes.Canceled, "replaced") // the library ignores an orderly end
 	}
 	if status.Code(err) == codes.Unauthenticated {
-		_ = s.net.mistrust(s.address, err) // it is what is returned
+		_ = s.net.mistrust(s.address, err) // err is returned below
 	}
 	return err
 }

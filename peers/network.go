@@ -29,48 +29,49 @@ import (
 	"github.com/troupe-run/troupe/rules/throttle"
 )
 
-// Bounds of the remoting. Both ends of a connection have them, so a node that holds to them is never refused.
+// Bounds of the remoting. Both sides of a connection have them, so a node that keeps them is never refused.
 const (
 	batchMax     = 16                               // envelopes of one write
-	envelopeMax  = wire.PayloadMax + 1<<10          // bytes of one envelope: its payload and its head
+	envelopeMax  = wire.PayloadMax + 1<<10          // bytes of one envelope: payload and header
 	receiveMax   = batchMax * (envelopeMax + 1<<10) // bytes of one write, its names included
-	windowSize   = 256 << 10                        // bytes that one stream may send unread
-	connWindow   = 2 * windowSize                   // bytes that one connection may
-	streamsMax   = 1024 + strangersMax*perConn      // streams of peers, one each, and of all that may yet prove themselves
+	windowSize   = 256 << 10                        // unread bytes of one stream
+	connWindow   = 2 * windowSize                   // unread bytes of one connection
+	streamsMax   = 1024 + unprovenMax*perConn       // one stream of each peer, and those of connections without a proof
 	perConn      = 4                                // streams of one connection
-	queueSize    = 64                               // places that the library's queue to one peer begins with
+	queueSize    = 64                               // initial size of the library's queue to one peer
 	headersMax   = 16 << 10                         // bytes of a stream's headers
-	answerMax    = 64 << 10                         // bytes of what the library's handshake answers
-	retryOnce    = 1                                // each further try of the library leaks a connection
-	aliveEvery   = 10 * time.Second                 // between two signs of life on an idle connection
-	aliveTimeout = 3 * time.Second                  // for the answer to one
-	aliveLeast   = 5 * time.Second                  // a peer that sends them more often is cut off
+	answerMax    = 64 << 10                         // bytes of an answer in the library's handshake
+	retryOnce    = 1                                // each further try of the library would leak a connection
+	aliveEvery   = 10 * time.Second                 // between two keep-alives on an idle connection
+	aliveTimeout = 3 * time.Second                  // for the answer to a keep-alive
+	aliveLeast   = 5 * time.Second                  // a peer that sends them more often is disconnected
 	dialTime     = 2 * time.Second                  // for one connection
-	handshake    = 3 * time.Second                  // for one connection and the library's greeting on it
-	sendTime     = 10 * time.Second                 // for one write; past it the stream is ended
-	target       = "peers"                          // the one name that envelopes are sent to
-	envelopeType = "troupe.v1.Envelope"             // the one type that is taken
+	handshake    = 3 * time.Second                  // for one connection with the library's greeting
+	sendTime     = 10 * time.Second                 // for one write; after it the stream ends
+	target       = "peers"                          // the only valid target of envelopes
+	envelopeType = "troupe.v1.Envelope"             // the only accepted type
 )
 
-// Config is what a network needs.
+// Config configures a network.
 type Config struct {
 	Settings Settings
 	Own      messages.Incarnation
-	// Renewing says whether this node renews its lease, as an answer to a probe. It is called from many goroutines.
+	// Renewing reports whether this node renews its lease, for answers to probes. It is called from many goroutines.
 	Renewing func() bool
-	// Handlers answer requests, beside the probe that the network answers itself; each kind has one at most.
+	// Handlers answer requests; the network itself answers probes. Each kind has one handler at most.
 	Handlers []Handler
-	AskTime  time.Duration // that an Ask waits at most [2 s]
-	// Believed is how long the store's last word that a node proves nothing holds while the store does not answer, for nodes that the
-	// directory does not know; at least registerAge [12 s].
+	AskTime  time.Duration // maximum wait of an Ask [2 s]
+	// Believed is how long a row in the store is believed that says that a node gives no proof, while the store does
+	// not answer. It holds for nodes that the directory does not know; at least registerAge [12 s].
 	Believed time.Duration
-	// Machine names whom a loopback address reaches: all that share a network namespace of one boot of one machine [what the
-	// kernel says].
+	// Machine names the processes that a loopback address reaches: those in one network namespace of one boot of one
+	// machine [from the kernel].
 	Machine func() string
 	Logger  hclog.Logger
 }
 
-// Network is this node's end of the remoting. Open makes one; it is safe for concurrent use and outlives the peers actor.
+// Network is this node's side of the remoting. Open makes one. It is safe for concurrent use and outlives the peers
+// actor.
 type Network struct {
 	cfg      Config
 	system   *actors.System
@@ -84,11 +85,11 @@ type Network struct {
 	cancel   context.CancelFunc
 	keys     atomic.Pointer[keyring] // nil: the node does not belong to a cluster yet
 	register register
-	hall     *hall          // of those that have not proven themselves
-	work     sync.WaitGroup // of handlers and questions under way
-	changed  chan struct{}  // holds one: how a peer stands has changed
+	unproven *unprovenConns // connections without a proof
+	work     sync.WaitGroup // handlers and requests in work
+	changed  chan struct{}  // capacity one: a peer's standing has changed
 
-	// sending is held for reading while the library is given something: it panics once its actors have been stopped.
+	// sending is held for reading during calls of the library, which panics once its actors have been stopped.
 	sending sync.RWMutex
 	closed  bool
 
@@ -97,12 +98,12 @@ type Network struct {
 	lanes    map[string]*lane // by address
 	calls    map[callID]*call
 	outbound map[*outStream]struct{}
-	inbound  map[*gate]struct{} // those that were let in
-	// What anybody can bring about is told from time to time.
+	inbound  map[*gate]struct{} // the accepted streams
+	// Limits for log lines that any client can cause.
 	tellsRefused, tellsMistrusted, tellsUnread throttle.Gate
 }
 
-// Open takes the port and begins to answer. An error leaves nothing behind.
+// Open opens the port and begins to answer. After an error nothing is left open.
 func Open(cfg Config) (*Network, error) {
 	if err := cfg.Settings.Check(); err != nil {
 		return nil, err
@@ -126,7 +127,7 @@ func Open(cfg Config) (*Network, error) {
 		peers: map[messages.Incarnation]*peer{}, lanes: map[string]*lane{}, calls: map[callID]*call{},
 		outbound: map[*outStream]struct{}{}, inbound: map[*gate]struct{}{},
 	}
-	n.hall = newHall(n.expired)
+	n.unproven = newUnprovenConns(n.expired)
 	n.handlers = tableOf(append([]Handler{Handle(n.probed)}, cfg.Handlers...))
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.system.Actors.EventStream.Subscribe(n.heardOf)
@@ -142,7 +143,7 @@ func Open(cfg Config) (*Network, error) {
 	return n, nil
 }
 
-// options are all settings of the library that its defaults get wrong for a node that must live through anything.
+// options returns the library's settings. Its defaults do not suit a node that must survive every failure.
 func (n *Network) options(serving, dialing credentials.TransportCredentials) *remote.Config {
 	host, port, _ := net.SplitHostPort(n.cfg.Settings.Listen)
 	number, _ := strconv.Atoi(port)
@@ -153,7 +154,7 @@ func (n *Network) options(serving, dialing credentials.TransportCredentials) *re
 		remote.WithAdvertisedHost(n.cfg.Settings.Advertise),
 		remote.WithEndpointWriterBatchSize(batchMax), remote.WithEndpointWriterQueueSize(queueSize),
 		remote.WithEndpointManagerBatchSize(batchMax), remote.WithEndpointManagerQueueSize(queueSize),
-		remote.WithServerOptions(grpc.Creds(door{serving, n.hall}), grpc.MaxRecvMsgSize(receiveMax), grpc.MaxConcurrentStreams(perConn),
+		remote.WithServerOptions(grpc.Creds(trackedCredentials{serving, n.unproven}), grpc.MaxRecvMsgSize(receiveMax), grpc.MaxConcurrentStreams(perConn),
 			grpc.InitialWindowSize(windowSize), grpc.InitialConnWindowSize(connWindow), grpc.MaxHeaderListSize(headersMax),
 			grpc.ConnectionTimeout(handshake), grpc.ForceServerCodecV2(newSlim()),
 			grpc.KeepaliveParams(keepalive.ServerParameters{Time: aliveEvery, Timeout: aliveTimeout}),
@@ -167,15 +168,15 @@ func (n *Network) options(serving, dialing credentials.TransportCredentials) *re
 	return c
 }
 
-// refuseUnary answers the library's own calls, which would panic.
+// refuseUnary refuses the library's own calls, which would panic.
 func refuseUnary(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) {
 	return nil, status.Error(codes.Unimplemented, "nodes tell one another envelopes, and nothing else")
 }
 
-// starting is held while the library starts: it sets the log of gRPC, which is the whole process's.
+// starting is held while the library starts, because it sets gRPC's log for the whole process.
 var starting sync.Mutex
 
-// listen starts the library, which panics where it cannot listen.
+// listen starts the library, which panics if it cannot listen.
 func (n *Network) listen() (err error) {
 	starting.Lock()
 	defer starting.Unlock()
@@ -188,14 +189,14 @@ func (n *Network) listen() (err error) {
 	return nil
 }
 
-// Address is where the peers reach this node: what it advertises, or else the address that it listens on, with the port that
-// it was given where it asked for any.
+// Address is the address for this node's peers: the advertised one, or else the one that it listens on, with the real
+// port.
 func (n *Network) Address() string { return n.address }
 
-// ErrClosed says that the network has been closed.
+// ErrClosed means that the network has been closed.
 var ErrClosed = errors.New("this node's network to its peers is closed")
 
-// send hands an envelope to the library, which drops it without a word where the peer cannot be reached.
+// send passes an envelope to the library, which silently drops it if the peer cannot be reached.
 func (n *Network) send(address string, e *troupev1.Envelope) error {
 	n.sending.RLock()
 	defer n.sending.RUnlock()
@@ -207,8 +208,8 @@ func (n *Network) send(address string, e *troupev1.Envelope) error {
 	return nil
 }
 
-// Close ends every connection, gives the port back, and waits for what is under way, or for ctx. Who waits for an answer
-// gets ErrClosed.
+// Close ends every connection, closes the port, and waits for running handlers and requests, or for ctx. Callers that
+// wait for an answer get ErrClosed.
 func (n *Network) Close(ctx context.Context) error {
 	n.sending.Lock()
 	again := n.closed
@@ -219,7 +220,7 @@ func (n *Network) Close(ctx context.Context) error {
 	}
 	n.cancel()
 	n.failAll(ErrClosed)
-	n.remote.Shutdown(false) // the graceful way may hang, and races with what still arrives
+	n.remote.Shutdown(false) // a graceful shutdown may hang, and races with incoming messages
 	var errs []error
 	for _, id := range []string{"EndpointSupervisor", "activator"} {
 		errs = append(errs, n.system.StopAndWait(ctx, n.system.PID(id)))
@@ -237,7 +238,7 @@ func (n *Network) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// beside runs something next to the caller, unless the network is closing. A panic in it is counted and ends nothing.
+// beside runs do in a goroutine, unless the network is closing. It recovers and counts a panic.
 func (n *Network) beside(do func()) bool {
 	n.sending.RLock()
 	defer n.sending.RUnlock()
@@ -251,7 +252,7 @@ func (n *Network) beside(do func()) bool {
 	return true
 }
 
-// survive keeps a panic of the goroutine that defers it from ending the node.
+// survive recovers a panic of the goroutine that defers it.
 func (n *Network) survive(where string) {
 	if r := recover(); r != nil {
 		n.counts.drop(Panicked)

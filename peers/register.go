@@ -10,19 +10,19 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// registerAge is how long a row is believed that says that a node proves nothing, before the store is asked again.
+// registerAge is how long a row that says that a node gives no proof is believed, before the store is read again.
 const registerAge = 10 * time.Second
 
-// register is the rows of the nodes as the store had them when it was last asked, for those that the directory does not know: one
-// that has just joined, and one that has ended and asks whether it has.
+// register holds the rows of the nodes as of the last read from the store. It serves for nodes that the directory does
+// not know: one that has just joined, and one that was declared dead and asks about that.
 type register struct {
-	reading sync.Mutex // held by who asks
+	reading sync.Mutex // held during a read
 
 	mu     sync.Mutex
-	source Source // nil: there is none yet
+	source Source // nil: none yet
 	rows   map[messages.Incarnation]store.Node
 	asked  time.Time
-	told   time.Time // when the store answered last, with the rows
+	told   time.Time // time of the last answer
 }
 
 func (r *register) use(source Source) {
@@ -31,7 +31,8 @@ func (r *register) use(source Source) {
 	r.source = source
 }
 
-// read asks the store for all nodes, unless it was asked within the time before. What it does not answer leaves what is known.
+// read reads all nodes from the store, unless the last read is more recent than least. An error leaves the rows
+// unchanged.
 func (r *register) read(ctx context.Context, least time.Duration) {
 	since := time.Now().Add(-least)
 	r.reading.Lock()
@@ -45,7 +46,7 @@ func (r *register) read(ctx context.Context, least time.Duration) {
 	if source == nil || recent {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTime) // others wait for the answer, too
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTime) // others wait for the answer too
 	defer cancel()
 	began := time.Now()
 	list, err := source.ListNodes(ctx)
@@ -68,8 +69,8 @@ func (r *register) row(inc messages.Incarnation) (store.Node, bool) {
 	return row, ok
 }
 
-// at are the rows of an address that nobody has declared dead, and whether they are recent. Those that say that a node proves nothing
-// are left out once they are older than limit: the store has been away since, and who sits there now may be anybody.
+// at returns the rows of live nodes at an address, and whether they are recent. It omits rows of nodes without a proof
+// once the rows are older than limit: the store has been unavailable since, and any program may have the address now.
 func (r *register) at(address string, limit time.Duration) (rows []store.Node, recent bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,8 +90,8 @@ func (r *register) forget(inc messages.Incarnation) {
 	delete(r.rows, inc)
 }
 
-// stranger reports whether the store does not know this incarnation at this address. It may ask the store, so whoever is asked
-// about has proven itself.
+// stranger reports whether the store does not know this incarnation at this address. It may read the store, so call it
+// only for a peer that has proven itself.
 func (n *Network) stranger(ctx context.Context, inc messages.Incarnation, address string) bool {
 	n.mu.Lock()
 	p := n.peers[inc]
@@ -107,8 +108,8 @@ func (n *Network) stranger(ctx context.Context, inc messages.Incarnation, addres
 	return !ok || row.PeerAddress != address || inc == n.cfg.Own || !n.shares(address, row.PeerScope)
 }
 
-// olderAt are the incarnations at an address that live and prove nothing, by their rows in the store. It asks the store no more
-// than once in rereadLeast, whoever claims the address.
+// olderAt returns the live incarnations at an address that give no proof, by their rows in the store. It reads the
+// store at most once in rereadLeast.
 func (n *Network) olderAt(ctx context.Context, address string) []messages.Incarnation {
 	if found := n.olderKnown(address); len(found) > 0 {
 		return found
@@ -138,7 +139,8 @@ func (n *Network) olderKnown(address string) (found []messages.Incarnation) {
 	return found
 }
 
-// demands reports whether a peer at an address has to prove itself: unless all that are known there are of an older release.
+// demands reports whether a peer at an address must prove itself. It need not if all known incarnations there run an
+// older release.
 func (n *Network) demands(address string) bool {
 	var proofs []int
 	n.mu.Lock()

@@ -122,9 +122,9 @@ func TestStrangersAreBounded(t *testing.T) {
 	const most = 8
 	a, b := open(t), open(t)
 	introduce(a, b)
-	a.hall.mu.Lock()
-	a.hall.max = most
-	a.hall.mu.Unlock()
+	a.unproven.mu.Lock()
+	a.unproven.max = most
+	a.unproven.mu.Unlock()
 	var idle []net.Conn
 	for range 5 * most {
 		conn, err := net.Dial("tcp", a.Address())
@@ -133,7 +133,7 @@ func TestStrangersAreBounded(t *testing.T) {
 		idle = append(idle, conn)
 	}
 	a.drops(Unproven, 4*most)
-	require.LessOrEqual(t, a.hall.count(), most)
+	require.LessOrEqual(t, a.unproven.count(), most)
 	require.NoError(t, idle[0].SetDeadline(time.Now().Add(patience)))
 	_, err := idle[0].Read(make([]byte, 1<<10)) // the server's preface may come first
 	for err == nil {
@@ -143,13 +143,13 @@ func TestStrangersAreBounded(t *testing.T) {
 	require.False(t, errors.As(err, &late) && late.Timeout(), "the first that came is ended")
 	require.Equal(t, 1, b.hears(patience, a).Seen)
 	// One that says nothing is ended after its time.
-	a.hall.mu.Lock()
-	a.hall.limit = 50 * time.Millisecond
-	a.hall.mu.Unlock()
+	a.unproven.mu.Lock()
+	a.unproven.limit = 50 * time.Millisecond
+	a.unproven.mu.Unlock()
 	for _, conn := range idle {
 		require.NoError(t, conn.Close())
 	}
-	require.Eventually(t, func() bool { return a.hall.count() == 0 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return a.unproven.count() == 0 }, patience, time.Millisecond)
 	before := a.Counts().Dropped[Unproven]
 	silent := stranger(t, a, nil)
 	a.drops(Unproven, before+1)
@@ -159,7 +159,7 @@ func TestStrangersAreBounded(t *testing.T) {
 
 func TestAStrangerSaysLittle(t *testing.T) {
 	t.Parallel()
-	h := newHall(func(net.Addr) {})
+	h := newUnprovenConns(func(net.Addr) {})
 	near, far := net.Pipe()
 	defer near.Close()
 	g := h.enter(far)
@@ -179,7 +179,7 @@ func TestAStrangerSaysLittle(t *testing.T) {
 			require.ErrorIs(t, err, errStranger)
 			break
 		}
-		require.LessOrEqual(t, total, strangerMax)
+		require.LessOrEqual(t, total, unprovenBytes)
 	}
 	g.trust()
 	_, err := g.Read(b)

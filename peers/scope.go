@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Scope is who may dial Address: empty, every node; else those alone that have the same scope. A loopback address has that of
-// the machine.
+// Scope says which nodes may dial Address. Empty means every node; otherwise only nodes with the same scope. A loopback
+// address has the machine's scope.
 func (n *Network) Scope() string { return n.scope }
 
-// Advertised is what other nodes are told of where this one is reached. Both are empty for a loopback address on a machine
-// that cannot be told from others: whoever dialled it there could mean another node.
+// Advertised returns the address and the scope for other nodes. Both are empty for a loopback address on a machine that
+// has no name: a peer on another machine would dial a wrong node.
 func (n *Network) Advertised() (address, scope string) {
 	if n.unplaced() {
 		return "", ""
@@ -18,13 +18,13 @@ func (n *Network) Advertised() (address, scope string) {
 	return n.address, n.scope
 }
 
-// unplaced reports whether nobody can know what this node's address means.
+// unplaced reports whether this node has a loopback address without a scope.
 func (n *Network) unplaced() bool { return n.scope == "" && loops(n.address) }
 
-// shares reports whether an address means the same node here as where it was written. Nodes of two scopes leave each other
-// alone altogether: a peer that could be dialled in one direction only would look like one that cannot be reached, and a node
-// that reaches none of its peers gives its work up when the store goes. A loopback address without a scope, which an older
-// version writes, may be any machine's.
+// shares reports whether an address leads to the same node here as on its writer's machine. Nodes of two scopes ignore
+// each other: a peer that can be dialled in only one direction would look unreachable, and a node that reaches no peer
+// gives up its work when the store is unavailable. A loopback address without a scope, from an older version, may
+// belong to any machine.
 func (n *Network) shares(address, scope string) bool {
 	return scope == n.scope && !n.unplaced() && (scope != "" || !loops(address))
 }
@@ -35,7 +35,7 @@ func loops(address string) bool {
 	return ok && loopback(host)
 }
 
-// machine names this boot of this machine and the network namespace of the process; empty: the kernel does not say.
+// machine names this boot of this machine and the network namespace of the process; empty: the kernel does not tell.
 func machine() string { return machineOf("/proc/sys/kernel/random/boot_id", "/proc/self/ns/net") }
 
 func machineOf(boot, namespace string) string {

@@ -15,17 +15,17 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// Off in place of an address says that a node has no end of the remoting.
+// Off, in place of an address, means that a node does not listen for peers.
 const Off = "off"
 
-// Settings say where a node listens for its peers, and whom it lets in. Zero: it listens nowhere.
+// Settings say where a node listens for its peers, and which peers it accepts. Zero: it does not listen.
 type Settings struct {
-	// Listen is a host:port, of which port 0 takes a free one; empty, or Off: nowhere.
+	// Listen is a host:port; port 0 means a free one. Empty, or Off: it does not listen.
 	Listen string `yaml:"peers_listen" help:"Address at which the other nodes reach this one, as in 10.0.0.5:7071. Anything but a loopback address needs the three files below. Empty: with store.url a free port of 127.0.0.1, for the nodes of this machine. off: nowhere. A node that no other one reaches cannot ask whether they have lost the store too."`
 	// Advertise is the host:port that peers dial; empty: the address that it listens on.
 	Advertise string `yaml:"peers_advertise" help:"host:port that the other nodes dial. Empty: node.peers_listen, which must then name one address."`
-	// CAFile, CertFile and KeyFile secure it in both directions, PEM each: whoever has no certificate of the authority is
-	// refused. The certificate must name the host that the node advertises.
+	// CAFile, CertFile and KeyFile secure it in both directions, PEM each. A peer without a certificate of the
+	// authority is refused. The certificate must name the host that the node advertises.
 	CAFile   string `yaml:"peers_ca_file" help:"PEM file of the certificate authority of all nodes. A peer without a certificate of it is refused."`
 	CertFile string `yaml:"peers_cert_file" help:"PEM file of this node's certificate, for server and client use; it must name the host that is advertised."`
 	KeyFile  string `yaml:"peers_key_file" help:"PEM file of the key of peers_cert_file."`
@@ -33,10 +33,10 @@ type Settings struct {
 	Insecure bool `yaml:"peers_insecure" help:"Listen beyond loopback without the files. Whoever listens on the network may then read what nodes say to each other."`
 }
 
-// On reports whether the node has an end of the remoting at all.
+// On reports whether the node listens for peers.
 func (s Settings) On() bool { return s.Listen != "" && s.Listen != Off }
 
-// OrLoopback returns the settings of a node that shares its store: where nothing was said, it listens on a free port of the
+// OrLoopback returns the settings of a node that shares its store. Without an address, it listens on a free port of the
 // loopback address, for the nodes of its own machine.
 func (s Settings) OrLoopback() Settings {
 	if s == (Settings{Insecure: s.Insecure}) {
@@ -45,16 +45,16 @@ func (s Settings) OrLoopback() Settings {
 	return s
 }
 
-// tls reports whether connections are secured.
+// tls reports whether connections use TLS.
 func (s Settings) tls() bool { return s.CAFile != "" }
 
-// Problem is something that is wrong with one setting.
+// Problem is a problem of one setting.
 type Problem struct {
-	Setting string // as the configuration calls it, below node
+	Setting string // its key in the configuration, below node
 	Text    string // what must hold
 }
 
-// Problems returns everything that is wrong with the settings.
+// Problems returns all problems of the settings.
 func (s Settings) Problems() (found []Problem) {
 	bad := func(setting, format string, args ...any) {
 		found = append(found, Problem{setting, fmt.Sprintf(format, args...)})
@@ -75,7 +75,7 @@ func (s Settings) Problems() (found []Problem) {
 	return found
 }
 
-// addresses judges where the node listens and what it advertises.
+// addresses checks the addresses for listening and advertising.
 func (s Settings) addresses(bad func(setting, format string, args ...any)) {
 	host, ok := splitAddress(s.Listen)
 	switch {
@@ -132,7 +132,7 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }
 
-// credentials reads the files and returns how the node meets those that dial it, and those that it dials.
+// credentials reads the files and returns the credentials for incoming and outgoing connections.
 func (s Settings) credentials() (serving, dialing credentials.TransportCredentials, err error) {
 	if !s.tls() {
 		return insecure.NewCredentials(), insecure.NewCredentials(), nil

@@ -21,9 +21,9 @@ import (
 	"github.com/troupe-run/troupe/rules/throttle"
 )
 
-// Where the words of the proof travel: the client's hello and the server's answer in the headers of the stream, which the library
-// does not look at, the client's proof in its greeting, in place of a name that nothing here uses, and the tag of a write as one
-// more name of a type.
+// The places of the proof's messages. The client's Hello and the server's answer are in headers of the stream, which
+// the library ignores. The client's proof is in its greeting, in place of an unused name. The tag of a write is one
+// more type name.
 const (
 	helloHeader  = "troupe-hello-bin"
 	answerHeader = "troupe-answer-bin"
@@ -31,7 +31,7 @@ const (
 	tagPrefix    = "tag:"
 )
 
-// Errors of those that are not believed.
+// Errors of peers that are not accepted.
 var (
 	errNoSecret = errors.New("this node does not know the cluster's secret yet")
 	errNoProof  = errors.New("it did not prove that it belongs to the cluster, and the store knows no node of an older release there")
@@ -41,20 +41,20 @@ var (
 	errForged   = errors.New("what it sent was changed, repeated or left out in part on its way")
 )
 
-// unbelieved is the answer to those that are not: no more than they need to know if they are honest.
+// unbelieved is the answer to them. It says only what an honest peer needs.
 var unbelieved = status.Error(codes.Unauthenticated, "this node did not get the proof that the other one belongs to its cluster; its log says more")
 
-// party is this node as it names itself in a proof.
+// party returns this node's identity in a proof.
 func (n *Network) party() proof.Party { return proof.Party{Incarnation: n.cfg.Own, Address: n.address} }
 
-// refuse counts, and tells from time to time, that somebody was not believed, and is what ends the stream.
+// refuse counts a refused peer, logs it at a limited rate, and returns the error that ends the stream.
 func (n *Network) refuse(why Reason, from string, err error) error {
 	n.counts.drop(why)
 	n.complain(&n.tellsRefused, "connection of a peer refused", "from", from, "reason", err)
 	return unbelieved
 }
 
-// complain logs what anybody can bring about: the first time, and then once a minute.
+// complain logs a message that any client can cause: the first time, and then once a minute.
 func (n *Network) complain(gate *throttle.Gate, message string, pairs ...any) {
 	n.mu.Lock()
 	pass, withheld := gate.Pass(time.Now())
@@ -64,7 +64,7 @@ func (n *Network) complain(gate *throttle.Gate, message string, pairs ...any) {
 	}
 }
 
-// meet answers who has dialled and offers a proof. One that offers none may be of an older release: greet judges that.
+// meet answers a peer that offers a proof. A peer without one may run an older release; greet decides that.
 func (g *gate) meet(ctx context.Context) error {
 	words := metadata.ValueFromIncomingContext(ctx, helloHeader)
 	if len(words) == 0 {
@@ -87,7 +87,7 @@ func (g *gate) meet(ctx context.Context) error {
 	return g.SendHeader(metadata.Pairs(answerHeader, string(answer)))
 }
 
-// remote is where the stream comes from, for people to see.
+// remote returns the peer's network address, for messages.
 func (g *gate) remote() string {
 	if p, ok := grpcpeer.FromContext(g.Context()); ok && p.Addr != nil {
 		return p.Addr.String()
@@ -95,7 +95,7 @@ func (g *gate) remote() string {
 	return "unknown"
 }
 
-// believe judges who has greeted with an address, and lets it in.
+// believe checks a peer that has greeted with an address, and accepts it.
 func (g *gate) believe(r *remote.ServerConnection) error {
 	n, address := g.net, r.GetAddress()
 	switch {
@@ -110,8 +110,8 @@ func (g *gate) believe(r *remote.ServerConnection) error {
 			return err
 		}
 	}
-	if g.guest != nil {
-		g.guest.trust()
+	if g.conn != nil {
+		g.conn.trust()
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -119,7 +119,7 @@ func (g *gate) believe(r *remote.ServerConnection) error {
 	return nil
 }
 
-// proven judges the proof in a greeting.
+// proven checks the proof in a greeting.
 func (g *gate) proven(r *remote.ServerConnection) error {
 	n := g.net
 	encoded, ok := strings.CutPrefix(r.GetSystemId(), proofPrefix)
@@ -139,8 +139,8 @@ func (g *gate) proven(r *remote.ServerConnection) error {
 	return nil
 }
 
-// genuine judges one write: it is the next one of whom the connection was proven to be of, or of a node of an older release that
-// the store still knows. It takes its tag off.
+// genuine checks one write and removes its tag. It must be the next write of the peer that proved itself, or come from
+// a node of an older release that the store still knows.
 func (g *gate) genuine(b *remote.MessageBatch) error {
 	if g.server == nil {
 		if g.older = g.net.olderAt(g.Context(), g.address); len(g.older) == 0 {
@@ -165,14 +165,14 @@ func (g *gate) genuine(b *remote.MessageBatch) error {
 func (g *gate) speaksFor(from []byte) bool {
 	switch {
 	case len(from) != len(messages.Incarnation{}):
-		return true // it is garbage, and told so
+		return true // garbage, which is counted as such
 	case g.server != nil:
 		return messages.Incarnation(from) == g.server.Client().Incarnation
 	}
 	return slices.Contains(g.older, messages.Incarnation(from))
 }
 
-// dataOf is what a tag covers of a write: whatever is taken of it.
+// dataOf returns the parts of a write that its tag covers: all that are used.
 func dataOf(b *remote.MessageBatch) [][]byte {
 	parts := make([][]byte, len(b.GetEnvelopes()))
 	for i, part := range b.GetEnvelopes() {
@@ -181,7 +181,8 @@ func dataOf(b *remote.MessageBatch) [][]byte {
 	return parts
 }
 
-// offer begins a proof for a stream to an address: what travels in its headers, nil where this node knows no secret.
+// offer begins a proof for a stream to an address. It adds the Hello to the headers. The client is nil if this node
+// knows no secret.
 func (n *Network) offer(ctx context.Context, address string) (context.Context, *proof.Client, int64) {
 	keys := n.keys.Load()
 	if keys == nil {
@@ -195,13 +196,13 @@ func (n *Network) offer(ctx context.Context, address string) (context.Context, *
 	return metadata.AppendToOutgoingContext(ctx, helloHeader, string(hello)), client, secret.ID
 }
 
-// secure proves this node to the peer, before anything else goes out, and tags what goes out then. A peer of an older release is
-// greeted without, as the store says that it is one.
+// secure proves this node to the peer before any other write, and tags the writes after it. A peer that the store knows
+// as one of an older release is greeted without a proof.
 func (s *outStream) secure(m *remote.RemoteMessage) error {
 	switch part := m.GetMessageType().(type) {
 	case *remote.RemoteMessage_ConnectRequest:
 		if !s.net.demands(s.address) {
-			s.secret = 0 // none is in use
+			s.secret = 0 // none is used
 			return nil
 		}
 		own, err := s.prove()
@@ -218,7 +219,7 @@ func (s *outStream) secure(m *remote.RemoteMessage) error {
 	return nil
 }
 
-// prove waits for the peer's proof, and returns the own one.
+// prove waits for the peer's proof, and returns this node's.
 func (s *outStream) prove() ([]byte, error) {
 	if s.client == nil {
 		return nil, errNoSecret
@@ -242,8 +243,8 @@ func (s *outStream) prove() ([]byte, error) {
 	return own, nil
 }
 
-// mistrust tells from time to time that a peer was not believed, or did not believe this node, and has the secrets read again. A
-// connection that was not made at all is told elsewhere.
+// mistrust logs, at a limited rate, that a peer's or this node's proof was refused, and reads the secrets again. It
+// does not log failed connections, which are logged elsewhere.
 func (n *Network) mistrust(address string, err error) error {
 	if code := status.Code(err); code == codes.Unavailable || code == codes.Canceled || code == codes.DeadlineExceeded {
 		return err
@@ -251,12 +252,12 @@ func (n *Network) mistrust(address string, err error) error {
 	n.distrust(address, "it and this node do not believe each other: "+shorten(err.Error()))
 	n.complain(&n.tellsMistrusted, "peer is not believed, or does not believe this node", "address", address, "reason", err)
 	if keys := n.keys.Load(); keys != nil {
-		n.beside(func() { _ = keys.reread(n.ctx) }) // told by keepSecrets where it lasts
+		n.beside(func() { _ = keys.reread(n.ctx) }) // keepSecrets logs a lasting error
 	}
 	return err
 }
 
-// distrust makes suspect whoever is at an address.
+// distrust makes the peer at an address suspect.
 func (n *Network) distrust(address, why string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -272,7 +273,7 @@ func (n *Network) distrust(address, why string) {
 	n.tell()
 }
 
-// expired counts a connection that was ended because it did not prove itself in time, or because too many came.
+// expired counts a connection that was ended without a proof, after its time or because there were too many.
 func (n *Network) expired(from net.Addr) {
-	_ = n.refuse(Unproven, from.String(), errSilent) // nobody is left to be told
+	_ = n.refuse(Unproven, from.String(), errSilent) // the connection is closed already
 }

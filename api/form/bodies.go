@@ -10,7 +10,7 @@ type BatchRequest struct {
 	Executions []submit.Request `json:"executions"`
 }
 
-// BatchItem is one stored execution of a batch, in the order given.
+// BatchItem is one stored execution of a batch, in the request's order.
 type BatchItem struct {
 	ID       messages.ExecutionID `json:"id"`
 	Status   messages.Status      `json:"status"`
@@ -22,13 +22,13 @@ type BatchView struct {
 	Executions []BatchItem `json:"executions"`
 }
 
-// SubmitBody is the body of a submission: the request, and how long the answer may wait for the end.
+// SubmitBody is the body of a submission: the request, and how long the answer waits for the end.
 type SubmitBody struct {
 	submit.Request
 	WaitSeconds *float64 `json:"wait_seconds,omitempty" doc:"0 to 60: answer when the execution has ended, or after so many seconds as it stands then"`
 }
 
-// RetryBody is the body of a retry, which may be left out.
+// RetryBody is the body of a retry. It is optional.
 type RetryBody struct {
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
 }

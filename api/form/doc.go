@@ -1,3 +1,3 @@
-// Package form is the JSON of the HTTP API that programs read and write who submit: bodies, executions, sessions and errors. api
-// serves it, and the client of the root package speaks it. It links the standard library only.
+// Package form has the JSON types of the HTTP API for programs that submit: bodies, executions, sessions and errors.
+// api serves them, and the client of the root package uses them. It links only the standard library.
 package form

@@ -1,11 +1,11 @@
 package form
 
-// ErrorBody is the shape of every answer that is an error.
+// ErrorBody is the body of every error answer.
 type ErrorBody struct {
 	Error ErrorView `json:"error"`
 }
 
-// ErrorView says what was wrong. Code is for programs, Message for people.
+// ErrorView describes an error. Code is for programs, Message for people.
 type ErrorView struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`

@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-run/troupe/operate/view"
 )
 
-// ExecutionView is an execution as the API shows it. Lists leave out Parameters and Result; Parameters come with
-// the action's secrets removed. Times are UTC and left out while the moment has not come.
+// ExecutionView is an execution as the API shows it. Lists omit Parameters and Result. Parameters never contain the
+// action's secrets. Times are UTC, and omitted until they are known.
 type ExecutionView struct {
 	ID             messages.ExecutionID `json:"id"`
 	ActionRef      string               `json:"action_ref"`
@@ -47,7 +47,7 @@ type ExecutionView struct {
 	StartedAt   time.Time `json:"started_at,omitzero"`
 	RunDeadline time.Time `json:"run_deadline,omitzero"`
 	FinishedAt  time.Time `json:"finished_at,omitzero"`
-	// DurationMS is the run's time, from start to finish, in milliseconds.
+	// DurationMS is the duration of the run in milliseconds.
 	DurationMS float64 `json:"duration_ms,omitempty"`
 
 	SessionEpoch int64 `json:"session_epoch,omitempty"`
@@ -58,10 +58,10 @@ type ExecutionView struct {
 	Result     json.RawMessage `json:"result,omitempty"`
 	Error      *messages.Error `json:"error,omitempty"`
 
-	// Retry is the answer to whether a retry follows. Lists leave it out.
+	// Retry says whether there is a retry. Lists omit it.
 	Retry *view.Retry `json:"retry,omitempty"`
 
-	// Existing says, in the answer to a submission or retry, that this execution was there before.
+	// Existing says, in the answer to a submission or retry, that this execution existed before.
 	Existing bool `json:"existing,omitempty"`
 }
 
@@ -86,8 +86,8 @@ func ViewExecution(e *messages.Execution) ExecutionView {
 	return v
 }
 
-// Execution is the inverse of ViewExecution, and has the parameters where the view has them: what the API does not show of an
-// execution stays zero.
+// Execution is the inverse of ViewExecution. It has the parameters if the view has them. Fields that the API does not
+// show stay zero.
 func (v *ExecutionView) Execution() messages.Execution {
 	return messages.Execution{
 		ID: v.ID, Action: v.ActionRef, Version: v.Version, Pool: v.Pool, Status: v.Status, Attempt: v.Attempt,

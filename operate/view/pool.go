@@ -12,7 +12,7 @@ type Pool struct {
 	Runtime  messages.Runtime `json:"runtime"`
 	Nodes    int              `json:"nodes"`
 	Workers  int              `json:"workers"`
-	Stale    int              `json:"stale,omitempty"` // of them, without a fresh heartbeat, or whose node did not answer
+	Stale    int              `json:"stale,omitempty"` // workers without a fresh heartbeat, or whose node did not answer
 	Ready    int              `json:"ready"`
 	Busy     int              `json:"busy"`
 	Degraded int              `json:"degraded"`
@@ -26,17 +26,17 @@ type Pool struct {
 	Running  int              `json:"running"` // and cancelling
 	Window   int              `json:"window"`  // the largest
 	Restarts int              `json:"restarts"`
-	Reason   string           `json:"reason,omitempty"` // why it is broken, or what is wrong with some node's share
+	Reason   string           `json:"reason,omitempty"` // why it is broken, or a problem on some node
 	Routing  Routing          `json:"routing"`
 }
 
-// Pools are the sums over several nodes, and the nodes that did not answer.
+// Pools holds sums over several nodes, and the nodes that did not answer.
 type Pools struct {
 	Pools     []Pool
 	Unreached []Unreached
 }
 
-// Routing is who places a pool's executions, as the node that was asked knows it.
+// Routing names the router of a pool, as the answering node knows it.
 type Routing struct {
 	Mode      string    `json:"mode" doc:"alone, leading or following: what this node is to the pool"`
 	Router    string    `json:"router,omitempty" doc:"the node that leads the pool in the cluster"`

@@ -5,13 +5,14 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// Session is one session as it stands.
+// Session is the current state of a session.
 type Session struct {
 	store.Session
-	// Affinity says whom the session's next execution is placed on: bound (its worker), session_expired (the binding has idled
-	// out: any worker, and the state is lost), or no_affinity (it has no binding: any worker).
+	// Affinity says where the session's next execution is placed: bound (on its worker), session_expired (on any
+	// worker, because the binding was idle too long; the state is lost), or no_affinity (on any worker, because there
+	// is no binding).
 	Affinity string `json:"affinity,omitempty"`
-	// Execution is what is placed or runs in the session; zero: it is idle.
+	// Execution is the execution that is placed or runs in the session; zero: the session is idle.
 	Execution messages.ExecutionID `json:"execution,omitzero"`
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// Worker is a worker as lists show it.
+// Worker is a worker in lists.
 type Worker struct {
 	ID         messages.WorkerID   `json:"id"`
 	Pool       string              `json:"pool"`
@@ -17,8 +17,8 @@ type Worker struct {
 	Generation messages.Generation `json:"generation"`
 	State      string              `json:"state"`
 	Health     string              `json:"health"`
-	Grade      string              `json:"grade"` // with the age of its heartbeat
-	// GradeCauses are what keeps the grade from healthy, and heartbeat_future as a warning.
+	Grade      string              `json:"grade"` // includes the age of its heartbeat
+	// GradeCauses are the reasons why the grade is not healthy, and heartbeat_future as a warning.
 	GradeCauses []string             `json:"grade_causes,omitempty"`
 	Cordoned    bool                 `json:"cordoned"`
 	Pid         int                  `json:"pid,omitempty"`
@@ -28,7 +28,7 @@ type Worker struct {
 	Restarts    int                  `json:"restarts"`
 	LastError   string               `json:"last_failure,omitempty"`
 	Report      json.RawMessage      `json:"health_report,omitempty"` // capabilities.health
-	// Stale says that its node did not answer: this is its row in the store, as old as SeenAt.
+	// Stale says that its node did not answer. The view is then the worker's row in the store, from SeenAt.
 	Stale  bool      `json:"stale,omitempty"`
 	SeenAt time.Time `json:"seen_at,omitzero"`
 }
@@ -39,13 +39,13 @@ type WorkerDetail struct {
 	History []store.WorkerEvent `json:"history"`
 }
 
-// Workers are those of several nodes, and the nodes that did not answer.
+// Workers holds the workers of several nodes, and the nodes that did not answer.
 type Workers struct {
 	Workers   []Worker
 	Unreached []Unreached
 }
 
-// Unreached is a node that did not answer. What is shown of it comes from the store, and may be old.
+// Unreached is a node that did not answer. Its part of the answer comes from the store, and may be old.
 type Unreached struct {
 	Node        string               `json:"node"`
 	Incarnation messages.Incarnation `json:"incarnation"`
@@ -60,7 +60,7 @@ type Transition struct {
 	From       string              `json:"from"`
 	To         string              `json:"to"`
 	Reason     string              `json:"reason"`
-	LastedMS   float64             `json:"lasted_ms"` // in the state it left
+	LastedMS   float64             `json:"lasted_ms"` // time in the old state
 	Metadata   json.RawMessage     `json:"metadata,omitempty"`
 }
 

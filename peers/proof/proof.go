@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// Version is the newest version of the proof that this program knows; First is the oldest that it takes.
+// Version is the newest version of the proof that this program knows. First is the oldest that it accepts.
 const (
 	Version = 1
 	First   = 1
@@ -27,20 +27,20 @@ const Size = sha256.Size
 // AddressMax bounds a party's address, in bytes.
 const AddressMax = 300
 
-// Errors of a proof. Whoever gets one has proven nothing.
+// Errors of a proof. After any of them, the proof has failed.
 var (
 	ErrWrong   = errors.New("the proof is wrong: it was made with another secret, for another connection, or changed on the way")
 	ErrGarbage = errors.New("the words of the proof do not parse")
 	ErrVersion = errors.New("the version of the proof is not known")
 )
 
-// Party is one of the two.
+// Party is one of the two sides.
 type Party struct {
 	Incarnation messages.Incarnation
-	Address     string // where its peers reach it
+	Address     string // its address for peers
 }
 
-// terms are what both sides must agree about: everything that a proof covers.
+// terms are the values that a proof covers. Both sides must have the same ones.
 type terms struct {
 	offered, chosen              uint32
 	secret                       int64
@@ -49,7 +49,7 @@ type terms struct {
 	clientAddress, serverAddress string
 }
 
-// encode writes the terms so that no two write the same.
+// encode encodes the terms. Different terms have different encodings.
 func (t *terms) encode() []byte {
 	b := append([]byte{}, "troupe peers\x00"...)
 	b = binary.BigEndian.AppendUint32(b, t.offered)
@@ -66,14 +66,14 @@ func (t *terms) encode() []byte {
 	return b
 }
 
-// Labels of what is computed: none is another's beginning.
+// Labels of the computed values. None is a prefix of another.
 const (
 	serverLabel = "server proves\x00"
 	clientLabel = "client proves\x00"
 	writesLabel = "client writes\x00"
 )
 
-// prove is the proof of one side.
+// prove returns the proof of one side.
 func (t *terms) prove(key store.SecretKey, label string) []byte {
 	mac := hmac.New(sha256.New, key.Reveal())
 	mac.Write([]byte(label))
@@ -81,7 +81,7 @@ func (t *terms) prove(key store.SecretKey, label string) []byte {
 	return mac.Sum(nil)
 }
 
-// session is the connection's own key in use.
+// session returns a session with the connection's own key.
 func (t *terms) session(key store.SecretKey) (*Session, error) {
 	derived, err := hkdf.Key(sha256.New, key.Reveal(), append(t.clientNonce[:], t.serverNonce[:]...), writesLabel+string(t.encode()), Size)
 	if err != nil {
@@ -98,12 +98,12 @@ func (t *terms) session(key store.SecretKey) (*Session, error) {
 	return &Session{mac: mac}, nil
 }
 
-// Session tags what the client writes after both have proven themselves. It is for one goroutine at a time. A tag is that of
-// AES-256-GCM over nothing but the parts (GMAC): the key is one connection's alone, and the nonce is the number of the write, so
-// no two tags have the same.
+// Session tags the client's writes after both proofs. Only one goroutine may use it at a time. A tag is that of
+// AES-256-GCM without plaintext (GMAC). Each connection has its own key, and the nonce is the number of the write, so
+// no pair of key and nonce is used twice.
 type Session struct {
 	mac   cipher.AEAD
-	count uint64 // of the writes so far
+	count uint64 // number of writes so far
 	buf   []byte
 }
 
@@ -123,11 +123,11 @@ func (s *Session) Seal(parts ...[]byte) []byte {
 	return tag
 }
 
-// keptMax is how large a buffer a session keeps, in bytes.
+// keptMax is the largest buffer that a session keeps, in bytes.
 const keptMax = 64 << 10
 
-// Open reports whether a tag is that of the next write. After one that is not, the connection is over: which write it was of is
-// not known.
+// Open reports whether a tag belongs to the next write. After a wrong tag the connection must end, because the number
+// of the write is then unknown.
 func (s *Session) Open(tag []byte, parts ...[]byte) bool { return hmac.Equal(tag, s.Seal(parts...)) }
 
 // nonce makes a fresh nonce. The system's randomness never fails.

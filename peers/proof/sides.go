@@ -9,10 +9,10 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// Hello is what a client says first.
+// Hello is the client's first message.
 type Hello struct {
-	Version uint32 // the newest that it knows
-	Secret  int64  // the number of the secret that it means
+	Version uint32 // newest version of the client
+	Secret  int64  // number of the client's secret
 	Nonce   [Size]byte
 	From    Party
 }
@@ -20,7 +20,7 @@ type Hello struct {
 // helloHead is the length of a Hello without the address, in bytes.
 const helloHead = 4 + 8 + Size + 16
 
-// Encode returns the words as bytes.
+// Encode encodes the Hello.
 func (h Hello) Encode() []byte {
 	b := binary.BigEndian.AppendUint32(nil, h.Version)
 	b = binary.BigEndian.AppendUint64(b, uint64(h.Secret))
@@ -29,7 +29,7 @@ func (h Hello) Encode() []byte {
 	return append(b, h.From.Address...)
 }
 
-// DecodeHello reads what a client says first.
+// DecodeHello decodes the client's first message.
 func DecodeHello(b []byte) (h Hello, err error) {
 	if len(b) <= helloHead || len(b) > helloHead+AddressMax {
 		return Hello{}, ErrGarbage
@@ -53,7 +53,7 @@ type Client struct {
 	key   store.SecretKey
 }
 
-// NewClient begins, and returns what to say first to whoever is at an address.
+// NewClient begins a proof, and returns the first message for the server at an address.
 func NewClient(secret store.ClusterSecret, own Party, to string) (*Client, []byte) {
 	t := terms{
 		offered: Version, secret: secret.ID, clientNonce: nonce(), client: own.Incarnation, clientAddress: own.Address, serverAddress: to,
@@ -62,7 +62,8 @@ func NewClient(secret store.ClusterSecret, own Party, to string) (*Client, []byt
 	return &Client{t, secret.Key}, hello.Encode()
 }
 
-// Check judges the server's answer. It returns who the server is, the own proof to send it, and what seals what is written then.
+// Check checks the server's answer. It returns the server's incarnation, the client's proof to send, and the session
+// that seals later writes.
 func (c *Client) Check(answer []byte) (server messages.Incarnation, own []byte, s *Session, err error) {
 	if len(answer) != answerSize {
 		return server, nil, nil, ErrGarbage
@@ -91,7 +92,7 @@ type Server struct {
 	client Party
 }
 
-// NewServer answers a client that means this secret, and returns what to tell it.
+// NewServer handles a client's Hello with this secret, and returns the answer to send.
 func NewServer(secret store.ClusterSecret, own Party, hello Hello) (*Server, []byte) {
 	t := terms{
 		offered: hello.Version, chosen: min(hello.Version, Version), secret: secret.ID,
@@ -105,13 +106,13 @@ func NewServer(secret store.ClusterSecret, own Party, hello Hello) (*Server, []b
 	return &Server{t, secret.Key, hello.From}, append(b, t.prove(secret.Key, serverLabel)...)
 }
 
-// Client is who the client says that it is. It is true once Check has said so.
+// Client returns the client's claimed identity. It is proven once Check has succeeded.
 func (s *Server) Client() Party { return s.client }
 
-// Secret is the number of the secret that both mean.
+// Secret returns the number of the secret in use.
 func (s *Server) Secret() int64 { return s.terms.secret }
 
-// Check judges the client's proof, and returns what opens what it writes then.
+// Check checks the client's proof, and returns the session that opens its later writes.
 func (s *Server) Check(proof []byte) (*Session, error) {
 	if !hmac.Equal(proof, s.terms.prove(s.key, clientLabel)) {
 		return nil, ErrWrong
