@@ -25,7 +25,8 @@ const (
 // defaultServer is where a node listens that was told nothing else.
 const defaultServer = "http://127.0.0.1:7070"
 
-// app is one call of the command line: what it reads, where it writes, and the flags of every verb.
+// app is one call of the command line: what it reads, where it writes, and the flags of every verb. The verbs themselves belong to types
+// that embed it.
 type app struct {
 	in       io.Reader
 	out, err io.Writer
@@ -113,24 +114,43 @@ func (a *app) root() *cobra.Command {
 		root.PersistentFlags().Lookup(file.flag).DefValue = ""
 	}
 	root.PersistentFlags().StringVarP(&a.output, "output", "o", a.env("TROUPE_OUTPUT", "table"), "table for people, json for programs")
-	for _, group := range []struct {
-		id, title string
-		verbs     []*cobra.Command
-	}{
-		{"work", "Work:", []*cobra.Command{a.submit(), a.get(), a.list(), a.wait(), a.logs(), a.cancel(), a.retry(), a.why()}},
-		{"see", "See:", []*cobra.Command{a.workers(), a.pools(), a.nodes(), a.sessions(), a.actions(), a.tree(), a.top(), a.deadLetters()}},
-		{"steer", "Steer:", []*cobra.Command{a.worker(), a.cordon(true), a.cordon(false), a.drain(), a.reload(), a.chaos()}},
-		{"run", "Run:", []*cobra.Command{a.node(), a.config(), a.doctor(), a.migrate(), a.token(), a.cluster(), a.bench(), a.version()}},
-	} {
+	for _, group := range a.verbs() {
 		root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
 		for _, verb := range group.verbs {
 			verb.GroupID = group.id
 			root.AddCommand(verb)
 		}
 	}
-	a.completions(root)
+	completion{a}.addTo(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	return root
+}
+
+// verbGroup is what --help shows under one title.
+type verbGroup struct {
+	id, title string
+	verbs     []*cobra.Command
+}
+
+// verbs are made by a type for each family of them, which embeds the app.
+func (a *app) verbs() []verbGroup {
+	work, all, configured := executions{a}, fleet{a}, configuration{a}
+	submit, tree, chaos, bench := &submission{executions: work}, &treeAsk{app: a}, &havoc{app: a}, &load{app: a}
+	return []verbGroup{
+		{"work", "Work:", []*cobra.Command{
+			submit.command(), work.get(), work.list(), work.wait(), work.logs(), work.cancel(), work.retry(), work.why(),
+		}},
+		{"see", "See:", []*cobra.Command{
+			all.workers(), all.pools(), all.nodes(), sessions{a}.command(), all.actions(), tree.command(), top{a}.command(), deadLetters{a}.command(),
+		}},
+		{"steer", "Steer:", []*cobra.Command{
+			all.worker(), all.cordon(true), all.cordon(false), all.drain(), reloading{a}.command(), chaos.command(),
+		}},
+		{"run", "Run:", []*cobra.Command{
+			nodeVerb{configured}.command(), configured.command(), doctor{configured}.command(), migrator{configured}.command(),
+			tokenVerbs{a}.command(), cluster{configured}.command(), bench.command(), versionVerb{a}.command(),
+		}},
+	}
 }
 
 // env reads a variable of the call's environment.

@@ -19,11 +19,11 @@ import (
 const batchChunk = 1000
 
 // submitBatch submits one execution for each line of the file, in calls of batchChunk.
-func (a *app) submitBatch(ctx context.Context, c *client.Client, s *submission, r submit.Request, pairs []string) error {
+func (s *submission) submitBatch(ctx context.Context, c *client.Client, r submit.Request, pairs []string) error {
 	if s.params != "" || len(pairs) > 0 || s.key != "" {
 		return usagef("--batch goes with neither --params, key=value nor --key: every line is one execution's parameters")
 	}
-	data, err := a.readInput(s.batch)
+	data, err := s.readInput(s.batch)
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (a *app) submitBatch(ctx context.Context, c *client.Client, s *submission, 
 	if err != nil {
 		return err
 	}
-	p := &progress{app: a}
+	p := &progress{app: s.app}
 	defer p.done()
 	var ids []messages.ExecutionID
 	for len(requests) > 0 {
@@ -48,13 +48,13 @@ func (a *app) submitBatch(ctx context.Context, c *client.Client, s *submission, 
 	}
 	p.done()
 	if s.wait {
-		return a.waitAll(ctx, c, ids)
+		return s.waitAll(ctx, c, ids)
 	}
-	if a.output == "json" {
-		return a.printJSON(ids)
+	if s.output == "json" {
+		return s.printJSON(ids)
 	}
 	for _, id := range ids {
-		fmt.Fprintln(a.out, id)
+		fmt.Fprintln(s.out, id)
 	}
 	return nil
 }
@@ -95,11 +95,11 @@ type batchEnd struct {
 
 // waitAll waits for every execution. It counts how they ended, or, for programs, writes the end of each in the batch's order, as
 // soon as it is there: a batch's results may be more than fits in memory.
-func (a *app) waitAll(ctx context.Context, c *client.Client, ids []messages.ExecutionID) error {
-	p := &progress{app: a}
+func (s *submission) waitAll(ctx context.Context, c *client.Client, ids []messages.ExecutionID) error {
+	p := &progress{app: s.app}
 	defer p.done()
 	counts := map[string]int{}
-	list := jsonList{app: a}
+	list := jsonList{app: s.app}
 	for i, id := range ids {
 		p.say("%d of %d ended", i, len(ids))
 		v, err := c.Wait(ctx, id.String())
@@ -115,7 +115,7 @@ func (a *app) waitAll(ctx context.Context, c *client.Client, ids []messages.Exec
 			if err := list.next(); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.err, "execution %s %s\n", v.ID, failure(v))
+			fmt.Fprintf(s.err, "execution %s %s\n", v.ID, failure(v))
 		}
 		if err := list.add(endOf(id, v)); err != nil {
 			return err
@@ -125,7 +125,7 @@ func (a *app) waitAll(ctx context.Context, c *client.Client, ids []messages.Exec
 	if err := list.end(); err != nil {
 		return err
 	}
-	if err := a.printCounts(counts); err != nil {
+	if err := s.printCounts(counts); err != nil {
 		return err
 	}
 	if counts[messages.Completed.String()] != len(ids) {
@@ -192,8 +192,8 @@ func (l *jsonList) end() error {
 	return err
 }
 
-func (a *app) printCounts(counts map[string]int) error {
-	if a.output == "json" {
+func (s *submission) printCounts(counts map[string]int) error {
+	if s.output == "json" {
 		return nil // each end has been written
 	}
 	var rows [][]string
@@ -202,5 +202,5 @@ func (a *app) printCounts(counts map[string]int) error {
 			rows = append(rows, []string{s.String(), fmt.Sprint(n)})
 		}
 	}
-	return a.printTable([]string{"STATUS", "COUNT"}, rows)
+	return s.printTable([]string{"STATUS", "COUNT"}, rows)
 }

@@ -20,8 +20,9 @@ import (
 // benchLabel marks a run's executions, so that they can be counted.
 const benchLabel = "troupe-bench"
 
-// load says what bench submits, and how.
+// load is the verb bench: what it submits, and how.
 type load struct {
+	*app
 	action         string
 	count, callers int
 	batch          int
@@ -47,8 +48,7 @@ type rates struct {
 	Statuses       map[string]int `json:"statuses"`
 }
 
-func (a *app) bench() *cobra.Command {
-	l := &load{}
+func (l *load) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "bench", Short: "Submit many small executions to a running node and report the rates", Args: exactly(),
 		Example: "  troupe bench -n 50000 --batch 1000\n  troupe bench -n 20000 --callers 16 --batch 1",
@@ -60,24 +60,24 @@ func (a *app) bench() *cobra.Command {
 	f.IntVar(&l.callers, "callers", 1, "callers at once")
 	f.IntVar(&l.batch, "batch", 1000, "executions of one call; 1: one by one")
 	f.DurationVar(&l.deadline, "deadline", 10*time.Minute, "how long the run may take")
-	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+	cmd.RunE = l.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		if l.count < 1 || l.callers < 1 || l.callers > 1024 || l.batch < 1 || l.batch > messages.BatchMax {
 			return usagef("want --count 1 or more, --callers 1 to 1024 and --batch 1 to %d", messages.BatchMax)
 		}
 		l.run = messages.NewExecutionID().String()
 		ctx, cancel := context.WithTimeout(ctx, l.deadline)
 		defer cancel()
-		r, err := a.measure(ctx, c, l)
+		r, err := l.measure(ctx, c)
 		if err != nil {
 			return fmt.Errorf("bench (executions carry the label %s=%s): %w", benchLabel, l.run, err)
 		}
-		return a.showRates(r)
+		return l.showRates(r)
 	})
 	return cmd
 }
 
-func (a *app) measure(ctx context.Context, c *client.Client, l *load) (rates, error) {
-	p := &progress{app: a}
+func (l *load) measure(ctx context.Context, c *client.Client) (rates, error) {
+	p := &progress{app: l.app}
 	defer p.done()
 	r := rates{Action: l.action, Executions: l.count, Callers: l.callers, Batch: l.batch}
 	began := time.Now()
@@ -200,7 +200,7 @@ func quantiles(times []time.Duration) (p50, p99 float64) {
 	return at(0.5), at(0.99)
 }
 
-func (a *app) showRates(r rates) error {
+func (l *load) showRates(r rates) error {
 	rows := [][]string{
 		{"submitted", fmt.Sprintf("%d of %s, %d a call, %d callers", r.Executions, r.Action, r.Batch, r.Callers)},
 		{"submit rate", fmt.Sprintf("%.0f/s", r.SubmitRate)},
@@ -213,5 +213,5 @@ func (a *app) showRates(r rates) error {
 			rows = append(rows, []string{s.String(), fmt.Sprint(n)})
 		}
 	}
-	return a.show(r, []string{"MEASURED", "VALUE"}, rows)
+	return l.show(r, []string{"MEASURED", "VALUE"}, rows)
 }

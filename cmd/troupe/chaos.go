@@ -22,8 +22,9 @@ const (
 	recoverTime = 60 * time.Second
 )
 
-// havoc says what chaos does.
+// havoc is the verb chaos: what it kills, and how often.
 type havoc struct {
+	*app
 	kills int
 	every time.Duration
 	pool  string
@@ -31,8 +32,7 @@ type havoc struct {
 	force bool
 }
 
-func (a *app) chaos() *cobra.Command {
-	h := &havoc{}
+func (h *havoc) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "chaos", Short: "Kill random workers of a running node, and see that they come back", Args: exactly(),
 		Long: "Kill random workers of the node that is asked, one after the other, and wait until every worker is back. The order is that of\n" +
@@ -44,7 +44,7 @@ func (a *app) chaos() *cobra.Command {
 	f.StringVar(&h.pool, "pool", "", "only workers of this pool")
 	f.Uint64Var(&h.seed, "seed", 0, "order of the kills; 0: a new one")
 	f.BoolVar(&h.force, "force", false, "also on a node of another machine")
-	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+	cmd.RunE = h.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		if h.kills < 1 || h.kills > killsMax || h.every < 10*time.Millisecond {
 			return usagef("want --kills 1 to %d and --every 10ms or more", killsMax)
 		}
@@ -54,14 +54,14 @@ func (a *app) chaos() *cobra.Command {
 		if h.seed == 0 {
 			h.seed = rand.Uint64()
 		}
-		return a.kill(ctx, c, h)
+		return h.kill(ctx, c)
 	})
 	return cmd
 }
 
-func (a *app) kill(ctx context.Context, c *client.Client, h *havoc) error {
+func (h *havoc) kill(ctx context.Context, c *client.Client) error {
 	random := rand.New(rand.NewPCG(h.seed, 0))
-	fmt.Fprintf(a.err, "seed %d\n", h.seed)
+	fmt.Fprintf(h.err, "seed %d\n", h.seed)
 	tick := time.NewTicker(h.every)
 	defer tick.Stop()
 	killed, last := map[messages.WorkerID]messages.Generation{}, time.Now()
@@ -79,7 +79,7 @@ func (a *app) kill(ctx context.Context, c *client.Client, h *havoc) error {
 			return fmt.Errorf("pool %q has no workers; `troupe pools` lists the pools", h.pool)
 		}
 		w := workers[random.IntN(len(workers))]
-		if err := a.killOne(ctx, c, w); err != nil {
+		if err := h.killOne(ctx, c, w); err != nil {
 			return err
 		}
 		killed[w.ID], last = w.Generation, time.Now()
@@ -89,13 +89,13 @@ func (a *app) kill(ctx context.Context, c *client.Client, h *havoc) error {
 		case <-tick.C:
 		}
 	}
-	if err := a.recovered(ctx, c, h.pool, node, killed); err != nil {
+	if err := h.recovered(ctx, c, h.pool, node, killed); err != nil {
 		return err
 	}
-	if a.output == "json" {
-		return a.printJSON(mended{h.seed, h.kills, float64(time.Since(last).Microseconds()) / 1000})
+	if h.output == "json" {
+		return h.printJSON(mended{h.seed, h.kills, float64(time.Since(last).Microseconds()) / 1000})
 	}
-	_, err = fmt.Fprintf(a.out, "%d workers killed; all are back %s after the last one\n", h.kills, short(time.Since(last)))
+	_, err = fmt.Fprintf(h.out, "%d workers killed; all are back %s after the last one\n", h.kills, short(time.Since(last)))
 	return err
 }
 
@@ -121,7 +121,7 @@ type mended struct {
 }
 
 // killOne kills a worker. One that is gone meanwhile, or on its way, is as good as killed.
-func (a *app) killOne(ctx context.Context, c *client.Client, w view.Worker) error {
+func (h *havoc) killOne(ctx context.Context, c *client.Client, w view.Worker) error {
 	path, err := workerPath(string(w.ID), "/kill")
 	if err != nil {
 		return err
@@ -131,14 +131,14 @@ func (a *app) killOne(ctx context.Context, c *client.Client, w view.Worker) erro
 	if errors.As(err, &answer) && (answer.Status == http.StatusNotFound || answer.Status == http.StatusConflict) {
 		err = nil
 	}
-	if err == nil && a.output != "json" {
-		fmt.Fprintf(a.err, "killed %s generation %d, %s\n", visible(string(w.ID)), w.Generation, visible(w.State))
+	if err == nil && h.output != "json" {
+		fmt.Fprintf(h.err, "killed %s generation %d, %s\n", visible(string(w.ID)), w.Generation, visible(w.State))
 	}
 	return err
 }
 
 // recovered waits until every worker may work again, those that were killed in a later generation.
-func (a *app) recovered(ctx context.Context, c *client.Client, pool, node string, killed map[messages.WorkerID]messages.Generation) error {
+func (h *havoc) recovered(ctx context.Context, c *client.Client, pool, node string, killed map[messages.WorkerID]messages.Generation) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, recoverTime)
 	defer cancel()

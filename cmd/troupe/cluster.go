@@ -14,16 +14,19 @@ import (
 // secretOverlap is for how long nodes accept the secret that was rotated out: each reads the new one within some seconds.
 const secretOverlap = 10 * time.Minute
 
-func (a *app) cluster() *cobra.Command {
+// cluster has the verbs for what all nodes share.
+type cluster struct{ configuration }
+
+func (c cluster) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cluster", Short: "Care for what all nodes of a cluster share",
 		Long: "Care for what all nodes of a cluster share, in their store. These verbs speak to Postgres, and to no node.",
 	}
-	cmd.AddCommand(a.rotateSecret())
+	cmd.AddCommand(c.rotateSecret())
 	return cmd
 }
 
-func (a *app) rotateSecret() *cobra.Command {
+func (c cluster) rotateSecret() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "rotate-secret", Short: "Make a new secret by which the nodes know each other", Args: exactly(),
 		Long: "Make a new secret by which the nodes of the cluster know each other. Nodes read it within ten seconds, and make their\n" +
@@ -34,7 +37,7 @@ func (a *app) rotateSecret() *cobra.Command {
 	configFlags(cmd.Flags())
 	now := cmd.Flags().Bool("now", false, "accept the secret before no longer")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		loaded, err := a.load(cmd.Flags())
+		loaded, err := c.load(cmd.Flags())
 		switch {
 		case err != nil:
 			return err
@@ -45,10 +48,10 @@ func (a *app) rotateSecret() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if a.output == "json" {
-			return a.printJSON(rotated)
+		if c.output == "json" {
+			return c.printJSON(rotated)
 		}
-		_, err = fmt.Fprintln(a.out, rotated)
+		_, err = fmt.Fprintln(c.out, rotated)
 		return err
 	}
 	return cmd

@@ -27,8 +27,11 @@ const (
 // offered.
 type offer func(ctx context.Context, c *client.Client, args []string) ([]string, error)
 
-// completions lets the shell offer names that the node knows. Verbs and flags are offered without it.
-func (a *app) completions(root *cobra.Command) {
+// completion lets the shell offer names that the node knows. Verbs and flags are offered without it.
+type completion struct{ *app }
+
+// addTo adds it to every verb below root that takes such a name.
+func (c completion) addTo(root *cobra.Command) {
 	for verb, o := range map[string]offer{
 		"submit": submitArguments, "get": first(executionIDs("")), "why": first(executionIDs("")),
 		"logs": first(executionIDs("")), "wait": first(executionIDs("")),
@@ -37,7 +40,7 @@ func (a *app) completions(root *cobra.Command) {
 		"workers": first(workerIDs), "cordon": things, "uncordon": things, "drain": first(nodeNames),
 	} {
 		if cmd, _, err := root.Find([]string{verb}); err == nil {
-			cmd.ValidArgsFunction = a.offering(o)
+			cmd.ValidArgsFunction = c.offering(o)
 		}
 	}
 	for verb, flags := range map[string]map[string]offer{
@@ -48,34 +51,34 @@ func (a *app) completions(root *cobra.Command) {
 	} {
 		if cmd, _, err := root.Find([]string{verb}); err == nil {
 			for flag, o := range flags {
-				_ = cmd.RegisterFlagCompletionFunc(flag, a.offering(o)) // it fails for a flag that is not there alone
+				_ = cmd.RegisterFlagCompletionFunc(flag, c.offering(o)) // it fails for a flag that is not there alone
 			}
 		}
 	}
 	for _, verb := range []string{"get", "end"} {
 		if cmd, _, err := root.Find([]string{"sessions", verb}); err == nil {
-			cmd.ValidArgsFunction = a.offering(first(sessionNames))
+			cmd.ValidArgsFunction = c.offering(first(sessionNames))
 		}
 	}
 	for _, verb := range []string{"get", "kill", "cordon", "uncordon", "probe"} {
 		if cmd, _, err := root.Find([]string{"worker", verb}); err == nil {
-			cmd.ValidArgsFunction = a.offering(first(workerIDs))
+			cmd.ValidArgsFunction = c.offering(first(workerIDs))
 		}
 	}
 }
 
 // offering asks the node that the flags name. What does not begin with what is typed is left out; of a list, such as
 // failed,timed_out, that is what stands behind the last comma.
-func (a *app) offering(o offer) cobra.CompletionFunc {
+func (c completion) offering(o offer) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		c, err := a.client()
+		asked, err := c.client()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		defer c.Close()
+		defer asked.Close()
 		ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
 		defer cancel()
-		names, err := o(ctx, c, args)
+		names, err := o(ctx, asked, args)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

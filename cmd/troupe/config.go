@@ -24,22 +24,25 @@ func configFlags(flags *pflag.FlagSet) {
 	}
 }
 
+// configuration reads what a node is configured with, and is the verb that prints it.
+type configuration struct{ *app }
+
 // load reads the configuration that the call's flags, environment and file make.
-func (a *app) load(flags *pflag.FlagSet) (*config.Loaded, error) {
-	return a.loadFrom(a.sources(flags))
+func (c configuration) load(flags *pflag.FlagSet) (*config.Loaded, error) {
+	return c.loadFrom(c.sources(flags))
 }
 
 // loadFrom reads a configuration and takes its secrets out of what the system shows of this process.
-func (a *app) loadFrom(sources config.Sources) (*config.Loaded, error) {
+func (c configuration) loadFrom(sources config.Sources) (*config.Loaded, error) {
 	loaded, err := config.Load(sources)
-	if err == nil && a.forget != nil {
-		a.inSight = errors.Join(a.inSight, a.forget(loaded))
+	if err == nil && c.forget != nil {
+		c.inSight = errors.Join(c.inSight, c.forget(loaded))
 	}
 	return loaded, err
 }
 
-func (a *app) sources(flags *pflag.FlagSet) config.Sources {
-	sources := config.Sources{File: a.env("TROUPE_CONFIG", ""), Environ: a.environ, Flags: map[string][]string{}}
+func (c configuration) sources(flags *pflag.FlagSet) config.Sources {
+	sources := config.Sources{File: c.env("TROUPE_CONFIG", ""), Environ: c.environ, Flags: map[string][]string{}}
 	flags.Visit(func(f *pflag.Flag) {
 		values := []string{f.Value.String()}
 		if list, ok := f.Value.(pflag.SliceValue); ok {
@@ -53,7 +56,7 @@ func (a *app) sources(flags *pflag.FlagSet) config.Sources {
 	return sources
 }
 
-func (a *app) config() *cobra.Command {
+func (c configuration) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "config", Short: "Print the whole effective configuration of a node, and where each value comes from", Args: exactly(),
 		Long: "Print the configuration that `troupe node` would have with the same flags, environment and file: every key, its value,\n" +
@@ -61,12 +64,12 @@ func (a *app) config() *cobra.Command {
 	}
 	configFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		loaded, err := a.load(cmd.Flags())
+		loaded, err := c.load(cmd.Flags())
 		if err != nil {
 			return err
 		}
 		for _, w := range loaded.Warnings {
-			fmt.Fprintf(a.err, "warning: %s\n", visible(w))
+			fmt.Fprintf(c.err, "warning: %s\n", visible(w))
 		}
 		type entry struct {
 			Key    string `json:"key"`
@@ -78,7 +81,7 @@ func (a *app) config() *cobra.Command {
 			entries[i] = entry{k.Path, k.Value(), k.Source}
 			rows[i] = []string{k.Path, k.Value(), k.Source}
 		}
-		return a.show(entries, []string{"KEY", "VALUE", "SOURCE"}, rows)
+		return c.show(entries, []string{"KEY", "VALUE", "SOURCE"}, rows)
 	}
 	return cmd
 }

@@ -16,52 +16,55 @@ import (
 
 const deadLettersPath = "/api/v1/dead-letters"
 
-func (a *app) deadLetters() *cobra.Command {
-	cmd := a.letterList("dead-letters", "List, inspect, requeue and discard dead letters")
-	cmd.AddCommand(a.letterList("list", "List them, newest first; as without a verb"), a.letterShow(), a.letterRequeue(), a.letterDiscard(),
-		a.letterStats())
+// deadLetters has the verbs for them.
+type deadLetters struct{ *app }
+
+func (d deadLetters) command() *cobra.Command {
+	cmd := d.list("dead-letters", "List, inspect, requeue and discard dead letters")
+	cmd.AddCommand(d.list("list", "List them, newest first; as without a verb"), d.one(), d.requeue(), d.discard(),
+		d.stats())
 	return cmd
 }
 
-func (a *app) letterList(use, short string) *cobra.Command {
+func (d deadLetters) list(use, short string) *cobra.Command {
 	limit := 0
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: exactly(),
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: d.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			var v api.DeadLetterList
 			if err := c.Get(ctx, fmt.Sprintf("%s?limit=%d", deadLettersPath, limit), &v); err != nil {
 				return err
 			}
-			return a.showLetters(v, v.DeadLetters, c.Now())
+			return d.showAll(v, v.DeadLetters, c.Now())
 		}),
 	}
 	cmd.Flags().IntVarP(&limit, "limit", "n", 50, "how many, 1 to 1000")
 	return cmd
 }
 
-func (a *app) showLetters(v any, letters []store.DeadLetter, now time.Time) error {
+func (d deadLetters) showAll(v any, letters []store.DeadLetter, now time.Time) error {
 	rows := make([][]string, len(letters))
 	for i, l := range letters {
 		rows[i] = []string{fmt.Sprint(l.ID), ago(l.At, now), l.Reason, l.Resolution, idText(l.Execution), l.Action, string(l.Worker), l.Queue}
 	}
-	return a.show(v, []string{"ID", "AGE", "REASON", "RESOLUTION", "EXECUTION", "ACTION", "WORKER", "QUEUE"}, rows)
+	return d.show(v, []string{"ID", "AGE", "REASON", "RESOLUTION", "EXECUTION", "ACTION", "WORKER", "QUEUE"}, rows)
 }
 
 func letterPath(id, verb string) string { return deadLettersPath + "/" + url.PathEscape(id) + verb }
 
-func (a *app) letterShow() *cobra.Command {
+func (d deadLetters) one() *cobra.Command {
 	return &cobra.Command{Use: "show ID", Short: "Show one dead letter", Args: exactly("ID"),
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: d.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			var l store.DeadLetter
 			if err := c.Get(ctx, letterPath(args[0], ""), &l); err != nil {
 				return err
 			}
-			if err := a.showLetters(l, []store.DeadLetter{l}, c.Now()); err != nil || a.output == "json" {
+			if err := d.showAll(l, []store.DeadLetter{l}, c.Now()); err != nil || d.output == "json" {
 				return err
 			}
-			_, err := fmt.Fprintf(a.out, "\nheaders %s\nbody    %s\n", visible(string(l.Headers)), visible(clipTo(string(l.Body), 4000)))
+			_, err := fmt.Fprintf(d.out, "\nheaders %s\nbody    %s\n", visible(string(l.Headers)), visible(clipTo(string(l.Body), 4000)))
 			if err == nil && l.BodyCut {
-				_, err = fmt.Fprintf(a.out, "        cut: it had %d bytes, SHA-256 %s\n", l.BodySize, orNone(l.BodySHA256))
+				_, err = fmt.Fprintf(d.out, "        cut: it had %d bytes, SHA-256 %s\n", l.BodySize, orNone(l.BodySHA256))
 			}
 			return err
 		})}
@@ -75,28 +78,28 @@ func orNone(text string) string {
 	return text
 }
 
-func (a *app) letterRequeue() *cobra.Command {
+func (d deadLetters) requeue() *cobra.Command {
 	return &cobra.Command{Use: "requeue ID", Short: "Submit its execution again", Args: exactly("ID"),
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: d.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			var v form.ExecutionView
 			if err := c.Post(ctx, letterPath(args[0], "/requeue"), nil, &v); err != nil {
 				return err
 			}
-			return a.printID(v)
+			return d.printID(v)
 		})}
 }
 
-func (a *app) letterDiscard() *cobra.Command {
+func (d deadLetters) discard() *cobra.Command {
 	return &cobra.Command{Use: "discard ID", Short: "Mark it as seen and not wanted", Args: exactly("ID"),
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			return a.order(ctx, c, letterPath(args[0], "/discard"), "dead letter "+args[0]+" is discarded")
+		RunE: d.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return d.order(ctx, c, letterPath(args[0], "/discard"), "dead letter "+args[0]+" is discarded")
 		})}
 }
 
-func (a *app) letterStats() *cobra.Command {
+func (d deadLetters) stats() *cobra.Command {
 	hours := 0
 	cmd := &cobra.Command{Use: "stats", Short: "Count dead letters by worker, action, reason and hour", Args: exactly(),
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: d.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			var v api.DeadLetterStats
 			if err := c.Get(ctx, fmt.Sprintf("%s/stats?hours=%d", deadLettersPath, hours), &v); err != nil {
 				return err
@@ -105,7 +108,7 @@ func (a *app) letterStats() *cobra.Command {
 			for i, n := range v.Counts {
 				rows[i] = []string{clock(n.Hour), string(n.Worker), n.Action, n.Reason, fmt.Sprint(n.Count)}
 			}
-			return a.show(v, []string{"HOUR", "WORKER", "ACTION", "REASON", "COUNT"}, rows)
+			return d.show(v, []string{"HOUR", "WORKER", "ACTION", "REASON", "COUNT"}, rows)
 		})}
 	cmd.Flags().IntVar(&hours, "hours", 48, "how far back, 1 to 720")
 	return cmd

@@ -55,7 +55,10 @@ func (f finding) of(check string) finding {
 	return f
 }
 
-func (a *app) doctor() *cobra.Command {
+// doctor is the verb that checks a machine and its servers.
+type doctor struct{ configuration }
+
+func (d doctor) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Check that a node can run here", Args: exactly(),
 		Long: "Check, with the configuration that `troupe node` would have, everything that a node needs of this machine and, in the\n" +
@@ -64,17 +67,17 @@ func (a *app) doctor() *cobra.Command {
 	}
 	configFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		loaded, err := a.load(cmd.Flags())
+		loaded, err := d.load(cmd.Flags())
 		if err != nil {
 			return err
 		}
-		return a.report(examine(cmd.Context(), loaded))
+		return d.report(examine(cmd.Context(), loaded))
 	}
 	return cmd
 }
 
 // report shows the findings; the advice stands below the table, where it has room.
-func (a *app) report(findings []finding) error {
+func (d doctor) report(findings []finding) error {
 	rows, failed := make([][]string, len(findings)), false
 	for i, f := range findings {
 		f.Detail, f.Advice = secret.Text(f.Detail), secret.Text(f.Advice)
@@ -82,13 +85,13 @@ func (a *app) report(findings []finding) error {
 		rows[i] = []string{f.Check, f.State, f.Detail}
 		failed = failed || f.State == "fail"
 	}
-	if err := a.show(findings, []string{"CHECK", "STATE", "DETAIL"}, rows); err != nil {
+	if err := d.show(findings, []string{"CHECK", "STATE", "DETAIL"}, rows); err != nil {
 		return err
 	}
-	if a.output != "json" {
+	if d.output != "json" {
 		for _, f := range findings {
 			if f.Advice != "" {
-				fmt.Fprintf(a.out, "%s: %s\n", f.Check, visibleLines(f.Advice))
+				fmt.Fprintf(d.out, "%s: %s\n", f.Check, visibleLines(f.Advice))
 			}
 		}
 	}

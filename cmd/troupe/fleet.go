@@ -52,17 +52,20 @@ func allWorkers(ctx context.Context, c *client.Client, pool, node, state string)
 	return all, errEndless
 }
 
+// fleet has the verbs that show and steer workers, pools and nodes.
+type fleet struct{ *app }
+
 // warnUnreached says which nodes did not answer, beside what is shown of them.
-func (a *app) warnUnreached(list []view.Unreached) {
-	if a.output == "json" {
+func (f fleet) warnUnreached(list []view.Unreached) {
+	if f.output == "json" {
 		return // it is in there
 	}
 	for _, u := range list {
-		fmt.Fprintln(a.err, visible("troupe: "+u.Why+"; what is shown of it is from the store"))
+		fmt.Fprintln(f.err, visible("troupe: "+u.Why+"; what is shown of it is from the store"))
 	}
 }
 
-func (a *app) workers() *cobra.Command {
+func (f fleet) workers() *cobra.Command {
 	var pool, node, state string
 	limit := 0
 	cmd := &cobra.Command{
@@ -77,22 +80,22 @@ func (a *app) workers() *cobra.Command {
 	cmd.Flags().StringVar(&node, "node", "", "only workers of this node, by name or incarnation")
 	cmd.Flags().StringVar(&state, "state", "", "only workers in this state")
 	cmd.Flags().IntVarP(&limit, "limit", "n", 200, "rows of the table; json has them all")
-	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+	cmd.RunE = f.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		if len(args) == 1 {
-			return a.showWorker(ctx, c, args[0])
+			return f.showWorker(ctx, c, args[0])
 		}
 		v, err := allWorkers(ctx, c, pool, node, state)
 		if err != nil {
 			return err
 		}
 		all := v.Workers
-		if err := a.show(v, workerHeads, workerRows(all[:min(max(limit, 1), len(all))], c.Now(), a.room(failureRoom))); err != nil {
+		if err := f.show(v, workerHeads, workerRows(all[:min(max(limit, 1), len(all))], c.Now(), f.room(failureRoom))); err != nil {
 			return err
 		}
-		if hidden := len(all) - limit; hidden > 0 && a.output != "json" {
-			fmt.Fprintf(a.out, "… and %d more; -n %d shows them\n", hidden, len(all))
+		if hidden := len(all) - limit; hidden > 0 && f.output != "json" {
+			fmt.Fprintf(f.out, "… and %d more; -n %d shows them\n", hidden, len(all))
 		}
-		a.warnUnreached(v.Unreached)
+		f.warnUnreached(v.Unreached)
 		return nil
 	})
 	return cmd
@@ -147,7 +150,7 @@ func idText(id messages.ExecutionID) string {
 	return id.String()
 }
 
-func (a *app) showWorker(ctx context.Context, c *client.Client, id string) error {
+func (f fleet) showWorker(ctx context.Context, c *client.Client, id string) error {
 	path, err := workerPath(id, "")
 	if err != nil {
 		return err
@@ -156,18 +159,18 @@ func (a *app) showWorker(ctx context.Context, c *client.Client, id string) error
 	if err := c.Get(ctx, path, &v); err != nil {
 		return err
 	}
-	if a.output == "json" {
-		return a.printJSON(v)
+	if f.output == "json" {
+		return f.printJSON(v)
 	}
-	if err := a.printTable(workerHeads, workerRows([]view.Worker{v.Worker}, c.Now(), a.room(failureRoom))); err != nil {
+	if err := f.printTable(workerHeads, workerRows([]view.Worker{v.Worker}, c.Now(), f.room(failureRoom))); err != nil {
 		return err
 	}
 	rows := make([][]string, len(v.History))
 	for i, h := range v.History {
 		rows[i] = []string{clock(h.At), fmt.Sprint(h.Generation), h.From + " → " + h.To, h.Reason, short(time.Duration(h.LastedMS * float64(time.Millisecond)))}
 	}
-	fmt.Fprintln(a.out)
-	return a.printTable([]string{"AT", "GEN", "CHANGE", "REASON", "AFTER"}, rows)
+	fmt.Fprintln(f.out)
+	return f.printTable([]string{"AT", "GEN", "CHANGE", "REASON", "AFTER"}, rows)
 }
 
 // workerPath is the API's path of a worker; its id holds slashes that part its wildcards.
@@ -179,13 +182,13 @@ func workerPath(id, verb string) (string, error) {
 	return fmt.Sprintf("/api/v1/workers/%s/%s/%d%s", url.PathEscape(node), url.PathEscape(pool), slot, verb), nil
 }
 
-func (a *app) pools() *cobra.Command {
+func (f fleet) pools() *cobra.Command {
 	node := ""
 	cmd := &cobra.Command{
 		Use: "pools", Short: "Show the pools", Args: exactly(),
 		Long: "Show the pools, summed over all nodes. WAITING and PLACED are the cluster's, also with --node. A + behind WAITING:\n" +
 			"there is more, for it is counted up to 100,000 for each priority.",
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: f.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			query := url.Values{}
 			if node != "" {
 				query.Set("node", node)
@@ -194,10 +197,10 @@ func (a *app) pools() *cobra.Command {
 			if err := c.Get(ctx, "/api/v1/pools?"+query.Encode(), &v); err != nil {
 				return err
 			}
-			if err := a.show(v, poolHeads, poolRows(v.Pools, a.room(reasonRoom))); err != nil {
+			if err := f.show(v, poolHeads, poolRows(v.Pools, f.room(reasonRoom))); err != nil {
 				return err
 			}
-			a.warnUnreached(v.Unreached)
+			f.warnUnreached(v.Unreached)
 			return nil
 		}),
 	}
@@ -248,12 +251,12 @@ func routerOf(r *view.Routing) string {
 	return "own"
 }
 
-func (a *app) nodes() *cobra.Command {
+func (f fleet) nodes() *cobra.Command {
 	return &cobra.Command{
 		Use: "nodes", Short: "Show the nodes", Args: exactly(),
 		Long: "Show the nodes. REACH says how the node that you ask stands with each: reached, partitioned (it beats in the store and does\n" +
 			"not answer here), lost (neither), and others; WHY says more where something is wrong. docs/clustering.md lists them.",
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: f.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			var v api.NodeList
 			if err := c.Get(ctx, "/api/v1/nodes", &v); err != nil {
 				return err
@@ -270,24 +273,24 @@ func (a *app) nodes() *cobra.Command {
 					why = ""
 				}
 				rows[i] = []string{
-					n.Name, n.Incarnation.String(), state, n.Version, ago(n.StartedAt, now), ago(n.BeatAt, now), n.Address, n.Reach, clipTo(why, a.room(100)),
+					n.Name, n.Incarnation.String(), state, n.Version, ago(n.StartedAt, now), ago(n.BeatAt, now), n.Address, n.Reach, clipTo(why, f.room(100)),
 				}
 			}
-			return a.show(v, []string{"NODE", "INCARNATION", "STATE", "VERSION", "STARTED", "BEAT", "ADDRESS", "REACH", "WHY"}, rows)
+			return f.show(v, []string{"NODE", "INCARNATION", "STATE", "VERSION", "STARTED", "BEAT", "ADDRESS", "REACH", "WHY"}, rows)
 		}),
 	}
 }
 
-func (a *app) sessions() *cobra.Command {
+func (s sessions) command() *cobra.Command {
 	var pool string
 	var bound bool
 	limit := 0
 	cmd := &cobra.Command{Use: "sessions", Short: "Show the sessions and where they are bound, or end one", Args: exactly()}
-	cmd.AddCommand(a.sessionGet(), a.sessionEnd())
+	cmd.AddCommand(s.get(), s.end())
 	cmd.Flags().StringVar(&pool, "pool", "", "only this pool")
 	cmd.Flags().BoolVar(&bound, "bound", false, "only sessions that are bound to a worker")
 	cmd.Flags().IntVarP(&limit, "limit", "n", 100, "how many, 1 to 1000")
-	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+	cmd.RunE = s.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		query := url.Values{"limit": {fmt.Sprint(limit)}}
 		if pool != "" {
 			query.Set("pool", pool)
@@ -303,11 +306,11 @@ func (a *app) sessions() *cobra.Command {
 		if err := c.Get(ctx, "/api/v1/nodes", &nodes); err != nil {
 			return err
 		}
-		if a.output == "json" {
-			return a.printJSON(namedSessionList{Sessions: namedSessions(v.Sessions, nodes.Nodes), NextCursor: v.NextCursor})
+		if s.output == "json" {
+			return s.printJSON(namedSessionList{Sessions: namedSessions(v.Sessions, nodes.Nodes), NextCursor: v.NextCursor})
 		}
 		rows := sessionRows(v.Sessions, nodes.Nodes, c.Now())
-		return a.show(v, []string{"POOL", "SESSION", "WORKER", "EPOCH", "IDLE"}, rows)
+		return s.show(v, []string{"POOL", "SESSION", "WORKER", "EPOCH", "IDLE"}, rows)
 	})
 	return cmd
 }
@@ -348,10 +351,10 @@ func sessionRows(sessions []store.Session, nodes []view.Node, now time.Time) [][
 	return rows
 }
 
-func (a *app) actions() *cobra.Command {
+func (f fleet) actions() *cobra.Command {
 	return &cobra.Command{
 		Use: "actions", Short: "Show the actions that the node serves", Args: exactly(),
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		RunE: f.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			var v api.ActionList
 			if err := c.Get(ctx, "/api/v1/actions", &v); err != nil {
 				return err
@@ -362,9 +365,9 @@ func (a *app) actions() *cobra.Command {
 				if len(action.Command) > 0 {
 					runs = strings.Join(action.Command, " ")
 				}
-				rows[i] = []string{action.Ref, action.Version, string(action.Runtime), action.Pool, clipTo(runs, 40), clipTo(action.Description, a.room(60))}
+				rows[i] = []string{action.Ref, action.Version, string(action.Runtime), action.Pool, clipTo(runs, 40), clipTo(action.Description, f.room(60))}
 			}
-			return a.show(v, []string{"ACTION", "VERSION", "RUNTIME", "POOL", "RUNS", "DESCRIPTION"}, rows)
+			return f.show(v, []string{"ACTION", "VERSION", "RUNTIME", "POOL", "RUNS", "DESCRIPTION"}, rows)
 		}),
 	}
 }

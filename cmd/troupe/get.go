@@ -18,7 +18,10 @@ import (
 	"github.com/troupe-run/troupe/operate/view"
 )
 
-func (a *app) get() *cobra.Command {
+// executions has the verbs for executions that are submitted.
+type executions struct{ *app }
+
+func (x executions) get() *cobra.Command {
 	var events, chain bool
 	cmd := &cobra.Command{
 		Use: "get ID", Short: "Show one execution", Args: exactly("ID"),
@@ -26,25 +29,25 @@ func (a *app) get() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&events, "events", false, "show what happened to it instead")
 	cmd.Flags().BoolVar(&chain, "chain", false, "show its whole retry chain instead")
-	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+	cmd.RunE = x.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		switch {
 		case events:
-			return a.showEvents(ctx, c, args[0])
+			return x.showEvents(ctx, c, args[0])
 		case chain:
 			var v api.ChainView
 			if err := c.Get(ctx, executionPath(args[0], "/chain"), &v); err != nil {
 				return err
 			}
-			return a.showExecutions(v, v.Executions, c.Now())
+			return x.showExecutions(v, v.Executions, c.Now())
 		}
 		v, err := c.Execution(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		if a.output != "json" && v.Status.Started() && !v.Status.Terminal() {
-			return a.showExecution(v, a.progressOf(ctx, c, args[0]))
+		if x.output != "json" && v.Status.Started() && !v.Status.Terminal() {
+			return x.showExecution(v, x.progressOf(ctx, c, args[0]))
 		}
-		return a.showExecution(v, "")
+		return x.showExecution(v, "")
 	})
 	return cmd
 }
@@ -56,7 +59,7 @@ const (
 )
 
 // progressOf is the last progress that a run has told; empty: none is known.
-func (a *app) progressOf(ctx context.Context, c *client.Client, id string) (last string) {
+func (x executions) progressOf(ctx context.Context, c *client.Client, id string) (last string) {
 	limited, cancel := context.WithTimeout(ctx, progressTime)
 	defer cancel()
 	quiet := time.AfterFunc(progressQuiet, cancel)
@@ -81,7 +84,7 @@ func progressText(l view.Live) string {
 	return text
 }
 
-func (a *app) showEvents(ctx context.Context, c *client.Client, id string) error {
+func (x executions) showEvents(ctx context.Context, c *client.Client, id string) error {
 	var v api.EventsView
 	if err := c.Get(ctx, executionPath(id, "/events"), &v); err != nil {
 		return err
@@ -90,11 +93,11 @@ func (a *app) showEvents(ctx context.Context, c *client.Client, id string) error
 	for i, e := range v.Events {
 		rows[i] = []string{clock(e.At), fmt.Sprint(e.Attempt), e.Kind, e.From.String() + " → " + e.To.String(), e.Reason, e.Worker, e.By}
 	}
-	if len(rows) == 0 && a.output != "json" {
-		_, err := fmt.Fprintln(a.out, "none: only what leaves the straight path is kept, unless store.events is all")
+	if len(rows) == 0 && x.output != "json" {
+		_, err := fmt.Fprintln(x.out, "none: only what leaves the straight path is kept, unless store.events is all")
 		return err
 	}
-	return a.show(v, []string{"AT", "ATTEMPT", "KIND", "CHANGE", "REASON", "WORKER", "BY"}, rows)
+	return x.show(v, []string{"AT", "ATTEMPT", "KIND", "CHANGE", "REASON", "WORKER", "BY"}, rows)
 }
 
 // clock writes a moment for people, in the zone of TZ or of the machine, which stands behind it, to the millisecond.
@@ -105,9 +108,9 @@ func clock(at time.Time) string {
 	return at.Local().Format("2006-01-02 15:04:05.000Z07:00")
 }
 
-func (a *app) showExecution(v form.ExecutionView, progress string) error {
-	if a.output == "json" {
-		return a.printJSON(v)
+func (x executions) showExecution(v form.ExecutionView, progress string) error {
+	if x.output == "json" {
+		return x.printJSON(v)
 	}
 	var rows [][]string
 	for _, f := range fieldsOf(v) {
@@ -118,7 +121,7 @@ func (a *app) showExecution(v form.ExecutionView, progress string) error {
 			rows = append(rows, []string{"progress", clipTo(progress, 400)})
 		}
 	}
-	if err := a.printTable([]string{"FIELD", "VALUE"}, a.wrapped(rows)); err != nil || v.Error == nil {
+	if err := x.printTable([]string{"FIELD", "VALUE"}, x.wrapped(rows)); err != nil || v.Error == nil {
 		return err
 	}
 	trace := messages.Traceback(v.Error.Details)
@@ -126,10 +129,10 @@ func (a *app) showExecution(v form.ExecutionView, progress string) error {
 		return nil
 	}
 	trace = strings.TrimRight(visibleLines(trace), "\n")
-	if a.width > 0 {
-		trace = lipgloss.Wrap(trace, a.width, "")
+	if x.width > 0 {
+		trace = lipgloss.Wrap(trace, x.width, "")
 	}
-	_, err := fmt.Fprintf(a.out, "\n%s\n", trace)
+	_, err := fmt.Fprintf(x.out, "\n%s\n", trace)
 	return err
 }
 
@@ -190,7 +193,7 @@ func labelText(labels map[string]string) string {
 }
 
 // showExecutions shows ages as of now, which is the node's time.
-func (a *app) showExecutions(v any, list []form.ExecutionView, now time.Time) error {
+func (x executions) showExecutions(v any, list []form.ExecutionView, now time.Time) error {
 	rows := make([][]string, len(list))
 	for i, e := range list {
 		took := ""
@@ -199,23 +202,23 @@ func (a *app) showExecutions(v any, list []form.ExecutionView, now time.Time) er
 		}
 		why := ""
 		if e.Error != nil {
-			why = clipTo(string(e.Error.Code)+": "+e.Error.Message, a.room(failureRoom))
+			why = clipTo(string(e.Error.Code)+": "+e.Error.Message, x.room(failureRoom))
 		}
 		rows[i] = []string{e.ID.String(), e.ActionRef, e.Status.String(), fmt.Sprint(e.Attempt), string(e.Worker), ago(e.RequestedAt, now), took, why}
 	}
-	return a.show(v, []string{"ID", "ACTION", "STATUS", "ATTEMPT", "WORKER", "AGE", "TOOK", "ERROR"}, rows)
+	return x.show(v, []string{"ID", "ACTION", "STATUS", "ATTEMPT", "WORKER", "AGE", "TOOK", "ERROR"}, rows)
 }
 
-func (a *app) why() *cobra.Command {
+func (x executions) why() *cobra.Command {
 	return &cobra.Command{
 		Use: "why ID", Short: "Say why an execution is where it is", Args: exactly("ID"),
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: x.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			var v view.Explanation
 			if err := c.Get(ctx, executionPath(args[0], "/why"), &v); err != nil {
 				return err
 			}
-			if a.output == "json" {
-				return a.printJSON(v)
+			if x.output == "json" {
+				return x.printJSON(v)
 			}
 			until := ""
 			if !v.Until.IsZero() {
@@ -229,7 +232,7 @@ func (a *app) why() *cobra.Command {
 			if v.Retry != nil && !v.Status.Terminal() {
 				retry = "\n" + visible(v.Retry.Message)
 			}
-			_, err := fmt.Fprintf(a.out, "%s: %s%s (%s)%s\n", status, visible(v.Message), until, visible(v.Reason), retry)
+			_, err := fmt.Fprintf(x.out, "%s: %s%s (%s)%s\n", status, visible(v.Message), until, visible(v.Reason), retry)
 			return err
 		}),
 	}

@@ -17,7 +17,7 @@ import (
 // pageMax is the API's largest page.
 const pageMax = 1000
 
-func (a *app) list() *cobra.Command {
+func (x executions) list() *cobra.Command {
 	var status []string
 	var action, pool, session, worker, label, since, until string
 	limit := 0
@@ -37,7 +37,7 @@ func (a *app) list() *cobra.Command {
 	f.StringVar(&since, "since", "", "only those requested at this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
 	f.StringVar(&until, "until", "", "only those requested before this time: a time or an age")
 	f.IntVarP(&limit, "limit", "n", 20, "how many")
-	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+	cmd.RunE = x.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		if limit < 1 {
 			return usagef("--limit must be 1 or more, got %d", limit)
 		}
@@ -55,7 +55,7 @@ func (a *app) list() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.showExecutions(list, list.Executions, c.Now())
+		return x.showExecutions(list, list.Executions, c.Now())
 	})
 	return cmd
 }
@@ -137,42 +137,42 @@ func executionPath(id, verb string) string {
 	return "/api/v1/executions/" + url.PathEscape(id) + verb
 }
 
-func (a *app) wait() *cobra.Command {
+func (x executions) wait() *cobra.Command {
 	return &cobra.Command{
 		Use: "wait ID", Short: "Wait for an execution's end and print its result", Args: exactly("ID"),
 		Long: "Wait for an execution's end, and that of its retries. Print the result as JSON and exit 0, or the error on standard error and exit 1.",
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: x.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			v, err := c.Execution(ctx, args[0])
 			if err == nil {
-				v, err = a.untilEnd(ctx, c, v)
+				v, err = x.untilEnd(ctx, c, v)
 			}
 			if err != nil {
 				return err
 			}
-			return a.outcome(v)
+			return x.outcome(v)
 		}),
 	}
 }
 
-func (a *app) cancel() *cobra.Command {
+func (x executions) cancel() *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel ID…", Short: "Cancel executions", Args: someIDs,
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			return a.eachID(args, func(id string) (form.ExecutionView, error) { return c.Cancel(ctx, id) })
+		RunE: x.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return x.eachID(args, func(id string) (form.ExecutionView, error) { return c.Cancel(ctx, id) })
 		}),
 	}
 }
 
-func (a *app) retry() *cobra.Command {
+func (x executions) retry() *cobra.Command {
 	key := ""
 	cmd := &cobra.Command{
 		Use: "retry ID…", Short: "Submit ended executions again, as new ones of their chains", Args: someIDs,
 		Long: "Submit ended executions again, as new ones of their chains. An execution has one retry: of one that has been retried, that retry is shown.",
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: x.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			if key != "" && len(args) > 1 {
 				return usagef("troupe retry: --key is for one ID, got %d", len(args))
 			}
-			return a.eachID(args, func(id string) (form.ExecutionView, error) { return c.Retry(ctx, id, key) })
+			return x.eachID(args, func(id string) (form.ExecutionView, error) { return c.Retry(ctx, id, key) })
 		}),
 	}
 	cmd.Flags().StringVar(&key, "key", "", "idempotency key of the new execution")
@@ -187,22 +187,22 @@ func someIDs(cmd *cobra.Command, args []string) error {
 }
 
 // eachID does one thing to every execution. One that fails does not hinder the others.
-func (a *app) eachID(ids []string, do func(id string) (form.ExecutionView, error)) error {
+func (x executions) eachID(ids []string, do func(id string) (form.ExecutionView, error)) error {
 	failed := false
 	for _, id := range ids {
 		v, err := do(id)
 		if err != nil {
-			a.sayError(err)
+			x.sayError(err)
 			failed = true
 			continue
 		}
-		if a.output == "json" {
-			if err := a.printJSON(v); err != nil {
+		if x.output == "json" {
+			if err := x.printJSON(v); err != nil {
 				return err
 			}
 			continue
 		}
-		fmt.Fprintf(a.out, "%s %s\n", v.ID, v.Status)
+		fmt.Fprintf(x.out, "%s %s\n", v.ID, v.Status)
 	}
 	if failed {
 		return errSilent

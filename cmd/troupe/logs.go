@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-run/troupe/operate/view"
 )
 
-func (a *app) logs() *cobra.Command {
+func (x executions) logs() *cobra.Command {
 	follow, raw := false, false
 	cmd := &cobra.Command{
 		Use: "logs ID", Short: "Print what an execution's process wrote", Args: exactly("ID"),
@@ -25,9 +25,9 @@ func (a *app) logs() *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until it ends")
 	cmd.Flags().BoolVar(&raw, "raw", false, "leave control characters as they are on a terminal too, for colours")
-	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+	cmd.RunE = x.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		if follow {
-			l := &liveLog{app: a, stdout: a.screenOut(raw), stderr: a.screenErr(raw)}
+			l := &liveLog{app: x.app, stdout: x.screenOut(raw), stderr: x.screenErr(raw)}
 			defer l.end()
 			return c.Follow(ctx, args[0], l.happening)
 		}
@@ -35,10 +35,10 @@ func (a *app) logs() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if a.output == "json" {
-			return a.printJSON(v)
+		if x.output == "json" {
+			return x.printJSON(v)
 		}
-		return a.printOutput(v, raw)
+		return x.printOutput(v, raw)
 	})
 	return cmd
 }
@@ -65,7 +65,7 @@ func ended(writers ...io.Writer) {
 	}
 }
 
-func (a *app) printOutput(v api.OutputView, raw bool) error {
+func (x executions) printOutput(v api.OutputView, raw bool) error {
 	stdout, stderr := []byte(v.Stdout), []byte(v.Stderr)
 	if v.StdoutBase64 != nil {
 		stdout = v.StdoutBase64
@@ -73,14 +73,14 @@ func (a *app) printOutput(v api.OutputView, raw bool) error {
 	if v.StderrBase64 != nil {
 		stderr = v.StderrBase64
 	}
-	out, errs := a.screenOut(raw), a.screenErr(raw)
+	out, errs := x.screenOut(raw), x.screenErr(raw)
 	defer ended(out, errs)
 	if _, err := out.Write(stdout); err != nil {
 		return err
 	}
 	_, err := errs.Write(stderr)
 	if v.StdoutTruncated || v.StderrTruncated {
-		fmt.Fprintln(a.err, "troupe: more was written than is kept (limits.output)")
+		fmt.Fprintln(x.err, "troupe: more was written than is kept (limits.output)")
 	}
 	return err
 }

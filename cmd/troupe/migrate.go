@@ -14,7 +14,10 @@ import (
 	"github.com/troupe-run/troupe/store/sqlite"
 )
 
-func (a *app) migrate() *cobra.Command {
+// migrator is the verb migrate.
+type migrator struct{ configuration }
+
+func (m migrator) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "migrate", Short: "Bring the store's schema up to date and end", Args: exactly(),
 		Long: "Bring the store's schema up to date, forward only, and end. A node does so by itself at its start; this is for those who\n" +
@@ -25,25 +28,25 @@ func (a *app) migrate() *cobra.Command {
 	configFlags(cmd.Flags())
 	status := cmd.Flags().Bool("status", false, "show the steps and which were made, and change nothing")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		loaded, err := a.load(cmd.Flags())
+		loaded, err := m.load(cmd.Flags())
 		switch {
 		case err != nil:
 			return err
 		case loaded.Store.URL == "":
-			return a.migrateEmbedded(cmd.Context(), loaded.Data, *status)
+			return m.migrateEmbedded(cmd.Context(), loaded.Data, *status)
 		case *status:
-			return a.migrationStatus(cmd.Context(), loaded.Store.URL)
+			return m.status(cmd.Context(), loaded.Store.URL)
 		}
-		return a.migratePostgres(cmd.Context(), loaded.Store.URL)
+		return m.migratePostgres(cmd.Context(), loaded.Store.URL)
 	}
 	return cmd
 }
 
 // migrateEmbedded opens the embedded store, which migrates it.
-func (a *app) migrateEmbedded(ctx context.Context, data string, status bool) error {
+func (m migrator) migrateEmbedded(ctx context.Context, data string, status bool) error {
 	path := filepath.Join(data, storeName)
 	if status {
-		return a.embedded(embeddedStore{Path: path, says: "is the embedded store: a node migrates it by itself at its start"})
+		return m.showEmbedded(embeddedStore{Path: path, says: "is the embedded store: a node migrates it by itself at its start"})
 	}
 	s, err := sqlite.Open(ctx, sqlite.Config{Path: path})
 	if errors.Is(err, store.ErrLocked) {
@@ -55,7 +58,7 @@ func (a *app) migrateEmbedded(ctx context.Context, data string, status bool) err
 	if err := s.Close(); err != nil {
 		return err
 	}
-	return a.embedded(embeddedStore{Path: path, UpToDate: true, says: "is up to date; a node migrates the embedded store by itself at its start"})
+	return m.showEmbedded(embeddedStore{Path: path, UpToDate: true, says: "is up to date; a node migrates the embedded store by itself at its start"})
 }
 
 // embeddedStore is what migrate says about a store file.
@@ -65,11 +68,11 @@ type embeddedStore struct {
 	says     string
 }
 
-func (a *app) embedded(e embeddedStore) error {
-	if a.output == "json" {
-		return a.printJSON(e)
+func (m migrator) showEmbedded(e embeddedStore) error {
+	if m.output == "json" {
+		return m.printJSON(e)
 	}
-	_, err := fmt.Fprintln(a.out, e.Path, e.says)
+	_, err := fmt.Fprintln(m.out, e.Path, e.says)
 	return err
 }
 
@@ -80,8 +83,8 @@ type step struct {
 	State   string `json:"state"` // made, missing, newer
 }
 
-// migrationStatus shows the steps.
-func (a *app) migrationStatus(ctx context.Context, url string) error {
+// status shows the steps.
+func (m migrator) status(ctx context.Context, url string) error {
 	all, err := postgres.Status(ctx, postgres.Config{URL: url, Name: "migrate"})
 	if err != nil {
 		return err
@@ -98,11 +101,11 @@ func (a *app) migrationStatus(ctx context.Context, url string) error {
 		steps[i] = step{m.Version, m.Name, state}
 		rows[i] = []string{fmt.Sprint(m.Version), m.Name, state}
 	}
-	return a.show(steps, []string{"VERSION", "STEP", "STATE"}, rows)
+	return m.show(steps, []string{"VERSION", "STEP", "STATE"}, rows)
 }
 
 // migratePostgres makes the steps that are missing and says which.
-func (a *app) migratePostgres(ctx context.Context, url string) error {
+func (m migrator) migratePostgres(ctx context.Context, url string) error {
 	cfg := postgres.Config{URL: url, Name: "migrate"}
 	before, err := postgres.Status(ctx, cfg)
 	if err == nil {
@@ -120,10 +123,10 @@ func (a *app) migratePostgres(ctx context.Context, url string) error {
 			report.Made = append(report.Made, m.Name)
 		}
 	}
-	if a.output == "json" {
-		return a.show(report, nil, nil)
+	if m.output == "json" {
+		return m.show(report, nil, nil)
 	}
-	_, err = fmt.Fprintln(a.out, report)
+	_, err = fmt.Fprintln(m.out, report)
 	return err
 }
 

@@ -22,7 +22,10 @@ import (
 	"github.com/troupe-run/troupe/node"
 )
 
-func (a *app) node() *cobra.Command {
+// nodeVerb is the verb node.
+type nodeVerb struct{ configuration }
+
+func (v nodeVerb) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "node", Short: "Run a node", Args: exactly(),
 		Long: "Run a node until SIGTERM or SIGINT: it then takes no more work, lets what runs finish, and ends. A second signal stops it\n" +
@@ -34,21 +37,21 @@ func (a *app) node() *cobra.Command {
 	configFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		// Of the verbs only this one: what a worker leaves behind is found by its environment, which nobody reads of a hidden process.
-		if a.hide != nil {
-			a.inSight = errors.Join(a.inSight, a.hide())
+		if v.hide != nil {
+			v.inSight = errors.Join(v.inSight, v.hide())
 		}
-		loaded, err := a.load(cmd.Flags())
+		loaded, err := v.load(cmd.Flags())
 		if err != nil {
 			return err
 		}
 		shown, logger := (*screen)(nil), hclog.Logger(nil)
-		if a.onScreen(loaded) {
-			shown, logger = newScreen(a.err)
+		if v.onScreen(loaded) {
+			shown, logger = newScreen(v.err)
 		} else {
-			logger = a.logger(loaded)
+			logger = v.logger(loaded)
 		}
-		if a.inSight != nil {
-			logger.Warn("secrets of this node are in sight of its user's processes", "error", strings.ReplaceAll(a.inSight.Error(), "\n", "; "))
+		if v.inSight != nil {
+			logger.Warn("secrets of this node are in sight of its user's processes", "error", strings.ReplaceAll(v.inSight.Error(), "\n", "; "))
 		}
 		for _, w := range loaded.Warnings {
 			logger.Warn(w)
@@ -56,16 +59,16 @@ func (a *app) node() *cobra.Command {
 		if loaded.Exposed != "" {
 			logger.Warn("configuration file is readable by every user", "problem", loaded.Exposed)
 		}
-		return a.runNode(context.WithoutCancel(cmd.Context()), loaded, shown, logger)
+		return v.run(context.WithoutCancel(cmd.Context()), loaded, shown, logger)
 	}
 	return cmd
 }
 
 // logger writes to standard error: lines for people on a terminal, JSON elsewhere.
-func (a *app) logger(l *config.Loaded) hclog.Logger {
-	human := l.Log.Format == "human" || (l.Log.Format == "auto" && a.terminal)
-	options := &hclog.LoggerOptions{Name: "troupe", Level: hclog.LevelFromString(l.Log.Level), Output: withoutPasswords{a.err}, JSONFormat: !human}
-	if human && a.terminal {
+func (v nodeVerb) logger(l *config.Loaded) hclog.Logger {
+	human := l.Log.Format == "human" || (l.Log.Format == "auto" && v.terminal)
+	options := &hclog.LoggerOptions{Name: "troupe", Level: hclog.LevelFromString(l.Log.Level), Output: withoutPasswords{v.err}, JSONFormat: !human}
+	if human && v.terminal {
 		options.Color = hclog.AutoColor
 	}
 	return hclog.New(options)
@@ -85,9 +88,9 @@ func (w withoutPasswords) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// runNode runs a node from its start to its stop. Signals are taken from the start on, so that one that comes while
+// run runs a node from its start to its stop. Signals are taken from the start on, so that one that comes while
 // the node starts is obeyed too.
-func (a *app) runNode(ctx context.Context, l *config.Loaded, shown *screen, logger hclog.Logger) error {
+func (v nodeVerb) run(ctx context.Context, l *config.Loaded, shown *screen, logger hclog.Logger) error {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt, syscall.SIGHUP)
 	defer signal.Stop(signals)
@@ -109,7 +112,8 @@ func (a *app) runNode(ctx context.Context, l *config.Loaded, shown *screen, logg
 		return err
 	}
 	defer closeProfiler()
-	if stopped, err := a.start(ctx, n, signals, logger); err != nil || stopped {
+	r := &nodeRun{node: n, signals: signals, fatal: fatal, logger: logger}
+	if stopped, err := r.start(ctx); err != nil || stopped {
 		return err
 	}
 	go trim(ctx, n)
@@ -119,33 +123,41 @@ func (a *app) runNode(ctx context.Context, l *config.Loaded, shown *screen, logg
 	case len(fatal) > 0: // it cannot go on
 	case shown != nil:
 		go shown.welcome(serving, n, schemeOf(l))
-	case a.terminal:
-		fmt.Fprintf(a.err, "troupe listens on %s%s; try: %s\n", schemeOf(l), n.Addr(), tryIt(schemeOf(l), n.Addr()))
+	case v.terminal:
+		fmt.Fprintf(v.err, "troupe listens on %s%s; try: %s\n", schemeOf(l), n.Addr(), tryIt(schemeOf(l), n.Addr()))
 	}
-	return a.untilStopped(ctx, serving, leave, n, signals, fatal, logger)
+	return r.untilStopped(ctx, serving, leave)
+}
+
+// nodeRun is a node that this process runs, and what ends it.
+type nodeRun struct {
+	node    *node.Keeper
+	signals <-chan os.Signal
+	fatal   <-chan error // why it cannot go on
+	logger  hclog.Logger
 }
 
 // start brings the node up, unless a signal ends that: a node of the full mode may wait long for its servers.
-func (a *app) start(ctx context.Context, n *node.Keeper, signals <-chan os.Signal, logger hclog.Logger) (stopped bool, err error) {
+func (r *nodeRun) start(ctx context.Context) (stopped bool, err error) {
 	starting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	began := make(chan error, 1)
-	go func() { began <- n.Start(starting) }()
+	go func() { began <- r.node.Start(starting) }()
 	for {
 		select {
-		case s := <-signals:
+		case s := <-r.signals:
 			if s == syscall.SIGHUP {
 				continue // it reads its packs now
 			}
-			logger.Info("Received " + signalName(s) + " signal")
+			r.logger.Info("Received " + signalName(s) + " signal")
 			stopped = true
 			cancel()
 		case err := <-began:
 			switch {
 			case stopped && err == nil: // the signal came too late to end the start
-				return true, stop(ctx, n, signals, logger)
+				return true, r.stop(ctx)
 			case stopped && errors.Is(err, context.Canceled):
-				logger.Info("node stopped before it had started")
+				r.logger.Info("node stopped before it had started")
 				return true, nil
 			}
 			return stopped, err
@@ -168,19 +180,17 @@ func trim(ctx context.Context, n *node.Keeper) {
 }
 
 // untilStopped serves signals until one asks for the end, or the node cannot go on. That ends serving, by leave.
-func (a *app) untilStopped(ctx, serving context.Context, leave func(), n *node.Keeper, signals <-chan os.Signal, fatal <-chan error,
-	logger hclog.Logger,
-) error {
+func (r *nodeRun) untilStopped(ctx, serving context.Context, leave func()) error {
 	wanted := make(chan struct{}, 1)
 	defer close(wanted)
 	go func() { // beside the signals: a reload takes as long as its slowest worker to start, and a stop is not to wait for it
 		for range wanted {
-			reload(serving, n, logger)
+			r.reload(serving)
 		}
 	}()
 	for {
 		select {
-		case s := <-signals:
+		case s := <-r.signals:
 			if s == syscall.SIGHUP {
 				select {
 				case wanted <- struct{}{}:
@@ -188,13 +198,13 @@ func (a *app) untilStopped(ctx, serving context.Context, leave func(), n *node.K
 				}
 				continue
 			}
-			logger.Info("Received " + signalName(s) + " signal")
+			r.logger.Info("Received " + signalName(s) + " signal")
 			leave()
-			return stop(ctx, n, signals, logger)
-		case err := <-fatal:
+			return r.stop(ctx)
+		case err := <-r.fatal:
 			leave() // first, for nothing is to be said of a start below that line
-			logger.Error("node cannot go on", "error", err)
-			return errors.Join(err, stop(ctx, n, signals, logger))
+			r.logger.Error("node cannot go on", "error", err)
+			return errors.Join(err, r.stop(ctx))
 		}
 	}
 }
@@ -206,31 +216,31 @@ func signalName(s os.Signal) string {
 	return "SIGINT"
 }
 
-func reload(ctx context.Context, n *node.Keeper, logger hclog.Logger) {
-	report, err := n.Reload(ctx, "")
+func (r *nodeRun) reload(ctx context.Context) {
+	report, err := r.node.Reload(ctx, "")
 	if err != nil && ctx.Err() != nil {
 		return // the node is told to stop
 	}
 	if err != nil {
-		logger.Error("packs not reloaded; the node goes on with those it has", "error", err)
+		r.logger.Error("packs not reloaded; the node goes on with those it has", "error", err)
 		return
 	}
-	logger.Info("packs reloaded", "packs", report.Packs, "added", report.Added, "removed", report.Removed, "changed", report.Changed)
+	r.logger.Info("packs reloaded", "packs", report.Packs, "added", report.Added, "removed", report.Removed, "changed", report.Changed)
 }
 
 // stop ends the node in order; a second signal ends it at once.
-func stop(ctx context.Context, n *node.Keeper, signals <-chan os.Signal, logger hclog.Logger) error {
+func (r *nodeRun) stop(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- n.Stop(ctx) }()
+	go func() { ended <- r.node.Stop(ctx) }()
 	for {
 		select {
 		case err := <-ended:
 			return err
-		case s := <-signals:
+		case s := <-r.signals:
 			if s != syscall.SIGHUP {
-				logger.Warn("second signal: stopping at once", "signal", signalName(s))
+				r.logger.Warn("second signal: stopping at once", "signal", signalName(s))
 				cancel()
 			}
 		}

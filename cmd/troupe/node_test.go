@@ -203,12 +203,12 @@ func TestLogsAreJSONWithoutATerminal(t *testing.T) {
 	var human, machine strings.Builder
 	loaded, err := config.Load(config.Sources{Environ: []string{"HOME=/h"}})
 	require.NoError(t, err)
-	(&app{err: &machine}).logger(loaded).Info("x", "k", 1)
+	nodeVerb{configuration{&app{err: &machine}}}.logger(loaded).Info("x", "k", 1)
 	require.Contains(t, machine.String(), `"@message":"x"`)
 	loaded.Log.Format = "human"
-	(&app{err: &human}).logger(loaded).Info("x", "k", 1)
+	nodeVerb{configuration{&app{err: &human}}}.logger(loaded).Info("x", "k", 1)
 	require.Contains(t, human.String(), "[INFO]  troupe: x: k=1")
-	require.Equal(t, hclog.Info, (&app{err: &human}).logger(loaded).GetLevel())
+	require.Equal(t, hclog.Info, nodeVerb{configuration{&app{err: &human}}}.logger(loaded).GetLevel())
 }
 
 func TestConfigAndDoctor(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 const inputMax = 256 << 20
 
 // readInput reads a file, or standard input for "-".
-func (a *app) readInput(name string) ([]byte, error) {
-	source := a.in
+func (s *submission) readInput(name string) ([]byte, error) {
+	source := s.in
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
@@ -36,9 +36,9 @@ func (a *app) readInput(name string) ([]byte, error) {
 
 // parameters builds the parameters of a submission: the file's object first, the pairs over it. key=value is text,
 // key:=json any JSON value.
-func (a *app) parameters(file string, pairs []string) (json.RawMessage, error) {
+func (s *submission) parameters(file string, pairs []string) (json.RawMessage, error) {
 	if file != "" && len(pairs) == 0 {
-		data, err := a.readInput(file)
+		data, err := s.readInput(file)
 		if err != nil {
 			return nil, err
 		}
@@ -47,7 +47,7 @@ func (a *app) parameters(file string, pairs []string) (json.RawMessage, error) {
 	}
 	merged := map[string]json.RawMessage{}
 	if file != "" {
-		data, err := a.readInput(file)
+		data, err := s.readInput(file)
 		if err != nil {
 			return nil, err
 		}

@@ -55,13 +55,14 @@ func TestFindingsAndLogsHoldNoPassword(t *testing.T) {
 	for _, address := range addresses[:4] {
 		var out bytes.Buffer
 		a := &app{out: &out, err: &out, output: "table"}
-		_ = a.report([]finding{fail("dial "+address, "see "+address).of("store")})
+		configured := configuration{a}
+		_ = doctor{configured}.report([]finding{fail("dial "+address, "see "+address).of("store")})
 		a.output = "json"
-		_ = a.report([]finding{fail("dial "+address, "see "+address).of("store")})
+		_ = doctor{configured}.report([]finding{fail("dial "+address, "see "+address).of("store")})
 		for _, format := range []string{"human", "json"} {
 			l := &config.Loaded{}
 			l.Log.Format, l.Log.Level = format, "info"
-			a.logger(l).Info("dialled", "error", errors.New("dial "+address))
+			nodeVerb{configured}.logger(l).Info("dialled", "error", errors.New("dial "+address))
 		}
 		require.Contains(t, out.String(), "dialled")
 		require.NotContains(t, out.String(), "hunter2")
@@ -75,7 +76,7 @@ func TestLogLinesStayJSON(t *testing.T) {
 		var out bytes.Buffer
 		l := &config.Loaded{}
 		l.Log.Format, l.Log.Level = "json", "info"
-		(&app{err: &out}).logger(l).Error("cannot connect", "error", fmt.Errorf("cannot parse %q: %w", address, errors.New("<no>\n"+address)))
+		nodeVerb{configuration{&app{err: &out}}}.logger(l).Error("cannot connect", "error", fmt.Errorf("cannot parse %q: %w", address, errors.New("<no>\n"+address)))
 		var line map[string]any
 		require.NoError(t, json.Unmarshal(out.Bytes(), &line), "%s", out.String())
 		require.Equal(t, "cannot connect", line["@message"])

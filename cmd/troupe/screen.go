@@ -24,8 +24,8 @@ type screen struct {
 }
 
 // onScreen reports whether the node's log goes to a person who has asked for nothing else.
-func (a *app) onScreen(l *config.Loaded) bool {
-	return a.terminal && l.Log.Format != "json" && hclog.LevelFromString(l.Log.Level) == hclog.Info
+func (v nodeVerb) onScreen(l *config.Loaded) bool {
+	return v.terminal && l.Log.Format != "json" && hclog.LevelFromString(l.Log.Level) == hclog.Info
 }
 
 // newScreen returns the screen, and the logger that writes to it.

@@ -15,6 +15,9 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
+// sessions has the verbs for them.
+type sessions struct{ *app }
+
 // sessionPath is a session's path, of POOL/NAME. No pool's name holds a slash.
 func sessionPath(arg string) (string, error) {
 	pool, name, ok := strings.Cut(arg, "/")
@@ -24,10 +27,10 @@ func sessionPath(arg string) (string, error) {
 	return "/api/v1/sessions/" + url.PathEscape(pool) + "/" + url.PathEscape(name), nil
 }
 
-func (a *app) sessionGet() *cobra.Command {
+func (s sessions) get() *cobra.Command {
 	return &cobra.Command{
 		Use: "get POOL/NAME", Short: "Show one session and what runs in it", Args: exactly("POOL/NAME"),
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: s.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			path, err := sessionPath(args[0])
 			if err != nil {
 				return err
@@ -40,8 +43,8 @@ func (a *app) sessionGet() *cobra.Command {
 			if err := c.Get(ctx, "/api/v1/nodes", &nodes); err != nil {
 				return err
 			}
-			if a.output == "json" {
-				return a.printJSON(struct {
+			if s.output == "json" {
+				return s.printJSON(struct {
 					namedSession
 					Affinity  string               `json:"affinity,omitempty"`
 					Execution messages.ExecutionID `json:"execution,omitzero"`
@@ -52,17 +55,17 @@ func (a *app) sessionGet() *cobra.Command {
 			if !v.Execution.IsZero() {
 				runs = v.Execution.String()
 			}
-			return a.show(v, []string{"POOL", "SESSION", "WORKER", "EPOCH", "IDLE", "EXECUTION"}, [][]string{append(row, runs)})
+			return s.show(v, []string{"POOL", "SESSION", "WORKER", "EPOCH", "IDLE", "EXECUTION"}, [][]string{append(row, runs)})
 		}),
 	}
 }
 
-func (a *app) sessionEnd() *cobra.Command {
+func (s sessions) end() *cobra.Command {
 	return &cobra.Command{
 		Use: "end POOL/NAME", Short: "End an idle session: its worker drops its state", Args: exactly("POOL/NAME"),
 		Long: "End an idle session. Its binding ends, its worker's program is told to drop its state, and the session's next execution\n" +
 			"is told that the state is lost. A session in which something is placed or runs is not ended.",
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: s.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			path, err := sessionPath(args[0])
 			if err != nil {
 				return err
@@ -71,10 +74,10 @@ func (a *app) sessionEnd() *cobra.Command {
 			if err := c.Delete(ctx, path, &v); err != nil {
 				return err
 			}
-			if a.output == "json" {
-				return a.printJSON(v)
+			if s.output == "json" {
+				return s.printJSON(v)
 			}
-			_, err = fmt.Fprintln(a.out, visible("session "+args[0]+" has ended"))
+			_, err = fmt.Fprintln(s.out, visible("session "+args[0]+" has ended"))
 			return err
 		}),
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // worker is the verb that steers one worker, and tests programs that want to be one.
-func (a *app) worker() *cobra.Command {
+func (f fleet) worker() *cobra.Command {
 	cmd := &cobra.Command{Use: "worker", Short: "Steer one worker, or test a worker program",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -25,23 +25,23 @@ func (a *app) worker() *cobra.Command {
 			}
 			return usagef("worker needs a verb: check, get, kill, cordon, uncordon or probe")
 		}}
-	cmd.AddCommand(a.workerCheck(), a.workerGet(),
-		a.workerVerb("kill", "End a worker at once; it is replaced", "/kill", "is killed and replaced"),
-		a.workerVerb("cordon", "Give a worker no more work", "/cordon", "gets no more work"),
-		a.workerVerb("uncordon", "Give a worker work again", "/uncordon", "gets work again"),
-		a.workerProbe())
+	cmd.AddCommand(workerCheck(f).command(), f.workerGet(),
+		f.workerVerb("kill", "End a worker at once; it is replaced", "/kill", "is killed and replaced"),
+		f.workerVerb("cordon", "Give a worker no more work", "/cordon", "gets no more work"),
+		f.workerVerb("uncordon", "Give a worker work again", "/uncordon", "gets work again"),
+		f.workerProbe())
 	return cmd
 }
 
-func (a *app) workerVerb(verb, about, path, said string) *cobra.Command {
+func (f fleet) workerVerb(verb, about, path, said string) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " ID", Short: about, Args: exactly("ID"),
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: f.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			path, err := workerPath(args[0], path)
 			if err != nil {
 				return err
 			}
-			return a.order(ctx, c, path, fmt.Sprintf("worker %s %s", args[0], said))
+			return f.order(ctx, c, path, fmt.Sprintf("worker %s %s", args[0], said))
 		}),
 	}
 }
@@ -59,19 +59,19 @@ func (a *app) order(ctx context.Context, c *client.Client, path, said string) er
 	return err
 }
 
-func (a *app) workerGet() *cobra.Command {
+func (f fleet) workerGet() *cobra.Command {
 	return &cobra.Command{
 		Use: "get ID", Short: "Show a worker with its history", Args: exactly("ID"),
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			return a.showWorker(ctx, c, args[0])
+		RunE: f.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return f.showWorker(ctx, c, args[0])
 		}),
 	}
 }
 
-func (a *app) workerProbe() *cobra.Command {
+func (f fleet) workerProbe() *cobra.Command {
 	return &cobra.Command{
 		Use: "probe ID", Short: "Probe a worker now", Args: exactly("ID"),
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: f.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			path, err := workerPath(args[0], "/health")
 			if err != nil {
 				return err
@@ -80,13 +80,16 @@ func (a *app) workerProbe() *cobra.Command {
 			if err := c.Post(ctx, path, nil, &v); err != nil {
 				return err
 			}
-			return a.show(v, []string{"WORKER", "STATE", "HEALTH", "GRADE", "LAST FAILURE"},
+			return f.show(v, []string{"WORKER", "STATE", "HEALTH", "GRADE", "LAST FAILURE"},
 				[][]string{{string(v.Worker), v.State, v.Health, v.Grade, v.LastError}})
 		}),
 	}
 }
 
-func (a *app) workerCheck() *cobra.Command {
+// workerCheck is the verb that tests a program against the worker protocol. It asks no node.
+type workerCheck struct{ *app }
+
+func (w workerCheck) command() *cobra.Command {
 	opts := check.Options{}
 	parameters, busy := "", ""
 	cmd := &cobra.Command{
@@ -112,19 +115,19 @@ func (a *app) workerCheck() *cobra.Command {
 		if opts.Root == "" {
 			opts.Root, _ = os.Getwd()
 		}
-		return a.check(cmd.Context(), args, opts)
+		return w.check(cmd.Context(), args, opts)
 	}
 	return cmd
 }
 
 // sdkEnv are the variables by which a program finds the SDKs in a folder as a node's workers do. A path that the call gives wins.
-func (a *app) sdkEnv(folder string) (env []string) {
+func (w workerCheck) sdkEnv(folder string) (env []string) {
 	for _, r := range config.Runtimes() {
 		if r.SDK.Variable == "" {
 			continue
 		}
 		path := r.SDK.Path(folder)
-		if own := a.env(r.SDK.Variable, ""); own != "" {
+		if own := w.env(r.SDK.Variable, ""); own != "" {
 			path = own + string(os.PathListSeparator) + path
 		}
 		env = append(env, r.SDK.Variable+"="+path)
@@ -132,7 +135,7 @@ func (a *app) sdkEnv(folder string) (env []string) {
 	return env
 }
 
-func (a *app) check(ctx context.Context, argv []string, opts check.Options) (err error) {
+func (w workerCheck) check(ctx context.Context, argv []string, opts check.Options) (err error) {
 	guardian, err := process.NewGuardian(process.Config{})
 	if err != nil {
 		return err
@@ -146,17 +149,17 @@ func (a *app) check(ctx context.Context, argv []string, opts check.Options) (err
 	if err := sdk.Materialize(kits); err != nil {
 		return err
 	}
-	opts.Env = append(a.sdkEnv(kits), opts.Env...)
-	table := a.screenOut(false)
-	if a.output == "json" {
+	opts.Env = append(w.sdkEnv(kits), opts.Env...)
+	table := w.screenOut(false)
+	if w.output == "json" {
 		table = discard{}
 	}
 	report, err := check.Run(ctx, guardian, argv, opts, table)
 	if err != nil {
 		return err
 	}
-	if a.output == "json" {
-		if err := a.printJSON(report); err != nil {
+	if w.output == "json" {
+		if err := w.printJSON(report); err != nil {
 			return err
 		}
 	}
@@ -171,7 +174,7 @@ type discard struct{}
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 
 // cordon makes the verbs cordon and uncordon, of a node, pool or worker.
-func (a *app) cordon(on bool) *cobra.Command {
+func (f fleet) cordon(on bool) *cobra.Command {
 	verb, about, said := "cordon", "Give a node, pool or worker no more work", "gets no more work"
 	if !on {
 		verb, about, said = "uncordon", "Give a node, pool or worker work again", "gets work again"
@@ -180,12 +183,12 @@ func (a *app) cordon(on bool) *cobra.Command {
 		Use: verb + " node|pool|worker NAME", Short: about,
 		Long: about + ". Any node passes it on to the one that has it; where two live nodes share a name, give the incarnation.",
 		Args: exactly("node, pool or worker", "NAME"),
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+		RunE: f.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			path, err := thingPath(args[0], args[1], "/"+verb)
 			if err != nil {
 				return err
 			}
-			return a.order(ctx, c, path, fmt.Sprintf("%s %s %s", args[0], args[1], said))
+			return f.order(ctx, c, path, fmt.Sprintf("%s %s %s", args[0], args[1], said))
 		}),
 	}
 }
@@ -203,13 +206,13 @@ func thingPath(kind, name, verb string) (string, error) {
 	return "", usagef("%q must be node, pool or worker", kind)
 }
 
-func (a *app) drain() *cobra.Command {
+func (f fleet) drain() *cobra.Command {
 	return &cobra.Command{
 		Use: "drain NODE", Short: "Let a node take no more work and finish what runs", Args: exactly("NODE"),
 		Long: "Let a node take no more work, finish what runs, and end. Any node passes it on; where two live nodes share a name, give the\n" +
 			"incarnation.",
-		RunE: a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			return a.order(ctx, c, "/api/v1/nodes/"+url.PathEscape(args[0])+"/drain", fmt.Sprintf("node %s drains", args[0]))
+		RunE: f.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+			return f.order(ctx, c, "/api/v1/nodes/"+url.PathEscape(args[0])+"/drain", fmt.Sprintf("node %s drains", args[0]))
 		}),
 	}
 }

@@ -24,8 +24,9 @@ const (
 	sessionSlack = 5 * time.Second
 )
 
-// submission is what the flags of submit say.
+// submission is the verb submit, and what its flags say.
 type submission struct {
+	executions
 	params, session, affinity, at, key, batch string
 	priority, maxRetries                      int
 	labels                                    []string
@@ -34,8 +35,7 @@ type submission struct {
 	given                                     func(flag string) bool
 }
 
-func (a *app) submit() *cobra.Command {
-	s := &submission{}
+func (s *submission) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "submit ACTION [key=value | key:=json]…",
 		Short: "Submit an execution; with --wait, print its result",
@@ -54,19 +54,19 @@ func (a *app) submit() *cobra.Command {
 	}
 	s.flags(cmd.Flags())
 	s.given = cmd.Flags().Changed
-	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+	cmd.RunE = s.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		r, err := s.request(ctx, c, args[0])
 		if err != nil {
 			return err
 		}
 		if s.batch != "" {
-			return a.submitBatch(ctx, c, s, r, args[1:])
+			return s.submitBatch(ctx, c, r, args[1:])
 		}
-		pairs := a.typed(ctx, c, args[0], args[1:])
-		if r.Parameters, err = a.parameters(s.params, pairs); err != nil {
+		pairs := typed(ctx, c, args[0], args[1:])
+		if r.Parameters, err = s.parameters(s.params, pairs); err != nil {
 			return err
 		}
-		return hintJSON(a.submitOne(ctx, c, s, r), pairs)
+		return hintJSON(s.submitOne(ctx, c, r), pairs)
 	})
 	return cmd
 }
@@ -131,13 +131,13 @@ func parseAt(text string, now func() (time.Time, error)) (time.Time, error) {
 	return at.UTC(), nil
 }
 
-func (a *app) submitOne(ctx context.Context, c *client.Client, s *submission, r submit.Request) error {
+func (s *submission) submitOne(ctx context.Context, c *client.Client, r submit.Request) error {
 	if !s.wait {
 		v, err := c.Submit(ctx, r, 0)
 		if err != nil {
 			return err
 		}
-		return a.printID(v)
+		return s.printID(v)
 	}
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
@@ -145,12 +145,12 @@ func (a *app) submitOne(ctx context.Context, c *client.Client, s *submission, r 
 	if err != nil {
 		return s.timedOut(ctx, err, r)
 	}
-	ended, err := a.untilEnd(ctx, c, v)
+	ended, err := s.untilEnd(ctx, c, v)
 	if err != nil {
-		fmt.Fprintf(a.err, "execution %s was submitted; `troupe wait %s` waits for its end\n", v.ID, v.ID)
+		fmt.Fprintf(s.err, "execution %s was submitted; `troupe wait %s` waits for its end\n", v.ID, v.ID)
 		return s.timedOut(ctx, err, r)
 	}
-	return a.outcome(ended)
+	return s.outcome(ended)
 }
 
 // bound gives a call to a session its time.
@@ -177,14 +177,14 @@ func (a *app) printID(v form.ExecutionView) error {
 }
 
 // untilEnd waits for the end of the execution and of what retries it, and says meanwhile how it stands.
-func (a *app) untilEnd(ctx context.Context, c *client.Client, v form.ExecutionView) (form.ExecutionView, error) {
-	p := &progress{app: a}
+func (x executions) untilEnd(ctx context.Context, c *client.Client, v form.ExecutionView) (form.ExecutionView, error) {
+	p := &progress{app: x.app}
 	defer p.done()
 	began := time.Now()
 	for {
 		for !v.Status.Terminal() {
 			limit := api.WaitMax
-			if a.terminal {
+			if x.terminal {
 				limit = time.Second
 				p.say("%s %s %s %s", v.ID, v.Status, v.Worker, short(time.Since(began)))
 			}
@@ -197,7 +197,7 @@ func (a *app) untilEnd(ctx context.Context, c *client.Client, v form.ExecutionVi
 			return v, nil
 		}
 		p.done()
-		fmt.Fprintf(a.err, "execution %s %s; it is retried as %s\n", v.ID, failure(v), v.RetriedAs)
+		fmt.Fprintf(x.err, "execution %s %s; it is retried as %s\n", v.ID, failure(v), v.RetriedAs)
 		next, err := c.Execution(ctx, v.RetriedAs.String())
 		if err != nil {
 			return v, err
@@ -207,9 +207,9 @@ func (a *app) untilEnd(ctx context.Context, c *client.Client, v form.ExecutionVi
 }
 
 // outcome prints what an execution ended with: its result, or its error.
-func (a *app) outcome(v form.ExecutionView) error {
-	if a.output == "json" {
-		if err := a.printJSON(v); err != nil || v.Status == messages.Completed {
+func (x executions) outcome(v form.ExecutionView) error {
+	if x.output == "json" {
+		if err := x.printJSON(v); err != nil || v.Status == messages.Completed {
 			return err
 		}
 		return errSilent
@@ -219,16 +219,16 @@ func (a *app) outcome(v form.ExecutionView) error {
 		if len(result) == 0 {
 			result = json.RawMessage("null")
 		}
-		_, err := fmt.Fprintln(a.out, unescaped(result))
+		_, err := fmt.Fprintln(x.out, unescaped(result))
 		return err
 	}
-	fmt.Fprintf(a.err, "execution %s %s\n", v.ID, failure(v))
+	fmt.Fprintf(x.err, "execution %s %s\n", v.ID, failure(v))
 	if v.Error != nil && v.Error.Stderr != "" {
 		text := strings.TrimRight(v.Error.Stderr, "\n")
-		if a.terminal {
+		if x.terminal {
 			text = visibleLines(text)
 		}
-		fmt.Fprintln(a.err, text)
+		fmt.Fprintln(x.err, text)
 	}
 	return errSilent
 }

@@ -139,8 +139,8 @@ func TestTreeOfAllNodes(t *testing.T) {
 	for i, line := range strings.Split(renderForest(twins, 0), "\n\n") {
 		require.Equal(t, i < 2, strings.HasPrefix(line, "twin@"+twins.Nodes[i].Incarnation.Short()), line)
 	}
-	require.Equal(t, "/debug/actors?children=3&node=a%2Fb", treeAsk{node: "a/b", most: 3}.path("", "table"))
-	require.Equal(t, "/debug/actors/troupe/x%20y?node=b", treeAsk{node: "b", most: 3}.path("troupe/x y", "json"))
+	require.Equal(t, "/debug/actors?children=3&node=a%2Fb", (&treeAsk{app: &app{output: "table"}, node: "a/b", most: 3}).path(""))
+	require.Equal(t, "/debug/actors/troupe/x%20y?node=b", (&treeAsk{app: &app{output: "json"}, node: "b", most: 3}).path("troupe/x y"))
 }
 
 // plain takes the colours away, which only a terminal gets.

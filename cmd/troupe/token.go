@@ -12,13 +12,16 @@ import (
 	"github.com/troupe-run/troupe/api"
 )
 
-func (a *app) token() *cobra.Command {
+// tokenVerbs make tokens.
+type tokenVerbs struct{ *app }
+
+func (m tokenVerbs) command() *cobra.Command {
 	cmd := &cobra.Command{Use: "token", Short: "Make tokens for callers of a node", Args: exactly()}
-	cmd.AddCommand(a.tokenNew())
+	cmd.AddCommand(m.make())
 	return cmd
 }
 
-func (a *app) tokenNew() *cobra.Command {
+func (m tokenVerbs) make() *cobra.Command {
 	var name, expires string
 	var scopes []string
 	cmd := &cobra.Command{
@@ -32,7 +35,7 @@ func (a *app) tokenNew() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printToken(made)
+			return m.print(made)
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "whom it is for: the name that stands in created_by, in events and in logs")
@@ -86,10 +89,10 @@ func parseEnd(text string, now time.Time) (time.Time, error) {
 	return at.UTC().Truncate(time.Second), nil
 }
 
-func (a *app) printToken(t api.Token) error {
+func (m tokenVerbs) print(t api.Token) error {
 	line := tokenLine(t)
-	if a.output == "json" {
-		return a.printJSON(struct {
+	if m.output == "json" {
+		return m.printJSON(struct {
 			Name    string      `json:"name"`
 			Scopes  []api.Scope `json:"scopes"`
 			Token   string      `json:"token"`
@@ -98,7 +101,7 @@ func (a *app) printToken(t api.Token) error {
 			Line    string      `json:"line"`
 		}{t.Name, t.Scopes, t.Secret, api.HashToken(t.Secret), orNever(t.Expires), line})
 	}
-	_, err := fmt.Fprintf(a.out, "The token, which is not shown again; callers send it, or set TROUPE_TOKEN to it:\n\n%s\n\n"+
+	_, err := fmt.Fprintf(m.out, "The token, which is not shown again; callers send it, or set TROUPE_TOKEN to it:\n\n%s\n\n"+
 		"The line for the node's tokens_file, or for the list below tokens:\n\n%s\n", t.Secret, line)
 	return err
 }

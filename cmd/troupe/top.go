@@ -27,7 +27,10 @@ const (
 	topShare = 4               // they are read again after this many times as long as the reading took
 )
 
-func (a *app) top() *cobra.Command {
+// top is the verb that watches pools and executions.
+type top struct{ *app }
+
+func (t top) command() *cobra.Command {
 	every := time.Second
 	cmd := &cobra.Command{
 		Use: "top", Short: "Watch pools and running executions", Args: exactly(),
@@ -36,21 +39,21 @@ func (a *app) top() *cobra.Command {
 			"such an execution is listed once it is due, and waits from then on. Keys: q ends, p pauses. Without a terminal, and with -o json, it prints one view and ends.",
 	}
 	cmd.Flags().DurationVar(&every, "every", every, "time between two looks, 200ms or more")
-	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+	cmd.RunE = t.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		m := topModel{ctx: ctx, client: c, every: max(every, 200*time.Millisecond), clock: time.Now}
 		first := m.look()
 		if first.err != nil {
 			return first.err
 		}
-		if a.output == "json" {
-			return a.printJSON(first)
+		if t.output == "json" {
+			return t.printJSON(first)
 		}
-		if !a.screen {
-			_, err := lipgloss.Fprintln(a.out, first.render(0, 0, false))
+		if !t.screen {
+			_, err := lipgloss.Fprintln(t.out, first.render(0, 0, false))
 			return err
 		}
 		m.view = first
-		_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(a.in), tea.WithOutput(a.out)).Run()
+		_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(t.in), tea.WithOutput(t.out)).Run()
 		return err
 	})
 	return cmd

@@ -18,49 +18,49 @@ import (
 	"github.com/troupe-run/troupe/debug"
 )
 
-func (a *app) tree() *cobra.Command {
-	ask := treeAsk{}
+func (t *treeAsk) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "tree [ACTOR]", Short: "Show the live actors of a node or of all, or one with its history",
 		Long: `Show the live actors of the node that --server names; of all live nodes with --cluster, each with how old the view of it is
 and why where it does not answer; or of one other with --node. An ACTOR, such as troupe/pools/go, is shown as JSON with its history.`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if ask.cluster && (ask.node != "" || len(args) > 0) {
+			if t.cluster && (t.node != "" || len(args) > 0) {
 				return usagef("troupe tree: --cluster shows every node; name one with --node NAME, or one of its actors with --node NAME ACTOR")
 			}
 			return exactly([]string{"ACTOR"}[:min(len(args), 1)]...)(cmd, args)
 		},
 	}
-	cmd.Flags().IntVar(&ask.most, "children", 16, "children shown of each actor, those with trouble first; 0, and json: all")
-	cmd.Flags().BoolVar(&ask.cluster, "cluster", false, "the actors of all live nodes")
-	cmd.Flags().StringVar(&ask.node, "node", "", "the actors of this node, by its name or incarnation")
-	cmd.RunE = a.withClient(func(ctx context.Context, c *client.Client, args []string) error {
+	cmd.Flags().IntVar(&t.most, "children", 16, "children shown of each actor, those with trouble first; 0, and json: all")
+	cmd.Flags().BoolVar(&t.cluster, "cluster", false, "the actors of all live nodes")
+	cmd.Flags().StringVar(&t.node, "node", "", "the actors of this node, by its name or incarnation")
+	cmd.RunE = t.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		switch {
 		case len(args) == 1:
 			var d map[string]any
-			return a.showTree(ctx, c, ask.path(args[0], a.output), &d, nil)
-		case ask.cluster:
+			return t.show(ctx, c, t.path(args[0]), &d, nil)
+		case t.cluster:
 			var f debug.Forest
-			return a.showTree(ctx, c, ask.path("", a.output), &f, func() string { return renderForest(f, ask.most) })
-		case ask.node != "":
+			return t.show(ctx, c, t.path(""), &f, func() string { return renderForest(f, t.most) })
+		case t.node != "":
 			var p debug.Part
-			return a.showTree(ctx, c, ask.path("", a.output), &p, func() string { return renderPart(p, ask.most) })
+			return t.show(ctx, c, t.path(""), &p, func() string { return renderPart(p, t.most) })
 		}
-		var t debug.Tree
-		return a.showTree(ctx, c, ask.path("", a.output), &t, func() string { return renderTree(t, ask.most, c.Now()) })
+		var own debug.Tree
+		return t.show(ctx, c, t.path(""), &own, func() string { return renderTree(own, t.most, c.Now()) })
 	})
 	return cmd
 }
 
-// treeAsk is what somebody wants to see.
+// treeAsk is the verb tree, and what its flags say.
 type treeAsk struct {
+	*app
 	cluster bool
 	node    string
 	most    int
 }
 
 // path is where that is.
-func (t treeAsk) path(actor, output string) string {
+func (t *treeAsk) path(actor string) string {
 	q := url.Values{}
 	if t.cluster {
 		q.Set("cluster", "1")
@@ -71,7 +71,7 @@ func (t treeAsk) path(actor, output string) string {
 	path := "/debug/actors"
 	if actor != "" {
 		path += "/" + (&url.URL{Path: actor}).EscapedPath()
-	} else if t.most > 0 && output != "json" {
+	} else if t.most > 0 && t.output != "json" {
 		q.Set("children", strconv.Itoa(t.most))
 	}
 	if len(q) > 0 {
@@ -80,15 +80,15 @@ func (t treeAsk) path(actor, output string) string {
 	return path
 }
 
-// showTree asks for what is at path and prints it, as JSON where there is no text of it.
-func (a *app) showTree(ctx context.Context, c *client.Client, path string, v any, text func() string) error {
+// show asks for what is at path and prints it, as JSON where there is no text of it.
+func (t *treeAsk) show(ctx context.Context, c *client.Client, path string, v any, text func() string) error {
 	if err := c.Get(ctx, path, v); err != nil {
 		return err
 	}
-	if text == nil || a.output == "json" {
-		return a.printJSON(v)
+	if text == nil || t.output == "json" {
+		return t.printJSON(v)
 	}
-	_, err := lipgloss.Fprintln(a.out, text())
+	_, err := lipgloss.Fprintln(t.out, text())
 	return err
 }
 

@@ -19,7 +19,7 @@ const refsMax = 16
 
 // typed makes key=value a JSON value where the action's schema takes a number or a boolean there and no text. A node that
 // does not say what the action takes leaves the pairs as they are.
-func (a *app) typed(ctx context.Context, c *client.Client, action string, pairs []string) []string {
+func typed(ctx context.Context, c *client.Client, action string, pairs []string) []string {
 	if !slices.ContainsFunc(pairs, func(pair string) bool { return scalarType(pair) != "" }) {
 		return pairs
 	}

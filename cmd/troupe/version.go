@@ -31,15 +31,18 @@ func thisBuild() build {
 	return b
 }
 
-func (a *app) version() *cobra.Command {
+// versionVerb prints what this binary is.
+type versionVerb struct{ *app }
+
+func (v versionVerb) command() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: exactly(),
 		RunE: func(*cobra.Command, []string) error {
 			b := thisBuild()
-			if a.output == "json" {
-				return a.printJSON(b)
+			if v.output == "json" {
+				return v.printJSON(b)
 			}
-			_, err := fmt.Fprintln(a.out, "troupe", b.Version, b.Revision, b.Go, b.Platform)
+			_, err := fmt.Fprintln(v.out, "troupe", b.Version, b.Revision, b.Go, b.Platform)
 			return err
 		},
 	}
