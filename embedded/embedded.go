@@ -65,7 +65,7 @@ func New(cfg Config, actions ...troupe.Action) (*Node, error) {
 	settings := node.Config{
 		Data: cfg.Data, Name: cfg.Name, Listen: cfg.Listen, Packs: cfg.Packs, Logger: cfg.Logger, NoBuiltins: true,
 		StoreURL: cfg.Store, BrokerURL: cfg.Broker, Broker: broker.Settings{Prefix: cfg.Prefix},
-		Peers: peers.Settings{Listen: cfg.PeersListen}, ShutdownTimeout: cfg.ShutdownTimeout, Handlers: map[string]messages.Handler{},
+		Peers: peers.Settings{Listen: cfg.PeersListen}, Worker: node.Worker{ShutdownTimeout: cfg.ShutdownTimeout}, Handlers: map[string]messages.Handler{},
 		Workers: map[messages.Runtime]int{runtime.All().Handlers().Name: cfg.Workers},
 	}
 	for _, a := range actions {

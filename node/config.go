@@ -18,12 +18,8 @@ import (
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/peers"
-	"github.com/troupe-run/troupe/process"
-	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/rules/lifecycle"
-	"github.com/troupe-run/troupe/rules/membership"
 	"github.com/troupe-run/troupe/rules/restart"
-	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/runtime"
 	"github.com/troupe-run/troupe/store"
 )
@@ -91,50 +87,19 @@ type Config struct {
 	// OutageGrace.
 	Peers peers.Settings
 
-	ScheduledTimeout     time.Duration // [330 s] at least 10 s above the queues' TTL
-	TimeoutCheckInterval time.Duration // [60 s]
-	HealthCheckInterval  time.Duration // [30 s]
-	DefaultTimeout       time.Duration // [300 s]
-	ClaimTimeout         time.Duration // [15 s]
-	ClaimSweepOff        bool
-	NoWorkerDeadline     time.Duration // [1 h]
+	// The parts that the command line's configuration has too. Their defaults stand with them.
+	Executor
+	Worker
+	Health
+	Limits
+	Retention
 
-	HeartbeatInterval   time.Duration // [10 s]
-	StalenessMultiplier float64       // [3]
-	ShutdownTimeout     time.Duration // [30 s]
-	InitTimeout         time.Duration // [30 s]
-	Graces              process.Graces
-	SessionTimeout      time.Duration // [5 min]
-	SessionSweep        time.Duration // [60 s]
-	KeepWithin          time.Duration // that a snapshot may hold up a worker's next run [1 s]
+	Restart       restart.Policy
+	Retry         messages.RetryPolicy
+	RetryRules    messages.RetryRules // of actions that have none of their own
+	RetryDisabled bool
+	MaxRetries    int // of actions that set none
 
-	Restart           restart.Policy
-	Retry             messages.RetryPolicy
-	RetryRules        messages.RetryRules // of actions that have none of their own
-	RetryDisabled     bool
-	MaxRetries        int // of actions that set none
-	Thresholds        health.Thresholds
-	HealthDisabled    bool
-	CountActionErrors bool
-	ProbeTimeout      time.Duration // [5 s]
-	ProbeAgain        time.Duration // [5 s]
-	EchoInterval      time.Duration // [30 s]; negative: none
-
-	OutputMax int // bytes of each stream [1 MiB]
-	FrameMax  int // bytes [16 MiB]
-
-	RetainExecutions  time.Duration // [7 days]; negative: for ever
-	RetainDeadLetters time.Duration // [24 h]
-	RetainEvents      time.Duration // [7 days]
-	RetainSessions    time.Duration // [7 days]
-	RetainNodes       time.Duration // [7 days]
-	RetentionInterval time.Duration // [60 s]
-	RetentionBatch    int           // [1000]
-
-	// API bounds; zero as in api.Config.
-	Requests, Waits, Batches int
-	Bodies                   int64 // bytes
-	Connections              api.Connections
 	// SweepInterval is how often rows past one of their deadlines are looked for [2 s].
 	SweepInterval time.Duration
 	// Transitions, where set, is told of every transition of this node's workers, in the workers' own goroutines.
@@ -187,29 +152,16 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Defaults is the configuration whose fields hold the defaults of all that is one value on every machine. What a component
-// decides by, it says itself.
-func Defaults() Config {
-	routing, member, day := roster.Defaults(), membership.Defaults(), 24*time.Hour
-	return Config{
-		EnvPass: []string{"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"}, Version: "dev",
-		Lease: member.Lease, BeatEvery: member.Beat, OutageGrace: member.Grace,
-		ScheduledTimeout: 330 * time.Second, TimeoutCheckInterval: time.Minute, HealthCheckInterval: 30 * time.Second,
-		DefaultTimeout: 300 * time.Second, ClaimTimeout: routing.ClaimTimeout, NoWorkerDeadline: time.Hour,
-		HeartbeatInterval: routing.SteadyAfter, StalenessMultiplier: routing.StaleTimes, ShutdownTimeout: 30 * time.Second,
-		InitTimeout: 30 * time.Second, SessionTimeout: routing.SessionTimeout, SessionSweep: routing.SessionSweep, KeepWithin: time.Second,
-		ProbeTimeout: 5 * time.Second, EchoInterval: 30 * time.Second,
-		RetainExecutions: 7 * day, RetainDeadLetters: day, RetainEvents: 7 * day, RetainSessions: 7 * day, RetainNodes: 7 * day,
-		RetentionInterval: time.Minute, RetentionBatch: 1000, SweepInterval: 2 * time.Second,
-	}
-}
+// fill gives the fields that are zero, also those of the parts, the values of another configuration.
+func (c *Config) fill(from Config) { fillZero(reflect.ValueOf(c).Elem(), reflect.ValueOf(from)) }
 
-// fill gives the fields that are zero the values of another configuration.
-func (c *Config) fill(from Config) {
-	to, otherwise := reflect.ValueOf(c).Elem(), reflect.ValueOf(from)
+func fillZero(to, otherwise reflect.Value) {
 	for i := range to.NumField() {
-		if to.Field(i).IsZero() {
-			to.Field(i).Set(otherwise.Field(i))
+		switch field := to.Field(i); {
+		case to.Type().Field(i).Anonymous:
+			fillZero(field, otherwise.Field(i))
+		case field.IsZero():
+			field.Set(otherwise.Field(i))
 		}
 	}
 }

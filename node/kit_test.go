@@ -71,10 +71,13 @@ func short(t *testing.T, data string, packs ...string) (node.Config, *record) {
 			"python": 1, "node": 1, "process": 1,
 			"shell": 2, "go": 2,
 		},
-		HeartbeatInterval: 250 * time.Millisecond, StalenessMultiplier: 60, SweepInterval: 100 * time.Millisecond,
-		ProbeAgain: 100 * time.Millisecond, EchoInterval: -1, ShutdownTimeout: 10 * time.Second,
-		Graces: process.Graces{Cancel: 300 * time.Millisecond, Shutdown: 300 * time.Millisecond, Terminate: 300 * time.Millisecond},
-		Retry:  messages.RetryPolicy{Base: 20 * time.Millisecond, Jitter: -1},
+		Worker: node.Worker{
+			HeartbeatInterval: 250 * time.Millisecond, StalenessMultiplier: 60, ShutdownTimeout: 10 * time.Second,
+			Graces: process.Graces{Cancel: 300 * time.Millisecond, Shutdown: 300 * time.Millisecond, Terminate: 300 * time.Millisecond},
+		},
+		Health:        node.Health{ProbeAgain: 100 * time.Millisecond, EchoInterval: -1},
+		SweepInterval: 100 * time.Millisecond,
+		Retry:         messages.RetryPolicy{Base: 20 * time.Millisecond, Jitter: -1},
 	}, log
 }
 

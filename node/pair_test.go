@@ -56,7 +56,7 @@ func playSecond() {
 		}
 	}
 	cfg := node.Config{
-		Name: "second", Data: os.Args[1], NoBuiltins: true, Packs: []string{os.Args[2]}, EchoInterval: -1,
+		Name: "second", Data: os.Args[1], NoBuiltins: true, Packs: []string{os.Args[2]}, Health: node.Health{EchoInterval: -1},
 		Logger:   hclog.New(&hclog.LoggerOptions{Output: os.Stderr}),
 		Handlers: map[string]messages.Handler{"t.again": hold},
 	}

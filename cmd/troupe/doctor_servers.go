@@ -41,7 +41,7 @@ func timeouts(l *config.Loaded) []finding {
 			"set message_queue.rabbitmq.dead_letter.enabled to true")
 	}
 	findings := []finding{queue.of("queue ttl"), letters.of("dead letters")}
-	if !l.Executor.ClaimSweep {
+	if l.Executor.ClaimSweepOff {
 		f := warn("executor.claim_sweep is off: what no worker claims waits for the queue's TTL or the timeout monitor",
 			"set it to true; it is switched off for tests of the other layers alone")
 		findings = append(findings, f.of("claim sweep"))

@@ -6,8 +6,6 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/peers"
-	"github.com/troupe-run/troupe/process"
-	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/rules/restart"
 )
 
@@ -25,21 +23,21 @@ type Config struct {
 
 	TokensFile string `yaml:"tokens_file" help:"YAML file with a list of more tokens, as below tokens but without token_env. It is read again within a second when it has changed."`
 
-	TLS       api.TLSFiles `yaml:"tls"`
-	Node      Node         `yaml:"node"`
-	Log       Log          `yaml:"log"`
-	Store     Store        `yaml:"store"`
-	Broker    Broker       `yaml:"message_queue"`
-	Executor  Executor     `yaml:"executor"`
-	Worker    Worker       `yaml:"worker"`
-	Pool      Pool         `yaml:"pool"`
-	Runtime   Runtime      `yaml:"runtime"`
-	Retry     Retry        `yaml:"retry"`
-	Health    Health       `yaml:"health"`
-	Limits    Limits       `yaml:"limits"`
-	Retention Retention    `yaml:"retention"`
-	Shutdown  Shutdown     `yaml:"shutdown"`
-	Debug     Debug        `yaml:"debug"`
+	TLS       api.TLSFiles   `yaml:"tls"`
+	Node      Node           `yaml:"node"`
+	Log       Log            `yaml:"log"`
+	Store     Store          `yaml:"store"`
+	Broker    Broker         `yaml:"message_queue"`
+	Executor  node.Executor  `yaml:"executor"`
+	Worker    node.Worker    `yaml:"worker"`
+	Pool      Pool           `yaml:"pool"`
+	Runtime   Runtime        `yaml:"runtime"`
+	Retry     Retry          `yaml:"retry"`
+	Health    node.Health    `yaml:"health"`
+	Limits    node.Limits    `yaml:"limits"`
+	Retention node.Retention `yaml:"retention"`
+	Shutdown  Shutdown       `yaml:"shutdown"`
+	Debug     Debug          `yaml:"debug"`
 }
 
 // Token is one bearer token of the API.
@@ -99,28 +97,6 @@ type DeadLetter struct {
 	TTL      time.Duration `yaml:"ttl_ms" range:"1..2592000" unit:"ms" help:"How long the dead-letter queue keeps a message that nobody takes."`
 }
 
-// Executor bounds the stages of an execution.
-type Executor struct {
-	ScheduledTimeout     time.Duration `yaml:"scheduled_timeout" range:"1..172800" unit:"s" help:"From first placement to start; past it an execution fails with start_timeout. At least 10 s above the worker queues' TTL."`
-	TimeoutCheckInterval time.Duration `yaml:"timeout_check_interval" range:"0.1..3600" unit:"s" help:"How often the safety net looks for what is past scheduled_timeout."`
-	HealthCheckInterval  time.Duration `yaml:"health_check_interval" range:"0.1..3600" unit:"s" help:"How often an idle worker is probed."`
-	DefaultTimeout       time.Duration `yaml:"default_timeout" range:"0.1..2592000" unit:"s" help:"Run timeout of actions that set none."`
-	ClaimTimeout         time.Duration `yaml:"claim_timeout" range:"0.1..3600" unit:"s" help:"From placement to claim; past it a placement is taken back and placed elsewhere."`
-	ClaimSweep           bool          `yaml:"claim_sweep" help:"Whether placements past claim_timeout are taken back. Off only in tests of the later layers."`
-	NoWorkerDeadline     time.Duration `yaml:"no_worker_deadline" range:"0.1..2592000" unit:"s" help:"How long an action with on_no_worker: wait waits for any worker."`
-}
-
-// Worker holds for every worker.
-type Worker struct {
-	HeartbeatInterval   time.Duration `yaml:"heartbeat_interval" range:"0.1..3600" unit:"s" help:"How often workers' heartbeats are written."`
-	StalenessMultiplier float64       `yaml:"heartbeat_staleness_multiplier" range:"1.5..100" help:"A worker is stale when its heartbeat is older than the interval times this."`
-	ShutdownTimeout     time.Duration `yaml:"shutdown_timeout" range:"0.1..86400" unit:"s" flag:"shutdown-timeout" help:"How long running work may go on once the node is told to stop."`
-	InitTimeout         time.Duration `yaml:"init_timeout" range:"0.1..3600" unit:"s" help:"From a process's start to its answer to hello."`
-	Graces              process.Graces
-	SessionTimeout      time.Duration `yaml:"session_timeout" range:"1..2592000" unit:"s" help:"An idle session's binding ends after it."`
-	SessionSweep        time.Duration `yaml:"session_sweep_interval" range:"0.1..3600" unit:"s" help:"How often idle bindings are looked for."`
-}
-
 // Pool holds for every pool.
 type Pool struct {
 	Workers Workers // a key for each runtime
@@ -145,38 +121,6 @@ type Retry struct {
 	Multiplier float64       `yaml:"backoff_multiplier" range:"1..100" help:"Growth of the delay from retry to retry of shape exponential."`
 	Jitter     float64       `yaml:"jitter_factor" range:"0..1" help:"Random spread of the delay, as a share of it, 0 to 1."`
 	MaxRetries int           `yaml:"max_retries" range:"0..1000" help:"Retries of actions that set none. Not consent to repeat after worker_lost."`
-}
-
-// Health is how workers are judged.
-type Health struct {
-	Enabled           bool `yaml:"enabled" help:"Whether workers are probed, and graded, degraded and replaced for what probes and faults show. Off: a worker gets work while its heartbeat is fresh, and is replaced when its process ends."`
-	Thresholds        health.Thresholds
-	CountActionErrors bool          `yaml:"count_action_errors" help:"Whether every failed execution counts as its worker's fault."`
-	ProbeTimeout      time.Duration `yaml:"probe_timeout" range:"0.1..600" unit:"s" help:"How long a probe may take."`
-	ProbeRetry        time.Duration `yaml:"probe_retry" range:"0.1..600" unit:"s" help:"From a failed probe to the next."`
-	EchoInterval      time.Duration `yaml:"echo_interval" range:"0.1..3600" unit:"s" help:"How often each pool's dispatch echo is sent."`
-}
-
-// Limits bounds what one caller, worker or connection may take.
-type Limits struct {
-	Frame       Bytes `yaml:"frame" range:"65536..268435456" help:"Largest frame of a worker process."`
-	Output      Bytes `yaml:"output" range:"1..268435456" help:"Kept of each of stdout and stderr of an execution."`
-	Requests    int   `yaml:"requests" range:"1..1000000" help:"API requests in flight, waits and streams apart."`
-	Waits       int   `yaml:"waits" range:"1..1000000" help:"Long polls and live streams in flight."`
-	Batches     int   `yaml:"batches" range:"1..1000" help:"Batch submissions in flight."`
-	Connections api.Connections
-	Bodies      Bytes `yaml:"bodies" range:"4194304..68719476736" help:"Request bodies that are held at once; the node needs about three times as much for them. Batches leave a quarter of it to other requests. Of the rest the batches of one token may have half, or one largest batch."`
-}
-
-// Retention says how long what has ended is kept. 0 keeps it for ever.
-type Retention struct {
-	Executions  time.Duration `yaml:"executions" range:"0..316224000" unit:"s" help:"Ended executions, with output and events. 0: for ever."`
-	DeadLetters time.Duration `yaml:"dead_letters" range:"0..316224000" unit:"s" help:"Dead letters. 0: for ever."`
-	Events      time.Duration `yaml:"worker_events" range:"0..316224000" unit:"s" help:"Workers' transitions. 0: for ever."`
-	Sessions    time.Duration `yaml:"sessions" range:"0..316224000" unit:"s" help:"Unbound sessions, since their last use. 0: for ever."`
-	Nodes       time.Duration `yaml:"nodes" range:"0..316224000" unit:"s" help:"Dead incarnations. 0: for ever."`
-	Interval    time.Duration `yaml:"interval" range:"0.1..86400" unit:"s" help:"How often old rows are deleted."`
-	Batch       int           `yaml:"batch" range:"1..100000" help:"Rows of each kind deleted in one go."`
 }
 
 // Shutdown is what the platform grants.

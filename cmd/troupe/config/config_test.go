@@ -58,7 +58,7 @@ func TestDefaultsAreValid(t *testing.T) {
 	require.Equal(t, 330*time.Second, l.Executor.ScheduledTimeout)
 	require.Equal(t, 5*time.Minute, l.Broker.RabbitMQ.WorkerQueueTTL)
 	require.Equal(t, 250*time.Millisecond, l.Pool.Restart.BackoffMin)
-	require.Equal(t, Bytes(16<<20), l.Limits.Frame)
+	require.Equal(t, 16<<20, l.Limits.FrameMax)
 	for _, k := range l.Keys {
 		require.Equal(t, "default", k.Source, k.Path)
 		require.NotEmpty(t, k.Help, k.Path)
@@ -102,9 +102,9 @@ health: {failure_rate_degraded: 0.25, enabled: false}
 	require.Equal(t, 20*time.Second, l.Executor.ClaimTimeout)
 	require.Equal(t, time.Minute, l.Broker.RabbitMQ.WorkerQueueTTL)
 	require.Equal(t, 2*time.Hour, l.Broker.RabbitMQ.DeadLetter.TTL)
-	require.Equal(t, Bytes(64<<10), l.Limits.Output)
-	require.Equal(t, Bytes(1<<20), l.Limits.Frame)
-	require.False(t, l.Health.Enabled)
+	require.Equal(t, 64<<10, l.Limits.OutputMax)
+	require.Equal(t, 1<<20, l.Limits.FrameMax)
+	require.True(t, l.Health.HealthDisabled)
 	require.InDelta(t, 0.25, l.Health.Thresholds.FailureRateDegraded, 0)
 	require.Equal(t, "1.5", l.key(t, "executor.default_timeout").Value())
 }

@@ -1,13 +1,8 @@
 package config
 
 import (
-	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/broker"
-	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
-	"github.com/troupe-run/troupe/process"
-	"github.com/troupe-run/troupe/rules/health"
-	"github.com/troupe-run/troupe/rules/lifecycle"
 	"github.com/troupe-run/troupe/rules/restart"
 	"github.com/troupe-run/troupe/rules/retry"
 )
@@ -17,8 +12,7 @@ import (
 func defaults() Config {
 	c := Config{Listen: "127.0.0.1:7070", Demo: true, Log: Log{Level: "info", Format: "auto"}}
 	nodeDefaults(&c)
-	judgedDefaults(&c)
-	limitDefaults(&c)
+	retryDefaults(&c)
 	return c
 }
 
@@ -26,20 +20,8 @@ func nodeDefaults(c *Config) {
 	n := node.Defaults()
 	c.Node.BeatInterval, c.Node.Lease = n.BeatEvery, n.Lease
 	c.Store = Store{OutageGrace: n.OutageGrace, Events: "changes"}
-	c.Executor = Executor{
-		ScheduledTimeout: n.ScheduledTimeout, TimeoutCheckInterval: n.TimeoutCheckInterval, HealthCheckInterval: n.HealthCheckInterval,
-		DefaultTimeout: n.DefaultTimeout, ClaimTimeout: n.ClaimTimeout, ClaimSweep: !n.ClaimSweepOff, NoWorkerDeadline: n.NoWorkerDeadline,
-	}
-	c.Worker = Worker{
-		HeartbeatInterval: n.HeartbeatInterval, StalenessMultiplier: n.StalenessMultiplier, ShutdownTimeout: n.ShutdownTimeout,
-		InitTimeout: n.InitTimeout, Graces: process.DefaultGraces(), SessionTimeout: n.SessionTimeout,
-		SessionSweep: n.SessionSweep,
-	}
+	c.Executor, c.Worker, c.Health, c.Limits, c.Retention = n.Executor, n.Worker, n.Health, n.Limits, n.Retention
 	c.Runtime.EnvPass = n.EnvPass
-	c.Retention = Retention{
-		Executions: n.RetainExecutions, DeadLetters: n.RetainDeadLetters, Events: n.RetainEvents, Sessions: n.RetainSessions,
-		Nodes: n.RetainNodes, Interval: n.RetentionInterval, Batch: n.RetentionBatch,
-	}
 	q := broker.Defaults()
 	c.Broker.RabbitMQ = RabbitMQ{
 		Prefix: q.Prefix, QueueType: "quorum", WorkerQueueTTL: q.WorkerTTL, Notices: !n.NoticesOff,
@@ -47,24 +29,12 @@ func nodeDefaults(c *Config) {
 	}
 }
 
-// judgedDefaults are of how workers and failures are judged.
-func judgedDefaults(c *Config) {
+// retryDefaults are of how failures are judged, and workers restarted.
+func retryDefaults(c *Config) {
 	n, r := node.Defaults(), retry.Defaults()
 	c.Pool.Restart = restart.Defaults()
 	c.Retry = Retry{
 		Enabled: !n.RetryDisabled, Unclassified: retry.UnclassifiedRetry, Shape: string(r.Shape), Base: r.Base, Max: r.Max,
 		Multiplier: r.Multiplier, Jitter: r.Jitter, MaxRetries: n.MaxRetries,
-	}
-	c.Health = Health{
-		Enabled: !n.HealthDisabled, Thresholds: health.Defaults(), CountActionErrors: n.CountActionErrors,
-		ProbeTimeout: n.ProbeTimeout, ProbeRetry: lifecycle.ProbeAgainAfter, EchoInterval: n.EchoInterval,
-	}
-}
-
-func limitDefaults(c *Config) {
-	a := api.Defaults()
-	c.Limits = Limits{
-		Frame: messages.FrameMax, Output: messages.OutputMax, Requests: a.RequestsMax, Waits: a.WaitsMax, Batches: a.BatchesMax,
-		Connections: api.DefaultConnections(), Bodies: Bytes(a.BodiesMax),
 	}
 }

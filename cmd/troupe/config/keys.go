@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/messages/secret"
+	"github.com/troupe-run/troupe/node"
 )
 
 // envPrefix stands before every key's environment variable.
@@ -17,7 +18,7 @@ type Key struct {
 	Path    string // in the file: executor.claim_timeout
 	Env     string // TROUPE_EXECUTOR_CLAIM_TIMEOUT
 	Flag    string // without dashes; empty: none
-	Unit    string // of a bare number: s, ms
+	Unit    string // of a bare number: s, ms, B
 	Default string
 	Help    string
 	Source  string // default, file NAME:LINE, env NAME, flag --NAME
@@ -25,6 +26,8 @@ type Key struct {
 
 	span  *span
 	paths bool // a list of folders: its text is parted as PATH is, too
+	// off: the field says that what the key switches on is off. forever: its 0 means for ever, where the field's 0 means the default.
+	off, forever bool
 
 	value reflect.Value
 }
@@ -61,15 +64,28 @@ func walk(v reflect.Value, prefix string) []*Key {
 		keys = append(keys, &Key{
 			Path: path, span: spanOf(path, field.Tag.Get("range")), Flag: field.Tag.Get("flag"), Unit: field.Tag.Get("unit"),
 			Help: field.Tag.Get("help"), secret: field.Tag.Get("secret"), value: v.Field(i),
-			paths: field.Tag.Get("list") == "paths",
+			paths: field.Tag.Get("list") == "paths", off: field.Tag.Get("on") == "false", forever: field.Tag.Get("zero") == "forever",
 		})
 	}
 	return keys
 }
 
+// plain is the key's value as the file holds it.
+func (k *Key) plain() any {
+	switch {
+	case k.off:
+		return !k.value.Bool()
+	case k.Unit == unitBytes:
+		return Bytes(k.value.Int())
+	case k.forever && k.value.Int() == int64(node.ForEver):
+		return time.Duration(0)
+	}
+	return k.value.Interface()
+}
+
 // Value is the key's value as a person may see it, and as the file would hold it.
 func (k *Key) Value() string {
-	switch v := k.value.Interface().(type) {
+	switch v := k.plain().(type) {
 	case time.Duration:
 		return formatDuration(v, k.Unit)
 	case []string:
@@ -99,7 +115,7 @@ func (k *Key) text() string {
 
 // Type names what the key takes, for the reference.
 func (k *Key) Type() string {
-	switch k.value.Interface().(type) {
+	switch k.plain().(type) {
 	case time.Duration:
 		if k.Unit == "ms" {
 			return "milliseconds"

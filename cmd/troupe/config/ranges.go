@@ -26,7 +26,7 @@ func spanOf(path, tag string) *span {
 
 // number returns the key's value as its span measures it; ok is false for a key that is no number.
 func (k *Key) number() (n float64, ok bool) {
-	switch v := k.value.Interface().(type) {
+	switch v := k.plain().(type) {
 	case time.Duration:
 		return v.Seconds(), true
 	case Bytes:
@@ -50,7 +50,7 @@ func (c *checker) ranges(l *Loaded) {
 
 // bound writes a limit in the key's own unit.
 func (k *Key) bound(n float64) string {
-	switch k.value.Interface().(type) {
+	switch k.plain().(type) {
 	case time.Duration:
 		return formatDuration(time.Duration(n*float64(time.Second)), k.Unit)
 	case Bytes:

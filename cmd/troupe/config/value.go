@@ -8,7 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/troupe-run/troupe/node"
 )
+
+// unitBytes is the unit of a key that is a size.
+const unitBytes = "B"
 
 // Bytes is a size. Its text is a number with KiB, MiB or GiB, or a bare number of bytes.
 type Bytes int64
@@ -80,7 +85,6 @@ func formatDuration(d time.Duration, unit string) string {
 
 var (
 	durationType = reflect.TypeFor[time.Duration]()
-	bytesType    = reflect.TypeFor[Bytes]()
 	tokensType   = reflect.TypeFor[[]Token]()
 )
 
@@ -89,11 +93,14 @@ func (k *Key) set(text string) error {
 	switch { // a text that is not valid leaves the value alone, so that its range is not complained about too
 	case k.value.Type() == durationType:
 		d, err := parseDuration(text, k.Unit)
+		if err == nil && k.forever && d == 0 {
+			d = node.ForEver
+		}
 		if err == nil {
 			k.value.SetInt(int64(d))
 		}
 		return err
-	case k.value.Type() == bytesType:
+	case k.Unit == unitBytes:
 		b, err := ParseBytes(text)
 		if err == nil {
 			k.value.SetInt(int64(b))
@@ -123,7 +130,7 @@ func (k *Key) setPlain(text string) error {
 		if err != nil {
 			return fmt.Errorf("want true or false")
 		}
-		k.value.SetBool(b)
+		k.value.SetBool(b != k.off)
 	case reflect.Int:
 		n, err := strconv.Atoi(text)
 		if err != nil {
