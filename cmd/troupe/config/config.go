@@ -13,17 +13,12 @@ import (
 // tags it. Durations are time.Duration; in files and the environment a bare
 // number has the unit of its key, and a text such as "90s" or "5m" says its own.
 type Config struct {
-	Listen        string   `yaml:"listen" flag:"listen" help:"Address of the HTTP API. Anything but a loopback address needs tokens."`
-	HealthListen  string   `yaml:"health_listen" help:"Address of a port for /healthz and /readyz alone, which nothing at the API's port can silence, as in 0.0.0.0:7072. Empty: none."`
-	HealthMetrics bool     `yaml:"health_metrics" help:"Serve /metrics at health_listen too, to whoever reaches that port, without a token."`
-	Data          string   `yaml:"data" flag:"data" help:"Folder of the node's data; made where it is missing. Empty: troupe in the XDG state folder (~/.local/state)."`
-	Packs         []string `yaml:"packs" list:"paths" flag:"packs" help:"Folders of packs, beside the built-in core pack."`
-	Demo          bool     `yaml:"demo" flag:"demo" help:"Serve the built-in pack demo, of things to try, where there is a Python interpreter."`
-	Tokens        []Token  `yaml:"tokens" secret:"true" help:"Who may call the API: name, scopes (read, submit, operate, admin) and token, or token_env naming the environment variable that holds it. A token may be its hash, and expires ends it; troupe token new prints an entry. In place of a token, certificate names a client's certificate, as in dns:ci.example (see tls.client_ca_file). In the environment: name:scope+scope:token, joined by commas. None: this machine alone, with all scopes."`
+	Listening
+	Data  string   `yaml:"data" flag:"data" help:"Folder of the node's data; made where it is missing. Empty: troupe in the XDG state folder (~/.local/state)."`
+	Packs []string `yaml:"packs" list:"paths" flag:"packs" help:"Folders of packs, beside the built-in core pack."`
+	Demo  bool     `yaml:"demo" flag:"demo" help:"Serve the built-in pack demo, of things to try, where there is a Python interpreter."`
+	Access
 
-	TokensFile string `yaml:"tokens_file" help:"YAML file with a list of more tokens, as below tokens but without token_env. It is read again within a second when it has changed."`
-
-	TLS       api.TLSFiles   `yaml:"tls"`
 	Node      Node           `yaml:"node"`
 	Log       Log            `yaml:"log"`
 	Store     Store          `yaml:"store"`
@@ -38,6 +33,20 @@ type Config struct {
 	Retention node.Retention `yaml:"retention"`
 	Shutdown  Shutdown       `yaml:"shutdown"`
 	Debug     Debug          `yaml:"debug"`
+}
+
+// Listening says where the node listens.
+type Listening struct {
+	Listen        string `yaml:"listen" flag:"listen" help:"Address of the HTTP API. Anything but a loopback address needs tokens."`
+	HealthListen  string `yaml:"health_listen" help:"Address of a port for /healthz and /readyz alone, which nothing at the API's port can silence, as in 0.0.0.0:7072. Empty: none."`
+	HealthMetrics bool   `yaml:"health_metrics" help:"Serve /metrics at health_listen too, to whoever reaches that port, without a token."`
+}
+
+// Access says who may call the API, and how that is secured.
+type Access struct {
+	Tokens     []Token      `yaml:"tokens" secret:"true" help:"Who may call the API: name, scopes (read, submit, operate, admin) and token, or token_env naming the environment variable that holds it. A token may be its hash, and expires ends it; troupe token new prints an entry. In place of a token, certificate names a client's certificate, as in dns:ci.example (see tls.client_ca_file). In the environment: name:scope+scope:token, joined by commas. None: this machine alone, with all scopes."`
+	TokensFile string       `yaml:"tokens_file" help:"YAML file with a list of more tokens, as below tokens but without token_env. It is read again within a second when it has changed."`
+	TLS        api.TLSFiles `yaml:"tls"`
 }
 
 // Token is one bearer token of the API.

@@ -10,7 +10,7 @@ import (
 // defaults is the configuration of somebody who sets nothing. Each component says its own defaults; those that stand here
 // are of the command line alone. A switch that is on by default is off in the component's settings where that is their zero.
 func defaults() Config {
-	c := Config{Listen: "127.0.0.1:7070", Demo: true, Log: Log{Level: "info", Format: "auto"}}
+	c := Config{Listening: Listening{Listen: "127.0.0.1:7070"}, Demo: true, Log: Log{Level: "info", Format: "auto"}}
 	nodeDefaults(&c)
 	retryDefaults(&c)
 	return c
