@@ -31,7 +31,7 @@ func (c *applyCall) fail(err error)           { c.err = err }
 
 // Apply makes the changes in order. Those that only move their own row go together in one transaction, which is one
 // round trip; what met something else, has a session, or comes to an execution twice follows in a second one.
-func (s *Store) Apply(ctx context.Context, changes []store.Change) ([]store.Result, error) {
+func (s *applier) Apply(ctx context.Context, changes []store.Change) ([]store.Result, error) {
 	if len(changes) == 0 {
 		return nil, nil
 	}
@@ -63,7 +63,7 @@ type item struct {
 
 // commitApplies makes the changes of a group of calls. Where something in it is to blame for its failure, each call is made
 // by itself, so that what is wrong with one never fails another.
-func (s *Store) commitApplies(ctx context.Context, group []*applyCall) {
+func (s *applier) commitApplies(ctx context.Context, group []*applyCall) {
 	err := s.applyCalls(ctx, group)
 	if err == nil || len(group) == 1 || !store.OfPart(s.mapError("apply", err)) {
 		return
@@ -88,7 +88,7 @@ func (s *Store) commitApplies(ctx context.Context, group []*applyCall) {
 const slowCallsMax = 2
 
 // applySingly makes one call of a group that failed. It has a time of its own: the group's may be used up.
-func (s *Store) applySingly(ctx context.Context, c *applyCall) {
+func (s *applier) applySingly(ctx context.Context, c *applyCall) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	_ = s.applyCalls(limited, []*applyCall{c})
@@ -106,7 +106,7 @@ func (c *applyCall) doubt() {
 	}
 }
 
-func (s *Store) applyCalls(ctx context.Context, group []*applyCall) error {
+func (s *applier) applyCalls(ctx context.Context, group []*applyCall) error {
 	var items []*item
 	for _, c := range group {
 		for _, change := range c.changes {
@@ -133,7 +133,7 @@ func (s *Store) applyCalls(ctx context.Context, group []*applyCall) error {
 }
 
 // applyParts makes changes in as few transactions as their bytes allow. Each has callTimeout.
-func (s *Store) applyParts(ctx context.Context, items []*item) error {
+func (s *applier) applyParts(ctx context.Context, items []*item) error {
 	for part := range chunks(items, len(items), transactionBytes, itemSize, nil) {
 		err := func() error {
 			limited := ctx
@@ -142,7 +142,7 @@ func (s *Store) applyParts(ctx context.Context, items []*item) error {
 				limited, cancel = context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 				defer cancel()
 			}
-			return s.aroundBlocked(limited, part, func(rest []*item) error { return s.applyAll(limited, rest) })
+			return s.held.aroundBlocked(limited, part, func(rest []*item) error { return s.applyAll(limited, rest) })
 		}()
 		if err != nil {
 			return err
@@ -152,7 +152,7 @@ func (s *Store) applyParts(ctx context.Context, items []*item) error {
 }
 
 // tellEnds tells other nodes of the outcomes among changes that were made.
-func (s *Store) tellEnds(items []*item) {
+func (s *applier) tellEnds(items []*item) {
 	if !s.beats.others() {
 		return
 	}
@@ -166,7 +166,7 @@ func (s *Store) tellEnds(items []*item) {
 }
 
 // applyAll makes the changes of a group, those of the straight path first, by the lean statements. What those do not match is decided.
-func (s *Store) applyAll(ctx context.Context, items []*item) error {
+func (s *applier) applyAll(ctx context.Context, items []*item) error {
 	plain, bound := s.fast(items)
 	for _, fast := range [][]*item{plain, bound} {
 		if len(fast) == 0 {
@@ -182,7 +182,7 @@ func (s *Store) applyAll(ctx context.Context, items []*item) error {
 
 // fast chooses what may go the fast way: changes of the straight path, each the only one of its execution. Those of executions that are
 // known to have a session go together too, as far as their order allows.
-func (s *Store) fast(items []*item) (plain, bound []*item) {
+func (s *applier) fast(items []*item) (plain, bound []*item) {
 	times, names := make(map[messages.ExecutionID]int, len(items)), map[messages.ExecutionID]sessionKey{}
 	for _, it := range items {
 		times[it.id]++
@@ -211,7 +211,7 @@ func (s *Store) fast(items []*item) (plain, bound []*item) {
 }
 
 // sessionOf is the session of the change's execution, as far as it is known here.
-func (s *Store) sessionOf(it *item) sessionKey {
+func (s *applier) sessionOf(it *item) sessionKey {
 	if p, ok := it.change.(*store.Place); ok && p.Session != nil {
 		return sessionKey{p.Session.Pool, p.Session.Session}
 	}
@@ -259,11 +259,11 @@ const statementRows = 500
 
 // applyFast makes changes of the straight path in one transaction, all of executions with a session (bound) or none. Those that meet something
 // else are left undone.
-func (s *Store) applyFast(ctx context.Context, items []*item, bound bool) error {
+func (s *applier) applyFast(ctx context.Context, items []*item, bound bool) error {
 	batch := &pgx.Batch{}
 	slices.SortFunc(items, func(a, b *item) int { return bytes.Compare(a.id[:], b.id[:]) })
 	if !bound {
-		s.queueChanges(batch, items, false)
+		s.write.queueChanges(batch, items, false)
 		return undone(items, s.pool.SendBatch(ctx, batch).Close())
 	}
 	ids := make(column[pgtype.UUID], 0, len(items))
@@ -272,7 +272,7 @@ func (s *Store) applyFast(ctx context.Context, items []*item, bound bool) error 
 	}
 	batch.Queue(lockByID, ids)
 	batch.Queue(lockSessions, ids)
-	s.queueChanges(batch, items, true)
+	s.write.queueChanges(batch, items, true)
 	for _, it := range items {
 		if c, ok := it.change.(*store.Finish); ok && c.Retry != nil {
 			ids = append(ids, uuidOf(c.Retry.ID))

@@ -15,7 +15,7 @@ import (
 // beater owns the connection of the beats, which holds the advisory lock of each incarnation that beats over it: the
 // server gives the lock up as soon as the process has died. A connection that broke is replaced by the next beat.
 type beater struct {
-	s      *Store
+	s      *core
 	config *pgx.ConnConfig
 	turn   chan struct{} // held while the connection is used
 	conn   *pgx.Conn
@@ -23,7 +23,7 @@ type beater struct {
 	nodes  atomic.Int64 // that the last beat saw
 }
 
-func newBeater(s *Store, config *pgx.ConnConfig) *beater {
+func newBeater(s *core, config *pgx.ConnConfig) *beater {
 	return &beater{s: s, config: config, turn: make(chan struct{}, 1)}
 }
 

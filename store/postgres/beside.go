@@ -127,7 +127,7 @@ func (b *beside) addEvent(id pgtype.UUID, v *store.Event) {
 }
 
 // queue adds the statements of what there is.
-func (b *beside) queue(batch *pgx.Batch, s *Store) {
+func (b *beside) queue(batch *pgx.Batch, channel string) {
 	add := func(n int, sql string, args ...any) {
 		if n > 0 {
 			batch.Queue(sql, args...)
@@ -141,6 +141,6 @@ func (b *beside) queue(batch *pgx.Batch, s *Store) {
 	add(len(b.bound), bindSQL, b.bound)
 	add(len(b.begun), beginSQL, b.begun)
 	add(len(b.runs.ids), runsSQL, b.runs.ids, b.runs.leaves, b.runs.hint)
-	add(len(b.words.ids), wordsSQL, s.channel(), b.words.ids, b.words.words)
-	queueRetries(batch, s, b.retries)
+	add(len(b.words.ids), wordsSQL, channel, b.words.ids, b.words.words)
+	queueRetries(batch, channel, b.retries)
 }

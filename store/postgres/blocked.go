@@ -91,7 +91,7 @@ const (
 )
 
 // passBlocked answers for the changes whose rows are held, of those that are remembered as such, and returns the others.
-func (s *Store) passBlocked(ctx context.Context, items []*item) ([]*item, error) {
+func (s *heldRows) passBlocked(ctx context.Context, items []*item) ([]*item, error) {
 	known := some(s.blocked, s.blocked.ids, items, func(it *item) messages.ExecutionID { return it.id })
 	if len(known) == 0 {
 		return items, nil
@@ -100,7 +100,7 @@ func (s *Store) passBlocked(ctx context.Context, items []*item) ([]*item, error)
 }
 
 // leaveBlocked looks which of the executions are held, answers for their changes, and returns the other changes.
-func (s *Store) leaveBlocked(ctx context.Context, items []*item, ids []messages.ExecutionID) ([]*item, error) {
+func (s *heldRows) leaveBlocked(ctx context.Context, items []*item, ids []messages.ExecutionID) ([]*item, error) {
 	held, err := s.lookBlocked(ctx, ids)
 	if err != nil || len(held) == 0 {
 		return items, err
@@ -119,7 +119,7 @@ func (s *Store) leaveBlocked(ctx context.Context, items []*item, ids []messages.
 }
 
 // lookBlocked says which of the executions are held by others, or have a session that is.
-func (s *Store) lookBlocked(ctx context.Context, ids []messages.ExecutionID) (map[messages.ExecutionID]bool, error) {
+func (s *heldRows) lookBlocked(ctx context.Context, ids []messages.ExecutionID) (map[messages.ExecutionID]bool, error) {
 	held := map[messages.ExecutionID]bool{}
 	of := map[laneName][]messages.ExecutionID{}
 	batch := &pgx.Batch{}
@@ -161,7 +161,7 @@ func (s *Store) lookBlocked(ctx context.Context, ids []messages.ExecutionID) (ma
 }
 
 // lookLanes says which of the sessions are held by others.
-func (s *Store) lookLanes(ctx context.Context, names []laneName) (map[laneName]bool, error) {
+func (s *heldRows) lookLanes(ctx context.Context, names []laneName) (map[laneName]bool, error) {
 	pools, sessions := make([]string, len(names)), make([]string, len(names))
 	for i, n := range names {
 		pools[i], sessions[i] = n[0], n[1]
@@ -179,7 +179,7 @@ func (s *Store) lookLanes(ctx context.Context, names []laneName) (map[laneName]b
 }
 
 // endDead ends the transactions of dead incarnations. Where the user may not, they last until their processes end.
-func (s *Store) endDead(ctx context.Context) {
+func (s *core) endDead(ctx context.Context) {
 	_, _ = s.pool.Exec(ctx, endDeadSQL)
 }
 
@@ -187,7 +187,7 @@ func (s *Store) endDead(ctx context.Context) {
 const blockedLooks = 3
 
 // aroundBlocked makes changes by f, again without those that are blocked where it waited for a lock in vain.
-func (s *Store) aroundBlocked(ctx context.Context, items []*item, f func([]*item) error) error {
+func (s *heldRows) aroundBlocked(ctx context.Context, items []*item, f func([]*item) error) error {
 	rest, err := s.passBlocked(ctx, items)
 	if err != nil {
 		return err

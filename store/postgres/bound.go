@@ -28,7 +28,7 @@ var boundSQL = store.Statement(`WITH i AS MATERIALIZED (
 	placeSet + store.Statement(`session_epoch = i.epoch, session_lost = i.lost, session_hit = i.hit
  FROM i WHERE e.id = i.id AND e.status IN ({requested}, {scheduling}) AND e.attempt = i.attempt RETURNING i.n, e.attempt, now()`)
 
-func (s *Store) queueBound(batch *pgx.Batch, c *changes, part []int) {
+func (s *statements) queueBound(batch *pgx.Batch, c *changes, part []int) {
 	bind, lost, hit := make([]bool, len(part)), make([]bool, len(part)), make([]bool, len(part))
 	pools, sessions, epochs := make(column[pgtype.Text], len(part)), make(column[pgtype.Text], len(part)), make([]int64, len(part))
 	for k, i := range part {

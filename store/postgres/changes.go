@@ -34,7 +34,7 @@ type edge struct {
 
 // queueChanges adds the statements for the items to the batch. Their answers set the items' results. Where they are not bound, executions
 // with a session are left alone.
-func (s *Store) queueChanges(batch *pgx.Batch, items []*item, bound bool) {
+func (s *statements) queueChanges(batch *pgx.Batch, items []*item, bound bool) {
 	c := &changes{items: items, bound: bound}
 	for i, it := range items {
 		switch change := it.change.(type) {
@@ -117,7 +117,7 @@ func (c *changes) placed(rows pgx.Rows) error {
 	})
 }
 
-func (s *Store) queuePlaces(batch *pgx.Batch, c *changes, part []int) {
+func (s *statements) queuePlaces(batch *pgx.Batch, c *changes, part []int) {
 	if c.bound {
 		s.queueBound(batch, c, part)
 	} else {
@@ -127,7 +127,7 @@ func (s *Store) queuePlaces(batch *pgx.Batch, c *changes, part []int) {
 }
 
 // queueStraight stores the events of a part's placements or claims.
-func (s *Store) queueStraight(batch *pgx.Batch, c *changes, part []int, kind string) {
+func (s *statements) queueStraight(batch *pgx.Batch, c *changes, part []int, kind string) {
 	if !s.cfg.EventsAll {
 		return
 	}
@@ -181,7 +181,7 @@ func (c *changes) claimArgs(part []int) []any {
 	return []any{n, ids, attempts, incs, slots, generations, pools}
 }
 
-func (s *Store) queueClaims(batch *pgx.Batch, c *changes, part []int) {
+func (s *statements) queueClaims(batch *pgx.Batch, c *changes, part []int) {
 	if part = s.queueLeanClaims(batch, c, part); len(part) == 0 {
 		return
 	}

@@ -20,7 +20,7 @@ const (
 
 // SaveDeadLetter keeps the record, with an event of the execution where it is known, and returns its id. A key that is
 // there already keeps the record under it as it is.
-func (s *Store) SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, error) {
+func (s *deadLetterRows) SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, error) {
 	d = store.CutBody(d)
 	var id int64
 	err := s.query(ctx, "save dead letter", func(v *scanner) { id = v.integer() }, `WITH d AS (
@@ -36,7 +36,7 @@ func (s *Store) SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, 
 	return id, err
 }
 
-func (s *Store) deadLetters(ctx context.Context, what, sql string, args ...any) ([]store.DeadLetter, error) {
+func (s *deadLetterRows) deadLetters(ctx context.Context, what, sql string, args ...any) ([]store.DeadLetter, error) {
 	var out []store.DeadLetter
 	err := s.query(ctx, what, func(v *scanner) {
 		var d store.DeadLetter
@@ -52,7 +52,7 @@ func (s *Store) deadLetters(ctx context.Context, what, sql string, args ...any) 
 }
 
 // ListDeadLetters returns a page, newest first.
-func (s *Store) ListDeadLetters(ctx context.Context, before int64, limit int) ([]store.DeadLetter, error) {
+func (s *deadLetterRows) ListDeadLetters(ctx context.Context, before int64, limit int) ([]store.DeadLetter, error) {
 	if before <= 0 {
 		before = math.MaxInt64
 	}
@@ -60,7 +60,7 @@ func (s *Store) ListDeadLetters(ctx context.Context, before int64, limit int) ([
 }
 
 // GetDeadLetter returns one record.
-func (s *Store) GetDeadLetter(ctx context.Context, id int64) (store.DeadLetter, error) {
+func (s *deadLetterRows) GetDeadLetter(ctx context.Context, id int64) (store.DeadLetter, error) {
 	found, err := s.deadLetters(ctx, "get dead letter", wholeLetters+" WHERE id = $1", id)
 	if err != nil {
 		return store.DeadLetter{}, err
@@ -72,7 +72,7 @@ func (s *Store) GetDeadLetter(ctx context.Context, id int64) (store.DeadLetter, 
 }
 
 // ResolveDeadLetter records what a person did with it.
-func (s *Store) ResolveDeadLetter(ctx context.Context, id int64, resolution string) error {
+func (s *deadLetterRows) ResolveDeadLetter(ctx context.Context, id int64, resolution string) error {
 	n, err := s.exec(ctx, "resolve dead letter", "UPDATE dead_letter SET resolution = $2 WHERE id = $1", id, encodeText(resolution))
 	if err == nil && n == 0 {
 		err = fmt.Errorf("dead letter %d: %w", id, store.ErrNotFound)
@@ -81,7 +81,7 @@ func (s *Store) ResolveDeadLetter(ctx context.Context, id int64, resolution stri
 }
 
 // DeadLetterStats counts by worker, action, reason and hour, newest hour first, 10,000 rows at most.
-func (s *Store) DeadLetterStats(ctx context.Context, since time.Time) ([]store.DeadLetterCount, error) {
+func (s *deadLetterRows) DeadLetterStats(ctx context.Context, since time.Time) ([]store.DeadLetterCount, error) {
 	var out []store.DeadLetterCount
 	err := s.query(ctx, "count dead letters", func(v *scanner) {
 		out = append(out, store.DeadLetterCount{Worker: messages.WorkerID(v.text()), Action: v.text(), Reason: v.text(), Hour: v.time(), Count: int(v.integer())})

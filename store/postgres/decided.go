@@ -33,7 +33,7 @@ const seenSQL = "SELECT " + recordColumns + ", CASE WHEN e.id = ANY($2) THEN r.p
 
 // applyDecided makes what the lean statements do not: it reads the rows without a lock, asks store.Decide, and writes what that says
 // by a compare-and-set, again for what has moved on meanwhile. So a process that freezes in between holds nothing.
-func (s *Store) applyDecided(ctx context.Context, items []*item) error {
+func (s *applier) applyDecided(ctx context.Context, items []*item) error {
 	for misses := 0; len(items) > 0; {
 		rows, err := s.see(ctx, items)
 		if err != nil {
@@ -76,7 +76,7 @@ func giveUp(items []*item) {
 }
 
 // see reads the executions of the changes, without a lock.
-func (s *Store) see(ctx context.Context, items []*item) (map[messages.ExecutionID]*seen, error) {
+func (s *applier) see(ctx context.Context, items []*item) (map[messages.ExecutionID]*seen, error) {
 	ids := make([]messages.ExecutionID, 0, len(items))
 	var claims []messages.ExecutionID
 	for _, it := range items {
@@ -147,7 +147,7 @@ func pick(items []*item, names map[messages.ExecutionID]sessionKey, fits func(*i
 
 // applyRound decides and writes changes of different executions. When something among them cannot be stored, they are divided until that
 // stands alone.
-func (s *Store) applyRound(ctx context.Context, round []*item, rows map[messages.ExecutionID]*seen) error {
+func (s *applier) applyRound(ctx context.Context, round []*item, rows map[messages.ExecutionID]*seen) error {
 	if len(round) == 0 {
 		return nil
 	}
@@ -169,8 +169,8 @@ func (s *Store) applyRound(ctx context.Context, round []*item, rows map[messages
 }
 
 // writeRound decides the changes and writes what takes effect, in one transaction without a pause. Those whose rows have moved on stay open.
-func (s *Store) writeRound(ctx context.Context, round []*item, rows map[messages.ExecutionID]*seen) error {
-	batch, w := &pgx.Batch{}, &writes{s: s}
+func (s *applier) writeRound(ctx context.Context, round []*item, rows map[messages.ExecutionID]*seen) error {
+	batch, w := &pgx.Batch{}, &writes{s: s.write}
 	for _, it := range round {
 		row := rows[it.id]
 		if row == nil {
@@ -207,7 +207,7 @@ func (it *item) answer(d *store.Decision, at time.Time) {
 
 // keepsStale reports whether it is kept that the change came too late. Where several routers look at one pool, most placements that fail are of
 // executions that another has placed: they are no events, unless all are stored.
-func (s *Store) keepsStale(it *item) bool {
+func (s *applier) keepsStale(it *item) bool {
 	p, ok := it.change.(*store.Place)
 	return !ok || p.Session != nil || s.cfg.EventsAll
 }

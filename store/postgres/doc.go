@@ -2,6 +2,12 @@
 // nothing about placement or retries; it makes the changes of package store and answers its questions. The node's
 // assembly opens it, and `troupe migrate` and `troupe doctor` use Migrate and Status.
 //
+// # Parts
+//
+// Each part of the port is a type of its own (parts.go): executions as they are changed, submitted and read, nodes, workers, sessions and so
+// on. They share a core, which has the connections and carries out a statement or a transaction, and where they need it the memory of rows.
+// Store embeds them, since the port asks for one value.
+//
 // # Writing
 //
 // Calls of Submit, and of Apply, share transactions: while one is in flight, the next collects (grouper), so nobody waits

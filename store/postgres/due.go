@@ -71,7 +71,7 @@ func fromFloors(columns, limit string) string {
 
 // Due returns what a router may place now. Executions whose run_at has come since the last look are first moved to the
 // due lanes, so that a backlog of waiting ones is never scanned.
-func (s *Store) Due(ctx context.Context, q store.DueQuery) (store.DuePage, error) {
+func (s *dueRows) Due(ctx context.Context, q store.DueQuery) (store.DuePage, error) {
 	page, ripe, err := s.look(ctx, q)
 	if err != nil || len(ripe) == 0 {
 		return page, err
@@ -85,7 +85,7 @@ func (s *Store) Due(ctx context.Context, q store.DueQuery) (store.DuePage, error
 }
 
 // look reads what is due, and which executions have become so and were not moved yet.
-func (s *Store) look(ctx context.Context, q store.DueQuery) (page store.DuePage, ripe []messages.ExecutionID, err error) {
+func (s *dueRows) look(ctx context.Context, q store.DueQuery) (page store.DuePage, ripe []messages.ExecutionID, err error) {
 	pool, began := encodeText(q.Pool), s.floors.now()
 	from, narrow := s.floors.of(q.Pool, began)
 	var saw sight
@@ -170,7 +170,7 @@ func withFloors(args []any, from [floorRanks]int64) []any {
 }
 
 // send runs the statements of a batch in one round trip and one transaction.
-func (s *Store) send(ctx context.Context, what string, batch *pgx.Batch) error {
+func (s *core) send(ctx context.Context, what string, batch *pgx.Batch) error {
 	if s.closed() {
 		return s.mapError(what, store.ErrClosed)
 	}
@@ -181,7 +181,7 @@ func (s *Store) send(ctx context.Context, what string, batch *pgx.Batch) error {
 
 // queuePlain adds the statement that reads what is in no session's line: from the floors where narrow is set, and with what the
 // claims will need where this process is the only node.
-func (s *Store) queuePlain(batch *pgx.Batch, q store.DueQuery, pool string, from [floorRanks]int64, narrow bool, plain *[]messages.Candidate) {
+func (s *dueRows) queuePlain(batch *pgx.Batch, q store.DueQuery, pool string, from [floorRanks]int64, narrow bool, plain *[]messages.Candidate) {
 	rank, seq := int16(-1), int64(0)
 	if q.AfterSeq > 0 {
 		rank, seq = int16(messages.PriorityMax-q.AfterPriority), q.AfterSeq
@@ -232,7 +232,7 @@ func scanCandidates(rows pgx.Rows, hint int) ([]messages.Candidate, error) {
 }
 
 // scanWide reads candidates as scanCandidates does, and remembers them for their claims.
-func (s *Store) scanWide(rows pgx.Rows) (out []messages.Candidate, err error) {
+func (s *dueRows) scanWide(rows pgx.Rows) (out []messages.Candidate, err error) {
 	err = each(rows, func(sc *scanner) {
 		var r record
 		scanRecord(sc, &r)
@@ -249,7 +249,7 @@ func (s *Store) scanWide(rows pgx.Rows) (out []messages.Candidate, err error) {
 }
 
 // promote moves executions whose time has come.
-func (s *Store) promote(ctx context.Context, ripe []messages.ExecutionID) error {
+func (s *dueRows) promote(ctx context.Context, ripe []messages.ExecutionID) error {
 	slices.SortFunc(ripe, func(a, b messages.ExecutionID) int { return slices.Compare(a[:], b[:]) })
 	ctx, cancel := bounded(ctx)
 	defer cancel()

@@ -146,7 +146,7 @@ func (a *endArgs) args() []any {
 		a.longResults, a.longErrors, a.stdout, a.stderr, a.stdoutCut, a.stderrCut, a.kinds, a.reasons, a.by}
 }
 
-func (s *Store) queueEnds(batch *pgx.Batch, c *changes, part []edge) {
+func (s *statements) queueEnds(batch *pgx.Batch, c *changes, part []edge) {
 	var a endArgs
 	for k := range part {
 		a.add(c, k, &part[k])
@@ -173,7 +173,7 @@ func (s *Store) queueEnds(batch *pgx.Batch, c *changes, part []edge) {
 			retries = append(retries, retryOf{c.ID, c.Retry})
 		}
 	}
-	queueRetries(batch, s, retries)
+	queueRetries(batch, s.channel(), retries)
 }
 
 // retriesSQL stores the executions that follow those that this transaction has just ended. A retry takes its
@@ -195,7 +195,7 @@ type retryOf struct {
 	next   *messages.Execution
 }
 
-func queueRetries(batch *pgx.Batch, s *Store, retries []retryOf) {
+func queueRetries(batch *pgx.Batch, channel string, retries []retryOf) {
 	var rows freshRows
 	var parents, labelled column[pgtype.UUID]
 	var keys, values []string
@@ -214,7 +214,7 @@ func queueRetries(batch *pgx.Batch, s *Store, retries []retryOf) {
 	if len(parents) == 0 {
 		return
 	}
-	batch.Queue(retriesSQL, append(rows.args(false), parents, s.channel(), nil)...)
+	batch.Queue(retriesSQL, append(rows.args(false), parents, channel, nil)...)
 	if len(labelled) > 0 {
 		batch.Queue(labelSQL, labelled, keys, values)
 	}

@@ -137,7 +137,7 @@ func transient(code string) bool {
 }
 
 // mapError is mapError with the server's name.
-func (s *Store) mapError(what string, err error) error {
+func (s *core) mapError(what string, err error) error {
 	if err == nil || known(err) {
 		return err
 	}

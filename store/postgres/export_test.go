@@ -143,8 +143,9 @@ const LooksUntilNarrow = int(floorClear/LookTime) + 1
 func (s *Store) SlowLooks() {
 	clock := time.Now()
 	var mu sync.Mutex
-	s.floors.slow, s.floors.age = -1, -1
-	s.floors.now = func() time.Time {
+	floors := s.dueRows.floors
+	floors.slow, floors.age = -1, -1
+	floors.now = func() time.Time {
 		mu.Lock()
 		defer mu.Unlock()
 		clock = clock.Add(LookTime)

@@ -22,7 +22,7 @@ type call interface {
 // grouper lets calls share transactions: while its lanes are busy, calls collect, and the lane that is free next takes
 // all of them, up to a bound. Nobody waits for a timer, and one caller alone pays one commit.
 type grouper[C call] struct {
-	s        *Store
+	s        *core
 	queue    chan C
 	turn     chan struct{} // held by the lane at work
 	patience time.Duration
@@ -33,7 +33,7 @@ type grouper[C call] struct {
 
 // newGrouper starts the lanes. Patience is how long one lets another finish before it works beside it: few large groups
 // cost less than many small ones, but nobody should wait behind a group that takes long.
-func newGrouper[C call](s *Store, patience time.Duration, rows, bytes func(C) int, commit func(ctx context.Context, group []C)) *grouper[C] {
+func newGrouper[C call](s *core, patience time.Duration, rows, bytes func(C) int, commit func(ctx context.Context, group []C)) *grouper[C] {
 	g := &grouper[C]{s: s, queue: make(chan C, s.cfg.WaitingMax), turn: make(chan struct{}, 1), patience: patience, rows: rows, bytes: bytes, commit: commit}
 	for range s.cfg.LanesMax {
 		s.work.Go(g.run)

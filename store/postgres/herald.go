@@ -18,7 +18,7 @@ import (
 // one of them. What comes while one is under way, or soon after it, goes together with the next. What the server did not take is
 // made up for by a later word to look; what is lost with this process, when the others hear of its end.
 type herald struct {
-	s     *Store
+	s     *core
 	wake  chan struct{} // holds one
 	mu    sync.Mutex
 	pools map[string]struct{} // that have something new
@@ -33,7 +33,7 @@ const (
 	heraldMax    = 10_000               // executions named in one; of more, the others are told to look
 )
 
-func newHerald(s *Store) *herald {
+func newHerald(s *core) *herald {
 	h := &herald{s: s, wake: make(chan struct{}, 1), pools: map[string]struct{}{}}
 	s.work.Go(h.run)
 	return h

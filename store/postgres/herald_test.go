@@ -52,7 +52,7 @@ func TestWordsGather(t *testing.T) {
 // Only what this node has made, and what has ended by it, is told as an end, and to nobody where nobody else is there.
 func TestEndsThatAreTold(t *testing.T) {
 	t.Parallel()
-	s := &Store{beats: &beater{}, herald: &herald{wake: make(chan struct{}, 1), pools: map[string]struct{}{}}}
+	s := &applier{core: &core{beats: &beater{}, herald: &herald{wake: make(chan struct{}, 1), pools: map[string]struct{}{}}}}
 	of := func(done bool, status messages.Status) *item {
 		return &item{id: messages.NewExecutionID(), done: done, out: store.Result{Status: status}}
 	}

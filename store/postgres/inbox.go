@@ -21,7 +21,7 @@ const takeSubmissionsSQL = `WITH n AS (UPDATE submission SET held_until = now() 
 
 // TakeSubmissions returns what other programs have inserted into the table submission and nobody has settled, oldest
 // first, and keeps it from other callers for hold. A label whose value is no text is given as its JSON.
-func (s *Store) TakeSubmissions(ctx context.Context, hold time.Duration, limit int) ([]store.Submission, error) {
+func (s *inbox) TakeSubmissions(ctx context.Context, hold time.Duration, limit int) ([]store.Submission, error) {
 	var out []store.Submission
 	err := s.query(ctx, "take submissions", func(v *scanner) {
 		out = append(out, scanSubmission(v))
@@ -69,7 +69,7 @@ func looseLabels(b []byte) map[string]string {
 }
 
 // SettleSubmissions records what became of submissions. One that is settled already stays as it is.
-func (s *Store) SettleSubmissions(ctx context.Context, settlements []store.Settlement) error {
+func (s *inbox) SettleSubmissions(ctx context.Context, settlements []store.Settlement) error {
 	for part := range slices.Chunk(settlements, insertMax) {
 		ids, refused := make(column[pgtype.UUID], len(part)), make(column[pgtype.Text], len(part))
 		for i, k := range part {

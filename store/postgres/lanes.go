@@ -123,7 +123,7 @@ func finishedWords(ids []messages.ExecutionID) []string {
 }
 
 // channel is what the nodes of this schema listen to.
-func (s *Store) channel() string { return "troupe." + s.cfg.Schema }
+func (s *core) channel() string { return "troupe." + s.cfg.Schema }
 
 // sessionKey names a session.
 type sessionKey struct{ pool, session string }

@@ -54,7 +54,7 @@ const shortParameters = 256
 const shortLabels = 512
 
 // rememberAsked keeps an execution that waits, whole, for its claim. What the caller may still change is copied.
-func (s *Store) rememberAsked(e messages.Execution) {
+func (s *memory) rememberAsked(e messages.Execution) {
 	if e.Session != "" || len(e.Parameters) > shortParameters || sizeOf(e.Labels) > shortLabels {
 		return
 	}
@@ -71,7 +71,7 @@ func sizeOf(labels map[string]string) (n int) {
 
 // rememberClaimed keeps an execution for its outcome, which moves no other row. While its attempt runs, nothing of the
 // row changes but towards cancelling, which a lean outcome does not match.
-func (s *Store) rememberClaimed(e messages.Execution) {
+func (s *memory) rememberClaimed(e messages.Execution) {
 	if e.Session == "" && sizeOf(e.Labels) <= shortLabels {
 		e.Parameters = nil
 		s.claimed.put(e)
@@ -84,7 +84,7 @@ var leanClaimSQL = `UPDATE execution e SET ` + claimColumns + `run_deadline = CA
  RETURNING i.n, now(), e.attempt, e.worker_id, e.placed_by, e.crash_count, e.run_at, e.first_placed_at, e.scheduled_at, e.claim_by, e.run_deadline`
 
 // queueLeanClaims adds the claims of executions that are remembered, and returns the others.
-func (s *Store) queueLeanClaims(batch *pgx.Batch, c *changes, part []int) []int {
+func (s *statements) queueLeanClaims(batch *pgx.Batch, c *changes, part []int) []int {
 	var rest, lean []int
 	var asked []*messages.Execution
 	for _, i := range part {
@@ -143,7 +143,7 @@ type lean struct {
 }
 
 // sortLean takes the edges out of ends that need no more than their own row.
-func (s *Store) sortLean(c *changes) []lean {
+func (s *statements) sortLean(c *changes) []lean {
 	var out []lean
 	rest := c.ends[:0]
 	for _, e := range c.ends {
@@ -162,7 +162,7 @@ func (s *Store) sortLean(c *changes) []lean {
 	return out
 }
 
-func (s *Store) queueLean(batch *pgx.Batch, c *changes, part []lean) {
+func (s *statements) queueLean(batch *pgx.Batch, c *changes, part []lean) {
 	n, attempts, after := make([]int32, len(part)), make([]int32, len(part)), make([]int16, len(part))
 	ids, results, failures := make(column[pgtype.UUID], len(part)), make(blobs, len(part)), make(blobs, len(part))
 	notify, told := make([]bool, len(part)), false

@@ -14,7 +14,7 @@ import (
 // List returns one page, newest first. One filter drives the walk, in order of its index, and the others are checked on
 // each row it meets. A walk goes back from the newest and, where the filter that leads does not answer by itself, ends
 // after Config.WalkMax executions: then the page is short, and its Next leads on from there.
-func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
+func (s *executionRows) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	limit := pageSize(f.Limit)
 	if f.Before <= 0 {
 		f.Before = math.MaxInt64
@@ -36,7 +36,7 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 }
 
 // floor says where a walk ended that met its bound; 0: it came to the oldest.
-func (s *Store) floor(ctx context.Context, f store.Filter, limit int) (int64, error) {
+func (s *executionRows) floor(ctx context.Context, f store.Filter, limit int) (int64, error) {
 	l := &listing{}
 	walk := l.walk(f, limit, s.cfg.WalkMax)
 	var floor int64

@@ -31,7 +31,7 @@ func scanNode(v *scanner) store.Node {
 }
 
 // Join records a new incarnation as active, with a lease, over the connection that its beats will use.
-func (s *Store) Join(ctx context.Context, n store.Node, lease time.Duration) error {
+func (s *nodeRows) Join(ctx context.Context, n store.Node, lease time.Duration) error {
 	return s.beats.use(ctx, "join node", func(ctx context.Context, c *pgx.Conn) error {
 		if err := s.beats.hold(ctx, c, n.Incarnation); err != nil {
 			return err
@@ -64,7 +64,7 @@ var beatSQL = `UPDATE node SET beat_at = now(), lease_until = now() + $2::interv
 
 // Beat renews the incarnation's lease and returns the nodes that nobody has declared dead, over a connection of its own
 // that no other work can delay.
-func (s *Store) Beat(ctx context.Context, inc messages.Incarnation, lease time.Duration) (store.Pulse, error) {
+func (s *nodeRows) Beat(ctx context.Context, inc messages.Incarnation, lease time.Duration) (store.Pulse, error) {
 	var p store.Pulse
 	err := s.beats.use(ctx, "beat", func(ctx context.Context, c *pgx.Conn) error {
 		if err := s.beats.hold(ctx, c, inc); err != nil {
@@ -104,7 +104,7 @@ var declareSQL = `WITH d AS (UPDATE node n SET state = 'dead' FROM node me
  SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address, n.peer_address, n.peer_scope, n.peer_proof, n.steady_since, false FROM d n, k`
 
 // DeclareDead marks dead, and their workers inactive, all other incarnations whose lease has run out.
-func (s *Store) DeclareDead(ctx context.Context, by messages.Incarnation, lease time.Duration) ([]store.Node, error) {
+func (s *nodeRows) DeclareDead(ctx context.Context, by messages.Incarnation, lease time.Duration) ([]store.Node, error) {
 	var out []store.Node
 	err := s.query(ctx, "declare nodes dead", func(v *scanner) { out = append(out, scanNode(v)) }, declareSQL, uuidOf(by), intervalOf(lease), s.channel())
 	if err == nil && len(out) > 0 {
@@ -119,7 +119,7 @@ const retireSQL = `UPDATE worker SET active = false WHERE incarnation = ANY($1) 
 // retire ends what the dead have open on the server. One that froze in the middle of a transaction may hold the rows of its
 // workers, which nobody may wait for to declare it dead; they are made inactive when it is. Where that fails they are still
 // the workers of a dead node, which nobody places on.
-func (s *Store) retire(ctx context.Context, dead []store.Node) {
+func (s *nodeRows) retire(ctx context.Context, dead []store.Node) {
 	s.endDead(ctx)
 	ids := make(column[pgtype.UUID], len(dead))
 	for i := range dead {
@@ -132,7 +132,7 @@ const setNodeSQL = `WITH d AS (UPDATE node SET state = $2 WHERE incarnation = $1
  w AS (UPDATE worker w SET active = false FROM d WHERE w.incarnation = d.incarnation AND w.active AND $2 <> 'active') SELECT 1 FROM d`
 
 // SetNode changes an incarnation's state; one that is not active gives up what it leads. Dead is final.
-func (s *Store) SetNode(ctx context.Context, inc messages.Incarnation, state store.NodeState) error {
+func (s *nodeRows) SetNode(ctx context.Context, inc messages.Incarnation, state store.NodeState) error {
 	switch state {
 	case store.NodeActive, store.NodeDraining, store.NodeDead:
 	default:
@@ -156,7 +156,7 @@ func (s *Store) SetNode(ctx context.Context, inc messages.Incarnation, state sto
 }
 
 // CordonNode records operator intent.
-func (s *Store) CordonNode(ctx context.Context, inc messages.Incarnation, cordoned bool) error {
+func (s *nodeRows) CordonNode(ctx context.Context, inc messages.Incarnation, cordoned bool) error {
 	n, err := s.exec(ctx, "cordon node", "UPDATE node SET cordoned = $2 WHERE incarnation = $1", uuidOf(inc), cordoned)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("incarnation %s: %w", inc, store.ErrNotFound)
@@ -165,7 +165,7 @@ func (s *Store) CordonNode(ctx context.Context, inc messages.Incarnation, cordon
 }
 
 // CordonPool records operator intent.
-func (s *Store) CordonPool(ctx context.Context, pool string, cordoned bool) error {
+func (s *nodeRows) CordonPool(ctx context.Context, pool string, cordoned bool) error {
 	sql := "DELETE FROM pool_cordon WHERE pool = $1"
 	if cordoned {
 		sql = "INSERT INTO pool_cordon (pool) VALUES ($1) ON CONFLICT DO NOTHING"
@@ -175,7 +175,7 @@ func (s *Store) CordonPool(ctx context.Context, pool string, cordoned bool) erro
 }
 
 // CordonedPools returns the cordoned pools, by name.
-func (s *Store) CordonedPools(ctx context.Context) ([]string, error) {
+func (s *nodeRows) CordonedPools(ctx context.Context) ([]string, error) {
 	var out []string
 	err := s.query(ctx, "list cordoned pools", func(v *scanner) { out = append(out, v.text()) },
 		`SELECT pool FROM pool_cordon ORDER BY pool COLLATE "C"`)
@@ -183,7 +183,7 @@ func (s *Store) CordonedPools(ctx context.Context) ([]string, error) {
 }
 
 // ListNodes returns every known incarnation, newest first.
-func (s *Store) ListNodes(ctx context.Context) ([]store.Node, error) {
+func (s *nodeRows) ListNodes(ctx context.Context) ([]store.Node, error) {
 	var out []store.Node
 	err := s.query(ctx, "list nodes", func(v *scanner) { out = append(out, scanNode(v)) }, nodesSQL+" ORDER BY n.started_at DESC, n.incarnation DESC")
 	return out, err

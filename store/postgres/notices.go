@@ -29,7 +29,7 @@ const tellerFree = `t.incarnation IS NULL OR t.incarnation = $1 OR t.until < clo
    OR EXISTS (SELECT FROM node n WHERE n.incarnation = t.incarnation AND n.state = 'dead')`
 
 // HoldNotices makes the incarnation the teller of the outbox for the lease, unless another one is.
-func (s *Store) HoldNotices(ctx context.Context, inc messages.Incarnation, lease time.Duration) (store.NoticesHold, error) {
+func (s *outbox) HoldNotices(ctx context.Context, inc messages.Incarnation, lease time.Duration) (store.NoticesHold, error) {
 	var hold store.NoticesHold
 	var at outboxCursor
 	restored := false
@@ -50,7 +50,7 @@ func (s *Store) HoldNotices(ctx context.Context, inc messages.Incarnation, lease
 
 // renumberOutbox begins anew in a database that was restored into another server, whose transactions have smaller numbers
 // than those in the outbox: everything that is there gets this transaction's number and is told, again where it was.
-func (s *Store) renumberOutbox(ctx context.Context, epoch int64) (outboxCursor, error) {
+func (s *outbox) renumberOutbox(ctx context.Context, epoch int64) (outboxCursor, error) {
 	err := s.inTransaction(ctx, "renumber the outbox", func(b *pgx.Batch) {
 		b.Queue(`UPDATE outbox_teller SET told = '1:1:', telling = NULL, at_xid = '0', at_n = 0, at_id = 0 WHERE epoch = $1`, epoch)
 		b.Queue(`UPDATE outbox SET xid = pg_current_xact_id() WHERE EXISTS (SELECT FROM outbox_teller WHERE epoch = $1)`, epoch)
@@ -67,7 +67,7 @@ const toldSQL = `WITH t AS (UPDATE outbox_teller SET until = clock_timestamp() +
  SELECT epoch FROM t`
 
 // NoticesTold forgets what was told and moves the cursor, where the epoch is the holder's.
-func (s *Store) NoticesTold(ctx context.Context, epoch int64, lease time.Duration, told store.ToldNotices) error {
+func (s *outbox) NoticesTold(ctx context.Context, epoch int64, lease time.Duration, told store.ToldNotices) error {
 	at, err := decodeOutboxCursor(told.Cursor)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (s *Store) NoticesTold(ctx context.Context, epoch int64, lease time.Duratio
 }
 
 // ReleaseNotices ends the hold of the epoch.
-func (s *Store) ReleaseNotices(ctx context.Context, epoch int64) error {
+func (s *outbox) ReleaseNotices(ctx context.Context, epoch int64) error {
 	_, err := s.exec(ctx, "release the outbox", "UPDATE outbox_teller SET incarnation = NULL, until = clock_timestamp() WHERE epoch = $1", epoch)
 	return err
 }
@@ -100,7 +100,7 @@ const pendingNoticesSQL = `WITH t AS MATERIALIZED (SELECT pg_snapshot_xmax(told)
  SELECT coalesce(sum(cardinality(ids)), 0)::bigint, count(*) >= $1, coalesce(greatest(clock_timestamp() - min(at), '0'), '0') FROM k`
 
 // PendingNotices says how far behind the telling is.
-func (s *Store) PendingNotices(ctx context.Context) (store.NoticesPending, error) {
+func (s *outbox) PendingNotices(ctx context.Context) (store.NoticesPending, error) {
 	var p store.NoticesPending
 	err := s.query(ctx, "count notices", func(v *scanner) { p = scanPending(v) }, pendingNoticesSQL, pendingMax)
 	return p, err

@@ -31,7 +31,7 @@ var noticeOutcomesSQL = store.Statement(`SELECT e.id, e.seq, r.action, r.version
  r.requested_at, e.started_at, e.finished_at, e.result, e.error, octet_length(o.result), octet_length(o.error)
  FROM execution e JOIN request r ON r.seq = e.seq LEFT JOIN outcome o ON o.seq = e.seq WHERE e.id = ANY ($1) AND e.status >= {completed}`)
 
-func (s *Store) noticeOutcomes(ctx context.Context, ids []messages.ExecutionID) (noticeOutcomes, error) {
+func (s *outbox) noticeOutcomes(ctx context.Context, ids []messages.ExecutionID) (noticeOutcomes, error) {
 	out := make(noticeOutcomes, len(ids))
 	err := s.query(ctx, "read outcomes for notices", func(v *scanner) {
 		o := &noticeOutcome{}
@@ -65,7 +65,7 @@ func (all noticeOutcomes) fit(ids []messages.ExecutionID) int {
 }
 
 // longOutcomes reads the long results and errors of the ids.
-func (s *Store) longOutcomes(ctx context.Context, all noticeOutcomes, ids []messages.ExecutionID) error {
+func (s *outbox) longOutcomes(ctx context.Context, all noticeOutcomes, ids []messages.ExecutionID) error {
 	bySeq := map[int64]*noticeOutcome{}
 	var seqs []int64
 	for _, id := range ids {

@@ -78,7 +78,7 @@ type outboxRow struct {
 const noticesMax = 10_000
 
 // ReadNotices returns the next notices.
-func (s *Store) ReadNotices(ctx context.Context, from store.NoticesCursor, limit int) (store.NoticesPage, error) {
+func (s *outbox) ReadNotices(ctx context.Context, from store.NoticesCursor, limit int) (store.NoticesPage, error) {
 	if limit <= 0 {
 		limit = 1000
 	}
@@ -119,7 +119,7 @@ func (s *Store) ReadNotices(ctx context.Context, from store.NoticesCursor, limit
 }
 
 // readOutbox reads rows of the outbox.
-func (s *Store) readOutbox(ctx context.Context, r *outboxReader, rowsMax int) error {
+func (s *outbox) readOutbox(ctx context.Context, r *outboxReader, rowsMax int) error {
 	top, open, err := snapshot(r.cursor.told)
 	if err != nil {
 		return err

@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/troupe-run/troupe/messages/secret"
-	"github.com/troupe-run/troupe/store"
 )
 
 // Config says where the store is and how it works. Zero fields mean the default.
@@ -128,32 +125,6 @@ func (c Config) pool() (*pgxpool.Config, error) {
 	return p, nil
 }
 
-// Store is the Postgres adapter. It is made by Open.
-type Store struct {
-	cfg     Config
-	pool    *pgxpool.Pool
-	where   string         // the server and database, for errors
-	quit    chan struct{}  // closed when Close begins
-	ended   chan struct{}  // closed when the lanes have ended
-	work    sync.WaitGroup // goroutines of the store
-	closing sync.Once
-	submits *grouper[*submitCall]
-	applies *grouper[*applyCall]
-	beats   *beater
-	known   *sessioned
-	asked   *remembered // that wait
-	claimed *remembered // that run
-	blocked *blocked
-	deliver *hub
-	herald  *herald
-	purges  purger
-	floors  *floors
-	// outboxFill is how many notices a row of the outbox had when it was read last.
-	outboxFill atomic.Int64
-}
-
-var _ store.Store = (*Store)(nil)
-
 // Open connects to the database, brings its schema up to this version and checks what the store needs. Errors:
 // store.ErrNewer, store.ErrUnavailable where the server cannot be reached, store.ErrReadOnly, store.ErrFull; each
 // names the server and what to do.
@@ -173,40 +144,10 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, mapError("open "+describe(p.ConnConfig), err)
 	}
-	s := &Store{cfg: cfg, pool: pool, where: describe(p.ConnConfig), quit: make(chan struct{}), ended: make(chan struct{}), known: newSessioned(), asked: newRemembered(), claimed: newRemembered(), floors: newFloors(), blocked: newBlocked()}
-	s.submits = newGrouper(s, 5*time.Millisecond, func(c *submitCall) int { return len(c.executions) },
-		func(c *submitCall) int { return executionsSize(c.executions) }, s.commitSubmits)
-	s.applies = newGrouper(s, 0, func(c *applyCall) int { return len(c.changes) }, callSize, s.commitApplies)
-	s.beats = newBeater(s, p.ConnConfig)
-	s.deliver = newHub(s, p.ConnConfig)
-	s.herald = newHerald(s)
-	return s, nil
+	return newStore(newCore(cfg, pool, p.ConnConfig), p.ConnConfig), nil
 }
 
 // describe names a server and database without secrets.
 func describe(c *pgx.ConnConfig) string {
 	return fmt.Sprintf("database %q on %s as user %q", c.Database, net.JoinHostPort(c.Host, fmt.Sprint(c.Port)), c.User)
-}
-
-// Close ends the store's work and its connections. Calls that wait end with store.ErrClosed; those under way end with
-// their outcome or, after the statement timeout, with store.ErrUnavailable. A second Close waits for the first.
-func (s *Store) Close() error {
-	s.closing.Do(func() {
-		close(s.quit)
-		s.work.Wait()
-		close(s.ended)
-		s.beats.close()
-		s.pool.Close()
-	})
-	return nil
-}
-
-// closed reports whether Close has begun.
-func (s *Store) closed() bool {
-	select {
-	case <-s.quit:
-		return true
-	default:
-		return false
-	}
 }

@@ -107,7 +107,7 @@ func (p *people) change(sql string, args ...any) {
 func TestForPeople(t *testing.T) {
 	t.Parallel()
 	p := newPeople(t)
-	key := joined(t, p)
+	key := joined(t, p.Store)
 	e := noop(2)
 	_, err := p.Submit(t.Context(), e)
 	require.NoError(t, err)
@@ -173,7 +173,7 @@ func TestHealthyWorkers(t *testing.T) {
 		{"of a dead node", nil, state(store.NodeDead), hidden},
 		{"of a cordoned pool", nil, func(ctx context.Context, k messages.WorkerKey) error { return p.CordonPool(ctx, k.Pool, true) }, hidden},
 	} {
-		w := store.Worker{Key: joined(t, p), ID: "n/go/0", State: "ready", Health: "healthy", Active: true, Beat: time.Now(), BeatEvery: time.Hour}
+		w := store.Worker{Key: joined(t, p.Store), ID: "n/go/0", State: "ready", Health: "healthy", Active: true, Beat: time.Now(), BeatEvery: time.Hour}
 		report("healthy")(&w)
 		if c.made != nil {
 			c.made(&w)
@@ -190,7 +190,7 @@ func TestHealthyWorkers(t *testing.T) {
 func TestWorkersAreGradedWithTheirHeartbeat(t *testing.T) {
 	t.Parallel()
 	p := newPeople(t)
-	key := joined(t, p)
+	key := joined(t, p.Store)
 	for slot, every := range map[messages.Slot]time.Duration{0: time.Second, 1: 10 * time.Second} {
 		key.Slot = slot
 		require.NoError(t, p.SaveWorkers(t.Context(), []store.Worker{{
@@ -209,7 +209,7 @@ func TestWorkersAreGradedWithTheirHeartbeat(t *testing.T) {
 func TestAWorkerIsHealthyFromItsFirstHeartbeat(t *testing.T) {
 	t.Parallel()
 	p := newPeople(t)
-	key := joined(t, p)
+	key := joined(t, p.Store)
 	require.NoError(t, p.SaveWorkers(t.Context(), []store.Worker{{Key: key, ID: "n/go/0", State: "ready", Health: "healthy", Active: true, BeatEvery: time.Hour}}))
 	require.Equal(t, "0", p.one("SELECT count(*)::text FROM healthy_workers"))
 	require.NoError(t, p.Heartbeat(t.Context(), key.Incarnation, nil))

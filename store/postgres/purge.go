@@ -100,7 +100,7 @@ const (
 // Purge deletes one batch of each kind, at most p.Limit rows (1 to 10,000; 0: 1,000): ended executions, dead letters,
 // worker events, sessions and nodes. What belongs to them goes with them. Settled submissions go by the age of executions.
 // A kind that fails is told in the error, and the others go on.
-func (s *Store) Purge(ctx context.Context, p store.Purge) (store.Purged, error) {
+func (s *retention) Purge(ctx context.Context, p store.Purge) (store.Purged, error) {
 	if p.Limit <= 0 {
 		p.Limit = 1000
 	}
@@ -113,7 +113,7 @@ func (s *Store) Purge(ctx context.Context, p store.Purge) (store.Purged, error) 
 		if step.before.IsZero() || ctx.Err() != nil {
 			continue
 		}
-		done, err := step.do(ctx, s, step.before, p.Limit)
+		done, err := step.do(ctx, s.core, step.before, p.Limit)
 		if err != nil {
 			errs = append(errs, err)
 			continue

@@ -25,7 +25,7 @@ type purger struct {
 type purgeStep struct {
 	before  time.Time
 	counted bool // its rows are not those that belong to others
-	do      func(ctx context.Context, s *Store, before time.Time, limit int) (store.Purged, error)
+	do      func(ctx context.Context, s *core, before time.Time, limit int) (store.Purged, error)
 }
 
 func (w *purger) steps(p store.Purge) []purgeStep {
@@ -44,8 +44,8 @@ func (w *purger) steps(p store.Purge) []purgeStep {
 }
 
 // byIndex is a step that an index leads to what is old.
-func byIndex(what, sql string) func(context.Context, *Store, time.Time, int) (store.Purged, error) {
-	return func(ctx context.Context, s *Store, before time.Time, limit int) (store.Purged, error) {
+func byIndex(what, sql string) func(context.Context, *core, time.Time, int) (store.Purged, error) {
+	return func(ctx context.Context, s *core, before time.Time, limit int) (store.Purged, error) {
 		n, err := s.exec(ctx, what, sql, before, limit)
 		return store.Purged{Rows: n, More: n >= limit}, err
 	}
@@ -75,7 +75,7 @@ type executionWalk struct {
 // stretchesMax is how many stretches without an execution to delete one call passes.
 const stretchesMax = 5
 
-func (w *executionWalk) purge(ctx context.Context, s *Store, before time.Time, limit int) (store.Purged, error) {
+func (w *executionWalk) purge(ctx context.Context, s *core, before time.Time, limit int) (store.Purged, error) {
 	horizon, err := s.horizon(ctx, before)
 	if err != nil {
 		return store.Purged{}, err
@@ -137,7 +137,7 @@ func (w *sessionWalk) next(stretch, rows int, scan func(read func(v *scanner)) e
 	return store.Purged{Rows: gone, More: true}, nil
 }
 
-func (w *sessionWalk) purgeSessions(ctx context.Context, s *Store, before time.Time, limit int) (store.Purged, error) {
+func (w *sessionWalk) purgeSessions(ctx context.Context, s *core, before time.Time, limit int) (store.Purged, error) {
 	stretch, rows := w.of(stretchMax), w.of(limit)
 	return w.next(stretch, rows, func(read func(v *scanner)) error {
 		return s.inTransaction(ctx, "purge sessions", func(b *pgx.Batch) {
@@ -149,8 +149,8 @@ func (w *sessionWalk) purgeSessions(ctx context.Context, s *Store, before time.T
 }
 
 // alone is a step over rows that belong to no session. It is never what there is more of: each call looks at one stretch.
-func (w *sessionWalk) alone(what, sql string) func(context.Context, *Store, time.Time, int) (store.Purged, error) {
-	return func(ctx context.Context, s *Store, before time.Time, limit int) (store.Purged, error) {
+func (w *sessionWalk) alone(what, sql string) func(context.Context, *core, time.Time, int) (store.Purged, error) {
+	return func(ctx context.Context, s *core, before time.Time, limit int) (store.Purged, error) {
 		stretch, rows := w.of(stretchMax), w.of(limit)
 		done, err := w.next(stretch, rows, func(read func(v *scanner)) error {
 			return s.query(ctx, what, read, sql, w.pool, w.session, stretch, before, rows)
@@ -165,7 +165,7 @@ type inboxWalk struct {
 	after pgtype.UUID
 }
 
-func (w *inboxWalk) purge(ctx context.Context, s *Store, before time.Time, limit int) (store.Purged, error) {
+func (w *inboxWalk) purge(ctx context.Context, s *core, before time.Time, limit int) (store.Purged, error) {
 	stretch, rows := w.of(stretchMax), w.of(limit)
 	var looked, gone int
 	lookedTo, goneTo := pgtype.UUID{Valid: true}, pgtype.UUID{Valid: true}
@@ -193,7 +193,7 @@ func (w *inboxWalk) purge(ctx context.Context, s *Store, before time.Time, limit
 
 // horizon is a seq behind which nothing was requested before the moment, by bisection: seqs lie nearly in order of time,
 // so that a few seconds are added for transactions that took their seq early.
-func (s *Store) horizon(ctx context.Context, before time.Time) (int64, error) {
+func (s *core) horizon(ctx context.Context, before time.Time) (int64, error) {
 	var low, high int64
 	err := s.query(ctx, "look for old executions", func(v *scanner) { high = v.integer() }, "SELECT max(seq) FROM request")
 	before = before.Add(statementTimeout)

@@ -12,7 +12,7 @@ import (
 )
 
 // query runs one statement and scans every row.
-func (s *Store) query(ctx context.Context, what string, scan func(s *scanner), sql string, args ...any) error {
+func (s *core) query(ctx context.Context, what string, scan func(s *scanner), sql string, args ...any) error {
 	if s.closed() {
 		return s.mapError(what, store.ErrClosed)
 	}
@@ -26,7 +26,7 @@ func (s *Store) query(ctx context.Context, what string, scan func(s *scanner), s
 }
 
 // exec runs one statement and says how many rows it changed.
-func (s *Store) exec(ctx context.Context, what, sql string, args ...any) (int, error) {
+func (s *core) exec(ctx context.Context, what, sql string, args ...any) (int, error) {
 	if s.closed() {
 		return 0, s.mapError(what, store.ErrClosed)
 	}
@@ -41,7 +41,7 @@ func (s *Store) exec(ctx context.Context, what, sql string, args ...any) (int, e
 	return int(n), s.mapError(what, err)
 }
 
-func (s *Store) executions(ctx context.Context, what, sql string, args ...any) ([]messages.Execution, error) {
+func (s *core) executions(ctx context.Context, what, sql string, args ...any) ([]messages.Execution, error) {
 	var out []messages.Execution
 	err := s.query(ctx, what, func(sc *scanner) {
 		var r record
@@ -52,7 +52,7 @@ func (s *Store) executions(ctx context.Context, what, sql string, args ...any) (
 }
 
 // Get returns one execution whole.
-func (s *Store) Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+func (s *executionRows) Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
 	found, err := s.executions(ctx, "get execution", whole+" WHERE e.id = $1", uuidOf(id))
 	if err != nil {
 		return messages.Execution{}, err
@@ -73,7 +73,7 @@ const chainSQL = chained + ` WHERE e.id IN (SELECT f.first FROM (SELECT coalesce
  ORDER BY e.seq LIMIT 1000`
 
 // Chain returns the whole retry chain of an execution, oldest first, 1,000 at most.
-func (s *Store) Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error) {
+func (s *executionRows) Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error) {
 	out, err := s.executions(ctx, "read chain", chainSQL, uuidOf(id))
 	if err == nil && len(out) == 0 {
 		err = notFound(id)
@@ -82,7 +82,7 @@ func (s *Store) Chain(ctx context.Context, id messages.ExecutionID) ([]messages.
 }
 
 // Events returns what happened to the execution, oldest first, 10,000 at most.
-func (s *Store) Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error) {
+func (s *executionRows) Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error) {
 	var out []store.Event
 	found := false
 	err := s.query(ctx, "read events", func(v *scanner) {
@@ -103,7 +103,7 @@ func (s *Store) Events(ctx context.Context, id messages.ExecutionID) ([]store.Ev
 }
 
 // Output returns what the execution's process wrote.
-func (s *Store) Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error) {
+func (s *executionRows) Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error) {
 	var o messages.Output
 	found := false
 	err := s.query(ctx, "read output", func(v *scanner) {
@@ -125,7 +125,7 @@ var depthsSQL = store.Statement(`SELECT d.pool, d.status, d.n, r.requested_at, d
  JOIN request r ON r.seq = d.first ORDER BY 1, 2`)
 
 // Depths counts what has not ended, by pool and status.
-func (s *Store) Depths(ctx context.Context) ([]store.Depth, error) {
+func (s *executionRows) Depths(ctx context.Context) ([]store.Depth, error) {
 	var out []store.Depth
 	err := s.query(ctx, "count depths", func(v *scanner) {
 		out = append(out, store.Depth{Pool: v.text(), Status: messages.Status(v.integer()), Count: int(v.integer()), Oldest: v.time(), More: v.boolean(), Placed: v.time()})
@@ -134,12 +134,12 @@ func (s *Store) Depths(ctx context.Context) ([]store.Depth, error) {
 }
 
 // Live returns what stands on the pool's workers.
-func (s *Store) Live(ctx context.Context, pool string) ([]messages.Execution, error) {
+func (s *executionRows) Live(ctx context.Context, pool string) ([]messages.Execution, error) {
 	return s.executions(ctx, "read live executions", listed+" WHERE e.on_worker IS NOT NULL AND e.pool = $1 ORDER BY e.seq", encodeText(pool))
 }
 
 // Now is the server's clock.
-func (s *Store) Now(ctx context.Context) (time.Time, error) {
+func (s *core) Now(ctx context.Context) (time.Time, error) {
 	var now time.Time
 	err := s.query(ctx, "read the clock", func(v *scanner) { now = v.time() }, "SELECT clock_timestamp()")
 	return now, err
@@ -158,7 +158,7 @@ var overdue = map[store.Deadline]struct{ where, order string }{
 }
 
 // Overdue returns executions past a deadline of theirs, oldest first.
-func (s *Store) Overdue(ctx context.Context, q store.OverdueQuery) ([]messages.Execution, error) {
+func (s *executionRows) Overdue(ctx context.Context, q store.OverdueQuery) ([]messages.Execution, error) {
 	d, ok := overdue[q.Deadline]
 	if !ok {
 		return nil, fmt.Errorf("overdue: %w: unknown deadline %d", store.ErrInvalid, q.Deadline)
@@ -180,7 +180,7 @@ func pageSize(limit int) int {
 }
 
 // inTransaction runs statements that depend on nothing but each other in one transaction and one round trip.
-func (s *Store) inTransaction(ctx context.Context, what string, queue func(b *pgx.Batch)) error {
+func (s *core) inTransaction(ctx context.Context, what string, queue func(b *pgx.Batch)) error {
 	if s.closed() {
 		return s.mapError(what, store.ErrClosed)
 	}

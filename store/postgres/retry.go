@@ -29,7 +29,7 @@ var retried = func() (out []int16) {
 }()
 
 // Retry implements store.Store.
-func (s *Store) Retry(ctx context.Context, id messages.ExecutionID, next messages.Execution, by string) (store.Submitted, error) {
+func (s *retrier) Retry(ctx context.Context, id messages.ExecutionID, next messages.Execution, by string) (store.Submitted, error) {
 	if err := store.Check(&next); err != nil {
 		return store.Submitted{}, fmt.Errorf("retry of execution %s: %w", id, err)
 	}
@@ -47,7 +47,7 @@ func (s *Store) Retry(ctx context.Context, id messages.ExecutionID, next message
 }
 
 // insertRetry stores the retry if the execution has none, and does nothing else.
-func (s *Store) insertRetry(ctx context.Context, id messages.ExecutionID, next *messages.Execution, by string) error {
+func (s *retrier) insertRetry(ctx context.Context, id messages.ExecutionID, next *messages.Execution, by string) error {
 	var rows freshRows
 	if err := rows.add(next); err != nil {
 		return err
@@ -72,8 +72,8 @@ func (s *Store) insertRetry(ctx context.Context, id messages.ExecutionID, next *
 }
 
 // keyTaken looks whose the retry's idempotency key is. One that this very retry, or a twin of it, has brought is no conflict.
-func (s *Store) keyTaken(ctx context.Context, id messages.ExecutionID, next *messages.Execution) error {
-	parent, err := s.Get(ctx, id)
+func (s *retrier) keyTaken(ctx context.Context, id messages.ExecutionID, next *messages.Execution) error {
+	parent, err := s.read.Get(ctx, id)
 	if err != nil || !parent.RetriedAs.IsZero() {
 		return err
 	}
@@ -87,15 +87,15 @@ func (s *Store) keyTaken(ctx context.Context, id messages.ExecutionID, next *mes
 }
 
 // retryOf reads the retry that stands.
-func (s *Store) retryOf(ctx context.Context, id, mine messages.ExecutionID) (store.Submitted, error) {
-	parent, err := s.Get(ctx, id)
+func (s *retrier) retryOf(ctx context.Context, id, mine messages.ExecutionID) (store.Submitted, error) {
+	parent, err := s.read.Get(ctx, id)
 	switch {
 	case err != nil:
 		return store.Submitted{}, err
 	case parent.RetriedAs.IsZero():
 		return store.Submitted{}, store.NotRetried(&parent)
 	}
-	e, err := s.Get(ctx, parent.RetriedAs)
+	e, err := s.read.Get(ctx, parent.RetriedAs)
 	if errors.Is(err, store.ErrNotFound) {
 		return store.Submitted{}, fmt.Errorf("retry %s of execution %s: %w", parent.RetriedAs, id, err)
 	}

@@ -38,7 +38,7 @@ const resignSQL = `WITH l AS MATERIALIZED (SELECT pool FROM router WHERE incarna
  SELECT pg_notify($3, '` + wordRouter + `') FROM r`
 
 // Lead takes those of the pools that nobody leads, and returns how all of them stand then.
-func (s *Store) Lead(ctx context.Context, inc messages.Incarnation, pools []string) ([]store.Router, error) {
+func (s *routerRows) Lead(ctx context.Context, inc messages.Incarnation, pools []string) ([]store.Router, error) {
 	if len(pools) == 0 {
 		return nil, nil
 	}
@@ -58,13 +58,13 @@ func (s *Store) Lead(ctx context.Context, inc messages.Incarnation, pools []stri
 }
 
 // Resign gives up what the incarnation leads of the pools; nil: all.
-func (s *Store) Resign(ctx context.Context, inc messages.Incarnation, pools []string) error {
+func (s *routerRows) Resign(ctx context.Context, inc messages.Incarnation, pools []string) error {
 	_, err := s.exec(ctx, "give up pools", resignSQL, uuidOf(inc), encodeTexts(pools), s.channel())
 	return err
 }
 
 // Routers returns every row, by pool.
-func (s *Store) Routers(ctx context.Context) ([]store.Router, error) {
+func (s *routerRows) Routers(ctx context.Context) ([]store.Router, error) {
 	var out []store.Router
 	err := s.query(ctx, "list routers", func(v *scanner) { out = append(out, scanRouter(v)) }, routersSQL+` ORDER BY pool COLLATE "C"`)
 	return out, err

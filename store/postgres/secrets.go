@@ -31,7 +31,7 @@ const (
 )
 
 // ClusterSecrets returns the secrets that are accepted, the current one first.
-func (s *Store) ClusterSecrets(ctx context.Context) ([]store.ClusterSecret, error) {
+func (s *secretRows) ClusterSecrets(ctx context.Context) ([]store.ClusterSecret, error) {
 	for range 2 {
 		all, err := s.readSecrets(ctx)
 		if err != nil || len(all) > 0 && all[0].Current {
@@ -45,7 +45,7 @@ func (s *Store) ClusterSecrets(ctx context.Context) ([]store.ClusterSecret, erro
 		store.ErrInvalid)
 }
 
-func (s *Store) readSecrets(ctx context.Context) ([]store.ClusterSecret, error) {
+func (s *secretRows) readSecrets(ctx context.Context) ([]store.ClusterSecret, error) {
 	var all []store.ClusterSecret
 	var bad error
 	err := s.query(ctx, "read the cluster's secrets", func(v *scanner) {
@@ -60,7 +60,7 @@ func (s *Store) readSecrets(ctx context.Context) ([]store.ClusterSecret, error) 
 }
 
 // RotateClusterSecret makes another secret the current one.
-func (s *Store) RotateClusterSecret(ctx context.Context, overlap time.Duration) (id int64, err error) {
+func (s *secretRows) RotateClusterSecret(ctx context.Context, overlap time.Duration) (id int64, err error) {
 	err = s.inTransaction(ctx, "rotate the cluster's secret", func(b *pgx.Batch) {
 		b.Queue(rotateLockSQL)
 		b.Queue(forgetSecretSQL)

@@ -15,7 +15,7 @@ import (
 const sessionColumns = `SELECT s.pool, s.session, s.epoch, s.worker_inc, s.worker_pool, s.worker_slot, s.finished_epoch, s.bound_at,
  s.touched_at, s.snapshot_epoch, s.started_epoch, s.runs, s.snapshot_runs FROM session s`
 
-func (s *Store) sessions(ctx context.Context, what, sql string, args ...any) ([]store.Session, error) {
+func (s *sessionRows) sessions(ctx context.Context, what, sql string, args ...any) ([]store.Session, error) {
 	var found []store.Session
 	err := s.query(ctx, what, func(v *scanner) {
 		var out store.Session
@@ -43,7 +43,7 @@ const (
 )
 
 // BoundSessions returns a page of the sessions that are bound to workers of live incarnations.
-func (s *Store) BoundSessions(ctx context.Context, q store.BoundQuery) ([]store.Session, error) {
+func (s *sessionRows) BoundSessions(ctx context.Context, q store.BoundQuery) ([]store.Session, error) {
 	if q.Limit <= 0 || q.Limit > store.BoundMax {
 		q.Limit = store.BoundMax
 	}
@@ -59,7 +59,7 @@ func (s *Store) BoundSessions(ctx context.Context, q store.BoundQuery) ([]store.
 }
 
 // GetSession returns one session, or store.ErrNotFound.
-func (s *Store) GetSession(ctx context.Context, pool, session string) (store.Session, error) {
+func (s *sessionRows) GetSession(ctx context.Context, pool, session string) (store.Session, error) {
 	found, err := s.sessions(ctx, "get session", sessionColumns+" WHERE s.pool = $1 AND s.session = $2", encodeText(pool), encodeText(session))
 	if err != nil {
 		return store.Session{}, err
@@ -72,7 +72,7 @@ func (s *Store) GetSession(ctx context.Context, pool, session string) (store.Ses
 
 // ListSessions returns a page ordered by (pool, session). after is the session's name behind which the page starts;
 // with pool "", it is pool and name joined by a slash, as no pool's name holds one.
-func (s *Store) ListSessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error) {
+func (s *sessionRows) ListSessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error) {
 	sql, args := sessionColumns+" WHERE (s.pool, s.session) > ($1, $2)", []any{encodeText(pool), encodeText(after)}
 	if pool == "" {
 		p, name, _ := strings.Cut(after, "/")
@@ -87,7 +87,7 @@ func (s *Store) ListSessions(ctx context.Context, pool, after string, boundOnly 
 }
 
 // Unbind ends bindings that still are the given ones.
-func (s *Store) Unbind(ctx context.Context, bindings []store.Binding) (int, error) {
+func (s *sessionRows) Unbind(ctx context.Context, bindings []store.Binding) (int, error) {
 	pools, sessions, epochs := make([]string, len(bindings)), make([]string, len(bindings)), make([]int64, len(bindings))
 	incs, on, slots := make(column[pgtype.UUID], len(bindings)), make([]string, len(bindings)), make([]int32, len(bindings))
 	for i, b := range bindings {
@@ -104,7 +104,7 @@ func (s *Store) Unbind(ctx context.Context, bindings []store.Binding) (int, erro
 
 // SaveSnapshot keeps a session's state as of an epoch and the runs in it; one that is older than the stored one, or of
 // another epoch than the session's, is ignored. ErrNotFound: there is no such session.
-func (s *Store) SaveSnapshot(ctx context.Context, ref store.SessionRef, state json.RawMessage) error {
+func (s *sessionRows) SaveSnapshot(ctx context.Context, ref store.SessionRef, state json.RawMessage) error {
 	found := false
 	if state == nil {
 		state = json.RawMessage{}
@@ -122,7 +122,7 @@ func (s *Store) SaveSnapshot(ctx context.Context, ref store.SessionRef, state js
 }
 
 // Snapshot returns the kept state and its epoch.
-func (s *Store) Snapshot(ctx context.Context, pool, session string) (json.RawMessage, int64, error) {
+func (s *sessionRows) Snapshot(ctx context.Context, pool, session string) (json.RawMessage, int64, error) {
 	var state []byte
 	var epoch int64
 	found := false

@@ -30,13 +30,13 @@ func (c *submitCall) fail(err error)           { c.err = err }
 
 // Submit stores the executions as requested, all or none. An execution without an id is given one. One whose id is
 // stored already with the same request comes back as the stored one, so a call may be repeated.
-func (s *Store) Submit(ctx context.Context, executions []messages.Execution) ([]store.Submitted, error) {
+func (s *submitter) Submit(ctx context.Context, executions []messages.Execution) ([]store.Submitted, error) {
 	return s.SubmitPlaced(ctx, executions, nil)
 }
 
 // SubmitPlaced is Submit that inserts what has a placement as scheduled, so that a row is written once instead of twice
 // before it is claimed.
-func (s *Store) SubmitPlaced(ctx context.Context, executions []messages.Execution, places []*store.Place) ([]store.Submitted, error) {
+func (s *submitter) SubmitPlaced(ctx context.Context, executions []messages.Execution, places []*store.Place) ([]store.Submitted, error) {
 	if err := checkSubmit(executions); err != nil || len(executions) == 0 {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func checkSubmit(executions []messages.Execution) error {
 }
 
 // submitTogether stores the calls of a group, or none of them.
-func (s *Store) submitTogether(ctx context.Context, group []*submitCall) error {
+func (s *submitter) submitTogether(ctx context.Context, group []*submitCall) error {
 	var all []messages.Execution
 	places := placesByID{}
 	for _, c := range group {
@@ -116,7 +116,7 @@ func keyed(executions []messages.Execution) bool {
 }
 
 // store inserts the executions in a transaction of its own, which is one round trip.
-func (s *Store) store(ctx context.Context, executions []messages.Execution, places placesByID) ([]store.Submitted, error) {
+func (s *submitter) store(ctx context.Context, executions []messages.Execution, places placesByID) ([]store.Submitted, error) {
 	out, err := insertAll(ctx, s.pool, insertion{places: places, events: s.cfg.EventsAll}, executions)
 	if err == nil && !s.beats.alone() { // whoever called wakes this node's routers
 		s.herald.requested(out)
@@ -140,7 +140,7 @@ const racesMax = 8
 
 // submitOne stores one call. Nothing can keep another caller from taking a key between the look and the insert; then
 // the insert fails, and the next look finds the holder.
-func (s *Store) submitOne(ctx context.Context, executions []messages.Execution, places placesByID) ([]store.Submitted, error) {
+func (s *submitter) submitOne(ctx context.Context, executions []messages.Execution, places placesByID) ([]store.Submitted, error) {
 	look := keyed(executions)
 	var err error
 	for range racesMax {
@@ -166,7 +166,7 @@ func (s *Store) submitOne(ctx context.Context, executions []messages.Execution, 
 // them, once it commits. Until then it holds up no work of the nodes; only who submits the same key waits for it. Where
 // a key or id is taken by a transaction that commits at the same time, or on any other error, the caller's transaction
 // is at its end and must be rolled back. The connection must be to the store's database.
-func (s *Store) SubmitTx(ctx context.Context, tx pgx.Tx, executions []messages.Execution) ([]store.Submitted, error) {
+func (s *submitter) SubmitTx(ctx context.Context, tx pgx.Tx, executions []messages.Execution) ([]store.Submitted, error) {
 	if err := checkSubmit(executions); err != nil || len(executions) == 0 {
 		return nil, err
 	}

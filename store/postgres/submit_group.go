@@ -12,7 +12,7 @@ import (
 // commitSubmits stores the calls of one group in one transaction. When something in it meets what is there already, and
 // does not stand for it, each call gets a transaction of its own, so that what is wrong with one never fails another. What
 // takes too long, or fails in a way that nobody knows, is divided until it stands alone.
-func (s *Store) commitSubmits(ctx context.Context, group []*submitCall) {
+func (s *submitter) commitSubmits(ctx context.Context, group []*submitCall) {
 	group = s.turnAwayBlocked(ctx, group, false)
 	if len(group) == 1 {
 		s.submitSingly(ctx, group)
@@ -53,7 +53,7 @@ func ofOne(err error, group []*submitCall) bool {
 
 // turnAwayBlocked fails the calls that submit to a session whose row is held by another transaction, and returns the others.
 // It looks at the sessions that are remembered as held, or at all of the group's.
-func (s *Store) turnAwayBlocked(ctx context.Context, group []*submitCall, all bool) []*submitCall {
+func (s *submitter) turnAwayBlocked(ctx context.Context, group []*submitCall, all bool) []*submitCall {
 	var names []laneName
 	for _, c := range group {
 		names = append(names, lanesOf(c)...)
@@ -64,7 +64,7 @@ func (s *Store) turnAwayBlocked(ctx context.Context, group []*submitCall, all bo
 	if len(names) == 0 {
 		return group
 	}
-	held, err := s.lookLanes(ctx, names)
+	held, err := s.held.lookLanes(ctx, names)
 	if err != nil || len(held) == 0 {
 		return group
 	}
@@ -93,7 +93,7 @@ func lanesOf(c *submitCall) (out []laneName) {
 }
 
 // submitSingly stores each call by itself. A key that an open transaction has is waited for once.
-func (s *Store) submitSingly(ctx context.Context, group []*submitCall) {
+func (s *submitter) submitSingly(ctx context.Context, group []*submitCall) {
 	held := map[ownedKey]error{}
 	for _, c := range group {
 		var key ownedKey
@@ -115,7 +115,7 @@ const locksMax = 2
 // submitAlone stores one call. A lock that it waits for in vain is that of a session, which the look finds, or that of a key
 // or an id, which no look can find: another transaction has inserted it and not committed. Where the look finds nobody, a
 // call without keys is made once more, because a session's holder may have ended before the look.
-func (s *Store) submitAlone(ctx context.Context, c *submitCall) {
+func (s *submitter) submitAlone(ctx context.Context, c *submitCall) {
 	alone, tries := []*submitCall{c}, locksMax
 	if keyed(c.executions) {
 		tries = 1

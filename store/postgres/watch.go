@@ -16,19 +16,19 @@ import (
 
 // hub listens on a connection of its own and hands what it hears to all watchers. It listens while anybody watches.
 type hub struct {
-	s       *Store
+	s       *core
 	config  *pgx.ConnConfig
 	mu      sync.Mutex
 	watches map[*watch]struct{}
 	stop    context.CancelFunc // of the listening goroutine; nil: none
 }
 
-func newHub(s *Store, config *pgx.ConnConfig) *hub {
+func newHub(s *core, config *pgx.ConnConfig) *hub {
 	return &hub{s: s, config: config, watches: map[*watch]struct{}{}}
 }
 
 // Watch tells of what other programs and nodes did, and of what this one did too, until ctx or the store ends.
-func (s *Store) Watch(ctx context.Context) (<-chan store.Hint, error) {
+func (s *hints) Watch(ctx context.Context) (<-chan store.Hint, error) {
 	if s.closed() {
 		return nil, s.mapError("watch", store.ErrClosed)
 	}

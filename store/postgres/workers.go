@@ -28,7 +28,7 @@ const saveWorkersSQL = `INSERT INTO worker (incarnation, pool, slot, id, generat
   since = excluded.since`
 
 // SaveWorkers inserts or replaces rows by key, all or none.
-func (s *Store) SaveWorkers(ctx context.Context, workers []store.Worker) error {
+func (s *workerRows) SaveWorkers(ctx context.Context, workers []store.Worker) error {
 	if len(workers) == 0 {
 		return nil
 	}
@@ -101,7 +101,7 @@ const heartbeatSQL = `UPDATE worker w SET last_heartbeat = CASE WHEN d.beats AND
  WHERE w.incarnation = d.incarnation AND w.pool = d.pool AND w.slot = d.slot`
 
 // Heartbeat writes the beat of the incarnation's workers, and the capabilities of those given.
-func (s *Store) Heartbeat(ctx context.Context, inc messages.Incarnation, capabilities map[messages.WorkerKey]json.RawMessage) error {
+func (s *workerRows) Heartbeat(ctx context.Context, inc messages.Incarnation, capabilities map[messages.WorkerKey]json.RawMessage) error {
 	keys := slices.SortedFunc(maps.Keys(capabilities), compareKeys)
 	incs, pools, slots, values := make(column[pgtype.UUID], len(keys)), make([]string, len(keys)), make([]int32, len(keys)), make(blobs, len(keys))
 	for i, k := range keys {
@@ -119,7 +119,7 @@ const (
 )
 
 // RecordTransitions appends worker events and brings the rows up to date; healths[i] belongs to events[i].
-func (s *Store) RecordTransitions(ctx context.Context, events []store.WorkerEvent, healths []string) error {
+func (s *workerRows) RecordTransitions(ctx context.Context, events []store.WorkerEvent, healths []string) error {
 	if len(healths) != len(events) {
 		return fmt.Errorf("record transitions: %w: %d events with %d healths", store.ErrInvalid, len(events), len(healths))
 	}
@@ -138,7 +138,7 @@ func (s *Store) RecordTransitions(ctx context.Context, events []store.WorkerEven
 }
 
 // CordonWorker records operator intent. ErrNotFound: there is no such worker.
-func (s *Store) CordonWorker(ctx context.Context, key messages.WorkerKey, cordoned bool) error {
+func (s *workerRows) CordonWorker(ctx context.Context, key messages.WorkerKey, cordoned bool) error {
 	n, err := s.exec(ctx, "cordon worker", "UPDATE worker SET cordoned = $4 WHERE incarnation = $1 AND pool = $2 AND slot = $3",
 		uuidOf(key.Incarnation), encodeText(key.Pool), int32(key.Slot), cordoned)
 	if err == nil && n == 0 {
@@ -148,7 +148,7 @@ func (s *Store) CordonWorker(ctx context.Context, key messages.WorkerKey, cordon
 }
 
 // ListWorkers returns the rows of incarnations that are not dead, by id.
-func (s *Store) ListWorkers(ctx context.Context, pool string) ([]store.Worker, error) {
+func (s *workerRows) ListWorkers(ctx context.Context, pool string) ([]store.Worker, error) {
 	var out []store.Worker
 	err := s.query(ctx, "list workers", func(v *scanner) {
 		var k store.Worker
@@ -165,7 +165,7 @@ func (s *Store) ListWorkers(ctx context.Context, pool string) ([]store.Worker, e
 }
 
 // EndedWorkers returns the workers that a dead incarnation had, by id.
-func (s *Store) EndedWorkers(ctx context.Context, inc messages.Incarnation) ([]store.Worker, error) {
+func (s *workerRows) EndedWorkers(ctx context.Context, inc messages.Incarnation) ([]store.Worker, error) {
 	var out []store.Worker
 	err := s.query(ctx, "list ended workers", func(v *scanner) {
 		k := store.Worker{Key: messages.WorkerKey{Incarnation: inc}}
@@ -178,7 +178,7 @@ func (s *Store) EndedWorkers(ctx context.Context, inc messages.Incarnation) ([]s
 }
 
 // WorkerEvents returns the newest events of one worker, newest first.
-func (s *Store) WorkerEvents(ctx context.Context, key messages.WorkerKey, limit int) ([]store.WorkerEvent, error) {
+func (s *workerRows) WorkerEvents(ctx context.Context, key messages.WorkerKey, limit int) ([]store.WorkerEvent, error) {
 	var out []store.WorkerEvent
 	err := s.query(ctx, "read worker events", func(v *scanner) {
 		out = append(out, store.WorkerEvent{Key: key, Generation: messages.Generation(v.integer()), At: v.time(), From: v.text(),
@@ -189,7 +189,7 @@ func (s *Store) WorkerEvents(ctx context.Context, key messages.WorkerKey, limit 
 }
 
 // SaveActions records the actions that this node serves.
-func (s *Store) SaveActions(ctx context.Context, actions []messages.Action) error {
+func (s *workerRows) SaveActions(ctx context.Context, actions []messages.Action) error {
 	definitions := make(blobs, len(actions))
 	for i := range actions {
 		b, err := json.Marshal(&actions[i])

@@ -155,7 +155,7 @@ func claimer(w *write) messages.Incarnation {
 
 // writes are the changes of one transaction.
 type writes struct {
-	s   *Store
+	s   *statements
 	all []write
 }
 
@@ -195,12 +195,12 @@ func (w *writes) queue(batch *pgx.Batch) {
 			with.add(&part[i], w.s.cfg.EventsAll)
 		}
 		w.s.queueRows(batch, part)
-		with.queue(batch, w.s)
+		with.queue(batch, w.s.channel())
 	}
 	touched.settle(batch)
 }
 
-func (s *Store) queueRows(batch *pgx.Batch, part []write) {
+func (s *statements) queueRows(batch *pgx.Batch, part []write) {
 	args := make([]any, 0, len(written)+len(compared))
 	for i := range part {
 		part[i].n = int32(i)
@@ -216,7 +216,7 @@ func (s *Store) queueRows(batch *pgx.Batch, part []write) {
 }
 
 // took answers for a change that took effect, and brings what is kept in memory up to date.
-func (s *Store) took(w *write) {
+func (s *statements) took(w *write) {
 	w.it.answer(&w.d, w.row.at)
 	n := &w.d.Next
 	switch {

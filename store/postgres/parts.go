@@ -1,0 +1,188 @@
+package postgres
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/troupe-run/troupe/store"
+)
+
+// Store is the Postgres adapter. It is made by Open.
+//
+// It embeds its parts because store.Store asks for one value with a method for each question and change: every method of the port is a
+// part's. The parts hold no other part but by a named field, so what one of them calls of another is seen where it is called.
+type Store struct {
+	*core
+	*applier
+	*submitter
+	*retrier
+	*dueRows
+	*executionRows
+	*nodeRows
+	*workerRows
+	*sessionRows
+	*deadLetterRows
+	*outbox
+	*inbox
+	*routerRows
+	*secretRows
+	*retention
+	*hints
+}
+
+// core is what every part shares: the connections, the settings, how one statement or one transaction is carried out, and the end.
+type core struct {
+	cfg     Config
+	pool    *pgxpool.Pool
+	where   string         // the server and database, for errors
+	quit    chan struct{}  // closed when Close begins
+	ended   chan struct{}  // closed when the lanes have ended
+	work    sync.WaitGroup // goroutines of the store
+	closing sync.Once
+	beats   *beater
+	herald  *herald
+}
+
+// memory is what the store remembers of rows, so that it need not read them: all of it may be forgotten.
+type memory struct {
+	known   *sessioned
+	asked   *remembered // that wait
+	claimed *remembered // that run
+	blocked *blocked
+	floors  *floors
+}
+
+// heldRows looks which rows other transactions hold, and goes on without them.
+type heldRows struct {
+	*core
+	*memory
+}
+
+// statements makes the statements of changes, and keeps the memory up to date with what they did.
+type statements struct {
+	*core
+	*memory
+}
+
+// applier makes changes of executions.
+type applier struct {
+	*core
+	*memory
+	held    *heldRows
+	write   *statements
+	applies *grouper[*applyCall]
+}
+
+// submitter stores new executions.
+type submitter struct {
+	*core
+	*memory
+	held    *heldRows
+	submits *grouper[*submitCall]
+}
+
+// retrier stores the retries that somebody asks for.
+type retrier struct {
+	*core
+	read *executionRows
+}
+
+// dueRows reads what may be placed.
+type dueRows struct {
+	*core
+	*memory
+}
+
+// executionRows reads executions and what belongs to them.
+type executionRows struct{ *core }
+
+// nodeRows has the nodes, their leases and the cordons of nodes and pools.
+type nodeRows struct{ *core }
+
+// workerRows has the workers, and the actions that nodes serve.
+type workerRows struct{ *core }
+
+// sessionRows has the sessions, their bindings and snapshots.
+type sessionRows struct{ *core }
+
+// deadLetterRows has the dead letters.
+type deadLetterRows struct{ *core }
+
+// outbox has the notices that are still to be told.
+type outbox struct {
+	*core
+	// outboxFill is how many notices a row had when it was read last.
+	outboxFill atomic.Int64
+}
+
+// inbox has the submissions that came by SQL.
+type inbox struct{ *core }
+
+// routerRows says which node leads which pool.
+type routerRows struct{ *core }
+
+// secretRows has the secrets by which nodes know each other.
+type secretRows struct{ *core }
+
+// retention deletes what is old.
+type retention struct {
+	*core
+	purges purger
+}
+
+// hints hands on what other programs and nodes notify of.
+type hints struct {
+	*core
+	deliver *hub
+}
+
+func newCore(cfg Config, pool *pgxpool.Pool, config *pgx.ConnConfig) *core {
+	c := &core{cfg: cfg, pool: pool, where: describe(config), quit: make(chan struct{}), ended: make(chan struct{})}
+	c.beats, c.herald = newBeater(c, config), newHerald(c)
+	return c
+}
+
+func newStore(c *core, config *pgx.ConnConfig) *Store {
+	m := &memory{known: newSessioned(), asked: newRemembered(), claimed: newRemembered(), floors: newFloors(), blocked: newBlocked()}
+	held, executions := &heldRows{c, m}, &executionRows{c}
+	changes := &applier{core: c, memory: m, held: held, write: &statements{c, m}}
+	changes.applies = newGrouper(c, 0, func(c *applyCall) int { return len(c.changes) }, callSize, changes.commitApplies)
+	submissions := &submitter{core: c, memory: m, held: held}
+	submissions.submits = newGrouper(c, 5*time.Millisecond, func(c *submitCall) int { return len(c.executions) },
+		func(c *submitCall) int { return executionsSize(c.executions) }, submissions.commitSubmits)
+	return &Store{
+		core: c, applier: changes, submitter: submissions, retrier: &retrier{c, executions}, dueRows: &dueRows{c, m}, executionRows: executions,
+		nodeRows: &nodeRows{c}, workerRows: &workerRows{c}, sessionRows: &sessionRows{c}, deadLetterRows: &deadLetterRows{c},
+		outbox: &outbox{core: c}, inbox: &inbox{c}, routerRows: &routerRows{c}, secretRows: &secretRows{c}, retention: &retention{core: c},
+		hints: &hints{c, newHub(c, config)},
+	}
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Close ends the store's work and its connections. Calls that wait end with store.ErrClosed; those under way end with
+// their outcome or, after the statement timeout, with store.ErrUnavailable. A second Close waits for the first.
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		close(s.quit)
+		s.work.Wait()
+		close(s.ended)
+		s.beats.close()
+		s.pool.Close()
+	})
+	return nil
+}
+
+// closed reports whether Close has begun.
+func (s *core) closed() bool {
+	select {
+	case <-s.quit:
+		return true
+	default:
+		return false
+	}
+}
