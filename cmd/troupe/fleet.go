@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -17,7 +16,6 @@ import (
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/rules/membership"
-	"github.com/troupe-run/troupe/store"
 )
 
 // workersMax is the API's largest page of workers.
@@ -279,76 +277,6 @@ func (f fleet) nodes() *cobra.Command {
 			return f.show(v, []string{"NODE", "INCARNATION", "STATE", "VERSION", "STARTED", "BEAT", "ADDRESS", "REACH", "WHY"}, rows)
 		}),
 	}
-}
-
-func (s sessions) command() *cobra.Command {
-	var pool string
-	var bound bool
-	limit := 0
-	cmd := &cobra.Command{Use: "sessions", Short: "Show the sessions and where they are bound, or end one", Args: exactly()}
-	cmd.AddCommand(s.get(), s.end())
-	cmd.Flags().StringVar(&pool, "pool", "", "only this pool")
-	cmd.Flags().BoolVar(&bound, "bound", false, "only sessions that are bound to a worker")
-	cmd.Flags().IntVarP(&limit, "limit", "n", 100, "how many, 1 to 1000")
-	cmd.RunE = s.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-		query := url.Values{"limit": {fmt.Sprint(limit)}}
-		if pool != "" {
-			query.Set("pool", pool)
-		}
-		if bound {
-			query.Set("bound", "1")
-		}
-		var v api.SessionList
-		if err := c.Get(ctx, "/api/v1/sessions?"+query.Encode(), &v); err != nil {
-			return err
-		}
-		var nodes api.NodeList
-		if err := c.Get(ctx, "/api/v1/nodes", &nodes); err != nil {
-			return err
-		}
-		if s.output == "json" {
-			return s.printJSON(namedSessionList{Sessions: namedSessions(v.Sessions, nodes.Nodes), NextCursor: v.NextCursor})
-		}
-		rows := sessionRows(v.Sessions, nodes.Nodes, c.Now())
-		return s.show(v, []string{"POOL", "SESSION", "WORKER", "EPOCH", "IDLE"}, rows)
-	})
-	return cmd
-}
-
-// namedSession is a session whose worker has the id that every other call takes. The key in the store stands beside it.
-type namedSession struct {
-	store.Session
-	Worker    string             `json:"worker,omitempty"`
-	WorkerKey messages.WorkerKey `json:"worker_key,omitzero"`
-}
-
-type namedSessionList struct {
-	Sessions   []namedSession `json:"sessions"`
-	NextCursor string         `json:"next_cursor,omitempty"`
-}
-
-// namedSessions writes each binding as the id of its worker, which holds the node's name where the row holds its incarnation.
-func namedSessions(sessions []store.Session, nodes []view.Node) []namedSession {
-	names := make(map[messages.Incarnation]string, len(nodes))
-	for _, n := range nodes {
-		names[n.Incarnation] = n.Name
-	}
-	list := make([]namedSession, len(sessions))
-	for i, s := range sessions {
-		list[i] = namedSession{Session: s, WorkerKey: s.Worker}
-		if !s.Worker.IsZero() {
-			list[i].Worker = fmt.Sprintf("%s/%s/%d", cmp.Or(names[s.Worker.Incarnation], "?"), s.Worker.Pool, s.Worker.Slot)
-		}
-	}
-	return list
-}
-
-func sessionRows(sessions []store.Session, nodes []view.Node, now time.Time) [][]string {
-	rows := make([][]string, len(sessions))
-	for i, s := range namedSessions(sessions, nodes) {
-		rows[i] = []string{s.Pool, s.Session.Session, s.Worker, fmt.Sprint(s.Epoch), ago(s.TouchedAt, now)}
-	}
-	return rows
 }
 
 func (f fleet) actions() *cobra.Command {

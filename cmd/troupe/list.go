@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +15,7 @@ import (
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/messages"
 )
 
 // pageMax is the API's largest page.
@@ -208,4 +212,86 @@ func (x executions) eachID(ids []string, do func(id string) (form.ExecutionView,
 		return errSilent
 	}
 	return nil
+}
+
+// untilEnd waits for the end of the execution and of what retries it, and says meanwhile how it stands.
+func (x executions) untilEnd(ctx context.Context, c *client.Client, v form.ExecutionView) (form.ExecutionView, error) {
+	p := &progress{app: x.app}
+	defer p.done()
+	began := time.Now()
+	for {
+		for !v.Status.Terminal() {
+			limit := api.WaitMax
+			if x.terminal {
+				limit = time.Second
+				p.say("%s %s %s %s", v.ID, v.Status, v.Worker, short(time.Since(began)))
+			}
+			var err error
+			if v, err = c.WaitFor(ctx, v.ID.String(), limit); err != nil {
+				return v, err
+			}
+		}
+		if v.Status == messages.Completed || v.RetriedAs.IsZero() {
+			return v, nil
+		}
+		p.done()
+		fmt.Fprintf(x.err, "execution %s %s; it is retried as %s\n", v.ID, failure(v), v.RetriedAs)
+		next, err := c.Execution(ctx, v.RetriedAs.String())
+		if err != nil {
+			return v, err
+		}
+		v = next
+	}
+}
+
+// outcome prints what an execution ended with: its result, or its error.
+func (x executions) outcome(v form.ExecutionView) error {
+	if x.output == "json" {
+		if err := x.printJSON(v); err != nil || v.Status == messages.Completed {
+			return err
+		}
+		return errSilent
+	}
+	if v.Status == messages.Completed {
+		result := v.Result
+		if len(result) == 0 {
+			result = json.RawMessage("null")
+		}
+		_, err := fmt.Fprintln(x.out, unescaped(result))
+		return err
+	}
+	fmt.Fprintf(x.err, "execution %s %s\n", v.ID, failure(v))
+	if v.Error != nil && v.Error.Stderr != "" {
+		text := strings.TrimRight(v.Error.Stderr, "\n")
+		if x.terminal {
+			text = visibleLines(text)
+		}
+		fmt.Fprintln(x.err, text)
+	}
+	return errSilent
+}
+
+// unescaped writes JSON as a person wrote it: the API escapes markup.
+func unescaped(raw json.RawMessage) string {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if dec.Decode(&v) != nil {
+		return visible(string(raw))
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(v) != nil {
+		return visible(string(raw))
+	}
+	return string(harmlessJSON(bytes.TrimRight(b.Bytes(), "\n")))
+}
+
+// failure says in a few words how an execution ended that did not complete.
+func failure(v form.ExecutionView) string {
+	if v.Error == nil {
+		return v.Status.String()
+	}
+	return paragraph(fmt.Sprintf("%s: %s: %s", v.Status, v.Error.Code, v.Error.Message))
 }

@@ -43,28 +43,6 @@ func (x executions) logs() *cobra.Command {
 	return cmd
 }
 
-// screenOut is standard output for what programs wrote: as it is, and without what would steer it where it is a terminal.
-func (a *app) screenOut(raw bool) io.Writer { return onScreen(a.out, a.screen && !raw) }
-
-// screenErr is the same of standard error.
-func (a *app) screenErr(raw bool) io.Writer { return onScreen(a.err, a.terminal && !raw) }
-
-func onScreen(w io.Writer, screen bool) io.Writer {
-	if screen {
-		return &screenText{to: w}
-	}
-	return w
-}
-
-// ended writes what a screen's text still waits with.
-func ended(writers ...io.Writer) {
-	for _, w := range writers {
-		if s, ok := w.(*screenText); ok {
-			s.end()
-		}
-	}
-}
-
 func (x executions) printOutput(v api.OutputView, raw bool) error {
 	stdout, stderr := []byte(v.Stdout), []byte(v.Stderr)
 	if v.StdoutBase64 != nil {

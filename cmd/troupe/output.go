@@ -2,14 +2,19 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 	"unicode"
 
 	"charm.land/lipgloss/v2"
 	"charm.land/lipgloss/v2/table"
+
+	"github.com/troupe-run/troupe/api/form"
+	"github.com/troupe-run/troupe/cmd/troupe/client"
 )
 
 var (
@@ -65,6 +70,49 @@ func (a *app) printTable(heads []string, rows [][]string) error {
 		text = renderTable(heads, rows)
 	}
 	_, err := lipgloss.Fprintln(a.out, text)
+	return err
+}
+
+// screenOut is standard output for what programs wrote: as it is, and without what would steer it where it is a terminal.
+func (a *app) screenOut(raw bool) io.Writer { return onScreen(a.out, a.screen && !raw) }
+
+// screenErr is the same of standard error.
+func (a *app) screenErr(raw bool) io.Writer { return onScreen(a.err, a.terminal && !raw) }
+
+func onScreen(w io.Writer, screen bool) io.Writer {
+	if screen {
+		return &screenText{to: w}
+	}
+	return w
+}
+
+// ended writes what a screen's text still waits with.
+func ended(writers ...io.Writer) {
+	for _, w := range writers {
+		if s, ok := w.(*screenText); ok {
+			s.end()
+		}
+	}
+}
+
+func (a *app) printID(v form.ExecutionView) error {
+	if a.output == "json" {
+		return a.printJSON(v)
+	}
+	_, err := fmt.Fprintln(a.out, v.ID)
+	return err
+}
+
+// order posts to a path and says what came of it.
+func (a *app) order(ctx context.Context, c *client.Client, path, said string) error {
+	var v map[string]any
+	if err := c.Post(ctx, path, nil, &v); err != nil {
+		return err
+	}
+	if a.output == "json" {
+		return a.printJSON(v)
+	}
+	_, err := fmt.Fprintln(a.out, visible(said))
 	return err
 }
 
