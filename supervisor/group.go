@@ -78,6 +78,7 @@ func (a *Added) all() []ChildSpec {
 type Group struct {
 	cfg      GroupConfig
 	cell     *actors.Cell
+	world    *actors.RealWorld
 	children map[string]ChildSpec // by the actor's id
 	failures []time.Time
 	restarts int
@@ -114,6 +115,7 @@ func NewGroup(cfg GroupConfig) actors.Child {
 func (g *Group) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
+		g.world = actors.NewWorld(g.cfg.System, ctx.Self())
 		for _, spec := range append(slices.Clone(g.cfg.Children), g.cfg.Added.all()...) {
 			if _, err := g.spawn(ctx, spec); err != nil {
 				panic(err)
@@ -121,6 +123,7 @@ func (g *Group) Receive(ctx actor.Context) {
 		}
 	case *actor.Stopping:
 		g.stopping = true
+		g.world.End()
 	case *actor.Stopped:
 	case *actor.Terminated:
 		g.terminated(ctx, m.Who)
@@ -167,7 +170,7 @@ func (g *Group) terminated(ctx actor.Context, who *actor.PID) {
 	g.restarts++
 	g.cell.Update(func(s *actors.Status) { s.Restarts, s.LastFailure = g.restarts, who.Id+": "+failure.Reason })
 	g.cfg.Logger.Error("actor failed, starting it again", "actor", who.Id, "reason", failure.Reason)
-	if g.exceeded(time.Now()) {
+	if g.exceeded(g.world.Now()) {
 		err := fmt.Errorf("%s: more than %d failures in %s, the last of %s: %s", g.cfg.Name, groupIntensity, groupPeriod, who.Id, failure.Reason)
 		if g.cfg.Fatal != nil {
 			g.cfg.Fatal(err)

@@ -48,9 +48,7 @@ type MemberConfig struct {
 type Member struct {
 	cfg      MemberConfig
 	cell     *actors.Cell
-	self     *actor.PID
-	ctx      context.Context
-	cancel   context.CancelFunc
+	world    *actors.RealWorld
 	timer    actors.Timer
 	nodes    map[messages.Incarnation]store.Node
 	rescuing bool
@@ -58,15 +56,12 @@ type Member struct {
 	stood    map[messages.Incarnation]membership.Reach
 }
 
-type (
-	memberTick struct{}
-	pulsed     struct {
-		event membership.Event
-		nodes []store.Node
-		err   error
-	}
-	rescued struct{ err error }
-)
+// pulsed is what came of a question to the store or to the peers.
+type pulsed struct {
+	event membership.Event
+	nodes []store.Node
+	err   error
+}
 
 // NewMember returns the child to spawn.
 func NewMember(cfg MemberConfig) actors.Child {
@@ -84,41 +79,40 @@ func (m *Member) Receive(ctx actor.Context) {
 	case *actor.Started:
 		m.start(ctx)
 	case *actor.Stopping:
-		m.cancel()
+		m.world.End()
 		stopTimer(m.timer)
 	case *actor.Stopped:
-	case *memberTick:
-		m.step(membership.Tick{})
-	case *pulsed:
-		m.pulsed(msg)
-	case *rescued:
-		m.rescued(msg)
+	case *actors.Resume:
+		m.world.Resume(msg)
 	default:
 		m.cfg.System.Registry.Unknown(ctx)
 	}
 }
 
 func (m *Member) start(ctx actor.Context) {
-	m.self = ctx.Self()
-	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m.world = actors.NewWorld(m.cfg.System, ctx.Self())
 	m.meet(m.cfg.Nodes)
-	go m.hearRefusals(m.ctx, m.self)
+	m.hearRefusals()
 	m.step(membership.Resumed{})
 }
 
 // hearRefusals brings the news of refused claims.
-func (m *Member) hearRefusals(ctx context.Context, self *actor.PID) {
-	for {
+func (m *Member) hearRefusals() {
+	m.world.Beside(0, func(ctx context.Context) func() {
 		select {
 		case <-m.cfg.Lease.Refused():
-			m.cfg.System.Send(self, &pulsed{event: membership.Refused{}})
+			return func() {
+				m.hearRefusals()
+				m.pulsed(&pulsed{event: membership.Refused{}})
+			}
 		case <-ctx.Done():
-			return
+			return nil
 		}
-	}
+	})
 }
 
-func (m *Member) now() time.Duration { return time.Since(m.cfg.Base) }
+// now is the time as the machine counts it.
+func (m *Member) now() time.Duration { return m.world.Now().Sub(m.cfg.Base) }
 
 // step gives the machine one event and carries out what it wants.
 func (m *Member) step(e membership.Event) {
@@ -128,9 +122,8 @@ func (m *Member) step(e membership.Event) {
 	m.show()
 	stopTimer(m.timer)
 	if m.cfg.Machine.State() != membership.Fenced {
-		self, system := m.self, m.cfg.System
 		wait := max(m.cfg.Machine.Next()-m.now(), time.Millisecond)
-		m.timer = time.AfterFunc(wait, func() { system.Send(self, &memberTick{}) })
+		m.timer = m.world.After(wait, func() { m.step(membership.Tick{}) })
 	}
 }
 
@@ -144,7 +137,7 @@ func (m *Member) do(effect membership.Effect) {
 		m.cfg.Lease.Grant(m.cfg.Base.Add(e.Asked), m.cfg.LeaseTime)
 		m.cfg.GoOn(m.cfg.Base.Add(e.Asked))
 	case membership.GoOn:
-		m.cfg.GoOn(time.Now())
+		m.cfg.GoOn(m.world.Now())
 	case membership.AskPeers:
 		m.askPeers()
 	case membership.Declare:
@@ -181,15 +174,12 @@ func (m *Member) stands(away bool) {
 	m.cfg.Tell(&StoreStands{Away: away})
 }
 
-// beside runs I/O next to the actor, bounded in time; its answer comes as a message.
+// beside runs I/O next to the actor, bounded in time, and takes its answer.
 func (m *Member) beside(limit time.Duration, do func(context.Context) *pulsed) {
-	parent, self, system := m.ctx, m.self, m.cfg.System
-	go func() {
-		defer system.Carry(self)
-		ctx, cancel := context.WithTimeout(parent, limit)
-		defer cancel()
-		system.Send(self, do(ctx))
-	}()
+	m.world.Beside(limit, func(ctx context.Context) func() {
+		p := do(ctx)
+		return func() { m.pulsed(p) }
+	})
 }
 
 // beat renews the lease. Its time counts from before the store was asked.
@@ -327,19 +317,16 @@ func (m *Member) rescue() {
 		return
 	}
 	m.rescuing = true
-	parent, self, system := m.ctx, m.self, m.cfg.System
-	go func() {
-		defer system.Carry(self)
-		ctx, cancel := context.WithTimeout(parent, rescueTime)
-		defer cancel()
-		system.Send(self, &rescued{err: m.cfg.Rescue(ctx)})
-	}()
+	m.world.Beside(rescueTime, func(ctx context.Context) func() {
+		err := m.cfg.Rescue(ctx)
+		return func() { m.rescued(err) }
+	})
 }
 
-func (m *Member) rescued(r *rescued) {
+func (m *Member) rescued(err error) {
 	m.rescuing = false
-	if r.err != nil {
-		m.cfg.Logger.Warn("work of an ended node not given back, the next sweep does", "error", r.err)
+	if err != nil {
+		m.cfg.Logger.Warn("work of an ended node not given back, the next sweep does", "error", err)
 	}
 	if m.again {
 		m.again = false
@@ -352,7 +339,7 @@ func (m *Member) show() {
 	state := m.cfg.Machine.State().String()
 	m.cell.Update(func(s *actors.Status) {
 		if s.State != state {
-			s.State, s.Since = state, time.Now()
+			s.State, s.Since = state, m.world.Now()
 		}
 		switch {
 		case m.cfg.Machine.State() == membership.Outage:
