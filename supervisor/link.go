@@ -27,6 +27,7 @@ type Link struct {
 	senders    map[messages.Incarnation]*sender
 	attached   map[string]bool // the queues, and whether they deliver
 	held       map[messages.Placement]heldFor
+	malformed  map[*held]struct{} // deliveries that cannot be handled, until the store has kept them
 	running    map[messages.Placement]messages.Slot
 	// returning are the placements whose take back the store has not answered yet.
 	returning   map[messages.Placement]struct{}
@@ -96,7 +97,7 @@ type Delivered struct {
 func newLink(s *shell) *Link {
 	l := &Link{
 		shell: s, senders: map[messages.Incarnation]*sender{}, attached: map[string]bool{},
-		held: map[messages.Placement]heldFor{}, running: map[messages.Placement]messages.Slot{},
+		held: map[messages.Placement]heldFor{}, malformed: map[*held]struct{}{}, running: map[messages.Placement]messages.Slot{},
 		returning: map[messages.Placement]struct{}{}, left: s.memory.leftBehind(),
 	}
 	l.outbox = &outbox{shell: s, link: l, mode: &l.mode, halted: &l.haltedAt}
@@ -121,6 +122,9 @@ func (l *Link) stop() {
 			h.open = 0
 			_ = h.delivery.Nack(true)
 		}
+	}
+	for h := range l.malformed { // one that has been acked meanwhile stays so
+		_ = h.delivery.Nack(true)
 	}
 }
 

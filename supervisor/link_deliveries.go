@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
@@ -152,12 +151,19 @@ func (l *Link) quarantine(d broker.Delivery, cause error) {
 		Queue: d.Queue, Reason: "malformed", Body: d.Body, Resolution: "quarantined: " + cause.Error(),
 	})
 	d.Body = nil
+	h := &held{delivery: d, open: 1}
+	l.malformed[h] = struct{}{}
 	l.world.Beside(storeTimeout, func(ctx context.Context) func() {
 		if _, err := l.cfg.Store.SaveDeadLetter(ctx, letter); err != nil {
-			time.AfterFunc(l.retryAfter(), func() { _ = d.Nack(true) }) // whatever becomes of the pool
-			return nil
+			return func() { l.world.After(l.retryAfter(), func() { l.unkept(h) }) }
 		}
 		_ = d.Ack()
-		return nil
+		return func() { delete(l.malformed, h) }
 	})
+}
+
+// unkept sends back what the store did not keep as a dead letter.
+func (l *Link) unkept(h *held) {
+	delete(l.malformed, h)
+	_ = h.delivery.Nack(true)
 }

@@ -27,16 +27,15 @@ const restartedWhy = "the pool's supervisor was started again"
 // giveBackLeft gives back what an earlier actor of this pool had on workers that went with it, once their processes are gone.
 // Whoever routes for the workers now hears of it as of any other end.
 func (l *Link) giveBackLeft() {
-	left := l.left
-	if len(left.generations) == 0 {
+	if len(l.left.generations) == 0 {
 		return
 	}
+	l.awaitExit(l.left.processes, storeTimeout/2, l.readLeft) // what ran there is placed again only once it is gone
+}
+
+// readLeft reads what stands on this node's workers.
+func (l *Link) readLeft() {
 	l.world.Beside(storeTimeout, func(ctx context.Context) func() {
-		limited, cancel := context.WithTimeout(ctx, storeTimeout/2)
-		defer cancel()
-		for _, pid := range left.processes { // what ran there is placed again only once it is gone
-			awaitExit(limited, pid)
-		}
 		live, err := l.cfg.Store.Live(ctx, l.cfg.Name)
 		if err != nil {
 			l.cfg.Logger.Warn("what an earlier supervisor of the pool has left is not read, reading again", "error", err)
@@ -83,12 +82,11 @@ func (l *Link) rescueStray(pl messages.Placement, n messages.Slot) {
 
 // readLost reads what is lost once the processes are gone that may have it.
 func (l *Link) readLost(m lostRead, pids []int) {
-	l.world.Beside(3*storeTimeout, func(ctx context.Context) func() {
-		for _, pid := range pids {
-			awaitExit(ctx, pid)
-		}
-		m.execution, m.err = l.cfg.Store.Get(ctx, m.placement.Execution)
-		return func() { l.lostRead(&m) }
+	l.awaitExit(pids, 3*storeTimeout, func() {
+		l.world.Beside(storeTimeout, func(ctx context.Context) func() {
+			m.execution, m.err = l.cfg.Store.Get(ctx, m.placement.Execution)
+			return func() { l.lostRead(&m) }
+		})
 	})
 }
 
@@ -142,13 +140,21 @@ func RescueChange(c *actors.WorkerConfig, e *messages.Execution, by, why string)
 	}
 }
 
-// awaitExit waits until a process is gone, or ctx ends.
-func awaitExit(ctx context.Context, pid int) {
-	for pid > 0 && syscall.Kill(pid, 0) == nil {
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
-			return
-		}
+// exitPoll is the time between two looks at a process that is to end.
+const exitPoll = 20 * time.Millisecond
+
+// awaitExit goes on once all of the processes are gone, and after the limit in any case.
+func (l *Link) awaitExit(pids []int, limit time.Duration, then func()) {
+	l.lookForExit(pids, l.world.Now().Add(limit), then)
+}
+
+func (l *Link) lookForExit(pids []int, until time.Time, then func()) {
+	for len(pids) > 0 && (pids[0] <= 0 || syscall.Kill(pids[0], 0) != nil) {
+		pids = pids[1:]
 	}
+	if len(pids) == 0 || !l.world.Now().Before(until) {
+		then()
+		return
+	}
+	l.world.After(exitPoll, func() { l.lookForExit(pids, until, then) })
 }
