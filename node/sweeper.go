@@ -16,7 +16,6 @@ import (
 	"github.com/troupe-run/troupe/rules/retry"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/clock"
-	"github.com/troupe-run/troupe/supervisor"
 )
 
 // How much one round of a sweep may do: sweepBatches batches of sweepBatch rows.
@@ -112,7 +111,7 @@ func (s *sweeper) round(ctx context.Context, monitor string) error {
 
 // rescue gives back what a dead incarnation had on a worker.
 func (s *sweeper) rescue(e *messages.Execution) store.Change {
-	return supervisor.RescueChange(s.judge, e, failedBySweep, "its node ended while it ran")
+	return s.judge.RescueOf(e, failedBySweep, "its node ended while it ran")
 }
 
 func (s *sweeper) rescued(count int) {

@@ -9,8 +9,8 @@ import (
 // boundMax bounds the bound sessions that one look at the store brings, some 300 bytes each.
 const boundMax = 200_000
 
-// eachBound reads what is bound, page by page. more: there is more than boundMax.
-func eachBound(ctx context.Context, s store.Sessions, q store.BoundQuery, do func(page []store.Session) error) (more bool, err error) {
+// EachBound reads what is bound, page by page. more: there is more than boundMax.
+func EachBound(ctx context.Context, s store.Sessions, q store.BoundQuery, do func(page []store.Session) error) (more bool, err error) {
 	q.Limit = store.BoundMax
 	for read := 0; read < boundMax; {
 		page, err := s.BoundSessions(ctx, q)

@@ -121,12 +121,13 @@ func TestPoolWhoseWorkersDoNotStart(t *testing.T) {
 	t.Parallel()
 	c := newCompany()
 	c.refuse = errors.New("no interpreter")
-	h := employ(t, c, startingMax+9, nil)
+	const many = 25 // more than may be starting at once
+	h := employ(t, c, many, nil)
 	soon(t, func() bool { d := h.describe(); return d.Started && d.State == restart.Broken }, "it must be seen to be broken")
 	require.Contains(t, h.describe().Broken, "no interpreter")
 	ids := h.submit(5, nil)
 	c.set(func() { c.refuse = nil })
-	h.ready(startingMax + 9)
+	h.ready(many)
 	soon(t, func() bool { return h.describe().State != restart.Broken }, "it must recover")
 	h.all(ids, messages.Completed)
 	h.empty()
@@ -223,7 +224,9 @@ func TestPoolReplacementFails(t *testing.T) {
 	}
 	h.all(h.submit(4, nil), messages.Completed)
 	h.empty()
-	for _, generation := range h.pools[0].memory.generations {
+	generations, _ := h.pools[0].memory.Left()
+	require.Len(t, generations, 2)
+	for _, generation := range generations {
 		require.LessOrEqual(t, int(generation), 2, "one try each within the wait")
 	}
 }
@@ -251,7 +254,7 @@ func TestPoolIsResized(t *testing.T) {
 	c := newCompany()
 	h := employ(t, c, 2, nil)
 	h.ready(2)
-	for _, workers := range []int{5, 1, 3, ownQueueMax + 2, 2} {
+	for _, workers := range []int{5, 1, 3, 102, 2} {
 		next := h.config
 		next.Workers = workers
 		h.system.Send(h.pid, &Replace{Config: next})

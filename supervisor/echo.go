@@ -26,14 +26,14 @@ type echo struct {
 
 // due sends an echo when its time has come and looks after the one under way.
 func (e *echo) due(w *Workers, now time.Time) {
-	if e.open && !e.late && !w.draining && now.Sub(e.sentAt) > echoLate {
+	if e.open && !e.late && !w.Draining && now.Sub(e.sentAt) > echoLate {
 		e.is(w, true, now.Sub(e.sentAt))
 	}
-	if w.halts() {
+	if w.Halts() {
 		e.open, e.sentAt = false, now // it could not come back, and that is no fault of the pool's
 		return
 	}
-	if w.cfg.EchoEvery <= 0 || w.draining || now.Sub(e.sentAt) < w.cfg.EchoEvery || e.open && !e.late {
+	if w.Config.EchoEvery <= 0 || w.Draining || now.Sub(e.sentAt) < w.Config.EchoEvery || e.open && !e.late {
 		return // one that is under way must be seen to be late before another covers it
 	}
 	target := e.next(w)
@@ -42,16 +42,16 @@ func (e *echo) due(w *Workers, now time.Time) {
 	}
 	e.number++
 	e.id, e.sentAt, e.open = strconv.Itoa(e.number), now, true
-	id, queue, slot, every := e.id, w.queueOf(target), strconv.Itoa(int(target.number)), w.cfg.EchoEvery
-	w.world.Beside(echoLate, func(ctx context.Context) func() {
-		_, err := w.cfg.Store.Now(ctx)
+	id, queue, slot, every := e.id, w.queueOf(target), strconv.Itoa(int(target.number)), w.Config.EchoEvery
+	w.World.Beside(echoLate, func(ctx context.Context) func() {
+		_, err := w.Config.Store.Now(ctx)
 		if err == nil {
-			_, err = w.cfg.Broker.Publish(ctx, []broker.Message{{
-				RoutingKey: queue, ID: slot, Headers: map[string]string{echoHeader: id}, Expiration: every,
+			_, err = w.Config.Broker.Publish(ctx, []broker.Message{{
+				RoutingKey: queue, ID: slot, Headers: map[string]string{actors.EchoHeader: id}, Expiration: every,
 			}})
 		}
 		if err != nil {
-			w.cfg.Logger.Warn("dispatch echo not sent", "error", err)
+			w.Config.Logger.Warn("dispatch echo not sent", "error", err)
 		}
 		return nil
 	})
@@ -69,29 +69,31 @@ func (e *echo) next(w *Workers) *slot {
 	return nil
 }
 
-// delivered passes an echo on to its worker.
-func (e *echo) delivered(w *Workers, number, id string) {
+// EchoDelivered passes an echo on to its worker.
+func (w *Workers) EchoDelivered(number, id string) {
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 || n >= len(w.slots) || w.slots[n].cur == nil {
 		return
 	}
-	w.send(w.slots[n].cur.pid, &actors.Echo{ID: id})
+	w.Send(w.slots[n].cur.pid, &actors.Echo{ID: id})
 }
 
-func (e *echo) answered(w *Workers, m *actors.EchoAnswered) {
+// EchoAnswered hears that a worker has an echo.
+func (w *Workers) EchoAnswered(m *actors.EchoAnswered) {
+	e := &w.echo
 	if !e.open || m.ID != e.id {
 		return
 	}
 	e.open = false
-	e.is(w, false, w.world.Now().Sub(e.sentAt))
+	e.is(w, false, w.World.Now().Sub(e.sentAt))
 }
 
 func (e *echo) is(w *Workers, late bool, took time.Duration) {
 	if late && !e.late {
-		w.cfg.Logger.Error("pool does not deliver: its dispatch echo is late", "after", took)
+		w.Config.Logger.Error("pool does not deliver: its dispatch echo is late", "after", took)
 	}
 	e.late, e.took = late, took
-	if w.cfg.Hooks.Echo != nil {
-		w.cfg.Hooks.Echo(w.cfg.Name, took, late)
+	if w.Config.Hooks.Echo != nil {
+		w.Config.Hooks.Echo(w.Config.Name, took, late)
 	}
 }

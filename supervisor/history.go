@@ -33,8 +33,8 @@ type saved struct {
 // ready notes that a generation has become ready: its row is made anew, with its first heartbeat.
 func (h *history) ready(w *Workers, s *slot, m *member) {
 	h.workers = append(h.workers, store.Worker{
-		Key: s.key, ID: s.id, Generation: m.gen, Runtime: w.cfg.Runtime.Name, State: m.state.String(), Health: m.health.String(),
-		Active: true, Cordoned: s.cordoned, Beat: w.storedTime(s.beat), BeatEvery: w.cfg.BeatEvery, Since: w.storedTime(m.since),
+		Key: s.key, ID: s.id, Generation: m.gen, Runtime: w.Config.Runtime.Name, State: m.state.String(), Health: m.health.String(),
+		Active: true, Cordoned: s.cordoned, Beat: w.StoredTime(s.beat), BeatEvery: w.Config.BeatEvery, Since: w.StoredTime(m.since),
 		Capabilities: capabilities(m),
 	})
 	if over := len(h.workers) - historyMax; over > 0 {
@@ -54,7 +54,7 @@ func capabilities(m *member) json.RawMessage {
 
 func (h *history) transition(w *Workers, s *slot, m *member, e *lifecycle.Entry) {
 	event := store.WorkerEvent{
-		Key: s.key, Generation: m.gen, At: w.storedTime(time.UnixMilli(e.AtMillis)), From: e.From.String(), To: e.To.String(),
+		Key: s.key, Generation: m.gen, At: w.StoredTime(time.UnixMilli(e.AtMillis)), From: e.From.String(), To: e.To.String(),
 		Reason: e.Reason.String(), Lasted: e.In,
 	}
 	if e.Meta != nil {
@@ -77,25 +77,25 @@ func (h *history) flush(w *Workers) {
 	h.busy = true
 	batch := &saved{workers: h.workers, events: h.events, healths: h.healths}
 	h.workers, h.events, h.healths = nil, nil, nil
-	w.world.Beside(storeTimeout, func(ctx context.Context) func() {
+	w.World.Beside(StoreTimeout, func(ctx context.Context) func() {
 		if len(batch.workers) > 0 {
-			batch.err = w.cfg.Store.SaveWorkers(ctx, batch.workers)
+			batch.err = w.Config.Store.SaveWorkers(ctx, batch.workers)
 		}
 		if batch.err == nil && len(batch.events) > 0 {
-			batch.err = w.cfg.Store.RecordTransitions(ctx, batch.events, batch.healths)
+			batch.err = w.Config.Store.RecordTransitions(ctx, batch.events, batch.healths)
 		}
 		return func() { h.saved(w, batch) }
 	})
 }
 
-// written reports whether nothing waits to be written, after a last try where something does. A store that fails does
-// not hold up the end.
-func (h *history) written(w *Workers) bool {
-	if h.failed {
+// Written reports whether nothing of the workers' history waits to be written, after a last try where something does. A store that
+// fails does not hold up the end.
+func (w *Workers) Written() bool {
+	if w.history.failed {
 		return true
 	}
-	h.flush(w)
-	return !h.busy
+	w.history.flush(w)
+	return !w.history.busy
 }
 
 // saved keeps a batch that was not written for the next second, within the bound.
@@ -103,7 +103,7 @@ func (h *history) saved(w *Workers, m *saved) {
 	before := h.failed
 	h.busy, h.failed = false, m.err != nil
 	if m.err != nil {
-		w.cfg.Logger.Log(firstWarns(!before), "worker states not stored, storing again", "error", m.err)
+		w.Config.Logger.Log(FirstWarns(!before), "worker states not stored, storing again", "error", m.err)
 		if len(h.workers)+len(m.workers) <= historyMax {
 			h.workers = append(m.workers, h.workers...)
 		}

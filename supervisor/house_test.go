@@ -500,10 +500,9 @@ func (h *house) stopEmpty() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.pools[len(h.pools)-1]
-	require.Empty(h.t, p.link.held)
-	require.Empty(h.t, p.link.running)
-	require.Empty(h.t, p.link.returning)
-	require.Empty(h.t, p.acks)
+	require.Empty(h.t, p.link.Engaged())
+	require.True(h.t, p.link.HandedOn())
+	require.Empty(h.t, p.Acks)
 }
 
 // theatre is go handlers that wait for the test.

@@ -15,7 +15,7 @@ import (
 // brought here, claimed or not, and reports what becomes of it: to the router of this node over a loop-back link, or, where
 // another node routes for the pool, over peers. For a router of this node it takes the reports of other nodes.
 type Link struct {
-	*shell
+	*Shared
 
 	workers hands
 	router  placer
@@ -31,8 +31,8 @@ type Link struct {
 	running    map[messages.Placement]messages.Slot
 	// returning are the placements whose take back the store has not answered yet.
 	returning   map[messages.Placement]struct{}
-	left        leftBehind // by the actor before this one; empty once it has been given back
-	haltedAt    time.Time  // since when a server is away; zero: none is
+	left        Left      // by the actor before this one; empty once it has been given back
+	haltedAt    time.Time // since when a server is away; zero: none is
 	quarantined actors.Repeated
 }
 
@@ -76,46 +76,40 @@ type placer interface {
 	Drained() bool
 }
 
-// Report is what one node tells a router of its workers of the pool. It is the same over peers and over the loop-back link.
-type Report struct {
-	// First and Last are the first and the last part of a whole report, which replaces all that was known of the sender.
-	First, Last bool
-	Wake        bool // work may have become due that no event names
-	// Exact: the reports come in step with the workers, so what one does not show is not there, and the workers may be
-	// placed on before the store has said what stands on them.
-	Exact     bool
-	Events    []roster.Event
-	Delivered []Delivered // to the workers, and not claimed
+// Left is what the actor of the pool before this one had when it failed: the last generations of its slots, and their processes.
+type Left struct {
+	Generations map[messages.Slot]messages.Generation
+	Processes   []int
 }
 
-// Delivered is a placement that has come to its worker.
-type Delivered struct {
-	Placement messages.Placement
-	Slot      messages.Slot
-}
-
-func newLink(s *shell) *Link {
+// newLink returns the link of a pool, which is connected to its two ends before it is started.
+func newLink(s *Shared, left Left) *Link {
 	l := &Link{
-		shell: s, senders: map[messages.Incarnation]*sender{}, attached: map[string]bool{},
+		Shared: s, senders: map[messages.Incarnation]*sender{}, attached: map[string]bool{},
 		held: map[messages.Placement]heldFor{}, malformed: map[*held]struct{}{}, running: map[messages.Placement]messages.Slot{},
-		returning: map[messages.Placement]struct{}{}, left: s.memory.leftBehind(),
+		returning: map[messages.Placement]struct{}{}, left: left,
 	}
-	l.outbox = &outbox{shell: s, link: l, mode: &l.mode, halted: &l.haltedAt}
+	l.outbox = &outbox{Shared: s, link: l, mode: &l.mode, halted: &l.haltedAt}
 	return l
 }
 
-func (l *Link) start() {
-	l.actor.Watch(l.cfg.Delivery)
+// Connect joins the link to the parts on its two ends.
+func (l *Link) Connect(workers hands, router placer) { l.workers, l.router = workers, router }
+
+// Start begins to route for this node's workers.
+func (l *Link) Start() {
+	l.Actor.Watch(l.Config.Delivery)
 	l.router.Start()
 	l.Halt()
-	l.router.Report(l.cfg.Incarnation, &Report{First: true, Last: true, Exact: true})
+	l.router.Report(l.Config.Incarnation, &Report{First: true, Last: true, Exact: true})
 	l.giveBackLeft()
 }
 
-func (l *Link) stop() {
+// Stop ends the link with its actor: what has been delivered and not claimed goes back.
+func (l *Link) Stop() {
 	l.dropArrivals()
 	for queue := range l.attached {
-		l.cfg.System.Send(l.cfg.Delivery, &actors.Detach{Queue: queue})
+		l.Config.System.Send(l.Config.Delivery, &actors.Detach{Queue: queue})
 	}
 	for _, h := range l.held { // nobody is left to settle them; whoever gets them next finds them stale
 		if h.open > 0 {
@@ -128,12 +122,12 @@ func (l *Link) stop() {
 	}
 }
 
-// ticked lets time pass.
-func (l *Link) ticked(now time.Time) {
+// Tick lets time pass.
+func (l *Link) Tick(now time.Time) {
 	l.changed(l.mode.Tick(now))
 	for inc, s := range l.senders {
-		if now.Sub(s.heard) >= max(l.cfg.Patience, lead.Patience) {
-			l.cfg.Logger.Warn("follower is silent: its workers leave the router's view", "incarnation", inc)
+		if now.Sub(s.heard) >= max(l.Config.Patience, lead.Patience) {
+			l.Config.Logger.Warn("follower is silent: its workers leave the router's view", "incarnation", inc)
 			l.dropFollower(inc)
 		}
 	}
@@ -146,7 +140,7 @@ func (l *Link) Tell(e roster.Event) {
 		l.outbox.gather(e)
 	}
 	if l.mode.Mode() != lead.Following {
-		l.router.Take(l.cfg.Incarnation, e)
+		l.router.Take(l.Config.Incarnation, e)
 	}
 }
 
@@ -155,7 +149,7 @@ func (l *Link) tellClaimed(e roster.Claimed) {
 		l.outbox.gather(e)
 	}
 	if l.mode.Mode() != lead.Following {
-		l.router.TakeClaimed(l.cfg.Incarnation, e)
+		l.router.TakeClaimed(l.Config.Incarnation, e)
 	}
 }
 
@@ -164,14 +158,14 @@ func (l *Link) tellEnded(e roster.Ended) {
 		l.outbox.gather(e)
 	}
 	if l.mode.Mode() != lead.Following {
-		l.router.TakeEnded(l.cfg.Incarnation, e)
+		l.router.TakeEnded(l.Config.Incarnation, e)
 	}
 }
 
 // ShowAll makes a whole report over the loop-back link. Over peers the next one comes when it is due.
 func (l *Link) ShowAll() {
 	if l.mode.Mode() != lead.Following {
-		l.router.Report(l.cfg.Incarnation, l.whole())
+		l.router.Report(l.Config.Incarnation, l.whole())
 	}
 }
 
@@ -183,26 +177,26 @@ func (l *Link) whole() *Report {
 		r.Events = append(r.Events, standings[i])
 	}
 	for pl, n := range l.running {
-		r.Events = append(r.Events, roster.Claimed{Placement: pl, Worker: l.cfg.keyOf(l.cfg.Incarnation, n)})
+		r.Events = append(r.Events, roster.Claimed{Placement: pl, Worker: l.Config.KeyOf(l.Config.Incarnation, n)})
 	}
 	for pl, h := range l.held {
-		r.Delivered = append(r.Delivered, Delivered{pl, h.slot})
+		r.Delivered = append(r.Delivered, Delivered{Placement: pl, Slot: h.slot})
 	}
 	return r
 }
 
 // Halt looks at the servers: nothing is placed while one is away.
 func (l *Link) Halt() {
-	if l.cfg.Halted != nil {
-		l.halted(l.cfg.Halted())
+	if l.Config.Halted != nil {
+		l.Halted(l.Config.Halted())
 	}
 }
 
-// halted takes what is known of the servers. A change goes to the router as soon as it may.
-func (l *Link) halted(why roster.Reason) {
+// Halted takes what is known of the servers. A change goes to the router as soon as it may.
+func (l *Link) Halted(why roster.Reason) {
 	switch stands := why != roster.Ready; {
 	case stands && l.haltedAt.IsZero():
-		l.haltedAt = l.world.Now()
+		l.haltedAt = l.World.Now()
 		l.mode.Break()
 	case !stands && !l.haltedAt.IsZero():
 		l.haltedAt = time.Time{}
@@ -234,8 +228,8 @@ func (l *Link) Waiting() int {
 // drained reports whether the router has nothing left, where it has resigned.
 func (l *Link) drained() bool { return l.router.Drained() }
 
-// handedOn reports whether nothing of a drained pool is left here.
-func (l *Link) handedOn() bool { return len(l.running) == 0 && len(l.returning) == 0 }
+// HandedOn reports whether nothing of a drained pool is left here.
+func (l *Link) HandedOn() bool { return len(l.running) == 0 && len(l.returning) == 0 }
 
 // Broken says whether every worker of this node keeps failing, why, and where their code does.
 func (l *Link) Broken() (broken bool, why, trace string) { return l.workers.Broken() }

@@ -35,21 +35,21 @@ type arrivals struct {
 	over     actors.Timer // ends their time; nil: they do not wait yet
 }
 
-// arrive takes up what has just been stored; more is whether many others are being stored right now. The end of the message
+// Arrive takes up what has just been stored; more is whether many others are being stored right now. The end of the message
 // looks at it.
-func (l *Link) arrive(candidates []messages.Candidate, more bool) {
+func (l *Link) Arrive(candidates []messages.Candidate, more bool) {
 	l.arrivals.gathered, l.arrivals.more = append(l.arrivals.gathered, candidates...), more
 }
 
-// lookAtArrivals tells the router of what was gathered, unless that waits for more.
-func (l *Link) lookAtArrivals() {
+// LookAtArrivals tells the router of what was gathered, unless that waits for more.
+func (l *Link) LookAtArrivals() {
 	a := &l.arrivals
 	switch {
 	case len(a.gathered) == 0:
 	case !gathers(len(a.gathered), a.more, l.router.Waiting()):
 		l.TellArrivals()
 	case a.over == nil:
-		a.over = l.world.After(cmp.Or(l.cfg.GatherTime, gatherTime), l.TellArrivals)
+		a.over = l.World.After(cmp.Or(l.Config.GatherTime, gatherTime), l.TellArrivals)
 	}
 }
 
@@ -64,18 +64,13 @@ func (l *Link) TellArrivals() {
 
 // dropArrivals leaves what was gathered to whoever looks at the store next.
 func (l *Link) dropArrivals() {
-	stopTimer(l.arrivals.over)
+	StopTimer(l.arrivals.over)
 	l.arrivals = arrivals{}
 }
 
-// wake tells the router that work may be due. What the store has told every node, the router has heard.
-func (l *Link) wake(m *Wake) {
-	if m.Heard && l.mode.Mode() == lead.Following {
-		return
+// Wake tells the router that work may be due. What the store has told every node (heard), the router has heard.
+func (l *Link) Wake(heard bool) {
+	if !heard || l.mode.Mode() != lead.Following {
+		l.Tell(roster.Wake{})
 	}
-	if len(m.Arrived) > 0 {
-		l.arrive(m.Arrived, m.More)
-		return
-	}
-	l.Tell(roster.Wake{})
 }

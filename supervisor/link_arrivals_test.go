@@ -49,7 +49,7 @@ func TestArrivalsAreGatheredBehindUnclaimedWork(t *testing.T) {
 		{"claimed", time.Hour, 10, func(h *house) { h.store.open() }},
 		{"nothing more comes", time.Hour, 10, func(h *house) { h.arrive(h.keep(1, nil), false) }},
 		{"an offer", time.Hour, 10, func(h *house) { h.system.Send(h.pid, NewOffer([]messages.Candidate{{ID: messages.NewExecutionID()}})) }},
-		{"enough", time.Hour, gatherMax - 1, func(h *house) { h.arrive(h.keep(1, nil), true) }},
+		{"enough", time.Hour, 255, func(h *house) { h.arrive(h.keep(1, nil), true) }},
 		{"its time", 50 * time.Millisecond, 10, func(*house) {}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

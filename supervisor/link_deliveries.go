@@ -3,7 +3,9 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
@@ -35,10 +37,13 @@ func (l *Link) Attach(queue string, workers int) {
 
 func (l *Link) attach(queue string, workers int) {
 	l.attached[queue] = false
-	l.send(l.cfg.Delivery, &actors.Attach{
-		Queue: queue, Prefetch: min(prefetch*workers, 65_000), Topology: l.cfg.Settings.WorkQueue(queue), Pool: l.self,
+	l.Send(l.Config.Delivery, &actors.Attach{
+		Queue: queue, Prefetch: min(prefetch*workers, 65_000), Topology: l.Config.Settings.WorkQueue(queue), Pool: l.Self,
 	})
 }
+
+// Queues are the queues of this node's workers, in order.
+func (l *Link) Queues() []string { return slices.Sorted(maps.Keys(l.attached)) }
 
 // Brings reports whether what is placed on the workers of a queue is delivered.
 func (l *Link) Brings(queue string) bool { return l.attached[queue] }
@@ -46,31 +51,34 @@ func (l *Link) Brings(queue string) bool { return l.attached[queue] }
 // attachWait is how long the pool waits for a delivery bridge that failed to be started again.
 const attachWait = 100 * time.Millisecond
 
+// BridgeEnded hears that the delivery bridge has ended; its supervisor starts another.
+func (l *Link) BridgeEnded() { l.World.After(attachWait, l.attachAgain) }
+
 // attachAgain asks a new delivery bridge for the queues that the old one had.
 func (l *Link) attachAgain() {
-	if l.draining {
+	if l.Draining {
 		return
 	}
-	l.actor.Watch(l.cfg.Delivery)
+	l.Actor.Watch(l.Config.Delivery)
 	for queue := range l.attached {
 		l.attach(queue, l.workers.ShareQueue())
 	}
 }
 
-// queueAttached has the workers of a queue reported: what is placed on them now will be delivered.
-func (l *Link) queueAttached(m *actors.Attached) {
+// QueueAttached has the workers of a queue reported: what is placed on them now will be delivered.
+func (l *Link) QueueAttached(m *actors.Attached) {
 	l.attached[m.Queue] = m.OK
 	l.workers.QueueAttached(m.Queue)
 }
 
-// delivered gives a message's placements to its workers. A message for workers that are not here is not ours to keep.
-func (l *Link) delivered(d broker.Delivery) {
+// Delivered gives a message's placements to its workers. A message for workers that are not here is not ours to keep.
+func (l *Link) Delivered(d broker.Delivery) {
 	work, err := broker.DecodeWork(d.Body)
 	if err != nil {
 		l.quarantine(d, err)
 		return
 	}
-	if w := work[0].Worker; w.Incarnation != l.cfg.Incarnation || w.Pool != l.cfg.Name {
+	if w := work[0].Worker; w.Incarnation != l.Config.Incarnation || w.Pool != l.Config.Name {
 		l.quarantine(d, errors.New("addressed to a worker that this queue does not serve"))
 		return
 	}
@@ -104,7 +112,7 @@ func (l *Link) hold(d broker.Delivery, work []broker.Work) []broker.Work {
 		}
 	}
 	if h.open == 0 {
-		l.ack(d)
+		l.Ack(d)
 	}
 	return slices.DeleteFunc(work, func(w broker.Work) bool { return len(w.Placements) == 0 })
 }
@@ -117,7 +125,7 @@ func (l *Link) settled(pl messages.Placement) {
 	}
 	delete(l.held, pl)
 	if h.open--; h.open == 0 {
-		l.ack(h.delivery)
+		l.Ack(h.delivery)
 	}
 }
 
@@ -137,25 +145,25 @@ func (l *Link) TakeBack(change *store.TakeBack) {
 		return
 	}
 	l.returning[pl] = struct{}{}
-	l.record(actors.Item{Change: change})
-	if l.cfg.Hooks.TakenBack != nil {
-		l.cfg.Hooks.TakenBack(l.cfg.Name, change.Reason)
+	l.Record(actors.Item{Change: change})
+	if l.Config.Hooks.TakenBack != nil {
+		l.Config.Hooks.TakenBack(l.Config.Name, change.Reason)
 	}
 }
 
 // quarantine keeps a message that cannot be handled as a dead letter, then acks it; a store that does not answer sends
 // it back after a while.
 func (l *Link) quarantine(d broker.Delivery, cause error) {
-	l.quarantined.Warn(l.cfg.Logger, "message quarantined", "queue", d.Queue, "error", cause)
+	l.quarantined.Warn(l.Config.Logger, "message quarantined", "queue", d.Queue, "error", cause)
 	letter := store.CutBody(store.DeadLetter{
 		Queue: d.Queue, Reason: "malformed", Body: d.Body, Resolution: "quarantined: " + cause.Error(),
 	})
 	d.Body = nil
 	h := &held{delivery: d, open: 1}
 	l.malformed[h] = struct{}{}
-	l.world.Beside(storeTimeout, func(ctx context.Context) func() {
-		if _, err := l.cfg.Store.SaveDeadLetter(ctx, letter); err != nil {
-			return func() { l.world.After(l.retryAfter(), func() { l.unkept(h) }) }
+	l.World.Beside(StoreTimeout, func(ctx context.Context) func() {
+		if _, err := l.Config.Store.SaveDeadLetter(ctx, letter); err != nil {
+			return func() { l.World.After(l.RetryAfter(), func() { l.unkept(h) }) }
 		}
 		_ = d.Ack()
 		return func() { delete(l.malformed, h) }

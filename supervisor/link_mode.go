@@ -1,31 +1,29 @@
 package supervisor
 
 import (
-	"fmt"
-
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/lead"
 )
 
-// led takes the store's word on who leads.
-func (l *Link) led(m *Led) {
-	l.routerName = m.Name
-	own := m.Router == l.cfg.Incarnation
-	if own && l.draining {
+// Led takes the store's word on who leads; a zero router: nobody. The name is of its node.
+func (l *Link) Led(router messages.Incarnation, name string, epoch int64) {
+	l.routerName = name
+	own := router == l.Config.Incarnation
+	if own && l.Draining {
 		return // it has resigned, and this was said before
 	}
-	l.changed(l.mode.Led(l.world.Now(), m.Router, own, m.Epoch))
+	l.changed(l.mode.Led(l.World.Now(), router, own, epoch))
 }
 
-// nodeDown hears that another incarnation has ended.
-func (l *Link) nodeDown(inc messages.Incarnation) {
+// NodeDown hears that another incarnation has ended.
+func (l *Link) NodeDown(inc messages.Incarnation) {
 	if _, follows := l.senders[inc]; follows {
 		delete(l.senders, inc)
-		l.showMode()
+		l.ShowMode()
 	}
-	l.wake(&Wake{})
-	l.changed(l.mode.NodeDown(l.world.Now(), inc))
+	l.Wake(false)
+	l.changed(l.mode.NodeDown(l.World.Now(), inc))
 }
 
 // changed carries out a change of the mode, where there was one: the workers of this node are reported to another router.
@@ -43,9 +41,9 @@ func (l *Link) changed(change lead.Change) {
 			l.dropFollower(inc)
 		}
 	}
-	s := l.leading()
-	l.cfg.Logger.Info("pool is routed otherwise", "mode", s.Mode, "router", s.Name, "incarnation", s.Router, "epoch", s.Epoch, "why", s.Why)
-	l.showMode()
+	s := l.Leading()
+	l.Config.Logger.Info("pool is routed otherwise", "mode", s.Mode, "router", s.Name, "incarnation", s.Router, "epoch", s.Epoch, "why", s.Why)
+	l.ShowMode()
 }
 
 // routeHere has a router of this node begin. What stands on the workers it reads in the store.
@@ -54,24 +52,24 @@ func (l *Link) routeHere() {
 	l.router.Start()
 	l.Halt()
 	l.ShowAll()
-	if l.draining {
+	if l.Draining {
 		l.router.Resign()
 	}
 }
 
-// resign gives up what this node routes. What is on the queues of the other nodes' workers stays there for the next router.
-func (l *Link) resign() {
+// Resign gives up what this node routes. What is on the queues of the other nodes' workers stays there for the next router.
+func (l *Link) Resign() {
 	l.router.Resign()
-	l.changed(l.mode.Resign(l.world.Now()))
+	l.changed(l.mode.Resign(l.World.Now()))
 	for queue := range l.attached {
-		l.send(l.cfg.Delivery, &actors.Detach{Queue: queue})
+		l.Send(l.Config.Delivery, &actors.Detach{Queue: queue})
 	}
 }
 
-// showMode tells the metrics and the tree.
-func (l *Link) showMode() {
-	if l.cfg.Hooks.Mode != nil {
-		l.cfg.Hooks.Mode(l.cfg.Name, l.mode.Mode(), len(l.senders))
+// ShowMode tells the metrics and the tree.
+func (l *Link) ShowMode() {
+	if l.Config.Hooks.Mode != nil {
+		l.Config.Hooks.Mode(l.Config.Name, l.mode.Mode(), len(l.senders))
 	}
 	if routing := l.Routing(); routing != "" {
 		l.workers.ShowRouting(routing)
@@ -80,14 +78,14 @@ func (l *Link) showMode() {
 
 // Routing says who routes, where several nodes share the pool.
 func (l *Link) Routing() string {
-	if l.cfg.Peers == nil {
+	if l.Config.Peers == nil {
 		return ""
 	}
-	return l.leading().String()
+	return l.Leading().String()
 }
 
-// leading describes who routes.
-func (l *Link) leading() Leading {
+// Leading describes who routes.
+func (l *Link) Leading() Leading {
 	s := Leading{
 		Mode: l.mode.Mode(), Since: l.mode.Since(), Name: l.routerName, Followers: len(l.senders), Why: l.mode.Why(),
 	}
@@ -96,19 +94,4 @@ func (l *Link) leading() Leading {
 		s.Name = ""
 	}
 	return s
-}
-
-// String tells a person.
-func (l Leading) String() string {
-	switch {
-	case l.Mode == lead.Leading:
-		return fmt.Sprintf("routes for the cluster, term %d; %d other nodes follow", l.Epoch, l.Followers)
-	case l.Mode == lead.Following:
-		return fmt.Sprintf("follows the router on node %s, term %d", l.Name, l.Epoch)
-	case l.Router.IsZero():
-		return "routes for its own workers"
-	case l.Why == "":
-		return fmt.Sprintf("routes for its own workers; node %s leads, term %d", l.Name, l.Epoch)
-	}
-	return fmt.Sprintf("routes for its own workers, for it cannot follow node %s: %s", l.Name, l.Why)
 }

@@ -14,7 +14,7 @@ import (
 // outbox is what a pool has to tell the router on another node, one report at a time: while one is under way, the next
 // gathers. It is filled while the pool follows, and while a whole report is under way by which it may begin to.
 type outbox struct {
-	*shell
+	*Shared
 
 	link    whole
 	mode    *lead.Machine
@@ -37,7 +37,7 @@ type whole interface {
 }
 
 func (o *outbox) form() *wireForm {
-	return &wireForm{cfg: o.cfg, world: o.world, halted: !o.halted.IsZero()}
+	return &wireForm{cfg: o.Config, world: o.World, halted: !o.halted.IsZero()}
 }
 
 // entriesMax bounds what gathers; past it a whole report takes its place.
@@ -84,7 +84,7 @@ func (o *outbox) gather(e roster.Event) {
 func (o *outbox) readable(e wire.PoolEntry) bool {
 	err := wire.CheckEntry(e)
 	if err != nil {
-		o.cfg.Logger.Error("not told to the router, which could not read it", "entry", fmt.Sprintf("%T", e), "error", err)
+		o.Config.Logger.Error("not told to the router, which could not read it", "entry", fmt.Sprintf("%T", e), "error", err)
 		o.mode.Break()
 	}
 	return err == nil
@@ -103,16 +103,22 @@ func (o *outbox) all() []wire.PoolEntry {
 	return entries
 }
 
+// SendReport sends the next report to the router on another node, where one is due and none is under way.
+func (l *Link) SendReport() { l.outbox.report() }
+
+// LastReport is the last report of a pool that has no workers any more; nil: nobody is told.
+func (l *Link) LastReport() func(context.Context) { return l.outbox.lastReport() }
+
 // report sends the next report, where one is due and none is under way.
 func (o *outbox) report() {
-	if o.busy || o.cfg.Peers == nil || o.mode.Mode() == lead.Alone && o.draining && !o.link.drained() {
+	if o.busy || o.Config.Peers == nil || o.mode.Mode() == lead.Alone && o.Draining && !o.link.drained() {
 		return
 	}
 	if len(o.parts) > 0 {
 		o.sendPart(false)
 		return
 	}
-	now := o.world.Now()
+	now := o.World.Now()
 	r, due := o.mode.Due(now, len(o.entries) > 0 || o.wake)
 	if !due {
 		return
@@ -157,13 +163,13 @@ func (o *outbox) sendPart(first bool) {
 	o.busy = true
 	r, last := o.now, len(o.parts) == 0
 	report := wire.PoolReport{
-		Pool: o.cfg.Name, Epoch: r.Epoch, Number: o.number, First: r.Whole && first, Last: r.Whole && last,
-		Serves: o.cfg.Serves, Wake: o.wake, Entries: o.under,
+		Pool: o.Config.Name, Epoch: r.Epoch, Number: o.number, First: r.Whole && first, Last: r.Whole && last,
+		Serves: o.Config.Serves, Wake: o.wake, Entries: o.under,
 	}
 	o.wake = false
 	r.Whole = report.Last // a whole report is taken with its last part
-	peers := o.cfg.Peers
-	o.world.Beside(reportTime, func(ctx context.Context) func() {
+	peers := o.Config.Peers
+	o.World.Beside(reportTime, func(ctx context.Context) func() {
 		result, err := peers.Report(ctx, r.To, report)
 		return func() { o.taken(&answered{report: r, wake: report.Wake, result: result, err: err}) }
 	})
@@ -185,8 +191,8 @@ func (m *answered) news() (n lead.News, why string) {
 // taken hears what became of a report.
 func (o *outbox) taken(m *answered) {
 	n, why := m.news()
-	if o.cfg.Hooks.Reported != nil {
-		o.cfg.Hooks.Reported(o.cfg.Name, n)
+	if o.Config.Hooks.Reported != nil {
+		o.Config.Hooks.Reported(o.Config.Name, n)
 	}
 	o.busy = false
 	if to, epoch := o.mode.Router(); n != lead.Taken || to != m.report.To || epoch != m.report.Epoch {
@@ -195,13 +201,13 @@ func (o *outbox) taken(m *answered) {
 		o.waiting = int(m.result.Waiting)
 	}
 	o.under = nil
-	o.link.changed(o.mode.Answered(o.world.Now(), m.report, n, why))
+	o.link.changed(o.mode.Answered(o.World.Now(), m.report, n, why))
 	if n == lead.Taken {
 		return
 	}
-	o.world.After(o.mode.Wait(o.world.Now())+time.Millisecond, func() {}) // the flush after it looks
+	o.World.After(o.mode.Wait(o.World.Now())+time.Millisecond, func() {}) // the flush after it looks
 	if o.mode.Mode() == lead.Following {
-		o.cfg.Peers.Look()
+		o.Config.Peers.Look()
 	}
 }
 
@@ -228,8 +234,8 @@ func (o *outbox) lastReport() func(context.Context) {
 	}
 	to, epoch := o.mode.Router()
 	o.number++
-	peers, report := o.cfg.Peers, wire.PoolReport{
-		Pool: o.cfg.Name, Epoch: epoch, Number: o.number, First: true, Last: true, Serves: o.cfg.Serves,
+	peers, report := o.Config.Peers, wire.PoolReport{
+		Pool: o.Config.Name, Epoch: epoch, Number: o.number, First: true, Last: true, Serves: o.Config.Serves,
 		Entries: nil,
 	}
 	for _, part := range append([][]wire.PoolEntry{o.under}, o.entries) {
@@ -238,7 +244,7 @@ func (o *outbox) lastReport() func(context.Context) {
 	report.Entries = report.Entries[:min(len(report.Entries), wire.EntriesMax)]
 	return func(ctx context.Context) {
 		if _, err := peers.Report(ctx, to, report); err != nil {
-			o.cfg.Logger.Debug("router not told of the pool's end, it hears of the node's", "error", err)
+			o.Config.Logger.Debug("router not told of the pool's end, it hears of the node's", "error", err)
 		}
 	}
 }

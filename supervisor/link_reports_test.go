@@ -360,7 +360,7 @@ func TestAFollowerTellsOfWhatWasNeverPlaced(t *testing.T) {
 // An entry that no peer could read is left out, and holds up no other.
 func TestAnEntryThatNobodyCouldReadIsLeftOut(t *testing.T) {
 	t.Parallel()
-	l := newLink(&shell{cfg: &PoolConfig{Logger: hclog.NewNullLogger()}, memory: &Memory{}})
+	l := newLink(&Shared{Config: &PoolConfig{Logger: hclog.NewNullLogger()}}, Left{})
 	l.outbox.gather(roster.Released{Placement: messages.Placement{Execution: messages.NewExecutionID()}})
 	require.Empty(t, l.outbox.entries)
 	l.outbox.gather(roster.Released{Placement: messages.Placement{Execution: messages.NewExecutionID(), Attempt: 1}})

@@ -7,9 +7,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/rules/retry"
 	"github.com/troupe-run/troupe/rules/roster"
-	"github.com/troupe-run/troupe/store"
 )
 
 // Lost decides the fate of what ran on a worker whose actor failed, once its process is gone.
@@ -27,19 +25,19 @@ const restartedWhy = "the pool's supervisor was started again"
 // giveBackLeft gives back what an earlier actor of this pool had on workers that went with it, once their processes are gone.
 // Whoever routes for the workers now hears of it as of any other end.
 func (l *Link) giveBackLeft() {
-	if len(l.left.generations) == 0 {
+	if len(l.left.Generations) == 0 {
 		return
 	}
-	l.awaitExit(l.left.processes, storeTimeout/2, l.readLeft) // what ran there is placed again only once it is gone
+	l.awaitExit(l.left.Processes, StoreTimeout/2, l.readLeft) // what ran there is placed again only once it is gone
 }
 
 // readLeft reads what stands on this node's workers.
 func (l *Link) readLeft() {
-	l.world.Beside(storeTimeout, func(ctx context.Context) func() {
-		live, err := l.cfg.Store.Live(ctx, l.cfg.Name)
+	l.World.Beside(StoreTimeout, func(ctx context.Context) func() {
+		live, err := l.Config.Store.Live(ctx, l.Config.Name)
 		if err != nil {
-			l.cfg.Logger.Warn("what an earlier supervisor of the pool has left is not read, reading again", "error", err)
-			return func() { l.world.After(l.retryAfter(), l.giveBackLeft) }
+			l.Config.Logger.Warn("what an earlier supervisor of the pool has left is not read, reading again", "error", err)
+			return func() { l.World.After(l.RetryAfter(), l.giveBackLeft) }
 		}
 		return func() { l.leftRead(live) }
 	})
@@ -50,15 +48,15 @@ func (l *Link) readLeft() {
 func (l *Link) leftRead(live []messages.Execution) {
 	for i := range live {
 		e := &live[i]
-		if e.Worker.Incarnation != l.cfg.Incarnation || l.has(e.Placement()) ||
-			e.Status.Started() && e.Generation > l.left.generations[e.Worker.Slot] {
+		if e.Worker.Incarnation != l.Config.Incarnation || l.has(e.Placement()) ||
+			e.Status.Started() && e.Generation > l.left.Generations[e.Worker.Slot] {
 			continue
 		}
-		if change := RescueChange(l.workerConfig, e, "pool supervisor", restartedWhy); change != nil {
-			l.record(actors.Item{Change: change, Worker: e.Worker})
+		if change := l.WorkerConfig.RescueOf(e, "pool supervisor", restartedWhy); change != nil {
+			l.Record(actors.Item{Change: change, Worker: e.Worker})
 		}
 	}
-	l.left = leftBehind{}
+	l.left = Left{}
 }
 
 // has reports whether a placement has come here, whether it runs by now or not.
@@ -77,14 +75,14 @@ func (l *Link) rescueLost(pl messages.Placement, pid int, n messages.Slot, why s
 // under the actor before this one, and is lost unless the process that has it is one of this actor's. Where processes of that
 // actor may still end, it waits for them.
 func (l *Link) rescueStray(pl messages.Placement, n messages.Slot) {
-	l.readLost(lostRead{placement: pl, slot: n, why: restartedWhy, stray: true}, l.left.processes)
+	l.readLost(lostRead{placement: pl, slot: n, why: restartedWhy, stray: true}, l.left.Processes)
 }
 
 // readLost reads what is lost once the processes are gone that may have it.
 func (l *Link) readLost(m lostRead, pids []int) {
-	l.awaitExit(pids, 3*storeTimeout, func() {
-		l.world.Beside(storeTimeout, func(ctx context.Context) func() {
-			m.execution, m.err = l.cfg.Store.Get(ctx, m.placement.Execution)
+	l.awaitExit(pids, 3*StoreTimeout, func() {
+		l.World.Beside(StoreTimeout, func(ctx context.Context) func() {
+			m.execution, m.err = l.Config.Store.Get(ctx, m.placement.Execution)
 			return func() { l.lostRead(&m) }
 		})
 	})
@@ -102,12 +100,12 @@ type lostRead struct {
 
 func (l *Link) lostRead(m *lostRead) {
 	if m.err != nil {
-		l.cfg.Logger.Warn("lost execution not read, reading again", "execution", m.placement.Execution, "error", m.err)
-		l.world.After(l.retryAfter(), func() { l.readLost(*m, nil) })
+		l.Config.Logger.Warn("lost execution not read, reading again", "execution", m.placement.Execution, "error", m.err)
+		l.World.After(l.RetryAfter(), func() { l.readLost(*m, nil) })
 		return
 	}
 	e := &m.execution
-	if m.stray && (e.Worker.Incarnation != l.cfg.Incarnation || l.workers.Has(e.Worker.Slot, e.Generation)) {
+	if m.stray && (e.Worker.Incarnation != l.Config.Incarnation || l.workers.Has(e.Worker.Slot, e.Generation)) {
 		return
 	}
 	if e.Attempt != m.placement.Attempt || e.Status.Terminal() { // somebody else has settled it
@@ -115,28 +113,10 @@ func (l *Link) lostRead(m *lostRead) {
 		l.tellEnded(roster.Ended{Placement: m.placement, Unseen: true})
 		return
 	}
-	item := actors.Item{Worker: l.cfg.keyOf(l.cfg.Incarnation, m.slot), Fault: true}
-	item.Change = RescueChange(l.workerConfig, e, "pool supervisor", m.why)
+	item := actors.Item{Worker: l.Config.KeyOf(l.Config.Incarnation, m.slot), Fault: true}
+	item.Change = l.WorkerConfig.RescueOf(e, "pool supervisor", m.why)
 	if item.Change != nil {
-		l.record(item)
-	}
-}
-
-// RescueChange is the change that a lost worker's execution gets: placed again, ended with or without a retry, or nil
-// where no worker holds it.
-func RescueChange(c *actors.WorkerConfig, e *messages.Execution, by, why string) store.Change {
-	rescued := retry.Rescue(e, by, why)
-	switch {
-	case rescued.Action == retry.Leave:
-		return nil
-	case rescued.Action == retry.PlaceAgain && e.Status == messages.Scheduled:
-		return &store.TakeBack{ID: e.ID, Attempt: e.Attempt, Reason: why}
-	case rescued.Action == retry.PlaceAgain:
-		return &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: why}
-	default:
-		finish := &store.Finish{ID: e.ID, Attempt: e.Attempt}
-		finish.Outcome, finish.Retry = c.RetryOf(e, rescued.Outcome)
-		return finish
+		l.Record(item)
 	}
 }
 
@@ -145,16 +125,16 @@ const exitPoll = 20 * time.Millisecond
 
 // awaitExit goes on once all of the processes are gone, and after the limit in any case.
 func (l *Link) awaitExit(pids []int, limit time.Duration, then func()) {
-	l.lookForExit(pids, l.world.Now().Add(limit), then)
+	l.lookForExit(pids, l.World.Now().Add(limit), then)
 }
 
 func (l *Link) lookForExit(pids []int, until time.Time, then func()) {
 	for len(pids) > 0 && (pids[0] <= 0 || syscall.Kill(pids[0], 0) != nil) {
 		pids = pids[1:]
 	}
-	if len(pids) == 0 || !l.world.Now().Before(until) {
+	if len(pids) == 0 || !l.World.Now().Before(until) {
 		then()
 		return
 	}
-	l.world.After(exitPoll, func() { l.lookForExit(pids, until, then) })
+	l.World.After(exitPoll, func() { l.lookForExit(pids, until, then) })
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// committed hears what became of the changes of this pool's executions.
-func (l *Link) committed(m *actors.Committed) {
+// Committed hears what became of the changes of this pool's executions.
+func (l *Link) Committed(m *actors.Committed) {
 	wake := false
 	for _, record := range m.Records {
 		for i := range record.Items {
@@ -52,7 +52,7 @@ func (l *Link) answered(item *actors.Item, r *store.Result) bool {
 		l.Tell(roster.Withdrawn{ID: c.ID})
 		pl := messages.Placement{Execution: c.ID, Attempt: c.Attempt}
 		l.released(pl)
-		if item.Fault && done && item.Worker.Incarnation == l.cfg.Incarnation {
+		if item.Fault && done && item.Worker.Incarnation == l.Config.Incarnation {
 			l.workers.Expired(item.Worker.Slot, pl)
 		}
 		return c.Retry != nil

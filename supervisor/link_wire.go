@@ -58,26 +58,26 @@ func (w *wireForm) encode(to []wire.PoolEntry, e roster.Event) []wire.PoolEntry 
 }
 
 // decode reads a report of another node before anything of it is taken.
-func (w *wireForm) decode(m *PeerReport) (*Report, error) {
+func (w *wireForm) decode(from messages.Incarnation, m *wire.PoolReport) (*Report, error) {
 	r := &Report{
-		First: m.Report.First, Last: m.Report.Last, Wake: m.Report.Wake, Events: make([]roster.Event, 0, len(m.Report.Entries)),
+		First: m.First, Last: m.Last, Wake: m.Wake, Events: make([]roster.Event, 0, len(m.Entries)),
 	}
-	for _, e := range m.Report.Entries {
+	for _, e := range m.Entries {
 		switch e := e.(type) {
 		case wire.PoolWorker:
-			seen, err := w.workerOf(m.From, &e)
+			seen, err := w.workerOf(from, &e)
 			if err != nil {
 				return nil, err
 			}
 			r.Events = append(r.Events, seen)
 		case wire.PoolPlacement:
 			if !e.Running {
-				r.Delivered = append(r.Delivered, Delivered{e.Placement, e.Slot})
+				r.Delivered = append(r.Delivered, Delivered{Placement: e.Placement, Slot: e.Slot})
 				continue
 			}
-			r.Events = append(r.Events, roster.Claimed{Placement: e.Placement, Worker: w.cfg.keyOf(m.From, e.Slot)})
+			r.Events = append(r.Events, roster.Claimed{Placement: e.Placement, Worker: w.cfg.KeyOf(from, e.Slot)})
 		default:
-			if event := w.eventOf(m.From, e); event != nil {
+			if event := w.eventOf(from, e); event != nil {
 				r.Events = append(r.Events, event)
 			}
 		}
@@ -89,7 +89,7 @@ func (w *wireForm) decode(m *PeerReport) (*Report, error) {
 func (w *wireForm) eventOf(from messages.Incarnation, e wire.PoolEntry) roster.Event {
 	switch e := e.(type) {
 	case wire.PoolWorkerGone:
-		return roster.WorkerGone{Worker: w.cfg.keyOf(from, e.Slot), Restarts: e.Restarts}
+		return roster.WorkerGone{Worker: w.cfg.KeyOf(from, e.Slot), Restarts: e.Restarts}
 	case wire.PoolRunEnded:
 		return roster.Ended{
 			Placement: e.Placement, Took: e.Took, Finished: e.Finished, Restored: e.Restored, Fault: e.Fault, Unseen: e.Unseen,
@@ -130,7 +130,7 @@ func (w *wireForm) workerOf(inc messages.Incarnation, e *wire.PoolWorker) (seen 
 		return seen, fmt.Errorf("worker in slot %d: queue %q is none of its node's for this pool; give all nodes the same prefix", e.Slot, e.Queue)
 	}
 	seen = roster.WorkerSeen{
-		Worker: w.cfg.keyOf(inc, e.Slot), ID: e.ID, Queue: e.Queue, Generation: e.Generation, Starting: e.Starting,
+		Worker: w.cfg.KeyOf(inc, e.Slot), ID: e.ID, Queue: e.Queue, Generation: e.Generation, Starting: e.Starting,
 		Accepts: e.Accepts, Active: e.Active, Broken: e.Broken, Grade: grade, BeatEvery: e.BeatEvery,
 	}
 	if e.BeatAge >= 0 {

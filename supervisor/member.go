@@ -80,7 +80,7 @@ func (m *Member) Receive(ctx actor.Context) {
 		m.start(ctx)
 	case *actor.Stopping:
 		m.world.End()
-		stopTimer(m.timer)
+		StopTimer(m.timer)
 	case *actor.Stopped:
 	case *actors.Resume:
 		m.world.Resume(msg)
@@ -120,7 +120,7 @@ func (m *Member) step(e membership.Event) {
 		m.do(effect)
 	}
 	m.show()
-	stopTimer(m.timer)
+	StopTimer(m.timer)
 	if m.cfg.Machine.State() != membership.Fenced {
 		wait := max(m.cfg.Machine.Next()-m.now(), time.Millisecond)
 		m.timer = m.world.After(wait, func() { m.step(membership.Tick{}) })

@@ -63,10 +63,10 @@ func (l *listed) Due(context.Context, store.DueQuery) (store.DuePage, error) {
 var nearby, faraway = messages.Incarnation{1}, messages.Incarnation{2}
 
 // part is what a part of a pool needs, alone.
-func part() (*shell, *still, *listed) {
+func part() (*Shared, *still, *listed) {
 	w, l := &still{now: time.Unix(1_000_000, 0)}, &listed{}
 	cfg := &PoolConfig{Logger: hclog.NewNullLogger(), Name: "pool", Node: "node", Incarnation: nearby, Store: l, ClaimTimeout: time.Minute}
-	return &shell{cfg: cfg, memory: &Memory{}, world: w, workerConfig: &actors.WorkerConfig{}}, w, l
+	return &Shared{Config: cfg, World: w, WorkerConfig: &actors.WorkerConfig{}}, w, l
 }
 
 // ordered are a router's orders.
@@ -98,22 +98,21 @@ func TestARouterAlonePlacesOnWhoeverReports(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, w, _ := part()
-			r := newRouter(s)
-			r.link = &ordered{}
+			r := newRouter(s, &ordered{})
 			r.Start()
 			r.Report(faraway, &Report{First: true, Last: true, Exact: exact, Events: []roster.Event{idle(w, faraway)}})
 			offer := []messages.Candidate{{ID: messages.NewExecutionID(), Action: "act"}}
-			standing := func() string { return r.roster.Snapshot().Workers[0].Standing }
+			standing := func() string { return r.Snapshot().Workers[0].Standing }
 			if !exact {
 				require.Equal(t, "refusing", standing())
 			}
 			w.answer()
 			w.answer()
 			require.Equal(t, "working", standing())
-			places := r.offered(offer)
+			places := r.Offered(offer)
 			require.Len(t, places, 1)
 			require.Equal(t, faraway, places[0].Worker.Incarnation)
-			r.settle(&Settled{Results: []SettledPlace{{Place: places[0], OK: true, ClaimBy: w.now.Add(time.Minute)}}})
+			r.Settle([]SettledPlace{{Place: places[0], OK: true, ClaimBy: w.now.Add(time.Minute)}})
 			require.Len(t, r.publish, 1)
 			require.Equal(t, "queue", r.publish[0].Queue)
 		})
@@ -125,27 +124,27 @@ func TestARouterAlonePlacesOnWhoeverReports(t *testing.T) {
 func TestARouterThatRestsLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	s, w, rows := part()
-	r, orders := newRouter(s), &ordered{}
-	r.link = orders
+	orders := &ordered{}
+	r := newRouter(s, orders)
 	r.Start()
 	r.Report(nearby, &Report{First: true, Last: true, Exact: true, Events: []roster.Event{idle(w, nearby)}})
 	w.answer()
 	w.answer()
 	require.Equal(t, 1, orders.shown, "what was read is compared with how things stand")
-	places := r.offered([]messages.Candidate{{ID: messages.NewExecutionID(), Action: "act"}})
+	places := r.Offered([]messages.Candidate{{ID: messages.NewExecutionID(), Action: "act"}})
 	require.Len(t, places, 1)
 	rows.live = []messages.Execution{{
 		ID: messages.NewExecutionID(), Attempt: 1, Status: messages.Scheduled, Worker: idle(w, nearby).Worker, PlacedBy: faraway,
 	}}
-	r.nodeDown(faraway)
+	r.NodeDown(faraway)
 	require.NotEmpty(t, w.beside)
 	r.Rest()
 	w.answer()
 	require.Equal(t, 1, orders.shown, "the answer is for the router before")
-	require.Empty(t, r.roster.Snapshot().Workers)
-	r.settle(&Settled{Results: []SettledPlace{{Place: places[0], OK: true}}})
+	require.Empty(t, r.Snapshot().Workers)
+	r.Settle([]SettledPlace{{Place: places[0], OK: true}})
 	require.Equal(t, []string{"its router failed"}, orders.back)
-	require.Nil(t, r.offered([]messages.Candidate{{ID: messages.NewExecutionID()}}))
+	require.Nil(t, r.Offered([]messages.Candidate{{ID: messages.NewExecutionID()}}))
 	require.True(t, r.Drained())
 }
 
@@ -193,25 +192,25 @@ func TestALinkAloneReportsToOneRouter(t *testing.T) {
 	s, w, _ := part()
 	var sent []wire.PoolReport
 	deaf := false
-	s.cfg.Peers = &PoolPeers{Look: func() {}, Report: func(_ context.Context, _ messages.Incarnation, r wire.PoolReport) (wire.PoolReportResult, error) {
+	s.Config.Peers = &PoolPeers{Look: func() {}, Report: func(_ context.Context, _ messages.Incarnation, r wire.PoolReport) (wire.PoolReportResult, error) {
 		sent = append(sent, r)
 		if deaf {
 			return wire.PoolReportResult{}, errWire
 		}
 		return wire.PoolReportResult{}, nil
 	}}
-	s.cfg.Serves = "same"
-	l, own := newLink(s), &heard{}
+	s.Config.Serves = "same"
+	l, own := newLink(s, Left{}), &heard{}
 	seen := idle(w, nearby)
-	seen.Queue = s.cfg.Settings.PoolQueueName("node", "pool", nearby)
-	l.workers, l.router = &crowd{stands: []roster.WorkerSeen{seen}}, own
+	seen.Queue = s.Config.Settings.PoolQueueName("node", "pool", nearby)
+	l.Connect(&crowd{stands: []roster.WorkerSeen{seen}}, own)
 	runs := messages.Placement{Execution: messages.NewExecutionID(), Attempt: 1}
 	l.running[runs] = 0
 	l.Tell(seen)
 	require.Len(t, own.events, 1, "it is alone")
 
-	l.led(&Led{Router: faraway, Name: "far", Epoch: 1})
-	l.outbox.report()
+	l.Led(faraway, "far", 1)
+	l.SendReport()
 	w.answer()
 	require.Equal(t, lead.Following, l.mode.Mode())
 	require.Equal(t, 1, own.rests)
@@ -219,13 +218,13 @@ func TestALinkAloneReportsToOneRouter(t *testing.T) {
 	require.Len(t, sent[0].Entries, 2, "the worker, and what runs on it")
 	l.tellEnded(roster.Ended{Placement: runs, Finished: true})
 	require.Len(t, own.events, 1, "it follows")
-	l.outbox.report()
+	l.SendReport()
 	w.answer()
 	require.Equal(t, []wire.PoolEntry{wire.PoolRunEnded{Placement: runs, Finished: true}}, sent[1].Entries)
 
 	deaf = true
 	w.now = w.now.Add(lead.Patience)
-	l.ticked(w.now)
+	l.Tick(w.now)
 	require.Equal(t, lead.Alone, l.mode.Mode())
 	require.Equal(t, 1, own.starts)
 	require.Len(t, own.wholes, 1)
@@ -240,7 +239,6 @@ func TestALinkAloneReportsToOneRouter(t *testing.T) {
 func TestALinkGivesBackWhatTheActorBeforeHasLeft(t *testing.T) {
 	t.Parallel()
 	s, w, rows := part()
-	s.memory.generations = map[messages.Slot]messages.Generation{0: 3}
 	row := func(at messages.Incarnation, gen messages.Generation) messages.Execution {
 		return messages.Execution{
 			ID: messages.NewExecutionID(), Attempt: 1, Status: messages.Running, Idempotent: true, Generation: gen,
@@ -249,12 +247,12 @@ func TestALinkGivesBackWhatTheActorBeforeHasLeft(t *testing.T) {
 	}
 	lost, new, other := row(nearby, 3), row(nearby, 4), row(faraway, 3)
 	rows.live = []messages.Execution{lost, new, other}
-	l := newLink(s)
-	l.workers, l.router = &crowd{}, &heard{}
+	l := newLink(s, Left{Generations: map[messages.Slot]messages.Generation{0: 3}})
+	l.Connect(&crowd{}, &heard{})
 	l.giveBackLeft()
 	w.answer()
-	require.Len(t, s.items, 1)
-	require.Equal(t, lost.ID, s.items[0].Change.(*store.Rescue).ID)
+	require.Len(t, s.Items, 1)
+	require.Equal(t, lost.ID, s.Items[0].Change.(*store.Rescue).ID)
 	require.Empty(t, l.left)
 	l.giveBackLeft()
 	require.Empty(t, w.beside, "once")

@@ -11,19 +11,13 @@ import (
 	"github.com/troupe-run/troupe/rules/roster"
 )
 
-// Memory is what a pool keeps over the restart of its own actor.
-type Memory struct {
-	generations map[messages.Slot]messages.Generation
-	pids        map[messages.Slot]int  // of the processes that its workers had last
-	cordoned    map[messages.Slot]bool // by operators
-	losses      losses
-}
-
 // Pool is one pool on one node: the actor in whose mailbox its three parts meet. Workers supervises, Router places, and Link
 // carries the workers' reports to the router, here or on another node, and the router's orders back.
 type Pool struct {
-	shell
+	Shared
 
+	cell    *actors.Cell
+	memory  *Memory
 	real    *actors.RealWorld
 	workers *Workers
 	link    *Link
@@ -39,7 +33,7 @@ func NewPool(cfg PoolConfig, memory *Memory) actors.Child {
 	cell := &actors.Cell{}
 	return actors.Child{Name: cfg.Name, Kind: "pool", Cell: cell, New: func() actor.Actor {
 		own := cfg
-		return &Pool{shell: shell{cfg: &own, memory: memory, cell: cell}}
+		return &Pool{Shared: Shared{Config: &own}, cell: cell, memory: memory}
 	}}
 }
 
@@ -62,87 +56,84 @@ func (p *Pool) Receive(ctx actor.Context) {
 		p.real.Resume(m)
 
 	case *Wake: // of who submits
-		p.link.wake(m)
+		p.wake(m)
 	case *Offer:
 		p.offered(m)
 	case *Settled:
-		p.router.settle(m)
+		p.router.Settle(m.Results)
 
 	case *actors.Committed: // of the recorder and the delivery bridge
-		p.link.committed(m)
+		p.link.Committed(m)
 	case *actors.Delivered:
 		p.delivered(m)
 	case *actors.Attached:
-		p.link.queueAttached(m)
+		p.link.QueueAttached(m)
 
 	case *actors.WorkerChanged: // of the workers
-		p.workers.workerChanged(m)
+		p.workers.WorkerChanged(m)
 	case *actors.WorkerEnded:
-		p.workers.workerEnded(m)
+		p.workers.WorkerEnded(m)
 	case *actors.EchoAnswered:
-		p.workers.echo.answered(p.workers, m)
-	case *leakChange:
-		p.workers.leakChanged(m)
+		p.workers.EchoAnswered(m)
+	case *LeakChange:
+		p.workers.LeakChanged(m)
 
 	case *Beat: // of the node
-		p.workers.beat(m)
+		p.workers.Beat(m.At)
 	case *NodeUp: // it reports by itself where it follows
 	case *NodeDown:
 		p.nodeDown(m)
 	case *Elsewhere:
-		p.router.elsewhere(m)
+		p.router.Elsewhere(m.Beats)
 	case *StoreStands:
-		p.router.step(roster.Store{Away: m.Away})
+		p.router.StoreStands(m.Away)
 	case *Halt:
-		p.link.halted(m.Why)
+		p.link.Halted(m.Why)
 	case *Led:
-		p.link.led(m)
+		p.link.Led(m.Router, m.Name, m.Epoch)
 
 	case *Cordon: // of operators
 		p.cordon(m)
 	case *CancelAgain:
 		p.workers.CancelRun(m.Placement, m.Slot, m.By)
 	case *KillWorker:
-		p.workers.kill(m)
+		p.workers.Kill(m.Slot, m.Generation, m.By)
 	case *ProbeWorker:
-		p.workers.probeNow(m)
+		p.workers.Probe(m.Slot, m.Answer)
 	case *DrainQuestion:
 		p.startDrain(m)
 	case *Replace:
-		p.workers.replace(m)
+		p.workers.Replace(&m.Config, m.Mended, m.By)
 	case *DescribeQuestion:
 		m.Reply(p.describe(), nil)
 	case *WhyQuestion:
 		m.Reply(p.why(m.Ask.ID), nil)
 
 	case *ReportQuestion: // of the pool on other nodes
-		m.Reply(p.link.reported(&m.Ask), nil)
+		m.Reply(p.link.Reported(m.Ask.From, &m.Ask.Report), nil)
 	case *PeerEndSession:
-		p.link.endSessionHere(m)
+		p.link.EndSessionHere(m.From, &m.Tell)
 	case *DeadLettered:
 		p.workers.Expired(m.Slot, m.Placement)
 	default:
-		p.cfg.System.Registry.Unknown(ctx)
+		p.Config.System.Registry.Unknown(ctx)
 	}
-	p.link.lookAtArrivals()
+	p.link.LookAtArrivals()
 	p.drained()
 	p.flush()
 }
 
 func (p *Pool) start(ctx actor.Context) {
-	p.actor, p.self = ctx, ctx.Self()
-	p.real = actors.NewWorld(p.cfg.System, p.self)
-	p.world = p.real
-	if p.memory.generations == nil {
-		p.memory.generations, p.memory.pids = map[messages.Slot]messages.Generation{}, map[messages.Slot]int{}
-		p.memory.cordoned = map[messages.Slot]bool{}
-	}
-	p.workers, p.link, p.router = newWorkers(&p.shell), newLink(&p.shell), newRouter(&p.shell)
-	p.workers.link, p.router.link = p.link, p.link
-	p.link.workers, p.link.router = p.workers, p.router
-	p.link.start()
-	p.workers.start()
-	p.link.showMode()
+	p.Actor, p.Self = ctx, ctx.Self()
+	p.real = actors.NewWorld(p.Config.System, p.Self)
+	p.World = p.real
+	generations, processes := p.memory.Left()
+	p.link = newLink(&p.Shared, Left{Generations: generations, Processes: processes})
+	p.workers, p.router = newWorkers(&p.Shared, p.memory, p.cell, p.link), newRouter(&p.Shared, p.link)
+	p.link.Connect(p.workers, p.router)
+	p.link.Start()
+	p.workers.Start()
+	p.link.ShowMode()
 	p.nextTick()
 }
 
@@ -164,37 +155,46 @@ func (p *Pool) refuse(message any) {
 func (p *Pool) stop() {
 	p.stopping = true
 	p.real.End()
-	stopTimer(p.tick)
-	p.router.stop()
-	p.workers.stop()
-	p.link.stop()
+	StopTimer(p.tick)
+	p.router.Stop()
+	p.workers.Stop()
+	p.link.Stop()
 }
 
 // flush hands on what was gathered: one record, one publish, the acks, and the report to the router.
 func (p *Pool) flush() {
-	if len(p.items) > 0 {
-		p.send(p.cfg.Recorder, &actors.Record{Items: p.items, Pool: p.self})
-		p.items = nil
+	if len(p.Items) > 0 {
+		p.Send(p.Config.Recorder, &actors.Record{Items: p.Items, Pool: p.Self})
+		p.Items = nil
 	}
-	p.router.flush()
-	for _, d := range p.acks {
+	p.router.Flush()
+	for _, d := range p.Acks {
 		// A delivery whose connection is gone comes again, and its claim finds what stands in the row.
 		_ = d.Ack()
 	}
-	p.acks = p.acks[:0]
-	p.link.outbox.report()
+	p.Acks = p.Acks[:0]
+	p.link.SendReport()
 }
 
-func (p *Pool) nextTick() { p.tick = p.world.After(time.Second, p.ticked) }
+func (p *Pool) nextTick() { p.tick = p.World.After(time.Second, p.ticked) }
 
 // ticked is the pool's regular second.
 func (p *Pool) ticked() {
 	p.link.Halt()
-	p.router.step(roster.Tick{})
-	now := p.world.Now()
-	p.link.ticked(now)
-	p.workers.ticked(now)
+	p.router.Tick()
+	now := p.World.Now()
+	p.link.Tick(now)
+	p.workers.Tick(now)
 	p.nextTick()
+}
+
+// wake hears of work that has just been stored, or that work may be due.
+func (p *Pool) wake(m *Wake) {
+	if len(m.Arrived) > 0 {
+		p.link.Arrive(m.Arrived, m.More)
+		return
+	}
+	p.link.Wake(m.Heard)
 }
 
 // offered answers an offer with what the router accepts of it: one hop, whichever part answers.
@@ -203,64 +203,68 @@ func (p *Pool) offered(o *Offer) {
 		return
 	}
 	p.link.TellArrivals() // they are before it
-	o.answer <- p.router.offered(o.candidates)
+	o.answer <- p.router.Offered(o.candidates)
 }
 
 // terminated hears that an actor is gone. The news overtakes the actor's own last word, WorkerEnded, which may still
 // stand in the mailbox; so unless a panic is known, it is judged behind what stands there now.
 func (p *Pool) terminated(m *actor.Terminated) {
-	if m.Who.Id == p.cfg.Delivery.Id {
-		p.world.After(attachWait, p.link.attachAgain)
+	if m.Who.Id == p.Config.Delivery.Id {
+		p.link.BridgeEnded()
 		return
 	}
-	if _, failed := p.cfg.System.Registry.Failure(m.Who.Id); failed {
-		p.workers.vanished(m.Who.Id)
+	if _, failed := p.Config.System.Registry.Failure(m.Who.Id); failed {
+		p.workers.Vanished(m.Who.Id)
 		return
 	}
-	p.world.After(0, func() { p.workers.vanished(m.Who.Id) })
+	p.World.After(0, func() { p.workers.Vanished(m.Who.Id) })
 }
 
 // delivered takes messages from the bridge. An echo goes to its worker, all else is work.
 func (p *Pool) delivered(m *actors.Delivered) {
 	for _, d := range m.Deliveries {
-		if id, echo := d.Headers[echoHeader]; echo {
-			p.ack(d)
-			p.workers.echo.delivered(p.workers, d.ID, id)
+		if id, echo := d.Headers[actors.EchoHeader]; echo {
+			p.Ack(d)
+			p.workers.EchoDelivered(d.ID, id)
 			continue
 		}
-		p.link.delivered(d)
+		p.link.Delivered(d)
 	}
 }
 
 // nodeDown hears that another incarnation has ended.
 func (p *Pool) nodeDown(m *NodeDown) {
-	p.router.nodeDown(m.Node.Incarnation)
-	p.memory.losses.read(&p.shell) // it may have been the boot before this one
-	p.link.nodeDown(m.Node.Incarnation)
+	p.router.NodeDown(m.Node.Incarnation)
+	p.workers.NodeDown()
+	p.link.NodeDown(m.Node.Incarnation)
 }
 
 // cordon takes operators' word on a worker, the pool or the node.
 func (p *Pool) cordon(m *Cordon) {
-	p.workers.cordon(m)
-	if !m.Node && m.Slot < 0 {
-		p.router.cordoned = m.Cordoned
+	if m.Node {
+		p.workers.CordonNode(m.Cordoned)
+		return
+	}
+	p.workers.Cordon(m.Slot, m.Cordoned)
+	if m.Slot < 0 {
+		p.router.Cordon(m.Cordoned)
 	}
 }
 
 // why says why an execution is not running, or who knows.
 func (p *Pool) why(id messages.ExecutionID) WhyAnswer {
-	if router, _ := p.link.mode.Router(); p.link.mode.Mode() == lead.Following {
-		return WhyAnswer{Reason: roster.NotLoaded, Router: router}
+	if l := p.link.Leading(); l.Mode == lead.Following {
+		return WhyAnswer{Reason: roster.NotLoaded, Router: l.Router}
 	}
-	answer := WhyAnswer{Reason: p.router.roster.Why(p.world.Now(), id)}
+	answer := WhyAnswer{Reason: p.router.Why(id)}
 	if answer.Reason == roster.PoolBroken {
-		answer.Detail, _ = p.workers.brokenWhy()
+		answer.Detail, _ = p.workers.BrokenWhy()
 	}
 	return answer
 }
 
 func (p *Pool) describe() Description {
-	d := p.workers.describe()
-	d.Router, d.Lead = p.router.roster.Snapshot(), p.link.leading()
+	d := p.workers.Describe()
+	d.Router, d.Lead = p.router.Snapshot(), p.link.Leading()
 	return d
 }

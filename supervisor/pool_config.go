@@ -21,9 +21,6 @@ import (
 	"github.com/troupe-run/troupe/store/clock"
 )
 
-// ownQueueMax is the most workers a pool may have for each to get a queue of its own.
-const ownQueueMax = 100
-
 // Recycle says when a worker is replaced although it is well. Zero fields: never. After how many runs a worker is, it
 // knows itself: see actors.WorkerConfig.RunsMax.
 type Recycle struct {
@@ -76,8 +73,8 @@ type PoolConfig struct {
 	Hooks PoolHooks
 }
 
-// keyOf names a worker of the pool.
-func (c *PoolConfig) keyOf(inc messages.Incarnation, n messages.Slot) messages.WorkerKey {
+// KeyOf names a worker of the pool.
+func (c *PoolConfig) KeyOf(inc messages.Incarnation, n messages.Slot) messages.WorkerKey {
 	return messages.WorkerKey{Incarnation: inc, Pool: c.Name, Slot: n}
 }
 

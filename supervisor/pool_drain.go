@@ -3,9 +3,6 @@ package supervisor
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"time"
 )
 
 // drain is a pool's end in progress. Its question is answered once; nil: it has been.
@@ -13,48 +10,45 @@ type drain struct{ question *DrainQuestion }
 
 // startDrain stops placing, hands back what has not started, and retires every worker once it is idle.
 func (p *Pool) startDrain(q *DrainQuestion) {
-	if p.draining {
-		q.Reply(struct{}{}, fmt.Errorf("pool %s is draining already", p.cfg.Name))
+	if p.Draining {
+		q.Reply(struct{}{}, fmt.Errorf("pool %s is draining already", p.Config.Name))
 		return
 	}
-	p.draining, p.drain = true, &drain{question: q}
-	p.link.resign()
-	p.world.After(q.Ask.Until.Sub(p.world.Now()), p.workers.drainOver)
-	p.workers.drain(q.Ask.By)
+	p.Draining, p.drain = true, &drain{question: q}
+	p.link.Resign()
+	p.World.After(q.Ask.Until.Sub(p.World.Now()), p.workers.StopRuns)
+	p.workers.Drain(q.Ask.By)
 	p.drained()
 }
 
 // drained answers the drain once no worker is left and nothing is under way.
 func (p *Pool) drained() {
-	if p.drain == nil || p.drain.question == nil || !p.workers.slots.gone() {
+	if p.drain == nil || p.drain.question == nil || !p.workers.Gone() {
 		return
 	}
-	if !p.link.handedOn() || !p.router.Drained() || p.router.unbinding > 0 || !p.workers.history.written(p.workers) {
+	if !p.link.HandedOn() || !p.router.Drained() || p.router.Unbinding() || !p.workers.Written() {
 		return
 	}
-	p.cfg.Logger.Info("pool stopped", "workers", len(p.workers.slots))
+	p.Config.Logger.Info("pool stopped", "workers", p.workers.Slots())
 	p.leaveQueues(p.drain.question)
 	p.drain.question = nil
 }
 
-// leaveTimeout bounds the removal of a drained pool's queues.
-const leaveTimeout = 2 * time.Second
-
 // leaveQueues removes the queues of a drained pool's workers, which would outlive them for twice their TTL, and answers
 // the drain. What is still in them was taken back: nobody else publishes to an incarnation's queues.
 func (p *Pool) leaveQueues(question *DrainQuestion) {
-	queues := slices.Sorted(maps.Keys(p.link.attached))
-	if p.halts() {
+	queues := p.link.Queues()
+	if p.Halts() {
 		queues = nil // they expire
 	}
-	last := p.link.outbox.lastReport()
-	p.world.Beside(leaveTimeout, func(ctx context.Context) func() {
+	last := p.link.LastReport()
+	p.World.Beside(LeaveTimeout, func(ctx context.Context) func() {
 		if last != nil {
 			last(ctx)
 		}
 		for _, queue := range queues {
-			if err := p.cfg.Broker.Delete(ctx, queue); err != nil {
-				p.cfg.Logger.Debug("queue of a drained pool not removed, it expires", "queue", queue, "error", err)
+			if err := p.Config.Broker.Delete(ctx, queue); err != nil {
+				p.Config.Logger.Debug("queue of a drained pool not removed, it expires", "queue", queue, "error", err)
 				break
 			}
 		}

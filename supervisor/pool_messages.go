@@ -3,16 +3,11 @@ package supervisor
 import (
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
-	"github.com/troupe-run/troupe/rules/health"
-	"github.com/troupe-run/troupe/rules/lead"
-	"github.com/troupe-run/troupe/rules/lifecycle"
-	"github.com/troupe-run/troupe/rules/restart"
 	"github.com/troupe-run/troupe/rules/roster"
+	"github.com/troupe-run/troupe/store"
 )
 
 // Messages that a pool understands beside those of its workers, recorder and bridge.
@@ -98,6 +93,22 @@ type (
 	}
 )
 
+// Messages of membership.
+type (
+	// NodeUp says that another incarnation lives.
+	NodeUp struct{ Node store.Node }
+	// NodeDown says that another incarnation has been declared dead, or has ended in order.
+	NodeDown struct{ Node store.Node }
+	// StoreStands says that the store is away, or is back and has this node's heartbeats.
+	StoreStands struct{ Away bool }
+	// Elsewhere says which other incarnations have workers of the pool, and when those last beat.
+	Elsewhere struct {
+		Beats map[messages.Incarnation]LastBeat
+	}
+	// Fenced says that this node may be taken for dead: it stops all work and comes back as a new incarnation.
+	Fenced struct{ Why string }
+)
+
 // Questions that a pool answers.
 type (
 	// DrainQuestion is answered once the pool is empty.
@@ -109,53 +120,3 @@ type (
 	// ReportQuestion brings a follower's report.
 	ReportQuestion = actors.Question[PeerReport, wire.PoolReportResult]
 )
-
-// Description is a pool seen from inside.
-type Description struct {
-	Name     string
-	Runtime  messages.Runtime
-	Router   roster.Snapshot
-	Workers  []WorkerState
-	State    restart.State
-	Cordoned bool
-	Broken   string // why, in a line; empty: it is not
-	// OldCode counts the workers that still run the code from before a reload, because the new one did not start. Failed is why, or why
-	// a slot waits for its next start.
-	OldCode  int
-	Failed   string
-	Started  bool // its first start round has ended
-	Echo     time.Duration
-	EchoLate bool
-	Lead     Leading
-}
-
-// Leading is who routes for a pool, as one node knows it.
-type Leading struct {
-	Mode      lead.Mode
-	Since     time.Time            // zero: since the pool's start
-	Router    messages.Incarnation // zero: nobody leads
-	Name      string               // of the router's node
-	Epoch     int64
-	Followers int    // nodes that report to this one
-	Why       string // this node is alone although another leads
-}
-
-// WorkerState is one slot as its pool knows it.
-type WorkerState struct {
-	Slot        messages.Slot
-	ID          messages.WorkerID
-	PID         *actor.PID
-	Generation  messages.Generation
-	State       lifecycle.State
-	Health      lifecycle.Health
-	Grade       health.Grade  // with its heartbeat
-	Causes      health.Causes // of the grade
-	Report      health.Capabilities
-	Since       time.Time
-	Cordoned    bool
-	Pid         int
-	Restarts    int
-	LastFailure string
-	Beat        time.Time
-	Execution   messages.ExecutionID
-}

@@ -6,6 +6,9 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
+// ownQueueMax is the most workers a pool may have for each to get a queue of its own.
+const ownQueueMax = 100
+
 // EndedQueues are the names of the queues that the workers of one incarnation may have had: one for their pool, and where
 // the pool was small enough and its workers did not share that one, one each.
 func EndedQueues(settings broker.Settings, runtimes runtime.Set, workers []store.Worker) []string {

@@ -14,7 +14,7 @@ import (
 // knows what their nodes report, and reaches them by orders alone; those of this node are one follower's among others. It
 // rests while another node routes for the workers of this one.
 type Router struct {
-	*shell
+	*Shared
 
 	link      orders
 	roster    *roster.Roster
@@ -49,12 +49,13 @@ type orders interface {
 	Broken() (broken bool, why, trace string)
 }
 
-func newRouter(s *shell) *Router {
-	r := &Router{shell: s, resting: true}
-	r.roster = roster.New(s.cfg.Roster)
+// newRouter returns a router that rests.
+func newRouter(s *Shared, link orders) *Router {
+	r := &Router{Shared: s, link: link, resting: true}
+	r.roster = roster.New(s.Config.Roster)
 	r.remote = newRemoteWorkers()
-	if s.cfg.Cordoned != nil {
-		r.cordoned, _ = s.cfg.Cordoned()
+	if s.Config.Cordoned != nil {
+		r.cordoned, _ = s.Config.Cordoned()
 	}
 	return r
 }
@@ -69,20 +70,21 @@ func (r *Router) Start() {
 // Rest ends the routing: what was placed stands on the workers' queues, where the next router learns of it, and what is being
 // placed is taken back when the store answers.
 func (r *Router) Rest() {
-	r.stop()
+	r.Stop()
 	r.renew()
 	r.resting = true
 }
 
-func (r *Router) stop() {
-	stopTimer(r.sleep)
+// Stop ends the router with its actor.
+func (r *Router) Stop() {
+	StopTimer(r.sleep)
 	r.sleep, r.sleepAt = nil, time.Time{}
 }
 
 // renew forgets all but who has ended, and what was learned of run times.
 func (r *Router) renew() {
 	before, ended := r.roster, r.remote.ended
-	r.roster = roster.New(r.cfg.Roster)
+	r.roster = roster.New(r.Config.Roster)
 	r.roster.Remember(before)
 	r.remote = newRemoteWorkers()
 	r.remote.ended = ended
@@ -93,7 +95,7 @@ func (r *Router) renew() {
 }
 
 // Resign has the router place no more: what none of this node's workers has claimed is taken back.
-func (r *Router) Resign() { r.step(roster.Resigned{Own: r.cfg.Incarnation}) }
+func (r *Router) Resign() { r.step(roster.Resigned{Own: r.Config.Incarnation}) }
 
 // Halted says why nothing may be placed.
 func (r *Router) Halted(why roster.Reason) { r.step(roster.Halted{Why: why}) }
@@ -104,6 +106,21 @@ func (r *Router) Doubt(sessions ...string) {
 		r.step(roster.Doubted{Session: name})
 	}
 }
+
+// Tick lets time pass.
+func (r *Router) Tick() { r.step(roster.Tick{}) }
+
+// StoreStands says that the store is away, or is back and has this node's heartbeats.
+func (r *Router) StoreStands(away bool) { r.step(roster.Store{Away: away}) }
+
+// Cordon takes the pool out of placement, on every node.
+func (r *Router) Cordon(cordoned bool) { r.cordoned = cordoned }
+
+// Why says why an execution is not running.
+func (r *Router) Why(id messages.ExecutionID) roster.Reason { return r.roster.Why(r.World.Now(), id) }
+
+// Snapshot is what the router knows.
+func (r *Router) Snapshot() roster.Snapshot { return r.roster.Snapshot() }
 
 // Ended reports whether an incarnation has ended, as membership told.
 func (r *Router) Ended(inc messages.Incarnation) bool {
@@ -117,10 +134,13 @@ func (r *Router) Waiting() int { return r.roster.Waiting() }
 // Drained reports whether every placement was claimed or taken back.
 func (r *Router) Drained() bool { return r.roster.Drained() }
 
+// Unbinding reports whether the store is asked to end bindings.
+func (r *Router) Unbinding() bool { return r.unbinding > 0 }
+
 // ask does I/O beside the pool. What comes back for a router that has rested, or begun anew, since then is dropped.
 func (r *Router) ask(limit time.Duration, work func(context.Context) func()) {
 	term := r.term
-	r.world.Beside(limit, func(ctx context.Context) func() {
+	r.World.Beside(limit, func(ctx context.Context) func() {
 		then := work(ctx)
 		if then == nil {
 			return nil
@@ -136,7 +156,7 @@ func (r *Router) ask(limit time.Duration, work func(context.Context) func()) {
 // later does something after a while, unless the router rests, or begins anew, before then.
 func (r *Router) later(d time.Duration, then func()) actors.Timer {
 	term := r.term
-	return r.world.After(d, func() {
+	return r.World.After(d, func() {
 		if r.term == term {
 			then()
 		}
@@ -156,13 +176,13 @@ func (r *Router) step(e roster.Event) {
 	}
 	r.reads.note(r.roster, e)
 	swept := 0
-	for _, effect := range r.roster.Step(r.world.Now(), localTimes(r.cfg.Clock, e)) {
+	for _, effect := range r.roster.Step(r.World.Now(), localTimes(r.Config.Clock, e)) {
 		if r.do(effect) {
 			swept++
 		}
 	}
 	if swept > 0 {
-		r.cfg.Logger.Info("idle sessions swept", "sessions", swept, "timeout", r.cfg.Roster.SessionTimeout)
+		r.Config.Logger.Info("idle sessions swept", "sessions", swept, "timeout", r.Config.Roster.SessionTimeout)
 	}
 }
 
@@ -205,7 +225,7 @@ func (r *Router) sleepUntil(t time.Time) {
 	if r.sleep != nil && r.sleepAt.Equal(t) {
 		return
 	}
-	stopTimer(r.sleep)
+	StopTimer(r.sleep)
 	r.sleepAt = t
-	r.sleep = r.later(max(t.Sub(r.world.Now()), time.Millisecond), func() { r.step(roster.Tick{}) })
+	r.sleep = r.later(max(t.Sub(r.World.Now()), time.Millisecond), func() { r.step(roster.Tick{}) })
 }

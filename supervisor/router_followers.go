@@ -147,7 +147,7 @@ func (r *Router) takeWhole(from messages.Incarnation, f *follower) {
 	for _, pl := range ended {
 		r.step(roster.Ended{Placement: pl, Unseen: true})
 	}
-	if !f.settled || f.unknown && r.world.Now().Sub(f.readAt) >= lead.WholeEvery {
+	if !f.settled || f.unknown && r.World.Now().Sub(f.readAt) >= lead.WholeEvery {
 		r.readFollower(from, f)
 	}
 }

@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
@@ -9,83 +8,15 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// Offer asks a pool's router, before executions are stored, which of them it has a worker free for, so that they are stored
-// as placed. Whoever gets placements sends the pool a Settled about all of them, whatever comes of the submission.
-type Offer struct {
-	candidates []messages.Candidate
-	state      atomic.Int32
-	answer     chan []*store.Place // holds one
-}
-
-// An offer is taken by the pool or withdrawn by whoever made it, never both.
-const (
-	offerOpen int32 = iota
-	offerTaken
-	offerWithdrawn
-)
-
-// NewOffer offers executions that are new, due, and of no session.
-func NewOffer(candidates []messages.Candidate) *Offer {
-	return &Offer{candidates: candidates, answer: make(chan []*store.Place, 1)}
-}
-
-// answerMax bounds the wait for a pool that has taken an offer: the pool is handling the offer, or crashed and forgot it.
-const answerMax = 10 * time.Second
-
-// Wait returns the placements that the pool makes, in the order of the candidates; none where it does not come to the offer
-// within the patience.
-func (o *Offer) Wait(patience time.Duration) []*store.Place {
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case places := <-o.answer:
-		return places
-	case <-timer.C:
-	}
-	if o.state.CompareAndSwap(offerOpen, offerWithdrawn) {
-		return nil
-	}
-	timer.Reset(answerMax)
-	select {
-	case places := <-o.answer:
-		return places
-	case <-timer.C:
-		return nil
-	}
-}
-
-// take claims the offer for the pool; false: nobody waits for its answer any more.
-func (o *Offer) take() bool { return o.state.CompareAndSwap(offerOpen, offerTaken) }
-
-// Settled says what came of placements that were given for an offer.
-type Settled struct{ Results []SettledPlace }
-
-// SettledPlace is one of them. Unknown: its submission may or may not have come about.
+// SettledPlace says what came of a placement that was given for an offer. Unknown: its submission may or may not have come about.
 type SettledPlace struct {
 	Place       *store.Place
 	OK, Unknown bool
 	ClaimBy     time.Time
 }
 
-// SettleOffer is what a submission has made of the placements.
-func SettleOffer(places []*store.Place, submitted []store.Submitted, err error) *Settled {
-	m := &Settled{Results: make([]SettledPlace, len(places))}
-	byID := make(map[messages.ExecutionID]*messages.Execution, len(submitted))
-	for i := range submitted {
-		byID[submitted[i].Execution.ID] = &submitted[i].Execution
-	}
-	for i, p := range places {
-		r := &m.Results[i]
-		r.Place, r.Unknown = p, err != nil
-		if e := byID[p.ID]; err == nil && e != nil && e.Status == messages.Scheduled && e.Attempt == 1 && e.Worker == p.Worker && e.PlacedBy == p.PlacedBy {
-			r.OK, r.ClaimBy = true, e.ClaimBy
-		}
-	}
-	return m
-}
-
-// offered is what the roster accepts of an offer.
-func (r *Router) offered(candidates []messages.Candidate) []*store.Place {
+// Offered is what the roster accepts of an offer.
+func (r *Router) Offered(candidates []messages.Candidate) []*store.Place {
 	r.accepted = nil
 	r.step(roster.Offered{Candidates: candidates})
 	accepted := r.accepted
@@ -103,11 +34,11 @@ func (r *Router) accept(e roster.Accept) {
 	r.countPlaced(e.Assignments)
 }
 
-// settle tells the roster what came of what it has accepted. A placement that nobody is sure of is taken back, and so is one
+// Settle tells the roster what came of what it has accepted. A placement that nobody is sure of is taken back, and so is one
 // that was accepted by an actor that failed meanwhile.
-func (r *Router) settle(m *Settled) {
-	for i := range m.Results {
-		result := &m.Results[i]
+func (r *Router) Settle(results []SettledPlace) {
+	for i := range results {
+		result := &results[i]
 		pl := messages.Placement{Execution: result.Place.ID, Attempt: 1}
 		if r.placing[result.Place.ID] != result.Place {
 			if result.OK || result.Unknown {
@@ -116,7 +47,7 @@ func (r *Router) settle(m *Settled) {
 			continue
 		}
 		delete(r.placing, result.Place.ID)
-		r.step(roster.Placed{ID: result.Place.ID, Attempt: 1, OK: result.OK, ClaimBy: r.cfg.Clock.Local(result.ClaimBy)})
+		r.step(roster.Placed{ID: result.Place.ID, Attempt: 1, OK: result.OK, ClaimBy: r.Config.Clock.Local(result.ClaimBy)})
 		if result.Unknown {
 			r.takeBack(pl, "unknown", 0)
 		}

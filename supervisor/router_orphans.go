@@ -12,10 +12,10 @@ func (r *Router) readOrphans(placedBy messages.Incarnation) {
 	if r.resting {
 		return
 	}
-	r.ask(storeTimeout, func(ctx context.Context) func() {
-		live, err := r.cfg.Store.Live(ctx, r.cfg.Name)
+	r.ask(StoreTimeout, func(ctx context.Context) func() {
+		live, err := r.Config.Store.Live(ctx, r.Config.Name)
 		if err != nil {
-			r.cfg.Logger.Warn("placements of an ended router not read; they are taken back when they are overdue", "error", err)
+			r.Config.Logger.Warn("placements of an ended router not read; they are taken back when they are overdue", "error", err)
 			return nil
 		}
 		return func() { r.orphansRead(placedBy, live) }

@@ -1,9 +1,15 @@
 package supervisor
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe/broker"
@@ -22,7 +28,7 @@ func order(slot messages.Slot, queue string, n int, timeout time.Duration) roste
 
 func TestWorkersThatShareAQueueShareMessages(t *testing.T) {
 	t.Parallel()
-	r := newRouter(&shell{cfg: &PoolConfig{}})
+	r := newRouter(&Shared{Config: &PoolConfig{}}, nil)
 	batches := r.pack([]roster.Publish{
 		order(0, "pool", 60, 0), order(1, "pool", 30, 0), order(2, "pool", 20, 0), // 110: two messages
 		order(0, "pool", 1, time.Second), // it expires sooner
@@ -45,9 +51,39 @@ func TestWorkersThatShareAQueueShareMessages(t *testing.T) {
 
 func TestWorkersWithQueuesOfTheirOwnGetMessagesOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	r := newRouter(&shell{cfg: &PoolConfig{}})
+	r := newRouter(&Shared{Config: &PoolConfig{}}, nil)
 	batches := r.pack([]roster.Publish{order(0, "zero", 2, 0), order(1, "one", 1, 0), order(0, "zero", 3, 0)})
 	require.Len(t, batches, 2)
 	require.NotEqual(t, batches[0].queue, batches[1].queue)
 	require.Len(t, batches[0].placements(), 5)
+}
+
+// deaf is a broker that takes no messages.
+type deaf struct{ broker.Broker }
+
+func (deaf) Publish(_ context.Context, batch []broker.Message) ([]broker.Confirm, error) {
+	return make([]broker.Confirm, len(batch)), errors.New("a test said so")
+}
+
+// 1,000 publishings that fail are one line, and the next line counts them.
+func TestPublishingsThatFailAreLoggedOnceAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s, w, _ := part()
+		s.Config.Broker, s.Config.Logger = deaf{}, hclog.New(&hclog.LoggerOptions{Output: &log})
+		r := newRouter(s, &ordered{})
+		publish := func(n int) {
+			for range n {
+				r.publishAll(nil)
+				w.answer()
+			}
+		}
+		publish(1000)
+		require.Equal(t, 1, strings.Count(log.String(), "placements not published"))
+		time.Sleep(time.Minute)
+		publish(1)
+		require.Equal(t, 2, strings.Count(log.String(), "placements not published"))
+		require.Contains(t, log.String(), "left_out=999")
+	})
 }

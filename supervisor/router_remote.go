@@ -10,26 +10,11 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// Messages of membership.
-type (
-	// NodeUp says that another incarnation lives.
-	NodeUp struct{ Node store.Node }
-	// NodeDown says that another incarnation has been declared dead, or has ended in order.
-	NodeDown struct{ Node store.Node }
-	// StoreStands says that the store is away, or is back and has this node's heartbeats.
-	StoreStands struct{ Away bool }
-	// Elsewhere says which other incarnations have workers of the pool, and when those last beat.
-	Elsewhere struct {
-		Beats map[messages.Incarnation]LastBeat
-	}
-	// LastBeat is a heartbeat, by this machine's clock, and how often its node writes them.
-	LastBeat struct {
-		At    time.Time
-		Every time.Duration
-	}
-	// Fenced says that this node may be taken for dead: it stops all work and comes back as a new incarnation.
-	Fenced struct{ Why string }
-)
+// LastBeat is a heartbeat, by this machine's clock, and how often its node writes them.
+type LastBeat struct {
+	At    time.Time
+	Every time.Duration
+}
 
 // remoteWorkers are what the router knows of the incarnations that do not report to it: whether they have workers of it, and the workers that sessions are
 // bound to there. To the roster such a worker is one that is busy: its sessions' strict executions wait, for the router of its own node places them, until
@@ -80,28 +65,28 @@ const standIn = messages.Slot(-1)
 
 // dropStandIn forgets the slot that stands for all of a node's workers.
 func (r *Router) dropStandIn(inc messages.Incarnation) {
-	key := messages.WorkerKey{Incarnation: inc, Pool: r.cfg.Name, Slot: standIn}
+	key := messages.WorkerKey{Incarnation: inc, Pool: r.Config.Name, Slot: standIn}
 	if _, there := r.remote.workers[inc][key]; there {
 		delete(r.remote.workers[inc], key)
 		r.step(roster.WorkerGone{Worker: key})
 	}
 }
 
-// elsewhere brings the stand-ins up to date.
-func (r *Router) elsewhere(m *Elsewhere) {
+// Elsewhere brings the stand-ins up to date: which other incarnations have workers of the pool, and when those last beat.
+func (r *Router) Elsewhere(beats map[messages.Incarnation]LastBeat) {
 	if r.resting {
 		return
 	}
 	for inc := range r.remote.workers {
-		if m.Beats[inc].At.IsZero() {
+		if beats[inc].At.IsZero() {
 			r.dropStandIn(inc)
 		}
 	}
-	for inc, beat := range m.Beats {
+	for inc, beat := range beats {
 		if r.Ended(inc) || r.followers[inc] != nil {
 			continue
 		}
-		key := messages.WorkerKey{Incarnation: inc, Pool: r.cfg.Name, Slot: standIn}
+		key := messages.WorkerKey{Incarnation: inc, Pool: r.Config.Name, Slot: standIn}
 		if r.remote.workers[inc] == nil {
 			r.remote.workers[inc] = map[messages.WorkerKey]struct{}{}
 		}
@@ -113,9 +98,9 @@ func (r *Router) elsewhere(m *Elsewhere) {
 	}
 }
 
-// nodeDown ends the bindings to the workers of an incarnation that has ended: their sessions' next executions are told
+// NodeDown ends the bindings to the workers of an incarnation that has ended: their sessions' next executions are told
 // of the loss.
-func (r *Router) nodeDown(inc messages.Incarnation) {
+func (r *Router) NodeDown(inc messages.Incarnation) {
 	if len(r.remote.ended) >= endedNodesMax {
 		clear(r.remote.ended) // by now the store says so too
 	}
@@ -142,7 +127,7 @@ func (r *Router) boundWhereNoneReports(session string) bool {
 
 // liveNodes are the incarnations that nobody has declared dead.
 func (r *Router) liveNodes(ctx context.Context) (map[messages.Incarnation]struct{}, error) {
-	nodes, err := r.cfg.Store.ListNodes(ctx)
+	nodes, err := r.Config.Store.ListNodes(ctx)
 	live := make(map[messages.Incarnation]struct{}, len(nodes))
 	for i := range nodes {
 		if nodes[i].State != store.NodeDead {

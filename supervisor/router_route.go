@@ -13,17 +13,15 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-const echoHeader = actors.EchoHeader
-
 func (r *Router) load(l roster.Load) {
 	query := store.DueQuery{
-		Pool: r.cfg.Name, Limit: l.Limit, Heads: l.Heads, AfterPriority: l.AfterPriority, AfterSeq: l.AfterSeq,
+		Pool: r.Config.Name, Limit: l.Limit, Heads: l.Heads, AfterPriority: l.AfterPriority, AfterSeq: l.AfterSeq,
 	}
-	r.ask(storeTimeout, func(ctx context.Context) func() {
+	r.ask(StoreTimeout, func(ctx context.Context) func() {
 		answer := roster.Loaded{Failed: true}
-		page, err := r.cfg.Store.Due(ctx, query)
+		page, err := r.Config.Store.Due(ctx, query)
 		if err != nil {
-			r.cfg.Logger.Log(firstWarns(!r.halts()), "due executions not read, looking again", "error", err)
+			r.Config.Logger.Log(FirstWarns(!r.Halts()), "due executions not read, looking again", "error", err)
 		} else {
 			answer = roster.Loaded{Candidates: page.Candidates, More: page.More, NextAt: page.NextAt}
 		}
@@ -38,11 +36,11 @@ func (r *Router) place(e roster.Place) {
 	for i := range e.Assignments {
 		a := &e.Assignments[i]
 		change := r.placement(a)
-		if a.Session != nil && r.cfg.Hooks.Affinity != nil {
-			r.cfg.Hooks.Affinity(r.cfg.Name, a.Session.Effect)
+		if a.Session != nil && r.Config.Hooks.Affinity != nil {
+			r.Config.Hooks.Affinity(r.Config.Name, a.Session.Effect)
 		}
 		r.placing[a.ID] = change
-		r.record(actors.Item{Change: change, Worker: a.Worker})
+		r.Record(actors.Item{Change: change, Worker: a.Worker})
 	}
 	r.countPlaced(e.Assignments)
 }
@@ -50,24 +48,24 @@ func (r *Router) place(e roster.Place) {
 // placement is the change that an assignment asks for.
 func (r *Router) placement(a *roster.Assignment) *store.Place {
 	change := &store.Place{
-		ID: a.ID, Attempt: a.Attempt, Worker: a.Worker, WorkerID: a.WorkerID, PlacedBy: r.cfg.Incarnation,
-		ClaimWithin: r.cfg.ClaimTimeout,
+		ID: a.ID, Attempt: a.Attempt, Worker: a.Worker, WorkerID: a.WorkerID, PlacedBy: r.Config.Incarnation,
+		ClaimWithin: r.Config.ClaimTimeout,
 	}
 	if u := a.Session; u != nil {
 		change.Session = &store.SessionUse{
-			Pool: r.cfg.Name, Session: u.Session, Epoch: u.Epoch, Bind: u.Bind, Lost: u.Lost, Hit: u.Hit,
+			Pool: r.Config.Name, Session: u.Session, Epoch: u.Epoch, Bind: u.Bind, Lost: u.Lost, Hit: u.Hit,
 		}
 	}
 	return change
 }
 
 func (r *Router) countPlaced(assigned []roster.Assignment) {
-	if r.cfg.Hooks.Placed != nil {
+	if r.Config.Hooks.Placed != nil {
 		grades := make([]health.Grade, len(assigned))
 		for i := range assigned {
 			grades[i] = assigned[i].Grade
 		}
-		r.cfg.Hooks.Placed(r.cfg.Name, grades)
+		r.Config.Hooks.Placed(r.Config.Name, grades)
 	}
 }
 
@@ -83,7 +81,7 @@ func (r *Router) Placed(c *store.Place, result *store.Result) {
 	delete(r.placing, c.ID)
 	r.step(roster.Placed{
 		ID: c.ID, Attempt: result.Attempt, OK: done, SessionConflict: errors.Is(result.Err, store.ErrSession),
-		ClaimBy: r.cfg.Clock.Local(result.At.Add(c.ClaimWithin)),
+		ClaimBy: r.Config.Clock.Local(result.At.Add(c.ClaimWithin)),
 	})
 }
 
@@ -102,18 +100,18 @@ func affinityOf(code messages.Code) placement.Effect {
 
 // fail ends an execution that may not wait, with the retry that its rules give it.
 func (r *Router) fail(f roster.Fail) {
-	workerConfig := r.workerConfig
-	if e := affinityOf(f.Code); e != placement.NoEffect && r.cfg.Hooks.Affinity != nil {
-		r.cfg.Hooks.Affinity(r.cfg.Name, e)
+	workerConfig := r.WorkerConfig
+	if e := affinityOf(f.Code); e != placement.NoEffect && r.Config.Hooks.Affinity != nil {
+		r.Config.Hooks.Affinity(r.Config.Name, e)
 	}
 	var details json.RawMessage
 	if broken, why, trace := r.link.Broken(); f.Code == messages.CodeNoWorkers && broken {
-		f.Message, details = brokenError(r.cfg.Name, why, trace)
+		f.Message, details = brokenError(r.Config.Name, why, trace)
 	}
-	r.world.Beside(storeTimeout, func(ctx context.Context) func() {
-		e, err := r.cfg.Store.Get(ctx, f.ID)
+	r.World.Beside(StoreTimeout, func(ctx context.Context) func() {
+		e, err := r.Config.Store.Get(ctx, f.ID)
 		if err != nil {
-			r.cfg.Logger.Warn("execution not read, looking again", "execution", f.ID, "error", err)
+			r.Config.Logger.Warn("execution not read, looking again", "execution", f.ID, "error", err)
 			return nil
 		}
 		o := messages.Outcome{Status: messages.Failed, Error: &messages.Error{
@@ -121,7 +119,7 @@ func (r *Router) fail(f roster.Fail) {
 		}}
 		end := &store.End{ID: f.ID, Attempt: f.Attempt}
 		end.Outcome, end.Retry = workerConfig.RetryOf(&e, o)
-		return func() { r.record(actors.Item{Change: end}) }
+		return func() { r.Record(actors.Item{Change: end}) }
 	})
 }
 
@@ -143,16 +141,16 @@ func (r *Router) unbind(u roster.Unbind) {
 		r.reload(u.Session, false)
 		return
 	}
-	limit := storeTimeout
-	if r.draining {
-		limit = leaveTimeout // the drain waits for it
+	limit := StoreTimeout
+	if r.Draining {
+		limit = LeaveTimeout // the drain waits for it
 	}
 	r.unbinding++
-	r.world.Beside(limit, func(ctx context.Context) func() {
-		binding := store.Binding{Pool: r.cfg.Name, Session: u.Session, Epoch: u.Epoch, Worker: u.Worker}
-		_, err := r.cfg.Store.Unbind(ctx, []store.Binding{binding})
+	r.World.Beside(limit, func(ctx context.Context) func() {
+		binding := store.Binding{Pool: r.Config.Name, Session: u.Session, Epoch: u.Epoch, Worker: u.Worker}
+		_, err := r.Config.Store.Unbind(ctx, []store.Binding{binding})
 		if err != nil && !errors.Is(ctx.Err(), context.Canceled) { // else the pool has ended: whoever routes next finds that its worker has
-			r.cfg.Logger.Warn("session not unbound", "session", u.Session, "error", err)
+			r.Config.Logger.Warn("session not unbound", "session", u.Session, "error", err)
 		}
 		return func() { r.unbinding-- }
 	})

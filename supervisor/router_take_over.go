@@ -16,10 +16,10 @@ import (
 func (r *Router) readPool(ctx context.Context) (*poolRead, error) {
 	read := &poolRead{}
 	var err error
-	if read.live, err = r.cfg.Store.Live(ctx, r.cfg.Name); err != nil {
+	if read.live, err = r.Config.Store.Live(ctx, r.Config.Name); err != nil {
 		return nil, err
 	}
-	more, err := eachBound(ctx, r.cfg.Store, store.BoundQuery{Pool: r.cfg.Name}, func(page []store.Session) error {
+	more, err := EachBound(ctx, r.Config.Store, store.BoundQuery{Pool: r.Config.Name}, func(page []store.Session) error {
 		read.sessions = append(read.sessions, page...)
 		return nil
 	})
@@ -27,7 +27,7 @@ func (r *Router) readPool(ctx context.Context) (*poolRead, error) {
 		return nil, err
 	}
 	if more {
-		r.cfg.Logger.Warn("more sessions are bound than a router loads; the others are read when they are used", "sessions", len(read.sessions))
+		r.Config.Logger.Warn("more sessions are bound than a router loads; the others are read when they are used", "sessions", len(read.sessions))
 	}
 	read.nodes, err = r.liveNodes(ctx)
 	return read, err
@@ -44,13 +44,13 @@ type poolRead struct {
 // them. What stands on the others is read once they have reported.
 func (r *Router) takeOver() {
 	r.reads.begin()
-	r.ask(storeTimeout, func(ctx context.Context) func() {
+	r.ask(StoreTimeout, func(ctx context.Context) func() {
 		read, err := r.readPool(ctx)
 		if err == nil {
 			return func() { r.takenOver(read) }
 		}
-		r.cfg.Logger.Warn("pool state not read, reading again", "error", err)
-		return func() { r.later(r.retryAfter(), r.takeOverAgain) }
+		r.Config.Logger.Warn("pool state not read, reading again", "error", err)
+		return func() { r.later(r.RetryAfter(), r.takeOverAgain) }
 	})
 }
 
@@ -97,15 +97,15 @@ func (r *Router) sessionsRead(read *poolRead, asked bool) {
 
 // reload asks the store for one session; asked: for the roster, which waits for the answer.
 func (r *Router) reload(name string, asked bool) {
-	r.ask(storeTimeout, func(ctx context.Context) func() {
-		session, err := r.cfg.Store.GetSession(ctx, r.cfg.Name, name)
+	r.ask(StoreTimeout, func(ctx context.Context) func() {
+		session, err := r.Config.Store.GetSession(ctx, r.Config.Name, name)
 		if isNotFound(err) {
 			err = nil
 		}
 		nodes, unread := r.liveNodes(ctx)
 		if err = errors.Join(err, unread); err != nil {
-			r.cfg.Logger.Warn("session not read, asking again", "session", name, "error", err)
-			return func() { r.later(r.retryAfter(), func() { r.reload(name, asked) }) }
+			r.Config.Logger.Warn("session not read, asking again", "session", name, "error", err)
+			return func() { r.later(r.RetryAfter(), func() { r.reload(name, asked) }) }
 		}
 		session.Session = name
 		return func() { r.sessionsRead(&poolRead{sessions: []store.Session{session}, nodes: nodes}, asked) }
@@ -114,10 +114,10 @@ func (r *Router) reload(name string, asked bool) {
 
 // reloadBound asks which sessions are bound to the workers of a node that has left.
 func (r *Router) reloadBound(inc messages.Incarnation) {
-	r.ask(storeTimeout, func(ctx context.Context) func() {
+	r.ask(StoreTimeout, func(ctx context.Context) func() {
 		read, err := r.readPool(ctx)
 		if err != nil {
-			r.cfg.Logger.Warn("sessions of a node that routes for itself not read", "incarnation", inc, "error", err)
+			r.Config.Logger.Warn("sessions of a node that routes for itself not read", "incarnation", inc, "error", err)
 			return nil // they are read when they are next asked for
 		}
 		read.sessions = slices.DeleteFunc(read.sessions, func(s store.Session) bool { return s.Worker.Incarnation != inc })
@@ -133,12 +133,12 @@ func (r *Router) readFollower(from messages.Incarnation, f *follower) {
 	if f.reading {
 		return
 	}
-	f.reading, f.readAt = true, r.world.Now()
+	f.reading, f.readAt = true, r.World.Now()
 	r.reads.begin()
-	r.ask(storeTimeout, func(ctx context.Context) func() {
+	r.ask(StoreTimeout, func(ctx context.Context) func() {
 		read, err := r.readPool(ctx)
 		if err != nil {
-			r.cfg.Logger.Warn("a follower's workers not read, reading again with its next report", "incarnation", from, "error", err)
+			r.Config.Logger.Warn("a follower's workers not read, reading again with its next report", "incarnation", from, "error", err)
 			read = nil
 		}
 		return func() { r.followerRead(from, read) }
@@ -189,7 +189,7 @@ func (r *Router) settleFollower(from messages.Incarnation, f *follower) {
 	for _, n := range slotsOf(f.workers) {
 		r.step(f.workers[n])
 	}
-	r.cfg.Logger.Info("node follows", "incarnation", from, "workers", len(f.workers))
+	r.Config.Logger.Info("node follows", "incarnation", from, "workers", len(f.workers))
 }
 
 // adopt makes the roster know of a placement that it has not made, on a worker that it knows. One that was placed by an

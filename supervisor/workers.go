@@ -15,9 +15,11 @@ import (
 // Workers supervises the workers of one pool on one node: their slots and generations, restarts, replacements, probes,
 // number and cordons. What is placed on them and where, it does not know.
 type Workers struct {
-	*shell
+	*Shared
 
 	link         reports
+	memory       *Memory
+	cell         *actors.Cell // of the pool
 	slots        slots
 	tracker      *restart.Tracker
 	cordoned     bool
@@ -54,45 +56,57 @@ type firstRound struct {
 	ended   bool
 }
 
-func newWorkers(s *shell) *Workers { return &Workers{shell: s} }
-
-func (w *Workers) start() {
-	w.tracker = restart.New(w.cfg.Restart)
-	if w.cfg.Cordoned != nil {
-		w.cordoned, w.nodeCordoned = w.cfg.Cordoned()
+// newWorkers returns the workers of the pool that the memory and the cell are of.
+func newWorkers(s *Shared, memory *Memory, cell *actors.Cell, link reports) *Workers {
+	if memory.generations == nil {
+		memory.generations, memory.pids = map[messages.Slot]messages.Generation{}, map[messages.Slot]int{}
+		memory.cordoned = map[messages.Slot]bool{}
 	}
-	w.workerConfig = w.makeWorkerConfig()
+	return &Workers{Shared: s, memory: memory, cell: cell, link: link}
+}
+
+// Start starts the workers.
+func (w *Workers) Start() {
+	w.tracker = restart.New(w.Config.Restart)
+	if w.Config.Cordoned != nil {
+		w.cordoned, w.nodeCordoned = w.Config.Cordoned()
+	}
+	w.WorkerConfig = w.makeWorkerConfig()
 	w.startSlots()
 	w.memory.losses.reading = false // the answer may have gone with the actor before this one
-	w.memory.losses.read(w.shell)
+	w.memory.losses.read(w.Shared)
 }
 
-func (w *Workers) stop() {
+// Stop ends the workers' timers; the actor's end stops the workers.
+func (w *Workers) Stop() {
 	for _, s := range w.slots {
-		stopTimer(s.timer)
+		StopTimer(s.timer)
 	}
 }
 
-// ticked is the workers' regular second.
-func (w *Workers) ticked(now time.Time) {
+// Tick is the workers' regular second.
+func (w *Workers) Tick(now time.Time) {
 	w.probeDue(now)
 	w.recycleDue(now)
 	w.echo.due(w, now)
 	w.watchBeats(now)
-	w.memory.losses.due(w.shell, now)
+	w.memory.losses.due(w.Shared, now)
 	w.rescale(now)
 	w.history.flush(w)
 }
 
+// NodeDown hears that another incarnation has ended: it may have been the boot of this node before this one.
+func (w *Workers) NodeDown() { w.memory.losses.read(w.Shared) }
+
 // makeWorkerConfig completes what new workers get.
 func (w *Workers) makeWorkerConfig() *actors.WorkerConfig {
-	c := w.cfg.Worker
-	c.System, c.Recorder, c.Pool = w.cfg.System, w.cfg.Recorder, w.self
-	c.PoolName = w.cfg.Name
-	c.Node, c.Incarnation = w.cfg.Node, w.cfg.Incarnation
-	self, system, outer := w.self, w.cfg.System, w.cfg.Worker.Leaked
+	c := w.Config.Worker
+	c.System, c.Recorder, c.Pool = w.Config.System, w.Config.Recorder, w.Self
+	c.PoolName = w.Config.Name
+	c.Node, c.Incarnation = w.Config.Node, w.Config.Incarnation
+	self, system, outer := w.Self, w.Config.System, w.Config.Worker.Leaked
 	c.Leaked = func(pool string, change int) {
-		system.Send(self, &leakChange{change})
+		system.Send(self, &LeakChange{change})
 		if outer != nil {
 			outer(pool, change)
 		}
@@ -100,13 +114,16 @@ func (w *Workers) makeWorkerConfig() *actors.WorkerConfig {
 	return &c
 }
 
-// leftBehind is what an actor of the pool had when it failed: the last generations of its slots, and their processes.
-type leftBehind struct {
+// Memory is what a pool's workers keep over the restart of the pool's actor.
+type Memory struct {
 	generations map[messages.Slot]messages.Generation
-	processes   []int
+	pids        map[messages.Slot]int  // of the processes that its workers had last
+	cordoned    map[messages.Slot]bool // by operators
+	losses      losses
 }
 
-// leftBehind is what the actor before this one has left; empty generations: this is the first.
-func (m *Memory) leftBehind() leftBehind {
-	return leftBehind{maps.Clone(m.generations), slices.Collect(maps.Values(m.pids))}
+// Left is what the actor before this one had when it failed: the last generations of its slots, and their processes. Without
+// generations this is the first actor.
+func (m *Memory) Left() (generations map[messages.Slot]messages.Generation, processes []int) {
+	return maps.Clone(m.generations), slices.Collect(maps.Values(m.pids))
 }

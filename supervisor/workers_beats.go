@@ -17,16 +17,16 @@ const (
 	staleTimes = 3
 )
 
-// beat takes a heartbeat that the store holds.
-func (w *Workers) beat(m *Beat) {
+// Beat takes a heartbeat of this node's workers that the store holds.
+func (w *Workers) Beat(at time.Time) {
 	keys := make([]messages.WorkerKey, 0, len(w.slots))
 	for _, s := range w.slots {
 		if s.cur != nil && s.cur.ready {
-			s.beat = m.At
+			s.beat = at
 			keys = append(keys, s.key)
 		}
 	}
-	w.link.Tell(roster.Beats{Workers: keys, At: m.At})
+	w.link.Tell(roster.Beats{Workers: keys, At: at})
 }
 
 // evaluate grades the worker of a slot, by what it reports and by its heartbeat. One that has not become ready has none yet,
@@ -36,10 +36,10 @@ func (w *Workers) evaluate(s *slot, now time.Time, report *health.Capabilities, 
 	sample.StateDegraded = state == lifecycle.Degraded
 	sample.HeartbeatSeen = true
 	if s.cur != nil && s.cur.ready {
-		sample = sample.Beat(now, s.beat, w.cfg.BeatEvery, cmp.Or(w.cfg.Roster.StaleTimes, staleTimes))
+		sample = sample.Beat(now, s.beat, w.Config.BeatEvery, cmp.Or(w.Config.Roster.StaleTimes, staleTimes))
 	}
-	thresholds := w.workerConfig.Thresholds
-	thresholds.Heartbeat = cmp.Or(w.cfg.Roster.StaleAfter, staleAfter)
+	thresholds := w.WorkerConfig.Thresholds
+	thresholds.Heartbeat = cmp.Or(w.Config.Roster.StaleAfter, staleAfter)
 	return health.Evaluate(thresholds, sample)
 }
 
@@ -67,14 +67,14 @@ func (w *Workers) watchBeats(now time.Time) {
 	}
 	if len(stale) > 0 {
 		s := stale[0]
-		w.cfg.Logger.Warn("Worker heartbeat is stale", "worker", s.id, "workers", len(stale), "age", now.Sub(s.beat),
-			"limit", cmp.Or(health.Limit(w.cfg.BeatEvery, cmp.Or(w.cfg.Roster.StaleTimes, staleTimes)), w.cfg.Roster.StaleAfter, staleAfter))
+		w.Config.Logger.Warn("Worker heartbeat is stale", "worker", s.id, "workers", len(stale), "age", now.Sub(s.beat),
+			"limit", cmp.Or(health.Limit(w.Config.BeatEvery, cmp.Or(w.Config.Roster.StaleTimes, staleTimes)), w.Config.Roster.StaleAfter, staleAfter))
 	}
 	if len(fresh) > 0 {
-		w.cfg.Logger.Info("Worker heartbeat is fresh again", "worker", fresh[0].id, "workers", len(fresh))
+		w.Config.Logger.Info("Worker heartbeat is fresh again", "worker", fresh[0].id, "workers", len(fresh))
 	}
 	if len(future) > 0 {
-		w.cfg.Logger.Warn("Worker heartbeat is from the future; it counts as fresh", "worker", future[0].id, "workers", len(future),
+		w.Config.Logger.Warn("Worker heartbeat is from the future; it counts as fresh", "worker", future[0].id, "workers", len(future),
 			"ahead", future[0].beat.Sub(now))
 	}
 }

@@ -21,9 +21,9 @@ func TestHeartbeatsFromTheFutureAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	now := time.Unix(1_000_000, 0)
-	w := newWorkers(&shell{workerConfig: &actors.WorkerConfig{}, cfg: &PoolConfig{}})
+	w := newWorkers(&Shared{WorkerConfig: &actors.WorkerConfig{}, Config: &PoolConfig{}}, &Memory{}, nil, nil)
 	w.slots = make(slots, 3)
-	w.cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: &log})
+	w.Config.Logger = hclog.New(&hclog.LoggerOptions{Output: &log})
 	for n := range messages.Slot(3) {
 		w.slots[n] = &slot{number: n, id: messages.NewWorkerID("n", "p", n), cur: &member{state: lifecycle.Ready, ready: true}}
 	}

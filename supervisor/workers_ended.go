@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-run/troupe/rules/roster"
 )
 
-// workerEnded hears that a generation has come to its end in order.
-func (w *Workers) workerEnded(m *actors.WorkerEnded) {
+// WorkerEnded hears that a generation has come to its end in order.
+func (w *Workers) WorkerEnded(m *actors.WorkerEnded) {
 	s := w.slots.at(m.Slot)
 	member := s.member(m.Generation)
 	if member == nil || member.told {
@@ -20,13 +20,13 @@ func (w *Workers) workerEnded(m *actors.WorkerEnded) {
 	w.ended(s, member, m)
 }
 
-// vanished ends a generation whose actor is gone without having said so: it was stopped by a panic of its own.
-func (w *Workers) vanished(id string) {
+// Vanished ends a generation whose actor is gone without having said so: it was stopped by a panic of its own.
+func (w *Workers) Vanished(id string) {
 	for _, s := range w.slots {
 		for _, member := range []*member{s.cur, s.next} {
 			if member != nil && !member.told && member.pid.Id == id {
 				member.told = true
-				failure, _ := w.cfg.System.Registry.Failure(id)
+				failure, _ := w.Config.System.Registry.Failure(id)
 				if member == s.cur { // a replacement runs nothing yet
 					w.link.Lost(s.number, member.osPid)
 				}
@@ -56,9 +56,9 @@ func (w *Workers) ended(s *slot, m *member, end *actors.WorkerEnded) {
 	w.link.GiveBack(s.number, "worker_gone", s.by)
 	s.by, s.renewedBy = "", ""
 	w.round.done(w, s)
-	if w.draining || s.dead {
+	if w.Draining || s.dead {
 		if s.dead {
-			w.cfg.Logger.Info("Removing worker", "worker", s.id, "generation", end.Generation, "reason", end.Why)
+			w.Config.Logger.Info("Removing worker", "worker", s.id, "generation", end.Generation, "reason", end.Why)
 		}
 		w.dismiss(s)
 		return
@@ -66,7 +66,7 @@ func (w *Workers) ended(s *slot, m *member, end *actors.WorkerEnded) {
 	if s.next != nil {
 		s.cur, s.next = s.next, nil
 		if !end.Wanted && !s.cur.ready {
-			s.lose(end, w.world.Now())
+			s.lose(end, w.World.Now())
 		}
 		w.seen(s)
 		if !s.cur.ready {
@@ -82,9 +82,9 @@ func (w *Workers) ended(s *slot, m *member, end *actors.WorkerEnded) {
 // the restarts.
 func (w *Workers) dismiss(s *slot) {
 	if s.next != nil {
-		w.send(s.next.pid, &actors.Halt{Reason: lifecycle.Shutdown, Why: "its slot is not needed any more"})
+		w.Send(s.next.pid, &actors.Halt{Reason: lifecycle.Shutdown, Why: "its slot is not needed any more"})
 	}
-	stopTimer(s.timer)
+	StopTimer(s.timer)
 	s.timer = nil
 	if !s.dead {
 		return
@@ -103,13 +103,13 @@ func (w *Workers) again(s *slot, end *actors.WorkerEnded) {
 	}
 	s.restarts++
 	s.lastFailure, s.lastTrace = end.Why, end.Traceback
-	s.lose(end, w.world.Now())
+	s.lose(end, w.World.Now())
 	if end.WasReady && end.Cause.Removes() {
-		w.cfg.Logger.Info("Removing worker", "worker", s.id, "generation", end.Generation, "cause", end.Cause, "reason", end.Why)
+		w.Config.Logger.Info("Removing worker", "worker", s.id, "generation", end.Generation, "cause", end.Cause, "reason", end.Why)
 	}
 	verdict := w.judgeEnd(s, end)
-	if w.cfg.Hooks.Restarted != nil {
-		w.cfg.Hooks.Restarted(w.cfg.Name, verdict.Delay)
+	if w.Config.Hooks.Restarted != nil {
+		w.Config.Hooks.Restarted(w.Config.Name, verdict.Delay)
 	}
 	if verdict.Changed {
 		w.stateChanged(verdict.State, end.Why)
@@ -118,7 +118,7 @@ func (w *Workers) again(s *slot, end *actors.WorkerEnded) {
 		w.spawn(s)
 		return
 	}
-	s.timer = w.world.After(verdict.Delay, func() { w.respawn(s) })
+	s.timer = w.World.After(verdict.Delay, func() { w.respawn(s) })
 	w.seen(s)
 }
 
@@ -126,10 +126,10 @@ func (w *Workers) again(s *slot, end *actors.WorkerEnded) {
 // failure, and the node tells of it for all of its workers.
 func (w *Workers) judgeEnd(s *slot, end *actors.WorkerEnded) restart.Verdict {
 	if end.Cause == lifecycle.CauseNodeShort {
-		return w.tracker.Postponed(s.number, w.world.Now(), w.world.Random)
+		return w.tracker.Postponed(s.number, w.World.Now(), w.World.Random)
 	}
-	verdict := w.tracker.Failed(s.number, w.world.Now(), w.world.Random)
-	w.cfg.Logger.Warn("Replacing worker", "worker", s.id, "generation", end.Generation, "cause", end.Cause,
+	verdict := w.tracker.Failed(s.number, w.World.Now(), w.World.Random)
+	w.Config.Logger.Warn("Replacing worker", "worker", s.id, "generation", end.Generation, "cause", end.Cause,
 		"reason", end.Why, "delay", verdict.Delay)
 	return verdict
 }
@@ -144,8 +144,8 @@ func (s *slot) lose(end *actors.WorkerEnded, now time.Time) {
 // backAgain counts the downtime of a slot whose worker was lost, once: it ends with the first that becomes ready, however many
 // starts it took.
 func (s *slot) backAgain(w *Workers, now time.Time) {
-	if !s.lostAt.IsZero() && w.cfg.Hooks.Away != nil {
-		w.cfg.Hooks.Away(w.cfg.Name, max(0, now.Sub(s.lostAt)))
+	if !s.lostAt.IsZero() && w.Config.Hooks.Away != nil {
+		w.Config.Hooks.Away(w.Config.Name, max(0, now.Sub(s.lostAt)))
 	}
 	s.lostAt = time.Time{}
 }

@@ -97,46 +97,46 @@ func awaySince(boots []boot, pool string) (since map[messages.Slot]time.Time, un
 }
 
 // read reads what earlier boots lost.
-func (l *losses) read(s *shell) {
+func (l *losses) read(s *Shared) {
 	if l.known || l.reading {
 		return
 	}
 	l.reading, l.again = true, time.Time{}
-	s.world.Beside(storeTimeout, func(ctx context.Context) func() {
+	s.World.Beside(StoreTimeout, func(ctx context.Context) func() {
 		m := &lossesRead{}
 		m.since, m.known, m.err = earlierLosses(ctx, s)
 		return func() { l.taken(s, m) }
 	})
 }
 
-func earlierLosses(ctx context.Context, s *shell) (since map[messages.Slot]time.Time, known bool, err error) {
-	nodes, err := s.cfg.Store.ListNodes(ctx)
+func earlierLosses(ctx context.Context, s *Shared) (since map[messages.Slot]time.Time, known bool, err error) {
+	nodes, err := s.Config.Store.ListNodes(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	earlier, known := earlierBoots(nodes, s.cfg.Incarnation)
+	earlier, known := earlierBoots(nodes, s.Config.Incarnation)
 	if !known {
 		return nil, false, nil
 	}
 	var boots []boot
 	for undecided := true; undecided && len(boots) < len(earlier); {
 		n := &earlier[len(boots)]
-		workers, err := s.cfg.Store.EndedWorkers(ctx, n.Incarnation)
+		workers, err := s.Config.Store.EndedWorkers(ctx, n.Incarnation)
 		if err != nil {
 			return nil, false, err
 		}
-		boots = append(boots, boot{beat: s.cfg.Clock.Noted(n.BeatAt), workers: workers})
-		since, undecided = awaySince(boots, s.cfg.Name)
+		boots = append(boots, boot{beat: s.Config.Clock.Noted(n.BeatAt), workers: workers})
+		since, undecided = awaySince(boots, s.Config.Name)
 	}
 	return since, true, nil
 }
 
 // taken counts the slots that are back already; the others count when they are.
-func (l *losses) taken(s *shell, m *lossesRead) {
+func (l *losses) taken(s *Shared, m *lossesRead) {
 	l.reading = false
 	if m.err != nil {
-		s.cfg.Logger.Debug("workers of earlier boots not read; they are read again", "error", m.err)
-		l.again = s.world.Now().Add(lossAgain)
+		s.Config.Logger.Debug("workers of earlier boots not read; they are read again", "error", m.err)
+		l.again = s.World.Now().Add(lossAgain)
 		return
 	}
 	if !m.known || l.known {
@@ -144,7 +144,7 @@ func (l *losses) taken(s *shell, m *lossesRead) {
 	}
 	l.known, l.since = true, m.since
 	maps.DeleteFunc(l.since, func(slot messages.Slot, _ time.Time) bool { // what grows with the work comes back with it
-		return int(slot) >= s.cfg.Workers
+		return int(slot) >= s.Config.Workers
 	})
 	for slot, at := range l.back {
 		l.returned(s, slot, at)
@@ -153,14 +153,14 @@ func (l *losses) taken(s *shell, m *lossesRead) {
 }
 
 // due repeats a read that failed.
-func (l *losses) due(s *shell, now time.Time) {
+func (l *losses) due(s *Shared, now time.Time) {
 	if again := l.again; !again.IsZero() && !now.Before(again) {
 		l.read(s)
 	}
 }
 
 // returned counts the downtime of a slot that an earlier boot lost, when it is ready for the first time.
-func (l *losses) returned(s *shell, slot messages.Slot, at time.Time) {
+func (l *losses) returned(s *Shared, slot messages.Slot, at time.Time) {
 	if !l.known {
 		if _, earlier := l.back[slot]; !earlier {
 			if l.back == nil {
@@ -175,7 +175,7 @@ func (l *losses) returned(s *shell, slot messages.Slot, at time.Time) {
 		return
 	}
 	delete(l.since, slot)
-	if s.cfg.Hooks.Away != nil {
-		s.cfg.Hooks.Away(s.cfg.Name, max(0, at.Sub(since)))
+	if s.Config.Hooks.Away != nil {
+		s.Config.Hooks.Away(s.Config.Name, max(0, at.Sub(since)))
 	}
 }

@@ -159,9 +159,9 @@ func TestDowntimeOfADeadNodesWorkers(t *testing.T) {
 // A worker that is lost and takes several starts to come back was away once, and for all that time.
 func TestDowntimeIsCountedOnce(t *testing.T) {
 	t.Parallel()
-	p := newWorkers(&shell{cfg: &PoolConfig{}})
+	p := newWorkers(&Shared{Config: &PoolConfig{}}, &Memory{}, nil, nil)
 	var counted []time.Duration
-	p.cfg.Hooks.Away = func(_ string, d time.Duration) { counted = append(counted, d) }
+	p.Config.Hooks.Away = func(_ string, d time.Duration) { counted = append(counted, d) }
 	s, now := &slot{}, time.Now()
 	s.backAgain(p, now)
 	require.Empty(t, counted, "its first start")

@@ -1,8 +1,6 @@
 package supervisor
 
 import (
-	"time"
-
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
@@ -11,46 +9,42 @@ import (
 	"github.com/troupe-run/troupe/rules/roster"
 )
 
-// What may be repeated may be claimed ahead, up to aheadMax at once by one worker, in a pool whose runs take aheadP90 or
-// less, nine times of ten, and no more than is dispatched ahead (placement.Window). Claims ahead are given back as rescues
-// when a worker dies. With a lower limit groups shrink, and cost more, just when runs wait for the cores.
-const (
-	aheadMax = 8
-	aheadP90 = 20 * time.Millisecond
-)
+// aheadMax is how many placements one worker claims at once, where the router lets it claim ahead, and no more than is dispatched
+// ahead (placement.Window). With a lower limit groups shrink, and cost more, just when runs wait for the cores.
+const aheadMax = 8
 
 // Execute hands a worker what a message has for it; false: there is none that could take it.
 func (w *Workers) Execute(work *broker.Work) bool {
 	s := w.slots.at(work.Worker.Slot)
-	if s == nil || s.cur == nil || s.cur.state >= lifecycle.Terminating || s.cur.spent || s.retiring || w.draining {
+	if s == nil || s.cur == nil || s.cur.state >= lifecycle.Terminating || s.cur.spent || s.retiring || w.Draining {
 		return false
 	}
 	ahead := 1
 	if work.Ahead {
 		ahead = aheadMax
 	}
-	w.send(s.cur.pid, &actors.Execute{Placements: work.Placements, Ahead: ahead})
+	w.Send(s.cur.pid, &actors.Execute{Placements: work.Placements, Ahead: ahead})
 	return true
 }
 
 // Drop has a worker forget a placement that it has not claimed.
 func (w *Workers) Drop(n messages.Slot, pl messages.Placement) {
 	if s := w.slots.at(n); s != nil && s.cur != nil {
-		w.send(s.cur.pid, &actors.Drop{Placement: pl})
+		w.Send(s.cur.pid, &actors.Drop{Placement: pl})
 	}
 }
 
 // EndSession has a worker drop a session's state.
 func (w *Workers) EndSession(n messages.Slot, session string, epoch int64) {
 	if s := w.slots.at(n); s != nil && s.cur != nil {
-		w.send(s.cur.pid, &actors.EndSession{Session: session, Epoch: epoch})
+		w.Send(s.cur.pid, &actors.EndSession{Session: session, Epoch: epoch})
 	}
 }
 
 // Expired counts a message that died on a worker's queue against the worker.
 func (w *Workers) Expired(n messages.Slot, pl messages.Placement) {
 	if s := w.slots.at(n); s != nil && s.cur != nil {
-		w.send(s.cur.pid, &actors.Expired{Placement: pl})
+		w.Send(s.cur.pid, &actors.Expired{Placement: pl})
 	}
 }
 
@@ -62,7 +56,7 @@ func (w *Workers) CancelRun(pl messages.Placement, n messages.Slot, by string) {
 	}
 	for _, m := range []*member{s.cur, s.next} {
 		if m != nil {
-			w.send(m.pid, &actors.CancelRun{Placement: pl, By: by})
+			w.Send(m.pid, &actors.CancelRun{Placement: pl, By: by})
 		}
 	}
 }
@@ -105,7 +99,7 @@ func (w *Workers) Broken() (broken bool, why, trace string) {
 	if w.tracker.State() != restart.Broken {
 		return false, "", ""
 	}
-	why, trace = w.brokenWhy()
+	why, trace = w.BrokenWhy()
 	return true, why, trace
 }
 

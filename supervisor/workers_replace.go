@@ -21,8 +21,8 @@ const replaceRetry = 30 * time.Second
 // planRecycle decides when the slot's worker is too old, spread so that a pool started at once is not replaced at once.
 func (s *slot) planRecycle(w *Workers, now time.Time) {
 	s.recycleAt = time.Time{}
-	if w.cfg.Recycle.MaxAge > 0 {
-		s.recycleAt = now.Add(w.jitter(w.cfg.Recycle.MaxAge))
+	if w.Config.Recycle.MaxAge > 0 {
+		s.recycleAt = now.Add(w.Jitter(w.Config.Recycle.MaxAge))
 	}
 }
 
@@ -33,11 +33,11 @@ func (w *Workers) recycleDue(now time.Time) {
 			continue
 		}
 		tooOld := !s.recycleAt.IsZero() && now.After(s.recycleAt)
-		if tooOld || s.cur.spent || s.cur.version != w.cfg.Fingerprint {
+		if tooOld || s.cur.spent || s.cur.version != w.Config.Fingerprint {
 			w.replacing.add(w, s.number)
 		}
 	}
-	if w.cfg.Recycle.MaxMemory > 0 {
+	if w.Config.Recycle.MaxMemory > 0 {
 		w.replacing.measure(w)
 	}
 	if !w.replacing.busy {
@@ -48,7 +48,7 @@ func (w *Workers) recycleDue(now time.Time) {
 // lastRun hears that a worker has begun the last run that its recycling allows. It takes no more work, so its replacement
 // need not wait for its turn: the others lose nothing by it.
 func (w *Workers) lastRun(s *slot) {
-	if s.cur == nil || !s.cur.spent || s.next != nil || s.retiring || w.draining {
+	if s.cur == nil || !s.cur.spent || s.next != nil || s.retiring || w.Draining {
 		return
 	}
 	w.link.GiveBack(s.number, "worker_recycled", s.by)
@@ -66,7 +66,7 @@ func (w *Workers) lastRun(s *slot) {
 }
 
 func (r *replacing) add(w *Workers, n messages.Slot) {
-	if s := w.slots.at(n); s == nil || w.world.Now().Before(s.replaceAt) {
+	if s := w.slots.at(n); s == nil || w.World.Now().Before(s.replaceAt) {
 		return
 	}
 	for _, queued := range r.queue {
@@ -79,7 +79,7 @@ func (r *replacing) add(w *Workers, n messages.Slot) {
 
 // measure measures the pool's processes beside it.
 func (r *replacing) measure(w *Workers) {
-	if w.cfg.Worker.Resident == nil {
+	if w.Config.Worker.Resident == nil {
 		return
 	}
 	pids := map[messages.Slot]int{}
@@ -88,8 +88,8 @@ func (r *replacing) measure(w *Workers) {
 			pids[s.number] = s.cur.osPid
 		}
 	}
-	measure, limit := w.cfg.Worker.Resident, w.cfg.Recycle.MaxMemory
-	w.world.Beside(storeTimeout, func(context.Context) func() {
+	measure, limit := w.Config.Worker.Resident, w.Config.Recycle.MaxMemory
+	w.World.Beside(StoreTimeout, func(context.Context) func() {
 		grown := map[messages.Slot]int64{}
 		for n, pid := range pids {
 			if resident, err := measure(pid); err == nil && resident > limit {
@@ -110,22 +110,22 @@ func (r *replacing) grown(w *Workers, n messages.Slot, pid int, resident int64) 
 	if s == nil || s.cur == nil || s.cur.osPid != pid || s.next != nil || s.retiring {
 		return
 	}
-	w.cfg.Logger.Info("worker has grown past its recycling size", "worker", s.id, "resident", resident,
-		"limit", w.cfg.Recycle.MaxMemory)
+	w.Config.Logger.Info("worker has grown past its recycling size", "worker", s.id, "resident", resident,
+		"limit", w.Config.Recycle.MaxMemory)
 	r.add(w, n)
 }
 
 // goOn goes on with the next slot that waits for a replacement: one at a time, ready before the old one leaves.
 func (r *replacing) goOn(w *Workers) {
 	r.busy = false
-	if len(r.queue) > 0 && !w.draining {
+	if len(r.queue) > 0 && !w.Draining {
 		r.busy = true
-		w.world.After(0, func() { r.next(w) })
+		w.World.After(0, func() { r.next(w) })
 	}
 }
 
 func (r *replacing) next(w *Workers) {
-	if len(r.queue) == 0 || w.draining {
+	if len(r.queue) == 0 || w.Draining {
 		r.busy = false
 		return
 	}
@@ -139,13 +139,13 @@ func (r *replacing) next(w *Workers) {
 }
 
 func (w *Workers) startReplacement(s *slot) {
-	w.cfg.Logger.Info("Replacing worker", "worker", s.id, "generation", s.cur.gen, "reason", "recycled or reloaded")
+	w.Config.Logger.Info("Replacing worker", "worker", s.id, "generation", s.cur.gen, "reason", "recycled or reloaded")
 	s.next = w.spawnMember(s)
 }
 
 func (w *Workers) countReplaced() {
-	if w.cfg.Hooks.Replaced != nil {
-		w.cfg.Hooks.Replaced(w.cfg.Name)
+	if w.Config.Hooks.Replaced != nil {
+		w.Config.Hooks.Replaced(w.Config.Name)
 	}
 }
 
@@ -156,19 +156,20 @@ func (w *Workers) replacementFailed(s *slot) {
 		w.replacing.goOn(w)
 		return
 	}
-	w.cfg.Logger.Warn("replacement did not start; the old worker stays", "worker", s.id, "reason", s.lastFailure)
-	s.replaceAt = w.world.Now().Add(replaceRetry)
-	w.world.After(replaceRetry, func() { w.replacing.add(w, s.number) })
+	w.Config.Logger.Warn("replacement did not start; the old worker stays", "worker", s.id, "reason", s.lastFailure)
+	s.replaceAt = w.World.Now().Add(replaceRetry)
+	w.World.After(replaceRetry, func() { w.replacing.add(w, s.number) })
 	w.replacing.goOn(w)
 }
 
-// replace gives the pool a new configuration. Workers that run by an old version are replaced one by one.
-func (w *Workers) replace(m *Replace) {
-	same := w.cfg.Fingerprint == m.Config.Fingerprint
-	w.adopt(&m.Config)
-	w.workerConfig = w.makeWorkerConfig()
-	w.resize(max(m.Config.Workers, min(w.slots.wanted(), m.Config.WorkersMax)))
-	if m.Mended {
+// Replace gives the pool a new configuration. Workers that run by an old version are replaced one by one. Mended: a worker of it has
+// just started, so what waits for its next start need not; by is who asked.
+func (w *Workers) Replace(c *PoolConfig, mended bool, by string) {
+	same := w.Config.Fingerprint == c.Fingerprint
+	w.adopt(c)
+	w.WorkerConfig = w.makeWorkerConfig()
+	w.resize(max(c.Workers, min(w.slots.wanted(), c.WorkersMax)))
+	if mended {
 		w.mended()
 	}
 	if same {
@@ -179,12 +180,12 @@ func (w *Workers) replace(m *Replace) {
 		case s.cur == nil:
 		case !s.cur.ready:
 			w.replacing.add(w, s.number)
-		case !w.cfg.Runtime.LongLived():
+		case !w.Config.Runtime.LongLived():
 			// Nothing of the old version lives between two of its runs; the next start takes the new configuration.
-			s.by = m.By
+			s.by = by
 			w.retire(s, "reloaded")
 		default:
-			s.renewedBy = m.By
+			s.renewedBy = by
 			w.replacing.add(w, s.number)
 		}
 	}
@@ -201,7 +202,7 @@ func (w *Workers) mended() {
 	for _, s := range w.slots {
 		s.replaceAt = time.Time{}
 		if s.timer != nil && s.cur == nil {
-			stopTimer(s.timer)
+			StopTimer(s.timer)
 			s.timer = nil
 		}
 	}
@@ -211,12 +212,12 @@ func (w *Workers) mended() {
 // adopt takes over what a reload may change. The ports, the names and the hooks stay as they are for the actor's life:
 // what runs beside the pool reads them.
 func (w *Workers) adopt(c *PoolConfig) {
-	w.cfg.Workers, w.cfg.WorkersMax = c.Workers, c.WorkersMax
-	w.cfg.Worker, w.cfg.Recycle, w.cfg.Fingerprint = c.Worker, c.Recycle, c.Fingerprint
-	w.cfg.Serves = c.Serves
-	w.cfg.Roster, w.cfg.Restart = c.Roster, c.Restart
-	w.cfg.ClaimTimeout, w.cfg.BeatEvery, w.cfg.EchoEvery = c.ClaimTimeout, c.BeatEvery, c.EchoEvery
-	w.cfg.HealthInterval, w.cfg.HealthEnabled = c.HealthInterval, c.HealthEnabled
+	w.Config.Workers, w.Config.WorkersMax = c.Workers, c.WorkersMax
+	w.Config.Worker, w.Config.Recycle, w.Config.Fingerprint = c.Worker, c.Recycle, c.Fingerprint
+	w.Config.Serves = c.Serves
+	w.Config.Roster, w.Config.Restart = c.Roster, c.Restart
+	w.Config.ClaimTimeout, w.Config.BeatEvery, w.Config.EchoEvery = c.ClaimTimeout, c.BeatEvery, c.EchoEvery
+	w.Config.HealthInterval, w.Config.HealthEnabled = c.HealthInterval, c.HealthEnabled
 }
 
 // resize changes the number of workers: new slots start at once, those too many leave by drain.
@@ -238,7 +239,7 @@ func (w *Workers) resize(workers int) {
 			w.tracker.Add(s.number)
 		}
 	}
-	if queue := w.cfg.Settings.PoolQueueName(w.cfg.Node, w.cfg.Name, w.cfg.Incarnation); w.shared() {
+	if queue := w.Config.Settings.PoolQueueName(w.Config.Node, w.Config.Name, w.Config.Incarnation); w.shared() {
 		w.link.Attach(queue, workers) // where there are more workers now than may have a queue each
 	}
 	w.spawnMore(0)

@@ -9,16 +9,16 @@ import (
 
 // rescale asks, once a second, whether a pool with bounds has the right number of workers.
 func (w *Workers) rescale(now time.Time) {
-	if w.cfg.WorkersMax <= w.cfg.Workers || w.draining {
+	if w.Config.WorkersMax <= w.Config.Workers || w.Draining {
 		return
 	}
 	at := scale.Sample{Workers: w.slots.wanted(), Waiting: w.link.Waiting(), Idle: w.idle()}
 	var target int
-	w.scale, target = w.scale.Next(now, w.cfg.Workers, w.cfg.WorkersMax, at)
+	w.scale, target = w.scale.Next(now, w.Config.Workers, w.Config.WorkersMax, at)
 	if target == at.Workers {
 		return
 	}
-	w.cfg.Logger.Info("pool is resized", "workers", target, "before", at.Workers, "waiting", at.Waiting, "idle", at.Idle)
+	w.Config.Logger.Info("pool is resized", "workers", target, "before", at.Workers, "waiting", at.Waiting, "idle", at.Idle)
 	w.resize(target)
 }
 

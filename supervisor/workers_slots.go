@@ -113,16 +113,16 @@ const (
 )
 
 func (w *Workers) startSlots() {
-	w.round.missing = w.cfg.Workers
-	w.slots = make(slots, 0, w.cfg.Workers)
-	for i := range w.cfg.Workers {
+	w.round.missing = w.Config.Workers
+	w.slots = make(slots, 0, w.Config.Workers)
+	for i := range w.Config.Workers {
 		w.addSlot(messages.Slot(i))
 		if w.memory.generations[messages.Slot(i)] > 0 { // a worker of the actor before this one went with it
 			w.slots[i].unbindAll(w)
 		}
 	}
 	if w.shared() {
-		w.link.Attach(w.cfg.Settings.PoolQueueName(w.cfg.Node, w.cfg.Name, w.cfg.Incarnation), len(w.slots))
+		w.link.Attach(w.Config.Settings.PoolQueueName(w.Config.Node, w.Config.Name, w.Config.Incarnation), len(w.slots))
 	}
 	w.history.workers = make([]store.Worker, 0, len(w.slots))
 	w.spawnMore(0)
@@ -130,33 +130,33 @@ func (w *Workers) startSlots() {
 }
 
 func (w *Workers) addSlot(n messages.Slot) {
-	id := messages.NewWorkerID(w.cfg.Node, w.cfg.Name, n)
+	id := messages.NewWorkerID(w.Config.Node, w.Config.Name, n)
 	w.slots = append(w.slots, &slot{
 		number: n, id: id, cordoned: w.memory.cordoned[n],
-		key: messages.WorkerKey{Incarnation: w.cfg.Incarnation, Pool: w.cfg.Name, Slot: n},
+		key: messages.WorkerKey{Incarnation: w.Config.Incarnation, Pool: w.Config.Name, Slot: n},
 	})
 	w.tracker.Add(n)
 }
 
 // shared reports whether the pool's workers share one queue.
 func (w *Workers) shared() bool {
-	return w.cfg.Runtime.SharedQueue || max(w.cfg.Workers, w.cfg.WorkersMax) > ownQueueMax
+	return w.Config.Runtime.SharedQueue || max(w.Config.Workers, w.Config.WorkersMax) > ownQueueMax
 }
 
 // spawnMore starts slots that have no worker yet: all of them in batches, or, where each is a process, as many as may
 // be starting at once; a start that ends brings the next.
 func (w *Workers) spawnMore(from int) {
-	starting, spawned := w.slots.starting(w.cfg.Runtime), 0
+	starting, spawned := w.slots.starting(w.Config.Runtime), 0
 	for i := from; i < len(w.slots); i++ {
 		s := w.slots[i]
 		if s.cur != nil || s.dead || s.timer != nil {
 			continue
 		}
-		if w.cfg.Runtime.LongLived() && starting >= startingMax {
+		if w.Config.Runtime.LongLived() && starting >= startingMax {
 			return
 		}
 		if spawned == spawnBatch {
-			w.world.After(0, func() { w.spawnMore(i) })
+			w.World.After(0, func() { w.spawnMore(i) })
 			return
 		}
 		w.spawn(s)
@@ -166,12 +166,12 @@ func (w *Workers) spawnMore(from int) {
 
 // spawn starts the next generation of a slot as its current one.
 func (w *Workers) spawn(s *slot) {
-	if w.draining || s.dead {
+	if w.Draining || s.dead {
 		return
 	}
 	s.cur = w.spawnMember(s)
 	if !w.shared() && s.queue == "" {
-		s.queue = w.cfg.Settings.WorkerQueueName(s.id, w.cfg.Incarnation)
+		s.queue = w.Config.Settings.WorkerQueueName(s.id, w.Config.Incarnation)
 		w.link.Attach(s.queue, 1)
 	}
 	w.seen(s)
@@ -180,9 +180,9 @@ func (w *Workers) spawn(s *slot) {
 func (w *Workers) spawnMember(s *slot) *member {
 	gen := w.memory.generations[s.number] + 1
 	w.memory.generations[s.number] = gen
-	m := &member{gen: gen, grade: health.Healthy, cell: &actors.Cell{}, version: w.cfg.Fingerprint}
+	m := &member{gen: gen, grade: health.Healthy, cell: &actors.Cell{}, version: w.Config.Fingerprint}
 	m.cell.Update(func(st *actors.Status) { st.Restarts, st.LastFailure = s.restarts, s.lastFailure })
-	pid, err := w.cfg.System.Spawn(w.actor, actors.NewWorker(w.workerConfig, s.number, gen, s.id, m.cell))
+	pid, err := w.Config.System.Spawn(w.Actor, actors.NewWorker(w.WorkerConfig, s.number, gen, s.id, m.cell))
 	if err != nil { // a generation is never reused, so its name is free
 		panic(err)
 	}
@@ -211,8 +211,8 @@ func (s *slot) member(gen messages.Generation) *member {
 	return nil
 }
 
-// workerChanged takes a worker's word on itself.
-func (w *Workers) workerChanged(c *actors.WorkerChanged) {
+// WorkerChanged takes a worker's word on itself.
+func (w *Workers) WorkerChanged(c *actors.WorkerChanged) {
 	s := w.slots.at(c.Slot)
 	m := s.member(c.Generation)
 	if m == nil {
@@ -244,12 +244,12 @@ func (w *Workers) workerChanged(c *actors.WorkerChanged) {
 
 // becameReady notes a successful start; a replacement takes the place of the one it replaces.
 func (w *Workers) becameReady(s *slot, m *member) {
-	now := w.world.Now()
+	now := w.World.Now()
 	m.ready = true
 	s.beat = now
-	s.probeAt = now.Add(w.jitter(w.cfg.HealthInterval))
+	s.probeAt = now.Add(w.Jitter(w.Config.HealthInterval))
 	s.backAgain(w, now)
-	w.memory.losses.returned(w.shell, s.number, now)
+	w.memory.losses.returned(w.Shared, s.number, now)
 	if state, changed := w.tracker.Started(s.number, now); changed {
 		w.stateChanged(state, "")
 	}
@@ -270,11 +270,11 @@ func (w *Workers) stateChanged(state restart.State, why string) {
 	if why == "" {
 		why = w.link.Routing()
 	}
-	w.cell.Update(func(s *actors.Status) { s.State, s.Why, s.Since = state.String(), why, w.world.Now() })
+	w.cell.Update(func(s *actors.Status) { s.State, s.Why, s.Since = state.String(), why, w.World.Now() })
 	if state == restart.Broken {
-		w.cfg.Logger.Error("pool is broken: every worker keeps failing", "reason", why)
+		w.Config.Logger.Error("pool is broken: every worker keeps failing", "reason", why)
 	} else {
-		w.cfg.Logger.Info("pool changed", "state", state)
+		w.Config.Logger.Info("pool changed", "state", state)
 	}
 	for _, s := range w.slots {
 		w.seen(s)
@@ -292,8 +292,8 @@ func (w *Workers) seen(s *slot) {
 // standing is how a slot stands.
 func (w *Workers) standing(s *slot) roster.WorkerSeen {
 	seen := roster.WorkerSeen{
-		Worker: s.key, ID: s.id, Queue: w.queueOf(s), BeatAt: s.beat, BeatEvery: w.cfg.BeatEvery, Grade: health.Healthy, Starting: true,
-		Active: !s.cordoned && !s.retiring && !w.cordoned && !w.nodeCordoned && !w.draining,
+		Worker: s.key, ID: s.id, Queue: w.queueOf(s), BeatAt: s.beat, BeatEvery: w.Config.BeatEvery, Grade: health.Healthy, Starting: true,
+		Active: !s.cordoned && !s.retiring && !w.cordoned && !w.nodeCordoned && !w.Draining,
 		Broken: w.tracker.State() == restart.Broken, Generation: w.memory.generations[s.number],
 	}
 	if m := s.cur; m != nil && m.ready && !s.unbinding {
@@ -317,7 +317,7 @@ func (w *Workers) queueOf(s *slot) string {
 	if s.queue != "" {
 		return s.queue
 	}
-	return w.cfg.Settings.PoolQueueName(w.cfg.Node, w.cfg.Name, w.cfg.Incarnation)
+	return w.Config.Settings.PoolQueueName(w.Config.Node, w.Config.Name, w.Config.Incarnation)
 }
 
 func (r *firstRound) done(w *Workers, s *slot) {
@@ -337,6 +337,6 @@ func (r *firstRound) end(w *Workers) {
 				ready++
 			}
 		}
-		w.cfg.Logger.Info("pool started", "workers", len(w.slots), "ready", ready)
+		w.Config.Logger.Info("pool started", "workers", len(w.slots), "ready", ready)
 	}
 }

@@ -15,35 +15,35 @@ import (
 
 // probeDue asks the workers whose probe is due. They spread by jitter, so no second has all of them.
 func (w *Workers) probeDue(now time.Time) {
-	if !w.cfg.HealthEnabled || w.cfg.HealthInterval <= 0 || w.cfg.Runtime.InNode() {
+	if !w.Config.HealthEnabled || w.Config.HealthInterval <= 0 || w.Config.Runtime.InNode() {
 		return
 	}
 	for _, s := range w.slots {
 		if s.cur != nil && s.cur.ready && !now.Before(s.probeAt) {
-			s.probeAt = now.Add(w.jitter(w.cfg.HealthInterval))
-			w.send(s.cur.pid, &actors.Probe{})
+			s.probeAt = now.Add(w.Jitter(w.Config.HealthInterval))
+			w.Send(s.cur.pid, &actors.Probe{})
 		}
 	}
 }
 
-func (w *Workers) probeNow(m *ProbeWorker) {
-	s := w.slots.at(m.Slot)
+// Probe probes a worker now.
+func (w *Workers) Probe(n messages.Slot, answer *actors.ProbeQuestion) {
+	s := w.slots.at(n)
 	if s == nil || s.cur == nil {
-		m.Answer.Reply("no worker is in the slot now; it is being restarted", nil)
+		answer.Reply("no worker is in the slot now; it is being restarted", nil)
 		return
 	}
-	w.send(s.cur.pid, &actors.Probe{Answer: m.Answer})
+	w.Send(s.cur.pid, &actors.Probe{Answer: answer})
 }
 
-// cordon records operator intent: it is kept apart from health and only placement asks for it.
-func (w *Workers) cordon(m *Cordon) {
-	switch s := w.slots.at(m.Slot); {
-	case m.Node:
-		w.nodeCordoned = m.Cordoned
-	case m.Slot < 0:
-		w.cordoned = m.Cordoned
+// Cordon records operators' word on a worker (slot), or with slot −1 on the pool. It is kept apart from health and only placement asks
+// for it.
+func (w *Workers) Cordon(n messages.Slot, cordoned bool) {
+	switch s := w.slots.at(n); {
+	case n < 0:
+		w.cordoned = cordoned
 	case s != nil:
-		s.cordoned, w.memory.cordoned[m.Slot] = m.Cordoned, m.Cordoned
+		s.cordoned, w.memory.cordoned[n] = cordoned, cordoned
 		w.seen(s)
 		return
 	}
@@ -52,37 +52,46 @@ func (w *Workers) cordon(m *Cordon) {
 	}
 }
 
-func (w *Workers) kill(m *KillWorker) {
-	if s := w.slots.at(m.Slot); s != nil && s.cur != nil && (m.Generation == 0 || m.Generation == s.cur.gen) {
-		s.retiring, s.by = true, m.By
+// CordonNode records operators' word on the node.
+func (w *Workers) CordonNode(cordoned bool) {
+	w.nodeCordoned = cordoned
+	for _, s := range w.slots {
+		w.seen(s)
+	}
+}
+
+// Kill ends a worker at once; it is replaced. One of another generation is left alone; 0: whichever there is.
+func (w *Workers) Kill(n messages.Slot, gen messages.Generation, by string) {
+	if s := w.slots.at(n); s != nil && s.cur != nil && (gen == 0 || gen == s.cur.gen) {
+		s.retiring, s.by = true, by
 		w.seen(s)
 		w.link.GiveBack(s.number, "worker_gone", s.by)
-		w.send(s.cur.pid, &actors.Halt{Reason: lifecycle.Terminate, Why: "killed by an operator", Hard: true, By: m.By})
+		w.Send(s.cur.pid, &actors.Halt{Reason: lifecycle.Terminate, Why: "killed by an operator", Hard: true, By: by})
 	}
 }
 
-// drain retires every worker once it is idle. Nothing is started any more.
-func (w *Workers) drain(by string) {
+// Drain retires every worker once it is idle. Nothing is started any more.
+func (w *Workers) Drain(by string) {
 	for _, s := range w.slots {
-		stopTimer(s.timer)
+		StopTimer(s.timer)
 		s.timer = nil
 		s.by = cmp.Or(s.by, by)
 		w.link.GiveBack(s.number, "node is draining", s.by)
 		if s.next != nil {
-			w.send(s.next.pid, &actors.Halt{Reason: lifecycle.Shutdown, Why: "node is draining"})
+			w.Send(s.next.pid, &actors.Halt{Reason: lifecycle.Shutdown, Why: "node is draining"})
 		}
 		if s.cur != nil {
-			w.cfg.Logger.Debug("Worker shutting down gracefully", "worker", s.id)
+			w.Config.Logger.Debug("Worker shutting down gracefully", "worker", s.id)
 			w.retire(s, "node is draining")
 		}
 	}
 }
 
-// drainOver stops what still runs. Its executions are retried or abandoned by their own rules.
-func (w *Workers) drainOver() {
+// StopRuns stops what still runs. Its executions are retried or abandoned by their own rules.
+func (w *Workers) StopRuns() {
 	for _, s := range w.slots {
 		if s.cur != nil {
-			w.send(s.cur.pid, &actors.Halt{
+			w.Send(s.cur.pid, &actors.Halt{
 				Reason: lifecycle.Shutdown, Why: "the node's shutdown timeout has passed", Code: messages.CodeNodeShutdown,
 				By: s.by,
 			})
@@ -100,20 +109,20 @@ func (w *Workers) retire(s *slot, why string) {
 	w.seen(s)
 	w.link.GiveBack(s.number, "worker is being replaced", s.by)
 	gen, order := s.cur.gen, &actors.Retire{Reason: lifecycle.Shutdown, Why: why, By: s.by}
-	if !w.cfg.Runtime.LongLived() {
-		w.world.After(0, func() { w.retireWith(s, gen, order) })
+	if !w.Config.Runtime.LongLived() {
+		w.World.After(0, func() { w.retireWith(s, gen, order) })
 		return
 	}
-	w.world.Beside(storeTimeout, func(ctx context.Context) func() {
-		query := store.BoundQuery{Pool: w.cfg.Name, Worker: s.key}
-		_, err := eachBound(ctx, w.cfg.Store, query, func(page []store.Session) error {
+	w.World.Beside(StoreTimeout, func(ctx context.Context) func() {
+		query := store.BoundQuery{Pool: w.Config.Name, Worker: s.key}
+		_, err := EachBound(ctx, w.Config.Store, query, func(page []store.Session) error {
 			for i := range page {
-				order.Sessions = append(order.Sessions, store.SessionRef{Pool: w.cfg.Name, Session: page[i].Session, Epoch: page[i].Epoch})
+				order.Sessions = append(order.Sessions, store.SessionRef{Pool: w.Config.Name, Session: page[i].Session, Epoch: page[i].Epoch})
 			}
 			return nil
 		})
 		if err != nil {
-			w.cfg.Logger.Warn("sessions of a leaving worker not read", "worker", s.id, "error", err)
+			w.Config.Logger.Warn("sessions of a leaving worker not read", "worker", s.id, "error", err)
 		}
 		return func() { w.retireWith(s, gen, order) }
 	})
@@ -122,35 +131,37 @@ func (w *Workers) retire(s *slot, why string) {
 // retireWith has a worker leave, where it is still there.
 func (w *Workers) retireWith(s *slot, gen messages.Generation, order *actors.Retire) {
 	if member := s.member(gen); member != nil {
-		w.send(member.pid, order)
+		w.Send(member.pid, order)
 	}
 }
 
-// leakChange says that a go handler was left behind, or has ended after all.
-type leakChange struct{ change int }
+// LeakChange says that a go handler was left behind, or has ended after all.
+type LeakChange struct{ change int }
 
-func (w *Workers) leakChanged(m *leakChange) {
+// LeakChanged counts the handlers that were left behind.
+func (w *Workers) LeakChanged(m *LeakChange) {
 	w.leaked += m.change
 	if state, changed := w.tracker.Leaked(w.leaked); changed {
 		w.stateChanged(state, fmt.Sprintf("%d handlers did not return", w.leaked))
 	}
 }
 
-func (w *Workers) describe() Description {
+// Describe is the pool, as far as its workers know it.
+func (w *Workers) Describe() Description {
 	d := Description{
-		Name: w.cfg.Name, Runtime: w.cfg.Runtime.Name, State: w.tracker.State(),
+		Name: w.Config.Name, Runtime: w.Config.Runtime.Name, State: w.tracker.State(),
 		Cordoned: w.cordoned || w.nodeCordoned, Started: w.round.ended, Echo: w.echo.took, EchoLate: w.echo.late,
 		Workers: make([]WorkerState, 0, len(w.slots)),
 	}
 	switch d.State {
 	case restart.Broken:
-		d.Broken, _ = w.brokenWhy()
+		d.Broken, _ = w.BrokenWhy()
 	case restart.BackingOff:
-		d.Failed, _ = w.brokenWhy()
+		d.Failed, _ = w.BrokenWhy()
 	}
-	now := w.world.Now()
+	now := w.World.Now()
 	for _, s := range w.slots {
-		if s.onOldCode(w.cfg.Fingerprint) {
+		if s.onOldCode(w.Config.Fingerprint) {
 			d.OldCode, d.Failed = d.OldCode+1, s.lastFailure
 		}
 		if !s.dead || s.cur != nil {
@@ -160,8 +171,14 @@ func (w *Workers) describe() Description {
 	return d
 }
 
-// brokenWhy is why the pool's workers keep failing, and where their code does.
-func (w *Workers) brokenWhy() (why, trace string) {
+// Slots is how many slots the pool has here.
+func (w *Workers) Slots() int { return len(w.slots) }
+
+// Gone reports whether no slot has a worker any more.
+func (w *Workers) Gone() bool { return w.slots.gone() }
+
+// BrokenWhy is why the pool's workers keep failing, and where their code does.
+func (w *Workers) BrokenWhy() (why, trace string) {
 	if w.leaked >= restart.LeakedMax {
 		return fmt.Sprintf("%d handlers did not return", w.leaked), ""
 	}

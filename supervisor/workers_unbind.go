@@ -15,7 +15,7 @@ import (
 // unbindSessions begins to end the bindings of a slot whose process is gone. A pool that alone routes for the slot needs none of it:
 // its roster has them all.
 func (s *slot) unbindSessions(w *Workers) {
-	if w.cfg.Peers == nil || s.dead || w.draining {
+	if w.Config.Peers == nil || s.dead || w.Draining {
 		return
 	}
 	s.unbindAll(w)
@@ -31,23 +31,23 @@ func (s *slot) unbindAll(w *Workers) {
 // endBindings ends the bindings of a slot's process that is gone, the nth of the slot.
 func (s *slot) endBindings(w *Workers, nth int) {
 	key := s.key
-	w.world.Beside(storeTimeout, func(ctx context.Context) func() {
-		query := store.BoundQuery{Pool: w.cfg.Name, Worker: key}
+	w.World.Beside(StoreTimeout, func(ctx context.Context) func() {
+		query := store.BoundQuery{Pool: w.Config.Name, Worker: key}
 		unbind := func(page []store.Session) error {
 			bound := make([]store.Binding, len(page))
 			for i := range page {
 				bound[i] = store.Binding{Pool: page[i].Pool, Session: page[i].Session, Epoch: page[i].Epoch, Worker: key}
 			}
-			_, err := w.cfg.Store.Unbind(ctx, bound)
+			_, err := w.Config.Store.Unbind(ctx, bound)
 			return err
 		}
-		more, err := eachBound(ctx, w.cfg.Store, query, unbind)
+		more, err := EachBound(ctx, w.Config.Store, query, unbind)
 		for more && err == nil {
-			more, err = eachBound(ctx, w.cfg.Store, query, unbind)
+			more, err = EachBound(ctx, w.Config.Store, query, unbind)
 		}
 		if err != nil {
-			w.cfg.Logger.Warn("sessions of an ended worker not unbound, trying again", "slot", key.Slot, "error", err)
-			return func() { w.world.After(w.retryAfter(), func() { s.endBindingsAgain(w, nth) }) }
+			w.Config.Logger.Warn("sessions of an ended worker not unbound, trying again", "slot", key.Slot, "error", err)
+			return func() { w.World.After(w.RetryAfter(), func() { s.endBindingsAgain(w, nth) }) }
 		}
 		return func() { s.unbound(w, nth) }
 	})
