@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/runtime"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor"
+	"github.com/troupe-run/troupe/supervisor/workers"
 )
 
 const (
@@ -109,11 +109,11 @@ func (e *endedQueues) pending(nodes []store.Node, now time.Time, life time.Durat
 
 // removeQueues removes those of an incarnation's queues that are empty and unused, and returns how many it looked at.
 func (e *endedQueues) removeQueues(ctx context.Context, inc messages.Incarnation, room int) (looked int, err error) {
-	workers, err := e.store.EndedWorkers(ctx, inc)
+	had, err := e.store.EndedWorkers(ctx, inc)
 	if err != nil {
 		return 0, err
 	}
-	names, gone, removed := supervisor.EndedQueues(e.settings, e.runtimes, workers), e.of[inc], 0
+	names, gone, removed := workers.EndedQueues(e.settings, e.runtimes, had), e.of[inc], 0
 	var failed []error
 	for _, name := range names {
 		if looked == room || len(failed) == queueErrorsMax {

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/membership"
 	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/part"
 )
 
 // MemberConfig is what the membership actor needs.
@@ -80,7 +81,7 @@ func (m *Member) Receive(ctx actor.Context) {
 		m.start(ctx)
 	case *actor.Stopping:
 		m.world.End()
-		StopTimer(m.timer)
+		part.StopTimer(m.timer)
 	case *actor.Stopped:
 	case *actors.Resume:
 		m.world.Resume(msg)
@@ -120,7 +121,7 @@ func (m *Member) step(e membership.Event) {
 		m.do(effect)
 	}
 	m.show()
-	StopTimer(m.timer)
+	part.StopTimer(m.timer)
 	if m.cfg.Machine.State() != membership.Fenced {
 		wait := max(m.cfg.Machine.Next()-m.now(), time.Millisecond)
 		m.timer = m.world.After(wait, func() { m.step(membership.Tick{}) })

@@ -9,19 +9,23 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/lead"
 	"github.com/troupe-run/troupe/rules/roster"
+	"github.com/troupe-run/troupe/supervisor/link"
+	"github.com/troupe-run/troupe/supervisor/part"
+	"github.com/troupe-run/troupe/supervisor/router"
+	"github.com/troupe-run/troupe/supervisor/workers"
 )
 
 // Pool is one pool on one node: the actor in whose mailbox its three parts meet. Workers supervises, Router places, and Link
 // carries the workers' reports to the router, here or on another node, and the router's orders back.
 type Pool struct {
-	Shared
+	part.Shared
 
 	cell    *actors.Cell
 	memory  *Memory
 	real    *actors.RealWorld
-	workers *Workers
-	link    *Link
-	router  *Router
+	workers *workers.Workers
+	link    *link.Link
+	router  *router.Router
 
 	drain    *drain
 	stopping bool
@@ -33,7 +37,7 @@ func NewPool(cfg PoolConfig, memory *Memory) actors.Child {
 	cell := &actors.Cell{}
 	return actors.Child{Name: cfg.Name, Kind: "pool", Cell: cell, New: func() actor.Actor {
 		own := cfg
-		return &Pool{Shared: Shared{Config: &own}, cell: cell, memory: memory}
+		return &Pool{Shared: part.Shared{Config: &own}, cell: cell, memory: memory}
 	}}
 }
 
@@ -75,7 +79,7 @@ func (p *Pool) Receive(ctx actor.Context) {
 		p.workers.WorkerEnded(m)
 	case *actors.EchoAnswered:
 		p.workers.EchoAnswered(m)
-	case *LeakChange:
+	case *workers.LeakChange:
 		p.workers.LeakChanged(m)
 
 	case *Beat: // of the node
@@ -128,8 +132,8 @@ func (p *Pool) start(ctx actor.Context) {
 	p.real = actors.NewWorld(p.Config.System, p.Self)
 	p.World = p.real
 	generations, processes := p.memory.Left()
-	p.link = newLink(&p.Shared, Left{Generations: generations, Processes: processes})
-	p.workers, p.router = newWorkers(&p.Shared, p.memory, p.cell, p.link), newRouter(&p.Shared, p.link)
+	p.link = link.New(&p.Shared, link.Left{Generations: generations, Processes: processes})
+	p.workers, p.router = workers.New(&p.Shared, p.memory, p.cell, p.link), router.New(&p.Shared, p.link)
 	p.link.Connect(p.workers, p.router)
 	p.link.Start()
 	p.workers.Start()
@@ -155,7 +159,7 @@ func (p *Pool) refuse(message any) {
 func (p *Pool) stop() {
 	p.stopping = true
 	p.real.End()
-	StopTimer(p.tick)
+	part.StopTimer(p.tick)
 	p.router.Stop()
 	p.workers.Stop()
 	p.link.Stop()

@@ -3,6 +3,8 @@ package supervisor
 import (
 	"context"
 	"fmt"
+
+	"github.com/troupe-run/troupe/supervisor/part"
 )
 
 // drain is a pool's end in progress. Its question is answered once; nil: it has been.
@@ -42,7 +44,7 @@ func (p *Pool) leaveQueues(question *DrainQuestion) {
 		queues = nil // they expire
 	}
 	last := p.link.LastReport()
-	p.World.Beside(LeaveTimeout, func(ctx context.Context) func() {
+	p.World.Beside(part.LeaveTimeout, func(ctx context.Context) func() {
 		if last != nil {
 			last(ctx)
 		}

@@ -8,6 +8,29 @@ import (
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/part"
+	"github.com/troupe-run/troupe/supervisor/router"
+	"github.com/troupe-run/troupe/supervisor/workers"
+)
+
+// What others say of a pool and hear of it stands with the parts that use it.
+type (
+	// PoolConfig is what one pool on one node is made of.
+	PoolConfig = part.Config
+	// PoolPeers are how a pool speaks to the same pool on other nodes.
+	PoolPeers = part.Peers
+	// PoolHooks are told of what the metrics count.
+	PoolHooks = part.Hooks
+	// Recycle says when a worker is replaced although it is well.
+	Recycle = part.Recycle
+	// Description is a pool seen from inside.
+	Description = part.Description
+	// WorkerState is one slot as its pool knows it.
+	WorkerState = part.WorkerState
+	// Memory is what a pool keeps over the restart of its own actor.
+	Memory = workers.Memory
+	// LastBeat is a heartbeat, by this machine's clock, and how often its node writes them.
+	LastBeat = router.LastBeat
 )
 
 // Messages that a pool understands beside those of its workers, recorder and bridge.

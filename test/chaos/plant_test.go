@@ -33,11 +33,11 @@ var plants = []plant{{
 	fault:  "	\"github.com/troupe-run/troupe/store/storetest/faulty\"\n",
 }, {
 	// A delivery is acked before its claim.
-	file:   "supervisor/link_deliveries.go",
+	file:   "supervisor/link/deliveries.go",
 	before: "func (l *Link) hold(d broker.Delivery, work []broker.Work) []broker.Work {\n",
 	fault:  "	if planted(\"ack_first\") {\n		d.Settler = faulty.AckFirst(d.Settler)\n	}\n",
 }, {
-	file:   "supervisor/link_deliveries.go",
+	file:   "supervisor/link/deliveries.go",
 	before: "	\"github.com/troupe-run/troupe/broker\"\n",
 	fault:  "	\"github.com/troupe-run/troupe/broker/brokertest/faulty\"\n",
 }, {

@@ -1,0 +1,77 @@
+package link
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/lead"
+	"github.com/troupe-run/troupe/rules/roster"
+	"github.com/troupe-run/troupe/supervisor/part"
+)
+
+// While many submit at once, what has just been stored is gathered until nothing before it waits to be placed or claimed, so that a
+// busy node places, publishes, claims and records few large groups instead of many small ones (docs/benchmarks.md). Where
+// few submit, or workers have taken all there was, nothing waits.
+const (
+	// gatherTime bounds how long an execution is gathered with others. The queues that are dispatched ahead to hold up to
+	// 50 ms of work.
+	gatherTime = 20 * time.Millisecond
+	// gatherMax is how many executions are gathered at most.
+	gatherMax = 256
+)
+
+// gathers decides whether so many executions, just stored, wait for others: more is whether many others are being stored
+// right now, unclaimed how many executions the router has that wait for a worker or for their claim.
+func gathers(stored int, more bool, unclaimed int) bool {
+	return more && unclaimed > 0 && stored < gatherMax
+}
+
+// arrivals are executions that this node has stored and its router has not been told of. Those that an actor had when it
+// failed, the next one finds in the store.
+type arrivals struct {
+	gathered []messages.Candidate
+	more     bool         // many others were being stored when the last of them came
+	over     actors.Timer // ends their time; nil: they do not wait yet
+}
+
+// Arrive takes up what has just been stored; more is whether many others are being stored right now. The end of the message
+// looks at it.
+func (l *Link) Arrive(candidates []messages.Candidate, more bool) {
+	l.arrivals.gathered, l.arrivals.more = append(l.arrivals.gathered, candidates...), more
+}
+
+// LookAtArrivals tells the router of what was gathered, unless that waits for more.
+func (l *Link) LookAtArrivals() {
+	a := &l.arrivals
+	switch {
+	case len(a.gathered) == 0:
+	case !gathers(len(a.gathered), a.more, l.router.Waiting()):
+		l.TellArrivals()
+	case a.over == nil:
+		a.over = l.World.After(cmp.Or(l.Config.GatherTime, gatherTime), l.TellArrivals)
+	}
+}
+
+// TellArrivals tells the router of what was gathered.
+func (l *Link) TellArrivals() {
+	gathered := l.arrivals.gathered
+	l.dropArrivals()
+	if len(gathered) > 0 {
+		l.Tell(roster.Arrived{Candidates: gathered})
+	}
+}
+
+// dropArrivals leaves what was gathered to whoever looks at the store next.
+func (l *Link) dropArrivals() {
+	part.StopTimer(l.arrivals.over)
+	l.arrivals = arrivals{}
+}
+
+// Wake tells the router that work may be due. What the store has told every node (heard), the router has heard.
+func (l *Link) Wake(heard bool) {
+	if !heard || l.mode.Mode() != lead.Following {
+		l.Tell(roster.Wake{})
+	}
+}

@@ -1,0 +1,80 @@
+package part
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/health"
+	"github.com/troupe-run/troupe/rules/lead"
+	"github.com/troupe-run/troupe/rules/lifecycle"
+	"github.com/troupe-run/troupe/rules/restart"
+	"github.com/troupe-run/troupe/rules/roster"
+)
+
+// Description is a pool seen from inside.
+type Description struct {
+	Name     string
+	Runtime  messages.Runtime
+	Router   roster.Snapshot
+	Workers  []WorkerState
+	State    restart.State
+	Cordoned bool
+	Broken   string // why, in a line; empty: it is not
+	// OldCode counts the workers that still run the code from before a reload, because the new one did not start. Failed is why, or why
+	// a slot waits for its next start.
+	OldCode  int
+	Failed   string
+	Started  bool // its first start round has ended
+	Echo     time.Duration
+	EchoLate bool
+	Lead     Leading
+}
+
+// Leading is who routes for a pool, as one node knows it.
+type Leading struct {
+	Mode      lead.Mode
+	Since     time.Time            // zero: since the pool's start
+	Router    messages.Incarnation // zero: nobody leads
+	Name      string               // of the router's node
+	Epoch     int64
+	Followers int    // nodes that report to this one
+	Why       string // this node is alone although another leads
+}
+
+// String tells a person.
+func (l Leading) String() string {
+	switch {
+	case l.Mode == lead.Leading:
+		return fmt.Sprintf("routes for the cluster, term %d; %d other nodes follow", l.Epoch, l.Followers)
+	case l.Mode == lead.Following:
+		return fmt.Sprintf("follows the router on node %s, term %d", l.Name, l.Epoch)
+	case l.Router.IsZero():
+		return "routes for its own workers"
+	case l.Why == "":
+		return fmt.Sprintf("routes for its own workers; node %s leads, term %d", l.Name, l.Epoch)
+	}
+	return fmt.Sprintf("routes for its own workers, for it cannot follow node %s: %s", l.Name, l.Why)
+}
+
+// WorkerState is one slot as its pool knows it.
+type WorkerState struct {
+	Slot        messages.Slot
+	ID          messages.WorkerID
+	PID         *actor.PID
+	Generation  messages.Generation
+	State       lifecycle.State
+	Health      lifecycle.Health
+	Grade       health.Grade  // with its heartbeat
+	Causes      health.Causes // of the grade
+	Report      health.Capabilities
+	Since       time.Time
+	Cordoned    bool
+	Pid         int
+	Restarts    int
+	LastFailure string
+	Beat        time.Time
+	Execution   messages.ExecutionID
+}

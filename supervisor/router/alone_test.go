@@ -1,0 +1,83 @@
+package router
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/roster"
+	"github.com/troupe-run/troupe/store"
+)
+
+// ordered are a router's orders.
+type ordered struct {
+	back  []string // the reasons of take-backs
+	shown int
+}
+
+func (o *ordered) TakeBack(c *store.TakeBack)     { o.back = append(o.back, c.Reason) }
+func (o *ordered) EndSession(roster.EndSession)   {}
+func (o *ordered) ShowAll()                       { o.shown++ }
+func (o *ordered) TellArrivals()                  {}
+func (o *ordered) Halt()                          {}
+func (o *ordered) Broken() (bool, string, string) { return false, "", "" }
+
+// The router does not ask whose a worker is. One whose reports come in step takes work at once, any other once the store has said
+// what stands on it.
+func TestARouterAlonePlacesOnWhoeverReports(t *testing.T) {
+	t.Parallel()
+	for name, exact := range map[string]bool{"over the loop-back link": true, "over peers": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, w, _ := alone()
+			r := New(s, &ordered{})
+			r.Start()
+			r.Report(faraway, &Report{First: true, Last: true, Exact: exact, Events: []roster.Event{idle(w, faraway)}})
+			offer := []messages.Candidate{{ID: messages.NewExecutionID(), Action: "act"}}
+			standing := func() string { return r.Snapshot().Workers[0].Standing }
+			if !exact {
+				require.Equal(t, "refusing", standing())
+			}
+			w.Answer()
+			w.Answer()
+			require.Equal(t, "working", standing())
+			places := r.Offered(offer)
+			require.Len(t, places, 1)
+			require.Equal(t, faraway, places[0].Worker.Incarnation)
+			r.Settle([]SettledPlace{{Place: places[0], OK: true, ClaimBy: w.Time.Add(time.Minute)}})
+			require.Len(t, r.publish, 1)
+			require.Equal(t, "queue", r.publish[0].Queue)
+		})
+	}
+}
+
+// What was asked for a router that has rested is not for the one that begins after it, and what it has written meanwhile is
+// taken back.
+func TestARouterThatRestsLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	s, w, rows := alone()
+	orders := &ordered{}
+	r := New(s, orders)
+	r.Start()
+	r.Report(nearby, &Report{First: true, Last: true, Exact: true, Events: []roster.Event{idle(w, nearby)}})
+	w.Answer()
+	w.Answer()
+	require.Equal(t, 1, orders.shown, "what was read is compared with how things stand")
+	places := r.Offered([]messages.Candidate{{ID: messages.NewExecutionID(), Action: "act"}})
+	require.Len(t, places, 1)
+	rows.live = []messages.Execution{{
+		ID: messages.NewExecutionID(), Attempt: 1, Status: messages.Scheduled, Worker: idle(w, nearby).Worker, PlacedBy: faraway,
+	}}
+	r.NodeDown(faraway)
+	require.NotZero(t, w.Busy())
+	r.Rest()
+	w.Answer()
+	require.Equal(t, 1, orders.shown, "the answer is for the router before")
+	require.Empty(t, r.Snapshot().Workers)
+	r.Settle([]SettledPlace{{Place: places[0], OK: true}})
+	require.Equal(t, []string{"its router failed"}, orders.back)
+	require.Nil(t, r.Offered([]messages.Candidate{{ID: messages.NewExecutionID()}}))
+	require.True(t, r.Drained())
+}

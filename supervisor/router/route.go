@@ -1,0 +1,158 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/health"
+	"github.com/troupe-run/troupe/rules/placement"
+	"github.com/troupe-run/troupe/rules/roster"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/part"
+)
+
+func (r *Router) load(l roster.Load) {
+	query := store.DueQuery{
+		Pool: r.Config.Name, Limit: l.Limit, Heads: l.Heads, AfterPriority: l.AfterPriority, AfterSeq: l.AfterSeq,
+	}
+	r.ask(part.StoreTimeout, func(ctx context.Context) func() {
+		answer := roster.Loaded{Failed: true}
+		page, err := r.Config.Store.Due(ctx, query)
+		if err != nil {
+			r.Config.Logger.Log(part.FirstWarns(!r.Halts()), "due executions not read, looking again", "error", err)
+		} else {
+			answer = roster.Loaded{Candidates: page.Candidates, More: page.More, NextAt: page.NextAt}
+		}
+		return func() {
+			r.link.TellArrivals() // the store has found them too
+			r.step(answer)
+		}
+	})
+}
+
+func (r *Router) place(e roster.Place) {
+	for i := range e.Assignments {
+		a := &e.Assignments[i]
+		change := r.placement(a)
+		if a.Session != nil && r.Config.Hooks.Affinity != nil {
+			r.Config.Hooks.Affinity(r.Config.Name, a.Session.Effect)
+		}
+		r.placing[a.ID] = change
+		r.Record(actors.Item{Change: change, Worker: a.Worker})
+	}
+	r.countPlaced(e.Assignments)
+}
+
+// placement is the change that an assignment asks for.
+func (r *Router) placement(a *roster.Assignment) *store.Place {
+	change := &store.Place{
+		ID: a.ID, Attempt: a.Attempt, Worker: a.Worker, WorkerID: a.WorkerID, PlacedBy: r.Config.Incarnation,
+		ClaimWithin: r.Config.ClaimTimeout,
+	}
+	if u := a.Session; u != nil {
+		change.Session = &store.SessionUse{
+			Pool: r.Config.Name, Session: u.Session, Epoch: u.Epoch, Bind: u.Bind, Lost: u.Lost, Hit: u.Hit,
+		}
+	}
+	return change
+}
+
+func (r *Router) countPlaced(assigned []roster.Assignment) {
+	if r.Config.Hooks.Placed != nil {
+		grades := make([]health.Grade, len(assigned))
+		for i := range assigned {
+			grades[i] = assigned[i].Grade
+		}
+		r.Config.Hooks.Placed(r.Config.Name, grades)
+	}
+}
+
+// Placed takes the store's word on a placement. One that was written for a router that failed nobody will publish.
+func (r *Router) Placed(c *store.Place, result *store.Result) {
+	done := result.Verdict == store.Applied || result.Verdict == store.Already
+	if r.placing[c.ID] != c {
+		if done {
+			r.takeBack(messages.Placement{Execution: c.ID, Attempt: result.Attempt}, "its router failed", 0)
+		}
+		return
+	}
+	delete(r.placing, c.ID)
+	r.step(roster.Placed{
+		ID: c.ID, Attempt: result.Attempt, OK: done, SessionConflict: errors.Is(result.Err, store.ErrSession),
+		ClaimBy: r.Config.Clock.Local(result.At.Add(c.ClaimWithin)),
+	})
+}
+
+// affinityOf is what a strict_fail that fails means for its session, as the metrics count it.
+func affinityOf(code messages.Code) placement.Effect {
+	switch code {
+	case messages.CodeSessionBusy:
+		return placement.Miss
+	case messages.CodeSessionLost:
+		return placement.Lost
+	case messages.CodeSessionExpired:
+		return placement.Expired
+	}
+	return placement.NoEffect
+}
+
+// fail ends an execution that may not wait, with the retry that its rules give it.
+func (r *Router) fail(f roster.Fail) {
+	workerConfig := r.WorkerConfig
+	if e := affinityOf(f.Code); e != placement.NoEffect && r.Config.Hooks.Affinity != nil {
+		r.Config.Hooks.Affinity(r.Config.Name, e)
+	}
+	var details json.RawMessage
+	if broken, why, trace := r.link.Broken(); f.Code == messages.CodeNoWorkers && broken {
+		f.Message, details = brokenError(r.Config.Name, why, trace)
+	}
+	r.World.Beside(part.StoreTimeout, func(ctx context.Context) func() {
+		e, err := r.Config.Store.Get(ctx, f.ID)
+		if err != nil {
+			r.Config.Logger.Warn("execution not read, looking again", "execution", f.ID, "error", err)
+			return nil
+		}
+		o := messages.Outcome{Status: messages.Failed, Error: &messages.Error{
+			Code: f.Code, Message: f.Message, FailedBy: "router", Details: details,
+		}}
+		end := &store.End{ID: f.ID, Attempt: f.Attempt}
+		end.Outcome, end.Retry = workerConfig.RetryOf(&e, o)
+		return func() { r.Record(actors.Item{Change: end}) }
+	})
+}
+
+// brokenError tells who submits to a broken pool what is wrong with it.
+func brokenError(pool, why, trace string) (message string, details json.RawMessage) {
+	message = "pool " + pool + " is broken: " + why
+	if trace == "" {
+		return message, nil
+	}
+	details, err := json.Marshal(map[string]string{"traceback": trace})
+	if err != nil { // a text always has its JSON
+		return message, nil
+	}
+	return message, details
+}
+
+func (r *Router) unbind(u roster.Unbind) {
+	if r.boundWhereNoneReports(u.Session) {
+		r.reload(u.Session, false)
+		return
+	}
+	limit := part.StoreTimeout
+	if r.Draining {
+		limit = part.LeaveTimeout // the drain waits for it
+	}
+	r.unbinding++
+	r.World.Beside(limit, func(ctx context.Context) func() {
+		binding := store.Binding{Pool: r.Config.Name, Session: u.Session, Epoch: u.Epoch, Worker: u.Worker}
+		_, err := r.Config.Store.Unbind(ctx, []store.Binding{binding})
+		if err != nil && !errors.Is(ctx.Err(), context.Canceled) { // else the pool has ended: whoever routes next finds that its worker has
+			r.Config.Logger.Warn("session not unbound", "session", u.Session, "error", err)
+		}
+		return func() { r.unbinding-- }
+	})
+}

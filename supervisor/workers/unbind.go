@@ -1,0 +1,73 @@
+package workers
+
+import (
+	"context"
+
+	"github.com/troupe-run/troupe/rules/roster"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/supervisor/part"
+)
+
+// A binding names a slot, and the state of its session is in one process of that slot. Where routers change, the one that
+// routes when a process ends may know nothing of its bindings, or hear of the end later than the next process is ready. So
+// the node of the slot ends them itself, in the store, before the next process takes work; a claim asks for the binding
+// (store.ErrSession), so that what was placed for the old process does not begin on the new one.
+
+// unbindSessions begins to end the bindings of a slot whose process is gone. A pool that alone routes for the slot needs none of it:
+// its roster has them all.
+func (s *slot) unbindSessions(w *Workers) {
+	if w.Config.Peers == nil || s.dead || w.Draining {
+		return
+	}
+	s.unbindAll(w)
+}
+
+// unbindAll begins to end the bindings of a slot whose process is gone, also where the roster that had them is gone too.
+func (s *slot) unbindAll(w *Workers) {
+	s.unbinding = true
+	s.unbindings++
+	s.endBindings(w, s.unbindings)
+}
+
+// endBindings ends the bindings of a slot's process that is gone, the nth of the slot.
+func (s *slot) endBindings(w *Workers, nth int) {
+	key := s.key
+	w.World.Beside(part.StoreTimeout, func(ctx context.Context) func() {
+		query := store.BoundQuery{Pool: w.Config.Name, Worker: key}
+		unbind := func(page []store.Session) error {
+			bound := make([]store.Binding, len(page))
+			for i := range page {
+				bound[i] = store.Binding{Pool: page[i].Pool, Session: page[i].Session, Epoch: page[i].Epoch, Worker: key}
+			}
+			_, err := w.Config.Store.Unbind(ctx, bound)
+			return err
+		}
+		more, err := part.EachBound(ctx, w.Config.Store, query, unbind)
+		for more && err == nil {
+			more, err = part.EachBound(ctx, w.Config.Store, query, unbind)
+		}
+		if err != nil {
+			w.Config.Logger.Warn("sessions of an ended worker not unbound, trying again", "slot", key.Slot, "error", err)
+			return func() { w.World.After(w.RetryAfter(), func() { s.endBindingsAgain(w, nth) }) }
+		}
+		return func() { s.unbound(w, nth) }
+	})
+}
+
+// endBindingsAgain repeats what the store did not answer.
+func (s *slot) endBindingsAgain(w *Workers, nth int) {
+	if s.unbinding && s.unbindings == nth {
+		s.endBindings(w, nth)
+	}
+}
+
+// unbound lets the slot's next process take work. Whoever routes is told again that the one before is gone: it may have
+// read the bindings meanwhile.
+func (s *slot) unbound(w *Workers, nth int) {
+	if !s.unbinding || s.unbindings != nth {
+		return
+	}
+	s.unbinding = false
+	w.link.Tell(roster.WorkerGone{Worker: s.key, Restarts: true})
+	w.seen(s)
+}
