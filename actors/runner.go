@@ -51,8 +51,8 @@ type Run struct {
 	stopText string
 	stopCode messages.Code // of the error of a run that is halted; empty: worker_lost
 	ladder   process.Ladder
-	deadline *time.Timer
-	stall    *time.Timer
+	deadline Timer
+	stall    Timer
 	// handle is the runner's own: a request id, a cancel function.
 	handle any
 }

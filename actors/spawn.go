@@ -82,6 +82,9 @@ func (s *System) Send(pid *actor.PID, message any) {
 	s.Actors.Root.Send(pid, message)
 }
 
+// Stop has an actor stop behind the message that it handles. What waits in its mailbox is lost.
+func (s *System) Stop(pid *actor.PID) { s.Actors.Root.Stop(pid) }
+
 // Spawn starts an actor below parent. It fails only when a living sibling has the name.
 func (s *System) Spawn(parent Parent, c Child) (*actor.PID, error) {
 	cell := c.Cell

@@ -58,11 +58,7 @@ func firstWord(ctx context.Context, runner Runner, heard <-chan any) (failure er
 				}
 				return startErrorOf(m.err, runner), runner.Pid() == 0
 			case *gone:
-				why := "process ended: " + describeExit(m.exit)
-				if m.broken != "" {
-					why = "protocol error: " + m.broken
-				}
-				return &StartError{Why: withStderr(why, m.stderr)}, true
+				return &StartError{Why: withStderr(m.why(), m.stderr)}, true
 			}
 		case <-ctx.Done():
 			return startErrorOf(context.Cause(ctx), runner), false

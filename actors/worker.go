@@ -3,7 +3,6 @@ package actors
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -15,296 +14,303 @@ import (
 )
 
 // Worker is one generation of one slot: an explicit lifecycle, one runner, at most one run at a time. It holds the
-// placements that were delivered to it until it is free, and claims one only then.
+// placements that were delivered to it until it is free, and claims one only then. The actor has the mailbox; what it knows
+// and does is in its parts.
 type Worker struct {
-	cfg  *WorkerConfig
-	key  messages.WorkerKey
-	id   messages.WorkerID
-	gen  messages.Generation
-	cell *Cell
+	workerShell
+	real *RealWorld
 
-	self    *actor.PID
-	runner  Runner
-	machine lifecycle.Machine
-	counts  health.Counters
-	grade   health.Grade
-	ready   bool // has been ready once
-
-	queue    []queued              // delivered, not claimed
-	claimed  []*messages.Execution // claimed ahead, not started
-	lingers  *time.Timer           // until what is claimed ahead is looked at; nil: nothing is
-	cancels  map[messages.Placement]struct{}
-	claiming int // claims under way
-	writing  int // changes under way
-	runs     int // begun, in this generation
-	run      *Run
-	held     *checkin // a check-in that waits for a probe
-	shaky    bool     // the run was taken while degraded: its check-in probes first
-
-	probe         probing
-	retire        *Retire
-	snapshots     int  // answers still to come before a retired worker ends
-	parting       bool // it waits for them, or is about to ask
-	knownSessions map[string]*knownSession
-	pause         *keepPause
-	pauses        uint64 // how many there were
-	saving        bool   // what a pause brought is being written
-	leaving       *leaving
-	by            string // who asked for its end; empty: nobody
-	trace         string // where its code failed, of a worker that never became ready
-	initial       *time.Timer
-	suspended     *time.Timer // until the lease is looked at again; nil: nothing waits for it
+	condition condition
+	queue     workQueue
+	slot      runSlot
+	sessions  sessionStates
+	last      lastStates
+	prober    prober
+	recovery  recovery
+	ending    ending
+	initial   Timer // until the runner must have begun
 }
 
 // NewWorker returns the child to spawn for one generation of a slot.
 func NewWorker(cfg *WorkerConfig, slot messages.Slot, gen messages.Generation, id messages.WorkerID, cell *Cell) Child {
 	return Child{Name: fmt.Sprintf("%d.%d", slot, gen), Kind: "worker", Cell: cell, New: func() actor.Actor {
-		return &Worker{
-			cfg: cfg, id: id, gen: gen, cell: cell, grade: health.Healthy,
-			key: messages.WorkerKey{Incarnation: cfg.Incarnation, Pool: cfg.PoolName, Slot: slot},
-		}
+		return newWorker(cfg, slot, gen, id, cell)
 	}}
+}
+
+// newWorker makes the parts and what each knows of the others.
+func newWorker(cfg *WorkerConfig, slot messages.Slot, gen messages.Generation, id messages.WorkerID, cell *Cell) *Worker {
+	w := &Worker{workerShell: workerShell{
+		cfg: cfg, id: id, gen: gen, out: cfg.System,
+		key: messages.WorkerKey{Incarnation: cfg.Incarnation, Pool: cfg.PoolName, Slot: slot},
+	}}
+	s := &w.workerShell
+	w.condition = condition{workerShell: s, work: w, cell: cell, grade: health.Healthy}
+	w.queue = workQueue{workerShell: s, flow: w, slot: &w.slot}
+	w.slot = runSlot{workerShell: s, sessions: &w.sessions, end: w.ended}
+	w.sessions = sessionStates{workerShell: s, flow: w}
+	w.last = lastStates{workerShell: s, flow: w, sessions: &w.sessions}
+	w.prober = prober{workerShell: s, probed: w.recovery.probed, again: w.probeAgain}
+	w.recovery = recovery{workerShell: s, worker: w, condition: &w.condition, prober: &w.prober}
+	w.ending = ending{workerShell: s}
+	return w
 }
 
 // Receive implements actor.Actor.
 func (w *Worker) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
-		w.start(ctx)
+		w.real = NewWorld(w.cfg.System, ctx.Self())
+		w.start(ctx.Self(), w.real)
 	case *actor.Stopping:
 		w.stopping()
 	case *actor.Stopped:
-	case *Execute:
+	case *Resume:
+		w.real.Resume(m)
+
+	case *Execute: // of the pool
 		w.execute(m)
-	case *Deferred:
-		w.deferred(ctx, m)
-	case *Recorded:
-		w.recorded(ctx, m)
-	case *ended:
-		w.ended(ctx, m)
-	case *sign:
-		w.signed()
 	case *Drop:
-		w.drop(m.Placement)
+		w.queue.drop(m.Placement)
 	case *CancelRun:
-		w.cancel(ctx, m)
-	case *ladderDue:
-		w.climb(ctx, m)
-	case *deadline:
-		w.deadline(ctx, m)
-	case *begun:
-		w.begun(ctx, m)
-	case *gone:
-		w.gone(ctx, m)
+		w.cancel(m)
 	case *Probe:
-		w.startProbe(m.Answer)
-	case *probed:
-		w.probed(ctx, m)
-	case *probeLate:
-		w.probeLate(ctx, m)
-	case *restoring:
-		w.restored(m)
+		w.probe(m.Answer)
 	case *EndSession:
-		w.forgetSession(m)
-	case *lingering:
-		w.lingering()
-	case *lookAgain:
-		w.suspended = nil
-		w.next(nil)
-	case *snapshot:
-		w.snapshot(ctx, m)
-	case *pauseOver:
-		w.pauseOver(m)
-	case *pauseSaved:
-		w.pauseSaved(ctx)
-	case *snapshotSaved:
-		w.snapshotSaved(ctx)
-	case *snapshotLate:
-		w.snapshotsLate(ctx)
+		w.sessions.forget(m)
 	case *Retire:
-		w.retiring(ctx, m)
+		w.retire(m)
 	case *Halt:
-		w.halt(ctx, m)
+		w.halt(m)
 	case *Expired:
-		w.expired(ctx, m)
+		w.expired(m)
 	case *Echo:
-		ctx.Send(w.cfg.Pool, &EchoAnswered{ID: m.ID})
+		w.out.Send(w.cfg.Pool, &EchoAnswered{ID: m.ID})
 	case *InspectQuestion:
-		m.Reply(w.inspect(), nil)
+		m.Reply(w.condition.inspect(), nil)
+
+	case *Recorded: // of the recorder
+		w.recorded(m)
+	case *Deferred:
+		w.deferred(m)
+
+	case *begun: // of the runner
+		w.begun(m)
+	case *sign:
+		w.slot.signed()
+	case *ended:
+		w.ended(m)
+	case *gone:
+		w.gone(m)
+	case *probed:
+		w.prober.answered(m)
+	case *snapshot:
+		w.snapshot(m)
 	default:
 		w.cfg.System.Registry.Unknown(ctx)
 	}
 }
 
-func (w *Worker) start(ctx actor.Context) {
-	w.self = ctx.Self()
-	now := time.Now()
-	w.machine = lifecycle.New(w.id, now)
-	w.show()
+func (w *Worker) start(self *actor.PID, world World) {
+	w.self, w.world = self, world
+	w.condition.start()
 	w.runner = w.cfg.Runner(w.cfg, w.id, w.gen)
 	if w.runner.Traits().LongLived {
-		w.initial = w.later(w.cfg.InitTimeout, &begun{err: errInitTimeout})
+		w.initial = w.world.After(w.cfg.InitTimeout, func() { w.begun(&begun{err: errInitTimeout}) })
 	}
 	w.runner.Begin(w.post)
 }
 
 // post hands a message of the runner to the worker. A generation has an address of its own, so what comes late finds
 // nobody and is counted.
-func (w *Worker) post(message any) { w.cfg.System.Send(w.self, message) }
+func (w *Worker) post(message any) { w.out.Send(w.self, message) }
 
-func (w *Worker) later(d time.Duration, message any) *time.Timer {
-	self, system := w.self, w.cfg.System
-	return time.AfterFunc(d, func() { system.Send(self, message) })
-}
-
-func (w *Worker) begun(ctx actor.Context, m *begun) {
-	if w.machine.State() != lifecycle.Initializing {
+func (w *Worker) begun(m *begun) {
+	if w.condition.machine.State() != lifecycle.Initializing {
 		return
 	}
 	stopTimer(w.initial)
 	if m.err != nil {
-		w.startFailed(ctx, m.err)
+		w.startFailed(m.err)
 		return
 	}
-	w.ready = true
-	w.transition(lifecycle.InitComplete, lifecycle.Metadata{})
+	w.condition.ready = true
+	w.condition.transition(lifecycle.InitComplete, lifecycle.Metadata{})
 	w.next(nil)
 }
 
 // startFailed ends a worker that never became ready.
-func (w *Worker) startFailed(ctx actor.Context, err error) {
-	kind, reason := lifecycle.InitFailed, lifecycle.Error
-	switch {
-	case errors.Is(err, errInitTimeout):
-		kind, reason = lifecycle.InitTimedOut, lifecycle.Timeout
-	case errors.Is(err, process.ErrShortage):
-		kind = lifecycle.NodeShort
+func (w *Worker) startFailed(err error) {
+	kind, reason := startFailure(err)
+	if kind == lifecycle.NodeShort {
 		w.tellShort(err)
 	}
-	verdict := lifecycle.Recover(lifecycle.Failure{Kind: kind, Text: err.Error()}, w.snapshotState())
+	verdict := lifecycle.Recover(lifecycle.Failure{Kind: kind, Text: err.Error()}, w.condition.facts())
 	failure := startErrorOf(err, w.runner)
-	w.trace = failure.Traceback
-	w.leave(ctx, reason, verdict.Cause, "worker initialization failed: "+failure.Why, false)
+	w.ending.trace = failure.Traceback
+	w.leave(reason, verdict.Cause, "worker initialization failed: "+failure.Why, false)
+}
+
+// startFailure is what the error of a start is for the recovery table, and the reason that the worker ends for.
+func startFailure(err error) (lifecycle.FailureKind, lifecycle.Reason) {
+	switch {
+	case errors.Is(err, errInitTimeout):
+		return lifecycle.InitTimedOut, lifecycle.Timeout
+	case errors.Is(err, process.ErrShortage):
+		return lifecycle.NodeShort, lifecycle.Error
+	}
+	return lifecycle.InitFailed, lifecycle.Error
 }
 
 // stopping releases what outlives the actor: its timers. A runner's process is ended by the guardian's order that
 // leave gave, or, when this actor is stopped out of turn, by a hard stop here.
 func (w *Worker) stopping() {
+	if w.real == nil {
+		return // it has not been started
+	}
+	w.real.End()
 	stopTimer(w.initial)
-	stopTimer(w.probe.timer)
-	stopTimer(w.probe.again)
-	stopTimer(w.suspended)
-	stopTimer(w.lingers)
-	w.endPause()
-	if w.run != nil {
-		stopTimer(w.run.deadline)
-		stopTimer(w.run.stall)
-	}
-	if w.runner != nil && (w.run != nil || w.leaving == nil || !w.leaving.gone) {
-		w.abort()
+	w.prober.stop()
+	w.queue.stop()
+	w.sessions.endPause()
+	w.slot.disarm()
+	if w.runner != nil && w.ending.aborts(w.slot.run != nil) {
+		w.ending.abort(w.slot.run)
 	}
 }
 
-// transition takes an edge that the worker's own logic has made legal, and tells whoever must know. An illegal one is
-// a broken invariant of the worker: it is logged and changes nothing.
-func (w *Worker) transition(reason lifecycle.Reason, meta lifecycle.Metadata) {
-	entry, err := w.machine.Transition(reason, time.Now(), meta)
-	if err != nil {
-		w.cfg.Logger.Error("illegal transition refused", "worker", w.id, "error", err)
-		return
+// load implements loaded.
+func (w *Worker) load() load {
+	return load{
+		queued: len(w.queue.delivered), claimed: len(w.queue.claimed), run: w.slot.run, spent: w.slot.left() == 0, checked: w.prober.last,
 	}
-	w.entered(entry)
 }
 
-func (w *Worker) transitionTo(to lifecycle.State, reason lifecycle.Reason, meta lifecycle.Metadata) {
-	entry, err := w.machine.TransitionTo(to, reason, time.Now(), meta)
-	if err != nil {
-		w.cfg.Logger.Error("illegal transition refused", "worker", w.id, "error", err)
-		return
+// execute takes placements into the queue, unless the worker leaves: the pool takes them back then.
+func (w *Worker) execute(m *Execute) {
+	if !w.ending.begun() {
+		w.queue.add(m)
+		w.next(nil)
 	}
-	w.entered(entry)
 }
 
-func (w *Worker) entered(entry lifecycle.Entry) {
-	if w.cfg.Transitions != nil {
-		w.cfg.Transitions(w.cfg.PoolName, entry)
+// next implements flow.
+func (w *Worker) next(items []Item) {
+	if len(w.queue.claimed) > 0 && !w.cfg.Lease.Holds() {
+		w.queue.giveBack("its node's lease has run out", w.ending.by) // others may have declared the node dead
 	}
-	w.show()
-	if entry.Reason.Quiet() {
-		if w.cfg.Logger.IsDebug() {
-			w.cfg.Logger.Debug("worker changed", "worker", w.id, "from", entry.From, "to", entry.To, "reason", entry.Reason)
+	if takes := !w.ending.begun() && w.condition.takes(); takes && w.slot.free() && w.sessions.pause == nil {
+		if e := w.queue.pop(); e != nil {
+			w.begin(e)
 		}
+	}
+	w.queue.linger()
+	if !w.ending.begun() && w.recovery.held == nil {
+		items = w.queue.claim(items, w.condition.takes())
+	}
+	w.record(items)
+}
+
+// record implements recovered.
+func (w *Worker) record(items []Item) { w.queue.record(items) }
+
+// goOn implements recovered.
+func (w *Worker) goOn(items []Item) {
+	if !w.ending.begun() {
+		w.next(items)
 		return
 	}
-	what := []any{"worker", w.id, "generation", w.gen, "from", entry.From, "to", entry.To, "reason", entry.Reason}
-	if entry.News() {
-		w.cfg.Logger.Info("worker changed", what...)
+	w.record(items)
+	w.settle()
+}
+
+// begin starts a claimed execution.
+func (w *Worker) begin(e *messages.Execution) {
+	w.slot.put(e)
+	w.recovery.checkout(e)
+	if w.slot.left() == 0 {
+		w.condition.tell(nil)
+	}
+	w.slot.start(w.queue.cancelled(e.Placement()))
+}
+
+// recorded hears what became of claims and finishes.
+func (w *Worker) recorded(m *Recorded) {
+	if !m.Late {
+		w.queue.answered(len(m.Items), claims(m.Items))
+	}
+	for i := range m.Items {
+		if claim, ok := m.Items[i].Change.(*store.Claim); ok {
+			w.queue.claimAnswered(claim, m.Results[i])
+		} else {
+			w.sessions.written(&m.Items[i], m.Results[i])
+		}
+	}
+	if w.ending.begun() {
+		w.giveBack()
+	}
+	w.goOn(nil)
+}
+
+// deferred goes on without what the recorder cannot write for now and keeps.
+func (w *Worker) deferred(m *Deferred) {
+	w.queue.answered(m.Changes, m.Claims)
+	w.goOn(nil)
+}
+
+// giveBack returns what a worker that leaves has claimed.
+func (w *Worker) giveBack() { w.queue.giveBack("its worker leaves", w.ending.by) }
+
+// cancel stops the run it names, or keeps the wish for one that is claimed but has not begun.
+func (w *Worker) cancel(m *CancelRun) {
+	switch {
+	case w.slot.holds(m.Placement):
+		w.slot.stop(stopCancel, "cancelled by "+orCaller(m.By))
+	case w.queue.claims(m.Placement):
+		w.queue.cancel(m.Placement)
+	default:
+		w.queue.drop(m.Placement)
+	}
+}
+
+func orCaller(by string) string {
+	if by == "" {
+		return "a caller"
+	}
+	return by
+}
+
+// probe implements recovered: it sends a health check to the runner, unless one is under way.
+func (w *Worker) probe(q *ProbeQuestion) {
+	w.prober.await(q)
+	if why, leaves := w.leaves(); leaves {
+		w.prober.answer(endsFor(why))
+		return
+	}
+	switch {
+	case w.prober.running:
+	case w.condition.machine.State() == lifecycle.Initializing:
+		w.prober.answer("initializing")
+	default:
+		w.prober.start(!w.slot.free())
+	}
+}
+
+func (w *Worker) probeAgain() { w.probe(nil) }
+
+// snapshot takes the program's answer: for the pause that asked, or for the worker's end.
+func (w *Worker) snapshot(m *snapshot) {
+	if m.id != 0 {
+		w.sessions.snapshot(m)
 	} else {
-		w.cfg.Logger.Debug("worker changed", what...)
-	}
-	w.tell(&entry)
-}
-
-// tell brings the pool up to date.
-func (w *Worker) tell(entry *lifecycle.Entry) {
-	w.cfg.System.Send(w.cfg.Pool, &WorkerChanged{
-		Slot: w.key.Slot, Generation: w.gen, Entry: entry, State: w.machine.State(), Health: w.machine.Health(),
-		Grade: w.grade, Report: w.report(), Pid: w.runner.Pid(), Spent: w.spent(),
-	})
-}
-
-func (w *Worker) show() {
-	w.cell.Update(func(s *Status) {
-		s.State, s.Health, s.Grade = w.machine.State().String(), w.machine.Health().String(), w.grade.String()
-		s.Since = w.machine.EnteredAt()
-		s.Report = w.report()
-		s.Execution = messages.ExecutionID{}
-		if w.run != nil {
-			s.Execution = w.run.Execution.ID
-		}
-	})
-}
-
-func (w *Worker) report() health.Capabilities {
-	return health.Describe(&w.counts, w.grade, len(w.queue)+len(w.claimed), w.probe.last)
-}
-
-func (w *Worker) inspect() Inspection {
-	i := Inspection{
-		Worker: w.id, Generation: w.gen, State: w.machine.State(), Health: w.machine.Health(), Report: w.report(),
-		History: w.machine.History(), Pid: w.runner.Pid(),
-	}
-	if w.run != nil {
-		i.Execution = w.run.Execution.ID
-	}
-	return i
-}
-
-func (w *Worker) snapshotState() lifecycle.Snapshot {
-	return lifecycle.Snapshot{
-		State: w.machine.State(), Executing: w.run != nil, ProbeFailures: w.counts.ProbeFailures(),
-		Faults: w.counts.Faults(), FaultLimit: w.cfg.Thresholds.FailuresDegraded,
+		w.last.snapshot(m)
 	}
 }
 
-// record asks for changes. A worker that ends waits for the answer to its claims, which it may have to give back.
-func (w *Worker) record(items []Item) {
-	if len(items) == 0 {
-		return
+// expired counts a dead letter against the worker.
+func (w *Worker) expired(m *Expired) {
+	w.queue.drop(m.Placement)
+	if !w.ending.begun() && w.condition.ready {
+		w.recovery.expired()
 	}
-	w.writing += len(items)
-	w.claiming += claims(items)
-	w.cfg.System.Send(w.cfg.Recorder, &Record{Items: items, Pool: w.cfg.Pool, Reply: w.self})
-}
-
-func (w *Worker) item(change store.Change) Item { return Item{Change: change, Worker: w.key} }
-
-// claims counts the claims among changes.
-func claims(items []Item) (n int) {
-	for i := range items {
-		if _, claim := items[i].Change.(*store.Claim); claim {
-			n++
-		}
-	}
-	return n
 }

@@ -72,5 +72,14 @@ type WorkerConfig struct {
 	Leaked func(pool string, change int)
 }
 
+// keepTime bounds the time that a leaving worker keeps its sessions' states in. Where its run had to be stopped, the time
+// for running work is up already.
+func (c *WorkerConfig) keepTime(halted bool) time.Duration {
+	if halted {
+		return c.ProbeTimeout
+	}
+	return max(c.LeaveWithin, c.ProbeTimeout)
+}
+
 // random is the random source that decisions are given.
 func random() float64 { return rand.Float64() }

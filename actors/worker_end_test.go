@@ -140,8 +140,8 @@ func TestAStalledRunIsStopped(t *testing.T) {
 		}
 		require.Empty(t, a.did())
 		time.Sleep(9 * time.Second)
-		s.send(&deadline{placement: p, stalled: true}) // one that crossed a sign
-		require.Empty(t, a.did())
+		synctest.Wait()
+		require.Empty(t, a.did(), "its timer has run out since, and found the signs")
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Equal(t, []process.Step{process.StepCancel}, a.did())

@@ -29,7 +29,6 @@ type (
 		Why      string
 		Sessions []store.SessionRef
 		By       string // who asked; empty: nobody
-		halted   bool   // its run is being stopped
 	}
 	// Halt ends the worker now: its run is stopped by the ladder, or at once where Hard.
 	Halt struct {

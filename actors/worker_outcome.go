@@ -6,6 +6,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/rules/retry"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -71,6 +72,48 @@ func settleStop(r *Run, m *ended) messages.Outcome {
 			Code: code, Message: r.stopText, FailedBy: failedByWorker, Exit: err.Exit, Stderr: err.Stderr,
 		}}
 	}
+}
+
+// runChange is the change that writes the outcome of a run, or that gives the run back where it may be made again. By is who
+// has asked for the end of its worker; empty: nobody.
+func runChange(r *Run, m *ended, o messages.Outcome, by string) store.Change {
+	e := r.Execution
+	halted := r.stop == stopHalt // its worker was told to end, which is no crash of the execution's making
+	if !halted {
+		by = ""
+	}
+	if m.unstarted && r.stop != stopCancel {
+		return &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: neverStarted + o.Error.Message, Unstarted: true, By: by}
+	}
+	if o.Status != messages.Abandoned {
+		return &store.Finish{ID: e.ID, Attempt: e.Attempt, Output: m.output, Outcome: o}
+	}
+	rescued := retry.Rescue(e, failedByWorker, o.Error.Message)
+	if halted { // so that its crashes stay as they are
+		rescued.Action, rescued.Outcome = retry.Finish, retry.Lost(e, failedByWorker, o.Error.Message)
+	}
+	if rescued.Action == retry.PlaceAgain || halted && e.Idempotent {
+		return &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: o.Error.Message, Unstarted: halted, By: by}
+	}
+	told := o.Error
+	o = rescued.Outcome
+	o.Error.Exit, o.Error.Stderr = told.Exit, told.Stderr
+	if halted {
+		o.Error.Code, o.Error.WorkerFault = told.Code, false
+	}
+	finish := &store.Finish{ID: e.ID, Attempt: e.Attempt, Output: m.output, Outcome: o}
+	if o.Status == messages.Abandoned { // a run that had its outcome before was not ended by anybody
+		finish.By = by
+	}
+	return finish
+}
+
+// why is how the process has ended, in words.
+func (g *gone) why() string {
+	if g.broken != "" {
+		return "protocol error: " + g.broken
+	}
+	return "process ended: " + describeExit(g.exit)
 }
 
 // describeExit says in words how a process ended.

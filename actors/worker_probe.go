@@ -4,21 +4,21 @@ import (
 	"errors"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
-	"github.com/troupe-run/troupe/process"
 	"github.com/troupe-run/troupe/rules/lifecycle"
 )
 
-// probing is a worker's health checking.
-type probing struct {
-	id      uint64 // of the probe under way or the last one
+// prober makes a worker's health checks, one at a time. What follows from them it does not know.
+type prober struct {
+	*workerShell
+	probed  func(err error, took time.Duration) // takes what a probe has found
+	again   func()                              // has the worker probed once more
+	id      uint64                              // of the probe under way or the last one
 	running bool
 	due     bool // one was asked for while a run was on the worker that cannot answer meanwhile
 	began   time.Time
 	last    time.Time // when the last one was answered
-	timer   *time.Timer
-	again   *time.Timer // the next probe of a worker that failed one
+	timer   Timer
+	later   Timer // until the next probe of a worker that failed one
 	answers []*ProbeQuestion
 }
 
@@ -30,8 +30,8 @@ var (
 	errProbeCrowd = errors.New("too many callers wait for this worker's probe; ask again later")
 )
 
-// probeLate says that a probe was not answered in time.
-type probeLate struct{ id uint64 }
+// errCannotAnswer is a runner's word that its code is busy and does not answer meanwhile. It is no failure.
+var errCannotAnswer = errors.New("busy, and its program does not answer while working")
 
 // EchoHeader marks the message of a dispatch echo; its value is the echo's id.
 const EchoHeader = "troupe-echo"
@@ -39,139 +39,64 @@ const EchoHeader = "troupe-echo"
 // Echo is a dispatch echo; the worker actor answers it itself, busy or not.
 type Echo struct{ ID string }
 
-// startProbe sends a health check to the runner, unless one is under way.
-func (w *Worker) startProbe(answer *ProbeQuestion) {
+// await keeps a caller, who may be nil, for the next answer.
+func (p *prober) await(q *ProbeQuestion) {
 	switch {
-	case answer == nil:
-	case len(w.probe.answers) < probeAnswersMax:
-		w.probe.answers = append(w.probe.answers, answer)
+	case q == nil:
+	case len(p.answers) < probeAnswersMax:
+		p.answers = append(p.answers, q)
 	default:
-		answer.Reply("", errProbeCrowd)
-	}
-	if w.probe.running || w.leaving != nil {
-		w.answerIfEnding()
-		return
-	}
-	if w.machine.State() == lifecycle.Initializing {
-		w.answerProbe("initializing")
-		return
-	}
-	w.probe.due = false
-	w.probe.id++
-	w.probe.running, w.probe.began = true, time.Now()
-	w.probe.timer = w.later(w.cfg.ProbeTimeout, &probeLate{id: w.probe.id})
-	w.runner.Probe(w.probe.id, w.run != nil)
-}
-
-func (w *Worker) answerIfEnding() {
-	if w.leaving != nil {
-		w.answerProbe("worker is ending: " + w.leaving.why)
+		q.Reply("", errProbeCrowd)
 	}
 }
 
-func (w *Worker) answerProbe(text string) {
-	for _, q := range w.probe.answers {
+// answer tells those who wait.
+func (p *prober) answer(text string) {
+	for _, q := range p.answers {
 		q.Reply(text, nil)
 	}
-	w.probe.answers = nil
+	p.answers = nil
 }
 
-func (w *Worker) probeLate(ctx actor.Context, m *probeLate) {
-	if w.probe.running && m.id == w.probe.id {
-		w.probed(ctx, &probed{id: m.id, err: errProbeLate})
-	}
+// start sends a health check to the runner; busy says that a run is on it.
+func (p *prober) start(busy bool) {
+	p.due = false
+	p.id++
+	p.running, p.began = true, p.world.Now()
+	id := p.id
+	p.timer = p.world.After(p.cfg.ProbeTimeout, func() { p.answered(&probed{id: id, err: errProbeLate}) })
+	p.runner.Probe(p.id, busy)
 }
 
-// errCannotAnswer is a runner's word that its code is busy and does not answer meanwhile. It is no failure.
-var errCannotAnswer = errors.New("busy, and its program does not answer while working")
+// answered takes a probe's answer, or that there is none in time.
+func (p *prober) answered(m *probed) {
+	if !p.running || m.id != p.id {
+		return
+	}
+	stopTimer(p.timer)
+	p.running = false
+	p.probed(m.err, p.world.Now().Sub(p.began))
+}
 
-// probed takes a probe's answer.
-func (w *Worker) probed(ctx actor.Context, m *probed) {
-	if !w.probe.running || m.id != w.probe.id {
-		return
-	}
-	stopTimer(w.probe.timer)
-	w.probe.running = false
-	took := time.Since(w.probe.began)
-	if errors.Is(m.err, errCannotAnswer) {
-		w.probe.due = true
-		w.answerProbe(m.err.Error())
-		if w.held != nil { // the run has ended meanwhile, and its check-in waits
-			w.startProbe(nil)
-		}
-		return
-	}
-	if w.leaving != nil {
-		w.answerIfEnding()
-		return
-	}
-	w.probe.last = time.Now()
-	if w.cfg.Probes != nil {
-		w.cfg.Probes(w.cfg.PoolName, m.err == nil, took)
-	}
+// after probes again after a while.
+func (p *prober) after(d time.Duration) {
+	stopTimer(p.later)
+	p.later = p.world.After(probeDelay(d, p.cfg.ProbeAgain), p.again)
+}
+
+// probeDelay is how long a worker waits for its next probe: what is configured comes first, then the recovery table's word.
+func probeDelay(verdict, configured time.Duration) time.Duration {
 	switch {
-	case errors.Is(m.err, process.ErrShortage):
-		w.probeShort(ctx, m.err)
-	case m.err != nil:
-		w.probeFailed(ctx, m.err)
-	default:
-		w.probePassed(ctx)
+	case configured > 0:
+		return configured
+	case verdict > 0:
+		return verdict
 	}
+	return lifecycle.ProbeAgainAfter
 }
 
-func (w *Worker) probePassed(ctx actor.Context) {
-	w.counts.ProbePassed()
-	if entry, restored := w.machine.ProbePassed(time.Now()); restored {
-		w.entered(entry)
-	} else { // when it was last checked is part of the report, also where nothing else has changed
-		w.show()
-		w.tell(nil)
-	}
-	w.regrade()
-	w.answerProbe("healthy") // after the report, so that who asked finds it
-	if c := w.held; c != nil {
-		w.stay(ctx, c, nil)
-		return
-	}
-	w.next(nil)
-}
-
-func (w *Worker) probeFailed(ctx actor.Context, err error) {
-	kind, text := lifecycle.ProbeFailed, err.Error()
-	if errors.Is(err, errProbeLate) {
-		kind, text = lifecycle.ProbeTimedOut, ""
-	}
-	count := w.counts.ProbeFailed()
-	w.cfg.Logger.Warn("Worker health check failed", "worker", w.id, "generation", w.gen, "in_a_row", count, "error", err)
-	w.answerProbe("unhealthy: " + err.Error())
-	if w.cfg.Thresholds.Off { // somebody asked, and nothing follows from it
-		w.probeIgnored(ctx)
-		return
-	}
-	w.held = nil
-	w.carry(ctx, lifecycle.Failure{Kind: kind, Text: text}, lifecycle.Metadata{Error: err.Error()})
-	w.tell(nil)
-	w.next(nil)
-}
-
-// probeIgnored goes on after a failed probe where health decides nothing.
-func (w *Worker) probeIgnored(ctx actor.Context) {
-	w.tell(nil)
-	if c := w.held; c != nil {
-		w.stay(ctx, c, nil)
-		return
-	}
-	w.next(nil)
-}
-
-// probeAfter probes again after a while.
-func (w *Worker) probeAfter(d time.Duration) {
-	if d <= 0 {
-		d = lifecycle.ProbeAgainAfter
-	}
-	if w.cfg.ProbeAgain > 0 {
-		d = w.cfg.ProbeAgain
-	}
-	stopTimer(w.probe.again)
-	w.probe.again = w.later(d, &Probe{})
+// stop ends the timers.
+func (p *prober) stop() {
+	stopTimer(p.timer)
+	stopTimer(p.later)
 }

@@ -5,10 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/troupe-run/troupe/messages"
-	"github.com/troupe-run/troupe/rules/lifecycle"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -21,220 +18,235 @@ type queued struct {
 	ahead int // how many claims the worker may hold with this one, where it is not free; 1: none but its own
 }
 
-// execute takes placements into the queue. One that is there already came twice and is dropped.
-// So is one that was claimed already, and everything that comes to a worker that leaves: the pool takes it back.
-func (w *Worker) execute(m *Execute) {
-	if w.leaving != nil || w.retire != nil {
-		return
-	}
+// workQueue is what a worker has been given and has not begun: placements that are delivered, claims that the store has not
+// answered, and executions that are claimed.
+type workQueue struct {
+	*workerShell
+	flow      flow
+	slot      occupancy
+	delivered []queued              // not claimed
+	claimed   []*messages.Execution // not begun
+	cancels   map[messages.Placement]struct{}
+	claiming  int   // claims under way
+	writing   int   // changes under way
+	lingers   Timer // until what is claimed ahead is looked at; nil: nothing is
+	suspended Timer // until the lease is looked at again; nil: nothing waits for it
+}
+
+// occupancy is a worker's slot, as what waits for it sees it.
+type occupancy interface {
+	free() bool
+	holds(p messages.Placement) bool // the placement runs
+	long() bool                      // nothing should be claimed behind its run
+	left() int                       // how many runs the worker may still begin; negative: any number
+}
+
+// add takes placements into the queue. One that is there already came twice and is dropped; so is one that was claimed.
+func (q *workQueue) add(m *Execute) {
 	for _, p := range m.Placements {
-		if w.queuedAt(p) < 0 && !w.holds(p) {
-			w.queue = append(w.queue, queued{p, min(max(m.Ahead, 1), aheadMax)})
+		if q.at(p) < 0 && !q.holds(p) {
+			q.delivered = append(q.delivered, queued{p, min(max(m.Ahead, 1), aheadMax)})
 		}
 	}
-	w.next(nil)
 }
 
 // holds reports whether the placement is claimed: it runs, or is the next to run.
-func (w *Worker) holds(p messages.Placement) bool {
-	return w.run != nil && w.run.Placement() == p ||
-		slices.ContainsFunc(w.claimed, func(e *messages.Execution) bool { return e.Placement() == p })
+func (q *workQueue) holds(p messages.Placement) bool { return q.slot.holds(p) || q.claims(p) }
+
+// claims reports whether the placement is claimed and has not begun.
+func (q *workQueue) claims(p messages.Placement) bool {
+	return slices.ContainsFunc(q.claimed, func(e *messages.Execution) bool { return e.Placement() == p })
 }
 
-// takes reports whether the lifecycle lets the worker start a run.
-func (w *Worker) takes() bool {
-	return w.leaving == nil && w.retire == nil && (w.machine.CanAcceptWork() || w.machine.CanAcceptLastResort())
+// pop takes out the execution to begin next; nil: none is claimed.
+func (q *workQueue) pop() *messages.Execution {
+	if len(q.claimed) == 0 {
+		return nil
+	}
+	e := q.claimed[0]
+	q.claimed = q.claimed[1:]
+	return e
 }
 
-// next starts the next claimed execution where the worker is free, and claims what the queue holds: slot first, then
-// claim. Items are changes that must be written anyway; a claim rides in the same transaction.
-func (w *Worker) next(items []Item) {
-	if len(w.claimed) > 0 && !w.cfg.Lease.Holds() {
-		w.giveBack("its node's lease has run out") // others may have declared the node dead
-	}
-	if w.run == nil && w.pause == nil && w.takes() && len(w.claimed) > 0 {
-		e := w.claimed[0]
-		w.claimed = w.claimed[1:]
-		w.begin(e)
-	}
-	w.linger()
-	w.record(w.claims(items))
-}
-
-func (w *Worker) claims(items []Item) []Item {
-	if w.leaving != nil || w.retire != nil || w.held != nil {
-		return items
-	}
-	n := w.claimable(len(items) > 0)
+// claim adds the claims that the worker may make to changes that must be written anyway: slot first, then claim, and all in
+// one transaction. Takes says whether the lifecycle lets it begin a run.
+func (q *workQueue) claim(items []Item, takes bool) []Item {
+	n := claimable{
+		delivered: q.delivered, claimed: len(q.claimed) > 0 || q.claiming > 0,
+		free: q.slot.free() && (q.writing == 0 || len(items) > 0), takes: takes, long: q.slot.long(), left: q.slot.left(),
+	}.count()
 	if n == 0 {
 		return items
 	}
-	if !w.cfg.Lease.MayClaim() {
-		w.suspend()
+	if !q.cfg.Lease.MayClaim() {
+		q.suspend()
 		return items
 	}
-	for _, p := range w.queue[:n] {
-		items = append(items, w.item(&store.Claim{
-			ID: p.Execution, Attempt: p.Attempt, Worker: w.key, Generation: w.gen,
+	for _, p := range q.delivered[:n] {
+		items = append(items, q.item(&store.Claim{
+			ID: p.Execution, Attempt: p.Attempt, Worker: q.key, Generation: q.gen,
 		}))
 	}
-	w.queue = append(w.queue[:0], w.queue[n:]...)
+	q.delivered = append(q.delivered[:0], q.delivered[n:]...)
 	return items
+}
+
+// claimable is what decides how much of its queue a worker may claim.
+type claimable struct {
+	delivered []queued
+	claimed   bool // what was claimed before has not all begun
+	free      bool // the slot is free, or about to be with the finish that is being written
+	takes     bool // the lifecycle lets the worker begin a run
+	long      bool // the run takes long
+	left      int  // how many runs the worker may still begin; negative: any number
+}
+
+// count is how many from the head of the queue the worker may claim now: one where the slot is free, and behind it, or behind
+// a short run, what may be claimed ahead.
+func (c claimable) count() int {
+	if len(c.delivered) == 0 || c.claimed {
+		return 0
+	}
+	if c.free && !c.takes || !c.free && (c.delivered[0].ahead <= 1 || c.long) {
+		return 0
+	}
+	n := 1
+	for n < len(c.delivered) && n < c.delivered[n].ahead {
+		n++
+	}
+	if c.left >= 0 {
+		n = min(n, c.left)
+	}
+	return n
 }
 
 // aheadWait is how long a claim may wait behind one run. What is claimed ahead counts as running, and its runs are short
 // only nine times of ten.
 const aheadWait = 100 * time.Millisecond
 
-// lingering lets a worker look at what it holds claimed.
-type lingering struct{}
-
 // linger sees to it that what is claimed ahead does not wait behind a long run.
-func (w *Worker) linger() {
-	if len(w.claimed) > 0 && w.lingers == nil {
-		w.lingers = w.later(aheadWait, &lingering{})
+func (q *workQueue) linger() {
+	if len(q.claimed) > 0 && q.lingers == nil {
+		q.lingers = q.world.After(aheadWait, q.lingered)
 	}
 }
 
-func (w *Worker) lingering() {
-	w.lingers = nil
-	if w.longRun() {
-		w.giveBack("the run before it takes long")
+func (q *workQueue) lingered() {
+	q.lingers = nil
+	if q.slot.long() {
+		q.giveBack("the run before it takes long", "")
 	}
-	w.linger()
+	q.linger()
 }
-
-// longRun reports whether the worker is in a run that nothing should be claimed behind.
-func (w *Worker) longRun() bool { return w.run != nil && time.Since(w.run.Started) >= aheadWait }
 
 // leaseLook is how often a worker that waits for its node's lease looks at it again.
 const leaseLook = 100 * time.Millisecond
 
-// lookAgain lets a worker that waits for its node's lease look at it again.
-type lookAgain struct{}
-
 // suspend leaves the queue as it is until the node's lease holds again.
-func (w *Worker) suspend() {
-	if w.suspended == nil {
-		w.suspended = w.later(leaseLook, &lookAgain{})
+func (q *workQueue) suspend() {
+	if q.suspended == nil {
+		q.suspended = q.world.After(leaseLook, func() {
+			q.suspended = nil
+			q.flow.next(nil)
+		})
 	}
 }
 
-// claimable is how many from the head of the queue the worker may claim now: one where the slot is free, or about to be
-// with the finish that is being written, and behind it what may be claimed ahead.
-func (w *Worker) claimable(finishing bool) int {
-	if len(w.queue) == 0 || len(w.claimed) > 0 || w.claiming > 0 {
-		return 0
-	}
-	free := w.run == nil && (w.writing == 0 || finishing)
-	if free && !w.takes() || !free && (w.queue[0].ahead <= 1 || w.longRun()) {
-		return 0
-	}
-	n := 1
-	for n < len(w.queue) && n < w.queue[n].ahead {
-		n++
-	}
-	if w.cfg.RunsMax > 0 {
-		n = min(n, w.cfg.RunsMax-w.runs) // nothing else is claimed or being claimed here
-	}
-	return n
-}
-
-// spent reports whether the worker has begun the last run that it may have.
-func (w *Worker) spent() bool { return w.cfg.RunsMax > 0 && w.runs >= w.cfg.RunsMax }
-
-// recorded hears what became of claims and finishes.
-func (w *Worker) recorded(ctx actor.Context, m *Recorded) {
-	if !m.Late {
-		w.writing -= len(m.Items)
-		w.claiming -= claims(m.Items)
-	}
-	for i := range m.Items {
-		if claim, ok := m.Items[i].Change.(*store.Claim); ok {
-			w.claimAnswered(claim, m.Results[i])
-		} else {
-			w.finishWritten(&m.Items[i], m.Results[i])
-		}
-	}
-	if w.leaving != nil || w.retire != nil {
-		w.giveBack("its worker leaves")
-		w.settle(ctx)
-		return
-	}
-	w.next(nil)
-}
-
-// deferred goes on without what the recorder cannot write for now and keeps.
-func (w *Worker) deferred(ctx actor.Context, m *Deferred) {
-	w.writing -= m.Changes
-	w.claiming -= m.Claims
-	if w.leaving != nil || w.retire != nil {
-		w.settle(ctx)
-		return
-	}
-	w.next(nil)
-}
-
-func (w *Worker) claimAnswered(claim *store.Claim, r store.Result) {
+// claimAnswered takes the store's answer to a claim.
+func (q *workQueue) claimAnswered(claim *store.Claim, r store.Result) {
 	p := messages.Placement{Execution: claim.ID, Attempt: claim.Attempt}
-	w.drop(p) // where it was delivered once more meanwhile
+	q.drop(p) // where it was delivered once more meanwhile
 	if errors.Is(r.Err, store.ErrFenced) {
-		w.cfg.Lease.Refuse()
-		w.queue = append(w.queue, queued{p, 1}) // it is still ours, unless the node turns out to be dead
+		q.cfg.Lease.Refuse()
+		q.delivered = append(q.delivered, queued{p, 1}) // it is still ours, unless the node turns out to be dead
 		return
 	}
-	if r.Verdict != store.Applied && r.Verdict != store.Already || r.Execution == nil || w.holds(p) {
+	if r.Verdict != store.Applied && r.Verdict != store.Already || r.Execution == nil || q.holds(p) {
 		return
 	}
 	if r.Execution.Status == messages.Cancelling {
-		w.cancelBeforeStart(r.Execution.Placement())
+		q.cancel(r.Execution.Placement())
 	}
-	w.claimed = append(w.claimed, r.Execution)
+	q.claimed = append(q.claimed, r.Execution)
 }
 
-// cancelBeforeStart keeps the wish to cancel an execution that is claimed and has not begun.
-func (w *Worker) cancelBeforeStart(p messages.Placement) {
-	if w.cancels == nil {
-		w.cancels = map[messages.Placement]struct{}{}
+// cancel keeps the wish to cancel an execution that is claimed and has not begun.
+func (q *workQueue) cancel(p messages.Placement) {
+	if q.cancels == nil {
+		q.cancels = map[messages.Placement]struct{}{}
 	}
-	w.cancels[p] = struct{}{}
+	q.cancels[p] = struct{}{}
+}
+
+// cancelled reports whether somebody has cancelled what begins now, and forgets it.
+func (q *workQueue) cancelled(p messages.Placement) bool {
+	_, early := q.cancels[p]
+	delete(q.cancels, p)
+	return early
 }
 
 // neverStarted begins the reason of every rescue of what was claimed and whose code has not begun: such a claim is the
 // one that may be made again whatever the action is.
 const neverStarted = "never started: "
 
-// giveBack returns what was claimed and will not be started here.
-func (w *Worker) giveBack(why string) {
-	if len(w.claimed) == 0 {
+// giveBack returns what was claimed and will not be started here. By is who asked for it; empty: nobody.
+func (q *workQueue) giveBack(why, by string) {
+	if len(q.claimed) == 0 {
 		return
 	}
-	items := make([]Item, 0, len(w.claimed))
-	for _, e := range w.claimed {
-		items = append(items, w.item(&store.Rescue{
-			ID: e.ID, Attempt: e.Attempt, Reason: neverStarted + why, Unstarted: true, By: w.by,
+	items := make([]Item, 0, len(q.claimed))
+	for _, e := range q.claimed {
+		items = append(items, q.item(&store.Rescue{
+			ID: e.ID, Attempt: e.Attempt, Reason: neverStarted + why, Unstarted: true, By: by,
 		}))
 	}
-	w.claimed = nil
-	w.record(items)
+	q.claimed = nil
+	q.record(items)
 }
 
 // drop forgets a placement that was taken back, cancelled or moved.
-func (w *Worker) drop(p messages.Placement) {
-	if i := w.queuedAt(p); i >= 0 {
-		w.queue = slices.Delete(w.queue, i, i+1)
+func (q *workQueue) drop(p messages.Placement) {
+	if i := q.at(p); i >= 0 {
+		q.delivered = slices.Delete(q.delivered, i, i+1)
 	}
 }
 
-// queuedAt is the placement's place in the queue; -1: it is not there.
-func (w *Worker) queuedAt(p messages.Placement) int {
-	return slices.IndexFunc(w.queue, func(q queued) bool { return q.Placement == p })
+// clear forgets all that is not claimed: the pool takes it back.
+func (q *workQueue) clear() { q.delivered = nil }
+
+// at is the placement's place in the queue; -1: it is not there.
+func (q *workQueue) at(p messages.Placement) int {
+	return slices.IndexFunc(q.delivered, func(d queued) bool { return d.Placement == p })
 }
 
-// checkout begins the lifecycle's side of a run.
-func (w *Worker) checkout(e *messages.Execution) {
-	w.shaky = w.machine.State() == lifecycle.Degraded
-	w.transition(lifecycle.Checkout, lifecycle.Metadata{
-		Execution: e.ID, Attempt: e.Attempt, Session: e.Session, Caller: e.CreatedBy,
-	})
+// record asks for changes. A worker that ends waits for the answer to its claims, which it may have to give back.
+func (q *workQueue) record(items []Item) {
+	if len(items) == 0 {
+		return
+	}
+	q.writing += len(items)
+	q.claiming += claims(items)
+	q.out.Send(q.cfg.Recorder, &Record{Items: items, Pool: q.cfg.Pool, Reply: q.self})
+}
+
+// answered counts changes, and the claims among them, that are no longer waited for.
+func (q *workQueue) answered(changes, claimed int) {
+	q.writing -= changes
+	q.claiming -= claimed
+}
+
+// stop ends the queue's timers.
+func (q *workQueue) stop() {
+	stopTimer(q.suspended)
+	stopTimer(q.lingers)
+}
+
+// claims counts the claims among changes.
+func claims(items []Item) (n int) {
+	for i := range items {
+		if _, claim := items[i].Change.(*store.Claim); claim {
+			n++
+		}
+	}
+	return n
 }

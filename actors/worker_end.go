@@ -1,0 +1,226 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/health"
+	"github.com/troupe-run/troupe/rules/lifecycle"
+	"github.com/troupe-run/troupe/rules/retry"
+	"github.com/troupe-run/troupe/store"
+)
+
+// ended takes a run's end from the runner: it decides the outcome, has it written with its retry and the next claim in
+// one transaction, and has the worker judged.
+func (w *Worker) ended(m *ended) {
+	r := w.slot.take(m.placement)
+	if r == nil {
+		return
+	}
+	if m.short != nil {
+		w.notStarted(r, m.short)
+		return
+	}
+	took := w.world.Now().Sub(r.Started)
+	outcome := settleStop(r, m)
+	fault := health.IsFault(outcome, w.cfg.CountActionErrors)
+	items := []Item{w.finish(r, m, outcome, took, fault)}
+	w.sessions.left(r, m, &items[0])
+	w.condition.counts.Finished(took, outcome.Status != messages.Completed, fault)
+	if w.cfg.Runs != nil {
+		w.cfg.Runs(w.cfg.PoolName, r.Execution, &outcome, took)
+	}
+	w.cfg.Feeds.Close(r.Execution.ID)
+	if r.stop == stopHalt && m.crashed != "" {
+		w.last.forget()
+	}
+	w.recovery.checkin(r, m, &checkin{outcome: outcome, fault: fault}, items)
+}
+
+// finish is the item that writes the run's outcome, or gives the run back where it may be repeated.
+func (w *Worker) finish(r *Run, m *ended, o messages.Outcome, took time.Duration, fault bool) Item {
+	item := Item{Worker: w.key, Took: took, Restored: m.restored, Fault: fault, Change: runChange(r, m, o, w.ending.by)}
+	if m.ran > 0 {
+		item.Took = m.ran // without the wait for a processor, which others share
+	}
+	switch change := item.Change.(type) {
+	case *store.Rescue:
+		if m.unstarted {
+			item.Fault = false
+		}
+	case *store.Finish:
+		change.Outcome, change.Retry = w.cfg.retryOf(r.Execution, r.Action, change.Outcome)
+	}
+	return item
+}
+
+// notStarted ends a run whose program the node could not start for want of descriptors, memory or processes. Nothing of it
+// has begun, so it goes back and is placed again after a back-off.
+func (w *Worker) notStarted(r *Run, why error) {
+	w.tellShort(why)
+	items := []Item{w.putBack(r, why)}
+	w.cfg.Feeds.Close(r.Execution.ID)
+	if w.ending.leaving != nil || r.stop == stopHalt {
+		w.record(items)
+		w.settle()
+		return
+	}
+	w.recovery.short(why, items)
+}
+
+// putBack is the change of a run that was not started. One that a caller has cancelled meanwhile ends.
+func (w *Worker) putBack(r *Run, why error) Item {
+	e := r.Execution
+	if r.stop == stopCancel {
+		end := &ended{placement: r.Placement(), outcome: failed(&messages.Error{Code: messages.CodeCancelled, Message: r.stopText})}
+		return w.finish(r, end, settleStop(r, end), 0, false)
+	}
+	return w.item(&store.Rescue{
+		ID: e.ID, Attempt: e.Attempt, Reason: neverStarted + why.Error(), Unstarted: true,
+		Delay: retry.ShortageDelay(int(e.Attempt)),
+	})
+}
+
+// gone hears of the end of the runner's process, which ends the worker whatever it was doing.
+func (w *Worker) gone(m *gone) {
+	why := m.why()
+	if w.condition.machine.State() == lifecycle.Initializing && w.ending.leaving == nil {
+		w.goneEarly(withStderr(why, m.stderr))
+		return
+	}
+	w.ending.gone()
+	if r := w.slot.run; r != nil {
+		w.ended(&ended{
+			placement: r.Placement(), outcome: lost(why, describeExit(m.exit), m.stderr), output: m.output, crashed: why, restored: m.restored,
+			unstarted: m.running != r.Placement(),
+		})
+	}
+	if w.ending.leaving == nil {
+		w.condition.counts.Faulted()
+		w.recovery.carry(lifecycle.Failure{Kind: lifecycle.ProcessExited, Text: why}, lifecycle.Metadata{})
+	}
+	w.ending.gone()
+	w.settle()
+}
+
+// goneEarly ends a worker whose process has ended before it was ready.
+func (w *Worker) goneEarly(why string) {
+	v := lifecycle.Recover(lifecycle.Failure{Kind: lifecycle.ProcessExited, Text: why}, w.condition.facts())
+	w.leave(v.Reason, v.Cause, "worker initialization failed: "+why, v.Wanted)
+	w.ending.gone()
+	w.settle()
+}
+
+// retire ends the worker once its run has ended.
+func (w *Worker) retire(m *Retire) {
+	if w.ending.begun() {
+		return
+	}
+	w.ending.by = m.By
+	w.last.missing = m.Sessions
+	w.retireFor(m)
+	w.settle()
+}
+
+// retireFor makes the worker leave when its run has ended, and take nothing more.
+func (w *Worker) retireFor(m *Retire) {
+	w.ending.retire = m
+	w.queue.clear()
+	w.sessions.endPause()
+	w.giveBack()
+}
+
+// halt ends the worker now. A worker leaves busy only when no execution is on it, so a run is stopped first, and its
+// end lets the worker go.
+func (w *Worker) halt(m *Halt) {
+	if w.ending.leaving != nil && !m.Hard {
+		return
+	}
+	if m.By != "" {
+		w.ending.by = m.By
+	}
+	if r := w.slot.run; r != nil && w.ending.leaving == nil {
+		w.ending.halted = true
+		w.retireFor(&Retire{Reason: m.Reason, Why: m.Why})
+		r.stopCode = m.Code
+		w.slot.stop(stopHalt, m.Why)
+	} else {
+		if w.ending.leaving == nil && w.last.open() {
+			w.last.drop(m.Why)
+		}
+		w.leave(m.Reason, lifecycle.CauseEnding, m.Why, true)
+	}
+	if m.Hard {
+		w.ending.abort(w.slot.run)
+	}
+}
+
+// leaves implements recovered.
+func (w *Worker) leaves() (why string, leaves bool) {
+	if w.ending.leaving == nil {
+		return "", false
+	}
+	return w.ending.leaving.why, true
+}
+
+// retires implements recovered.
+func (w *Worker) retires() bool { return w.ending.retire != nil }
+
+// leave implements recovered. The worker takes nothing more, what it had claimed goes back, and its runner is stopped by the
+// ladder. A run that is on it ends first.
+func (w *Worker) leave(reason lifecycle.Reason, cause lifecycle.Cause, why string, wanted bool) {
+	if w.ending.leaving != nil {
+		return
+	}
+	w.ending.leave(cause, why, wanted)
+	w.last.over = true
+	w.queue.clear()
+	w.recovery.held = nil
+	w.sessions.endPause()
+	w.prober.answer(endsFor(why))
+	w.giveBack()
+	to := lifecycle.Terminating // by name: a failed probe, for one, has a milder end too
+	if w.condition.machine.State() == lifecycle.Initializing {
+		to = lifecycle.Terminated
+	}
+	w.condition.transitionTo(to, reason, lifecycle.Metadata{Reason: why})
+	w.settle()
+}
+
+// settle implements flow.
+func (w *Worker) settle() {
+	l := w.ending.leaving
+	if l == nil {
+		w.retireIfIdle()
+		return
+	}
+	switch l.next(w.slot.run != nil, w.queue.claiming) {
+	case endWaits:
+	case endStopsRunner:
+		w.ending.stopRunner(w.condition.ready)
+	case endTells:
+		w.over(l)
+	}
+}
+
+// over tells the pool that the worker has ended, and ends the actor.
+func (w *Worker) over(l *leaving) {
+	l.told = true
+	if w.condition.machine.State() == lifecycle.Terminating {
+		w.condition.transition(lifecycle.CleanupComplete, lifecycle.Metadata{})
+	}
+	w.out.Send(w.cfg.Pool, &WorkerEnded{
+		Slot: w.key.Slot, Generation: w.gen, Cause: l.cause, Why: l.why, Wanted: l.wanted,
+		WasReady: w.condition.ready, Traceback: w.ending.trace,
+	})
+	w.out.Stop(w.self)
+}
+
+// retireIfIdle lets a retired worker go once it is idle and its sessions are kept.
+func (w *Worker) retireIfIdle() {
+	r := w.ending.retire
+	if r == nil || w.slot.run != nil || w.last.keep(w.cfg.keepTime(w.ending.halted), w.queue.writing == 0) {
+		return
+	}
+	w.leave(r.Reason, lifecycle.CauseEnding, r.Why, true)
+}
