@@ -201,8 +201,9 @@ func (f *full) strikes(ctx context.Context, s storm, order []fault, random *rand
 	}
 }
 
-// rescued is how long after its worker's node was taken away an execution was placed again, or abandoned.
-type rescued struct{ placed, abandoned []time.Duration }
+// rescued is how long after its worker's node was taken away an execution was given back, placed again, or abandoned. What was given
+// back may have to wait until a worker is free: the work that a freeze meets keeps each worker busy for 3 s.
+type rescued struct{ given, placed, abandoned []time.Duration }
 
 // rescues reads from the events how long those took that were on a node when it was taken away.
 func (f *full) rescues(h *chaos.History) (all rescued) {
@@ -211,6 +212,8 @@ func (f *full) rescues(h *chaos.History) (all rescued) {
 		var since time.Time // of the taking that the execution waits to be rescued from
 		for _, ev := range e.Changes() {
 			switch {
+			case ev.Kind == "place" && ev.At.IsZero(): // its time is not kept: the row has that of the last one
+				since = time.Time{}
 			case ev.Kind == "place" && !since.IsZero():
 				all.placed = append(all.placed, ev.At.Sub(since))
 				if late := ev.At.Sub(since); late > takenOver {
@@ -218,7 +221,9 @@ func (f *full) rescues(h *chaos.History) (all rescued) {
 				}
 				since = time.Time{}
 			case ev.To == messages.Requested && f.orphaned(ev.Reason):
-				since = f.takenBefore(ev.Worker, ev.At)
+				if since = f.takenBefore(ev.Worker, ev.At); !since.IsZero() {
+					all.given = append(all.given, ev.At.Sub(since))
+				}
 			case ev.To == messages.Abandoned:
 				if at := f.takenBefore(ev.Worker, ev.At); !at.IsZero() {
 					all.abandoned = append(all.abandoned, ev.At.Sub(at))
@@ -226,8 +231,9 @@ func (f *full) rescues(h *chaos.History) (all rescued) {
 			}
 		}
 	}
-	slices.Sort(all.placed)
-	slices.Sort(all.abandoned)
+	for _, times := range [][]time.Duration{all.given, all.placed, all.abandoned} {
+		slices.Sort(times)
+	}
 	return all
 }
 
@@ -282,8 +288,9 @@ func (f *full) report(c *caller, h *chaos.History) {
 	all := f.rescues(h)
 	f.t.Logf("boots %d, calls repeated %d, placements beyond the first %d, changes %v, letters %d, failed by one %d, losses told to sessions %d, counters begun anew %d",
 		boots, c.again, again, kinds, len(f.letters.all()), expired, told, broken)
-	f.t.Logf("rescues from a node that was taken away: %d placed again after p50 %s, longest %s; %d abandoned after p50 %s, longest %s",
-		len(all.placed), quantile(all.placed, 0.5), quantile(all.placed, 1), len(all.abandoned), quantile(all.abandoned, 0.5), quantile(all.abandoned, 1))
+	f.t.Logf("rescues from a node that was taken away: %d given back after p50 %s, longest %s; %d of them, whose time is kept, placed again after p50 %s, "+
+		"longest %s; %d abandoned after p50 %s, longest %s",
+		len(all.given), quantile(all.given, 0.5), quantile(all.given, 1), len(all.placed), quantile(all.placed, 0.5), quantile(all.placed, 1), len(all.abandoned), quantile(all.abandoned, 0.5), quantile(all.abandoned, 1))
 	require.NotZero(f.t, again, "nothing was placed twice")
 	if len(h.Executions) >= wholeSize { // a reduced storm may take its one node away just when it runs nothing
 		require.NotEmpty(f.t, append(all.placed, all.abandoned...), "no rescue was needed")
