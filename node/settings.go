@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-run/troupe/rules/lifecycle"
 	"github.com/troupe-run/troupe/rules/membership"
 	"github.com/troupe-run/troupe/rules/roster"
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 // ForEver keeps what has ended, in Retention.
@@ -33,7 +34,7 @@ type Executor struct {
 func executorDefaults() Executor {
 	return Executor{
 		ScheduledTimeout: 330 * time.Second, TimeoutCheckInterval: time.Minute, HealthCheckInterval: 30 * time.Second,
-		DefaultTimeout: 300 * time.Second, ClaimTimeout: roster.Defaults().ClaimTimeout, NoWorkerDeadline: time.Hour,
+		DefaultTimeout: submit.TimeoutDefault, ClaimTimeout: roster.Defaults().ClaimTimeout, NoWorkerDeadline: time.Hour,
 	}
 }
 

@@ -53,8 +53,6 @@ const (
 	waitMin    = 20 * time.Millisecond
 	waitMax    = 500 * time.Millisecond
 	lookMax    = 5 * time.Second // for one look
-
-	timeoutDefault = 300 * time.Second // of a run; the nodes' own default unless they are told otherwise
 )
 
 // Open connects to the nodes' store.
@@ -232,7 +230,7 @@ func (c *Client) runTimeout(ctx context.Context, s *troupe.Submission) time.Dura
 			return a.Timeout
 		}
 	}
-	return timeoutDefault
+	return submit.TimeoutDefault
 }
 
 // look is Get with a time of its own.

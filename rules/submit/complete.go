@@ -13,6 +13,9 @@ import (
 // timeoutMax is the longest run timeout.
 const timeoutMax = 30 * 24 * time.Hour
 
+// TimeoutDefault is the run timeout of an action that has none, at a node that is not told otherwise.
+const TimeoutDefault = 300 * time.Second
+
 // Terms are what an execution gets from its node, beside what its request and its action say.
 type Terms struct {
 	ID               messages.ExecutionID
