@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -25,12 +24,7 @@ type Access struct {
 	file   TokensFile
 	tls    TLSFiles
 	logger hclog.Logger
-	now    func() time.Time
-
-	current atomic.Pointer[[]hashedToken]
-	turns   turns // guard the fields below
-	watch   watched
-	failed  string // why the last read failed
+	reread[[]hashedToken]
 }
 
 type hashedToken struct {
@@ -48,83 +42,59 @@ func NewAccess(fixed []Token, file TokensFile, files TLSFiles, logger hclog.Logg
 	if logger == nil {
 		logger = hclog.NewNullLogger()
 	}
-	a := &Access{fixed: fixed, file: file, tls: files, logger: logger, now: time.Now, turns: newTurns()}
+	a := &Access{fixed: fixed, file: file, tls: files, logger: logger}
+	var paths []string
 	if file.Path != "" {
-		a.watch = watched{paths: []string{file.Path}}
+		paths = []string{file.Path}
 	}
+	a.reread = newReread(paths, a.load)
 	return a, a.Reload()
 }
 
 // restricted reports whether a caller needs a token.
 func (a *Access) restricted() bool { return len(a.fixed) > 0 || a.file.Path != "" }
 
-// Reload reads the tokens' file. After an error the earlier tokens stay valid.
-func (a *Access) Reload() error {
-	a.turns.take()
-	defer a.turns.give(&a.watch)
-	a.watch.look(a.now())
-	err := a.reload()
-	if err != nil {
-		a.failed = err.Error() // read again even if the content does not change, because the file's mode may
-	}
-	return err
-}
-
-func (a *Access) reload() error {
+func (a *Access) load() (*[]hashedToken, error) {
 	all := append([]Token(nil), a.fixed...)
 	problems := CheckCertificates(a.fixed, a.tls, "tokens")
 	if a.file.Path != "" {
 		read, err := a.file.Read()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if len(read) == 0 {
-			return fmt.Errorf("%s: holds no tokens; `troupe token new` makes one", a.file.Path)
+			return nil, fmt.Errorf("%s: holds no tokens; `troupe token new` makes one", a.file.Path)
 		}
 		all = append(all, read...)
 		problems = append(problems, CheckCertificates(read, a.tls, a.file.Path)...)
 	}
 	if problems = append(problems, CheckTokens(all)...); len(problems) > 0 {
-		return errors.New("tokens: " + strings.Join(problems, "; "))
+		return nil, errors.New("tokens: " + strings.Join(problems, "; "))
 	}
 	list := make([]hashedToken, len(all))
 	for i := range all {
 		sum, err := all[i].digest()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		list[i] = hashedToken{name: all[i].Name, digest: sum, scopes: all[i].Scopes, expires: all[i].Expires, certificate: all[i].Certificate}
 	}
-	a.current.Store(&list)
-	a.failed = ""
-	return nil
+	return &list, nil
 }
 
 // tokens returns the valid tokens. Once a second, one caller checks whether the file has changed. Other callers wait
 // for it, so that a removed token is not accepted meanwhile.
 func (a *Access) tokens() []hashedToken {
-	if a.file.Path != "" {
-		if now := a.now(); a.turns.due(now) {
-			a.refresh(now)
-		}
+	if a.file.Path == "" {
+		return *a.current.Load()
+	}
+	switch taken, err := a.refresh(); {
+	case err != nil:
+		a.logger.Warn("tokens not read again; those of before hold", "error", err)
+	case taken:
+		a.logger.Info("tokens read again", "tokens", len(*a.current.Load()))
 	}
 	return *a.current.Load()
-}
-
-// refresh reads changed files and gives the turn back.
-func (a *Access) refresh(now time.Time) {
-	defer a.turns.give(&a.watch)
-	if !a.watch.due(now) || (!a.watch.look(now) && a.failed == "") {
-		return
-	}
-	before := a.failed
-	if err := a.reload(); err != nil {
-		if a.failed = err.Error(); a.failed != before {
-			a.logger.Warn("tokens not read again; those of before hold", "error", err)
-		}
-		return
-	}
-	a.logger.Info("tokens read again", "tokens", len(*a.current.Load()))
 }
 
 // find compares with every token, in a time that does not depend on which one matches.

@@ -275,7 +275,7 @@ func TestWithoutTokensAProxyIsRefused(t *testing.T) {
 
 func TestAnotherMachineIsRefused(t *testing.T) {
 	t.Parallel()
-	g := newGuard(&Access{now: time.Now})
+	g := newGuard(&Access{reread: reread[[]hashedToken]{now: time.Now}})
 	r, err := http.NewRequest(http.MethodGet, "http://127.0.0.1/api/v1/pools", nil)
 	require.NoError(t, err)
 	for address, local := range map[string]bool{"127.0.0.1:9": true, "[::1]:9": true, "192.0.2.7:9": false, "": false} {

@@ -58,7 +58,7 @@ func (c Config) withDefaults() Config {
 		c.Logger = hclog.NewNullLogger()
 	}
 	if c.Access == nil {
-		c.Access = &Access{now: time.Now}
+		c.Access = &Access{reread: reread[[]hashedToken]{now: time.Now}}
 	}
 	if c.Version == "" {
 		c.Version = "dev"

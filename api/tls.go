@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -71,68 +70,37 @@ func baseTLS() *tls.Config {
 type Certificates struct {
 	files  TLSFiles
 	logger hclog.Logger
-	now    func() time.Time
-
-	current atomic.Pointer[tls.Config]
-	turns   turns // guard the fields below
-	watch   watched
-	failed  string // why the last read failed
+	reread[tls.Config]
 }
 
 // NewCertificates reads the files. Invalid files are an error here; later they leave the certificates unchanged.
 func NewCertificates(files TLSFiles, logger hclog.Logger) (*Certificates, error) {
-	c := &Certificates{files: files, logger: logger, now: time.Now, turns: newTurns(), watch: watched{paths: files.paths()}}
+	c := &Certificates{files: files, logger: logger}
+	c.reread = newReread(files.paths(), c.load)
 	return c, c.Reload()
 }
 
-// Reload reads the files. After an error the earlier certificates stay in use.
-func (c *Certificates) Reload() error {
-	c.turns.take()
-	defer c.turns.give(&c.watch)
-	c.watch.look(c.now())
-	err := c.reload()
-	if err != nil {
-		c.failed = err.Error() // read again even if the content does not change, because a file's mode may
-	}
-	return err
-}
-
-func (c *Certificates) reload() error {
+func (c *Certificates) load() (*tls.Config, error) {
 	made, err := c.files.load()
 	if err != nil {
-		return fmt.Errorf("tls: %w", err)
+		return nil, fmt.Errorf("tls: %w", err)
 	}
-	c.current.Store(made)
-	c.failed = ""
-	return nil
+	return made, nil
 }
 
 // Config returns a server's configuration. Each handshake uses the files' content of at most a second ago.
 func (c *Certificates) Config() *tls.Config {
 	config := baseTLS()
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		if now := c.now(); c.turns.due(now) {
-			c.refresh(now)
+		switch taken, err := c.refresh(); {
+		case err != nil:
+			c.logger.Warn("certificates not read again; those of before hold", "error", err)
+		case taken:
+			c.logger.Info("certificates read again", "file", c.files.CertFile)
 		}
 		return c.current.Load(), nil
 	}
 	return config
-}
-
-// refresh reads changed files and gives the turn back.
-func (c *Certificates) refresh(now time.Time) {
-	defer c.turns.give(&c.watch)
-	if !c.watch.due(now) || (!c.watch.look(now) && c.failed == "") {
-		return
-	}
-	before := c.failed
-	if err := c.reload(); err != nil {
-		if c.failed = err.Error(); c.failed != before {
-			c.logger.Warn("certificates not read again; those of before hold", "error", err)
-		}
-		return
-	}
-	c.logger.Info("certificates read again", "file", c.files.CertFile)
 }
 
 // The kinds of names by which an entry identifies a client's certificate.

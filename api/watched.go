@@ -90,3 +90,60 @@ func (t *turns) give(w *watched) {
 	t.next.Store(w.next.UnixNano())
 	<-t.taken
 }
+
+// reread is what was read from files. It is read again when they have changed; what cannot be taken leaves what was there.
+type reread[T any] struct {
+	source func() (*T, error)
+	now    func() time.Time
+
+	current atomic.Pointer[T]
+	turns   turns // guard what follows
+	watch   watched
+	failed  string // why the files were not taken the last time
+}
+
+// newReread reads nothing before the first Reload.
+func newReread[T any](paths []string, source func() (*T, error)) reread[T] {
+	return reread[T]{source: source, now: time.Now, turns: newTurns(), watch: watched{paths: paths}}
+}
+
+// Reload reads the files. After an error what was read before holds.
+func (r *reread[T]) Reload() error {
+	r.turns.take()
+	defer r.turns.give(&r.watch)
+	r.watch.look(r.now())
+	return r.readNow()
+}
+
+// readNow reads the files. An error is kept, so that they are read again though they do not change: their mode may.
+func (r *reread[T]) readNow() error {
+	read, err := r.source()
+	if err != nil {
+		r.failed = err.Error()
+		return err
+	}
+	r.current.Store(read)
+	r.failed = ""
+	return nil
+}
+
+// refresh reads the files again where it is time to look and they have changed, or could not be taken before. It reports whether they
+// were taken, and why not where that is news.
+func (r *reread[T]) refresh() (taken bool, news error) {
+	now := r.now()
+	if !r.turns.due(now) {
+		return false, nil
+	}
+	defer r.turns.give(&r.watch)
+	if !r.watch.due(now) || (!r.watch.look(now) && r.failed == "") {
+		return false, nil
+	}
+	before := r.failed
+	if err := r.readNow(); err != nil {
+		if r.failed == before {
+			return false, nil
+		}
+		return false, err
+	}
+	return true, nil
+}
