@@ -228,16 +228,27 @@ func (s *server) ownOnly(c *call) error {
 	return err
 }
 
-func (s *server) get(c *call) error {
+// ofExecution asks the backend about the execution of the path.
+func (s *server) ofExecution(c *call, ask func(messages.ExecutionID) (any, error)) error {
 	id, err := executionID(c.r)
 	if err != nil {
 		return err
 	}
-	e, err := s.Backend.Get(c.r.Context(), id)
+	answer, err := ask(id)
 	if err != nil {
 		return named(err, "execution", id.String())
 	}
-	return writeJSON(c.w, http.StatusOK, s.withRetry(c.r.Context(), &e))
+	return writeJSON(c.w, http.StatusOK, answer)
+}
+
+func (s *server) get(c *call) error {
+	return s.ofExecution(c, func(id messages.ExecutionID) (any, error) {
+		e, err := s.Backend.Get(c.r.Context(), id)
+		if err != nil {
+			return nil, err
+		}
+		return s.withRetry(c.r.Context(), &e), nil
+	})
 }
 
 // withRetry shows an execution with its parameters and its retry.
@@ -248,15 +259,13 @@ func (s *server) withRetry(ctx context.Context, e *messages.Execution) *form.Exe
 }
 
 func (s *server) cancel(c *call) error {
-	id, err := executionID(c.r)
-	if err != nil {
-		return err
-	}
-	e, err := s.Backend.Cancel(c.r.Context(), id, c.caller)
-	if err != nil {
-		return named(err, "execution", id.String())
-	}
-	return writeJSON(c.w, http.StatusOK, s.whole(&e))
+	return s.ofExecution(c, func(id messages.ExecutionID) (any, error) {
+		e, err := s.Backend.Cancel(c.r.Context(), id, c.caller)
+		if err != nil {
+			return nil, err
+		}
+		return s.whole(&e), nil
+	})
 }
 
 func (s *server) retry(c *call) error {
@@ -288,19 +297,17 @@ func (s *server) made(c *call, made *store.Submitted) error {
 }
 
 func (s *server) wait(c *call) error {
-	id, err := executionID(c.r)
-	if err != nil {
-		return err
-	}
-	limit, err := c.query.seconds("timeout_seconds", WaitMax, WaitDefault)
-	if err != nil {
-		return err
-	}
-	e, err := s.waitFor(c.r.Context(), id, limit)
-	if err != nil {
-		return named(err, "execution", id.String())
-	}
-	return writeJSON(c.w, http.StatusOK, s.withRetry(c.r.Context(), &e))
+	return s.ofExecution(c, func(id messages.ExecutionID) (any, error) {
+		limit, err := c.query.seconds("timeout_seconds", WaitMax, WaitDefault)
+		if err != nil {
+			return nil, err
+		}
+		e, err := s.waitFor(c.r.Context(), id, limit)
+		if err != nil {
+			return nil, err
+		}
+		return s.withRetry(c.r.Context(), &e), nil
+	})
 }
 
 // waitFor waits for an execution's end, up to limit. A timeout is no error.
@@ -317,39 +324,24 @@ func (s *server) waitFor(ctx context.Context, id messages.ExecutionID, limit tim
 }
 
 func (s *server) chain(c *call) error {
-	id, err := executionID(c.r)
-	if err != nil {
-		return err
-	}
-	executions, err := s.Backend.Chain(c.r.Context(), id)
-	if err != nil {
-		return named(err, "execution", id.String())
-	}
-	return writeJSON(c.w, http.StatusOK, &ChainView{Executions: viewAll(executions)})
+	return s.ofExecution(c, func(id messages.ExecutionID) (any, error) {
+		executions, err := s.Backend.Chain(c.r.Context(), id)
+		return &ChainView{Executions: viewAll(executions)}, err
+	})
 }
 
 func (s *server) events(c *call) error {
-	id, err := executionID(c.r)
-	if err != nil {
-		return err
-	}
-	events, err := s.Backend.Events(c.r.Context(), id)
-	if err != nil {
-		return named(err, "execution", id.String())
-	}
-	return writeJSON(c.w, http.StatusOK, &EventsView{Events: orEmpty(events)})
+	return s.ofExecution(c, func(id messages.ExecutionID) (any, error) {
+		events, err := s.Backend.Events(c.r.Context(), id)
+		return &EventsView{Events: orEmpty(events)}, err
+	})
 }
 
 func (s *server) why(c *call) error {
-	id, err := executionID(c.r)
-	if err != nil {
-		return err
-	}
-	explanation, err := s.Backend.Why(c.r.Context(), id)
-	if err != nil {
-		return named(err, "execution", id.String())
-	}
-	return writeJSON(c.w, http.StatusOK, &explanation)
+	return s.ofExecution(c, func(id messages.ExecutionID) (any, error) {
+		explanation, err := s.Backend.Why(c.r.Context(), id)
+		return &explanation, err
+	})
 }
 
 // orEmpty returns an empty list for nil, because JSON's null is no list.

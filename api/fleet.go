@@ -122,11 +122,11 @@ func (s *server) ofWorkerStatus(c *call, status int, ask func(messages.WorkerID)
 	if err != nil {
 		return err
 	}
-	view, err := ask(id)
+	shown, err := ask(id)
 	if err != nil {
 		return named(err, "worker", string(id))
 	}
-	return writeJSON(c.w, status, view)
+	return writeJSON(c.w, status, shown)
 }
 
 func (s *server) worker(c *call) error {
@@ -181,16 +181,24 @@ func pathText(c *call, wildcard, kind string) (string, error) {
 	return name, nil
 }
 
+// onNamed has the backend do something to what a wildcard of the path names, and answers with the view of what was done.
+func (s *server) onNamed(c *call, wildcard, kind string, status int, do func(name string) (done any, err error)) error {
+	name, err := pathText(c, wildcard, kind)
+	if err != nil {
+		return err
+	}
+	done, err := do(name)
+	if err != nil {
+		return named(err, kind, name)
+	}
+	return writeJSON(c.w, status, done)
+}
+
 func cordonPool(cordoned bool) func(*server, *call) error {
 	return func(s *server, c *call) error {
-		name, err := pathText(c, "pool", "pool")
-		if err != nil {
-			return err
-		}
-		if err := s.Backend.CordonPool(c.r.Context(), name, cordoned, c.caller); err != nil {
-			return named(err, "pool", name)
-		}
-		return writeJSON(c.w, http.StatusOK, &CordonView{Kind: "pool", Name: name, Cordoned: cordoned})
+		return s.onNamed(c, "pool", "pool", http.StatusOK, func(name string) (any, error) {
+			return CordonView{Kind: "pool", Name: name, Cordoned: cordoned}, s.Backend.CordonPool(c.r.Context(), name, cordoned, c.caller)
+		})
 	}
 }
 
@@ -221,24 +229,14 @@ func (s *server) node(c *call) error {
 
 func cordonNode(cordoned bool) func(*server, *call) error {
 	return func(s *server, c *call) error {
-		id, err := pathText(c, "id", "node")
-		if err != nil {
-			return err
-		}
-		if err := s.Backend.CordonNode(c.r.Context(), id, cordoned, c.caller); err != nil {
-			return named(err, "node", id)
-		}
-		return writeJSON(c.w, http.StatusOK, &CordonView{Kind: "node", Name: id, Cordoned: cordoned})
+		return s.onNamed(c, "id", "node", http.StatusOK, func(id string) (any, error) {
+			return CordonView{Kind: "node", Name: id, Cordoned: cordoned}, s.Backend.CordonNode(c.r.Context(), id, cordoned, c.caller)
+		})
 	}
 }
 
 func (s *server) drain(c *call) error {
-	id, err := pathText(c, "id", "node")
-	if err != nil {
-		return err
-	}
-	if err := s.Backend.DrainNode(c.r.Context(), id, c.caller); err != nil {
-		return named(err, "node", id)
-	}
-	return writeJSON(c.w, http.StatusAccepted, &DoneView{Kind: "node", Name: id, Done: "drain"})
+	return s.onNamed(c, "id", "node", http.StatusAccepted, func(id string) (any, error) {
+		return DoneView{Kind: "node", Name: id, Done: "drain"}, s.Backend.DrainNode(c.r.Context(), id, c.caller)
+	})
 }
