@@ -2,8 +2,10 @@ package api
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -123,4 +125,23 @@ func mustID(t *testing.T, text string) messages.ExecutionID {
 	id, err := messages.ParseExecutionID(text)
 	require.NoError(t, err)
 	return id
+}
+
+// Clients that are generated from the document know the schemas by these names, whatever the types are called.
+func TestTheSchemasKeepTheirNames(t *testing.T) {
+	t.Parallel()
+	w := ask(t, New(Config{Backend: newBackend(t)}), "GET", "/openapi.json", "")
+	var d struct {
+		Components struct {
+			Schemas map[string]json.RawMessage `json:"schemas"`
+		} `json:"components"`
+	}
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &d))
+	require.Equal(t, []string{
+		"ActionList", "ActionView", "AliveView", "BatchItem", "BatchRequest", "BatchView", "ChainView", "CordonView", "DeadLetter",
+		"DeadLetterCount", "DeadLetterList", "DeadLetterStats", "DoneView", "Error", "ErrorBody", "ErrorView", "Event", "EventsView",
+		"ExecutionList", "ExecutionView", "Explanation", "HealthView", "NodeList", "NodeView", "OutputView", "PoolList", "PoolView",
+		"Readiness", "ReloadFailure", "ReloadReport", "RetryBody", "RetryView", "Routing", "Session", "SessionList", "SessionView",
+		"SubmitBody", "SubmitRequest", "TransitionView", "Unreached", "WorkerDetailView", "WorkerKey", "WorkerList", "WorkerView",
+	}, slices.Sorted(maps.Keys(d.Components.Schemas)))
 }
