@@ -22,7 +22,7 @@ type backend struct {
 	catalog     *catalog
 	readiness   *readiness
 	retries     *retries
-	reload      func(ctx context.Context, by string) (api.ReloadReport, error)
+	reloader    *reloader
 	retried     func(pool, reason string, code messages.Code) // counts a retry
 }
 
@@ -54,7 +54,7 @@ func (b *backend) DeadLetters() store.DeadLetters { return b.store }
 
 // Reload implements api.Backend.
 func (b *backend) Reload(ctx context.Context, by string) (api.ReloadReport, error) {
-	return b.reload(ctx, by)
+	return b.reloader.reload(ctx, by)
 }
 
 // Ready implements api.Backend.

@@ -53,6 +53,15 @@ func (b *base) refuse(err error) {
 	}
 }
 
+// peerAddress is where the others reach this node, as host:port, and for which of them the address means this node; empty:
+// nowhere.
+func (b *base) peerAddress() (address, scope string) {
+	if b.peers == nil {
+		return "", ""
+	}
+	return b.peers.Advertised()
+}
+
 // phase is how far the life of a node has got.
 type phase struct {
 	founded   atomic.Bool // what all actors share is there

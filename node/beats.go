@@ -10,28 +10,30 @@ import (
 	"github.com/troupe-run/troupe/supervisor"
 )
 
-// heartbeat writes the workers' heartbeats in one statement, then tells the pools. The reports of what ran since the
-// last one ride along; a pool too busy to answer costs its reports, never its heartbeat. Pools measure the age of their
-// own workers' heartbeats by this machine's clock, from before the write: the store's may stand elsewhere.
-func (n *Node) heartbeat(ctx context.Context) error {
-	at := time.Now()
-	limited, cancel := context.WithTimeout(ctx, reportTime(ctx))
-	reports := n.reports(limited)
-	cancel()
-	err := n.store.Heartbeat(ctx, n.incarnation, reports)
-	n.beats.note(at, err)
-	if err != nil {
-		return err
-	}
-	n.pools.TellAll(&supervisor.Beat{At: at})
-	return nil
-}
-
-// beats is what became of the heartbeats of this node's workers.
+// beats writes the heartbeats of this node's workers, and knows what became of the last.
 type beats struct {
+	*base
+
 	mu    sync.Mutex
 	taken time.Time // when the last that the store took was written
 	why   string    // the last was not taken
+}
+
+// write writes the workers' heartbeats in one statement, then tells the pools. The reports of what ran since the
+// last one ride along; a pool too busy to answer costs its reports, never its heartbeat. Pools measure the age of their
+// own workers' heartbeats by this machine's clock, from before the write: the store's may stand elsewhere.
+func (b *beats) write(ctx context.Context) error {
+	at := time.Now()
+	limited, cancel := context.WithTimeout(ctx, reportTime(ctx))
+	reports := b.reports(limited)
+	cancel()
+	err := b.store.Heartbeat(ctx, b.incarnation, reports)
+	b.note(at, err)
+	if err != nil {
+		return err
+	}
+	b.pools.TellAll(&supervisor.Beat{At: at})
+	return nil
 }
 
 func (b *beats) note(at time.Time, err error) {
@@ -68,16 +70,16 @@ func reportTime(ctx context.Context) time.Duration {
 }
 
 // reports are the health reports of the workers that have run anything.
-func (n *Node) reports(ctx context.Context) map[messages.WorkerKey]json.RawMessage {
+func (b *beats) reports(ctx context.Context) map[messages.WorkerKey]json.RawMessage {
 	reports := map[messages.WorkerKey]json.RawMessage{}
-	for name, d := range n.pools.DescribeAll(ctx) {
+	for name, d := range b.pools.DescribeAll(ctx) {
 		for i := range d.Workers {
 			w := &d.Workers[i]
 			if w.Report.TotalExecutions == 0 && w.Report.ConsecutiveFailures == 0 {
 				continue
 			}
 			if raw, err := json.Marshal(map[string]any{"health": w.Report}); err == nil {
-				reports[messages.WorkerKey{Incarnation: n.incarnation, Pool: name, Slot: w.Slot}] = raw
+				reports[messages.WorkerKey{Incarnation: b.incarnation, Pool: name, Slot: w.Slot}] = raw
 			}
 		}
 	}

@@ -46,24 +46,26 @@ func (t *timed) sample(asked, stored time.Time) {
 	t.took(t.clock.Take(clock.Sample{Asked: asked, Answered: time.Now(), Stored: stored}))
 }
 
-// clocked takes a sample's news: the skew is told where it has changed, and after a step of the store's clock the workers'
+// skew tells when the machine's clock leaves the store's, and when it is back.
+type skew struct {
+	*base
+	clocks hclog.Logger // of what it tells
+
+	mu   sync.Mutex
+	told time.Duration // what was told last; 0: that the clocks agree
+}
+
+// sampled takes a sample's news: the skew is told where it has changed, and after a step of the store's clock the workers'
 // heartbeats are written anew, for by that clock they have become old.
-func (n *Node) clocked(step time.Duration) {
-	n.skew.note(n.clock.Skew(), n.cfg.full())
+func (s *skew) sampled(step time.Duration) {
+	s.note(s.clock.Skew(), s.cfg.full())
 	if step == 0 {
 		return
 	}
-	n.logger.Warn("the store's clock was set; what waits for a time of it comes early or late by as much", "step_seconds", step.Seconds())
-	if n.phase.started.Load() {
-		n.system.Send(n.system.PID("troupe/monitors/heartbeat"), &actors.RoundNow{})
+	s.logger.Warn("the store's clock was set; what waits for a time of it comes early or late by as much", "step_seconds", step.Seconds())
+	if s.phase.started.Load() {
+		s.system.Send(s.system.PID("troupe/monitors/heartbeat"), &actors.RoundNow{})
 	}
-}
-
-// skew tells when the machine's clock leaves the store's, and when it is back.
-type skew struct {
-	mu     sync.Mutex
-	logger hclog.Logger
-	told   time.Duration // what was told last; 0: that the clocks agree
 }
 
 // note logs a change: the clocks part by more than operate.SkewMin, or by another operate.SkewMin and a tenth, or agree again.
@@ -73,9 +75,9 @@ func (s *skew) note(now clock.Skew, served bool) {
 	ahead := beyond(now)
 	switch {
 	case ahead == 0 && s.told != 0:
-		s.logger.Info("this machine's clock agrees with the store's again", "was_ahead_seconds", s.told.Seconds())
+		s.clocks.Info("this machine's clock agrees with the store's again", "was_ahead_seconds", s.told.Seconds())
 	case ahead != 0 && (ahead-s.told).Abs() > operate.SkewMin+s.told.Abs()/10:
-		s.logger.Warn("this machine's clock is not the store's", "ahead_seconds", ahead.Seconds(), "error_seconds", now.Error.Seconds(),
+		s.clocks.Warn("this machine's clock is not the store's", "ahead_seconds", ahead.Seconds(), "error_seconds", now.Error.Seconds(),
 			"advice", skewAdvice(served))
 	default:
 		return

@@ -36,7 +36,7 @@ func TestASkewIsTold(t *testing.T) {
 func TestASkewIsLoggedOnChange(t *testing.T) {
 	t.Parallel()
 	out := &bytes.Buffer{}
-	s := skew{logger: hclog.New(&hclog.LoggerOptions{Output: out, JSONFormat: true})}
+	s := skew{clocks: hclog.New(&hclog.LoggerOptions{Output: out, JSONFormat: true})}
 	lines := func(ahead ...time.Duration) int {
 		out.Reset()
 		for _, a := range ahead {

@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/peers"
+	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/rules/lifecycle"
 	"github.com/troupe-run/troupe/rules/restart"
 	"github.com/troupe-run/troupe/runtime"
@@ -253,6 +254,13 @@ func (c *Config) full() bool { return c.StoreURL != "" || c.OpenStore != nil }
 
 // direct reports whether nodes that share the store hand work to each other without a broker server.
 func (c *Config) direct() bool { return c.full() && c.BrokerURL == "" && c.OpenBroker == nil }
+
+// thresholds are the borders between the grades on this node.
+func (c *Config) thresholds() health.Thresholds {
+	t := c.Thresholds
+	t.Heartbeat, t.Off = health.Limit(c.HeartbeatInterval, c.StalenessMultiplier), c.HealthDisabled
+	return t
+}
 
 func (c *Config) storePath() string  { return filepath.Join(c.Data, "troupe.db") }
 func (c *Config) ledgerPath() string { return filepath.Join(c.Data, "processes.ledger") }

@@ -74,12 +74,12 @@ func (nw *network) published(ctx context.Context, _ peers.Request, p wire.Publis
 	return result, nil
 }
 
-// publishHandler answers a Publish. A broker in this process never waits; a server may.
-func (nw *network) publishHandler() peers.Handler {
+// handlers answer a Publish. A broker in this process never waits; a server may.
+func (nw *network) handlers() []peers.Handler {
 	if nw.cfg.direct() {
-		return peers.Handle(nw.published)
+		return []peers.Handler{peers.Handle(nw.published)}
 	}
-	return peers.HandleLong(direct.PostTime, nw.published)
+	return []peers.Handler{peers.HandleLong(direct.PostTime, nw.published)}
 }
 
 // onWire and confirmOf are the confirms as nodes tell them to each other.

@@ -21,6 +21,24 @@
 // sends it and hears the answer. The actor peers is there where the node has an end of the remoting: without one no
 // other node can be asked (supervisor.MemberConfig.Peers is nil).
 //
+// Node makes its parts in assemble, brings them up in bringUp, and ends them in stopAll. Each part is a type in a file of its own, and owns
+// what it changes:
+//
+//	base           what all parts share: settings, identity, store, broker, actors, how far the node's life has got
+//	dataFolder     the folder of the node's files, its lock, and what an earlier boot left there
+//	adapters       opens and closes the store and the broker (open.go)
+//	watcher        whether the two are there; waits for them (watch.go)
+//	member         the node's life among others: its row, its lease, its guardian, the fence
+//	network        its end of the remoting (peers.go); routing: who routes for its pools (routers.go)
+//	catalog        the packs that it serves; poolConfigs: what a pool of them becomes here; poolStarter: starts and ends pools
+//	reloader       reads packs, tokens and certificates again
+//	submissions    makes requests executions (submit.go); intake: takes those of other programs
+//	bridges        the ways in and out beside the HTTP API; notices: tells of outcomes
+//	monitors       the regular rounds (sweeps.go); beats: the workers' heartbeats
+//	tree           the supervision tree, and the recorder in it
+//	httpServer     the ports of the API; backend: what the API asks of the node; readiness: whether it may be sent work
+//	forest         the view of the actors of all nodes
+//
 // What callers ask and operators command is answered by an operate.Operator, which reaches this node over the ports in self.go.
 //
 // Keeper runs a Node, and a new incarnation after it where it is fenced.

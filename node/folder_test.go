@@ -67,16 +67,16 @@ func TestTheCommandMendsTheFolder(t *testing.T) {
 
 	n, err := New(Config{Data: filepath.Join(folder, "made", "here"), NoBuiltins: true})
 	require.NoError(t, err)
-	require.NoError(t, n.prepare(t.Context()))
+	require.NoError(t, n.folder.prepare(t.Context()))
 	info, err := os.Stat(n.cfg.Data)
 	require.NoError(t, err)
 	require.Equal(t, fs.FileMode(0o700), info.Mode().Perm())
 
 	require.NoError(t, os.Chmod(n.cfg.Data, 0o757))
-	require.ErrorAs(t, n.prepare(t.Context()), &wide)
+	require.ErrorAs(t, n.folder.prepare(t.Context()), &wide)
 	requireMode(t, 0o757, n.cfg.Data)
 	require.NoError(t, os.Chmod(n.cfg.Data, 0o775))
-	require.NoError(t, n.prepare(t.Context()))
+	require.NoError(t, n.folder.prepare(t.Context()))
 	requireMode(t, 0o755, n.cfg.Data)
 }
 

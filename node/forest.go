@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-run/troupe/debug"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
+	"github.com/troupe-run/troupe/operate"
 	"github.com/troupe-run/troupe/peers"
 	"github.com/troupe-run/troupe/store"
 )
@@ -22,15 +23,15 @@ type forest struct {
 	answers *debug.Inspector // to other nodes, about this one's actors
 }
 
-// openForest makes the view of the actors of all nodes, and what answers the others about this one's.
-func (n *Node) openForest() {
-	f := &forest{base: n.base, member: &n.member, addr: n.Addr}
-	f.cluster = debug.NewCluster(debug.ClusterConfig{Own: n.incarnation, Members: f.liveNodes, Ask: f.askActors})
+// newForest makes the view of the actors of all nodes, and what answers the others about this one's. The system is there.
+func newForest(b *base, m *member, addr func() string, operator *operate.Operator, servers *watcher) *forest {
+	f := &forest{base: b, member: m, addr: addr}
+	f.cluster = debug.NewCluster(debug.ClusterConfig{Own: f.incarnation, Members: f.liveNodes, Ask: f.askActors})
 	f.shown = debug.Config{
-		Node: n.cfg.Name, Source: n.system.Registry, History: n.operator.ActorHistory, WaitsFor: n.servers.Waits, Cluster: f.cluster,
+		Node: f.cfg.Name, Source: f.system.Registry, History: operator.ActorHistory, WaitsFor: servers.Waits, Cluster: f.cluster,
 	}
 	f.answers = debug.NewInspector(f.shown)
-	n.forest = f
+	return f
 }
 
 // rowsTime bounds the wait for the nodes' rows: while the store is away the tree is shown by what membership knows.
@@ -107,6 +108,11 @@ func whyUnasked(err error) error {
 		return errors.New("its answer is not one that this release understands")
 	}
 	return err
+}
+
+// handlers answer other nodes.
+func (f *forest) handlers() []peers.Handler {
+	return []peers.Handler{peers.HandleLong(inspectTime, f.inspected)}
 }
 
 // inspectTime bounds an answer to another node: a worker is asked for its history.

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/troupe-run/troupe/api"
-	"github.com/troupe-run/troupe/debug"
+	"github.com/troupe-run/troupe/messages"
 )
 
 // httpPort is one address that the node answers HTTP on. Its zero value is none.
@@ -79,48 +79,65 @@ func (p *httpPort) addr() string {
 	return p.listener.Addr().String()
 }
 
+// httpServer serves the node's API, and, where one is asked for, a port for questions after its health alone.
+type httpServer struct {
+	*base
+	access *api.Access
+	tls    *api.Certificates // nil: the API is served in clear
+	main   httpPort
+	probes httpPort
+}
+
 // listen takes the ports first: one in use is the most common mistake, and nothing has been touched yet.
-func (n *Node) listen(context.Context) (err error) {
-	if n.access, err = api.NewAccess(n.cfg.Tokens, n.cfg.TokensFile, n.cfg.TLS, n.logger.Named("api")); err != nil {
+func (h *httpServer) listen(context.Context) (err error) {
+	if h.access, err = api.NewAccess(h.cfg.Tokens, h.cfg.TokensFile, h.cfg.TLS, h.logger.Named("api")); err != nil {
 		return err
 	}
-	if n.cfg.TLS.On() {
-		if n.tls, err = api.NewCertificates(n.cfg.TLS, n.logger.Named("api")); err != nil {
+	if h.cfg.TLS.On() {
+		if h.tls, err = api.NewCertificates(h.cfg.TLS, h.logger.Named("api")); err != nil {
 			return err
 		}
-		n.http.secured = n.tls.Config()
+		h.main.secured = h.tls.Config()
 	}
-	if err := n.http.listen(n.cfg.Listen, "--listen"); err != nil {
+	if err := h.main.listen(h.cfg.Listen, "--listen"); err != nil {
 		return err
 	}
-	return n.probes.listen(n.cfg.HealthListen, "health_listen")
+	return h.probes.listen(h.cfg.HealthListen, "health_listen")
 }
+
+// waits reports whether a port that was taken is not served yet.
+func (h *httpServer) waits() bool { return h.main.waits() || h.probes.waits() }
 
 // probeConnections bounds the connections of the health port: whoever asks there asks seldom.
 var probeConnections = api.Connections{Max: 64, PeerMax: 32}
 
-// serve opens the API, unless it is open.
-func (n *Node) serve(context.Context) error {
-	if !n.http.waits() && !n.probes.waits() {
+// serve answers on the ports that wait. Of the configuration the node fills in what answers.
+func (h *httpServer) serve(cfg api.Config) {
+	cfg.Access, cfg.Logger, cfg.Version, cfg.Now = h.access, h.logger, h.cfg.Version, h.clock.Now
+	cfg.RequestsMax, cfg.WaitsMax, cfg.BatchesMax, cfg.BodiesMax = h.cfg.Requests, h.cfg.Waits, h.cfg.Batches, h.cfg.Bodies
+	if h.main.waits() {
+		h.main.serve(api.New(cfg), h.cfg.Connections, h.logger, h.fatal)
+	}
+	if h.probes.waits() {
+		cfg.OpenMetrics = h.cfg.HealthMetrics
+		h.probes.serve(api.NewHealth(cfg), probeConnections, h.logger, h.fatal)
+	}
+}
+
+// reload reads the tokens and the certificates again. Its errors are *messages.Problem.
+func (h *httpServer) reload() error {
+	if err := h.access.Reload(); err != nil {
+		return &messages.Problem{Code: messages.CodeInvalidTokens,
+			Message: err.Error() + "; the tokens of before hold, and the packs were not read"}
+	}
+	if h.tls == nil {
 		return nil
 	}
-	cfg := api.Config{
-		Backend: n.Backend(), Gate: n.servers.gate, Access: n.access, Logger: n.logger, Metrics: n.metrics.handler(),
-		Debug: debug.Actors(n.forest.shown), Version: n.cfg.Version, Now: n.clock.Now,
-		RequestsMax: n.cfg.Requests, WaitsMax: n.cfg.Waits, BatchesMax: n.cfg.Batches, BodiesMax: n.cfg.Bodies,
-	}
-	if n.http.waits() {
-		n.http.serve(api.New(cfg), n.cfg.Connections, n.logger, n.fatal)
-	}
-	if n.probes.waits() {
-		cfg.OpenMetrics = n.cfg.HealthMetrics
-		n.probes.serve(api.NewHealth(cfg), probeConnections, n.logger, n.fatal)
+	if err := h.tls.Reload(); err != nil {
+		return &messages.Problem{Code: messages.CodeInvalidCertificates,
+			Message: err.Error() + "; the certificates of before hold, and the packs were not read"}
 	}
 	return nil
 }
 
-// Addr is the address that the API listens on; empty without one.
-func (n *Node) Addr() string { return n.http.addr() }
-
-// HealthAddr is the address that answers /healthz and /readyz alone; empty without one.
-func (n *Node) HealthAddr() string { return n.probes.addr() }
+func (h *httpServer) close() error { return errors.Join(h.main.close(), h.probes.close()) }

@@ -115,7 +115,7 @@ func (k *Keeper) begin(ctx context.Context) (*Node, error) {
 	n := k.Node()
 	for wait := returnMin; ; wait = min(2*wait, returnMax) {
 		err := n.Start(ctx)
-		if _, fenced := n.isFenced(); err == nil || !fenced && !errors.Is(err, errDiedStarting) {
+		if _, fenced := n.member.isFenced(); err == nil || !fenced && !errors.Is(err, errDiedStarting) {
 			return n, err
 		}
 		n.logger.Warn("the node gave itself up while it started, and starts as a new incarnation", "error", err, "wait", wait)
@@ -213,7 +213,7 @@ func (k *Keeper) Wait(ctx context.Context, id messages.ExecutionID) (messages.Ex
 	for again := false; ; again = true {
 		n, returns := k.present()
 		e, err := n.Backend().Wait(ctx, id)
-		_, fenced := n.isFenced()
+		_, fenced := n.member.isFenced()
 		goesOn := fenced || returns || again && closedFor(err)
 		if !goesOn || err == nil && e.Status.Terminal() {
 			return e, err

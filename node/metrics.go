@@ -13,9 +13,7 @@ import (
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/lifecycle"
-	"github.com/troupe-run/troupe/rules/placement"
 	"github.com/troupe-run/troupe/store"
-	"github.com/troupe-run/troupe/supervisor"
 )
 
 // metrics is what /metrics shows. Labels are closed sets (pools, states, reasons, codes), never ids.
@@ -244,30 +242,6 @@ func (m *metrics) deadLetter(reason, resolution string) {
 }
 
 func (m *metrics) takenBack(pool, reason string) { m.takeBacks.WithLabelValues(pool, reason).Inc() }
-
-func (n *Node) poolHooks() supervisor.PoolHooks {
-	m := n.metrics
-	return supervisor.PoolHooks{
-		Mode:     n.routing.mode,
-		Reported: m.flow.reported,
-		Replaced: func(pool string) { m.replaced.WithLabelValues(pool).Inc() },
-		Restarted: func(pool string, delay time.Duration) {
-			m.restarts.WithLabelValues(pool).Inc()
-			m.backoff.WithLabelValues(pool).Observe(delay.Seconds())
-		},
-		Affinity:  func(pool string, e placement.Effect) { m.affinity.WithLabelValues(pool, e.String()).Inc() },
-		TakenBack: m.takenBack,
-		Placed:    m.flow.placed,
-		Away:      m.flow.away,
-		Echo: func(pool string, took time.Duration, late bool) {
-			if late {
-				m.echoLate.WithLabelValues(pool).Inc()
-				return
-			}
-			m.echoTime.WithLabelValues(pool).Observe(took.Seconds())
-		},
-	}
-}
 
 // liveCollector reads gauges when it is scraped: workers by state and grade, executions by status.
 type liveCollector struct {

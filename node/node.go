@@ -5,18 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
-	"github.com/troupe-run/troupe/filelock"
+	"github.com/troupe-run/troupe/debug"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate"
-	"github.com/troupe-run/troupe/process"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
@@ -26,47 +24,24 @@ import (
 type Node struct {
 	*base
 
-	skew        skew
-	adapter     store.Store // store, as its adapter opened it
-	servers     *watcher
-	lock        *filelock.Lock // of the data folder, in the full mode
-	guardian    *process.Guardian
-	member      member
-	routing     *routing
-	network     *network
-	ended       *endedQueues
-	beats       beats
-	forest      *forest // of the actors of all nodes
-	operator    *operate.Operator
-	outcomes    *actors.Outcomes
-	submissions *submissions
-	bridges     *bridges
-	retries     *retries
-	backend     *backend
-	short       *shortages // of what starting programs takes
-	feeds       *actors.Feeds
-	judge       *actors.WorkerConfig
-	backlog     actors.Backlog
-	catalog     *catalog
-	metrics     *metrics
-	env         []string
-	openKits    atomic.Pointer[string] // the folder of the SDKs that every user may read; nil: no pool needs one
+	catalog  *catalog
+	http     *httpServer
+	folder   *dataFolder
+	adapters *adapters
+	servers  *watcher
+	self     *self
+	member   *member
+	network  *network
+	routing  *routing
+	operator *operate.Operator
+	forest   *forest // of the actors of all nodes; made while the node starts
+	metrics  *metrics
+	reloader *reloader
+	bridges  *bridges
+	monitors *monitors
+	backend  *backend
+	tree     *tree
 
-	root     atomic.Pointer[actor.PID]
-	poolsPID *actor.PID
-
-	reload   chan struct{} // holds one while a reload is under way
-	adopting sync.Mutex    // held while the node takes up the packs of a reload
-	// lastRefused is the last reload, where it was refused.
-	lastRefused atomic.Pointer[refusedReload]
-	unserved    *unservedPools
-	sweeper     *sweeper
-	watching    func() // ends the watch over the servers
-
-	access  *api.Access
-	tls     *api.Certificates // nil: the API is served in clear
-	http    httpPort
-	probes  httpPort // for questions after its health alone, where one is asked for
 	stop    sync.Once
 	stopErr error
 }
@@ -82,33 +57,52 @@ func New(cfg Config) (*Node, error) {
 		return nil, fmt.Errorf("data folder %s: %w; give it as an absolute path", cfg.Data, err)
 	}
 	cfg.Data = data
-	b := newBase(cfg)
-	n := &Node{
-		base: b, catalog: newCatalog(&b.cfg), outcomes: actors.NewOutcomes(), feeds: actors.NewFeeds(), env: cfg.environment(),
-		reload: make(chan struct{}, 1),
-	}
-	n.skew.logger = n.logger.Named("clock")
-	n.servers, n.judge, n.retries = newWatcher(b, &n.backlog), newJudge(b, n.catalog), &retries{base: b, catalog: n.catalog}
-	n.submissions = &submissions{base: b, catalog: n.catalog, servers: n.servers}
-	n.member.over, n.member.end = context.WithCancel(context.Background())
-	n.operator = n.newOperator()
+	n := &Node{base: newBase(cfg)}
+	n.assemble()
+	return n, nil
+}
+
+// assemble makes the parts of the node, none of which does anything yet.
+func (n *Node) assemble() {
+	b := n.base
+	feeds, outcomes, backlog, outbox := actors.NewFeeds(), actors.NewOutcomes(), &actors.Backlog{}, &notices{base: b}
+	n.catalog, n.http, n.folder, n.member = newCatalog(b), &httpServer{base: b}, &dataFolder{base: b}, newMember(b)
+	n.servers = newWatcher(b, backlog)
+	heartbeats, judge, answers := &beats{base: b}, newJudge(b, n.catalog), &retries{base: b, catalog: n.catalog}
+	n.metrics = newMetrics(&sources{base: b, servers: n.servers, backlog: backlog, beats: heartbeats, notices: outbox})
+	n.tree = &tree{base: b, outcomes: outcomes, backlog: backlog, metrics: n.metrics, notices: outbox}
+	n.self = &self{base: b, member: n.member, addr: n.http.main.addr, gate: n.servers.gate}
+	n.operator = n.newOperator(feeds, outcomes, answers)
 	n.routing = &routing{base: b, operator: n.operator, others: n.member.Others, routed: map[string]routed{}}
-	n.network = &network{base: b, member: &n.member, operator: n.operator}
-	told := &notices{base: b}
-	n.metrics = newMetrics(&sources{base: b, servers: n.servers, backlog: &n.backlog, beats: &n.beats, notices: told})
-	n.short = newShortages(n.logger, n.metrics.flow.short)
+	n.network = &network{base: b, operator: n.operator, renewing: n.member.renewing}
+	n.adapters = &adapters{base: b, servers: n.servers, network: n.network}
+	short := newShortages(n.logger, n.metrics.flow.short)
+	configs := &poolConfigs{
+		base: b, catalog: n.catalog, member: n.member, metrics: n.metrics, routing: n.routing, servers: n.servers, operator: n.operator,
+		feeds: feeds, short: short, env: b.cfg.environment(),
+	}
+	n.reloader = &reloader{
+		base: b, catalog: n.catalog, configs: configs, secured: n.http.reload, turn: make(chan struct{}, 1),
+		starter: &poolStarter{base: b, configs: configs, member: n.member, routing: n.routing},
+	}
+	submits := &submissions{base: b, catalog: n.catalog, servers: n.servers}
 	n.bridges = &bridges{
-		base: b, outcomes: n.outcomes, judge: n.judge, metrics: n.metrics, routing: n.routing, notices: told,
-		intake: &intake{base: b, submissions: n.submissions, redact: n.catalog.redact, count: n.metrics.bridges.intake},
+		base: b, outcomes: outcomes, judge: judge, metrics: n.metrics, routing: n.routing, notices: outbox,
+		intake: &intake{base: b, submissions: submits, redact: n.catalog.redact, count: n.metrics.bridges.intake},
+	}
+	sweeps := newSweeper(b, n.tree.record, judge, n.metrics.takenBack)
+	n.monitors = &monitors{
+		base: b, beats: heartbeats, bridges: n.bridges, operator: n.operator, routing: n.routing, sweeper: sweeps,
+		unserved: newUnservedPools(b, n.operator.Remote, sweeps),
 	}
 	n.backend = &backend{
-		Operator: n.operator, base: b, submissions: n.submissions, catalog: n.catalog, retries: n.retries, retried: n.metrics.retried, reload: n.Reload,
+		Operator: n.operator, base: b, submissions: submits, catalog: n.catalog, reloader: n.reloader, retries: answers,
+		retried: n.metrics.retried,
 		readiness: &readiness{
-			base: b, servers: n.servers, backlog: &n.backlog, beats: &n.beats, notices: told, short: n.short,
-			lives: n.membershipNotes, refused: n.lastRefused.Load,
+			base: b, servers: n.servers, backlog: backlog, beats: heartbeats, notices: outbox, short: short,
+			member: n.member, network: n.network, reloader: n.reloader,
 		},
 	}
-	return n, nil
 }
 
 // Start brings the node up: it returns once the tree runs and the API listens. While the store of the full mode is away
@@ -127,10 +121,12 @@ func (n *Node) Start(ctx context.Context) error {
 func (n *Node) bringUp(ctx context.Context) error {
 	ctx, n.phase.abort = context.WithCancelCause(ctx)
 	defer n.phase.abort(nil)
+	patient := n.servers.patient
 	for _, step := range []func(context.Context) error{
-		n.listen, n.prepare, n.openEmbedded, n.materialize, n.loadPacks, n.openBroker, n.found, n.openPeers, n.serveEarly,
-		n.openStore, n.openProcesses, n.declareShared, n.patient(n.belong), n.patient(n.join), n.patient(n.saveActions),
-		n.patient(n.operator.Cordons.Read), n.startTree, n.serve,
+		n.http.listen, n.folder.prepare, n.adapters.openEmbedded, n.folder.materialize, n.catalog.load, n.adapters.openBroker,
+		n.found, n.openPeers, n.serveEarly,
+		n.adapters.openStore, n.folder.endEarlier, n.adapters.declareShared, patient(n.belong), patient(n.join),
+		patient(n.catalog.save), patient(n.operator.Cordons.Read), n.startTree, n.serve,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -142,90 +138,91 @@ func (n *Node) bringUp(ctx context.Context) error {
 	return nil
 }
 
-func wrap(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", what, err)
-}
-
-// openProcesses ends what an earlier boot left running, before anything of that boot is given back.
-func (n *Node) openProcesses(context.Context) error {
-	if err := process.BecomeSubreaper(); err != nil {
-		n.logger.Warn("cannot adopt orphans of a killed guardian", "error", err)
-	}
-	ended, err := process.EndSurvivors(n.cfg.ledgerPath())
-	if err != nil {
-		return fmt.Errorf("end processes of an earlier boot: %w", err)
-	}
-	if ended > 0 {
-		n.logger.Warn("processes of an earlier boot ended", "count", ended)
-	}
-	if err := clearSecrets(n.cfg.Data); err != nil {
-		return fmt.Errorf("remove files of secrets of an earlier boot: %w", err)
-	}
-	return nil
-}
-
 // startTree starts the supervision tree, left to right: the recorder, the bridges, the pools, the monitors.
 func (n *Node) startTree(ctx context.Context) error {
-	if err := n.servers.await(ctx, n.rescueOrphans); err != nil {
+	if err := n.servers.await(ctx, n.monitors.sweeper.rescueOrphans); err != nil {
 		return fmt.Errorf("give back the work of an earlier boot: %w", err)
 	}
-	root, err := n.system.Spawn(n.system, n.rootGroup())
-	if err != nil {
+	if err := n.tree.start(ctx, n.rootGroup()); err != nil {
 		return err
 	}
-	n.root.Store(root)
-	limited, cancel := context.WithTimeout(ctx, closeTimeout)
-	defer cancel()
-	for _, group := range []*actor.PID{root, n.system.PID("troupe/bridges"), n.system.PID("troupe/monitors")} {
-		if _, err := actors.Ask[struct{}, struct{}](limited, n.system, group, struct{}{}); err != nil {
-			return err
-		}
-	}
-	if err := n.startPools(ctx, n.catalog.set()); err != nil {
+	if err := n.reloader.starter.startAll(ctx, n.catalog.set()); err != nil {
 		return err
 	}
 	n.phase.open.Store(true)
-	if _, fenced := n.isFenced(); fenced { // while its pools were starting, or just now
+	if _, fenced := n.member.isFenced(); fenced { // while its pools were starting, or just now
 		n.phase.open.Store(false)
 	}
 	return nil
 }
 
-func (n *Node) group(name string, children ...supervisor.ChildSpec) supervisor.ChildSpec {
-	added := &supervisor.Added{}
-	return func() actors.Child {
-		return supervisor.NewGroup(supervisor.GroupConfig{
-			System: n.system, Name: name, Logger: n.logger.Named(name), Children: children, Added: added,
-		})
-	}
+// newOperator makes what answers callers and operators of this node. The store, the pools and the network come while the node starts.
+func (n *Node) newOperator(feeds *actors.Feeds, outcomes *actors.Outcomes, answers *retries) *operate.Operator {
+	return operate.New(operate.Config{
+		Name: n.cfg.Name, Incarnation: n.incarnation, Logger: n.logger, Store: n.store, Clock: &n.clock, Pools: n.pools, Self: n.self,
+		Servers: n.servers, Members: n.member, Record: n.tree.record, Feeds: feeds, Outcomes: outcomes,
+		MarkPool: func(v *view.Pool) { n.reloader.refused.Load().mark(v) }, Retries: answers.answer,
+		SessionTimeout: n.cfg.SessionTimeout, ProbeTimeout: n.cfg.ProbeTimeout, BeatEvery: n.cfg.BeatEvery,
+		Grades: operate.Grades{Thresholds: n.cfg.thresholds(), StalenessTimes: n.cfg.StalenessMultiplier},
+	})
 }
+
+// found makes the system of the actors and what shows it, and begins to watch the servers.
+func (n *Node) found(context.Context) error {
+	n.system = actors.NewSystem(n.logger.Named("actors"))
+	n.pools.system = n.system
+	n.metrics.open()
+	n.recorder, n.delivery = n.system.PID("troupe/recorder"), n.system.PID("troupe/bridges/delivery")
+	n.forest = newForest(n.base, n.member, n.http.main.addr, n.operator, n.servers)
+	n.servers.start()
+	n.phase.founded.Store(true)
+	return nil
+}
+
+// openPeers takes the port for the other nodes, and answers what they ask there.
+func (n *Node) openPeers(context.Context) error {
+	return n.network.open(slices.Concat(n.routing.peerHandlers(), n.operator.Handlers(), n.forest.handlers(), n.network.handlers()))
+}
+
+func (n *Node) belong(ctx context.Context) error { return n.network.belong(ctx, n.adapters.adapter) }
+
+func (n *Node) join(ctx context.Context) error { return n.member.join(ctx, n.self.Row()) }
 
 func (n *Node) rootGroup() actors.Child {
 	children := []supervisor.ChildSpec{
 		n.memberSpec,
-		n.recorderSpec,
-		n.group("bridges", n.bridges.specs()...),
-		n.group("pools"),
-		n.group("monitors", n.monitors()...),
+		n.tree.recorderSpec,
+		n.tree.group("bridges", n.bridges.specs()...),
+		n.tree.group("pools"),
+		n.tree.group("monitors", n.monitors.specs()...),
 	}
 	if n.peers != nil {
 		children = append(children, n.network.spec)
 	}
 	return supervisor.NewGroup(supervisor.GroupConfig{
 		System: n.system, Name: "troupe", Logger: n.logger.Named("troupe"), Fatal: n.fatal,
-		Fenced: n.fence, Children: append(children, n.observerSpec),
+		Fenced: n.member.fence, Children: append(children, n.tree.observerSpec),
 	})
 }
 
-func (n *Node) recorderSpec() actors.Child {
-	return actors.NewRecorder(actors.RecorderConfig{
-		System: n.system, Store: n.store, Outcomes: n.outcomes, Logger: n.logger.Named("recorder"),
-		Observe: n.metrics.transaction, OnResult: n.metrics.result, Backlog: &n.backlog,
-		Notices: n.bridges.notices.hook(), Lanes: n.cfg.recorderLanes(),
+func (n *Node) memberSpec() actors.Child {
+	return n.member.spec(supervisor.MemberConfig{
+		Tell: n.tell, Heartbeats: n.monitors.beats.write, Rescue: n.monitors.sweeper.rescueOrphans, Peers: n.network.ask(), Saw: n.operator.Directory.Saw,
 	})
+}
+
+// tell passes membership's news to every pool, and to what else in the node looks at the store.
+func (n *Node) tell(message any) {
+	n.network.tell(message)
+	n.member.hear(message)
+	if _, stands := message.(*supervisor.StoreStands); stands {
+		n.servers.Suspect()
+	}
+	n.pools.TellAll(message)
+	if _, down := message.(*supervisor.NodeDown); down {
+		n.routing.lookForRouters()
+		n.bridges.lookAround()
+	}
 }
 
 // serveEarly opens the API of a node that may have to wait for its servers, so that one can ask it what for.
@@ -243,7 +240,7 @@ func (n *Node) Backend() api.Backend { return n.backend }
 // Prepare checks requests and completes them to executions, as Submit does, and stores nothing: for callers that store
 // them in a transaction of their own. Its errors are *messages.Problem.
 func (n *Node) Prepare(ctx context.Context, requests []submit.Request) ([]messages.Execution, error) {
-	return n.submissions.prepare(ctx, requests)
+	return n.backend.submissions.prepare(ctx, requests)
 }
 
 // Adapter is the store as its adapter opened it, for what only that adapter can do; nil while the node waits for it.
@@ -251,11 +248,34 @@ func (n *Node) Adapter() store.Store {
 	if !n.phase.open.Load() {
 		return nil
 	}
-	return n.adapter
+	return n.adapters.adapter
+}
+
+// serve opens the API, unless it is open.
+func (n *Node) serve(context.Context) error {
+	if n.http.waits() {
+		n.http.serve(api.Config{Backend: n.backend, Gate: n.servers.gate, Metrics: n.metrics.handler(), Debug: debug.Actors(n.forest.shown)})
+	}
+	return nil
+}
+
+// Addr is the address that the API listens on; empty without one.
+func (n *Node) Addr() string { return n.http.main.addr() }
+
+// HealthAddr is the address that answers /healthz and /readyz alone; empty without one.
+func (n *Node) HealthAddr() string { return n.http.probes.addr() }
+
+// Reload reads the packs, the tokens and the certificates again, as POST /api/v1/reload does. By is who asks; empty: a signal.
+func (n *Node) Reload(ctx context.Context, by string) (api.ReloadReport, error) {
+	return n.reloader.reload(ctx, by)
 }
 
 // Incarnation names this boot.
 func (n *Node) Incarnation() messages.Incarnation { return n.incarnation }
+
+// PeerAddress is where the others reach this node, as host:port, and for which of them the address means this node; empty:
+// nowhere.
+func (n *Node) PeerAddress() (address, scope string) { return n.peerAddress() }
 
 // Registry knows the node's live actors.
 func (n *Node) Registry() *actors.Registry { return n.system.Registry }

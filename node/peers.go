@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate"
 	"github.com/troupe-run/troupe/peers"
-	"github.com/troupe-run/troupe/peers/proof"
 	"github.com/troupe-run/troupe/rules/membership"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
@@ -21,47 +19,45 @@ import (
 // network is the node's end of the remoting, as the other parts of the node use it.
 type network struct {
 	*base
-	member   *member
 	operator *operate.Operator
 	direct   *direct.Broker // opened while the node starts; nil: the node shares its store with no other one
+	renewing func() bool    // whether this node renews its lease
 }
 
 // believedLeases is for how many leases without a word of the store a node of an older release is believed that has joined since.
 const believedLeases = 3
 
-// openPeers takes the port at which the others reach this node, before they can learn of it from the store.
-func (n *Node) openPeers(context.Context) (err error) {
-	if !n.cfg.Peers.On() {
+// open takes the port at which the others reach this node, before they can learn of it from the store.
+func (nw *network) open(handlers []peers.Handler) (err error) {
+	if !nw.cfg.Peers.On() {
 		return nil
 	}
-	n.peers, err = peers.Open(peers.Config{
-		Settings: n.cfg.Peers, Own: n.incarnation, Renewing: n.network.renewing, Logger: n.logger.Named("peers"), Believed: believedLeases * n.cfg.Lease,
-		Handlers: slices.Concat(n.routing.peerHandlers(), n.operator.Handlers(), []peers.Handler{
-			peers.HandleLong(inspectTime, n.forest.inspected), n.network.publishHandler(),
-		}),
+	nw.peers, err = peers.Open(peers.Config{
+		Settings: nw.cfg.Peers, Own: nw.incarnation, Renewing: nw.renewing, Logger: nw.logger.Named("peers"),
+		Believed: believedLeases * nw.cfg.Lease, Handlers: handlers,
 	})
 	if err != nil {
 		return err
 	}
-	n.operator.Connect(n.peers)
-	n.logger.Info("node listens for its peers", "node", n.cfg.Name, "address", n.peers.Address())
-	if address, _ := n.peers.Advertised(); address == "" {
-		n.logger.Warn("no other node can reach this one: its machine does not say which one it is, and its address is a loopback "+
-			"one; give node.peers_listen an address that the others reach", "address", n.peers.Address())
+	nw.operator.Connect(nw.peers)
+	nw.logger.Info("node listens for its peers", "node", nw.cfg.Name, "address", nw.peers.Address())
+	if address, _ := nw.peers.Advertised(); address == "" {
+		nw.logger.Warn("no other node can reach this one: its machine does not say which one it is, and its address is a loopback "+
+			"one; give node.peers_listen an address that the others reach", "address", nw.peers.Address())
 	}
 	return nil
 }
 
 // belong makes the node one of those that share its store: it learns the secret by which they know each other. It may be repeated.
-func (n *Node) belong(ctx context.Context) error {
-	if n.peers == nil {
+func (nw *network) belong(ctx context.Context, adapter store.Store) error {
+	if nw.peers == nil {
 		return nil
 	}
-	secrets, ok := n.adapter.(store.ClusterSecrets)
+	secrets, ok := adapter.(store.ClusterSecrets)
 	if !ok {
 		return errors.New("node.peers_listen: this store keeps no secret by which nodes could know each other: set it to off")
 	}
-	return n.peers.Belong(ctx, source{secrets, n.store})
+	return nw.peers.Belong(ctx, source{secrets, nw.store})
 }
 
 // source is what the network to the peers asks the store for.
@@ -77,26 +73,6 @@ func (s source) ClusterSecrets(ctx context.Context) ([]store.ClusterSecret, erro
 
 // ListNodes implements peers.Source.
 func (s source) ListNodes(ctx context.Context) ([]store.Node, error) { return s.store.ListNodes(ctx) }
-
-// proof is the proof that this node gives its peers.
-func (nw *network) proof() int {
-	if nw.peers == nil {
-		return 0
-	}
-	return proof.Version
-}
-
-// renewing reports whether the node renews its lease. Peers may ask before it has one.
-func (nw *network) renewing() bool { return nw.member.granted.Load().Renewing() }
-
-// PeerAddress is where the others reach this node, as host:port, and for which of them the address means this node; empty:
-// nowhere.
-func (n *Node) PeerAddress() (address, scope string) {
-	if n.peers == nil {
-		return "", ""
-	}
-	return n.peers.Advertised()
-}
 
 func (nw *network) spec() actors.Child {
 	return peers.NewActor(peers.ActorConfig{

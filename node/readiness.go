@@ -17,13 +17,14 @@ import (
 // readiness says whether the node may be sent work, and what it waits for or lacks.
 type readiness struct {
 	*base
-	servers *watcher
-	backlog *actors.Backlog
-	beats   *beats
-	notices *notices
-	short   *shortages
-	lives   func() (waits, notes []string) // of membership
-	refused func() *refusedReload          // nil: the last reload was not refused
+	servers  *watcher
+	backlog  *actors.Backlog
+	beats    *beats
+	notices  *notices
+	short    *shortages
+	member   *member
+	network  *network
+	reloader *reloader
 }
 
 // askStore asks a store that is thought to be up whether it answers.
@@ -46,7 +47,8 @@ func (s *readiness) read(ctx context.Context) api.Readiness {
 		return api.Readiness{WaitsFor: []string{"node"}}
 	}
 	r := api.Readiness{Draining: s.phase.draining.Load()}
-	r.WaitsFor, r.Notes = s.lives()
+	r.WaitsFor, r.Notes = s.member.notes()
+	r.Notes = append(r.Notes, s.lifeNotes()...)
 	r.WaitsFor = append(r.WaitsFor, s.servers.Waits()...)
 	r.Notes = append(r.Notes, s.servers.oddNotes()...)
 	s.lateWrites(&r)
@@ -59,7 +61,7 @@ func (s *readiness) read(ctx context.Context) api.Readiness {
 		}
 		return r
 	}
-	if refused := s.refused(); refused != nil {
+	if refused := s.reloader.refused.Load(); refused != nil {
 		r.Notes = append(r.Notes, refused.note())
 	}
 	if err := s.askStore(ctx); err != nil {
@@ -84,6 +86,18 @@ func (s *readiness) read(ctx context.Context) api.Readiness {
 	slices.Sort(r.BrokenPools)
 	r.Ready = len(r.WaitsFor) == 0 && !r.Draining
 	return r
+}
+
+// lifeNotes are about the machine's clock, the other nodes and the actors.
+func (s *readiness) lifeNotes() (notes []string) {
+	if note := skewNote(s.clock.Skew(), s.cfg.full()); note != "" {
+		notes = append(notes, note)
+	}
+	notes = append(notes, s.network.notes()...)
+	for _, id := range s.system.Registry.Stuck() {
+		notes = append(notes, "actor "+id+" is stuck: it handles one message while others wait")
+	}
+	return notes
 }
 
 // lateWrites says in /readyz what keeps the node from writing.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
@@ -26,67 +27,74 @@ type refusedReload struct {
 	kept  map[string]bool              // pools that would have been replaced, and were not
 }
 
+// reloader reads the packs, the tokens and the certificates again, and refuses what would leave a pool without workers.
+type reloader struct {
+	*base
+	catalog *catalog
+	configs *poolConfigs
+	starter *poolStarter
+	secured func() error // reads the tokens and the certificates again
+
+	turn     chan struct{} // holds one while a reload is under way
+	adopting sync.Mutex    // held while the node takes up the packs of a reload
+	// refused is the last reload, where it was refused.
+	refused atomic.Pointer[refusedReload]
+}
+
 // trialsMax is how many pools try their worker at a time: each may load much.
 const trialsMax = 4
 
-// Reload reads the packs again. It first starts one worker of each pool that changed, and of each whose workers fail, beside the
+// reload reads the packs again. It first starts one worker of each pool that changed, and of each whose workers fail, beside the
 // pool. A problem of a pack, or of a worker of a pool that is new or works, leaves everything as it is; a pool that was broken before has
 // no code to go on with. Running work finishes on the old version; workers are replaced one by one. One reload goes on at a time.
 // The end of ctx ends it, with the workers that it tries, until it takes up what it has read; so does a stop of the node, which
 // refuses it. By is who asks; empty: a signal.
-func (n *Node) Reload(ctx context.Context, by string) (api.ReloadReport, error) {
-	ctx, release := n.untilLeaving(ctx)
+func (r *reloader) reload(ctx context.Context, by string) (api.ReloadReport, error) {
+	ctx, release := r.untilLeaving(ctx)
 	defer release()
 	select {
-	case n.reload <- struct{}{}:
-		defer func() { <-n.reload }()
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
 	case <-ctx.Done():
 	}
 	if ctx.Err() != nil {
 		return api.ReloadReport{}, context.Cause(ctx)
 	}
 	if by != "" {
-		n.logger.Info("packs are read again for an operator", "node", n.cfg.Name, "by", by)
+		r.logger.Info("packs are read again for an operator", "node", r.cfg.Name, "by", by)
 	}
-	if err := n.access.Reload(); err != nil {
-		return api.ReloadReport{}, &messages.Problem{Code: messages.CodeInvalidTokens,
-			Message: err.Error() + "; the tokens of before hold, and the packs were not read"}
+	if err := r.secured(); err != nil {
+		return api.ReloadReport{}, err
 	}
-	if n.tls != nil {
-		if err := n.tls.Reload(); err != nil {
-			return api.ReloadReport{}, &messages.Problem{Code: messages.CodeInvalidCertificates,
-				Message: err.Error() + "; the certificates of before hold, and the packs were not read"}
-		}
-	}
-	set, err := n.readPacks()
+	set, err := r.catalog.read()
 	if err != nil {
-		return api.ReloadReport{}, n.refuseReload(&refusedReload{why: err.Error()},
+		return api.ReloadReport{}, r.refuseReload(&refusedReload{why: err.Error()},
 			&messages.Problem{Code: messages.CodeInvalidPacks, Message: err.Error()})
 	}
-	old := n.catalog.set()
+	old := r.catalog.set()
 	changes := pack.Diff(old, set)
-	was := n.pools.DescribeAll(ctx)
+	was := r.pools.DescribeAll(ctx)
 	tried := toTry(was, set, changes)
-	failures := n.tryPools(ctx, old, set, tried)
+	failures := r.tryPools(ctx, old, set, tried)
 	if ctx.Err() != nil {
 		return api.ReloadReport{}, context.Cause(ctx)
 	}
 	if bad := worseOf(failures, was, changes); len(bad) > 0 {
-		return api.ReloadReport{}, n.refuseTrials(bad, changes)
+		return api.ReloadReport{}, r.refuseTrials(bad, changes)
 	}
 	// From here on a caller who leaves changes nothing.
-	n.adopting.Lock()
-	defer n.adopting.Unlock()
-	if n.phase.draining.Load() {
+	r.adopting.Lock()
+	defer r.adopting.Unlock()
+	if r.phase.draining.Load() {
 		return api.ReloadReport{}, errLeaving
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	if err := n.adoptPacks(limited, set, changes, mendedOf(tried, failures), by); err != nil {
+	if err := r.adopt(limited, set, changes, mendedOf(tried, failures), by); err != nil {
 		return api.ReloadReport{}, err
 	}
-	n.lastRefused.Store(nil)
-	n.logger.Info("packs loaded again", "added", changes.ActionsAdded, "removed", changes.ActionsRemoved,
+	r.refused.Store(nil)
+	r.logger.Info("packs loaded again", "added", changes.ActionsAdded, "removed", changes.ActionsRemoved,
 		"changed", changes.ActionsChanged, "replaced", changes.PoolsReplaced)
 	return report(set, changes, failures), nil
 }
@@ -95,48 +103,39 @@ func (n *Node) Reload(ctx context.Context, by string) (api.ReloadReport, error) 
 var errLeaving = &messages.Problem{Code: messages.CodeDraining, Message: "nothing is reloaded: this node is shutting down"}
 
 // untilLeaving is ctx, ended early with errLeaving where the node is told to stop, or has been.
-func (n *Node) untilLeaving(ctx context.Context) (context.Context, context.CancelFunc) {
+func (r *reloader) untilLeaving(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	if n.phase.draining.Load() {
+	if r.phase.draining.Load() {
 		cancel(errLeaving)
 	}
-	release := context.AfterFunc(n.phase.leaves, func() { cancel(errLeaving) })
+	release := context.AfterFunc(r.phase.leaves, func() { cancel(errLeaving) })
 	return ctx, func() {
 		release()
 		cancel(nil)
 	}
 }
 
-// adoptPacks makes the set the node's own. Mended are the pools of which a worker has just started. By is who asked.
-func (n *Node) adoptPacks(ctx context.Context, set *pack.Set, changes pack.Changes, mended map[string]bool, by string) error {
-	if err := n.store.SaveActions(ctx, set.Actions); err != nil {
+// adopt makes the set the node's own. Mended are the pools of which a worker has just started. By is who asked.
+func (r *reloader) adopt(ctx context.Context, set *pack.Set, changes pack.Changes, mended map[string]bool, by string) error {
+	if err := r.catalog.adopt(ctx, set); err != nil {
 		return err
 	}
-	n.catalog.packs.Store(set)
 	for _, name := range changes.PoolsRemoved {
-		n.retirePool(name, by)
+		r.starter.retire(name, by)
 	}
 	for i := range set.Pools {
-		if err := n.applyPool(ctx, set, &set.Pools[i], mended[set.Pools[i].Name], by); err != nil {
+		if err := r.starter.apply(ctx, set, &set.Pools[i], mended[set.Pools[i].Name], by); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// applyPool brings one pool to its new configuration.
-func (n *Node) applyPool(ctx context.Context, set *pack.Set, p *pack.Pool, mended bool, by string) error {
-	if len(p.Actions) == 0 {
-		return nil
-	}
-	handle := n.pools.of(p.Name)
-	if handle == nil {
-		return n.startPool(ctx, set, p)
-	}
-	config := n.poolConfig(set, p)
-	handle.config.Store(&config)
-	n.system.Send(handle.pid, &supervisor.Replace{Config: config, Mended: mended, By: by})
-	return nil
+// adopted waits for a reload that has begun to take up its packs, which takes closeTimeout at most, so that no pool gets new workers
+// once it drains.
+func (r *reloader) adopted() {
+	r.adopting.Lock()
+	defer r.adopting.Unlock()
 }
 
 // toTry names the pools that a reload tries: those that are new or changed, and those that do not run as they should.
@@ -153,7 +152,7 @@ func toTry(was map[string]supervisor.Description, set *pack.Set, changes pack.Ch
 
 // tryPools starts a worker of each of the pools, and returns why some did not start, by the names of the pools. Once ctx ends it
 // starts no more, and returns when those that it had started are gone.
-func (n *Node) tryPools(ctx context.Context, old, set *pack.Set, tried []string) (failures []api.ReloadFailure) {
+func (r *reloader) tryPools(ctx context.Context, old, set *pack.Set, tried []string) (failures []api.ReloadFailure) {
 	var mu sync.Mutex
 	var trials sync.WaitGroup
 	room := make(chan struct{}, trialsMax)
@@ -167,7 +166,7 @@ func (n *Node) tryPools(ctx context.Context, old, set *pack.Set, tried []string)
 			if ctx.Err() != nil {
 				return
 			}
-			if f := n.tryPool(ctx, old, set, name); f != nil {
+			if f := r.tryPool(ctx, old, set, name); f != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				failures = append(failures, *f)
@@ -180,15 +179,13 @@ func (n *Node) tryPools(ctx context.Context, old, set *pack.Set, tried []string)
 }
 
 // tryPool starts one worker of a pool and ends it again; nil: it could take work.
-func (n *Node) tryPool(ctx context.Context, old, set *pack.Set, name string) *api.ReloadFailure {
+func (r *reloader) tryPool(ctx context.Context, old, set *pack.Set, name string) *api.ReloadFailure {
 	p, ok := set.Pool(name)
 	if !ok {
 		return nil
 	}
-	worker := n.workerConfig(set, p)
-	worker.Runner = n.runner(set, p, n.catalog.secrets.lend)
-	worker.System, worker.PoolName, worker.Node, worker.Incarnation = n.system, p.Name, n.member.label, n.incarnation
-	err := actors.Try(ctx, &worker, messages.NewWorkerID(n.member.label, p.Name, 0))
+	worker := r.configs.trial(set, p)
+	err := actors.Try(ctx, &worker, messages.NewWorkerID(worker.Node, p.Name, 0))
 	if err == nil {
 		return nil
 	}
@@ -228,17 +225,17 @@ func mendedOf(tried []string, failures []api.ReloadFailure) map[string]bool {
 }
 
 // refuseTrials refuses a reload whose new workers did not start.
-func (n *Node) refuseTrials(bad []api.ReloadFailure, c pack.Changes) error {
-	r := &refusedReload{pools: map[string]api.ReloadFailure{}, kept: map[string]bool{}}
+func (r *reloader) refuseTrials(bad []api.ReloadFailure, c pack.Changes) error {
+	refused := &refusedReload{pools: map[string]api.ReloadFailure{}, kept: map[string]bool{}}
 	lines := make([]string, len(bad))
 	for i, f := range bad {
-		r.pools[f.Pool], lines[i] = f, f.String()
+		refused.pools[f.Pool], lines[i] = f, f.String()
 	}
 	for _, name := range c.PoolsReplaced {
-		r.kept[name] = true
+		refused.kept[name] = true
 	}
-	r.why = strings.Join(lines, "; ")
-	return n.refuseReload(r, &messages.Problem{
+	refused.why = strings.Join(lines, "; ")
+	return r.refuseReload(refused, &messages.Problem{
 		Code:    messages.CodeReloadFailed,
 		Message: "nothing is reloaded, the code from before runs on: " + strings.Join(lines, "; "),
 		Details: api.ReloadFailures{Pools: bad},
@@ -246,9 +243,9 @@ func (n *Node) refuseTrials(bad []api.ReloadFailure, c pack.Changes) error {
 }
 
 // refuseReload remembers a refused reload, to tell of it, and returns the problem.
-func (n *Node) refuseReload(r *refusedReload, problem *messages.Problem) error {
-	r.at = time.Now()
-	n.lastRefused.Store(r)
+func (r *reloader) refuseReload(refused *refusedReload, problem *messages.Problem) error {
+	refused.at = time.Now()
+	r.refused.Store(refused)
 	return problem
 }
 

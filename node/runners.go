@@ -10,25 +10,25 @@ import (
 )
 
 // spec is what the pool's runtime is. Packs of other runtimes are not loaded.
-func (n *Node) spec(p *pack.Pool) runtime.Spec {
-	spec, _ := n.cfg.Runtimes.Of(p.Runtime)
+func (c *poolConfigs) spec(p *pack.Pool) runtime.Spec {
+	spec, _ := c.cfg.Runtimes.Of(p.Runtime)
 	return *spec
 }
 
 // runner says how the pool's workers run things, and where each of their programs has its secrets from.
-func (n *Node) runner(
+func (c *poolConfigs) runner(
 	set *pack.Set, p *pack.Pool, secrets func(*pack.Pool) (actors.Secrets, error),
 ) func(*actors.WorkerConfig, messages.WorkerID, messages.Generation) actors.Runner {
 	outfit := &actors.Outfit{
-		Launcher: n.guardian, Env: n.poolEnv(p), Limits: p.Limits, User: p.As, Umask: p.Umask, Output: n.cfg.OutputMax, FrameMax: n.cfg.FrameMax,
+		Launcher: c.member.guardian, Env: c.programEnv(p), Limits: p.Limits, User: p.As, Umask: p.Umask, Output: c.cfg.OutputMax, FrameMax: c.cfg.FrameMax,
 	}
 	if len(p.Secrets) > 0 {
 		outfit.Secrets = func() (actors.Secrets, error) { return secrets(p) }
 	}
-	spec, launch := n.spec(p), n.launch(p)
+	spec, launch := c.spec(p), c.launch(p)
 	switch spec.Lifetime {
 	case runtime.InNode:
-		return actors.InNodeRunner(n.handlers())
+		return actors.InNodeRunner(c.catalog.handlers)
 	case runtime.OneShot:
 		return actors.OneShotRunner(outfit, func(a *messages.Action) runtime.Program {
 			one := launch
@@ -36,17 +36,17 @@ func (n *Node) runner(
 			return spec.Start(one)
 		})
 	}
-	return actors.LongLivedRunner(outfit, program(set, p, spec.Process, spec.Start(launch), n.cfg.Data))
+	return actors.LongLivedRunner(outfit, program(set, p, spec.Process, spec.Start(launch), c.cfg.Data))
 }
 
-func (n *Node) poolEnv(p *pack.Pool) []string {
-	env := append(slices.Clone(n.env), userEnv(p.As)...)
+func (c *poolConfigs) programEnv(p *pack.Pool) []string {
+	env := append(slices.Clone(c.env), userEnv(p.As)...)
 	return append(env, flatten(p.Env)...)
 }
 
 // launch is what the pool's programs are started with.
-func (n *Node) launch(p *pack.Pool) runtime.Launch {
-	return runtime.Launch{Interpreter: n.cfg.Interpreters[p.Runtime], SDK: n.sdkFor(p), Root: p.Root, Command: p.Command, Env: p.Env}
+func (c *poolConfigs) launch(p *pack.Pool) runtime.Launch {
+	return runtime.Launch{Interpreter: c.cfg.Interpreters[p.Runtime], SDK: c.catalog.kits.of(p), Root: p.Root, Command: p.Command, Env: p.Env}
 }
 
 // program is what each worker of the pool keeps. Without a folder of the pool's own it runs in the data folder.

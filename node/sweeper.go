@@ -57,9 +57,9 @@ type overdue interface {
 	Overdue(ctx context.Context, q store.OverdueQuery) ([]messages.Execution, error)
 }
 
-func (n *Node) newSweeper() *sweeper {
-	s := &sweeper{store: n.store, clock: &n.clock, record: n.record, judge: n.judge, takenBack: n.metrics.takenBack, logger: n.logger}
-	s.sweeps = s.table(&n.cfg)
+func newSweeper(b *base, record operate.Record, judge *actors.WorkerConfig, takenBack func(pool, reason string)) *sweeper {
+	s := &sweeper{store: b.store, clock: &b.clock, record: record, judge: judge, takenBack: takenBack, logger: b.logger}
+	s.sweeps = s.table(&b.cfg)
 	return s
 }
 
@@ -108,6 +108,9 @@ func (s *sweeper) round(ctx context.Context, monitor string) error {
 	}
 	return errors.Join(errs...)
 }
+
+// rescueOrphans gives back what dead incarnations had on their workers.
+func (s *sweeper) rescueOrphans(ctx context.Context) error { return s.round(ctx, "orphans") }
 
 // rescue gives back what a dead incarnation had on a worker.
 func (s *sweeper) rescue(e *messages.Execution) store.Change {

@@ -29,6 +29,13 @@ type unservedPools struct {
 	by map[string]*unassigned // those whose work waits and that this node does not have
 }
 
+func newUnservedPools(b *base, remote *operate.RemoteWorkers, s *sweeper) *unservedPools {
+	return &unservedPools{
+		store: b.store, clock: &b.clock, pools: b.pools, remote: remote, sweeper: s, incarnation: b.incarnation,
+		every: b.cfg.HeartbeatInterval, shared: b.cfg.full(), by: map[string]*unassigned{},
+	}
+}
+
 // round ends the work of the pools that rounds enough have found unserved. What fails in a round shows that the store is not steady,
 // so the rounds are counted anew.
 func (p *unservedPools) round(ctx context.Context) error {

@@ -8,6 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
+
+	"github.com/hashicorp/go-hclog"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/pack"
@@ -39,20 +42,26 @@ func userEnv(u *messages.User) (env []string) {
 	return env
 }
 
-// openSDK writes the SDKs where the users of pools can read them: the data folder is the node's alone.
-func (n *Node) openSDK(set *pack.Set) error {
+// kits are the SDKs that programs load, and a copy that the users of pools can read: the data folder is the node's alone.
+type kits struct {
+	data   string
+	shared atomic.Pointer[string] // the folder of the copy; nil: no pool needs one
+}
+
+// write makes the copy where a pool of the set has a user of its own.
+func (k *kits) write(set *pack.Set) error {
 	for i := range set.Pools {
 		if set.Pools[i].As == nil {
 			continue
 		}
-		dir, err := sharedFolder(n.cfg.Data, "sdk", 0o755, "/run", os.TempDir())
+		dir, err := sharedFolder(k.data, "sdk", 0o755, "/run", os.TempDir())
 		if err == nil {
 			err = errors.Join(sdk.Materialize(dir), openFolders(dir))
 		}
 		if err != nil {
 			return fmt.Errorf("pool %s: the SDKs for its user %s: %w", set.Pools[i].Name, set.Pools[i].User, err)
 		}
-		n.openKits.Store(&dir)
+		k.shared.Store(&dir)
 		return nil
 	}
 	return nil
@@ -68,21 +77,21 @@ func openFolders(dir string) error {
 	})
 }
 
-// closeSDK removes what openSDK wrote. What is left by a crash is the next boot's.
-func (n *Node) closeSDK() {
-	if dir := n.openKits.Load(); dir != nil {
+// remove removes the copy. What is left by a crash is the next boot's.
+func (k *kits) remove(logger hclog.Logger) {
+	if dir := k.shared.Load(); dir != nil {
 		if err := os.RemoveAll(*dir); err != nil {
-			n.logger.Warn("shared folder not removed", "folder", *dir, "error", err)
+			logger.Warn("shared folder not removed", "folder", *dir, "error", err)
 		}
 	}
 }
 
-// sdkFor is the folder that a pool's workers load the SDKs from.
-func (n *Node) sdkFor(p *pack.Pool) string {
-	if dir := n.openKits.Load(); p.As != nil && dir != nil {
+// of is the folder that a pool's workers load the SDKs from.
+func (k *kits) of(p *pack.Pool) string {
+	if dir := k.shared.Load(); p.As != nil && dir != nil {
 		return *dir
 	}
-	return n.cfg.Data
+	return k.data
 }
 
 var errNotOurs = errors.New("somebody else has made it, or may write to it: remove it")

@@ -27,9 +27,10 @@ type watcher struct {
 	recorder recorderWatch
 	full     fullness
 	tasks    sync.WaitGroup
-	refused  bool          // the broker did not let the node in
-	declared atomic.Bool   // the shared topology, since the broker came
-	turn     chan struct{} // holds one: who declares it
+	end      context.CancelFunc // of the watch; nil: it has not begun
+	refused  bool               // the broker did not let the node in
+	declared atomic.Bool        // the shared topology, since the broker came
+	turn     chan struct{}      // holds one: who declares it
 	odd      atomic.Pointer[[]oddQueue]
 	losses   losses // of shared exchanges
 }
@@ -51,12 +52,17 @@ func (w *watcher) Suspect() {
 	}
 }
 
-// start watches until the function that it returns is called. The node's broker is open; its store may not be.
-func (w *watcher) start() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
+// start watches until stop. The node's broker is open; its store may not be.
+func (w *watcher) start() {
+	var ctx context.Context
+	ctx, w.end = context.WithCancel(context.Background())
 	w.tasks.Go(func() { w.run(ctx) })
-	return func() {
-		cancel()
+}
+
+// stop ends the watch, where there is one.
+func (w *watcher) stop() {
+	if w.end != nil {
+		w.end()
 		w.tasks.Wait()
 	}
 }
@@ -249,6 +255,11 @@ func (w *watcher) await(ctx context.Context, step func(context.Context) error) e
 		case <-ctx.Done():
 		}
 	}
+}
+
+// patient makes a step of the start wait for a store that is away.
+func (w *watcher) patient(step func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error { return w.await(ctx, step) }
 }
 
 // How often a store that is away is tried at the start.

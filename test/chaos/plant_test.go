@@ -25,7 +25,7 @@ var plants = []plant{{
 }, {
 	// Claims and ends of runs take effect on the attempt after theirs.
 	file:   "node/open.go",
-	before: "		n.adapter = opened\n",
+	before: "		a.adapter = opened\n",
 	fault:  "		if planted(\"no_attempt\") {\n			opened = faulty.Attemptless(opened)\n		}\n",
 }, {
 	file:   "node/open.go",
