@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// Off, in place of an address, means that a node does not listen for peers.
+// Off in place of an address means that a node does not listen for peers.
 const Off = "off"
 
 // Settings say where a node listens for its peers, and which peers it accepts. Zero: it does not listen.
