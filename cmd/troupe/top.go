@@ -24,6 +24,7 @@ const (
 	topPages = 50
 	topRows  = 25
 	topTime  = 2 * time.Second // of the reading of those pages
+	topLimit = 5 * time.Second // of one look
 	topShare = 4               // they are read again after this many times as long as the reading took
 )
 
@@ -40,7 +41,7 @@ func (t top) command() *cobra.Command {
 	}
 	cmd.Flags().DurationVar(&every, "every", every, "time between two looks, 200ms or more")
 	cmd.RunE = t.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
-		m := topModel{ctx: ctx, client: c, every: max(every, 200*time.Millisecond), clock: time.Now}
+		m := topModel{ctx: ctx, client: c, every: max(every, 200*time.Millisecond), limit: topLimit, clock: time.Now}
 		first := m.look()
 		if first.err != nil {
 			return first.err
@@ -84,6 +85,7 @@ type topModel struct {
 	ctx    context.Context
 	client *client.Client
 	every  time.Duration
+	limit  time.Duration // of one look
 	view   topView
 	paused bool
 	width  int // of the terminal; 0: not known
@@ -95,7 +97,7 @@ type topTick struct{}
 
 // look asks the node. A node that does not answer is shown as such, and asked again.
 func (m topModel) look() topView {
-	ctx, cancel := context.WithTimeout(m.ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(m.ctx, m.limit)
 	defer cancel()
 	v := topView{Server: m.client.Server()}
 	var pools api.PoolList

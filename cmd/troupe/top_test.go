@@ -31,7 +31,7 @@ func TestTopShowsWhatTheNodeSays(t *testing.T) {
 	c, err := client.New(s.URL, "")
 	require.NoError(t, err)
 	defer c.Close()
-	m := topModel{ctx: t.Context(), client: c, clock: time.Now}
+	m := topModel{ctx: t.Context(), client: c, limit: time.Minute, clock: time.Now}
 	next, again := m.Update(m.look())
 	require.NotNil(t, again, "it looks again")
 	text := plain(next.(topModel).View().Content)
@@ -98,7 +98,7 @@ func TestTopShowsTheLongestFirst(t *testing.T) {
 	c, err := client.New(s.URL, "")
 	require.NoError(t, err)
 	defer c.Close()
-	v := topModel{ctx: t.Context(), client: c, clock: time.Now}.look()
+	v := topModel{ctx: t.Context(), client: c, limit: time.Minute, clock: time.Now}.look()
 	require.NoError(t, v.err)
 	require.Equal(t, id1, v.Running[0].ID.String())
 	require.Contains(t, plain(v.render(0, 0, false)), "… and 38 more run, for less long")
@@ -148,7 +148,7 @@ func TestTopShowsWhatIsDue(t *testing.T) {
 	require.NoError(t, err)
 	defer c.Close()
 	at := now
-	m := topModel{ctx: t.Context(), client: c, clock: func() time.Time { at = at.Add(time.Millisecond); return at }} // each page takes a millisecond
+	m := topModel{ctx: t.Context(), client: c, limit: time.Minute, clock: func() time.Time { at = at.Add(time.Millisecond); return at }} // each page takes a millisecond
 	m.view = m.look()
 	require.NoError(t, m.view.err)
 	require.Len(t, m.view.Waiting, len(waiting))
