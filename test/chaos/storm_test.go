@@ -60,7 +60,7 @@ func TestWholeWorkersKilledUnderLoad(t *testing.T) {
 
 func TestWorkersKilledUnderLoadWithEvents(t *testing.T) {
 	t.Parallel()
-	underLoad(t, storm{executions: 400, blows: 12, sessions: 16, callers: 24, strike: killWorker, events: true})
+	underLoad(t, storm{executions: 400, blows: 24, sessions: 16, callers: 24, stretch: 4, strike: killWorker, events: true})
 }
 
 func TestWholeNodeKilledUnderLoadWithEvents(t *testing.T) {
