@@ -24,8 +24,8 @@ type Place struct {
 	WorkerID    messages.WorkerID
 	PlacedBy    messages.Incarnation
 	ClaimWithin time.Duration // claim_by = now + this
-	// Session, where set, goes with the placement; for affinity strict and strict_fail the change is also refused
-	// while another execution of the session is scheduled, running or cancelling.
+	// Session, where set, is the session's part of the placement. With affinity strict or strict_fail the store also
+	// refuses the change while another execution of the session is scheduled, running or cancelling.
 	Session *SessionUse
 }
 
@@ -33,11 +33,11 @@ type Place struct {
 type SessionUse struct {
 	Pool, Session string
 	Epoch         int64 // of the binding that the run will see
-	// Bind makes or moves the binding to the worker with Epoch, which must be above the stored epoch; false: the
-	// stored binding must be (Worker, Epoch), or, for a hint that missed, is left alone.
+	// Bind makes or moves the binding to the worker with Epoch, which must exceed the stored epoch. Without Bind the
+	// stored binding must be (Worker, Epoch); a hint that missed leaves it alone.
 	Bind bool
-	Lost bool // told to the run
-	Hit  bool // told to the run
+	Lost bool // passed to the run
+	Hit  bool // passed to the run
 }
 
 // TakeBack returns an unclaimed placement: scheduled → requested, same attempt, take_backs + 1.
@@ -49,11 +49,11 @@ type TakeBack struct {
 	By      string        // who asked for it, for its event; empty: nobody
 }
 
-// Claim starts a placement: scheduled → running, for this worker and generation, with the run deadline now + timeout.
-// Its Result carries the whole execution, parameters included. A claim that finds the placement running for the
-// same worker and generation says Already and carries the execution too. Where leases are evaluated, a claim by an
-// incarnation without a live one is Refused with ErrFenced. One of a run with a session's state whose binding is not that of
-// its placement any more is Refused with ErrSession: the caller takes the placement back.
+// Claim starts a placement: scheduled → running, for this worker and generation. The run deadline is now + timeout. The
+// Result holds the whole execution with its parameters. If the placement already runs for the same worker and
+// generation, the verdict is Already, and the Result holds the execution too. Where leases are evaluated, a claim by an
+// incarnation without a live lease is Refused with ErrFenced. A run with a session's state is Refused with ErrSession
+// if the session's binding is no longer that of the placement; the caller then takes the placement back.
 type Claim struct {
 	ID         messages.ExecutionID
 	Attempt    messages.Attempt
@@ -61,8 +61,8 @@ type Claim struct {
 	Generation messages.Generation
 }
 
-// Finish writes the outcome of a run: running → Outcome.Status. From cancelling every outcome is written
-// cancelled, its result or error kept in the details, and no retry is made (see Settle).
+// Finish writes the outcome of a run: running → Outcome.Status. From cancelling, every outcome is written as cancelled,
+// with its result or error in the details, and no retry is stored (see Settle).
 type Finish struct {
 	ID      messages.ExecutionID
 	Attempt messages.Attempt
@@ -70,7 +70,7 @@ type Finish struct {
 	Output  messages.Output
 	// Retry is the execution that follows, stored in the same transaction; nil: none.
 	Retry *messages.Execution
-	By    string // who ended the run, for its event; empty: nobody did, it ended by itself
+	By    string // who ended the run, for its event; empty: it ended by itself
 }
 
 // End writes an outcome for an execution that never started: requested, scheduling or scheduled with this attempt →
@@ -82,35 +82,35 @@ type End struct {
 	Retry   *messages.Execution
 }
 
-// Cancel asks an execution to stop: requested, scheduling, scheduled → cancelled; running → cancelling. Its Result's
-// Execution says which, and where a running one is. A terminal or cancelling one is left alone: Already.
+// Cancel asks an execution to stop: requested, scheduling, scheduled → cancelled; running → cancelling. The Result's
+// Execution has the new status and the worker of a run. A terminal or cancelling execution does not change: Already.
 type Cancel struct {
 	ID messages.ExecutionID
-	By string // who asks, for its event
+	By string // who asked, for the event
 }
 
-// Rescue places a run again whose worker is gone: running → requested, crash_count + 1; from cancelling it
+// Rescue places a run again after the loss of its worker: running → requested, crash_count + 1. From cancelling it
 // becomes cancelled.
 type Rescue struct {
 	ID      messages.ExecutionID
 	Attempt messages.Attempt
 	Reason  string
 	Delay   time.Duration
-	// Unstarted: it is no crash, so that crash_count stays: the worker had claimed it and never started it, or was told
-	// to end while it ran.
+	// Unstarted: this is no crash, and crash_count does not change. The worker claimed the execution and never started it,
+	// or was told to end while it ran.
 	Unstarted bool
 	By        string // who ended the run, for its event; empty: nobody did
 }
 
-// Verdict is what became of a change.
+// Verdict is the outcome of a change.
 type Verdict uint8
 
 // The verdicts.
 const (
 	Applied Verdict = iota + 1
-	Already         // this very change had been made before
-	Stale           // the execution stands elsewhere; nothing was changed
-	Missing         // there is no such execution
+	Already         // the same change was made before
+	Stale           // the execution has another status or attempt; nothing was changed
+	Missing         // the execution does not exist
 	Refused         // the row's own data or its session forbid it; Err says why
 	Blocked         // another transaction holds a lock of the row; nothing was changed; Err says so. Repeat it later
 )
@@ -123,14 +123,14 @@ func (v Verdict) String() string {
 	return "verdict"
 }
 
-// Result is what became of one change.
+// Result is the answer to one change.
 type Result struct {
 	Verdict Verdict
 	Status  messages.Status  // after the change, or as found
 	Attempt messages.Attempt // after the change, or as found
 	At      time.Time        // the store's clock
-	// Execution is set for Claim (Applied, Already), Cancel (unless Missing), and for Finish and End where Applied
-	// (without parameters): what is told to waiters.
+	// Execution is set for Claim (Applied, Already), for Cancel (unless Missing), and without parameters for an Applied
+	// Finish or End. Waiters receive it.
 	Execution *messages.Execution
 	Err       error // with Refused and Blocked
 }
@@ -185,8 +185,8 @@ func (*End) isChange()      {}
 func (*Cancel) isChange()   {}
 func (*Rescue) isChange()   {}
 
-// Settle is the outcome that is written for a run that ended with o while the row stood in from: o itself, or, from
-// cancelling, cancelled with what came kept in the details.
+// Settle returns the outcome to write for a run that ended with o while its status was from. It is o, or, from
+// cancelling, cancelled with the run's own outcome in the details.
 func Settle(from messages.Status, o messages.Outcome) messages.Outcome {
 	if from != messages.Cancelling || o.Status == messages.Cancelled {
 		return o

@@ -8,11 +8,12 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// This file, decide_changes.go and rules.go are the state machine of executions. They are pure, as the packages of rules/ are: they decide by their
-// arguments alone. An adapter reads a row, asks Decide, and writes what it says by a statement that compares what was read;
-// or it makes a change by a statement of its own, which storetest compares with Decide.
+// This file, decide_changes.go and rules.go are the state machine of executions. Like the packages of rules/ they are
+// pure: they decide by their arguments alone. An adapter reads a row, asks Decide, and writes the decision by a
+// statement that compares with the row as it was read. Or it makes a change by a statement of its own, which storetest
+// compares with Decide.
 
-// Last is the change that brought a row to where it stands, as stores keep it in last_change. The numbers are stored.
+// Last is the last change of a row, as stores keep it in last_change. The numbers are stored.
 type Last uint8
 
 // The changes by number.
@@ -27,59 +28,58 @@ const (
 	LastRescue
 )
 
-// Row is an execution with what a store keeps beside it to judge changes.
+// Row is an execution with the data that a store keeps for its decisions.
 type Row struct {
 	messages.Execution
 	Last Last
 }
 
-// Strict reports whether the execution takes turns with the others of its session.
+// Strict reports whether the session's executions run one after the other.
 func (r *Row) Strict() bool {
 	return r.Session != "" && (r.Affinity == messages.AffinityStrict || r.Affinity == messages.AffinityStrictFail)
 }
 
-// Facts are what some changes are decided by beside the execution's own row: its session where AsksSession says so, and the
-// claimer's lease.
+// Facts are the other inputs of some decisions: the execution's session (if AsksSession) and the claimer's lease.
 type Facts struct {
-	Held Session // the execution's session as it stands; zero: there is none yet
+	Held Session // the execution's session; zero: there is none yet
 	// Busy: an execution of the session is scheduled, running or cancelling. It matters for affinity strict and strict_fail.
 	Busy bool
 	// Fenced: the store evaluates leases, and the claimer's is not live.
 	Fenced bool
 }
 
-// Effect is what a change does to the row of the execution's session.
+// Effect is the effect of a change on the row of the execution's session.
 type Effect uint8
 
 // The effects on a session.
 const (
-	// SessionBound: the binding is made or moved to the placement's worker and epoch.
+	// SessionBound: the session is bound to the placement's worker and epoch.
 	SessionBound Effect = iota + 1
-	// SessionStarted: a run with the session's state begins; the first epoch of which that holds is kept.
+	// SessionStarted: a run with the session's state begins. The store keeps the epoch of the first such run.
 	SessionStarted
-	// SessionFinished: finished_epoch rises to that of the run, one run more is counted where Leaves holds of the status, and
-	// the session is touched. For affinity hint this happens only where the session is bound to the run's worker: one that
-	// missed says nothing of the session's state.
+	// SessionFinished: finished_epoch rises to the run's epoch, Runs is incremented if Leaves(status), and TouchedAt is
+	// set. With affinity hint this happens only where the session is bound to the run's worker: a run on another worker
+	// says nothing about the session's state.
 	SessionFinished
 )
 
-// Decision is what becomes of a change: the verdict and, where it is Applied, all that a store has to write in one
-// transaction.
+// Decision is the verdict on a change and, if Applied, all that a store must write in one transaction.
 type Decision struct {
 	Verdict Verdict
 	Err     error // with Refused
-	Next    Row   // after the change, or as found. The parameters are as in the row that was given
-	// Event is what is kept of the change, also where it is Stale; Kind "": nothing.
+	Next    Row   // after the change, or as found. It has the parameters of the given row
+	// Event is the event to store, also if Stale; Kind "": none.
 	Event Event
-	// Straight: the event is a step of the straight path, which is kept only where all events are.
+	// Straight: the event is a step of the straight path (placed, claimed, finished). It is stored only where all events
+	// are stored.
 	Straight bool
-	// Retry is the execution to store as the one that follows; nil: none. It has no idempotency key, takes the row's parameters
-	// unless it has its own, the row's worker as the one to avoid, and Next.CrashCount. An event says so, see RetryEvent.
+	// Retry is the execution to store as the retry; nil: none. It has no idempotency key. It takes the row's parameters
+	// unless it has its own, the row's worker as the one to avoid, and Next.CrashCount. RetryEvent is its event.
 	Retry *messages.Execution
-	// Output is what the run wrote; empty: nothing to store.
+	// Output is the output of the run; empty: nothing to store.
 	Output  messages.Output
-	Session Effect // on the execution's session; 0: none
-	// Carry: the result carries the execution, see Result.Execution.
+	Session Effect // effect on the execution's session; 0: none
+	// Carry: the result includes the execution, see Result.Execution.
 	Carry bool
 }
 
@@ -90,8 +90,8 @@ func (d *Decision) RetryEvent() Event {
 	return v
 }
 
-// Decide says what becomes of the change of a row that stands so; row nil is an execution that does not exist. Facts may be nil where
-// nothing of them matters. What it is given is not changed. A change that is repeated after it was Applied is Already.
+// Decide decides a change of the row. A nil row is an execution that does not exist. Facts may be nil if the change
+// needs none. Decide does not change its arguments. A change that is repeated after it was Applied is Already.
 func Decide(row *Row, facts *Facts, c Change, now time.Time) (d Decision) {
 	if row == nil {
 		d.Verdict = Missing
@@ -122,7 +122,7 @@ func Decide(row *Row, facts *Facts, c Change, now time.Time) (d Decision) {
 	return d
 }
 
-// AsksSession reports whether the change is decided by the execution's session too, so that Facts must say how that stands.
+// AsksSession reports whether the decision needs the execution's session in Facts.
 func AsksSession(row *Row, c Change) bool {
 	switch c := c.(type) {
 	case *Place:
@@ -133,7 +133,7 @@ func AsksSession(row *Row, c Change) bool {
 	return false
 }
 
-// AsksOutcome reports whether the change is answered with the row's result and error, so that the row must have them.
+// AsksOutcome reports whether the decision needs the row's result and error.
 func AsksOutcome(row *Row, c Change) bool {
 	if !row.Status.Terminal() {
 		return false
@@ -149,10 +149,10 @@ func AsksOutcome(row *Row, c Change) bool {
 	return false
 }
 
-// withState reports whether the placement was promised the session's state.
+// withState reports whether the placement told the run that it has the session's state.
 func (r *Row) withState() bool { return r.Session != "" && r.SessionEpoch > 0 && r.SessionHit }
 
-// ChangedAttempt is the attempt that a change names; a Cancel names none.
+// ChangedAttempt returns the attempt that a change names. Cancel names none.
 func ChangedAttempt(c Change) messages.Attempt {
 	switch c := c.(type) {
 	case *Place:
@@ -171,12 +171,13 @@ func ChangedAttempt(c Change) messages.Attempt {
 	return 0
 }
 
-// refuse leaves the row as it is, for what err says.
+// refuse rejects the change with err and leaves the row as it is.
 func (d *Decision) refuse(c Change, err error) {
 	d.Verdict, d.Err = Refused, fmt.Errorf("%s execution %s: %w", c.Name(), d.Next.ID, err)
 }
 
-// miss is for a change that finds the execution elsewhere, or its own work (mine). The latter is no event.
+// miss decides a change that does not fit the row: Already, without an event, if the row shows this change's own work
+// (mine), else Stale.
 func (d *Decision) miss(c Change, mine bool, now time.Time) {
 	if mine {
 		d.Verdict = Already
@@ -187,21 +188,21 @@ func (d *Decision) miss(c Change, mine bool, now time.Time) {
 		Reason: c.Name(), Worker: string(d.Next.WorkerID)}
 }
 
-// StaleWrite is the kind of the event of a change that came too late. A store keeps at most StaleWritesMax of one execution, so that a party that
-// repeats without end cannot fill it.
+// StaleWrite is the kind of the event of a stale change. A store keeps at most StaleWritesMax of them for one
+// execution: a party that repeats a change without end cannot fill the store.
 const (
 	StaleWrite     = "stale_write"
 	StaleWritesMax = 64
 )
 
-// made is for a change that takes effect: d.Next is complete.
+// made records that the change takes effect. The caller has completed d.Next.
 func (d *Decision) made(row *Row, c Change, now time.Time, reason, by string) {
 	d.Verdict = Applied
 	d.Event = Event{At: now, Attempt: d.Next.Attempt, Kind: c.Name(), From: row.Status, To: d.Next.Status,
 		Reason: reason, Worker: string(row.WorkerID), By: by}
 }
 
-// requeue puts the execution back to requested, with no trace of its worker.
+// requeue returns the execution to requested and clears its worker.
 func (d *Decision) requeue(delay time.Duration, now time.Time) {
 	n := &d.Next
 	n.Status, n.RunAt = messages.Requested, now.Add(max(delay, 0)).Truncate(time.Microsecond)
@@ -210,15 +211,15 @@ func (d *Decision) requeue(delay time.Duration, now time.Time) {
 	n.SessionEpoch, n.SessionLost, n.SessionHit = 0, false, false
 }
 
-// conclude gives the execution an outcome.
+// conclude gives the execution its outcome.
 func (d *Decision) conclude(o messages.Outcome, now time.Time) {
 	n := &d.Next
 	n.Status, n.FinishedAt, n.Result, n.Error = o.Status, now, o.Result, o.Error
 	d.Carry = true
 }
 
-// mayFollow returns the retry as it is stored, without its key, which stays with the execution that was submitted under it. The error
-// says what keeps it from being stored.
+// mayFollow returns the retry as it is stored, without its idempotency key: the key stays with the submitted execution.
+// The error says why the retry cannot be stored.
 func mayFollow(retry *messages.Execution) (*messages.Execution, error) {
 	if retry == nil {
 		return nil, nil
@@ -234,14 +235,14 @@ func mayFollow(retry *messages.Execution) (*messages.Execution, error) {
 	return &keyless, nil
 }
 
-// follow names the execution that follows.
+// follow adds the retry to the decision.
 func (d *Decision) follow(retry *messages.Execution) {
 	if retry != nil {
 		d.Retry, d.Next.RetriedAs = retry, retry.ID
 	}
 }
 
-// sameOutcome reports whether the outcome is the one that the row has, whichever status the run ended from.
+// sameOutcome reports whether the row has this outcome, whichever status the run ended from.
 func (r *Row) sameOutcome(o messages.Outcome) bool {
 	for _, from := range []messages.Status{messages.Running, messages.Cancelling} {
 		would := Settle(from, o)
@@ -252,7 +253,7 @@ func (r *Row) sameOutcome(o messages.Outcome) bool {
 	return false
 }
 
-// reasonOf is the code of an error, as events have it.
+// reasonOf returns the code of an error, for events.
 func reasonOf(e *messages.Error) string {
 	if e == nil {
 		return ""

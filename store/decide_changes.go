@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// Each of these decides one kind of change. Next, in rules.go, has the edges.
+// Each method decides one kind of change. Next, in rules.go, has the edges.
 
 func (d *Decision) place(row *Row, facts *Facts, c *Place, now time.Time) {
 	to, ok := Next(c.Name(), row.Status)
@@ -43,7 +43,7 @@ func (d *Decision) place(row *Row, facts *Facts, c *Place, now time.Time) {
 	d.Straight, d.Event.Worker = true, string(c.WorkerID)
 }
 
-// mayTake says what keeps the placement's worker from taking the execution, or nil.
+// mayTake returns why the placement's worker may not get the execution, or nil.
 func mayTake(row *Row, c *Place) error {
 	switch {
 	case c.Worker.Incarnation.IsZero():
@@ -54,7 +54,7 @@ func mayTake(row *Row, c *Place) error {
 	return nil
 }
 
-// allows says what about its session keeps the placement from being made, or nil. Every refusal is an ErrSession.
+// allows returns why the session does not allow the placement, or nil. Every such error is an ErrSession.
 func allows(row *Row, facts *Facts, c *Place) error {
 	u, held := c.Session, &facts.Held
 	if u == nil {
@@ -98,7 +98,7 @@ func (d *Decision) claim(row *Row, facts *Facts, c *Claim, now time.Time) {
 	}
 	switch held := &facts.Held; {
 	case row.withState() && (held.Worker != row.Worker || held.Epoch != row.SessionEpoch):
-		// The process that had the state is gone, and the run would not be told.
+		// The process that had the state is gone, and the run would not be told that state was lost.
 		d.refuse(c, fmt.Errorf("session %q: %w: its binding with epoch %d has ended", row.Session, ErrSession, row.SessionEpoch))
 		return
 	case facts.Fenced:
@@ -129,7 +129,7 @@ func (d *Decision) finish(row *Row, c *Finish, now time.Time) {
 	}
 	asked := c.Retry
 	if row.Status == messages.Cancelling {
-		asked = nil // what was cancelled is not retried
+		asked = nil // a cancelled execution is not retried
 	}
 	retry, err := mayFollow(asked)
 	if err != nil {

@@ -21,7 +21,7 @@ func onSlot(slot int) messages.WorkerKey {
 	return messages.WorkerKey{Incarnation: here, Pool: "p", Slot: messages.Slot(slot)}
 }
 
-// rowIn is a row that changes have led to the status, at attempt 1 where it was placed.
+// rowIn returns a row that changes led to the status, with attempt 1 if it was placed.
 func rowIn(t require.TestingT, to messages.Status) store.Row {
 	row := store.Row{Execution: messages.Execution{ID: messages.NewExecutionID(), Action: "core.echo", Pool: "p", Status: messages.Requested,
 		Timeout: time.Minute, RunAt: decidedAt}}
@@ -49,7 +49,7 @@ func rowIn(t require.TestingT, to messages.Status) store.Row {
 	return row
 }
 
-// decidedChange makes the change called name with the attempt that the row has.
+// decidedChange returns the named change with the row's attempt.
 func decidedChange(name string, row *store.Row) store.Change {
 	id, attempt := row.ID, row.Attempt
 	switch name {
@@ -69,7 +69,7 @@ func decidedChange(name string, row *store.Row) store.Change {
 	return &store.Rescue{ID: id, Attempt: attempt, Reason: "node gone"}
 }
 
-// TestDecideEveryChange makes every change of a row in every status, and says where each leads.
+// TestDecideEveryChange makes every change of a row in every status and checks the next status.
 func TestDecideEveryChange(t *testing.T) {
 	t.Parallel()
 	leads := map[string]map[messages.Status]messages.Status{
@@ -110,7 +110,7 @@ func TestDecideEveryChange(t *testing.T) {
 	require.Equal(t, store.Missing, store.Decide(nil, nil, &store.Cancel{}, decidedAt).Verdict)
 }
 
-// TestDecideSessions says which placements and claims a session allows.
+// TestDecideSessions checks which placements a session allows.
 func TestDecideSessions(t *testing.T) {
 	t.Parallel()
 	held := store.Session{Pool: "p", Session: "s", Epoch: 3, Worker: onSlot(1)}
@@ -156,7 +156,7 @@ func TestDecideSessions(t *testing.T) {
 	}
 }
 
-// TestDecideClaims says which claims the session's binding and the claimer's lease allow.
+// TestDecideClaims checks which claims the session's binding and the claimer's lease allow.
 func TestDecideClaims(t *testing.T) {
 	t.Parallel()
 	row := rowIn(t, messages.Scheduled)
@@ -173,7 +173,7 @@ func TestDecideClaims(t *testing.T) {
 	require.Equal(t, decidedAt.Add(row.Timeout), d.Next.RunDeadline)
 }
 
-// TestDecideRetries says when an outcome brings its retry.
+// TestDecideRetries checks which outcomes store the retry.
 func TestDecideRetries(t *testing.T) {
 	t.Parallel()
 	row := rowIn(t, messages.Running)
@@ -201,7 +201,7 @@ func TestDecideRetries(t *testing.T) {
 	require.Equal(t, row, d.Next)
 }
 
-// drawn draws a change of the row, near enough to it to fit now and then.
+// drawn draws a change that fits the row now and then.
 func drawn(r *rapid.T, row *store.Row) store.Change {
 	seen := *row
 	seen.Attempt += messages.Attempt(rapid.SampledFrom([]int{0, 0, 0, -1, 1}).Draw(r, "off"))
@@ -226,8 +226,8 @@ func drawn(r *rapid.T, row *store.Row) store.Change {
 	return c
 }
 
-// TestDecideHistories holds every history to what may be relied on: an outcome is final and there is one, an attempt never
-// falls and rises by placements alone, what is not made changes nothing, and what was made is Already when it is repeated.
+// TestDecideHistories checks that in every history an outcome is final, an attempt never falls and rises only by a
+// placement, a rejected change changes nothing, and a repeated change is Already.
 func TestDecideHistories(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {

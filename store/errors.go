@@ -7,7 +7,8 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// DecodeError reads an error as EncodeError has written it, or nil of nothing; what is not JSON becomes an error that says so, with the bytes kept as text.
+// DecodeError reads an error that EncodeError wrote; nil for no bytes. Bytes that are not JSON become an error that
+// says so and has them as text.
 func DecodeError(b []byte) *messages.Error {
 	if len(b) == 0 {
 		return nil
@@ -19,8 +20,9 @@ func DecodeError(b []byte) *messages.Error {
 	return e
 }
 
-// EncodeError is the form in which adapters keep an error, JSON, and nil of nil. Details that are not JSON are kept as a JSON text; bytes that are not
-// UTF-8 become the replacement character here, so that what is read back and written again stays the same.
+// EncodeError returns the JSON of an error for adapters to store; nil for nil. Details that are not JSON are stored as
+// a JSON text. Bytes that are not UTF-8 become the replacement character, so that an error which is read and written
+// again does not change.
 func EncodeError(e *messages.Error) []byte {
 	if e == nil {
 		return nil

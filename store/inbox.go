@@ -10,28 +10,27 @@ import (
 	"github.com/troupe-run/troupe/rules/submit"
 )
 
-// HintKind is what a Hint is about.
+// HintKind is the subject of a Hint.
 type HintKind uint8
 
 // The kinds of hint.
 const (
 	HintLook      HintKind = iota + 1 // hints may have been missed: look at everything
-	HintRequested                     // Pool has something new to place
-	HintCancel                        // Execution is to be cancelled where it runs
+	HintRequested                     // Pool has a new execution to place
+	HintCancel                        // a running Execution is to be cancelled
 	HintInbox                         // a submission waits in the inbox
 	HintFinished                      // Execution has its outcome
-	HintRouter                        // pools may have lost their leader
+	HintRouter                        // pools may have lost their router
 )
 
-// Hint is one coalesced word from a store that others use too.
+// Hint is one coalesced message from a store that other programs use too.
 type Hint struct {
 	Kind      HintKind
 	Pool      string
 	Execution messages.ExecutionID
 }
 
-// Submission is what another program has put into the store to be executed: no more than it must know. The execution
-// gets its id.
+// Submission is an execution that another program requests by a row in the store. The execution gets the row's id.
 type Submission struct {
 	ID             messages.ExecutionID
 	Action         string
@@ -46,16 +45,16 @@ type Submission struct {
 	Labels         map[string]string
 	CreatedBy      string
 	Trace          string
-	At             time.Time // when it was put there
-	// Invalid says what of the row cannot be a submission, such as an infinite time. The node refuses it with this text;
-	// empty: nothing.
+	At             time.Time // when the row was inserted
+	// Invalid says why the row cannot be a submission, for example an infinite time. The node refuses it with this text;
+	// empty: it can.
 	Invalid string
 }
 
-// createdBy is who submitted a row of the inbox, with a colon and the name that the row gives itself behind it.
+// createdBy is the submitter of a row of the inbox. A colon and the name in the row may follow it.
 const createdBy = "sql"
 
-// Request is what the submission asks for.
+// Request returns the request of the submission.
 func (s *Submission) Request() submit.Request {
 	r := submit.Request{
 		ActionRef: s.Action, Parameters: s.Parameters, Session: s.Session, Affinity: string(s.Affinity), RunAt: s.RunAt,
@@ -73,8 +72,8 @@ func (s *Submission) Request() submit.Request {
 	return r
 }
 
-// insertedBy is the name of who submitted a row. No token's name begins as it does (api.CheckName), so a row cannot pass for a
-// token's submission, which that token may follow and cancel.
+// insertedBy returns the submitter of a row. No token's name begins like this (api.CheckName), so a row cannot pass for
+// the submission of a token, which that token may follow and cancel.
 func insertedBy(given string) string {
 	const head = createdBy + ":"
 	switch {
@@ -86,19 +85,19 @@ func insertedBy(given string) string {
 	return head + given
 }
 
-// Settlement is what became of a submission.
+// Settlement is the result of a submission.
 type Settlement struct {
 	ID messages.ExecutionID
-	// Refused says why no execution was made; empty: one was.
+	// Refused says why no execution was stored; empty: one was.
 	Refused string
 }
 
-// Inbox holds what other programs submit by writing to the store. A store that one node alone uses has none: its inbox
-// is always empty.
+// Inbox holds the submissions that other programs write to the store. The inbox of a store with one node is always
+// empty.
 type Inbox interface {
-	// TakeSubmissions returns up to limit submissions that nobody has settled, oldest first, and keeps them from other
-	// callers for hold. Whoever took them submits executions with their ids, which may be repeated, then settles them.
+	// TakeSubmissions returns up to limit submissions that are not settled, oldest first, and hides them from other
+	// callers for hold. The caller submits executions with their ids, which may be repeated, and then settles them.
 	TakeSubmissions(ctx context.Context, hold time.Duration, limit int) ([]Submission, error)
-	// SettleSubmissions records what became of submissions. One that is settled already stays as it is.
+	// SettleSubmissions records the results of submissions. A settled submission does not change.
 	SettleSubmissions(ctx context.Context, settlements []Settlement) error
 }

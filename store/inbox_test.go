@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// A row of the inbox has the hash that it had always: hashes of earlier rows are stored.
+// The hash of a row of the inbox must not change: hashes of earlier rows are stored.
 func TestASubmissionsHashStaysAsItWas(t *testing.T) {
 	t.Parallel()
 	three, nine := 3, messages.Priority(9)

@@ -6,11 +6,11 @@ import (
 	"encoding/hex"
 )
 
-// LetterBodyMax bounds the body that a dead letter keeps, in bytes. Brokers bound a message in megabytes, if at all.
+// LetterBodyMax bounds the stored body of a dead letter, in bytes. Brokers bound a message in megabytes, if at all.
 const LetterBodyMax = 64 << 10
 
-// CutBody returns the record with no more of its body than is kept; its whole size and hash are noted. What is cut already
-// stays as it is. The record shares nothing with a body that was cut, so that one can be freed.
+// CutBody returns the record with a body of at most LetterBodyMax bytes and notes the whole size and hash. A record
+// that was cut before does not change. The record shares no memory with the original body, so that can be freed.
 func CutBody(d DeadLetter) DeadLetter {
 	if d.BodySize == 0 {
 		d.BodySize = int64(len(d.Body))

@@ -10,11 +10,11 @@ import (
 // ErrBlocked is why a change was not made: another transaction holds the lock of its row or of its session.
 var ErrBlocked = errors.New("another transaction holds a lock of its row")
 
-// PartError is the failure of a call for something in it, such as a row that is locked or data that cannot be kept: the rest
-// of the call may pass without it. Nothing of the call was made, unless it is Unsure.
+// PartError is the failure of a call because of one part of it, for example a locked row or data that cannot be stored.
+// The other parts may succeed without it. Nothing of the call was made, unless Unsure.
 type PartError struct {
 	Err error
-	// Never: what stands in such a call alone can never be stored. Otherwise it may be repeated.
+	// Never: a call with this part alone can never succeed. Otherwise it may be repeated.
 	Never bool
 	// Unsure: parts of the call may have been made.
 	Unsure bool
@@ -22,11 +22,11 @@ type PartError struct {
 
 func (e *PartError) Error() string { return e.Err.Error() }
 
-// Unwrap gives what kept the call from being made.
+// Unwrap returns the cause.
 func (e *PartError) Unwrap() error { return e.Err }
 
-// OfPart reports whether a call that failed may pass in parts: the store has said so, or has failed with an error that
-// nobody knows. What is told of the store as a whole, that it is away, full, read-only or closed, is true of each part.
+// OfPart reports whether parts of a failed call may succeed alone: the store returned a PartError or an unknown error.
+// An error about the store as a whole (unavailable, full, read-only, closed) holds for each part.
 func OfPart(err error) bool {
 	var part *PartError
 	if err == nil || errors.As(err, &part) {
@@ -40,13 +40,13 @@ func OfPart(err error) bool {
 	return true
 }
 
-// Never reports whether a call of one change failed because the store can never keep it.
+// Never reports whether a call with one change failed because the store can never keep it.
 func Never(err error) bool {
 	var part *PartError
 	return errors.As(err, &part) && part.Never || errors.Is(err, ErrInvalid)
 }
 
-// Size estimates the bytes that a change brings to the store.
+// Size estimates the bytes that a change adds to the store.
 func Size(c Change) int {
 	switch c := c.(type) {
 	case *Finish:
@@ -57,7 +57,7 @@ func Size(c Change) int {
 	return fixedSize
 }
 
-// ExecutionSize estimates the bytes that a new execution brings to the store; nil: none.
+// ExecutionSize estimates the bytes that a new execution adds to the store; 0 for nil.
 func ExecutionSize(e *messages.Execution) int {
 	if e == nil {
 		return 0
@@ -69,7 +69,7 @@ func ExecutionSize(e *messages.Execution) int {
 	return n
 }
 
-// fixedSize is about what a change has beside its data.
+// fixedSize estimates the bytes of a change without its data.
 const fixedSize = 128
 
 func outcomeSize(o *messages.Outcome) int {
@@ -82,7 +82,7 @@ func outcomeSize(o *messages.Outcome) int {
 
 type apartKey struct{}
 
-// Apart marks calls that must not share a transaction with others: they repeat what has failed.
+// Apart marks calls that must not share a transaction with others, because they repeat a failed call.
 func Apart(ctx context.Context) context.Context { return context.WithValue(ctx, apartKey{}, true) }
 
 // IsApart reports whether a call is marked by Apart.

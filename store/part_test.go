@@ -35,7 +35,7 @@ func TestWhatIsOfAPart(t *testing.T) {
 	}
 }
 
-// What a change brings is counted whole, so that a group of changes stays below what a transaction can hold.
+// Size counts all data of a change: a group of changes stays below the size that a transaction can hold.
 func TestSizeCountsAllThatAChangeBrings(t *testing.T) {
 	t.Parallel()
 	o := messages.Outcome{Status: messages.Failed, Result: make([]byte, 1000),

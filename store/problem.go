@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// AsProblem maps the refusals of a submission to a *messages.Problem, and leaves other errors as they are.
+// AsProblem maps the refusals of a submission to *messages.Problem. It returns other errors unchanged.
 func AsProblem(err error) error {
 	var conflict *ConflictError
 	switch {

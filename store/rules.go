@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// from lists, for each change by name, the statuses it may start from and where it leads. A zero target means the
-// status of the change's own outcome. It is the only place that knows these edges.
+// from lists, for each change by name, the statuses from which it may start and its next status. A zero target means
+// the status of the change's outcome. Only this table has these edges.
 var from = map[string]map[messages.Status]messages.Status{
 	"place":     {messages.Requested: messages.Scheduled, messages.Scheduling: messages.Scheduled},
 	"take_back": {messages.Scheduled: messages.Requested},
@@ -23,8 +23,8 @@ var from = map[string]map[messages.Status]messages.Status{
 	"rescue": {messages.Running: messages.Requested, messages.Cancelling: messages.Cancelled},
 }
 
-// Next says where the change named name leads from status s, and whether it may start there at all.
-// messages.StatusInvalid with true means: to the status of the outcome that the change carries.
+// Next returns the next status of the named change from status s, and whether it may start there.
+// messages.StatusInvalid with true means the status of the change's outcome.
 func Next(name string, s messages.Status) (messages.Status, bool) {
 	to, ok := from[name][s]
 	return to, ok
@@ -33,10 +33,10 @@ func Next(name string, s messages.Status) (messages.Status, bool) {
 // Changes lists the names of all changes.
 func Changes() []string { return slices.Clone(LastChanges[LastPlace:]) }
 
-// MayBeRetried reports whether a retry may follow an execution that stands so: it has ended, without a result.
+// MayBeRetried reports whether a retry may follow an execution with this status: it has ended without a result.
 func MayBeRetried(s messages.Status) bool { return s.Terminal() && s != messages.Completed }
 
-// NotRetried says why no retry may follow the execution, or nil.
+// NotRetried returns why no retry may follow the execution, or nil.
 func NotRetried(e *messages.Execution) error {
 	if MayBeRetried(e.Status) {
 		return nil
@@ -44,7 +44,7 @@ func NotRetried(e *messages.Execution) error {
 	return fmt.Errorf("retry of execution %s: %w: it is %s", e.ID, ErrInvalid, e.Status)
 }
 
-// Check says what keeps e from being stored, or nil. The error is an ErrInvalid that names the field.
+// Check returns why e cannot be stored, or nil. The error is an ErrInvalid and names the field.
 func Check(e *messages.Execution) error {
 	switch {
 	case e.Action == "":
@@ -68,7 +68,7 @@ func Check(e *messages.Execution) error {
 	return checkTimes(e)
 }
 
-// checkTimes refuses moments that microseconds since 1970 in 64 bits cannot hold.
+// checkTimes rejects times that 64 bits of microseconds since 1970 cannot hold.
 func checkTimes(e *messages.Execution) error {
 	for name, t := range map[string]time.Time{"run_at": e.RunAt, "queue deadline": e.QueueDeadline, "worker deadline": e.WorkerDeadline} {
 		if !t.IsZero() && (t.Year() < 1970 || t.Year() > 9999) {
@@ -78,8 +78,8 @@ func checkTimes(e *messages.Execution) error {
 	return nil
 }
 
-// CheckPlaced says what keeps the placements from being made with the submission of the executions, or nil: each must be
-// the first and only one of an execution of the call that has no session and waits for no time.
+// CheckPlaced returns why the placements cannot be made with the submission of the executions, or nil. Each must be the
+// first and only placement of an execution of the call that has no session and no run_at ahead.
 func CheckPlaced(executions []messages.Execution, places []*Place) error {
 	if len(places) == 0 {
 		return nil
@@ -105,7 +105,7 @@ func CheckPlaced(executions []messages.Execution, places []*Place) error {
 	return nil
 }
 
-// CheckOutcome says what keeps o from being an outcome, or nil.
+// CheckOutcome returns why o cannot be an outcome, or nil.
 func CheckOutcome(o *messages.Outcome) error {
 	if !o.Status.Terminal() {
 		return fmt.Errorf("outcome: %w: status %s is not terminal", ErrInvalid, o.Status)
@@ -113,9 +113,9 @@ func CheckOutcome(o *messages.Outcome) error {
 	return nil
 }
 
-// KeyOwner is whose the execution's idempotency key is: two owners may have the same key, and neither meets the other's. It is who
-// created the execution up to a colon, as a token's name, which has none, and sql of sql:NAME: whoever may write to the inbox can
-// give any name there.
+// KeyOwner returns the owner of the execution's idempotency key. Two owners may use the same key and do not affect each
+// other. The owner is CreatedBy up to a colon: the name of a token, which has no colon, or sql of sql:NAME. Any program
+// that may write to the inbox can choose NAME.
 func KeyOwner(e *messages.Execution) string {
 	if e.KeyOwner != "" {
 		return e.KeyOwner

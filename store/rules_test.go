@@ -30,7 +30,7 @@ func TestNext(t *testing.T) {
 	require.False(t, ok)
 }
 
-// TestEveryStatusLeads says that from every status that is not terminal a change leads on, so none is a trap.
+// TestEveryStatusLeads checks that every status that is not terminal has a change to another status.
 func TestEveryStatusLeads(t *testing.T) {
 	t.Parallel()
 	for _, s := range messages.Statuses() {
@@ -43,7 +43,7 @@ func TestEveryStatusLeads(t *testing.T) {
 	}
 }
 
-// TestWhatAnEndMeans says of each status whether a retry may follow it, and whether its run left its session's state.
+// TestWhatAnEndMeans checks for each status whether a retry may follow and whether the run left its session's state.
 func TestWhatAnEndMeans(t *testing.T) {
 	t.Parallel()
 	retried := []messages.Status{messages.Failed, messages.Cancelled, messages.TimedOut, messages.Abandoned}

@@ -10,8 +10,8 @@ import (
 // SecretSize is the length of a cluster's secret, in bytes.
 const SecretSize = 32
 
-// SecretKey is the secret itself. No way of printing or encoding shows it, within other values either: those look into whatever
-// is not a function.
+// SecretKey holds the secret. No way to print or encode it shows the secret, also within other values: printers and
+// encoders read all values except functions.
 type SecretKey struct{ reveal func() []byte }
 
 // NewSecretKey makes a key of SecretSize bytes.
@@ -23,7 +23,7 @@ func NewSecretKey(b []byte) (SecretKey, error) {
 	return SecretKey{func() []byte { return own }}, nil
 }
 
-// Reveal returns the secret, for nothing but to compute with it; nil where there is none.
+// Reveal returns the secret, for computing with it only; nil if there is none.
 func (k SecretKey) Reveal() []byte {
 	if k.reveal == nil {
 		return nil
@@ -34,22 +34,22 @@ func (k SecretKey) Reveal() []byte {
 // Format implements fmt.Formatter.
 func (SecretKey) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("xxxxx")) }
 
-// ClusterSecret is what all nodes of a cluster know and nobody else does.
+// ClusterSecret is a secret that all nodes of a cluster share.
 type ClusterSecret struct {
 	ID  int64 // grows with each rotation
 	Key SecretKey
-	// Current says that nodes prove with it. There is one such.
+	// Current: nodes prove with this secret. Exactly one is current.
 	Current bool
-	// Left is for how long after the question it is accepted yet, where it is not current.
+	// Left is how long it is still accepted, if it is not current.
 	Left time.Duration
 	By   string // the role that made it; empty: not known
 }
 
-// ClusterSecrets is what a store can do beside that nodes share: it keeps the secret by which they know each other.
+// ClusterSecrets is a store that nodes share and that keeps the secret by which they recognize each other.
 type ClusterSecrets interface {
-	// ClusterSecrets returns those that are accepted, the current one first. Where there is none yet it makes it.
+	// ClusterSecrets returns the accepted secrets, the current one first. If there is none, it makes the first one.
 	ClusterSecrets(ctx context.Context) ([]ClusterSecret, error)
-	// RotateClusterSecret makes another secret the current one, and returns its number. The one before is accepted for the
-	// overlap, and so are none for longer that were rotated out earlier.
+	// RotateClusterSecret makes a new secret current and returns its number. The previous one is accepted for overlap
+	// more; older ones end no later than that.
 	RotateClusterSecret(ctx context.Context, overlap time.Duration) (id int64, err error)
 }

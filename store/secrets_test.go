@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// No way of printing a secret shows it, within other values either.
+// No way to print a secret shows it, also within other values.
 func TestASecretIsNotPrinted(t *testing.T) {
 	t.Parallel()
 	raw := bytes.Repeat([]byte("S"), store.SecretSize)

@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// LastChanges are the names of the changes by number; that of LastSubmit is of the submission, which is no Change.
+// LastChanges are the names of the changes by number. LastSubmit is the submission, which is no Change.
 var LastChanges = [...]string{LastSubmit: "submit", LastPlace: "place", LastTakeBack: "take_back", LastClaim: "claim", LastFinish: "finish",
 	LastEnd: "end", LastCancel: "cancel", LastRescue: "rescue"}
 
@@ -25,8 +25,8 @@ var (
 	}()
 )
 
-// Statement puts numbers where a statement names a status, as {running}, or a change, as {claim}, in braces: so that no adapter's SQL has a
-// number of its own. A name that does not exist is a mistake in the program: Statement panics.
+// Statement replaces the name of a status, as {running}, or of a change, as {claim}, by its number, so that no
+// adapter's SQL contains such a number. It panics on an unknown name, which is a bug in the program.
 func Statement(text string) string {
 	return numbered.ReplaceAllStringFunc(text, func(name string) string {
 		n, ok := numbers[name]

@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// TestStatement holds the numbers to those that are stored: a number that changes would give every stored row another meaning.
+// TestStatement fixes the stored numbers: a changed number would give every stored row another meaning.
 func TestStatement(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "1 2 3 4 5 6 7 8 9 10", store.Statement(
@@ -27,7 +27,7 @@ func TestStatement(t *testing.T) {
 	}
 }
 
-// TestNoNumbersInStatements finds statements of the adapters that have the number of a status, or of a change, of their own.
+// TestNoNumbersInStatements finds statements of the adapters that contain the number of a status or of a change.
 func TestNoNumbersInStatements(t *testing.T) {
 	t.Parallel()
 	number := regexp.MustCompile(`(status|last_change) *(=|<>|<|>|<=|>=|IN) *\(?[0-9]`)
