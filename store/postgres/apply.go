@@ -16,7 +16,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// applyCall is one Apply on its way through a lane.
+// applyCall is one call of Apply in a lane.
 type applyCall struct {
 	ctx     context.Context
 	changes []store.Change
@@ -29,8 +29,9 @@ func (c *applyCall) context() context.Context { return c.ctx }
 func (c *applyCall) finished() chan struct{}  { return c.done }
 func (c *applyCall) fail(err error)           { c.err = err }
 
-// Apply makes the changes in order. Those that only move their own row go together in one transaction, which is one
-// round trip; what met something else, has a session, or comes to an execution twice follows in a second one.
+// Apply makes the changes in order. Changes that affect only their own row share one transaction, which is one round
+// trip. A change that does not match, has a session, or is the second one of an execution follows in another
+// transaction.
 func (s *applier) Apply(ctx context.Context, changes []store.Change) ([]store.Result, error) {
 	if len(changes) == 0 {
 		return nil, nil
@@ -52,17 +53,17 @@ func (s *applier) Apply(ctx context.Context, changes []store.Change) ([]store.Re
 	return c.out, nil
 }
 
-// item is one change on its way.
+// item is one change of a call.
 type item struct {
 	change store.Change
 	id     messages.ExecutionID
 	out    store.Result
 	done   bool // the change has taken effect
-	judged bool // it is answered, and had no effect
+	judged bool // it has a verdict other than Applied
 }
 
-// commitApplies makes the changes of a group of calls. Where something in it is to blame for its failure, each call is made
-// by itself, so that what is wrong with one never fails another.
+// commitApplies makes the changes of a group of calls. If the group fails because of one part of it, each call is made
+// alone, so that one call never makes another fail.
 func (s *applier) commitApplies(ctx context.Context, group []*applyCall) {
 	err := s.applyCalls(ctx, group)
 	if err == nil || len(group) == 1 || !store.OfPart(s.mapError("apply", err)) {
@@ -71,7 +72,7 @@ func (s *applier) commitApplies(ctx context.Context, group []*applyCall) {
 	slow := 0
 	for _, c := range group {
 		if slow == slowCallsMax {
-			return // the others keep the group's failure, which says that they may pass in parts
+			return // the others return the group's failure, which says that parts may succeed alone
 		}
 		first := c.err
 		c.err = nil
@@ -84,17 +85,17 @@ func (s *applier) commitApplies(ctx context.Context, group []*applyCall) {
 	}
 }
 
-// slowCallsMax is how many calls of a failed group may use up their time, one after the other, in its lane.
+// slowCallsMax bounds how many calls of a failed group may time out in its lane, one after the other.
 const slowCallsMax = 2
 
-// applySingly makes one call of a group that failed. It has a time of its own: the group's may be used up.
+// applySingly makes one call of a failed group, with a timeout of its own: the group's may have ended.
 func (s *applier) applySingly(ctx context.Context, c *applyCall) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	_ = s.applyCalls(limited, []*applyCall{c})
 }
 
-// doubt fails a call that its group may have made, where a row that is held now hides whether it was.
+// doubt fails a call that its group may have made, if a locked row now hides whether it was.
 func (c *applyCall) doubt() {
 	for i := range c.out {
 		if c.err == nil && c.out[i].Verdict == store.Blocked {
@@ -132,7 +133,7 @@ func (s *applier) applyCalls(ctx context.Context, group []*applyCall) error {
 	return err
 }
 
-// applyParts makes changes in as few transactions as their bytes allow. Each has callTimeout.
+// applyParts makes changes in as few transactions as their bytes allow. Each has the timeout callTimeout.
 func (s *applier) applyParts(ctx context.Context, items []*item) error {
 	for part := range chunks(items, len(items), transactionBytes, itemSize, nil) {
 		err := func() error {
@@ -151,7 +152,7 @@ func (s *applier) applyParts(ctx context.Context, items []*item) error {
 	return nil
 }
 
-// tellEnds tells other nodes of the outcomes among changes that were made.
+// tellEnds notifies other nodes of the outcomes among the changes that took effect.
 func (s *applier) tellEnds(items []*item) {
 	if !s.beats.others() {
 		return
@@ -165,7 +166,8 @@ func (s *applier) tellEnds(items []*item) {
 	s.herald.finished(ids)
 }
 
-// applyAll makes the changes of a group, those of the straight path first, by the lean statements. What those do not match is decided.
+// applyAll makes the changes of a group: first those of the straight path, by the lean statements, then the rest, by
+// store.Decide.
 func (s *applier) applyAll(ctx context.Context, items []*item) error {
 	plain, bound := s.fast(items)
 	for _, fast := range [][]*item{plain, bound} {
@@ -180,8 +182,8 @@ func (s *applier) applyAll(ctx context.Context, items []*item) error {
 	return s.applyDecided(ctx, open(items))
 }
 
-// fast chooses what may go the fast way: changes of the straight path, each the only one of its execution. Those of executions that are
-// known to have a session go together too, as far as their order allows.
+// fast selects the changes for the lean statements: changes of the straight path that are the only change of their
+// execution. Changes of executions with a known session form a second group, as far as their order allows.
 func (s *applier) fast(items []*item) (plain, bound []*item) {
 	times, names := make(map[messages.ExecutionID]int, len(items)), map[messages.ExecutionID]sessionKey{}
 	for _, it := range items {
@@ -210,7 +212,7 @@ func (s *applier) fast(items []*item) (plain, bound []*item) {
 	return plain, bound
 }
 
-// sessionOf is the session of the change's execution, as far as it is known here.
+// sessionOf returns the session of the change's execution, if it is known here.
 func (s *applier) sessionOf(it *item) sessionKey {
 	if p, ok := it.change.(*store.Place); ok && p.Session != nil {
 		return sessionKey{p.Session.Pool, p.Session.Session}
@@ -218,7 +220,8 @@ func (s *applier) sessionOf(it *item) sessionKey {
 	return s.known.of(it.id)
 }
 
-// straight reports whether a lean statement may make the change of an execution with this session, as far as can be seen without the row.
+// straight reports whether a lean statement may make the change for an execution of this session, as far as that is
+// known without the row.
 func straight(it *item, name sessionKey) bool {
 	switch c := it.change.(type) {
 	case *store.Place:
@@ -231,15 +234,15 @@ func straight(it *item, name sessionKey) bool {
 	return false
 }
 
-// follows reports whether the retry belongs to the session, or to none where there is none.
+// follows reports whether the retry belongs to the same session, or neither has one.
 func follows(retry *messages.Execution, name sessionKey) bool {
 	return retry.Session == name.session && (retry.Session == "" || retry.Pool == name.pool)
 }
 
-// repeatMax bounds how often a transaction is made again that the server ended for the sake of another.
+// repeatMax bounds the repetitions of a transaction that the server ended because of another one.
 const repeatMax = 5
 
-// repeat runs f again while the server ended it for the sake of another transaction.
+// repeat runs f again while the server ends its transaction because of another one.
 func repeat(ctx context.Context, f func() error) error {
 	for n := 0; ; n++ {
 		err := f()
@@ -254,11 +257,11 @@ func repeat(ctx context.Context, f func() error) error {
 	}
 }
 
-// statementRows is how many rows one statement changes.
+// statementRows is the greatest number of rows that one statement changes.
 const statementRows = 500
 
-// applyFast makes changes of the straight path in one transaction, all of executions with a session (bound) or none. Those that meet something
-// else are left undone.
+// applyFast makes changes of the straight path in one transaction. All are of executions with a session (bound), or
+// none is. Changes that do not match are left undone.
 func (s *applier) applyFast(ctx context.Context, items []*item, bound bool) error {
 	batch := &pgx.Batch{}
 	slices.SortFunc(items, func(a, b *item) int { return bytes.Compare(a.id[:], b.id[:]) })
@@ -282,8 +285,8 @@ func (s *applier) applyFast(ctx context.Context, items []*item, bound bool) erro
 	return undone(items, s.pool.SendBatch(ctx, batch).Close())
 }
 
-// undone takes back what was answered of changes whose transaction failed. One that ran out of its time while the server
-// answered it is too much for one transaction.
+// undone resets the answers to changes whose transaction failed. If the time ran out while the server answered, the
+// transaction was too large.
 func undone(items []*item, err error) error {
 	if err == nil {
 		return nil
@@ -294,7 +297,7 @@ func undone(items []*item, err error) error {
 		it.done, it.judged = false, false
 	}
 	if answered && errors.Is(err, context.DeadlineExceeded) {
-		return &store.PartError{Err: fmt.Errorf("%w: %w", store.ErrUnavailable, err), Unsure: true} // perhaps in its commit
+		return &store.PartError{Err: fmt.Errorf("%w: %w", store.ErrUnavailable, err), Unsure: true} // perhaps during its commit
 	}
 	return err
 }

@@ -12,22 +12,22 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// beater owns the connection of the beats, which holds the advisory lock of each incarnation that beats over it: the
-// server gives the lock up as soon as the process has died. A connection that broke is replaced by the next beat.
+// beater owns the connection for beats. The connection holds the advisory lock of each incarnation that beats on it:
+// the server releases the lock as soon as the process dies. The next beat replaces a broken connection.
 type beater struct {
 	s      *core
 	config *pgx.ConnConfig
 	turn   chan struct{} // held while the connection is used
 	conn   *pgx.Conn
 	held   map[messages.Incarnation]bool
-	nodes  atomic.Int64 // that the last beat saw
+	nodes  atomic.Int64 // number in the last beat
 }
 
 func newBeater(s *core, config *pgx.ConnConfig) *beater {
 	return &beater{s: s, config: config, turn: make(chan struct{}, 1)}
 }
 
-// use runs f with the connection, alone. Any error but one that the server said of a statement ends the connection.
+// use runs f with exclusive use of the connection. Any error except a statement's own ends the connection.
 func (b *beater) use(ctx context.Context, what string, f func(ctx context.Context, c *pgx.Conn) error) error {
 	select {
 	case b.turn <- struct{}{}:
@@ -59,8 +59,8 @@ func (b *beater) use(ctx context.Context, what string, f func(ctx context.Contex
 	return b.s.mapError(what, err)
 }
 
-// hold takes the incarnation's lock, once a connection. Where an older connection of this very process still has it,
-// the next beat tries again; nothing depends on it.
+// hold takes the incarnation's lock, once for each connection. If an older connection of this process still has it, the
+// next beat tries again. Nothing depends on the lock.
 func (b *beater) hold(ctx context.Context, c *pgx.Conn, inc messages.Incarnation) error {
 	if b.held[inc] {
 		return nil
@@ -75,24 +75,24 @@ func (b *beater) hold(ctx context.Context, c *pgx.Conn, inc messages.Incarnation
 	return nil
 }
 
-// drop closes the connection; the server frees its locks.
+// drop closes the connection. The server releases its locks.
 func (b *beater) drop() {
 	if b.conn == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = b.conn.Close(ctx) // it is given up whatever it says
+	_ = b.conn.Close(ctx) // its error does not matter
 	b.conn = nil
 }
 
-// seen notes how many nodes are alive.
+// seen records the number of live nodes.
 func (b *beater) seen(nodes int) { b.nodes.Store(int64(nodes)) }
 
-// others reports whether the last beat saw other nodes than the caller's.
+// others reports whether the last beat found nodes other than the caller's.
 func (b *beater) others() bool { return b.nodes.Load() > 1 }
 
-// alone reports whether the last beat saw the caller's node and no other.
+// alone reports whether the last beat found only the caller's node.
 func (b *beater) alone() bool { return b.nodes.Load() == 1 }
 
 func (b *beater) close() {

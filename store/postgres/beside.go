@@ -8,10 +8,10 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// mine restricts a statement to executions that this very transaction has changed.
+// mine restricts a statement to executions that this transaction has changed.
 const mine = " JOIN execution e ON e.id = i.id AND e.xmin = pg_current_xact_id()::xid"
 
-// The statements of what goes with a decided change, each for the rows that were written.
+// The statements for the other tables of a decided change, for the rows that were written.
 const (
 	outcomesSQL = `INSERT INTO outcome (seq, result, error) SELECT e.seq, i.result, i.error FROM unnest($1::uuid[], $2::bytea[], $3::bytea[])
  AS i (id, result, error)` + mine
@@ -28,7 +28,7 @@ const (
  SELECT e.pool, e.session, e.session_epoch, e.worker_inc, e.pool, e.worker_slot, e.scheduled_at, e.scheduled_at FROM unnest($1::uuid[]) AS i (id)` + mine + `
  ON CONFLICT (pool, session) DO UPDATE SET epoch = excluded.epoch, worker_inc = excluded.worker_inc, worker_pool = excluded.worker_pool,
   worker_slot = excluded.worker_slot, bound_at = excluded.bound_at, touched_at = excluded.touched_at, bound_runs = session.runs`
-	// beginSQL notes that a run with the session's state may begin, which matters once in a session's life.
+	// beginSQL records that a run with the session's state may begin. It has an effect once for a session.
 	beginSQL = `UPDATE session s SET started_epoch = e.session_epoch FROM unnest($1::uuid[]) AS i (id)` + mine + `
  WHERE s.pool = e.pool AND s.session = e.session AND s.started_epoch = 0`
 	runsSQL = `UPDATE session s SET finished_epoch = greatest(s.finished_epoch, d.epoch), runs = s.runs + d.runs, touched_at = d.at
@@ -38,7 +38,7 @@ const (
  WHERE s.pool = d.pool AND s.session = d.session`
 )
 
-// beside gathers what goes with the changes of one transaction into other tables.
+// beside collects the rows that the changes of one transaction write to other tables.
 type beside struct {
 	outcomes struct {
 		ids             column[pgtype.UUID]
@@ -107,7 +107,7 @@ func (b *beside) add(w *write, eventsAll bool) {
 	}
 }
 
-// addOutcome divides an outcome into what stands in the execution's own row and what is too long for it.
+// addOutcome puts a short outcome into the execution's own row, and a long one into the table of outcomes.
 func (b *beside) addOutcome(w *write) {
 	w.result, w.failure = bytesOf(w.d.Next.Result), store.EncodeError(w.d.Next.Error)
 	if len(w.result)+len(w.failure) <= shortOutcome {
@@ -126,7 +126,7 @@ func (b *beside) addEvent(id pgtype.UUID, v *store.Event) {
 	e.workers, e.who = append(e.workers, textOf(v.Worker)), append(e.who, textOf(v.By))
 }
 
-// queue adds the statements of what there is.
+// queue adds the statements that have rows.
 func (b *beside) queue(batch *pgx.Batch, channel string) {
 	add := func(n int, sql string, args ...any) {
 		if n > 0 {

@@ -12,20 +12,20 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// A row that another transaction holds, of a person's session or of a node that froze in the middle of a batch, keeps a whole
-// group waiting for the lock timeout, once: then the group looks which rows are held, by SKIP LOCKED, and goes on without
-// them. What was held is remembered, so that nobody waits for it again before a look has found it free.
+// A program's session, or a node that froze in the middle of a batch, may hold the lock of a row. A group that needs
+// the row waits once until the lock timeout. Then it finds the locked rows by SKIP LOCKED and continues without them.
+// Locked rows are remembered: no call waits for them again until they are found free.
 
-// blockedMax bounds what is remembered, blockedFor how long.
+// blockedMax bounds the remembered rows, blockedFor the time.
 const (
 	blockedMax = 10_000
 	blockedFor = time.Minute
 )
 
-// blocked remembers the executions and the sessions whose rows were found held.
+// blocked remembers the executions and the sessions whose rows were found locked.
 type blocked struct {
 	mu    sync.Mutex
-	ids   map[messages.ExecutionID]time.Time // until when it is remembered
+	ids   map[messages.ExecutionID]time.Time // until when each is remembered
 	lanes map[laneName]time.Time
 }
 
@@ -36,7 +36,7 @@ func newBlocked() *blocked {
 	return &blocked{ids: map[messages.ExecutionID]time.Time{}, lanes: map[laneName]time.Time{}}
 }
 
-// note remembers what is held of what was looked at, and forgets the rest.
+// note remembers the locked rows of those that were looked at, and forgets the others.
 func note[K comparable](b *blocked, known map[K]time.Time, looked []K, held map[K]bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -52,7 +52,7 @@ func note[K comparable](b *blocked, known map[K]time.Time, looked []K, held map[
 	}
 }
 
-// some returns those of all that are remembered; it costs nothing while nothing is.
+// some returns the remembered ones of all. It costs nothing while none is remembered.
 func some[T any, K comparable](b *blocked, known map[K]time.Time, all []T, key func(T) K) (out []K) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,7 +71,7 @@ func some[T any, K comparable](b *blocked, known map[K]time.Time, all []T, key f
 	return out
 }
 
-// The looks at who holds what. Each is a transaction of its own, which holds what it finds free no longer than it lasts.
+// The queries for locked rows. Each is a transaction of its own and locks free rows only for its duration.
 const (
 	heldRowsSQL = `WITH free AS MATERIALIZED (SELECT e.id FROM execution e WHERE e.id = ANY($1) FOR NO KEY UPDATE SKIP LOCKED)
  SELECT e.id FROM execution e WHERE e.id = ANY($1) AND NOT EXISTS (SELECT FROM free f WHERE f.id = e.id)`
@@ -84,13 +84,13 @@ const (
   OR EXISTS (SELECT FROM session s WHERE s.pool = n.pool AND s.session = n.session)
    AND NOT EXISTS (SELECT FROM freesession f WHERE f.pool = n.pool AND f.session = n.session)`
 	sessionsOfSQL = `SELECT e.id, e.pool, e.session FROM execution e WHERE e.id = ANY($1) AND e.session IS NOT NULL`
-	// endDeadSQL ends what incarnations that were declared dead have open on the server: such a node froze in the middle of a
-	// transaction, whose locks the server would keep for as long as its process exists.
+	// endDeadSQL ends the open transactions of incarnations that were declared dead. Such a node froze in the middle of a
+	// transaction, and the server would keep its locks until the process ends.
 	endDeadSQL = `SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a JOIN node n ON a.application_name = 'troupe ' || n.incarnation
  WHERE n.state = 'dead' AND a.datname = current_database() AND a.usename = current_user AND a.xact_start IS NOT NULL AND a.pid <> pg_backend_pid()`
 )
 
-// passBlocked answers for the changes whose rows are held, of those that are remembered as such, and returns the others.
+// passBlocked answers the changes whose rows are remembered as locked and still are, and returns the others.
 func (s *heldRows) passBlocked(ctx context.Context, items []*item) ([]*item, error) {
 	known := some(s.blocked, s.blocked.ids, items, func(it *item) messages.ExecutionID { return it.id })
 	if len(known) == 0 {
@@ -99,7 +99,7 @@ func (s *heldRows) passBlocked(ctx context.Context, items []*item) ([]*item, err
 	return s.leaveBlocked(ctx, items, known)
 }
 
-// leaveBlocked looks which of the executions are held, answers for their changes, and returns the other changes.
+// leaveBlocked finds the locked executions, answers their changes, and returns the other changes.
 func (s *heldRows) leaveBlocked(ctx context.Context, items []*item, ids []messages.ExecutionID) ([]*item, error) {
 	held, err := s.lookBlocked(ctx, ids)
 	if err != nil || len(held) == 0 {
@@ -118,7 +118,7 @@ func (s *heldRows) leaveBlocked(ctx context.Context, items []*item, ids []messag
 	return rest, nil
 }
 
-// lookBlocked says which of the executions are held by others, or have a session that is.
+// lookBlocked returns which of the executions are locked by others, or belong to a locked session.
 func (s *heldRows) lookBlocked(ctx context.Context, ids []messages.ExecutionID) (map[messages.ExecutionID]bool, error) {
 	held := map[messages.ExecutionID]bool{}
 	of := map[laneName][]messages.ExecutionID{}
@@ -160,7 +160,7 @@ func (s *heldRows) lookBlocked(ctx context.Context, ids []messages.ExecutionID) 
 	return held, nil
 }
 
-// lookLanes says which of the sessions are held by others.
+// lookLanes returns which of the sessions are locked by others.
 func (s *heldRows) lookLanes(ctx context.Context, names []laneName) (map[laneName]bool, error) {
 	pools, sessions := make([]string, len(names)), make([]string, len(names))
 	for i, n := range names {
@@ -178,15 +178,15 @@ func (s *heldRows) lookLanes(ctx context.Context, names []laneName) (map[laneNam
 	return held, err
 }
 
-// endDead ends the transactions of dead incarnations. Where the user may not, they last until their processes end.
+// endDead ends the transactions of dead incarnations. If the user has no right to, they last until their processes end.
 func (s *core) endDead(ctx context.Context) {
 	_, _ = s.pool.Exec(ctx, endDeadSQL)
 }
 
-// blockedLooks bounds how often a group looks who holds what: others may take more rows while it goes on.
+// blockedLooks bounds how often a group looks for locked rows: others may lock more rows meanwhile.
 const blockedLooks = 3
 
-// aroundBlocked makes changes by f, again without those that are blocked where it waited for a lock in vain.
+// aroundBlocked makes changes by f. After a lock timeout it repeats f without the blocked changes.
 func (s *heldRows) aroundBlocked(ctx context.Context, items []*item, f func([]*item) error) error {
 	rest, err := s.passBlocked(ctx, items)
 	if err != nil {
@@ -203,7 +203,7 @@ func (s *heldRows) aroundBlocked(ctx context.Context, items []*item, f func([]*i
 			ids[i] = it.id
 		}
 		free, lookErr := s.leaveBlocked(ctx, waiting, ids)
-		if lookErr != nil || len(free) == len(waiting) { // what is held is none of these rows, or is free again
+		if lookErr != nil || len(free) == len(waiting) { // none of these rows is locked, or no longer
 			return err
 		}
 		rest = free

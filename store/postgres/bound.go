@@ -8,9 +8,9 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// The lean statements of executions with a session, whose lane and row their transaction has locked.
+// The lean statements of executions with a session. Their transaction has locked the session's lane and row.
 
-// boundSQL places with regard to the session, whose lane and row are locked.
+// boundSQL places executions with a session.
 var boundSQL = store.Statement(`WITH i AS MATERIALIZED (
  SELECT i.*, e.session FROM unnest($1::int[], $2::uuid[], $3::int[], $4::uuid[], $5::int[], $6::text[], $7::uuid[], $8::interval[], $9::text[],
    $10::text[], $11::text[], $12::bigint[], $13::boolean[], $14::boolean[], $15::boolean[])
@@ -41,12 +41,12 @@ func (s *statements) queueBound(batch *pgx.Batch, c *changes, part []int) {
 	batch.Queue(boundSQL, args...).Query(c.placed)
 }
 
-// claimBound refuses a run with a session's state whose binding has ended since it was placed: the process that had the
-// state is gone, and the run would not be told.
+// claimBound rejects the claim of a run with a session's state if its binding has ended since the placement: the
+// process that had the state is gone, and the run would not be told.
 const claimBound = ` AND (NOT e.session_hit OR e.session_epoch = 0 OR EXISTS (SELECT 1 FROM session s WHERE s.pool = e.pool
  AND s.session = e.session AND s.epoch = e.session_epoch AND s.worker_inc = e.worker_inc AND s.worker_slot = e.worker_slot))`
 
-// startedSQL notes that a run with the session's state may begin, which matters once in a session's life.
+// startedSQL records that a run with the session's state may begin. It has an effect once for a session.
 var startedSQL = store.Statement(`UPDATE session s SET started_epoch = e.session_epoch FROM execution e WHERE e.id = ANY($1) AND e.status = {running}
  AND e.last_change = {claim} AND e.session_hit AND e.session_epoch > 0 AND s.pool = e.pool AND s.session = e.session AND s.started_epoch = 0`)
 

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// readTimeout bounds one call beside those that go in groups (callTimeout), with a connection made for it: the server ends
-// a statement itself after statementTimeout, unless it is frozen or the network swallows what it says.
+// readTimeout bounds a call that is not in a group (see callTimeout), with the time to connect. The server itself ends
+// a statement after statementTimeout, unless it is frozen or the network drops its answer.
 const readTimeout = dialTimeout + statementTimeout + 2*time.Second
 
-// bounded gives a call its end, whatever its caller allows.
+// bounded adds readTimeout to the caller's context.
 func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, readTimeout)
 }

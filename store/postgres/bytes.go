@@ -7,15 +7,15 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// Bounds in bytes. A result may have 8 MiB, and the server compresses what it stores: a statement with hundreds of them
-// would neither fit into a message nor end within statementTimeout.
+// Bounds in bytes. A result may have 8 MiB, and the server compresses what it stores. A statement with hundreds of such
+// results would not fit into a message and would not end within statementTimeout.
 const (
 	statementBytes   = 8 << 20
 	transactionBytes = 16 << 20 // of a group of calls, and of one transaction
 )
 
-// chunks divides what is to go to the server into parts of at most rows rows, and at most limit bytes where a part
-// has more than one; what is joined to the one before it stays with it (nil: nothing is). The parts share the memory of all.
+// chunks divides rows for the server into parts of at most rows rows. A part with more than one row has at most limit
+// bytes. A row that is joined to the one before it stays in its part (nil: none is). The parts share the memory of all.
 func chunks[T any](all []T, rows, limit int, size func(*T) int, joined func(before, it *T) bool) iter.Seq[[]T] {
 	return func(yield func([]T) bool) {
 		from, bytes := 0, 0

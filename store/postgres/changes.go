@@ -11,9 +11,9 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// The statements of the changes. Each is one compare-and-set on (id, status, attempt) for all its rows, whose places in
-// the call come back for those that it changed. The indexed columns rank, turn, timer_at, on_worker, unusual, queue_by,
-// worker_by and start_since are named only where a change moves them, so that a claim is a heap-only update.
+// The statements of the changes. Each is one compare-and-set on (id, status, attempt) for all its rows. It returns the
+// places in the call of the rows that it changed. The indexed columns rank, turn, timer_at, on_worker, unusual,
+// queue_by, worker_by and start_since are set only by changes that move them, so that a claim is a heap-only update.
 
 // changes are the rows of the statements.
 type changes struct {
@@ -29,11 +29,11 @@ type edge struct {
 	item   int
 	change *store.Finish
 	crash  int16  // added to crash_count
-	kind   string // of its event; "": none
+	kind   string // of its event; "": no event
 }
 
-// queueChanges adds the statements for the items to the batch. Their answers set the items' results. Where they are not bound, executions
-// with a session are left alone.
+// queueChanges adds the statements for the items to the batch. Their answers set the items' results. Without bound,
+// executions with a session are not changed.
 func (s *statements) queueChanges(batch *pgx.Batch, items []*item, bound bool) {
 	c := &changes{items: items, bound: bound}
 	for i, it := range items {
@@ -79,7 +79,7 @@ func reasonOf(e *messages.Error) string {
 	return string(e.Code)
 }
 
-// applied records that the change at place n of its statement has taken effect.
+// applied records that the change at place n of its statement took effect.
 func (c *changes) applied(n int64, at time.Time, status messages.Status, attempt messages.Attempt) *item {
 	it := c.items[n]
 	it.done = true
@@ -96,7 +96,7 @@ var placeSQL = placeSet + store.Statement(`session_epoch = 0, session_lost = fal
  AS i (n, id, attempt, inc, slot, worker, placed_by, within, pool)
  WHERE e.id = i.id AND e.status IN ({requested}, {scheduling}) AND e.attempt = i.attempt AND e.pool = i.pool AND e.session IS NULL RETURNING i.n, e.attempt, now()`)
 
-// placeArgs are the parameters of placements.
+// placeArgs returns the parameters of placements.
 func (c *changes) placeArgs(part []int) []any {
 	n, attempts, slots := make([]int32, len(part)), make([]int32, len(part)), make([]int32, len(part))
 	ids, incs, by := make(column[pgtype.UUID], len(part)), make(column[pgtype.UUID], len(part)), make(column[pgtype.UUID], len(part))
@@ -126,7 +126,7 @@ func (s *statements) queuePlaces(batch *pgx.Batch, c *changes, part []int) {
 	s.queueStraight(batch, c, part, "place")
 }
 
-// queueStraight stores the events of a part's placements or claims.
+// queueStraight stores the events of placements or claims.
 func (s *statements) queueStraight(batch *pgx.Batch, c *changes, part []int, kind string) {
 	if !s.cfg.EventsAll {
 		return
@@ -142,9 +142,9 @@ func (s *statements) queueStraight(batch *pgx.Batch, c *changes, part []int, kin
 	}
 }
 
-// The events of placements and claims that this very transaction made. Several of its changes may be of one execution, as when a
-// message came twice: one has taken effect, and each of their statements would find the row that it has left. An attempt
-// is placed and claimed once, so what has its event gets no second one.
+// The events of placements and claims that this transaction made. A transaction may have several changes of one
+// execution, for example when a message came twice: only one takes effect, and the statement of each finds the changed
+// row. An attempt is placed and claimed once, so a second event of the same kind is not stored.
 var (
 	noEventYet     = ` AND NOT EXISTS (SELECT FROM execution_event v WHERE v.seq = e.seq AND v.attempt = e.attempt AND v.kind = `
 	placedEventSQL = store.Statement(`INSERT INTO execution_event (seq, at, attempt, kind, before, after, worker)
@@ -155,8 +155,8 @@ var (
  WHERE e.id = ANY($1) AND e.status = {running} AND e.started_at = now() AND e.xmin = pg_current_xact_id()::xid`) + noEventYet + `'claim')`
 )
 
-// claimWhere fences: the claimer's own lease must be live in the same statement. The nodes that live are read once for
-// all its rows.
+// claimWhere is the fence: the claimer's own lease must be live in the same statement. The live nodes are read once for
+// all rows.
 var (
 	claimColumns = store.Statement(`queue_by = NULL, status = {running}, last_change = {claim}, generation = i.generation, take_backs = 0, started_at = now(), `)
 	claimWhere   = store.Statement(`e.id = i.id AND e.status = {scheduled} AND e.attempt = i.attempt AND e.worker_inc = i.inc AND e.worker_slot = i.slot
@@ -169,7 +169,7 @@ var (
 	claimBoundSQL = claimSet + claimBound + claimed
 )
 
-// claimArgs are the columns that both claims have.
+// claimArgs returns the columns of both kinds of claim.
 func (c *changes) claimArgs(part []int) []any {
 	n, attempts, slots, generations := make([]int32, len(part)), make([]int32, len(part)), make([]int32, len(part)), make([]int32, len(part))
 	ids, incs, pools := make(column[pgtype.UUID], len(part)), make(column[pgtype.UUID], len(part)), make(column[pgtype.Text], len(part))

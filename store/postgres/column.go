@@ -2,8 +2,8 @@ package postgres
 
 import "github.com/jackc/pgx/v5/pgtype"
 
-// column is an array parameter of which unnest makes a column. A plain slice of a struct is encoded through reflection,
-// with an allocation for each element; this one hands out pointers.
+// column is an array parameter that unnest makes a column of. pgx encodes a plain slice of a struct by reflection, with
+// an allocation for each element. This type returns pointers instead.
 type column[T any] []T
 
 // Dimensions implements pgtype.ArrayGetter; nil is NULL.
@@ -20,10 +20,10 @@ func (c column[T]) Index(i int) any { return &c[i] }
 // IndexType implements pgtype.ArrayGetter.
 func (c column[T]) IndexType() any { return new(T) }
 
-// blobs is an array parameter of bytes; nil elements are NULL.
+// blobs is an array parameter of byte strings. A nil element is NULL.
 type blobs = pgtype.FlatArray[[]byte]
 
-// fieldArray is one field of rows, of which there is one at least, as an array parameter.
+// fieldArray is one field of at least one row, as an array parameter.
 type fieldArray[T any] struct {
 	rows []T
 	of   func(*T) any

@@ -10,7 +10,8 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// The columns of a record without its body, and with the part of it that is read. Nodes of older versions kept whole bodies.
+// The columns of a record without its body, and the part of the body that is read. Nodes of older versions stored whole
+// bodies.
 const (
 	deadLetterColumns = `SELECT id, at, execution, attempt, action, worker, queue, reason, died_at, headers, resolution,
  coalesce(body_size, octet_length(body), 0), coalesce(body_sha256, ''), `
@@ -18,8 +19,8 @@ const (
 	wholeLetters    = deadLetterColumns + "substr(body, 1, 65536) FROM dead_letter"
 )
 
-// SaveDeadLetter keeps the record, with an event of the execution where it is known, and returns its id. A key that is
-// there already keeps the record under it as it is.
+// SaveDeadLetter stores the record, with an event of the execution if that is known, and returns its id. If the key
+// exists, the stored record does not change.
 func (s *deadLetterRows) SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, error) {
 	d = store.CutBody(d)
 	var id int64
@@ -30,7 +31,7 @@ func (s *deadLetterRows) SaveDeadLetter(ctx context.Context, d store.DeadLetter)
   SELECT e.seq, now(), d.attempt, 'dead_letter', e.status, e.status, nullif(d.reason, ''), nullif(d.worker, '') FROM d JOIN execution e ON e.id = d.execution)
  SELECT id FROM d UNION ALL SELECT id FROM dead_letter WHERE key = $12`, timeOf(d.At), uuidOf(d.Execution), int32(d.Attempt), encodeText(d.Action), encodeText(string(d.Worker)), encodeText(d.Queue),
 		encodeText(d.Reason), timeOf(d.DiedAt), bytesOf(d.Headers), bytesOf(d.Body), encodeText(d.Resolution), textOf(d.Key), d.BodySize, textOf(d.BodySHA256))
-	if err == nil && id == 0 { // another caller's record of the same death was committed since the statement began
+	if err == nil && id == 0 { // another caller's record of the same death was committed after the statement began
 		err = s.query(ctx, "save dead letter", func(v *scanner) { id = v.integer() }, "SELECT id FROM dead_letter WHERE key = $1", textOf(d.Key))
 	}
 	return id, err

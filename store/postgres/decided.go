@@ -12,27 +12,28 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// decideMax is how often a change is decided again because its row had moved on when it was written. Each time somebody else's change was
-// made.
+// decideMax bounds how often a change is decided again because its row changed before it was written. Each time another
+// change took effect.
 const decideMax = 32
 
-// seen is an execution as it was read, with what decides about a change beside it.
+// seen is an execution as it was read, with the other facts for the decision.
 type seen struct {
 	store.Row
 	facts store.Facts
-	live  bool // the lease of the worker's incarnation
+	live  bool // whether the worker's incarnation has a live lease
 	at    time.Time
 }
 
-// liveNodes are the incarnations whose lease is live.
+// liveNodes selects the incarnations with a live lease.
 const liveNodes = `ARRAY(SELECT nd.incarnation FROM node nd WHERE nd.state <> 'dead' AND nd.lease_until > statement_timestamp())`
 
 const seenSQL = "SELECT " + recordColumns + ", CASE WHEN e.id = ANY($2) THEN r.parameters END, coalesce(e.result, o.result), coalesce(e.error, o.error), now()," +
 	" l.active, s.epoch, s.worker_inc, s.worker_pool, s.worker_slot, coalesce(e.worker_inc = ANY (" + liveNodes + "), false)" + recordFrom +
 	` LEFT JOIN lane l ON l.pool = e.pool AND l.session = e.session LEFT JOIN session s ON s.pool = e.pool AND s.session = e.session WHERE e.id = ANY($1)`
 
-// applyDecided makes what the lean statements do not: it reads the rows without a lock, asks store.Decide, and writes what that says
-// by a compare-and-set, again for what has moved on meanwhile. So a process that freezes in between holds nothing.
+// applyDecided makes the changes that the lean statements do not. It reads the rows without a lock, asks store.Decide,
+// and writes by a compare-and-set. It repeats this for rows that changed meanwhile. So a process that freezes in
+// between holds no lock.
 func (s *applier) applyDecided(ctx context.Context, items []*item) error {
 	for misses := 0; len(items) > 0; {
 		rows, err := s.see(ctx, items)
@@ -56,7 +57,7 @@ func (s *applier) applyDecided(ctx context.Context, items []*item) error {
 	return nil
 }
 
-// open are the changes that are not answered.
+// open returns the changes without an answer.
 func open(items []*item) (out []*item) {
 	for _, it := range items {
 		if !it.done && !it.judged {
@@ -66,7 +67,7 @@ func open(items []*item) (out []*item) {
 	return out
 }
 
-// giveUp answers for changes whose rows never stood still.
+// giveUp answers changes whose rows changed on every try.
 func giveUp(items []*item) {
 	for _, it := range items {
 		it.judged = true
@@ -107,7 +108,7 @@ func (s *applier) see(ctx context.Context, items []*item) (map[messages.Executio
 	return rows, err
 }
 
-// sessionsOf are the sessions of the executions that have one.
+// sessionsOf returns the sessions of the executions that have one.
 func sessionsOf(rows map[messages.ExecutionID]*seen) map[messages.ExecutionID]sessionKey {
 	names := map[messages.ExecutionID]sessionKey{}
 	for id, row := range rows {
@@ -118,8 +119,9 @@ func sessionsOf(rows map[messages.ExecutionID]*seen) map[messages.ExecutionID]se
 	return names
 }
 
-// pick takes the changes that fit and can go together, in their order: one of each execution, and no other of a session beside a placement in it,
-// which has to see what came before it. Names are the sessions of executions that have one.
+// pick takes the changes that fit and can share a transaction, in their order: one of each execution. A placement in a
+// session shares it with no other change of that session, because it must see the changes before it. Names are the
+// sessions of executions that have one.
 func pick(items []*item, names map[messages.ExecutionID]sessionKey, fits func(*item) bool) (round, rest []*item) {
 	const shared, closed = 1, 2
 	used, sessions := make(map[messages.ExecutionID]bool, len(items)), map[sessionKey]int{}
@@ -145,8 +147,8 @@ func pick(items []*item, names map[messages.ExecutionID]sessionKey, fits func(*i
 	return round, rest
 }
 
-// applyRound decides and writes changes of different executions. When something among them cannot be stored, they are divided until that
-// stands alone.
+// applyRound decides and writes changes of different executions. If one of them cannot be stored, it divides them until
+// that one is alone.
 func (s *applier) applyRound(ctx context.Context, round []*item, rows map[messages.ExecutionID]*seen) error {
 	if len(round) == 0 {
 		return nil
@@ -168,7 +170,8 @@ func (s *applier) applyRound(ctx context.Context, round []*item, rows map[messag
 	return s.applyRound(ctx, round[half:], rows)
 }
 
-// writeRound decides the changes and writes what takes effect, in one transaction without a pause. Those whose rows have moved on stay open.
+// writeRound decides the changes and writes them in one transaction, without a pause in it. Changes whose rows changed
+// meanwhile stay open.
 func (s *applier) writeRound(ctx context.Context, round []*item, rows map[messages.ExecutionID]*seen) error {
 	batch, w := &pgx.Batch{}, &writes{s: s.write}
 	for _, it := range round {
@@ -194,7 +197,7 @@ func (s *applier) writeRound(ctx context.Context, round []*item, rows map[messag
 	return undone(round, s.pool.SendBatch(ctx, batch).Close())
 }
 
-// answer says what became of the change.
+// answer sets the result of the change.
 func (it *item) answer(d *store.Decision, at time.Time) {
 	it.done, it.judged = d.Verdict == store.Applied, d.Verdict != store.Applied
 	it.out = store.Result{Verdict: d.Verdict, Status: d.Next.Status, Attempt: d.Next.Attempt, At: at, Err: d.Err}
@@ -205,8 +208,8 @@ func (it *item) answer(d *store.Decision, at time.Time) {
 	}
 }
 
-// keepsStale reports whether it is kept that the change came too late. Where several routers look at one pool, most placements that fail are of
-// executions that another has placed: they are no events, unless all are stored.
+// keepsStale reports whether a stale change is stored as an event. If several routers look at one pool, most placements
+// that fail are of executions that another router placed. They are stored only if all events are.
 func (s *applier) keepsStale(it *item) bool {
 	p, ok := it.change.(*store.Place)
 	return !ok || p.Session != nil || s.cfg.EventsAll

@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// promoteMax bounds how many executions whose time has come one Due moves to the due lanes.
+// promoteMax bounds how many executions with a reached run_at one Due moves to the due lanes.
 const promoteMax = 2000
 
 const candidateColumns = `SELECT e.seq, e.id, e.attempt, r.action, r.version, e.priority, e.session, r.affinity, r.avoid, r.wait_for_worker,
@@ -23,20 +23,21 @@ const (
 	plainRows = `execution e JOIN request r ON r.seq = e.seq
  WHERE e.pool = $1 AND e.rank <= 9 AND (e.rank, e.seq) > ($2::smallint, $3::bigint) ORDER BY e.rank, e.seq LIMIT $4`
 	plainSQL = candidateColumns + plainRows
-	// wideSQL reads what the claims will need, too.
+	// wideSQL also reads the columns that claims need.
 	wideSQL  = "SELECT " + recordColumns + ", octet_length(r.parameters), CASE WHEN octet_length(r.parameters) <= $5 THEN r.parameters END FROM " + plainRows
 	headsOf  = "SELECT head, head_priority, head_seq FROM lane WHERE pool = $1 AND head IS NOT NULL "
 	headsSQL = candidateColumns + "(" + headsOf + "ORDER BY head_priority DESC, head_seq LIMIT $2" + headsRows
-	// headsRows reads the executions, unless one was placed between the look at the lane and this.
+	// headsRows reads the heads' executions, except those that were placed after the lane was read.
 	headsRows = `) l JOIN execution e ON e.id = l.head JOIN request r ON r.seq = e.seq
  WHERE e.turn IS NOT NULL ORDER BY l.head_priority DESC, l.head_seq`
-	// behindSQL reads the strict_fails that another of their session is before: one that is busy, or that waits.
+	// behindSQL reads the strict_fail executions behind another one of their session, which is busy or waits.
 	behindSQL = candidateColumns + `execution e JOIN request r ON r.seq = e.seq JOIN lane l ON l.pool = e.pool AND l.session = e.session
  WHERE e.pool = $1 AND e.turn = 2 AND e.seq > $3::bigint AND l.head IS DISTINCT FROM e.id ORDER BY e.seq LIMIT $2`
 	timerSQL = `SELECT timer_at FROM execution WHERE pool = $1 AND timer_at > $2::timestamptz ORDER BY timer_at LIMIT 1`
 	ripeSQL  = `SELECT id FROM execution WHERE pool = $1 AND timer_at > $3::timestamptz AND timer_at <= now() ORDER BY timer_at LIMIT $2`
 	lastSQL  = `SELECT last_value, now() FROM execution_seq`
-	// firstsSQL reads the first that waits in each rank of the sessions' lines, and the first strict_fail as rank 10.
+	// firstsSQL reads the first waiting execution of each rank in the sessions' lines, and the first strict_fail as rank
+	// 10.
 	firstsSQL = `SELECT r.n, e.seq FROM generate_series(0, 9) AS r (n)
  CROSS JOIN LATERAL (SELECT seq FROM execution WHERE pool = $1 AND rank = 16 + r.n ORDER BY seq LIMIT 1) e
  UNION ALL (SELECT 10, seq FROM execution WHERE pool = $1 AND turn = 2 ORDER BY seq LIMIT 1)`
@@ -46,7 +47,7 @@ const (
  FROM request r WHERE e.id = ANY($1) AND e.timer_at <= now() AND r.seq = e.seq`
 )
 
-// The same rank by rank, each from its floor: $3 to $12.
+// The same queries, each rank from its floor: $3 to $12.
 var plainFloorSQL, wideFloorSQL = fromFloors(candidateColumns, "$2"),
 	fromFloors("SELECT "+recordColumns+", octet_length(r.parameters), CASE WHEN octet_length(r.parameters) <= $13 THEN r.parameters END FROM ", "$2")
 
@@ -69,8 +70,8 @@ func fromFloors(columns, limit string) string {
 	return strings.Join(parts, " UNION ALL ") + " LIMIT " + limit
 }
 
-// Due returns what a router may place now. Executions whose run_at has come since the last look are first moved to the
-// due lanes, so that a backlog of waiting ones is never scanned.
+// Due returns the executions that a router may place now. It first moves executions whose run_at was reached since the
+// last look to the due lanes, so that a backlog of executions with run_at ahead is never scanned.
 func (s *dueRows) Due(ctx context.Context, q store.DueQuery) (store.DuePage, error) {
 	page, ripe, err := s.look(ctx, q)
 	if err != nil || len(ripe) == 0 {
@@ -79,12 +80,12 @@ func (s *dueRows) Due(ctx context.Context, q store.DueQuery) (store.DuePage, err
 	if err := s.promote(ctx, ripe); err != nil {
 		return store.DuePage{}, s.mapError("promote executions", err)
 	}
-	s.floors.clear(s.floors.now()) // they have come to wait in their old places
+	s.floors.clear(s.floors.now()) // they now wait in their old places
 	page, _, err = s.look(ctx, q)
 	return page, err
 }
 
-// look reads what is due, and which executions have become so and were not moved yet.
+// look reads the due executions, and the ids of those that became due and were not moved yet.
 func (s *dueRows) look(ctx context.Context, q store.DueQuery) (page store.DuePage, ripe []messages.ExecutionID, err error) {
 	pool, began := encodeText(q.Pool), s.floors.now()
 	from, narrow := s.floors.of(q.Pool, began)
@@ -127,7 +128,8 @@ func (s *dueRows) look(ctx context.Context, q store.DueQuery) (page store.DuePag
 	return page, ripe, nil
 }
 
-// queueHeads adds the statements that read the heads of sessions, and the strict_fails that another of their session is before.
+// queueHeads adds the statements that read the heads of sessions and the strict_fail executions behind another one of
+// their session.
 func queueHeads(batch *pgx.Batch, q store.DueQuery, pool string, from bases, narrow bool, heads, behind *[]messages.Candidate) {
 	sql, args := headsSQL, []any{pool, q.Heads + 1}
 	if narrow {
@@ -146,7 +148,7 @@ func queueHeads(batch *pgx.Batch, q store.DueQuery, pool string, from bases, nar
 	})
 }
 
-// queueFirsts adds the statements that read what floors are made of and no candidate says.
+// queueFirsts adds the statements that read the data of floors that the candidates do not contain.
 func queueFirsts(batch *pgx.Batch, pool string, saw *sight) {
 	batch.Queue(lastSQL).Query(func(rows pgx.Rows) error {
 		return each(rows, func(s *scanner) { saw.last.seq, saw.last.clock = s.integer(), s.time() })
@@ -179,15 +181,15 @@ func (s *core) send(ctx context.Context, what string, batch *pgx.Batch) error {
 	return s.mapError(what, s.pool.SendBatch(ctx, batch).Close())
 }
 
-// queuePlain adds the statement that reads what is in no session's line: from the floors where narrow is set, and with what the
-// claims will need where this process is the only node.
+// queuePlain adds the statement that reads the executions outside sessions' lines. With narrow it starts at the floors.
+// If this process is the only node, it also reads the columns that the claims need.
 func (s *dueRows) queuePlain(batch *pgx.Batch, q store.DueQuery, pool string, from [floorRanks]int64, narrow bool, plain *[]messages.Candidate) {
 	rank, seq := int16(-1), int64(0)
 	if q.AfterSeq > 0 {
 		rank, seq = int16(messages.PriorityMax-q.AfterPriority), q.AfterSeq
 	}
 	args := withFloors([]any{pool, q.Limit + 1}, from)
-	switch alone := s.beats.alone(); { // this process will claim what it reads
+	switch alone := s.beats.alone(); { // this process will claim the executions that it reads
 	case alone && narrow:
 		batch.Queue(wideFloorSQL, append(args, shortParameters)...).Query(func(rows pgx.Rows) (err error) {
 			*plain, err = s.scanWide(rows)
@@ -231,7 +233,7 @@ func scanCandidates(rows pgx.Rows, hint int) ([]messages.Candidate, error) {
 	return out, err
 }
 
-// scanWide reads candidates as scanCandidates does, and remembers them for their claims.
+// scanWide reads candidates like scanCandidates and remembers them for their claims.
 func (s *dueRows) scanWide(rows pgx.Rows) (out []messages.Candidate, err error) {
 	err = each(rows, func(sc *scanner) {
 		var r record
@@ -248,7 +250,7 @@ func (s *dueRows) scanWide(rows pgx.Rows) (out []messages.Candidate, err error) 
 	return out, err
 }
 
-// promote moves executions whose time has come.
+// promote moves executions whose run_at was reached.
 func (s *dueRows) promote(ctx context.Context, ripe []messages.ExecutionID) error {
 	slices.SortFunc(ripe, func(a, b messages.ExecutionID) int { return slices.Compare(a[:], b[:]) })
 	ctx, cancel := bounded(ctx)

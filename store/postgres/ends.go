@@ -10,14 +10,14 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// shortOutcome is how long result and error may be together to stand in the execution's own row.
+// shortOutcome bounds the bytes of a result and error together that are stored in the execution's own row.
 const shortOutcome = 512
 
-// extras say which tables beside the execution's own the outcomes of one statement write, so that the plain ones, which
-// are nearly all, carry none of it.
+// extras say which other tables the outcomes of one statement write. Nearly all statements write none, and have none of
+// those parts.
 type extras struct{ long, output, retry, events, sessions bool }
 
-// endsSQL makes the statement that gives outcomes. The parameters of the extras follow the first nine.
+// endsSQL makes the statement that writes outcomes. The parameters of the extras follow the first nine.
 func endsSQL(x extras) string {
 	var b strings.Builder
 	b.WriteString(`WITH i AS MATERIALIZED (SELECT * FROM unnest($1::int[], $2::int[], $3::uuid[], $4::int[], $5::smallint[], $6::smallint[], $7::bytea[], $8::bytea[], $9::uuid[]`)
@@ -61,10 +61,10 @@ func endsSQL(x extras) string {
 	return store.Statement(b.String())
 }
 
-// extraArrays are the parameters of the extras, which are empty where there is none.
+// extraArrays are the parameters of the extras. They are empty if no row has any.
 var extraArrays = []string{", $10::bytea[]", ", $11::bytea[]", ", $12::bytea[]", ", $13::bytea[]", ", $14::boolean[]", ", $15::boolean[]", ", $16::text[]", ", $17::text[]", ", $18::text[]"}
 
-// endSQLs are the statements by what they carry.
+// endSQLs are the statements by their extras.
 var endSQLs = func() map[extras]string {
 	all := map[extras]string{}
 	flags := []bool{false, true}
@@ -83,7 +83,7 @@ var endSQLs = func() map[extras]string {
 	return all
 }()
 
-// endArgs are the columns of a statement that gives outcomes.
+// endArgs are the columns of a statement that writes outcomes.
 type endArgs struct {
 	n, edges                []int32
 	ids, retried            column[pgtype.UUID]
@@ -131,7 +131,7 @@ func (a *endArgs) addOutput(o *messages.Output) {
 	a.stdoutCut, a.stderrCut = append(a.stdoutCut, stdoutCut), append(a.stderrCut, stderrCut)
 }
 
-// args leaves out the columns of extras that no row has: unnest makes them NULL.
+// args omits the columns of extras that no row has: unnest makes them NULL.
 func (a *endArgs) args() []any {
 	if !a.x.long {
 		a.longResults, a.longErrors = nil, nil
@@ -176,8 +176,9 @@ func (s *statements) queueEnds(batch *pgx.Batch, c *changes, part []edge) {
 	queueRetries(batch, s.channel(), retries)
 }
 
-// retriesSQL stores the executions that follow those that this transaction has just ended. A retry takes its
-// forerunner's parameters unless it has its own, the crashes of the chain so far, and never the idempotency key, which stays with the first.
+// retriesSQL stores the retries of executions that this transaction has ended. A retry takes its predecessor's
+// parameters unless it has its own, and the crash count of the chain. It never takes the idempotency key, which stays
+// with the first execution.
 var retriesSQL = func() string {
 	_, rows := freshFrom(insertKind{})
 	return `WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, f.id, f.action, f.version, f.affinity, f.labels, f.created_by, f.trace,
@@ -189,7 +190,7 @@ var retriesSQL = func() string {
  JOIN request q ON q.seq = p.seq), ` + insertRetry + ` SELECT pg_notify($28, '` + wordRequested + `' || pool) FROM i`
 }()
 
-// retryOf is an execution that follows another.
+// retryOf is a retry with its predecessor.
 type retryOf struct {
 	parent messages.ExecutionID
 	next   *messages.Execution
@@ -204,7 +205,7 @@ func queueRetries(batch *pgx.Batch, channel string, retries []retryOf) {
 		fresh(&n)
 		n.IdempotencyKey = ""
 		if err := rows.add(&n); err != nil {
-			continue // labels are texts: they always encode
+			continue // labels are texts, which always encode
 		}
 		parents = append(parents, uuidOf(r.parent))
 		for k, v := range n.Labels {

@@ -14,25 +14,25 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// The SQLSTATE codes that are told apart.
+// The SQLSTATE codes that are distinguished.
 const (
 	codeUnique       = "23505"
 	codeFull         = "53100"
 	codeReadOnly     = "25006"
 	codeDeadlock     = "40P01"
 	codeSerialize    = "40001"
-	codeLock         = "55P03" // not had within the lock timeout
+	codeLock         = "55P03" // not granted within the lock timeout
 	codeCancelled    = "57014" // by the statement timeout
 	codeNoMemory     = "53200"
 	codeNoDatabase   = "3D000"
 	codeNoPrivilege  = "42501"
-	codeNoSchema     = "3F000" // none that the user may see
+	codeNoSchema     = "3F000" // none that the user may use
 	codePassword     = "28P01"
 	codeAuthorize    = "28000"
 	codeProgramLimit = "54000"
 )
 
-// sqlState is the server's code for the error, or "".
+// sqlState returns the server's code for the error, or "".
 func sqlState(err error) string {
 	var e *pgconn.PgError
 	if errors.As(err, &e) {
@@ -41,19 +41,19 @@ func sqlState(err error) string {
 	return ""
 }
 
-// dataError reports whether the error comes from the data of one row, so that others in the group may pass.
+// dataError reports whether the error comes from the data of one row. Other rows of the group may succeed.
 func dataError(err error) bool {
 	code := sqlState(err)
 	return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "23") || code == codeProgramLimit
 }
 
-// conflicting reports whether the transaction was ended for the sake of another and may be made again at once.
+// conflicting reports whether the server ended the transaction because of another one. It may be repeated at once.
 func conflicting(err error) bool {
 	code := sqlState(err)
 	return code == codeDeadlock || code == codeSerialize
 }
 
-// final errors of the port need no translation.
+// known reports whether the error is one of the port's.
 func known(err error) bool {
 	for _, e := range []error{store.ErrNotFound, store.ErrConflict, store.ErrNewer, store.ErrReadOnly, store.ErrFull,
 		store.ErrUnavailable, store.ErrClosed, store.ErrInvalid} {
@@ -64,8 +64,8 @@ func known(err error) bool {
 	return false
 }
 
-// mapError turns an error of the server or the connection into one of the port's. Where the server has said nothing,
-// or only that it ended, the outcome is unknown: store.ErrUnavailable.
+// mapError maps an error of the server or the connection to one of the port's. If the server did not answer, or only
+// said that it ended, the outcome is unknown: store.ErrUnavailable.
 func mapError(what string, err error) error {
 	if err == nil || known(err) {
 		return err
@@ -96,8 +96,8 @@ func mapError(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// ofPart reports whether an error that may pass is that of something in the transaction, which the server has undone: what
-// waits for a lock or takes too long, and what this process could not even send.
+// ofPart reports whether an error comes from a part of the transaction, which the server has undone: a lock that was
+// not granted, a statement that took too long, or data that this process could not send.
 func ofPart(err error) bool {
 	switch code := sqlState(err); {
 	case code == codeLock, code == codeCancelled, code == codeNoMemory, conflicting(err):
@@ -108,7 +108,7 @@ func ofPart(err error) bool {
 	return !ofConnection(err)
 }
 
-// ofConnection reports whether an error is that of the network, of a connection that ended, or of a call that was given up.
+// ofConnection reports whether an error is of the network, of a connection that ended, or of a call that timed out.
 func ofConnection(err error) bool {
 	var network net.Error
 	var connect *pgconn.ConnectError
@@ -136,7 +136,7 @@ func transient(code string) bool {
 	return code == "25P03" // idle in a transaction for too long
 }
 
-// mapError is mapError with the server's name.
+// mapError is the function mapError with the server's name.
 func (s *core) mapError(what string, err error) error {
 	if err == nil || known(err) {
 		return err

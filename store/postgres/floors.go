@@ -7,22 +7,23 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// While another program keeps an old snapshot open, the server keeps the index entries of all that was placed since, and a
-// look from the top walks them again each time. So after a look that took long the next ones begin, in each index and rank,
-// at a floor: nothing that the look could have seen waits below it. What comes to wait below a floor later is seen by the
-// next whole look: this process clears the floors where it puts something there itself, and a whole look comes again after
-// ten times what it takes.
+// While another program keeps an old snapshot open, the server keeps the index entries of all executions placed since
+// then, and each look from the start of an index reads them again. So after a slow look, the next ones start in each
+// index and rank at a floor: no execution that the slow look could see waits below it. An execution that comes to wait
+// below a floor later is found by the next whole look. This process clears the floors when it puts an execution there
+// itself. A whole look also follows after ten times the duration of the last one.
 
-// floorRanks are the ranks of what is due, best first: 9 less the priority, and 16 more for what waits for its session's turn.
+// floorRanks is the number of ranks of due executions, best first. A rank is 9 less the priority, plus 16 for an
+// execution that waits for its session's turn.
 const floorRanks = int(messages.PriorityMax) + 1
 
 // The times of the floors.
 const (
-	floorSlow  = 50 * time.Millisecond // a look that takes less is made whole each time
-	floorShare = 10                    // a whole look comes again after so many times what it took,
-	floorMost  = 5 * time.Second       // but no later
-	// floorAge is how old a floor at least is: what was stored with a lower seq has been committed since, or never will be,
-	// but by another program's own transaction.
+	floorSlow  = 50 * time.Millisecond // faster looks are always whole ones
+	floorShare = 10                    // a whole look follows after this many times its duration,
+	floorMost  = 5 * time.Second       // but no later than this
+	// floorAge is the least age of a floor. After it, a transaction with a lower seq has committed or never will, except
+	// another program's own transaction.
 	floorAge = 2 * statementTimeout
 )
 
@@ -30,42 +31,42 @@ const (
 type floors struct {
 	mu    sync.Mutex
 	pools map[string]*floor
-	slow  time.Duration // floorSlow, but in tests
-	age   time.Duration // floorAge, but in tests
+	slow  time.Duration // floorSlow, except in tests
+	age   time.Duration // floorAge, except in tests
 	now   func() time.Time
 }
 
-// bases are what the looks at one pool may begin behind.
+// bases are the positions after which looks at one pool start.
 type bases struct {
-	plain [floorRanks]int64 // the seq of what is in no session's line, by rank
-	heads [floorRanks]int64 // the seq of the heads of sessions, by rank
-	fails int64             // the seq of the strict_fails that wait
-	timer time.Time         // the time of what waits for its time
+	plain [floorRanks]int64 // seq of executions outside sessions' lines, by rank
+	heads [floorRanks]int64 // seq of the heads of sessions, by rank
+	fails int64             // seq of the waiting strict_fail executions
+	timer time.Time         // run_at of executions that wait for it
 }
 
-// floor is what is known of one pool.
+// floor is the state of one pool.
 type floor struct {
 	bases
-	until time.Time // looks before begin at the floors
-	whole time.Time // looks before are whole ones, whatever they take
+	until time.Time // looks before this time start at the floors
+	whole time.Time // looks before this time are whole ones
 	marks [2]mark   // the older one is the one to use
 }
 
-// mark is the last seq that was given out at a moment, and the moment by the server's clock.
+// mark is the last seq that was assigned at a time of the server's clock.
 type mark struct {
 	at    time.Time
 	seq   int64
 	clock time.Time
 }
 
-// sight is what a whole look saw. What only a later look needs is asked for once a look has taken long.
+// sight is the result of a whole look. Values that only a later look needs are read after a slow look.
 type sight struct {
-	plain []messages.Candidate // what is in no session's line, best first
-	more  bool                 // whether there was more of it
-	turns [floorRanks]int64    // the first that waits in a session's line, by rank, whether it is the head or will be; 0: none
-	fails int64                // the first of the strict_fails; 0: none
-	timer time.Time            // the first that waits for its time; zero: none
-	last  mark                 // seq 0: that was not asked
+	plain []messages.Candidate // executions outside sessions' lines, best first
+	more  bool                 // there were more
+	turns [floorRanks]int64    // first waiting execution in a session's line, by rank, head or not; 0: none
+	fails int64                // first strict_fail; 0: none
+	timer time.Time            // first execution with run_at ahead; zero: none
+	last  mark                 // seq 0: not read
 }
 
 // poolsMax bounds the pools that are kept.
@@ -75,7 +76,7 @@ func newFloors() *floors {
 	return &floors{pools: map[string]*floor{}, slow: floorSlow, age: floorAge, now: time.Now}
 }
 
-// of returns the floors to begin at; false: the look is to be a whole one.
+// of returns the floors to start at; false: the look must be a whole one.
 func (f *floors) of(pool string, now time.Time) (bases, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,17 +87,18 @@ func (f *floors) of(pool string, now time.Time) (bases, bool) {
 	return p.bases, true
 }
 
-// slows reports whether the last look at the pool took long.
+// slows reports whether the last look at the pool was slow.
 func (f *floors) slows(pool string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.pools[pool] != nil
 }
 
-// floorClear is how long the looks are whole ones after something has come to wait below: its transaction may still be open.
+// floorClear is how long looks stay whole after an execution came to wait below a floor: its transaction may still be
+// open.
 const floorClear = time.Second
 
-// clear has the next looks be whole ones.
+// clear makes the next looks whole ones.
 func (f *floors) clear(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,7 +107,7 @@ func (f *floors) clear(now time.Time) {
 	}
 }
 
-// looked takes what a whole look saw and how long it took.
+// looked records the result and the duration of a whole look.
 func (f *floors) looked(pool string, began, now time.Time, saw *sight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -122,22 +124,22 @@ func (f *floors) looked(pool string, began, now time.Time, saw *sight) {
 		f.pools[pool] = p
 	}
 	if saw.last.seq == 0 {
-		return // the marks and the first ones were not asked for
+		return // the marks and the firsts were not read
 	}
 	if now.Sub(p.marks[1].at) >= f.age {
 		saw.last.at = began
 		p.marks[0], p.marks[1] = p.marks[1], saw.last
 	}
 	if p.marks[0].seq == 0 {
-		return // nothing is old enough to be passed over
+		return // no mark is old enough
 	}
 	p.bases = basesOf(saw, p.marks[0])
 	p.until = now.Add(min(floorShare*took, floorMost))
 }
 
-// basesOf says below what nothing waits that the look could have seen, and no more than the mark. Behind the last rank of an
-// answer that was cut, nothing is known. A session's next comes to be its head when the one before it ends, on any node; so the
-// floor of the heads is below all that wait for their turn.
+// basesOf returns the positions below which no execution waits that the look could see. No position exceeds the mark.
+// After the last rank of a cut answer nothing is known. The next execution of a session becomes its head when the one
+// before it ends, on any node. So the floor of the heads is below all executions that wait for their turn.
 func basesOf(saw *sight, m mark) (b bases) {
 	first, known := [floorRanks]int64{}, floorRanks
 	for i := range saw.plain {
@@ -162,7 +164,7 @@ func basesOf(saw *sight, m mark) (b bases) {
 	return b
 }
 
-// below is the mark, or less where the first that waits is not above it; 0: none waits.
+// below returns the mark, or less if the first waiting execution is not above it; 0: none waits.
 func below(first, mark int64) int64 {
 	if first == 0 {
 		return mark

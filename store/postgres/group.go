@@ -9,30 +9,30 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// callTimeout bounds one group's transaction and all its repetitions.
+// callTimeout bounds one group's transaction with all its repetitions.
 const callTimeout = 20 * time.Second
 
-// call is what every grouped call has.
+// call is the part that all grouped calls have.
 type call interface {
 	context() context.Context
 	finished() chan struct{}
 	fail(err error)
 }
 
-// grouper lets calls share transactions: while its lanes are busy, calls collect, and the lane that is free next takes
-// all of them, up to a bound. Nobody waits for a timer, and one caller alone pays one commit.
+// grouper lets calls share transactions. While its lanes are busy, calls collect, and the next free lane takes all of
+// them, up to a bound. No call waits for a timer, and a single caller pays one commit.
 type grouper[C call] struct {
 	s        *core
 	queue    chan C
-	turn     chan struct{} // held by the lane at work
+	turn     chan struct{} // held by the lane that works
 	patience time.Duration
 	rows     func(C) int
 	bytes    func(C) int
 	commit   func(ctx context.Context, group []C)
 }
 
-// newGrouper starts the lanes. Patience is how long one lets another finish before it works beside it: few large groups
-// cost less than many small ones, but nobody should wait behind a group that takes long.
+// newGrouper starts the lanes. Patience is how long a lane waits for another one before it works at the same time. A
+// few large groups cost less than many small ones, but no call should wait for a slow group.
 func newGrouper[C call](s *core, patience time.Duration, rows, bytes func(C) int, commit func(ctx context.Context, group []C)) *grouper[C] {
 	g := &grouper[C]{s: s, queue: make(chan C, s.cfg.WaitingMax), turn: make(chan struct{}, 1), patience: patience, rows: rows, bytes: bytes, commit: commit}
 	for range s.cfg.LanesMax {
@@ -41,8 +41,8 @@ func newGrouper[C call](s *core, patience time.Duration, rows, bytes func(C) int
 	return g
 }
 
-// do hands the call to a lane and waits for its end. When ctx ends first, the call may or may not happen: repeat it to
-// know.
+// do passes the call to a lane and waits for its end. If ctx ends first, the call may or may not be made: the caller
+// must repeat it.
 func (g *grouper[C]) do(ctx context.Context, what string, c C) error {
 	if g.s.closed() {
 		return fmt.Errorf("%s: %w", what, store.ErrClosed)
@@ -59,7 +59,7 @@ func (g *grouper[C]) do(ctx context.Context, what string, c C) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-g.s.ended: // it came to the queue when the lanes had gone, or ended with them
+	case <-g.s.ended: // the call was queued after the lanes ended, or they ended before it
 		select {
 		case <-c.finished():
 			return nil
@@ -86,7 +86,7 @@ func (g *grouper[C]) run() {
 	}
 }
 
-// await waits for the other lanes' work, up to patience; false: this lane works beside another.
+// await waits for the other lanes' work, up to patience; false: this lane works at the same time as another.
 func (g *grouper[C]) await() bool {
 	select {
 	case g.turn <- struct{}{}:
@@ -106,7 +106,7 @@ func (g *grouper[C]) await() bool {
 	}
 }
 
-// drain ends the calls that wait when the store closes. One that comes to the queue later sees the store's end itself.
+// drain ends the waiting calls when the store closes. A call that is queued later sees the store's end itself.
 func (g *grouper[C]) drain() {
 	for {
 		select {
@@ -119,7 +119,8 @@ func (g *grouper[C]) drain() {
 	}
 }
 
-// collect takes what waits, up to the bounds, and lets callers that the last commit woke come to the queue first.
+// collect takes the waiting calls, up to the bounds. It first lets callers that the last commit woke queue their next
+// call.
 func (g *grouper[C]) collect(first C) []C {
 	group, rows, bytes, yielded := []C{first}, g.rows(first), g.bytes(first), false
 	for rows < g.s.cfg.GroupRowsMax && bytes < transactionBytes {
@@ -138,8 +139,8 @@ func (g *grouper[C]) collect(first C) []C {
 	return group
 }
 
-// carry makes the calls whose callers still wait. The transaction has a deadline of its own: one caller that gives up
-// does not end the others' work.
+// carry makes the calls whose callers still wait. The transaction has its own deadline: a caller that gives up does not
+// end the work of others.
 func (g *grouper[C]) carry(group []C) {
 	live := group[:0:0]
 	for _, c := range group {

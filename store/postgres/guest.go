@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// Guest is a program that puts submissions into the store's inbox and looks at what became of them. It makes no schema and
+// Guest is a program that inserts submissions into the store's inbox and reads their results. It creates no schema and
 // is no node. Its user needs SELECT on action, request, execution, outcome and submission, and INSERT on submission.
 type Guest struct {
 	cfg    Config
@@ -26,8 +26,8 @@ type Guest struct {
 	prefix string // schema and dot, quoted
 }
 
-// OpenGuest connects to a store that nodes use. Errors: store.ErrUnavailable where the server cannot be reached,
-// store.ErrNotFound where the database has no schema of Troupe's.
+// OpenGuest connects to a store that nodes use. Errors: store.ErrUnavailable if the server cannot be reached,
+// store.ErrNotFound if the database has no schema of Troupe.
 func OpenGuest(ctx context.Context, cfg Config) (*Guest, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -60,10 +60,10 @@ func (g *Guest) Close() { g.pool.Close() }
 
 func (g *Guest) mapError(what string, err error) error { return mapError(what+" in "+g.where, err) }
 
-// sql puts the schema where a statement has §.
+// sql replaces § in a statement by the schema.
 func (g *Guest) sql(text string) string { return strings.ReplaceAll(text, "§", g.prefix) }
 
-// Action returns the action as the node that was started or reloaded last serves it, or store.ErrNotFound.
+// Action returns the action as served by the node that was started or reloaded last, or store.ErrNotFound.
 func (g *Guest) Action(ctx context.Context, ref string) (messages.Action, error) {
 	var raw []byte
 	err := g.pool.QueryRow(ctx, g.sql("SELECT definition FROM §action WHERE ref = $1 ORDER BY saved_at DESC, version DESC LIMIT 1"),
@@ -81,20 +81,20 @@ func (g *Guest) Action(ctx context.Context, ref string) (messages.Action, error)
 	return a, nil
 }
 
-// Claim is what the store has under an idempotency key.
+// Claim is the stored holder of an idempotency key.
 type Claim struct {
-	ID messages.ExecutionID // zero: nothing
-	// RequestHash is the stored request's; empty while it waits in the inbox.
+	ID messages.ExecutionID // zero: none
+	// RequestHash is the stored request's hash; empty while it waits in the inbox.
 	RequestHash []byte
-	// Same, of one that waits in the inbox, says that it asks for the same.
+	// Same says of a submission in the inbox that it asks for the same.
 	Same bool
 }
 
-// inboxOwner is whose the keys of the inbox are, whatever names its rows give: store.KeyOwner of what the nodes make of them.
+// inboxOwner is the owner of all keys of the inbox: store.KeyOwner of the executions that nodes make of its rows.
 const inboxOwner = "sql"
 
-// Holder finds what has the submission's idempotency key, in the caller's transaction where one is given. The
-// schema may be older than this program, and have no owners of keys.
+// Holder finds the holder of the submission's idempotency key, in tx if that is not nil. An older schema has no owners
+// of keys.
 func (g *Guest) Holder(ctx context.Context, tx pgx.Tx, s *store.Submission) (Claim, error) {
 	var c Claim
 	var id pgtype.UUID
@@ -110,8 +110,8 @@ func (g *Guest) Holder(ctx context.Context, tx pgx.Tx, s *store.Submission) (Cla
 	return c, g.mapError("look up an idempotency key", err)
 }
 
-// Put inserts the submission into the inbox, in the caller's transaction where one is given: the nodes are told of it, and
-// it exists, once that commits.
+// Put inserts the submission into the inbox, in tx if that is not nil. It exists, and the nodes are told, once tx
+// commits.
 func (g *Guest) Put(ctx context.Context, tx pgx.Tx, s *store.Submission) error {
 	var labels []byte
 	if len(s.Labels) > 0 {
@@ -132,13 +132,13 @@ func (g *Guest) Put(ctx context.Context, tx pgx.Tx, s *store.Submission) error {
  timeout, max_retries, labels, created_by, trace) VALUES ($1, $2, $3::jsonb, $4, $5, $6, $7, $8, $9::interval, $10, $11::jsonb, $12, $13)`),
 		uuidOf(s.ID), encodeText(s.Action), string(s.Parameters), orNull(s.Session), orNull(string(s.Affinity)), s.Priority, runAt,
 		orNull(s.IdempotencyKey), timeout, s.MaxRetries, jsonOrNull(labels), orNull(s.CreatedBy), orNull(s.Trace))
-	if dataError(err) { // such as a \u0000 in the parameters, which jsonb has not
+	if dataError(err) { // for example a \u0000 in the parameters, which jsonb cannot hold
 		return fmt.Errorf("submit: %w: %w", store.ErrInvalid, err)
 	}
 	return g.mapError("submit", err)
 }
 
-// orNull is NULL for an empty text.
+// orNull returns NULL for an empty text.
 func orNull(s string) *string {
 	if s == "" {
 		return nil
@@ -161,7 +161,7 @@ type querier interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// db is the caller's transaction, or the guest's own connections.
+// db returns the caller's transaction, or the guest's own connections.
 func (g *Guest) db(tx pgx.Tx) querier {
 	if tx != nil {
 		return tx
@@ -169,8 +169,8 @@ func (g *Guest) db(tx pgx.Tx) querier {
 	return g.pool
 }
 
-// Look returns the execution of a submission: as it stands, or as requested while nobody has taken it from the inbox.
-// refused says why there is none, where the nodes refused it. An unknown id is store.ErrNotFound.
+// Look returns the execution of a submission; its status is requested until a node takes it from the inbox. refused
+// says why the nodes made none. If the id is unknown, the error is store.ErrNotFound.
 func (g *Guest) Look(ctx context.Context, id messages.ExecutionID) (e messages.Execution, refused string, err error) {
 	found, err := g.read(ctx, id)
 	if err != nil || len(found) > 0 {
@@ -190,10 +190,10 @@ func (g *Guest) Look(ctx context.Context, id messages.ExecutionID) (e messages.E
 	if why != nil {
 		refused = *why
 	}
-	if state == "accepted" { // between the two looks
+	if state == "accepted" { // it was taken between the two reads
 		found, err = g.read(ctx, id)
 		if err == nil && len(found) == 0 {
-			err = fmt.Errorf("execution %s: %w", id, store.ErrNotFound) // deleted by retention
+			err = fmt.Errorf("execution %s: %w", id, store.ErrNotFound) // retention deleted it
 		}
 		return first(found), "", err
 	}
@@ -222,7 +222,7 @@ func (g *Guest) read(ctx context.Context, id messages.ExecutionID) ([]messages.E
 
 var errTextMode = errors.New("the transaction's connection asks for results as text: use pgx's default exec mode, or a troupe.Client, which works with every mode")
 
-// checkMode refuses connections whose results do not come in binary form.
+// checkMode rejects connections whose results are not in binary form.
 func checkMode(tx pgx.Tx) error {
 	c := tx.Conn()
 	if c == nil {

@@ -13,24 +13,25 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// herald tells the other nodes of what this one has stored, by NOTIFY. It has transactions of its own for that: the server lets
-// those that notify commit one at a time, each with its write to the disk, so that no transaction that stores anything should be
-// one of them. What comes while one is under way, or soon after it, goes together with the next. What the server did not take is
-// made up for by a later word to look; what is lost with this process, when the others hear of its end.
+// herald tells the other nodes by NOTIFY what this one has stored, in transactions of its own. The server commits
+// notifying transactions one at a time, each with its write to the disk, so a transaction that stores data should not
+// notify. News that arrive during a transaction, or soon after it, share the next one. If the server does not take
+// news, a later notification tells the others to look. News that are lost with this process are found when the others
+// hear of its end.
 type herald struct {
 	s     *core
 	wake  chan struct{} // holds one
 	mu    sync.Mutex
-	pools map[string]struct{} // that have something new
+	pools map[string]struct{} // pools with new executions
 	ended []messages.ExecutionID
-	more  bool // there is more than is named
+	more  bool // there are more than are named
 }
 
 const (
 	heraldGap    = 2 * time.Millisecond // between two transactions
 	heraldWithin = 2 * time.Second      // for one
 	heraldAgain  = time.Second          // after one that failed
-	heraldMax    = 10_000               // executions named in one; of more, the others are told to look
+	heraldMax    = 10_000               // executions named in one; above it the others are told to look
 )
 
 func newHerald(s *core) *herald {
@@ -39,7 +40,7 @@ func newHerald(s *core) *herald {
 	return h
 }
 
-// requested tells of pools that have something new.
+// requested adds pools with new executions.
 func (h *herald) requested(executions []store.Submitted) {
 	h.mu.Lock()
 	for i := range executions {
@@ -51,7 +52,7 @@ func (h *herald) requested(executions []store.Submitted) {
 	h.stir()
 }
 
-// finished tells of executions that have ended.
+// finished adds executions that ended.
 func (h *herald) finished(ids []messages.ExecutionID) {
 	if len(ids) == 0 {
 		return
@@ -72,7 +73,7 @@ func (h *herald) stir() {
 	}
 }
 
-// take returns the words for what has gathered.
+// take returns the payloads for the collected news.
 func (h *herald) take() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,12 +90,12 @@ func (h *herald) take() []string {
 	return words
 }
 
-// run tells until the store closes, and then what is left.
+// run sends until the store closes, and then sends the rest.
 func (h *herald) run() {
 	for {
 		select {
 		case <-h.s.quit:
-			_ = h.tell(h.take()) // the others look when this node has ended
+			_ = h.tell(h.take()) // if this fails, the others look when this node has ended
 			return
 		case <-h.wake:
 		}
@@ -110,7 +111,7 @@ func (h *herald) run() {
 	}
 }
 
-// missed has the others look, for they were not told what there is.
+// missed makes the next notification tell the others to look.
 func (h *herald) missed() {
 	h.mu.Lock()
 	h.more = true
@@ -118,7 +119,8 @@ func (h *herald) missed() {
 	h.stir()
 }
 
-// tell sends the words. They need not outlive a crash of the server, as its listeners do not, so nothing waits for the disk.
+// tell sends the payloads. They need not survive a crash of the server, because its listeners do not, so the commit
+// does not wait for the disk.
 func (h *herald) tell(words []string) error {
 	if len(words) == 0 {
 		return nil

@@ -19,8 +19,8 @@ const takeSubmissionsSQL = `WITH n AS (UPDATE submission SET held_until = now() 
  SELECT id, action, parameters, session, affinity, priority, run_at, idempotency_key, timeout, max_retries, labels, created_by, trace, at
  FROM n ORDER BY at, id`
 
-// TakeSubmissions returns what other programs have inserted into the table submission and nobody has settled, oldest
-// first, and keeps it from other callers for hold. A label whose value is no text is given as its JSON.
+// TakeSubmissions returns submissions that other programs inserted into the table submission and that are not settled,
+// oldest first, and hides them from other callers for hold. A label whose value is not a text is returned as its JSON.
 func (s *inbox) TakeSubmissions(ctx context.Context, hold time.Duration, limit int) ([]store.Submission, error) {
 	var out []store.Submission
 	err := s.query(ctx, "take submissions", func(v *scanner) {
@@ -50,8 +50,8 @@ func scanSubmission(v *scanner) store.Submission {
 	return k
 }
 
-// looseLabels reads what another program wrote as labels: values that are no texts become their JSON, and what is no
-// object is no label.
+// looseLabels reads labels that another program wrote. A value that is not a text becomes its JSON. A column that is
+// not an object has no labels.
 func looseLabels(b []byte) map[string]string {
 	var kept map[string]json.RawMessage
 	if len(b) == 0 || json.Unmarshal(b, &kept) != nil || len(kept) == 0 {
@@ -68,12 +68,12 @@ func looseLabels(b []byte) map[string]string {
 	return out
 }
 
-// SettleSubmissions records what became of submissions. One that is settled already stays as it is.
+// SettleSubmissions records the results of submissions. A settled submission does not change.
 func (s *inbox) SettleSubmissions(ctx context.Context, settlements []store.Settlement) error {
 	for part := range slices.Chunk(settlements, insertMax) {
 		ids, refused := make(column[pgtype.UUID], len(part)), make(column[pgtype.Text], len(part))
 		for i, k := range part {
-			// A program may have given the nil id, which uuidOf makes NULL, and NULL settles no row.
+			// A program may have inserted the nil id. uuidOf would make it NULL, and NULL settles no row.
 			ids[i], refused[i] = pgtype.UUID{Bytes: k.ID, Valid: true}, textOf(k.Refused)
 		}
 		_, err := s.exec(ctx, "settle submissions", `UPDATE submission k SET state = CASE WHEN i.refused IS NULL THEN 'accepted' ELSE 'refused' END,

@@ -8,13 +8,13 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// The bounds of what a program may have inserted: beyond them a time or an interval has no value in Go, and reading it
-// would make another of it.
+// intervalDaysMax bounds an interval that a program may have inserted. Go cannot represent a longer one, and reading it
+// would give another value.
 const intervalDaysMax = 100_000 // some 273 years; a time.Duration holds 292
 
-// readForeign reads the columns that another program may have filled with what the column's type allows and a submission
-// does not: an infinite time is no "at once", and an id of zeros names no row twice. The first of them is remembered as
-// the submission's fault.
+// readForeign reads the columns that another program wrote. Their types allow values that a submission does not, for
+// example an infinite time, which does not mean "at once", or an id of zeros. The first such value is kept as the
+// submission's Invalid.
 func readForeign(k *store.Submission, v *scanner, runAt, timeout []byte) {
 	switch us, infinite := infinity(runAt); {
 	case k.ID.IsZero():
@@ -49,7 +49,7 @@ func infinity(b []byte) (name string, is bool) {
 	return "", false
 }
 
-// longInterval tells an interval that a time.Duration cannot hold, infinite ones among them.
+// longInterval reports whether a time.Duration cannot hold the interval, for example an infinite one.
 func longInterval(b []byte) bool {
 	if len(b) != 16 {
 		return false

@@ -14,8 +14,8 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// freshFrom makes rows of the parameters that freshRows.args makes: constants are the columns that rows which are alike have
-// in common, rows is where the others come from.
+// freshFrom makes the SQL for the parameters of freshRows.args. Constants are the columns that are equal in all rows of
+// the kind alike. Rows is the source of the others.
 func freshFrom(kind insertKind) (constants, rows string) {
 	var common, types, names strings.Builder
 	array := func(n int, kind, name string) {
@@ -41,29 +41,29 @@ func freshFrom(kind insertKind) (constants, rows string) {
 	return common.String(), "unnest(" + types.String() + ") AS i (" + names.String() + ")"
 }
 
-// insertBoth inserts the rows of i, whose seq is in the order of the input, into request and execution.
+// insertBoth inserts the rows of i into request and execution. Their seq follows the order of the input.
 var insertBoth = store.Statement(insertRequest + `,
  e AS (INSERT INTO execution (id, seq, rank, turn, timer_at, queue_by, worker_by, status, attempt, last_change, priority, pool,
   session, run_at)
  SELECT id, seq, ` + firstRank + `, ` + firstTurn + `, ` + firstTimer + `, queue_deadline, worker_deadline, {requested}, 0, {submit}, priority, pool, session,
   coalesce(run_at, now()) FROM i)`)
 
-// insertRetry does the same for retries, which go on from the crash count of the execution before.
+// insertRetry does the same for retries, which continue the crash count of the previous execution.
 var insertRetry = store.Statement(requestSQL(", key_owner") + `,
  e AS (INSERT INTO execution (id, seq, rank, turn, timer_at, queue_by, worker_by, status, attempt, last_change, priority, pool,
   session, run_at, crash_count)
  SELECT id, seq, ` + firstRank + `, ` + firstTurn + `, ` + firstTimer + `, queue_deadline, worker_deadline, {requested}, 0, {submit}, priority, pool, session,
   coalesce(run_at, now()), crash_count FROM i)`)
 
-// insertApart does the same, but what has a session waits as if for its run_at, until the first look after the commit
-// moves it into its turn: it touches nothing of the session.
+// insertApart does the same without any access to a session's rows. An execution with a session waits as if for its
+// run_at. The first look after the commit moves it into its session's line.
 var insertApart = store.Statement(insertRequest + `,
  e AS (INSERT INTO execution (id, seq, rank, timer_at, queue_by, worker_by, status, attempt, last_change, priority, pool, session, run_at)
  SELECT id, seq, CASE WHEN run_at > now() OR session IS NOT NULL THEN 32 ELSE 0 END + 9 - priority,
   CASE WHEN run_at > now() THEN run_at WHEN session IS NOT NULL THEN now() END, queue_deadline, worker_deadline, {requested}, 0, {submit}, priority, pool,
   session, coalesce(run_at, now()) FROM i)`)
 
-// insertPlaced does the same where some of the rows have a placement: those are scheduled at once, as placeSet would.
+// insertPlaced does the same if some rows have a placement. Those are scheduled at once, as by placeSet.
 var insertPlaced = store.Statement(insertRequest + `,
  e AS (INSERT INTO execution (id, seq, rank, turn, timer_at, queue_by, worker_by, on_worker, status, attempt, last_change, priority, pool,
   session, run_at, worker_inc, worker_slot, worker_id, placed_by, first_placed_at, scheduled_at, claim_by)
@@ -73,7 +73,7 @@ var insertPlaced = store.Statement(insertRequest + `,
   inc, slot, worker, placed_by, CASE WHEN inc IS NOT NULL THEN now() END, CASE WHEN inc IS NOT NULL THEN now() END, now() + within
  FROM i)`)
 
-// What a new execution waits for.
+// The waiting columns of a new execution.
 const (
 	firstRank  = `CASE WHEN run_at > now() THEN 32 WHEN session IS NOT NULL AND affinity LIKE 'strict%' THEN 16 ELSE 0 END + 9 - priority`
 	firstTurn  = `CASE WHEN run_at > now() OR session IS NULL THEN NULL WHEN affinity = 'strict' THEN 1 WHEN affinity = 'strict_fail' THEN 2 END`
@@ -92,8 +92,8 @@ func requestSQL(more string) string {
   worker_deadline, parameters` + more + ` FROM i)`
 }
 
-// insertKind is a form of the insert: for rows that differ in no more than what is their own, which is cheaper than an
-// array of each column, for rows of which some have a placement, and for another's transaction.
+// insertKind is a form of the insert. Alike: rows that differ only in their own columns, which is cheaper than an array
+// for each column. Placed: some rows have a placement. Apart: it runs in a caller's transaction.
 type insertKind struct{ alike, placed, apart bool }
 
 // placedFields are the columns of a placement and their types.
@@ -123,7 +123,7 @@ var insertSQLs = func() map[insertKind]string {
 const labelSQL = `INSERT INTO execution_label (key, value, seq) SELECT l.key, l.value, e.seq
  FROM unnest($1::uuid[], $2::text[], $3::text[]) AS l (id, key, value) JOIN execution e ON e.id = l.id ON CONFLICT DO NOTHING`
 
-// freshRow is what a new execution brings to its insert.
+// freshRow has the values of a new execution for its insert.
 type freshRow struct {
 	id           pgtype.UUID
 	parameters   []byte
@@ -131,7 +131,7 @@ type freshRow struct {
 	freshRest
 }
 
-// freshRest is what two rows can be compared by.
+// freshRest are the comparable values of a row.
 type freshRest struct {
 	original                                                              pgtype.UUID
 	action, version, affinity, creator, trace, key, reason, pool, session pgtype.Text
@@ -142,12 +142,12 @@ type freshRest struct {
 	priority                                                              int16
 }
 
-// alike reports whether two rows differ in no more than what is their own.
+// alike reports whether two rows differ only in their own columns.
 func (r *freshRow) alike(o *freshRow) bool {
 	return r.freshRest == o.freshRest && bytes.Equal(r.labels, o.labels) && bytes.Equal(r.hash, o.hash)
 }
 
-// freshField is one column of fresh rows. Of a struct it hands out the pointer, which is encoded without an allocation.
+// freshField is one column of fresh rows. For a struct it returns the pointer, which is encoded without an allocation.
 type freshField struct {
 	name, kind string
 	own        bool // rows that are alike may differ in it
@@ -205,7 +205,7 @@ func (f *freshRows) add(e *messages.Execution) error {
 	return nil
 }
 
-// alike reports whether the rows differ in no more than what is their own.
+// alike reports whether the rows differ only in their own columns.
 func (f freshRows) alike() bool {
 	for i := 1; i < len(f); i++ {
 		if !f[0].alike(&f[i]) {
@@ -215,7 +215,7 @@ func (f freshRows) alike() bool {
 	return true
 }
 
-// args makes the parameters: an array of each field, or where the rows are alike one value of what they have in common.
+// args makes the parameters: an array for each field. If the rows are alike, a common field is one value.
 func (f freshRows) args(alike bool) []any {
 	arrays, args := make([]fieldArray[freshRow], len(freshFields)), make([]any, len(freshFields), len(freshFields)+len(placedFields))
 	for i, field := range freshFields {
@@ -229,23 +229,23 @@ func (f freshRows) args(alike bool) []any {
 	return args
 }
 
-// insertMax is how many rows one statement inserts.
+// insertMax bounds the rows that one statement inserts.
 const insertMax = 1000
 
 func submittedSize(s *store.Submitted) int { return store.ExecutionSize(&s.Execution) }
 
-// insertion is how new executions are stored.
+// insertion says how new executions are stored.
 type insertion struct {
-	apart  *apart // nil: in a transaction of the store's own
+	apart  *apart // nil: in a transaction of the store
 	places placesByID
-	events bool // of placements too
+	events bool // store the events of placements too
 }
 
-// apart is what an insert in another's transaction needs: its connection knows nothing of the schema, and nodes are told
-// on the channel. That transaction may last, so it must lock nothing that the nodes' own need.
+// apart describes an insert in a caller's transaction. Its connection does not know the schema. Nodes are notified on
+// the channel. The transaction may last long, so it must lock no row that the nodes need.
 type apart struct{ schema, channel string }
 
-// sql puts the schema, if need be, before the tables of a statement.
+// sql puts the schema before the tables of a statement, for a caller's connection.
 func (how *insertion) sql(text string) string {
 	if how.apart == nil {
 		return text
@@ -253,7 +253,7 @@ func (how *insertion) sql(text string) string {
 	return qualify(text, how.apart.schema)
 }
 
-// insertAll stores new executions: one implicit transaction on a connection, part of the caller's in a transaction.
+// insertAll stores new executions, in one implicit transaction on a connection, or as part of the caller's transaction.
 func insertAll(ctx context.Context, db sender, how insertion, executions []messages.Execution) ([]store.Submitted, error) {
 	out := make([]store.Submitted, len(executions))
 	batch := &pgx.Batch{}
@@ -285,7 +285,7 @@ func insertAll(ctx context.Context, db sender, how insertion, executions []messa
 	return out, nil
 }
 
-// queue adds one part of the rows to the batch; its answer fills in what the server decided.
+// queue adds one part of the rows to the batch. The answer fills in the values that the server decides.
 func (how *insertion) queue(batch *pgx.Batch, part []store.Submitted) error {
 	rows := make(freshRows, 0, len(part))
 	var ids column[pgtype.UUID]
@@ -326,7 +326,7 @@ func (how *insertion) queue(batch *pgx.Batch, part []store.Submitted) error {
 	return nil
 }
 
-// stand fills in what a placement has made of a stored execution.
+// stand applies its placement to a stored execution.
 func (how *insertion) stand(e *messages.Execution) {
 	p := how.places[e.ID]
 	if p == nil {
@@ -337,7 +337,7 @@ func (how *insertion) stand(e *messages.Execution) {
 	e.FirstPlacedAt, e.ScheduledAt, e.ClaimBy = e.RequestedAt, e.RequestedAt, e.RequestedAt.Add(p.ClaimWithin.Truncate(time.Microsecond))
 }
 
-// placedRows are the parameters behind those of freshRows where some rows have a placement; ids are of those.
+// placedRows are the parameters after those of freshRows if some rows have a placement. The ids are of these rows.
 type placedRows struct {
 	ids, incs, by column[pgtype.UUID]
 	slots         []int32
@@ -345,7 +345,7 @@ type placedRows struct {
 	within        column[pgtype.Interval]
 }
 
-// placed makes the parameters of a part; nil: nothing of it is placed.
+// placed makes the parameters of a part; nil: no row of it has a placement.
 func (how *insertion) placed(part []store.Submitted) *placedRows {
 	rows := &placedRows{
 		incs: make(column[pgtype.UUID], len(part)), by: make(column[pgtype.UUID], len(part)), slots: make([]int32, len(part)),
@@ -368,7 +368,7 @@ func (how *insertion) placed(part []store.Submitted) *placedRows {
 
 func (r *placedRows) args() []any { return []any{r.incs, r.slots, r.workers, r.by, r.within} }
 
-// fresh fills what the store decides of a new execution, as far as it can be known before the insert.
+// fresh sets the values that the store decides of a new execution and knows before the insert.
 func fresh(e *messages.Execution) {
 	if e.ID.IsZero() {
 		e.ID = messages.NewExecutionID()

@@ -14,11 +14,10 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// A lane is a session's row that everything which changes the session's executions locks first, in order of name, so
-// that two such transactions never wait for each other. How many executions are on workers and which one is next are
-// counted anew by a later statement of the same transaction, which sees all that was committed before the lock. An
-// execution with turn 3 was given back and waits for its time: it keeps its place, so while it is the first there is no head
-// (store.Head).
+// A lane is a session's row. Every transaction that changes the session's executions first locks it, in order of name,
+// so that two such transactions never deadlock. A later statement of the transaction sees all commits before the lock.
+// It counts how many executions are on workers and finds the next one. An execution with turn 3 was given back and
+// waits for its run_at. It keeps its place, so while it is first the lane has no head (store.Head).
 const (
 	lockLanes = ` ON CONFLICT (pool, session) DO UPDATE SET active = lane.active`
 
@@ -39,11 +38,11 @@ const (
  WHERE l.pool = d.pool AND l.session = d.session`
 )
 
-// toucher gathers which sessions and pools new executions touch.
+// toucher collects the sessions and pools that new executions affect.
 type toucher struct {
 	sessions map[[2]string]bool
 	pools    map[string]bool
-	ids      column[pgtype.UUID] // of those with a session
+	ids      column[pgtype.UUID] // of executions with a session
 }
 
 func (t *toucher) execution(e *messages.Execution) {
@@ -70,14 +69,14 @@ func (t *toucher) lock(batch *pgx.Batch) {
 	batch.Queue(lockNamed, pools, sessions)
 }
 
-// settle counts the lanes anew after the insert.
+// settle counts the lanes again after the insert.
 func (t *toucher) settle(batch *pgx.Batch) {
 	if len(t.ids) > 0 {
 		batch.Queue(settleLanes, t.ids)
 	}
 }
 
-// notify tells the nodes which pools have something new, once for each pool.
+// notify tells the nodes which pools have new executions, once for each pool.
 func (t *toucher) notify(batch *pgx.Batch, channel string) {
 	words := make([]string, 0, len(t.pools))
 	for p := range t.pools {
@@ -86,7 +85,7 @@ func (t *toucher) notify(batch *pgx.Batch, channel string) {
 	queueNotify(batch, channel, words)
 }
 
-// The words that a notification begins with.
+// The first words of notifications.
 const (
 	wordRequested = "pool "
 	wordCancel    = "cancel "
@@ -104,10 +103,10 @@ func queueNotify(batch *pgx.Batch, channel string, words []string) {
 	}
 }
 
-// finishedMax is how many ids one notification carries: 23 bytes each, of 8,000.
+// finishedMax bounds the ids in one notification: 23 bytes each, of 8,000.
 const finishedMax = 300
 
-// finishedWords packs ids of finished executions into as few notifications as they fit.
+// finishedWords packs ids of finished executions into as few notifications as possible.
 func finishedWords(ids []messages.ExecutionID) []string {
 	var words []string
 	for part := range slices.Chunk(ids, finishedMax) {
@@ -122,14 +121,14 @@ func finishedWords(ids []messages.ExecutionID) []string {
 	return words
 }
 
-// channel is what the nodes of this schema listen to.
+// channel is the channel that the nodes of this schema listen on.
 func (s *core) channel() string { return "troupe." + s.cfg.Schema }
 
 // sessionKey names a session.
 type sessionKey struct{ pool, session string }
 
-// sessioned remembers the sessions of executions under way, so that their next change takes the way of those with a session at
-// once. What it has forgotten costs round trips, no more.
+// sessioned remembers the sessions of executions in progress, so that their next change is grouped with those of
+// sessions at once. A forgotten one only costs round trips.
 type sessioned struct {
 	mu    sync.Mutex
 	names map[messages.ExecutionID]sessionKey
@@ -148,7 +147,7 @@ func (k *sessioned) add(id messages.ExecutionID, name sessionKey) {
 	k.names[id] = name
 }
 
-// of returns the session of an execution, as far as it is known.
+// of returns the session of an execution, if it is known.
 func (k *sessioned) of(id messages.ExecutionID) sessionKey {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// The lean statements change an execution without reading what was asked, where this process has read it before: a claim
-// after it has stored the execution or found it due, an outcome after it has claimed it. What was asked never changes.
-// What is forgotten costs the join again.
+// The lean statements change an execution without reading its request, if this process has read it before: a claim
+// after it stored the execution or found it due, an outcome after it claimed it. A request never changes. A forgotten
+// one costs the join again.
 
 // remembered keeps executions by id.
 type remembered struct {
@@ -22,7 +22,7 @@ type remembered struct {
 	all map[messages.ExecutionID]*messages.Execution
 }
 
-// rememberedMax bounds the executions that are kept, 700 to 1,500 bytes each.
+// rememberedMax bounds the remembered executions, of 700 to 1,500 bytes each.
 const rememberedMax = 20_000
 
 func newRemembered() *remembered {
@@ -38,7 +38,7 @@ func (k *remembered) put(e messages.Execution) {
 	k.all[e.ID] = &e
 }
 
-// take returns what was kept, which is the caller's from then on, and forgets it.
+// take returns the execution and forgets it. The caller owns it from then on.
 func (k *remembered) take(id messages.ExecutionID) (*messages.Execution, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -47,13 +47,13 @@ func (k *remembered) take(id messages.ExecutionID) (*messages.Execution, bool) {
 	return e, ok
 }
 
-// shortParameters is how long parameters may be that are kept for the claim.
+// shortParameters bounds the bytes of parameters that are kept for the claim.
 const shortParameters = 256
 
-// shortLabels is the same for its labels.
+// shortLabels bounds the bytes of labels that are kept.
 const shortLabels = 512
 
-// rememberAsked keeps an execution that waits, whole, for its claim. What the caller may still change is copied.
+// rememberAsked keeps a waiting execution for its claim. It copies what the caller may still change.
 func (s *memory) rememberAsked(e messages.Execution) {
 	if e.Session != "" || len(e.Parameters) > shortParameters || sizeOf(e.Labels) > shortLabels {
 		return
@@ -69,8 +69,8 @@ func sizeOf(labels map[string]string) (n int) {
 	return n
 }
 
-// rememberClaimed keeps an execution for its outcome, which moves no other row. While its attempt runs, nothing of the
-// row changes but towards cancelling, which a lean outcome does not match.
+// rememberClaimed keeps an execution for its outcome, which changes no other row. While its attempt runs, the row
+// changes only to cancelling, which a lean outcome does not match.
 func (s *memory) rememberClaimed(e messages.Execution) {
 	if e.Session == "" && sizeOf(e.Labels) <= shortLabels {
 		e.Parameters = nil
@@ -83,7 +83,7 @@ var leanClaimSQL = `UPDATE execution e SET ` + claimColumns + `run_deadline = CA
  AS i (n, id, attempt, inc, slot, generation, pool, timeout, seq) WHERE ` + claimWhere + ` AND e.seq = i.seq AND e.session IS NULL
  RETURNING i.n, now(), e.attempt, e.worker_id, e.placed_by, e.crash_count, e.run_at, e.first_placed_at, e.scheduled_at, e.claim_by, e.run_deadline`
 
-// queueLeanClaims adds the claims of executions that are remembered, and returns the others.
+// queueLeanClaims adds the claims of remembered executions and returns the others.
 func (s *statements) queueLeanClaims(batch *pgx.Batch, c *changes, part []int) []int {
 	var rest, lean []int
 	var asked []*messages.Execution
@@ -123,26 +123,26 @@ func (s *statements) queueLeanClaims(batch *pgx.Batch, c *changes, part []int) [
 	return rest
 }
 
-// The lean statements give outcomes to running executions without reading what was asked, which the claim has read.
+// The lean statements write outcomes of running executions without reading their requests, which the claim has read.
 var (
 	leanSet = store.Statement(`UPDATE execution e SET on_worker = NULL, unusual = nullif(i.after, {completed}), status = i.after, last_change = {finish}, finished_at = now(),
  result = i.result, error = i.error FROM unnest($1::int[], $2::uuid[], $3::int[], $4::smallint[], $5::bytea[], $6::bytea[]`)
 	leanColumns = `n, id, attempt, after, result, error`
 	leanWhere   = store.Statement(` WHERE e.id = i.id AND e.status = {running} AND e.attempt = i.attempt AND e.session IS NULL`)
 	leanSQL     = leanSet + `) AS i (` + leanColumns + `)` + leanWhere + ` RETURNING i.n, now()`
-	// leanToldSQL is leanSQL that puts the ids of those with a notice into the outbox, in one row.
+	// leanToldSQL is leanSQL that also puts the ids of executions with a notice into the outbox, in one row.
 	leanToldSQL = `WITH e AS (` + leanSet + `, $7::boolean[]) AS i (` + leanColumns + `, notify)` + leanWhere + ` RETURNING i.n, e.id, i.notify),
  o AS (INSERT INTO outbox (ids) SELECT array_agg(id) FROM e WHERE notify HAVING count(*) > 0)
  SELECT n, now() FROM e`
 )
 
-// lean is an edge whose execution this process has claimed.
+// lean is the end of a run that this process claimed.
 type lean struct {
 	edge
 	claimed *messages.Execution
 }
 
-// sortLean takes the edges out of ends that need no more than their own row.
+// sortLean removes from ends those that change only their own row.
 func (s *statements) sortLean(c *changes) []lean {
 	var out []lean
 	rest := c.ends[:0]

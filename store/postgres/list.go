@@ -11,9 +11,9 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// List returns one page, newest first. One filter drives the walk, in order of its index, and the others are checked on
-// each row it meets. A walk goes back from the newest and, where the filter that leads does not answer by itself, ends
-// after Config.WalkMax executions: then the page is short, and its Next leads on from there.
+// List returns one page, newest first. One filter selects the index to walk. The others are checked on each row. A walk
+// goes back from the newest. If other filters remain, it ends after Config.WalkMax executions: then the page is short,
+// and Next continues from there.
 func (s *executionRows) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	limit := pageSize(f.Limit)
 	if f.Before <= 0 {
@@ -35,7 +35,7 @@ func (s *executionRows) List(ctx context.Context, f store.Filter) (store.Page, e
 	return page, err
 }
 
-// floor says where a walk ended that met its bound; 0: it came to the oldest.
+// floor returns where a walk ended that met its bound; 0: it reached the oldest.
 func (s *executionRows) floor(ctx context.Context, f store.Filter, limit int) (int64, error) {
 	l := &listing{}
 	walk := l.walk(f, limit, s.cfg.WalkMax)
@@ -53,7 +53,7 @@ func (s *executionRows) floor(ctx context.Context, f store.Filter, limit int) (i
 type listing struct {
 	sql  string
 	args []any
-	size int // how many seqs it walks at most
+	size int // greatest number of seqs to walk
 }
 
 func (l *listing) arg(v any) string {
@@ -61,8 +61,8 @@ func (l *listing) arg(v any) string {
 	return fmt.Sprint("$", len(l.args))
 }
 
-// newListing makes the statement that the most telling filter drives. Its inner part walks one index back over at most
-// a stretch of seqs, in order, so that the outer part reads no more of them than it needs for a page.
+// newListing makes the statement for the most selective filter. Its inner part walks one index back over at most
+// stretch seqs, in order, so that the outer part reads only as many of them as it needs for a page.
 func newListing(f store.Filter, limit, stretch int) *listing {
 	l := &listing{}
 	walk := l.walk(f, limit, stretch)
@@ -74,7 +74,7 @@ func newListing(f store.Filter, limit, stretch int) *listing {
 
 // walk selects the seqs to look at, newest first.
 func (l *listing) walk(f store.Filter, limit, stretch int) string {
-	// A filter alone answers by its index, so no more than a page is walked.
+	// The index answers a single filter, so the walk is no longer than a page.
 	size := stretch
 	if alone(f) {
 		size = limit + 1
@@ -96,7 +96,7 @@ func (l *listing) walk(f store.Filter, limit, stretch int) string {
 	return "SELECT seq FROM request WHERE seq < " + before + tail
 }
 
-// alone reports whether the filter that drives the walk is the only one.
+// alone reports whether the filter of the walk is the only one.
 func alone(f store.Filter) bool {
 	if poolWaits(f) {
 		return true
@@ -110,13 +110,15 @@ func alone(f store.Filter) bool {
 	return n == 0 || n == 1 && f.Pool == "" && f.Worker == "" && !slices.Contains(f.Statuses, messages.Completed)
 }
 
-// poolWaits reports whether what has not ended of one pool is asked for: the pool leads the indexes of both stages.
+// poolWaits reports whether the list is of one pool's executions that have not ended. The pool leads the indexes of
+// both stages.
 func poolWaits(f store.Filter) bool {
 	return f.Pool != "" && len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, messages.Status.Terminal) &&
 		f.Label[0] == "" && f.Session == "" && f.Action == "" && f.Worker == ""
 }
 
-// statuses walks the indexes of the stages: what ended unusually by status, what waits rank by rank, what is on workers.
+// statuses walks the indexes of the stages: unusual ends by status, waiting executions rank by rank, executions on
+// workers.
 func (l *listing) statuses(f store.Filter, before, tail string) string {
 	var parts []string
 	active, ranks, ofPool := false, ranksSQL, ""
@@ -144,10 +146,11 @@ func (l *listing) statuses(f store.Filter, before, tail string) string {
 	return "SELECT seq FROM (" + strings.Join(parts, " UNION ALL ") + ") u" + tail
 }
 
-// lastArg is the walk's bound, which is the second argument.
+// lastArg is the walk's bound, the second argument.
 func (l *listing) lastArg() string { return "$2" }
 
-// ranksSQL lists the pools and ranks in which something waits, one step of the index each; with "AND pool = " of one pool.
+// ranksSQL lists the pools and ranks with waiting executions, one step of the index each; with "AND pool = " those of
+// one pool.
 const ranksSQL = `WITH RECURSIVE k AS (
  (SELECT pool, rank FROM execution WHERE rank IS NOT NULL ORDER BY pool, rank LIMIT 1)
  UNION ALL SELECT n.pool, n.rank FROM k CROSS JOIN LATERAL (SELECT e.pool, e.rank FROM execution e

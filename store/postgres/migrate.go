@@ -24,7 +24,7 @@ type migration struct {
 	sql     string
 }
 
-// steps are the migrations that this program carries, oldest first.
+// steps returns the migrations in this program, oldest first.
 func steps() ([]migration, error) {
 	files, err := fs.ReadDir(migrations, "migrations")
 	if err != nil {
@@ -47,12 +47,12 @@ func steps() ([]migration, error) {
 	return out, nil
 }
 
-// Migration is what is known of one step of the schema.
+// Migration describes one step of the schema.
 type Migration struct {
 	Version int
 	Name    string
 	Applied bool
-	Newer   bool // this program does not know it: the database was used by a newer one
+	Newer   bool // this program does not know it: a newer program used the database
 }
 
 // Migrate brings the schema of cfg's database up to this version, forward only, as Open does.
@@ -68,7 +68,7 @@ func Migrate(ctx context.Context, cfg Config) error {
 	return migrate(ctx, cfg, p.ConnConfig)
 }
 
-// Status lists the steps of the schema, oldest first, and which of them the database has. It changes nothing.
+// Status lists the steps of the schema, oldest first, and says which the database has. It changes nothing.
 func Status(ctx context.Context, cfg Config) ([]Migration, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -109,8 +109,8 @@ func Status(ctx context.Context, cfg Config) ([]Migration, error) {
 	return out, nil
 }
 
-// migrate checks the server and brings the schema up to this version. Nodes that start at once make each step one after the
-// other, under an advisory lock that ends with the step's transaction.
+// migrate checks the server and brings the schema up to this version. Nodes that start at the same time make each step
+// one after the other, under an advisory lock that ends with the step's transaction.
 func migrate(ctx context.Context, cfg Config, cc *pgx.ConnConfig) error {
 	what := "open " + describe(cc)
 	conn, err := pgx.ConnectConfig(ctx, cc)
@@ -135,7 +135,7 @@ func migrate(ctx context.Context, cfg Config, cc *pgx.ConnConfig) error {
 	return mapError(what, upgrade(ctx, conn, cfg, all))
 }
 
-// checkServer says why the server or database cannot hold the store, or nil.
+// checkServer returns why the server or database cannot hold the store, or nil.
 func checkServer(ctx context.Context, conn *pgx.Conn) error {
 	var number int
 	var text, encoding string
@@ -152,7 +152,7 @@ func checkServer(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// version is the schema's version, 0 where there is none yet.
+// version returns the schema's version, 0 if there is none yet.
 func version(ctx context.Context, conn *pgx.Conn) (int, error) {
 	var has bool
 	var n int
@@ -170,8 +170,8 @@ COMMENT ON COLUMN schema_version.name IS 'The step''s name.';
 COMMENT ON COLUMN schema_version.applied_at IS 'When it was made.';
 COMMENT ON INDEX schema_version_pkey IS 'One row a step.';`
 
-// upgrade makes the steps that the schema lacks, each in a transaction of its own: the locks that a step takes hold up the
-// nodes at work only as long as that step. After a crash between two steps, the next start goes on with the second.
+// upgrade makes the missing steps of the schema, each in its own transaction: the locks of a step delay running nodes
+// only during that step. After a crash between two steps, the next start continues with the second.
 func upgrade(ctx context.Context, conn *pgx.Conn, cfg Config, all []migration) error {
 	for range all {
 		done, err := upgradeOnce(ctx, conn, cfg, all)
@@ -182,14 +182,14 @@ func upgrade(ctx context.Context, conn *pgx.Conn, cfg Config, all []migration) e
 	return nil
 }
 
-// upgradeOnce makes the first step that the schema lacks, and records it. done: none is left.
+// upgradeOnce makes and records the first missing step of the schema. done: none is missing.
 func upgradeOnce(ctx context.Context, conn *pgx.Conn, cfg Config, all []migration) (done bool, err error) {
 	tx, err := conn.Begin(ctx)
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after a commit it says so, else the error at hand is the news
-	// The lock may be waited for while another node migrates, and a step may take its time.
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // it fails after a commit, and otherwise the first error matters
+	// Another node may migrate and hold the lock for a while, and a step may take long.
 	if _, err := tx.Exec(ctx, "SET LOCAL statement_timeout = '10min'; SET LOCAL lock_timeout = '1min'", pgx.QueryExecModeSimpleProtocol); err != nil {
 		return false, err
 	}
@@ -210,7 +210,7 @@ func upgradeOnce(ctx context.Context, conn *pgx.Conn, cfg Config, all []migratio
 	}
 	next := slices.IndexFunc(all, func(m migration) bool { return m.version > has })
 	if next < 0 {
-		return true, nil // another node has made the last one
+		return true, nil // another node made the last step
 	}
 	if err := all[next].apply(ctx, tx, has == 0); err != nil {
 		return false, err
@@ -232,7 +232,7 @@ func (m migration) apply(ctx context.Context, tx pgx.Tx, first bool) error {
 	return err
 }
 
-// createSchema makes the schema where it is missing; to look first needs no permission to create.
+// createSchema creates the schema if it is missing. Looking first needs no right to create.
 func createSchema(ctx context.Context, tx pgx.Tx, schema string) error {
 	var has bool
 	err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)", schema).Scan(&has)

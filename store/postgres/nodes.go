@@ -13,10 +13,10 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// lockOf is the key of an incarnation's advisory lock: the random half of its UUID.
+// lockOf returns the key of an incarnation's advisory lock: the random half of its UUID.
 func lockOf(inc messages.Incarnation) int64 { return int64(binary.BigEndian.Uint64(inc[8:])) }
 
-// nodesSQL reads the nodes; present says whether the advisory lock of the incarnation is held.
+// nodesSQL reads the nodes. Present says whether the advisory lock of the incarnation is held.
 const nodesSQL = `SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address, n.peer_address, n.peer_scope, n.peer_proof, n.steady_since,
  EXISTS (SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
   AND (l.classid::bigint << 32 | l.objid::bigint) = n.lock) FROM node n`
@@ -30,7 +30,7 @@ func scanNode(v *scanner) store.Node {
 	return n
 }
 
-// Join records a new incarnation as active, with a lease, over the connection that its beats will use.
+// Join records a new incarnation as active, with a lease, on the connection that its beats will use.
 func (s *nodeRows) Join(ctx context.Context, n store.Node, lease time.Duration) error {
 	return s.beats.use(ctx, "join node", func(ctx context.Context, c *pgx.Conn) error {
 		if err := s.beats.hold(ctx, c, n.Incarnation); err != nil {
@@ -50,20 +50,19 @@ func (s *nodeRows) Join(ctx context.Context, n store.Node, lease time.Duration) 
 	})
 }
 
-// gapSQL is how long the incarnation of a row, with the lease that it holds, may be without a renewal and still be steady:
-// store.SteadyGap.
+// gapSQL is the greatest pause between renewals of a steady incarnation, for its row and lease: store.SteadyGap.
 func gapSQL(row string) string {
 	return fmt.Sprintf("((%[1]slease_until - %[1]sbeat_at) * %[2]d / 1000)", row, store.SteadyGap)
 }
 
-// beatSQL renews the lease and reads all nodes as they are then: the caller's own row comes from the update. Steadiness is lost
-// by a gap, and where the server's clock has been set back by as much.
+// beatSQL renews the lease and reads all nodes after that: the caller's own row comes from the update. Steadiness is
+// lost by a longer pause, and if the server's clock was set back by as much.
 var beatSQL = `UPDATE node SET beat_at = now(), lease_until = now() + $2::interval,
  steady_since = CASE WHEN now() - beat_at BETWEEN -` + gapSQL("") + ` AND ` + gapSQL("") + ` THEN steady_since ELSE now() END
  WHERE incarnation = $1 AND state <> 'dead' RETURNING now(), lease_until`
 
-// Beat renews the incarnation's lease and returns the nodes that nobody has declared dead, over a connection of its own
-// that no other work can delay.
+// Beat renews the incarnation's lease and returns the nodes not declared dead. It uses a connection of its own, so that
+// no other work delays it.
 func (s *nodeRows) Beat(ctx context.Context, inc messages.Incarnation, lease time.Duration) (store.Pulse, error) {
 	var p store.Pulse
 	err := s.beats.use(ctx, "beat", func(ctx context.Context, c *pgx.Conn) error {
@@ -90,10 +89,10 @@ func (s *nodeRows) Beat(ctx context.Context, inc messages.Incarnation, lease tim
 	return p, nil
 }
 
-// declareSQL marks dead whose lease has run out, if the caller has just renewed its own and has been steady for its length: an
-// outage between its renewal and this statement is as long for the others. One whose last renewal lies its lease ahead made it before
-// the server's clock was set back, and none since, while the caller did for a whole lease. Where the dead led pools it tells the
-// others on the channel $3.
+// declareSQL marks incarnations with an expired lease dead, if the caller has just renewed its own lease and has been
+// steady for its length: an outage between that renewal and this statement is as long for the others. An incarnation
+// whose last renewal lies in the future by its whole lease renewed before the server's clock was set back and not
+// since, while the caller did for a whole lease. If a dead node led pools, it tells the others on the channel $3.
 var declareSQL = `WITH d AS (UPDATE node n SET state = 'dead' FROM node me
  WHERE n.state <> 'dead' AND n.incarnation <> $1 AND (n.lease_until < now() OR n.beat_at > clock_timestamp() + (n.lease_until - n.beat_at))
   AND me.incarnation = $1 AND me.state <> 'dead' AND me.beat_at BETWEEN clock_timestamp() - ` + gapSQL("me.") + ` AND clock_timestamp()
@@ -103,7 +102,7 @@ var declareSQL = `WITH d AS (UPDATE node n SET state = 'dead' FROM node me
  k AS (SELECT count(pg_notify($3, '` + wordRouter + `')) FROM d JOIN router r ON r.incarnation = d.incarnation)
  SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address, n.peer_address, n.peer_scope, n.peer_proof, n.steady_since, false FROM d n, k`
 
-// DeclareDead marks dead, and their workers inactive, all other incarnations whose lease has run out.
+// DeclareDead marks all other incarnations with an expired lease dead, and their workers inactive.
 func (s *nodeRows) DeclareDead(ctx context.Context, by messages.Incarnation, lease time.Duration) ([]store.Node, error) {
 	var out []store.Node
 	err := s.query(ctx, "declare nodes dead", func(v *scanner) { out = append(out, scanNode(v)) }, declareSQL, uuidOf(by), intervalOf(lease), s.channel())
@@ -113,12 +112,12 @@ func (s *nodeRows) DeclareDead(ctx context.Context, by messages.Incarnation, lea
 	return out, err
 }
 
-// retireSQL makes workers inactive that declareSQL has passed over.
+// retireSQL makes workers inactive that declareSQL skipped.
 const retireSQL = `UPDATE worker SET active = false WHERE incarnation = ANY($1) AND active`
 
-// retire ends what the dead have open on the server. One that froze in the middle of a transaction may hold the rows of its
-// workers, which nobody may wait for to declare it dead; they are made inactive when it is. Where that fails they are still
-// the workers of a dead node, which nobody places on.
+// retire ends the dead nodes' transactions on the server. A node that froze in the middle of a transaction may hold the
+// locks of its workers' rows, and declaring it dead must not wait for them. Its workers are made inactive afterwards.
+// If that fails, they are still workers of a dead node, on which no router places.
 func (s *nodeRows) retire(ctx context.Context, dead []store.Node) {
 	s.endDead(ctx)
 	ids := make(column[pgtype.UUID], len(dead))
@@ -131,7 +130,7 @@ func (s *nodeRows) retire(ctx context.Context, dead []store.Node) {
 const setNodeSQL = `WITH d AS (UPDATE node SET state = $2 WHERE incarnation = $1 AND (state <> 'dead' OR $2 = 'dead') RETURNING incarnation),
  w AS (UPDATE worker w SET active = false FROM d WHERE w.incarnation = d.incarnation AND w.active AND $2 <> 'active') SELECT 1 FROM d`
 
-// SetNode changes an incarnation's state; one that is not active gives up what it leads. Dead is final.
+// SetNode changes an incarnation's state. If it is not active, it gives up the pools that it leads. Dead is final.
 func (s *nodeRows) SetNode(ctx context.Context, inc messages.Incarnation, state store.NodeState) error {
 	switch state {
 	case store.NodeActive, store.NodeDraining, store.NodeDead:
@@ -145,7 +144,8 @@ func (s *nodeRows) SetNode(ctx context.Context, inc messages.Incarnation, state 
 			return each(rows, func(*scanner) { found = true })
 		})
 		if state != store.NodeActive {
-			// A statement of its own: it sees what the node has just taken, which the lock on its row waited for.
+			// A separate statement: it sees pools that the node has just taken, because the lock on the node's row waited for
+			// that.
 			b.Queue(resignSQL, uuidOf(inc), nil, s.channel())
 		}
 	})
@@ -155,7 +155,7 @@ func (s *nodeRows) SetNode(ctx context.Context, inc messages.Incarnation, state 
 	return err
 }
 
-// CordonNode records operator intent.
+// CordonNode records that an operator cordons the node, or ends that.
 func (s *nodeRows) CordonNode(ctx context.Context, inc messages.Incarnation, cordoned bool) error {
 	n, err := s.exec(ctx, "cordon node", "UPDATE node SET cordoned = $2 WHERE incarnation = $1", uuidOf(inc), cordoned)
 	if err == nil && n == 0 {
@@ -164,7 +164,7 @@ func (s *nodeRows) CordonNode(ctx context.Context, inc messages.Incarnation, cor
 	return err
 }
 
-// CordonPool records operator intent.
+// CordonPool records that an operator cordons the pool, or ends that.
 func (s *nodeRows) CordonPool(ctx context.Context, pool string, cordoned bool) error {
 	sql := "DELETE FROM pool_cordon WHERE pool = $1"
 	if cordoned {

@@ -13,11 +13,12 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// The outbox holds one row for each statement that gave outcomes, with the ids of those that have a notice. Its rows are
-// inserted and deleted and never changed, and reading begins at the cursor, behind which the deleted rows lie: however many of
-// them vacuum has not cleared yet, no read meets them.
+// The outbox has one row for each statement that wrote outcomes, with the ids of the executions that have a notice. Its
+// rows are inserted and deleted and never changed. Reading starts at the cursor, and all deleted rows are before it:
+// reads never meet them, however many of them vacuum has not removed.
 
-// holdNoticesSQL looks before it writes, for most that ask are not given it; whether it is free is judged again under the row's lock.
+// holdNoticesSQL looks before it writes, because most callers do not get the hold. Under the row's lock it checks again
+// whether the outbox is free.
 const holdNoticesSQL = `WITH t AS (INSERT INTO outbox_teller AS t (incarnation, epoch, until)
   SELECT $1, 1, clock_timestamp() + $2::interval WHERE NOT EXISTS (SELECT FROM outbox_teller t WHERE NOT (` + tellerFree + `))
   ON CONFLICT (one) DO UPDATE SET incarnation = excluded.incarnation, epoch = t.epoch + 1, until = excluded.until WHERE ` + tellerFree + `
@@ -48,8 +49,8 @@ func (s *outbox) HoldNotices(ctx context.Context, inc messages.Incarnation, leas
 	return hold, nil
 }
 
-// renumberOutbox begins anew in a database that was restored into another server, whose transactions have smaller numbers
-// than those in the outbox: everything that is there gets this transaction's number and is told, again where it was.
+// renumberOutbox starts again in a database that was restored into another server, whose transaction numbers are below
+// those in the outbox. All rows get this transaction's number and are told, some of them again.
 func (s *outbox) renumberOutbox(ctx context.Context, epoch int64) (outboxCursor, error) {
 	err := s.inTransaction(ctx, "renumber the outbox", func(b *pgx.Batch) {
 		b.Queue(`UPDATE outbox_teller SET told = '1:1:', telling = NULL, at_xid = '0', at_n = 0, at_id = 0 WHERE epoch = $1`, epoch)
@@ -58,15 +59,15 @@ func (s *outbox) renumberOutbox(ctx context.Context, epoch int64) (outboxCursor,
 	return outboxCursor{told: "1:1:", xid: "0"}, err
 }
 
-// toldSQL moves the cursor, deletes the rows $8 and $9, and gives the ids $10, where there are any, a new place at the end, all
-// while the epoch is the holder's.
+// toldSQL moves the cursor, deletes the rows $8 and $9, and moves the ids $10, if any, to the end, if the epoch is the
+// holder's.
 const toldSQL = `WITH t AS (UPDATE outbox_teller SET until = clock_timestamp() + $2::interval, told = $3::text::pg_snapshot,
    telling = $4::text::pg_snapshot, at_xid = $5::text::xid8, at_n = $6, at_id = $7 WHERE epoch = $1 RETURNING epoch),
  d AS (DELETE FROM outbox o USING t, unnest($8::text[], $9::bigint[]) AS k (xid, n) WHERE o.xid = k.xid::xid8 AND o.n = k.n),
  l AS (INSERT INTO outbox (at, ids) SELECT $11, $10 FROM t WHERE cardinality($10::uuid[]) > 0)
  SELECT epoch FROM t`
 
-// NoticesTold forgets what was told and moves the cursor, where the epoch is the holder's.
+// NoticesTold deletes told notices and moves the cursor, if the epoch is the holder's.
 func (s *outbox) NoticesTold(ctx context.Context, epoch int64, lease time.Duration, told store.ToldNotices) error {
 	at, err := decodeOutboxCursor(told.Cursor)
 	if err != nil {
@@ -91,7 +92,7 @@ func (s *outbox) ReleaseNotices(ctx context.Context, epoch int64) error {
 	return err
 }
 
-// pendingMax bounds the rows that are counted, each of up to statementRows outcomes.
+// pendingMax bounds the counted rows, each of up to statementRows outcomes.
 const pendingMax = 2000
 
 const pendingNoticesSQL = `WITH t AS MATERIALIZED (SELECT pg_snapshot_xmax(told) AS top, ARRAY(SELECT pg_snapshot_xip(told)) AS open
@@ -99,7 +100,7 @@ const pendingNoticesSQL = `WITH t AS MATERIALIZED (SELECT pg_snapshot_xmax(told)
  k AS ((SELECT o.at, o.ids FROM t, outbox o WHERE o.xid = ANY (t.open) LIMIT $1) UNION ALL (SELECT o.at, o.ids FROM t, outbox o WHERE o.xid >= t.top LIMIT $1))
  SELECT coalesce(sum(cardinality(ids)), 0)::bigint, count(*) >= $1, coalesce(greatest(clock_timestamp() - min(at), '0'), '0') FROM k`
 
-// PendingNotices says how far behind the telling is.
+// PendingNotices counts the notices that are not told yet.
 func (s *outbox) PendingNotices(ctx context.Context) (store.NoticesPending, error) {
 	var p store.NoticesPending
 	err := s.query(ctx, "count notices", func(v *scanner) { p = scanPending(v) }, pendingNoticesSQL, pendingMax)
@@ -110,5 +111,5 @@ func scanPending(v *scanner) store.NoticesPending {
 	return store.NoticesPending{Count: int(v.integer()), More: v.boolean(), Age: v.duration()}
 }
 
-// optional makes the empty text NULL.
+// optional makes an empty text NULL.
 func optional(text string) pgtype.Text { return pgtype.Text{String: text, Valid: text != ""} }

@@ -7,16 +7,16 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// noticeBytes bounds the long results and errors of one page, above its first notice.
+// noticeBytes bounds the long results and errors of one page, without its first notice.
 const noticeBytes = 4 << 20
 
-// noticeOutcome is a notice on its way, with what of it stands in the table outcome.
+// noticeOutcome is a notice that is being read, with the sizes of its values in the table outcome.
 type noticeOutcome struct {
 	store.Notice
-	result, failure int // bytes there
+	result, failure int // bytes in the table outcome
 }
 
-// wanted is how many bytes are to be read.
+// wanted returns how many bytes to read.
 func (o *noticeOutcome) wanted() int {
 	if o.result > messages.NoticeResultMax {
 		return o.failure
@@ -26,7 +26,7 @@ func (o *noticeOutcome) wanted() int {
 
 type noticeOutcomes map[messages.ExecutionID]*noticeOutcome
 
-// noticeOutcomesSQL reads what notices tell, but for long results and errors, of which it reads the sizes.
+// noticeOutcomesSQL reads the content of notices. It reads only the sizes of long results and errors.
 var noticeOutcomesSQL = store.Statement(`SELECT e.id, e.seq, r.action, r.version, e.status, e.attempt, e.session, r.labels, r.trace, r.retry_count, r.original, e.retried_as,
  r.requested_at, e.started_at, e.finished_at, e.result, e.error, octet_length(o.result), octet_length(o.error)
  FROM execution e JOIN request r ON r.seq = e.seq LEFT JOIN outcome o ON o.seq = e.seq WHERE e.id = ANY ($1) AND e.status >= {completed}`)
@@ -51,7 +51,7 @@ func (s *outbox) noticeOutcomes(ctx context.Context, ids []messages.ExecutionID)
 	return out, err
 }
 
-// fit is how many of the ids, in order, have long outcomes within the bound; at least one.
+// fit returns how many of the ids, in order, have long outcomes within the bound; at least one.
 func (all noticeOutcomes) fit(ids []messages.ExecutionID) int {
 	sum := 0
 	for i, id := range ids {

@@ -12,13 +12,14 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// outboxCursor is how far the telling has come. Numbers are given before commit, so no number can be the cursor: what commits
-// late would be passed over. It is a snapshot: what told sees is told. The rows that a later snapshot, telling, sees and told
-// does not are told in the order of their transactions, and the place in it is the next row and how many of its ids are told.
-// When there are no more, telling becomes told. A transaction that was under way stands in the snapshot as such, so that it is
-// looked for by its number however long it takes, and nothing else waits for it.
+// outboxCursor is the progress of telling. A transaction gets its number before it commits, so a number cannot be the
+// cursor: it would skip transactions that commit late. The cursor is a snapshot: all rows visible in told are told.
+// Rows that are visible in the later snapshot telling and not in told are told in the order of their transactions. The
+// position in that order is the next row and the number of its ids that are told. After the last row, telling becomes
+// told. A transaction that was in progress is listed in the snapshot. It is looked for by its number for as long as it
+// takes, and no other waits for it.
 type outboxCursor struct {
-	told, telling string // snapshots as Postgres writes them: xmin:xmax:xip,…; telling may be empty
+	told, telling string // snapshots in Postgres's format: xmin:xmax:xip,…; telling may be empty
 	xid           string
 	n             int64
 	id            int
@@ -43,7 +44,7 @@ func decodeOutboxCursor(text store.NoticesCursor) (c outboxCursor, err error) {
 	return c, nil
 }
 
-// snapshot is what a pg_snapshot says: transactions from xmax on had not begun, those of open had not ended.
+// snapshot parses a pg_snapshot: transactions from xmax on had not begun, those in open had not ended.
 func snapshot(text string) (xmax uint64, open []string, err error) {
 	fields := strings.Split(text, ":")
 	if len(fields) != 3 {
@@ -58,8 +59,8 @@ func snapshot(text string) (xmax uint64, open []string, err error) {
 	return xmax, open, nil
 }
 
-// readOutboxSQL reads up to $6 rows from ($4, $5) on that the snapshot $1 (NULL: this statement's) sees, of the transactions $2
-// or from $3 on.
+// readOutboxSQL reads up to $6 rows, starting at ($4, $5), that are visible in the snapshot $1 (NULL: this
+// statement's), of the transactions $2 or from $3 on.
 const readOutboxSQL = `WITH s AS MATERIALIZED (SELECT coalesce($1::text::pg_snapshot, pg_current_snapshot()) AS seen),
  o AS ((SELECT o.xid, o.n, o.at, o.ids FROM s, outbox o WHERE o.xid = ANY ($2::text[]::xid8[]) AND (o.xid, o.n) >= ($4::text::xid8, $5::bigint)
    AND pg_visible_in_snapshot(o.xid, s.seen) ORDER BY o.xid, o.n LIMIT $6)
@@ -148,7 +149,7 @@ type outboxReader struct {
 	rows   []outboxRow
 }
 
-// rowsMax is how many rows are read for a page, by how many ids the last rows had.
+// rowsMax returns how many rows to read for a page, estimated from the number of ids in the last rows.
 func (r *outboxReader) rowsMax(fill int64) int {
 	return min(r.limit, r.limit/int(max(fill, 1))+8)
 }
@@ -161,7 +162,7 @@ func (r *outboxReader) fill() int64 {
 	return int64(ids / len(r.rows))
 }
 
-// page takes ids up to the limit. The page's Rows are those that it tells to the end.
+// page takes ids up to the limit. The page's Rows are those that it tells completely.
 func (r *outboxReader) page(rowsMax int) (store.NoticesPage, []messages.ExecutionID) {
 	var ids []messages.ExecutionID
 	page := store.NoticesPage{}
@@ -193,7 +194,7 @@ func (r *outboxReader) page(rowsMax int) (store.NoticesPage, []messages.Executio
 	}
 	if len(page.Rows) == len(r.rows) && len(r.rows) < rowsMax {
 		next = outboxCursor{told: r.seen, xid: "0"}
-		page.More = r.cursor.telling != "" // there may be what an old snapshot does not see
+		page.More = r.cursor.telling != "" // there may be rows that an old snapshot does not see
 	} else {
 		page.More = true
 	}

@@ -14,18 +14,18 @@ import (
 	"github.com/troupe-run/troupe/messages/secret"
 )
 
-// Config says where the store is and how it works. Zero fields mean the default.
+// Config says where the store is and how it works. A zero field means its default.
 type Config struct {
-	URL       string // postgres://user:password@host:port/database, or the words of libpq; PG* variables fill the rest
+	URL       string // postgres://user:password@host:port/database, or libpq's keywords; PG* variables set the rest
 	Schema    string // the schema that holds the tables; it is created where missing; default "public"
 	EventsAll bool   // store an event for every change, the straight path too
-	// Name is told to the server as application_name, behind "troupe "; a node gives its incarnation.
+	// Name is sent to the server as application_name, after "troupe "; a node gives its incarnation.
 	Name         string
-	Conns        int // connections of the pool, beside one for beats and one for hints; default 8
-	LanesMax     int // groups of write calls of one kind that may be under way at once; default 2
+	Conns        int // connections of the pool, without one for beats and one for hints; default 8
+	LanesMax     int // groups of write calls of one kind in progress at the same time; default 2
 	WaitingMax   int // write calls of one kind that may wait before callers block; default 1024
 	GroupRowsMax int // rows after which a group takes no further call; default 2000
-	WalkMax      int // executions that one page of a list looks back over where no index leads; default 5000
+	WalkMax      int // executions that one page of a list looks back over if no index answers it; default 5000
 }
 
 func (c Config) withDefaults() Config {
@@ -62,7 +62,7 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// The server ends what takes longer, so that a client that froze keeps no lock.
+// The server ends a longer statement, so that a frozen client keeps no lock.
 const (
 	statementTimeout = 5 * time.Second
 	lockTimeout      = 2 * time.Second
@@ -71,8 +71,8 @@ const (
 	serverMin        = 150000 // server_version_num of Postgres 15
 )
 
-// settings are the connection's own, whatever the server's and the role's are. Plans are made once for each statement:
-// every statement is written for one plan, by index, whatever the tables hold.
+// settings are the settings of the connections, independent of the server's and the role's. Plans are made once for
+// each statement: every statement is written for one plan, by index, for tables of any size.
 func (c Config) settings() map[string]string {
 	ms := func(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
 	return map[string]string{
@@ -81,7 +81,7 @@ func (c Config) settings() map[string]string {
 		"statement_timeout":                   ms(statementTimeout),
 		"lock_timeout":                        ms(lockTimeout),
 		"idle_in_transaction_session_timeout": ms(idleTimeout),
-		"idle_session_timeout":                "0", // the connection for hints may be quiet for long
+		"idle_session_timeout":                "0", // the connection for hints may be silent for long
 		"tcp_keepalives_idle":                 "5",
 		"tcp_keepalives_interval":             "2",
 		"tcp_keepalives_count":                "3",
@@ -91,7 +91,7 @@ func (c Config) settings() map[string]string {
 		"timezone":                            "UTC",
 		"jit":                                 "off",
 		"plan_cache_mode":                     "force_generic_plan",
-		"max_parallel_workers_per_gather":     "0", // a generic plan expects a tenth of all rows, and starts processes for a page
+		"max_parallel_workers_per_gather":     "0", // a generic plan expects a tenth of all rows and would start processes for one page
 		"enable_hashjoin":                     "off",
 		"enable_mergejoin":                    "off",
 		"enable_seqscan":                      "off",
@@ -109,7 +109,7 @@ func (c Config) pool() (*pgxpool.Config, error) {
 		return nil, fmt.Errorf("store url: %s", secret.Without(err.Error(), c.URL))
 	}
 	p.MinConns = 0
-	if !strings.Contains(c.URL, "pool_max_conns") { // the URL's own word wins
+	if !strings.Contains(c.URL, "pool_max_conns") { // the URL's own setting wins
 		p.MaxConns = int32(c.Conns)
 	}
 	p.MaxConnIdleTime, p.HealthCheckPeriod = 5*time.Minute, 30*time.Second
@@ -125,9 +125,9 @@ func (c Config) pool() (*pgxpool.Config, error) {
 	return p, nil
 }
 
-// Open connects to the database, brings its schema up to this version and checks what the store needs. Errors:
-// store.ErrNewer, store.ErrUnavailable where the server cannot be reached, store.ErrReadOnly, store.ErrFull; each
-// names the server and what to do.
+// Open connects to the database, brings its schema up to this version and checks the store's requirements. Errors:
+// store.ErrNewer, store.ErrUnavailable if the server cannot be reached, store.ErrReadOnly, store.ErrFull. Each names
+// the server and what to do.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {

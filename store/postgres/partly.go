@@ -16,7 +16,7 @@ func isPartly(err error) bool {
 	return errors.As(err, &partly)
 }
 
-// partly marks the failure of a call of which something was made.
+// partly marks the failure of a call of which some changes were made.
 func partly(err error, items []*item) error {
 	made := false
 	for _, it := range items {
@@ -28,7 +28,7 @@ func partly(err error, items []*item) error {
 	return &partlyError{err}
 }
 
-// unsureOf reports whether something of a call that failed so may have been made.
+// unsureOf reports whether a failed call may have made some changes.
 func unsureOf(err error) bool {
 	var part *store.PartError
 	return isPartly(err) || errors.As(err, &part) && part.Unsure

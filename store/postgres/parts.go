@@ -11,10 +11,11 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// Store is the Postgres adapter. It is made by Open.
+// Store is the Postgres adapter. Open makes it.
 //
-// It embeds its parts because store.Store asks for one value with a method for each question and change: every method of the port is a
-// part's. The parts hold no other part but by a named field, so what one of them calls of another is seen where it is called.
+// It embeds its parts because store.Store asks for one value with a method for each query and change. Every method of
+// the port belongs to one part. A part refers to another part only by a named field, so every call between parts shows
+// where it goes.
 type Store struct {
 	*core
 	*applier
@@ -34,7 +35,7 @@ type Store struct {
 	*hints
 }
 
-// core is what every part shares: the connections, the settings, how one statement or one transaction is carried out, and the end.
+// core is shared by all parts: the connections, the settings, running a statement or a transaction, and the end.
 type core struct {
 	cfg     Config
 	pool    *pgxpool.Pool
@@ -47,22 +48,22 @@ type core struct {
 	herald  *herald
 }
 
-// memory is what the store remembers of rows, so that it need not read them: all of it may be forgotten.
+// memory has the rows that the store remembers and need not read. Any of them may be forgotten.
 type memory struct {
 	known   *sessioned
-	asked   *remembered // that wait
-	claimed *remembered // that run
+	asked   *remembered // waiting executions
+	claimed *remembered // running executions
 	blocked *blocked
 	floors  *floors
 }
 
-// heldRows looks which rows other transactions hold, and goes on without them.
+// heldRows finds rows that other transactions have locked, and goes on without them.
 type heldRows struct {
 	*core
 	*memory
 }
 
-// statements makes the statements of changes, and keeps the memory up to date with what they did.
+// statements makes the statements of changes, and updates the memory with their results.
 type statements struct {
 	*core
 	*memory
@@ -85,22 +86,22 @@ type submitter struct {
 	submits *grouper[*submitCall]
 }
 
-// retrier stores the retries that somebody asks for.
+// retrier stores requested retries.
 type retrier struct {
 	*core
 	read *executionRows
 }
 
-// dueRows reads what may be placed.
+// dueRows reads the executions that may be placed.
 type dueRows struct {
 	*core
 	*memory
 }
 
-// executionRows reads executions and what belongs to them.
+// executionRows reads executions and the rows that belong to them.
 type executionRows struct{ *core }
 
-// nodeRows has the nodes, their leases and the cordons of nodes and pools.
+// nodeRows has the nodes, their leases, and the cordons of nodes and pools.
 type nodeRows struct{ *core }
 
 // workerRows has the workers, and the actions that nodes serve.
@@ -112,29 +113,29 @@ type sessionRows struct{ *core }
 // deadLetterRows has the dead letters.
 type deadLetterRows struct{ *core }
 
-// outbox has the notices that are still to be told.
+// outbox has the notices that are not told yet.
 type outbox struct {
 	*core
-	// outboxFill is how many notices a row had when it was read last.
+	// outboxFill is the number of notices in the rows that were read last.
 	outboxFill atomic.Int64
 }
 
-// inbox has the submissions that came by SQL.
+// inbox has the submissions inserted by SQL.
 type inbox struct{ *core }
 
-// routerRows says which node leads which pool.
+// routerRows has the router of each pool.
 type routerRows struct{ *core }
 
-// secretRows has the secrets by which nodes know each other.
+// secretRows has the secrets by which nodes recognize each other.
 type secretRows struct{ *core }
 
-// retention deletes what is old.
+// retention deletes old rows.
 type retention struct {
 	*core
 	purges purger
 }
 
-// hints hands on what other programs and nodes notify of.
+// hints passes on the notifications of other programs and nodes.
 type hints struct {
 	*core
 	deliver *hub
@@ -164,8 +165,8 @@ func newStore(c *core, config *pgx.ConnConfig) *Store {
 
 var _ store.Store = (*Store)(nil)
 
-// Close ends the store's work and its connections. Calls that wait end with store.ErrClosed; those under way end with
-// their outcome or, after the statement timeout, with store.ErrUnavailable. A second Close waits for the first.
+// Close ends the store's work and its connections. Waiting calls end with store.ErrClosed. Calls in progress end with
+// their result or, after the statement timeout, with store.ErrUnavailable. A second Close waits for the first.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		close(s.quit)

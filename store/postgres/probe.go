@@ -12,34 +12,34 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// Report is what Probe found out about a server and database, for a person to judge.
+// Report describes a server and database for a person to judge. Probe makes it.
 type Report struct {
 	Where   string // the server and database, without secrets
 	Version string // the server's
 	// Unfit is why the server or database cannot hold the store; nil: it can.
 	Unfit error
-	// Standby: the server is a replica, which takes no writes.
+	// Standby: the server is a replica, which accepts no writes.
 	Standby bool
-	// Pooled: what answers is not the server but a pooler before it.
+	// Pooled: a pooler answers instead of the server.
 	Pooled bool
-	// Schema is the version that the database has, 0: none yet; Newest the one that this program knows.
+	// Schema is the version in the database, 0: none yet. Newest is the version that this program knows.
 	Schema, Newest int
-	// MayCreate is the right to make the schema's tables.
+	// MayCreate: the user may create the schema's tables.
 	MayCreate bool
 	// Forbidden lists the tables and sequences of the schema that the user may not read and write.
 	Forbidden []string
-	// Settings are the server's fsync, full_page_writes and synchronous_commit, and for this user.
+	// Settings are the server's fsync and full_page_writes, and this user's synchronous_commit.
 	Settings map[string]string
-	// ConnectionsFree is how many more clients the server takes from users who are no superusers.
+	// ConnectionsFree is how many more clients the server accepts from users who are not superusers.
 	ConnectionsFree int
-	// Ahead is how far this machine's clock is ahead of the server's, and AheadError the most that this may be wrong.
+	// Ahead is how far this machine's clock is ahead of the server's. AheadError is the greatest error of that.
 	Ahead, AheadError time.Duration
-	// Nodes are the incarnations that nobody has declared dead, and Now the server's clock when they were read.
+	// Nodes are the incarnations not declared dead, and Now is the server's clock when they were read.
 	Nodes []store.Node
 	Now   time.Time
 	// Gone are workers of incarnations that ended within the last day, newest first, at most goneMax.
 	Gone []GoneWorker
-	// Notices is how far behind the telling of outcomes is.
+	// Notices says how many notices are not told yet, and how old they are.
 	Notices store.NoticesPending
 }
 
@@ -52,7 +52,7 @@ type GoneWorker struct {
 // goneMax bounds the workers that Probe lists.
 const goneMax = 1000
 
-// Probe connects once and finds out what a person should know before a node runs there. It changes nothing. An error
+// Probe connects once and collects what a person should know before a node runs there. It changes nothing. An error
 // means that it could not connect, or that ctx ended.
 func Probe(ctx context.Context, cfg Config) (Report, error) {
 	cfg = cfg.withDefaults()
@@ -84,11 +84,11 @@ type prober struct {
 	report *Report
 }
 
-// server reads what the server says of itself.
+// server reads the server's version and settings.
 func (p *prober) server(ctx context.Context) error {
 	r := p.report
 	if r.Unfit = checkServer(ctx, p.conn); r.Unfit != nil && sqlState(r.Unfit) != "" {
-		return r.Unfit // the question itself failed
+		return r.Unfit // the query itself failed
 	}
 	var pid, free int64
 	err := p.conn.QueryRow(ctx, `SELECT current_setting('server_version'), pg_is_in_recovery(), pg_backend_pid()::bigint,
@@ -108,7 +108,7 @@ func (p *prober) server(ctx context.Context) error {
 	return nil
 }
 
-// clockLooks is how often the clocks are compared; the look with the shortest round trip counts.
+// clockLooks is how often the clocks are compared. The comparison with the shortest round trip counts.
 const clockLooks = 5
 
 // clock compares this machine's clock with the server's.
@@ -127,7 +127,7 @@ func (p *prober) clock(ctx context.Context) error {
 	return nil
 }
 
-// schema reads the schema's version and what the user may do there.
+// schema reads the schema's version and the user's rights on it.
 func (p *prober) schema(ctx context.Context) error {
 	r := p.report
 	all, err := steps()
@@ -147,7 +147,8 @@ func (p *prober) schema(ctx context.Context) error {
 	return err
 }
 
-// forbidden lists what of the schema the user may not use. The catalogue says so whatever the user's rights are.
+// forbidden lists the parts of the schema that the user may not use. The catalogue shows them whatever the user's
+// rights are.
 func (p *prober) forbidden(ctx context.Context) ([]string, error) {
 	rows, err := p.conn.Query(ctx, `SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1
  AND (c.relkind = 'S' AND NOT has_sequence_privilege(c.oid, 'USAGE') OR c.relkind = 'r' AND NOT (has_schema_privilege(n.oid, 'USAGE')
@@ -160,12 +161,12 @@ func (p *prober) forbidden(ctx context.Context) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// probeNodesSQL reads the nodes in a schema of any version: later ones have added columns, which read as empty where they are not
-// there yet. Whose connections are there is not asked.
+// probeNodesSQL reads the nodes in a schema of any version. Columns of later versions read as empty if they are
+// missing. It does not ask for the nodes' connections.
 const probeNodesSQL = `SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address,
  to_jsonb(n) ->> 'peer_address', to_jsonb(n) ->> 'peer_scope', (to_jsonb(n) ->> 'peer_proof')::smallint, n.steady_since, false FROM node n WHERE n.state <> 'dead' ORDER BY n.started_at DESC, n.incarnation DESC`
 
-// notices looks at the outbox, which a schema of an older version has not.
+// notices reads the outbox. A schema of an older version has none.
 func (p *prober) notices(ctx context.Context) error {
 	var has bool
 	if p.report.Schema == 0 {
@@ -181,7 +182,7 @@ func (p *prober) notices(ctx context.Context) error {
 	return each(rows, func(v *scanner) { p.report.Notices = scanPending(v) })
 }
 
-// fleet reads who lives, and whose workers' queues may be left.
+// fleet reads the live nodes, and the ended workers whose queues may be left.
 func (p *prober) fleet(ctx context.Context) error {
 	r := p.report
 	if r.Schema == 0 {
@@ -212,7 +213,7 @@ func (p *prober) fleet(ctx context.Context) error {
 	})
 }
 
-// String is the report's first line: what is there.
+// String returns the report's first line: the server and its version.
 func (r Report) String() string {
 	if r.Version == "" {
 		return r.Where

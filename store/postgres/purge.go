@@ -7,18 +7,20 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// Each kind of old rows is deleted by a step of its own, so that one that fails does not hinder the others. A step over a
-// table that has no index of its own for it walks the primary key: one call looks at no more than a stretch of rows, and
-// the next call goes on behind them.
+// Each step deletes old rows of one kind, so that one that fails does not stop the others. If a table has no index for
+// its step, the step walks the primary key: one call looks at no more than stretchMax rows, and the next call continues
+// after them.
 
-// stretchMax is how many rows a step looks at in one statement; a statement that fails looks at half as many the next time.
+// stretchMax bounds the rows that a step looks at in one statement. After a failure the next statement looks at half as
+// many.
 const stretchMax = 20_000
 
-// stretchMin is the least.
+// stretchMin is the lower bound of that.
 const stretchMin = 50
 
-// purgeSQL deletes ended executions with all that belongs to them, of those behind the cursor $1 up to the horizon $2: what
-// was requested after the moment cannot have ended before it. It says how many it looked at, up to where, and how many went.
+// purgeSQL deletes ended executions with all their rows, after the cursor $1 and up to the horizon $2: an execution
+// requested after that time cannot have ended before it. It returns how many it looked at, up to where, and how many it
+// deleted.
 var purgeSQL = store.Statement(`WITH w AS MATERIALIZED (SELECT seq, id FROM request WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT $3),
  v AS MATERIALIZED (SELECT e.id, e.seq FROM w JOIN execution e ON e.id = w.id
   WHERE e.status >= {completed} AND e.finished_at < $4 ORDER BY w.seq LIMIT $5 FOR UPDATE OF e SKIP LOCKED),
@@ -31,11 +33,11 @@ var purgeSQL = store.Statement(`WITH w AS MATERIALIZED (SELECT seq, id FROM requ
  e AS (DELETE FROM execution e USING v WHERE e.id = v.id)
  SELECT (SELECT count(*) FROM w), (SELECT max(seq) FROM w), count(*), max(seq) FROM v`)
 
-// Of the sessions behind the cursor ($1, $2), purgeLanesSQL locks the lanes of those that have not been used for long, as
-// every submission to a session does. So purgeSessionsSQL, a later statement of the same transaction, sees whether
-// something of such a session waits or runs; if so the session stays, for it may have something to lose. A binding to an
-// incarnation that has ended binds nobody. No more than 1,000 of a session's executions are looked at, of all pools; one with
-// more stays until some of them are purged. So no session holds up those behind it.
+// For sessions after the cursor ($1, $2) that have not been used for long, purgeLanesSQL locks the lanes, as every
+// submission to a session does. So purgeSessionsSQL, a later statement of the same transaction, sees whether an
+// execution of the session waits or runs. If so the session stays, because it may have state to lose. A binding to an
+// ended incarnation does not count. It looks at no more than 1,000 of a session's executions, of all pools. A session
+// with more stays until some of them are purged. So no session delays those after it.
 var (
 	idleSessions = `WITH w AS MATERIALIZED (SELECT pool, session, worker_inc, touched_at FROM session
   WHERE (pool, session) > ($1, $2) ORDER BY pool, session LIMIT $3),
@@ -54,13 +56,13 @@ var (
  s AS (DELETE FROM session s USING v WHERE s.pool = v.pool AND s.session = v.session AND s.touched_at < $4 RETURNING 1)
 `) + walkedTo + `, (SELECT count(*) FROM s)` + walkedFrom
 
-	// walkedTo says how many rows were looked at and up to where, and how many of them were taken and up to where.
+	// walkedTo returns how many rows were looked at and up to where, and how many were taken and up to where.
 	walkedTo   = ` SELECT (SELECT count(*) FROM w), lw.pool, lw.session, (SELECT count(*) FROM i), li.pool, li.session`
 	walkedFrom = ` FROM (SELECT) one LEFT JOIN LATERAL (SELECT pool, session FROM w ORDER BY pool DESC, session DESC LIMIT 1) lw ON true
  LEFT JOIN LATERAL (SELECT pool, session FROM i ORDER BY pool DESC, session DESC LIMIT 1) li ON true`
 )
 
-// Lanes and snapshots without a session: of sessions that were never bound, or that an older version has deleted.
+// Lanes and snapshots without a session: the session was never bound, or an older version deleted it.
 var (
 	purgeLanesAloneSQL = `WITH w AS MATERIALIZED (SELECT pool, session, active, head FROM lane
   WHERE (pool, session) > ($1, $2) ORDER BY pool, session LIMIT $3),
@@ -78,28 +80,28 @@ var (
 		walkedTo + `, (SELECT count(*) FROM s)` + walkedFrom
 )
 
-// purgeInboxSQL deletes settled submissions behind the cursor.
+// purgeInboxSQL deletes settled submissions after the cursor.
 const purgeInboxSQL = `WITH w AS MATERIALIZED (SELECT id, state, settled_at FROM submission WHERE id > $1 ORDER BY id LIMIT $2),
  i AS MATERIALIZED (SELECT id FROM w WHERE state <> 'waiting' AND settled_at < $3 ORDER BY id LIMIT $4),
  s AS (DELETE FROM submission d USING i WHERE d.id = i.id)
  SELECT (SELECT count(*) FROM w), (SELECT id FROM w ORDER BY id DESC LIMIT 1), (SELECT count(*) FROM i), (SELECT id FROM i ORDER BY id DESC LIMIT 1)`
 
-// What an index finds at once: older than $1, at most $2 rows.
+// The kinds with an index: older than $1, at most $2 rows.
 const (
 	purgeLettersSQL = "DELETE FROM dead_letter WHERE id IN (SELECT id FROM dead_letter WHERE at < $1 ORDER BY at LIMIT $2)"
 	purgeEventsSQL  = "DELETE FROM worker_event WHERE n IN (SELECT n FROM worker_event WHERE at < $1 ORDER BY at LIMIT $2)"
 	purgeNodesSQL   = "DELETE FROM node WHERE incarnation IN (SELECT incarnation FROM node WHERE state = 'dead' AND beat_at < $1 LIMIT $2)"
-	// Where nobody can publish, the outbox keeps no more than the executions that it tells of. Its first rows are the oldest.
+	// If no node can publish, the outbox keeps only notices of executions that still exist. Its first rows are the oldest.
 	purgeNoticesSQL = `DELETE FROM outbox o USING (SELECT xid, n, at FROM outbox WHERE xid >= coalesce((SELECT pg_snapshot_xmin(told) FROM outbox_teller), '0')
   ORDER BY xid, n LIMIT $2) k WHERE k.at < $1 AND o.xid = k.xid AND o.n = k.n`
-	// Workers go after their nodes, of which there are few.
+	// Workers are deleted after their nodes, of which there are few.
 	purgeWorkersSQL = `DELETE FROM worker WHERE (incarnation, pool, slot) IN (SELECT incarnation, pool, slot FROM worker w
  WHERE NOT EXISTS (SELECT FROM node n WHERE n.incarnation = w.incarnation) AND coalesce(w.last_heartbeat, '-infinity') < $1 LIMIT $2)`
 )
 
 // Purge deletes one batch of each kind, at most p.Limit rows (1 to 10,000; 0: 1,000): ended executions, dead letters,
-// worker events, sessions and nodes. What belongs to them goes with them. Settled submissions go by the age of executions.
-// A kind that fails is told in the error, and the others go on.
+// worker events, sessions and nodes, with the rows that belong to them. Settled submissions are deleted by the age of
+// executions. The error names a kind that failed; the others are deleted.
 func (s *retention) Purge(ctx context.Context, p store.Purge) (store.Purged, error) {
 	if p.Limit <= 0 {
 		p.Limit = 1000

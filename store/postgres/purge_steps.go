@@ -11,7 +11,8 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// purger holds where each walk goes on. Another node's walks are its own: what one has locked the others pass over.
+// purger holds the position of each walk. Another node has its own walks: rows that one has locked are skipped by the
+// others.
 type purger struct {
 	mu         sync.Mutex // one purge at a time
 	executions executionWalk
@@ -24,7 +25,7 @@ type purger struct {
 // purgeStep deletes rows of one kind that are older than before.
 type purgeStep struct {
 	before  time.Time
-	counted bool // its rows are not those that belong to others
+	counted bool // its rows count; they do not belong to other rows
 	do      func(ctx context.Context, s *core, before time.Time, limit int) (store.Purged, error)
 }
 
@@ -43,7 +44,7 @@ func (w *purger) steps(p store.Purge) []purgeStep {
 	}
 }
 
-// byIndex is a step that an index leads to what is old.
+// byIndex is a step whose old rows are found by an index.
 func byIndex(what, sql string) func(context.Context, *core, time.Time, int) (store.Purged, error) {
 	return func(ctx context.Context, s *core, before time.Time, limit int) (store.Purged, error) {
 		n, err := s.exec(ctx, what, sql, before, limit)
@@ -51,7 +52,7 @@ func byIndex(what, sql string) func(context.Context, *core, time.Time, int) (sto
 	}
 }
 
-// pace is how much a walk looks at in one statement: less after each failure, so that no table is too large for it.
+// pace bounds how much a walk looks at in one statement. After each failure it is less, so that no table is too large.
 type pace struct{ shift uint }
 
 func (p *pace) of(n int) int { return max(n>>p.shift, min(n, stretchMin)) }
@@ -65,14 +66,14 @@ func (p *pace) took(err error) {
 	}
 }
 
-// executionWalk goes over the requests in order of their insertion. What waits for a far run_at, or has ended lately, is
-// passed over, and looked at again in the next lap.
+// executionWalk walks the requests in order of insertion. It skips executions with run_at far ahead and those that
+// ended recently. The next lap looks at them again.
 type executionWalk struct {
 	pace
 	after int64
 }
 
-// stretchesMax is how many stretches without an execution to delete one call passes.
+// stretchesMax bounds how many stretches without an execution to delete one call passes.
 const stretchesMax = 5
 
 func (w *executionWalk) purge(ctx context.Context, s *core, before time.Time, limit int) (store.Purged, error) {
@@ -96,7 +97,7 @@ func (w *executionWalk) purge(ctx context.Context, s *core, before time.Time, li
 			w.after = goneTo
 			return store.Purged{Rows: gone, More: true}, nil
 		case looked < stretch:
-			w.after = 0 // the lap is done
+			w.after = 0 // the lap is complete
 			return store.Purged{Rows: gone}, nil
 		}
 		w.after = lookedTo
@@ -107,13 +108,13 @@ func (w *executionWalk) purge(ctx context.Context, s *core, before time.Time, li
 	return store.Purged{More: true}, nil
 }
 
-// sessionWalk goes over a table by (pool, session).
+// sessionWalk walks a table by (pool, session).
 type sessionWalk struct {
 	pace
 	pool, session string
 }
 
-// next takes the answer of a statement: where the next one goes on, and what it has deleted.
+// next reads the answer of a statement: where the next one continues, and what it deleted.
 func (w *sessionWalk) next(stretch, rows int, scan func(read func(v *scanner)) error) (store.Purged, error) {
 	var looked, taken, gone int
 	var lookedTo, takenTo [2]string
@@ -148,7 +149,7 @@ func (w *sessionWalk) purgeSessions(ctx context.Context, s *core, before time.Ti
 	})
 }
 
-// alone is a step over rows that belong to no session. It is never what there is more of: each call looks at one stretch.
+// alone is a step over rows without a session. It never reports more: each call looks at one stretch.
 func (w *sessionWalk) alone(what, sql string) func(context.Context, *core, time.Time, int) (store.Purged, error) {
 	return func(ctx context.Context, s *core, before time.Time, limit int) (store.Purged, error) {
 		stretch, rows := w.of(stretchMax), w.of(limit)
@@ -159,7 +160,7 @@ func (w *sessionWalk) alone(what, sql string) func(context.Context, *core, time.
 	}
 }
 
-// inboxWalk goes over the submissions by id.
+// inboxWalk walks the submissions by id.
 type inboxWalk struct {
 	pace
 	after pgtype.UUID
@@ -191,8 +192,8 @@ func (w *inboxWalk) purge(ctx context.Context, s *core, before time.Time, limit 
 	return store.Purged{Rows: gone}, nil
 }
 
-// horizon is a seq behind which nothing was requested before the moment, by bisection: seqs lie nearly in order of time,
-// so that a few seconds are added for transactions that took their seq early.
+// horizon returns a seq after which no execution was requested before the given time, by bisection. Seqs are nearly in
+// order of time, so a few seconds are added for transactions that took their seq early.
 func (s *core) horizon(ctx context.Context, before time.Time) (int64, error) {
 	var low, high int64
 	err := s.query(ctx, "look for old executions", func(v *scanner) { high = v.integer() }, "SELECT max(seq) FROM request")

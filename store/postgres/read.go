@@ -25,7 +25,7 @@ func (s *core) query(ctx context.Context, what string, scan func(s *scanner), sq
 	return s.mapError(what, err)
 }
 
-// exec runs one statement and says how many rows it changed.
+// exec runs one statement and returns how many rows it changed.
 func (s *core) exec(ctx context.Context, what, sql string, args ...any) (int, error) {
 	if s.closed() {
 		return 0, s.mapError(what, store.ErrClosed)
@@ -51,7 +51,7 @@ func (s *core) executions(ctx context.Context, what, sql string, args ...any) ([
 	return out, err
 }
 
-// Get returns one execution whole.
+// Get returns one execution complete.
 func (s *executionRows) Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
 	found, err := s.executions(ctx, "get execution", whole+" WHERE e.id = $1", uuidOf(id))
 	if err != nil {
@@ -67,7 +67,7 @@ func notFound(id messages.ExecutionID) error {
 	return fmt.Errorf("execution %s: %w", id, store.ErrNotFound)
 }
 
-// chainSQL goes by the first execution of the chain, which its retries name.
+// chainSQL uses the first execution of the chain, which its retries name.
 const chainSQL = chained + ` WHERE e.id IN (SELECT f.first FROM (SELECT coalesce(r.original, r.id) AS first FROM execution e JOIN request r ON r.seq = e.seq WHERE e.id = $1) f
  UNION SELECT n.id FROM (SELECT coalesce(r.original, r.id) AS first FROM execution e JOIN request r ON r.seq = e.seq WHERE e.id = $1) f JOIN request n ON n.original = f.first)
  ORDER BY e.seq LIMIT 1000`
@@ -81,7 +81,7 @@ func (s *executionRows) Chain(ctx context.Context, id messages.ExecutionID) ([]m
 	return out, err
 }
 
-// Events returns what happened to the execution, oldest first, 10,000 at most.
+// Events returns the events of the execution, oldest first, 10,000 at most.
 func (s *executionRows) Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error) {
 	var out []store.Event
 	found := false
@@ -102,7 +102,7 @@ func (s *executionRows) Events(ctx context.Context, id messages.ExecutionID) ([]
 	return out, err
 }
 
-// Output returns what the execution's process wrote.
+// Output returns the output of the execution's process.
 func (s *executionRows) Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error) {
 	var o messages.Output
 	found := false
@@ -116,7 +116,8 @@ func (s *executionRows) Output(ctx context.Context, id messages.ExecutionID) (me
 	return o, err
 }
 
-// depthsSQL counts from the two indexes of what has not ended: what waits rank by rank, up to $1 of each.
+// depthsSQL counts by the two indexes of executions that have not ended. It counts waiting ones rank by rank, up to $1
+// of each.
 var depthsSQL = store.Statement(`SELECT d.pool, d.status, d.n, r.requested_at, d.more, d.placed FROM (
  SELECT k.pool, {requested}::smallint AS status, sum(c.n)::bigint AS n, min(c.first) AS first, bool_or(c.n >= $1) AS more, NULL::timestamptz AS placed
   FROM (` + ranksSQL + `) k CROSS JOIN LATERAL (SELECT count(*) AS n, min(w.seq) AS first FROM (SELECT e.seq FROM execution e
@@ -124,7 +125,7 @@ var depthsSQL = store.Statement(`SELECT d.pool, d.status, d.n, r.requested_at, d
  UNION ALL SELECT pool, status, count(*), min(seq), false, min(scheduled_at) FILTER (WHERE status = {scheduled}) FROM execution WHERE on_worker IS NOT NULL GROUP BY pool, status) d
  JOIN request r ON r.seq = d.first ORDER BY 1, 2`)
 
-// Depths counts what has not ended, by pool and status.
+// Depths counts the executions that have not ended, by pool and status.
 func (s *executionRows) Depths(ctx context.Context) ([]store.Depth, error) {
 	var out []store.Depth
 	err := s.query(ctx, "count depths", func(v *scanner) {
@@ -133,20 +134,20 @@ func (s *executionRows) Depths(ctx context.Context) ([]store.Depth, error) {
 	return out, err
 }
 
-// Live returns what stands on the pool's workers.
+// Live returns the executions on the pool's workers.
 func (s *executionRows) Live(ctx context.Context, pool string) ([]messages.Execution, error) {
 	return s.executions(ctx, "read live executions", listed+" WHERE e.on_worker IS NOT NULL AND e.pool = $1 ORDER BY e.seq", encodeText(pool))
 }
 
-// Now is the server's clock.
+// Now returns the server's clock.
 func (s *core) Now(ctx context.Context) (time.Time, error) {
 	var now time.Time
 	err := s.query(ctx, "read the clock", func(v *scanner) { now = v.time() }, "SELECT clock_timestamp()")
 	return now, err
 }
 
-// overdue holds, for each deadline, the condition on (age = $1) and the moment that orders it. Each goes by an index
-// that holds little more than what is overdue, or what stands on workers.
+// overdue holds, for each deadline, the condition on (age = $1) and the time that orders it. Each uses an index that
+// holds little more than overdue executions, or those on workers.
 var overdue = map[store.Deadline]struct{ where, order string }{
 	store.ClaimBy: {store.Statement("e.on_worker IS NOT NULL AND e.status = {scheduled} AND e.claim_by <= now()"), "e.claim_by"},
 	store.StartBy: {store.Statement("e.id IN (SELECT id FROM execution WHERE start_since <= now() - $1::interval UNION ALL SELECT id FROM execution" +
@@ -157,7 +158,7 @@ var overdue = map[store.Deadline]struct{ where, order string }{
 	store.Orphaned: {"e.on_worker IS NOT NULL AND NOT EXISTS (SELECT FROM node n WHERE n.incarnation = e.worker_inc AND n.state <> 'dead')", "e.scheduled_at"},
 }
 
-// Overdue returns executions past a deadline of theirs, oldest first.
+// Overdue returns executions past a deadline, oldest first.
 func (s *executionRows) Overdue(ctx context.Context, q store.OverdueQuery) ([]messages.Execution, error) {
 	d, ok := overdue[q.Deadline]
 	if !ok {
@@ -171,7 +172,7 @@ func (s *executionRows) Overdue(ctx context.Context, q store.OverdueQuery) ([]me
 	return s.executions(ctx, "read overdue executions", listed+" WHERE "+where+" AND $1::interval IS NOT NULL ORDER BY "+d.order+", e.seq LIMIT $2", args...)
 }
 
-// pageSize bounds a page: 1 to 1000, 100 where none is given.
+// pageSize bounds a page: 1 to 1000; 100 if limit is 0.
 func pageSize(limit int) int {
 	if limit <= 0 {
 		return 100
@@ -179,7 +180,7 @@ func pageSize(limit int) int {
 	return min(limit, 1000)
 }
 
-// inTransaction runs statements that depend on nothing but each other in one transaction and one round trip.
+// inTransaction runs statements that depend only on each other in one transaction and one round trip.
 func (s *core) inTransaction(ctx context.Context, what string, queue func(b *pgx.Batch)) error {
 	if s.closed() {
 		return s.mapError(what, store.ErrClosed)

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// record is an execution with what the store keeps beside it.
+// record is an execution with the store's own data about it.
 type record struct {
 	store.Row
 	avoid messages.WorkerID
@@ -23,10 +23,10 @@ const recordColumns = `e.seq, e.id, r.action, r.version, r.affinity, r.labels, r
  e.placed_by, e.take_backs, e.crash_count, e.run_at, e.first_placed_at, e.scheduled_at, e.claim_by, e.started_at, e.run_deadline,
  e.finished_at, e.session_epoch, e.session_lost, e.session_hit, e.retried_as`
 
-// The ways to read an execution: whole has all, chained leaves out the parameters, listed the result too.
+// The ways to read an execution: whole has all, chained has no parameters, listed has no result either.
 const (
 	recordFrom = " FROM execution e JOIN request r ON r.seq = e.seq LEFT JOIN outcome o ON o.seq = e.seq"
-	// keyOwner is store.KeyOwner as the index of keys has it, of a request r.
+	// keyOwner is store.KeyOwner of a request r, as in the index of keys.
 	keyOwner  = "coalesce(r.key_owner, split_part(r.created_by, ':', 1), '')"
 	whole     = "SELECT " + recordColumns + ", r.parameters, coalesce(e.result, o.result), coalesce(e.error, o.error)" + recordFrom
 	chained   = "SELECT " + recordColumns + ", NULL::bytea, coalesce(e.result, o.result), coalesce(e.error, o.error)" + recordFrom

@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// retryFenceSQL lets one retry follow an execution: it names the retry on the row where none is named yet.
+// retryFenceSQL ensures that an execution has one retry: it names the retry on the row if none is named yet.
 const retryFenceSQL = `WITH e AS (UPDATE execution e SET retried_as = $2 WHERE e.id = $1 AND e.retried_as IS NULL AND e.status = ANY($3)
  RETURNING e.seq, e.attempt, e.status, e.worker_id)
  INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker, by)
@@ -46,7 +46,7 @@ func (s *retrier) Retry(ctx context.Context, id messages.ExecutionID, next messa
 	return s.retryOf(ctx, id, next.ID)
 }
 
-// insertRetry stores the retry if the execution has none, and does nothing else.
+// insertRetry stores the retry if the execution has none, and otherwise does nothing.
 func (s *retrier) insertRetry(ctx context.Context, id messages.ExecutionID, next *messages.Execution, by string) error {
 	var rows freshRows
 	if err := rows.add(next); err != nil {
@@ -71,7 +71,8 @@ func (s *retrier) insertRetry(ctx context.Context, id messages.ExecutionID, next
 	return s.pool.SendBatch(ctx, batch).Close()
 }
 
-// keyTaken looks whose the retry's idempotency key is. One that this very retry, or a twin of it, has brought is no conflict.
+// keyTaken finds the holder of the retry's idempotency key. If this retry, or another try of the same one, brought the
+// key, there is no conflict.
 func (s *retrier) keyTaken(ctx context.Context, id messages.ExecutionID, next *messages.Execution) error {
 	parent, err := s.read.Get(ctx, id)
 	if err != nil || !parent.RetriedAs.IsZero() {
@@ -86,7 +87,7 @@ func (s *retrier) keyTaken(ctx context.Context, id messages.ExecutionID, next *m
 	return &store.ConflictError{Key: next.IdempotencyKey, Holder: holder}
 }
 
-// retryOf reads the retry that stands.
+// retryOf reads the stored retry.
 func (s *retrier) retryOf(ctx context.Context, id, mine messages.ExecutionID) (store.Submitted, error) {
 	parent, err := s.read.Get(ctx, id)
 	switch {

@@ -9,11 +9,10 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// leadSQL takes, for $1, those of the pools $2 that nobody leads. What a concurrent transaction changes under it is
-// respected: a row that was taken since the statement's snapshot has another epoch than was seen, so that it stays; and the
-// leases are judged under a lock on their rows. The row of a leader that is being renewed or declared dead right now is
-// skipped, and judged by the next call: so no two statements wait for each other's nodes. The rows of nodes are locked before
-// those of routers, and these by pool.
+// leadSQL takes, for $1, those of the pools $2 without a leader. It respects changes by concurrent transactions: a row
+// taken after the statement's snapshot has another epoch and does not change, and leases are checked under a lock on
+// their rows. The row of a leader that is being renewed or declared dead is skipped, and the next call checks it. So no
+// two statements wait for each other's nodes. Rows of nodes are locked before those of routers, and these by pool.
 const leadSQL = `WITH open AS MATERIALIZED (SELECT w.pool, r.epoch, n.incarnation AS holder
   FROM (SELECT DISTINCT pool FROM unnest($2::text[]) AS u (pool)) w LEFT JOIN router r ON r.pool = w.pool LEFT JOIN node n ON n.incarnation = r.incarnation
   WHERE n.incarnation IS NULL OR n.state = 'dead' OR n.lease_until < clock_timestamp()),
@@ -29,15 +28,16 @@ const leadSQL = `WITH open AS MATERIALIZED (SELECT w.pool, r.epoch, n.incarnatio
 
 const routersSQL = `SELECT pool, incarnation, epoch, since FROM router`
 
-// ledSQL reads how the pools stand, by a snapshot that is younger than leadSQL's.
+// ledSQL reads the pools with a leader, with a snapshot younger than leadSQL's.
 const ledSQL = routersSQL + ` WHERE pool = ANY ($1::text[]) AND incarnation IS NOT NULL ORDER BY pool COLLATE "C"`
 
-// resignSQL gives up what $1 leads of the pools $2 (NULL: all), and says so on the channel $3, once a transaction.
+// resignSQL gives up those of the pools $2 (NULL: all) that $1 leads, and notifies on the channel $3, once in a
+// transaction.
 const resignSQL = `WITH l AS MATERIALIZED (SELECT pool FROM router WHERE incarnation = $1 AND ($2::text[] IS NULL OR pool = ANY ($2)) ORDER BY pool FOR UPDATE),
  r AS (UPDATE router r SET incarnation = NULL, since = clock_timestamp() FROM l WHERE r.pool = l.pool AND r.incarnation = $1 RETURNING r.pool)
  SELECT pg_notify($3, '` + wordRouter + `') FROM r`
 
-// Lead takes those of the pools that nobody leads, and returns how all of them stand then.
+// Lead takes those of the pools that have no leader, and returns all of them that have one afterwards.
 func (s *routerRows) Lead(ctx context.Context, inc messages.Incarnation, pools []string) ([]store.Router, error) {
 	if len(pools) == 0 {
 		return nil, nil
@@ -57,7 +57,7 @@ func (s *routerRows) Lead(ctx context.Context, inc messages.Incarnation, pools [
 	return out, nil
 }
 
-// Resign gives up what the incarnation leads of the pools; nil: all.
+// Resign gives up those of the pools that the incarnation leads; nil: all.
 func (s *routerRows) Resign(ctx context.Context, inc messages.Incarnation, pools []string) error {
 	_, err := s.exec(ctx, "give up pools", resignSQL, uuidOf(inc), encodeTexts(pools), s.channel())
 	return err
@@ -77,7 +77,7 @@ func scanRouter(v *scanner) store.Router {
 	return r
 }
 
-// encodeTexts encodes each text; nil stays nil, which is NULL to the server.
+// encodeTexts encodes each text. Nil stays nil, which is NULL for the server.
 func encodeTexts(texts []string) []string {
 	if texts == nil {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// scanner reads the columns of one row, in order, in the server's binary form; that is several times as fast as
-// scanning by reflection. NULL reads as zero. What does not have the expected length is remembered as the row's error.
+// scanner reads the columns of one row, in order, in the server's binary format. That is several times as fast as
+// scanning by reflection. NULL reads as zero. A value of unexpected length is kept as the row's error.
 type scanner struct {
 	row [][]byte
 	n   int
@@ -52,10 +52,10 @@ func (s *scanner) boolean() bool {
 	return len(b) == 1 && b[0] != 0
 }
 
-// epoch is the moment that Postgres counts microseconds from.
+// epoch is the time from which Postgres counts microseconds.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
-// time reads a timestamptz; infinite ones read as zero.
+// time reads a timestamptz. Infinite ones read as zero.
 func (s *scanner) time() time.Time {
 	b := s.raw()
 	if len(b) != 8 {
@@ -71,7 +71,7 @@ func (s *scanner) time() time.Time {
 	return time.UnixMicro(us + epoch).UTC()
 }
 
-// duration reads an interval; a month counts 30 days, as in Postgres' own comparisons.
+// duration reads an interval. A month counts 30 days, as in Postgres' own comparisons.
 func (s *scanner) duration() time.Duration {
 	b := s.raw()
 	if len(b) != 16 {
@@ -86,7 +86,7 @@ func (s *scanner) duration() time.Duration {
 
 func (s *scanner) text() string { return decodeText(string(s.raw())) }
 
-// bytes copies, because the connection reuses what it read into.
+// bytes copies, because the connection reuses its read buffer.
 func (s *scanner) bytes() []byte {
 	b := s.raw()
 	if len(b) == 0 {
@@ -106,7 +106,7 @@ func (s *scanner) id(into *[16]byte) {
 	}
 }
 
-// labels reads a jsonb object, which comes as its text.
+// labels reads a jsonb object, which arrives as text.
 func (s *scanner) labels() map[string]string {
 	b := s.raw()
 	if len(b) == 0 {
@@ -124,7 +124,7 @@ func (s *scanner) labels() map[string]string {
 	return out
 }
 
-// The makers of parameters. Zero values become NULL.
+// Conversions to parameters. A zero value becomes NULL.
 
 func uuidOf[T ~[16]byte](id T) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: id != T{}} }
 

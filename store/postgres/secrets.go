@@ -12,16 +12,16 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// secretsMax bounds the secrets that are accepted at a time.
+// secretsMax bounds the secrets that are accepted at the same time.
 const secretsMax = 16
 
 const secretsSQL = `SELECT id, secret, retired_at IS NULL, retired_at - clock_timestamp(), created_by FROM cluster_secret
  WHERE retired_at IS NULL OR retired_at > clock_timestamp() ORDER BY retired_at IS NULL DESC, id DESC LIMIT $1`
 
-// firstSecretSQL keeps the first secret; of nodes that start at once one comes first.
+// firstSecretSQL stores the first secret. If several nodes start at the same time, one wins.
 const firstSecretSQL = `INSERT INTO cluster_secret (secret) VALUES ($1) ON CONFLICT DO NOTHING`
 
-// rotateSQL are the statements of a rotation. The lock lets one rotation follow the other.
+// rotateSQL are the statements of a rotation. The lock serializes rotations.
 const (
 	rotateLockSQL   = `SELECT pg_advisory_xact_lock(hashtextextended('troupe cluster secret ' || current_schema(), 0))`
 	forgetSecretSQL = `DELETE FROM cluster_secret WHERE retired_at < clock_timestamp() - interval '1 day'`
@@ -30,7 +30,7 @@ const (
 	nextSecretSQL = `INSERT INTO cluster_secret (secret) VALUES ($1) RETURNING id`
 )
 
-// ClusterSecrets returns the secrets that are accepted, the current one first.
+// ClusterSecrets returns the accepted secrets, the current one first.
 func (s *secretRows) ClusterSecrets(ctx context.Context) ([]store.ClusterSecret, error) {
 	for range 2 {
 		all, err := s.readSecrets(ctx)
@@ -59,7 +59,7 @@ func (s *secretRows) readSecrets(ctx context.Context) ([]store.ClusterSecret, er
 	return all, errors.Join(err, bad)
 }
 
-// RotateClusterSecret makes another secret the current one.
+// RotateClusterSecret makes a new secret the current one.
 func (s *secretRows) RotateClusterSecret(ctx context.Context, overlap time.Duration) (id int64, err error) {
 	err = s.inTransaction(ctx, "rotate the cluster's secret", func(b *pgx.Batch) {
 		b.Queue(rotateLockSQL)

@@ -32,7 +32,7 @@ func (s *sessionRows) sessions(ctx context.Context, what, sql string, args ...an
 	return found, err
 }
 
-// boundSQL goes from the incarnations that live, of which there are few, to what is bound to their workers.
+// boundSQL starts from the live incarnations, which are few, and finds the sessions bound to their workers.
 const (
 	boundPage = " ORDER BY s.worker_slot, s.session LIMIT $5"
 	boundTo   = sessionColumns + ` WHERE s.worker_inc IS NOT NULL AND s.pool = $1 `
@@ -54,7 +54,7 @@ func (s *sessionRows) BoundSessions(ctx context.Context, q store.BoundQuery) ([]
 		from.Slot = -1
 	}
 	inc := uuidOf(from.Incarnation)
-	inc.Valid = true // the zero id comes before all
+	inc.Valid = true // the zero id is before all others
 	return s.sessions(ctx, "load bound sessions", sql, encodeText(q.Pool), inc, int32(from.Slot), encodeText(q.After.Session), q.Limit)
 }
 
@@ -70,8 +70,8 @@ func (s *sessionRows) GetSession(ctx context.Context, pool, session string) (sto
 	return found[0], nil
 }
 
-// ListSessions returns a page ordered by (pool, session). after is the session's name behind which the page starts;
-// with pool "", it is pool and name joined by a slash, as no pool's name holds one.
+// ListSessions returns a page ordered by (pool, session). after is the name of the session after which the page starts.
+// If pool is "", it is pool and name joined by a slash, which no pool's name contains.
 func (s *sessionRows) ListSessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error) {
 	sql, args := sessionColumns+" WHERE (s.pool, s.session) > ($1, $2)", []any{encodeText(pool), encodeText(after)}
 	if pool == "" {
@@ -86,7 +86,7 @@ func (s *sessionRows) ListSessions(ctx context.Context, pool, after string, boun
 	return s.sessions(ctx, "list sessions", sql+" ORDER BY s.pool, s.session LIMIT $3", append(args, pageSize(limit))...)
 }
 
-// Unbind ends bindings that still are the given ones.
+// Unbind ends those of the bindings that have not changed.
 func (s *sessionRows) Unbind(ctx context.Context, bindings []store.Binding) (int, error) {
 	pools, sessions, epochs := make([]string, len(bindings)), make([]string, len(bindings)), make([]int64, len(bindings))
 	incs, on, slots := make(column[pgtype.UUID], len(bindings)), make([]string, len(bindings)), make([]int32, len(bindings))
@@ -102,8 +102,8 @@ func (s *sessionRows) Unbind(ctx context.Context, bindings []store.Binding) (int
   AND s.worker_slot = d.slot`, pools, sessions, epochs, incs, on, slots)
 }
 
-// SaveSnapshot keeps a session's state as of an epoch and the runs in it; one that is older than the stored one, or of
-// another epoch than the session's, is ignored. ErrNotFound: there is no such session.
+// SaveSnapshot stores a session's state with its epoch and the runs that it includes. A snapshot that is older than the
+// stored one, or of another epoch than the session's, is ignored. ErrNotFound: the session does not exist.
 func (s *sessionRows) SaveSnapshot(ctx context.Context, ref store.SessionRef, state json.RawMessage) error {
 	found := false
 	if state == nil {
@@ -121,7 +121,7 @@ func (s *sessionRows) SaveSnapshot(ctx context.Context, ref store.SessionRef, st
 	return err
 }
 
-// Snapshot returns the kept state and its epoch.
+// Snapshot returns the stored state and its epoch.
 func (s *sessionRows) Snapshot(ctx context.Context, pool, session string) (json.RawMessage, int64, error) {
 	var state []byte
 	var epoch int64

@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// submitCall is one Submit on its way through a lane.
+// submitCall is one call of Submit in a lane.
 type submitCall struct {
 	ctx        context.Context
 	executions []messages.Execution
@@ -28,14 +28,14 @@ func (c *submitCall) context() context.Context { return c.ctx }
 func (c *submitCall) finished() chan struct{}  { return c.done }
 func (c *submitCall) fail(err error)           { c.err = err }
 
-// Submit stores the executions as requested, all or none. An execution without an id is given one. One whose id is
-// stored already with the same request comes back as the stored one, so a call may be repeated.
+// Submit stores the executions as requested, all or none. An execution without an id gets one. If the id is stored with
+// the same request, Submit returns the stored execution, so a call may be repeated.
 func (s *submitter) Submit(ctx context.Context, executions []messages.Execution) ([]store.Submitted, error) {
 	return s.SubmitPlaced(ctx, executions, nil)
 }
 
-// SubmitPlaced is Submit that inserts what has a placement as scheduled, so that a row is written once instead of twice
-// before it is claimed.
+// SubmitPlaced is Submit that inserts executions with a placement as scheduled: the row is written once instead of
+// twice before it is claimed.
 func (s *submitter) SubmitPlaced(ctx context.Context, executions []messages.Execution, places []*store.Place) ([]store.Submitted, error) {
 	if err := checkSubmit(executions); err != nil || len(executions) == 0 {
 		return nil, err
@@ -118,10 +118,10 @@ func keyed(executions []messages.Execution) bool {
 // store inserts the executions in a transaction of its own, which is one round trip.
 func (s *submitter) store(ctx context.Context, executions []messages.Execution, places placesByID) ([]store.Submitted, error) {
 	out, err := insertAll(ctx, s.pool, insertion{places: places, events: s.cfg.EventsAll}, executions)
-	if err == nil && !s.beats.alone() { // whoever called wakes this node's routers
+	if err == nil && !s.beats.alone() { // the caller wakes this node's routers
 		s.herald.requested(out)
 	}
-	if err == nil && len(executions) <= rememberedMax/4 { // of more, the first will be forgotten before they are claimed
+	if err == nil && len(executions) <= rememberedMax/4 { // of more, the first would be forgotten before they are claimed
 		for i := range out {
 			s.rememberAsked(out[i].Execution)
 		}
@@ -135,11 +135,11 @@ type sender interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// racesMax bounds how often a submit looks again because another caller took one of its keys in between.
+// racesMax bounds how often a submit looks again because another caller took one of its keys meanwhile.
 const racesMax = 8
 
-// submitOne stores one call. Nothing can keep another caller from taking a key between the look and the insert; then
-// the insert fails, and the next look finds the holder.
+// submitOne stores one call. Another caller can take a key between the look and the insert. Then the insert fails, and
+// the next look finds the holder.
 func (s *submitter) submitOne(ctx context.Context, executions []messages.Execution, places placesByID) ([]store.Submitted, error) {
 	look := keyed(executions)
 	var err error
@@ -162,10 +162,10 @@ func (s *submitter) submitOne(ctx context.Context, executions []messages.Executi
 	return nil, fmt.Errorf("%w: another caller keeps taking the same keys: %w", store.ErrUnavailable, err)
 }
 
-// SubmitTx stores the executions in the caller's own transaction, as Submit does: they exist, and nodes are told of
-// them, once it commits. Until then it holds up no work of the nodes; only who submits the same key waits for it. Where
-// a key or id is taken by a transaction that commits at the same time, or on any other error, the caller's transaction
-// is at its end and must be rolled back. The connection must be to the store's database.
+// SubmitTx stores the executions in the caller's own transaction, as Submit does: they exist, and nodes are told, once
+// it commits. Until then it delays no work of the nodes; only a submission of the same key waits for it. If a
+// transaction that commits at the same time takes a key or id, or on any other error, the caller must roll its
+// transaction back. The connection must be to the store's database.
 func (s *submitter) SubmitTx(ctx context.Context, tx pgx.Tx, executions []messages.Execution) ([]store.Submitted, error) {
 	if err := checkSubmit(executions); err != nil || len(executions) == 0 {
 		return nil, err
@@ -184,11 +184,11 @@ func (s *submitter) SubmitTx(ctx context.Context, tx pgx.Tx, executions []messag
 	return out, s.mapError("submit", err)
 }
 
-// insertMissing stores those of the batch that do not stand for a stored one or for an earlier one of the batch.
+// insertMissing stores the executions of the batch that match no stored one and no earlier one of the batch.
 func insertMissing(executions []messages.Execution, existing map[int]messages.Execution, insert func([]messages.Execution) ([]store.Submitted, error)) ([]store.Submitted, error) {
 	out := make([]store.Submitted, len(executions))
 	var fresh []messages.Execution
-	at := make([]int, len(executions)) // its place in fresh, or the negative of its twin's place less one
+	at := make([]int, len(executions)) // its place in fresh, or minus the place of its twin minus one
 	keys := map[ownedKey]int{}
 	for i := range executions {
 		e := &executions[i]
@@ -230,13 +230,13 @@ type ownedKey struct{ key, owner string }
 
 func ownedKeyOf(e *messages.Execution) ownedKey { return ownedKey{e.IdempotencyKey, store.KeyOwner(e)} }
 
-// existingSQL goes from the keys to the ids first: nothing leads from a request to its execution but that. It finds the keys that
-// any of the owners has, which is more than each has asked for where several owners submit at once.
+// existingSQL first goes from the keys to the ids, because only an id leads from a request to its execution. It finds
+// the keys that any of the owners has. If several owners submit at once, that is more than each asked for.
 var existingSQL = "SELECT r.key_owner, " + strings.TrimPrefix(whole, "SELECT ") + ` WHERE e.id = ANY($1 || ARRAY(SELECT r.id FROM request r WHERE r.idempotency_key = ANY($2)
  AND ` + keyOwner + ` = ANY($3)))`
 
-// findExisting finds the stored executions that stand for some of the batch, by idempotency key or by id. A key or id
-// that was used for another request is an error.
+// findExisting finds the stored executions that match some of the batch, by idempotency key or by id. If a key or id
+// was used for another request, it returns an error.
 func findExisting(ctx context.Context, db sender, schema string, executions []messages.Execution) (map[int]messages.Execution, error) {
 	var keys, owners []string
 	var ids []messages.ExecutionID
@@ -291,7 +291,7 @@ func conflict(e *messages.Execution, holder messages.ExecutionID) error {
 	return fmt.Errorf("execution id %s: %w: submit with a new id", holder, store.ErrConflict)
 }
 
-// sameRequest compares by the hash of the request; without one, by what was asked.
+// sameRequest compares the hashes of the requests; without one, the requests.
 func sameRequest(a, b *messages.Execution) bool {
 	if len(a.RequestHash) > 0 || len(b.RequestHash) > 0 {
 		return bytes.Equal(a.RequestHash, b.RequestHash)

@@ -9,9 +9,9 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// commitSubmits stores the calls of one group in one transaction. When something in it meets what is there already, and
-// does not stand for it, each call gets a transaction of its own, so that what is wrong with one never fails another. What
-// takes too long, or fails in a way that nobody knows, is divided until it stands alone.
+// commitSubmits stores the calls of one group in one transaction. If the group conflicts with stored rows of other
+// requests, each call gets its own transaction, so that one call never makes another fail. A group that takes too long,
+// or fails with an unknown error, is divided until the cause is alone.
 func (s *submitter) commitSubmits(ctx context.Context, group []*submitCall) {
 	group = s.turnAwayBlocked(ctx, group, false)
 	if len(group) == 1 {
@@ -42,8 +42,8 @@ func (s *submitter) commitSubmits(ctx context.Context, group []*submitCall) {
 	}
 }
 
-// ofOne reports whether an error of a group may be that of one call in it, which is quickly found. A lock that is not had may
-// be that of a key, which a program's transaction has.
+// ofOne reports whether an error of a group may come from one call in it that is found quickly. A lock timeout may come
+// from a key that a program's transaction has inserted.
 func ofOne(err error, group []*submitCall) bool {
 	if sqlState(err) == codeLock {
 		return slices.ContainsFunc(group, func(c *submitCall) bool { return keyed(c.executions) })
@@ -51,8 +51,8 @@ func ofOne(err error, group []*submitCall) bool {
 	return dataError(err) || errors.Is(err, store.ErrConflict)
 }
 
-// turnAwayBlocked fails the calls that submit to a session whose row is held by another transaction, and returns the others.
-// It looks at the sessions that are remembered as held, or at all of the group's.
+// turnAwayBlocked fails the calls that submit to a session whose row another transaction has locked, and returns the
+// others. It checks the sessions that are remembered as locked, or all of the group's.
 func (s *submitter) turnAwayBlocked(ctx context.Context, group []*submitCall, all bool) []*submitCall {
 	var names []laneName
 	for _, c := range group {
@@ -82,7 +82,7 @@ func (s *submitter) turnAwayBlocked(ctx context.Context, group []*submitCall, al
 	return free
 }
 
-// lanesOf are the sessions of a call.
+// lanesOf returns the sessions of a call.
 func lanesOf(c *submitCall) (out []laneName) {
 	for i := range c.executions {
 		if e := &c.executions[i]; e.Session != "" {
@@ -92,7 +92,7 @@ func lanesOf(c *submitCall) (out []laneName) {
 	return out
 }
 
-// submitSingly stores each call by itself. A key that an open transaction has is waited for once.
+// submitSingly stores each call alone. It waits once for a key that an open transaction has.
 func (s *submitter) submitSingly(ctx context.Context, group []*submitCall) {
 	held := map[ownedKey]error{}
 	for _, c := range group {
@@ -109,19 +109,19 @@ func (s *submitter) submitSingly(ctx context.Context, group []*submitCall) {
 	}
 }
 
-// locksMax bounds how often a call alone waits for a lock whose holder has gone by the time of the look.
+// locksMax bounds how often a single call waits for a lock whose holder is gone when it looks.
 const locksMax = 2
 
-// submitAlone stores one call. A lock that it waits for in vain is that of a session, which the look finds, or that of a key
-// or an id, which no look can find: another transaction has inserted it and not committed. Where the look finds nobody, a
-// call without keys is made once more, because a session's holder may have ended before the look.
+// submitAlone stores one call. A lock timeout comes from the lock of a session, which turnAwayBlocked finds, or from a
+// key or id, which no query finds: another transaction has inserted it and not committed. If no lock is found, a call
+// without keys is repeated once, because the holder of a session may have ended before the look.
 func (s *submitter) submitAlone(ctx context.Context, c *submitCall) {
 	alone, tries := []*submitCall{c}, locksMax
 	if keyed(c.executions) {
 		tries = 1
 	}
 	for n := range tries {
-		// The first look is for what other calls have found meanwhile, those of this group too.
+		// The first check is for locks that other calls have found meanwhile, also those of this group.
 		if len(s.turnAwayBlocked(ctx, alone, n > 0)) == 0 {
 			return
 		}

@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// hexMark begins a text that Postgres could not keep as it is.
+// hexMark begins a text that Postgres could not store as it is.
 const hexMark = `\x`
 
-// encodeText makes a text of Go one of Postgres: one that holds a NUL byte, is not UTF-8, or begins with the mark
-// itself becomes the mark and its bytes in hex. All others stay readable as they are.
+// encodeText makes a Go text storable in Postgres. A text that holds a NUL byte, is not UTF-8, or begins with the mark
+// becomes the mark and its bytes in hex. All others stay as they are.
 func encodeText(s string) string {
 	if !strings.HasPrefix(s, hexMark) && !strings.ContainsRune(s, 0) && utf8.ValidString(s) {
 		return s
@@ -18,8 +18,8 @@ func encodeText(s string) string {
 	return hexMark + hex.EncodeToString([]byte(s))
 }
 
-// decodeText is the inverse of encodeText. A text with the mark that is no hex was written by another hand and is
-// returned as it is.
+// decodeText is the inverse of encodeText. If the rest after the mark is not hex, another program wrote the text, and
+// it is returned as it is.
 func decodeText(s string) string {
 	rest, ok := strings.CutPrefix(s, hexMark)
 	if !ok {

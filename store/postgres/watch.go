@@ -14,26 +14,26 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// hub listens on a connection of its own and hands what it hears to all watchers. It listens while anybody watches.
+// hub listens on a connection of its own and passes notifications to all watchers. It listens while there are watchers.
 type hub struct {
 	s       *core
 	config  *pgx.ConnConfig
 	mu      sync.Mutex
 	watches map[*watch]struct{}
-	stop    context.CancelFunc // of the listening goroutine; nil: none
+	stop    context.CancelFunc // ends the listening goroutine; nil: none
 }
 
 func newHub(s *core, config *pgx.ConnConfig) *hub {
 	return &hub{s: s, config: config, watches: map[*watch]struct{}{}}
 }
 
-// Watch tells of what other programs and nodes did, and of what this one did too, until ctx or the store ends.
+// Watch reports changes by other programs and nodes, and by this one, until ctx or the store ends.
 func (s *hints) Watch(ctx context.Context) (<-chan store.Hint, error) {
 	if s.closed() {
 		return nil, s.mapError("watch", store.ErrClosed)
 	}
 	w := &watch{out: make(chan store.Hint), wake: make(chan struct{}, 1), waiting: map[store.Hint]struct{}{}}
-	// What was done before the connection listens has been missed, so the first hint says to look.
+	// Changes before the connection listens were missed, so the first hint says to look.
 	w.put(store.Hint{Kind: store.HintLook})
 	s.deliver.add(w)
 	s.work.Go(func() {
@@ -65,7 +65,7 @@ func (h *hub) remove(w *watch) {
 	}
 }
 
-// tell gives hints to every watcher.
+// tell passes hints to every watcher.
 func (h *hub) tell(hints ...store.Hint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,7 +82,7 @@ const (
 	listenPauseMax = 2 * time.Second
 )
 
-// listen keeps a connection that listens, and makes another when it breaks. Each new one begins with a look.
+// listen keeps a listening connection, and replaces it when it breaks. Each new one starts with a hint to look.
 func (h *hub) listen(ctx context.Context) {
 	pause := listenPause
 	for ctx.Err() == nil {
@@ -103,10 +103,10 @@ func (h *hub) listen(ctx context.Context) {
 func closeQuietly(c *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = c.Close(ctx) // it is given up whatever it says
+	_ = c.Close(ctx) // its error does not matter
 }
 
-// hearFor is how long silence may last before the connection is asked whether it is still there.
+// hearFor bounds the silence before the connection is checked.
 const hearFor = 15 * time.Second
 
 // hear listens until the connection breaks or ctx ends.
@@ -136,7 +136,7 @@ func (h *hub) hear(ctx context.Context, c *pgx.Conn) {
 	}
 }
 
-// hintsOf reads a notification; what it does not know is a reason to look.
+// hintsOf reads a notification. An unknown one is a hint to look.
 func hintsOf(payload string) []store.Hint {
 	if payload == wordInbox {
 		return []store.Hint{{Kind: store.HintInbox}}
@@ -166,7 +166,7 @@ func hintsOf(payload string) []store.Hint {
 	return []store.Hint{{Kind: store.HintLook}}
 }
 
-// watch is one watcher: hints that it has not taken yet, each once. More than the bound become one look.
+// watch is one watcher with its pending hints, each once. Above the bound they become one hint to look.
 type watch struct {
 	out     chan store.Hint
 	wake    chan struct{}
@@ -175,7 +175,7 @@ type watch struct {
 	order   []store.Hint
 }
 
-// hintsMax bounds the hints that wait for one watcher.
+// hintsMax bounds the pending hints of one watcher.
 const hintsMax = 4096
 
 func (w *watch) put(h store.Hint) {
@@ -210,7 +210,7 @@ func (w *watch) take() (store.Hint, bool) {
 	return h, true
 }
 
-// run hands hints over one by one.
+// run delivers hints one by one.
 func (w *watch) run(ctx context.Context, quit chan struct{}) {
 	for {
 		h, ok := w.take()

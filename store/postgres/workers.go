@@ -39,7 +39,7 @@ func (s *workerRows) SaveWorkers(ctx context.Context, workers []store.Worker) er
 	})
 }
 
-// ordered sorts rows by key, so that two nodes lock them in one order, and keeps the last of each key.
+// ordered sorts rows by key, so that two nodes lock them in one order, and keeps the last row of each key.
 func ordered(workers []store.Worker) []store.Worker {
 	last := make(map[messages.WorkerKey]store.Worker, len(workers))
 	for _, w := range workers {
@@ -75,7 +75,7 @@ func workerArgs(workers []store.Worker) []any {
 	return []any{incs, pools, slots, ids, generations, runtimes, states, healths, active, cordoned, beats, every, capabilities, since}
 }
 
-// jsonOf is JSON that Postgres can take apart; what is not becomes a JSON text of it.
+// jsonOf returns JSON that Postgres can parse. Invalid JSON becomes a JSON text of it.
 func jsonOf(b json.RawMessage) []byte {
 	if len(b) == 0 {
 		return nil
@@ -87,9 +87,9 @@ func jsonOf(b json.RawMessage) []byte {
 	return text
 }
 
-// heartbeatSQL gathers the rows that get a beat, capabilities, or both, and then finds each by its key: to join the two
-// lists by a loop would take longer with the square of the workers. Their order is that in which others lock such rows.
-// A node that drains has no active workers: those that have not ended go on to beat.
+// heartbeatSQL collects the rows that get a beat, capabilities, or both, and then finds each by its key: a nested loop
+// over the two lists would grow with the square of the workers. Their order is that in which others lock such rows. A
+// draining node has no active workers: those that have not ended still beat.
 const heartbeatSQL = `UPDATE worker w SET last_heartbeat = CASE WHEN d.beats AND (w.active OR d.drains) THEN now() ELSE w.last_heartbeat END,
  capabilities = CASE WHEN d.given THEN d.capabilities::jsonb ELSE w.capabilities END
  FROM (SELECT k.incarnation, k.pool, k.slot, bool_or(k.given) AS given, max(k.capabilities) AS capabilities, bool_or(k.beats) AS beats, bool_or(k.drains) AS drains FROM (
@@ -100,7 +100,7 @@ const heartbeatSQL = `UPDATE worker w SET last_heartbeat = CASE WHEN d.beats AND
     WHERE b.incarnation = $1 AND (b.active OR n.drains AND b.state <> 'terminated')) k GROUP BY 1, 2, 3 ORDER BY 1, 2, 3) d
  WHERE w.incarnation = d.incarnation AND w.pool = d.pool AND w.slot = d.slot`
 
-// Heartbeat writes the beat of the incarnation's workers, and the capabilities of those given.
+// Heartbeat writes the beat of the incarnation's workers, and the given capabilities.
 func (s *workerRows) Heartbeat(ctx context.Context, inc messages.Incarnation, capabilities map[messages.WorkerKey]json.RawMessage) error {
 	keys := slices.SortedFunc(maps.Keys(capabilities), compareKeys)
 	incs, pools, slots, values := make(column[pgtype.UUID], len(keys)), make([]string, len(keys)), make([]int32, len(keys)), make(blobs, len(keys))
@@ -118,7 +118,7 @@ const (
  WHERE incarnation = $1 AND pool = $2 AND slot = $3 AND generation <= $6`
 )
 
-// RecordTransitions appends worker events and brings the rows up to date; healths[i] belongs to events[i].
+// RecordTransitions appends worker events and updates the rows. healths[i] belongs to events[i].
 func (s *workerRows) RecordTransitions(ctx context.Context, events []store.WorkerEvent, healths []string) error {
 	if len(healths) != len(events) {
 		return fmt.Errorf("record transitions: %w: %d events with %d healths", store.ErrInvalid, len(events), len(healths))
@@ -137,7 +137,7 @@ func (s *workerRows) RecordTransitions(ctx context.Context, events []store.Worke
 	})
 }
 
-// CordonWorker records operator intent. ErrNotFound: there is no such worker.
+// CordonWorker records that an operator cordons the worker, or ends that. ErrNotFound: the worker does not exist.
 func (s *workerRows) CordonWorker(ctx context.Context, key messages.WorkerKey, cordoned bool) error {
 	n, err := s.exec(ctx, "cordon worker", "UPDATE worker SET cordoned = $4 WHERE incarnation = $1 AND pool = $2 AND slot = $3",
 		uuidOf(key.Incarnation), encodeText(key.Pool), int32(key.Slot), cordoned)
@@ -164,7 +164,7 @@ func (s *workerRows) ListWorkers(ctx context.Context, pool string) ([]store.Work
 	return out, err
 }
 
-// EndedWorkers returns the workers that a dead incarnation had, by id.
+// EndedWorkers returns the workers of a dead incarnation, by id.
 func (s *workerRows) EndedWorkers(ctx context.Context, inc messages.Incarnation) ([]store.Worker, error) {
 	var out []store.Worker
 	err := s.query(ctx, "list ended workers", func(v *scanner) {

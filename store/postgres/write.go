@@ -14,22 +14,23 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// write is one change as it was decided.
+// write is one decided change.
 type write struct {
 	n               int32 // its place in the statement
 	it              *item
 	row             *seen // before the change
 	d               store.Decision
-	result, failure []byte // where they stand in the execution's own row
+	result, failure []byte // if they are in the execution's own row
 }
 
-// writeField is a parameter of the statement that writes rows: a column that it sets, or something that it compares with.
+// writeField is a parameter of the statement that writes rows: a column to set, or a value to compare.
 type writeField struct {
 	name, kind string
 	of         func(*write) any
 }
 
-// written are the columns of an execution that changes move. The first ones, which are indexed, follow from the others.
+// written are the columns of an execution that changes set. The first ones, which are indexed, are derived from the
+// others.
 var written = []writeField{
 	{"rank", "smallint", func(w *write) any { return small(waits(w), rankOf(w)) }},
 	{"turn", "smallint", func(w *write) any { return small(waits(w) && w.d.Next.Strict(), turnOf(w)) }},
@@ -66,8 +67,9 @@ var written = []writeField{
 	{"error", "bytea", func(w *write) any { return w.failure }},
 }
 
-// compared is what a row is compared with when it is written: what was read of it, and of its session and the claimer's lease
-// where they decide. A status, attempt, last change and epoch come together once in an execution's life.
+// compared are the values with which a row is compared when it is written: its values as read, and those of its session
+// and the claimer's lease if the decision used them. A combination of status, attempt, last change and epoch occurs
+// once for an execution.
 var compared = []writeField{
 	{"n", "int", func(w *write) any { return w.n }},
 	{"id", "uuid", func(w *write) any { return uuidOf(w.it.id) }},
@@ -85,7 +87,7 @@ var compared = []writeField{
 	{"claimer", "uuid", func(w *write) any { return uuidOf(claimer(w)) }},
 }
 
-// writeSQL writes rows that are as they were read.
+// writeSQL writes rows that have not changed since they were read.
 var writeSQL = func() string {
 	var set, kinds, names []string
 	for i, f := range append(slices.Clone(written), compared...) {
@@ -116,7 +118,7 @@ func ahead(w *write) bool { return w.d.Next.RunAt.After(w.row.at) }
 
 func onWorker(w *write) bool { return !waits(w) && !w.d.Next.Status.Terminal() }
 
-// rankOf orders what waits by priority, highest first: what is due, what has its turn, and what waits for its time.
+// rankOf orders waiting executions by priority, highest first, in three groups: due, in a session's line, run_at ahead.
 func rankOf(w *write) int {
 	rank := int(messages.PriorityMax - w.d.Next.Priority)
 	switch {
@@ -128,7 +130,7 @@ func rankOf(w *write) int {
 	return rank
 }
 
-// turnOf is the kind of its turn: of strict, of strict_fail, or of one that was given back and keeps its place while it is backed off.
+// turnOf returns the kind of its turn: strict, strict_fail, or given back, which keeps its place during the back-off.
 func turnOf(w *write) int {
 	switch {
 	case ahead(w):
@@ -145,7 +147,7 @@ func takesTurn(w *write) bool {
 	return ok && p.Session != nil && w.row.Strict()
 }
 
-// claimer is the incarnation whose lease must be live; zero: none.
+// claimer returns the incarnation whose lease must be live; zero: none.
 func claimer(w *write) messages.Incarnation {
 	if c, ok := w.it.change.(*store.Claim); ok {
 		return c.Worker.Incarnation
@@ -166,8 +168,8 @@ func (w *writes) add(it *item, row *seen, d *store.Decision) {
 // size estimates the bytes of its parameters.
 func (w *write) size() int { return store.Size(w.it.change) }
 
-// queue adds the statements to the batch: the locks of sessions, the rows, and what goes with those that are written. Each of the latter
-// looks only at rows of this very transaction.
+// queue adds the statements to the batch: the locks of sessions, the rows, and the rows of other tables. The latter are
+// restricted to rows of this transaction.
 func (w *writes) queue(batch *pgx.Batch) {
 	if len(w.all) == 0 {
 		return
@@ -215,7 +217,7 @@ func (s *statements) queueRows(batch *pgx.Batch, part []write) {
 	})
 }
 
-// took answers for a change that took effect, and brings what is kept in memory up to date.
+// took answers a change that took effect, and updates the memory.
 func (s *statements) took(w *write) {
 	w.it.answer(&w.d, w.row.at)
 	n := &w.d.Next
