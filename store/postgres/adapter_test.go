@@ -54,7 +54,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// ascii is a database of another encoding beside the test's own.
+// ascii returns a database of another encoding beside the test's own.
 func ascii(d *bench) string {
 	u, err := url.Parse(d.url)
 	if err != nil {
@@ -63,7 +63,7 @@ func ascii(d *bench) string {
 	return u.Path[1:] + "_a"
 }
 
-// later runs a statement when the test has ended.
+// later runs a statement after the test.
 func (d *bench) later(t *testing.T, statement string) {
 	t.Cleanup(func() {
 		ctx := context.Background()
@@ -75,7 +75,7 @@ func (d *bench) later(t *testing.T, statement string) {
 	})
 }
 
-// TestPermission opens the store as a user who may do nothing in the schema.
+// TestPermission opens the store as a user without rights on the schema.
 func TestPermission(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
@@ -92,7 +92,8 @@ func TestPermission(t *testing.T) {
 	require.ErrorContains(t, err, "grant")
 }
 
-// TestInsertSubmits: an INSERT of two columns by another program is enough, and its row says what became of it.
+// TestInsertSubmits checks that an INSERT of two columns by another program is enough, and that its row shows the
+// result.
 func TestInsertSubmits(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
@@ -115,7 +116,7 @@ func TestSubmitTx(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
 	s := d.open(t, postgres.Config{})
-	c := d.connect(t, "public") // the caller's own connection knows nothing of the schema
+	c := d.connect(t, "public") // the caller's own connection does not know the schema
 	_, err := c.Exec(t.Context(), "CREATE TABLE theirs (n int)")
 	require.NoError(t, err)
 	first, second := noop(60), noop(2)
@@ -148,7 +149,7 @@ func TestSubmitTx(t *testing.T) {
 	require.Len(t, listed.Executions, 1)
 }
 
-// TestGroupedCalls: callers share transactions, and one caller's conflict is nobody else's.
+// TestGroupedCalls checks that callers share transactions, and that the conflict of one caller does not affect others.
 func TestGroupedCalls(t *testing.T) {
 	t.Parallel()
 	s := newBench(t).open(t, postgres.Config{})
@@ -171,7 +172,7 @@ func TestGroupedCalls(t *testing.T) {
 	group.Wait()
 }
 
-// TestConnectionsTerminated ends every connection again and again while callers work. Whatever call fails says that it
+// TestConnectionsTerminated ends every connection again and again while callers work. Every failed call says that it
 // may be repeated, and repeating gives each execution exactly one outcome.
 func TestConnectionsTerminated(t *testing.T) {
 	t.Parallel()
@@ -180,8 +181,8 @@ func TestConnectionsTerminated(t *testing.T) {
 	key := joined(t, s)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	// again repeats a call whose outcome is unknown. Each one that succeeds is the sign for the next kill, so that however
-	// slow the machine is, callers get on between two.
+	// again repeats a call with an unknown outcome. Each success is the signal for the next kill, so callers make progress
+	// between two kills on a machine of any speed.
 	progress := make(chan struct{}, 1)
 	again := func(f func() error) {
 		for {
@@ -262,7 +263,7 @@ func TestConnectionsTerminated(t *testing.T) {
 	}
 }
 
-// TestPresent: others see when a node's own connection has gone, and when it is back.
+// TestPresent checks that others see when a node's own connection is lost, and when it is back.
 func TestPresent(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
@@ -294,7 +295,7 @@ func TestPresent(t *testing.T) {
 	require.True(t, present())
 }
 
-// TestWatchComesBack: after its connection broke, a watcher is told to look, and hears again.
+// TestWatchComesBack checks that after the loss of its connection a watcher is told to look, and then gets hints again.
 func TestWatchComesBack(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
@@ -359,7 +360,7 @@ func TestClose(t *testing.T) {
 	for range 50 {
 		<-started
 	}
-	alone := func() ([]store.Result, error) { // as a recorder repeats what has failed
+	alone := func() ([]store.Result, error) { // as a recorder repeats a failed call
 		return s.Apply(store.Apart(t.Context()), []store.Change{&store.Cancel{ID: messages.NewExecutionID()}})
 	}
 	out, err := alone()

@@ -29,7 +29,7 @@ func noop(n int) []messages.Execution {
 	return out
 }
 
-// cpu is the processor time that this process, without the server, has used.
+// cpu returns the processor time of this process, without the server's.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -38,7 +38,7 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// serverCPU is the processor time of the server's processes that serve this database, where the server runs here.
+// serverCPU returns the processor time of the server's processes for this database, if the server runs on this machine.
 func (d *bench) serverCPU(b *testing.B) time.Duration {
 	c, err := pgx.Connect(b.Context(), d.url)
 	require.NoError(b, err)
@@ -51,7 +51,7 @@ func (d *bench) serverCPU(b *testing.B) time.Duration {
 	for _, pid := range pids {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
-			continue // it is elsewhere, or has ended
+			continue // it runs elsewhere or has ended
 		}
 		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 		for _, f := range fields[11:13] { // user and system time, in hundredths of a second
@@ -70,14 +70,14 @@ func report(b *testing.B, d *bench, before time.Duration) {
 	b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N), "cpu-µs/exec")
 }
 
-// joined is a live worker's key.
+// joined returns the key of a live worker.
 func joined(tb testing.TB, s store.Store) messages.WorkerKey {
 	key := messages.WorkerKey{Incarnation: messages.NewIncarnation(), Pool: "go"}
 	require.NoError(tb, s.Join(tb.Context(), store.Node{Incarnation: key.Incarnation, Name: "n"}, time.Hour))
 	return key
 }
 
-// BenchmarkSubmitBatch submits in batches; one operation is one execution.
+// BenchmarkSubmitBatch submits in batches. One operation is one execution.
 func BenchmarkSubmitBatch(b *testing.B) {
 	for _, size := range []int{11, 100, 1000, 10_000} {
 		b.Run(fmt.Sprint("batch=", size), func(b *testing.B) {
@@ -111,7 +111,7 @@ func BenchmarkSubmitOneByOne(b *testing.B) {
 	report(b, d, before)
 }
 
-// BenchmarkWorkOff places, claims and finishes what was submitted before, in groups; one operation is one execution.
+// BenchmarkWorkOff places, claims and finishes stored executions in groups. One operation is one execution.
 func BenchmarkWorkOff(b *testing.B) {
 	for _, group := range []int{20, 128, 500} {
 		b.Run(fmt.Sprint("group=", group), func(b *testing.B) {
@@ -132,7 +132,7 @@ func BenchmarkWorkOff(b *testing.B) {
 	}
 }
 
-// workOff takes one group from waiting to completed and says how many those were.
+// workOff takes one group from waiting to completed and returns its size.
 func workOff(tb testing.TB, s store.Store, worker messages.WorkerKey, group int) int {
 	page, err := s.Due(tb.Context(), store.DueQuery{Pool: "go", Limit: group, Heads: group})
 	require.NoError(tb, err)
@@ -153,8 +153,8 @@ func workOff(tb testing.TB, s store.Store, worker messages.WorkerKey, group int)
 	return len(page.Candidates)
 }
 
-// BenchmarkWhole submits in batches of 1,000 while what was submitted is worked off in groups of 500; one operation is
-// one execution.
+// BenchmarkWhole submits in batches of 1,000 while submitted executions are worked off in groups of 500. One operation
+// is one execution.
 func BenchmarkWhole(b *testing.B) {
 	d := newBench(b)
 	s := d.open(b, postgres.Config{})

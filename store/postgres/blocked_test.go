@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-run/troupe/store/postgres"
 )
 
-// holdRow opens a transaction that holds a row, until the function that it returns ends it.
+// holdRow opens a transaction that locks a row until the returned function ends it.
 func holdRow(t *testing.T, c *pgx.Conn, sql string, args ...any) (release func()) {
 	t.Helper()
 	tx, err := c.Begin(t.Context())
@@ -26,8 +26,8 @@ func holdRow(t *testing.T, c *pgx.Conn, sql string, args ...any) (release func()
 	return func() { require.NoError(t, tx.Rollback(t.Context())) }
 }
 
-// waitsFor returns a function that waits for an answer, and says when the transactions began that waited meanwhile for the
-// holder of a lock.
+// waitsFor returns a function that waits for an answer. It returns the start times of the transactions that meanwhile
+// waited for the holder of a lock.
 func waitsFor(t *testing.T, watch, holder *pgx.Conn) func(answer chan error) (map[time.Time]bool, error) {
 	return func(answer chan error) (map[time.Time]bool, error) {
 		began := map[time.Time]bool{}
@@ -51,8 +51,8 @@ func placeOf(id messages.ExecutionID, key messages.WorkerKey) *store.Place {
 	return &store.Place{ID: id, Worker: key, WorkerID: "n/go/0", PlacedBy: key.Incarnation, ClaimWithin: time.Minute}
 }
 
-// A row that another transaction holds blocks the changes of its own execution, and no others: the first group waits for the
-// lock timeout, later ones for nothing.
+// A row that another transaction has locked blocks the changes of its own execution only. The first group waits until
+// the lock timeout, later groups do not wait.
 func TestAHeldRowBlocksItsOwnChangesOnly(t *testing.T) {
 	t.Parallel()
 	for _, session := range []string{"", "s"} {
@@ -107,7 +107,7 @@ func TestAHeldRowBlocksItsOwnChangesOnly(t *testing.T) {
 	}
 }
 
-// A session's row that another transaction holds turns away who submits to that session; everybody else is served.
+// A session's row that another transaction has locked rejects submissions to that session only.
 func TestAHeldSessionTurnsAwayItsOwnSubmissionsOnly(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
@@ -143,7 +143,7 @@ func TestAHeldSessionTurnsAwayItsOwnSubmissionsOnly(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A submission that is alone in its group is told of the held session too, and in one lock timeout.
+// A single submission in a group is also rejected, within one lock timeout.
 func TestAHeldSessionTurnsAwayASubmissionAlone(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
@@ -173,8 +173,8 @@ func TestAHeldSessionTurnsAwayASubmissionAlone(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A lock whose holder no look finds is waited for twice. Then the caller is told that it is blocked; where the holder ends in
-// between, the submission is stored.
+// A submission whose lock has no visible holder waits twice. Then the caller is told that it is blocked. If the holder
+// ends meanwhile, the submission is stored.
 func TestASubmissionThatWaitsForALockIsMadeTwice(t *testing.T) {
 	t.Parallel()
 	for _, ends := range []bool{false, true} {
@@ -187,7 +187,7 @@ func TestASubmissionThatWaitsForALockIsMadeTwice(t *testing.T) {
 			c, watch := d.connect(t, s.Schema()), d.connect(t, s.Schema())
 			tx, err := c.Begin(t.Context())
 			require.NoError(t, err)
-			_, err = s.SubmitTx(t.Context(), tx, e) // the id is taken, by nobody that can be seen
+			_, err = s.SubmitTx(t.Context(), tx, e) // the id is taken by a transaction that nobody sees
 			require.NoError(t, err)
 			answer := make(chan error, 1)
 			go func() {
@@ -199,7 +199,7 @@ func TestASubmissionThatWaitsForALockIsMadeTwice(t *testing.T) {
 				require.NoError(t, tx.Rollback(t.Context()))
 				return
 			}
-			var first, now *time.Time // when the transaction began that waits for ours
+			var first, now *time.Time // start time of the transaction that waits for ours
 			waits := func() *time.Time {
 				now = nil
 				require.NoError(t, watch.QueryRow(t.Context(), `SELECT min(xact_start) FROM pg_stat_activity
@@ -223,7 +223,7 @@ func requireBlocked(t *testing.T, err error) {
 	}
 }
 
-// What fails in a way that nobody knows fails its own call, and says that the rest may pass.
+// An unknown error makes its own call fail, and says that the rest may succeed.
 func TestAnUnknownErrorIsOfItsOwnCall(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
@@ -248,7 +248,7 @@ func TestAnUnknownErrorIsOfItsOwnCall(t *testing.T) {
 	callers.Wait()
 }
 
-// plant has an execution's updates do what body says.
+// plant makes updates of an execution run body.
 func plant(t *testing.T, d *bench, s *postgres.Store, id messages.ExecutionID, body string) {
 	t.Helper()
 	c := d.connect(t, s.Schema())
@@ -259,8 +259,8 @@ func plant(t *testing.T, d *bench, s *postgres.Store, id messages.ExecutionID, b
 	require.NoError(t, err)
 }
 
-// What a dead incarnation has open on the server ends with the first who meets its locks: a node that froze in the middle of a
-// batch keeps none of its executions from being rescued.
+// The first caller that meets the locks of a dead incarnation ends its transactions on the server: a node that froze in
+// the middle of a batch does not stop the rescue of its executions.
 func TestADeadIncarnationKeepsNoLocks(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
@@ -302,7 +302,7 @@ func TestADeadIncarnationKeepsNoLocks(t *testing.T) {
 	require.NotEqual(t, frozen.Incarnation, living.Incarnation)
 }
 
-// A node that froze while it held its workers' rows is declared dead all the same, and its workers are made inactive.
+// A node that froze while it held the locks of its workers' rows is declared dead, and its workers are made inactive.
 func TestANodeThatHoldsItsWorkersRowsIsDeclaredDead(t *testing.T) {
 	t.Parallel()
 	const lease = 300 * time.Millisecond

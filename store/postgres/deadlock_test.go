@@ -15,7 +15,7 @@ import (
 )
 
 // TestBatchesMeetWithoutDeadlock has several callers on two nodes make every change of the same few executions and
-// sessions at the same time, each batch in an order of its own: no conflict of locks may come through to a caller.
+// sessions at the same time, each batch in an order of its own. No lock conflict may reach a caller.
 func TestBatchesMeetWithoutDeadlock(t *testing.T) {
 	t.Parallel()
 	const sessions, executions, callers, rounds = 6, 24, 6, 25
@@ -60,7 +60,7 @@ func TestBatchesMeetWithoutDeadlock(t *testing.T) {
 	require.NotEmpty(t, sessionsHeld, "sessions were bound")
 }
 
-// anyChange is one change that may be possible now or not.
+// anyChange returns one change that may or may not be possible.
 func anyChange(random *rand.Rand, inc messages.WorkerKey, e *messages.Execution) store.Change {
 	key := inc
 	key.Slot = messages.Slot(random.IntN(3))

@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-run/troupe/store/postgres"
 )
 
-// applyAll makes changes in one call, each of which must take effect.
+// applyAll makes changes in one call. Each must take effect.
 func applyAll(b *testing.B, s store.Store, changes []store.Change) {
 	out, err := s.Apply(b.Context(), changes)
 	require.NoError(b, err)
@@ -22,7 +22,8 @@ func applyAll(b *testing.B, s store.Store, changes []store.Change) {
 	}
 }
 
-// BenchmarkSessions places, claims and finishes executions of sessions, one of each session in a group; one operation is one execution.
+// BenchmarkSessions places, claims and finishes executions of sessions, one of each session in a group. One operation
+// is one execution.
 func BenchmarkSessions(b *testing.B) {
 	for _, group := range []int{1, 20, 128} {
 		b.Run(fmt.Sprint("group=", group), func(b *testing.B) {
@@ -59,8 +60,8 @@ func BenchmarkSessions(b *testing.B) {
 	}
 }
 
-// BenchmarkDecided makes the changes that are decided first: one is taken back and placed again, rescued, cancelled while it runs and ended;
-// one operation is one execution.
+// BenchmarkDecided makes changes that store.Decide decides: an execution is taken back and placed again, rescued,
+// cancelled while it runs, and ended. One operation is one execution.
 func BenchmarkDecided(b *testing.B) {
 	for _, group := range []int{1, 20, 128} {
 		b.Run(fmt.Sprint("group=", group), func(b *testing.B) {

@@ -13,13 +13,13 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// Settings are what every connection of the store sets.
+// Settings returns the settings of every connection of the store.
 func Settings(c Config) map[string]string { return c.withDefaults().settings() }
 
-// Schema is where the store's tables are.
+// Schema returns the schema of the store's tables.
 func (s *Store) Schema() string { return s.cfg.Schema }
 
-// ConnsMax is how many connections the pool of a store would have.
+// ConnsMax returns how many connections the pool of a store would have.
 func ConnsMax(c Config) (int32, error) {
 	p, err := c.withDefaults().pool()
 	if err != nil {
@@ -28,7 +28,7 @@ func ConnsMax(c Config) (int32, error) {
 	return p.MaxConns, nil
 }
 
-// FreshColumns are the columns of an insert, and whether rows that are alike may differ in them.
+// FreshColumns returns the columns of an insert, and whether rows that are alike may differ in them.
 func FreshColumns() map[string]bool {
 	columns := map[string]bool{}
 	for _, f := range freshFields {
@@ -37,7 +37,7 @@ func FreshColumns() map[string]bool {
 	return columns
 }
 
-// Alike reports whether the executions go into an insert of rows that are alike.
+// Alike reports whether the executions are inserted as rows that are alike.
 func Alike(executions []messages.Execution) bool {
 	var rows freshRows
 	for i := range executions {
@@ -73,14 +73,13 @@ func (s *Store) Ask(ctx context.Context, sql string) (text string, err error) {
 	return text, err
 }
 
-// AskBeats runs it on the connection for beats.
+// AskBeats runs a query for one text on the connection for beats.
 func (s *Store) AskBeats(ctx context.Context, sql string) (text string, err error) {
 	err = s.beats.use(ctx, "ask", func(ctx context.Context, c *pgx.Conn) error { return c.QueryRow(ctx, sql).Scan(&text) })
 	return text, err
 }
 
-// Plans returns the statements that the store's idle connections have prepared, each with the plan that serves it whatever
-// its parameters are.
+// Plans returns the statements that the store's idle connections have prepared, each with its generic plan.
 func (s *Store) Plans(ctx context.Context) (map[string]string, error) {
 	plans := map[string]string{}
 	for _, c := range s.pool.AcquireAllIdle(ctx) {
@@ -132,14 +131,14 @@ func explainAll(ctx context.Context, c *pgx.Conn, plans map[string]string) error
 // ReadOutboxSQL is the statement that reads the outbox.
 const ReadOutboxSQL = readOutboxSQL
 
-// LookTime is what a look takes by the clock of SlowLooks.
+// LookTime is the duration of a look by the clock of SlowLooks.
 const LookTime = floorMost / (5 * floorShare)
 
-// LooksUntilNarrow is how many looks in a row are whole ones at most by that clock, once something has come to wait below a floor.
+// LooksUntilNarrow bounds the whole looks in a row by that clock, after an execution came to wait below a floor.
 const LooksUntilNarrow = int(floorClear/LookTime) + 1
 
-// SlowLooks has every look of Due count as one that took long, and floors as old enough. The floors' time goes on by LookTime each time
-// that they ask for it, so that it follows from the order of what is done, and of nothing else, which looks are whole ones.
+// SlowLooks makes every look of Due count as slow, and floors as old enough. The clock of the floors advances by
+// LookTime each time they read it. So only the order of calls decides which looks are whole ones.
 func (s *Store) SlowLooks() {
 	clock := time.Now()
 	var mu sync.Mutex
@@ -153,7 +152,7 @@ func (s *Store) SlowLooks() {
 	}
 }
 
-// ApplyTogether makes calls as one group whose time ends with ctx, and returns the failure of each.
+// ApplyTogether makes calls as one group with the deadline of ctx, and returns the error of each.
 func ApplyTogether(ctx context.Context, s *Store, calls ...[]store.Change) (failures []error) {
 	group := make([]*applyCall, len(calls))
 	for i, changes := range calls {

@@ -10,7 +10,8 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// What gathers is said once: each pool by name, executions that have ended by id, and past the bound that there are more.
+// Collected news are sent once: each pool by name, ended executions by id, and above the bound a payload that says to
+// look.
 func TestWordsGather(t *testing.T) {
 	t.Parallel()
 	h := &herald{wake: make(chan struct{}, 1), pools: map[string]struct{}{}}
@@ -49,7 +50,7 @@ func TestWordsGather(t *testing.T) {
 	require.Len(t, h.wake, 1)
 }
 
-// Only what this node has made, and what has ended by it, is told as an end, and to nobody where nobody else is there.
+// Only ends of this node's own changes are notified, and none if there is no other node.
 func TestEndsThatAreTold(t *testing.T) {
 	t.Parallel()
 	s := &applier{core: &core{beats: &beater{}, herald: &herald{wake: make(chan struct{}, 1), pools: map[string]struct{}{}}}}

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// A column that has not the width of its type is an error of the read, and not the time or the span that zeros would mean.
+// A column without the width of its type is a read error. It does not read as the time or the interval of zeros.
 func TestForeignColumnsOfAnotherWidth(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -11,10 +11,10 @@ import (
 	"github.com/troupe-run/troupe/store/postgres"
 )
 
-// later is a moment that Postgres keeps as it is.
+// later returns a time that Postgres stores without loss.
 func later(d time.Duration) time.Time { return time.Now().Add(d).UTC().Truncate(time.Microsecond) }
 
-// asked sets what a submission may ask for, by the column that keeps it.
+// asked sets the values of a submission, by their columns.
 var asked = map[string]func(*messages.Execution){
 	"id":              func(*messages.Execution) {}, // every execution has its own
 	"action":          func(e *messages.Execution) { e.Action = "core.echo" },
@@ -44,8 +44,8 @@ var asked = map[string]func(*messages.Execution){
 	"run_at":          func(e *messages.Execution) { e.RunAt = later(time.Hour) },
 }
 
-// A group whose rows are alike is inserted with one value of what they have in common; a row that differs from the others
-// in any column keeps its own.
+// If the rows of a group are alike, their common columns are inserted as one value each. A row that differs from the
+// others in any column keeps its own value.
 func TestEachOfAGroupKeepsWhatItAskedFor(t *testing.T) {
 	t.Parallel()
 	s := newBench(t).open(t, postgres.Config{})

@@ -14,8 +14,8 @@ import (
 	"github.com/troupe-run/troupe/store/postgres"
 )
 
-// One call may bring more bytes than a message, a statement or a transaction can hold. Here it is 33 results of 8 MiB, on a server
-// that takes 0.2 s for each.
+// One call may have more bytes than a message, a statement or a transaction can hold. This test has 33 results of 8
+// MiB, on a server that takes 0.2 s for each.
 func TestOneCallOfManyLargeResults(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
@@ -24,7 +24,8 @@ func TestOneCallOfManyLargeResults(t *testing.T) {
 	oneCallOfLargeResults(t, s, 33, repeatedText(messages.ResultMax))
 }
 
-// TestWholeCallOfManyLargeResults is the same with 129 results that cannot be compressed, more than a gigabyte: make chaos.
+// TestWholeCallOfManyLargeResults is the same with 129 results that cannot be compressed, more than a gigabyte: make
+// chaos.
 func TestWholeCallOfManyLargeResults(t *testing.T) {
 	if !whole {
 		t.Skip("moves more than a gigabyte: make chaos, or TROUPE_CHAOS=whole")
@@ -62,7 +63,7 @@ func oneCallOfLargeResults(t *testing.T, s *postgres.Store, count int, result []
 
 var whole = os.Getenv("TROUPE_CHAOS") == "whole"
 
-// slow has the server take its time for each long result.
+// slow makes the server take time for each long result.
 func slow(t *testing.T, d *bench, s *postgres.Store) {
 	t.Helper()
 	c := d.connect(t, s.Schema())
@@ -72,12 +73,12 @@ func slow(t *testing.T, d *bench, s *postgres.Store) {
 	require.NoError(t, err)
 }
 
-// repeatedText is a JSON text of n bytes.
+// repeatedText returns a JSON text of n bytes.
 func repeatedText(n int) []byte {
 	return append(append([]byte{'"'}, bytes.Repeat([]byte("0123456789abcde "), n/16-1)...), bytes.Repeat([]byte{'"'}, 1)...)
 }
 
-// randomText is a JSON text of n bytes that no server compresses.
+// randomText returns a JSON text of n bytes that no server compresses.
 func randomText(n int) []byte {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	out, seed := make([]byte, n), uint64(1)
@@ -89,7 +90,7 @@ func randomText(n int) []byte {
 	return out
 }
 
-// Submissions that come together are divided by their bytes too.
+// A group of submissions is also divided by bytes.
 func TestOneCallOfManyLargeSubmissions(t *testing.T) {
 	t.Parallel()
 	oneCallOfLargeSubmissions(t, repeatedText(messages.ParametersMax-16))

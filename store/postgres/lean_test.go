@@ -53,7 +53,7 @@ func (c *claimer) claimed(id messages.ExecutionID) *messages.Execution {
 	return result.Execution
 }
 
-// What is remembered for the claim is what was submitted, whatever the submitter does with its map and bytes afterwards.
+// A claim returns the execution as submitted, even if the submitter changes its map and bytes afterwards.
 func TestAClaimBringsWhatWasSubmitted(t *testing.T) {
 	t.Parallel()
 	c := newClaimer(t, postgres.Config{})
@@ -69,7 +69,7 @@ func TestAClaimBringsWhatWasSubmitted(t *testing.T) {
 	require.Equal(t, string(kept.Parameters), string(got.Parameters))
 }
 
-// An id that is used again, after its first execution was purged, is another execution.
+// If an id is used again after its first execution was purged, it is another execution.
 func TestAClaimBringsTheExecutionThatHasTheIDNow(t *testing.T) {
 	t.Parallel()
 	c := newClaimer(t, postgres.Config{})
@@ -86,7 +86,7 @@ func TestAClaimBringsTheExecutionThatHasTheIDNow(t *testing.T) {
 	require.Equal(t, len(e.Parameters), len(got.Parameters))
 }
 
-// A placement that another router has won is an event only where all changes are.
+// A placement that another router won is stored as an event only if all changes are.
 func TestALostPlacementIsNoEvent(t *testing.T) {
 	t.Parallel()
 	for _, all := range []bool{false, true} {
@@ -94,7 +94,7 @@ func TestALostPlacementIsNoEvent(t *testing.T) {
 		e := noop(1)[0]
 		c.submit(e)
 		c.claimed(e.ID)
-		c.key.Slot = 1 // another router's choice
+		c.key.Slot = 1 // as if another router had chosen
 		require.Equal(t, store.Stale, c.place(e.ID).Verdict)
 		events, err := c.Events(t.Context(), e.ID)
 		require.NoError(t, err)
@@ -109,7 +109,7 @@ func TestALostPlacementIsNoEvent(t *testing.T) {
 	}
 }
 
-// A message that comes twice, and the late one of an older attempt, are claims of one group. One takes effect, and is one event.
+// A duplicate message and the late one of an older attempt are claims in one group. One takes effect and is one event.
 func TestClaimsOfOneExecutionInOneGroupAreOneEvent(t *testing.T) {
 	t.Parallel()
 	c := newClaimer(t, postgres.Config{EventsAll: true})

@@ -22,7 +22,7 @@ func TestMigrations(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, before[0].Applied)
 	var group sync.WaitGroup
-	for range 4 { // nodes that start at once
+	for range 4 { // nodes that start at the same time
 		group.Go(func() {
 			if err := postgres.Migrate(t.Context(), cfg); err != nil {
 				t.Error(err)
@@ -45,8 +45,8 @@ func TestMigrations(t *testing.T) {
 	require.ErrorContains(t, err, "version 4711")
 }
 
-// A step that fails leaves those before it made, and holds nothing of theirs locked; once it can be made, the next start goes
-// on with it. An index that an operator has built before is taken as it is.
+// After a failed step the steps before it stay made, and none of their locks are held. Once the step is possible, the
+// next start continues with it. An index that an operator built before is used as it is.
 func TestMigrationsAreMadeOneByOne(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
@@ -58,7 +58,7 @@ func TestMigrationsAreMadeOneByOne(t *testing.T) {
 		require.NoError(t, err, sql)
 	}
 	write("CREATE INDEX CONCURRENTLY request_requested_at ON request USING brin (requested_at) WITH (pages_per_range = 32, autosummarize = on)")
-	write("CREATE TABLE outbox (x int)") // in the way of step 12
+	write("CREATE TABLE outbox (x int)") // blocks step 12
 	require.ErrorContains(t, postgres.Migrate(t.Context(), cfg), "00012_outbox")
 	steps, err := postgres.Status(t.Context(), cfg)
 	require.NoError(t, err)
@@ -78,8 +78,8 @@ func TestMigrationsAreMadeOneByOne(t *testing.T) {
 	}
 }
 
-// firstNode writes what a node of the schema's first version does: its own row, a worker's, and those of two executions, one
-// that waits and one that runs.
+// firstNode writes like a node of the schema's first version: its own row, a worker's, and those of two executions, one
+// waiting and one running.
 type firstNode struct {
 	worker           messages.WorkerKey
 	waiting, running messages.ExecutionID
@@ -108,7 +108,8 @@ func newFirstNode(t *testing.T, c *pgx.Conn) firstNode {
 	return n
 }
 
-// What a store of the first version holds is worked off by the newest, and so is what nodes of that version go on writing.
+// The newest store works off the rows of a store of the first version, and the rows that nodes of that version still
+// write.
 func TestANewerStoreWorksOffWhatAnOlderOneHolds(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
@@ -136,7 +137,7 @@ func TestANewerStoreWorksOffWhatAnOlderOneHolds(t *testing.T) {
 	require.Len(t, workers, 2)
 }
 
-// workedOff has the execution that runs end on its old worker, and the one that waits run on a new node's.
+// workedOff ends the running execution on its old worker, and runs the waiting one on a new node's.
 func (n firstNode) workedOff(t *testing.T, s *postgres.Store) {
 	get := func(id messages.ExecutionID) messages.Execution {
 		e, err := s.Get(t.Context(), id)
@@ -178,8 +179,8 @@ func (n firstNode) workedOff(t *testing.T, s *postgres.Store) {
 	}
 }
 
-// The keys that a node of an older version has written, before the migration or beside newer nodes, are those of who created
-// their executions, and such a node meets the keys of the same creator that newer ones write.
+// A key that a node of an older version wrote, before the migration or at the same time as newer nodes, belongs to the
+// creator of its execution. Such a node finds the keys of the same creator that newer nodes write.
 func TestKeysOfOlderNodesHaveOwners(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)

@@ -37,7 +37,7 @@ func (o *tellerOf) take() {
 	o.hold = hold
 }
 
-// tell tells what there is.
+// tell tells all notices.
 func (o *tellerOf) tell() (ids []messages.ExecutionID) {
 	o.t.Helper()
 	for {
@@ -84,7 +84,8 @@ func (o *tellerOf) late(c *pgx.Conn, id messages.ExecutionID) (pgx.Tx, string) {
 	return tx, xid
 }
 
-// A transaction that took its number early and commits late is told late, and nothing waits for it.
+// The notice of a transaction that took its number early and commits late is told late, and no other notice waits for
+// it.
 func TestANoticeThatCommitsLateIsTold(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
@@ -99,7 +100,7 @@ func TestANoticeThatCommitsLateIsTold(t *testing.T) {
 	var behind bool
 	require.NoError(t, c.QueryRow(t.Context(), "SELECT pg_snapshot_xmax(told) > $1::text::xid8 FROM outbox_teller", slowXID).Scan(&behind))
 	require.True(t, behind, "the cursor has passed its number")
-	o.take() // and survives the teller
+	o.take() // the position survives the teller
 	require.NoError(t, slow.Commit(t.Context()))
 	second := o.ended(1, true)
 	require.Equal(t, []messages.ExecutionID{quiet[0], second[0]}, o.tell(), "it is told when it commits")
@@ -112,7 +113,7 @@ func TestANoticeThatCommitsLateIsTold(t *testing.T) {
 	require.Zero(t, pending.Count)
 }
 
-// A transaction of another program holds back the oldest number that may still commit, in whatever database of the server it is,
+// A transaction of another program, in any database of the server, holds back the oldest number that may still commit,
 // and vacuum with it. No notice waits for it, and no read meets the rows that were deleted meanwhile.
 func TestALongTransactionOfAnotherProgramDelaysNoNotice(t *testing.T) {
 	t.Parallel()
@@ -133,7 +134,7 @@ func TestALongTransactionOfAnotherProgramDelaysNoNotice(t *testing.T) {
 		require.ElementsMatch(t, o.ended(3, true), o.tell())
 	}
 	quiet := o.ended(1, false)[0]
-	for range 20 { // two thousand rows of which vacuum clears none
+	for range 20 { // two thousand rows that vacuum does not remove
 		_, err := c.Exec(t.Context(), "INSERT INTO outbox (ids) SELECT ARRAY[$1::uuid] FROM generate_series(1, 100)", quiet.String())
 		require.NoError(t, err)
 		require.Len(t, o.tell(), 100)
@@ -146,8 +147,8 @@ func TestALongTransactionOfAnotherProgramDelaysNoNotice(t *testing.T) {
 	require.Equal(t, want, o.tell())
 }
 
-// buffers is how many pages the next read looks at, and how many transactions the cursor knows as open: those of all databases
-// of the server, so other tests' as well.
+// buffers returns how many pages the next read looks at, and how many transactions are open in the cursor: those of all
+// databases of the server, so also of other tests.
 func (o *tellerOf) buffers(c *pgx.Conn) (pages, open int) {
 	o.t.Helper()
 	told := strings.Split(strings.Split(string(o.hold.Cursor), "|")[0], ":")
@@ -175,8 +176,8 @@ func (o *tellerOf) buffers(c *pgx.Conn) (pages, open int) {
 	return 0, 0
 }
 
-// Older nodes insert into the table that they know, before the migration and after it. All of it is told, and their own bridge
-// finds nothing.
+// Older nodes insert into their own table, before the migration and after it. All of its notices are told, and the
+// bridge of an older node finds none.
 func TestNoticesOfOlderNodesAreTold(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
@@ -209,7 +210,7 @@ func TestNoticesOfOlderNodesAreTold(t *testing.T) {
 	require.Zero(t, tag.RowsAffected())
 }
 
-// Where another user than the nodes' migrates, older nodes go on before they have any right to the new tables.
+// If another user than the nodes' migrates, older nodes continue before they have any right to the new tables.
 func TestNoticesOfOlderNodesNeedNoNewRight(t *testing.T) {
 	t.Parallel()
 	database := servers.Postgres(t)
@@ -223,7 +224,7 @@ func TestNoticesOfOlderNodesNeedNoNewRight(t *testing.T) {
 	require.Equal(t, "1", rows[0][0])
 }
 
-// A database that was restored into another server has numbers that are ahead of that server's transactions. The outbox is then
+// A database that was restored into another server has numbers above that server's transactions. The outbox is then
 // told from the start.
 func TestNoticesOfARestoredDatabaseAreTold(t *testing.T) {
 	t.Parallel()

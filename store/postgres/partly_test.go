@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// A failure says whether earlier transactions of the call were made, or whether its own may have been.
+// A failure says whether earlier transactions of the call were made, or whether its own may have been made.
 func TestAFailureSaysWhetherSomethingMayHaveBeenMade(t *testing.T) {
 	t.Parallel()
 	timeout := &pgconn.PgError{Code: codeCancelled}
@@ -32,7 +32,7 @@ func TestAFailureSaysWhetherSomethingMayHaveBeenMade(t *testing.T) {
 	}
 }
 
-// A call that its group may have made is in doubt where its row is held.
+// If its row is locked, a call that its group may have made has an unknown outcome.
 func TestABlockedCallOfAFailedGroupIsInDoubt(t *testing.T) {
 	t.Parallel()
 	c := &applyCall{out: []store.Result{{Verdict: store.Applied}, {Verdict: store.Blocked, Err: store.ErrBlocked}}}

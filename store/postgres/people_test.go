@@ -16,9 +16,9 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// silentSQL names what of the schema has no comment: the schema itself, tables, views, indexes and sequences, the columns of
-// tables and views, triggers and functions. Constraints need none: each is named after its table and column, its definition
-// is its meaning, and the index behind a key has a comment.
+// silentSQL names the objects of the schema without a comment: the schema itself, tables, views, indexes and sequences,
+// the columns of tables and views, triggers and functions. Constraints need none: each is named after its table and
+// column, its definition is its meaning, and the index behind a key has a comment.
 const silentSQL = `WITH n AS (SELECT oid FROM pg_namespace WHERE nspname = current_schema()),
  c AS (SELECT c.oid, c.relkind FROM pg_class c JOIN n ON n.oid = c.relnamespace),
  o (class, object, part) AS (
@@ -31,7 +31,7 @@ const silentSQL = `WITH n AS (SELECT oid FROM pg_namespace WHERE nspname = curre
  SELECT pg_describe_object(class, object, part) FROM o
  WHERE NOT EXISTS (SELECT FROM pg_description d WHERE d.classoid = class AND d.objoid = object AND d.objsubid = part) ORDER BY 1`
 
-// TestComments: people who look at the schema find what everything is for.
+// TestComments checks that every object of the schema has a comment for operators.
 func TestComments(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
@@ -54,7 +54,8 @@ func TestComments(t *testing.T) {
 		"whatever has none is found")
 }
 
-// A schema may be another's, who lets the nodes' user create in it. Then what it says of itself is the owner's to say.
+// The schema may belong to another user, who lets the nodes' user create in it. Then its comment stays as the owner
+// wrote it.
 func TestASchemaOfAnothersKeepsItsComment(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ prepare, want string }{
@@ -77,7 +78,7 @@ func TestASchemaOfAnothersKeepsItsComment(t *testing.T) {
 	}
 }
 
-// people is a store with its database, of which an operator asks one value at a time.
+// people is a store with its database, from which an operator reads one value at a time.
 type people struct {
 	*testing.T
 	*postgres.Store
@@ -103,7 +104,7 @@ func (p *people) change(sql string, args ...any) {
 	require.Equal(p, int64(1), tag.RowsAffected(), sql)
 }
 
-// TestForPeople looks at the views and functions that operators use.
+// TestForPeople checks the views and functions for operators.
 func TestForPeople(t *testing.T) {
 	t.Parallel()
 	p := newPeople(t)
@@ -126,7 +127,8 @@ func TestForPeople(t *testing.T) {
 	require.Equal(t, `{"n":1}`, p.one("SELECT parameters FROM executions WHERE id = $1", e[1].ID.String()))
 }
 
-// The view shows whom work may be given to, and its grade. Its three beats are its own: a node's multiplier changes nothing.
+// The view shows the workers that may get executions, and their grade. Its limit of three beats is fixed: a node's
+// multiplier does not change it.
 func TestHealthyWorkers(t *testing.T) {
 	t.Parallel()
 	p := newPeople(t)
@@ -142,7 +144,7 @@ func TestHealthyWorkers(t *testing.T) {
 			return err
 		}
 	}
-	state := func(to store.NodeState) func(context.Context, messages.WorkerKey) error { // of the node alone: SetNode changes its workers too
+	state := func(to store.NodeState) func(context.Context, messages.WorkerKey) error { // of the node only: SetNode also changes its workers
 		return func(ctx context.Context, k messages.WorkerKey) error {
 			_, err := p.c.Exec(ctx, "UPDATE node SET state = $2 WHERE incarnation = $1", k.Incarnation.String(), string(to))
 			return err
@@ -151,7 +153,7 @@ func TestHealthyWorkers(t *testing.T) {
 	const hidden = ""
 	for _, c := range []struct {
 		name  string
-		made  func(*store.Worker)                             // nil: healthy, and fresh by an interval of an hour
+		made  func(*store.Worker)                             // nil: healthy, with a heartbeat within an interval of an hour
 		then  func(context.Context, messages.WorkerKey) error // nil: nothing
 		grade string
 	}{
@@ -186,7 +188,7 @@ func TestHealthyWorkers(t *testing.T) {
 	}
 }
 
-// The view of all workers grades each by its own interval, and the row's JSON is taken apart by the operators of jsonb.
+// The view of all workers grades each by its own interval. The operators of jsonb work on the row's JSON.
 func TestWorkersAreGradedWithTheirHeartbeat(t *testing.T) {
 	t.Parallel()
 	p := newPeople(t)
@@ -205,7 +207,7 @@ func TestWorkersAreGradedWithTheirHeartbeat(t *testing.T) {
 	require.Equal(t, "jsonb", p.one("SELECT data_type FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = 'worker' AND column_name = 'capabilities'"))
 }
 
-// A heartbeat brings a worker into the view.
+// A heartbeat adds a worker to the view.
 func TestAWorkerIsHealthyFromItsFirstHeartbeat(t *testing.T) {
 	t.Parallel()
 	p := newPeople(t)
@@ -216,14 +218,14 @@ func TestAWorkerIsHealthyFromItsFirstHeartbeat(t *testing.T) {
 	require.Equal(t, "n/go/0 n go healthy", p.one("SELECT concat_ws(' ', id, node, pool, grade) FROM healthy_workers"))
 }
 
-// What has ended without success may be retried while its limit lasts; whether its error may be repeated is not asked.
+// An execution that ended without success may be retried within its limit, whatever its error.
 func TestIsExecutionRetriable(t *testing.T) {
 	t.Parallel()
 	p := newPeople(t)
 	for _, c := range []struct {
 		name      string
-		execution string // what is set of an execution that failed
-		request   string // what is set of its request: it is the second of three retries
+		execution string // columns to set of an execution that failed
+		request   string // columns to set of its request: it is the second of three retries
 		want      string
 	}{
 		{"requested", "status = 1", "", "false"},

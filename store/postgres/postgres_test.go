@@ -25,8 +25,9 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// testsAtOnce is how many tests run at the same time where there are fewer processors and -parallel does not say: nearly all
-// of a test's time is spent waiting, for the server, a lock or a lease. Six have at most some sixty connections.
+// testsAtOnce is how many tests run at the same time if there are fewer processors and -parallel is not given: a test
+// spends nearly all of its time waiting for the server, a lock or a lease. Six tests have at most some sixty
+// connections.
 const testsAtOnce = 6
 
 func TestMain(m *testing.M) {
@@ -41,21 +42,21 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// bench is a database in which each store has a schema of its own.
+// bench is a database in which each store has its own schema.
 type bench struct {
 	url string
 	n   atomic.Int64
 }
 
-// newBench makes a database of the test's own. Its commits do not wait for the disk: nothing here pulls the plug on a
-// server but TestPrivateServer, whose server is another.
+// newBench makes a database for the test. Its commits do not wait for the disk: only TestPrivateServer stops a server,
+// and it uses another one.
 func newBench(tb testing.TB) *bench {
 	return &bench{url: servers.Postgres(tb) + "&synchronous_commit=off"}
 }
 
-// shelf holds the schemas of the suites, which are made once and emptied after each test: to make one takes longer than
-// nearly all tests. There are few, whatever the number of processors: an open store has up to six connections, and other
-// packages' tests use the same server.
+// shelf holds the schemas of the suites. They are made once and emptied after each test, because making one takes
+// longer than nearly all tests. Their number is small and does not depend on the processors: an open store has up to
+// six connections, and other packages' tests use the same server.
 type shelf struct {
 	*bench
 	free chan string
@@ -71,7 +72,7 @@ func newShelf(tb testing.TB) *shelf {
 	return s
 }
 
-// open opens an empty store, when there is a schema for it.
+// open waits for a schema and opens an empty store in it.
 func (s *shelf) open(t *testing.T, cfg postgres.Config) *postgres.Store {
 	cfg.Schema = <-s.free
 	t.Cleanup(func() { // after the store's end
@@ -81,13 +82,13 @@ func (s *shelf) open(t *testing.T, cfg postgres.Config) *postgres.Store {
 	return s.bench.open(t, cfg)
 }
 
-// emptySQL leaves of a schema what its migrations made.
+// emptySQL empties a schema except for the rows that its migrations made.
 const emptySQL = `DO $$ DECLARE name text; BEGIN
  FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename NOT IN ('schema_version', 'execution_status') LOOP
   EXECUTE format('DELETE FROM %I', name);
  END LOOP; END $$`
 
-// open opens a store in a schema of its own, or in the one given.
+// open opens a store in a schema of its own, or in the given one.
 func (d *bench) open(tb testing.TB, cfg postgres.Config) *postgres.Store {
 	tb.Helper()
 	cfg.URL = d.url
@@ -103,7 +104,7 @@ func (d *bench) open(tb testing.TB, cfg postgres.Config) *postgres.Store {
 	return s
 }
 
-// connect is another program's connection to the schema.
+// connect opens another program's connection to the schema.
 func (d *bench) connect(tb testing.TB, schema string) *pgx.Conn {
 	tb.Helper()
 	cfg, err := pgx.ParseConfig(d.url)
@@ -115,7 +116,7 @@ func (d *bench) connect(tb testing.TB, schema string) *pgx.Conn {
 	return c
 }
 
-// put submits as another program does: by an INSERT that names only what it knows.
+// put submits like another program: by an INSERT that names only the columns it sets.
 func (d *bench) put(t *testing.T, s store.Store, k store.Submission) {
 	c := d.connect(t, s.(*postgres.Store).Schema())
 	defer c.Close(t.Context())
@@ -145,7 +146,7 @@ func (d *bench) second(t *testing.T, s store.Store) *postgres.Store {
 	return d.open(t, postgres.Config{Schema: s.(*postgres.Store).Schema()})
 }
 
-// wrapped is a faulty store with its caller, beside the one that another program's inserts go to.
+// wrapped is a faulty store with its caller, and the store that another program's inserts go to.
 type wrapped struct {
 	store.Store
 	bare *postgres.Store
@@ -165,12 +166,12 @@ func TestStore(t *testing.T) {
 	for name, open := range map[string]storetest.Open{
 		"defaults":   func(t *testing.T) store.Store { return seen.of(t, d.open(t, postgres.Config{})) },
 		"events all": func(t *testing.T) store.Store { return d.open(t, postgres.Config{EventsAll: true}) },
-		// What one node's store remembers holds whatever another node does.
+		// The memory of one node's store is correct after another node's changes.
 		"two values": func(t *testing.T) store.Store {
 			first := d.open(t, postgres.Config{})
 			return wrapped{storetest.Two(first, d.second(t, first)), first}
 		},
-		// A caller that repeats what a faulty network lost.
+		// A caller that repeats the calls that a faulty network lost.
 		"under faults": func(t *testing.T) store.Store {
 			s := d.open(t, postgres.Config{})
 			return wrapped{faulty.Repeat(faulty.New(s, faulty.Config{Seed: 1})), s}
@@ -190,13 +191,13 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// plans are those of all statements that a suite has made.
+// plans are the plans of all statements that a suite has run.
 type plans struct {
 	mu  sync.Mutex
 	all map[string]string
 }
 
-// of adds a store's, before it closes.
+// of adds the plans of a store before it closes.
 func (p *plans) of(t *testing.T, s *postgres.Store) *postgres.Store {
 	t.Cleanup(func() {
 		more, err := s.Plans(context.Background())
@@ -208,11 +209,11 @@ func (p *plans) of(t *testing.T, s *postgres.Store) *postgres.Store {
 	return s
 }
 
-// scans finds what reads a table from its begin to its end.
+// scans matches a plan that reads a whole table.
 var scans = regexp.MustCompile(`Seq Scan on (execution|request|outcome|output|execution_event|execution_label|lane|session|outbox|submission|dead_letter|worker_event)\b`)
 
-// judge looks for statements that take the longer the more executions there are, whatever they look for. A run of some tests
-// alone makes fewer.
+// judge finds statements whose cost grows with the number of executions, whatever they look for. If only some tests
+// run, there are fewer statements.
 func (p *plans) judge(t *testing.T) {
 	if flag.Lookup("test.run").Value.String() == "" {
 		require.Greater(t, len(p.all), 50, "the store prepares its statements")

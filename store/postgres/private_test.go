@@ -26,10 +26,10 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// patience bounds the wait for what must come, on a busy machine too.
+// patience bounds the wait for an expected event, also on a busy machine.
 const patience = 60 * time.Second
 
-// TestPrivateServer runs, one after the other, what kills, freezes or fills a server, on one that is the test's own.
+// TestPrivateServer runs, one after the other, the tests that kill, freeze or fill a server, on a server of its own.
 func TestPrivateServer(t *testing.T) {
 	t.Parallel()
 	server := servers.PrivatePostgres(t, servers.PostgresOptions{})
@@ -50,7 +50,7 @@ func TestPrivateServer(t *testing.T) {
 	}
 }
 
-// rig is one test's view of the private server.
+// rig is the private server for one test.
 type rig struct {
 	*testing.T
 	server *servers.PostgresServer
@@ -61,7 +61,7 @@ func (r *rig) must(err error) {
 	require.NoError(r, err)
 }
 
-// open opens a store in a schema of the test's own. Parameters are the URL's, behind its first.
+// open opens a store in a schema of the test's own. Parameters are appended to the URL's first one.
 func (r *rig) open(server string, parameters ...string) *postgres.Store {
 	s, err := postgres.Open(r.Context(), postgres.Config{
 		URL: strings.Join(append([]string{server}, parameters...), "&"), Schema: filepath.Base(r.Name()), EventsAll: true, Conns: 4,
@@ -71,7 +71,7 @@ func (r *rig) open(server string, parameters ...string) *postgres.Store {
 	return s
 }
 
-// connect is another program's connection to the store's schema, with settings of its own.
+// connect opens another program's connection to the store's schema, with its own settings.
 func (r *rig) connect(s *postgres.Store, settings map[string]string) *pgx.Conn {
 	cfg, err := pgx.ParseConfig(r.server.URL)
 	r.must(err)
@@ -85,7 +85,7 @@ func (r *rig) connect(s *postgres.Store, settings map[string]string) *pgx.Conn {
 	return c
 }
 
-// load is callers that lead executions from submission to outcome, and repeat whatever call has an unknown outcome.
+// load has callers that take executions from submission to outcome, and repeat every call with an unknown outcome.
 type load struct {
 	*rig
 	s    *postgres.Store
@@ -95,7 +95,7 @@ type load struct {
 	done atomic.Int64 // executions that ended
 	hurt atomic.Int64 // calls of unknown outcome
 	mu   sync.Mutex
-	// ids are the executions that ended, and whether a call for one was given up and repeated.
+	// ids are the executions that ended, and whether a call for one was repeated after it timed out.
 	ids map[messages.ExecutionID]bool
 }
 
@@ -118,8 +118,8 @@ func (r *rig) load(s *postgres.Store) *load {
 	return l
 }
 
-// again makes a call until its outcome is known, and says whether that took more than one. No call may last longer than its
-// context allows.
+// again makes a call until its outcome is known, and reports whether that took more than one try. No call may last
+// longer than its context allows.
 func (l *load) again(call func(ctx context.Context) error) (repeated bool) {
 	for end := time.Now().Add(patience); ; {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -141,7 +141,7 @@ func (l *load) again(call func(ctx context.Context) error) (repeated bool) {
 		}
 		repeated = true
 		l.hurt.Add(1)
-		time.Sleep(5 * time.Millisecond) // a caller backs off; a server that is not there refuses at once
+		time.Sleep(5 * time.Millisecond) // a caller backs off, because a stopped server refuses at once
 	}
 }
 
@@ -169,7 +169,7 @@ func (l *load) lead() {
 	l.done.Add(1)
 }
 
-// pass waits until the callers have done more.
+// pass waits until the callers have made progress.
 func (l *load) pass() {
 	l.Helper()
 	want := l.done.Load() + 3*loadCallers
@@ -189,7 +189,7 @@ func (l *load) end() {
 			kinds = nil
 			for _, e := range events {
 				if repeated && e.Kind == "stale_write" {
-					continue // the call that was given up came later than its repetition, and was refused
+					continue // the call that timed out arrived after its repetition and was rejected
 				}
 				kinds = append(kinds, e.Kind)
 			}
@@ -199,7 +199,7 @@ func (l *load) end() {
 	}
 }
 
-// killed ends the postmaster and all backends with statements in flight.
+// killed ends the postmaster and all backends while statements run.
 func (r *rig) killed() {
 	l := r.load(r.open(r.server.URL))
 	for range 2 {
@@ -211,7 +211,7 @@ func (r *rig) killed() {
 	l.end()
 }
 
-// backendKilled ends one backend; the postmaster then ends all others and recovers.
+// backendKilled ends one backend. The postmaster then ends all others and recovers.
 func (r *rig) backendKilled() {
 	s := r.open(r.server.URL)
 	watch := r.connect(s, nil)
@@ -239,7 +239,7 @@ func (r *rig) stopped() {
 	l.end()
 }
 
-// frozen stops the server without a word: calls end by themselves, those whose callers wait for ever too.
+// frozen freezes the server: calls end by themselves, also those whose callers set no timeout.
 func (r *rig) frozen() {
 	s := r.open(r.server.URL)
 	l := r.load(s)
@@ -265,7 +265,7 @@ func (r *rig) frozen() {
 	l.end()
 }
 
-// network takes the network away in each way, and gives it back.
+// network breaks the network in each way, and restores it.
 func (r *rig) network() {
 	net := proxy.New(r, servers.Loopback(r.server.Port))
 	u, err := url.Parse(r.server.URL)
@@ -286,8 +286,8 @@ func (r *rig) network() {
 	l.end()
 }
 
-// frozenClient has a node that froze within a transaction, and another program, hold locks: calls that need the row end
-// soon, all others go on, and the server frees what the node held.
+// frozenClient lets a node that froze within a transaction, and another program, hold locks. Calls that need the row
+// end soon, all others continue, and the server releases the locks of the node.
 func (r *rig) frozenClient() {
 	s := r.open(r.server.URL)
 	key := joined(r, s)
@@ -343,7 +343,7 @@ func (r *rig) readOnly() {
 	r.must(err)
 }
 
-// full fills the disk, a small one in memory. It needs the right to mount; `make chaos` and CI run as root.
+// full fills a small disk in memory. It needs the right to mount; `make chaos` and CI run as root.
 func (r *rig) full() {
 	s := r.open(r.server.URL, "default_tablespace="+r.smallDisk())
 	filler := r.connect(s, map[string]string{"default_tablespace": "small"})

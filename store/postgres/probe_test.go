@@ -18,7 +18,8 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// roleOn makes a user without any right, who goes with the test, and returns its name and its URL of the database.
+// roleOn makes a user without any right for the duration of the test. It returns the user's name and URL of the
+// database.
 func roleOn(t *testing.T, database string) (name, as string) {
 	t.Helper()
 	name = "troupe_test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
@@ -30,7 +31,8 @@ func roleOn(t *testing.T, database string) (name, as string) {
 	return name, u.String()
 }
 
-// Probe tells what a person should know before a node runs: versions, rights, settings, clocks, who lives and who has gone.
+// Probe reports what a person should know before a node runs: versions, rights, settings, clocks, live nodes and ended
+// ones.
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	database, ctx := servers.Postgres(t), t.Context()
@@ -77,7 +79,7 @@ func TestProbe(t *testing.T) {
 	r = probe(as)
 	require.Contains(t, r.Forbidden, "execution")
 	require.Contains(t, r.Forbidden, "execution_seq")
-	for _, grant := range []string{ // as docs/operations.md has it
+	for _, grant := range []string{ // as in docs/operations.md
 		"GRANT USAGE ON SCHEMA public TO ", "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO ", "GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO ",
 	} {
 		require.NoError(t, servers.Execute(database, grant+role))
@@ -94,7 +96,7 @@ func TestProbe(t *testing.T) {
 	require.Equal(t, postgres.Migration{Version: 4711, Name: "04711_later", Applied: true, Newer: true}, steps[len(steps)-1])
 }
 
-// A guest needs no more rights than its documentation says, and works on connections of any mode.
+// A guest needs only the rights in its documentation, and works on connections of any mode.
 func TestGuest(t *testing.T) {
 	t.Parallel()
 	database, ctx := servers.Postgres(t), t.Context()

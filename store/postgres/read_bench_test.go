@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-run/troupe/store/postgres"
 )
 
-// grow writes n executions straight into the tables, the older half ended, the newer half waiting, in four pools.
+// grow writes n executions directly into the tables, in four pools. The older half has ended, the newer half waits.
 func grow(tb testing.TB, c *pgx.Conn, n int) {
 	_, err := c.Exec(tb.Context(), fmt.Sprintf(`INSERT INTO request (seq, id, action, version, timeout, stall_timeout, wait_for_worker, idempotent, notify, may_repeat,
   max_retries, retry_count, requested_at, parameters)
@@ -26,7 +26,7 @@ func grow(tb testing.TB, c *pgx.Conn, n int) {
 	require.NoError(tb, err)
 }
 
-// BenchmarkRead asks what the node and the page ask, of 2,000,000 executions, half of which wait.
+// BenchmarkRead runs the queries of the node and of the page on 2,000,000 executions, half of which wait.
 func BenchmarkRead(b *testing.B) {
 	d := newBench(b)
 	s := d.open(b, postgres.Config{})

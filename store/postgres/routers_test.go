@@ -12,11 +12,11 @@ import (
 	"github.com/troupe-run/troupe/store/postgres"
 )
 
-// contest is a pool whose leader's lease has run out, and another node that wants it.
+// contest is a pool whose leader's lease has expired, and another node that wants to lead it.
 type contest struct {
 	t              *testing.T
 	s              *postgres.Store
-	c              *pgx.Conn // of a transaction that is under way
+	c              *pgx.Conn // of an open transaction
 	tx             pgx.Tx
 	leader, wanter messages.Incarnation
 }
@@ -64,7 +64,7 @@ func (k *contest) waits() {
 	}, 10*time.Second, 5*time.Millisecond)
 }
 
-// leadsAfter has the other lead the pool, which waits for this transaction, and commits that.
+// leadsAfter has the other node lead the pool, which waits for this transaction, and commits the transaction.
 func (k *contest) leadsAfter() store.Router {
 	k.t.Helper()
 	var list []store.Router
@@ -81,7 +81,7 @@ func (k *contest) leadsAfter() store.Router {
 	return list[0]
 }
 
-// TestARouterIsNotTakenFromANodeThatRenews: the renewal has begun, and is not committed when the other looks.
+// TestARouterIsNotTakenFromANodeThatRenews has a renewal that is not committed when the other node looks.
 func TestARouterIsNotTakenFromANodeThatRenews(t *testing.T) {
 	t.Parallel()
 	k := newContest(t)
@@ -91,7 +91,7 @@ func TestARouterIsNotTakenFromANodeThatRenews(t *testing.T) {
 	require.Equal(t, k.leader, k.lead(k.wanter).Incarnation)
 }
 
-// TestARouterIsTakenOnce: another takes the pool meanwhile, which shows only when that is committed.
+// TestARouterIsTakenOnce has another node take the pool meanwhile, which is visible only after the commit.
 func TestARouterIsTakenOnce(t *testing.T) {
 	t.Parallel()
 	k := newContest(t)
@@ -102,7 +102,7 @@ func TestARouterIsTakenOnce(t *testing.T) {
 	require.Equal(t, int64(2), got.Epoch)
 }
 
-// TestADrainingNodeThatTakesEndsWithNothing: it takes while its drain is not yet committed.
+// TestADrainingNodeThatTakesEndsWithNothing has a node take a pool while its drain is not committed.
 func TestADrainingNodeThatTakesEndsWithNothing(t *testing.T) {
 	t.Parallel()
 	k := newContest(t)

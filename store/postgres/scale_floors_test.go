@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/store/postgres"
 )
 
-// walked says what a look at the pool has found due, and how many entries of the index it has read.
+// walked returns the executions that a look at the pool finds due, and how many entries of the index it reads.
 func (l *large) walked(index string) (due []messages.ExecutionID, entries int) {
 	l.t.Helper()
 	read := func() (n int) {
@@ -33,8 +33,9 @@ func (l *large) walked(index string) (due []messages.ExecutionID, entries int) {
 	return due, read() - before
 }
 
-// fewWalked looks until a look reads few entries of the index, as each does once so many have been whole ones that nothing can have come
-// to wait in an old place; and each look finds what is due. The look after it reads few, too.
+// fewWalked looks until a look reads few entries of the index. Every look does so after so many whole ones that no
+// execution can have come to wait in an old place. Each look must find the due executions. The look after it also reads
+// few.
 func (l *large) fewWalked(index string, want []messages.ExecutionID) {
 	l.t.Helper()
 	for range postgres.LooksUntilNarrow + 1 {
@@ -47,8 +48,8 @@ func (l *large) fewWalked(index string, want []messages.ExecutionID) {
 	require.FailNow(l.t, "each look walks the whole index")
 }
 
-// underAnOldSnapshot has what the seed made placed and ended while another program's snapshot is open; then each look walks all
-// of it, until the floors come to be known.
+// underAnOldSnapshot places and ends the executions of seed while another program's snapshot is open. Each look then
+// reads all of them, until the floors are known.
 func (l *large) underAnOldSnapshot(index string, seed func()) {
 	l.t.Helper()
 	old, err := pgx.ConnectConfig(l.t.Context(), l.c.Config())
@@ -78,7 +79,7 @@ func (l *large) asked(e ...messages.Execution) (ids []messages.ExecutionID) {
 	return ids
 }
 
-// sessioned are executions of sessions that all wait for their turn.
+// sessioned returns executions of sessions that all wait for their turn.
 func sessioned(affinity messages.Affinity, sessions ...string) []messages.Execution {
 	e := noop(len(sessions))
 	for i, session := range sessions {
@@ -87,7 +88,7 @@ func sessioned(affinity messages.Affinity, sessions ...string) []messages.Execut
 	return e
 }
 
-// While an old snapshot is open, looks do not walk again what was placed since.
+// While an old snapshot is open, looks do not read again the entries of executions placed since then.
 func dueUnderAnOldSnapshot(l *large) {
 	l.underAnOldSnapshot("execution_waiting", func() { l.waiting(l.rows, "go", time.Hour, 0) })
 	e := noop(3)
@@ -98,7 +99,7 @@ func dueUnderAnOldSnapshot(l *large) {
 	l.plans()
 }
 
-// inSessions puts executions that wait for the turn of a session each.
+// inSessions makes each execution wait for the turn of its session.
 func (l *large) inSessions(turn int) {
 	l.t.Helper()
 	l.waiting(l.rows, "go", time.Hour, 0)
@@ -107,8 +108,8 @@ func (l *large) inSessions(turn int) {
 	l.execute("ANALYZE execution, lane")
 }
 
-// headsUnderAnOldSnapshot also shows that a session's next, which was stored before the head of another session, is seen at once
-// when the one before it ends: with no whole look.
+// headsUnderAnOldSnapshot also checks that the next execution of a session is found at once when the one before it
+// ends, without a whole look, even if it was stored before the head of another session.
 func headsUnderAnOldSnapshot(l *large) {
 	long := sessioned(messages.AffinityStrict, "long", "long")
 	l.underAnOldSnapshot("lane_head", func() { l.inSessions(1) })
@@ -155,7 +156,7 @@ func timersUnderAnOldSnapshot(l *large) {
 	l.plans()
 }
 
-// started has a worker run an execution of a session.
+// started makes a worker run an execution of a session.
 func (l *large) started(id messages.ExecutionID, session string) {
 	l.t.Helper()
 	for _, c := range []store.Change{

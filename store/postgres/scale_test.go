@@ -17,13 +17,13 @@ import (
 	"github.com/troupe-run/troupe/store/postgres"
 )
 
-// What must hold with a million rows is looked at with reducedRows in each run, and with wholeRows by make chaos.
+// Tests of a million rows run with reducedRows each time, and with wholeRows by make chaos.
 const (
 	reducedRows = 60_000
 	wholeRows   = 1_000_000
 )
 
-// large is a store in which other programs' hands have put many rows, and what its calls took.
+// large is a store into which other programs have put many rows, and the durations of its calls.
 type large struct {
 	*postgres.Store
 	t    *testing.T
@@ -46,7 +46,7 @@ func (l *large) execute(sql string, args ...any) {
 	require.NoError(l.t, err, sql)
 }
 
-// seedSQL makes $1 executions of pool $2 that wait, requested $3 ago, $4 ahead of their time where that is above 0.
+// seedSQL makes $1 waiting executions of pool $2, requested $3 ago, with run_at $4 ahead if that is above 0.
 const seedSQL = `WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, gen_random_uuid() AS id FROM generate_series(1, $1::int)),
  r AS (INSERT INTO request (seq, id, action, version, timeout, stall_timeout, wait_for_worker, idempotent, notify, may_repeat, max_retries,
   retry_count, requested_at, parameters) SELECT seq, id, 'core.noop', '1', '1 minute', '0', false, false, false, false, 0, 0, now() - $3::interval, '{}' FROM i)
@@ -54,22 +54,22 @@ INSERT INTO execution (id, seq, rank, timer_at, status, attempt, last_change, pr
  SELECT id, seq, CASE WHEN $4::interval > '0' THEN 36 ELSE 4 END, CASE WHEN $4::interval > '0' THEN now() + $4::interval END, 1, 0, 0, 5, $2,
   now() + $4::interval FROM i`
 
-// waiting puts executions of a pool that wait, and analyzes.
+// waiting inserts waiting executions of a pool, and analyzes.
 func (l *large) waiting(n int, pool string, ago, ahead time.Duration) {
 	l.t.Helper()
 	l.execute(seedSQL, n, pool, ago, ahead)
 	l.execute("ANALYZE request, execution")
 }
 
-// ended puts executions that have ended, requested as long ago.
+// ended inserts executions that have ended, requested ago before now.
 func (l *large) ended(n int, ago time.Duration) {
 	l.t.Helper()
 	l.waiting(n, "ends", ago, 0)
 	l.execute("UPDATE execution SET status = 6, rank = NULL, attempt = 1, finished_at = now() - $1::interval WHERE pool = 'ends'", ago)
 }
 
-// took bounds one call of the whole size: a statement ends after 5 s. At the reduced size the plans and the rows that are read
-// say the same, on a machine of any speed.
+// took bounds one call at the whole size: a statement ends after 5 s. At the reduced size the plans and the rows that
+// are read prove the same, on a machine of any speed.
 func (l *large) took(what string, call func()) time.Duration {
 	l.t.Helper()
 	start := time.Now()
@@ -81,11 +81,11 @@ func (l *large) took(what string, call func()) time.Duration {
 	return took
 }
 
-// plans asserts that no statement which the store has made reads a table from its begin to its end.
+// plans asserts that no statement of the store reads a whole table.
 func (l *large) plans() {
 	l.t.Helper()
 	var all map[string]string
-	require.Eventually(l.t, func() (some bool) { // the store itself may be at its one connection
+	require.Eventually(l.t, func() (some bool) { // the store may be using its one connection
 		var err error
 		all, err = l.Plans(l.t.Context())
 		return assert.NoError(l.t, err) && len(all) > 0
@@ -95,7 +95,7 @@ func (l *large) plans() {
 	}
 }
 
-// scales are what must not grow with the rows.
+// scales are the costs that must not grow with the rows.
 var scales = map[string]func(l *large){
 	"retention behind what waits for a far time": retentionBehindTheWaiting,
 	"purge of idle sessions":                     purgeOfIdleSessions,
@@ -129,7 +129,7 @@ func TestWholeScale(t *testing.T) {
 	}
 }
 
-// lap purges until there is no more, and returns how many rows went and the longest call.
+// lap purges until there is no more, and returns how many rows were deleted and the longest call.
 func (l *large) lap(p store.Purge, callsMax int) (rows int, longest time.Duration) {
 	l.t.Helper()
 	for calls := 1; ; calls++ {
@@ -163,7 +163,7 @@ func retentionBehindTheWaiting(l *large) {
 	l.plans()
 }
 
-// idle puts sessions that nobody has used for a month, with the lanes that their executions left, and a few that wait.
+// idle inserts sessions that were not used for a month, with the lanes of their executions, and a few that wait.
 func (l *large) idle() {
 	l.t.Helper()
 	l.execute(`INSERT INTO session (pool, session, epoch, worker_slot, touched_at, started_epoch, finished_epoch)
@@ -194,7 +194,7 @@ func purgeOfIdleSessions(l *large) {
 	l.t.Logf("%d idle sessions: the longest call took %s", l.rows, longest)
 	require.Equal(l.t, "s1", l.text("SELECT string_agg(session, ' ') FROM session"))
 	require.Equal(l.t, "s1", l.text("SELECT string_agg(session, ' ') FROM session_snapshot"))
-	l.lap(old, 3) // lanes alone go one stretch in a call
+	l.lap(old, 3) // lanes alone are deleted one stretch in a call
 	require.Equal(l.t, "s1", l.text("SELECT string_agg(session, ' ') FROM lane"))
 	l.plans()
 }
@@ -276,11 +276,11 @@ func aPoolBehindOthers(l *large) {
 
 var (
 	sqlBlock = regexp.MustCompile("(?s)```sql\n(.*?)```")
-	// wholly finds what reads all executions.
+	// wholly matches a plan that reads all executions.
 	wholly = regexp.MustCompile(`Seq Scan on (execution|request|outcome|execution_event|submission)\b`)
 )
 
-// The queries that people are given do not read every execution that there is.
+// The queries for operators do not read every execution.
 func quickReference(l *large) {
 	const day = 24 * time.Hour
 	l.ended(l.rows, 6*day)

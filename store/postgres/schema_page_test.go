@@ -26,7 +26,7 @@ the nodes' own: they change from release to release, and a row that somebody els
 The embedded store keeps the same in SQLite, with microseconds since 1970 for times and blobs for ids. SQLite keeps no comments; its migrations have them.
 `
 
-// relationsSQL are the tables and views of the schema with their comments; the tables of people first.
+// relationsSQL reads the tables and views of the schema with their comments; the views for operators come first.
 const relationsSQL = `SELECT c.oid, c.relname, c.relkind = 'v', obj_description(c.oid, 'pg_class')
  FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'v') ORDER BY c.relkind = 'r', c.relname`
 
@@ -39,7 +39,7 @@ const indexesSQL = `SELECT c.relname, regexp_replace(pg_get_indexdef(i.indexreli
 const functionsSQL = `SELECT p.proname || '(' || pg_get_function_identity_arguments(p.oid) || ')', coalesce(pg_get_function_result(p.oid), ''),
  obj_description(p.oid, 'pg_proc') FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace ORDER BY 1`
 
-// TestTheSchemaPageIsCurrent: docs/schema.md is what the migrations say of what they make.
+// TestTheSchemaPageIsCurrent checks that docs/schema.md has the comments of the migrations.
 func TestTheSchemaPageIsCurrent(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
@@ -76,7 +76,7 @@ func TestTheSchemaPageIsCurrent(t *testing.T) {
 	require.True(t, page == string(text), "docs/schema.md is not what the migrations say: run go test ./store/postgres -run TestTheSchemaPage -update")
 }
 
-// triples is a table of name, type and comment.
+// triples returns a table of name, type and comment.
 func triples(t *testing.T, c *pgx.Conn, name, kind, query string, args ...any) string {
 	rows, err := c.Query(t.Context(), query, args...)
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/store/postgres"
 )
 
-// Nodes that start at once agree on one secret, and it stays.
+// Nodes that start at the same time agree on one secret, and it stays.
 func TestTheClustersSecretIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
@@ -38,7 +38,7 @@ func TestTheClustersSecretIsMadeOnce(t *testing.T) {
 	require.NotEqual(t, make([]byte, store.SecretSize), got[0][0].Key.Reveal())
 }
 
-// After a rotation nodes prove with the new secret, and the one before is accepted for the overlap and no longer.
+// After a rotation nodes prove with the new secret, and the previous one is accepted for the overlap and no longer.
 func TestTheClustersSecretIsRotated(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
@@ -67,7 +67,7 @@ func TestTheClustersSecretIsRotated(t *testing.T) {
 	require.Equal(t, id, all[0].ID)
 }
 
-// Rotations at once leave one current secret, and every one that was current in between is accepted.
+// Rotations at the same time leave one current secret, and every secret that was current meanwhile is accepted.
 func TestRotationsFollowEachOther(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/store/postgres"
 )
 
-// Each call of a group that failed has a time of its own: one that is slow and fails takes nothing from the others.
+// Each call of a failed group has its own timeout: a call that is slow and fails takes no time from the others.
 func TestCallsOfAFailedGroupHaveTheirOwnTime(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// The statements and the decision mean the same gap.
+// The statements and the decision use the same SteadyGap.
 func TestTheStatementAndTheDecisionAgreeOnTheGap(t *testing.T) {
 	t.Parallel()
 	require.EqualValues(t, membership.GapShare, store.SteadyGap)

@@ -15,7 +15,8 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// Tables whose rows change have room on their pages and are vacuumed early; the others are as the server has them.
+// Tables with changing rows have free space on their pages and are vacuumed early. The others have the server's
+// defaults.
 func TestTablesAreStoredForWhatChangesInThem(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
@@ -51,7 +52,7 @@ func TestTablesAreStoredForWhatChangesInThem(t *testing.T) {
 	}, got)
 }
 
-// An index that mentioned status would make every change of an execution write to all indexes.
+// An index on status would make every change of an execution write to all indexes.
 func TestNoIndexMentionsStatus(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
@@ -66,7 +67,7 @@ func TestNoIndexMentionsStatus(t *testing.T) {
 	}
 }
 
-// heap is a store whose work comes over one connection, and what the server counts of it.
+// heap is a store that works over one connection, with the server's counts of its updates.
 type heap struct {
 	*postgres.Store
 	d         *bench
@@ -83,7 +84,7 @@ func newHeap(t *testing.T) *heap {
 	return &heap{Store: s, d: d, t: t, c: d.connect(t, s.Schema()), key: joined(t, s)}
 }
 
-// heapOnly makes changes, which all must be updates of a row of their own, and returns how many were heap-only.
+// heapOnly makes changes, each of which must update its own row, and returns how many updates were heap-only.
 func (h *heap) heapOnly(changes []store.Change) int {
 	h.t.Helper()
 	results, err := h.Apply(h.t.Context(), changes)
@@ -91,7 +92,7 @@ func (h *heap) heapOnly(changes []store.Change) int {
 	for _, r := range results {
 		require.Equal(h.t, store.Applied, r.Verdict, "%v", r.Err)
 	}
-	// The connection that made them hands its counts over at the end of this query, before the client hears of it.
+	// The connection that made them reports its counts at the end of this query, before the client gets the answer.
 	_, err = h.Ask(h.t.Context(), "SELECT '' FROM pg_stat_force_next_flush()")
 	require.NoError(h.t, err)
 	all, only := h.all, h.only
@@ -125,7 +126,8 @@ func (h *heap) finishes(e []messages.Execution, o messages.Outcome) (out []store
 	return out
 }
 
-// A claim moves no index, a placement and an outcome do. So few rows leave room on their page for every version of them.
+// A claim changes no index; a placement and an outcome do. So few rows leave space on their page for every version of
+// them.
 func TestOnlyAClaimIsHeapOnly(t *testing.T) {
 	t.Parallel()
 	const n = 5
@@ -139,7 +141,7 @@ func TestOnlyAClaimIsHeapOnly(t *testing.T) {
 		stranger bool // another node stored it
 		placed   bool // it is stored with its placement
 		outcome  messages.Outcome
-		claims   int // that are heap-only
+		claims   int // heap-only ones
 	}{
 		{name: "completed", outcome: completed, claims: n},
 		{name: "failed", outcome: failed, claims: n},
@@ -148,7 +150,7 @@ func TestOnlyAClaimIsHeapOnly(t *testing.T) {
 		{name: "of a session", made: func(i int, e *messages.Execution) {
 			e.Session, e.Affinity = fmt.Sprint("s", i), messages.AffinityStrict
 		}, outcome: completed, claims: n},
-		// Whoever sweeps for queue deadlines looks them up by an index, which a claim takes the row out of.
+		// The sweep of queue deadlines uses an index, from which a claim removes the row.
 		{name: "with a queue deadline", made: func(_ int, e *messages.Execution) {
 			e.QueueDeadline = time.Now().Add(time.Hour)
 		}, outcome: completed, claims: 0},
@@ -180,8 +182,8 @@ func TestOnlyAClaimIsHeapOnly(t *testing.T) {
 	}
 }
 
-// settled waits until no transaction remembers how the rows were before the last change: from then on the server may clear the
-// versions that the change left behind.
+// settled waits until no transaction sees the rows as they were before the last change: from then on the server may
+// remove their old versions.
 func (h *heap) settled() {
 	h.t.Helper()
 	var next string
@@ -195,16 +197,16 @@ func (h *heap) settled() {
 	}, patience, time.Millisecond)
 }
 
-// What is left free on the pages of execution is for claims: for nearly all where the server may clear what placements left behind,
-// and for half of them where a snapshot, as of a report, keeps it from that.
+// The free space on the pages of execution is for claims: for nearly all if the server may remove the old versions of
+// placements, and for half of them if a snapshot, for example of a report, prevents that.
 func TestAPageHasRoomForClaims(t *testing.T) {
 	t.Parallel()
 	const n = 500
 	for _, c := range []struct {
 		name       string
-		fillfactor int // 0: as it is
+		fillfactor int // 0: unchanged
 		report     bool
-		least      int // claims that are heap-only
+		least      int // heap-only claims
 		most       int
 	}{
 		{name: "nobody looks", least: n * 9 / 10, most: n},
@@ -233,7 +235,7 @@ func TestAPageHasRoomForClaims(t *testing.T) {
 	}
 }
 
-// A connection of the store has the store's settings, whatever the database's and the address say.
+// A connection of the store has the store's settings, whatever the database and the URL set.
 func TestConnectionsHaveTheStoresSettings(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)

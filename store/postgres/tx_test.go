@@ -13,8 +13,8 @@ import (
 	"github.com/troupe-run/troupe/store/postgres"
 )
 
-// A program's transaction with submissions in it may stay open for long: the work of the nodes goes on beside it, in the
-// same sessions too, and what was submitted takes its turn once it is committed.
+// A program's transaction with submissions may stay open for long. The nodes' work continues meanwhile, also in the
+// same sessions, and the submissions take their turn after the commit.
 func TestAnOpenTransactionHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	for _, affinity := range []messages.Affinity{messages.AffinityHint, messages.AffinityStrict, messages.AffinityStrictFail} {
@@ -68,7 +68,8 @@ func TestAnOpenTransactionHoldsNothingUp(t *testing.T) {
 			}
 			require.Equal(t, []messages.ExecutionID{after[0].ID}, due())
 			require.NoError(t, tx.Commit(t.Context()))
-			// The one of no session is due at once. Of strict ones the head alone is, the first by insertion; hints go together.
+			// The execution without a session is due at once. Of strict ones only the head is due, the first by insertion. Hints
+			// are due together.
 			require.Contains(t, due(), within[2].ID)
 			require.Contains(t, due(), within[0].ID)
 			require.NotContains(t, due(), within[1].ID, "its time has not come")
@@ -79,8 +80,8 @@ func TestAnOpenTransactionHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// Callers with idempotency keys share transactions too: each gets what its own key stands for, and a key that an open
-// transaction has taken holds up nobody but those who ask for the same.
+// Callers with idempotency keys share transactions too. Each gets the holder of its own key, and a key that an open
+// transaction has taken delays only callers with the same key.
 func TestGroupedKeys(t *testing.T) {
 	t.Parallel()
 	d := newBench(t)
