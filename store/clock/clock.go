@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// Clock holds the latest estimate of the store's time for a whole process. All methods are safe for concurrent use, reading
-// takes no lock, and all but Take may be called on a nil Clock.
+// Clock holds the latest estimate of the store's time for a whole process. All methods are safe for concurrent use.
+// Reading takes no lock. All methods except Take may be called on a nil Clock.
 type Clock struct {
-	turn sync.Mutex // of those that take samples
+	turn sync.Mutex // held while a sample is added
 	view atomic.Pointer[view]
 }
 
 type view struct {
 	estimate Estimate
 	steps    steps
-	seen     time.Time // when the last sample was answered
+	seen     time.Time // when the last sample's answer arrived
 }
 
-// Skew is how the machine's clock stands to the store's.
+// Skew is the difference between the machine's clock and the store's.
 type Skew struct {
-	Ahead time.Duration // of the machine's clock; negative: it is behind
-	Error time.Duration // how far Ahead may be off
+	Ahead time.Duration // of the machine's clock; negative: behind
+	Error time.Duration // greatest error of Ahead
 	Known bool          // the clocks have been compared
 }
 
@@ -36,14 +36,14 @@ func (c *Clock) read() view {
 	return view{}
 }
 
-// Take compares the clocks, and says by how much the store's has been set since they were compared last: 0 where it has not, or by
-// less than StepMin.
+// Take adds a comparison of the clocks. It returns by how much the store's clock was set since the last one: 0 if it
+// was not, or by less than StepMin.
 func (c *Clock) Take(s Sample) (step time.Duration) {
 	c.turn.Lock()
 	defer c.turn.Unlock()
 	v := c.read()
 	if s.Asked.Before(v.estimate.at) {
-		return 0 // it was asked before what is known already, and answered late
+		return 0 // a sample that was taken later has already been added
 	}
 	next, step := v.estimate.Take(s)
 	if step.Abs() < StepMin {
@@ -56,27 +56,27 @@ func (c *Clock) Take(s Sample) (step time.Duration) {
 	return step
 }
 
-// Now is the store's time.
+// Now returns the store's time.
 func (c *Clock) Now() time.Time { return c.Stored(time.Now()) }
 
-// Stored is the store's time at a moment of the process.
+// Stored returns the store's time at a time of the process.
 func (c *Clock) Stored(at time.Time) time.Time { return c.read().estimate.Stored(at) }
 
-// Local is the moment of the process at which the store's clock shows a time, with a monotonic reading. The zero time stays
-// zero.
+// Local returns the time of the process at which the store's clock shows stored, with a monotonic reading. The zero
+// time stays zero.
 func (c *Clock) Local(stored time.Time) time.Time {
 	return c.read().estimate.Local(stored, time.Now())
 }
 
-// Since is how long ago a time is that the store noted; negative: it is ahead. Steps of the store's clock that this process
-// saw since do not count.
+// Since returns how long ago the store recorded a time; negative: in the future. Steps of the store's clock that this
+// process saw since then do not count.
 func (c *Clock) Since(stored time.Time) time.Duration {
 	v := c.read()
 	return v.steps.between(stored, v.estimate.Stored(time.Now()))
 }
 
-// Noted is the moment of the process at which the store noted a time, with a monotonic reading: Since before now. The zero time
-// stays zero.
+// Noted returns the time of the process at which the store recorded a time, with a monotonic reading: Since before now.
+// The zero time stays zero.
 func (c *Clock) Noted(stored time.Time) time.Time {
 	if stored.IsZero() {
 		return stored
@@ -84,16 +84,16 @@ func (c *Clock) Noted(stored time.Time) time.Time {
 	return time.Now().Add(-c.Since(stored))
 }
 
-// Stepped reports whether this process has seen the store's clock being set.
+// Stepped reports whether this process saw a step of the store's clock.
 func (c *Clock) Stepped() bool { return len(c.read().steps) > 0 }
 
-// Skew is how the machine's clock stands to the store's.
+// Skew returns the difference between the machine's clock and the store's.
 func (c *Clock) Skew() Skew {
 	v, now := c.read(), time.Now()
 	return Skew{Ahead: v.estimate.Ahead(now), Error: v.estimate.Error(now), Known: v.estimate.Known()}
 }
 
-// Fresh reports whether the clocks have been compared within the given time.
+// Fresh reports whether the clocks were compared within the given time.
 func (c *Clock) Fresh(within time.Duration) bool {
 	v := c.read()
 	return v.estimate.Known() && time.Since(v.seen) <= within

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/store/clock"
 )
 
-// A clock follows the store's, however far that is from the machine's, and goes on by itself in between.
+// A clock follows the store's, whatever its difference from the machine's, and advances by itself between samples.
 func TestAClockFollowsTheStores(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestAClockFollowsTheStores(t *testing.T) {
 	})
 }
 
-// An answer that comes late says nothing about a time before what is known already.
+// An answer that arrives after that of a later question is ignored.
 func TestALateAnswerIsPassedOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

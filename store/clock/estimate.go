@@ -2,8 +2,8 @@ package clock
 
 import "time"
 
-// Sample is one comparison of the clocks: the store said Stored at some moment from Asked to Answered. Asked and Answered
-// are times of the process with their monotonic readings, as time.Now gives them.
+// Sample is one comparison of the clocks: the store's clock showed Stored at some time from Asked to Answered. Asked
+// and Answered are times of the process with their monotonic readings, as time.Now returns them.
 type Sample struct {
 	Asked, Answered time.Time
 	Stored          time.Time
@@ -12,22 +12,21 @@ type Sample struct {
 // errorMin is the least error of an estimate: stores keep microseconds, and reading a clock takes time.
 const errorMin = 100 * time.Microsecond
 
-// drift is how fast two clocks may part, as parts in a million: what a crystal and a clock that is being adjusted
-// (adjtimex allows 500) may differ by.
+// drift is the greatest difference in rate between two clocks, in parts per million: the error of a crystal and of a
+// clock that is being adjusted (adjtimex allows 500).
 const drift = 500
 
-// Estimate is what is known of the store's time. The zero Estimate knows nothing: the machine's clock is taken for the
-// store's.
+// Estimate is the estimated time of the store. The zero Estimate uses the machine's clock.
 type Estimate struct {
-	at     time.Time     // a moment of the process, with its monotonic reading
-	stored time.Time     // the store's time at that moment
-	within time.Duration // how far stored may be off, either way
+	at     time.Time     // a time of the process, with its monotonic reading
+	stored time.Time     // the store's time at that time
+	within time.Duration // greatest error of stored, either way
 }
 
 // Known reports whether the clocks have been compared.
 func (e Estimate) Known() bool { return !e.stored.IsZero() }
 
-// Stored is the store's time at a moment of the process.
+// Stored returns the store's time at a time of the process.
 func (e Estimate) Stored(at time.Time) time.Time {
 	if !e.Known() {
 		return at.Round(0)
@@ -35,8 +34,9 @@ func (e Estimate) Stored(at time.Time) time.Time {
 	return e.stored.Add(at.Sub(e.at))
 }
 
-// Local is the moment of the process at which the store's clock shows a time, with a monotonic reading, so that it compares
-// with time.Now whatever the machine's clock does. Now is any moment of the process. The zero time stays zero.
+// Local returns the time of the process at which the store's clock shows stored. It has a monotonic reading, so its
+// comparison with time.Now does not depend on the machine's clock. Now is any time of the process. The zero time stays
+// zero.
 func (e Estimate) Local(stored, now time.Time) time.Time {
 	if stored.IsZero() {
 		return stored
@@ -44,16 +44,16 @@ func (e Estimate) Local(stored, now time.Time) time.Time {
 	return now.Add(stored.Sub(e.Stored(now)))
 }
 
-// Error is how far Stored may be off at a moment, either way.
+// Error returns the greatest error of Stored at a time, either way.
 func (e Estimate) Error(at time.Time) time.Duration {
 	return e.within + at.Sub(e.at).Abs()/1e6*drift
 }
 
-// Ahead is how far the machine's clock is ahead of the store's at a moment that was read from it; negative: behind.
+// Ahead returns how far the machine's clock is ahead of the store's at a time read from it; negative: behind.
 func (e Estimate) Ahead(at time.Time) time.Duration { return at.Round(0).Sub(e.Stored(at)) }
 
-// Take returns the estimate after one more sample, and by how much the store's clock has been set since the one before:
-// 0 where the two agree within their errors. Where they agree the more exact one counts.
+// Take returns the estimate with one more sample, and by how much the store's clock was set since the last one: 0 if
+// the two agree within their errors. If they agree, the more exact one is kept.
 func (e Estimate) Take(s Sample) (next Estimate, step time.Duration) {
 	half := max(s.Answered.Sub(s.Asked), 0) / 2
 	next = Estimate{at: s.Asked.Add(half), stored: s.Stored.Round(0), within: max(half, errorMin)}

@@ -8,15 +8,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sample is a comparison that began at a moment and took a while, with a store's clock that is ahead of the machine's and
-// told its time at a share of the way, in percent.
+// sample is a comparison that began at asked and lasted took. The store's clock is ahead of the machine's and was read
+// at share percent of the way.
 func sample(asked time.Time, took, ahead time.Duration, share int) Sample {
 	told := asked.Add(took * time.Duration(share) / 100)
 	return Sample{Asked: asked, Answered: asked.Add(took), Stored: told.Add(ahead).Round(0)}
 }
 
-// Wherever the store's clock stands and whenever within the round trip it told its time, the estimate is off by no more than
-// it says, and times of the store come back as they went.
+// The error of the estimate never exceeds its bound, whatever the store's clock shows and whenever in the round trip it
+// was read. Times of the store survive a conversion and back.
 func TestAnEstimateIsOffByNoMoreThanItSays(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -65,7 +65,7 @@ func TestAStepIsSeen(t *testing.T) {
 	}
 }
 
-// The zero estimate takes the machine's clock for the store's.
+// The zero estimate uses the machine's clock.
 func TestNothingKnown(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -76,7 +76,7 @@ func TestNothingKnown(t *testing.T) {
 	require.Zero(t, Estimate{}.Local(time.Time{}, now))
 }
 
-// A local moment goes by the monotonic clock: the machine's may be set as one likes.
+// A local time uses the monotonic clock: setting the machine's clock does not affect it.
 func TestLocalMomentsHaveAMonotonicReading(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -2,19 +2,19 @@ package clock
 
 import "time"
 
-// StepMin is the least step of the store's clock that is remembered and told of. Smaller ones are no more than a slow answer.
+// StepMin is the least step of the store's clock that is remembered and reported. A smaller one may be a slow answer.
 const StepMin = time.Second
 
-// stepsMax bounds the steps that are remembered; older ones are forgotten.
+// stepsMax bounds the remembered steps; older ones are forgotten.
 const stepsMax = 16
 
-// Step is a change of the store's clock that no time passed for.
+// Step is a change of the store's clock without passed time.
 type Step struct {
-	From time.Time     // what the store's clock would have shown when the step was seen
+	From time.Time     // the store's clock without the step, when it was seen
 	By   time.Duration // how far it was set; negative: back
 }
 
-// steps are those that this process saw, oldest first. It is a value: add returns another.
+// steps are the steps that this process saw, oldest first. The type is a value: add returns a new one.
 type steps []Step
 
 func (s steps) add(step Step) steps {
@@ -24,8 +24,8 @@ func (s steps) add(step Step) steps {
 	return append(append(make(steps, 0, len(s)+1), s...), step)
 }
 
-// between is the time that passed from one reading of the store's clock to a later one: what the clock was set meanwhile is
-// no time. A reading that may be from before a step back or from after it is taken for the later one.
+// between returns the time that passed from one reading of the store's clock to a later one, without the steps. A
+// reading that may be from before or after a step back counts as the later one.
 func (s steps) between(from, now time.Time) time.Duration {
 	passed := now.Sub(from)
 	for _, step := range s {
