@@ -38,7 +38,7 @@ func (s *Store) Apply(ctx context.Context, changes []store.Change) ([]store.Resu
 	return out, nil
 }
 
-// apply makes one change. Data that cannot be stored refuses it and leaves the others alone.
+// apply makes one change. If its data cannot be stored, the change is refused and the others are made.
 func (w *writer) apply(c store.Change, out *store.Result) error {
 	r, err := w.record(c.Target())
 	if err != nil {
@@ -61,7 +61,7 @@ func (w *writer) apply(c store.Change, out *store.Result) error {
 	return err
 }
 
-// update runs one UPDATE of the execution table, which ends with the guard on (seq, status, attempt).
+// update runs one UPDATE of the execution table that ends with the guard on (seq, status, attempt).
 func (w *writer) update(sql string, r *record, args ...any) error {
 	w.args = append(append(w.args[:0], args...), r.Seq, int64(r.Status), int64(r.Attempt))
 	n, err := w.c.exec(sql, w.args...)
@@ -69,17 +69,17 @@ func (w *writer) update(sql string, r *record, args ...any) error {
 		return err
 	}
 	if n != 1 {
-		// Only a hand in the file from outside, or a broken invariant, leads here.
+		// Another program changed the file, or an invariant is broken.
 		w.cache.clear()
 		return fmt.Errorf("%w: execution %s is not %s at attempt %d in the file any more", store.ErrUnavailable, r.ID, r.Status, r.Attempt)
 	}
 	return nil
 }
 
-// cachedParameters is how long parameters may be to stay with a row in the writer's working set.
+// cachedParameters bounds the length of parameters that stay in the writer's cache.
 const cachedParameters = 4096
 
-// remember keeps a row in the working set, without parameters that are long; the row is the working set's from then on.
+// remember puts a row into the cache, without long parameters. The cache owns the row from then on.
 func (w *writer) remember(r *record) {
 	if len(r.Parameters) > cachedParameters {
 		kept := *r
@@ -89,7 +89,7 @@ func (w *writer) remember(r *record) {
 	w.cache.put(r)
 }
 
-// record returns the row as it stands, or nil.
+// record returns the current row, or nil.
 func (w *writer) record(id messages.ExecutionID) (*record, error) {
 	if r := w.cache.get(id); r != nil {
 		return r, nil
@@ -111,8 +111,8 @@ var (
 	loadWorking = working + loadIDs
 )
 
-// load brings the changes' rows into the working set, many with one statement. Rows that are about to be placed for
-// the first time have only a few columns to read, and are nearly all that is ever read here.
+// load reads the changes' rows into the cache, many with one statement. Rows that will be placed for the first time
+// have only a few columns to read. Nearly all rows that are read here are such.
 func (w *writer) load(changes []store.Change) error {
 	var first, other loader
 	for _, c := range changes {
@@ -136,7 +136,7 @@ func (w *writer) load(changes []store.Change) error {
 type loader struct{ ids []any }
 
 func (l *loader) run(w *writer, sql string, scan func(row, *record) error) error {
-	for len(l.ids) > 1 { // a single one is read when its turn comes
+	for len(l.ids) > 1 { // a single one is read by record
 		n := min(len(l.ids), loadWidth)
 		args := make([]any, loadWidth)
 		copy(args, l.ids[:n])

@@ -37,7 +37,7 @@ func noop(n int) []messages.Execution {
 	return out
 }
 
-// cpu is the processor time that this process has used; unlike the wall's it says little about what else runs.
+// cpu returns the processor time of this process. Other load affects it less than the elapsed time.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -72,7 +72,7 @@ func BenchmarkSubmitOneByOne(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "exec/s")
 }
 
-// BenchmarkWorkOff places, claims and finishes what was submitted before, in groups; one operation is one execution.
+// BenchmarkWorkOff places, claims and finishes stored executions in groups. One operation is one execution.
 func BenchmarkWorkOff(b *testing.B) {
 	for _, group := range []int{128, 500} {
 		b.Run(fmt.Sprint("group=", group), func(b *testing.B) {
@@ -144,7 +144,8 @@ func BenchmarkList(b *testing.B) {
 	})
 }
 
-// BenchmarkDue looks for work where 50,000 wait in one session, 1,000 sessions wait beside it, and 50,000 without one.
+// BenchmarkDue looks for due executions if 50,000 wait in one session, 1,000 sessions wait, and 50,000 wait without
+// one.
 func BenchmarkDue(b *testing.B) {
 	s := open(b, sqlite.Config{})
 	for range 5 {

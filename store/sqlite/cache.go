@@ -2,9 +2,9 @@ package sqlite
 
 import "github.com/troupe-run/troupe/messages"
 
-// cache is the writer's working set: the rows it wrote or read last, as they stand in the file. Only the writer's
-// goroutine touches it, and only this process writes the file, so what it holds is true; every UPDATE repeats the
-// compare all the same. Two generations bound it: what was not asked for during one generation is forgotten.
+// cache holds the rows that the writer wrote or read last, as they are in the file. Only the writer's goroutine uses
+// it, and only this process writes the file, so its rows are current. Every UPDATE still compares. Two generations
+// bound it: a row that was not used during one generation is forgotten.
 type cache struct {
 	hot, cold map[messages.ExecutionID]*record
 	half      int
@@ -44,7 +44,7 @@ func (c *cache) drop(id messages.ExecutionID) {
 	delete(c.cold, id)
 }
 
-// dropEnded forgets the rows that a late or repeated change read after their outcome: they may be deleted now.
+// dropEnded forgets ended rows that a late or repeated change read: they may be deleted now.
 func (c *cache) dropEnded() {
 	for _, rows := range []map[messages.ExecutionID]*record{c.hot, c.cold} {
 		for id, r := range rows {

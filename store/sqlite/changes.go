@@ -5,7 +5,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// change makes one change as store.Decide says.
+// change makes one change as store.Decide decides it.
 func (w *writer) change(c store.Change, r *record, out *store.Result) error {
 	facts, err := w.factsFor(c, r)
 	if err != nil {
@@ -33,7 +33,7 @@ func (w *writer) change(c store.Change, r *record, out *store.Result) error {
 	return nil
 }
 
-// applied writes what was decided, and makes it the row that stands.
+// applied writes the decision and makes it the current row.
 func (w *writer) applied(c store.Change, d *store.Decision, r *record, out *store.Result) error {
 	rank, err := w.write(d, r)
 	if err != nil {
@@ -54,12 +54,12 @@ func (w *writer) applied(c store.Change, d *store.Decision, r *record, out *stor
 	return w.carry(c, d, r, out)
 }
 
-// carry gives the result the execution, where the decision says so: with its parameters to a claim, without to others.
+// carry sets the result's execution if the decision says so: with parameters for a claim, without for others.
 func (w *writer) carry(c store.Change, d *store.Decision, r *record, out *store.Result) error {
 	if !d.Carry {
 		return nil
 	}
-	if d.Verdict == store.Applied && r.Status.Terminal() { // the working set has dropped it, so it may be handed out as it is
+	if d.Verdict == store.Applied && r.Status.Terminal() { // the cache has dropped it, so it may be returned without a copy
 		r.Parameters = nil
 		out.Execution = &r.Execution
 		return nil
@@ -78,7 +78,7 @@ func (w *writer) carry(c store.Change, d *store.Decision, r *record, out *store.
 	return nil
 }
 
-// write brings the execution's own row to what was decided, by the statement that moves the fewest indexes, and returns its rank.
+// write updates the execution's own row by the statement that changes the fewest indexes, and returns its rank.
 func (w *writer) write(d *store.Decision, r *record) (rank int64, err error) {
 	switch n := &d.Next; n.Status {
 	case messages.Scheduled:
@@ -102,10 +102,10 @@ func (w *writer) write(d *store.Decision, r *record) (rank int64, err error) {
 	return r.rank, w.writeEnd(r, &d.Next)
 }
 
-// shortOutcome is how long result and error may be together to stand in the execution's own row.
+// shortOutcome bounds the bytes of a result and error together that are stored in the execution's own row.
 const shortOutcome = 512
 
-// writeEnd writes the row of an execution that has ended. One that completed on its worker, as most do, moves one index.
+// writeEnd writes the row of an ended execution. If it completed on its worker, as most do, one index changes.
 func (w *writer) writeEnd(r *record, next *store.Row) error {
 	result, failure := next.Result, store.EncodeError(next.Error)
 	if len(result)+len(failure) > shortOutcome {
@@ -125,7 +125,7 @@ func (w *writer) writeEnd(r *record, next *store.Row) error {
 		id16(next.RetriedAs), blob(result), blob(failure), unusual)
 }
 
-// writeBeside writes what goes with a change to other tables: its notice, output, events, and its effect on the session.
+// writeBeside writes a change's rows of other tables: its notice, output, events, and its effect on the session.
 func (w *writer) writeBeside(d *store.Decision, r *record) error {
 	if d.Next.Status.Terminal() && r.Notify {
 		if err := w.notice(r); err != nil {
@@ -149,13 +149,12 @@ func (w *writer) writeBeside(d *store.Decision, r *record) error {
 		}
 	}
 	if d.Straight && !w.s.cfg.EventsAll {
-		return nil // its moments are columns anyway
+		return nil // its times are columns anyway
 	}
 	return w.event(r.Seq, &d.Event)
 }
 
-// retry stores the execution that follows r. It takes r's parameters unless it has its own, and the crashes of the chain so
-// far.
+// retry stores the retry of r. It takes r's parameters unless it has its own, and the crash count of the chain.
 func (w *writer) retry(e *messages.Execution, r *record, crashes int) error {
 	n := &record{Row: store.Row{Execution: *e}, avoid: r.WorkerID}
 	if len(n.Parameters) == 0 && r.params > 0 {

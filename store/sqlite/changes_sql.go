@@ -2,8 +2,8 @@ package sqlite
 
 import "github.com/troupe-run/troupe/store"
 
-// The statements of the changes. Each ends with the guard, whose arguments come last, and names the indexed columns
-// rank, on_worker and unusual only where it moves them.
+// The statements of the changes. Each ends with the guard, whose arguments are last. It sets the indexed columns rank,
+// on_worker and unusual only if the change moves them.
 const guard = " WHERE seq = ? AND status = ? AND attempt = ?"
 
 var (

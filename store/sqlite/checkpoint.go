@@ -7,8 +7,8 @@ import (
 	lib "modernc.org/sqlite/lib"
 )
 
-// checkpointPages is after how many pages written to the log it is copied to the file. The writer alone does so, and
-// waits for it, when the log has reached checkpointMax in spite of all.
+// After checkpointPages pages written to the log, the checkpointer copies it to the file. If the log still reaches
+// checkpointMax, the writer itself copies it and waits for that.
 const (
 	checkpointPages = 4000
 	checkpointMax   = "wal_autocheckpoint(16000)"
@@ -16,9 +16,9 @@ const (
 
 const checkpointSQL = "PRAGMA wal_checkpoint(PASSIVE)"
 
-// checkpointer copies the log to the file beside the writer, which goes on meanwhile. It cannot come to the log's end
-// while the writer adds to it; so the writer, once told, copies the little that is left, between two groups and after
-// their callers have their answers, and the log begins anew.
+// checkpointer copies the log to the file while the writer continues. It cannot reach the end of the log while the
+// writer appends. So it tells the writer, which copies the small rest between two groups, after their callers have
+// their answers. Then the log restarts.
 type checkpointer struct {
 	c      *conn
 	wake   chan struct{}
@@ -34,8 +34,8 @@ func openCheckpointer(cfg Config) (*checkpointer, error) {
 	return &checkpointer{c: c, wake: make(chan struct{}, 1), done: make(chan struct{})}, nil
 }
 
-// run copies whenever it is woken, until quit. What a copy cannot do (the disk is full, a reader is in the way) stays
-// in the log, where it is safe, and the next one does it.
+// run copies whenever it is woken, until quit. If a copy is incomplete (the disk is full, a reader is active), the rest
+// is safe in the log, and the next copy does it.
 func (k *checkpointer) run(quit <-chan struct{}) {
 	defer close(k.done)
 	for {
@@ -49,13 +49,13 @@ func (k *checkpointer) run(quit <-chan struct{}) {
 	}
 }
 
-// checkpoint does the writer's part, after a commit.
+// checkpoint copies the writer's part after a commit.
 func (w *writer) checkpoint() {
 	w.written += w.c.written()
 	k := w.s.checkpointer
 	switch {
 	case k.copied.CompareAndSwap(true, false):
-		// Its failure is the next one's work.
+		// If it fails, the next one copies the rest.
 		_, _ = w.c.exec(checkpointSQL)
 	case w.written >= checkpointPages:
 		w.written = 0
@@ -66,7 +66,7 @@ func (w *writer) checkpoint() {
 	}
 }
 
-// written is how many pages the connection has written since the last call.
+// written returns how many pages the connection has written since the last call.
 func (c *conn) written() int {
 	out, err := c.allocate(8)
 	if err != nil {

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// clock is the store's clock: the machine's, except that it never goes back while the process lives. When the
-// machine's clock is set back, it goes on from where it was, at the pace of the monotonic clock, until it is met
-// again. A jump forward is followed at once; all it does is make sweeps act early, and every change is fenced.
+// clock is the store's clock: the machine's, except that it never goes back while the process lives. If the machine's
+// clock is set back, this clock continues by the monotonic clock until the machine's has caught up. It follows a jump
+// forward at once: sweeps then act early, and every change is fenced.
 type clock struct {
 	mu   sync.Mutex
-	last time.Time        // the latest answer, with the monotonic reading it was given at
+	last time.Time        // the latest answer, with its monotonic reading
 	read func() time.Time // time.Now, or a test's
 }
 
@@ -22,7 +22,7 @@ func (c *clock) now() time.Time {
 	defer c.mu.Unlock()
 	t := c.read()
 	if !c.last.IsZero() {
-		steady := c.last.Add(max(t.Sub(c.last), 0)) // Sub uses the monotonic readings where both have one
+		steady := c.last.Add(max(t.Sub(c.last), 0)) // Sub uses the monotonic readings if both have one
 		if t.Round(0).Before(steady.Round(0)) {
 			t = steady
 		}

@@ -9,17 +9,17 @@ import (
 	lib "modernc.org/sqlite/lib"
 )
 
-// conn is one connection to the file, used by one goroutine at a time, with its statements prepared once. It works on
-// the library itself: database/sql and its driver would triple the cost of a statement, with a mutex for each value
-// that goes in or out (a connection of ours needs none) and an allocation for each that is not a number.
+// conn is one connection to the file, used by one goroutine at a time. It prepares each statement once. It calls the
+// library directly: database/sql and its driver would triple the cost of a statement, with a mutex for each value (a
+// connection here needs none) and an allocation for each value that is not a number.
 type conn struct {
 	tls   *libc.TLS
 	db    uintptr
 	stmts map[string]stmt
-	in    arena             // the arguments of the statement at hand
+	in    arena             // the arguments of the current statement
 	words map[string]string // see row.word
 
-	reading bool // a statement stands on a row
+	reading bool // a statement is at a row
 }
 
 // stmt is one prepared statement.
@@ -29,10 +29,10 @@ type stmt struct {
 	columns int
 }
 
-// stmtsMax bounds the prepared statements of a connection; the adapter itself has fewer.
+// stmtsMax bounds the prepared statements of a connection. The adapter itself has fewer.
 const stmtsMax = 256
 
-// codeError is a refusal of the library, with its extended result code.
+// codeError is an error of the library, with its extended result code.
 type codeError struct {
 	code int32
 	text string
@@ -40,7 +40,7 @@ type codeError struct {
 
 func (e *codeError) Error() string { return fmt.Sprintf("%s (%d)", e.text, e.code) }
 
-// openConn opens a connection with the pragmas of cfg and those given, each like "name(value)".
+// openConn opens a connection with the pragmas of cfg and the given ones, each like "name(value)".
 func openConn(cfg Config, pragmas ...string) (*conn, error) {
 	path, err := filepath.Abs(cfg.Path)
 	if err != nil {
@@ -78,8 +78,8 @@ func openPath(path string, pragmas []string) (*conn, error) {
 	return c, nil
 }
 
-// stablePlans keeps a statement's plan whatever its arguments are; without it some statements are prepared anew each
-// time they run.
+// stablePlans keeps a statement's plan for all arguments. Without it some statements are prepared again each time they
+// run.
 func (c *conn) stablePlans() error {
 	args := libc.NewVaList(int32(1), uintptr(0))
 	defer libc.Xfree(c.tls, args)
@@ -101,7 +101,7 @@ func (c *conn) close() error {
 // forget ends all prepared statements.
 func (c *conn) forget() {
 	for _, s := range c.stmts {
-		// The code that finalizing returns is that of the statement's last run, which had it.
+		// Finalizing returns the code of the statement's last run, which was handled then.
 		lib.Xsqlite3_finalize(c.tls, s.p)
 	}
 	clear(c.stmts)
@@ -149,7 +149,7 @@ func (c *conn) prepare(sql string) (stmt, error) {
 		return stmt{}, err
 	}
 	defer libc.Xfree(c.tls, text)
-	// The texts are this package's own and few, so they stay prepared.
+	// The statements are this package's own and few, so they stay prepared.
 	if err := c.check(lib.Xsqlite3_prepare_v3(c.tls, c.db, text, -1, lib.SQLITE_PREPARE_PERSISTENT, out, 0)); err != nil {
 		return stmt{}, err
 	}
@@ -163,8 +163,8 @@ func (c *conn) prepare(sql string) (stmt, error) {
 	return s, nil
 }
 
-// bind gives the statement its arguments. They are copied to the library's memory, where they stay until the next
-// statement of the connection is bound, which is why none may be while one is read.
+// bind sets the statement's arguments. They are copied to the library's memory and stay there until the next statement
+// of the connection is bound, so none may be bound while one is read.
 func (c *conn) bind(s stmt, args []any) error {
 	if len(args) != s.params {
 		return fmt.Errorf("statement has %d parameters, got %d arguments", s.params, len(args))
@@ -220,8 +220,8 @@ func (c *conn) exec(sql string, args ...any) (int64, error) {
 	return int64(lib.Xsqlite3_changes(c.tls, c.db)), nil
 }
 
-// query runs one statement and hands each row to each, which must not use the connection; a row is gone when each
-// returns.
+// query runs one statement and calls each for every row. each must not use the connection, and the row is invalid after
+// it returns.
 func (c *conn) query(sql string, each func(r row) error, args ...any) error {
 	s, err := c.prepare(sql)
 	if err != nil {
@@ -249,7 +249,7 @@ func (c *conn) query(sql string, each func(r row) error, args ...any) error {
 	}
 }
 
-// number returns the first column of the first row, 0 where there is none.
+// number returns the first column of the first row, 0 if there is none.
 func (c *conn) number(sql string, args ...any) (int64, error) {
 	var n int64
 	err := c.query(sql, func(r row) error {

@@ -9,7 +9,8 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// The columns of a record without its body, and with the part of it that is read. Nodes of older versions kept whole bodies.
+// The columns of a record without its body, and the part of the body that is read. Nodes of older versions stored whole
+// bodies.
 const (
 	deadLetterColumns = `SELECT id, at, execution, attempt, action, worker, queue, reason, died_at, headers, resolution,
  coalesce(body_size, length(body), 0), coalesce(body_sha256, ''), `
@@ -28,7 +29,7 @@ func scanDeadLetter(row row, d *store.DeadLetter) error {
 	return v.err
 }
 
-// SaveDeadLetter keeps the record, with an event of the execution where it is known, and returns its id.
+// SaveDeadLetter stores the record, with an event of the execution if that is known, and returns its id.
 func (s *Store) SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, error) {
 	d = store.CutBody(d)
 	var id int64
@@ -59,7 +60,7 @@ func (s *Store) SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, 
 		return w.exec(insertEvent, r.Seq, micros(w.now), int64(d.Attempt), "dead_letter", int64(r.Status), int64(r.Status), text(d.Reason), text(d.Worker), nil)
 	})
 	if err != nil {
-		return 0, err // id may still be the writer's
+		return 0, err // the writer may still use id
 	}
 	return id, nil
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// promoteMax bounds how many executions whose time has come one Due moves to the due lanes.
+// promoteMax bounds how many executions with a reached run_at one Due moves to the due lanes.
 const promoteMax = 5000
 
-// Due returns what a router may place now. Executions whose run_at has come since the last look are first moved to
-// the due lanes, so that a backlog of waiting ones is never scanned.
+// Due returns the executions that a router may place now. It first moves executions whose run_at was reached since the
+// last look to the due lanes, so that a backlog of executions with run_at ahead is never scanned.
 func (s *Store) Due(ctx context.Context, q store.DueQuery) (store.DuePage, error) {
 	var page store.DuePage
 	now := s.clock.now()
@@ -59,7 +59,7 @@ func byRank(a, b messages.Candidate) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Seq, b.Seq))
 }
 
-// promote moves the pool's executions whose time has come.
+// promote moves the pool's executions whose run_at was reached.
 func (s *Store) promote(ctx context.Context, pool string, now time.Time) error {
 	var waiting int64
 	err := s.read(ctx, "read timers", func(c *conn) (err error) {
@@ -101,7 +101,7 @@ func (w *writer) promote(pool string) error {
 	return nil
 }
 
-// duePlain reads the part without turns, one more than asked for.
+// duePlain reads the executions without turns, one more than the limit.
 func duePlain(c *conn, q store.DueQuery) ([]messages.Candidate, error) {
 	if q.Limit <= 0 {
 		return nil, nil
@@ -127,14 +127,14 @@ func duePlain(c *conn, q store.DueQuery) ([]messages.Candidate, error) {
 const candidateColumns = `SELECT e.seq, r.id, e.attempt, r.action, r.version, e.priority, e.session, r.affinity, r.avoid, r.flags,
  e.worker_deadline, e.take_backs, r.timeout FROM `
 
-// The part without turns, from the first rank to the last, and within one rank behind a seq.
+// The executions without turns, from the first rank to the last, and within one rank after a seq.
 const (
 	waitingRequests = candidateColumns + "execution e INDEXED BY execution_waiting CROSS JOIN request r ON r.seq = e.seq WHERE "
 	plainSQL        = waitingRequests + "e.rank BETWEEN ? AND ? ORDER BY e.rank, e.seq LIMIT ?"
 	plainAfterSQL   = waitingRequests + "e.rank = ? AND e.seq > ? ORDER BY e.seq LIMIT ?"
 )
 
-// behindSQL reads the strict_fails that another of their session is before: one that is busy, or that waits.
+// behindSQL reads the strict_fail executions behind another one of their session, which is busy or waits.
 const behindSQL = candidateColumns + `turn t INDEXED BY turn_fail CROSS JOIN execution e ON e.seq = t.seq
  CROSS JOIN request r ON r.seq = t.seq WHERE t.pool = ? AND t.fail = 1 AND
  NOT EXISTS (SELECT 1 FROM head h WHERE h.pool = t.pool AND h.session = t.session AND h.seq = t.seq) LIMIT ?`

@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-run/troupe/store/sqlite"
 )
 
-// inSessions are n strict requests, the i-th in the session that name gives.
+// inSessions returns n strict requests. name returns the session of the i-th.
 func inSessions(n int, name func(i int) string) []messages.Execution {
 	out := noop(n)
 	for i := range out {
@@ -25,8 +25,8 @@ func inSessions(n int, name func(i int) string) []messages.Execution {
 // stepsPerCandidate bounds the machine instructions that one candidate of a Due may cost.
 const stepsPerCandidate = 60
 
-// TestDueIsBounded: what a look costs depends on what it returns, not on how deep a session is, on how many wait, or on
-// how many of them are busy.
+// TestDueIsBounded checks that the cost of a look depends on its result, not on how long a session's line is, how many
+// wait, or how many are busy.
 func TestDueIsBounded(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlite.Config{})
@@ -69,7 +69,7 @@ func TestDueIsBounded(t *testing.T) {
 	require.Equal(t, deep[0].ID, page.Candidates[0].ID)
 }
 
-// TestListLooksBackABoundedWay: where no index leads, a page ends after a stretch and its cursor leads on.
+// TestListLooksBackABoundedWay checks that, if no index answers, a page ends after a stretch and its cursor continues.
 func TestListLooksBackABoundedWay(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlite.Config{WalkMax: 1000})
@@ -98,8 +98,8 @@ func TestListLooksBackABoundedWay(t *testing.T) {
 	}
 }
 
-// What waits is as it was where its first placements, many in one call, come after a restart and are taken back: its pool, its
-// priority and its session's order are read from the file then.
+// The rows of waiting executions are correct after a restart, if their first placements are many in one call and are
+// taken back: their pool, priority and place in the session's line are then read from the file.
 func TestFirstPlacementsAfterARestart(t *testing.T) {
 	t.Parallel()
 	cfg := sqlite.Config{Path: filepath.Join(t.TempDir(), "troupe.db")}

@@ -19,14 +19,14 @@ func resultCode(err error) int {
 	if errors.As(err, &own) {
 		return int(own.code) & 0xff
 	}
-	var e *sqlite.Error // of the driver, which migrates
+	var e *sqlite.Error // from the driver, which migrates
 	if errors.As(err, &e) {
 		return e.Code() & 0xff
 	}
 	return 0
 }
 
-// dataError reports whether the error comes from the data of one row, so that others in the group may pass.
+// dataError reports whether the error comes from the data of one row. Other rows of the group may succeed.
 func dataError(err error) bool {
 	switch resultCode(err) {
 	case lib.SQLITE_CONSTRAINT, lib.SQLITE_TOOBIG, lib.SQLITE_MISMATCH, lib.SQLITE_RANGE:
@@ -35,7 +35,7 @@ func dataError(err error) bool {
 	return false
 }
 
-// mapError turns SQLite's error into one of the port's, with the file and what to do.
+// mapError maps SQLite's error to one of the port's, with the file and what to do.
 func (s *Store) mapError(what string, err error) error {
 	if err == nil {
 		return nil
@@ -62,7 +62,7 @@ func mapError(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// known reports whether the error needs no translation.
+// known reports whether the error is one of the port's.
 func known(err error) bool {
 	for _, e := range []error{store.ErrNotFound, store.ErrConflict, store.ErrLocked, store.ErrNewer, store.ErrReadOnly,
 		store.ErrFull, store.ErrUnavailable, store.ErrClosed, context.Canceled, context.DeadlineExceeded} {

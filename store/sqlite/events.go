@@ -4,12 +4,12 @@ import "github.com/troupe-run/troupe/store"
 
 const insertEvent = `INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker, by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-// event stores what happened to the execution numbered seq.
+// event stores an event of the execution with this seq.
 func (w *writer) event(seq int64, v *store.Event) error {
 	return w.exec(insertEvent, seq, micros(v.At), int64(v.Attempt), v.Kind, int64(v.From), int64(v.To), text(v.Reason), text(v.Worker), text(v.By))
 }
 
-// staleEvent stores that a change met an execution that stands elsewhere, up to the bound on such events.
+// staleEvent stores the event of a stale change, up to the bound on such events.
 func (w *writer) staleEvent(seq int64, v *store.Event) error {
 	return w.exec(`INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker)
  SELECT ?1, ?2, ?3, ?8, ?4, ?4, ?5, ?6

@@ -19,7 +19,7 @@ func Tamper(t *testing.T, path, statement string) {
 	require.NoError(t, c.close())
 }
 
-// Ask reads one text from a store's file, beside the store.
+// Ask reads one text from a store's file while the store is open.
 func Ask(t *testing.T, path, query string) (text string) {
 	c, err := openConn(Config{Path: path})
 	require.NoError(t, err)
@@ -31,7 +31,7 @@ func Ask(t *testing.T, path, query string) (text string) {
 	return text
 }
 
-// Path is where the store is.
+// Path returns the store's file.
 func (s *Store) Path() string { return s.cfg.Path }
 
 // Raise gives a store with a page limit more pages, as freed space on a disk would.
@@ -42,8 +42,8 @@ func Raise(t *testing.T, s *Store, pages int) {
 	}))
 }
 
-// Steps returns how many instructions of SQLite's machine the reading connections have run since the last call: a
-// measure of work that no other load disturbs.
+// Steps returns how many instructions of SQLite's virtual machine the reading connections have run since the last call.
+// Other load does not affect this measure.
 func Steps(t *testing.T, s *Store) int {
 	var held []*conn
 	for range s.cfg.Readers {
@@ -61,7 +61,7 @@ func Steps(t *testing.T, s *Store) int {
 	return steps
 }
 
-// Deepen has n more turns wait in a session of pool go, in the table that Due looks at alone, far behind what is stored.
+// Deepen adds n waiting turns to a session of pool go, after all stored ones, only in the table that Due reads.
 func Deepen(t *testing.T, s *Store, session string, n int) {
 	require.NoError(t, s.write(t.Context(), "deepen", 1, func(w *writer) error {
 		return w.exec(`WITH RECURSIVE i(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM i WHERE n < ?)
@@ -83,8 +83,8 @@ func Hold(s *Store) chan struct{} {
 	return release
 }
 
-// Grow writes n ended executions, with a few that wait or run among the oldest, straight into the file: every status,
-// ten actions, four pools, sessions, workers and labels.
+// Grow writes n ended executions directly into the file, with a few waiting or running ones among the oldest: every
+// status, ten actions, four pools, sessions, workers and labels.
 func Grow(t testing.TB, s *Store, n int) {
 	for _, sql := range []string{
 		`WITH RECURSIVE i(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM i WHERE n < ?)
@@ -106,7 +106,7 @@ func Grow(t testing.TB, s *Store, n int) {
 	require.NoError(t, s.write(t.Context(), "grow", 1, func(w *writer) error { w.seq += int64(n); return nil }))
 }
 
-// Repeat stores n copies of the execution that was stored last, which waits for its time, straight into the file.
+// Repeat stores n copies of the last stored execution, whose run_at is ahead, directly into the file.
 func Repeat(t testing.TB, s *Store, n int) {
 	const numbers = "WITH RECURSIVE i(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM i WHERE n < ?1) "
 	require.NoError(t, s.write(t.Context(), "repeat", 1, func(w *writer) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// Watch gives no hints: nobody else writes here.
+// Watch sends no hints: no other program writes here.
 func (s *Store) Watch(ctx context.Context) (<-chan store.Hint, error) {
 	hints := make(chan store.Hint)
 	go func() {
@@ -20,10 +20,10 @@ func (s *Store) Watch(ctx context.Context) (<-chan store.Hint, error) {
 	return hints, nil
 }
 
-// TakeSubmissions returns nothing: the file has one node, so nobody else could have put anything there.
+// TakeSubmissions returns nothing: the file has one node, so no other program can submit here.
 func (s *Store) TakeSubmissions(context.Context, time.Duration, int) ([]store.Submission, error) {
 	return nil, nil
 }
 
-// SettleSubmissions has nothing to settle.
+// SettleSubmissions does nothing, because there are no submissions.
 func (s *Store) SettleSubmissions(context.Context, []store.Settlement) error { return nil }

@@ -11,9 +11,9 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// List returns one page, newest first. One filter drives the walk, in order of its index, and the others are
-// checked on each row it meets. Where no index leads (by pool, by worker, what completed), the walk goes back from the
-// newest and ends after Config.WalkMax executions: then the page is short, and its Next leads on from there.
+// List returns one page, newest first. One filter selects the index to walk. The others are checked on each row. If no
+// index answers (by pool, by worker, of completed executions), the walk goes back from the newest and ends after
+// Config.WalkMax executions: then the page is short, and its Next continues from there.
 func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	var page store.Page
 	limit := pageSize(f.Limit)
@@ -43,7 +43,7 @@ func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	return page, nil
 }
 
-// cut brings a page to its limit, and says where the next one begins.
+// cut shortens a page to its limit and sets its Next.
 func cut(page *store.Page, limit int) {
 	if len(page.Executions) > limit {
 		page.Executions = page.Executions[:limit]
@@ -51,7 +51,7 @@ func cut(page *store.Page, limit int) {
 	}
 }
 
-// walks reports whether a filter is set and none leads by an index.
+// walks reports whether a filter is set and no index answers one.
 func walks(f store.Filter) bool {
 	if f.Label[0] != "" || f.Session != "" || f.Action != "" || poolWaits(f) {
 		return false
@@ -59,7 +59,7 @@ func walks(f store.Filter) bool {
 	return f.Pool != "" || f.Worker != "" || slices.Contains(f.Statuses, messages.Completed)
 }
 
-// walk looks at one stretch of executions, so many from the newest below the cursor.
+// walk looks at one stretch of executions, the newest below the cursor.
 func walk(c *conn, f store.Filter, limit int, stretch int64) (store.Page, error) {
 	newest, err := c.number("SELECT max(seq) FROM execution WHERE seq < ?", f.Before)
 	if err != nil {
@@ -80,7 +80,8 @@ func walk(c *conn, f store.Filter, limit int, stretch int64) (store.Page, error)
 	return page, err
 }
 
-// poolWaits reports whether what has not ended of one pool is asked for: the ranks name their pool, and few are on workers.
+// poolWaits reports whether the list is of one pool's executions that have not ended: ranks contain the pool, and few
+// are on workers.
 func poolWaits(f store.Filter) bool {
 	return f.Pool != "" && len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, messages.Status.Terminal) &&
 		f.Label[0] == "" && f.Session == "" && f.Action == "" && f.Worker == ""
@@ -93,7 +94,7 @@ func byStatus(f store.Filter) bool {
 
 const listColumns = "SELECT " + recordColumns + ", NULL, NULL, coalesce(e.error, o.error) FROM "
 
-// listSQL makes the statement that the most telling filter drives; its last parameter is the limit.
+// listSQL makes the statement for the most selective filter. Its last parameter is the limit.
 func listSQL(f store.Filter) (string, []any) {
 	const join = " CROSS JOIN request r ON r.seq = e.seq"
 	from, where, args := "execution e NOT INDEXED"+join, "e.seq < ?", []any{f.Before}
@@ -106,7 +107,7 @@ func listSQL(f store.Filter) (string, []any) {
 	case f.Action != "":
 		from, where = "request r INDEXED BY request_action CROSS JOIN execution e ON e.seq = r.seq", "r.seq < ?"
 	case walks(f):
-		where = "e.seq > ? AND " + where // above the floor of walk, which comes first
+		where = "e.seq > ? AND " + where // above the floor of walk, which is the first argument
 	}
 	for _, and := range [...][2]string{{"r.action", f.Action}, {"e.pool", f.Pool}, {"e.session", f.Session}, {"e.worker_id", string(f.Worker)}} {
 		if and[1] != "" {
@@ -129,7 +130,7 @@ func listSQL(f store.Filter) (string, []any) {
 	return listColumns + from + " LEFT JOIN outcome o ON o.seq = e.seq WHERE " + where + " ORDER BY " + order + " DESC LIMIT ?", args
 }
 
-// statusPage returns the newest seqs of the given statuses but completed, from the indexes of the three stages.
+// statusPage returns the newest seqs of the given statuses except completed, from the indexes of the three stages.
 func statusPage(c *conn, f store.Filter, limit int) ([]any, error) {
 	var seqs []int64
 	take := func(sql string, args ...any) error {
@@ -161,7 +162,7 @@ func statusPage(c *conn, f store.Filter, limit int) ([]any, error) {
 	if len(seqs) == 0 {
 		return nil, nil
 	}
-	// Few lengths make few prepared statements.
+	// Few lengths need few prepared statements.
 	out := make([]any, 1<<bits.Len(uint(len(seqs)-1)))
 	for i, n := range seqs {
 		out[i] = n
@@ -169,8 +170,8 @@ func statusPage(c *conn, f store.Filter, limit int) ([]any, error) {
 	return out, nil
 }
 
-// waitingPage takes the newest of each rank, whose order is another: there are at most three lanes of ten priorities a
-// pool, and a million rows may wait.
+// waitingPage takes the newest of each rank, because ranks are not in order of time. A pool has at most three lanes of
+// ten priorities, and a million rows may wait.
 func waitingPage(c *conn, f store.Filter, limit int, take func(string, ...any) error) error {
 	rank, last := int64(0), int64(math.MaxInt64)
 	if f.Pool != "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// lockFile takes the store's own lock, which says that this process alone uses the store.
+// lockFile takes the store's lock, by which this process alone uses the store.
 func lockFile(path string) (*filelock.Lock, error) {
 	l, err := filelock.Take(path)
 	var held *filelock.HeldError

@@ -14,7 +14,7 @@ const (
 	deadlineStart
 )
 
-// marks are the rows of turn, busy, timer and deadline that an execution should have: zero moments and false mean none.
+// marks are the rows of turn, busy, timer and deadline that an execution should have. A zero time or false means none.
 type marks struct {
 	turn      int64 // one of the turns; 0: none
 	busy      bool
@@ -42,11 +42,11 @@ func marksOf(r *record) marks {
 	return m
 }
 
-// The turns, which stand in turn.fail less one.
+// The turns. turn.fail stores the number less one.
 const (
 	turnStrict = iota + 1
 	turnFail   // strict_fail
-	turnHeld   // it was given back and waits for its time in its place
+	turnHeld   // it was given back and keeps its place during its back-off
 )
 
 func turnOf(r *record, waiting bool) int64 {
@@ -63,7 +63,7 @@ func turnOf(r *record, waiting bool) int64 {
 	return turnStrict
 }
 
-// mark brings the marks of an execution from those that it has to those of r.
+// mark changes the marks of an execution from the stored ones to those of r.
 func (w *writer) mark(from marks, r *record) error {
 	to := marksOf(r)
 	if from == to {
@@ -87,7 +87,7 @@ func (w *writer) mark(from marks, r *record) error {
 	return nil
 }
 
-// markSession keeps turn and busy, and the session's head, which follows from them.
+// markSession updates turn and busy, and the session's head, which is derived from them.
 func (w *writer) markSession(from, to marks, r *record) error {
 	if from.turn == to.turn && from.busy == to.busy {
 		return nil
@@ -122,8 +122,8 @@ const (
 	headDelete = "DELETE FROM head WHERE pool = ? AND session = ?"
 )
 
-// rehead makes the session's head follow from turn and busy, as store.Head says: a busy session has none, nor one whose
-// first execution was given back and waits for its time.
+// rehead derives the session's head from turn and busy, like store.Head: a busy session has none, and none if its first
+// execution was given back and waits for its run_at.
 func (w *writer) rehead(pool, session string) error {
 	busy, err := w.c.number("SELECT 1 FROM busy WHERE pool = ? AND session = ? LIMIT 1", pool, session)
 	if err != nil {

@@ -7,20 +7,20 @@ import (
 	lib "modernc.org/sqlite/lib"
 )
 
-// This file is the only one that looks at the library's memory, which lies outside the Go heap: values are copied out of
-// it and into it, and no Go pointer ever goes there.
+// Only this file accesses the library's memory, which is outside the Go heap. Values are copied out of it and into it.
+// No Go pointer is stored there.
 
-// view shows n bytes of the library's memory at p. It must not outlive them.
+// view returns n bytes of the library's memory at p. It is invalid after they are freed.
 func view(p uintptr, n int) []byte {
 	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&p))), n)
 }
 
-// address reads the pointer that the library has written at p.
+// address reads the pointer at p in the library's memory.
 func address(p uintptr) uintptr {
 	return *(*uintptr)(*(*unsafe.Pointer)(unsafe.Pointer(&p)))
 }
 
-// number32 reads the 32-bit number that the library has written at p.
+// number32 reads the 32-bit number at p in the library's memory.
 func number32(p uintptr) int32 {
 	return *(*int32)(*(*unsafe.Pointer)(unsafe.Pointer(&p)))
 }
@@ -31,7 +31,7 @@ type arena struct {
 	used, size int
 }
 
-// arenaKept is the most that an arena keeps between statements.
+// arenaKept bounds the memory that an arena keeps between statements.
 const arenaKept = 256 << 10
 
 // reset makes room for the arguments.
@@ -80,13 +80,13 @@ func (a *arena) bytes(b []byte) uintptr {
 	return p
 }
 
-// row is the row on which a statement stands.
+// row is the current row of a statement.
 type row struct {
 	c *conn
 	stmt
 }
 
-// integer returns column i; what is no number reads as the number that its text begins with, or 0.
+// integer returns column i. A value that is not a number reads as the number at the start of its text, or 0.
 func (r row) integer(i int) int64 {
 	if i >= r.columns {
 		return 0
@@ -94,7 +94,7 @@ func (r row) integer(i int) int64 {
 	return lib.Xsqlite3_column_int64(r.c.tls, r.p, int32(i))
 }
 
-// raw shows the bytes of column i, in the library's memory, until the next step.
+// raw returns the bytes of column i in the library's memory. They are valid until the next step.
 func (r row) raw(i int) []byte {
 	if i >= r.columns {
 		return nil
@@ -106,13 +106,13 @@ func (r row) raw(i int) []byte {
 	return view(p, int(lib.Xsqlite3_column_bytes(r.c.tls, r.p, int32(i))))
 }
 
-// wordsMax and wordLen bound the words of a connection.
+// wordsMax bounds the texts that a connection keeps, wordLen the length of each.
 const (
 	wordsMax = 1024
 	wordLen  = 128
 )
 
-// word returns a text of which there are few (actions, pools, workers) without allocating it anew.
+// word returns a text with few different values (actions, pools, workers) without allocating it again.
 func (r row) word(i int) string {
 	b := r.raw(i)
 	if len(b) == 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// Join records a new incarnation. The store's lock says that no other process lives on it, so every other incarnation
-// is marked dead in the same transaction.
+// Join records a new incarnation. The store's lock ensures that no other process uses it, so every other incarnation is
+// marked dead in the same transaction.
 func (s *Store) Join(ctx context.Context, n store.Node, lease time.Duration) error {
 	return s.write(ctx, "join node", 1, func(w *writer) error {
 		if err := w.exec("UPDATE node SET state = 'dead' WHERE incarnation <> ? AND state <> 'dead'", n.Incarnation[:]); err != nil {
@@ -35,13 +35,13 @@ func (s *Store) Join(ctx context.Context, n store.Node, lease time.Duration) err
 	})
 }
 
-// changeNode runs an UPDATE of one node and says ErrNotFound where there is none that it matches.
+// changeNode runs an UPDATE of one node. If no row matches, it returns ErrNotFound.
 func (w *writer) changeNode(sql string, inc messages.Incarnation, args ...any) error {
 	n, err := w.c.exec(sql, append(args, inc[:])...)
 	return declared(inc, n, err)
 }
 
-// declared is the error of a statement that should have changed the row of an incarnation.
+// declared returns the error of a statement that should have changed the row of an incarnation.
 func declared(inc messages.Incarnation, changed int64, err error) error {
 	if err == nil && changed == 0 {
 		err = own(fmt.Errorf("incarnation %s: %w or declared dead", inc, store.ErrNotFound))
@@ -49,8 +49,8 @@ func declared(inc messages.Incarnation, changed int64, err error) error {
 	return err
 }
 
-// Beat writes when the incarnation was last seen. Its lease is kept for people to see and never evaluated: the lock on
-// the file says that it is alone.
+// Beat records when the incarnation was last seen. Its lease is stored for operators and never evaluated: the lock on
+// the file ensures that it is alone.
 func (s *Store) Beat(ctx context.Context, inc messages.Incarnation, lease time.Duration) (store.Pulse, error) {
 	var p store.Pulse
 	err := s.write(ctx, "beat", 1, func(w *writer) error {
@@ -66,12 +66,12 @@ func (s *Store) Beat(ctx context.Context, inc messages.Incarnation, lease time.D
 	return p, err
 }
 
-// DeclareDead declares nobody: Join has.
+// DeclareDead declares no node dead: Join did.
 func (s *Store) DeclareDead(context.Context, messages.Incarnation, time.Duration) ([]store.Node, error) {
 	return nil, nil
 }
 
-// SetNode changes an incarnation's state; one that is not active gives up what it leads. Dead is final.
+// SetNode changes an incarnation's state. If it is not active, it gives up the pools that it leads. Dead is final.
 func (s *Store) SetNode(ctx context.Context, inc messages.Incarnation, state store.NodeState) error {
 	return s.write(ctx, "set node state", 1, func(w *writer) error {
 		switch state {
@@ -90,14 +90,14 @@ func (s *Store) SetNode(ctx context.Context, inc messages.Incarnation, state sto
 	})
 }
 
-// CordonNode records operator intent.
+// CordonNode records that an operator cordons the node, or ends that.
 func (s *Store) CordonNode(ctx context.Context, inc messages.Incarnation, cordoned bool) error {
 	return s.write(ctx, "cordon node", 1, func(w *writer) error {
 		return w.changeNode("UPDATE node SET cordoned = ? WHERE incarnation = ?", inc, flags(cordoned))
 	})
 }
 
-// CordonPool records operator intent.
+// CordonPool records that an operator cordons the pool, or ends that.
 func (s *Store) CordonPool(ctx context.Context, pool string, cordoned bool) error {
 	return s.write(ctx, "cordon pool", 1, func(w *writer) error {
 		if cordoned {

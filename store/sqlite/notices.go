@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// teller is who tells the outbox. One process uses the store, so it is kept in memory and ends with it.
+// teller is the incarnation that tells the outbox. One process uses the store, so this is kept in memory.
 type teller struct {
 	incarnation messages.Incarnation
 	epoch       int64
@@ -26,7 +26,8 @@ func (w *writer) notice(r *record) error {
 	return w.exec("INSERT INTO notice (n, seq, at, held) VALUES (?, ?, ?, 0)", n, r.Seq, micros(w.now))
 }
 
-// nextNotice numbers the outbox's rows. SQLite itself would give a deleted row's number again, behind the teller's cursor.
+// nextNotice numbers the outbox's rows. SQLite would use the number of a deleted row again, which is before the
+// teller's cursor.
 func (w *writer) nextNotice() (int64, error) {
 	if w.lastNotice == 0 {
 		err := w.c.query("SELECT coalesce(max(n), 0) FROM notice", func(row row) error {
@@ -42,7 +43,7 @@ func (w *writer) nextNotice() (int64, error) {
 	return w.lastNotice, nil
 }
 
-// HoldNotices implements store.Notices. What was told is deleted, so the cursor begins where the table does.
+// HoldNotices implements store.Notices. Told rows are deleted, so the cursor starts at the start of the table.
 func (s *Store) HoldNotices(ctx context.Context, inc messages.Incarnation, lease time.Duration) (store.NoticesHold, error) {
 	dead := false
 	if holder := s.noticesHolder(); !holder.IsZero() && holder != inc {
@@ -70,7 +71,8 @@ func (s *Store) noticesHolder() messages.Incarnation {
 	return s.teller.incarnation
 }
 
-// ReadNotices implements store.Notices. Transactions commit one after the other, so the numbers are in their order.
+// ReadNotices implements store.Notices. Transactions commit one after the other, so the numbers are in the order of
+// commits.
 func (s *Store) ReadNotices(ctx context.Context, from store.NoticesCursor, limit int) (page store.NoticesPage, err error) {
 	after, err := strconv.ParseInt(string(from), 10, 64)
 	if err != nil {
@@ -87,7 +89,7 @@ func (s *Store) ReadNotices(ctx context.Context, from store.NoticesCursor, limit
 	return page, err
 }
 
-// noticeBytes bounds the results of one page, above its first notice.
+// noticeBytes bounds the results of one page, without its first notice.
 const noticeBytes = 4 << 20
 
 func readNotices(c *conn, after int64, limit int, page *store.NoticesPage) error {
@@ -135,7 +137,7 @@ func readNotices(c *conn, after int64, limit int, page *store.NoticesPage) error
 // NoticesTold implements store.Notices.
 func (s *Store) NoticesTold(ctx context.Context, epoch int64, lease time.Duration, told store.ToldNotices) error {
 	s.tellerLock.Lock()
-	defer s.tellerLock.Unlock() // so that nobody takes the outbox meanwhile
+	defer s.tellerLock.Unlock() // so that no other takes the outbox meanwhile
 	if s.teller.epoch != epoch || s.teller.incarnation.IsZero() {
 		return fmt.Errorf("forget notices: %w", store.ErrNoticesLost)
 	}

@@ -23,15 +23,15 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Config says where the store is and how it works. Zero fields mean the default.
+// Config says where the store is and how it works. A zero field means its default.
 type Config struct {
 	Path         string // the file; its folder must exist or be creatable
 	EventsAll    bool   // store an event for every change, the straight path too
 	Readers      int    // connections that read; default 2
 	WaitingMax   int    // write calls that may wait before callers block; default 1024
 	GroupRowsMax int    // rows after which a group takes no further call; default 4096
-	CachedMax    int    // executions that the writer keeps at hand; default 8192
-	WalkMax      int    // executions that one page of a list looks back over where no index leads; default 100000
+	CachedMax    int    // executions that the writer caches; default 8192
+	WalkMax      int    // executions that one page of a list looks back over if no index answers it; default 100000
 	PagesMax     int    // upper limit of the file, in pages of 4 KiB; 0: none
 }
 
@@ -66,7 +66,7 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// Store is the embedded adapter. It is made by Open.
+// Store is the embedded adapter. Open makes it.
 type Store struct {
 	cfg          Config
 	clock        *clock
@@ -87,8 +87,8 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Open opens the store, creating and migrating the file as needed, and takes its lock for as long as the store lives.
-// Errors: store.ErrLocked, store.ErrNewer, store.ErrReadOnly, store.ErrFull, each with the file and what to do.
+// Open opens the store, creates and migrates the file as needed, and holds its lock until Close. Errors:
+// store.ErrLocked, store.ErrNewer, store.ErrReadOnly, store.ErrFull, each with the file and what to do.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -141,7 +141,7 @@ func open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// probe finds a file that cannot be written before SQLite quietly opens it read-only.
+// probe finds a file that cannot be written. SQLite itself would open it read-only without an error.
 func probe(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -158,7 +158,7 @@ func probe(path string) error {
 	return nil
 }
 
-// pragmas are the settings that every connection has. synchronous(2) is FULL: a commit returns when the log is on disk.
+// pragmas are the settings of every connection. synchronous(2) is FULL: a commit returns when the log is on disk.
 func (c Config) pragmas() []string {
 	p := []string{"busy_timeout(5000)", "journal_mode(wal)", "synchronous(2)", "temp_store(2)", "trusted_schema(0)"}
 	if c.PagesMax > 0 {
@@ -167,7 +167,7 @@ func (c Config) pragmas() []string {
 	return p
 }
 
-// dsn names the file and its settings for the driver that migrates it.
+// dsn returns the file and its settings for the driver that migrates it.
 func dsn(cfg Config) string {
 	q := url.Values{}
 	for _, p := range cfg.pragmas() {
@@ -180,7 +180,7 @@ func dsn(cfg Config) string {
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
 }
 
-// migrate brings the file's schema up to this version, forward only, and refuses a newer one untouched.
+// migrate brings the file's schema up to this version, forward only. It refuses a newer schema and does not change it.
 func migrate(ctx context.Context, cfg Config) error {
 	db, err := sql.Open("sqlite", dsn(cfg))
 	if err != nil {
@@ -214,7 +214,7 @@ func migrate(ctx context.Context, cfg Config) error {
 	return err
 }
 
-// latest is the newest migration that this program carries.
+// latest returns the newest migration in this program.
 func latest() (int64, error) {
 	files, err := fs.ReadDir(migrations, "migrations")
 	if err != nil {
@@ -231,7 +231,7 @@ func latest() (int64, error) {
 	return top, nil
 }
 
-// version is the file's schema version, 0 for a new file.
+// version returns the file's schema version, 0 for a new file.
 func version(ctx context.Context, db *sql.DB) (int64, error) {
 	var tables, has int64
 	err := db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE name = 'goose_db_version'").Scan(&tables)
@@ -242,7 +242,7 @@ func version(ctx context.Context, db *sql.DB) (int64, error) {
 	return has, err
 }
 
-// Close ends the writer after the calls that it has taken, then closes the connections and gives up the lock. Calls
+// Close ends the writer after the calls that it has taken. Then it closes the connections and releases the lock. Calls
 // that still wait end with store.ErrClosed. A second Close waits for the first and returns its error.
 func (s *Store) Close() error {
 	s.closing.Do(func() {

@@ -8,12 +8,12 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// notLive is true where the worker's node is unknown or dead. This store's lock says that one node alone uses it, so
-// leases are not looked at.
+// notLive is true if the worker's node is unknown or dead. The store's lock ensures that only one node uses it, so
+// leases are not evaluated.
 const notLive = " NOT EXISTS (SELECT 1 FROM node n WHERE n.incarnation = e.worker_inc AND n.state <> 'dead')"
 
-// overdue holds, for each deadline, the condition on (now = ?1, now - age = ?2) and the moment that orders it. Those on
-// rows that are on a worker walk the active index, which is as small as the node's capacity.
+// overdue holds, for each deadline, the condition on (now = ?1, now - age = ?2) and the time that orders it. Deadlines
+// of executions on workers walk the active index, whose size is at most the node's capacity.
 var overdue = map[store.Deadline]struct{ where, order string }{
 	store.ClaimBy: {store.Statement("e.on_worker = 1 AND e.status = {scheduled} AND e.claim_by <= ?1"), "e.claim_by"},
 	store.StartBy: {store.Statement("e.seq IN (SELECT seq FROM deadline WHERE kind = 3 AND at <= ?2" +
@@ -24,7 +24,7 @@ var overdue = map[store.Deadline]struct{ where, order string }{
 	store.Orphaned: {"e.on_worker = 1 AND" + notLive, "e.scheduled_at"},
 }
 
-// Overdue returns executions past a deadline of theirs, oldest first.
+// Overdue returns executions past a deadline, oldest first.
 func (s *Store) Overdue(ctx context.Context, q store.OverdueQuery) ([]messages.Execution, error) {
 	d, ok := overdue[q.Deadline]
 	if !ok {

@@ -9,14 +9,13 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// How much one purge looks at: stretchesMax stretches of stretchMax rows, whatever it finds. The next one goes on behind
-// them.
+// One purge looks at stretchesMax stretches of stretchMax rows, whatever it finds. The next one continues after them.
 const (
 	stretchMax   = 20_000
 	stretchesMax = 5
 )
 
-// purger holds where the walks over tables go on that have no index for what is old.
+// purger holds the positions of the walks over tables without an index for old rows.
 type purger struct {
 	mu       sync.Mutex // one purge at a time
 	after    int64      // executions
@@ -25,8 +24,8 @@ type purger struct {
 	snapshot int64
 }
 
-// Purge deletes one batch of each kind, at most p.Limit rows (1 to 10,000; 0: 1,000). The pages that it frees are used
-// again; the file does not shrink. A kind that fails is told in the error, and the others go on.
+// Purge deletes one batch of each kind, at most p.Limit rows (1 to 10,000; 0: 1,000). The freed pages are reused; the
+// file does not shrink. The error names a kind that failed; the others are deleted.
 func (s *Store) Purge(ctx context.Context, p store.Purge) (store.Purged, error) {
 	if p.Limit <= 0 {
 		p.Limit = 1000
@@ -62,7 +61,7 @@ func (s *Store) Purge(ctx context.Context, p store.Purge) (store.Purged, error) 
 	return out, errors.Join(append(errs, ctx.Err())...)
 }
 
-// purgeBy is a step that an index, or a small table, leads to what is old. The rows of its first statement count.
+// purgeBy is a step whose old rows are found by an index, or in a small table. The rows of its first statement count.
 func (s *Store) purgeBy(what string, sql ...string) func(context.Context, time.Time, int) (store.Purged, error) {
 	return func(ctx context.Context, before time.Time, limit int) (out store.Purged, err error) {
 		err = s.write(ctx, what, limit, func(w *writer) error {
@@ -79,13 +78,13 @@ func (s *Store) purgeBy(what string, sql ...string) func(context.Context, time.T
 			return nil
 		})
 		if err != nil {
-			return store.Purged{}, err // out may still be the writer's
+			return store.Purged{}, err // the writer may still use out
 		}
 		return out, nil
 	}
 }
 
-// victim is an ended execution that is old enough to go. An outcome never changes, so it may be chosen by a reader.
+// victim is an ended execution that is old enough to delete. An outcome never changes, so a reader may select it.
 type victim struct {
 	seq    int64
 	labels []byte
@@ -120,18 +119,19 @@ func (s *Store) purgeExecutions(ctx context.Context, before time.Time, limit int
 		return nil
 	})
 	if err != nil {
-		return store.Purged{}, err // n may still be the writer's
+		return store.Purged{}, err // the writer may still use n
 	}
 	s.purges.after = next
 	return store.Purged{Rows: n, More: next > 0}, nil
 }
 
-// endedSQL looks at one stretch behind a seq. The last row says where it ended.
+// endedSQL looks at one stretch after a seq. The last row says where it ended.
 var endedSQL = store.Statement(`SELECT e.seq, r.labels, e.status >= {completed} AND e.finished_at < ?3 FROM (SELECT seq, status, finished_at FROM execution NOT INDEXED
  WHERE seq > ?1 AND seq <= ?2 ORDER BY seq LIMIT ?4) e CROSS JOIN request r ON r.seq = e.seq`)
 
-// ended finds the oldest ended executions behind a seq, and says where the next look goes on; 0: at the begin, for this one
-// came to the end. What was requested after the moment cannot have ended before it, and requests lie in order of time.
+// ended finds the oldest ended executions after a seq, and returns where the next look continues; 0: at the start,
+// because this one reached the end. An execution requested after before cannot have ended before it, and requests are
+// in order of time.
 func ended(c *conn, after int64, before time.Time, limit int) (out []victim, next int64, err error) {
 	horizon, err := horizon(c, micros(before))
 	if err != nil {
@@ -167,7 +167,7 @@ func ended(c *conn, after int64, before time.Time, limit int) (out []victim, nex
 	return out, after, nil
 }
 
-// horizon is the largest seq that was requested before the moment, by bisection.
+// horizon returns the largest seq that was requested before the given time, by bisection.
 func horizon(c *conn, before int64) (int64, error) {
 	low, high := int64(0), int64(0)
 	high, err := c.number("SELECT max(seq) FROM request")
@@ -186,13 +186,13 @@ func horizon(c *conn, before int64) (int64, error) {
 
 var deleteEnded = store.Statement("DELETE FROM execution WHERE seq = ? AND status >= {completed}")
 
-// deleteExecution deletes an ended execution with all that belongs to it, and says how many executions that were.
+// deleteExecution deletes an ended execution with all its rows, and returns how many executions it deleted.
 func (w *writer) deleteExecution(v victim) (int, error) {
 	n, err := w.c.exec(deleteEnded, v.seq)
 	if err != nil || n == 0 {
 		return 0, err
 	}
-	// The highest seq given out is kept, so that none is given out twice.
+	// The highest assigned seq is stored, so that no seq is assigned twice.
 	if err := w.exec("INSERT OR REPLACE INTO meta (name, value) VALUES ('seq', ?)", w.seq); err != nil {
 		return 0, err
 	}

@@ -7,9 +7,10 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// idle is what a session is that nobody has used since ?3 and that may go: it is bound to nobody who lives, and nothing of it
-// waits or runs, which may have to be told what the session has lost. No more than 1,000 of its executions are looked at, of
-// all pools; a session with more stays until some of them are purged. So none holds up those behind it.
+// idle is the condition that a session was not used since ?3 and may be deleted: it is bound to no live incarnation,
+// and none of its executions waits or runs, because that one may have to be told of lost state. It looks at no more
+// than 1,000 of the session's executions, of all pools. A session with more stays until some of them are purged. So no
+// session delays those after it.
 var idle = store.Statement(`touched_at < ?3 AND (worker_inc IS NULL OR NOT EXISTS (SELECT 1 FROM node n WHERE n.incarnation = worker_inc AND n.state <> 'dead'))
  AND (SELECT count(*) + 1001 * coalesce(max(e.pool = s.pool AND e.status < {completed}), 0) FROM
   (SELECT x.pool, x.status FROM execution x INDEXED BY execution_session WHERE x.session = s.session LIMIT 1001) e) <= 1000`)
@@ -80,12 +81,12 @@ func (s *Store) deleteSessions(ctx context.Context, names [][2]string, before ti
 		return nil
 	})
 	if err != nil {
-		return 0, err // total may still be the writer's
+		return 0, err // the writer may still use total
 	}
 	return total, nil
 }
 
-// purgeSnapshots deletes snapshots without a session, which an older version has left: one stretch in one call.
+// purgeSnapshots deletes snapshots without a session, left by an older version: one stretch in one call.
 func (s *Store) purgeSnapshots(ctx context.Context, _ time.Time, limit int) (store.Purged, error) {
 	var alone []int64
 	next := int64(0)

@@ -8,8 +8,8 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// The ways to read an execution: working leaves out long parameters, whole has all, listed has neither parameters nor
-// result, chained leaves out the parameters, and fresh is working for rows that no change has touched.
+// The ways to read an execution: working has no long parameters, whole has all, listed has neither parameters nor
+// result, chained has no parameters, and fresh is working for rows that no change has touched.
 const (
 	working = "SELECT " + recordColumns + ", CASE WHEN length(r.parameters) <= 4096 THEN r.parameters END" + recordFrom
 	fresh   = "SELECT " + requestColumns + "e.rank, e.priority, e.pool, e.session, e.run_at, e.queue_deadline, e.worker_deadline, CASE WHEN length(r.parameters) <= 4096 THEN r.parameters END" + recordFrom
@@ -74,7 +74,7 @@ func readOutcome(c *conn, e *messages.Execution) error {
 	}, e.Seq)
 }
 
-// Get returns one execution whole.
+// Get returns one execution complete.
 func (s *Store) Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
 	var r *record
 	err := s.read(ctx, "get execution", func(c *conn) (err error) {
@@ -107,7 +107,7 @@ func (s *Store) Chain(ctx context.Context, id messages.ExecutionID) ([]messages.
 	return out, err
 }
 
-// Events returns what happened to the execution, oldest first, 10,000 at most.
+// Events returns the events of the execution, oldest first, 10,000 at most.
 func (s *Store) Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error) {
 	var out []store.Event
 	err := s.read(ctx, "read events", func(c *conn) error {
@@ -131,7 +131,7 @@ func (s *Store) Events(ctx context.Context, id messages.ExecutionID) ([]store.Ev
 	return out, err
 }
 
-// Output returns what the execution's process wrote.
+// Output returns the output of the execution's process.
 func (s *Store) Output(ctx context.Context, id messages.ExecutionID) (messages.Output, error) {
 	var o messages.Output
 	err := s.read(ctx, "read output", func(c *conn) error {
@@ -152,7 +152,7 @@ func (s *Store) Output(ctx context.Context, id messages.ExecutionID) (messages.O
 	return o, err
 }
 
-// Depths counts what has not ended, by pool and status, from two small indexes.
+// Depths counts the executions that have not ended, by pool and status, from two small indexes.
 func (s *Store) Depths(ctx context.Context) ([]store.Depth, error) {
 	var out []store.Depth
 	err := s.read(ctx, "count depths", func(c *conn) error {
@@ -166,8 +166,8 @@ func (s *Store) Depths(ctx context.Context) ([]store.Depth, error) {
 	return out, err
 }
 
-// depthsSQL counts what waits rank by rank, one step of the index to each and up to ?1 of it, and adds up the few ranks of
-// each pool.
+// depthsSQL counts waiting executions rank by rank, with one step of the index to each rank and up to ?1 of it, and
+// adds up the few ranks of each pool.
 var depthsSQL = store.Statement(`WITH RECURSIVE k (rank) AS (
  SELECT min(rank) FROM execution INDEXED BY execution_waiting WHERE rank > 0
  UNION ALL SELECT (SELECT min(e.rank) FROM execution e INDEXED BY execution_waiting WHERE e.rank > k.rank) FROM k WHERE k.rank IS NOT NULL),
@@ -178,7 +178,7 @@ SELECT pool, status, n, (SELECT requested_at FROM request WHERE seq = first), mo
  UNION ALL SELECT pool, status, count(*), min(seq), 0, CASE status WHEN {scheduled} THEN min(scheduled_at) ELSE 0 END FROM execution INDEXED BY execution_active WHERE on_worker = 1 GROUP BY pool, status)
  ORDER BY pool, status`)
 
-// Live returns what stands on the pool's workers.
+// Live returns the executions on the pool's workers.
 func (s *Store) Live(ctx context.Context, pool string) ([]messages.Execution, error) {
 	var out []messages.Execution
 	err := s.read(ctx, "read live executions", func(c *conn) (err error) {

@@ -38,7 +38,7 @@ func (s *Store) Retry(ctx context.Context, id messages.ExecutionID, next message
 	return store.Submitted{Execution: e, Existing: stands != next.ID}, nil
 }
 
-// fenceRetry stores the retry if the execution has none, and returns the one that stands.
+// fenceRetry stores the retry if the execution has none, and returns the stored one.
 func (w *writer) fenceRetry(id messages.ExecutionID, next *messages.Execution, by string) (messages.ExecutionID, error) {
 	r, err := w.record(id)
 	switch {
@@ -48,7 +48,7 @@ func (w *writer) fenceRetry(id messages.ExecutionID, next *messages.Execution, b
 		return id, own(fmt.Errorf("execution %s: %w", id, store.ErrNotFound))
 	}
 	if r.Status.Terminal() {
-		defer w.cache.drop(id) // the working set is for what still changes
+		defer w.cache.drop(id) // the cache is for rows that still change
 	}
 	if !r.RetriedAs.IsZero() {
 		return r.RetriedAs, nil
@@ -79,7 +79,7 @@ func (w *writer) addRetry(next *messages.Execution, r *record, by string) error 
 		Worker: string(r.WorkerID), By: by})
 }
 
-// keyOwner reads whose the key of an execution is, where that is not who created it.
+// keyOwner reads the owner of an execution's key, if that is not its creator.
 func (s *Store) keyOwner(ctx context.Context, seq int64) (owner string, err error) {
 	err = s.read(ctx, "read the owner of a key", func(c *conn) error {
 		return c.query("SELECT key_owner FROM request WHERE seq = ?", func(row row) error {

@@ -8,12 +8,12 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// ledBy is the condition that a row of router is led by a live incarnation. No lease is evaluated: the lock on the file
-// says who lives.
+// ledBy is the condition that a live incarnation leads a row of router. No lease is evaluated: the lock on the file
+// says who is live.
 const ledBy = "EXISTS (SELECT 1 FROM node n WHERE n.incarnation = router.incarnation AND n.state <> 'dead')"
 
-// Lead takes those of the pools that nobody leads, and returns how all of them stand then. What stands already, as it
-// mostly does, costs a look and no transaction.
+// Lead takes those of the pools that have no leader, and returns all of them that have one afterwards. If nothing
+// changes, which is usual, it costs a read and no transaction.
 func (s *Store) Lead(ctx context.Context, inc messages.Incarnation, pools []string) ([]store.Router, error) {
 	pools = slices.Compact(slices.Sorted(slices.Values(pools)))
 	led := 0
@@ -60,7 +60,7 @@ func (w *writer) lead(inc messages.Incarnation, pools []string) error {
 	return nil
 }
 
-// Resign gives up what the incarnation leads of the pools; nil: all.
+// Resign gives up those of the pools that the incarnation leads; nil: all.
 func (s *Store) Resign(ctx context.Context, inc messages.Incarnation, pools []string) error {
 	return s.write(ctx, "give up pools", 1+len(pools), func(w *writer) error { return w.resign(inc, pools) })
 }

@@ -35,15 +35,15 @@ const (
 	flagHit
 )
 
-// record is an execution with what the store keeps beside it.
+// record is an execution with the store's own data about it.
 type record struct {
 	store.Row
 	rank   int64             // while it waits, see rankOf
-	avoid  messages.WorkerID // told to the router
-	params int               // length of the parameters; Parameters itself may be left out when they are large
+	avoid  messages.WorkerID // for the router
+	params int               // length of the parameters; Parameters may be missing if they are long
 }
 
-// rankOf orders what waits: by pool, lane and priority, highest first.
+// rankOf orders waiting executions: by pool, lane and priority, highest first.
 func rankOf(pool, lane int64, p messages.Priority) int64 {
 	return pool*rankPool + lane*rankLane + int64(messages.PriorityMax-p)
 }
@@ -53,10 +53,10 @@ const (
 	rankPool = 4 * rankLane // ranks of one pool
 )
 
-// lane is where a waiting row stands.
+// lane returns the lane of a waiting row.
 func (r *record) lane() int64 { return r.rank % rankPool / rankLane }
 
-// waitIn says which lane a waiting row belongs to.
+// waitIn returns the lane that a waiting row belongs to.
 func waitIn(r *store.Row, now time.Time) int64 {
 	switch {
 	case r.RunAt.After(now):
@@ -164,15 +164,15 @@ func scanState(s *scanner, r *record) {
 	s.id((*[16]byte)(&r.RetriedAs))
 }
 
-// scanner reads the columns of one row in order. A column of another type than expected reads as what SQLite makes
-// of it; a damaged id is remembered as the row's error.
+// scanner reads the columns of one row in order. SQLite converts a column of another type than expected. An id of wrong
+// length is kept as the row's error.
 type scanner struct {
 	row row
 	n   int
 	err error
 }
 
-// next is the column to read, which the row does not answer for where it has none.
+// next returns the column to read. After the last one it returns a column that reads as empty.
 func (s *scanner) next() int {
 	if s.n >= s.row.columns {
 		s.err = fmt.Errorf("row has only %d columns", s.row.columns)
@@ -189,7 +189,7 @@ func (s *scanner) duration() time.Duration { return time.Duration(s.integer()) *
 func (s *scanner) text() string  { return string(s.row.raw(s.next())) }
 func (s *scanner) bytes() []byte { return bytes.Clone(s.row.raw(s.next())) }
 
-// word is text of which there are few.
+// word reads a text with few different values.
 func (s *scanner) word() string { return s.row.word(s.next()) }
 
 func (s *scanner) id(into *[16]byte) {
@@ -230,7 +230,7 @@ func flags(values ...bool) int64 {
 	return n
 }
 
-// text and blob store nothing as NULL, which costs no bytes and no call.
+// text and blob store an empty value as NULL, which costs no bytes and no call.
 func text[T ~string](s T) any {
 	if s == "" {
 		return nil

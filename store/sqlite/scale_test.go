@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-run/troupe/store/sqlite"
 )
 
-// What ended behind many that wait for a far time goes, and the work of one purge is bounded.
+// Executions that ended after many with run_at far ahead are purged, and the work of one purge is bounded.
 func TestScale(t *testing.T) {
 	t.Parallel()
 	retentionBehindTheWaiting(t, 120_000)

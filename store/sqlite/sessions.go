@@ -38,7 +38,7 @@ func readSessions(c *conn, sql string, args ...any) ([]store.Session, error) {
 	return out, err
 }
 
-// factsFor reads how the execution's session stands, where the change is decided by it; nil: it is not.
+// factsFor reads the execution's session if the decision needs it; nil: it does not.
 func (w *writer) factsFor(c store.Change, r *record) (*store.Facts, error) {
 	if !store.AsksSession(&r.Row, c) {
 		return nil, nil
@@ -59,7 +59,7 @@ func (w *writer) factsFor(c store.Change, r *record) (*store.Facts, error) {
 	return &w.facts, err
 }
 
-// session makes the change's effect on the execution's session.
+// session writes the change's effect on the execution's session.
 func (w *writer) session(d *store.Decision) error {
 	n := &d.Next
 	switch d.Session {
@@ -87,14 +87,14 @@ func (w *writer) sessionFinished(n *store.Row) error {
 	return w.exec(sql, args...)
 }
 
-// The bound sessions of one incarnation (?2), behind a position where that is in it, and of one worker.
+// The bound sessions of one incarnation (?2), after a position if that is in it, and of one worker.
 const (
 	boundTo = sessionColumns + ` INDEXED BY session_bound WHERE s.worker_inc IS NOT NULL AND s.pool = ?1 AND s.worker_inc = ?2 `
 	boundBy = boundTo + "AND (s.worker_slot, s.session) > (?3, ?4) ORDER BY s.worker_slot, s.session LIMIT ?5"
 	boundOn = boundTo + "AND s.worker_slot = ?3 AND s.session > ?4 ORDER BY s.session LIMIT ?5"
 )
 
-// BoundSessions returns a page of the sessions that are bound to workers of live incarnations. Of those there is one.
+// BoundSessions returns a page of the sessions that are bound to workers of live incarnations, of which there is one.
 func (s *Store) BoundSessions(ctx context.Context, q store.BoundQuery) ([]store.Session, error) {
 	if q.Limit <= 0 || q.Limit > store.BoundMax {
 		q.Limit = store.BoundMax
@@ -154,8 +154,8 @@ func (s *Store) GetSession(ctx context.Context, pool, session string) (store.Ses
 	return found[0], nil
 }
 
-// ListSessions returns a page ordered by (pool, session). after is the session's name behind which the page starts;
-// with pool "", it is pool and name joined by a slash, as no pool's name holds one.
+// ListSessions returns a page ordered by (pool, session). after is the name of the session after which the page starts.
+// If pool is "", it is pool and name joined by a slash, which no pool's name contains.
 func (s *Store) ListSessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error) {
 	sql, args := sessionColumns+" WHERE (s.pool, s.session) > (?, ?)", []any{pool, after}
 	if pool == "" {
@@ -178,7 +178,7 @@ func (s *Store) ListSessions(ctx context.Context, pool, after string, boundOnly 
 	return out, err
 }
 
-// Unbind ends bindings that still are the given ones.
+// Unbind ends those of the bindings that have not changed.
 func (s *Store) Unbind(ctx context.Context, bindings []store.Binding) (int, error) {
 	var n int
 	err := s.write(ctx, "unbind sessions", len(bindings), func(w *writer) error {
@@ -194,13 +194,13 @@ func (s *Store) Unbind(ctx context.Context, bindings []store.Binding) (int, erro
 		return nil
 	})
 	if err != nil {
-		return 0, err // n may still be the writer's
+		return 0, err // the writer may still use n
 	}
 	return n, nil
 }
 
-// SaveSnapshot keeps a session's state as of an epoch and the runs in it; one that is older than the stored one, or of
-// another epoch than the session's, is ignored. ErrNotFound: there is no such session.
+// SaveSnapshot stores a session's state with its epoch and the runs that it includes. A snapshot that is older than the
+// stored one, or of another epoch than the session's, is ignored. ErrNotFound: the session does not exist.
 func (s *Store) SaveSnapshot(ctx context.Context, ref store.SessionRef, state json.RawMessage) error {
 	return s.write(ctx, "save snapshot", 1, func(w *writer) error {
 		has, err := w.c.number("SELECT 1 FROM session WHERE pool = ? AND session = ?", ref.Pool, ref.Session)
@@ -221,7 +221,7 @@ func (s *Store) SaveSnapshot(ctx context.Context, ref store.SessionRef, state js
 	})
 }
 
-// Snapshot returns the kept state and its epoch.
+// Snapshot returns the stored state and its epoch.
 func (s *Store) Snapshot(ctx context.Context, pool, session string) (json.RawMessage, int64, error) {
 	var state []byte
 	var epoch int64
@@ -247,7 +247,7 @@ func notNil[T ~[]byte](b T) []byte {
 	return b
 }
 
-// pageSize bounds a page: 1 to 1000, 100 where none is given.
+// pageSize bounds a page: 1 to 1000; 100 if limit is 0.
 func pageSize(limit int) int {
 	if limit <= 0 {
 		return 100

@@ -25,7 +25,7 @@ import (
 	"github.com/troupe-run/troupe/store/storetest/faulty"
 )
 
-// Variables by which a test starts this binary again as another process: their values are the store's path.
+// With these variables a test starts this binary again as another process. Their values are the store's path.
 const (
 	crashEnv    = "STORE_CRASH"
 	readOnlyEnv = "STORE_READ_ONLY"
@@ -58,7 +58,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestStoreUnderFaults runs the suite through a caller that repeats what a faulty network lost.
+// TestStoreUnderFaults runs the suite through a caller that repeats the calls that a faulty network lost.
 func TestStoreUnderFaults(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T) store.Store {
@@ -66,7 +66,7 @@ func TestStoreUnderFaults(t *testing.T) {
 	})
 }
 
-// acknowledge submits and works off without end, and prints each thing after the store has acknowledged it.
+// acknowledge submits and works off without end, and prints each step after the store has acknowledged it.
 func acknowledge(path string) {
 	s, err := sqlite.Open(context.Background(), sqlite.Config{Path: path})
 	if err != nil {
@@ -158,8 +158,8 @@ func TestLocked(t *testing.T) {
 	require.NoError(t, again.Close())
 }
 
-// TestReadOnly opens the store as a user that may not write it. The super-user may write anything, so then another
-// process drops to nobody first.
+// TestReadOnly opens the store as a user that may not write it. Root may write anything, so as root another process
+// first becomes nobody.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	folder, err := os.MkdirTemp("", "store-read-only-")
@@ -171,7 +171,7 @@ func TestReadOnly(t *testing.T) {
 	binary, path := filepath.Join(folder, "test"), filepath.Join(folder, "troupe.db")
 	content, err := os.ReadFile(os.Args[0])
 	require.NoError(t, err)
-	syscall.ForkLock.RLock() // a program that starts meanwhile would hold the file open for writing, and it could not be run
+	syscall.ForkLock.RLock() // a program that starts meanwhile would hold the file open for writing, so that it could not be run
 	err = os.WriteFile(binary, content, 0o755)
 	syscall.ForkLock.RUnlock()
 	require.NoError(t, err)
@@ -239,7 +239,7 @@ func TestNoStore(t *testing.T) {
 	require.NoError(t, err, "the file is where its path says, whatever is in it")
 }
 
-// TestFull fills the store to its page limit, as a full disk would, and goes on when there is space again.
+// TestFull fills the store to its page limit, like a full disk, and continues when there is space again.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlite.Config{PagesMax: 400})
@@ -263,7 +263,7 @@ func TestFull(t *testing.T) {
 		require.NoError(t, err, "reading goes on")
 		require.Equal(t, messages.Requested, got.Status)
 		out, err := s.Apply(t.Context(), []store.Change{&store.Place{ID: e.ID, Worker: worker, ClaimWithin: time.Minute}})
-		if err != nil { // an index page more may not fit
+		if err != nil { // another index page may not fit
 			require.ErrorIs(t, err, store.ErrFull)
 			continue
 		}
@@ -329,7 +329,7 @@ func TestContextEndsTheWait(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	var group sync.WaitGroup
-	for range 10 { // one fits the queue, the others wait before it: all end with the context
+	for range 10 { // one fits the queue, the others block: all end with the context
 		group.Go(func() {
 			_, err := s.Submit(ctx, noop(1))
 			if !errors.Is(err, context.DeadlineExceeded) {
@@ -343,7 +343,8 @@ func TestContextEndsTheWait(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestJoinEndsOthers: the lock says that no other process uses the store, so every other incarnation is dead.
+// TestJoinEndsOthers checks that Join marks every other incarnation dead, because the lock ensures that no other
+// process uses the store.
 func TestJoinEndsOthers(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlite.Config{})
@@ -365,7 +366,7 @@ func TestJoinEndsOthers(t *testing.T) {
 	require.Len(t, orphans, 1)
 }
 
-// TestHealthyWorkers asks the view for people in another connection, as they do.
+// TestHealthyWorkers reads the view for operators on another connection, as they do.
 func TestHealthyWorkers(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "troupe.db")

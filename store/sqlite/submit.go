@@ -11,13 +11,13 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// Submit stores the executions as requested, all or none. An execution without an id is given one. One whose id is
-// stored already with the same request comes back as the stored one, so a call may be repeated.
+// Submit stores the executions as requested, all or none. An execution without an id gets one. If the id is stored with
+// the same request, Submit returns the stored execution, so a call may be repeated.
 func (s *Store) Submit(ctx context.Context, executions []messages.Execution) ([]store.Submitted, error) {
 	return s.SubmitPlaced(ctx, executions, nil)
 }
 
-// SubmitPlaced is Submit that makes the placements in the same transaction.
+// SubmitPlaced is Submit with placements in the same transaction.
 func (s *Store) SubmitPlaced(ctx context.Context, executions []messages.Execution, places []*store.Place) ([]store.Submitted, error) {
 	if len(executions) > messages.BatchMax {
 		return nil, fmt.Errorf("submit: %w: at most %d executions in one call, got %d", store.ErrInvalid, messages.BatchMax, len(executions))
@@ -51,8 +51,8 @@ func (s *Store) SubmitPlaced(ctx context.Context, executions []messages.Executio
 	return out, nil
 }
 
-// submit inserts the batch. All that can be refused is looked up before the first insert, so that a refusal leaves
-// nothing behind; taken ids are looked for only after an insert has met one.
+// submit inserts the batch. It checks every reason to refuse before the first insert, so that a refusal changes
+// nothing. It looks for taken ids only after an insert has failed on one.
 func (w *writer) submit(executions []messages.Execution, out *[]store.Submitted) error {
 	existing, err := w.existing(executions)
 	if err != nil {
@@ -77,7 +77,7 @@ func (w *writer) submit(executions []messages.Execution, out *[]store.Submitted)
 	return nil
 }
 
-// placeNew places some of what was submitted just now.
+// placeNew places some of the executions that were just submitted.
 func (w *writer) placeNew(places []*store.Place, out []store.Submitted) error {
 	if len(places) == 0 {
 		return nil
@@ -106,7 +106,7 @@ func (w *writer) placeNew(places []*store.Place, out []store.Submitted) error {
 	return nil
 }
 
-// fresh fills what the store decides of a new execution.
+// fresh sets the values that the store decides of a new execution.
 func (w *writer) fresh(r *record) {
 	e := &r.Execution
 	if e.ID.IsZero() {
@@ -177,8 +177,8 @@ func (w *writer) insert(r *record) error {
 	return nil
 }
 
-// existing finds the stored executions that stand for some of the batch: by idempotency key, and in a careful
-// transaction also by id. A key or id that was used for another request is an error of this call.
+// existing finds the stored executions that match some of the batch: by idempotency key, and in a careful transaction
+// also by id. If a key or id was used for another request, it returns an error of this call.
 func (w *writer) existing(executions []messages.Execution) (map[int]*record, error) {
 	var found map[int]*record
 	for i := range executions {
@@ -223,7 +223,7 @@ func (w *writer) keyed(e *messages.Execution) (*record, error) {
 	return readOne(w.c, whole+" WHERE r.idempotency_key = ? AND "+keyOwner+" = ?", e.IdempotencyKey, store.KeyOwner(e))
 }
 
-// keyOwner is store.KeyOwner as the index of keys has it, of a request r.
+// keyOwner is store.KeyOwner of a request r, as in the index of keys.
 const keyOwner = "coalesce(r.key_owner, substr(r.created_by, 1, instr(r.created_by || ':', ':') - 1), '')"
 
 func conflict(e *messages.Execution, holder messages.ExecutionID) error {
@@ -233,7 +233,7 @@ func conflict(e *messages.Execution, holder messages.ExecutionID) error {
 	return fmt.Errorf("execution id %s: %w: submit with a new id", holder, store.ErrConflict)
 }
 
-// sameRequest compares by the hash of the request; without one, by what was asked.
+// sameRequest compares the hashes of the requests; without one, the requests.
 func sameRequest(a, b *messages.Execution) bool {
 	if len(a.RequestHash) > 0 || len(b.RequestHash) > 0 {
 		return bytes.Equal(a.RequestHash, b.RequestHash)

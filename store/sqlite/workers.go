@@ -29,8 +29,8 @@ func (s *Store) SaveWorkers(ctx context.Context, workers []store.Worker) error {
 	})
 }
 
-// Heartbeat writes the beat of the incarnation's workers, and the capabilities of those given. A node that drains has no active
-// workers: those that have not ended go on to beat.
+// Heartbeat writes the beat of the incarnation's workers, and the given capabilities. A draining node has no active
+// workers: those that have not ended still beat.
 func (s *Store) Heartbeat(ctx context.Context, inc messages.Incarnation, capabilities map[messages.WorkerKey]json.RawMessage) error {
 	return s.write(ctx, "write heartbeats", 1+len(capabilities), func(w *writer) error {
 		err := w.exec(`UPDATE worker SET beat_at = ?1 WHERE incarnation = ?2 AND (active = 1 OR state <> 'terminated'
@@ -49,7 +49,7 @@ func (s *Store) Heartbeat(ctx context.Context, inc messages.Incarnation, capabil
 	})
 }
 
-// RecordTransitions appends worker events and brings the rows up to date; healths[i] belongs to events[i].
+// RecordTransitions appends worker events and updates the rows. healths[i] belongs to events[i].
 func (s *Store) RecordTransitions(ctx context.Context, events []store.WorkerEvent, healths []string) error {
 	if len(healths) != len(events) {
 		return fmt.Errorf("record transitions: %w: %d events with %d healths", store.ErrInvalid, len(events), len(healths))
@@ -77,7 +77,7 @@ func (s *Store) RecordTransitions(ctx context.Context, events []store.WorkerEven
 	})
 }
 
-// CordonWorker records operator intent. ErrNotFound: there is no such worker.
+// CordonWorker records that an operator cordons the worker, or ends that. ErrNotFound: the worker does not exist.
 func (s *Store) CordonWorker(ctx context.Context, key messages.WorkerKey, cordoned bool) error {
 	return s.write(ctx, "cordon worker", 1, func(w *writer) error {
 		n, err := w.c.exec("UPDATE worker SET cordoned = ? WHERE incarnation = ? AND pool = ? AND slot = ?",
@@ -112,7 +112,7 @@ func (s *Store) ListWorkers(ctx context.Context, pool string) ([]store.Worker, e
 	return out, err
 }
 
-// EndedWorkers returns the workers that a dead incarnation had, by id.
+// EndedWorkers returns the workers of a dead incarnation, by id.
 func (s *Store) EndedWorkers(ctx context.Context, inc messages.Incarnation) ([]store.Worker, error) {
 	var out []store.Worker
 	err := s.read(ctx, "list ended workers", func(c *conn) error {

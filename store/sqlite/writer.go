@@ -10,20 +10,20 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// request is one write call on its way through the writer.
+// request is one write call for the writer.
 type request struct {
 	ctx  context.Context
 	what string // for errors
-	rows int    // how much it adds to a group: its rows, and one for each rowBytes of its data
-	// work makes the call's changes in the writer's open transaction. It may be run again after a rollback, so it
-	// starts its results anew. An error that it returns wrapped in own concerns this call alone and left no change;
-	// any other ends the transaction.
+	rows int    // its size in a group: its rows, and one for each rowBytes of its data
+	// work makes the call's changes in the writer's open transaction. It may run again after a rollback, so it resets its
+	// results first. An error wrapped by own concerns this call alone and left no change. Any other error ends the
+	// transaction.
 	work func(tx *writer) error
 	err  error
 	done chan struct{}
 }
 
-// rowBytes is how many bytes of data count as a row, so that a group has about 16 MiB at most, or one call.
+// rowBytes is how many bytes of data count as a row, so that a group has at most about 16 MiB, or one call.
 const rowBytes = 4 << 10
 
 // ownError is an error of one call that changed nothing.
@@ -38,23 +38,23 @@ func own(err error) error {
 	return ownError{err}
 }
 
-// writer owns the one connection that writes. While it commits one group, the next collects in the queue, so calls
-// group by themselves and nobody waits for a timer.
+// writer owns the only connection that writes. While it commits one group, the next collects in the queue, so calls
+// share transactions and none waits for a timer.
 type writer struct {
 	s       *Store
 	c       *conn
 	cache   *cache
-	seq     int64     // the last one given out
+	seq     int64     // the last assigned one
 	now     time.Time // of the group
 	careful bool      // each change in its own savepoint
 	pools   map[string]int64
 	written int   // pages since the checkpointer was last woken
 	args    []any // of update
-	// Of the change at hand: what decides it beside its row, and what is decided.
+	// Of the current change: the facts for its decision, and the decision.
 	facts   store.Facts
 	decided store.Decision
 
-	lastNotice int64 // the number that the outbox gave out last; 0: not known yet
+	lastNotice int64 // the last number that the outbox assigned; 0: not known yet
 }
 
 func openWriter(s *Store) (*writer, error) {
@@ -72,8 +72,8 @@ func openWriter(s *Store) (*writer, error) {
 
 func (w *writer) close() error { return w.c.close() }
 
-// write hands work to the writer and waits for its commit. When ctx ends first, the call returns its error and the
-// work may or may not happen: repeat it to know.
+// write passes work to the writer and waits for its commit. If ctx ends first, the call returns its error, and the work
+// may or may not be done: the caller must repeat it.
 func (s *Store) write(ctx context.Context, what string, rows int, work func(tx *writer) error) error {
 	r := &request{ctx: ctx, what: what, rows: max(rows, 1), work: work, done: make(chan struct{})}
 	select {
@@ -131,7 +131,7 @@ func (w *writer) drain() {
 	}
 }
 
-// collect takes what waits, up to the bound.
+// collect takes the waiting calls, up to the bound.
 func (w *writer) collect(group []*request) []*request {
 	rows, yielded := group[0].rows, false
 	for rows < w.s.cfg.GroupRowsMax {
@@ -144,15 +144,15 @@ func (w *writer) collect(group []*request) []*request {
 		if yielded {
 			break
 		}
-		// Callers that the last commit woke get to the queue first, if they are about to.
+		// Callers that the last commit woke can queue their next call first.
 		yielded = true
 		runtime.Gosched()
 	}
 	return group
 }
 
-// commit makes the group's changes in one transaction. When that fails, each call gets a transaction of its own, so
-// that what is wrong with one never fails another.
+// commit makes the group's changes in one transaction. If that fails, each call gets its own transaction, so that one
+// call never makes another fail.
 func (w *writer) commit(group []*request) {
 	err := w.transact(group)
 	if err != nil && len(group) == 1 && !dataError(err) {
@@ -172,8 +172,8 @@ func (w *writer) commit(group []*request) {
 	w.checkpoint()
 }
 
-// transact runs the calls in one transaction. Errors of single calls are left in them; an error that it returns has
-// undone everything.
+// transact runs the calls in one transaction. Errors of single calls are set in them. A returned error has undone
+// everything.
 func (w *writer) transact(group []*request) (err error) {
 	if _, err = w.c.exec("BEGIN IMMEDIATE"); err != nil {
 		return err
@@ -201,8 +201,8 @@ func (w *writer) transact(group []*request) (err error) {
 	return err
 }
 
-// guard runs one call's work; a panic in it is a broken invariant that must not take the writer down with all
-// other callers.
+// guard runs one call's work. A panic in it is a broken invariant, which must not stop the writer for all other
+// callers.
 func (w *writer) guard(r *request) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -213,22 +213,22 @@ func (w *writer) guard(r *request) (err error) {
 }
 
 func (w *writer) rollback(seq int64) {
-	// SQLite may have ended the transaction by itself, as on a full disk; then this fails and means nothing.
+	// SQLite may have ended the transaction itself, for example on a full disk. Then this fails, which does not matter.
 	_, _ = w.c.exec("ROLLBACK")
 	w.seq = seq
 	w.forget()
 }
 
-// forget drops what the writer knows of the file, which is read again when it is needed.
+// forget drops all that the writer has cached from the file.
 func (w *writer) forget() {
 	w.cache.clear()
 	clear(w.pools)
 }
 
-// poolsMax bounds the pool numbers that the writer keeps at hand.
+// poolsMax bounds the pool numbers that the writer caches.
 const poolsMax = 4096
 
-// rank is where a waiting row stands now, among those of its pool.
+// rank returns the current rank of a waiting row, among those of its pool.
 func (w *writer) rank(r *store.Row) (int64, error) {
 	n, ok := w.pools[r.Pool]
 	if !ok {
@@ -247,7 +247,7 @@ func (w *writer) rank(r *store.Row) (int64, error) {
 	return rankOf(n, waitIn(r, w.now), r.Priority), nil
 }
 
-// point runs f so that its failure undoes f alone: in a careful transaction within a savepoint; in a fast one the
+// point runs f so that a failure of f undoes only f. In a careful transaction it uses a savepoint. In a fast one the
 // failure ends the transaction, and the careful one follows.
 func (w *writer) point(f func() error) error {
 	if !w.careful {
@@ -294,7 +294,7 @@ func (s *Store) read(ctx context.Context, what string, f func(c *conn) error) er
 	}
 }
 
-// takeReader waits for a reading connection; each read is bounded, so the wait is.
+// takeReader waits for a reading connection. Each read is bounded, so the wait is too.
 func (s *Store) takeReader() (*conn, bool) {
 	select {
 	case c := <-s.readers:
@@ -304,5 +304,5 @@ func (s *Store) takeReader() (*conn, bool) {
 	}
 }
 
-// Now is the store's clock.
+// Now returns the store's clock.
 func (s *Store) Now(context.Context) (time.Time, error) { return s.clock.now(), nil }
