@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// The head of a session keeps its place while it is backed off. A scheduled start does not hold its session.
+// The head of a session keeps its place during its back-off. A scheduled start does not hold its session.
 func testDueBackedOff(t *testing.T, k *kit) {
 	strict, fails := inSession("s", messages.AffinityStrict), inSession("s", messages.AffinityStrictFail)
 	now, err := k.Now(t.Context())
@@ -43,7 +43,7 @@ func testDueBackedOff(t *testing.T, k *kit) {
 	k.applied(t, k.placeIn(one, 1, store.SessionUse{Epoch: 1, Bind: true, Hit: true}))
 	k.applied(t, &store.TakeBack{ID: one.ID, Attempt: 1, Reason: "test", Delay: 30 * time.Millisecond})
 	heads, page = k.due(t, store.DueQuery{Heads: 10})
-	if len(heads) > 1 { // it has become due meanwhile
+	if len(heads) > 1 { // it became due meanwhile
 		require.Equal(t, []bool{false, false}, behind(page))
 	}
 	require.Eventually(t, func() bool {
@@ -53,7 +53,7 @@ func testDueBackedOff(t *testing.T, k *kit) {
 	require.Equal(t, []bool{false, false}, behind(page))
 }
 
-// An execution in a session without an affinity is not serialised, also not after it was given back.
+// An execution in a session without an affinity is not serialized, also after it was given back.
 func testDueNoAffinity(t *testing.T, k *kit) {
 	e := k.submit(t, ask(inSession("s", "")), ask(inSession("s", messages.AffinityStrict)))
 	for _, delay := range []time.Duration{0, time.Hour} {
@@ -65,8 +65,8 @@ func testDueNoAffinity(t *testing.T, k *kit) {
 	}
 }
 
-// Whatever is taken back and however long it is backed off, the executions of a strict session start in the order of their
-// insertion.
+// The executions of a strict session start in the order of insertion, whichever are taken back and however long their
+// back-off is.
 func testSessionOrder(t *testing.T, k *kit) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -106,7 +106,7 @@ func testSessionOrder(t *testing.T, k *kit) {
 	require.Equal(t, inserted, started)
 }
 
-// placeHead places the head of a session on its worker, or binds it there.
+// placeHead places the head of a session on the session's worker, or binds the session there.
 func (k *kit) placeHead(t *testing.T, c messages.Candidate) {
 	t.Helper()
 	epoch := int64(1)

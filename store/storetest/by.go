@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// testEventsNameWho: the event of a change that somebody asked for names them, and that of one which came of itself nobody.
+// testEventsNameWho checks that the event of a requested change names who asked, and that other events name nobody.
 func testEventsNameWho(t *testing.T, k *kit) {
 	for _, c := range []struct {
 		from   messages.Status

@@ -45,7 +45,7 @@ func testOneBadRow(t *testing.T, k *kit) {
 		switch i {
 		case 7: // a retry that cannot be stored
 			f.Retry = &messages.Execution{ID: messages.NewExecutionID(), Action: "a.b", Pool: pool, Priority: 99}
-		case 13: // a retry whose id another execution has
+		case 13: // a retry with the id of another execution
 			f.Retry = &messages.Execution{ID: taken.ID, Action: "a.b", Pool: pool}
 		}
 		changes = append(changes, f)
@@ -64,7 +64,7 @@ func testOneBadRow(t *testing.T, k *kit) {
 	require.Equal(t, taken, k.get(t, taken.ID))
 }
 
-// testRefusedInANewPool: what a refused change was the first to name is not remembered, as if it stood in the store.
+// testRefusedInANewPool checks that a pool that only a refused change has named is not cached as if it were stored.
 func testRefusedInANewPool(t *testing.T, k *kit) {
 	taken := k.submit(t, ask())[0]
 	e := k.bring(t, messages.Running)
@@ -84,7 +84,8 @@ func testRefusedInANewPool(t *testing.T, k *kit) {
 	}
 }
 
-// testManyBytes makes more bytes of changes in one call than an adapter puts into one transaction. Each gets its own answer.
+// testManyBytes makes changes of more bytes in one call than an adapter puts into one transaction. Each gets its own
+// answer.
 func testManyBytes(t *testing.T, k *kit) {
 	result := append(append([]byte{'"'}, bytes.Repeat([]byte("0123456789 "), 200_000)...), '"')
 	var changes []store.Change

@@ -46,7 +46,7 @@ func testStraightPath(t *testing.T, k *kit) {
 	require.Equal(t, messages.Output{Stdout: []byte("hi"), Stderr: []byte("!"), ErrCut: true}, out)
 }
 
-// changeTo makes the change called name for an execution that bring made.
+// changeTo returns the named change of an execution that bring made.
 func (k *kit) changeTo(name string, e messages.Execution) store.Change {
 	switch name {
 	case "place":
@@ -65,7 +65,7 @@ func (k *kit) changeTo(name string, e messages.Execution) store.Change {
 	return &store.Rescue{ID: e.ID, Attempt: e.Attempt, Reason: "node gone"}
 }
 
-// legal is what each change makes of each status that it may start from.
+// legal has, for each change, the statuses from which it may start and its next status.
 var legal = map[string]map[messages.Status]messages.Status{
 	"place":     {messages.Requested: messages.Scheduled},
 	"take_back": {messages.Scheduled: messages.Requested},
@@ -143,7 +143,7 @@ func testRaces(t *testing.T, k *kit) {
 			group.Go(func() {
 				c := k.changeTo(name, e)
 				switch c := c.(type) {
-				case *store.Place: // another worker each
+				case *store.Place: // each has another worker
 					c.Worker, c.WorkerID = k.key(i), workerID(i)
 				case *store.Claim:
 					c.Generation = messages.Generation(i + 1)
@@ -235,7 +235,7 @@ func testRetry(t *testing.T, k *kit) {
 	t.Fatal("the retry is not due")
 }
 
-// testCrashes: the crash count of a chain is one count. It includes the last crash, and a retry goes on from it.
+// testCrashes checks that a chain has one crash count. It includes the last crash, and a retry continues it.
 func testCrashes(t *testing.T, k *kit) {
 	e := k.bring(t, messages.Running, func(e *messages.Execution) { e.MaxRetries, e.MayRepeat = 9, true })
 	for crashes := 1; crashes <= 3; crashes++ {
@@ -328,9 +328,9 @@ func testEvents(t *testing.T, k *kit) {
 	var kinds []string
 	for _, v := range events {
 		if v.Kind == "stale_write" && slices.Contains(kinds, v.Kind) {
-			continue // a request that arrives twice is two late writes
+			continue // a duplicate request makes two stale writes
 		}
-		if v.Kind != "place" && v.Kind != "claim" { // stored with events: all
+		if v.Kind != "place" && v.Kind != "claim" { // with all events these are stored too
 			kinds = append(kinds, v.Kind)
 		}
 		require.False(t, v.At.IsZero())

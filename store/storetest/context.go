@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ctx is the test's context where it has one, as *testing.T and *rapid.T do.
+// ctx returns the test's context if it has one, like *testing.T and *rapid.T.
 func ctx(t require.TestingT) context.Context {
 	if c, ok := t.(interface{ Context() context.Context }); ok {
 		return c.Context()

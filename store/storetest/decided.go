@@ -11,17 +11,17 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// decided follows a few executions, two of them in one session, by store.Decide alone.
+// decided tracks a few executions, two of them in one session, by store.Decide alone.
 type decided struct {
 	rows   []store.Row
 	held   store.Session
 	has    bool // the session's row exists
 	events map[messages.ExecutionID][]store.Event
-	all    map[messages.ExecutionID][]store.Event // with those of the straight path
+	all    map[messages.ExecutionID][]store.Event // including those of the straight path
 }
 
-// testDecided makes random changes, many in one call, and compares every verdict, row, event and session with what store.Decide says: so an
-// adapter that makes changes by statements of its own has no rules of its own.
+// testDecided makes random changes, many in one call, and compares every verdict, row, event and session with
+// store.Decide. So an adapter whose statements make changes has no rules of its own.
 func testDecided(t *testing.T, k *kit) {
 	rapid.Check(t, func(r *rapid.T) {
 		session := messages.NewExecutionID().String()
@@ -34,13 +34,13 @@ func testDecided(t *testing.T, k *kit) {
 			m.call(r, k)
 		}
 		m.compareEvents(r, k)
-		for i := range m.rows { // so that the next history meets no backlog
+		for i := range m.rows { // so that the next history has no backlog
 			k.apply(r, &store.Cancel{ID: m.rows[i].ID})
 		}
 	})
 }
 
-// call draws the changes of one call as if each that is drawn were made, and compares what became of them.
+// call draws the changes of one call as if each drawn one were made, and compares the results.
 func (m *decided) call(r *rapid.T, k *kit) {
 	guess := &decided{rows: append([]store.Row(nil), m.rows...), held: m.held, has: m.has}
 	var changes []store.Change
@@ -74,7 +74,7 @@ func (m *decided) call(r *rapid.T, k *kit) {
 	m.compareSession(r, k)
 }
 
-// stored is the execution as a store gives it back: an error in the form that it is kept in.
+// stored returns the execution as a store returns it: an error in its stored form.
 func stored(e messages.Execution) messages.Execution {
 	e.Error = store.DecodeError(store.EncodeError(e.Error))
 	if len(e.Result) == 0 {
@@ -83,7 +83,7 @@ func stored(e messages.Execution) messages.Execution {
 	return e
 }
 
-// follow decides the change of row i and follows it.
+// follow decides the change of row i and applies it.
 func (m *decided) follow(i int, c store.Change, at time.Time) store.Decision {
 	row := &m.rows[i]
 	facts := &store.Facts{Held: m.held}
@@ -112,7 +112,7 @@ func (m *decided) follow(i int, c store.Change, at time.Time) store.Decision {
 	return d
 }
 
-// affect makes the decision's effect on the session.
+// affect applies the decision's effect on the session.
 func (m *decided) affect(d *store.Decision, at time.Time) {
 	n := &d.Next
 	switch d.Session {
@@ -147,7 +147,7 @@ func (m *decided) compareSession(r *rapid.T, k *kit) {
 	require.Equal(r, want, got)
 }
 
-// compareRetry looks at the execution that follows one that has ended.
+// compareRetry compares the retry of an ended execution.
 func (m *decided) compareRetry(r *rapid.T, k *kit, d *store.Decision) {
 	got := k.get(r, d.Retry.ID)
 	require.Equal(r, messages.Requested, got.Status)
@@ -156,7 +156,8 @@ func (m *decided) compareRetry(r *rapid.T, k *kit, d *store.Decision) {
 	require.Empty(r, got.IdempotencyKey)
 }
 
-// compareEvents: a store keeps all events, or those that are not of the straight path. Stale writes have a test of their own.
+// compareEvents accepts a store with all events, or without those of the straight path. Stale writes have their own
+// test.
 func (m *decided) compareEvents(r *rapid.T, k *kit) {
 	for i := range m.rows {
 		id := m.rows[i].ID

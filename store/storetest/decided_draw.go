@@ -13,8 +13,8 @@ import (
 
 func isError(err, kind error) bool { return errors.Is(err, kind) }
 
-// draw draws a change of row i, near enough to the row that it fits now and then. A placement that does not name the session of its
-// execution is alone in its call: others there need not see it.
+// draw draws a change of row i that fits now and then. A placement without the session of its execution is alone in its
+// call: other changes need not see it.
 func (m *decided) draw(r *rapid.T, k *kit, i int, alone bool) store.Change {
 	row := &m.rows[i]
 	id, attempt := row.ID, row.Attempt+messages.Attempt(rapid.SampledFrom([]int{0, 0, 0, 0, -1, 1}).Draw(r, "off"))
@@ -51,7 +51,7 @@ func (m *decided) draw(r *rapid.T, k *kit, i int, alone bool) store.Change {
 	return &store.Rescue{ID: id, Attempt: attempt, Reason: "node gone", Delay: delay, Unstarted: rapid.Bool().Draw(r, "unstarted"), By: by}
 }
 
-// likely are the changes, those of the straight path more than once where they fit, so that histories come far.
+// likely returns the changes, with those of the straight path repeated if they fit, so that histories make progress.
 func likely(s messages.Status) []string {
 	all := store.Changes()
 	switch s {

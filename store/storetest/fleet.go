@@ -137,7 +137,7 @@ func testWorkers(t *testing.T, k *kit) {
 	require.Empty(t, none)
 }
 
-// testDrainingHeartbeats: a node that drains is alive, and so are its workers until they have ended.
+// testDrainingHeartbeats checks that a draining node is alive, and so are its workers that have not ended.
 func testDrainingHeartbeats(t *testing.T, k *kit) {
 	ctx := t.Context()
 	require.NoError(t, k.SaveWorkers(ctx, []store.Worker{
@@ -162,7 +162,7 @@ func testDrainingHeartbeats(t *testing.T, k *kit) {
 	require.NoError(t, k.Heartbeat(ctx, k.inc, nil), "of one that has ended nothing is written")
 }
 
-// testLargeLetters keeps what a broker does not bound.
+// testLargeLetters stores dead letters above the bound of their body.
 func testLargeLetters(t *testing.T, k *kit) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), 200<<10/16)
 	sum := sha256.Sum256(body)
@@ -269,7 +269,7 @@ func testPurge(t *testing.T, k *kit) {
 	k.purgeOthers(t, now)
 }
 
-// A session of which an execution waits for a far time stays, so that it is told what was lost.
+// A session stays while an execution of it waits with run_at far ahead, so that the run is told of lost state.
 func testPurgeKeepsSessions(t *testing.T, k *kit) {
 	now, err := k.Now(t.Context())
 	require.NoError(t, err)
@@ -300,7 +300,8 @@ func testPurgeKeepsSessions(t *testing.T, k *kit) {
 	require.Equal(t, 4, total, "two executions and two sessions")
 }
 
-// A session with more retained executions than a purge looks at stays until they are purged, and those behind it go.
+// A session with more stored executions than a purge looks at stays until they are purged, and sessions after it are
+// deleted.
 func testPurgePassesLargeSessions(t *testing.T, k *kit) {
 	now, err := k.Now(t.Context())
 	require.NoError(t, err)

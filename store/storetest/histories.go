@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// model is one execution as the slow, obvious second version keeps it.
+// model is one execution in a slow, simple second implementation.
 type model struct {
 	status  messages.Status
 	attempt messages.Attempt
@@ -51,13 +51,13 @@ func testHistories(t *testing.T, k *kit) {
 				require.Equal(r, m.status.Terminal(), e.Status.Terminal() && !e.FinishedAt.IsZero())
 			}
 		}
-		for _, id := range ids { // so that the next history meets no backlog
+		for _, id := range ids { // so that the next history has no backlog
 			k.apply(r, &store.Cancel{ID: id})
 		}
 	})
 }
 
-// step draws one change, says what should become of it, and follows it.
+// step draws one change, predicts its verdict, and applies it.
 func (m *model) step(r *rapid.T, k *kit, id messages.ExecutionID) (store.Change, store.Verdict) {
 	attempt := m.attempt + messages.Attempt(rapid.SampledFrom([]int{0, 0, 0, -1, 1}).Draw(r, "off"))
 	slot := rapid.IntRange(0, 1).Draw(r, "slot")
@@ -107,7 +107,7 @@ func (m *model) finish(r *rapid.T, id messages.ExecutionID, attempt messages.Att
 	})
 }
 
-// move follows the change where it is legal, and returns the verdict.
+// move applies the change if it is legal, and returns the verdict.
 func (m *model) move(legal, already bool, follow func()) store.Verdict {
 	switch {
 	case legal:

@@ -30,7 +30,7 @@ func (k *kit) outbox(t *testing.T) *outbox {
 	return &outbox{k, hold}
 }
 
-// read returns the next page and moves on.
+// read returns the next page and moves the cursor.
 func (o *outbox) read(t *testing.T, limit int) store.NoticesPage {
 	t.Helper()
 	page, err := o.ReadNotices(t.Context(), o.Cursor, limit)
@@ -40,7 +40,7 @@ func (o *outbox) read(t *testing.T, limit int) store.NoticesPage {
 	return page
 }
 
-// told says that the pages were told.
+// told reports the pages as told.
 func (o *outbox) told(t *testing.T, pages ...store.NoticesPage) {
 	t.Helper()
 	told := store.ToldNotices{Cursor: pages[len(pages)-1].Next}
@@ -50,7 +50,7 @@ func (o *outbox) told(t *testing.T, pages ...store.NoticesPage) {
 	require.NoError(t, o.NoticesTold(t.Context(), o.Epoch, time.Hour, told))
 }
 
-// tell tells all that there is.
+// tell tells all notices.
 func (o *outbox) tell(t *testing.T) (ids []messages.ExecutionID) {
 	t.Helper()
 	for {
@@ -79,7 +79,7 @@ func (k *kit) pending(t *testing.T) store.NoticesPending {
 	return p
 }
 
-// end gives each of the executions its outcome, all in one call.
+// end writes the outcome of each of the executions, all in one call.
 func (k *kit) end(t *testing.T, executions []messages.Execution) (ids []messages.ExecutionID) {
 	t.Helper()
 	var changes []store.Change
@@ -101,7 +101,7 @@ func many(n int, change ...func(e *messages.Execution)) []messages.Execution {
 	return out
 }
 
-// testNotices: a notice exists exactly for the changes that end an execution with Notify set.
+// testNotices checks that exactly the changes that end an execution with Notify set make a notice.
 func testNotices(t *testing.T, k *kit) {
 	o := k.outbox(t)
 	require.Empty(t, o.tell(t))
@@ -133,7 +133,7 @@ func testNotices(t *testing.T, k *kit) {
 	require.Equal(t, store.NoticesPending{}, k.pending(t))
 }
 
-// testNoticeRetry: the retry of an execution that tells is told too, each by its own notice.
+// testNoticeRetry checks that the retry of an execution with a notice has its own notice.
 func testNoticeRetry(t *testing.T, k *kit) {
 	o := k.outbox(t)
 	e := k.bring(t, messages.Running, telling, func(e *messages.Execution) { e.MaxRetries = 1 })
@@ -147,7 +147,7 @@ func testNoticeRetry(t *testing.T, k *kit) {
 	require.Equal(t, []messages.ExecutionID{next.ID}, o.tell(t))
 }
 
-// testNoticesWhole: what a notice tells is what the execution has, and a result that is too long is left out.
+// testNoticesWhole checks that a notice has the values of its execution, without a result that is too long.
 func testNoticesWhole(t *testing.T, k *kit) {
 	o := k.outbox(t)
 	sized := func(n int) json.RawMessage { return json.RawMessage(`"` + strings.Repeat("x", n-2) + `"`) }
@@ -176,8 +176,8 @@ func testNoticesWhole(t *testing.T, k *kit) {
 	}
 }
 
-// testNoticesPages: pages of any size have every notice once, reading changes nothing, and what was told does not come
-// again, also for the next teller.
+// testNoticesPages checks that pages of any size have every notice once, that reading changes nothing, and that a told
+// notice does not come again, also for the next teller.
 func testNoticesPages(t *testing.T, k *kit) {
 	o := k.outbox(t)
 	var ids []messages.ExecutionID
@@ -217,7 +217,7 @@ func testNoticesPages(t *testing.T, k *kit) {
 	require.Zero(t, k.pending(t).Count)
 }
 
-// testNoticesBytes: a page of long results is short in number.
+// testNoticesBytes checks that a page of long results has few notices.
 func testNoticesBytes(t *testing.T, k *kit) {
 	o := k.outbox(t)
 	result := json.RawMessage(`"` + strings.Repeat("x", 60<<10) + `"`)
@@ -247,7 +247,7 @@ func testNoticesBytes(t *testing.T, k *kit) {
 	require.ElementsMatch(t, ids, got)
 }
 
-// testNoticesHeld: one incarnation tells at a time, and who lost the outbox changes nothing.
+// testNoticesHeld checks that one incarnation tells at a time, and that one that lost the outbox changes nothing.
 func testNoticesHeld(t *testing.T, k *kit) {
 	o := k.outbox(t)
 	other := messages.NewIncarnation()
@@ -276,7 +276,7 @@ func testNoticesHeld(t *testing.T, k *kit) {
 	require.ErrorIs(t, k.NoticesTold(t.Context(), again, time.Hour, told), store.ErrNoticesLost)
 }
 
-// testNoticesLater: a notice that is put off comes again at the end.
+// testNoticesLater checks that a postponed notice comes again at the end.
 func testNoticesLater(t *testing.T, k *kit) {
 	o := k.outbox(t)
 	batch := many(3, telling)
@@ -291,7 +291,7 @@ func testNoticesLater(t *testing.T, k *kit) {
 	require.Equal(t, append(ids[:1:1], k.end(t, last)...), o.tell(t))
 }
 
-// testNoticesPurged: what was purged before it was told is passed over.
+// testNoticesPurged checks that an execution that was purged before it was told is skipped.
 func testNoticesPurged(t *testing.T, k *kit) {
 	o := k.outbox(t)
 	batch := many(3, telling)
@@ -308,7 +308,7 @@ func testNoticesPurged(t *testing.T, k *kit) {
 	require.Zero(t, k.pending(t).Count, "the outbox keeps nothing longer than the executions")
 }
 
-// testDeadLetterKeys: a death that is handled twice leaves one record, however many share a time.
+// testDeadLetterKeys checks that a death that is handled twice leaves one record, however many share a time.
 func testDeadLetterKeys(t *testing.T, k *kit) {
 	e := k.bring(t, messages.Scheduled)
 	d := store.DeadLetter{Execution: e.ID, Attempt: 1, Queue: "q", Reason: "expired", Resolution: "failed", Key: "death/1"}

@@ -10,14 +10,15 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// keyedBy is a submission by somebody under a key.
+// keyedBy returns a submission by creator under a key.
 func keyedBy(creator, key, hash string) messages.Execution {
 	e := keyed(key, hash)
 	e.CreatedBy = creator
 	return e
 }
 
-// testKeyOwners: a key belongs to who made it. Two owners may have the same, alone, in one batch and at the same time.
+// testKeyOwners checks that a key belongs to its creator. Two owners may use the same key: alone, in one batch, and at
+// the same time.
 func testKeyOwners(t *testing.T, k *kit) {
 	submit := func(executions ...messages.Execution) []store.Submitted {
 		out, err := k.Submit(t.Context(), executions)
@@ -76,7 +77,8 @@ func testKeyOwners(t *testing.T, k *kit) {
 	}
 }
 
-// testRetryKeyOwners: the key of a retry by hand is that of who retries, not of who made the execution.
+// testRetryKeyOwners checks that the key of a requested retry belongs to who asked for it, not to the creator of the
+// execution.
 func testRetryKeyOwners(t *testing.T, k *kit) {
 	retryBy := func(e messages.Execution, by, key string, hash byte) (store.Submitted, error) {
 		return k.Retry(t.Context(), e.ID, retryOf(e, func(n *messages.Execution) {

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// retryOf is a retry that somebody asks for.
+// retryOf returns a requested retry.
 func retryOf(e messages.Execution, change ...func(*messages.Execution)) messages.Execution {
 	next := ask(change...)
 	next.ID, next.Action, next.Pool, next.Session, next.Affinity = messages.NewExecutionID(), e.Action, e.Pool, e.Session, e.Affinity
@@ -19,7 +19,7 @@ func retryOf(e messages.Execution, change ...func(*messages.Execution)) messages
 	return next
 }
 
-// testOneRetry: an execution has one retry, whoever asks for it and how often.
+// testOneRetry checks that an execution has one retry, whoever asks for it and how often.
 func testOneRetry(t *testing.T, k *kit) {
 	for name, change := range map[string]func(*messages.Execution){
 		"plain":   func(*messages.Execution) {},
@@ -54,7 +54,8 @@ func testOneRetry(t *testing.T, k *kit) {
 	}
 }
 
-// testRetryRaces: of many that ask at once one makes it, and one that an outcome has brought is the one.
+// testRetryRaces checks that of many requests at the same time one makes the retry, and that all get a retry that an
+// outcome has made.
 func testRetryRaces(t *testing.T, k *kit) {
 	e := k.bring(t, messages.TimedOut)
 	ids := make([]messages.ExecutionID, 8)
@@ -98,7 +99,7 @@ func testRetryRaces(t *testing.T, k *kit) {
 	require.Equal(t, 1, s.Execution.CrashCount, "a retry that is asked for goes on from the count too")
 }
 
-// testRetryRefused: what a retry may not follow, and keys that others have.
+// testRetryRefused checks which executions a retry may not follow, and keys that other executions have.
 func testRetryRefused(t *testing.T, k *kit) {
 	for _, status := range []messages.Status{messages.Requested, messages.Scheduled, messages.Running, messages.Cancelling, messages.Completed} {
 		e := k.bring(t, status)

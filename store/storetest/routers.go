@@ -20,7 +20,7 @@ type led struct {
 	epoch int64
 }
 
-// leads asks to lead pools, and returns how all of them stand then.
+// leads asks to lead pools, and returns all of them that have a leader afterwards.
 func (k *kit) leads(t *testing.T, by messages.Incarnation, pools ...string) []led {
 	t.Helper()
 	list, err := k.Lead(t.Context(), by, pools)
@@ -28,7 +28,7 @@ func (k *kit) leads(t *testing.T, by messages.Incarnation, pools ...string) []le
 	return k.timeless(t, list)
 }
 
-// routers are all rows.
+// routers returns all rows.
 func (k *kit) routers(t *testing.T) []led {
 	t.Helper()
 	list, err := k.Routers(t.Context())
@@ -75,7 +75,8 @@ func testRouters(t *testing.T, k *kit) {
 	require.Equal(t, []led{{"B", nobody, 1}, {"a", nobody, 2}, {"ä", nobody, 1}}, k.routers(t))
 }
 
-// testRoutersPassed: a node that leaves gives up what it led, takes no more, and its successor takes it with a new epoch.
+// testRoutersPassed checks that a node that leaves gives up its pools and takes no more, and that its successor takes
+// them with a new epoch.
 func testRoutersPassed(t *testing.T, k *kit) {
 	for i, state := range []store.NodeState{store.NodeDraining, store.NodeDead} {
 		epoch := int64(2*i + 1)
@@ -94,7 +95,8 @@ func testRoutersPassed(t *testing.T, k *kit) {
 	require.Equal(t, k.inc, k.routers(t)[0].by, "nobody gives up what another leads")
 }
 
-// testRouterLeases: a pool passes on when its leader's lease has run out or it was declared dead, and not before.
+// testRouterLeases checks that a pool can be taken when its leader's lease has expired or it was declared dead, and not
+// before.
 func testRouterLeases(t *testing.T, k *kit) {
 	const lease = 50 * time.Millisecond
 	other := k.join(t, time.Hour)
@@ -122,12 +124,12 @@ func testRouterLeases(t *testing.T, k *kit) {
 	require.Equal(t, []led{{"b", k.inc, 2}}, k.leads(t, k.inc, "b"), "its leader is dead")
 }
 
-// testRouterHints: the others hear when pools are given up, and not when there was none.
+// testRouterHints checks that the others are told when pools are given up, and not if there was none.
 func testRouterHints(t *testing.T, k *kit) {
 	hints := k.watch(t)
 	k.leads(t, k.inc, "a", "b")
 	require.NoError(t, k.Resign(t.Context(), k.inc, []string{"c"}))
-	e := k.submit(t, ask())[0] // a mark: what comes before it was told before
+	e := k.submit(t, ask())[0] // a marker: hints before it are of earlier changes
 	for h := range hints {
 		require.NotEqual(t, store.HintRouter, h.Kind, "nothing was given up")
 		if h.Pool == e.Pool {
@@ -140,8 +142,8 @@ func testRouterHints(t *testing.T, k *kit) {
 	hear(t, hints, store.Hint{Kind: store.HintRouter})
 }
 
-// testRouterRaces: of many that take the same pools at once, while what they take passes from hand to hand, each taking has
-// one winner, everybody is told of the same one, and no epoch is given out twice.
+// testRouterRaces has many nodes take the same pools at the same time, while the pools change leaders. Each taking has
+// one winner, all get the same one, and no epoch is used twice.
 func testRouterRaces(t *testing.T, k *kit) {
 	const takers, rounds = 6, 15
 	pools := []string{"a", "b", "c", "d"}
@@ -151,7 +153,7 @@ func testRouterRaces(t *testing.T, k *kit) {
 	}
 	lapsing := k.join(t, time.Hour)
 	for round := range rounds {
-		// What there is to take was given up, is led by a dead node, or by one whose lease has run out.
+		// The pools were given up, or their leader is dead or has an expired lease.
 		switch round % 3 {
 		case 0:
 			for _, n := range nodes {
@@ -191,7 +193,7 @@ func testRouterRaces(t *testing.T, k *kit) {
 	}
 }
 
-// handTo lets one node lead what others do.
+// handTo makes one node lead the pools of others.
 func (k *kit) handTo(t *testing.T, from []messages.Incarnation, to messages.Incarnation, pools []string) {
 	t.Helper()
 	_, err := k.Beat(t.Context(), to, time.Hour)
@@ -204,7 +206,7 @@ func (k *kit) handTo(t *testing.T, from []messages.Incarnation, to messages.Inca
 	}
 }
 
-// testRouterDrains: a node that takes and drains at once ends without any pool, whichever came first.
+// testRouterDrains checks that a node that takes and drains at the same time ends without a pool, whichever was first.
 func testRouterDrains(t *testing.T, k *kit) {
 	for range 20 {
 		n := k.join(t, time.Hour)

@@ -139,7 +139,7 @@ func testSnapshots(t *testing.T, k *kit) {
 	require.Equal(t, int64(2), k.session(t, "s").SnapshotEpoch)
 }
 
-// Pages of what is bound, to all workers that live or to one.
+// Pages of bound sessions, for all live workers or for one.
 func testBoundSessions(t *testing.T, k *kit) {
 	other := messages.NewIncarnation()
 	bind := func(name string, key messages.WorkerKey) {
@@ -191,7 +191,7 @@ func (k *kit) runIn(t *testing.T, e messages.Execution, slot int, u store.Sessio
 	k.applied(t, &store.Finish{ID: e.ID, Attempt: 1, Outcome: o})
 }
 
-// What a snapshot holds is told in runs: of those in its epoch, and never more than have finished.
+// A snapshot counts the runs that it includes: those in its epoch, and never more than have finished.
 func testSnapshotRuns(t *testing.T, k *kit) {
 	var e []messages.Execution
 	for range 8 {
@@ -230,7 +230,7 @@ func testSnapshotRuns(t *testing.T, k *kit) {
 	require.Equal(t, int64(2), epoch)
 }
 
-// A session in which nothing has begun has nothing to lose, and the store remembers which those are.
+// A session without a started run has no state to lose, and the store knows which sessions those are.
 func testSessionStarted(t *testing.T, k *kit) {
 	e := k.submit(t, ask(inSession("s", messages.AffinityHint)), ask(inSession("s", messages.AffinityHint)), ask(inSession("s", messages.AffinityHint)))
 	k.applied(t, k.placeIn(e[0], 1, store.SessionUse{Epoch: 1, Bind: true, Hit: true}))
@@ -248,7 +248,7 @@ func testSessionStarted(t *testing.T, k *kit) {
 	require.Equal(t, int64(2), one.Runs)
 }
 
-// testClaimUnbound claims a run whose session has lost its worker's process since it was placed.
+// testClaimUnbound claims a run whose session has lost its worker's process since the placement.
 func testClaimUnbound(t *testing.T, k *kit) {
 	e := k.submit(t, ask(inSession("s", messages.AffinityStrict)))[0]
 	k.applied(t, k.placeIn(e, 1, store.SessionUse{Epoch: 1, Bind: true, Hit: true}))
@@ -264,8 +264,8 @@ func testClaimUnbound(t *testing.T, k *kit) {
 	k.applied(t, k.claim(e.ID, 2, 1))
 }
 
-// testClaimRebound: the session was bound anew, to the next process of the same slot, since the execution was placed. That
-// process has no state of the session, and the run would not be told.
+// testClaimRebound claims a run whose session was bound again since the placement, to the next process of the same
+// slot. That process does not have the session's state, and the run would not be told.
 func testClaimRebound(t *testing.T, k *kit) {
 	e := k.submit(t, ask(inSession("s", messages.AffinityHint)), ask(inSession("s", messages.AffinityHint)))
 	k.applied(t, k.placeIn(e[0], 1, store.SessionUse{Epoch: 1, Bind: true, Hit: true}))

@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// Option says what more an adapter's store can do.
+// Option adds tests for more features of an adapter's store.
 type Option func() []named
 
 // named is one test of the suite.
@@ -22,7 +22,7 @@ type named struct {
 }
 
 // Shared adds the tests of a store that several nodes and other programs use at the same time: leases and fencing, dead
-// nodes, hints, and the inbox. put does what another program does to submit.
+// nodes, hints, and the inbox. put submits as another program does.
 func Shared(put func(t *testing.T, s store.Store, k store.Submission)) Option {
 	return func() []named {
 		return []named{
@@ -53,7 +53,7 @@ func (k *kit) join(t *testing.T, lease time.Duration) messages.Incarnation {
 	return inc
 }
 
-// past waits until the store's clock has passed a moment.
+// past waits until the store's clock has passed a time.
 func (k *kit) past(t *testing.T, at time.Time) {
 	require.Eventually(t, func() bool {
 		now, err := k.Now(t.Context())
@@ -96,20 +96,20 @@ func testSteady(t *testing.T, k *kit) {
 	k.past(t, held.LeaseUntil)
 	p, err := k.Beat(t.Context(), k.inc, time.Hour)
 	require.NoError(t, err)
-	since := k.node(t, k.inc).SteadySince // the renewal may be repeated; then the first one closed the gap
+	since := k.node(t, k.inc).SteadySince // the renewal may be repeated; then the first one ended the pause
 	require.True(t, since.After(held.LeaseUntil) && !since.After(p.At), "after a gap it is steady from its renewal on, at %s: %s", p.At, since)
 }
 
-// gapLease is a lease that a slow machine renews well within SteadyGap of it, if it does so at once.
+// gapLease is a lease that a slow machine renews well within SteadyGap if it does so at once.
 const gapLease = 2 * time.Second
 
-// pastGap waits until so long after the incarnation's last renewal that a steady node would have renewed, and before its lease
-// runs out.
+// pastGap waits until a steady node would have renewed since the incarnation's last renewal, and its lease has not
+// expired.
 func (k *kit) pastGap(t *testing.T, inc messages.Incarnation) {
 	k.past(t, k.node(t, inc).BeatAt.Add(gapLease*(store.SteadyGap+50)/1000))
 }
 
-// An outage of almost a lease: the lease had not run out when it was renewed, and yet others' may have.
+// An outage lasts almost a lease: this node's lease had not expired when it was renewed, but those of others may have.
 func testGap(t *testing.T, k *kit) {
 	inc := k.join(t, gapLease)
 	first := k.node(t, inc)
@@ -123,8 +123,8 @@ func testGap(t *testing.T, k *kit) {
 	require.True(t, k.node(t, inc).SteadySince.After(before.BeatAt), "steady from its renewal on")
 }
 
-// testOutages: for a while that is near a lease nobody can renew. Whoever renews first declares nobody dead, although the
-// others renewed last up to a beat before it did.
+// testOutages has outages near the length of a lease in which no node can renew. The node that renews first declares no
+// other dead, although their last renewal was up to a beat before its own.
 func testOutages(t *testing.T, k *kit) {
 	const lease = 2 * time.Second
 	for _, share := range []time.Duration{500, 800, 950, 1000, 1500} {
@@ -148,7 +148,8 @@ func testOutages(t *testing.T, k *kit) {
 	}
 }
 
-// What was decided after a renewal may reach the store an outage later: nobody else could renew meanwhile.
+// A declaration that was decided after a renewal may reach the store after an outage, in which no other node could
+// renew.
 func testLateDeclare(t *testing.T, k *kit) {
 	const lease = 50 * time.Millisecond
 	other := k.join(t, lease)
@@ -219,7 +220,7 @@ func testDeclareAfterOutage(t *testing.T, k *kit) {
 	require.Equal(t, store.NodeActive, k.node(t, other).State)
 }
 
-// hear waits for a hint and drops what comes before it.
+// hear waits for a hint and drops the ones before it.
 func hear(t *testing.T, hints <-chan store.Hint, want store.Hint) {
 	t.Helper()
 	deadline := time.After(10 * time.Second)
@@ -236,12 +237,13 @@ func hear(t *testing.T, hints <-chan store.Hint, want store.Hint) {
 	}
 }
 
-// watch returns hints from a store that listens already: the second look says so.
+// watch returns hints from a store that already listens: the second hint to look says so.
 func (k *kit) watch(t *testing.T) <-chan store.Hint {
 	hints, err := k.Watch(t.Context())
 	require.NoError(t, err)
 	hear(t, hints, store.Hint{Kind: store.HintLook})
-	// Hints only: what comes before the store listens may be missing, so the first one is asked for until it comes.
+	// Values are only hints: those before the store listens may be missing, so the first one is requested until it
+	// arrives.
 	require.Eventually(t, func() bool {
 		k.submit(t, ask(func(e *messages.Execution) { e.Pool = "first" }))
 		select {
@@ -339,7 +341,7 @@ func testSubmissionsHeld(t *testing.T, k *kit, put func(*testing.T, store.Store,
 	require.Equal(t, ids[2], left[0].ID)
 }
 
-// testSubmissionsOfNothing: the nil id, which another program may give, names its row like any other.
+// testSubmissionsOfNothing checks that the nil id, which another program may insert, identifies its row like any other.
 func testSubmissionsOfNothing(t *testing.T, k *kit, put func(*testing.T, store.Store, store.Submission)) {
 	put(t, k.Store, store.Submission{Action: "a.b", Parameters: json.RawMessage(`{}`)})
 	got, err := k.TakeSubmissions(t.Context(), time.Nanosecond, 10)

@@ -1,6 +1,6 @@
-// Package storetest is the conformance suite of the store port. Every adapter runs it on its real server; it asks
-// only through the port, so it holds for a store that other nodes use at the same time. What it leaves to each
-// adapter's own tests: durability over a kill, locks, full disks, schema versions.
+// Package storetest is the conformance suite of the store port. Every adapter runs it on its real server. It uses only
+// the port, so it also holds for a store that other nodes use at the same time. Each adapter's own tests check the
+// rest: durability after a kill, locks, full disks, schema versions.
 package storetest
 
 import (
@@ -18,7 +18,7 @@ import (
 // Open returns an empty store that closes with the test.
 type Open func(t *testing.T) store.Store
 
-// suite is what every store must show.
+// suite has the tests that every store must pass.
 var suite = []named{
 	{"submit returns what it stored", testSubmit},
 	{"submit keeps every field", testSubmitFields},
@@ -127,7 +127,7 @@ func workerID(slot int) messages.WorkerID {
 	return messages.NewWorkerID("n", pool, messages.Slot(slot))
 }
 
-// ask makes one request, changed by the given functions.
+// ask returns one request, changed by the given functions.
 func ask(change ...func(e *messages.Execution)) messages.Execution {
 	e := messages.Execution{
 		ID: messages.NewExecutionID(), Action: "core.echo", Version: "1", Pool: pool, Priority: messages.PriorityNormal,
@@ -191,7 +191,7 @@ func failed(status messages.Status) messages.Outcome {
 	return messages.Outcome{Status: status, Error: &messages.Error{Code: messages.CodeActionError, Message: "no"}}
 }
 
-// crashed is the outcome of a run that took its worker along.
+// crashed returns the outcome of a run whose worker ended with it.
 func crashed() messages.Outcome {
 	return messages.Outcome{Status: messages.Abandoned, Error: &messages.Error{
 		Code: messages.CodeWorkerLost, Message: "exit status 3", WorkerFault: true,
@@ -205,7 +205,7 @@ func outcome(status messages.Status) messages.Outcome {
 	return failed(status)
 }
 
-// bring submits an execution and leads it to a status; its attempt is then 1, or 0 where it was never placed.
+// bring submits an execution and takes it to a status. Its attempt is then 1, or 0 if it was never placed.
 func (k *kit) bring(t require.TestingT, to messages.Status, change ...func(e *messages.Execution)) messages.Execution {
 	e := k.submit(t, ask(change...))[0]
 	if to == messages.Requested {
@@ -227,13 +227,13 @@ func (k *kit) bring(t require.TestingT, to messages.Status, change ...func(e *me
 	return e
 }
 
-// start brings a requested execution to running.
+// start takes a requested execution to running.
 func (k *kit) start(t require.TestingT, e messages.Execution) {
 	k.applied(t, k.place(e.ID, e.Attempt, 1))
 	k.applied(t, k.claim(e.ID, e.Attempt+1, 1))
 }
 
-// reachable are the statuses that changes lead to: a router that places in one statement passes over scheduling.
+// reachable returns the statuses that changes lead to. Routers place in one statement, so scheduling is not one.
 func reachable() []messages.Status {
 	var out []messages.Status
 	for _, s := range messages.Statuses() {

@@ -46,8 +46,8 @@ func testSubmitFields(t *testing.T, k *kit) {
 	require.Equal(t, in, got)
 }
 
-// testSubmitPlaced submits some executions with their placement: those stand where Submit and Place would have led them, and
-// go on from there.
+// testSubmitPlaced submits some executions with their placement. They must be as after Submit and Place, and continue
+// from there.
 func testSubmitPlaced(t *testing.T, k *kit) {
 	in := []messages.Execution{ask(), ask(func(e *messages.Execution) { e.Labels = map[string]string{"k": "v"} }), ask(), keyed("one", "h")}
 	in[1].WaitForWorker, in[1].WorkerDeadline = true, time.Now().Add(time.Hour)

@@ -13,15 +13,15 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// Two is one store of two values on the same database, as two nodes have them: what each keeps in memory of executions and
-// sessions must hold whatever the other does. Each call about them goes to either, by chance. Leases and hints are the
-// first's, so the tests of Shared are not for it.
+// Two is one store of two values on the same database, as on two nodes: each value's memory of executions and sessions
+// must be correct whatever the other does. Each call about them goes to one of the two by chance. Leases and hints are
+// the first's, so it does not run the tests of Shared.
 func Two(first, second store.Store) store.Store {
 	return &two{Store: first, second: second, random: rand.New(rand.NewPCG(1, 2))}
 }
 
 type two struct {
-	store.Store // the first, which takes what is not about executions and sessions
+	store.Store // the first, for calls that are not about executions and sessions
 	second      store.Store
 	mu          sync.Mutex
 	random      *rand.Rand
@@ -116,7 +116,7 @@ func (s *two) Snapshot(ctx context.Context, pool, session string) (json.RawMessa
 	return s.either().Snapshot(ctx, pool, session)
 }
 
-// Second adds the tests of two store values that each node has one of. second opens another on the database of a store.
+// Second adds the tests of two store values, one for each node. second opens another value on the database of a store.
 func Second(second func(t *testing.T, s store.Store) store.Store) Option {
 	return func() []named {
 		return []named{
@@ -126,8 +126,9 @@ func Second(second func(t *testing.T, s store.Store) store.Store) Option {
 	}
 }
 
-// testTwoOutcomes: a process that has claimed an execution remembers it. Once another has rescued it and runs it in a newer
-// attempt, the first one's outcome has no effect, though it comes the way that reads nothing before.
+// testTwoOutcomes checks a process that remembers an execution it has claimed. Once another process has rescued the
+// execution and runs a newer attempt, the outcome of the first has no effect, although a lean statement writes it
+// without a read.
 func testTwoOutcomes(t *testing.T, k *kit, other store.Store) {
 	second := &kit{Store: other, inc: k.inc}
 	for _, status := range []messages.Status{messages.Completed, messages.Failed, messages.TimedOut} {
@@ -144,7 +145,7 @@ func testTwoOutcomes(t *testing.T, k *kit, other store.Store) {
 	}
 }
 
-// testTwoClaims: the same of a claim, by a process that remembers what it has submitted.
+// testTwoClaims checks the same for a claim, by a process that remembers its submission.
 func testTwoClaims(t *testing.T, k *kit, other store.Store) {
 	second := &kit{Store: other, inc: k.inc}
 	e := k.bring(t, messages.Scheduled)

@@ -6,9 +6,9 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// Attemptless wraps a store into one that gives claims and ends of runs to the attempt after theirs too, so that an old attempt's take effect on
-// a newer one. It is a planted fault, which the checker of histories must find. All goes in one call: a node that has been frozen lives
-// no longer than that.
+// Attemptless wraps a store so that claims and ends of runs are also made for the next attempt: an old attempt then
+// affects a newer one. It is a planted fault that the checker of histories must find. Both are made in one call,
+// because a node that was frozen lives no longer than that.
 func Attemptless(s store.Store) store.Store { return &attemptless{s} }
 
 type attemptless struct{ store.Store }
@@ -41,7 +41,7 @@ func (s *attemptless) Apply(ctx context.Context, changes []store.Change) ([]stor
 	return out, nil
 }
 
-// onNext is the change made of the attempt after its own; nil: it is no claim and no end of a run.
+// onNext returns the change for the next attempt; nil: it is no claim and no end of a run.
 func onNext(c store.Change) store.Change {
 	switch c := c.(type) {
 	case *store.Claim:

@@ -12,12 +12,12 @@ import (
 // calls passes every call of a store but Submit, Apply and Close through one function.
 type calls struct {
 	store.Store
-	// around makes the call, or does not, or makes it again. It is told whether the port promises that a call whose
-	// outcome is unknown may be repeated without a trace.
+	// around makes the call once, twice or not at all. repeatable says that the port promises that a call with an unknown
+	// outcome may be repeated without an effect.
 	around func(ctx context.Context, repeatable bool, do func() error) error
 }
 
-// What around is told of a call. Reads count as once: a lost reply of theirs is as good as a refused call.
+// The values of repeatable. Reads are once: for a read, a lost reply is the same as a refused call.
 const (
 	repeatable = true
 	once       = false

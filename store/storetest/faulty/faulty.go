@@ -12,10 +12,10 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// ErrTwice says that a change took effect a second time when it was repeated, which no store may let happen.
+// ErrTwice says that a repeated change took effect a second time, which no store may allow.
 var ErrTwice = errors.New("a repeated change took effect twice")
 
-// Config is what goes wrong, in chances of one call in a hundred. All chances zero: 10 of each.
+// Config has the chance of each fault, in percent of calls. All zero: 10 each.
 type Config struct {
 	Seed     uint64
 	Refused  int           // ErrUnavailable, and nothing was done
@@ -35,14 +35,14 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Counts says how often what went wrong.
+// Counts says how often each fault happened.
 type Counts struct{ Refused, Lost, Twice, Delayed int }
 
-// Store is a faulty store. Its calls fail with store.ErrUnavailable beside what the wrapped store says.
+// Store is a faulty store. Besides the wrapped store's errors, its calls return store.ErrUnavailable.
 //
-// Replies are lost, and requests done twice, only of calls that the port promises to be repeatable. A submission
-// without an id or a key is not, nor is a batch of changes that names an execution twice: on the second time the first
-// change meets what the second one left.
+// It loses replies and repeats requests only for calls that the port declares repeatable. A submission without an id or
+// a key is not repeatable. Nor is a batch of changes that names an execution twice: the second time, the first change
+// finds the result of the second one.
 type Store struct {
 	calls
 	config Config
@@ -59,20 +59,20 @@ func New(s store.Store, c Config) *Store {
 	return f
 }
 
-// Counts says how often what has gone wrong so far.
+// Counts returns how often each fault has happened so far.
 func (f *Store) Counts() Counts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.counts
 }
 
-// fate is what becomes of one call.
+// fate is the faults of one call.
 type fate struct {
 	refused, lost, twice bool
 	delay                time.Duration
 }
 
-// draw draws a call's fate. A call that cannot be repeated is at most refused or late.
+// draw draws a call's faults. A call that cannot be repeated is at most refused or late.
 func (f *Store) draw(repeatable bool) fate {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,7 +93,7 @@ func (f *Store) draw(repeatable bool) fate {
 	return d
 }
 
-// begin waits out a delay, and says whether the call is refused.
+// begin waits for the delay and returns an error if the call is refused.
 func (d fate) begin(ctx context.Context) error {
 	if err := pause(ctx, d.delay); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (d fate) begin(ctx context.Context) error {
 	return nil
 }
 
-// pause lets time pass, at most to the end of ctx.
+// pause waits for d, at most until ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -119,7 +119,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// around lets a call meet its fate. What the call returns is kept by do itself.
+// around makes a call with its faults. do stores the call's results itself.
 func (f *Store) around(ctx context.Context, repeatable bool, do func() error) error {
 	d := f.draw(repeatable)
 	if err := d.begin(ctx); err != nil {
@@ -135,8 +135,8 @@ func (f *Store) around(ctx context.Context, repeatable bool, do func() error) er
 	return err
 }
 
-// lostReply is the error for a call that was done and whose reply was lost. It carries the reply for Repeat, which
-// judges by it; another caller sees no more than store.ErrUnavailable.
+// lostReply is the error of a call that was done and whose reply was lost. It holds the reply, which Repeat compares.
+// Other callers only see store.ErrUnavailable.
 type lostReply struct {
 	submitted []store.Submitted
 	results   []store.Result
@@ -188,7 +188,7 @@ func (f *Store) Apply(ctx context.Context, changes []store.Change) ([]store.Resu
 	return out, err
 }
 
-// named says that each execution has an id or a key, by which a second submission of it is recognised.
+// named reports whether each execution has an id or a key, by which a second submission of it is recognized.
 func named(executions []messages.Execution) bool {
 	for i := range executions {
 		if executions[i].ID.IsZero() && executions[i].IdempotencyKey == "" {
@@ -198,7 +198,7 @@ func named(executions []messages.Execution) bool {
 	return true
 }
 
-// distinct says that no execution is named twice.
+// distinct reports whether no execution is named twice.
 func distinct(changes []store.Change) bool {
 	seen := make(map[messages.ExecutionID]bool, len(changes))
 	for _, c := range changes {

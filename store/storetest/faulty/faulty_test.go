@@ -117,7 +117,7 @@ func TestRepeatGivesUp(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// forgetful is a broken store: it does not recognise a Finish that it has made before, and counts it again.
+// forgetful is a broken store: it does not recognize a repeated Finish and counts it again.
 type forgetful struct{ store.Store }
 
 func (s forgetful) Apply(ctx context.Context, changes []store.Change) ([]store.Result, error) {
@@ -130,7 +130,7 @@ func (s forgetful) Apply(ctx context.Context, changes []store.Change) ([]store.R
 	return out, err
 }
 
-// amnesiac is another: it takes a repeated submission for a new one.
+// amnesiac is a broken store: it stores a repeated submission as a new one.
 type amnesiac struct{ store.Store }
 
 func (s amnesiac) SubmitPlaced(ctx context.Context, executions []messages.Execution, places []*store.Place) ([]store.Submitted, error) {
@@ -143,7 +143,8 @@ func (s amnesiac) SubmitPlaced(ctx context.Context, executions []messages.Execut
 	return s.Store.SubmitPlaced(ctx, fresh, places)
 }
 
-// TestBrokenStoresAreFoundOut leads an execution to its end through a faulty network, on a good store and on broken ones.
+// TestBrokenStoresAreFoundOut takes an execution to its end through a faulty network, on a correct store and on broken
+// ones.
 func TestBrokenStoresAreFoundOut(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -170,7 +171,7 @@ func TestBrokenStoresAreFoundOut(t *testing.T) {
 	}
 }
 
-// lead submits an execution and brings it to its outcome; an error is a call's.
+// lead submits an execution and takes it to its outcome. It returns the error of a call.
 func lead(t *testing.T, s store.Store) error {
 	inc := messages.NewIncarnation()
 	require.NoError(t, s.Join(t.Context(), store.Node{Incarnation: inc, Name: "n", Version: "1"}, time.Hour))
@@ -192,7 +193,7 @@ func lead(t *testing.T, s store.Store) error {
 	return nil
 }
 
-// The planted fault gives the outcome of an old attempt to a newer one.
+// The planted fault writes the outcome of an old attempt to a newer one.
 func TestAttemptlessTakesOldOutcomes(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -204,7 +205,7 @@ func TestAttemptlessTakesOldOutcomes(t *testing.T) {
 		results, err := s.Apply(t.Context(), []store.Change{
 			&store.Place{ID: e.ID, Attempt: attempt, Worker: worker, WorkerID: "n/p/0", PlacedBy: inc, ClaimWithin: time.Minute},
 			&store.Claim{ID: e.ID, Attempt: attempt + 1, Worker: worker, Generation: 1},
-			&store.Rescue{ID: e.ID, Attempt: attempt + 1 - 2*attempt}, // the first run alone is rescued
+			&store.Rescue{ID: e.ID, Attempt: attempt + 1 - 2*attempt}, // only the first run is rescued
 		})
 		require.NoError(t, err)
 		require.Equal(t, store.Applied, results[1].Verdict)

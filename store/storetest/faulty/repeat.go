@@ -10,15 +10,15 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// A repeating caller makes a call at most callsMax times, with a pause between two.
+// A repeating caller makes a call at most callsMax times, with a pause after each.
 const (
 	callsMax = 100
 	between  = 100 * time.Microsecond
 )
 
-// Repeat wraps a store into a caller that repeats what store.ErrUnavailable left unknown. Where a faulty store has lost
-// a reply, it holds the repeated one against that: a change that was applied must not be applied again (ErrTwice), and
-// its caller is told applied. On any other store it just repeats.
+// Repeat wraps a store into a caller that repeats calls with store.ErrUnavailable. If a faulty store has lost a reply,
+// it compares the repeated one with it: an applied change must not be applied again (ErrTwice), and its caller gets
+// Applied. With any other store it only repeats.
 func Repeat(s store.Store) store.Store {
 	return &repeating{calls{Store: s, around: func(ctx context.Context, _ bool, do func() error) error {
 		return again(ctx, func(error) error { return do() })
@@ -27,7 +27,7 @@ func Repeat(s store.Store) store.Store {
 
 type repeating struct{ calls }
 
-// again calls until the outcome is known. Each call is told how the one before ended.
+// again calls do until the outcome is known. Each call gets the error of the one before.
 func again(ctx context.Context, do func(before error) error) error {
 	var err error
 	for range callsMax {
@@ -74,7 +74,7 @@ func (r *repeating) Apply(ctx context.Context, changes []store.Change) (out []st
 		if errors.Is(err, store.ErrUnavailable) {
 			return err
 		}
-		for i := len(lost) - 1; i >= 0; i-- { // the latest first, so that each is held against all that came after it
+		for i := len(lost) - 1; i >= 0; i-- { // the latest first, so that each is compared with all that came after it
 			out, err = mergeResults(changes, lost[i].results, lost[i].err, out, err)
 		}
 		return err
@@ -82,7 +82,7 @@ func (r *repeating) Apply(ctx context.Context, changes []store.Change) (out []st
 	return out, err
 }
 
-// earliest keeps the first lost reply: the later ones found its work done.
+// earliest returns the first lost reply: the later ones found its changes made.
 func earliest(first *lostReply, err error) *lostReply {
 	if first == nil {
 		errors.As(err, &first)
@@ -90,7 +90,8 @@ func earliest(first *lostReply, err error) *lostReply {
 	return first
 }
 
-// mergeSubmitted is what a caller is told who submitted twice: what was new the first time is there the second time.
+// mergeSubmitted returns the reply to a caller that submitted twice: a submission that was new the first time exists
+// the second time.
 func mergeSubmitted(first []store.Submitted, err error, second []store.Submitted, errSecond error) ([]store.Submitted, error) {
 	if err != nil || errSecond != nil {
 		return second, errSecond
@@ -103,8 +104,8 @@ func mergeSubmitted(first []store.Submitted, err error, second []store.Submitted
 	return first, nil
 }
 
-// mergeResults is what a caller is told who made the same changes twice: applied, where the first time was; else
-// what the second time found, since others may have been there between.
+// mergeResults returns the reply to a caller that made the same changes twice: Applied if the first time was, otherwise
+// the second result, because others may have made changes between.
 func mergeResults(changes []store.Change, first []store.Result, err error, second []store.Result, errSecond error) ([]store.Result, error) {
 	if err != nil || errSecond != nil {
 		return second, errSecond
