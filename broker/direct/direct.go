@@ -1,12 +1,14 @@
-// Package direct carries work between nodes that share no broker server. Each node keeps the queues of its own workers in an adapter of its
-// own, usually package memory. A message for a queue of another node is posted to that node, over the network of the nodes.
+// Package direct carries messages between nodes that share no broker server. Each node keeps the queues of its own
+// workers in its own adapter, usually package memory. A message for a queue of another node is posted to that node over
+// the nodes' network.
 //
-// It wraps any adapter: a message is published there first, and posted only where that adapter has no such queue and the queue's name says
-// that it belongs to another node. So nodes with a broker server and nodes without one can work on one store while a cluster changes from
-// one to the other.
+// It wraps any adapter. It first publishes a message there. It posts the message only if that adapter has no such queue
+// and the queue's name belongs to another node. So nodes with a broker server and nodes without one can use one store
+// while a cluster changes from one to the other.
 //
-// What waits for one node is posted in order, one request at a time, and what comes meanwhile goes with the next request. So the number of
-// requests does not grow with the load. A node that does not answer costs a wait of PostTime, and its messages alone are not confirmed.
+// Messages for one node are posted in order, one request at a time. Messages that arrive meanwhile share the next
+// request, so the number of requests does not grow with the load. A node that does not answer costs PostTime, and only
+// its own messages are not confirmed.
 package direct
 
 import (
@@ -22,7 +24,7 @@ import (
 
 // Bounds on what is posted.
 const (
-	// PostTime is how long one post may take.
+	// PostTime is the timeout of one post.
 	PostTime = time.Second
 	// waitingMax bounds the messages that wait for one node. One more is Nacked.
 	waitingMax = 10_000
@@ -34,39 +36,39 @@ type Limits struct {
 	Bytes    int // of all bodies
 }
 
-// Post sends messages to the node of an incarnation, within the limits, and returns what became of each. After an error nothing is known of
-// those without a confirm.
+// Post sends messages to the node of an incarnation, within the limits, and returns a confirm for each. After an error
+// the messages without a confirm have an unknown outcome.
 type Post func(ctx context.Context, to messages.Incarnation, list []broker.Message) ([]broker.Confirm, error)
 
 // Config is what a Broker needs. All fields must be set.
 type Config struct {
 	Local    broker.Broker // the queues of this node
 	Own      messages.Incarnation
-	Settings broker.Settings // they say which node a queue's name belongs to
+	Settings broker.Settings // tells which node a queue's name belongs to
 	Post     Post
 	Limits   Limits
 }
 
-// Broker is Local, whose Publish also reaches the queues of other nodes. All methods are safe for concurrent use.
+// Broker is Local with a Publish that also reaches the queues of other nodes. All methods are safe for concurrent use.
 type Broker struct {
 	broker.Broker
 	cfg Config
 
 	mu      sync.Mutex
-	lanes   map[messages.Incarnation]*lane // of the nodes for which something waits or is on its way
+	lanes   map[messages.Incarnation]*lane // of the nodes with waiting or posted messages
 	senders sync.WaitGroup                 // one for each lane
 	closed  bool
 }
 
 var _ broker.Broker = (*Broker)(nil)
 
-// New wraps an adapter, which Close closes.
+// New wraps an adapter. Close closes the adapter too.
 func New(cfg Config) *Broker {
 	return &Broker{Broker: cfg.Local, cfg: cfg, lanes: map[messages.Incarnation]*lane{}}
 }
 
-// Publish implements broker.Broker. A message for a queue of another node that is not reached within PostTime, or not before ctx ends, is
-// Unknown.
+// Publish implements broker.Broker. A message for a queue of another node is Unknown if it is not delivered within
+// PostTime, or before ctx ends.
 func (b *Broker) Publish(ctx context.Context, list []broker.Message) ([]broker.Confirm, error) {
 	confirms, err := b.cfg.Local.Publish(ctx, list)
 	if err != nil {
@@ -102,7 +104,7 @@ func (b *Broker) Publish(ctx context.Context, list []broker.Message) ([]broker.C
 	return confirms, errors.Join(errs...)
 }
 
-// Close implements broker.Broker. It waits for the posts that are on their way.
+// Close implements broker.Broker. It waits for the posts in progress.
 func (b *Broker) Close() error {
 	b.mu.Lock()
 	b.closed = true
@@ -111,7 +113,8 @@ func (b *Broker) Close() error {
 	return b.cfg.Local.Close()
 }
 
-// Accept publishes what another node has posted. Only queues of this node's workers are reached; for any other the confirm is Returned.
+// Accept publishes messages that another node has posted. It reaches only queues of this node's workers; the confirm
+// for any other is Returned.
 func (b *Broker) Accept(ctx context.Context, list []broker.Message) ([]broker.Confirm, error) {
 	confirms := make([]broker.Confirm, len(list))
 	var own []broker.Message
@@ -133,7 +136,7 @@ func (b *Broker) Accept(ctx context.Context, list []broker.Message) ([]broker.Co
 	return confirms, err
 }
 
-// elsewhere is the node whose queue a message is for, if that is another one.
+// elsewhere returns the node of a message's queue, if that is another node.
 func (b *Broker) elsewhere(m *broker.Message) (messages.Incarnation, bool) {
 	if m.Exchange != "" {
 		return messages.Incarnation{}, false

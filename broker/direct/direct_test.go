@@ -22,11 +22,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// cluster is some nodes that post to each other.
+// cluster is a set of nodes that post to each other.
 type cluster struct {
 	mu    sync.Mutex
 	nodes map[messages.Incarnation]*direct.Broker
-	// before is asked before each post; an error of it is the post's.
+	// before is called before each post. Its error is the error of the post.
 	before func(ctx context.Context, to messages.Incarnation, list []broker.Message) error
 	posts  atomic.Int64
 }
@@ -49,7 +49,7 @@ func (c *cluster) post(ctx context.Context, to messages.Incarnation, list []brok
 	return target.Accept(ctx, list)
 }
 
-// node opens the broker of one more node, which has a queue of the pool go.
+// node opens the broker of another node, which has a queue of the pool go.
 func (c *cluster) node(t *testing.T, limits direct.Limits) (b *direct.Broker, queue string) {
 	t.Helper()
 	own := messages.NewIncarnation()
@@ -74,7 +74,7 @@ func ready(t *testing.T, b broker.Broker, queue string) int {
 
 func wide() direct.Limits { return direct.Limits{Messages: 256, Bytes: 1 << 20} }
 
-// A node's own broker behaves as the adapter below it does.
+// A node's own broker behaves like the adapter that it wraps.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	var servers sync.Map // by test
@@ -96,7 +96,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// Messages reach the queues of both nodes, and each confirm stands at its message's place.
+// Messages reach the queues of both nodes, and each confirm is at the index of its message.
 func TestMessagesReachTheQueuesOfOtherNodes(t *testing.T) {
 	t.Parallel()
 	c := &cluster{}
@@ -121,7 +121,7 @@ func TestMessagesReachTheQueuesOfOtherNodes(t *testing.T) {
 	require.Equal(t, []any{"1", "3", time.Minute}, []any{string(first.Body), string(second.Body), second.Expiration})
 }
 
-// A full queue of another node says so, and its other queues take what is theirs.
+// A full queue of another node nacks, and its other queues accept their messages.
 func TestAFullQueueOfAnotherNodeNacks(t *testing.T) {
 	t.Parallel()
 	c := &cluster{}
@@ -145,7 +145,7 @@ func make101(queue string) []broker.Message {
 	return list
 }
 
-// No post is larger than the limits, but for one message that is larger alone.
+// No post exceeds the limits, except for one message that exceeds them alone.
 func TestPostsKeepToTheirLimits(t *testing.T) {
 	t.Parallel()
 	c := &cluster{}
@@ -170,8 +170,8 @@ func TestPostsKeepToTheirLimits(t *testing.T) {
 	require.Equal(t, []int{8, 4, 12, 10, 1}, sizes)
 }
 
-// While one post is under way, what comes for the same node waits and then goes in one post, but for what nobody waits for any more. What is
-// for others goes on. A node that does not answer costs PostTime.
+// While one post is in progress, messages for the same node wait. They share the next post, except those whose callers
+// no longer wait. Posts to other nodes continue. A node that does not answer costs PostTime.
 func TestANodeThatDoesNotAnswerHoldsUpItsOwnMessagesAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -219,7 +219,8 @@ func TestANodeThatDoesNotAnswerHoldsUpItsOwnMessagesAlone(t *testing.T) {
 	})
 }
 
-// What waits for one node is bounded; one that cannot be reached gets no message for which nobody waits.
+// The messages that wait for one node are bounded. A node that cannot be reached gets no message whose caller no longer
+// waits.
 func TestWhatWaitsForANodeIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -235,7 +236,7 @@ func TestWhatWaitsForANodeIsBounded(t *testing.T) {
 			list[i] = broker.Message{RoutingKey: theirs}
 		}
 		var all sync.WaitGroup
-		for range 2 { // the first is on its way, the second waits
+		for range 2 { // the first is in progress, the second waits
 			all.Go(func() { _, _ = a.Publish(t.Context(), list) })
 			synctest.Wait()
 		}
@@ -246,7 +247,7 @@ func TestWhatWaitsForANodeIsBounded(t *testing.T) {
 	})
 }
 
-// Close waits for what is on its way, and what comes later is refused.
+// Close waits for posts in progress. Later messages are refused.
 func TestAClosedBrokerPostsNothing(t *testing.T) {
 	t.Parallel()
 	c := &cluster{}
@@ -259,7 +260,7 @@ func TestAClosedBrokerPostsNothing(t *testing.T) {
 	closeAll(t, b)
 }
 
-// Another node reaches no queue but those of this node's workers.
+// Another node reaches only queues of this node's workers.
 func TestOnlyQueuesOfWorkersAreReached(t *testing.T) {
 	t.Parallel()
 	c := &cluster{}

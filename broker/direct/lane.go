@@ -8,21 +8,22 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// errFull says that too much waits for a node.
+// errFull: too many messages wait for a node.
 var errFull = errors.New("too many messages wait for the node")
 
-// post is what one Publish has for one node. Its lane fills confirms and err, and then closes done.
+// post has the messages of one Publish for one node. Its lane sets confirms and err, and then closes done.
 type post struct {
-	ctx      context.Context // of the caller: what it no longer waits for is not sent
+	ctx      context.Context // of the caller; messages are not sent after its end
 	to       messages.Incarnation
 	list     []broker.Message
-	places   []int // of the messages in the caller's list
+	places   []int // indexes of the messages in the caller's list
 	confirms []broker.Confirm
 	err      error
 	done     chan struct{}
 }
 
-// wait returns a confirm for each message. After the end of the caller's context it is Unknown, whatever becomes of it.
+// wait returns a confirm for each message. After the end of the caller's context it is Unknown; the message may still
+// be sent.
 func (p *post) wait() ([]broker.Confirm, error) {
 	select {
 	case <-p.done:
@@ -32,13 +33,13 @@ func (p *post) wait() ([]broker.Confirm, error) {
 	}
 }
 
-// end gives the caller its answer.
+// end answers the caller.
 func (p *post) end(confirms []broker.Confirm, err error) {
 	p.confirms, p.err = confirms, err
 	close(p.done)
 }
 
-// unknown is a confirm for each of so many messages of which nothing is known.
+// unknown returns count confirms Unknown.
 func unknown(count int) []broker.Confirm { return all(count, broker.Unknown) }
 
 func all(count int, c broker.Confirm) []broker.Confirm {
@@ -49,13 +50,13 @@ func all(count int, c broker.Confirm) []broker.Confirm {
 	return confirms
 }
 
-// lane is what waits for one node.
+// lane has the posts that wait for one node.
 type lane struct {
 	waiting  []*post
-	messages int // of them
+	messages int // number in these posts
 }
 
-// enqueue puts a post in its node's lane. A lane without a sender gets one, and ends with it.
+// enqueue adds a post to its node's lane. If the lane has no sender, it starts one.
 func (b *Broker) enqueue(p *post) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,7 +76,7 @@ func (b *Broker) enqueue(p *post) {
 	l.waiting, l.messages = append(l.waiting, p), l.messages+len(p.list)
 }
 
-// take returns what waits in a lane, or nil where nothing does: the lane has ended then.
+// take returns the waiting posts of a lane. If there are none, it returns nil and removes the lane.
 func (b *Broker) take(to messages.Incarnation, l *lane) []*post {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,7 +88,7 @@ func (b *Broker) take(to messages.Incarnation, l *lane) []*post {
 	return posts
 }
 
-// send posts what waits in a lane until nothing does.
+// send posts the waiting messages of a lane until there are none.
 func (b *Broker) send(to messages.Incarnation, l *lane) {
 	for {
 		posts := b.take(to, l)
@@ -98,7 +99,7 @@ func (b *Broker) send(to messages.Incarnation, l *lane) {
 		live := posts[:0]
 		for _, p := range posts {
 			if p.ctx.Err() != nil {
-				p.end(unknown(len(p.list)), context.Cause(p.ctx)) // the caller has given it up
+				p.end(unknown(len(p.list)), context.Cause(p.ctx)) // the caller no longer waits
 				continue
 			}
 			live, list = append(live, p), append(list, p.list...)
@@ -112,7 +113,7 @@ func (b *Broker) send(to messages.Incarnation, l *lane) {
 	}
 }
 
-// errorOf is the error of a post of which these are the confirms.
+// errorOf returns the error of a post with these confirms.
 func errorOf(confirms []broker.Confirm, err error) error {
 	for _, c := range confirms {
 		if c == broker.Unknown {
@@ -122,7 +123,8 @@ func errorOf(confirms []broker.Confirm, err error) error {
 	return nil
 }
 
-// postAll posts a list in parts within the limits, and returns a confirm for each message. The first error ends it: the rest is Unknown.
+// postAll posts a list in parts within the limits, and returns a confirm for each message. The first error ends it: the
+// rest is Unknown.
 func (b *Broker) postAll(to messages.Incarnation, list []broker.Message) ([]broker.Confirm, error) {
 	confirms := unknown(len(list))
 	for from := 0; from < len(list); {
@@ -139,7 +141,7 @@ func (b *Broker) postAll(to messages.Incarnation, list []broker.Message) ([]brok
 	return confirms, nil
 }
 
-// part is where a part that begins at from ends. It has at least one message.
+// part returns the end of the part that starts at from. It has at least one message.
 func (l Limits) part(list []broker.Message, from int) (until int) {
 	bytes := 0
 	for until = from; until < len(list) && until-from < l.Messages; until++ {
