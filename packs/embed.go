@@ -1,6 +1,6 @@
-// Package packs carries the built-in packs inside the binary and writes them as folders, since actions are loaded
-// from folders alone. core (Go handlers and shell commands) works on every machine; demo needs python3. It knows
-// nothing of what a pack's files mean; the node calls Materialize at its start and loads the paths it returns.
+// Package packs has the built-in packs inside the binary and writes them to folders, because actions are loaded only
+// from folders. core (Go handlers and shell commands) works on every machine; demo needs python3. It does not read the
+// packs' files. The node calls Materialize at its start and loads the folders.
 package packs
 
 import (
@@ -17,10 +17,10 @@ import (
 //go:embed core demo
 var files embed.FS
 
-// Names lists the built-in packs; core first.
+// Names returns the built-in packs; core first.
 func Names() []string { return []string{"core", "demo"} }
 
-// Needs is the runtime whose interpreter a built-in pack cannot do without; empty: it works on every machine.
+// Needs returns the runtime whose interpreter a built-in pack requires; empty: it works on every machine.
 func Needs(name string) messages.Runtime {
 	if name == "demo" {
 		return "python"
@@ -28,12 +28,12 @@ func Needs(name string) messages.Runtime {
 	return ""
 }
 
-// Path is the folder of the built-in pack of that name under the data directory dir.
+// Path returns the folder of the built-in pack name under the data directory dir.
 func Path(dir, name string) string { return filepath.Join(dir, "packs", name) }
 
-// Materialize writes the built-in packs under dir. A file that is there with the same content is left alone, so a
-// running worker's files do not change under it; a changed one is replaced in one step. Files of older versions
-// that are no more are removed, because a pack is everything in its folder.
+// Materialize writes the built-in packs under dir. It does not touch a file with the same content, so a running
+// worker's files do not change. It replaces a changed file in one step. It removes files that only older versions had,
+// because a pack is everything in its folder.
 func Materialize(dir string) error {
 	if err := assets.Write(files, filepath.Join(dir, "packs")); err != nil {
 		return fmt.Errorf("write the built-in packs: %w", err)
@@ -46,7 +46,7 @@ func Materialize(dir string) error {
 	return nil
 }
 
-// prune removes the actions of the pack that this version does not have. Compiled Python files are left alone.
+// prune removes actions of the pack that this version does not have. It keeps compiled Python files.
 func prune(dir, pack string) error {
 	found, err := filepath.Glob(filepath.Join(Path(dir, pack), "actions", "*.yaml"))
 	if err != nil {

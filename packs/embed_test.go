@@ -49,7 +49,7 @@ func TestMaterializeNamesWhatItCannotWrite(t *testing.T) {
 	require.ErrorContains(t, Materialize(dir), filepath.Join(dir, "packs"))
 }
 
-// action is the keys that an action's file may have.
+// action has the keys that an action's file may have.
 type action struct {
 	Name        string         `yaml:"name"`
 	Description string         `yaml:"description"`

@@ -1,6 +1,6 @@
-// Package pgtx submits executions from a program that runs no node, on the Postgres of the nodes: also within the program's own
-// transactions, so that what the program stores and what it has executed exist both or not at all. It links neither a broker nor
-// what nodes speak to each other.
+// Package pgtx submits executions from a program that runs no node, through the Postgres of the nodes. It can submit
+// within the program's own transactions, so that the program's rows and the execution exist both or not at all. It
+// links neither a broker nor the protocol between nodes.
 package pgtx
 
 import (
@@ -22,11 +22,12 @@ import (
 	"github.com/troupe-run/troupe/store/postgres"
 )
 
-// Client submits executions to the nodes that share a Postgres. It knows the actions that the nodes serve from the store, and checks requests by them. Its database
-// user needs SELECT on action, request, execution, outcome and submission, and INSERT on submission; no more.
+// Client submits executions to the nodes that share a Postgres. It reads the actions of the nodes from the store and
+// checks requests with them. Its database user needs SELECT on action, request, execution, outcome and submission, and
+// INSERT on submission; no more.
 //
-// A submission is a row of the table submission, which the nodes take when it is committed, within some tens of
-// milliseconds. What they decide then, by configuration or packs of their own, may still refuse it: Get and Wait say so.
+// A submission is a row of the table submission. The nodes take it some tens of milliseconds after its commit. They may
+// still refuse it because of their configuration or packs: Get and Wait then return the reason.
 type Client struct {
 	guest *postgres.Guest
 	by    string
@@ -34,13 +35,13 @@ type Client struct {
 	known map[string]*knownAction
 }
 
-// Config says where the nodes' store is. Zero fields mean the default.
+// Config says where the nodes' store is. A zero field means its default.
 type Config struct {
 	Store     string // postgres:// address of the nodes' store; required
-	CreatedBy string // who submits; people see it with sql: before it. Default "sql"
+	CreatedBy string // who submits; it is shown with sql: before it. Default "sql"
 }
 
-// knownAction is an action as it was read last.
+// knownAction is an action as it was last read.
 type knownAction struct {
 	at         time.Time
 	definition []byte
@@ -48,11 +49,11 @@ type knownAction struct {
 }
 
 const (
-	actionAge  = 10 * time.Second // after which an action is read again
-	actionsMax = 1000             // that are remembered
+	actionAge  = 10 * time.Second // then an action is read again
+	actionsMax = 1000             // that are cached
 	waitMin    = 20 * time.Millisecond
 	waitMax    = 500 * time.Millisecond
-	lookMax    = 5 * time.Second // for one look
+	lookMax    = 5 * time.Second // timeout of one look
 )
 
 // Open connects to the nodes' store.
@@ -73,9 +74,9 @@ func (c *Client) Submit(ctx context.Context, s troupe.Submission) (troupe.Execut
 	return c.submit(ctx, nil, s)
 }
 
-// SubmitTx submits one execution within the caller's own transaction, on the database of the nodes' store, and returns the
-// id that it has once the transaction commits. If that does not commit, nothing was submitted. After an error that is no
-// *Problem the transaction can only be rolled back.
+// SubmitTx submits one execution within the caller's own transaction, on the database of the nodes' store, and returns
+// its id. The execution exists once the transaction commits. If the transaction does not commit, the execution never
+// existed. After an error that is no *Problem the transaction can only be rolled back.
 func (c *Client) SubmitTx(ctx context.Context, tx pgx.Tx, s troupe.Submission) (troupe.ExecutionID, error) {
 	return c.submit(ctx, tx, s)
 }
@@ -101,7 +102,7 @@ func (c *Client) submit(ctx context.Context, tx pgx.Tx, s troupe.Submission) (tr
 	return submission.ID, nil
 }
 
-// submission is the request as the inbox holds it, which keeps times to the microsecond.
+// submission returns the request as stored in the inbox, with times in microseconds.
 func (c *Client) submission(r *submit.Request) store.Submission {
 	s := store.Submission{
 		ID: messages.NewExecutionID(), Action: r.ActionRef, Parameters: r.Parameters, Session: r.Session,
@@ -124,7 +125,7 @@ func (c *Client) submission(r *submit.Request) store.Submission {
 	return s
 }
 
-// holder is the execution that has the submission's key, if any. One of another request is a *Problem.
+// holder returns the execution with the submission's key, if any. If that has another request, the error is a *Problem.
 func (c *Client) holder(ctx context.Context, tx pgx.Tx, s *store.Submission) (troupe.ExecutionID, error) {
 	claim, err := c.guest.Holder(ctx, tx, s)
 	if err != nil || claim.ID.IsZero() {
@@ -150,7 +151,7 @@ func (c *Client) judge(ctx context.Context, r *submit.Request) error {
 	return set.Refuse(ctx, r.ActionRef, r.Parameters)
 }
 
-// action is a set with the one action, as it was in the store at most actionAge ago.
+// action returns a set with this action, as it was in the store at most actionAge ago.
 func (c *Client) action(ctx context.Context, ref string) (*pack.Set, error) {
 	c.mu.Lock()
 	last := c.known[ref]
@@ -168,7 +169,7 @@ func (c *Client) action(ctx context.Context, ref string) (*pack.Set, error) {
 	}
 	next := &knownAction{at: time.Now(), definition: definition}
 	if last != nil && bytes.Equal(last.definition, definition) {
-		next.set = last.set // its schema is compiled
+		next.set = last.set // its schema is already compiled
 	} else if next.set, err = pack.Of(a); err != nil {
 		return nil, &messages.Problem{Code: messages.CodeInvalidPacks, Message: err.Error()}
 	}
@@ -181,7 +182,7 @@ func (c *Client) action(ctx context.Context, ref string) (*pack.Set, error) {
 	return next.set, nil
 }
 
-// Get returns the execution as it stands; one that the nodes have not taken yet as requested. One that they refused is a
+// Get returns the execution. One that no node has taken yet is requested. If the nodes refused it, the error is a
 // *Problem with the code "refused" and their reason.
 func (c *Client) Get(ctx context.Context, id troupe.ExecutionID) (troupe.Execution, error) {
 	e, refused, err := c.guest.Look(ctx, id)
@@ -194,9 +195,9 @@ func (c *Client) Get(ctx context.Context, id troupe.ExecutionID) (troupe.Executi
 	return e, err
 }
 
-// Wait returns the execution once it has its outcome, or as it stands when ctx ends. It looks again and again, at most
-// 50 times a second at first and twice a second later, and once more when ctx ends, which a store that hangs delays by up
-// to 5 s.
+// Wait returns the execution once it has its outcome, or its current state when ctx ends. It polls at most 50 times a
+// second at first and twice a second later, and once more when ctx ends. A store that does not answer delays that last
+// look by up to 5 s.
 func (c *Client) Wait(ctx context.Context, id troupe.ExecutionID) (troupe.Execution, error) {
 	for pause := waitMin; ; pause = min(2*pause, waitMax) {
 		e, err := c.look(ctx, id)
@@ -210,8 +211,8 @@ func (c *Client) Wait(ctx context.Context, id troupe.ExecutionID) (troupe.Execut
 	}
 }
 
-// Call submits one execution and waits for its outcome, as every Call does. Where neither the submission nor the action has
-// a timeout, the deadline of a call to a session counts with 300 s, whatever the nodes' configuration says.
+// Call submits one execution and waits for its outcome, like every Call. If neither the submission nor the action has a
+// timeout, the deadline of a call to a session is based on 300 s, whatever the nodes' configuration is.
 func (c *Client) Call(ctx context.Context, s troupe.Submission) (troupe.Execution, error) {
 	id, err := c.Submit(ctx, s)
 	if err != nil {
@@ -233,7 +234,7 @@ func (c *Client) runTimeout(ctx context.Context, s *troupe.Submission) time.Dura
 	return submit.TimeoutDefault
 }
 
-// look is Get with a time of its own.
+// look is Get with its own timeout.
 func (c *Client) look(ctx context.Context, id troupe.ExecutionID) (troupe.Execution, error) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookMax)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe"
 )
 
-// A submission of a Go program has the hash that it had always in the store's inbox too.
+// The hash of a Go program's submission in the store's inbox must not change: hashes are stored.
 func TestASubmissionsHashStaysAsItWas(t *testing.T) {
 	t.Parallel()
 	three, nine := 3, 9

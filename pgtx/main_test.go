@@ -10,6 +10,6 @@ import (
 
 func TestMain(m *testing.M) {
 	embedded.RunHelper()
-	syscall.Umask(0o022) // folders of tests are data folders of nodes, which refuse what others may write to
+	syscall.Umask(0o022) // tests' folders are nodes' data folders; a node refuses one that others may write to
 	os.Exit(m.Run())
 }

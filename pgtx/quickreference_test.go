@@ -19,7 +19,7 @@ import (
 
 var sqlBlock = regexp.MustCompile("(?s)```sql\n(.*?)```")
 
-// Every query of the quick reference runs, and finds something in a store with work of every kind in it.
+// Every query of the quick reference runs, and returns rows in a store with executions of every kind.
 func TestQuickReference(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/quick-reference.md")
@@ -28,7 +28,7 @@ func TestQuickReference(t *testing.T) {
 	require.GreaterOrEqual(t, len(blocks), 15)
 	h := newHouse(t)
 	chain := fillStore(t, h)
-	require.Eventually(t, func() bool { // heartbeats, transitions and notices are written a little later
+	require.Eventually(t, func() bool { // heartbeats, transitions and notices are written with a delay
 		return h.count(t, "SELECT count(*) FROM healthy_workers") > 0 && h.count(t, "SELECT count(*) FROM worker_event") > 0
 	}, 30*time.Second, 50*time.Millisecond)
 	for _, b := range blocks {
@@ -44,7 +44,7 @@ func TestQuickReference(t *testing.T) {
 	}
 }
 
-// fillStore leaves work of every kind in the house's store, and returns the last execution of a chain of two.
+// fillStore leaves executions of every kind in the house's store, and returns the last execution of a chain of two.
 func fillStore(t *testing.T, h *house) troupe.ExecutionID {
 	t.Helper()
 	ctx, one := t.Context(), 1
@@ -83,7 +83,7 @@ func fillStore(t *testing.T, h *house) troupe.ExecutionID {
 	return last.ID
 }
 
-// act is a handler whose name decides what it does: fail at first, hold until the node stops, or greet.
+// act is a handler. Its parameter name says whether it fails at first, holds until the node stops, or greets.
 func act(ctx context.Context, t *troupe.Task) (any, error) {
 	var p struct {
 		Name string `json:"name"`

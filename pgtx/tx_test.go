@@ -30,7 +30,7 @@ func greet(_ context.Context, t *troupe.Task) (any, error) {
 	return map[string]string{"greeting": "hello, " + p.Name}, nil
 }
 
-// signUp stores a customer and has a letter sent, both or neither.
+// signUp stores a customer and submits a mail to it, both or neither.
 func signUp(ctx context.Context, db *pgx.Conn, t *embedded.Node, name string) (troupe.ExecutionID, error) {
 	tx, err := db.Begin(ctx)
 	if err != nil {
@@ -44,7 +44,7 @@ func signUp(ctx context.Context, db *pgx.Conn, t *embedded.Node, name string) (t
 	if err != nil {
 		return troupe.ExecutionID{}, err
 	}
-	return e.ID, tx.Commit(ctx) // from here on it runs
+	return e.ID, tx.Commit(ctx) // now it runs
 }
 
 // A program without a node submits in a transaction of its own.
@@ -77,7 +77,7 @@ func ExampleClient_SubmitTx() {
 	}
 }
 
-// house is a node of the full mode and a program's own connection to its database.
+// house is a node in full mode, with a program's own connection to its database.
 type house struct {
 	node     *embedded.Node
 	db       *pgx.Conn
@@ -120,7 +120,7 @@ func (h *house) count(t *testing.T, sql string) (n int) {
 	return n
 }
 
-// code is the code of a refusal.
+// code returns the code of a refusal.
 func code(t *testing.T, err error) string {
 	t.Helper()
 	var p *troupe.Problem
@@ -128,11 +128,11 @@ func code(t *testing.T, err error) string {
 	return string(p.Code)
 }
 
-// quick is how soon work that was submitted in a transaction is taken up, against the look once a second: the median of
-// several, for the machine is shared.
+// quick bounds the time until a submission in a transaction is taken, which must be below the poll of one second. It is
+// for the median of several, because the machine is shared.
 const quick = 500 * time.Millisecond
 
-// soon reports whether most of the moments are quick.
+// soon reports whether most of the times are quick.
 func soon(took []time.Duration) bool {
 	late := 0
 	for _, d := range took {
@@ -191,7 +191,7 @@ func TestSubmitInATransaction(t *testing.T) {
 		}
 		require.True(t, soon(took), "%s: it waited for the regular look: %v", name, took)
 
-		tx = begin() // a refusal leaves the transaction as it is
+		tx = begin() // a refusal does not end the transaction
 		for want, s := range map[string]troupe.Submission{
 			"action_not_found":   {Action: "demo.nothing"},
 			"invalid_parameters": {Action: "demo.greet", Parameters: map[string]int{"name": 7}},
@@ -236,7 +236,8 @@ func TestSubmitInATransaction(t *testing.T) {
 	require.Equal(t, 1, h.count(t, "SELECT count(*) FROM executions WHERE parameters = '{\"name\":\"Ada\"}'"), "neither customer nor letter")
 }
 
-// A client that submits outside a transaction, and what it is told when nodes refuse later what it could not know.
+// A client submits outside a transaction. It is told if nodes refuse the submission later for a reason that it could
+// not know.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	h, ctx := newHouse(t), t.Context()

@@ -1,6 +1,6 @@
-// Package corego holds the Go handlers of the core pack: what core.echo and its like do. It knows nothing of workers
-// or executions, only parameters and a context; the node registers each handler under the name its action's
-// entrypoint gives.
+// Package corego holds the Go handlers of the core pack: the functions behind core.echo and the others. It knows only
+// parameters and a context, not workers or executions. The node registers each handler under the name in its action's
+// entrypoint.
 package corego
 
 import (
@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// Handler runs one execution. params is the parameters as JSON, or empty. The context ends with the cancel or the
+// Handler runs one execution. params is the parameters as JSON, or empty. The context ends with a cancel or at the
 // deadline. The result is any value that encodes to JSON.
 type Handler func(ctx context.Context, params json.RawMessage) (any, error)
 
-// Failure is the error that Fail returns: an execution's error as its parameters ask for it.
+// Failure is the error that Fail returns: an execution's error as requested by its parameters.
 type Failure struct {
 	Code      string
 	Message   string
-	Retriable *bool // nil: left to the classifier
+	Retriable *bool // nil: the classifier decides
 }
 
 func (f *Failure) Error() string { return f.Message }
@@ -28,7 +28,7 @@ func Handlers() map[string]Handler {
 	return map[string]Handler{"core.echo": Echo, "core.noop": Noop, "core.sleep": Sleep, "core.fail": Fail}
 }
 
-// Echo returns its parameters; none are an empty object.
+// Echo returns its parameters, or an empty object without any.
 func Echo(_ context.Context, params json.RawMessage) (any, error) {
 	if len(params) == 0 {
 		return json.RawMessage("{}"), nil
@@ -39,7 +39,8 @@ func Echo(_ context.Context, params json.RawMessage) (any, error) {
 // Noop returns null.
 func Noop(context.Context, json.RawMessage) (any, error) { return nil, nil }
 
-// Sleep waits for parameter seconds and returns the seconds slept. It returns the context's error when that ends first.
+// Sleep waits for parameter seconds and returns the seconds slept. If the context ends first, it returns the context's
+// error.
 func Sleep(ctx context.Context, params json.RawMessage) (any, error) {
 	var p struct {
 		Seconds float64 `json:"seconds"`
