@@ -1,6 +1,6 @@
-// Package sdk carries the Python and Node SDKs inside the binary, and writes them to files for the interpreters. It owns those files and
-// their place under a data directory. It never starts a process. The node calls Materialize at its start, and gives the
-// paths to the workers that it starts. The Go SDK is package sdk/go.
+// Package sdk has the Python and Node SDKs inside the binary and writes them to files for the interpreters. It owns
+// those files and their place under a data directory. It never starts a process. The node calls Materialize at its
+// start, and passes the paths to the workers that it starts. The Go SDK is package sdk/go.
 package sdk
 
 import (
@@ -14,14 +14,14 @@ import (
 //go:embed python/troupe_worker/*.py node/*.mjs
 var files embed.FS
 
-// PythonPath is the PYTHONPATH of python workers for the data directory dir.
+// PythonPath returns the PYTHONPATH of python workers for the data directory dir.
 func PythonPath(dir string) string { return filepath.Join(dir, "sdk", "python") }
 
-// NodeMain is the program that node workers run for the data directory dir: node NodeMain(dir).
+// NodeMain returns the program of node workers for the data directory dir: node NodeMain(dir).
 func NodeMain(dir string) string { return filepath.Join(dir, "sdk", "node", "main.mjs") }
 
-// Materialize writes the SDKs under dir. A file that is there with the same content is left alone; a changed one is
-// replaced in one step, so a worker that starts meanwhile loads either the old file or the new.
+// Materialize writes the SDKs under dir. It does not touch a file with the same content. It replaces a changed file in
+// one step, so that a worker which starts meanwhile loads either the old file or the new one.
 func Materialize(dir string) error {
 	if err := assets.Write(files, filepath.Join(dir, "sdk")); err != nil {
 		return fmt.Errorf("write the SDKs: %w", err)

@@ -7,14 +7,14 @@ import (
 	"io"
 )
 
-// frameMax is the bytes one frame may have.
+// frameMax bounds the bytes of one frame.
 const frameMax = 16 << 20
 
-// readRequest reads one frame. io.EOF: the input has ended, be it within a frame.
+// readRequest reads one frame. io.EOF: the input has ended, also within a frame.
 func readRequest(in io.Reader) (request, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
-		return request{}, io.EOF // also a node that died in the middle of a frame
+		return request{}, io.EOF // also if the node died in the middle of a frame
 	}
 	size := binary.BigEndian.Uint32(head[:])
 	if size == 0 || size > frameMax {
@@ -37,13 +37,13 @@ func (s *server) answer(id uint64, data any, closing bool) error {
 
 func (s *server) fail(id uint64, e *Error, closing bool) error {
 	err := s.emit(map[string]any{"event": "error", "id": id, "error": e, "close": closing})
-	if err != nil && e.Details != nil { // details that are no JSON must not hide the error
+	if err != nil && e.Details != nil { // details that are not JSON must not hide the error
 		return s.fail(id, &Error{Code: e.Code, Message: e.Message, Retriable: e.Retriable, WorkerFault: e.WorkerFault}, closing)
 	}
 	return err
 }
 
-// emit writes one frame whole. Frames of the run and of the loop share the pipe.
+// emit writes one whole frame. Frames of the run and of the loop share the pipe.
 func (s *server) emit(event any) error {
 	body, err := json.Marshal(event)
 	if err != nil {

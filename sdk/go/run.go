@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// resultMax is the bytes a result may have; a larger one fails its execution.
+// resultMax bounds the bytes of a result. A larger one fails its execution.
 const resultMax = 8 << 20
 
-// Session is an execution's session. State belongs to the handlers and lives while the session stays with this
-// worker; Lost says that an earlier state is gone, Hit that this is the session's own worker.
+// Session is an execution's session. State belongs to the handlers and lives while the session stays with this worker.
+// Lost says that an earlier state is lost. Hit says that this is the session's own worker.
 type Session struct {
 	ID    string `json:"id"`
 	Epoch int64  `json:"epoch"` // grows each time the session moves
@@ -30,7 +30,7 @@ type Run struct {
 	Attempt    int             `json:"attempt"`
 	Action     string          `json:"action"`
 	Parameters json.RawMessage `json:"parameters"`
-	Session    *Session        `json:"session"` // nil where none was given
+	Session    *Session        `json:"session"` // nil: the execution has none
 	DeadlineMS int64           `json:"deadline_ms"`
 	RetryCount int             `json:"retry_count"`
 	Trace      string          `json:"trace"` // W3C traceparent
@@ -40,7 +40,7 @@ type Run struct {
 	close  bool
 }
 
-// Progress tells how far the run is: a fraction from 0 to 1 and a short text.
+// Progress reports how far the run is: a fraction from 0 to 1 and a short text.
 func (r *Run) Progress(fraction float64, message string) error {
 	return r.server.emit(map[string]any{"event": "progress", "id": r.id, "fraction": min(1, max(0, fraction)), "message": message})
 }
@@ -55,10 +55,10 @@ func (r *Run) Log(level, message string) error {
 	return r.server.emit(map[string]any{"event": "log", "id": r.id, "level": level, "message": message})
 }
 
-// CloseWorker asks for this worker to be replaced after the run. Call it from the handler's own goroutine.
+// CloseWorker requests that this worker is replaced after the run. Call it from the handler's own goroutine.
 func (r *Run) CloseWorker() { r.close = true }
 
-// execute starts the run in a goroutine of its own, so that ping and cancel are answered meanwhile.
+// execute starts the run in its own goroutine, so that ping and cancel are answered meanwhile.
 func (s *server) execute(ctx context.Context, r request) error {
 	run := &Run{server: s, id: r.ID}
 	if err := json.Unmarshal(r.Args, run); err != nil {
@@ -81,7 +81,7 @@ func (s *server) execute(ctx context.Context, r request) error {
 	return nil
 }
 
-// run calls the handler and answers. An error of the pipe is found by the loop's next read.
+// run calls the handler and answers. The loop's next read finds an error of the pipe.
 func (s *server) run(ctx context.Context, cancel context.CancelFunc, handler Handler, run *Run) {
 	defer cancel()
 	value, err := call(ctx, handler, run)
@@ -105,7 +105,7 @@ func (s *server) run(ctx context.Context, cancel context.CancelFunc, handler Han
 	}
 }
 
-// call runs the handler; its panic is an error of the execution with the stack in its details.
+// call runs the handler. A panic becomes an error of the execution with the stack in its details.
 func call(ctx context.Context, handler Handler, run *Run) (value any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -126,7 +126,7 @@ func describe(err error, cancelled bool) *Error {
 	return &Error{Code: "action_error", Message: err.Error(), Type: typeOf(err)}
 }
 
-// typeOf is the type of the first error of the chain that says more than that it is an error.
+// typeOf returns the first type in the error's chain that is not a generic one of fmt or errors.
 func typeOf(err error) string {
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		if name := fmt.Sprintf("%T", e); !strings.HasPrefix(name, "*fmt.") && !strings.HasPrefix(name, "*errors.") {
@@ -136,7 +136,8 @@ func typeOf(err error) string {
 	return ""
 }
 
-// enter returns the held session, or a fresh one when its epoch is newer. A stale epoch gets a session that is not kept.
+// enter returns the held session, or a new one if its epoch is newer. With a stale epoch it returns a session that is
+// not kept.
 func (s *server) enter(told *Session) *Session {
 	if told == nil {
 		return nil

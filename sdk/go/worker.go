@@ -1,6 +1,6 @@
-// Package worker serves Troupe's worker protocol from a Go program of its own (runtime: process). It owns the two
-// pipes, the sessions' states and the one running execution; it never starts processes and never writes to standard
-// output. A program's main calls Serve; docs/protocol.md is the contract.
+// Package worker serves Troupe's worker protocol from a Go program (runtime: process). It owns the two pipes, the
+// sessions' states and the running execution. It never starts processes and never writes to standard output. A
+// program's main calls Serve. docs/protocol.md is the contract.
 package worker
 
 import (
@@ -15,18 +15,18 @@ import (
 	"syscall"
 )
 
-// Version is this SDK's version, told to the node in the answer to hello.
+// Version is this SDK's version, sent to the node in the answer to hello.
 const Version = "0.1.0"
 
-// Handler runs one execution. Its context ends when the execution is cancelled or at its deadline. What it returns
-// is the result, any value that encodes to JSON; an *Error gives its error a code.
+// Handler runs one execution. Its context ends when the execution is cancelled or at its deadline. The result is any
+// value that encodes to JSON. An *Error gives the execution's error a code.
 type Handler func(ctx context.Context, run *Run) (any, error)
 
-// Error is an execution's error with a code of its own. Retriable nil leaves that judgement to Troupe.
+// Error is an execution's error with its own code. If Retriable is nil, Troupe decides whether to retry.
 type Error struct {
 	Code        string `json:"code"`
 	Message     string `json:"message"`
-	Type        string `json:"type,omitempty"` // of the error that it stands for; what an action's retry.on and never_on may name
+	Type        string `json:"type,omitempty"` // type of the original error; an action's retry.on and never_on may name it
 	Retriable   *bool  `json:"retriable,omitempty"`
 	WorkerFault bool   `json:"worker_fault,omitempty"` // counts against this worker's health
 	Details     any    `json:"details,omitempty"`
@@ -34,10 +34,10 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// Retriable says of an error that another run may not meet it: it is retried, where retries are left.
+// Retriable marks an error that another run may not have: the execution is retried while it has retries left.
 func Retriable(err error) *Error { return judged(err, true) }
 
-// Final says of an error that every other run would meet it too: it is never retried.
+// Final marks an error that every other run would have too: the execution is never retried.
 func Final(err error) *Error { return judged(err, false) }
 
 func judged(err error, retriable bool) *Error {
@@ -46,24 +46,24 @@ func judged(err error, retriable bool) *Error {
 	return &e
 }
 
-// Serve answers the node on descriptors 3 and 4 until it asks for shutdown, closes the request pipe or ctx ends; it
-// then returns nil, and the program should exit 0. A broken protocol or pipe is an error. handlers is keyed by an
-// action's full name (mypack.greet) or by its name inside the pack (greet).
+// Serve answers the node on descriptors 3 and 4. It returns nil when the node asks for shutdown or closes the request
+// pipe, or when ctx ends; the program should then exit 0. A broken protocol or pipe is an error. The keys of handlers
+// are full names of actions (mypack.greet) or names inside the pack (greet).
 func Serve(ctx context.Context, handlers map[string]Handler) error {
 	for _, fd := range []int{3, 4} {
-		syscall.CloseOnExec(fd) // a child that held the pipes would hide this program's end from the node
+		syscall.CloseOnExec(fd) // a child with these pipes would hide this program's end from the node
 	}
-	// Non-blocking, so that the runtime's poller reads it and Close ends a read that waits.
+	// Non-blocking, so that the runtime's poller reads it and Close ends a blocked read.
 	if err := syscall.SetNonblock(3, true); err != nil {
 		return fmt.Errorf("open descriptor 3: %w: this program is to be started by a node or by troupe worker check", err)
 	}
 	return ServePipes(ctx, handlers, os.NewFile(3, "requests"), os.NewFile(4, "events"))
 }
 
-// ServePipes is Serve on pipes of the caller's choice. It closes in, which must end a Read that waits.
+// ServePipes is Serve on the given pipes. It closes in, which must end a blocked Read.
 func ServePipes(ctx context.Context, handlers map[string]Handler, in io.ReadCloser, out io.Writer) error {
 	ctx, stop := context.WithCancel(ctx)
-	defer context.AfterFunc(ctx, func() { _ = in.Close() })() // what it says is of no use to anyone
+	defer context.AfterFunc(ctx, func() { _ = in.Close() })() // its error does not matter
 	defer stop()
 	s := &server{handlers: handlers, out: out, sessions: map[string]*Session{}}
 	reader := bufio.NewReaderSize(in, 64<<10)
@@ -81,10 +81,10 @@ func ServePipes(ctx context.Context, handlers map[string]Handler, in io.ReadClos
 	}
 }
 
-// server holds what the requests share. mu guards the running execution, its end and the writer.
+// server has the state that the requests share. mu guards the running execution, its end and the writer.
 type server struct {
 	handlers map[string]Handler
-	sessions map[string]*Session // by id; used by the loop alone
+	sessions map[string]*Session // by id; only the loop uses it
 
 	mu     sync.Mutex
 	out    io.Writer
@@ -98,7 +98,7 @@ type request struct {
 	Args    json.RawMessage `json:"args"`
 }
 
-// arguments are those of every command but execute and hello's list.
+// arguments are the arguments of every command except execute, and without hello's list.
 type arguments struct {
 	Request  uint64   `json:"request"`
 	Session  string   `json:"session"`
@@ -152,7 +152,7 @@ func (s *server) hello(id uint64, args arguments) error {
 	}, false)
 }
 
-// stop cancels the running execute when it is the one named.
+// stop cancels the running execute if its id is this one.
 func (s *server) stop(id uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

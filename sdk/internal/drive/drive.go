@@ -1,5 +1,5 @@
-// Package drive runs a worker program over bare pipes, so that the SDKs' tests and benchmarks see the protocol
-// itself and nothing of the node. It is for tests only; a node uses process.
+// Package drive runs a worker program over pipes, so that the SDKs' tests and benchmarks measure the protocol without a
+// node. It is for tests only; a node uses package process.
 package drive
 
 import (
@@ -21,7 +21,7 @@ type Worker struct {
 	last     uint64
 }
 
-// Event is anything a worker sends.
+// Event is any message from a worker.
 type Event struct {
 	Event    string          `json:"event"`
 	ID       uint64          `json:"id"`
