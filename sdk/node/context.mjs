@@ -1,10 +1,10 @@
-// What an action sees of its execution.
+// The execution, as its action sees it.
 
 import { Cancelled, clip } from "./errors.mjs";
 
 const LEVELS = ["debug", "info", "warn", "error"];
 
-/** One execution, as its action sees it. signal is an AbortSignal that ends with the cancel; session may be null. */
+/** One execution, as its action sees it. signal is an AbortSignal that is aborted by a cancel; session may be null. */
 export class Context {
   #worker;
   #request;
@@ -28,7 +28,7 @@ export class Context {
     return this.deadline === null ? null : Math.max(0, this.deadline - performance.now());
   }
 
-  /** Whether the execution is cancelled: for code that computes without a pause, in which signal cannot end. */
+  /** Whether the execution is cancelled: for code that computes without a pause, during which signal cannot fire. */
   get cancelled() {
     return this.#worker.isCancelled(this.#request);
   }
@@ -45,7 +45,7 @@ export class Context {
     if (this.cancelled) throw new Cancelled();
   }
 
-  /** Tell how far the run is: a fraction from 0 to 1 (or null) and a short text. */
+  /** Report how far the run is: a fraction from 0 to 1 (or null) and a short text. */
   progress(fraction = null, message = "") {
     const part = fraction === null ? null : Math.min(1, Math.max(0, Number(fraction)));
     this.#emit({ event: "progress", fraction: part, message: clip(message) });
@@ -62,7 +62,7 @@ export class Context {
     this.#emit({ event: "log", level, message: clip(message) });
   }
 
-  /** Ask for this worker to be replaced once the execution has ended. */
+  /** Request that this worker is replaced after the execution. */
   closeWorker() {
     this.closing = true;
   }

@@ -1,8 +1,8 @@
-// What goes wrong in a worker, and how it is told to the node.
+// The errors of a worker, and how they are reported to the node.
 
 const TEXT_MAX = 16 << 10; // characters of a message
 
-/** Thrown by an action to end its execution with a code of its own. retriable undefined: Troupe judges by the code, the type and the text. */
+/** Thrown by an action to end its execution with its own code. retriable undefined: Troupe decides by the code, the type and the text. */
 export class ActionError extends Error {
   constructor(message, { code = "action_error", retriable, details, workerFault = false } = {}) {
     super(message);
@@ -10,7 +10,7 @@ export class ActionError extends Error {
   }
 }
 
-/** Thrown by an action whose failure another run may not meet: it is retried, where retries are left. */
+/** Thrown by an action for an error that another run may not have: it is retried while it has retries left. */
 export class Retriable extends ActionError {
   constructor(message, options = {}) {
     super(message, { ...options, retriable: true });
@@ -18,7 +18,7 @@ export class Retriable extends ActionError {
   }
 }
 
-/** Thrown by an action whose failure every other run would meet too: it is never retried. */
+/** Thrown by an action for an error that every other run would have too: it is never retried. */
 export class Final extends ActionError {
   constructor(message, options = {}) {
     super(message, { ...options, retriable: false });
@@ -55,7 +55,7 @@ export function describe(error, cancelled) {
   };
 }
 
-/** The name of the error's class, where it has one of its own, as in an uncaught error's first line. */
+/** The name of the error's own class, if it has one, as in the first line of an uncaught error. */
 function typeName(error) {
   return String(error?.name ?? typeof error).slice(0, 128);
 }

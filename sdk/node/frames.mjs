@@ -5,10 +5,10 @@ import { writeSync } from "node:fs";
 const FRAME_MAX = 16 << 20; // bytes of one frame
 export const SMALL = 4 << 10; // bytes of a frame that the reading thread parses, to see whether it answers itself
 
-/** What ends a worker: bytes that are no frame, or a frame that is no request. */
+/** An error that ends the worker: bytes that are not a frame, or a frame that is not a request. */
 export class ProtocolError extends Error {}
 
-/** Cuts what arrives into frames and hands the body of each to take. A body above SMALL has an ArrayBuffer of its own. */
+/** Splits the input into frames and passes the body of each to take. A body above SMALL has its own ArrayBuffer. */
 export class Input {
   #take;
   #size = 0; // of the frame, as far as its length has come
@@ -20,7 +20,7 @@ export class Input {
     this.#take = take;
   }
 
-  /** Take what was read; nothing of data is kept. Throws a ProtocolError when it is no frame. */
+  /** Add input; data is not kept. Throws a ProtocolError if it is not a frame. */
   received(data) {
     for (let at = 0; at < data.length; ) {
       if (this.#body === null) {
@@ -50,7 +50,7 @@ export class Input {
   }
 }
 
-/** Writes frames from any thread: each whole, never into another. gone is called when the node has closed its end. */
+/** Writes whole frames from any thread, one after the other. gone is called when the node has closed its end. */
 export class Output {
   #shared;
   #gone;
@@ -79,7 +79,7 @@ export class Output {
   }
 }
 
-/** The request in text. Throws a ProtocolError when it is no JSON object. */
+/** The request in text. Throws a ProtocolError if it is not a JSON object. */
 export function parse(text) {
   let request = null;
   try {
@@ -96,7 +96,7 @@ export function complain(error) {
   try {
     writeSync(2, `troupe_worker: ${error instanceof ProtocolError ? error.message : error.stack}\n`);
   } catch {
-    // nobody reads it: the end itself must still come
+    // nobody reads it; the worker must still end
   }
 }
 

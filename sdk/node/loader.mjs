@@ -1,4 +1,4 @@
-// Finding the code of an action: in a pack's files, or in a table given to serve.
+// Finds the code of an action: in a pack's files, or in a table passed to serve.
 
 import { realpathSync, statSync } from "node:fs";
 import { isAbsolute, join, relative } from "node:path";
@@ -20,7 +20,7 @@ export class Files {
     return found;
   }
 
-  /** The same, without a wait, for what is loaded already; undefined otherwise. */
+  /** The same without a wait, if the code is loaded; undefined otherwise. */
   loaded({ root, entrypoint }) {
     return this.#functions.get(`${root}\0${entrypoint}`);
   }
@@ -53,7 +53,7 @@ export class Files {
   }
 }
 
-/** Functions given to serve, named by their action, with or without the pack. */
+/** Functions passed to serve, by the name of their action, with or without the pack. */
 export class Table {
   #actions;
   #hooks;
@@ -85,7 +85,7 @@ export class Table {
   }
 }
 
-/** The real path of a file of the pack; an error when it is missing or leads out of it. */
+/** The real path of a file of the pack. Throws an error if it is missing or outside the pack. */
 function inside(root, file) {
   const home = realpathSync(root);
   let path;

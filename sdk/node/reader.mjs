@@ -1,5 +1,5 @@
-// The thread that reads requests. It answers ping and cancel, also while an action computes without a pause, and hands
-// everything else to the main thread. It must never block in a read: process.exit of the main thread waits for it.
+// The thread that reads requests. It answers ping and cancel, also while an action computes without a pause, and passes
+// all other requests to the main thread. It must never block in a read: process.exit in the main thread waits for it.
 
 import { Socket } from "node:net";
 import { parentPort, workerData } from "node:worker_threads";
@@ -14,7 +14,7 @@ const output = new Output(shared, () => end(0));
 const input = new Input(take);
 let ending = false;
 
-/** A frame of the node. A large one is left to the main thread unread, and its memory moves there. */
+/** Handle a frame of the node. The memory of a large one moves to the main thread, which parses it. */
 function take(body) {
   if (body.length > SMALL) return parentPort.postMessage(body.buffer, [body.buffer]);
   const text = body.toString();
@@ -36,7 +36,7 @@ function received(size, buffer) {
   return true;
 }
 
-/** End the process: with status by the main thread, or by force when that one does not come to it. */
+/** End the process: with status by the main thread, or by force if that thread does not do it in time. */
 function end(status) {
   if (ending) return;
   ending = true;

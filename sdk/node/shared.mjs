@@ -1,4 +1,4 @@
-// What the two threads of a worker share: one lock for descriptor 4, and which execute is cancelled.
+// The state that the two threads of a worker share: a lock for descriptor 4, and which execute is cancelled.
 
 const NEXT = 0; // of the lock: the number that whoever comes next draws
 const SERVED = 1; // of the lock: the number whose turn it is
@@ -6,7 +6,7 @@ const SERVED = 1; // of the lock: the number whose turn it is
 /** Memory of both threads. Each makes one from the same SharedArrayBuffer. */
 export class Shared {
   #lock;
-  #cancelled; // the highest id of an execute that was to be cancelled
+  #cancelled; // the highest id of a cancelled execute
 
   constructor(memory = Shared.memory()) {
     this.memory = memory;
@@ -21,8 +21,8 @@ export class Shared {
   }
 
   /**
-   * Run body while no other thread is in locked. Turns are taken in order, so that an action which streams in a tight
-   * loop cannot starve the answers to ping. body must not end the process: handlers of its exit may write too.
+   * Run body while no other thread is in locked. Threads get the lock in order, so that an action which streams in a tight
+   * loop cannot starve the answers to ping. body must not end the process: exit handlers may write too.
    */
   locked(body) {
     const mine = Atomics.add(this.#lock, NEXT, 1);
@@ -35,7 +35,7 @@ export class Shared {
     }
   }
 
-  /** Note the cancel of execute request. Ids grow, so a late cancel of an older run does not undo that of the newest. */
+  /** Record the cancel of execute request. Ids grow, so a late cancel of an older run does not undo that of the newest. */
   cancel(request) {
     if (!Number.isSafeInteger(request)) return;
     if (BigInt(request) > Atomics.load(this.#cancelled, 0)) Atomics.store(this.#cancelled, 0, BigInt(request));

@@ -1,11 +1,11 @@
 // Run actions in a Troupe worker process. A node starts main.mjs for its node pools and calls the functions that packs
-// name as their entrypoints: f(params, ctx), async or not. A program of its own (runtime: process) calls serve:
+// name as their entrypoints: f(params, ctx), async or not. A separate program (runtime: process) calls serve:
 //
 //     import { serve } from "./troupe_worker.mjs";
 //     serve({ "mypack.greet": async (params, ctx) => ({ greeting: "hello " + params.name }) });
 //
-// Only Node's own modules are used; docs/protocol.md describes the protocol. A thread of its own reads the requests
-// (reader.mjs) and answers ping and cancel; actions and hooks run in the main thread, as in any other program.
+// It uses only Node's own modules. docs/protocol.md describes the protocol. A separate thread reads the requests
+// (reader.mjs) and answers ping and cancel. Actions and hooks run in the main thread, as in any other program.
 
 import { Worker as Thread } from "node:worker_threads";
 import { Context } from "./context.mjs";
@@ -30,7 +30,7 @@ export class Worker {
   #code;
   #sessions = new Map(); // id: { id, epoch, lost, hit, state, source }
   #running = null; // { id, context }
-  #queue = Promise.resolve(); // what must come one after the other
+  #queue = Promise.resolve(); // work that must run one after the other
   #shared = new Shared();
   #output = new Output(this.#shared, () => process.exit(0));
 
@@ -40,7 +40,7 @@ export class Worker {
 
   /** Serve requests until the node ends this process. */
   run() {
-    // No environment and no flags: what NODE_OPTIONS loads is for the main thread. Its own output streams stay unused.
+    // No environment and no flags: modules from NODE_OPTIONS are for the main thread. Its own output streams are not used.
     const options = { workerData: this.#shared.memory, env: {}, execArgv: [], stdout: true, stderr: true };
     const reader = new Thread(new URL("./reader.mjs", import.meta.url), options);
     reader.on("message", (message) => this.#received(message));
@@ -52,12 +52,12 @@ export class Worker {
     this.#output.send(text);
   }
 
-  /** Whether the execute of id request is to be cancelled; true at once, also where no message can come through. */
+  /** Whether the execute of id request is cancelled. It is true at once, also while no message can be received. */
   isCancelled(request) {
     return this.#shared.isCancelled(request);
   }
 
-  /** What the reading thread hands over: a small request as text, a large one as bytes, or what it has decided. */
+  /** Handle a message of the reading thread: a small request as text, a large one as bytes, or its decision. */
   #received(message) {
     if (typeof message === "string") return this.#handle(JSON.parse(message));
     if (message instanceof ArrayBuffer) return this.#large(message);
@@ -119,7 +119,7 @@ export class Worker {
     if (session && Object.keys(session.state).length === 0) this.#sessions.delete(session.id);
   }
 
-  /** Tell the run's context. A run whose code is still being loaded has none, and finds the cancel before it begins. */
+  /** Cancel the run's context. A run whose code is still loading has none, and checks for the cancel before it starts. */
   #cancel(request) {
     if (this.#running?.id === request) this.#running.context?.cancel();
   }
@@ -145,7 +145,7 @@ export class Worker {
     return said;
   }
 
-  /** The session of an execution: the state it left here, or an empty one when its epoch is newer. */
+  /** The session of an execution: with the state that is kept here, or with an empty one if its epoch is newer. */
   #enter({ id, epoch = 0, lost = false, hit = false, runs_behind: runsBehind = 0 }, source) {
     let held = this.#sessions.get(id);
     if (held === undefined || held.epoch < epoch) this.#sessions.set(id, (held = { id, epoch, state: {} }));
@@ -191,7 +191,7 @@ export class Worker {
   }
 }
 
-/** End the process for a fault of the protocol or of the reading thread. */
+/** End the process after an error of the protocol or of the reading thread. */
 function fatal(error) {
   complain(error);
   process.exit(2);

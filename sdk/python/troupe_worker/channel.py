@@ -23,22 +23,22 @@ class Channel:
         self._pipes = tuple((fd, _identity(fd)) for fd in (fd_in, fd_out))
         self._rest = b""  # bytes read past the last frame
         self._sending = allocate_lock()
-        # A child of the action must not hold the pipes: the node would not see this process end.
+        # A child of the action must not have the pipes: the node would not see the end of this process.
         os.set_inheritable(fd_in, False)
         os.set_inheritable(fd_out, False)
 
     def close(self):
-        """Give up both pipes, in a forked child that is not the worker.
+        """Close both pipes, in a forked child that is not the worker.
 
-        What the child opened later may have their numbers, and a child of its own comes here too: only a descriptor
-        that still is the pipe is closed, and once given up nothing is read or written under the numbers.
+        Files that the child opened later may have their numbers, and a child of its own runs this too. So only a descriptor
+        that still is the pipe is closed, and afterwards nothing is read or written under the numbers.
         """
         for fd, identity in self._pipes:
             try:
                 if _identity(fd) == identity:
                     os.close(fd)
             except OSError:
-                pass  # closed already
+                pass  # already closed
         self._in = self._out = -1
         self._pipes = ()
 
@@ -56,7 +56,7 @@ class Channel:
         return _parse(data)
 
     def _read_rest(self, data):
-        """Return one whole frame that begins with data, keep what follows it; None at the end of the input."""
+        """Return one whole frame that begins with data, and keep the rest; None at the end of the input."""
         parts, have = [data], len(data)
         if not data:
             return None
@@ -77,7 +77,7 @@ class Channel:
             have += len(more)
 
     def send(self, text):
-        """Write one frame. Raises ValueError when it is too large; ends the process when the node is gone."""
+        """Write one frame. Raises ValueError if it is too large. Ends the process if the node is gone."""
         payload = text.encode("ascii")  # encode escapes everything else
         if len(payload) > FRAME_MAX:
             raise ValueError("a frame of %d bytes is above the limit of %d" % (len(payload), FRAME_MAX))
@@ -92,7 +92,7 @@ class Channel:
 
 
 def _identity(fd):
-    """Tell a file from any other that may come under the same number."""
+    """Return the identity of a file, which differs from a later one under the same number."""
     status = os.fstat(fd)
     return status.st_dev, status.st_ino
 
@@ -119,7 +119,7 @@ def _parse(frame):
 
 
 def _reparse(text):
-    """Parse a text that the scanner did not take at its first character, such as one that begins with a space."""
+    """Parse a text that the scanner rejects at its first character, for example a space."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as exc:

@@ -1,4 +1,4 @@
-"""What an action sees of its execution."""
+"""The execution, as its action sees it."""
 
 from time import monotonic
 from _thread import get_ident
@@ -13,9 +13,9 @@ LOG_MAX = 64 << 10  # characters of one log or progress message
 class Session:
     """The session of an execution. ``state`` is a dict that lives as long as the session stays with this worker.
 
-    ``lost`` says that an earlier state of the session is gone and has not been told yet; ``hit`` that the execution
+    ``lost`` says that an earlier state of the session is lost, which no run was told yet; ``hit`` that the execution
     runs on the session's own worker; ``epoch`` grows each time the session moves to another worker. ``runs_behind``
-    above 0 comes with ``lost``: ``state`` is an older one, which lacks what so many finished executions did.
+    above 0 comes with ``lost``: ``state`` is an older one, without the results of that many finished executions.
     """
 
     __slots__ = ("id", "epoch", "lost", "hit", "runs_behind", "state", "_source")
@@ -53,22 +53,22 @@ class Context:
         self.deadline = monotonic() + left / 1000 if left else None  # on time.monotonic's clock
 
     def remaining(self):
-        """Return the seconds left to the run's deadline, never below 0; None where there is no deadline."""
+        """Return the seconds left to the run's deadline, never below 0; None if there is no deadline."""
         return None if self.deadline is None else max(0.0, self.deadline - monotonic())
 
     @property
     def cancelled(self):
-        """Whether the execution was told to stop."""
+        """Whether the execution is cancelled."""
         return self._cancelled
 
     def raise_if_cancelled(self):
-        """Raise Cancelled when the execution was told to stop; of use in threads and in code that catches it."""
+        """Raise Cancelled if the execution is cancelled; for threads and for code that catches it."""
         if self._cancelled:
             raise Cancelled()
 
     @property
     def cancel_event(self):
-        """A threading.Event that is set when the execution is told to stop."""
+        """A threading.Event that is set when the execution is cancelled."""
         if self._event is None:
             import threading
 
@@ -78,7 +78,7 @@ class Context:
         return self._event
 
     def progress(self, fraction=None, message=""):
-        """Tell how far the run is: a fraction from 0 to 1 (or None) and a short text."""
+        """Report how far the run is: a fraction from 0 to 1 (or None) and a short text."""
         if fraction is not None:
             fraction = min(1.0, max(0.0, float(fraction)))
         self._emit("progress", ',"fraction":%s,"message":%s' % (encode(fraction), _text(message)))
@@ -94,7 +94,7 @@ class Context:
         self._emit("log", ',"level":"%s","message":%s' % (level, _text(message)))
 
     def close_worker(self):
-        """Ask for this worker to be replaced once the execution has ended."""
+        """Request that this worker is replaced after the execution."""
         self._close = True
 
     def _emit(self, event, fields):

@@ -1,14 +1,14 @@
-"""What goes wrong in a worker, and how it is told to the node."""
+"""The errors of a worker, and how they are reported to the node."""
 
 MESSAGE_MAX = 16 << 10  # characters of an error's message
 TRACEBACK_MAX = 8 << 10  # characters kept of a traceback, its end
 
 
 class ActionError(Exception):
-    """Raised by an action to end its execution with a code of its own.
+    """Raised by an action to end its execution with its own code.
 
-    ``retriable`` says whether running it again may help (None: Troupe judges by the code, the type and the text), ``details`` is any JSON
-    value, and ``worker_fault`` says that this process is to blame, which counts against its health.
+    ``retriable`` says whether running it again may help (None: Troupe decides by the code, the type and the text), ``details`` is any JSON
+    value, and ``worker_fault`` says that this process is the cause, which counts against its health.
     """
 
     def __init__(self, message, code="action_error", retriable=None, details=None, worker_fault=False):
@@ -20,14 +20,14 @@ class ActionError(Exception):
 
 
 class Retriable(ActionError):
-    """Raised by an action whose failure another run may not meet: it is retried, where retries are left."""
+    """Raised by an action for an error that another run may not have: it is retried while it has retries left."""
 
     def __init__(self, message, code="action_error", details=None, worker_fault=False):
         super().__init__(message, code=code, retriable=True, details=details, worker_fault=worker_fault)
 
 
 class Final(ActionError):
-    """Raised by an action whose failure every other run would meet too: it is never retried."""
+    """Raised by an action for an error that every other run would have too: it is never retried."""
 
     def __init__(self, message, code="action_error", details=None, worker_fault=False):
         super().__init__(message, code=code, retriable=False, details=details, worker_fault=worker_fault)
@@ -36,8 +36,8 @@ class Final(ActionError):
 class Cancelled(BaseException):
     """Raised inside the action when its execution is cancelled.
 
-    It is no Exception, so that an ordinary ``except Exception`` does not swallow it. An action may catch it to clean
-    up, and must then let it go on or return soon: the node stops the process a few seconds after the cancel.
+    It is not an Exception, so that an ordinary ``except Exception`` does not catch it. An action may catch it to clean
+    up, and must then raise it again or return soon: the node stops the process a few seconds after the cancel.
     """
 
 
@@ -46,14 +46,14 @@ class LoadError(Exception):
 
 
 class ProtocolError(Exception):
-    """The node sent what is not a frame of the protocol, so that nothing after it can be understood."""
+    """The node sent bytes that are not a frame of the protocol, so the input after them cannot be read."""
 
 
 def describe(exc, inside=True):
     """Return the error object of the protocol for an exception that an action raised.
 
-    ``inside`` says that the exception came out of the action's own code, so that the first frames of the
-    traceback, which are this package's, say nothing to the reader.
+    ``inside`` says that the exception came from the action's own code: the first frames of the traceback are this
+    package's and are omitted.
     """
     if isinstance(exc, Cancelled):
         return {"code": "cancelled", "message": str(exc) or "the execution was cancelled"}
@@ -72,7 +72,7 @@ def describe(exc, inside=True):
 
 
 def tail(exc, inside=False):
-    """Return the end of the exception's traceback, which is where the cause stands."""
+    """Return the end of the exception's traceback, where the cause is."""
     import traceback  # heavy to import, and needed only here
 
     trace = exc.__traceback__

@@ -1,4 +1,4 @@
-"""Finding the code of an action: in a pack's files, or in a table given to serve."""
+"""Finds the code of an action: in a pack's files, or in a table passed to serve."""
 
 import importlib.util
 import os
@@ -28,7 +28,7 @@ class Files:
         return found
 
     def hooks(self, source):
-        """Return the module's (snapshot, restore), or None where it has not both."""
+        """Return the module's (snapshot, restore), or None if it does not have both."""
         module = self._modules.get(source)
         return _pair(getattr(module, "snapshot", None), getattr(module, "restore", None))
 
@@ -58,7 +58,7 @@ class Files:
 
 
 class Table:
-    """Functions given to serve, named by their action."""
+    """Functions passed to serve, by the name of their action."""
 
     def __init__(self, actions, health=None, snapshot=None, restore=None):
         self._calls = {name: adapt(function) for name, function in actions.items()}
@@ -81,7 +81,7 @@ class Table:
 
 
 def inside(root, file):
-    """Return the real path of a file of the pack. Raises LoadError when it is missing or leaves the pack."""
+    """Return the real path of a file of the pack. Raises LoadError if it is missing or outside the pack."""
     home = os.path.realpath(root)
     path = os.path.realpath(os.path.join(home, file))
     if os.path.isabs(file) or os.path.commonpath([home, path]) != home:
@@ -131,7 +131,7 @@ def _ensure_package(name, folder):
 def adapt(function):
     """Return the function as call(params, ctx), whether or not it takes a context and whether or not it is async."""
     code = getattr(function, "__code__", None)
-    if code is None or code.co_flags & 0x0C:  # no plain function, or one that takes *args or **kwargs
+    if code is None or code.co_flags & 0x0C:  # not a plain function, or one that takes *args or **kwargs
         import inspect
 
         kinds = [p.kind for p in inspect.signature(function).parameters.values()]

@@ -1,10 +1,10 @@
-"""The worker's loop: requests in, actions run, exactly one answer each.
+"""The worker's loop: it reads requests, runs actions, and sends exactly one answer to each request.
 
-Two threads share the work of one process. The main thread runs the actions, because only there can a signal
-interrupt them, and while it is idle it also reads the requests itself: handing each request from a reading thread
-to a working one costs more than everything else in a short run. The helper thread looks every few milliseconds for
-a run that lasts, takes over the reading while it does, and so answers ping, cancel and the end of the input
-although the action is busy. Whoever holds the role lock reads.
+One process has two threads. The main thread runs the actions, because a signal can interrupt them only there. While
+it is idle it also reads the requests: passing each request from a reading thread to a working one would cost more
+than all other steps of a short run. Every few milliseconds the helper thread checks whether a run takes long. During
+a long run it reads the requests, and so answers ping, cancel and the end of the input while the action is busy. The
+thread that holds the role lock reads.
 """
 
 import os
@@ -21,12 +21,12 @@ from .sessions import Sessions
 from .version import PROTOCOL, VERSION
 
 RESULT_MAX = 8 << 20  # bytes of a result; a larger one fails its execution
-WATCH = 0.008  # seconds between two looks at the run; a run of twice that is watched
-PARK_AFTER = 64  # looks without a new run, about half a second, after which the helper sleeps
-PENDING_MAX = 1024  # requests that wait for the end of a run
+WATCH = 0.008  # seconds between two checks of the run; a run of twice that is watched
+PARK_AFTER = 64  # checks without a new run, about half a second, after which the helper sleeps
+PENDING_MAX = 1024  # greatest number of requests that wait for the end of a run
 SIGNALS_MAX = 1000  # times a cancelled run is signalled, some eight seconds; the node then ends the process
 EXIT_AFTER = 0.7  # seconds that exit handlers may take after shutdown
-# A real-time signal where there is one: packs may have uses for SIGUSR1 and SIGUSR2.
+# A real-time signal if there is one: packs may use SIGUSR1 and SIGUSR2.
 CANCEL_SIGNAL = signal.SIGRTMIN + 5 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
 
 CAPABILITIES = {"ping_while_busy": True, "cancel": True, "sessions": True, "snapshot": True, "health_check": True}
@@ -40,7 +40,7 @@ class Worker:
         self.main = get_ident()
         self._code = code
         self._sessions = Sessions(code)
-        self._commands = {  # what the main thread answers; a cancel that comes here finds no run
+        self._commands = {  # answered by the main thread; a cancel that arrives here finds no run
             "hello": self._hello, "ping": _nothing, "cancel": _nothing, "health_check": self._health,
             "snapshot": self._sessions.snapshot, "restore": self._sessions.restore, "end_session": self._sessions.end,
         }
@@ -49,8 +49,8 @@ class Worker:
         self._running = 0  # id of the execute that runs; 0: none
         self._context = None
         self._interruptible = 0  # id of the execute whose code may be interrupted; 0: none
-        self._interrupt = 0  # id of the execute that is to be interrupted
-        self._guarded = False  # the main thread is writing a frame, which must not be cut
+        self._interrupt = 0  # id of the execute to interrupt
+        self._guarded = False  # the main thread is writing a frame, which must not be interrupted
         # The reading role and its hand-over.
         self._role = allocate_lock()
         self._reads = True  # the main thread holds the role
@@ -82,13 +82,13 @@ class Worker:
         signal.signal(CANCEL_SIGNAL, self._interrupted)
         os.register_at_fork(after_in_child=self._forked)
         for stream in (sys.stdout, sys.stderr):
-            # Whole lines reach the node as they are printed, and are not lost when the process is killed.
+            # Whole lines reach the node as they are printed, and are not lost if the process is killed.
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(line_buffering=True)
         start_new_thread(self._help, ())
 
     def _forked(self):
-        """A forked child is no worker: it must not read the node's requests or answer them."""
+        """A forked child is not a worker: it must not read the node's requests or answer them."""
         signal.signal(CANCEL_SIGNAL, signal.SIG_IGN)
         self.channel.close()
 
@@ -105,7 +105,7 @@ class Worker:
             self._command(request, command)
 
     def _command(self, request, name):
-        """Run any command but execute and shutdown, and answer it."""
+        """Run any command except execute and shutdown, and answer it."""
         ident = request.get("id")
         command = self._commands.get(name)
         if command is None:
@@ -129,7 +129,7 @@ class Worker:
             self._run(ident, args)
         finally:
             self._running = 0
-            # When the helper took the role meanwhile, it keeps it until the next request.
+            # If the helper took the role meanwhile, it keeps it until the next request.
             self._reads = self._role.acquire(False)
 
     def _run(self, ident, args):
@@ -159,10 +159,10 @@ class Worker:
             self._fail(ident, error, closing)
 
     def _call(self, ident, call, parameters, context):
-        """Call the action so that a cancel interrupts its code and nothing else."""
+        """Call the action so that a cancel interrupts only its code."""
         try:
             self._interruptible = ident
-            if self._interrupt == ident:  # the cancel came while the code was being loaded
+            if self._interrupt == ident:  # the cancel arrived while the code was loaded
                 context._cancel()
                 self._interrupted(CANCEL_SIGNAL, None)
             value = call(parameters, context)
@@ -180,7 +180,7 @@ class Worker:
             del error["details"]
         try:
             text = encode(error)
-        except (TypeError, ValueError, RecursionError):  # details that are no JSON must not hide the error
+        except (TypeError, ValueError, RecursionError):  # details that are not JSON must not hide the error
             text = encode(dict(error, details=repr(error["details"])[:1000]))
         self.channel.send('{"event":"error","id":%d,"error":%s%s}' % (ident, text, ',"close":true' if closing else ""))
 
@@ -198,7 +198,7 @@ class Worker:
                 "capabilities": CAPABILITIES}
 
     def _health(self, args):
-        """Ask every health hook; one that raises or returns False makes the worker unhealthy."""
+        """Call every health hook; one that raises or returns False makes the worker unhealthy."""
         said = {}
         for source, hook in self._code.health_hooks().items():
             said[source] = hook()
@@ -211,13 +211,13 @@ class Worker:
         start_new_thread(_exit_late, ())
         sys.exit(0)
 
-    # Cancel: decided where the request is read, carried out by a signal on the main thread.
+    # Cancel: decided by the thread that reads the request, done by a signal on the main thread.
 
     def _cancel(self, args):
         """Interrupt the run, from the helper thread; its cancel has been answered."""
         target = args.get("request")
         if target and target == self._running:
-            self._interrupt = target  # before the context is looked at, because _call looks in the other order
+            self._interrupt = target  # before reading the context, because _call reads in the other order
             context = self._context
             if context is not None:
                 context._cancel()
@@ -226,8 +226,8 @@ class Worker:
     def _signal_until_heard(self, target):
         """Signal the main thread until the action was interrupted.
 
-        Once is not enough: a signal that comes between the action's last bytecode and the system call of its sleep
-        is noted by Python but does not end the sleep.
+        One signal is not enough: if it arrives between the action's last bytecode and the system call of its sleep,
+        Python records it but the sleep does not end.
         """
         for _ in range(SIGNALS_MAX):
             signal.pthread_kill(self.main, CANCEL_SIGNAL)
@@ -236,13 +236,13 @@ class Worker:
                 return
 
     def _interrupted(self, signum, frame):
-        """Raise Cancelled in the action, once; the signal also ends a sleep or a wait that the action is in."""
+        """Raise Cancelled in the action, once. The signal also ends a sleep or a wait of the action."""
         if self._interruptible and self._interrupt == self._interruptible and not self._guarded:
             self._interruptible = 0
             raise Cancelled()
 
     def send_guarded(self, text):
-        """Send a frame from the action's own thread: a cancel that comes meanwhile waits until it is whole."""
+        """Send a frame from the action's own thread. A cancel that arrives meanwhile waits until it is complete."""
         self._guarded = True
         try:
             self.channel.send(text)
@@ -260,12 +260,12 @@ class Worker:
         except ProtocolError as exc:
             sys.stderr.write("troupe_worker: %s\n" % exc)
             leave(2)
-        except BaseException as exc:  # without its reader the worker would be deaf
+        except BaseException as exc:  # without its reader the worker would get no request
             sys.stderr.write("troupe_worker: the helper thread ended: %s\n" % tail(exc))
             leave(1)
 
     def _watch(self):
-        """Return once a run has lasted two looks and the reading role is taken. Sleeps while no runs come."""
+        """Return once a run has lasted two checks and the reading role is taken. Sleep while there are no runs."""
         last, idle = 0, 0
         while True:
             running = self._running
@@ -279,7 +279,7 @@ class Worker:
             time.sleep(WATCH)
 
     def _park(self, last):
-        """Sleep until the main thread begins another run than the last one seen."""
+        """Sleep until the main thread begins a run after the last one seen."""
         self._alarm.acquire(False)
         self._parked = True
         if self._started == last:
@@ -287,7 +287,7 @@ class Worker:
         self._parked = False
 
     def _read_for_main(self):
-        """Read and answer what can be answered beside a run, until a request finds the main thread idle."""
+        """Read and answer the requests that can be answered during a run, until a request finds the main thread idle."""
         while True:
             request = self.channel.read()
             if request is None:
@@ -296,7 +296,7 @@ class Worker:
             if command == "ping":
                 self._answer(request.get("id"), "{}")
             elif command == "cancel":
-                self._answer(request.get("id"), "{}")  # first, so that the run's end comes after it
+                self._answer(request.get("id"), "{}")  # first, so that the run's end is sent after it
                 self._cancel(request.get("args") or {})
             elif command == "shutdown" and self._running:
                 self._answer(request.get("id"), "{}")
@@ -305,7 +305,7 @@ class Worker:
                 return
 
     def _hand_over(self, request):
-        """Give the request to the main thread. True: it was waiting, and holds the reading role now."""
+        """Pass the request to the main thread. True: it was waiting, and now holds the reading role."""
         with self._mutex:
             if self._waiting:
                 self._waiting = False
@@ -318,7 +318,7 @@ class Worker:
             return False
 
     def _take(self):
-        """Return the next request while the helper reads; with a handed one the role comes back."""
+        """Return the next request while the helper reads. With a request that it passed, the role returns to this thread."""
         with self._mutex:
             if self._pending:
                 return self._pending.popleft()
@@ -329,7 +329,7 @@ class Worker:
 
 
 def leave(status):
-    """End the process at once, whatever its other threads do. What was printed goes out if nothing blocks it."""
+    """End the process at once, whatever its other threads do. Printed output is flushed if nothing blocks it."""
     done = allocate_lock()
     done.acquire()
 
@@ -348,7 +348,7 @@ def _exit_late():
 
 
 def _flush():
-    """Write out what was printed, so that it belongs to the run that printed it."""
+    """Flush printed output, so that it belongs to the run that printed it."""
     try:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -4,19 +4,19 @@ from .context import Session
 
 
 class Sessions:
-    """Every session this worker holds. Only the main thread uses it."""
+    """All sessions of this worker. Only the main thread uses it."""
 
     def __init__(self, code):
-        self._code = code  # finds the modules whose hooks save and restore a state
+        self._code = code  # finds the modules with hooks to save and restore a state
         self._held = {}
 
     def enter(self, args, source):
-        """Return the Session of an execution: the state it left here, or an empty one when its epoch is newer."""
+        """Return the Session of an execution: with the state kept here, or an empty one if its epoch is newer."""
         key, epoch = args["id"], args.get("epoch", 0)
         session = self._held.get(key)
         if session is None or session.epoch < epoch:
             session = self._held[key] = Session(key, epoch)
-        elif session.epoch > epoch:  # a stale placement: it must not see or change what came later
+        elif session.epoch > epoch:  # a stale placement: it must not see or change a later state
             session = Session(key, epoch)
         session.lost = args.get("lost", False)
         session.hit = args.get("hit", False)
@@ -25,12 +25,12 @@ class Sessions:
         return session
 
     def leave(self, session):
-        """Forget a session that holds nothing, so that sessions that keep no state cost no memory."""
+        """Forget a session without state, so that it costs no memory."""
         if not session.state and self._held.get(session.id) is session:
             del self._held[session.id]
 
     def snapshot(self, args):
-        """Return what restore takes: the state as its module's snapshot hook gives it, or as it is."""
+        """Return the value for restore: from the snapshot hook of the state's module, or the state itself."""
         session = self._held.get(args["session"])
         if session is None or session.epoch != args["epoch"]:
             return {"state": None}
@@ -50,7 +50,7 @@ class Sessions:
                 raise LookupError("no restore hook of %s is loaded" % session._source)
             session.state = saved["state"] if hooks is None else hooks[1](saved["state"])
         self._held[session.id] = session
-        self.leave(session)  # the snapshot may have been of a session that held nothing
+        self.leave(session)  # the snapshot may have been of a session without state
         return {}
 
     def end(self, args):
