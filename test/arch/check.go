@@ -8,7 +8,7 @@ import (
 // Module is the path of the module under test.
 const Module = "github.com/troupe-run/troupe"
 
-// Package is what the checks need to know of one package of the module.
+// Package describes one package of the module for the checks.
 type Package struct {
 	Path        string   // relative to the module; "." for the root
 	Dir         string   // absolute
@@ -110,7 +110,8 @@ func checkPureImport(rules Rules, pkg, path string) []string {
 	return nil
 }
 
-// CheckLinks returns what comes with the link's package and is not allowed. Linked are import paths, without the standard library.
+// CheckLinks returns the imports of the link's package that are not allowed. Linked are import paths, without the
+// standard library.
 func CheckLinks(link Link, linked []string) []string {
 	var found []string
 	for _, path := range linked {

@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// Load asks the go command for every package of the module in root. What does not build is listed as far as it
-// parses: the compiler tells about the rest.
+// Load asks the go command for every package of the module in root. A package that does not build is listed as far as
+// it parses: the compiler reports the rest.
 func Load(ctx context.Context, root string) ([]Package, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-e",
 		"-json=ImportPath,Dir,GoFiles,CgoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports", "./...")
@@ -30,7 +30,8 @@ func Load(ctx context.Context, root string) ([]Package, error) {
 	return decode(out)
 }
 
-// Linked asks the go command for all packages, without the standard library, that come with one of the module in root.
+// Linked asks the go command for all packages that a package of the module in root imports, directly or not, without
+// the standard library.
 func Linked(ctx context.Context, root, pkg string) ([]string, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./"+pkg)
 	cmd.Dir = root
@@ -70,8 +71,8 @@ func decode(out []byte) ([]Package, error) {
 	}
 }
 
-// HasDoc reports whether one of the package's files carries a package doc of more than a few words. A package of
-// nothing but tests has it in a test file.
+// HasDoc reports whether one of the package's files has a package doc of more than a few words. A package with only
+// tests has it in a test file.
 func HasDoc(p Package) (bool, error) {
 	const few = 40 // bytes: "Package x" alone says nothing
 	files := p.Files
@@ -91,7 +92,8 @@ func HasDoc(p Package) (bool, error) {
 	return false, nil
 }
 
-// ImpureFile does as ImpureFiles for one file of a package that is not pure as a whole, and looks at the file's imports too.
+// ImpureFile does the same as ImpureFiles for one file of a package that is not pure as a whole, and also checks the
+// file's imports.
 func ImpureFile(rules Rules, root, path string) ([]string, error) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, filepath.Join(root, path), nil, parser.SkipObjectResolution)
@@ -105,7 +107,7 @@ func ImpureFile(rules Rules, root, path string) ([]string, error) {
 	return found, nil
 }
 
-// ImpureFiles parses the package's files, tests left out, and returns what CheckPurity finds in them.
+// ImpureFiles parses the package's files except tests, and returns the findings of CheckPurity.
 func ImpureFiles(p Package) ([]string, error) {
 	var found []string
 	for _, name := range p.Files {

@@ -15,13 +15,13 @@ var clock = map[string]bool{
 	"Tick": true, "NewTimer": true, "NewTicker": true,
 }
 
-// ownRandom are the names of math/rand and math/rand/v2 that work on a source the caller brought, or make one.
+// ownRandom are the names of math/rand and math/rand/v2 that use a given source, or make one.
 var ownRandom = map[string]bool{
 	"Rand": true, "Source": true, "Source64": true, "Zipf": true, "PCG": true, "ChaCha8": true,
 	"New": true, "NewSource": true, "NewZipf": true, "NewPCG": true, "NewChaCha8": true,
 }
 
-// CheckPurity returns every place in a pure package's file that is more than a function of its arguments.
+// CheckPurity returns every place in a pure package's file whose result depends on more than its arguments.
 func CheckPurity(fset *token.FileSet, file *ast.File) []string {
 	var found []string
 	names := importNames(file)

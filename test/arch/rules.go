@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Rules is order.txt, read.
+// Rules is the content of order.txt.
 type Rules struct {
 	Order  []Layer
 	Pure   []string // package patterns
@@ -16,20 +16,21 @@ type Rules struct {
 	TestPackages []string
 }
 
-// Layer is one line of the order: packages that know the lines before it, and why.
+// Layer is one line of the order: packages that may import those of the lines before it, and the reason.
 type Layer struct {
 	Patterns []string
 	Reason   string
 }
 
-// Fence says which packages may import a dependency, and why no other may.
+// Fence says which packages may import a dependency, and why no others may.
 type Fence struct {
 	Dependency string
 	Allowed    []string // package patterns
 	Reason     string
 }
 
-// Link says all that comes with a package, beside the standard library, and why it is no more.
+// Link lists all that a package may import, directly or not, besides the standard library, and the reason for the
+// limit.
 type Link struct {
 	Package string
 	Allowed []string // patterns of packages of the module, and dependencies
@@ -118,10 +119,10 @@ func matchesAny(patterns []string, pkg string) bool {
 	return false
 }
 
-// within reports whether the import path is the dependency or a package of it.
+// within reports whether the import path is the dependency or one of its packages.
 func within(dependency, path string) bool {
 	return path == dependency || strings.HasPrefix(path, dependency+"/")
 }
 
-// IsTest reports whether all of a package is a test.
+// IsTest reports whether a package is only for tests.
 func (r *Rules) IsTest(pkg string) bool { return matchesAny(r.TestPackages, pkg) }

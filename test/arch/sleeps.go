@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// Sleeps are the calls of time.Sleep in a package's files that do not stand in the function of a bubble of testing/synctest. There a
-// sleep ends as soon as everything else waits; elsewhere a test that sleeps guesses how long something takes. A function of the
-// package that takes a function and makes a bubble runs it there, and one that calls synctest.Wait runs in a bubble itself.
+// Sleeps returns the calls of time.Sleep in a package's files outside a bubble of testing/synctest. In a bubble a sleep
+// ends as soon as all other goroutines wait. Elsewhere a test that sleeps guesses a duration. A function passed to a
+// function of the package that makes a bubble runs in that bubble. A function that calls synctest.Wait runs in a
+// bubble.
 func Sleeps(set *token.FileSet, files []*ast.File) []token.Position {
 	makers := map[string]bool{}
 	for _, file := range files {
@@ -88,7 +89,7 @@ func calls(call *ast.CallExpr, pkg, name string) bool {
 	return ok && of.Name == pkg && f.Sel.Name == name
 }
 
-// Exception lets a test file have some sleeps, with the reason.
+// Exception allows a test file some sleeps, with the reason.
 type Exception struct {
 	Path   string
 	Count  int
@@ -116,8 +117,8 @@ func ParseExceptions(text string) ([]Exception, error) {
 	return list, nil
 }
 
-// CheckSleeps compares what was found, by file, with the exceptions. A number that is too high is reported too, so that the list
-// only shrinks.
+// CheckSleeps compares the found sleeps, by file, with the exceptions. It also reports a number that is too high, so
+// that the list only shrinks.
 func CheckSleeps(found map[string][]token.Position, exceptions []Exception) []string {
 	var problems []string
 	allowed := map[string]int{}

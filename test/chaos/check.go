@@ -57,7 +57,7 @@ func Rules() []string {
 	return names
 }
 
-// Check returns every violation, in the order of the rules; none: the history keeps every promise.
+// Check returns every violation, in the order of the rules; none if the history keeps every promise.
 func Check(h *History) []Violation {
 	x := newIndex(h.Filled())
 	var found []Violation
@@ -135,7 +135,7 @@ func (e *Stored) row() string {
 	return text
 }
 
-// Trace is the row with all that happened to it.
+// Trace returns the row with all of its events.
 func (e *Stored) Trace() []string {
 	lines := []string{e.row()}
 	for _, ev := range e.Events {
@@ -156,8 +156,8 @@ func eventLine(ev store.Event) string {
 	return fmt.Sprintf("event %s %s attempt %d %s → %s worker %q %s", ev.At.Format("15:04:05.000"), ev.Kind, ev.Attempt, ev.From, ev.To, ev.Worker, ev.Reason)
 }
 
-// Changes are the events that moved the execution; the others are notes. That a retry was made is noted beside the
-// change that made it.
+// Changes returns the events that changed the execution's status. The others are notes; the retry of an execution is a
+// note next to the change that made it.
 func (e *Stored) Changes() []store.Event {
 	return slices.DeleteFunc(slices.Clone(e.Events), func(ev store.Event) bool { return ev.From == ev.To || ev.Kind == "retry" })
 }

@@ -1,8 +1,9 @@
-// Package chaos checks a run in which nodes, workers, guardians, servers and connections were killed, frozen or cut off at random moments. It
-// reads three things: the log of the callers, the stored executions with their events, and the log of side effects that the actions
-// wrote. It says which promises were broken, each with a minimal trace. The checker is a pure function of these three.
-// It starts nothing and decides nothing else. Its own tests show that every rule can fail. The suites in the test files
-// run the real binary and give the checker what they collected.
+// Package chaos checks a run in which nodes, workers, guardians, servers and connections were killed, frozen or
+// disconnected at random times. It reads three inputs: the log of the callers, the stored executions with their events,
+// and the log of side effects that the actions wrote. It reports every broken promise with a minimal trace. The checker
+// is a pure function of these three inputs. It starts nothing and decides nothing else. Its own tests show that every
+// rule can fail. The suites in the test files run the real binary and pass the collected inputs to the checker.
 //
-// Its tests take long: even a reduced storm strikes whole nodes many times, and waits for their leases and for all work to end.
+// Its tests take long: even a reduced storm strikes whole nodes many times, and waits for their leases and for all
+// executions to end.
 package chaos

@@ -13,17 +13,17 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// History is what one run leaves behind.
+// History is the record of one run.
 type History struct {
 	Calls      []Call               // the callers' own log, in the order of writing
-	Executions []Stored             // everything the store holds, after the end
+	Executions []Stored             // all executions in the store, after the end
 	Effects    []Effect             // the side-effect log, in the order of the file, which is the order of the writes
-	Letters    []messages.Placement // what the broker dead-lettered, by its own copies: each as often as it did
+	Letters    []messages.Placement // the messages that the broker dead-lettered, one for each time
 	// Sparse: the store kept no events for the steps of the straight path, as it does by default.
 	Sparse bool
 }
 
-// Filled is the history with the steps of the straight path, which a sparse one lacks.
+// Filled returns the history with the events of the straight path, which a sparse one lacks.
 func (h *History) Filled() *History {
 	if !h.Sparse {
 		return h
@@ -36,10 +36,10 @@ func (h *History) Filled() *History {
 	return &whole
 }
 
-// CallState is what a caller knows of its call.
+// CallState is the state of a call as its caller knows it.
 type CallState string
 
-// The states of a call: it is invoked, and answered, or not; an unknown one may have had its effect.
+// The states of a call: invoked, answered, or unknown. An unknown call may have had its effect.
 const (
 	Invoked CallState = "invoke"
 	OK      CallState = "ok"
@@ -57,7 +57,7 @@ type Call struct {
 	Found messages.Status      // of an answered cancel: the status it was answered with
 }
 
-// Stored is an execution as the store holds it.
+// Stored is an execution as it is in the store.
 type Stored struct {
 	ID         messages.ExecutionID
 	Key        string
@@ -94,13 +94,14 @@ type Effect struct {
 	At time.Duration
 }
 
-// effectFields is how many words a line of the side-effect log has.
+// effectFields is the number of words in a line of the side-effect log.
 const effectFields = 9
 
-// ParseEffects reads a side-effect log: a line per effect, of nine words: kind, execution, attempt, pid, session or -,
-// epoch, count, 1 where a loss was told, and the time in nanoseconds. An error names the line; a last line without an end is one, since each is
-// written in one piece. A writer that is killed in the middle of its write leaves the part up to the end of a page of the
-// file, and another's line follows at once: such a part is left out, for what it tells of had not been done.
+// ParseEffects reads a side-effect log. Each line is an effect of nine words: kind, execution, attempt, pid, session or
+// -, epoch, count, 1 if a loss was told, and the time in nanoseconds. An error names the line. A last line without a
+// newline is complete, because each line is written by one call. If a writer is killed during its write, the line may
+// end at the end of a page of the file, and another writer's line follows directly. Such a part is omitted, because its
+// effect had not happened.
 func ParseEffects(r io.Reader) ([]Effect, error) {
 	var effects []Effect
 	lines := bufio.NewScanner(r)

@@ -134,8 +134,8 @@ func startedOnce(x *index, report func(Violation)) {
 	}
 }
 
-// NotStarted reports whether a rescue with this reason gave back what its worker had claimed and not begun: the worker
-// was leaving, or went before it could be handed the work.
+// NotStarted reports whether a rescue with this reason returned an execution that its worker had claimed and not
+// started: the worker was about to leave, or ended before it got the execution.
 func NotStarted(reason string) bool { return strings.HasPrefix(reason, "never started: ") }
 
 // noClaimTwice: what is not idempotent is claimed once, but for a claim that was given back before its start. It holds
@@ -261,7 +261,8 @@ func boolOrder(a, b bool) int {
 	return 1
 }
 
-// Gaps are the times between the last sign of each attempt and the start of the execution's next one, shortest first.
+// Gaps returns the times between the last sign of each attempt and the start of the execution's next one, shortest
+// first.
 func Gaps(h *History) (all []time.Duration) {
 	x := newIndex(h)
 	for i := range h.Executions {

@@ -11,20 +11,20 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// SessionCall is one call of a session's counter, which lives in the state of the session and is counted up by each call:
-// what its caller asked, when, and what it was told.
+// SessionCall is one call of a session's counter, which is in the state of the session and incremented by each call:
+// the request, the times, and the answer.
 type SessionCall struct {
 	Session           string
 	Key               string        // of the call, for the trace
-	Invoked, Returned time.Duration // by the callers' clock; the call has its effect in between, if it has any
-	// Done: it completed, and the fields below are what it returned. Else its worker went with it, and what it may have
-	// counted went with the worker.
+	Invoked, Returned time.Duration // by the callers' clock; the call has its effect, if any, in between
+	// Done: it completed, and the fields below are its result. Otherwise its worker ended with it, and the increment was
+	// lost with the worker.
 	Done   bool
 	Count  int
 	Epoch  int64
-	Worker string // that ran it
+	Worker string // the worker that ran it
 	Lost   bool   // it was told that state was lost
-	Behind int    // with Lost: how many finished calls the state that it was given knows nothing of; 0: there was none
+	Behind int    // with Lost: how many finished calls the given state does not include; 0: there was no state
 }
 
 func (c SessionCall) String() string {
@@ -93,9 +93,9 @@ func bySession(history []porcupine.Operation) [][]porcupine.Operation {
 	return slices.Collect(maps.Values(parts))
 }
 
-// CheckSessions says of which sessions the calls are not linearizable: there is no order of them, each within its time, in
-// which every one finds what the one before it left or was told of the loss. The limit bounds the search; what it does
-// not decide is a violation too.
+// CheckSessions returns the sessions whose calls are not linearizable: there is no order of the calls, each within its
+// time, in which every call finds the state of the previous one or is told of the loss. The limit bounds the search. If
+// the search ends undecided, that is a violation too.
 func CheckSessions(calls []SessionCall, limit time.Duration) (found []Violation) {
 	history := make([]porcupine.Operation, len(calls))
 	for i := range calls {

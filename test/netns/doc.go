@@ -1,11 +1,11 @@
-// Package netns gives a test a small network of its own: hosts in Linux network namespaces, on one bridge, and addresses
-// of the test's side, behind which servers listen. The hosts can be cut off from each address alone, in one direction or
-// both, or unplugged; connections that stand are cut with the rest, for their packets vanish.
+// Package netns gives a test its own small network: hosts in Linux network namespaces on one bridge, and addresses on
+// the test's side on which servers listen. A host can be disconnected from each address separately, in one direction or
+// both, or unplugged. Existing connections are affected too, because their packets are dropped.
 //
-// It needs Linux, the program ip, and the rights of root. Where a test may not have these it fails and says so, for a
-// partition that was never made proves nothing; TROUPE_TEST_NETNS=off leaves such tests out, and each says that, too.
+// It needs Linux, the program ip, and root. Without these a test fails with that reason, because a partition that was
+// not made proves nothing. TROUPE_TEST_NETNS=off skips such tests, and each reports that.
 //
-// Namespaces carry the maker's process id and start time in their names. They go with the test, and those that a maker
-// left behind which was killed go when the next network is opened. Nothing else is touched: neither the test's own
-// routes nor its firewall, and only one link is added there, which goes with the namespaces.
+// The names of namespaces contain their maker's process id and start time. They are removed at the end of the test. If
+// a maker was killed, the next network that is opened removes its namespaces. Nothing else is changed: neither the
+// test's own routes nor its firewall. Only one link is added there, which is removed with the namespaces.
 package netns

@@ -46,8 +46,8 @@ func (h *Host) make(at int) error {
 	})
 }
 
-// Do runs a function in the host's namespace: sockets that it makes, and programs that it starts, are of that host for
-// ever. What it starts as a goroutine is not.
+// Do runs a function in the host's namespace. Sockets that it makes and programs that it starts stay in that namespace.
+// A goroutine that it starts does not run there.
 func (h *Host) Do(f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- h.inside(f) }()
@@ -82,7 +82,7 @@ func (h *Host) inside(f func() error) error {
 // Start starts a program on the host.
 func (h *Host) Start(cmd *exec.Cmd) error { return h.Do(cmd.Start) }
 
-// Mute has whatever the host sends to the addresses vanish. What they send still arrives.
+// Mute drops all packets from the host to the addresses. Packets from them still arrive.
 func (h *Host) Mute(addrs ...string) {
 	h.net.t.Helper()
 	for _, addr := range addrs {
@@ -90,7 +90,7 @@ func (h *Host) Mute(addrs ...string) {
 	}
 }
 
-// Deafen has whatever the addresses send to the host vanish. What it sends to them still arrives.
+// Deafen drops all packets from the addresses to the host. Packets from it still arrive.
 func (h *Host) Deafen(addrs ...string) {
 	h.net.t.Helper()
 	for _, addr := range addrs {
@@ -99,14 +99,14 @@ func (h *Host) Deafen(addrs ...string) {
 	}
 }
 
-// Cut has whatever goes between the host and the addresses vanish, in both directions.
+// Cut drops all packets between the host and the addresses, in both directions.
 func (h *Host) Cut(addrs ...string) {
 	h.net.t.Helper()
 	h.Mute(addrs...)
 	h.Deafen(addrs...)
 }
 
-// Unplug takes the host's cable away: it knows that there is no way out.
+// Unplug disconnects the host's link. The host knows that it has no route.
 func (h *Host) Unplug() {
 	h.net.t.Helper()
 	h.apply("link set "+port+" down", "link set "+port+" up")
@@ -120,7 +120,7 @@ func (h *Host) apply(fault, undo string) {
 	h.faults = append(h.faults, undo)
 }
 
-// Heal undoes all that was done to the host's network.
+// Heal ends all faults of the host's network.
 func (h *Host) Heal() {
 	h.net.t.Helper()
 	for len(h.faults) > 0 {

@@ -44,7 +44,8 @@ type Network struct {
 	spaces  []string // the namespaces that were made
 }
 
-// Open makes a network with one address of the test's side, and one host, for each name. It goes with the test.
+// Open makes a network with one address on the test's side for each name in outside, and one host for each name in
+// hosts. It is removed at the end of the test.
 func Open(t testing.TB, outside, hosts []string) *Network {
 	t.Helper()
 	if os.Getenv(offEnv) == "off" {
@@ -171,7 +172,7 @@ func has(addrs []net.Addr, ip string) bool {
 
 func (n *Network) address(last int) string { return fmt.Sprintf("%s%d", n.subnet, last) }
 
-// Outside is the address of the test's side that was asked for by the name.
+// Outside returns the address on the test's side with this name.
 func (n *Network) Outside(name string) string {
 	n.t.Helper()
 	addr, ok := n.outside[name]
@@ -181,7 +182,7 @@ func (n *Network) Outside(name string) string {
 	return addr
 }
 
-// Host is the host of the name.
+// Host returns the host with this name.
 func (n *Network) Host(name string) *Host {
 	n.t.Helper()
 	h, ok := n.hosts[name]

@@ -1,6 +1,6 @@
-// Package proxy is a TCP proxy on the loopback interface. Tests put it between a client and a server to take the network away: connections are
-// reset or refused, or bytes are lost, in one direction or both, or arrive late. It knows no protocol. What it holds back has
-// a bound. Beyond that bound its clients have to wait, as on a real network.
+// Package proxy is a TCP proxy on the loopback interface. Tests put it between a client and a server to break the
+// network: connections are reset or refused, bytes are dropped in one direction or both, or bytes are delayed. It knows
+// no protocol. Its buffers are bounded. Above the bound its clients block, as on a real network.
 package proxy
 
 import (
@@ -20,7 +20,7 @@ const (
 	dialMax   = 5 * time.Second
 )
 
-// Direction is the way that bytes go.
+// Direction is the direction of the bytes.
 type Direction uint8
 
 // The directions.
@@ -41,7 +41,7 @@ type Proxy struct {
 	links    map[*link]bool
 }
 
-// weather is how the network is.
+// weather is the state of the network.
 type weather struct {
 	shut    [2]bool // by direction
 	delay   time.Duration
@@ -60,7 +60,7 @@ func New(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// Addr is where the proxy listens; it stays the same.
+// Addr returns the address on which the proxy listens. It does not change.
 func (p *Proxy) Addr() string { return p.addr }
 
 // Cut resets all connections and refuses new ones.
@@ -76,8 +76,8 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Blackhole leaves connections open and takes new ones, but forwards nothing. What was sent meanwhile arrives when it
-// heals, as it would by retransmission.
+// Blackhole keeps connections open and accepts new ones, but forwards nothing. Bytes that are sent meanwhile arrive
+// after Heal, as by retransmission.
 func (p *Proxy) Blackhole() { p.change(func(w *weather) { w.shut = [2]bool{true, true} }) }
 
 // OneWay forwards in one direction only.
@@ -85,7 +85,7 @@ func (p *Proxy) OneWay(d Direction) {
 	p.change(func(w *weather) { w.shut = [2]bool{d != ToServer, d != ToClient} })
 }
 
-// Delay has all that is read from now on arrive so much later, in each direction.
+// Delay delays all bytes that are read from now on by d, in each direction.
 func (p *Proxy) Delay(d time.Duration) { p.change(func(w *weather) { w.delay = d }) }
 
 // Heal ends every fault.

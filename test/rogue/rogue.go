@@ -1,5 +1,5 @@
-// Package rogue is a peer that breaks the contract between nodes. It speaks the protocol that carries their envelopes, and sends what a test
-// wants to be sent. The suites use it against real node processes.
+// Package rogue is a peer that breaks the protocol between nodes. It speaks the protocol of their envelopes and sends
+// any bytes that a test chooses. The suites use it against real node processes.
 package rogue
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// What a node takes: envelopes of one type, sent to one name.
+// The type and the target name of the envelopes that a node accepts.
 const (
 	EnvelopeType = "troupe.v1.Envelope"
 	Target       = "peers"
@@ -40,14 +40,15 @@ type Peer struct {
 	session *proof.Session // nil: it has proven nothing
 }
 
-// Insider is what a peer knows that has got into the cluster: its secret, and a row of its own in the store.
+// Insider has the knowledge of a peer inside the cluster: the secret, and its own row in the store.
 type Insider struct {
 	Secret store.ClusterSecret
 	Own    proof.Party
 }
 
-// Dial opens a stream to a node within the limit; a nil config speaks without TLS. What the node refuses may be told by the first
-// thing that is sent, or by Ended, and not here. An insider offers a proof; nil: none is offered, as by a node of an older release.
+// Dial opens a stream to a node within the limit. With a nil config it uses no TLS. If the node refuses the peer, the
+// first write or Ended may report that instead of Dial. An insider offers a proof; nil: none is offered, as by a node
+// of an older release.
 func Dial(ctx context.Context, address string, config *tls.Config, as *Insider, limit time.Duration) (*Peer, error) {
 	secured := insecure.NewCredentials()
 	if config != nil {
@@ -78,7 +79,7 @@ func (p *Peer) Close() error {
 	return p.conn.Close()
 }
 
-// Prove greets as an insider, and waits until the node has let it in.
+// Prove authenticates as an insider and waits until the node has accepted it.
 func (p *Peer) Prove(own proof.Party) error {
 	header, err := p.stream.Header()
 	if err != nil {
@@ -100,7 +101,7 @@ func (p *Peer) Prove(own proof.Party) error {
 	return err
 }
 
-// Greet says at which address the peer claims to be reached.
+// Greet announces the peer's address.
 func (p *Peer) Greet(address string) error { return p.greet("rogue", address) }
 
 func (p *Peer) greet(system, address string) error {
@@ -111,7 +112,7 @@ func (p *Peer) greet(system, address string) error {
 	}})
 }
 
-// Write sends messages of a type to a name, as one write.
+// Write sends messages of a type to a name in one write.
 func (p *Peer) Write(kind, to string, data ...[]byte) error {
 	batch := &remote.MessageBatch{TypeNames: []string{kind}, Targets: []*actor.PID{{Id: to}}}
 	for _, d := range data {
@@ -123,7 +124,7 @@ func (p *Peer) Write(kind, to string, data ...[]byte) error {
 	return p.stream.Send(&remote.RemoteMessage{MessageType: &remote.RemoteMessage_MessageBatch{MessageBatch: batch}})
 }
 
-// Ended waits for the node to end the stream, and returns how; an answer that comes before it is passed over.
+// Ended waits for the node to end the stream, and returns how. It ignores an answer that comes before.
 func (p *Peer) Ended() error {
 	for {
 		if _, err := p.stream.Recv(); err != nil {
@@ -132,7 +133,7 @@ func (p *Peer) Ended() error {
 	}
 }
 
-// Envelope is a message of an incarnation.
+// Envelope returns an encoded message from an incarnation.
 func Envelope(from messages.Incarnation, body wire.Body) ([]byte, error) {
 	e, err := envelope(from, body)
 	if err != nil {
@@ -141,7 +142,7 @@ func Envelope(from messages.Incarnation, body wire.Body) ([]byte, error) {
 	return proto.Marshal(e)
 }
 
-// UnknownKind is an envelope of a kind that no node knows.
+// UnknownKind returns an envelope of a kind that no node knows.
 func UnknownKind(from messages.Incarnation) ([]byte, error) {
 	e, err := envelope(from, wire.Probe{})
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Authority signs certificates for one test. Its files are in a folder that every account may read, since a private server may
-// run under another one, and go with the test.
+// Authority signs certificates for one test. Its files are in a folder that every account may read, because a private
+// server may run under another account. They are removed at the end of the test.
 type Authority struct {
 	t      testing.TB
 	folder string
@@ -29,10 +29,10 @@ type Authority struct {
 	File string
 }
 
-// CertTime is how long certificates hold, and for how long they have.
+// CertTime is how long certificates are valid, before and after now.
 const CertTime = 24 * time.Hour
 
-// NewAuthority makes one of the given common name.
+// NewAuthority makes an authority with the given common name.
 func NewAuthority(t testing.TB, name string) *Authority {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "troupe-certs-")
@@ -60,13 +60,13 @@ func (a *Authority) template(name string) *x509.Certificate {
 	}
 }
 
-// PEM is its own certificate.
+// PEM returns the authority's own certificate.
 func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
-// Sign makes a certificate of a common name and its key, in PEM: good for both ends of a connection and for 127.0.0.1, unless
-// change, which may be nil, says otherwise.
+// Sign returns a certificate with a common name and its key, in PEM. It is valid for both ends of a connection and for
+// 127.0.0.1, unless change, which may be nil, sets otherwise.
 func (a *Authority) Sign(name string, change func(*x509.Certificate)) (cert, key []byte) {
 	a.t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -84,7 +84,7 @@ func (a *Authority) Sign(name string, change func(*x509.Certificate)) (cert, key
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
 }
 
-// Issue is Sign into files. The key's may be read by every account: it guards nothing.
+// Issue is Sign into files. Every account may read the key, which protects nothing.
 func (a *Authority) Issue(name string, change func(*x509.Certificate)) (certFile, keyFile string) {
 	a.t.Helper()
 	cert, key := a.Sign(name, change)
@@ -102,7 +102,7 @@ func (a *Authority) Pair(name string, change func(*x509.Certificate)) *tls.Certi
 	return &pair
 }
 
-// Roots trusts the authority.
+// Roots returns a pool with the authority's certificate.
 func (a *Authority) Roots() *x509.CertPool {
 	roots := x509.NewCertPool()
 	roots.AddCert(a.cert)

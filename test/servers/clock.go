@@ -23,8 +23,8 @@ func (p *PostgresServer) fakeClock() error {
 	return p.SetClock(0)
 }
 
-// SetClock sets the server's clock as far ahead of the machine's as is said, or behind it, at once and for all its processes. The
-// server must have been made with the option Clock.
+// SetClock sets the server's clock ahead of the machine's, or behind it if negative, at once and for all its processes.
+// The server must have been made with the option Clock.
 func (p *PostgresServer) SetClock(ahead time.Duration) error {
 	if p.env == nil {
 		return fmt.Errorf("private Postgres on port %d was not made with a clock to be set", p.Port)

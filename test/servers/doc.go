@@ -1,14 +1,14 @@
 // Package servers gives tests real servers: a Postgres and a RabbitMQ.
 //
-// Postgres and RabbitMQ hand out room of a test's own on a server that is there: the one that TROUPE_TEST_POSTGRES or
-// TROUPE_TEST_RABBITMQ names, else the one on the default port, else one that this process starts from installed
-// programs and that ends with it. Nothing on such a server is ever killed, frozen or configured.
+// Postgres and RabbitMQ give a test its own database or prefix on a running server: the one in TROUPE_TEST_POSTGRES or
+// TROUPE_TEST_RABBITMQ, else the one on the default port, else one that this process starts from installed programs and
+// that ends with the process. Such a server is never killed, frozen or configured.
 //
-// PrivatePostgres and PrivateRabbitMQ start servers of a test's own, in a temporary folder on ports of their own, which
-// the test may kill, freeze, thaw, stop and start as it likes. Their families of processes are known by ancestry, never
-// by name, and a keeper process ends them when the test binary goes without a word.
+// PrivatePostgres and PrivateRabbitMQ start servers for one test, in a temporary folder on their own ports. The test
+// may kill, freeze, thaw, stop and start them. Their processes are found by ancestry, never by name. If the test binary
+// dies, a keeper process ends them.
 //
-// MakeRoom gives nodes that are no test's a database and a prefix, by the settings of a node; see test/servers/room.
+// MakeRoom gives nodes outside tests a database and a prefix, as settings of a node; see test/servers/room.
 //
 // Its tests take long: they start and kill each kind of server, and a RabbitMQ takes some seconds to start.
 package servers

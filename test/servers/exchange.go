@@ -6,12 +6,12 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// DeleteExchange deletes an exchange with its bindings, as an operator's mistake does.
+// DeleteExchange deletes an exchange with its bindings, as an operator may by mistake.
 func DeleteExchange(url, name string) error {
 	return onChannel(url, func(c *amqp.Channel) error { return c.ExchangeDelete(name, false, false) })
 }
 
-// HasExchange reports whether there is an exchange of this name.
+// HasExchange reports whether the exchange exists.
 func HasExchange(url, name string) (bool, error) {
 	err := onChannel(url, func(c *amqp.Channel) error {
 		return c.ExchangeDeclarePassive(name, amqp.ExchangeTopic, true, false, false, false, nil)

@@ -17,8 +17,8 @@ const (
 	portTries = 200
 )
 
-// FreePorts returns n ports of the loopback interface that nobody listens on now, and gives them to no process of tests again while this one
-// lives: a server takes them up to seconds later, and again after it was stopped.
+// FreePorts returns n free ports of the loopback interface. No test process gets the same ports while this one lives: a
+// server uses them up to seconds later, and again after a restart.
 func FreePorts(n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	for range portTries {
@@ -50,11 +50,12 @@ func keepPort(port int) error {
 	return err
 }
 
-// OwnAddress is a loopback address that nobody else is likely to take, now or later: one of 16 million hosts, and one of 12,000 ports.
+// OwnAddress returns a loopback address that no other program is likely to use, now or later: one of 16 million hosts
+// and one of 12,000 ports.
 func OwnAddress() string {
 	host := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
 	return net.JoinHostPort(host, strconv.Itoa(portMin+rand.IntN(portMax-portMin)))
 }
 
-// Loopback is the address of a port on the loopback interface.
+// Loopback returns the address of a port on the loopback interface.
 func Loopback(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }

@@ -13,13 +13,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Patience with a private server. They are generous: other tests use the machine at the same time.
+// Timeouts of a private server. They are long: other tests use the machine at the same time.
 const (
 	startWithin = 60 * time.Second
 	stopWithin  = 30 * time.Second
 )
 
-// PostgresOptions is what of a private Postgres can be chosen. Zero fields mean defaults.
+// PostgresOptions are the options of a private Postgres. A zero field means its default.
 type PostgresOptions struct {
 	// Settings are settings of the server by name, beside and over its defaults.
 	Settings map[string]string
@@ -47,7 +47,7 @@ type PostgresServer struct {
 	process  *process // nil: it does not run
 }
 
-// PrivatePostgres starts a Postgres of the test's own, which ends with the test. Its log is shown when the test fails.
+// PrivatePostgres starts a Postgres for this test, which ends with the test. Its log is shown if the test fails.
 func PrivatePostgres(t testing.TB, o PostgresOptions) *PostgresServer {
 	t.Helper()
 	p, err := StartPostgres(o)
@@ -65,7 +65,7 @@ func PrivatePostgres(t testing.TB, o PostgresOptions) *PostgresServer {
 	return p
 }
 
-// StartPostgres starts a private Postgres that several tests share. Close ends it; so does the end of this process.
+// StartPostgres starts a private Postgres for several tests. It ends with Close, or with this process.
 func StartPostgres(o PostgresOptions) (*PostgresServer, error) {
 	p, err := newPostgres(o)
 	if err != nil {
@@ -150,7 +150,7 @@ func (p *PostgresServer) trust() error {
 	return err
 }
 
-// Start starts the server where it does not run, and returns when it takes connections.
+// Start starts the server if it does not run, and returns when it accepts connections.
 func (p *PostgresServer) Start() error {
 	if p.process != nil {
 		return fmt.Errorf("private Postgres on port %d runs already", p.Port)
@@ -187,12 +187,12 @@ func ping(url string) error {
 	return c.Close(ctx)
 }
 
-// Stop ends the server in order, as an operator would: clients are disconnected, everything is written.
+// Stop ends the server in order, like an operator: clients are disconnected, and all data is written.
 func (p *PostgresServer) Stop() error {
 	return p.end(func(r *process) error { return r.stop(syscall.SIGINT, stopWithin) })
 }
 
-// Kill ends the postmaster and all its children with SIGKILL, as a crash of the machine would.
+// Kill ends the postmaster and all its children with SIGKILL, like a crash of the machine.
 func (p *PostgresServer) Kill() error { return p.end((*process).kill) }
 
 func (p *PostgresServer) end(how func(*process) error) error {
@@ -208,13 +208,13 @@ func (p *PostgresServer) with(do func(*process) error) error {
 	return do(p.process)
 }
 
-// Freeze stops the postmaster and all its children: connections stay open and nobody answers.
+// Freeze stops the postmaster and all its children: connections stay open, and no answers are sent.
 func (p *PostgresServer) Freeze() error { return p.with((*process).freeze) }
 
-// Thaw lets a frozen server go on.
+// Thaw resumes a frozen server.
 func (p *PostgresServer) Thaw() error { return p.with((*process).thaw) }
 
-// Pids are the server's processes, the postmaster first; none while it does not run.
+// Pids returns the server's processes, the postmaster first; none while it does not run.
 func (p *PostgresServer) Pids() []int {
 	if p.process == nil {
 		return nil
@@ -222,7 +222,7 @@ func (p *PostgresServer) Pids() []int {
 	return family(p.process.pid())
 }
 
-// Log is the end of what the server has logged.
+// Log returns the end of the server's log.
 func (p *PostgresServer) Log() string { return p.home.tail("log") }
 
 // Close ends the server and removes its files.

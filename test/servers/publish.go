@@ -8,8 +8,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Publish sends a body several times to a queue of the RabbitMQ at url, as a program that knows nothing of Troupe may, and returns once
-// the server has confirmed all. Troupe's own client refuses bodies of more than 16 MiB.
+// Publish sends a body several times to a queue of the RabbitMQ at url, like another program, and returns once the
+// server has confirmed all. Troupe's own client refuses bodies of more than 16 MiB.
 func Publish(ctx context.Context, url, queue string, times int, body []byte) error {
 	return onChannel(url, func(c *amqp.Channel) error {
 		if err := c.Confirm(false); err != nil {

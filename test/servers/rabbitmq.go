@@ -21,7 +21,7 @@ import (
 // ctlWithin bounds one call of rabbitmqctl.
 const ctlWithin = 60 * time.Second
 
-// RabbitMQOptions is what of a private RabbitMQ can be chosen. Zero fields mean the server's defaults.
+// RabbitMQOptions are the options of a private RabbitMQ. A zero field means the server's default.
 type RabbitMQOptions struct {
 	// ConsumerTimeout is how long a delivery may stay unsettled. The server looks every Tick, by default 60 s.
 	ConsumerTimeout time.Duration
@@ -59,7 +59,7 @@ type RabbitMQServer struct {
 	epmd, process *process // process is nil while the server does not run
 }
 
-// PrivateRabbitMQ starts a RabbitMQ of the test's own, which ends with the test. Its log is shown when the test fails.
+// PrivateRabbitMQ starts a RabbitMQ for this test, which ends with the test. Its log is shown if the test fails.
 func PrivateRabbitMQ(t testing.TB, o RabbitMQOptions) *RabbitMQServer {
 	t.Helper()
 	r, err := StartRabbitMQ(o)
@@ -77,7 +77,7 @@ func PrivateRabbitMQ(t testing.TB, o RabbitMQOptions) *RabbitMQServer {
 	return r
 }
 
-// StartRabbitMQ starts a private RabbitMQ that several tests share. Close ends it; so does the end of this process.
+// StartRabbitMQ starts a private RabbitMQ for several tests. It ends with Close, or with this process.
 func StartRabbitMQ(o RabbitMQOptions) (*RabbitMQServer, error) {
 	r, err := newRabbitMQ(o)
 	if err != nil {
@@ -233,7 +233,7 @@ func (r *RabbitMQServer) launch(program string) (*process, error) {
 	}.start(r.home.keeper)
 }
 
-// Start starts the server where it does not run, and returns when it takes connections.
+// Start starts the server if it does not run, and returns when it accepts connections.
 func (r *RabbitMQServer) Start() error {
 	if r.process != nil {
 		return fmt.Errorf("private RabbitMQ on port %d runs already", r.Port)
@@ -262,12 +262,12 @@ func dial(url string) error {
 	return c.Close()
 }
 
-// Stop ends the server in order, as an operator would.
+// Stop ends the server in order, like an operator.
 func (r *RabbitMQServer) Stop() error {
 	return r.end(func(p *process) error { return p.stop(syscall.SIGTERM, stopWithin) })
 }
 
-// Kill ends the server and its helpers with SIGKILL, as a crash of the machine would.
+// Kill ends the server and its helpers with SIGKILL, like a crash of the machine.
 func (r *RabbitMQServer) Kill() error { return r.end((*process).kill) }
 
 func (r *RabbitMQServer) end(how func(*process) error) error {
@@ -283,13 +283,13 @@ func (r *RabbitMQServer) with(do func(*process) error) error {
 	return do(r.process)
 }
 
-// Freeze stops the server and its helpers: connections stay open and nobody answers.
+// Freeze stops the server and its helpers: connections stay open, and no answers are sent.
 func (r *RabbitMQServer) Freeze() error { return r.with((*process).freeze) }
 
-// Thaw lets a frozen server go on.
+// Thaw resumes a frozen server.
 func (r *RabbitMQServer) Thaw() error { return r.with((*process).thaw) }
 
-// Ctl runs rabbitmqctl against the server and returns what it prints.
+// Ctl runs rabbitmqctl on the server and returns its output.
 func (r *RabbitMQServer) Ctl(args ...string) (string, error) {
 	return runCtl(func(c *exec.Cmd) {
 		c.Env, c.Dir = append(os.Environ(), r.env...), r.home.dir
@@ -310,7 +310,7 @@ func runCtl(prepare func(*exec.Cmd), program string, args ...string) (string, er
 	return string(out), nil
 }
 
-// Pids are the server's processes, the node first; none while it does not run. The epmd is not one of them.
+// Pids returns the server's processes, the node first; none while it does not run. The epmd is not included.
 func (r *RabbitMQServer) Pids() []int {
 	if r.process == nil {
 		return nil
@@ -318,7 +318,7 @@ func (r *RabbitMQServer) Pids() []int {
 	return family(r.process.pid())
 }
 
-// Log is the end of what the server has logged.
+// Log returns the end of the server's log.
 func (r *RabbitMQServer) Log() string {
 	return r.home.tail("output.log") + "\n" + r.home.tail("server.log")
 }

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// Unraced skips, or with TROUPE_TEST_UNSKIPPED fails, a test that starts the library of the remoting more than once, where the race detector watches it set
-// gRPC's log: that is done without a lock, and the flags of the Makefile's RACE keep the detector from it.
+// Unraced skips a test that starts the remoting's library more than once while the race detector sees how gRPC's log is
+// set: that is done without a lock. With TROUPE_TEST_UNSKIPPED the test fails instead. The flags of the Makefile's RACE
+// exclude that code from the detector.
 func Unraced(t testing.TB) {
 	t.Helper()
 	info, _ := debug.ReadBuildInfo()

@@ -23,8 +23,7 @@ const (
 	prefixSetting = "TROUPE_MESSAGE_QUEUE_RABBITMQ_PREFIX"
 )
 
-// Room is an empty database and a prefix for names on a broker that nobody else uses: what nodes need that somebody tries
-// out and no test starts.
+// Room is an empty database and a unique prefix for names on a broker, for nodes that a person tries outside tests.
 type Room struct {
 	Store    string // URL of the database
 	Broker   string // URL of the broker
@@ -88,7 +87,7 @@ func (k *kind) find() (url string, end func() error, err error) {
 		"is started for the time (Debian: apt-get install %s): %w", k.name, k.setting, k.url, k.pkg, refused)
 }
 
-// MakeRoom finds two servers and makes room on them. The name stands in what it makes.
+// MakeRoom finds two servers and makes a room on them. Its objects have the name in theirs.
 func MakeRoom(name string) (*Room, error) {
 	r := &Room{}
 	if err := r.make(name); err != nil {
@@ -125,12 +124,12 @@ func (r *Room) make(name string) error {
 	return nil
 }
 
-// Settings are those of a node in the room, as its environment has them.
+// Settings returns the settings of a node in the room, as environment variables.
 func (r *Room) Settings() []string {
 	return []string{storeSetting + "=" + r.Store, brokerSetting + "=" + r.Broker, prefixSetting + "=" + r.Prefix}
 }
 
-// Close removes what nodes have made in the room, and the room. They must have ended.
+// Close removes everything that nodes made in the room, and the room. The nodes must have ended.
 func (r *Room) Close() error {
 	names, err := r.queues()
 	return errors.Join(err, r.clear(names), execute(r.server, "DROP DATABASE "+r.database+" WITH (FORCE)"), r.endPrivate())
@@ -205,7 +204,7 @@ func onChannel(url string, do func(*amqp.Channel) error) error {
 	return do(channel)
 }
 
-// HasQueue reports whether there is a queue of this name.
+// HasQueue reports whether the queue exists.
 func HasQueue(url, name string) (bool, error) {
 	err := onChannel(url, func(c *amqp.Channel) error {
 		_, err := c.QueueDeclarePassive(name, true, false, false, false, nil)

@@ -105,7 +105,7 @@ func (f found) inVhost(ctl func(...string) error) found {
 	return found{own, f.how}
 }
 
-// Postgres is the URL of an empty database of the test's own, which goes with the test.
+// Postgres returns the URL of an empty database for this test, which is removed at the end of the test.
 func Postgres(t testing.TB) string {
 	t.Helper()
 	server, err := postgresFound()
@@ -156,7 +156,7 @@ func execute(url, statement string) error {
 // Execute runs one SQL statement on a database that Postgres made, as another program would.
 func Execute(url, statement string) error { return execute(url, statement) }
 
-// Hold holds what a SELECT … FOR UPDATE locks, as another program's transaction does, until release is called.
+// Hold holds the locks of a SELECT … FOR UPDATE, like another program's transaction, until release is called.
 func Hold(t testing.TB, url, query string) (release func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -178,7 +178,7 @@ func Hold(t testing.TB, url, query string) (release func()) {
 	return release
 }
 
-// Query runs one SQL query, as another program would, and returns its rows as texts; NULL is the empty text.
+// Query runs one SQL query, like another program, and returns its rows as texts. NULL is the empty text.
 func Query(url, query string) ([][]string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -201,9 +201,10 @@ func Query(url, query string) ([][]string, error) {
 	return rows, c.Close(ctx)
 }
 
-// RabbitMQ is the URL of a vhost that tests of this process share, and a prefix that nobody else uses; whatever the test
-// declares begins with it. The vhost goes with the process. Where this process may not make one (it needs the rabbitmqctl
-// of a server on the default port), the URL is the server's own, and what the test does not delete stays there.
+// RabbitMQ returns the URL of a vhost that tests of this process share, and a unique prefix; all names that the test
+// declares begin with it. The vhost is removed when the process ends. If this process cannot make one (it needs the
+// rabbitmqctl of a server on the default port), the URL is the server's own, and anything that the test does not delete
+// stays there.
 func RabbitMQ(t testing.TB) (url, prefix string) {
 	t.Helper()
 	server, err := rabbitFound()

@@ -1,4 +1,4 @@
-// Package still holds the world of tests that drive a shell single-threaded: nothing happens before the test says so.
+// Package still is the world of tests that run a shell on one goroutine: nothing happens before the test asks for it.
 package still
 
 import (
@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// World is an actors.World in which time stands still and no work is done before the test says so. What comes back runs in the
-// test's goroutine, which is the only one that may use the World.
+// World is an actors.World in which time does not pass and no work runs before the test asks for it. Results come back
+// in the test's goroutine, the only one that may use the World.
 type World struct {
 	Time   time.Time // what Now returns
 	Draw   float64   // what Random returns
@@ -19,7 +19,7 @@ type World struct {
 // New returns a world at some time.
 func New() *World { return &World{Time: time.Unix(1_000_000, 0)} }
 
-// timer is one that After has started.
+// timer is a timer that After started.
 type timer struct {
 	world *World
 	due   time.Time
@@ -49,7 +49,7 @@ func (w *World) After(d time.Duration, then func()) interface{ Stop() bool } {
 	return t
 }
 
-// Beside implements actors.World. The limit means nothing here.
+// Beside implements actors.World. The limit is ignored.
 func (w *World) Beside(_ time.Duration, work func(context.Context) func()) {
 	w.beside = append(w.beside, func() {
 		if then := work(context.Background()); then != nil {
@@ -58,10 +58,11 @@ func (w *World) Beside(_ time.Duration, work func(context.Context) func()) {
 	})
 }
 
-// Busy is how much work waits beside the shell.
+// Busy returns the amount of work that waits beside the shell.
 func (w *World) Busy() int { return len(w.beside) }
 
-// Answer does all that waits beside the shell now, and brings it back. What that begins waits for the next Answer.
+// Answer runs all work that waits beside the shell, and brings the results back. Work that this starts waits for the
+// next Answer.
 func (w *World) Answer() {
 	all := w.beside
 	w.beside = nil
@@ -70,7 +71,7 @@ func (w *World) Answer() {
 	}
 }
 
-// Pass lets time pass. Timers that run out meanwhile come back in the order of their times.
+// Pass advances the time. Timers that expire meanwhile run in the order of their times.
 func (w *World) Pass(d time.Duration) {
 	until := w.Time.Add(d)
 	for {

@@ -1,9 +1,9 @@
-// Command river measures River (riverqueue/river) on a Postgres server in the ways in which test/bench/full_test.go
-// measures Troupe, so that both stand in one run on one server: no-op jobs loaded in bulk, callers who insert one by one
+// Command river measures River (riverqueue/river) on a Postgres server in the same ways as test/bench/full_test.go
+// measures Troupe, so that one run on one server has both: no-op jobs loaded in bulk, callers who insert one by one
 // while the jobs are worked off, and the time from insert to start at a steady rate.
 //
-// It is a module of its own, so that nobody who builds Troupe downloads River. It makes a schema of its own in the
-// database that it is given and drops it at the end.
+// It is a separate module, so that a build of Troupe does not download River. It makes its own schema in the given
+// database and drops it at the end.
 package main
 
 import (
@@ -31,7 +31,7 @@ import (
 
 const schema = "river_bench"
 
-// noop is the job: it carries when it was inserted, for the latency.
+// noop is the job. It has the time of its insert, for the latency.
 type noop struct {
 	At int64 `json:"at"` // nanoseconds since 1970
 }

@@ -1,6 +1,6 @@
-// Command room makes room for nodes that somebody tries out: an empty database and a prefix for names on a broker. It
-// prints them as settings of a node, one a line, and an empty line behind them, and waits. When its standard input ends,
-// it removes what the nodes have made, and the room. tools/cluster runs it.
+// Command room makes a room for nodes that a person tries: an empty database and a prefix for names on a broker. It
+// prints them as settings of a node, one on each line, and an empty line after them, and waits. When its standard input
+// ends, it removes everything that the nodes made, and the room. tools/cluster runs it.
 package main
 
 import (
