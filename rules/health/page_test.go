@@ -23,14 +23,14 @@ func thresholdsTable() string {
 	}{
 		{HeartbeatStale, "age of the heartbeat", "now", "", fmt.Sprintf("older than %s: three intervals of the worker's own node", d.Heartbeat)},
 		{FailuresInRow, "worker faults and failed probes in a row", "until one succeeds", fmt.Sprint(d.FailuresDegraded), fmt.Sprint(d.FailuresUnhealthy)},
-		{QueueDepth, "placements that wait on it", "now", fmt.Sprint(d.QueueDepthDegraded), fmt.Sprint(d.QueueDepthUnhealthy)},
+		{QueueDepth, "placements that wait on the worker", "now", fmt.Sprint(d.QueueDepthDegraded), fmt.Sprint(d.QueueDepthUnhealthy)},
 		{FailureRate, "share of worker faults", fmt.Sprintf("its last %d executions, once %d have ended", RateWindow, RateMin),
 			fmt.Sprint(d.FailureRateDegraded), fmt.Sprint(d.FailureRateUnhealthy)},
-		{StateDegraded, "its lifecycle is degraded", "until a probe succeeds", "always", ""},
-		{Reported, "what its own node says, where another node looks", "its last report", "as said", "as said"},
+		{StateDegraded, "the state degraded of its lifecycle", "until a probe succeeds", "always", ""},
+		{Reported, "for a worker of another node: the grade that its own node reports", "its last report", "as reported", "as reported"},
 		{HeartbeatFuture, "a heartbeat ahead of the store's clock", "now", "", ""},
 	}
-	text := "| cause | what is looked at | when | degraded from | unhealthy from |\n|---|---|---|---|---|\n"
+	text := "| cause | value | over | degraded from | unhealthy from |\n|---|---|---|---|---|\n"
 	for _, r := range rows {
 		text += fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", r.cause, r.what, r.window, r.degraded, r.worst)
 	}
