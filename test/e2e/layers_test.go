@@ -171,7 +171,7 @@ func TestTheTableOfLayers(t *testing.T) {
 		}
 		return "`" + text + "`"
 	}
-	b.WriteString("| caught by | what it saw | outcome | `failed_by` | event | metric | log |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| caught by | what it found | outcome | `failed_by` | event | metric | log |\n|---|---|---|---|---|---|---|\n")
 	for _, l := range []layer{ttl, claimSweep, startMonitor, runMonitor, retrying, processWatch, nodeWatch, router} {
 		outcome := code(strings.Trim(l.status+": "+l.code, ": "))
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", l.name, l.saw, outcome, code(l.by),
