@@ -21,7 +21,7 @@ import (
 type Connections struct {
 	// Max is the maximum of all connections, at most half of the process's limit on descriptors. PeerMax is the maximum
 	// of one address, at most three quarters of Max.
-	Max     int `yaml:"connections" range:"8..1000000" help:"HTTP connections, at most half of the files that the process may have open. One more closes the one that has been idle for the longest."`
+	Max     int `yaml:"connections" range:"8..1000000" help:"HTTP connections, at most half of the files that the process may have open. Above it, the connection that has been idle for longest is closed."`
 	PeerMax int `yaml:"connections_per_address" range:"1..1000000" help:"HTTP connections from one address, at most three quarters of all."`
 }
 

@@ -18,10 +18,10 @@ import (
 
 // TLSFiles are the PEM files for TLS. Without a certificate the API is served without TLS.
 type TLSFiles struct {
-	CertFile string `yaml:"cert_file" help:"PEM file of the certificate that the HTTP API is served with, over TLS 1.2 or newer, with what signed it below. Empty: plain HTTP. Read again within a second when it has changed."`
+	CertFile string `yaml:"cert_file" help:"PEM file of the HTTP API's certificate, for TLS 1.2 or newer, with its chain below it. Empty: plain HTTP. Read again within a second when it has changed."`
 	KeyFile  string `yaml:"key_file" help:"PEM file of the key of cert_file."`
 	// ClientCAFile has the authorities of clients' certificates; empty: no client certificates.
-	ClientCAFile string `yaml:"client_ca_file" help:"PEM file of the authorities of clients' certificates. A client that shows one needs no token where an entry of tokens names its certificate. Empty: none is asked for."`
+	ClientCAFile string `yaml:"client_ca_file" help:"PEM file of the authorities of clients' certificates. A client with a certificate needs no token if an entry of tokens names its certificate. Empty: clients are asked for none."`
 }
 
 // On reports whether the API is served over TLS.

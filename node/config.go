@@ -121,7 +121,7 @@ type Config struct {
 // BrokerTLS is how an amqps:// connection is secured; each field may be empty.
 type BrokerTLS struct {
 	CAFile     string `yaml:"ca_file" help:"PEM file of the certificate authorities that the broker's certificate is checked with. Empty: the system's."`
-	CertFile   string `yaml:"cert_file" help:"PEM file of the node's own certificate, where the broker asks for one."`
+	CertFile   string `yaml:"cert_file" help:"PEM file of the node's own certificate, if the broker asks for one."`
 	KeyFile    string `yaml:"key_file" help:"PEM file of the key of cert_file."`
 	ServerName string `yaml:"server_name" help:"Name that the broker's certificate must have. Empty: the host of the address."`
 }

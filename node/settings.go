@@ -22,12 +22,12 @@ const ForEver = time.Duration(-1)
 
 // Executor bounds the stages of an execution.
 type Executor struct {
-	ScheduledTimeout     time.Duration `yaml:"scheduled_timeout" range:"1..172800" unit:"s" help:"From first placement to start; past it an execution fails with start_timeout. At least 10 s above the worker queues' TTL."`
-	TimeoutCheckInterval time.Duration `yaml:"timeout_check_interval" range:"0.1..3600" unit:"s" help:"How often the safety net looks for what is past scheduled_timeout."`
+	ScheduledTimeout     time.Duration `yaml:"scheduled_timeout" range:"1..172800" unit:"s" help:"Longest time from first placement to start. After it an execution fails with start_timeout. At least 10 s above the worker queues' TTL."`
+	TimeoutCheckInterval time.Duration `yaml:"timeout_check_interval" range:"0.1..3600" unit:"s" help:"How often the timeout monitor looks for executions past scheduled_timeout."`
 	HealthCheckInterval  time.Duration `yaml:"health_check_interval" range:"0.1..3600" unit:"s" help:"How often an idle worker is probed."`
 	DefaultTimeout       time.Duration `yaml:"default_timeout" range:"0.1..2592000" unit:"s" help:"Run timeout of actions that set none."`
-	ClaimTimeout         time.Duration `yaml:"claim_timeout" range:"0.1..3600" unit:"s" help:"From placement to claim; past it a placement is taken back and placed elsewhere."`
-	ClaimSweepOff        bool          `yaml:"claim_sweep" on:"false" help:"Whether placements past claim_timeout are taken back. Off only in tests of the later layers."`
+	ClaimTimeout         time.Duration `yaml:"claim_timeout" range:"0.1..3600" unit:"s" help:"Longest time from placement to claim. After it a placement is taken back and placed elsewhere."`
+	ClaimSweepOff        bool          `yaml:"claim_sweep" on:"false" help:"Whether placements past claim_timeout are taken back. Switch it off only to test the other layers."`
 	NoWorkerDeadline     time.Duration `yaml:"no_worker_deadline" range:"0.1..2592000" unit:"s" help:"How long an action with on_no_worker: wait waits for any worker."`
 }
 
@@ -42,10 +42,10 @@ func executorDefaults() Executor {
 type Worker struct {
 	HeartbeatInterval   time.Duration  `yaml:"heartbeat_interval" range:"0.1..3600" unit:"s" help:"How often workers' heartbeats are written."`
 	StalenessMultiplier float64        `yaml:"heartbeat_staleness_multiplier" range:"1.5..100" help:"A worker is stale when its heartbeat is older than the interval times this."`
-	ShutdownTimeout     time.Duration  `yaml:"shutdown_timeout" range:"0.1..86400" unit:"s" flag:"shutdown-timeout" help:"How long running work may go on once the node is told to stop."`
+	ShutdownTimeout     time.Duration  `yaml:"shutdown_timeout" range:"0.1..86400" unit:"s" flag:"shutdown-timeout" help:"How long running work may continue after the node is told to stop."`
 	InitTimeout         time.Duration  `yaml:"init_timeout" range:"0.1..3600" unit:"s" help:"From a process's start to its answer to hello."`
 	Graces              process.Graces // of the stop ladder
-	SessionTimeout      time.Duration  `yaml:"session_timeout" range:"1..2592000" unit:"s" help:"An idle session's binding ends after it."`
+	SessionTimeout      time.Duration  `yaml:"session_timeout" range:"1..2592000" unit:"s" help:"How long a session may be idle before its binding ends."`
 	SessionSweep        time.Duration  `yaml:"session_sweep_interval" range:"0.1..3600" unit:"s" help:"How often idle bindings are looked for."`
 	KeepWithin          time.Duration  // that a snapshot may hold up a worker's next run
 }
@@ -61,11 +61,11 @@ func workerDefaults() Worker {
 
 // Health is how workers are judged.
 type Health struct {
-	HealthDisabled    bool              `yaml:"enabled" on:"false" help:"Whether workers are probed, and graded, degraded and replaced for what probes and faults show. Off: a worker gets work while its heartbeat is fresh, and is replaced when its process ends."`
+	HealthDisabled    bool              `yaml:"enabled" on:"false" help:"Whether workers are probed, and whether probes and faults grade, degrade and replace them. Off: a worker gets work while its heartbeat is fresh, and is replaced when its process ends."`
 	Thresholds        health.Thresholds // Heartbeat follows from the worker's settings
 	CountActionErrors bool              `yaml:"count_action_errors" help:"Whether every failed execution counts as its worker's fault."`
 	ProbeTimeout      time.Duration     `yaml:"probe_timeout" range:"0.1..600" unit:"s" help:"How long a probe may take."`
-	ProbeAgain        time.Duration     `yaml:"probe_retry" range:"0.1..600" unit:"s" help:"From a failed probe to the next."`
+	ProbeAgain        time.Duration     `yaml:"probe_retry" range:"0.1..600" unit:"s" help:"Time from a failed probe to the next."`
 	EchoInterval      time.Duration     `yaml:"echo_interval" range:"0.1..3600" unit:"s" help:"How often each pool's dispatch echo is sent."` // negative: none
 }
 
@@ -78,12 +78,12 @@ func healthDefaults() Health {
 // Limits bounds what one caller, worker or connection may take.
 type Limits struct {
 	FrameMax    int `yaml:"frame" unit:"B" range:"65536..268435456" help:"Largest frame of a worker process."`
-	OutputMax   int `yaml:"output" unit:"B" range:"1..268435456" help:"Kept of each of stdout and stderr of an execution."`
-	Requests    int `yaml:"requests" range:"1..1000000" help:"API requests in flight, waits and streams apart."`
+	OutputMax   int `yaml:"output" unit:"B" range:"1..268435456" help:"Largest part kept of each of stdout and stderr of an execution."`
+	Requests    int `yaml:"requests" range:"1..1000000" help:"API requests in flight, without waits and streams."`
 	Waits       int `yaml:"waits" range:"1..1000000" help:"Long polls and live streams in flight."`
 	Batches     int `yaml:"batches" range:"1..1000" help:"Batch submissions in flight."`
 	Connections api.Connections
-	Bodies      int64 `yaml:"bodies" unit:"B" range:"4194304..68719476736" help:"Request bodies that are held at once; the node needs about three times as much for them. Batches leave a quarter of it to other requests. Of the rest the batches of one token may have half, or one largest batch."`
+	Bodies      int64 `yaml:"bodies" unit:"B" range:"4194304..68719476736" help:"Request bodies held at once. The node needs about three times this memory for them. Batches leave a quarter of it to other requests. Of the rest, the batches of one token may use half, or one largest batch."`
 }
 
 func limitDefaults() Limits {
@@ -102,7 +102,7 @@ type Retention struct {
 	RetainSessions    time.Duration `yaml:"sessions" zero:"forever" range:"0..316224000" unit:"s" help:"Unbound sessions, since their last use. 0: for ever."`
 	RetainNodes       time.Duration `yaml:"nodes" zero:"forever" range:"0..316224000" unit:"s" help:"Dead incarnations. 0: for ever."`
 	RetentionInterval time.Duration `yaml:"interval" range:"0.1..86400" unit:"s" help:"How often old rows are deleted."`
-	RetentionBatch    int           `yaml:"batch" range:"1..100000" help:"Rows of each kind deleted in one go."`
+	RetentionBatch    int           `yaml:"batch" range:"1..100000" help:"Rows of each kind deleted at once."`
 }
 
 func retentionDefaults() Retention {

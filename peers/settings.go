@@ -21,16 +21,16 @@ const Off = "off"
 // Settings say where a node listens for its peers, and which peers it accepts. Zero: it does not listen.
 type Settings struct {
 	// Listen is a host:port; port 0 means a free one. Empty, or Off: it does not listen.
-	Listen string `yaml:"peers_listen" help:"Address at which the other nodes reach this one, as in 10.0.0.5:7071. Anything but a loopback address needs the three files below. Empty: with store.url a free port of 127.0.0.1, for the nodes of this machine. off: nowhere. A node that no other one reaches cannot ask whether they have lost the store too."`
+	Listen string `yaml:"peers_listen" help:"Address at which the other nodes reach this one, as in 10.0.0.5:7071. Anything but a loopback address needs the three files below. Empty: with store.url a free port of 127.0.0.1, for the nodes of this machine. off: none. Without such an address a node cannot ask the others whether they have lost the store too."`
 	// Advertise is the host:port that peers dial; empty: the address that it listens on.
 	Advertise string `yaml:"peers_advertise" help:"host:port that the other nodes dial. Empty: node.peers_listen, which must then name one address."`
 	// CAFile, CertFile and KeyFile secure it in both directions, PEM each. A peer without a certificate of the
 	// authority is refused. The certificate must name the host that the node advertises.
 	CAFile   string `yaml:"peers_ca_file" help:"PEM file of the certificate authority of all nodes. A peer without a certificate of it is refused."`
-	CertFile string `yaml:"peers_cert_file" help:"PEM file of this node's certificate, for server and client use; it must name the host that is advertised."`
+	CertFile string `yaml:"peers_cert_file" help:"PEM file of this node's certificate, for server and client use. It must name the advertised host."`
 	KeyFile  string `yaml:"peers_key_file" help:"PEM file of the key of peers_cert_file."`
 	// Insecure allows an address beyond loopback without TLS.
-	Insecure bool `yaml:"peers_insecure" help:"Listen beyond loopback without the files. Whoever listens on the network may then read what nodes say to each other."`
+	Insecure bool `yaml:"peers_insecure" help:"Listen beyond loopback without the files. The traffic between nodes is then not encrypted."`
 }
 
 // On reports whether the node listens for peers.

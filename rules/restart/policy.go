@@ -21,7 +21,7 @@ type Policy struct {
 	// Jitter is the share of random spread around a delay, 0 to 1; 0.2. Negative: none.
 	Jitter float64
 	// HealthyAfter is how long a slot must have been up for its back-off to start over; 60 s.
-	HealthyAfter time.Duration `yaml:"backoff_reset" range:"0.1..86400" unit:"s" help:"Health of so long ends a slot's back-off."`
+	HealthyAfter time.Duration `yaml:"backoff_reset" range:"0.1..86400" unit:"s" help:"How long a slot must be healthy to end its back-off."`
 	// BrokenAfter is how many failed starts in a row of every slot make the pool broken; 3.
 	BrokenAfter int
 }

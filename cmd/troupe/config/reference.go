@@ -23,7 +23,7 @@ func Reference() string {
 	var b strings.Builder
 	b.WriteString(referenceHead)
 	keys := Defaults()
-	b.WriteString("\n## First\n\nThe keys that people set first.\n\n" + tableHead)
+	b.WriteString("\n## First\n\nThe keys that are set most often.\n\n" + tableHead)
 	for _, path := range first {
 		row(&b, keys[slices.IndexFunc(keys, func(k *Key) bool { return k.Path == path })])
 	}
@@ -50,14 +50,14 @@ func row(b *strings.Builder, k *Key) {
 
 const referenceHead = `# Configuration
 
-A node needs no configuration. What is set is found in this order; the first that sets a key wins:
+A node needs no configuration. The value of a key comes from the first of these that sets it:
 
-1. a flag, where the key has one: ` + "`troupe node --listen 127.0.0.1:7071`" + `
+1. a flag, if the key has one: ` + "`troupe node --listen 127.0.0.1:7071`" + `
 2. the environment: ` + "`TROUPE_`" + ` and the key in capitals, dots as underscores: ` + "`TROUPE_EXECUTOR_CLAIM_TIMEOUT=20`" + `
 3. the YAML file of ` + "`--config`" + ` or ` + "`TROUPE_CONFIG`" + `; an unknown key is an error with its line
 4. the default
 
-A bare number has the unit of its key; a text says its own: ` + "`90s`, `5m`, `1h`" + `. Lists are YAML lists in the file, and
+A bare number has the unit of its key. A text has its own: ` + "`90s`, `5m`, `1h`" + `. Lists are YAML lists in the file, and
 joined by commas in the environment. ` + "`troupe config`" + ` prints every key with its value and where that comes from. Every
 problem is reported at once, and a node with one does not start.
 
