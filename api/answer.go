@@ -1,0 +1,52 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/troupe-run/troupe/api/form"
+	"github.com/troupe-run/troupe/messages"
+)
+
+var (
+	headerJSON    = []string{"application/json"}
+	headerNosniff = []string{"nosniff"}
+	headerNoStore = []string{"no-store"}
+)
+
+// writeJSON answers with v. It encodes v before it sends the status, so that a value that cannot be encoded gives a
+// 500.
+func writeJSON(w http.ResponseWriter, status int, v any) error {
+	buf := buffers.Get().(*bytes.Buffer)
+	buf.Reset()
+	defer putBuffer(buf)
+	if err := json.NewEncoder(buf).Encode(v); err != nil {
+		return err
+	}
+	head(w, headerJSON)
+	// A failed write means that the caller has left, so the error is ignored.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
+	w.WriteHeader(status)
+	_, _ = w.Write(buf.Bytes())
+	return nil
+}
+
+// head sets the headers of every answer: its type, no sniffing of types, and no caching.
+func head(w http.ResponseWriter, kind []string) {
+	h := w.Header()
+	h["Content-Type"] = kind
+	h["X-Content-Type-Options"] = headerNosniff
+	h["Cache-Control"] = headerNoStore
+}
+
+func writeProblem(w http.ResponseWriter, p *messages.Problem) {
+	body := form.ErrorBody{Error: form.ErrorView{Code: string(p.Code), Message: p.Message, Details: p.Details}}
+	status := StatusOf(p)
+	if writeJSON(w, status, body) != nil {
+		body.Error.Details = nil // details that cannot be encoded are omitted; the rest always can
+		_ = writeJSON(w, status, body)
+	}
+}
+
