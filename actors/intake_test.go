@@ -199,7 +199,7 @@ func TestIntakeKeepsNoLargeBodies(t *testing.T) {
 	require.NoError(t, err)
 	letter, err := g.store.GetDeadLetter(t.Context(), letters[0].ID)
 	require.NoError(t, err)
-	require.Equal(t, body[:store.LetterBodyMax], letter.Body)
+	require.Equal(t, body[:store.DeadLetterBodyMax], letter.Body)
 	require.EqualValues(t, len(body), letter.BodySize)
 	require.True(t, letter.BodyCut)
 	require.Len(t, letter.BodySHA256, 64)

@@ -189,7 +189,7 @@ func (r *Recorder) apply(f *flight) {
 
 // applied takes the store's answer. A transaction whose answer says nothing of it is repeated until there is one that does.
 func (r *Recorder) applied(f *flight, results []store.Result, err error) {
-	if err == nil || errors.Is(err, store.ErrClosed) || store.OfPart(err) && !r.backlog.crowded(f) { // it will never take them, or not together
+	if err == nil || errors.Is(err, store.ErrClosed) || store.MayPassInParts(err) && !r.backlog.crowded(f) { // it will never take them, or not together
 		r.done(&recorded{flight: f, results: results, err: err})
 		return
 	}

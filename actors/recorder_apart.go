@@ -39,7 +39,7 @@ func (r *Recorder) wakeAt(next time.Time) {
 func (r *Recorder) try(f *flight) {
 	f.began = r.world.Now()
 	r.world.Beside(0, func(ctx context.Context) func() {
-		results, err := r.ask(store.Apart(ctx), f)
+		results, err := r.ask(store.InOwnTransaction(ctx), f)
 		return func() { r.done(&recorded{flight: f, results: results, err: err}) }
 	})
 }
@@ -53,7 +53,7 @@ func (r *Recorder) failed(m *recorded) {
 	case errors.Is(m.err, store.ErrClosed):
 		r.backlog.landed(m.flight)
 		r.turnAway(m)
-	case !store.OfPart(m.err):
+	case !store.MayPassInParts(m.err):
 		r.backlog.later(m.flight, m.err, r.world.Now())
 	case r.backlog.divide(m.flight, m.err, r.world.Now()):
 		r.warn("transaction not made, trying it in parts", m.flight, m.err)
@@ -78,7 +78,7 @@ func (r *Recorder) turnAway(m *recorded) {
 // alone goes on after one change that the store did not make by itself.
 func (r *Recorder) alone(m *recorded) {
 	result := store.Result{Verdict: store.Blocked, Err: m.err}
-	if store.Never(m.err) {
+	if store.NeverStorable(m.err) {
 		result.Verdict = store.Refused
 	}
 	f := &flight{aside: true, group: m.flight.group, changes: 1, unsure: m.flight.unsure}

@@ -32,7 +32,7 @@ func (p *picky) Apply(ctx context.Context, changes []store.Change) ([]store.Resu
 	p.mu.Lock()
 	hold := p.hold
 	p.calls++
-	if store.IsApart(ctx) {
+	if store.WantsOwnTransaction(ctx) {
 		p.apart++
 	}
 	p.mu.Unlock()

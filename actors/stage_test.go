@@ -78,7 +78,7 @@ func (r *rows) apply(c store.Change) store.Result {
 	case *store.Claim:
 		e.Worker, e.Generation = c.Worker, c.Generation
 	case *store.Finish:
-		o := store.Settle(e.Status, c.Outcome)
+		o := store.RecordedOutcome(e.Status, c.Outcome)
 		to, e.Result, e.Error = o.Status, o.Result, o.Error
 		if c.Retry != nil {
 			r.retries = append(r.retries, c.Retry)

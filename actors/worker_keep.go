@@ -122,7 +122,7 @@ func (s *sessionStates) left(r *Run, m *ended, item *Item) {
 	e := r.Execution
 	finish, ok := item.Change.(*store.Finish)
 	t := s.of(e)
-	if !ok || t == nil || !store.Leaves(finish.Outcome.Status) || m.crashed != "" {
+	if !ok || t == nil || !store.LeavesState(finish.Outcome.Status) || m.crashed != "" {
 		return
 	}
 	item.Session = store.SessionRef{Pool: s.cfg.PoolName, Session: e.Session, Epoch: e.SessionEpoch}

@@ -54,7 +54,7 @@ func settleStop(r *Run, m *ended) messages.Outcome {
 	case stopCancel:
 		err.Code, err.Message = messages.CodeCancelled, r.stopText
 		if o.Status == messages.Failed && o.Error != nil && o.Error.Code != messages.CodeCancelled {
-			err.Details = store.Settle(messages.Cancelling, o).Error.Details // what it had come to
+			err.Details = store.RecordedOutcome(messages.Cancelling, o).Error.Details // what it had come to
 		}
 		return messages.Outcome{Status: messages.Cancelled, Error: err}
 	case stopTimeout:

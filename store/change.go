@@ -62,7 +62,7 @@ type Claim struct {
 }
 
 // Finish writes the outcome of a run: running → Outcome.Status. From cancelling, every outcome is written as cancelled,
-// with its result or error in the details, and no retry is stored (see Settle).
+// with its result or error in the details, and no retry is stored (see RecordedOutcome).
 type Finish struct {
 	ID      messages.ExecutionID
 	Attempt messages.Attempt
@@ -185,9 +185,9 @@ func (*End) isChange()      {}
 func (*Cancel) isChange()   {}
 func (*Rescue) isChange()   {}
 
-// Settle returns the outcome to write for a run that ended with o while its status was from. It is o, or, from
+// RecordedOutcome returns the outcome to write for a run that ended with o while its status was from. It is o, or, from
 // cancelling, cancelled with the run's own outcome in the details.
-func Settle(from messages.Status, o messages.Outcome) messages.Outcome {
+func RecordedOutcome(from messages.Status, o messages.Outcome) messages.Outcome {
 	if from != messages.Cancelling || o.Status == messages.Cancelled {
 		return o
 	}

@@ -39,7 +39,7 @@ func (r *Row) Strict() bool {
 	return r.Session != "" && (r.Affinity == messages.AffinityStrict || r.Affinity == messages.AffinityStrictFail)
 }
 
-// Facts are the other inputs of some decisions: the execution's session (if AsksSession) and the claimer's lease.
+// Facts are the other inputs of some decisions: the execution's session (if NeedsSession) and the claimer's lease.
 type Facts struct {
 	Held Session // the execution's session; zero: there is none yet
 	// Busy: an execution of the session is scheduled, running or cancelling. It matters for affinity strict and strict_fail.
@@ -57,7 +57,7 @@ const (
 	SessionBound Effect = iota + 1
 	// SessionStarted: a run with the session's state begins. The store keeps the epoch of the first such run.
 	SessionStarted
-	// SessionFinished: finished_epoch rises to the run's epoch, Runs is incremented if Leaves(status), and TouchedAt is
+	// SessionFinished: finished_epoch rises to the run's epoch, Runs is incremented if LeavesState(status), and TouchedAt is
 	// set. With affinity hint this happens only where the session is bound to the run's worker: a run on another worker
 	// says nothing about the session's state.
 	SessionFinished
@@ -122,19 +122,19 @@ func Decide(row *Row, facts *Facts, c Change, now time.Time) (d Decision) {
 	return d
 }
 
-// AsksSession reports whether the decision needs the execution's session in Facts.
-func AsksSession(row *Row, c Change) bool {
+// NeedsSession reports whether the decision needs the execution's session in Facts.
+func NeedsSession(row *Row, c Change) bool {
 	switch c := c.(type) {
 	case *Place:
 		return c.Session != nil && row.Session != ""
 	case *Claim:
-		return row.withState()
+		return row.hasState()
 	}
 	return false
 }
 
-// AsksOutcome reports whether the decision needs the row's result and error.
-func AsksOutcome(row *Row, c Change) bool {
+// NeedsOutcome reports whether the decision needs the row's result and error.
+func NeedsOutcome(row *Row, c Change) bool {
 	if !row.Status.Terminal() {
 		return false
 	}
@@ -149,8 +149,8 @@ func AsksOutcome(row *Row, c Change) bool {
 	return false
 }
 
-// withState reports whether the placement told the run that it has the session's state.
-func (r *Row) withState() bool { return r.Session != "" && r.SessionEpoch > 0 && r.SessionHit }
+// hasState reports whether the placement told the run that it has the session's state.
+func (r *Row) hasState() bool { return r.Session != "" && r.SessionEpoch > 0 && r.SessionHit }
 
 // ChangedAttempt returns the attempt that a change names. Cancel names none.
 func ChangedAttempt(c Change) messages.Attempt {
@@ -176,9 +176,9 @@ func (d *Decision) refuse(c Change, err error) {
 	d.Verdict, d.Err = Refused, fmt.Errorf("%s execution %s: %w", c.Name(), d.Next.ID, err)
 }
 
-// miss decides a change that does not fit the row: Already, without an event, if the row shows this change's own work
+// mismatch decides a change that does not fit the row: Already, without an event, if the row shows this change's own work
 // (mine), else Stale.
-func (d *Decision) miss(c Change, mine bool, now time.Time) {
+func (d *Decision) mismatch(c Change, mine bool, now time.Time) {
 	if mine {
 		d.Verdict = Already
 		return
@@ -195,8 +195,8 @@ const (
 	StaleWritesMax = 64
 )
 
-// made records that the change takes effect. The caller has completed d.Next.
-func (d *Decision) made(row *Row, c Change, now time.Time, reason, by string) {
+// takeEffect records that the change takes effect. The caller has completed d.Next.
+func (d *Decision) takeEffect(row *Row, c Change, now time.Time, reason, by string) {
 	d.Verdict = Applied
 	d.Event = Event{At: now, Attempt: d.Next.Attempt, Kind: c.Name(), From: row.Status, To: d.Next.Status,
 		Reason: reason, Worker: string(row.WorkerID), By: by}
@@ -218,9 +218,9 @@ func (d *Decision) conclude(o messages.Outcome, now time.Time) {
 	d.Carry = true
 }
 
-// mayFollow returns the retry as it is stored, without its idempotency key: the key stays with the submitted execution.
+// storableRetry returns the retry as it is stored, without its idempotency key: the key stays with the submitted execution.
 // The error says why the retry cannot be stored.
-func mayFollow(retry *messages.Execution) (*messages.Execution, error) {
+func storableRetry(retry *messages.Execution) (*messages.Execution, error) {
 	if retry == nil {
 		return nil, nil
 	}
@@ -235,8 +235,8 @@ func mayFollow(retry *messages.Execution) (*messages.Execution, error) {
 	return &keyless, nil
 }
 
-// follow adds the retry to the decision.
-func (d *Decision) follow(retry *messages.Execution) {
+// addRetry adds the retry to the decision.
+func (d *Decision) addRetry(retry *messages.Execution) {
 	if retry != nil {
 		d.Retry, d.Next.RetriedAs = retry, retry.ID
 	}
@@ -245,7 +245,7 @@ func (d *Decision) follow(retry *messages.Execution) {
 // sameOutcome reports whether the row has this outcome, whichever status the run ended from.
 func (r *Row) sameOutcome(o messages.Outcome) bool {
 	for _, from := range []messages.Status{messages.Running, messages.Cancelling} {
-		would := Settle(from, o)
+		would := RecordedOutcome(from, o)
 		if would.Status == r.Status && bytes.Equal(would.Result, r.Result) && bytes.Equal(EncodeError(would.Error), EncodeError(r.Error)) {
 			return true
 		}

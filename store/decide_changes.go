@@ -14,14 +14,14 @@ func (d *Decision) place(row *Row, facts *Facts, c *Place, now time.Time) {
 	if !ok || row.Attempt != c.Attempt {
 		mine := row.Attempt == c.Attempt+1 && row.Worker == c.Worker && row.PlacedBy == c.PlacedBy &&
 			row.Status >= messages.Scheduled && !row.Status.Terminal()
-		d.miss(c, mine, now)
+		d.mismatch(c, mine, now)
 		return
 	}
-	if err := mayTake(row, c); err != nil {
+	if err := checkWorker(row, c); err != nil {
 		d.refuse(c, err)
 		return
 	}
-	if err := allows(row, facts, c); err != nil {
+	if err := checkSession(row, facts, c); err != nil {
 		d.refuse(c, err)
 		return
 	}
@@ -39,12 +39,12 @@ func (d *Decision) place(row *Row, facts *Facts, c *Place, now time.Time) {
 			d.Session = SessionBound
 		}
 	}
-	d.made(row, c, now, "", "")
+	d.takeEffect(row, c, now, "", "")
 	d.Straight, d.Event.Worker = true, string(c.WorkerID)
 }
 
-// mayTake returns why the placement's worker may not get the execution, or nil.
-func mayTake(row *Row, c *Place) error {
+// checkWorker returns why the placement's worker may not get the execution, or nil.
+func checkWorker(row *Row, c *Place) error {
 	switch {
 	case c.Worker.Incarnation.IsZero():
 		return fmt.Errorf("worker %s has no incarnation: %w", c.WorkerID, ErrInvalid)
@@ -54,8 +54,8 @@ func mayTake(row *Row, c *Place) error {
 	return nil
 }
 
-// allows returns why the session does not allow the placement, or nil. Every such error is an ErrSession.
-func allows(row *Row, facts *Facts, c *Place) error {
+// checkSession returns why the session does not allow the placement, or nil. Every such error is an ErrSession.
+func checkSession(row *Row, facts *Facts, c *Place) error {
 	u, held := c.Session, &facts.Held
 	if u == nil {
 		return nil
@@ -80,12 +80,12 @@ func allows(row *Row, facts *Facts, c *Place) error {
 
 func (d *Decision) takeBack(row *Row, c *TakeBack, now time.Time) {
 	if _, ok := Next(c.Name(), row.Status); !ok || row.Attempt != c.Attempt {
-		d.miss(c, row.Status == messages.Requested && row.Attempt == c.Attempt && row.Last == LastTakeBack, now)
+		d.mismatch(c, row.Status == messages.Requested && row.Attempt == c.Attempt && row.Last == LastTakeBack, now)
 		return
 	}
 	d.Next.Last, d.Next.TakeBacks = LastTakeBack, row.TakeBacks+1
 	d.requeue(c.Delay, now)
-	d.made(row, c, now, c.Reason, c.By)
+	d.takeEffect(row, c, now, c.Reason, c.By)
 }
 
 func (d *Decision) claim(row *Row, facts *Facts, c *Claim, now time.Time) {
@@ -93,11 +93,11 @@ func (d *Decision) claim(row *Row, facts *Facts, c *Claim, now time.Time) {
 	if !ok || row.Attempt != c.Attempt || row.Worker != c.Worker {
 		mine := row.Status.Started() && row.Attempt == c.Attempt && row.Worker == c.Worker && row.Generation == c.Generation
 		d.Carry = mine
-		d.miss(c, mine, now)
+		d.mismatch(c, mine, now)
 		return
 	}
 	switch held := &facts.Held; {
-	case row.withState() && (held.Worker != row.Worker || held.Epoch != row.SessionEpoch):
+	case row.hasState() && (held.Worker != row.Worker || held.Epoch != row.SessionEpoch):
 		// The process that had the state is gone, and the run would not be told that state was lost.
 		d.refuse(c, fmt.Errorf("session %q: %w: its binding with epoch %d has ended", row.Session, ErrSession, row.SessionEpoch))
 		return
@@ -111,10 +111,10 @@ func (d *Decision) claim(row *Row, facts *Facts, c *Claim, now time.Time) {
 	if row.Timeout > 0 {
 		n.RunDeadline = now.Add(row.Timeout)
 	}
-	if row.withState() {
+	if row.hasState() {
 		d.Session = SessionStarted
 	}
-	d.made(row, c, now, "", "")
+	d.takeEffect(row, c, now, "", "")
 	d.Straight, d.Carry = true, true
 }
 
@@ -124,14 +124,14 @@ func (d *Decision) finish(row *Row, c *Finish, now time.Time) {
 		return
 	}
 	if _, ok := Next(c.Name(), row.Status); !ok || row.Attempt != c.Attempt {
-		d.miss(c, row.Attempt == c.Attempt && row.Last == LastFinish && row.Status.Terminal() && row.sameOutcome(c.Outcome), now)
+		d.mismatch(c, row.Attempt == c.Attempt && row.Last == LastFinish && row.Status.Terminal() && row.sameOutcome(c.Outcome), now)
 		return
 	}
 	asked := c.Retry
 	if row.Status == messages.Cancelling {
 		asked = nil // a cancelled execution is not retried
 	}
-	retry, err := mayFollow(asked)
+	retry, err := storableRetry(asked)
 	if err != nil {
 		d.refuse(c, err)
 		return
@@ -140,12 +140,12 @@ func (d *Decision) finish(row *Row, c *Finish, now time.Time) {
 	if c.Outcome.Crash() {
 		d.Next.CrashCount++
 	}
-	d.conclude(Settle(row.Status, c.Outcome), now)
-	d.follow(retry)
+	d.conclude(RecordedOutcome(row.Status, c.Outcome), now)
+	d.addRetry(retry)
 	if row.Session != "" && row.SessionEpoch > 0 {
 		d.Session = SessionFinished
 	}
-	d.made(row, c, now, reasonOf(d.Next.Error), c.By)
+	d.takeEffect(row, c, now, reasonOf(d.Next.Error), c.By)
 	plain := d.Next.Status == messages.Completed || d.Next.Status == messages.Failed
 	d.Straight = plain && row.Status == messages.Running && c.By == ""
 }
@@ -156,37 +156,37 @@ func (d *Decision) end(row *Row, c *End, now time.Time) {
 		return
 	}
 	if _, ok := Next(c.Name(), row.Status); !ok || row.Attempt != c.Attempt {
-		d.miss(c, row.Attempt == c.Attempt && row.Last == LastEnd && row.Status.Terminal() && row.sameOutcome(c.Outcome), now)
+		d.mismatch(c, row.Attempt == c.Attempt && row.Last == LastEnd && row.Status.Terminal() && row.sameOutcome(c.Outcome), now)
 		return
 	}
-	retry, err := mayFollow(c.Retry)
+	retry, err := storableRetry(c.Retry)
 	if err != nil {
 		d.refuse(c, err)
 		return
 	}
 	d.Next.Last = LastEnd
 	d.conclude(c.Outcome, now)
-	d.follow(retry)
-	d.made(row, c, now, reasonOf(d.Next.Error), "")
+	d.addRetry(retry)
+	d.takeEffect(row, c, now, reasonOf(d.Next.Error), "")
 }
 
 func (d *Decision) cancel(row *Row, c *Cancel, now time.Time) {
 	d.Carry = true
 	to, ok := Next(c.Name(), row.Status)
 	if !ok {
-		d.miss(c, true, now)
+		d.mismatch(c, true, now)
 		return
 	}
 	d.Next.Last, d.Next.Status = LastCancel, to
 	if to != messages.Cancelling {
 		d.conclude(messages.Outcome{Status: to, Error: &messages.Error{Code: messages.CodeCancelled, Message: "cancelled before it started"}}, now)
 	}
-	d.made(row, c, now, "", c.By)
+	d.takeEffect(row, c, now, "", c.By)
 }
 
 func (d *Decision) rescue(row *Row, c *Rescue, now time.Time) {
 	if _, ok := Next(c.Name(), row.Status); !ok || row.Attempt != c.Attempt {
-		d.miss(c, row.Attempt == c.Attempt && row.Last == LastRescue, now)
+		d.mismatch(c, row.Attempt == c.Attempt && row.Last == LastRescue, now)
 		return
 	}
 	d.Next.Last = LastRescue
@@ -197,7 +197,7 @@ func (d *Decision) rescue(row *Row, c *Rescue, now time.Time) {
 		d.requeue(c.Delay, now)
 	} else {
 		lost := messages.Outcome{Status: messages.Abandoned, Error: &messages.Error{Code: messages.CodeWorkerLost, Message: c.Reason}}
-		d.conclude(Settle(row.Status, lost), now)
+		d.conclude(RecordedOutcome(row.Status, lost), now)
 	}
-	d.made(row, c, now, c.Reason, c.By)
+	d.takeEffect(row, c, now, c.Reason, c.By)
 }

@@ -145,7 +145,7 @@ func TestDecideSessions(t *testing.T) {
 		if c.use.Session == "" {
 			c.use.Session = "s"
 		}
-		require.True(t, store.AsksSession(&row, p))
+		require.True(t, store.NeedsSession(&row, p))
 		d := store.Decide(&row, &c.facts, p, decidedAt)
 		require.Equal(t, c.refused, d.Verdict == store.Refused, "%s: %v", name, d.Err)
 		require.Equal(t, c.effect, d.Session, name)
@@ -161,10 +161,10 @@ func TestDecideClaims(t *testing.T) {
 	t.Parallel()
 	row := rowIn(t, messages.Scheduled)
 	c := decidedChange("claim", &row)
-	require.False(t, store.AsksSession(&row, c))
+	require.False(t, store.NeedsSession(&row, c))
 	require.ErrorIs(t, store.Decide(&row, &store.Facts{Fenced: true}, c, decidedAt).Err, store.ErrFenced)
 	row.Session, row.SessionEpoch, row.SessionHit = "s", 3, true
-	require.True(t, store.AsksSession(&row, c))
+	require.True(t, store.NeedsSession(&row, c))
 	require.ErrorIs(t, store.Decide(&row, nil, c, decidedAt).Err, store.ErrSession, "it is unbound")
 	require.ErrorIs(t, store.Decide(&row, &store.Facts{Held: store.Session{Epoch: 4, Worker: row.Worker}}, c, decidedAt).Err, store.ErrSession, "it is bound anew")
 	d := store.Decide(&row, &store.Facts{Held: store.Session{Epoch: 3, Worker: row.Worker}}, c, decidedAt)

@@ -149,7 +149,7 @@ type Session struct {
 	// FinishedEpoch is the epoch of the session's last finished execution. A run is told that state was lost if its own
 	// epoch is above it and no current snapshot was restored.
 	FinishedEpoch int64 `json:"finished_epoch"`
-	// Runs counts the finished executions that left state with the worker (Leaves).
+	// Runs counts the finished executions that left state with the worker (LeavesState).
 	Runs          int64     `json:"runs"`
 	BoundAt       time.Time `json:"bound_at,omitzero"`
 	TouchedAt     time.Time `json:"touched_at,omitzero"`
@@ -159,9 +159,9 @@ type Session struct {
 	SnapshotRuns int64 `json:"snapshot_runs,omitempty"`
 }
 
-// Leaves reports whether a run with this outcome left its session's state with the worker. A run that ended with its
+// LeavesState reports whether a run with this outcome left its session's state with the worker. A run that ended with its
 // worker left none: its outcome says so, and the session continues with the state from before it.
-func Leaves(s messages.Status) bool {
+func LeavesState(s messages.Status) bool {
 	return s == messages.Completed || s == messages.Failed || s == messages.Cancelled
 }
 
@@ -169,7 +169,7 @@ func Leaves(s messages.Status) bool {
 type SessionRef struct {
 	Pool, Session string
 	Epoch         int64
-	// Runs, for SaveSnapshot alone, is the number of runs of this epoch that the state includes, counted as Leaves does.
+	// Runs, for SaveSnapshot alone, is the number of runs of this epoch that the state includes, counted as LeavesState does.
 	Runs int64
 }
 
@@ -224,7 +224,7 @@ type DeadLetter struct {
 	Reason     string               `json:"reason"` // expired, rejected, maxlen, delivery_limit, unknown, malformed, refused
 	DiedAt     time.Time            `json:"died_at,omitzero"`
 	Headers    json.RawMessage      `json:"headers,omitempty"`
-	Body       []byte               `json:"body,omitempty"` // at most LetterBodyMax of it; lists omit it
+	Body       []byte               `json:"body,omitempty"` // at most DeadLetterBodyMax of it; lists omit it
 	BodySize   int64                `json:"body_size,omitempty"`
 	BodyCut    bool                 `json:"body_cut,omitempty"`    // the stored body is shorter than the original
 	BodySHA256 string               `json:"body_sha256,omitempty"` // hash of the whole body if it was cut, in hex

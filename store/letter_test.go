@@ -13,16 +13,16 @@ import (
 
 func TestCutBody(t *testing.T) {
 	t.Parallel()
-	for _, size := range []int{0, 1, store.LetterBodyMax, store.LetterBodyMax + 1, 3 << 20} {
+	for _, size := range []int{0, 1, store.DeadLetterBodyMax, store.DeadLetterBodyMax + 1, 3 << 20} {
 		body := bytes.Repeat([]byte("x"), size)
 		d := store.CutBody(store.DeadLetter{Reason: "malformed", Body: body})
 		require.EqualValues(t, size, d.BodySize)
-		require.Len(t, d.Body, min(size, store.LetterBodyMax))
-		require.Equal(t, size > store.LetterBodyMax, d.BodyCut)
+		require.Len(t, d.Body, min(size, store.DeadLetterBodyMax))
+		require.Equal(t, size > store.DeadLetterBodyMax, d.BodyCut)
 		if d.BodyCut {
 			sum := sha256.Sum256(body)
 			require.Equal(t, hex.EncodeToString(sum[:]), d.BodySHA256)
-			require.LessOrEqual(t, cap(d.Body), 2*store.LetterBodyMax, "the whole body must not be held")
+			require.LessOrEqual(t, cap(d.Body), 2*store.DeadLetterBodyMax, "the whole body must not be held")
 		} else {
 			require.Empty(t, d.BodySHA256)
 		}

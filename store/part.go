@@ -25,9 +25,9 @@ func (e *PartError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *PartError) Unwrap() error { return e.Err }
 
-// OfPart reports whether parts of a failed call may succeed alone: the store returned a PartError or an unknown error.
+// MayPassInParts reports whether parts of a failed call may succeed alone: the store returned a PartError or an unknown error.
 // An error about the store as a whole (unavailable, full, read-only, closed) holds for each part.
-func OfPart(err error) bool {
+func MayPassInParts(err error) bool {
 	var part *PartError
 	if err == nil || errors.As(err, &part) {
 		return err != nil
@@ -40,8 +40,8 @@ func OfPart(err error) bool {
 	return true
 }
 
-// Never reports whether a call with one change failed because the store can never keep it.
-func Never(err error) bool {
+// NeverStorable reports whether a call with one change failed because the store can never keep it.
+func NeverStorable(err error) bool {
 	var part *PartError
 	return errors.As(err, &part) && part.Never || errors.Is(err, ErrInvalid)
 }
@@ -80,10 +80,12 @@ func outcomeSize(o *messages.Outcome) int {
 	return n
 }
 
-type apartKey struct{}
+type ownTransactionKey struct{}
 
-// Apart marks calls that must not share a transaction with others, because they repeat a failed call.
-func Apart(ctx context.Context) context.Context { return context.WithValue(ctx, apartKey{}, true) }
+// InOwnTransaction marks calls that must not share a transaction with others, because they repeat a failed call.
+func InOwnTransaction(ctx context.Context) context.Context {
+	return context.WithValue(ctx, ownTransactionKey{}, true)
+}
 
-// IsApart reports whether a call is marked by Apart.
-func IsApart(ctx context.Context) bool { return ctx.Value(apartKey{}) != nil }
+// WantsOwnTransaction reports whether a call is marked by InOwnTransaction.
+func WantsOwnTransaction(ctx context.Context) bool { return ctx.Value(ownTransactionKey{}) != nil }

@@ -31,7 +31,7 @@ func TestWhatIsOfAPart(t *testing.T) {
 		"cancelled":        {context.Canceled, false},
 		"late":             {context.DeadlineExceeded, false},
 	} {
-		require.Equal(t, c.want, store.OfPart(c.err), name)
+		require.Equal(t, c.want, store.MayPassInParts(c.err), name)
 	}
 }
 

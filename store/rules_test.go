@@ -51,7 +51,7 @@ func TestWhatAnEndMeans(t *testing.T) {
 	for _, s := range messages.Statuses() {
 		require.Equal(t, slices.Contains(retried, s), store.MayBeRetried(s), s)
 		require.Equal(t, slices.Contains(retried, s), store.NotRetried(&messages.Execution{Status: s}) == nil, s)
-		require.Equal(t, slices.Contains(leaves, s), store.Leaves(s), s)
+		require.Equal(t, slices.Contains(leaves, s), store.LeavesState(s), s)
 	}
 }
 
@@ -68,12 +68,12 @@ func TestNamesAndTargets(t *testing.T) {
 	require.Equal(t, "verdict", store.Verdict(99).String())
 }
 
-func TestSettle(t *testing.T) {
+func TestRecordedOutcome(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		from := rapid.SampledFrom(messages.Statuses()).Draw(r, "from")
 		o := messages.Outcome{Status: rapid.SampledFrom(messages.Statuses()).Draw(r, "status"), Result: rapid.SliceOf(rapid.Byte()).Draw(r, "result")}
-		got := store.Settle(from, o)
+		got := store.RecordedOutcome(from, o)
 		if from != messages.Cancelling || o.Status == messages.Cancelled {
 			require.Equal(r, o, got)
 			return

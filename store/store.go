@@ -7,7 +7,7 @@
 // unknown commit the caller repeats the call.
 //
 // Decide is the state machine. From a row, facts about it, a change and the time it returns the verdict and all that is
-// to be written. It is pure. An adapter reads the row (AsksSession and AsksOutcome say what else), asks Decide, and
+// to be written. It is pure. An adapter reads the row (NeedsSession and NeedsOutcome say what else), asks Decide, and
 // writes the decision by a compare-and-set on the row as it was read. Where that is too slow, an adapter has its own
 // statements, which storetest compares with Decide. Statement puts the numbers of statuses and changes into its SQL.
 package store
@@ -85,7 +85,7 @@ type Executions interface {
 	SubmitPlaced(ctx context.Context, executions []messages.Execution, places []*Place) ([]Submitted, error)
 	// Apply makes the changes in order, in as few transactions as the bounds on one allow, and returns one Result for
 	// each. A change that is refused (stale, missing, unstorable) or blocked does not stop the others. After an error the
-	// outcome of all is unknown. If OfPart(err), one of them may be the cause, and the others may succeed without it.
+	// outcome of all is unknown. If MayPassInParts(err), one of them may be the cause, and the others may succeed without it.
 	Apply(ctx context.Context, changes []Change) ([]Result, error)
 
 	// Retry stores next as the retry of an execution that ended without a result, in one transaction, unless RetriedAs

@@ -361,7 +361,7 @@ func TestClose(t *testing.T) {
 		<-started
 	}
 	alone := func() ([]store.Result, error) { // as a recorder repeats a failed call
-		return s.Apply(store.Apart(t.Context()), []store.Change{&store.Cancel{ID: messages.NewExecutionID()}})
+		return s.Apply(store.InOwnTransaction(t.Context()), []store.Change{&store.Cancel{ID: messages.NewExecutionID()}})
 	}
 	out, err := alone()
 	require.NoError(t, err)

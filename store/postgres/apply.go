@@ -37,7 +37,7 @@ func (s *applier) Apply(ctx context.Context, changes []store.Change) ([]store.Re
 		return nil, nil
 	}
 	c := &applyCall{ctx: ctx, changes: changes, done: make(chan struct{})}
-	if store.IsApart(ctx) {
+	if store.WantsOwnTransaction(ctx) {
 		if s.closed() {
 			return nil, fmt.Errorf("apply: %w", store.ErrClosed)
 		}
@@ -66,7 +66,7 @@ type item struct {
 // alone, so that one call never makes another fail.
 func (s *applier) commitApplies(ctx context.Context, group []*applyCall) {
 	err := s.applyCalls(ctx, group)
-	if err == nil || len(group) == 1 || !store.OfPart(s.mapError("apply", err)) {
+	if err == nil || len(group) == 1 || !store.MayPassInParts(s.mapError("apply", err)) {
 		return
 	}
 	slow := 0

@@ -96,7 +96,7 @@ func (b *beside) add(w *write, eventsAll bool) {
 	case store.SessionStarted:
 		b.begun = append(b.begun, id)
 	case store.SessionFinished:
-		b.runs.ids, b.runs.leaves = append(b.runs.ids, id), append(b.runs.leaves, store.Leaves(n.Status))
+		b.runs.ids, b.runs.leaves = append(b.runs.ids, id), append(b.runs.leaves, store.LeavesState(n.Status))
 		b.runs.hint = append(b.runs.hint, n.Affinity == messages.AffinityHint)
 	}
 	switch n.Status {

@@ -238,7 +238,7 @@ func TestAnUnknownErrorIsOfItsOwnCall(t *testing.T) {
 		callers.Go(func() {
 			out, err := s.Apply(t.Context(), []store.Change{placeOf(e[i].ID, key)})
 			switch {
-			case i == 7 && !store.OfPart(err):
+			case i == 7 && !store.MayPassInParts(err):
 				t.Errorf("want an error of its own, got %v", err)
 			case i != 7 && (err != nil || out[0].Verdict != store.Applied):
 				t.Errorf("%d: %v %v", i, out, err)

@@ -53,7 +53,7 @@ var startedSQL = store.Statement(`UPDATE session s SET started_epoch = e.session
 // leaving are the statuses of runs that left their session's state with the worker.
 var leaving = func() (out []int16) {
 	for _, s := range messages.Statuses() {
-		if store.Leaves(s) {
+		if store.LeavesState(s) {
 			out = append(out, int16(s))
 		}
 	}

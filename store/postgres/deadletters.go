@@ -46,7 +46,7 @@ func (s *deadLetterRows) deadLetters(ctx context.Context, what, sql string, args
 		d.Attempt, d.Action, d.Worker = messages.Attempt(v.integer()), v.text(), messages.WorkerID(v.text())
 		d.Queue, d.Reason, d.DiedAt, d.Headers, d.Resolution = v.text(), v.text(), v.time(), v.bytes(), v.text()
 		d.BodySize, d.BodySHA256, d.Body = v.integer(), v.text(), v.bytes()
-		d.BodyCut = d.BodySize > store.LetterBodyMax
+		d.BodyCut = d.BodySize > store.DeadLetterBodyMax
 		out = append(out, d)
 	}, sql, args...)
 	return out, err

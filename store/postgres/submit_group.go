@@ -31,7 +31,7 @@ func (s *submitter) commitSubmits(ctx context.Context, group []*submitCall) {
 	case err == nil:
 	case ofOne(err, group):
 		s.submitSingly(ctx, group)
-	case store.OfPart(s.mapError("submit", err)):
+	case store.MayPassInParts(s.mapError("submit", err)):
 		half := len(group) / 2
 		s.commitSubmits(ctx, group[:half])
 		s.commitSubmits(ctx, group[half:])

@@ -79,7 +79,7 @@ var compared = []writeField{
 	{"was_epoch", "bigint", func(w *write) any { return w.row.SessionEpoch }},
 	{"pool", "text", func(w *write) any { return textOf(w.row.Pool) }},
 	{"session", "text", func(w *write) any { return textOf(w.row.Session) }},
-	{"asks", "boolean", func(w *write) any { return store.AsksSession(&w.row.Row, w.it.change) }},
+	{"asks", "boolean", func(w *write) any { return store.NeedsSession(&w.row.Row, w.it.change) }},
 	{"held_epoch", "bigint", func(w *write) any { return w.row.facts.Held.Epoch }},
 	{"held_inc", "uuid", func(w *write) any { return uuidOf(w.row.facts.Held.Worker.Incarnation) }},
 	{"held_slot", "int", func(w *write) any { return int32(w.row.facts.Held.Worker.Slot) }},

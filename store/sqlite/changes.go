@@ -12,7 +12,7 @@ func (w *writer) change(c store.Change, r *record, out *store.Result) error {
 		return err
 	}
 	row := &r.Row
-	if store.AsksOutcome(row, c) {
+	if store.NeedsOutcome(row, c) {
 		ended := r.Row
 		if err := readOutcome(w.c, &ended.Execution); err != nil {
 			return err

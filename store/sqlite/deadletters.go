@@ -25,7 +25,7 @@ func scanDeadLetter(row row, d *store.DeadLetter) error {
 	d.Attempt, d.Action, d.Worker = messages.Attempt(v.integer()), v.text(), messages.WorkerID(v.text())
 	d.Queue, d.Reason, d.DiedAt, d.Headers, d.Resolution = v.text(), v.text(), v.time(), v.bytes(), v.text()
 	d.BodySize, d.BodySHA256, d.Body = v.integer(), v.text(), v.bytes()
-	d.BodyCut = d.BodySize > store.LetterBodyMax
+	d.BodyCut = d.BodySize > store.DeadLetterBodyMax
 	return v.err
 }
 

@@ -40,7 +40,7 @@ func readSessions(c *conn, sql string, args ...any) ([]store.Session, error) {
 
 // factsFor reads the execution's session if the decision needs it; nil: it does not.
 func (w *writer) factsFor(c store.Change, r *record) (*store.Facts, error) {
-	if !store.AsksSession(&r.Row, c) {
+	if !store.NeedsSession(&r.Row, c) {
 		return nil, nil
 	}
 	found, err := readSessions(w.c, sessionColumns+" WHERE s.pool = ? AND s.session = ?", r.Pool, r.Session)
@@ -79,7 +79,7 @@ func (w *writer) session(d *store.Decision) error {
 
 func (w *writer) sessionFinished(n *store.Row) error {
 	sql := "UPDATE session SET finished_epoch = max(finished_epoch, ?), runs = runs + ?, touched_at = ? WHERE pool = ? AND session = ?"
-	args := []any{n.SessionEpoch, flags(store.Leaves(n.Status)), micros(w.now), n.Pool, n.Session}
+	args := []any{n.SessionEpoch, flags(store.LeavesState(n.Status)), micros(w.now), n.Pool, n.Session}
 	if n.Affinity == messages.AffinityHint {
 		sql += " AND worker_inc = ? AND worker_pool = ? AND worker_slot = ?"
 		args = append(args, n.Worker.Incarnation[:], n.Worker.Pool, int64(n.Worker.Slot))

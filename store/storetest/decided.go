@@ -128,7 +128,7 @@ func (m *decided) affect(d *store.Decision, at time.Time) {
 			return
 		}
 		m.held.FinishedEpoch, m.held.TouchedAt = max(m.held.FinishedEpoch, n.SessionEpoch), at
-		if store.Leaves(n.Status) {
+		if store.LeavesState(n.Status) {
 			m.held.Runs++
 		}
 	}

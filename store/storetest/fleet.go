@@ -170,7 +170,7 @@ func testLargeLetters(t *testing.T, k *kit) {
 	require.NoError(t, err)
 	got, err := k.GetDeadLetter(t.Context(), id)
 	require.NoError(t, err)
-	require.Equal(t, body[:store.LetterBodyMax], got.Body)
+	require.Equal(t, body[:store.DeadLetterBodyMax], got.Body)
 	require.EqualValues(t, len(body), got.BodySize)
 	require.True(t, got.BodyCut)
 	require.Equal(t, hex.EncodeToString(sum[:]), got.BodySHA256)

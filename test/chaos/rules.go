@@ -317,7 +317,7 @@ func sessionUnbrokenOrTold(x *index, report func(Violation)) {
 				report(Violation{Execution: f.Execution, What: fmt.Sprintf("session %s counts %d after %d, and was told of no loss", f.Session, f.Count, count), Trace: trace})
 			}
 			before = at
-			if e := x.byID[f.Execution]; e != nil && store.Leaves(e.Status) {
+			if e := x.byID[f.Execution]; e != nil && store.LeavesState(e.Status) {
 				left = f.Count
 			}
 		}
