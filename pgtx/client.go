@@ -29,7 +29,7 @@ import (
 // A submission is a row of the table submission. The nodes take it some tens of milliseconds after its commit. They may
 // still refuse it because of their configuration or packs: Get and Wait then return the reason.
 type Client struct {
-	guest *postgres.Guest
+	inbox *postgres.InboxClient
 	by    string
 	mu    sync.Mutex
 	known map[string]*knownAction
@@ -58,15 +58,15 @@ const (
 
 // Open connects to the nodes' store.
 func Open(ctx context.Context, cfg Config) (*Client, error) {
-	guest, err := postgres.OpenGuest(ctx, postgres.Config{URL: cfg.Store, Name: "client", Conns: 4})
+	inbox, err := postgres.OpenInboxClient(ctx, postgres.Config{URL: cfg.Store, Name: "client", Conns: 4})
 	if err != nil {
 		return nil, err
 	}
-	return &Client{guest: guest, by: cfg.CreatedBy, known: map[string]*knownAction{}}, nil
+	return &Client{inbox: inbox, by: cfg.CreatedBy, known: map[string]*knownAction{}}, nil
 }
 
 // Close ends the client's connections.
-func (c *Client) Close() { c.guest.Close() }
+func (c *Client) Close() { c.inbox.Close() }
 
 // Submit submits one execution and returns its id. After an error that is no *Problem, repeat the call with the same
 // idempotency key.
@@ -86,7 +86,7 @@ func (c *Client) submit(ctx context.Context, tx pgx.Tx, s troupe.Submission) (tr
 	if err != nil {
 		return troupe.ExecutionID{}, err
 	}
-	if err := c.judge(ctx, &r); err != nil {
+	if err := c.check(ctx, &r); err != nil {
 		return troupe.ExecutionID{}, err
 	}
 	submission := c.submission(&r)
@@ -96,7 +96,7 @@ func (c *Client) submit(ctx context.Context, tx pgx.Tx, s troupe.Submission) (tr
 			return holder, err
 		}
 	}
-	if err := c.guest.Put(ctx, tx, &submission); err != nil {
+	if err := c.inbox.Put(ctx, tx, &submission); err != nil {
 		return troupe.ExecutionID{}, store.AsProblem(err)
 	}
 	return submission.ID, nil
@@ -127,7 +127,7 @@ func (c *Client) submission(r *submit.Request) store.Submission {
 
 // holder returns the execution with the submission's key, if any. If that has another request, the error is a *Problem.
 func (c *Client) holder(ctx context.Context, tx pgx.Tx, s *store.Submission) (troupe.ExecutionID, error) {
-	claim, err := c.guest.Holder(ctx, tx, s)
+	claim, err := c.inbox.Holder(ctx, tx, s)
 	if err != nil || claim.ID.IsZero() {
 		return troupe.ExecutionID{}, err
 	}
@@ -138,8 +138,8 @@ func (c *Client) holder(ctx context.Context, tx pgx.Tx, s *store.Submission) (tr
 	return troupe.ExecutionID{}, store.AsProblem(&store.ConflictError{Key: s.IdempotencyKey, Holder: claim.ID})
 }
 
-// judge checks the action and the parameters as the nodes will.
-func (c *Client) judge(ctx context.Context, r *submit.Request) error {
+// check checks the action and the parameters as the nodes will.
+func (c *Client) check(ctx context.Context, r *submit.Request) error {
 	set, err := c.action(ctx, r.ActionRef)
 	if errors.Is(err, store.ErrNotFound) {
 		return &messages.Problem{Code: messages.CodeActionNotFound,
@@ -159,7 +159,7 @@ func (c *Client) action(ctx context.Context, ref string) (*pack.Set, error) {
 	if last != nil && time.Since(last.at) < actionAge {
 		return last.set, nil
 	}
-	a, err := c.guest.Action(ctx, ref)
+	a, err := c.inbox.Action(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func (c *Client) action(ctx context.Context, ref string) (*pack.Set, error) {
 // Get returns the execution. One that no node has taken yet is requested. If the nodes refused it, the error is a
 // *Problem with the code "refused" and their reason.
 func (c *Client) Get(ctx context.Context, id troupe.ExecutionID) (troupe.Execution, error) {
-	e, refused, err := c.guest.Look(ctx, id)
+	e, refused, err := c.inbox.Look(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return e, &messages.Problem{Code: messages.CodeNotFound, Message: fmt.Sprintf("there is no execution %s", id)}

@@ -55,11 +55,11 @@ func (s *applier) Apply(ctx context.Context, changes []store.Change) ([]store.Re
 
 // item is one change of a call.
 type item struct {
-	change store.Change
-	id     messages.ExecutionID
-	out    store.Result
-	done   bool // the change has taken effect
-	judged bool // it has a verdict other than Applied
+	change   store.Change
+	id       messages.ExecutionID
+	out      store.Result
+	done     bool // the change has taken effect
+	noEffect bool // it has a verdict other than Applied
 }
 
 // commitApplies makes the changes of a group of calls. If the group fails because of one part of it, each call is made
@@ -77,7 +77,7 @@ func (s *applier) commitApplies(ctx context.Context, group []*applyCall) {
 		first := c.err
 		c.err = nil
 		if s.applySingly(ctx, c); unsureOf(first) {
-			c.doubt()
+			c.markUnsure()
 		}
 		if errors.Is(c.err, context.DeadlineExceeded) {
 			slow++
@@ -95,15 +95,15 @@ func (s *applier) applySingly(ctx context.Context, c *applyCall) {
 	_ = s.applyCalls(limited, []*applyCall{c})
 }
 
-// doubt fails a call that its group may have made, if a locked row now hides whether it was.
-func (c *applyCall) doubt() {
+// markUnsure fails a call that its group may have made, if a locked row now hides whether it was.
+func (c *applyCall) markUnsure() {
 	for i := range c.out {
 		if c.err == nil && c.out[i].Verdict == store.Blocked {
 			c.err = &store.PartError{Err: fmt.Errorf("%w: %w", store.ErrUnavailable, c.out[i].Err), Unsure: true}
 		}
 	}
 	if c.err != nil {
-		c.err = &partlyError{c.err}
+		c.err = &partialError{c.err}
 	}
 }
 
@@ -116,7 +116,7 @@ func (s *applier) applyCalls(ctx context.Context, group []*applyCall) error {
 	}
 	err := s.applyParts(ctx, items)
 	if err != nil {
-		err = partly(err, items)
+		err = asPartial(err, items)
 	}
 	s.tellEnds(items)
 	for _, c := range group {
@@ -143,7 +143,7 @@ func (s *applier) applyParts(ctx context.Context, items []*item) error {
 				limited, cancel = context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 				defer cancel()
 			}
-			return s.held.aroundBlocked(limited, part, func(rest []*item) error { return s.applyAll(limited, rest) })
+			return s.held.applyUnblocked(limited, part, func(rest []*item) error { return s.applyAll(limited, rest) })
 		}()
 		if err != nil {
 			return err
@@ -163,7 +163,7 @@ func (s *applier) tellEnds(items []*item) {
 			ids = append(ids, it.id)
 		}
 	}
-	s.herald.finished(ids)
+	s.notifier.finished(ids)
 }
 
 // applyAll makes the changes of a group: first those of the straight path, by the lean statements, then the rest, by
@@ -281,7 +281,7 @@ func (s *applier) applyFast(ctx context.Context, items []*item, bound bool) erro
 			ids = append(ids, uuidOf(c.Retry.ID))
 		}
 	}
-	batch.Queue(settleLanes, ids)
+	batch.Queue(recountLanes, ids)
 	return undone(items, s.pool.SendBatch(ctx, batch).Close())
 }
 
@@ -294,7 +294,7 @@ func undone(items []*item, err error) error {
 	answered := false
 	for _, it := range items {
 		answered = answered || it.done
-		it.done, it.judged = false, false
+		it.done, it.noEffect = false, false
 	}
 	if answered && errors.Is(err, context.DeadlineExceeded) {
 		return &store.PartError{Err: fmt.Errorf("%w: %w", store.ErrUnavailable, err), Unsure: true} // perhaps during its commit

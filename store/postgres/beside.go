@@ -8,38 +8,38 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// mine restricts a statement to executions that this transaction has changed.
-const mine = " JOIN execution e ON e.id = i.id AND e.xmin = pg_current_xact_id()::xid"
+// changedHere restricts a statement to executions that this transaction has changed.
+const changedHere = " JOIN execution e ON e.id = i.id AND e.xmin = pg_current_xact_id()::xid"
 
 // The statements for the other tables of a decided change, for the rows that were written.
 const (
 	outcomesSQL = `INSERT INTO outcome (seq, result, error) SELECT e.seq, i.result, i.error FROM unnest($1::uuid[], $2::bytea[], $3::bytea[])
- AS i (id, result, error)` + mine
+ AS i (id, result, error)` + changedHere
 	outputsSQL = `INSERT INTO output (seq, stdout, stderr, stdout_cut, stderr_cut) SELECT e.seq, i.stdout, i.stderr, i.stdout_cut, i.stderr_cut
- FROM unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::boolean[], $5::boolean[]) AS i (id, stdout, stderr, stdout_cut, stderr_cut)` + mine + `
+ FROM unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::boolean[], $5::boolean[]) AS i (id, stdout, stderr, stdout_cut, stderr_cut)` + changedHere + `
  ON CONFLICT (seq) DO UPDATE SET stdout = excluded.stdout, stderr = excluded.stderr, stdout_cut = excluded.stdout_cut, stderr_cut = excluded.stderr_cut`
-	endedSQL  = `INSERT INTO outbox (ids) SELECT array_agg(e.id) FROM unnest($1::uuid[]) AS i (id)` + mine + ` HAVING count(*) > 0`
+	endedSQL  = `INSERT INTO outbox (ids) SELECT array_agg(e.id) FROM unnest($1::uuid[]) AS i (id)` + changedHere + ` HAVING count(*) > 0`
 	eventsSQL = `INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker, by)
  SELECT e.seq, i.at, i.attempt, i.kind, i.before, i.after, i.reason, i.worker, i.by
  FROM unnest($1::uuid[], $2::timestamptz[], $3::int[], $4::text[], $5::smallint[], $6::smallint[], $7::text[], $8::text[], $9::text[])
- WITH ORDINALITY AS i (id, at, attempt, kind, before, after, reason, worker, by, n)` + mine + ` ORDER BY i.n`
-	wordsSQL = `SELECT pg_notify($1, i.word) FROM unnest($2::uuid[], $3::text[]) AS i (id, word)` + mine
-	bindSQL  = `INSERT INTO session (pool, session, epoch, worker_inc, worker_pool, worker_slot, bound_at, touched_at)
- SELECT e.pool, e.session, e.session_epoch, e.worker_inc, e.pool, e.worker_slot, e.scheduled_at, e.scheduled_at FROM unnest($1::uuid[]) AS i (id)` + mine + `
+ WITH ORDINALITY AS i (id, at, attempt, kind, before, after, reason, worker, by, n)` + changedHere + ` ORDER BY i.n`
+	payloadsSQL = `SELECT pg_notify($1, i.payload) FROM unnest($2::uuid[], $3::text[]) AS i (id, payload)` + changedHere
+	bindSQL     = `INSERT INTO session (pool, session, epoch, worker_inc, worker_pool, worker_slot, bound_at, touched_at)
+ SELECT e.pool, e.session, e.session_epoch, e.worker_inc, e.pool, e.worker_slot, e.scheduled_at, e.scheduled_at FROM unnest($1::uuid[]) AS i (id)` + changedHere + `
  ON CONFLICT (pool, session) DO UPDATE SET epoch = excluded.epoch, worker_inc = excluded.worker_inc, worker_pool = excluded.worker_pool,
   worker_slot = excluded.worker_slot, bound_at = excluded.bound_at, touched_at = excluded.touched_at, bound_runs = session.runs`
 	// beginSQL records that a run with the session's state may begin. It has an effect once for a session.
-	beginSQL = `UPDATE session s SET started_epoch = e.session_epoch FROM unnest($1::uuid[]) AS i (id)` + mine + `
+	beginSQL = `UPDATE session s SET started_epoch = e.session_epoch FROM unnest($1::uuid[]) AS i (id)` + changedHere + `
  WHERE s.pool = e.pool AND s.session = e.session AND s.started_epoch = 0`
 	runsSQL = `UPDATE session s SET finished_epoch = greatest(s.finished_epoch, d.epoch), runs = s.runs + d.runs, touched_at = d.at
  FROM (SELECT e.pool, e.session, max(e.session_epoch) AS epoch, count(*) FILTER (WHERE i.leaves) AS runs, max(e.finished_at) AS at
-  FROM unnest($1::uuid[], $2::boolean[], $3::boolean[]) AS i (id, leaves, hint)` + mine + ` LEFT JOIN session h ON h.pool = e.pool AND h.session = e.session
+  FROM unnest($1::uuid[], $2::boolean[], $3::boolean[]) AS i (id, leaves, hint)` + changedHere + ` LEFT JOIN session h ON h.pool = e.pool AND h.session = e.session
   WHERE NOT i.hint OR h.worker_inc = e.worker_inc AND h.worker_pool = e.pool AND h.worker_slot = e.worker_slot GROUP BY 1, 2) d
  WHERE s.pool = d.pool AND s.session = d.session`
 )
 
-// beside collects the rows that the changes of one transaction write to other tables.
-type beside struct {
+// sideRows collects the rows that the changes of one transaction write to other tables.
+type sideRows struct {
 	outcomes struct {
 		ids             column[pgtype.UUID]
 		results, errors blobs
@@ -60,15 +60,15 @@ type beside struct {
 		ids          column[pgtype.UUID]
 		leaves, hint []bool
 	}
-	words struct {
-		ids   column[pgtype.UUID]
-		words []string
+	payloads struct {
+		ids      column[pgtype.UUID]
+		payloads []string
 	}
 	told, bound, begun column[pgtype.UUID]
 	retries            []retryOf
 }
 
-func (b *beside) add(w *write, eventsAll bool) {
+func (b *sideRows) add(w *write, eventsAll bool) {
 	d, id := &w.d, uuidOf(w.it.id)
 	n := &d.Next
 	if n.Status.Terminal() {
@@ -101,14 +101,14 @@ func (b *beside) add(w *write, eventsAll bool) {
 	}
 	switch n.Status {
 	case messages.Requested:
-		b.words.ids, b.words.words = append(b.words.ids, id), append(b.words.words, wordRequested+encodeText(n.Pool))
+		b.payloads.ids, b.payloads.payloads = append(b.payloads.ids, id), append(b.payloads.payloads, payloadRequested+encodeText(n.Pool))
 	case messages.Cancelling:
-		b.words.ids, b.words.words = append(b.words.ids, id), append(b.words.words, wordCancel+n.ID.String())
+		b.payloads.ids, b.payloads.payloads = append(b.payloads.ids, id), append(b.payloads.payloads, payloadCancel+n.ID.String())
 	}
 }
 
 // addOutcome puts a short outcome into the execution's own row, and a long one into the table of outcomes.
-func (b *beside) addOutcome(w *write) {
+func (b *sideRows) addOutcome(w *write) {
 	w.result, w.failure = bytesOf(w.d.Next.Result), store.EncodeError(w.d.Next.Error)
 	if len(w.result)+len(w.failure) <= shortOutcome {
 		return
@@ -118,7 +118,7 @@ func (b *beside) addOutcome(w *write) {
 	w.result, w.failure = nil, nil
 }
 
-func (b *beside) addEvent(id pgtype.UUID, v *store.Event) {
+func (b *sideRows) addEvent(id pgtype.UUID, v *store.Event) {
 	e := &b.events
 	e.ids, e.at, e.attempts = append(e.ids, id), append(e.at, timeOf(v.At)), append(e.attempts, int32(v.Attempt))
 	e.before, e.after = append(e.before, int16(v.From)), append(e.after, int16(v.To))
@@ -127,7 +127,7 @@ func (b *beside) addEvent(id pgtype.UUID, v *store.Event) {
 }
 
 // queue adds the statements that have rows.
-func (b *beside) queue(batch *pgx.Batch, channel string) {
+func (b *sideRows) queue(batch *pgx.Batch, channel string) {
 	add := func(n int, sql string, args ...any) {
 		if n > 0 {
 			batch.Queue(sql, args...)
@@ -141,6 +141,6 @@ func (b *beside) queue(batch *pgx.Batch, channel string) {
 	add(len(b.bound), bindSQL, b.bound)
 	add(len(b.begun), beginSQL, b.begun)
 	add(len(b.runs.ids), runsSQL, b.runs.ids, b.runs.leaves, b.runs.hint)
-	add(len(b.words.ids), wordsSQL, channel, b.words.ids, b.words.words)
+	add(len(b.payloads.ids), payloadsSQL, channel, b.payloads.ids, b.payloads.payloads)
 	queueRetries(batch, channel, b.retries)
 }

@@ -52,8 +52,8 @@ func note[K comparable](b *blocked, known map[K]time.Time, looked []K, held map[
 	}
 }
 
-// some returns the remembered ones of all. It costs nothing while none is remembered.
-func some[T any, K comparable](b *blocked, known map[K]time.Time, all []T, key func(T) K) (out []K) {
+// knownBlocked returns the remembered ones of all. It costs nothing while none is remembered.
+func knownBlocked[T any, K comparable](b *blocked, known map[K]time.Time, all []T, key func(T) K) (out []K) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(known) == 0 {
@@ -90,18 +90,18 @@ const (
  WHERE n.state = 'dead' AND a.datname = current_database() AND a.usename = current_user AND a.xact_start IS NOT NULL AND a.pid <> pg_backend_pid()`
 )
 
-// passBlocked answers the changes whose rows are remembered as locked and still are, and returns the others.
-func (s *heldRows) passBlocked(ctx context.Context, items []*item) ([]*item, error) {
-	known := some(s.blocked, s.blocked.ids, items, func(it *item) messages.ExecutionID { return it.id })
+// skipKnownBlocked answers the changes whose rows are remembered as locked and still are, and returns the others.
+func (s *heldRows) skipKnownBlocked(ctx context.Context, items []*item) ([]*item, error) {
+	known := knownBlocked(s.blocked, s.blocked.ids, items, func(it *item) messages.ExecutionID { return it.id })
 	if len(known) == 0 {
 		return items, nil
 	}
-	return s.leaveBlocked(ctx, items, known)
+	return s.skipBlocked(ctx, items, known)
 }
 
-// leaveBlocked finds the locked executions, answers their changes, and returns the other changes.
-func (s *heldRows) leaveBlocked(ctx context.Context, items []*item, ids []messages.ExecutionID) ([]*item, error) {
-	held, err := s.lookBlocked(ctx, ids)
+// skipBlocked finds the locked executions, answers their changes, and returns the other changes.
+func (s *heldRows) skipBlocked(ctx context.Context, items []*item, ids []messages.ExecutionID) ([]*item, error) {
+	held, err := s.findBlocked(ctx, ids)
 	if err != nil || len(held) == 0 {
 		return items, err
 	}
@@ -118,8 +118,8 @@ func (s *heldRows) leaveBlocked(ctx context.Context, items []*item, ids []messag
 	return rest, nil
 }
 
-// lookBlocked returns which of the executions are locked by others, or belong to a locked session.
-func (s *heldRows) lookBlocked(ctx context.Context, ids []messages.ExecutionID) (map[messages.ExecutionID]bool, error) {
+// findBlocked returns which of the executions are locked by others, or belong to a locked session.
+func (s *heldRows) findBlocked(ctx context.Context, ids []messages.ExecutionID) (map[messages.ExecutionID]bool, error) {
 	held := map[messages.ExecutionID]bool{}
 	of := map[laneName][]messages.ExecutionID{}
 	batch := &pgx.Batch{}
@@ -146,7 +146,7 @@ func (s *heldRows) lookBlocked(ctx context.Context, ids []messages.ExecutionID) 
 		for name := range of {
 			names = append(names, name)
 		}
-		lanes, err := s.lookLanes(ctx, names)
+		lanes, err := s.findBlockedLanes(ctx, names)
 		if err != nil {
 			return nil, err
 		}
@@ -160,8 +160,8 @@ func (s *heldRows) lookBlocked(ctx context.Context, ids []messages.ExecutionID) 
 	return held, nil
 }
 
-// lookLanes returns which of the sessions are locked by others.
-func (s *heldRows) lookLanes(ctx context.Context, names []laneName) (map[laneName]bool, error) {
+// findBlockedLanes returns which of the sessions are locked by others.
+func (s *heldRows) findBlockedLanes(ctx context.Context, names []laneName) (map[laneName]bool, error) {
 	pools, sessions := make([]string, len(names)), make([]string, len(names))
 	for i, n := range names {
 		pools[i], sessions[i] = n[0], n[1]
@@ -186,9 +186,9 @@ func (s *core) endDead(ctx context.Context) {
 // blockedLooks bounds how often a group looks for locked rows: others may lock more rows meanwhile.
 const blockedLooks = 3
 
-// aroundBlocked makes changes by f. After a lock timeout it repeats f without the blocked changes.
-func (s *heldRows) aroundBlocked(ctx context.Context, items []*item, f func([]*item) error) error {
-	rest, err := s.passBlocked(ctx, items)
+// applyUnblocked makes changes by f. After a lock timeout it repeats f without the blocked changes.
+func (s *heldRows) applyUnblocked(ctx context.Context, items []*item, f func([]*item) error) error {
+	rest, err := s.skipKnownBlocked(ctx, items)
 	if err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (s *heldRows) aroundBlocked(ctx context.Context, items []*item, f func([]*i
 		for i, it := range waiting {
 			ids[i] = it.id
 		}
-		free, lookErr := s.leaveBlocked(ctx, waiting, ids)
+		free, lookErr := s.skipBlocked(ctx, waiting, ids)
 		if lookErr != nil || len(free) == len(waiting) { // none of these rows is locked, or no longer
 			return err
 		}

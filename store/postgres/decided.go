@@ -16,8 +16,8 @@ import (
 // change took effect.
 const decideMax = 32
 
-// seen is an execution as it was read, with the other facts for the decision.
-type seen struct {
+// foundRow is an execution as it was read, with the other facts for the decision.
+type foundRow struct {
 	store.Row
 	facts store.Facts
 	live  bool // whether the worker's incarnation has a live lease
@@ -27,7 +27,7 @@ type seen struct {
 // liveNodes selects the incarnations with a live lease.
 const liveNodes = `ARRAY(SELECT nd.incarnation FROM node nd WHERE nd.state <> 'dead' AND nd.lease_until > statement_timestamp())`
 
-const seenSQL = "SELECT " + recordColumns + ", CASE WHEN e.id = ANY($2) THEN r.parameters END, coalesce(e.result, o.result), coalesce(e.error, o.error), now()," +
+const foundRowsSQL = "SELECT " + recordColumns + ", CASE WHEN e.id = ANY($2) THEN r.parameters END, coalesce(e.result, o.result), coalesce(e.error, o.error), now()," +
 	" l.active, s.epoch, s.worker_inc, s.worker_pool, s.worker_slot, coalesce(e.worker_inc = ANY (" + liveNodes + "), false)" + recordFrom +
 	` LEFT JOIN lane l ON l.pool = e.pool AND l.session = e.session LEFT JOIN session s ON s.pool = e.pool AND s.session = e.session WHERE e.id = ANY($1)`
 
@@ -36,7 +36,7 @@ const seenSQL = "SELECT " + recordColumns + ", CASE WHEN e.id = ANY($2) THEN r.p
 // between holds no lock.
 func (s *applier) applyDecided(ctx context.Context, items []*item) error {
 	for misses := 0; len(items) > 0; {
-		rows, err := s.see(ctx, items)
+		rows, err := s.readRows(ctx, items)
 		if err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func (s *applier) applyDecided(ctx context.Context, items []*item) error {
 // open returns the changes without an answer.
 func open(items []*item) (out []*item) {
 	for _, it := range items {
-		if !it.done && !it.judged {
+		if !it.done && !it.noEffect {
 			out = append(out, it)
 		}
 	}
@@ -70,14 +70,14 @@ func open(items []*item) (out []*item) {
 // giveUp answers changes whose rows changed on every try.
 func giveUp(items []*item) {
 	for _, it := range items {
-		it.judged = true
+		it.noEffect = true
 		it.out = store.Result{Verdict: store.Blocked, Err: fmt.Errorf("%s execution %s: %w: others changed it %d times while it was decided; it is repeated",
 			it.change.Name(), it.id, store.ErrBlocked, decideMax)}
 	}
 }
 
-// see reads the executions of the changes, without a lock.
-func (s *applier) see(ctx context.Context, items []*item) (map[messages.ExecutionID]*seen, error) {
+// readRows reads the executions of the changes, without a lock.
+func (s *applier) readRows(ctx context.Context, items []*item) (map[messages.ExecutionID]*foundRow, error) {
 	ids := make([]messages.ExecutionID, 0, len(items))
 	var claims []messages.ExecutionID
 	for _, it := range items {
@@ -86,15 +86,15 @@ func (s *applier) see(ctx context.Context, items []*item) (map[messages.Executio
 			claims = append(claims, it.id)
 		}
 	}
-	rows := make(map[messages.ExecutionID]*seen, len(items))
-	found, err := s.pool.Query(ctx, seenSQL, idsOf(ids), idsOf(claims))
+	rows := make(map[messages.ExecutionID]*foundRow, len(items))
+	found, err := s.pool.Query(ctx, foundRowsSQL, idsOf(ids), idsOf(claims))
 	if err != nil {
 		return nil, err
 	}
 	err = each(found, func(sc *scanner) {
 		var r record
 		scanWhole(sc, &r)
-		v := &seen{Row: r.Row, at: sc.time()}
+		v := &foundRow{Row: r.Row, at: sc.time()}
 		v.facts.Busy, v.facts.Held.Epoch = sc.integer() > 0, sc.integer()
 		sc.id((*[16]byte)(&v.facts.Held.Worker.Incarnation))
 		v.facts.Held.Worker.Pool, v.facts.Held.Worker.Slot = sc.text(), messages.Slot(sc.integer())
@@ -109,7 +109,7 @@ func (s *applier) see(ctx context.Context, items []*item) (map[messages.Executio
 }
 
 // sessionsOf returns the sessions of the executions that have one.
-func sessionsOf(rows map[messages.ExecutionID]*seen) map[messages.ExecutionID]sessionKey {
+func sessionsOf(rows map[messages.ExecutionID]*foundRow) map[messages.ExecutionID]sessionKey {
 	names := map[messages.ExecutionID]sessionKey{}
 	for id, row := range rows {
 		if row.Session != "" {
@@ -149,7 +149,7 @@ func pick(items []*item, names map[messages.ExecutionID]sessionKey, fits func(*i
 
 // applyRound decides and writes changes of different executions. If one of them cannot be stored, it divides them until
 // that one is alone.
-func (s *applier) applyRound(ctx context.Context, round []*item, rows map[messages.ExecutionID]*seen) error {
+func (s *applier) applyRound(ctx context.Context, round []*item, rows map[messages.ExecutionID]*foundRow) error {
 	if len(round) == 0 {
 		return nil
 	}
@@ -159,7 +159,7 @@ func (s *applier) applyRound(ctx context.Context, round []*item, rows map[messag
 		return err
 	case len(round) == 1:
 		it := round[0]
-		it.judged, it.out = true, store.Result{Verdict: store.Refused, Status: rows[it.id].Status, Attempt: rows[it.id].Attempt, At: rows[it.id].at,
+		it.noEffect, it.out = true, store.Result{Verdict: store.Refused, Status: rows[it.id].Status, Attempt: rows[it.id].Attempt, At: rows[it.id].at,
 			Err: fmt.Errorf("%s execution %s: %w", it.change.Name(), it.id, err)}
 		return nil
 	}
@@ -172,12 +172,12 @@ func (s *applier) applyRound(ctx context.Context, round []*item, rows map[messag
 
 // writeRound decides the changes and writes them in one transaction, without a pause in it. Changes whose rows changed
 // meanwhile stay open.
-func (s *applier) writeRound(ctx context.Context, round []*item, rows map[messages.ExecutionID]*seen) error {
+func (s *applier) writeRound(ctx context.Context, round []*item, rows map[messages.ExecutionID]*foundRow) error {
 	batch, w := &pgx.Batch{}, &writes{s: s.write}
 	for _, it := range round {
 		row := rows[it.id]
 		if row == nil {
-			it.judged, it.out = true, store.Result{Verdict: store.Missing}
+			it.noEffect, it.out = true, store.Result{Verdict: store.Missing}
 			continue
 		}
 		d := store.Decide(&row.Row, &row.facts, it.change, row.at)
@@ -199,7 +199,7 @@ func (s *applier) writeRound(ctx context.Context, round []*item, rows map[messag
 
 // answer sets the result of the change.
 func (it *item) answer(d *store.Decision, at time.Time) {
-	it.done, it.judged = d.Verdict == store.Applied, d.Verdict != store.Applied
+	it.done, it.noEffect = d.Verdict == store.Applied, d.Verdict != store.Applied
 	it.out = store.Result{Verdict: d.Verdict, Status: d.Next.Status, Attempt: d.Next.Attempt, At: at, Err: d.Err}
 	if d.Carry {
 		e := d.Next.Execution

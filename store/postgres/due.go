@@ -89,7 +89,7 @@ func (s *dueRows) Due(ctx context.Context, q store.DueQuery) (store.DuePage, err
 func (s *dueRows) look(ctx context.Context, q store.DueQuery) (page store.DuePage, ripe []messages.ExecutionID, err error) {
 	pool, began := encodeText(q.Pool), s.floors.now()
 	from, narrow := s.floors.of(q.Pool, began)
-	var saw sight
+	var saw lookResult
 	var heads, behind []messages.Candidate
 	batch := &pgx.Batch{}
 	batch.Queue(ripeSQL, pool, promoteMax, from.timer).Query(func(rows pgx.Rows) error {
@@ -106,7 +106,7 @@ func (s *dueRows) look(ctx context.Context, q store.DueQuery) (page store.DuePag
 		queueHeads(batch, q, pool, from, narrow, &heads, &behind)
 	}
 	whole := q.Limit > 0 && q.AfterSeq <= 0 && !narrow
-	if whole && s.floors.slows(q.Pool) {
+	if whole && s.floors.isSlow(q.Pool) {
 		queueFirsts(batch, pool, &saw)
 	}
 	batch.Queue(timerSQL, pool, from.timer).Query(func(rows pgx.Rows) error {
@@ -149,7 +149,7 @@ func queueHeads(batch *pgx.Batch, q store.DueQuery, pool string, from bases, nar
 }
 
 // queueFirsts adds the statements that read the data of floors that the candidates do not contain.
-func queueFirsts(batch *pgx.Batch, pool string, saw *sight) {
+func queueFirsts(batch *pgx.Batch, pool string, saw *lookResult) {
 	batch.Queue(lastSQL).Query(func(rows pgx.Rows) error {
 		return each(rows, func(s *scanner) { saw.last.seq, saw.last.clock = s.integer(), s.time() })
 	})
@@ -241,7 +241,7 @@ func (s *dueRows) scanWide(rows pgx.Rows) (out []messages.Candidate, err error) 
 		short := sc.integer() <= shortParameters
 		r.Parameters = sc.bytes()
 		if short {
-			s.rememberAsked(r.Execution)
+			s.rememberWaiting(r.Execution)
 		}
 		out = append(out, messages.Candidate{Seq: r.Seq, ID: r.ID, Attempt: r.Attempt, Action: r.Action, Version: r.Version, Priority: r.Priority,
 			Session: r.Session, Affinity: r.Affinity, Avoid: r.avoid, WaitForWorker: r.WaitForWorker, Idempotent: r.Idempotent,
@@ -259,7 +259,7 @@ func (s *dueRows) promote(ctx context.Context, ripe []messages.ExecutionID) erro
 		batch := &pgx.Batch{}
 		batch.Queue(lockByID, idsOf(ripe))
 		batch.Queue(promoteSQL, idsOf(ripe))
-		batch.Queue(settleLanes, idsOf(ripe))
+		batch.Queue(recountLanes, idsOf(ripe))
 		return s.pool.SendBatch(ctx, batch).Close()
 	})
 }

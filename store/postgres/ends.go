@@ -187,7 +187,7 @@ var retriesSQL = func() string {
   coalesce(f.parameters, q.parameters) AS parameters, $29::text AS key_owner, f.priority, f.pool, f.session, f.run_at
  FROM (SELECT * FROM ` + rows + `) f JOIN unnest($27::uuid[], $1::uuid[]) AS k (parent, child) ON k.child = f.id
  JOIN execution p ON p.id = k.parent AND p.retried_as = f.id AND p.xmin = pg_current_xact_id()::xid
- JOIN request q ON q.seq = p.seq), ` + insertRetry + ` SELECT pg_notify($28, '` + wordRequested + `' || pool) FROM i`
+ JOIN request q ON q.seq = p.seq), ` + insertRetry + ` SELECT pg_notify($28, '` + payloadRequested + `' || pool) FROM i`
 }()
 
 // retryOf is a retry with its predecessor.

@@ -87,11 +87,11 @@ func mapError(what string, err error) error {
 		}
 		mapped := fmt.Errorf("%s: %w: %w", what, store.ErrUnavailable, err)
 		if ofPart(err) {
-			return &store.PartError{Err: mapped, Unsure: isPartly(err)}
+			return &store.PartError{Err: mapped, Unsure: isPartial(err)}
 		}
 		return mapped
 	case dataError(err):
-		return &store.PartError{Err: fmt.Errorf("%s: %w", what, err), Never: true, Unsure: isPartly(err)}
+		return &store.PartError{Err: fmt.Errorf("%s: %w", what, err), Never: true, Unsure: isPartial(err)}
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }

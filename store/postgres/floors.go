@@ -59,8 +59,8 @@ type mark struct {
 	clock time.Time
 }
 
-// sight is the result of a whole look. Values that only a later look needs are read after a slow look.
-type sight struct {
+// lookResult is the result of a whole look. Values that only a later look needs are read after a slow look.
+type lookResult struct {
 	plain []messages.Candidate // executions outside sessions' lines, best first
 	more  bool                 // there were more
 	turns [floorRanks]int64    // first waiting execution in a session's line, by rank, head or not; 0: none
@@ -87,8 +87,8 @@ func (f *floors) of(pool string, now time.Time) (bases, bool) {
 	return p.bases, true
 }
 
-// slows reports whether the last look at the pool was slow.
-func (f *floors) slows(pool string) bool {
+// isSlow reports whether the last look at the pool was slow.
+func (f *floors) isSlow(pool string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.pools[pool] != nil
@@ -108,7 +108,7 @@ func (f *floors) clear(now time.Time) {
 }
 
 // looked records the result and the duration of a whole look.
-func (f *floors) looked(pool string, began, now time.Time, saw *sight) {
+func (f *floors) looked(pool string, began, now time.Time, saw *lookResult) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	took := now.Sub(began)
@@ -140,7 +140,7 @@ func (f *floors) looked(pool string, began, now time.Time, saw *sight) {
 // basesOf returns the positions below which no execution waits that the look could see. No position exceeds the mark.
 // After the last rank of a cut answer nothing is known. The next execution of a session becomes its head when the one
 // before it ends, on any node. So the floor of the heads is below all executions that wait for their turn.
-func basesOf(saw *sight, m mark) (b bases) {
+func basesOf(saw *lookResult, m mark) (b bases) {
 	first, known := [floorRanks]int64{}, floorRanks
 	for i := range saw.plain {
 		rank := int(messages.PriorityMax - saw.plain[i].Priority)

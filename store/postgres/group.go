@@ -78,7 +78,7 @@ func (g *grouper[C]) run() {
 			return
 		case c := <-g.queue:
 			mine := g.await()
-			g.carry(g.collect(c))
+			g.runGroup(g.collect(c))
 			if mine {
 				<-g.turn
 			}
@@ -139,9 +139,9 @@ func (g *grouper[C]) collect(first C) []C {
 	return group
 }
 
-// carry makes the calls whose callers still wait. The transaction has its own deadline: a caller that gives up does not
+// runGroup makes the calls whose callers still wait. The transaction has its own deadline: a caller that gives up does not
 // end the work of others.
-func (g *grouper[C]) carry(group []C) {
+func (g *grouper[C]) runGroup(group []C) {
 	live := group[:0:0]
 	for _, c := range group {
 		if err := c.context().Err(); err != nil {

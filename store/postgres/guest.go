@@ -17,18 +17,18 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// Guest is a program that inserts submissions into the store's inbox and reads their results. It creates no schema and
-// is no node. Its user needs SELECT on action, request, execution, outcome and submission, and INSERT on submission.
-type Guest struct {
+// InboxClient inserts submissions into the store's inbox and reads their results, for a program that runs no node. It
+// creates no schema. Its user needs SELECT on action, request, execution, outcome and submission, and INSERT on submission.
+type InboxClient struct {
 	cfg    Config
 	pool   *pgxpool.Pool
 	where  string
 	prefix string // schema and dot, quoted
 }
 
-// OpenGuest connects to a store that nodes use. Errors: store.ErrUnavailable if the server cannot be reached,
+// OpenInboxClient connects to a store that nodes use. Errors: store.ErrUnavailable if the server cannot be reached,
 // store.ErrNotFound if the database has no schema of Troupe.
-func OpenGuest(ctx context.Context, cfg Config) (*Guest, error) {
+func OpenInboxClient(ctx context.Context, cfg Config) (*InboxClient, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -42,9 +42,9 @@ func OpenGuest(ctx context.Context, cfg Config) (*Guest, error) {
 	if err != nil {
 		return nil, mapError(what, err)
 	}
-	g := &Guest{cfg: cfg, pool: pool, where: describe(p.ConnConfig), prefix: pgx.Identifier{cfg.Schema}.Sanitize() + "."}
+	c := &InboxClient{cfg: cfg, pool: pool, where: describe(p.ConnConfig), prefix: pgx.Identifier{cfg.Schema}.Sanitize() + "."}
 	var has bool
-	err = pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", g.prefix+"submission").Scan(&has)
+	err = pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", c.prefix+"submission").Scan(&has)
 	if err == nil && !has {
 		err = fmt.Errorf("%s: %w: no schema of Troupe's in it: start a node there, or run `troupe migrate`", what, store.ErrNotFound)
 	}
@@ -52,27 +52,29 @@ func OpenGuest(ctx context.Context, cfg Config) (*Guest, error) {
 		pool.Close()
 		return nil, mapError(what, err)
 	}
-	return g, nil
+	return c, nil
 }
 
 // Close ends the connections.
-func (g *Guest) Close() { g.pool.Close() }
+func (c *InboxClient) Close() { c.pool.Close() }
 
-func (g *Guest) mapError(what string, err error) error { return mapError(what+" in "+g.where, err) }
+func (c *InboxClient) mapError(what string, err error) error {
+	return mapError(what+" in "+c.where, err)
+}
 
 // sql replaces § in a statement by the schema.
-func (g *Guest) sql(text string) string { return strings.ReplaceAll(text, "§", g.prefix) }
+func (c *InboxClient) sql(text string) string { return strings.ReplaceAll(text, "§", c.prefix) }
 
 // Action returns the action as served by the node that was started or reloaded last, or store.ErrNotFound.
-func (g *Guest) Action(ctx context.Context, ref string) (messages.Action, error) {
+func (c *InboxClient) Action(ctx context.Context, ref string) (messages.Action, error) {
 	var raw []byte
-	err := g.pool.QueryRow(ctx, g.sql("SELECT definition FROM §action WHERE ref = $1 ORDER BY saved_at DESC, version DESC LIMIT 1"),
+	err := c.pool.QueryRow(ctx, c.sql("SELECT definition FROM §action WHERE ref = $1 ORDER BY saved_at DESC, version DESC LIMIT 1"),
 		encodeText(ref)).Scan(&raw)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return messages.Action{}, fmt.Errorf("action %q: %w", ref, store.ErrNotFound)
 	}
 	if err != nil {
-		return messages.Action{}, g.mapError("read action "+ref, err)
+		return messages.Action{}, c.mapError("read action "+ref, err)
 	}
 	var a messages.Action
 	if err := json.Unmarshal(raw, &a); err != nil {
@@ -81,8 +83,8 @@ func (g *Guest) Action(ctx context.Context, ref string) (messages.Action, error)
 	return a, nil
 }
 
-// Claim is the stored holder of an idempotency key.
-type Claim struct {
+// KeyHolder is the stored holder of an idempotency key.
+type KeyHolder struct {
 	ID messages.ExecutionID // zero: none
 	// RequestHash is the stored request's hash; empty while it waits in the inbox.
 	RequestHash []byte
@@ -95,24 +97,24 @@ const inboxOwner = "sql"
 
 // Holder finds the holder of the submission's idempotency key, in tx if that is not nil. An older schema has no owners
 // of keys.
-func (g *Guest) Holder(ctx context.Context, tx pgx.Tx, s *store.Submission) (Claim, error) {
-	var c Claim
+func (c *InboxClient) Holder(ctx context.Context, tx pgx.Tx, s *store.Submission) (KeyHolder, error) {
+	var h KeyHolder
 	var id pgtype.UUID
-	err := g.db(tx).QueryRow(ctx, g.sql(`SELECT r.id, r.request_hash, false FROM §request r WHERE r.idempotency_key = $1
+	err := c.db(tx).QueryRow(ctx, c.sql(`SELECT r.id, r.request_hash, false FROM §request r WHERE r.idempotency_key = $1
   AND coalesce(to_jsonb(r) ->> 'key_owner', split_part(r.created_by, ':', 1), '') = $5
  UNION ALL SELECT id, NULL, action = $2 AND parameters = $3::jsonb AND session IS NOT DISTINCT FROM $4
  FROM §submission WHERE state = 'waiting' AND idempotency_key = $1 LIMIT 1`),
-		encodeText(s.IdempotencyKey), encodeText(s.Action), string(s.Parameters), orNull(s.Session), inboxOwner).Scan(&id, &c.RequestHash, &c.Same)
+		encodeText(s.IdempotencyKey), encodeText(s.Action), string(s.Parameters), orNull(s.Session), inboxOwner).Scan(&id, &h.RequestHash, &h.Same)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return Claim{}, nil
+		return KeyHolder{}, nil
 	}
-	c.ID = id.Bytes
-	return c, g.mapError("look up an idempotency key", err)
+	h.ID = id.Bytes
+	return h, c.mapError("look up an idempotency key", err)
 }
 
 // Put inserts the submission into the inbox, in tx if that is not nil. It exists, and the nodes are told, once tx
 // commits.
-func (g *Guest) Put(ctx context.Context, tx pgx.Tx, s *store.Submission) error {
+func (c *InboxClient) Put(ctx context.Context, tx pgx.Tx, s *store.Submission) error {
 	var labels []byte
 	if len(s.Labels) > 0 {
 		var err error
@@ -128,14 +130,14 @@ func (g *Guest) Put(ctx context.Context, tx pgx.Tx, s *store.Submission) error {
 	if !s.RunAt.IsZero() {
 		runAt = &s.RunAt
 	}
-	_, err := g.db(tx).Exec(ctx, g.sql(`INSERT INTO §submission (id, action, parameters, session, affinity, priority, run_at, idempotency_key,
+	_, err := c.db(tx).Exec(ctx, c.sql(`INSERT INTO §submission (id, action, parameters, session, affinity, priority, run_at, idempotency_key,
  timeout, max_retries, labels, created_by, trace) VALUES ($1, $2, $3::jsonb, $4, $5, $6, $7, $8, $9::interval, $10, $11::jsonb, $12, $13)`),
 		uuidOf(s.ID), encodeText(s.Action), string(s.Parameters), orNull(s.Session), orNull(string(s.Affinity)), s.Priority, runAt,
 		orNull(s.IdempotencyKey), timeout, s.MaxRetries, jsonOrNull(labels), orNull(s.CreatedBy), orNull(s.Trace))
 	if dataError(err) { // for example a \u0000 in the parameters, which jsonb cannot hold
 		return fmt.Errorf("submit: %w: %w", store.ErrInvalid, err)
 	}
-	return g.mapError("submit", err)
+	return c.mapError("submit", err)
 }
 
 // orNull returns NULL for an empty text.
@@ -161,37 +163,37 @@ type querier interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// db returns the caller's transaction, or the guest's own connections.
-func (g *Guest) db(tx pgx.Tx) querier {
+// db returns the caller's transaction, or the client's own connections.
+func (c *InboxClient) db(tx pgx.Tx) querier {
 	if tx != nil {
 		return tx
 	}
-	return g.pool
+	return c.pool
 }
 
 // Look returns the execution of a submission; its status is requested until a node takes it from the inbox. refused
 // says why the nodes made none. If the id is unknown, the error is store.ErrNotFound.
-func (g *Guest) Look(ctx context.Context, id messages.ExecutionID) (e messages.Execution, refused string, err error) {
-	found, err := g.read(ctx, id)
+func (c *InboxClient) Look(ctx context.Context, id messages.ExecutionID) (e messages.Execution, refused string, err error) {
+	found, err := c.read(ctx, id)
 	if err != nil || len(found) > 0 {
 		return first(found), "", err
 	}
 	var state string
 	var why *string
-	err = g.pool.QueryRow(ctx, g.sql("SELECT action, state, refused, at FROM §submission WHERE id = $1"), uuidOf(id)).
+	err = c.pool.QueryRow(ctx, c.sql("SELECT action, state, refused, at FROM §submission WHERE id = $1"), uuidOf(id)).
 		Scan(&e.Action, &state, &why, &e.RequestedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return e, "", fmt.Errorf("execution %s: %w", id, store.ErrNotFound)
 	}
 	if err != nil {
-		return e, "", g.mapError("get execution", err)
+		return e, "", c.mapError("get execution", err)
 	}
 	e.ID, e.Status = id, messages.Requested
 	if why != nil {
 		refused = *why
 	}
 	if state == "accepted" { // it was taken between the two reads
-		found, err = g.read(ctx, id)
+		found, err = c.read(ctx, id)
 		if err == nil && len(found) == 0 {
 			err = fmt.Errorf("execution %s: %w", id, store.ErrNotFound) // retention deleted it
 		}
@@ -207,8 +209,8 @@ func first(list []messages.Execution) messages.Execution {
 	return list[0]
 }
 
-func (g *Guest) read(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error) {
-	found, err := g.pool.Query(ctx, whole+" WHERE e.id = $1", uuidOf(id))
+func (c *InboxClient) read(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error) {
+	found, err := c.pool.Query(ctx, whole+" WHERE e.id = $1", uuidOf(id))
 	var out []messages.Execution
 	if err == nil {
 		err = each(found, func(v *scanner) {
@@ -217,7 +219,7 @@ func (g *Guest) read(ctx context.Context, id messages.ExecutionID) ([]messages.E
 			out = append(out, r.Execution)
 		})
 	}
-	return out, g.mapError("get execution", err)
+	return out, c.mapError("get execution", err)
 }
 
 var errTextMode = errors.New("the transaction's connection asks for results as text: use pgx's default exec mode, or a troupe.Client, which works with every mode")

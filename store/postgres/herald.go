@@ -13,12 +13,12 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// herald tells the other nodes by NOTIFY what this one has stored, in transactions of its own. The server commits
+// notifier tells the other nodes by NOTIFY what this one has stored, in transactions of its own. The server commits
 // notifying transactions one at a time, each with its write to the disk, so a transaction that stores data should not
 // notify. News that arrive during a transaction, or soon after it, share the next one. If the server does not take
 // news, a later notification tells the others to look. News that are lost with this process are found when the others
 // hear of its end.
-type herald struct {
+type notifier struct {
 	s     *core
 	wake  chan struct{} // holds one
 	mu    sync.Mutex
@@ -28,20 +28,20 @@ type herald struct {
 }
 
 const (
-	heraldGap    = 2 * time.Millisecond // between two transactions
-	heraldWithin = 2 * time.Second      // for one
-	heraldAgain  = time.Second          // after one that failed
-	heraldMax    = 10_000               // executions named in one; above it the others are told to look
+	notifyGap    = 2 * time.Millisecond // between two transactions
+	notifyWithin = 2 * time.Second      // for one
+	notifyAgain  = time.Second          // after one that failed
+	notifyMax    = 10_000               // executions named in one; above it the others are told to look
 )
 
-func newHerald(s *core) *herald {
-	h := &herald{s: s, wake: make(chan struct{}, 1), pools: map[string]struct{}{}}
+func newNotifier(s *core) *notifier {
+	h := &notifier{s: s, wake: make(chan struct{}, 1), pools: map[string]struct{}{}}
 	s.work.Go(h.run)
 	return h
 }
 
 // requested adds pools with new executions.
-func (h *herald) requested(executions []store.Submitted) {
+func (h *notifier) requested(executions []store.Submitted) {
 	h.mu.Lock()
 	for i := range executions {
 		if e := &executions[i].Execution; e.Status == messages.Requested {
@@ -49,24 +49,24 @@ func (h *herald) requested(executions []store.Submitted) {
 		}
 	}
 	h.mu.Unlock()
-	h.stir()
+	h.wakeUp()
 }
 
 // finished adds executions that ended.
-func (h *herald) finished(ids []messages.ExecutionID) {
+func (h *notifier) finished(ids []messages.ExecutionID) {
 	if len(ids) == 0 {
 		return
 	}
 	h.mu.Lock()
-	if room := heraldMax - len(h.ended); room < len(ids) {
+	if room := notifyMax - len(h.ended); room < len(ids) {
 		ids, h.more = ids[:room], true
 	}
 	h.ended = append(h.ended, ids...)
 	h.mu.Unlock()
-	h.stir()
+	h.wakeUp()
 }
 
-func (h *herald) stir() {
+func (h *notifier) wakeUp() {
 	select {
 	case h.wake <- struct{}{}:
 	default:
@@ -74,24 +74,24 @@ func (h *herald) stir() {
 }
 
 // take returns the payloads for the collected news.
-func (h *herald) take() []string {
+func (h *notifier) take() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	words := make([]string, 0, len(h.pools)+1)
+	payloads := make([]string, 0, len(h.pools)+1)
 	for _, pool := range slices.Sorted(maps.Keys(h.pools)) {
-		words = append(words, wordRequested+encodeText(pool))
+		payloads = append(payloads, payloadRequested+encodeText(pool))
 	}
-	words = append(words, finishedWords(h.ended)...)
+	payloads = append(payloads, finishedPayloads(h.ended)...)
 	if h.more {
-		words = append(words, wordLook)
+		payloads = append(payloads, payloadLook)
 	}
 	clear(h.pools)
 	h.ended, h.more = h.ended[:0], false
-	return words
+	return payloads
 }
 
 // run sends until the store closes, and then sends the rest.
-func (h *herald) run() {
+func (h *notifier) run() {
 	for {
 		select {
 		case <-h.s.quit:
@@ -99,10 +99,10 @@ func (h *herald) run() {
 			return
 		case <-h.wake:
 		}
-		gap := heraldGap
+		gap := notifyGap
 		if h.tell(h.take()) != nil {
-			gap = heraldAgain
-			h.missed()
+			gap = notifyAgain
+			h.tellToLook()
 		}
 		select {
 		case <-h.s.quit:
@@ -111,24 +111,24 @@ func (h *herald) run() {
 	}
 }
 
-// missed makes the next notification tell the others to look.
-func (h *herald) missed() {
+// tellToLook makes the next notification tell the others to look.
+func (h *notifier) tellToLook() {
 	h.mu.Lock()
 	h.more = true
 	h.mu.Unlock()
-	h.stir()
+	h.wakeUp()
 }
 
 // tell sends the payloads. They need not survive a crash of the server, because its listeners do not, so the commit
 // does not wait for the disk.
-func (h *herald) tell(words []string) error {
-	if len(words) == 0 {
+func (h *notifier) tell(payloads []string) error {
+	if len(payloads) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), heraldWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), notifyWithin)
 	defer cancel()
 	batch := &pgx.Batch{}
 	batch.Queue("SELECT set_config('synchronous_commit', 'off', true)")
-	queueNotify(batch, h.s.channel(), words)
+	queueNotify(batch, h.s.channel(), payloads)
 	return h.s.pool.SendBatch(ctx, batch).Close()
 }

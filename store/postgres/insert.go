@@ -55,9 +55,9 @@ var insertRetry = store.Statement(requestSQL(", key_owner") + `,
  SELECT id, seq, ` + firstRank + `, ` + firstTurn + `, ` + firstTimer + `, queue_deadline, worker_deadline, {requested}, 0, {submit}, priority, pool, session,
   coalesce(run_at, now()), crash_count FROM i)`)
 
-// insertApart does the same without any access to a session's rows. An execution with a session waits as if for its
+// insertInCallerTx does the same without any access to a session's rows. An execution with a session waits as if for its
 // run_at. The first look after the commit moves it into its session's line.
-var insertApart = store.Statement(insertRequest + `,
+var insertInCallerTx = store.Statement(insertRequest + `,
  e AS (INSERT INTO execution (id, seq, rank, timer_at, queue_by, worker_by, status, attempt, last_change, priority, pool, session, run_at)
  SELECT id, seq, CASE WHEN run_at > now() OR session IS NOT NULL THEN 32 ELSE 0 END + 9 - priority,
   CASE WHEN run_at > now() THEN run_at WHEN session IS NOT NULL THEN now() END, queue_deadline, worker_deadline, {requested}, 0, {submit}, priority, pool,
@@ -93,8 +93,8 @@ func requestSQL(more string) string {
 }
 
 // insertKind is a form of the insert. Alike: rows that differ only in their own columns, which is cheaper than an array
-// for each column. Placed: some rows have a placement. Apart: it runs in a caller's transaction.
-type insertKind struct{ alike, placed, apart bool }
+// for each column. Placed: some rows have a placement. InCallerTx: it runs in a caller's transaction.
+type insertKind struct{ alike, placed, inCallerTx bool }
 
 // placedFields are the columns of a placement and their types.
 var placedFields = [][2]string{{"inc", "uuid"}, {"slot", "int"}, {"worker", "text"}, {"placed_by", "uuid"}, {"within", "interval"}}
@@ -105,8 +105,8 @@ func (k insertKind) sql() string {
 	switch {
 	case k.placed:
 		both = insertPlaced
-	case k.apart:
-		both = insertApart
+	case k.inCallerTx:
+		both = insertInCallerTx
 	}
 	return "WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, NULL::text AS avoid, i.*" + constants + " FROM " + rows + "), " + both +
 		" SELECT seq, now() FROM i ORDER BY seq"
@@ -114,7 +114,7 @@ func (k insertKind) sql() string {
 
 var insertSQLs = func() map[insertKind]string {
 	all := map[insertKind]string{}
-	for _, k := range []insertKind{{}, {alike: true}, {placed: true}, {alike: true, placed: true}, {apart: true}, {alike: true, apart: true}} {
+	for _, k := range []insertKind{{}, {alike: true}, {placed: true}, {alike: true, placed: true}, {inCallerTx: true}, {alike: true, inCallerTx: true}} {
 		all[k] = k.sql()
 	}
 	return all
@@ -236,28 +236,28 @@ func submittedSize(s *store.Submitted) int { return store.ExecutionSize(&s.Execu
 
 // insertion says how new executions are stored.
 type insertion struct {
-	apart  *apart // nil: in a transaction of the store
-	places placesByID
-	events bool // store the events of placements too
+	callerTx *callerTx // nil: in a transaction of the store
+	places   placesByID
+	events   bool // store the events of placements too
 }
 
-// apart describes an insert in a caller's transaction. Its connection does not know the schema. Nodes are notified on
+// callerTx describes an insert in a caller's transaction. Its connection does not know the schema. Nodes are notified on
 // the channel. The transaction may last long, so it must lock no row that the nodes need.
-type apart struct{ schema, channel string }
+type callerTx struct{ schema, channel string }
 
 // sql puts the schema before the tables of a statement, for a caller's connection.
 func (how *insertion) sql(text string) string {
-	if how.apart == nil {
+	if how.callerTx == nil {
 		return text
 	}
-	return qualify(text, how.apart.schema)
+	return qualify(text, how.callerTx.schema)
 }
 
 // insertAll stores new executions, in one implicit transaction on a connection, or as part of the caller's transaction.
 func insertAll(ctx context.Context, db sender, how insertion, executions []messages.Execution) ([]store.Submitted, error) {
 	out := make([]store.Submitted, len(executions))
 	batch := &pgx.Batch{}
-	var touched toucher
+	var touched affected
 	for i := range executions {
 		e := &out[i].Execution
 		*e = executions[i]
@@ -266,7 +266,7 @@ func insertAll(ctx context.Context, db sender, how insertion, executions []messa
 			touched.execution(e)
 		}
 	}
-	if how.apart == nil {
+	if how.callerTx == nil {
 		touched.lock(batch)
 	}
 	for part := range chunks(out, insertMax, statementBytes, submittedSize, nil) {
@@ -274,10 +274,10 @@ func insertAll(ctx context.Context, db sender, how insertion, executions []messa
 			return nil, err
 		}
 	}
-	if how.apart == nil {
-		touched.settle(batch)
+	if how.callerTx == nil {
+		touched.recount(batch)
 	} else {
-		touched.notify(batch, how.apart.channel)
+		touched.notify(batch, how.callerTx.channel)
 	}
 	if err := db.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, err
@@ -300,7 +300,7 @@ func (how *insertion) queue(batch *pgx.Batch, part []store.Submitted) error {
 		}
 	}
 	placed := how.placed(part)
-	kind := insertKind{alike: rows.alike(), placed: placed != nil, apart: how.apart != nil}
+	kind := insertKind{alike: rows.alike(), placed: placed != nil, inCallerTx: how.callerTx != nil}
 	args := rows.args(kind.alike)
 	if placed != nil {
 		args = append(args, placed.args()...)

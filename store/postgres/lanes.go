@@ -29,7 +29,7 @@ const (
 	lockSessions = `SELECT 1 FROM session s WHERE (s.pool, s.session) IN (SELECT e.pool, e.session FROM execution e
  WHERE e.id = ANY($1) AND e.session IS NOT NULL) ORDER BY s.pool, s.session FOR UPDATE`
 
-	settleLanes = `UPDATE lane l SET active = d.active, head = d.id, head_seq = d.seq, head_priority = d.priority
+	recountLanes = `UPDATE lane l SET active = d.active, head = d.id, head_seq = d.seq, head_priority = d.priority
  FROM (SELECT n.pool, n.session, a.active, h.id, h.seq, h.priority
   FROM (SELECT DISTINCT e.pool, e.session FROM execution e WHERE e.id = ANY($1) AND e.session IS NOT NULL) n
   CROSS JOIN LATERAL (SELECT count(*)::int AS active FROM execution b WHERE b.pool = n.pool AND b.session = n.session AND b.on_worker IS NOT NULL) a
@@ -38,14 +38,14 @@ const (
  WHERE l.pool = d.pool AND l.session = d.session`
 )
 
-// toucher collects the sessions and pools that new executions affect.
-type toucher struct {
+// affected collects the sessions and pools that new executions affect.
+type affected struct {
 	sessions map[[2]string]bool
 	pools    map[string]bool
 	ids      column[pgtype.UUID] // of executions with a session
 }
 
-func (t *toucher) execution(e *messages.Execution) {
+func (t *affected) execution(e *messages.Execution) {
 	if t.pools == nil {
 		t.pools, t.sessions = map[string]bool{}, map[[2]string]bool{}
 	}
@@ -57,7 +57,7 @@ func (t *toucher) execution(e *messages.Execution) {
 }
 
 // lock locks the lanes before the insert.
-func (t *toucher) lock(batch *pgx.Batch) {
+func (t *affected) lock(batch *pgx.Batch) {
 	if len(t.sessions) == 0 {
 		return
 	}
@@ -69,56 +69,56 @@ func (t *toucher) lock(batch *pgx.Batch) {
 	batch.Queue(lockNamed, pools, sessions)
 }
 
-// settle counts the lanes again after the insert.
-func (t *toucher) settle(batch *pgx.Batch) {
+// recount counts the lanes again after the insert.
+func (t *affected) recount(batch *pgx.Batch) {
 	if len(t.ids) > 0 {
-		batch.Queue(settleLanes, t.ids)
+		batch.Queue(recountLanes, t.ids)
 	}
 }
 
 // notify tells the nodes which pools have new executions, once for each pool.
-func (t *toucher) notify(batch *pgx.Batch, channel string) {
-	words := make([]string, 0, len(t.pools))
+func (t *affected) notify(batch *pgx.Batch, channel string) {
+	payloads := make([]string, 0, len(t.pools))
 	for p := range t.pools {
-		words = append(words, wordRequested+encodeText(p))
+		payloads = append(payloads, payloadRequested+encodeText(p))
 	}
-	queueNotify(batch, channel, words)
+	queueNotify(batch, channel, payloads)
 }
 
-// The first words of notifications.
+// The starts of payloads.
 const (
-	wordRequested = "pool "
-	wordCancel    = "cancel "
-	wordFinished  = "done "
-	wordInbox     = "inbox"
-	wordRouter    = "router"
-	wordLook      = "look"
+	payloadRequested = "pool "
+	payloadCancel    = "cancel "
+	payloadFinished  = "done "
+	payloadInbox     = "inbox"
+	payloadRouter    = "router"
+	payloadLook      = "look"
 )
 
 const notifySQL = "SELECT pg_notify($1, w) FROM unnest($2::text[]) AS w"
 
-func queueNotify(batch *pgx.Batch, channel string, words []string) {
-	if len(words) > 0 {
-		batch.Queue(notifySQL, channel, words)
+func queueNotify(batch *pgx.Batch, channel string, payloads []string) {
+	if len(payloads) > 0 {
+		batch.Queue(notifySQL, channel, payloads)
 	}
 }
 
 // finishedMax bounds the ids in one notification: 23 bytes each, of 8,000.
 const finishedMax = 300
 
-// finishedWords packs ids of finished executions into as few notifications as possible.
-func finishedWords(ids []messages.ExecutionID) []string {
-	var words []string
+// finishedPayloads packs ids of finished executions into as few notifications as possible.
+func finishedPayloads(ids []messages.ExecutionID) []string {
+	var payloads []string
 	for part := range slices.Chunk(ids, finishedMax) {
 		var b strings.Builder
-		b.WriteString(wordFinished)
+		b.WriteString(payloadFinished)
 		for _, id := range part {
 			b.WriteString(base64.RawURLEncoding.EncodeToString(id[:]))
 			b.WriteByte(' ')
 		}
-		words = append(words, b.String())
+		payloads = append(payloads, b.String())
 	}
-	return words
+	return payloads
 }
 
 // channel is the channel that the nodes of this schema listen on.
@@ -127,18 +127,20 @@ func (s *core) channel() string { return "troupe." + s.cfg.Schema }
 // sessionKey names a session.
 type sessionKey struct{ pool, session string }
 
-// sessioned remembers the sessions of executions in progress, so that their next change is grouped with those of
+// knownSessions remembers the sessions of executions in progress, so that their next change is grouped with those of
 // sessions at once. A forgotten one only costs round trips.
-type sessioned struct {
+type knownSessions struct {
 	mu    sync.Mutex
 	names map[messages.ExecutionID]sessionKey
 }
 
 const sessionedMax = 100_000
 
-func newSessioned() *sessioned { return &sessioned{names: map[messages.ExecutionID]sessionKey{}} }
+func newKnownSessions() *knownSessions {
+	return &knownSessions{names: map[messages.ExecutionID]sessionKey{}}
+}
 
-func (k *sessioned) add(id messages.ExecutionID, name sessionKey) {
+func (k *knownSessions) add(id messages.ExecutionID, name sessionKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.names) >= sessionedMax {
@@ -148,13 +150,13 @@ func (k *sessioned) add(id messages.ExecutionID, name sessionKey) {
 }
 
 // of returns the session of an execution, if it is known.
-func (k *sessioned) of(id messages.ExecutionID) sessionKey {
+func (k *knownSessions) of(id messages.ExecutionID) sessionKey {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.names[id]
 }
 
-func (k *sessioned) drop(id messages.ExecutionID) {
+func (k *knownSessions) drop(id messages.ExecutionID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.names, id)

@@ -53,13 +53,13 @@ const shortParameters = 256
 // shortLabels bounds the bytes of labels that are kept.
 const shortLabels = 512
 
-// rememberAsked keeps a waiting execution for its claim. It copies what the caller may still change.
-func (s *memory) rememberAsked(e messages.Execution) {
+// rememberWaiting keeps a waiting execution for its claim. It copies what the caller may still change.
+func (s *memory) rememberWaiting(e messages.Execution) {
 	if e.Session != "" || len(e.Parameters) > shortParameters || sizeOf(e.Labels) > shortLabels {
 		return
 	}
 	e.Parameters, e.RequestHash, e.Labels = bytes.Clone(e.Parameters), bytes.Clone(e.RequestHash), maps.Clone(e.Labels)
-	s.asked.put(e)
+	s.waiting.put(e)
 }
 
 func sizeOf(labels map[string]string) (n int) {
@@ -88,7 +88,7 @@ func (s *statements) queueLeanClaims(batch *pgx.Batch, c *changes, part []int) [
 	var rest, lean []int
 	var asked []*messages.Execution
 	for _, i := range part {
-		if e, ok := s.asked.take(c.items[i].id); ok {
+		if e, ok := s.waiting.take(c.items[i].id); ok {
 			lean, asked = append(lean, i), append(asked, e)
 		} else {
 			rest = append(rest, i)

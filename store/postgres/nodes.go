@@ -99,7 +99,7 @@ var declareSQL = `WITH d AS (UPDATE node n SET state = 'dead' FROM node me
   AND me.steady_since <= now() - $2::interval RETURNING n.*),
  f AS MATERIALIZED (SELECT v.incarnation, v.pool, v.slot FROM worker v JOIN d ON d.incarnation = v.incarnation WHERE v.active FOR NO KEY UPDATE OF v SKIP LOCKED),
  w AS (UPDATE worker w SET active = false FROM f WHERE w.incarnation = f.incarnation AND w.pool = f.pool AND w.slot = f.slot),
- k AS (SELECT count(pg_notify($3, '` + wordRouter + `')) FROM d JOIN router r ON r.incarnation = d.incarnation)
+ k AS (SELECT count(pg_notify($3, '` + payloadRouter + `')) FROM d JOIN router r ON r.incarnation = d.incarnation)
  SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address, n.peer_address, n.peer_scope, n.peer_proof, n.steady_since, false FROM d n, k`
 
 // DeclareDead marks all other incarnations with an expired lease dead, and their workers inactive.

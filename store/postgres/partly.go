@@ -6,18 +6,18 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// partlyError is the failure of a call whose earlier transactions were made.
-type partlyError struct{ error }
+// partialError is the failure of a call whose earlier transactions were made.
+type partialError struct{ error }
 
-func (e *partlyError) Unwrap() error { return e.error }
+func (e *partialError) Unwrap() error { return e.error }
 
-func isPartly(err error) bool {
-	var partly *partlyError
-	return errors.As(err, &partly)
+func isPartial(err error) bool {
+	var partial *partialError
+	return errors.As(err, &partial)
 }
 
-// partly marks the failure of a call of which some changes were made.
-func partly(err error, items []*item) error {
+// asPartial marks the failure of a call of which some changes were made.
+func asPartial(err error, items []*item) error {
 	made := false
 	for _, it := range items {
 		made = made || it.done
@@ -25,11 +25,11 @@ func partly(err error, items []*item) error {
 	if !made {
 		return err
 	}
-	return &partlyError{err}
+	return &partialError{err}
 }
 
 // unsureOf reports whether a failed call may have made some changes.
 func unsureOf(err error) bool {
 	var part *store.PartError
-	return isPartly(err) || errors.As(err, &part) && part.Unsure
+	return isPartial(err) || errors.As(err, &part) && part.Unsure
 }

@@ -19,8 +19,8 @@ func TestAFailureSaysWhetherSomethingMayHaveBeenMade(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"nothing made": {partly(timeout, []*item{{}}), false},
-		"a part made":  {partly(timeout, []*item{{done: true}, {}}), true},
+		"nothing made": {asPartial(timeout, []*item{{}}), false},
+		"a part made":  {asPartial(timeout, []*item{{done: true}, {}}), true},
 		"its deadline": {undone([]*item{{done: true}}, context.DeadlineExceeded), true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -36,9 +36,9 @@ func TestAFailureSaysWhetherSomethingMayHaveBeenMade(t *testing.T) {
 func TestABlockedCallOfAFailedGroupIsInDoubt(t *testing.T) {
 	t.Parallel()
 	c := &applyCall{out: []store.Result{{Verdict: store.Applied}, {Verdict: store.Blocked, Err: store.ErrBlocked}}}
-	c.doubt()
+	c.markUnsure()
 	require.True(t, unsureOf(c.err))
 	c = &applyCall{out: []store.Result{{Verdict: store.Applied}}}
-	c.doubt()
+	c.markUnsure()
 	require.NoError(t, c.err)
 }

@@ -37,21 +37,21 @@ type Store struct {
 
 // core is shared by all parts: the connections, the settings, running a statement or a transaction, and the end.
 type core struct {
-	cfg     Config
-	pool    *pgxpool.Pool
-	where   string         // the server and database, for errors
-	quit    chan struct{}  // closed when Close begins
-	ended   chan struct{}  // closed when the lanes have ended
-	work    sync.WaitGroup // goroutines of the store
-	closing sync.Once
-	beats   *beater
-	herald  *herald
+	cfg      Config
+	pool     *pgxpool.Pool
+	where    string         // the server and database, for errors
+	quit     chan struct{}  // closed when Close begins
+	ended    chan struct{}  // closed when the lanes have ended
+	work     sync.WaitGroup // goroutines of the store
+	closing  sync.Once
+	beats    *beater
+	notifier *notifier
 }
 
 // memory has the rows that the store remembers and need not read. Any of them may be forgotten.
 type memory struct {
-	known   *sessioned
-	asked   *remembered // waiting executions
+	known   *knownSessions
+	waiting *remembered // waiting executions
 	claimed *remembered // running executions
 	blocked *blocked
 	floors  *floors
@@ -143,12 +143,12 @@ type hints struct {
 
 func newCore(cfg Config, pool *pgxpool.Pool, config *pgx.ConnConfig) *core {
 	c := &core{cfg: cfg, pool: pool, where: describe(config), quit: make(chan struct{}), ended: make(chan struct{})}
-	c.beats, c.herald = newBeater(c, config), newHerald(c)
+	c.beats, c.notifier = newBeater(c, config), newNotifier(c)
 	return c
 }
 
 func newStore(c *core, config *pgx.ConnConfig) *Store {
-	m := &memory{known: newSessioned(), asked: newRemembered(), claimed: newRemembered(), floors: newFloors(), blocked: newBlocked()}
+	m := &memory{known: newKnownSessions(), waiting: newRemembered(), claimed: newRemembered(), floors: newFloors(), blocked: newBlocked()}
 	held, executions := &heldRows{c, m}, &executionRows{c}
 	changes := &applier{core: c, memory: m, held: held, write: &statements{c, m}}
 	changes.applies = newGrouper(c, 0, func(c *applyCall) int { return len(c.changes) }, callSize, changes.commitApplies)

@@ -78,26 +78,26 @@ func TestASchemaOfAnothersKeepsItsComment(t *testing.T) {
 	}
 }
 
-// people is a store with its database, from which an operator reads one value at a time.
-type people struct {
+// operators is a store with its database, from which an operator reads one value at a time.
+type operators struct {
 	*testing.T
 	*postgres.Store
 	c *pgx.Conn
 }
 
-func newPeople(t *testing.T) *people {
+func newOperators(t *testing.T) *operators {
 	d := newBench(t)
 	s := d.open(t, postgres.Config{})
-	return &people{t, s, d.connect(t, s.Schema())}
+	return &operators{t, s, d.connect(t, s.Schema())}
 }
 
-func (p *people) one(sql string, args ...any) (text string) {
+func (p *operators) one(sql string, args ...any) (text string) {
 	p.Helper()
 	require.NoError(p, p.c.QueryRow(p.Context(), sql, args...).Scan(&text), sql)
 	return text
 }
 
-func (p *people) change(sql string, args ...any) {
+func (p *operators) change(sql string, args ...any) {
 	p.Helper()
 	tag, err := p.c.Exec(p.Context(), sql, args...)
 	require.NoError(p, err, sql)
@@ -107,7 +107,7 @@ func (p *people) change(sql string, args ...any) {
 // TestForPeople checks the views and functions for operators.
 func TestForPeople(t *testing.T) {
 	t.Parallel()
-	p := newPeople(t)
+	p := newOperators(t)
 	key := joined(t, p.Store)
 	e := noop(2)
 	_, err := p.Submit(t.Context(), e)
@@ -131,7 +131,7 @@ func TestForPeople(t *testing.T) {
 // multiplier does not change it.
 func TestHealthyWorkers(t *testing.T) {
 	t.Parallel()
-	p := newPeople(t)
+	p := newOperators(t)
 	report := func(status string) func(*store.Worker) {
 		return func(w *store.Worker) { w.Capabilities = json.RawMessage(`{"health": {"status": "` + status + `"}}`) }
 	}
@@ -191,7 +191,7 @@ func TestHealthyWorkers(t *testing.T) {
 // The view of all workers grades each by its own interval. The operators of jsonb work on the row's JSON.
 func TestWorkersAreGradedWithTheirHeartbeat(t *testing.T) {
 	t.Parallel()
-	p := newPeople(t)
+	p := newOperators(t)
 	key := joined(t, p.Store)
 	for slot, every := range map[messages.Slot]time.Duration{0: time.Second, 1: 10 * time.Second} {
 		key.Slot = slot
@@ -210,7 +210,7 @@ func TestWorkersAreGradedWithTheirHeartbeat(t *testing.T) {
 // A heartbeat adds a worker to the view.
 func TestAWorkerIsHealthyFromItsFirstHeartbeat(t *testing.T) {
 	t.Parallel()
-	p := newPeople(t)
+	p := newOperators(t)
 	key := joined(t, p.Store)
 	require.NoError(t, p.SaveWorkers(t.Context(), []store.Worker{{Key: key, ID: "n/go/0", State: "ready", Health: "healthy", Active: true, BeatEvery: time.Hour}}))
 	require.Equal(t, "0", p.one("SELECT count(*)::text FROM healthy_workers"))
@@ -221,7 +221,7 @@ func TestAWorkerIsHealthyFromItsFirstHeartbeat(t *testing.T) {
 // An execution that ended without success may be retried within its limit, whatever its error.
 func TestIsExecutionRetriable(t *testing.T) {
 	t.Parallel()
-	p := newPeople(t)
+	p := newOperators(t)
 	for _, c := range []struct {
 		name      string
 		execution string // columns to set of an execution that failed

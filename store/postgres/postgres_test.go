@@ -54,18 +54,18 @@ func newBench(tb testing.TB) *bench {
 	return &bench{url: servers.Postgres(tb) + "&synchronous_commit=off"}
 }
 
-// shelf holds the schemas of the suites. They are made once and emptied after each test, because making one takes
+// schemaPool holds the schemas of the suites. They are made once and emptied after each test, because making one takes
 // longer than nearly all tests. Their number is small and does not depend on the processors: an open store has up to
 // six connections, and other packages' tests use the same server.
-type shelf struct {
+type schemaPool struct {
 	*bench
 	free chan string
 }
 
 const schemasMax = 4
 
-func newShelf(tb testing.TB) *shelf {
-	s := &shelf{newBench(tb), make(chan string, schemasMax)}
+func newSchemaPool(tb testing.TB) *schemaPool {
+	s := &schemaPool{newBench(tb), make(chan string, schemasMax)}
 	for i := range schemasMax {
 		s.free <- fmt.Sprintf("suite%d", i)
 	}
@@ -73,7 +73,7 @@ func newShelf(tb testing.TB) *shelf {
 }
 
 // open waits for a schema and opens an empty store in it.
-func (s *shelf) open(t *testing.T, cfg postgres.Config) *postgres.Store {
+func (s *schemaPool) open(t *testing.T, cfg postgres.Config) *postgres.Store {
 	cfg.Schema = <-s.free
 	t.Cleanup(func() { // after the store's end
 		require.NoError(t, servers.Execute(s.url+"&search_path="+cfg.Schema, emptySQL))
@@ -154,7 +154,7 @@ type wrapped struct {
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	d := newShelf(t)
+	d := newSchemaPool(t)
 	put := func(t *testing.T, s store.Store, k store.Submission) {
 		if w, ok := s.(wrapped); ok {
 			s = w.bare
@@ -162,7 +162,7 @@ func TestStore(t *testing.T) {
 		d.put(t, s, k)
 	}
 	seen := &plans{all: map[string]string{}}
-	t.Cleanup(func() { seen.judge(t) })
+	t.Cleanup(func() { seen.check(t) })
 	for name, open := range map[string]storetest.Open{
 		"defaults":   func(t *testing.T) store.Store { return seen.of(t, d.open(t, postgres.Config{})) },
 		"events all": func(t *testing.T) store.Store { return d.open(t, postgres.Config{EventsAll: true}) },
@@ -212,9 +212,9 @@ func (p *plans) of(t *testing.T, s *postgres.Store) *postgres.Store {
 // scans matches a plan that reads a whole table.
 var scans = regexp.MustCompile(`Seq Scan on (execution|request|outcome|output|execution_event|execution_label|lane|session|outbox|submission|dead_letter|worker_event)\b`)
 
-// judge finds statements whose cost grows with the number of executions, whatever they look for. If only some tests
+// check finds statements whose cost grows with the number of executions, whatever they look for. If only some tests
 // run, there are fewer statements.
-func (p *plans) judge(t *testing.T) {
+func (p *plans) check(t *testing.T) {
 	if flag.Lookup("test.run").Value.String() == "" {
 		require.Greater(t, len(p.all), 50, "the store prepares its statements")
 	}

@@ -96,11 +96,11 @@ func TestProbe(t *testing.T) {
 	require.Equal(t, postgres.Migration{Version: 4711, Name: "04711_later", Applied: true, Newer: true}, steps[len(steps)-1])
 }
 
-// A guest needs only the rights in its documentation, and works on connections of any mode.
-func TestGuest(t *testing.T) {
+// An inbox client needs only the rights in its documentation, and works on connections of any mode.
+func TestInboxClient(t *testing.T) {
 	t.Parallel()
 	database, ctx := servers.Postgres(t), t.Context()
-	_, err := postgres.OpenGuest(ctx, postgres.Config{URL: database})
+	_, err := postgres.OpenInboxClient(ctx, postgres.Config{URL: database})
 	require.ErrorIs(t, err, store.ErrNotFound)
 	s, err := postgres.Open(ctx, postgres.Config{URL: database, Conns: 2})
 	require.NoError(t, err)
@@ -109,7 +109,7 @@ func TestGuest(t *testing.T) {
 	role, as := roleOn(t, database)
 	require.NoError(t, servers.Execute(database, "GRANT SELECT ON action, request, execution, outcome, submission TO "+role))
 	require.NoError(t, servers.Execute(database, "GRANT INSERT ON submission TO "+role))
-	g, err := postgres.OpenGuest(ctx, postgres.Config{URL: as, Conns: 2})
+	g, err := postgres.OpenInboxClient(ctx, postgres.Config{URL: as, Conns: 2})
 	require.NoError(t, err)
 	defer g.Close()
 	a, err := g.Action(ctx, "a.b")
@@ -131,7 +131,7 @@ func TestGuest(t *testing.T) {
 		require.NoError(t, g.Put(ctx, tx, &sub), mode)
 		claim, err := g.Holder(ctx, tx, &sub)
 		require.NoError(t, err)
-		require.Equal(t, postgres.Claim{ID: sub.ID, Same: true}, claim, mode)
+		require.Equal(t, postgres.KeyHolder{ID: sub.ID, Same: true}, claim, mode)
 		require.NoError(t, tx.Commit(ctx))
 		e, refused, err := g.Look(ctx, sub.ID)
 		require.NoError(t, err)

@@ -53,7 +53,7 @@ func (s *retrier) insertRetry(ctx context.Context, id messages.ExecutionID, next
 		return err
 	}
 	batch := &pgx.Batch{}
-	var touched toucher
+	var touched affected
 	touched.execution(next)
 	touched.lock(batch)
 	child := uuidOf(next.ID)
@@ -67,7 +67,7 @@ func (s *retrier) insertRetry(ctx context.Context, id messages.ExecutionID, next
 		}
 		batch.Queue(labelSQL, ids, keys, values)
 	}
-	touched.settle(batch)
+	touched.recount(batch)
 	return s.pool.SendBatch(ctx, batch).Close()
 }
 

@@ -35,7 +35,7 @@ const ledSQL = routersSQL + ` WHERE pool = ANY ($1::text[]) AND incarnation IS N
 // transaction.
 const resignSQL = `WITH l AS MATERIALIZED (SELECT pool FROM router WHERE incarnation = $1 AND ($2::text[] IS NULL OR pool = ANY ($2)) ORDER BY pool FOR UPDATE),
  r AS (UPDATE router r SET incarnation = NULL, since = clock_timestamp() FROM l WHERE r.pool = l.pool AND r.incarnation = $1 RETURNING r.pool)
- SELECT pg_notify($3, '` + wordRouter + `') FROM r`
+ SELECT pg_notify($3, '` + payloadRouter + `') FROM r`
 
 // Lead takes those of the pools that have no leader, and returns all of them that have one afterwards.
 func (s *routerRows) Lead(ctx context.Context, inc messages.Incarnation, pools []string) ([]store.Router, error) {

@@ -119,11 +119,11 @@ func keyed(executions []messages.Execution) bool {
 func (s *submitter) store(ctx context.Context, executions []messages.Execution, places placesByID) ([]store.Submitted, error) {
 	out, err := insertAll(ctx, s.pool, insertion{places: places, events: s.cfg.EventsAll}, executions)
 	if err == nil && !s.beats.alone() { // the caller wakes this node's routers
-		s.herald.requested(out)
+		s.notifier.requested(out)
 	}
 	if err == nil && len(executions) <= rememberedMax/4 { // of more, the first would be forgotten before they are claimed
 		for i := range out {
-			s.rememberAsked(out[i].Execution)
+			s.rememberWaiting(out[i].Execution)
 		}
 	}
 	return out, err
@@ -179,7 +179,7 @@ func (s *submitter) SubmitTx(ctx context.Context, tx pgx.Tx, executions []messag
 		return nil, s.mapError("submit", err)
 	}
 	out, err := insertMissing(executions, existing, func(fresh []messages.Execution) ([]store.Submitted, error) {
-		return insertAll(ctx, tx, insertion{apart: &apart{schema, s.channel()}}, fresh)
+		return insertAll(ctx, tx, insertion{callerTx: &callerTx{schema, s.channel()}}, fresh)
 	})
 	return out, s.mapError("submit", err)
 }

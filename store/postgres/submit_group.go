@@ -13,7 +13,7 @@ import (
 // requests, each call gets its own transaction, so that one call never makes another fail. A group that takes too long,
 // or fails with an unknown error, is divided until the cause is alone.
 func (s *submitter) commitSubmits(ctx context.Context, group []*submitCall) {
-	group = s.turnAwayBlocked(ctx, group, false)
+	group = s.failBlocked(ctx, group, false)
 	if len(group) == 1 {
 		s.submitSingly(ctx, group)
 	}
@@ -22,14 +22,14 @@ func (s *submitter) commitSubmits(ctx context.Context, group []*submitCall) {
 	}
 	err := s.submitTogether(ctx, group)
 	if sqlState(err) == codeLock {
-		if free := s.turnAwayBlocked(ctx, group, true); len(free) < len(group) {
+		if free := s.failBlocked(ctx, group, true); len(free) < len(group) {
 			s.commitSubmits(ctx, free)
 			return
 		}
 	}
 	switch {
 	case err == nil:
-	case ofOne(err, group):
+	case causedByOneCall(err, group):
 		s.submitSingly(ctx, group)
 	case store.MayPassInParts(s.mapError("submit", err)):
 		half := len(group) / 2
@@ -42,29 +42,29 @@ func (s *submitter) commitSubmits(ctx context.Context, group []*submitCall) {
 	}
 }
 
-// ofOne reports whether an error of a group may come from one call in it that is found quickly. A lock timeout may come
+// causedByOneCall reports whether an error of a group may come from one call in it that is found quickly. A lock timeout may come
 // from a key that a program's transaction has inserted.
-func ofOne(err error, group []*submitCall) bool {
+func causedByOneCall(err error, group []*submitCall) bool {
 	if sqlState(err) == codeLock {
 		return slices.ContainsFunc(group, func(c *submitCall) bool { return keyed(c.executions) })
 	}
 	return dataError(err) || errors.Is(err, store.ErrConflict)
 }
 
-// turnAwayBlocked fails the calls that submit to a session whose row another transaction has locked, and returns the
+// failBlocked fails the calls that submit to a session whose row another transaction has locked, and returns the
 // others. It checks the sessions that are remembered as locked, or all of the group's.
-func (s *submitter) turnAwayBlocked(ctx context.Context, group []*submitCall, all bool) []*submitCall {
+func (s *submitter) failBlocked(ctx context.Context, group []*submitCall, all bool) []*submitCall {
 	var names []laneName
 	for _, c := range group {
 		names = append(names, lanesOf(c)...)
 	}
 	if !all {
-		names = some(s.blocked, s.blocked.lanes, names, func(n laneName) laneName { return n })
+		names = knownBlocked(s.blocked, s.blocked.lanes, names, func(n laneName) laneName { return n })
 	}
 	if len(names) == 0 {
 		return group
 	}
-	held, err := s.held.lookLanes(ctx, names)
+	held, err := s.held.findBlockedLanes(ctx, names)
 	if err != nil || len(held) == 0 {
 		return group
 	}
@@ -112,7 +112,7 @@ func (s *submitter) submitSingly(ctx context.Context, group []*submitCall) {
 // locksMax bounds how often a single call waits for a lock whose holder is gone when it looks.
 const locksMax = 2
 
-// submitAlone stores one call. A lock timeout comes from the lock of a session, which turnAwayBlocked finds, or from a
+// submitAlone stores one call. A lock timeout comes from the lock of a session, which failBlocked finds, or from a
 // key or id, which no query finds: another transaction has inserted it and not committed. If no lock is found, a call
 // without keys is repeated once, because the holder of a session may have ended before the look.
 func (s *submitter) submitAlone(ctx context.Context, c *submitCall) {
@@ -122,14 +122,14 @@ func (s *submitter) submitAlone(ctx context.Context, c *submitCall) {
 	}
 	for n := range tries {
 		// The first check is for locks that other calls have found meanwhile, also those of this group.
-		if len(s.turnAwayBlocked(ctx, alone, n > 0)) == 0 {
+		if len(s.failBlocked(ctx, alone, n > 0)) == 0 {
 			return
 		}
 		if c.out, c.err = s.submitOne(ctx, c.executions, c.places); sqlState(c.err) != codeLock {
 			return
 		}
 	}
-	if len(s.turnAwayBlocked(ctx, alone, true)) > 0 {
+	if len(s.failBlocked(ctx, alone, true)) > 0 {
 		c.err = &store.PartError{Err: fmt.Errorf("submit in %s: %w: %w, of a session, an id or an idempotency key: submit again, "+
 			"or end the transaction that has it (pg_stat_activity, pg_locks): %w", s.where, store.ErrUnavailable, store.ErrBlocked, c.err)}
 	}

@@ -89,7 +89,7 @@ func (h *hub) listen(ctx context.Context) {
 		c, err := pgx.ConnectConfig(ctx, h.config)
 		if err == nil {
 			pause = listenPause
-			h.hear(ctx, c)
+			h.receive(ctx, c)
 			closeQuietly(c)
 		}
 		select {
@@ -106,17 +106,17 @@ func closeQuietly(c *pgx.Conn) {
 	_ = c.Close(ctx) // its error does not matter
 }
 
-// hearFor bounds the silence before the connection is checked.
-const hearFor = 15 * time.Second
+// silenceMax bounds the silence before the connection is checked.
+const silenceMax = 15 * time.Second
 
-// hear listens until the connection breaks or ctx ends.
-func (h *hub) hear(ctx context.Context, c *pgx.Conn) {
+// receive listens until the connection breaks or ctx ends.
+func (h *hub) receive(ctx context.Context, c *pgx.Conn) {
 	if _, err := c.Exec(ctx, "LISTEN "+pgx.Identifier{h.s.channel()}.Sanitize()); err != nil {
 		return
 	}
 	h.tell(store.Hint{Kind: store.HintLook})
 	for ctx.Err() == nil {
-		wait, cancel := context.WithTimeout(ctx, hearFor)
+		wait, cancel := context.WithTimeout(ctx, silenceMax)
 		n, err := c.WaitForNotification(wait)
 		quiet := wait.Err() != nil
 		cancel()
@@ -138,21 +138,21 @@ func (h *hub) hear(ctx context.Context, c *pgx.Conn) {
 
 // hintsOf reads a notification. An unknown one is a hint to look.
 func hintsOf(payload string) []store.Hint {
-	if payload == wordInbox {
+	if payload == payloadInbox {
 		return []store.Hint{{Kind: store.HintInbox}}
 	}
-	if payload == wordRouter {
+	if payload == payloadRouter {
 		return []store.Hint{{Kind: store.HintRouter}}
 	}
-	if pool, ok := strings.CutPrefix(payload, wordRequested); ok {
+	if pool, ok := strings.CutPrefix(payload, payloadRequested); ok {
 		return []store.Hint{{Kind: store.HintRequested, Pool: decodeText(pool)}}
 	}
-	if text, ok := strings.CutPrefix(payload, wordCancel); ok {
+	if text, ok := strings.CutPrefix(payload, payloadCancel); ok {
 		if id, err := messages.ParseExecutionID(text); err == nil {
 			return []store.Hint{{Kind: store.HintCancel, Execution: id}}
 		}
 	}
-	if list, ok := strings.CutPrefix(payload, wordFinished); ok {
+	if list, ok := strings.CutPrefix(payload, payloadFinished); ok {
 		var out []store.Hint
 		for _, text := range strings.Fields(list) {
 			b, err := base64.RawURLEncoding.DecodeString(text)

@@ -18,7 +18,7 @@ import (
 type write struct {
 	n               int32 // its place in the statement
 	it              *item
-	row             *seen // before the change
+	row             *foundRow // before the change
 	d               store.Decision
 	result, failure []byte // if they are in the execution's own row
 }
@@ -161,7 +161,7 @@ type writes struct {
 	all []write
 }
 
-func (w *writes) add(it *item, row *seen, d *store.Decision) {
+func (w *writes) add(it *item, row *foundRow, d *store.Decision) {
 	w.all = append(w.all, write{it: it, row: row, d: *d})
 }
 
@@ -175,7 +175,7 @@ func (w *writes) queue(batch *pgx.Batch) {
 		return
 	}
 	slices.SortFunc(w.all, func(a, b write) int { return bytes.Compare(a.it.id[:], b.it.id[:]) })
-	var touched toucher
+	var touched affected
 	var bound column[pgtype.UUID]
 	for i := range w.all {
 		d := &w.all[i].d
@@ -192,14 +192,14 @@ func (w *writes) queue(batch *pgx.Batch) {
 		batch.Queue(lockSessions, bound)
 	}
 	for part := range chunks(w.all, statementRows, statementBytes, (*write).size, nil) {
-		var with beside
+		var with sideRows
 		for i := range part {
 			with.add(&part[i], w.s.cfg.EventsAll)
 		}
 		w.s.queueRows(batch, part)
 		with.queue(batch, w.s.channel())
 	}
-	touched.settle(batch)
+	touched.recount(batch)
 }
 
 func (s *statements) queueRows(batch *pgx.Batch, part []write) {
@@ -213,12 +213,12 @@ func (s *statements) queueRows(batch *pgx.Batch, part []write) {
 		}
 	}
 	batch.Queue(writeSQL, args...).Query(func(rows pgx.Rows) error {
-		return each(rows, func(sc *scanner) { s.took(&part[sc.integer()]) })
+		return each(rows, func(sc *scanner) { s.recordWritten(&part[sc.integer()]) })
 	})
 }
 
-// took answers a change that took effect, and updates the memory.
-func (s *statements) took(w *write) {
+// recordWritten answers a change that took effect, and updates the memory.
+func (s *statements) recordWritten(w *write) {
 	w.it.answer(&w.d, w.row.at)
 	n := &w.d.Next
 	switch {
