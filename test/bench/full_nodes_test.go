@@ -53,6 +53,21 @@ type member struct {
 func (f *full) cluster(b *testing.B, program string, size int, env ...string) []*member {
 	b.Helper()
 	url := f.fresh(b)
+	return members(b, program, size, append([]string{
+		"TROUPE_STORE_URL=" + url, "TROUPE_MESSAGE_QUEUE_RABBITMQ_URL=" + f.rabbitmq.URL,
+		fmt.Sprintf("TROUPE_MESSAGE_QUEUE_RABBITMQ_PREFIX=bench%d", f.database),
+	}, env...)...)
+}
+
+// alone starts one node on Postgres alone, with a database of its own.
+func (f *full) alone(b *testing.B, program string) *member {
+	b.Helper()
+	return members(b, program, 1, "TROUPE_STORE_URL="+f.fresh(b))[0]
+}
+
+// members starts nodes a, b, c … and returns when all of them are ready. Without settings each has an embedded store.
+func members(b *testing.B, program string, size int, env ...string) []*member {
+	b.Helper()
 	ports, err := servers.FreePorts(size)
 	if err != nil {
 		b.Fatal(err)
@@ -60,11 +75,7 @@ func (f *full) cluster(b *testing.B, program string, size int, env ...string) []
 	var all []*member
 	for i, port := range ports {
 		m := &member{b: b, name: string(rune('a' + i)), program: program}
-		m.env = append([]string{
-			"TROUPE_NODE_NAME=" + m.name, "TROUPE_LISTEN=" + servers.Loopback(port), "TROUPE_DATA=" + b.TempDir(),
-			"TROUPE_STORE_URL=" + url, "TROUPE_MESSAGE_QUEUE_RABBITMQ_URL=" + f.rabbitmq.URL,
-			fmt.Sprintf("TROUPE_MESSAGE_QUEUE_RABBITMQ_PREFIX=bench%d", f.database),
-		}, env...)
+		m.env = append([]string{"TROUPE_NODE_NAME=" + m.name, "TROUPE_LISTEN=" + servers.Loopback(port), "TROUPE_DATA=" + b.TempDir()}, env...)
 		if m.client, err = client.New(servers.Loopback(port), ""); err != nil {
 			b.Fatal(err)
 		}

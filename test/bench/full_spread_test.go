@@ -81,11 +81,14 @@ const busySQL = `SELECT (EXISTS (SELECT FROM execution WHERE pool = 'go' AND ran
 // completedStatus is the number of completed in the store's table execution_status.
 const completedStatus = 6
 
-// spent is the CPU time of the nodes and the servers.
+// spent is the CPU time of the nodes and of the servers, where there are any.
 func (f *full) spent(members []*member) processors {
 	var pids []int
 	for _, m := range members {
 		pids = append(pids, m.command.Process.Pid)
+	}
+	if f == nil {
+		return processors{node: ticks(pids)}
 	}
 	return processors{ticks(pids), ticks(f.postgres.Pids()), ticks(f.rabbitmq.Pids())}
 }

@@ -26,10 +26,26 @@ type full struct {
 
 func startFull(b *testing.B) *full {
 	b.Helper()
-	return &full{
+	f := &full{
 		postgres: servers.PrivatePostgres(b, servers.PostgresOptions{Settings: map[string]string{"max_connections": "200"}}),
 		rabbitmq: servers.PrivateRabbitMQ(b, servers.RabbitMQOptions{}),
 	}
+	f.versions(b)
+	return f
+}
+
+// versions prints those of the servers, in the form in which the output of benchmarks has settings.
+func (f *full) versions(b *testing.B) {
+	b.Helper()
+	rows, err := servers.Query(f.postgres.URL, "SHOW server_version")
+	if err != nil {
+		b.Fatal(err)
+	}
+	rabbitmq, err := f.rabbitmq.Ctl("version")
+	if err != nil {
+		b.Fatal(err)
+	}
+	fmt.Printf("postgres: %s\nrabbitmq: %s\n", rows[0][0], strings.TrimSpace(rabbitmq))
 }
 
 // fresh makes an empty database and returns its URL.
@@ -49,9 +65,12 @@ func (f *full) newest() string {
 	return strings.Replace(f.postgres.URL, "/postgres?", "/"+f.name()+"?", 1)
 }
 
-// on has a node use the servers, with a database and a prefix of its own.
+// on has a node use the servers, with a database and a prefix of its own. Without servers it has the embedded store.
 func (f *full) on(b *testing.B, change func(*node.Config)) func(*node.Config) {
 	b.Helper()
+	if f == nil {
+		return change
+	}
 	return f.at(f.fresh(b), change)
 }
 
@@ -60,36 +79,88 @@ func (f *full) at(url string, change func(*node.Config)) func(*node.Config) {
 	return func(c *node.Config) {
 		c.StoreURL, c.BrokerURL = url, f.rabbitmq.URL
 		c.Broker.Prefix = fmt.Sprintf("bench%d", f.database)
-		c.NoticesOff = true // River tells nobody either; BulkTold has them on
+		c.NoticesOff = true // a row that has its default says so: directly, tellingDefaults
 		if change != nil {
 			change(c)
 		}
 	}
 }
 
-// BenchmarkFull measures the full mode side by side with River on the same Postgres: bulk, callers and start latency,
-// as River's own module in this folder does, and what only Troupe has.
+// BenchmarkFull measures what shares a Postgres, each with its defaults: River, Troupe on Postgres alone, and Troupe with RabbitMQ, where
+// the end of each execution is told. Quiet is the latter with notices off. All of them do a part one after the other, so that rounds of
+// this benchmark have them take turns. A part is over when every outcome is stored and the outbox is empty.
 func BenchmarkFull(b *testing.B) {
 	f := startFull(b)
-	b.Run("River", func(b *testing.B) { b.Log("\n" + river(b, f)) })
-	b.Run("Bulk", func(b *testing.B) { fullBulk(b, f, nil) })
-	b.Run("BulkTold", func(b *testing.B) { fullBulk(b, f, func(c *node.Config) { c.NoticesOff = false }) })
-	b.Run("Callers", func(b *testing.B) { callers(b, f.on(b, nil), f, false) })
-	b.Run("CallersWithKeys", func(b *testing.B) { callers(b, f.on(b, nil), f, true) })
-	b.Run("BulkBeside", func(b *testing.B) {
-		besideRiver(b, f, "bulk", func(b *testing.B) float64 { return fullBulk(b, f, nil) })
-	})
-	b.Run("CallersBeside", func(b *testing.B) {
-		besideRiver(b, f, "callers", func(b *testing.B) float64 { return callers(b, f.on(b, nil), f, false) })
-	})
-	b.Run("StartLatency", func(b *testing.B) { startLatency(b, f.on(b, nil)) })
-	b.Run("PythonEcho", func(b *testing.B) { pythonEcho(b, f.on(b, withPack(b, 8))) })
-	b.Run("PythonBeside", func(b *testing.B) { besideCelery(b, f) })
+	program := sync.OnceValue(func() string { return binary(b) })
+	direct := func(b *testing.B) *member { return f.alone(b, program()) }
+	broker := func(b *testing.B) *member { return f.cluster(b, program(), 1)[0] }
+	type side struct {
+		name string
+		run  func(*testing.B)
+	}
+	parts := []struct {
+		name  string
+		sides []side
+	}{
+		{"Bulk", []side{
+			{"River", func(b *testing.B) { river(b, f, "bulk") }},
+			{"Postgres", func(b *testing.B) { bulk(b, f, directly) }},
+			{"RabbitMQ", func(b *testing.B) { bulk(b, f, tellingDefaults) }},
+			{"Quiet", func(b *testing.B) { bulk(b, f, nil) }},
+		}},
+		{"Callers", []side{
+			{"River", func(b *testing.B) { river(b, f, "callers") }},
+			{"Postgres", func(b *testing.B) { callers(b, f, directly, false) }},
+			{"RabbitMQ", func(b *testing.B) { callers(b, f, tellingDefaults, false) }},
+			{"Quiet", func(b *testing.B) { callers(b, f, nil, false) }},
+			{"Keys", func(b *testing.B) { callers(b, f, tellingDefaults, true) }},
+			{"PostgresHTTP", func(b *testing.B) { callersHTTP(b, f, direct) }},
+			{"RabbitMQHTTP", func(b *testing.B) { callersHTTP(b, f, broker) }},
+		}},
+		{"Start", []side{
+			{"River", func(b *testing.B) { river(b, f, "tuned") }},
+			{"RiverDefault", func(b *testing.B) { river(b, f, "default") }},
+			{"Postgres", func(b *testing.B) { startLatency(b, f, directly) }},
+			{"RabbitMQ", func(b *testing.B) { startLatency(b, f, tellingDefaults) }},
+			{"PostgresHTTP", func(b *testing.B) { startHTTP(b, direct) }},
+			{"RabbitMQHTTP", func(b *testing.B) { startHTTP(b, broker) }},
+		}},
+		{"Python", []side{
+			{"Celery", func(b *testing.B) { celery(b, f) }},
+			{"Postgres", func(b *testing.B) { pythonEcho(b, f, both(withPack(b, 8), directly)) }},
+			{"RabbitMQ", func(b *testing.B) { pythonEcho(b, f, both(withPack(b, 8), tellingDefaults)) }},
+		}},
+	}
+	for _, part := range parts {
+		b.Run(part.name, func(b *testing.B) {
+			for _, s := range part.sides {
+				b.Run(s.name, s.run)
+			}
+		})
+	}
 }
 
-// fullBulk loads 50,000 no-op executions while their pool is cordoned, then opens it, as River's client is started after
-// its jobs were loaded. It returns the last rate.
-func fullBulk(b *testing.B, f *full, change func(*node.Config)) (rate float64) {
+// directly takes RabbitMQ away from a node: nodes hand work to each other, and tell no outcomes. That is the default of a node with a
+// store and no broker.
+func directly(c *node.Config) { c.BrokerURL, c.NoticesOff = "", false }
+
+// tellingDefaults leaves notices as a user has them, who configures nothing: on.
+func tellingDefaults(c *node.Config) { c.NoticesOff = false }
+
+// both makes one change of a configuration, and then another one, if there is one.
+func both(first, then func(*node.Config)) func(*node.Config) {
+	return func(c *node.Config) {
+		first(c)
+		if then != nil {
+			then(c)
+		}
+	}
+}
+
+// bulk loads 50,000 no-op executions while their pool is cordoned, then opens it, as River's client is started after its jobs were
+// loaded. It is timed from the opening of the pool until the last outcome is stored and told. f is nil for the embedded store.
+func bulk(b *testing.B, f *full, change func(*node.Config)) {
+	count := scaled(50_000)
 	for range b.N {
 		n := start(b, f.on(b, change))
 		if err := n.Backend().CordonPool(context.Background(), "go", true, "bench"); err != nil {
@@ -97,31 +168,32 @@ func fullBulk(b *testing.B, f *full, change func(*node.Config)) (rate float64) {
 		}
 		loading := time.Now()
 		for range 5 {
-			if _, err := n.Backend().Submit(context.Background(), requests("core.noop", 10_000, "")); err != nil {
+			if _, err := n.Backend().Submit(context.Background(), requests("core.noop", count/5, "")); err != nil {
 				b.Fatal(err)
 			}
 		}
-		loaded := time.Since(loading)
-		before := f.usage()
+		b.ReportMetric(float64(count)/time.Since(loading).Seconds(), "submitted/s")
+		told := f.told(b)
+		before, began := f.usage(), time.Now()
 		if err := n.Backend().CordonPool(context.Background(), "go", false, "bench"); err != nil {
 			b.Fatal(err)
 		}
 		await(b, "idle", idle(n))
-		used := f.usage()
-		took, count := span(b, n)
-		rate = float64(count) / took.Seconds()
-		b.ReportMetric(rate, "executions/s")
-		b.ReportMetric(50_000/loaded.Seconds(), "submitted/s")
-		b.ReportMetric(float64(count), "completed")
-		f.report(b, before, used, count)
+		ended := time.Now()
+		told()
+		b.ReportMetric(float64(time.Since(ended).Milliseconds()), "ms-until-told")
+		b.ReportMetric(float64(count)/time.Since(began).Seconds(), "executions/s")
+		f.report(b, before, f.usage(), count)
 	}
-	return rate
 }
 
 // processors is CPU time by process.
 type processors struct{ node, postgres, rabbitmq time.Duration }
 
 func (f *full) usage() processors {
+	if f == nil {
+		return processors{node: cpu()}
+	}
 	return processors{cpu(), ticks(f.postgres.Pids()), ticks(f.rabbitmq.Pids())}
 }
 
@@ -129,6 +201,9 @@ func (f *full) usage() processors {
 func (f *full) report(b *testing.B, from, to processors, count int) {
 	scale := 10_000 / float64(count)
 	b.ReportMetric((to.node-from.node).Seconds()*scale, "node-cpu-s/10k")
+	if f == nil {
+		return
+	}
 	b.ReportMetric((to.postgres-from.postgres).Seconds()*scale, "postgres-cpu-s/10k")
 	b.ReportMetric((to.rabbitmq-from.rabbitmq).Seconds()*scale, "rabbitmq-cpu-s/10k")
 }
@@ -153,51 +228,76 @@ func ticks(pids []int) time.Duration {
 	return time.Duration(total) * 10 * time.Millisecond
 }
 
-// callers has 16 callers submit 20,000 executions one by one, each with an idempotency key if keys, while they are worked off. It
-// returns the last rate.
-func callers(b *testing.B, change func(*node.Config), f *full, keys bool) (rate float64) {
+// callersCount is how many executions 16 callers submit, each its share.
+func callersCount() int { return scaled(20_000) / 16 * 16 }
+
+// callers has 16 callers in the node's process submit 20,000 executions one by one, each with an idempotency key if keys, while they
+// are worked off, until all are over and told.
+func callers(b *testing.B, f *full, change func(*node.Config), keys bool) {
 	for range b.N {
-		n := start(b, change)
-		var before processors
-		if f != nil {
-			before = f.usage()
-		}
-		began := time.Now()
-		var all sync.WaitGroup
-		for range 16 {
-			all.Go(func() {
-				for range 1250 {
-					request := requests("core.noop", 1, "")
-					if keys {
-						request[0].IdempotencyKey = messages.NewExecutionID().String()
-					}
-					if _, err := n.Backend().Submit(context.Background(), request); err != nil {
-						b.Error(err)
-						return
-					}
-				}
-			})
-		}
-		all.Wait()
+		n := start(b, f.on(b, change))
+		told := f.told(b)
+		before, began := f.usage(), time.Now()
+		bySixteen(b, func() error {
+			request := requests("core.noop", 1, "")
+			if keys {
+				request[0].IdempotencyKey = messages.NewExecutionID().String()
+			}
+			_, err := n.Backend().Submit(context.Background(), request)
+			return err
+		})
 		await(b, "idle", idle(n))
-		rate = 20_000 / time.Since(began).Seconds()
-		b.ReportMetric(rate, "executions/s")
-		if f != nil {
-			f.report(b, before, f.usage(), 20_000)
-		}
+		told()
+		b.ReportMetric(float64(callersCount())/time.Since(began).Seconds(), "executions/s")
+		f.report(b, before, f.usage(), callersCount())
 	}
-	return rate
+}
+
+// bySixteen has 16 callers make their calls, callersCount in all.
+func bySixteen(b *testing.B, call func() error) {
+	b.Helper()
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			for range callersCount() / 16 {
+				if err := call(); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if b.Failed() {
+		b.FailNow()
+	}
 }
 
 // startLatency submits 50 a second for ten seconds and reports the time from submit to start.
-func startLatency(b *testing.B, change func(*node.Config)) {
+func startLatency(b *testing.B, f *full, change func(*node.Config)) {
 	for range b.N {
-		steadily(b, start(b, change), 500, []string{"core.noop"})
+		steadily(b, start(b, f.on(b, change)), scaled(500), []string{"core.noop"})
 	}
 }
 
 // steadily submits so many executions of the actions in turn, 50 a second, and reports the time from submit to start.
 func steadily(b *testing.B, n *node.Node, count int, actions []string) {
+	b.Helper()
+	paced(b, count, func(i int) (messages.ExecutionID, error) {
+		submitted, err := n.Backend().Submit(context.Background(), requests(actions[i%len(actions)], 1, ""))
+		if err != nil {
+			return messages.ExecutionID{}, err
+		}
+		return submitted[0].Execution.ID, nil
+	}, func(ctx context.Context, id messages.ExecutionID) (messages.Status, time.Time, error) {
+		e, err := n.Backend().Wait(ctx, id)
+		return e.Status, e.StartedAt, err
+	})
+}
+
+// paced submits so many executions, 50 a second, waits for their ends and reports the time from submit to start.
+func paced(b *testing.B, count int, ask func(int) (messages.ExecutionID, error),
+	end func(context.Context, messages.ExecutionID) (messages.Status, time.Time, error)) {
 	b.Helper()
 	var samples []time.Duration
 	var ids []messages.ExecutionID
@@ -206,41 +306,42 @@ func steadily(b *testing.B, n *node.Node, count int, actions []string) {
 	for i := range count {
 		<-ticker.C
 		at := time.Now()
-		submitted, err := n.Backend().Submit(context.Background(), requests(actions[i%len(actions)], 1, ""))
+		id, err := ask(i)
 		if err != nil {
 			b.Fatal(err)
 		}
-		id := submitted[0].Execution.ID
 		ids, asked[id] = append(ids, id), at
 	}
 	ticker.Stop()
 	for _, id := range ids {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		e, err := n.Backend().Wait(ctx, id)
+		status, started, err := end(ctx, id)
 		cancel()
-		if err != nil || e.Status != messages.Completed {
-			b.Fatalf("execution %s is %s: %v", id, e.Status, err)
+		if err != nil || status != messages.Completed {
+			b.Fatalf("execution %s is %s: %v", id, status, err)
 		}
-		samples = append(samples, e.StartedAt.Sub(asked[id]))
+		samples = append(samples, started.Sub(asked[id]))
 	}
 	percentiles(b, "start", samples, time.Millisecond, "ms")
 }
 
-// pythonEcho runs a warm Python echo end to end, durably.
-func pythonEcho(b *testing.B, change func(*node.Config)) (rate float64) {
+// pythonEcho runs a warm Python echo end to end, durably, until all are over and told.
+func pythonEcho(b *testing.B, f *full, change func(*node.Config)) {
+	count := scaled(10_000)
 	for range b.N {
-		n := start(b, change)
+		n := start(b, f.on(b, change))
+		told := f.told(b)
 		if _, err := n.Backend().Submit(context.Background(), requests("bench.echo", 500, `{"text":"warm"}`)); err != nil {
 			b.Fatal(err)
 		}
 		await(b, "warm", idle(n))
-		began := time.Now()
-		if _, err := n.Backend().Submit(context.Background(), requests("bench.echo", 10_000, `{"text":"hello"}`)); err != nil {
+		before, began := f.usage(), time.Now()
+		if _, err := n.Backend().Submit(context.Background(), requests("bench.echo", count, `{"text":"hello"}`)); err != nil {
 			b.Fatal(err)
 		}
 		await(b, "idle", idle(n))
-		rate = 10_000 / time.Since(began).Seconds()
-		b.ReportMetric(rate, "executions/s")
+		told()
+		b.ReportMetric(float64(count)/time.Since(began).Seconds(), "executions/s")
+		f.report(b, before, f.usage(), count)
 	}
-	return rate
 }

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"strconv"
 	"testing"
@@ -13,46 +12,6 @@ import (
 	"github.com/troupe-run/troupe/store/postgres"
 	"github.com/troupe-run/troupe/test/servers"
 )
-
-// tellingDefaults leaves notices as a user has them, who configures nothing: on.
-func tellingDefaults(c *node.Config) { c.NoticesOff = false }
-
-// BenchmarkFullTold measures with the defaults of the full mode, where the end of each execution is told on the executions
-// exchange: a run is over when every outcome is stored and the outbox is empty. Nobody has bound a queue. Told and Quiet, the same
-// with notices off, take turns.
-func BenchmarkFullTold(b *testing.B) {
-	f := startFull(b)
-	for round := range 5 {
-		b.Run(fmt.Sprint("BulkTold", round+1), func(b *testing.B) { toldBulk(b, f, tellingDefaults) })
-		b.Run(fmt.Sprint("BulkQuiet", round+1), func(b *testing.B) { toldBulk(b, f, nil) })
-	}
-	for round := range 3 {
-		b.Run(fmt.Sprint("CallersTold", round+1), func(b *testing.B) { callers(b, f.on(b, tellingDefaults), f, false) })
-		b.Run(fmt.Sprint("CallersQuiet", round+1), func(b *testing.B) { callers(b, f.on(b, nil), f, false) })
-	}
-	for round := range 3 {
-		for name, change := range map[string]func(*node.Config){"Told": tellingDefaults, "Quiet": nil} {
-			b.Run(fmt.Sprint("Start", name, round+1), func(b *testing.B) { startLatency(b, f.on(b, change)) })
-			b.Run(fmt.Sprint("Python", name, round+1), func(b *testing.B) { pythonEcho(b, f.on(b, both(withPack(b, 8), change))) })
-		}
-	}
-	b.Run("BulkBeside", func(b *testing.B) {
-		besideRiver(b, f, "bulk", func(b *testing.B) float64 { return toldBulk(b, f, tellingDefaults) })
-	})
-	b.Run("CallersBeside", func(b *testing.B) {
-		besideRiver(b, f, "callers", func(b *testing.B) float64 { return callers(b, f.on(b, tellingDefaults), f, false) })
-	})
-}
-
-// both makes one change of a configuration, and then another one, if there is one.
-func both(first, then func(*node.Config)) func(*node.Config) {
-	return func(c *node.Config) {
-		first(c)
-		if then != nil {
-			then(c)
-		}
-	}
-}
 
 // BenchmarkFullToldGrowth repeats rows of BenchmarkFullGrowth with the defaults, where each outcome is told.
 func BenchmarkFullToldGrowth(b *testing.B) {
@@ -70,33 +29,13 @@ func BenchmarkFullToldGrowth(b *testing.B) {
 // BenchmarkFullToldSpread repeats BenchmarkFullSpread with the defaults, where each outcome is told.
 func BenchmarkFullToldSpread(b *testing.B) { spreadAll(b, "true") }
 
-// toldBulk is fullBulk, timed from the opening of the pool until the outbox is empty.
-func toldBulk(b *testing.B, f *full, change func(*node.Config)) (rate float64) {
-	const count = 50_000
-	for range b.N {
-		n := start(b, f.on(b, change))
-		if err := n.Backend().CordonPool(context.Background(), "go", true, "bench"); err != nil {
-			b.Fatal(err)
-		}
-		for range 5 {
-			if _, err := n.Backend().Submit(context.Background(), requests("core.noop", count/5, "")); err != nil {
-				b.Fatal(err)
-			}
-		}
-		look := f.look(b)
-		before, began := f.usage(), time.Now()
-		if err := n.Backend().CordonPool(context.Background(), "go", false, "bench"); err != nil {
-			b.Fatal(err)
-		}
-		await(b, "idle", idle(n))
-		ended := time.Now()
-		await(b, "told", func() bool { return outbox(b, look).Count == 0 })
-		b.ReportMetric(float64(time.Since(ended).Milliseconds()), "ms-until-told")
-		rate = count / time.Since(began).Seconds()
-		b.ReportMetric(rate, "executions/s")
-		f.report(b, before, f.usage(), count)
+// told returns what waits until the outbox of the database that was made last is empty. Without servers nothing is told.
+func (f *full) told(b *testing.B) func() {
+	if f == nil {
+		return func() {}
 	}
-	return rate
+	look := f.look(b)
+	return func() { await(b, "told", func() bool { return outbox(b, look).Count == 0 }) }
 }
 
 // look opens the database that was made last, as another program does.

@@ -1,5 +1,5 @@
-// Package bench measures a whole node on this machine: the figures of docs/benchmarks.md, each by the command given
-// there. Benchmarks assert nothing; they report.
+// Package bench measures a whole node on this machine. Command test/record runs its benchmarks and writes docs/benchmarks.md. Benchmarks
+// assert nothing; they report.
 package bench
 
 import (

@@ -15,7 +15,7 @@ import time
 import celery
 import kombu
 
-WARM, COUNT, PROCESSES = 500, 10_000, 8
+WARM, COUNT, PROCESSES = 500, int(os.environ.get("ECHO_COUNT", 10_000)), 8
 LIMIT = 120  # seconds for anything to come
 
 URL, QUEUE = os.environ["ECHO_URL"], os.environ["ECHO_QUEUE"]

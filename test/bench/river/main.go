@@ -60,6 +60,7 @@ func (w *worker) Work(_ context.Context, job *river.Job[noop]) error {
 type settings struct {
 	url           string
 	jobs, callers int
+	starts        int
 	workers       int
 	cooldown      time.Duration
 	poll          time.Duration
@@ -71,6 +72,7 @@ func main() {
 	var s settings
 	flag.StringVar(&s.url, "url", "", "URL of the Postgres database")
 	flag.IntVar(&s.jobs, "jobs", 50_000, "jobs loaded in bulk")
+	flag.IntVar(&s.starts, "starts", 500, "jobs inserted at a steady rate for the time from insert to start")
 	flag.IntVar(&s.callers, "callers", 16, "callers that insert one by one")
 	flag.IntVar(&s.workers, "workers", 2000, "MaxWorkers, as River's own benchmark has it")
 	flag.DurationVar(&s.cooldown, "cooldown", time.Millisecond, "FetchCooldown, tuned; River's default is 100ms")
@@ -222,7 +224,7 @@ func callers(ctx context.Context, pool *pgxpool.Pool, s settings) error {
 	return errors.Join(c.Stop(ctx), clear(ctx, pool))
 }
 
-// latency inserts 50 jobs a second for ten seconds and tells how long each took to start.
+// latency inserts 50 jobs a second, for ten seconds unless told otherwise, and tells how long each took to start.
 func latency(ctx context.Context, pool *pgxpool.Pool, s settings, how string) error {
 	w := &worker{keep: true}
 	c, err := client(pool, s, w)
@@ -232,7 +234,7 @@ func latency(ctx context.Context, pool *pgxpool.Pool, s settings, how string) er
 	if err := c.Start(ctx); err != nil {
 		return err
 	}
-	const jobs = 500
+	jobs := s.starts
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for range jobs {
