@@ -42,8 +42,8 @@ NODES := troupe/(node|store/postgres)$$$$
 TIMES ?=
 SHOW_TIMES = $(GO) -C tools run ./times $(TIMES)
 
-# Packages with benchmarks of their own, beside those of a whole node under test/bench.
-MEASURED := ./rules/placement ./rules/roster ./process ./process/check ./broker/... ./store/sqlite ./store/postgres
+# Flags for make bench: go run ./test/record -help.
+BENCH ?=
 
 .PHONY: help
 help: ## List the targets.
@@ -98,9 +98,8 @@ chaos: need-test ## Run the chaos suite whole, some two hours; SEED=7 picks the 
 	TROUPE_CHAOS=whole $(GO) test ./store/postgres ./store/sqlite -count=1 -timeout 30m -v -p 1 -run 'TestWhole|TestOneCallOfManyLargeResults'
 
 .PHONY: bench
-bench: need-test ## Measure what docs/benchmarks.md records.
-	$(GO) test -timeout 60m -run '^$$' -bench . -benchtime 1x ./test/bench
-	$(GO) test -timeout 60m -run '^$$' -bench . $(MEASURED)
+bench: need-test ## Measure, write docs/benchmarks.json and render docs/benchmarks.md; BENCH="-only Full/Bulk" for some of it.
+	$(GO) run ./test/record $(BENCH)
 
 .PHONY: verify
 verify: check-fmt vet lint proto check-tidy arch ## Check format, vet, lint, the wire contract, generated code, tidiness and architecture.
@@ -147,6 +146,7 @@ generate: $(BUF) ## Write what is made from code: the wire contract's Go code, a
 	$(GO) test -count=1 ./node -run TestOperationsPageHasEveryMetric -update
 	$(GO) test -count=1 ./cmd/troupe ./cmd/troupe/config ./rules/health -update
 	$(GO) test -count=1 ./store/postgres -run TestTheSchemaPageIsCurrent -update
+	$(GO) test -count=1 ./test/record -update
 
 .PHONY: baseline
 baseline: $(BUF) ## Take today's wire contract as the one that later ones must not break; done with a release.

@@ -18,7 +18,7 @@ const offerPatience = 2 * time.Millisecond
 
 // offersMax is how many submissions may be made at once of which any is offered. An offer saves a transaction before the
 // start, which is what a caller alone waits for; where many submit at once they share that transaction, and offering each
-// by itself would cost more than it saves (docs/benchmarks.md).
+// by itself would cost more than it saves (docs/lab/benchmarks-history.md).
 const offersMax = 5
 
 // offers are what a submission has offered to routers, and what they made of it.

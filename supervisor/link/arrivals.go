@@ -12,7 +12,7 @@ import (
 )
 
 // While many submit at once, what has just been stored is gathered until nothing before it waits to be placed or claimed, so that a
-// busy node places, publishes, claims and records few large groups instead of many small ones (docs/benchmarks.md). Where
+// busy node places, publishes, claims and records few large groups instead of many small ones (docs/lab/benchmarks-history.md). Where
 // few submit, or workers have taken all there was, nothing waits.
 const (
 	// gatherTime bounds how long an execution is gathered with others. The queues that are dispatched ahead to hold up to

@@ -1,0 +1,221 @@
+package main
+
+// topic is a table of the page.
+type topic struct {
+	title string
+	intro string
+	rows  []row
+}
+
+// row is a line of a table, in the words of a reader. Its name says which setting is not the default.
+type row struct {
+	name   string
+	bench  string // the benchmark, without "Benchmark"; behind its package and ":", where that is not test/bench
+	show   []shown
+	needs  string // a program that must be there for the row; empty: none
+	peer   string // the benchmark that it is compared with, of the same run; empty: none
+	goal   goal
+	missed string // what stands against the goal; shown while it is missed
+}
+
+// shown is one figure of a row. The first one is compared with the peer's, and is what a goal without a ratio is about.
+type shown struct {
+	unit   string // as the benchmark reports it
+	digits int    // behind the point
+	before string // the word in front of it
+	after  string // the unit behind it
+}
+
+// goal is what a row is to reach in the median. Of all that is zero nothing is asked.
+type goal struct {
+	ratio   float64 // times the peer's figure: at least for rates, at most for times
+	cpu     float64 // times the peer's CPU time, at most
+	atLeast float64
+	atMost  float64
+}
+
+// What benchmarks report.
+var (
+	rate    = shown{unit: "executions/s", after: "/s"}
+	start50 = shown{unit: "start-p50-ms", digits: 1, after: " ms", before: "p50 "}
+	start99 = shown{unit: "start-p99-ms", digits: 1, after: " ms", before: "p99 "}
+	starts  = []shown{start50, start99}
+	rates   = []shown{rate}
+)
+
+// choice is the first table: what a user picks between, by the parts that topics measure.
+var choice = struct {
+	parts []string
+	rows  []choiceRow
+}{
+	parts: []string{"50,000 loaded before", "16 callers over HTTP", "start at 50 a second over HTTP", "Python echo, 8 workers"},
+	rows: []choiceRow{
+		{"Troupe on Postgres alone", []string{"Full/Bulk/Postgres", "Full/Callers/PostgresHTTP", "Full/Start/PostgresHTTP", "Full/Python/Postgres"}},
+		{"Troupe on Postgres and RabbitMQ", []string{"Full/Bulk/RabbitMQ", "Full/Callers/RabbitMQHTTP", "Full/Start/RabbitMQHTTP", "Full/Python/RabbitMQ"}},
+		{"Troupe on SQLite, embedded", []string{"SQLite/Bulk", "SQLite/CallersHTTP", "SQLite/StartHTTP", "SQLite/Python"}},
+		{"River on Postgres, in process, tuned", []string{"Full/Bulk/River", "Full/Callers/River", "Full/Start/River", ""}},
+		{"Celery with RabbitMQ, results not stored", []string{"", "", "", "Full/Python/Celery"}},
+	},
+}
+
+// choiceRow names the benchmark of each part; empty: there is none.
+type choiceRow struct {
+	name    string
+	benches []string
+}
+
+const (
+	river  = "Full/Bulk/River"
+	riverC = "Full/Callers/River"
+	riverS = "Full/Start/River"
+	celery = "Full/Python/Celery"
+)
+
+var topics = []topic{
+	{
+		title: "Work that was loaded before",
+		intro: "50,000 executions of an action that does nothing are stored while their pool is closed. The clock runs from the opening of the " +
+			"pool until every outcome is stored and told. River's client is started after its jobs were stored.",
+		rows: []row{
+			{name: "River", bench: river, show: rates},
+			{name: "Postgres alone", bench: "Full/Bulk/Postgres", show: rates, peer: river, goal: goal{ratio: 1.5, cpu: 0.7}},
+			{name: "Postgres and RabbitMQ", bench: "Full/Bulk/RabbitMQ", show: rates, peer: river, goal: goal{ratio: 1}},
+			{name: "Postgres and RabbitMQ, with notices off", bench: "Full/Bulk/Quiet", show: rates, peer: river},
+			{name: "SQLite", bench: "SQLite/Bulk", show: rates},
+		},
+	},
+	{
+		title: "16 callers, one by one",
+		intro: "16 callers submit 20,000 executions of an action that does nothing, one by one, while they are worked off, until every " +
+			"outcome is stored and told. River's callers are in its process.",
+		rows: []row{
+			{name: "River, in process", bench: riverC, show: rates},
+			{name: "Postgres alone, over HTTP", bench: "Full/Callers/PostgresHTTP", show: rates, peer: riverC, goal: goal{ratio: 3}},
+			{name: "Postgres alone, in process", bench: "Full/Callers/Postgres", show: rates, peer: riverC},
+			{name: "Postgres and RabbitMQ, over HTTP", bench: "Full/Callers/RabbitMQHTTP", show: rates, peer: riverC, goal: goal{ratio: 2.5}},
+			{name: "Postgres and RabbitMQ, in process", bench: "Full/Callers/RabbitMQ", show: rates, peer: riverC},
+			{name: "the same, each with an idempotency key", bench: "Full/Callers/Keys", show: rates, peer: riverC},
+			{name: "the same, with notices off", bench: "Full/Callers/Quiet", show: rates, peer: riverC},
+			{name: "SQLite, over HTTP", bench: "SQLite/CallersHTTP", show: rates},
+			{name: "SQLite, in process", bench: "SQLite/Callers", show: rates},
+		},
+	},
+	{
+		title: "From submission to start",
+		intro: "50 executions a second for ten seconds, on a node that does nothing else: the time from submission to the start of the action.",
+		rows: []row{
+			{name: "River, in process, tuned: it looks for jobs every millisecond", bench: riverS, show: starts},
+			{name: "River, in process, with its defaults", bench: "Full/Start/RiverDefault", show: starts},
+			{name: "Postgres alone, over HTTP", bench: "Full/Start/PostgresHTTP", show: starts, peer: riverS},
+			{name: "Postgres alone, in process", bench: "Full/Start/Postgres", show: starts, peer: riverS, goal: goal{ratio: 1}},
+			{name: "Postgres and RabbitMQ, over HTTP", bench: "Full/Start/RabbitMQHTTP", show: starts, peer: riverS},
+			{name: "Postgres and RabbitMQ, in process", bench: "Full/Start/RabbitMQ", show: starts, peer: riverS},
+			{name: "SQLite, over HTTP", bench: "SQLite/StartHTTP", show: starts},
+			{name: "SQLite, in process", bench: "SQLite/Start", show: starts},
+		},
+	},
+	{
+		title: "Python",
+		intro: "10,000 echoes by 8 warm Python workers, submitted in one call, until every result is stored and told. Celery (prefork, 8 " +
+			"processes) stores no results, and has its tasks loaded before.",
+		rows: []row{
+			{name: "Celery with RabbitMQ", bench: celery, show: rates, needs: "celery"},
+			{name: "Postgres alone", bench: "Full/Python/Postgres", show: rates, peer: celery, goal: goal{ratio: 2}},
+			{name: "Postgres and RabbitMQ", bench: "Full/Python/RabbitMQ", show: rates, peer: celery},
+			{name: "SQLite", bench: "SQLite/Python", show: rates, peer: celery, goal: goal{ratio: 2}},
+		},
+	},
+	{
+		title: "Load that is kept up",
+		intro: "Work as fast as a node on Postgres and RabbitMQ takes it, for 15 s, or for what TROUPE_SUSTAINED says: the rate in both halves " +
+			"of the time, and how old the oldest untold outcome became.",
+		rows: []row{
+			{name: "Postgres and RabbitMQ", bench: "FullSustained", show: []shown{
+				{unit: "2nd-half/s", after: "/s", before: "second half "}, {unit: "1st-half/s", after: "/s", before: "first half "},
+				{unit: "1st-half-age-ms", after: " ms", before: "oldest untold "}, {unit: "2nd-half-age-ms", after: " ms", before: "and "},
+			}},
+		},
+	},
+	{
+		title: "Growth",
+		intro: "20,000 executions of an action that does nothing on Postgres and RabbitMQ, **with notices off**, worked off while they are " +
+			"submitted in two calls; then the time from submission to start at 50 a second. 200 workers in all, unless the row says otherwise.",
+		rows: []row{
+			{name: "1 pool", bench: "FullGrowth/Pools1", show: grown},
+			{name: "10 pools of 20 workers", bench: "FullGrowth/Pools10", show: grown, peer: "FullGrowth/Pools1"},
+			{name: "100 pools of 2 workers", bench: "FullGrowth/Pools100", show: grown, peer: "FullGrowth/Pools1"},
+			{name: "1 pool of 1,000 workers", bench: "FullGrowth/Workers1000", show: grown, peer: "FullGrowth/Pools1"},
+			{name: "behind 1,000,000 that wait", bench: "FullGrowth/Waiting1M", show: grown, peer: "FullGrowth/Pools1"},
+			{name: "behind 1,000,000 that have ended", bench: "FullGrowth/Finished1M", show: grown, peer: "FullGrowth/Pools1", goal: goal{ratio: 0.9}},
+			{name: "1 pool, with notices told", bench: "FullToldGrowth/Pools1Told", show: grown, peer: "FullToldGrowth/Pools1Quiet"},
+			{name: "1 pool, with notices off, by turns with them", bench: "FullToldGrowth/Pools1Quiet", show: grown},
+		},
+	},
+	{
+		title: "Several nodes",
+		intro: "Nodes of one machine, with 96 workers in all, over HTTP, on Postgres and RabbitMQ, by the store's clock: 20,000 executions in " +
+			"calls of 1,000, and 10,000 by 16 callers one by one.",
+		rows: []row{
+			{name: "one node, in bulk", bench: "FullToldSpread/Bulk1", show: rates},
+			{name: "three nodes, in bulk", bench: "FullToldSpread/Bulk3", show: rates, peer: "FullToldSpread/Bulk1"},
+			{name: "one node, 16 callers", bench: "FullToldSpread/Callers1", show: rates},
+			{name: "three nodes, 16 callers", bench: "FullToldSpread/Callers3", show: rates, peer: "FullToldSpread/Callers1"},
+		},
+	},
+	{
+		title: "Rescue",
+		intro: "From the blow until the idempotent run that it hit is placed again, over 30 blows each. Of three nodes with leases of 4 s the " +
+			"one that the run is on is struck.",
+		rows: []row{
+			{name: "a worker's process is killed, another worker is free", bench: "FullRescue/ProcessKilled", show: replaced},
+			{name: "the only worker's process is killed", bench: "FullRescue/OnlyProcessKilled", show: replaced},
+			{name: "a node is killed", bench: "FullRescue/NodeKilled", show: replaced, goal: goal{atMost: 1500}},
+			{name: "a node is frozen", bench: "FullRescue/NodeFrozen", show: replaced, goal: goal{atMost: 6000}},
+			{name: "a Go handler panics, until its worker is ready", bench: "PanicRecovery", show: []shown{
+				{unit: "ready-p50-us", after: " µs", before: "p50 "}, {unit: "ready-p99-us", after: " µs", before: "p99 "},
+			}, goal: goal{atMost: 150}},
+			{name: "a worker's process is killed, until that is noticed", bench: "KillRecovery", show: []shown{
+				{unit: "noticed-p50-ms", digits: 1, after: " ms", before: "p50 "}, {unit: "noticed-max-ms", digits: 1, after: " ms", before: "at most "},
+			}, goal: goal{atMost: 5}},
+		},
+	},
+	{
+		title: "Parts",
+		intro: "Placement and the roster decide over 1,000 workers and 100,000 sessions. A list page has 100 of 1,000,000 stored executions.",
+		rows: []row{
+			{name: "one placement without a session", bench: "rules/placement:Pick/no_session", show: operation, goal: goal{atMost: 2000}},
+			{name: "one placement with a session", bench: "rules/placement:Pick/strict", show: operation, goal: goal{atMost: 2000}},
+			{name: "one step of the roster without sessions", bench: "rules/roster:Step/sessions=0%", show: operation, goal: goal{atMost: 2000}},
+			{name: "one step of the roster with sessions", bench: "rules/roster:Step/sessions=100%", show: operation, goal: goal{atMost: 2000}},
+			{name: "a list page on SQLite, of all", bench: "store/sqlite:List/all", show: operation, goal: goal{atMost: 20e6}},
+			{name: "a list page on SQLite, by worker", bench: "store/sqlite:List/worker", show: operation, goal: goal{atMost: 20e6}},
+			{name: "an echo of a warm Python worker, without a node", bench: "process/check:RoundTrip/python", show: operation},
+		},
+	},
+	{
+		title: "Size",
+		intro: "",
+		rows: []row{
+			{name: "10,000 idle Go workers beside one", bench: "IdleWorkers", show: []shown{{unit: "resident-MiB-more", after: " MiB more"}}, goal: goal{atMost: 50}},
+			{name: "1,000,000 executions in one run: resident at the end, and after a tenth", bench: "Day", show: []shown{
+				{unit: "resident-MiB-end", after: " MiB"}, {unit: "resident-MiB-tenth", after: " MiB"}, rate,
+			}},
+			{name: "an idle node: percent of a core", bench: "FullIdle/Node", show: []shown{
+				{unit: "node-cpu-%", digits: 1, after: " %", before: "node "}, {unit: "postgres-cpu-%", digits: 1, after: " %", before: "Postgres "},
+				{unit: "rabbitmq-cpu-%", digits: 1, after: " %", before: "RabbitMQ "}, {unit: "transactions/s", after: " transactions/s"},
+			}},
+			{name: "each of three idle nodes: percent of a core", bench: "FullIdle/Node3", show: []shown{
+				{unit: "node-cpu-%", digits: 1, after: " %", before: "node "}, {unit: "postgres-cpu-%", digits: 1, after: " %", before: "Postgres "},
+				{unit: "rabbitmq-cpu-%", digits: 1, after: " %", before: "RabbitMQ "}, {unit: "transactions/s", after: " transactions/s"},
+			}},
+		},
+	},
+}
+
+var (
+	operation = []shown{{unit: "ns/op", after: " ns"}}
+	grown     = []shown{rate, start50, start99}
+	replaced  = []shown{
+		{unit: "replaced-p50-ms", after: " ms", before: "p50 "}, {unit: "replaced-max-ms", after: " ms", before: "at most "},
+	}
+)
