@@ -150,7 +150,7 @@ func TestOutcomesRace(t *testing.T) {
 			mu.Lock()
 			done[id] = true
 			mu.Unlock()
-			o.Publish(&messages.Execution{ID: id})
+			o.Look(id)
 		})
 	}
 	all.Wait()
@@ -165,7 +165,7 @@ func TestWaitOutlivesAFalseWord(t *testing.T) {
 	get := func(context.Context, messages.ExecutionID) (messages.Execution, error) {
 		looks++
 		if looks < 4 {
-			o.Publish(&messages.Execution{ID: id}) // after each look that finds it running
+			o.Look(id) // after each look that finds it running
 			return messages.Execution{ID: id, Status: messages.Running}, nil
 		}
 		return messages.Execution{ID: id, Status: messages.Completed}, nil

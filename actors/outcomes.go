@@ -1,7 +1,9 @@
 package actors
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -28,8 +30,9 @@ const lastLook = 10 * time.Second
 // ErrTooManyWaiters says that no more callers can wait.
 var ErrTooManyWaiters = errors.New("too many callers wait for outcomes; ask again later")
 
-// Outcomes tells waiting callers of outcomes, one notification each. It keeps nothing: a caller subscribes first and
-// reads the store second, so an outcome is either in the store or still to come.
+// Outcomes tells waiting callers of outcomes. An outcome that this node has stored comes whole, and is what the caller is answered. Of one
+// that another node has stored, the caller hears that it may be there, and reads the store. Outcomes keeps nothing: a caller subscribes
+// first and reads the store second, or subscribes before the execution is stored. So an outcome is either in the store or still to come.
 type Outcomes struct {
 	mu      sync.Mutex
 	waiting map[messages.ExecutionID][]chan *messages.Execution
@@ -41,7 +44,8 @@ func NewOutcomes() *Outcomes {
 	return &Outcomes{waiting: map[messages.ExecutionID][]chan *messages.Execution{}}
 }
 
-// Subscribe returns a channel that gets the execution once it is terminal, and a function that ends the wait.
+// Subscribe returns a channel that gets the execution once it is terminal, or nil where it is time to look at the store; and a function
+// that ends the wait. The execution is shared with all others who wait for it.
 func (o *Outcomes) Subscribe(id messages.ExecutionID) (<-chan *messages.Execution, func(), error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -72,7 +76,8 @@ func (o *Outcomes) leave(id messages.ExecutionID, ch chan *messages.Execution) {
 	}
 }
 
-// Publish wakes everybody who waits for the execution. It never blocks.
+// Publish tells everybody who waits for the execution of its outcome, and ends their wait. The execution is as the store has it, but for its
+// parameters, and is not changed from then on. It never blocks.
 func (o *Outcomes) Publish(e *messages.Execution) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -83,7 +88,23 @@ func (o *Outcomes) Publish(e *messages.Execution) {
 	delete(o.waiting, e.ID)
 	o.count -= len(channels)
 	for _, ch := range channels {
+		select {
+		case <-ch: // what it was to look for has come
+		default:
+		}
 		ch <- e
+	}
+}
+
+// Look has everybody who waits for the execution look at the store, where an outcome may be. They go on waiting. It never blocks.
+func (o *Outcomes) Look(id messages.ExecutionID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, ch := range o.waiting[id] {
+		select {
+		case ch <- nil:
+		default: // it is about to look
+		}
 	}
 }
 
@@ -94,23 +115,61 @@ func (o *Outcomes) Waiting() []messages.ExecutionID {
 	return slices.Collect(maps.Keys(o.waiting))
 }
 
-// Wait returns the execution once it is terminal, or as get returns it when ctx ends. What it is told is a hint only: an
-// outcome that came too late for its attempt may have been announced by another node, so the store has the last word. Once
-// get has found the execution, a store that is away does not end the wait.
-func (o *Outcomes) Wait(ctx context.Context, id messages.ExecutionID,
-	get func(context.Context, messages.ExecutionID) (messages.Execution, error),
-) (messages.Execution, error) {
-	found := false
-	patient := func(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
-		e, err := get(ctx, id)
+// Get reads an execution in the store.
+type Get func(context.Context, messages.ExecutionID) (messages.Execution, error)
+
+// Wait returns the execution once it is terminal, or as get returns it when ctx ends. Once get has found the execution, a store that is
+// away does not end the wait.
+func (o *Outcomes) Wait(ctx context.Context, id messages.ExecutionID, get Get) (messages.Execution, error) {
+	w := o.Expect(id)
+	defer w.Leave()
+	w.stored = false
+	return w.Wait(ctx, get)
+}
+
+// Expect begins to wait for an execution that is not stored yet, so that its outcome cannot be missed and no look at the store is needed
+// before it comes. Too many waiters are said by Wait. Whoever gets a Waiter leaves it, whatever comes of the execution.
+func (o *Outcomes) Expect(id messages.ExecutionID) *Waiter {
+	w := &Waiter{id: id, stored: true}
+	w.told, w.Leave, w.err = o.Subscribe(id)
+	if w.err != nil {
+		w.Leave = func() {}
+	}
+	return w
+}
+
+// Waiter is one caller who waits for an outcome.
+type Waiter struct {
+	Leave func() // ends the wait. It may be called again
+
+	id     messages.ExecutionID
+	told   <-chan *messages.Execution
+	err    error           // why nothing is told
+	stored bool            // the execution is in the store, and it was not over when the wait began
+	asked  json.RawMessage // its parameters, which an outcome that is told does not have
+	long   bool            // its parameters are too long to be kept meanwhile
+}
+
+// askedMax is how long parameters may be that a waiting caller keeps; longer ones are read again.
+const askedMax = 4 << 10
+
+// Wait waits as Outcomes.Wait does. The first look at the store is left out where the wait began before the execution was stored. What is
+// told has the parameters where a look has found them.
+func (w *Waiter) Wait(ctx context.Context, get Get) (messages.Execution, error) {
+	if w.err != nil {
+		return messages.Execution{}, w.err
+	}
+	found := w.stored
+	patient := func() (messages.Execution, error) {
+		e, err := get(ctx, w.id)
 		if err != nil && (ctx.Err() != nil || found && store.Unanswered(err)) {
 			return messages.Execution{}, nil
 		}
 		found = found || err == nil
 		return e, err
 	}
-	for look := lookFirst; ; look = min(2*look, lookMax) {
-		e, over, err := o.waitOnce(ctx, id, look, patient)
+	for looks, pause := !w.stored, lookFirst; ; looks, pause = true, min(2*pause, lookMax) {
+		e, over, err := w.stage(ctx, looks, pause, patient)
 		if err != nil || e.Status.Terminal() {
 			return e, err
 		}
@@ -120,30 +179,45 @@ func (o *Outcomes) Wait(ctx context.Context, id messages.ExecutionID,
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
 	defer cancel()
-	return get(last, id)
+	return get(last, w.id)
 }
 
-// waitOnce looks at the execution and, unless it is terminal, waits until it is told of it, it is time to look again, or ctx
-// ends: then the wait is over.
-func (o *Outcomes) waitOnce(ctx context.Context, id messages.ExecutionID, look time.Duration,
-	get func(context.Context, messages.ExecutionID) (messages.Execution, error),
+// stage looks at the execution, if looks, and unless it is terminal waits for its outcome, for the time of the next look, or for the end of
+// ctx: then the wait is over.
+func (w *Waiter) stage(ctx context.Context, looks bool, pause time.Duration, get func() (messages.Execution, error),
 ) (e messages.Execution, over bool, err error) {
-	ch, leave, err := o.Subscribe(id)
-	if err != nil {
-		return messages.Execution{}, false, err
+	if looks {
+		if e, err = get(); err != nil || e.Status.Terminal() {
+			return e, false, err
+		}
+		if w.long = len(e.Parameters) > askedMax; !w.long {
+			w.asked = e.Parameters
+		}
+		e = messages.Execution{}
 	}
-	defer leave()
-	e, err = get(ctx, id)
-	if err != nil || e.Status.Terminal() {
-		return e, false, err
-	}
-	again := time.NewTimer(look)
+	again := time.NewTimer(pause)
 	defer again.Stop()
 	select {
-	case <-ch:
+	case told := <-w.told:
+		if told != nil && !w.long {
+			e = ownCopy(told)
+			e.Parameters = w.asked
+		}
 	case <-again.C:
 	case <-ctx.Done():
-		return e, true, nil
+		over = true
 	}
-	return e, false, nil
+	return e, over, nil
+}
+
+// ownCopy is a copy for one caller of an outcome that several are told.
+func ownCopy(e *messages.Execution) messages.Execution {
+	c := *e
+	c.Labels, c.Result, c.RequestHash = maps.Clone(e.Labels), bytes.Clone(e.Result), bytes.Clone(e.RequestHash)
+	if e.Error != nil {
+		failure := *e.Error
+		failure.Details = bytes.Clone(failure.Details)
+		c.Error = &failure
+	}
+	return c
 }

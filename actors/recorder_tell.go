@@ -5,7 +5,6 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -89,7 +88,7 @@ func (r *Recorder) announce(done *Recorded) (notices bool) {
 			r.cfg.Outcomes.Publish(result.Execution)
 			notices = notices || result.Execution.Notify
 		case result.Verdict == store.Already: // made by a transaction whose answer was lost
-			r.cfg.Outcomes.Publish(&messages.Execution{ID: done.Items[i].Change.Target(), Status: result.Status})
+			r.cfg.Outcomes.Look(done.Items[i].Change.Target())
 		}
 	}
 	return notices

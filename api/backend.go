@@ -17,6 +17,8 @@ import (
 type Backend interface {
 	// Submit checks, completes and stores the requests, all or none.
 	Submit(ctx context.Context, requests []submit.Request) ([]store.Submitted, error)
+	// SubmitAwaited is Submit of one request whose caller waits for the outcome. Whoever gets an Awaited leaves it.
+	SubmitAwaited(ctx context.Context, request submit.Request) (store.Submitted, Awaited, error)
 	Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error)
 	List(ctx context.Context, f store.Filter) (store.Page, error)
 	Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error)
@@ -67,6 +69,14 @@ type Backend interface {
 	Ready(ctx context.Context) Readiness
 	// Redact removes the action's secret parameters.
 	Redact(action string, parameters json.RawMessage) json.RawMessage
+}
+
+// Awaited is an execution whose outcome its submitter waits for.
+type Awaited interface {
+	// Wait is Backend.Wait. What it returns may lack the parameters.
+	Wait(ctx context.Context) (messages.Execution, error)
+	// Leave ends the wait. It may be called again.
+	Leave()
 }
 
 // Readiness is the answer of /readyz.

@@ -75,6 +75,26 @@ func (b *backend) Submit(ctx context.Context, requests []submit.Request) ([]stor
 	return b.Store.Submit(ctx, executions)
 }
 
+// SubmitAwaited waits by Wait.
+func (b *backend) SubmitAwaited(ctx context.Context, request submit.Request) (store.Submitted, Awaited, error) {
+	stored, err := b.Submit(ctx, []submit.Request{request})
+	if err != nil {
+		return store.Submitted{}, nil, err
+	}
+	return stored[0], &awaited{b, stored[0].Execution.ID}, nil
+}
+
+type awaited struct {
+	*backend
+	id messages.ExecutionID
+}
+
+func (a *awaited) Wait(ctx context.Context) (messages.Execution, error) {
+	return a.backend.Wait(ctx, a.id)
+}
+
+func (a *awaited) Leave() {}
+
 func (b *backend) Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
 	if b.err != nil {
 		return messages.Execution{}, b.err

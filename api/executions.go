@@ -87,45 +87,63 @@ func (s *server) submit(c *call) error {
 		}
 	}
 	body.CreatedBy, body.Trace = c.caller, traceparent(c.r)
-	stored, err := s.Backend.Submit(c.r.Context(), []submit.Request{body.Request})
+	stored, awaited, err := s.store(c.r.Context(), &body.Request, wait > 0)
 	if err != nil {
 		return err
 	}
-	if len(stored) != 1 {
-		return errors.New("the backend answered one submission with another number of executions")
-	}
+	defer awaited.Leave()
 	// The caller's own key may belong to a retry of another caller's execution, which it made when it had more scopes.
-	if c.blind && stored[0].Existing && stored[0].Execution.CreatedBy != c.caller {
+	if c.blind && stored.Existing && stored.Execution.CreatedBy != c.caller {
 		return messages.Problemf(messages.CodeKeyConflict, "idempotency key %s is another caller's; send the request with one of your own",
 			clip(body.IdempotencyKey))
 	}
 	// A waiting call keeps no body in memory: the answer shows no parameters.
 	body = form.SubmitBody{}
-	stored[0].Execution.Parameters = nil
+	stored.Execution.Parameters = nil
 	c.hold.release()
-	e := stored[0].Execution
+	e := stored.Execution
 	if wait > 0 && !e.Status.Terminal() {
-		if e, err = s.submitted(c, e, wait); err != nil {
+		if e, err = s.submitted(c, e, awaited, wait); err != nil {
 			return err
 		}
 	}
 	status := http.StatusCreated
-	if stored[0].Existing {
+	if stored.Existing {
 		status = http.StatusOK
 	}
 	view := form.ViewExecution(&e)
-	view.Existing = stored[0].Existing
+	view.Existing = stored.Existing
 	return writeJSON(c.w, status, &view)
 }
 
+// store stores one request, and begins to wait for its end if the caller waits.
+func (s *server) store(ctx context.Context, r *submit.Request, waits bool) (store.Submitted, Awaited, error) {
+	if waits {
+		return s.Backend.SubmitAwaited(ctx, *r)
+	}
+	stored, err := s.Backend.Submit(ctx, []submit.Request{*r})
+	if err != nil {
+		return store.Submitted{}, nil, err
+	}
+	if len(stored) != 1 {
+		return store.Submitted{}, nil, errors.New("the backend answered one submission with another number of executions")
+	}
+	return stored[0], unawaited{}, nil
+}
+
+// unawaited is an execution that the caller does not wait for.
+type unawaited struct{ Awaited }
+
+func (unawaited) Leave() {}
+
 // submitted waits for the end of a stored execution. The caller gets its id even if the wait fails.
-func (s *server) submitted(c *call, e messages.Execution, limit time.Duration) (messages.Execution, error) {
+func (s *server) submitted(c *call, e messages.Execution, awaited Awaited, limit time.Duration) (messages.Execution, error) {
 	call, bounded := submit.CallTime(&e)
 	bounded = bounded && call < limit
 	if bounded {
 		limit = call
 	}
-	seen, err := s.waitFor(c.whole, e.ID, limit)
+	seen, err := s.waitFor(c.whole, e.ID, awaited.Wait, limit)
 	if err != nil {
 		return e, nil
 	}
@@ -302,7 +320,7 @@ func (s *server) wait(c *call) error {
 		if err != nil {
 			return nil, err
 		}
-		e, err := s.waitFor(c.r.Context(), id, limit)
+		e, err := s.waitFor(c.r.Context(), id, func(ctx context.Context) (messages.Execution, error) { return s.Backend.Wait(ctx, id) }, limit)
 		if err != nil {
 			return nil, err
 		}
@@ -311,10 +329,12 @@ func (s *server) wait(c *call) error {
 }
 
 // waitFor waits for an execution's end, up to limit. A timeout is no error.
-func (s *server) waitFor(ctx context.Context, id messages.ExecutionID, limit time.Duration) (messages.Execution, error) {
+func (s *server) waitFor(ctx context.Context, id messages.ExecutionID, wait func(context.Context) (messages.Execution, error),
+	limit time.Duration,
+) (messages.Execution, error) {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	e, err := s.Backend.Wait(bounded, id)
+	e, err := wait(bounded)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 		look, done := context.WithTimeout(ctx, callTime)
 		defer done()

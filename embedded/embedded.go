@@ -174,11 +174,16 @@ func (n *Node) Retry(ctx context.Context, id troupe.ExecutionID) (troupe.Executi
 // and no error. A call to a session also has a deadline of the run's timeout plus 5 s. After it, the error is a
 // *Problem with the code "timeout", and the execution goes on.
 func (n *Node) Call(ctx context.Context, s troupe.Submission) (troupe.Execution, error) {
-	e, err := n.Submit(ctx, s)
+	r, err := s.Request()
+	if err != nil {
+		return troupe.Execution{}, err
+	}
+	e, wait, leave, err := n.node.Submit(ctx, r)
 	if err != nil {
 		return e, err
 	}
-	return troupe.Await(ctx, &e, n.Wait)
+	defer leave()
+	return troupe.Await(ctx, &e, func(ctx context.Context, _ troupe.ExecutionID) (troupe.Execution, error) { return wait(ctx) })
 }
 
 // Session returns one session of a pool.

@@ -41,6 +41,40 @@ func (b *backend) Submit(ctx context.Context, requests []submit.Request) ([]stor
 	return b.submissions.submit(ctx, requests)
 }
 
+// SubmitAwaited implements api.Backend. It begins to wait before the execution is stored. For one that was there before, it waits as
+// Wait does.
+func (b *backend) SubmitAwaited(ctx context.Context, request submit.Request) (store.Submitted, api.Awaited, error) {
+	executions, err := b.submissions.prepare(ctx, []submit.Request{request})
+	if err != nil {
+		return store.Submitted{}, nil, err
+	}
+	expected := b.Expect(executions[0].ID)
+	stored, err := b.submissions.enter(ctx, executions)
+	if err != nil {
+		expected.Leave()
+		return store.Submitted{}, nil, err
+	}
+	if stored[0].Existing {
+		expected.Leave()
+		return stored[0], &existing{b, stored[0].Execution.ID}, nil
+	}
+	return stored[0], expected, nil
+}
+
+// existing waits for an execution that was stored before.
+type existing struct {
+	*backend
+	id messages.ExecutionID
+}
+
+// Wait implements api.Awaited.
+func (x *existing) Wait(ctx context.Context) (messages.Execution, error) {
+	return x.backend.Wait(ctx, x.id)
+}
+
+// Leave implements api.Awaited.
+func (x *existing) Leave() {}
+
 // readTime bounds one look at an execution, where the caller has as much time as it likes.
 const readTime = 5 * time.Second
 

@@ -56,7 +56,7 @@ func (b *bridges) updatesSpec() actors.Child {
 
 // finishedElsewhere hears of an outcome that another node has stored.
 func (b *bridges) finishedElsewhere(id messages.ExecutionID) {
-	b.outcomes.Publish(&messages.Execution{ID: id})
+	b.outcomes.Look(id)
 	if b.cfg.tells() {
 		b.notices.ring()
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/submit"
 )
 
 // Keeper runs a node and, where that is fenced, a new incarnation after it, in the same process and on the same address.
@@ -210,9 +211,40 @@ func (k *Keeper) Backend() api.Backend { return k.Node().Backend() }
 
 // Wait returns the execution once it has its outcome, whichever incarnation sees that, or as it stands when ctx ends.
 func (k *Keeper) Wait(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+	n, returns := k.present()
+	return k.wait(ctx, id, n, returns, func(ctx context.Context) (messages.Execution, error) { return n.Backend().Wait(ctx, id) })
+}
+
+// Submit stores one request and returns the execution, and what waits for it as Wait does. What that returns has the parameters. Whoever
+// gets it calls leave.
+func (k *Keeper) Submit(ctx context.Context, r submit.Request) (
+	e messages.Execution, wait func(context.Context) (messages.Execution, error), leave func(), err error,
+) {
+	n, returns := k.present()
+	stored, awaited, err := n.Backend().SubmitAwaited(ctx, r)
+	if err != nil {
+		return messages.Execution{}, nil, nil, err
+	}
+	asked := stored.Execution.Parameters
+	wait = func(ctx context.Context) (messages.Execution, error) {
+		e, err := k.wait(ctx, stored.Execution.ID, n, returns, awaited.Wait)
+		if err == nil && e.Parameters == nil {
+			e.Parameters = asked
+		}
+		return e, err
+	}
+	return stored.Execution, wait, awaited.Leave, nil
+}
+
+// wait waits by an incarnation and, where that is fenced, by those after it.
+func (k *Keeper) wait(ctx context.Context, id messages.ExecutionID, n *Node, returns bool, wait func(context.Context) (messages.Execution, error),
+) (messages.Execution, error) {
 	for again := false; ; again = true {
-		n, returns := k.present()
-		e, err := n.Backend().Wait(ctx, id)
+		if again {
+			n, returns = k.present()
+			wait = func(ctx context.Context) (messages.Execution, error) { return n.Backend().Wait(ctx, id) }
+		}
+		e, err := wait(ctx)
 		_, fenced := n.member.isFenced()
 		goesOn := fenced || returns || again && closedFor(err)
 		if !goesOn || err == nil && e.Status.Terminal() {

@@ -73,6 +73,11 @@ func (s *submissions) submit(ctx context.Context, requests []submit.Request) ([]
 	if err != nil {
 		return nil, err
 	}
+	return s.enter(ctx, executions)
+}
+
+// enter stores executions, all or none, and wakes their pools.
+func (s *submissions) enter(ctx context.Context, executions []messages.Execution) ([]store.Submitted, error) {
 	s.underway.Add(1)
 	defer s.underway.Add(-1)
 	offers := s.offer(executions)

@@ -55,11 +55,39 @@ func (q *executions) Wait(ctx context.Context, id messages.ExecutionID) (message
 	ctx, release := untilEither(ctx, q.cfg.Members.Over())
 	defer release()
 	e, err := q.cfg.Outcomes.Wait(ctx, id, q.readOnce)
-	if errors.Is(err, actors.ErrTooManyWaiters) {
-		return e, &messages.Problem{Code: messages.CodeTooManyWaits, Message: err.Error()}
-	}
-	return e, found("execution", id, err)
+	return e, waited(id, err)
 }
+
+// waited maps what may end a wait to problems.
+func waited(id messages.ExecutionID, err error) error {
+	if errors.Is(err, actors.ErrTooManyWaiters) {
+		return &messages.Problem{Code: messages.CodeTooManyWaits, Message: err.Error()}
+	}
+	return found("execution", id, err)
+}
+
+// Expect begins to wait for an execution that is about to be stored: see actors.Outcomes.
+func (q *executions) Expect(id messages.ExecutionID) *Expected {
+	return &Expected{executions: q, id: id, waiter: q.cfg.Outcomes.Expect(id)}
+}
+
+// Expected is the wait of a caller who submits.
+type Expected struct {
+	*executions
+	id     messages.ExecutionID
+	waiter *actors.Waiter
+}
+
+// Wait is the operator's Wait for the execution. What it returns may lack the parameters, which whoever has submitted knows.
+func (x *Expected) Wait(ctx context.Context) (messages.Execution, error) {
+	ctx, release := untilEither(ctx, x.cfg.Members.Over())
+	defer release()
+	e, err := x.waiter.Wait(ctx, x.readOnce)
+	return e, waited(x.id, err)
+}
+
+// Leave ends the wait. It may be called again.
+func (x *Expected) Leave() { x.waiter.Leave() }
 
 // readTime bounds one look at an execution, where the caller has as much time as it likes.
 const readTime = 5 * time.Second
