@@ -87,7 +87,7 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "troupe",
 		Short:         "Run code in supervised worker pools",
-		Long:          "Troupe runs code in supervised worker pools: submit executions of actions, see and steer the workers that run them.",
+		Long:          "Troupe runs code in supervised worker pools. Submit executions of actions, and watch and control the workers that run them.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
@@ -106,8 +106,8 @@ func (a *app) root() *cobra.Command {
 		into            *string
 		flag, env, help string
 	}{
-		{&a.tls.CAFile, "ca-file", "TROUPE_CA_FILE", "PEM file of who signed the node's certificate, for https:// addresses; empty: the system's"},
-		{&a.tls.CertFile, "cert-file", "TROUPE_CERT_FILE", "PEM file of a certificate to show to the node, in place of a token"},
+		{&a.tls.CAFile, "ca-file", "TROUPE_CA_FILE", "PEM file of the authority of the node's certificate, for https:// addresses; empty: the system's"},
+		{&a.tls.CertFile, "cert-file", "TROUPE_CERT_FILE", "PEM file of a client certificate, instead of a token"},
 		{&a.tls.KeyFile, "key-file", "TROUPE_KEY_FILE", "PEM file of the key of --cert-file"},
 	} {
 		root.PersistentFlags().StringVar(file.into, file.flag, a.env(file.env, ""), file.help+" ("+file.env+")")

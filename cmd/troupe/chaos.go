@@ -34,9 +34,9 @@ type havoc struct {
 
 func (h *havoc) command() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "chaos", Short: "Kill random workers of a running node, and see that they come back", Args: exactly(),
-		Long: "Kill random workers of the node that is asked, one after the other, and wait until every worker is back. The order is that of\n" +
-			"--seed, which is printed. Work that is neither idempotent nor retried ends abandoned: this is for nodes that may suffer.",
+		Use: "chaos", Short: "Kill random workers of a running node, and check that they come back", Args: exactly(),
+		Long: "Kill random workers of the node, one after the other, and wait until every worker is back. --seed decides the order, and is\n" +
+			"printed. Work that is neither idempotent nor retried ends abandoned, so use this on test nodes only.",
 	}
 	f := cmd.Flags()
 	f.IntVar(&h.kills, "kills", 10, "how many kills, 1 to 10000")

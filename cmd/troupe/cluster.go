@@ -19,8 +19,8 @@ type cluster struct{ configuration }
 
 func (c cluster) command() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "cluster", Short: "Care for what all nodes of a cluster share",
-		Long: "Care for what all nodes of a cluster share, in their store. These verbs speak to Postgres, and to no node.",
+		Use: "cluster", Short: "Manage the data that all nodes of a cluster share",
+		Long: "Manage the data that all nodes of a cluster share in their store. These verbs connect to Postgres, and to no node.",
 	}
 	cmd.AddCommand(c.rotateSecret())
 	return cmd
@@ -28,14 +28,14 @@ func (c cluster) command() *cobra.Command {
 
 func (c cluster) rotateSecret() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "rotate-secret", Short: "Make a new secret by which the nodes know each other", Args: exactly(),
-		Long: "Make a new secret by which the nodes of the cluster know each other. Nodes read it within ten seconds, and make their\n" +
-			"connections anew without losing anything. The one before is accepted for ten minutes; with --now, for somebody else\n" +
-			"knows it, no longer: then nodes may not reach each other for some seconds.",
+		Use: "rotate-secret", Short: "Make a new secret for the connections between nodes", Args: exactly(),
+		Long: "Make a new secret, by which the nodes of the cluster prove to each other that they belong to it. Nodes read it within ten\n" +
+			"seconds, and make their connections again without losing anything. The old secret is accepted for ten minutes. If somebody\n" +
+			"else knows it, use --now: it is then rejected at once, and nodes may not reach each other for some seconds.",
 		Example: "  troupe cluster rotate-secret --store postgres://troupe@db/troupe\n  troupe cluster rotate-secret --config troupe.yaml --now",
 	}
 	configFlags(cmd.Flags())
-	now := cmd.Flags().Bool("now", false, "accept the secret before no longer")
+	now := cmd.Flags().Bool("now", false, "reject the old secret at once")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		loaded, err := c.load(cmd.Flags())
 		switch {

@@ -60,7 +60,7 @@ func (c configuration) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "config", Short: "Print the whole effective configuration of a node, and where each value comes from", Args: exactly(),
 		Long: "Print the configuration that `troupe node` would have with the same flags, environment and file: every key, its value,\n" +
-			"and the source of the value. Secrets are redacted. Exit 1 when something is wrong with it, with every problem.",
+			"and the source of the value. Secrets are redacted. If it is not valid, print every problem and exit 1.",
 	}
 	configFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

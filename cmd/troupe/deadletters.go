@@ -90,7 +90,7 @@ func (d deadLetters) requeue() *cobra.Command {
 }
 
 func (d deadLetters) discard() *cobra.Command {
-	return &cobra.Command{Use: "discard ID", Short: "Mark it as seen and not wanted", Args: exactly("ID"),
+	return &cobra.Command{Use: "discard ID", Short: "Mark it as handled, without a new execution", Args: exactly("ID"),
 		RunE: d.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			return d.order(ctx, c, letterPath(args[0], "/discard"), "dead letter "+args[0]+" is discarded")
 		})}

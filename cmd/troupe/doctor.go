@@ -62,8 +62,8 @@ func (d doctor) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Check that a node can run here", Args: exactly(),
 		Long: "Check, with the configuration that `troupe node` would have, everything that a node needs of this machine and, in the\n" +
-			"full mode, of Postgres and RabbitMQ. Every finding is ok, warn (a node runs, and you should know) or fail (it does not);\n" +
-			"exit 1 when something fails. Nodes may be running meanwhile.",
+			"full mode, of Postgres and RabbitMQ. Every finding is ok, warn (a node runs, with a problem) or fail (a node\n" +
+			"does not run). Exit 1 if something fails. Nodes may be running meanwhile.",
 	}
 	configFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

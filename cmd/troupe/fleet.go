@@ -68,8 +68,8 @@ func (f fleet) workers() *cobra.Command {
 	limit := 0
 	cmd := &cobra.Command{
 		Use: "workers [ID]", Short: "Show the workers, or one with its history",
-		Long: "Show the workers of all nodes, or one with its history. Those of a node that does not answer are shown as the store has\n" +
-			"them, marked stale, with the age of that. GRADE is the worker's health with its heartbeat: an unhealthy worker gets no work.",
+		Long: "Show the workers of all nodes, or one with its history. If a node does not answer, its workers are shown from the store,\n" +
+			"marked stale, with their age. GRADE includes the worker's health and its heartbeat: an unhealthy worker gets no work.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			return exactly([]string{"ID"}[:min(len(args), 1)]...)(cmd, args)
 		},
@@ -184,8 +184,8 @@ func (f fleet) pools() *cobra.Command {
 	node := ""
 	cmd := &cobra.Command{
 		Use: "pools", Short: "Show the pools", Args: exactly(),
-		Long: "Show the pools, summed over all nodes. WAITING and PLACED are the cluster's, also with --node. A + behind WAITING:\n" +
-			"there is more, for it is counted up to 100,000 for each priority.",
+		Long: "Show the pools, summed over all nodes. WAITING and PLACED are the cluster's, also with --node. WAITING counts up to\n" +
+			"100,000 for each priority; a + behind it means that there are more.",
 		RunE: f.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			query := url.Values{}
 			if node != "" {
@@ -202,7 +202,7 @@ func (f fleet) pools() *cobra.Command {
 			return nil
 		}),
 	}
-	cmd.Flags().StringVar(&node, "node", "", "only this node's share of them, by name or incarnation")
+	cmd.Flags().StringVar(&node, "node", "", "only the workers of this node, by name or incarnation")
 	return cmd
 }
 
@@ -252,8 +252,8 @@ func routerOf(r *view.Routing) string {
 func (f fleet) nodes() *cobra.Command {
 	return &cobra.Command{
 		Use: "nodes", Short: "Show the nodes", Args: exactly(),
-		Long: "Show the nodes. REACH says how the node that you ask stands with each: reached, partitioned (it beats in the store and does\n" +
-			"not answer here), lost (neither), and others; WHY says more where something is wrong. docs/clustering.md lists them.",
+		Long: "Show the nodes. REACH says whether the node that you ask reaches each other node: reached, partitioned (it renews its lease in\n" +
+			"the store and does not answer here), lost (neither), and others. WHY has the reason of a problem. docs/clustering.md lists them.",
 		RunE: f.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			var v api.NodeList
 			if err := c.Get(ctx, "/api/v1/nodes", &v); err != nil {

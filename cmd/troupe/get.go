@@ -25,9 +25,9 @@ func (x executions) get() *cobra.Command {
 	var events, chain bool
 	cmd := &cobra.Command{
 		Use: "get ID", Short: "Show one execution", Args: exactly("ID"),
-		Long: "Show one execution: where it stands, and what it was given and gave. --events adds what happened to it, --chain its retries.",
+		Long: "Show one execution with its status, parameters and result. --events shows its events instead, and --chain its retries.",
 	}
-	cmd.Flags().BoolVar(&events, "events", false, "show what happened to it instead")
+	cmd.Flags().BoolVar(&events, "events", false, "show its events instead")
 	cmd.Flags().BoolVar(&chain, "chain", false, "show its whole retry chain instead")
 	cmd.RunE = x.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		switch {
@@ -211,7 +211,7 @@ func (x executions) showExecutions(v any, list []form.ExecutionView, now time.Ti
 
 func (x executions) why() *cobra.Command {
 	return &cobra.Command{
-		Use: "why ID", Short: "Say why an execution is where it is", Args: exactly("ID"),
+		Use: "why ID", Short: "Say what an execution waits for", Args: exactly("ID"),
 		RunE: x.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			var v view.Explanation
 			if err := c.Get(ctx, executionPath(args[0], "/why"), &v); err != nil {

@@ -27,7 +27,7 @@ func (x executions) list() *cobra.Command {
 	limit := 0
 	cmd := &cobra.Command{
 		Use: "list", Short: "List executions, newest first", Args: exactly(),
-		Long: "List executions, newest first. --since and --until are looked for from the newest on, page by page.",
+		Long: "List executions, newest first. With --since and --until the list is searched page by page, from the newest on.",
 		Example: "  troupe list --status failed,timed_out\n  troupe list --label team=a -n 1000 -o json\n" +
 			"  troupe list --since 2h --until 1h30m\n  troupe list --since 2030-01-31T08:00:00+01:00",
 	}
@@ -144,7 +144,7 @@ func executionPath(id, verb string) string {
 func (x executions) wait() *cobra.Command {
 	return &cobra.Command{
 		Use: "wait ID", Short: "Wait for an execution's end and print its result", Args: exactly("ID"),
-		Long: "Wait for an execution's end, and that of its retries. Print the result as JSON and exit 0, or the error on standard error and exit 1.",
+		Long: "Wait until an execution and its retries have ended. Print the result as JSON and exit 0, or the error on standard error and exit 1.",
 		RunE: x.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			v, err := c.Execution(ctx, args[0])
 			if err == nil {
@@ -171,7 +171,7 @@ func (x executions) retry() *cobra.Command {
 	key := ""
 	cmd := &cobra.Command{
 		Use: "retry ID…", Short: "Submit ended executions again, as new ones of their chains", Args: someIDs,
-		Long: "Submit ended executions again, as new ones of their chains. An execution has one retry: of one that has been retried, that retry is shown.",
+		Long: "Submit ended executions again, as new ones of their chains. An execution has one retry. If it has been retried, that retry is shown.",
 		RunE: x.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			if key != "" && len(args) > 1 {
 				return usagef("troupe retry: --key is for one ID, got %d", len(args))

@@ -19,12 +19,12 @@ func (x executions) logs() *cobra.Command {
 	follow, raw := false, false
 	cmd := &cobra.Command{
 		Use: "logs ID", Short: "Print what an execution's process wrote", Args: exactly("ID"),
-		Long: "Print what an execution's process wrote: its standard output here, its standard error on standard error. With -f, go on\n" +
-			"until it ends, and show its progress, log lines and chunks too. Any node does it, wherever it runs. On a terminal, control\n" +
-			"characters are shown as ·, so that a program cannot steer it, unless --raw is given; elsewhere every byte is as it was written.",
+		Long: "Print what an execution's process wrote: its standard output here, its standard error on standard error. With -f, follow\n" +
+			"it to its end, and show its progress, log lines and chunks too. You may ask any node. On a terminal, control characters are\n" +
+			"shown as ·, so that a program cannot control the terminal; --raw keeps them. In a file or a pipe every byte is unchanged.",
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until it ends")
-	cmd.Flags().BoolVar(&raw, "raw", false, "leave control characters as they are on a terminal too, for colours")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow it to its end")
+	cmd.Flags().BoolVar(&raw, "raw", false, "keep control characters on a terminal too, for colours")
 	cmd.RunE = x.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 		if follow {
 			l := &liveLog{app: x.app, stdout: x.screenOut(raw), stderr: x.screenErr(raw)}

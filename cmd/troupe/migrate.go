@@ -20,13 +20,13 @@ type migrator struct{ configuration }
 func (m migrator) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "migrate", Short: "Bring the store's schema up to date and end", Args: exactly(),
-		Long: "Bring the store's schema up to date, forward only, and end. A node does so by itself at its start; this is for those who\n" +
-			"want it done before, or by another database user. On Postgres nodes may run meanwhile: a step only adds to what they use.\n" +
-			"The embedded store must be free, and needs no more than a node's start.",
+		Long: "Bring the store's schema up to date, forward only, and end. A node does so by itself at its start. Use this to do it\n" +
+			"before, or by another database user. On Postgres nodes may run meanwhile, because a step only adds to the schema. With the\n" +
+			"embedded store no node may run, and a node's start is enough.",
 		Example: "  troupe migrate --store postgres://owner@db/troupe --status\n  troupe migrate --store postgres://owner@db/troupe",
 	}
 	configFlags(cmd.Flags())
-	status := cmd.Flags().Bool("status", false, "show the steps and which were made, and change nothing")
+	status := cmd.Flags().Bool("status", false, "show the steps and whether they were applied, and change nothing")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		loaded, err := m.load(cmd.Flags())
 		switch {

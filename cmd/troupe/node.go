@@ -28,11 +28,11 @@ type nodeVerb struct{ configuration }
 func (v nodeVerb) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "node", Short: "Run a node", Args: exactly(),
-		Long: "Run a node until SIGTERM or SIGINT: it then takes no more work, lets what runs finish, and ends. A second signal stops it\n" +
-			"at once. SIGHUP reads the packs again. With no configuration it keeps everything in one file and listens on 127.0.0.1:7070.\n" +
-			"With --store and --broker it shares Postgres and RabbitMQ with other nodes, and waits for them where they are not there yet.",
+		Long: "Run a node until SIGTERM or SIGINT. It then takes no more work, lets running work finish, and ends. A second signal stops it\n" +
+			"at once. SIGHUP reads the packs again. Without a configuration it keeps everything in one file and listens on 127.0.0.1:7070.\n" +
+			"With --store and --broker it shares Postgres and RabbitMQ with other nodes, and waits for these servers at its start.",
 		Example: "  troupe node\n  troupe node --packs ./packs --data /var/lib/troupe\n" +
-			"  TROUPE_STORE_URL=postgres://troupe:…@db/troupe troupe node --broker amqp://troupe:…@mq/\n  troupe config   # what it would run with",
+			"  TROUPE_STORE_URL=postgres://troupe:…@db/troupe troupe node --broker amqp://troupe:…@mq/\n  troupe config   # prints its configuration",
 	}
 	configFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

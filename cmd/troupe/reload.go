@@ -21,9 +21,9 @@ func (r reloading) command() *cobra.Command {
 	return &cobra.Command{
 		Use: "reload", Short: "Let the node read its packs again", Args: exactly(),
 		Long: "Let the node read its packs again. It first starts one worker of each pool whose packs have changed. If one does not start,\n" +
-			"nothing is reloaded: the code from before runs on, and the exit code is 1. Else the workers of these pools are replaced, one\n" +
-			"by one; running work ends on the old code. A pool that was broken is tried too: where its worker starts now, all start at\n" +
-			"once; where it does not, the rest is reloaded, and the exit code is 1.",
+			"nothing is reloaded: the old code runs on, and the exit code is 1. Otherwise the workers of these pools are replaced, one by\n" +
+			"one, and running work ends on the old code. A broken pool is tried too. If its worker starts now, all its workers start at\n" +
+			"once. If it does not, the rest is reloaded, and the exit code is 1.",
 		RunE: r.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 			shown := progress{app: r.app}
 			shown.say("a worker of each changed pool is being started")

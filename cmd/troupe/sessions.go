@@ -99,8 +99,8 @@ func (s sessions) get() *cobra.Command {
 func (s sessions) end() *cobra.Command {
 	return &cobra.Command{
 		Use: "end POOL/NAME", Short: "End an idle session: its worker drops its state", Args: exactly("POOL/NAME"),
-		Long: "End an idle session. Its binding ends, its worker's program is told to drop its state, and the session's next execution\n" +
-			"is told that the state is lost. A session in which something is placed or runs is not ended.",
+		Long: "End an idle session. Its binding ends, its worker's program drops its state, and the session's next execution starts\n" +
+			"with lost: true. A session with a placed or running execution is not ended.",
 		RunE: s.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			path, err := sessionPath(args[0])
 			if err != nil {

@@ -13,7 +13,7 @@ import (
 
 // worker is the verb that steers one worker, and tests programs that want to be one.
 func (f fleet) worker() *cobra.Command {
-	cmd := &cobra.Command{Use: "worker", Short: "Steer one worker, or test a worker program",
+	cmd := &cobra.Command{Use: "worker", Short: "Control one worker, or test a worker program",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("worker knows no verb %q; `troupe worker --help` lists them", args[0])
@@ -76,7 +76,7 @@ func (f fleet) cordon(on bool) *cobra.Command {
 	}
 	return &cobra.Command{
 		Use: verb + " node|pool|worker NAME", Short: about,
-		Long: about + ". Any node passes it on to the one that has it; where two live nodes share a name, give the incarnation.",
+		Long: about + ". You may ask any node. If two live nodes share a name, give the incarnation.",
 		Args: exactly("node, pool or worker", "NAME"),
 		RunE: f.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			path, err := thingPath(args[0], args[1], "/"+verb)
@@ -103,8 +103,8 @@ func thingPath(kind, name, verb string) (string, error) {
 
 func (f fleet) drain() *cobra.Command {
 	return &cobra.Command{
-		Use: "drain NODE", Short: "Let a node take no more work and finish what runs", Args: exactly("NODE"),
-		Long: "Let a node take no more work, finish what runs, and end. Any node passes it on; where two live nodes share a name, give the\n" +
+		Use: "drain NODE", Short: "Let a node take no more work and finish its running work", Args: exactly("NODE"),
+		Long: "Let a node take no more work, finish its running work, and end. You may ask any node. If two live nodes share a name, give the\n" +
 			"incarnation.",
 		RunE: f.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			return f.order(ctx, c, "/api/v1/nodes/"+url.PathEscape(args[0])+"/drain", fmt.Sprintf("node %s drains", args[0]))

@@ -35,8 +35,8 @@ func (s *submission) command() *cobra.Command {
 		Use:   "submit ACTION [key=value | key:=json]…",
 		Short: "Submit an execution; with --wait, print its result",
 		Long: "Submit an execution and print its id. With --wait, print its result as JSON and exit 0, or its error on standard\n" +
-			"error and exit 1; where the execution is retried, wait for the last of its chain.\n\n" +
-			"key=value is text, or a number, true or false where the action's schema takes that there and no text.\n" +
+			"error and exit 1. If the execution is retried, wait for the last of its chain.\n\n" +
+			"key=value is text. It is a number, true or false if the action's schema wants that there and no text.\n" +
 			"key:=json is any JSON value.",
 		Example: "  troupe submit core.echo message=hi --wait\n  troupe submit core.sleep seconds:=2 --session alice --priority 9\n" +
 			"  troupe submit demo.embed --batch texts.jsonl --wait",
@@ -70,15 +70,15 @@ func (s *submission) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.params, "params", "", "file with the parameters as a JSON object, - for standard input")
 	f.StringVar(&s.batch, "batch", "", "file with one JSON object of parameters a line, - for standard input: one execution each")
 	f.StringVar(&s.session, "session", "", "session: executions of one session run on one worker, in order")
-	f.StringVar(&s.affinity, "affinity", "", "hint, strict or strict_fail: how strongly the session's worker is wanted")
+	f.StringVar(&s.affinity, "affinity", "", "hint, strict or strict_fail: what to do if the session's worker is busy or lost")
 	f.DurationVar(&s.sessionTimeout, "session-timeout", sessionTime, "with --session and --wait: how long the call may take; 0: for ever")
 	f.IntVar(&s.priority, "priority", int(messages.PriorityNormal), "0 (last) to 9 (first)")
-	f.StringVar(&s.at, "at", "", "not before: a time (2030-01-31T08:00:00Z) or a delay (10m) by the node's clock")
+	f.StringVar(&s.at, "at", "", "earliest start: a time (2030-01-31T08:00:00Z) or a delay (10m) by the node's clock")
 	f.StringVar(&s.key, "key", "", "idempotency key: the same key and request give the same execution")
 	f.StringArrayVar(&s.labels, "label", nil, "label name=value; may be repeated")
-	f.DurationVar(&s.timeout, "timeout", 0, "run timeout; the action's own where left out")
+	f.DurationVar(&s.timeout, "timeout", 0, "run timeout; left out: the action's own")
 	f.DurationVar(&s.queueDeadline, "queue-deadline", 0, "how long it may wait for a busy worker")
-	f.IntVar(&s.maxRetries, "max-retries", 0, "retries when it fails; the action's own where left out")
+	f.IntVar(&s.maxRetries, "max-retries", 0, "retries when it fails; left out: the action's own number")
 	f.BoolVar(&s.wait, "wait", false, "wait for the end and print the result")
 }
 

@@ -25,10 +25,10 @@ func (m tokenVerbs) make() *cobra.Command {
 	var name, expires string
 	var scopes []string
 	cmd := &cobra.Command{
-		Use: "new --name NAME --scope SCOPE", Short: "Make a token, and the line by which a node knows it", Args: exactly(),
-		Long: "Make a token of 256 random bits. It is printed once and kept nowhere. The line under it has the token's SHA-256, from which\n" +
-			"nobody can find the token: put it into the node's tokens_file, which is read again by itself, or below tokens in its configuration.\n" +
-			"No node is asked.",
+		Use: "new --name NAME --scope SCOPE", Short: "Make a token, and its line for the node's configuration", Args: exactly(),
+		Long: "Make a token of 256 random bits. It is printed once and stored nowhere. The line under it has the token's SHA-256, from which\n" +
+			"nobody can compute the token. Put that line into the node's tokens_file, which the node reads again by itself, or below tokens in\n" +
+			"its configuration. This verb calls no node.",
 		Example: "troupe token new --name ci --scope submit --expires 90d",
 		RunE: func(*cobra.Command, []string) error {
 			made, err := newToken(name, scopes, expires, time.Now())
@@ -38,9 +38,9 @@ func (m tokenVerbs) make() *cobra.Command {
 			return m.print(made)
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", "", "whom it is for: the name that stands in created_by, in events and in logs")
+	cmd.Flags().StringVar(&name, "name", "", "name of its caller, as in created_by, in events and in logs")
 	cmd.Flags().StringArrayVar(&scopes, "scope", nil, "what it allows: read, submit, operate or admin. May be repeated")
-	cmd.Flags().StringVar(&expires, "expires", "", "when it ends: a time such as 2030-01-31T00:00:00Z, or from now, as 90d or 12h; left out: never")
+	cmd.Flags().StringVar(&expires, "expires", "", "when it expires: a time such as 2030-01-31T00:00:00Z, or a duration from now, as 90d or 12h; left out: never")
 	return cmd
 }
 

@@ -35,11 +35,12 @@ func (t top) command() *cobra.Command {
 	every := time.Second
 	cmd := &cobra.Command{
 		Use: "top", Short: "Watch pools and running executions", Args: exactly(),
-		Long: "Watch the pools, the executions that have run for the longest, and those that have waited for the longest. What does not fit\n" +
-			"the screen is counted. WAITING counts all that no worker has yet, also what waits for its time (submit --at) or for a retry's;\n" +
-			"such an execution is listed once it is due, and waits from then on. Keys: q ends, p pauses. Without a terminal, and with -o json, it prints one view and ends.",
+		Long: "Watch the pools, the executions that have run for the longest, and those that have waited for the longest. Rows that do not\n" +
+			"fit the screen are counted. WAITING counts all executions that no worker has yet, also those with a later time (submit --at, or a\n" +
+			"retry's delay). Such an execution is listed once it is due, and its wait begins then. Keys: q ends, p pauses. Without a terminal, and with\n" +
+			"-o json, it prints one view and ends.",
 	}
-	cmd.Flags().DurationVar(&every, "every", every, "time between two looks, 200ms or more")
+	cmd.Flags().DurationVar(&every, "every", every, "time between two refreshes, 200ms or more")
 	cmd.RunE = t.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		m := topModel{ctx: ctx, client: c, every: max(every, 200*time.Millisecond), limit: topLimit, clock: time.Now}
 		first := m.look()

@@ -21,8 +21,8 @@ import (
 func (t *treeAsk) command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "tree [ACTOR]", Short: "Show the live actors of a node or of all, or one with its history",
-		Long: `Show the live actors of the node that --server names; of all live nodes with --cluster, each with how old the view of it is
-and why where it does not answer; or of one other with --node. An ACTOR, such as troupe/pools/go, is shown as JSON with its history.`,
+		Long: `Show the live actors of the node that --server names, of all live nodes with --cluster, or of another node with --node. With
+--cluster each node has the age of its view, and the reason if it does not answer. An ACTOR, such as troupe/pools/go, is shown as JSON with its history.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if t.cluster && (t.node != "" || len(args) > 0) {
 				return usagef("troupe tree: --cluster shows every node; name one with --node NAME, or one of its actors with --node NAME ACTOR")
@@ -30,7 +30,7 @@ and why where it does not answer; or of one other with --node. An ACTOR, such as
 			return exactly([]string{"ACTOR"}[:min(len(args), 1)]...)(cmd, args)
 		},
 	}
-	cmd.Flags().IntVar(&t.most, "children", 16, "children shown of each actor, those with trouble first; 0, and json: all")
+	cmd.Flags().IntVar(&t.most, "children", 16, "children shown of each actor, those with problems first; 0, and json: all")
 	cmd.Flags().BoolVar(&t.cluster, "cluster", false, "the actors of all live nodes")
 	cmd.Flags().StringVar(&t.node, "node", "", "the actors of this node, by its name or incarnation")
 	cmd.RunE = t.withClient(func(ctx context.Context, c *client.Client, args []string) error {

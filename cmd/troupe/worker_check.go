@@ -27,7 +27,7 @@ func (w workerCheck) command() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&opts.Action, "action", "", "action to execute")
 	f.StringVar(&opts.Entrypoint, "entrypoint", "", "file:function of the action, where the program loads files")
-	f.StringVar(&opts.Root, "root", "", "the pack's folder; where left out, this one")
+	f.StringVar(&opts.Root, "root", "", "the pack's folder; left out: the current one")
 	f.StringVar(&parameters, "params", "", "parameters of the action, a JSON object")
 	f.StringVar(&busy, "busy-params", "", "parameters that make the action run for some seconds")
 	f.StringArrayVar(&opts.Rules, "rule", nil, "only this rule; may be repeated")
