@@ -61,7 +61,7 @@ func TestASchemaOfAnothersKeepsItsComment(t *testing.T) {
 	for name, c := range map[string]struct{ prepare, want string }{
 		"another's without a comment": {"COMMENT ON SCHEMA public IS NULL", ""},
 		"another's with one":          {"COMMENT ON SCHEMA public IS 'theirs'", "theirs"},
-		"its own without one":         {"ALTER SCHEMA public OWNER TO %s; COMMENT ON SCHEMA public IS NULL", "Troupe: executions, the nodes and workers that run them, and what became of them."},
+		"its own without one":         {"ALTER SCHEMA public OWNER TO %s; COMMENT ON SCHEMA public IS NULL", "Troupe: executions, the nodes and workers that run them, and their outcomes."},
 		"its own with one":            {"ALTER SCHEMA public OWNER TO %s; COMMENT ON SCHEMA public IS 'ours'", "ours"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,11 +19,12 @@ const schemaPage = "../../docs/schema.md"
 
 const schemaHead = `# The database schema
 
-What a node keeps in Postgres, rendered from the comments that the migrations give to everything they make; ` + "`psql`" + ` shows the same with
-` + "`\\d+`" + `. Read the views, and write only to ` + "`submission`" + ` and ` + "`cancellation`" + `, as in [quick-reference.md](quick-reference.md). The other tables are
-the nodes' own: they change from release to release, and a row that somebody else writes may stop a node's work on it.
+This page lists the tables of a node in Postgres. It is rendered from the comments in the migrations. In ` + "`psql`" + `, ` + "`\\d+`" + ` shows the same. Read the
+views, and write only to ` + "`submission`" + ` and ` + "`cancellation`" + `, as in [quick-reference.md](quick-reference.md). The other tables belong to the nodes. They
+change from release to release, and a row that another program writes may stop a node's work on it.
 
-The embedded store keeps the same in SQLite, with microseconds since 1970 for times and blobs for ids. SQLite keeps no comments; its migrations have them.
+The embedded store has the same tables in SQLite, with microseconds since 1970 for times and blobs for ids. SQLite stores no comments; its migrations have
+them.
 `
 
 // relationsSQL reads the tables and views of the schema with their comments; the views for operators come first.

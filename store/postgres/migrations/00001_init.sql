@@ -41,7 +41,7 @@ CREATE TABLE request (
     worker_deadline timestamptz,
     parameters      bytea
 );
-COMMENT ON TABLE request IS 'What was asked: written once with its execution and never changed, so that no change of an execution rewrites parameters.';
+COMMENT ON TABLE request IS 'The request of an execution. It is written once and never changed, so that no change of an execution rewrites parameters.';
 CREATE UNIQUE INDEX request_key ON request (idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX request_original ON request (original) WHERE original IS NOT NULL;
 CREATE INDEX request_action ON request (action, seq);
@@ -85,7 +85,7 @@ CREATE TABLE execution (
     error           bytea
 ) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_insert_scale_factor = 0.05,
         autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
-COMMENT ON TABLE execution IS 'Where each execution stands; narrow, because every change rewrites its row. People read the view executions.';
+COMMENT ON TABLE execution IS 'The state of each execution. The row is narrow, because every change rewrites it. For people there is the view executions.';
 CREATE INDEX execution_waiting ON execution (pool, rank, seq) WHERE rank IS NOT NULL;
 CREATE INDEX execution_active ON execution (pool, seq) WHERE on_worker IS NOT NULL;
 CREATE INDEX execution_busy ON execution (pool, session) WHERE on_worker IS NOT NULL AND session IS NOT NULL;
@@ -154,7 +154,7 @@ CREATE TABLE notice (
     at         timestamptz NOT NULL,
     held_until timestamptz NOT NULL DEFAULT '-infinity'
 );
-COMMENT ON TABLE notice IS 'The outbox: outcomes that were not yet told on the executions exchange.';
+COMMENT ON TABLE notice IS 'The outbox: outcomes whose notices were not yet sent to the executions exchange.';
 
 CREATE TABLE submission (
     id              uuid        PRIMARY KEY DEFAULT gen_random_uuid(),
@@ -176,7 +176,7 @@ CREATE TABLE submission (
     settled_at      timestamptz,
     held_until      timestamptz NOT NULL DEFAULT '-infinity'
 );
-COMMENT ON TABLE submission IS 'The inbox: another program inserts (action, parameters) here, within its own transaction, to submit an execution, whose id is the row''s id.';
+COMMENT ON TABLE submission IS 'The inbox: another program submits an execution by an INSERT of (action, parameters) here, within its own transaction. The execution gets the row''s id.';
 CREATE INDEX submission_waiting ON submission (at, id) WHERE state = 'waiting';
 
 CREATE FUNCTION submission_told() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -265,7 +265,7 @@ CREATE TABLE session_snapshot (
     state   bytea  NOT NULL,
     PRIMARY KEY (pool, session)
 );
-COMMENT ON TABLE session_snapshot IS 'The kept state of sessions whose workers can snapshot.';
+COMMENT ON TABLE session_snapshot IS 'The saved state of sessions whose workers can make snapshots.';
 
 CREATE TABLE dead_letter (
     id         bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -296,7 +296,7 @@ CREATE TABLE action (
     saved_at        timestamptz NOT NULL,
     PRIMARY KEY (ref, version)
 );
-COMMENT ON TABLE action IS 'What the nodes served, by version.';
+COMMENT ON TABLE action IS 'The actions that nodes have served, by version.';
 
 CREATE VIEW executions AS
 SELECT e.id, s.name AS status, r.action, r.version, e.pool, e.priority, e.attempt, e.session, e.worker_id AS worker, r.labels,
@@ -345,7 +345,7 @@ COMMENT ON COLUMN request.timeout IS 'How long it may run; 0: without end.';
 COMMENT ON COLUMN request.stall_timeout IS 'How long it may show no progress; 0: for ever.';
 COMMENT ON COLUMN request.wait_for_worker IS 'Where there is no worker of the pool at all, it waits.';
 COMMENT ON COLUMN request.idempotent IS 'It may run twice without harm.';
-COMMENT ON COLUMN request.notify IS 'Its outcome is told on the executions exchange.';
+COMMENT ON COLUMN request.notify IS 'Whether a notice of its outcome is sent to the executions exchange.';
 COMMENT ON COLUMN request.may_repeat IS 'It may be repeated after its worker was lost.';
 COMMENT ON COLUMN request.max_retries IS 'How many retries may follow the first execution.';
 COMMENT ON COLUMN request.retry_count IS 'Which retry it is; 0: the first execution.';
@@ -379,16 +379,16 @@ COMMENT ON COLUMN execution.generation IS 'The worker''s generation that claimed
 COMMENT ON COLUMN execution.placed_by IS 'The incarnation that placed it.';
 COMMENT ON COLUMN execution.take_backs IS 'Placements in a row that were taken back.';
 COMMENT ON COLUMN execution.crash_count IS 'Workers that died while running it.';
-COMMENT ON COLUMN execution.run_at IS 'It does not start before.';
+COMMENT ON COLUMN execution.run_at IS 'The earliest start.';
 COMMENT ON COLUMN execution.first_placed_at IS 'When it was placed for the first time.';
 COMMENT ON COLUMN execution.scheduled_at IS 'When it was placed.';
 COMMENT ON COLUMN execution.claim_by IS 'Until when its worker may claim it.';
 COMMENT ON COLUMN execution.started_at IS 'When it was claimed.';
 COMMENT ON COLUMN execution.run_deadline IS 'Until when it may run.';
 COMMENT ON COLUMN execution.finished_at IS 'When it got its outcome.';
-COMMENT ON COLUMN execution.session_epoch IS 'The session''s epoch that its run was told.';
-COMMENT ON COLUMN execution.session_lost IS 'Whether its run was told that the session''s state was lost.';
-COMMENT ON COLUMN execution.session_hit IS 'Whether its run was told that it hit the session''s worker.';
+COMMENT ON COLUMN execution.session_epoch IS 'The session''s epoch that was sent to its run.';
+COMMENT ON COLUMN execution.session_lost IS 'Whether its run got lost: true.';
+COMMENT ON COLUMN execution.session_hit IS 'Whether its run got hit: true.';
 COMMENT ON COLUMN execution.retried_as IS 'The retry that follows.';
 COMMENT ON COLUMN execution.result IS 'A short result, JSON as bytes; a long one is in outcome.';
 COMMENT ON COLUMN execution.error IS 'A short error, JSON as bytes; a long one is in outcome.';
@@ -421,7 +421,7 @@ COMMENT ON COLUMN execution_event.worker IS 'On which worker.';
 COMMENT ON COLUMN notice.n IS 'Its number, in order of the outcomes.';
 COMMENT ON COLUMN notice.id IS 'The execution''s id.';
 COMMENT ON COLUMN notice.at IS 'When the execution ended.';
-COMMENT ON COLUMN notice.held_until IS 'Until when whoever took it may tell it.';
+COMMENT ON COLUMN notice.held_until IS 'Until when the node that took it may send it.';
 COMMENT ON COLUMN submission.id IS 'The id that the execution gets.';
 COMMENT ON COLUMN submission.action IS 'The action''s reference.';
 COMMENT ON COLUMN submission.parameters IS 'JSON object for the action.';
@@ -457,13 +457,13 @@ COMMENT ON COLUMN worker.slot IS 'Its slot in the pool''s share of the node.';
 COMMENT ON COLUMN worker.id IS 'Its name: node/pool/slot.';
 COMMENT ON COLUMN worker.generation IS 'How often the slot was started.';
 COMMENT ON COLUMN worker.runtime IS 'How it runs actions.';
-COMMENT ON COLUMN worker.state IS 'Where its lifecycle stands.';
+COMMENT ON COLUMN worker.state IS 'The state of its lifecycle.';
 COMMENT ON COLUMN worker.health IS 'unknown, healthy or unhealthy.';
 COMMENT ON COLUMN worker.active IS 'It may be given work.';
 COMMENT ON COLUMN worker.cordoned IS 'An operator wants no new work on it.';
-COMMENT ON COLUMN worker.last_heartbeat IS 'When its node last said that it lives.';
-COMMENT ON COLUMN worker.heartbeat_interval IS 'How often its node says so.';
-COMMENT ON COLUMN worker.capabilities IS 'What it reports of itself; health.status is its grade.';
+COMMENT ON COLUMN worker.last_heartbeat IS 'The time of its last heartbeat.';
+COMMENT ON COLUMN worker.heartbeat_interval IS 'How often its node writes a heartbeat.';
+COMMENT ON COLUMN worker.capabilities IS 'The report of its node; health.status is its grade.';
 COMMENT ON COLUMN worker.since IS 'Since when it is in its state.';
 COMMENT ON COLUMN worker_event.n IS 'Its number, in order of insertion.';
 COMMENT ON COLUMN worker_event.incarnation IS 'The worker''s node.';
@@ -475,7 +475,7 @@ COMMENT ON COLUMN worker_event.before IS 'The state that it left.';
 COMMENT ON COLUMN worker_event.after IS 'The state that it entered.';
 COMMENT ON COLUMN worker_event.reason IS 'Why.';
 COMMENT ON COLUMN worker_event.lasted IS 'How long it was in the state it left.';
-COMMENT ON COLUMN worker_event.metadata IS 'What else is known.';
+COMMENT ON COLUMN worker_event.metadata IS 'More details.';
 COMMENT ON COLUMN session.pool IS 'The pool.';
 COMMENT ON COLUMN session.session IS 'The session''s name.';
 COMMENT ON COLUMN session.epoch IS 'Counts the bindings.';
@@ -488,7 +488,7 @@ COMMENT ON COLUMN session.touched_at IS 'When it was last used.';
 COMMENT ON COLUMN session.snapshot_epoch IS 'The epoch of its kept state; 0: none.';
 COMMENT ON COLUMN session.started_epoch IS 'The epoch of the first run that was claimed to use its state; 0: none.';
 COMMENT ON COLUMN session.runs IS 'Finished runs that left their state with their worker.';
-COMMENT ON COLUMN session.bound_runs IS 'What runs was when the present binding was made.';
+COMMENT ON COLUMN session.bound_runs IS 'The value of runs when the present binding was made.';
 COMMENT ON COLUMN session.snapshot_runs IS 'How many of the runs the kept state holds.';
 COMMENT ON COLUMN session_snapshot.pool IS 'The pool.';
 COMMENT ON COLUMN session_snapshot.session IS 'The session''s name.';
@@ -515,7 +515,7 @@ COMMENT ON COLUMN action.max_retries IS 'How many retries it may have.';
 COMMENT ON COLUMN action.definition IS 'The whole definition.';
 COMMENT ON COLUMN action.saved_at IS 'When a node last served it.';
 COMMENT ON COLUMN executions.id IS 'The execution''s id.';
-COMMENT ON COLUMN executions.status IS 'Where it stands, by name.';
+COMMENT ON COLUMN executions.status IS 'Its status, by name.';
 COMMENT ON COLUMN executions.result IS 'The result; bytes that are no text as octal escapes.';
 COMMENT ON COLUMN executions.error IS 'The error; bytes that are no text as octal escapes.';
 COMMENT ON COLUMN executions.parameters IS 'The parameters; bytes that are no text as octal escapes.';
@@ -528,16 +528,16 @@ COMMENT ON INDEX request_key IS 'One execution an idempotency key.';
 COMMENT ON INDEX request_original IS 'Retry chains.';
 COMMENT ON INDEX request_action IS 'Lists by action.';
 COMMENT ON INDEX execution_pkey IS 'Changes and reads of one execution.';
-COMMENT ON INDEX execution_waiting IS 'What a router may place, best first; lists of what waits.';
-COMMENT ON INDEX execution_active IS 'What stands on workers, for take-over and sweeps.';
+COMMENT ON INDEX execution_waiting IS 'Executions that a router may place, best first; also lists of waiting executions.';
+COMMENT ON INDEX execution_active IS 'Executions on workers, for take-over and sweeps.';
 COMMENT ON INDEX execution_unusual IS 'Lists by outcome, other than completed.';
 COMMENT ON INDEX execution_turn IS 'The next in turn of a session.';
 COMMENT ON INDEX execution_turn_fail IS 'The strict_fails that wait, of which those behind another fail at once.';
 COMMENT ON INDEX execution_session IS 'Lists by session.';
-COMMENT ON INDEX execution_timer IS 'What becomes due next.';
+COMMENT ON INDEX execution_timer IS 'Executions by the time at which they become due.';
 COMMENT ON INDEX execution_queue_by IS 'The sweep for queue deadlines.';
 COMMENT ON INDEX execution_worker_by IS 'The sweep for waits for any worker.';
-COMMENT ON INDEX execution_start_since IS 'The timeout monitor, for what was taken back.';
+COMMENT ON INDEX execution_start_since IS 'For the timeout monitor: executions that were taken back.';
 COMMENT ON INDEX lane_pkey IS 'One row a session.';
 COMMENT ON INDEX lane_head IS 'The sessions that a router may look at, best first.';
 COMMENT ON INDEX outcome_pkey IS 'The long outcome of an execution.';

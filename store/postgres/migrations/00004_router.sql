@@ -7,7 +7,7 @@ CREATE TABLE router (
     epoch       bigint      NOT NULL CHECK (epoch > 0),
     since       timestamptz NOT NULL
 );
-COMMENT ON TABLE router IS 'Who leads each pool''s routing.';
+COMMENT ON TABLE router IS 'Which node routes for each pool.';
 COMMENT ON COLUMN router.pool IS 'The pool.';
 COMMENT ON COLUMN router.incarnation IS 'The boot of a node that places the pool''s executions, while its lease is live; NULL: it was given up.';
 COMMENT ON COLUMN router.epoch IS 'The number of the taking, from 1; grows with each.';

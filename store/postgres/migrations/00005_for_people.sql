@@ -24,7 +24,7 @@ COMMENT ON COLUMN executions.worker IS 'Its worker''s name, node/pool/slot; NULL
 COMMENT ON COLUMN executions.labels IS 'JSON object of texts.';
 COMMENT ON COLUMN executions.created_by IS 'Who submitted it.';
 COMMENT ON COLUMN executions.requested_at IS 'When it was stored.';
-COMMENT ON COLUMN executions.run_at IS 'It does not start before.';
+COMMENT ON COLUMN executions.run_at IS 'The earliest start.';
 COMMENT ON COLUMN executions.scheduled_at IS 'When it was placed.';
 COMMENT ON COLUMN executions.started_at IS 'When it was claimed.';
 COMMENT ON COLUMN executions.finished_at IS 'When it got its outcome.';
@@ -43,16 +43,16 @@ COMMENT ON COLUMN executions.idempotency_key IS 'At most one execution has it.';
 COMMENT ON COLUMN executions.trace IS 'W3C traceparent.';
 COMMENT ON COLUMN executions.seq IS 'The insertion order; the same in every table.';
 
-COMMENT ON VIEW healthy_workers IS 'Workers that may be given work: active on an active node, with neither of the two nor the pool cordoned, fresh by their own interval (three beats, whatever the nodes are configured to), healthy or degraded with the grade shown.';
+COMMENT ON VIEW healthy_workers IS 'Workers that may get work. They are active on an active node, and neither worker, node nor pool is cordoned. Their heartbeat is at most three of their own intervals old, whatever the nodes are configured to. Their grade is healthy or degraded.';
 COMMENT ON COLUMN healthy_workers.id IS 'Its name: node/pool/slot.';
 COMMENT ON COLUMN healthy_workers.pool IS 'Its pool.';
 COMMENT ON COLUMN healthy_workers.slot IS 'Its slot in the pool''s share of the node.';
 COMMENT ON COLUMN healthy_workers.incarnation IS 'Its node''s boot.';
 COMMENT ON COLUMN healthy_workers.generation IS 'How often the slot was started.';
-COMMENT ON COLUMN healthy_workers.state IS 'Where its lifecycle stands; shown, whatever it is.';
-COMMENT ON COLUMN healthy_workers.health IS 'What its last probes said: healthy, unhealthy, or unknown before the first.';
-COMMENT ON COLUMN healthy_workers.grade IS 'What it reports of itself: healthy, degraded, or unknown while it has not said; where it has reported nothing at all, its health.';
-COMMENT ON COLUMN healthy_workers.last_heartbeat IS 'When its node last said that it lives.';
+COMMENT ON COLUMN healthy_workers.state IS 'The state of its lifecycle. Workers of every state are shown.';
+COMMENT ON COLUMN healthy_workers.health IS 'The result of its last probes: healthy, unhealthy, or unknown before the first.';
+COMMENT ON COLUMN healthy_workers.grade IS 'The grade that its node reports: healthy or degraded, or unknown before the first report. Without a grade, its health.';
+COMMENT ON COLUMN healthy_workers.last_heartbeat IS 'The time of its last heartbeat.';
 
 -- Only the owner may comment on a schema, and a comment that somebody has made stays.
 DO $$
@@ -62,7 +62,7 @@ BEGIN
     SELECT nspname INTO ours FROM pg_namespace
     WHERE nspname = current_schema() AND pg_has_role(nspowner, 'USAGE') AND obj_description(oid, 'pg_namespace') IS NULL;
     IF FOUND THEN
-        EXECUTE format('COMMENT ON SCHEMA %I IS %L', ours, 'Troupe: executions, the nodes and workers that run them, and what became of them.');
+        EXECUTE format('COMMENT ON SCHEMA %I IS %L', ours, 'Troupe: executions, the nodes and workers that run them, and their outcomes.');
     END IF;
 END $$;
 
@@ -70,4 +70,4 @@ COMMENT ON COLUMN execution.timer_at IS 'run_at, while it waits for it; of one w
 
 -- Programs look keys up in the inbox, where much waits while no node runs.
 CREATE INDEX submission_key ON submission (idempotency_key) WHERE state = 'waiting' AND idempotency_key IS NOT NULL;
-COMMENT ON INDEX submission_key IS 'What waits under an idempotency key.';
+COMMENT ON INDEX submission_key IS 'Waiting submissions with an idempotency key.';

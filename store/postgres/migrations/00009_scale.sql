@@ -2,7 +2,7 @@
 -- are bound to it: neither looks at the idle ones. Only what binds and unbinds a session moves its entry. Nodes of the version
 -- before work on.
 CREATE INDEX IF NOT EXISTS session_bound ON session (pool, worker_inc, worker_slot, session) WHERE worker_inc IS NOT NULL;
-COMMENT ON INDEX session_bound IS 'What is bound to a worker, and to all workers of an incarnation.';
+COMMENT ON INDEX session_bound IS 'Sessions that are bound to a worker, or to any worker of an incarnation.';
 
 -- Of all rows of workers, also those of boots that have ended, the few that may be given work. A heartbeat does not touch it.
 CREATE INDEX worker_selectable ON worker (pool) WHERE active AND NOT cordoned;

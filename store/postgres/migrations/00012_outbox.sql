@@ -16,13 +16,13 @@ CREATE TABLE outbox (
     PRIMARY KEY (xid, n)
 ) WITH (toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500,
         autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_cost_delay = 0);
-COMMENT ON TABLE outbox IS 'The outbox: outcomes that were not yet told on the executions exchange, one row for those of one statement. Rows are inserted and deleted, never changed.';
-COMMENT ON COLUMN outbox.xid IS 'The transaction that gave the outcomes.';
+COMMENT ON TABLE outbox IS 'The outbox: outcomes whose notices were not yet sent to the executions exchange, one row for the outcomes of one statement. Rows are inserted and deleted, never changed.';
+COMMENT ON COLUMN outbox.xid IS 'The transaction that wrote the outcomes.';
 COMMENT ON COLUMN outbox.n IS 'The order within the transaction.';
 COMMENT ON COLUMN outbox.at IS 'When the executions ended.';
 COMMENT ON COLUMN outbox.ids IS 'The executions'' ids.';
 COMMENT ON SEQUENCE outbox_n_seq IS 'The numbers of outbox.n.';
-COMMENT ON INDEX outbox_pkey IS 'The order of telling.';
+COMMENT ON INDEX outbox_pkey IS 'The order in which notices are sent.';
 
 CREATE TABLE outbox_teller (
     one         boolean     PRIMARY KEY DEFAULT true CHECK (one),
@@ -35,16 +35,16 @@ CREATE TABLE outbox_teller (
     at_n        bigint      NOT NULL DEFAULT 0,
     at_id       integer     NOT NULL DEFAULT 0
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
-COMMENT ON TABLE outbox_teller IS 'At most one row: which node tells the outbox, and how far it has come.';
+COMMENT ON TABLE outbox_teller IS 'At most one row: the node that sends the notices of the outbox, and its position.';
 COMMENT ON COLUMN outbox_teller.one IS 'There is one row.';
-COMMENT ON COLUMN outbox_teller.incarnation IS 'The boot of the node that tells; NULL: nobody.';
-COMMENT ON COLUMN outbox_teller.epoch IS 'The number of the taking; grows with each, so that who lost it changes nothing any more.';
+COMMENT ON COLUMN outbox_teller.incarnation IS 'The boot of the node that sends notices; NULL: none.';
+COMMENT ON COLUMN outbox_teller.epoch IS 'Grows each time that a node takes the outbox, so that the writes of an earlier node have no effect.';
 COMMENT ON COLUMN outbox_teller.until IS 'The end of the lease; then, or when the node is declared dead, another node takes it.';
-COMMENT ON COLUMN outbox_teller.told IS 'What this snapshot sees is told and deleted.';
-COMMENT ON COLUMN outbox_teller.telling IS 'The snapshot whose rows are being told; NULL: the next one is taken when it is read.';
-COMMENT ON COLUMN outbox_teller.at_xid IS 'Of the snapshot that is being told, the transaction of the next row.';
+COMMENT ON COLUMN outbox_teller.told IS 'The notices of all rows that this snapshot sees are sent, and the rows deleted.';
+COMMENT ON COLUMN outbox_teller.telling IS 'The snapshot whose rows are being sent; NULL: the next one is taken when it is read.';
+COMMENT ON COLUMN outbox_teller.at_xid IS 'The transaction of the next row of the snapshot that is being sent.';
 COMMENT ON COLUMN outbox_teller.at_n IS 'The number of the next row.';
-COMMENT ON COLUMN outbox_teller.at_id IS 'How many ids of that row are told.';
+COMMENT ON COLUMN outbox_teller.at_id IS 'How many ids of that row were sent.';
 COMMENT ON INDEX outbox_teller_pkey IS 'One row.';
 
 -- It runs as its owner: where another user than the nodes' migrates, older nodes have no right to outbox until it is granted.
@@ -66,4 +66,4 @@ SELECT min(at), array_agg(id ORDER BY n) FROM (SELECT *, (row_number() OVER (ORD
 TRUNCATE notice;
 CREATE TRIGGER notice_to_outbox BEFORE INSERT ON notice FOR EACH ROW EXECUTE FUNCTION notice_to_outbox();
 COMMENT ON TRIGGER notice_to_outbox ON notice IS 'Puts the notices of nodes of an older version into outbox.';
-COMMENT ON TABLE notice IS 'The outbox of older versions, always empty: what their nodes insert goes to the table outbox.';
+COMMENT ON TABLE notice IS 'The outbox of older versions, always empty. Rows that their nodes insert go to the table outbox.';

@@ -5,7 +5,7 @@
 -- build the index before the upgrade with CREATE INDEX CONCURRENTLY (docs/operations.md); then nothing is left to do here.
 
 ALTER TABLE request ADD COLUMN IF NOT EXISTS key_owner text;
-COMMENT ON COLUMN request.key_owner IS 'Whose its idempotency key is, of a retry by hand who asked for it; NULL: who created it, up to a colon.';
+COMMENT ON COLUMN request.key_owner IS 'The owner of its idempotency key; for a manual retry, who requested it. NULL: created_by, up to a colon.';
 CREATE UNIQUE INDEX IF NOT EXISTS request_owned_key ON request (idempotency_key, coalesce(key_owner, split_part(created_by, ':', 1), ''))
  WHERE idempotency_key IS NOT NULL;
 COMMENT ON INDEX request_owned_key IS 'One execution an idempotency key of an owner.';
