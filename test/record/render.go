@@ -9,16 +9,16 @@ import (
 
 const head = `# Benchmarks
 
-This page is rendered from [benchmarks.json](benchmarks.json), which ` + "`make bench`" + ` writes. Each figure is the median of its rounds, with the
-range of all rounds behind it. Everything has its defaults and is durable, unless a row says otherwise. A round is over when every outcome is stored
-and, with RabbitMQ, told.
+This page is rendered from [benchmarks.json](benchmarks.json), which ` + "`make bench`" + ` writes. Each figure is the median of its rounds, and
+the range of all rounds follows it. Everything has its defaults and is durable, unless a row says otherwise. A round ends when every outcome is stored
+and, with RabbitMQ, its notice is sent.
 
-Rates depend on the machine, and on what else it does. Compare rows of the same run: in each round they are measured one after the other. *Times* is the
-median of what a row is times its peer, round by round. *CPU* is what the node, Postgres and RabbitMQ use together for 10,000 executions, in seconds,
-with each of the three behind it. The callers' is in the node's where they are in its process, and is left out where they call over HTTP.
+Rates depend on the machine and its other load. Compare only rows of the same run: in each round they are measured one after the other. *Times* is the
+ratio of a row to its peer: the median of all rounds. *CPU* is the time that the node, Postgres and RabbitMQ use together for 10,000 executions, in
+seconds, and each of the three follows it. Callers in the node's process count as part of the node. Callers over HTTP are not counted.
 
-` + "`go run ./test/record -only REGEXP`" + ` measures the rows whose benchmark matches, and what they are compared with; ` + "`-list`" + ` lists
-them; ` + "`-short`" + ` is for trying. A row that is measured again takes the place of the older one.
+` + "`go run ./test/record -only REGEXP`" + ` measures the rows whose benchmark matches, and their peers. ` + "`-list`" + ` lists
+them. ` + "`-short`" + ` is for a trial. A row that is measured again replaces the older one.
 `
 
 // render makes the page.
