@@ -26,7 +26,7 @@ func deadLetterRoutes() []*route {
 		{method: "POST", path: one + "/requeue", scope: ScopeOperate, group: "dead letters", status: http.StatusCreated,
 			summary: "Submit its execution again, as /retry does.", result: form.ExecutionView{}, handle: (*server).requeue},
 		{method: "POST", path: one + "/discard", scope: ScopeOperate, group: "dead letters",
-			summary: "Mark it as seen and not wanted.", result: store.DeadLetter{}, handle: (*server).discard},
+			summary: "Mark it as handled, without a new execution.", result: store.DeadLetter{}, handle: (*server).discard},
 	}
 }
 

@@ -24,7 +24,7 @@ func executionRoutes() []*route {
 	const one = "/api/v1/executions/{id}"
 	return []*route{
 		{method: "POST", path: "/api/v1/executions", scope: ScopeSubmit, group: "executions", status: http.StatusCreated,
-			summary: "Submit one execution; with wait_seconds (up to 60), answer when it has ended or the time is over.",
+			summary: "Submit one execution. With wait_seconds (up to 60), answer when it has ended or the time is over.",
 			body:    form.SubmitBody{}, result: form.ExecutionView{}, handle: (*server).submit},
 		{method: "POST", path: "/api/v1/executions/batch", scope: ScopeSubmit, group: "executions", status: http.StatusCreated,
 			summary: "Submit up to 10,000 executions, all or none.",
@@ -37,20 +37,20 @@ func executionRoutes() []*route {
 		{method: "POST", path: one + "/cancel", scope: ScopeOperate, own: true, group: "executions",
 			summary: "Cancel; one that has ended stays as it is.", result: form.ExecutionView{}, handle: (*server).cancel},
 		{method: "POST", path: one + "/retry", scope: ScopeOperate, group: "executions", status: http.StatusCreated,
-			summary: "Submit again what has ended, as a new execution of the same chain. An execution has one retry: 200 with it where it is there.",
+			summary: "Submit an ended execution again, as a new execution of the same chain. An execution has one retry: if it exists, the answer is 200 with it.",
 			body:    form.RetryBody{}, optional: true, result: form.ExecutionView{}, handle: (*server).retry},
 		{method: "GET", path: one + "/wait", scope: ScopeRead, own: true, group: "executions", waits: true,
 			params:  []param{{name: "timeout_seconds", kind: "number", help: "0 to 60; 30 where left out."}},
-			summary: "The execution once it has ended, or as it stands when the time is over.", result: form.ExecutionView{}, handle: (*server).wait},
+			summary: "The execution when it has ended, or its current state when the time is over.", result: form.ExecutionView{}, handle: (*server).wait},
 		{method: "GET", path: one + "/output", scope: ScopeRead, own: true, group: "executions", waits: true,
 			params:  []param{{name: "follow", kind: "boolean", help: "1: every happening of the run as it comes, until it has ended, as application/x-ndjson, or as text/event-stream where Accept asks for it."}},
 			summary: "What the execution's process wrote.", result: OutputView{}, handle: (*server).output},
 		{method: "GET", path: one + "/chain", scope: ScopeRead, own: true, group: "executions",
 			summary: "The whole retry chain, oldest first.", result: ChainView{}, handle: (*server).chain},
 		{method: "GET", path: one + "/events", scope: ScopeRead, own: true, group: "executions",
-			summary: "What happened to the execution, oldest first.", result: EventsView{}, handle: (*server).events},
+			summary: "The events of the execution, oldest first.", result: EventsView{}, handle: (*server).events},
 		{method: "GET", path: one + "/why", scope: ScopeRead, own: true, group: "executions", storeless: true,
-			summary: "Why the execution is where it is.", result: view.Explanation{}, handle: (*server).why},
+			summary: "What the execution waits for.", result: view.Explanation{}, handle: (*server).why},
 	}
 }
 

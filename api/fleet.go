@@ -45,7 +45,7 @@ func fleetRoutes() []*route {
 		{method: "POST", path: "/api/v1/pools/{pool}/uncordon", scope: ScopeAdmin, group: "pools",
 			summary: "Give the pool work again.", result: CordonView{}, handle: cordonPool(false)},
 		{method: "GET", path: "/api/v1/nodes", scope: ScopeRead, group: "nodes", storeless: true,
-			summary: "Every known incarnation, newest first, and how this node stands with it.", result: NodeList{}, handle: (*server).nodes},
+			summary: "Every known incarnation, newest first, and whether this node reaches it.", result: NodeList{}, handle: (*server).nodes},
 		{method: "GET", path: "/api/v1/nodes/{id}", scope: ScopeRead, group: "nodes", storeless: true,
 			summary: "One incarnation, by itself or as the newest of a node's name.", result: view.Node{}, handle: (*server).node},
 		{method: "POST", path: "/api/v1/nodes/{id}/cordon", scope: ScopeAdmin, group: "nodes",
@@ -53,7 +53,7 @@ func fleetRoutes() []*route {
 		{method: "POST", path: "/api/v1/nodes/{id}/uncordon", scope: ScopeAdmin, group: "nodes",
 			summary: "Give the node work again.", result: CordonView{}, handle: cordonNode(false)},
 		{method: "POST", path: "/api/v1/nodes/{id}/drain", scope: ScopeAdmin, group: "nodes", storeless: true, status: http.StatusAccepted,
-			summary: "Take no more work and finish what runs.", result: DoneView{}, handle: (*server).drain},
+			summary: "Take no more work and finish the running work.", result: DoneView{}, handle: (*server).drain},
 	}
 }
 

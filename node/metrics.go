@@ -96,10 +96,10 @@ func newMetrics(of *sources) *metrics {
 	m.timeouts = counter("execution_timeouts_total", "Executions that ended for a timeout, by code.", "pool", "code")
 	m.probes = counter("probes_total", "Health checks of workers.", "pool", "result")
 	m.restarts = counter("worker_restarts_total", "Workers started again after a failure.", "pool")
-	m.replaced = counter("worker_replacements_total", "Workers replaced that had not failed: recycled, reloaded, closed, ended by an operator.", "pool")
+	m.replaced = counter("worker_replacements_total", "Workers that were replaced without a failure: recycled, reloaded, closed, ended by an operator.", "pool")
 	m.takeBacks = counter("take_backs_total", "Placements that were taken back unstarted.", "pool", "reason")
-	m.retries = counter("retries_total", "Retries that were made, by reason, which is a class of failures or manual_retry, and by the error's code.", "pool", "reason", "code")
-	m.affinity = counter("session_affinity_total", "Executions with a session, by what became of it: hit, miss, opened, lost, expired; those that fail for it too.", "pool", "result")
+	m.retries = counter("retries_total", "Retries that were made, by reason (a class of failures, or manual_retry) and by the error's code.", "pool", "reason", "code")
+	m.affinity = counter("session_affinity_total", "Executions with a session, by result: hit, miss, opened, lost, expired. Those that fail because of the session count too.", "pool", "result")
 	m.letters = counter("dead_letters_total", "Dead letters handled.", "reason", "resolution")
 	m.stale = counter("stale_writes_total", "Changes that came too late and had no effect.", "change")
 	m.echoLate = counter("dispatch_echo_late_total", "Dispatch echoes that were late.", "pool")
@@ -268,32 +268,32 @@ func newLiveCollector(of *sources) *liveCollector {
 		grades:    desc("workers_by_grade", "This node's workers by health grade, their heartbeat included.", "pool", "grade"),
 		waiting:   desc("executions", "Executions of the cluster that have not ended.", "pool", "status"),
 		oldest:    desc("executions_oldest_seconds", "Time since the oldest of the cluster's executions that have not ended was requested; 0: there is none.", "pool", "status"),
-		placed:    desc("executions_scheduled_oldest_seconds", "Time since the first of the cluster's scheduled executions was placed, of those that no worker has started; 0: there is none.", "pool"),
+		placed:    desc("executions_scheduled_oldest_seconds", "Time since the oldest of the cluster's scheduled executions that no worker has started was placed; 0: there is none.", "pool"),
 		queued:    desc("worker_queue_depth", "Placements that wait on this node's workers.", "pool"),
-		beatAge:   desc("heartbeat_age_seconds", "Time since the store took the heartbeats of this node's workers."),
+		beatAge:   desc("heartbeat_age_seconds", "Time since the store accepted the heartbeats of this node's workers."),
 		broke:     desc("pool_broken", "1 while every worker of the pool keeps failing.", "pool"),
 		actors:    desc("actors", "Live actors."),
 		stuck:     desc("stuck_actors", "Actors that have handled one message for too long while others wait."),
 		mailboxes: desc("mailbox_messages", "Messages in all mailboxes."),
 
 		uncommitted: desc("recorder_uncommitted_seconds", "Age of the oldest change of an execution that the store has not committed; 0: none waits."),
-		heldBack:    desc("recorder_held_executions", "Executions whose changes are not committed while all others go on, such as for a row that is locked."),
+		heldBack:    desc("recorder_held_executions", "Executions whose changes are not committed while all others are, for example because a row is locked."),
 
-		unknown: desc("unknown_messages", "Messages that found no case in their actor's switch, since the start."),
+		unknown: desc("unknown_messages", "Messages that no case of their actor's switch handled, since the start."),
 
 		clockAhead:    desc("clock_ahead_seconds", "How far this machine's clock is ahead of the store's; negative: behind."),
 		storeUp:       desc("store_up", "1 while the store answers."),
 		brokerUp:      desc("broker_up", "1 while the broker is connected."),
-		brokerBlocked: desc("broker_blocked", "1 while the broker takes no messages (a memory or disk alarm)."),
+		brokerBlocked: desc("broker_blocked", "1 while the broker accepts no messages (a memory or disk alarm)."),
 
 		letterDepth: desc("dead_letter_queue_messages", "Dead letters that wait to be handled."),
 
-		noticesWaiting: desc("notices_pending", "Completion notices of all nodes that wait to be told; counted up to 2,000 rows of the outbox, of up to 500 each."),
-		noticesAge:     desc("notices_oldest_seconds", "Age of the oldest completion notice that waits to be told, of all nodes."),
-		noticesTeller:  desc("notices_teller", "1 on the node that tells the notices of all nodes."),
+		noticesWaiting: desc("notices_pending", "Completion notices of all nodes that wait to be sent; counted up to 2,000 rows of the outbox, of up to 500 each."),
+		noticesAge:     desc("notices_oldest_seconds", "Age of the oldest completion notice that waits to be sent, of all nodes."),
+		noticesTeller:  desc("notices_teller", "1 on the node that sends the notices of all nodes."),
 
-		peers:        desc("peers", "Other nodes by how this one stands with them: reached, suspect, or not heard yet.", "state"),
-		router:       desc("pool_router", "Who routes for the pool: 1 for the mode that this node is in.", "pool", "mode"),
+		peers:        desc("peers", "Other nodes by whether this one reaches them: reached, suspect, or not heard yet.", "state"),
+		router:       desc("pool_router", "Which node routes for the pool: 1 for the mode that this node is in.", "pool", "mode"),
 		peersDropped: desc("peer_messages_dropped", "Messages from and to other nodes that were dropped, since the start.", "reason"),
 	}
 }

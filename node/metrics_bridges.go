@@ -21,8 +21,8 @@ func newBridgeMetrics(registry *prometheus.Registry) *bridgeMetrics {
 	}
 	return &bridgeMetrics{
 		taken: counter("intake_total", "Submissions by broker or by the store's inbox: accepted, existing, refused, malformed, given_back.", "result"),
-		told:  counter("notices_total", "Completion notices: told, unheard (no queue is bound), repeated, put_off (refused three times, told later), gone (purged before they were told).", "result"),
-		hints: counter("store_hints_total", "Hints from the store, by what they are about.", "kind"),
+		told:  counter("notices_total", "Completion notices: told (sent), unheard (no queue is bound), repeated, put_off (refused three times, sent later), gone (purged before they were sent).", "result"),
+		hints: counter("store_hints_total", "Hints from the store, by kind.", "kind"),
 	}
 }
 

@@ -31,26 +31,26 @@ func newFlowMetrics(registry *prometheus.Registry) *flowMetrics {
 			Name: "troupe_placements_total", Help: "Placements by the health grade of the worker that was chosen.",
 		}, []string{"pool", "grade"}),
 		rescued: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "troupe_retries_succeeded_total", Help: "Retries that completed, by what they were made for.",
+			Name: "troupe_retries_succeeded_total", Help: "Retries that completed, by their reason.",
 		}, []string{"pool", "reason"}),
 		snapshots: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "troupe_session_snapshots_total", Help: "States of sessions that were asked for, by what became of them.",
+			Name: "troupe_session_snapshots_total", Help: "Requested snapshots of sessions, by result.",
 		}, []string{"pool", "result"}),
 		reports: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "troupe_pool_reports_total", Help: "Reports to the router of a pool on another node, by what became of them: taken, refused or failed.",
+			Name: "troupe_pool_reports_total", Help: "Reports to the router of a pool on another node, by result: taken, refused or failed.",
 		}, []string{"pool", "result"}),
 		unknownReplies: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "troupe_worker_unknown_replies_total", Help: "Replies of worker programs to no request, which were dropped.",
 		}, []string{"pool"}),
 		short: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "troupe_worker_start_shortages_total",
-			Help: "Programs that were not started because the node lacks open files, memory or processes; their runs were put back.",
+			Help: "Programs that were not started because the node lacks open files, memory or processes. Their runs are placed again.",
 		}, []string{"pool"}),
 		batches: histogram("router_batch_placements", "Placements of one decision of the router.", counts),
 		waits:   histogram("execution_queue_wait_seconds", "From placed to running.", workTimes),
-		outages: histogram("worker_downtime_seconds", "How long workers were away that failed, or whose node died: from the loss until their slot is ready again, each once.", workTimes),
+		outages: histogram("worker_downtime_seconds", "Downtime of workers that failed, or whose node died: from the loss until their slot is ready again, each once.", workTimes),
 		letterTime: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "troupe_dead_letter_seconds", Help: "From the end of a placement's time on its worker's queue to the handling of its dead letter, by the store's clock.", Buckets: workTimes,
+			Name: "troupe_dead_letter_seconds", Help: "From the expiry of a placement on its worker's queue to the handling of its dead letter, by the store's clock.", Buckets: workTimes,
 		}),
 	}
 	registry.MustRegister(f.placements, f.rescued, f.snapshots, f.reports, f.unknownReplies, f.short, f.batches, f.waits, f.outages, f.letterTime)
