@@ -35,12 +35,12 @@ type Error struct {
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
 // Retriable marks an error that another run may not have: the execution is retried while it has retries left.
-func Retriable(err error) *Error { return judged(err, true) }
+func Retriable(err error) *Error { return withRetriable(err, true) }
 
 // Final marks an error that every other run would have too: the execution is never retried.
-func Final(err error) *Error { return judged(err, false) }
+func Final(err error) *Error { return withRetriable(err, false) }
 
-func judged(err error, retriable bool) *Error {
+func withRetriable(err error, retriable bool) *Error {
 	e := *describe(err, false)
 	e.Retriable = &retriable
 	return &e

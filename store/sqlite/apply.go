@@ -49,11 +49,11 @@ func (w *writer) apply(c store.Change, out *store.Result) error {
 		return nil
 	}
 	found := store.Result{Status: r.Status, Attempt: r.Attempt, At: w.now}
-	err = w.point(func() error {
+	err = w.isolate(func() error {
 		*out = found
 		return w.change(c, r, out)
 	})
-	if mine := (ownError{}); errors.As(err, &mine) {
+	if mine := (callError{}); errors.As(err, &mine) {
 		*out = found
 		out.Verdict, out.Err = store.Refused, fmt.Errorf("%s execution %s: %w", c.Name(), c.Target(), mine.error)
 		return nil

@@ -28,7 +28,7 @@ func (w *writer) change(c store.Change, r *record, out *store.Result) error {
 	case store.Stale:
 		return w.staleEvent(r.Seq, &d.Event)
 	case store.Already:
-		return w.carry(c, d, r, out)
+		return w.setExecution(c, d, r, out)
 	}
 	return nil
 }
@@ -39,7 +39,7 @@ func (w *writer) applied(c store.Change, d *store.Decision, r *record, out *stor
 	if err != nil {
 		return err
 	}
-	if err := w.writeBeside(d, r); err != nil {
+	if err := w.writeSideRows(d, r); err != nil {
 		return err
 	}
 	from := marksOf(r)
@@ -51,11 +51,11 @@ func (w *writer) applied(c store.Change, d *store.Decision, r *record, out *stor
 	if r.Status.Terminal() {
 		w.cache.drop(r.ID)
 	}
-	return w.carry(c, d, r, out)
+	return w.setExecution(c, d, r, out)
 }
 
-// carry sets the result's execution if the decision says so: with parameters for a claim, without for others.
-func (w *writer) carry(c store.Change, d *store.Decision, r *record, out *store.Result) error {
+// setExecution sets the result's execution if the decision says so: with parameters for a claim, without for others.
+func (w *writer) setExecution(c store.Change, d *store.Decision, r *record, out *store.Result) error {
 	if !d.Carry {
 		return nil
 	}
@@ -125,8 +125,8 @@ func (w *writer) writeEnd(r *record, next *store.Row) error {
 		id16(next.RetriedAs), blob(result), blob(failure), unusual)
 }
 
-// writeBeside writes a change's rows of other tables: its notice, output, events, and its effect on the session.
-func (w *writer) writeBeside(d *store.Decision, r *record) error {
+// writeSideRows writes a change's rows of other tables: its notice, output, events, and its effect on the session.
+func (w *writer) writeSideRows(d *store.Decision, r *record) error {
 	if d.Next.Status.Terminal() && r.Notify {
 		if err := w.notice(r); err != nil {
 			return err

@@ -13,11 +13,11 @@ import (
 // library directly: database/sql and its driver would triple the cost of a statement, with a mutex for each value (a
 // connection here needs none) and an allocation for each value that is not a number.
 type conn struct {
-	tls   *libc.TLS
-	db    uintptr
-	stmts map[string]stmt
-	in    arena             // the arguments of the current statement
-	words map[string]string // see row.word
+	tls      *libc.TLS
+	db       uintptr
+	stmts    map[string]stmt
+	in       arena             // the arguments of the current statement
+	interned map[string]string // see row.interned
 
 	reading bool // a statement is at a row
 }
@@ -50,7 +50,7 @@ func openConn(cfg Config, pragmas ...string) (*conn, error) {
 }
 
 func openPath(path string, pragmas []string) (*conn, error) {
-	c := &conn{tls: libc.NewTLS(), stmts: map[string]stmt{}, words: map[string]string{}}
+	c := &conn{tls: libc.NewTLS(), stmts: map[string]stmt{}, interned: map[string]string{}}
 	out, err := c.allocate(8)
 	if err != nil {
 		return nil, err

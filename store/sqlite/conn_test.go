@@ -33,15 +33,15 @@ func TestConnKeepsValues(t *testing.T) {
 			require.Equal(t, text, s.text())
 			require.Equal(t, blob, append([]byte{}, s.bytes()...))
 			require.Nil(t, s.bytes())
-			require.Equal(t, "text", s.word())
-			require.Equal(t, "blob", s.word())
+			require.Equal(t, "text", s.interned())
+			require.Equal(t, "blob", s.interned())
 			require.NoError(t, s.err)
 			require.Zero(t, s.integer())
 			require.ErrorContains(t, s.err, "only 6 columns")
 			return nil
 		}, text)
 		require.NoError(t, err)
-		require.LessOrEqual(t, len(c.words), wordsMax)
+		require.LessOrEqual(t, len(c.interned), internedMax)
 	}
 	n, err := c.number("SELECT count(*) FROM v WHERE a IS NULL OR b IS NULL")
 	require.NoError(t, err)
@@ -80,16 +80,16 @@ func TestConnRefuses(t *testing.T) {
 func TestConnIsBounded(t *testing.T) {
 	t.Parallel()
 	c := memoryConn(t)
-	for i := range 2 * wordsMax {
+	for i := range 2 * internedMax {
 		n, err := c.number(fmt.Sprintf("SELECT %d", i))
 		require.NoError(t, err)
 		require.EqualValues(t, i, n)
 		require.LessOrEqual(t, len(c.stmts), stmtsMax)
 		require.NoError(t, c.query("SELECT ?", func(r row) error {
-			require.Equal(t, fmt.Sprint("word", i), r.word(0))
+			require.Equal(t, fmt.Sprint("word", i), r.interned(0))
 			return nil
 		}, fmt.Sprint("word", i)))
-		require.LessOrEqual(t, len(c.words), wordsMax)
+		require.LessOrEqual(t, len(c.interned), internedMax)
 	}
 	_, err := c.exec("SELECT ?", make([]byte, 1<<20))
 	require.NoError(t, err)

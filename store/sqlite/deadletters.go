@@ -100,7 +100,7 @@ func (s *Store) ResolveDeadLetter(ctx context.Context, id int64, resolution stri
 	return s.write(ctx, "resolve dead letter", 1, func(w *writer) error {
 		n, err := w.c.exec("UPDATE dead_letter SET resolution = ? WHERE id = ?", resolution, id)
 		if err == nil && n == 0 {
-			err = own(fmt.Errorf("dead letter %d: %w", id, store.ErrNotFound))
+			err = ofCall(fmt.Errorf("dead letter %d: %w", id, store.ErrNotFound))
 		}
 		return err
 	})

@@ -157,9 +157,9 @@ func candidates(c *conn, hint int, sql string, args ...any) ([]messages.Candidat
 		var k messages.Candidate
 		k.Seq = v.integer()
 		v.id((*[16]byte)(&k.ID))
-		k.Attempt, k.Action, k.Version = messages.Attempt(v.integer()), v.word(), v.word()
-		k.Priority, k.Session, k.Affinity = messages.Priority(v.integer()), v.text(), messages.Affinity(v.word())
-		k.Avoid = messages.WorkerID(v.word())
+		k.Attempt, k.Action, k.Version = messages.Attempt(v.integer()), v.interned(), v.interned()
+		k.Priority, k.Session, k.Affinity = messages.Priority(v.integer()), v.text(), messages.Affinity(v.interned())
+		k.Avoid = messages.WorkerID(v.interned())
 		flags := v.integer()
 		k.WaitForWorker, k.Idempotent = flags&flagWait != 0, flags&flagIdempotent != 0
 		k.WorkerDeadline, k.TakeBacks, k.Timeout = v.time(), int(v.integer()), v.duration()

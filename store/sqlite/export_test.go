@@ -24,7 +24,7 @@ func Ask(t *testing.T, path, query string) (text string) {
 	c, err := openConn(Config{Path: path})
 	require.NoError(t, err)
 	require.NoError(t, c.query(query, func(r row) error {
-		text = r.word(0)
+		text = r.interned(0)
 		return nil
 	}))
 	require.NoError(t, c.close())
@@ -113,7 +113,7 @@ func Repeat(t testing.TB, s *Store, n int) {
 		for _, table := range []string{"request", "execution", "timer"} {
 			var names, values []string
 			if err := w.c.query("SELECT name FROM pragma_table_info('"+table+"')", func(r row) error {
-				name := r.word(0)
+				name := r.interned(0)
 				value, own := map[string]string{"seq": "?2 + i.n", "id": "randomblob(16)"}[name]
 				if !own {
 					value = "o." + name

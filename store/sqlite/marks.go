@@ -112,7 +112,7 @@ func (w *writer) markSession(from, to marks, r *record) error {
 	if err != nil {
 		return err
 	}
-	return w.rehead(r.Pool, r.Session)
+	return w.updateHead(r.Pool, r.Session)
 }
 
 const (
@@ -122,9 +122,9 @@ const (
 	headDelete = "DELETE FROM head WHERE pool = ? AND session = ?"
 )
 
-// rehead derives the session's head from turn and busy, like store.Head: a busy session has none, and none if its first
+// updateHead derives the session's head from turn and busy, like store.Head: a busy session has none, and none if its first
 // execution was given back and waits for its run_at.
-func (w *writer) rehead(pool, session string) error {
+func (w *writer) updateHead(pool, session string) error {
 	busy, err := w.c.number("SELECT 1 FROM busy WHERE pool = ? AND session = ? LIMIT 1", pool, session)
 	if err != nil {
 		return err

@@ -106,28 +106,28 @@ func (r row) raw(i int) []byte {
 	return view(p, int(lib.Xsqlite3_column_bytes(r.c.tls, r.p, int32(i))))
 }
 
-// wordsMax bounds the texts that a connection keeps, wordLen the length of each.
+// internedMax bounds the texts that a connection keeps, internedLen the length of each.
 const (
-	wordsMax = 1024
-	wordLen  = 128
+	internedMax = 1024
+	internedLen = 128
 )
 
-// word returns a text with few different values (actions, pools, workers) without allocating it again.
-func (r row) word(i int) string {
+// interned returns a text with few different values (actions, pools, workers) without allocating it again.
+func (r row) interned(i int) string {
 	b := r.raw(i)
 	if len(b) == 0 {
 		return ""
 	}
-	if s, ok := r.c.words[string(b)]; ok {
+	if s, ok := r.c.interned[string(b)]; ok {
 		return s
 	}
 	s := string(b)
-	if len(s) > wordLen {
+	if len(s) > internedLen {
 		return s
 	}
-	if len(r.c.words) >= wordsMax {
-		clear(r.c.words)
+	if len(r.c.interned) >= internedMax {
+		clear(r.c.interned)
 	}
-	r.c.words[s] = s
+	r.c.interned[s] = s
 	return s
 }

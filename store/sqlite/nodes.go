@@ -44,7 +44,7 @@ func (w *writer) changeNode(sql string, inc messages.Incarnation, args ...any) e
 // declared returns the error of a statement that should have changed the row of an incarnation.
 func declared(inc messages.Incarnation, changed int64, err error) error {
 	if err == nil && changed == 0 {
-		err = own(fmt.Errorf("incarnation %s: %w or declared dead", inc, store.ErrNotFound))
+		err = ofCall(fmt.Errorf("incarnation %s: %w or declared dead", inc, store.ErrNotFound))
 	}
 	return err
 }
@@ -77,7 +77,7 @@ func (s *Store) SetNode(ctx context.Context, inc messages.Incarnation, state sto
 		switch state {
 		case store.NodeActive, store.NodeDraining, store.NodeDead:
 		default:
-			return own(fmt.Errorf("node state %q: %w: want active, draining or dead", state, store.ErrInvalid))
+			return ofCall(fmt.Errorf("node state %q: %w: want active, draining or dead", state, store.ErrInvalid))
 		}
 		err := w.changeNode("UPDATE node SET state = ?1 WHERE (state <> 'dead' OR ?1 = 'dead') AND incarnation = ?2", inc, string(state))
 		if err != nil || state == store.NodeActive {

@@ -84,20 +84,20 @@ func (s *Store) purgeBy(what string, sql ...string) func(context.Context, time.T
 	}
 }
 
-// victim is an ended execution that is old enough to delete. An outcome never changes, so a reader may select it.
-type victim struct {
+// oldExecution is an ended execution that is old enough to delete. An outcome never changes, so a reader may select it.
+type oldExecution struct {
 	seq    int64
 	labels []byte
 }
 
 func (s *Store) purgeExecutions(ctx context.Context, before time.Time, limit int) (store.Purged, error) {
-	var victims []victim
+	var old []oldExecution
 	var next int64
 	err := s.read(ctx, "look for old executions", func(c *conn) (err error) {
-		victims, next, err = ended(c, s.purges.after, before, limit)
+		old, next, err = ended(c, s.purges.after, before, limit)
 		return err
 	})
-	if err != nil || len(victims) == 0 {
+	if err != nil || len(old) == 0 {
 		if err == nil {
 			s.purges.after = next
 		}
@@ -106,7 +106,7 @@ func (s *Store) purgeExecutions(ctx context.Context, before time.Time, limit int
 	var n int
 	err = s.write(ctx, "purge executions", limit, func(w *writer) error {
 		n = 0
-		for _, v := range victims {
+		for _, v := range old {
 			gone, err := w.deleteExecution(v)
 			if err != nil {
 				return err
@@ -132,7 +132,7 @@ var endedSQL = store.Statement(`SELECT e.seq, r.labels, e.status >= {completed} 
 // ended finds the oldest ended executions after a seq, and returns where the next look continues; 0: at the start,
 // because this one reached the end. An execution requested after before cannot have ended before it, and requests are
 // in order of time.
-func ended(c *conn, after int64, before time.Time, limit int) (out []victim, next int64, err error) {
+func ended(c *conn, after int64, before time.Time, limit int) (out []oldExecution, next int64, err error) {
 	horizon, err := horizon(c, micros(before))
 	if err != nil {
 		return nil, 0, err
@@ -149,7 +149,7 @@ func ended(c *conn, after int64, before time.Time, limit int) (out []victim, nex
 				full = true
 			default:
 				if old {
-					out = append(out, victim{seq: seq, labels: labels})
+					out = append(out, oldExecution{seq: seq, labels: labels})
 				}
 				after = seq
 			}
@@ -187,7 +187,7 @@ func horizon(c *conn, before int64) (int64, error) {
 var deleteEnded = store.Statement("DELETE FROM execution WHERE seq = ? AND status >= {completed}")
 
 // deleteExecution deletes an ended execution with all its rows, and returns how many executions it deleted.
-func (w *writer) deleteExecution(v victim) (int, error) {
+func (w *writer) deleteExecution(v oldExecution) (int, error) {
 	n, err := w.c.exec(deleteEnded, v.seq)
 	if err != nil || n == 0 {
 		return 0, err

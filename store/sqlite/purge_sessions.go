@@ -23,7 +23,7 @@ var (
 
 // purgeSessions walks the sessions by name, one stretch in one call.
 func (s *Store) purgeSessions(ctx context.Context, before time.Time, limit int) (store.Purged, error) {
-	var victims [][2]string
+	var old [][2]string
 	stretch := min(4*limit, stretchMax)
 	last, looked, full := [2]string{s.purges.pool, s.purges.session}, 0, false
 	err := s.read(ctx, "look for idle sessions", func(c *conn) error {
@@ -33,11 +33,11 @@ func (s *Store) purgeSessions(ctx context.Context, before time.Time, limit int) 
 			looked++
 			switch idle := v.boolean(); {
 			case full:
-			case idle && len(victims) >= limit:
+			case idle && len(old) >= limit:
 				full = true
 			default:
 				if idle {
-					victims = append(victims, name)
+					old = append(old, name)
 				}
 				last = name
 			}
@@ -47,7 +47,7 @@ func (s *Store) purgeSessions(ctx context.Context, before time.Time, limit int) 
 	if err != nil {
 		return store.Purged{}, err
 	}
-	n, err := s.deleteSessions(ctx, victims, before)
+	n, err := s.deleteSessions(ctx, old, before)
 	if err != nil {
 		return store.Purged{}, err
 	}

@@ -45,7 +45,7 @@ func (w *writer) fenceRetry(id messages.ExecutionID, next *messages.Execution, b
 	case err != nil:
 		return id, err
 	case r == nil:
-		return id, own(fmt.Errorf("execution %s: %w", id, store.ErrNotFound))
+		return id, ofCall(fmt.Errorf("execution %s: %w", id, store.ErrNotFound))
 	}
 	if r.Status.Terminal() {
 		defer w.cache.drop(id) // the cache is for rows that still change
@@ -54,7 +54,7 @@ func (w *writer) fenceRetry(id messages.ExecutionID, next *messages.Execution, b
 		return r.RetriedAs, nil
 	}
 	if err := store.NotRetried(&r.Execution); err != nil {
-		return id, own(err)
+		return id, ofCall(err)
 	}
 	if next.IdempotencyKey != "" {
 		holder, err := w.keyed(next)
@@ -62,7 +62,7 @@ func (w *writer) fenceRetry(id messages.ExecutionID, next *messages.Execution, b
 			return id, err
 		}
 		if holder != nil {
-			return id, own(conflict(next, holder.ID))
+			return id, ofCall(conflict(next, holder.ID))
 		}
 	}
 	return next.ID, w.addRetry(next, r, by)

@@ -112,7 +112,7 @@ func scanFresh(row row, r *record) error {
 		return err
 	}
 	r.Status, r.rank = messages.Requested, s.integer()
-	r.Priority, r.Pool, r.Session = messages.Priority(s.integer()), s.word(), s.text()
+	r.Priority, r.Pool, r.Session = messages.Priority(s.integer()), s.interned(), s.text()
 	r.RunAt, r.QueueDeadline, r.WorkerDeadline = s.time(), s.time(), s.time()
 	r.Parameters = s.bytes()
 	return s.err
@@ -121,18 +121,18 @@ func scanFresh(row row, r *record) error {
 func scanRequest(s *scanner, r *record) error {
 	r.Seq = s.integer()
 	s.id((*[16]byte)(&r.ID))
-	r.Action, r.Version = s.word(), s.word()
-	r.Affinity = messages.Affinity(s.word())
+	r.Action, r.Version = s.interned(), s.interned()
+	r.Affinity = messages.Affinity(s.interned())
 	labels := s.bytes()
-	r.CreatedBy, r.Trace, r.IdempotencyKey = s.word(), s.text(), s.text()
+	r.CreatedBy, r.Trace, r.IdempotencyKey = s.interned(), s.text(), s.text()
 	r.RequestHash = s.bytes()
 	r.Timeout, r.StallTimeout = s.duration(), s.duration()
 	flags := s.integer()
 	r.WaitForWorker, r.Idempotent, r.MayRepeat = flags&flagWait != 0, flags&flagIdempotent != 0, flags&flagMayRepeat != 0
 	r.Notify = flags&flagNotify != 0
-	r.MaxRetries, r.RetryCount, r.RetryReason = int(s.integer()), int(s.integer()), s.word()
+	r.MaxRetries, r.RetryCount, r.RetryReason = int(s.integer()), int(s.integer()), s.interned()
 	s.id((*[16]byte)(&r.Original))
-	r.avoid = messages.WorkerID(s.word())
+	r.avoid = messages.WorkerID(s.interned())
 	r.RequestedAt, r.params = s.time(), int(s.integer())
 	if len(labels) > 0 {
 		if err := json.Unmarshal(labels, &r.Labels); err != nil {
@@ -146,9 +146,9 @@ func scanRequest(s *scanner, r *record) error {
 func scanState(s *scanner, r *record) {
 	r.rank = s.integer()
 	r.Status, r.Attempt, r.Last = messages.Status(s.integer()), messages.Attempt(s.integer()), store.Last(s.integer())
-	r.Priority, r.Pool, r.Session = messages.Priority(s.integer()), s.word(), s.text()
+	r.Priority, r.Pool, r.Session = messages.Priority(s.integer()), s.interned(), s.text()
 	s.id((*[16]byte)(&r.Worker.Incarnation))
-	r.Worker.Slot, r.WorkerID = messages.Slot(s.integer()), messages.WorkerID(s.word())
+	r.Worker.Slot, r.WorkerID = messages.Slot(s.integer()), messages.WorkerID(s.interned())
 	if !r.Worker.Incarnation.IsZero() {
 		r.Worker.Pool = r.Pool
 	}
@@ -189,8 +189,8 @@ func (s *scanner) duration() time.Duration { return time.Duration(s.integer()) *
 func (s *scanner) text() string  { return string(s.row.raw(s.next())) }
 func (s *scanner) bytes() []byte { return bytes.Clone(s.row.raw(s.next())) }
 
-// word reads a text with few different values.
-func (s *scanner) word() string { return s.row.word(s.next()) }
+// interned reads a text with few different values.
+func (s *scanner) interned() string { return s.row.interned(s.next()) }
 
 func (s *scanner) id(into *[16]byte) {
 	b := s.row.raw(s.next())

@@ -208,7 +208,7 @@ func (s *Store) SaveSnapshot(ctx context.Context, ref store.SessionRef, state js
 			return err
 		}
 		if has == 0 {
-			return own(fmt.Errorf("session %q of pool %q: %w", ref.Session, ref.Pool, store.ErrNotFound))
+			return ofCall(fmt.Errorf("session %q of pool %q: %w", ref.Session, ref.Pool, store.ErrNotFound))
 		}
 		n, err := w.c.exec(`UPDATE session SET snapshot_epoch = ?1, snapshot_runs = min(bound_runs + ?4, runs)
  WHERE pool = ?2 AND session = ?3 AND epoch = ?1 AND (snapshot_epoch, snapshot_runs) <= (?1, min(bound_runs + ?4, runs))`,

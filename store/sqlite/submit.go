@@ -144,7 +144,7 @@ func (w *writer) insert(r *record) error {
 	if len(e.Labels) > 0 {
 		b, err := json.Marshal(e.Labels)
 		if err != nil {
-			return own(fmt.Errorf("labels of execution %s: %w", e.ID, err))
+			return ofCall(fmt.Errorf("labels of execution %s: %w", e.ID, err))
 		}
 		labels = b
 	}
@@ -189,12 +189,12 @@ func (w *writer) existing(executions []messages.Execution) (map[int]*record, err
 		}
 		if old == nil {
 			if err := conflictsWithin(executions, i); err != nil {
-				return nil, own(err)
+				return nil, ofCall(err)
 			}
 			continue
 		}
 		if !sameRequest(e, &old.Execution) {
-			return nil, own(conflict(e, old.ID))
+			return nil, ofCall(conflict(e, old.ID))
 		}
 		if found == nil {
 			found = map[int]*record{}

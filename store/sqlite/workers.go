@@ -83,7 +83,7 @@ func (s *Store) CordonWorker(ctx context.Context, key messages.WorkerKey, cordon
 		n, err := w.c.exec("UPDATE worker SET cordoned = ? WHERE incarnation = ? AND pool = ? AND slot = ?",
 			flags(cordoned), key.Incarnation[:], key.Pool, int64(key.Slot))
 		if err == nil && n == 0 {
-			err = own(fmt.Errorf("worker slot %d of pool %q on %s: %w", key.Slot, key.Pool, key.Incarnation, store.ErrNotFound))
+			err = ofCall(fmt.Errorf("worker slot %d of pool %q on %s: %w", key.Slot, key.Pool, key.Incarnation, store.ErrNotFound))
 		}
 		return err
 	})
@@ -152,7 +152,7 @@ func (s *Store) SaveActions(ctx context.Context, actions []messages.Action) erro
 			a := &actions[i]
 			def, err := json.Marshal(a)
 			if err != nil {
-				return own(fmt.Errorf("action %s: %w", a.Ref, err))
+				return ofCall(fmt.Errorf("action %s: %w", a.Ref, err))
 			}
 			err = w.exec("INSERT OR REPLACE INTO action (ref, version, pool, timeout, max_retries, definition, saved_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
 				a.Ref, a.Version, a.Pool, spanMicros(a.Timeout), int64(a.MaxRetries), def, micros(w.now))

@@ -16,7 +16,7 @@ type request struct {
 	what string // for errors
 	rows int    // its size in a group: its rows, and one for each rowBytes of its data
 	// work makes the call's changes in the writer's open transaction. It may run again after a rollback, so it resets its
-	// results first. An error wrapped by own concerns this call alone and left no change. Any other error ends the
+	// results first. An error wrapped by ofCall concerns this call alone and left no change. Any other error ends the
 	// transaction.
 	work func(tx *writer) error
 	err  error
@@ -26,16 +26,16 @@ type request struct {
 // rowBytes is how many bytes of data count as a row, so that a group has at most about 16 MiB, or one call.
 const rowBytes = 4 << 10
 
-// ownError is an error of one call that changed nothing.
-type ownError struct{ error }
+// callError is an error of one call that changed nothing.
+type callError struct{ error }
 
-func (e ownError) Unwrap() error { return e.error }
+func (e callError) Unwrap() error { return e.error }
 
-func own(err error) error {
+func ofCall(err error) error {
 	if err == nil {
 		return nil
 	}
-	return ownError{err}
+	return callError{err}
 }
 
 // writer owns the only connection that writes. While it commits one group, the next collects in the queue, so calls
@@ -189,7 +189,7 @@ func (w *writer) transact(group []*request) (err error) {
 		if r.err = r.ctx.Err(); r.err != nil {
 			continue
 		}
-		var mine ownError
+		var mine callError
 		if err = w.guard(r); errors.As(err, &mine) {
 			r.err, err = mine.error, nil
 		}
@@ -247,9 +247,9 @@ func (w *writer) rank(r *store.Row) (int64, error) {
 	return rankOf(n, waitIn(r, w.now), r.Priority), nil
 }
 
-// point runs f so that a failure of f undoes only f. In a careful transaction it uses a savepoint. In a fast one the
+// isolate runs f so that a failure of f undoes only f. In a careful transaction it uses a savepoint. In a fast one the
 // failure ends the transaction, and the careful one follows.
-func (w *writer) point(f func() error) error {
+func (w *writer) isolate(f func() error) error {
 	if !w.careful {
 		return f()
 	}
@@ -262,9 +262,9 @@ func (w *writer) point(f func() error) error {
 		if _, e := w.c.exec("ROLLBACK TO change"); e != nil {
 			return e
 		}
-		err = own(err)
+		err = ofCall(err)
 	}
-	if _, e := w.c.exec("RELEASE change"); e != nil && (err == nil || errors.As(err, new(ownError))) {
+	if _, e := w.c.exec("RELEASE change"); e != nil && (err == nil || errors.As(err, new(callError))) {
 		return e
 	}
 	return err

@@ -162,8 +162,8 @@ func testDrainingHeartbeats(t *testing.T, k *kit) {
 	require.NoError(t, k.Heartbeat(ctx, k.inc, nil), "of one that has ended nothing is written")
 }
 
-// testLargeLetters stores dead letters above the bound of their body.
-func testLargeLetters(t *testing.T, k *kit) {
+// testLargeDeadLetters stores dead letters above the bound of their body.
+func testLargeDeadLetters(t *testing.T, k *kit) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), 200<<10/16)
 	sum := sha256.Sum256(body)
 	id, err := k.SaveDeadLetter(t.Context(), store.DeadLetter{Reason: "malformed", Body: body, Resolution: "quarantined"})

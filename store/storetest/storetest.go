@@ -73,7 +73,7 @@ var suite = []named{
 	{"workers", testWorkers},
 	{"heartbeats while draining", testDrainingHeartbeats},
 	{"dead letters", testDeadLetters},
-	{"large dead letters", testLargeLetters},
+	{"large dead letters", testLargeDeadLetters},
 	{"dead letter keys", testDeadLetterKeys},
 	{"notices", testNotices},
 	{"notices of retries", testNoticeRetry},

@@ -99,7 +99,7 @@ func newIndex(h *History) *index {
 			x.cancelled[c.ID] = true
 		}
 	}
-	for _, p := range h.Letters {
+	for _, p := range h.DeadLetters {
 		x.letters[p] = true
 	}
 	for i, e := range h.Effects {

@@ -101,7 +101,7 @@ func goodTale() *tale {
 	expired := w.submit(9, "expired", messages.Failed)
 	moves(expired, "place", "fail")
 	expired.Code = messages.CodeQueueTimeout
-	w.Letters = append(w.Letters, messages.Placement{Execution: id(9), Attempt: 1})
+	w.DeadLetters = append(w.DeadLetters, messages.Placement{Execution: id(9), Attempt: 1})
 
 	stopped := w.submit(8, "stopped", messages.Completed, messages.Cancelled)
 	w.Calls = append(w.Calls, chaos.Call{Op: "cancel", State: chaos.Invoked, ID: id(8)})
@@ -183,7 +183,7 @@ var mutations = []struct {
 		e.Events, e.Status, e.Attempt = nil, messages.Requested, 0
 		moves(e, "place", "take_back", "place", "fail")
 	}},
-	{"expired_by_its_letter", "nothing was dead-lettered", func(w *tale) { w.Letters = nil }},
+	{"expired_by_its_letter", "nothing was dead-lettered", func(w *tale) { w.DeadLetters = nil }},
 	{"completed_really_ran", "an outcome without an end", func(w *tale) {
 		at := w.line("end", 1, 3)
 		w.Effects = slices.Delete(w.Effects, at, at+1)

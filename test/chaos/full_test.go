@@ -215,14 +215,14 @@ func (f *full) any(random *rand.Rand) *node { return f.nodes[random.IntN(len(f.n
 func (f *full) history(c *caller) *chaos.History {
 	f.t.Helper()
 	h := f.nodes[0].history(c)
-	h.Letters = f.letters.all()
+	h.DeadLetters = f.letters.all()
 	cursor := ""
 	for {
 		var page api.DeadLetterList
 		f.nodes[0].get("/api/v1/dead-letters?limit=1000&cursor="+url.QueryEscape(cursor), &page)
 		for _, row := range page.DeadLetters {
 			if !bytes.Contains(row.Headers, []byte(sideMark)) {
-				h.Letters = append(h.Letters, messages.Placement{Execution: row.Execution, Attempt: row.Attempt})
+				h.DeadLetters = append(h.DeadLetters, messages.Placement{Execution: row.Execution, Attempt: row.Attempt})
 			}
 		}
 		if cursor = page.NextCursor; cursor == "" {

@@ -15,10 +15,10 @@ import (
 
 // History is the record of one run.
 type History struct {
-	Calls      []Call               // the callers' own log, in the order of writing
-	Executions []Stored             // all executions in the store, after the end
-	Effects    []Effect             // the side-effect log, in the order of the file, which is the order of the writes
-	Letters    []messages.Placement // the messages that the broker dead-lettered, one for each time
+	Calls       []Call               // the callers' own log, in the order of writing
+	Executions  []Stored             // all executions in the store, after the end
+	Effects     []Effect             // the side-effect log, in the order of the file, which is the order of the writes
+	DeadLetters []messages.Placement // the messages that the broker dead-lettered, one for each time
 	// Sparse: the store kept no events for the steps of the straight path, as it does by default.
 	Sparse bool
 }

@@ -73,7 +73,7 @@ func expiredByItsLetter(x *index, report func(Violation)) {
 // deaths are the letters of the execution's attempts.
 func (x *index) deaths(e *Stored) []string {
 	var lines []string
-	for _, p := range x.Letters {
+	for _, p := range x.DeadLetters {
 		if p.Execution == e.ID {
 			lines = append(lines, fmt.Sprintf("dead letter of attempt %d", p.Attempt))
 		}

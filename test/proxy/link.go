@@ -81,7 +81,7 @@ func (l *link) dial() bool {
 // pass waits until bytes may go in the direction; false: the link has ended.
 func (l *link) pass(d Direction) bool {
 	for {
-		now := l.proxy.weather()
+		now := l.proxy.conditions()
 		if !now.shut[d] {
 			return true
 		}
@@ -112,7 +112,7 @@ func (l *link) read(from *net.TCPConn, pieces chan<- piece) {
 			return
 		}
 		select {
-		case pieces <- piece{bytes[:n], time.Now().Add(l.proxy.weather().delay)}:
+		case pieces <- piece{bytes[:n], time.Now().Add(l.proxy.conditions().delay)}:
 		case <-l.done:
 			return
 		}

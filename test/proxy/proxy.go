@@ -36,13 +36,13 @@ type Proxy struct {
 	target   string
 	work     sync.WaitGroup
 	mu       sync.Mutex
-	now      weather
+	now      conditions
 	listener net.Listener // nil while it is cut or closed
 	links    map[*link]bool
 }
 
-// weather is the state of the network.
-type weather struct {
+// conditions is the state of the network.
+type conditions struct {
 	shut    [2]bool // by direction
 	delay   time.Duration
 	changed chan struct{} // closed when there is another
@@ -53,7 +53,7 @@ func New(t testing.TB, target string) *Proxy {
 	t.Helper()
 	p := &Proxy{
 		t: t, addr: servers.OwnAddress(), target: target,
-		now: weather{changed: make(chan struct{})}, links: map[*link]bool{},
+		now: conditions{changed: make(chan struct{})}, links: map[*link]bool{},
 	}
 	p.Heal()
 	t.Cleanup(p.Close)
@@ -78,19 +78,19 @@ func (p *Proxy) Cut() {
 
 // Blackhole keeps connections open and accepts new ones, but forwards nothing. Bytes that are sent meanwhile arrive
 // after Heal, as by retransmission.
-func (p *Proxy) Blackhole() { p.change(func(w *weather) { w.shut = [2]bool{true, true} }) }
+func (p *Proxy) Blackhole() { p.change(func(w *conditions) { w.shut = [2]bool{true, true} }) }
 
 // OneWay forwards in one direction only.
 func (p *Proxy) OneWay(d Direction) {
-	p.change(func(w *weather) { w.shut = [2]bool{d != ToServer, d != ToClient} })
+	p.change(func(w *conditions) { w.shut = [2]bool{d != ToServer, d != ToClient} })
 }
 
 // Delay delays all bytes that are read from now on by d, in each direction.
-func (p *Proxy) Delay(d time.Duration) { p.change(func(w *weather) { w.delay = d }) }
+func (p *Proxy) Delay(d time.Duration) { p.change(func(w *conditions) { w.delay = d }) }
 
 // Heal ends every fault.
 func (p *Proxy) Heal() {
-	p.change(func(w *weather) { w.shut, w.delay = [2]bool{}, 0 })
+	p.change(func(w *conditions) { w.shut, w.delay = [2]bool{}, 0 })
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.listener != nil {
@@ -111,7 +111,7 @@ func (p *Proxy) Close() {
 	p.work.Wait()
 }
 
-func (p *Proxy) change(f func(*weather)) {
+func (p *Proxy) change(f func(*conditions)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f(&p.now)
@@ -119,7 +119,7 @@ func (p *Proxy) change(f func(*weather)) {
 	p.now.changed = make(chan struct{})
 }
 
-func (p *Proxy) weather() weather {
+func (p *Proxy) conditions() conditions {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.now

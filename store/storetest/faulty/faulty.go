@@ -66,14 +66,14 @@ func (f *Store) Counts() Counts {
 	return f.counts
 }
 
-// fate is the faults of one call.
-type fate struct {
+// faults are the faults of one call.
+type faults struct {
 	refused, lost, twice bool
 	delay                time.Duration
 }
 
 // draw draws a call's faults. A call that cannot be repeated is at most refused or late.
-func (f *Store) draw(repeatable bool) fate {
+func (f *Store) draw(repeatable bool) faults {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	hit := func(chance int, possible bool, count *int) bool {
@@ -83,7 +83,7 @@ func (f *Store) draw(repeatable bool) fate {
 		*count++
 		return true
 	}
-	var d fate
+	var d faults
 	if hit(f.config.Delayed, true, &f.counts.Delayed) {
 		d.delay = time.Duration(f.random.Int64N(int64(f.config.DelayMax)) + 1)
 	}
@@ -94,7 +94,7 @@ func (f *Store) draw(repeatable bool) fate {
 }
 
 // begin waits for the delay and returns an error if the call is refused.
-func (d fate) begin(ctx context.Context) error {
+func (d faults) begin(ctx context.Context) error {
 	if err := pause(ctx, d.delay); err != nil {
 		return err
 	}

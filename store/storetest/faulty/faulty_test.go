@@ -117,10 +117,10 @@ func TestRepeatGivesUp(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// forgetful is a broken store: it does not recognize a repeated Finish and counts it again.
-type forgetful struct{ store.Store }
+// repeatsFinish is a broken store: it does not recognize a repeated Finish and counts it again.
+type repeatsFinish struct{ store.Store }
 
-func (s forgetful) Apply(ctx context.Context, changes []store.Change) ([]store.Result, error) {
+func (s repeatsFinish) Apply(ctx context.Context, changes []store.Change) ([]store.Result, error) {
 	out, err := s.Store.Apply(ctx, changes)
 	for i, r := range out {
 		if _, finish := changes[i].(*store.Finish); finish && r.Verdict == store.Already {
@@ -130,10 +130,10 @@ func (s forgetful) Apply(ctx context.Context, changes []store.Change) ([]store.R
 	return out, err
 }
 
-// amnesiac is a broken store: it stores a repeated submission as a new one.
-type amnesiac struct{ store.Store }
+// repeatsSubmission is a broken store: it stores a repeated submission as a new one.
+type repeatsSubmission struct{ store.Store }
 
-func (s amnesiac) SubmitPlaced(ctx context.Context, executions []messages.Execution, places []*store.Place) ([]store.Submitted, error) {
+func (s repeatsSubmission) SubmitPlaced(ctx context.Context, executions []messages.Execution, places []*store.Place) ([]store.Submitted, error) {
 	fresh := append([]messages.Execution(nil), executions...)
 	for i := range fresh {
 		if _, err := s.Get(ctx, fresh[i].ID); err == nil {
@@ -152,8 +152,8 @@ func TestBrokenStoresAreFoundOut(t *testing.T) {
 		want   error
 	}{
 		"good":                 {func(s store.Store) store.Store { return s }, nil},
-		"finish counted twice": {func(s store.Store) store.Store { return forgetful{s} }, faulty.ErrTwice},
-		"submitted twice":      {func(s store.Store) store.Store { return amnesiac{s} }, faulty.ErrTwice},
+		"finish counted twice": {func(s store.Store) store.Store { return repeatsFinish{s} }, faulty.ErrTwice},
+		"submitted twice":      {func(s store.Store) store.Store { return repeatsSubmission{s} }, faulty.ErrTwice},
 	} {
 		for fault, config := range map[string]faulty.Config{"lost": {Seed: 1, Lost: 50}, "twice": {Twice: 100}} {
 			t.Run(name+", "+fault, func(t *testing.T) {
