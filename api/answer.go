@@ -49,4 +49,3 @@ func writeProblem(w http.ResponseWriter, p *messages.Problem) {
 		_ = writeJSON(w, status, body)
 	}
 }
-
