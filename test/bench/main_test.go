@@ -109,36 +109,6 @@ func waiting(n *node.Node) int {
 	return count
 }
 
-// span is the time from the first placement to the last outcome of everything stored, and how many completed.
-func span(b *testing.B, n *node.Node) (time.Duration, int) {
-	b.Helper()
-	var first, last time.Time
-	count := 0
-	f := store.Filter{Limit: 1000}
-	for {
-		page, err := n.Backend().List(context.Background(), f)
-		if err != nil {
-			b.Fatal(err)
-		}
-		for i := range page.Executions {
-			e := &page.Executions[i]
-			if e.Status == messages.Completed {
-				count++
-			}
-			if first.IsZero() || e.FirstPlacedAt.Before(first) {
-				first = e.FirstPlacedAt
-			}
-			if e.FinishedAt.After(last) {
-				last = e.FinishedAt
-			}
-		}
-		if page.Next == 0 {
-			return last.Sub(first), count
-		}
-		f.Before = page.Next
-	}
-}
-
 // cpu is the processor time that this process has used.
 func cpu() time.Duration {
 	var u syscall.Rusage

@@ -41,7 +41,7 @@ func syncTime() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(folder) //nolint:errcheck // what is left is a temporary file
+	defer os.RemoveAll(folder)
 	f, err := os.Create(filepath.Join(folder, "sync"))
 	if err != nil {
 		return 0, err

@@ -94,7 +94,7 @@ func record(ctx context.Context, o options, out io.Writer) error {
 	if o.work, err = os.MkdirTemp("", "troupe-record-"); err != nil {
 		return err
 	}
-	defer os.RemoveAll(o.work) //nolint:errcheck // what is left is temporary
+	defer os.RemoveAll(o.work)
 	var problems error
 	for round := 1; round <= o.rounds && ctx.Err() == nil; round++ {
 		fmt.Fprintf(out, "round %d of %d\n", round, o.rounds)
