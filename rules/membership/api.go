@@ -53,7 +53,9 @@ type Event interface{ isEvent() }
 // Other is another incarnation, as a renewal's answer shows it.
 type Other struct {
 	Incarnation messages.Incarnation
-	Lapsed      bool // its lease has run out
+	Lapsed      bool      // its lease has run out
+	Renewed     time.Time // its last renewal, by the store's clock
+	Trace       Trace
 }
 
 // Renewed answers a Beat.
@@ -74,7 +76,13 @@ type FoundDead struct{}
 // Refused says that the store refused a claim because the own lease is not live there.
 type Refused struct{}
 
-// Declared answers a Declare: who was dead; none where it failed.
+// PeerLost says that the connection to a peer has ended. What the store shows of its process is looked at soon.
+type PeerLost struct{}
+
+// Knocked answers a Knock: which addresses were asked, and which of them refused the connection.
+type Knocked struct{ Asked, Refused []messages.Incarnation }
+
+// Declared answers a Declare and a DeclareGone: who was dead; none where it failed.
 type Declared struct{ Dead []messages.Incarnation }
 
 // Heard answers an AskPeers.
@@ -111,6 +119,13 @@ type AskPeers struct{}
 // Declare declares dead whose lease has run out. Answer: Declared.
 type Declare struct{}
 
+// Knock asks, once each, whether the addresses of incarnations refuse a connection. One whose address is not known is not among
+// those that refuse. Answer: Knocked.
+type Knock struct{ Incarnations []messages.Incarnation }
+
+// DeclareGone declares dead those whose process has ended, if they have not renewed and the store still shows it. Answer: Declared.
+type DeclareGone struct{ Gone []Gone }
+
 // Rescue takes up what ended incarnations had.
 type Rescue struct{}
 
@@ -130,18 +145,22 @@ func (Renewed) isEvent()    {}
 func (Unanswered) isEvent() {}
 func (FoundDead) isEvent()  {}
 func (Refused) isEvent()    {}
+func (PeerLost) isEvent()   {}
+func (Knocked) isEvent()    {}
 func (Declared) isEvent()   {}
 func (Heard) isEvent()      {}
 func (Resumed) isEvent()    {}
 func (Tick) isEvent()       {}
 
-func (Beat) isEffect()     {}
-func (Grant) isEffect()    {}
-func (GoOn) isEffect()     {}
-func (AskPeers) isEffect() {}
-func (Declare) isEffect()  {}
-func (Rescue) isEffect()   {}
-func (Up) isEffect()       {}
-func (Down) isEffect()     {}
-func (Stands) isEffect()   {}
-func (Fence) isEffect()    {}
+func (Beat) isEffect()        {}
+func (Grant) isEffect()       {}
+func (GoOn) isEffect()        {}
+func (AskPeers) isEffect()    {}
+func (Knock) isEffect()       {}
+func (Declare) isEffect()     {}
+func (DeclareGone) isEffect() {}
+func (Rescue) isEffect()      {}
+func (Up) isEffect()          {}
+func (Down) isEffect()        {}
+func (Stands) isEffect()      {}
+func (Fence) isEffect()       {}

@@ -48,6 +48,11 @@ type Machine struct {
 	alone     bool          // in an outage: no peer can be reached any more
 	aloneAt   time.Duration // since when
 	others    map[messages.Incarnation]struct{}
+	suspects  map[messages.Incarnation]*suspicion
+	knocking  bool
+	knockAt   time.Duration // when the next Knock is due, if there are suspects
+	soon      time.Duration // when a Beat is due beside the regular ones; 0: none
+	lostAt    time.Duration // when one was last asked for
 }
 
 // New returns the machine of an incarnation that has joined. Its time begins with the first Resumed: how long the rest of the node's
@@ -77,6 +82,8 @@ func (m *Machine) Step(now time.Duration, e Event) []Effect {
 	}
 	m.take(e)
 	m.judge()
+	m.knock()
+	m.conclude()
 	m.beat()
 	return m.out
 }
@@ -89,6 +96,7 @@ func (m *Machine) take(e Event) {
 		m.renew(e)
 	case Unanswered:
 		m.beating = false
+		clear(m.suspects)
 		m.stands(true)
 	case FoundDead:
 		m.beating = false
@@ -97,6 +105,10 @@ func (m *Machine) take(e Event) {
 		}
 	case Refused:
 		m.next = min(m.now, m.next)
+	case PeerLost:
+		m.lost()
+	case Knocked:
+		m.knocked(e)
 	case Declared:
 		m.declaring = false
 		m.down(e.Dead)
@@ -110,7 +122,8 @@ func (m *Machine) take(e Event) {
 
 // resume begins, or goes on with nothing under way.
 func (m *Machine) resume() {
-	m.beating, m.declaring, m.asking = false, false, false
+	m.beating, m.declaring, m.asking, m.knocking = false, false, false, false
+	clear(m.suspects)
 	if m.state == Doubting {
 		m.state = Steady
 	}
@@ -140,7 +153,9 @@ func (m *Machine) renew(e Renewed) {
 	m.emit(Grant{Asked: m.renewed, Steady: max(m.unbroken, m.now-e.SteadyFor)})
 	m.stands(false)
 	lapsed := m.compare(e.Others)
-	if steady := e.Steady && m.renewed-m.unbroken >= m.cfg.Lease; lapsed && m.leases && steady && !m.declaring {
+	steady := e.Steady && m.renewed-m.unbroken >= m.cfg.Lease
+	m.suspect(e.Others, steady)
+	if lapsed && m.leases && steady && !m.declaring {
 		m.declaring = true
 		m.emit(Declare{})
 	}
@@ -245,24 +260,48 @@ func (m *Machine) fence(why string) {
 	m.emit(Fence{Why: why})
 }
 
+// lost has the store looked at soon, at most once a beat: where a peer's process has ended, the store knows it in a moment. The
+// regular beats stay where they are, because every node hears of that end at once.
+func (m *Machine) lost() {
+	if m.leases && m.soon == 0 && m.now-m.lostAt >= m.cfg.Beat {
+		m.lostAt = m.now
+		m.lookAt(m.now + m.cfg.Beat/10)
+	}
+}
+
+// lookAt has the store looked at by a renewal at a moment, if none is due before.
+func (m *Machine) lookAt(at time.Duration) {
+	if at < m.next && (m.soon == 0 || at < m.soon) {
+		m.soon = at
+	}
+}
+
 // beat renews when it is time, one renewal at a time.
 func (m *Machine) beat() {
-	if m.state == Fenced || m.beating || m.now < m.next {
+	regular, soon := m.now >= m.next, m.soon != 0 && m.now >= m.soon
+	if m.state == Fenced || m.beating || !regular && !soon {
 		return
 	}
-	m.beating, m.next = true, m.now+m.cfg.Beat
+	m.beating, m.soon = true, 0
+	if regular {
+		m.next = m.now + m.cfg.Beat
+	}
 	m.emit(Beat{Heartbeats: m.away})
 }
 
 // Next is when a Tick is wanted at the latest.
 func (m *Machine) Next() time.Duration {
 	next := m.next
+	if m.soon != 0 {
+		next = min(next, m.soon)
+	}
 	if m.beating {
 		next = m.now + m.cfg.Beat
 	}
 	if !m.leases {
 		return next
 	}
+	next = m.wake(next)
 	switch m.state {
 	case Steady:
 		next = min(next, m.renewed+m.share(askShare))

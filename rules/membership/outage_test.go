@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ type fleetModel struct {
 	oldRule, oldNodes bool
 	from, until       time.Duration // the store is away
 	hangs             bool          // it is frozen: what was asked is done when it thaws
+	closed            bool          // somebody refuses every connection between nodes in their place
 	now               time.Duration
 	made              int // moments so far
 	queue             moments
@@ -31,6 +33,8 @@ type modelNode struct {
 	m                               *Machine
 	base                            time.Duration // the node's clock begins here
 	beatAt, leaseUntil, steadySince time.Duration // its row
+	lockedSince                     time.Duration
+	locked                          bool          // its connection to the store holds its lock
 	dead                            bool          // its row says so
 	ended                           bool          // it was killed, or has fenced itself
 	foundAt                         time.Duration // when it was declared dead
@@ -74,7 +78,7 @@ func (f *fleetModel) upTo(least, most time.Duration) time.Duration {
 
 func newFleetModel(seed uint64, count int) *fleetModel {
 	f := &fleetModel{rnd: rand.New(rand.NewPCG(seed, seed))}
-	f.hangs = f.rnd.IntN(2) == 0
+	f.hangs, f.closed = f.rnd.IntN(2) == 0, f.rnd.IntN(2) == 0
 	for i := range count {
 		n := &modelNode{inc: inc(byte(i + 1))}
 		f.nodes = append(f.nodes, n)
@@ -113,8 +117,12 @@ func (f *fleetModel) step(n *modelNode, e Event) {
 			if !f.oldNodes {
 				f.declare(n)
 			}
+		case Knock:
+			f.knock(n, effect.Incarnations)
+		case DeclareGone:
+			f.declareGone(n, effect.Gone)
 		case Fence:
-			n.ended = true
+			n.end()
 		}
 	}
 	n.tick = n.base + n.m.Next()
@@ -176,10 +184,15 @@ func (f *fleetModel) beat(n *modelNode) {
 			n.steadySince = f.now
 		}
 		n.beatAt, n.leaseUntil = f.now, f.now+modelLease
+		if !n.locked && !n.ended {
+			n.locked, n.lockedSince = true, f.now
+		}
 		e := Renewed{Asked: asked, SteadyFor: f.now - n.steadySince, Steady: f.now-n.steadySince >= modelLease}
 		for _, o := range f.nodes {
 			if o != n && o.m != nil && !o.dead {
-				e.Others = append(e.Others, Other{o.inc, o.leaseUntil <= f.now})
+				e.Others = append(e.Others, Other{o.inc, o.leaseUntil <= f.now, moment0.Add(o.beatAt), Trace{
+					Locks: o.lockedSince > 0, Held: o.locked, OwnLock: f.now - n.lockedSince, Silence: f.now - o.beatAt, Lease: modelLease,
+				}})
 			}
 		}
 		return e
@@ -225,6 +238,76 @@ func (f *fleetModel) declare(n *modelNode) {
 	})
 }
 
+// moment0 is when the store's clock shows 0.
+var moment0 = time.Unix(0, 0)
+
+// end ends the node's process; the store frees its lock.
+func (n *modelNode) end() { n.ended, n.locked = true, false }
+
+// knock asks at the addresses of others.
+func (f *fleetModel) knock(n *modelNode, asked []messages.Incarnation) {
+	f.after(f.upTo(time.Millisecond, 20*time.Millisecond), func() {
+		e := Knocked{Asked: asked}
+		for _, o := range f.nodes {
+			if slices.Contains(asked, o.inc) && (o.ended || f.closed) {
+				e.Refused = append(e.Refused, o.inc)
+			}
+		}
+		f.step(n, e)
+	})
+}
+
+// declareGone is the store's statement that declares dead within the lease.
+func (f *fleetModel) declareGone(n *modelNode, gone []Gone) {
+	f.atStore(func() Event {
+		e := Declared{}
+		if n.dead || !n.locked || f.now-n.lockedSince < modelLease || f.now-n.steadySince < modelLease || f.now-n.beatAt > modelLease*GapShare/1000 {
+			return e
+		}
+		for _, g := range gone {
+			for _, o := range f.nodes {
+				silent := n.beatAt-o.beatAt >= modelLease*SilentShare/1000 && f.now-n.beatAt >= modelLease*SettleShare/1000
+				if o.inc != g.Incarnation || o.dead || o.locked || !moment0.Add(o.beatAt).Equal(g.Renewed) || !silent {
+					continue
+				}
+				o.dead, o.foundAt = true, f.now
+				e.Dead = append(e.Dead, o.inc)
+				if !o.ended {
+					f.wrong = append(f.wrong, fmt.Sprintf("%s within its lease at %s, renewed at %s", o.inc.Short(), f.now, o.beatAt))
+				}
+			}
+		}
+		return e
+	}, func(e Event) {
+		if e == nil {
+			e = Declared{}
+		}
+		f.step(n, e)
+	})
+}
+
+// unlock ends the connections of nodes to the store, of all or of one that is drawn.
+func (f *fleetModel) unlock(all bool) {
+	one := f.rnd.IntN(len(f.nodes))
+	for i, n := range f.nodes {
+		if all || i == one {
+			n.locked = false
+		}
+	}
+}
+
+// kill ends a node's process, which the others hear of by their connections to it.
+func (f *fleetModel) kill(n *modelNode) {
+	n.end()
+	for _, o := range f.nodes {
+		f.after(f.upTo(0, 20*time.Millisecond), func() {
+			if o.m != nil {
+				f.step(o, PeerLost{})
+			}
+		})
+	}
+}
+
 // askPeers asks the other nodes, all of which can be reached, whether they renew, as actors.Lease answers.
 func (f *fleetModel) askPeers(n *modelNode) {
 	f.after(f.upTo(time.Millisecond, 20*time.Millisecond), func() {
@@ -245,12 +328,15 @@ func (f *fleetModel) askPeers(n *modelNode) {
 }
 
 // outages are the lengths of the store's absence, in thousandths of a lease.
-var outages = []int{500, 800, 950, 1000, 1500}
+var outages = []int{20, 200, 500, 800, 950, 1000, 1500}
 
 // outageAt has the store go away, once the nodes are steady, at any phase of their beats.
 func (f *fleetModel) outageAt(share int) {
 	f.from = 8*time.Second + f.upTo(0, 2*modelBeat)
 	f.until = f.from + modelLease*time.Duration(share)/1000
+	if !f.hangs {
+		f.after(f.from, func() { f.unlock(true) })
+	}
 }
 
 // However long the store is away for everyone, nobody who lives is declared dead: the decision alone and the statements alone
@@ -276,6 +362,9 @@ func TestNobodyWhoLivesIsDeclaredDeadAfterAnOutage(t *testing.T) {
 					f := newFleetModel(seed, 2+int(seed%4))
 					f.oldRule, f.oldNodes = c.oldRule, c.oldNodes
 					f.outageAt(share)
+					for at := time.Second; at < f.until+12*time.Second; at += f.upTo(0, 3*time.Second) {
+						f.after(at, func() { f.unlock(false) })
+					}
 					f.run(f.until + 12*time.Second)
 					wrong += len(f.wrong)
 					if c.sound {
@@ -304,10 +393,34 @@ func TestTheDeadAreFoundInTime(t *testing.T) {
 			if share > 0 {
 				limit = max(killed, f.until) + modelLease + inTime
 			}
-			f.after(killed, func() { last.ended = true })
+			f.after(killed, func() { f.kill(last) })
 			f.run(limit)
 			require.True(t, last.dead, "share %d, seed %d: killed at %s, away from %s to %s", share, seed, killed, f.from, f.until)
 			require.Empty(t, f.wrong, "share %d, seed %d", share, seed)
 		}
 	}
+}
+
+// A node whose process ends while all else is well is declared dead long before its lease has run out, unless it cannot be told from
+// one that lives.
+func TestTheKilledAreFoundWithinTheirLease(t *testing.T) {
+	t.Parallel()
+	var took []time.Duration
+	for seed := range uint64(300) {
+		f := newFleetModel(seed, 2+int(seed%4))
+		f.from, f.until = time.Hour, time.Hour
+		f.closed = false
+		last := f.nodes[len(f.nodes)-1]
+		killed := 10*time.Second + f.upTo(0, 2*modelBeat)
+		f.after(killed, func() { f.kill(last) })
+		f.run(killed + modelLease)
+		require.True(t, last.dead, "seed %d", seed)
+		require.Empty(t, f.wrong)
+		require.GreaterOrEqual(t, last.foundAt-killed, EndTime, "its guardian has ended what it ran")
+		took = append(took, last.foundAt-killed)
+	}
+	slices.Sort(took)
+	t.Logf("declared dead after: p50 %s, max %s", took[len(took)/2], took[len(took)-1])
+	require.Less(t, took[len(took)/2], 1500*time.Millisecond)
+	require.Less(t, took[len(took)-1], modelLease-modelBeat)
 }
