@@ -41,6 +41,44 @@ type Node struct {
 	// Present says that the store still sees the incarnation's own connection. It is only a hint: a frozen process keeps
 	// its connection.
 	Present bool `json:"present,omitempty"`
+	// PresentSince is since when, by its last renewal, that connection has been the same one; zero: the store does not see it, or
+	// the node is of an older release.
+	PresentSince time.Time `json:"present_since,omitzero"`
+	// Ended says how it ended, where it is dead and that is known.
+	Ended NodeEnd `json:"ended,omitempty"`
+}
+
+// NodeEnd is how an incarnation ended.
+type NodeEnd string
+
+// The ends of an incarnation.
+const (
+	EndStopped  NodeEnd = "stopped"  // it left in order
+	EndLease    NodeEnd = "lease"    // its lease ran out
+	EndRefused  NodeEnd = "refused"  // the store had ended its connection, and its address for peers refused every other one
+	EndReplaced NodeEnd = "replaced" // the store had ended its connection, and a later node has its address for peers
+)
+
+// Sentence says in words how it ended; empty: that is not known.
+func (e NodeEnd) Sentence() string {
+	switch e {
+	case EndStopped:
+		return "it stopped in order"
+	case EndLease:
+		return "its lease ran out"
+	case EndRefused:
+		return "its process ended: the store had lost its connection, and its address for peers refused others"
+	case EndReplaced:
+		return "its process ended: the store had lost its connection, and a later node has its address for peers"
+	}
+	return ""
+}
+
+// Gone names an incarnation that DeclareGone declares dead, if BeatAt is still its last renewal.
+type Gone struct {
+	Incarnation messages.Incarnation
+	BeatAt      time.Time
+	Ended       NodeEnd
 }
 
 // Pulse is the store's answer to a beat.
@@ -56,6 +94,14 @@ type Pulse struct {
 // for as long as this node does. A live node renewed at most one beat before, so after a pause within SteadyGap its
 // lease has not run out.
 const SteadyGap = 625
+
+// SilentShare is the share of its own lease, in thousandths, for which a node had not renewed when the caller did, before DeclareGone
+// takes it for dead: more than a beat, so that one that only lost its connection has renewed over another. SettleShare is the share of
+// the caller's lease that has passed since: a store that had kept the caller's renewal waiting has taken the other's by then.
+const (
+	SilentShare = 375
+	SettleShare = 62
+)
 
 // Nodes is the part of the store that holds the incarnations.
 type Nodes interface {
@@ -73,6 +119,12 @@ type Nodes interface {
 	// evaluates no lease and declares none. The pools that a dead node led have no leader from then on (Lead); the other
 	// nodes are told (HintRouter).
 	DeclareDead(ctx context.Context, by messages.Incarnation, lease time.Duration) ([]Node, error)
+	// DeclareGone marks dead, as DeclareDead does and under its conditions, those of the given incarnations whose process has ended
+	// although their leases have not run out: active ones that have not renewed since BeatAt nor for as long as SilentShare and
+	// SettleShare say, and that the store saw at that renewal and sees no more. The caller must have been seen without a break for its
+	// lease, and be seen now: a restart of the store ends everybody's connections. The caller knows that nothing runs at their
+	// addresses.
+	DeclareGone(ctx context.Context, by messages.Incarnation, lease time.Duration, gone []Gone) ([]Node, error)
 	// SetNode changes an incarnation's state. If the state is not active, the same transaction marks its workers inactive
 	// and gives up the pools that it leads, as Resign does.
 	SetNode(ctx context.Context, inc messages.Incarnation, state NodeState) error

@@ -19,15 +19,23 @@ type beater struct {
 	config *pgx.ConnConfig
 	turn   chan struct{} // held while the connection is used
 	conn   *pgx.Conn
-	held   map[messages.Incarnation]bool
-	nodes  atomic.Int64 // number in the last beat
+	held   map[messages.Incarnation]heldLock
+	nodes  atomic.Int64 // that the last beat saw
+}
+
+// heldLock is the lock of an incarnation, as the connection of the beats has it.
+type heldLock struct {
+	pid  int32 // the server's process that has it; 0: none
+	told bool  // the incarnation's row says so
 }
 
 func newBeater(s *core, config *pgx.ConnConfig) *beater {
 	return &beater{s: s, config: config, turn: make(chan struct{}, 1)}
 }
 
-// use runs f with exclusive use of the connection. Any error except a statement's own ends the connection.
+// use runs f with the connection, alone. Any error but one that the server said of a statement ends the connection. Where the
+// connection had broken since it was used last, f is repeated over a new one at once: others take an incarnation without a
+// connection for one whose process may have ended. So f must bear to be repeated.
 func (b *beater) use(ctx context.Context, what string, f func(ctx context.Context, c *pgx.Conn) error) error {
 	select {
 	case b.turn <- struct{}{}:
@@ -45,37 +53,56 @@ func (b *beater) use(ctx context.Context, what string, f func(ctx context.Contex
 	if b.conn != nil && b.conn.IsClosed() {
 		b.conn = nil
 	}
-	if b.conn == nil {
-		c, err := pgx.ConnectConfig(ctx, b.config)
-		if err != nil {
-			return b.s.mapError(what, err)
-		}
-		b.conn, b.held = c, map[messages.Incarnation]bool{}
-	}
-	err := f(ctx, b.conn)
-	if err != nil && sqlState(err) == "" {
-		b.drop()
+	again := b.conn != nil
+	err := b.over(ctx, f)
+	if again && b.conn == nil && err != nil && ctx.Err() == nil {
+		err = b.over(ctx, f)
 	}
 	return b.s.mapError(what, err)
 }
 
-// hold takes the incarnation's lock, once for each connection. If an older connection of this process still has it, the
-// next beat tries again. Nothing depends on the lock.
+// over runs f with the connection, or with a new one where there is none, and gives up one that is of no more use.
+func (b *beater) over(ctx context.Context, f func(ctx context.Context, c *pgx.Conn) error) error {
+	if b.conn == nil {
+		c, err := pgx.ConnectConfig(ctx, b.config)
+		if err != nil {
+			return err
+		}
+		b.conn, b.held = c, map[messages.Incarnation]heldLock{}
+	}
+	err := f(ctx, b.conn)
+	if err != nil && (sqlState(err) == "" || b.conn.IsClosed()) {
+		b.drop()
+	}
+	return err
+}
+
+// hold takes the incarnation's lock, once a connection. Where an older connection of this very process still has it,
+// the next beat tries again, and the row says that the lock is not held.
 func (b *beater) hold(ctx context.Context, c *pgx.Conn, inc messages.Incarnation) error {
-	if b.held[inc] {
+	if b.held[inc].pid != 0 {
 		return nil
 	}
 	var got bool
-	if err := c.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", lockOf(inc)).Scan(&got); err != nil {
+	var pid int32
+	if err := c.QueryRow(ctx, "SELECT pg_try_advisory_lock($1), pg_backend_pid()", lockOf(inc)).Scan(&got, &pid); err != nil {
 		return err
 	}
 	if got {
-		b.held[inc] = true
+		b.held[inc] = heldLock{pid: pid}
 	}
 	return nil
 }
 
-// drop closes the connection. The server releases its locks.
+// told notes that the incarnation's row says whether the lock is held.
+func (b *beater) told(inc messages.Incarnation) {
+	if l, ok := b.held[inc]; ok {
+		l.told = true
+		b.held[inc] = l
+	}
+}
+
+// drop closes the connection; the server frees its locks.
 func (b *beater) drop() {
 	if b.conn == nil {
 		return

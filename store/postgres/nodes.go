@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,17 +17,25 @@ import (
 // lockOf returns the key of an incarnation's advisory lock: the random half of its UUID.
 func lockOf(inc messages.Incarnation) int64 { return int64(binary.BigEndian.Uint64(inc[8:])) }
 
-// nodesSQL reads the nodes. Present says whether the advisory lock of the incarnation is held.
-const nodesSQL = `SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address, n.peer_address, n.peer_scope, n.peer_proof, n.steady_since,
- EXISTS (SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-  AND (l.classid::bigint << 32 | l.objid::bigint) = n.lock) FROM node n`
+// presentSQL says whether the advisory lock of the node in a row is held.
+func presentSQL(row string) string {
+	return `EXISTS (SELECT FROM pg_locks l WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+  AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND (l.classid::bigint << 32 | l.objid::bigint) = ` + row + `.lock)`
+}
+
+// nodeColumns are what scanNode reads, after which present comes.
+const nodeColumns = `n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address, n.peer_address, n.peer_scope,
+ n.peer_proof, n.steady_since, n.locked_since, n.ended, `
+
+// nodesSQL reads the nodes.
+var nodesSQL = `SELECT ` + nodeColumns + presentSQL("n") + ` FROM node n`
 
 func scanNode(v *scanner) store.Node {
 	var n store.Node
 	v.id((*[16]byte)(&n.Incarnation))
 	n.Name, n.Version, n.State, n.Cordoned = v.text(), v.text(), store.NodeState(v.text()), v.boolean()
 	n.StartedAt, n.BeatAt, n.LeaseUntil, n.Address, n.PeerAddress, n.PeerScope = v.time(), v.time(), v.time(), v.text(), v.text(), v.text()
-	n.PeerProof, n.SteadySince, n.Present = int(v.integer()), v.time(), v.boolean()
+	n.PeerProof, n.SteadySince, n.PresentSince, n.Ended, n.Present = int(v.integer()), v.time(), v.time(), store.NodeEnd(v.text()), v.boolean()
 	return n
 }
 
@@ -55,9 +64,11 @@ func gapSQL(row string) string {
 	return fmt.Sprintf("((%[1]slease_until - %[1]sbeat_at) * %[2]d / 1000)", row, store.SteadyGap)
 }
 
-// beatSQL renews the lease and reads all nodes after that: the caller's own row comes from the update. Steadiness is
-// lost by a longer pause, and if the server's clock was set back by as much.
+// beatSQL renews the lease and reads all nodes as they are then: the caller's own row comes from the update. Steadiness is lost
+// by a gap, and where the server's clock has been set back by as much. $3 is the server's process that took the lock (0: none did),
+// $4 whether this is the first renewal over it; a pooler in between would show as another process.
 var beatSQL = `UPDATE node SET beat_at = now(), lease_until = now() + $2::interval,
+ locked_since = CASE WHEN $3::int <> pg_backend_pid() THEN NULL WHEN $4::bool OR locked_since IS NULL THEN now() ELSE locked_since END,
  steady_since = CASE WHEN now() - beat_at BETWEEN -` + gapSQL("") + ` AND ` + gapSQL("") + ` THEN steady_since ELSE now() END
  WHERE incarnation = $1 AND state <> 'dead' RETURNING now(), lease_until`
 
@@ -71,13 +82,18 @@ func (s *nodeRows) Beat(ctx context.Context, inc messages.Incarnation, lease tim
 		}
 		p = store.Pulse{}
 		b := &pgx.Batch{}
-		b.Queue(beatSQL, uuidOf(inc), intervalOf(lease)).Query(func(rows pgx.Rows) error {
+		held := s.beats.held[inc]
+		b.Queue(beatSQL, uuidOf(inc), intervalOf(lease), held.pid, !held.told).Query(func(rows pgx.Rows) error {
 			return each(rows, func(v *scanner) { p.At, p.Lease = v.time(), v.time() })
 		})
 		b.Queue(nodesSQL + " WHERE n.state <> 'dead' ORDER BY n.started_at DESC, n.incarnation DESC").Query(func(rows pgx.Rows) error {
 			return each(rows, func(v *scanner) { p.Nodes = append(p.Nodes, scanNode(v)) })
 		})
-		return c.SendBatch(ctx, b).Close()
+		if err := c.SendBatch(ctx, b).Close(); err != nil {
+			return err
+		}
+		s.beats.told(inc)
+		return nil
 	})
 	if err != nil {
 		return store.Pulse{}, err
@@ -89,23 +105,49 @@ func (s *nodeRows) Beat(ctx context.Context, inc messages.Incarnation, lease tim
 	return p, nil
 }
 
-// declareSQL marks incarnations with an expired lease dead, if the caller has just renewed its own lease and has been
-// steady for its length: an outage between that renewal and this statement is as long for the others. An incarnation
-// whose last renewal lies in the future by its whole lease renewed before the server's clock was set back and not
-// since, while the caller did for a whole lease. If a dead node led pools, it tells the others on the channel $3.
-var declareSQL = `WITH d AS (UPDATE node n SET state = 'dead' FROM node me
- WHERE n.state <> 'dead' AND n.incarnation <> $1 AND (n.lease_until < now() OR n.beat_at > clock_timestamp() + (n.lease_until - n.beat_at))
+// declaringSQL marks dead whom the condition on n and on the caller's own row me holds for, if the caller has just renewed its own
+// lease and has been steady for its length: an outage between its renewal and this statement is as long for the others. Where the
+// dead led pools it tells the others on the channel $3.
+func declaringSQL(from, condition, ended string) string {
+	return `WITH d AS (UPDATE node n SET state = 'dead', ended = ` + ended + ` FROM node me` + from + `
+ WHERE n.state <> 'dead' AND n.incarnation <> $1 AND ` + condition + `
   AND me.incarnation = $1 AND me.state <> 'dead' AND me.beat_at BETWEEN clock_timestamp() - ` + gapSQL("me.") + ` AND clock_timestamp()
   AND me.steady_since <= now() - $2::interval RETURNING n.*),
  f AS MATERIALIZED (SELECT v.incarnation, v.pool, v.slot FROM worker v JOIN d ON d.incarnation = v.incarnation WHERE v.active FOR NO KEY UPDATE OF v SKIP LOCKED),
  w AS (UPDATE worker w SET active = false FROM f WHERE w.incarnation = f.incarnation AND w.pool = f.pool AND w.slot = f.slot),
  k AS (SELECT count(pg_notify($3, '` + payloadRouter + `')) FROM d JOIN router r ON r.incarnation = d.incarnation)
- SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address, n.peer_address, n.peer_scope, n.peer_proof, n.steady_since, false FROM d n, k`
+ SELECT ` + nodeColumns + `false FROM d n, k`
+}
+
+// declareSQL marks dead whose lease has run out. One whose last renewal lies its lease ahead made it before the server's clock was
+// set back, and none since, while the caller did for a whole lease.
+var declareSQL = declaringSQL("", `(n.lease_until < now() OR n.beat_at > clock_timestamp() + (n.lease_until - n.beat_at))`, `'`+string(store.EndLease)+`'`)
 
 // DeclareDead marks all other incarnations with an expired lease dead, and their workers inactive.
 func (s *nodeRows) DeclareDead(ctx context.Context, by messages.Incarnation, lease time.Duration) ([]store.Node, error) {
+	return s.declare(ctx, declareSQL, uuidOf(by), intervalOf(lease), s.channel())
+}
+
+// declareGoneSQL marks dead those of $4 whose connection the server has ended. The caller's own lock is the proof that it has not
+// ended everybody's. A renewal that comes first leaves the row with another beat_at, on which the update looks again.
+var declareGoneSQL = declaringSQL(`, unnest($4::uuid[], $5::timestamptz[], $6::text[]) g (incarnation, beat_at, ended)`,
+	`n.incarnation = g.incarnation AND n.beat_at = g.beat_at AND n.state = 'active' AND n.locked_since IS NOT NULL
+  AND me.beat_at - n.beat_at >= (n.lease_until - n.beat_at) * `+strconv.Itoa(store.SilentShare)+` / 1000
+  AND clock_timestamp() - me.beat_at >= (me.lease_until - me.beat_at) * `+strconv.Itoa(store.SettleShare)+` / 1000 AND NOT `+presentSQL("n")+`
+  AND me.locked_since <= now() - $2::interval AND `+presentSQL("me"), "g.ended")
+
+// DeclareGone marks dead, and their workers inactive, those of the given incarnations whose connection the server has ended.
+func (s *nodeRows) DeclareGone(ctx context.Context, by messages.Incarnation, lease time.Duration, gone []store.Gone) ([]store.Node, error) {
+	ids, beats, ends := make(column[pgtype.UUID], len(gone)), make(column[pgtype.Timestamptz], len(gone)), make([]string, len(gone))
+	for i, g := range gone {
+		ids[i], beats[i], ends[i] = uuidOf(g.Incarnation), timeOf(g.BeatAt), string(g.Ended)
+	}
+	return s.declare(ctx, declareGoneSQL, uuidOf(by), intervalOf(lease), s.channel(), ids, beats, encodeTexts(ends))
+}
+
+func (s *nodeRows) declare(ctx context.Context, sql string, args ...any) ([]store.Node, error) {
 	var out []store.Node
-	err := s.query(ctx, "declare nodes dead", func(v *scanner) { out = append(out, scanNode(v)) }, declareSQL, uuidOf(by), intervalOf(lease), s.channel())
+	err := s.query(ctx, "declare nodes dead", func(v *scanner) { out = append(out, scanNode(v)) }, sql, args...)
 	if err == nil && len(out) > 0 {
 		s.retire(ctx, out)
 	}
@@ -127,7 +169,9 @@ func (s *nodeRows) retire(ctx context.Context, dead []store.Node) {
 	_, _ = s.exec(ctx, "retire workers", retireSQL, ids)
 }
 
-const setNodeSQL = `WITH d AS (UPDATE node SET state = $2 WHERE incarnation = $1 AND (state <> 'dead' OR $2 = 'dead') RETURNING incarnation),
+const setNodeSQL = `WITH d AS (UPDATE node SET state = $2,
+  ended = CASE WHEN $2 <> 'dead' THEN NULL WHEN state = 'dead' THEN ended ELSE '` + string(store.EndStopped) + `' END
+  WHERE incarnation = $1 AND (state <> 'dead' OR $2 = 'dead') RETURNING incarnation),
  w AS (UPDATE worker w SET active = false FROM d WHERE w.incarnation = d.incarnation AND w.active AND $2 <> 'active') SELECT 1 FROM d`
 
 // SetNode changes an incarnation's state. If it is not active, it gives up the pools that it leads. Dead is final.

@@ -164,7 +164,8 @@ func (p *prober) forbidden(ctx context.Context) ([]string, error) {
 // probeNodesSQL reads the nodes in a schema of any version. Columns of later versions read as empty if they are
 // missing. It does not ask for the nodes' connections.
 const probeNodesSQL = `SELECT n.incarnation, n.name, n.version, n.state, n.cordoned, n.started_at, n.beat_at, n.lease_until, n.address,
- to_jsonb(n) ->> 'peer_address', to_jsonb(n) ->> 'peer_scope', (to_jsonb(n) ->> 'peer_proof')::smallint, n.steady_since, false FROM node n WHERE n.state <> 'dead' ORDER BY n.started_at DESC, n.incarnation DESC`
+ to_jsonb(n) ->> 'peer_address', to_jsonb(n) ->> 'peer_scope', (to_jsonb(n) ->> 'peer_proof')::smallint, n.steady_since,
+ (to_jsonb(n) ->> 'locked_since')::timestamptz, to_jsonb(n) ->> 'ended', false FROM node n WHERE n.state <> 'dead' ORDER BY n.started_at DESC, n.incarnation DESC`
 
 // notices reads the outbox. A schema of an older version has none.
 func (p *prober) notices(ctx context.Context) error {

@@ -71,7 +71,12 @@ func (s *Store) DeclareDead(context.Context, messages.Incarnation, time.Duration
 	return nil, nil
 }
 
-// SetNode changes an incarnation's state. If it is not active, it gives up the pools that it leads. Dead is final.
+// DeclareGone declares nobody: Join has.
+func (s *Store) DeclareGone(context.Context, messages.Incarnation, time.Duration, []store.Gone) ([]store.Node, error) {
+	return nil, nil
+}
+
+// SetNode changes an incarnation's state; one that is not active gives up what it leads. Dead is final.
 func (s *Store) SetNode(ctx context.Context, inc messages.Incarnation, state store.NodeState) error {
 	return s.write(ctx, "set node state", 1, func(w *writer) error {
 		switch state {

@@ -32,6 +32,7 @@ func Shared(put func(t *testing.T, s store.Store, k store.Submission)) Option {
 			{"a late declaration has no effect", testLateDeclare},
 			{"nobody is dead after an outage for everyone", testOutages},
 			{"dead nodes are declared", testDeclareDead},
+			{"gone nodes are declared", testDeclareGone},
 			{"no node is declared dead by one that was away", testDeclareAfterOutage},
 			{"routers go by leases", testRouterLeases},
 			{"routers have one taker", testRouterRaces},
@@ -189,6 +190,7 @@ func testDeclareDead(t *testing.T, k *kit) {
 	require.Len(t, dead, 1)
 	require.Equal(t, gone, dead[0].Incarnation)
 	require.Equal(t, store.NodeDead, dead[0].State)
+	require.Equal(t, store.EndLease, dead[0].Ended)
 	require.Equal(t, store.NodeDead, k.node(t, gone).State)
 	require.Equal(t, store.NodeActive, k.node(t, alive).State)
 	require.Equal(t, []messages.ExecutionID{e.ID}, k.overdue(t, store.Orphaned, 0))
@@ -200,6 +202,29 @@ func testDeclareDead(t *testing.T, k *kit) {
 	dead, err = k.DeclareDead(t.Context(), k.inc, lease)
 	require.NoError(t, err)
 	require.Empty(t, dead, "dead once")
+}
+
+// testDeclareGone: whom the store sees nobody can declare dead within its lease, whatever its address does. Package postgres tests
+// those whose connections are gone.
+func testDeclareGone(t *testing.T, k *kit) {
+	const lease = 50 * time.Millisecond
+	other := k.join(t, time.Hour)
+	p, err := k.Beat(t.Context(), other, time.Second)
+	require.NoError(t, err)
+	require.True(t, k.node(t, other).Present)
+	require.False(t, k.node(t, other).PresentSince.IsZero(), "its renewal says that it is seen")
+	k.past(t, p.At.Add(time.Second*store.SilentShare/1000))
+	p, err = k.Beat(t.Context(), k.inc, lease)
+	require.NoError(t, err)
+	k.past(t, p.At.Add(lease*store.SettleShare/1000))
+	gone := []store.Gone{{Incarnation: other, BeatAt: k.node(t, other).BeatAt, Ended: store.EndRefused}}
+	dead, err := k.DeclareGone(t.Context(), k.inc, time.Millisecond, gone)
+	require.NoError(t, err)
+	require.Empty(t, dead, "the store sees its connection")
+	dead, err = k.DeclareGone(t.Context(), k.inc, time.Millisecond, nil)
+	require.NoError(t, err)
+	require.Empty(t, dead)
+	require.Equal(t, store.NodeActive, k.node(t, other).State)
 }
 
 func testDeclareAfterOutage(t *testing.T, k *kit) {

@@ -118,6 +118,11 @@ func (c *calls) DeclareDead(ctx context.Context, by messages.Incarnation, lease 
 	return value(ctx, c, once, func() ([]store.Node, error) { return c.Store.DeclareDead(ctx, by, lease) })
 }
 
+// DeclareGone implements store.Store.
+func (c *calls) DeclareGone(ctx context.Context, by messages.Incarnation, lease time.Duration, gone []store.Gone) ([]store.Node, error) {
+	return value(ctx, c, once, func() ([]store.Node, error) { return c.Store.DeclareGone(ctx, by, lease, gone) })
+}
+
 // SetNode implements store.Store.
 func (c *calls) SetNode(ctx context.Context, inc messages.Incarnation, state store.NodeState) error {
 	return c.around(ctx, repeatable, func() error { return c.Store.SetNode(ctx, inc, state) })
