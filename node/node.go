@@ -74,7 +74,7 @@ func (n *Node) assemble() {
 	n.self = &self{base: b, member: n.member, addr: n.http.main.addr, gate: n.servers.gate}
 	n.operator = n.newOperator(feeds, outcomes, answers)
 	n.routing = &routing{base: b, operator: n.operator, others: n.member.Others, routed: map[string]routed{}}
-	n.network = &network{base: b, operator: n.operator, renewing: n.member.renewing}
+	n.network = &network{base: b, operator: n.operator, renewing: n.member.renewing, lost: make(chan struct{}, 1)}
 	n.adapters = &adapters{base: b, servers: n.servers, network: n.network}
 	short := newShortages(n.logger, n.metrics.flow.short)
 	configs := &poolConfigs{
@@ -208,6 +208,7 @@ func (n *Node) rootGroup() actors.Child {
 func (n *Node) memberSpec() actors.Child {
 	return n.member.spec(supervisor.MemberConfig{
 		Tell: n.tell, Heartbeats: n.monitors.beats.write, Rescue: n.monitors.sweeper.rescueOrphans, Peers: n.network.ask(), Saw: n.operator.Directory.Saw,
+		Refuses: n.network.refuses(), Lost: n.network.lost,
 	})
 }
 

@@ -22,6 +22,7 @@ type network struct {
 	operator *operate.Operator
 	direct   *direct.Broker // opened while the node starts; nil: the node shares its store with no other one
 	renewing func() bool    // whether this node renews its lease
+	lost     chan struct{}  // capacity one: a connection to a peer has ended
 }
 
 // believedLeases is for how many leases without a word of the store a node of an older release is believed that has joined since.
@@ -34,7 +35,7 @@ func (nw *network) open(handlers []peers.Handler) (err error) {
 	}
 	nw.peers, err = peers.Open(peers.Config{
 		Settings: nw.cfg.Peers, Own: nw.incarnation, Renewing: nw.renewing, Logger: nw.logger.Named("peers"),
-		Believed: believedLeases * nw.cfg.Lease, Handlers: handlers,
+		Believed: believedLeases * nw.cfg.Lease, Handlers: handlers, Lost: nw.noteLoss,
 	})
 	if err != nil {
 		return err
@@ -86,6 +87,22 @@ func (nw *network) ask() func(context.Context, []messages.Incarnation) membershi
 		return nil
 	}
 	return nw.peers.Heard
+}
+
+// noteLoss has membership look at the store soon.
+func (nw *network) noteLoss() {
+	select {
+	case nw.lost <- struct{}{}:
+	default: // it will
+	}
+}
+
+// refuses is how membership asks whether anything listens at the addresses of others; nil: none is known.
+func (nw *network) refuses() func(context.Context, []messages.Incarnation) []messages.Incarnation {
+	if nw.peers == nil {
+		return nil
+	}
+	return nw.peers.Refuses
 }
 
 // tell keeps the network's directory: who else lives, and where.

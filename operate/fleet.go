@@ -176,6 +176,7 @@ func (f *fleet) Nodes(ctx context.Context) ([]view.Node, error) {
 		views[i].Node = *n
 		switch {
 		case n.State == store.NodeDead:
+			views[i].Why = n.Ended.Sentence()
 		case n.Incarnation == f.cfg.Incarnation:
 			views[i].Reach = "self"
 			views[i].Why = f.cfg.Members.Unrenewed()

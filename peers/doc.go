@@ -18,6 +18,7 @@
 //     node that is busy with such requests still answers probes.
 //   - Outgoing messages are counted for each address until they are written (lane). A peer that does not read gets no more messages.
 //   - When a connection ends, the peer becomes suspect, but is not declared dead. Callers that wait for its answer get an error at once.
+//     Membership then looks at the store soon, and may ask whether anything listens at the peer's address (Refuses).
 //
 // The node opens a Network with its identity before it joins the others, and passes its Heard to membership. The peers
 // actor probes every peer periodically, and shows which of them answer.

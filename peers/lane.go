@@ -125,6 +125,9 @@ func (n *Network) lost(address string) {
 			known = true
 			if p.suspect.IsZero() {
 				p.suspect, p.why = time.Now(), ErrLost.Error()
+				if n.cfg.Lost != nil {
+					n.cfg.Lost()
+				}
 			}
 		}
 	}

@@ -58,6 +58,8 @@ type Config struct {
 	Own      messages.Incarnation
 	// Renewing reports whether this node renews its lease, for answers to probes. It is called from many goroutines.
 	Renewing func() bool
+	// Lost, where set, is called when the connection to a peer has ended. It must not block.
+	Lost func()
 	// Handlers answer requests; the network itself answers probes. Each kind has one handler at most.
 	Handlers []Handler
 	AskTime  time.Duration // maximum wait of an Ask [2 s]

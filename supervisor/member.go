@@ -38,6 +38,10 @@ type MemberConfig struct {
 	// Peers asks the given incarnations whether they see the store; nil: nobody can be asked, so nobody contradicts that it
 	// is away for everyone.
 	Peers func(ctx context.Context, live []messages.Incarnation) membership.Heard
+	// Refuses asks whether nothing listens at the addresses of the given incarnations, and returns those that refuse a connection; nil:
+	// nobody's address is known. Lost brings a word for each connection to a peer that ended; nil: nobody says so.
+	Refuses func(ctx context.Context, suspects []messages.Incarnation) []messages.Incarnation
+	Lost    <-chan struct{}
 	// Saw, where set, is told after every beat what the store, asked at asked, showed of the others (away: nothing, it did not
 	// answer), and returns how this node stands with each of them now.
 	Saw    func(asked time.Time, away bool, others []membership.Other, nodes []store.Node) map[messages.Incarnation]membership.Standing
@@ -55,12 +59,14 @@ type Member struct {
 	rescuing bool
 	again    bool // another rescue is wanted after the one under way
 	stood    map[messages.Incarnation]membership.Reach
+	ended    map[messages.Incarnation]store.NodeEnd // of those that this node has just declared dead, while the step about them is taken
 }
 
 // pulsed is what came of a question to the store or to the peers.
 type pulsed struct {
 	event membership.Event
 	nodes []store.Node
+	dead  []store.Node // that this node has declared dead
 	err   error
 }
 
@@ -70,6 +76,7 @@ func NewMember(cfg MemberConfig) actors.Child {
 	return actors.Child{Name: "membership", Kind: "membership", Cell: cell, New: func() actor.Actor {
 		return &Member{
 			cfg: cfg, cell: cell, nodes: map[messages.Incarnation]store.Node{}, stood: map[messages.Incarnation]membership.Reach{},
+			ended: map[messages.Incarnation]store.NodeEnd{},
 		}
 	}}
 }
@@ -94,6 +101,9 @@ func (m *Member) start(ctx actor.Context) {
 	m.world = actors.NewWorld(m.cfg.System, ctx.Self())
 	m.meet(m.cfg.Nodes)
 	m.hearRefusals()
+	if m.cfg.Lost != nil {
+		m.hearLosses()
+	}
 	m.step(membership.Resumed{})
 }
 
@@ -141,15 +151,19 @@ func (m *Member) do(effect membership.Effect) {
 		m.cfg.GoOn(m.world.Now())
 	case membership.AskPeers:
 		m.askPeers()
+	case membership.Knock:
+		m.knock(e.Incarnations)
 	case membership.Declare:
 		m.beside(m.cfg.LeaseTime/2, m.declare)
+	case membership.DeclareGone:
+		m.declareGone(e.Gone)
 	case membership.Rescue:
 		m.rescue()
 	case membership.Up:
 		m.cfg.Logger.Info("node is up", "node", m.nodes[e.Incarnation].Name, "incarnation", e.Incarnation)
 		m.cfg.Tell(&NodeUp{Node: m.node(e.Incarnation)})
 	case membership.Down:
-		m.cfg.Logger.Warn("node is down", "node", m.nodes[e.Incarnation].Name, "incarnation", e.Incarnation)
+		m.cfg.Logger.Warn("node is down", "node", m.nodes[e.Incarnation].Name, "incarnation", e.Incarnation, "reason", endText(m.ended[e.Incarnation]))
 		m.cfg.Tell(&NodeDown{Node: m.node(e.Incarnation)})
 		delete(m.nodes, e.Incarnation)
 	case membership.Stands:
@@ -229,7 +243,9 @@ func steadySince(own messages.Incarnation, p store.Pulse) (at time.Time) {
 func others(own messages.Incarnation, p store.Pulse) (all []membership.Other) {
 	for i := range p.Nodes {
 		if n := &p.Nodes[i]; n.Incarnation != own {
-			all = append(all, membership.Other{Incarnation: n.Incarnation, Lapsed: !n.LeaseUntil.After(p.At)})
+			all = append(all, membership.Other{
+				Incarnation: n.Incarnation, Lapsed: !n.LeaseUntil.After(p.At), Renewed: n.BeatAt, Trace: trace(n, own, p),
+			})
 		}
 	}
 	return all
@@ -246,11 +262,15 @@ func (m *Member) meet(nodes []store.Node) {
 
 func (m *Member) pulsed(p *pulsed) {
 	m.meet(p.nodes)
+	for i := range p.dead {
+		m.ended[p.dead[i].Incarnation] = p.dead[i].Ended
+	}
 	if p.err != nil {
 		m.cell.Update(func(s *actors.Status) { s.LastFailure = p.err.Error() })
 		m.cfg.Logger.Debug("beat not taken", "error", p.err)
 	}
 	m.step(p.event)
+	clear(m.ended)
 	m.saw(p)
 }
 
@@ -283,15 +303,6 @@ func (m *Member) saw(p *pulsed) {
 // news reports whether a reach is worth a warning.
 func news(r membership.Reach) bool {
 	return r != membership.Reached && r != membership.NotHeard && r != membership.ByStore
-}
-
-func (m *Member) declare(ctx context.Context) *pulsed {
-	dead, err := m.cfg.Store.DeclareDead(ctx, m.cfg.Incarnation, m.cfg.LeaseTime)
-	e := membership.Declared{}
-	for i := range dead {
-		e.Dead = append(e.Dead, dead[i].Incarnation)
-	}
-	return &pulsed{event: e, err: err}
 }
 
 // askShare is how long the peers are asked, as a share of the lease in percent. They are first asked at 80 % of it, and

@@ -15,6 +15,9 @@
 //	declared dead, or     The node fences itself.
 //	past the grace
 //
+// Another incarnation is declared dead when its lease has run out. It is declared dead earlier where its process has ended for sure
+// (Trace.Gone): the store has ended its connection, and its address for peers refuses others.
+//
 // A store that only one node can use has no leases. There the node beats so that people see it, says whether the store answers, and
 // is never fenced.
 package membership
