@@ -201,6 +201,24 @@ func Query(url, query string) ([][]string, error) {
 	return rows, c.Close(ctx)
 }
 
+// Commits makes so many transactions that insert one row each, on one connection and a table of their own, and returns how long each took.
+func Commits(url string, count int) ([]time.Duration, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	took := make([]time.Duration, 0, count)
+	_, err = c.Exec(ctx, "CREATE TABLE bare_commit (n int)")
+	for n := 0; n < count && err == nil; n++ {
+		began := time.Now()
+		_, err = c.Exec(ctx, "INSERT INTO bare_commit VALUES ($1)", n)
+		took = append(took, time.Since(began))
+	}
+	return took, errors.Join(err, c.Close(ctx))
+}
+
 // RabbitMQ returns the URL of a vhost that tests of this process share, and a unique prefix; all names that the test
 // declares begin with it. The vhost is removed when the process ends. If this process cannot make one (it needs the
 // rabbitmqctl of a server on the default port), the URL is the server's own, and anything that the test does not delete
