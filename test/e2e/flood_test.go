@@ -104,11 +104,12 @@ func TestBatchesTogetherAreBounded(t *testing.T) {
 	n.works(t)
 }
 
-// TestLargeBatchesAtOnceFitInMemory sends eight bodies of 30 MiB at once to a node with the defaults, which took 7.4 GB for one. All get an
-// answer, and the node stays below 1 GB.
+// TestLargeBatchesAtOnceFitInMemory sends eight bodies of 30 MiB at once to a node with the defaults. All get an answer, and the
+// node stays below 550 MiB. It takes some 370, and 670 without the bound on the bodies of all requests together.
 func TestLargeBatchesAtOnceFitInMemory(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{})
+	defer n.showPeak(t)
 	entry := fmt.Sprintf(`{"action_ref":"core.echo","parameters":{"text":"%s"},"run_at":"2100-01-01T00:00:00Z"},`, strings.Repeat("x", 32<<10))
 	few := `{"executions":[` + strings.TrimSuffix(strings.Repeat(entry, 30<<20/len(entry)), ",") + `]}`
 	// As many entries as fit, each as small as one can be: what stands for them in memory is largest.
@@ -132,7 +133,7 @@ func TestLargeBatchesAtOnceFitInMemory(t *testing.T) {
 	n.works(t)
 	peak := n.peakMemory(t)
 	require.Greater(t, peak, int64(10<<20), "it was measured")
-	require.Less(t, peak, int64(1<<30))
+	require.Less(t, peak, int64(550<<20))
 }
 
 // peakMemory is the most memory, in bytes, that the node's process has had resident.
@@ -145,6 +146,14 @@ func (n *node) peakMemory(t *testing.T) int64 {
 	kilobytes, err := strconv.ParseInt(strings.Fields(text)[0], 10, 64)
 	require.NoError(t, err)
 	return kilobytes << 10
+}
+
+// showPeak logs the peak of the memory of a node whose test has failed.
+func (n *node) showPeak(t *testing.T) {
+	t.Helper()
+	if t.Failed() && alive(n.cmd.Process.Pid) {
+		t.Logf("the node's peak: %d MiB", n.peakMemory(t)>>20)
+	}
 }
 
 // TestProxiesNeedTokens sends what a proxy of this machine would: without tokens it is refused, with them it is the token that counts.

@@ -36,10 +36,13 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	scratch, binary = dir, filepath.Join(dir, "troupe")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/troupe").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build troupe: %v\n%s", err, out)
-		return 1
+	scratch, binary = dir, os.Getenv("TROUPE_E2E_BINARY")
+	if binary == "" {
+		binary = filepath.Join(dir, "troupe")
+		if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/troupe").CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build troupe: %v\n%s", err, out)
+			return 1
+		}
 	}
 	if out, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output(); err == nil {
 		searchPath = filepath.Dir(strings.TrimSpace(string(out))) + ":" + searchPath
