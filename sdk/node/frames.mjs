@@ -108,7 +108,7 @@ function writeWhole(fd, frame) {
       sent += writeSync(fd, frame, sent);
     } catch (error) {
       if (error.code !== "EAGAIN") throw error;
-      Atomics.wait(nap, 0, 0, 1); // the pipe is full, and was made non-blocking by whoever opened it
+      Atomics.wait(nap, 0, 0, 1); // the pipe is full, and its creator made it non-blocking
     }
   }
 }

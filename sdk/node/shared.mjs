@@ -1,6 +1,6 @@
 // The state that the two threads of a worker share: a lock for descriptor 4, and which execute is cancelled.
 
-const NEXT = 0; // of the lock: the number that whoever comes next draws
+const NEXT = 0; // of the lock: the number that the next thread draws
 const SERVED = 1; // of the lock: the number whose turn it is
 
 /** Memory of both threads. Each makes one from the same SharedArrayBuffer. */

@@ -40,7 +40,7 @@ def stream(params, ctx):
 
 
 def memory(params, ctx):
-    """Hold memory that is really used: every page is written."""
+    """Hold memory and write every page, so that it is in use."""
     held = []
     for done in range(params["mib"]):
         held.append(b"\1" * (1 << 20))
@@ -60,9 +60,9 @@ def spin(params, ctx):
 
 
 def crash(params, ctx):
-    """End the process as nothing in Python can stop."""
+    """Kill the process with a signal that Python cannot catch."""
     if "signal" in params:
         os.kill(os.getpid(), params["signal"])
-        time.sleep(1)  # a signal that does not end the process is no crash
+        time.sleep(1)  # the signal has not ended the process yet
         return {"survived": params["signal"]}
     os._exit(params.get("status", 1))

@@ -26,7 +26,7 @@ def grams(text):
 
 
 class Model:
-    """Turns texts into vectors. ``pages`` are what it learns the weights of grams from."""
+    """Turns texts into vectors. It learns the weights of grams from ``pages``."""
 
     def __init__(self, pages):
         seen = Counter()
@@ -46,7 +46,7 @@ class Model:
 
 
 def cosine(a, b):
-    """Return how near two vectors are, from 0 to 1."""
+    """Return the similarity of two vectors, from 0 to 1."""
     if len(b) < len(a):
         a, b = b, a
     return sum(weight * b[gram] for gram, weight in a.items() if gram in b)

@@ -66,7 +66,7 @@ export class Worker {
     return this.send("execute", this.execution(name, parameters, session));
   }
 
-  /** Execute and return the answer; what came before it is in told. */
+  /** Execute and return the answer; events before it are in told. */
   async run(name, parameters, session) {
     this.begin(name, parameters, session);
     this.told = [];

@@ -30,7 +30,7 @@ export const health = () => healthy && { fine: true };
 function loop() { const a = {}; a.a = a; return a; }
 `;
 
-/** A test with a worker of its own, which is gone after it. */
+/** A test with its own worker, which ends with the test. */
 function withWorker(name, files, body) {
   test(name, { timeout: 50000 }, async () => {
     const worker = new Worker(files);
@@ -42,7 +42,7 @@ function withWorker(name, files, body) {
   });
 }
 
-/** Has new workers end by themselves with a status: one that does not come to it at once, on a busy machine, ends by force. */
+/** Lets new workers end by themselves with a status; one that takes too long, on a busy machine, is ended by force. */
 async function ends(status, finish) {
   for (let n = 0; n < 10; n++) {
     const worker = new Worker();
@@ -135,7 +135,7 @@ on("a run that computes sees its cancel, and the next run does not", async (w) =
   for (let n = 0; n < 3; n++) {
     const run = w.begin("polls");
     assert.equal((await w.event()).event, "progress");
-    // The second is of a run long over, and must not undo the first. The run's end may come between the two answers.
+    // The second is of an ended run, and must not undo the first. The run's end may be sent between the two answers.
     w.write(Buffer.concat([w.frame("cancel", { request: run }), w.frame("cancel", { request: 0 })]));
     const answers = [await w.event(), await w.event(), await w.event()].sort((a, b) => a.id - b.id);
     assert.deepEqual(answers.map((a) => [a.id, a.error?.code]), [[run, "cancelled"], [run + 1, undefined], [run + 2, undefined]]);

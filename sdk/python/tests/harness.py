@@ -11,7 +11,7 @@ import textwrap
 import time
 
 SDK = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PATIENCE = 10  # seconds for anything to come
+PATIENCE = 10  # seconds to wait for any event
 
 
 class Worker:
@@ -31,7 +31,7 @@ class Worker:
     def _start(self, argv):
         requests_out, self.requests = os.pipe()
         self.events, events_in = os.pipe()
-        # The shell gives the pipes their numbers, whatever this process holds under them.
+        # The shell gives the pipes their numbers, whatever files this process has under them.
         script = 'exec "$@" 3<&%d 4>&%d' % (requests_out, events_in)
         env = dict(os.environ, PYTHONPATH=SDK)
         self.process = subprocess.Popen(

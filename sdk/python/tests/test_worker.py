@@ -290,7 +290,7 @@ class WorkerTest(unittest.TestCase):
     def test_the_reading_role_changes_hands_at_any_moment(self):
         rounds, random = 150, Random(4)
         for _ in range(rounds):
-            # From much shorter to somewhat longer than the helper's two looks, so that both readers meet everywhere.
+            # From much shorter to somewhat longer than the helper's two checks, so that the role changes at every point.
             run = self.worker.send("execute", **self.worker.execution("pauses", {"s": random.uniform(0, 0.03)}))
             waiting = {run: None}
             for _ in range(random.randrange(3)):
@@ -333,7 +333,7 @@ class WorkerTest(unittest.TestCase):
     def test_sessions_keep_state_by_epoch(self):
         self.assertEqual([self.worker.run("count", session=session())["data"][0] for _ in range(3)], [1, 2, 3])
         self.assertEqual(self.worker.run("count", session=session(2, lost=True))["data"], [1, 2, True, True])
-        self.assertEqual(self.worker.run("count", session=session(1))["data"][0], 1)  # stale: sees nothing
+        self.assertEqual(self.worker.run("count", session=session(1))["data"][0], 1)  # stale: gets an empty state
         self.assertEqual(self.worker.run("count", session=session(2))["data"][0], 2)
         self.worker.ask("end_session", session="alice", epoch=1)  # too old to drop anything
         self.assertEqual(self.worker.run("count", session=session(2))["data"][0], 3)

@@ -12,7 +12,7 @@ def add(params, ctx):
     if len(index["texts"]) + len(params["texts"]) > DOCUMENTS_MAX:
         raise ValueError("the index would hold more than %d texts" % DOCUMENTS_MAX)
     for done, text in enumerate(params["texts"], 1):
-        # The vector first: should the run be cancelled between the two, the lists are evened out by _index.
+        # The vector first: if the run is cancelled between the two, _index makes the lists equally long.
         index["vectors"].append(MODEL.vector(text))
         index["texts"].append(text)
         if done % 100 == 0:
@@ -21,7 +21,7 @@ def add(params, ctx):
 
 
 def search(params, ctx):
-    """Return the nearest texts, best first. ``lost`` says that texts added earlier are gone and must be added again."""
+    """Return the nearest texts, best first. ``lost`` says that texts added earlier are lost and must be added again."""
     index = _index(ctx)
     query = MODEL.vector(params["query"])
     scored = [(cosine(query, vector), text) for vector, text in zip(index["vectors"], index["texts"])]
@@ -40,7 +40,7 @@ def similarity(params):
 
 
 def snapshot(state):
-    """Save the texts alone: the vectors are many times as large and follow from them."""
+    """Save only the texts: the vectors are many times as large and are derived from them."""
     return {"texts": state.get("texts", [])}
 
 
@@ -50,7 +50,7 @@ def restore(saved):
 
 
 def health():
-    """A model that has lost its weights must not get work."""
+    """A model that has lost its weights must not get executions."""
     return {"grams": len(MODEL._weights)} if MODEL._weights else False
 
 
