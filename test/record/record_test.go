@@ -41,7 +41,7 @@ var small = []topic{{
 		{name: "River", bench: "Full/Bulk/River", show: rates},
 		{name: "Postgres alone", bench: "Full/Bulk/Postgres", show: rates, peer: "Full/Bulk/River", goal: goal{ratio: 1.5, cpu: 0.7}, missed: "The CPU is full."},
 		{name: "Postgres and RabbitMQ", bench: "Full/Bulk/RabbitMQ", show: rates, peer: "Full/Bulk/River", goal: goal{ratio: 1}},
-		{name: "SQLite", bench: "SQLite/Bulk", show: starts, goal: goal{atMost: 3}},
+		{name: "SQLite", bench: "SQLite/Bulk", show: starts, goal: goal{atMost: 3, commits: 3}},
 	},
 }}
 
@@ -76,7 +76,7 @@ func TestARunIsParsedMergedAndRendered(t *testing.T) {
 
 	second := run(2)
 	second.Short, second.Settings = true, []string{"GOGC=50"}
-	second.Rows["SQLite/Bulk"] = []Round{{Number: 1, Load: 2, Values: map[string]float64{"start-p50-ms": 2, "start-p99-ms": 4}}}
+	second.Rows["SQLite/Bulk"] = []Round{{Number: 1, Load: 2, Values: map[string]float64{"start-p50-ms": 2, "start-p99-ms": 4, commitUnit: 0.5}}}
 	r := Results{}.merge(first).merge(second)
 	require.Len(t, r.Runs, 2)
 

@@ -297,6 +297,9 @@ func goalText(r row, run *Run, rounds []Round) string {
 	if r.goal.cpu > 0 {
 		parts = append(parts, fmt.Sprintf("≤ %g times its CPU", r.goal.cpu))
 	}
+	if r.goal.commits > 0 {
+		parts = append(parts, fmt.Sprintf("≤ %g commits", r.goal.commits))
+	}
 	if r.goal.atLeast > 0 {
 		parts = append(parts, "≥ "+r.show[0].number(r.goal.atLeast)+r.show[0].after)
 	}
@@ -329,6 +332,9 @@ func met(r row, run *Run, rounds []Round) bool {
 	values := series(rounds, r.show[0].unit)
 	if len(values) == 0 {
 		return true
+	}
+	if commits := series(rounds, commitUnit); r.goal.commits > 0 && len(commits) > 0 && medianOf(values) > r.goal.commits*medianOf(commits) {
+		return false
 	}
 	value := medianOf(values)
 	return (r.goal.atLeast == 0 || value >= r.goal.atLeast) && (r.goal.atMost == 0 || value <= r.goal.atMost)

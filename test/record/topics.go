@@ -1,5 +1,9 @@
 package main
 
+import (
+	"slices"
+)
+
 // topic is a table of the page.
 type topic struct {
 	title string
@@ -30,9 +34,13 @@ type shown struct {
 type goal struct {
 	ratio   float64 // times the peer's figure: at least for rates, at most for times
 	cpu     float64 // times the peer's CPU time, at most
+	commits float64 // times a bare commit, which the benchmark reports too: at most
 	atLeast float64
 	atMost  float64
 }
+
+// commitUnit is the time of a bare commit to the same database, or of a write to the same disk where the store is embedded.
+const commitUnit = "commit-p50-ms"
 
 // What benchmarks report.
 var (
@@ -48,13 +56,13 @@ var choice = struct {
 	parts []string
 	rows  []choiceRow
 }{
-	parts: []string{"50,000 loaded before", "16 callers over HTTP", "start at 50 a second over HTTP", "Python echo, 8 workers"},
+	parts: []string{"50,000 loaded before", "16 callers over HTTP", "16 callers that wait, over HTTP", "start at 50 a second over HTTP", "Python echo, 8 workers"},
 	rows: []choiceRow{
-		{"Troupe on Postgres alone", []string{"Full/Bulk/Postgres", "Full/Callers/PostgresHTTP", "Full/Start/PostgresHTTP", "Full/Python/Postgres"}},
-		{"Troupe on Postgres and RabbitMQ", []string{"Full/Bulk/RabbitMQ", "Full/Callers/RabbitMQHTTP", "Full/Start/RabbitMQHTTP", "Full/Python/RabbitMQ"}},
-		{"Troupe on SQLite, embedded", []string{"SQLite/Bulk", "SQLite/CallersHTTP", "SQLite/StartHTTP", "SQLite/Python"}},
-		{"River on Postgres, in process, tuned", []string{"Full/Bulk/River", "Full/Callers/River", "Full/Start/River", ""}},
-		{"Celery with RabbitMQ, results not stored", []string{"", "", "", "Full/Python/Celery"}},
+		{"Troupe on Postgres alone", []string{"Full/Bulk/Postgres", "Full/Callers/PostgresHTTP", "FullRoundTrip/PostgresHTTP/Callers16", "Full/Start/PostgresHTTP", "Full/Python/Postgres"}},
+		{"Troupe on Postgres and RabbitMQ", []string{"Full/Bulk/RabbitMQ", "Full/Callers/RabbitMQHTTP", "FullRoundTrip/RabbitMQHTTP/Callers16", "Full/Start/RabbitMQHTTP", "Full/Python/RabbitMQ"}},
+		{"Troupe on SQLite, embedded", []string{"SQLite/Bulk", "SQLite/CallersHTTP", "RoundTrip/HTTP/Callers16", "SQLite/StartHTTP", "SQLite/Python"}},
+		{"River on Postgres, in process, tuned", []string{"Full/Bulk/River", "Full/Callers/River", "", "Full/Start/River", ""}},
+		{"Celery with RabbitMQ, results not stored", []string{"", "", "", "", "Full/Python/Celery"}},
 	},
 }
 
@@ -99,6 +107,20 @@ var topics = []topic{
 			{name: "SQLite, over HTTP", bench: "SQLite/CallersHTTP", show: rates},
 			{name: "SQLite, in process", bench: "SQLite/Callers", show: rates},
 		},
+	},
+	{
+		title: "Callers that wait",
+		intro: "Each caller submits an execution of an action that does nothing, waits for its result, and submits the next one. Beside one " +
+			"caller stands a bare commit of one row to the same database, and for SQLite a write of a page to the same disk.",
+		rows: slices.Concat(
+			[]row{{name: "16 callers that do not wait, Postgres alone, in process", bench: accepting, show: rates}},
+			waiting("Postgres alone, in process", "FullRoundTrip/Postgres", goal{commits: 3}, goal{ratio: 0.5}),
+			waiting("Postgres alone, over HTTP", "FullRoundTrip/PostgresHTTP", goal{}, goal{}),
+			waiting("Postgres and RabbitMQ, in process", "FullRoundTrip/RabbitMQ", goal{}, goal{}),
+			waiting("Postgres and RabbitMQ, over HTTP", "FullRoundTrip/RabbitMQHTTP", goal{}, goal{}),
+			waiting("SQLite, in process", "RoundTrip/Go", goal{}, goal{}),
+			waiting("SQLite, over HTTP", "RoundTrip/HTTP", goal{}, goal{}),
+		),
 	},
 	{
 		title: "From submission to start",
@@ -211,6 +233,30 @@ var topics = []topic{
 		},
 	},
 }
+
+const accepting = "FullRoundTrip/Accepting"
+
+// waiting are the rows of 1, 4, 16 and 64 callers that wait, with the goals of one and of 16 callers.
+func waiting(name, bench string, ofOne, of16 goal) []row {
+	rows := []row{{name: name + ": 1 caller", bench: bench + "/Callers1", show: []shown{trip50, trip99, bareCommit}, goal: ofOne}}
+	for _, callers := range []string{"4", "16", "64"} {
+		r := row{name: name + ": " + callers + " callers", bench: bench + "/Callers" + callers, show: []shown{rate, trip50, trip99}}
+		if callers == "16" {
+			r.goal = of16
+			if of16.ratio > 0 {
+				r.peer = accepting
+			}
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+var (
+	trip50     = shown{unit: "trip-p50-ms", digits: 1, after: " ms", before: "p50 "}
+	trip99     = shown{unit: "trip-p99-ms", digits: 1, after: " ms", before: "p99 "}
+	bareCommit = shown{unit: commitUnit, digits: 2, after: " ms", before: "a bare commit "}
+)
 
 var (
 	operation = []shown{{unit: "ns/op", after: " ns"}}
