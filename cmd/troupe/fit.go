@@ -53,11 +53,14 @@ func fitTable(width int, heads []string, rows [][]string) ([]string, [][]string)
 	last := len(heads) - 1
 	rows = slices.Clone(rows)
 	need := min(columnWidth(heads, rows, last), lastMin)
-	for at := last - 1; at > 0 && fixed(heads, rows)+need > width; at-- {
-		room := max(columnWidth(heads, rows, at)-(fixed(heads, rows)+need-width), cellMin)
-		for i := range rows {
-			rows[i] = slices.Clone(rows[i])
-			rows[i][at] = clipTo(rows[i][at], room)
+	for _, narrowest := range []int{cellMin, 1} { // a column is never narrower than its head
+		for at := last - 1; at > 0 && fixed(heads, rows)+need > width; at-- {
+			least := max(narrowest, lipgloss.Width(heads[at]))
+			room := max(columnWidth(heads, rows, at)-(fixed(heads, rows)+need-width), least)
+			for i := range rows {
+				rows[i] = slices.Clone(rows[i])
+				rows[i][at] = clipTo(rows[i][at], room)
+			}
 		}
 	}
 	room := max(width-fixed(heads, rows), cellMin)
