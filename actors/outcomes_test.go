@@ -99,11 +99,12 @@ func TestAWaiterIsToldWithItsParameters(t *testing.T) {
 				parameters, err := json.Marshal(strings.Repeat("a", c.size))
 				require.NoError(t, err)
 				s := &looker{e: messages.Execution{ID: id, Status: messages.Running, Parameters: parameters}}
-				time.AfterFunc(time.Second, func() {
-					s.e.Status = messages.Completed
-					o.Publish(outcome(id))
+				time.AfterFunc(time.Second, func() { o.Publish(outcome(id)) })
+				e, err := o.Wait(t.Context(), id, func(ctx context.Context, id messages.ExecutionID) (messages.Execution, error) {
+					e, err := s.get(ctx, id)
+					s.e.Status = messages.Completed // for the next look, which is by the same goroutine
+					return e, err
 				})
-				e, err := o.Wait(t.Context(), id, s.get)
 				require.NoError(t, err)
 				require.Equal(t, messages.Completed, e.Status)
 				require.Equal(t, json.RawMessage(parameters), e.Parameters)
