@@ -102,7 +102,7 @@ parameters: {"type":"object","properties":{"n":{"anyOf":[{"$ref":"#"},{"$ref":"#
 		const levels = 50
 		parameters := strings.Repeat(`{"n":`, levels) + "1" + strings.Repeat("}", levels)
 		client := http.Client{Timeout: 10 * time.Second}
-		_, err := client.Post(n.url+"/api/v1/executions", "application/json", //nolint:noctx,bodyclose // it has a timeout, and the test fails
+		_, err := client.Post(n.url+"/api/v1/executions", "application/json", //nolint:noctx // it has a timeout, and the test fails
 			strings.NewReader(`{"action_ref":"trial.sent","parameters":`+parameters+`}`))
 		require.FailNow(t, "the node took the schema", "its check: %v; memory: %d MiB", err, n.peakMemory(t)>>20)
 	}
