@@ -250,7 +250,8 @@ func stranger(t *testing.T, to *side, hello []byte) *rogue {
 	conn, err := grpc.NewClient(to.Address(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close()) })
-	ctx := t.Context()
+	ctx, cancel := context.WithTimeout(t.Context(), patience) // a stream that nobody refuses ends then
+	t.Cleanup(cancel)
 	if hello != nil {
 		ctx = metadata.AppendToOutgoingContext(ctx, helloHeader, string(hello))
 	}
