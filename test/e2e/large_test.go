@@ -18,6 +18,7 @@ func TestLargeMessagesFitInMemory(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
 	n := v.start(t, "taker", "")
+	defer n.showPeak(t)
 	n.works(t)
 	incarnation, err := messages.ParseIncarnation(n.get(t, "/api/v1/nodes/taker").text("incarnation"))
 	require.NoError(t, err)
