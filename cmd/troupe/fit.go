@@ -52,23 +52,27 @@ func fitTable(width int, heads []string, rows [][]string) ([]string, [][]string)
 	}
 	last := len(heads) - 1
 	rows = slices.Clone(rows)
-	need := min(columnWidth(heads, rows, last), lastMin)
-	for _, narrowest := range []int{cellMin, 1} { // a column is never narrower than its head
-		for at := last - 1; at > 0 && fixed(heads, rows)+need > width; at-- {
-			least := max(narrowest, lipgloss.Width(heads[at]))
-			room := max(columnWidth(heads, rows, at)-(fixed(heads, rows)+need-width), least)
-			for i := range rows {
-				rows[i] = slices.Clone(rows[i])
-				rows[i][at] = clipTo(rows[i][at], room)
-			}
-		}
-	}
+	wanted := columnWidth(heads, rows, last)
+	shorten(width-min(wanted, lastMin), cellMin, heads, rows)
+	shorten(width-min(wanted, cellMin), 1, heads, rows)
 	room := max(width-fixed(heads, rows), cellMin)
 	for i := range rows {
 		rows[i] = slices.Clone(rows[i])
 		rows[i][last] = causeTo(rows[i][last], room)
 	}
 	return heads, rows
+}
+
+// shorten clips the cells of all columns but the first and the last, from the right, until those before the last fit the width. No column
+// becomes narrower than its head, nor than least.
+func shorten(width, least int, heads []string, rows [][]string) {
+	for at := len(heads) - 2; at > 0 && fixed(heads, rows) > width; at-- {
+		room := max(columnWidth(heads, rows, at)-(fixed(heads, rows)-width), least, lipgloss.Width(heads[at]))
+		for i := range rows {
+			rows[i] = slices.Clone(rows[i])
+			rows[i][at] = clipTo(rows[i][at], room)
+		}
+	}
 }
 
 // columnWidth is how wide a column is without the gap behind it.
