@@ -27,8 +27,9 @@ func (k *kit) walk(t *testing.T, f store.Filter) []messages.Execution {
 	return nil
 }
 
-func testList(t *testing.T, k *kit) {
-	var stored []messages.Execution
+// bringVaried stores executions of all states that can be reached, which differ in what a list can be asked for, and returns them newest
+// first.
+func (k *kit) bringVaried(t *testing.T) (stored []messages.Execution) {
 	for i, s := range slices.Repeat(reachable(), 3) {
 		stored = append(stored, k.bring(t, s, func(e *messages.Execution) {
 			e.Priority = messages.Priority(i % 10)
@@ -42,6 +43,11 @@ func testList(t *testing.T, k *kit) {
 		}))
 	}
 	slices.Reverse(stored)
+	return stored
+}
+
+func testList(t *testing.T, k *kit) {
+	stored := k.bringVaried(t)
 	for name, f := range map[string]struct {
 		filter store.Filter
 		keep   func(e messages.Execution) bool
