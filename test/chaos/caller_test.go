@@ -16,17 +16,17 @@ import (
 	"github.com/troupe-run/troupe/test/chaos"
 )
 
-// caller submits, cancels and waits as a careful program would: under idempotency keys, again and again until it is
-// answered. It writes down what it asked and what it was told.
+// caller is a client that submits, cancels and waits. It sends each submit with an idempotency key and repeats each call until it
+// is answered. It logs its calls and the answers.
 type caller struct {
 	node   *node
-	others []*node // asked in turn with node, where there are more
-	// patience bounds one try, where it is set: a node that is frozen says nothing.
+	others []*node // further nodes; the caller uses all of them in turn
+	// patience, if set, is the timeout of one try: a frozen node does not answer.
 	patience time.Duration
-	// lossTime bounds the wait for one outcome, where it is set: some never come from a program that loses work.
+	// lossTime, if set, is the longest wait for one outcome: a program with a planted fault may lose executions.
 	lossTime time.Duration
 	turn     atomic.Int64
-	// heard, where set, is told of each outcome, and when its work was begun. It is called by many callers at a time.
+	// heard, if set, is called with each outcome and the time of its submit. Many callers call it at the same time.
 	heard func(*work, time.Time, *form.ExecutionView)
 
 	mu    sync.Mutex
@@ -43,8 +43,8 @@ func (c *caller) note(call chaos.Call) {
 	}
 }
 
-// pause is the time between two tries of a call that was not answered. With more than one node it is longer: what both
-// wait for is a server.
+// pause is the time between two tries of a call that got no answer. With several nodes it is longer, because they all wait for
+// the same server.
 func (c *caller) pause() time.Duration {
 	if len(c.others) > 0 {
 		return 100 * time.Millisecond
@@ -52,11 +52,11 @@ func (c *caller) pause() time.Duration {
 	return 20 * time.Millisecond
 }
 
-// triesMax bounds the tries of one call: at this pause, longer than any boot.
+// triesMax bounds the tries of one call. With this pause they take longer than any start of a node.
 const triesMax = 5000
 
-// insist repeats a call until the node answers it. An answer that is an error is one, unless the node is only starting
-// or stopping.
+// insist repeats a call until the node answers it. An error answer is returned, unless it says that the node is starting or
+// stopping.
 func (c *caller) insist(ctx context.Context, call chaos.Call, try func(context.Context, *client.Client) error) error {
 	for range triesMax {
 		err := c.once(ctx, try)
@@ -75,7 +75,7 @@ func (c *caller) insist(ctx context.Context, call chaos.Call, try func(context.C
 	return fmt.Errorf("%s %s: no answer in %d tries", call.Op, call.Key, triesMax)
 }
 
-// once makes one try, of a node whose turn it is.
+// once makes one try, at the next node in turn.
 func (c *caller) once(ctx context.Context, try func(context.Context, *client.Client) error) error {
 	if c.patience > 0 {
 		limited, cancel := context.WithTimeout(ctx, c.patience)
@@ -89,14 +89,14 @@ func (c *caller) once(ctx context.Context, try func(context.Context, *client.Cli
 	return try(ctx, node.client.Load())
 }
 
-// work is one thing that a caller has done.
+// work is one submission and the outcomes that it may have.
 type work struct {
 	submit.Request
 	want  []messages.Status
 	codes []messages.Code
 }
 
-// submit returns the id under which the work is stored, whatever was killed meanwhile.
+// submit returns the id of the stored execution. It repeats the call as often as necessary.
 func (c *caller) submit(ctx context.Context, w *work) (messages.ExecutionID, error) {
 	call := chaos.Call{Op: "submit", State: chaos.Invoked, Key: w.IdempotencyKey, Want: w.want, Codes: w.codes}
 	c.note(call)
@@ -112,7 +112,7 @@ func (c *caller) submit(ctx context.Context, w *work) (messages.ExecutionID, err
 	return view.ID, nil
 }
 
-// cancel asks for the end of an execution.
+// cancel cancels an execution.
 func (c *caller) cancel(ctx context.Context, id messages.ExecutionID) error {
 	call := chaos.Call{Op: "cancel", State: chaos.Invoked, ID: id}
 	c.note(call)
@@ -128,8 +128,7 @@ func (c *caller) cancel(ctx context.Context, id messages.ExecutionID) error {
 	return nil
 }
 
-// waits is how long one question may stay open, in seconds: with more than one node not long, for one may go that has
-// been asked.
+// waits is the timeout of one long poll, in seconds. It is short with several nodes, because the polled node may be killed.
 func (c *caller) waits() string {
 	if len(c.others) > 0 {
 		return "4"
@@ -137,7 +136,7 @@ func (c *caller) waits() string {
 	return "20"
 }
 
-// wait returns the execution once it has ended, or counts as lost.
+// wait returns the execution when it has ended, or an error after lossTime.
 func (c *caller) wait(ctx context.Context, id messages.ExecutionID) (form.ExecutionView, error) {
 	for began := time.Now(); ; {
 		var view form.ExecutionView

@@ -28,24 +28,25 @@ func TestWholeCancelsRaceCompletion(t *testing.T) {
 	cancelsRaceCompletion(t, 1000)
 }
 
-// raced are the actions whose runs are cancelled near their end, by pool: each runtime stops its code in its own way.
+// raced are the actions whose runs are cancelled shortly before or after their end, by pool. Each runtime has its own way to stop
+// code.
 var raced = [][]string{{"chaos.work", "chaos.redo"}, {"chaos.sh_work"}, {"chaos.go_work", "chaos.go_redo"}}
 
-// cancelsEach is how often each run is cancelled, one cancel right after the other: the last ones come when the run has
-// ended and the next one has begun.
+// cancelsEach is how often each run is cancelled, without a pause. The last cancels arrive when the run has ended and the next
+// one has started.
 const cancelsEach = 3
 
-// race is one run and its cancel, with the run that follows on the same pool, which the cancel must not hit.
+// race is one run and its cancel, and the next run of the same pool, which the cancel must not stop.
 type race struct {
 	victim, next work
 	length       time.Duration // of the victim's run
-	spread       float64       // when the cancel comes, in lengths
+	spread       float64       // the time of the cancel, as a multiple of length
 }
 
 func cancelsRaceCompletion(t *testing.T, cancels int) {
 	random := rand.New(rand.NewPCG(seed(t), 3))
-	n := newNode(t, "pack", "TROUPE_WORKER_CANCEL_GRACE=10") // time enough for each code to stop by itself
-	n.oneWorkerEach()                                        // so that a run and the one behind it share their worker
+	n := newNode(t, "pack", "TROUPE_WORKER_CANCEL_GRACE=10") // long enough for each runtime's code to stop by itself
+	n.oneWorkerEach()                                        // so that a run and the next one use the same worker
 	n.start()
 	n.ready()
 	c := &caller{node: n}
@@ -53,7 +54,7 @@ func cancelsRaceCompletion(t *testing.T, cancels int) {
 	defer cancel()
 	failures := make([]error, len(raced))
 	var wait sync.WaitGroup
-	for pool, actions := range raced { // one race at a time in each, so that its run begins at once
+	for pool, actions := range raced { // one race at a time in each pool, so that its run starts at once
 		random := rand.New(rand.NewPCG(random.Uint64(), uint64(pool)))
 		wait.Go(func() {
 			for i := pool; i < cancels && failures[pool] == nil; i += len(raced) {
@@ -86,7 +87,7 @@ func newRace(i int, action string, random *rand.Rand) *race {
 	return r
 }
 
-// race cancels a run near its end while the one after it is already waiting for the worker.
+// race cancels a run near its end, while the next run already waits for the worker.
 func (c *caller) race(ctx context.Context, r *race) error {
 	victim, err := c.submit(ctx, &r.victim)
 	if err != nil {
@@ -96,7 +97,7 @@ func (c *caller) race(ctx context.Context, r *race) error {
 	if err != nil {
 		return err
 	}
-	time.Sleep(time.Duration(r.spread * float64(r.length))) // the moment of the cancel, from the seed
+	time.Sleep(time.Duration(r.spread * float64(r.length))) // the time of the cancel depends on the seed
 	for range cancelsEach {
 		if err := c.cancel(ctx, victim); err != nil {
 			return err
@@ -110,7 +111,7 @@ func (c *caller) race(ctx context.Context, r *race) error {
 	return nil
 }
 
-// oneWorkerEach gives each pool of the pack a single worker.
+// oneWorkerEach gives each pool of the pack one worker.
 func (n *node) oneWorkerEach() {
 	n.t.Helper()
 	path := filepath.Join(n.dir, "pack", "pack.yaml")
@@ -120,7 +121,7 @@ func (n *node) oneWorkerEach() {
 	require.NoError(n.t, os.WriteFile(path, text, 0o644))
 }
 
-// reportCancels logs the figures, and fails when it was no race: when one side nearly always won.
+// reportCancels logs how the races ended. It fails if nearly all of them ended in the same way, because then nothing raced.
 func reportCancels(t *testing.T, h *chaos.History, cancels int) {
 	t.Helper()
 	outcomes, found := map[messages.Status]int{}, map[messages.Status]int{}

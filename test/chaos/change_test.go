@@ -15,8 +15,7 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// The broker takes its deliveries back from whoever does not ack them in time. Troupe acks with the claim, so that a run
-// may last longer.
+// RabbitMQ takes a delivery back if it is not acked in time. Troupe acks at the claim, so a run may take longer than that time.
 func TestARunOutlastsTheAckTimeout(t *testing.T) {
 	t.Parallel()
 	outlast(t, servers.RabbitMQOptions{ConsumerTimeout: 2 * time.Second, Tick: time.Second}, 6*time.Second)
@@ -47,7 +46,7 @@ func outlast(t *testing.T, o servers.RabbitMQOptions, length time.Duration) {
 	})
 	n.settled(length + backTime)
 	select {
-	case <-lost: // the timeout is real: it has hit who holds a delivery
+	case <-lost: // shows that the server has the timeout: it took back the delivery that was not acked
 	case <-time.After(o.ConsumerTimeout + 2*time.Minute):
 		require.FailNow(t, "the broker took nothing back from a consumer that acks nothing: the timeout was not in force")
 	}
@@ -56,8 +55,8 @@ func outlast(t *testing.T, o servers.RabbitMQOptions, length time.Duration) {
 	require.Equal(t, messages.Attempt(1), h.Executions[0].Attempt)
 }
 
-// holdUnacked takes one message off a queue of the test's own and never acks it. The channel is closed when the broker
-// has had enough.
+// holdUnacked takes one message from a queue of its own and does not ack it. The returned channel is closed when the broker has
+// closed the consumer.
 func (f *full) holdUnacked() <-chan struct{} {
 	f.t.Helper()
 	queue := f.settings.Prefix + ".held"
@@ -70,13 +69,13 @@ func (f *full) holdUnacked() <-chan struct{} {
 	lost := make(chan struct{})
 	go func() {
 		defer close(lost)
-		for range consumer.Deliveries() { // until the broker, or the end of the test, closes it
+		for range consumer.Deliveries() { // until the broker closes it, or the test ends
 		}
 	}()
 	return lost
 }
 
-// unacked counts what the workers' queues have delivered and not been acked for.
+// unacked counts the messages of the workers' queues that are delivered and not acked.
 func (f *full) unacked() (total int) {
 	f.t.Helper()
 	out, err := f.ownRabbit.Ctl("-q", "list_queues", "--no-table-headers", "name", "messages_unacknowledged")
@@ -91,7 +90,7 @@ func (f *full) unacked() (total int) {
 	return total
 }
 
-// logged reports whether the node has logged the text.
+// logged reports whether the node's log has the text.
 func (n *node) logged(text string) bool {
 	n.t.Helper()
 	log, err := os.ReadFile(n.log.Name())
@@ -99,8 +98,8 @@ func (n *node) logged(text string) bool {
 	return strings.Contains(string(log), text)
 }
 
-// A node that is killed and started again with another TTL and another kind of queues finds its work again, what is on the
-// queues of its last boot included. The shared queues of the prefix keep their kind, which it says.
+// A node that is killed and restarted with another TTL and another kind of queues continues its work. This includes the messages
+// on the queues of its previous boot. The shared queues of the prefix keep their kind, and the node logs that.
 func TestOtherQueueSettingsDoNoHarm(t *testing.T) {
 	t.Parallel()
 	paths, err := built()
@@ -125,7 +124,7 @@ func TestOtherQueueSettingsDoNoHarm(t *testing.T) {
 	require.True(t, n.logged(f.settings.Requests().Queues[0].Name), "the log does not name the queue")
 }
 
-// Two nodes that were given one name are two nodes all the same.
+// Two nodes with the same configured name work as two nodes.
 func TestTwoNodesOfOneNameDoNoHarm(t *testing.T) {
 	t.Parallel()
 	paths, err := built()

@@ -9,19 +9,19 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// Violation is one broken promise.
+// Violation is one broken rule.
 type Violation struct {
 	Rule      string
-	Execution messages.ExecutionID // zero: of a session or a key
+	Execution messages.ExecutionID // zero if a session or a key is concerned
 	What      string
-	Trace     []string // only the lines that show it, oldest first
+	Trace     []string // only the lines that show the violation, oldest first
 }
 
 func (v Violation) String() string {
 	return fmt.Sprintf("%s: execution %s: %s\n    %s", v.Rule, v.Execution, v.What, strings.Join(v.Trace, "\n    "))
 }
 
-// rules are all the promises. Each rule sees the whole history and reports every place where it is broken.
+// rules are all rules. Each one gets the whole history and reports every violation.
 var rules = []struct {
 	name  string
 	check func(*index, func(Violation))
@@ -57,7 +57,7 @@ func Rules() []string {
 	return names
 }
 
-// Check returns every violation, in the order of the rules; none if the history keeps every promise.
+// Check returns every violation, in the order of the rules.
 func Check(h *History) []Violation {
 	x := newIndex(h.Filled())
 	var found []Violation
@@ -70,11 +70,11 @@ func Check(h *History) []Violation {
 	return found
 }
 
-// index is a history with what the rules look up.
+// index is a history with maps for the rules' lookups.
 type index struct {
 	*History
 	byID      map[messages.ExecutionID]*Stored
-	submits   map[string]*Call // by key: the invocation
+	submits   map[string]*Call // the first call of each key
 	cancelled map[messages.ExecutionID]bool
 	effects   map[messages.ExecutionID][]int // positions in Effects
 	letters   map[messages.Placement]bool
@@ -111,7 +111,7 @@ func newIndex(h *History) *index {
 	return x
 }
 
-// root is the first of the execution's chain.
+// root returns the first execution of the chain of retries.
 func (x *index) root(e *Stored) *Stored {
 	if first := x.byID[e.Original]; first != nil {
 		return first
@@ -144,7 +144,7 @@ func (e *Stored) Trace() []string {
 	return lines
 }
 
-// story is the trace of an execution that may be unknown.
+// story is the trace of an execution. The execution may be nil.
 func (e *Stored) story() []string {
 	if e == nil {
 		return nil
@@ -156,13 +156,13 @@ func eventLine(ev store.Event) string {
 	return fmt.Sprintf("event %s %s attempt %d %s → %s worker %q %s", ev.At.Format("15:04:05.000"), ev.Kind, ev.Attempt, ev.From, ev.To, ev.Worker, ev.Reason)
 }
 
-// Changes returns the events that changed the execution's status. The others are notes; the retry of an execution is a
-// note next to the change that made it.
+// Changes returns the events that changed the status. The other events are notes: for example, the retry of an execution is a
+// note beside the change that caused it.
 func (e *Stored) Changes() []store.Event {
 	return slices.DeleteFunc(slices.Clone(e.Events), func(ev store.Event) bool { return ev.From == ev.To || ev.Kind == "retry" })
 }
 
-// acceptedIsKept: whatever a caller was told is accepted is stored.
+// acceptedIsKept: every execution whose submission was accepted is stored.
 func acceptedIsKept(x *index, report func(Violation)) {
 	for _, c := range x.Calls {
 		if c.Op == "submit" && c.State == OK && x.byID[c.ID] == nil {
@@ -171,7 +171,7 @@ func acceptedIsKept(x *index, report func(Violation)) {
 	}
 }
 
-// oneKeyOneExecution: however often a caller repeats itself, its key is one execution.
+// oneKeyOneExecution: one idempotency key gives one execution, however often its caller repeats the call.
 func oneKeyOneExecution(x *index, report func(Violation)) {
 	seen := map[string]messages.ExecutionID{}
 	note := func(key string, id messages.ExecutionID, from string) {
@@ -195,7 +195,7 @@ func oneKeyOneExecution(x *index, report func(Violation)) {
 	}
 }
 
-// nothingUninvited: the store holds only what callers asked for, and retries of it.
+// nothingUninvited: the store has only executions that callers submitted, and retries of them.
 func nothingUninvited(x *index, report func(Violation)) {
 	for i := range x.Executions {
 		e := &x.Executions[i]
@@ -205,7 +205,7 @@ func nothingUninvited(x *index, report func(Violation)) {
 	}
 }
 
-// hasAnOutcome: everything has ended.
+// hasAnOutcome: every execution has ended.
 func hasAnOutcome(x *index, report func(Violation)) {
 	for i := range x.Executions {
 		if e := &x.Executions[i]; !e.Status.Terminal() {
@@ -214,7 +214,7 @@ func hasAnOutcome(x *index, report func(Violation)) {
 	}
 }
 
-// oneOutcome: the step to a terminal status is made once, and nothing follows it.
+// oneOutcome: an execution reaches a terminal status once, and no change follows.
 func oneOutcome(x *index, report func(Violation)) {
 	for i := range x.Executions {
 		e := &x.Executions[i]
@@ -229,8 +229,8 @@ func oneOutcome(x *index, report func(Violation)) {
 	}
 }
 
-// historyIsWhole: each change begins where the one before it ended, placements number the attempts one by one, and
-// the row stands where the last change left it.
+// historyIsWhole: each change starts from the status that the previous change set, the placements number the attempts without
+// gaps, and the row has the status and attempt of the last change.
 func historyIsWhole(x *index, report func(Violation)) {
 	for i := range x.Executions {
 		e := &x.Executions[i]

@@ -16,10 +16,10 @@ import (
 	"github.com/troupe-run/troupe/test/chaos"
 )
 
-// tale writes a history by hand.
+// tale is a history that a test writes.
 type tale struct{ chaos.History }
 
-// id is the id of the numbered execution.
+// id is the id of execution number n.
 func id(n int) messages.ExecutionID {
 	return messages.ExecutionID{0: 1, 6: 0x70, 8: 0x80, 15: byte(n)}
 }
@@ -44,7 +44,7 @@ func (w *tale) effect(kind string, n int, attempt messages.Attempt, session stri
 	})
 }
 
-// moves the execution along by events of the given kinds.
+// moves adds events of the given kinds to the execution.
 func moves(e *chaos.Stored, kinds ...string) {
 	to := map[string]messages.Status{
 		"place": messages.Scheduled, "claim": messages.Running, "rescue": messages.Requested, "take_back": messages.Requested,
@@ -63,8 +63,8 @@ func moves(e *chaos.Stored, kinds ...string) {
 	}
 }
 
-// goodTale is a history that keeps every promise, and has something of everything: plain work, idempotent work that
-// was run again, a session that lost its state and was told, a chain of a failed execution and its retry, and a cancel.
+// goodTale is a history without a violation, with an example of each kind of work: plain work, idempotent work that was repeated,
+// a session that lost its state and was informed, a failed execution with its retry, and a cancelled one.
 func goodTale() *tale {
 	w := &tale{}
 	plain := w.submit(1, "plain", messages.Completed)
@@ -110,20 +110,20 @@ func goodTale() *tale {
 	return w
 }
 
-// at finds the numbered execution.
+// at returns execution number n.
 func (w *tale) at(n int) *chaos.Stored {
 	i := slices.IndexFunc(w.Executions, func(e chaos.Stored) bool { return e.ID == id(n) })
 	return &w.Executions[i]
 }
 
-// line finds the position of the first line of a kind and execution in the side-effect log.
+// line returns the position of the first side effect of a kind and execution.
 func (w *tale) line(kind string, n int, attempt messages.Attempt) int {
 	return slices.IndexFunc(w.Effects, func(e chaos.Effect) bool {
 		return e.Kind == kind && e.Execution == id(n) && e.Attempt == attempt
 	})
 }
 
-// mutations break one promise each.
+// Each of the mutations breaks one rule.
 var mutations = []struct {
 	rule   string
 	name   string
@@ -285,7 +285,7 @@ func TestParseEffects(t *testing.T) {
 	}
 }
 
-// A killed writer leaves a part of its line, up to the end of a page.
+// A writer that is killed leaves a part of its line, up to the end of a page of the file.
 func TestParseEffectsOfAKilledWriter(t *testing.T) {
 	t.Parallel()
 	whole := fmt.Sprintf("tick %s 1 77 - 0 0 0 5\n", id(1))
@@ -304,13 +304,13 @@ func FuzzParseEffects(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		effects, err := chaos.ParseEffects(strings.NewReader(text))
 		if err == nil {
-			chaos.Check(&chaos.History{Effects: effects}) // judges whatever it is given
+			chaos.Check(&chaos.History{Effects: effects}) // must not panic
 		}
 	})
 }
 
-// keptTale adds a session whose states are kept: one run that left its state, one that ended as given, and one that goes on
-// from the first.
+// keptTale adds a session whose state is stored after each run. It has a run that stored its state, a run that ended with the
+// given status, and a run that continues from the first one.
 func keptTale(w *tale, second messages.Status) {
 	for i, count := range []int{1, 2, 2} {
 		n, how := 10+i, "complete"
@@ -325,7 +325,8 @@ func keptTale(w *tale, second messages.Status) {
 	}
 }
 
-// A run that took its worker along left no state: a kept session goes on from before it, and nothing was lost.
+// If a run ends together with its worker, it stores no state. The session continues from the state before that run, and nothing
+// counts as lost.
 func TestAKeptSessionGoesOnFromWhatWasLeft(t *testing.T) {
 	t.Parallel()
 	w := goodTale()

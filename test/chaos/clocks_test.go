@@ -11,8 +11,8 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// TestClocksApart runs nodes beside a Postgres whose clock is 30 s behind theirs, sets that clock while they work, and kills and
-// freezes nodes meanwhile.
+// TestClocksApart runs nodes beside a Postgres whose clock is 30 s behind theirs. It changes that clock while the nodes work, and
+// kills and freezes nodes.
 func TestClocksApart(t *testing.T) {
 	t.Parallel()
 	clocksApart(t, storm{executions: 600, blows: 4, sessions: 16, callers: 24, stretch: 4})
@@ -23,16 +23,17 @@ func TestWholeClocksApart(t *testing.T) {
 	clocksApart(t, storm{executions: 10_000, blows: 24, sessions: 64, callers: 48, stretch: 8})
 }
 
-// clockFaults are in the order of a reduced storm: what is taken away after a step must be found by the new clock.
+// clockFaults begin with the changes of the clock, in this order also in a reduced storm: the ends of nodes that follow must be
+// detected by the changed clock.
 func clockFaults() []fault {
 	set := fault{"server's clock set", setServerClock}
 	return []fault{set, {"node killed", killOne}, set, frost}
 }
 
-// apart is how far the server's clock is from the nodes' at most.
+// apart is the largest difference between the server's clock and the nodes' clocks.
 const apart = 30 * time.Second
 
-// setServerClock moves the clock of the store between the two ends, so that it goes forth and back by up to a minute.
+// setServerClock moves the clock of the store between its two extremes, by up to a minute forward or back.
 func setServerClock(f *full, random *rand.Rand) {
 	ahead := apart
 	if random.IntN(2) == 0 {
@@ -58,5 +59,5 @@ func clocksApart(t *testing.T, s storm) {
 	defer cancel()
 	f.ended(f.through(ctx, s, clockFaults(), c))
 	f.nodes[0].settled(backTime)
-	f.nodes[0].verdict(f.history(c)) // how long rescues took is not told: their times are of two clocks
+	f.nodes[0].verdict(f.history(c)) // it does not report how long rescues took, because their times are from two clocks
 }

@@ -12,25 +12,25 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// The addresses of the test's side, each of which a node can be cut off from alone.
+// The addresses on the test's side of the network. A node can be cut off from each of them.
 const (
 	callersSide = "callers"
 	storeSide   = "store"
 	brokerSide  = "broker"
 )
 
-// Ports on the nodes' hosts, and the broker's; each address is somebody's own.
+// Ports on the nodes' hosts and on the broker's. Every host has an address of its own, so the ports can be the same.
 const (
 	apiPort    = 7070
 	peersPort  = 7071
 	brokerPort = 5672
 )
 
-// apiToken lets the callers in: a node that listens beyond loopback wants one.
+// apiToken is the callers' token: a node that listens on another address than loopback requires tokens.
 const apiToken = "chaos-suite-admin-token"
 
-// newDivided prepares a fleet of nodes on hosts of their own, with private servers on addresses of their own, so that any
-// one can be cut off from any other. Nodes know each other by certificates.
+// newDivided prepares a fleet in which each node has a network host of its own. Each private server has an address of its own. So
+// a test can cut the connection between any two of them. Nodes authenticate each other by certificates.
 func newDivided(t *testing.T, env ...string) *full {
 	t.Helper()
 	names := []string{"a", "b", "c"}
@@ -55,7 +55,7 @@ func newDivided(t *testing.T, env ...string) *full {
 	return f
 }
 
-// others are the fleet's nodes without one.
+// others are all nodes of the fleet except n.
 func (f *full) others(n *node) (rest []*node) {
 	for _, other := range f.nodes {
 		if other != n {
@@ -65,7 +65,7 @@ func (f *full) others(n *node) (rest []*node) {
 	return rest
 }
 
-// addresses are those of nodes' hosts.
+// addresses are the addresses of the nodes' hosts.
 func addresses(nodes ...*node) (all []string) {
 	for _, n := range nodes {
 		all = append(all, n.host.Addr)
@@ -73,7 +73,7 @@ func addresses(nodes ...*node) (all []string) {
 	return all
 }
 
-// settings are those of a node that has a certificate of an authority's for its address.
+// settings are the settings of a node with a certificate of the authority for its address.
 func settings(a *servers.Authority, name, addr string) []string {
 	cert, key := a.Issue(name, func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.ParseIP(addr)} })
 	return []string{

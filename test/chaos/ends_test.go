@@ -13,11 +13,12 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// endsLease is long enough that a busy machine finds a killed node well within it.
+// endsLease is so long that even a busy machine detects the end of a killed node much earlier.
 const endsLease = 8 * time.Second
 
-// TestAKilledNodeIsNotWaitedFor: a killed node is declared dead because its connection to the store is gone and its address refuses,
-// and its work is placed elsewhere while its lease would still hold. A frozen node is declared dead by its lease alone.
+// TestAKilledNodeIsNotWaitedFor: a killed node is declared dead before its lease ends, because its connection to the store is
+// closed and its address refuses connections. Its work is placed on another node. A frozen node is declared dead only when its
+// lease ends.
 func TestAKilledNodeIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	f := newAmple(t, directly, allEvents, "TROUPE_NODE_LEASE=8")
@@ -57,7 +58,7 @@ func TestAKilledNodeIsNotWaitedFor(t *testing.T) {
 	a.verdict(f.history(c))
 }
 
-// deadOf waits until a node's newest incarnation is dead, and returns its row.
+// deadOf waits until the newest incarnation of a node is dead, and returns its row.
 func (f *full) deadOf(asked *node, name string) (n store.Node) {
 	f.t.Helper()
 	asked.eventually(backTime, "node "+name+" is declared dead", func(context.Context) bool {
@@ -67,7 +68,7 @@ func (f *full) deadOf(asked *node, name string) (n store.Node) {
 	return n
 }
 
-// placedAgain waits until an execution has its second attempt, and returns when that was placed.
+// placedAgain waits until an execution has its second attempt, and returns the time of that placement.
 func (f *full) placedAgain(asked *node, id messages.ExecutionID) time.Time {
 	f.t.Helper()
 	var e form.ExecutionView

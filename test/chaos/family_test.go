@@ -18,7 +18,7 @@ import (
 	"github.com/troupe-run/troupe/rules/submit"
 )
 
-// orphanTime is the promise: nothing of a node outlives it by more.
+// orphanTime is the promised bound: no process of a node lives longer after the node's end.
 const orphanTime = 5 * time.Second
 
 func TestNothingOutlivesTheNode(t *testing.T) {
@@ -31,7 +31,7 @@ func TestWholeNothingOutlivesTheNode(t *testing.T) {
 	nothingOutlivesTheNode(t, 200)
 }
 
-// proc is one process, named so that a reused pid is another one.
+// proc is one process. With its start time, a reused pid is another process.
 type proc struct {
 	pid     int
 	born    string // start time, in ticks since the boot of the machine
@@ -41,7 +41,7 @@ type proc struct {
 	session int
 }
 
-// readProc reads a process; ok is false for one that is gone.
+// readProc reads a process; ok is false if it does not exist.
 func readProc(pid int) (p proc, ok bool) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	head, rest, found := bytes.Cut(stat, []byte(") "))
@@ -50,12 +50,12 @@ func readProc(pid int) (p proc, ok bool) {
 		return proc{}, false
 	}
 	p = proc{pid: pid, state: string(fields[0]), born: string(fields[19]), name: string(head[bytes.IndexByte(head, '(')+1:])}
-	p.parent, _ = strconv.Atoi(string(fields[1])) // the kernel writes numbers here
+	p.parent, _ = strconv.Atoi(string(fields[1])) // always a number
 	p.session, _ = strconv.Atoi(string(fields[3]))
 	return p, true
 }
 
-// marked finds every living process whose environment carries the node's mark: its workers and whatever they started.
+// marked finds every living process that has the node's mark in its environment: the workers and their descendants.
 func (n *node) marked() []proc {
 	n.t.Helper()
 	mark := []byte(markName + "=" + n.mark + "\x00")
@@ -65,7 +65,7 @@ func (n *node) marked() []proc {
 	for _, path := range entries {
 		environ, err := os.ReadFile(path)
 		if err != nil || !bytes.Contains(append(environ, 0), mark) {
-			continue // gone, or somebody else's
+			continue // it has ended, or belongs to another user
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		require.NoError(n.t, err)
@@ -76,7 +76,7 @@ func (n *node) marked() []proc {
 	return found
 }
 
-// gone waits until nothing marked lives, and returns how long that took.
+// gone waits until no process with the mark lives, and returns how long that took.
 func (n *node) gone() time.Duration {
 	n.t.Helper()
 	began := time.Now()
@@ -91,7 +91,7 @@ func (n *node) gone() time.Duration {
 	}
 }
 
-// bystander is a process that no node knows. It would end by any signal that reached it.
+// bystander is a process that has nothing to do with any node. Any signal would end it.
 func bystander(t *testing.T) proc {
 	t.Helper()
 	command := exec.Command("sleep", "3600")
@@ -114,7 +114,7 @@ func nothingOutlivesTheNode(t *testing.T, kills int) {
 	for range kills {
 		n.start()
 		if random.IntN(4) == 0 { // while the workers start
-			time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond) // the moment of the kill, from the seed
+			time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond) // the time of the kill depends on the seed
 			early++
 		} else {
 			most = max(most, n.raise())
@@ -123,7 +123,7 @@ func nothingOutlivesTheNode(t *testing.T, kills int) {
 		n.kill()
 		took = append(took, n.gone())
 	}
-	n.start() // the node still starts, and takes its guardian along when it stops in order: nobody writes to its folder after that
+	n.start() // shows that the node still starts; the stop that follows also ends its guardian, so that nothing writes to the test's folder afterwards
 	n.stop()
 	after, alive := readProc(other.pid)
 	require.True(t, alive, "the bystander is gone")
@@ -133,13 +133,13 @@ func nothingOutlivesTheNode(t *testing.T, kills int) {
 		kills, early, most, quantile(took, 0.5), quantile(took, 0.99), quantile(took, 1))
 }
 
-// The least of both families: of each Python worker itself, its two children and its daemon, and of the shell's.
+// The fewest processes of each pool: each Python worker with its two children and its daemon, and the same for the shell's.
 const (
 	familyMin  = 2*4 + 3
 	daemonsMin = 2
 )
 
-// raise has both workers build their families, and returns how many processes then live.
+// raise starts the process trees of both pools, and returns how many processes live then.
 func (n *node) raise() int {
 	n.t.Helper()
 	for _, action := range []string{"family.family", "family.family", "family.shell_family"} {
@@ -161,8 +161,8 @@ func (n *node) raise() int {
 	return count
 }
 
-// daemon reports whether the process has forked away: it lives in a session of its family's making that it does not
-// lead.
+// daemon reports whether the process has left its parent by setsid and a second fork: it is in a session of its tree that it does
+// not lead.
 func (p proc) daemon() bool {
 	test, alive := readProc(os.Getpid())
 	return alive && p.session != test.session && p.session != p.pid && p.session != p.parent

@@ -16,11 +16,11 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// The faults of this file take nothing away. They hold up, or overload, what every execution passes.
+// The faults of this file end nothing. They block or overload parts that every execution uses.
 var (
-	rowLock    = fault{"rows locked by a stranger", lockRows}
+	rowLock    = fault{"rows locked by another program", lockRows}
 	slowStore  = fault{"store slow beyond its statement timeout", slowDown}
-	bigResults = fault{"results of 8 MiB in numbers", returnBig}
+	bigResults = fault{"many results of 8 MiB", returnBig}
 	bigOutage  = fault{"results of 8 MiB end while the store is away", returnBigInOutage}
 	unexchange = fault{"exchanges deleted", deleteExchanges}
 	powerCut   = fault{"node and guardian killed together", killWithGuardian}
@@ -30,10 +30,10 @@ func pathFaults() []fault {
 	return []fault{rowLock, slowStore, bigResults, bigOutage, unexchange, powerCut}
 }
 
-// answerTime is how long an execution may take that what is going on does not concern.
+// answerTime is the longest time for an execution that the fault does not concern.
 const answerTime = 15 * time.Second
 
-// goesOn runs executions through every node while something else is held up. They must end.
+// goesOn runs an execution through every node while a fault blocks others. Each of them must end.
 func (f *full) goesOn(name string) {
 	f.t.Helper()
 	first := int(messages.PriorityMax)
@@ -52,15 +52,14 @@ func (f *full) goesOn(name string) {
 	}
 }
 
-// lockTime is the longest that rows are held: many times what a statement may take. A reduced storm lets them go as soon as
-// it has seen that all else goes on.
+// lockTime is the longest time for which the rows are locked: several times the statement timeout. A reduced storm unlocks them
+// when other executions have ended.
 const lockTime = 30 * time.Second
 
-// locker marks the statement that holds the rows.
+// locker is the application name of the connection that locks the rows.
 const locker = "chaos_locker"
 
-// lockRows holds rows of executions under way by a transaction of a program that is not Troupe. What they belong to waits; all
-// else goes on.
+// lockRows locks rows of executions in progress by a transaction of another program. Those executions wait; all others continue.
 func lockRows(f *full, random *rand.Rand) {
 	name := fmt.Sprintf("lock%d", random.Uint32())
 	f.runRepeatable(f.any(random), name)
@@ -77,7 +76,7 @@ func lockRows(f *full, random *rand.Rand) {
 	f.goesOn(name)
 	rows, err := servers.Query(f.postgres, "SELECT count(*) "+held)
 	require.NoError(f.t, err)
-	require.Equal(f.t, "1", rows[0][0], "the rows were let go before all else had gone on")
+	require.Equal(f.t, "1", rows[0][0], "the rows were unlocked before the other executions had ended")
 	if !whole {
 		_, err := servers.Query(f.postgres, "SELECT pg_terminate_backend(pid) "+held)
 		require.NoError(f.t, err)
@@ -87,11 +86,11 @@ func lockRows(f *full, random *rand.Rand) {
 	require.NoError(f.t, <-over)
 }
 
-// stall is longer than Postgres lets a node's statement take, 5 s.
+// stall is longer than the timeout of a node's statement, 5 s.
 const stall = 5500 * time.Millisecond
 
-// slowDown stops processes that serve a node until what they do has taken too long, one after the other, as a disk does
-// that now and then does not answer. What they hold stays held.
+// slowDown stops processes of Postgres that serve a node, one after the other, until their statements have timed out. This is
+// like a disk that sometimes does not answer. The stopped processes keep their locks.
 func slowDown(f *full, random *rand.Rand) {
 	for range 3 {
 		rows, err := servers.Query(f.postgres, "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()")
@@ -103,28 +102,28 @@ func slowDown(f *full, random *rand.Rand) {
 		if syscall.Kill(pid, syscall.SIGSTOP) != nil {
 			continue // it has just ended
 		}
-		time.Sleep(stall) // the time of the stall
+		time.Sleep(stall)
 		_ = syscall.Kill(pid, syscall.SIGCONT)
 	}
 }
 
-// resultSize leaves room for what the result says of itself, below the limit of 8 MiB.
+// resultSize is below the limit of 8 MiB, with room for the other fields of the result.
 const resultSize = 8<<20 - 4096
 
-// returnBig has many results of the largest size end together.
+// returnBig makes many runs with the largest result end at the same time.
 func returnBig(f *full, random *rand.Rand) {
 	f.submitBig(random, 300*time.Millisecond)
 	f.bigAreStored()
 }
 
-// returnBigInOutage has them end while nothing can be stored.
+// returnBigInOutage makes them end while the store is away.
 func returnBigInOutage(f *full, random *rand.Rand) {
 	const length = 1500 * time.Millisecond
 	f.submitBig(random, length)
 	f.nodes[0].eventually(backTime, "large results are on their way", func(context.Context) bool {
 		running, err := f.nodes[0].list("running&action=chaos.big")
 		if left, leftErr := f.nodes[0].list(underWay + "&action=chaos.big"); leftErr == nil && len(left) == 0 {
-			f.submitBig(random, length) // one node's workers were not there yet, and never four ran at once
+			f.submitBig(random, length) // the workers of one node had not started yet, so fewer than four ran at the same time
 		}
 		return err == nil && len(running) >= 4
 	})
@@ -133,7 +132,7 @@ func returnBigInOutage(f *full, random *rand.Rand) {
 		away = 15 * time.Second
 	}
 	require.NoError(f.t, f.ownPostgres.Kill())
-	time.Sleep(away) // the time of the outage
+	time.Sleep(away)
 	require.NoError(f.t, f.ownPostgres.Start())
 	f.well()
 	f.bigAreStored()
@@ -161,7 +160,7 @@ func (f *full) submitBig(random *rand.Rand, length time.Duration) {
 func (f *full) bigAreStored() {
 	f.t.Helper()
 	patience := backTime
-	if whole { // five times as many
+	if whole { // five times as many results
 		patience *= 3
 	}
 	f.nodes[0].eventually(patience, "the large results are stored", func(context.Context) bool {
@@ -170,7 +169,7 @@ func (f *full) bigAreStored() {
 	})
 }
 
-// deleteExchanges deletes the exchanges of the prefix, with all that is bound to them.
+// deleteExchanges deletes the exchanges of the prefix and their bindings.
 func deleteExchanges(f *full, _ *rand.Rand) {
 	shared := f.settings.Shared()
 	var names []string
@@ -195,7 +194,8 @@ func deleteExchanges(f *full, _ *rand.Rand) {
 	require.NoError(f.t, f.bindLetters(), "the test's own copies of dead letters")
 }
 
-// killWithGuardian takes a node and its guardian at once, as the kernel might when memory runs out. Nothing of them may live on.
+// killWithGuardian kills a node and its guardian at the same time, as the kernel may do when memory runs out. None of their
+// processes may remain.
 func killWithGuardian(f *full, random *rand.Rand) {
 	n := f.any(random)
 	guardian := n.guardian()

@@ -21,14 +21,14 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// fault is one way to take something away from a fleet. It returns when it has given back what it took; whether all is
-// well again is asked by its caller.
+// fault is one fault of a fleet. strike injects it and returns when it has undone it. The caller then waits until the fleet is
+// ready.
 type fault struct {
 	name   string
 	strike func(*full, *rand.Rand)
 }
 
-// faults are all of them. The reduced suite leaves out the last, which is two of the others at once.
+// faults are all faults of the full mode. The reduced suite leaves out the last one, which combines two of the others.
 var faults = []fault{
 	{"node killed", killOne},
 	frost,
@@ -42,7 +42,7 @@ var faults = []fault{
 	{"both servers killed", killBoth},
 }
 
-// directFaults are those that can happen to nodes without RabbitMQ.
+// directFaults are the faults that are possible without RabbitMQ.
 var directFaults = []fault{
 	{"node killed", killOne},
 	frost,
@@ -57,19 +57,19 @@ var (
 	theft = fault{"messages lost, twice and late", steal}
 )
 
-// wholeFaults has more freezes than other faults: whether a thawed node tells of an old attempt before it gives itself up is a
-// matter of milliseconds.
+// wholeFaults has more freezes than other faults: a thawed node has only some milliseconds to report an old attempt, before it
+// stops itself.
 func wholeFaults() []fault { return append(slices.Clone(faults), frost, frost) }
 
-// moment is a pause of random length, from the seed.
+// moment pauses for a random time from the seed.
 func moment(random *rand.Rand, longest time.Duration) {
 	time.Sleep(time.Duration(random.Int64N(int64(longest))))
 }
 
-// nearLease are the lengths of outages that a node's life hangs on, in thousandths of the lease of 4 s.
+// nearLease are durations of outages around the lease of 4 s, in thousandths of the lease. A node may survive them or not.
 var nearLease = []int{500, 800, 950, 1000, 1500}
 
-// outage is how long a server stays away: about a lease one time in three.
+// outage is how long a server is away. One time in three it is about a lease.
 func outage(random *rand.Rand) time.Duration {
 	if random.IntN(3) == 0 {
 		return 4 * time.Second * time.Duration(nearLease[random.IntN(len(nearLease))]) / 1000
@@ -77,7 +77,7 @@ func outage(random *rand.Rand) time.Duration {
 	return time.Duration(random.IntN(1500)) * time.Millisecond
 }
 
-// killOne kills a node and starts it again, in its lease or after it.
+// killOne kills a node and restarts it, before or after its lease has ended.
 func killOne(f *full, random *rand.Rand) {
 	n := f.any(random)
 	f.take(n)
@@ -86,8 +86,8 @@ func killOne(f *full, random *rand.Rand) {
 	n.start()
 }
 
-// freezeOne stops a node's process under work that may be repeated, until the others have declared it dead, and lets it go on
-// then: it has that work's ends to tell of, which its workers came to meanwhile, while others repeat it.
+// freezeOne freezes a node that runs idempotent work, until the other nodes have declared it dead and repeat that work. Then it
+// thaws the node. The node's own runs of that work have ended meanwhile, so it has outcomes of old attempts to report.
 func freezeOne(f *full, random *rand.Rand) {
 	at := random.IntN(len(f.nodes))
 	n, other := f.nodes[at], f.nodes[(at+1)%len(f.nodes)]
@@ -109,8 +109,8 @@ func freezeOne(f *full, random *rand.Rand) {
 	})
 }
 
-// runRepeatable submits work of 3 s that may be repeated, more than all nodes can run at a time, and waits until the node runs
-// some of it. Nobody waits for its outcomes.
+// runRepeatable submits idempotent work of 3 s, more than all nodes can run at once, and waits until the node runs some of it. No
+// caller waits for its outcomes.
 func (f *full) runRepeatable(n *node, name string) {
 	f.t.Helper()
 	through := &caller{node: n, patience: f.calls.patience}
@@ -128,15 +128,16 @@ func (f *full) runRepeatable(n *node, name string) {
 	hope(func() bool { return n.runs(name, 1) >= 3 })
 }
 
-// hope waits for what makes a blow a hard one, for at most 10 s: a program that loses work may never come to it.
+// hope waits up to 10 s for a condition that makes the fault harder. It is not an error if the condition never holds: a program
+// that loses work may never reach it.
 func hope(holds func() bool) {
 	for end := time.Now().Add(10 * time.Second); !holds() && time.Now().Before(end); {
-		time.Sleep(20 * time.Millisecond) // between two looks
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 
-// runs counts such attempts of the work that was submitted under the name, as far as the node runs them and can say so: a fault of a path
-// may keep it from its store.
+// runs counts the executions, submitted under the name, that the node runs as this attempt. It is 0 if the node cannot answer
+// because of its store.
 func (n *node) runs(name string, attempt messages.Attempt) (count int) {
 	n.t.Helper()
 	executions, err := n.list("running")
@@ -151,7 +152,7 @@ func (n *node) runs(name string, attempt messages.Attempt) (count int) {
 	return count
 }
 
-// repeatable are the kinds of work that may be repeated and take as long as they are told.
+// repeatable are the kinds of idempotent work whose duration is a parameter.
 func repeatable() (list []kind) {
 	for _, k := range kinds {
 		if strings.HasSuffix(k.action, "redo") {
@@ -161,7 +162,7 @@ func repeatable() (list []kind) {
 	return list
 }
 
-// mayExpire is work that may also fail because its message expires: on the queue of a node that is gone, or by the hand of a thief.
+// mayExpire allows the work also to fail because its message expires: on the queue of an ended node, or because a thief took it.
 func mayExpire(w *work) *work {
 	w.want, w.codes = append(slices.Clone(w.want), messages.Failed), append(slices.Clone(w.codes), messages.CodeQueueTimeout)
 	return w
@@ -178,9 +179,9 @@ func killPostgres(f *full, random *rand.Rand) {
 	require.NoError(f.t, f.ownPostgres.Start())
 }
 
-// queueAge is how old a queue should be before its server is killed. RabbitMQ 3.10 can leave a quorum queue unusable that was
-// declared in the last moments before SIGKILL. The adapter finds and mends such queues (TestPrivateServer/broken of
-// broker/rabbitmq); that whole nodes get over it has not been shown here yet. docs/chaos.md tells of it.
+// queueAge is the least age of a queue before its server is killed. RabbitMQ 3.10 can make a quorum queue unusable if it was
+// declared shortly before SIGKILL. The adapter finds and repairs such queues (TestPrivateServer/broken of broker/rabbitmq). It is
+// not tested yet that whole nodes survive this; see docs/chaos.md.
 const queueAge = 1500 * time.Millisecond
 
 func killRabbit(f *full, random *rand.Rand) {
@@ -206,7 +207,8 @@ func killBoth(f *full, random *rand.Rand) {
 	}
 }
 
-// raiseAlarm has the broker take no messages until a node has noticed, and a moment longer.
+// raiseAlarm raises a memory alarm, so that the broker accepts no messages. It lasts until a node has noticed, and up to a second
+// longer.
 func raiseAlarm(f *full, random *rand.Rand) {
 	_, err := f.ownRabbit.Ctl("set_vm_memory_high_watermark", "0.000001")
 	require.NoError(f.t, err)
@@ -224,7 +226,7 @@ func raiseAlarm(f *full, random *rand.Rand) {
 	require.NoError(f.t, err)
 }
 
-// workerQueues are the queues of all workers, those of ended incarnations with them.
+// workerQueues are the queues of all workers, also of ended incarnations.
 func (f *full) workerQueues() []string {
 	f.t.Helper()
 	out, err := f.ownRabbit.Ctl("-q", "list_queues", "--no-table-headers", "name")
@@ -238,7 +240,7 @@ func (f *full) workerQueues() []string {
 	return queues
 }
 
-// deleteQueues deletes half of the workers' queues under their consumers, with what is in them.
+// deleteQueues deletes half of the workers' queues with their messages, while workers consume from them.
 func deleteQueues(f *full, random *rand.Rand) {
 	ctx, cancel := context.WithTimeout(f.t.Context(), backTime)
 	defer cancel()
@@ -249,7 +251,7 @@ func deleteQueues(f *full, random *rand.Rand) {
 	}
 }
 
-// deleteQueue deletes a queue. Where another blow has just restarted the server, it waits until the server is back.
+// deleteQueue deletes a queue. If another fault has just restarted the server, it waits for the server.
 func (f *full) deleteQueue(ctx context.Context, queue string) error {
 	for {
 		err := f.side.Delete(ctx, queue)
@@ -264,21 +266,21 @@ func (f *full) deleteQueue(ctx context.Context, queue string) error {
 	}
 }
 
-// steal consumes beside the workers for a while. What it gets is lost, or comes twice, or late: even as late as just before the
-// newer attempt that was placed because it did not come.
+// steal consumes beside the workers for some time. It drops a message, sends it twice or sends it late. A late message may come
+// just before the newer attempt that replaced it.
 func steal(f *full, random *rand.Rand) {
 	held := newLoot()
 	f.thieve(random, missedTime, func(random *rand.Rand, queue string, d broker.Delivery) int {
 		if old := held.before(d); len(old) > 0 {
-			_, _ = f.side.Publish(f.t.Context(), old)                      // what cannot be sent is lost
-			time.Sleep(time.Duration(random.IntN(100)) * time.Millisecond) // for it to be read, by the seed
+			_, _ = f.side.Publish(f.t.Context(), old)                      // a failed publish is one more lost message
+			time.Sleep(time.Duration(random.IntN(100)) * time.Millisecond) // gives the worker time to read it
 			return 1
 		}
 		switch random.IntN(4) {
 		case 1:
 			return 2
 		case 2:
-			time.Sleep(time.Duration(random.IntN(400)) * time.Millisecond) // late, by the seed
+			time.Sleep(time.Duration(random.IntN(400)) * time.Millisecond)
 			return 1
 		}
 		held.keep(queue, d)
@@ -286,10 +288,10 @@ func steal(f *full, random *rand.Rand) {
 	})
 }
 
-// missedTime is long enough for lost messages to be missed, after a claim timeout of 3 s, and for their work to be sent again.
+// missedTime is long enough for nodes to notice a lost message, after a claim timeout of 3 s, and to send its work again.
 const missedTime = 6 * time.Second
 
-// loot is what a thief has not passed on.
+// loot has the messages that a thief has not passed on.
 type loot struct {
 	mu   sync.Mutex
 	held map[messages.ExecutionID]broker.Message
@@ -297,7 +299,7 @@ type loot struct {
 
 func newLoot() *loot { return &loot{held: map[messages.ExecutionID]broker.Message{}} }
 
-// keep holds a message for each piece of work in it. An echo is let go.
+// keep stores the message for each of its placements. Echoes are dropped.
 func (l *loot) keep(queue string, d broker.Delivery) {
 	work, err := broker.DecodeWork(d.Body)
 	if err != nil {
@@ -310,7 +312,7 @@ func (l *loot) keep(queue string, d broker.Delivery) {
 	}
 }
 
-// before gives the older messages of the work in a delivery away.
+// before removes and returns the older messages of the placements in a delivery.
 func (l *loot) before(d broker.Delivery) (old []broker.Message) {
 	work, err := broker.DecodeWork(d.Body)
 	if err != nil {
@@ -327,7 +329,7 @@ func (l *loot) before(d broker.Delivery) (old []broker.Message) {
 	return old
 }
 
-// thieve consumes beside the workers for a while, and passes each message on as often as take says.
+// thieve consumes beside the workers for some time. It passes each message on as often as take returns.
 func (f *full) thieve(random *rand.Rand, length time.Duration, take func(random *rand.Rand, queue string, d broker.Delivery) int) {
 	ctx, cancel := context.WithTimeout(f.t.Context(), length)
 	defer cancel()
@@ -337,21 +339,21 @@ func (f *full) thieve(random *rand.Rand, length time.Duration, take func(random 
 		wait.Go(func() {
 			consumer, err := f.side.Consume(ctx, queue, thiefWindow)
 			if err != nil {
-				return // the queue has just gone
+				return // the queue has just been deleted
 			}
 			stealFrom(ctx, consumer, func(d broker.Delivery) {
 				copies := slices.Repeat([]broker.Message{{RoutingKey: queue, ID: d.ID, Body: d.Body}}, take(random, queue, d))
-				_, _ = f.side.Publish(f.t.Context(), copies) // what cannot be sent again is lost
+				_, _ = f.side.Publish(f.t.Context(), copies) // a failed publish is one more lost message
 			})
 		})
 	}
 	wait.Wait()
 }
 
-// thiefWindow is how many messages a thief may have in hand.
+// thiefWindow is the prefetch of a thief.
 const thiefWindow = 4
 
-// stealFrom takes what a consumer gets for good, until ctx ends.
+// stealFrom acks each delivery and gives it to take, until ctx ends.
 func stealFrom(ctx context.Context, consumer broker.Consumer, take func(broker.Delivery)) {
 	defer func() { _ = consumer.Cancel() }()
 	for {
@@ -360,7 +362,7 @@ func stealFrom(ctx context.Context, consumer broker.Consumer, take func(broker.D
 			if !open {
 				return
 			}
-			_ = d.Ack() // gone, as far as the broker is concerned
+			_ = d.Ack() // the broker deletes the message
 			take(d)
 		case <-ctx.Done():
 			return
@@ -368,9 +370,9 @@ func stealFrom(ctx context.Context, consumer broker.Consumer, take func(broker.D
 	}
 }
 
-// lateLetters sends every dead letter so far again, twice, and makes up letters of all attempts before the current ones
-// of what is on its way, and of those that run or have ended. Beside that a thief loses messages until they are sent again as
-// newer attempts, whose letters of old it sends before it passes them on.
+// lateLetters sends all dead letters of the run again, twice. It also makes up dead letters for the earlier attempts of
+// executions in progress, and for runs and ended executions. At the same time a thief loses messages until their work is sent
+// again as newer attempts. It then sends the dead letters of the older attempts before it passes the newer message on.
 func lateLetters(f *full, random *rand.Rand) {
 	const rounds = 20
 	thief := rand.New(rand.NewPCG(random.Uint64(), 1))
@@ -385,7 +387,7 @@ func lateLetters(f *full, random *rand.Rand) {
 	wait.Wait()
 }
 
-// outrun has the letters of older attempts come before a message, or loses it, mostly, where it is of a first attempt.
+// outrun sends the dead letters of older attempts before the message. A message of a first attempt it drops two times in three.
 func (f *full) outrun(random *rand.Rand, _ string, d broker.Delivery) int {
 	work, err := broker.DecodeWork(d.Body)
 	if err != nil {
@@ -403,11 +405,11 @@ func (f *full) outrun(random *rand.Rand, _ string, d broker.Delivery) int {
 		return 0
 	}
 	f.post(letters, 2)
-	time.Sleep(time.Duration(random.IntN(100)) * time.Millisecond) // for the letters to be read, by the seed
+	time.Sleep(time.Duration(random.IntN(100)) * time.Millisecond) // gives a node time to read the dead letters
 	return 1
 }
 
-// oldLetters are dead letters that come too late, whatever happens until they are read.
+// oldLetters are dead letters of attempts that are over. They come too late in every case.
 func (f *full) oldLetters() []broker.Message {
 	var list api.ExecutionList
 	ctx, cancel := context.WithTimeout(f.t.Context(), 5*time.Second)
@@ -420,7 +422,7 @@ func (f *full) oldLetters() []broker.Message {
 	for i := range list.Executions {
 		e := &list.Executions[i]
 		last := e.Attempt
-		if e.Status < messages.Running { // its current attempt may yet expire
+		if e.Status < messages.Running { // its current attempt may still expire
 			last--
 		}
 		for attempt := messages.Attempt(1); attempt <= last; attempt++ {

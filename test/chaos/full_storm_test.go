@@ -39,7 +39,7 @@ func TestWholeFullChaosWithEvents(t *testing.T) {
 	fullChaos(t, s, wholeFaults())
 }
 
-// TestDirectChaos has nodes that hand work to each other go through what can happen without RabbitMQ.
+// TestDirectChaos injects the faults that are possible without RabbitMQ, into nodes that hand work to each other.
 func TestDirectChaos(t *testing.T) {
 	t.Parallel()
 	fullChaos(t, storm{executions: 1200, blows: len(directFaults), sessions: 16, callers: 32, stretch: 4, direct: true}, directFaults)
@@ -52,7 +52,7 @@ func TestWholeDirectChaos(t *testing.T) {
 	fullChaos(t, s, append(slices.Clone(directFaults), frost, frost))
 }
 
-// TestPathFaults holds up what every execution passes: rows, statements, exchanges.
+// TestPathFaults blocks parts that every execution uses: rows, statements, exchanges.
 func TestPathFaults(t *testing.T) {
 	t.Parallel()
 	fullChaos(t, storm{executions: 800, blows: len(pathFaults()), sessions: 16, callers: 32, stretch: 4}, pathFaults())
@@ -63,12 +63,12 @@ func TestWholePathFaults(t *testing.T) {
 	fullChaos(t, storm{executions: 12_000, blows: 4 * len(pathFaults()), sessions: 64, callers: 48, stretch: 8, idle: 100_000}, pathFaults())
 }
 
-// wholeStorm is the storm of the full mode, whole.
+// wholeStorm is the storm of the full mode at its full size.
 func wholeStorm() storm {
 	return storm{executions: 20_000, blows: 4 * len(wholeFaults()), sessions: 64, callers: 48, stretch: 8}
 }
 
-// fullChaos drives two nodes on servers of their own through every fault, in the order of the seed, under load.
+// fullChaos injects every fault into two nodes with servers of their own, under load, in the order of the seed.
 func fullChaos(t *testing.T, s storm, faults []fault) {
 	paths, err := built()
 	require.NoError(t, err)
@@ -89,7 +89,7 @@ func fullChaos(t *testing.T, s storm, faults []fault) {
 	f.report(c, h.Filled())
 }
 
-// fillSessions stores so many sessions that nobody uses, bound to workers that live.
+// fillSessions stores idle sessions that are bound to live workers.
 func (f *full) fillSessions(count int) {
 	f.t.Helper()
 	if count == 0 {
@@ -99,7 +99,7 @@ func (f *full) fillSessions(count int) {
  SELECT 'chaos.py', 'idle-' || i, 1, (SELECT incarnation FROM node WHERE state <> 'dead' LIMIT 1), 'chaos.py', i %% 3, now(), now() FROM generate_series(1, %d) AS i`, count)))
 }
 
-// newStormy starts two nodes of the given binary on servers of their own.
+// newStormy starts two nodes of the given binary with private servers.
 func newStormy(t *testing.T, troupe string, env ...string) *full {
 	t.Helper()
 	f := newFull(t, append(env, "TROUPE_EXECUTOR_CLAIM_TIMEOUT=3", "TROUPE_MESSAGE_QUEUE_RABBITMQ_WORKER_QUEUE_TTL_MS=4000")...)
@@ -110,7 +110,7 @@ func newStormy(t *testing.T, troupe string, env ...string) *full {
 	return f
 }
 
-// newDirect starts two nodes of the given binary, which hand work to each other, on a Postgres of their own.
+// newDirect starts two nodes of the given binary without RabbitMQ, on a private Postgres. They hand work to each other.
 func newDirect(t *testing.T, troupe string, env ...string) *full {
 	t.Helper()
 	f := &full{t: t}
@@ -122,7 +122,7 @@ func newDirect(t *testing.T, troupe string, env ...string) *full {
 	return f
 }
 
-// through makes every blow of the storm under the load of the caller, before ctx ends, and returns what waits for the load's end.
+// through injects every fault of the storm under load, before ctx ends. The returned function waits for the load's end.
 func (f *full) through(ctx context.Context, s storm, faults []fault, c *caller) (load func() error) {
 	f.t.Helper()
 	random := rand.New(rand.NewPCG(seed(f.t), 4))
@@ -135,18 +135,18 @@ func (f *full) through(ctx context.Context, s storm, faults []fault, c *caller) 
 	load = startGated(ctx, c, s, plan, random.Uint64(), &finished, &gate)
 	order := s.order(faults, random)
 	if !s.direct {
-		order = append(order, theft) // once more, when no node's end is to come that has its work looked for
+		order = append(order, theft) // once more at the end: no end of a node follows, after which lost work would be found anyway
 	}
 	f.strikes(ctx, s, order, random, &finished, &gate)
 	return load
 }
 
-// patience is how long a storm's load may take: the load waits for each blow.
+// patience is the longest time for a storm's load. The load waits for each fault.
 func (s storm) patience() time.Duration {
 	return 5*time.Minute + time.Duration(s.executions)*30*time.Millisecond + time.Duration(s.blows)*30*time.Second
 }
 
-// ended waits for the load once the last blow is over. What does not end is shown, with the node's word on why.
+// ended waits for the load after the last fault. If an execution does not end, it shows the execution with the node's reason.
 func (f *full) ended(load func() error) {
 	f.t.Helper()
 	over := make(chan error, 1)
@@ -160,7 +160,7 @@ func (f *full) ended(load func() error) {
 	}
 }
 
-// order is that in which the storm's blows come, so many of each of the first of the given kinds.
+// order is the random order of the storm's faults. If there are more kinds than faults, it takes the first kinds.
 func (s storm) order(faults []fault, random *rand.Rand) []fault {
 	var order []fault
 	for len(order) < s.blows {
@@ -171,8 +171,8 @@ func (s storm) order(faults []fault, random *rand.Rand) []fault {
 	return order[:s.blows]
 }
 
-// strikes makes all blows in their order, each once its share of the load has ended, in the middle of the next. The load waits for
-// a blow that lasts longer than its share, so that every blow meets it.
+// strikes injects all faults in their order. Each fault has a share of the load and comes in the middle of it. If the fault lasts
+// longer than its share, the load waits, so that every fault hits running work.
 func (f *full) strikes(ctx context.Context, s storm, order []fault, random *rand.Rand, finished, gate *atomic.Int64) {
 	f.t.Helper()
 	share := s.executions / (len(order) + 1)
@@ -201,18 +201,18 @@ func (f *full) strikes(ctx context.Context, s storm, order []fault, random *rand
 	}
 }
 
-// rescued is how long after its worker's node was taken away an execution was given back, placed again, or abandoned. What was given
-// back may have to wait until a worker is free: the work that a freeze meets keeps each worker busy for 3 s.
+// rescued has the times from the fault of a worker's node until an execution was given back, placed again, or abandoned. An
+// execution that was given back may wait for a free worker: a freeze keeps each worker busy for 3 s.
 type rescued struct{ given, placed, abandoned []time.Duration }
 
-// rescues reads from the events how long those took that were on a node when it was taken away.
+// rescues reads these times from the events of executions that were on a node when a fault hit it.
 func (f *full) rescues(h *chaos.History) (all rescued) {
 	for i := range h.Executions {
 		e := &h.Executions[i]
-		var since time.Time // of the taking that the execution waits to be rescued from
+		var since time.Time // when the fault hit the node that had the execution
 		for _, ev := range e.Changes() {
 			switch {
-			case ev.Kind == "place" && ev.At.IsZero(): // its time is not kept: the row has that of the last one
+			case ev.Kind == "place" && ev.At.IsZero(): // the event has no time: the row has only the time of the last placement
 				since = time.Time{}
 			case ev.Kind == "place" && !since.IsZero():
 				all.placed = append(all.placed, ev.At.Sub(since))
@@ -237,12 +237,12 @@ func (f *full) rescues(h *chaos.History) (all rescued) {
 	return all
 }
 
-// orphaned reports whether a change gives back what a node had that is no more.
+// orphaned reports whether a change gives back an execution because its node has ended.
 func (f *full) orphaned(reason string) bool {
 	return strings.Contains(reason, "its node ended") || reason == "router_gone"
 }
 
-// takenBefore is when the worker's node was last taken away before the moment.
+// takenBefore is the time of the last fault of the worker's node before at.
 func (f *full) takenBefore(worker string, at time.Time) time.Time {
 	name := nodeOf(worker)
 	for _, t := range slices.Backward(f.taken) {
@@ -253,18 +253,18 @@ func (f *full) takenBefore(worker string, at time.Time) time.Time {
 	return time.Time{}
 }
 
-// nodeOf is the name of a worker's node: its id begins with it, and with a part of the incarnation where an older one of
-// the name still had its lease.
+// nodeOf is the name of a worker's node. The worker's id begins with it. A part of the incarnation follows if an older
+// incarnation of the name still had its lease.
 func nodeOf(worker string) string {
 	label, _, _ := strings.Cut(worker, "/")
 	name, _, _ := strings.Cut(label, "@")
 	return name
 }
 
-// wholeSize is fewer executions than a whole storm has, and more than a reduced one.
+// wholeSize is less than the executions of a whole storm, and more than those of a reduced one.
 const wholeSize = 10_000
 
-// report logs the figures that docs/chaos.md records. A storm that has hit nothing has shown nothing.
+// report logs the figures that docs/chaos.md records. It fails if the faults hit nothing, because then the storm tested nothing.
 func (f *full) report(c *caller, h *chaos.History) {
 	f.t.Helper()
 	again, expired, boots, kinds := 0, 0, 0, map[string]int{}
@@ -292,12 +292,12 @@ func (f *full) report(c *caller, h *chaos.History) {
 		"longest %s; %d abandoned after p50 %s, longest %s",
 		len(all.given), quantile(all.given, 0.5), quantile(all.given, 1), len(all.placed), quantile(all.placed, 0.5), quantile(all.placed, 1), len(all.abandoned), quantile(all.abandoned, 0.5), quantile(all.abandoned, 1))
 	require.NotZero(f.t, again, "nothing was placed twice")
-	if len(h.Executions) >= wholeSize { // a reduced storm may take its one node away just when it runs nothing
+	if len(h.Executions) >= wholeSize { // in a reduced storm the only fault of a node may come while the node runs nothing
 		require.NotEmpty(f.t, append(all.placed, all.abandoned...), "no rescue was needed")
 	}
 }
 
-// startGated is startLoad with a gate: no work begins whose number is not below it.
+// startGated is startLoad with a gate: work whose number is not below the gate does not start yet.
 func startGated(ctx context.Context, c *caller, s storm, plan []*work, seed uint64, finished, gate *atomic.Int64) func() error {
 	s.admit = func(at int) error {
 		for int64(at) >= gate.Load() {

@@ -27,11 +27,11 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// backTime bounds how long a fleet may take to be well again after a strike: a server's start on a busy machine, and the
-// node's own waits.
+// backTime bounds the time until a fleet is ready again after a fault: the start of a server on a busy machine, and the nodes'
+// own waits.
 const backTime = 60 * time.Second
 
-// sideMark is the header of the messages that the test makes up. The engine knows nothing of it.
+// sideMark is a header of the messages that the test makes up. The nodes do not know it.
 const sideMark = "x-chaos"
 
 // full is a fleet of nodes on one Postgres and one RabbitMQ.
@@ -39,30 +39,30 @@ type full struct {
 	t        *testing.T
 	postgres string // URLs
 	rabbit   string
-	// The private servers; nil where the fleet runs on shared ones, which nothing may happen to.
+	// The private servers. They are nil if the fleet uses shared servers, into which no fault may be injected.
 	ownPostgres *servers.PostgresServer
 	ownRabbit   *servers.RabbitMQServer
-	net         *netns.Network // that its nodes are on; nil: this machine's own
+	net         *netns.Network // the nodes' network; nil: this machine's own
 	settings    broker.Settings
-	troupe      string // the binary of its nodes, where a history joins them
+	troupe      string // the binary of nodes that a history joins
 	effects     string
 	env         []string
 	nodes       []*node
 	side        broker.Broker // the test's own connection
 	letters     letterbox
-	calls       *caller // of the work that faults have nodes run, where a suite takes it into its history
+	calls       *caller // logs the executions that faults submit, if they are part of the suite's history
 
 	mu    sync.Mutex
 	taken []taking
 }
 
-// taking is the moment at which a node's power was taken away, or its time.
+// taking is the time of a fault of a node: it was killed or frozen, or its network was cut.
 type taking struct {
 	node string
 	at   time.Time
 }
 
-// newFull prepares a fleet on private servers, which are the test's to kill.
+// newFull prepares a fleet with private servers, into which the test may inject faults.
 func newFull(t *testing.T, env ...string) *full {
 	t.Helper()
 	f := &full{t: t}
@@ -71,7 +71,7 @@ func newFull(t *testing.T, env ...string) *full {
 	return f
 }
 
-// serve starts servers of the fleet's own.
+// serve starts private servers.
 func (f *full) serve(p servers.PostgresOptions, r servers.RabbitMQOptions) {
 	f.t.Helper()
 	var failed error
@@ -86,13 +86,13 @@ func (f *full) serve(p servers.PostgresOptions, r servers.RabbitMQOptions) {
 	f.t.Cleanup(func() { require.NoError(f.t, f.ownRabbit.Close()) })
 }
 
-// frequented is the RabbitMQ that fleets share which do nothing to it. It is this package's own: queues of nodes that were killed
-// stay for twice their TTL, and those of a few fleets fill a server that may have 1,024 files open, as many installations may.
+// frequented is a RabbitMQ that fleets share if they inject no faults into it. Only this package uses it: queues of killed nodes
+// remain for twice their TTL, and those of a few fleets need more files than the 1,024 that many installations allow.
 var frequented = sync.OnceValues(func() (*servers.RabbitMQServer, error) {
-	return servers.StartRabbitMQ(servers.RabbitMQOptions{}) // its keeper ends it
+	return servers.StartRabbitMQ(servers.RabbitMQOptions{}) // it ends with this process
 })
 
-// newShared prepares a fleet on servers that other tests use too.
+// newShared prepares a fleet on shared servers.
 func newShared(t *testing.T, env ...string) *full {
 	t.Helper()
 	f := &full{t: t}
@@ -100,8 +100,8 @@ func newShared(t *testing.T, env ...string) *full {
 	return f
 }
 
-// newAmple prepares a fleet with a Postgres of its own: three nodes take a third of the connections that one has by default. Its
-// RabbitMQ is one that other tests use too; in a whole run, which measures for long, that is its own as well.
+// newAmple prepares a fleet with a private Postgres: three nodes use a third of a server's default connections. The RabbitMQ is
+// shared. In a whole run, which measures for long, it is private too.
 func newAmple(t *testing.T, env ...string) *full {
 	t.Helper()
 	if whole {
@@ -113,7 +113,7 @@ func newAmple(t *testing.T, env ...string) *full {
 	return f
 }
 
-// share puts the fleet on the RabbitMQ of all, under names of its own.
+// share lets the fleet use the shared RabbitMQ, with names of its own.
 func (f *full) share(postgres string, env []string) {
 	f.t.Helper()
 	rabbit, err := frequented()
@@ -133,7 +133,7 @@ func (f *full) prepare(postgres, rabbit, prefix string, env []string) {
 	f.t.Cleanup(func() { require.NoError(f.t, side.Close()) })
 }
 
-// join adds a node of the given binary to the fleet, which has not been started.
+// join adds a node of the given binary to the fleet, and does not start it.
 func (f *full) join(name, troupe, pack string, env ...string) *node {
 	f.t.Helper()
 	n := newNodeOf(f.t, troupe, pack, f.effects, slices.Concat(f.env, []string{"TROUPE_NODE_NAME=" + name}, env)...)
@@ -157,7 +157,7 @@ func (f *full) start() {
 	f.well()
 }
 
-// well waits until every node says that it is ready.
+// well waits until every node is ready.
 func (f *full) well() {
 	f.t.Helper()
 	for _, n := range f.nodes {
@@ -168,7 +168,7 @@ func (f *full) well() {
 	}
 }
 
-// readiness is what the node says of itself; one that is frozen says nothing.
+// readiness is the node's answer to /readyz. A frozen node gives none.
 func (n *node) readiness(ctx context.Context) (r api.Readiness, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -176,33 +176,33 @@ func (n *node) readiness(ctx context.Context) (r api.Readiness, err error) {
 	return r, err
 }
 
-// incarnation is the newest of a node's, as another node knows it.
+// incarnation is the newest incarnation of a node, according to n.
 func (n *node) incarnation(of string) (newest store.Node) {
 	n.t.Helper()
 	var list api.NodeList
 	n.get("/api/v1/nodes", &list)
 	for _, candidate := range list.Nodes {
-		if candidate.Name == of && bytes.Compare(candidate.Incarnation[:], newest.Incarnation[:]) > 0 { // by this machine's clock
+		if candidate.Name == of && bytes.Compare(candidate.Incarnation[:], newest.Incarnation[:]) > 0 { // an incarnation begins with its time
 			newest = candidate.Node
 		}
 	}
 	return newest
 }
 
-// take notes that a node's power goes now.
+// take notes the time of a fault of a node.
 func (f *full) take(n *node) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.taken = append(f.taken, taking{n.name, time.Now()})
 }
 
-// signal sends the node's own process a signal.
+// signal sends a signal to the node's own process.
 func (n *node) signal(s syscall.Signal) {
 	n.t.Helper()
 	require.NoError(n.t, n.command.Process.Signal(s))
 }
 
-// caller speaks to all nodes of the fleet in turn.
+// caller calls all nodes of the fleet in turn.
 func (f *full) caller() *caller {
 	return &caller{node: f.nodes[0], others: f.nodes[1:], patience: 8 * time.Second}
 }
@@ -210,8 +210,8 @@ func (f *full) caller() *caller {
 // any is one of the nodes.
 func (f *full) any(random *rand.Rand) *node { return f.nodes[random.IntN(len(f.nodes))] }
 
-// history gathers what a run left, with what was dead-lettered by the engine's forensic rows too, but for letters that the test
-// made up or sent again: they are no evidence that the broker gave a message up.
+// history gathers the records of a run. The dead letters are those that the test received and those in the nodes' store. It
+// leaves out dead letters that the test made up or sent again, because the broker did not dead-letter them.
 func (f *full) history(c *caller) *chaos.History {
 	f.t.Helper()
 	h := f.nodes[0].history(c)
@@ -262,7 +262,7 @@ func (f *full) collect() {
 
 func (f *full) letterQueue() string { return f.settings.Prefix + ".letters" }
 
-// bindLetters has the dead-letter exchange send copies to the test's own queue.
+// bindLetters makes the dead-letter exchange send copies to the test's own queue.
 func (f *full) bindLetters() error {
 	return f.side.Declare(f.t.Context(), broker.Topology{
 		Queues:   []broker.Queue{{Name: f.letterQueue(), Quorum: true}},
@@ -270,13 +270,13 @@ func (f *full) bindLetters() error {
 	})
 }
 
-// collectOnce reads letters until its connection goes.
+// collectOnce reads dead letters until its connection is lost.
 func (f *full) collectOnce(ctx context.Context, queue string) {
 	consumer, err := f.side.Consume(ctx, queue, 100)
 	if err != nil {
 		select {
 		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond): // until the next try
+		case <-time.After(100 * time.Millisecond):
 		}
 		return
 	}
@@ -287,7 +287,7 @@ func (f *full) collectOnce(ctx context.Context, queue string) {
 				return
 			}
 			f.letters.add(d)
-			_ = d.Ack() // one that cannot be acked comes again
+			_ = d.Ack() // without an ack it is delivered again
 		case <-ctx.Done():
 			_ = consumer.Cancel()
 			return
@@ -295,7 +295,7 @@ func (f *full) collectOnce(ctx context.Context, queue string) {
 	}
 }
 
-// add keeps a letter, unless it is one of those that the test made up.
+// add stores a dead letter, unless the test made it up.
 func (l *letterbox) add(d broker.Delivery) {
 	work, err := broker.DecodeWork(d.Body)
 	if _, ours := d.Headers[sideMark]; err != nil || ours {
@@ -309,7 +309,7 @@ func (l *letterbox) add(d broker.Delivery) {
 	}
 }
 
-// placements are those of all workers of one message.
+// placements are the placements of all workers in one message.
 func placements(work []broker.Work) []messages.Placement {
 	var all []messages.Placement
 	for i := range work {
@@ -330,14 +330,14 @@ func (l *letterbox) copies() []broker.Message {
 	return slices.Clone(l.kept)
 }
 
-// letter makes up the dead letter of a placement, marked as the test's.
+// letter makes up the dead letter of a placement. It has the test's mark.
 func (f *full) letter(worker messages.WorkerKey, p messages.Placement) broker.Message {
 	body, err := broker.Work{Worker: worker, Placements: []messages.Placement{p}}.Encode()
 	require.NoError(f.t, err)
 	return broker.Message{ID: "made up " + p.Execution.String() + " " + strconv.Itoa(int(p.Attempt)), Body: body}
 }
 
-// post sends dead letters again, each as often as is said. What cannot be sent now is left out: no letter is owed.
+// post sends each dead letter again, so many times. It ignores errors, because no test depends on a particular one.
 func (f *full) post(letters []broker.Message, times int) {
 	exchange := f.settings.Shared().Exchanges[1].Name
 	ctx, cancel := context.WithTimeout(f.t.Context(), 5*time.Second)
@@ -350,7 +350,7 @@ func (f *full) post(letters []broker.Message, times int) {
 	_, _ = f.side.Publish(ctx, all)
 }
 
-// parameters is how long a run takes.
+// parameters has the duration of a run.
 func parameters(length time.Duration) json.RawMessage {
 	return json.RawMessage(`{"ms":` + strconv.FormatInt(length.Milliseconds(), 10) + `}`)
 }

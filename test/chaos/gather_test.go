@@ -18,8 +18,8 @@ import (
 	"github.com/troupe-run/troupe/test/chaos"
 )
 
-// settled waits until nothing is on its way any more, retries that wait for their time included. What stays on its way
-// is named, with the node's own word on why.
+// settled waits until all executions have ended, including retries that wait for their time. It names the executions that have
+// not, each with the node's reason.
 func (n *node) settled(limit time.Duration) {
 	n.t.Helper()
 	var left api.ExecutionList
@@ -30,7 +30,7 @@ func (n *node) settled(limit time.Duration) {
 		if len(left.Executions) == 0 {
 			return
 		}
-		time.Sleep(10 * time.Millisecond) // between two looks
+		time.Sleep(10 * time.Millisecond)
 	}
 	for i := range left.Executions {
 		e := stored(&left.Executions[i])
@@ -42,7 +42,7 @@ func (n *node) settled(limit time.Duration) {
 	require.FailNowf(n.t, "executions without an outcome", "not settled within %s", limit)
 }
 
-// history gathers what the run left: the caller's log, every stored execution with its events, and the side effects.
+// history gathers the records of a run: the caller's log, every stored execution with its events, and the side effects.
 func (n *node) history(c *caller) *chaos.History {
 	n.t.Helper()
 	h := &chaos.History{Calls: c.calls, Sparse: !n.keepsAllEvents()}
@@ -82,17 +82,17 @@ func stored(v *form.ExecutionView) chaos.Stored {
 	return e
 }
 
-// shortResult is how long a result may be that is kept whole.
+// shortResult is the longest result that a history has whole.
 const shortResult = 64 << 10
 
-// signature is the part of a result that says who made it.
+// signature is the part of a result that names its execution and attempt.
 func signature(result json.RawMessage) json.RawMessage {
 	var by struct {
 		Execution messages.ExecutionID `json:"execution"`
 		Attempt   messages.Attempt     `json:"attempt"`
 	}
 	if json.Unmarshal(result, &by) != nil {
-		return nil // which no rule takes for a result
+		return nil // the rules report it as a wrong result
 	}
 	short, err := json.Marshal(by)
 	if err != nil {
@@ -101,7 +101,7 @@ func signature(result json.RawMessage) json.RawMessage {
 	return short
 }
 
-// readDetails adds what lists leave out: results, errors and events.
+// readDetails adds what lists do not include: results, errors and events.
 func (n *node) readDetails(executions []chaos.Stored) {
 	n.t.Helper()
 	const readers = 4
@@ -135,7 +135,7 @@ func (n *node) readDetail(e *chaos.Stored) error {
 	return nil
 }
 
-// verdict judges a history and fails the test with each violation.
+// verdict checks a history and fails the test with each violation.
 func (n *node) verdict(h *chaos.History) {
 	n.t.Helper()
 	found := chaos.Check(h)

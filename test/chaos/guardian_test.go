@@ -25,7 +25,7 @@ func TestWholeGuardianKilled(t *testing.T) {
 	guardianKilled(t, 8)
 }
 
-// guardian finds the process that is the parent of every worker process.
+// guardian finds the parent of the worker processes.
 func (n *node) guardian() proc {
 	n.t.Helper()
 	workers := n.workers("chaos.py")
@@ -38,12 +38,12 @@ func (n *node) guardian() proc {
 	return g
 }
 
-// guardianKills is how often one node loses its guardian: one that dies five times in ten seconds is started with
-// delay, as any child that keeps dying.
+// guardianKills is how often a node's guardian is killed. A guardian that ends five times within ten seconds is restarted with a
+// delay, as every supervised child is.
 const guardianKills = 4
 
-// guardianKilled: with the guardian all its workers end; the node starts another and they come back. What ran is
-// abandoned or, where it may be repeated, runs again; the node itself goes on.
+// guardianKilled kills the guardian of a node. All workers end with it. The node starts another guardian, and the workers come
+// back. Runs are abandoned or, if they are idempotent, repeated. The node does not restart.
 func guardianKilled(t *testing.T, nodes int) {
 	random := rand.New(rand.NewPCG(seed(t), 4))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(nodes)*2*time.Minute)
@@ -67,13 +67,13 @@ func guardianKilled(t *testing.T, nodes int) {
 	t.Logf("guardians killed %d; all workers back after p50 %s, max %s", len(healed), quantile(healed, 0.5), quantile(healed, 1))
 }
 
-// killGuardian kills the guardian under a load of every runtime, and returns how long it took until all workers were
-// back, each in a new process.
+// killGuardian kills the guardian while every runtime has work. It returns the time until all workers are back, each in a new
+// process.
 func (n *node) killGuardian(ctx context.Context, c *caller, round int, random *rand.Rand) time.Duration {
 	n.t.Helper()
 	old, guardian := n.marked(), n.guardian()
 	ids := n.keepBusy(ctx, c, round)
-	time.Sleep(time.Duration(random.IntN(100)) * time.Millisecond) // the moment of the kill, from the seed
+	time.Sleep(time.Duration(random.IntN(100)) * time.Millisecond) // the time of the kill depends on the seed
 	began := time.Now()
 	require.NoError(n.t, syscall.Kill(guardian.pid, syscall.SIGKILL))
 	n.eventually(orphanTime, "the workers of the killed guardian have ended", func(context.Context) bool {
@@ -94,7 +94,7 @@ func (n *node) killGuardian(ctx context.Context, c *caller, round int, random *r
 	return healed
 }
 
-// keepBusy gives every pool with processes some work.
+// keepBusy submits some work for every pool that has processes.
 func (n *node) keepBusy(ctx context.Context, c *caller, round int) []messages.ExecutionID {
 	n.t.Helper()
 	var ids []messages.ExecutionID
@@ -113,7 +113,7 @@ func (n *node) keepBusy(ctx context.Context, c *caller, round int) []messages.Ex
 	return ids
 }
 
-// allReady waits until every worker may work, in a process that lives.
+// allReady waits until every worker is ready or busy, in a live process.
 func (n *node) allReady() {
 	n.t.Helper()
 	n.eventually(cureTime, "every worker is back", func(context.Context) bool {

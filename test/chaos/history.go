@@ -15,15 +15,15 @@ import (
 
 // History is the record of one run.
 type History struct {
-	Calls       []Call               // the callers' own log, in the order of writing
-	Executions  []Stored             // all executions in the store, after the end
-	Effects     []Effect             // the side-effect log, in the order of the file, which is the order of the writes
-	DeadLetters []messages.Placement // the messages that the broker dead-lettered, one for each time
-	// Sparse: the store kept no events for the steps of the straight path, as it does by default.
+	Calls       []Call               // the callers' log, in the order in which it was written
+	Executions  []Stored             // all executions in the store after the run
+	Effects     []Effect             // the side-effect log, in the order of the writes
+	DeadLetters []messages.Placement // one for each time that the broker dead-lettered a message
+	// Sparse: the store has no events for the usual steps, which is the default.
 	Sparse bool
 }
 
-// Filled returns the history with the events of the straight path, which a sparse one lacks.
+// Filled returns the history with the events of the usual steps, which a sparse history lacks.
 func (h *History) Filled() *History {
 	if !h.Sparse {
 		return h
@@ -36,7 +36,7 @@ func (h *History) Filled() *History {
 	return &whole
 }
 
-// CallState is the state of a call as its caller knows it.
+// CallState says what the caller knows of a call.
 type CallState string
 
 // The states of a call: invoked, answered, or unknown. An unknown call may have had its effect.
@@ -46,18 +46,18 @@ const (
 	Unknown CallState = "unknown"
 )
 
-// Call is one line of a caller's log. A call that was answered has two lines.
+// Call is one line of a caller's log. An answered call has two lines.
 type Call struct {
 	Op    string // submit, cancel
 	State CallState
-	Key   string               // the idempotency key of a submit
-	ID    messages.ExecutionID // of an answered submit, and of a cancel
-	Want  []messages.Status    // of a submit: the outcomes that this work can have, whatever is killed
-	Codes []messages.Code      // of a submit: with these error codes alone; none: any
-	Found messages.Status      // of an answered cancel: the status it was answered with
+	Key   string               // a submit's idempotency key
+	ID    messages.ExecutionID // the execution of an answered submit, or of a cancel
+	Want  []messages.Status    // a submit's possible outcomes, with all faults of the suite
+	Codes []messages.Code      // a submit's possible error codes; none: any
+	Found messages.Status      // an answered cancel's status
 }
 
-// Stored is an execution as it is in the store.
+// Stored is an execution as the store has it.
 type Stored struct {
 	ID         messages.ExecutionID
 	Key        string
@@ -65,17 +65,17 @@ type Stored struct {
 	Session    string
 	Status     messages.Status
 	Attempt    messages.Attempt
-	Worker     string    // of the last placement
+	Worker     string    // the worker of the last placement
 	Requested  time.Time // by the store's clock
-	Scheduled  time.Time // when it was last placed, by the store's clock
+	Scheduled  time.Time // the time of the last placement, by the store's clock
 	Idempotent bool
 	Original   messages.ExecutionID
 	RetriedAs  messages.ExecutionID
 	RetryCount int
-	Code       messages.Code // of its error
+	Code       messages.Code // the error's code
 	Result     json.RawMessage
 	Events     []store.Event
-	// Traced: its action writes to the side-effect log and returns which attempt it was.
+	// Traced: its action writes to the side-effect log and returns its execution and attempt.
 	Traced bool
 }
 
@@ -87,21 +87,21 @@ type Effect struct {
 	Pid       int
 	Session   string // empty: none
 	Epoch     int64
-	Count     int  // the session's own counter, as of this execution
-	Lost      bool // the execution was told that the session's state was lost
-	// At is when it was done, by the monotonic clock that all processes of the machine share, taken before the line was
-	// written; 0: its writer has no such clock.
+	Count     int  // the session's counter after this execution
+	Lost      bool // the execution was informed that the session's state was lost
+	// At is the time of the effect by the monotonic clock that all processes of the machine share. It is read before the line is
+	// written. It is 0 if the writer has no such clock.
 	At time.Duration
 }
 
 // effectFields is the number of words in a line of the side-effect log.
 const effectFields = 9
 
-// ParseEffects reads a side-effect log. Each line is an effect of nine words: kind, execution, attempt, pid, session or
-// -, epoch, count, 1 if a loss was told, and the time in nanoseconds. An error names the line. A last line without a
-// newline is complete, because each line is written by one call. If a writer is killed during its write, the line may
-// end at the end of a page of the file, and another writer's line follows directly. Such a part is omitted, because its
-// effect had not happened.
+// ParseEffects reads a side-effect log. Each line is an effect of nine words: kind, execution, attempt, pid, session or -, epoch,
+// count, 1 if a loss was reported, and the time in nanoseconds. An error names the line. A last line without a newline is
+// complete, because each line is written by one call. If a writer is killed during its write, its line may end at the end of a
+// page of the file, and another writer's line follows directly. Such a partial line is left out, because its effect had not
+// happened.
 func ParseEffects(r io.Reader) ([]Effect, error) {
 	var effects []Effect
 	lines := bufio.NewScanner(r)
@@ -117,12 +117,12 @@ func ParseEffects(r io.Reader) ([]Effect, error) {
 	return effects, lines.Err()
 }
 
-// pageSize is the least of the pieces that the kernel writes a file in. A kill takes effect between two of them.
+// pageSize is the smallest piece in which the kernel writes a file. A kill takes effect between two pieces.
 const pageSize = 4096
 
-// untorn is the line behind what a killed writer has left of its own, where the line begins at the offset of the file.
+// untorn returns the complete line that follows the partial line of a killed writer. offset is the start of text in the file.
 func untorn(text string, offset int) string {
-	end := pageSize - offset%pageSize // of the page, within the line
+	end := pageSize - offset%pageSize // where the page ends in text
 	if end >= len(text) {
 		return text
 	}

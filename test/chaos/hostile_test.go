@@ -25,10 +25,10 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// attackTime bounds one attack; no test passes because of it.
+// attackTime bounds one attack. No assertion depends on it.
 const attackTime = time.Minute
 
-// grownMax is how much more memory a node may hold after the attacks than before, in bytes: far less than was sent.
+// grownMax is the most memory, in bytes, by which a node may grow through the attacks. It is far less than what they send.
 const grownMax = 64 << 20
 
 func TestHostilePeers(t *testing.T) {
@@ -41,18 +41,19 @@ func TestWholeHostilePeers(t *testing.T) {
 	hostilePeers(t, 20)
 }
 
-// target is what is attacked: a node's end of the remoting.
+// target is the attacked node and what the attacker knows of it.
 type target struct {
 	*testing.T
 	node    *node
 	address string
-	trusted *tls.Config // of a peer that the node lets in
+	trusted *tls.Config // accepted by the node
 	barred  []*tls.Config
-	insider *rogue.Insider // what a peer knows that the node believes
+	insider *rogue.Insider // what a peer must know to pass the node's checks
 	open    []*rogue.Peer
 }
 
-// attacks are all of them, with the reason under which the node counts what it dropped; empty: it never got so far.
+// attacks are all attacks. reason is the label under which the node counts the dropped messages. It is empty if the attack does
+// not get that far.
 var attacks = []struct {
 	name   string
 	reason string
@@ -69,8 +70,8 @@ var attacks = []struct {
 	{"a flood that takes no answer", "busy", (*target).flood},
 }
 
-// hostilePeers attacks a node that runs work beside another one: it goes on, the other one trusts it, its memory stays
-// bounded, and it has counted what it dropped.
+// hostilePeers attacks a node of two while both work. The node must continue, and the other one must still trust it. Its memory
+// must stay bounded, and it must have counted the dropped messages.
 func hostilePeers(t *testing.T, rounds int) {
 	f := newAmple(t)
 	paths, err := built()
@@ -78,7 +79,7 @@ func hostilePeers(t *testing.T, rounds int) {
 	ca := servers.NewAuthority(t, "ours")
 	for _, name := range []string{"a", "b"} {
 		f.join(name, paths.troupe, "pack", append(settings(ca, name, "127.0.0.1"), "TROUPE_NODE_PEERS_LISTEN=127.0.0.1:0",
-			"GOGC=25")...) // its memory is what is in use, and little else
+			"GOGC=25")...) // so that the process holds little more memory than it uses
 	}
 	f.start()
 	c, a := f.caller(), f.nodes[0]
@@ -111,7 +112,7 @@ func hostilePeers(t *testing.T, rounds int) {
 	a.verdict(f.history(c))
 }
 
-// meets is how a peer with these certificates meets a node of an authority.
+// meets is the TLS configuration of a peer with these certificates, for a node of the authority.
 func meets(a *servers.Authority, certs ...*tls.Certificate) *tls.Config {
 	config := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: a.Roots(), NextProtos: []string{"h2"}}
 	for _, cert := range certs {
@@ -120,28 +121,28 @@ func meets(a *servers.Authority, certs ...*tls.Certificate) *tls.Config {
 	return config
 }
 
-// barredPeers get no further than the handshake.
+// barredPeers are rejected in the handshake.
 func (v *target) barredPeers() {
 	for i, config := range v.barred {
 		p, err := rogue.Dial(v.Context(), v.address, config, v.insider, attackTime)
 		if err != nil {
 			continue
 		}
-		_ = p.Greet(v.insider.Own.Address) // told by Ended
+		_ = p.Greet(v.insider.Own.Address) // Ended returns the error
 		require.Error(v, p.Ended(), "peer %d", i)
 		require.NoError(v, v.Context().Err())
 		require.NoError(v, p.Close())
 	}
 }
 
-// noise sends what is no protocol at all, until the node has had enough.
+// noise sends random bytes until the node closes the connection.
 func (v *target) noise() {
 	conn, err := net.DialTimeout("tcp", v.address, attackTime)
 	require.NoError(v, err)
 	v.pour(conn)
 }
 
-// securedNoise does so from within a connection that the node has let in.
+// securedNoise sends random bytes on a TLS connection that the node has accepted.
 func (v *target) securedNoise() {
 	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: attackTime}, "tcp", v.address, v.trusted)
 	require.NoError(v, err)
@@ -151,12 +152,12 @@ func (v *target) securedNoise() {
 func (v *target) pour(conn net.Conn) {
 	defer conn.Close()
 	require.NoError(v, conn.SetDeadline(time.Now().Add(attackTime)))
-	_, _ = conn.Write(random(v.T, 1<<20)) // fails once the node has had enough
+	_, _ = conn.Write(random(v.T, 1<<20)) // fails when the node has closed the connection
 	_, err := io.Copy(io.Discard, conn)
 	require.NotErrorIs(v, err, os.ErrDeadlineExceeded, "the node leaves the connection open")
 }
 
-// unproven has a certificate, and not the cluster's secret: it is let in no further than to be refused.
+// unproven has a valid certificate but not the cluster's secret. The node refuses its commands.
 func (v *target) unproven() {
 	for _, as := range []*rogue.Insider{nil, {Own: v.insider.Own, Secret: v.insider.Secret}} {
 		if as != nil {
@@ -169,7 +170,7 @@ func (v *target) unproven() {
 		require.NoError(v, p.Greet(v.insider.Own.Address))
 		data, err := rogue.Envelope(v.insider.Own.Incarnation, wire.Drain{})
 		require.NoError(v, err)
-		_ = p.Write(rogue.EnvelopeType, rogue.Target, data) // told by Ended
+		_ = p.Write(rogue.EnvelopeType, rogue.Target, data) // Ended returns the error
 		require.Error(v, p.Ended())
 		require.NoError(v, v.Context().Err())
 		require.NoError(v, p.Close())
@@ -202,12 +203,12 @@ func (v *target) misdirected() {
 
 func (v *target) large() {
 	v.speak(func(p *rogue.Peer) {
-		_ = p.Write(rogue.EnvelopeType, rogue.Target, make([]byte, 64<<20)) // refused while it is sent
+		_ = p.Write(rogue.EnvelopeType, rogue.Target, make([]byte, 64<<20)) // the node refuses it before it is complete
 		require.Error(v, p.Ended())
 	})
 }
 
-// flood asks many questions at an address that takes no answer.
+// flood sends many requests, and its address reads no answer.
 func (v *target) flood() {
 	const writes, each = 1000, 16
 	v.speak(func(p *rogue.Peer) {
@@ -223,7 +224,8 @@ func (v *target) flood() {
 	})
 }
 
-// speak opens a stream that the node lets in. It stays open: what was sent would go with it.
+// speak opens a stream that the node accepts. The stream stays open, because closing it would drop messages that are not
+// delivered yet.
 func (v *target) speak(talk func(*rogue.Peer)) {
 	p, err := rogue.Dial(v.Context(), v.address, v.trusted, v.insider, attackTime)
 	require.NoError(v, err)
@@ -232,7 +234,7 @@ func (v *target) speak(talk func(*rogue.Peer)) {
 	talk(p)
 }
 
-// close ends the streams that an attack has opened.
+// close closes the streams that an attack opened.
 func (v *target) close() {
 	for _, p := range v.open {
 		require.NoError(v, p.Close())
@@ -240,8 +242,7 @@ func (v *target) close() {
 	v.open = nil
 }
 
-// insider has got hold of the cluster's secret, and of the row of a node that is dead, at an address that takes connections and reads
-// nothing.
+// insider has the cluster's secret and the row of a dead node. Its address accepts connections and reads nothing.
 func (f *full) insider(victim store.Node) *rogue.Insider {
 	f.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -283,7 +284,7 @@ func (n *node) resident() int64 {
 	return 0
 }
 
-// metrics is what the node shows to Prometheus.
+// metrics is the text of the node's metrics.
 func (n *node) metrics() string {
 	n.t.Helper()
 	request, err := http.NewRequestWithContext(n.t.Context(), http.MethodGet, n.client.Load().Server()+"/metrics", nil)
@@ -293,11 +294,11 @@ func (n *node) metrics() string {
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	require.NoError(n.t, err)
-	http.DefaultClient.CloseIdleConnections() // the node may be another one when it is asked next
+	http.DefaultClient.CloseIdleConnections() // another node may have this address at the next call
 	return string(text)
 }
 
-// dropped is how many messages of peers the node has dropped for a reason; of an empty one: none.
+// dropped is how many messages of peers the node has dropped for a reason. It is 0 for an empty reason.
 func (n *node) dropped(reason string) int64 {
 	n.t.Helper()
 	if reason == "" {

@@ -5,10 +5,10 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// By default the store keeps no event for the steps of the straight path (place, claim, and the finish of a run that completed or
-// failed): they are columns of the row. withImplied adds these steps to a stored execution, so that the rules judge the
-// same history as with `store.events: all`. A step is added only where the next event, or the row, cannot be reached
-// without it; where no straight steps lead there, nothing is added, and history_is_whole reports the place.
+// By default the store keeps no event for the usual steps: place, claim, and the finish of a run that completed or failed. These
+// steps are columns of the row. withImplied adds them to a stored execution, so that the rules check the same history as with
+// `store.events: all`. It adds a step only if the next event, or the row, cannot be reached without it. If the usual steps do not
+// lead there, it adds nothing, and history_is_whole reports the place.
 func withImplied(e Stored) Stored {
 	p := path{at: messages.Requested}
 	for _, ev := range e.Events {
@@ -26,7 +26,7 @@ func withImplied(e Stored) Stored {
 	p.reach(e.Status, e.Attempt)
 	for i := len(p.events) - 1; i >= 0; i-- {
 		if ev := &p.events[i]; ev.Kind == "place" && ev.At.IsZero() && ev.Attempt == e.Attempt {
-			ev.At, ev.Worker = e.Scheduled, e.Worker // the row has the time of its last placement
+			ev.At, ev.Worker = e.Scheduled, e.Worker // the row has the time of the last placement
 			break
 		}
 	}
@@ -34,7 +34,7 @@ func withImplied(e Stored) Stored {
 	return e
 }
 
-// path is how far the steps have led.
+// path is the state that the steps so far have reached.
 type path struct {
 	at      messages.Status
 	attempt messages.Attempt
@@ -46,7 +46,7 @@ func (p *path) take(ev store.Event) {
 	p.at, p.attempt = ev.To, ev.Attempt
 }
 
-// reach adds the straight steps that lead to a status and attempt, or none where none do.
+// reach adds the usual steps that lead to a status and attempt, or none if no such steps exist.
 func (p *path) reach(to messages.Status, attempt messages.Attempt) {
 	trial := path{at: p.at, attempt: p.attempt}
 	for trial.at != to || trial.attempt != attempt {
@@ -59,7 +59,7 @@ func (p *path) reach(to messages.Status, attempt messages.Attempt) {
 	}
 }
 
-// step makes the next step of the straight path; false: there is none.
+// step makes the next usual step. It returns false if there is none.
 func (p *path) step(to messages.Status) bool {
 	switch {
 	case p.at == messages.Requested:

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/test/chaos"
 )
 
-// asByDefault takes away what the store does not keep by default.
+// asByDefault removes the events that the store does not keep by default.
 func asByDefault(h *chaos.History) *chaos.History {
 	sparse := *h
 	sparse.Sparse, sparse.Executions = true, slices.Clone(h.Executions)
@@ -32,7 +32,7 @@ func steps(e *chaos.Stored) (all [][3]int) {
 	return all
 }
 
-// The steps that the store leaves out are found again, each in its place.
+// Filled adds the steps that the store leaves out, each in its place.
 func TestTheStraightPathIsImplied(t *testing.T) {
 	t.Parallel()
 	whole := goodTale()
@@ -43,12 +43,12 @@ func TestTheStraightPathIsImplied(t *testing.T) {
 	require.Empty(t, chaos.Check(asByDefault(&whole.History)))
 }
 
-// A history of the default settings breaks the same rules as one with every step.
+// A history of the default settings breaks the same rules as one with all events.
 func TestEveryRuleFiresByDefault(t *testing.T) {
 	t.Parallel()
 	for _, m := range mutations {
 		if m.rule == "history_is_whole" {
-			continue // they change steps that are not kept; TestASparseHistoryIsWhole has its own
+			continue // they change events that a sparse history does not have; TestASparseHistoryIsWhole covers them
 		}
 		w := goodTale()
 		m.mutate(w)

@@ -12,13 +12,13 @@ import (
 	"go.uber.org/goleak"
 )
 
-// seedFlag picks the history: kill moments and workload follow from it.
+// seedFlag decides the workload and the times of the faults.
 var seedFlag = flag.Uint64("seed", 1, "seed of the workload and of the moments of the kills")
 
-// whole says that the suites run at their full size.
+// whole: the suites run at their full size.
 var whole = os.Getenv("TROUPE_CHAOS") == "whole"
 
-// wholeOnly skips a suite at its full size where the reduced ones run.
+// wholeOnly skips a full-size suite unless full size is requested.
 func wholeOnly(t *testing.T) {
 	t.Helper()
 	if !whole {
@@ -26,10 +26,10 @@ func wholeOnly(t *testing.T) {
 	}
 }
 
-// programs is where the programs are built that the suites drive.
+// programs is the folder of the programs that the suites build.
 var programs string
 
-// built are those programs. They are built once, when the first suite needs them: a fuzz target needs none.
+// built builds those programs once, when the first suite needs them. A fuzz target needs none.
 var built = sync.OnceValues(func() (paths struct{ troupe, gowork, gonode string }, err error) {
 	paths.troupe, paths.gowork, paths.gonode = filepath.Join(programs, "troupe"), filepath.Join(programs, "gowork"), filepath.Join(programs, "gonode")
 	for path, source := range map[string]string{
@@ -66,7 +66,7 @@ func fail(err error) int {
 	return 1
 }
 
-// seed returns the run's seed, and prints it: with it the same history can be asked for again.
+// seed returns the seed of the run and logs it, so that the run can be repeated.
 func seed(t *testing.T) uint64 {
 	t.Helper()
 	t.Logf("seed %d", *seedFlag)

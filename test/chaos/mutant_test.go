@@ -23,7 +23,8 @@ import (
 	"github.com/troupe-run/troupe/test/chaos"
 )
 
-// mutantBinary is troupe with the planted faults. TROUPE_MUTANT switches each on by its name. It is built once, when the first test needs it.
+// mutantBinary is troupe with the planted faults. TROUPE_MUTANT enables them by name. It is built once, when the first test needs
+// it.
 var mutantBinary = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(programs, "troupe-mutant")
 	changed, err := overlay(programs, plants)
@@ -36,14 +37,14 @@ var mutantBinary = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// mutants are the planted faults, each with a history in which it shows, and the rule that must find it.
+// mutants are the planted faults. Each has a history that shows it, and the rule that must find it.
 var mutants = []struct {
 	name string
-	// sound and planted are values of TROUPE_MUTANT: the same history passes with the first, and not with the second.
+	// sound and planted are values of TROUPE_MUTANT. The history must pass the check with the first and fail it with the second.
 	sound, planted string
 	rule           string
 	history        func(*full) *chaos.History
-	// only, where set, is what is judged: the sound side lacks layers of defence too.
+	// only, if set, selects the violations that count. It is for a sound side that lacks layers of defence too.
 	only func(chaos.Violation, *chaos.History) bool
 }{
 	{name: "no attempt in the compare-and-set", planted: "no_attempt", rule: "outcome_of_last_attempt", history: lateOutcome},
@@ -53,8 +54,8 @@ var mutants = []struct {
 	{name: "a dead-letter handler that looks at the status only", planted: "status_only", rule: "expired_by_its_letter", history: lateLetter},
 }
 
-// TestPlantedFaultsAreFound runs before the suites that run side by side: their nodes together would take more files than a
-// RabbitMQ usually has.
+// TestPlantedFaultsAreFound runs before the parallel suites: together their nodes would need more files than a RabbitMQ usually
+// may open.
 func TestPlantedFaultsAreFound(t *testing.T) {
 	troupe, err := mutantBinary()
 	require.NoError(t, err)
@@ -82,7 +83,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 	}
 }
 
-// TestWholePlantedFaultsFailTheStorm drives nodes with each planted fault through the storm that sound ones live through.
+// TestWholePlantedFaultsFailTheStorm runs the storm on nodes with each planted fault. The check must find the fault.
 func TestWholePlantedFaultsFailTheStorm(t *testing.T) {
 	wholeOnly(t)
 	troupe, err := mutantBinary()
@@ -97,7 +98,7 @@ func TestWholePlantedFaultsFailTheStorm(t *testing.T) {
 			defer cancel()
 			load := f.through(ctx, wholeStorm(), wholeFaults(), c)
 			defer time.AfterFunc(backTime, cancel).Stop()
-			_ = load() // what is lost may keep it from its end
+			_ = load() // lost executions may prevent its end
 			f.nodes[0].quiet(settleTime, underWay)
 			h := f.history(c)
 			found, shown := map[string]int{}, map[string]chaos.Violation{}
@@ -111,7 +112,7 @@ func TestWholePlantedFaultsFailTheStorm(t *testing.T) {
 	}
 }
 
-// stillScheduled reports whether a violation is that of an execution which nobody took off its worker's queue.
+// stillScheduled reports whether a violation is that of an execution whose message nobody consumed.
 func stillScheduled(v chaos.Violation, h *chaos.History) bool {
 	for i := range h.Executions {
 		if h.Executions[i].ID == v.Execution {
@@ -121,7 +122,7 @@ func stillScheduled(v chaos.Violation, h *chaos.History) bool {
 	return false
 }
 
-// submitAll submits so many pieces of work that run for so long, under keys of their round.
+// submitAll submits count pieces of work of the given duration. Their keys name the round.
 func (f *full) submitAll(c *caller, action, round string, count int, length time.Duration, want ...messages.Status) {
 	f.t.Helper()
 	for i := range count {
@@ -132,7 +133,7 @@ func (f *full) submitAll(c *caller, action, round string, count int, length time
 	}
 }
 
-// with lists the executions in the given statuses, as the node knows them.
+// with lists the executions in the given statuses.
 func (n *node) with(statuses string) []form.ExecutionView {
 	n.t.Helper()
 	executions, err := n.list(statuses)
@@ -140,7 +141,7 @@ func (n *node) with(statuses string) []form.ExecutionView {
 	return executions
 }
 
-// list is with, where the node may be without its store.
+// list is with, but returns an error, for a node whose store may be away.
 func (n *node) list(statuses string) ([]form.ExecutionView, error) {
 	ctx, cancel := context.WithTimeout(n.t.Context(), 30*time.Second)
 	defer cancel()
@@ -149,10 +150,10 @@ func (n *node) list(statuses string) ([]form.ExecutionView, error) {
 	return list.Executions, err
 }
 
-// quiet waits until nothing stands in the statuses any more, for at most limit, and reports whether it is so.
+// quiet waits up to limit until no execution is in the statuses, and reports whether that is so.
 func (n *node) quiet(limit time.Duration, statuses string) bool {
 	n.t.Helper()
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) { // between two looks
+	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if len(n.with(statuses)) == 0 {
 			return true
 		}
@@ -162,12 +163,12 @@ func (n *node) quiet(limit time.Duration, statuses string) bool {
 
 const underWay = "requested,scheduling,scheduled,running,cancelling"
 
-// lateRounds bounds how often lateOutcome tries: a thawed node gives itself up within milliseconds, and what its workers
-// have said may or may not be told before that.
+// lateRounds bounds the tries of lateOutcome: a thawed node stops itself within milliseconds, so it may or may not report its
+// workers' outcomes before that.
 const lateRounds = 10
 
-// lateOutcome has runs end while their node is frozen, and lets it tell of them while the runs are repeated elsewhere,
-// until one such outcome has come to the store.
+// lateOutcome freezes a node until its runs have ended and are repeated elsewhere, and then thaws it. It repeats this until such
+// an outcome has reached the store.
 func lateOutcome(f *full) *chaos.History {
 	a, b := f.join("a", f.troupe, "pack"), f.join("b", f.troupe, "pack")
 	f.start()
@@ -187,7 +188,7 @@ func lateOutcome(f *full) *chaos.History {
 	return nil
 }
 
-// repeatElsewhere freezes a while it runs work, until b has been given that work again, and runs it.
+// repeatElsewhere freezes a while it runs work, until b runs that work again. Then it thaws a.
 func (f *full) repeatElsewhere(a, b *node) {
 	f.t.Helper()
 	runs := func(attempt messages.Attempt, at string) (count int) {
@@ -210,8 +211,9 @@ func (f *full) repeatElsewhere(a, b *node) {
 	})
 }
 
-// lateWrites counts the outcomes of old attempts that came to the store while the next attempt ran, whether they took effect or not. One that
-// comes while the next attempt still waits for its worker could not take effect on it, whatever the program does.
+// lateWrites counts the outcomes of old attempts that reached the store while the next attempt ran, whether they took effect or
+// not. If the next attempt still waits for its worker, an old outcome cannot take effect even with the planted fault, so it does
+// not count.
 func lateWrites(h *chaos.History) (count int) {
 	for i := range h.Executions {
 		e := &h.Executions[i]
@@ -228,17 +230,18 @@ func lateWrites(h *chaos.History) (count int) {
 	return count
 }
 
-// settleTime is how long lost work may take to have its outcome, on a busy machine: a few claim timeouts of 1 s, with the back-off.
+// settleTime is the time after which lost work must have an outcome, on a busy machine: some claim timeouts of 1 s, with the
+// back-off.
 const settleTime = 20 * time.Second
 
-// lostMessages takes messages off the workers' queues, which nobody will deliver again.
+// lostMessages removes messages from the workers' queues. Nobody delivers them again.
 func lostMessages(f *full) *chaos.History {
 	n := f.join("a", f.troupe, "pack")
 	f.start()
 	c := &caller{node: n}
 	var stolen atomic.Int64
 	stop := f.thieves(n, func(_ string, d broker.Delivery) {
-		if _, err := broker.DecodeWork(d.Body); err == nil { // no echo
+		if _, err := broker.DecodeWork(d.Body); err == nil { // not an echo
 			stolen.Add(1)
 		}
 	})
@@ -249,7 +252,7 @@ func lostMessages(f *full) *chaos.History {
 	return f.history(c)
 }
 
-// thieves consume beside the workers of the Go pool until they are stopped.
+// thieves consume beside the workers of the Go pool until stop is called.
 func (f *full) thieves(n *node, take func(queue string, d broker.Delivery)) (stop func()) {
 	f.t.Helper()
 	ctx, cancel := context.WithCancel(f.t.Context())
@@ -267,8 +270,8 @@ func (f *full) thieves(n *node, take func(queue string, d broker.Delivery)) (sto
 	}
 }
 
-// lostMemory kills a node while work waits for its workers, which are busy. Where messages are acked with the claim, that work
-// expires on the dead node's queues, which another node hears of.
+// lostMemory kills a node while work waits for its busy workers. If messages are acked at the claim, that work expires on the
+// dead node's queues, and another node gets the dead letters.
 func lostMemory(f *full) *chaos.History {
 	ttl := "TROUPE_MESSAGE_QUEUE_RABBITMQ_WORKER_QUEUE_TTL_MS=2500"
 	a, b := f.join("a", f.troupe, "pack", ttl), f.join("b", f.troupe, "pack", ttl)
@@ -276,12 +279,12 @@ func lostMemory(f *full) *chaos.History {
 	a.ready()
 	c := &caller{node: a}
 	ends := []messages.Status{messages.Completed, messages.Failed}
-	f.submitAll(c, "chaos.go_work", "short", 40, 2*time.Millisecond, ends...) // what is short is placed ahead of its worker
+	f.submitAll(c, "chaos.go_work", "short", 40, 2*time.Millisecond, ends...) // after short runs, work is placed ahead on its worker's queue
 	a.settled(backTime)
 	f.submitAll(c, "chaos.go_work", "long", 2, 20*time.Second, ends...)
 	a.eventually(backTime, "both workers are busy", func(context.Context) bool { return len(a.with("running")) == 2 })
 	f.submitAll(c, "chaos.go_work", "ahead", 10, 2*time.Millisecond, ends...)
-	quiet, before := 0, 0 // a placement that has not been published yet is no message's to save
+	quiet, before := 0, 0 // the number must be stable: a placement that is not published yet has no message that could expire
 	a.eventually(backTime, "work is placed ahead of its workers", func(context.Context) bool {
 		count := len(a.with("scheduled"))
 		if quiet++; count != before || count == 0 {
@@ -297,7 +300,7 @@ func lostMemory(f *full) *chaos.History {
 	return f.history(c)
 }
 
-// lateLetter sends the dead letters of old attempts while a newer one waits on its queue.
+// lateLetter sends the dead letters of old attempts while a newer attempt waits on its queue.
 func lateLetter(f *full) *chaos.History {
 	n := f.join("a", f.troupe, "pack")
 	f.start()

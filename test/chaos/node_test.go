@@ -23,23 +23,23 @@ import (
 	"github.com/troupe-run/troupe/test/netns"
 )
 
-// bootTime bounds how long a node may take from its start to being ready.
+// bootTime bounds the time from a node's start until it is ready.
 const bootTime = 30 * time.Second
 
-// stopTime bounds how long it may take to end in order: its shutdown timeout, and what comes after it.
+// stopTime bounds the time of an orderly stop: the shutdown timeout, and what follows it.
 const stopTime = 45 * time.Second
 
-// markName is the variable by which a test finds every process of its node's workers. The pack puts it into the pools'
-// environment; the engine knows nothing of it.
+// markName is the environment variable by which a test finds every process of its node's workers. The pack sets it for the pools.
+// The node does not know it.
 const markName = "CHAOS_MARK"
 
-// node is the real binary on a data folder of its own, killed and started again as often as a test likes.
+// node is the real binary with a data folder of its own. A test may kill it and start it again.
 type node struct {
 	t       *testing.T
-	name    string        // of the node, in a fleet of several
-	host    *netns.Host   // that it runs on; nil: this machine's own network
-	token   string        // for its API; empty: it asks for none
-	look    time.Duration // between two looks at a condition; 0: 10 ms
+	name    string        // the node's name in a fleet
+	host    *netns.Host   // the network host it runs on; nil: this machine's own network
+	token   string        // for its API; empty: the API needs none
+	look    time.Duration // the pause between two checks of a condition; 0: 10 ms
 	troupe  string        // the binary
 	gowork  string        // the Go worker
 	dir     string
@@ -62,7 +62,7 @@ func newNode(t *testing.T, pack string, env ...string) *node {
 	return newNodeOf(t, paths.troupe, pack, filepath.Join(t.TempDir(), "effects.log"), env...)
 }
 
-// newNodeOf prepares a node of the given binary. Nodes may share the side-effect log.
+// newNodeOf prepares a node of the given binary. Several nodes may share a side-effect log.
 func newNodeOf(t *testing.T, troupe, pack, effects string, env ...string) *node {
 	t.Helper()
 	paths, err := built()
@@ -88,13 +88,13 @@ func newNodeOf(t *testing.T, troupe, pack, effects string, env ...string) *node 
 	return n
 }
 
-// allEvents has the store keep an event for every step, and not only for what leaves the straight path. It also has an outcome take
-// another statement than by default.
+// allEvents makes the store keep an event for every step, and not only for the unusual ones. The store then also writes outcomes
+// by another statement.
 const allEvents = "TROUPE_STORE_EVENTS=all"
 
 func (n *node) keepsAllEvents() bool { return slices.Contains(n.env, allEvents) }
 
-// copyPack copies a pack with this node's paths and mark put in, and the Go worker beside it.
+// copyPack copies a pack, fills in this node's paths and mark, and adds the Go worker.
 func (n *node) copyPack(from, to string) {
 	n.t.Helper()
 	replace := strings.NewReplacer("@LOG@", n.effects, "@MARK@", n.mark)
@@ -107,7 +107,7 @@ func (n *node) copyPack(from, to string) {
 	require.NoError(n.t, os.Link(n.gowork, filepath.Join(to, "bin", "gowork")))
 }
 
-// start starts the binary and returns once it listens, which is before its workers are ready.
+// start starts the binary and returns when it listens. Its workers may not be ready then.
 func (n *node) start() {
 	n.t.Helper()
 	require.NoError(n.t, n.tryStart())
@@ -132,7 +132,7 @@ func (n *node) tryStart() error {
 	return nil
 }
 
-// launch starts the binary and waits for nothing. It returns where its log begins.
+// launch starts the binary and does not wait. It returns the offset in the log at which this boot's lines begin.
 func (n *node) launch() (int64, error) {
 	offset, err := n.log.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -149,13 +149,13 @@ func (n *node) launch() (int64, error) {
 		return 0, err
 	}
 	waited := make(chan struct{})
-	go func() { defer close(waited); _ = command.Wait() }() // how it ended is what the test did to it
+	go func() { defer close(waited); _ = command.Wait() }() // the exit status does not matter: the test may have killed it
 	n.command, n.waited = command, waited
 	n.boots++
 	return offset, nil
 }
 
-// address reads from the log where the node listens.
+// address reads the node's address from its log.
 func (n *node) address(offset int64) (string, error) {
 	end := time.Now().Add(bootTime)
 	for time.Now().Before(end) {
@@ -194,8 +194,8 @@ func (n *node) tail() string {
 	return tail(text, 60)
 }
 
-// warnings are the last of the node's log that are no mere news, and the beginning of what is no log, as of a panic: few, for
-// what failed stands above them.
+// warnings are the last lines of the node's log above the level info, and the first lines that are not log lines, for example of
+// a panic. They are few, because the cause is usually in the test's own output.
 func (n *node) warnings() string {
 	text, err := os.ReadFile(n.log.Name())
 	if err != nil {
@@ -213,7 +213,7 @@ func (n *node) warnings() string {
 	return strings.Join(slices.Concat(logged[max(0, len(logged)-12):], other[:min(20, len(other))]), "")
 }
 
-// ready waits until the node says that its pools have been started.
+// ready waits until the node says that it is ready.
 func (n *node) ready() {
 	n.t.Helper()
 	n.eventually(bootTime, "the node is ready", func(ctx context.Context) bool {
@@ -222,24 +222,24 @@ func (n *node) ready() {
 	})
 }
 
-// kill ends the node as a power cut would: nothing of it gets to run again.
+// kill ends the node by SIGKILL, as a power failure would.
 func (n *node) kill() {
 	if n.command == nil {
 		return
 	}
-	_ = n.command.Process.Kill() // an error means that it has ended
+	_ = n.command.Process.Kill() // fails if it has ended
 	<-n.waited
 	n.command = nil
 }
 
-// stop ends the node in order, as SIGTERM asks for.
+// stop stops the node by SIGTERM and waits for its end.
 func (n *node) stop() {
 	n.t.Helper()
 	n.signal(syscall.SIGTERM)
 	n.exited()
 }
 
-// exited waits for the end that the node was told to come to.
+// exited waits for the node's orderly end.
 func (n *node) exited() {
 	n.t.Helper()
 	select {
@@ -251,7 +251,7 @@ func (n *node) exited() {
 	}
 }
 
-// end stops the node when its test is over, and shows what it warned of where that failed.
+// end kills the node after its test. If the test failed, it shows the node's warnings.
 func (n *node) end() {
 	n.kill()
 	if c := n.client.Load(); c != nil {
@@ -263,7 +263,7 @@ func (n *node) end() {
 	}
 }
 
-// eventually waits for a condition, looking often, for at most limit.
+// eventually waits for a condition, for at most limit.
 func (n *node) eventually(limit time.Duration, what string, holds func(context.Context) bool) {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(n.t.Context(), limit)

@@ -18,7 +18,7 @@ import (
 // outageTime is how long the store is away for all nodes: three leases.
 const outageTime = 12 * time.Second
 
-// outages are the ways in which it is.
+// outages are the two ways in which the store is away.
 var outages = []struct {
 	name       string
 	begin, end func(*full)
@@ -45,8 +45,8 @@ func TestWholeAStoreOutageRepeatsNothing(t *testing.T) {
 	storeOutages(t, 20)
 }
 
-// storeOutages takes the store away from all of three nodes, which live: afterwards nobody has declared anybody dead, and
-// nothing was repeated that may be. The ways take turns, from the seed's own on.
+// storeOutages takes the store away from three live nodes. Afterwards no node has declared another one dead, and no work was
+// repeated, not even idempotent work. The two ways take turns; the seed decides the first.
 func storeOutages(t *testing.T, rounds int) {
 	random := rand.New(rand.NewPCG(seed(t), 8))
 	f := newDivided(t)
@@ -63,7 +63,7 @@ func storeOutages(t *testing.T, rounds int) {
 		f.nodes[0].eventually(backTime, "the work runs", func(context.Context) bool { return len(f.nodes[0].with("running")) >= 7 })
 		moment(random, time.Second)
 		o.begin(f)
-		time.Sleep(outageTime) // the time of the outage
+		time.Sleep(outageTime)
 		for _, n := range f.nodes {
 			require.True(t, n.logged("store is away"), "node %s has not noticed", n.name)
 		}
@@ -91,7 +91,7 @@ func storeOutages(t *testing.T, rounds int) {
 	}
 }
 
-// incarnations are all that the store knows of, with their states.
+// incarnations are all incarnations in the store, with their states.
 func (f *full) incarnations() map[messages.Incarnation]store.NodeState {
 	f.t.Helper()
 	var list api.NodeList

@@ -17,8 +17,8 @@ import (
 	"github.com/troupe-run/troupe/test/chaos"
 )
 
-// partings are the ways to take one node away from something, or from everything, and to give it back. The reduced suite
-// has the first few. Whatever a node cannot live without it is cut off from until the others have declared it dead.
+// partings are the ways to cut one node off, to kill it or to freeze it, and to undo that. The reduced suite has the first ones.
+// A node that cannot survive a cut is cut off until the others have declared it dead.
 var partings = []fault{
 	{"store cut off", deadly(func(f *full, n *node) { n.host.Cut(f.net.Outside(storeSide)) })},
 	{"all peers cut off", harmless(func(f *full, n *node, _ *rand.Rand) { n.host.Cut(addresses(f.others(n)...)...) })},
@@ -42,7 +42,7 @@ var partings = []fault{
 	{"node stopped and started", restartOne},
 }
 
-// deadlyPartings is how many of them begin with a run of the node that is repeated elsewhere.
+// deadlyPartings is how many of them begin with a run on the node, which is then repeated elsewhere.
 const deadlyPartings = 6
 
 // reducedPartings is how many of them the reduced suite has.
@@ -58,7 +58,7 @@ func TestWholePartitions(t *testing.T) {
 	partitions(t, storm{executions: 15_000, blows: 3 * len(partings), sessions: 64, callers: 32, stretch: 8})
 }
 
-// partitions cuts one of three nodes off, in each way, in the order of the seed, under load.
+// partitions cuts off one of three nodes under load, in each way, in the order of the seed.
 func partitions(t *testing.T, s storm) {
 	random := rand.New(rand.NewPCG(seed(t), 6))
 	f := newDivided(t, "TROUPE_EXECUTOR_CLAIM_TIMEOUT=3")
@@ -66,7 +66,7 @@ func partitions(t *testing.T, s storm) {
 	c := f.caller()
 	f.calls = c
 	plan := s.plan(random)
-	for _, w := range plan { // a run's message lives no longer than the run may
+	for _, w := range plan { // a message may expire, because its TTL is the timeout of its run
 		mayExpire(w)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+time.Duration(s.executions)*60*time.Millisecond)
@@ -85,14 +85,14 @@ func partitions(t *testing.T, s storm) {
 	require.GreaterOrEqual(t, len(gaps), s.blows*deadlyPartings/len(partings), "a cut met no run that was repeated")
 }
 
-// other is one of the fleet's nodes beside n.
+// other is a node of the fleet except n.
 func (f *full) other(n *node, random *rand.Rand) *node {
 	rest := f.others(n)
 	return rest[random.IntN(len(rest))]
 }
 
-// deadly cuts one node off until the others have declared it dead, and a moment longer. Then it is given back, and comes
-// back as another incarnation by itself.
+// deadly cuts one node off until the others have declared it dead, and up to 2 s longer. Then it restores the network. The node
+// must come back as another incarnation by itself.
 func deadly(cut func(*full, *node)) func(*full, *rand.Rand) {
 	return func(f *full, random *rand.Rand) {
 		n := f.any(random)
@@ -114,13 +114,14 @@ func deadly(cut func(*full, *node)) func(*full, *rand.Rand) {
 	}
 }
 
-// harmless cuts one node off from what its life does not hang on, one time in three for longer than a lease. It lives on.
+// harmless cuts one node off from something that it can survive without, one time in three for longer than a lease. The node must
+// keep its incarnation.
 func harmless(cut func(*full, *node, *rand.Rand)) func(*full, *rand.Rand) {
 	return func(f *full, random *rand.Rand) {
 		n := f.any(random)
 		before := n.incarnation(n.name).Incarnation
 		cut(f, n, random)
-		time.Sleep(outage(random)) // the time of the partition, from the seed
+		time.Sleep(outage(random))
 		n.host.Heal()
 		now := n.incarnation(n.name)
 		require.Equal(f.t, before, now.Incarnation, "node %s did not live through it", n.name)
@@ -128,15 +129,15 @@ func harmless(cut func(*full, *node, *rand.Rand)) func(*full, *rand.Rand) {
 	}
 }
 
-// restartOne tells a node to stop, and starts it again.
+// restartOne stops a node in order and starts it again.
 func restartOne(f *full, random *rand.Rand) {
 	n := f.any(random)
 	n.stop()
 	n.start()
 }
 
-// agree waits until all nodes say the same of the fleet, each is steady and trusts its peers, and nothing is left on a
-// queue: nobody had to do anything for it.
+// agree waits until all nodes report the same nodes, each is ready and trusts its peers, and no message is left on a queue. No
+// operator helps.
 func (f *full) agree() {
 	f.t.Helper()
 	f.well()
@@ -150,7 +151,7 @@ func (f *full) agree() {
 	})
 }
 
-// dissent is what is not as it should be in a fleet that is well; empty: nothing.
+// dissent says what is still wrong in the fleet; empty: nothing.
 func (f *full) dissent(ctx context.Context) string {
 	var first string
 	for _, n := range f.nodes {
@@ -183,12 +184,12 @@ func (f *full) dissent(ctx context.Context) string {
 	return f.leftOnQueues()
 }
 
-// leftOnQueues tells of the messages on the queues of the fleet and of its living nodes; empty: there are none. What is on
-// a dead node's queues expires there, and with it the queues.
+// leftOnQueues names the messages on the queues of the fleet and of its live nodes; empty: there are none. Messages on a dead
+// node's queues expire there, and the queues then too.
 func (f *full) leftOnQueues() (left string) {
 	f.t.Helper()
 	if f.ownRabbit == nil {
-		return "" // other tests use the server too
+		return "" // other tests use this server
 	}
 	var list api.NodeList
 	f.nodes[0].get("/api/v1/nodes", &list)
@@ -204,7 +205,7 @@ func (f *full) leftOnQueues() (left string) {
 	return left
 }
 
-// ofTheDead reports whether a queue belongs to an incarnation that has ended.
+// ofTheDead reports whether a queue belongs to a dead incarnation.
 func ofTheDead(queue string, nodes []view.Node) bool {
 	for _, n := range nodes {
 		if n.State == store.NodeDead && strings.Contains(queue, n.Incarnation.String()) {

@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// plant is a fault of the program, as a change of one of its files. It reaches the compiler by the -overlay flag of go build, so that
-// the program's own packages know nothing of it.
+// plant is a fault of the program: a change of one of its files. The compiler gets it by the -overlay flag of go build, so that
+// the program's own packages contain nothing of it.
 type plant struct {
-	file string // from the module's folder
-	// before is a text that stands once in the file, and fault is what is put behind it. planted(NAME) says whether TROUPE_MUTANT
-	// names the fault.
+	file string // relative to the module's folder
+	// before is a text that occurs once in the file, and fault is inserted after it. planted(NAME) reports whether TROUPE_MUTANT
+	// has the fault's name.
 	before, fault string
 }
 
 var plants = []plant{{
-	// A dead letter ends whatever attempt is scheduled now.
+	// A dead letter fails the scheduled attempt, whatever its number.
 	file:   "actors/dead_letter.go",
 	before: "		row.Action, row.Worker = e.Action, e.WorkerID\n",
 	fault:  "		if planted(\"status_only\") {\n			p.Attempt = e.Attempt\n		}\n",
 }, {
-	// Claims and ends of runs take effect on the attempt after theirs.
+	// Claims and outcomes take effect on the attempt after their own.
 	file:   "node/open.go",
 	before: "		a.adapter = opened\n",
 	fault:  "		if planted(\"no_attempt\") {\n			opened = faulty.Attemptless(opened)\n		}\n",
@@ -41,7 +41,7 @@ var plants = []plant{{
 	before: "	\"github.com/troupe-run/troupe/broker\"\n",
 	fault:  "	\"github.com/troupe-run/troupe/broker/brokertest/faulty\"\n",
 }, {
-	// Neither the sweep over claim_by runs, in the pools neither, nor the timeout monitor.
+	// The sweep over claim_by does not run, also not in the pools, and the timeout monitor does not run.
 	file:   "node/node.go",
 	before: "	cfg.Data = data\n",
 	fault:  "	if planted(\"no_claims\") {\n		cfg.ClaimSweepOff = true\n	}\n",
@@ -52,7 +52,7 @@ var plants = []plant{{
 		"		return planted(\"no_claims\") && of.monitor == \"timeout\" || planted(\"no_orphans\") && of.monitor == \"orphans\"\n	})\n",
 }}
 
-// switches is a file that each package with a planted fault is built with.
+// switches is a file that is added to each package with a planted fault.
 const switches = `package %s
 
 import (
@@ -63,7 +63,7 @@ import (
 func planted(name string) bool { return strings.Contains(os.Getenv("TROUPE_MUTANT"), name) }
 `
 
-// overlay writes the changed files to a folder, and returns the file that names them to the compiler.
+// overlay writes the changed files to a folder. It returns the file that maps them for the compiler.
 func overlay(dir string, plants []plant) (string, error) {
 	root, err := filepath.Abs("../..")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-run/troupe/test/chaos"
 )
 
-// offlineTime is the promise: within it a node that was told to stop is shown as stopping, to every node.
+// offlineTime is the promised bound: after it, every node shows a stopping node as stopping.
 const offlineTime = time.Second
 
 func TestRollingRestarts(t *testing.T) {
@@ -40,8 +40,8 @@ func TestWholeRollingRestarts(t *testing.T) {
 	rollingRestarts(t, storm{executions: 12_000, blows: 60, sessions: 64, callers: 32, gentle: true})
 }
 
-// rollingRestarts stops and starts each of three nodes in turn, under load: no work fails or starts twice for it, and
-// sessions whose workers can keep their state keep it.
+// rollingRestarts stops and starts three nodes in turn, under load. Because of that no work may fail or start twice, and no
+// session whose workers can store its state may lose it.
 func rollingRestarts(t *testing.T, s storm) {
 	random := rand.New(rand.NewPCG(seed(t), 5))
 	paths, err := built()
@@ -91,7 +91,7 @@ func rollingRestarts(t *testing.T, s storm) {
 	require.Zero(t, broken, "state of sessions was lost: %s", f.begunAnew(h))
 }
 
-// goOffline tells the node to stop, and returns how long it took until the other showed it as stopping.
+// goOffline sends SIGTERM to the node, and returns the time until the other node shows it as stopping.
 func (n *node) goOffline(other *node) time.Duration {
 	n.t.Helper()
 	before := other.incarnation(n.name).Incarnation
@@ -104,7 +104,7 @@ func (n *node) goOffline(other *node) time.Duration {
 	return time.Since(began)
 }
 
-// begunAnew tells of the runs whose session's counter did not go on.
+// begunAnew names the runs whose session's counter did not continue.
 func (f *full) begunAnew(h *chaos.History) (all []string) {
 	counts := map[string]chaos.Effect{}
 	for _, effect := range h.Effects {

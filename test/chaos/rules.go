@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// outcomeOfLastAttempt: a result says itself which execution and attempt made it, and that is the row's.
+// outcomeOfLastAttempt: the result names the execution and the attempt of the row.
 func outcomeOfLastAttempt(x *index, report func(Violation)) {
 	for i := range x.Executions {
 		e := &x.Executions[i]
@@ -31,7 +31,7 @@ func outcomeOfLastAttempt(x *index, report func(Violation)) {
 	}
 }
 
-// outcomeIsWanted: the outcome is one that this work can have.
+// outcomeIsWanted: the outcome is one of the possible outcomes of the work.
 func outcomeIsWanted(x *index, report func(Violation)) {
 	for i := range x.Executions {
 		e := &x.Executions[i]
@@ -47,7 +47,7 @@ func outcomeIsWanted(x *index, report func(Violation)) {
 	}
 }
 
-// cancelledOnRequest: nothing is cancelled that nobody asked to cancel.
+// cancelledOnRequest: an execution is cancelled only if a caller has cancelled it.
 func cancelledOnRequest(x *index, report func(Violation)) {
 	for i := range x.Executions {
 		e := &x.Executions[i]
@@ -57,7 +57,8 @@ func cancelledOnRequest(x *index, report func(Violation)) {
 	}
 }
 
-// expiredByItsLetter: what failed because nobody picked it up was dead-lettered, as the attempt that failed.
+// expiredByItsLetter: if an execution failed because its message expired, the message of the attempt that failed was
+// dead-lettered.
 func expiredByItsLetter(x *index, report func(Violation)) {
 	for i := range x.Executions {
 		e := &x.Executions[i]
@@ -70,7 +71,7 @@ func expiredByItsLetter(x *index, report func(Violation)) {
 	}
 }
 
-// deaths are the letters of the execution's attempts.
+// deaths are the dead letters of the execution's attempts.
 func (x *index) deaths(e *Stored) []string {
 	var lines []string
 	for _, p := range x.DeadLetters {
@@ -103,7 +104,7 @@ func completedReallyRan(x *index, report func(Violation)) {
 	}
 }
 
-// effectIsKnown: nothing ran that the store does not know, or as an attempt that was not made yet.
+// effectIsKnown: each side effect belongs to a stored execution and to an attempt that was placed.
 func effectIsKnown(x *index, report func(Violation)) {
 	for at, f := range x.Effects {
 		e := x.byID[f.Execution]
@@ -113,7 +114,7 @@ func effectIsKnown(x *index, report func(Violation)) {
 	}
 }
 
-// startedOnce: no execution starts twice unless it may be repeated, and no attempt ever does.
+// startedOnce: an execution starts twice only if it is idempotent, and an attempt never does.
 func startedOnce(x *index, report func(Violation)) {
 	for i := range x.Executions {
 		e := &x.Executions[i]
@@ -134,12 +135,12 @@ func startedOnce(x *index, report func(Violation)) {
 	}
 }
 
-// NotStarted reports whether a rescue with this reason returned an execution that its worker had claimed and not
-// started: the worker was about to leave, or ended before it got the execution.
+// NotStarted reports whether a rescue with this reason returned an execution that its worker had claimed and not started: the
+// worker was about to leave, or ended before it got the execution.
 func NotStarted(reason string) bool { return strings.HasPrefix(reason, "never started: ") }
 
-// noClaimTwice: what is not idempotent is claimed once, but for a claim that was given back before its start. It holds
-// for work too that leaves no effects.
+// noClaimTwice: an execution that is not idempotent is claimed once. A claim that was given back before the start does not count.
+// The rule also covers work without side effects.
 func noClaimTwice(x *index, report func(Violation)) {
 	for i := range x.Executions {
 		e := &x.Executions[i]
@@ -161,7 +162,7 @@ func noClaimTwice(x *index, report func(Violation)) {
 	}
 }
 
-// noOverlap: once a newer attempt has started, or a retry, nothing of an older one is seen again.
+// noOverlap: after the start of a newer attempt, or of a retry, no side effect of an older attempt follows.
 func noOverlap(x *index, report func(Violation)) {
 	for i := range x.Executions {
 		e := &x.Executions[i]
@@ -189,8 +190,8 @@ func (x *index) retryOverlap(e *Stored, report func(Violation)) {
 	}
 }
 
-// endedBeforeRepeated: by the clock that all processes share, no attempt begins before the last sign of the one before it.
-// It is more exact than the order of the lines: a line may be written some time after what it tells of.
+// endedBeforeRepeated: by the clock that all processes share, an attempt starts only after the last side effect of the previous
+// attempt. This is more exact than the order of the lines, because a line may be written some time after its effect.
 func endedBeforeRepeated(x *index, report func(Violation)) {
 	for i := range x.Executions {
 		e := &x.Executions[i]
@@ -205,7 +206,7 @@ func endedBeforeRepeated(x *index, report func(Violation)) {
 	}
 }
 
-// gap lies between the last sign of an attempt and the start of the next one that was seen.
+// gap is the time between the last side effect of an attempt and the next start.
 type gap struct {
 	last, next int // positions in Effects
 	ended, at  time.Duration
@@ -213,7 +214,7 @@ type gap struct {
 
 func (g gap) length() time.Duration { return g.at - g.ended }
 
-// gaps are those of an execution's attempts, and of a last one before its retry.
+// gaps are the gaps between an execution's attempts, and between its last attempt and its retry.
 func (x *index) gaps(e *Stored) (all []gap) {
 	lines := x.effects[e.ID]
 	if !e.RetriedAs.IsZero() {
@@ -231,7 +232,7 @@ func (x *index) gaps(e *Stored) (all []gap) {
 			starts = append(starts, at)
 		}
 	}
-	slices.SortStableFunc(starts, func(a, b int) int { // a retry's attempts come after all of its execution's
+	slices.SortStableFunc(starts, func(a, b int) int { // all attempts of the execution come before those of its retry
 		f, g := x.Effects[a], x.Effects[b]
 		if f.Execution != g.Execution {
 			return boolOrder(f.Execution == e.ID, g.Execution == e.ID)
@@ -241,7 +242,7 @@ func (x *index) gaps(e *Stored) (all []gap) {
 	for i := 1; i < len(starts); i++ {
 		f, next := x.Effects[starts[i-1]], x.Effects[starts[i]]
 		if f.Execution == next.Execution && f.Attempt == next.Attempt {
-			continue // that is for startedOnce to say
+			continue // startedOnce reports this
 		}
 		g := last[messages.Placement{Execution: f.Execution, Attempt: f.Attempt}]
 		g.next, g.at = starts[i], next.At
@@ -250,7 +251,7 @@ func (x *index) gaps(e *Stored) (all []gap) {
 	return all
 }
 
-// boolOrder puts what is true first.
+// boolOrder sorts true before false.
 func boolOrder(a, b bool) int {
 	switch {
 	case a == b:
@@ -261,8 +262,7 @@ func boolOrder(a, b bool) int {
 	return 1
 }
 
-// Gaps returns the times between the last sign of each attempt and the start of the execution's next one, shortest
-// first.
+// Gaps returns the times between the last side effect of each attempt and the start of the execution's next one, shortest first.
 func Gaps(h *History) (all []time.Duration) {
 	x := newIndex(h)
 	for i := range h.Executions {
@@ -276,7 +276,7 @@ func Gaps(h *History) (all []time.Duration) {
 	return all
 }
 
-// sessionOneAtATime: of one session nothing runs beside something else.
+// sessionOneAtATime: a session has one run at a time.
 func sessionOneAtATime(x *index, report func(Violation)) {
 	for _, positions := range x.sessions {
 		current, started := messages.Placement{}, -1
@@ -293,9 +293,9 @@ func sessionOneAtATime(x *index, report func(Violation)) {
 	}
 }
 
-// sessionUnbrokenOrTold: the session's own counter goes on by one, or the execution was told that state is lost. It may also go
-// on from the last run that did not take its worker along: of those after it, whose outcomes said so, no state is owed, and
-// that of the one before them may have been kept.
+// sessionUnbrokenOrTold: the session's counter increases by one, or the execution was informed of a loss. The counter may also
+// continue from the last run that did not end together with its worker: the runs after it reported that they ended so, and left
+// no state. The state before that run may be the stored one.
 func sessionUnbrokenOrTold(x *index, report func(Violation)) {
 	for _, positions := range x.sessions {
 		before, left := -1, 0
@@ -324,7 +324,7 @@ func sessionUnbrokenOrTold(x *index, report func(Violation)) {
 	}
 }
 
-// sessionEpochOneWorker: all that runs in one epoch of a session runs in one process.
+// sessionEpochOneWorker: all runs of one epoch of a session are in one process.
 func sessionEpochOneWorker(x *index, report func(Violation)) {
 	type epoch struct {
 		session string
@@ -343,12 +343,13 @@ func sessionEpochOneWorker(x *index, report func(Violation)) {
 			report(Violation{
 				Execution: f.Execution, What: fmt.Sprintf("epoch %d of session %s has a second worker", f.Epoch, f.Session), Trace: x.lines(before, at),
 			})
-			first[of] = at // each change once
+			first[of] = at // reports each change once
 		}
 	}
 }
 
-// retryChain: a retry is one more of the same chain, made of an execution that ended without success, once.
+// retryChain: a retry belongs to the same chain. It follows an execution that did not complete, and each execution has at most
+// one.
 func retryChain(x *index, report func(Violation)) {
 	made := map[messages.ExecutionID]*Stored{}
 	for i := range x.Executions {

@@ -11,20 +11,19 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// SessionCall is one call of a session's counter, which is in the state of the session and incremented by each call:
-// the request, the times, and the answer.
+// SessionCall is one call that increments a counter in the state of a session: the request, its times, and the answer.
 type SessionCall struct {
 	Session           string
-	Key               string        // of the call, for the trace
-	Invoked, Returned time.Duration // by the callers' clock; the call has its effect, if any, in between
-	// Done: it completed, and the fields below are its result. Otherwise its worker ended with it, and the increment was
-	// lost with the worker.
+	Key               string        // the call's key, for the trace
+	Invoked, Returned time.Duration // by the callers' clock; an effect of the call is between them
+	// Done: the call completed, and the fields below are its result. Otherwise its worker ended during the call, and the
+	// increment was lost with the worker.
 	Done   bool
 	Count  int
 	Epoch  int64
 	Worker string // the worker that ran it
-	Lost   bool   // it was told that state was lost
-	Behind int    // with Lost: how many finished calls the given state does not include; 0: there was no state
+	Lost   bool   // the call was informed of a loss of state
+	Behind int    // with Lost: how many finished calls the restored state does not include; 0: no state was restored
 }
 
 func (c SessionCall) String() string {
@@ -35,17 +34,17 @@ func (c SessionCall) String() string {
 	return text + fmt.Sprintf("count %d epoch %d worker %s lost %t behind %d", c.Count, c.Epoch, c.Worker, c.Lost, c.Behind)
 }
 
-// counter is a session's counter, as the last call left it that completed. It is comparable.
+// counter is the state of a session's counter after the last completed call. It is comparable.
 type counter struct {
-	counts string // what each call that completed has returned, in order, of four bytes each: an older one may come back
+	counts string // the results of all completed calls, in order, four bytes each: an older state may be restored
 	epoch  int64
-	worker string // of the epoch
+	worker string // the epoch's worker
 }
 
 // countSize is the length of one count in counter.counts.
 const countSize = 4
 
-// back is the count as it was so many completed calls ago; ok is false where there were fewer.
+// back is the count before the last completed calls, so many of them. ok is false if there were fewer.
 func (s counter) back(calls int) (count int, ok bool) {
 	at := len(s.counts) - (calls+1)*countSize
 	if at < 0 {
@@ -54,9 +53,8 @@ func (s counter) back(calls int) (count int, ok bool) {
 	return int(binary.BigEndian.Uint32([]byte(s.counts[at : at+countSize]))), true
 }
 
-// next is what a call leaves of the counter; ok is false where it cannot have returned what it did: one that finds another
-// count than was left must have been told of a loss, and of how many calls; and one of the same epoch must have met the
-// same worker.
+// next is the counter after a call. ok is false if the call's result is not possible: a call that finds another count than the
+// last one must have been informed of a loss and of its size, and a call of the same epoch must run on the same worker.
 func (s counter) next(c *SessionCall) (after counter, ok bool) {
 	if !c.Done {
 		return s, true
@@ -69,11 +67,11 @@ func (s counter) next(c *SessionCall) (after counter, ok bool) {
 	if c.Lost && c.Behind == 0 {
 		return after, c.Count == 1
 	}
-	left, known := s.back(c.Behind) // not lost: of the last call
+	left, known := s.back(c.Behind) // without a loss this is the last call's count
 	return after, known && c.Count == left+1
 }
 
-// sessionModel is the specification of sessions' counters, each on its own.
+// sessionModel is the specification of a session's counter. Each session is checked alone.
 var sessionModel = porcupine.Model{
 	Partition: bySession,
 	Init:      func() any { return counter{} },
@@ -83,7 +81,7 @@ var sessionModel = porcupine.Model{
 	},
 }
 
-// bySession parts a history into those of single sessions.
+// bySession divides a history by session.
 func bySession(history []porcupine.Operation) [][]porcupine.Operation {
 	parts := map[string][]porcupine.Operation{}
 	for _, op := range history {
@@ -93,9 +91,9 @@ func bySession(history []porcupine.Operation) [][]porcupine.Operation {
 	return slices.Collect(maps.Values(parts))
 }
 
-// CheckSessions returns the sessions whose calls are not linearizable: there is no order of the calls, each within its
-// time, in which every call finds the state of the previous one or is told of the loss. The limit bounds the search. If
-// the search ends undecided, that is a violation too.
+// CheckSessions returns the sessions whose calls are not linearizable: there is no order of the calls, each within its time, in
+// which every call finds the state of the previous one or is informed of the loss. The limit bounds the search. A search that
+// ends undecided is a violation too.
 func CheckSessions(calls []SessionCall, limit time.Duration) (found []Violation) {
 	history := make([]porcupine.Operation, len(calls))
 	for i := range calls {
@@ -120,7 +118,7 @@ func CheckSessions(calls []SessionCall, limit time.Duration) (found []Violation)
 
 const linearRule = "session_is_linear"
 
-// unlinear tells of a session's calls, which have no order.
+// unlinear is the violation of a session whose calls have no order.
 func unlinear(part []porcupine.Operation, result porcupine.CheckResult) Violation {
 	slices.SortFunc(part, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
 	v := Violation{Rule: linearRule, What: fmt.Sprintf("the calls of session %s have no order: %s", part[0].Input.(*SessionCall).Session, result)}

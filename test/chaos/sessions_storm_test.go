@@ -18,11 +18,12 @@ import (
 	"github.com/troupe-run/troupe/test/chaos"
 )
 
-// counters are the actions whose sessions count: with snapshots after each run, with snapshots when a worker leaves in
-// order, and without any.
+// counters are the actions that count in a session: with a snapshot after each run, with a snapshot when a worker leaves in
+// order, and without snapshots.
 var counters = []string{"chaos.keep", "chaos.count", "chaos.go_count"}
 
-// goings are the ways in which a node goes; each comes back. The reduced suite has the first two, and TestRollingRestarts the third.
+// goings are the ways in which a node ends and comes back. The reduced suite has the first two, and TestRollingRestarts has the
+// third.
 var goings = []fault{
 	{"node killed", killOne},
 	{"node drained", drainOne},
@@ -49,8 +50,8 @@ func TestWholeSessionsAreLinear(t *testing.T) {
 	linearSessions(t, storm{sessions: 1000, executions: 1000 * 20, blows: 10 * len(goings), callers: 48})
 }
 
-// linearSessions has callers count in sessions, several at a time in each, over three nodes that come and go, and searches
-// for an order of each session's calls that explains all that they were told.
+// linearSessions makes callers count in sessions, several at a time in each, while nodes end and come back. Then it searches for
+// an order of each session's calls that explains all results.
 func linearSessions(t *testing.T, s storm) {
 	random := rand.New(rand.NewPCG(seed(t), 7))
 	f := newAmple(t, s.env()...)
@@ -80,7 +81,7 @@ func linearSessions(t *testing.T, s storm) {
 	f.nodes[0].verdict(f.history(c))
 }
 
-// counting is the workload: the calls of all sessions, mixed by the seed. Each session has its own kind of counter.
+// counting is the workload: the calls of all sessions, in an order from the seed. Each session has one kind of counter.
 func (s storm) counting(random *rand.Rand) []*work {
 	plan := make([]*work, s.executions)
 	for i, at := range random.Perm(s.executions) {
@@ -94,7 +95,7 @@ func (s storm) counting(random *rand.Rand) []*work {
 	return plan
 }
 
-// drainOne asks a node by its API to leave, and starts it again once it has.
+// drainOne drains a node by its API, waits for its end and starts it again.
 func drainOne(f *full, random *rand.Rand) {
 	n := f.any(random)
 	n.post("/api/v1/nodes/"+n.incarnation(n.name).Incarnation.String()+"/drain", nil, nil)
@@ -102,17 +103,17 @@ func drainOne(f *full, random *rand.Rand) {
 	n.start()
 }
 
-// ledger is what the callers of sessions were told. It is safe for concurrent use.
+// ledger has the results of all calls of sessions. It is safe for concurrent use.
 type ledger struct {
 	mu     sync.Mutex
 	calls  []chaos.SessionCall
 	failed error
 }
 
-// start is when the suites' clock began; it is monotonic.
+// start is the zero of the suites' clock, which is monotonic.
 var start = time.Now()
 
-// note takes the outcome of one call.
+// note adds the outcome of one call.
 func (l *ledger) note(w *work, began time.Time, e *form.ExecutionView) {
 	c := chaos.SessionCall{
 		Session: w.Session, Key: w.IdempotencyKey, Invoked: began.Sub(start), Returned: time.Since(start), Done: e.Status == messages.Completed,
@@ -129,7 +130,7 @@ func (l *ledger) note(w *work, began time.Time, e *form.ExecutionView) {
 	}
 }
 
-// read takes what a counter returned.
+// read reads a counter's result.
 func read(c *chaos.SessionCall, result json.RawMessage) error {
 	var r struct {
 		Count, Pid, Behind int
@@ -143,7 +144,7 @@ func read(c *chaos.SessionCall, result json.RawMessage) error {
 	return nil
 }
 
-// report logs what was judged. Sessions that never moved, and calls that never overlapped, have shown nothing.
+// report logs the figures. It fails if no session moved or no calls overlapped, because then nothing was tested.
 func (l *ledger) report(t *testing.T, s storm, search time.Duration) {
 	t.Helper()
 	told, behind, undone, together := 0, 0, 0, 0

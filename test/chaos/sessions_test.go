@@ -14,7 +14,7 @@ import (
 // searchTime bounds the search for an order of calls.
 const searchTime = time.Minute
 
-// told is one call of session s that completed, from and to in milliseconds.
+// told is one completed call of session s. from and to are in milliseconds.
 func told(from, to, count int, epoch int64, worker string) chaos.SessionCall {
 	return chaos.SessionCall{
 		Session: "s", Key: fmt.Sprint(from), Invoked: time.Duration(from) * time.Millisecond, Returned: time.Duration(to) * time.Millisecond,
@@ -22,7 +22,7 @@ func told(from, to, count int, epoch int64, worker string) chaos.SessionCall {
 	}
 }
 
-// lost is the same call, told of a loss.
+// lost is the same call, informed of a loss.
 func lost(c chaos.SessionCall, behind int) chaos.SessionCall {
 	c.Lost, c.Behind = true, behind
 	return c
@@ -35,19 +35,19 @@ func undone(from, to int) chaos.SessionCall {
 	return c
 }
 
-// goodCalls are calls that overlap, of a session that moves with its state, loses it, and is given an older one.
+// goodCalls are overlapping calls of a session that moves with its state, loses it, and gets an older one.
 func goodCalls() []chaos.SessionCall {
 	return []chaos.SessionCall{
-		told(0, 40, 2, 1, "w1"), told(5, 30, 1, 1, "w1"), // in the other order than they were made
+		told(0, 40, 2, 1, "w1"), told(5, 30, 1, 1, "w1"), // they took effect in the other order
 		undone(35, 60),
-		told(50, 70, 3, 2, "w2"), // moved with its state
+		told(50, 70, 3, 2, "w2"), // the session moved with its state
 		undone(80, 90),
-		lost(told(95, 120, 1, 4, "w3"), 0), // moved twice, without it
+		lost(told(95, 120, 1, 4, "w3"), 0), // it moved twice, without its state
 		told(130, 140, 2, 4, "w3"),
 		told(150, 160, 3, 4, "w3"),
-		lost(told(170, 180, 3, 5, "w1"), 1), // has what was left before the last call
+		lost(told(170, 180, 3, 5, "w1"), 1), // it got the state before the last call
 		told(190, 200, 4, 5, "w1"),
-		lost(told(210, 220, 3, 6, "w2"), 3), // and the same once more, which now lacks those since, too
+		lost(told(210, 220, 3, 6, "w2"), 3), // it got the same state again, which lacks two more calls now
 	}
 }
 
@@ -57,7 +57,7 @@ func TestCallsThatHaveAnOrder(t *testing.T) {
 	require.Empty(t, chaos.CheckSessions(nil, searchTime))
 }
 
-// Each fault of a session must be found, and named with its session, whatever the others do.
+// Each fault of a session must be found and named with its session, beside correct sessions.
 func TestCallsThatHaveNoOrder(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string][]chaos.SessionCall{
@@ -88,11 +88,11 @@ func TestCallsThatHaveNoOrder(t *testing.T) {
 	}
 }
 
-// A search that finds no end is no proof.
+// A search that does not end proves nothing.
 func TestAnUndecidedSearchIsAViolation(t *testing.T) {
 	t.Parallel()
 	var calls []chaos.SessionCall
-	for i := range 24 { // all at once, and none that fits the last
+	for i := range 24 { // all at the same time, and no order fits the last one
 		calls = append(calls, told(0, 1000, i+1, 1, "w1"))
 	}
 	calls = append(calls, told(0, 1000, 90, 1, "w1"))

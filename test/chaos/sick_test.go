@@ -21,8 +21,7 @@ import (
 	"github.com/troupe-run/troupe/rules/submit"
 )
 
-// cureTime bounds how long a sick worker may take from its illness to its healthy successor: the frame that is never
-// finished takes 10 s to be one.
+// cureTime bounds the time from a worker's fault until its successor works. An incomplete frame is an error after 10 s.
 const cureTime = 25 * time.Second
 
 func TestSickWorkersAreReplaced(t *testing.T) {
@@ -35,7 +34,7 @@ func TestWholeSickWorkersAreReplaced(t *testing.T) {
 	sickWorkersAreReplaced(t, 5)
 }
 
-// workers lists this node's workers of a pool; of all pools where it is empty.
+// workers lists this node's workers of a pool; all pools if pool is empty.
 func (n *node) workers(pool string) []view.Worker {
 	n.t.Helper()
 	var nodes api.NodeList
@@ -47,13 +46,13 @@ func (n *node) workers(pool string) []view.Worker {
 	return list.Workers
 }
 
-// patient is one pool with one worker.
+// patient is a pool with one worker.
 type patient struct {
 	*node
 	pool string
 }
 
-// worker returns the pool's worker once it is ready.
+// worker returns the pool's worker when it is ready.
 func (p *patient) worker() view.Worker {
 	p.t.Helper()
 	return p.until("it is ready", func(w *view.Worker) bool { return w.State == "ready" && w.Health == "healthy" && w.Pid > 0 })
@@ -69,13 +68,13 @@ func (p *patient) until(what string, holds func(*view.Worker) bool) view.Worker 
 				return last
 			}
 		}
-		time.Sleep(10 * time.Millisecond) // between two looks
+		time.Sleep(10 * time.Millisecond)
 	}
 	require.FailNowf(p.t, "worker not as wanted", "not within %s: %s; it is %+v", cureTime, what, last)
 	return last
 }
 
-// submit starts an action and returns once a worker has begun it.
+// submit submits an action and returns its id.
 func (p *patient) submit(action, session string) messages.ExecutionID {
 	p.t.Helper()
 	var view form.ExecutionView
@@ -96,7 +95,7 @@ func (p *patient) outcome(id messages.ExecutionID) form.ExecutionView {
 	return view
 }
 
-// cured waits for the successor of a worker, which must name why it is there, and must work.
+// cured waits for the successor of a worker. It must name the cause, and it must work.
 func (p *patient) cured(before view.Worker, why string) {
 	p.t.Helper()
 	after := p.until("it has a successor", func(w *view.Worker) bool {
@@ -109,7 +108,7 @@ func (p *patient) cured(before view.Worker, why string) {
 	p.works(after)
 }
 
-// works has the worker run something.
+// works runs an execution on the worker.
 func (p *patient) works(w view.Worker) {
 	p.t.Helper()
 	view := p.outcome(p.submit("ok_"+p.pool, ""))
@@ -119,18 +118,18 @@ func (p *patient) works(w view.Worker) {
 	require.Equal(p.t, w.Pid, by.Pid)
 }
 
-// illness is one way to fall ill: what a run of it ends as, and what the API then says of its worker.
+// illness is one fault of a worker: how it comes about, the outcome of the run, and what the API then says of the worker.
 type illness struct {
 	pool, action string
-	strike       func(*testing.T, *patient, view.Worker) // where the action does not do it itself
+	strike       func(*testing.T, *patient, view.Worker) // nil if the action causes the fault itself
 	status       messages.Status
 	code         messages.Code
-	says         string // in its message
+	says         string // a part of the error's message
 	exit         string
 	why          string
 }
 
-// illnesses are those that a run has.
+// illnesses are the faults during a run.
 var illnesses = []illness{
 	{pool: "killed", action: "hold_killed", strike: signal(syscall.SIGKILL), status: messages.Abandoned, code: messages.CodeWorkerLost, exit: "signal: SIGKILL", why: "signal: SIGKILL"},
 	{pool: "frozen_busy", action: "hold_frozen", strike: signal(syscall.SIGSTOP), status: messages.TimedOut, code: messages.CodeTimeout, why: "ran longer than its timeout"},
@@ -176,7 +175,7 @@ func sickWorkersAreReplaced(t *testing.T, rounds int) {
 			"killed": killedIdle, "frozen": frozenIdle, "grown": grown, "slow": slow, "inputs": badInputs, "silent": silent,
 		} {
 			t.Run(name+" idle", func(t *testing.T) {
-				if name != "killed" { // it shares the pool of the illness of that name, and comes before it
+				if name != "killed" { // it uses the same pool as the fault of that name, and runs before it
 					t.Parallel()
 				}
 				test(&patient{node: n.in(t), pool: name}, rounds)
@@ -185,7 +184,7 @@ func sickWorkersAreReplaced(t *testing.T, rounds int) {
 	})
 }
 
-// in is the node as a subtest sees it: what fails there fails it.
+// in is the node for a subtest: its failures are the subtest's.
 func (n *node) in(t *testing.T) *node {
 	c := &node{t: t, dir: n.dir, effects: n.effects, mark: n.mark, log: n.log, command: n.command}
 	c.client.Store(n.client.Load())
@@ -216,7 +215,7 @@ func killedIdle(p *patient, rounds int) {
 	}
 }
 
-// frozenIdle: a stopped process takes no signal but SIGKILL and answers nothing; its probes tell.
+// frozenIdle: a frozen process answers nothing and takes no signal but SIGKILL. Its probes detect this.
 func frozenIdle(p *patient, rounds int) {
 	for range rounds {
 		before := p.worker()
@@ -226,7 +225,7 @@ func frozenIdle(p *patient, rounds int) {
 	}
 }
 
-// grown: a worker that has grown past its recycling size is replaced in order, and its run is left alone.
+// grown: a worker whose memory exceeds its recycling size is replaced in order, and its run completes.
 func grown(p *patient, _ int) {
 	before := p.worker()
 	view := p.outcome(p.submit("grow", ""))
@@ -234,7 +233,7 @@ func grown(p *patient, _ int) {
 	p.cured(before, "")
 }
 
-// slow: who reports progress is left to work, however slow it is.
+// slow: a worker that reports progress is not replaced, however slow it is.
 func slow(p *patient, rounds int) {
 	before := p.worker()
 	for range rounds {
@@ -246,7 +245,7 @@ func slow(p *patient, rounds int) {
 	require.Equal(p.t, before.Pid, after.Pid)
 }
 
-// badInputs: what is wrong with the input is not held against the worker, nor its sessions.
+// badInputs: bad input ends neither the worker nor its sessions.
 func badInputs(p *patient, rounds int) {
 	before := p.worker()
 	count := func() (n, pid int) {
@@ -273,7 +272,7 @@ func badInputs(p *patient, rounds int) {
 	require.Equal(p.t, "healthy", after.Grade)
 }
 
-// badInput submits what the code refuses, and what does not even reach it.
+// badInput submits parameters that the code refuses, and some that the schema refuses.
 func (p *patient) badInput() {
 	p.t.Helper()
 	var view form.ExecutionView
@@ -290,7 +289,7 @@ func (p *patient) badInput() {
 	}
 }
 
-// silent: a program that never answers hello makes its pool broken by name, and hurts nobody else.
+// silent: a program that does not answer hello makes its pool broken, with the reason. The other pools work.
 func silent(p *patient, _ int) {
 	var pool view.Pool
 	p.eventually(cureTime, "the pool is broken", func(ctx context.Context) bool {

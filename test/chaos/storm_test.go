@@ -20,21 +20,21 @@ import (
 	"github.com/troupe-run/troupe/test/chaos"
 )
 
-// storm is a run under load in which something is struck down again and again.
+// storm is a load during which faults are injected again and again.
 type storm struct {
 	executions, blows, sessions, callers int
 	strike                               func(*node, *rand.Rand)
-	// gentle: nothing is ever lost by the blows, so no work may be abandoned and no session's state be gone.
+	// gentle: the faults lose nothing, so no work may be abandoned and no session may lose its state.
 	gentle bool
-	// stretch makes the runs of Python and Go so many times longer; 0: once.
+	// stretch multiplies the duration of Python and Go runs; 0: 1.
 	stretch int
-	// events: the store keeps an event for every step, which it does not by default.
+	// events: the store keeps an event for every step, which is not the default.
 	events bool
 	// direct: the nodes hand work to each other, without RabbitMQ.
 	direct bool
-	// idle is how many sessions the store has besides those of the load.
+	// idle is how many idle sessions the store has besides those of the load.
 	idle int
-	// admit, where set, holds a caller up before it begins the numbered work.
+	// admit, if set, is called before each piece of work, and may block.
 	admit func(at int) error
 }
 
@@ -78,54 +78,53 @@ func TestWholeNodeStoppedUnderLoad(t *testing.T) {
 	underLoad(t, storm{executions: 10_000, blows: 20, sessions: 64, callers: 48, strike: stopNode, gentle: true})
 }
 
-// killNode takes the node's power away. Every third time it does so again while the node comes up, be it before it
-// listens or after.
+// killNode kills the node. One time in three it kills it again during its start.
 func killNode(n *node, random *rand.Rand) {
 	n.kill()
 	if random.IntN(3) == 0 {
 		_, err := n.launch()
 		require.NoError(n.t, err)
-		time.Sleep(time.Duration(random.IntN(150)) * time.Millisecond) // the moment of the kill, from the seed
+		time.Sleep(time.Duration(random.IntN(150)) * time.Millisecond) // the time of the kill depends on the seed
 		n.kill()
 	}
 	n.start()
 	n.ready()
 }
 
-// killWorker kills a process of a worker: three times of four one that runs something, where there is such, else
-// whatever it does. A kill that knew nothing of the work would mostly hit idle workers.
+// killWorker kills a process of a worker. Three times in four it chooses a busy one, if there is one. A random choice would
+// mostly hit idle workers.
 func killWorker(n *node, random *rand.Rand) {
 	workers := slices.DeleteFunc(slices.Concat(n.workers("chaos.py"), n.workers("chaos.kept"), n.workers("chaos.gw")), func(w view.Worker) bool { return w.Pid == 0 })
 	if len(workers) == 0 {
-		return // all of them are being replaced, having timed out
+		return // all of them are being replaced after a timeout
 	}
 	busy := slices.DeleteFunc(slices.Clone(workers), func(w view.Worker) bool { return w.State != "busy" })
 	if random.IntN(4) > 0 && len(busy) > 0 {
 		workers = busy
 	}
-	_ = syscall.Kill(workers[random.IntN(len(workers))].Pid, syscall.SIGKILL) // an error means that it has just been replaced
+	_ = syscall.Kill(workers[random.IntN(len(workers))].Pid, syscall.SIGKILL) // fails if it has just been replaced
 	n.allReady()
 }
 
-// stopNode asks the node to end in order, and starts the next.
+// stopNode stops the node in order and starts it again.
 func stopNode(n *node, _ *rand.Rand) {
 	n.stop()
 	n.start()
 	n.ready()
 }
 
-// kind is one kind of work: what it may end as when nothing but the node is killed.
+// kind is one kind of work, with its possible outcomes if only the node is killed.
 type kind struct {
 	action  string
 	weight  int
-	ms      int    // work of up to so many milliseconds
-	session string // what the names of its sessions begin with; empty: it has none
+	ms      int    // the longest duration in milliseconds
+	session string // the prefix of its sessions' names; empty: it has no session
 	want    []messages.Status
 	codes   []messages.Code
 }
 
-// kinds is the mix. Work that runs when the node dies is abandoned, or, where it may be repeated, run again; run again
-// too often it would be poisoned.
+// kinds is the mix. Work that runs when the node dies is abandoned or, if it is idempotent, repeated. If it is repeated too
+// often, it fails as poisoned.
 var kinds = []kind{
 	{action: "chaos.count", weight: 16, ms: 10, session: "s", want: ends(messages.Completed)},
 	{action: "chaos.keep", weight: 8, ms: 10, session: "k", want: ends(messages.Completed)},
@@ -145,17 +144,17 @@ var kinds = []kind{
 	{action: "core.fail", weight: 3, want: ends(messages.Failed), codes: codes(messages.CodeActionError)},
 }
 
-// ends are outcomes of work that may also be abandoned.
+// ends are the given outcomes and abandoned.
 func ends(statuses ...messages.Status) []messages.Status { return append(statuses, messages.Abandoned) }
 
 func codes(list ...messages.Code) []messages.Code { return list }
 
-// plan makes the workload: everything that chance decides, from the seed alone.
+// plan makes the workload from the seed. No other part of it is random.
 func (s storm) plan(random *rand.Rand) []*work {
 	var lots []*kind
 	for i := range kinds {
 		if s.gentle && kinds[i].action == "chaos.hang" {
-			continue // a run that is stopped at its timeout takes its worker along, with the state of its sessions
+			continue // a run that reaches its timeout ends its worker, with the state of its sessions
 		}
 		lots = append(lots, slices.Repeat([]*kind{&kinds[i]}, kinds[i].weight)...)
 	}
@@ -180,7 +179,7 @@ func (s storm) plan(random *rand.Rand) []*work {
 	return plan
 }
 
-// length is how long one run of the kind takes, in milliseconds. A shell's stays short: it starts a process a step.
+// length is the duration of one run in milliseconds. Shell runs stay short, because a shell starts a process for each step.
 func (s storm) length(k *kind, random *rand.Rand) int {
 	ms := max(k.ms/1000*1000, random.IntN(k.ms))
 	if s.stretch > 0 && k.ms < 1000 && !strings.HasPrefix(k.action, "chaos.sh") {
@@ -189,10 +188,11 @@ func (s storm) length(k *kind, random *rand.Rand) int {
 	return ms
 }
 
-// env gives a node that stops gently its time: a probe's timeout also bounds the snapshots of the sessions of a worker that leaves.
-// directly takes a fleet's RabbitMQ away from a node.
+// directly is the setting of a node without RabbitMQ.
 const directly = "TROUPE_MESSAGE_QUEUE_RABBITMQ_URL="
 
+// env has the settings of the nodes. A node that is stopped gently gets more time: a probe's timeout also bounds the snapshots of a worker
+// that leaves.
 func (s storm) env() (env []string) {
 	if s.events {
 		env = append(env, allEvents)
@@ -203,8 +203,7 @@ func (s storm) env() (env []string) {
 	if !s.gentle {
 		return env
 	}
-	// A probe, or the code that is cancelled, may take longer than the grace of other storms; a worker ended for that would take its
-	// sessions along.
+	// A probe or a cancel may take longer than in other storms. A worker that is ended for that would lose its sessions.
 	return append(env, "TROUPE_HEALTH_PROBE_TIMEOUT=20", "TROUPE_WORKER_CANCEL_GRACE=20")
 }
 
@@ -215,7 +214,7 @@ func underLoad(t *testing.T, s storm) {
 	n.start()
 	n.ready()
 	plan := s.plan(random)
-	thresholds := make([]int, s.blows) // a blow comes when so many callers have their outcome
+	thresholds := make([]int, s.blows) // a fault comes when so many executions have ended
 	for i := range thresholds {
 		thresholds[i] = random.IntN(s.executions * 95 / 100)
 	}
@@ -232,7 +231,7 @@ func underLoad(t *testing.T, s storm) {
 	reportStorm(t, s, c, h, blows)
 }
 
-// startLoad has the callers work the plan off, and returns what waits for them.
+// startLoad makes the callers perform the plan. The returned function waits for them.
 func startLoad(ctx context.Context, c *caller, s storm, plan []*work, seed uint64, finished *atomic.Int64) func() error {
 	next := atomic.Int64{}
 	failures := make([]error, s.callers)
@@ -266,7 +265,7 @@ func startLoad(ctx context.Context, c *caller, s storm, plan []*work, seed uint6
 	}
 }
 
-// perform submits one work, cancels it where that is among its ends, and waits for the outcome.
+// perform submits one piece of work, cancels it if cancelled is a possible outcome, and waits for the outcome.
 func (c *caller) perform(ctx context.Context, w *work, random *rand.Rand) error {
 	began := time.Now()
 	id, err := c.submit(ctx, w)
@@ -274,7 +273,7 @@ func (c *caller) perform(ctx context.Context, w *work, random *rand.Rand) error 
 		return err
 	}
 	if slices.Contains(w.want, messages.Cancelled) {
-		time.Sleep(time.Duration(random.IntN(60)) * time.Millisecond) // the moment of the cancel, from the seed
+		time.Sleep(time.Duration(random.IntN(60)) * time.Millisecond) // the time of the cancel depends on the seed
 		if err := c.cancel(ctx, id); err != nil {
 			return err
 		}
@@ -286,20 +285,20 @@ func (c *caller) perform(ctx context.Context, w *work, random *rand.Rand) error 
 	return err
 }
 
-// blow is one strike, and how long it took until all was well again.
+// blow is one injected fault: its time, and how long it took until all was ready again.
 type blow struct {
 	at     time.Time
 	healed time.Duration
 }
 
-// strikeAt strikes each time so many executions have an outcome, at a random moment after it.
+// strikeAt injects a fault each time that so many executions have ended, after a random pause.
 func (n *node) strikeAt(ctx context.Context, thresholds []int, finished *atomic.Int64, random *rand.Rand, strike func(*node, *rand.Rand)) []blow {
 	n.t.Helper()
 	deadline, _ := ctx.Deadline()
 	blows := make([]blow, len(thresholds))
 	for i, threshold := range thresholds {
 		n.eventually(time.Until(deadline), "the load goes on", func(context.Context) bool { return finished.Load() >= int64(threshold) })
-		time.Sleep(time.Duration(random.IntN(40)) * time.Millisecond) // the moment of the blow, from the seed
+		time.Sleep(time.Duration(random.IntN(40)) * time.Millisecond) // the time of the fault depends on the seed
 		blows[i].at = time.Now()
 		strike(n, random)
 		blows[i].healed = time.Since(blows[i].at)
@@ -307,7 +306,8 @@ func (n *node) strikeAt(ctx context.Context, thresholds []int, finished *atomic.
 	return blows
 }
 
-// reportStorm logs the figures that docs/chaos.md records. A storm that has hit nothing has shown nothing.
+// reportStorm logs the figures that docs/chaos.md records. It fails if the faults hit nothing, because then the storm tested
+// nothing.
 func reportStorm(t *testing.T, s storm, c *caller, h *chaos.History, blows []blow) {
 	t.Helper()
 	again := 0
@@ -341,8 +341,8 @@ func reportStorm(t *testing.T, s storm, c *caller, h *chaos.History, blows []blo
 	require.NotEmpty(t, rescues, "no run was hit")
 }
 
-// losses counts the runs that were told of a loss, and those whose session's counter did not go on. A session that was
-// bound, and moved before its first run, is told of a loss that is none.
+// losses counts the runs that were informed of a loss, and those whose session's counter did not continue. A session that was
+// bound, and moved before its first run, is informed of a loss although it had no state.
 func losses(effects []chaos.Effect) (told, broken int) {
 	counts := map[string]int{}
 	for _, f := range effects {
@@ -360,7 +360,7 @@ func losses(effects []chaos.Effect) (told, broken int) {
 	return told, broken
 }
 
-// since is the time from the last blow before the moment.
+// since is the time from the last fault before at.
 func since(blows []blow, at time.Time) time.Duration {
 	for _, b := range slices.Backward(blows) {
 		if b.at.Before(at) {

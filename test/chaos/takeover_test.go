@@ -18,8 +18,8 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// The promises: how long after a node was killed what it had, or would have placed, is placed on other nodes; and how long
-// nothing is placed when a node that places stops in order.
+// The promised bounds: how long after the kill of a node its work, and the work that it would have placed, is placed on other
+// nodes; and for how long nothing is placed when a router stops in order.
 const (
 	takenOver = 6 * time.Second
 	handedOn  = time.Second
@@ -28,7 +28,7 @@ const (
 // placedPool is the pool whose placements are measured.
 const placedPool = "chaos.gw"
 
-// trickleEvery is the time between two pieces of work that are submitted while a node is taken away.
+// trickleEvery is the time between two submissions during a fault.
 const trickleEvery = 50 * time.Millisecond
 
 func TestPlacingGoesOn(t *testing.T) {
@@ -51,10 +51,10 @@ func TestWholeDirectPlacingGoesOn(t *testing.T) {
 	placingGoesOn(t, 30, 30, directly)
 }
 
-// placingGoesOn kills the node that places, of three, and stops it in order, while work comes in at the others.
+// placingGoesOn kills the router of three nodes, and stops it in order, while the other nodes accept work.
 func placingGoesOn(t *testing.T, kills, stops int, env ...string) {
 	random := rand.New(rand.NewPCG(seed(t), 9))
-	f := newAmple(t, append(env, allEvents)...) // what is measured are the times of placements and claims
+	f := newAmple(t, append(env, allEvents)...) // the test measures by the events of placements and claims
 	paths, err := built()
 	require.NoError(t, err)
 	for _, name := range []string{"a", "b", "c"} {
@@ -77,14 +77,15 @@ func placingGoesOn(t *testing.T, kills, stops int, env ...string) {
 	measured.report(t, "stop", stops, handedOn)
 }
 
-// placing is one blow at the node that placed: its name is the head of the keys of the work that met it.
+// placing is one fault of the router. Its name is in the keys of the work that was submitted during it.
 type placing struct {
 	name, victim string
-	routed       bool // the store says that it led the pool's routing
+	routed       bool // the store named it as the pool's router
 	at           time.Time
 }
 
-// router is the node that leads a pool's routing, and whether one does: else each places what it gets, and it is any.
+// router is the node that routes for a pool, according to the store. ok is false if the store names none: then each node places
+// what it accepts, and router returns any of them.
 func (f *full) router(pool string, random *rand.Rand) (*node, bool) {
 	f.t.Helper()
 	found, err := servers.Query(f.postgres, "SELECT to_regclass('router') IS NOT NULL")
@@ -104,8 +105,8 @@ func (f *full) router(pool string, random *rand.Rand) (*node, bool) {
 	return f.any(random), false
 }
 
-// takeAway takes the node away that places, while more work comes in at the others, and starts another in its place at once.
-// It returns when what the node ran is repeated.
+// takeAway kills or stops the router while the other nodes accept work, and starts a new node in its place at once. It returns
+// when the work that the node ran is repeated.
 func (f *full) takeAway(c *caller, random *rand.Rand, name string, how func(*node)) placing {
 	f.t.Helper()
 	victim, routed := f.router(placedPool, random)
@@ -118,7 +119,7 @@ func (f *full) takeAway(c *caller, random *rand.Rand, name string, how func(*nod
 	var trickle sync.WaitGroup
 	var failed error
 	trickle.Go(func() { failed = among.trickle(ctx, name) })
-	time.Sleep(4*trickleEvery + time.Duration(random.Int64N(int64(trickleEvery)))) // the moment of the blow, from the seed
+	time.Sleep(4*trickleEvery + time.Duration(random.Int64N(int64(trickleEvery)))) // the time of the fault depends on the seed
 	at := time.Now()
 	how(victim)
 	victim.rename(fmt.Sprintf("%s-%d", gone[:1], victim.boots))
@@ -134,20 +135,20 @@ func (f *full) takeAway(c *caller, random *rand.Rand, name string, how func(*nod
 	return placing{name: name, victim: gone, routed: routed, at: at}
 }
 
-// rename gives the node's next boot another name, so that its workers are told from those of the last.
+// rename gives the node's next boot another name, so that its workers can be told from those of the last boot.
 func (n *node) rename(name string) {
 	n.name = name
 	n.env = append(n.env, "TROUPE_NODE_NAME="+name)
 }
 
-// holdTime is how long a run is that a node is to be taken away under. Its repetition ends at once.
+// holdTime is the duration of a run that the fault interrupts. Its repetition ends at once.
 const holdTime = 10 * time.Second
 
-// occupyMax bounds the pieces of work that are submitted until one of them runs on the node that is meant.
+// occupyMax bounds the submissions until one of them runs on the chosen node.
 const occupyMax = 12
 
-// occupy has the node run work that may be repeated. What comes to run on the others is cancelled again: it would keep their
-// workers from what is measured.
+// occupy makes the node run idempotent work. It cancels submissions that run on other nodes, because they would occupy workers
+// that the test measures.
 func (f *full) occupy(c *caller, victim *node, name string) {
 	f.t.Helper()
 	through := &caller{node: victim}
@@ -184,7 +185,7 @@ func (c *caller) clear(t *testing.T, ids []messages.ExecutionID) {
 	}
 }
 
-// heldBy lists the executions of the blow that run on the victim, as another node knows them.
+// heldBy lists the executions of the fault that run on the victim, according to another node.
 func (f *full) heldBy(asked *node, victim, name string) (ids []messages.ExecutionID) {
 	f.t.Helper()
 	for _, e := range asked.with("running") {
@@ -195,7 +196,7 @@ func (f *full) heldBy(asked *node, victim, name string) (ids []messages.Executio
 	return ids
 }
 
-// adopt takes another caller's log into this one's.
+// adopt adds another caller's log to this one's.
 func (c *caller) adopt(other *caller) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -203,7 +204,7 @@ func (c *caller) adopt(other *caller) {
 	c.again += other.again
 }
 
-// trickle submits a small piece of work every so often until ctx ends.
+// trickle submits a short execution every trickleEvery until ctx ends.
 func (c *caller) trickle(ctx context.Context, name string) error {
 	tick := time.NewTicker(trickleEvery)
 	defer tick.Stop()
@@ -221,19 +222,19 @@ func (c *caller) trickle(ctx context.Context, name string) error {
 	}
 }
 
-// placings are what was measured over all blows of a kind.
+// placings are the measurements, by the kind of fault.
 type placings map[string]*figures
 
-// figures are those of one kind of blow: how many met a router, and the times after each.
+// figures are the measurements of one kind of fault: how often the node was a router, and the times after each fault.
 type figures struct {
 	routed                 int
 	first, waited, running []time.Duration
-	longest                *chaos.Stored // what waited longest
+	longest                *chaos.Stored // the execution that waited longest
 	longestWait            time.Duration
 }
 
-// measure reads from the events, for each blow, when the first work was placed on another node that had not been started,
-// the longest that such work waited, and when what the node ran was placed again.
+// measure reads three times from the events of each fault: when the first execution that had not started was placed on another
+// node, the longest wait of such an execution, and when the work that the node ran was placed again.
 func measure(h *chaos.History, blows []placing) placings {
 	all := placings{}
 	for _, b := range blows {
@@ -270,7 +271,7 @@ func measure(h *chaos.History, blows []placing) placings {
 	return all
 }
 
-// placedElsewhere is how long after the blow the execution was placed on another node; 0: it was not.
+// placedElsewhere is the time from the fault until the execution was placed on another node; 0: it was not.
 func (b placing) placedElsewhere(e *chaos.Stored) time.Duration {
 	for _, ev := range e.Changes() {
 		if ev.Kind == "place" && ev.At.After(b.at) && nodeOf(ev.Worker) != b.victim {
@@ -280,7 +281,7 @@ func (b placing) placedElsewhere(e *chaos.Stored) time.Duration {
 	return 0
 }
 
-// hit reports whether the execution ran on the node when it was struck.
+// hit reports whether the execution ran on the node at the fault.
 func (b placing) hit(e *chaos.Stored) bool {
 	on := false
 	for _, ev := range e.Changes() {
@@ -292,7 +293,7 @@ func (b placing) hit(e *chaos.Stored) bool {
 	return on
 }
 
-// report logs what was measured, and requires that it is within the promise.
+// report logs the measurements, and requires that they are within the promise.
 func (p placings) report(t *testing.T, kind string, blows int, promise time.Duration) {
 	t.Helper()
 	m := p[kind]

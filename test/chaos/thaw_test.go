@@ -18,11 +18,11 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// beat is how often a node renews its lease by default. A handler on a node that was frozen past its lease may go on for
-// so long after the thaw.
+// beat is how often a node renews its lease by default. If a node was frozen beyond its lease, its handlers may continue for that
+// long after the thaw.
 const beat = time.Second
 
-// holdings is how many runs the program has that is frozen; the other has as many workers free, and more.
+// holdings is how many runs the program has when it is frozen. The other program has at least as many free workers.
 const holdings = 3
 
 func TestThawedHandlersAreTold(t *testing.T) {
@@ -35,8 +35,8 @@ func TestWholeThawedHandlersAreTold(t *testing.T) {
 	thawedHandlers(t, 10)
 }
 
-// thawedHandlers freezes a program with a node inside it until another one repeats what it ran, and thaws it: the
-// contexts of its handlers end within a beat.
+// thawedHandlers freezes a program with an embedded node until another node repeats its runs, and thaws it. The contexts of its
+// handlers must end within a beat.
 func thawedHandlers(t *testing.T, rounds int) {
 	paths, err := built()
 	require.NoError(t, err)
@@ -54,8 +54,8 @@ func thawedHandlers(t *testing.T, rounds int) {
 	t.Logf("%d handlers told after their node's thaw: p50 %s, max %s", len(told), quantile(told, 0.5), quantile(told, 1))
 }
 
-// thawOnce does so once with node a, whose work node b repeats, which is started once a has it all. It returns how long after
-// the thaw each handler was told.
+// thawOnce does so once with node a. It starts node b, which repeats the work, when a has all of it. It returns how long after
+// the thaw each handler's context ended.
 func (f *full) thawOnce(a, b *node, held, round string) (told []time.Duration) {
 	f.t.Helper()
 	c := &caller{node: a}
@@ -103,7 +103,7 @@ func monotonic(t *testing.T) time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// heldLine is one line that a handler wrote.
+// heldLine is one line of the handlers' log.
 type heldLine struct {
 	kind    string
 	id      messages.ExecutionID
@@ -112,7 +112,7 @@ type heldLine struct {
 	at      time.Duration
 }
 
-// of reports whether the line is of work that the caller submitted.
+// of reports whether the line is of an execution that the caller submitted.
 func (h heldLine) of(c *caller) bool {
 	for _, call := range c.calls {
 		if call.ID == h.id {
@@ -122,7 +122,7 @@ func (h heldLine) of(c *caller) bool {
 	return false
 }
 
-// lines are those of the handlers' log that are wanted.
+// lines are the lines of the handlers' log for which wanted is true.
 func lines(t *testing.T, path string, wanted func(heldLine) bool) (all []heldLine) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -131,7 +131,7 @@ func lines(t *testing.T, path string, wanted func(heldLine) bool) (all []heldLin
 		var h heldLine
 		var id string
 		if n, _ := fmt.Sscan(line, &h.kind, &id, &h.attempt, &h.pid, &h.at); n != 5 || !strings.HasSuffix(line, "\n") {
-			continue // it is being written
+			continue // the line is not complete yet
 		}
 		h.id, err = messages.ParseExecutionID(id)
 		require.NoError(t, err)
@@ -142,7 +142,7 @@ func lines(t *testing.T, path string, wanted func(heldLine) bool) (all []heldLin
 	return all
 }
 
-// begun are the executions of those lines that tell of a start.
+// begun are the executions of the lines that report a start.
 func begun(t *testing.T, path string, wanted func(heldLine) bool) (ids []messages.ExecutionID) {
 	t.Helper()
 	for _, h := range lines(t, path, func(h heldLine) bool { return h.kind == "start" && wanted(h) }) {
