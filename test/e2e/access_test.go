@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// guardedConfig has a token or two for each scope; ops's stands in the environment.
+// guardedConfig has tokens for each scope. The token of ops is in the environment.
 const guardedConfig = `
 tokens:
   - {name: viewer, scopes: [read], token: read-secret-123456}
@@ -21,7 +21,7 @@ tokens:
   - {name: ops, scopes: [admin], token_env: OPS_SECRET}
 `
 
-// TestTokensAndScopes calls a guarded node without a token, with a wrong one, and with each scope.
+// TestTokensAndScopes calls a node that requires tokens: without a token, with a wrong one, and with each scope.
 func TestTokensAndScopes(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{config: guardedConfig, env: []string{"OPS_SECRET=admin-secret-123456"}})
@@ -92,7 +92,7 @@ func TestTokensAndScopes(t *testing.T) {
 	require.NotContains(t, n.log.String(), "secret-123456")
 }
 
-// TestWithoutTokensOnlyThisMachine refuses what a browser would send for a foreign page.
+// TestWithoutTokensOnlyThisMachine: without tokens the node refuses what a browser would send for a page of another origin.
 func TestWithoutTokensOnlyThisMachine(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -118,7 +118,7 @@ func TestWithoutTokensOnlyThisMachine(t *testing.T) {
 	n.works(t)
 }
 
-// TestTokensFile makes tokens with the command, and changes the file under a running node.
+// TestTokensFile makes tokens with the command, and changes the file while the node runs.
 func TestTokensFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "tokens.yaml")

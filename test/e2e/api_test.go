@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOpenAPI reads the description that the node serves: every path that these tests rely on stands in it.
+// TestOpenAPI reads the OpenAPI document that the node serves. It must have every path that these tests use.
 func TestOpenAPI(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -27,7 +27,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// TestWaitIsALongPoll waits a bounded time for an execution that runs longer, then for its end.
+// TestWaitIsALongPoll waits for a running execution with a timeout that is too short, and then until its end.
 func TestWaitIsALongPoll(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -44,14 +44,14 @@ func TestWaitIsALongPoll(t *testing.T) {
 	require.Contains(t, answer.text("error", "message"), "timeout_seconds")
 }
 
-// TestASubmissionWaitsAsLongAsItAsksFor: a run longer than what the API gives other requests is answered with its end.
+// TestASubmissionWaitsAsLongAsItAsksFor: a submission may wait for its outcome longer than the timeout of other requests.
 func TestASubmissionWaitsAsLongAsItAsksFor(t *testing.T) {
 	t.Parallel()
 	e := shared(t).submit(t, "core.sleep", object{"seconds": 6}, object{"wait_seconds": 30})
 	require.Equal(t, "completed", e.text("status"), "%v", e)
 }
 
-// TestOutputIsFollowed streams a run as it happens.
+// TestOutputIsFollowed streams the output of a run while it runs.
 func TestOutputIsFollowed(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -76,7 +76,7 @@ func TestOutputIsFollowed(t *testing.T) {
 	require.NotZero(t, seen["stdout"], "%v", seen)
 }
 
-// TestListIsFilteredAndPaged walks a filtered list page by page.
+// TestListIsFilteredAndPaged reads a filtered list page by page.
 func TestListIsFilteredAndPaged(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -103,7 +103,7 @@ func TestListIsFilteredAndPaged(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// TestDebugEndpoint reads the live tree, and one actor with its history, as JSON.
+// TestDebugEndpoint reads the tree of actors, and one actor with its history, as JSON.
 func TestDebugEndpoint(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -143,7 +143,7 @@ func TestDebugEndpoint(t *testing.T) {
 	require.NotContains(t, all[0], "error")
 }
 
-// TestHealthOfAWorker reads and takes a probe.
+// TestHealthOfAWorker reads a worker's health and probes it.
 func TestHealthOfAWorker(t *testing.T) {
 	t.Parallel()
 	n := shared(t)

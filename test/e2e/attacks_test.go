@@ -20,10 +20,10 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// The tests of this file use only what older releases have too. With TROUPE_E2E_BINARY they show what an older release did under the
-// same attack; docs/lab/attacks.md has the results.
+// The tests of this file use only features that older releases have too. With TROUPE_E2E_BINARY they show what an older release does
+// under the same attack; docs/lab/attacks.md has the results.
 
-// twoTokens are two callers who may submit.
+// twoTokens has two callers with the scope submit, and an operator.
 const twoTokens = `
 tokens:
   - {name: ci, scopes: [submit], token: submit-secret-123456}
@@ -31,8 +31,8 @@ tokens:
   - {name: ops, scopes: [admin], token: admin-secret-123456}
 `
 
-// TestAThousandConnectionsSilenceNobody opens more connections than the node takes calls at once: for answers that nobody reads, and for
-// bodies that never come.
+// TestAThousandConnectionsSilenceNobody opens more connections than the number of calls that the node serves at once. Some read
+// no answer, and some send no body.
 func TestAThousandConnectionsSilenceNobody(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -51,7 +51,7 @@ func TestAThousandConnectionsSilenceNobody(t *testing.T) {
 				_, err = io.WriteString(conn, text)
 				require.NoError(t, err)
 			}
-			for range 1000 { // for as long as the node takes to reach the last of them
+			for range 1000 { // long enough for the node to have served the last of them
 				require.Equal(t, http.StatusOK, n.status(t, "/healthz"))
 			}
 			n.works(t)
@@ -74,7 +74,7 @@ func trialPack(t *testing.T, action string) string {
 	return pack
 }
 
-// TestTheLargestParametersFitInMemory sends parameters of nearly 1 MiB in which each item is wrong in three ways.
+// TestTheLargestParametersFitInMemory sends parameters of nearly 1 MiB in which each item has three errors.
 func TestTheLargestParametersFitInMemory(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{trialPack(t, `command: ["true"]
@@ -89,8 +89,8 @@ parameters: {"type":"object","properties":{"l":{"items":{"anyOf":[{"type":"integ
 	require.Less(t, peak, int64(400<<20))
 }
 
-// TestASchemaWhoseCheckCouldNotEndIsRefused starts a node with a schema that leads back to itself in two ways. A node that takes it is
-// sent parameters of 300 bytes, whose check takes twice as long with each level.
+// TestASchemaWhoseCheckCouldNotEndIsRefused starts a node with a schema that refers to itself in two ways. If the node accepts
+// it, the test sends parameters of 300 bytes: their check takes twice as long with each level.
 func TestASchemaWhoseCheckCouldNotEndIsRefused(t *testing.T) {
 	t.Parallel()
 	n, err := begin(t.TempDir(), options{packs: []string{trialPack(t, `command: ["true"]
@@ -109,7 +109,8 @@ parameters: {"type":"object","properties":{"n":{"anyOf":[{"$ref":"#"},{"$ref":"#
 	require.Contains(t, n.log.String(), "leads back to itself in two ways")
 }
 
-// TestAnotherUserDoesNotDrainANode sends a node the command of a peer, as a program that knows its port and the name of another node.
+// TestAnotherUserDoesNotDrainANode sends a peer's command to a node. The sender knows only the node's port and the name of
+// another node.
 func TestAnotherUserDoesNotDrainANode(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
@@ -129,7 +130,7 @@ func TestAnotherUserDoesNotDrainANode(t *testing.T) {
 	require.ErrorContains(t, ended, "did not get the proof")
 }
 
-// TestAnothersIdempotencyKeyShowsNothing submits under the key of another token.
+// TestAnothersIdempotencyKeyShowsNothing submits with an idempotency key that another token has used.
 func TestAnothersIdempotencyKeyShowsNothing(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{config: twoTokens, token: "submit-secret-123456"})
@@ -141,7 +142,7 @@ func TestAnothersIdempotencyKeyShowsNothing(t *testing.T) {
 	require.NotEqual(t, first, second.text("id"), "another token's execution is shown")
 }
 
-// TestARowOfTheInboxForgesNoToken inserts a submission under the name of a token.
+// TestARowOfTheInboxForgesNoToken inserts a submission into the SQL inbox under the name of a token.
 func TestARowOfTheInboxForgesNoToken(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
@@ -152,7 +153,8 @@ func TestARowOfTheInboxForgesNoToken(t *testing.T) {
 	require.Equal(t, "sql:ops", n.finish(t, rows[0][0]).text("created_by"))
 }
 
-// TestANodeRefusesAFolderOpenToAll starts on a data folder in which every user may put files that workers would run.
+// TestANodeRefusesAFolderOpenToAll starts a node on a data folder that every user may write to, so that every user could add
+// programs for workers.
 func TestANodeRefusesAFolderOpenToAll(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "open")
@@ -165,14 +167,15 @@ func TestANodeRefusesAFolderOpenToAll(t *testing.T) {
 	require.Contains(t, n.log.String(), "chmod -R go-rwx "+data)
 }
 
-// TestAProgramStartsWithLimits asks a program for the limits that it has by default.
+// TestAProgramStartsWithLimits reads a program's default limits in the program.
 func TestAProgramStartsWithLimits(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{trialPack(t, "command: [sh, -c, 'ulimit -n; ulimit -c']\n")}})
 	require.Equal(t, "1024\n0", strings.TrimSpace(n.runs(t, "trial.sent", nil).text("result")))
 }
 
-// TestAResultSteersNoTerminal shows on a terminal what a caller has sent: a title for the window, colours, a direction.
+// TestAResultSteersNoTerminal shows a caller's text on a terminal. The text has sequences for the window's title, for colours and
+// for the writing direction.
 func TestAResultSteersNoTerminal(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -187,7 +190,7 @@ func TestAResultSteersNoTerminal(t *testing.T) {
 	}
 }
 
-// TestNoPasswordOfAnAddressIsPrinted gives an address in the form of a URL, and in that of keys and values.
+// TestNoPasswordOfAnAddressIsPrinted passes addresses with a password, as URLs and as keys and values.
 func TestNoPasswordOfAnAddressIsPrinted(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{
@@ -201,7 +204,7 @@ func TestNoPasswordOfAnAddressIsPrinted(t *testing.T) {
 	}
 }
 
-// TestJSONHasOneReading sends bodies that two readers of JSON understand differently.
+// TestJSONHasOneReading sends bodies that two JSON decoders would read differently.
 func TestJSONHasOneReading(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -228,7 +231,8 @@ func TestJSONHasOneReading(t *testing.T) {
 	}
 }
 
-// TestAReloadOfBrokenCodeSaysSo reloads a pack whose code cannot be imported: the call fails with the cause, and the old code works.
+// TestAReloadOfBrokenCodeSaysSo reloads a pack whose code cannot be imported. The call fails with the cause, and the old code
+// still works.
 func TestAReloadOfBrokenCodeSaysSo(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig})

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// refused starts a node that must not start, and returns what it says.
+// refused starts a node that must not start, and returns its error message.
 func refused(t *testing.T, o options) string {
 	t.Helper()
 	n, err := begin(t.TempDir(), o)
@@ -21,7 +21,7 @@ func refused(t *testing.T, o options) string {
 	return n.log.String()
 }
 
-// write makes a file below dir.
+// write writes a file below dir.
 func write(t *testing.T, dir, name, text string) {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -29,7 +29,7 @@ func write(t *testing.T, dir, name, text string) {
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
-// pack makes a folder with a pack in it; files are pairs of name and text.
+// pack writes a pack and returns its folder. files are pairs of name and text.
 func pack(t *testing.T, files ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "stage")
@@ -42,7 +42,7 @@ func pack(t *testing.T, files ...string) string {
 
 const packYAML = "name: stage\nversion: 1.0.0\n"
 
-// TestBadPacks starts a node on packs with everything wrong at once. Every problem is named with its file and line.
+// TestBadPacks starts a node on packs with many errors. The node names each error with its file and line.
 func TestBadPacks(t *testing.T) {
 	t.Parallel()
 	dir := pack(t,
@@ -89,7 +89,7 @@ func TestBadPackFolders(t *testing.T) {
 	require.Contains(t, refused(t, options{packs: []string{out}}), `entrypoint "actions/out.py"`)
 }
 
-// TestBadConfiguration gives a node every kind of wrong configuration.
+// TestBadConfiguration starts a node with every kind of wrong configuration.
 func TestBadConfiguration(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -116,7 +116,8 @@ func TestBadConfiguration(t *testing.T) {
 	}
 }
 
-// TestPortInUse takes a port away. The error names it and says what to do, and nothing was touched.
+// TestPortInUse starts a node on a port that is in use. The error names the port and says what to do, and the node has changed
+// nothing.
 func TestPortInUse(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -129,7 +130,7 @@ func TestPortInUse(t *testing.T) {
 	require.NoDirExists(t, data)
 }
 
-// TestBadDataFolders gives a node folders and files that it cannot keep its store in.
+// TestBadDataFolders starts a node on folders and files that cannot hold its store.
 func TestBadDataFolders(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nasty are texts that must not do anything anywhere: they are refused by name, or kept as they are.
+// nasty are texts that must have no effect: they are refused with the field's name, or stored unchanged.
 var nasty = map[string]string{"nul": "a\x00b", "markup": "<script>alert(1)</script>", "path": "../../../etc/passwd"}
 
-// TestNastyTextInEveryField puts each nasty text in every field of a submission. A NUL is refused, and the field is
-// named; anything else is stored and comes back as it went in.
+// TestNastyTextInEveryField submits each of them in every field. A NUL is refused, and the error names the field. Every other
+// text is stored unchanged.
 func TestNastyTextInEveryField(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -52,7 +52,7 @@ func TestNastyTextInEveryField(t *testing.T) {
 	n.works(t)
 }
 
-// TestParametersKeepEveryCharacter sends what shells, logs and stores trip over through each runtime.
+// TestParametersKeepEveryCharacter sends characters that are special for shells, logs or stores through each runtime.
 func TestParametersKeepEveryCharacter(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -66,12 +66,12 @@ func TestParametersKeepEveryCharacter(t *testing.T) {
 	require.Equal(t, text, e.text("result", "shown", "text"))
 	e = n.runs(t, "theatre.remember", object{"line": text}, object{"session": "every-character"})
 	require.Equal(t, []any{text}, e["result"].(map[string]any)["lines"])
-	// The environment cannot hold a NUL, and the shell sees the rest as one word.
+	// The environment cannot hold a NUL. The shell gets the rest as one word.
 	e = n.runs(t, "theatre.prompt", object{"word": "$(reboot); `id` <script> ../"})
 	require.Equal(t, "prompted $(reboot); `id` <script> ../", e.text("result"))
 }
 
-// TestNastyPathsAndQueries puts nasty texts into ids of paths and values of queries.
+// TestNastyPathsAndQueries puts these texts into ids in paths and into values of queries.
 func TestNastyPathsAndQueries(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -132,7 +132,7 @@ func TestUnknownIDs(t *testing.T) {
 	}
 }
 
-// TestParametersThatBreakTheSchema names the place in the parameters and what was wanted.
+// TestParametersThatBreakTheSchema: the error names the place in the parameters and what the schema requires there.
 func TestParametersThatBreakTheSchema(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -154,7 +154,7 @@ func TestParametersThatBreakTheSchema(t *testing.T) {
 	r := n.troupe(t, "submit", "core.sleep", "seconds=long")
 	require.Equal(t, 1, r.code)
 	require.Contains(t, r.err, "/seconds: got string, want number")
-	// In a batch the entry is named, and none of the batch is stored.
+	// In a batch the error names the entry, and nothing of the batch is stored.
 	status, answer := n.call(t, "POST", "/api/v1/executions/batch", `{"executions":[
 		{"action_ref":"core.noop","labels":{"batch":"broken"}},{"action_ref":"core.sleep","parameters":{"seconds":"x"}}]}`)
 	require.Equal(t, http.StatusUnprocessableEntity, status)
@@ -162,8 +162,7 @@ func TestParametersThatBreakTheSchema(t *testing.T) {
 	require.Empty(t, n.get(t, "/api/v1/executions?label="+url.QueryEscape("batch=broken")).list("executions"))
 }
 
-// TestParametersOfOneMebibyte takes parameters just under and at the limit through a process and back, and refuses one
-// byte more.
+// TestParametersOfOneMebibyte sends parameters below and at the limit to a process and back. One byte more is refused.
 func TestParametersOfOneMebibyte(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -211,7 +210,7 @@ func TestDeepJSON(t *testing.T) {
 	require.Contains(t, r.err, "nested deeper than 100 levels")
 }
 
-// TestMalformedRequests sends bodies that are no request.
+// TestMalformedRequests sends bodies that are not requests.
 func TestMalformedRequests(t *testing.T) {
 	t.Parallel()
 	n := shared(t)

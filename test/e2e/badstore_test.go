@@ -29,7 +29,7 @@ func TestStoreLockedByAnotherNode(t *testing.T) {
 	require.NoError(t, first.stop())
 }
 
-// sql changes a store file as no Troupe does.
+// sql changes a store's file directly.
 func sql(t *testing.T, file, statement string) {
 	t.Helper()
 	out, err := exec.Command("python3", "-c",
@@ -37,7 +37,7 @@ func sql(t *testing.T, file, statement string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// TestStoreFromANewerVersion refuses a file whose schema a later Troupe has written, and leaves it as it is.
+// TestStoreFromANewerVersion: a node refuses a file with the schema of a later Troupe, and does not change it.
 func TestStoreFromANewerVersion(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{})
@@ -61,8 +61,8 @@ func TestStoreFromANewerVersion(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// TestStoreThatIsReadOnly has the store's folder on a read-only file system. Root may write any file, so modes show
-// nothing.
+// TestStoreThatIsReadOnly puts the store's folder on a read-only file system. File modes would not do, because root may write to
+// any file.
 func TestStoreThatIsReadOnly(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{})
@@ -77,8 +77,8 @@ func TestStoreThatIsReadOnly(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// TestStoreOnAFullDisk fills the disk under a working node. What it cannot store it refuses with a clear error; what it
-// had accepted goes on when there is room again, and has one outcome.
+// TestStoreOnAFullDisk fills the disk under a working node. The node refuses what it cannot store, with a clear error. Accepted
+// executions continue when there is room again, and each has one outcome.
 func TestStoreOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "disk")
@@ -124,8 +124,8 @@ func TestStoreOnAFullDisk(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// disk checks what a node whose disk is full tells of it: /readyz refuses with its name, and the log has one error, however many
-// submissions are refused.
+// disk checks how a node reports its full disk: /readyz names it, and the log has one error, however many submissions are
+// refused.
 func (n *node) disk(t *testing.T, offer func() int) {
 	t.Helper()
 	refused := 0
@@ -146,7 +146,7 @@ func (n *node) disk(t *testing.T, offer func() int) {
 	require.Contains(t, errs[0], "store is out of space; nothing new is taken until there is some on its disk")
 }
 
-// fill writes a file on the file system that the process sees at dir, until no byte more goes in.
+// fill writes a file at dir, as the process sees it, until the file system is full.
 func fill(t *testing.T, pid int, dir string) string {
 	t.Helper()
 	path := filepath.Join(fmt.Sprintf("/proc/%d/root", pid), dir, "ballast")

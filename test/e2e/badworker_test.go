@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bystander has a session on a worker that does nothing wrong, and gives back the check that both are still there.
+// bystander binds a session to a worker that works well. The returned function checks that the worker and the session still
+// exist.
 func bystander(t *testing.T, n *node) (unharmed func()) {
 	t.Helper()
 	session := object{"session": t.Name()}
@@ -27,14 +28,14 @@ func bystander(t *testing.T, n *node) (unharmed func()) {
 	}
 }
 
-// TestRogueWorkers has worker programs break the protocol or themselves in the middle of a run. The run's error names
-// the worker and what it did; the worker is replaced and works again; nobody else notices.
+// TestRogueWorkers makes worker programs violate the protocol, or end, in the middle of a run. The run's error names the worker
+// and the cause. The worker is replaced, and the new one works. Other workers are not affected.
 func TestRogueWorkers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		pool, do, status, code string
 		with                   object
-		want                   []string // of the error's message
+		want                   []string // parts of the error's message
 		exit                   string
 	}{
 		{pool: "garbage", do: "garbage", status: "abandoned", code: "worker_lost", want: []string{"protocol error: a frame is not a JSON object", "<script>"}},
@@ -78,7 +79,7 @@ func TestRogueWorkers(t *testing.T) {
 	}
 }
 
-// TestAProcessThatPrints writes on both of its streams while it works: that is its output, and never the protocol.
+// TestAProcessThatPrints prints on stdout and stderr during a run. That is the run's output, and no part of the protocol.
 func TestAProcessThatPrints(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -88,7 +89,7 @@ func TestAProcessThatPrints(t *testing.T) {
 	out := n.get(t, "/api/v1/executions/"+e.text("id")+"/output")
 	require.Equal(t, strings.Repeat("spoken on stdout, which is no frame\n", 1000), out.text("stdout"))
 	require.Equal(t, "and on stderr\n", out.text("stderr"))
-	// Above the bound, the output is cut and says so, and the run is none the worse.
+	// Output above the bound is cut, with a note, and the run completes.
 	e = n.runs(t, "theatre.talker", object{"do": "talk", "lines": 60_000})
 	require.Equal(t, "completed", e.text("status"), "%v", e)
 	out = n.get(t, "/api/v1/executions/"+e.text("id")+"/output")
@@ -98,8 +99,8 @@ func TestAProcessThatPrints(t *testing.T) {
 	require.Equal(t, first.text("result", "pid"), again.text("result", "pid"))
 }
 
-// TestBrokenPools has a pool whose program does not exist, and one whose program never answers hello. Both say so
-// everywhere, fail what is sent to them, and leave the node ready.
+// TestBrokenPools has a pool whose program does not exist, and one whose program does not answer hello. Every view shows both as
+// broken, their executions fail, and the node is ready.
 func TestBrokenPools(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -135,7 +136,8 @@ func TestBrokenPools(t *testing.T) {
 	n.works(t)
 }
 
-// TestAnInterpreterThatDoesNotExist configures one. The pools that need it are broken and say why; others work.
+// TestAnInterpreterThatDoesNotExist configures an interpreter that does not exist. The pools that need it are broken and name the
+// reason; other pools work.
 func TestAnInterpreterThatDoesNotExist(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{
@@ -160,8 +162,8 @@ func TestAnInterpreterThatDoesNotExist(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// TestAWorkerThatForksAway leaves a grandchild in a session of its own, which ignores SIGTERM. It ends with its worker,
-// and, when the node is killed, with the node.
+// TestAWorkerThatForksAway starts a grandchild in a session of its own that ignores SIGTERM. It ends with its worker, and with
+// the node if the node is killed.
 func TestAWorkerThatForksAway(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig})

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSubmitFromTheShell gives parameters in every way that the command line takes.
+// TestSubmitFromTheShell passes parameters in each form that the command line accepts.
 func TestSubmitFromTheShell(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -47,7 +47,7 @@ func TestSubmitFromTheShell(t *testing.T) {
 	require.Contains(t, r.err, "priority must be 0 to 9, got 11")
 }
 
-// TestIdempotencyKey gives the same execution for the same request, and a conflict for another.
+// TestIdempotencyKey: the same request gets the same execution, and another request with the key gets a conflict.
 func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -58,7 +58,7 @@ func TestIdempotencyKey(t *testing.T) {
 	require.Contains(t, r.err, "idempotency key "+t.Name()+" was used with a different request by execution "+first)
 }
 
-// TestBatchFromTheShell submits a line an execution.
+// TestBatchFromTheShell submits a batch with one execution a line.
 func TestBatchFromTheShell(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -75,7 +75,7 @@ func TestBatchFromTheShell(t *testing.T) {
 	require.Equal(t, "STATUS  COUNT\nfailed  2\n", r.out)
 }
 
-// TestLogsLive follows a run from the shell: what it prints is seen while it goes on, and again afterwards.
+// TestLogsLive follows a run from the shell. Its output is shown while it runs, and again afterwards.
 func TestLogsLive(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -106,7 +106,7 @@ func TestLogsLive(t *testing.T) {
 	require.Contains(t, r.err, "whispered\n")
 }
 
-// TestRetryFromTheShell retries by hand and by policy; the chain is one view.
+// TestRetryFromTheShell retries by hand and by policy. One view shows the whole chain.
 func TestRetryFromTheShell(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -137,7 +137,7 @@ func TestTables(t *testing.T) {
 	id := n.runs(t, "theatre.remember", object{"line": "a"}, object{"session": t.Name()}).text("id")
 	for _, c := range []struct {
 		args []string
-		want string // expression that the table matches
+		want string // a regular expression that the table must match
 	}{
 		{[]string{"list"}, `(?s)^ID +ACTION +STATUS +ATTEMPT +WORKER +AGE +TOOK +ERROR\n`},
 		{[]string{"get", id}, `(?s)FIELD +VALUE.*status +completed.*session +TestTables`},
@@ -173,7 +173,7 @@ func TestTables(t *testing.T) {
 	require.Regexp(t, `(?m)^containment +ok +.*end by .*limits.memory by `, r.out)
 }
 
-// TestBeatAndMeasureFromTheShell kills workers of a node and counts what it does, as an operator would.
+// TestBeatAndMeasureFromTheShell runs `troupe chaos` and `troupe bench`.
 func TestBeatAndMeasureFromTheShell(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig})
@@ -198,7 +198,7 @@ func TestBeatAndMeasureFromTheShell(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// TestSteerFromTheShell kills, cordons, probes and restores a worker and its pool.
+// TestSteerFromTheShell kills, cordons, probes and uncordons a worker and its pool.
 func TestSteerFromTheShell(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig})
@@ -230,7 +230,7 @@ func TestSteerFromTheShell(t *testing.T) {
 		require.Equal(t, 1, r.code, "%v", args)
 		require.Contains(t, r.err, args[len(args)-1])
 	}
-	// A drain is a shutdown in order.
+	// A drain is an orderly shutdown.
 	id := n.prints(t, "submit", "theatre.pause", "seconds:=5")
 	await(t, "it runs", func() bool { return n.get(t, "/api/v1/executions/"+id).text("status") == "running" })
 	require.Contains(t, n.prints(t, "drain", "n1"), "node n1 drains")
@@ -240,7 +240,7 @@ func TestSteerFromTheShell(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// TestTheNodeGoesAway kills the node under a waiting client, which says how to wait on.
+// TestTheNodeGoesAway kills the node while a client waits. The client says how to continue waiting.
 func TestTheNodeGoesAway(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{})
@@ -263,7 +263,7 @@ func TestTheNodeGoesAway(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// TestInputThatIsNoObject names the input and what is wrong with it.
+// TestInputThatIsNoObject: the error names the input and what is wrong with it.
 func TestInputThatIsNoObject(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -286,7 +286,7 @@ func TestInputThatIsNoObject(t *testing.T) {
 	require.Contains(t, r.err, "for text write seconds=")
 }
 
-// TestNoNodeAnswers says what to do.
+// TestNoNodeAnswers: the error says what to do.
 func TestNoNodeAnswers(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"pools"}, {"submit", "core.echo"}, {"list"}, {"top"}, {"logs", "-f", "019aa5c0-0000-7000-8000-000000000001"}} {
@@ -296,7 +296,7 @@ func TestNoNodeAnswers(t *testing.T) {
 	}
 }
 
-// TestClientIsInterrupted stops a following client as a person does; what it followed goes on.
+// TestClientIsInterrupted interrupts a client that follows an execution. The execution continues.
 func TestClientIsInterrupted(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -313,7 +313,7 @@ func TestClientIsInterrupted(t *testing.T) {
 	require.Equal(t, "completed", n.finish(t, id).text("status"))
 }
 
-// TestWorkerCheck tests programs against the protocol: the Python SDK passes, a rogue is told what it broke.
+// TestWorkerCheck checks programs against the protocol. The Python SDK passes. For a faulty program the check says what is wrong.
 func TestWorkerCheck(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -17,7 +17,7 @@ import (
 // object is a decoded JSON answer.
 type object map[string]any
 
-// text reads a value at a path of keys; what is not there is empty.
+// text is the value at a path of keys; empty if there is none.
 func (o object) text(keys ...string) string {
 	var v any = map[string]any(o)
 	for _, key := range keys {
@@ -42,7 +42,7 @@ func (o object) list(key string) []object {
 	return list
 }
 
-// call sends a request and decodes the answer; body is JSON text, a value to encode, or nil.
+// call sends a request and decodes the answer. body is JSON text, a value to encode, or nil.
 func (n *node) call(t *testing.T, method, path string, body any) (int, object) {
 	t.Helper()
 	status, raw := n.raw(t, method, path, body)
@@ -88,7 +88,7 @@ func (n *node) get(t *testing.T, path string) object {
 	return answer
 }
 
-// submit submits an execution and returns it as stored.
+// submit submits an execution and returns the stored one.
 func (n *node) submit(t *testing.T, action string, parameters object, more ...object) object {
 	t.Helper()
 	request := object{"action_ref": action, "parameters": parameters}
@@ -105,7 +105,7 @@ func (n *node) submit(t *testing.T, action string, parameters object, more ...ob
 	return answer
 }
 
-// finish waits for an execution's end.
+// finish waits for an execution's end and returns it.
 func (n *node) finish(t *testing.T, id string) object {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -127,7 +127,7 @@ func (n *node) runs(t *testing.T, action string, parameters object, more ...obje
 	return n.finish(t, n.submit(t, action, parameters, more...).text("id"))
 }
 
-// works checks that the node still does what it is for.
+// works checks that the node still runs executions.
 func (n *node) works(t *testing.T) {
 	t.Helper()
 	require.Equal(t, "completed", n.runs(t, "core.echo", object{"still": "there"}).text("status"))

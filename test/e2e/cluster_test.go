@@ -20,7 +20,7 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// clusterTime bounds the three-node quick start: far above the quarter of a minute that it takes on an idle machine.
+// clusterTime bounds the quick start with three nodes. On an idle machine it takes about 15 s.
 const clusterTime = 100 * time.Second
 
 var (
@@ -32,8 +32,8 @@ var (
 	clusterNode     = regexp.MustCompile(`(?m)^([abc]) +([0-9a-f-]{36}) +(active|dead) `)
 )
 
-// TestClusterQuickStart runs the three-node quick start end to end, on the servers that tests use: three nodes come up,
-// one is killed while it works, the others do its work, and at the end nothing is left.
+// TestClusterQuickStart runs the quick start with three nodes to its end, on the tests' servers. Three nodes start, one is killed
+// while it works, and the others do its work. At the end nothing remains.
 func TestClusterQuickStart(t *testing.T) {
 	t.Parallel()
 	store := servers.Postgres(t)
@@ -59,21 +59,21 @@ func TestClusterQuickStart(t *testing.T) {
 	requireNothingLeft(t, folder, store, rabbit, out)
 }
 
-// runCluster runs the script to its end with settings beside this process's own, and returns what it printed.
+// runCluster runs the script to its end, with settings added to the environment, and returns its output.
 func runCluster(t *testing.T, folder string, settings ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), clusterTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "../../tools/cluster", "--once", "--troupe", binary)
 	cmd.Env = append(os.Environ(), append(settings, "TMPDIR="+folder, "PATH="+searchPath)...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it ends its nodes then
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // the script then stops its nodes
 	cmd.WaitDelay = patience
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return string(out)
 }
 
-// clusterNodes is how the last table of nodes shows them, in order.
+// clusterNodes are the nodes in the last table of nodes, in order.
 func clusterNodes(out string) []string {
 	var nodes []string
 	for _, n := range clusterNode.FindAllStringSubmatch(out[strings.LastIndex(out, "$ troupe nodes"):], -1) {
@@ -83,7 +83,7 @@ func clusterNodes(out string) []string {
 	return nodes
 }
 
-// requireNothingLeft looks for processes, files, the database and the queues of a quick start that has ended.
+// requireNothingLeft checks that a quick start has left no processes, files, database or queues.
 func requireNothingLeft(t *testing.T, folder, store, rabbit, out string) {
 	t.Helper()
 	await(t, "no process of it is left", func() bool { return len(mentioning(t, folder)) == 0 })
@@ -109,14 +109,14 @@ func requireNothingLeft(t *testing.T, folder, store, rabbit, out string) {
 	}
 }
 
-// mentioning are the processes whose environment names the folder, which all of a node's descendants inherit.
+// mentioning are the processes whose environment names the folder. All descendants of a node inherit it.
 func mentioning(t *testing.T, folder string) []string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/environ")
 	require.NoError(t, err)
 	var found []string
 	for _, file := range files {
-		// One that has ended, or is not ours to read, is none of them.
+		// A process that has ended, or that this user may not read, does not count.
 		if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), folder) {
 			found = append(found, file)
 		}

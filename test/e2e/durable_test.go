@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestKillAndRestart kills a node with SIGKILL in the middle of its work and starts it again: everything that was
-// accepted is still there and has one outcome.
+// TestKillAndRestart kills a node during its work and starts it again. Every accepted execution still exists and has one outcome.
 func TestKillAndRestart(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig})
@@ -59,8 +58,8 @@ func TestKillAndRestart(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// TestShutdownUnderLoad stops a node in order while it works: what runs finishes, what waits is there after the restart,
-// and the log says what operators search for.
+// TestShutdownUnderLoad stops a node in order while it works. Runs complete, waiting executions are there after the restart, and
+// the log has the lines that operators search for.
 func TestShutdownUnderLoad(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig})
@@ -104,8 +103,8 @@ func TestShutdownUnderLoad(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// begun is an execution that a worker of the node is at; empty: there is none. One that is merely running may be claimed and not
-// begun yet, and is given back then.
+// begun is an execution that a worker of the node runs; empty: there is none. The status running is not enough: the execution may
+// be claimed and not started, and is then given back.
 func (n *node) begun(t *testing.T) string {
 	t.Helper()
 	for _, w := range n.get(t, "/api/v1/workers").list("workers") {
@@ -116,7 +115,7 @@ func (n *node) begun(t *testing.T) string {
 	return ""
 }
 
-// TestShutdownTakesWhatItMay stops a node whose work takes longer than it is given.
+// TestShutdownTakesWhatItMay stops a node whose run takes longer than the shutdown timeout.
 func TestShutdownTakesWhatItMay(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig, flags: []string{"--shutdown-timeout", "0.5s"}})
@@ -131,7 +130,7 @@ func TestShutdownTakesWhatItMay(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// TestSecondSignalStopsAtOnce gives a node that waits for its work a second signal.
+// TestSecondSignalStopsAtOnce sends a second signal to a node that waits for its runs.
 func TestSecondSignalStopsAtOnce(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig})
@@ -149,7 +148,7 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// TestMigrate brings a store to its version without a node, and again without effect.
+// TestMigrate migrates a store without a node. A second call changes nothing.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "fresh")
@@ -163,7 +162,7 @@ func TestMigrate(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// TestARefusedReloadTellsThePack breaks what works, as its author would see it.
+// TestARefusedReloadTellsThePack reloads a pack that has become invalid. The views name the pack.
 func TestARefusedReloadTellsThePack(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/plain"}, config: sharedConfig})
@@ -176,7 +175,7 @@ func TestARefusedReloadTellsThePack(t *testing.T) {
 	require.Contains(t, r.err, "\n    Traceback (most recent call last):\n")
 	require.Contains(t, r.err, `actions/one.py", line 1, in <module>`)
 	require.Regexp(t, `(?m)^plain.own +python +old code .*reload refused at \d\d:\d\d:\d\d: pack plain: action plain.one: `, n.prints(t, "pools"))
-	await(t, "readiness tells it", func() bool { // by an answer that is kept for 250 ms
+	await(t, "readiness tells it", func() bool { // the answer of /readyz is cached for 250 ms
 		return strings.Contains(fmt.Sprint(n.get(t, "/readyz")["notes"]), "was refused, and the code from before it runs on")
 	})
 	require.Regexp(t, `running node +warn .*was refused`, n.troupe(t, "doctor", "--listen", strings.TrimPrefix(n.url, "http://")).out)
@@ -190,7 +189,7 @@ func TestARefusedReloadTellsThePack(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// TestReload changes packs under a working node, by signal and by API.
+// TestReload changes packs of a working node, and reloads them by signal and by the API.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig})
@@ -233,7 +232,7 @@ func TestReload(t *testing.T) {
 	require.NotContains(t, strings.ToLower(n.log.String()), "panic")
 }
 
-// A reload tries a worker of each changed pool, for as long as that may take to start. A stop does not wait for it.
+// A reload starts a worker of each changed pool as a trial, and waits for it. A stop does not wait for the reload.
 func TestAStopDoesNotWaitForAReload(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/theatre"}, config: strings.Replace(sharedConfig, "worker: {", "worker: {init_timeout: 600, ", 1)})

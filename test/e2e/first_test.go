@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheDemoCanBeSwitchedOff starts a node as one would in production: it serves what it is given, and no things to try.
+// TestTheDemoCanBeSwitchedOff starts a node without the demo pack, as in production.
 func TestTheDemoCanBeSwitchedOff(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/plain"}, config: sharedConfig, flags: []string{"--demo=false"}})
@@ -26,7 +26,7 @@ func TestTheDemoCanBeSwitchedOff(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// TestABrowserIsSentToThePage asks for the address that a node prints, as a browser and as a program.
+// TestABrowserIsSentToThePage requests the address that a node prints, as a browser and as a program.
 func TestABrowserIsSentToThePage(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -44,8 +44,8 @@ func TestABrowserIsSentToThePage(t *testing.T) {
 	}
 }
 
-// TestAnIdleNodeHasFewSamples bounds what a scrape of a node on its defaults costs: of one that has just started, and of one that has
-// run everything it serves, lost a worker for it, and is idle again.
+// TestAnIdleNodeHasFewSamples bounds the size of a scrape of a node with the default settings: after its start, and when it is
+// idle again after it has run every action and lost a worker.
 func TestAnIdleNodeHasFewSamples(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{})
@@ -95,7 +95,7 @@ func (n *node) cancelled(t *testing.T, action string, parameters object) string 
 	return id
 }
 
-// TestTheSDKPassesItsCheck does what the help of `troupe worker check` shows, on a machine where the SDK is not installed.
+// TestTheSDKPassesItsCheck runs the command in the help of `troupe worker check`, on a machine where the SDK is not installed.
 func TestTheSDKPassesItsCheck(t *testing.T) {
 	t.Parallel()
 	r := execute(t, "", []string{"TMPDIR=" + t.TempDir()}, "worker", "check", "--", "python3", "-m", "troupe_worker")
@@ -103,7 +103,7 @@ func TestTheSDKPassesItsCheck(t *testing.T) {
 	require.Contains(t, r.out, ", 0 failed,")
 }
 
-// TestAClusterBehindAPipeLeavesNothing presses Ctrl-C in `make cluster | tee`, which ends the reader first.
+// TestAClusterBehindAPipeLeavesNothing interrupts `make cluster | tee`. The reader of the pipe ends first.
 func TestAClusterBehindAPipeLeavesNothing(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// dial opens a connection to the node that ends with the test, and sends text.
+// dial opens a connection to the node and sends text. The connection closes with the test.
 func (n *node) dial(t *testing.T, text string) net.Conn {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", strings.TrimPrefix(n.url, "http://"), patience)
@@ -25,8 +25,8 @@ func (n *node) dial(t *testing.T, text string) net.Conn {
 	return conn
 }
 
-// TestIdleSocketsLeaveTheNodeItsFiles opens more sockets than the node may have files, which have asked once and then stay: its
-// shell workers start processes all the same, and its API answers.
+// TestIdleSocketsLeaveTheNodeItsFiles opens more sockets than the node may have files. Each sends one request and stays open. The
+// node's shell workers still start processes, and its API answers.
 func TestIdleSocketsLeaveTheNodeItsFiles(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{files: 256})
@@ -41,8 +41,8 @@ func TestIdleSocketsLeaveTheNodeItsFiles(t *testing.T) {
 	n.works(t)
 }
 
-// TestRequestsThatGoNowhereSilenceNobody holds requests open from both ends: bodies that never come, for people with and without a
-// token, and answers that nobody reads.
+// TestRequestsThatGoNowhereSilenceNobody keeps requests open in two ways: some send no body, with and without a token, and some
+// read no answer.
 func TestRequestsThatGoNowhereSilenceNobody(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{config: guardedConfig + "limits: {requests: 4, batches: 1}\n", env: []string{"OPS_SECRET=admin-secret-123456"},
@@ -56,7 +56,7 @@ func TestRequestsThatGoNowhereSilenceNobody(t *testing.T) {
 	}
 	for range 20 {
 		conn := n.dial(t, "")
-		// As much is asked for as the node reads before the first answers, which nobody reads, hold it up.
+		// Nobody reads the answers, so after some of them the node stops reading requests, and the write ends at its deadline.
 		require.NoError(t, conn.SetWriteDeadline(time.Now().Add(20*time.Millisecond)))
 		_, _ = io.WriteString(conn, strings.Repeat("GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n", 256))
 	}
@@ -73,8 +73,8 @@ func (n *node) status(t *testing.T, path string) int {
 	return status
 }
 
-// TestBatchesTogetherAreBounded sends a large batch more often than there is room for. Each is taken or told to come again, some
-// are taken, and every sender gets an answer.
+// TestBatchesTogetherAreBounded sends more large batches at once than the bound allows. The node accepts some and answers 429 to
+// the others.
 func TestBatchesTogetherAreBounded(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{config: "limits: {bodies: 8MiB, batches: 1000}\n"})
@@ -104,13 +104,14 @@ func TestBatchesTogetherAreBounded(t *testing.T) {
 	n.works(t)
 }
 
-// TestLargeBatchesAtOnceFitInMemory sends bodies of 30 MiB at once: to a node with the defaults, and to one that takes so many batches at
-// once that the bound on the bytes of all bodies is the only one. All get an answer, and the node stays below 550 MiB.
+// TestLargeBatchesAtOnceFitInMemory sends bodies of 30 MiB at the same time: to a node with the default settings, and to one that
+// accepts so many batches that only the bound on the bytes of all bodies applies. All get an answer, and the node stays below 550
+// MiB.
 func TestLargeBatchesAtOnceFitInMemory(t *testing.T) {
 	t.Parallel()
 	entry := fmt.Sprintf(`{"action_ref":"core.echo","parameters":{"text":"%s"},"run_at":"2100-01-01T00:00:00Z"},`, strings.Repeat("x", 32<<10))
 	few := `{"executions":[` + strings.TrimSuffix(strings.Repeat(entry, 30<<20/len(entry)), ",") + `]}`
-	// As many entries as fit, each as small as one can be: what stands for them in memory is largest.
+	// As many entries as fit, each as small as possible: these need the most memory for their bytes.
 	many := `{"executions":[` + strings.TrimSuffix(strings.Repeat(`{},`, 30<<20/3), ",") + `]}`
 	for _, c := range []struct {
 		name, config string
@@ -129,7 +130,7 @@ func TestLargeBatchesAtOnceFitInMemory(t *testing.T) {
 				go func() {
 					response, err := http.Post(n.url+"/api/v1/executions/batch", "application/json", strings.NewReader(body)) //nolint:noctx // of this test's own node
 					if err != nil {
-						answers <- 0 // refused before it was read
+						answers <- 0 // the node closed the connection before it had read the body
 						return
 					}
 					_ = response.Body.Close()
@@ -147,7 +148,7 @@ func TestLargeBatchesAtOnceFitInMemory(t *testing.T) {
 	}
 }
 
-// peakMemory is the most memory, in bytes, that the node's process has had resident.
+// peakMemory is the largest resident size of the node's process so far, in bytes.
 func (n *node) peakMemory(t *testing.T) int64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", n.cmd.Process.Pid))
@@ -159,7 +160,7 @@ func (n *node) peakMemory(t *testing.T) int64 {
 	return kilobytes << 10
 }
 
-// showPeak logs the peak of the node's memory, while it lives.
+// showPeak logs that peak, if the node is alive.
 func (n *node) showPeak(t *testing.T) {
 	t.Helper()
 	if alive(n.cmd.Process.Pid) {
@@ -167,7 +168,7 @@ func (n *node) showPeak(t *testing.T) {
 	}
 }
 
-// TestProxiesNeedTokens sends what a proxy of this machine would: without tokens it is refused, with them it is the token that counts.
+// TestProxiesNeedTokens sends a request with the header of a proxy. A node without tokens refuses it.
 func TestProxiesNeedTokens(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{})

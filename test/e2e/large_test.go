@@ -10,10 +10,10 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// TestLargeMessagesFitInMemory leaves ten messages of 25 MB on the queue of a pool whose prefetch lets all of them come at once, and ten
-// on the queue of submissions. Troupe publishes nothing so large; whoever else may publish there can. All are refused, their bodies are
-// kept cut, and the node works. Its memory holds the few that come before their size is known: some 400 to 480 MiB at its peak. Before
-// consumers asked for fewer messages behind a large one, the same node took 3,125 MiB.
+// TestLargeMessagesFitInMemory puts ten messages of 25 MB on the queue of a pool whose prefetch allows all of them at once, and
+// ten on the queue of submissions. Troupe publishes no message of this size, but other programs can. The node refuses all of
+// them, stores their bodies cut, and continues to work. Its memory holds the few messages that arrive before their size is known:
+// at its peak 400 to 480 MiB. Before consumers reduced their prefetch after a large message, the same node needed 3,125 MiB.
 func TestLargeMessagesFitInMemory(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)

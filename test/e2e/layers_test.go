@@ -22,8 +22,7 @@ import (
 // venue is what the nodes of one test share: a Postgres database, and a prefix on a RabbitMQ.
 type venue struct{ database, broker, prefix string }
 
-// venues bounds how many there are at once: each node has up to ten connections to a Postgres that may have no more than
-// a hundred.
+// venues bounds how many exist at the same time: each node has up to ten connections to a Postgres that may allow only a hundred.
 var venues = make(chan struct{}, 3)
 
 func newVenue(t *testing.T) venue {
@@ -35,7 +34,7 @@ func newVenue(t *testing.T) venue {
 	return v
 }
 
-// options are those of a node of the venue. Its go pool has one worker, so that one run keeps it busy.
+// options are the options of a node of the venue. Its go pool has one worker, so that one run keeps the pool busy.
 func (v venue) options(name, config string, packs ...string) options {
 	return options{
 		config: config, packs: append(packs, "testdata/lines"), flags: []string{"--name", name, "--store", v.database, "--broker", v.broker},
@@ -57,28 +56,27 @@ func (v venue) start(t *testing.T, name, config string, packs ...string) *node {
 	return n
 }
 
-// The layers, switched off one by one. A long lease keeps membership, which is faster than all of them, out of it.
+// Settings that disable one layer each. A long lease prevents membership, which would be faster, from acting.
 const (
-	// longLease is for nodes that must not be declared dead, each routing alone, so that it is known which one places.
+	// longLease is for nodes that must not be declared dead. Each node routes alone, so that it is known which node places.
 	longLease  = "node: {lease: 120, peers_listen: off}\n"
 	noRetries  = "retry: {enabled: false}\n"
 	noLetters  = "dead_letter: {enabled: false}"
 	noClaims   = "claim_sweep: false, claim_timeout: 2.9"
 	noMonitor  = "timeout_check_interval: 3600"
 	patientTTL = "worker_queue_ttl_ms: 300000"
-	// allEvents is for tests that count starts and outcomes with once. All others keep what a node keeps by default, and so an
-	// outcome takes the statement that it takes at users'.
+	// allEvents is for tests that count starts and outcomes with once. All other tests use the default events, and so also the
+	// statement that writes outcomes by default.
 	allEvents = "store: {events: all}\n"
 )
 
-// settings writes the parts of a configuration that say which layers a node has.
+// settings is the part of a configuration that says which layers a node has.
 func settings(executor, queues string, rest ...string) string {
 	return "executor: {" + executor + "}\nmessage_queue: {rabbitmq: {" + queues + "}}\n" + strings.Join(rest, "")
 }
 
-// ahead keeps the only go worker of n, whose runs have been short, busy for some seconds, and submits lines behind
-// that run. They are placed on the worker's queue and delivered, and nobody claims them before the run ends: not even ahead of it, since
-// their action does not say that it may be repeated.
+// ahead keeps the only go worker of n busy for some seconds, after short runs, and then submits lines. They are placed on the
+// worker's queue and delivered. Nobody claims them before the run ends, because their action is not idempotent.
 func (n *node) ahead(t *testing.T, seconds float64, held object, lines ...object) (running string, placed []string) {
 	t.Helper()
 	var short []object
@@ -94,7 +92,7 @@ func (n *node) ahead(t *testing.T, seconds float64, held object, lines ...object
 	n.stands(t, running, "running")
 	for _, more := range lines {
 		id := n.submit(t, "lines.line", object{"n": len(placed)}, more).text("id")
-		// Scheduled is written before the message is sent: a node that is struck in between has sent none.
+		// The status scheduled is written before the message is sent. If the node stopped in between, there would be no message.
 		await(t, "the broker has its message", func() bool { return n.get(t, "/api/v1/executions/"+id+"/why").text("reason") == "on_queue" })
 		n.stands(t, id, "scheduled")
 		placed = append(placed, id)
@@ -102,7 +100,7 @@ func (n *node) ahead(t *testing.T, seconds float64, held object, lines ...object
 	return running, placed
 }
 
-// stands waits until an execution has a status, and returns it.
+// stands waits until an execution has a status, and returns the execution.
 func (n *node) stands(t *testing.T, id, status string) object {
 	t.Helper()
 	var e object
@@ -113,12 +111,12 @@ func (n *node) stands(t *testing.T, id, status string) object {
 	return e
 }
 
-// layer is one of those that leave nothing stuck, and how a person tells that it was this one.
+// layer is a layer of defence against stuck executions, and how an operator recognizes it.
 type layer struct {
 	name, saw        string
-	status, code, by string // of the outcome that it writes; empty: it writes none
-	event, reason    string // that it leaves in the execution's history
-	metric           string // by one for each execution, with the labels that tell it apart
+	status, code, by string // the outcome that it writes; empty: it writes none
+	event, reason    string // the event that it adds to the execution's history
+	metric           string // increased by one for each execution, with its labels
 	log              string
 }
 
@@ -161,7 +159,7 @@ var (
 	}
 )
 
-// TestTheTableOfLayers holds the page for operators to what the tests here find in a running node.
+// TestTheTableOfLayers checks that the page for operators has the layers that these tests check.
 func TestTheTableOfLayers(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -182,8 +180,8 @@ func TestTheTableOfLayers(t *testing.T) {
 	require.Contains(t, string(page), b.String(), "docs/troubleshooting.md should hold this table")
 }
 
-// caught checks what a person is shown of an execution that a layer caught: by the API, the command line, the metrics and
-// the log of the node whose layer it was. The metric stands at count.
+// caught checks how the API, the command line, the metrics and the log of the layer's node show an execution that the layer
+// caught. count is the metric's value.
 func (n *node) caught(t *testing.T, l layer, id, text string, count int) object {
 	t.Helper()
 	e := n.get(t, "/api/v1/executions/"+id)
@@ -202,7 +200,7 @@ func (n *node) caught(t *testing.T, l layer, id, text string, count int) object 
 	return e
 }
 
-// once checks that each execution has one outcome in its history, and no run of the same attempt twice.
+// once checks that each execution has one outcome in its history, and at most one claim for each attempt.
 func (n *node) once(t *testing.T, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
@@ -223,7 +221,7 @@ func (n *node) once(t *testing.T, ids ...string) {
 	}
 }
 
-// happened counts the events of a kind.
+// happened returns the reasons of the events of a kind.
 func (n *node) happened(t *testing.T, id, kind string) (reasons []string) {
 	t.Helper()
 	for _, e := range n.get(t, "/api/v1/executions/"+id+"/events").list("events") {
@@ -234,7 +232,7 @@ func (n *node) happened(t *testing.T, id, kind string) (reasons []string) {
 	return reasons
 }
 
-// counts waits until a metric that has these labels, and perhaps others, has a value.
+// counts waits until a metric with at least these labels has a value.
 func (n *node) counts(t *testing.T, metric string, value int) {
 	t.Helper()
 	name, labels, _ := strings.Cut(strings.TrimSuffix(metric, "}"), "{")
@@ -255,7 +253,7 @@ func hasAll(text string, parts []string) bool {
 	return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(text, part) })
 }
 
-// letters waits for so many dead letters, newest first.
+// letters waits for count dead letters, newest first.
 func (n *node) letters(t *testing.T, count int) []object {
 	t.Helper()
 	var list []object
@@ -267,7 +265,7 @@ func (n *node) letters(t *testing.T, count int) []object {
 	return list
 }
 
-// thaws lets a frozen node go on: what it ran ends well, and nothing that it knew of the others changes anything.
+// thaws continues a frozen node. Its run must complete.
 func (n *node) thaws(t *testing.T, by *node, running string) {
 	t.Helper()
 	n.signal(syscall.SIGCONT)
@@ -279,8 +277,8 @@ const (
 	monitorText = "Execution timeout: worker did not pick up task within timeout"
 )
 
-// The first layer with the others switched off. A node is frozen with a delivered message in its hands: the broker gives
-// its connection up, the message has expired, and the dead-letter bridge of another node fails that attempt and no other.
+// The first layer, without the others. A node is frozen when it has a delivered message. The broker closes the node's connection,
+// and the message expires. The dead-letter bridge of another node fails that attempt and no other.
 func TestTheQueuesTTLAlone(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
@@ -301,7 +299,7 @@ func TestTheQueuesTTLAlone(t *testing.T) {
 	require.Len(t, witness.happened(t, e.text("id"), "dead_letter"), 1)
 	require.Regexp(t, `(?m)^1 .*expired +failed`, witness.prints(t, "dead-letters"))
 
-	v.die(t, letter) // the same letter once more
+	v.die(t, letter) // the same dead letter again
 	require.Equal(t, "stale", witness.letters(t, 2)[0].text("resolution"))
 	frozen.thaws(t, witness, running)
 	require.Equal(t, e, witness.get(t, "/api/v1/executions/"+e.text("id")), "nothing changes an outcome")
@@ -311,7 +309,7 @@ func TestTheQueuesTTLAlone(t *testing.T) {
 	require.NoError(t, witness.stop())
 }
 
-// handles has a person look at two dead letters of one execution, have the first run again and discard the second.
+// handles requeues one of two dead letters of an execution and discards the other, as an operator would.
 func (n *node) handles(t *testing.T, wanted, unwanted object) {
 	t.Helper()
 	first, second, id := wanted.text("id"), unwanted.text("id"), wanted.text("execution")
@@ -353,8 +351,8 @@ func (v venue) die(t *testing.T, letter object) {
 	require.Equal(t, []broker.Confirm{broker.Confirmed}, confirms)
 }
 
-// The second layer with the others switched off, its first half: the claim sweep of another node takes back what a frozen
-// one has not claimed, and it runs there. No retry is spent.
+// The first half of the second layer, without the others. The claim sweep of another node takes back an execution that a frozen
+// node has not claimed, and the other node runs it. That uses no retry.
 func TestTheClaimSweepAlone(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
@@ -379,8 +377,8 @@ func TestTheClaimSweepAlone(t *testing.T) {
 	require.NoError(t, witness.stop())
 }
 
-// The second layer, its second half: with the claim sweep off too, the timeout monitor of another node fails what a frozen
-// one has not started, and ends what it runs past its time.
+// The second half of the second layer, without the claim sweep. The timeout monitor of another node fails an execution that a
+// frozen node has not started, and ends a run of the frozen node after its timeout.
 func TestTheTimeoutMonitorAlone(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
@@ -394,8 +392,8 @@ func TestTheTimeoutMonitorAlone(t *testing.T) {
 	require.Empty(t, e.text("retried_as"), "the third layer is off")
 	late := witness.caught(t, runMonitor, running, "ran longer than its timeout of 8s", 1)
 	frozen.signal(syscall.SIGCONT)
-	frozen.counts(t, `troupe_stale_writes_total{change="finish"}`, 1)    // of what it ran
-	frozen.counts(t, `troupe_stale_writes_total{change="take_back"}`, 1) // of what it would have run next
+	frozen.counts(t, `troupe_stale_writes_total{change="finish"}`, 1)    // the outcome of its run
+	frozen.counts(t, `troupe_stale_writes_total{change="take_back"}`, 1) // the execution that it would have run next
 	require.Equal(t, e, witness.get(t, "/api/v1/executions/"+placed[0]))
 	require.Equal(t, late, witness.get(t, "/api/v1/executions/"+running))
 	witness.once(t, running, placed[0])
@@ -403,7 +401,7 @@ func TestTheTimeoutMonitorAlone(t *testing.T) {
 	require.NoError(t, witness.stop())
 }
 
-// The monitor must leave the first layer its time, or the node does not start.
+// A node does not start if the monitor could act before the first layer.
 func TestTheMonitorMustLeaveTheTTLItsTime(t *testing.T) {
 	t.Parallel()
 	message := refused(t, options{config: settings("scheduled_timeout: 309.9", patientTTL)})
@@ -411,14 +409,14 @@ func TestTheMonitorMustLeaveTheTTLItsTime(t *testing.T) {
 	require.Contains(t, message, "at least 10 s")
 }
 
-// failing is a pack of two shell workers whose action writes down its run and ends with a status.
+// failing is a pack with two shell workers, and an action that exits with a given status.
 func failing(t *testing.T) string {
 	return pack(t, "pack.yaml", "name: stage\nversion: 1.0.0\npools: [{name: two, runtime: shell, workers: 2}]\n",
 		"actions/stumble.yaml", "name: stumble\nruntime: shell\npool: two\ncommand: [sh, -c, 'exit $TROUPE_PARAM_STATUS']\nretry: {never_on: [3]}\n")
 }
 
-// The third layer with the others switched off: what may end better is retried as a chain, each retry later than the one
-// before it and on another worker; what may not is not.
+// The third layer, without the others. Errors that a retry may avoid are retried as a chain. Each retry comes later than the
+// previous one, on another worker. Other errors are not retried.
 func TestRetriesAlone(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
@@ -436,7 +434,7 @@ func TestRetriesAlone(t *testing.T) {
 			require.Equal(t, []string{first.text("id"), "exit_status"}, []string{e.text("original_execution"), e.text("retry_reason")})
 			require.NotEqual(t, before.text("worker"), e.text("worker"), "another worker is there")
 			want := min(0.5*float64(int(1)<<(count-1)), 1.5)
-			// It counts from the decision, which lies between the start before it and the commit.
+			// The back-off begins with the decision, which is after the previous start and before the commit.
 			require.GreaterOrEqual(t, moment(t, e, "run_at").Sub(moment(t, before, "started_at")).Seconds(), 0.8*want, "back-off of retry %d", count)
 			require.LessOrEqual(t, moment(t, e, "run_at").Sub(moment(t, e, "requested_at")).Seconds(), min(1.2*want, 1.5), "back-off of retry %d", count)
 			require.False(t, moment(t, e, "started_at").Before(moment(t, e, "run_at")))
@@ -466,8 +464,8 @@ func moment(t *testing.T, e object, field string) time.Time {
 	return at
 }
 
-// The first layer and the third together. What a dying node had delivered expires, is dead-lettered, fails, and is retried where that is
-// allowed; what it ran is taken up once its lease has ended.
+// The first and the third layer together. The messages of a killed node expire and are dead-lettered. Their executions fail, and
+// are retried if that is allowed. Its idempotent runs are repeated when its lease has ended.
 func TestANodeDiesWithWorkInItsHands(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
@@ -493,7 +491,7 @@ func TestANodeDiesWithWorkInItsHands(t *testing.T) {
 	other.caught(t, nodeWatch, lost, "its node ended while it ran", 1)
 	other.once(t, append(placed, retried, running, lost)...)
 
-	back := killed.again(t) // under its name, while the node that saw its death lives
+	back := killed.again(t) // with the same name, while the other node still lives
 	for pool, count := range workers {
 		back.counts(t, fmt.Sprintf("troupe_worker_downtime_seconds_count{pool=%q}", pool), count)
 	}
@@ -507,7 +505,7 @@ func TestANodeDiesWithWorkInItsHands(t *testing.T) {
 	require.NoError(t, other.stop())
 }
 
-// poolSizes is how many workers each pool of the node itself has. All of them are ready.
+// poolSizes is the number of this node's workers in each pool. All of them must be ready or busy.
 func (n *node) poolSizes(t *testing.T) map[string]int {
 	t.Helper()
 	sizes := map[string]int{}
@@ -519,8 +517,8 @@ func (n *node) poolSizes(t *testing.T) map[string]int {
 	return sizes
 }
 
-// A message that expires after its execution was taken back and placed elsewhere is no reason to fail the new attempt,
-// although that is scheduled as the old one was.
+// A message expires after its execution was taken back and placed on another node. It must not fail the new attempt, although the
+// execution is scheduled again.
 func TestALateDeadLetterChangesNothing(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
@@ -531,7 +529,7 @@ func TestALateDeadLetterChangesNothing(t *testing.T) {
 	witness.prints(t, "cordon", "worker", "witness/go/0")
 	killed.prints(t, "uncordon", "worker", "killed/go/0")
 	_, placed := killed.ahead(t, 300, nil, nil)
-	killed.kill() // its message lies ready in its queue for the rest of the TTL
+	killed.kill() // its message stays in its queue until the TTL ends
 	witness.prints(t, "uncordon", "worker", "witness/go/0")
 	await(t, "the second attempt is placed", func() bool {
 		e := witness.get(t, "/api/v1/executions/"+placed[0])
@@ -557,8 +555,8 @@ const (
 	waitYAML = "name: wait\nruntime: python\nentrypoint: actions/wait.py:wait\n"
 )
 
-// A worker that stops in the middle of a run is noticed at once: idempotent work goes on elsewhere, other work is
-// abandoned, and retried as another execution where that was asked for.
+// A worker that ends during a run is noticed at once. Idempotent work is repeated elsewhere. Other work is abandoned, and retried
+// as another execution if that was requested.
 func TestAWorkerStopsMidRun(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
@@ -589,7 +587,7 @@ func TestAWorkerStopsMidRun(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// With all workers of a pool down an execution fails at once, and its retry runs when they are back.
+// If all workers of a pool are broken, an execution fails at once, and its retry runs when they are back.
 func TestAllWorkersDown(t *testing.T) {
 	t.Parallel()
 	v, dir := newVenue(t), t.TempDir()
@@ -604,7 +602,7 @@ func TestAllWorkersDown(t *testing.T) {
 	await(t, "the pool is broken", func() bool { return strings.Contains(n.prints(t, "pools"), "broken") })
 
 	id := n.runs(t, "demo.spin", object{"seconds": 0.01}, object{"max_retries": 1}).text("id")
-	require.NoError(t, os.Remove(broken)) // not before: it failed while all workers were down
+	require.NoError(t, os.Remove(broken)) // only now: the execution must fail while all workers are broken
 	e := n.caught(t, router, id, "pool python is broken", 1)
 	require.Contains(t, e.text("error", "message"), "pool python is broken: worker initialization failed")
 	require.Equal(t, "0", e.text("attempt"), "it was never placed")
@@ -614,14 +612,14 @@ func TestAllWorkersDown(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// holds checks a condition in the database, as a person with psql would.
+// holds checks a condition in the database.
 func (v venue) holds(t *testing.T, condition string) {
 	t.Helper()
 	require.NoError(t, servers.Execute(v.database, "DO $$ BEGIN ASSERT "+condition+"; END $$"))
 }
 
-// A node that is told to stop is known to be stopping within a second, gets nothing new, hands back at once what it has not
-// started, finishes what runs, and ends with status 0.
+// A node that is told to stop is shown as stopping within a second and gets no new work. It gives back at once what has not
+// started, completes its runs, and exits with status 0.
 func TestAGracefulStopAmongNodes(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
@@ -665,8 +663,8 @@ func TestAGracefulStopAmongNodes(t *testing.T) {
 	require.NoError(t, staying.stop())
 }
 
-// A pool that has workers on one node only is no reason for the other nodes to fail what waits for those: neither where
-// the pool is not known, nor where it is broken.
+// A pool has workers on one node only. The other nodes, of which one does not have the pool and one has it broken, must not fail
+// executions that wait for these workers.
 func TestOneNodesLackOfWorkersIsNotTheirEnd(t *testing.T) {
 	t.Parallel()
 	v, often := newVenue(t), "\nworker: {heartbeat_interval: 0.2, heartbeat_staleness_multiplier: 50}\n"
@@ -692,7 +690,7 @@ func TestOneNodesLackOfWorkersIsNotTheirEnd(t *testing.T) {
 	}
 }
 
-// rounds waits until a monitor of the node has had so many rounds from now on, of two messages each.
+// rounds waits until a monitor of the node has made count more rounds, of two messages each.
 func (n *node) rounds(t *testing.T, monitor string, count int) {
 	t.Helper()
 	handled := func() int {

@@ -11,17 +11,17 @@ import (
 	"testing"
 )
 
-// binary is the troupe under test, and sharedData the folder of the node that tests share.
+// binary is the troupe under test. scratch is a folder for this test process.
 var (
 	binary  string
 	scratch string
-	// searchPath has the real Python first: a version manager's shim costs each start of a worker a shell.
+	// searchPath begins with the folder of the real Python: a version manager's wrapper would start a shell for each worker.
 	searchPath = os.Getenv("PATH")
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// These tests wait far more than they compute, so more of them run at once than there are cores.
+	// These tests mostly wait, so more of them run at the same time than there are cores.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -51,23 +51,23 @@ func run(m *testing.M) int {
 	return max(code, endShared())
 }
 
-// theatre is the node that tests share. It lives until the last test has ended.
+// theatre is the node that tests share. It ends after the last test.
 var theatre struct {
 	once sync.Once
 	node *node
 	err  error
 }
 
-// sharedConfig makes what goes wrong go wrong soon: short graces, quick heartbeats, small back-offs. A worker whose heartbeat is
-// held up by a busy machine is none of that.
+// sharedConfig makes failures quick: short graces, frequent heartbeats, small back-offs. The heartbeats become stale late,
+// because a busy machine may delay them.
 const sharedConfig = `
 worker: {cancel_grace: 0.2, term_grace: 0.2, heartbeat_interval: 1, heartbeat_staleness_multiplier: 20}
 pool: {restart_intensity: 50, backoff_base: 0.05, backoff_max: 0.5}
 health: {echo_interval: 1}
 `
 
-// shared returns the node that tests share, with the theatre and embeddings packs. A test may use its pools, but may
-// not stop it, reload it, or cordon what another test needs.
+// shared returns the node that tests share, with the packs theatre and embeddings. A test may use its pools. It may not stop or
+// reload the node, or cordon what another test needs.
 func shared(t *testing.T) *node {
 	t.Helper()
 	theatre.once.Do(func() {
@@ -81,7 +81,7 @@ func shared(t *testing.T) *node {
 	return theatre.node
 }
 
-// endShared stops the shared node as an operator does. After everything that the tests did to it, it must end in order.
+// endShared stops the shared node in order. It must not have panicked.
 func endShared() int {
 	n := theatre.node
 	if n == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMetrics does a little of everything and then finds each metric that one node has.
+// TestMetrics runs a little of everything, and then checks that each metric of a single node is there.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/theatre"}, config: `
@@ -25,7 +25,7 @@ retry: {base_backoff_secs: 0.1}
 	require.Equal(t, "abandoned", first.text("status"))
 	e := n.runs(t, "theatre.prompt", object{"status": 75}, object{"max_retries": 1})
 	require.Equal(t, "failed", n.finish(t, e.text("retried_as")).text("status"))
-	// A retry that helps: the second run finds the mark of the first.
+	// A successful retry: the second run finds the file of the first.
 	e = n.runs(t, "theatre.twice", object{"mark": t.TempDir() + "/mark"}, object{"max_retries": 1})
 	require.Equal(t, "completed", n.finish(t, e.text("retried_as")).text("status"))
 	n.prints(t, "worker", "probe", "n1/theatre.keeper/0")

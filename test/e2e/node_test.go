@@ -22,21 +22,21 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// patience bounds every wait of these tests: far above what anything takes on an idle machine.
+// patience bounds every wait of these tests. On an idle machine everything is much faster.
 const patience = 40 * time.Second
 
-// options says how a node is started.
+// options say how to start a node.
 type options struct {
 	config string   // YAML
-	packs  []string // folders; copied, so that a worker's byte code and a test's edits stay out of the checkout
+	packs  []string // folders; the node gets copies, so that byte code and a test's changes do not get into the checkout
 	env    []string
 	flags  []string
 	token  string
-	trust  *servers.Authority // who signed the certificate that the API is served with; nil: it is served in clear
+	trust  *servers.Authority // signs the API's certificate; nil: the API has no TLS
 	data   string             // empty: a folder of its own
-	mounts string             // shell commands run first, in a mount namespace that is the node's alone
-	files  int                // that the node's process may have open; 0: as many as the test
-	// program is the binary; empty: the one that the tests built. user runs it; nil: this one.
+	mounts string             // shell commands that run first, in the node's own mount namespace
+	files  int                // how many files the node's process may open; 0: as many as the test
+	// program is the binary; empty: the one under test. user runs it; nil: this user.
 	program string
 	user    *syscall.Credential
 }
@@ -49,12 +49,12 @@ type node struct {
 	home string
 	log  *logBook
 	done chan struct{}
-	err  error // of the process, once done is closed
-	// client has connections of its own: another test may close those of http.DefaultClient, and httptest does.
+	err  error // the process's error, once done is closed
+	// client has connections of its own, because another test may close those of http.DefaultClient, as httptest does.
 	client http.Client
 }
 
-// start runs a node for one test, which ends it whatever happens.
+// start starts a node for one test. It is killed at the test's end.
 func start(t *testing.T, o options) *node {
 	t.Helper()
 	n, err := launch(t.TempDir(), o)
@@ -78,7 +78,7 @@ func launch(dir string, o options) (*node, error) {
 	return n, nil
 }
 
-// begin starts a node's process and returns at once.
+// begin starts a node's process and does not wait.
 func begin(dir string, o options) (*node, error) {
 	args := append([]string{"node", "--listen", "127.0.0.1:0", "--name", "n1"}, o.flags...)
 	if o.data == "" {
@@ -140,7 +140,7 @@ func begin(dir string, o options) (*node, error) {
 	return n, nil
 }
 
-// again starts a node anew on the same folders.
+// again starts a node again, on the same folders.
 func (n *node) again(t *testing.T) *node {
 	t.Helper()
 	next, err := launch(filepath.Dir(n.home), n.options)
@@ -180,7 +180,7 @@ func (n *node) untilReady() error {
 	return errors.New("the node is not ready")
 }
 
-// stop sends SIGTERM and returns how the process ended.
+// stop sends SIGTERM, waits for the end and returns its error.
 func (n *node) stop() error {
 	n.signal(syscall.SIGTERM)
 	return n.ended()
@@ -188,7 +188,7 @@ func (n *node) stop() error {
 
 func (n *node) signal(s syscall.Signal) { _ = n.cmd.Process.Signal(s) }
 
-// ended waits for the process's end and returns its error, nil for exit status 0.
+// ended waits for the process's end and returns its error; nil for exit status 0.
 func (n *node) ended() error {
 	select {
 	case <-n.done:
@@ -199,7 +199,7 @@ func (n *node) ended() error {
 	}
 }
 
-// kill ends the process as kill -9 does.
+// kill ends the process by SIGKILL.
 func (n *node) kill() {
 	_ = n.cmd.Process.Kill()
 	<-n.done
@@ -215,7 +215,7 @@ type logLine struct {
 	text    string
 }
 
-// logBook gathers what a node writes.
+// logBook collects what a node writes.
 type logBook struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -233,7 +233,7 @@ func (l *logBook) String() string {
 	return l.buf.String()
 }
 
-// lines parses the log; what is not JSON has its text alone.
+// lines parses the log. A line that is not JSON has only its text.
 func (l *logBook) lines() []logLine {
 	var lines []logLine
 	for text := range strings.Lines(l.String()) {
@@ -251,7 +251,7 @@ func (l *logBook) tail(n int) string {
 
 // the command line
 
-// result is what one call of the command line did.
+// result is the result of one call of the command line.
 type result struct {
 	code     int
 	out, err string
@@ -263,7 +263,7 @@ func (n *node) troupe(t *testing.T, args ...string) result {
 	return n.troupeWith(t, "", args...)
 }
 
-// troupeWith is troupe with something on standard input.
+// troupeWith is troupe with standard input.
 func (n *node) troupeWith(t *testing.T, input string, args ...string) result {
 	t.Helper()
 	return execute(t, input, []string{"TROUPE_SERVER=" + n.url, "TROUPE_TOKEN=" + n.token}, args...)
@@ -313,7 +313,7 @@ func (n *node) logged(t *testing.T, text string) {
 	await(t, "the log says "+text, func() bool { return strings.Contains(n.log.String(), text) })
 }
 
-// alive reports whether a process exists and is no zombie.
+// alive reports whether a process exists and is not a zombie.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -26,7 +26,7 @@ type rig struct {
 	broker *servers.RabbitMQServer
 }
 
-// newRig makes both servers and starts neither.
+// newRig prepares both servers and starts neither.
 func newRig(t *testing.T) rig {
 	t.Helper()
 	return rig{
@@ -35,7 +35,7 @@ func newRig(t *testing.T) rig {
 	}
 }
 
-// effects is a pack whose action writes down every run of it.
+// effects is a pack whose action writes a line for each run.
 func effects(t *testing.T) (folder, file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "runs")
@@ -46,13 +46,13 @@ func effects(t *testing.T) (folder, file string) {
 // full are the options of a node on the rig.
 func (r rig) full(folder string) options {
 	return options{
-		packs: []string{folder}, config: sharedConfig + "node: {beat_interval: 0.3, lease: 3}\n", // half of the outages last longer
+		packs: []string{folder}, config: sharedConfig + "node: {beat_interval: 0.3, lease: 3}\n", // half of the outages are longer than the lease
 		env:   []string{"TROUPE_STORE_URL=" + r.store.URL},
 		flags: []string{"--broker", r.broker.URL},
 	}
 }
 
-// waiting starts a node that has to wait for its servers, and returns once its API is open.
+// waiting starts a node that must wait for its servers. It returns when the node's API is open.
 func waiting(t *testing.T, o options) *node {
 	t.Helper()
 	n, err := begin(t.TempDir(), o)
@@ -69,7 +69,7 @@ func waiting(t *testing.T, o options) *node {
 	return n
 }
 
-// waitsFor polls readiness until it names exactly these servers.
+// waitsFor waits until /readyz names exactly these servers.
 func (n *node) waitsFor(t *testing.T, names ...string) {
 	t.Helper()
 	last := object{}
@@ -94,7 +94,7 @@ func (n *node) waitsFor(t *testing.T, names ...string) {
 	})
 }
 
-// ran counts how often each execution ran.
+// ran counts the runs of each execution.
 func ran(t *testing.T, file string) map[string]int {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -106,12 +106,12 @@ func ran(t *testing.T, file string) map[string]int {
 	return counts
 }
 
-// crowd submits until it is told to stop. What it is not sure of it submits again, under the same key.
+// crowd submits until it is stopped. It repeats refused submissions with the same idempotency key.
 type crowd struct {
 	stop           context.CancelFunc
 	done           chan struct{}
 	accepted       []string
-	taken, refused atomic.Int64 // how many
+	taken, refused atomic.Int64
 }
 
 func (n *node) crowd(t *testing.T, name string) *crowd {
@@ -143,7 +143,7 @@ func (n *node) crowd(t *testing.T, name string) *crowd {
 	return c
 }
 
-// offer submits one run under a key.
+// offer submits one run with a key.
 func (n *node) offer(key string) (status int, id string, err error) {
 	body := fmt.Sprintf(`{"action_ref":"stage.run","parameters":{"seconds":0.05},"idempotency_key":%q}`, key)
 	res, err := http.Post(n.url+"/api/v1/executions", "application/json", strings.NewReader(body))
@@ -157,7 +157,7 @@ func (n *node) offer(key string) (status int, id string, err error) {
 	return res.StatusCode, e.ID, err
 }
 
-// meets waits until one more submission is answered as it must be while these servers are away.
+// meets waits until one more submission is answered as expected while these servers are away.
 func (c *crowd) meets(t *testing.T, away []string) {
 	t.Helper()
 	count := &c.taken
@@ -168,27 +168,27 @@ func (c *crowd) meets(t *testing.T, away []string) {
 	await(t, fmt.Sprintf("a submission is answered while %v are away", away), func() bool { return count.Load() > from })
 }
 
-// end stops the crowd and returns what was accepted.
+// end stops the crowd and returns the accepted executions.
 func (c *crowd) end() []string {
 	c.stop()
 	<-c.done
 	return c.accepted
 }
 
-// loss is one way in which a server goes, and how it comes back.
+// loss is one way to take a server away and to bring it back.
 type loss struct {
 	name       string
 	gone, back func() error
 }
 
-// outage is servers that go in one order and come back in one.
+// outage takes servers away in one order and brings them back in another.
 type outage struct {
 	gone, back []loss
-	late       int // so many are back when a second node starts; -1: none starts
+	late       int // how many servers are back when a second node starts; -1: none starts
 }
 
-// outages are those in the middle. The second nodes find at their start what the first did not: the store alone away, the
-// broker alone away, and both with the broker back first.
+// outages are outages of a running node. At its start a second node finds a state that the first one did not find: only the store
+// is away, only the broker is away, or both are away and the broker comes back first.
 func (r rig) outages() []outage {
 	store, broker := loss{"store", r.store.Kill, r.store.Start}, loss{"broker", r.broker.Kill, r.broker.Start}
 	frozenStore, frozenBroker := loss{"store", r.store.Freeze, r.store.Thaw}, loss{"broker", r.broker.Freeze, r.broker.Thaw}
@@ -204,8 +204,8 @@ func (r rig) outages() []outage {
 	}
 }
 
-// without checks a node whose servers are away: it says so, accepts what it can keep, and soon refuses what it cannot.
-// It returns what was accepted.
+// without checks a node whose servers are away. It names them, accepts executions that it can store, and soon refuses the others.
+// without returns the accepted ones.
 func (n *node) without(t *testing.T, away ...string) (kept []string) {
 	t.Helper()
 	n.waitsFor(t, away...)
@@ -218,14 +218,14 @@ func (n *node) without(t *testing.T, away ...string) (kept []string) {
 		return nil
 	}
 	n.logged(t, "node started")
-	id := n.submit(t, "stage.run", object{"seconds": 0}).text("id") // no broker, and yet it is kept
+	id := n.submit(t, "stage.run", object{"seconds": 0}).text("id") // it is stored without a broker
 	await(t, "it waits for the broker", func() bool {
 		return n.get(t, "/api/v1/executions/"+id+"/why").text("reason") == "broker_away"
 	})
 	return []string{id}
 }
 
-// another starts a second node beside this one, which has to wait for its servers.
+// another starts a second node on the same servers. It must wait for them.
 func (n *node) another(t *testing.T, name string) *node {
 	t.Helper()
 	o := n.options
@@ -233,8 +233,8 @@ func (n *node) another(t *testing.T, name string) *node {
 	return waiting(t, o)
 }
 
-// goesThrough takes the node through an outage, with work that runs and work that comes in, and returns what was accepted.
-// All of it has ended. A second node, where there is one, has the name.
+// goesThrough makes an outage while work runs and is submitted. It returns the accepted executions, all of which must complete.
+// name is the name of the second node, if there is one.
 func (n *node) goesThrough(t *testing.T, o outage, name string) (accepted []string) {
 	t.Helper()
 	running := n.submit(t, "stage.run", object{"seconds": 2}).text("id")
@@ -275,19 +275,19 @@ func (n *node) goesThrough(t *testing.T, o outage, name string) (accepted []stri
 	}
 	for _, late := range nodes[1:] {
 		require.NoError(t, late.stop())
-		n.misses(t, name) // who loses the store sooner than that takes itself for cut off from a peer
+		n.misses(t, name) // otherwise, if it then loses the store, it concludes that it is cut off from a peer
 	}
 	return accepted
 }
 
-// misses waits until the node knows that another has gone.
+// misses waits until the node knows that another node has ended.
 func (n *node) misses(t *testing.T, name string) {
 	t.Helper()
 	down := regexp.MustCompile(`"node is down".*"node":"` + name + `"`)
 	await(t, "node "+name+" is known to be down", func() bool { return down.MatchString(n.log.String()) })
 }
 
-// TestOutages takes the servers of a node away and gives them back, in every order, at its start and in the middle.
+// TestOutages takes a node's servers away and brings them back, in every order, at its start and while it runs.
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -310,7 +310,8 @@ func TestOutages(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// TestStartWithoutServers: a node that waits ends at once when it is told to, and what no waiting mends ends it.
+// TestStartWithoutServers: a node that waits for its servers stops at once when it is told to. It exits with an error if waiting
+// cannot help.
 func TestStartWithoutServers(t *testing.T) {
 	t.Parallel()
 	dead := options{
@@ -327,7 +328,7 @@ func TestStartWithoutServers(t *testing.T) {
 		"TROUPE_STORE_URL=" + servers.Postgres(t) + "_missing", "TROUPE_MESSAGE_QUEUE_RABBITMQ_URL=amqp://troupe@127.0.0.1:1/",
 	}}
 	url := missing.env[0]
-	if at := strings.Index(url, "?"); at > 0 { // the name stands before the query
+	if at := strings.Index(url, "?"); at > 0 { // the database's name comes before the query
 		missing.env[0] = url[:at] + "_missing" + strings.TrimSuffix(url[at:], "_missing")
 	}
 	require.Contains(t, refused(t, missing), "does not exist")

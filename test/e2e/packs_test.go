@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSessionsStayWithTheirWorker runs many sessions beside each other: each one's state grows unbroken, in one process.
+// TestSessionsStayWithTheirWorker runs many sessions at the same time. Each session's state grows without a loss, in one process.
 func TestSessionsStayWithTheirWorker(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -31,7 +31,7 @@ func TestSessionsStayWithTheirWorker(t *testing.T) {
 	sessions.Wait()
 }
 
-// TestEmbeddings follows the README of the example pack: the index stays with its worker, and its loss is told.
+// TestEmbeddings follows the README of the example pack. The index stays with its worker, and its loss is reported.
 func TestEmbeddings(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"../../packs/examples/embeddings"}})
@@ -44,7 +44,7 @@ func TestEmbeddings(t *testing.T) {
 	require.Equal(t, 1, r.code)
 	require.Contains(t, r.err, "submit it with a session")
 
-	// Orderly ends keep the session: its snapshot is restored in the next node.
+	// An orderly stop keeps the session: the next node restores its snapshot.
 	require.NoError(t, n.stop())
 	n = n.again(t)
 	found := n.prints(t, "submit", "embeddings.search", "--session", "alice", "query=a sitting cat", "top:=1", "--wait")
@@ -61,7 +61,7 @@ func TestEmbeddings(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// TestEveryRuntime runs one action of each.
+// TestEveryRuntime runs one action of each runtime.
 func TestEveryRuntime(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -78,10 +78,10 @@ func TestEveryRuntime(t *testing.T) {
 	require.Equal(t, "whispered", strings.TrimSpace(e.text("error", "stderr")))
 }
 
-// TestCancelInEveryStatus cancels what waits, what runs, and what has ended.
+// TestCancelInEveryStatus cancels a waiting, a running and an ended execution.
 func TestCancelInEveryStatus(t *testing.T) {
 	t.Parallel()
-	// Of its own: what does not obey in time is killed, with the sessions of its worker.
+	// The test needs a node of its own: a run that does not stop in time is killed, with the sessions of its worker.
 	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig})
 	for action, parameters := range map[string]object{
 		"core.sleep": {"seconds": 600}, "theatre.pause": {"seconds": 600}, "theatre.act": {"lines": 10_000, "pause": 0.01},
@@ -98,7 +98,7 @@ func TestCancelInEveryStatus(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// TestSessionModes asks for a session's worker in each mode while it is busy.
+// TestSessionModes submits to a busy session in each mode.
 func TestSessionModes(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/theatre"}, config: "worker: {cancel_grace: 40}\n"})
@@ -125,7 +125,7 @@ func TestSessionModes(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// TestSecretsStaySecret has an action whose parameter must not be shown.
+// TestSecretsStaySecret runs an action with a secret parameter.
 func TestSecretsStaySecret(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig, flags: []string{"--log-level", "trace"}})
@@ -150,7 +150,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	require.NotContains(t, n.log.String(), secret)
 }
 
-// TestAResultThatIsTooLarge fails its execution and leaves its worker where it is.
+// TestAResultThatIsTooLarge fails its execution. The worker stays.
 func TestAResultThatIsTooLarge(t *testing.T) {
 	t.Parallel()
 	n := shared(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMakeRun does what the README's first screen says, in a home directory with nothing in it: `make run` builds
-// troupe and starts a node, which keeps its data where the XDG rules say and does its first work.
+// TestMakeRun does what the first screen of the README says, in an empty home directory. `make run` builds troupe and starts a
+// node. The node has its data where the XDG rules say, and runs its first execution.
 func TestMakeRun(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()

@@ -19,8 +19,8 @@ var (
 	blanks        = regexp.MustCompile(`[ \t]+`)
 )
 
-// TestReadmeTour takes the README at its word: the pack in it is written, and its commands about that pack and the core
-// pack are typed one after the other. They answer what the README says, but for ids and durations.
+// TestReadmeTour writes the pack of the README and runs the README's commands for that pack and for the core pack, one after the
+// other. Their output must be that of the README, except ids and durations.
 func TestReadmeTour(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../README.md")
@@ -35,7 +35,7 @@ func TestReadmeTour(t *testing.T) {
 	typed := 0
 	for _, block := range readmeConsole.FindAllStringSubmatch(string(text), -1) {
 		if !strings.Contains(block[1], "hello.greet") && !strings.Contains(block[1], "core.") {
-			continue // what the machine is doing just then
+			continue // its output depends on the machine
 		}
 		typed += n.types(t, strings.ReplaceAll(block[1], "$PWD/bin", filepath.Dir(binary)))
 	}
@@ -43,8 +43,8 @@ func TestReadmeTour(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// types runs the commands of a block in one shell after the other, and compares what they print. The worker that the
-// README happens to name is exchanged for the one that the session is bound to.
+// types runs the commands of a block, each in a shell, and compares their output. It replaces the worker in the README by the
+// worker that the session is bound to.
 func (n *node) types(t *testing.T, block string) int {
 	t.Helper()
 	parts := strings.Split("\n"+block, "\n$ ")[1:]
@@ -59,7 +59,7 @@ func (n *node) types(t *testing.T, block string) int {
 			continue
 		}
 		got := plain(n.shell(t, before+command))
-		if strings.HasPrefix(command, "troupe logs -f") { // how much of it is live depends on the machine
+		if strings.HasPrefix(command, "troupe logs -f") { // how much of the output is live depends on the machine
 			require.Contains(t, got, "greeting Ada")
 			require.Contains(t, got, "completed")
 			continue
@@ -70,7 +70,7 @@ func (n *node) types(t *testing.T, block string) int {
 	return len(parts)
 }
 
-// worker is the one that the session is bound to, as a person writes it; the first where there is none.
+// worker is the name of the worker that the session is bound to; the first worker if there is none.
 func (n *node) worker(t *testing.T, session string) string {
 	t.Helper()
 	for _, s := range n.get(t, "/api/v1/sessions").list("sessions") {
@@ -85,11 +85,11 @@ func (n *node) shell(t *testing.T, script string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", script)
 	cmd.Env = []string{"HOME=" + n.home, "PATH=" + filepath.Dir(binary) + ":" + searchPath, "TROUPE_SERVER=" + n.url}
-	out, _ := cmd.CombinedOutput() // what it prints tells how it ended
+	out, _ := cmd.CombinedOutput() // a failed command is shown by its output
 	return string(out)
 }
 
-// plain takes out what differs from run to run.
+// plain replaces what differs between runs.
 func plain(text string) string {
 	text = anyDuration.ReplaceAllString(anyID.ReplaceAllString(text, "ID"), "TIME")
 	return strings.TrimSpace(blanks.ReplaceAllString(text, " "))

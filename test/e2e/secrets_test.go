@@ -14,16 +14,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nobody is the user that these tests run a node as where they are root themselves: root may read every process.
+// nobody is the user who runs the node if the test runs as root, because root may read every process.
 const nobody = 65534
 
-// someone returns a folder and, where this process is root, a user without privileges who owns it and can run the binary in it.
+// someone returns a folder. If this process is root, it also returns a user without privileges who owns the folder and can run
+// the binary in it.
 func someone(t *testing.T) (dir, program string, user *syscall.Credential) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		return t.TempDir(), binary, nil
 	}
-	dir, err := os.MkdirTemp("", "troupe-someone-") // t.TempDir's own parent is root's alone
+	dir, err := os.MkdirTemp("", "troupe-someone-") // only root may enter the parent of t.TempDir
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	require.NoError(t, os.Chown(dir, nobody, nobody))
@@ -41,7 +42,7 @@ func someone(t *testing.T) (dir, program string, user *syscall.Credential) {
 	return dir, program, user
 }
 
-// guarded is a node whose environment holds secrets, run by a user without privileges.
+// guarded is a node with secrets in its environment, run by a user without privileges.
 func guarded(t *testing.T) *node {
 	t.Helper()
 	dir, program, user := someone(t)
@@ -55,8 +56,8 @@ func guarded(t *testing.T) *node {
 	return n
 }
 
-// TestAWorkerCannotReadTheNode: a worker runs as the node's user, and still reads neither the node's environment and memory nor
-// those of the processes between them.
+// TestAWorkerCannotReadTheNode: a worker runs as the node's user. It still cannot read the environment and memory of the node, or
+// of the processes between them.
 func TestAWorkerCannotReadTheNode(t *testing.T) {
 	t.Parallel()
 	n := guarded(t)
@@ -68,11 +69,12 @@ func TestAWorkerCannotReadTheNode(t *testing.T) {
 			require.Contains(t, []string{"EACCES", "EPERM"}, run.text("result", "seen", who, part), "%s of the %s", part, who)
 		}
 	}
-	require.Equal(t, "read", run.text("result", "seen", "child", "environ"), "it can read what is not guarded")
+	require.Equal(t, "read", run.text("result", "seen", "child", "environ"), "it can read a process that is not protected")
 	require.NotContains(t, fmt.Sprint(run["result"]), "secret", "nothing of it is in the worker's own environment")
 }
 
-// TestSecretsLeaveTheEnvironment: not even who may read the node's environment finds a secret there, once it has been read.
+// TestSecretsLeaveTheEnvironment: when the node has read its environment, even a user who may read that environment finds no
+// secret there.
 func TestSecretsLeaveTheEnvironment(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -86,7 +88,7 @@ func TestSecretsLeaveTheEnvironment(t *testing.T) {
 	require.NotContains(t, string(environ), "-secret")
 }
 
-// TestAddressesLeaveTheCommandLine: every user of a machine may read every process's command line.
+// TestAddressesLeaveTheCommandLine: the node removes passwords from its command line, which every user of a machine may read.
 func TestAddressesLeaveTheCommandLine(t *testing.T) {
 	t.Parallel()
 	const store, broker = "postgres://troupe:hidden-1@127.0.0.1:1/troupe", "amqp://troupe:hidden-2@127.0.0.1:1/"
@@ -100,7 +102,8 @@ func TestAddressesLeaveTheCommandLine(t *testing.T) {
 	})
 }
 
-// TestOtherVerbsCanBeFound: the node finds what a worker left behind by its environment, a `troupe logs -f` too. Its token is blanked.
+// TestOtherVerbsCanBeFound: the node finds processes that a worker left by their environment, which /proc must still show. This
+// holds also for `troupe logs -f`, whose token is blanked.
 func TestOtherVerbsCanBeFound(t *testing.T) {
 	t.Parallel()
 	dir, program, user := someone(t)

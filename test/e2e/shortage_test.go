@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRunsWaitForTheNodesDescriptors takes from a node what starting a program needs: runs go back and wait, readiness and the
-// metrics tell of it, and once there are descriptors they complete. None fails.
+// TestRunsWaitForTheNodesDescriptors leaves a node no file descriptors to start programs with. Its runs are given back and wait.
+// Readiness and the metrics show the shortage. When there are descriptors again, all runs complete.
 func TestRunsWaitForTheNodesDescriptors(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{})
 	n.works(t)
 	require.Equal(t, "completed", n.runs(t, "core.shell_echo", object{"i": 0}).text("status"))
-	n.client.Transport = n.dialed(t) // there is no descriptor to accept another connection with
+	n.client.Transport = n.dialed(t) // the node has no descriptor to accept another connection
 	var was unix.Rlimit
 	require.NoError(t, unix.Prlimit(n.cmd.Process.Pid, unix.RLIMIT_NOFILE, nil, &was))
 	require.NoError(t, unix.Prlimit(n.cmd.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: was.Max}, nil))
@@ -32,7 +32,7 @@ func TestRunsWaitForTheNodesDescriptors(t *testing.T) {
 		for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 			e := n.get(t, "/api/v1/executions/"+id)
 			require.NotContains(t, []string{"failed", "abandoned", "completed"}, e.text("status"), "%v", e)
-			if attempt, _ := e["attempt"].(float64); attempt >= 2 { // put back, and tried again
+			if attempt, _ := e["attempt"].(float64); attempt >= 2 { // given back, and tried again
 				break
 			}
 			require.True(t, time.Now().Before(deadline), "%v", e)
@@ -51,7 +51,7 @@ func TestRunsWaitForTheNodesDescriptors(t *testing.T) {
 	n.works(t)
 }
 
-// oneConnection makes all its calls over one connection. The standard transport keeps one too, but may open another.
+// oneConnection makes all calls over one connection. The standard transport may open another.
 type oneConnection struct {
 	net.Conn
 	answers *bufio.Reader
@@ -70,13 +70,13 @@ func (n *node) dialed(t *testing.T) oneConnection {
 	require.NoError(t, err)
 	res, err := c.RoundTrip(req)
 	require.NoError(t, err)
-	_, err = io.Copy(io.Discard, res.Body) // read whole: the next answer stands behind it
+	_, err = io.Copy(io.Discard, res.Body) // the next answer follows on the same connection
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())
 	return c
 }
 
-// RoundTrip makes one call after another: the answer before has been read to its end.
+// RoundTrip makes one call. The previous answer must have been read to its end.
 func (c oneConnection) RoundTrip(req *http.Request) (*http.Response, error) {
 	if until, ok := req.Context().Deadline(); ok {
 		if err := c.SetDeadline(until); err != nil {

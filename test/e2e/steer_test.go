@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSteerAnotherNodeFromTheShell calls one node about another's workers and runs, and drains it from there. The two
-// reach each other by what a node does that was told nothing of peers.
+// TestSteerAnotherNodeFromTheShell asks one node about the workers and runs of another, and drains the other by it. The nodes
+// reach each other with the default settings of peers.
 func TestSteerAnotherNodeFromTheShell(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
@@ -18,7 +18,7 @@ func TestSteerAnotherNodeFromTheShell(t *testing.T) {
 	await(t, "the nodes reach each other", func() bool {
 		return strings.Contains(left.prints(t, "nodes"), " reached") && strings.Contains(right.prints(t, "nodes"), " reached")
 	})
-	e := left.runs(t, "core.echo", object{"a": 1}) // without output, its outcome takes the statement that most take
+	e := left.runs(t, "core.echo", object{"a": 1}) // a run without output is stored by the usual statement
 	require.Equal(t, "1", e.text("result", "a"), "%v", e)
 	const worker = "right/theatre.talker/0"
 	require.Regexp(t, `(?m)^right/go/0 `, left.prints(t, "workers"))
@@ -49,7 +49,7 @@ func TestSteerAnotherNodeFromTheShell(t *testing.T) {
 	require.Contains(t, left.prints(t, "drain", "right"), "node right drains")
 	require.NoError(t, cmd.Wait(), errs.String())
 	said := out.String()
-	if strings.Contains(errs.String(), "may be missing above") { // the node was gone before the end was read; it is stored
+	if strings.Contains(errs.String(), "may be missing above") { // the node ended before the client had read everything; the store has it
 		said = left.prints(t, "logs", id)
 	}
 	require.Contains(t, said, "line 39\n")

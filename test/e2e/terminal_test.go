@@ -23,7 +23,7 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// terminal is a program in a terminal of its own, as a person sees it.
+// terminal is a program in a terminal of its own.
 type terminal struct {
 	t             *testing.T
 	rows, columns uint16
@@ -62,7 +62,7 @@ func inTerminal(t *testing.T, rows, columns uint16, environ []string, args ...st
 			s.shown.Write(buffer[:n])
 			s.mu.Unlock()
 			if err != nil {
-				return // the last who had the terminal is gone
+				return // no process has the terminal open any more
 			}
 		}
 	}()
@@ -73,7 +73,7 @@ func inTerminal(t *testing.T, rows, columns uint16, environ []string, args ...st
 	return s
 }
 
-// raw is all that was written to the terminal, with its control sequences.
+// raw is everything that was written to the terminal, with control sequences.
 func (s *terminal) raw() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *terminal) raw() string {
 
 var sequence = regexp.MustCompile(`\x1b\[[0-9;?=>]*[a-zA-Z]|\x1b[=>]`)
 
-// text is what was written, as lines.
+// text is what was written, without control sequences.
 func (s *terminal) text() string {
 	return sequence.ReplaceAllString(strings.ReplaceAll(s.raw(), "\r\n", "\n"), "")
 }
@@ -94,11 +94,11 @@ func (s *terminal) shows(pattern string) {
 	await(s.t, "the terminal shows "+pattern, func() bool { return is.MatchString(s.text()) })
 }
 
-// screen is what a terminal of that size shows of it, line by line: what was drawn over or taken away is gone.
+// screen is what a terminal of that size shows in the end, line by line.
 func (s *terminal) screen() []string {
 	s.t.Helper()
 	e := vt.NewEmulator(int(s.columns), int(s.rows))
-	go func() { _, _ = io.Copy(io.Discard, e) }() // what it answers to questions
+	go func() { _, _ = io.Copy(io.Discard, e) }() // the emulator's answers to queries
 	defer e.Close()
 	_, err := e.Write([]byte(s.raw()))
 	require.NoError(s.t, err)
@@ -127,7 +127,8 @@ func (s *terminal) ends() int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// TestAQuietStart starts and stops a node as a new user does. A line a pool, the address, a command that works: no more.
+// TestAQuietStart starts and stops a node as a new user does. The output is one line for each pool, the address, and a command to
+// try.
 func TestAQuietStart(t *testing.T) {
 	t.Parallel()
 	for _, size := range [][2]uint16{{24, 80}, {40, 120}} {
@@ -157,7 +158,8 @@ func TestAQuietStart(t *testing.T) {
 	}
 }
 
-// TestWithoutATerminalLogsAreComplete sees what a log collector gets: each line JSON, the workers that start at debug alone.
+// TestWithoutATerminalLogsAreComplete reads what a log collector gets: each line is JSON, and starts of workers are only at
+// debug.
 func TestWithoutATerminalLogsAreComplete(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/plain"}, config: sharedConfig})
@@ -175,7 +177,7 @@ func TestWithoutATerminalLogsAreComplete(t *testing.T) {
 	}
 }
 
-// TestTimesFollowTZ shows a moment in the zone of who asks, with the zone behind it.
+// TestTimesFollowTZ shows a time in the caller's zone, with the zone's name.
 func TestTimesFollowTZ(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -186,7 +188,7 @@ func TestTimesFollowTZ(t *testing.T) {
 	}
 }
 
-// TestTopInATerminal watches more than fits: nothing is cut off unsaid, and a pause is seen.
+// TestTopInATerminal shows more rows than fit. The screen says that rows are left out, and it shows a pause.
 func TestTopInATerminal(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{config: sharedConfig})
@@ -203,8 +205,8 @@ func TestTopInATerminal(t *testing.T) {
 	}
 }
 
-// TestABatchsResultsStayOnTheScreen waits for a batch whose ends go to the terminal, beside what is said of it there: nothing is drawn
-// over an id or a result.
+// TestABatchsResultsStayOnTheScreen waits for a batch whose results and progress both go to the terminal. The progress must not
+// overwrite an id or a result.
 func TestABatchsResultsStayOnTheScreen(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
@@ -218,7 +220,7 @@ func TestABatchsResultsStayOnTheScreen(t *testing.T) {
 	for _, size := range [][2]uint16{{24, 80}, {40, 120}} {
 		s := inTerminal(t, size[0], size[1], []string{"TROUPE_SERVER=" + n.url}, "submit", "theatre.prompt", "--batch", batch, "--wait", "-o", "json")
 		require.Equal(t, 1, s.ends(), s.text())
-		// A terminal breaks lines at its width.
+		// The terminal wraps lines at its width.
 		shown := strings.Join(s.screen(), "")
 		for _, result := range []string{"one", "two", "four"} {
 			require.Contains(t, shown, `"prompted `+result, "%v", s.screen())
@@ -245,8 +247,8 @@ func TestABatchsResultsStayOnTheScreen(t *testing.T) {
 	}
 }
 
-// TestTablesFitTheTerminal looks at what a node has, with a pack whose reload was refused: the terminal breaks no line, and a reason keeps
-// its cause.
+// TestTablesFitTheTerminal shows the tables of a node that has a pack with a refused reload. No line is wrapped, and a reason
+// keeps its cause.
 func TestTablesFitTheTerminal(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig})

@@ -13,8 +13,8 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// TestTheAPIOverTLS serves the API over TLS, has people call it with a token and a program with a certificate, and replaces the
-// node's certificate while it runs.
+// TestTheAPIOverTLS serves the API over TLS. Callers use a token, and a program uses a certificate. The test replaces the node's
+// certificate while the node runs.
 func TestTheAPIOverTLS(t *testing.T) {
 	t.Parallel()
 	ours, clients := servers.NewAuthority(t, "ours"), servers.NewAuthority(t, "clients")

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// usersPack is a pack, which everybody may read, with a shell pool and a Python pool of one user.
+// usersPack is a pack with a shell pool and a Python pool of one user. Everybody may read it.
 func usersPack(t *testing.T, dir, pools string) string {
 	t.Helper()
 	pack := filepath.Join(dir, "users")
@@ -54,14 +54,14 @@ def who(params):
 // open is a folder that every user may enter.
 func open(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "troupe-users-") // t.TempDir's own parent is its user's alone
+	dir, err := os.MkdirTemp("", "troupe-users-") // only this user may enter the parent of t.TempDir
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	require.NoError(t, os.Chmod(dir, 0o755))
 	return dir
 }
 
-// TestAPoolOfAnotherUser: its programs run as that user and reach nothing of the node; the guardian ends them all the same.
+// TestAPoolOfAnotherUser: the pool's programs run as that user and reach nothing of the node. The guardian can still end them.
 func TestAPoolOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -123,7 +123,7 @@ func TestAUserNeedsANodeThatMaySwitch(t *testing.T) {
 	require.Contains(t, log, "users/pack.yaml:4")
 }
 
-// TestAUserThatTheMachineDoesNotHave is refused by name.
+// TestAUserThatTheMachineDoesNotHave: the error names the unknown user.
 func TestAUserThatTheMachineDoesNotHave(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {

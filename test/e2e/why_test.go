@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWhyIsItWaiting makes each cause of waiting that one node has, and asks.
+// TestWhyIsItWaiting makes each reason for waiting that a single node has, and asks why.
 func TestWhyIsItWaiting(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig})
@@ -23,7 +23,7 @@ func TestWhyIsItWaiting(t *testing.T) {
 	id := n.submit(t, "core.echo", nil, object{"run_at": "2099-01-01T00:00:00Z"}).text("id")
 	why(id, "not_due", "it waits for its time")
 
-	busy := n.submit(t, "theatre.half", object{"do": "half"}).text("id") // silent for as long as a frame may take
+	busy := n.submit(t, "theatre.half", object{"do": "half"}).text("id") // it stays busy for as long as a frame may take
 	why(busy, "running", "it runs")
 	second := n.submit(t, "theatre.half", nil).text("id")
 	why(second, "workers_busy", "every worker of the pool that takes work is busy")
