@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// BenchmarkDay runs as many executions as a busy node has in a day, 1,000,000 (or TROUPE_BENCH_DAY), and reports
-// memory, goroutines and descriptors after a tenth and at the end. What grows between the two would go on growing.
+// BenchmarkDay runs as many executions as a busy node has in a day, 1,000,000 (or TROUPE_BENCH_DAY). It reports memory,
+// goroutines and descriptors after a tenth of them and at the end. A difference between the two is a leak.
 func BenchmarkDay(b *testing.B) {
 	total := 1_000_000
 	if text := os.Getenv("TROUPE_BENCH_DAY"); text != "" {

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// celeryPython is the interpreter that has Celery, if one has: Debian's python3-celery is not for a Python that was built beside it.
+// celeryPython is an interpreter that has Celery; empty: there is none. Debian's python3-celery does not work with a Python that
+// was built separately.
 func celeryPython() string {
 	for _, python := range []string{"python3", "/usr/bin/python3"} {
 		if exec.Command(python, "-c", "import celery").Run() == nil {
@@ -21,7 +22,7 @@ func celeryPython() string {
 	return ""
 }
 
-// celery has Celery, where it is installed, do a Python echo on the RabbitMQ, without storing results.
+// celery measures a Python echo by Celery, if it is installed, on the RabbitMQ and without stored results.
 func celery(b *testing.B, f *full) {
 	python := celeryPython()
 	if python == "" {
@@ -41,7 +42,7 @@ func celery(b *testing.B, f *full) {
 	}
 }
 
-// output runs a program and returns what it has written.
+// output runs a program and returns its output.
 func output(b *testing.B, cmd *exec.Cmd) string {
 	b.Helper()
 	var out bytes.Buffer
@@ -52,13 +53,13 @@ func output(b *testing.B, cmd *exec.Cmd) string {
 	return out.String()
 }
 
-// The lines of River's module: a rate with the CPU time, or the time from submit to start.
+// The lines that River's module prints: a rate with the CPU time, or the time from submit to start.
 var (
 	riverRate  = regexp.MustCompile(`\b(\d+)/s; cpu-seconds per 10,000: client ([0-9.]+), postgres ([0-9.]+)`)
 	riverStart = regexp.MustCompile(`p50 ([0-9.]+[mnµ]?s), p99 ([0-9.]+[mnµ]?s)`)
 )
 
-// river has River do one part, bulk, callers, tuned or default, on a database of its own, and reports what it says.
+// river runs one part by River, bulk, callers, tuned or default, on a new database, and reports its figures.
 func river(b *testing.B, f *full, part string) {
 	for range b.N {
 		cmd := exec.Command("go", "run", ".", "-url", f.fresh(b), "-postmaster", strconv.Itoa(f.postgres.Pids()[0]), "-only", part,

@@ -17,8 +17,8 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// BenchmarkFullGrowth reports what becomes of the rate of no-op executions and of the time from submit to start as pools,
-// workers and stored executions grow. The first line is the measure for the others. Each logs the statements that took
+// BenchmarkFullGrowth reports how the rate of no-op executions, and the time from submit to start, change with the number of
+// pools, workers and stored executions. The first line is the reference for the others. Each line logs the statements that took
 // Postgres longest.
 func BenchmarkFullGrowth(b *testing.B) {
 	f := startFull(b)
@@ -35,28 +35,28 @@ func BenchmarkFullGrowth(b *testing.B) {
 	})
 }
 
-// ground is what a node stands on when it is measured.
+// ground is the state in which a node is measured.
 type ground struct {
-	pools, workers int                // go pools, and workers of each
+	pools, workers int                // the go pools, and the workers of each
 	stored         func(*grown)       // fills the store before the node is measured
 	after          func(*grown)       // measures more
-	change         func(*node.Config) // of the configuration that benchmarks have; nil: none
+	change         func(*node.Config) // a change of the benchmarks' configuration; nil: none
 }
 
-// grown is one node on its ground. Its pools are grow.p0, grow.p1 … with an action of the same name each.
+// grown is a node in that state. Its pools are grow.p0, grow.p1 …, with one action of the same name each.
 type grown struct {
 	*full
 	b       *testing.B
 	node    *node.Node
 	url     string
 	actions []string
-	ran     *atomic.Int64 // runs of all actions
+	ran     *atomic.Int64 // the runs of all actions
 }
 
 // parked is an action whose pool is cordoned.
 const parked = "park.parked"
 
-// growth measures one ground.
+// growth measures a node in one state.
 func growth(b *testing.B, f *full, on ground) {
 	for range b.N {
 		g := &grown{full: f, b: b, url: f.fresh(b), ran: new(atomic.Int64)}
@@ -92,13 +92,13 @@ func growth(b *testing.B, f *full, on ground) {
 	}
 }
 
-// parkPack is a pack with a pool to park executions in.
+// parkPack is a pack with the pool of parked.
 var parkPack = map[string]string{
 	"pack.yaml":           "name: park\nversion: 1.0.0\npools:\n  - name: parked\n    runtime: go\n    workers: 1\n",
 	"actions/parked.yaml": "name: parked\nruntime: go\npool: parked\nentrypoint: grow.count\n",
 }
 
-// growPack is a pack of as many go pools as the ground has, with an action each that counts its runs.
+// growPack is a pack with the go pools. The action of each pool counts its runs.
 func growPack(on ground) map[string]string {
 	var pools strings.Builder
 	files := map[string]string{}
@@ -110,8 +110,8 @@ func growPack(on ground) map[string]string {
 	return files
 }
 
-// rate submits so many executions, spread over the actions, and reports the rate from the first placement to the last
-// outcome. They are worked off while they are submitted.
+// rate submits count executions, spread over the actions, and reports the rate from the first placement to the last outcome. The
+// node runs them while they are submitted.
 func (g *grown) rate(count int) {
 	g.b.Helper()
 	mark := g.number("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM execution_seq")
@@ -138,7 +138,7 @@ func (g *grown) rate(count int) {
 	g.report(g.b, before, used, count)
 }
 
-// number asks the store for one number.
+// number returns the one number that a query selects.
 func (g *grown) number(query string) float64 {
 	g.b.Helper()
 	return queryNumber(g.b, g.url, query)
@@ -157,8 +157,8 @@ func queryNumber(b *testing.B, url, query string) float64 {
 	return n
 }
 
-// fill inserts a million executions straight into the tables, as if they had been submitted 50 ms after each other. The
-// columns of execution are expressions over n, from 1, and the request's row r.
+// fill inserts a million executions directly into the tables, as if they had been submitted every 50 ms. The columns of execution
+// are expressions over n, from 1, and the request's row r.
 func (g *grown) fill(action, columns, values string) {
 	g.b.Helper()
 	const part = 100_000
@@ -173,7 +173,7 @@ func (g *grown) fill(action, columns, values string) {
  INSERT INTO execution (id, seq, attempt, last_change, priority, %s) SELECT id, seq, %s FROM r`,
 			action, total, from, min(from+part-1, total), columns, values))
 	}
-	// So that autovacuum does not do it in the middle of the measurement.
+	// Otherwise autovacuum would do it during the measurement.
 	g.execute("VACUUM ANALYZE request")
 	g.execute("VACUUM ANALYZE execution")
 	g.execute("VACUUM ANALYZE execution_label")
@@ -186,8 +186,8 @@ func (g *grown) execute(statement string) {
 	}
 }
 
-// wait has half of the executions wait for their time, a day ahead, in the very pool that is measured, and the other half
-// for a free worker in a pool that is cordoned.
+// wait stores waiting executions: half of them wait for their time, a day ahead, in the pool that is measured, and half for a
+// free worker in a cordoned pool.
 func (g *grown) wait() {
 	g.fill(`CASE WHEN n % 2 = 0 THEN '`+g.actions[0]+`' ELSE '`+parked+`' END`,
 		"status, pool, rank, timer_at, run_at",
@@ -195,7 +195,7 @@ func (g *grown) wait() {
   CASE WHEN n % 2 = 0 THEN now() + interval '1 day' + n * interval '1 ms' ELSE requested_at END`)
 }
 
-// finish has ended executions of a thousand sessions; one in a hundred has failed.
+// finish stores ended executions of a thousand sessions. One in a hundred has failed.
 func (g *grown) finish() {
 	g.fill(`'`+g.actions[0]+`'`,
 		"status, unusual, pool, session, worker_id, worker_slot, run_at, first_placed_at, scheduled_at, started_at, finished_at, result, error",
@@ -204,7 +204,7 @@ func (g *grown) finish() {
   CASE WHEN n % 100 = 0 THEN '{"code":"error","message":"x"}'::bytea END`)
 }
 
-// lists reports how long pages of 100 take, p50 and the maximum of 50 each.
+// lists reports the time for a page of 100, the median and the maximum of 50 pages for each filter.
 func (g *grown) lists(filters map[string]store.Filter) {
 	g.b.Helper()
 	for name, filter := range filters {
@@ -249,7 +249,7 @@ func (g *grown) finishedLists() {
 	g.timed("pools", func() error { _, err := g.node.Backend().Pools(context.Background(), ""); return err })
 }
 
-// countStatements has the Postgres keep pg_stat_statements, where it is installed, and says whether it does.
+// countStatements enables pg_stat_statements, if it is installed, and reports whether it is.
 func (f *full) countStatements(b *testing.B) bool {
 	b.Helper()
 	if queryNumber(b, f.postgres.URL, "SELECT count(*) FROM pg_available_extensions WHERE name = 'pg_stat_statements'") == 0 {
@@ -271,7 +271,7 @@ func (f *full) countStatements(b *testing.B) bool {
 	return true
 }
 
-// forgetStatements begins counting anew.
+// forgetStatements resets the counters.
 func (f *full) forgetStatements(b *testing.B) {
 	b.Helper()
 	if !f.counted {
@@ -282,7 +282,7 @@ func (f *full) forgetStatements(b *testing.B) {
 	}
 }
 
-// logStatements logs the statements on the newest database that took longest in all.
+// logStatements logs the statements on the newest database with the longest total time.
 func (f *full) logStatements(b *testing.B) {
 	b.Helper()
 	if !f.counted {
@@ -302,7 +302,7 @@ func (f *full) logStatements(b *testing.B) {
 	b.Log(out.String())
 }
 
-// load is the machine's load averages, without which no figure means much.
+// load is the machine's load averages. They show how far the figures can be trusted.
 func load() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// BenchmarkFullIdle reports what nodes without work cost a second, each: statements, transactions and messages, and the
-// processor time of the node and the two servers, in percent of a core. A node has the pools of the built-in pack, as
-// `troupe node` starts it.
+// BenchmarkFullIdle reports what each node without work costs a second: statements, transactions and messages, and the processor
+// time of the node and the two servers in percent of a core. A node has the pools of the built-in pack, as `troupe node` starts
+// it.
 func BenchmarkFullIdle(b *testing.B) {
 	f, program := startFull(b), binary(b)
 	f.countStatements(b)
@@ -20,8 +20,8 @@ func BenchmarkFullIdle(b *testing.B) {
 	b.Run("Node3", func(b *testing.B) { idleNodes(b, f, program, 3) })
 }
 
-// idleNodes looks at nodes that do nothing for 30 s, the longest interval between two probes and two echoes. The figures
-// are for each node; without nodes they are what the servers use by themselves.
+// idleNodes measures idle nodes for 30 s, the longest interval between two probes and two echoes. The figures are for each node.
+// Without nodes they are what the servers use by themselves.
 func idleNodes(b *testing.B, f *full, program string, size int) {
 	for range b.N {
 		members := f.cluster(b, program, size)
@@ -49,7 +49,7 @@ func idleNodes(b *testing.B, f *full, program string, size int) {
 	}
 }
 
-// settle waits until the start's own work is over: a heartbeat of each node has been written since it became ready.
+// settle waits until the work of the start is over: each node has written a heartbeat since it became ready.
 func settle(b *testing.B, f *full, members []*member) {
 	b.Helper()
 	if len(members) == 0 {
@@ -71,24 +71,24 @@ func (f *full) idleUsage(members []*member) processors {
 	return u
 }
 
-// statements counts what the newest database was asked since the counters were reset.
+// statements counts the statements on the newest database since the counters were reset.
 func (f *full) statements(b *testing.B) float64 {
 	b.Helper()
 	return queryNumber(b, f.postgres.URL, `SELECT coalesce(sum(calls), 0) FROM pg_stat_statements
  WHERE dbid = (SELECT oid FROM pg_database WHERE datname = 'bench_`+strconv.Itoa(f.database)+"')")
 }
 
-// transactions counts those of the newest database.
+// transactions counts the transactions on the newest database.
 func (f *full) transactions(b *testing.B) float64 {
 	b.Helper()
 	return queryNumber(b, f.postgres.URL, fmt.Sprintf("SELECT coalesce(sum(xact_commit + xact_rollback), 0) FROM pg_stat_database WHERE datname = 'bench_%d'", f.database))
 }
 
-// counterPattern is one of RabbitMQ's counters, as Erlang prints them.
+// counterPattern matches one of RabbitMQ's counters, as Erlang prints them.
 var counterPattern = regexp.MustCompile(`(messages_received|messages_delivered)_total\s*=>\s*(\d+)`)
 
-// messages counts what the broker was sent and has delivered. Only a command can tell; it runs outside of the time in
-// which processors are watched.
+// messages counts the messages that the broker has received and delivered. Only a command can read these numbers. It runs outside
+// of the time in which CPU time is measured.
 func (f *full) messages(b *testing.B) map[string]float64 {
 	b.Helper()
 	out, err := f.rabbitmq.Ctl("eval", "rabbit_global_counters:overview().")

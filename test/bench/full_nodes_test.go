@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// scaled is a size of a benchmark: a tenth of it with -short, which is for seeing that a benchmark works.
+// scaled is a size of a benchmark. With -short, which only tries a benchmark, it is a tenth.
 func scaled(n int) int {
 	if testing.Short() {
 		return max(n/10, 1)
@@ -25,7 +25,7 @@ func scaled(n int) int {
 	return n
 }
 
-// binary builds the troupe program into a folder of the benchmark's own.
+// binary builds the troupe program into a temporary folder.
 func binary(b *testing.B) string {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "troupe")
@@ -35,8 +35,8 @@ func binary(b *testing.B) string {
 	return path
 }
 
-// member is one node of a cluster: a process of the real program with a data folder and an address of its own, which is
-// killed, frozen and started again by its id.
+// member is one node of a cluster: a process of the real program with a data folder and an address of its own. Benchmarks kill,
+// freeze and restart it by its process id.
 type member struct {
 	b       *testing.B
 	name    string
@@ -44,12 +44,11 @@ type member struct {
 	env     []string
 	log     *os.File
 	client  *client.Client
-	command *exec.Cmd     // nil: it does not run
-	ended   chan struct{} // closed when it has
+	command *exec.Cmd     // nil if it does not run
+	ended   chan struct{} // closed when the process has ended
 }
 
-// cluster starts nodes a, b, c … on the servers, with a database and a prefix of their own, and returns when all of
-// them are ready.
+// cluster starts nodes a, b, c … on the servers, with a new database and prefix. It returns when all of them are ready.
 func (f *full) cluster(b *testing.B, program string, size int, env ...string) []*member {
 	b.Helper()
 	url := f.fresh(b)
@@ -59,7 +58,7 @@ func (f *full) cluster(b *testing.B, program string, size int, env ...string) []
 	}, env...)...)
 }
 
-// alone starts one node on Postgres alone, with a database of its own.
+// alone starts one node on Postgres only, with a new database.
 func (f *full) alone(b *testing.B, program string) *member {
 	b.Helper()
 	return members(b, program, 1, "TROUPE_STORE_URL="+f.fresh(b))[0]
@@ -92,7 +91,7 @@ func members(b *testing.B, program string, size int, env ...string) []*member {
 	return all
 }
 
-// start starts the program and waits for nothing.
+// start starts the program and does not wait.
 func (m *member) start() {
 	m.b.Helper()
 	command := exec.Command(m.program, "node")
@@ -102,11 +101,11 @@ func (m *member) start() {
 		m.b.Fatal(err)
 	}
 	ended := make(chan struct{})
-	go func() { defer close(ended); _ = command.Wait() }() // how it ended is what the benchmark did to it
+	go func() { defer close(ended); _ = command.Wait() }() // the exit status does not matter: the benchmark may have killed it
 	m.command, m.ended = command, ended
 }
 
-// ready waits until the node is ready and all its workers are.
+// ready waits until the node and all its workers are ready.
 func (m *member) ready() {
 	m.b.Helper()
 	await(m.b, "node "+m.name+" ready", func() bool {
@@ -124,7 +123,7 @@ func (m *member) ready() {
 	})
 }
 
-// kill ends the process as a power cut would.
+// kill ends the process by SIGKILL.
 func (m *member) kill() {
 	m.signal(syscall.SIGKILL)
 	<-m.ended
@@ -138,10 +137,10 @@ func (m *member) signal(s syscall.Signal) {
 	}
 }
 
-// end leaves nothing behind, and shows the node's log where the benchmark failed.
+// end removes everything of the node, and shows its log if the benchmark failed.
 func (m *member) end() {
 	if m.command != nil {
-		_ = m.command.Process.Kill() // an error means that it has ended
+		_ = m.command.Process.Kill() // fails if it has ended
 		<-m.ended
 		m.command = nil
 	}
@@ -153,7 +152,7 @@ func (m *member) end() {
 	}
 }
 
-// incarnation is the boot of a named node that is alive, as this node knows it; empty: there is none.
+// incarnation is the live incarnation of a named node, according to this node; empty: there is none.
 func (m *member) incarnation(name string) string {
 	var l api.NodeList
 	ctx, cancel := context.WithTimeout(m.b.Context(), 10*time.Second)

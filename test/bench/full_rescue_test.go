@@ -16,9 +16,9 @@ import (
 	"github.com/troupe-run/troupe/rules/submit"
 )
 
-// BenchmarkFullRescue reports, over 30 blows each, the time from the blow to the re-placement of the idempotent run that
-// it hit, and to the second start of its code. Of three nodes that share the servers (leases of 4 s) the one that the
-// run is on is struck; so a third of the blows hit the node that routes, too.
+// BenchmarkFullRescue reports, over 30 faults of each kind, the time from the fault to the new placement of the idempotent run
+// that it hit, and to the second start of its code. Three nodes share the servers, with leases of 4 s. The fault hits the node of
+// the run, so a third of the faults hit the router.
 func BenchmarkFullRescue(b *testing.B) {
 	f, program := startFull(b), binary(b)
 	b.Run("ProcessKilled", func(b *testing.B) { rescueAll(b, f, program, 1, 2, (*rescue).killProcess) })
@@ -27,21 +27,21 @@ func BenchmarkFullRescue(b *testing.B) {
 	b.Run("NodeFrozen", func(b *testing.B) { rescueAll(b, f, program, 3, 1, (*rescue).freezeNode) })
 }
 
-// rescue is a series of blows against one cluster.
+// rescue is a series of faults in one cluster.
 type rescue struct {
 	b       *testing.B
 	members []*member
-	log     string // of the starts of the action's code
-	// replaced and again are the times from the blow to the new placement and to the new start.
+	log     string // the file in which the action notes its starts
+	// replaced and again are the times from the fault to the new placement, and to the new start.
 	replaced, again []time.Duration
 	ids             []messages.ExecutionID
-	done            int // of those, how many completed
-	early           int // waits that were answered before the end and before their time
+	done            int // how many of the executions completed
+	early           int // waits that returned before the execution's end and before their timeout
 }
 
-// rescueAll strikes 30 times. The figures lost, early-answers, started-twice and more-starts should be 0: executions that
-// did not complete, waits that ended before the execution and before their time, starts of the same attempt beyond the
-// first, and starts of an execution beyond the one that was struck and its repetition.
+// rescueAll injects 30 faults. The figures lost, early-answers, started-twice and more-starts should be 0. They count executions
+// that did not complete, waits that returned before the execution's end and before their timeout, further starts of the same
+// attempt, and further starts of an execution beyond the interrupted one and its repetition.
 func rescueAll(b *testing.B, f *full, program string, nodes, workers int, blow func(*rescue, *run) (heal func())) {
 	for range b.N {
 		r := &rescue{b: b, log: filepath.Join(b.TempDir(), "starts")}
@@ -62,7 +62,7 @@ func rescueAll(b *testing.B, f *full, program string, nodes, workers int, blow f
 	}
 }
 
-// holdPack writes a pack whose action notes its start and waits to be struck; a repetition ends at once.
+// holdPack writes a pack whose action notes its start and waits for the fault. A repetition ends at once.
 func holdPack(b *testing.B, workers int) string {
 	b.Helper()
 	return writePack(b, "rescue", map[string]string{
@@ -83,16 +83,16 @@ def hold(params, ctx):
 	})
 }
 
-// run is the execution that a blow is to hit.
+// run is the execution that a fault hits.
 type run struct {
 	id     messages.ExecutionID
-	pid    int     // of its worker's process
-	victim *member // that it runs on
-	other  *member // that lives on; the victim where there is no other
+	pid    int     // its worker's process
+	victim *member // the node that it runs on
+	other  *member // a node that the fault does not hit; the victim if there is no other
 }
 
-// round has one execution started, struck and repeated. The blow says how to heal what it broke, which is done before
-// the round ends, so that the next one meets a whole cluster.
+// round starts one execution, injects the fault and waits for the repetition. The fault returns a function that undoes it. It is
+// called before the round ends, so that the next round has a complete cluster.
 func (r *rescue) round(through *member, blow func(*rescue, *run) (heal func())) {
 	r.b.Helper()
 	parameters, err := json.Marshal(map[string]string{"log": r.log})
@@ -115,7 +115,7 @@ func (r *rescue) round(through *member, blow func(*rescue, *run) (heal func())) 
 	if err != nil {
 		r.b.Fatal(err)
 	}
-	if !v.Status.Terminal() { // the node answered before its time
+	if !v.Status.Terminal() { // the wait returned before its timeout
 		r.early++
 		r.b.Logf("the wait for execution %s on node %s was answered while it was %s", e.ID, hit.other.name, v.Status)
 		if v, err = hit.other.client.Wait(ctx, e.ID.String()); err != nil {
@@ -128,12 +128,12 @@ func (r *rescue) round(through *member, blow func(*rescue, *run) (heal func())) 
 		r.b.Logf("execution %s, struck on node %s, is %s at attempt %d on worker %s: %v", e.ID, hit.victim.name, v.Status, v.Attempt, v.Worker, v.Error)
 		r.tell(hit, e.ID)
 	}
-	// The store's clock is this machine's too: its server runs here.
+	// The store's server runs on this machine, so the clocks are the same.
 	r.replaced, r.again = append(r.replaced, v.ScheduledAt.Sub(at)), append(r.again, second.at.Sub(at))
 	heal()
 }
 
-// tell logs what happened to an execution that did not complete.
+// tell logs the history of an execution that did not complete.
 func (r *rescue) tell(hit *run, id messages.ExecutionID) {
 	r.b.Helper()
 	var view api.EventsView
@@ -148,7 +148,7 @@ func (r *rescue) tell(hit *run, id messages.ExecutionID) {
 	}
 }
 
-// target finds out where the execution runs.
+// target finds the node and the process of the execution.
 func (r *rescue) target(through *member, id messages.ExecutionID, pid int) *run {
 	r.b.Helper()
 	v, err := through.client.Execution(r.b.Context(), id.String())
@@ -192,7 +192,7 @@ func (r *rescue) awaitStart(id messages.ExecutionID, nth int) begun {
 	return begun{}
 }
 
-// starts reads the log, by execution.
+// starts reads the starts by execution.
 func (r *rescue) starts() map[string][]begun {
 	r.b.Helper()
 	text, err := os.ReadFile(r.log)
@@ -205,7 +205,7 @@ func (r *rescue) starts() map[string][]begun {
 		var s begun
 		var at int64
 		if _, err := fmt.Sscan(line, &id, &s.attempt, &s.pid, &at); err != nil || !strings.HasSuffix(line, "\n") {
-			continue // it is being written
+			continue // the line is not complete yet
 		}
 		s.at = time.Unix(0, at)
 		all[id] = append(all[id], s)
@@ -213,7 +213,7 @@ func (r *rescue) starts() map[string][]begun {
 	return all
 }
 
-// repeated counts the starts that should not have been.
+// repeated counts the starts that should not have happened.
 func (r *rescue) repeated() (twice, more int) {
 	for _, list := range r.starts() {
 		attempts := map[string]bool{}
@@ -234,7 +234,7 @@ func (r *rescue) killProcess(hit *run) (heal func()) {
 	return hit.victim.ready
 }
 
-// killNode kills the node's process; its guardian ends the workers' processes. It is started again afterwards.
+// killNode kills the node's process. Its guardian ends the workers' processes. heal starts the node again.
 func (r *rescue) killNode(hit *run) (heal func()) {
 	hit.victim.kill()
 	return func() {
@@ -243,8 +243,8 @@ func (r *rescue) killNode(hit *run) (heal func()) {
 	}
 }
 
-// freezeNode stops the node's process; its guardian ends the workers' processes once the lease is over. It is thawed
-// afterwards, and finds itself declared dead.
+// freezeNode stops the node's process by SIGSTOP. Its guardian ends the workers' processes when the lease is over. heal continues
+// the node, which then finds itself declared dead.
 func (r *rescue) freezeNode(hit *run) (heal func()) {
 	before := hit.other.incarnation(hit.victim.name)
 	hit.victim.signal(syscall.SIGSTOP)

@@ -9,9 +9,9 @@ import (
 	"github.com/troupe-run/troupe/rules/submit"
 )
 
-// BenchmarkFullSpread measures what it costs to share work over nodes of one machine: no-op executions on a cluster of one
-// and of three real nodes with the same number of workers in all, submitted through all of them in turn over HTTP, in bulk
-// and by 16 callers one by one.
+// BenchmarkFullSpread measures the cost of several nodes on one machine. It runs no-op executions on a cluster of one and of
+// three real nodes with the same number of workers in total. They are submitted to all nodes in turn over HTTP, in bulk and by 16
+// callers one by one.
 func BenchmarkFullSpread(b *testing.B) { spreadAll(b, "false") }
 
 func spreadAll(b *testing.B, notices string) {
@@ -22,11 +22,11 @@ func spreadAll(b *testing.B, notices string) {
 	}
 }
 
-// spreadWorkers are the go workers of a cluster, over all nodes.
+// spreadWorkers are the go workers of a cluster, divided among its nodes.
 const spreadWorkers = 96
 
-// spread has so many callers submit count executions, in calls of batch each, to the nodes in turn, and reports the rate from
-// the first submission to the last outcome, by the store's clock. notices is the setting of the nodes.
+// spread makes callers submit count executions, in calls of batch each, to the nodes in turn. It reports the rate from the first
+// submission to the last outcome, by the store's clock. notices is the nodes' setting.
 func spread(b *testing.B, f *full, program, notices string, size, callers, batch, count int) {
 	for range b.N {
 		members := f.cluster(b, program, size, fmt.Sprintf("TROUPE_POOL_GO=%d", spreadWorkers/size), "TROUPE_MESSAGE_QUEUE_RABBITMQ_NOTICES="+notices)
@@ -64,7 +64,7 @@ func spread(b *testing.B, f *full, program, notices string, size, callers, batch
 	}
 }
 
-// submitTo submits one execution, or several in a call that the node counts as a large one.
+// submitTo submits one execution, or several in a call that the node counts as a batch.
 func submitTo(ctx context.Context, m *member, r []submit.Request) (err error) {
 	if len(r) == 1 {
 		_, err = m.client.Submit(ctx, r[0], 0)
@@ -74,14 +74,14 @@ func submitTo(ctx context.Context, m *member, r []submit.Request) (err error) {
 	return err
 }
 
-// busySQL is 1 while anything waits for a worker or is on one.
+// busySQL is 1 while an execution waits for a worker or is on one.
 const busySQL = `SELECT (EXISTS (SELECT FROM execution WHERE pool = 'go' AND rank IS NOT NULL)
  OR EXISTS (SELECT FROM execution WHERE pool = 'go' AND on_worker IS NOT NULL))::int`
 
 // completedStatus is the number of completed in the store's table execution_status.
 const completedStatus = 6
 
-// spent is the CPU time of the nodes and of the servers, where there are any.
+// spent is the CPU time of the nodes, and of the servers if there are any.
 func (f *full) spent(members []*member) processors {
 	var pids []int
 	for _, m := range members {

@@ -15,13 +15,13 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// full is a private Postgres and a private RabbitMQ, as they are installed (fsync and synchronous_commit on), which the
-// benchmarks of the full mode and River share.
+// full is a private Postgres and a private RabbitMQ with their default settings (fsync and synchronous_commit on). The benchmarks
+// of the full mode and River share them.
 type full struct {
 	postgres *servers.PostgresServer
 	rabbitmq *servers.RabbitMQServer
 	database int
-	counted  bool // Postgres keeps statistics of statements
+	counted  bool // Postgres counts statements
 }
 
 func startFull(b *testing.B) *full {
@@ -34,7 +34,7 @@ func startFull(b *testing.B) *full {
 	return f
 }
 
-// versions prints those of the servers, in the form in which the output of benchmarks has settings.
+// versions prints the servers' versions, in the form of a setting in benchmarks' output.
 func (f *full) versions(b *testing.B) {
 	b.Helper()
 	rows, err := servers.Query(f.postgres.URL, "SHOW server_version")
@@ -58,14 +58,14 @@ func (f *full) fresh(b *testing.B) string {
 	return f.newest()
 }
 
-// name is that of the database that was made last, and newest its URL.
+// name is the name of the newest database, and newest its URL.
 func (f *full) name() string { return "bench_" + strconv.Itoa(f.database) }
 
 func (f *full) newest() string {
 	return strings.Replace(f.postgres.URL, "/postgres?", "/"+f.name()+"?", 1)
 }
 
-// on has a node use the servers, with a database and a prefix of its own. Without servers it has the embedded store.
+// on is the configuration of a node on the servers, with a new database and prefix. Without servers it is the embedded store.
 func (f *full) on(b *testing.B, change func(*node.Config)) func(*node.Config) {
 	b.Helper()
 	if f == nil {
@@ -74,21 +74,22 @@ func (f *full) on(b *testing.B, change func(*node.Config)) func(*node.Config) {
 	return f.at(f.fresh(b), change)
 }
 
-// at has a node use the servers, with the database that was made last.
+// at is the configuration of a node on the servers, with the newest database.
 func (f *full) at(url string, change func(*node.Config)) func(*node.Config) {
 	return func(c *node.Config) {
 		c.StoreURL, c.BrokerURL = url, f.rabbitmq.URL
 		c.Broker.Prefix = fmt.Sprintf("bench%d", f.database)
-		c.NoticesOff = true // a row that has its default says so: directly, tellingDefaults
+		c.NoticesOff = true // rows with the default enable them: directly, tellingDefaults
 		if change != nil {
 			change(c)
 		}
 	}
 }
 
-// BenchmarkFull measures what shares a Postgres, each with its defaults: River, Troupe on Postgres alone, and Troupe with RabbitMQ, where
-// the end of each execution is told. Quiet is the latter with notices off. All of them do a part one after the other, so that rounds of
-// this benchmark have them take turns. A part is over when every outcome is stored and the outbox is empty.
+// BenchmarkFull compares programs that use a Postgres, each with its defaults: River, Troupe on Postgres only, and Troupe with
+// RabbitMQ, where each outcome is reported by a notice. Quiet is the latter without notices. All of them do a part one after the
+// other, so that they take turns in the rounds of this benchmark. A part is over when every outcome is stored and the outbox is
+// empty.
 func BenchmarkFull(b *testing.B) {
 	f := startFull(b)
 	program := sync.OnceValue(func() string { return binary(b) })
@@ -140,14 +141,14 @@ func BenchmarkFull(b *testing.B) {
 	}
 }
 
-// directly takes RabbitMQ away from a node: nodes hand work to each other, and tell no outcomes. That is the default of a node with a
+// directly is a node without RabbitMQ: nodes hand work to each other and send no notices. This is the default of a node with a
 // store and no broker.
 func directly(c *node.Config) { c.BrokerURL, c.NoticesOff = "", false }
 
-// tellingDefaults leaves notices as a user has them, who configures nothing: on.
+// tellingDefaults enables notices, which is the default.
 func tellingDefaults(c *node.Config) { c.NoticesOff = false }
 
-// both makes one change of a configuration, and then another one, if there is one.
+// both makes two changes of a configuration. The second may be nil.
 func both(first, then func(*node.Config)) func(*node.Config) {
 	return func(c *node.Config) {
 		first(c)
@@ -157,8 +158,9 @@ func both(first, then func(*node.Config)) func(*node.Config) {
 	}
 }
 
-// bulk loads 50,000 no-op executions while their pool is cordoned, then opens it, as River's client is started after its jobs were
-// loaded. It is timed from the opening of the pool until the last outcome is stored and told. f is nil for the embedded store.
+// bulk submits 50,000 no-op executions while their pool is cordoned, and then uncordons it: River's client is also started after
+// its jobs were inserted. The time is from then until the last outcome is stored and its notice sent. f is nil for the embedded
+// store.
 func bulk(b *testing.B, f *full, change func(*node.Config)) {
 	count := scaled(50_000)
 	for range b.N {
@@ -197,7 +199,7 @@ func (f *full) usage() processors {
 	return processors{cpu(), ticks(f.postgres.Pids()), ticks(f.rabbitmq.Pids())}
 }
 
-// report gives the CPU time between two looks in seconds per 10,000 executions.
+// report reports the CPU time between from and to, in seconds per 10,000 executions.
 func (f *full) report(b *testing.B, from, to processors, count int) {
 	scale := 10_000 / float64(count)
 	b.ReportMetric((to.node-from.node).Seconds()*scale, "node-cpu-s/10k")
@@ -208,13 +210,13 @@ func (f *full) report(b *testing.B, from, to processors, count int) {
 	b.ReportMetric((to.rabbitmq-from.rabbitmq).Seconds()*scale, "rabbitmq-cpu-s/10k")
 }
 
-// ticks is the CPU time of processes, with what their ended children had used (proc(5): clock ticks of 1/100 s).
+// ticks is the CPU time of processes, with that of their ended children (proc(5): clock ticks of 1/100 s).
 func ticks(pids []int) time.Duration {
 	total := 0
 	for _, pid := range pids {
 		raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		if err != nil {
-			continue // it has ended between the two looks; its parent counts it
+			continue // it has ended in between, and its parent has its time
 		}
 		_, rest, _ := strings.Cut(string(raw), ") ")
 		fields := strings.Fields(rest)
@@ -228,11 +230,11 @@ func ticks(pids []int) time.Duration {
 	return time.Duration(total) * 10 * time.Millisecond
 }
 
-// callersCount is how many executions 16 callers submit, each its share.
+// callersCount is the number of executions that 16 callers submit.
 func callersCount() int { return scaled(20_000) / 16 * 16 }
 
-// callers has 16 callers in the node's process submit 20,000 executions one by one, each with an idempotency key if keys, while they
-// are worked off, until all are over and told.
+// callers makes 16 callers in the node's process submit 20,000 executions one by one, with an idempotency key if keys is set. The
+// node runs them meanwhile. The part ends when all outcomes are stored and their notices sent.
 func callers(b *testing.B, f *full, change func(*node.Config), keys bool) {
 	for range b.N {
 		n := start(b, f.on(b, change))
@@ -253,7 +255,7 @@ func callers(b *testing.B, f *full, change func(*node.Config), keys bool) {
 	}
 }
 
-// bySixteen has 16 callers make their calls, callersCount in all.
+// bySixteen makes 16 callers call, callersCount times in total.
 func bySixteen(b *testing.B, call func() error) {
 	b.Helper()
 	var all sync.WaitGroup
@@ -273,14 +275,14 @@ func bySixteen(b *testing.B, call func() error) {
 	}
 }
 
-// startLatency submits 50 a second for ten seconds and reports the time from submit to start.
+// startLatency submits 50 executions a second for ten seconds and reports the time from submit to start.
 func startLatency(b *testing.B, f *full, change func(*node.Config)) {
 	for range b.N {
 		steadily(b, start(b, f.on(b, change)), scaled(500), []string{"core.noop"})
 	}
 }
 
-// steadily submits so many executions of the actions in turn, 50 a second, and reports the time from submit to start.
+// steadily submits count executions of the actions in turn, 50 a second, and reports the time from submit to start.
 func steadily(b *testing.B, n *node.Node, count int, actions []string) {
 	b.Helper()
 	paced(b, count, func(i int) (messages.ExecutionID, error) {
@@ -295,7 +297,7 @@ func steadily(b *testing.B, n *node.Node, count int, actions []string) {
 	})
 }
 
-// paced submits so many executions, 50 a second, waits for their ends and reports the time from submit to start.
+// paced submits count executions, 50 a second, waits for their ends and reports the time from submit to start.
 func paced(b *testing.B, count int, ask func(int) (messages.ExecutionID, error),
 	end func(context.Context, messages.ExecutionID) (messages.Status, time.Time, error)) {
 	b.Helper()
@@ -325,7 +327,8 @@ func paced(b *testing.B, count int, ask func(int) (messages.ExecutionID, error),
 	percentiles(b, "start", samples, time.Millisecond, "ms")
 }
 
-// pythonEcho runs a warm Python echo end to end, durably, until all are over and told.
+// pythonEcho measures executions of a Python echo with a running worker and a durable store, until all outcomes are stored and
+// their notices sent.
 func pythonEcho(b *testing.B, f *full, change func(*node.Config)) {
 	count := scaled(10_000)
 	for range b.N {

@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// BenchmarkFullToldGrowth repeats rows of BenchmarkFullGrowth with the defaults, where each outcome is told.
+// BenchmarkFullToldGrowth repeats rows of BenchmarkFullGrowth with the default notices.
 func BenchmarkFullToldGrowth(b *testing.B) {
 	f := startFull(b)
 	f.countStatements(b)
@@ -26,10 +26,10 @@ func BenchmarkFullToldGrowth(b *testing.B) {
 	}
 }
 
-// BenchmarkFullToldSpread repeats BenchmarkFullSpread with the defaults, where each outcome is told.
+// BenchmarkFullToldSpread repeats BenchmarkFullSpread with the default notices.
 func BenchmarkFullToldSpread(b *testing.B) { spreadAll(b, "true") }
 
-// told returns what waits until the outbox of the database that was made last is empty. Without servers nothing is told.
+// told returns a function that waits until the outbox of the newest database is empty. Without servers there are no notices.
 func (f *full) told(b *testing.B) func() {
 	if f == nil {
 		return func() {}
@@ -38,7 +38,7 @@ func (f *full) told(b *testing.B) func() {
 	return func() { await(b, "told", func() bool { return outbox(b, look).Count == 0 }) }
 }
 
-// look opens the database that was made last, as another program does.
+// look opens the newest database, as another program does.
 func (f *full) look(b *testing.B) *postgres.Store {
 	s, err := postgres.Open(context.Background(), postgres.Config{URL: f.newest(), Conns: 1})
 	if err != nil {
@@ -48,7 +48,7 @@ func (f *full) look(b *testing.B) *postgres.Store {
 	return s
 }
 
-// outbox says how far behind the telling is.
+// outbox is the number and the age of the notices that are not sent yet.
 func outbox(b *testing.B, s *postgres.Store) store.NoticesPending {
 	p, err := s.PendingNotices(context.Background())
 	if err != nil {
@@ -57,9 +57,9 @@ func outbox(b *testing.B, s *postgres.Store) store.NoticesPending {
 	return p
 }
 
-// BenchmarkFullSustained loads a node with the defaults as fast as it takes it, for TROUPE_SUSTAINED (15 s; ten minutes for the
-// figures in docs), and reports how old the oldest untold outcome became, the rate at the begin and at the end, and what the
-// outbox's tables hold, by halves of the time.
+// BenchmarkFullSustained submits to a node with the default settings as fast as the node accepts, for TROUPE_SUSTAINED (15 s; ten
+// minutes for the figures in docs). It reports the age of the oldest notice that was not sent, the rate at the beginning and at
+// the end, and the size of the outbox's tables, for each half of the time.
 func BenchmarkFullSustained(b *testing.B) {
 	took := 15 * time.Second
 	if text := os.Getenv("TROUPE_SUSTAINED"); text != "" {
@@ -80,7 +80,7 @@ func BenchmarkFullSustained(b *testing.B) {
 	}
 }
 
-// sustained is a load that is kept up.
+// sustained is a load of constant size.
 type sustained struct {
 	b         *testing.B
 	node      *node.Node
@@ -90,15 +90,15 @@ type sustained struct {
 	looks     []sustainedLook
 }
 
-// sustainedLook is what was seen in one second.
+// sustainedLook is one sample, taken every second.
 type sustainedLook struct {
 	at         time.Duration
 	ended      int
 	age        time.Duration
-	size, dead int // of the outbox: bytes with its indexes, and rows that vacuum has not cleared
+	size, dead int // the outbox's bytes with its indexes, and its rows that vacuum has not removed
 }
 
-// backlogMax is how many executions may wait: enough that no worker is ever idle.
+// backlogMax is how many executions may wait. It is so large that no worker is ever idle.
 const backlogMax = 4000
 
 func (s *sustained) run(took time.Duration) {
@@ -137,7 +137,7 @@ func (s *sustained) count(query string) int {
 	return n
 }
 
-// report gives the worst of each half.
+// report reports the worst sample of each half.
 func (s *sustained) report() {
 	half := len(s.looks) / 2
 	for name, looks := range map[string][]sustainedLook{"1st-half": s.looks[:half], "2nd-half": s.looks[half:]} {

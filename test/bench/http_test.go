@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// callersHTTP has 16 callers submit 20,000 executions one by one over HTTP to a node of the real program with its defaults, while they
-// are worked off, until all are over and told. f is nil for the embedded store.
+// callersHTTP makes 16 callers submit 20,000 executions one by one over HTTP to a node of the real program with its defaults. The
+// node runs them meanwhile. The part ends when all outcomes are stored and their notices sent. f is nil for the embedded store.
 func callersHTTP(b *testing.B, f *full, open func(*testing.B) *member) {
 	for range b.N {
 		m := open(b)
@@ -25,7 +25,7 @@ func callersHTTP(b *testing.B, f *full, open func(*testing.B) *member) {
 	}
 }
 
-// startHTTP submits 50 a second over HTTP for ten seconds and reports the time from submit to start.
+// startHTTP submits 50 executions a second over HTTP for ten seconds and reports the time from submit to start.
 func startHTTP(b *testing.B, open func(*testing.B) *member) {
 	for range b.N {
 		m := open(b)
@@ -40,7 +40,7 @@ func startHTTP(b *testing.B, open func(*testing.B) *member) {
 	}
 }
 
-// idle reports whether nothing waits or runs, asked over HTTP: for one execution that does, as the function of this name asks a node.
+// idle reports over HTTP whether no execution waits or runs. Like the function idle it looks for one such execution.
 func (m *member) idle() bool {
 	for _, stage := range [][]messages.Status{{messages.Requested}, {messages.Scheduled, messages.Running, messages.Cancelling}} {
 		query := url.Values{"limit": {"1"}}

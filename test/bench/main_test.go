@@ -23,12 +23,12 @@ import (
 
 func TestMain(m *testing.M) {
 	process.RunHelper()
-	syscall.Umask(0o022) // folders of tests are data folders of nodes, which refuse what others may write to
-	node.Tune()          // as the binary does
+	syscall.Umask(0o022) // a node refuses a data folder that other users may write to
+	node.Tune()          // as the program does
 	os.Exit(m.Run())
 }
 
-// start brings a node up with the embedded store, durable, without an HTTP listener.
+// start starts a node with the embedded store, durable, without an HTTP listener.
 func start(b *testing.B, change func(*node.Config)) *node.Node {
 	b.Helper()
 	cfg := node.Config{Data: b.TempDir(), Name: "bench", Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Error, Output: os.Stderr})}
@@ -53,7 +53,7 @@ func start(b *testing.B, change func(*node.Config)) *node.Node {
 	return n
 }
 
-// lookEvery is the pause between two looks whether all is done, as River's side of the comparison has it.
+// lookEvery is the pause between two checks whether all executions have ended. River's side of the comparison has the same.
 const lookEvery = 20 * time.Millisecond
 
 // await polls a condition for up to two minutes.
@@ -62,7 +62,7 @@ func await(b *testing.B, what string, done func() bool) {
 	awaitBy(b, lookEvery, what, done)
 }
 
-// awaitBy is await with another pause between two looks, for one that costs the node something.
+// awaitBy is await with another pause, for a condition that costs the node something.
 func awaitBy(b *testing.B, pause time.Duration, what string, done func() bool) {
 	b.Helper()
 	for limit := time.Now().Add(2 * time.Minute); !done(); time.Sleep(pause) {
@@ -81,8 +81,8 @@ func requests(action string, n int, parameters string) []submit.Request {
 	return list
 }
 
-// idle reports whether nothing waits or runs. It looks for one execution that does, as River's side of the comparison
-// does: counting them all several times a second would be half of the store's work.
+// idle reports whether no execution waits or runs. It looks for one such execution, as River's side of the comparison does: to
+// count all of them several times a second would be half of the store's work.
 func idle(n *node.Node) func() bool {
 	stages := [][]messages.Status{{messages.Requested}, {messages.Scheduled, messages.Running, messages.Cancelling}}
 	return func() bool {
@@ -96,7 +96,7 @@ func idle(n *node.Node) func() bool {
 	}
 }
 
-// waiting counts what has not ended.
+// waiting counts the executions that have not ended.
 func waiting(n *node.Node) int {
 	pools, err := n.Backend().Pools(context.Background(), "")
 	if err != nil {
@@ -109,7 +109,7 @@ func waiting(n *node.Node) int {
 	return count
 }
 
-// cpu is the processor time that this process has used.
+// cpu is the processor time of this process.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -118,7 +118,7 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// percentiles reports p50, p99 and the maximum of the samples in the unit given.
+// percentiles reports the median, p99 and the maximum of the samples in the given unit.
 func percentiles(b *testing.B, name string, samples []time.Duration, unit time.Duration, suffix string) {
 	b.Helper()
 	if len(samples) == 0 {

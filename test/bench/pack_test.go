@@ -24,7 +24,7 @@ func withPack(b *testing.B, workers int) func(*node.Config) {
 	}
 }
 
-// writePack writes a pack's files into a folder of its name and returns the folder.
+// writePack writes the files of a pack into a folder with the pack's name, and returns the folder.
 func writePack(b *testing.B, name string, files map[string]string) string {
 	b.Helper()
 	root := filepath.Join(b.TempDir(), name)

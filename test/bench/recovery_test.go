@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-run/troupe/rules/submit"
 )
 
-// moments collects when workers of one pool were lost and became ready.
+// moments collects the times at which workers of one pool were lost and became ready.
 type moments struct {
 	pool        string
 	lost, ready chan time.Time
@@ -34,10 +34,10 @@ func (m *moments) transition(pool string, e lifecycle.Entry) {
 	}
 }
 
-// steady lets every failure restart at once, so that the restart itself is measured and not its back-off.
+// steady allows an immediate restart after every failure, so that the benchmark measures restarts and not their back-off.
 func steady(c *node.Config) { c.Restart = restart.Policy{Intensity: 1 << 20, Period: time.Second} }
 
-// BenchmarkPanicRecovery reports the time from a go handler's panic to its worker being ready again.
+// BenchmarkPanicRecovery reports the time from a go handler's panic until its worker is ready again.
 func BenchmarkPanicRecovery(b *testing.B) {
 	seen := watch("go")
 	fell := make(chan time.Time, 1)
@@ -63,8 +63,8 @@ func BenchmarkPanicRecovery(b *testing.B) {
 	percentiles(b, "ready", samples, time.Microsecond, "us")
 }
 
-// BenchmarkKillRecovery kills a Python worker with SIGKILL and reports when that was noticed, when the next one was
-// ready, and how long a start takes by itself.
+// BenchmarkKillRecovery kills a Python worker by SIGKILL. It reports when the node noticed it, when the next worker was ready,
+// and how long a start takes alone.
 func BenchmarkKillRecovery(b *testing.B) {
 	seen := watch("bench.echo")
 	pack := withPack(b, 1)
@@ -100,8 +100,8 @@ func pidOf(b *testing.B, n *node.Node, pool string) int {
 	return pid
 }
 
-// BenchmarkStorm has 1,000 handlers panic as fast as their pool allows and reports what 200 echoes that run meanwhile
-// in another pool wait.
+// BenchmarkStorm makes 1,000 handlers panic as fast as their pool allows. It reports how long 200 echoes take meanwhile in
+// another pool.
 func BenchmarkStorm(b *testing.B) {
 	pack := withPack(b, 2)
 	n := start(b, func(c *node.Config) {
@@ -120,7 +120,7 @@ func BenchmarkStorm(b *testing.B) {
 	percentiles(b, "storm", during, time.Millisecond, "ms")
 }
 
-// echoes runs Python echoes one after the other and returns how long each took from submit to outcome.
+// echoes runs Python echoes one after the other and returns the time of each from submit to outcome.
 func echoes(b *testing.B, n *node.Node, count int) []time.Duration {
 	b.Helper()
 	var samples []time.Duration

@@ -14,8 +14,8 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// BenchmarkRoundTrip has 1, 4, 16 and 64 callers submit no-op executions to a node with the embedded store, each caller the next one
-// when it has the outcome of the one before: by the Go API, and over HTTP with wait_seconds.
+// BenchmarkRoundTrip makes 1, 4, 16 and 64 callers submit no-op executions to a node with the embedded store. Each caller waits
+// for an outcome before its next submission: by the Go API, and over HTTP with wait_seconds.
 func BenchmarkRoundTrip(b *testing.B) {
 	program := sync.OnceValue(func() string { return binary(b) })
 	b.Run("Go", func(b *testing.B) { roundTrips(b, nil, nil, goTrips(nil, nil)) })
@@ -24,8 +24,8 @@ func BenchmarkRoundTrip(b *testing.B) {
 	})
 }
 
-// BenchmarkFullRoundTrip is BenchmarkRoundTrip on Postgres alone, and with RabbitMQ, where each outcome is told. Accepting is what 16
-// callers reach on Postgres alone that do not wait.
+// BenchmarkFullRoundTrip is BenchmarkRoundTrip on Postgres only, and with RabbitMQ, where each outcome has a notice. Accepting is
+// the rate of 16 callers on Postgres only that do not wait.
 func BenchmarkFullRoundTrip(b *testing.B) {
 	f := startFull(b)
 	program := sync.OnceValue(func() string { return binary(b) })
@@ -41,14 +41,14 @@ func BenchmarkFullRoundTrip(b *testing.B) {
 	})
 }
 
-// trips is a node to make round trips to, and the CPU time so far.
+// trips is a node for round trips, and its CPU time so far.
 type trips struct {
 	call  func() (messages.Status, error)
 	usage func() processors
 	end   func()
 }
 
-// goTrips has the callers in the node's process.
+// goTrips has callers in the node's process.
 func goTrips(f *full, change func(*node.Config)) func(*testing.B) trips {
 	return func(b *testing.B) trips {
 		n := start(b, f.on(b, change))
@@ -64,7 +64,7 @@ func goTrips(f *full, change func(*node.Config)) func(*testing.B) trips {
 	}
 }
 
-// httpTrips has the callers beside a node of the real program.
+// httpTrips has callers in another process than the node, which is the real program.
 func httpTrips(f *full, open func(*testing.B) *member) func(*testing.B) trips {
 	return func(b *testing.B) trips {
 		m := open(b)
@@ -75,7 +75,7 @@ func httpTrips(f *full, open func(*testing.B) *member) func(*testing.B) trips {
 	}
 }
 
-// roundTrips measures by the number of callers. Commit, where set, puts a bare commit beside one caller.
+// roundTrips measures each number of callers. commit, if set, measures a bare commit beside one caller.
 func roundTrips(b *testing.B, f *full, commit func(*testing.B), open func(*testing.B) trips) {
 	for _, row := range []struct{ callers, count int }{{1, 1000}, {4, 3000}, {16, 8000}, {64, 12_800}} {
 		callers, count := row.callers, row.count
@@ -94,7 +94,7 @@ func roundTrips(b *testing.B, f *full, commit func(*testing.B), open func(*testi
 	}
 }
 
-// roundTrip has each caller make so many round trips.
+// roundTrip makes each caller do a number of round trips.
 func roundTrip(b *testing.B, f *full, callers, each int, t trips) {
 	defer t.end()
 	var mu sync.Mutex
@@ -126,7 +126,7 @@ func roundTrip(b *testing.B, f *full, callers, each int, t trips) {
 	percentiles(b, "trip", took, time.Millisecond, "ms")
 }
 
-// accepting has 16 callers submit while what they submitted is worked off, and reports how many are accepted a second.
+// accepting makes 16 callers submit while the node runs their executions, and reports how many are accepted a second.
 func accepting(b *testing.B, f *full) {
 	for range b.N {
 		n := start(b, f.on(b, directly))
@@ -140,10 +140,10 @@ func accepting(b *testing.B, f *full) {
 	}
 }
 
-// bareCommits is how many commits are made for the median.
+// bareCommits is the number of commits for the median.
 const bareCommits = 200
 
-// bareCommit reports the median of transactions that insert one row, on the database that was made last.
+// bareCommit reports the median time of a transaction that inserts one row into the newest database.
 func bareCommit(b *testing.B, f *full) {
 	took, err := servers.Commits(f.newest(), bareCommits)
 	if err != nil {
@@ -152,8 +152,8 @@ func bareCommit(b *testing.B, f *full) {
 	b.ReportMetric(float64(median(took))/float64(time.Millisecond), "commit-p50-ms")
 }
 
-// bareSync reports the median of appending a page to a file and having it written to the disk, which a commit of the embedded store
-// waits for.
+// bareSync reports the median time to append a page to a file and to write it to the disk. A commit of the embedded store waits
+// for that.
 func bareSync(b *testing.B) {
 	file, err := os.Create(filepath.Join(b.TempDir(), "file"))
 	if err != nil {

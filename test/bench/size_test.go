@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-run/troupe/node"
 )
 
-// BenchmarkIdleWorkers reports what 10,000 idle go workers cost beside an idle node with one.
+// BenchmarkIdleWorkers reports the cost of 10,000 idle go workers, compared with an idle node that has one.
 func BenchmarkIdleWorkers(b *testing.B) {
 	heap := func() float64 {
 		runtime.GC()

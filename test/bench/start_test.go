@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-run/troupe/sdk"
 )
 
-// ownStart is how long a Python worker takes from its start to its answer to hello, without a node: the median of ten.
+// ownStart is the time of a Python worker from its start to its answer to hello, without a node: the median of ten.
 func ownStart(b *testing.B) time.Duration {
 	b.Helper()
 	data := b.TempDir()

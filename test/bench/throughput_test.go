@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkSQLite measures a node with the embedded store, durable, by the parts of BenchmarkFull.
+// BenchmarkSQLite measures a node with the embedded store, durable, in the parts of BenchmarkFull.
 func BenchmarkSQLite(b *testing.B) {
 	program := sync.OnceValue(func() string { return binary(b) })
 	embedded := func(b *testing.B) *member { return members(b, program(), 1)[0] }
