@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// thisMachine describes the machine. Benchmarks tell its processor.
+// thisMachine describes the machine. The benchmarks' output names its processor.
 func thisMachine() (Machine, error) {
 	m := Machine{Cores: runtime.NumCPU()}
 	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
@@ -35,7 +35,7 @@ func thisMachine() (Machine, error) {
 	return m, err
 }
 
-// syncTime is the median of 200 writes of 4 KiB with fdatasync, where the benchmarks have their folders.
+// syncTime is the median time of 200 writes of 4 KiB with fdatasync, in the folder for temporary files, which benchmarks use.
 func syncTime() (float64, error) {
 	folder, err := os.MkdirTemp("", "troupe-record-")
 	if err != nil {
@@ -62,7 +62,7 @@ func syncTime() (float64, error) {
 	return took[len(took)/2], nil
 }
 
-// loadAverage is that of one minute.
+// loadAverage is the load average of one minute.
 func loadAverage() float64 {
 	raw, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -76,7 +76,7 @@ func loadAverage() float64 {
 	return load
 }
 
-// commit names what is measured: the commit, and whether files differ from it.
+// commit is the commit, and whether files differ from it.
 func commit() (string, error) {
 	head, err := exec.Command("git", "rev-parse", "--short=10", "HEAD").Output()
 	if err != nil {
@@ -95,7 +95,7 @@ func commit() (string, error) {
 
 var riverVersion = regexp.MustCompile(`riverqueue/river v(\S+)`)
 
-// versions are those that the command can find out; benchmarks print those of the servers that they start.
+// versions are the versions of programs on this machine. Benchmarks print those of the servers that they start.
 func versions() map[string]string {
 	all := map[string]string{"go": strings.TrimPrefix(runtime.Version(), "go")}
 	if out, err := exec.Command("python3", "--version").Output(); err == nil {
@@ -115,7 +115,7 @@ func versions() map[string]string {
 	return all
 }
 
-// settings are the variables that change what benchmarks do.
+// settings are the environment variables that change benchmarks.
 func settings() []string {
 	var all []string
 	for _, name := range []string{"TROUPE_SUSTAINED", "TROUPE_BENCH_DAY", "GOMAXPROCS", "GOGC"} {

@@ -28,7 +28,7 @@ import (
 	"time"
 )
 
-// benchPackage has the benchmarks of whole nodes. They measure by themselves, so each is run once a round.
+// benchPackage has the benchmarks of whole nodes. They repeat their work themselves, so each runs once a round.
 const benchPackage = "test/bench"
 
 type options struct {
@@ -61,7 +61,7 @@ func main() {
 	}
 }
 
-// record measures what was chosen, unless there is nothing to be measured, and renders the page.
+// record measures the chosen rows, if any, and renders the page.
 func record(ctx context.Context, o options, out io.Writer) error {
 	old, err := load(o.results)
 	if err != nil {
@@ -107,7 +107,7 @@ func record(ctx context.Context, o options, out io.Writer) error {
 	return errors.Join(problems, ctx.Err())
 }
 
-// newRun describes what is about to be measured.
+// newRun describes the run before its first round.
 func newRun(o options) (run Run, err error) {
 	run = Run{Date: time.Now().UTC().Truncate(time.Second), Command: command(o.only, o.rounds, o.short), Short: o.short, Settings: settings(),
 		Load: loadAverage(), Versions: versions(), Rows: map[string][]Round{}}
@@ -118,7 +118,7 @@ func newRun(o options) (run Run, err error) {
 	return run, err
 }
 
-// command is the line that measures the same again.
+// command is the command that repeats the run.
 func command(only string, rounds int, short bool) string {
 	line := fmt.Sprintf("go run ./test/record -rounds %d", rounds)
 	if short {
@@ -130,7 +130,7 @@ func command(only string, rounds int, short bool) string {
 	return line
 }
 
-// chosen are the rows to be measured: those that match, and their peers, each benchmark once.
+// chosen are the rows to measure: those that match, and their peers, each benchmark once.
 func chosen(all []topic, only string) ([]row, error) {
 	pattern, err := regexp.Compile(only)
 	if err != nil {
@@ -164,7 +164,7 @@ func each(all []topic, f func(row)) {
 	}
 }
 
-// measure runs one round and adds what it reports to the run. It says which benchmarks have failed or reported nothing.
+// measure runs one round and adds its figures to the run. The error names the benchmarks that failed or reported nothing.
 func measure(ctx context.Context, o options, rows []row, round int, run *Run, out io.Writer) error {
 	packages := map[string][]row{}
 	for _, r := range rows {
@@ -178,7 +178,7 @@ func measure(ctx context.Context, o options, rows []row, round int, run *Run, ou
 	return problems
 }
 
-// place is the folder of the row's package, and the benchmark's name there.
+// place is the folder of the row's package, and the benchmark's name in it.
 func (r row) place() (pkg, name string) {
 	if pkg, name, found := strings.Cut(r.bench, ":"); found {
 		return pkg, name
@@ -195,7 +195,7 @@ func measurePackage(ctx context.Context, o options, pkg string, rows []row, roun
 		}
 	}
 	args := []string{"-test.run", "^$", "-test.bench", pattern(rows), "-test.timeout", o.timeout.String()}
-	if pkg == benchPackage { // others run as often as a second has room for
+	if pkg == benchPackage { // other benchmarks run for a second
 		args = append(args, "-test.benchtime", "1x")
 	}
 	if o.short {
@@ -212,7 +212,7 @@ func measurePackage(ctx context.Context, o options, pkg string, rows []row, roun
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	results := map[string]Round{} // by the name in the package
+	results := map[string]Round{} // by the benchmark's name in the package
 	heard, err := parse(pipe, out, func(m measured) {
 		results[m.name] = Round{Number: round, Load: loadAverage(), Values: m.values}
 	})
@@ -224,7 +224,7 @@ func measurePackage(ctx context.Context, o options, pkg string, rows []row, roun
 	return run.add(rows, round, results, heard)
 }
 
-// hear takes over what benchmarks print about where they ran.
+// hear adds the settings that benchmarks have printed.
 func (run *Run) hear(settings map[string]string) {
 	for name, value := range settings {
 		switch name {
@@ -237,7 +237,7 @@ func (run *Run) hear(settings map[string]string) {
 	}
 }
 
-// add keeps the results of rows. One that has failed has no figures of this round.
+// add adds the results of rows. A failed row has no figures in this round.
 func (run *Run) add(rows []row, round int, results map[string]Round, heard heard) error {
 	var problems error
 	for _, r := range rows {
@@ -255,7 +255,7 @@ func (run *Run) add(rows []row, round int, results map[string]Round, heard heard
 	return problems
 }
 
-// pattern makes the benchmarks of the rows, and no others, those that the flag -bench chooses.
+// pattern is the value of -bench that chooses exactly the benchmarks of the rows.
 func pattern(rows []row) string {
 	var names []string
 	for _, r := range rows {
@@ -265,7 +265,7 @@ func pattern(rows []row) string {
 	return strings.Join(names, "|")
 }
 
-// writePage writes the page whole or not at all.
+// writePage writes the page completely or not at all.
 func writePage(path string, r Results) error {
 	if err := os.WriteFile(path+".new", []byte(render(topics, r)), 0o644); err != nil {
 		return err

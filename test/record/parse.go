@@ -10,7 +10,7 @@ import (
 
 // measured is a line of a benchmark's output, in the standard format: https://go.dev/design/14313-benchmark-format.
 type measured struct {
-	name   string // without "Benchmark" and without the number of processors
+	name   string // without "Benchmark" and the number of processors
 	values map[string]float64
 }
 
@@ -21,13 +21,14 @@ var (
 	failure    = regexp.MustCompile(`^\s*--- FAIL: Benchmark(\S+)`)
 )
 
-// heard is what the output says beside results.
+// heard is what the output has besides results.
 type heard struct {
 	settings map[string]string
-	failed   []string // names of benchmarks
+	failed   []string // the names of benchmarks
 }
 
-// parse reads the output of benchmarks while it comes. It calls row for each result, and writes all but settings to out.
+// parse reads the output of benchmarks while they run. It calls row for each result, and copies everything except settings to
+// out.
 func parse(in io.Reader, out io.Writer, row func(measured)) (heard, error) {
 	h := heard{settings: map[string]string{}}
 	lines := bufio.NewScanner(in)

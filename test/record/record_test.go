@@ -17,7 +17,7 @@ var update = flag.Bool("update", false, "write docs/benchmarks.md anew, and the 
 
 const docs = "../../docs"
 
-// TestThePageIsRendered holds the page to its file of results.
+// TestThePageIsRendered compares the page with its file of results.
 func TestThePageIsRendered(t *testing.T) {
 	t.Parallel()
 	r, err := load(filepath.Join(docs, "benchmarks.json"))
@@ -35,7 +35,7 @@ func same(t *testing.T, path, want string) {
 	require.Equal(t, want, string(have), "run go test ./test/record -update")
 }
 
-// small is a table of topics in all forms that a row can have.
+// small is a table of topics with all forms of a row.
 var small = []topic{{
 	title: "Bulk", intro: "What is done.", rows: []row{
 		{name: "River", bench: "Full/Bulk/River", show: rates},
@@ -45,7 +45,7 @@ var small = []topic{{
 	},
 }}
 
-// output reads a fixture, as a run of one round hears it.
+// output parses a fixture as the output of one round.
 func output(t *testing.T, name string, number int, run *Run) {
 	t.Helper()
 	f, err := os.Open(filepath.Join("testdata", name))
@@ -148,7 +148,7 @@ func TestRowsAreChosenWithTheirPeers(t *testing.T) {
 	require.ErrorContains(t, err, "-only")
 }
 
-// TestTopicsNameWhatIsThere holds the table of topics to the benchmarks, and the first table to the topics.
+// TestTopicsNameWhatIsThere compares the table of topics with the benchmarks, and the first table with the topics.
 func TestTopicsNameWhatIsThere(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}

@@ -45,7 +45,7 @@ func render(all []topic, r Results) string {
 	return b.String()
 }
 
-// renderRuns says on what the rows were measured.
+// renderRuns describes the machines and versions of the runs.
 func renderRuns(b *strings.Builder, r Results) {
 	b.WriteString("\n## The runs\n\n| run | date | commit | machine | versions | load before | command |\n|---|---|---|---|---|---|---|\n")
 	for i, run := range r.Runs {
@@ -67,7 +67,7 @@ func renderRuns(b *strings.Builder, r Results) {
 	}
 }
 
-// title is the name of a program as it is written.
+// title is a program's name as people write it.
 func title(name string) string {
 	if known, ok := map[string]string{"postgres": "Postgres", "rabbitmq": "RabbitMQ"}[name]; ok {
 		return known
@@ -75,7 +75,7 @@ func title(name string) string {
 	return strings.ToUpper(name[:1]) + name[1:]
 }
 
-// renderChoice renders the first table, of the first figure of each row.
+// renderChoice renders the first table, from the first figure of each row.
 func renderChoice(b *strings.Builder, all []topic, r Results) {
 	rows := map[string]row{}
 	each(all, func(row row) { rows[row.bench] = row })
@@ -106,7 +106,7 @@ func renderChoice(b *strings.Builder, all []topic, r Results) {
 	}
 }
 
-// mark marks what was measured with sizes that say little.
+// mark marks figures of a run with -short.
 func mark(run *Run) string {
 	if run.Short {
 		return " ⚠ sizes of a tenth"
@@ -114,7 +114,7 @@ func mark(run *Run) string {
 	return ""
 }
 
-// renderTopic renders a topic's rows that were measured, and returns the others.
+// renderTopic renders the measured rows of a topic, and returns the others.
 func renderTopic(b *strings.Builder, t topic, r Results) (missing []row) {
 	var lines strings.Builder
 	names := map[string]string{}
@@ -148,7 +148,7 @@ func renderTopic(b *strings.Builder, t topic, r Results) (missing []row) {
 	return missing
 }
 
-// pattern chooses all rows of a topic, and at most few others.
+// pattern chooses all rows of a topic, and few others at most.
 func (t topic) pattern() string {
 	var parts []string
 	for _, r := range t.rows {
@@ -165,7 +165,7 @@ func (t topic) pattern() string {
 	return strings.Join(parts, "|")
 }
 
-// text is a value as the page shows it.
+// text is a value with its words, as the page shows it.
 func (s shown) text(value float64) string { return s.before + s.number(value) + s.after }
 
 // number is the value without words, with commas between thousands.
@@ -181,7 +181,7 @@ func (s shown) number(value float64) string {
 	return whole + "." + rest
 }
 
-// figures are the row's figures: each the median of its rounds, with the range.
+// figures are the row's figures: for each the median of its rounds, and the range.
 func figures(r row, rounds []Round) string {
 	var parts []string
 	for _, s := range r.show {
@@ -198,7 +198,7 @@ func figures(r row, rounds []Round) string {
 	return strings.Join(parts, "; ")
 }
 
-// series are the values of a unit, of the rounds that have it.
+// series are the values of a unit in all rounds that have it.
 func series(rounds []Round, unit string) []float64 {
 	var values []float64
 	for _, round := range rounds {
@@ -209,7 +209,7 @@ func series(rounds []Round, unit string) []float64 {
 	return values
 }
 
-// medianOf is the middle one of some values, or the mean of the two in the middle.
+// medianOf is the middle value, or the mean of the two middle values.
 func medianOf(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	half := len(sorted) / 2
@@ -219,12 +219,12 @@ func medianOf(values []float64) float64 {
 	return (sorted[half-1] + sorted[half]) / 2
 }
 
-// timesPeer is how many times its peer's first figure a row's is, round by round of the same run.
+// timesPeer is the ratio of a row's first figure to its peer's, for each round of the run.
 func timesPeer(r row, run *Run) []float64 {
 	return against(run.Rows[r.bench], run.Rows[r.peer], func(round Round) float64 { return round.Values[r.show[0].unit] })
 }
 
-// timesCPU is the same for the CPU time of all processes.
+// timesCPU is the same ratio for the CPU time of all processes.
 func timesCPU(r row, run *Run) []float64 {
 	return against(run.Rows[r.bench], run.Rows[r.peer], func(round Round) float64 {
 		sum := 0.0
@@ -247,7 +247,7 @@ func against(ours, theirs []Round, value func(Round) float64) []float64 {
 	return times
 }
 
-// compared says how many times its peer a row is.
+// compared is the ratio to the peer, in words.
 func compared(r row, peer string, run *Run) string {
 	times := timesPeer(r, run)
 	if len(times) == 0 {
@@ -267,7 +267,7 @@ func isRate(unit string) bool { return strings.HasSuffix(unit, "/s") }
 
 var cpuUnits = []string{"node-cpu-s/10k", "postgres-cpu-s/10k", "rabbitmq-cpu-s/10k"}
 
-// processorTime is the CPU time for 10,000 executions: the sum of the medians, and each.
+// processorTime is the CPU time for 10,000 executions: the sum of the medians, and each of them.
 func processorTime(rounds []Round) string {
 	var parts []string
 	sum := 0.0
@@ -319,7 +319,7 @@ func goalText(r row, run *Run, rounds []Round) string {
 
 func (g goal) compares() bool { return g.ratio > 0 || g.cpu > 0 }
 
-// met reports whether the medians reach the goal. Without a peer in the run nothing is compared, and nothing missed.
+// met reports whether the medians reach the goal. If the run has no peer, there is no comparison, and the goal counts as met.
 func met(r row, run *Run, rounds []Round) bool {
 	if times := timesPeer(r, run); len(times) > 0 && r.goal.ratio > 0 {
 		if isRate(r.show[0].unit) && medianOf(times) < r.goal.ratio || !isRate(r.show[0].unit) && medianOf(times) > r.goal.ratio {

@@ -15,20 +15,20 @@ type Results struct {
 	Runs []Run `json:"runs"`
 }
 
-// Run is one call of the command: on what it ran, and what it measured.
+// Run is one call of the command: its environment, and its figures.
 type Run struct {
 	Date     time.Time          `json:"date"`
 	Commit   string             `json:"commit"`
 	Command  string             `json:"command"`
-	Short    bool               `json:"short,omitempty"` // sizes of a tenth
+	Short    bool               `json:"short,omitempty"` // with sizes of a tenth
 	Settings []string           `json:"settings,omitempty"`
 	Load     float64            `json:"load_before"` // the load average of one minute before the first row
 	Machine  Machine            `json:"machine"`
 	Versions map[string]string  `json:"versions"`
-	Rows     map[string][]Round `json:"rows"` // by the benchmark's name, without "Benchmark"
+	Rows     map[string][]Round `json:"rows"` // by the benchmark's name without "Benchmark"
 }
 
-// Machine is what the run had to itself, or shared.
+// Machine describes the machine of a run.
 type Machine struct {
 	CPU    string  `json:"cpu,omitempty"`
 	Cores  int     `json:"cores"`
@@ -40,11 +40,11 @@ type Machine struct {
 // Round is one measurement of a row.
 type Round struct {
 	Number int                `json:"round"`
-	Load   float64            `json:"load"` // the load average of one minute at the row's end, its own load included
+	Load   float64            `json:"load"` // the load average of one minute at the row's end, with the row's own load
 	Values map[string]float64 `json:"values"`
 }
 
-// load reads the file of results. A file that is not there has none.
+// load reads the file of results. If there is no file, there are no results.
 func load(path string) (Results, error) {
 	var r Results
 	raw, err := os.ReadFile(path)
@@ -64,7 +64,7 @@ func load(path string) (Results, error) {
 	return r, r.check(path)
 }
 
-// check refuses a file that the page would be rendered wrong from.
+// check refuses a file from which the page would be wrong.
 func (r Results) check(path string) error {
 	seen := map[string]bool{}
 	for i, run := range r.Runs {
@@ -88,10 +88,10 @@ func (r Results) check(path string) error {
 	return nil
 }
 
-// save writes the file whole or not at all.
+// save writes the file completely or not at all.
 func (r Results) save(path string) error {
 	if r.Runs == nil {
-		r.Runs = []Run{} // as JSON an empty list, and not null
+		r.Runs = []Run{} // an empty list in JSON, and not null
 	}
 	raw, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -103,7 +103,7 @@ func (r Results) save(path string) error {
 	return os.Rename(path+".new", path)
 }
 
-// merge adds a run. Its rows take the place of those of the same name; a run that has no rows left goes.
+// merge adds a run. Its rows replace older rows with the same name. A run without rows is removed.
 func (r Results) merge(run Run) Results {
 	if len(run.Rows) == 0 {
 		return r
@@ -125,7 +125,7 @@ func (r Results) merge(run Run) Results {
 	return merged
 }
 
-// row finds a row and the run that measured it; nil: it was not measured.
+// row finds a row and the run that measured it; nil if it was not measured.
 func (r Results) row(name string) (*Run, []Round) {
 	for i := range r.Runs {
 		if rounds := r.Runs[i].Rows[name]; len(rounds) > 0 {
@@ -135,7 +135,7 @@ func (r Results) row(name string) (*Run, []Round) {
 	return nil, nil
 }
 
-// number is a run's place in the file, from 1.
+// number is a run's position in the file, from 1.
 func (r Results) number(run *Run) int {
 	for i := range r.Runs {
 		if &r.Runs[i] == run {

@@ -11,38 +11,38 @@ type topic struct {
 	rows  []row
 }
 
-// row is a line of a table, in the words of a reader. Its name says which setting is not the default.
+// row is a line of a table, in a reader's words. Its name says which setting is not the default.
 type row struct {
 	name   string
-	bench  string // the benchmark, without "Benchmark"; behind its package and ":", where that is not test/bench
+	bench  string // the benchmark without "Benchmark"; with its package and ":" in front if that is not test/bench
 	show   []shown
-	needs  string // a program that must be there for the row; empty: none
-	peer   string // the benchmark that it is compared with, of the same run; empty: none
+	needs  string // a program that the row needs; empty: none
+	peer   string // the benchmark of the same run that it is compared with; empty: none
 	goal   goal
-	missed string // what stands against the goal; shown while it is missed
+	missed string // why the goal is missed; shown while it is
 }
 
-// shown is one figure of a row. The first one is compared with the peer's, and is what a goal without a ratio is about.
+// shown is one figure of a row. The first figure of a row is compared with the peer's, and a goal without a ratio is for it.
 type shown struct {
-	unit   string // as the benchmark reports it
-	digits int    // behind the point
-	before string // the word in front of it
-	after  string // the unit behind it
+	unit   string // the benchmark's unit
+	digits int    // after the point
+	before string // the text before the value
+	after  string // the text after the value
 }
 
-// goal is what a row is to reach in the median. Of all that is zero nothing is asked.
+// goal is what the median of a row should reach. A field that is 0 is no goal.
 type goal struct {
-	ratio   float64 // times the peer's figure: at least for rates, at most for times
-	cpu     float64 // times the peer's CPU time, at most
-	commits float64 // times a bare commit, which the benchmark reports too: at most
+	ratio   float64 // the ratio to the peer's figure: at least, for rates, or at most, for times
+	cpu     float64 // the largest ratio to the peer's CPU time
+	commits float64 // the largest ratio to a bare commit, which the benchmark reports too
 	atLeast float64
 	atMost  float64
 }
 
-// commitUnit is the time of a bare commit to the same database, or of a write to the same disk where the store is embedded.
+// commitUnit is the time of a bare commit to the same database, or of a write to the same disk if the store is embedded.
 const commitUnit = "commit-p50-ms"
 
-// What benchmarks report.
+// The figures that benchmarks report.
 var (
 	rate    = shown{unit: "executions/s", after: "/s"}
 	start50 = shown{unit: "start-p50-ms", digits: 1, after: " ms", before: "p50 "}
@@ -51,7 +51,7 @@ var (
 	rates   = []shown{rate}
 )
 
-// choice is the first table: what a user picks between, by the parts that topics measure.
+// choice is the first table: what a user chooses between, by the parts that topics measure.
 var choice = struct {
 	parts []string
 	rows  []choiceRow
@@ -236,7 +236,7 @@ var topics = []topic{
 
 const accepting = "FullRoundTrip/Accepting"
 
-// waiting are the rows of 1, 4, 16 and 64 callers that wait, with the goals of one and of 16 callers.
+// waiting are the rows of 1, 4, 16 and 64 waiting callers, with the goals of one and of 16 callers.
 func waiting(name, bench string, ofOne, of16 goal) []row {
 	rows := []row{{name: name + ": 1 caller", bench: bench + "/Callers1", show: []shown{trip50, trip99, bareCommit}, goal: ofOne}}
 	for _, callers := range []string{"4", "16", "64"} {
