@@ -38,7 +38,7 @@ func (q *executions) Why(ctx context.Context, id messages.ExecutionID) (view.Exp
 	case e.Status == messages.Requested && e.RunAt.After(q.cfg.Clock.Now()):
 		x.Reason, x.Message, x.Until = "not_due", "it waits for its time", e.RunAt
 		if e.TakeBacks > 0 {
-			x.Reason, x.Message = "backed_off", fmt.Sprintf("it was taken back %d times in a row and waits before it is placed again", e.TakeBacks)
+			x.Reason, x.Message = "backed_off", fmt.Sprintf("it was taken back %d times in a row, and waits before it is placed again", e.TakeBacks)
 		}
 	case q.heldRemotely(&e):
 		reason := remoteReasons[e.Status]

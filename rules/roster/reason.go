@@ -7,55 +7,55 @@ type Reason uint8
 
 // The reasons.
 const (
-	NotLoaded        Reason = iota // the roster does not hold it
+	NotLoaded        Reason = iota // the roster has not loaded it
 	Ready                          // it is placed with the next decision
-	WorkersBusy                    // every worker that takes work has its fill
+	WorkersBusy                    // every worker that accepts work is full
 	WorkersCordoned                // every live worker is cordoned or draining
 	WorkersStarting                // every live worker is starting or being replaced
-	SessionOrder                   // an earlier execution of its session goes first
+	SessionOrder                   // an earlier execution of its session must end first
 	SessionWorker                  // its session's worker is busy, starting or cordoned
-	SessionUnknown                 // the store is asked whom its session is bound to
-	NoWorkerYet                    // no worker is there, and the action waits for one
-	Settling                       // no worker is known, and the router has not led for long enough to say so
+	SessionUnknown                 // the store is asked which worker its session is bound to
+	NoWorkerYet                    // there is no live worker, and the action waits for one
+	Settling                       // no live worker is known, and the router has not routed for long enough to be sure
 	PoolBroken                     // every worker of the pool is broken
-	BackedOff                      // it was taken back too often in a row
+	BackedOff                      // it was taken back several times in a row
 	BeingPlaced                    // the store is writing the placement
-	OnQueue                        // it waits on its worker's queue to be claimed
+	OnQueue                        // it is on its worker's queue and not claimed
 	TakenBack                      // its placement is being taken back
 	IsRunning                      // it runs
-	Handed                         // the router has resigned; the next one places it
+	Handed                         // the router has resigned; the next router places it
 	StoreAway                      // the store does not answer
 	BrokerAway                     // the broker is not connected
-	BrokerBlocked                  // the broker takes no messages for now
+	BrokerBlocked                  // the broker accepts no messages for now
 	SessionBackedOff               // an earlier execution of its session is backed off
 )
 
 var reasonTexts = [...][2]string{
-	NotLoaded:       {"not_loaded", "it is not due yet, or others come first; the router has not loaded it"},
-	Ready:           {"ready", "it is next to be placed"},
+	NotLoaded:       {"not_loaded", "the router has not loaded it: it is not due yet, or other executions are placed before it"},
+	Ready:           {"ready", "a worker is free, and it is the next execution to be placed"},
 	WorkersBusy:     {"workers_busy", "every worker of the pool that takes work is busy"},
 	WorkersCordoned: {"workers_cordoned", "every live worker of the pool is cordoned or draining; uncordon one"},
 	WorkersStarting: {"workers_starting", "the pool's workers are starting or being replaced"},
-	SessionOrder:    {"session_order", "an earlier execution of its session goes first"},
+	SessionOrder:    {"session_order", "an earlier execution of its session must end first"},
 	SessionWorker:   {"session_worker", "the worker that its session is bound to is busy, starting or cordoned"},
 	SessionUnknown:  {"session_unknown", "the router is asking the store which worker its session is bound to"},
-	NoWorkerYet:     {"no_worker_yet", "the pool has no live worker, and its action waits for one"},
-	Settling:        {"settling", "the pool has no known live worker, and its router has not led for long enough to be sure"},
-	PoolBroken:      {"pool_broken", "the pool is broken: every worker of it fails to start"},
-	BackedOff:       {"backed_off", "it was taken back several times in a row and waits before it is placed again"},
-	BeingPlaced:     {"being_placed", "its placement is being written"},
-	OnQueue:         {"on_queue", "it is on a worker's queue and waits to be claimed"},
-	TakenBack:       {"taken_back", "its worker did not claim it, and it is being taken back"},
-	IsRunning:       {"running", "it runs"},
-	Handed:          {"handed_over", "this router gives up the pool; the next one places it"},
-	StoreAway:       {"store_away", "the store does not answer; nothing is placed until it is back, and running work goes on"},
-	BrokerAway:      {"broker_away", "the broker is not connected; nothing is placed until it is back, and running work goes on"},
-	BrokerBlocked:   {"broker_blocked", "the broker takes no messages for now (a memory or disk alarm); nothing is placed until it does"},
-	SessionBackedOff: {"session_backed_off", "an earlier execution of its session was taken back several times in a row and waits before it is placed again; " +
-		"it keeps its place, so this one goes after it"},
+	NoWorkerYet:     {"no_worker_yet", "the pool has no live worker, and the action lets it wait for one"},
+	Settling:        {"settling", "the router knows no live worker of the pool, and has not routed for long enough to be sure that there is none"},
+	PoolBroken:      {"pool_broken", "the pool is broken: all its workers fail to start"},
+	BackedOff:       {"backed_off", "it was taken back several times in a row, and waits before it is placed again"},
+	BeingPlaced:     {"being_placed", "its placement is being written to the store"},
+	OnQueue:         {"on_queue", "it is on a worker's queue, and the worker has not claimed it yet"},
+	TakenBack:       {"taken_back", "no worker has claimed it, and it is being taken back from its worker's queue"},
+	IsRunning:       {"running", "it is running"},
+	Handed:          {"handed_over", "this router no longer routes for the pool; the next router places it"},
+	StoreAway:       {"store_away", "the store does not answer; nothing is placed until it does, and running executions continue"},
+	BrokerAway:      {"broker_away", "the broker is not connected; nothing is placed until it is, and running executions continue"},
+	BrokerBlocked:   {"broker_blocked", "the broker accepts no messages (a memory or disk alarm); nothing is placed until it does"},
+	SessionBackedOff: {"session_backed_off", "an earlier execution of its session was taken back several times in a row, and waits before it is placed again; " +
+		"this one runs after it"},
 }
 
-// String is the reason's word.
+// String is the reason's code.
 func (r Reason) String() string {
 	if int(r) < len(reasonTexts) {
 		return reasonTexts[r][0]
@@ -63,7 +63,7 @@ func (r Reason) String() string {
 	return fmt.Sprintf("reason(%d)", uint8(r))
 }
 
-// Sentence tells a person.
+// Sentence is the reason in a sentence, for people.
 func (r Reason) Sentence() string {
 	if int(r) < len(reasonTexts) {
 		return reasonTexts[r][1]
@@ -71,7 +71,7 @@ func (r Reason) Sentence() string {
 	return r.String()
 }
 
-// MarshalText writes the word.
+// MarshalText writes the code.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // Reasons lists every reason.

@@ -24,7 +24,7 @@ func TestWhyIsItWaiting(t *testing.T) {
 	why(id, "not_due", "it waits for its time")
 
 	busy := n.submit(t, "theatre.half", object{"do": "half"}).text("id") // it stays busy for as long as a frame may take
-	why(busy, "running", "it runs")
+	why(busy, "running", "it is running")
 	second := n.submit(t, "theatre.half", nil).text("id")
 	why(second, "workers_busy", "every worker of the pool that takes work is busy")
 
@@ -33,7 +33,7 @@ func TestWhyIsItWaiting(t *testing.T) {
 	acting := n.submit(t, "theatre.act", object{"lines": 600, "pause": 0.1}, session).text("id")
 	next := n.submit(t, "theatre.act", object{"lines": 1}, session).text("id")
 	last := n.submit(t, "theatre.act", object{"lines": 1}, session).text("id")
-	why(last, "session_order", "an earlier execution of its session goes first")
+	why(last, "session_order", "an earlier execution of its session must end first")
 	n.prints(t, "cancel", acting)
 	require.Equal(t, "completed", n.finish(t, next).text("status"))
 	require.Equal(t, "completed", n.finish(t, last).text("status"))
@@ -43,7 +43,7 @@ func TestWhyIsItWaiting(t *testing.T) {
 	why(cordoned, "workers_cordoned", "uncordon one")
 
 	patient := n.submit(t, "theatre.patient", nil).text("id")
-	why(patient, "pool_broken", "the pool is broken: every worker of it fails to start")
+	why(patient, "pool_broken", "the pool is broken: all its workers fail to start")
 
 	retried := n.runs(t, "theatre.prompt", object{"status": 75}, object{"max_retries": 1})
 	why(retried.text("id"), "ended", "t has ended: failed")
