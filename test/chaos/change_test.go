@@ -100,7 +100,7 @@ func (n *node) logged(text string) bool {
 
 // A node that is killed and restarted with another TTL and another kind of queues continues its work. This includes the messages
 // on the queues of its previous boot. The shared queues of the prefix keep their kind, and the node logs that.
-func TestOtherQueueSettingsDoNoHarm(t *testing.T) {
+func TestRestartWithOtherQueueSettings(t *testing.T) {
 	t.Parallel()
 	paths, err := built()
 	require.NoError(t, err)
@@ -125,7 +125,7 @@ func TestOtherQueueSettingsDoNoHarm(t *testing.T) {
 }
 
 // Two nodes with the same configured name work as two nodes.
-func TestTwoNodesOfOneNameDoNoHarm(t *testing.T) {
+func TestTwoNodesOfOneName(t *testing.T) {
 	t.Parallel()
 	paths, err := built()
 	require.NoError(t, err)

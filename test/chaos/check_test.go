@@ -327,7 +327,7 @@ func keptTale(w *tale, second messages.Status) {
 
 // If a run ends together with its worker, it stores no state. The session continues from the state before that run, and nothing
 // counts as lost.
-func TestAKeptSessionGoesOnFromWhatWasLeft(t *testing.T) {
+func TestAKeptSessionContinuesFromItsStoredState(t *testing.T) {
 	t.Parallel()
 	w := goodTale()
 	keptTale(w, messages.Abandoned)

@@ -33,7 +33,7 @@ func steps(e *chaos.Stored) (all [][3]int) {
 }
 
 // Filled adds the steps that the store leaves out, each in its place.
-func TestTheStraightPathIsImplied(t *testing.T) {
+func TestUsualStepsAreImplied(t *testing.T) {
 	t.Parallel()
 	whole := goodTale()
 	filled := asByDefault(&whole.History).Filled()

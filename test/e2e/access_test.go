@@ -92,8 +92,8 @@ func TestTokensAndScopes(t *testing.T) {
 	require.NotContains(t, n.log.String(), "secret-123456")
 }
 
-// TestWithoutTokensOnlyThisMachine: without tokens the node refuses what a browser would send for a page of another origin.
-func TestWithoutTokensOnlyThisMachine(t *testing.T) {
+// TestWithoutTokensOnlyLocalCallers: without tokens the node refuses what a browser would send for a page of another origin.
+func TestWithoutTokensOnlyLocalCallers(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
 	for _, c := range []struct{ header, value, says string }{

@@ -44,8 +44,8 @@ func TestWaitIsALongPoll(t *testing.T) {
 	require.Contains(t, answer.text("error", "message"), "timeout_seconds")
 }
 
-// TestASubmissionWaitsAsLongAsItAsksFor: a submission may wait for its outcome longer than the timeout of other requests.
-func TestASubmissionWaitsAsLongAsItAsksFor(t *testing.T) {
+// TestASubmissionMayWaitLong: a submission may wait for its outcome longer than the timeout of other requests.
+func TestASubmissionMayWaitLong(t *testing.T) {
 	t.Parallel()
 	e := shared(t).submit(t, "core.sleep", object{"seconds": 6}, object{"wait_seconds": 30})
 	require.Equal(t, "completed", e.text("status"), "%v", e)

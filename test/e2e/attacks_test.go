@@ -31,9 +31,9 @@ tokens:
   - {name: ops, scopes: [admin], token: admin-secret-123456}
 `
 
-// TestAThousandConnectionsSilenceNobody opens more connections than the number of calls that the node serves at once. Some read
+// TestNodeServesBesideAThousandConnections opens more connections than the number of calls that the node serves at once. Some read
 // no answer, and some send no body.
-func TestAThousandConnectionsSilenceNobody(t *testing.T) {
+func TestNodeServesBesideAThousandConnections(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
 		"answers": strings.Repeat("GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n", 512),
@@ -89,9 +89,9 @@ parameters: {"type":"object","properties":{"l":{"items":{"anyOf":[{"type":"integ
 	require.Less(t, peak, int64(400<<20))
 }
 
-// TestASchemaWhoseCheckCouldNotEndIsRefused starts a node with a schema that refers to itself in two ways. If the node accepts
+// TestASchemaWithoutABoundIsRefused starts a node with a schema that refers to itself in two ways. If the node accepts
 // it, the test sends parameters of 300 bytes: their check takes twice as long with each level.
-func TestASchemaWhoseCheckCouldNotEndIsRefused(t *testing.T) {
+func TestASchemaWithoutABoundIsRefused(t *testing.T) {
 	t.Parallel()
 	n, err := begin(t.TempDir(), options{packs: []string{trialPack(t, `command: ["true"]
 parameters: {"type":"object","properties":{"n":{"anyOf":[{"$ref":"#"},{"$ref":"#"}]}}}
@@ -130,8 +130,8 @@ func TestAnotherUserDoesNotDrainANode(t *testing.T) {
 	require.ErrorContains(t, ended, "did not get the proof")
 }
 
-// TestAnothersIdempotencyKeyShowsNothing submits with an idempotency key that another token has used.
-func TestAnothersIdempotencyKeyShowsNothing(t *testing.T) {
+// TestIdempotencyKeysBelongToTheirToken submits with an idempotency key that another token has used.
+func TestIdempotencyKeysBelongToTheirToken(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{config: twoTokens, token: "submit-secret-123456"})
 	key := object{"idempotency_key": "order-7"}
@@ -142,8 +142,8 @@ func TestAnothersIdempotencyKeyShowsNothing(t *testing.T) {
 	require.NotEqual(t, first, second.text("id"), "another token's execution is shown")
 }
 
-// TestARowOfTheInboxForgesNoToken inserts a submission into the SQL inbox under the name of a token.
-func TestARowOfTheInboxForgesNoToken(t *testing.T) {
+// TestInboxRowsCannotUseATokensName inserts a submission into the SQL inbox under the name of a token.
+func TestInboxRowsCannotUseATokensName(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
 	n := v.start(t, "taker", "")
@@ -153,9 +153,9 @@ func TestARowOfTheInboxForgesNoToken(t *testing.T) {
 	require.Equal(t, "sql:ops", n.finish(t, rows[0][0]).text("created_by"))
 }
 
-// TestANodeRefusesAFolderOpenToAll starts a node on a data folder that every user may write to, so that every user could add
+// TestANodeRefusesAFolderThatAllMayWrite starts a node on a data folder that every user may write to, so that every user could add
 // programs for workers.
-func TestANodeRefusesAFolderOpenToAll(t *testing.T) {
+func TestANodeRefusesAFolderThatAllMayWrite(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "open")
 	require.NoError(t, os.Mkdir(data, 0o700))
@@ -174,9 +174,9 @@ func TestAProgramStartsWithLimits(t *testing.T) {
 	require.Equal(t, "1024\n0", strings.TrimSpace(n.runs(t, "trial.sent", nil).text("result")))
 }
 
-// TestAResultSteersNoTerminal shows a caller's text on a terminal. The text has sequences for the window's title, for colours and
+// TestResultsSendNoControlSequences shows a caller's text on a terminal. The text has sequences for the window's title, for colours and
 // for the writing direction.
-func TestAResultSteersNoTerminal(t *testing.T) {
+func TestResultsSendNoControlSequences(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
 	const hostile = "x\x1b]0;pwned\x07\u009b31m\u202eend"
@@ -190,8 +190,8 @@ func TestAResultSteersNoTerminal(t *testing.T) {
 	}
 }
 
-// TestNoPasswordOfAnAddressIsPrinted passes addresses with a password, as URLs and as keys and values.
-func TestNoPasswordOfAnAddressIsPrinted(t *testing.T) {
+// TestPasswordsInAddressesAreHidden passes addresses with a password, as URLs and as keys and values.
+func TestPasswordsInAddressesAreHidden(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{
 		"postgres://u:hunter2-hunter2@127.0.0.1:1/db", "postgres://127.0.0.1:1/db?password=hunter2-hunter2",
@@ -204,8 +204,8 @@ func TestNoPasswordOfAnAddressIsPrinted(t *testing.T) {
 	}
 }
 
-// TestJSONHasOneReading sends bodies that two JSON decoders would read differently.
-func TestJSONHasOneReading(t *testing.T) {
+// TestAmbiguousJSONIsRefused sends bodies that two JSON decoders would read differently.
+func TestAmbiguousJSONIsRefused(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
 	for name, c := range map[string]struct {
@@ -231,9 +231,9 @@ func TestJSONHasOneReading(t *testing.T) {
 	}
 }
 
-// TestAReloadOfBrokenCodeSaysSo reloads a pack whose code cannot be imported. The call fails with the cause, and the old code
+// TestAReloadOfBrokenCodeFails reloads a pack whose code cannot be imported. The call fails with the cause, and the old code
 // still works.
-func TestAReloadOfBrokenCodeSaysSo(t *testing.T) {
+func TestAReloadOfBrokenCodeFails(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig})
 	code := filepath.Join(n.packs[0], "actions", "keeper.py")

@@ -173,8 +173,8 @@ func TestTables(t *testing.T) {
 	require.Regexp(t, `(?m)^containment +ok +.*end by .*limits.memory by `, r.out)
 }
 
-// TestBeatAndMeasureFromTheShell runs `troupe chaos` and `troupe bench`.
-func TestBeatAndMeasureFromTheShell(t *testing.T) {
+// TestChaosAndBenchFromTheShell runs `troupe chaos` and `troupe bench`.
+func TestChaosAndBenchFromTheShell(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig})
 	var report struct {
@@ -240,8 +240,8 @@ func TestSteerFromTheShell(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// TestTheNodeGoesAway kills the node while a client waits. The client says how to continue waiting.
-func TestTheNodeGoesAway(t *testing.T) {
+// TestANodeIsKilledUnderAWaitingClient kills the node while a client waits. The client says how to continue waiting.
+func TestANodeIsKilledUnderAWaitingClient(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{})
 	ended := make(chan result, 1)
@@ -263,8 +263,8 @@ func TestTheNodeGoesAway(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// TestInputThatIsNoObject: the error names the input and what is wrong with it.
-func TestInputThatIsNoObject(t *testing.T) {
+// TestInputMustBeAnObject: the error names the input and what is wrong with it.
+func TestInputMustBeAnObject(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
 	for input, want := range map[string]string{

@@ -115,8 +115,8 @@ func (n *node) begun(t *testing.T) string {
 	return ""
 }
 
-// TestShutdownTakesWhatItMay stops a node whose run takes longer than the shutdown timeout.
-func TestShutdownTakesWhatItMay(t *testing.T) {
+// TestShutdownTimeoutEndsRuns stops a node whose run takes longer than the shutdown timeout.
+func TestShutdownTimeoutEndsRuns(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/theatre"}, config: sharedConfig, flags: []string{"--shutdown-timeout", "0.5s"}})
 	id := n.submit(t, "theatre.pause", object{"seconds": 600}).text("id")
@@ -162,8 +162,8 @@ func TestMigrate(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// TestARefusedReloadTellsThePack reloads a pack that has become invalid. The views name the pack.
-func TestARefusedReloadTellsThePack(t *testing.T) {
+// TestARefusedReloadNamesThePack reloads a pack that has become invalid. The views name the pack.
+func TestARefusedReloadNamesThePack(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/plain"}, config: sharedConfig})
 	dir := n.packs[0]

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheDemoCanBeSwitchedOff starts a node without the demo pack, as in production.
-func TestTheDemoCanBeSwitchedOff(t *testing.T) {
+// TestTheDemoPackCanBeDisabled starts a node without the demo pack, as in production.
+func TestTheDemoPackCanBeDisabled(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{packs: []string{"testdata/plain"}, config: sharedConfig, flags: []string{"--demo=false"}})
 	require.NotContains(t, n.prints(t, "actions"), "demo.")
@@ -26,8 +26,8 @@ func TestTheDemoCanBeSwitchedOff(t *testing.T) {
 	require.NoError(t, n.stop())
 }
 
-// TestABrowserIsSentToThePage requests the address that a node prints, as a browser and as a program.
-func TestABrowserIsSentToThePage(t *testing.T) {
+// TestABrowserIsRedirected requests the address that a node prints, as a browser and as a program.
+func TestABrowserIsRedirected(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
 	for accept, want := range map[string]int{"text/html,application/xhtml+xml,*/*;q=0.8": http.StatusFound, "application/json": http.StatusNotFound} {

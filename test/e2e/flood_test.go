@@ -25,9 +25,9 @@ func (n *node) dial(t *testing.T, text string) net.Conn {
 	return conn
 }
 
-// TestIdleSocketsLeaveTheNodeItsFiles opens more sockets than the node may have files. Each sends one request and stays open. The
+// TestIdleSocketsAreBounded opens more sockets than the node may have files. Each sends one request and stays open. The
 // node's shell workers still start processes, and its API answers.
-func TestIdleSocketsLeaveTheNodeItsFiles(t *testing.T) {
+func TestIdleSocketsAreBounded(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{files: 256})
 	for range 400 {
@@ -41,9 +41,9 @@ func TestIdleSocketsLeaveTheNodeItsFiles(t *testing.T) {
 	n.works(t)
 }
 
-// TestRequestsThatGoNowhereSilenceNobody keeps requests open in two ways: some send no body, with and without a token, and some
+// TestNodeServesBesideStalledRequests keeps requests open in two ways: some send no body, with and without a token, and some
 // read no answer.
-func TestRequestsThatGoNowhereSilenceNobody(t *testing.T) {
+func TestNodeServesBesideStalledRequests(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{config: guardedConfig + "limits: {requests: 4, batches: 1}\n", env: []string{"OPS_SECRET=admin-secret-123456"},
 		token: "admin-secret-123456"})
@@ -73,9 +73,9 @@ func (n *node) status(t *testing.T, path string) int {
 	return status
 }
 
-// TestBatchesTogetherAreBounded sends more large batches at once than the bound allows. The node accepts some and answers 429 to
+// TestConcurrentBatchesAreBounded sends more large batches at once than the bound allows. The node accepts some and answers 429 to
 // the others.
-func TestBatchesTogetherAreBounded(t *testing.T) {
+func TestConcurrentBatchesAreBounded(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{config: "limits: {bodies: 8MiB, batches: 1000}\n"})
 	batch := `{"executions":[` + strings.TrimSuffix(strings.Repeat(

@@ -279,7 +279,7 @@ const (
 
 // The first layer, without the others. A node is frozen when it has a delivered message. The broker closes the node's connection,
 // and the message expires. The dead-letter bridge of another node fails that attempt and no other.
-func TestTheQueuesTTLAlone(t *testing.T) {
+func TestQueueTTLAlone(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
 	alone := settings(noClaims+", "+noMonitor, "worker_queue_ttl_ms: 3000", allEvents, longLease, noRetries)
@@ -402,7 +402,7 @@ func TestTheTimeoutMonitorAlone(t *testing.T) {
 }
 
 // A node does not start if the monitor could act before the first layer.
-func TestTheMonitorMustLeaveTheTTLItsTime(t *testing.T) {
+func TestScheduledTimeoutMustExceedTheTTL(t *testing.T) {
 	t.Parallel()
 	message := refused(t, options{config: settings("scheduled_timeout: 309.9", patientTTL)})
 	require.Contains(t, message, "executor.scheduled_timeout")
@@ -466,7 +466,7 @@ func moment(t *testing.T, e object, field string) time.Time {
 
 // The first and the third layer together. The messages of a killed node expire and are dead-lettered. Their executions fail, and
 // are retried if that is allowed. Its idempotent runs are repeated when its lease has ended.
-func TestANodeDiesWithWorkInItsHands(t *testing.T) {
+func TestANodeDiesWithRunningAndQueuedWork(t *testing.T) {
 	t.Parallel()
 	v := newVenue(t)
 	config := settings(noClaims, "worker_queue_ttl_ms: 3000", allEvents, "node: {lease: 6}\nretry: {base_backoff_secs: 0.2}\n")
@@ -665,7 +665,7 @@ func TestAGracefulStopAmongNodes(t *testing.T) {
 
 // A pool has workers on one node only. The other nodes, of which one does not have the pool and one has it broken, must not fail
 // executions that wait for these workers.
-func TestOneNodesLackOfWorkersIsNotTheirEnd(t *testing.T) {
+func TestANodeWithoutWorkersFailsNothing(t *testing.T) {
 	t.Parallel()
 	v, often := newVenue(t), "\nworker: {heartbeat_interval: 0.2, heartbeat_staleness_multiplier: 50}\n"
 	folder := pack(t, "pack.yaml", packYAML+"pools: [{name: one, runtime: python, workers: 1}]\n", "actions/wait.py", waitPy,

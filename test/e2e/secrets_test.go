@@ -73,9 +73,9 @@ func TestAWorkerCannotReadTheNode(t *testing.T) {
 	require.NotContains(t, fmt.Sprint(run["result"]), "secret", "nothing of it is in the worker's own environment")
 }
 
-// TestSecretsLeaveTheEnvironment: when the node has read its environment, even a user who may read that environment finds no
+// TestSecretsAreRemovedFromTheEnvironment: when the node has read its environment, even a user who may read that environment finds no
 // secret there.
-func TestSecretsLeaveTheEnvironment(t *testing.T) {
+func TestSecretsAreRemovedFromTheEnvironment(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root may read the environment of a node")
@@ -88,8 +88,8 @@ func TestSecretsLeaveTheEnvironment(t *testing.T) {
 	require.NotContains(t, string(environ), "-secret")
 }
 
-// TestAddressesLeaveTheCommandLine: the node removes passwords from its command line, which every user of a machine may read.
-func TestAddressesLeaveTheCommandLine(t *testing.T) {
+// TestPasswordsAreRemovedFromTheCommandLine: the node removes passwords from its command line, which every user of a machine may read.
+func TestPasswordsAreRemovedFromTheCommandLine(t *testing.T) {
 	t.Parallel()
 	const store, broker = "postgres://troupe:hidden-1@127.0.0.1:1/troupe", "amqp://troupe:hidden-2@127.0.0.1:1/"
 	n, err := begin(t.TempDir(), options{flags: []string{"--store", store, "--broker=" + broker}})
@@ -102,9 +102,9 @@ func TestAddressesLeaveTheCommandLine(t *testing.T) {
 	})
 }
 
-// TestOtherVerbsCanBeFound: the node finds processes that a worker left by their environment, which /proc must still show. This
+// TestClientsKeepTheirEnvironmentExceptTokens: the node finds processes that a worker left by their environment, which /proc must still show. This
 // holds also for `troupe logs -f`, whose token is blanked.
-func TestOtherVerbsCanBeFound(t *testing.T) {
+func TestClientsKeepTheirEnvironmentExceptTokens(t *testing.T) {
 	t.Parallel()
 	dir, program, user := someone(t)
 	asked := make(chan struct{}, 1)

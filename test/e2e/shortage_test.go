@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRunsWaitForTheNodesDescriptors leaves a node no file descriptors to start programs with. Its runs are given back and wait.
+// TestRunsWaitForFileDescriptors leaves a node no file descriptors to start programs with. Its runs are given back and wait.
 // Readiness and the metrics show the shortage. When there are descriptors again, all runs complete.
-func TestRunsWaitForTheNodesDescriptors(t *testing.T) {
+func TestRunsWaitForFileDescriptors(t *testing.T) {
 	t.Parallel()
 	n := start(t, options{})
 	n.works(t)

@@ -205,9 +205,9 @@ func TestTopInATerminal(t *testing.T) {
 	}
 }
 
-// TestABatchsResultsStayOnTheScreen waits for a batch whose results and progress both go to the terminal. The progress must not
+// TestBatchResultsStayOnTheScreen waits for a batch whose results and progress both go to the terminal. The progress must not
 // overwrite an id or a result.
-func TestABatchsResultsStayOnTheScreen(t *testing.T) {
+func TestBatchResultsStayOnTheScreen(t *testing.T) {
 	t.Parallel()
 	n := shared(t)
 	batch := filepath.Join(t.TempDir(), "batch.jsonl")

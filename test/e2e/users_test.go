@@ -104,8 +104,8 @@ func TestAPoolOfAnotherUser(t *testing.T) {
 	require.NoDirExists(t, sdk)
 }
 
-// TestAUserNeedsANodeThatMaySwitch: a node that is not root refuses the pack and says what to do.
-func TestAUserNeedsANodeThatMaySwitch(t *testing.T) {
+// TestAUserNeedsANodeOfRoot: a node that is not root refuses the pack and says what to do.
+func TestAUserNeedsANodeOfRoot(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root may run a node as another user")

@@ -88,7 +88,7 @@ func TestARunIsParsedMergedAndRendered(t *testing.T) {
 	same(t, filepath.Join("testdata", "page.md"), render(small, again))
 }
 
-func TestARowThatIsMeasuredAgainTakesTheOldOnesPlace(t *testing.T) {
+func TestANewMeasurementReplacesTheOldOne(t *testing.T) {
 	t.Parallel()
 	rounds := func(v float64) []Round { return []Round{{Number: 1, Values: map[string]float64{"executions/s": v}}} }
 	old, newer := run(1), run(2)
@@ -101,7 +101,7 @@ func TestARowThatIsMeasuredAgainTakesTheOldOnesPlace(t *testing.T) {
 	require.Equal(t, []Run{newer}, r.merge(newer).merge(run(3)).Runs, "a run without rows goes, and one without any is not added")
 }
 
-func TestAFileThatIsNoFileOfResultsIsRefused(t *testing.T) {
+func TestAnInvalidResultsFileIsRefused(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"":             "is empty",
@@ -123,7 +123,7 @@ func TestAFileThatIsNoFileOfResultsIsRefused(t *testing.T) {
 	require.Contains(t, render(small, r), "Nothing has been measured yet.")
 }
 
-func TestWhatHasFailedHasNoFigures(t *testing.T) {
+func TestFailedBenchmarksHaveNoFigures(t *testing.T) {
 	t.Parallel()
 	r := run(1)
 	text := "--- FAIL: BenchmarkFull/Bulk/River-2\n    x_test.go:1: no\nBenchmarkFull/Bulk/River-2 1 12 ns/op\nBenchmarkFull/Bulk/Odd-2 1 twelve ns/op\n"
@@ -148,8 +148,8 @@ func TestRowsAreChosenWithTheirPeers(t *testing.T) {
 	require.ErrorContains(t, err, "-only")
 }
 
-// TestTopicsNameWhatIsThere compares the table of topics with the benchmarks, and the first table with the topics.
-func TestTopicsNameWhatIsThere(t *testing.T) {
+// TestTopicsNameExistingBenchmarks compares the table of topics with the benchmarks, and the first table with the topics.
+func TestTopicsNameExistingBenchmarks(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}
 	each(topics, func(r row) {
