@@ -55,9 +55,9 @@ func (c *caller) pause() time.Duration {
 // triesMax bounds the tries of one call. With this pause they take longer than any start of a node.
 const triesMax = 5000
 
-// insist repeats a call until the node answers it. An error answer is returned, unless it says that the node is starting or
+// untilAnswered repeats a call until the node answers it. An error answer is returned, unless it says that the node is starting or
 // stopping.
-func (c *caller) insist(ctx context.Context, call chaos.Call, try func(context.Context, *client.Client) error) error {
+func (c *caller) untilAnswered(ctx context.Context, call chaos.Call, try func(context.Context, *client.Client) error) error {
 	for range triesMax {
 		err := c.once(ctx, try)
 		var answer *client.Error
@@ -101,7 +101,7 @@ func (c *caller) submit(ctx context.Context, w *work) (messages.ExecutionID, err
 	call := chaos.Call{Op: "submit", State: chaos.Invoked, Key: w.IdempotencyKey, Want: w.want, Codes: w.codes}
 	c.note(call)
 	var view form.ExecutionView
-	err := c.insist(ctx, call, func(ctx context.Context, node *client.Client) error {
+	err := c.untilAnswered(ctx, call, func(ctx context.Context, node *client.Client) error {
 		return node.Post(ctx, "/api/v1/executions", &w.Request, &view)
 	})
 	if err != nil {
@@ -117,7 +117,7 @@ func (c *caller) cancel(ctx context.Context, id messages.ExecutionID) error {
 	call := chaos.Call{Op: "cancel", State: chaos.Invoked, ID: id}
 	c.note(call)
 	var view form.ExecutionView
-	err := c.insist(ctx, call, func(ctx context.Context, node *client.Client) error {
+	err := c.untilAnswered(ctx, call, func(ctx context.Context, node *client.Client) error {
 		return node.Post(ctx, "/api/v1/executions/"+id.String()+"/cancel", nil, &view)
 	})
 	if err != nil {
@@ -140,7 +140,7 @@ func (c *caller) waits() string {
 func (c *caller) wait(ctx context.Context, id messages.ExecutionID) (form.ExecutionView, error) {
 	for began := time.Now(); ; {
 		var view form.ExecutionView
-		err := c.insist(ctx, chaos.Call{Op: "wait", State: chaos.Invoked, ID: id}, func(ctx context.Context, node *client.Client) error {
+		err := c.untilAnswered(ctx, chaos.Call{Op: "wait", State: chaos.Invoked, ID: id}, func(ctx context.Context, node *client.Client) error {
 			return node.Get(ctx, "/api/v1/executions/"+id.String()+"/wait?timeout_seconds="+c.waits(), &view)
 		})
 		if err != nil || view.Status.Terminal() || c.lossTime > 0 && time.Since(began) > c.lossTime {

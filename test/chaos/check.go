@@ -144,8 +144,8 @@ func (e *Stored) Trace() []string {
 	return lines
 }
 
-// story is the trace of an execution. The execution may be nil.
-func (e *Stored) story() []string {
+// traceOf is the trace of an execution. The execution may be nil.
+func (e *Stored) traceOf() []string {
 	if e == nil {
 		return nil
 	}

@@ -15,19 +15,19 @@ import (
 // kills and freezes nodes.
 func TestClocksApart(t *testing.T) {
 	t.Parallel()
-	clocksApart(t, storm{executions: 600, blows: 4, sessions: 16, callers: 24, stretch: 4})
+	clocksApart(t, storm{executions: 600, injections: 4, sessions: 16, callers: 24, stretch: 4})
 }
 
 func TestWholeClocksApart(t *testing.T) {
 	wholeOnly(t)
-	clocksApart(t, storm{executions: 10_000, blows: 24, sessions: 64, callers: 48, stretch: 8})
+	clocksApart(t, storm{executions: 10_000, injections: 24, sessions: 64, callers: 48, stretch: 8})
 }
 
 // clockFaults begin with the changes of the clock, in this order also in a reduced storm: the ends of nodes that follow must be
 // detected by the changed clock.
 func clockFaults() []fault {
 	set := fault{"server's clock set", setServerClock}
-	return []fault{set, {"node killed", killOne}, set, frost}
+	return []fault{set, {"node killed", killOne}, set, freeze}
 }
 
 // apart is the largest difference between the server's clock and the nodes' clocks.
@@ -40,7 +40,7 @@ func setServerClock(f *full, random *rand.Rand) {
 		ahead = -apart
 	}
 	require.NoError(f.t, f.ownPostgres.SetClock(ahead+time.Duration(random.Int64N(int64(time.Second)))))
-	f.goesOn("the clock's step to " + ahead.String() + " " + time.Now().String())
+	f.requireProgress("the clock's step to " + ahead.String() + " " + time.Now().String())
 }
 
 func clocksApart(t *testing.T, s storm) {

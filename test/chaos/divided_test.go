@@ -29,9 +29,9 @@ const (
 // apiToken is the callers' token: a node that listens on another address than loopback requires tokens.
 const apiToken = "chaos-suite-admin-token"
 
-// newDivided prepares a fleet in which each node has a network host of its own. Each private server has an address of its own. So
+// newSeparateHosts prepares a fleet in which each node has a network host of its own. Each private server has an address of its own. So
 // a test can cut the connection between any two of them. Nodes authenticate each other by certificates.
-func newDivided(t *testing.T, env ...string) *full {
+func newSeparateHosts(t *testing.T, env ...string) *full {
 	t.Helper()
 	names := []string{"a", "b", "c"}
 	f := &full{t: t, net: netns.Open(t, []string{callersSide, storeSide, brokerSide}, names)}

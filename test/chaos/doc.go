@@ -4,6 +4,6 @@
 // is a pure function of these three inputs. It starts nothing and decides nothing else. Its own tests show that every
 // rule can fail. The suites in the test files run the real binary and pass the collected inputs to the checker.
 //
-// Its tests take long: even a reduced storm strikes whole nodes many times, and waits for their leases and for all
-// executions to end.
+// Its tests take long: even a reduced storm injects many faults into whole nodes, and waits for their leases and for all executions
+// to end.
 package chaos

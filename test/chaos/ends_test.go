@@ -21,7 +21,7 @@ const endsLease = 8 * time.Second
 // lease ends.
 func TestAKilledNodeIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	f := newAmple(t, directly, allEvents, "TROUPE_NODE_LEASE=8")
+	f := newOwnPostgres(t, directly, allEvents, "TROUPE_NODE_LEASE=8")
 	paths, err := built()
 	require.NoError(t, err)
 	a, b := f.join("a", paths.troupe, "pack"), f.join("b", paths.troupe, "pack")

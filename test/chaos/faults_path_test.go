@@ -33,8 +33,8 @@ func pathFaults() []fault {
 // answerTime is the longest time for an execution that the fault does not concern.
 const answerTime = 15 * time.Second
 
-// goesOn runs an execution through every node while a fault blocks others. Each of them must end.
-func (f *full) goesOn(name string) {
+// requireProgress runs an execution through every node while a fault blocks others. Each of them must end.
+func (f *full) requireProgress(name string) {
 	f.t.Helper()
 	first := int(messages.PriorityMax)
 	for i, n := range f.nodes {
@@ -73,7 +73,7 @@ func lockRows(f *full, random *rand.Rand) {
 		rows, err := servers.Query(f.postgres, "SELECT count(*) "+held)
 		return err == nil && rows[0][0] == "1"
 	})
-	f.goesOn(name)
+	f.requireProgress(name)
 	rows, err := servers.Query(f.postgres, "SELECT count(*) "+held)
 	require.NoError(f.t, err)
 	require.Equal(f.t, "1", rows[0][0], "the rows were unlocked before the other executions had ended")
@@ -191,7 +191,7 @@ func deleteExchanges(f *full, _ *rand.Rand) {
 		}
 		return err == nil
 	})
-	require.NoError(f.t, f.bindLetters(), "the test's own copies of dead letters")
+	require.NoError(f.t, f.bindDeadLetters(), "the test's own copies of dead letters")
 }
 
 // killWithGuardian kills a node and its guardian at the same time, as the kernel may do when memory runs out. None of their

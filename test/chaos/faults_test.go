@@ -21,31 +21,31 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
-// fault is one fault of a fleet. strike injects it and returns when it has undone it. The caller then waits until the fleet is
+// fault is one fault of a fleet. inject injects it and returns when it has undone it. The caller then waits until the fleet is
 // ready.
 type fault struct {
 	name   string
-	strike func(*full, *rand.Rand)
+	inject func(*full, *rand.Rand)
 }
 
 // faults are all faults of the full mode. The reduced suite leaves out the last one, which combines two of the others.
 var faults = []fault{
 	{"node killed", killOne},
-	frost,
+	freeze,
 	{"store connections terminated", terminateConnections},
 	{"postgres killed", killPostgres},
 	{"rabbitmq killed", killRabbit},
 	{"memory alarm", raiseAlarm},
 	{"queues deleted", deleteQueues},
 	theft,
-	{"dead letters late and twice", lateLetters},
+	{"dead letters late and twice", lateDeadLetters},
 	{"both servers killed", killBoth},
 }
 
 // directFaults are the faults that are possible without RabbitMQ.
 var directFaults = []fault{
 	{"node killed", killOne},
-	frost,
+	freeze,
 	{"store connections terminated", terminateConnections},
 	{"postgres killed", killPostgres},
 	{"node drained", drainOne},
@@ -53,13 +53,13 @@ var directFaults = []fault{
 }
 
 var (
-	frost = fault{"node frozen beyond its lease", freezeOne}
-	theft = fault{"messages lost, twice and late", steal}
+	freeze = fault{"node frozen beyond its lease", freezeOne}
+	theft  = fault{"messages lost, twice and late", steal}
 )
 
 // wholeFaults has more freezes than other faults: a thawed node has only some milliseconds to report an old attempt, before it
 // stops itself.
-func wholeFaults() []fault { return append(slices.Clone(faults), frost, frost) }
+func wholeFaults() []fault { return append(slices.Clone(faults), freeze, freeze) }
 
 // moment pauses for a random time from the seed.
 func moment(random *rand.Rand, longest time.Duration) {
@@ -100,7 +100,7 @@ func freezeOne(f *full, random *rand.Rand) {
 		now := other.incarnation(n.name)
 		return now.Incarnation == before && now.State == store.NodeDead
 	})
-	hope(func() bool { return other.runs(name, 2) > 0 })
+	tryToAwait(func() bool { return other.runs(name, 2) > 0 })
 	moment(random, 500*time.Millisecond)
 	n.signal(syscall.SIGCONT)
 	other.eventually(backTime, "the thawed node is back as another incarnation", func(context.Context) bool {
@@ -125,12 +125,12 @@ func (f *full) runRepeatable(n *node, name string) {
 			require.NoError(f.t, err)
 		}
 	}
-	hope(func() bool { return n.runs(name, 1) >= 3 })
+	tryToAwait(func() bool { return n.runs(name, 1) >= 3 })
 }
 
-// hope waits up to 10 s for a condition that makes the fault harder. It is not an error if the condition never holds: a program
+// tryToAwait waits up to 10 s for a condition that makes the fault harder. It is not an error if the condition never holds: a program
 // that loses work may never reach it.
-func hope(holds func() bool) {
+func tryToAwait(holds func() bool) {
 	for end := time.Now().Add(10 * time.Second); !holds() && time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -269,7 +269,7 @@ func (f *full) deleteQueue(ctx context.Context, queue string) error {
 // steal consumes beside the workers for some time. It drops a message, sends it twice or sends it late. A late message may come
 // just before the newer attempt that replaced it.
 func steal(f *full, random *rand.Rand) {
-	held := newLoot()
+	held := newHeldMessages()
 	f.thieve(random, missedTime, func(random *rand.Rand, queue string, d broker.Delivery) int {
 		if old := held.before(d); len(old) > 0 {
 			_, _ = f.side.Publish(f.t.Context(), old)                      // a failed publish is one more lost message
@@ -291,16 +291,18 @@ func steal(f *full, random *rand.Rand) {
 // missedTime is long enough for nodes to notice a lost message, after a claim timeout of 3 s, and to send its work again.
 const missedTime = 6 * time.Second
 
-// loot has the messages that a thief has not passed on.
-type loot struct {
+// heldMessages has the messages that a thief has not passed on.
+type heldMessages struct {
 	mu   sync.Mutex
 	held map[messages.ExecutionID]broker.Message
 }
 
-func newLoot() *loot { return &loot{held: map[messages.ExecutionID]broker.Message{}} }
+func newHeldMessages() *heldMessages {
+	return &heldMessages{held: map[messages.ExecutionID]broker.Message{}}
+}
 
 // keep stores the message for each of its placements. Echoes are dropped.
-func (l *loot) keep(queue string, d broker.Delivery) {
+func (l *heldMessages) keep(queue string, d broker.Delivery) {
 	work, err := broker.DecodeWork(d.Body)
 	if err != nil {
 		return
@@ -313,7 +315,7 @@ func (l *loot) keep(queue string, d broker.Delivery) {
 }
 
 // before removes and returns the older messages of the placements in a delivery.
-func (l *loot) before(d broker.Delivery) (old []broker.Message) {
+func (l *heldMessages) before(d broker.Delivery) (old []broker.Message) {
 	work, err := broker.DecodeWork(d.Body)
 	if err != nil {
 		return nil
@@ -370,25 +372,25 @@ func stealFrom(ctx context.Context, consumer broker.Consumer, take func(broker.D
 	}
 }
 
-// lateLetters sends all dead letters of the run again, twice. It also makes up dead letters for the earlier attempts of
+// lateDeadLetters sends all dead letters of the run again, twice. It also makes up dead letters for the earlier attempts of
 // executions in progress, and for runs and ended executions. At the same time a thief loses messages until their work is sent
 // again as newer attempts. It then sends the dead letters of the older attempts before it passes the newer message on.
-func lateLetters(f *full, random *rand.Rand) {
+func lateDeadLetters(f *full, random *rand.Rand) {
 	const rounds = 20
 	thief := rand.New(rand.NewPCG(random.Uint64(), 1))
 	var wait sync.WaitGroup
-	wait.Go(func() { f.thieve(thief, missedTime, f.outrun) })
+	wait.Go(func() { f.thieve(thief, missedTime, f.sendOldFirst) })
 	for range rounds {
 		copies := f.letters.copies()
 		random.Shuffle(len(copies), func(i, j int) { copies[i], copies[j] = copies[j], copies[i] })
-		f.post(append(copies[:min(len(copies), 50)], f.oldLetters()...), 2)
+		f.post(append(copies[:min(len(copies), 50)], f.oldDeadLetters()...), 2)
 		moment(random, 100*time.Millisecond)
 	}
 	wait.Wait()
 }
 
-// outrun sends the dead letters of older attempts before the message. A message of a first attempt it drops two times in three.
-func (f *full) outrun(random *rand.Rand, _ string, d broker.Delivery) int {
+// sendOldFirst sends the dead letters of older attempts before the message. A message of a first attempt it drops two times in three.
+func (f *full) sendOldFirst(random *rand.Rand, _ string, d broker.Delivery) int {
 	work, err := broker.DecodeWork(d.Body)
 	if err != nil {
 		return 1 // an echo
@@ -409,8 +411,8 @@ func (f *full) outrun(random *rand.Rand, _ string, d broker.Delivery) int {
 	return 1
 }
 
-// oldLetters are dead letters of attempts that are over. They come too late in every case.
-func (f *full) oldLetters() []broker.Message {
+// oldDeadLetters are dead letters of attempts that are over. They come too late in every case.
+func (f *full) oldDeadLetters() []broker.Message {
 	var list api.ExecutionList
 	ctx, cancel := context.WithTimeout(f.t.Context(), 5*time.Second)
 	defer cancel()

@@ -19,7 +19,7 @@ import (
 
 func TestFullChaos(t *testing.T) {
 	t.Parallel()
-	fullChaos(t, storm{executions: 2000, blows: len(faults) - 1, sessions: 16, callers: 32, stretch: 4}, faults)
+	fullChaos(t, storm{executions: 2000, injections: len(faults) - 1, sessions: 16, callers: 32, stretch: 4}, faults)
 }
 
 func TestWholeFullChaos(t *testing.T) {
@@ -29,7 +29,7 @@ func TestWholeFullChaos(t *testing.T) {
 
 func TestFullChaosWithEvents(t *testing.T) {
 	t.Parallel()
-	fullChaos(t, storm{executions: 600, blows: 3, sessions: 16, callers: 32, stretch: 4, events: true}, faults)
+	fullChaos(t, storm{executions: 600, injections: 3, sessions: 16, callers: 32, stretch: 4, events: true}, faults)
 }
 
 func TestWholeFullChaosWithEvents(t *testing.T) {
@@ -42,30 +42,30 @@ func TestWholeFullChaosWithEvents(t *testing.T) {
 // TestDirectChaos injects the faults that are possible without RabbitMQ, into nodes that hand work to each other.
 func TestDirectChaos(t *testing.T) {
 	t.Parallel()
-	fullChaos(t, storm{executions: 1200, blows: len(directFaults), sessions: 16, callers: 32, stretch: 4, direct: true}, directFaults)
+	fullChaos(t, storm{executions: 1200, injections: len(directFaults), sessions: 16, callers: 32, stretch: 4, direct: true}, directFaults)
 }
 
 func TestWholeDirectChaos(t *testing.T) {
 	wholeOnly(t)
 	s := wholeStorm()
-	s.direct, s.blows = true, 8*len(directFaults)
-	fullChaos(t, s, append(slices.Clone(directFaults), frost, frost))
+	s.direct, s.injections = true, 8*len(directFaults)
+	fullChaos(t, s, append(slices.Clone(directFaults), freeze, freeze))
 }
 
 // TestPathFaults blocks parts that every execution uses: rows, statements, exchanges.
 func TestPathFaults(t *testing.T) {
 	t.Parallel()
-	fullChaos(t, storm{executions: 800, blows: len(pathFaults()), sessions: 16, callers: 32, stretch: 4}, pathFaults())
+	fullChaos(t, storm{executions: 800, injections: len(pathFaults()), sessions: 16, callers: 32, stretch: 4}, pathFaults())
 }
 
 func TestWholePathFaults(t *testing.T) {
 	wholeOnly(t)
-	fullChaos(t, storm{executions: 12_000, blows: 4 * len(pathFaults()), sessions: 64, callers: 48, stretch: 8, idle: 100_000}, pathFaults())
+	fullChaos(t, storm{executions: 12_000, injections: 4 * len(pathFaults()), sessions: 64, callers: 48, stretch: 8, idle: 100_000}, pathFaults())
 }
 
 // wholeStorm is the storm of the full mode at its full size.
 func wholeStorm() storm {
-	return storm{executions: 20_000, blows: 4 * len(wholeFaults()), sessions: 64, callers: 48, stretch: 8}
+	return storm{executions: 20_000, injections: 4 * len(wholeFaults()), sessions: 64, callers: 48, stretch: 8}
 }
 
 // fullChaos injects every fault into two nodes with servers of their own, under load, in the order of the seed.
@@ -76,7 +76,7 @@ func fullChaos(t *testing.T, s storm, faults []fault) {
 	if s.direct {
 		f = newDirect(t, paths.troupe, s.env()...)
 	} else {
-		f = newStormy(t, paths.troupe, s.env()...)
+		f = newStormFleet(t, paths.troupe, s.env()...)
 	}
 	f.fillSessions(s.idle)
 	c := f.caller()
@@ -99,8 +99,8 @@ func (f *full) fillSessions(count int) {
  SELECT 'chaos.py', 'idle-' || i, 1, (SELECT incarnation FROM node WHERE state <> 'dead' LIMIT 1), 'chaos.py', i %% 3, now(), now() FROM generate_series(1, %d) AS i`, count)))
 }
 
-// newStormy starts two nodes of the given binary with private servers.
-func newStormy(t *testing.T, troupe string, env ...string) *full {
+// newStormFleet starts two nodes of the given binary with private servers.
+func newStormFleet(t *testing.T, troupe string, env ...string) *full {
 	t.Helper()
 	f := newFull(t, append(env, "TROUPE_EXECUTOR_CLAIM_TIMEOUT=3", "TROUPE_MESSAGE_QUEUE_RABBITMQ_WORKER_QUEUE_TTL_MS=4000")...)
 	f.collect()
@@ -137,13 +137,13 @@ func (f *full) through(ctx context.Context, s storm, faults []fault, c *caller) 
 	if !s.direct {
 		order = append(order, theft) // once more at the end: no end of a node follows, after which lost work would be found anyway
 	}
-	f.strikes(ctx, s, order, random, &finished, &gate)
+	f.injectAll(ctx, s, order, random, &finished, &gate)
 	return load
 }
 
 // patience is the longest time for a storm's load. The load waits for each fault.
 func (s storm) patience() time.Duration {
-	return 5*time.Minute + time.Duration(s.executions)*30*time.Millisecond + time.Duration(s.blows)*30*time.Second
+	return 5*time.Minute + time.Duration(s.executions)*30*time.Millisecond + time.Duration(s.injections)*30*time.Second
 }
 
 // ended waits for the load after the last fault. If an execution does not end, it shows the execution with the node's reason.
@@ -163,31 +163,31 @@ func (f *full) ended(load func() error) {
 // order is the random order of the storm's faults. If there are more kinds than faults, it takes the first kinds.
 func (s storm) order(faults []fault, random *rand.Rand) []fault {
 	var order []fault
-	for len(order) < s.blows {
-		round := slices.Clone(faults[:min(len(faults), s.blows)])
+	for len(order) < s.injections {
+		round := slices.Clone(faults[:min(len(faults), s.injections)])
 		random.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
 		order = append(order, round...)
 	}
-	return order[:s.blows]
+	return order[:s.injections]
 }
 
-// strikes injects all faults in their order. Each fault has a share of the load and comes in the middle of it. If the fault lasts
+// injectAll injects all faults in their order. Each fault has a share of the load and comes in the middle of it. If the fault lasts
 // longer than its share, the load waits, so that every fault hits running work.
-func (f *full) strikes(ctx context.Context, s storm, order []fault, random *rand.Rand, finished, gate *atomic.Int64) {
+func (f *full) injectAll(ctx context.Context, s storm, order []fault, random *rand.Rand, finished, gate *atomic.Int64) {
 	f.t.Helper()
 	share := s.executions / (len(order) + 1)
 	deadline, _ := ctx.Deadline()
 	healed := map[string][]time.Duration{}
-	for i, blow := range order {
+	for i, injection := range order {
 		gate.Store(int64((i+2)*share + s.callers))
 		f.nodes[0].eventually(time.Until(deadline), "the load goes on", func(context.Context) bool {
 			return finished.Load() >= int64(i*share)
 		})
 		moment(random, 300*time.Millisecond)
 		began := time.Now()
-		blow.strike(f, random)
+		injection.inject(f, random)
 		f.well()
-		healed[blow.name] = append(healed[blow.name], time.Since(began))
+		healed[injection.name] = append(healed[injection.name], time.Since(began))
 	}
 	gate.Store(int64(s.executions))
 	for _, kind := range order {
@@ -286,7 +286,7 @@ func (f *full) report(c *caller, h *chaos.History) {
 	}
 	told, broken := losses(h.Effects)
 	all := f.rescues(h)
-	f.t.Logf("boots %d, calls repeated %d, placements beyond the first %d, changes %v, letters %d, failed by one %d, losses told to sessions %d, counters begun anew %d",
+	f.t.Logf("boots %d, calls repeated %d, placements beyond the first %d, changes %v, letters %d, failed by one %d, losses told to sessions %d, counters restarted %d",
 		boots, c.again, again, kinds, len(f.letters.all()), expired, told, broken)
 	f.t.Logf("rescues from a node that was taken away: %d given back after p50 %s, longest %s; %d of them, whose time is kept, placed again after p50 %s, "+
 		"longest %s; %d abandoned after p50 %s, longest %s",

@@ -49,7 +49,7 @@ type full struct {
 	env         []string
 	nodes       []*node
 	side        broker.Broker // the test's own connection
-	letters     letterbox
+	letters     deadLetterLog
 	calls       *caller // logs the executions that faults submit, if they are part of the suite's history
 
 	mu    sync.Mutex
@@ -86,9 +86,9 @@ func (f *full) serve(p servers.PostgresOptions, r servers.RabbitMQOptions) {
 	f.t.Cleanup(func() { require.NoError(f.t, f.ownRabbit.Close()) })
 }
 
-// frequented is a RabbitMQ that fleets share if they inject no faults into it. Only this package uses it: queues of killed nodes
+// sharedRabbit is a RabbitMQ that fleets share if they inject no faults into it. Only this package uses it: queues of killed nodes
 // remain for twice their TTL, and those of a few fleets need more files than the 1,024 that many installations allow.
-var frequented = sync.OnceValues(func() (*servers.RabbitMQServer, error) {
+var sharedRabbit = sync.OnceValues(func() (*servers.RabbitMQServer, error) {
 	return servers.StartRabbitMQ(servers.RabbitMQOptions{}) // it ends with this process
 })
 
@@ -100,9 +100,9 @@ func newShared(t *testing.T, env ...string) *full {
 	return f
 }
 
-// newAmple prepares a fleet with a private Postgres: three nodes use a third of a server's default connections. The RabbitMQ is
+// newOwnPostgres prepares a fleet with a private Postgres: three nodes use a third of a server's default connections. The RabbitMQ is
 // shared. In a whole run, which measures for long, it is private too.
-func newAmple(t *testing.T, env ...string) *full {
+func newOwnPostgres(t *testing.T, env ...string) *full {
 	t.Helper()
 	if whole {
 		return newFull(t, env...)
@@ -116,7 +116,7 @@ func newAmple(t *testing.T, env ...string) *full {
 // share lets the fleet use the shared RabbitMQ, with names of its own.
 func (f *full) share(postgres string, env []string) {
 	f.t.Helper()
-	rabbit, err := frequented()
+	rabbit, err := sharedRabbit()
 	require.NoError(f.t, err)
 	f.prepare(postgres, rabbit.URL, "troupe.test."+uuid.NewString(), env)
 }
@@ -231,8 +231,8 @@ func (f *full) history(c *caller) *chaos.History {
 	}
 }
 
-// letterbox has a copy of everything that the broker dead-letters.
-type letterbox struct {
+// deadLetterLog has a copy of everything that the broker dead-letters.
+type deadLetterLog struct {
 	mu   sync.Mutex
 	seen []messages.Placement
 	kept []broker.Message
@@ -241,12 +241,12 @@ type letterbox struct {
 // keptMax bounds the dead letters that are kept to be sent again.
 const keptMax = 1000
 
-// collect fills the letterbox until the test ends.
+// collect fills the log of dead letters until the test ends.
 func (f *full) collect() {
 	f.t.Helper()
-	queue := f.letterQueue()
+	queue := f.deadLetterQueue()
 	require.NoError(f.t, f.side.Declare(f.t.Context(), f.settings.Shared()))
-	require.NoError(f.t, f.bindLetters())
+	require.NoError(f.t, f.bindDeadLetters())
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
 	work.Go(func() {
@@ -260,13 +260,13 @@ func (f *full) collect() {
 	})
 }
 
-func (f *full) letterQueue() string { return f.settings.Prefix + ".letters" }
+func (f *full) deadLetterQueue() string { return f.settings.Prefix + ".letters" }
 
-// bindLetters makes the dead-letter exchange send copies to the test's own queue.
-func (f *full) bindLetters() error {
+// bindDeadLetters makes the dead-letter exchange send copies to the test's own queue.
+func (f *full) bindDeadLetters() error {
 	return f.side.Declare(f.t.Context(), broker.Topology{
-		Queues:   []broker.Queue{{Name: f.letterQueue(), Quorum: true}},
-		Bindings: []broker.Binding{{Exchange: f.settings.Shared().Exchanges[1].Name, Queue: f.letterQueue()}},
+		Queues:   []broker.Queue{{Name: f.deadLetterQueue(), Quorum: true}},
+		Bindings: []broker.Binding{{Exchange: f.settings.Shared().Exchanges[1].Name, Queue: f.deadLetterQueue()}},
 	})
 }
 
@@ -296,7 +296,7 @@ func (f *full) collectOnce(ctx context.Context, queue string) {
 }
 
 // add stores a dead letter, unless the test made it up.
-func (l *letterbox) add(d broker.Delivery) {
+func (l *deadLetterLog) add(d broker.Delivery) {
 	work, err := broker.DecodeWork(d.Body)
 	if _, ours := d.Headers[sideMark]; err != nil || ours {
 		return
@@ -318,13 +318,13 @@ func placements(work []broker.Work) []messages.Placement {
 	return all
 }
 
-func (l *letterbox) all() []messages.Placement {
+func (l *deadLetterLog) all() []messages.Placement {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.seen)
 }
 
-func (l *letterbox) copies() []broker.Message {
+func (l *deadLetterLog) copies() []broker.Message {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.kept)

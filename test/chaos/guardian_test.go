@@ -116,7 +116,7 @@ func (n *node) keepBusy(ctx context.Context, c *caller, round int) []messages.Ex
 // allReady waits until every worker is ready or busy, in a live process.
 func (n *node) allReady() {
 	n.t.Helper()
-	n.eventually(cureTime, "every worker is back", func(context.Context) bool {
+	n.eventually(replaceTime, "every worker is back", func(context.Context) bool {
 		for _, w := range n.workers("") {
 			if w.State != "ready" && w.State != "busy" {
 				return false

@@ -44,12 +44,12 @@ func TestWholeHostilePeers(t *testing.T) {
 // target is the attacked node and what the attacker knows of it.
 type target struct {
 	*testing.T
-	node    *node
-	address string
-	trusted *tls.Config // accepted by the node
-	barred  []*tls.Config
-	insider *rogue.Insider // what a peer must know to pass the node's checks
-	open    []*rogue.Peer
+	node     *node
+	address  string
+	trusted  *tls.Config // accepted by the node
+	rejected []*tls.Config
+	insider  *rogue.Insider // what a peer must know to pass the node's checks
+	open     []*rogue.Peer
 }
 
 // attacks are all attacks. reason is the label under which the node counts the dropped messages. It is empty if the attack does
@@ -57,9 +57,9 @@ type target struct {
 var attacks = []struct {
 	name   string
 	reason string
-	strike func(*target)
+	inject func(*target)
 }{
-	{"peers without a certificate that is trusted", "", (*target).barredPeers},
+	{"peers without a certificate that is trusted", "", (*target).rejectedPeers},
 	{"bytes that are no protocol", "", (*target).noise},
 	{"bytes that are no protocol, from a trusted peer", "", (*target).securedNoise},
 	{"commands of a trusted peer without a proof", "unproven", (*target).unproven},
@@ -73,7 +73,7 @@ var attacks = []struct {
 // hostilePeers attacks a node of two while both work. The node must continue, and the other one must still trust it. Its memory
 // must stay bounded, and it must have counted the dropped messages.
 func hostilePeers(t *testing.T, rounds int) {
-	f := newAmple(t)
+	f := newOwnPostgres(t)
 	paths, err := built()
 	require.NoError(t, err)
 	ca := servers.NewAuthority(t, "ours")
@@ -86,8 +86,8 @@ func hostilePeers(t *testing.T, rounds int) {
 	insider := f.insider(a.incarnation("a"))
 	before := f.incarnations()
 	victim := &target{
-		T: t, node: a, address: a.incarnation("a").PeerAddress, insider: insider, trusted: meets(ca, ca.Pair("intruder", nil)),
-		barred: []*tls.Config{nil, meets(ca), meets(ca, servers.NewAuthority(t, "theirs").Pair("stranger", nil))},
+		T: t, node: a, address: a.incarnation("a").PeerAddress, insider: insider, trusted: peerTLS(ca, ca.Pair("intruder", nil)),
+		rejected: []*tls.Config{nil, peerTLS(ca), peerTLS(ca, servers.NewAuthority(t, "theirs").Pair("stranger", nil))},
 	}
 	f.submitAll(c, "chaos.go_work", "before", 20, time.Millisecond, messages.Completed)
 	a.settled(backTime)
@@ -95,7 +95,7 @@ func hostilePeers(t *testing.T, rounds int) {
 	for round := range rounds {
 		for _, attack := range attacks {
 			dropped := a.dropped(attack.reason)
-			attack.strike(victim)
+			attack.inject(victim)
 			if attack.reason != "" {
 				a.eventually(attackTime, "it counts "+attack.name, func(context.Context) bool { return a.dropped(attack.reason) > dropped })
 			}
@@ -112,8 +112,8 @@ func hostilePeers(t *testing.T, rounds int) {
 	a.verdict(f.history(c))
 }
 
-// meets is the TLS configuration of a peer with these certificates, for a node of the authority.
-func meets(a *servers.Authority, certs ...*tls.Certificate) *tls.Config {
+// peerTLS is the TLS configuration of a peer with these certificates, for a node of the authority.
+func peerTLS(a *servers.Authority, certs ...*tls.Certificate) *tls.Config {
 	config := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: a.Roots(), NextProtos: []string{"h2"}}
 	for _, cert := range certs {
 		config.Certificates = append(config.Certificates, *cert)
@@ -121,9 +121,9 @@ func meets(a *servers.Authority, certs ...*tls.Certificate) *tls.Config {
 	return config
 }
 
-// barredPeers are rejected in the handshake.
-func (v *target) barredPeers() {
-	for i, config := range v.barred {
+// rejectedPeers are rejected in the handshake.
+func (v *target) rejectedPeers() {
+	for i, config := range v.rejected {
 		p, err := rogue.Dial(v.Context(), v.address, config, v.insider, attackTime)
 		if err != nil {
 			continue

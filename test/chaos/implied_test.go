@@ -35,7 +35,7 @@ func steps(e *chaos.Stored) (all [][3]int) {
 // Filled adds the steps that the store leaves out, each in its place.
 func TestUsualStepsAreImplied(t *testing.T) {
 	t.Parallel()
-	whole := goodTale()
+	whole := validHistory()
 	filled := asByDefault(&whole.History).Filled()
 	for i := range whole.Executions {
 		require.Equal(t, steps(&whole.Executions[i]), steps(&filled.Executions[i]), "execution %d", i)
@@ -50,7 +50,7 @@ func TestEveryRuleFiresByDefault(t *testing.T) {
 		if m.rule == "history_is_whole" {
 			continue // they change events that a sparse history does not have; TestASparseHistoryIsWhole covers them
 		}
-		w := goodTale()
+		w := validHistory()
 		m.mutate(w)
 		found := chaos.Check(asByDefault(&w.History))
 		require.Len(t, found, 1, "%s: %v", m.name, found)
@@ -68,7 +68,7 @@ func TestASparseHistoryIsWhole(t *testing.T) {
 		},
 		"a rescue is missing": func(h *chaos.History) { h.Executions[1].Events = nil },
 	} {
-		h := asByDefault(&goodTale().History)
+		h := asByDefault(&validHistory().History)
 		mutate(h)
 		found := chaos.Check(h)
 		require.True(t, slices.ContainsFunc(found, func(v chaos.Violation) bool { return v.Rule == "history_is_whole" }), "%s: %v", name, found)

@@ -51,7 +51,7 @@ var mutants = []struct {
 	{name: "no claim sweep and no monitor", planted: "no_claims", rule: "has_an_outcome", history: lostMessages},
 	{name: "ack before claim without sweeps", sound: "no_claims,no_orphans", planted: "no_claims,no_orphans,ack_first",
 		rule: "has_an_outcome", history: lostMemory, only: stillScheduled},
-	{name: "a dead-letter handler that looks at the status only", planted: "status_only", rule: "expired_by_its_letter", history: lateLetter},
+	{name: "a dead-letter handler that looks at the status only", planted: "status_only", rule: "expired_by_its_letter", history: lateDeadLetter},
 }
 
 // TestPlantedFaultsAreFound runs before the parallel suites: together their nodes would need more files than a RabbitMQ usually
@@ -91,7 +91,7 @@ func TestWholePlantedFaultsFailTheStorm(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			f := newStormy(t, troupe, "TROUPE_MUTANT="+m.planted)
+			f := newStormFleet(t, troupe, "TROUPE_MUTANT="+m.planted)
 			c := f.caller()
 			c.lossTime = 8 * time.Second
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
@@ -300,8 +300,8 @@ func lostMemory(f *full) *chaos.History {
 	return f.history(c)
 }
 
-// lateLetter sends the dead letters of old attempts while a newer attempt waits on its queue.
-func lateLetter(f *full) *chaos.History {
+// lateDeadLetter sends the dead letters of old attempts while a newer attempt waits on its queue.
+func lateDeadLetter(f *full) *chaos.History {
 	n := f.join("a", f.troupe, "pack")
 	f.start()
 	c := &caller{node: n}

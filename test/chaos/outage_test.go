@@ -49,7 +49,7 @@ func TestWholeAStoreOutageRepeatsNothing(t *testing.T) {
 // repeated, not even idempotent work. The two ways take turns; the seed decides the first.
 func storeOutages(t *testing.T, rounds int) {
 	random := rand.New(rand.NewPCG(seed(t), 8))
-	f := newDivided(t)
+	f := newSeparateHosts(t)
 	f.start()
 	c := f.caller()
 	before := f.incarnations()

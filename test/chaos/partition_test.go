@@ -17,20 +17,20 @@ import (
 	"github.com/troupe-run/troupe/test/chaos"
 )
 
-// partings are the ways to cut one node off, to kill it or to freeze it, and to undo that. The reduced suite has the first ones.
+// cuts are the ways to cut one node off, to kill it or to freeze it, and to undo that. The reduced suite has the first ones.
 // A node that cannot survive a cut is cut off until the others have declared it dead.
-var partings = []fault{
-	{"store cut off", deadly(func(f *full, n *node) { n.host.Cut(f.net.Outside(storeSide)) })},
+var cuts = []fault{
+	{"store cut off", fatal(func(f *full, n *node) { n.host.Cut(f.net.Outside(storeSide)) })},
 	{"all peers cut off", harmless(func(f *full, n *node, _ *rand.Rand) { n.host.Cut(addresses(f.others(n)...)...) })},
-	{"store not heard", deadly(func(f *full, n *node) { n.host.Deafen(f.net.Outside(storeSide)) })},
+	{"store not heard", fatal(func(f *full, n *node) { n.host.Deafen(f.net.Outside(storeSide)) })},
 	{"broker cut off", harmless(func(f *full, n *node, _ *rand.Rand) { n.host.Cut(f.net.Outside(brokerSide)) })},
-	{"unplugged", deadly(func(_ *full, n *node) { n.host.Unplug() })},
+	{"unplugged", fatal(func(_ *full, n *node) { n.host.Unplug() })},
 	{"one peer not reached", harmless(func(f *full, n *node, r *rand.Rand) { n.host.Mute(f.other(n, r).host.Addr) })},
-	{"store not reached", deadly(func(f *full, n *node) { n.host.Mute(f.net.Outside(storeSide)) })},
-	{"store and all peers cut off", deadly(func(f *full, n *node) {
+	{"store not reached", fatal(func(f *full, n *node) { n.host.Mute(f.net.Outside(storeSide)) })},
+	{"store and all peers cut off", fatal(func(f *full, n *node) {
 		n.host.Cut(append(addresses(f.others(n)...), f.net.Outside(storeSide))...)
 	})},
-	{"store cut off, peers not heard", deadly(func(f *full, n *node) {
+	{"store cut off, peers not heard", fatal(func(f *full, n *node) {
 		n.host.Cut(f.net.Outside(storeSide))
 		n.host.Deafen(addresses(f.others(n)...)...)
 	})},
@@ -38,30 +38,30 @@ var partings = []fault{
 	{"broker not heard", harmless(func(f *full, n *node, _ *rand.Rand) { n.host.Deafen(f.net.Outside(brokerSide)) })},
 	{"broker not reached", harmless(func(f *full, n *node, _ *rand.Rand) { n.host.Mute(f.net.Outside(brokerSide)) })},
 	{"node killed", killOne},
-	frost,
+	freeze,
 	{"node stopped and started", restartOne},
 }
 
-// deadlyPartings is how many of them begin with a run on the node, which is then repeated elsewhere.
-const deadlyPartings = 6
+// fatalCuts is how many of them begin with a run on the node, which is then repeated elsewhere.
+const fatalCuts = 6
 
-// reducedPartings is how many of them the reduced suite has.
-const reducedPartings = 6
+// reducedCuts is how many of them the reduced suite has.
+const reducedCuts = 6
 
 func TestPartitions(t *testing.T) {
 	t.Parallel()
-	partitions(t, storm{executions: 900, blows: reducedPartings, sessions: 16, callers: 24, stretch: 8})
+	partitions(t, storm{executions: 900, injections: reducedCuts, sessions: 16, callers: 24, stretch: 8})
 }
 
 func TestWholePartitions(t *testing.T) {
 	wholeOnly(t)
-	partitions(t, storm{executions: 15_000, blows: 3 * len(partings), sessions: 64, callers: 32, stretch: 8})
+	partitions(t, storm{executions: 15_000, injections: 3 * len(cuts), sessions: 64, callers: 32, stretch: 8})
 }
 
 // partitions cuts off one of three nodes under load, in each way, in the order of the seed.
 func partitions(t *testing.T, s storm) {
 	random := rand.New(rand.NewPCG(seed(t), 6))
-	f := newDivided(t, "TROUPE_EXECUTOR_CLAIM_TIMEOUT=3")
+	f := newSeparateHosts(t, "TROUPE_EXECUTOR_CLAIM_TIMEOUT=3")
 	f.start()
 	c := f.caller()
 	f.calls = c
@@ -73,7 +73,7 @@ func partitions(t *testing.T, s storm) {
 	defer cancel()
 	var finished, gate atomic.Int64
 	load := startGated(ctx, c, s, plan, random.Uint64(), &finished, &gate)
-	f.strikes(ctx, s, s.order(partings, random), random, &finished, &gate)
+	f.injectAll(ctx, s, s.order(cuts, random), random, &finished, &gate)
 	f.ended(load)
 	f.nodes[0].settled(backTime)
 	f.agree()
@@ -82,7 +82,7 @@ func partitions(t *testing.T, s storm) {
 	f.report(c, h)
 	gaps := chaos.Gaps(h)
 	t.Logf("%d attempts followed another of their execution, the soonest %s after its last sign, p50 %s", len(gaps), quantile(gaps, 0), quantile(gaps, 0.5))
-	require.GreaterOrEqual(t, len(gaps), s.blows*deadlyPartings/len(partings), "a cut met no run that was repeated")
+	require.GreaterOrEqual(t, len(gaps), s.injections*fatalCuts/len(cuts), "a cut met no run that was repeated")
 }
 
 // other is a node of the fleet except n.
@@ -91,9 +91,9 @@ func (f *full) other(n *node, random *rand.Rand) *node {
 	return rest[random.IntN(len(rest))]
 }
 
-// deadly cuts one node off until the others have declared it dead, and up to 2 s longer. Then it restores the network. The node
+// fatal cuts one node off until the others have declared it dead, and up to 2 s longer. Then it restores the network. The node
 // must come back as another incarnation by itself.
-func deadly(cut func(*full, *node)) func(*full, *rand.Rand) {
+func fatal(cut func(*full, *node)) func(*full, *rand.Rand) {
 	return func(f *full, random *rand.Rand) {
 		n := f.any(random)
 		other := f.other(n, random)
@@ -143,7 +143,7 @@ func (f *full) agree() {
 	f.well()
 	var why string
 	f.nodes[0].eventually(backTime, "all nodes agree", func(ctx context.Context) bool {
-		why = f.dissent(ctx)
+		why = f.disagreement(ctx)
 		if ctx.Err() != nil {
 			f.t.Errorf("the nodes do not agree: %s", why)
 		}
@@ -151,8 +151,8 @@ func (f *full) agree() {
 	})
 }
 
-// dissent says what is still wrong in the fleet; empty: nothing.
-func (f *full) dissent(ctx context.Context) string {
+// disagreement says what is still wrong in the fleet; empty: nothing.
+func (f *full) disagreement(ctx context.Context) string {
 	var first string
 	for _, n := range f.nodes {
 		var list api.NodeList

@@ -22,22 +22,22 @@ const offlineTime = time.Second
 
 func TestRollingRestarts(t *testing.T) {
 	t.Parallel()
-	rollingRestarts(t, storm{executions: 900, blows: 3, sessions: 16, callers: 24, gentle: true})
+	rollingRestarts(t, storm{executions: 900, injections: 3, sessions: 16, callers: 24, gentle: true})
 }
 
 func TestDirectRollingRestarts(t *testing.T) {
 	t.Parallel()
-	rollingRestarts(t, storm{executions: 600, blows: 3, sessions: 16, callers: 24, gentle: true, direct: true})
+	rollingRestarts(t, storm{executions: 600, injections: 3, sessions: 16, callers: 24, gentle: true, direct: true})
 }
 
 func TestWholeDirectRollingRestarts(t *testing.T) {
 	wholeOnly(t)
-	rollingRestarts(t, storm{executions: 12_000, blows: 60, sessions: 64, callers: 32, gentle: true, direct: true})
+	rollingRestarts(t, storm{executions: 12_000, injections: 60, sessions: 64, callers: 32, gentle: true, direct: true})
 }
 
 func TestWholeRollingRestarts(t *testing.T) {
 	wholeOnly(t)
-	rollingRestarts(t, storm{executions: 12_000, blows: 60, sessions: 64, callers: 32, gentle: true})
+	rollingRestarts(t, storm{executions: 12_000, injections: 60, sessions: 64, callers: 32, gentle: true})
 }
 
 // rollingRestarts stops and starts three nodes in turn, under load. Because of that no work may fail or start twice, and no
@@ -57,9 +57,9 @@ func rollingRestarts(t *testing.T, s storm) {
 	defer cancel()
 	var finished, gate atomic.Int64
 	load := startGated(ctx, c, s, plan, random.Uint64(), &finished, &gate)
-	share := s.executions / (s.blows + 1)
+	share := s.executions / (s.injections + 1)
 	var offline, restarted []time.Duration
-	for i := range s.blows {
+	for i := range s.injections {
 		gate.Store(int64((i+2)*share + s.callers))
 		f.nodes[0].eventually(time.Minute, "the load goes on", func(context.Context) bool { return finished.Load() >= int64(i*share) })
 		moment(random, 100*time.Millisecond)
@@ -87,8 +87,8 @@ func rollingRestarts(t *testing.T, s storm) {
 	slices.Sort(offline)
 	slices.Sort(restarted)
 	t.Logf("%d restarts; shown as stopping after p50 %s, max %s; stopped, started and all ready after p50 %s, max %s; calls repeated %d, losses told to sessions %d",
-		s.blows, quantile(offline, 0.5), quantile(offline, 1), quantile(restarted, 0.5), quantile(restarted, 1), c.again, told)
-	require.Zero(t, broken, "state of sessions was lost: %s", f.begunAnew(h))
+		s.injections, quantile(offline, 0.5), quantile(offline, 1), quantile(restarted, 0.5), quantile(restarted, 1), c.again, told)
+	require.Zero(t, broken, "state of sessions was lost: %s", f.restartedCounters(h))
 }
 
 // goOffline sends SIGTERM to the node, and returns the time until the other node shows it as stopping.
@@ -104,8 +104,8 @@ func (n *node) goOffline(other *node) time.Duration {
 	return time.Since(began)
 }
 
-// begunAnew names the runs whose session's counter did not continue.
-func (f *full) begunAnew(h *chaos.History) (all []string) {
+// restartedCounters names the runs whose session's counter did not continue.
+func (f *full) restartedCounters(h *chaos.History) (all []string) {
 	counts := map[string]chaos.Effect{}
 	for _, effect := range h.Effects {
 		if effect.Kind != "start" || effect.Session == "" {

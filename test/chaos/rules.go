@@ -65,14 +65,14 @@ func expiredByItsLetter(x *index, report func(Violation)) {
 		last := messages.Placement{Execution: e.ID, Attempt: e.Attempt}
 		if e.Status == messages.Failed && e.Code == messages.CodeQueueTimeout && !x.letters[last] {
 			report(Violation{
-				Execution: e.ID, What: fmt.Sprintf("failed as expired, and attempt %d was never dead-lettered", e.Attempt), Trace: append(e.Trace(), x.deaths(e)...),
+				Execution: e.ID, What: fmt.Sprintf("failed as expired, and attempt %d was never dead-lettered", e.Attempt), Trace: append(e.Trace(), x.deadLetters(e)...),
 			})
 		}
 	}
 }
 
-// deaths are the dead letters of the execution's attempts.
-func (x *index) deaths(e *Stored) []string {
+// deadLetters are the dead letters of the execution's attempts.
+func (x *index) deadLetters(e *Stored) []string {
 	var lines []string
 	for _, p := range x.DeadLetters {
 		if p.Execution == e.ID {
@@ -311,9 +311,9 @@ func sessionUnbrokenOrTold(x *index, report func(Violation)) {
 			if f.Count != count+1 && !f.Lost && (left == 0 || f.Count != left+1) {
 				trace := x.lines(at)
 				if before >= 0 {
-					trace = append(x.lines(before, at), x.byID[x.Effects[before].Execution].story()...)
+					trace = append(x.lines(before, at), x.byID[x.Effects[before].Execution].traceOf()...)
 				}
-				trace = append(trace, x.byID[f.Execution].story()...)
+				trace = append(trace, x.byID[f.Execution].traceOf()...)
 				report(Violation{Execution: f.Execution, What: fmt.Sprintf("session %s counts %d after %d, and was told of no loss", f.Session, f.Count, count), Trace: trace})
 			}
 			before = at

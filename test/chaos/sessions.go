@@ -106,7 +106,7 @@ func CheckSessions(calls []SessionCall, limit time.Duration) (found []Violation)
 	}
 	for _, part := range bySession(history) {
 		if result := porcupine.CheckOperationsTimeout(sessionModel, part, limit); result != porcupine.Ok {
-			found = append(found, unlinear(part, result))
+			found = append(found, withoutOrder(part, result))
 		}
 	}
 	if len(found) == 0 {
@@ -118,8 +118,8 @@ func CheckSessions(calls []SessionCall, limit time.Duration) (found []Violation)
 
 const linearRule = "session_is_linear"
 
-// unlinear is the violation of a session whose calls have no order.
-func unlinear(part []porcupine.Operation, result porcupine.CheckResult) Violation {
+// withoutOrder is the violation of a session whose calls have no order.
+func withoutOrder(part []porcupine.Operation, result porcupine.CheckResult) Violation {
 	slices.SortFunc(part, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
 	v := Violation{Rule: linearRule, What: fmt.Sprintf("the calls of session %s have no order: %s", part[0].Input.(*SessionCall).Session, result)}
 	for _, op := range part {

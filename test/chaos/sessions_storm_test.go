@@ -22,9 +22,9 @@ import (
 // order, and without snapshots.
 var counters = []string{"chaos.keep", "chaos.count", "chaos.go_count"}
 
-// goings are the ways in which a node ends and comes back. The reduced suite has the first two, and TestRollingRestarts has the
+// nodeFaults are the ways in which a node ends and comes back. The reduced suite has the first two, and TestRollingRestarts has the
 // third.
-var goings = []fault{
+var nodeFaults = []fault{
 	{"node killed", killOne},
 	{"node drained", drainOne},
 	{"node stopped and started", restartOne},
@@ -32,29 +32,29 @@ var goings = []fault{
 
 func TestSessionsAreLinear(t *testing.T) {
 	t.Parallel()
-	linearSessions(t, storm{sessions: 60, executions: 60 * 10, blows: 2, callers: 24})
+	linearSessions(t, storm{sessions: 60, executions: 60 * 10, injections: 2, callers: 24})
 }
 
 func TestDirectSessionsAreLinear(t *testing.T) {
 	t.Parallel()
-	linearSessions(t, storm{sessions: 40, executions: 40 * 10, blows: 2, callers: 24, direct: true})
+	linearSessions(t, storm{sessions: 40, executions: 40 * 10, injections: 2, callers: 24, direct: true})
 }
 
 func TestWholeDirectSessionsAreLinear(t *testing.T) {
 	wholeOnly(t)
-	linearSessions(t, storm{sessions: 1000, executions: 1000 * 20, blows: 10 * len(goings), callers: 48, direct: true})
+	linearSessions(t, storm{sessions: 1000, executions: 1000 * 20, injections: 10 * len(nodeFaults), callers: 48, direct: true})
 }
 
 func TestWholeSessionsAreLinear(t *testing.T) {
 	wholeOnly(t)
-	linearSessions(t, storm{sessions: 1000, executions: 1000 * 20, blows: 10 * len(goings), callers: 48})
+	linearSessions(t, storm{sessions: 1000, executions: 1000 * 20, injections: 10 * len(nodeFaults), callers: 48})
 }
 
 // linearSessions makes callers count in sessions, several at a time in each, while nodes end and come back. Then it searches for
 // an order of each session's calls that explains all results.
 func linearSessions(t *testing.T, s storm) {
 	random := rand.New(rand.NewPCG(seed(t), 7))
-	f := newAmple(t, s.env()...)
+	f := newOwnPostgres(t, s.env()...)
 	paths, err := built()
 	require.NoError(t, err)
 	for _, name := range []string{"a", "b", "c"} {
@@ -62,22 +62,22 @@ func linearSessions(t *testing.T, s storm) {
 	}
 	f.start()
 	c := f.caller()
-	var ledger ledger
-	c.heard = ledger.note
+	var callLog callLog
+	c.heard = callLog.note
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute+time.Duration(s.executions)*30*time.Millisecond)
 	defer cancel()
 	var finished, gate atomic.Int64
 	load := startGated(ctx, c, s, s.counting(random), random.Uint64(), &finished, &gate)
-	f.strikes(ctx, s, s.order(goings, random), random, &finished, &gate)
+	f.injectAll(ctx, s, s.order(nodeFaults, random), random, &finished, &gate)
 	f.ended(load)
 	f.nodes[0].settled(backTime)
-	require.NoError(t, ledger.failed)
+	require.NoError(t, callLog.failed)
 	began := time.Now()
-	found := chaos.CheckSessions(ledger.calls, searchTime)
+	found := chaos.CheckSessions(callLog.calls, searchTime)
 	for _, v := range found {
 		t.Error(v)
 	}
-	ledger.report(t, s, time.Since(began))
+	callLog.report(t, s, time.Since(began))
 	f.nodes[0].verdict(f.history(c))
 }
 
@@ -103,8 +103,8 @@ func drainOne(f *full, random *rand.Rand) {
 	n.start()
 }
 
-// ledger has the results of all calls of sessions. It is safe for concurrent use.
-type ledger struct {
+// callLog has the results of all calls of sessions. It is safe for concurrent use.
+type callLog struct {
 	mu     sync.Mutex
 	calls  []chaos.SessionCall
 	failed error
@@ -114,7 +114,7 @@ type ledger struct {
 var start = time.Now()
 
 // note adds the outcome of one call.
-func (l *ledger) note(w *work, began time.Time, e *form.ExecutionView) {
+func (l *callLog) note(w *work, began time.Time, e *form.ExecutionView) {
 	c := chaos.SessionCall{
 		Session: w.Session, Key: w.IdempotencyKey, Invoked: began.Sub(start), Returned: time.Since(start), Done: e.Status == messages.Completed,
 	}
@@ -145,7 +145,7 @@ func read(c *chaos.SessionCall, result json.RawMessage) error {
 }
 
 // report logs the figures. It fails if no session moved or no calls overlapped, because then nothing was tested.
-func (l *ledger) report(t *testing.T, s storm, search time.Duration) {
+func (l *callLog) report(t *testing.T, s storm, search time.Duration) {
 	t.Helper()
 	told, behind, undone, together := 0, 0, 0, 0
 	epochs, last := map[string]int64{}, map[string]time.Duration{}

@@ -21,8 +21,8 @@ import (
 	"github.com/troupe-run/troupe/rules/submit"
 )
 
-// cureTime bounds the time from a worker's fault until its successor works. An incomplete frame is an error after 10 s.
-const cureTime = 25 * time.Second
+// replaceTime bounds the time from a worker's fault until its successor works. An incomplete frame is an error after 10 s.
+const replaceTime = 25 * time.Second
 
 func TestSickWorkersAreReplaced(t *testing.T) {
 	t.Parallel()
@@ -46,22 +46,22 @@ func (n *node) workers(pool string) []view.Worker {
 	return list.Workers
 }
 
-// patient is a pool with one worker.
-type patient struct {
+// sickPool is a pool with one worker.
+type sickPool struct {
 	*node
 	pool string
 }
 
 // worker returns the pool's worker when it is ready.
-func (p *patient) worker() view.Worker {
+func (p *sickPool) worker() view.Worker {
 	p.t.Helper()
 	return p.until("it is ready", func(w *view.Worker) bool { return w.State == "ready" && w.Health == "healthy" && w.Pid > 0 })
 }
 
-func (p *patient) until(what string, holds func(*view.Worker) bool) view.Worker {
+func (p *sickPool) until(what string, holds func(*view.Worker) bool) view.Worker {
 	p.t.Helper()
 	var last view.Worker
-	end := time.Now().Add(cureTime)
+	end := time.Now().Add(replaceTime)
 	for time.Now().Before(end) {
 		if list := p.workers("sick." + p.pool); len(list) == 1 {
 			if last = list[0]; holds(&last) {
@@ -70,24 +70,24 @@ func (p *patient) until(what string, holds func(*view.Worker) bool) view.Worker 
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	require.FailNowf(p.t, "worker not as wanted", "not within %s: %s; it is %+v", cureTime, what, last)
+	require.FailNowf(p.t, "worker not as wanted", "not within %s: %s; it is %+v", replaceTime, what, last)
 	return last
 }
 
 // submit submits an action and returns its id.
-func (p *patient) submit(action, session string) messages.ExecutionID {
+func (p *sickPool) submit(action, session string) messages.ExecutionID {
 	p.t.Helper()
 	var view form.ExecutionView
 	p.post("/api/v1/executions", &submit.Request{ActionRef: "sick." + action, Session: session}, &view)
 	return view.ID
 }
 
-func (p *patient) running(id messages.ExecutionID) {
+func (p *sickPool) running(id messages.ExecutionID) {
 	p.t.Helper()
 	p.until("it runs "+id.String(), func(w *view.Worker) bool { return w.Execution == id })
 }
 
-func (p *patient) outcome(id messages.ExecutionID) form.ExecutionView {
+func (p *sickPool) outcome(id messages.ExecutionID) form.ExecutionView {
 	p.t.Helper()
 	var view form.ExecutionView
 	p.get("/api/v1/executions/"+id.String()+"/wait?timeout_seconds=25", &view)
@@ -95,8 +95,8 @@ func (p *patient) outcome(id messages.ExecutionID) form.ExecutionView {
 	return view
 }
 
-// cured waits for the successor of a worker. It must name the cause, and it must work.
-func (p *patient) cured(before view.Worker, why string) {
+// replaced waits for the successor of a worker. It must name the cause, and it must work.
+func (p *sickPool) replaced(before view.Worker, why string) {
 	p.t.Helper()
 	after := p.until("it has a successor", func(w *view.Worker) bool {
 		return w.Generation > before.Generation && w.State == "ready" && w.Pid > 0
@@ -109,7 +109,7 @@ func (p *patient) cured(before view.Worker, why string) {
 }
 
 // works runs an execution on the worker.
-func (p *patient) works(w view.Worker) {
+func (p *sickPool) works(w view.Worker) {
 	p.t.Helper()
 	view := p.outcome(p.submit("ok_"+p.pool, ""))
 	require.Equal(p.t, messages.Completed, view.Status, "%+v", view.Error)
@@ -118,10 +118,10 @@ func (p *patient) works(w view.Worker) {
 	require.Equal(p.t, w.Pid, by.Pid)
 }
 
-// illness is one fault of a worker: how it comes about, the outcome of the run, and what the API then says of the worker.
-type illness struct {
+// workerFault is one fault of a worker: how it comes about, the outcome of the run, and what the API then says of the worker.
+type workerFault struct {
 	pool, action string
-	strike       func(*testing.T, *patient, view.Worker) // nil if the action causes the fault itself
+	inject       func(*testing.T, *sickPool, view.Worker) // nil if the action causes the fault itself
 	status       messages.Status
 	code         messages.Code
 	says         string // a part of the error's message
@@ -129,10 +129,10 @@ type illness struct {
 	why          string
 }
 
-// illnesses are the faults during a run.
-var illnesses = []illness{
-	{pool: "killed", action: "hold_killed", strike: signal(syscall.SIGKILL), status: messages.Abandoned, code: messages.CodeWorkerLost, exit: "signal: SIGKILL", why: "signal: SIGKILL"},
-	{pool: "frozen_busy", action: "hold_frozen", strike: signal(syscall.SIGSTOP), status: messages.TimedOut, code: messages.CodeTimeout, why: "ran longer than its timeout"},
+// workerFaults are the faults during a run.
+var workerFaults = []workerFault{
+	{pool: "killed", action: "hold_killed", inject: signal(syscall.SIGKILL), status: messages.Abandoned, code: messages.CodeWorkerLost, exit: "signal: SIGKILL", why: "signal: SIGKILL"},
+	{pool: "frozen_busy", action: "hold_frozen", inject: signal(syscall.SIGSTOP), status: messages.TimedOut, code: messages.CodeTimeout, why: "ran longer than its timeout"},
 	{pool: "deadlocked", action: "deadlock", status: messages.TimedOut, code: messages.CodeStalled, why: "no progress for"},
 	{pool: "spinning", action: "spin_stalled", status: messages.TimedOut, code: messages.CodeStalled, why: "no progress for"},
 	{pool: "spinning", action: "spin_late", status: messages.TimedOut, code: messages.CodeTimeout, why: "ran longer than its timeout"},
@@ -143,8 +143,8 @@ var illnesses = []illness{
 	{pool: "exits", action: "exits", status: messages.Abandoned, code: messages.CodeWorkerLost, exit: "exit status 0", why: "exit status 0"},
 }
 
-func signal(s syscall.Signal) func(*testing.T, *patient, view.Worker) {
-	return func(t *testing.T, _ *patient, w view.Worker) {
+func signal(s syscall.Signal) func(*testing.T, *sickPool, view.Worker) {
+	return func(t *testing.T, _ *sickPool, w view.Worker) {
 		t.Helper()
 		require.NoError(t, syscall.Kill(w.Pid, s))
 	}
@@ -155,30 +155,30 @@ func sickWorkersAreReplaced(t *testing.T, rounds int) {
 	n := newNode(t, "sick")
 	n.start()
 	n.ready()
-	t.Run("illnesses", func(t *testing.T) {
-		byPool := map[string][]illness{}
-		for _, i := range illnesses {
+	t.Run("faults", func(t *testing.T) {
+		byPool := map[string][]workerFault{}
+		for _, i := range workerFaults {
 			byPool[i.pool] = append(byPool[i.pool], i)
 		}
 		for pool, list := range byPool {
 			t.Run(pool, func(t *testing.T) {
 				t.Parallel()
-				p := &patient{node: n.in(t), pool: pool}
+				p := &sickPool{node: n.in(t), pool: pool}
 				for range rounds {
 					for _, i := range list {
-						p.suffer(i)
+						p.cause(i)
 					}
 				}
 			})
 		}
-		for name, test := range map[string]func(*patient, int){
+		for name, test := range map[string]func(*sickPool, int){
 			"killed": killedIdle, "frozen": frozenIdle, "grown": grown, "slow": slow, "inputs": badInputs, "silent": silent,
 		} {
 			t.Run(name+" idle", func(t *testing.T) {
 				if name != "killed" { // it uses the same pool as the fault of that name, and runs before it
 					t.Parallel()
 				}
-				test(&patient{node: n.in(t), pool: name}, rounds)
+				test(&sickPool{node: n.in(t), pool: name}, rounds)
 			})
 		}
 	})
@@ -191,50 +191,50 @@ func (n *node) in(t *testing.T) *node {
 	return c
 }
 
-func (p *patient) suffer(i illness) {
+func (p *sickPool) cause(i workerFault) {
 	p.t.Helper()
 	before := p.worker()
 	id := p.submit(i.action, "")
-	if i.strike != nil {
+	if i.inject != nil {
 		p.running(id)
-		i.strike(p.t, p, before)
+		i.inject(p.t, p, before)
 	}
 	view := p.outcome(id)
 	require.Equal(p.t, i.status, view.Status, "%+v", view.Error)
 	require.Equal(p.t, i.code, view.Error.Code, "%+v", view.Error)
 	require.Contains(p.t, view.Error.Message, i.says)
 	require.Contains(p.t, view.Error.Exit, i.exit)
-	p.cured(before, i.why)
+	p.replaced(before, i.why)
 }
 
-func killedIdle(p *patient, rounds int) {
+func killedIdle(p *sickPool, rounds int) {
 	for range rounds {
 		before := p.worker()
 		require.NoError(p.t, syscall.Kill(before.Pid, syscall.SIGKILL))
-		p.cured(before, "signal: SIGKILL")
+		p.replaced(before, "signal: SIGKILL")
 	}
 }
 
 // frozenIdle: a frozen process answers nothing and takes no signal but SIGKILL. Its probes detect this.
-func frozenIdle(p *patient, rounds int) {
+func frozenIdle(p *sickPool, rounds int) {
 	for range rounds {
 		before := p.worker()
 		require.NoError(p.t, syscall.Kill(before.Pid, syscall.SIGSTOP))
 		p.until("it is degraded", func(w *view.Worker) bool { return w.Health == "unhealthy" || w.Generation > before.Generation })
-		p.cured(before, "health_check")
+		p.replaced(before, "health_check")
 	}
 }
 
 // grown: a worker whose memory exceeds its recycling size is replaced in order, and its run completes.
-func grown(p *patient, _ int) {
+func grown(p *sickPool, _ int) {
 	before := p.worker()
 	view := p.outcome(p.submit("grow", ""))
 	require.Equal(p.t, messages.Completed, view.Status, "%+v", view.Error)
-	p.cured(before, "")
+	p.replaced(before, "")
 }
 
 // slow: a worker that reports progress is not replaced, however slow it is.
-func slow(p *patient, rounds int) {
+func slow(p *sickPool, rounds int) {
 	before := p.worker()
 	for range rounds {
 		view := p.outcome(p.submit("slow", ""))
@@ -246,7 +246,7 @@ func slow(p *patient, rounds int) {
 }
 
 // badInputs: bad input ends neither the worker nor its sessions.
-func badInputs(p *patient, rounds int) {
+func badInputs(p *sickPool, rounds int) {
 	before := p.worker()
 	count := func() (n, pid int) {
 		view := p.outcome(p.submit("count", "alice"))
@@ -273,7 +273,7 @@ func badInputs(p *patient, rounds int) {
 }
 
 // badInput submits parameters that the code refuses, and some that the schema refuses.
-func (p *patient) badInput() {
+func (p *sickPool) badInput() {
 	p.t.Helper()
 	var view form.ExecutionView
 	p.post("/api/v1/executions", &submit.Request{ActionRef: "sick.picky", Parameters: json.RawMessage(`{"n":7}`)}, &view)
@@ -290,9 +290,9 @@ func (p *patient) badInput() {
 }
 
 // silent: a program that does not answer hello makes its pool broken, with the reason. The other pools work.
-func silent(p *patient, _ int) {
+func silent(p *sickPool, _ int) {
 	var pool view.Pool
-	p.eventually(cureTime, "the pool is broken", func(ctx context.Context) bool {
+	p.eventually(replaceTime, "the pool is broken", func(ctx context.Context) bool {
 		var list api.PoolList
 		if err := p.client.Load().Get(ctx, "/api/v1/pools", &list); err != nil {
 			return false
@@ -306,7 +306,7 @@ func silent(p *patient, _ int) {
 	})
 	require.Contains(p.t, pool.Reason, "worker initialization failed: no answer to hello")
 	var ready api.Readiness
-	p.eventually(cureTime, "readiness names the pool", func(ctx context.Context) bool {
+	p.eventually(replaceTime, "readiness names the pool", func(ctx context.Context) bool {
 		ready = api.Readiness{}
 		return p.client.Load().Get(ctx, "/readyz", &ready) == nil && slices.Contains(ready.BrokenPools, "sick.silent")
 	})

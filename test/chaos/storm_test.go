@@ -22,8 +22,8 @@ import (
 
 // storm is a load during which faults are injected again and again.
 type storm struct {
-	executions, blows, sessions, callers int
-	strike                               func(*node, *rand.Rand)
+	executions, injections, sessions, callers int
+	inject                                    func(*node, *rand.Rand)
 	// gentle: the faults lose nothing, so no work may be abandoned and no session may lose its state.
 	gentle bool
 	// stretch multiplies the duration of Python and Go runs; 0: 1.
@@ -40,42 +40,42 @@ type storm struct {
 
 func TestNodeKilledUnderLoad(t *testing.T) {
 	t.Parallel()
-	underLoad(t, storm{executions: 1000, blows: 4, sessions: 16, callers: 24, strike: killNode})
+	underLoad(t, storm{executions: 1000, injections: 4, sessions: 16, callers: 24, inject: killNode})
 }
 
 func TestWholeNodeKilledUnderLoad(t *testing.T) {
 	wholeOnly(t)
-	underLoad(t, storm{executions: 10_000, blows: 20, sessions: 64, callers: 48, strike: killNode})
+	underLoad(t, storm{executions: 10_000, injections: 20, sessions: 64, callers: 48, inject: killNode})
 }
 
 func TestWorkersKilledUnderLoad(t *testing.T) {
 	t.Parallel()
-	underLoad(t, storm{executions: 600, blows: 20, sessions: 16, callers: 24, strike: killWorker})
+	underLoad(t, storm{executions: 600, injections: 20, sessions: 16, callers: 24, inject: killWorker})
 }
 
 func TestWholeWorkersKilledUnderLoad(t *testing.T) {
 	wholeOnly(t)
-	underLoad(t, storm{executions: 10_000, blows: 300, sessions: 64, callers: 48, strike: killWorker})
+	underLoad(t, storm{executions: 10_000, injections: 300, sessions: 64, callers: 48, inject: killWorker})
 }
 
 func TestWorkersKilledUnderLoadWithEvents(t *testing.T) {
 	t.Parallel()
-	underLoad(t, storm{executions: 400, blows: 24, sessions: 16, callers: 24, stretch: 4, strike: killWorker, events: true})
+	underLoad(t, storm{executions: 400, injections: 24, sessions: 16, callers: 24, stretch: 4, inject: killWorker, events: true})
 }
 
 func TestWholeNodeKilledUnderLoadWithEvents(t *testing.T) {
 	wholeOnly(t)
-	underLoad(t, storm{executions: 10_000, blows: 20, sessions: 64, callers: 48, strike: killNode, events: true})
+	underLoad(t, storm{executions: 10_000, injections: 20, sessions: 64, callers: 48, inject: killNode, events: true})
 }
 
 func TestNodeStoppedUnderLoad(t *testing.T) {
 	t.Parallel()
-	underLoad(t, storm{executions: 400, blows: 2, sessions: 16, callers: 24, strike: stopNode, gentle: true})
+	underLoad(t, storm{executions: 400, injections: 2, sessions: 16, callers: 24, inject: stopNode, gentle: true})
 }
 
 func TestWholeNodeStoppedUnderLoad(t *testing.T) {
 	wholeOnly(t)
-	underLoad(t, storm{executions: 10_000, blows: 20, sessions: 64, callers: 48, strike: stopNode, gentle: true})
+	underLoad(t, storm{executions: 10_000, injections: 20, sessions: 64, callers: 48, inject: stopNode, gentle: true})
 }
 
 // killNode kills the node. One time in three it kills it again during its start.
@@ -214,7 +214,7 @@ func underLoad(t *testing.T, s storm) {
 	n.start()
 	n.ready()
 	plan := s.plan(random)
-	thresholds := make([]int, s.blows) // a fault comes when so many executions have ended
+	thresholds := make([]int, s.injections) // a fault comes when so many executions have ended
 	for i := range thresholds {
 		thresholds[i] = random.IntN(s.executions * 95 / 100)
 	}
@@ -223,12 +223,12 @@ func underLoad(t *testing.T, s storm) {
 	defer cancel()
 	var finished atomic.Int64
 	load := startLoad(ctx, c, s, plan, random.Uint64(), &finished)
-	blows := n.strikeAt(ctx, thresholds, &finished, random, s.strike)
+	injections := n.injectAt(ctx, thresholds, &finished, random, s.inject)
 	require.NoError(t, load())
 	n.settled(time.Minute)
 	h := n.history(c)
 	n.verdict(h)
-	reportStorm(t, s, c, h, blows)
+	reportStorm(t, s, c, h, injections)
 }
 
 // startLoad makes the callers perform the plan. The returned function waits for them.
@@ -285,30 +285,30 @@ func (c *caller) perform(ctx context.Context, w *work, random *rand.Rand) error 
 	return err
 }
 
-// blow is one injected fault: its time, and how long it took until all was ready again.
-type blow struct {
+// injection is one injected fault: its time, and how long it took until all was ready again.
+type injection struct {
 	at     time.Time
 	healed time.Duration
 }
 
-// strikeAt injects a fault each time that so many executions have ended, after a random pause.
-func (n *node) strikeAt(ctx context.Context, thresholds []int, finished *atomic.Int64, random *rand.Rand, strike func(*node, *rand.Rand)) []blow {
+// injectAt injects a fault each time that so many executions have ended, after a random pause.
+func (n *node) injectAt(ctx context.Context, thresholds []int, finished *atomic.Int64, random *rand.Rand, inject func(*node, *rand.Rand)) []injection {
 	n.t.Helper()
 	deadline, _ := ctx.Deadline()
-	blows := make([]blow, len(thresholds))
+	injections := make([]injection, len(thresholds))
 	for i, threshold := range thresholds {
 		n.eventually(time.Until(deadline), "the load goes on", func(context.Context) bool { return finished.Load() >= int64(threshold) })
 		time.Sleep(time.Duration(random.IntN(40)) * time.Millisecond) // the time of the fault depends on the seed
-		blows[i].at = time.Now()
-		strike(n, random)
-		blows[i].healed = time.Since(blows[i].at)
+		injections[i].at = time.Now()
+		inject(n, random)
+		injections[i].healed = time.Since(injections[i].at)
 	}
-	return blows
+	return injections
 }
 
 // reportStorm logs the figures that docs/chaos.md records. It fails if the faults hit nothing, because then the storm tested
 // nothing.
-func reportStorm(t *testing.T, s storm, c *caller, h *chaos.History, blows []blow) {
+func reportStorm(t *testing.T, s storm, c *caller, h *chaos.History, injections []injection) {
 	t.Helper()
 	again := 0
 	var rescues []time.Duration
@@ -317,19 +317,19 @@ func reportStorm(t *testing.T, s storm, c *caller, h *chaos.History, blows []blo
 		again += max(0, int(e.Attempt)-1)
 		for _, ev := range e.Events {
 			if ev.Kind == "rescue" && !chaos.NotStarted(ev.Reason) || ev.Reason == string(messages.CodeWorkerLost) {
-				rescues = append(rescues, since(blows, ev.At))
+				rescues = append(rescues, since(injections, ev.At))
 			}
 		}
 	}
 	told, broken := losses(h.Effects)
-	healed := make([]time.Duration, len(blows))
-	for i := range blows {
-		healed[i] = blows[i].healed
+	healed := make([]time.Duration, len(injections))
+	for i := range injections {
+		healed[i] = injections[i].healed
 	}
 	slices.Sort(rescues)
 	slices.Sort(healed)
-	t.Logf("blows %d, boots %d, calls repeated %d, placements beyond the first %d, losses told to sessions %d, counters begun anew %d",
-		len(blows), c.node.boots, c.again, again, told, broken)
+	t.Logf("faults %d, boots %d, calls repeated %d, placements beyond the first %d, losses told to sessions %d, counters restarted %d",
+		len(injections), c.node.boots, c.again, again, told, broken)
 	t.Logf("runs hit %d and settled after p50 %s, max %s; healed after p50 %s, max %s",
 		len(rescues), quantile(rescues, 0.5), quantile(rescues, 1), quantile(healed, 0.5), quantile(healed, 1))
 	if s.gentle {
@@ -361,8 +361,8 @@ func losses(effects []chaos.Effect) (told, broken int) {
 }
 
 // since is the time from the last fault before at.
-func since(blows []blow, at time.Time) time.Duration {
-	for _, b := range slices.Backward(blows) {
+func since(injections []injection, at time.Time) time.Duration {
+	for _, b := range slices.Backward(injections) {
 		if b.at.Before(at) {
 			return at.Sub(b.at)
 		}

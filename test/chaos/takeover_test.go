@@ -54,7 +54,7 @@ func TestWholeDirectPlacingGoesOn(t *testing.T) {
 // placingGoesOn kills the router of three nodes, and stops it in order, while the other nodes accept work.
 func placingGoesOn(t *testing.T, kills, stops int, env ...string) {
 	random := rand.New(rand.NewPCG(seed(t), 9))
-	f := newAmple(t, append(env, allEvents)...) // the test measures by the events of placements and claims
+	f := newOwnPostgres(t, append(env, allEvents)...) // the test measures by the events of placements and claims
 	paths, err := built()
 	require.NoError(t, err)
 	for _, name := range []string{"a", "b", "c"} {
@@ -62,17 +62,17 @@ func placingGoesOn(t *testing.T, kills, stops int, env ...string) {
 	}
 	f.start()
 	c := f.caller()
-	var blows []placing
+	var injections []placing
 	for i := range kills {
-		blows = append(blows, f.takeAway(c, random, fmt.Sprintf("kill%d", i), (*node).kill))
+		injections = append(injections, f.takeAway(c, random, fmt.Sprintf("kill%d", i), (*node).kill))
 	}
 	for i := range stops {
-		blows = append(blows, f.takeAway(c, random, fmt.Sprintf("stop%d", i), (*node).stop))
+		injections = append(injections, f.takeAway(c, random, fmt.Sprintf("stop%d", i), (*node).stop))
 	}
 	f.nodes[0].settled(backTime)
 	h := f.history(c)
 	f.nodes[0].verdict(h)
-	measured := measure(h, blows)
+	measured := measure(h, injections)
 	measured.report(t, "kill", kills, takenOver)
 	measured.report(t, "stop", stops, handedOn)
 }
@@ -235,9 +235,9 @@ type figures struct {
 
 // measure reads three times from the events of each fault: when the first execution that had not started was placed on another
 // node, the longest wait of such an execution, and when the work that the node ran was placed again.
-func measure(h *chaos.History, blows []placing) placings {
+func measure(h *chaos.History, injections []placing) placings {
 	all := placings{}
-	for _, b := range blows {
+	for _, b := range injections {
 		kind := strings.TrimRight(b.name, "0123456789")
 		m := all[kind]
 		if m == nil {
@@ -294,7 +294,7 @@ func (b placing) hit(e *chaos.Stored) bool {
 }
 
 // report logs the measurements, and requires that they are within the promise.
-func (p placings) report(t *testing.T, kind string, blows int, promise time.Duration) {
+func (p placings) report(t *testing.T, kind string, injections int, promise time.Duration) {
 	t.Helper()
 	m := p[kind]
 	require.NotNil(t, m)
@@ -302,16 +302,16 @@ func (p placings) report(t *testing.T, kind string, blows int, promise time.Dura
 		slices.Sort(times)
 	}
 	t.Logf("%d times %s (%d of a router): the first work that had not been started is placed after p50 %s, max %s; such work waits at most p50 %s, max %s; "+
-		"what it ran (%d) is placed again after p50 %s, max %s", blows, kind, m.routed, quantile(m.first, 0.5), quantile(m.first, 1),
+		"what it ran (%d) is placed again after p50 %s, max %s", injections, kind, m.routed, quantile(m.first, 0.5), quantile(m.first, 1),
 		quantile(m.waited, 0.5), quantile(m.waited, 1), len(m.running), quantile(m.running, 0.5), quantile(m.running, 1))
 	if m.longestWait > promise {
 		t.Logf("what waited longest: requested %s\n%s", m.longest.Requested.Format("15:04:05.000"), strings.Join(m.longest.Trace(), "\n"))
 	}
-	require.Len(t, m.first, blows)
-	require.NotZero(t, m.first[0], "nothing was placed after one of the blows")
+	require.Len(t, m.first, injections)
+	require.NotZero(t, m.first[0], "nothing was placed after one of the faults")
 	require.LessOrEqual(t, m.waited[len(m.waited)-1], promise)
 	if kind == "kill" {
-		require.GreaterOrEqual(t, len(m.running), blows, "a blow hit nothing that ran")
+		require.GreaterOrEqual(t, len(m.running), injections, "a fault hit nothing that ran")
 		require.LessOrEqual(t, m.running[len(m.running)-1], promise)
 	}
 }

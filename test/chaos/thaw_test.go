@@ -40,7 +40,7 @@ func TestWholeThawedHandlersAreTold(t *testing.T) {
 func thawedHandlers(t *testing.T, rounds int) {
 	paths, err := built()
 	require.NoError(t, err)
-	f := newAmple(t)
+	f := newOwnPostgres(t)
 	held := filepath.Join(t.TempDir(), "held.log")
 	a, b := f.join("a", paths.gonode, "pack", "CHAOS_HELD="+held), f.join("b", paths.gonode, "pack", "CHAOS_HELD="+held)
 	a.start()
