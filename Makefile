@@ -166,6 +166,7 @@ check-tidy: need-go
 	$(GO) mod tidy -diff
 	$(GO) -C tools mod tidy -diff
 	$(GO) -C test/bench/river mod tidy -diff
+	$(GO) -C test/bench/asynq mod tidy -diff
 
 .PHONY: arch
 arch: need-go

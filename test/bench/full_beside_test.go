@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"testing"
@@ -53,40 +54,69 @@ func output(b *testing.B, cmd *exec.Cmd) string {
 	return out.String()
 }
 
-// The lines that River's module prints: a rate with the CPU time, or the time from submit to start.
+// The lines that the modules of the peers print: a rate with the CPU time, or the time from submit to start.
 var (
-	riverRate  = regexp.MustCompile(`\b(\d+)/s; cpu-seconds per 10,000: client ([0-9.]+), postgres ([0-9.]+)`)
-	riverStart = regexp.MustCompile(`p50 ([0-9.]+[mnµ]?s), p99 ([0-9.]+[mnµ]?s)`)
+	peerRate  = regexp.MustCompile(`\b(\d+)/s; cpu-seconds per 10,000: client ([0-9.]+)(?:, (\w+) ([0-9.]+))?`)
+	peerStart = regexp.MustCompile(`p50 ([0-9.]+[mnµ]?s), p99 ([0-9.]+[mnµ]?s)`)
 )
 
-// river runs one part by River, bulk, callers, tuned or default, on a new database, and reports its figures.
+// river runs one part by River, bulk, callers, tuned or default, on a new database, and reports its figures. f is nil for SQLite.
 func river(b *testing.B, f *full, part string) {
 	for range b.N {
-		cmd := exec.Command("go", "run", ".", "-url", f.fresh(b), "-postmaster", strconv.Itoa(f.postgres.Pids()[0]), "-only", part,
-			"-jobs", strconv.Itoa(scaled(50_000)), "-starts", strconv.Itoa(scaled(500)))
-		cmd.Dir = "river"
-		cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false")
-		line := output(b, cmd)
-		if m := riverRate.FindStringSubmatch(line); m != nil {
-			for i, unit := range []string{"executions/s", "node-cpu-s/10k", "postgres-cpu-s/10k"} {
-				value, err := strconv.ParseFloat(m[i+1], 64)
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.ReportMetric(value, unit)
-			}
-			continue
+		args := []string{"-only", part, "-jobs", strconv.Itoa(scaled(50_000)), "-starts", strconv.Itoa(scaled(500))}
+		if f == nil {
+			args = append(args, "-file", filepath.Join(b.TempDir(), "river.db"))
+		} else {
+			args = append(args, "-url", f.fresh(b), "-postmaster", strconv.Itoa(f.postgres.Pids()[0]))
 		}
-		m := riverStart.FindStringSubmatch(line)
-		if m == nil {
-			b.Fatalf("no figures of %s in %q", part, line)
-		}
-		for i, unit := range []string{"start-p50-ms", "start-p99-ms"} {
-			took, err := time.ParseDuration(m[i+1])
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.ReportMetric(float64(took)/float64(time.Millisecond), unit)
-		}
+		peer(b, "river", args...)
 	}
+}
+
+// asynq runs one part by Asynq, bulk, callers or start, on a new Redis server that writes to the disk as sync says, and reports
+// its figures. A server that syncs each write is slow, so there are fewer tasks.
+func asynq(b *testing.B, part, sync string) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		b.Skip("no Redis here; on Debian: apt-get install redis-server")
+	}
+	for range b.N {
+		peer(b, "asynq", "-only", part, "-sync", sync, "-jobs", strconv.Itoa(scaled(10_000)), "-starts", strconv.Itoa(scaled(500)))
+	}
+}
+
+// peer runs the module of a peer with one part, and reports its figures.
+func peer(b *testing.B, module string, args ...string) {
+	b.Helper()
+	cmd := exec.Command("go", append([]string{"run", "."}, args...)...)
+	cmd.Dir = module
+	cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false")
+	out := output(b, cmd)
+	if m := peerRate.FindStringSubmatch(out); m != nil {
+		reportNumber(b, m[1], "executions/s")
+		reportNumber(b, m[2], "node-cpu-s/10k")
+		if m[3] != "" {
+			reportNumber(b, m[4], m[3]+"-cpu-s/10k")
+		}
+		return
+	}
+	m := peerStart.FindStringSubmatch(out)
+	if m == nil {
+		b.Fatalf("no figures of %s %v in %q", module, args, out)
+	}
+	for i, unit := range []string{"start-p50-ms", "start-p99-ms"} {
+		took, err := time.ParseDuration(m[i+1])
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(took)/float64(time.Millisecond), unit)
+	}
+}
+
+func reportNumber(b *testing.B, text, unit string) {
+	b.Helper()
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(value, unit)
 }

@@ -105,12 +105,16 @@ func BenchmarkFull(b *testing.B) {
 	}{
 		{"Bulk", []side{
 			{"River", func(b *testing.B) { river(b, f, "bulk") }},
+			{"Asynq", func(b *testing.B) { asynq(b, "bulk", "always") }},
+			{"AsynqUnsynced", func(b *testing.B) { asynq(b, "bulk", "default") }},
 			{"Postgres", func(b *testing.B) { bulk(b, f, directly) }},
 			{"RabbitMQ", func(b *testing.B) { bulk(b, f, tellingDefaults) }},
 			{"Quiet", func(b *testing.B) { bulk(b, f, nil) }},
 		}},
 		{"Callers", []side{
 			{"River", func(b *testing.B) { river(b, f, "callers") }},
+			{"Asynq", func(b *testing.B) { asynq(b, "callers", "always") }},
+			{"AsynqUnsynced", func(b *testing.B) { asynq(b, "callers", "default") }},
 			{"Postgres", func(b *testing.B) { callers(b, f, directly, false) }},
 			{"RabbitMQ", func(b *testing.B) { callers(b, f, tellingDefaults, false) }},
 			{"Quiet", func(b *testing.B) { callers(b, f, nil, false) }},
@@ -121,6 +125,7 @@ func BenchmarkFull(b *testing.B) {
 		{"Start", []side{
 			{"River", func(b *testing.B) { river(b, f, "tuned") }},
 			{"RiverDefault", func(b *testing.B) { river(b, f, "default") }},
+			{"Asynq", func(b *testing.B) { asynq(b, "start", "always") }},
 			{"Postgres", func(b *testing.B) { startLatency(b, f, directly) }},
 			{"RabbitMQ", func(b *testing.B) { startLatency(b, f, tellingDefaults) }},
 			{"PostgresHTTP", func(b *testing.B) { startHTTP(b, direct) }},

@@ -93,7 +93,13 @@ func commit() (string, error) {
 	return name, nil
 }
 
-var riverVersion = regexp.MustCompile(`riverqueue/river v(\S+)`)
+// modules are the peers that have a module of their own under test/bench, and the pattern of their version in its go.mod.
+var modules = map[string]*regexp.Regexp{
+	"river": regexp.MustCompile(`riverqueue/river v(\S+)`),
+	"asynq": regexp.MustCompile(`hibiken/asynq v(\S+)`),
+}
+
+var redisVersion = regexp.MustCompile(`v=(\S+)`)
 
 // versions are the versions of programs on this machine. Benchmarks print those of the servers that they start.
 func versions() map[string]string {
@@ -107,9 +113,16 @@ func versions() map[string]string {
 			break
 		}
 	}
-	if raw, err := os.ReadFile("test/bench/river/go.mod"); err == nil {
-		if m := riverVersion.FindStringSubmatch(string(raw)); m != nil {
-			all["river"] = m[1]
+	if out, err := exec.Command("redis-server", "--version").Output(); err == nil {
+		if m := redisVersion.FindSubmatch(out); m != nil {
+			all["redis"] = string(m[1])
+		}
+	}
+	for name, version := range modules {
+		if raw, err := os.ReadFile("test/bench/" + name + "/go.mod"); err == nil {
+			if m := version.FindStringSubmatch(string(raw)); m != nil {
+				all[name] = m[1]
+			}
 		}
 	}
 	return all

@@ -14,8 +14,8 @@ the range of all rounds follows it. Everything has its defaults and is durable, 
 and, with RabbitMQ, its notice is sent.
 
 Rates depend on the machine and its other load. Compare only rows of the same run: in each round they are measured one after the other. *Times* is the
-ratio of a row to its peer: the median of all rounds. *CPU* is the time that the node, Postgres and RabbitMQ use together for 10,000 executions, in
-seconds, and each of the three follows it. Callers in the node's process count as part of the node. Callers over HTTP are not counted.
+ratio of a row to its peer: the median of all rounds. *CPU* is the time that the program and its servers (Postgres and RabbitMQ, or Redis) use together for 10,000 executions, in
+seconds, and that of each follows it. Callers in the node's process count as part of the node. Callers over HTTP are not counted.
 
 ` + "`go run ./test/record -only REGEXP`" + ` measures the rows whose benchmark matches, and their peers. ` + "`-list`" + ` lists
 them. ` + "`-short`" + ` is for a trial. A row that is measured again replaces the older one.
@@ -137,7 +137,7 @@ func renderTopic(b *strings.Builder, t topic, r Results) (missing []row) {
 	if t.intro != "" {
 		b.WriteString(t.intro + "\n\n")
 	}
-	b.WriteString("| what | measured | times | CPU: node + Postgres + RabbitMQ | goal | rounds | run | benchmark |\n|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| what | measured | times | CPU: program + servers | goal | rounds | run | benchmark |\n|---|---|---|---|---|---|---|---|\n")
 	b.WriteString(lines.String())
 	fmt.Fprintf(b, "\nMeasured by `go run ./test/record -only '%s'`.\n", t.pattern())
 	for _, row := range t.rows {
@@ -265,7 +265,7 @@ func compared(r row, peer string, run *Run) string {
 
 func isRate(unit string) bool { return strings.HasSuffix(unit, "/s") }
 
-var cpuUnits = []string{"node-cpu-s/10k", "postgres-cpu-s/10k", "rabbitmq-cpu-s/10k"}
+var cpuUnits = []string{"node-cpu-s/10k", "postgres-cpu-s/10k", "rabbitmq-cpu-s/10k", "redis-cpu-s/10k"}
 
 // processorTime is the CPU time for 10,000 executions: the sum of the medians, and each of them.
 func processorTime(rounds []Round) string {
@@ -292,7 +292,7 @@ func goalText(r row, run *Run, rounds []Round) string {
 	if r.goal.ratio > 0 && isRate(r.show[0].unit) {
 		parts = append(parts, fmt.Sprintf("≥ %g times", r.goal.ratio))
 	} else if r.goal.ratio > 0 {
-		parts = append(parts, fmt.Sprintf("≤ %g times", r.goal.ratio))
+		parts = append(parts, fmt.Sprintf("≤ %.2g times", r.goal.ratio))
 	}
 	if r.goal.cpu > 0 {
 		parts = append(parts, fmt.Sprintf("≤ %g times its CPU", r.goal.cpu))

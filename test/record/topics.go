@@ -62,6 +62,8 @@ var choice = struct {
 		{"Troupe on Postgres and RabbitMQ", []string{"Full/Bulk/RabbitMQ", "Full/Callers/RabbitMQHTTP", "FullRoundTrip/RabbitMQHTTP/Callers16", "Full/Start/RabbitMQHTTP", "Full/Python/RabbitMQ"}},
 		{"Troupe on SQLite, embedded", []string{"SQLite/Bulk", "SQLite/CallersHTTP", "RoundTrip/HTTP/Callers16", "SQLite/StartHTTP", "SQLite/Python"}},
 		{"River on Postgres, in process, tuned", []string{"Full/Bulk/River", "Full/Callers/River", "", "Full/Start/River", ""}},
+		{"River on SQLite, in process, tuned", []string{riverLite, riverLiteC, "", riverLiteS, ""}},
+		{"Asynq on Redis, in process, tuned, each write synced", []string{"Full/Bulk/Asynq", "Full/Callers/Asynq", "", "Full/Start/Asynq", ""}},
 		{"Celery with RabbitMQ, results not stored", []string{"", "", "", "", "Full/Python/Celery"}},
 	},
 }
@@ -77,25 +79,32 @@ const (
 	riverC = "Full/Callers/River"
 	riverS = "Full/Start/River"
 	celery = "Full/Python/Celery"
+
+	riverLite  = "SQLite/RiverBulk"
+	riverLiteC = "SQLite/RiverCallers"
+	riverLiteS = "SQLite/RiverStart"
 )
 
 var topics = []topic{
 	{
 		title: "Work that was loaded before",
 		intro: "50,000 executions of an action that does nothing are stored while their pool is closed. The clock runs from the opening of the " +
-			"pool until every outcome is stored and told. River's client is started after its jobs were stored.",
+			"pool until every outcome is stored and told. River's client and Asynq's server are started after their jobs were stored; Asynq has 10,000.",
 		rows: []row{
 			{name: "River", bench: river, show: rates},
 			{name: "Postgres alone", bench: "Full/Bulk/Postgres", show: rates, peer: river, goal: goal{ratio: 1.5, cpu: 0.7}},
 			{name: "Postgres and RabbitMQ", bench: "Full/Bulk/RabbitMQ", show: rates, peer: river, goal: goal{ratio: 1}},
 			{name: "Postgres and RabbitMQ, with notices off", bench: "Full/Bulk/Quiet", show: rates, peer: river},
-			{name: "SQLite", bench: "SQLite/Bulk", show: rates},
+			{name: "Asynq on Redis, each write synced", bench: "Full/Bulk/Asynq", show: rates, needs: "redis", peer: river},
+			{name: "Asynq on Redis with its defaults: a crash loses what Redis has not saved", bench: "Full/Bulk/AsynqUnsynced", show: rates, needs: "redis", peer: river},
+			{name: "River on SQLite", bench: riverLite, show: rates},
+			{name: "SQLite", bench: "SQLite/Bulk", show: rates, peer: riverLite, goal: goal{ratio: 15}},
 		},
 	},
 	{
 		title: "16 callers, one by one",
 		intro: "16 callers submit 20,000 executions of an action that does nothing, one by one, while they are worked off, until every " +
-			"outcome is stored and told. River's callers are in its process.",
+			"outcome is stored and told. The callers of River and Asynq are in their processes; Asynq's enqueue 4,000 tasks.",
 		rows: []row{
 			{name: "River, in process", bench: riverC, show: rates},
 			{name: "Postgres alone, over HTTP", bench: "Full/Callers/PostgresHTTP", show: rates, peer: riverC, goal: goal{ratio: 3}},
@@ -104,8 +113,11 @@ var topics = []topic{
 			{name: "Postgres and RabbitMQ, in process", bench: "Full/Callers/RabbitMQ", show: rates, peer: riverC},
 			{name: "the same, each with an idempotency key", bench: "Full/Callers/Keys", show: rates, peer: riverC},
 			{name: "the same, with notices off", bench: "Full/Callers/Quiet", show: rates, peer: riverC},
-			{name: "SQLite, over HTTP", bench: "SQLite/CallersHTTP", show: rates},
-			{name: "SQLite, in process", bench: "SQLite/Callers", show: rates},
+			{name: "Asynq on Redis, in process, each write synced", bench: "Full/Callers/Asynq", show: rates, needs: "redis", peer: riverC},
+			{name: "Asynq on Redis with its defaults: a crash loses what Redis has not saved", bench: "Full/Callers/AsynqUnsynced", show: rates, needs: "redis", peer: riverC},
+			{name: "River on SQLite, in process", bench: riverLiteC, show: rates},
+			{name: "SQLite, over HTTP", bench: "SQLite/CallersHTTP", show: rates, peer: riverLiteC, goal: goal{ratio: 12}},
+			{name: "SQLite, in process", bench: "SQLite/Callers", show: rates, peer: riverLiteC},
 		},
 	},
 	{
@@ -132,8 +144,10 @@ var topics = []topic{
 			{name: "Postgres alone, in process", bench: "Full/Start/Postgres", show: starts, peer: riverS, goal: goal{ratio: 1}},
 			{name: "Postgres and RabbitMQ, over HTTP", bench: "Full/Start/RabbitMQHTTP", show: starts, peer: riverS},
 			{name: "Postgres and RabbitMQ, in process", bench: "Full/Start/RabbitMQ", show: starts, peer: riverS},
-			{name: "SQLite, over HTTP", bench: "SQLite/StartHTTP", show: starts},
-			{name: "SQLite, in process", bench: "SQLite/Start", show: starts},
+			{name: "Asynq on Redis, in process, tuned, each write synced", bench: "Full/Start/Asynq", show: starts, needs: "redis", peer: riverS},
+			{name: "River on SQLite, in process, tuned", bench: riverLiteS, show: starts},
+			{name: "SQLite, over HTTP", bench: "SQLite/StartHTTP", show: starts, peer: riverLiteS, goal: goal{ratio: 1.0 / 6}},
+			{name: "SQLite, in process", bench: "SQLite/Start", show: starts, peer: riverLiteS},
 		},
 	},
 	{

@@ -1,8 +1,8 @@
-// Command river measures River (riverqueue/river) on a Postgres server in the same ways as test/bench/full_test.go
-// measures Troupe, so that one run on one server has both: no-op jobs loaded in bulk, callers who insert one by one
-// while the jobs are worked off, and the time from insert to start at a steady rate.
+// Command river measures River (riverqueue/river) on a Postgres server, or on SQLite, in the same ways as test/bench measures
+// Troupe, so that one run has both: no-op jobs loaded in bulk, callers who insert one by one while the jobs are worked off,
+// and the time from insert to start at a steady rate.
 //
-// It is a separate module, so that a build of Troupe does not download River. It makes its own schema in the given
+// It is a separate module, so that a build of Troupe does not download River. On Postgres it makes its own schema in the given
 // database and drops it at the end.
 package main
 
@@ -22,14 +22,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/riverdriver"
 	"github.com/riverqueue/river/rivermigrate"
 )
-
-const schema = "river_bench"
 
 // noop is the job. It has the time of its insert, for the latency.
 type noop struct {
@@ -59,6 +55,7 @@ func (w *worker) Work(_ context.Context, job *river.Job[noop]) error {
 
 type settings struct {
 	url           string
+	file          string
 	jobs, callers int
 	starts        int
 	workers       int
@@ -71,6 +68,7 @@ type settings struct {
 func main() {
 	var s settings
 	flag.StringVar(&s.url, "url", "", "URL of the Postgres database")
+	flag.StringVar(&s.file, "file", "", "file of the SQLite database, instead of -url")
 	flag.IntVar(&s.jobs, "jobs", 50_000, "jobs loaded in bulk")
 	flag.IntVar(&s.starts, "starts", 500, "jobs inserted at a steady rate for the time from insert to start")
 	flag.IntVar(&s.callers, "callers", 16, "callers that insert one by one")
@@ -87,27 +85,38 @@ func main() {
 }
 
 func run(ctx context.Context, s settings) error {
-	if s.url == "" {
-		return errors.New("give the database as -url postgres://…")
+	switch {
+	case (s.url == "") == (s.file == ""):
+		return errors.New("give the database: -url postgres://… or -file PATH")
+	case s.file != "":
+		d, err := openSQLite(ctx, s.file)
+		if err != nil {
+			return err
+		}
+		return measure(ctx, d, s)
+	default:
+		d, err := openPostgres(ctx, s.url)
+		if err != nil {
+			return err
+		}
+		return measure(ctx, d, s)
 	}
-	cfg, err := pgxpool.ParseConfig(s.url)
-	if err != nil {
-		return err
-	}
-	cfg.MaxConns = 20
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	if _, err := pool.Exec(ctx, "DROP SCHEMA IF EXISTS "+schema+" CASCADE"); err != nil {
-		return err
-	}
-	if _, err := pool.Exec(ctx, "CREATE SCHEMA "+schema); err != nil {
-		return err
-	}
-	defer func() { _, _ = pool.Exec(ctx, "DROP SCHEMA "+schema+" CASCADE") }()
-	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Schema: schema, Logger: quiet()})
+}
+
+// database is one that River's tables are in. T is the transaction of its driver.
+type database[T any] struct {
+	driver riverdriver.Driver[T]
+	schema string
+	// rows counts the rows that a query finds, and exec runs a statement. In both {jobs} is the table of the jobs.
+	rows  func(ctx context.Context, query string) (int, error)
+	exec  func(ctx context.Context, statement string) error
+	close func() error
+}
+
+// measure makes River's tables and runs the parts.
+func measure[T any](ctx context.Context, d *database[T], s settings) (err error) {
+	defer func() { err = errors.Join(err, d.close()) }()
+	migrator, err := rivermigrate.New(d.driver, &rivermigrate.Config{Schema: d.schema, Logger: quiet()})
 	if err != nil {
 		return err
 	}
@@ -118,10 +127,10 @@ func run(ctx context.Context, s settings) error {
 		name string
 		run  func() error
 	}{
-		{"bulk", func() error { return bulk(ctx, pool, s) }},
-		{"callers", func() error { return callers(ctx, pool, s) }},
-		{"tuned", func() error { return latency(ctx, pool, s, "tuned") }},
-		{"default", func() error { return latency(ctx, pool, defaults(s), "default") }},
+		{"bulk", func() error { return bulk(ctx, d, s) }},
+		{"callers", func() error { return callers(ctx, d, s) }},
+		{"tuned", func() error { return latency(ctx, d, s, "tuned") }},
+		{"default", func() error { return latency(ctx, d, defaults(s), "default") }},
 	}
 	ran := false
 	for _, part := range parts {
@@ -146,19 +155,19 @@ func defaults(s settings) settings {
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
-func client(pool *pgxpool.Pool, s settings, w *worker) (*river.Client[pgx.Tx], error) {
+func client[T any](d *database[T], s settings, w *worker) (*river.Client[T], error) {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, w)
-	return river.NewClient(riverpgxv5.New(pool), &river.Config{
-		Schema: schema, Workers: workers, Logger: quiet(), FetchCooldown: s.cooldown, FetchPollInterval: s.poll,
+	return river.NewClient(d.driver, &river.Config{
+		Schema: d.schema, Workers: workers, Logger: quiet(), FetchCooldown: s.cooldown, FetchPollInterval: s.poll,
 		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: s.workers}},
 	})
 }
 
 // bulk loads the jobs, then starts the client and times it from its start until the last job is completed in the store.
-func bulk(ctx context.Context, pool *pgxpool.Pool, s settings) error {
+func bulk[T any](ctx context.Context, d *database[T], s settings) error {
 	w := &worker{}
-	c, err := client(pool, s, w)
+	c, err := client(d, s, w)
 	if err != nil {
 		return err
 	}
@@ -178,19 +187,19 @@ func bulk(ctx context.Context, pool *pgxpool.Pool, s settings) error {
 	if err := c.Start(ctx); err != nil {
 		return err
 	}
-	if err := completed(ctx, pool, s.jobs); err != nil {
+	if err := d.completed(ctx, s.jobs); err != nil {
 		return err
 	}
 	took, used := time.Since(start), cpu(s.postmaster).minus(before)
 	fmt.Printf("river bulk: %d jobs, loaded at %.0f/s, worked off at %.0f/s; cpu-seconds per 10,000: %s\n",
 		s.jobs, float64(s.jobs)/loaded.Seconds(), float64(s.jobs)/took.Seconds(), used.per(s.jobs))
-	return errors.Join(c.Stop(ctx), clear(ctx, pool))
+	return errors.Join(c.Stop(ctx), d.exec(ctx, "DELETE FROM {jobs}"))
 }
 
 // callers inserts one by one from several callers while the client works off.
-func callers(ctx context.Context, pool *pgxpool.Pool, s settings) error {
+func callers[T any](ctx context.Context, d *database[T], s settings) error {
 	w := &worker{}
-	c, err := client(pool, s, w)
+	c, err := client(d, s, w)
 	if err != nil {
 		return err
 	}
@@ -215,19 +224,19 @@ func callers(ctx context.Context, pool *pgxpool.Pool, s settings) error {
 	if err := failed.Load(); err != nil {
 		return *err
 	}
-	if err := completed(ctx, pool, jobs/s.callers*s.callers); err != nil {
+	if err := d.completed(ctx, jobs/s.callers*s.callers); err != nil {
 		return err
 	}
 	took, used := time.Since(start), cpu(s.postmaster).minus(before)
 	fmt.Printf("river callers: %d callers, %d jobs, %.0f/s; cpu-seconds per 10,000: %s\n",
 		s.callers, jobs, float64(jobs)/took.Seconds(), used.per(jobs))
-	return errors.Join(c.Stop(ctx), clear(ctx, pool))
+	return errors.Join(c.Stop(ctx), d.exec(ctx, "DELETE FROM {jobs}"))
 }
 
 // latency inserts 50 jobs a second, for ten seconds unless told otherwise, and tells how long each took to start.
-func latency(ctx context.Context, pool *pgxpool.Pool, s settings, how string) error {
+func latency[T any](ctx context.Context, d *database[T], s settings, how string) error {
 	w := &worker{keep: true}
-	c, err := client(pool, s, w)
+	c, err := client(d, s, w)
 	if err != nil {
 		return err
 	}
@@ -243,7 +252,7 @@ func latency(ctx context.Context, pool *pgxpool.Pool, s settings, how string) er
 			return err
 		}
 	}
-	if err := completed(ctx, pool, jobs); err != nil {
+	if err := d.completed(ctx, jobs); err != nil {
 		return err
 	}
 	w.mu.Lock()
@@ -251,24 +260,18 @@ func latency(ctx context.Context, pool *pgxpool.Pool, s settings, how string) er
 	slices.Sort(w.delayed)
 	fmt.Printf("river start latency at 50/s (%s: cooldown %v, poll %v): p50 %v, p99 %v\n", how, s.cooldown, s.poll,
 		w.delayed[len(w.delayed)/2].Round(10*time.Microsecond), w.delayed[len(w.delayed)*99/100].Round(10*time.Microsecond))
-	return errors.Join(c.Stop(ctx), clear(ctx, pool))
+	return errors.Join(c.Stop(ctx), d.exec(ctx, "DELETE FROM {jobs}"))
 }
 
 // completed waits until n jobs are completed in the store, up to five minutes.
-func completed(ctx context.Context, pool *pgxpool.Pool, n int) error {
+func (d *database[T]) completed(ctx context.Context, n int) error {
 	for limit := time.Now().Add(5 * time.Minute); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
-		var left int
-		err := pool.QueryRow(ctx, "SELECT count(*) FROM (SELECT 1 FROM "+schema+".river_job WHERE state <> 'completed' LIMIT 1) AS left_over").Scan(&left)
+		left, err := d.rows(ctx, "SELECT count(*) FROM (SELECT 1 FROM {jobs} WHERE state <> 'completed' LIMIT 1) AS left_over")
 		if err != nil || left == 0 {
 			return err
 		}
 	}
 	return fmt.Errorf("%d jobs were not completed within five minutes", n)
-}
-
-func clear(ctx context.Context, pool *pgxpool.Pool) error {
-	_, err := pool.Exec(ctx, "TRUNCATE "+schema+".river_job")
-	return err
 }
 
 // usage is CPU time by process.
