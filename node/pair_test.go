@@ -169,7 +169,7 @@ func TestTwoNodesOnOnePostgres(t *testing.T) {
 			k.becomes(once, messages.Running)
 			why, err := k.Backend.Why(t.Context(), again)
 			require.NoError(t, err)
-			require.Regexp(t, `^running: it runs; its worker is second/go/\d+, of another node$`, why.Reason+": "+why.Message)
+			require.Regexp(t, `^running: it is running; its worker is second/go/\d+, of another node$`, why.Reason+": "+why.Message)
 			pid := other.pid(k)
 			steady := time.Now().Add(pairLease + pairLease/4)
 			k.until("this node may declare others dead", func() bool {
