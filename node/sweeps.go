@@ -92,7 +92,7 @@ func (m *monitors) retentionRound(ctx context.Context) error {
 	}
 	purge := store.Purge{
 		FinishedBefore: before(m.cfg.RetainExecutions), DeadLettersBefore: before(m.cfg.RetainDeadLetters),
-		EventsBefore: before(m.cfg.RetainEvents), SessionsBefore: before(m.cfg.RetainSessions),
+		EventsBefore: before(m.cfg.RetainEvents), JournalBefore: before(m.cfg.RetainJournal), SessionsBefore: before(m.cfg.RetainSessions),
 		NodesBefore: before(m.cfg.RetainNodes), Limit: m.cfg.RetentionBatch,
 	}
 	end := time.Now().Add(min(m.cfg.RetentionInterval/retentionShare, 20*time.Second))

@@ -202,6 +202,13 @@ func (d *Decision) takeEffect(row *Row, c Change, now time.Time, reason, by stri
 		Reason: reason, Worker: string(row.WorkerID), By: by}
 }
 
+// endPlacement adds to the event which placement the change ended: the row does not keep it.
+func (d *Decision) endPlacement(row *Row, started time.Time) {
+	v := &d.Event
+	v.Incarnation, v.Generation, v.RunAt = row.Worker.Incarnation, row.Generation, row.RunAt
+	v.ScheduledAt, v.StartedAt = row.ScheduledAt, started
+}
+
 // requeue returns the execution to requested and clears its worker.
 func (d *Decision) requeue(delay time.Duration, now time.Time) {
 	n := &d.Next

@@ -86,6 +86,7 @@ func (d *Decision) takeBack(row *Row, c *TakeBack, now time.Time) {
 	d.Next.Last, d.Next.TakeBacks = LastTakeBack, row.TakeBacks+1
 	d.requeue(c.Delay, now)
 	d.takeEffect(row, c, now, c.Reason, c.By)
+	d.endPlacement(row, time.Time{})
 }
 
 func (d *Decision) claim(row *Row, facts *Facts, c *Claim, now time.Time) {
@@ -200,4 +201,5 @@ func (d *Decision) rescue(row *Row, c *Rescue, now time.Time) {
 		d.conclude(RecordedOutcome(row.Status, lost), now)
 	}
 	d.takeEffect(row, c, now, c.Reason, c.By)
+	d.endPlacement(row, row.StartedAt)
 }

@@ -55,6 +55,7 @@ type Store interface {
 	Notices
 	Inbox
 	Routing
+	Journal
 
 	// SaveActions records the actions that this node serves, by (ref, version).
 	SaveActions(ctx context.Context, actions []messages.Action) error
@@ -240,6 +241,13 @@ type Event struct {
 	Reason  string           `json:"reason,omitempty"`
 	Worker  string           `json:"worker,omitempty"`
 	By      string           `json:"by,omitempty"` // who asked for it; empty: nobody
+	// Of a take_back or rescue, the placement that it ended: the worker's node and generation, since when the execution was
+	// due, when it was placed, and, of a rescue, when the run began.
+	Incarnation messages.Incarnation `json:"incarnation,omitzero"`
+	Generation  messages.Generation  `json:"generation,omitempty"`
+	RunAt       time.Time            `json:"run_at,omitzero"`
+	ScheduledAt time.Time            `json:"scheduled_at,omitzero"`
+	StartedAt   time.Time            `json:"started_at,omitzero"`
 }
 
 // OfAnyVersion returns the event in this version's form. The previous version stored who asked for a cancel as its
@@ -267,7 +275,7 @@ const DepthMax = 100_000
 
 // Purged is the result of one Purge.
 type Purged struct {
-	Rows int  // deleted executions, dead letters, worker events, sessions and nodes
+	Rows int  // deleted executions, dead letters, worker events, journal entries, sessions and nodes
 	More bool // the call met its bounds: another one may delete more
 }
 
@@ -276,6 +284,7 @@ type Purge struct {
 	FinishedBefore    time.Time // terminal executions with all their data
 	DeadLettersBefore time.Time
 	EventsBefore      time.Time // worker events
+	JournalBefore     time.Time // entries of the journal
 	SessionsBefore    time.Time // unbound sessions, unused since
 	NodesBefore       time.Time // dead incarnations and their workers
 	Limit             int       // rows of each kind in one call

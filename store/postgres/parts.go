@@ -30,6 +30,7 @@ type Store struct {
 	*outbox
 	*inbox
 	*routerRows
+	*journalRows
 	*secretRows
 	*retention
 	*hints
@@ -126,6 +127,9 @@ type inbox struct{ *core }
 // routerRows has the router of each pool.
 type routerRows struct{ *core }
 
+// journalRows has what changed outside of executions.
+type journalRows struct{ *core }
+
 // secretRows has the secrets by which nodes recognize each other.
 type secretRows struct{ *core }
 
@@ -158,7 +162,7 @@ func newStore(c *core, config *pgx.ConnConfig) *Store {
 	return &Store{
 		core: c, applier: changes, submitter: submissions, retrier: &retrier{c, executions}, dueRows: &dueRows{c, m}, executionRows: executions,
 		nodeRows: &nodeRows{c}, workerRows: &workerRows{c}, sessionRows: &sessionRows{c}, deadLetterRows: &deadLetterRows{c},
-		outbox: &outbox{core: c}, inbox: &inbox{c}, routerRows: &routerRows{c}, secretRows: &secretRows{c}, retention: &retention{core: c},
+		outbox: &outbox{core: c}, inbox: &inbox{c}, routerRows: &routerRows{c}, journalRows: &journalRows{c}, secretRows: &secretRows{c}, retention: &retention{core: c},
 		hints: &hints{c, newHub(c, config)},
 	}
 }

@@ -90,11 +90,15 @@ func (s *executionRows) Events(ctx context.Context, id messages.ExecutionID) ([]
 		if len(v.row) > 0 && v.row[0] == nil { // an execution without events
 			return
 		}
-		out = append(out, store.Event{
+		e := store.Event{
 			At: v.time(), Attempt: messages.Attempt(v.integer()), Kind: v.text(), From: messages.Status(v.integer()),
 			To: messages.Status(v.integer()), Reason: v.text(), Worker: v.text(), By: v.text(),
-		}.OfAnyVersion())
-	}, `SELECT v.at, v.attempt, v.kind, v.before, v.after, v.reason, v.worker, v.by FROM execution e
+		}
+		v.id((*[16]byte)(&e.Incarnation))
+		e.Generation, e.RunAt, e.ScheduledAt, e.StartedAt = messages.Generation(v.integer()), v.time(), v.time(), v.time()
+		out = append(out, e.OfAnyVersion())
+	}, `SELECT v.at, v.attempt, v.kind, v.before, v.after, v.reason, v.worker, v.by, v.incarnation, v.generation,
+ v.run_at, v.scheduled_at, v.started_at FROM execution e
  LEFT JOIN execution_event v ON v.seq = e.seq WHERE e.id = $1 ORDER BY v.n LIMIT 10000`, uuidOf(id))
 	if err == nil && !found {
 		err = notFound(id)

@@ -19,10 +19,11 @@ const (
  FROM unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::boolean[], $5::boolean[]) AS i (id, stdout, stderr, stdout_cut, stderr_cut)` + changedHere + `
  ON CONFLICT (seq) DO UPDATE SET stdout = excluded.stdout, stderr = excluded.stderr, stdout_cut = excluded.stdout_cut, stderr_cut = excluded.stderr_cut`
 	endedSQL  = `INSERT INTO outbox (ids) SELECT array_agg(e.id) FROM unnest($1::uuid[]) AS i (id)` + changedHere + ` HAVING count(*) > 0`
-	eventsSQL = `INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker, by)
- SELECT e.seq, i.at, i.attempt, i.kind, i.before, i.after, i.reason, i.worker, i.by
- FROM unnest($1::uuid[], $2::timestamptz[], $3::int[], $4::text[], $5::smallint[], $6::smallint[], $7::text[], $8::text[], $9::text[])
- WITH ORDINALITY AS i (id, at, attempt, kind, before, after, reason, worker, by, n)` + changedHere + ` ORDER BY i.n`
+	eventsSQL = `INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker, by, incarnation, generation, run_at, scheduled_at, started_at)
+ SELECT e.seq, i.at, i.attempt, i.kind, i.before, i.after, i.reason, i.worker, i.by, i.inc, nullif(i.generation, 0), i.due, i.scheduled, i.started
+ FROM unnest($1::uuid[], $2::timestamptz[], $3::int[], $4::text[], $5::smallint[], $6::smallint[], $7::text[], $8::text[], $9::text[], $10::uuid[],
+  $11::int[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[])
+ WITH ORDINALITY AS i (id, at, attempt, kind, before, after, reason, worker, by, inc, generation, due, scheduled, started, n)` + changedHere + ` ORDER BY i.n`
 	payloadsSQL = `SELECT pg_notify($1, i.payload) FROM unnest($2::uuid[], $3::text[]) AS i (id, payload)` + changedHere
 	bindSQL     = `INSERT INTO session (pool, session, epoch, worker_inc, worker_pool, worker_slot, bound_at, touched_at)
  SELECT e.pool, e.session, e.session_epoch, e.worker_inc, e.pool, e.worker_slot, e.scheduled_at, e.scheduled_at FROM unnest($1::uuid[]) AS i (id)` + changedHere + `
@@ -55,6 +56,9 @@ type sideRows struct {
 		attempts                     []int32
 		before, after                []int16
 		kinds, reasons, workers, who column[pgtype.Text]
+		incs                         column[pgtype.UUID]
+		generations                  []int32
+		due, scheduled, started      column[pgtype.Timestamptz]
 	}
 	runs struct {
 		ids          column[pgtype.UUID]
@@ -124,6 +128,8 @@ func (b *sideRows) addEvent(id pgtype.UUID, v *store.Event) {
 	e.before, e.after = append(e.before, int16(v.From)), append(e.after, int16(v.To))
 	e.kinds, e.reasons = append(e.kinds, textOf(v.Kind)), append(e.reasons, textOf(v.Reason))
 	e.workers, e.who = append(e.workers, textOf(v.Worker)), append(e.who, textOf(v.By))
+	e.incs, e.generations = append(e.incs, uuidOf(v.Incarnation)), append(e.generations, int32(v.Generation))
+	e.due, e.scheduled, e.started = append(e.due, timeOf(v.RunAt)), append(e.scheduled, timeOf(v.ScheduledAt)), append(e.started, timeOf(v.StartedAt))
 }
 
 // queue adds the statements that have rows.
@@ -137,7 +143,8 @@ func (b *sideRows) queue(batch *pgx.Batch, channel string) {
 	add(len(b.outputs.ids), outputsSQL, b.outputs.ids, b.outputs.stdout, b.outputs.stderr, b.outputs.stdoutCut, b.outputs.stderrCut)
 	add(len(b.told), endedSQL, b.told)
 	e := &b.events
-	add(len(e.ids), eventsSQL, e.ids, e.at, e.attempts, e.kinds, e.before, e.after, e.reasons, e.workers, e.who)
+	add(len(e.ids), eventsSQL, e.ids, e.at, e.attempts, e.kinds, e.before, e.after, e.reasons, e.workers, e.who,
+		e.incs, e.generations, e.due, e.scheduled, e.started)
 	add(len(b.bound), bindSQL, b.bound)
 	add(len(b.begun), beginSQL, b.begun)
 	add(len(b.runs.ids), runsSQL, b.runs.ids, b.runs.leaves, b.runs.hint)

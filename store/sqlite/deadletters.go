@@ -57,7 +57,9 @@ func (s *Store) SaveDeadLetter(ctx context.Context, d store.DeadLetter) (int64, 
 		if r == nil || err != nil {
 			return err
 		}
-		return w.exec(insertEvent, r.Seq, micros(w.now), int64(d.Attempt), "dead_letter", int64(r.Status), int64(r.Status), text(d.Reason), text(d.Worker), nil)
+		return w.event(r.Seq, &store.Event{
+			At: w.now, Attempt: d.Attempt, Kind: "dead_letter", From: r.Status, To: r.Status, Reason: d.Reason, Worker: string(d.Worker),
+		})
 	})
 	if err != nil {
 		return 0, err // the writer may still use id

@@ -2,11 +2,14 @@ package sqlite
 
 import "github.com/troupe-run/troupe/store"
 
-const insertEvent = `INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker, by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+const insertEvent = `INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker, by,
+ incarnation, generation, run_at, scheduled_at, started_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 // event stores an event of the execution with this seq.
 func (w *writer) event(seq int64, v *store.Event) error {
-	return w.exec(insertEvent, seq, micros(v.At), int64(v.Attempt), v.Kind, int64(v.From), int64(v.To), text(v.Reason), text(v.Worker), text(v.By))
+	return w.exec(insertEvent, seq, micros(v.At), int64(v.Attempt), v.Kind, int64(v.From), int64(v.To), text(v.Reason), text(v.Worker), text(v.By),
+		id16(v.Incarnation), orNull(int64(v.Generation)), orNull(micros(v.RunAt)), orNull(micros(v.ScheduledAt)),
+		orNull(micros(v.StartedAt)))
 }
 
 // staleEvent stores the event of a stale change, up to the bound on such events.

@@ -107,6 +107,9 @@ func (s *Store) Chain(ctx context.Context, id messages.ExecutionID) ([]messages.
 	return out, err
 }
 
+const eventsSQL = `SELECT at, attempt, kind, before, after, reason, worker, by, incarnation, generation, run_at, scheduled_at, started_at
+ FROM execution_event WHERE seq = ? ORDER BY n LIMIT 10000`
+
 // Events returns the events of the execution, oldest first, 10,000 at most.
 func (s *Store) Events(ctx context.Context, id messages.ExecutionID) ([]store.Event, error) {
 	var out []store.Event
@@ -118,13 +121,16 @@ func (s *Store) Events(ctx context.Context, id messages.ExecutionID) ([]store.Ev
 		if seq == 0 {
 			return fmt.Errorf("execution %s: %w", id, store.ErrNotFound)
 		}
-		return c.query("SELECT at, attempt, kind, before, after, reason, worker, by FROM execution_event WHERE seq = ? ORDER BY n LIMIT 10000",
+		return c.query(eventsSQL,
 			func(row row) error {
 				v := scanner{row: row}
-				out = append(out, store.Event{
+				e := store.Event{
 					At: v.time(), Attempt: messages.Attempt(v.integer()), Kind: v.text(), From: messages.Status(v.integer()),
 					To: messages.Status(v.integer()), Reason: v.text(), Worker: v.text(), By: v.text(),
-				}.OfAnyVersion())
+				}
+				v.id((*[16]byte)(&e.Incarnation))
+				e.Generation, e.RunAt, e.ScheduledAt, e.StartedAt = messages.Generation(v.integer()), v.time(), v.time(), v.time()
+				out = append(out, e.OfAnyVersion())
 				return v.err
 			}, seq)
 	})

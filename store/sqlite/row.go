@@ -245,6 +245,13 @@ func blob[T ~[]byte](b T) any {
 	return []byte(b)
 }
 
+func orNull(n int64) any {
+	if n == 0 {
+		return nil
+	}
+	return n
+}
+
 func id16[T ~[16]byte](id T) any {
 	if id == (T{}) {
 		return nil

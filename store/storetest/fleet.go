@@ -344,6 +344,7 @@ func (k *kit) purgeOthers(t *testing.T, now time.Time) {
 	require.NoError(t, err)
 	require.NoError(t, k.RecordTransitions(ctx, []store.WorkerEvent{{Key: k.key(1), At: now, From: "a", To: "b", Reason: "error"}}, []string{""}))
 	later := now.Add(time.Hour)
+	k.purgeJournal(t)
 	all := store.Purge{DeadLettersBefore: later, EventsBefore: later, SessionsBefore: later, NodesBefore: later, Limit: 100}
 	n, err := k.Purge(ctx, all)
 	require.NoError(t, err)

@@ -153,6 +153,16 @@ func (c *calls) Lead(ctx context.Context, inc messages.Incarnation, pools []stri
 	return value(ctx, c, repeatable, func() ([]store.Router, error) { return c.Store.Lead(ctx, inc, pools) })
 }
 
+// AppendJournal implements store.Store.
+func (c *calls) AppendJournal(ctx context.Context, entries []messages.JournalEntry) error {
+	return c.around(ctx, repeatable, func() error { return c.Store.AppendJournal(ctx, entries) })
+}
+
+// ReadJournal implements store.Store.
+func (c *calls) ReadJournal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error) {
+	return value(ctx, c, once, func() (store.JournalPage, error) { return c.Store.ReadJournal(ctx, q) })
+}
+
 // Resign implements store.Store.
 func (c *calls) Resign(ctx context.Context, inc messages.Incarnation, pools []string) error {
 	return c.around(ctx, repeatable, func() error { return c.Store.Resign(ctx, inc, pools) })

@@ -1,0 +1,99 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// Journal is the part of the store that holds what changed outside of executions: nodes, pools, routers, sessions,
+// servers, and what operators did.
+type Journal interface {
+	// AppendJournal stores the entries, all or none, at most JournalBatch of them. Entries that are stored already, by
+	// incarnation and number, do not change, so the call may be repeated. An entry without a time gets the store's.
+	AppendJournal(ctx context.Context, entries []messages.JournalEntry) error
+	// ReadJournal returns a page of entries in order of time; entries of the same time come by incarnation and number. An
+	// entry that a node kept while the store was away has the time of its event, so it may appear behind a reader's cursor.
+	ReadJournal(ctx context.Context, q JournalQuery) (JournalPage, error)
+}
+
+// Bounds of the journal.
+const (
+	JournalBatch     = 1000    // entries of one call
+	JournalTextMax   = 512     // bytes of each text of an entry
+	JournalDetailMax = 4 << 10 // bytes of its detail
+	// JournalWalk bounds the entries that one page looks at, whether they match or not.
+	JournalWalk = 20_000
+)
+
+// JournalQuery selects entries. Zero fields select everything.
+type JournalQuery struct {
+	Kinds    []messages.JournalKind
+	Subject  string
+	From, To time.Time // From <= at < To
+	Newest   bool      // newest first
+	After    JournalCursor
+	Limit    int // 1 to 1000; 0: 100
+}
+
+// JournalCursor is a position in the journal: that of an entry. The page continues behind it.
+type JournalCursor struct {
+	At          time.Time
+	Incarnation messages.Incarnation
+	Number      int64
+}
+
+// IsZero reports whether the cursor is none.
+func (c JournalCursor) IsZero() bool { return c.Number == 0 }
+
+// JournalCursorOf returns the position of an entry.
+func JournalCursorOf(e *messages.JournalEntry) JournalCursor {
+	return JournalCursor{At: e.At, Incarnation: e.Incarnation, Number: e.Number}
+}
+
+// Compare orders positions as the journal does.
+func (c JournalCursor) Compare(o JournalCursor) int {
+	return cmp.Or(c.At.Compare(o.At), bytes.Compare(c.Incarnation[:], o.Incarnation[:]), cmp.Compare(c.Number, o.Number))
+}
+
+// JournalPage is one page of the journal. A query that would look at more than JournalWalk entries ends early: the page is
+// short or even empty, and has a Next. Without a Next it is the last one.
+type JournalPage struct {
+	Entries []messages.JournalEntry
+	Next    JournalCursor
+}
+
+// CheckJournal returns why the entries cannot be stored, or nil. The error is an ErrInvalid.
+func CheckJournal(entries []messages.JournalEntry) error {
+	if len(entries) > JournalBatch {
+		return fmt.Errorf("append to the journal: %w: %d entries, at most %d", ErrInvalid, len(entries), JournalBatch)
+	}
+	for i := range entries {
+		e := &entries[i]
+		fail := func(field, why string) error {
+			return fmt.Errorf("append to the journal: entry %d of %s: %s: %w: %s", e.Number, e.Incarnation, field, ErrInvalid, why)
+		}
+		switch {
+		case e.Incarnation.IsZero():
+			return fail("incarnation", "it is zero")
+		case e.Number < 1:
+			return fail("number", "it is below 1")
+		case e.Kind == "" || e.What == "":
+			return fail("kind", "an entry has a kind and says what happened")
+		case len(e.Detail) > JournalDetailMax:
+			return fail("detail", fmt.Sprintf("%d bytes, at most %d", len(e.Detail), JournalDetailMax))
+		}
+		for field, text := range map[string]string{
+			"kind": string(e.Kind), "subject": e.Subject, "what": e.What, "reason": e.Reason, "caller": e.Caller,
+		} {
+			if len(text) > JournalTextMax {
+				return fail(field, fmt.Sprintf("%d bytes, at most %d", len(text), JournalTextMax))
+			}
+		}
+	}
+	return nil
+}
