@@ -62,6 +62,8 @@ type Backend interface {
 	DeadLetters() store.DeadLetters
 	// RequeueDeadLetter is Retry for the execution of a dead letter.
 	RequeueDeadLetter(ctx context.Context, id int64, by string) (store.Submitted, error)
+	// DiscardDeadLetter marks a dead letter as dropped and returns it. by is the caller.
+	DiscardDeadLetter(ctx context.Context, id int64, by string) (store.DeadLetter, error)
 	// Reload reads the packs again and returns the changes. by is the caller.
 	Reload(ctx context.Context, by string) (ReloadReport, error)
 

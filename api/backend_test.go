@@ -281,6 +281,14 @@ func (b *backend) RequeueDeadLetter(ctx context.Context, id int64, by string) (s
 	return store.Submitted{Execution: e}, err
 }
 
+func (b *backend) DiscardDeadLetter(ctx context.Context, id int64, by string) (store.DeadLetter, error) {
+	b.acts = append(b.acts, "discard by "+by)
+	if err := b.ResolveDeadLetter(ctx, id, "discarded"); err != nil {
+		return store.DeadLetter{}, err
+	}
+	return b.GetDeadLetter(ctx, id)
+}
+
 func (b *backend) Reload(_ context.Context, by string) (ReloadReport, error) {
 	b.acts = append(b.acts, "reload by "+by)
 	return ReloadReport{Packs: []string{"core"}, Added: []string{"core.sleep"}}, nil

@@ -100,20 +100,12 @@ func (s *server) requeue(c *call) error {
 	return s.made(c, &made)
 }
 
-// discarded is the DeadLetter.Resolution of a dead letter that a person has dropped.
-const discarded = "discarded"
-
 func (s *server) discard(c *call) error {
 	id, err := letterID(c.r)
 	if err != nil {
 		return err
 	}
-	letters := s.Backend.DeadLetters()
-	if err := letters.ResolveDeadLetter(c.r.Context(), id, discarded); err != nil {
-		return named(err, "dead letter", strconv.FormatInt(id, 10))
-	}
-	s.logger.Info("dead letter is discarded by an operator", "dead_letter", id, "by", c.caller)
-	letter, err := letters.GetDeadLetter(c.r.Context(), id)
+	letter, err := s.Backend.DiscardDeadLetter(c.r.Context(), id, c.caller)
 	if err != nil {
 		return named(err, "dead letter", strconv.FormatInt(id, 10))
 	}

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/retry"
@@ -38,6 +39,7 @@ func (b *backend) Retry(ctx context.Context, id messages.ExecutionID, key, by st
 	case !made.Existing:
 		b.retried(e.Pool, retry.ReasonManual, labelCode(e.Error))
 		b.submissions.wake([]store.Submitted{made})
+		b.journal.operator("retry", id.String(), by)
 	}
 	return made, nil
 }
@@ -53,11 +55,31 @@ func (b *backend) RequeueDeadLetter(ctx context.Context, id int64, by string) (s
 	}
 	b.logger.Info("dead letter's execution is submitted again by an operator", "dead_letter", id, "execution", letter.Execution, "by", by)
 	made, err := b.Retry(ctx, letter.Execution, "", by)
+	if err == nil {
+		b.journal.operator("requeue", letterName(id), by)
+	}
 	if err != nil || letter.Resolution == requeued {
 		return made, err
 	}
 	return made, b.store.ResolveDeadLetter(ctx, id, requeued)
 }
+
+// letterName names a dead letter in the journal.
+func letterName(id int64) string { return "dead letter " + strconv.FormatInt(id, 10) }
+
+// DiscardDeadLetter implements api.Backend.
+func (b *backend) DiscardDeadLetter(ctx context.Context, id int64, by string) (store.DeadLetter, error) {
+	if err := b.store.ResolveDeadLetter(ctx, id, discarded); err != nil {
+		return store.DeadLetter{}, found("dead letter", id, err)
+	}
+	b.logger.Info("dead letter is discarded by an operator", "dead_letter", id, "by", by)
+	b.journal.operator("discard", letterName(id), by)
+	letter, err := b.store.GetDeadLetter(ctx, id)
+	return letter, found("dead letter", id, err)
+}
+
+// discarded is DeadLetter.Resolution once a person has dropped it.
+const discarded = "discarded"
 
 // requeued is DeadLetter.Resolution once a person has had the execution submitted again.
 const requeued = "requeued"

@@ -81,7 +81,11 @@ func (m *member) join(ctx context.Context, own store.Node) error {
 		return died(err)
 	}
 	m.settle(asked, pulse)
-	return m.openGuardian()
+	if err := m.openGuardian(); err != nil {
+		return err
+	}
+	m.journal.node("joined", "", "", map[string]any{"name": m.cfg.Name, "version": m.cfg.Version})
+	return nil
 }
 
 // clockSlack is how far behind an earlier boot the store's clock may stand before that is worth a word.
@@ -164,14 +168,28 @@ func (m *member) hear(message any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch news := message.(type) {
+	case *supervisor.StoreStands:
+		what := "on_time"
+		if news.Away {
+			what = "late" // with its lease
+		}
+		m.journal.node(what, "", "", nil)
 	case *supervisor.NodeUp:
 		m.up[news.Node.Incarnation] = news.Node
 	case *supervisor.NodeDown:
+		m.recordDeath(&news.Node)
 		delete(m.up, news.Node.Incarnation)
 		m.down = append(m.down, news)
 		if over := len(m.down) - downMax; over > 0 {
 			m.down = m.down[over:]
 		}
+	}
+}
+
+// recordDeath records that this node has declared another dead.
+func (m *member) recordDeath(n *store.Node) {
+	if n.Ended != "" {
+		m.journal.about(n.Incarnation, "dead", string(n.Ended), "", map[string]any{"name": n.Name, "beat_at": n.BeatAt})
 	}
 }
 
@@ -218,6 +236,7 @@ func (m *member) fence(why string) {
 	}
 	m.phase.open.Store(false)
 	m.end()
+	m.journal.node("fenced", why, "", nil)
 	m.logger.Error(text+"; all work is stopped, and the node comes back as a new incarnation", "node", m.cfg.Name,
 		"incarnation", m.incarnation)
 	if m.cfg.Fenced != nil {

@@ -131,6 +131,8 @@ func (a *adapters) closeStore() error {
 		return nil
 	}
 	if a.phase.started.Load() {
+		a.journal.node("stopped", "", "", nil)
+		a.finishJournal()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if err := a.store.SetNode(ctx, a.incarnation, store.NodeDead); err != nil {
@@ -138,6 +140,15 @@ func (a *adapters) closeStore() error {
 		}
 	}
 	return a.store.Close()
+}
+
+// finishJournal writes what is left of the journal, and takes little of the time that a stop has.
+func (a *adapters) finishJournal() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second/2)
+	defer cancel()
+	if err := a.journal.finish(ctx); err != nil {
+		a.logger.Warn("the end of the journal is not written", "error", err)
+	}
 }
 
 func (a *adapters) closeBroker() error {

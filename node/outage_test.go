@@ -88,6 +88,13 @@ func (s *switchedStore) Get(ctx context.Context, id messages.ExecutionID) (messa
 	return s.Store.Get(ctx, id)
 }
 
+func (s *switchedStore) AppendJournal(ctx context.Context, entries []messages.JournalEntry) error {
+	if err := s.err(); err != nil {
+		return err
+	}
+	return s.Store.AppendJournal(ctx, entries)
+}
+
 // switchedBroker is a broker that can go away, with all its consumers, or be blocked.
 type switchedBroker struct {
 	broker.Broker

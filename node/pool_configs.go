@@ -51,7 +51,7 @@ func (c *poolConfigs) pool(set *pack.Set, p *pack.Pool) supervisor.PoolConfig {
 		ClaimTimeout: c.cfg.ClaimTimeout, HealthInterval: interval, HealthEnabled: !c.cfg.HealthDisabled,
 		EchoEvery: c.cfg.EchoInterval, BeatEvery: c.cfg.HeartbeatInterval, Fingerprint: p.Fingerprint,
 		Serves: serves(set, p), Peers: c.routing.poolPeers(),
-		Hooks: c.hooks(), Halted: c.servers.Halted,
+		Hooks: c.hooks(), Journal: c.journal.add, Halted: c.servers.Halted,
 		Cordoned: func() (pool, node bool) { return c.operator.Cordons.Of(p.Name) },
 	}
 }

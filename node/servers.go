@@ -36,8 +36,9 @@ type condition struct {
 // server is what the node knows of its store or its broker. It logs once per change, and each minute while it is away. Of
 // alarms that come and go it logs one a minute.
 type server struct {
-	name   string // store, broker
-	logger hclog.Logger
+	name    string // store, broker
+	logger  hclog.Logger
+	journal func(messages.JournalEntry) // records each change
 
 	mu     sync.Mutex
 	now    condition
@@ -60,6 +61,7 @@ func (s *server) set(up, blocked bool, reason string) (changed bool) {
 	case changed:
 		s.logged = at
 		s.tell(before, at)
+		s.record(before)
 	case reason != "" && at.Sub(s.logged) >= repeatEvery:
 		s.logged = at
 		s.alarms.Told()
@@ -97,6 +99,22 @@ func (s *server) tell(before condition, at time.Time) {
 	default:
 		s.logger.Info(s.name+" is back", "was", word(before), "after", at.Sub(before.since).Round(time.Millisecond))
 	}
+}
+
+// record records one change. That the server is there at the start is no news.
+func (s *server) record(before condition) {
+	e := messages.JournalEntry{Kind: messages.JournalServer, Subject: s.name, What: "back", Reason: s.now.reason}
+	switch {
+	case s.journal == nil:
+		return
+	case !s.now.up:
+		e.What = "away"
+	case s.now.blocked:
+		e.What = "blocked"
+	case before.since.IsZero():
+		return
+	}
+	s.journal(e)
 }
 
 // read returns how the server stands.

@@ -55,6 +55,11 @@ func (n *Node) stopAll(ctx context.Context) error {
 func (n *Node) markDraining(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
+	by := ""
+	if asked := n.phase.drainedBy.Load(); asked != nil {
+		by = *asked
+	}
+	n.journal.node("draining", "", by, nil)
 	if err := n.store.SetNode(limited, n.incarnation, store.NodeDraining); err != nil {
 		n.logger.Warn("node not marked draining", "error", err)
 	}

@@ -47,6 +47,7 @@ func (m *monitors) specs() []supervisor.ChildSpec {
 		monitor("cancels", m.cfg.SweepInterval, m.bridges.repeatCancels),
 		monitor("homeless", m.cfg.HeartbeatInterval, m.homelessRound),
 		monitor("cordons", m.cfg.HeartbeatInterval, m.operator.Cordons.Read),
+		monitor("journal", flushEvery, m.journal.flush),
 		monitor("retention", m.cfg.RetentionInterval, m.retentionRound),
 	}
 	if m.routing.leads() {

@@ -40,7 +40,7 @@ func newWatcher(b *base, backlog *actors.Backlog) *watcher {
 	return &watcher{
 		node: b, backlog: backlog, doubts: make(chan struct{}, 1), turn: make(chan struct{}, 1),
 		recorder: recorderWatch{logger: b.logger.Named("recorder")}, full: fullness{logger: logger},
-		store: server{name: "store", logger: logger}, broker: server{name: "broker", logger: logger},
+		store: server{name: "store", logger: logger, journal: b.journal.add}, broker: server{name: "broker", logger: logger, journal: b.journal.add},
 	}
 }
 

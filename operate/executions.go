@@ -108,8 +108,11 @@ func (q *executions) Cancel(ctx context.Context, id messages.ExecutionID, by str
 	if err != nil {
 		return e, err
 	}
-	if r := results[0]; r.Verdict == store.Blocked {
+	switch r := results[0]; r.Verdict {
+	case store.Blocked:
 		return e, fmt.Errorf("%w: cancel again: %w", store.ErrUnavailable, r.Err)
+	case store.Applied:
+		q.cfg.did("cancel", id.String(), by)
 	}
 	if e, err = q.Get(ctx, id); err == nil {
 		q.calls.hintCancel(&e, by)

@@ -34,6 +34,8 @@ type Config struct {
 	Feeds    *actors.Feeds    // what the runs of this node write
 	Outcomes *actors.Outcomes // who waits for the end of an execution
 
+	// Journal, where set, records what an operator had done. It does not wait.
+	Journal func(e messages.JournalEntry)
 	// MarkPool adds to the view of a pool of this node what its last reload came to.
 	MarkPool func(*view.Pool)
 	// Retries says whether a retry follows an execution, or why none does.
@@ -44,6 +46,16 @@ type Config struct {
 	BeatEvery      time.Duration // between two beats of a node
 	Grades         Grades
 }
+
+// did records what somebody had done to something.
+func (c *Config) did(what, subject, by string) {
+	if c.Journal != nil {
+		c.Journal(messages.JournalEntry{Kind: messages.JournalOperator, Subject: subject, What: what, Caller: by})
+	}
+}
+
+// cordonWords are the words for a cordon and its end.
+var cordonWords = map[bool]string{true: "cordon", false: "uncordon"}
 
 // Grades are what the workers of other nodes are graded by, as their rows show them.
 type Grades struct {

@@ -130,13 +130,22 @@ func (s *steering) ProbeWorker(ctx context.Context, id messages.WorkerID, by str
 // CordonWorker gives a worker of any node no more work, or gives it work again.
 func (s *steering) CordonWorker(ctx context.Context, id messages.WorkerID, cordoned bool, by string) error {
 	t, err := s.worker(ctx, id)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case t.own:
-		return s.own.cordonWorker(ctx, t.pool, t.slot, cordoned, by)
 	}
-	_, err = s.calls.ask(ctx, &t.node, steerTime, messages.Placement{}, wire.Cordon{Pool: t.pool, Slot: &t.slot, Cordoned: cordoned, By: by})
+	if t.own {
+		err = s.own.cordonWorker(ctx, t.pool, t.slot, cordoned, by)
+	} else {
+		_, err = s.calls.ask(ctx, &t.node, steerTime, messages.Placement{}, wire.Cordon{Pool: t.pool, Slot: &t.slot, Cordoned: cordoned, By: by})
+	}
+	return s.done(err, cordonWords[cordoned], string(id), by)
+}
+
+// done records a command that was carried out.
+func (s *steering) done(err error, what, subject, by string) error {
+	if err == nil {
+		s.cfg.did(what, subject, by)
+	}
 	return err
 }
 
@@ -153,35 +162,38 @@ func (s *steering) KillWorker(ctx context.Context, id messages.WorkerID, by stri
 	case d.Generation < 1: // nobody is in the slot: it is being replaced
 		return nil
 	case t.own:
-		return s.own.killWorker(ctx, t.pool, t.slot, d.Generation, by)
+		err = s.own.killWorker(ctx, t.pool, t.slot, d.Generation, by)
+	default:
+		kill := wire.Kill{Pool: t.pool, Slot: t.slot, Generation: d.Generation, By: by}
+		_, err = s.calls.ask(ctx, &t.node, steerTime, messages.Placement{}, kill)
 	}
-	kill := wire.Kill{Pool: t.pool, Slot: t.slot, Generation: d.Generation, By: by}
-	_, err = s.calls.ask(ctx, &t.node, steerTime, messages.Placement{}, kill)
-	return err
+	return s.done(err, "kill", string(id), by)
 }
 
 // CordonNode gives a node no more work, or gives it work again. The cordon ends with this boot of the node.
 func (s *steering) CordonNode(ctx context.Context, id string, cordoned bool, by string) error {
 	t, err := s.nodes.find(ctx, id)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case t.own:
-		return s.cordons.cordonNode(ctx, cordoned, by)
 	}
-	_, err = s.calls.ask(ctx, &t.node, steerTime, messages.Placement{}, wire.Cordon{Cordoned: cordoned, By: by})
-	return err
+	if t.own {
+		err = s.cordons.cordonNode(ctx, cordoned, by)
+	} else {
+		_, err = s.calls.ask(ctx, &t.node, steerTime, messages.Placement{}, wire.Cordon{Cordoned: cordoned, By: by})
+	}
+	return s.done(err, cordonWords[cordoned], t.node.Name, by)
 }
 
 // DrainNode has a node finish what runs and stop.
 func (s *steering) DrainNode(ctx context.Context, id, by string) error {
 	t, err := s.nodes.find(ctx, id)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case t.own:
-		return s.cfg.Self.Drain(by)
 	}
-	_, err = s.calls.ask(ctx, &t.node, steerTime, messages.Placement{}, wire.Drain{By: by})
-	return err
+	if t.own {
+		err = s.cfg.Self.Drain(by)
+	} else {
+		_, err = s.calls.ask(ctx, &t.node, steerTime, messages.Placement{}, wire.Drain{By: by})
+	}
+	return s.done(err, "drain", t.node.Name, by)
 }

@@ -164,7 +164,9 @@ func (m *Member) do(effect membership.Effect) {
 		m.cfg.Tell(&NodeUp{Node: m.node(e.Incarnation)})
 	case membership.Down:
 		m.cfg.Logger.Warn("node is down", "node", m.nodes[e.Incarnation].Name, "incarnation", e.Incarnation, "reason", endText(m.ended[e.Incarnation]))
-		m.cfg.Tell(&NodeDown{Node: m.node(e.Incarnation)})
+		down := m.node(e.Incarnation)
+		down.Ended = m.ended[e.Incarnation]
+		m.cfg.Tell(&NodeDown{Node: down})
 		delete(m.nodes, e.Incarnation)
 	case membership.Stands:
 		m.stands(e.Away)

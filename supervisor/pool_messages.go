@@ -120,7 +120,8 @@ type (
 type (
 	// NodeUp says that another incarnation lives.
 	NodeUp struct{ Node store.Node }
-	// NodeDown says that another incarnation has been declared dead, or has ended in order.
+	// NodeDown says that another incarnation has been declared dead, or has ended in order. Its row says how it ended where this node
+	// has declared it dead.
 	NodeDown struct{ Node store.Node }
 	// StoreStands says that the store is away, or is back and has this node's heartbeats.
 	StoreStands struct{ Away bool }

@@ -49,6 +49,15 @@ func (r *Roster) whyUnheld(now time.Time, id messages.ExecutionID) Reason {
 // stands reports whether nothing may be placed, for want of a server.
 func (r *Roster) stands() bool { return r.halted != NotLoaded && r.halted != Ready }
 
+// Condition says what keeps the pool as a whole from taking what is ready; Ready: nothing does. It costs nothing, so a caller may
+// look at it after every step.
+func (r *Roster) Condition() Reason {
+	if r.resigned {
+		return Handed
+	}
+	return r.whyPool()
+}
+
 // whyPool says what keeps the pool as a whole from taking what is ready.
 func (r *Roster) whyPool() Reason {
 	n := &r.counts

@@ -51,8 +51,14 @@ func TestWhyPool(t *testing.T) {
 			perform(t, r, "0s wake")
 			perform(t, r, "0s loaded a:wait=60s")
 			require.Equal(t, c.want, r.Why(epoch0, idOf("a")))
+			require.Equal(t, c.want, r.Condition())
+			r.Step(epoch0, Resigned{})
+			require.Equal(t, Handed, r.Condition())
 		})
 	}
+	r := New(Config{})
+	perform(t, r, "0s seen w0")
+	require.Equal(t, Ready, r.Condition())
 }
 
 // The snapshot shows each worker with what is on it, oldest first.

@@ -69,6 +69,8 @@ func TestALinkAloneReportsToOneRouter(t *testing.T) {
 		return wire.PoolReportResult{}, nil
 	}}
 	s.Config.Serves = "same"
+	var recorded []string
+	s.Config.Journal = func(e messages.JournalEntry) { recorded = append(recorded, e.What+" "+e.Reason+string(e.Detail)) }
 	l, own := New(s, Left{}), &heard{}
 	seen := idle(w, nearby)
 	seen.Queue = s.Config.Settings.PoolQueueName("node", "pool", nearby)
@@ -101,6 +103,12 @@ func TestALinkAloneReportsToOneRouter(t *testing.T) {
 	require.Equal(t, []roster.Event{seen, roster.Claimed{Placement: runs, Worker: seen.Worker}}, own.wholes[0].Events)
 	l.tellEnded(roster.Ended{Placement: runs})
 	require.Len(t, own.events, 2)
+	require.Len(t, recorded, 1)
+	require.Contains(t, recorded[0], "alone ")
+
+	l.Led(nearby, "node", 2)
+	l.Led(messages.Incarnation{}, "", 3)
+	require.Equal(t, []string{`taken {"epoch":2,"node":"node"}`, `given_up {"epoch":3,"node":"node"}`}, recorded[1:])
 }
 
 // What an actor that failed has left on this node's workers is given back by the node, whoever routes; what the next one has claimed

@@ -1,6 +1,8 @@
 package link
 
 import (
+	"encoding/json"
+
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/lead"
@@ -43,8 +45,28 @@ func (l *Link) changed(change lead.Change) {
 		}
 	}
 	s := l.Leading()
+	l.recordMode(change, &s)
 	l.Config.Logger.Info("pool is routed otherwise", "mode", s.Mode, "router", s.Name, "incarnation", s.Router, "epoch", s.Epoch, "why", s.Why)
 	l.ShowMode()
+}
+
+// recordMode records which node routes for the pool from now on, as far as it is this one's doing.
+func (l *Link) recordMode(change lead.Change, now *part.Leading) {
+	e := messages.JournalEntry{Kind: messages.JournalRouter, Subject: l.Config.Name}
+	switch {
+	case change.To == lead.Leading:
+		e.What = "taken"
+	case change.From == lead.Leading:
+		e.What, e.Reason = "given_up", now.Why
+	case change.To == lead.Alone: // it followed
+		e.What, e.Reason = "alone", now.Why
+	default:
+		return
+	}
+	if detail, err := json.Marshal(map[string]any{"node": l.Config.Node, "epoch": now.Epoch}); err == nil {
+		e.Detail = detail
+	}
+	l.Journal(e)
 }
 
 // routeHere has a router of this node begin. What stands on the workers it reads in the store.

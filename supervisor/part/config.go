@@ -71,6 +71,8 @@ type Config struct {
 	Patience time.Duration
 	// Hooks, where set, count for the metrics.
 	Hooks Hooks
+	// Journal, where set, records what changed. It may be called from any goroutine and does not wait.
+	Journal func(e messages.JournalEntry)
 }
 
 // KeyOf names a worker of the pool.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/roster"
 )
 
@@ -29,6 +30,13 @@ func (s *Shared) Send(to *actor.PID, message any) { s.Actor.Send(to, message) }
 
 // Record has a change written with all others of this message.
 func (s *Shared) Record(item actors.Item) { s.Items = append(s.Items, item) }
+
+// Journal records what changed in the pool.
+func (s *Shared) Journal(e messages.JournalEntry) {
+	if s.Config.Journal != nil {
+		s.Config.Journal(e)
+	}
+}
 
 // Ack settles a delivery once what this message has to record is on its way.
 func (s *Shared) Ack(d broker.Delivery) { s.Acks = append(s.Acks, d) }

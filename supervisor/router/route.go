@@ -80,6 +80,9 @@ func (r *Router) Placed(c *store.Place, result *store.Result) {
 		return
 	}
 	delete(r.placing, c.ID)
+	if done {
+		r.bound(c)
+	}
 	r.step(roster.Placed{
 		ID: c.ID, Attempt: result.Attempt, OK: done, SessionConflict: errors.Is(result.Err, store.ErrSession),
 		ClaimBy: r.Config.Clock.Local(result.At.Add(c.ClaimWithin)),
@@ -149,10 +152,15 @@ func (r *Router) unbind(u roster.Unbind) {
 	r.unbinding++
 	r.World.Beside(limit, func(ctx context.Context) func() {
 		binding := store.Binding{Pool: r.Config.Name, Session: u.Session, Epoch: u.Epoch, Worker: u.Worker}
-		_, err := r.Config.Store.Unbind(ctx, []store.Binding{binding})
+		n, err := r.Config.Store.Unbind(ctx, []store.Binding{binding})
 		if err != nil && !errors.Is(ctx.Err(), context.Canceled) { // else the pool has ended: whoever routes next finds that its worker has
 			r.Config.Logger.Warn("session not unbound", "session", u.Session, "error", err)
 		}
-		return func() { r.unbinding-- }
+		return func() {
+			r.unbinding--
+			if err == nil && n > 0 {
+				r.unbound(&u)
+			}
+		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/journal"
 	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/part"
@@ -34,6 +35,7 @@ type Router struct {
 	sleepAt   time.Time
 	// unpublished is the log of a broker that takes nothing.
 	unpublished actors.Repeated
+	condition   journal.Condition
 }
 
 // Link is the link, as the router sees it.
@@ -80,6 +82,8 @@ func (r *Router) Rest() {
 func (r *Router) Stop() {
 	part.StopTimer(r.sleep)
 	r.sleep, r.sleepAt = nil, time.Time{}
+	r.condition.Note(r.World.Now(), roster.Handed)
+	r.tellCondition()
 }
 
 // renew forgets all but who has ended, and what was learned of run times.
@@ -109,7 +113,10 @@ func (r *Router) Doubt(sessions ...string) {
 }
 
 // Tick lets time pass.
-func (r *Router) Tick() { r.step(roster.Tick{}) }
+func (r *Router) Tick() {
+	r.step(roster.Tick{})
+	r.tellCondition()
+}
 
 // StoreStands says that the store is away, or is back and has this node's heartbeats.
 func (r *Router) StoreStands(away bool) { r.step(roster.Store{Away: away}) }
@@ -176,12 +183,13 @@ func (r *Router) step(e roster.Event) {
 		return
 	}
 	r.reads.note(r.roster, e)
-	swept := 0
-	for _, effect := range r.roster.Step(r.World.Now(), localTimes(r.Config.Clock, e)) {
+	swept, now := 0, r.World.Now()
+	for _, effect := range r.roster.Step(now, localTimes(r.Config.Clock, e)) {
 		if r.do(effect) {
 			swept++
 		}
 	}
+	r.condition.Note(now, r.roster.Condition())
 	if swept > 0 {
 		r.Config.Logger.Info("idle sessions swept", "sessions", swept, "timeout", r.Config.Roster.SessionTimeout)
 	}

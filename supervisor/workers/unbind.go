@@ -2,7 +2,9 @@ package workers
 
 import (
 	"context"
+	"encoding/json"
 
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor/part"
@@ -40,6 +42,9 @@ func (s *slot) endBindings(w *Workers, nth int) {
 				bound[i] = store.Binding{Pool: page[i].Pool, Session: page[i].Session, Epoch: page[i].Epoch, Worker: key}
 			}
 			_, err := w.Config.Store.Unbind(ctx, bound)
+			if err == nil {
+				w.recordUnbound(bound)
+			}
 			return err
 		}
 		more, err := part.EachBound(ctx, w.Config.Store, query, unbind)
@@ -52,6 +57,19 @@ func (s *slot) endBindings(w *Workers, nth int) {
 		}
 		return func() { s.unbound(w, nth) }
 	})
+}
+
+// recordUnbound records that bindings have ended with their process.
+func (w *Workers) recordUnbound(bound []store.Binding) {
+	for i := range bound {
+		b := &bound[i]
+		e := messages.JournalEntry{Kind: messages.JournalSession, Subject: b.Pool + "/" + b.Session, What: "unbound", Reason: "worker_gone"}
+		detail, err := json.Marshal(map[string]any{"epoch": b.Epoch, "incarnation": b.Worker.Incarnation, "slot": b.Worker.Slot})
+		if err == nil {
+			e.Detail = detail
+		}
+		w.Journal(e)
+	}
 }
 
 // endBindingsAgain repeats what the store did not answer.
