@@ -1,0 +1,225 @@
+package timeline
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/journal"
+)
+
+// How a placement ended that the execution outlived.
+const (
+	takenBack = "taken_back"
+	rescued   = "rescued"
+)
+
+// attempts are the placements: those that its events ended, and the one of the row.
+func (r *reading) attempts() []Attempt {
+	list := []Attempt{}
+	e := &r.Execution
+	for i := range r.Events {
+		v := &r.Events[i]
+		if !ended(v) {
+			continue
+		}
+		a := Attempt{
+			Attempt: v.Attempt, Worker: v.Worker, Incarnation: v.Incarnation, Generation: v.Generation, ScheduledAt: r.placedAt(v),
+			StartedAt: v.StartedAt, EndedAt: v.At, Ended: takenBack, Reason: v.Reason, By: v.By,
+		}
+		if v.Kind == "rescue" {
+			a.Ended = rescued
+		}
+		list = append(list, a)
+	}
+	given := len(list) > 0 && list[len(list)-1].Attempt == e.Attempt
+	if e.Attempt == 0 || given {
+		return list
+	}
+	a := Attempt{
+		Attempt: e.Attempt, Worker: e.WorkerID, Incarnation: e.Worker.Incarnation, Generation: e.Generation, ScheduledAt: e.ScheduledAt,
+		ClaimBy: e.ClaimBy, StartedAt: r.started(), EndedAt: e.FinishedAt,
+	}
+	if e.Status.Terminal() {
+		a.Ended = e.Status.String()
+		a.Reason = codeOf(e)
+	}
+	return append(list, a)
+}
+
+// placedAt is when the placement was made that an event ended. Where all events are stored, that of an older release has it in its own.
+func (r *reading) placedAt(v *Event) time.Time {
+	if !v.ScheduledAt.IsZero() {
+		return v.ScheduledAt
+	}
+	for i := range r.Events {
+		if p := &r.Events[i]; p.Kind == "place" && p.Attempt == v.Attempt {
+			return p.At
+		}
+	}
+	return time.Time{}
+}
+
+func codeOf(e *messages.Execution) string {
+	if e.Error == nil {
+		return ""
+	}
+	return string(e.Error.Code)
+}
+
+// runs are the runs that were lost, and the last one.
+func (r *reading) runs() []Run {
+	list := []Run{}
+	for i := range r.Events {
+		if v := &r.Events[i]; v.Kind == "rescue" && v.To == messages.Requested && !v.StartedAt.IsZero() {
+			list = append(list, Run{From: v.StartedAt, To: v.At, Attempt: v.Attempt, Outcome: "lost", Code: v.Reason})
+		}
+	}
+	e := &r.Execution
+	if at := r.started(); !at.IsZero() {
+		run := Run{From: at, To: r.end(), Attempt: e.Attempt, Code: codeOf(e)}
+		if e.Status.Terminal() {
+			run.Outcome = e.Status.String()
+		}
+		list = append(list, run)
+	}
+	return list
+}
+
+// chain are the executions of the retry chain.
+func (r *reading) chain() []Link {
+	list := []Link{}
+	for i := range r.Chain {
+		e := &r.Chain[i]
+		link := Link{
+			ID: e.ID, N: i + 1, Version: e.Version, From: e.RequestedAt, To: e.FinishedAt, Status: e.Status, Reason: e.RetryReason,
+		}
+		if e.TakeBacks == 0 && e.CrashCount == 0 && e.RunAt.After(e.RequestedAt) {
+			link.DelayMS = float64(e.RunAt.Sub(e.RequestedAt).Microseconds()) / 1000
+		}
+		list = append(list, link)
+	}
+	return list
+}
+
+// within cuts a state to the window; false: it is outside of it.
+func (r *reading) within(s State) (State, bool) {
+	from, to := r.Execution.RequestedAt, r.end()
+	if s.To.IsZero() {
+		return s, !s.From.Before(from) && !s.From.After(to)
+	}
+	s.From, s.To = later(s.From, from), earlier(s.To, to)
+	return s, s.From.Before(s.To)
+}
+
+func (r *reading) keepWithin(all []State) []State {
+	list := []State{}
+	for _, s := range all {
+		if s, inside := r.within(s); inside {
+			list = append(list, s)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b State) int { return a.From.Compare(b.From) })
+	return list
+}
+
+// workerLane are the states of its workers, each until the next one.
+func (r *reading) workerLane() []State {
+	var all []State
+	for i := range r.Transitions {
+		v := &r.Transitions[i]
+		if v.Lasted > 0 && !r.earlierOf(i) {
+			all = append(all, State{From: v.At.Add(-v.Lasted), To: v.At, Of: string(v.Worker), What: v.From})
+		}
+		s := State{From: v.At, To: r.end(), Of: string(v.Worker), What: v.To, Reason: v.Reason}
+		for j := i + 1; j < len(r.Transitions); j++ {
+			if next := &r.Transitions[j]; next.Worker == v.Worker {
+				s.To = next.At
+				break
+			}
+		}
+		all = append(all, s)
+	}
+	return r.keepWithin(all)
+}
+
+// earlierOf reports whether a transition is not the first one of its worker.
+func (r *reading) earlierOf(i int) bool {
+	return slices.ContainsFunc(r.Transitions[:i], func(v Transition) bool { return v.Worker == r.Transitions[i].Worker })
+}
+
+// nodeLane is what the journal says of the nodes of its workers.
+func (r *reading) nodeLane() []State {
+	var all []State
+	for i := range r.Nodes {
+		e := &r.Nodes[i]
+		all = append(all, State{From: e.At, Of: r.nameOf(e.Subject), What: e.What, Reason: e.Reason, By: r.Names[e.Incarnation]})
+	}
+	return r.keepWithin(all)
+}
+
+// nameOf is the name of the node that an incarnation is a boot of, or the incarnation.
+func (r *reading) nameOf(incarnation string) string {
+	inc, err := messages.ParseIncarnation(incarnation)
+	if name := r.Names[inc]; err == nil && name != "" {
+		return name
+	}
+	return incarnation
+}
+
+// sessionLane are the bindings of its session.
+func (r *reading) sessionLane() []State {
+	var all []State
+	for i := range r.Bindings {
+		e := &r.Bindings[i]
+		s := State{From: e.At, To: r.end(), Of: e.Subject, What: e.What, Reason: e.Reason}
+		if worker := detailOf(e).Worker; worker != "" {
+			s.What += " to " + worker
+		}
+		if i+1 < len(r.Bindings) {
+			s.To = r.Bindings[i+1].At
+		}
+		all = append(all, s)
+	}
+	return r.keepWithin(all)
+}
+
+// serverLane are the times at which a server was not there for one of the nodes.
+func (r *reading) serverLane() []State {
+	var all []State
+	for i := range r.Servers {
+		e := &r.Servers[i]
+		if e.What == "back" {
+			continue
+		}
+		s := State{From: e.At, To: r.end(), Of: e.Subject, What: e.What, Reason: e.Reason, By: r.Names[e.Incarnation]}
+		for j := i + 1; j < len(r.Servers); j++ {
+			if next := &r.Servers[j]; next.Subject == e.Subject && next.Incarnation == e.Incarnation {
+				s.To = next.At
+				break
+			}
+		}
+		all = append(all, s)
+	}
+	return r.keepWithin(all)
+}
+
+// detail is what an entry about a session says of its worker.
+type detail struct {
+	Worker string `json:"worker"`
+}
+
+func detailOf(e *messages.JournalEntry) (d detail) {
+	_ = json.Unmarshal(e.Detail, &d) // an entry without one names no worker
+	return d
+}
+
+// gapEnd is the time of the last entry that is missing.
+func gapEnd(e *messages.JournalEntry) time.Time {
+	var d journal.GapDetail
+	if json.Unmarshal(e.Detail, &d) != nil {
+		return e.At
+	}
+	return d.Until
+}

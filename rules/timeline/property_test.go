@@ -1,0 +1,231 @@
+package timeline_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/journal"
+	"github.com/troupe-run/troupe/rules/roster"
+	"github.com/troupe-run/troupe/rules/timeline"
+)
+
+// draw makes any record, also one that no node would write.
+type draw struct{ *rapid.T }
+
+func (t draw) at(name string) time.Time { return sec(float64(rapid.IntRange(-5, 25).Draw(t.T, name))) }
+
+// maybe is a time, or none.
+func (t draw) maybe(name string) time.Time {
+	if rapid.IntRange(0, 3).Draw(t.T, name+" is there") == 0 {
+		return time.Time{}
+	}
+	return t.at(name)
+}
+
+func (t draw) node() messages.Incarnation {
+	return rapid.SampledFrom([]messages.Incarnation{a, b, {3}}).Draw(t.T, "node")
+}
+
+// poolReasons are the conditions that a pool may have.
+var poolReasons = []roster.Reason{
+	roster.Ready, roster.WorkersBusy, roster.WorkersStarting, roster.WorkersCordoned, roster.PoolBroken, roster.NoWorkerYet, roster.Settling,
+	roster.StoreAway, roster.BrokerAway, roster.BrokerBlocked, roster.Handed,
+}
+
+func (t draw) reason() string {
+	return rapid.SampledFrom(poolReasons).Draw(t.T, "reason").String()
+}
+
+func (t draw) execution() messages.Execution {
+	e := ran()
+	e.Status = rapid.SampledFrom(messages.Statuses()).Draw(t.T, "status")
+	e.RunAt, e.ScheduledAt, e.StartedAt, e.FinishedAt, e.FirstPlacedAt = t.at("due"), t.maybe("placed"), t.maybe("started"), t.maybe("ended"), t.maybe("first")
+	e.Affinity = rapid.SampledFrom([]messages.Affinity{"", messages.AffinityHint, messages.AffinityStrict}).Draw(t.T, "affinity")
+	if e.Affinity != "" {
+		e.Session, e.SessionEpoch = "u-17", int64(rapid.IntRange(0, 2).Draw(t.T, "epoch"))
+	}
+	return e
+}
+
+func (t draw) event() timeline.Event {
+	return timeline.Event{
+		At: t.at("event"), Attempt: messages.Attempt(rapid.IntRange(0, 2).Draw(t.T, "attempt")), Kind: rapid.SampledFrom([]string{"take_back", "rescue", "place", "stale_write"}).Draw(t.T, "kind"),
+		To: rapid.SampledFrom([]messages.Status{messages.Requested, messages.Cancelled}).Draw(t.T, "to"), Reason: "r", Worker: "b/python/3",
+		RunAt: t.maybe("event due"), ScheduledAt: t.maybe("event placed"), StartedAt: t.maybe("event started"),
+	}
+}
+
+func (t draw) condition() messages.JournalEntry {
+	e := messages.JournalEntry{At: t.at("condition"), Incarnation: t.node(), Kind: messages.JournalPool, Subject: "python", What: journal.ConditionChanged, Reason: t.reason()}
+	if rapid.Bool().Draw(t.T, "shared") {
+		d := journal.ConditionDetail{Until: t.at("until"), Then: t.reason(), Shares: map[string]float64{t.reason(): 0.4, t.reason(): 0.6}}
+		e.Detail, _ = json.Marshal(d)
+	}
+	return e
+}
+
+func (t draw) before() messages.Execution {
+	e := t.execution()
+	e.ID, e.Seq = one, int64(rapid.IntRange(1, 20).Draw(t.T, "seq"))
+	e.RequestedAt = t.at("requested")
+	return e
+}
+
+func several[V any](t draw, name string, of func() V) []V {
+	list := make([]V, rapid.IntRange(0, 4).Draw(t.T, name))
+	for i := range list {
+		list[i] = of()
+	}
+	return list
+}
+
+func (t draw) record() *timeline.Record {
+	r := &timeline.Record{Now: sec(30), Execution: t.execution(), Known: map[messages.Incarnation]time.Time{}}
+	r.Events = several(t, "events", t.event)
+	slices.SortFunc(r.Events, func(x, y timeline.Event) int { return x.At.Compare(y.At) })
+	r.Conditions = several(t, "conditions", t.condition)
+	slices.SortFunc(r.Conditions, func(x, y messages.JournalEntry) int { return x.At.Compare(y.At) })
+	r.Before = several(t, "before", t.before)
+	r.Bindings = several(t, "bindings", func() messages.JournalEntry {
+		return session(float64(rapid.IntRange(-5, 25).Draw(t.T, "binding")), rapid.SampledFrom([]string{"bound", "unbound"}).Draw(t.T, "what"))
+	})
+	r.Gaps = several(t, "gaps", func() messages.JournalEntry {
+		from := rapid.IntRange(-5, 25).Draw(t.T, "gap")
+		return gapOf(t.node(), rapid.SampledFrom([]messages.JournalKind{messages.JournalPool, messages.JournalSession}).Draw(t.T, "of"), float64(from), float64(from+2))
+	})
+	for _, inc := range []messages.Incarnation{a, b} {
+		if rapid.Bool().Draw(t.T, "known") {
+			r.Known[inc] = t.at("known until")
+		}
+	}
+	if rapid.IntRange(0, 4).Draw(t.T, "bounded") == 0 {
+		r.Read = t.at("read")
+	}
+	return r
+}
+
+// Whatever is recorded, the intervals cover the time from the request to the start exactly, without overlap, and each cause is shown
+// by a record that holds for its whole interval.
+func TestTheWaitIsCoveredAndShown(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		r := draw{rt}.record()
+		got := timeline.Of(r)
+		at := r.Execution.RequestedAt
+		for i, w := range got.Wait {
+			require.True(rt, w.From.Equal(at), "interval %d begins where the one before ends", i)
+			require.True(rt, w.From.Before(w.To), "interval %d is not empty", i)
+			at = w.To
+			if i > 0 {
+				require.NotEqual(rt, got.Wait[i-1], w)
+			}
+			if w.Cause == timeline.Unknown {
+				require.Empty(rt, w.Source)
+				continue
+			}
+			for _, moment := range []time.Time{w.From, w.From.Add(w.To.Sub(w.From) / 2), w.To.Add(-time.Nanosecond)} {
+				require.True(rt, shown(r, &w, moment), "%s from %s at %s", w.Cause, w.Source, moment)
+			}
+		}
+		if end := waitEnd(r); end.After(r.Execution.RequestedAt) {
+			require.True(rt, at.Equal(end), "the wait ends with %s, want %s", at, end)
+		} else {
+			require.Empty(rt, got.Wait)
+		}
+	})
+}
+
+// waitEnd is when the wait ended: with the start of a run that was not lost, else with the execution, else it has not.
+func waitEnd(r *timeline.Record) time.Time {
+	e := &r.Execution
+	end := e.FinishedAt
+	if end.IsZero() {
+		end = r.Now
+	}
+	if e.StartedAt.IsZero() {
+		return end
+	}
+	for _, v := range r.Events {
+		if v.Kind == "rescue" && v.To == messages.Requested && !v.At.Before(e.StartedAt) {
+			return end
+		}
+	}
+	return e.StartedAt
+}
+
+// shown reports whether a record shows the cause at a moment. It looks at each record alone.
+func shown(r *timeline.Record, w *timeline.Wait, at time.Time) bool {
+	within := func(from, to time.Time) bool { return !from.IsZero() && !at.Before(from) && at.Before(to) }
+	switch w.Source {
+	case timeline.FromJournal:
+		return slices.ContainsFunc(r.Conditions, func(e messages.JournalEntry) bool {
+			return !e.At.After(at) && says(&e, w.Cause) && !replaced(r, &e, at)
+		})
+	case timeline.FromSession:
+		return w.Link == one && slices.ContainsFunc(r.Before, func(p messages.Execution) bool {
+			return p.Seq < r.Execution.Seq && p.Affinity != messages.AffinityHint && !at.Before(p.RequestedAt) && (p.FinishedAt.IsZero() || at.Before(p.FinishedAt))
+		})
+	case timeline.FromEvents:
+		return slices.ContainsFunc(r.Events, func(v timeline.Event) bool {
+			switch w.Cause {
+			case timeline.OnQueue:
+				return within(v.ScheduledAt, v.At) || v.Kind == "take_back" || v.Kind == "rescue"
+			case timeline.LostRun:
+				return within(v.StartedAt, v.At)
+			}
+			return !at.Before(v.At) && v.To == messages.Requested
+		})
+	}
+	e := &r.Execution
+	return w.Cause == timeline.NotDue || w.Cause == timeline.OnQueue && within(e.ScheduledAt, r.Now.Add(time.Hour))
+}
+
+// says reports whether an entry can show a cause.
+func says(e *messages.JournalEntry, cause string) bool {
+	words := []string{cause}
+	if cause == timeline.BeingPlaced || cause == timeline.SessionWorker {
+		words = []string{roster.Ready.String()}
+	}
+	var d journal.ConditionDetail
+	if len(e.Detail) > 0 && json.Unmarshal(e.Detail, &d) == nil {
+		_, has := d.Shares[words[0]]
+		return has || d.Then == words[0] || e.Reason == words[0]
+	}
+	return e.Reason == words[0]
+}
+
+// replaced reports whether an entry holds no more at a moment: its writer wrote another, lost some, ended, or was not read so far.
+func replaced(r *timeline.Record, e *messages.JournalEntry, at time.Time) bool {
+	last := e.At
+	for i := range r.Conditions {
+		o := &r.Conditions[i]
+		if o.Incarnation != e.Incarnation {
+			continue
+		}
+		if o.At.After(e.At) && !o.At.After(at) {
+			return true
+		}
+		if o.At.After(last) {
+			last = o.At
+		}
+	}
+	for _, g := range r.Gaps {
+		if g.Incarnation == e.Incarnation && g.Subject == "pool" && !g.At.Before(e.At) && !g.At.After(at) {
+			return true
+		}
+	}
+	if last.After(at) {
+		return false
+	}
+	known, ok := r.Known[e.Incarnation]
+	if d := (journal.ConditionDetail{}); len(e.Detail) > 0 && json.Unmarshal(e.Detail, &d) == nil && d.Until.After(at) {
+		return false
+	}
+	return !ok || !at.Before(known)
+}
