@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/submit"
+	"github.com/troupe-run/troupe/rules/timeline"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -39,6 +40,10 @@ type Backend interface {
 	Follow(ctx context.Context, id messages.ExecutionID, each func(view.Live) error) error
 	// Why explains why an execution does not run yet.
 	Why(ctx context.Context, id messages.ExecutionID) (view.Explanation, error)
+	// Timeline says where the time of an execution went.
+	Timeline(ctx context.Context, id messages.ExecutionID) (timeline.Timeline, error)
+	// Journal returns a page of what happened outside of executions.
+	Journal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error)
 
 	// Workers returns the workers of all live nodes, or of the named one.
 	Workers(ctx context.Context, pool, node string) (view.Workers, error)

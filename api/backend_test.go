@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/submit"
+	"github.com/troupe-run/troupe/rules/timeline"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/sqlite"
 )
@@ -213,6 +214,15 @@ func (b *backend) Worker(_ context.Context, id messages.WorkerID) (view.WorkerDe
 	}
 	return view.WorkerDetail{Worker: worker0, History: []store.WorkerEvent{
 		{Generation: 1, At: worker0.Since, From: "initializing", To: "ready", Reason: "init_complete", Lasted: 1500 * time.Microsecond}}}, nil
+}
+
+func (b *backend) Timeline(ctx context.Context, id messages.ExecutionID) (timeline.Timeline, error) {
+	e, err := b.Get(ctx, id)
+	return timeline.Of(&timeline.Record{Now: e.RequestedAt.Add(time.Second), Execution: e}), err
+}
+
+func (b *backend) Journal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error) {
+	return b.ReadJournal(ctx, q)
 }
 
 func (b *backend) ProbeWorker(ctx context.Context, id messages.WorkerID, _ string) (view.WorkerDetail, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/submit"
+	"github.com/troupe-run/troupe/rules/timeline"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -51,6 +52,9 @@ func executionRoutes() []*route {
 			summary: "The events of the execution, oldest first.", result: EventsView{}, handle: (*server).events},
 		{method: "GET", path: one + "/why", scope: ScopeRead, own: true, group: "executions", storeless: true,
 			summary: "What the execution waits for.", result: view.Explanation{}, handle: (*server).why},
+		{method: "GET", path: one + "/timeline", scope: ScopeRead, own: true, group: "executions",
+			summary: "Where its time went: what it waited for and why, its placements and runs, and what became of its worker, node, session and servers.",
+			result:  timeline.Timeline{}, handle: (*server).timeline},
 	}
 }
 
@@ -361,6 +365,13 @@ func (s *server) why(c *call) error {
 	return s.ofExecution(c, func(id messages.ExecutionID) (any, error) {
 		explanation, err := s.Backend.Why(c.r.Context(), id)
 		return &explanation, err
+	})
+}
+
+func (s *server) timeline(c *call) error {
+	return s.ofExecution(c, func(id messages.ExecutionID) (any, error) {
+		lanes, err := s.Backend.Timeline(c.r.Context(), id)
+		return &lanes, err
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/rules/timeline"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -258,6 +259,10 @@ func TestCancelAndRetry(t *testing.T) {
 	require.Equal(t, "all_busy", read[view.Explanation](t, ask(t, h, "GET", one+"/why", ""), 200).Reason)
 	out := read[OutputView](t, ask(t, h, "GET", one+"/output", ""), 200)
 	require.Empty(t, out.Stdout)
+	lanes := ask(t, h, "GET", one+"/timeline", "")
+	require.Equal(t, timeline.Unknown, read[timeline.Timeline](t, lanes, 200).Wait[0].Cause)
+	require.Contains(t, lanes.Body.String(), `"servers":[]`, "a lane without states is a list")
+	refused(t, ask(t, h, "GET", executionsPath+"/"+messages.NewExecutionID().String()+"/timeline", ""), 404, messages.CodeNotFound, "execution")
 }
 
 func TestOutputKeepsBytes(t *testing.T) {

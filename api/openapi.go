@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/submit"
+	"github.com/troupe-run/troupe/rules/timeline"
 )
 
 // document renders the OpenAPI 3.1 description of the table. The schemas come from the types that the handlers read and
@@ -57,13 +58,20 @@ func document(table []*route, version string) []byte {
 // schemaNames are the names of the schemas that are not named as their type. Generated clients use these names, so they
 // must not change.
 var schemaNames = map[reflect.Type]string{
-	reflect.TypeFor[submit.Request]():  "SubmitRequest",
-	reflect.TypeFor[view.Node]():       "NodeView",
-	reflect.TypeFor[view.Pool]():       "PoolView",
-	reflect.TypeFor[view.Retry]():      "RetryView",
-	reflect.TypeFor[view.Session]():    "SessionView",
-	reflect.TypeFor[view.Transition](): "TransitionView",
-	reflect.TypeFor[view.Worker]():     "WorkerView",
+	reflect.TypeFor[submit.Request]():   "SubmitRequest",
+	reflect.TypeFor[view.Node]():        "NodeView",
+	reflect.TypeFor[view.Pool]():        "PoolView",
+	reflect.TypeFor[view.Retry]():       "RetryView",
+	reflect.TypeFor[view.Session]():     "SessionView",
+	reflect.TypeFor[view.Transition]():  "TransitionView",
+	reflect.TypeFor[timeline.Attempt](): "TimelineAttempt",
+	reflect.TypeFor[timeline.Gap]():     "TimelineGap",
+	reflect.TypeFor[timeline.Link]():    "TimelineLink",
+	reflect.TypeFor[timeline.Run]():     "TimelineRun",
+	reflect.TypeFor[timeline.State]():   "TimelineState",
+	reflect.TypeFor[timeline.Wait]():    "TimelineWait",
+	reflect.TypeFor[timeline.Window]():  "TimelineWindow",
+	reflect.TypeFor[view.Worker]():      "WorkerView",
 }
 
 // schemaName is the name of a type's schema.

@@ -83,6 +83,7 @@ func routes() []*route {
 	table = append(table, deadLetterRoutes()...)
 	table = append(table, sessionRoutes()...)
 	table = append(table, nodeRoutes()...)
+	table = append(table, journalRoutes()...)
 	for _, rt := range table {
 		if rt.bodyMax == 0 {
 			rt.bodyMax = BodyMax

@@ -7,7 +7,7 @@
 // placement: every change that it makes is a change of a row, or a message to a pool that changes rows.
 //
 // Nodes knows which incarnations there are and how this node stands with each (nodes.go). Calls asks one of them (calls.go).
-// The parts of Operator are the questions and commands: executions.go, follow.go, output.go, why.go, fleet.go, steer.go,
+// The parts of Operator are the questions and commands: executions.go, follow.go, output.go, why.go, timeline.go, fleet.go, steer.go,
 // cordons.go, sessions.go. answers.go answers the same for other nodes. The types of the answers are those of operate/view; api
 // maps them to HTTP.
 package operate

@@ -87,6 +87,7 @@ type Store interface {
 	ListSessions(ctx context.Context, pool, after string, boundOnly bool, limit int) ([]store.Session, error)
 	Unbind(ctx context.Context, bindings []store.Binding) (int, error)
 	Routers(ctx context.Context) ([]store.Router, error)
+	ReadJournal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error)
 }
 
 // Pools are this node's own pools.

@@ -33,7 +33,7 @@ type completion struct{ *app }
 // addTo adds it to every verb below root that takes such a name.
 func (c completion) addTo(root *cobra.Command) {
 	for verb, o := range map[string]offer{
-		"submit": submitArguments, "get": first(executionIDs("")), "why": first(executionIDs("")),
+		"submit": submitArguments, "get": first(executionIDs("")), "timeline": first(executionIDs("")), "why": first(executionIDs("")),
 		"logs": first(executionIDs("")), "wait": first(executionIDs("")),
 		"cancel":  executionIDs("requested,scheduling,scheduled,running,cancelling"),
 		"retry":   executionIDs("failed,timed_out,cancelled,abandoned"),

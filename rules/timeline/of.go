@@ -88,7 +88,7 @@ func (r *reading) placementFacts() []fact {
 			claimed = a.StartedAt
 			facts = append(facts, fact{
 				from: a.StartedAt, to: end, cause: LostRun, source: FromEvents,
-				evidence: fmt.Sprintf("attempt %d ran on %s and was lost: %s", a.Attempt, a.Worker, words(a.Reason)),
+				evidence: fmt.Sprintf("attempt %d began on %s and was given back: %s", a.Attempt, a.Worker, words(a.Reason)),
 			})
 		}
 		if !a.ScheduledAt.IsZero() {

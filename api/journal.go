@@ -1,0 +1,110 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// JournalList is a page of the journal, newest first. A page may be short, or even empty, and have a cursor.
+type JournalList struct {
+	Entries    []messages.JournalEntry `json:"entries"`
+	NextCursor string                  `json:"next_cursor,omitempty"`
+}
+
+func journalRoutes() []*route {
+	return []*route{
+		{method: "GET", path: "/api/v1/journal", scope: ScopeRead, group: "nodes", params: []param{
+			{name: "from", kind: "string", help: "Only at this time or later, as 2030-01-31T08:00:00Z."},
+			{name: "to", kind: "string", help: "Only before this time."},
+			{name: "kind", kind: "string", many: true, help: "Only this kind: node, pool, router, session, server, operator or gap; repeat it, or join several with commas."},
+			{name: "subject", kind: "string", help: "Only about this: an incarnation, a pool, a session as pool/name, store or broker, or what a command named."},
+			limitParam, cursorParam},
+			summary: "What happened to nodes, pools, routers, sessions and servers, and what operators did, newest first.",
+			result:  JournalList{}, handle: (*server).journal},
+	}
+}
+
+func (s *server) journal(c *call) error {
+	q, err := journalQuery(c.query)
+	if err != nil {
+		return err
+	}
+	page, err := s.Backend.Journal(c.r.Context(), q)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c.w, http.StatusOK, &JournalList{Entries: orEmpty(page.Entries), NextCursor: journalCursor(page.Next)})
+}
+
+func journalQuery(q query) (j store.JournalQuery, err error) {
+	j.Newest, j.Subject = true, q.text("subject")
+	for _, text := range q.all("kind") {
+		for name := range strings.SplitSeq(text, ",") {
+			kind := messages.JournalKind(name)
+			if !slices.Contains(messages.JournalKinds(), kind) {
+				return j, invalid("kind %q is not known; want one of %v", clip(name), messages.JournalKinds())
+			}
+			j.Kinds = append(j.Kinds, kind)
+		}
+	}
+	if j.From, err = q.moment("from"); err != nil {
+		return j, err
+	}
+	if j.To, err = q.moment("to"); err != nil {
+		return j, err
+	}
+	if j.Limit, err = q.number("limit", 1, 1000, 100); err != nil {
+		return j, err
+	}
+	j.After, err = q.journalPosition()
+	return j, err
+}
+
+// moment reads a time. A missing parameter gives zero.
+func (q query) moment(name string) (time.Time, error) {
+	text := q.text(name)
+	if text == "" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil || at.Year() < 1 || at.Year() > 9999 {
+		return time.Time{}, invalid("%s must be a time, as 2030-01-31T08:00:00Z, got %q", name, clip(text))
+	}
+	return at.UTC(), nil
+}
+
+// journalCursor encodes a position of the journal.
+func journalCursor(c store.JournalCursor) string {
+	if c.IsZero() {
+		return ""
+	}
+	return cursor(fmt.Sprintf("%d %s %d", c.At.UnixMicro(), c.Incarnation, c.Number))
+}
+
+func (q query) journalPosition() (c store.JournalCursor, err error) {
+	text := q.text("cursor")
+	if text == "" {
+		return c, nil
+	}
+	position, err := parseCursor(text)
+	if err != nil {
+		return c, err
+	}
+	parts := strings.Split(position, " ")
+	if len(parts) == 3 {
+		micros, badTime := strconv.ParseInt(parts[0], 10, 64)
+		inc, badNode := messages.ParseIncarnation(parts[1])
+		number, badNumber := strconv.ParseInt(parts[2], 10, 64)
+		if badTime == nil && badNode == nil && badNumber == nil && number > 0 {
+			return store.JournalCursor{At: time.UnixMicro(micros).UTC(), Incarnation: inc, Number: number}, nil
+		}
+	}
+	return c, invalid("cursor %q is none of this list's; pass on next_cursor as it came", clip(text))
+}

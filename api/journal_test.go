@@ -1,0 +1,46 @@
+package api
+
+import (
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+func TestJournal(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t)
+	h := New(Config{Backend: b})
+	inc, at := messages.NewIncarnation(), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var entries []messages.JournalEntry
+	for i := range 7 {
+		kind := []messages.JournalKind{messages.JournalPool, messages.JournalOperator, messages.JournalNode}[i%3]
+		entries = append(entries, messages.JournalEntry{At: at.Add(time.Duration(i) * time.Minute), Incarnation: inc, Number: int64(i + 1), Kind: kind, Subject: "python", What: "w"})
+	}
+	require.NoError(t, b.AppendJournal(t.Context(), entries))
+	get := func(query string) (numbers []int64, next string) {
+		page := read[JournalList](t, ask(t, h, "GET", "/api/v1/journal?"+query, ""), 200)
+		require.NotNil(t, page.Entries)
+		for _, e := range page.Entries {
+			numbers = append(numbers, e.Number)
+		}
+		return numbers, page.NextCursor
+	}
+	numbers, next := get("limit=3")
+	require.Equal(t, []int64{7, 6, 5}, numbers)
+	numbers, next = get("limit=3&cursor=" + next)
+	require.Equal(t, []int64{4, 3, 2}, numbers)
+	numbers, next = get("limit=3&cursor=" + next)
+	require.Equal(t, []int64{1}, numbers)
+	require.Empty(t, next)
+	numbers, _ = get("kind=operator,node&from=2026-01-02T03:06:00Z&to=" + url.QueryEscape("2026-01-02T04:09:05+01:00"))
+	require.Equal(t, []int64{5, 3}, numbers)
+	numbers, _ = get("subject=node")
+	require.Empty(t, numbers)
+	for _, query := range []string{"kind=worker", "from=noon", "cursor=x", "cursor=" + cursor("1 x 2"), "limit=0", "order=oldest"} {
+		refused(t, ask(t, h, "GET", "/api/v1/journal?"+query, ""), 400, messages.CodeInvalidRequest, "")
+	}
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
+)
+
+// history has the verb for the journal.
+type history struct{ *app }
+
+func (h history) command() *cobra.Command {
+	var since, until, kind, subject string
+	limit := 0
+	cmd := &cobra.Command{
+		Use: "history", Short: "Show what happened to nodes, pools, routers, sessions and servers, and what operators did", Args: exactly(),
+		Long: "Show what the nodes recorded in the journal, newest first: nodes that came and went, the conditions of pools, routers, bindings of\n" +
+			"sessions, outages of the store and the broker, and the commands of operators with their callers.",
+		Example: "  troupe history --since 1h\n  troupe history --kind operator,node --since 2030-01-31T03:00:00Z --until 2030-01-31T03:30:00Z\n" +
+			"  troupe history --subject python",
+	}
+	f := cmd.Flags()
+	f.StringVar(&since, "since", "", "only at this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
+	f.StringVar(&until, "until", "", "only before this time, or so long ago")
+	f.StringVar(&kind, "kind", "", "only these kinds, joined with commas: node, pool, router, session, server, operator, gap")
+	f.StringVar(&subject, "subject", "", "only about this: an incarnation, a pool, a session as POOL/NAME, store, broker, or what a command named")
+	f.IntVarP(&limit, "limit", "n", 100, "how many, 1 to 1000")
+	cmd.RunE = h.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+		span, err := newSpan(since, until, func() (time.Time, error) { return c.NodeTime(ctx) })
+		if err != nil {
+			return err
+		}
+		query := url.Values{"limit": {strconv.Itoa(limit)}}
+		for name, value := range map[string]string{"kind": kind, "subject": subject, "from": instant(span.since), "to": instant(span.until)} {
+			if value != "" {
+				query.Set(name, value)
+			}
+		}
+		v, err := h.pages(ctx, c, query, limit)
+		if err != nil {
+			return err
+		}
+		var nodes api.NodeList
+		if h.output != "json" {
+			if err := c.Get(ctx, "/api/v1/nodes", &nodes); err != nil {
+				return err
+			}
+		}
+		return h.show(v, []string{"AT", "NODE", "KIND", "SUBJECT", "WHAT", "WHY"}, historyRows(v.Entries, nodes.Nodes))
+	})
+	return cmd
+}
+
+// historyPages bounds the pages of one call: a page may find nothing and have a next one.
+const historyPages = 50
+
+// pages reads the journal until there are so many entries, or no more.
+func (h history) pages(ctx context.Context, c *client.Client, query url.Values, limit int) (all api.JournalList, err error) {
+	all.Entries = []messages.JournalEntry{}
+	for range historyPages {
+		var page api.JournalList
+		if err := c.Get(ctx, "/api/v1/journal?"+query.Encode(), &page); err != nil {
+			return all, err
+		}
+		all.Entries, all.NextCursor = append(all.Entries, page.Entries...), page.NextCursor
+		if page.NextCursor == "" || len(all.Entries) >= limit {
+			return all, nil
+		}
+		query.Set("cursor", page.NextCursor)
+		query.Set("limit", strconv.Itoa(limit-len(all.Entries)))
+	}
+	return all, nil
+}
+
+// instant writes a time for the API; nothing for none.
+func instant(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339Nano)
+}
+
+// historyRows name incarnations by their nodes, where those are known.
+func historyRows(entries []messages.JournalEntry, nodes []view.Node) [][]string {
+	names := make(map[string]string, len(nodes))
+	for _, n := range nodes {
+		names[n.Incarnation.String()] = n.Name
+	}
+	rows := make([][]string, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		inc := e.Incarnation.String()
+		why := e.Reason
+		if e.Caller != "" {
+			why = joined(why, "by "+e.Caller)
+		}
+		if e.Kind == messages.JournalPool && len(e.Detail) > 0 {
+			why = joined(why, string(e.Detail))
+		}
+		rows[i] = []string{clock(e.At), or(names[inc], e.Incarnation.Short()), string(e.Kind), or(names[e.Subject], e.Subject), e.What, why}
+	}
+	return rows
+}
