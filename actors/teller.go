@@ -36,14 +36,15 @@ type teller struct {
 	holds atomic.Bool // the actor reads it too
 	one   sync.Mutex  // the round that is under way
 
-	epoch  int64 // 0: it does not hold the outbox
-	cursor store.NoticesCursor
-	page   *noticePage // that was not told to its end
-	ahead  chan pageRead
-	record *toldRecord
-	stuck  time.Time // since when every round has failed; zero: the last one did not
-	rests  time.Time // until then others may take the outbox
-	logs   tellerLogs
+	epoch   int64 // 0: it does not hold the outbox
+	cursor  store.NoticesCursor
+	page    *noticePage // that was not told to its end
+	ahead   chan pageRead
+	record  *toldRecord
+	unheard unheardRoutes
+	stuck   time.Time // since when every round has failed; zero: the last one did not
+	rests   time.Time // until then others may take the outbox
+	logs    tellerLogs
 }
 
 // tellerLogs are the messages of a broker or of notices that stay as they are.
@@ -100,8 +101,19 @@ func (t *teller) tell(ctx context.Context) (round, error) {
 			return roundEmpty, err
 		}
 		page := t.page
+		size := page.size()
 		if page.More {
 			t.readAhead(ctx, page.Next)
+		}
+		whole, err := t.probe(ctx, page)
+		if err != nil {
+			return roundEmpty, err
+		}
+		if !whole {
+			if err := t.readAgain(ctx); err != nil {
+				return roundEmpty, err
+			}
+			continue
 		}
 		if err := t.publish(ctx, page); err != nil {
 			return roundEmpty, err
@@ -111,7 +123,7 @@ func (t *teller) tell(ctx context.Context) (round, error) {
 		if page.stuck() {
 			return roundEmpty, page.refused()
 		}
-		if !page.More && len(page.messages) < noticesPage/2 {
+		if !page.More && size < noticesPage/2 {
 			return roundEmpty, t.record.keep(ctx)
 		}
 	}
@@ -174,15 +186,26 @@ func (t *teller) next(ctx context.Context) (err error) {
 	if t.page, err = t.takeAhead(); t.page != nil || err != nil {
 		return err
 	}
-	t.page, err = t.read(ctx, t.cursor)
+	t.page, err = t.read(ctx, t.cursor, t.unheard.copy())
+	return err
+}
+
+// readAgain reads the page of the cursor again, without the routes that turned out to be heard. What was read ahead follows the
+// page as it was.
+func (t *teller) readAgain(ctx context.Context) (err error) {
+	t.page = nil
+	if _, err = t.takeAhead(); err != nil {
+		t.cfg.Logger.Debug("page read ahead and not used", "error", err)
+	}
+	t.page, err = t.read(ctx, t.cursor, t.unheard.copy())
 	return err
 }
 
 // read reads a page and makes its messages.
-func (t *teller) read(ctx context.Context, from store.NoticesCursor) (*noticePage, error) {
+func (t *teller) read(ctx context.Context, from store.NoticesCursor, unheard store.NoticeRoutes) (*noticePage, error) {
 	limited, cancel := context.WithTimeout(ctx, noticesCall)
 	defer cancel()
-	found, err := t.cfg.Store.ReadNotices(limited, from, noticesPage)
+	found, err := t.cfg.Store.ReadNotices(limited, from, noticesPage, unheard)
 	if err != nil {
 		return nil, err
 	}
@@ -193,8 +216,9 @@ func (t *teller) read(ctx context.Context, from store.NoticesCursor) (*noticePag
 func (t *teller) readAhead(ctx context.Context, from store.NoticesCursor) {
 	answer := make(chan pageRead, 1)
 	t.ahead = answer
+	known := t.unheard.copy()
 	go func() {
-		page, err := t.read(ctx, from)
+		page, err := t.read(ctx, from, known)
 		answer <- pageRead{page, err}
 	}()
 }

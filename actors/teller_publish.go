@@ -23,10 +23,20 @@ type noticePage struct {
 	store.NoticesPage
 	messages []broker.Message
 	ids      []messages.ExecutionID
-	from     int // the first that is not told
-	tries    int // publishings that were refused in part
+	routes   []store.NoticeRoute // zero: routeOf
+	from     int                 // the first that is not told
+	tries    int                 // publishings that were refused in part
 	later    []messages.ExecutionID
 	total    int // messages that it had
+}
+
+// size is how many notices the page has, also unread ones.
+func (p *noticePage) size() int {
+	n := p.total
+	for _, unread := range p.Unread {
+		n += unread
+	}
+	return n
 }
 
 // stuck reports whether the broker has refused all of the page, which is then no time to go on at once.
@@ -47,7 +57,8 @@ func (t *teller) compose(found store.NoticesPage) *noticePage {
 			p.Gone++
 			continue
 		}
-		p.messages, p.ids = append(p.messages, m), append(p.ids, found.Notices[i].Execution.ID)
+		e := &found.Notices[i].Execution
+		p.messages, p.ids, p.routes = append(p.messages, m), append(p.ids, e.ID), append(p.routes, routeOf(e))
 	}
 	p.total = len(p.messages)
 	p.Notices = nil // the messages have what is needed of them
@@ -144,7 +155,7 @@ func (t *teller) send(ctx context.Context, all []broker.Message) (confirms []bro
 // advance moves behind those of the confirms that are told from the first on: a queue has them, or nobody listens.
 func (t *teller) advance(p *noticePage, confirms []broker.Confirm) {
 	told, unheard := 0, 0
-	for _, c := range confirms {
+	for i, c := range confirms {
 		if c == broker.Returned {
 			unheard++
 		} else if c == broker.Confirmed {
@@ -152,6 +163,7 @@ func (t *teller) advance(p *noticePage, confirms []broker.Confirm) {
 		} else {
 			break
 		}
+		t.unheard.learn(p.routes[p.from+i], c)
 	}
 	p.from += told + unheard
 	t.count("told", told)
@@ -189,12 +201,12 @@ func (t *teller) putOff(p *noticePage, confirms []broker.Confirm) {
 			p.later = append(p.later, p.ids[i])
 			t.count("put_off", 1)
 		case broker.Unknown:
-			p.messages[end], p.ids[end] = p.messages[i], p.ids[i]
+			p.messages[end], p.ids[end], p.routes[end] = p.messages[i], p.ids[i], p.routes[i]
 			end++
 		default: // told, though one before it was not
 		}
 	}
-	p.messages, p.ids, p.tries = p.messages[:end], p.ids[:end], 0
+	p.messages, p.ids, p.routes, p.tries = p.messages[:end], p.ids[:end], p.routes[:end], 0
 }
 
 // alone publishes one message after the other where one of them is a message that the broker can never take. That one is passed

@@ -76,6 +76,7 @@ func tellerOf(s store.Store, b broker.Broker) (*teller, *noticePage, func(string
 	for range p.total {
 		id := messages.NewExecutionID()
 		p.ids, p.messages = append(p.ids, id), append(p.messages, broker.Message{ID: id.String()})
+		p.routes = append(p.routes, store.NoticeRoute{})
 	}
 	return t, p, func(result string) int {
 		mu.Lock()

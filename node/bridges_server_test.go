@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/peers"
+	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/test/servers"
 )
@@ -104,6 +106,45 @@ func TestSubmitAndListenByAMQP(t *testing.T) {
 		pending, err := k.Store().PendingNotices(t.Context())
 		return err == nil && pending.Count == 0
 	})
+}
+
+// While no queue is bound, most notices are not published. A program that binds one hears of all that ends later.
+func TestAListenerThatBindsLateHearsOfAllThatEndsLater(t *testing.T) {
+	t.Parallel()
+	k, o := onServers(t, handle(map[string]messages.Handler{"echo": echo}), goPack(t, map[string]string{"echo": ""}))
+	run := func() map[messages.ExecutionID]bool {
+		const n = 100
+		list := make([]submit.Request, n)
+		for i := range list {
+			list[i] = ask("t.echo", object{})
+		}
+		submitted, err := k.Submit(t.Context(), list)
+		require.NoError(t, err)
+		ids := map[messages.ExecutionID]bool{}
+		for _, s := range submitted {
+			ids[s.Execution.ID] = true
+		}
+		k.until("all are told", func() bool {
+			pending, err := k.Store().PendingNotices(t.Context())
+			left, failed := k.Store().List(t.Context(), store.Filter{Statuses: []messages.Status{messages.Requested, messages.Scheduled, messages.Running}})
+			return err == nil && failed == nil && pending.Count == 0 && len(left.Executions) == 0
+		})
+		return ids
+	}
+	for range 3 {
+		run()
+	}
+	_, notices := o.listen("ears", "execution.#")
+	for range 2 {
+		for ids := run(); len(ids) > 0; {
+			n, _ := hears[messages.ExecutionCompleted](t, notices)
+			delete(ids, n.ExecutionID)
+		}
+	}
+	shown := httptest.NewRecorder()
+	k.Metrics().ServeHTTP(shown, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
+	require.Contains(t, shown.Body.String(), `troupe_notices_total{result="unheard"} 300`)
+	require.Contains(t, shown.Body.String(), `troupe_notices_total{result="told"} 200`)
 }
 
 // Another program submits by inserting a row into Postgres, in a transaction of its own, and hears of the outcome on

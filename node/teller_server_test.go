@@ -65,8 +65,8 @@ func (k *killed) HoldNotices(ctx context.Context, inc messages.Incarnation, leas
 	return through(k, func() (store.NoticesHold, error) { return k.Store.HoldNotices(ctx, inc, lease) })
 }
 
-func (k *killed) ReadNotices(ctx context.Context, from store.NoticesCursor, limit int) (store.NoticesPage, error) {
-	return through(k, func() (store.NoticesPage, error) { return k.Store.ReadNotices(ctx, from, limit) })
+func (k *killed) ReadNotices(ctx context.Context, from store.NoticesCursor, limit int, unheard store.NoticeRoutes) (store.NoticesPage, error) {
+	return through(k, func() (store.NoticesPage, error) { return k.Store.ReadNotices(ctx, from, limit, unheard) })
 }
 
 func (k *killed) NoticesTold(ctx context.Context, epoch int64, lease time.Duration, told store.ToldNotices) error {

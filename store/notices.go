@@ -21,7 +21,11 @@ type Notices interface {
 	// ReadNotices returns the next notices, at most limit (1 to 10,000; 0: 1,000), in the order of commits: if one outcome
 	// was stored when the transaction of another began, it comes first. It changes nothing. A page may be shorter than
 	// limit, or empty, and have More.
-	ReadNotices(ctx context.Context, from NoticesCursor, limit int) (NoticesPage, error)
+	//
+	// Of the page's notices of a route in unheard, a store may read only the first, and count the others in Unread: if no
+	// queue gets the first, none would get the others. It does so only for first tries without a trace, whose messages
+	// have the same key and headers, and follow no other notice.
+	ReadNotices(ctx context.Context, from NoticesCursor, limit int, unheard NoticeRoutes) (NoticesPage, error)
 	// NoticesTold deletes told notices, moves the cursor and renews the lease. If epoch is not the holder's, it does
 	// nothing and returns ErrNoticesLost.
 	NoticesTold(ctx context.Context, epoch int64, lease time.Duration, told ToldNotices) error
@@ -50,14 +54,30 @@ type Notice struct {
 	Truncated bool
 }
 
+// NoticeRoute is what the routing key of a notice is made of.
+type NoticeRoute struct {
+	Status messages.Status
+	Action string
+}
+
+// NoticeRoutes is a set of routes.
+type NoticeRoutes map[NoticeRoute]struct{}
+
+// Has reports whether the route is in the set.
+func (r NoticeRoutes) Has(route NoticeRoute) bool {
+	_, ok := r[route]
+	return ok
+}
+
 // NoticesPage is the answer of ReadNotices.
 type NoticesPage struct {
 	Notices []Notice
-	Gone    int           // executions that were purged before they were told
-	Rows    []NoticesRow  // executions that were purged before they were told
-	Next    NoticesCursor // the rows that are told completely once this page is
-	More    bool          // the next page may be read at once
-	Oldest  time.Time     // when the first of them ended
+	Unread  map[NoticeRoute]int // notices that were not read, by route
+	Gone    int                 // executions that were purged before they were told
+	Rows    []NoticesRow        // the rows that are told completely once this page is
+	Next    NoticesCursor       // where the next page begins
+	More    bool                // the next page may be read at once
+	Oldest  time.Time           // when the first of them ended
 }
 
 // ToldNotices reports told pages.

@@ -33,7 +33,8 @@ func endsSQL(x extras) string {
 		b.WriteString(" AND e.session IS NULL")
 	}
 	b.WriteString(` RETURNING i.n, i.edge, now() AS at, ` + recordColumns + `),
- o AS (INSERT INTO outbox (ids) SELECT array_agg(id) FROM e WHERE notify HAVING count(*) > 0)`)
+ o AS (INSERT INTO outbox (ids, status, action) SELECT array_agg(id), k.status, k.action FROM e
+  LEFT JOIN LATERAL (SELECT e.status, e.action WHERE e.trace IS NULL AND e.original IS NULL) k ON true WHERE notify GROUP BY k.status, k.action)`)
 	if x.long {
 		b.WriteString(`, l AS (INSERT INTO outcome (seq, result, error) SELECT e.seq, i.long_result, i.long_error FROM e JOIN i USING (edge)
   WHERE i.long_result IS NOT NULL OR i.long_error IS NOT NULL)`)

@@ -130,9 +130,10 @@ var (
 	leanColumns = `n, id, attempt, after, result, error`
 	leanWhere   = store.Statement(` WHERE e.id = i.id AND e.status = {running} AND e.attempt = i.attempt AND e.session IS NULL`)
 	leanSQL     = leanSet + `) AS i (` + leanColumns + `)` + leanWhere + ` RETURNING i.n, now()`
-	// leanToldSQL is leanSQL that also puts the ids of executions with a notice into the outbox, in one row.
-	leanToldSQL = `WITH e AS (` + leanSet + `, $7::boolean[]) AS i (` + leanColumns + `, notify)` + leanWhere + ` RETURNING i.n, e.id, i.notify),
- o AS (INSERT INTO outbox (ids) SELECT array_agg(id) FROM e WHERE notify HAVING count(*) > 0)
+	// leanToldSQL is leanSQL that also puts the ids of executions with a notice into the outbox, in one row for each route.
+	leanToldSQL = `WITH e AS (` + leanSet + `, $7::boolean[], $8::text[]) AS i (` + leanColumns + `, notify, action)` + leanWhere + `
+  RETURNING i.n, e.id, i.notify, CASE WHEN i.action IS NOT NULL THEN e.status END AS status, i.action),
+ o AS (INSERT INTO outbox (ids, status, action) SELECT array_agg(id), status, action FROM e WHERE notify GROUP BY status, action)
  SELECT n, now() FROM e`
 )
 
@@ -165,17 +166,20 @@ func (s *statements) sortLean(c *changes) []lean {
 func (s *statements) queueLean(batch *pgx.Batch, c *changes, part []lean) {
 	n, attempts, after := make([]int32, len(part)), make([]int32, len(part)), make([]int16, len(part))
 	ids, results, failures := make(column[pgtype.UUID], len(part)), make(blobs, len(part)), make(blobs, len(part))
-	notify, told := make([]bool, len(part)), false
+	notify, actions, told := make([]bool, len(part)), make(column[pgtype.Text], len(part)), false
 	for k := range part {
 		e := &part[k]
 		o := &e.change.Outcome
 		n[k], ids[k], attempts[k], after[k] = int32(k), uuidOf(c.items[e.item].id), int32(part[k].claimed.Attempt), int16(o.Status)
 		results[k], failures[k] = bytesOf(o.Result), store.EncodeError(o.Error)
 		notify[k], told = e.claimed.Notify, told || e.claimed.Notify
+		if e.claimed.Trace == "" && e.claimed.Original.IsZero() {
+			actions[k] = textOf(e.claimed.Action)
+		}
 	}
 	statement, args := leanSQL, []any{n, ids, attempts, after, results, failures}
 	if told {
-		statement, args = leanToldSQL, append(args, notify)
+		statement, args = leanToldSQL, append(args, notify, actions)
 	}
 	batch.Queue(statement, args...).Query(func(rows pgx.Rows) error {
 		return each(rows, func(sc *scanner) {

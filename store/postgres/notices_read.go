@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,24 +63,31 @@ func snapshot(text string) (xmax uint64, open []string, err error) {
 // readOutboxSQL reads up to $6 rows, starting at ($4, $5), that are visible in the snapshot $1 (NULL: this
 // statement's), of the transactions $2 or from $3 on.
 const readOutboxSQL = `WITH s AS MATERIALIZED (SELECT coalesce($1::text::pg_snapshot, pg_current_snapshot()) AS seen),
- o AS ((SELECT o.xid, o.n, o.at, o.ids FROM s, outbox o WHERE o.xid = ANY ($2::text[]::xid8[]) AND (o.xid, o.n) >= ($4::text::xid8, $5::bigint)
+ o AS ((SELECT o.xid, o.n, o.at, o.ids, o.status, o.action FROM s, outbox o WHERE o.xid = ANY ($2::text[]::xid8[]) AND (o.xid, o.n) >= ($4::text::xid8, $5::bigint)
    AND pg_visible_in_snapshot(o.xid, s.seen) ORDER BY o.xid, o.n LIMIT $6)
-  UNION ALL (SELECT o.xid, o.n, o.at, o.ids FROM s, outbox o WHERE o.xid >= $3::text::xid8 AND (o.xid, o.n) >= ($4::text::xid8, $5::bigint)
+  UNION ALL (SELECT o.xid, o.n, o.at, o.ids, o.status, o.action FROM s, outbox o WHERE o.xid >= $3::text::xid8 AND (o.xid, o.n) >= ($4::text::xid8, $5::bigint)
    AND pg_visible_in_snapshot(o.xid, s.seen) ORDER BY o.xid, o.n LIMIT $6))
- SELECT s.seen::text, o.xid::text::bigint, o.n, o.at, o.ids FROM s LEFT JOIN o ON true ORDER BY o.xid, o.n LIMIT $6`
+ SELECT s.seen::text, o.xid::text::bigint, o.n, o.at, o.ids, o.status, o.action FROM s LEFT JOIN o ON true ORDER BY o.xid, o.n LIMIT $6`
 
 // outboxRow is one row that was read.
 type outboxRow struct {
 	store.NoticesRow
-	at  time.Time
-	ids []messages.ExecutionID
+	at    time.Time
+	ids   []messages.ExecutionID
+	route store.NoticeRoute // of all of them; zero: not known
+}
+
+// noticeID is an execution of the outbox, with the route of its row.
+type noticeID struct {
+	id    messages.ExecutionID
+	route store.NoticeRoute
 }
 
 // noticesMax bounds one page.
 const noticesMax = 10_000
 
 // ReadNotices returns the next notices.
-func (s *outbox) ReadNotices(ctx context.Context, from store.NoticesCursor, limit int) (store.NoticesPage, error) {
+func (s *outbox) ReadNotices(ctx context.Context, from store.NoticesCursor, limit int, unheard store.NoticeRoutes) (store.NoticesPage, error) {
 	if limit <= 0 {
 		limit = 1000
 	}
@@ -93,18 +101,20 @@ func (s *outbox) ReadNotices(ctx context.Context, from store.NoticesCursor, limi
 	if err := s.readOutbox(ctx, &r, rowsMax); err != nil {
 		return store.NoticesPage{}, err
 	}
-	page, ids := r.page(rowsMax)
-	if len(ids) == 0 {
+	page, all := r.page(rowsMax)
+	if len(all) == 0 {
 		return page, nil
 	}
 	s.outboxFill.Store(r.fill())
+	ids := toRead(all, unheard, &page)
 	outcomes, err := s.noticeOutcomes(ctx, ids)
 	if err != nil {
 		return store.NoticesPage{}, err
 	}
 	if n := outcomes.fit(ids); n < len(ids) {
-		r.limit = n
-		page, ids = r.page(rowsMax)
+		r.limit = slices.IndexFunc(all, func(k noticeID) bool { return k.id == ids[n] })
+		page, all = r.page(rowsMax)
+		ids = toRead(all, unheard, &page)
 	}
 	if err := s.longOutcomes(ctx, outcomes, ids); err != nil {
 		return store.NoticesPage{}, err
@@ -119,6 +129,25 @@ func (s *outbox) ReadNotices(ctx context.Context, from store.NoticesCursor, limi
 	return page, nil
 }
 
+// toRead returns the ids whose executions must be read, and counts the others in the page.
+func toRead(all []noticeID, unheard store.NoticeRoutes, page *store.NoticesPage) []messages.ExecutionID {
+	ids := make([]messages.ExecutionID, 0, len(all))
+	for _, k := range all {
+		if unheard.Has(k.route) {
+			if n, more := page.Unread[k.route]; more {
+				page.Unread[k.route] = n + 1
+				continue
+			}
+			if page.Unread == nil {
+				page.Unread = map[store.NoticeRoute]int{}
+			}
+			page.Unread[k.route] = 0
+		}
+		ids = append(ids, k.id)
+	}
+	return ids
+}
+
 // readOutbox reads rows of the outbox.
 func (s *outbox) readOutbox(ctx context.Context, r *outboxReader, rowsMax int) error {
 	top, open, err := snapshot(r.cursor.told)
@@ -128,7 +157,9 @@ func (s *outbox) readOutbox(ctx context.Context, r *outboxReader, rowsMax int) e
 	err = s.query(ctx, "read notices", func(v *scanner) {
 		r.seen = v.text()
 		row := outboxRow{NoticesRow: store.NoticesRow{Tx: v.integer(), N: v.integer()}, at: v.time()}
-		if row.ids = v.ids(); row.Tx != 0 {
+		row.ids = v.ids()
+		row.route = store.NoticeRoute{Status: messages.Status(v.integer()), Action: v.text()}
+		if row.Tx != 0 {
 			r.rows = append(r.rows, row)
 		}
 	}, readOutboxSQL, optional(r.cursor.telling), open, strconv.FormatUint(top, 10), r.cursor.xid, r.cursor.n, rowsMax)
@@ -163,8 +194,8 @@ func (r *outboxReader) fill() int64 {
 }
 
 // page takes ids up to the limit. The page's Rows are those that it tells completely.
-func (r *outboxReader) page(rowsMax int) (store.NoticesPage, []messages.ExecutionID) {
-	var ids []messages.ExecutionID
+func (r *outboxReader) page(rowsMax int) (store.NoticesPage, []noticeID) {
+	var ids []noticeID
 	page := store.NoticesPage{}
 	skip := r.cursor.id
 	next := r.cursor
@@ -183,7 +214,9 @@ func (r *outboxReader) page(rowsMax int) (store.NoticesPage, []messages.Executio
 			page.Oldest = row.at
 		}
 		taken := min(room, len(rest))
-		ids = append(ids, rest[:taken]...)
+		for _, id := range rest[:taken] {
+			ids = append(ids, noticeID{id, row.route})
+		}
 		next.xid = strconv.FormatInt(row.Tx, 10)
 		if taken < len(rest) {
 			next.n, next.id = row.N, len(row.ids)-len(rest)+taken

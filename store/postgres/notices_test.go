@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 	"testing"
@@ -41,7 +42,7 @@ func (o *tellerOf) take() {
 func (o *tellerOf) tell() (ids []messages.ExecutionID) {
 	o.t.Helper()
 	for {
-		page, err := o.ReadNotices(o.t.Context(), o.hold.Cursor, 1000)
+		page, err := o.ReadNotices(o.t.Context(), o.hold.Cursor, 1000, nil)
 		require.NoError(o.t, err)
 		for i := range page.Notices {
 			ids = append(ids, page.Notices[i].Execution.ID)
@@ -176,6 +177,31 @@ func (o *tellerOf) buffers(c *pgx.Conn) (pages, open int) {
 	return 0, 0
 }
 
+// Of the outcomes that have one route, only the first of a page is read where no queue gets it, however they were written.
+func TestNoticesThatNobodyHearsAreNotRead(t *testing.T) {
+	t.Parallel()
+	const n = 50
+	h := newHeap(t)
+	o := newTellerOf(t, h.Store)
+	for name, result := range map[string]string{"short": `1`, "long": `"` + strings.Repeat("x", 5000) + `"`} {
+		all := noop(n)
+		for i := range all {
+			all[i].Notify = true
+		}
+		_, err := h.Submit(t.Context(), all)
+		require.NoError(t, err)
+		h.heapOnly(h.places(all))
+		h.heapOnly(h.claims(all))
+		h.heapOnly(h.finishes(all, messages.Outcome{Status: messages.Completed, Result: json.RawMessage(result)}))
+		route := store.NoticeRoute{Status: messages.Completed, Action: all[0].Action}
+		page, err := o.ReadNotices(t.Context(), o.hold.Cursor, 1000, store.NoticeRoutes{route: {}})
+		require.NoError(t, err)
+		require.Len(t, page.Notices, 1, name)
+		require.Equal(t, map[store.NoticeRoute]int{route: n - 1}, page.Unread, name)
+		require.Len(t, o.tell(), n, "all are read where one is heard")
+	}
+}
+
 // Older nodes insert into their own table, before the migration and after it. All of its notices are told, and the
 // bridge of an older node finds none.
 func TestNoticesOfOlderNodesAreTold(t *testing.T) {
@@ -198,7 +224,7 @@ func TestNoticesOfOlderNodesAreTold(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 250, pending.Count)
 	require.GreaterOrEqual(t, pending.Age, time.Hour, "each is as old as it was")
-	page, err := o.ReadNotices(t.Context(), o.hold.Cursor, 1000)
+	page, err := o.ReadNotices(t.Context(), o.hold.Cursor, 1000, nil)
 	require.NoError(t, err)
 	require.Equal(t, 250, page.Gone, "they belong to no execution here")
 	o.tell()
@@ -237,7 +263,7 @@ func TestNoticesOfARestoredDatabaseAreTold(t *testing.T) {
 	_, err := c.Exec(t.Context(), `UPDATE outbox_teller SET told = '4000000000:4000000000:'; UPDATE outbox SET xid = '4000000007'`, pgx.QueryExecModeSimpleProtocol)
 	require.NoError(t, err)
 	o.hold.Cursor = "4000000000:4000000000:||0|0|0"
-	_, err = o.ReadNotices(t.Context(), o.hold.Cursor, 10)
+	_, err = o.ReadNotices(t.Context(), o.hold.Cursor, 10, nil)
 	require.ErrorIs(t, err, store.ErrNoticesLost, "a teller that runs on notices it")
 	o.take()
 	told := o.tell()

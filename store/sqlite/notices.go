@@ -72,8 +72,8 @@ func (s *Store) noticesHolder() messages.Incarnation {
 }
 
 // ReadNotices implements store.Notices. Transactions commit one after the other, so the numbers are in the order of
-// commits.
-func (s *Store) ReadNotices(ctx context.Context, from store.NoticesCursor, limit int) (page store.NoticesPage, err error) {
+// commits. It reads every notice.
+func (s *Store) ReadNotices(ctx context.Context, from store.NoticesCursor, limit int, _ store.NoticeRoutes) (page store.NoticesPage, err error) {
 	after, err := strconv.ParseInt(string(from), 10, 64)
 	if err != nil {
 		return page, fmt.Errorf("cursor %q of the outbox: %w: %w", from, store.ErrInvalid, err)

@@ -33,7 +33,7 @@ func (k *kit) outbox(t *testing.T) *outbox {
 // read returns the next page and moves the cursor.
 func (o *outbox) read(t *testing.T, limit int) store.NoticesPage {
 	t.Helper()
-	page, err := o.ReadNotices(t.Context(), o.Cursor, limit)
+	page, err := o.ReadNotices(t.Context(), o.Cursor, limit, nil)
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(page.Notices), limit)
 	o.Cursor = page.Next
@@ -306,6 +306,57 @@ func testNoticesPurged(t *testing.T, k *kit) {
 	}
 	require.Empty(t, o.tell(t))
 	require.Zero(t, k.pending(t).Count, "the outbox keeps nothing longer than the executions")
+}
+
+// testNoticesUnheard checks that of the notices of a route that no queue gets the first is read, and each other is read or counted.
+// Those of retries and of executions with a trace are read.
+func testNoticesUnheard(t *testing.T, k *kit) {
+	o := k.outbox(t)
+	var plain, read []messages.ExecutionID
+	var changes []store.Change
+	long := messages.Outcome{Status: messages.Completed, Result: json.RawMessage(`"` + strings.Repeat("x", 5000) + `"`)}
+	finish := func(ids *[]messages.ExecutionID, outcome messages.Outcome, change ...func(*messages.Execution)) {
+		e := k.bring(t, messages.Running, append(change, telling)...)
+		*ids = append(*ids, e.ID)
+		changes = append(changes, &store.Finish{ID: e.ID, Attempt: 1, Outcome: outcome})
+	}
+	traced := func(e *messages.Execution) { e.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" }
+	retry := func(e *messages.Execution) { e.Original, e.RetryCount = messages.NewExecutionID(), 1 }
+	for range 5 {
+		for _, outcome := range []messages.Outcome{outcome(messages.Completed), long} {
+			finish(&plain, outcome)
+			finish(&read, outcome, traced)
+			finish(&read, outcome, retry)
+			finish(&read, outcome, func(e *messages.Execution) { e.Action = "core.other" })
+		}
+		finish(&read, failed(messages.Failed))
+	}
+	k.apply(t, changes...)
+	route := store.NoticeRoute{Status: messages.Completed, Action: "core.echo"}
+	start := o.Cursor
+	for _, limit := range []int{1, 7, 1000} {
+		o.Cursor = start
+		var got []messages.ExecutionID
+		unread := 0
+		for more := true; more; {
+			page, err := o.ReadNotices(t.Context(), o.Cursor, limit, store.NoticeRoutes{route: {}})
+			require.NoError(t, err)
+			if n, ok := page.Unread[route]; ok {
+				require.Len(t, page.Unread, 1)
+				unread += n
+				require.True(t, slices.ContainsFunc(page.Notices, func(n store.Notice) bool { return slices.Contains(plain, n.Execution.ID) }), "the first is read")
+			} else {
+				require.Empty(t, page.Unread)
+			}
+			got = append(got, noticeIDs(page)...)
+			o.Cursor, more = page.Next, page.More
+		}
+		require.Subset(t, got, read, "limit %d", limit)
+		require.Subset(t, append(slices.Clone(plain), read...), got)
+		require.Equal(t, len(plain)+len(read), len(got)+unread)
+	}
+	o.Cursor = start
+	require.ElementsMatch(t, append(plain, read...), o.tell(t), "to read changes nothing")
 }
 
 // testDeadLetterKeys checks that a death that is handled twice leaves one record, however many share a time.

@@ -83,6 +83,7 @@ var suite = []named{
 	{"notices have one teller", testNoticesHeld},
 	{"notices that are put off", testNoticesLater},
 	{"notices of what was purged", testNoticesPurged},
+	{"notices that no queue gets", testNoticesUnheard},
 	{"purge", testPurge},
 	{"purge keeps sessions of what waits", testPurgeKeepsSessions},
 	{"a purge passes large sessions", testPurgePassesLargeSessions},

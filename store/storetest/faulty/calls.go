@@ -264,8 +264,8 @@ func (c *calls) HoldNotices(ctx context.Context, inc messages.Incarnation, lease
 }
 
 // ReadNotices implements store.Store.
-func (c *calls) ReadNotices(ctx context.Context, from store.NoticesCursor, limit int) (store.NoticesPage, error) {
-	return value(ctx, c, once, func() (store.NoticesPage, error) { return c.Store.ReadNotices(ctx, from, limit) })
+func (c *calls) ReadNotices(ctx context.Context, from store.NoticesCursor, limit int, unheard store.NoticeRoutes) (store.NoticesPage, error) {
+	return value(ctx, c, once, func() (store.NoticesPage, error) { return c.Store.ReadNotices(ctx, from, limit, unheard) })
 }
 
 // NoticesTold implements store.Store.
