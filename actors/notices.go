@@ -172,12 +172,20 @@ func (n *Notices) heard() {
 	case n.paused || !n.teller.holds.Load():
 	case n.busy || wait <= 0:
 		n.run()
-	case n.soon == nil:
-		n.soon = n.world.After(wait, func() {
-			n.soon = nil
-			n.run()
-		})
+	default:
+		n.later(wait)
 	}
+}
+
+// later begins a round after the wait, unless one is to begin already.
+func (n *Notices) later(wait time.Duration) {
+	if n.soon != nil {
+		return
+	}
+	n.soon = n.world.After(wait, func() {
+		n.soon = nil
+		n.run()
+	})
 }
 
 // run does a round beside the actor. What is committed meanwhile is the next one's.
@@ -245,5 +253,7 @@ func (n *Notices) done(r round, err error) {
 		n.run()
 	case n.due:
 		n.heard()
+	case r == roundUnwritten:
+		n.later(recordRest)
 	}
 }

@@ -177,6 +177,18 @@ func TestNoticesAreToldWhenOutcomesAreCommitted(t *testing.T) {
 	require.Equal(t, len(ids), h.moody.counted("told"))
 }
 
+// What is told is written down soon, also if nothing follows it.
+func TestTheOutboxIsSoonEmptyWhenNothingFollows(t *testing.T) {
+	t.Parallel()
+	h := newHerald(t, time.Hour)
+	h.listen(t, "#")
+	for range 5 { // the first is written down at once
+		h.end(t, 1, true)
+		h.next(t)
+	}
+	soon(t, func() bool { return h.pending(t) == 0 }, "without a word of another outcome")
+}
+
 func TestNoticesThatNobodyHearsAreTold(t *testing.T) {
 	t.Parallel()
 	h := newHerald(t, time.Hour)

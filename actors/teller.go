@@ -21,8 +21,9 @@ const (
 type round uint8
 
 const (
-	roundEmpty round = iota // nothing was left
-	roundMore               // there is more, or may be
+	roundEmpty     round = iota // nothing was left
+	roundMore                   // there is more, or may be
+	roundUnwritten              // nothing was left, and what was told is to be written down soon
 )
 
 // teller tells the outbox while it holds it: page after page in the order of the commits, the next one being read while one is
@@ -124,7 +125,7 @@ func (t *teller) tell(ctx context.Context) (round, error) {
 			return roundEmpty, page.refused()
 		}
 		if !page.More && size < noticesPage/2 {
-			return roundEmpty, t.record.keep(ctx)
+			return t.record.rest(ctx)
 		}
 	}
 	return roundMore, nil

@@ -9,7 +9,11 @@ import (
 )
 
 // recordEvery is how often the teller writes down how far it has come. What it told since then is told again when its node dies.
-const recordEvery = 250 * time.Millisecond
+// Once nothing is left to tell it does so earlier, so that the outbox is soon empty.
+const (
+	recordEvery = 250 * time.Millisecond
+	recordRest  = 100 * time.Millisecond
+)
 
 // toldRecord writes down what was told, beside the telling: one write at a time, which also renews the lease. What a write that
 // failed had goes with the next one.
@@ -54,11 +58,24 @@ func (r *toldRecord) keep(ctx context.Context) error {
 	if age > r.cfg.Lease*2/3 {
 		return r.finish(ctx)
 	}
-	something := len(r.told.Rows)+len(r.told.Later) > 0
-	if r.under == nil && (age > r.cfg.Lease/3 || something && r.world.Now().Sub(r.began) >= recordEvery) {
+	if r.under == nil && (age > r.cfg.Lease/3 || r.unwritten() && r.world.Now().Sub(r.began) >= recordEvery) {
 		r.begin(ctx)
 	}
 	return nil
+}
+
+func (r *toldRecord) unwritten() bool { return len(r.told.Rows)+len(r.told.Later) > 0 }
+
+// rest is keep where nothing is left to tell.
+func (r *toldRecord) rest(ctx context.Context) (round, error) {
+	err := r.keep(ctx)
+	if err == nil && r.under == nil && r.unwritten() && r.world.Now().Sub(r.began) >= recordRest {
+		r.begin(ctx)
+	}
+	if err != nil || !r.unwritten() {
+		return roundEmpty, err
+	}
+	return roundUnwritten, nil
 }
 
 // finish writes all that there is, and waits for it.
