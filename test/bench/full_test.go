@@ -170,21 +170,12 @@ func bulk(b *testing.B, f *full, change func(*node.Config)) {
 	count := scaled(50_000)
 	for range b.N {
 		n := start(b, f.on(b, change))
-		if err := n.Backend().CordonPool(context.Background(), "go", true, "bench"); err != nil {
-			b.Fatal(err)
-		}
 		loading := time.Now()
-		for range 5 {
-			if _, err := n.Backend().Submit(context.Background(), requests("core.noop", count/5, "")); err != nil {
-				b.Fatal(err)
-			}
-		}
+		loadClosed(b, n, count)
 		b.ReportMetric(float64(count)/time.Since(loading).Seconds(), "submitted/s")
 		told := f.told(b)
 		before, began := f.usage(), time.Now()
-		if err := n.Backend().CordonPool(context.Background(), "go", false, "bench"); err != nil {
-			b.Fatal(err)
-		}
+		openPool(b, n)
 		await(b, "idle", idle(n))
 		ended := time.Now()
 		told()
