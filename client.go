@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-run/troupe/api/form"
@@ -34,7 +35,7 @@ const (
 	lookMax   = 5 * time.Second  // for the look when the caller's time is over
 	answerMax = 256 << 20        // bytes of an answer
 
-	executionsPath = "/api/v1/executions"
+	executionsPath = form.ExecutionsPath
 )
 
 // NewClient makes a client, and calls nobody yet.
@@ -96,9 +97,7 @@ func (c *Client) Wait(ctx context.Context, id ExecutionID) (Execution, error) {
 	for {
 		e, err := c.execution(ctx, http.MethodGet, path, nil)
 		if ctx.Err() != nil {
-			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookMax)
-			defer cancel()
-			return c.Get(limited, id)
+			return c.look(ctx, id)
 		}
 		if err != nil || e.Status.Terminal() {
 			return e, err
@@ -107,13 +106,47 @@ func (c *Client) Wait(ctx context.Context, id ExecutionID) (Execution, error) {
 }
 
 // Call submits an execution and waits for its outcome, or until ctx ends, which is no error: then the execution is returned
-// as it stands. A call to a session has a deadline beside: see Await.
+// as it stands. A call to a session has a deadline beside: see Await. It is one request where the outcome comes within a minute. After
+// an error the execution that is returned has its ID, if the node has told that it is stored.
 func (c *Client) Call(ctx context.Context, s Submission) (Execution, error) {
-	e, err := c.Submit(ctx, s)
+	r, err := s.Request()
 	if err != nil {
+		return Execution{}, err
+	}
+	began, seconds, stored := time.Now(), waitMax.Seconds(), &atomic.Pointer[ExecutionID]{}
+	var v form.ExecutionView
+	err = c.call(ctx, http.MethodPost, executionsPath, form.SubmitBody{Request: r, WaitSeconds: &seconds}, &v,
+		func(id ExecutionID) { stored.Store(&id) })
+	if e := v.Execution(); err == nil {
+		if e.Status.Terminal() {
+			return e, nil
+		}
+		return awaitMore(ctx, &e, time.Since(began), c.Wait)
+	}
+	id := stored.Load()
+	if id == nil {
+		return Execution{}, err
+	}
+	var p *Problem
+	late := errors.As(err, &p) && p.Code == messages.CodeTimeout
+	if !late && ctx.Err() == nil {
+		return Execution{ID: *id}, err
+	}
+	e, lost := c.look(ctx, *id)
+	switch {
+	case lost != nil:
+		return Execution{ID: *id}, err
+	case late:
 		return e, err
 	}
-	return Await(ctx, &e, c.Wait)
+	return e, nil
+}
+
+// look reads an execution when the caller's time is over.
+func (c *Client) look(ctx context.Context, id ExecutionID) (Execution, error) {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookMax)
+	defer cancel()
+	return c.Get(limited, id)
 }
 
 // Cancel asks an execution to stop and returns it as the wish left it: cancelled, cancelling, or ended before.
@@ -163,11 +196,15 @@ func (c *Client) execution(ctx context.Context, method, path string, body any) (
 	return v.Execution(), err
 }
 
-// call sends body as JSON, or nothing where it is nil, and reads the answer into v. An answer that is an error is a *Problem.
-func (c *Client) call(ctx context.Context, method, path string, body, v any) error {
+// call sends body as JSON, or nothing where it is nil, and reads the answer into v. An answer that is an error is a *Problem. Early,
+// where one is given, is told of a submission as soon as it is stored.
+func (c *Client) call(ctx context.Context, method, path string, body, v any, early ...func(ExecutionID)) error {
 	r, err := c.request(ctx, method, path, body)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	for _, told := range early {
+		r = form.WithEarly(r, told)
 	}
 	response, err := c.http.Do(r)
 	if err != nil {

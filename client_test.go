@@ -3,7 +3,10 @@ package troupe_test
 import (
 	"context"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -11,7 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/troupe-run/troupe"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/embedded"
+	"github.com/troupe-run/troupe/messages"
 )
 
 func TestMain(m *testing.M) {
@@ -45,15 +50,21 @@ func named(name string) troupe.Submission {
 // serve starts a node and returns a client of its API.
 func serve(t *testing.T) *troupe.Client {
 	t.Helper()
+	c, err := troupe.NewClient(troupe.ClientConfig{Server: serveAt(t)})
+	require.NoError(t, err)
+	return c
+}
+
+// serveAt starts a node and returns its address.
+func serveAt(t *testing.T) string {
+	t.Helper()
 	schema := json.RawMessage(`{"type":"object","required":["name"],"properties":{"name":{"type":"string"}}}`)
 	n, err := embedded.New(embedded.Config{Data: t.TempDir(), Listen: "127.0.0.1:0", Workers: 2, ShutdownTimeout: time.Second},
 		troupe.Action{Name: "demo.act", Handler: act, Parameters: schema})
 	require.NoError(t, err)
 	require.NoError(t, n.Start(t.Context()))
 	t.Cleanup(func() { require.NoError(t, n.Stop(context.Background())) })
-	c, err := troupe.NewClient(troupe.ClientConfig{Server: "http://" + n.Addr()})
-	require.NoError(t, err)
-	return c
+	return "http://" + n.Addr()
 }
 
 func TestClientRunsWhatItSubmits(t *testing.T) {
@@ -129,4 +140,70 @@ func TestClientTellsProblems(t *testing.T) {
 	var p *troupe.Problem
 	require.Error(t, err)
 	require.NotErrorAs(t, err, &p, "it is not known what became of the request")
+}
+
+// A call is one request, and where its answer is lost, the caller knows what was stored.
+func TestClientsCallIsOneRequest(t *testing.T) {
+	t.Parallel()
+	counted := &counting{inner: http.DefaultTransport}
+	c, err := troupe.NewClient(troupe.ClientConfig{Server: serveAt(t), HTTP: &http.Client{Transport: counted}})
+	require.NoError(t, err)
+	e, err := c.Call(t.Context(), named("Ada"))
+	require.NoError(t, err)
+	require.Equal(t, troupe.Completed, e.Status)
+	require.EqualValues(t, 1, counted.calls.Load())
+
+	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	e, err = c.Call(short, named("hold"))
+	require.NoError(t, err, "the end of the caller's time is no error")
+	require.False(t, e.ID.IsZero())
+	require.False(t, e.Status.Terminal())
+
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		form.SayEarly(w, r, e.ID)
+		panic(http.ErrAbortHandler)
+	}))
+	t.Cleanup(node.Close)
+	lost, err := troupe.NewClient(troupe.ClientConfig{Server: node.URL})
+	require.NoError(t, err)
+	known, err := lost.Call(t.Context(), named("Ada"))
+	require.Error(t, err)
+	require.Equal(t, e.ID, known.ID)
+	_, err = c.Cancel(t.Context(), e.ID)
+	require.NoError(t, err)
+}
+
+// A call to a session ends with the node's word, and the execution as it stands.
+func TestClientsCallToASessionHasADeadline(t *testing.T) {
+	t.Parallel()
+	id := messages.NewExecutionID()
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = w.Write([]byte(`{"id":"` + id.String() + `","status":"running"}`))
+			return
+		}
+		form.SayEarly(w, r, id)
+		w.WriteHeader(http.StatusGatewayTimeout)
+		_, _ = w.Write([]byte(`{"error":{"code":"timeout","message":"Session operation timeout"}}`))
+	}))
+	t.Cleanup(node.Close)
+	c, err := troupe.NewClient(troupe.ClientConfig{Server: node.URL})
+	require.NoError(t, err)
+	e, err := c.Call(t.Context(), named("Ada"))
+	var p *troupe.Problem
+	require.ErrorAs(t, err, &p)
+	require.Equal(t, messages.CodeTimeout, p.Code)
+	require.Equal(t, []any{id, troupe.Running}, []any{e.ID, e.Status})
+}
+
+// counting counts the requests.
+type counting struct {
+	inner http.RoundTripper
+	calls atomic.Int32
+}
+
+func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.calls.Add(1)
+	return c.inner.RoundTrip(r)
 }

@@ -135,11 +135,17 @@ func (s *Submission) encode() (submit.Request, error) {
 // Await waits for an execution that was just submitted, by the wait that it is given, as the Call of every way in does: a call to a
 // session has a deadline of its own.
 func Await(ctx context.Context, e *Execution, wait func(context.Context, ExecutionID) (Execution, error)) (Execution, error) {
+	return awaitMore(ctx, e, 0, wait)
+}
+
+// awaitMore is Await for a call that has taken so long already.
+func awaitMore(ctx context.Context, e *Execution, spent time.Duration, wait func(context.Context, ExecutionID) (Execution, error),
+) (Execution, error) {
 	limit, bounded := submit.CallTime(e)
 	if !bounded {
 		return wait(ctx, e.ID)
 	}
-	limited, cancel := context.WithTimeout(ctx, limit)
+	limited, cancel := context.WithTimeout(ctx, limit-spent)
 	defer cancel()
 	now, err := wait(limited, e.ID)
 	if err == nil && !now.Status.Terminal() && limited.Err() != nil && ctx.Err() == nil {

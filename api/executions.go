@@ -107,6 +107,7 @@ func (s *server) submit(c *call) error {
 	c.hold.release()
 	e := stored.Execution
 	if wait > 0 && !e.Status.Terminal() {
+		form.SayEarly(c.w, c.r, e.ID)
 		if e, err = s.submitted(c, e, awaited, wait); err != nil {
 			return err
 		}

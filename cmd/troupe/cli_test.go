@@ -18,6 +18,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-run/troupe/api/form"
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/process"
 )
 
@@ -102,6 +104,13 @@ const (
 	id2 = "019aa5c0-0000-7000-8000-000000000002"
 )
 
+func executionID(t *testing.T, text string) messages.ExecutionID {
+	t.Helper()
+	id, err := messages.ParseExecutionID(text)
+	require.NoError(t, err)
+	return id
+}
+
 func execution(id, status, more string) string {
 	return `{"id":"` + id + `","action_ref":"core.echo","version":"1.0.0","pool":"go","status":"` + status + `","attempt":1,"priority":5,"max_retries":0,"retry_count":0` + more + `}`
 }
@@ -133,6 +142,47 @@ func TestSubmitWaits(t *testing.T) {
 		"GET /api/v1/executions/" + id1 + "/wait": execution(id1, "completed", `,"result":{"message":"hi \u003cb\u003e","n":12345678901234567890}`),
 	})
 	require.Equal(t, result{0, `{"message":"hi <b>","n":12345678901234567890}` + "\n", ""}, s.call(t, "submit", "core.echo", "--wait"))
+	require.Contains(t, s.asked[0], `"wait_seconds":60`)
+}
+
+// A short run is waited for in the call that submits it.
+func TestSubmitWaitsInOneCall(t *testing.T) {
+	t.Parallel()
+	s := serve(t, map[string]string{"POST /api/v1/executions": "!201" + execution(id1, "completed", `,"result":1`)})
+	require.Equal(t, result{0, "1\n", ""}, s.call(t, "submit", "core.echo", "--wait"))
+	require.Len(t, s.asked, 1)
+}
+
+// Where the node goes away while it is waited for, its id is known.
+func TestSubmitKnowsTheIDOfWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		form.SayEarly(w, r, executionID(t, id1))
+		panic(http.ErrAbortHandler)
+	}))
+	t.Cleanup(s.Close)
+	r := call(t, "", []string{"TROUPE_SERVER=" + s.URL}, "submit", "core.echo", "--wait")
+	require.Equal(t, exitFailed, r.code)
+	require.Contains(t, r.err, "execution "+id1+" was submitted; `troupe wait "+id1+"` waits for its end")
+}
+
+// The time that the node gives a call to a session does not end the command, which has a time of its own.
+func TestSubmitToASessionWaitsForItsOwnTime(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPost:
+			form.SayEarly(w, r, executionID(t, id1))
+			w.WriteHeader(http.StatusGatewayTimeout)
+			_, _ = w.Write([]byte(`{"error":{"code":"timeout","message":"Session operation timeout"}}`))
+		case strings.HasSuffix(r.URL.Path, "/wait"):
+			_, _ = w.Write([]byte(execution(id1, "completed", `,"result":1`)))
+		default:
+			_, _ = w.Write([]byte(execution(id1, "running", "")))
+		}
+	}))
+	t.Cleanup(s.Close)
+	require.Equal(t, result{0, "1\n", ""}, call(t, "", []string{"TROUPE_SERVER=" + s.URL}, "submit", "core.echo", "--wait", "--session", "s"))
 }
 
 func TestAFailureIsOnStandardErrorAndExits1(t *testing.T) {

@@ -214,6 +214,9 @@ func (x executions) eachID(ids []string, do func(id string) (form.ExecutionView,
 	return nil
 }
 
+// stillTime is how long a terminal that shows how an execution stands may stay still.
+const stillTime = time.Second
+
 // untilEnd waits for the end of the execution and of what retries it, and says meanwhile how it stands.
 func (x executions) untilEnd(ctx context.Context, c *client.Client, v form.ExecutionView) (form.ExecutionView, error) {
 	p := &progress{app: x.app}
@@ -223,7 +226,7 @@ func (x executions) untilEnd(ctx context.Context, c *client.Client, v form.Execu
 		for !v.Status.Terminal() {
 			limit := api.WaitMax
 			if x.terminal {
-				limit = time.Second
+				limit = stillTime
 				p.say("%s %s %s %s", v.ID, v.Status, v.Worker, short(time.Since(began)))
 			}
 			var err error

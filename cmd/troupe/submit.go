@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/submit"
@@ -136,16 +140,39 @@ func (s *submission) submitOne(ctx context.Context, c *client.Client, r submit.R
 	}
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
-	v, err := c.Submit(ctx, r, 0) // not waiting in the same call: should the node go away, the id is known
+	v, err := s.submitAwaited(ctx, c, r)
+	if err == nil {
+		v, err = s.untilEnd(ctx, c, v)
+	}
 	if err != nil {
+		if !v.ID.IsZero() {
+			fmt.Fprintf(s.err, "execution %s was submitted; `troupe wait %s` waits for its end\n", v.ID, v.ID)
+		}
 		return s.timedOut(ctx, err, r)
 	}
-	ended, err := s.untilEnd(ctx, c, v)
-	if err != nil {
-		fmt.Fprintf(s.err, "execution %s was submitted; `troupe wait %s` waits for its end\n", v.ID, v.ID)
-		return s.timedOut(ctx, err, r)
+	return s.outcome(v)
+}
+
+// submitAwaited submits and waits in one call, on a terminal only for as long as it may stay still. Where the call fails, the answer
+// has the id if the node has told it: should the node go away, it is known. The time that the node gives a call to a session is not
+// the caller's, who goes on waiting.
+func (s *submission) submitAwaited(ctx context.Context, c *client.Client, r submit.Request) (form.ExecutionView, error) {
+	limit := api.WaitMax
+	if s.terminal {
+		limit = stillTime
 	}
-	return s.outcome(ended)
+	var stored atomic.Pointer[messages.ExecutionID]
+	v, err := c.SubmitAwaited(ctx, r, limit, func(id messages.ExecutionID) { stored.Store(&id) })
+	id := stored.Load()
+	if err == nil || id == nil {
+		return v, err
+	}
+	var problem *client.Error
+	if errors.As(err, &problem) && problem.Code == string(messages.CodeTimeout) {
+		return c.Execution(ctx, id.String())
+	}
+	v.ID = *id
+	return v, err
 }
 
 // bound gives a call to a session its time.

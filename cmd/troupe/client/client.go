@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/api/form"
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/secret"
 )
 
@@ -133,6 +135,9 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte, acc
 	}
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if stored, ok := ctx.Value(storedKey{}).(func(messages.ExecutionID)); ok {
+		r = form.WithEarly(r, stored)
 	}
 	sent := time.Now()
 	response, err := c.http.Do(r)

@@ -32,6 +32,17 @@ func (c *Client) Submit(ctx context.Context, r submit.Request, wait time.Duratio
 	return v, err
 }
 
+// SubmitAwaited stores one execution and waits so long for its end, api.WaitMax at most. Stored is told its id as soon as the node
+// tells it, which an older node does at the end.
+func (c *Client) SubmitAwaited(ctx context.Context, r submit.Request, wait time.Duration, stored func(messages.ExecutionID)) (v form.ExecutionView, err error) {
+	seconds := min(wait, api.WaitMax).Seconds()
+	err = c.Post(context.WithValue(ctx, storedKey{}, stored), executions, form.SubmitBody{Request: r, WaitSeconds: &seconds}, &v)
+	return v, err
+}
+
+// storedKey is where the context of a submission has who is told that it is stored.
+type storedKey struct{}
+
 // SubmitBatch stores up to messages.BatchMax executions, all or none.
 func (c *Client) SubmitBatch(ctx context.Context, requests []submit.Request) (v form.BatchView, err error) {
 	err = c.Post(ctx, executions+"/batch", form.BatchRequest{Executions: requests}, &v)
