@@ -32,9 +32,12 @@ RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/l
 	-gcflags=google.golang.org/grpc/grpclog/...=-race=false
 
 # Most tests wait: for a process, a server, or a bound that is part of what they test. So more of them run at a time than the
-# machine has cores. Where each has nodes or connections to Postgres of its own, fewer do: a server takes 100 connections, a node ten.
+# machine has cores. Fewer do where each starts nodes or many stores, and fewest where a node is a process of its own with a load of
+# executions. How many of them use the shared Postgres at a time, the packages bound themselves: a server takes 100 connections, a
+# node up to ten.
 PARALLEL ?= 8
-PARALLEL_NODES ?= 3
+PARALLEL_NODES ?= 4
+PARALLEL_REAL ?= 3
 NODES := troupe/(node|store/postgres)$$$$
 
 # Shows what go test alone would show, and then the slowest packages and tests. TIMES="-strict" fails where a package takes longer
@@ -86,7 +89,7 @@ test-race: need-test
 
 .PHONY: test-real
 test-real: need-test
-	$(GO) list ./... | { grep -E '$(REAL)' || true; } | xargs -r $(GO) test -json -p 1 -parallel $(PARALLEL_NODES) -timeout 15m | $(SHOW_TIMES)
+	$(GO) list ./... | { grep -E '$(REAL)' || true; } | xargs -r $(GO) test -json -p 1 -parallel $(PARALLEL_REAL) -timeout 15m | $(SHOW_TIMES)
 
 .PHONY: fuzz
 fuzz: need-go ## Run every fuzz target; FUZZ=60 gives each a minute.

@@ -91,8 +91,8 @@ func (k *kit) text(path string) []byte {
 }
 
 // A router places on the workers of a node that beats seldom, by that node's own interval.
-func TestEachNodesOwnHeartbeatIntervalCounts(t *testing.T) {
-	t.Parallel()
+func eachNodesOwnHeartbeatIntervalCounts(t *testing.T) {
+	t.Helper()
 	pack := packOf(t, "t", "pools:\n  - name: lab\n    runtime: go\n    workers: 2\n", files{
 		"actions/where.yaml": "name: where\nruntime: go\npool: lab\nentrypoint: t.where\n",
 	})

@@ -29,7 +29,7 @@ type outsider struct {
 // onServers starts a node on a Postgres and a RabbitMQ, and connects another program to the latter.
 func onServers(t *testing.T, change func(*node.Config), packs ...string) (*kit, *outsider) {
 	t.Helper()
-	return onDatabase(t, servers.Postgres(t), change, packs...)
+	return onDatabase(t, database(t), change, packs...)
 }
 
 func onDatabase(t *testing.T, database string, change func(*node.Config), packs ...string) (*kit, *outsider) {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/node"
-	"github.com/troupe-run/troupe/test/servers"
 )
 
 // heldBack waits until the execution is known to wait for the cordon.
@@ -47,7 +46,7 @@ func TestAPoolsCordonOutlivesTheNode(t *testing.T) {
 // A pool's cordon holds on every node that shares the store, whichever was told of it.
 func TestAPoolsCordonReachesEveryNode(t *testing.T) {
 	t.Parallel()
-	url, pack := servers.Postgres(t), goPack(t, map[string]string{"noop": ""})
+	url, pack := database(t), goPack(t, map[string]string{"noop": ""})
 	member := func(name string) *kit {
 		return lab(t, func(c *node.Config) {
 			handle(map[string]messages.Handler{"noop": noop})(c)

@@ -14,18 +14,31 @@ import (
 	"github.com/troupe-run/troupe/test/servers"
 )
 
+// TestRings runs the tests that start a ring of nodes, one after the other: rings that run at the same time make each other so slow, under
+// the race detector on two cores, that leases end. Together they take one place among the tests that run in parallel, and none waits
+// in a place for another.
+func TestRings(t *testing.T) {
+	t.Parallel()
+	t.Run("OneRouterForThePoolOfThreeNodes", inEachDispatch(oneRouterForThePoolOfThreeNodes))
+	t.Run("WorkGoesWhereWorkersAreFree", inEachDispatch(workGoesWhereWorkersAreFree))
+	t.Run("TheRouterStopsAndAnotherGoesOn", inEachDispatch(theRouterStopsAndAnotherGoesOn))
+	t.Run("ARouterThatCannotBeReached", inEachDispatch(aRouterThatCannotBeReached))
+	t.Run("ASessionOverNodes", inEachDispatch(aSessionOverNodes))
+	t.Run("AFollowerDies", inEachDispatch(aFollowerDies))
+	t.Run("EachNodesOwnHeartbeatIntervalCounts", eachNodesOwnHeartbeatIntervalCounts)
+	t.Run("AClusterThatChangesItsDispatch", aClusterThatChangesItsDispatch)
+}
+
 // A cluster changes from RabbitMQ to the direct dispatch and back, node by node, while it has work. Nodes of both kinds hand work to each
 // other; everything ends once, and no attempt starts twice.
-func TestAClusterThatChangesItsDispatch(t *testing.T) {
-	t.Parallel()
+func aClusterThatChangesItsDispatch(t *testing.T) {
+	t.Helper()
 	servers.Unraced(t)
-	ringTurn.Lock()
-	t.Cleanup(ringTurn.Unlock)
 	amqp, prefix := servers.RabbitMQ(t)
 	settings := broker.Settings{Prefix: prefix, Classic: true}
 	var starts sync.Map // by execution and attempt
 	var twice atomic.Int64
-	database, pack := servers.Postgres(t), ringPack(t)
+	database, pack := database(t), ringPack(t)
 	r := &ring{t: t, gate: newGate(), change: func(c *node.Config) {
 		where := c.Handlers["t.where"]
 		c.Handlers["t.where"] = func(ctx context.Context, task *messages.Task) (any, error) {

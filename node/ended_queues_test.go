@@ -12,14 +12,13 @@ import (
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/postgres"
-	"github.com/troupe-run/troupe/test/servers"
 )
 
 // The queues of a node that was killed go as soon as it is dead, one with a message once that has gone, and one with a
 // consumer never by us. Queues of living incarnations stay.
 func TestQueuesOfADeadNodeAreRemoved(t *testing.T) {
 	t.Parallel()
-	database := servers.Postgres(t)
+	database := database(t)
 	s, err := postgres.Open(t.Context(), postgres.Config{URL: database})
 	require.NoError(t, err)
 	defer s.Close()

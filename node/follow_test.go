@@ -181,7 +181,7 @@ func TestASlowNodeIsFollowed(t *testing.T) {
 func TestAFollowedNodeDies(t *testing.T) {
 	t.Parallel()
 	servers.Unraced(t)
-	url, g := servers.Postgres(t), newGate()
+	url, g := database(t), newGate()
 	pack := packOf(t, "t", "", files{
 		"actions/again.yaml": "name: again\nruntime: go\nentrypoint: t.again\nidempotent: true\n",
 		"actions/once.yaml":  "name: once\nruntime: shell\ncommand: [sh, -c, 'echo hello; exec sleep 600']\n",

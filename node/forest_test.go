@@ -110,7 +110,7 @@ func (n *acquainted) sees(other, id string) time.Duration {
 func TestAnyNodeShowsTheTreeOfAll(t *testing.T) {
 	t.Parallel()
 	servers.Unraced(t)
-	store, listen := servers.Postgres(t), peers.Settings{Listen: "127.0.0.1:0"}
+	store, listen := database(t), peers.Settings{Listen: "127.0.0.1:0"}
 	a, b := treeNode(t, "a", store, listen, 2), treeNode(t, "b", store, listen, 2)
 	a.sees("b", "troupe/pools/go/1.1")
 	b.sees("a", "troupe/pools/go/1.1")
@@ -176,7 +176,7 @@ func (n *acquainted) ready(id messages.WorkerID, above messages.Generation) {
 func TestANodeThatCannotBeReachedIsShownAsItWas(t *testing.T) {
 	t.Parallel()
 	servers.Unraced(t)
-	store := servers.Postgres(t)
+	store := database(t)
 	listen := servers.OwnAddress()
 	way := proxy.New(t, listen)
 	a := treeNode(t, "a", store, peers.Settings{Listen: "127.0.0.1:0"}, 1)
@@ -218,7 +218,7 @@ func TestALargeTreeTravelsInPages(t *testing.T) {
 	t.Parallel()
 	servers.Unraced(t)
 	const workers = 1_500
-	store, listen := servers.Postgres(t), peers.Settings{Listen: "127.0.0.1:0"}
+	store, listen := database(t), peers.Settings{Listen: "127.0.0.1:0"}
 	a, b := treeNode(t, "a", store, listen, 1), treeNode(t, "b", store, listen, workers)
 	b.until("all workers are ready", func() bool {
 		info, _ := b.Registry().Get("troupe/pools/go")

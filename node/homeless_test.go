@@ -14,7 +14,6 @@ import (
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/sqlite"
-	"github.com/troupe-run/troupe/test/servers"
 )
 
 // The work of a pool that a new configuration has taken away ends, however much newer work of other pools waits, and however
@@ -116,7 +115,7 @@ func TestWorkOfAPoolElsewhereOutlivesAnOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k := lab(t, func(c *node.Config) {
 				handle(map[string]messages.Handler{"noop": noop})(c)
-				paired(c, servers.Postgres(t))
+				paired(c, database(t))
 				c.WrapStore, c.StalenessMultiplier = late.wrap, 3
 			}, goPack(t, map[string]string{"noop": ""}))
 			id := k.serveElsewhere()

@@ -518,7 +518,7 @@ func TestTwoNodesOfOneName(t *testing.T) {
 // has the same ids for its workers.
 func TestANodeThatIsStartedAgainKeepsItsWorkersIDs(t *testing.T) {
 	t.Parallel()
-	database := servers.Postgres(t)
+	database := database(t)
 	killed, err := postgres.Open(t.Context(), postgres.Config{URL: database})
 	require.NoError(t, err)
 	before := other("test", time.Hour)

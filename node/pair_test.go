@@ -24,7 +24,6 @@ import (
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/postgres"
-	"github.com/troupe-run/troupe/test/servers"
 )
 
 // pairVar makes the test binary the second node of a pair: the URL of the Postgres that both use.
@@ -152,7 +151,7 @@ func TestTwoNodesOnOnePostgres(t *testing.T) {
 	for name, strike := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "frozen": syscall.SIGSTOP} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url, g := servers.Postgres(t), newGate()
+			url, g := database(t), newGate()
 			pack := packOf(t, "t", "", files{
 				"actions/again.yaml": "name: again\nruntime: go\nentrypoint: t.again\nidempotent: true\n",
 				"actions/once.yaml":  "name: once\nruntime: shell\ncommand: [sh, -c, 'echo $$ > $TROUPE_PARAM_FILE.new; mv $TROUPE_PARAM_FILE.new $TROUPE_PARAM_FILE; exec sleep 600']\n",

@@ -42,7 +42,7 @@ type acquainted struct {
 func acquaint(t *testing.T) (a, b *acquainted) {
 	t.Helper()
 	servers.Unraced(t)
-	store := servers.Postgres(t)
+	store := database(t)
 	a, b = newAcquainted(t, "a", store), newAcquainted(t, "b", store)
 	for _, n := range []*acquainted{a, b} {
 		n.reaches("1 of 1 reached")

@@ -24,7 +24,7 @@ import (
 // /readyz, the metric and the log name what is held.
 func TestAHeldRowStopsNothingElse(t *testing.T) {
 	t.Parallel()
-	url, g := servers.Postgres(t), newGate()
+	url, g := database(t), newGate()
 	k := lab(t, func(c *node.Config) {
 		handle(map[string]messages.Handler{"noop": noop, "held": g.run})(c)
 		paired(c, url)

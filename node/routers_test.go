@@ -53,9 +53,6 @@ func ringPack(t *testing.T) string {
 	})
 }
 
-// ringTurn lets one ring at a time take its share of the server's connections.
-var ringTurn sync.Mutex
-
 // join starts the nodes and waits until one of them leads the pool and all others follow.
 func join(t *testing.T, names ...string) *ring {
 	t.Helper()
@@ -63,29 +60,24 @@ func join(t *testing.T, names ...string) *ring {
 }
 
 // inEachDispatch runs a test with nodes that share a RabbitMQ, and with nodes that hand work to each other directly.
-func inEachDispatch(t *testing.T, test func(t *testing.T, join func(names ...string) *ring)) {
-	t.Helper()
-	t.Run("broker", func(t *testing.T) {
-		t.Parallel()
-		test(t, func(names ...string) *ring { return join(t, names...) })
-	})
-	t.Run("direct", func(t *testing.T) {
-		t.Parallel()
-		test(t, func(names ...string) *ring {
-			servers.Unraced(t)
-			ringTurn.Lock()
-			t.Cleanup(ringTurn.Unlock)
-			return startRing(t, ringPack(t), "", broker.Settings{}, func(*node.Config) {}, names)
+func inEachDispatch(test func(t *testing.T, join func(names ...string) *ring)) func(*testing.T) {
+	return func(t *testing.T) {
+		t.Run("broker", func(t *testing.T) {
+			test(t, func(names ...string) *ring { return join(t, names...) })
 		})
-	})
+		t.Run("direct", func(t *testing.T) {
+			test(t, func(names ...string) *ring {
+				servers.Unraced(t)
+				return startRing(t, ringPack(t), "", broker.Settings{}, func(*node.Config) {}, names)
+			})
+		})
+	}
 }
 
 // joinAs starts them with a pack and a change of their configuration.
 func joinAs(t *testing.T, pack string, change func(*node.Config), names ...string) *ring {
 	t.Helper()
 	servers.Unraced(t)
-	ringTurn.Lock()
-	t.Cleanup(ringTurn.Unlock)
 	amqp, prefix := servers.RabbitMQ(t)
 	settings := broker.Settings{Prefix: prefix, Classic: true}
 	t.Cleanup(func() { // after the nodes' end
@@ -104,7 +96,7 @@ func joinAs(t *testing.T, pack string, change func(*node.Config), names ...strin
 func startRing(t *testing.T, pack, amqp string, settings broker.Settings, change func(*node.Config), names []string) *ring {
 	t.Helper()
 	r := &ring{t: t, gate: newGate(), change: change}
-	database := servers.Postgres(t)
+	database := database(t)
 	for _, name := range names {
 		r.nodes = append(r.nodes, r.start(name, database, amqp, settings, pack))
 	}
@@ -187,11 +179,6 @@ func nodeOf(t *testing.T, e *messages.Execution) string {
 
 // Of three nodes one routes for all: whatever is submitted anywhere runs on the workers of all of them, each once, and no
 // try is in vain.
-func TestOneRouterForThePoolOfThreeNodes(t *testing.T) {
-	t.Parallel()
-	inEachDispatch(t, oneRouterForThePoolOfThreeNodes)
-}
-
 func oneRouterForThePoolOfThreeNodes(t *testing.T, join func(...string) *ring) {
 	t.Helper()
 	r := join("a", "b", "c")
@@ -224,11 +211,6 @@ func oneRouterForThePoolOfThreeNodes(t *testing.T, join func(...string) *ring) {
 }
 
 // While the workers of one node alone are busy, what is submitted there runs on the others at once.
-func TestWorkGoesWhereWorkersAreFree(t *testing.T) {
-	t.Parallel()
-	inEachDispatch(t, workGoesWhereWorkersAreFree)
-}
-
 func workGoesWhereWorkersAreFree(t *testing.T, join func(...string) *ring) {
 	t.Helper()
 	r := join("a", "b")
@@ -260,11 +242,6 @@ func workGoesWhereWorkersAreFree(t *testing.T, join func(...string) *ring) {
 }
 
 // The router ends in order: another takes over, and what is submitted meanwhile does not wait for long.
-func TestTheRouterStopsAndAnotherGoesOn(t *testing.T) {
-	t.Parallel()
-	inEachDispatch(t, theRouterStopsAndAnotherGoesOn)
-}
-
 func theRouterStopsAndAnotherGoesOn(t *testing.T, join func(...string) *ring) {
 	t.Helper()
 	r := join("a", "b", "c")
@@ -289,11 +266,6 @@ func theRouterStopsAndAnotherGoesOn(t *testing.T, join func(...string) *ring) {
 }
 
 // Nobody reaches the router any more: the others route for themselves, and follow again once they do.
-func TestARouterThatCannotBeReached(t *testing.T) {
-	t.Parallel()
-	inEachDispatch(t, aRouterThatCannotBeReached)
-}
-
 func aRouterThatCannotBeReached(t *testing.T, join func(...string) *ring) {
 	t.Helper()
 	r := join("a", "b")
@@ -315,11 +287,6 @@ func aRouterThatCannotBeReached(t *testing.T, join func(...string) *ring) {
 
 // A session of which every node submits executions stays on one worker, in one epoch, whichever node has it; and goes on
 // elsewhere, in the next epoch, when that node ends.
-func TestASessionOverNodes(t *testing.T) {
-	t.Parallel()
-	inEachDispatch(t, aSessionOverNodes)
-}
-
 func aSessionOverNodes(t *testing.T, join func(...string) *ring) {
 	t.Helper()
 	r := join("a", "b", "c")
@@ -355,11 +322,6 @@ func aSessionOverNodes(t *testing.T, join func(...string) *ring) {
 }
 
 // A node that follows loses the store for good, and so is dead to the others: its work goes to them.
-func TestAFollowerDies(t *testing.T) {
-	t.Parallel()
-	inEachDispatch(t, aFollowerDies)
-}
-
 func aFollowerDies(t *testing.T, join func(...string) *ring) {
 	t.Helper()
 	r := join("a", "b", "c")

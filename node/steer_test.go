@@ -36,7 +36,7 @@ func newCompany(t *testing.T) *company {
 	t.Helper()
 	servers.Unraced(t)
 	url, prefix := servers.RabbitMQ(t)
-	return &company{store: servers.Postgres(t), rabbit: url, settings: broker.Settings{Prefix: prefix, Classic: true}}
+	return &company{store: database(t), rabbit: url, settings: broker.Settings{Prefix: prefix, Classic: true}}
 }
 
 // steerable is a node that other nodes reach through a proxy.

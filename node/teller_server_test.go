@@ -180,7 +180,7 @@ func killTellers(t *testing.T, kills int) {
 	ears := &listener{first: map[messages.ExecutionID]int{}}
 	var listening sync.WaitGroup
 	listening.Go(func() { ears.hear(consumer) })
-	s, err := postgres.Open(t.Context(), postgres.Config{URL: servers.Postgres(t)})
+	s, err := postgres.Open(t.Context(), postgres.Config{URL: database(t)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 

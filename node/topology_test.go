@@ -50,7 +50,7 @@ func TestSharedQueuesOfOtherSettings(t *testing.T) {
 	k := lab(t, func(c *node.Config) {
 		handle(map[string]messages.Handler{"noop": noop})(c)
 		c.Peers.Listen = peers.Off
-		c.Broker, c.StoreURL, c.BrokerURL, c.Listen = now, servers.Postgres(t), url, "127.0.0.1:0"
+		c.Broker, c.StoreURL, c.BrokerURL, c.Listen = now, database(t), url, "127.0.0.1:0"
 	}, goPack(t, map[string]string{"noop": ""}))
 	for range 2 {
 		reply, _ := hears[messages.SubmitReply](t, replies)

@@ -18,7 +18,6 @@ import (
 	"github.com/troupe-run/troupe/node"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/store/postgres"
-	"github.com/troupe-run/troupe/test/servers"
 )
 
 // readCounter counts the reads of each execution. It gives no hints, which have a node read what somebody waits for.
@@ -61,7 +60,7 @@ func onBoth(t *testing.T, test func(t *testing.T, change func(*node.Config))) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		url := servers.Postgres(t)
+		url := database(t)
 		test(t, func(c *node.Config) {
 			c.OpenStore = func(ctx context.Context) (store.Store, error) {
 				return postgres.Open(ctx, postgres.Config{URL: url, Name: c.Name, EventsAll: true})
