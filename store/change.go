@@ -40,7 +40,9 @@ type SessionUse struct {
 	Hit  bool // passed to the run
 }
 
-// TakeBack returns an unclaimed placement: scheduled → requested, same attempt, take_backs + 1.
+// TakeBack returns an unclaimed placement: scheduled → requested, same attempt, take_backs + 1. Of a placement that the
+// store does not have, because it was handed to its worker directly, it uses up the attempt: requested with the attempt
+// before → requested with this attempt. The worker's claim is then Stale.
 type TakeBack struct {
 	ID      messages.ExecutionID
 	Attempt messages.Attempt
@@ -49,7 +51,7 @@ type TakeBack struct {
 	By      string        // who asked for it, for its event; empty: nobody
 }
 
-// Claim starts a placement: scheduled → running, for this worker and generation. The run deadline is now + timeout. The
+// Claim starts a placement: scheduled → running, or, with PlacedBy, requested → running, for this worker and generation. The run deadline is now + timeout. The
 // Result holds the whole execution with its parameters. If the placement already runs for the same worker and
 // generation, the verdict is Already, and the Result holds the execution too. Where leases are evaluated, a claim by an
 // incarnation without a live lease is Refused with ErrFenced. A run with a session's state is Refused with ErrSession
@@ -59,6 +61,11 @@ type Claim struct {
 	Attempt    messages.Attempt
 	Worker     messages.WorkerKey
 	Generation messages.Generation
+	// PlacedBy is the router that handed the execution to the worker directly, without a Place; zero: the placement is
+	// stored. Such a claim also places: requested or scheduling, with the attempt before this one → running. It is Stale
+	// for an execution with a session, whose placement binds the session.
+	PlacedBy messages.Incarnation
+	WorkerID messages.WorkerID // with PlacedBy
 }
 
 // Finish writes the outcome of a run: running → Outcome.Status. From cancelling, every outcome is written as cancelled,

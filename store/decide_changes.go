@@ -79,19 +79,41 @@ func checkSession(row *Row, facts *Facts, c *Place) error {
 }
 
 func (d *Decision) takeBack(row *Row, c *TakeBack, now time.Time) {
-	if _, ok := Next(c.Name(), row.Status); !ok || row.Attempt != c.Attempt {
+	if _, ok := Next(c.Name(), row.Status); !ok || !row.stands(c.Attempt) {
 		d.mismatch(c, row.Status == messages.Requested && row.Attempt == c.Attempt && row.Last == LastTakeBack, now)
 		return
 	}
-	d.Next.Last, d.Next.TakeBacks = LastTakeBack, row.TakeBacks+1
+	d.Next.Last, d.Next.Attempt, d.Next.TakeBacks = LastTakeBack, c.Attempt, row.TakeBacks+1
+	if row.FirstPlacedAt.IsZero() {
+		d.Next.FirstPlacedAt = now // at the latest
+	}
 	d.requeue(c.Delay, now)
 	d.takeEffect(row, c, now, c.Reason, c.By)
 	d.endPlacement(row, time.Time{})
 }
 
+// stands reports whether the attempt is one that no worker has claimed: it is placed, or it may have been handed over directly.
+func (r *Row) stands(attempt messages.Attempt) bool {
+	if r.Status == messages.Scheduled {
+		return r.Attempt == attempt
+	}
+	return r.Attempt+1 == attempt && r.Session == ""
+}
+
+// claims reports whether the claim is of the row's placement, or of one that was handed over directly.
+func (c *Claim) claims(row *Row) bool {
+	if !row.stands(c.Attempt) {
+		return false
+	}
+	if row.Status == messages.Scheduled {
+		return row.Worker == c.Worker
+	}
+	return !c.PlacedBy.IsZero() && !c.Worker.Incarnation.IsZero() && row.Pool == c.Worker.Pool
+}
+
 func (d *Decision) claim(row *Row, facts *Facts, c *Claim, now time.Time) {
 	to, ok := Next(c.Name(), row.Status)
-	if !ok || row.Attempt != c.Attempt || row.Worker != c.Worker {
+	if !ok || !c.claims(row) {
 		mine := row.Status.Started() && row.Attempt == c.Attempt && row.Worker == c.Worker && row.Generation == c.Generation
 		d.Carry = mine
 		d.mismatch(c, mine, now)
@@ -107,6 +129,12 @@ func (d *Decision) claim(row *Row, facts *Facts, c *Claim, now time.Time) {
 		return
 	}
 	n := &d.Next
+	if row.Status != messages.Scheduled {
+		n.Attempt, n.Worker, n.WorkerID, n.PlacedBy = c.Attempt, c.Worker, c.WorkerID, c.PlacedBy
+		if row.FirstPlacedAt.IsZero() {
+			n.FirstPlacedAt = now
+		}
+	}
 	n.Status, n.Last, n.Generation, n.TakeBacks = to, LastClaim, c.Generation, 0
 	n.StartedAt, n.RunDeadline = now, time.Time{}
 	if row.Timeout > 0 {
@@ -116,7 +144,7 @@ func (d *Decision) claim(row *Row, facts *Facts, c *Claim, now time.Time) {
 		d.Session = SessionStarted
 	}
 	d.takeEffect(row, c, now, "", "")
-	d.Straight, d.Carry = true, true
+	d.Straight, d.Carry, d.Event.Worker = true, true, string(n.WorkerID)
 }
 
 func (d *Decision) finish(row *Row, c *Finish, now time.Time) {

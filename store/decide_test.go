@@ -173,6 +173,81 @@ func TestDecideClaims(t *testing.T) {
 	require.Equal(t, decidedAt.Add(row.Timeout), d.Next.RunDeadline)
 }
 
+// direct returns the claim of an execution that was handed to the worker with the row's next attempt.
+func direct(row *store.Row) *store.Claim {
+	return &store.Claim{ID: row.ID, Attempt: row.Attempt + 1, Worker: onSlot(1), Generation: 2, PlacedBy: here, WorkerID: "n/p/1"}
+}
+
+// TestDecideDirectClaims checks which claims place an execution too, and what they write.
+func TestDecideDirectClaims(t *testing.T) {
+	t.Parallel()
+	for _, from := range messages.Statuses() {
+		row := rowIn(t, from)
+		d := store.Decide(&row, nil, direct(&row), decidedAt)
+		if from != messages.Requested && from != messages.Scheduling {
+			require.Equal(t, store.Stale, d.Verdict, from)
+			continue
+		}
+		require.Equal(t, store.Applied, d.Verdict, "%s: %v", from, d.Err)
+		n := d.Next
+		require.Equal(t, []any{messages.Running, messages.Attempt(1), onSlot(1), messages.WorkerID("n/p/1"), here, messages.Generation(2)},
+			[]any{n.Status, n.Attempt, n.Worker, n.WorkerID, n.PlacedBy, n.Generation})
+		require.Equal(t, []time.Time{decidedAt, decidedAt, {}, {}, decidedAt.Add(time.Minute)},
+			[]time.Time{n.FirstPlacedAt, n.StartedAt, n.ScheduledAt, n.ClaimBy, n.RunDeadline})
+		require.Equal(t, store.Event{At: decidedAt, Attempt: 1, Kind: "claim", From: from, To: messages.Running, Worker: "n/p/1"}, d.Event)
+		require.True(t, d.Straight && d.Carry)
+		again := store.Decide(&n, nil, direct(&row), decidedAt)
+		require.Equal(t, store.Already, again.Verdict)
+		require.True(t, again.Carry)
+	}
+	for name, change := range map[string]func(*store.Row, *store.Claim){
+		"no router named":   func(_ *store.Row, c *store.Claim) { c.PlacedBy = messages.Incarnation{} },
+		"an older attempt":  func(row *store.Row, _ *store.Claim) { row.Attempt++ },
+		"a later attempt":   func(_ *store.Row, c *store.Claim) { c.Attempt++ },
+		"a session":         func(row *store.Row, _ *store.Claim) { row.Session = "s" },
+		"another pool":      func(row *store.Row, _ *store.Claim) { row.Pool = "q" },
+		"no incarnation":    func(_ *store.Row, c *store.Claim) { c.Worker.Incarnation = messages.Incarnation{} },
+		"it was taken back": func(row *store.Row, _ *store.Claim) { *row = voided(t, row) },
+	} {
+		row := rowIn(t, messages.Requested)
+		c := direct(&row)
+		change(&row, c)
+		d := store.Decide(&row, nil, c, decidedAt)
+		require.Equal(t, store.Stale, d.Verdict, name)
+		require.Equal(t, row, d.Next, name)
+	}
+	row := rowIn(t, messages.Requested)
+	require.ErrorIs(t, store.Decide(&row, &store.Facts{Fenced: true}, direct(&row), decidedAt).Err, store.ErrFenced)
+}
+
+// voided returns the row after the take-back of a placement that was handed over directly.
+func voided(t *testing.T, row *store.Row) store.Row {
+	t.Helper()
+	back := &store.TakeBack{ID: row.ID, Attempt: row.Attempt + 1, Reason: "unclaimed", Delay: time.Second}
+	d := store.Decide(row, nil, back, decidedAt)
+	require.Equal(t, store.Applied, d.Verdict, d.Err)
+	require.Equal(t, store.Already, store.Decide(&d.Next, nil, back, decidedAt).Verdict)
+	return d.Next
+}
+
+// A take-back uses up the attempt of a placement that the store does not have, so that a late claim of it is stale.
+func TestDecideTakeBackOfADirectPlacement(t *testing.T) {
+	t.Parallel()
+	row := rowIn(t, messages.Requested)
+	back := voided(t, &row)
+	require.Equal(t, messages.Requested, back.Status)
+	require.Equal(t, row.Attempt+1, back.Attempt)
+	require.Equal(t, 1, back.TakeBacks)
+	require.Equal(t, decidedAt.Add(time.Second), back.RunAt)
+	require.Equal(t, decidedAt, back.FirstPlacedAt, "so that the start deadline counts")
+	require.Equal(t, store.Applied, store.Decide(&back, nil, direct(&back), decidedAt).Verdict, "the next attempt")
+	started := store.Decide(&row, nil, direct(&row), decidedAt).Next
+	late := &store.TakeBack{ID: row.ID, Attempt: started.Attempt, Reason: "unclaimed"}
+	require.Equal(t, store.Stale, store.Decide(&started, nil, late, decidedAt).Verdict, "it runs")
+	row.Session = "s"
+	require.Equal(t, store.Stale, store.Decide(&row, nil, late, decidedAt).Verdict, "a session's placement is stored")
+}
+
 // TestDecideRetries checks which outcomes store the retry.
 func TestDecideRetries(t *testing.T) {
 	t.Parallel()
@@ -213,6 +288,9 @@ func drawn(r *rapid.T, row *store.Row) store.Change {
 		c.Worker = slot
 	case *store.Claim:
 		c.Worker = slot
+		if rapid.Bool().Draw(r, "direct") {
+			c.PlacedBy, c.WorkerID = here, "n/p/1"
+		}
 	case *store.Finish:
 		c.Outcome = said
 		if rapid.Bool().Draw(r, "worker fault") {
@@ -227,7 +305,7 @@ func drawn(r *rapid.T, row *store.Row) store.Change {
 }
 
 // TestDecideHistories checks that in every history an outcome is final, an attempt never falls and rises only by a
-// placement, a rejected change changes nothing, and a repeated change is Already.
+// placement, or the claim or take-back of one that the store did not have, a rejected change changes nothing, and a repeated change is Already.
 func TestDecideHistories(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
@@ -249,7 +327,9 @@ func TestDecideHistories(t *testing.T) {
 			to, ok := store.Next(c.Name(), before.Status)
 			require.True(r, ok)
 			require.True(r, to == messages.StatusInvalid || to == row.Status)
-			require.Equal(r, before.Attempt+map[bool]messages.Attempt{true: 1}[c.Name() == "place"], row.Attempt)
+			waited := before.Status == messages.Requested
+			begins := c.Name() == "place" || waited && (c.Name() == "claim" || c.Name() == "take_back")
+			require.Equal(r, before.Attempt+map[bool]messages.Attempt{true: 1}[begins], row.Attempt)
 			require.GreaterOrEqual(r, row.CrashCount, before.CrashCount)
 			if row.Status.Terminal() {
 				outcomes++

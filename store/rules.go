@@ -10,11 +10,12 @@ import (
 )
 
 // from lists, for each change by name, the statuses from which it may start and its next status. A zero target means
-// the status of the change's outcome. Only this table has these edges.
+// the status of the change's outcome. Only this table has these edges. A take_back or a claim of an execution that waits is of a
+// placement that was handed over directly: see TakeBack and Claim.
 var from = map[string]map[messages.Status]messages.Status{
 	"place":     {messages.Requested: messages.Scheduled, messages.Scheduling: messages.Scheduled},
-	"take_back": {messages.Scheduled: messages.Requested},
-	"claim":     {messages.Scheduled: messages.Running},
+	"take_back": {messages.Requested: messages.Requested, messages.Scheduling: messages.Requested, messages.Scheduled: messages.Requested},
+	"claim":     {messages.Requested: messages.Running, messages.Scheduling: messages.Running, messages.Scheduled: messages.Running},
 	"finish":    {messages.Running: messages.StatusInvalid, messages.Cancelling: messages.Cancelled},
 	"end": {messages.Requested: messages.StatusInvalid, messages.Scheduling: messages.StatusInvalid,
 		messages.Scheduled: messages.StatusInvalid},

@@ -227,7 +227,7 @@ func straight(it *item, name sessionKey) bool {
 	case *store.Place:
 		return (c.Session == nil) == (name == sessionKey{}) && !c.Worker.Incarnation.IsZero()
 	case *store.Claim:
-		return true
+		return c.PlacedBy.IsZero() || name == sessionKey{} && !c.Worker.Incarnation.IsZero()
 	case *store.Finish:
 		return store.CheckOutcome(&c.Outcome) == nil && (c.Retry == nil || !c.Retry.ID.IsZero() && store.Check(c.Retry) == nil && follows(c.Retry, name))
 	}

@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,6 +23,7 @@ type changes struct {
 	bound  bool  // all have a session, or none has
 	places []int // indexes into items
 	claims []int
+	starts []int // claims of executions that were handed over directly
 	ends   []edge
 }
 
@@ -41,7 +44,11 @@ func (s *statements) queueChanges(batch *pgx.Batch, items []*item, bound bool) {
 		case *store.Place:
 			c.places = append(c.places, i)
 		case *store.Claim:
-			c.claims = append(c.claims, i)
+			if change.PlacedBy.IsZero() {
+				c.claims = append(c.claims, i)
+			} else {
+				c.starts = append(c.starts, i)
+			}
 		case *store.Finish:
 			c.ends = append(c.ends, endOf(i, change, s.cfg.EventsAll))
 		}
@@ -50,7 +57,10 @@ func (s *statements) queueChanges(batch *pgx.Batch, items []*item, bound bool) {
 		s.queuePlaces(batch, c, part)
 	}
 	for part := range slices.Chunk(c.claims, statementRows) {
-		s.queueClaims(batch, c, part)
+		s.queueClaims(batch, c, part, &claimPlaced)
+	}
+	for part := range slices.Chunk(c.starts, statementRows) {
+		s.queueClaims(batch, c, part, &claimHanded)
 	}
 	for part := range slices.Chunk(s.sortLean(c), statementRows) {
 		s.queueLean(batch, c, part)
@@ -151,26 +161,47 @@ var (
  SELECT e.seq, now(), e.attempt, 'place', {requested}, {scheduled}, e.worker_id FROM execution e
  WHERE e.id = ANY($1) AND e.status = {scheduled} AND e.scheduled_at = now() AND e.xmin = pg_current_xact_id()::xid`) + noEventYet + `'place')`
 	claimedEventSQL = store.Statement(`INSERT INTO execution_event (seq, at, attempt, kind, before, after, worker)
- SELECT e.seq, now(), e.attempt, 'claim', {scheduled}, {running}, e.worker_id FROM execution e
+ SELECT e.seq, now(), e.attempt, 'claim', CASE WHEN e.scheduled_at IS NULL THEN {requested} ELSE {scheduled} END, {running}, e.worker_id FROM execution e
  WHERE e.id = ANY($1) AND e.status = {running} AND e.started_at = now() AND e.xmin = pg_current_xact_id()::xid`) + noEventYet + `'claim')`
 )
 
-// claimWhere is the fence: the claimer's own lease must be live in the same statement. The live nodes are read once for
-// all rows.
+// claimForm is one form of the claims' statements. All have the fence: the claimer's own lease must be live in the same
+// statement. The live nodes are read once for all rows.
+type claimForm struct {
+	lean, joined, bound string
+	handed              bool // of executions that were handed over directly
+}
+
+// claimFrom makes the statements of a form. They set the given columns beside those of every claim, for the rows that match. The
+// parameters with these types and names follow those of every claim.
+func claimFrom(set, types, names, match string) claimForm {
+	const typesOfAll, namesOfAll = `$1::int[], $2::uuid[], $3::int[], $4::uuid[], $5::int[], $6::int[], $7::text[]`, `n, id, attempt, inc, slot, generation, pool`
+	next := 8 + strings.Count(types, "$")
+	own := fmt.Sprintf(", $%d::interval[], $%d::bigint[]) AS i (%s, timeout, seq)", next, next+1, namesOfAll+names)
+	update := `UPDATE execution e SET ` + set + `queue_by = NULL, status = {running}, last_change = {claim}, generation = i.generation, take_backs = 0,
+ started_at = now(), run_deadline = CASE WHEN `
+	from, where := ` END FROM unnest(`+typesOfAll+types, ` WHERE e.id = i.id AND e.pool = i.pool AND i.inc = ANY (`+liveNodes+`) AND `+match
+	joined := update + `r.timeout > '0' THEN now() + r.timeout` + from + `) AS i (` + namesOfAll + names + `), request r` + where + ` AND r.seq = e.seq`
+	claimed := ` RETURNING i.n, now(), ` + recordColumns + `, r.parameters`
+	return claimForm{
+		lean: store.Statement(update + `i.timeout > '0' THEN now() + i.timeout` + from + own + where + ` AND e.seq = i.seq AND e.session IS NULL
+ RETURNING i.n, now(), e.attempt, e.worker_id, e.placed_by, e.crash_count, e.run_at, e.first_placed_at, e.scheduled_at, e.claim_by, e.run_deadline`),
+		joined: store.Statement(joined + ` AND e.session IS NULL` + claimed),
+		bound:  store.Statement(joined + claimBound + claimed),
+		handed: types != "",
+	}
+}
+
+// claimPlaced claims what a Place has put on the worker's queue, claimHanded what was handed to the worker directly.
 var (
-	claimColumns = store.Statement(`queue_by = NULL, status = {running}, last_change = {claim}, generation = i.generation, take_backs = 0, started_at = now(), `)
-	claimWhere   = store.Statement(`e.id = i.id AND e.status = {scheduled} AND e.attempt = i.attempt AND e.worker_inc = i.inc AND e.worker_slot = i.slot
- AND e.pool = i.pool AND i.inc = ANY (` + liveNodes + `)`)
-	claimSet = `UPDATE execution e SET ` + claimColumns + `run_deadline = CASE WHEN r.timeout > '0' THEN now() + r.timeout END
- FROM unnest($1::int[], $2::uuid[], $3::int[], $4::uuid[], $5::int[], $6::int[], $7::text[])
- AS i (n, id, attempt, inc, slot, generation, pool), request r WHERE r.seq = e.seq AND ` + claimWhere
-	claimed       = ` RETURNING i.n, now(), ` + recordColumns + `, r.parameters`
-	claimSQL      = claimSet + ` AND e.session IS NULL` + claimed
-	claimBoundSQL = claimSet + claimBound + claimed
+	claimPlaced = claimFrom("", "", "", `e.status = {scheduled} AND e.attempt = i.attempt AND e.worker_inc = i.inc AND e.worker_slot = i.slot`)
+	claimHanded = claimFrom(`rank = NULL, timer_at = NULL, worker_by = NULL, start_since = NULL, on_worker = 1, attempt = i.attempt,
+ worker_inc = i.inc, worker_slot = i.slot, worker_id = i.worker, placed_by = i.placed_by, first_placed_at = coalesce(e.first_placed_at, now()), `,
+		`, $8::text[], $9::uuid[]`, `, worker, placed_by`, `e.status IN ({requested}, {scheduling}) AND e.attempt = i.attempt - 1`)
 )
 
-// claimArgs returns the columns of both kinds of claim.
-func (c *changes) claimArgs(part []int) []any {
+// args returns the parameters of a form, before those that a lean statement has too.
+func (form *claimForm) args(c *changes, part []int) []any {
 	n, attempts, slots, generations := make([]int32, len(part)), make([]int32, len(part)), make([]int32, len(part)), make([]int32, len(part))
 	ids, incs, pools := make(column[pgtype.UUID], len(part)), make(column[pgtype.UUID], len(part)), make(column[pgtype.Text], len(part))
 	for k, i := range part {
@@ -178,16 +209,25 @@ func (c *changes) claimArgs(part []int) []any {
 		n[k], ids[k], attempts[k] = int32(i), uuidOf(p.ID), int32(p.Attempt)
 		incs[k], slots[k], generations[k], pools[k] = uuidOf(p.Worker.Incarnation), int32(p.Worker.Slot), int32(p.Generation), textOf(p.Worker.Pool)
 	}
-	return []any{n, ids, attempts, incs, slots, generations, pools}
+	args := []any{n, ids, attempts, incs, slots, generations, pools}
+	if !form.handed {
+		return args
+	}
+	workers, by := make(column[pgtype.Text], len(part)), make(column[pgtype.UUID], len(part))
+	for k, i := range part {
+		p := c.items[i].change.(*store.Claim)
+		workers[k], by[k] = textOf(p.WorkerID), uuidOf(p.PlacedBy)
+	}
+	return append(args, workers, by)
 }
 
-func (s *statements) queueClaims(batch *pgx.Batch, c *changes, part []int) {
-	if part = s.queueLeanClaims(batch, c, part); len(part) == 0 {
+func (s *statements) queueClaims(batch *pgx.Batch, c *changes, part []int, form *claimForm) {
+	if part = s.queueLeanClaims(batch, c, part, form); len(part) == 0 {
 		return
 	}
-	sql, args := claimSQL, c.claimArgs(part)
+	sql, args := form.joined, form.args(c, part)
 	if c.bound {
-		sql = claimBoundSQL
+		sql = form.bound
 	}
 	batch.Queue(sql, args...).Query(func(rows pgx.Rows) error {
 		return each(rows, func(sc *scanner) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
@@ -20,7 +21,7 @@ const decideMax = 32
 type foundRow struct {
 	store.Row
 	facts store.Facts
-	live  bool // whether the worker's incarnation has a live lease
+	live  bool // whether the incarnation of the worker, or of the one that claims it, has a live lease
 	at    time.Time
 }
 
@@ -28,7 +29,8 @@ type foundRow struct {
 const liveNodes = `ARRAY(SELECT nd.incarnation FROM node nd WHERE nd.state <> 'dead' AND nd.lease_until > statement_timestamp())`
 
 const foundRowsSQL = "SELECT " + recordColumns + ", CASE WHEN e.id = ANY($2) THEN r.parameters END, coalesce(e.result, o.result), coalesce(e.error, o.error), now()," +
-	" l.active, s.epoch, s.worker_inc, s.worker_pool, s.worker_slot, coalesce(e.worker_inc = ANY (" + liveNodes + "), false)" + recordFrom +
+	" l.active, s.epoch, s.worker_inc, s.worker_pool, s.worker_slot," +
+	" coalesce(coalesce(e.worker_inc, (SELECT c.inc FROM unnest($2::uuid[], $3::uuid[]) AS c (id, inc) WHERE c.id = e.id LIMIT 1)) = ANY (" + liveNodes + "), false)" + recordFrom +
 	` LEFT JOIN lane l ON l.pool = e.pool AND l.session = e.session LEFT JOIN session s ON s.pool = e.pool AND s.session = e.session WHERE e.id = ANY($1)`
 
 // applyDecided makes the changes that the lean statements do not. It reads the rows without a lock, asks store.Decide,
@@ -80,14 +82,15 @@ func giveUp(items []*item) {
 func (s *applier) readRows(ctx context.Context, items []*item) (map[messages.ExecutionID]*foundRow, error) {
 	ids := make([]messages.ExecutionID, 0, len(items))
 	var claims []messages.ExecutionID
+	var claimers column[pgtype.UUID]
 	for _, it := range items {
 		ids = append(ids, it.id)
-		if _, ok := it.change.(*store.Claim); ok {
-			claims = append(claims, it.id)
+		if c, ok := it.change.(*store.Claim); ok {
+			claims, claimers = append(claims, it.id), append(claimers, uuidOf(c.Worker.Incarnation))
 		}
 	}
 	rows := make(map[messages.ExecutionID]*foundRow, len(items))
-	found, err := s.pool.Query(ctx, foundRowsSQL, idsOf(ids), idsOf(claims))
+	found, err := s.pool.Query(ctx, foundRowsSQL, idsOf(ids), idsOf(claims), claimers)
 	if err != nil {
 		return nil, err
 	}

@@ -78,13 +78,8 @@ func (s *memory) rememberClaimed(e messages.Execution) {
 	}
 }
 
-var leanClaimSQL = `UPDATE execution e SET ` + claimColumns + `run_deadline = CASE WHEN i.timeout > '0' THEN now() + i.timeout END
- FROM unnest($1::int[], $2::uuid[], $3::int[], $4::uuid[], $5::int[], $6::int[], $7::text[], $8::interval[], $9::bigint[])
- AS i (n, id, attempt, inc, slot, generation, pool, timeout, seq) WHERE ` + claimWhere + ` AND e.seq = i.seq AND e.session IS NULL
- RETURNING i.n, now(), e.attempt, e.worker_id, e.placed_by, e.crash_count, e.run_at, e.first_placed_at, e.scheduled_at, e.claim_by, e.run_deadline`
-
 // queueLeanClaims adds the claims of remembered executions and returns the others.
-func (s *statements) queueLeanClaims(batch *pgx.Batch, c *changes, part []int) []int {
+func (s *statements) queueLeanClaims(batch *pgx.Batch, c *changes, part []int, form *claimForm) []int {
 	var rest, lean []int
 	var asked []*messages.Execution
 	for _, i := range part {
@@ -101,12 +96,12 @@ func (s *statements) queueLeanClaims(batch *pgx.Batch, c *changes, part []int) [
 	for k, e := range asked {
 		timeouts[k], seqs[k] = intervalOf(e.Timeout), e.Seq
 	}
-	args := c.claimArgs(lean)
+	args := form.args(c, lean)
 	places := args[0].([]int32)
 	for k := range places {
 		places[k] = int32(k)
 	}
-	batch.Queue(leanClaimSQL, append(args, timeouts, seqs)...).Query(func(rows pgx.Rows) error {
+	batch.Queue(form.lean, append(args, timeouts, seqs)...).Query(func(rows pgx.Rows) error {
 		return each(rows, func(sc *scanner) {
 			k, at := sc.integer(), sc.time()
 			e, claim := asked[k], c.items[lean[k]].change.(*store.Claim)

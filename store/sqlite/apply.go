@@ -121,7 +121,7 @@ func (w *writer) load(changes []store.Change) error {
 			continue
 		}
 		l := &other
-		if p, ok := c.(*store.Place); ok && p.Attempt == 0 {
+		if placesFirst(c) {
 			l = &first
 		}
 		l.ids = append(l.ids, id[:])
@@ -130,6 +130,17 @@ func (w *writer) load(changes []store.Change) error {
 		return err
 	}
 	return other.run(w, loadWorking, scanWorking)
+}
+
+// placesFirst reports whether a change may be the first placement of its execution.
+func placesFirst(c store.Change) bool {
+	switch c := c.(type) {
+	case *store.Place:
+		return c.Attempt == 0
+	case *store.Claim:
+		return !c.PlacedBy.IsZero() && c.Attempt == 1
+	}
+	return false
 }
 
 // loader reads rows by id, loadWidth in one statement.

@@ -88,8 +88,13 @@ func (w *writer) write(d *store.Decision, r *record) (rank int64, err error) {
 		if rank, err = w.rank(n); err != nil {
 			return rank, err
 		}
-		return rank, w.update(updateRequeue, r, rank, int64(n.Last), micros(n.RunAt), int64(n.TakeBacks), int64(n.CrashCount))
+		return rank, w.update(updateRequeue, r, rank, int64(n.Attempt), int64(n.Last), micros(n.RunAt), int64(n.TakeBacks), int64(n.CrashCount),
+			micros(n.FirstPlacedAt))
 	case messages.Running:
+		if r.Status != messages.Scheduled {
+			return r.rank, w.update(updateStart, r, int64(n.Attempt), n.Worker.Incarnation[:], int64(n.Worker.Slot), text(n.WorkerID),
+				int64(n.Generation), id16(n.PlacedBy), micros(n.FirstPlacedAt), micros(n.StartedAt), micros(n.RunDeadline))
+		}
 		return r.rank, w.update(updateClaim, r, int64(n.Generation), micros(n.StartedAt), micros(n.RunDeadline))
 	case messages.Cancelling:
 		return r.rank, w.update(updateCancelling, r)

@@ -29,9 +29,15 @@ func (m *decided) draw(r *rapid.T, k *kit, i int, alone bool) store.Change {
 		}
 		return p
 	case "take_back":
+		if row.Status == messages.Requested && rapid.Bool().Draw(r, "handed over") {
+			attempt++
+		}
 		return &store.TakeBack{ID: id, Attempt: attempt, Reason: "claim_by", Delay: delay, By: by}
 	case "claim":
 		c := k.claim(id, attempt, slot)
+		if row.Status == messages.Requested && rapid.IntRange(0, 3).Draw(r, "handed over") > 0 {
+			c = k.direct(id, attempt, slot)
+		}
 		if row.Worker.Slot > 0 && rapid.IntRange(0, 4).Draw(r, "its worker") > 0 {
 			c.Worker = row.Worker
 		}
@@ -56,7 +62,7 @@ func likely(s messages.Status) []string {
 	all := store.Changes()
 	switch s {
 	case messages.Requested:
-		return append(all, "place", "place", "place", "place", "place")
+		return append(all, "place", "place", "place", "place", "place", "claim", "claim")
 	case messages.Scheduled:
 		return append(all, "claim", "claim", "claim", "claim", "take_back")
 	case messages.Running, messages.Cancelling:

@@ -62,6 +62,7 @@ func (m *model) step(r *rapid.T, k *kit, id messages.ExecutionID) (store.Change,
 	attempt := m.attempt + messages.Attempt(rapid.SampledFrom([]int{0, 0, 0, -1, 1}).Draw(r, "off"))
 	slot := rapid.IntRange(0, 1).Draw(r, "slot")
 	fits := attempt == m.attempt
+	handed := m.status == messages.Requested && attempt == m.attempt+1 // without a stored placement
 	switch rapid.SampledFrom(store.Changes()).Draw(r, "change") {
 	case "place":
 		already := m.attempt == attempt+1 && m.slot == slot && m.status >= messages.Scheduled && !m.status.Terminal()
@@ -70,13 +71,18 @@ func (m *model) step(r *rapid.T, k *kit, id messages.ExecutionID) (store.Change,
 		})
 	case "take_back":
 		already := fits && m.status == messages.Requested && m.last == "take_back"
-		return &store.TakeBack{ID: id, Attempt: attempt}, m.move(fits && m.status == messages.Scheduled, already, func() {
-			m.status, m.backs, m.last = messages.Requested, m.backs+1, "take_back"
+		return &store.TakeBack{ID: id, Attempt: attempt}, m.move(fits && m.status == messages.Scheduled || handed, already, func() {
+			m.status, m.attempt, m.backs, m.last = messages.Requested, attempt, m.backs+1, "take_back"
 		})
 	case "claim":
 		already := fits && m.status.Started() && m.slot == slot
-		return k.claim(id, attempt, slot), m.move(fits && m.status == messages.Scheduled && m.slot == slot, already, func() {
-			m.status, m.backs, m.last = messages.Running, 0, "claim"
+		c := k.claim(id, attempt, slot)
+		if rapid.Bool().Draw(r, "handed over") {
+			c = k.direct(id, attempt-1, slot)
+		}
+		handed = handed && !c.PlacedBy.IsZero()
+		return c, m.move(fits && m.status == messages.Scheduled && m.slot == slot || handed, already, func() {
+			m.status, m.attempt, m.slot, m.backs, m.last = messages.Running, attempt, slot, 0, "claim"
 		})
 	case "finish":
 		return m.finish(r, id, attempt)

@@ -30,6 +30,8 @@ var suite = []named{
 	{"submit is all or nothing", testSubmitAllOrNothing},
 	{"submit may be repeated", testSubmitRepeated},
 	{"straight path", testStraightPath},
+	{"handed over directly", testDirect},
+	{"handed over directly to several", testDirectRaces},
 	{"every change from every status", testEveryChange},
 	{"races have one winner", testRaces},
 	{"late outcomes", testLateOutcomes},
