@@ -21,7 +21,7 @@ import (
 func aheads(n ...int) []queued {
 	var q []queued
 	for _, ahead := range n {
-		q = append(q, queued{messages.Placement{Execution: messages.NewExecutionID(), Attempt: 1}, ahead})
+		q = append(q, queued{Placement: messages.Placement{Execution: messages.NewExecutionID(), Attempt: 1}, ahead: ahead})
 	}
 	return q
 }

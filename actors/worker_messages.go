@@ -9,10 +9,12 @@ import (
 
 // Messages from a pool supervisor to its workers.
 type (
-	// Execute gives the worker placements to run in order. Ahead is how many it may hold claimed at once.
+	// Execute gives the worker placements to run in order. Ahead is how many it may hold claimed at once. By, where set, is the
+	// router that hands them over directly: the store has them only with their claims.
 	Execute struct {
 		Placements []messages.Placement
 		Ahead      int
+		By         messages.Incarnation
 	}
 	// Drop takes a placement back that the worker has not claimed.
 	Drop struct{ Placement messages.Placement }

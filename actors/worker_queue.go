@@ -15,7 +15,8 @@ const aheadMax = 8
 // queued is a placement that was delivered and not claimed.
 type queued struct {
 	messages.Placement
-	ahead int // how many claims the worker may hold with this one, where it is not free; 1: none but its own
+	ahead int                  // how many claims the worker may hold with this one, where it is not free; 1: none but its own
+	by    messages.Incarnation // the router that handed it over directly; zero: the store has it
 }
 
 // workQueue is what a worker has been given and has not begun: placements that are delivered, claims that the store has not
@@ -45,7 +46,7 @@ type occupancy interface {
 func (q *workQueue) add(m *Execute) {
 	for _, p := range m.Placements {
 		if q.at(p) < 0 && !q.holds(p) {
-			q.delivered = append(q.delivered, queued{p, min(max(m.Ahead, 1), aheadMax)})
+			q.delivered = append(q.delivered, queued{p, min(max(m.Ahead, 1), aheadMax), m.By})
 		}
 	}
 }
@@ -84,7 +85,7 @@ func (q *workQueue) claim(items []Item, takes bool) []Item {
 	}
 	for _, p := range q.delivered[:n] {
 		items = append(items, q.item(&store.Claim{
-			ID: p.Execution, Attempt: p.Attempt, Worker: q.key, Generation: q.gen,
+			ID: p.Execution, Attempt: p.Attempt, Worker: q.key, Generation: q.gen, PlacedBy: p.by, WorkerID: q.id,
 		}))
 	}
 	q.delivered = append(q.delivered[:0], q.delivered[n:]...)
@@ -158,7 +159,7 @@ func (q *workQueue) claimAnswered(claim *store.Claim, r store.Result) {
 	q.drop(p) // where it was delivered once more meanwhile
 	if errors.Is(r.Err, store.ErrFenced) {
 		q.cfg.Lease.Refuse()
-		q.delivered = append(q.delivered, queued{p, 1}) // it is still ours, unless the node turns out to be dead
+		q.delivered = append(q.delivered, queued{p, 1, claim.PlacedBy}) // it is still ours, unless the node turns out to be dead
 		return
 	}
 	if r.Verdict != store.Applied && r.Verdict != store.Already || r.Execution == nil || q.holds(p) {

@@ -32,6 +32,8 @@ type Work struct {
 	// Ahead means that the worker may claim the placements before it is free, because their runs are short and may be
 	// repeated.
 	Ahead bool
+	// By is the router that hands the placements over directly: the store has none of them before their claims. Zero: it has all.
+	By messages.Incarnation
 }
 
 // Encode writes the body of a message for one worker. See EncodeWork.
@@ -39,8 +41,9 @@ func (w Work) Encode() ([]byte, error) { return EncodeWork([]Work{w}) }
 
 // EncodeWork writes the body of a message:
 //
-//	{"v":2,"incarnation":"…","pool":"core","work":[{"slot":0,"ahead":true,"placements":[{"execution":"…","attempt":1}]}]}
+//	{"v":2,"incarnation":"…","pool":"core","work":[{"slot":0,"ahead":true,"by":"…","placements":[{"execution":"…","attempt":1}]}]}
 //
+// Nodes of releases before the direct claim refuse "by"; a router sends it only to nodes whose reports say that they know it.
 // All workers must belong to one pool and incarnation. For work that DecodeWork would refuse, the error is
 // ErrMalformed.
 func EncodeWork(all []Work) ([]byte, error) {
@@ -69,6 +72,11 @@ func (w *Work) append(b []byte) []byte {
 	b = strconv.AppendInt(b, int64(w.Worker.Slot), 10)
 	if w.Ahead {
 		b = append(b, `,"ahead":true`...)
+	}
+	if !w.By.IsZero() {
+		b = append(b, `,"by":"`...)
+		b = append(b, w.By.String()...)
+		b = append(b, '"')
 	}
 	b = append(b, `,"placements":[`...)
 	for i, p := range w.Placements {
@@ -120,6 +128,7 @@ func decodeWork2(body []byte) ([]Work, error) {
 		Work        []struct {
 			Slot       messages.Slot        `json:"slot"`
 			Ahead      bool                 `json:"ahead"`
+			By         messages.Incarnation `json:"by"`
 			Placements []messages.Placement `json:"placements"`
 		} `json:"work"`
 	}
@@ -132,7 +141,7 @@ func decodeWork2(body []byte) ([]Work, error) {
 	all := make([]Work, len(raw.Work))
 	for i, w := range raw.Work {
 		key := messages.WorkerKey{Incarnation: raw.Incarnation, Pool: raw.Pool, Slot: w.Slot}
-		all[i] = Work{Worker: key, Placements: w.Placements, Ahead: w.Ahead}
+		all[i] = Work{Worker: key, Placements: w.Placements, Ahead: w.Ahead, By: w.By}
 	}
 	return all, checkWork(all)
 }

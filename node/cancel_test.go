@@ -57,7 +57,7 @@ func TestCancelOfWhatIsScheduled(t *testing.T) {
 	block := newGate()
 	k := lab(t, func(c *node.Config) {
 		handle(map[string]messages.Handler{"block": block.run})(c)
-		c.WrapBroker = held.wrap
+		c.WrapBroker, c.ClaimSweepOff = held.wrap, true // so the placement is stored
 	}, goPack(t, map[string]string{"block": ""}))
 	id := k.submit("t.block", nil)
 	k.becomes(id, messages.Scheduled)
@@ -67,6 +67,39 @@ func TestCancelOfWhatIsScheduled(t *testing.T) {
 	require.Equal(t, after, block.next(t).ID, "the stale delivery is dropped")
 	close(block.open)
 	require.Equal(t, messages.Completed, k.await(after).Status)
+}
+
+// An execution that was handed to its worker directly, and is not claimed, waits in the store: a cancel ends it, and its claim finds
+// nothing. What is not claimed in time is taken back, with its attempt.
+func TestCancelAndTakeBackOfWhatWasHandedOver(t *testing.T) {
+	t.Parallel()
+	f, g := &fleet{}, newGate()
+	close(g.open)
+	k := lab(t, among(f, func(c *node.Config) {
+		handle(map[string]messages.Handler{"work": g.run})(c)
+		c.ClaimTimeout, c.EventsAll = 50*time.Millisecond, true
+	}), goPack(t, map[string]string{"work": ""}))
+	const plenty = 1 << 40
+	f.fenced.Store(plenty) // no claim is made
+	id, cancelled := k.submit("t.work", nil), k.submit("t.work", nil)
+	k.until("it was taken back five times", func() bool { return k.get(id).TakeBacks >= 5 })
+	require.Equal(t, messages.Cancelled, k.cancel(cancelled).Status)
+	k.until("it says so", func() bool {
+		why, err := k.Why(t.Context(), id)
+		require.NoError(t, err)
+		return why.Reason == "backed_off"
+	})
+	f.fenced.Store(0)
+	e := k.await(id)
+	require.Equal(t, messages.Completed, e.Status)
+	require.GreaterOrEqual(t, e.Attempt, messages.Attempt(6))
+	require.Zero(t, e.RetryCount+e.CrashCount)
+	require.Zero(t, e.ScheduledAt)
+	require.Len(t, g.entered, 1, "what was cancelled never ran")
+	events := k.events(id)
+	require.Empty(t, events["place"], "its placements were not stored")
+	require.Len(t, events["claim"], 1)
+	require.Equal(t, messages.Requested, events["claim"][0].From)
 }
 
 // pausedBroker takes messages and keeps its worker queues' deliveries back until it is released.

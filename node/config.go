@@ -255,6 +255,12 @@ func (c *Config) full() bool { return c.StoreURL != "" || c.OpenStore != nil }
 // direct reports whether nodes that share the store hand work to each other without a broker server.
 func (c *Config) direct() bool { return c.full() && c.BrokerURL == "" && c.OpenBroker == nil }
 
+// handsOver reports whether routers hand executions to workers directly, and their claims place them. Without the claim sweep the
+// placements are stored, so that the layers of defence behind it find them.
+func (c *Config) handsOver() bool {
+	return c.BrokerURL == "" && c.OpenBroker == nil && !c.ClaimSweepOff
+}
+
 // thresholds are the borders between the grades on this node.
 func (c *Config) thresholds() health.Thresholds {
 	t := c.Thresholds

@@ -243,7 +243,9 @@ var stories = map[string]func(*testing.T, *edges){
 		k.odd(1)
 	},
 	"dead letters while a check-in waits for its probe": func(t *testing.T, seen *edges) {
-		k := oddLab(t, seen, "", func(c *node.Config) { c.Thresholds = health.Thresholds{FailuresDegraded: 1, FailuresUnhealthy: 9} })
+		k := oddLab(t, seen, "", func(c *node.Config) {
+			c.Thresholds, c.ClaimSweepOff = health.Thresholds{FailuresDegraded: 1, FailuresUnhealthy: 9}, true
+		})
 		k.odd(0)
 		k.degrade()
 		id := k.submit("odd.do", object{"file": "go"})

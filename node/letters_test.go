@@ -172,7 +172,7 @@ func TestWhatIsNotClaimedIsTakenBackAndBacksOff(t *testing.T) {
 		handle(map[string]messages.Handler{"noop": noop})(c)
 		c.ClaimTimeout, c.WrapBroker = 50*time.Millisecond, paused.wrap
 	}, goPack(t, map[string]string{"noop": ""}))
-	id := k.submit("t.noop", nil)
+	id := k.submit("t.noop", nil, session("a", messages.AffinityHint)) // so the placement is stored
 	k.until("it was taken back five times", func() bool { return k.get(id).TakeBacks >= 5 })
 	k.until("it says so", func() bool {
 		why, err := k.Why(t.Context(), id)

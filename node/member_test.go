@@ -269,11 +269,16 @@ func TestNothingIsClaimedWithoutALiveLease(t *testing.T) {
 	k.membership("outage")
 	f.take()
 	id := k.submit("t.work", nil)
-	k.becomes(id, messages.Scheduled)
+	onQueue := func() bool {
+		why, err := k.Why(t.Context(), id)
+		require.NoError(t, err)
+		return why.Reason == "on_queue"
+	}
+	k.until("it is handed over", onQueue)
 	muted := f.muted.Load() // a claim that is wrongly sent has the time of three beats to come
 	k.until("three beats are refused", func() bool { return f.muted.Load() >= muted+3 })
 	require.NotContains(t, f.take(), "claim")
-	require.Equal(t, messages.Scheduled, k.get(id).Status)
+	require.True(t, onQueue())
 	f.mute.Store(false)
 	require.Equal(t, messages.Attempt(1), k.await(id).Attempt, "it is claimed where it was placed")
 }

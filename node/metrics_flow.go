@@ -47,7 +47,7 @@ func newFlowMetrics(registry *prometheus.Registry) *flowMetrics {
 			Help: "Programs that were not started because the node lacks open files, memory or processes. Their runs are placed again.",
 		}, []string{"pool"}),
 		batches: histogram("router_batch_placements", "Placements of one decision of the router.", counts),
-		waits:   histogram("execution_queue_wait_seconds", "From placed to running.", workTimes),
+		waits:   histogram("execution_queue_wait_seconds", "From placed to running. What was handed to a worker directly is not counted: its claim places it.", workTimes),
 		outages: histogram("worker_downtime_seconds", "Downtime of workers that failed, or whose node died: from the loss until their slot is ready again, each once.", workTimes),
 		letterTime: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "troupe_dead_letter_seconds", Help: "From the expiry of a placement on its worker's queue to the handling of its dead letter, by the store's clock.", Buckets: workTimes,

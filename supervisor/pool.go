@@ -167,11 +167,11 @@ func (p *Pool) stop() {
 
 // flush hands on what was gathered: one record, one publish, the acks, and the report to the router.
 func (p *Pool) flush() {
+	p.router.Flush() // it may have more to record
 	if len(p.Items) > 0 {
 		p.Send(p.Config.Recorder, &actors.Record{Items: p.Items, Pool: p.Self})
 		p.Items = nil
 	}
-	p.router.Flush()
 	for _, d := range p.Acks {
 		// A delivery whose connection is gone comes again, and its claim finds what stands in the row.
 		_ = d.Ack()

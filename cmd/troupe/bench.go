@@ -173,8 +173,12 @@ func (l *load) judge(ctx context.Context, c *client.Client, r *rates) error {
 	var starts []time.Duration
 	for _, e := range all.Executions {
 		r.Statuses[e.Status.String()]++
-		if first.IsZero() || e.ScheduledAt.Before(first) {
-			first = e.ScheduledAt
+		placed := e.ScheduledAt
+		if placed.IsZero() { // it was handed to its worker directly, and its claim placed it
+			placed = e.StartedAt
+		}
+		if first.IsZero() || placed.Before(first) {
+			first = placed
 		}
 		if e.FinishedAt.After(last) {
 			last = e.FinishedAt

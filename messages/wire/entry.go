@@ -31,6 +31,7 @@ type PoolWorker struct {
 	Grade      string
 	BeatAge    time.Duration // of its last heartbeat, to the millisecond; negative: it has none
 	BeatEvery  time.Duration // how often its node writes heartbeats, to the millisecond; 0: not known
+	Direct     bool          // it claims what is still requested
 }
 
 // PoolWorkerGone says that a worker takes no more work; with Restarts its slot comes back.
@@ -56,7 +57,10 @@ type PoolRunEnded struct {
 }
 
 // PoolReleased says that a placement left its worker's queue unstarted.
-type PoolReleased struct{ Placement messages.Placement }
+type PoolReleased struct {
+	Placement messages.Placement
+	Slot      *messages.Slot // that has let it go; nil: whichever had it
+}
 
 // PoolWithdrawn says that a waiting execution is no longer to be run.
 type PoolWithdrawn struct{ Execution messages.ExecutionID }
@@ -79,7 +83,7 @@ func (e PoolWorker) encode() *troupev1.PoolEntry {
 	return &troupev1.PoolEntry{What: &troupev1.PoolEntry_Worker{Worker: &troupev1.PoolWorker{
 		Slot: int32(e.Slot), Id: string(e.ID), Queue: e.Queue, Generation: int32(e.Generation), Starting: e.Starting,
 		Accepts: e.Accepts, Active: e.Active, Broken: e.Broken, Grade: e.Grade, BeatAgeMs: e.BeatAge.Milliseconds(),
-		BeatEveryMs: e.BeatEvery.Milliseconds(),
+		BeatEveryMs: e.BeatEvery.Milliseconds(), Direct: e.Direct,
 	}}}
 }
 
@@ -105,7 +109,7 @@ func (e PoolRunEnded) encode() *troupev1.PoolEntry {
 
 func (e PoolReleased) encode() *troupev1.PoolEntry {
 	return &troupev1.PoolEntry{What: &troupev1.PoolEntry_Released{Released: &troupev1.PoolReleased{
-		Execution: idBytes(e.Placement.Execution), Attempt: int32(e.Placement.Attempt),
+		Execution: idBytes(e.Placement.Execution), Attempt: int32(e.Placement.Attempt), Slot: (*int32)(e.Slot),
 	}}}
 }
 
@@ -132,7 +136,7 @@ func entryFromProto(p *troupev1.PoolEntry) (PoolEntry, error) {
 			Slot: messages.Slot(w.GetSlot()), ID: messages.WorkerID(w.GetId()), Queue: w.GetQueue(),
 			Generation: messages.Generation(w.GetGeneration()), Starting: w.GetStarting(), Accepts: w.GetAccepts(),
 			Active: w.GetActive(), Broken: w.GetBroken(), Grade: w.GetGrade(), BeatAge: time.Duration(age) * time.Millisecond,
-			BeatEvery: time.Duration(min(max(w.GetBeatEveryMs(), 0), ageMax)) * time.Millisecond,
+			BeatEvery: time.Duration(min(max(w.GetBeatEveryMs(), 0), ageMax)) * time.Millisecond, Direct: w.GetDirect(),
 		}, nil
 	case *troupev1.PoolEntry_Gone:
 		return PoolWorkerGone{Slot: messages.Slot(what.Gone.GetSlot()), Restarts: what.Gone.GetRestarts()}, nil
@@ -148,7 +152,7 @@ func entryFromProto(p *troupev1.PoolEntry) (PoolEntry, error) {
 		}, err
 	case *troupev1.PoolEntry_Released:
 		at, err := placementOf(what.Released)
-		return PoolReleased{Placement: at}, err
+		return PoolReleased{Placement: at, Slot: (*messages.Slot)(what.Released.Slot)}, err
 	case *troupev1.PoolEntry_Withdrawn:
 		id, err := parseID[messages.ExecutionID]("execution", what.Withdrawn.GetExecution())
 		return PoolWithdrawn{Execution: id}, err
@@ -222,7 +226,12 @@ func (e PoolRunEnded) check() error {
 	return checkPlaced(e.Placement)
 }
 
-func (e PoolReleased) check() error { return checkPlaced(e.Placement) }
+func (e PoolReleased) check() error {
+	if e.Slot != nil {
+		return errors.Join(checkPlaced(e.Placement), checkNumber(*e.Slot))
+	}
+	return checkPlaced(e.Placement)
+}
 
 func (e PoolWithdrawn) check() error {
 	if e.Execution.IsZero() {

@@ -71,7 +71,7 @@ func entries() []wire.PoolEntry {
 	return []wire.PoolEntry{
 		wire.PoolWorker{
 			Slot: 3, ID: "n/python/3", Queue: "troupe.worker.n/python/3", Generation: 2, Accepts: true, Active: true,
-			Grade: "healthy", BeatAge: 1500 * time.Millisecond, BeatEvery: 10 * time.Second,
+			Grade: "healthy", BeatAge: 1500 * time.Millisecond, BeatEvery: 10 * time.Second, Direct: true,
 		},
 		wire.PoolWorker{Slot: 4, ID: "n/python/4", Queue: "q", Starting: true, Broken: true, Grade: "degraded", BeatAge: -time.Millisecond},
 		wire.PoolWorkerGone{Slot: 3, Restarts: true},
@@ -79,6 +79,7 @@ func entries() []wire.PoolEntry {
 		wire.PoolRunEnded{Placement: placement(), Took: time.Second, Finished: true, Restored: true, Fault: true},
 		wire.PoolRunEnded{Placement: placement(), Unseen: true, Session: "s"},
 		wire.PoolReleased{Placement: placement()},
+		wire.PoolReleased{Placement: placement(), Slot: new(messages.Slot)},
 		wire.PoolWithdrawn{Execution: messages.NewExecutionID()},
 		wire.PoolCandidate{
 			Execution: messages.NewExecutionID(), Seq: 9, Attempt: 1, Action: "core.echo", Version: "1.0.0", Priority: 5,

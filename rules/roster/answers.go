@@ -64,11 +64,11 @@ func (r *Roster) send(b *batch) {
 		if f == nil || f.phase != publishing {
 			continue
 		}
-		if len(order.Placements) > 0 && (f.timeout != order.Timeout || f.repeats != order.Idempotent) {
+		if len(order.Placements) > 0 && (f.timeout != order.Timeout || f.repeats != order.Idempotent || f.direct != order.Direct) {
 			r.emit(order)
 			order.Placements = nil
 		}
-		order.Placements, order.Timeout, order.Idempotent = append(order.Placements, p), f.timeout, f.repeats
+		order.Placements, order.Timeout, order.Idempotent, order.Direct = append(order.Placements, p), f.timeout, f.repeats, f.direct
 	}
 	if len(order.Placements) > 0 {
 		r.emit(order)
@@ -129,6 +129,11 @@ func (r *Roster) claimed(e *Claimed) {
 	if f == nil || f.phase == flying {
 		return
 	}
+	if f.direct && f.worker.seen.Worker != e.Worker {
+		r.land(f, false)
+		r.holding(&Holding{Placement: e.Placement, Worker: e.Worker, Running: true})
+		return
+	}
 	r.fly(f)
 	r.begun(f)
 	if r.workers[f.worker.seen.Worker] != f.worker {
@@ -173,7 +178,7 @@ func (r *Roster) ended(e *Ended) {
 // released frees the place of a placement that never started. Its execution is due again, at once or after its delay.
 func (r *Roster) released(e *Released) {
 	f := r.find(e.Placement)
-	if f == nil {
+	if f == nil || !e.Worker.IsZero() && f.worker.seen.Worker != e.Worker {
 		return
 	}
 	if f.delay > 0 && len(r.backed) < backedMax {

@@ -30,6 +30,9 @@ type WorkerSeen struct {
 	BeatAt time.Time
 	// BeatEvery is its node's heartbeat interval, by which its staleness is decided; 0: not known.
 	BeatEvery time.Duration
+	// Direct: executions without a session are handed to it directly. The store has no placement of them: the worker's claim
+	// makes it.
+	Direct bool
 }
 
 // WorkerGone says that the slot will take no more work: its node is gone, or it was removed for good.
@@ -86,7 +89,8 @@ type Published struct {
 	OK         bool
 }
 
-// Claimed says that the worker took the placement and runs it.
+// Claimed says that the worker took the placement and runs it. It may be another worker than the one that this router has chosen:
+// one that the router before it chose, where neither is stored.
 type Claimed struct {
 	Placement messages.Placement
 	Worker    messages.WorkerKey
@@ -109,6 +113,8 @@ type Ended struct {
 // Released says that a placement left the worker's queue unstarted: taken back, cancelled, failed or stale.
 type Released struct {
 	Placement messages.Placement
+	// Worker, where set, is the one that has let it go. The placement may stand on another by now.
+	Worker messages.WorkerKey
 }
 
 // Withdrawn says that a waiting execution is no longer requested: cancelled or failed elsewhere.
@@ -178,6 +184,8 @@ type Assignment struct {
 	WorkerID messages.WorkerID
 	Grade    health.Grade // what its node says of the worker
 	Session  *SessionUse  // nil: none
+	// Direct: it is not written. A Publish of the same Step hands it to the worker, whose claim places it.
+	Direct bool
 }
 
 // SessionUse mirrors store.SessionUse, without the pool. Hit is false only for a hint that runs beside its session's
@@ -191,7 +199,7 @@ type SessionUse struct {
 	Effect placement.Effect
 }
 
-// Place writes placements. Answer: a Placed each.
+// Place writes placements. Answer: a Placed each, but for those that are Direct.
 type Place struct{ Assignments []Assignment }
 
 // Accept has what was offered stored with its placements. It comes first, where it comes. Answer: a Placed each.
@@ -204,6 +212,7 @@ type Publish struct {
 	Placements []messages.Placement
 	Timeout    time.Duration // that the placements' runs have, all the same; the message need not live longer
 	Idempotent bool          // all of them may be repeated, or none
+	Direct     bool          // the store has none of them, or all: see WorkerSeen.Direct
 }
 
 // TakeBack returns a placement to requested. Answer: Released, unless the placement is running by now: then Claimed says

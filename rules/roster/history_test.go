@@ -20,7 +20,7 @@ func TestHistories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
 		for i := range rapid.IntRange(0, 3).Draw(t, "workers at first") {
-			w.seen(WorkerSeen{Worker: slotKey(i), Generation: 1, Accepts: true, Active: true, Grade: health.Healthy, BeatAt: w.now})
+			w.seen(WorkerSeen{Worker: slotKey(i), Generation: 1, Direct: rapid.Bool().Draw(t, "direct"), Accepts: true, Active: true, Grade: health.Healthy, BeatAt: w.now})
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"submit":       w.submit,
@@ -36,6 +36,7 @@ func TestHistories(t *testing.T) {
 			"tell session": w.tellSession,
 			"doubt":        w.doubt,
 			"claim":        w.claim,
+			"claim direct": w.claimDirect,
 			"end":          w.end,
 			"worker":       w.changeWorker,
 			"gone":         w.loseWorker,
@@ -176,7 +177,9 @@ func (w *world) answerPublish(t *rapid.T) {
 
 func (w *world) published(e Publish, ok bool) {
 	for _, p := range e.Placements {
-		if x := w.exec(p.Execution); ok && x.c.Attempt == p.Attempt && x.status == messages.Scheduled {
+		if x := w.exec(p.Execution); ok && e.Direct && x.c.Attempt+1 == p.Attempt {
+			x.handed = append(x.handed, e.Worker)
+		} else if ok && x.c.Attempt == p.Attempt && x.status == messages.Scheduled {
 			x.sent = true
 		}
 	}
@@ -187,6 +190,14 @@ func (w *world) answerTakeBack(t *rapid.T) { w.takenBack(take(t, &w.backs)) }
 
 func (w *world) takenBack(e TakeBack) {
 	x := w.exec(e.Placement.Execution)
+	if x.c.Attempt+1 == e.Placement.Attempt && x.status != messages.Running {
+		if x.status == messages.Requested {
+			x.c.Attempt, x.runAt, x.handed = e.Placement.Attempt, w.now.Add(e.Delay), nil
+			x.c.TakeBacks++
+		}
+		w.step(Released{Placement: e.Placement})
+		return
+	}
 	if x.c.Attempt != e.Placement.Attempt || x.status == messages.Running {
 		return
 	}
@@ -267,6 +278,34 @@ func (w *world) claim(t *rapid.T) {
 	w.claimed(take(t, &all))
 }
 
+// claimDirect has a worker claim what it was handed directly, or one that the router before this one handed it to. What is not
+// requested any more, or not with this attempt, it lets go.
+func (w *world) claimDirect(t *rapid.T) {
+	all := w.in(func(x *worldExec) bool { return len(x.handed) > 0 })
+	x := take(t, &all)
+	by := take(t, &x.handed)
+	if other := slotKey(rapid.IntRange(0, 3).Draw(t, "slot")); rapid.IntRange(0, 9).Draw(t, "another worker") == 0 {
+		if w.workers[other] != nil && x.status == messages.Requested && other != by {
+			x.handed = append(x.handed, by)
+			by = other
+		}
+	}
+	w.answeredDirect(x, by)
+}
+
+func (w *world) answeredDirect(x *worldExec, by messages.WorkerKey) {
+	pl := messages.Placement{Execution: x.c.ID, Attempt: x.c.Attempt + 1}
+	if x.status != messages.Requested || w.workers[by] == nil {
+		if x.status == messages.Running {
+			pl.Attempt--
+		}
+		w.step(Released{Placement: pl, Worker: by})
+		return
+	}
+	x.c.Attempt, x.worker = pl.Attempt, by
+	w.claimed(x)
+}
+
 func (w *world) claimed(x *worldExec) {
 	x.status = messages.Running
 	x.c.TakeBacks = 0
@@ -286,6 +325,7 @@ func (w *world) end(t *rapid.T) {
 }
 
 func (w *world) ended(x *worldExec, took time.Duration, finished, restored bool) {
+	x.handed = nil
 	x.status = messages.Requested
 	if finished {
 		x.status = messages.Completed
@@ -309,6 +349,7 @@ func (w *world) changeWorker(t *rapid.T) {
 	if old := w.workers[k]; old != nil {
 		e.Generation = old.Generation
 	}
+	e.Direct = rapid.Bool().Draw(t, "direct")
 	switch rapid.IntRange(0, 9).Draw(t, "how") {
 	case 0:
 		e.Starting, e.Accepts = true, false
@@ -434,6 +475,11 @@ func (w *world) settleAll() {
 		}
 		for _, name := range drain(&w.reloads) {
 			w.moved(name)
+		}
+		for _, x := range w.in(func(x *worldExec) bool { return len(x.handed) > 0 }) {
+			for _, by := range drain(&x.handed) {
+				w.answeredDirect(x, by)
+			}
 		}
 		for all := w.claimable(); len(all) > 0; all = w.claimable() {
 			w.claimed(all[0])

@@ -48,7 +48,12 @@ func (m *model) take(e Event) {
 			}
 		}
 	case Claimed:
-		if f := m.find(e.Placement); f != nil {
+		if f := m.find(e.Placement); f != nil && f.phase != flying {
+			if f.direct && f.worker != e.Worker {
+				m.land(f)
+				f = &modelFlight{id: f.id, attempt: f.attempt, worker: e.Worker}
+				m.flights = append(m.flights, f)
+			}
 			f.phase = flying
 			m.sessions[f.session].began(f)
 			if m.worker(f.worker) == nil {
@@ -58,7 +63,7 @@ func (m *model) take(e Event) {
 	case Ended:
 		m.ended(e)
 	case Released:
-		if f := m.find(e.Placement); f != nil {
+		if f := m.find(e.Placement); f != nil && (e.Worker.IsZero() || e.Worker == f.worker) {
 			m.forget(f.session)
 			m.land(f)
 		}
@@ -87,7 +92,7 @@ func (m *model) offered(candidates []messages.Candidate, chosen []Assignment) {
 		if len(m.held) > 0 || !slices.Contains(to, a.Worker) {
 			return
 		}
-		m.place(&candidates[i], a.Worker, use)
+		m.place(&candidates[i], a.Worker, use, true)
 		m.allow = append(m.allow, to)
 	}
 }

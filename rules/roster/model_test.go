@@ -52,6 +52,7 @@ type modelFlight struct {
 	doomed    string
 	claimBy   time.Time
 	bind      bool
+	direct    bool
 }
 
 type modelSession struct {
@@ -294,7 +295,7 @@ func (m *model) decideOne(chosen []Assignment) bool {
 			if n < len(chosen) && slices.Contains(to, chosen[n].Worker) {
 				worker = chosen[n].Worker
 			}
-			m.place(&c, worker, use)
+			m.place(&c, worker, use, false)
 			m.allow = append(m.allow, to)
 		case fail != nil:
 			m.fails = append(m.fails, *fail)
@@ -312,7 +313,7 @@ func (m *model) decideOne(chosen []Assignment) bool {
 	return false
 }
 
-func (m *model) place(c *messages.Candidate, k messages.WorkerKey, use *SessionUse) {
+func (m *model) place(c *messages.Candidate, k messages.WorkerKey, use *SessionUse, accepted bool) {
 	f := &modelFlight{id: c.ID, attempt: c.Attempt + 1, worker: k, session: c.Session, takeBacks: c.TakeBacks}
 	m.use(k)
 	if use != nil {
@@ -324,7 +325,11 @@ func (m *model) place(c *messages.Candidate, k messages.WorkerKey, use *SessionU
 	}
 	m.drop(c.ID)
 	m.flights = append(m.flights, f)
-	m.places = append(m.places, Assignment{ID: c.ID, Attempt: c.Attempt, Worker: k, WorkerID: m.worker(k).seen.ID, Grade: m.worker(k).seen.Grade, Session: use})
+	direct := m.worker(k).seen.Direct && use == nil && !accepted
+	if direct {
+		f.direct, f.phase, f.claimBy = true, publishing, m.now.Add(15*time.Second)
+	}
+	m.places = append(m.places, Assignment{ID: c.ID, Attempt: c.Attempt, Worker: k, WorkerID: m.worker(k).seen.ID, Grade: m.worker(k).seen.Grade, Session: use, Direct: direct})
 }
 
 func (m *model) session(name string) *modelSession {

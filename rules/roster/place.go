@@ -30,6 +30,19 @@ func (r *Roster) round() {
 		r.emit(Place{Assignments: r.assigned})
 		r.assigned = nil
 	}
+	r.sendDirect()
+}
+
+// sendDirect sends what the round has placed without the store. Where a worker also gets what is being stored, its message waits
+// for that.
+func (r *Roster) sendDirect() {
+	for i, b := range r.direct {
+		if b.open == 0 {
+			r.send(b)
+		}
+		r.direct[i] = nil
+	}
+	r.direct = r.direct[:0]
 }
 
 // judgeUrgent judges those of strict_fail that the round has not come to: one fails, or waits for its session's worker
@@ -67,7 +80,7 @@ func (r *Roster) decide(w *waiter) placement.Kind {
 	r.table.Commit(&request, &v, r.now)
 	switch v.Kind {
 	case placement.Place:
-		r.assign(w, &v)
+		r.assign(w, &v, r.workers[v.Worker].seen.Direct && w.candidate.Session == "")
 	case placement.Fail:
 		r.endBinding(&v)
 		r.fail(w, v.Code, v.Text)
@@ -118,19 +131,30 @@ func (r *Roster) wait(w *waiter, v *placement.Verdict, bound *worker) {
 	r.patient.push(w)
 }
 
-// assign decides a placement.
-func (r *Roster) assign(w *waiter, v *placement.Verdict) {
+// assign decides a placement; direct: without the store.
+func (r *Roster) assign(w *waiter, v *placement.Verdict, direct bool) {
 	c, to := &w.candidate, r.workers[v.Worker]
 	f := r.launch(messages.Placement{Execution: c.ID, Attempt: c.Attempt + 1}, to, w.line)
 	f.epoch, f.takeBacks, f.timeout, f.repeats = v.Epoch, c.TakeBacks, c.Timeout, c.Idempotent
-	f.miss, f.bind, f.ends = v.Effect == placement.Miss, v.Binds(), v.Ended
-	f.batch = r.batchOf(to)
+	f.miss, f.bind, f.ends, f.direct = v.Effect == placement.Miss, v.Binds(), v.Ended, direct
 	r.unanswered++
-	a := Assignment{ID: c.ID, Attempt: c.Attempt, Worker: v.Worker, WorkerID: v.WorkerID, Grade: to.seen.Grade}
+	a := Assignment{ID: c.ID, Attempt: c.Attempt, Worker: v.Worker, WorkerID: v.WorkerID, Grade: to.seen.Grade, Direct: direct}
 	if c.Session != "" {
 		a.Session = &SessionUse{
 			Session: c.Session, Epoch: v.Epoch, Bind: f.bind, Lost: v.Told, Hit: !f.miss, Effect: v.Effect,
 		}
+	}
+	b := r.batchOf(to)
+	if direct {
+		f.phase = publishing
+		r.time(f, r.now.Add(r.config.ClaimTimeout))
+		if len(b.placements) == 0 {
+			r.direct = append(r.direct, b)
+		}
+		b.placements = append(b.placements, f.placement)
+	} else {
+		f.batch = b
+		b.open++
 	}
 	r.assigned = append(r.assigned, a)
 	r.settleFree(to)
@@ -150,7 +174,6 @@ func (r *Roster) batchOf(w *worker) *batch {
 		}
 		w.batch.worker, w.batch.round = w, r.rounds
 	}
-	w.batch.open++
 	return w.batch
 }
 
@@ -172,7 +195,7 @@ func (r *Roster) offered(e *Offered) {
 			break
 		}
 		r.table.Commit(&request, &v, r.now)
-		r.assign(&waiter{candidate: *c}, &v)
+		r.assign(&waiter{candidate: *c}, &v, false)
 	}
 	if len(r.assigned) > 0 {
 		r.emit(Accept{Assignments: r.assigned})

@@ -38,6 +38,7 @@ type Roster struct {
 	firstTimed, lastTimed *flight
 	unanswered            int // flights that no worker has claimed
 	assigned              []Assignment
+	direct                []*batch // of the round, with a direct placement
 	rounds                uint64
 	again                 bool // the round stopped at its bound
 	patientAt             int  // where the next look at the patients goes on

@@ -29,7 +29,12 @@ func (r *Roster) Why(now time.Time, id messages.ExecutionID) Reason {
 
 func (f *flight) why() Reason {
 	switch f.phase {
-	case placing, publishing:
+	case publishing:
+		if f.direct {
+			return OnQueue
+		}
+		return BeingPlaced
+	case placing:
 		return BeingPlaced
 	case queued:
 		return OnQueue

@@ -46,6 +46,8 @@ type worldExec struct {
 	miss   bool
 	// unstored: it is offered and accepted, and not in the store yet.
 	unstored bool
+	// handed are the workers that were handed it directly with the next attempt, and have not answered.
+	handed []messages.WorkerKey
 }
 
 type worldSession struct {
@@ -118,7 +120,11 @@ func (w *world) carryOut(e Effect) {
 	case Place:
 		for _, a := range e.Assignments {
 			w.mayPlace(a)
-			w.places = append(w.places, a)
+			if a.Direct {
+				require.True(w.t, a.Session == nil && w.workers[a.Worker].Direct, "never directly with a session, or to a worker that does not know it")
+			} else {
+				w.places = append(w.places, a)
+			}
 		}
 	case Accept:
 		for _, a := range e.Assignments {

@@ -14,7 +14,8 @@ import (
 	"github.com/troupe-run/troupe/supervisor/part"
 )
 
-// held is a delivery in the pool's hands: it is acked when each of its placements has been claimed or found stale.
+// held is a delivery in the pool's hands: it is acked when each of its placements has been claimed or found stale. What the router of
+// this node has handed over came by no delivery, and its Settler is nil.
 type held struct {
 	delivery broker.Delivery
 	open     int
@@ -83,7 +84,14 @@ func (l *Link) Delivered(d broker.Delivery) {
 		l.quarantine(d, errors.New("addressed to a worker that this queue does not serve"))
 		return
 	}
-	work = l.hold(d, work)
+	l.give(l.hold(d, work))
+}
+
+// Hand gives placements of this node's router to workers of this node.
+func (l *Link) Hand(work []broker.Work) { l.give(l.hold(broker.Delivery{}, work)) }
+
+// give gives placements to their workers.
+func (l *Link) give(work []broker.Work) {
 	for i := range work {
 		if l.workers.Execute(&work[i]) {
 			continue
@@ -113,7 +121,7 @@ func (l *Link) hold(d broker.Delivery, work []broker.Work) []broker.Work {
 		}
 	}
 	if h.open == 0 {
-		l.Ack(d)
+		l.ack(h)
 	}
 	return slices.DeleteFunc(work, func(w broker.Work) bool { return len(w.Placements) == 0 })
 }
@@ -126,6 +134,13 @@ func (l *Link) settled(pl messages.Placement) {
 	}
 	delete(l.held, pl)
 	if h.open--; h.open == 0 {
+		l.ack(h.held)
+	}
+}
+
+// ack settles the delivery, where there is one.
+func (l *Link) ack(h *held) {
+	if h.delivery.Settler != nil {
 		l.Ack(h.delivery)
 	}
 }

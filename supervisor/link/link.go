@@ -114,7 +114,7 @@ func (l *Link) Stop() {
 		l.Config.System.Send(l.Config.Delivery, &actors.Detach{Queue: queue})
 	}
 	for _, h := range l.held { // nobody is left to settle them; whoever gets them next finds them stale
-		if h.open > 0 {
+		if h.open > 0 && h.delivery.Settler != nil {
 			h.open = 0
 			_ = h.delivery.Nack(true)
 		}

@@ -80,7 +80,7 @@ func (l *Link) claimed(item *actors.Item, c *store.Claim, r *store.Result, done 
 		l.TakeBack(&store.TakeBack{ID: pl.Execution, Attempt: pl.Attempt, Reason: "session_moved"})
 		return
 	}
-	l.Tell(roster.Released{Placement: pl})
+	l.Tell(roster.Released{Placement: pl, Worker: item.Worker})
 	if _, here := l.running[pl]; !here && r.Status.Started() && r.Attempt == c.Attempt {
 		l.rescueStray(pl, item.Worker.Slot)
 	}

@@ -29,7 +29,7 @@ func (w *wireForm) workerEntry(e *roster.WorkerSeen) wire.PoolWorker {
 	return wire.PoolWorker{
 		Slot: e.Worker.Slot, ID: e.ID, Queue: e.Queue, Generation: e.Generation, Starting: e.Starting,
 		Accepts: e.Accepts && !w.halted, Active: e.Active, Broken: e.Broken, Grade: e.Grade.String(), BeatAge: age,
-		BeatEvery: e.BeatEvery,
+		BeatEvery: e.BeatEvery, Direct: e.Direct,
 	}
 }
 
@@ -52,7 +52,11 @@ func (w *wireForm) encode(to []wire.PoolEntry, e roster.Event) []wire.PoolEntry 
 			Unseen: e.Unseen, Session: e.Session,
 		})
 	case roster.Released:
-		to = append(to, wire.PoolReleased{Placement: e.Placement})
+		released := wire.PoolReleased{Placement: e.Placement}
+		if !e.Worker.IsZero() {
+			released.Slot = &e.Worker.Slot
+		}
+		to = append(to, released)
 	case roster.Withdrawn:
 		to = append(to, wire.PoolWithdrawn{Execution: e.ID})
 	}
@@ -98,7 +102,11 @@ func (w *wireForm) eventOf(from messages.Incarnation, e wire.PoolEntry) roster.E
 			Session: e.Session,
 		}
 	case wire.PoolReleased:
-		return roster.Released{Placement: e.Placement}
+		released := roster.Released{Placement: e.Placement}
+		if e.Slot != nil {
+			released.Worker = w.cfg.KeyOf(from, *e.Slot)
+		}
+		return released
 	case wire.PoolWithdrawn:
 		return roster.Withdrawn{ID: e.Execution}
 	case wire.PoolCandidate:
@@ -133,7 +141,7 @@ func (w *wireForm) workerOf(inc messages.Incarnation, e *wire.PoolWorker) (seen 
 	}
 	seen = roster.WorkerSeen{
 		Worker: w.cfg.KeyOf(inc, e.Slot), ID: e.ID, Queue: e.Queue, Generation: e.Generation, Starting: e.Starting,
-		Accepts: e.Accepts, Active: e.Active, Broken: e.Broken, Grade: grade, BeatEvery: e.BeatEvery,
+		Accepts: e.Accepts, Active: e.Active, Broken: e.Broken, Grade: grade, BeatEvery: e.BeatEvery, Direct: e.Direct,
 	}
 	if e.BeatAge >= 0 {
 		seen.BeatAt = w.world.Now().Add(-e.BeatAge)

@@ -50,6 +50,9 @@ type Config struct {
 	Restart restart.Policy
 	Recycle Recycle
 
+	// Direct: the router hands executions without a session to workers directly, and their claims place them. Else, and with a
+	// session, the store has the placement first.
+	Direct         bool
 	ClaimTimeout   time.Duration // 15 s
 	HealthInterval time.Duration // 30 s; negative: no probes
 	HealthEnabled  bool

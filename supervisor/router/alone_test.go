@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
@@ -13,9 +14,12 @@ import (
 
 // ordered are a router's orders.
 type ordered struct {
-	back  []string // the reasons of take-backs
-	shown int
+	back   []string // the reasons of take-backs
+	handed []broker.Work
+	shown  int
 }
+
+func (o *ordered) Hand(work []broker.Work) { o.handed = append(o.handed, work...) }
 
 func (o *ordered) TakeBack(c *store.TakeBack)     { o.back = append(o.back, c.Reason) }
 func (o *ordered) EndSession(roster.EndSession)   {}
@@ -80,4 +84,56 @@ func TestARouterThatRestsLeavesNothingBehind(t *testing.T) {
 	require.Equal(t, []string{"its router failed"}, orders.back)
 	require.Nil(t, r.Offered([]messages.Candidate{{ID: messages.NewExecutionID()}}))
 	require.True(t, r.Drained())
+}
+
+// Without a broker server a router does not store a placement. It names the attempt, and hands the execution to the worker: of its own
+// node by no message at all. A worker of an older node, which could not claim it, and a session, get a stored placement.
+func TestARouterHandsOverDirectly(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		off, old         bool
+		of               messages.Incarnation
+		session          string
+		stored, by, sent bool
+	}{
+		"own node":                {of: nearby, by: true},
+		"another node":            {of: faraway, by: true, sent: true},
+		"a node of an old build":  {of: faraway, old: true, stored: true},
+		"a session":               {of: nearby, session: "s", stored: true},
+		"with a broker's server":  {of: nearby, off: true, stored: true},
+		"another node, a session": {of: faraway, session: "s", stored: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, w, _ := alone()
+			s.Config.Direct = !c.off
+			orders := &ordered{}
+			r := New(s, orders)
+			r.Start()
+			seen := idle(w, c.of)
+			seen.Direct = !c.old
+			r.Report(c.of, &Report{First: true, Last: true, Exact: true, Events: []roster.Event{seen}})
+			for range 4 {
+				w.Answer()
+			}
+			id := messages.NewExecutionID()
+			r.step(roster.Loaded{Candidates: []messages.Candidate{{ID: id, Attempt: 2, Action: "act", Session: c.session}}})
+			require.Equal(t, c.stored, len(s.Items) == 1, "written: %v", s.Items)
+			require.Equal(t, c.sent || c.by, len(r.publish) == 1)
+			if c.sent {
+				require.Equal(t, nearby, r.workOf(&r.publish[0]).By)
+				return
+			}
+			r.Flush()
+			require.Equal(t, c.by, len(orders.handed) == 1)
+			if c.by {
+				pl := messages.Placement{Execution: id, Attempt: 3}
+				require.Equal(t, broker.Work{Worker: seen.Worker, Placements: []messages.Placement{pl}, By: nearby}, orders.handed[0])
+				require.Equal(t, roster.OnQueue, r.Why(id))
+				w.Pass(time.Minute)
+				r.Tick()
+				require.Equal(t, []string{"unclaimed"}, orders.back, "it is taken back when it is not claimed")
+			}
+		})
+	}
 }

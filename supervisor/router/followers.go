@@ -117,16 +117,21 @@ func (r *Router) take(f *follower, e roster.Event) {
 	r.step(e)
 }
 
-// takeWorker brings a follower's worker up to date. Before the store has said what stands on it, it takes nothing.
+// takeWorker brings a follower's worker up to date.
 func (r *Router) takeWorker(f *follower, seen *roster.WorkerSeen) {
 	n := seen.Worker.Slot
 	f.workers[n] = *seen
 	if f.opened {
 		f.shows.slots[n] = struct{}{}
 	}
-	now := *seen
-	now.Accepts = now.Accepts && f.settled
-	r.step(now)
+	r.showWorker(f, *seen)
+}
+
+// showWorker tells the roster how a follower's worker stands. Before the store has said what stands on it, it takes nothing.
+func (r *Router) showWorker(f *follower, seen roster.WorkerSeen) {
+	seen.Accepts = seen.Accepts && f.settled
+	seen.Direct = seen.Direct && r.Config.Direct
+	r.step(seen)
 }
 
 // takeWhole compares the view with what the whole report has shown.

@@ -38,13 +38,7 @@ func (r *Router) pack(orders []roster.Publish) []batch {
 	}
 	var batchs []batch
 	last := map[kind]int{} // the batch that a further order may join
-	p90 := r.roster.P90()
-	short := p90 > 0 && p90 <= aheadP90 // enough to be claimed ahead
 	for _, o := range orders {
-		if o.Queue == "" { // its node has left meanwhile
-			r.step(roster.Published{Placements: o.Placements})
-			continue
-		}
 		k := kind{o.Queue, r.Config.Settings.Expiration(o.Timeout)}
 		i, open := last[k]
 		if !open || batchs[i].count+len(o.Placements) > broker.PlacementsMax {
@@ -52,17 +46,46 @@ func (r *Router) pack(orders []roster.Publish) []batch {
 			batchs, last[k] = append(batchs, batch{queue: k.queue, expiration: k.expiration}), i
 		}
 		c := &batchs[i]
-		c.work = append(c.work, broker.Work{Worker: o.Worker, Placements: o.Placements, Ahead: short && o.Idempotent})
+		c.work = append(c.work, r.workOf(&o))
 		c.count += len(o.Placements)
 	}
 	return batchs
 }
 
-// Flush publishes what was gathered: one publish for a message's orders.
+// workOf is what a message tells of one order.
+func (r *Router) workOf(o *roster.Publish) broker.Work {
+	p90 := r.roster.P90()
+	work := broker.Work{Worker: o.Worker, Placements: o.Placements, Ahead: o.Idempotent && p90 > 0 && p90 <= aheadP90}
+	if o.Direct {
+		work.By = r.Config.Incarnation
+	}
+	return work
+}
+
+// Flush sends what was gathered: what is handed directly to workers of this node by no message, and all else by one publish.
 func (r *Router) Flush() {
-	if orders := r.publish; len(orders) > 0 {
+	for len(r.publish) > 0 {
+		orders := r.publish
 		r.publish = nil
-		r.publishAll(orders)
+		var handed []broker.Work
+		rest := orders[:0]
+		for i := range orders {
+			switch o := &orders[i]; {
+			case o.Queue == "": // its node has left meanwhile
+				r.step(roster.Published{Placements: o.Placements})
+			case o.Direct && o.Worker.Incarnation == r.Config.Incarnation:
+				handed = append(handed, r.workOf(o))
+				r.step(roster.Published{Placements: o.Placements, OK: true})
+			default:
+				rest = append(rest, *o)
+			}
+		}
+		if len(handed) > 0 {
+			r.link.Hand(handed)
+		}
+		if len(rest) > 0 {
+			r.publishAll(rest)
+		}
 	}
 }
 

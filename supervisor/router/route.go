@@ -36,10 +36,13 @@ func (r *Router) load(l roster.Load) {
 func (r *Router) place(e roster.Place) {
 	for i := range e.Assignments {
 		a := &e.Assignments[i]
-		change := r.placement(a)
 		if a.Session != nil && r.Config.Hooks.Affinity != nil {
 			r.Config.Hooks.Affinity(r.Config.Name, a.Session.Effect)
 		}
+		if a.Direct {
+			continue
+		}
+		change := r.placement(a)
 		r.placing[a.ID] = change
 		r.Record(actors.Item{Change: change, Worker: a.Worker})
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/journal"
 	"github.com/troupe-run/troupe/rules/roster"
@@ -40,6 +41,8 @@ type Router struct {
 
 // Link is the link, as the router sees it.
 type Link interface {
+	// Hand gives placements to workers of this node, which the store does not have.
+	Hand(work []broker.Work)
 	// TakeBack has a placement returned, EndSession has a worker drop a session's state.
 	TakeBack(change *store.TakeBack)
 	EndSession(e roster.EndSession)

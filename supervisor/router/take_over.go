@@ -188,7 +188,7 @@ func (r *Router) settleFollower(from messages.Incarnation, f *follower) {
 	}
 	delete(r.remote.workers, from)
 	for _, n := range slotsOf(f.workers) {
-		r.step(f.workers[n])
+		r.showWorker(f, f.workers[n])
 	}
 	r.Config.Logger.Info("node follows", "incarnation", from, "workers", len(f.workers))
 }

@@ -129,7 +129,11 @@ func (r *rescue) round(through *member, blow func(*rescue, *run) (heal func())) 
 		r.tell(hit, e.ID)
 	}
 	// The store's server runs on this machine, so the clocks are the same.
-	r.replaced, r.again = append(r.replaced, v.ScheduledAt.Sub(at)), append(r.again, second.at.Sub(at))
+	placed := v.ScheduledAt
+	if placed.IsZero() { // it was handed to its worker directly, and its claim placed it
+		placed = v.StartedAt
+	}
+	r.replaced, r.again = append(r.replaced, placed.Sub(at)), append(r.again, second.at.Sub(at))
 	heal()
 }
 

@@ -159,7 +159,18 @@ func eventLine(ev store.Event) string {
 // Changes returns the events that changed the status. The other events are notes: for example, the retry of an execution is a
 // note beside the change that caused it.
 func (e *Stored) Changes() []store.Event {
-	return slices.DeleteFunc(slices.Clone(e.Events), func(ev store.Event) bool { return ev.From == ev.To || ev.Kind == "retry" })
+	return slices.DeleteFunc(slices.Clone(e.Events), isNote)
+}
+
+// isNote reports whether an event changed nothing. The take-back of a placement that was handed over directly changes the attempt
+// alone.
+func isNote(ev store.Event) bool {
+	return ev.From == ev.To && ev.Kind != "take_back" || ev.Kind == "retry"
+}
+
+// begins reports whether an event begins an attempt: a placement, or what comes of one that the store did not have.
+func begins(ev store.Event) bool {
+	return ev.Kind == "place" || ev.From == messages.Requested && (ev.Kind == "claim" || ev.Kind == "take_back")
 }
 
 // acceptedIsKept: every execution whose submission was accepted is stored.
@@ -246,7 +257,7 @@ func (e *Stored) gap() string {
 		if ev.From != at {
 			return fmt.Sprintf("a change begins at %s where the row stood at %s", ev.From, at)
 		}
-		if ev.Kind == "place" {
+		if begins(ev) {
 			attempt++
 		}
 		if ev.Attempt != attempt {

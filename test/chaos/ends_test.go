@@ -74,7 +74,15 @@ func (f *full) placedAgain(asked *node, id messages.ExecutionID) time.Time {
 	var e form.ExecutionView
 	asked.eventually(backTime, "its work is placed again", func(context.Context) bool {
 		asked.get("/api/v1/executions/"+id.String(), &e)
-		return e.Attempt > 1 && !e.ScheduledAt.IsZero()
+		return e.Attempt > 1 && !placedAt(&e).IsZero()
 	})
+	return placedAt(&e)
+}
+
+// placedAt is when an execution was last placed. One that was handed over directly is placed by its claim.
+func placedAt(e *form.ExecutionView) time.Time {
+	if e.ScheduledAt.IsZero() {
+		return e.StartedAt
+	}
 	return e.ScheduledAt
 }

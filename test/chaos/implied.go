@@ -12,12 +12,12 @@ import (
 func withImplied(e Stored) Stored {
 	p := path{at: messages.Requested}
 	for _, ev := range e.Events {
-		if ev.From == ev.To || ev.Kind == "retry" { // a note
+		if isNote(ev) {
 			p.events = append(p.events, ev)
 			continue
 		}
 		before := ev.Attempt
-		if ev.Kind == "place" {
+		if begins(ev) {
 			before--
 		}
 		p.reach(ev.From, before)
@@ -26,7 +26,7 @@ func withImplied(e Stored) Stored {
 	p.reach(e.Status, e.Attempt)
 	for i := len(p.events) - 1; i >= 0; i-- {
 		if ev := &p.events[i]; ev.Kind == "place" && ev.At.IsZero() && ev.Attempt == e.Attempt {
-			ev.At, ev.Worker = e.Scheduled, e.Worker // the row has the time of the last placement
+			ev.At, ev.Worker = e.Scheduled, e.Worker // the row has the time of the last placement, unless that was handed over directly
 			break
 		}
 	}

@@ -394,7 +394,9 @@ type PoolWorker struct {
 	// How old its last heartbeat is, in milliseconds; negative: it has none.
 	BeatAgeMs int64 `protobuf:"varint,10,opt,name=beat_age_ms,json=beatAgeMs,proto3" json:"beat_age_ms,omitempty"`
 	// How often its node writes heartbeats, in milliseconds, by which its staleness is decided; 0: the sender does not say.
-	BeatEveryMs   int64 `protobuf:"varint,11,opt,name=beat_every_ms,json=beatEveryMs,proto3" json:"beat_every_ms,omitempty"`
+	BeatEveryMs int64 `protobuf:"varint,11,opt,name=beat_every_ms,json=beatEveryMs,proto3" json:"beat_every_ms,omitempty"`
+	// It claims an execution that is still requested, where the router hands it over without a stored placement.
+	Direct        bool `protobuf:"varint,12,opt,name=direct,proto3" json:"direct,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -504,6 +506,13 @@ func (x *PoolWorker) GetBeatEveryMs() int64 {
 		return x.BeatEveryMs
 	}
 	return 0
+}
+
+func (x *PoolWorker) GetDirect() bool {
+	if x != nil {
+		return x.Direct
+	}
+	return false
 }
 
 // PoolWorkerGone says that a worker takes no more work.
@@ -749,7 +758,9 @@ type PoolReleased struct {
 	// 16 bytes.
 	Execution []byte `protobuf:"bytes,1,opt,name=execution,proto3" json:"execution,omitempty"`
 	// The placement of the execution.
-	Attempt       int32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Attempt int32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// The slot that has let it go; the placement may stand on another by now. Not set: whichever had it.
+	Slot          *int32 `protobuf:"varint,3,opt,name=slot,proto3,oneof" json:"slot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -794,6 +805,13 @@ func (x *PoolReleased) GetExecution() []byte {
 func (x *PoolReleased) GetAttempt() int32 {
 	if x != nil {
 		return x.Attempt
+	}
+	return 0
+}
+
+func (x *PoolReleased) GetSlot() int32 {
+	if x != nil && x.Slot != nil {
+		return *x.Slot
 	}
 	return 0
 }
@@ -1480,7 +1498,7 @@ const file_troupe_v1_pool_proto_rawDesc = "" +
 	"\breleased\x18\x05 \x01(\v2\x17.troupe.v1.PoolReleasedH\x00R\breleased\x128\n" +
 	"\twithdrawn\x18\x06 \x01(\v2\x18.troupe.v1.PoolWithdrawnH\x00R\twithdrawn\x124\n" +
 	"\aarrived\x18\a \x01(\v2\x18.troupe.v1.PoolCandidateH\x00R\aarrivedB\x06\n" +
-	"\x04what\"\xa6\x02\n" +
+	"\x04what\"\xbe\x02\n" +
 	"\n" +
 	"PoolWorker\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\x05R\x04slot\x12\x0e\n" +
@@ -1496,7 +1514,8 @@ const file_troupe_v1_pool_proto_rawDesc = "" +
 	"\x05grade\x18\t \x01(\tR\x05grade\x12\x1e\n" +
 	"\vbeat_age_ms\x18\n" +
 	" \x01(\x03R\tbeatAgeMs\x12\"\n" +
-	"\rbeat_every_ms\x18\v \x01(\x03R\vbeatEveryMs\"@\n" +
+	"\rbeat_every_ms\x18\v \x01(\x03R\vbeatEveryMs\x12\x16\n" +
+	"\x06direct\x18\f \x01(\bR\x06direct\"@\n" +
 	"\x0ePoolWorkerGone\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\x05R\x04slot\x12\x1a\n" +
 	"\brestarts\x18\x02 \x01(\bR\brestarts\"u\n" +
@@ -1513,10 +1532,12 @@ const file_troupe_v1_pool_proto_rawDesc = "" +
 	"\brestored\x18\x05 \x01(\bR\brestored\x12\x14\n" +
 	"\x05fault\x18\x06 \x01(\bR\x05fault\x12\x16\n" +
 	"\x06unseen\x18\a \x01(\bR\x06unseen\x12\x18\n" +
-	"\asession\x18\b \x01(\tR\asession\"F\n" +
+	"\asession\x18\b \x01(\tR\asession\"h\n" +
 	"\fPoolReleased\x12\x1c\n" +
 	"\texecution\x18\x01 \x01(\fR\texecution\x12\x18\n" +
-	"\aattempt\x18\x02 \x01(\x05R\aattempt\"-\n" +
+	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x17\n" +
+	"\x04slot\x18\x03 \x01(\x05H\x00R\x04slot\x88\x01\x01B\a\n" +
+	"\x05_slot\"-\n" +
 	"\rPoolWithdrawn\x12\x1c\n" +
 	"\texecution\x18\x01 \x01(\fR\texecution\"\xb2\x02\n" +
 	"\rPoolCandidate\x12\x1c\n" +
@@ -1639,6 +1660,7 @@ func file_troupe_v1_pool_proto_init() {
 		(*PoolEntry_Withdrawn)(nil),
 		(*PoolEntry_Arrived)(nil),
 	}
+	file_troupe_v1_pool_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
