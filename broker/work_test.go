@@ -62,6 +62,19 @@ func TestOneMessageCarriesTheWorkOfSeveralWorkers(t *testing.T) {
 	require.EqualError(t, err, "malformed message body: no work")
 }
 
+// A router that stores no placement names itself.
+func TestWorkThatIsHandedOverNamesItsRouter(t *testing.T) {
+	t.Parallel()
+	work := workOne()
+	work.By = work.Worker.Incarnation
+	body, err := work.Encode()
+	require.NoError(t, err)
+	require.Equal(t, strings.Replace(bodyOne, `"slot":3,`, `"slot":3,"by":"0199a000-0000-7000-8000-000000000001",`, 1), string(body))
+	all, err := broker.DecodeWork(body)
+	require.NoError(t, err)
+	require.Equal(t, []broker.Work{work}, all)
+}
+
 // A node of an older version may have left messages on its queues.
 func TestWorkOfTheVersionBeforeIsRead(t *testing.T) {
 	t.Parallel()

@@ -70,7 +70,11 @@ func render(e Effect) string {
 	case Accept:
 		return "accept " + renderAssignments(e.Assignments)
 	case Publish:
-		return "publish " + slotName(e.Worker) + " " + placementNames(e.Placements)
+		directly := ""
+		if e.Direct {
+			directly = " directly"
+		}
+		return "publish " + slotName(e.Worker) + " " + placementNames(e.Placements) + directly
 	case TakeBack:
 		s := "take_back " + placementName(e.Placement) + " " + e.Reason
 		if e.Delay > 0 {
@@ -93,6 +97,9 @@ func renderAssignments(list []Assignment) string {
 
 func renderAssignment(a Assignment) string {
 	s := fmt.Sprintf("%s#%d→%s", nameOf(a.ID), a.Attempt, slotName(a.Worker))
+	if a.Direct {
+		s += " (not stored)"
+	}
 	if u := a.Session; u != nil {
 		s += fmt.Sprintf(" (%s epoch=%d %s", u.Session, u.Epoch, u.Effect)
 		for _, flag := range []struct {

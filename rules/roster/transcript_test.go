@@ -172,7 +172,11 @@ func parseAnswer(t *testing.T, name string, bare []string, a args) Event {
 		took, _ := time.ParseDuration(a["took"])
 		return Ended{Placement: ps[0], Took: took, Finished: !a.has("lost"), Restored: a.has("restored")}
 	case "released":
-		return Released{Placement: ps[0]}
+		e := Released{Placement: ps[0]}
+		if a.has("of") {
+			e.Worker = keyOf(a["of"])
+		}
+		return e
 	case "holding":
 		return Holding{Placement: ps[0], Worker: keyOf(bare[1]), Session: a["session"], Epoch: int64(a.num("epoch")),
 			Running: a.has("running"), ClaimBy: a.at("by"), TakeBacks: a.num("taken")}
@@ -184,7 +188,7 @@ func parseAnswer(t *testing.T, name string, bare []string, a args) Event {
 func parseSeen(name string, a args) Event {
 	e := WorkerSeen{Worker: keyOf(name), ID: messages.WorkerID("n/p/" + name), Generation: 1, Accepts: true,
 		Active: !a.has("cordoned"), Grade: health.Healthy, BeatAt: epoch0, Broken: a.has("broken"),
-		Starting: a.has("starting")}
+		Starting: a.has("starting"), Direct: a.has("direct")}
 	if a.has("beat") {
 		e.BeatAt = a.at("beat")
 	}
