@@ -113,14 +113,12 @@ func (r *reading) dueFacts() []fact {
 		f.evidence = "the delay of the retry was not over"
 	}
 	var facts []fact
-	sure := true // when it was due is recorded
 	for i := range r.Events {
 		v := &r.Events[i]
 		if !ended(v) {
 			continue
 		}
-		f.to = v.RunAt
-		if sure = !v.RunAt.IsZero(); sure {
+		if f.to = v.RunAt; !v.RunAt.IsZero() { // an older release did not keep it
 			facts = append(facts, f)
 		}
 		f = fact{from: v.At, cause: BackedOff, source: FromEvents, evidence: "it was taken back: " + words(v.Reason)}
