@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -117,8 +118,8 @@ func (m *merger) add(from, to time.Time, f *fact) {
 // close writes the share into the evidence of the last piece.
 func (m *merger) close() {
 	last := &m.waits[len(m.waits)-1]
-	if !m.whole {
-		last.Evidence += fmt.Sprintf(" for %.0f %% of it", 100*float64(m.held)/float64(last.To.Sub(last.From)))
+	if percent := math.Round(100 * float64(m.held) / float64(last.To.Sub(last.From))); !m.whole && percent < 100 {
+		last.Evidence += fmt.Sprintf(" for %.0f %% of it", percent)
 	}
 }
 

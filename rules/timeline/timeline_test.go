@@ -189,6 +189,9 @@ func TestTheEvidenceNamesWhatShowsTheCause(t *testing.T) {
 	require.Equal(t, "pool python: workers busy", waits[2].Evidence)
 	r.Conditions[0] = shared(a, 0, 1, "ready", map[string]float64{"workers_busy": 0.05, "ready": 0.95})
 	require.Equal(t, "being_placed", timeline.Of(&r).Wait[0].Cause, "hardly ever busy")
+	r.Conditions[0] = shared(a, 0, 2, "ready", map[string]float64{"workers_busy": 0.999, "ready": 0.001})
+	r.Conditions = append(r.Conditions[:1], r.Conditions[2])
+	require.Equal(t, "pool python: workers busy", timeline.Of(&r).Wait[0].Evidence, "all of it, as far as one can tell")
 	require.Equal(t, "attempt 1 was on the queue of a/python/3", waits[3].Evidence)
 	require.Equal(t, timeline.FromRow, waits[3].Source)
 }
