@@ -31,6 +31,7 @@ type Router struct {
 	accepted  []*store.Place
 	publish   []roster.Publish // gathered while one message is handled
 	reads     reads
+	reloads   reloads
 	unbinding int // bindings that the store is asked to end
 	sleep     actors.Timer
 	sleepAt   time.Time
@@ -98,7 +99,7 @@ func (r *Router) renew() {
 	r.remote.ended = ended
 	r.followers = map[messages.Incarnation]*follower{}
 	r.placing = map[messages.ExecutionID]*store.Place{}
-	r.reads = reads{}
+	r.reads, r.reloads = reads{}, reloads{}
 	r.term++
 }
 

@@ -96,23 +96,6 @@ func (r *Router) sessionsRead(read *poolRead, asked bool) {
 	}
 }
 
-// reload asks the store for one session; asked: for the roster, which waits for the answer.
-func (r *Router) reload(name string, asked bool) {
-	r.ask(part.StoreTimeout, func(ctx context.Context) func() {
-		session, err := r.Config.Store.GetSession(ctx, r.Config.Name, name)
-		if isNotFound(err) {
-			err = nil
-		}
-		nodes, unread := r.liveNodes(ctx)
-		if err = errors.Join(err, unread); err != nil {
-			r.Config.Logger.Warn("session not read, asking again", "session", name, "error", err)
-			return func() { r.later(r.RetryAfter(), func() { r.reload(name, asked) }) }
-		}
-		session.Session = name
-		return func() { r.sessionsRead(&poolRead{sessions: []store.Session{session}, nodes: nodes}, asked) }
-	})
-}
-
 // reloadBound asks which sessions are bound to the workers of a node that has left.
 func (r *Router) reloadBound(inc messages.Incarnation) {
 	r.ask(part.StoreTimeout, func(ctx context.Context) func() {
