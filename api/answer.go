@@ -22,7 +22,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) error {
 	buf := buffers.Get().(*bytes.Buffer)
 	buf.Reset()
 	defer putBuffer(buf)
-	if err := json.NewEncoder(buf).Encode(v); err != nil {
+	if err := encode(buf, v); err != nil {
 		return err
 	}
 	head(w, headerJSON)
@@ -31,6 +31,19 @@ func writeJSON(w http.ResponseWriter, status int, v any) error {
 	w.WriteHeader(status)
 	_, _ = w.Write(buf.Bytes())
 	return nil
+}
+
+// encode writes v as a line of JSON.
+func encode(buf *bytes.Buffer, v any) error {
+	e, ok := v.(*form.ExecutionView)
+	if !ok {
+		return json.NewEncoder(buf).Encode(v)
+	}
+	text, err := e.AppendJSON(buf.AvailableBuffer())
+	if err == nil {
+		buf.Write(append(text, '\n'))
+	}
+	return err
 }
 
 // head sets the headers of every answer: its type, no sniffing of types, and no caching.

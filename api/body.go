@@ -142,6 +142,14 @@ func tooLarge(max int64) *messages.Problem {
 
 // decodeStrict reads exactly one JSON value. Problems name it by what.
 func decodeStrict(what string, b []byte, v any) error {
+	if quick(b, v) {
+		return nil
+	}
+	return decodeSlowly(what, b, v)
+}
+
+// decodeSlowly is decodeStrict for every value, right or wrong.
+func decodeSlowly(what string, b []byte, v any) error {
 	if !utf8.Valid(b) {
 		return messages.Problemf(messages.CodeInvalidJSON, "%s is not UTF-8", what)
 	}
