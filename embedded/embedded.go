@@ -31,9 +31,8 @@ import (
 	"github.com/troupe-run/troupe/runtime"
 )
 
-// RunHelper must be the first call of main in a program that serves actions which run as processes. The node starts the
-// same binary again as the guardian of its workers; in that process RunHelper does not return. In every other it
-// returns at once.
+// RunHelper is the first call of main in a program that serves actions which run as processes. The node starts the
+// same binary again as the guardian of its workers. That begins before main, so RunHelper returns at once.
 func RunHelper() { process.RunHelper() }
 
 // Config configures a node. Zero fields mean the defaults.

@@ -2,9 +2,12 @@ package node
 
 import (
 	"os"
+	"runtime"
 	"runtime/debug"
 	collector "runtime/metrics"
 	"sync"
+
+	"github.com/troupe-run/troupe/process"
 )
 
 // The garbage collector's target in percent (GOGC). A busy node lives on few megabytes and makes garbage of every execution: with
@@ -50,4 +53,9 @@ func collectorTarget() uint64 {
 }
 
 // Trim gives back to the system what a start has left over: thousands of workers come up at once and then wait.
-func Trim() { debug.FreeOSMemory() }
+// The collector runs twice, since the buffers of a sync.Pool, such as those that read the store's migrations, outlive the first time.
+func Trim() {
+	runtime.GC()
+	debug.FreeOSMemory()
+	process.TrimProgram()
+}

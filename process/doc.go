@@ -18,7 +18,8 @@
 // has ended, and then ends every process that is left. So no process is left even when node and guardian are killed
 // together.
 //
-// main and TestMain call RunHelper before anything else, because the guardian is the same binary.
+// The guardian is the same binary. The initialization of this package runs it, before main, and before most other packages are
+// initialized, so that it has little in memory. main and TestMain call RunHelper as their first, so that the package is linked.
 //
 // Its tests take long: they start and end real programs, and wait out the pauses between a cancel, SIGTERM and SIGKILL.
 package process

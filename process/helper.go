@@ -3,6 +3,7 @@ package process
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,8 +15,13 @@ const (
 	shimName     = "troupe-shim"
 )
 
+// init runs a helper before the packages of the node are initialized: they would take several times the memory of the
+// helper itself. See RunHelper.
+func init() { RunHelper() }
+
 // RunHelper runs the watcher, the guardian or the limits shim, and then exits the process, when the binary was executed
-// as one of them. In every other execution it returns at once. main and TestMain call it before anything else.
+// as one of them. In every other execution it returns at once. The initialization of this package calls it, so a call in main only
+// says that the package is linked.
 func RunHelper() {
 	if len(os.Args) == 0 {
 		return
@@ -30,6 +36,12 @@ func RunHelper() {
 	case shimName:
 		os.Exit(runShim(os.Args[1:]))
 	}
+}
+
+// trim gives back what a helper needed for its start alone.
+func trim() {
+	debug.FreeOSMemory()
+	TrimProgram()
 }
 
 // HideFromPeers keeps other processes of the same user, workers above all, from reading this one's memory, environment

@@ -71,6 +71,7 @@ func runWarden(socket int) int {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", guardianName, err)
 		return 1
 	}
+	trim()
 	w.serve()
 	w.endEverything()
 	w.group.endLeaves(leafName(w.prefix) + ".")

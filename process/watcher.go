@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -51,7 +50,7 @@ func runWatcher(socket int) int {
 		return 1
 	}
 	guardian, err := syscall.ForkExec("/proc/self/exe", []string{guardianName}, &syscall.ProcAttr{
-		Dir: "/", Env: []string{"GOMAXPROCS=2", "GOTRACEBACK=single"}, Files: []uintptr{0, 1, 2, uintptr(socket)},
+		Dir: "/", Env: []string{"GOMAXPROCS=2", "GOGC=25", "GOTRACEBACK=single"}, Files: []uintptr{0, 1, 2, uintptr(socket)},
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: watcherDied},
 	})
 	_ = unix.Close(socket) // only the guardian may hold it, so that the socket closes when the guardian ends
@@ -59,7 +58,7 @@ func runWatcher(socket int) int {
 		fmt.Fprintf(os.Stderr, "%s: start the guardian: %v\n", watcherName, err)
 		return 1
 	}
-	debug.FreeOSMemory() // releases the memory that package initialization used
+	trim()
 	status := awaitChild(guardian)
 	endDescendants(time.Now().Add(watcherTime))
 	if status.Signaled() {
