@@ -27,8 +27,20 @@ type heldFor struct {
 	slot messages.Slot
 }
 
-// prefetch is how many messages a worker may have unsettled: its window and one.
-const prefetch = 21
+const (
+	// prefetch is how many messages a worker may have unsettled: its window and one.
+	prefetch = 21
+	// sharedPrefetch is enough for the workers of one queue together, unless each needs a message for its run and one for the next. Where
+	// more stands ahead of a worker than that, its runs are so short that few of so many workers can have work.
+	sharedPrefetch = 4096
+	// prefetchMax is what a broker takes.
+	prefetchMax = 65_000
+)
+
+// prefetchOf is how many messages so many workers of one queue may have unsettled.
+func prefetchOf(workers int) int {
+	return min(prefetch*workers, max(sharedPrefetch, 2*workers), prefetchMax)
+}
 
 // Attach has a queue deliver for so many workers, once.
 func (l *Link) Attach(queue string, workers int) {
@@ -40,7 +52,7 @@ func (l *Link) Attach(queue string, workers int) {
 func (l *Link) attach(queue string, workers int) {
 	l.attached[queue] = false
 	l.Send(l.Config.Delivery, &actors.Attach{
-		Queue: queue, Prefetch: min(prefetch*workers, 65_000), Topology: l.Config.Settings.WorkQueue(queue), Pool: l.Self,
+		Queue: queue, Prefetch: prefetchOf(workers), Topology: l.Config.Settings.WorkQueue(queue), Pool: l.Self,
 	})
 }
 
