@@ -27,6 +27,7 @@ func TestRings(t *testing.T) {
 	t.Run("AFollowerDies", inEachDispatch(aFollowerDies))
 	t.Run("EachNodesOwnHeartbeatIntervalCounts", eachNodesOwnHeartbeatIntervalCounts)
 	t.Run("AClusterThatChangesItsDispatch", aClusterThatChangesItsDispatch)
+	t.Run("TheClusterIsRecorded", theClusterIsRecorded)
 }
 
 // A cluster changes from RabbitMQ to the direct dispatch and back, node by node, while it has work. Nodes of both kinds hand work to each

@@ -98,11 +98,9 @@ func TestAnOutageIsRecorded(t *testing.T) {
 }
 
 // Of two nodes the router records that it took the pool, and so does the one that takes it after it.
-func TestTheClusterIsRecorded(t *testing.T) {
-	t.Parallel()
+func theClusterIsRecorded(t *testing.T) {
+	t.Helper()
 	servers.Unraced(t)
-	ringTurn.Lock()
-	t.Cleanup(ringTurn.Unlock)
 	r := startRing(t, ringPack(t), "", broker.Settings{}, func(*node.Config) {}, []string{"a", "b"})
 	router := r.settled(2)
 	other := r.others(router)[0]

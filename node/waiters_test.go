@@ -160,7 +160,12 @@ func TestWhatTheAPIAnswersToAWaitIsWhatItAnswersToARead(t *testing.T) {
 			delete(read, "parameters") // a submission is answered without them
 			delete(read, "retry")
 			require.Equal(t, read, told, name)
-			require.Equal(t, k.json("GET", path, ""), k.json("GET", path+"/wait", ""), name)
+			read, waited := k.json("GET", path, ""), k.json("GET", path+"/wait", "")
+			if name == "retried" { // its retry goes on meanwhile
+				delete(read, "retry")
+				delete(waited, "retry")
+			}
+			require.Equal(t, read, waited, name)
 		}
 		for name := range handlers { // one that has read the execution once, and is told of its end
 			stored := k.json("POST", "/api/v1/executions", fmt.Sprintf(`{"action_ref":"t.%s","parameters":{"a":1},"run_at":%q}`,

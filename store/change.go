@@ -51,8 +51,8 @@ type TakeBack struct {
 	By      string        // who asked for it, for its event; empty: nobody
 }
 
-// Claim starts a placement: scheduled → running, or, with PlacedBy, requested → running, for this worker and generation. The run deadline is now + timeout. The
-// Result holds the whole execution with its parameters. If the placement already runs for the same worker and
+// Claim starts a placement: scheduled → running, or, with PlacedBy, requested → running, for this worker and generation. The run
+// deadline is now + timeout. The Result holds the whole execution with its parameters. If the placement already runs for the same worker and
 // generation, the verdict is Already, and the Result holds the execution too. Where leases are evaluated, a claim by an
 // incarnation without a live lease is Refused with ErrFenced. A run with a session's state is Refused with ErrSession
 // if the session's binding is no longer that of the placement; the caller then takes the placement back.
