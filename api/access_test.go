@@ -51,7 +51,7 @@ func guarded(t *testing.T) (http.Handler, *backend) {
 var scopeTable = map[string]string{
 	"GET /api/v1/actions": "read", "GET /api/v1/dead-letters": "read", "GET /api/v1/dead-letters/stats": "read", "GET /api/v1/dead-letters/{id}": "read",
 	"POST /api/v1/dead-letters/{id}/requeue": "operate", "POST /api/v1/dead-letters/{id}/discard": "operate",
-	"POST /api/v1/executions": "submit", "POST /api/v1/executions/batch": "submit", "GET /api/v1/executions": "read",
+	"POST /api/v1/executions": "submit", "POST /api/v1/executions/batch": "submit", "POST /api/v1/executions/stream": "submit", "GET /api/v1/executions": "read",
 	"GET /api/v1/executions/{id}": "read own", "GET /api/v1/executions/{id}/wait": "read own", "GET /api/v1/executions/{id}/output": "read own",
 	"GET /api/v1/executions/{id}/chain": "read own", "GET /api/v1/executions/{id}/events": "read own", "GET /api/v1/executions/{id}/timeline": "read own", "GET /api/v1/journal": "read", "GET /api/v1/executions/{id}/why": "read own",
 	"POST /api/v1/executions/{id}/cancel": "operate own", "POST /api/v1/executions/{id}/retry": "operate",

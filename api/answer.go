@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	headerJSON    = []string{"application/json"}
+	headerJSON    = []string{typeJSON}
 	headerNosniff = []string{"nosniff"}
 	headerNoStore = []string{"no-store"}
 )
@@ -55,10 +55,14 @@ func head(w http.ResponseWriter, kind []string) {
 }
 
 func writeProblem(w http.ResponseWriter, p *messages.Problem) {
-	body := form.ErrorBody{Error: form.ErrorView{Code: string(p.Code), Message: p.Message, Details: p.Details}}
+	body := form.ErrorBody{Error: *viewError(p)}
 	status := StatusOf(p)
 	if writeJSON(w, status, body) != nil {
 		body.Error.Details = nil // details that cannot be encoded are omitted; the rest always can
 		_ = writeJSON(w, status, body)
 	}
+}
+
+func viewError(p *messages.Problem) *form.ErrorView {
+	return &form.ErrorView{Code: string(p.Code), Message: p.Message, Details: p.Details}
 }

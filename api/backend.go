@@ -18,6 +18,8 @@ import (
 type Backend interface {
 	// Submit checks, completes and stores the requests, all or none.
 	Submit(ctx context.Context, requests []submit.Request) ([]store.Submitted, error)
+	// SubmitEach submits requests that do not depend on each other, and returns what became of each.
+	SubmitEach(ctx context.Context, requests []submit.Request) []Submission
 	// SubmitAwaited is Submit of one request whose caller waits for the outcome. Whoever gets an Awaited leaves it.
 	SubmitAwaited(ctx context.Context, request submit.Request) (store.Submitted, Awaited, error)
 	Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error)
@@ -76,6 +78,12 @@ type Backend interface {
 	Ready(ctx context.Context) Readiness
 	// Redact removes the action's secret parameters.
 	Redact(action string, parameters json.RawMessage) json.RawMessage
+}
+
+// Submission is what became of one request: stored, or the error why it is not.
+type Submission struct {
+	Stored store.Submitted
+	Err    error
 }
 
 // Awaited is an execution whose outcome its submitter waits for.

@@ -76,6 +76,18 @@ func (b *backend) Submit(ctx context.Context, requests []submit.Request) ([]stor
 	return b.Store.Submit(ctx, executions)
 }
 
+// SubmitEach submits one after the other.
+func (b *backend) SubmitEach(ctx context.Context, requests []submit.Request) []Submission {
+	made := make([]Submission, len(requests))
+	for i := range requests {
+		stored, err := b.Submit(ctx, requests[i:i+1])
+		if made[i].Err = err; err == nil {
+			made[i].Stored = stored[0]
+		}
+	}
+	return made
+}
+
 // SubmitAwaited waits by Wait.
 func (b *backend) SubmitAwaited(ctx context.Context, request submit.Request) (store.Submitted, Awaited, error) {
 	stored, err := b.Submit(ctx, []submit.Request{request})

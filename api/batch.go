@@ -36,7 +36,7 @@ func (s *server) submitBatch(c *call) error {
 // decodeBatch reads a form.BatchRequest from the request's body as it arrives. It stops at the first wrong entry and
 // after the maximum number, so that the rest of a bad batch costs nothing.
 func (c *call) decodeBatch() ([]submit.Request, error) {
-	if err := mediaType(c.r, false); err != nil {
+	if err := mediaType(c.r, typeJSON, false); err != nil {
 		return nil, err
 	}
 	var list []submit.Request

@@ -44,7 +44,7 @@ func (c *call) decode(optional bool, v any) error {
 	if optional && c.r.ContentLength == 0 {
 		return c.enter()
 	}
-	if err := mediaType(c.r, optional); err != nil {
+	if err := mediaType(c.r, typeJSON, optional); err != nil {
 		return err
 	}
 	buf := buffers.Get().(*bytes.Buffer)
@@ -61,8 +61,14 @@ func (c *call) decode(optional bool, v any) error {
 	return c.enter()
 }
 
-// mediaType requires application/json. A request without a body may omit it if the body is optional.
-func mediaType(r *http.Request, optional bool) error {
+// Media types of bodies.
+const (
+	typeJSON  = "application/json"
+	typeLines = "application/x-ndjson" // one JSON value a line
+)
+
+// mediaType requires the media type want. A request without a body may omit it if the body is optional.
+func mediaType(r *http.Request, want string, optional bool) error {
 	for _, enc := range r.Header["Content-Encoding"] {
 		if enc != "" && !strings.EqualFold(enc, "identity") {
 			return messages.Problemf(messages.CodeMediaType,
@@ -70,14 +76,14 @@ func mediaType(r *http.Request, optional bool) error {
 		}
 	}
 	text := r.Header.Get("Content-Type")
-	if text == "application/json" || (text == "" && optional && r.ContentLength == 0) {
+	if text == want || (text == "" && optional && r.ContentLength == 0) {
 		return nil
 	}
 	kind, params, err := mime.ParseMediaType(text)
 	charset := params["charset"]
-	if err != nil || kind != "application/json" || (charset != "" && !strings.EqualFold(charset, "utf-8")) {
+	if err != nil || kind != want || (charset != "" && !strings.EqualFold(charset, "utf-8")) {
 		return messages.Problemf(messages.CodeMediaType,
-			"Content-Type is %q; send application/json in UTF-8", clip(text))
+			"Content-Type is %q; send %s in UTF-8", clip(text), want)
 	}
 	return nil
 }

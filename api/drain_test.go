@@ -161,8 +161,8 @@ func TestAWaitForRoomEndsWithItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{bodies: bodies{max: 64 << 10}}
 		left := make(chan struct{})
-		first, second := s.holding(&route{bodyMax: BatchBodyMax}, left), s.holding(&route{bodyMax: BatchBodyMax}, nil)
-		other := s.holding(&route{bodyMax: BodyMax}, nil)
+		first, second := s.holding(true, left), s.holding(true, nil)
+		other := s.holding(false, nil)
 		require.NoError(t, other.add(40<<10))
 		waited := make(chan error, 2)
 		go func() { waited <- first.add(20 << 10) }()

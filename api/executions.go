@@ -30,6 +30,9 @@ func executionRoutes() []*route {
 		{method: "POST", path: "/api/v1/executions/batch", scope: ScopeSubmit, group: "executions", status: http.StatusCreated,
 			summary: "Submit up to 10,000 executions, all or none.",
 			body:    form.BatchRequest{}, bodyMax: BatchBodyMax, result: form.BatchView{}, handle: (*server).submitBatch},
+		{method: "POST", path: "/api/v1/executions/stream", scope: ScopeSubmit, group: "executions", stream: true, waits: true,
+			summary: "Submit up to 1,000,000 executions, one a line. Each line is stored or refused by itself, and answered with a line.",
+			body:    submit.Request{}, result: form.StreamAnswer{}, handle: (*server).submitStream},
 		{method: "GET", path: "/api/v1/executions", scope: ScopeRead, group: "executions", params: listParams(),
 			summary: "List executions, newest first, without parameters and results.",
 			result:  ExecutionList{}, handle: (*server).list},
@@ -96,10 +99,8 @@ func (s *server) submit(c *call) error {
 		return err
 	}
 	defer awaited.Leave()
-	// The caller's own key may belong to a retry of another caller's execution, which it made when it had more scopes.
-	if c.blind && stored.Existing && stored.Execution.CreatedBy != c.caller {
-		return messages.Problemf(messages.CodeKeyConflict, "idempotency key %s is another caller's; send the request with one of your own",
-			clip(body.IdempotencyKey))
+	if err := c.foreignKey(&stored, body.IdempotencyKey); err != nil {
+		return err
 	}
 	// A waiting call keeps no body in memory: the answer shows no parameters.
 	body = form.SubmitBody{}

@@ -61,7 +61,7 @@ func (s *server) follow(c *call) error {
 	alive.Wait()
 	if err != nil && c.r.Context().Err() == nil {
 		p := toProblem(named(err, "execution", id.String()))
-		_ = st.send("error", form.ErrorBody{Error: form.ErrorView{Code: string(p.Code), Message: p.Message, Details: p.Details}})
+		_ = st.send("error", form.ErrorBody{Error: *viewError(p)})
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func (st *stream) open() error {
 	if st.events {
 		head(st.w, []string{"text/event-stream"})
 	} else {
-		head(st.w, []string{"application/x-ndjson"})
+		head(st.w, []string{typeLines})
 	}
 	st.w.WriteHeader(http.StatusOK)
 	return st.control.Flush()

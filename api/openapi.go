@@ -90,7 +90,7 @@ func operation(rt *route, schemas huma.Registry, problem *huma.Schema) *huma.Ope
 	op := &huma.Operation{
 		OperationID: operationID(rt), Summary: rt.summary, Tags: []string{rt.group}, Method: rt.method, Path: rt.path,
 		Responses: map[string]*huma.Response{
-			"default": {Description: "What was wrong.", Content: content("application/json", problem)},
+			"default": {Description: "What was wrong.", Content: content(typeJSON, problem)},
 		},
 	}
 	if rt.scope != ScopeOpen {
@@ -108,8 +108,12 @@ func operation(rt *route, schemas huma.Registry, problem *huma.Schema) *huma.Ope
 		op.Parameters = append(op.Parameters, queryParam(p))
 	}
 	if rt.body != nil {
+		media := typeJSON
+		if rt.stream {
+			media = typeLines
+		}
 		op.RequestBody = &huma.RequestBody{Required: !rt.optional,
-			Content: content("application/json", schemas.Schema(reflect.TypeOf(rt.body), true, ""))}
+			Content: content(media, schemas.Schema(reflect.TypeOf(rt.body), true, ""))}
 	}
 	ok := &huma.Response{Description: http.StatusText(rt.status), Content: content(rt.media, &huma.Schema{})}
 	if rt.result != nil {

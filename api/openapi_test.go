@@ -77,6 +77,7 @@ func TestAnswersMatchTheirSchemas(t *testing.T) {
 		"{node}/{pool}/{slot}", "n1/go/0", "pools/{pool}", "pools/go")
 	bodies := map[string]string{
 		"/api/v1/executions": `{"action_ref":"a"}`, "/api/v1/executions/batch": `{"executions":[{"action_ref":"a"}]}`,
+		"/api/v1/executions/stream": `{"action_ref":"a"}`,
 	}
 	checked := 0
 	for _, rt := range routes() {
@@ -94,8 +95,13 @@ func TestAnswersMatchTheirSchemas(t *testing.T) {
 		if strings.HasSuffix(path, "/retry") {
 			ask(t, h, "POST", strings.Replace(path, "retry", "cancel", 1), "")
 		}
-		w := ask(t, h, rt.method, path, body)
+		kind := typeJSON
+		if rt.stream {
+			kind = typeLines
+		}
+		w := ask(t, h, rt.method, path, body, "Content-Type", kind)
 		require.Equal(t, rt.status, w.Code, "%s %s: %s", rt.method, path, w.Body)
+		require.Equal(t, rt.media, w.Header().Get("Content-Type"))
 		op := d.Paths[strings.ReplaceAll(rt.path, "...}", "}")][strings.ToLower(rt.method)]
 		valid(t, raw, rt, op, w)
 		checked++
@@ -111,12 +117,18 @@ func valid(t *testing.T, raw []byte, rt *route, op described, w *httptest.Respon
 	c.DefaultDraft(jsonschema.Draft2020)
 	require.NoError(t, c.AddResource("mem:///openapi.json", document))
 	pointer := "mem:///openapi.json#/paths/" + strings.NewReplacer("...}", "%7D", "~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(rt.path) + "/" +
-		strings.ToLower(rt.method) + "/responses/" + w.Result().Status[:3] + "/content/application~1json/schema"
+		strings.ToLower(rt.method) + "/responses/" + w.Result().Status[:3] + "/content/" + strings.ReplaceAll(rt.media, "/", "~1") + "/schema"
 	schema, err := c.Compile(pointer)
 	require.NoError(t, err)
-	answer, err := jsonschema.UnmarshalJSON(strings.NewReader(w.Body.String()))
-	require.NoError(t, err)
-	require.NoError(t, schema.Validate(answer), "%s %s: %s", rt.method, rt.path, w.Body)
+	texts := []string{w.Body.String()}
+	if rt.stream {
+		texts = slices.Collect(strings.Lines(w.Body.String()))
+	}
+	for _, text := range texts {
+		answer, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+		require.NoError(t, err)
+		require.NoError(t, schema.Validate(answer), "%s %s: %s", rt.method, rt.path, text)
+	}
 	require.NotEmpty(t, op.Responses["default"].Content)
 }
 
@@ -142,7 +154,7 @@ func TestTheSchemasKeepTheirNames(t *testing.T) {
 		"DeadLetterCount", "DeadLetterList", "DeadLetterStats", "DoneView", "Error", "ErrorBody", "ErrorView", "Event", "EventsView",
 		"ExecutionList", "ExecutionView", "Explanation", "HealthView", "JournalEntry", "JournalList", "NodeList", "NodeView", "OutputView", "PoolList", "PoolView",
 		"Readiness", "ReloadFailure", "ReloadReport", "RetryBody", "RetryView", "Routing", "Session", "SessionList", "SessionView",
-		"SubmitBody", "SubmitRequest", "Timeline", "TimelineAttempt", "TimelineGap", "TimelineLink", "TimelineRun", "TimelineState", "TimelineWait",
+		"StreamAnswer", "StreamEnd", "SubmitBody", "SubmitRequest", "Timeline", "TimelineAttempt", "TimelineGap", "TimelineLink", "TimelineRun", "TimelineState", "TimelineWait",
 		"TimelineWindow", "TransitionView", "Unreached", "WorkerDetailView", "WorkerKey", "WorkerList", "WorkerView",
 	}, slices.Sorted(maps.Keys(d.Components.Schemas)))
 }

@@ -17,6 +17,7 @@ type route struct {
 	body         any   // an example of the body's type; nil: no body
 	optional     bool  // the body may be left out
 	bodyMax      int64 // 0: BodyMax
+	stream       bool  // body and answer are streams of such values, one a line
 	result       any   // an example of the answer's type; nil: no JSON
 	status       int   // 0: 200
 	media        string
@@ -91,8 +92,11 @@ func routes() []*route {
 		if rt.status == 0 {
 			rt.status = http.StatusOK
 		}
-		if rt.media == "" {
-			rt.media = "application/json"
+		switch {
+		case rt.stream:
+			rt.media = typeLines
+		case rt.media == "":
+			rt.media = typeJSON
 		}
 	}
 	return table

@@ -105,6 +105,7 @@ type server struct {
 	document []byte
 
 	requests, waits, batches, pages gauge
+	chunks                          chan struct{} // has one entry for each part of a stream that is being stored
 	bodies                          bodies
 	readiness                       readiness
 }
@@ -116,7 +117,7 @@ func New(cfg Config) http.Handler {
 		Config: cfg, guard: newGuard(cfg.Access), logger: cfg.Logger.Named("api"),
 		requests: gauge{max: int64(cfg.RequestsMax)}, waits: gauge{max: int64(cfg.WaitsMax)},
 		batches: gauge{max: int64(cfg.BatchesMax)}, bodies: bodies{max: cfg.BodiesMax},
-		pages: gauge{max: pagesMax},
+		pages: gauge{max: pagesMax}, chunks: make(chan struct{}, cfg.BatchesMax),
 	}
 	table := routes()
 	s.document = document(table, cfg.Version)
@@ -238,7 +239,7 @@ func (s *server) serve(rt *route) http.Handler {
 		defer s.recovered(w, r)
 		w.Header()[HeaderTime] = []string{s.Now().UTC().Format(time.RFC3339Nano)}
 		c := &call{w: w, r: r, max: rt.bodyMax, whole: r.Context(), place: place, limit: limit,
-			open: rt.scope == ScopeOpen, hold: s.holding(rt, r.Context().Done())}
+			open: rt.scope == ScopeOpen, hold: s.holding(rt.bodyMax > BodyMax || rt.stream, r.Context().Done())}
 		defer c.end()
 		if err := s.handle(rt, c); err != nil {
 			c.end() // frees everything before it answers a slow caller
@@ -265,9 +266,9 @@ func (s *server) room(rt *route) *gauge {
 }
 
 // holding returns a request's part of the bodies. A batch, which may be large, leaves room for other requests.
-func (s *server) holding(rt *route, left <-chan struct{}) holding {
+func (s *server) holding(batch bool, left <-chan struct{}) holding {
 	h := holding{of: &s.bodies, left: left}
-	if rt.bodyMax > BodyMax {
+	if batch {
 		h.spare = s.bodies.max / 4
 	}
 	return h
@@ -311,7 +312,7 @@ func (s *server) handle(rt *route, c *call) error {
 	return rt.handle(s, c)
 }
 
-// fail answers with an error. Only this method logs the node's own faults.
+// fail answers with an error.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
 		// Either the caller has left and does not read, or the node stops and the caller should retry.
@@ -319,6 +320,15 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		writeProblem(w, stops())
 		return
 	}
+	p := s.note(r, err)
+	if status := StatusOf(p); status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests || p.Code == messages.CodeStorageFull {
+		w.Header().Set("Retry-After", "1")
+	}
+	writeProblem(w, p)
+}
+
+// note returns the problem of an error, and logs it if it is the node's own fault.
+func (s *server) note(r *http.Request, err error) *messages.Problem {
 	p := toProblem(err)
 	status := StatusOf(p)
 	if status == http.StatusServiceUnavailable || p.Code == messages.CodeStorageFull { // the node has logged the reason once
@@ -326,10 +336,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	} else if status >= http.StatusInternalServerError {
 		s.logger.Error("request failed", "method", r.Method, "path", clip(r.URL.Path), "status", status, "error", err)
 	}
-	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests || p.Code == messages.CodeStorageFull {
-		w.Header().Set("Retry-After", "1")
-	}
-	writeProblem(w, p)
+	return p
 }
 
 func stops() *messages.Problem {

@@ -41,6 +41,11 @@ func (b *backend) Submit(ctx context.Context, requests []submit.Request) ([]stor
 	return b.submissions.submit(ctx, requests)
 }
 
+// SubmitEach implements api.Backend.
+func (b *backend) SubmitEach(ctx context.Context, requests []submit.Request) []api.Submission {
+	return b.submissions.each(ctx, requests)
+}
+
 // SubmitAwaited implements api.Backend. It begins to wait before the execution is stored. For one that was there before, it waits as
 // Wait does.
 func (b *backend) SubmitAwaited(ctx context.Context, request submit.Request) (store.Submitted, api.Awaited, error) {

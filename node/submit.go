@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
@@ -37,13 +38,21 @@ func (s *submissions) complete(ctx context.Context, r *submit.Request) (messages
 	})
 }
 
-// prepare makes all requests executions, or none, and stores nothing. Its errors are *messages.Problem.
-func (s *submissions) prepare(ctx context.Context, requests []submit.Request) ([]messages.Execution, error) {
+// closed returns why nothing can be submitted now, or nil.
+func (s *submissions) closed() *messages.Problem {
 	if shut := s.servers.gate(); shut != nil {
-		return nil, shut
+		return shut
 	}
 	if s.phase.draining.Load() {
-		return nil, &messages.Problem{Code: messages.CodeDraining, Message: "this node is shutting down and takes no more work"}
+		return &messages.Problem{Code: messages.CodeDraining, Message: "this node is shutting down and takes no more work"}
+	}
+	return nil
+}
+
+// prepare makes all requests executions, or none, and stores nothing. Its errors are *messages.Problem.
+func (s *submissions) prepare(ctx context.Context, requests []submit.Request) ([]messages.Execution, error) {
+	if closed := s.closed(); closed != nil {
+		return nil, closed
 	}
 	executions := make([]messages.Execution, len(requests))
 	for i := range requests {
@@ -74,6 +83,46 @@ func (s *submissions) submit(ctx context.Context, requests []submit.Request) ([]
 		return nil, err
 	}
 	return s.enter(ctx, executions)
+}
+
+// each stores every request that can be stored, and wakes their pools. It returns what became of each.
+func (s *submissions) each(ctx context.Context, requests []submit.Request) []api.Submission {
+	made := make([]api.Submission, len(requests))
+	closed := s.closed()
+	executions, of := make([]messages.Execution, 0, len(requests)), make([]*api.Submission, 0, len(requests))
+	for i := range requests {
+		if closed != nil {
+			made[i].Err = closed
+			continue
+		}
+		e, err := s.complete(ctx, &requests[i])
+		if err != nil {
+			made[i].Err = err
+			continue
+		}
+		executions, of = append(executions, e), append(of, &made[i])
+	}
+	s.enterEach(ctx, executions, of)
+	return made
+}
+
+// enterEach stores executions in one transaction. If one of them cannot be stored, it tries each half of them, until those are
+// found that cannot: at most two transactions for each execution.
+func (s *submissions) enterEach(ctx context.Context, executions []messages.Execution, of []*api.Submission) {
+	if len(executions) == 0 {
+		return
+	}
+	stored, err := s.enter(ctx, executions)
+	if half := len(executions) / 2; half > 0 && (errors.Is(err, store.ErrConflict) || store.NeverStorable(err)) {
+		s.enterEach(ctx, executions[:half], of[:half])
+		s.enterEach(ctx, executions[half:], of[half:])
+		return
+	}
+	for i := range of {
+		if of[i].Err = err; err == nil {
+			of[i].Stored = stored[i]
+		}
+	}
 }
 
 // enter stores executions, all or none, and wakes their pools.

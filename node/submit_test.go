@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -142,6 +143,56 @@ func TestBatchOfTenThousandIsStoredWholeOrNotAtAll(t *testing.T) {
 		require.NoError(t, err)
 		return len(depths) == 1 && depths[0].Status == messages.Requested && depths[0].Count == 9_800
 	})
+}
+
+// Requests that do not depend on each other are stored beside those that cannot be, whatever is wrong with those.
+func TestEachRequestIsStoredByItself(t *testing.T) {
+	t.Parallel()
+	k := lab(t, handle(map[string]messages.Handler{"noop": noop}), goPack(t, map[string]string{
+		"noop": "parameters: {type: object, properties: {n: {type: integer}}}\n",
+	}))
+	held := k.submit("t.noop", object{"n": 0}, key("held"))
+	var requests []submit.Request
+	wrong := map[int]messages.Code{}
+	for i := range 500 {
+		switch r := ask("t.noop", object{"n": i}, key("k"+strconv.Itoa(i))); {
+		case i%100 == 17:
+			r.IdempotencyKey, wrong[i] = "held", messages.CodeKeyConflict
+			requests = append(requests, r)
+		case i%100 == 33:
+			r.ActionRef, wrong[i] = "t.none", messages.CodeActionNotFound
+			requests = append(requests, r)
+		case i%100 == 34:
+			r.Parameters, wrong[i] = json.RawMessage(`{"n":"x"}`), messages.CodeInvalidParameters
+			requests = append(requests, r)
+		default:
+			requests = append(requests, r)
+		}
+	}
+	requests[400] = ask("t.noop", object{"n": 0}, key("held"))
+	requests[401] = requests[399]
+	made := k.SubmitEach(t.Context(), requests)
+	require.Len(t, made, len(requests))
+	for i, m := range made {
+		if wrong[i] == "" {
+			require.NoError(t, m.Err, i)
+			require.Equal(t, i == 400 || i == 401, m.Stored.Existing, i)
+			require.Equal(t, messages.Completed, k.await(m.Stored.Execution.ID).Status)
+			continue
+		}
+		var p *messages.Problem
+		if errors.As(m.Err, &p) {
+			require.Equal(t, wrong[i], p.Code, i)
+			require.NotContains(t, p.Message, "of 500", "it is not about a batch")
+			continue
+		}
+		var conflict *store.ConflictError
+		require.ErrorAs(t, m.Err, &conflict, i)
+		require.Equal(t, messages.CodeKeyConflict, wrong[i])
+		require.Equal(t, held, conflict.Holder)
+	}
+	require.Equal(t, held, made[400].Stored.Execution.ID)
+	require.Equal(t, made[399].Stored.Execution.ID, made[401].Stored.Execution.ID)
 }
 
 func TestWaitReturnsWhenItsTimeIsOver(t *testing.T) {

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
@@ -15,73 +15,132 @@ import (
 	"github.com/troupe-run/troupe/rules/submit"
 )
 
-// batchChunk is how many executions of a batch go in one call.
-const batchChunk = 1000
+// batch is a batch in work: what the node has answered.
+type batch struct {
+	*submission
+	p       *progress
+	ids     []messages.ExecutionID
+	lines   int // of the parts before
+	refused int
+}
 
-// submitBatch submits one execution for each line of the file, in calls of batchChunk.
+// submitBatch submits one execution for each line of the file, as it is read. A line that the node refuses is named, and the others
+// are submitted.
 func (s *submission) submitBatch(ctx context.Context, c *client.Client, r submit.Request, pairs []string) error {
 	if s.params != "" || len(pairs) > 0 || s.key != "" {
 		return usagef("--batch goes with neither --params, key=value nor --key: every line is one execution's parameters")
 	}
-	data, err := s.readInput(s.batch)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	source, err := s.openBatch(ctx, r)
 	if err != nil {
 		return err
 	}
-	requests, err := batchRequests(s.batch, data, r)
+	if _, err := source.more(ctx); err != nil {
+		return err
+	}
+	b := &batch{submission: s, p: &progress{app: s.app}}
+	defer b.p.done()
+	streams, err := c.Streams(ctx)
 	if err != nil {
 		return err
 	}
-	p := &progress{app: s.app}
-	defer p.done()
-	var ids []messages.ExecutionID
-	for len(requests) > 0 {
-		n := min(batchChunk, len(requests))
-		v, err := c.SubmitBatch(ctx, requests[:n])
+	for {
+		more, err := source.more(ctx)
+		switch {
+		case err != nil:
+		case !more:
+			return b.done(ctx, c)
+		case streams:
+			err = b.stream(ctx, c, source)
+		default:
+			err = b.call(ctx, c, source)
+		}
 		if err != nil {
-			return fmt.Errorf("after %d submitted: %w", len(ids), err)
+			b.p.done()
+			return fmt.Errorf("after %d submitted: %w", len(b.ids), err)
 		}
-		for _, item := range v.Executions {
-			ids = append(ids, item.ID)
-		}
-		requests = requests[n:]
-		p.say("submitted %d, %d to go", len(ids), len(requests))
 	}
-	p.done()
-	if s.wait {
-		return s.waitAll(ctx, c, ids)
+}
+
+// stream submits one part of the batch as a stream.
+func (b *batch) stream(ctx context.Context, c *client.Client, source *batchSource) error {
+	part := source.part()
+	if err := c.SubmitStream(ctx, part, b.answered); err != nil {
+		return err
 	}
-	if s.output == "json" {
-		return s.printJSON(ids)
-	}
-	for _, id := range ids {
-		fmt.Fprintln(s.out, id)
-	}
+	<-part.closed // nobody reads it any more
+	b.lines += part.lines
 	return nil
 }
 
-// batchRequests reads one object of parameters a line; empty lines are skipped.
-func batchRequests(name string, data []byte, r submit.Request) ([]submit.Request, error) {
+// call submits one block of the batch in a call of its own: a node of an older release has no streams.
+func (b *batch) call(ctx context.Context, c *client.Client, source *batchSource) error {
+	k := source.next
+	source.next = nil
 	var requests []submit.Request
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	lines.Buffer(nil, 2*messages.ParametersMax)
-	for n := 1; lines.Scan(); n++ {
-		line := bytes.TrimSpace(lines.Bytes())
-		if len(line) == 0 {
+	for line := range bytes.Lines(k.data) {
+		var r submit.Request
+		if len(line) <= 1 {
 			continue
 		}
-		if err := objectOnly(fmt.Sprintf("%s:%d", name, n), line); err != nil {
-			return nil, err
+		if err := json.Unmarshal(line, &r); err != nil {
+			return err
 		}
-		r.Parameters = bytes.Clone(line)
 		requests = append(requests, r)
 	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
-	}
 	if len(requests) == 0 {
-		return nil, usagef("%s holds no line", name)
+		return nil
 	}
-	return requests, nil
+	v, err := c.SubmitBatch(ctx, requests)
+	for _, item := range v.Executions {
+		b.stored(item.ID)
+	}
+	return err
+}
+
+// answered takes the answer to one line.
+func (b *batch) answered(a *form.StreamAnswer) error {
+	if a.Error == nil {
+		b.stored(a.ID)
+		return nil
+	}
+	if a.Error.Code == string(messages.CodeActionNotFound) { // so it is for every line
+		return &client.Error{Status: http.StatusNotFound, Code: a.Error.Code, Message: a.Error.Message}
+	}
+	b.refused++
+	b.p.done()
+	name := b.batch
+	if name == "-" {
+		name = "standard input"
+	}
+	fmt.Fprintf(b.err, "%s:%d: %s (%s)\n", name, b.lines+a.Line, a.Error.Message, a.Error.Code)
+	return nil
+}
+
+func (b *batch) stored(id messages.ExecutionID) {
+	b.ids = append(b.ids, id)
+	switch {
+	case !b.wait && b.output != "json":
+		fmt.Fprintln(b.out, id)
+	case len(b.ids)%1000 == 0:
+		b.p.say("submitted %d", len(b.ids))
+	}
+}
+
+// done ends the batch once all lines are answered.
+func (b *batch) done(ctx context.Context, c *client.Client) (err error) {
+	b.p.done()
+	switch {
+	case b.wait:
+		err = b.waitAll(ctx, c, b.ids)
+	case b.output == "json":
+		err = b.printJSON(b.ids)
+	}
+	if b.refused > 0 && (err == nil || errors.Is(err, errSilent)) {
+		return fmt.Errorf("%d of %d lines were refused", b.refused, b.refused+len(b.ids))
+	}
+	return err
 }
 
 // batchEnd is how one execution of a batch ended. Where it was retried, the end is that of the last of its chain.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"flag"
@@ -207,6 +208,7 @@ func TestWaitFollowsRetries(t *testing.T) {
 	require.Equal(t, result{0, "null\n", "execution " + id1 + " failed: timeout: ran 1 s; it is retried as " + id2 + "\n"}, r)
 }
 
+// A node of an older release has no streams: there a batch goes in calls.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	s := serve(t, map[string]string{
@@ -217,11 +219,114 @@ func TestBatch(t *testing.T) {
 	environ := []string{"TROUPE_SERVER=" + s.URL}
 	lines := "{\"a\":1}\n\n{\"a\":2}\n"
 	require.Equal(t, result{0, id1 + "\n" + id2 + "\n", ""}, call(t, lines, environ, "submit", "core.echo", "--batch", "-"))
-	require.Contains(t, s.asked[0], `{"executions":[{"action_ref":"core.echo","parameters":{"a":1}},{"action_ref":"core.echo","parameters":{"a":2}}]}`)
+	require.Contains(t, s.asked[1], `{"executions":[{"action_ref":"core.echo","parameters":{"a":1}},{"action_ref":"core.echo","parameters":{"a":2}}]}`)
 	r := call(t, lines, environ, "submit", "core.echo", "--batch", "-", "--wait")
 	require.Equal(t, 1, r.code)
 	require.Equal(t, "STATUS     COUNT\ncompleted  1\nfailed     1\n", r.out)
 	require.Equal(t, "execution "+id2+" failed: x: y\n", r.err)
+}
+
+// streams is a node that answers each line of a stream: with an execution, with a refusal of those with bad in them, and with an
+// error about all after one with worse in it.
+func streams(t *testing.T, lineOf func(n int)) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost || r.URL.Path != "/api/v1/executions/stream" {
+			w.Header().Set("Allow", "POST")
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		control := http.NewResponseController(w)
+		_ = control.EnableFullDuplex()
+		lines, stored, refused := bufio.NewScanner(r.Body), 0, 0
+		for n := 1; lines.Scan(); n++ {
+			if lineOf != nil {
+				lineOf(n)
+			}
+			switch text := lines.Text(); {
+			case text == "":
+				continue
+			case strings.Contains(text, "worse"):
+				fmt.Fprintf(w, `{"end":{"stored":%d,"refused":%d},"error":{"code":"store_unavailable","message":"the store is away"}}`+"\n", stored, refused)
+				return
+			case strings.Contains(text, "bad"):
+				refused++
+				fmt.Fprintf(w, `{"line":%d,"error":{"code":"invalid_parameters","message":"n must be a number"}}`+"\n", n)
+			case strings.Contains(text, "none"):
+				fmt.Fprintf(w, `{"line":%d,"error":{"code":"action_not_found","message":"there is no action"}}`+"\n", n)
+			default:
+				stored++
+				fmt.Fprintf(w, `{"line":%d,"id":"019aa5c0-0000-7000-8000-%012d","status":"requested"}`+"\n", n, n)
+			}
+			_ = control.Flush()
+		}
+		fmt.Fprintf(w, `{"end":{"stored":%d,"refused":%d}}`+"\n", stored, refused)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestBatchAsAStream(t *testing.T) {
+	t.Parallel()
+	s := streams(t, nil)
+	environ := []string{"TROUPE_SERVER=" + s.URL}
+	id3 := strings.TrimSuffix(id1, "1") + "3"
+	require.Equal(t, result{0, id1 + "\n" + id3 + "\n", ""}, call(t, "{\"a\":1}\n\n{\"a\":2}", environ, "submit", "core.echo", "--batch", "-"))
+	require.Equal(t, "[\n  \""+id1+"\"\n]\n", call(t, "{}\n", environ, "submit", "core.echo", "--batch", "-", "-o", "json").out)
+
+	file := filepath.Join(t.TempDir(), "lines.jsonl")
+	require.NoError(t, os.WriteFile(file, []byte("{\"a\":1}\n\n{\"a\":\"bad\"}\n{}\n"), 0o600))
+	r := call(t, "", environ, "submit", "core.echo", "--batch", file)
+	require.Equal(t, 1, r.code)
+	require.Equal(t, id1+"\n"+strings.TrimSuffix(id1, "1")+"4\n", r.out)
+	require.Equal(t, file+":3: n must be a number (invalid_parameters)\ntroupe: 1 of 3 lines were refused\n", r.err)
+
+	r = call(t, "{}\n{\"a\":\"worse\"}\n{}\n", environ, "submit", "core.echo", "--batch", "-")
+	require.Equal(t, 1, r.code)
+	require.Equal(t, id1+"\n", r.out)
+	require.Equal(t, "troupe: after 1 submitted: the store is away (store_unavailable)\n", r.err)
+
+	r = call(t, strings.Repeat("{}\n", 10_000), environ, "submit", "none", "--batch", "-")
+	require.Equal(t, result{1, "", "troupe: after 0 submitted: there is no action (action_not_found)\n"}, r, "it is the same for every line")
+}
+
+// A wrong line of a file is found before anything is submitted; one of standard input when it comes.
+func TestAWrongLineOfABatch(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	s := streams(t, func(int) { asked++ })
+	environ := []string{"TROUPE_SERVER=" + s.URL}
+	text := strings.Repeat("{}\n", 2000) + "[]\n{}\n"
+	file := filepath.Join(t.TempDir(), "lines.jsonl")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	r := call(t, "", environ, "submit", "core.echo", "--batch", file)
+	require.Equal(t, 2, r.code)
+	require.Contains(t, r.err, file+":2001 holds no JSON object: it does not begin with {")
+	require.Empty(t, r.out)
+	require.Zero(t, asked)
+	r = call(t, text, environ, "submit", "core.echo", "--batch", "-")
+	require.Contains(t, r.err, "after 2000 submitted: standard input:2001 holds no JSON object")
+	require.Equal(t, 2000, strings.Count(r.out, "\n"))
+}
+
+// A line of standard input is submitted when it comes, not when the input ends.
+func TestABatchIsSubmittedAsItComes(t *testing.T) {
+	t.Parallel()
+	seen := make(chan int)
+	s := streams(t, func(n int) { seen <- n })
+	in, lines := io.Pipe()
+	var out, errs bytes.Buffer
+	a := &app{in: in, out: &out, err: &errs, environ: []string{"HOME=" + t.TempDir(), "TROUPE_SERVER=" + s.URL}}
+	code := make(chan int)
+	go func() { code <- a.run(t.Context(), []string{"submit", "core.echo", "--batch", "-"}) }()
+	for n := 1; n <= 3; n++ {
+		_, err := io.WriteString(lines, "{}\n")
+		require.NoError(t, err)
+		require.Equal(t, n, <-seen)
+	}
+	require.NoError(t, lines.Close())
+	require.Zero(t, <-code, errs.String())
+	require.Equal(t, 3, strings.Count(out.String(), "\n"))
 }
 
 func TestUsageErrorsExit2(t *testing.T) {

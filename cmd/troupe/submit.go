@@ -41,7 +41,9 @@ func (s *submission) command() *cobra.Command {
 		Long: "Submit an execution and print its id. With --wait, print its result as JSON and exit 0, or its error on standard\n" +
 			"error and exit 1. If the execution is retried, wait for the last of its chain.\n\n" +
 			"key=value is text. It is a number, true or false if the action's schema wants that there and no text.\n" +
-			"key:=json is any JSON value.",
+			"key:=json is any JSON value.\n\n" +
+			"--batch reads, submits and prints line by line, and needs no memory for the file. A line that the node refuses is\n" +
+			"named on standard error, the others are submitted, and the exit code is 1.",
 		Example: "  troupe submit core.echo message=hi --wait\n  troupe submit core.sleep seconds:=2 --session alice --priority 9\n" +
 			"  troupe submit demo.embed --batch texts.jsonl --wait",
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -69,10 +69,18 @@ func TestBatchFromTheShell(t *testing.T) {
 	require.Equal(t, "2", n.finish(t, ids[1]).text("result", "i"))
 	r = n.troupeWith(t, "{\"seconds\":0}\n{\"seconds\":\"x\"}\n", "submit", "core.sleep", "--batch", "-")
 	require.Equal(t, 1, r.code)
-	require.Contains(t, r.err, "execution 2 of 2: action core.sleep: parameters: /seconds")
+	require.Contains(t, r.err, "standard input:2: action core.sleep: parameters: /seconds")
+	require.Contains(t, r.err, "1 of 2 lines were refused")
+	require.Len(t, strings.Fields(r.out), 1, "the other line is submitted")
 	r = n.troupeWith(t, "{\"message\":\"a\"}\n{}\n", "submit", "core.fail", "--batch", "-", "--wait")
 	require.Equal(t, 1, r.code)
 	require.Equal(t, "STATUS  COUNT\nfailed  2\n", r.out)
+	const many = 5000
+	file := filepath.Join(t.TempDir(), "many.jsonl")
+	require.NoError(t, os.WriteFile(file, []byte(strings.Repeat("{}\n", many)), 0o600))
+	r = n.troupe(t, "submit", "core.noop", "--batch", file, "--wait")
+	require.Equal(t, 0, r.code, r.err)
+	require.Equal(t, "STATUS     COUNT\ncompleted  5000\n", r.out)
 }
 
 // TestLogsLive follows a run from the shell. Its output is shown while it runs, and again afterwards.

@@ -102,7 +102,7 @@ func (c *Client) Delete(ctx context.Context, path string, v any) error {
 }
 
 func (c *Client) do(ctx context.Context, method, path string, body []byte, v any) error {
-	response, err := c.send(ctx, method, path, body, "application/json")
+	response, err := c.send(ctx, method, path, body, typeJSON)
 	if err != nil {
 		return err
 	}
@@ -131,18 +131,29 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte, acc
 	}
 	r.Header.Set("Accept", accept)
 	if len(body) > 0 {
-		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Content-Type", typeJSON)
 	}
+	return c.ask(r)
+}
+
+// Media types of bodies.
+const (
+	typeJSON  = "application/json"
+	typeLines = "application/x-ndjson"
+)
+
+// ask sends a request with the client's token.
+func (c *Client) ask(r *http.Request) (*http.Response, error) {
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
-	if stored, ok := ctx.Value(storedKey{}).(func(messages.ExecutionID)); ok {
+	if stored, ok := r.Context().Value(storedKey{}).(func(messages.ExecutionID)); ok {
 		r = form.WithEarly(r, stored)
 	}
 	sent := time.Now()
 	response, err := c.http.Do(r)
 	if err != nil {
-		return nil, c.unreachable(ctx, err)
+		return nil, c.unreachable(r.Context(), err)
 	}
 	c.hear(response.Header, sent, time.Now())
 	return response, nil

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/troupe-run/troupe/api"
@@ -47,6 +48,61 @@ type storedKey struct{}
 func (c *Client) SubmitBatch(ctx context.Context, requests []submit.Request) (v form.BatchView, err error) {
 	err = c.Post(ctx, executions+"/batch", form.BatchRequest{Executions: requests}, &v)
 	return v, err
+}
+
+// Streams reports whether the node takes streams of submissions. One of an older release does not.
+func (c *Client) Streams(ctx context.Context) (bool, error) {
+	response, err := c.send(ctx, http.MethodOptions, streamPath, nil, typeJSON)
+	if err != nil {
+		return false, err
+	}
+	defer response.Body.Close()
+	return strings.Contains(response.Header.Get("Allow"), http.MethodPost), nil
+}
+
+const streamPath = executions + "/stream"
+
+// answerLineMax bounds a line of an answer, in bytes.
+const answerLineMax = 1 << 20
+
+// SubmitStream submits each line of a body and calls each for every answer, in order, while the body is sent. It closes lines.
+// An error of each ends the stream.
+func (c *Client) SubmitStream(ctx context.Context, lines io.ReadCloser, each func(*form.StreamAnswer) error) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+streamPath, lines)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Accept", typeLines)
+	r.Header.Set("Content-Type", typeLines)
+	response, err := c.ask(r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		data, _ := io.ReadAll(io.LimitReader(response.Body, answerLineMax))
+		return errorOf(response.StatusCode, data)
+	}
+	answers := bufio.NewScanner(response.Body)
+	answers.Buffer(make([]byte, 64<<10), answerLineMax)
+	for answers.Scan() {
+		var a form.StreamAnswer
+		if err := json.Unmarshal(answers.Bytes(), &a); err != nil {
+			return fmt.Errorf("an answer of the stream is not JSON: %w", err)
+		}
+		switch {
+		case a.End == nil:
+			err = each(&a)
+		case a.Error != nil:
+			return &Error{Status: http.StatusOK, Code: a.Error.Code, Message: a.Error.Message}
+		default:
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("the stream's answer broke off: %w", errors.Join(answers.Err(), ctx.Err(), io.ErrUnexpectedEOF))
 }
 
 // Execution returns one execution whole.
@@ -112,7 +168,7 @@ func (c *Client) Output(ctx context.Context, id string) (v api.OutputView, err e
 // Follow calls each for every live happening of the execution, until it has ended. A stream that breaks off is
 // io.ErrUnexpectedEOF.
 func (c *Client) Follow(ctx context.Context, id string, each func(view.Live) error) error {
-	response, err := c.send(ctx, http.MethodGet, onePath(id, "/output?follow=1"), nil, "application/x-ndjson")
+	response, err := c.send(ctx, http.MethodGet, onePath(id, "/output?follow=1"), nil, typeLines)
 	if err != nil {
 		return err
 	}
