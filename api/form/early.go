@@ -9,9 +9,9 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// EarlyHeader, with any value, has a submission with wait_seconds answered twice: with 103 Early Hints, whose Location has the id, as
-// soon as the execution is stored, and at its end. So a caller that loses the connection meanwhile knows what to wait for. It is
-// for callers that ask for it, because some HTTP clients take the first answer for the last one.
+// EarlyHeader is a header of a submission with wait_seconds. With any value it has the call answered twice: with 103 Early Hints, whose
+// Location has the id, as soon as the execution is stored, and at its end. So a caller that loses the connection meanwhile knows what
+// to wait for. It is for callers that ask for it, because some HTTP clients take the first answer for the last one.
 const EarlyHeader = "Troupe-Early"
 
 // ExecutionsPath is where executions are submitted. The path of one has its id behind that.
