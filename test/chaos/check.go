@@ -168,9 +168,14 @@ func isNote(ev store.Event) bool {
 	return ev.From == ev.To && ev.Kind != "take_back" || ev.Kind == "retry"
 }
 
-// begins reports whether an event begins an attempt: a placement, or what comes of one that the store did not have.
+// Placed reports whether an event puts an execution on a worker: its placement, or the claim of one that was handed over directly.
+func Placed(ev store.Event) bool {
+	return ev.Kind == "place" || ev.Kind == "claim" && ev.From == messages.Requested
+}
+
+// begins reports whether an event begins an attempt: a placement, or the take-back of one that the store did not have.
 func begins(ev store.Event) bool {
-	return ev.Kind == "place" || ev.From == messages.Requested && (ev.Kind == "claim" || ev.Kind == "take_back")
+	return Placed(ev) || ev.Kind == "take_back" && ev.From == messages.Requested
 }
 
 // acceptedIsKept: every execution whose submission was accepted is stored.

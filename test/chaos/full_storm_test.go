@@ -212,9 +212,9 @@ func (f *full) rescues(h *chaos.History) (all rescued) {
 		var since time.Time // when the fault hit the node that had the execution
 		for _, ev := range e.Changes() {
 			switch {
-			case ev.Kind == "place" && ev.At.IsZero(): // the event has no time: the row has only the time of the last placement
+			case chaos.Placed(ev) && ev.At.IsZero(): // the event has no time: the row has only the time of the last placement
 				since = time.Time{}
-			case ev.Kind == "place" && !since.IsZero():
+			case chaos.Placed(ev) && !since.IsZero():
 				all.placed = append(all.placed, ev.At.Sub(since))
 				if late := ev.At.Sub(since); late > takenOver {
 					f.t.Logf("%s %s was placed again %s after its node was taken away: %v", e.ID, e.Action, late, e.Events)

@@ -274,7 +274,7 @@ func measure(h *chaos.History, injections []placing) placings {
 // placedElsewhere is the time from the fault until the execution was placed on another node; 0: it was not.
 func (b placing) placedElsewhere(e *chaos.Stored) time.Duration {
 	for _, ev := range e.Changes() {
-		if ev.Kind == "place" && ev.At.After(b.at) && nodeOf(ev.Worker) != b.victim {
+		if chaos.Placed(ev) && ev.At.After(b.at) && nodeOf(ev.Worker) != b.victim {
 			return ev.At.Sub(b.at)
 		}
 	}
