@@ -45,7 +45,7 @@ func TestClusterQuickStart(t *testing.T) {
 	kill := clusterKill.FindStringSubmatch(out)
 	require.NotNil(t, kill, "one node was killed:\n%s", out)
 	require.NotEqual(t, "0", kill[2], "it ran something then")
-	require.Regexp(t, `(?m)^running: it runs`, out, "until the lease has run out nobody can know better")
+	require.Regexp(t, `(?m)^running: it is running`, out, "until the lease has run out nobody can know better")
 	rescues := clusterRescue.FindAllStringSubmatch(out, -1)
 	require.Len(t, rescues, number(t, kill[2]), "each of its runs was started again by another node, once:\n%s", out)
 	counts := clusterOutcomes.FindStringSubmatch(out)
