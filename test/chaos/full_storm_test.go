@@ -222,6 +222,9 @@ func (f *full) rescues(h *chaos.History) (all rescued) {
 				since = time.Time{}
 			case ev.To == messages.Requested && f.orphaned(ev.Reason):
 				if since = f.takenBefore(ev.Worker, ev.At); !since.IsZero() {
+					if ev.ScheduledAt.After(since) { // it was placed there after the fault
+						since = ev.ScheduledAt
+					}
 					all.given = append(all.given, ev.At.Sub(since))
 				}
 			case ev.To == messages.Abandoned:
