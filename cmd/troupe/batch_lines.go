@@ -98,13 +98,13 @@ func (b *batchReader) add(k *block, line []byte) error {
 	return nil
 }
 
-// checkBatch reads a whole file, so that a wrong line is found before anything is submitted.
-func checkBatch(name string, r submit.Request) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", name, err)
+// checkBatch reads a whole file and begins it again, so that a wrong line is found before anything is submitted. What can be read only
+// once, such as a pipe, is not checked.
+func checkBatch(name string, f *os.File, r submit.Request) error {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return err
 	}
-	defer f.Close()
 	b := newBatchReader(name, f, r)
 	for {
 		k, err := b.block()
@@ -114,7 +114,8 @@ func checkBatch(name string, r submit.Request) error {
 		case errors.Is(err, io.EOF) && !b.found:
 			return usagef("%s holds no line", name)
 		case errors.Is(err, io.EOF):
-			return nil
+			_, err = f.Seek(0, io.SeekStart)
+			return err
 		case err != nil:
 			return fmt.Errorf("read %s: %w", name, err)
 		}
@@ -132,12 +133,12 @@ type batchSource struct {
 func (s *submission) openBatch(ctx context.Context, r submit.Request) (*batchSource, error) {
 	from, closes := s.in, func() error { return nil }
 	if s.batch != "-" {
-		if err := checkBatch(s.batch, r); err != nil {
-			return nil, err
-		}
 		f, err := os.Open(s.batch)
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", s.batch, err)
+		}
+		if err := checkBatch(s.batch, f, r); err != nil {
+			return nil, errors.Join(err, f.Close())
 		}
 		from, closes = f, f.Close
 	}

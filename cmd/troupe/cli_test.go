@@ -309,6 +309,19 @@ func TestAWrongLineOfABatch(t *testing.T) {
 	require.Equal(t, 2000, strings.Count(r.out, "\n"))
 }
 
+// A pipe that is named as a file, as a shell does for <(command), can be read only once.
+func TestABatchFromANamedPipe(t *testing.T) {
+	t.Parallel()
+	s := streams(t, nil)
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	written := make(chan error, 1)
+	go func() { written <- os.WriteFile(pipe, []byte("{}\n{}\n"), 0o600) }()
+	r := call(t, "", []string{"TROUPE_SERVER=" + s.URL}, "submit", "core.echo", "--batch", pipe)
+	require.NoError(t, <-written)
+	require.Equal(t, result{0, id1 + "\n" + strings.TrimSuffix(id1, "1") + "2\n", ""}, r)
+}
+
 // A line of standard input is submitted when it comes, not when the input ends.
 func TestABatchIsSubmittedAsItComes(t *testing.T) {
 	t.Parallel()
