@@ -54,8 +54,8 @@ func (c *Condition) Note(at time.Time, now roster.Reason) {
 	c.now, c.known, c.since = now, true, at
 }
 
-// Take returns the entry about the changes since the last one, if there were any, or one that says again what holds. Stored turns a time of Note into one of the
-// store's clock.
+// Take returns the entry about the changes since the last one, if there were any, or one that says again what holds. Stored turns a
+// time of Note into one of the store's clock.
 func (c *Condition) Take(at time.Time, pool string, stored func(time.Time) time.Time) (messages.JournalEntry, bool) {
 	if c.flips == 0 {
 		if !c.known || c.now == roster.Handed || at.Sub(c.told) < tellAgain {
