@@ -199,8 +199,8 @@ func TestLease(t *testing.T) {
 		case <-time.After(lease / 20):
 		}
 	}
-	g.Renew(time.Now())
 	renewed := time.Now()
+	g.Renew(renewed)
 	exit, _ := events.exit(t)
 	require.Equal(t, "SIGKILL", exit.Signal)
 	require.Equal(t, CauseStopped, exit.Cause)
