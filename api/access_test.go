@@ -63,7 +63,7 @@ var scopeTable = map[string]string{
 	"GET /api/v1/workers/{node}/{pool}/{slot}": "read", "GET /api/v1/workers/{node}/{pool}/{slot}/health": "read",
 	"POST /api/v1/workers/{node}/{pool}/{slot}/health": "operate", "POST /api/v1/workers/{node}/{pool}/{slot}/cordon": "admin",
 	"POST /api/v1/workers/{node}/{pool}/{slot}/uncordon": "admin", "POST /api/v1/workers/{node}/{pool}/{slot}/kill": "admin",
-	"GET /debug/actors": "read", "GET /debug/actors/{id...}": "read", "GET /metrics": "read",
+	"GET /api/v1/me": "any", "GET /debug/actors": "read", "GET /debug/actors/{id...}": "read", "GET /metrics": "read",
 }
 
 func TestScopeTable(t *testing.T) {
@@ -74,7 +74,7 @@ func TestScopeTable(t *testing.T) {
 		require.Equal(t, want, string(rt.scope), "%s %s", rt.method, rt.path)
 		require.Equal(t, strings.HasSuffix(scopeTable[rt.method+" "+rt.path], " own"), rt.own, "%s %s", rt.method, rt.path)
 		if rt.scope == ScopeOpen {
-			require.Contains(t, []string{"/healthz", "/readyz", "/openapi.json", "/debug/tree"}, rt.path)
+			require.Contains(t, []string{"/healthz", "/readyz", "/openapi.json", "/debug/tree", "/api/v1/login", "/api/v1/logout"}, rt.path)
 			open++
 		}
 	}
@@ -148,6 +148,7 @@ func TestScopesOfEveryRoute(t *testing.T) {
 	h, _ := guarded(t)
 	allowed := map[Scope][]string{
 		ScopeOpen: {"", readToken, submitToken, stageToken, adminToken}, ScopeRead: {readToken, stageToken, adminToken},
+		ScopeAny:    {readToken, submitToken, stageToken, adminToken},
 		ScopeSubmit: {submitToken, adminToken}, ScopeOperate: {stageToken, adminToken}, ScopeAdmin: {adminToken},
 	}
 	for _, rt := range routes() {
@@ -275,7 +276,7 @@ func TestWithoutTokensAProxyIsRefused(t *testing.T) {
 
 func TestAnotherMachineIsRefused(t *testing.T) {
 	t.Parallel()
-	g := newGuard(&Access{reread: reread[[]hashedToken]{now: time.Now}})
+	g := newGuard(&Config{Access: &Access{reread: reread[[]hashedToken]{now: time.Now}}})
 	r, err := http.NewRequest(http.MethodGet, "http://127.0.0.1/api/v1/pools", nil)
 	require.NoError(t, err)
 	for address, local := range map[string]bool{"127.0.0.1:9": true, "[::1]:9": true, "192.0.2.7:9": false, "": false} {

@@ -14,6 +14,8 @@ var (
 	headerJSON    = []string{typeJSON}
 	headerNosniff = []string{"nosniff"}
 	headerNoStore = []string{"no-store"}
+	headerGzip    = []string{"gzip"}
+	headerVary    = []string{"Accept-Encoding"}
 )
 
 // writeJSON answers with v. It encodes v before it sends the status, so that a value that cannot be encoded gives a
@@ -25,11 +27,22 @@ func writeJSON(w http.ResponseWriter, status int, v any) error {
 	if err := encode(buf, v); err != nil {
 		return err
 	}
+	answer := buf.Bytes()
 	head(w, headerJSON)
+	if z, ok := w.(*zipped); ok && len(answer) > zipMin {
+		small := buffers.Get().(*bytes.Buffer)
+		small.Reset()
+		defer putBuffer(small)
+		if err := zip(small, answer); err != nil {
+			return err
+		}
+		answer = small.Bytes()
+		z.Header()["Content-Encoding"], z.Header()["Vary"] = headerGzip, headerVary
+	}
 	// A failed write means that the caller has left, so the error is ignored.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
 	w.WriteHeader(status)
-	_, _ = w.Write(buf.Bytes())
+	_, _ = w.Write(answer)
 	return nil
 }
 

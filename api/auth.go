@@ -15,10 +15,12 @@ import (
 type guard struct {
 	access *Access
 	origin *http.CrossOriginProtection
+	mode   string // of the console
+	keys   LoginKeys
 }
 
-func newGuard(access *Access) *guard {
-	return &guard{access: access, origin: http.NewCrossOriginProtection()}
+func newGuard(cfg *Config) *guard {
+	return &guard{access: cfg.Access, origin: http.NewCrossOriginProtection(), mode: cfg.Console.Mode, keys: cfg.LoginKeys}
 }
 
 // caller is the sender of a request.
@@ -26,6 +28,10 @@ type caller struct {
 	name  string // empty: not known
 	own   bool   // it may use the route only for executions that it submitted itself
 	blind bool   // it may not read executions of others
+
+	via    string
+	scopes []Scope
+	ends   time.Time // of its login or token; zero: never
 }
 
 // admit returns the caller, or why the request is refused. It returns both if a known caller lacks the scope.
@@ -33,13 +39,35 @@ func (g *guard) admit(r *http.Request, rt *route) (caller, *messages.Problem) {
 	if g.access.restricted() {
 		return g.byToken(r, rt)
 	}
+	local := caller{name: localCaller, via: viaLocal, scopes: []Scope{ScopeAdmin}}
 	if rt.scope == ScopeOpen {
-		return caller{name: localCaller}, nil
+		return local, nil
 	}
 	if p := g.foreign(r); p != nil {
 		return caller{}, p
 	}
-	return caller{name: localCaller}, nil
+	return local, g.readOnly(r, rt, fromBrowser(r))
+}
+
+// fromBrowser reports whether a browser sent the request for a page. Every browser says so where it sends anything but a GET.
+func fromBrowser(r *http.Request) bool {
+	return r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != ""
+}
+
+// readOnly refuses a change by the console where the node lets it only look.
+func (g *guard) readOnly(r *http.Request, rt *route, console bool) *messages.Problem {
+	if !console || g.mode != ConsoleReadOnly || rt.method == http.MethodGet {
+		return nil
+	}
+	return messages.Problemf(messages.CodeForbidden, "the console of this node changes nothing (console.mode: %s); use the command line or the API with a token", g.mode)
+}
+
+// ownPage refuses a request of another origin's page.
+func (g *guard) ownPage(r *http.Request) error {
+	if err := g.origin.Check(r); err != nil {
+		return messages.Problemf(messages.CodeForbidden, "a page of another origin may not call this node")
+	}
+	return nil
 }
 
 // foreign returns why a request to a node without tokens does not count as one of this machine, or nil.
@@ -79,7 +107,7 @@ func (g *guard) byToken(r *http.Request, rt *route) (caller, *messages.Problem) 
 	if rt.scope == ScopeOpen {
 		return caller{}, nil
 	}
-	t, refused := g.identify(r)
+	t, who, refused := g.identify(r)
 	if refused != nil {
 		return caller{}, refused
 	}
@@ -87,31 +115,63 @@ func (g *guard) byToken(r *http.Request, rt *route) (caller, *messages.Problem) 
 		return caller{}, messages.Problemf(messages.CodeUnauthorized,
 			"token %q has ended at %s; ask whoever runs this node for a new one", t.name, t.expires.UTC().Format(time.RFC3339))
 	}
-	blind := accessOf(t.scopes, &route{scope: ScopeRead}) != accessAll
+	if who.ends.IsZero() || !t.expires.IsZero() && t.expires.Before(who.ends) {
+		who.ends = t.expires
+	}
+	who.name, who.scopes = t.name, t.scopes
+	if p := g.readOnly(r, rt, who.via == viaCookie); p != nil {
+		return who, p
+	}
+	who.blind = accessOf(t.scopes, &route{scope: ScopeRead}) != accessAll
 	switch accessOf(t.scopes, rt) {
 	case accessAll:
-		return caller{name: t.name, blind: blind}, nil
+		return who, nil
 	case accessOwn:
-		return caller{name: t.name, blind: blind, own: true}, nil
+		who.own = true
+		return who, nil
 	}
-	return caller{name: t.name}, messages.Problemf(messages.CodeForbidden,
+	return who, messages.Problemf(messages.CodeForbidden,
 		"token %q lacks the scope %q that this needs; it has %s", t.name, rt.scope, lacking(t.scopes))
 }
 
-// identify finds the caller by the request's token, or else by the certificate of its connection.
-func (g *guard) identify(r *http.Request) (*hashedToken, *messages.Problem) {
+// identify finds the caller by the request's token, or else by the login of its cookies, or else by the certificate of its connection.
+func (g *guard) identify(r *http.Request) (*hashedToken, caller, *messages.Problem) {
 	given := r.Header.Get("Authorization")
+	if given == "" {
+		if t, ends := g.byCookie(r); t != nil {
+			if err := g.origin.Check(r); err != nil {
+				return nil, caller{}, messages.Problemf(messages.CodeForbidden, "a page of another origin may not call this node")
+			}
+			return t, caller{via: viaCookie, ends: ends}, nil
+		}
+	}
 	if given == "" && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-		return g.byCertificate(r)
+		t, refused := g.byCertificate(r)
+		return t, caller{via: viaCertificate}, refused
 	}
 	kind, secret, _ := strings.Cut(given, " ")
 	if !strings.EqualFold(kind, "Bearer") || secret == "" {
-		return nil, messages.Problemf(messages.CodeUnauthorized, "this node wants a token: send Authorization: Bearer TOKEN")
+		return nil, caller{}, messages.Problemf(messages.CodeUnauthorized, "this node wants a token: send Authorization: Bearer TOKEN")
 	}
 	if t := g.access.find(strings.TrimSpace(secret)); t != nil {
-		return t, nil
+		return t, caller{via: viaToken}, nil
 	}
-	return nil, messages.Problemf(messages.CodeUnauthorized, "the token is not known here")
+	return nil, caller{}, messages.Problemf(messages.CodeUnauthorized, "the token is not known here")
+}
+
+// byCookie finds the token of a login, and when the login ends; nil: the request has none that holds.
+func (g *guard) byCookie(r *http.Request) (*hashedToken, time.Time) {
+	cookies := loginCookies(r)
+	if len(cookies) == 0 || g.mode == ConsoleOff {
+		return nil, time.Time{}
+	}
+	keys, tokens, now := g.keys(r.Context()), g.access.tokens(), g.access.now()
+	for _, c := range cookies {
+		if t, ends := openLogin(keys, tokens, c.Value, now); t != nil {
+			return t, ends
+		}
+	}
+	return nil, time.Time{}
 }
 
 // byCertificate finds the entry of a client's certificate. The handshake has verified the certificate. Other checks are

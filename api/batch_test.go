@@ -343,7 +343,7 @@ func TestTheShareIsTheCallersToken(t *testing.T) {
 		{withTokens(t, nil), nil, ""},
 		{withTokens(t, []Token{{Name: "ops", Secret: adminToken, Scopes: []Scope{ScopeAdmin}}}), []string{"Authorization", "Bearer " + adminToken}, "ops"},
 	} {
-		s, found := &server{Config: Config{Now: time.Now}, guard: newGuard(c.access), logger: hclog.NewNullLogger()}, "none"
+		s, found := &server{Config: Config{Now: time.Now}, guard: newGuard(&Config{Access: c.access}), logger: hclog.NewNullLogger()}, "none"
 		h := s.serve(&route{method: "GET", path: "/x", scope: ScopeRead, storeless: true, probe: true, handle: func(_ *server, c *call) error {
 			found = c.hold.caller
 			return nil

@@ -95,6 +95,9 @@ func operation(rt *route, schemas huma.Registry, problem *huma.Schema) *huma.Ope
 	}
 	if rt.scope != ScopeOpen {
 		op.Security = []map[string][]string{{"token": {string(rt.scope)}}}
+		if rt.scope == ScopeAny {
+			op.Security = []map[string][]string{{"token": {}}}
+		}
 		if rt.own {
 			op.Security = append(op.Security, map[string][]string{"token": {string(ScopeSubmit)}})
 		}
@@ -118,6 +121,9 @@ func operation(rt *route, schemas huma.Registry, problem *huma.Schema) *huma.Ope
 	ok := &huma.Response{Description: http.StatusText(rt.status), Content: content(rt.media, &huma.Schema{})}
 	if rt.result != nil {
 		ok.Content = content(rt.media, schemas.Schema(reflect.TypeOf(rt.result), true, ""))
+	}
+	if rt.status == http.StatusNoContent {
+		ok.Content = nil
 	}
 	op.Responses[strconv.Itoa(rt.status)] = ok
 	return op

@@ -15,6 +15,7 @@ type call struct {
 	r      *http.Request
 	query  query
 	caller string
+	who    caller
 	blind  bool  // the caller may not read executions of others
 	max    int64 // maximum bytes of the body
 	// whole is the caller's own context, without the time limit of a call, for waits after the work.

@@ -85,6 +85,7 @@ func routes() []*route {
 	table = append(table, sessionRoutes()...)
 	table = append(table, nodeRoutes()...)
 	table = append(table, journalRoutes()...)
+	table = append(table, consoleRoutes()...)
 	for _, rt := range table {
 		if rt.bodyMax == 0 {
 			rt.bodyMax = BodyMax

@@ -11,6 +11,7 @@ type Scope string
 // The scopes. An open route needs none.
 const (
 	ScopeOpen    Scope = ""
+	ScopeAny     Scope = "any"     // needed by routes that every known caller may use; no token has it
 	ScopeRead    Scope = "read"    // reads everything
 	ScopeSubmit  Scope = "submit"  // submits, and follows and cancels its own executions
 	ScopeOperate Scope = "operate" // cancels and retries any execution, ends sessions, reloads; reads everything
@@ -41,6 +42,9 @@ const (
 // accessOf decides the access of a caller with these scopes to a route.
 func accessOf(scopes []Scope, rt *route) access {
 	if rt.scope == ScopeOpen {
+		return accessAll
+	}
+	if rt.scope == ScopeAny && len(scopes) > 0 {
 		return accessAll
 	}
 	found := accessNone

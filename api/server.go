@@ -30,6 +30,14 @@ type Config struct {
 	Debug   http.Handler
 	// Page answers every path that the API does not have. Nil: 404.
 	Page http.Handler
+	// ConsolePage answers every path below /console/, where browsers that ask for / are sent. Nil: 404, and /debug/tree.
+	ConsolePage http.Handler
+	// Console says what browsers may do with that page; zero fields: DefaultConsole.
+	Console Console
+	// LoginKeys are the keys of logins to the console. Nil: one that ends with the process.
+	LoginKeys LoginKeys
+	// About is what the node says of itself in /api/v1/me.
+	About About
 	// OpenMetrics makes the health port answer /metrics too, without a token.
 	OpenMetrics bool
 	// Now returns the store's time, which every answer has in HeaderTime. Nil: the machine's.
@@ -62,6 +70,10 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	c.Console = c.Console.withDefaults()
+	if c.LoginKeys == nil {
+		c.LoginKeys = ownKeys()
 	}
 	for _, f := range []struct {
 		value     *int
@@ -108,13 +120,14 @@ type server struct {
 	chunks                          chan struct{} // has one entry for each part of a stream that is being stored
 	bodies                          bodies
 	readiness                       readiness
+	guesses                         guesses
 }
 
 // New makes the handler of the whole API.
 func New(cfg Config) http.Handler {
 	cfg = cfg.withDefaults()
 	s := &server{
-		Config: cfg, guard: newGuard(cfg.Access), logger: cfg.Logger.Named("api"),
+		Config: cfg, guard: newGuard(&cfg), logger: cfg.Logger.Named("api"),
 		requests: gauge{max: int64(cfg.RequestsMax)}, waits: gauge{max: int64(cfg.WaitsMax)},
 		batches: gauge{max: int64(cfg.BatchesMax)}, bodies: bodies{max: cfg.BodiesMax},
 		pages: gauge{max: pagesMax}, chunks: make(chan struct{}, cfg.BatchesMax),
@@ -128,8 +141,8 @@ func New(cfg Config) http.Handler {
 // Load on the API's port does not affect it.
 func NewHealth(cfg Config) http.Handler {
 	cfg = cfg.withDefaults()
-	cfg.Page = nil
-	s := &server{Config: cfg, guard: newGuard(cfg.Access), logger: cfg.Logger.Named("api")}
+	cfg.Page, cfg.ConsolePage = nil, nil
+	s := &server{Config: cfg, guard: newGuard(&cfg), logger: cfg.Logger.Named("api")}
 	var table []*route
 	for _, rt := range routes() {
 		if cfg.OpenMetrics && rt.path == metricsPath {
@@ -196,8 +209,17 @@ func (s *server) elsewhere(w http.ResponseWriter, r *http.Request) {
 		s.Page.ServeHTTP(w, r)
 		return
 	}
-	if s.Debug != nil && s.document != nil && r.URL.Path == "/" && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") {
-		http.Redirect(w, r, "/debug/tree", http.StatusFound) // sends a browser to the page
+	browser := r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
+	console := s.ConsolePage != nil && s.Console.Mode != ConsoleOff
+	switch path := r.URL.Path; {
+	case console && strings.HasPrefix(path, consolePath):
+		s.ConsolePage.ServeHTTP(w, r)
+		return
+	case console && browser && (path == "/" || path+"/" == consolePath):
+		http.Redirect(w, r, consolePath, http.StatusFound)
+		return
+	case s.Debug != nil && s.document != nil && browser && path == "/":
+		http.Redirect(w, r, "/debug/tree", http.StatusFound)
 		return
 	}
 	what := "/openapi.json lists every path"
@@ -238,6 +260,7 @@ func (s *server) serve(rt *route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer s.recovered(w, r)
 		w.Header()[HeaderTime] = []string{s.Now().UTC().Format(time.RFC3339Nano)}
+		w = zipping(w, r)
 		c := &call{w: w, r: r, max: rt.bodyMax, whole: r.Context(), place: place, limit: limit,
 			open: rt.scope == ScopeOpen, hold: s.holding(rt.bodyMax > BodyMax || rt.stream, r.Context().Done())}
 		defer c.end()
@@ -276,7 +299,7 @@ func (s *server) holding(batch bool, left <-chan struct{}) holding {
 
 func (s *server) handle(rt *route, c *call) error {
 	who, refused := s.guard.admit(c.r, rt)
-	c.known = who.name != "" && !c.open
+	c.known, c.who = who.name != "" && !c.open, who
 	if refused != nil {
 		if StatusOf(refused) == http.StatusUnauthorized {
 			c.w.Header().Set("WWW-Authenticate", `Bearer realm="troupe"`)
@@ -322,7 +345,9 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	p := s.note(r, err)
 	if status := StatusOf(p); status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests || p.Code == messages.CodeStorageFull {
-		w.Header().Set("Retry-After", "1")
+		if w.Header().Get("Retry-After") == "" {
+			w.Header().Set("Retry-After", "1")
+		}
 	}
 	writeProblem(w, p)
 }

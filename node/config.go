@@ -47,6 +47,7 @@ type Config struct {
 	// TokensFile holds more tokens, and may change while the node runs; without a path there is none.
 	TokensFile api.TokensFile
 	TLS        api.TLSFiles // of the API [none: it is served in clear]
+	Console    api.Console  // what browsers may do with the node's page [full]
 	Logger     hclog.Logger
 	Version    string
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/hashicorp/go-hclog"
@@ -82,6 +83,7 @@ func (p *httpPort) addr() string {
 // httpServer serves the node's API, and, where one is asked for, a port for questions after its health alone.
 type httpServer struct {
 	*base
+	logins *logins
 	access *api.Access
 	tls    *api.Certificates // nil: the API is served in clear
 	main   httpPort
@@ -114,6 +116,7 @@ var probeConnections = api.Connections{Max: 64, PeerMax: 32}
 // serve answers on the ports that wait. Of the configuration the node fills in what answers.
 func (h *httpServer) serve(cfg api.Config) {
 	cfg.Access, cfg.Logger, cfg.Version, cfg.Now = h.access, h.logger, h.cfg.Version, h.clock.Now
+	cfg.Console, cfg.LoginKeys, cfg.About = h.cfg.Console, h.logins.current, h.about()
 	cfg.RequestsMax, cfg.WaitsMax, cfg.BatchesMax, cfg.BodiesMax = h.cfg.Requests, h.cfg.Waits, h.cfg.Batches, h.cfg.Bodies
 	if h.main.waits() {
 		h.main.serve(api.New(cfg), h.cfg.Connections, h.logger, h.fatal)
@@ -122,6 +125,22 @@ func (h *httpServer) serve(cfg api.Config) {
 		cfg.OpenMetrics = h.cfg.HealthMetrics
 		h.probes.serve(api.NewHealth(cfg), probeConnections, h.logger, h.fatal)
 	}
+}
+
+// about is what the node says of itself.
+func (h *httpServer) about() api.About {
+	a := api.About{Node: h.cfg.Name, Store: "sqlite", Build: h.cfg.Version}
+	if h.cfg.full() {
+		a.Store = "postgres"
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" || s.Key == "vcs.time" {
+				a.Build += " " + s.Value
+			}
+		}
+	}
+	return a
 }
 
 // reload reads the tokens and the certificates again. Its errors are *messages.Problem.

@@ -66,7 +66,7 @@ func New(cfg Config) (*Node, error) {
 func (n *Node) assemble() {
 	b := n.base
 	feeds, outcomes, backlog, outbox := actors.NewFeeds(), actors.NewOutcomes(), &actors.Backlog{}, &notices{base: b}
-	n.catalog, n.http, n.folder, n.member = newCatalog(b), &httpServer{base: b}, &dataFolder{base: b}, newMember(b)
+	n.catalog, n.http, n.folder, n.member = newCatalog(b), &httpServer{base: b, logins: &logins{base: b, adapter: n.Adapter}}, &dataFolder{base: b}, newMember(b)
 	n.servers = newWatcher(b, backlog)
 	heartbeats, judge, answers := &beats{base: b}, newJudge(b, n.catalog), &retries{base: b, catalog: n.catalog}
 	n.metrics = newMetrics(&sources{base: b, servers: n.servers, backlog: backlog, beats: heartbeats, notices: outbox})

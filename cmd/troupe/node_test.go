@@ -93,7 +93,7 @@ func sample(k *config.Key) string {
 	case "false":
 		return "true"
 	}
-	if word := map[string]string{"retry.unclassified": "final", "retry.backoff_shape": "linear"}[k.Path]; word != "" {
+	if word := map[string]string{"retry.unclassified": "final", "retry.backoff_shape": "linear", "console.mode": "off", "console.payloads": "hide"}[k.Path]; word != "" {
 		return word
 	}
 	return "77"

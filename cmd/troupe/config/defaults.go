@@ -21,7 +21,7 @@ func nodeDefaults(c *Config) {
 	c.Node.BeatInterval, c.Node.Lease = n.BeatEvery, n.Lease
 	c.Store = Store{OutageGrace: n.OutageGrace, Events: "changes"}
 	c.Executor, c.Worker, c.Health, c.Limits, c.Retention = n.Executor, n.Worker, n.Health, n.Limits, n.Retention
-	c.Runtime.EnvPass = n.EnvPass
+	c.Runtime.EnvPass, c.Console = n.EnvPass, n.Console
 	q := broker.Defaults()
 	c.Broker.RabbitMQ = RabbitMQ{
 		Prefix: q.Prefix, QueueType: "quorum", WorkerQueueTTL: q.WorkerTTL, Notices: !n.NoticesOff,

@@ -136,6 +136,8 @@ func (c *checker) words(l *Loaded) {
 	}{
 		{"log.level", l.Log.Level, []string{"error", "warn", "info", "debug", "trace"}},
 		{"log.format", l.Log.Format, []string{"auto", "human", "json"}},
+		{"console.mode", l.Console.Mode, api.ConsoleModes()},
+		{"console.payloads", l.Console.Payloads, api.ConsolePayloads()},
 		{"store.events", l.Store.Events, []string{"changes", "all"}},
 		{"retry.unclassified", l.Retry.Unclassified, []string{"retry", "final"}},
 		{"retry.backoff_shape", l.Retry.Shape, []string{"fixed", "linear", "exponential", "fibonacci", "decorrelated"}},
