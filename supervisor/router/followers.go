@@ -12,7 +12,9 @@ import (
 
 // follower is one node's workers of the pool, as its reports tell them.
 type follower struct {
-	workers map[messages.Slot]roster.WorkerSeen
+	workers map[messages.Slot]struct{}
+	// waiting are its workers as they were seen last, while it is not settled: they are shown again then.
+	waiting map[messages.Slot]roster.WorkerSeen
 	opened  bool  // a whole report has begun and has not ended
 	shows   shown // by the whole report that has begun, or was last
 	missed  map[messages.Placement]struct{}
@@ -50,11 +52,18 @@ func (s *shown) standing(pl messages.Placement) standsAs {
 	return notThere
 }
 
+// newFollower returns one without workers. One whose reports are exact is settled from the start.
+func newFollower(exact bool) *follower {
+	return &follower{
+		workers: map[messages.Slot]struct{}{}, waiting: map[messages.Slot]roster.WorkerSeen{}, exact: exact, settled: exact,
+	}
+}
+
 // Report takes what a node reports of its workers. The first report of a node makes it a follower.
 func (r *Router) Report(from messages.Incarnation, report *Report) {
 	f := r.followers[from]
 	if f == nil {
-		f = &follower{workers: map[messages.Slot]roster.WorkerSeen{}, exact: report.Exact, settled: report.Exact}
+		f = newFollower(report.Exact)
 		r.followers[from] = f
 		r.dropStandIn(from)
 	}
@@ -106,7 +115,7 @@ func (r *Router) take(f *follower, e roster.Event) {
 		return
 	case roster.WorkerGone:
 		if !event.Restarts {
-			delete(f.workers, event.Worker.Slot)
+			f.drop(event.Worker.Slot)
 		}
 	case roster.Claimed:
 		if f.opened {
@@ -120,7 +129,10 @@ func (r *Router) take(f *follower, e roster.Event) {
 // takeWorker brings a follower's worker up to date.
 func (r *Router) takeWorker(f *follower, seen *roster.WorkerSeen) {
 	n := seen.Worker.Slot
-	f.workers[n] = *seen
+	f.workers[n] = struct{}{}
+	if !f.settled {
+		f.waiting[n] = *seen
+	}
 	if f.opened {
 		f.shows.slots[n] = struct{}{}
 	}
@@ -139,14 +151,15 @@ func (r *Router) takeWhole(from messages.Incarnation, f *follower) {
 	f.opened = false
 	var running []messages.Placement
 	for _, n := range slotsOf(f.workers) {
-		key := f.workers[n].Worker
+		key := r.Config.KeyOf(from, n)
 		if _, shown := f.shows.slots[n]; !shown {
-			delete(f.workers, n)
+			f.drop(n)
 			r.step(roster.WorkerGone{Worker: key})
 			continue
 		}
 		running = append(running, r.roster.Running(key)...)
 	}
+	f.shows.slots = nil
 	var ended []messages.Placement
 	ended, f.missed = lead.Reconcile(f.shows.running, running, f.missed)
 	for _, pl := range ended {
@@ -167,7 +180,7 @@ func (r *Router) Drop(from messages.Incarnation) {
 	delete(r.followers, from)
 	known := map[messages.WorkerKey]struct{}{}
 	for _, n := range slotsOf(f.workers) {
-		key := f.workers[n].Worker
+		key := r.Config.KeyOf(from, n)
 		known[key] = struct{}{}
 		r.step(roster.WorkerLeft{Worker: key})
 	}
@@ -183,7 +196,7 @@ func (r *Router) lose(inc messages.Incarnation) {
 	}
 	delete(r.followers, inc)
 	for _, n := range slotsOf(f.workers) {
-		r.step(roster.WorkerGone{Worker: f.workers[n].Worker})
+		r.step(roster.WorkerGone{Worker: r.Config.KeyOf(inc, n)})
 	}
 }
 
@@ -203,6 +216,12 @@ func (r *Router) exact(inc messages.Incarnation) bool {
 	return f != nil && f.exact
 }
 
-func slotsOf(workers map[messages.Slot]roster.WorkerSeen) []messages.Slot {
+// drop forgets a worker that has gone.
+func (f *follower) drop(n messages.Slot) {
+	delete(f.workers, n)
+	delete(f.waiting, n)
+}
+
+func slotsOf[V any](workers map[messages.Slot]V) []messages.Slot {
 	return slices.Sorted(maps.Keys(workers))
 }

@@ -170,9 +170,10 @@ func (r *Router) settleFollower(from messages.Incarnation, f *follower) {
 		}
 	}
 	delete(r.remote.workers, from)
-	for _, n := range slotsOf(f.workers) {
-		r.showWorker(f, f.workers[n])
+	for _, n := range slotsOf(f.waiting) {
+		r.showWorker(f, f.waiting[n])
 	}
+	f.waiting = nil
 	r.Config.Logger.Info("node follows", "incarnation", from, "workers", len(f.workers))
 }
 

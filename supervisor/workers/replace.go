@@ -240,8 +240,8 @@ func (w *Workers) resize(workers int) {
 			w.tracker.Add(s.number)
 		}
 	}
-	if queue := w.Config.Settings.PoolQueueName(w.Config.Node, w.Config.Name, w.Config.Incarnation); w.shared() {
-		w.link.Attach(queue, workers) // where there are more workers now than may have a queue each
+	if w.shared() {
+		w.link.Attach(w.poolQueue, workers) // where there are more workers now than may have a queue each
 	}
 	w.spawnMore(0)
 }

@@ -122,7 +122,7 @@ func (w *Workers) startSlots() {
 		}
 	}
 	if w.shared() {
-		w.link.Attach(w.Config.Settings.PoolQueueName(w.Config.Node, w.Config.Name, w.Config.Incarnation), len(w.slots))
+		w.link.Attach(w.poolQueue, len(w.slots))
 	}
 	w.history.workers = make([]store.Worker, 0, len(w.slots))
 	w.spawnMore(0)
@@ -317,7 +317,7 @@ func (w *Workers) queueOf(s *slot) string {
 	if s.queue != "" {
 		return s.queue
 	}
-	return w.Config.Settings.PoolQueueName(w.Config.Node, w.Config.Name, w.Config.Incarnation)
+	return w.poolQueue
 }
 
 func (r *firstRound) done(w *Workers, s *slot) {

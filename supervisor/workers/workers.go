@@ -21,6 +21,7 @@ type Workers struct {
 	link         Link
 	memory       *Memory
 	cell         *actors.Cell // of the pool
+	poolQueue    string       // that all workers share, where they have none of their own
 	slots        slots
 	tracker      *restart.Tracker
 	cordoned     bool
@@ -63,7 +64,8 @@ func New(s *part.Shared, memory *Memory, cell *actors.Cell, link Link) *Workers 
 		memory.generations, memory.pids = map[messages.Slot]messages.Generation{}, map[messages.Slot]int{}
 		memory.cordoned = map[messages.Slot]bool{}
 	}
-	return &Workers{Shared: s, memory: memory, cell: cell, link: link}
+	queue := s.Config.Settings.PoolQueueName(s.Config.Node, s.Config.Name, s.Config.Incarnation)
+	return &Workers{Shared: s, memory: memory, cell: cell, poolQueue: queue, link: link}
 }
 
 // Start starts the workers.
