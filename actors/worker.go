@@ -3,6 +3,7 @@ package actors
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -47,10 +48,10 @@ func newWorker(cfg *WorkerConfig, slot messages.Slot, gen messages.Generation, i
 	s := &w.workerShell
 	w.condition = condition{workerShell: s, work: w, cell: cell, grade: health.Healthy}
 	w.queue = workQueue{workerShell: s, flow: w, slot: &w.slot}
-	w.slot = runSlot{workerShell: s, sessions: &w.sessions, end: w.ended}
+	w.slot = runSlot{workerShell: s, sessions: &w.sessions, worker: w}
 	w.sessions = sessionStates{workerShell: s, flow: w}
 	w.last = lastStates{workerShell: s, flow: w, sessions: &w.sessions}
-	w.prober = prober{workerShell: s, probed: w.recovery.probed, again: w.probeAgain}
+	w.prober = prober{workerShell: s, worker: w}
 	w.recovery = recovery{workerShell: s, worker: w, condition: &w.condition, prober: &w.prober}
 	w.ending = ending{workerShell: s}
 	return w
@@ -296,7 +297,11 @@ func (w *Worker) probe(q *ProbeQuestion) {
 	}
 }
 
+// probeAgain implements probing.
 func (w *Worker) probeAgain() { w.probe(nil) }
+
+// probed implements probing.
+func (w *Worker) probed(err error, took time.Duration) { w.recovery.probed(err, took) }
 
 // snapshot takes the program's answer: for the pause that asked, or for the worker's end.
 func (w *Worker) snapshot(m *snapshot) {

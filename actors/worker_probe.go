@@ -10,9 +10,8 @@ import (
 // prober makes a worker's health checks, one at a time. What follows from them it does not know.
 type prober struct {
 	*workerShell
-	probed  func(err error, took time.Duration) // takes what a probe has found
-	again   func()                              // has the worker probed once more
-	id      uint64                              // of the probe under way or the last one
+	worker  probing
+	id      uint64 // of the probe under way or the last one
 	running bool
 	due     bool // one was asked for while a run was on the worker that cannot answer meanwhile
 	began   time.Time
@@ -20,6 +19,14 @@ type prober struct {
 	timer   Timer
 	later   Timer // until the next probe of a worker that failed one
 	answers []*ProbeQuestion
+}
+
+// probing is the worker, as its prober sees it.
+type probing interface {
+	// probed takes what a probe has found.
+	probed(err error, took time.Duration)
+	// probeAgain has the worker probed once more.
+	probeAgain()
 }
 
 // probeAnswersMax bounds the callers that wait for one probe.
@@ -75,13 +82,13 @@ func (p *prober) answered(m *probed) {
 	}
 	stopTimer(p.timer)
 	p.running = false
-	p.probed(m.err, p.world.Now().Sub(p.began))
+	p.worker.probed(m.err, p.world.Now().Sub(p.began))
 }
 
 // after probes again after a while.
 func (p *prober) after(d time.Duration) {
 	stopTimer(p.later)
-	p.later = p.world.After(probeDelay(d, p.cfg.ProbeAgain), p.again)
+	p.later = p.world.After(probeDelay(d, p.cfg.ProbeAgain), p.worker.probeAgain)
 }
 
 // probeDelay is how long a worker waits for its next probe: what is configured comes first, then the recovery table's word.

@@ -16,9 +16,15 @@ import (
 type runSlot struct {
 	*workerShell
 	sessions restorer
-	end      func(*ended) // takes the end of a run whose runner has not heard of it
+	worker   finishing
 	run      *Run
 	begun    int // runs, in this generation
+}
+
+// finishing is the worker, as its slot sees it.
+type finishing interface {
+	// ended takes the end of a run whose runner has not heard of it.
+	ended(m *ended)
 }
 
 // restorer is what a worker knows of its sessions, as its slot sees it.
@@ -68,7 +74,7 @@ func (s *runSlot) give(r *Run) {
 
 // neverRan ends a run that its runner has not heard of.
 func (s *runSlot) neverRan(r *Run, err *messages.Error) {
-	s.world.After(0, func() { s.end(&ended{placement: r.Placement(), outcome: failed(err)}) })
+	s.world.After(0, func() { s.worker.ended(&ended{placement: r.Placement(), outcome: failed(err)}) })
 }
 
 // cancelledBy is the error of a run that is stopped before its runner has heard of it.

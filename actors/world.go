@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -53,19 +54,24 @@ type Resume struct {
 type RealWorld struct {
 	system *System
 	self   *actor.PID
-	ctx    context.Context
+	ended  atomic.Bool
+	// beside is what work beside the actor ends with; made for the first, as most actors never have any.
+	beside context.Context
 	cancel context.CancelFunc
 }
 
 // NewWorld returns the world of the actor that starts as self.
 func NewWorld(system *System, self *actor.PID) *RealWorld {
-	w := &RealWorld{system: system, self: self}
-	w.ctx, w.cancel = context.WithCancel(context.Background())
-	return w
+	return &RealWorld{system: system, self: self}
 }
 
 // End ends what runs beside the actor.
-func (w *RealWorld) End() { w.cancel() }
+func (w *RealWorld) End() {
+	w.ended.Store(true)
+	if w.cancel != nil {
+		w.cancel()
+	}
+}
 
 // Resume does what has come back, where it is for this actor and not for one before it.
 func (w *RealWorld) Resume(m *Resume) {
@@ -76,7 +82,7 @@ func (w *RealWorld) Resume(m *Resume) {
 
 // post has the actor do then, unless it has ended.
 func (w *RealWorld) post(then func()) {
-	if w.ctx.Err() == nil {
+	if !w.ended.Load() {
 		w.system.Send(w.self, &Resume{w, then})
 	}
 }
@@ -98,9 +104,15 @@ func (w *RealWorld) After(d time.Duration, then func()) Timer {
 
 // Beside implements World. A panic of the work fails the actor.
 func (w *RealWorld) Beside(limit time.Duration, work func(context.Context) func()) {
+	if w.beside == nil {
+		w.beside, w.cancel = context.WithCancel(context.Background())
+		if w.ended.Load() {
+			w.cancel()
+		}
+	}
+	ctx := w.beside
 	go func() {
 		defer w.system.Carry(w.self)
-		ctx := w.ctx
 		if limit > 0 {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, limit)
