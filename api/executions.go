@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/troupe-run/troupe/api/form"
@@ -34,7 +33,7 @@ func executionRoutes() []*route {
 			summary: "Submit up to 1,000,000 executions, one a line. Each line is stored or refused by itself, and answered with a line.",
 			body:    submit.Request{}, result: form.StreamAnswer{}, handle: (*server).submitStream},
 		{method: "GET", path: "/api/v1/executions", scope: ScopeRead, group: "executions", params: listParams(),
-			summary: "List executions, newest first, without parameters and results.",
+			summary: "List executions, newest first or oldest first, without parameters and results.",
 			result:  ExecutionList{}, handle: (*server).list},
 		{method: "GET", path: one, scope: ScopeRead, own: true, group: "executions",
 			summary: "One execution, whole.", result: form.ExecutionView{}, handle: (*server).get},
@@ -58,18 +57,6 @@ func executionRoutes() []*route {
 		{method: "GET", path: one + "/timeline", scope: ScopeRead, own: true, group: "executions",
 			summary: "Where its time went: what it waited for and why, its placements and runs, and what became of its worker, node, session and servers.",
 			result:  timeline.Timeline{}, handle: (*server).timeline},
-	}
-}
-
-func listParams() []param {
-	return []param{
-		{name: "status", kind: "string", many: true, help: "Only this status; repeat it, or join several with commas."},
-		{name: "action", kind: "string", help: "Only this action."},
-		{name: "pool", kind: "string", help: "Only this pool."},
-		{name: "session", kind: "string", help: "Only this session."},
-		{name: "worker", kind: "string", help: "Only this worker."},
-		{name: "label", kind: "string", help: "Only with this label, as name=value."},
-		limitParam, cursorParam,
 	}
 }
 
@@ -168,44 +155,6 @@ func largeSubmit(err error) error {
 			Message: "the submission is larger than 1.5 MiB, and parameters may be 1 MiB. Put large data where the action can fetch it and pass its address"}
 	}
 	return err
-}
-
-func (s *server) list(c *call) error {
-	f, err := filterOf(c.query)
-	if err != nil {
-		return err
-	}
-	page, err := s.Backend.List(c.r.Context(), f)
-	if err != nil {
-		return err
-	}
-	view := ExecutionList{Executions: viewAll(page.Executions), NextCursor: numberCursor(page.Next)}
-	return writeJSON(c.w, http.StatusOK, &view)
-}
-
-func filterOf(q query) (f store.Filter, err error) {
-	for _, text := range q.all("status") {
-		for name := range strings.SplitSeq(text, ",") {
-			status, err := messages.ParseStatus(name)
-			if err != nil {
-				return f, invalid("status: %s; want one of %v", err, messages.Statuses())
-			}
-			f.Statuses = append(f.Statuses, status)
-		}
-	}
-	f.Action, f.Pool, f.Session, f.Worker = q.text("action"), q.text("pool"), q.text("session"), messages.WorkerID(q.text("worker"))
-	if text := q.text("label"); text != "" {
-		key, value, ok := strings.Cut(text, "=")
-		if !ok || key == "" {
-			return f, invalid("label must be name=value, got %q", clip(text))
-		}
-		f.Label = [2]string{key, value}
-	}
-	if f.Limit, err = q.number("limit", 1, 1000, 100); err != nil {
-		return f, err
-	}
-	f.Before, err = q.position()
-	return f, err
 }
 
 // viewAll shows executions without parameters and results.

@@ -11,10 +11,19 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// ExecutionList is one page, newest first. NextCursor is empty on the last page.
+// ExecutionList is one page. NextCursor is empty on the last page. A page may be short, or even empty, and have one.
 type ExecutionList struct {
 	Executions []form.ExecutionView `json:"executions"`
 	NextCursor string               `json:"next_cursor,omitempty"`
+	More       store.More           `json:"more" doc:"found: the page is full, and more may follow; unsearched: the node has looked at as many as it does for one page, and next_cursor looks further; end: nothing follows"`
+	SearchedTo *SearchedView        `json:"searched_to,omitempty" doc:"how far the page has looked; missing at the end of the list"`
+}
+
+// SearchedView is how far a page has looked.
+type SearchedView struct {
+	At     time.Time `json:"at,omitzero" doc:"when the last execution that it looked at was requested"`
+	Seq    int64     `json:"seq" doc:"the number of that execution, in the store's order"`
+	Walked int       `json:"walked,omitempty" doc:"how many executions it looked at; missing: not counted"`
 }
 
 // OutputView is the output of an execution's process so far. If it is not UTF-8, the base64 fields have the bytes, and

@@ -105,7 +105,7 @@ type Executions interface {
 
 	// Get returns one execution complete, or ErrNotFound.
 	Get(ctx context.Context, id messages.ExecutionID) (messages.Execution, error)
-	// List returns one page, newest first, without parameters and results.
+	// List returns one page without parameters and results. It looks at no more than ListWalk executions.
 	List(ctx context.Context, f Filter) (Page, error)
 	// Chain returns the execution's whole retry chain, oldest first, without parameters.
 	Chain(ctx context.Context, id messages.ExecutionID) ([]messages.Execution, error)
@@ -210,25 +210,6 @@ func CursorOf(d Deadline, e *messages.Execution) OverdueCursor {
 		c.At = e.ScheduledAt
 	}
 	return c
-}
-
-// Filter selects executions for a list. Zero fields select everything.
-type Filter struct {
-	Statuses []messages.Status
-	Action   string
-	Pool     string
-	Session  string
-	Worker   messages.WorkerID
-	Label    [2]string // key, value
-	Before   int64     // seq: the cursor; 0: from the newest
-	Limit    int       // 1 to 1000; 0: 100
-}
-
-// Page is one page of a list. Next is the cursor of the following page; 0: this is the last one. A query that would
-// scan too far ends early: the page is short or even empty, and has a Next.
-type Page struct {
-	Executions []messages.Execution
-	Next       int64
 }
 
 // Event is one stored event of an execution.

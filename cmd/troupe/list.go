@@ -22,12 +22,12 @@ import (
 const pageMax = 1000
 
 func (x executions) list() *cobra.Command {
-	var status []string
-	var action, pool, session, worker, label, since, until string
-	limit := 0
+	var status, label []string
+	var action, pool, session, worker, code, key, prefix, since, until string
+	limit, oldest := 0, false
 	cmd := &cobra.Command{
 		Use: "list", Short: "List executions, newest first", Args: exactly(),
-		Long: "List executions, newest first. With --since and --until the list is searched page by page, from the newest on.",
+		Long: "List executions, newest first, or with --oldest the oldest first. The list is searched page by page until there are enough.",
 		Example: "  troupe list --status failed,timed_out\n  troupe list --label team=a -n 1000 -o json\n" +
 			"  troupe list --since 2h --until 1h30m\n  troupe list --since 2030-01-31T08:00:00+01:00",
 	}
@@ -37,7 +37,11 @@ func (x executions) list() *cobra.Command {
 	f.StringVar(&pool, "pool", "", "only this pool")
 	f.StringVar(&session, "session", "", "only this session")
 	f.StringVar(&worker, "worker", "", "only this worker")
-	f.StringVar(&label, "label", "", "only with this label, name=value")
+	f.StringArrayVar(&label, "label", nil, "only with this label, name=value; repeat it for several that must all be there")
+	f.StringVar(&code, "error", "", "only with this error code")
+	f.StringVar(&key, "key", "", "only with this idempotency key")
+	f.StringVar(&prefix, "id", "", "only ids that begin so: at least 4 hexadecimal digits")
+	f.BoolVar(&oldest, "oldest", false, "the oldest first")
 	f.StringVar(&since, "since", "", "only those requested at this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
 	f.StringVar(&until, "until", "", "only those requested before this time: a time or an age")
 	f.IntVarP(&limit, "limit", "n", 20, "how many")
@@ -45,16 +49,22 @@ func (x executions) list() *cobra.Command {
 		if limit < 1 {
 			return usagef("--limit must be 1 or more, got %d", limit)
 		}
-		query := url.Values{"status": status}
-		for name, value := range map[string]string{"action": action, "pool": pool, "session": session, "worker": worker, "label": label} {
+		query := url.Values{"status": status, "label": label}
+		for name, value := range map[string]string{
+			"action": action, "pool": pool, "session": session, "worker": worker, "error": code, "key": key, "id_prefix": prefix,
+		} {
 			if value != "" {
 				query.Set(name, value)
 			}
+		}
+		if oldest {
+			query.Set("order", "oldest")
 		}
 		span, err := newSpan(since, until, func() (time.Time, error) { return c.NodeTime(ctx) })
 		if err != nil {
 			return err
 		}
+		span.ask(query)
 		list, err := pages(ctx, c, query, span, limit)
 		if err != nil {
 			return err
@@ -93,6 +103,15 @@ func pages(ctx context.Context, c *client.Client, query url.Values, span span, l
 
 // span is the time in which executions were requested, from since on and before until. Zero: without an end.
 type span struct{ since, until time.Time }
+
+// ask has the node look at this time alone.
+func (s span) ask(query url.Values) {
+	for name, at := range map[string]time.Time{"from": s.since, "to": s.until} {
+		if !at.IsZero() {
+			query.Set(name, at.UTC().Format(time.RFC3339Nano))
+		}
+	}
+}
 
 // spanSlack is how far the order of executions and that of their times may differ, with nodes whose clocks do.
 const spanSlack = time.Minute

@@ -144,7 +144,7 @@ func TestSubmitTx(t *testing.T) {
 	page, err := s.Due(t.Context(), store.DueQuery{Pool: "go", Limit: 100, Heads: 10})
 	require.NoError(t, err)
 	require.Len(t, page.Candidates, 62)
-	listed, err := s.List(t.Context(), store.Filter{Label: [2]string{"a", "b"}})
+	listed, err := s.List(t.Context(), store.Filter{Labels: [][2]string{{"a", "b"}}})
 	require.NoError(t, err)
 	require.Len(t, listed.Executions, 1)
 }

@@ -4,56 +4,91 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 )
 
-// List returns one page, newest first. One filter selects the index to walk. The others are checked on each row. A walk
-// goes back from the newest. If other filters remain, it ends after Config.WalkMax executions: then the page is short,
-// and Next continues from there.
+// List returns one page. One filter selects the index to walk, in the order of the list. The others are checked on each row. If other
+// filters remain, the walk ends after Config.WalkMax executions: then the page is short, and Next continues from there.
 func (s *executionRows) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	limit := pageSize(f.Limit)
-	if f.Before <= 0 {
-		f.Before = math.MaxInt64
-	}
-	l := newListing(f, limit, s.cfg.WalkMax)
-	var page store.Page
-	var err error
-	page.Executions, err = s.executions(ctx, "list executions", l.sql, l.args...)
-	switch {
-	case err != nil:
+	stretch, err := s.stretch(ctx, &f)
+	if err != nil {
 		return store.Page{}, err
-	case len(page.Executions) > limit:
-		page.Executions = page.Executions[:limit]
-		page.Next = page.Executions[limit-1].Seq
-	case l.size >= s.cfg.WalkMax:
-		page.Next, err = s.floor(ctx, f, limit)
 	}
+	l := newListing(&f, stretch, limit, s.cfg.WalkMax)
+	var page store.Page
+	if page.Executions, err = s.executions(ctx, "list executions", l.sql, l.args...); err != nil {
+		return store.Page{}, err
+	}
+	walked, seq, at := 0, int64(0), time.Time{}
+	if len(page.Executions) <= limit && l.size >= s.cfg.WalkMax {
+		walked, seq, at, err = s.walked(ctx, &f, stretch, limit)
+	}
+	page.Passed(limit, walked, s.cfg.WalkMax, seq, at)
 	return page, err
 }
 
-// floor returns where a walk ended that met its bound; 0: it reached the oldest.
-func (s *executionRows) floor(ctx context.Context, f store.Filter, limit int) (int64, error) {
-	l := &listing{}
-	walk := l.walk(f, limit, s.cfg.WalkMax)
-	var floor int64
-	err := s.query(ctx, "list executions", func(v *scanner) {
-		lowest, walked := v.integer(), int(v.integer())
-		if walked >= s.cfg.WalkMax {
-			floor = lowest
+// stretch is the part of the executions that a list looks at.
+type stretch struct {
+	above, below int64 // seqs between these
+	narrow       bool  // few ids have the prefix
+}
+
+func (s *executionRows) stretch(ctx context.Context, f *store.Filter) (w stretch, err error) {
+	w = stretch{above: 0, below: math.MaxInt64}
+	if f.Oldest {
+		w.above = f.After
+	} else if f.Before > 0 {
+		w.below = f.Before
+	}
+	if !f.From.IsZero() {
+		seq, err := s.seqBefore(ctx, f.From.Add(-statementTimeout))
+		if err != nil {
+			return w, err
 		}
-	}, "SELECT min(w.seq), count(*) FROM ("+walk+") w", l.args...)
-	return floor, err
+		w.above = max(w.above, seq)
+	}
+	if !f.To.IsZero() {
+		seq, err := s.seqBefore(ctx, f.To.Add(statementTimeout))
+		if err != nil {
+			return w, err
+		}
+		w.below = min(w.below, seq+1)
+	}
+	if f.IDPrefix != "" {
+		first, last, _ := f.IDRange()
+		err = s.query(ctx, "list executions", func(v *scanner) { w.narrow = int(v.integer()) <= s.cfg.WalkMax },
+			"SELECT count(*) FROM (SELECT FROM execution WHERE id >= $1 AND id <= $2 LIMIT $3) x", uuidOf(first), uuidOf(last), s.cfg.WalkMax+1)
+	}
+	return w, err
+}
+
+// walked returns how many executions a walk has looked at, and the last one.
+func (s *executionRows) walked(ctx context.Context, f *store.Filter, stretch stretch, limit int) (n int, seq int64, at time.Time, err error) {
+	l := &listing{f: f, stretch: stretch}
+	last := "min"
+	if f.Oldest {
+		last = "max"
+	}
+	err = s.query(ctx, "list executions", func(v *scanner) { seq, n, at = v.integer(), int(v.integer()), v.time() },
+		"SELECT k.seq, k.n, r.requested_at FROM (SELECT "+last+"(w.seq) AS seq, count(*) AS n FROM ("+l.walk(limit, s.cfg.WalkMax)+
+			") w) k LEFT JOIN request r ON r.seq = k.seq", l.args...)
+	return n, seq, at, err
 }
 
 // listing is the statement of one list.
 type listing struct {
-	sql  string
-	args []any
-	size int // greatest number of seqs to walk
+	f       *store.Filter
+	stretch stretch
+	sql     string
+	args    []any
+	size    int // greatest number of seqs to walk
+	within  string
+	tail    string // order and bound of a walk
 }
 
 func (l *listing) arg(v any) string {
@@ -61,93 +96,81 @@ func (l *listing) arg(v any) string {
 	return fmt.Sprint("$", len(l.args))
 }
 
-// newListing makes the statement for the most selective filter. Its inner part walks one index back over at most
-// stretch seqs, in order, so that the outer part reads only as many of them as it needs for a page.
-func newListing(f store.Filter, limit, stretch int) *listing {
-	l := &listing{}
-	walk := l.walk(f, limit, stretch)
-	where := l.where(f)
+// newListing makes the statement for the most selective filter. Its inner part walks one index over at most walkMax seqs, in order, so
+// that the outer part reads only as many of them as it needs for a page.
+func newListing(f *store.Filter, stretch stretch, limit, walkMax int) *listing {
+	l := &listing{f: f, stretch: stretch}
+	walk := l.walk(limit, walkMax)
+	where := l.where()
 	l.sql = "SELECT " + listedAll + " FROM (" + walk + ") w JOIN request r ON r.seq = w.seq JOIN execution e ON e.id = r.id" +
-		" LEFT JOIN outcome o ON o.seq = r.seq WHERE true" + where + " ORDER BY w.seq DESC LIMIT " + l.arg(limit+1)
+		" LEFT JOIN outcome o ON o.seq = r.seq WHERE true" + where + " ORDER BY w.seq" + l.order() + " LIMIT " + l.arg(limit+1)
 	return l
 }
 
-// walk selects the seqs to look at, newest first.
-func (l *listing) walk(f store.Filter, limit, stretch int) string {
-	// The index answers a single filter, so the walk is no longer than a page.
-	size := stretch
-	if alone(f) {
-		size = limit + 1
+func (l *listing) order() string {
+	if l.f.Oldest {
+		return ""
 	}
-	l.size = size
-	before := l.arg(f.Before) + "::bigint"
-	tail := " ORDER BY seq DESC LIMIT " + l.arg(size)
-	switch {
-	case f.Label[0] != "":
-		return "SELECT seq FROM execution_label WHERE key = " + l.arg(encodeText(f.Label[0])) + " AND value = " +
-			l.arg(encodeText(f.Label[1])) + " AND seq < " + before + tail
-	case f.Session != "":
-		return "SELECT seq FROM execution WHERE session = " + l.arg(encodeText(f.Session)) + " AND seq < " + before + tail
-	case len(f.Statuses) > 0 && !slices.Contains(f.Statuses, messages.Completed):
-		return l.statuses(f, before, tail)
-	case f.Action != "":
-		return "SELECT seq FROM request WHERE action = " + l.arg(encodeText(f.Action)) + " AND seq < " + before + tail
-	}
-	return "SELECT seq FROM request WHERE seq < " + before + tail
+	return " DESC"
 }
 
-// alone reports whether the filter of the walk is the only one.
-func alone(f store.Filter) bool {
-	if poolWaits(f) {
-		return true
+// walk selects the seqs to look at, in the list's order.
+func (l *listing) walk(limit, walkMax int) string {
+	f := l.f
+	drive := f.Drive(l.stretch.narrow)
+	l.size = walkMax
+	if f.Alone(drive) {
+		l.size = limit + 1
 	}
-	n := 0
-	for _, set := range []bool{f.Label[0] != "", f.Session != "", f.Action != "", f.Pool != "", f.Worker != "", len(f.Statuses) > 0} {
-		if set {
-			n++
-		}
+	l.within = "seq < " + l.arg(l.stretch.below) + "::bigint AND seq > " + l.arg(l.stretch.above) + "::bigint"
+	l.tail = " ORDER BY seq" + l.order() + " LIMIT " + l.arg(l.size)
+	in := func(rows string) string { return "SELECT seq FROM " + rows + " AND " + l.within + l.tail }
+	switch drive {
+	case store.DriveKey:
+		return in("request WHERE idempotency_key = " + l.arg(encodeText(f.Key)))
+	case store.DriveID:
+		first, last, _ := f.IDRange()
+		return in("(SELECT seq FROM execution WHERE id >= " + l.arg(uuidOf(first)) + " AND id <= " + l.arg(uuidOf(last)) + " LIMIT " + l.arg(walkMax) + ") x WHERE true")
+	case store.DriveLabel:
+		return in("execution_label WHERE key = " + l.arg(encodeText(f.Labels[0][0])) + " AND value = " + l.arg(encodeText(f.Labels[0][1])))
+	case store.DriveSession:
+		return in("execution WHERE session = " + l.arg(encodeText(f.Session)))
+	case store.DriveStatuses:
+		return l.statuses()
+	case store.DriveAction:
+		return in("request WHERE action = " + l.arg(encodeText(f.Action)))
 	}
-	return n == 0 || n == 1 && f.Pool == "" && f.Worker == "" && !slices.Contains(f.Statuses, messages.Completed)
+	return in("request WHERE true")
 }
 
-// poolWaits reports whether the list is of one pool's executions that have not ended. The pool leads the indexes of
-// both stages.
-func poolWaits(f store.Filter) bool {
-	return f.Pool != "" && len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, messages.Status.Terminal) &&
-		f.Label[0] == "" && f.Session == "" && f.Action == "" && f.Worker == ""
-}
-
-// statuses walks the indexes of the stages: unusual ends by status, waiting executions rank by rank, executions on
-// workers.
-func (l *listing) statuses(f store.Filter, before, tail string) string {
+// statuses walks the indexes of the stages: unusual ends by status, waiting executions rank by rank, executions on workers.
+func (l *listing) statuses() string {
 	var parts []string
 	active, ranks, ofPool := false, ranksSQL, ""
-	if f.Pool != "" {
-		pool := l.arg(encodeText(f.Pool))
+	if l.f.Pool != "" {
+		pool := l.arg(encodeText(l.f.Pool))
 		ranks, ofPool = strings.ReplaceAll(ranksSQL, "rank IS NOT NULL", "rank IS NOT NULL AND pool = "+pool), " AND pool = "+pool
 	}
-	for _, st := range slices.Compact(slices.Sorted(slices.Values(f.Statuses))) {
+	walked := l.f.Walked()
+	for _, st := range walked {
 		switch {
 		case st.Terminal():
-			parts = append(parts, "(SELECT seq FROM execution WHERE unusual = "+l.arg(int16(st))+" AND seq < "+before+tail+")")
+			parts = append(parts, "(SELECT seq FROM execution WHERE unusual = "+l.arg(int16(st))+" AND "+l.within+l.tail+")")
 		case st >= messages.Scheduled:
 			active = true
 		case st == messages.Requested:
-			parts = append(parts, "(SELECT w.seq FROM ("+ranks+") k CROSS JOIN LATERAL (SELECT e.seq FROM execution e WHERE e.pool = k.pool AND e.rank = k.rank AND e.seq < "+
-				before+" ORDER BY e.seq DESC LIMIT "+l.lastArg()+") w)")
+			parts = append(parts, "(SELECT w.seq FROM ("+ranks+") k CROSS JOIN LATERAL (SELECT seq FROM execution e WHERE e.pool = k.pool AND e.rank = k.rank AND "+
+				l.within+l.tail+") w)")
 		}
 	}
 	if active {
-		parts = append(parts, "(SELECT seq FROM execution WHERE on_worker IS NOT NULL"+ofPool+" AND status = ANY("+l.arg(numbers(f.Statuses))+") AND seq < "+before+tail+")")
+		parts = append(parts, "(SELECT seq FROM execution WHERE on_worker IS NOT NULL"+ofPool+" AND status = ANY("+l.arg(numbers(walked))+") AND "+l.within+l.tail+")")
 	}
 	if len(parts) == 0 {
-		return "SELECT 0::bigint AS seq WHERE " + before + " < 0" + tail
+		return "SELECT seq FROM (SELECT 0::bigint AS seq) x WHERE false AND " + l.within + l.tail
 	}
-	return "SELECT seq FROM (" + strings.Join(parts, " UNION ALL ") + ") u" + tail
+	return "SELECT seq FROM (" + strings.Join(parts, " UNION ALL ") + ") u" + l.tail
 }
-
-// lastArg is the walk's bound, the second argument.
-func (l *listing) lastArg() string { return "$2" }
 
 // ranksSQL lists the pools and ranks with waiting executions, one step of the index each; with "AND pool = " those of
 // one pool.
@@ -157,9 +180,12 @@ const ranksSQL = `WITH RECURSIVE k AS (
   WHERE e.rank IS NOT NULL AND (e.pool, e.rank) > (k.pool, k.rank) ORDER BY e.pool, e.rank LIMIT 1) n) SELECT * FROM k`
 
 // where checks all filters on each row.
-func (l *listing) where(f store.Filter) string {
+func (l *listing) where() string {
+	f := l.f
 	var b strings.Builder
-	for _, and := range [...][2]string{{"r.action", f.Action}, {"e.pool", f.Pool}, {"e.session", f.Session}, {"e.worker_id", string(f.Worker)}} {
+	for _, and := range [...][2]string{
+		{"r.action", f.Action}, {"e.pool", f.Pool}, {"e.session", f.Session}, {"e.worker_id", string(f.Worker)}, {"r.idempotency_key", f.Key},
+	} {
 		if and[1] != "" {
 			b.WriteString(" AND " + and[0] + " = " + l.arg(encodeText(and[1])))
 		}
@@ -167,7 +193,63 @@ func (l *listing) where(f store.Filter) string {
 	if len(f.Statuses) > 0 {
 		b.WriteString(" AND e.status = ANY(" + l.arg(numbers(f.Statuses)) + ")")
 	}
+	for _, label := range f.Labels[min(1, len(f.Labels)):] {
+		b.WriteString(" AND " + l.labelled(label))
+	}
+	if len(f.Labels) > 0 && f.Drive(l.stretch.narrow) != store.DriveLabel {
+		b.WriteString(" AND " + l.labelled(f.Labels[0]))
+	}
+	if f.Error != "" {
+		b.WriteString(" AND " + l.failed(f.Error))
+	}
+	if f.IDPrefix != "" {
+		first, last, _ := f.IDRange()
+		b.WriteString(" AND e.id >= " + l.arg(uuidOf(first)) + " AND e.id <= " + l.arg(uuidOf(last)))
+	}
+	if !f.From.IsZero() {
+		b.WriteString(" AND r.requested_at >= " + l.arg(timeOf(f.From)))
+	}
+	if !f.To.IsZero() {
+		b.WriteString(" AND r.requested_at < " + l.arg(timeOf(f.To)))
+	}
+	l.not(&b)
 	return b.String()
+}
+
+// not checks what a list does not have.
+func (l *listing) not(b *strings.Builder) {
+	x := &l.f.Not
+	for _, and := range [...]struct {
+		column string
+		values []string
+	}{{"r.action", x.Actions}, {"e.pool", x.Pools}, {"coalesce(e.session, '')", x.Sessions}, {"coalesce(e.worker_id, '')", x.Workers}} {
+		if len(and.values) == 0 {
+			continue
+		}
+		values := make([]string, len(and.values))
+		for i, value := range and.values {
+			values[i] = encodeText(value)
+		}
+		b.WriteString(" AND " + and.column + " <> ALL(" + l.arg(values) + "::text[])")
+	}
+	if len(x.Statuses) > 0 {
+		b.WriteString(" AND e.status <> ALL(" + l.arg(numbers(x.Statuses)) + ")")
+	}
+	for _, label := range x.Labels {
+		b.WriteString(" AND NOT " + l.labelled(label))
+	}
+	for _, code := range x.Errors {
+		b.WriteString(" AND " + l.failed(code) + " IS NOT TRUE")
+	}
+}
+
+func (l *listing) labelled(label [2]string) string {
+	return "EXISTS (SELECT FROM execution_label n WHERE n.key = " + l.arg(encodeText(label[0])) + " AND n.value = " + l.arg(encodeText(label[1])) + " AND n.seq = w.seq)"
+}
+
+func (l *listing) failed(code messages.Code) string {
+	begins := store.ErrorBegins(code)
+	return fmt.Sprintf("(substr(coalesce(e.error, o.error), 1, %d) = %s::bytea)", len(begins), l.arg(begins))
 }
 
 func numbers(statuses []messages.Status) []int16 {

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/troupe-run/troupe/messages/secret"
+	"github.com/troupe-run/troupe/store"
 )
 
 // Config says where the store is and how it works. A zero field means its default.
@@ -25,7 +26,7 @@ type Config struct {
 	LanesMax     int // groups of write calls of one kind in progress at the same time; default 2
 	WaitingMax   int // write calls of one kind that may wait before callers block; default 1024
 	GroupRowsMax int // rows after which a group takes no further call; default 2000
-	WalkMax      int // executions that one page of a list looks back over if no index answers it; default 5000
+	WalkMax      int // executions that one page of a list looks at if no index answers it; default store.ListWalk
 }
 
 func (c Config) withDefaults() Config {
@@ -41,7 +42,7 @@ func (c Config) withDefaults() Config {
 	set(&c.LanesMax, 2)
 	set(&c.WaitingMax, 1024)
 	set(&c.GroupRowsMax, 2000)
-	set(&c.WalkMax, 5000)
+	set(&c.WalkMax, store.ListWalk)
 	return c
 }
 

@@ -193,12 +193,16 @@ func (w *inboxWalk) purge(ctx context.Context, s *core, before time.Time, limit 
 	return store.Purged{Rows: gone}, nil
 }
 
-// horizon returns a seq after which no execution was requested before the given time, by bisection. Seqs are nearly in
-// order of time, so a few seconds are added for transactions that took their seq early.
+// horizon returns a seq after which no execution was requested before the given time. Seqs are nearly in order of time, so a few
+// seconds are added for transactions that took their seq early.
 func (s *core) horizon(ctx context.Context, before time.Time) (int64, error) {
+	return s.seqBefore(ctx, before.Add(statementTimeout))
+}
+
+// seqBefore returns the largest seq that was requested before the given time, by bisection.
+func (s *core) seqBefore(ctx context.Context, before time.Time) (int64, error) {
 	var low, high int64
 	err := s.query(ctx, "look for old executions", func(v *scanner) { high = v.integer() }, "SELECT max(seq) FROM request")
-	before = before.Add(statementTimeout)
 	for err == nil && low < high {
 		mid := low + (high-low+1)/2
 		var at time.Time

@@ -117,7 +117,7 @@ func BenchmarkList(b *testing.B) {
 	sqlite.Grow(b, s, 1_000_000)
 	for name, f := range map[string]store.Filter{
 		"all": {}, "middle": {Before: 500_000}, "action": {Action: "core.a3"}, "pool": {Pool: "pool2"}, "session": {Session: "s5"},
-		"worker": {Worker: "n/pool/7"}, "label": {Label: [2]string{"k", "v50"}}, "completed": {Statuses: []messages.Status{messages.Completed}},
+		"worker": {Worker: "n/pool/7"}, "label": {Labels: [][2]string{{"k", "v50"}}}, "completed": {Statuses: []messages.Status{messages.Completed}},
 		"requested": {Statuses: []messages.Status{messages.Requested}}, "running": {Statuses: []messages.Status{messages.Running}},
 		"cancelled": {Statuses: []messages.Status{messages.Cancelled}}, "failed": {Statuses: []messages.Status{messages.Failed}},
 		"open":    {Statuses: []messages.Status{messages.Requested, messages.Scheduled, messages.Running, messages.Cancelling}},

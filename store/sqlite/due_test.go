@@ -89,6 +89,10 @@ func TestListLooksBackABoundedWay(t *testing.T) {
 			for _, e := range page.Executions {
 				seqs = append(seqs, e.Seq)
 			}
+			if page.More == store.MoreUnsearched {
+				require.Equal(t, 1000, page.Searched.Walked, name)
+				require.NotZero(t, page.Searched.At, name)
+			}
 			if f.Before = page.Next; f.Before == 0 {
 				break
 			}

@@ -6,176 +6,206 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/store"
 )
 
-// List returns one page, newest first. One filter selects the index to walk. The others are checked on each row. If no
-// index answers (by pool, by worker, of completed executions), the walk goes back from the newest and ends after
-// Config.WalkMax executions: then the page is short, and its Next continues from there.
+// List returns one page. One filter selects the index to walk, in the order of the list. The others are checked on each row. The walk goes
+// in parts, and ends with a full page, or after Config.WalkMax executions: then the page is short, and its Next continues from there.
 func (s *Store) List(ctx context.Context, f store.Filter) (store.Page, error) {
 	var page store.Page
 	limit := pageSize(f.Limit)
-	if f.Before <= 0 {
-		f.Before = math.MaxInt64
-	}
 	err := s.read(ctx, "list executions", func(c *conn) (err error) {
-		sql, args := listSQL(f)
-		switch {
-		case walks(f):
-			page, err = walk(c, f, limit, int64(s.cfg.WalkMax))
-			return err
-		case byStatus(f):
-			seqs, err := statusPage(c, f, limit+1)
-			if err != nil || len(seqs) == 0 {
-				return err
-			}
-			sql, args = listed+" WHERE e.seq IN (?"+strings.Repeat(", ?", len(seqs)-1)+") ORDER BY e.seq DESC LIMIT ?", seqs
-		}
-		page.Executions, err = readMany(c, sql, append(args, int64(limit)+1)...)
+		page, err = readPage(c, &f, limit, s.cfg.WalkMax)
 		return err
 	})
 	if err != nil {
 		return store.Page{}, err
 	}
-	cut(&page, limit)
 	return page, nil
 }
 
-// cut shortens a page to its limit and sets its Next.
-func cut(page *store.Page, limit int) {
-	if len(page.Executions) > limit {
-		page.Executions = page.Executions[:limit]
-		page.Next = page.Executions[limit-1].Seq
-	}
-}
+// partMax bounds the executions that a walk looks at in one step.
+const partMax = 2000
 
-// walks reports whether a filter is set and no index answers one.
-func walks(f store.Filter) bool {
-	if f.Label[0] != "" || f.Session != "" || f.Action != "" || poolWaits(f) {
-		return false
-	}
-	return f.Pool != "" || f.Worker != "" || slices.Contains(f.Statuses, messages.Completed)
-}
-
-// walk looks at one stretch of executions, the newest below the cursor.
-func walk(c *conn, f store.Filter, limit int, stretch int64) (store.Page, error) {
-	newest, err := c.number("SELECT max(seq) FROM execution WHERE seq < ?", f.Before)
-	if err != nil {
-		return store.Page{}, err
-	}
-	floor := newest - stretch
-	sql, args := listSQL(f)
-	var page store.Page
-	page.Executions, err = readMany(c, sql, append([]any{floor}, append(args, int64(limit)+1)...)...)
-	cut(&page, limit)
-	if err != nil || page.Next != 0 || floor < 1 {
+func readPage(c *conn, f *store.Filter, limit, walkMax int) (page store.Page, err error) {
+	l := &listing{f: f, limit: limit}
+	if err = l.begin(c, walkMax); err != nil {
 		return page, err
 	}
-	below, err := c.number("SELECT max(seq) FROM execution WHERE seq <= ?", floor)
-	if below > 0 {
-		page.Next = below + 1
-	}
-	return page, err
-}
-
-// poolWaits reports whether the list is of one pool's executions that have not ended: ranks contain the pool, and few
-// are on workers.
-func poolWaits(f store.Filter) bool {
-	return f.Pool != "" && len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, messages.Status.Terminal) &&
-		f.Label[0] == "" && f.Session == "" && f.Action == "" && f.Worker == ""
-}
-
-// byStatus reports whether the indexes of the stages answer.
-func byStatus(f store.Filter) bool {
-	return poolWaits(f) || len(f.Statuses) > 0 && f.Action == "" && f.Pool == "" && f.Session == "" && f.Worker == "" && f.Label[0] == ""
-}
-
-const listColumns = "SELECT " + recordColumns + ", NULL, NULL, coalesce(e.error, o.error) FROM "
-
-// listSQL makes the statement for the most selective filter. Its last parameter is the limit.
-func listSQL(f store.Filter) (string, []any) {
-	const join = " CROSS JOIN request r ON r.seq = e.seq"
-	from, where, args := "execution e NOT INDEXED"+join, "e.seq < ?", []any{f.Before}
-	switch {
-	case f.Label[0] != "":
-		from = "execution_label l CROSS JOIN execution e ON e.seq = l.seq" + join
-		where, args = "l.key = ? AND l.value = ? AND l.seq < ?", []any{f.Label[0], f.Label[1], f.Before}
-	case f.Session != "":
-		from = "execution e INDEXED BY execution_session" + join
-	case f.Action != "":
-		from, where = "request r INDEXED BY request_action CROSS JOIN execution e ON e.seq = r.seq", "r.seq < ?"
-	case walks(f):
-		where = "e.seq > ? AND " + where // above the floor of walk, which is the first argument
-	}
-	for _, and := range [...][2]string{{"r.action", f.Action}, {"e.pool", f.Pool}, {"e.session", f.Session}, {"e.worker_id", string(f.Worker)}} {
-		if and[1] != "" {
-			where, args = where+" AND "+and[0]+" = ?", append(args, and[1])
+	where, args := l.where()
+	walked, seq := 0, int64(0)
+	for part := limit + 1; walked < walkMax && len(page.Executions) <= limit; part = min(2*part, partMax) {
+		size := min(part, walkMax-walked)
+		seqs, err := l.next(c, size)
+		if err != nil {
+			return page, err
+		}
+		if len(seqs) > 0 {
+			some, err := l.check(c, seqs, where, args)
+			if err != nil {
+				return page, err
+			}
+			page.Executions = append(page.Executions, some...)
+			walked, seq = walked+len(seqs), seqs[len(seqs)-1]
+			l.pass(seq)
+		}
+		if len(seqs) < size {
+			page.Passed(limit, walked, math.MaxInt, 0, time.Time{})
+			return page, nil
 		}
 	}
-	if len(f.Statuses) > 0 {
-		where += " AND e.status IN (?" + strings.Repeat(", ?", len(f.Statuses)-1) + ")"
-		for _, s := range f.Statuses {
-			args = append(args, int64(s))
+	at := time.Time{}
+	if len(page.Executions) <= limit {
+		micros, err := c.number("SELECT requested_at FROM request WHERE seq = ?", seq)
+		if err != nil {
+			return page, err
 		}
+		at = time.UnixMicro(micros).UTC()
 	}
-	order := "e.seq"
-	switch {
-	case f.Label[0] != "":
-		order = "l.seq"
-	case f.Session == "" && f.Action != "":
-		order = "r.seq"
-	}
-	return listColumns + from + " LEFT JOIN outcome o ON o.seq = e.seq WHERE " + where + " ORDER BY " + order + " DESC LIMIT ?", args
+	page.Passed(limit, walked, walkMax, seq, at)
+	return page, nil
 }
 
-// statusPage returns the newest seqs of the given statuses except completed, from the indexes of the three stages.
-func statusPage(c *conn, f store.Filter, limit int) ([]any, error) {
-	var seqs []int64
-	take := func(sql string, args ...any) error {
-		return c.query(sql, func(row row) error {
+// listing walks the index of one list.
+type listing struct {
+	f            *store.Filter
+	limit        int
+	drive        store.Drive
+	above, below int64   // seqs between these are left
+	ids          []int64 // of DriveID, in order
+}
+
+// begin finds the part of the executions that the list looks at.
+func (l *listing) begin(c *conn, walkMax int) error {
+	f := l.f
+	l.below = math.MaxInt64
+	if f.Oldest {
+		l.above = f.After
+	} else if f.Before > 0 {
+		l.below = f.Before
+	}
+	if !f.From.IsZero() {
+		seq, err := horizon(c, micros(f.From))
+		if err != nil {
+			return err
+		}
+		l.above = max(l.above, seq)
+	}
+	if !f.To.IsZero() {
+		seq, err := horizon(c, micros(f.To))
+		if err != nil {
+			return err
+		}
+		l.below = min(l.below, seq+1)
+	}
+	narrow, err := l.prefix(c, walkMax)
+	l.drive = f.Drive(narrow)
+	return err
+}
+
+// prefix reads the executions whose ids begin as asked for, and reports whether those were all.
+func (l *listing) prefix(c *conn, walkMax int) (narrow bool, err error) {
+	if l.f.IDPrefix == "" {
+		return false, nil
+	}
+	first, last, _ := l.f.IDRange()
+	err = c.query("SELECT seq FROM request INDEXED BY request_id WHERE id >= ? AND id <= ? LIMIT ?", func(row row) error {
+		l.ids = append(l.ids, row.integer(0))
+		return nil
+	}, first[:], last[:], int64(walkMax)+1)
+	l.ids = l.ordered(l.ids)
+	return len(l.ids) <= walkMax, err
+}
+
+// pass goes on behind a seq.
+func (l *listing) pass(seq int64) {
+	if l.f.Oldest {
+		l.above = seq
+	} else {
+		l.below = seq
+	}
+}
+
+// ordered sorts seqs in the list's order.
+func (l *listing) ordered(seqs []int64) []int64 {
+	slices.Sort(seqs)
+	if !l.f.Oldest {
+		slices.Reverse(seqs)
+	}
+	return seqs
+}
+
+// tail is the end of every walk. Its parameters are above, below and the number of seqs.
+func (l *listing) tail() string {
+	if l.f.Oldest {
+		return "seq > ? AND seq < ? ORDER BY seq LIMIT ?"
+	}
+	return "seq > ? AND seq < ? ORDER BY seq DESC LIMIT ?"
+}
+
+// next returns the next seqs to look at, in the list's order.
+func (l *listing) next(c *conn, n int) (seqs []int64, err error) {
+	take := func(from string, args ...any) error {
+		return c.query("SELECT seq FROM "+from+" AND "+l.tail(), func(row row) error {
 			seqs = append(seqs, row.integer(0))
 			return nil
-		}, args...)
+		}, append(args, l.above, l.below, int64(n))...)
 	}
-	statuses := slices.Compact(slices.Sorted(slices.Values(f.Statuses)))
-	for _, s := range statuses {
-		var err error
-		switch stage(s) {
-		case stageEnded:
-			err = take("SELECT seq FROM execution INDEXED BY execution_unusual WHERE unusual = ? AND seq < ? ORDER BY seq DESC LIMIT ?", int64(s), f.Before, int64(limit))
-		case stageActive:
-			err = take("SELECT seq FROM execution INDEXED BY execution_active WHERE on_worker = 1 AND status = ? AND seq < ? AND (?4 = '' OR pool = ?4) ORDER BY seq DESC LIMIT ?3", int64(s), f.Before, int64(limit), f.Pool)
-		default:
-			if s == messages.Requested {
-				err = waitingPage(c, f, limit, take)
+	f := l.f
+	switch l.drive {
+	case store.DriveKey:
+		err = take("request INDEXED BY request_key WHERE idempotency_key = ?", f.Key)
+	case store.DriveID:
+		for _, seq := range l.ids {
+			if seq > l.above && seq < l.below && len(seqs) < n {
+				seqs = append(seqs, seq)
 			}
 		}
-		if err != nil {
-			return nil, err
+	case store.DriveLabel:
+		err = take("execution_label WHERE key = ? AND value = ?", f.Labels[0][0], f.Labels[0][1])
+	case store.DriveSession:
+		err = take("execution INDEXED BY execution_session WHERE session = ?", f.Session)
+	case store.DriveStatuses:
+		if err = l.statuses(c, take); err == nil {
+			seqs = l.ordered(seqs)
+			seqs = seqs[:min(len(seqs), n)]
 		}
+	case store.DriveAction:
+		err = take("request INDEXED BY request_action WHERE action = ?", f.Action)
+	default:
+		err = take("request NOT INDEXED WHERE true")
 	}
-	slices.Sort(seqs)
-	slices.Reverse(seqs)
-	seqs = seqs[:min(len(seqs), limit)]
-	if len(seqs) == 0 {
-		return nil, nil
-	}
-	// Few lengths need few prepared statements.
-	out := make([]any, 1<<bits.Len(uint(len(seqs)-1)))
-	for i, n := range seqs {
-		out[i] = n
-	}
-	return out, nil
+	return seqs, err
 }
 
-// waitingPage takes the newest of each rank, because ranks are not in order of time. A pool has at most three lanes of
-// ten priorities, and a million rows may wait.
-func waitingPage(c *conn, f store.Filter, limit int, take func(string, ...any) error) error {
+// statuses takes the next ones of each status except completed, from the indexes of the three stages.
+func (l *listing) statuses(c *conn, take func(from string, args ...any) error) error {
+	for _, s := range l.f.Walked() {
+		var err error
+		switch {
+		case stage(s) == stageEnded:
+			err = take("execution INDEXED BY execution_unusual WHERE unusual = ?", int64(s))
+		case stage(s) == stageActive:
+			err = take("execution INDEXED BY execution_active WHERE on_worker = 1 AND status = ? AND (?2 = '' OR pool = ?2)", int64(s), l.f.Pool)
+		case s == messages.Requested:
+			err = l.waiting(c, take)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// waiting takes the next ones of each rank, because ranks are not in order of time. A pool has at most three lanes of ten priorities, and
+// a million rows may wait.
+func (l *listing) waiting(c *conn, take func(from string, args ...any) error) error {
 	rank, last := int64(0), int64(math.MaxInt64)
-	if f.Pool != "" {
-		pool, err := c.number("SELECT n FROM pool WHERE name = ?", f.Pool)
+	if l.f.Pool != "" {
+		pool, err := c.number("SELECT n FROM pool WHERE name = ?", l.f.Pool)
 		if err != nil || pool == 0 {
 			return err
 		}
@@ -187,9 +217,104 @@ func waitingPage(c *conn, f store.Filter, limit int, take func(string, ...any) e
 			return err
 		}
 		rank = next
-		err = take("SELECT seq FROM execution INDEXED BY execution_waiting WHERE rank = ? AND seq < ? ORDER BY seq DESC LIMIT ?", rank, f.Before, int64(limit))
-		if err != nil {
+		if err = take("execution INDEXED BY execution_waiting WHERE rank = ?", rank); err != nil {
 			return err
 		}
 	}
+}
+
+// check reads those of the executions that match, up to one more than a page has.
+func (l *listing) check(c *conn, seqs []int64, where string, args []any) ([]messages.Execution, error) {
+	order := " DESC"
+	if l.f.Oldest {
+		order = ""
+	}
+	// Few lengths need few prepared statements.
+	all := make([]any, 1<<bits.Len(uint(len(seqs)-1)), 1<<bits.Len(uint(len(seqs)-1))+len(args)+1)
+	for i, seq := range seqs {
+		all[i] = seq
+	}
+	all = append(append(all, args...), int64(l.limit)+1)
+	return readMany(c, listed+" WHERE e.seq IN (?"+strings.Repeat(", ?", len(all)-len(args)-2)+")"+where+" ORDER BY e.seq"+order+" LIMIT ?", all...)
+}
+
+// where checks all filters on each row.
+func (l *listing) where() (sql string, args []any) {
+	f := l.f
+	and := func(condition string, values ...any) { sql, args = sql+" AND "+condition, append(args, values...) }
+	for _, equal := range [...][2]string{
+		{"r.action", f.Action}, {"e.pool", f.Pool}, {"e.session", f.Session}, {"e.worker_id", string(f.Worker)}, {"r.idempotency_key", f.Key},
+	} {
+		if equal[1] != "" {
+			and(equal[0]+" = ?", equal[1])
+		}
+	}
+	if len(f.Statuses) > 0 {
+		and("e.status IN ("+places(len(f.Statuses))+")", numbers(f.Statuses)...)
+	}
+	for i, label := range f.Labels {
+		if i > 0 || l.drive != store.DriveLabel {
+			and(labelled, label[0], label[1])
+		}
+	}
+	if f.Error != "" {
+		begins := store.ErrorBegins(f.Error)
+		and(failedWith, int64(len(begins)), begins)
+	}
+	if f.IDPrefix != "" {
+		first, last, _ := f.IDRange()
+		and("r.id >= ? AND r.id <= ?", first[:], last[:])
+	}
+	if !f.From.IsZero() {
+		and("r.requested_at >= ?", micros(f.From))
+	}
+	if !f.To.IsZero() {
+		and("r.requested_at < ?", micros(f.To))
+	}
+	l.not(and)
+	return sql, args
+}
+
+const (
+	labelled   = "EXISTS (SELECT 1 FROM execution_label n WHERE n.key = ? AND n.value = ? AND n.seq = e.seq)"
+	failedWith = "substr(coalesce(e.error, o.error), 1, ?) IS ?"
+)
+
+// not checks what a list does not have.
+func (l *listing) not(and func(condition string, values ...any)) {
+	x := &l.f.Not
+	for _, none := range [...]struct {
+		column string
+		values []string
+	}{{"r.action", x.Actions}, {"e.pool", x.Pools}, {"coalesce(e.session, '')", x.Sessions}, {"coalesce(e.worker_id, '')", x.Workers}} {
+		if len(none.values) == 0 {
+			continue
+		}
+		values := make([]any, len(none.values))
+		for i, value := range none.values {
+			values[i] = value
+		}
+		and(none.column+" NOT IN ("+places(len(values))+")", values...)
+	}
+	if len(x.Statuses) > 0 {
+		and("e.status NOT IN ("+places(len(x.Statuses))+")", numbers(x.Statuses)...)
+	}
+	for _, label := range x.Labels {
+		and("NOT "+labelled, label[0], label[1])
+	}
+	for _, code := range x.Errors {
+		begins := store.ErrorBegins(code)
+		and("NOT "+failedWith, int64(len(begins)), begins)
+	}
+}
+
+// places are the places of so many parameters.
+func places(n int) string { return "?" + strings.Repeat(", ?", n-1) }
+
+func numbers(statuses []messages.Status) []any {
+	out := make([]any, len(statuses))
+	for i, s := range statuses {
+		out[i] = int64(s)
+	}
+	return out
 }

@@ -31,7 +31,7 @@ type Config struct {
 	WaitingMax   int    // write calls that may wait before callers block; default 1024
 	GroupRowsMax int    // rows after which a group takes no further call; default 4096
 	CachedMax    int    // executions that the writer caches; default 8192
-	WalkMax      int    // executions that one page of a list looks back over if no index answers it; default 100000
+	WalkMax      int    // executions that one page of a list looks at; default store.ListWalk
 	PagesMax     int    // upper limit of the file, in pages of 4 KiB; 0: none
 }
 
@@ -45,7 +45,7 @@ func (c Config) withDefaults() Config {
 	set(&c.WaitingMax, 1024)
 	set(&c.GroupRowsMax, 4096)
 	set(&c.CachedMax, 8192)
-	set(&c.WalkMax, 100_000)
+	set(&c.WalkMax, store.ListWalk)
 	return c
 }
 

@@ -262,7 +262,7 @@ func testPurge(t *testing.T, k *kit) {
 	}
 	require.Equal(t, waiting, k.get(t, waiting.ID))
 	require.Equal(t, running, k.get(t, running.ID))
-	left, err := k.List(ctx, store.Filter{Label: [2]string{"a", "b"}})
+	left, err := k.List(ctx, store.Filter{Labels: [][2]string{{"a", "b"}}})
 	require.NoError(t, err)
 	require.Len(t, left.Executions, 1)
 	require.Greater(t, k.submit(t, ask())[0].Seq, running.Seq)

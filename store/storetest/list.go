@@ -1,8 +1,11 @@
 package storetest
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -19,9 +22,18 @@ func (k *kit) walk(t *testing.T, f store.Filter) []messages.Execution {
 		require.LessOrEqual(t, len(page.Executions), f.Limit)
 		all = append(all, page.Executions...)
 		if page.Next == 0 {
+			require.Equal(t, store.MoreEnd, page.More)
 			return all
 		}
-		f.Before = page.Next
+		require.Equal(t, page.Next, page.Searched.Seq)
+		if page.More == store.MoreFound {
+			require.Equal(t, page.Executions[len(page.Executions)-1].RequestedAt, page.Searched.At)
+		} else {
+			require.Equal(t, store.MoreUnsearched, page.More)
+		}
+		if f.Before = page.Next; f.Oldest {
+			f.Before, f.After = 0, page.Next
+		}
 	}
 	t.Fatal("the list does not end")
 	return nil
@@ -37,8 +49,8 @@ func (k *kit) bringVaried(t *testing.T) (stored []messages.Execution) {
 			if i%2 == 0 {
 				e.Session, e.Affinity, e.Action = "even", messages.AffinityHint, "core.even"
 			}
-			if i%5 == 0 {
-				e.Pool = pool
+			if i%3 == 0 {
+				e.IdempotencyKey, e.CreatedBy, e.RequestHash = fmt.Sprint("key", i), "a", []byte{byte(i)}
 			}
 		}))
 	}
@@ -48,6 +60,8 @@ func (k *kit) bringVaried(t *testing.T) (stored []messages.Execution) {
 
 func testList(t *testing.T, k *kit) {
 	stored := k.bringVaried(t)
+	middle := stored[len(stored)/2].RequestedAt
+	text := strings.ReplaceAll(stored[3].ID.String(), "-", "")
 	for name, f := range map[string]struct {
 		filter store.Filter
 		keep   func(e messages.Execution) bool
@@ -58,8 +72,8 @@ func testList(t *testing.T, k *kit) {
 		"other pool": {store.Filter{Pool: "other"}, func(messages.Execution) bool { return false }},
 		"session":    {store.Filter{Session: "even"}, func(e messages.Execution) bool { return e.Session == "even" }},
 		"worker":     {store.Filter{Worker: workerID(1)}, func(e messages.Execution) bool { return e.WorkerID == workerID(1) }},
-		"label":      {store.Filter{Label: [2]string{"third", "b"}}, func(e messages.Execution) bool { return e.Labels["third"] == "b" }},
-		"no label":   {store.Filter{Label: [2]string{"third", "z"}}, func(messages.Execution) bool { return false }},
+		"label":      {store.Filter{Labels: [][2]string{{"third", "b"}}}, func(e messages.Execution) bool { return e.Labels["third"] == "b" }},
+		"no label":   {store.Filter{Labels: [][2]string{{"third", "z"}}}, func(messages.Execution) bool { return false }},
 		"waits in a pool": {store.Filter{Pool: pool, Statuses: []messages.Status{messages.Requested}},
 			func(e messages.Execution) bool { return e.Status == messages.Requested }},
 		"has not ended in a pool": {store.Filter{Pool: pool, Statuses: []messages.Status{messages.Requested, messages.Scheduled, messages.Running, messages.Cancelling}},
@@ -67,25 +81,57 @@ func testList(t *testing.T, k *kit) {
 		"waits in another pool": {store.Filter{Pool: "other", Statuses: []messages.Status{messages.Requested, messages.Running}},
 			func(messages.Execution) bool { return false }},
 		"two statuses": {store.Filter{Statuses: []messages.Status{messages.Failed, messages.Requested}}, func(e messages.Execution) bool { return e.Status == messages.Failed || e.Status == messages.Requested }},
-		"many": {store.Filter{Statuses: []messages.Status{messages.Completed, messages.Running}, Session: "even", Action: "core.even", Pool: pool, Worker: workerID(1), Label: [2]string{"all", "yes"}},
+		"many": {store.Filter{Statuses: []messages.Status{messages.Completed, messages.Running}, Session: "even", Action: "core.even", Pool: pool, Worker: workerID(1), Labels: [][2]string{{"all", "yes"}}},
 			func(e messages.Execution) bool {
 				return e.Session == "even" && (e.Status == messages.Completed || e.Status == messages.Running)
 			}},
+		"two labels": {store.Filter{Labels: [][2]string{{"all", "yes"}, {"third", "c"}}}, func(e messages.Execution) bool { return e.Labels["third"] == "c" }},
+		"key":        {store.Filter{Key: "key3"}, func(e messages.Execution) bool { return e.IdempotencyKey == "key3" }},
+		"no key":     {store.Filter{Key: "none"}, func(messages.Execution) bool { return false }},
+		"id":         {store.Filter{IDPrefix: text}, func(e messages.Execution) bool { return e.ID == stored[3].ID }},
+		"id's time":  {store.Filter{IDPrefix: text[:4]}, func(e messages.Execution) bool { return e.ID.String()[:4] == text[:4] }},
+		"no id":      {store.Filter{IDPrefix: "ffff"}, func(messages.Execution) bool { return false }},
+		"from":       {store.Filter{From: middle}, func(e messages.Execution) bool { return !e.RequestedAt.Before(middle) }},
+		"to":         {store.Filter{To: middle}, func(e messages.Execution) bool { return e.RequestedAt.Before(middle) }},
+		"from and to of an action": {store.Filter{From: middle, To: stored[2].RequestedAt, Action: "core.even"}, func(e messages.Execution) bool {
+			return !e.RequestedAt.Before(middle) && e.RequestedAt.Before(stored[2].RequestedAt) && e.Action == "core.even"
+		}},
+		"before all": {store.Filter{To: middle.Add(-time.Hour)}, func(messages.Execution) bool { return false }},
+		"after all":  {store.Filter{From: middle.Add(time.Hour)}, func(messages.Execution) bool { return false }},
+		"error":      {store.Filter{Error: messages.CodeActionError}, func(e messages.Execution) bool { return codeOf(e) == messages.CodeActionError }},
+		"no error":   {store.Filter{Error: "action_err"}, func(messages.Execution) bool { return false }},
+		"error of completed": {store.Filter{Error: messages.CodeActionError, Statuses: []messages.Status{messages.Completed}},
+			func(messages.Execution) bool { return false }},
+		"not": {store.Filter{Not: store.Exclusion{Statuses: []messages.Status{messages.Completed, messages.Failed}, Labels: [][2]string{{"third", "a"}}}},
+			func(e messages.Execution) bool {
+				return e.Status != messages.Completed && e.Status != messages.Failed && e.Labels["third"] != "a"
+			}},
+		"not of texts": {store.Filter{Not: store.Exclusion{Actions: []string{"core.even", "x"}, Pools: []string{"other"}, Sessions: []string{"even"}, Workers: []string{"none"}}},
+			func(e messages.Execution) bool { return e.Action != "core.even" }},
+		"not a worker": {store.Filter{Not: store.Exclusion{Workers: []string{string(workerID(1))}}}, func(e messages.Execution) bool { return e.WorkerID != workerID(1) }},
+		"not an error": {store.Filter{Not: store.Exclusion{Errors: []messages.Code{messages.CodeActionError}}},
+			func(e messages.Execution) bool { return codeOf(e) != messages.CodeActionError }},
+		"not a pool": {store.Filter{Not: store.Exclusion{Pools: []string{pool}}}, func(messages.Execution) bool { return false }},
 	} {
 		for _, limit := range []int{1, 4, 1000} {
-			f.filter.Limit = limit
-			var want []messages.ExecutionID
-			for _, e := range stored {
-				if f.keep(e) {
-					want = append(want, e.ID)
+			for _, f.filter.Oldest = range []bool{false, true} {
+				f.filter.Limit = limit
+				var want []messages.ExecutionID
+				for _, e := range stored {
+					if f.keep(e) {
+						want = append(want, e.ID)
+					}
 				}
+				if f.filter.Oldest {
+					slices.Reverse(want)
+				}
+				var got []messages.ExecutionID
+				for _, e := range k.walk(t, f.filter) {
+					require.Empty(t, e.Parameters)
+					got = append(got, e.ID)
+				}
+				require.Equal(t, want, got, "%s in pages of %d, oldest first: %v", name, limit, f.filter.Oldest)
 			}
-			var got []messages.ExecutionID
-			for _, e := range k.walk(t, f.filter) {
-				require.Empty(t, e.Parameters)
-				got = append(got, e.ID)
-			}
-			require.Equal(t, want, got, "%s in pages of %d", name, limit)
 		}
 	}
 	for _, s := range messages.Statuses() {
@@ -105,6 +151,14 @@ func testList(t *testing.T, k *kit) {
 		require.Len(t, page.Executions, 1)
 		require.NotNil(t, page.Executions[0].Error, "a list says why: %v", f)
 	}
+}
+
+// codeOf is the code of an execution's error; empty: it has none.
+func codeOf(e messages.Execution) messages.Code {
+	if e.Error == nil {
+		return ""
+	}
+	return e.Error.Code
 }
 
 func testChain(t *testing.T, k *kit) {

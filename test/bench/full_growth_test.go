@@ -243,7 +243,7 @@ func (g *grown) finishedLists() {
 	g.lists(map[string]store.Filter{
 		"all": {}, "middle": {Before: middle}, "completed": {Statuses: []messages.Status{messages.Completed}},
 		"failed": {Statuses: []messages.Status{messages.Failed}}, "action": {Action: g.actions[0]}, "pool": {Pool: g.actions[0]},
-		"empty-pool": {Pool: parked}, "session": {Session: "session7"}, "label": {Label: [2]string{"team", "team7"}},
+		"empty-pool": {Pool: parked}, "session": {Session: "session7"}, "label": {Labels: [][2]string{{"team", "team7"}}},
 		"worker": {Worker: "bench/grow.p0/7"}, "failed-of-session": {Session: "session500", Statuses: []messages.Status{messages.Failed}},
 	})
 	g.timed("pools", func() error { _, err := g.node.Backend().Pools(context.Background(), ""); return err })

@@ -1,0 +1,149 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+// Bounds of a list's filter.
+const (
+	listedMax   = 20 // values of one parameter
+	idPrefixMin = 4  // hexadecimal digits
+	notPrefix   = "not."
+)
+
+func listParams() []param {
+	params := []param{
+		{name: "status", kind: "string", many: true, help: "Only this status; repeat it, or join several with commas."},
+		{name: "action", kind: "string", help: "Only this action."},
+		{name: "pool", kind: "string", help: "Only this pool."},
+		{name: "session", kind: "string", help: "Only this session."},
+		{name: "worker", kind: "string", help: "Only this worker."},
+		{name: "label", kind: "string", many: true, help: "Only with this label, as name=value; repeat it for several that must all be there."},
+		{name: "error", kind: "string", help: "Only with this error code."},
+		{name: "key", kind: "string", help: "Only with this idempotency key, whoever owns it."},
+		{name: "id_prefix", kind: "string", help: "Only ids that begin so: at least 4 hexadecimal digits."},
+		{name: "from", kind: "string", help: "Only those requested at this time or later, as 2030-01-31T08:00:00Z."},
+		{name: "to", kind: "string", help: "Only those requested before this time."},
+		{name: "order", kind: "string", help: "newest, or oldest: which come first; newest where left out."},
+	}
+	for _, name := range []string{"status", "action", "pool", "session", "worker", "label", "error"} {
+		params = append(params, param{name: notPrefix + name, kind: "string", many: true, help: "None with this " + name + "; repeat it for several."})
+	}
+	return append(params, limitParam, cursorParam)
+}
+
+func (s *server) list(c *call) error {
+	f, err := filterOf(c.query)
+	if err != nil {
+		return err
+	}
+	page, err := s.Backend.List(c.r.Context(), f)
+	if err != nil {
+		return err
+	}
+	view := ExecutionList{Executions: viewAll(page.Executions), NextCursor: numberCursor(page.Next), More: page.More}
+	if page.Next != 0 {
+		view.SearchedTo = &SearchedView{At: page.Searched.At, Seq: page.Searched.Seq, Walked: page.Searched.Walked}
+	}
+	return writeJSON(c.w, http.StatusOK, &view)
+}
+
+func filterOf(q query) (f store.Filter, err error) {
+	f.Action, f.Pool, f.Session, f.Worker = q.text("action"), q.text("pool"), q.text("session"), messages.WorkerID(q.text("worker"))
+	f.Error, f.Key = messages.Code(q.text("error")), q.text("key")
+	if f.Statuses, err = q.statuses("status"); err != nil {
+		return f, err
+	}
+	if f.Labels, err = q.labels("label"); err != nil {
+		return f, err
+	}
+	if f.Not, err = exclusionOf(q); err != nil {
+		return f, err
+	}
+	if f.IDPrefix, err = q.idPrefix(); err != nil {
+		return f, err
+	}
+	if f.From, err = q.moment("from"); err != nil {
+		return f, err
+	}
+	if f.To, err = q.moment("to"); err != nil {
+		return f, err
+	}
+	if f.Limit, err = q.number("limit", 1, 1000, 100); err != nil {
+		return f, err
+	}
+	position, err := q.position()
+	switch order := q.text("order"); order {
+	case "", "newest":
+		f.Before = position
+	case "oldest":
+		f.Oldest, f.After = true, position
+	default:
+		return f, invalid("order must be newest or oldest, got %q", clip(order))
+	}
+	return f, err
+}
+
+func exclusionOf(q query) (x store.Exclusion, err error) {
+	x.Actions, x.Pools, x.Sessions, x.Workers = q.all("not.action"), q.all("not.pool"), q.all("not.session"), q.all("not.worker")
+	for _, code := range q.all("not.error") {
+		x.Errors = append(x.Errors, messages.Code(code))
+	}
+	for name, values := range map[string]int{"not.action": len(x.Actions), "not.pool": len(x.Pools), "not.session": len(x.Sessions),
+		"not.worker": len(x.Workers), "not.error": len(x.Errors)} {
+		if values > listedMax {
+			return x, invalid("%s may be given %d times, and is %d", name, listedMax, values)
+		}
+	}
+	if x.Statuses, err = q.statuses("not.status"); err != nil {
+		return x, err
+	}
+	x.Labels, err = q.labels("not.label")
+	return x, err
+}
+
+// statuses reads a parameter of statuses, each alone or several joined with commas.
+func (q query) statuses(name string) (list []messages.Status, err error) {
+	for _, text := range q.all(name) {
+		for word := range strings.SplitSeq(text, ",") {
+			status, err := messages.ParseStatus(word)
+			if err != nil {
+				return nil, invalid("%s: %s; want one of %v", name, err, messages.Statuses())
+			}
+			if list = append(list, status); len(list) > listedMax {
+				return nil, invalid("%s may have %d statuses", name, listedMax)
+			}
+		}
+	}
+	return list, nil
+}
+
+// labels reads a parameter of labels, as name=value.
+func (q query) labels(name string) (list [][2]string, err error) {
+	for _, text := range q.all(name) {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || key == "" {
+			return nil, invalid("%s must be name=value, got %q", name, clip(text))
+		}
+		list = append(list, [2]string{key, value})
+	}
+	if len(list) > listedMax {
+		return nil, invalid("%s may be given %d times, and is %d", name, listedMax, len(list))
+	}
+	return list, nil
+}
+
+// idPrefix reads the beginning of an id, with or without its dashes.
+func (q query) idPrefix() (string, error) {
+	text := q.text("id_prefix")
+	digits := strings.ToLower(strings.ReplaceAll(text, "-", ""))
+	f := store.Filter{IDPrefix: digits}
+	if _, _, ok := f.IDRange(); text != "" && (!ok || len(digits) < idPrefixMin) {
+		return "", invalid("id_prefix must be %d to 32 hexadecimal digits, got %q", idPrefixMin, clip(text))
+	}
+	return digits, nil
+}

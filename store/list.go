@@ -1,0 +1,186 @@
+package store
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// Filter says which executions a list has. Those of one field are alternatives; the fields, and several labels, hold together.
+type Filter struct {
+	Statuses []messages.Status
+	Action   string
+	Pool     string
+	Session  string
+	Worker   messages.WorkerID
+	Labels   [][2]string   // key, value: each of them
+	Error    messages.Code // of an execution that ended without a result
+	Key      string        // the idempotency key, whoever owns it
+	IDPrefix string        // the first hexadecimal digits of the id, without dashes
+	From, To time.Time     // requested at From or later, and before To
+	Not      Exclusion
+
+	Oldest bool  // oldest first
+	Before int64 // seq: the cursor of a list from the newest; 0: from its beginning
+	After  int64 // the same of a list from the oldest
+	Limit  int   // 1 to 1000; 0: 100
+}
+
+// Exclusion says which executions a list does not have: those that have any of these values.
+type Exclusion struct {
+	Statuses []messages.Status
+	Actions  []string
+	Pools    []string
+	Sessions []string
+	Workers  []string
+	Labels   [][2]string
+	Errors   []messages.Code
+}
+
+// ListWalk bounds the executions that one page of a list looks at, whether they match or not.
+const ListWalk = 20_000
+
+// Page is a page of a list.
+type Page struct {
+	Executions []messages.Execution
+	// Next continues the list; 0: this was the last page. A page may be short, or even empty, and have a Next.
+	Next     int64
+	More     More
+	Searched Searched
+}
+
+// More says how a page ended.
+type More string
+
+// How a page ends.
+const (
+	MoreFound      More = "found"      // it is full; more may follow
+	MoreUnsearched More = "unsearched" // it met the bound of a walk
+	MoreEnd        More = "end"        // nothing follows
+)
+
+// Searched is how far a page has looked. Its zero value says nothing, as at the end of a list.
+type Searched struct {
+	At     time.Time // when the last execution that it looked at was requested
+	Seq    int64     // of that one
+	Walked int       // how many it looked at; 0: not counted
+}
+
+// Drive is the index that a list walks.
+type Drive uint8
+
+// The indexes. The others of a filter's fields are checked on each execution.
+const (
+	DriveAll Drive = iota
+	DriveKey
+	DriveID
+	DriveLabel
+	DriveSession
+	DriveStatuses
+	DriveAction
+)
+
+// unusual are the statuses of executions that ended without a result.
+var unusual = []messages.Status{messages.Failed, messages.TimedOut, messages.Cancelled, messages.Abandoned}
+
+// Walked are the statuses whose indexes a list by status walks.
+func (f *Filter) Walked() []messages.Status {
+	if len(f.Statuses) > 0 {
+		return slices.Compact(slices.Sorted(slices.Values(f.Statuses)))
+	}
+	if f.Error != "" {
+		return unusual
+	}
+	return nil
+}
+
+// Drive chooses the index. narrow says that few ids have the prefix.
+func (f *Filter) Drive(narrow bool) Drive {
+	walked := f.Walked()
+	switch {
+	case f.Key != "":
+		return DriveKey
+	case f.IDPrefix != "" && narrow:
+		return DriveID
+	case len(f.Labels) > 0:
+		return DriveLabel
+	case f.Session != "":
+		return DriveSession
+	case len(walked) > 0 && !slices.Contains(walked, messages.Completed):
+		return DriveStatuses
+	case f.Action != "":
+		return DriveAction
+	}
+	return DriveAll
+}
+
+// Alone reports whether the index answers the whole filter, so that a walk is no longer than a page.
+func (f *Filter) Alone(drive Drive) bool {
+	if f.Error != "" || !f.From.IsZero() || !f.To.IsZero() || !f.Not.isZero() || f.IDPrefix != "" {
+		return false
+	}
+	if f.PoolWaits() {
+		return drive == DriveStatuses
+	}
+	n := len(f.Labels)
+	for _, set := range []bool{f.Key != "", f.Session != "", f.Action != "", f.Pool != "", f.Worker != "", len(f.Statuses) > 0} {
+		if set {
+			n++
+		}
+	}
+	return n == 0 || n == 1 && drive != DriveAll
+}
+
+// PoolWaits reports whether the list is of one pool's executions that have not ended: the pool leads the indexes of both stages.
+func (f *Filter) PoolWaits() bool {
+	return f.Pool != "" && len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, messages.Status.Terminal) &&
+		len(f.Labels) == 0 && f.Session == "" && f.Action == "" && f.Worker == "" && f.Key == ""
+}
+
+func (x *Exclusion) isZero() bool {
+	return len(x.Statuses)+len(x.Actions)+len(x.Pools)+len(x.Sessions)+len(x.Workers)+len(x.Labels)+len(x.Errors) == 0
+}
+
+// IDRange returns the first and the last id with the prefix; false: no id has it.
+func (f *Filter) IDRange() (first, last messages.ExecutionID, ok bool) {
+	digits := len(first) * 2
+	if len(f.IDPrefix) > digits {
+		return first, last, false
+	}
+	low, errLow := hex.DecodeString(f.IDPrefix + strings.Repeat("0", digits-len(f.IDPrefix)))
+	high, errHigh := hex.DecodeString(f.IDPrefix + strings.Repeat("f", digits-len(f.IDPrefix)))
+	if errLow != nil || errHigh != nil {
+		return first, last, false
+	}
+	copy(first[:], low)
+	copy(last[:], high)
+	return first, last, true
+}
+
+// ErrorBegins returns the first bytes of each stored error with the code.
+func ErrorBegins(code messages.Code) []byte {
+	text, err := json.Marshal(code)
+	if err != nil { // a text always encodes
+		return nil
+	}
+	return append([]byte(`{"code":`), text...)
+}
+
+// Passed completes a page: how it ended, and where the next one begins. walked is the number of executions that were looked at, and at and
+// seq are of the last one of them.
+func (p *Page) Passed(limit, walked, walkMax int, seq int64, at time.Time) {
+	switch {
+	case len(p.Executions) > limit:
+		p.Executions = p.Executions[:limit]
+		last := &p.Executions[limit-1]
+		p.Next, p.More, p.Searched = last.Seq, MoreFound, Searched{At: last.RequestedAt, Seq: last.Seq}
+	case walked >= walkMax:
+		p.Next, p.More, p.Searched = seq, MoreUnsearched, Searched{At: at, Seq: seq, Walked: walked}
+	default:
+		p.More, p.Searched = MoreEnd, Searched{Walked: walked}
+	}
+}

@@ -1,0 +1,65 @@
+package store_test
+
+import (
+	"encoding/hex"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+)
+
+func TestAFilterIsDrivenByItsMostSelectiveIndex(t *testing.T) {
+	t.Parallel()
+	failed, completed := []messages.Status{messages.Failed}, []messages.Status{messages.Completed}
+	for name, c := range map[string]struct {
+		filter store.Filter
+		drive  store.Drive
+		alone  bool
+	}{
+		"nothing":            {store.Filter{}, store.DriveAll, true},
+		"key":                {store.Filter{Key: "k"}, store.DriveKey, true},
+		"key and pool":       {store.Filter{Key: "k", Pool: "p"}, store.DriveKey, false},
+		"id":                 {store.Filter{IDPrefix: "0a"}, store.DriveID, false},
+		"label":              {store.Filter{Labels: [][2]string{{"a", "b"}}}, store.DriveLabel, true},
+		"two labels":         {store.Filter{Labels: [][2]string{{"a", "b"}, {"c", "d"}}}, store.DriveLabel, false},
+		"session and status": {store.Filter{Session: "s", Statuses: failed}, store.DriveSession, false},
+		"status":             {store.Filter{Statuses: failed}, store.DriveStatuses, true},
+		"status of action":   {store.Filter{Statuses: failed, Action: "a"}, store.DriveStatuses, false},
+		"completed":          {store.Filter{Statuses: completed}, store.DriveAll, false},
+		"completed action":   {store.Filter{Statuses: completed, Action: "a"}, store.DriveAction, false},
+		"error":              {store.Filter{Error: "e"}, store.DriveStatuses, false},
+		"pool":               {store.Filter{Pool: "p"}, store.DriveAll, false},
+		"waits in a pool":    {store.Filter{Pool: "p", Statuses: []messages.Status{messages.Requested}}, store.DriveStatuses, true},
+		"time":               {store.Filter{From: time.Unix(1, 0)}, store.DriveAll, false},
+		"not":                {store.Filter{Action: "a", Not: store.Exclusion{Pools: []string{"p"}}}, store.DriveAction, false},
+	} {
+		drive := c.filter.Drive(true)
+		require.Equal(t, c.drive, drive, name)
+		require.Equal(t, c.alone, c.filter.Alone(drive), name)
+	}
+	require.Equal(t, store.DriveAll, (&store.Filter{IDPrefix: "0"}).Drive(false), "too many ids have it")
+}
+
+func TestAPrefixIsARangeOfIDs(t *testing.T) {
+	t.Parallel()
+	first, last, ok := (&store.Filter{IDPrefix: "01a1f"}).IDRange()
+	require.True(t, ok)
+	require.Equal(t, "01a1f"+strings.Repeat("0", 27), hex.EncodeToString(first[:]))
+	require.Equal(t, "01a1f"+strings.Repeat("f", 27), hex.EncodeToString(last[:]))
+	for _, bad := range []string{"xyz", strings.Repeat("0", 33)} {
+		_, _, ok = (&store.Filter{IDPrefix: bad}).IDRange()
+		require.False(t, ok, bad)
+	}
+}
+
+func TestAStoredErrorBeginsWithItsCode(t *testing.T) {
+	t.Parallel()
+	for _, code := range []messages.Code{"action_error", `odd"<code>`} {
+		text := store.EncodeError(&messages.Error{Code: code, Message: "m"})
+		require.Equal(t, string(store.ErrorBegins(code)), string(text[:len(store.ErrorBegins(code))]))
+	}
+}

@@ -1,0 +1,56 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/store"
+	"github.com/troupe-run/troupe/store/postgres"
+)
+
+// A page whose filter no index answers ends after a stretch, says so, and its cursor continues, in both orders.
+func TestAListLooksABoundedWay(t *testing.T) {
+	t.Parallel()
+	s := newBench(t).open(t, postgres.Config{WalkMax: 10})
+	var all []messages.Execution
+	for i := range 35 {
+		e := messages.Execution{ID: messages.NewExecutionID(), Action: "a.b", Version: "1", Pool: "usual"}
+		if i%17 == 0 {
+			e.Pool = "rare"
+		}
+		all = append(all, e)
+	}
+	stored, err := s.Submit(t.Context(), all)
+	require.NoError(t, err)
+	for _, oldest := range []bool{false, true} {
+		f := store.Filter{Pool: "rare", Limit: 5, Oldest: oldest}
+		var found []messages.ExecutionID
+		walked := 0
+		for {
+			page, err := s.List(t.Context(), f)
+			require.NoError(t, err)
+			for i := range page.Executions {
+				found = append(found, page.Executions[i].ID)
+			}
+			walked += page.Searched.Walked
+			if page.Next == 0 {
+				require.Equal(t, store.MoreEnd, page.More)
+				break
+			}
+			require.Equal(t, store.MoreUnsearched, page.More)
+			require.Equal(t, 10, page.Searched.Walked)
+			require.Equal(t, stored[0].Execution.RequestedAt, page.Searched.At)
+			if f.Before = page.Next; oldest {
+				f.Before, f.After = 0, page.Next
+			}
+		}
+		want := []messages.ExecutionID{all[34].ID, all[17].ID, all[0].ID}
+		if oldest {
+			want[0], want[2] = want[2], want[0]
+		}
+		require.Equal(t, want, found)
+		require.Equal(t, 35, walked)
+	}
+}
