@@ -20,7 +20,7 @@ TOOLS_MOD := tools/go.mod
 
 # These packages drive the built binary and real processes, or measure: the race detector would watch the test and not
 # the node, at several times the cost. Everything else runs under it.
-REAL := /test/(e2e|chaos|bench)(/|$$$$)
+REAL := /test/(e2e|chaos|bench|browser)(/|$$$$)
 
 # SQLite itself is C translated to Go, and each connection belongs to one goroutine at a time: the detector watches the code
 # that hands connections over, and not the library's inside, which made the embedded store's tests take three times as long.
@@ -123,6 +123,24 @@ sbom: need-go ## Write what the binary is made of to bin/troupe.cdx.json (Cyclon
 	@mkdir -p bin
 	$(GO) run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0 app -json -licenses -std -main cmd/troupe -output bin/troupe.cdx.json .
 
+# Only whoever changes the console needs npm: dist/ is committed.
+NPM := cd web && npm
+
+.PHONY: web
+web: ## Check the console and build it: web/src to web/dist.
+	@tools/need node npm
+	$(NPM) ci
+	$(NPM) run check
+	$(NPM) run build
+
+.PHONY: check-web
+check-web: web ## Check that web/dist is what web/src builds.
+	@[ -z "$$(git status --porcelain web/dist)" ] || { git status --short web/dist; echo "web/dist is not what web/src builds: commit it" >&2; exit 1; }
+
+.PHONY: screenshots
+screenshots: need-test ## Take a picture of each page of the console that the tests look at, into bin/screenshots.
+	$(GO) test -count=1 ./test/browser -screenshots $(CURDIR)/bin/screenshots
+
 .PHONY: fmt
 fmt: need-go ## Format the code and the proto files.
 	gofmt -w .
@@ -191,4 +209,4 @@ need-run: need-go
 need-cluster: need-run
 	@tools/need --served postgres rabbitmq
 need-test: need-go
-	@tools/need cc python3 node ps ip faketime postgres rabbitmq
+	@tools/need cc python3 node ps ip faketime postgres rabbitmq chromium

@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/store"
 	"github.com/troupe-run/troupe/supervisor"
+	"github.com/troupe-run/troupe/web"
 )
 
 // Node is one running node. Start it once, then Stop it once.
@@ -255,7 +256,8 @@ func (n *Node) Adapter() store.Store {
 // serve opens the API, unless it is open.
 func (n *Node) serve(context.Context) error {
 	if n.http.waits() {
-		n.http.serve(api.Config{Backend: n.backend, Gate: n.servers.gate, Metrics: n.metrics.handler(), Debug: debug.Actors(n.forest.shown)})
+		n.http.serve(api.Config{Backend: n.backend, Gate: n.servers.gate, Metrics: n.metrics.handler(), Debug: debug.Actors(n.forest.shown),
+			ConsolePage: web.Handler()})
 	}
 	return nil
 }

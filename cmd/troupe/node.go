@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/cmd/troupe/config"
 	"github.com/troupe-run/troupe/debug"
 	"github.com/troupe-run/troupe/messages/secret"
@@ -122,7 +123,7 @@ func (v nodeVerb) run(ctx context.Context, l *config.Loaded, shown *screen, logg
 	switch {
 	case len(fatal) > 0: // it cannot go on
 	case shown != nil:
-		go shown.welcome(serving, n, schemeOf(l))
+		go shown.welcome(serving, n, schemeOf(l), l.Console.Mode != api.ConsoleOff)
 	case v.terminal:
 		fmt.Fprintf(v.err, "troupe listens on %s%s; try: %s\n", schemeOf(l), n.Addr(), tryIt(schemeOf(l), n.Addr()))
 	}

@@ -103,7 +103,7 @@ const welcomeWait = 5 * time.Second
 
 // welcome says where the node is, and what to try, below the lines of its pools. It says nothing once ctx has ended: the node stops, or
 // cannot go on.
-func (s *screen) welcome(ctx context.Context, n *node.Keeper, scheme string) {
+func (s *screen) welcome(ctx context.Context, n *node.Keeper, scheme string, console bool) {
 	for limit := time.Now().Add(welcomeWait); time.Now().Before(limit) && !n.Backend().Ready(ctx).Ready; {
 		select {
 		case <-time.After(trimLook):
@@ -115,6 +115,9 @@ func (s *screen) welcome(ctx context.Context, n *node.Keeper, scheme string) {
 	defer s.mu.Unlock()
 	if !s.stopping && ctx.Err() == nil {
 		s.line("%s", "troupe listens on "+scheme+n.Addr())
+		if console {
+			s.line("%s", "console: "+scheme+n.Addr()+"/console/")
+		}
 		s.line("%s", "try: "+tryIt(scheme, n.Addr()))
 	}
 }

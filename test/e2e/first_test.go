@@ -39,7 +39,7 @@ func TestABrowserIsRedirected(t *testing.T) {
 		require.NoError(t, answer.Body.Close())
 		require.Equal(t, want, answer.StatusCode)
 		if want == http.StatusFound {
-			require.Equal(t, "/debug/tree", answer.Header.Get("Location"))
+			require.Equal(t, "/console/", answer.Header.Get("Location"))
 		}
 	}
 }

@@ -153,8 +153,8 @@ func TestAQuietStart(t *testing.T) {
 		}
 		require.Equal(t, started, stopped, s.text())
 		require.GreaterOrEqual(t, started, 3, s.text())
-		require.Len(t, lines, started+stopped+4, "the address, a command, that it stops and that it has: %s", s.text())
-		require.Contains(t, s.text(), "troupe listens on http://"+address+"\ntry: ")
+		require.Len(t, lines, started+stopped+5, "the address, the console's, a command, that it stops and that it has: %s", s.text())
+		require.Contains(t, s.text(), "troupe listens on http://"+address+"\nconsole: http://"+address+"/console/\ntry: ")
 	}
 }
 

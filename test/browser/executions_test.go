@@ -1,0 +1,172 @@
+package browser
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheNodesAddressOpensTheConsole(t *testing.T) {
+	n := shared(t)
+	submit(t, n, "core.echo", map[string]any{"message": "hi"}, map[string]any{"wait_seconds": 10})
+	p := open(t, n, "/")
+	p.shows("main", "core.echo")
+	require.True(t, strings.HasPrefix(p.value("location.pathname"), "/console/"))
+	require.Equal(t, "0", p.value("localStorage.length + sessionStorage.length"))
+}
+
+// The address is the whole state of the list: a filter stands in it, a reload shows the same, and going back undoes it.
+func TestAListShowsWhatItsAddressSays(t *testing.T) {
+	n := shared(t)
+	label := map[string]any{"labels": map[string]any{"test": "address"}, "wait_seconds": 10}
+	submit(t, n, "core.echo", map[string]any{}, label)
+	submit(t, n, "core.fail", map[string]any{"message": "no", "code": "boom"}, label)
+	p := open(t, n, "/console/executions?label=test%3Daddress")
+	p.until("two rows", func() bool { return p.count("tbody tr") == 2 })
+	p.looks("executions")
+	p.do(chromedp.SendKeys("#filter", "status:failed"+kb.Enter))
+	p.until("one row", func() bool { return p.count("tbody tr") == 1 })
+	p.shows("tbody", "boom")
+	require.Equal(t, "?label=test%3Daddress&status=failed", p.value("location.search"))
+	p.do(chromedp.Reload(), chromedp.WaitVisible("tbody"))
+	p.until("one row after a reload", func() bool { return p.count("tbody tr") == 1 })
+	p.do(chromedp.NavigateBack())
+	p.until("two rows again", func() bool { return p.count("tbody tr") == 2 })
+}
+
+// A filter that the node does not have is a chip that says so, and does not reach the node.
+func TestAnUnknownFilterSaysSo(t *testing.T) {
+	n := shared(t)
+	p := open(t, n, "/console/executions?colour=red&status=lost")
+	p.shows(".chip.wrong", "there is no such filter here")
+	p.shows(".chip.wrong", "want one of requested")
+	p.until("rows or none", func() bool { return p.count("tbody tr") > 0 || strings.Contains(p.text("main"), "No execution") })
+}
+
+// Rows never jump: what is newer waits until somebody asks for it.
+func TestNewerRowsWait(t *testing.T) {
+	n := shared(t)
+	label := map[string]any{"labels": map[string]any{"test": "newer"}, "wait_seconds": 10}
+	first := submit(t, n, "core.noop", map[string]any{}, label)
+	p := open(t, n, "/console/executions?label=test%3Dnewer")
+	p.until("one row", func() bool { return p.count("tbody tr") == 1 })
+	second := submit(t, n, "core.noop", map[string]any{}, label)
+	p.shows(".newer", "1 newer: show")
+	require.Equal(t, 1, p.count("tbody tr"))
+	p.click("newer: show")
+	p.until("two rows", func() bool { return p.count("tbody tr") == 2 })
+	require.Equal(t, second.ID, p.value("document.querySelectorAll('tbody a')[0].title"))
+	require.Equal(t, first.ID, p.value("document.querySelectorAll('tbody a')[1].title"))
+}
+
+// A list is a window over its rows: pages are added below, and a bounded number of rows is drawn.
+func TestALongListDrawsAWindow(t *testing.T) {
+	n := shared(t)
+	var batch []map[string]any
+	for range 350 {
+		batch = append(batch, map[string]any{"action_ref": "core.noop", "labels": map[string]any{"test": "window"}})
+	}
+	ask[map[string]any](t, n, http.MethodPost, "/api/v1/executions/batch", map[string]any{"executions": batch})
+	p := open(t, n, "/console/executions?label=test%3Dwindow")
+	for _, rows := range []string{"100 rows", "200 rows", "300 rows"} {
+		p.shows(".foot", rows)
+		p.click("Load older")
+	}
+	p.shows(".foot", "350 rows: all there are")
+	for _, place := range []string{"0", "4000", "document.body.scrollHeight"} {
+		p.do(chromedp.Evaluate("scrollTo(0, "+place+")", nil))
+		p.until("drawn rows on the screen", func() bool {
+			return p.value(`document.elementFromPoint(700, 400)?.closest('tr:not(.gap)') !== null`) == "true"
+		})
+		require.LessOrEqual(t, p.count("tbody tr:not(.gap)"), 60)
+	}
+}
+
+// Question 2, "Why is this waiting?": the cause now, and the wait so far; and the way to end it.
+func TestAWaitingExecutionSaysWhyAndCanBeCancelled(t *testing.T) {
+	n := shared(t)
+	e := submit(t, n, "core.noop", map[string]any{}, map[string]any{"run_at": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)})
+	p := open(t, n, "/console/executions/"+e.ID)
+	p.shows(".why", "not_due")
+	p.until("the timeline's table", func() bool {
+		return strings.Contains(p.value("document.querySelector('.steps')?.textContent"), "not_due")
+	})
+	p.looks("waiting")
+	p.click("Cancel")
+	p.shows(".head", "cancelled")
+	require.Equal(t, "cancelled", ask[execution](t, n, http.MethodGet, "/api/v1/executions/"+e.ID, nil).Status)
+}
+
+// Question 5, "What did the chain do?", and how it is tried again.
+func TestAFailedExecutionSaysWhatFailedAndIsRetried(t *testing.T) {
+	n := shared(t)
+	e := submit(t, n, "core.fail", map[string]any{"message": "the tide was out", "code": "boom", "retriable": true},
+		map[string]any{"wait_seconds": 10, "session": "u-17", "labels": map[string]any{"team": "harbour"}})
+	p := open(t, n, "/console/executions/"+e.ID)
+	p.shows(".card.bad", "boom")
+	p.shows(".card.bad", "the tide was out")
+	for _, lane := range []string{"wait", "placed", "run", "worker", "session"} {
+		p.shows(".lanes text.lane", lane)
+	}
+	p.looks("failed")
+	p.click("Retry")
+	p.shows("dialog", "not marked idempotent")
+	p.click("Run it again")
+	p.until("the retry's page", func() bool { return !strings.Contains(p.value("location.pathname"), e.ID) })
+	p.until("a chain of two", func() bool { return p.count(".chain li") == 2 })
+	p.shows(".chain", "manual_retry")
+}
+
+// Question 10, "What runs, how far?": progress and output as they come.
+func TestOutputIsFollowed(t *testing.T) {
+	n := shared(t)
+	e := submit(t, n, "demo.progress", map[string]any{"steps": 6, "seconds": 3}, nil)
+	p := open(t, n, "/console/executions/"+e.ID)
+	p.until("progress", func() bool { return p.count("progress") == 1 })
+	p.shows(".head", "running")
+	p.shows(".head", "completed")
+}
+
+// What programs write is text, whatever it looks like.
+func TestHostileOutputIsText(t *testing.T) {
+	n := shared(t)
+	hostile := "<img src=x onerror=alert(1)>\u202edlrow\x1b[31m <script>document.title='taken'</script>"
+	e := submit(t, n, "core.shell_echo", map[string]any{"message": hostile}, map[string]any{"wait_seconds": 10, "labels": map[string]any{"<b>": "<i>x</i>"}})
+	p := open(t, n, "/console/executions/"+e.ID)
+	p.shows(".facts", "<b>")
+	p.do(chromedp.Evaluate("document.querySelectorAll('details').forEach((d) => (d.open = true))", nil))
+	p.shows(".json pre", "<img src=x onerror=alert(1)>")
+	p.shows(".json pre", "⟨U+202E⟩")
+	require.Equal(t, 0, p.count("main img, main script, main b > i"))
+	require.NotContains(t, p.value("document.title"), "taken")
+}
+
+func TestWhatIsNotThereSaysSo(t *testing.T) {
+	n := shared(t)
+	p := open(t, n, "/console/nothing/here", "404")
+	p.shows("main", "There is no such page")
+	p.visit("/console/executions/nope")
+	p.shows("main", "is not known here")
+}
+
+// A node that goes away leaves the data on the page, with its age; and the page goes on by itself once it is back.
+func TestThePageOutlivesItsNode(t *testing.T) {
+	n := start(t)
+	submit(t, n, "core.echo", map[string]any{}, map[string]any{"wait_seconds": 10})
+	p := open(t, n, "/console/executions")
+	p.shows("tbody", "core.echo")
+	p.cutOff()
+	n.kill()
+	p.shows(".trouble", "The node does not answer")
+	p.shows("tbody", "core.echo")
+	p.looks("away")
+	n.args = []string{"--listen", strings.TrimPrefix(n.url, "http://")}
+	require.NoError(t, n.begin())
+	p.until("the trouble is over", func() bool { return p.count(".trouble") == 0 })
+	p.shows("tbody", "core.echo")
+}

@@ -1,0 +1,198 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	cdp "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// page is one tab. What the browser complains of is collected, and fails the test at its end.
+type page struct {
+	t   *testing.T
+	ctx context.Context
+	n   *node
+
+	passes []string // complaints with one of these texts are part of the test
+
+	mu    sync.Mutex
+	wrong []string
+	quiet bool // the test cuts the node off: the browser's complaints of the network are expected
+}
+
+// open opens a page of the console in a new tab, 1280 px wide. Passes are complaints that are part of the test.
+func open(t *testing.T, n *node, path string, passes ...string) *page {
+	t.Helper()
+	tab, leave := chromedp.NewContext(chromium)
+	t.Cleanup(leave)
+	ctx, stop := context.WithTimeout(tab, 2*patience)
+	t.Cleanup(stop)
+	p := &page{t: t, ctx: ctx, n: n, passes: passes}
+	chromedp.ListenTarget(tab, p.hear)
+	t.Cleanup(p.clean)
+	p.do(cdp.BringToFront(), chromedp.EmulateViewport(1280, 800), p.theme("light"))
+	p.visit(path)
+	return p
+}
+
+// hear collects complaints.
+func (p *page) hear(event any) {
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		p.complain("exception: " + e.ExceptionDetails.Error())
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.APITypeError || e.Type == runtime.APITypeWarning || e.Type == runtime.APITypeAssert {
+			var parts []string
+			for _, a := range e.Args {
+				parts = append(parts, string(a.Value)+a.Description)
+			}
+			p.complain("console: " + strings.Join(parts, " "))
+		}
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.LevelError || e.Entry.Level == log.LevelWarning {
+			p.complain(fmt.Sprintf("%s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL))
+		}
+	}
+}
+
+func (p *page) complain(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.quiet && strings.HasPrefix(text, "network: ") {
+		return
+	}
+	for _, pass := range p.passes {
+		if strings.Contains(text, pass) {
+			return
+		}
+	}
+	p.wrong = append(p.wrong, text)
+}
+
+func (p *page) clean() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.wrong) > 0 {
+		p.t.Errorf("the browser complained:\n%s", strings.Join(p.wrong, "\n"))
+	}
+}
+
+// cutOff says that the node goes away from now on.
+func (p *page) cutOff() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.quiet = true
+}
+
+// do runs actions.
+func (p *page) do(actions ...chromedp.Action) {
+	p.t.Helper()
+	require.NoError(p.t, chromedp.Run(p.ctx, actions...))
+}
+
+// visit goes to a path of the node.
+func (p *page) visit(path string) {
+	p.t.Helper()
+	p.do(chromedp.Navigate(p.n.url+path), chromedp.WaitReady("main"))
+}
+
+// text is what the page shows of a part.
+func (p *page) text(selector string) string {
+	var text string
+	script := fmt.Sprintf("[...document.querySelectorAll(%q)].map((e) => e.innerText ?? e.textContent).join('\\n')", selector)
+	p.do(chromedp.Evaluate(script, &text))
+	return text
+}
+
+// shows waits until a part of the page has a text.
+func (p *page) shows(selector, text string) {
+	p.t.Helper()
+	p.until(fmt.Sprintf("%s shows %q", selector, text), func() bool { return strings.Contains(p.text(selector), text) })
+}
+
+// until waits until something holds. At the end of its patience it says what the page shows.
+func (p *page) until(what string, holds func() bool) {
+	p.t.Helper()
+	for deadline := time.Now().Add(patience); !holds(); {
+		if time.Now().After(deadline) {
+			p.t.Fatalf("waited in vain: %s; %s shows:\n%s", what, p.value("location.href"), p.text("main"))
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+}
+
+// value evaluates an expression in the page that gives a text.
+func (p *page) value(script string) string {
+	p.t.Helper()
+	var text string
+	p.do(chromedp.Evaluate("String("+script+")", &text))
+	return text
+}
+
+// count is how many elements match.
+func (p *page) count(selector string) int {
+	p.t.Helper()
+	var n int
+	p.do(chromedp.Evaluate(fmt.Sprintf("document.querySelectorAll(%q).length", selector), &n))
+	return n
+}
+
+// button is a button with a text, as a selector for chromedp.BySearch.
+func button(text string) string {
+	return fmt.Sprintf("//button[contains(normalize-space(.), %q)]", text)
+}
+
+func (p *page) click(text string) {
+	p.t.Helper()
+	p.do(chromedp.Click(button(text), chromedp.BySearch))
+}
+
+func (p *page) theme(name string) chromedp.Action {
+	return emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: name}, {Name: "prefers-reduced-motion", Value: "reduce"},
+	})
+}
+
+// widths and themes in which each page is looked at.
+var (
+	widths = []int64{1280, 360}
+	themes = []string{"light", "dark"}
+)
+
+// looks checks the page at every width and in every theme: nothing reaches beyond the screen. With -screenshots it takes
+// pictures.
+func (p *page) looks(name string) {
+	p.t.Helper()
+	for _, width := range widths {
+		for _, theme := range themes {
+			p.do(p.theme(theme), chromedp.EmulateViewport(width, 800))
+			p.until(fmt.Sprintf("%s fits into %d px", name, width), func() bool {
+				return p.value("document.documentElement.scrollWidth <= innerWidth") == "true"
+			})
+			p.picture(fmt.Sprintf("%s-%d-%s", name, width, theme))
+		}
+	}
+	p.do(p.theme("light"), chromedp.EmulateViewport(1280, 800))
+}
+
+func (p *page) picture(name string) {
+	p.t.Helper()
+	if *pictures == "" {
+		return
+	}
+	var png []byte
+	p.do(chromedp.CaptureScreenshot(&png))
+	require.NoError(p.t, os.MkdirAll(*pictures, 0o755))
+	require.NoError(p.t, os.WriteFile(filepath.Join(*pictures, name+".png"), png, 0o644))
+}

@@ -1,0 +1,48 @@
+import { describe, expect, it } from 'vitest'
+import type { Execution } from '../api/types'
+import { exported, newest, none, older, rowsMax, take } from './executions'
+
+const row = (n: number, more: Partial<Execution> = {}): Execution => ({
+  id: `id-${String(n).padStart(5, '0')}`, action_ref: 'core.noop', status: 'requested', attempt: 1, priority: 5, max_retries: 0, retry_count: 0,
+  requested_at: new Date(Date.parse('2026-11-25T17:00:00Z') + n * 1000).toISOString(), ...more,
+})
+const ids = (rows: Execution[]) => rows.map((e) => e.id)
+
+describe('newest', () => {
+  const begun = newest(none, [row(2), row(1)], 'c')
+  it('fills an empty list', () => expect(begun).toMatchObject({ cursor: 'c', newer: [], gap: false }))
+  it('changes rows in place and puts new ones aside', () => {
+    const next = newest(begun, [row(3), row(2, { status: 'completed' }), row(1)], 'c')
+    expect(ids(next.shown)).toEqual(['id-00002', 'id-00001'])
+    expect(next.shown[0]!.status).toBe('completed')
+    expect(ids(next.newer)).toEqual(['id-00003'])
+    expect(ids(take(next, 'c').shown)).toEqual(['id-00003', 'id-00002', 'id-00001'])
+  })
+  it('does not take an old row that matches only now for a newer one', () =>
+    expect(newest(begun, [row(2), row(0), row(1)], 'c').newer).toEqual([]))
+  it('begins anew where more came than a page has', () => {
+    const next = newest(begun, [row(9), row(8)], 'd')
+    expect(next.gap).toBe(true)
+    const taken = take(next, 'd')
+    expect(ids(taken.shown)).toEqual(['id-00009', 'id-00008'])
+    expect(taken.cursor).toBe('d')
+  })
+})
+
+describe('older', () => {
+  it('adds below, each row once', () => expect(ids(older(newest(none, [row(3), row(2)], 'c'), [row(2), row(1)], undefined).shown)).toEqual(['id-00003', 'id-00002', 'id-00001']))
+  it('has a bound', () => {
+    const many = Array.from({ length: rowsMax + 5 }, (_, i) => row(rowsMax + 5 - i))
+    const rows = older(newest(none, [row(9999)], 'c'), many, 'd')
+    expect(rows.shown).toHaveLength(rowsMax)
+    expect(rows.full).toBe(true)
+  })
+})
+
+describe('exported', () => {
+  it('is one line an execution', () => expect(exported([row(1), row(2)], 'ndjson').trim().split('\n')).toHaveLength(2))
+  it('quotes, and disarms formulas', () => {
+    const text = exported([row(1, { session: 'a"b,c', action_ref: '=cmd()' })], 'csv')
+    expect(text).toContain(`id-00001,requested,'=cmd(),,,"a""b,c",1,`)
+  })
+})

@@ -1,0 +1,70 @@
+// What the list of executions holds. Rows never jump: what is newer waits until somebody asks for it.
+import type { Execution } from '../api/types'
+import { statuses } from '../ui/status'
+import type { Key } from '../state/filters'
+
+export const keys: readonly Key[] = [
+  { name: 'status', many: true, values: statuses },
+  { name: 'action' },
+  { name: 'pool' },
+  { name: 'session' },
+  { name: 'worker', check: (v) => (/^[^/]+\/[^/]+\/\d+$/.test(v) ? undefined : 'want node/pool/slot') },
+  { name: 'label', check: (v) => (/^[^=]+=/.test(v) ? undefined : 'want name=value') },
+]
+
+/** How many rows a list holds. */
+export const rowsMax = 2000
+
+export interface Rows {
+  shown: Execution[]
+  newer: Execution[] // above the first shown row, newest first
+  cursor: string | undefined // of the page after the last row
+  full: boolean
+  gap: boolean // there may be more between newer and shown than was read
+}
+
+export const none: Rows = { shown: [], newer: [], cursor: undefined, full: false, gap: false }
+
+/** Takes the newest page: changes rows in place, and puts new ones aside. */
+export function newest(rows: Rows, page: Execution[], cursor: string | undefined): Rows {
+  if (rows.shown.length === 0) return { ...none, shown: page, cursor }
+  const fresh = new Map(page.map((e) => [e.id, e]))
+  const known = new Set(rows.shown.map((e) => e.id))
+  const newer = page.filter((e) => !known.has(e.id) && after(e, rows.shown[0]!))
+  return {
+    ...rows,
+    shown: rows.shown.map((e) => fresh.get(e.id) ?? e),
+    newer,
+    gap: newer.length === page.length && cursor !== undefined,
+  }
+}
+
+// Ids are made by time; what is older than the first row was filtered out before, and has changed since.
+const after = (a: Execution, b: Execution) => a.requested_at > b.requested_at || (a.requested_at === b.requested_at && a.id > b.id)
+
+/** Shows what is newer. If more may have come than was read, the list begins anew. */
+export function take(rows: Rows, cursor: string | undefined): Rows {
+  if (rows.gap) return { ...none, shown: rows.newer, cursor }
+  const shown = [...rows.newer, ...rows.shown]
+  return { ...rows, shown: shown.slice(0, rowsMax), newer: [], full: rows.full || shown.length > rowsMax }
+}
+
+/** Adds an older page below. */
+export function older(rows: Rows, page: Execution[], cursor: string | undefined): Rows {
+  const known = new Set(rows.shown.map((e) => e.id))
+  const shown = [...rows.shown, ...page.filter((e) => !known.has(e.id))]
+  return { ...rows, shown: shown.slice(0, rowsMax), cursor, full: shown.length >= rowsMax }
+}
+
+/** Rows as lines of JSON or as CSV, for programs. */
+export function exported(rows: readonly Execution[], as: 'ndjson' | 'csv'): string {
+  if (as === 'ndjson') return rows.map((e) => JSON.stringify(e) + '\n').join('')
+  const columns = ['id', 'status', 'action_ref', 'pool', 'worker', 'session', 'attempt', 'requested_at', 'started_at', 'finished_at', 'duration_ms'] as const
+  // A text that a spreadsheet would take for a formula begins with an apostrophe.
+  const cell = (value: unknown) => {
+    const text = String(value ?? '').replace(/^[=+\-@\t]/, "'$&")
+    return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+  }
+  const lines = rows.map((e) => [...columns.map((c) => e[c]), e.error?.code].map(cell).join(','))
+  return [[...columns, 'error'].join(','), ...lines].join('\r\n') + '\r\n'
+}

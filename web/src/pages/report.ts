@@ -1,0 +1,23 @@
+// One execution as Markdown, to paste into an issue or a chat.
+import type { Execution, Explanation, Timeline } from '../api/types'
+import { duration, ms } from '../state/time'
+import { visible } from '../ui/text'
+
+const outputMax = 4000
+
+export function report(e: Execution, why: Explanation | undefined, line: Timeline | undefined, output: { stdout: string; stderr: string } | undefined): string {
+  const out = [`## ${e.action_ref} ${e.version ?? ''}: ${e.status}`, '', `- id: \`${e.id}\``, `- requested: ${e.requested_at}${e.created_by ? ` by ${e.created_by}` : ''}`]
+  if (e.started_at) out.push(`- waited ${duration(ms(e.requested_at, e.started_at))}, started ${e.started_at}${e.worker ? ` on ${e.worker}` : ''}`)
+  if (e.finished_at) out.push(`- ended ${e.finished_at}${e.duration_ms !== undefined ? ` after ${duration(e.duration_ms)}` : ''}`)
+  if (why && !e.finished_at) out.push(`- now: ${why.message} (${why.reason})`)
+  if (e.error) out.push(`- error: \`${e.error.code}\` ${visible(e.error.message ?? '')}`)
+  if (why?.retry) out.push(`- retry: ${why.retry.message}`)
+  if (line?.wait.length) {
+    out.push('', '| waited for | how long | shown by |', '|---|---|---|')
+    for (const w of line.wait) out.push(`| ${w.cause} | ${duration(ms(w.from, w.to))} | ${visible(w.evidence).replaceAll('|', '\\|')} |`)
+  }
+  for (const [name, text] of [['stderr', output?.stderr], ['stdout', output?.stdout]] as const) {
+    if (text) out.push('', `${name}:`, '', ...visible(text.slice(-outputMax)).trimEnd().split('\n').map((l) => `    ${l}`))
+  }
+  return out.join('\n') + '\n'
+}

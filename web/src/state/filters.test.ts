@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest'
+import { asked, chipOf, chipsOf, completions, withChips, type Key } from './filters'
+
+const keys: Key[] = [
+  { name: 'status', many: true, values: ['failed', 'running'] },
+  { name: 'pool' },
+  { name: 'label', check: (v) => (v.includes('=') ? undefined : 'want name=value') },
+]
+const read = (text: string) => chipsOf(new URLSearchParams(text), keys, ['sort'])
+
+describe('chipsOf', () => {
+  it('splits values of a key that takes many', () =>
+    expect(read('status=failed,running&pool=go')).toEqual([
+      { key: 'status', value: 'failed' }, { key: 'status', value: 'running' }, { key: 'pool', value: 'go' }]))
+  for (const [query, wrong] of [
+    ['status=nope', 'want one of failed, running'],
+    ['colour=red', 'there is no such filter here'],
+    ['pool=a&pool=b', 'one pool at a time'],
+    ['label=x', 'want name=value'],
+  ] as const) {
+    it(`${query}: ${wrong}`, () => expect(read(query).at(-1)!.wrong).toBe(wrong))
+  }
+  it('leaves out what is no filter', () => expect(read('sort=asc')).toEqual([]))
+  it('is never asked of the node if it is wrong', () => expect(asked(read('status=nope&pool=a')).toString()).toBe('pool=a'))
+})
+
+describe('withChips', () => {
+  it('is the inverse of chipsOf', () => {
+    for (const text of ['', 'pool=go', 'label=a%3Db&status=failed%2Crunning', 'colour=red']) {
+      expect(withChips(new URLSearchParams(text), read(text), keys, ['sort']).toString()).toBe(text)
+    }
+  })
+  it('keeps the rest of the state', () =>
+    expect(withChips(new URLSearchParams('sort=asc'), [], keys, ['sort']).toString()).toBe('sort=asc'))
+})
+
+describe('chipOf', () => {
+  for (const [text, chip] of [
+    ['status:failed', { key: 'status', value: 'failed' }],
+    [' worker: a/go/1 ', { key: 'worker', value: 'a/go/1' }],
+    ['label:team=x', { key: 'label', value: 'team=x' }],
+    ['failed', undefined],
+    ['status:', undefined],
+  ] as const) {
+    it(text, () => expect(chipOf(text)).toEqual(chip))
+  }
+})
+
+describe('completions', () => {
+  it('begins with keys', () => expect(completions('st', keys)).toEqual(['status:']))
+  it('goes on with values', () => expect(completions('status:f', keys)).toEqual(['status:failed']))
+  it('knows values of the node', () => expect(completions('pool:', keys, { pool: ['go', 'python'] })).toEqual(['pool:go', 'pool:python']))
+})

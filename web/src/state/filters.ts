@@ -1,0 +1,73 @@
+// The filters of a list, as chips. They stand in the query; a key or value that the API does not take becomes a chip that says so.
+
+export interface Key {
+  name: string
+  many?: boolean
+  values?: readonly string[]
+  check?: (value: string) => string | undefined
+}
+
+export interface Chip { key: string; value: string; wrong?: string }
+
+/** Reads the chips of a query. Names in others are parts of the page's state that are no filters. */
+export function chipsOf(query: URLSearchParams, keys: readonly Key[], others: readonly string[] = []): Chip[] {
+  const chips: Chip[] = []
+  const seen = new Set<string>()
+  for (const [name, text] of query) {
+    if (others.includes(name)) continue
+    const key = keys.find((k) => k.name === name)
+    for (const value of key?.many ? text.split(',').filter(Boolean) : [text]) {
+      const chip: Chip = { key: name, value }
+      const wrong = wrongOf(chip, key, seen)
+      if (wrong) chip.wrong = wrong
+      chips.push(chip)
+    }
+  }
+  return chips
+}
+
+function wrongOf(chip: Chip, key: Key | undefined, seen: Set<string>): string | undefined {
+  if (!key) return 'there is no such filter here'
+  if (key.values && !key.values.includes(chip.value)) return `want one of ${key.values.join(', ')}`
+  if (seen.has(key.name) && !key.many) return `one ${key.name} at a time`
+  seen.add(key.name)
+  return key.check?.(chip.value)
+}
+
+/** Writes chips into a query, and keeps what is no filter. */
+export function withChips(query: URLSearchParams, chips: readonly Chip[], keys: readonly Key[], others: readonly string[] = []): URLSearchParams {
+  const next = new URLSearchParams()
+  const joined = new Map<string, string[]>()
+  for (const chip of chips) {
+    if (keys.find((k) => k.name === chip.key)?.many) joined.set(chip.key, [...(joined.get(chip.key) ?? []), chip.value])
+    else next.append(chip.key, chip.value)
+  }
+  for (const [key, values] of joined) next.set(key, [...new Set(values)].join(','))
+  for (const name of others) {
+    const value = query.get(name)
+    if (value) next.set(name, value)
+  }
+  return next
+}
+
+/** Reads "key:value" as people type it. */
+export function chipOf(text: string): Chip | undefined {
+  const [, key, value] = /^\s*([\w.]+)\s*[:=]\s*(.+?)\s*$/.exec(text) ?? []
+  return key && value ? { key, value } : undefined
+}
+
+/** The parameters for the API: the chips that it takes. */
+export function asked(chips: readonly Chip[]): URLSearchParams {
+  const params = new URLSearchParams()
+  for (const chip of chips) if (!chip.wrong) params.append(chip.key, chip.value)
+  return params
+}
+
+/** What could complete a text: keys, then the values of a key. */
+export function completions(text: string, keys: readonly Key[], known: Record<string, readonly string[]> = {}): string[] {
+  const [, name, start] = /^\s*([\w.]+):(.*)$/.exec(text) ?? []
+  if (name === undefined) return keys.filter((k) => k.name.startsWith(text.trim())).map((k) => `${k.name}:`)
+  const key = keys.find((k) => k.name === name)
+  const values = key?.values ?? known[name] ?? []
+  return values.filter((v) => v.startsWith(start!.trim())).slice(0, 20).map((v) => `${name}:${v}`)
+}

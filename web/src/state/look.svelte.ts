@@ -1,0 +1,35 @@
+// How the console looks, for this browser. It is kept there; it is nothing secret.
+
+export const themes = ['system', 'light', 'dark', 'contrast'] as const
+export type Theme = (typeof themes)[number]
+
+function kept(name: string, values: readonly string[]): string {
+  try {
+    const value = localStorage.getItem(`troupe.${name}`)
+    if (value && values.includes(value)) return value
+  } catch { /* storage may be closed to this page */ }
+  return values[0]!
+}
+
+function keep(name: string, value: string): void {
+  try {
+    localStorage.setItem(`troupe.${name}`, value)
+  } catch { /* then it lasts as long as the page */ }
+}
+
+let theme = $state(kept('theme', themes) as Theme)
+let rows = $state(kept('rows', ['comfortable', 'compact']))
+let zone = $state(kept('zone', ['local', 'utc']))
+
+export const look = {
+  get theme() { return theme },
+  set theme(value) { theme = value; keep('theme', value); look.apply() },
+  get rows() { return rows },
+  set rows(value) { rows = value; keep('rows', value); look.apply() },
+  get utc() { return zone === 'utc' },
+  set utc(value) { zone = value ? 'utc' : 'local'; keep('zone', zone) },
+  apply(): void {
+    document.documentElement.dataset.theme = theme
+    document.documentElement.dataset.rows = rows
+  },
+}

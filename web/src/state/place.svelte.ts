@@ -1,0 +1,42 @@
+// Where the browser is. The address is the whole state of a page: back, reload, a new tab and a colleague see the same.
+import { match, withQuery, type Route } from './route'
+
+const base = new URL('.', document.baseURI)
+
+function read(): Route {
+  return match(location.pathname.slice(base.pathname.length), new URLSearchParams(location.search))
+}
+
+let current = $state.raw<Route>(read())
+
+export const place = {
+  get route(): Route { return current },
+}
+
+export function go(href: string, replace = false): void {
+  const url = new URL(href, base)
+  if (url.href === location.href) return
+  if (replace) history.replaceState(null, '', url)
+  else history.pushState(null, '', url)
+  const page = current.page
+  current = read()
+  if (!replace && current.page !== page) scrollTo(0, 0)
+}
+
+/** Changes the query of this page. */
+export function look(change: (query: URLSearchParams) => void, replace = false): void {
+  const query = new URLSearchParams(location.search)
+  change(query)
+  go(withQuery(location.pathname, query), replace)
+}
+
+addEventListener('popstate', () => { current = read() })
+
+// Links within the console do not load the page again.
+addEventListener('click', (event) => {
+  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return
+  const link = (event.target as Element).closest?.('a[href]') as HTMLAnchorElement | null
+  if (!link || link.target || link.origin !== base.origin || !link.pathname.startsWith(base.pathname)) return
+  event.preventDefault()
+  go(link.href)
+})

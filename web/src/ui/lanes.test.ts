@@ -1,0 +1,47 @@
+import { describe, expect, it } from 'vitest'
+import type { Timeline } from '../api/types'
+import { draw } from './lanes'
+
+const at = (s: number) => new Date(Date.parse('2026-11-25T17:00:00Z') + s * 1000).toISOString()
+const empty: Timeline = {
+  execution: 'x', status: 'completed', window: { from: at(0), to: at(100) }, wait: [], attempts: [], run: [], chain: [],
+  worker: [], node: [], session: [], servers: [], gaps: [],
+}
+
+describe('draw', () => {
+  it('has no lane without items', () => expect(draw(empty, 0, 1000).lanes).toEqual([]))
+
+  it('places intervals by time', () => {
+    const d = draw({ ...empty, wait: [{ from: at(0), to: at(25), cause: 'workers_busy', evidence: 'pool' }],
+      run: [{ from: at(25), to: at(75), attempt: 1, outcome: 'failed', code: 'boom' }] }, 0, 1000)
+    expect(d.lanes.map((l) => [l.name, ...l.items.map((i) => [i.x, i.w, i.tone])])).toEqual([
+      ['wait', [0, 250, 'wait']], ['run', [250, 500, 'bad']]])
+    expect(d.lanes[1]!.items[0]!.detail).toBe('run of attempt 1, 50 s: failed (boom)')
+  })
+
+  it('folds a long stretch in which nothing happens', () => {
+    const d = draw({ ...empty, window: { from: at(0), to: at(10_010) },
+      wait: [{ from: at(0), to: at(5), cause: 'being_placed', evidence: '' }, { from: at(5), to: at(10_005), cause: 'not_due', evidence: '' }],
+      run: [{ from: at(10_005), to: at(10_010), attempt: 1, outcome: 'completed' }] }, 0, 1000)
+    expect(d.folds).toEqual([{ x: 400, w: 200, text: '2 h 47 min' }])
+    expect(d.lanes[1]!.items[0]).toMatchObject({ x: 600, w: 400 })
+  })
+
+  it('marks what was not recorded', () => {
+    const d = draw({ ...empty, wait: [{ from: at(0), to: at(25), cause: 'unknown', evidence: '' }], gaps: [{ from: at(0), to: at(25), why: 'not kept' }] }, 0, 1000)
+    expect(d.lanes.map((l) => l.items[0]!.tone)).toEqual(['unknown', 'unknown'])
+  })
+
+  it('draws an event without an end as a point', () => {
+    const d = draw({ ...empty, node: [{ from: at(50), of: 'a', what: 'fenced' }] }, 0, 1000)
+    expect(d.lanes[0]!.items[0]).toMatchObject({ x: 500, w: 0, tone: 'bad' })
+  })
+
+  it('never draws outside of its width', () => {
+    const d = draw({ ...empty, worker: [{ from: at(-50), to: at(500), of: 'w', what: 'ready' }] }, 0, 1000)
+    expect(d.lanes[0]!.items[0]).toMatchObject({ x: 0, w: 1000 })
+  })
+
+  it('marks time from the beginning', () => expect(draw({ ...empty, wait: [] }, 0, 500).ticks.map((t) => t.text)).toEqual(
+    ['0', '+30 s', '+1 min', '+1 min 30 s']))
+})

@@ -1,0 +1,37 @@
+import { describe, expect, it } from 'vitest'
+import { Log } from './log'
+
+const at = '2026-11-25T17:00:00Z'
+const b64 = (bytes: number[]) => btoa(String.fromCharCode(...bytes))
+
+describe('Log', () => {
+  it('joins a line that comes in pieces', () => {
+    const log = new Log()
+    log.add('stdout', 'a')
+    log.add('stderr', 'x\n')
+    log.add('stdout', 'b\nc')
+    expect(log.lines()).toEqual([{ kind: 'stdout', text: 'ab' }, { kind: 'stderr', text: 'x' }, { kind: 'stdout', text: 'c' }])
+  })
+  it('joins a character that comes in pieces', () => {
+    const log = new Log()
+    log.take({ kind: 'stdout', at, data: b64([0xc3]) })
+    log.take({ kind: 'stdout', at, data: b64([0xa4, 0x0a]) })
+    expect(log.lines()).toEqual([{ kind: 'stdout', text: 'ä' }])
+  })
+  it('keeps empty lines between others', () => {
+    const log = new Log()
+    log.add('stdout', 'a\n\nb\n')
+    expect(log.lines().map((l) => l.text)).toEqual(['a', '', 'b'])
+  })
+  it('drops the oldest lines at its bound', () => {
+    const log = new Log(3)
+    log.add('stdout', '1\n2\n3\n4\n')
+    expect(log.lines().map((l) => l.text)).toEqual(['2', '3', '4'])
+    expect(log.dropped).toBe(1)
+  })
+  it('bounds one line without end', () => {
+    const log = new Log(10, 100)
+    for (let i = 0; i < 50; i++) log.add('stdout', 'x'.repeat(10))
+    expect(log.lines()[0]!.text.length).toBeLessThanOrEqual(100)
+  })
+})

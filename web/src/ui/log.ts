@@ -1,0 +1,73 @@
+// The lines that a run wrote, as they come, up to a bound: the oldest are dropped first.
+import type { Live } from '../api/types'
+
+export interface Line { kind: string; text: string }
+
+export class Log {
+  dropped = 0
+  private kept: Line[] = []
+  private open: Record<string, Line | undefined> = {}
+  private size = 0
+  private decoders: Record<string, TextDecoder> = {}
+
+  constructor(private readonly linesMax = 5000, private readonly sizeMax = 2 << 20) {}
+
+  get empty(): boolean { return this.kept.length === 0 }
+  lines(): readonly Line[] { return this.kept.slice() }
+
+  take(live: Live): void {
+    switch (live.kind) {
+      case 'stdout': case 'stderr':
+        this.add(live.kind, this.decode(live.kind, live.data ?? ''))
+        break
+      case 'chunk':
+        this.whole('chunk', JSON.stringify(live.chunk))
+        break
+      case 'log':
+        this.whole('log', `${live.level ?? 'info'}: ${live.message ?? ''}`)
+        break
+      case 'notice': case 'error':
+        this.whole('notice', live.message ?? '')
+    }
+  }
+
+  /** Adds text that may end within a line. */
+  add(kind: string, text: string): void {
+    if (!text) return
+    const parts = text.split('\n')
+    for (const [i, part] of parts.entries()) {
+      const line = this.open[kind]
+      if (line) line.text += part
+      else if (part || i < parts.length - 1) this.push(this.open[kind] = { kind, text: part })
+      this.size += part.length
+      if (i < parts.length - 1) this.open[kind] = undefined
+    }
+    this.bound()
+  }
+
+  private whole(kind: string, text: string): void {
+    this.push({ kind, text })
+    this.size += text.length
+    this.bound()
+  }
+
+  private push(line: Line): void { this.kept.push(line) }
+
+  private bound(): void {
+    while (this.kept.length > this.linesMax || (this.size > this.sizeMax && this.kept.length > 1)) {
+      this.size -= this.kept.shift()!.text.length
+      this.dropped++
+    }
+    const last = this.kept[0]
+    if (this.size > this.sizeMax && last) { // one line alone
+      last.text = last.text.slice(-this.sizeMax)
+      this.size = last.text.length
+      this.dropped++
+    }
+  }
+
+  private decode(kind: string, base64: string): string {
+    const bytes = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0))
+    return (this.decoders[kind] ??= new TextDecoder()).decode(bytes, { stream: true })
+  }
+}

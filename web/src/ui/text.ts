@@ -1,0 +1,24 @@
+// What programs emit is shown as text. Characters that would change how the page reads are made visible.
+
+// Control characters except newline and tab; marks that turn the direction of text; characters without width.
+const hidden = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
+
+export function visible(text: string): string {
+  return text.replace(/\r\n/g, '\n').replace(hidden, (c) => {
+    const code = c.codePointAt(0)!
+    return code < 0x20 ? String.fromCodePoint(0x2400 + code) : code === 0x7f ? '\u2421' : `\u27e8U+${code.toString(16).toUpperCase().padStart(4, '0')}\u27e9`
+  })
+}
+
+// Colours and cursor moves of terminals: ESC [ … letter, ESC ] … BEL.
+const escapes = /\u001b\[[0-9;?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)/g
+
+/** Removes the escapes of terminals; the raw view keeps them, made visible. */
+export const plain = (text: string): string => text.replace(escapes, '')
+
+export function json(value: unknown): string {
+  return value === undefined ? '' : JSON.stringify(value, null, 2)
+}
+
+/** A short id: the end differs between ids of the same moment. */
+export const short = (id: string): string => (id.length > 16 ? `${id.slice(0, 8)}…${id.slice(-6)}` : id)
