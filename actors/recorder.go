@@ -70,6 +70,8 @@ type RecorderConfig struct {
 	Observe func(changes int, took time.Duration)
 	// OnResult, where set, is told of every result, for the counters of stale writes, outcomes and take-backs.
 	OnResult func(Item, store.Result)
+	// OnTransaction, where set, is told of all that a transaction made, once.
+	OnTransaction func([]Recorded)
 	// Notices, where set, is told after a transaction that gave an outcome to an execution with Notify set.
 	Notices func()
 	// Backlog holds what is asked of the recorder over its restarts; nil: its own, lost with it.

@@ -26,6 +26,9 @@ func (r *Recorder) tell(m *recorded) {
 			pools.add(p.record.Pool, &all[i])
 		}
 	}
+	if r.cfg.OnTransaction != nil {
+		r.contain("transaction", func() { r.cfg.OnTransaction(all) })
+	}
 	for i, pid := range pools.pids {
 		r.contain("pool", func() { r.cfg.System.Send(pid, &Committed{Records: pools.records[i]}) })
 	}

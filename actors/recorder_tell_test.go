@@ -28,6 +28,9 @@ func TestATellingThatPanicsLeavesNobodyWaiting(t *testing.T) {
 		"observer": func(c *RecorderConfig, _ messages.ExecutionID) {
 			c.Observe = func(int, time.Duration) { panic("planted") }
 		},
+		"transaction": func(c *RecorderConfig, _ messages.ExecutionID) {
+			c.OnTransaction = func([]Recorded) { panic("planted") }
+		},
 		"notices": func(c *RecorderConfig, _ messages.ExecutionID) { c.Notices = func() { panic("planted") } },
 	} {
 		t.Run(name, func(t *testing.T) {

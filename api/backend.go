@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/rules/rollup"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/rules/timeline"
 	"github.com/troupe-run/troupe/store"
@@ -46,6 +47,8 @@ type Backend interface {
 	Timeline(ctx context.Context, id messages.ExecutionID) (timeline.Timeline, error)
 	// Journal returns a page of what happened outside of executions.
 	Journal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error)
+	// Series returns how many executions were submitted and ended over time, and how long they waited and ran.
+	Series(ctx context.Context, q rollup.Query) (*rollup.Series, error)
 
 	// Workers returns the workers of all live nodes, or of the named one.
 	Workers(ctx context.Context, pool, node string) (view.Workers, error)

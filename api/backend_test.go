@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/rules/rollup"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/rules/timeline"
 	"github.com/troupe-run/troupe/store"
@@ -235,6 +236,12 @@ func (b *backend) Timeline(ctx context.Context, id messages.ExecutionID) (timeli
 
 func (b *backend) Journal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error) {
 	return b.ReadJournal(ctx, q)
+}
+
+func (b *backend) Series(_ context.Context, q rollup.Query) (*rollup.Series, error) {
+	s := rollup.NewSeries(q)
+	s.Add(&rollup.Row{Minute: q.From.Truncate(time.Minute).Add(time.Minute), Key: rollup.Key{Pool: "go", Status: messages.Completed}, N: 3})
+	return s.Done(), b.err
 }
 
 func (b *backend) ProbeWorker(ctx context.Context, id messages.WorkerID, _ string) (view.WorkerDetail, error) {

@@ -86,6 +86,7 @@ func routes() []*route {
 	table = append(table, nodeRoutes()...)
 	table = append(table, journalRoutes()...)
 	table = append(table, consoleRoutes()...)
+	table = append(table, seriesRoutes()...)
 	for _, rt := range table {
 		if rt.bodyMax == 0 {
 			rt.bodyMax = BodyMax

@@ -39,6 +39,7 @@ func (b *backend) Retry(ctx context.Context, id messages.ExecutionID, key, by st
 	case !made.Existing:
 		b.retried(e.Pool, retry.ReasonManual, labelCode(e.Error))
 		b.submissions.wake([]store.Submitted{made})
+		b.rollups.submitted([]store.Submitted{made})
 		b.journal.operator("retry", id.String(), by)
 	}
 	return made, nil

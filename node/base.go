@@ -28,13 +28,14 @@ type base struct {
 	peers       *peers.Network // opened while the node starts; nil: the node has no end of the remoting
 	phase       phase
 	journal     *recording
+	rollups     *rollups
 }
 
 func newBase(cfg Config) *base {
 	b := &base{
 		cfg: cfg, incarnation: messages.NewIncarnation(), logger: cfg.Logger, store: &doubt{}, broker: &shared{}, pools: newPools(cfg.Logger),
 	}
-	b.journal = &recording{base: b}
+	b.journal, b.rollups = &recording{base: b}, &rollups{base: b}
 	b.phase.leaves, b.phase.leave = context.WithCancel(context.Background())
 	return b
 }

@@ -132,7 +132,7 @@ func (a *adapters) closeStore() error {
 	}
 	if a.phase.started.Load() {
 		a.journal.node("stopped", "", "", nil)
-		a.finishJournal()
+		a.finishRecording()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if err := a.store.SetNode(ctx, a.incarnation, store.NodeDead); err != nil {
@@ -142,12 +142,15 @@ func (a *adapters) closeStore() error {
 	return a.store.Close()
 }
 
-// finishJournal writes what is left of the journal, and takes little of the time that a stop has.
-func (a *adapters) finishJournal() {
+// finishRecording writes what is left of the journal and of the counts, and takes little of the time that a stop has.
+func (a *adapters) finishRecording() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second/2)
 	defer cancel()
 	if err := a.journal.finish(ctx); err != nil {
 		a.logger.Warn("the end of the journal is not written", "error", err)
+	}
+	if err := a.rollups.finish(ctx); err != nil {
+		a.logger.Warn("the last counts of executions are not written", "error", err)
 	}
 }
 

@@ -136,6 +136,7 @@ func (s *submissions) enter(ctx context.Context, executions []messages.Execution
 		return nil, err
 	}
 	s.wake(submitted)
+	s.rollups.submitted(submitted)
 	return submitted, nil
 }
 

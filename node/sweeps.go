@@ -48,6 +48,7 @@ func (m *monitors) specs() []supervisor.ChildSpec {
 		monitor("homeless", m.cfg.HeartbeatInterval, m.homelessRound),
 		monitor("cordons", m.cfg.HeartbeatInterval, m.operator.Cordons.Read),
 		monitor("journal", flushEvery, m.journal.flush),
+		monitor("rollups", rollupCollect, m.rollups.round),
 		monitor("retention", m.cfg.RetentionInterval, m.retentionRound),
 	}
 	if m.routing.leads() {

@@ -53,7 +53,7 @@ func (t *tree) group(name string, children ...supervisor.ChildSpec) supervisor.C
 func (t *tree) recorderSpec() actors.Child {
 	return actors.NewRecorder(actors.RecorderConfig{
 		System: t.system, Store: t.store, Outcomes: t.outcomes, Logger: t.logger.Named("recorder"),
-		Observe: t.metrics.transaction, OnResult: t.metrics.result, Backlog: t.backlog,
+		Observe: t.metrics.transaction, OnResult: t.metrics.result, OnTransaction: t.rollups.transaction, Backlog: t.backlog,
 		Notices: t.notices.hook(), Lanes: t.cfg.recorderLanes(),
 	})
 }

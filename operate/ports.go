@@ -88,6 +88,7 @@ type Store interface {
 	Unbind(ctx context.Context, bindings []store.Binding) (int, error)
 	Routers(ctx context.Context) ([]store.Router, error)
 	ReadJournal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error)
+	ReadRollups(ctx context.Context, q store.RollupQuery) (store.RollupPage, error)
 }
 
 // Pools are this node's own pools.

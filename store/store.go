@@ -56,6 +56,7 @@ type Store interface {
 	Inbox
 	Routing
 	Journal
+	Rollups
 
 	// SaveActions records the actions that this node serves, by (ref, version).
 	SaveActions(ctx context.Context, actions []messages.Action) error
@@ -256,7 +257,7 @@ const DepthMax = 100_000
 
 // Purged is the result of one Purge.
 type Purged struct {
-	Rows int  // deleted executions, dead letters, worker events, journal entries, sessions and nodes
+	Rows int  // deleted executions, dead letters, worker events, journal entries, rollups, sessions and nodes
 	More bool // the call met its bounds: another one may delete more
 }
 
@@ -265,7 +266,7 @@ type Purge struct {
 	FinishedBefore    time.Time // terminal executions with all their data
 	DeadLettersBefore time.Time
 	EventsBefore      time.Time // worker events
-	JournalBefore     time.Time // entries of the journal
+	JournalBefore     time.Time // entries of the journal, and rollups
 	SessionsBefore    time.Time // unbound sessions, unused since
 	NodesBefore       time.Time // dead incarnations and their workers
 	Limit             int       // rows of each kind in one call

@@ -31,6 +31,7 @@ type Store struct {
 	*inbox
 	*routerRows
 	*journalRows
+	*rollupRows
 	*secretRows
 	*retention
 	*hints
@@ -130,6 +131,9 @@ type routerRows struct{ *core }
 // journalRows has what changed outside of executions.
 type journalRows struct{ *core }
 
+// rollupRows has what nodes counted by minute.
+type rollupRows struct{ *core }
+
 // secretRows has the secrets by which nodes recognize each other.
 type secretRows struct{ *core }
 
@@ -162,7 +166,7 @@ func newStore(c *core, config *pgx.ConnConfig) *Store {
 	return &Store{
 		core: c, applier: changes, submitter: submissions, retrier: &retrier{c, executions}, dueRows: &dueRows{c, m}, executionRows: executions,
 		nodeRows: &nodeRows{c}, workerRows: &workerRows{c}, sessionRows: &sessionRows{c}, deadLetterRows: &deadLetterRows{c},
-		outbox: &outbox{core: c}, inbox: &inbox{c}, routerRows: &routerRows{c}, journalRows: &journalRows{c}, secretRows: &secretRows{c}, retention: &retention{core: c},
+		outbox: &outbox{core: c}, inbox: &inbox{c}, routerRows: &routerRows{c}, journalRows: &journalRows{c}, rollupRows: &rollupRows{c}, secretRows: &secretRows{c}, retention: &retention{core: c},
 		hints: &hints{c, newHub(c, config)},
 	}
 }

@@ -90,6 +90,7 @@ const purgeInboxSQL = `WITH w AS MATERIALIZED (SELECT id, state, settled_at FROM
 const (
 	purgeLettersSQL = "DELETE FROM dead_letter WHERE id IN (SELECT id FROM dead_letter WHERE at < $1 ORDER BY at LIMIT $2)"
 	purgeEventsSQL  = "DELETE FROM worker_event WHERE n IN (SELECT n FROM worker_event WHERE at < $1 ORDER BY at LIMIT $2)"
+	purgeRollupsSQL = "DELETE FROM rollup WHERE ctid = ANY(ARRAY(SELECT ctid FROM rollup WHERE minute < $1 ORDER BY minute LIMIT $2))"
 	purgeJournalSQL = "DELETE FROM journal WHERE (incarnation, number) IN (SELECT incarnation, number FROM journal WHERE at < $1 ORDER BY at LIMIT $2)"
 	purgeNodesSQL   = "DELETE FROM node WHERE incarnation IN (SELECT incarnation FROM node WHERE state = 'dead' AND beat_at < $1 LIMIT $2)"
 	// If no node can publish, the outbox keeps only notices of executions that still exist. Its first rows are the oldest.

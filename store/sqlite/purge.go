@@ -44,6 +44,8 @@ func (s *Store) Purge(ctx context.Context, p store.Purge) (store.Purged, error) 
 		{p.EventsBefore, s.purgeBy("purge worker events", "DELETE FROM worker_event WHERE n IN (SELECT n FROM worker_event WHERE at < ?1 ORDER BY at LIMIT ?2)")},
 		{p.JournalBefore, s.purgeBy("purge the journal", `DELETE FROM journal WHERE (incarnation, number) IN
  (SELECT incarnation, number FROM journal WHERE at < ?1 ORDER BY at LIMIT ?2)`)},
+		{p.JournalBefore, s.purgeBy("purge rollups", `DELETE FROM rollup WHERE (minute, incarnation, pool, action, version, status, code) IN
+ (SELECT minute, incarnation, pool, action, version, status, code FROM rollup WHERE minute < ?1 ORDER BY minute LIMIT ?2)`)},
 		{p.NodesBefore, s.purgeBy("purge nodes", "DELETE FROM node WHERE incarnation IN (SELECT incarnation FROM node WHERE state = 'dead' AND beat_at < ?1 LIMIT ?2)",
 			"DELETE FROM worker WHERE incarnation NOT IN (SELECT incarnation FROM node) AND beat_at < ?1 AND ?2 > 0")},
 	}

@@ -41,6 +41,7 @@ var suite = []named{
 	{"key owners", testKeyOwners}, {"retry key owners", testRetryKeyOwners},
 	{"one retry of many callers", testRetryRaces},
 	{"retries that are refused", testRetryRefused},
+	{"rollups", testRollups},
 	{"cancel", testCancel},
 	{"rescue", testRescue},
 	{"bytes", testBytes},

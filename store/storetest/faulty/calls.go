@@ -163,6 +163,16 @@ func (c *calls) ReadJournal(ctx context.Context, q store.JournalQuery) (store.Jo
 	return value(ctx, c, once, func() (store.JournalPage, error) { return c.Store.ReadJournal(ctx, q) })
 }
 
+// SaveRollups implements store.Store.
+func (c *calls) SaveRollups(ctx context.Context, rows []store.Rollup) error {
+	return c.around(ctx, repeatable, func() error { return c.Store.SaveRollups(ctx, rows) })
+}
+
+// ReadRollups implements store.Store.
+func (c *calls) ReadRollups(ctx context.Context, q store.RollupQuery) (store.RollupPage, error) {
+	return value(ctx, c, once, func() (store.RollupPage, error) { return c.Store.ReadRollups(ctx, q) })
+}
+
 // Resign implements store.Store.
 func (c *calls) Resign(ctx context.Context, inc messages.Incarnation, pools []string) error {
 	return c.around(ctx, repeatable, func() error { return c.Store.Resign(ctx, inc, pools) })

@@ -1,0 +1,94 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/troupe-run/troupe/rules/rollup"
+)
+
+// Bounds of a series' query.
+const (
+	seriesDefault = time.Hour
+	seriesMax     = 92 * 24 * time.Hour
+	pointsDefault = 60
+)
+
+func seriesRoutes() []*route {
+	return []*route{
+		{method: "GET", path: "/api/v1/series", scope: ScopeRead, group: "executions", params: []param{
+			{name: "from", kind: "string", help: "From this time on, as 2030-01-31T08:00:00Z; an hour before to where left out."},
+			{name: "to", kind: "string", help: "Before this time; now where left out."},
+			{name: "by", kind: "string", help: "What has a line each: " + words(rollup.Fields()) + "; status where left out."},
+			{name: "metric", kind: "string", help: "What is shown: " + words(rollup.Metrics()) + "; ended where left out."},
+			{name: "points", kind: "integer", help: "At most so many points, 1 to 600; 60 where left out."}},
+			summary: "How many executions were submitted and ended over time, and how long they waited and ran.",
+			result:  rollup.Series{}, handle: (*server).series},
+	}
+}
+
+// words joins the words that a parameter takes.
+func words[T ~string](list []T) string {
+	text := ""
+	for i, word := range list {
+		switch {
+		case i > 0 && i == len(list)-1:
+			text += " or "
+		case i > 0:
+			text += ", "
+		}
+		text += string(word)
+	}
+	return text
+}
+
+func (s *server) series(c *call) error {
+	q, err := seriesQuery(c.query, s.Now())
+	if err != nil {
+		return err
+	}
+	series, err := s.Backend.Series(c.r.Context(), q)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c.w, http.StatusOK, series)
+}
+
+func seriesQuery(q query, now time.Time) (r rollup.Query, err error) {
+	if r.To, err = q.moment("to"); err != nil {
+		return r, err
+	}
+	if r.To.IsZero() {
+		r.To = now.UTC()
+	}
+	if r.From, err = q.moment("from"); err != nil {
+		return r, err
+	}
+	if r.From.IsZero() {
+		r.From = r.To.Add(-seriesDefault)
+	}
+	if span := r.To.Sub(r.From); span <= 0 || span > seriesMax {
+		return r, invalid("from must be before to, by at most %d days", seriesMax/(24*time.Hour))
+	}
+	if r.Points, err = q.number("points", 1, rollup.PointsMax, pointsDefault); err != nil {
+		return r, err
+	}
+	if r.By, err = word(q, "by", rollup.Fields()); err != nil {
+		return r, err
+	}
+	r.Metric, err = word(q, "metric", rollup.Metrics())
+	return r, err
+}
+
+// word reads a parameter that takes one of a few words. A missing one gives the first.
+func word[T ~string](q query, name string, of []T) (T, error) {
+	text := q.text(name)
+	if text == "" {
+		return of[0], nil
+	}
+	if !slices.Contains(of, T(text)) {
+		return "", invalid("%s must be one of %v, got %q", name, of, clip(text))
+	}
+	return T(text), nil
+}

@@ -1,0 +1,32 @@
+package api
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/rules/rollup"
+)
+
+func TestASeriesIsAskedForByItsQuery(t *testing.T) {
+	t.Parallel()
+	h := New(Config{Backend: newBackend(t)})
+	path := "/api/v1/series"
+	s := read[rollup.Series](t, ask(t, h, "GET", path+"?from=2030-01-31T08:00:00Z&to=2030-01-31T08:04:00Z&by=pool", ""), 200)
+	require.Equal(t, 60, s.StepSeconds)
+	require.Len(t, s.Series, 1)
+	require.Equal(t, "go", s.Series[0].Key)
+	require.Equal(t, []int64{0, 3, 0, 0}, s.Series[0].N)
+	now := time.Now()
+	q, err := seriesQuery(query{}, now)
+	require.NoError(t, err)
+	require.Equal(t, rollup.Query{From: now.UTC().Add(-time.Hour), To: now.UTC(), By: rollup.ByStatus, Metric: rollup.MetricEnded, Points: 60}, q)
+	for text, why := range map[string]string{
+		"from=x": "from must be a time", "to=x": "to must be", "from=2030-01-31T08:00:00Z&to=2030-01-31T08:00:00Z": "before to", "by=odd": "by must be one of",
+		"metric=odd": "metric must be", "points=0": "points", "points=601": "600", "from=2020-01-31T08:00:00Z&to=2030-01-31T08:00:00Z": "92 days",
+	} {
+		refused(t, ask(t, h, "GET", path+"?"+text, ""), 400, messages.CodeInvalidRequest, why)
+	}
+}

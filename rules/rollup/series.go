@@ -1,0 +1,190 @@
+package rollup
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/troupe-run/troupe/messages"
+)
+
+// Bounds of a series.
+const (
+	PointsMax = 600
+	LinesMax  = 50 // lines of one answer; the others are summed as Other
+)
+
+// By is what a series has a line for.
+type By string
+
+// The fields.
+const (
+	ByStatus  By = "status"
+	ByAction  By = "action"
+	ByPool    By = "pool"
+	ByVersion By = "version"
+	ByError   By = "error"
+)
+
+// Fields lists them.
+func Fields() []By { return []By{ByStatus, ByAction, ByPool, ByVersion, ByError} }
+
+// Metric is what a series shows.
+type Metric string
+
+// The metrics.
+const (
+	MetricEnded     Metric = "ended"     // executions that ended
+	MetricSubmitted Metric = "submitted" // executions that were submitted
+	MetricWait      Metric = "wait"      // from when they were due to the start, of those that ended
+	MetricRun       Metric = "run"       // from the start to the end
+)
+
+// Metrics lists them.
+func Metrics() []Metric { return []Metric{MetricEnded, MetricSubmitted, MetricWait, MetricRun} }
+
+// Query asks for a series.
+type Query struct {
+	From, To time.Time
+	By       By
+	Metric   Metric
+	Points   int
+}
+
+// steps are the lengths that a point can have, in minutes.
+var steps = []int{1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080}
+
+// Step is the length of a point: the shortest with which there are no more points than asked for.
+func (q *Query) Step() time.Duration {
+	for _, step := range steps {
+		length := time.Duration(step) * time.Minute
+		if q.To.Sub(q.From.Truncate(length)) <= time.Duration(q.Points)*length {
+			return length
+		}
+	}
+	return time.Duration(steps[len(steps)-1]) * time.Minute
+}
+
+// Line is the points of one value of the field.
+type Line struct {
+	Key string  `json:"key" doc:"the value of the field"`
+	N   []int64 `json:"n" doc:"executions, one number a point"`
+	// Of the metrics wait and run, in milliseconds.
+	P50 []float64 `json:"p50,omitempty" doc:"of wait and run: milliseconds, within 19 %; 0 where n is 0"`
+	P95 []float64 `json:"p95,omitempty"`
+	P99 []float64 `json:"p99,omitempty"`
+
+	total int64
+	times []Histogram
+}
+
+// Series are the lines of a query.
+type Series struct {
+	From        time.Time `json:"from" doc:"when the first point begins"`
+	StepSeconds int       `json:"step_seconds" doc:"the length of a point"`
+	Until       time.Time `json:"until" doc:"up to when the counts are known"`
+	Series      []*Line   `json:"series" doc:"the largest first; from the 50th on they are summed as (other)"`
+
+	step   time.Duration
+	points int
+	q      Query
+	lines  map[string]*Line
+}
+
+// NewSeries makes a series without counts.
+func NewSeries(q Query) *Series {
+	step := q.Step()
+	s := &Series{From: q.From.Truncate(step), StepSeconds: int(step / time.Second), Until: q.To, step: step, q: q, lines: map[string]*Line{}}
+	s.points = min(q.Points, int((q.To.Sub(s.From)+step-1)/step))
+	return s
+}
+
+// Add adds a row.
+func (s *Series) Add(r *Row) {
+	if (r.Status == Submitted) != (s.q.Metric == MetricSubmitted) {
+		return
+	}
+	at := int(r.Minute.Sub(s.From) / s.step)
+	if r.Minute.Before(s.From) || at >= s.points {
+		return
+	}
+	l := s.line(s.q.By.of(&r.Key))
+	l.N[at] += r.N
+	l.total += r.N
+	switch s.q.Metric {
+	case MetricWait:
+		l.times[at].Merge(&r.Wait)
+	case MetricRun:
+		l.times[at].Merge(&r.Run)
+	}
+}
+
+func (s *Series) line(key string) *Line {
+	l := s.lines[key]
+	if l == nil && len(s.lines) >= KeysMax {
+		key = Other
+		l = s.lines[key]
+	}
+	if l == nil {
+		l = &Line{Key: key, N: make([]int64, s.points)}
+		if s.timed() {
+			l.times = make([]Histogram, s.points)
+		}
+		s.lines[key] = l
+	}
+	return l
+}
+
+func (s *Series) timed() bool { return s.q.Metric == MetricWait || s.q.Metric == MetricRun }
+
+// of is the value of the field.
+func (b By) of(k *Key) string {
+	switch b {
+	case ByAction:
+		return k.Action
+	case ByPool:
+		return k.Pool
+	case ByVersion:
+		return k.Action + "@" + k.Version
+	case ByError:
+		return string(k.Code)
+	}
+	if k.Status == Submitted {
+		return string(MetricSubmitted)
+	}
+	return messages.Status.String(k.Status)
+}
+
+// Done orders the lines, sums those that are too many, and computes the quantiles.
+func (s *Series) Done() *Series {
+	s.Series = []*Line{}
+	for _, l := range s.lines {
+		s.Series = append(s.Series, l)
+	}
+	slices.SortFunc(s.Series, func(a, b *Line) int { return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(a.Key, b.Key)) })
+	for len(s.Series) > LinesMax {
+		last := s.Series[len(s.Series)-1]
+		into := s.Series[LinesMax-1]
+		for i, n := range last.N {
+			into.N[i] += n
+			if s.timed() {
+				into.times[i].Merge(&last.times[i])
+			}
+		}
+		into.Key = Other
+		s.Series = s.Series[:len(s.Series)-1]
+	}
+	if s.timed() {
+		for _, l := range s.Series {
+			for i := range l.times {
+				h := &l.times[i]
+				l.P50, l.P95, l.P99 = append(l.P50, ms(h, 0.5)), append(l.P95, ms(h, 0.95)), append(l.P99, ms(h, 0.99))
+			}
+		}
+	}
+	return s
+}
+
+func ms(h *Histogram, q float64) float64 {
+	return float64(h.Quantile(q).Microseconds()) / 1000
+}
