@@ -72,6 +72,8 @@ export interface Execution {
 export interface ExecutionList {
   executions: Execution[]
   next_cursor?: string
+  searched_to?: { at: string; seq: number; walked: number }
+  more?: 'found' | 'unsearched' | 'end'
 }
 
 export interface Explanation {
@@ -170,3 +172,142 @@ export interface Me {
   node: string
   store: string
 }
+
+export interface Unreached { node: string; incarnation: string; beat_at?: string; why: string }
+
+export interface Pool {
+  name: string
+  runtime: string
+  nodes: number
+  workers: number
+  stale?: number
+  ready: number
+  busy: number
+  degraded: number
+  starting: number
+  broken: boolean
+  old_code?: boolean
+  cordoned: boolean
+  waiting: number
+  waiting_more?: boolean
+  placed: number
+  running: number
+  restarts: number
+  reason?: string
+  routing: { mode: string; router?: string; epoch?: number; why?: string }
+}
+export interface PoolList { pools: Pool[]; unreached?: Unreached[] }
+
+export interface Worker {
+  id: string
+  pool: string
+  node: string
+  runtime: string
+  generation: number
+  state: string
+  health: string
+  grade: string
+  grade_causes?: string[]
+  cordoned: boolean
+  pid?: number
+  since?: string
+  execution?: string
+  last_heartbeat?: string
+  restarts: number
+  last_failure?: string
+  health_report?: Record<string, unknown>
+  stale?: boolean
+  seen_at?: string
+}
+export interface WorkerList { workers: Worker[]; next_cursor?: string; unreached?: Unreached[] }
+export interface Transition { at: string; generation: number; from: string; to: string; reason: string; lasted_ms: number }
+export interface WorkerDetail extends Worker { history: Transition[] }
+
+export interface Node {
+  incarnation: string
+  name: string
+  version: string
+  state: 'active' | 'draining' | 'dead'
+  cordoned: boolean
+  started_at: string
+  beat_at: string
+  lease_until?: string
+  address?: string
+  reach?: string
+  why?: string
+  store_seen?: boolean
+}
+export interface NodeList { nodes: Node[] }
+
+export interface Session {
+  pool: string
+  session: string
+  epoch: number
+  worker?: { incarnation: string; pool: string; slot: number }
+  runs: number
+  bound_at?: string
+  touched_at?: string
+  snapshot_epoch?: number
+}
+export interface SessionList { sessions: Session[]; next_cursor?: string }
+
+export interface DeadLetter {
+  id: number
+  at: string
+  execution?: string
+  attempt?: number
+  action?: string
+  worker?: string
+  queue?: string
+  reason: string
+  resolution: string
+}
+export interface DeadLetterList { dead_letters: DeadLetter[]; next_cursor?: string }
+
+export interface Action {
+  ref: string
+  pack: string
+  version: string
+  description?: string
+  runtime: string
+  pool: string
+  entrypoint?: string
+  command?: string[]
+  timeout_seconds?: number
+  max_retries: number
+  idempotent: boolean
+  affinity?: string
+  on_no_worker: string
+  parameters?: Schema
+  secrets?: string[]
+}
+export interface ActionList { actions: Action[] }
+
+/** The parts of JSON Schema from which a form is made. */
+export interface Schema {
+  type?: string | string[]
+  description?: string
+  properties?: Record<string, Schema>
+  required?: string[]
+  enum?: unknown[]
+  default?: unknown
+  minimum?: number
+  maximum?: number
+  maxLength?: number
+  pattern?: string
+}
+
+export interface JournalEntry {
+  at: string
+  incarnation: string
+  number: number
+  kind: string
+  subject: string
+  what: string
+  reason?: string
+  caller?: string
+  detail?: Record<string, unknown>
+}
+export interface JournalList { entries: JournalEntry[]; next_cursor?: string }
+
+export interface Readiness { ready: boolean; waits_for?: string[]; broken_pools?: string[]; draining?: boolean; notes?: string[] }

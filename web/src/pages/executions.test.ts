@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Execution } from '../api/types'
-import { exported, newest, none, older, rowsMax, take } from './executions'
+import { exported, newest, none, older, oldest, rowsMax, take } from './executions'
 
 const row = (n: number, more: Partial<Execution> = {}): Execution => ({
   id: `id-${String(n).padStart(5, '0')}`, action_ref: 'core.noop', status: 'requested', attempt: 1, priority: 5, max_retries: 0, retry_count: 0,
@@ -36,6 +36,15 @@ describe('older', () => {
     const rows = older(newest(none, [row(9999)], 'c'), many, 'd')
     expect(rows.shown).toHaveLength(rowsMax)
     expect(rows.full).toBe(true)
+  })
+})
+
+describe('oldest', () => {
+  it('has what is new at its end', () => {
+    const rows = oldest(oldest(none, [row(1), row(2)], undefined), [row(1, { status: 'completed' }), row(2), row(3)], undefined)
+    expect(ids(rows.shown)).toEqual(['id-00001', 'id-00002', 'id-00003'])
+    expect(rows.shown[0]!.status).toBe('completed')
+    expect(rows.newer).toEqual([])
   })
 })
 

@@ -3,13 +3,30 @@ import type { Execution } from '../api/types'
 import { statuses } from '../ui/status'
 import type { Key } from '../state/filters'
 
+const worker = (v: string) => (/^[^/]+\/[^/]+\/\d+$/.test(v) ? undefined : 'want node/pool/slot')
+const label = (v: string) => (/^[^=]+=/.test(v) ? undefined : 'want name=value')
+const moment = (v: string) => (/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/.test(v) ? undefined : 'want a time, as 2030-01-31T08:00:00Z')
+
 export const keys: readonly Key[] = [
   { name: 'status', many: true, values: statuses },
   { name: 'action' },
   { name: 'pool' },
   { name: 'session' },
-  { name: 'worker', check: (v) => (/^[^/]+\/[^/]+\/\d+$/.test(v) ? undefined : 'want node/pool/slot') },
-  { name: 'label', check: (v) => (/^[^=]+=/.test(v) ? undefined : 'want name=value') },
+  { name: 'worker', check: worker },
+  { name: 'label', each: true, check: label },
+  { name: 'error' },
+  { name: 'key' },
+  { name: 'id_prefix', check: (v) => (/^[0-9a-f-]{4,36}$/i.test(v) ? undefined : 'want 4 hexadecimal digits or more') },
+  { name: 'from', check: moment },
+  { name: 'to', check: moment },
+  { name: 'order', values: ['newest', 'oldest'] },
+  { name: 'not.status', many: true, values: statuses },
+  { name: 'not.action', each: true },
+  { name: 'not.pool', each: true },
+  { name: 'not.session', each: true },
+  { name: 'not.worker', each: true, check: worker },
+  { name: 'not.label', each: true, check: label },
+  { name: 'not.error', each: true },
 ]
 
 /** How many rows a list holds. */
@@ -37,6 +54,13 @@ export function newest(rows: Rows, page: Execution[], cursor: string | undefined
     newer,
     gap: newer.length === page.length && cursor !== undefined,
   }
+}
+
+/** Takes the first page of a list with the oldest first: what is new stands at its end. */
+export function oldest(rows: Rows, page: Execution[], cursor: string | undefined): Rows {
+  const fresh = new Map(page.map((e) => [e.id, e]))
+  const kept = { ...rows, shown: rows.shown.map((e) => fresh.get(e.id) ?? e) }
+  return older(kept, page, rows.shown.length > page.length ? rows.cursor : cursor)
 }
 
 // Ids are made by time; what is older than the first row was filtered out before, and has changed since.

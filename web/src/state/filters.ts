@@ -2,7 +2,8 @@
 
 export interface Key {
   name: string
-  many?: boolean
+  many?: boolean // values joined with commas, or-ed
+  each?: boolean // may be repeated
   values?: readonly string[]
   check?: (value: string) => string | undefined
 }
@@ -29,7 +30,7 @@ export function chipsOf(query: URLSearchParams, keys: readonly Key[], others: re
 function wrongOf(chip: Chip, key: Key | undefined, seen: Set<string>): string | undefined {
   if (!key) return 'there is no such filter here'
   if (key.values && !key.values.includes(chip.value)) return `want one of ${key.values.join(', ')}`
-  if (seen.has(key.name) && !key.many) return `one ${key.name} at a time`
+  if (seen.has(key.name) && !key.many && !key.each) return `one ${key.name} at a time`
   seen.add(key.name)
   return key.check?.(chip.value)
 }

@@ -8,6 +8,8 @@ describe('match', () => {
     ['executions', 'executions', {}],
     ['executions/', 'executions', {}],
     ['executions/01a2', 'execution', { id: '01a2' }],
+    ['workers/a/python/3', 'worker', { node: 'a', pool: 'python', slot: '3' }],
+    ['actions/core.echo', 'action', { ref: 'core.echo' }],
     ['executions/a%2Fb', 'execution', { id: 'a/b' }],
     ['executions/%zz', 'execution', { id: '%zz' }],
     ['executions/a/b', 'missing', { path: 'executions/a/b' }],

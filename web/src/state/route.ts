@@ -12,6 +12,16 @@ const patterns: Pattern[] = [
   ['overview', ''],
   ['executions', 'executions'],
   ['execution', 'executions/:id'],
+  ['actions', 'actions'],
+  ['action', 'actions/:ref'],
+  ['pools', 'pools'],
+  ['workers', 'workers'],
+  ['worker', 'workers/:node/:pool/:slot'],
+  ['nodes', 'nodes'],
+  ['sessions', 'sessions'],
+  ['dead-letters', 'dead-letters'],
+  ['history', 'history'],
+  ['settings', 'settings'],
 ].map(([page, path]) => ({ page: page!, parts: path!.split('/').filter(Boolean) }))
 
 /** Finds the page of a path below the console's own. An unknown one is the page "missing". */

@@ -1,0 +1,83 @@
+package browser
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+)
+
+// Every page has its place, shows what the node answers, fits every width, and is the same after a reload.
+func TestEveryPageShowsItsPart(t *testing.T) {
+	n := shared(t)
+	submit(t, n, "core.echo", map[string]any{}, map[string]any{"session": "u-42", "wait_seconds": 10})
+	p := open(t, n, "/console/")
+	for _, page := range []struct{ path, name, shows string }{
+		{"pools", "Pools", "python"},
+		{"workers?pool=python", "Workers", "n1/python/0"},
+		{"workers/n1/python/0", "n1/python/0", "init_complete"},
+		{"nodes", "Nodes", "active"},
+		{"sessions", "Sessions", "u-42"},
+		{"dead-letters", "Dead letters", "No dead letters"},
+		{"actions", "Actions", "core.echo"},
+		{"actions/core.fail", "core.fail", "retriable"},
+		{"history?kind=session", "History", "u-42"},
+		{"settings", "Settings", "store sqlite"},
+	} {
+		p.visit("/console/" + page.path)
+		p.shows("h1", page.name)
+		p.shows("main", page.shows)
+		p.looks(strings.NewReplacer("/", "-", "?", "-", "=", "-").Replace(page.path))
+		require.Equal(t, "/console/"+page.path, p.value("location.pathname + location.search"))
+	}
+}
+
+// Question 1, "Is everything all right?": a verdict, and what is behind it.
+func TestTheOverviewSaysWhatIsWrong(t *testing.T) {
+	n := start(t)
+	submit(t, n, "core.fail", map[string]any{"message": "no", "code": "boom"}, map[string]any{"wait_seconds": 10})
+	p := open(t, n, "/console/")
+	p.shows(".verdict", "Nothing is wrong")
+	p.shows("main", "boom")
+	p.looks("overview")
+	ask[map[string]any](t, n, http.MethodPost, "/api/v1/pools/shell/cordon", nil)
+	p.shows(".verdict", "Pool shell is cordoned")
+	p.looks("overview-cordoned")
+	p.do(chromedp.Click(".verdict a"))
+	p.shows("h1", "Pools")
+	p.click("Uncordon")
+	p.shows(".notices", "Pool shell gets work again")
+	p.visit("/console/")
+	p.shows(".verdict", "Nothing is wrong")
+}
+
+// Question 4, "Which worker is sick, since when?": its lifecycle; and a kill is asked about, carried out, and recorded.
+func TestAWorkerIsKilledFromItsPage(t *testing.T) {
+	n := start(t)
+	p := open(t, n, "/console/workers/n1/shell/0")
+	p.shows(".facts", "ready")
+	p.click("Kill")
+	p.shows("dialog", "Kill n1/shell/0?")
+	p.do(chromedp.Click(`//dialog//button[contains(., "Kill it")]`, chromedp.BySearch))
+	p.shows(".notices", "It was ended")
+	p.shows(".facts", "2, ")
+	p.visit("/console/history?kind=operator")
+	p.shows("tbody", "kill")
+	p.shows("tbody", "by local")
+}
+
+// An action is submitted by the form that its schema makes.
+func TestAnActionIsSubmittedByItsForm(t *testing.T) {
+	n := shared(t)
+	p := open(t, n, "/console/actions/core.fail", "422")
+	p.shows("form", "retriable")
+	p.do(chromedp.SendKeys("#p-code", "NOT A CODE"+kb.Enter))
+	p.shows(".wrong", "code")
+	p.do(chromedp.Evaluate("document.querySelector('#p-code').select()", nil), chromedp.SendKeys("#p-code", "by_form"), chromedp.SendKeys("#p-message", "as asked"+kb.Enter))
+	p.until("the execution's page", func() bool { return strings.Contains(p.value("location.pathname"), "/executions/") })
+	p.shows(".card.bad", "by_form")
+	p.shows(".card.bad", "as asked")
+}
