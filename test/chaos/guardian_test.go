@@ -25,17 +25,23 @@ func TestWholeGuardianKilled(t *testing.T) {
 	guardianKilled(t, 8)
 }
 
-// guardian finds the parent of the worker processes.
+// guardian finds the parent of the worker processes. A worker whose process has just ended is passed over.
 func (n *node) guardian() proc {
 	n.t.Helper()
-	workers := n.workers("chaos.py")
-	require.NotEmpty(n.t, workers)
-	p, alive := readProc(workers[0].Pid)
-	require.True(n.t, alive)
-	require.NotEqual(n.t, n.command.Process.Pid, p.parent, "the node itself is the parent of its workers")
-	g, alive := readProc(p.parent)
-	require.True(n.t, alive)
-	return g
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		for _, w := range n.workers("chaos.py") {
+			worker, alive := readProc(w.Pid)
+			if !alive {
+				continue
+			}
+			require.NotEqual(n.t, n.command.Process.Pid, worker.parent, "the node itself is the parent of its workers")
+			if guardian, alive := readProc(worker.parent); alive {
+				return guardian
+			}
+		}
+	}
+	require.FailNow(n.t, "no worker of the node runs")
+	return proc{}
 }
 
 // guardianKills is how often a node's guardian is killed. A guardian that ends five times within ten seconds is restarted with a
