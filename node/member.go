@@ -36,6 +36,7 @@ type member struct {
 	mu       sync.Mutex
 	down     []*supervisor.NodeDown              // told so far, for pools that start later
 	up       map[messages.Incarnation]store.Node // the others that live, with their rows as they were when they came up
+	lost     func()                              // counts a node that this one has declared dead
 	// before says how the incarnation before this one ended in this process; empty: there was none.
 	before string
 }
@@ -189,6 +190,7 @@ func (m *member) hear(message any) {
 // recordDeath records that this node has declared another dead.
 func (m *member) recordDeath(n *store.Node) {
 	if n.Ended != "" {
+		m.lost()
 		m.journal.about(n.Incarnation, "dead", string(n.Ended), "", map[string]any{"name": n.Name, "beat_at": n.BeatAt})
 	}
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ type metrics struct {
 	inState                                                        *prometheus.SummaryVec
 	runTime, latency, probeTime, backoff, echoTime                 *prometheus.HistogramVec
 	group, storeTime                                               prometheus.Histogram
+	nodesLost                                                      prometheus.Counter
 	leaked                                                         *prometheus.GaugeVec
 	live                                                           *liveCollector
 	flow                                                           *flowMetrics
@@ -118,12 +120,15 @@ func newMetrics(of *sources) *metrics {
 	m.storeTime = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "troupe_store_transaction_seconds", Help: "Time of one store transaction.", Buckets: answerTimes,
 	})
+	m.nodesLost = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "troupe_nodes_lost_total", Help: "Other nodes that this one declared dead.",
+	})
 	m.leaked = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "troupe_leaked_handlers", Help: "Go handlers that did not return after their context ended.",
 	}, []string{"pool"})
 	m.live, m.flow, m.bridges = newLiveCollector(of), newFlowMetrics(m.registry), newBridgeMetrics(m.registry)
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.registry.MustRegister(m.inState, m.group, m.storeTime, m.leaked)
+	m.registry.MustRegister(m.inState, m.group, m.storeTime, m.leaked, m.nodesLost)
 	return m
 }
 
@@ -190,6 +195,20 @@ func (m *metrics) end(pool string, status messages.Status, code messages.Code) r
 	return known.(runEnd)
 }
 
+// timeoutCodes are those of executions that ended for a timeout.
+var timeoutCodes = []messages.Code{
+	messages.CodeTimeout, messages.CodeStalled, messages.CodeStartTimeout, messages.CodeQueueTimeout, messages.CodeQueueDeadline,
+}
+
+// pool has counters of a pool that alerts watch stand at zero before the first event, so that a rate sees that one too.
+func (m *metrics) pool(name string) {
+	for _, code := range timeoutCodes {
+		m.timeouts.WithLabelValues(name, string(code))
+	}
+	m.restarts.WithLabelValues(name)
+	m.echoLate.WithLabelValues(name)
+}
+
 // result counts what the store made of a change.
 func (m *metrics) result(item actors.Item, r store.Result) {
 	if r.Verdict == store.Stale {
@@ -202,8 +221,7 @@ func (m *metrics) result(item actors.Item, r store.Result) {
 	code := labelCode(r.Execution.Error)
 	m.end(r.Execution.Pool, r.Status, code).count.Inc()
 	m.flow.ended(r.Execution, r.Status)
-	switch code {
-	case messages.CodeTimeout, messages.CodeStalled, messages.CodeStartTimeout, messages.CodeQueueTimeout, messages.CodeQueueDeadline:
+	if slices.Contains(timeoutCodes, code) {
 		m.timeouts.WithLabelValues(r.Execution.Pool, string(code)).Inc()
 	}
 	var retry *messages.Execution

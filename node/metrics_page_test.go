@@ -59,7 +59,7 @@ func describe(of reflect.Value, into []string) []string {
 
 func kindOf(c prometheus.Collector) string {
 	switch c.(type) {
-	case *prometheus.CounterVec:
+	case *prometheus.CounterVec, prometheus.Counter:
 		return "counter"
 	case *prometheus.GaugeVec:
 		return "gauge"

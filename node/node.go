@@ -71,6 +71,7 @@ func (n *Node) assemble() {
 	n.servers = newWatcher(b, backlog)
 	heartbeats, judge, answers := &beats{base: b}, newJudge(b, n.catalog), &retries{base: b, catalog: n.catalog}
 	n.metrics = newMetrics(&sources{base: b, servers: n.servers, backlog: backlog, beats: heartbeats, notices: outbox})
+	n.member.lost = n.metrics.nodesLost.Inc
 	n.tree = &tree{base: b, outcomes: outcomes, backlog: backlog, metrics: n.metrics, notices: outbox}
 	n.self = &self{base: b, member: n.member, addr: n.http.main.addr, gate: n.servers.gate}
 	n.operator = n.newOperator(feeds, outcomes, answers)

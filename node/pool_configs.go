@@ -34,6 +34,7 @@ func newJudge(b *base, c *catalog) *actors.WorkerConfig {
 
 // pool is the configuration of one pool of the set.
 func (c *poolConfigs) pool(set *pack.Set, p *pack.Pool) supervisor.PoolConfig {
+	c.metrics.pool(p.Name)
 	interval := orValue(p.Health.Interval, c.cfg.HealthCheckInterval)
 	return supervisor.PoolConfig{
 		System: c.system, Store: c.store, Clock: &c.clock, Broker: c.broker, Settings: c.cfg.Broker, Recorder: c.recorder,
