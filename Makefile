@@ -209,4 +209,4 @@ need-run: need-go
 need-cluster: need-run
 	@tools/need --served postgres rabbitmq
 need-test: need-go
-	@tools/need cc python3 node ps ip faketime postgres rabbitmq chromium
+	@tools/need cc python3 node ps ip faketime promtool postgres rabbitmq chromium
