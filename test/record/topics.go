@@ -51,6 +51,21 @@ var (
 	rates   = []shown{rate}
 )
 
+// busyRows are those of each store, number of nodes and length of runs.
+func busyRows() (rows []row) {
+	show := []shown{{unit: "busy-%", digits: 1, after: " %"}, {unit: "idle-ms/run", digits: 1, after: " ms", before: "idle "}}
+	for _, of := range []struct{ name, bench string }{
+		{"SQLite", "Busy/SQLite"},
+		{"Postgres alone", "FullBusy/Postgres1"}, {"Postgres alone, three nodes", "FullBusy/Postgres3"},
+		{"Postgres and RabbitMQ", "FullBusy/RabbitMQ1"}, {"Postgres and RabbitMQ, three nodes", "FullBusy/RabbitMQ3"},
+	} {
+		for _, run := range []struct{ name, part string }{{"10 ms", "10ms"}, {"100 ms", "100ms"}, {"1 s", "1s"}} {
+			rows = append(rows, row{name: of.name + ", runs of " + run.name, bench: of.bench + "/" + run.part, show: show, goal: goal{atLeast: 95}})
+		}
+	}
+	return rows
+}
+
 // choice is the first table: what a user chooses between, by the parts that topics measure.
 var choice = struct {
 	parts []string
@@ -171,6 +186,12 @@ var topics = []topic{
 				{unit: "1st-half-age-ms", after: " ms", before: "oldest untold "}, {unit: "2nd-half-age-ms", after: " ms", before: "and "},
 			}},
 		},
+	},
+	{
+		title: "Workers that stay busy",
+		intro: "Idempotent runs of one length, all submitted in one call, for six workers in all: the share of their time in which the workers run the " +
+			"action, until the last run begins, and how long a worker idles between two runs.",
+		rows: busyRows(),
 	},
 	{
 		title: "A store that grows",
