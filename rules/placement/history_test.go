@@ -52,7 +52,7 @@ func sorted(all []Ended) []Ended {
 func (h *history) upsert(t *rapid.T) {
 	w := worker(rapid.IntRange(0, 5).Draw(t, "slot"))
 	w.Tier = rapid.SampledFrom([]Tier{Open, Open, Open, LastResort, Closed, Missing, Absent}).Draw(t, "tier")
-	w.Capacity = rapid.IntRange(1, 6).Draw(t, "capacity")
+	w.Capacity = rapid.SampledFrom([]int{1, 2, 3, 6, groupsFrom - 1, groupsFrom, groupsFrom + 1}).Draw(t, "capacity")
 	if old, ok := h.table.Get(w.Key); ok {
 		w.Depth = old.Depth
 	}

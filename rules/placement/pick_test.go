@@ -91,8 +91,8 @@ func TestWorkGoesRound(t *testing.T) {
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	for p90, want := range map[time.Duration]int{
-		0: 0, -1: 0, time.Second + 1: 0, time.Second: 1, 50 * time.Millisecond: 1, 26 * time.Millisecond: 1,
-		25 * time.Millisecond: 2, 10 * time.Millisecond: 5, 2 * time.Millisecond: 20, time.Nanosecond: 20,
+		0: 0, -1: 0, time.Second + 1: 0, time.Second: 1, 100 * time.Millisecond: 1, 51 * time.Millisecond: 1,
+		50 * time.Millisecond: 2, 10 * time.Millisecond: 10, 5 * time.Millisecond: 20, 2 * time.Millisecond: 20, time.Nanosecond: 20,
 	} {
 		require.Equal(t, want, Window(p90, 50), "p90 %s", p90)
 	}

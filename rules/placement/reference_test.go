@@ -37,13 +37,13 @@ func (m *reference) upsert(w Worker) {
 	m.set(w)
 }
 
-// set keeps a worker, and whether it is sated: from when it is full until half of it has ended.
+// set keeps a worker, and whether it is sated: from when it is full until half of it has ended, or, below groupsFrom, any.
 func (m *reference) set(w Worker) {
 	m.workers[w.Key] = w
 	switch {
 	case w.Depth >= w.Capacity:
 		m.sated[w.Key] = true
-	case w.Depth <= w.Capacity-w.Capacity/2:
+	case w.Depth <= w.Capacity-w.Capacity/2, w.Capacity < groupsFrom:
 		m.sated[w.Key] = false
 	}
 }

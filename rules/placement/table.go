@@ -147,7 +147,7 @@ func (t *Table) change(n *node, w Worker) {
 		t.present--
 	}
 	n.Worker = w
-	n.sated = n.Depth >= n.capacity() || n.sated && n.Depth > (n.capacity()+1)/2
+	n.sated = n.Depth >= n.capacity() || n.sated && n.capacity() >= groupsFrom && n.Depth > (n.capacity()+1)/2
 	if n.present() {
 		t.present++
 	}

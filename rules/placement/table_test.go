@@ -62,10 +62,11 @@ func TestReleasingTooOftenOrTheUnknownChangesNothing(t *testing.T) {
 	require.Zero(t, bound+ended)
 }
 
-// A worker that was full is given more only when half of it has ended, and then as much as it may have.
+// A worker that was full is given more when anything of it has ended, or, with groupsFrom or more, when half has, and then as much
+// as it may have.
 func TestRefillsByHalves(t *testing.T) {
 	t.Parallel()
-	for capacity, rest := range map[int]int{1: 0, 2: 1, 3: 2, 4: 2, 9: 5, 21: 11} {
+	for capacity, rest := range map[int]int{1: 0, 2: 1, 3: 2, 4: 3, 20: 19, 21: 11, 50: 25} {
 		table := settled(func(w *Worker) { w.Capacity = capacity })
 		fill := func() (placed int) {
 			for table.Free() {
@@ -91,7 +92,7 @@ func TestRefillsByHalves(t *testing.T) {
 // A session's next execution goes to its own worker while that has room, though nothing else goes there.
 func TestSatedWorkerTakesItsOwnSessions(t *testing.T) {
 	t.Parallel()
-	table := settled(func(w *Worker) { w.Capacity = 4 })
+	table := settled(func(w *Worker) { w.Capacity = groupsFrom })
 	table.Bind("s", key(0), start())
 	for table.Free() {
 		v := table.Pick(&Request{}, start())

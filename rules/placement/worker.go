@@ -20,6 +20,10 @@ func (t Tier) takes() bool { return t >= LastResort }
 // keeps reports whether what waits for a session on a worker of the tier keeps the binding alive.
 func (t Tier) keeps() bool { return t == Missing || t.takes() }
 
+// groupsFrom is the capacity from which a worker is given its next work in groups of half of that: its runs take at most 5 ms, and
+// single hand-overs would cost more than they bring. Below it the next hand-over follows each end, so that what is ahead lasts longest.
+const groupsFrom = 1 + WindowMax
+
 // DepthMax bounds the placements on one worker: the deepest window is 20, and the grade is degraded from 50 on.
 const DepthMax = 63
 
@@ -51,7 +55,7 @@ type node struct {
 	prev, next *node
 	bucket     *bucket
 	sessions   *session // the bindings to it, linked through session.sibling
-	// sated: it was full, and more than half of what it may have is still there.
+	// sated: it was full, may have groupsFrom or more, and more than half of that is still there.
 	sated bool
 	// known is false for a worker that a binding names and nobody has described yet.
 	known bool

@@ -58,7 +58,7 @@ func TestWindow(t *testing.T) {
 	}{
 		{"long runs", 2 * time.Second, Config{}, 0},
 		{"below a second", 700 * time.Millisecond, Config{}, 1},
-		{"six in 50 ms", 8 * time.Millisecond, Config{}, 5},
+		{"twelve in 100 ms", 8 * time.Millisecond, Config{}, 11},
 		{"no-ops", time.Microsecond, Config{}, 20},
 		{"own limit", time.Microsecond, Config{WindowMax: 3}, 3},
 		{"below the degraded depth", time.Microsecond, Config{QueueDepthDegraded: 10}, 9},
@@ -88,11 +88,11 @@ func TestWindowWidensByAndBy(t *testing.T) {
 		}
 		return r.Snapshot().Window
 	}
-	require.Equal(t, 1, run(0, 40*time.Millisecond))
-	require.Equal(t, 5, run(0, 8*time.Millisecond))
-	require.Equal(t, 5, run(widenEvery-1, time.Millisecond), "it has just become wider")
+	require.Equal(t, 1, run(0, 80*time.Millisecond))
+	require.Equal(t, 11, run(0, 8*time.Millisecond))
+	require.Equal(t, 11, run(widenEvery-1, time.Millisecond), "it has just become wider")
 	require.Equal(t, 20, run(widenEvery, time.Millisecond))
-	require.Equal(t, 1, run(widenEvery, 40*time.Millisecond))
+	require.Equal(t, 1, run(widenEvery, 80*time.Millisecond))
 	require.Equal(t, 1, run(widenEvery, time.Millisecond))
 	r.Step(epoch0.Add(widenEvery), Tick{})
 	require.Equal(t, 20, r.Snapshot().Window, "a Tick widens it whenever it comes")

@@ -16,7 +16,7 @@ import (
 // few submit, or workers have taken all there was, nothing waits.
 const (
 	// gatherTime bounds how long an execution is gathered with others. The queues that are dispatched ahead to hold up to
-	// 50 ms of work.
+	// 100 ms of work.
 	gatherTime = 20 * time.Millisecond
 	// gatherMax is how many executions are gathered at most.
 	gatherMax = 256
