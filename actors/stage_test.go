@@ -27,6 +27,7 @@ type rows struct {
 	log     [][]string           // the changes of each transaction, by name
 	gate    chan struct{}        // where set, each transaction waits for it
 	refuse  func() (error, bool) // where set, may fail a transaction
+	commit  time.Duration        // how long each transaction takes
 }
 
 func (r *rows) Apply(ctx context.Context, changes []store.Change) ([]store.Result, error) {
@@ -40,6 +41,7 @@ func (r *rows) Apply(ctx context.Context, changes []store.Change) ([]store.Resul
 			return nil, ctx.Err()
 		}
 	}
+	time.Sleep(r.commit)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.refuse != nil {
@@ -120,6 +122,18 @@ func (r *rows) set(p messages.Placement, s messages.Status) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.by[p.Execution].Status = s
+}
+
+// named counts the changes of a name that were asked for.
+func (r *rows) named(name string) (n int) {
+	for _, names := range r.transactions() {
+		for _, of := range names {
+			if of == name {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 func (r *rows) transactions() [][]string {
@@ -269,6 +283,12 @@ var lives = Traits{LongLived: true, Cancels: true, Probes: true}
 // play spawns a worker with the runner.
 func play(t *testing.T, a *act, change func(*WorkerConfig)) *stage {
 	t.Helper()
+	return playWith(t, a, a, change)
+}
+
+// playWith is play with a runner that does more than the act in it.
+func playWith(t *testing.T, a *act, runner Runner, change func(*WorkerConfig)) *stage {
+	t.Helper()
 	s := &stage{
 		t: t, system: newSystem(t), act: a, pool: &hearer{}, cell: &Cell{},
 		rows: &rows{by: map[messages.ExecutionID]*messages.Execution{}},
@@ -287,7 +307,7 @@ func play(t *testing.T, a *act, change func(*WorkerConfig)) *stage {
 	s.cfg = &WorkerConfig{
 		System: s.system, Recorder: recorder, Pool: pool, PoolName: "pool",
 		Node: "node", Incarnation: messages.NewIncarnation(), Logger: hclog.NewNullLogger(), Feeds: NewFeeds(),
-		Runner:      func(*WorkerConfig, messages.WorkerID, messages.Generation) Runner { return a },
+		Runner:      func(*WorkerConfig, messages.WorkerID, messages.Generation) Runner { return runner },
 		Action:      func(ref, _ string) (*messages.Action, bool) { return action, ref == "act" },
 		InitTimeout: 30 * time.Second, ProbeTimeout: 5 * time.Second, KeepWithin: time.Second,
 	}

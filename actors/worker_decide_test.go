@@ -26,27 +26,98 @@ func aheads(n ...int) []queued {
 	return q
 }
 
+// paced is a worker's pace after runs of so long, where a claim takes 20 ms.
+func paced(runs ...time.Duration) *pace {
+	p := &pace{}
+	for _, took := range runs {
+		p.ran(took)
+	}
+	p.claimed(20 * time.Millisecond)
+	return p
+}
+
 func TestHowMuchAWorkerClaims(t *testing.T) {
 	t.Parallel()
+	const ms = time.Millisecond
+	none, tiny, some, long := paced(), paced(0, 0), paced(40*ms, 41*ms), paced(150*ms, 160*ms)
 	for name, c := range map[string]struct {
 		claimable
-		want int
+		want  int
+		again time.Duration
 	}{
-		"nothing waits":                  {claimable{free: true, takes: true, left: -1}, 0},
-		"one for a free slot":            {claimable{delivered: aheads(1, 1), free: true, takes: true, left: -1}, 1},
-		"some ahead behind it":           {claimable{delivered: aheads(8, 8, 8), free: true, takes: true, left: -1}, 3},
-		"as many as each allows":         {claimable{delivered: aheads(3, 3, 3, 3), free: true, takes: true, left: -1}, 3},
-		"up to one that stays alone":     {claimable{delivered: aheads(8, 1, 8), free: true, takes: true, left: -1}, 1},
-		"what was claimed has not begun": {claimable{delivered: aheads(8), claimed: true, free: true, takes: true, left: -1}, 0},
-		"not by a worker that is ill":    {claimable{delivered: aheads(8), free: true, left: -1}, 0},
-		"ahead behind a short run":       {claimable{delivered: aheads(2, 2, 2), left: -1}, 2},
-		"nothing behind a long run":      {claimable{delivered: aheads(2, 2), long: true, left: -1}, 0},
-		"not what stays alone":           {claimable{delivered: aheads(1, 2), left: -1}, 0},
-		"no more than may still run":     {claimable{delivered: aheads(8, 8, 8), free: true, takes: true, left: 2}, 2},
-		"none behind the last run":       {claimable{delivered: aheads(8, 8), left: 0}, 0},
+		"nothing waits":                  {claimable: claimable{pace: tiny, free: true, takes: true, left: -1}},
+		"one for a free slot":            {claimable{delivered: aheads(1, 1), pace: tiny, free: true, takes: true, left: -1}, 1, 0},
+		"some ahead behind it":           {claimable{delivered: aheads(8, 8, 8), pace: tiny, free: true, takes: true, left: -1}, 3, 0},
+		"as many as each allows":         {claimable{delivered: aheads(3, 3, 3, 3), pace: tiny, free: true, takes: true, left: -1}, 3, 0},
+		"up to one that stays alone":     {claimable{delivered: aheads(8, 1, 8), pace: tiny, free: true, takes: true, left: -1}, 1, 0},
+		"what was claimed has not begun": {claimable{delivered: aheads(8), pace: tiny, claims: 1, free: true, takes: true, left: -1}, 0, 0},
+		"a group at a time":              {claimable{delivered: aheads(8), pace: tiny, claims: 1, runs: true, left: -1}, 0, 0},
+		"not by a worker that is ill":    {claimable{delivered: aheads(8), pace: tiny, free: true, left: -1}, 0, 0},
+		"ahead behind a short run":       {claimable{delivered: aheads(2, 2, 2), pace: tiny, runs: true, left: -1}, 2, 0},
+		"not what stays alone":           {claimable{delivered: aheads(1, 2), pace: tiny, runs: true, left: -1}, 0, 0},
+		"no more than may still run":     {claimable{delivered: aheads(8, 8, 8), pace: tiny, free: true, takes: true, left: 2}, 2, 0},
+		"none behind the last run":       {claimable{delivered: aheads(8, 8), pace: tiny, runs: true, left: 0}, 0, 0},
+		"while the finish is written":    {claimable{delivered: aheads(8, 8), pace: some, left: -1}, 1, 10 * ms},
+		"not behind the first run":       {claimable{delivered: aheads(8), pace: none, runs: true, left: -1}, 0, 0},
+		"not ahead with the first run":   {claimable{delivered: aheads(8, 8), pace: none, free: true, takes: true, left: -1}, 1, 0},
+		"shortly before the end":         {claimable{delivered: aheads(8, 8), pace: some, runs: true, ran: 10 * ms, left: -1}, 1, 40 * ms},
+		"not before that":                {claimable{delivered: aheads(8, 8), pace: some, runs: true, ran: 9 * ms, left: -1}, 0, ms},
+		"behind what is claimed":         {claimable{delivered: aheads(8), pace: some, claims: 1, runs: true, ran: 9 * ms, left: -1}, 0, 41 * ms},
+		"and when that is due":           {claimable{delivered: aheads(8), pace: some, claims: 1, runs: true, ran: 50 * ms, left: -1}, 1, 0},
+		"never more than eight":          {claimable{delivered: aheads(8), pace: some, claims: 8, runs: true, ran: 100 * ms, left: -1}, 0, 0},
+		"early in a long run":            {claimable{delivered: aheads(8), pace: long, runs: true, ran: 10 * ms, left: -1}, 0, 110 * ms},
+		"at its end":                     {claimable{delivered: aheads(8), pace: long, runs: true, ran: 120 * ms, left: -1}, 1, 0},
+		"not behind one that is late":    {claimable{delivered: aheads(8), pace: long, runs: true, ran: 250 * ms, left: -1}, 0, 0},
+		"nor behind a late short one":    {claimable{delivered: aheads(8), pace: tiny, runs: true, ran: 100 * ms, left: -1}, 0, 0},
+		"not where runs differ":          {claimable{delivered: aheads(8), pace: paced(10*ms, 60*ms), runs: true, ran: 10 * ms, left: -1}, 0, 0},
 	} {
-		require.Equal(t, c.want, c.count(), name)
+		n, again := c.count()
+		require.Equal(t, c.want, n, name)
+		require.Equal(t, c.again, again, name)
 	}
+}
+
+// A claim is made as long before it is needed as the slowest one of late took, and half as long again, within 20 to 50 ms.
+func TestHowEarlyAClaimIs(t *testing.T) {
+	t.Parallel()
+	p := &pace{}
+	for _, c := range []struct{ took, want time.Duration }{
+		{4 * time.Millisecond, leadMin}, {16 * time.Millisecond, 24 * time.Millisecond},
+		{0, 21 * time.Millisecond}, {time.Second, leadMax}, {0, leadMax},
+	} {
+		p.claimed(c.took)
+		require.Equal(t, c.want, p.lead())
+	}
+	for range 100 {
+		p.claimed(0)
+	}
+	require.Equal(t, leadMin, p.lead(), "one slow claim is forgotten")
+}
+
+// The last eight runs count, and one of them may take longer.
+func TestPaceOfRuns(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	p := &pace{}
+	require.False(t, p.steady, "nothing is known")
+	for i, c := range []struct {
+		took   time.Duration
+		steady bool
+	}{
+		{time.Second, true},
+		{10 * ms, false}, {20 * ms, false}, {30 * ms, false}, {40 * ms, false}, {50 * ms, false}, {20 * ms, false},
+		{20 * ms, true}, // one of eight
+		{60 * ms, true}, // the first is forgotten
+		{50 * ms, true}, // and 10 ms are
+		{90 * ms, true},
+		{70 * ms, false}, // two of eight
+	} {
+		p.ran(c.took)
+		require.Equal(t, c.steady, p.steady, "run %d", i)
+	}
+	require.Equal(t, 20*ms, p.shortest)
+	require.False(t, p.late(20*ms+aheadWait-1))
+	require.True(t, p.late(20*ms+aheadWait))
 }
 
 func TestWhatFollowsFromTheEndOfARun(t *testing.T) {

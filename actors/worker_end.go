@@ -22,6 +22,7 @@ func (w *Worker) ended(m *ended) {
 		return
 	}
 	took := w.world.Now().Sub(r.Started)
+	w.queue.pace.ran(took)
 	outcome := settleStop(r, m)
 	fault := health.IsFault(outcome, w.cfg.CountActionErrors)
 	items := []Item{w.finish(r, m, outcome, took, fault)}

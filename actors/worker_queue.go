@@ -9,9 +9,6 @@ import (
 	"github.com/troupe-run/troupe/store"
 )
 
-// aheadMax bounds what a worker may hold claimed beside its run.
-const aheadMax = 8
-
 // queued is a placement that was delivered and not claimed.
 type queued struct {
 	messages.Placement
@@ -28,17 +25,20 @@ type workQueue struct {
 	delivered []queued              // not claimed
 	claimed   []*messages.Execution // not begun
 	cancels   map[messages.Placement]struct{}
-	claiming  int   // claims under way
-	writing   int   // changes under way
-	lingers   Timer // until what is claimed ahead is looked at; nil: nothing is
-	suspended Timer // until the lease is looked at again; nil: nothing waits for it
+	pace      pace
+	claiming  int       // claims under way
+	asked     time.Time // when they were asked for
+	writing   int       // changes under way
+	early     Timer     // until a claim ahead is due; nil: none waits for it
+	lingers   Timer     // until what is claimed ahead is looked at; nil: nothing is
+	suspended Timer     // until the lease is looked at again; nil: nothing waits for it
 }
 
 // occupancy is a worker's slot, as what waits for it sees it.
 type occupancy interface {
 	free() bool
 	holds(p messages.Placement) bool // the placement runs
-	long() bool                      // nothing should be claimed behind its run
+	ran() time.Duration              // how long what runs has run; 0: nothing does, or it has just begun
 	left() int                       // how many runs the worker may still begin; negative: any number
 }
 
@@ -72,10 +72,7 @@ func (q *workQueue) pop() *messages.Execution {
 // claim adds the claims that the worker may make to changes that must be written anyway: slot first, then claim, and all in
 // one transaction. Takes says whether the lifecycle lets it begin a run.
 func (q *workQueue) claim(items []Item, takes bool) []Item {
-	n := claimable{
-		delivered: q.delivered, claimed: len(q.claimed) > 0 || q.claiming > 0,
-		free: q.slot.free() && (q.writing == 0 || len(items) > 0), takes: takes, long: q.slot.long(), left: q.slot.left(),
-	}.count()
+	n := q.claimable(len(items) > 0, takes)
 	if n == 0 {
 		return items
 	}
@@ -89,41 +86,31 @@ func (q *workQueue) claim(items []Item, takes bool) []Item {
 		}))
 	}
 	q.delivered = append(q.delivered[:0], q.delivered[n:]...)
+	q.asked = q.world.Now()
 	return items
 }
 
-// claimable is what decides how much of its queue a worker may claim.
-type claimable struct {
-	delivered []queued
-	claimed   bool // what was claimed before has not all begun
-	free      bool // the slot is free, or about to be with the finish that is being written
-	takes     bool // the lifecycle lets the worker begin a run
-	long      bool // the run takes long
-	left      int  // how many runs the worker may still begin; negative: any number
-}
-
-// count is how many from the head of the queue the worker may claim now: one where the slot is free, and behind it, or behind
-// a short run, what may be claimed ahead.
-func (c claimable) count() int {
-	if len(c.delivered) == 0 || c.claimed {
+// claimable is how many claims the worker may make now. Finishes: the last run's end is written with them. A claim that it is too
+// early for is looked at again when it is due.
+func (q *workQueue) claimable(finishes, takes bool) int {
+	stopTimer(q.early)
+	q.early = nil
+	if q.claiming > 0 || len(q.delivered) == 0 {
 		return 0
 	}
-	if c.free && !c.takes || !c.free && (c.delivered[0].ahead <= 1 || c.long) {
-		return 0
-	}
-	n := 1
-	for n < len(c.delivered) && n < c.delivered[n].ahead {
-		n++
-	}
-	if c.left >= 0 {
-		n = min(n, c.left)
+	n, again := claimable{
+		delivered: q.delivered, pace: &q.pace, claims: len(q.claimed),
+		free: q.slot.free() && (q.writing == 0 || finishes), takes: takes,
+		runs: !q.slot.free(), ran: q.slot.ran(), left: q.slot.left(),
+	}.count()
+	if n == 0 && again > 0 {
+		q.early = q.world.After(again, func() {
+			q.early = nil
+			q.flow.next(nil)
+		})
 	}
 	return n
 }
-
-// aheadWait is how long a claim may wait behind one run. What is claimed ahead counts as running, and its runs are short
-// only nine times of ten.
-const aheadWait = 100 * time.Millisecond
 
 // linger sees to it that what is claimed ahead does not wait behind a long run.
 func (q *workQueue) linger() {
@@ -134,7 +121,7 @@ func (q *workQueue) linger() {
 
 func (q *workQueue) lingered() {
 	q.lingers = nil
-	if q.slot.long() {
+	if q.pace.late(q.slot.ran()) {
 		q.giveBack("the run before it takes long", "")
 	}
 	q.linger()
@@ -234,12 +221,16 @@ func (q *workQueue) record(items []Item) {
 func (q *workQueue) answered(changes, claimed int) {
 	q.writing -= changes
 	q.claiming -= claimed
+	if claimed > 0 {
+		q.pace.claimed(q.world.Now().Sub(q.asked))
+	}
 }
 
 // stop ends the queue's timers.
 func (q *workQueue) stop() {
 	stopTimer(q.suspended)
 	stopTimer(q.lingers)
+	stopTimer(q.early)
 }
 
 // claims counts the claims among changes.

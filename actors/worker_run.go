@@ -216,8 +216,13 @@ func (s *runSlot) free() bool { return s.run == nil }
 // holds implements occupancy.
 func (s *runSlot) holds(p messages.Placement) bool { return s.run != nil && s.run.Placement() == p }
 
-// long implements occupancy.
-func (s *runSlot) long() bool { return s.run != nil && s.world.Now().Sub(s.run.Started) >= aheadWait }
+// ran implements occupancy.
+func (s *runSlot) ran() time.Duration {
+	if s.run == nil {
+		return 0
+	}
+	return s.world.Now().Sub(s.run.Started)
+}
 
 // left implements occupancy.
 func (s *runSlot) left() int {
