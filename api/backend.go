@@ -47,6 +47,8 @@ type Backend interface {
 	Timeline(ctx context.Context, id messages.ExecutionID) (timeline.Timeline, error)
 	// Journal returns a page of what happened outside of executions.
 	Journal(ctx context.Context, q store.JournalQuery) (store.JournalPage, error)
+	// Mark records a moment that somebody has named. It does not wait for the store.
+	Mark(e messages.JournalEntry)
 	// Series returns how many executions were submitted and ended over time, and how long they waited and ran.
 	Series(ctx context.Context, q rollup.Query) (*rollup.Series, error)
 

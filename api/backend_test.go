@@ -238,6 +238,13 @@ func (b *backend) Journal(ctx context.Context, q store.JournalQuery) (store.Jour
 	return b.ReadJournal(ctx, q)
 }
 
+func (b *backend) Mark(e messages.JournalEntry) {
+	e.Incarnation, e.Number = messages.NewIncarnation(), 1
+	if err := b.AppendJournal(context.Background(), []messages.JournalEntry{e}); err != nil {
+		panic(err)
+	}
+}
+
 func (b *backend) Series(_ context.Context, q rollup.Query) (*rollup.Series, error) {
 	s := rollup.NewSeries(q)
 	s.Add(&rollup.Row{Minute: q.From.Truncate(time.Minute).Add(time.Minute), Key: rollup.Key{Pool: "go", Status: messages.Completed}, N: 3})
@@ -274,7 +281,7 @@ func (b *backend) Pools(_ context.Context, node string) (view.Pools, error) {
 }
 
 func (b *backend) CordonPool(ctx context.Context, pool string, cordoned bool, by string) error {
-	return b.note(ctx, pool == "go", fmt.Sprint("pool ", pool, " ", cordoned, " by ", by))
+	return b.note(ctx, pool == "go", fmt.Sprint("pool ", pool, " ", cordoned, " by ", by)+view.ReasonOf(ctx))
 }
 
 func (b *backend) Nodes(context.Context) ([]view.Node, error) {
@@ -311,7 +318,7 @@ func (b *backend) RequeueDeadLetter(ctx context.Context, id int64, by string) (s
 }
 
 func (b *backend) DiscardDeadLetter(ctx context.Context, id int64, by string) (store.DeadLetter, error) {
-	b.acts = append(b.acts, "discard by "+by)
+	b.acts = append(b.acts, "discard by "+by+view.ReasonOf(ctx))
 	if err := b.ResolveDeadLetter(ctx, id, "discarded"); err != nil {
 		return store.DeadLetter{}, err
 	}

@@ -23,9 +23,9 @@ func deadLetterRoutes() []*route {
 			summary: "Counts by worker, action, reason and hour.", result: DeadLetterStats{}, handle: (*server).deadLetterStats},
 		{method: "GET", path: one, scope: ScopeRead, group: "dead letters",
 			summary: "One dead letter, with up to 64 KiB of its body.", result: store.DeadLetter{}, handle: (*server).deadLetter},
-		{method: "POST", path: one + "/requeue", scope: ScopeOperate, group: "dead letters", status: http.StatusCreated,
+		{method: "POST", reason: true, path: one + "/requeue", scope: ScopeOperate, group: "dead letters", status: http.StatusCreated,
 			summary: "Submit its execution again, as /retry does.", result: form.ExecutionView{}, handle: (*server).requeue},
-		{method: "POST", path: one + "/discard", scope: ScopeOperate, group: "dead letters",
+		{method: "POST", reason: true, path: one + "/discard", scope: ScopeOperate, group: "dead letters",
 			summary: "Mark it as handled, without a new execution.", result: store.DeadLetter{}, handle: (*server).discard},
 	}
 }

@@ -37,7 +37,7 @@ func executionRoutes() []*route {
 			result:  ExecutionList{}, handle: (*server).list},
 		{method: "GET", path: one, scope: ScopeRead, own: true, group: "executions",
 			summary: "One execution, whole.", result: form.ExecutionView{}, handle: (*server).get},
-		{method: "POST", path: one + "/cancel", scope: ScopeOperate, own: true, group: "executions",
+		{method: "POST", reason: true, path: one + "/cancel", scope: ScopeOperate, own: true, group: "executions",
 			summary: "Cancel; one that has ended stays as it is.", result: form.ExecutionView{}, handle: (*server).cancel},
 		{method: "POST", path: one + "/retry", scope: ScopeOperate, group: "executions", status: http.StatusCreated,
 			summary: "Submit an ended execution again, as a new execution of the same chain. An execution has one retry: if it exists, the answer is 200 with it.",
@@ -253,7 +253,10 @@ func (s *server) retry(c *call) error {
 	if len(body.IdempotencyKey) > messages.KeyMax {
 		return invalid("idempotency_key: at most %d bytes, got %d", messages.KeyMax, len(body.IdempotencyKey))
 	}
-	made, err := s.Backend.Retry(c.r.Context(), id, body.IdempotencyKey, c.caller)
+	if err := checkReason(body.Reason); err != nil {
+		return err
+	}
+	made, err := s.Backend.Retry(view.WithReason(c.r.Context(), body.Reason), id, body.IdempotencyKey, c.caller)
 	if err != nil {
 		return named(err, "execution", id.String())
 	}

@@ -23,7 +23,7 @@ func journalRoutes() []*route {
 		{method: "GET", path: "/api/v1/journal", scope: ScopeRead, group: "nodes", params: []param{
 			{name: "from", kind: "string", help: "Only at this time or later, as 2030-01-31T08:00:00Z."},
 			{name: "to", kind: "string", help: "Only before this time."},
-			{name: "kind", kind: "string", many: true, help: "Only this kind: node, pool, router, session, server, operator or gap; repeat it, or join several with commas."},
+			{name: "kind", kind: "string", many: true, help: "Only this kind: node, pool, router, session, server, operator, mark or gap; repeat it, or join several with commas."},
 			{name: "subject", kind: "string", help: "Only about this: an incarnation, a pool, a session as pool/name, store or broker, or what a command named."},
 			limitParam, cursorParam},
 			summary: "What happened to nodes, pools, routers, sessions and servers, and what operators did, newest first.",

@@ -14,7 +14,7 @@ func nodeRoutes() []*route {
 	return []*route{
 		{method: "GET", path: "/api/v1/actions", scope: ScopeRead, group: "actions", storeless: true,
 			summary: "The actions that this node serves.", result: ActionList{}, handle: (*server).actions},
-		{method: "POST", path: "/api/v1/reload", scope: ScopeOperate, group: "node", waits: true,
+		{method: "POST", reason: true, path: "/api/v1/reload", scope: ScopeOperate, group: "node", waits: true,
 			summary: "Read the packs again, after a worker of each changed pool has started. Running work ends on the old version.", result: ReloadReport{}, handle: (*server).reload},
 		{method: "GET", path: "/healthz", group: "node", storeless: true, probe: true, summary: "Answers while the process runs.", result: AliveView{}, handle: (*server).alive},
 		{method: "GET", path: "/readyz", group: "node", storeless: true, probe: true,

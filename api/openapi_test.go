@@ -77,7 +77,7 @@ func TestAnswersMatchTheirSchemas(t *testing.T) {
 		"{node}/{pool}/{slot}", "n1/go/0", "pools/{pool}", "pools/go")
 	bodies := map[string]string{
 		"/api/v1/executions": `{"action_ref":"a"}`, "/api/v1/executions/batch": `{"executions":[{"action_ref":"a"}]}`,
-		"/api/v1/executions/stream": `{"action_ref":"a"}`,
+		"/api/v1/executions/stream": `{"action_ref":"a"}`, "/api/v1/marks": `{"name":"a"}`,
 	}
 	checked := 0
 	for _, rt := range routes() {
@@ -152,8 +152,8 @@ func TestTheSchemasKeepTheirNames(t *testing.T) {
 	require.Equal(t, []string{
 		"ActionList", "ActionView", "AliveView", "BatchItem", "BatchRequest", "BatchView", "ChainView", "CordonView", "DeadLetter",
 		"DeadLetterCount", "DeadLetterList", "DeadLetterStats", "DoneView", "Error", "ErrorBody", "ErrorView", "Event", "EventsView",
-		"ExecutionList", "ExecutionView", "Explanation", "HealthView", "JournalEntry", "JournalList", "LoginBody", "MeView", "NodeList", "NodeView", "OutputView", "PoolList", "PoolView",
-		"Readiness", "ReloadFailure", "ReloadReport", "RetryBody", "RetryView", "Routing", "SearchedView", "Series", "SeriesLine", "Session", "SessionList", "SessionView",
+		"ExecutionList", "ExecutionView", "Explanation", "HealthView", "JournalEntry", "JournalList", "LoginBody", "MarkBody", "MeView", "NodeList", "NodeView", "OutputView", "PoolList", "PoolView",
+		"Readiness", "ReasonBody", "ReloadFailure", "ReloadReport", "RetryBody", "RetryView", "Routing", "SearchedView", "Series", "SeriesLine", "Session", "SessionList", "SessionView",
 		"StreamAnswer", "StreamEnd", "SubmitBody", "SubmitRequest", "Timeline", "TimelineAttempt", "TimelineGap", "TimelineLink", "TimelineRun", "TimelineState", "TimelineWait",
 		"TimelineWindow", "TransitionView", "Unreached", "WorkerDetailView", "WorkerKey", "WorkerList", "WorkerView",
 	}, slices.Sorted(maps.Keys(d.Components.Schemas)))

@@ -15,6 +15,7 @@ type route struct {
 	summary      string
 	params       []param
 	body         any   // an example of the body's type; nil: no body
+	reason       bool  // a command, whose body may say why; see ReasonBody
 	optional     bool  // the body may be left out
 	bodyMax      int64 // 0: BodyMax
 	stream       bool  // body and answer are streams of such values, one a line
@@ -87,7 +88,11 @@ func routes() []*route {
 	table = append(table, journalRoutes()...)
 	table = append(table, consoleRoutes()...)
 	table = append(table, seriesRoutes()...)
+	table = append(table, markRoutes()...)
 	for _, rt := range table {
+		if rt.reason {
+			rt.body, rt.optional, rt.bodyMax = ReasonBody{}, true, 4<<10
+		}
 		if rt.bodyMax == 0 {
 			rt.bodyMax = BodyMax
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 )
 
 // Config configures the API. Zero means default.
@@ -322,7 +323,14 @@ func (s *server) handle(rt *route, c *call) error {
 	if who.name != localCaller {
 		c.hold.caller = who.name
 	}
-	if rt.body == nil { // with a body, it enters once the body is read
+	switch { // with a body, it enters once the body is read
+	case rt.reason:
+		reason, err := c.readReason()
+		if err != nil {
+			return err
+		}
+		c.r = c.r.WithContext(view.WithReason(c.r.Context(), reason))
+	case rt.body == nil:
 		if err := c.enter(); err != nil {
 			return err
 		}

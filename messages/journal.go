@@ -16,12 +16,13 @@ const (
 	JournalSession  JournalKind = "session"  // pool/session: bound, unbound
 	JournalServer   JournalKind = "server"   // store or broker: away, back, blocked
 	JournalOperator JournalKind = "operator" // what the command named: the command
+	JournalMark     JournalKind = "mark"     // a name that somebody gave to a moment: mark
 	JournalGap      JournalKind = "gap"      // a kind of which entries are missing: dropped
 )
 
 // JournalKinds lists every kind.
 func JournalKinds() []JournalKind {
-	return []JournalKind{JournalNode, JournalPool, JournalRouter, JournalSession, JournalServer, JournalOperator, JournalGap}
+	return []JournalKind{JournalNode, JournalPool, JournalRouter, JournalSession, JournalServer, JournalOperator, JournalMark, JournalGap}
 }
 
 // JournalEntry is one event that belongs to no single execution. (Incarnation, Number) names it for ever.

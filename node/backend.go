@@ -96,6 +96,9 @@ func (b *backend) Reload(ctx context.Context, by string) (api.ReloadReport, erro
 	return b.reloader.reload(ctx, by)
 }
 
+// Mark implements api.Backend.
+func (b *backend) Mark(e messages.JournalEntry) { b.journal.add(e) }
+
 // Ready implements api.Backend.
 func (b *backend) Ready(ctx context.Context) api.Readiness { return b.readiness.read(ctx) }
 

@@ -40,7 +40,7 @@ func (b *backend) Retry(ctx context.Context, id messages.ExecutionID, key, by st
 		b.retried(e.Pool, retry.ReasonManual, labelCode(e.Error))
 		b.submissions.wake([]store.Submitted{made})
 		b.rollups.submitted([]store.Submitted{made})
-		b.journal.operator("retry", id.String(), by)
+		b.journal.operator(ctx, "retry", id.String(), by)
 	}
 	return made, nil
 }
@@ -57,7 +57,7 @@ func (b *backend) RequeueDeadLetter(ctx context.Context, id int64, by string) (s
 	b.logger.Info("dead letter's execution is submitted again by an operator", "dead_letter", id, "execution", letter.Execution, "by", by)
 	made, err := b.Retry(ctx, letter.Execution, "", by)
 	if err == nil {
-		b.journal.operator("requeue", letterName(id), by)
+		b.journal.operator(ctx, "requeue", letterName(id), by)
 	}
 	if err != nil || letter.Resolution == requeued {
 		return made, err
@@ -74,7 +74,7 @@ func (b *backend) DiscardDeadLetter(ctx context.Context, id int64, by string) (s
 		return store.DeadLetter{}, found("dead letter", id, err)
 	}
 	b.logger.Info("dead letter is discarded by an operator", "dead_letter", id, "by", by)
-	b.journal.operator("discard", letterName(id), by)
+	b.journal.operator(ctx, "discard", letterName(id), by)
 	letter, err := b.store.GetDeadLetter(ctx, id)
 	return letter, found("dead letter", id, err)
 }

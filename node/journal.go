@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/messages"
+	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/journal"
 	"github.com/troupe-run/troupe/store"
 )
@@ -59,9 +60,9 @@ func (r *recording) about(inc messages.Incarnation, what, reason, caller string,
 	r.add(e)
 }
 
-// operator records what somebody had done.
-func (r *recording) operator(what, subject, caller string) {
-	r.add(messages.JournalEntry{Kind: messages.JournalOperator, Subject: subject, What: what, Caller: caller})
+// operator records what somebody had done, with the reason that the context has.
+func (r *recording) operator(ctx context.Context, what, subject, caller string) {
+	r.add(messages.JournalEntry{Kind: messages.JournalOperator, Subject: subject, What: what, Reason: view.ReasonOf(ctx), Caller: caller})
 }
 
 // clipText cuts a text to so many bytes.

@@ -48,7 +48,7 @@ func TestTheJournalIsWrittenAgainAfterAnError(t *testing.T) {
 	r.node("joined", "", "", map[string]any{"name": "a"})
 	rows.fails = fmt.Errorf("no answer: %w", store.ErrUnavailable)
 	require.Error(t, r.flush(t.Context()))
-	r.operator("cordon", "python", "ann")
+	r.operator(t.Context(), "cordon", "python", "ann")
 	rows.fails = nil
 	require.NoError(t, r.flush(t.Context()))
 	require.NoError(t, r.flush(t.Context()))

@@ -94,7 +94,7 @@ func (r *reloader) reload(ctx context.Context, by string) (api.ReloadReport, err
 		return api.ReloadReport{}, err
 	}
 	r.refused.Store(nil)
-	r.journal.operator("reload", r.cfg.Name, by)
+	r.journal.operator(ctx, "reload", r.cfg.Name, by)
 	r.logger.Info("packs loaded again", "added", changes.ActionsAdded, "removed", changes.ActionsRemoved,
 		"changed", changes.ActionsChanged, "replaced", changes.PoolsReplaced)
 	return report(set, changes, failures), nil

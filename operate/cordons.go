@@ -105,7 +105,7 @@ func (c *Cordons) CordonPool(ctx context.Context, pool string, cordoned bool, by
 		return err
 	}
 	c.cfg.Logger.Info("pool is cordoned or uncordoned by an operator", "pool", pool, "cordoned", cordoned, "by", by)
-	c.cfg.did(cordonWords[cordoned], pool, by)
+	c.cfg.did(ctx, cordonWords[cordoned], pool, by)
 	c.set(pool, cordoned)
 	c.tell(pool, cordoned)
 	c.hint(pool, cordoned, by)

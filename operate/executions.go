@@ -112,7 +112,7 @@ func (q *executions) Cancel(ctx context.Context, id messages.ExecutionID, by str
 	case store.Blocked:
 		return e, fmt.Errorf("%w: cancel again: %w", store.ErrUnavailable, r.Err)
 	case store.Applied:
-		q.cfg.did("cancel", id.String(), by)
+		q.cfg.did(ctx, "cancel", id.String(), by)
 	}
 	if e, err = q.Get(ctx, id); err == nil {
 		q.calls.hintCancel(&e, by)

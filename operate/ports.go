@@ -47,10 +47,10 @@ type Config struct {
 	Grades         Grades
 }
 
-// did records what somebody had done to something.
-func (c *Config) did(what, subject, by string) {
+// did records what somebody had done to something, with the reason that the context has.
+func (c *Config) did(ctx context.Context, what, subject, by string) {
 	if c.Journal != nil {
-		c.Journal(messages.JournalEntry{Kind: messages.JournalOperator, Subject: subject, What: what, Caller: by})
+		c.Journal(messages.JournalEntry{Kind: messages.JournalOperator, Subject: subject, What: what, Reason: view.ReasonOf(ctx), Caller: by})
 	}
 }
 

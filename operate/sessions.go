@@ -82,7 +82,7 @@ func (s *sessions) EndSession(ctx context.Context, pool, name, by string) (view.
 		return v, sessionBusy(&v, "it was bound anew meanwhile; try again")
 	}
 	s.cfg.Logger.Info("session is ended by an operator", "pool", pool, "session", name, "epoch", v.Epoch, "by", by)
-	s.cfg.did("end_session", pool+"/"+name, by)
+	s.cfg.did(ctx, "end_session", pool+"/"+name, by)
 	s.tellEnded(ctx, &binding)
 	v.Worker, v.Affinity = messages.WorkerKey{}, view.NoAffinity
 	return v, nil

@@ -138,13 +138,13 @@ func (s *steering) CordonWorker(ctx context.Context, id messages.WorkerID, cordo
 	} else {
 		_, err = s.calls.ask(ctx, &t.node, steerTime, messages.Placement{}, wire.Cordon{Pool: t.pool, Slot: &t.slot, Cordoned: cordoned, By: by})
 	}
-	return s.done(err, cordonWords[cordoned], string(id), by)
+	return s.done(ctx, err, cordonWords[cordoned], string(id), by)
 }
 
 // done records a command that was carried out.
-func (s *steering) done(err error, what, subject, by string) error {
+func (s *steering) done(ctx context.Context, err error, what, subject, by string) error {
 	if err == nil {
-		s.cfg.did(what, subject, by)
+		s.cfg.did(ctx, what, subject, by)
 	}
 	return err
 }
@@ -167,7 +167,7 @@ func (s *steering) KillWorker(ctx context.Context, id messages.WorkerID, by stri
 		kill := wire.Kill{Pool: t.pool, Slot: t.slot, Generation: d.Generation, By: by}
 		_, err = s.calls.ask(ctx, &t.node, steerTime, messages.Placement{}, kill)
 	}
-	return s.done(err, "kill", string(id), by)
+	return s.done(ctx, err, "kill", string(id), by)
 }
 
 // CordonNode gives a node no more work, or gives it work again. The cordon ends with this boot of the node.
@@ -181,7 +181,7 @@ func (s *steering) CordonNode(ctx context.Context, id string, cordoned bool, by 
 	} else {
 		_, err = s.calls.ask(ctx, &t.node, steerTime, messages.Placement{}, wire.Cordon{Cordoned: cordoned, By: by})
 	}
-	return s.done(err, cordonWords[cordoned], t.node.Name, by)
+	return s.done(ctx, err, cordonWords[cordoned], t.node.Name, by)
 }
 
 // DrainNode has a node finish what runs and stop.
@@ -195,5 +195,5 @@ func (s *steering) DrainNode(ctx context.Context, id, by string) error {
 	} else {
 		_, err = s.calls.ask(ctx, &t.node, steerTime, messages.Placement{}, wire.Drain{By: by})
 	}
-	return s.done(err, "drain", t.node.Name, by)
+	return s.done(ctx, err, "drain", t.node.Name, by)
 }

@@ -50,4 +50,5 @@ type SubmitBody struct {
 // RetryBody is the body of a retry. It is optional.
 type RetryBody struct {
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
+	Reason         string `json:"reason,omitempty" doc:"why, for the journal; up to 512 bytes"`
 }

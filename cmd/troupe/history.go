@@ -30,7 +30,7 @@ func (h history) command() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&since, "since", "", "only at this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
 	f.StringVar(&until, "until", "", "only before this time, or so long ago")
-	f.StringVar(&kind, "kind", "", "only these kinds, joined with commas: node, pool, router, session, server, operator, gap")
+	f.StringVar(&kind, "kind", "", "only these kinds, joined with commas: node, pool, router, session, server, operator, mark, gap")
 	f.StringVar(&subject, "subject", "", "only about this: an incarnation, a pool, a session as POOL/NAME, store, broker, or what a command named")
 	f.IntVarP(&limit, "limit", "n", 100, "how many, 1 to 1000")
 	cmd.RunE = h.withClient(func(ctx context.Context, c *client.Client, _ []string) error {

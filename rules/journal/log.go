@@ -25,6 +25,7 @@ var rates = map[messages.JournalKind]rate{
 	messages.JournalSession:  {500, 500 * time.Millisecond},
 	messages.JournalOperator: {2000, 200 * time.Millisecond},
 	messages.JournalServer:   {200, time.Second},
+	messages.JournalMark:     {200, time.Second},
 }
 
 // GapDetail is the detail of a gap: entries of the kind that is its subject are missing, from its At to Until.

@@ -56,7 +56,7 @@ type Minutes struct {
 	entries int
 	// over is the newest minute that was forgotten. The store may have rows of it, which a new count would replace, so what is older counts
 	// in the minute after it.
-	over int64
+	over    int64
 	Dropped int // rows that were dropped before the store had them
 }
 
