@@ -132,10 +132,11 @@ web: ## Check the console and build it: web/src to web/dist.
 	$(NPM) ci
 	$(NPM) run check
 	$(NPM) run build
+	cp web/node_modules/axe-core/axe.min.js test/browser/testdata/
 
 .PHONY: check-web
 check-web: web ## Check that web/dist is what web/src builds.
-	@[ -z "$$(git status --porcelain web/dist)" ] || { git status --short web/dist; echo "web/dist is not what web/src builds: commit it" >&2; exit 1; }
+	@[ -z "$$(git status --porcelain web/dist test/browser/testdata)" ] || { git status --short web/dist test/browser/testdata; echo "web/dist is not what web/src builds: commit it" >&2; exit 1; }
 
 .PHONY: screenshots
 screenshots: need-test ## Take a picture of each page of the console that the tests look at, into bin/screenshots.

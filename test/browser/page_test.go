@@ -36,7 +36,7 @@ func open(t *testing.T, n *node, path string, passes ...string) *page {
 	t.Helper()
 	tab, leave := chromedp.NewContext(chromium)
 	t.Cleanup(leave)
-	ctx, stop := context.WithTimeout(tab, 2*patience)
+	ctx, stop := context.WithTimeout(tab, 4*patience)
 	t.Cleanup(stop)
 	p := &page{t: t, ctx: ctx, n: n, passes: passes}
 	chromedp.ListenTarget(tab, p.hear)
@@ -170,7 +170,8 @@ var (
 	themes = []string{"light", "dark"}
 )
 
-// looks checks the page at every width and in every theme: nothing reaches beyond the screen. With -screenshots it takes
+// looks checks the page at every width and in every theme: nothing reaches beyond the screen, and axe
+// finds nothing. With -screenshots it takes
 // pictures.
 func (p *page) looks(name string) {
 	p.t.Helper()
@@ -180,6 +181,9 @@ func (p *page) looks(name string) {
 			p.until(fmt.Sprintf("%s fits into %d px", name, width), func() bool {
 				return p.value("document.documentElement.scrollWidth <= innerWidth") == "true"
 			})
+			if (width == widths[0]) == (theme == themes[0]) { // each width and each theme once
+				p.accessible(fmt.Sprintf("%s at %d px, %s", name, width, theme))
+			}
 			p.picture(fmt.Sprintf("%s-%d-%s", name, width, theme))
 		}
 	}

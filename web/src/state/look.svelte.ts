@@ -19,6 +19,7 @@ function keep(name: string, value: string): void {
 
 let theme = $state(kept('theme', themes) as Theme)
 let rows = $state(kept('rows', ['comfortable', 'compact']))
+let keys = $state(kept('keys', ['on', 'off']))
 let zone = $state(kept('zone', ['local', 'utc']))
 
 export const look = {
@@ -26,6 +27,8 @@ export const look = {
   set theme(value) { theme = value; keep('theme', value); look.apply() },
   get rows() { return rows },
   set rows(value) { rows = value; keep('rows', value); look.apply() },
+  get keys() { return keys === 'on' },
+  set keys(value) { keys = value ? 'on' : 'off'; keep('keys', keys) },
   get utc() { return zone === 'utc' },
   set utc(value) { zone = value ? 'utc' : 'local'; keep('zone', zone) },
   apply(): void {

@@ -1,0 +1,49 @@
+package browser
+
+import (
+	_ "embed"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// axe finds what keeps people from using a page: contrast, names, roles, order. make web copies it from npm.
+//
+//go:embed testdata/axe.min.js
+var axe string
+
+// accessible fails if axe finds something.
+func (p *page) accessible(what string) {
+	p.t.Helper()
+	var found []string
+	p.do(chromedp.Evaluate(axe+";0", nil), chromedp.Evaluate(`axe.run(document, {resultTypes: ['violations']}).then((r) =>
+		r.violations.map((v) => v.id + ': ' + v.help + ': ' + v.nodes.slice(0, 3).map((n) => n.html + ' ' + (n.any[0]?.message ?? '')).join(' | ')))`,
+		&found, func(e *runtime.EvaluateParams) *runtime.EvaluateParams { return e.WithAwaitPromise(true) }))
+	assert.Empty(p.t, found, what)
+}
+
+// Everything can be done by keyboard.
+func TestTheConsoleIsUsedByKeyboard(t *testing.T) {
+	n := shared(t)
+	submit(t, n, "core.noop", map[string]any{}, map[string]any{"labels": map[string]any{"test": "keys"}, "wait_seconds": 10})
+	p := open(t, n, "/console/")
+	p.shows("h1", "Overview")
+	p.do(chromedp.KeyEvent("g"), chromedp.KeyEvent("e"))
+	p.shows("h1", "Executions")
+	p.do(chromedp.KeyEvent("/"))
+	require.Equal(t, "filter", p.value("document.activeElement.id"))
+	p.do(chromedp.KeyEvent("label:test=keys" + kb.Enter))
+	p.until("one row", func() bool { return p.count("tbody tr") == 1 })
+	p.do(chromedp.Evaluate("document.activeElement.blur()", nil), chromedp.KeyEvent("j"))
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.shows("h1", "Execution ")
+	p.do(chromedp.KeyEvent("?"))
+	p.shows("dialog.keys", "next and previous row")
+	p.accessible("the list of keys")
+	require.True(t, strings.HasPrefix(p.value("location.pathname"), "/console/executions/"))
+}
