@@ -26,8 +26,10 @@ const (
 	PayloadsHide  = "hide"
 )
 
-// ConsoleModes and ConsolePayloads list the words that Console takes.
-func ConsoleModes() []string    { return []string{ConsoleFull, ConsoleReadOnly, ConsoleOff} }
+// ConsoleModes lists the words that Console.Mode takes.
+func ConsoleModes() []string { return []string{ConsoleFull, ConsoleReadOnly, ConsoleOff} }
+
+// ConsolePayloads lists the words that Console.Payloads takes.
 func ConsolePayloads() []string { return []string{PayloadsShow, PayloadsClick, PayloadsHide} }
 
 // DefaultConsole is the console where nothing is set.
