@@ -212,7 +212,7 @@ func (w *Worker) over(l *leaving) {
 	}
 	w.out.Send(w.cfg.Pool, &WorkerEnded{
 		Slot: w.key.Slot, Generation: w.gen, Cause: l.cause, Why: l.why, Wanted: l.wanted,
-		WasReady: w.condition.ready, Traceback: w.ending.trace, Taken: w.queue.taken,
+		WasReady: w.condition.ready, Traceback: w.ending.trace,
 	})
 	w.out.Stop(w.self)
 }

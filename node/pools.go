@@ -29,9 +29,7 @@ type pools struct {
 type poolHandle struct {
 	pid    *actor.PID
 	memory *supervisor.Memory
-	// openings are what its router would accept for an offer.
-	openings supervisor.Openings
-	config   atomic.Pointer[supervisor.PoolConfig]
+	config atomic.Pointer[supervisor.PoolConfig]
 }
 
 func newPools(logger hclog.Logger) *pools {

@@ -35,10 +35,9 @@ func (s standing) String() string { return standingNames[s] }
 type worker struct {
 	seen     WorkerSeen
 	standing standing
-	depth    int  // flights on it
-	running  int  // of them, claimed
-	free     int  // its share of the roster's free capacity
-	idle     bool // it counts among the roster's idle workers
+	depth    int // flights on it
+	running  int // of them, claimed
+	free     int // its share of the roster's free capacity
 	flights  *flight
 	parked   queue     // sessions' executions that wait for this worker
 	listed   time.Time // its moment in the roster's beats heap; zero: it is not there
@@ -179,22 +178,6 @@ func (r *Roster) settleFree(w *worker) {
 	}
 	r.free += free - w.free
 	w.free = free
-	r.setIdle(w, free > 0 && w.depth == 0 && w.seen.Grade == health.Healthy && r.mayClaim(w))
-}
-
-// mayClaim reports whether what is offered may be given to the worker.
-func (r *Roster) mayClaim(w *worker) bool {
-	return r.config.Claims.IsZero() || r.config.Claims == w.seen.Worker.Incarnation
-}
-
-func (r *Roster) setIdle(w *worker, idle bool) {
-	switch {
-	case idle && !w.idle:
-		r.idle++
-	case !idle && w.idle:
-		r.idle--
-	}
-	w.idle = idle
 }
 
 // workerGone takes a slot, or its generation, out of the pool: its bindings end, what is queued on it is taken back.
@@ -244,7 +227,6 @@ func (r *Roster) removeWorker(w *worker) {
 	r.counts[w.standing]--
 	r.free -= w.free
 	w.free, w.standing = 0, standings
-	r.setIdle(w, false)
 	delete(r.workers, w.seen.Worker)
 	if w.flights != nil {
 		r.departed[w.seen.Worker] = w
