@@ -39,7 +39,8 @@ func TestLargeMessagesAreTakenByTheirBytes(t *testing.T) {
 	var held []broker.Delivery
 	take := func() bool {
 		select {
-		case d := <-c.Deliveries():
+		case d, open := <-c.Deliveries():
+			require.True(t, open, "%v", c.Err())
 			require.False(t, got[d.ID], "message %s came twice", d.ID)
 			held = append(held, d)
 			bytes := 0

@@ -31,6 +31,7 @@ func (c *consumer) subscribe(prefetch int) joined {
 // subscription has ended; before that, the server would deliver it here again at once. It returns false if the server
 // exceeded the prefetch.
 func (c *consumer) take(d amqp.Delivery) bool {
+	c.heard()
 	if !c.window.arrive(len(d.Body)) {
 		c.held++
 		c.excess = append(c.excess, d.DeliveryTag)
@@ -117,6 +118,14 @@ func (c *consumer) answered() {
 	if c.late != nil {
 		c.late.Stop()
 		c.late = nil
+	}
+}
+
+// heard gives the awaited answer its whole time again: what the server has sent before it still arrives, and that may be many
+// large deliveries on a slow connection. The prefetch bounds how many.
+func (c *consumer) heard() {
+	if c.late != nil {
+		c.late.Reset(consumeMax)
 	}
 }
 
