@@ -22,7 +22,7 @@ var (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	// These tests mostly wait, so more of them run at the same time than there are cores.
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	if err := flag.Set("test.parallel", "6"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
