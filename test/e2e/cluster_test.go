@@ -21,7 +21,7 @@ import (
 )
 
 // clusterTime bounds the quick start with three nodes. On an idle machine it takes about 15 s.
-const clusterTime = 100 * time.Second
+const clusterTime = 200 * time.Second
 
 var (
 	clusterRoom     = regexp.MustCompile(`on database (\S+) and prefix (\S+)`)
