@@ -133,7 +133,7 @@ func TestAReloadStartsABrokenPoolThatHasNotChanged(t *testing.T) {
 func TestATrialThatHangsEnds(t *testing.T) {
 	t.Parallel()
 	first, _ := pairOfPacks(t)
-	k := lab(t, func(c *node.Config) { c.InitTimeout = 2 * time.Second }, first)
+	k := lab(t, func(c *node.Config) { c.InitTimeout = 6 * time.Second }, first)
 	before := k.ready("first.own", 0, 0)
 	pid := k.data + "/hung.pid"
 	writeFiles(t, first, files{"say.py": "import os, time\nopen(" + `"` + pid + `"` + ", 'w').write(str(os.getpid()))\ntime.sleep(600)\n"})
