@@ -50,6 +50,12 @@ func playNode() {
 	if err != nil {
 		panic(err)
 	}
+	go func() { // from the beginning: on a slow machine the programs may take longer to start than a lease
+		for range time.Tick(100 * time.Millisecond) {
+			g.Renew(time.Now())
+		}
+	}()
+	signal.Ignore(syscall.SIGTERM)
 	dir := os.Getenv("PIDS")
 	for _, script := range os.Args[1:] {
 		_, err := g.Start(context.Background(), Spec{Argv: []string{"sh", "-c", script}, Dir: dir, Env: environment()}, func(Event) {})
@@ -58,10 +64,7 @@ func playNode() {
 		}
 	}
 	fmt.Println("guardian", g.Pid())
-	signal.Ignore(syscall.SIGTERM)
-	for range time.Tick(100 * time.Millisecond) {
-		g.Renew(time.Now())
-	}
+	select {}
 }
 
 // playEater allocates and touches memory in steps of 8 MiB, up to a bound that the machine can bear.

@@ -3,6 +3,7 @@ package sdk_test
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -162,6 +163,9 @@ func TestTheDemoPack(t *testing.T) {
 
 	_, err := w.Send("execute", demo("crash", map[string]any{"status": 7}).args())
 	require.NoError(t, err)
+	// A worker whose requests end exits by itself: they must not end before it has crashed.
+	_, err = w.Read()
+	require.ErrorIs(t, err, io.EOF)
 	var exit *exec.ExitError
 	require.ErrorAs(t, w.Close(), &exit)
 	require.Equal(t, 7, exit.ExitCode())

@@ -102,6 +102,10 @@ func repository(t *testing.T) string {
 	return root
 }
 
+// slowMachine bounds what a worker that keeps the rules may take to start, and to parse a frame of 16 MiB, on a busy machine:
+// the Perl example parses it in Perl.
+const slowMachine = 3 * time.Minute
+
 // good is a worker that keeps every rule.
 type good struct {
 	argv    []string
@@ -121,6 +125,7 @@ func goodWorkers(t *testing.T) map[string]good {
 		return check.Options{
 			Action: "check.wait", Root: dir, Entrypoint: entrypoint, Env: env,
 			Parameters: json.RawMessage(`{"seconds":0}`), BusyParameters: json.RawMessage(`{"seconds":30}`),
+			InitTimeout: slowMachine,
 		}
 	}
 	perl := with("")
@@ -178,12 +183,12 @@ func TestWithoutAnActionAnErrorIsAnAnswer(t *testing.T) {
 const base = `
 import json, os, struct, sys, time
 def take(n):
-    b = b""
+    b = bytearray()
     while len(b) < n:
         c = os.read(3, n - len(b))
         if not c: at_end()
         b += c
-    return b
+    return bytes(b)
 def put(b):
     while b: b = b[os.write(4, b):]
 def frame(o):
@@ -318,7 +323,7 @@ func TestTheBaseOfTheBrokenWorkersPasses(t *testing.T) {
 	t.Parallel()
 	script := strings.Replace(base, "#CHANGE", `HELLO["capabilities"] = {"sessions": True, "snapshot": True}`, 1)
 	var table bytes.Buffer
-	report, err := check.Run(t.Context(), newGuardian(t), []string{"python3", "-c", script}, check.Options{Action: "check.x"}, &table)
+	report, err := check.Run(t.Context(), newGuardian(t), []string{"python3", "-c", script}, check.Options{Action: "check.x", InitTimeout: slowMachine}, &table)
 	require.NoError(t, err)
 	require.True(t, report.Passed(), table.String())
 }
