@@ -80,8 +80,10 @@ fast: need-go ## Run the tests of about a minute: all packages but those that ne
 .PHONY: test
 test: test-race test-real fuzz ## Run every test, most of them under the race detector, and every fuzz target for a moment.
 
+# Everything is compiled before the first test, which would otherwise share the cores with the compiler.
 .PHONY: test-race
-test-race: need-test
+test-race: need-test build
+	$(GO) build $(RACE) ./...
 	TROUPE_TEST_UNSKIPPED=1 $(GO) test $(RACE) -json -parallel $(PARALLEL) -timeout 15m \
 		$$($(GO) list ./... | grep -vE '$(REAL)|$(NODES)') | $(SHOW_TIMES)
 	TROUPE_TEST_UNSKIPPED=1 $(GO) test $(RACE) -json -p 1 -parallel $(PARALLEL_NODES) -timeout 15m \
