@@ -45,6 +45,7 @@ func TestTablesAreStoredForWhatChangesInThem(t *testing.T) {
 		"execution":     {"fillfactor": 30, vacuum: 0.01, vacuumInserts: 0.05, analyze: 0.05, delay: 0},
 		"lane":          {"fillfactor": 80, vacuum: 0.01, delay: 0},
 		"session":       {"fillfactor": 70, vacuum: 0.01},
+		"rollup":        {"fillfactor": 70},
 		"node":          {"fillfactor": 50, vacuum: 0.01},
 		"worker":        {"fillfactor": 50, vacuum: 0.01},
 		"outbox":        {"toast_tuple_target": 8160, vacuum: 0, "autovacuum_vacuum_threshold": 500, "autovacuum_vacuum_insert_threshold": -1, delay: 0},

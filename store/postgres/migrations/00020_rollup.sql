@@ -17,7 +17,9 @@ CREATE TABLE rollup (
 COMMENT ON TABLE rollup IS 'How many executions were submitted and ended in each minute, and how long they waited and ran, as each node counted. Kept for retention.journal.';
 COMMENT ON COLUMN rollup.minute IS 'When the minute begins.';
 COMMENT ON COLUMN rollup.incarnation IS 'The boot of the node that counted.';
+COMMENT ON COLUMN rollup.pool IS 'The pool.';
 COMMENT ON COLUMN rollup.action IS 'The action, or (other) for what has no row of its own.';
+COMMENT ON COLUMN rollup.version IS 'The version of the action.';
 COMMENT ON COLUMN rollup.status IS 'How they ended, as in execution_status; 0: they were submitted.';
 COMMENT ON COLUMN rollup.code IS 'The code of their error; empty: none.';
 COMMENT ON COLUMN rollup.n IS 'How many.';
