@@ -40,7 +40,7 @@ type Rule struct {
 	Name     string
 	Severity Severity
 	Subject  Subject
-	Query    string // the measured value, in PromQL: a series for each subject
+	Measure  Measure // what is compared: a value for each subject
 	Bad      Comparison
 	Limit    float64
 	For      time.Duration // how long the value must be bad; 0: one look is enough
@@ -52,6 +52,9 @@ type Rule struct {
 // Key tells the rules apart: one name may have a rule of each severity.
 func (r *Rule) Key() string { return r.Name + " " + string(r.Severity) }
 
+// Runbook is where the documentation tells of the rule.
+func (r *Rule) Runbook() string { return runbook + r.Name }
+
 // Breaks reports whether a value is bad.
 func (r *Rule) Breaks(value float64) bool {
 	if r.Bad == Is {
@@ -62,7 +65,7 @@ func (r *Rule) Breaks(value float64) bool {
 
 // Expression is the rule's condition in PromQL.
 func (r *Rule) Expression() string {
-	return fmt.Sprintf("%s %s %s", r.Query, r.Bad, strconv.FormatFloat(r.Limit, 'f', -1, 64))
+	return fmt.Sprintf("%s %s %s", r.Measure.PromQL(), r.Bad, strconv.FormatFloat(r.Limit, 'f', -1, 64))
 }
 
 // Named is the rule's summary for a subject and a value.

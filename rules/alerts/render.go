@@ -22,7 +22,7 @@ func Prometheus(rules []Rule) string {
 		}
 		fmt.Fprintf(&b, "        labels:\n          severity: %s\n        annotations:\n", r.Severity)
 		fmt.Fprintf(&b, "          summary: %s\n", quoted(r.Named("{{ $labels."+string(r.Subject)+" }}", "{{ $value | humanize }}")))
-		fmt.Fprintf(&b, "          description: %s\n          runbook: %s%s\n", quoted(r.Means), runbook, r.Name)
+		fmt.Fprintf(&b, "          description: %s\n          runbook: %s\n", quoted(r.Means), r.Runbook())
 	}
 	return b.String()
 }

@@ -2,8 +2,8 @@ package alerts
 
 import "time"
 
-// busy is a condition on how many executions a pool must have ended in five minutes before a share of them means something.
-const busy = " and sum by (pool) (increase(troupe_executions_total[5m])) >= 20)"
+// busy is how many executions a pool must have ended in five minutes before a share of them means something.
+const busy = 20
 
 // Rules are all alerts, the most urgent first.
 func Rules() []Rule {
@@ -17,44 +17,44 @@ func Rules() []Rule {
 func servers() []Rule {
 	return []Rule{
 		{
-			Name: "store_away", Severity: Critical, Subject: Node, Query: "troupe_store_up", Bad: Is, Limit: 0, For: 30 * time.Second,
+			Name: "store_away", Severity: Critical, Subject: Node, Measure: own{node("troupe_store_up")}, Bad: Is, Limit: 0, For: 30 * time.Second,
 			Summary: "the store does not answer",
 			Means:   "The node cannot read or write its store. It accepts nothing, places nothing and keeps the outcomes of what runs. It fences itself when its lease runs out.",
 			Do:      "Check that the database runs and can be reached from this node: `troupe doctor --store URL`. When it is back, the node goes on by itself.",
 		},
 		{
-			Name: "broker_away", Severity: Critical, Subject: Node, Query: "troupe_broker_up", Bad: Is, Limit: 0, For: 30 * time.Second,
+			Name: "broker_away", Severity: Critical, Subject: Node, Measure: own{node("troupe_broker_up")}, Bad: Is, Limit: 0, For: 30 * time.Second,
 			Summary: "the broker is not connected",
 			Means:   "Submissions are stored and wait. Nothing is placed on workers until the broker is back; what runs goes on.",
 			Do:      "Check that RabbitMQ runs and can be reached from this node: `troupe doctor`. When it is back, what waits is placed.",
 		},
 		{
-			Name: "broker_blocked", Severity: Critical, Subject: Node, Query: "troupe_broker_blocked", Bad: Is, Limit: 1, For: 30 * time.Second,
+			Name: "broker_blocked", Severity: Critical, Subject: Node, Measure: own{node("troupe_broker_blocked")}, Bad: Is, Limit: 1, For: 30 * time.Second,
 			Summary: "the broker accepts no messages (a memory or disk alarm)",
 			Means:   "RabbitMQ has a memory or disk alarm and accepts nothing. Submissions are stored and wait.",
 			Do:      "`rabbitmq-diagnostics alarms` on the broker's machine says which. Give it memory or disk; nothing has to be restarted.",
 		},
 		{
-			Name: "recorder_stalled", Severity: Critical, Subject: Node, Query: "troupe_recorder_uncommitted_seconds", Bad: Above, Limit: 30, For: 0,
+			Name: "recorder_stalled", Severity: Critical, Subject: Node, Measure: own{node("troupe_recorder_uncommitted_seconds")}, Bad: Above, Limit: 30, For: 0,
 			Summary: "an outcome has waited {value} s to be stored",
 			Means:   "Changes of executions are not committed although they are asked for. Either the store is slow or away, or a row is locked by somebody else (`troupe_recorder_held_executions` counts those).",
 			Do:      "Look for long transactions and locks in the database. Nothing is lost while the node lives; do not kill it.",
 		},
 		{
-			Name: "store_slow", Severity: Warning, Subject: Node, Query: "histogram_quantile(0.99, sum by (instance, le) (rate(troupe_store_transaction_seconds_bucket[5m])))",
+			Name: "store_slow", Severity: Warning, Subject: Node, Measure: quantile{0.99, over{rate, 5, Series{Name: "troupe_store_transaction_seconds_bucket", By: "le"}}},
 			Bad: Above, Limit: 0.5, For: 5 * time.Minute,
 			Summary: "a transaction in a hundred takes more than {value} s",
 			Means:   "The store's disk or the database is slow. Each start and end of an execution waits for a transaction.",
 			Do:      "Compare with the database's own figures: disk latency, checkpoints, autovacuum, other load.",
 		},
 		{
-			Name: "outbox_behind", Severity: Warning, Subject: Cluster, Query: "max(troupe_notices_oldest_seconds)", Bad: Above, Limit: 60, For: time.Minute,
+			Name: "outbox_behind", Severity: Warning, Subject: Cluster, Measure: all{largest, Cluster, node("troupe_notices_oldest_seconds")}, Bad: Above, Limit: 60, For: time.Minute,
 			Summary: "the oldest completion notice has waited {value} s",
 			Means:   "Completion notices are sent later than executions end. The outcomes themselves are stored and can be read.",
 			Do:      "Check the broker, and which node sends (`troupe_notices_teller`); its log names refused notices. A queue that refuses messages because it is full shows here too.",
 		},
 		{
-			Name: "clock_skew", Severity: Warning, Subject: Node, Query: "abs(troupe_clock_ahead_seconds)", Bad: Above, Limit: 1, For: 2 * time.Minute,
+			Name: "clock_skew", Severity: Warning, Subject: Node, Measure: magnitude{own{node("troupe_clock_ahead_seconds")}}, Bad: Above, Limit: 1, For: 2 * time.Minute,
 			Summary: "its clock is {value} s away from the store's",
 			Means:   "The machine's clock and the store's differ. Troupe reckons with the store's time, so leases hold, but times in logs and those that programs note themselves are wrong.",
 			Do:      "Let NTP set the clock of this machine, and that of the store's.",
@@ -63,41 +63,41 @@ func servers() []Rule {
 }
 
 func workers() []Rule {
-	const unhealthy = `sum by (pool) (troupe_workers_by_grade{grade="unhealthy"}) / sum by (pool) (troupe_workers_by_grade)`
+	unhealthy := ratio{all{sum, Pool, grades("unhealthy")}, all{sum, Pool, grades()}}
 	return []Rule{
 		{
-			Name: "no_active_workers", Severity: Critical, Subject: Pool, Query: `sum by (pool) (troupe_workers_by_grade{grade=~"healthy|degraded"})`,
+			Name: "no_active_workers", Severity: Critical, Subject: Pool, Measure: all{sum, Pool, grades("healthy", "degraded")},
 			Bad: Is, Limit: 0, For: 30 * time.Second,
 			Summary: "no worker can take work",
 			Means:   "On no node has the pool a healthy or degraded worker. What is submitted to it waits, or fails with `no_workers` after `executor.no_worker_deadline`.",
 			Do:      "`troupe pools` and `troupe workers` show each worker's state and last failure. Is the pool broken, cordoned, or is it still starting?",
 		},
 		{
-			Name: "pool_broken", Severity: Critical, Subject: Pool, Query: "max by (pool) (troupe_pool_broken)", Bad: Is, Limit: 1, For: 0,
+			Name: "pool_broken", Severity: Critical, Subject: Pool, Measure: all{largest, Pool, pools("troupe_pool_broken")}, Bad: Is, Limit: 1, For: 0,
 			Summary: "its workers keep failing to start, on some node",
 			Means:   "Every worker of the pool on a node failed more often than the pool may restart them. The node tries again with growing pauses.",
 			Do:      "`troupe pools` shows the last error, `troupe workers` the stderr of the failed starts. Usually a module cannot be imported, or a secret or file is missing. After mending: `troupe reload`.",
 		},
 		{
-			Name: "unhealthy_workers", Severity: Critical, Subject: Pool, Query: unhealthy, Bad: Above, Limit: 0.7, For: time.Minute,
+			Name: "unhealthy_workers", Severity: Critical, Subject: Pool, Measure: unhealthy, Bad: Above, Limit: 0.7, For: time.Minute,
 			Summary: "a share of {value} of its workers is unhealthy",
 			Means:   "Most workers of the pool fail their probes or their work, or their heartbeats are old. Work is placed on them as a last resort only.",
 			Do:      "`troupe workers` lists the grade and its reasons. A common cause that all share: a service that they call, memory, or the node's heartbeat (see `heartbeat_late`).",
 		},
 		{
-			Name: "unhealthy_workers", Severity: Warning, Subject: Pool, Query: unhealthy, Bad: Above, Limit: 0.3, For: time.Minute,
+			Name: "unhealthy_workers", Severity: Warning, Subject: Pool, Measure: unhealthy, Bad: Above, Limit: 0.3, For: time.Minute,
 			Summary: "a share of {value} of its workers is unhealthy",
 			Means:   "Several workers of the pool fail their probes or their work. The others take their work.",
 			Do:      "`troupe workers` lists the grade and its reasons; `troupe worker probe ID` asks one again, `troupe kill worker ID` replaces it.",
 		},
 		{
-			Name: "workers_restarting", Severity: Warning, Subject: Pool, Query: "60 * sum by (pool) (rate(troupe_worker_restarts_total[10m]))", Bad: Above, Limit: 6, For: 5 * time.Minute,
+			Name: "workers_restarting", Severity: Warning, Subject: Pool, Measure: minutely{all{sum, Pool, over{rate, 10, pools("troupe_worker_restarts_total")}}}, Bad: Above, Limit: 6, For: 5 * time.Minute,
 			Summary: "{value} workers a minute are started again after a failure",
 			Means:   "Workers die again and again: their programs crash, are killed for memory, or do not answer.",
 			Do:      "`troupe workers` shows the last failure of each, `troupe list --status failed,abandoned` what ran. The error of an execution that ended its worker names it.",
 		},
 		{
-			Name: "dispatch_late", Severity: Warning, Subject: Pool, Query: "sum by (pool) (increase(troupe_dispatch_echo_late_total[5m]))", Bad: Above, Limit: 0, For: 0,
+			Name: "dispatch_late", Severity: Warning, Subject: Pool, Measure: all{sum, Pool, over{increase, 5, pools("troupe_dispatch_echo_late_total")}}, Bad: Above, Limit: 0, For: 0,
 			Summary: "a message to its workers did not come back in time",
 			Means:   "A probe that goes the way of placements was late: the broker, the way to the workers or their actors deliver slowly or not at all.",
 			Do:      "`troupe tree troupe/pools/NAME` shows the mailboxes. See *A pool that does not deliver* in troubleshooting.md.",
@@ -106,28 +106,32 @@ func workers() []Rule {
 }
 
 func executions() []Rule {
-	const retries = "(sum by (pool) (rate(troupe_retries_total[5m])) / sum by (pool) (rate(troupe_executions_total[5m]))" + busy
+	ended := pools("troupe_executions_total")
+	retries := among{
+		ratio{all{sum, Pool, over{rate, 5, pools("troupe_retries_total")}}, all{sum, Pool, over{rate, 5, ended}}},
+		all{sum, Pool, over{increase, 5, ended}}, busy,
+	}
 	return []Rule{
 		{
-			Name: "high_execution_timeout_rate", Severity: Warning, Subject: Pool, Query: "60 * sum by (pool) (rate(troupe_execution_timeouts_total[2m]))", Bad: Above, Limit: 10, For: 0,
+			Name: "high_execution_timeout_rate", Severity: Warning, Subject: Pool, Measure: minutely{all{sum, Pool, over{rate, 2, pools("troupe_execution_timeouts_total")}}}, Bad: Above, Limit: 10, For: 0,
 			Summary: "{value} executions a minute end for a timeout",
 			Means:   "Runs take longer than they may, stop showing signs of life, or executions wait longer than their deadline. The label `code` of the metric says which.",
 			Do:      "`troupe list --status timed_out --pool NAME`, then `troupe timeline ID` of one: did it wait or run? Raise `timeout_seconds`, give the pool more workers, or mend what it calls.",
 		},
 		{
-			Name: "retry_rate", Severity: Critical, Subject: Pool, Query: retries, Bad: Above, Limit: 0.5, For: 5 * time.Minute,
+			Name: "retry_rate", Severity: Critical, Subject: Pool, Measure: retries, Bad: Above, Limit: 0.5, For: 5 * time.Minute,
 			Summary: "for each execution that ends, {value} retries are made",
 			Means:   "More than half of what ends is tried again. Counted where at least 20 executions ended in five minutes.",
 			Do:      "The label `reason` of `troupe_retries_total` says why. Where a service that all call is down, consider to cordon the pool until it is back.",
 		},
 		{
-			Name: "retry_rate", Severity: Warning, Subject: Pool, Query: retries, Bad: Above, Limit: 0.2, For: 5 * time.Minute,
+			Name: "retry_rate", Severity: Warning, Subject: Pool, Measure: retries, Bad: Above, Limit: 0.2, For: 5 * time.Minute,
 			Summary: "for each execution that ends, {value} retries are made",
 			Means:   "A fifth of what ends is tried again. Counted where at least 20 executions ended in five minutes.",
 			Do:      "The label `reason` of `troupe_retries_total` says why. `troupe_retries_succeeded_total` says whether it helps.",
 		},
 		{
-			Name: "stale_executions", Severity: Warning, Subject: Pool, Query: "max by (pool) (troupe_executions_scheduled_oldest_seconds)", Bad: Above, Limit: 300, For: 0,
+			Name: "stale_executions", Severity: Warning, Subject: Pool, Measure: all{largest, Pool, pools("troupe_executions_scheduled_oldest_seconds")}, Bad: Above, Limit: 300, For: 0,
 			Summary: "an execution was placed {value} s ago and has not started",
 			Means:   "A placement lies on a worker's queue. It should be taken back after `executor.claim_timeout`, so somebody who takes back does not work.",
 			Do:      "`troupe list --status scheduled --pool NAME`, then `troupe why ID`. See *A pool that does not deliver* in troubleshooting.md.",
@@ -136,22 +140,22 @@ func executions() []Rule {
 }
 
 func letters() []Rule {
-	const depth = "max(troupe_dead_letter_queue_messages)"
+	depth := all{largest, Cluster, node("troupe_dead_letter_queue_messages")}
 	return []Rule{
 		{
-			Name: "dlq_buildup", Severity: Critical, Subject: Cluster, Query: depth, Bad: Above, Limit: 100, For: 5 * time.Minute,
+			Name: "dlq_buildup", Severity: Critical, Subject: Cluster, Measure: depth, Bad: Above, Limit: 100, For: 5 * time.Minute,
 			Summary: "{value} dead letters have waited for five minutes",
 			Means:   "Dead letters come faster than they are handled, or nobody handles them. Each is an execution that waits to be placed again.",
 			Do:      "Does a node log \"Dead letter handler started\"? `troupe dead-letters` lists those that were put aside. See bridges.md.",
 		},
 		{
-			Name: "dlq_buildup", Severity: Warning, Subject: Cluster, Query: depth, Bad: Above, Limit: 100, For: 0,
+			Name: "dlq_buildup", Severity: Warning, Subject: Cluster, Measure: depth, Bad: Above, Limit: 100, For: 0,
 			Summary: "{value} dead letters wait",
 			Means:   "Many placements expired on workers' queues at once, as after the loss of a node with full queues.",
 			Do:      "Watch whether the number falls. If it does not, `dlq_buildup` becomes critical after five minutes.",
 		},
 		{
-			Name: "dlq_rate", Severity: Warning, Subject: Cluster, Query: "60 * sum(rate(troupe_dead_letters_total[5m]))", Bad: Above, Limit: 10, For: 0,
+			Name: "dlq_rate", Severity: Warning, Subject: Cluster, Measure: minutely{all{sum, Cluster, over{rate, 5, node("troupe_dead_letters_total")}}}, Bad: Above, Limit: 10, For: 0,
 			Summary: "{value} dead letters a minute",
 			Means:   "Placements expire on workers' queues: workers do not start what is placed on them.",
 			Do:      "The labels `reason` and `resolution` of `troupe_dead_letters_total` say why and what became of them. Compare `message_queue.rabbitmq.worker_queue_ttl_ms` with how long runs take.",
@@ -162,19 +166,19 @@ func letters() []Rule {
 func nodes() []Rule {
 	return []Rule{
 		{
-			Name: "node_lost", Severity: Critical, Subject: Cluster, Query: "sum(increase(troupe_nodes_lost_total[10m]))", Bad: Above, Limit: 0, For: 0,
+			Name: "node_lost", Severity: Critical, Subject: Cluster, Measure: all{sum, Cluster, over{increase, 10, node("troupe_nodes_lost_total")}}, Bad: Above, Limit: 0, For: 0,
 			Summary: "a node was declared dead in the last ten minutes",
 			Means:   "A node's process ended without a drain, froze, or lost its way to the store. Its executions are placed again where they may be repeated, or end as `abandoned`.",
 			Do:      "`troupe history --kind node` names it, why and since when. Is it restarted by its supervisor? `troupe list --status abandoned` shows what was not repeated.",
 		},
 		{
-			Name: "heartbeat_late", Severity: Warning, Subject: Node, Query: "troupe_heartbeat_age_seconds", Bad: Above, Limit: 30, For: 0,
+			Name: "heartbeat_late", Severity: Warning, Subject: Node, Measure: own{node("troupe_heartbeat_age_seconds")}, Bad: Above, Limit: 30, For: 0,
 			Summary: "its workers' heartbeats are {value} s old",
 			Means:   "The store has not accepted the heartbeats of this node's workers. Workers with old heartbeats count as unhealthy, and work is placed elsewhere.",
 			Do:      "Is the store slow or away for this node? Is the machine out of CPU? The node's log says \"Worker heartbeat is stale\".",
 		},
 		{
-			Name: "actor_stuck", Severity: Warning, Subject: Node, Query: "troupe_stuck_actors", Bad: Above, Limit: 0, For: time.Minute,
+			Name: "actor_stuck", Severity: Warning, Subject: Node, Measure: own{node("troupe_stuck_actors")}, Bad: Above, Limit: 0, For: time.Minute,
 			Summary: "{value} actors have handled one message for too long",
 			Means:   "A part of the node does not get on while others wait for it. That is a fault of the program, or a machine without CPU.",
 			Do:      "`troupe tree` shows it with its mailbox. Report it, with what `/debug/pprof/goroutine?debug=2` shows where `--pprof-listen` is set.",

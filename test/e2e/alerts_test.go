@@ -128,7 +128,7 @@ var alertCases = []alertCase{
 	{"an actor is stuck", map[string]string{"troupe_stuck_actors": steady1}, []string{"actor_stuck warning"}},
 }
 
-// promtool is the input of `promtool test rules` for all cases: what fires after 25 minutes.
+// promtool is the input of `promtool test rules` for all cases: what fires after 25 minutes, and what a node makes of the same series.
 func promtool(t *testing.T, rules string, series scrape) string {
 	t.Helper()
 	var b strings.Builder
@@ -145,6 +145,9 @@ func promtool(t *testing.T, rules string, series scrape) string {
 			name, severity, _ := strings.Cut(key, " ")
 			fmt.Fprintf(&b, "          - {labels: '{alertname=%q, severity=%q}', value: 1}\n", name, severity)
 		}
+		watch := watched(t, course)
+		require.ElementsMatch(t, c.fires, firing(watch), "what a node finds: %s", c.name)
+		expectValues(&b, watch)
 	}
 	return b.String()
 }
@@ -174,6 +177,11 @@ func TestAlertsFireOnTheMetricsOfANode(t *testing.T) {
 		series = n.scrape(t)
 		return series["troupe_nodes_lost_total"] == "1" && series.has("troupe_dead_letters_total{") && series.has("troupe_retries_total{") &&
 			series.has("troupe_heartbeat_age_seconds")
+	})
+
+	await(t, "the node finds the loss by itself", func() bool {
+		_, page := n.raw(t, "GET", "/api/v1/findings", nil)
+		return strings.Contains(string(page), `"name":"node_lost","severity":"critical","kind":"cluster"`)
 	})
 
 	rules, err := filepath.Abs("../../deploy/prometheus/troupe-alerts.yaml")
