@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/peers"
+	"github.com/troupe-run/troupe/rules/alerts"
 	"github.com/troupe-run/troupe/supervisor"
 )
 
@@ -18,7 +19,7 @@ func (o *Operator) Handlers() []peers.Handler {
 	return []peers.Handler{
 		peers.Handle(s.cancel), peers.Handle(s.drain), peers.Handle(s.output),
 		peers.HandleLong(steerTime, s.kill), peers.HandleLong(steerTime, s.cordon),
-		peers.HandleLong(steerTime, s.workers), peers.HandleLong(steerTime, s.pools),
+		peers.HandleLong(steerTime, s.workers), peers.HandleLong(steerTime, s.pools), peers.HandleLong(steerTime, s.readings),
 		peers.HandleLong(o.own.probeTime(), s.probe),
 	}
 }
@@ -132,4 +133,12 @@ func (s steered) pools(ctx context.Context, _ peers.Request, m wire.Pools) (wire
 	}
 	return pageOf(s.own.ownPools(ctx), m.After, func(p view.Pool) string { return p.Name },
 		func(p view.Pool, after string) bool { return p.Name > after })
+}
+
+func (s steered) readings(ctx context.Context, _ peers.Request, m wire.Readings) (wire.Body, error) {
+	if err := s.shut(); err != nil {
+		return done(err)
+	}
+	return pageOf(s.cfg.Readings(ctx), m.After, func(r alerts.Reading) string { return r.Series },
+		func(r alerts.Reading, after string) bool { return r.Series > after })
 }

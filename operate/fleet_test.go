@@ -54,6 +54,29 @@ func TestAllNodesAreShown(t *testing.T) {
 	require.Equal(t, [3]int{3, 2, 1}, [3]int{pools.Pools[0].Workers, pools.Pools[0].Ready, pools.Pools[0].Stale})
 }
 
+// Any node reads the series of all, and names those that do not answer.
+func TestTheSeriesOfAllNodesAreRead(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	a, b := c.join("a", "shell", 2), c.join("b", "python", 1)
+	read, missing, err := a.Readings(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, missing)
+	workers := map[string]float64{}
+	for _, n := range read {
+		require.Len(t, n.Readings, 2)
+		for pool, count := range n.Readings[1].Values {
+			workers[n.Node+"/"+pool] = count
+		}
+	}
+	require.Equal(t, map[string]float64{"a/shell": 2, "b/python": 1}, workers)
+	c.lost[b.cfg.Incarnation] = true
+	read, missing, err = a.Readings(t.Context())
+	require.NoError(t, err)
+	require.Len(t, read, 1)
+	require.Equal(t, "b", missing[0].Node)
+}
+
 // A command is carried out by the node that has the worker, once, whichever node was asked.
 func TestCommandsReachTheNodeOfTheWorker(t *testing.T) {
 	t.Parallel()

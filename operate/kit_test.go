@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/peers"
+	"github.com/troupe-run/troupe/rules/alerts"
 	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/rules/lifecycle"
 	"github.com/troupe-run/troupe/rules/roster"
@@ -87,6 +88,9 @@ func (c *cluster) join(name, pool string, workers int) *node {
 	s.cfg = Config{
 		Name: name, Incarnation: messages.NewIncarnation(), Logger: hclog.NewNullLogger(), Store: c.store, Clock: &clock.Clock{},
 		Pools: s, Self: s, Servers: s, Members: s, Record: s.record, Feeds: actors.NewFeeds(), Outcomes: actors.NewOutcomes(),
+		Readings: func(context.Context) []alerts.Reading {
+			return []alerts.Reading{{Series: "troupe_store_up", Values: map[string]float64{"": 1}}, {Series: "troupe_workers_by_grade", Values: map[string]float64{pool: float64(workers)}}}
+		},
 		MarkPool: func(*view.Pool) {}, Retries: func(context.Context, *messages.Execution) view.Retry { return view.Retry{} },
 		SessionTimeout: time.Minute, ProbeTimeout: time.Second, BeatEvery: time.Second,
 		Grades: Grades{health.Thresholds{Heartbeat: health.Limit(10*time.Second, 3)}, 3},
@@ -204,6 +208,8 @@ func (s *stage) AskLong(ctx context.Context, _ time.Duration, to messages.Incarn
 		return a.workers(ctx, r, m)
 	case wire.Pools:
 		return a.pools(ctx, r, m)
+	case wire.Readings:
+		return a.readings(ctx, r, m)
 	case wire.ProbeWorker:
 		return a.probe(ctx, r, m)
 	case wire.Kill:

@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-run/troupe/messages/wire"
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/peers"
+	"github.com/troupe-run/troupe/rules/alerts"
 	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/rules/roster"
 	"github.com/troupe-run/troupe/store"
@@ -34,6 +35,8 @@ type Config struct {
 	Feeds    *actors.Feeds    // what the runs of this node write
 	Outcomes *actors.Outcomes // who waits for the end of an execution
 
+	// Readings are what this node's series have come to, in the order of their texts.
+	Readings func(context.Context) []alerts.Reading
 	// Journal, where set, records what an operator had done. It does not wait.
 	Journal func(e messages.JournalEntry)
 	// MarkPool adds to the view of a pool of this node what its last reload came to.

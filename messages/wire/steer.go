@@ -50,7 +50,10 @@ type Workers struct{ Pool, After string }
 // Pools asks for a page of the node's pools, by name, behind After.
 type Pools struct{ After string }
 
-// Views answers a ProbeWorker, Workers or Pools: what the API shows, as JSON. Next is where the next page begins; empty:
+// Readings asks for a page of what the node's series have come to, by the texts of the series, behind After.
+type Readings struct{ After string }
+
+// Views answers a ProbeWorker, Workers, Pools or Readings: what the API shows, as JSON. Next is where the next page begins; empty:
 // this is the last one.
 type Views struct {
 	View []byte
@@ -86,6 +89,7 @@ func (Drain) kind() troupev1.Kind        { return troupev1.Kind_KIND_DRAIN }
 func (ProbeWorker) kind() troupev1.Kind  { return troupev1.Kind_KIND_PROBE_WORKER }
 func (Workers) kind() troupev1.Kind      { return troupev1.Kind_KIND_WORKERS }
 func (Pools) kind() troupev1.Kind        { return troupev1.Kind_KIND_POOLS }
+func (Readings) kind() troupev1.Kind     { return troupev1.Kind_KIND_READINGS }
 func (Views) kind() troupev1.Kind        { return troupev1.Kind_KIND_VIEWS }
 func (Output) kind() troupev1.Kind       { return troupev1.Kind_KIND_OUTPUT }
 func (OutputResult) kind() troupev1.Kind { return troupev1.Kind_KIND_OUTPUT_RESULT }
@@ -97,10 +101,11 @@ func (b Drain) encode() proto.Message { return &troupev1.Drain{By: b.By} }
 func (b ProbeWorker) encode() proto.Message {
 	return &troupev1.ProbeWorker{Pool: b.Pool, Slot: int32(b.Slot), Probe: b.Probe, By: b.By}
 }
-func (b Workers) encode() proto.Message { return &troupev1.Workers{Pool: b.Pool, After: b.After} }
-func (b Pools) encode() proto.Message   { return &troupev1.Pools{After: b.After} }
-func (b Views) encode() proto.Message   { return &troupev1.Views{View: b.View, Next: b.Next} }
-func (b Output) encode() proto.Message  { return &troupev1.Output{Feed: b.Feed, From: b.From} }
+func (b Workers) encode() proto.Message  { return &troupev1.Workers{Pool: b.Pool, After: b.After} }
+func (b Pools) encode() proto.Message    { return &troupev1.Pools{After: b.After} }
+func (b Readings) encode() proto.Message { return &troupev1.Readings{After: b.After} }
+func (b Views) encode() proto.Message    { return &troupev1.Views{View: b.View, Next: b.Next} }
+func (b Output) encode() proto.Message   { return &troupev1.Output{Feed: b.Feed, From: b.From} }
 
 func (b OutputResult) encode() proto.Message {
 	p := &troupev1.OutputResult{Feed: b.Feed, Next: b.Next, More: b.More, Ended: b.Ended}
@@ -158,6 +163,8 @@ func (b Workers) check(messages.Placement) error {
 }
 
 func (b Pools) check(messages.Placement) error { return checkPlace(b.After) }
+
+func (b Readings) check(messages.Placement) error { return checkPlace(b.After) }
 
 func (b Views) check(messages.Placement) error { return checkPlace(b.Next) }
 

@@ -72,6 +72,8 @@ const (
 	Kind_KIND_OUTPUT Kind = 25
 	// The answer to an Output; carries OutputResult.
 	Kind_KIND_OUTPUT_RESULT Kind = 26
+	// Ask for a page of what the node's series have come to, for the rules of the alerts; carries Readings. The answer is Views.
+	Kind_KIND_READINGS Kind = 27
 	// Tell a pool's router of the sender's share of the pool; carries PoolReport.
 	Kind_KIND_POOL_REPORT Kind = 30
 	// The answer to a PoolReport; carries PoolReportResult.
@@ -113,6 +115,7 @@ var (
 		24: "KIND_VIEWS",
 		25: "KIND_OUTPUT",
 		26: "KIND_OUTPUT_RESULT",
+		27: "KIND_READINGS",
 		30: "KIND_POOL_REPORT",
 		31: "KIND_POOL_REPORT_RESULT",
 		32: "KIND_END_SESSION",
@@ -143,6 +146,7 @@ var (
 		"KIND_VIEWS":              24,
 		"KIND_OUTPUT":             25,
 		"KIND_OUTPUT_RESULT":      26,
+		"KIND_READINGS":           27,
 		"KIND_POOL_REPORT":        30,
 		"KIND_POOL_REPORT_RESULT": 31,
 		"KIND_END_SESSION":        32,
@@ -1335,6 +1339,52 @@ func (x *Pools) GetAfter() string {
 	return ""
 }
 
+// Readings asks for what the node's series have come to, by their texts.
+type Readings struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The page begins behind this series; empty: at the first.
+	After         string `protobuf:"bytes,1,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Readings) Reset() {
+	*x = Readings{}
+	mi := &file_troupe_v1_envelope_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Readings) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Readings) ProtoMessage() {}
+
+func (x *Readings) ProtoReflect() protoreflect.Message {
+	mi := &file_troupe_v1_envelope_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Readings.ProtoReflect.Descriptor instead.
+func (*Readings) Descriptor() ([]byte, []int) {
+	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Readings) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
 // Views is what was asked for, as the API shows it.
 type Views struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1348,7 +1398,7 @@ type Views struct {
 
 func (x *Views) Reset() {
 	*x = Views{}
-	mi := &file_troupe_v1_envelope_proto_msgTypes[18]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1360,7 +1410,7 @@ func (x *Views) String() string {
 func (*Views) ProtoMessage() {}
 
 func (x *Views) ProtoReflect() protoreflect.Message {
-	mi := &file_troupe_v1_envelope_proto_msgTypes[18]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1373,7 +1423,7 @@ func (x *Views) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Views.ProtoReflect.Descriptor instead.
 func (*Views) Descriptor() ([]byte, []int) {
-	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{18}
+	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Views) GetView() []byte {
@@ -1403,7 +1453,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_troupe_v1_envelope_proto_msgTypes[19]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1415,7 +1465,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_troupe_v1_envelope_proto_msgTypes[19]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1428,7 +1478,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{19}
+	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Output) GetFeed() uint64 {
@@ -1464,7 +1514,7 @@ type OutputResult struct {
 
 func (x *OutputResult) Reset() {
 	*x = OutputResult{}
-	mi := &file_troupe_v1_envelope_proto_msgTypes[20]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1476,7 +1526,7 @@ func (x *OutputResult) String() string {
 func (*OutputResult) ProtoMessage() {}
 
 func (x *OutputResult) ProtoReflect() protoreflect.Message {
-	mi := &file_troupe_v1_envelope_proto_msgTypes[20]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1489,7 +1539,7 @@ func (x *OutputResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputResult.ProtoReflect.Descriptor instead.
 func (*OutputResult) Descriptor() ([]byte, []int) {
-	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{20}
+	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *OutputResult) GetFeed() uint64 {
@@ -1550,7 +1600,7 @@ type Happening struct {
 
 func (x *Happening) Reset() {
 	*x = Happening{}
-	mi := &file_troupe_v1_envelope_proto_msgTypes[21]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1562,7 +1612,7 @@ func (x *Happening) String() string {
 func (*Happening) ProtoMessage() {}
 
 func (x *Happening) ProtoReflect() protoreflect.Message {
-	mi := &file_troupe_v1_envelope_proto_msgTypes[21]
+	mi := &file_troupe_v1_envelope_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1575,7 +1625,7 @@ func (x *Happening) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Happening.ProtoReflect.Descriptor instead.
 func (*Happening) Descriptor() ([]byte, []int) {
-	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{21}
+	return file_troupe_v1_envelope_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Happening) GetKind() string {
@@ -1710,6 +1760,8 @@ const file_troupe_v1_envelope_proto_rawDesc = "" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\tR\x05after\"\x1d\n" +
 	"\x05Pools\x12\x14\n" +
+	"\x05after\x18\x01 \x01(\tR\x05after\" \n" +
+	"\bReadings\x12\x14\n" +
 	"\x05after\x18\x01 \x01(\tR\x05after\"/\n" +
 	"\x05Views\x12\x12\n" +
 	"\x04view\x18\x01 \x01(\fR\x04view\x12\x12\n" +
@@ -1730,7 +1782,7 @@ const file_troupe_v1_envelope_proto_rawDesc = "" +
 	"\x05chunk\x18\x04 \x01(\fR\x05chunk\x12\x1a\n" +
 	"\bfraction\x18\x05 \x01(\x01R\bfraction\x12\x14\n" +
 	"\x05level\x18\x06 \x01(\tR\x05level\x12\x18\n" +
-	"\amessage\x18\a \x01(\tR\amessage*\xd1\x04\n" +
+	"\amessage\x18\a \x01(\tR\amessage*\xe4\x04\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10KIND_UNSUPPORTED\x10\x01\x12\f\n" +
@@ -1756,7 +1808,8 @@ const file_troupe_v1_envelope_proto_rawDesc = "" +
 	"\n" +
 	"KIND_VIEWS\x10\x18\x12\x0f\n" +
 	"\vKIND_OUTPUT\x10\x19\x12\x16\n" +
-	"\x12KIND_OUTPUT_RESULT\x10\x1a\x12\x14\n" +
+	"\x12KIND_OUTPUT_RESULT\x10\x1a\x12\x11\n" +
+	"\rKIND_READINGS\x10\x1b\x12\x14\n" +
 	"\x10KIND_POOL_REPORT\x10\x1e\x12\x1b\n" +
 	"\x17KIND_POOL_REPORT_RESULT\x10\x1f\x12\x14\n" +
 	"\x10KIND_END_SESSION\x10 \x12\x14\n" +
@@ -1779,7 +1832,7 @@ func file_troupe_v1_envelope_proto_rawDescGZIP() []byte {
 }
 
 var file_troupe_v1_envelope_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_troupe_v1_envelope_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_troupe_v1_envelope_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_troupe_v1_envelope_proto_goTypes = []any{
 	(Kind)(0),               // 0: troupe.v1.Kind
 	(*Envelope)(nil),        // 1: troupe.v1.Envelope
@@ -1800,17 +1853,18 @@ var file_troupe_v1_envelope_proto_goTypes = []any{
 	(*ProbeWorker)(nil),     // 16: troupe.v1.ProbeWorker
 	(*Workers)(nil),         // 17: troupe.v1.Workers
 	(*Pools)(nil),           // 18: troupe.v1.Pools
-	(*Views)(nil),           // 19: troupe.v1.Views
-	(*Output)(nil),          // 20: troupe.v1.Output
-	(*OutputResult)(nil),    // 21: troupe.v1.OutputResult
-	(*Happening)(nil),       // 22: troupe.v1.Happening
+	(*Readings)(nil),        // 19: troupe.v1.Readings
+	(*Views)(nil),           // 20: troupe.v1.Views
+	(*Output)(nil),          // 21: troupe.v1.Output
+	(*OutputResult)(nil),    // 22: troupe.v1.OutputResult
+	(*Happening)(nil),       // 23: troupe.v1.Happening
 }
 var file_troupe_v1_envelope_proto_depIdxs = []int32{
 	0,  // 0: troupe.v1.Envelope.kind:type_name -> troupe.v1.Kind
 	0,  // 1: troupe.v1.Unsupported.kind:type_name -> troupe.v1.Kind
 	4,  // 2: troupe.v1.WorkerSnapshot.workers:type_name -> troupe.v1.Worker
 	4,  // 3: troupe.v1.WorkerChange.worker:type_name -> troupe.v1.Worker
-	22, // 4: troupe.v1.OutputResult.entries:type_name -> troupe.v1.Happening
+	23, // 4: troupe.v1.OutputResult.entries:type_name -> troupe.v1.Happening
 	5,  // [5:5] is the sub-list for method output_type
 	5,  // [5:5] is the sub-list for method input_type
 	5,  // [5:5] is the sub-list for extension type_name
@@ -1830,7 +1884,7 @@ func file_troupe_v1_envelope_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_troupe_v1_envelope_proto_rawDesc), len(file_troupe_v1_envelope_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
