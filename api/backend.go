@@ -52,6 +52,9 @@ type Backend interface {
 	// Series returns how many executions were submitted and ended over time, and how long they waited and ran.
 	Series(ctx context.Context, q rollup.Query) (*rollup.Series, error)
 
+	// Findings returns what is wrong now, by the rules of the alerts. It asks nobody.
+	Findings() Findings
+
 	// Workers returns the workers of all live nodes, or of the named one.
 	Workers(ctx context.Context, pool, node string) (view.Workers, error)
 	// Worker and the methods below act on a worker of any node. by is the caller, for the record.

@@ -44,6 +44,7 @@ type backend struct {
 	cordons  []string
 
 	unreached []view.Unreached
+	found     Findings
 	acts      []string // what was done by whom
 }
 
@@ -250,6 +251,8 @@ func (b *backend) Series(_ context.Context, q rollup.Query) (*rollup.Series, err
 	s.Add(&rollup.Row{Minute: q.From.Truncate(time.Minute).Add(time.Minute), Key: rollup.Key{Pool: "go", Status: messages.Completed}, N: 3})
 	return s.Done(), b.err
 }
+
+func (b *backend) Findings() Findings { return b.found }
 
 func (b *backend) ProbeWorker(ctx context.Context, id messages.WorkerID, _ string) (view.WorkerDetail, error) {
 	return b.Worker(ctx, id)

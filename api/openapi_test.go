@@ -152,7 +152,7 @@ func TestTheSchemasKeepTheirNames(t *testing.T) {
 	require.Equal(t, []string{
 		"ActionList", "ActionView", "AliveView", "BatchItem", "BatchRequest", "BatchView", "ChainView", "CordonView", "DeadLetter",
 		"DeadLetterCount", "DeadLetterList", "DeadLetterStats", "DoneView", "Error", "ErrorBody", "ErrorView", "Event", "EventsView",
-		"ExecutionList", "ExecutionView", "Explanation", "HealthView", "JournalEntry", "JournalList", "LoginBody", "MarkBody", "MeView", "NodeList", "NodeView", "OutputView", "PoolList", "PoolView",
+		"ExecutionList", "ExecutionView", "Explanation", "Finding", "Findings", "HealthView", "JournalEntry", "JournalList", "LoginBody", "MarkBody", "MeView", "NodeList", "NodeView", "OutputView", "PoolList", "PoolView",
 		"Readiness", "ReasonBody", "ReloadFailure", "ReloadReport", "RetryBody", "RetryView", "Routing", "SearchedView", "Series", "SeriesLine", "Session", "SessionList", "SessionView",
 		"StreamAnswer", "StreamEnd", "SubmitBody", "SubmitRequest", "Timeline", "TimelineAttempt", "TimelineGap", "TimelineLink", "TimelineRun", "TimelineState", "TimelineWait",
 		"TimelineWindow", "TransitionView", "Unreached", "WorkerDetailView", "WorkerKey", "WorkerList", "WorkerView",

@@ -89,6 +89,7 @@ func routes() []*route {
 	table = append(table, consoleRoutes()...)
 	table = append(table, seriesRoutes()...)
 	table = append(table, markRoutes()...)
+	table = append(table, watchRoutes()...)
 	for _, rt := range table {
 		if rt.reason {
 			rt.body, rt.optional, rt.bodyMax = ReasonBody{}, true, 4<<10

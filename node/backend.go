@@ -22,6 +22,7 @@ type backend struct {
 	catalog     *catalog
 	readiness   *readiness
 	retries     *retries
+	findings    *alerting
 	reloader    *reloader
 	retried     func(pool, reason string, code messages.Code) // counts a retry
 }
@@ -101,6 +102,9 @@ func (b *backend) Mark(e messages.JournalEntry) { b.journal.add(e) }
 
 // Ready implements api.Backend.
 func (b *backend) Ready(ctx context.Context) api.Readiness { return b.readiness.read(ctx) }
+
+// Findings implements api.Backend.
+func (b *backend) Findings() api.Findings { return b.findings.latest() }
 
 // RetryAnswer implements api.Backend.
 func (b *backend) RetryAnswer(ctx context.Context, e *messages.Execution) view.Retry {

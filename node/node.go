@@ -37,6 +37,7 @@ type Node struct {
 	operator *operate.Operator
 	forest   *forest // of the actors of all nodes; made while the node starts
 	metrics  *metrics
+	findings *alerting
 	reloader *reloader
 	bridges  *bridges
 	monitors *monitors
@@ -72,9 +73,11 @@ func (n *Node) assemble() {
 	heartbeats, judge, answers := &beats{base: b}, newJudge(b, n.catalog), &retries{base: b, catalog: n.catalog}
 	n.metrics = newMetrics(&sources{base: b, servers: n.servers, backlog: backlog, beats: heartbeats, notices: outbox})
 	n.member.lost = n.metrics.nodesLost.Inc
+	n.findings = newAlerting(b, n.metrics.registry)
 	n.tree = &tree{base: b, outcomes: outcomes, backlog: backlog, metrics: n.metrics, notices: outbox}
 	n.self = &self{base: b, member: n.member, addr: n.http.main.addr, gate: n.servers.gate}
 	n.operator = n.newOperator(feeds, outcomes, answers)
+	n.findings.nodes = n.operator.Readings
 	n.routing = &routing{base: b, operator: n.operator, others: n.member.Others, routed: map[string]routed{}}
 	n.network = &network{base: b, operator: n.operator, renewing: n.member.renewing, lost: make(chan struct{}, 1)}
 	n.adapters = &adapters{base: b, servers: n.servers, network: n.network}
@@ -95,11 +98,11 @@ func (n *Node) assemble() {
 	sweeps := newSweeper(b, n.tree.record, judge, n.metrics.takenBack)
 	n.monitors = &monitors{
 		base: b, beats: heartbeats, bridges: n.bridges, operator: n.operator, routing: n.routing, sweeper: sweeps,
-		unserved: newUnservedPools(b, n.operator.Remote, sweeps),
+		unserved: newUnservedPools(b, n.operator.Remote, sweeps), findings: n.findings,
 	}
 	n.backend = &backend{
 		Operator: n.operator, base: b, submissions: submits, catalog: n.catalog, reloader: n.reloader, retries: answers,
-		retried: n.metrics.retried,
+		retried: n.metrics.retried, findings: n.findings,
 		readiness: &readiness{
 			base: b, servers: n.servers, backlog: backlog, beats: heartbeats, notices: outbox, short: short,
 			member: n.member, network: n.network, reloader: n.reloader,
@@ -162,7 +165,7 @@ func (n *Node) startTree(ctx context.Context) error {
 func (n *Node) newOperator(feeds *actors.Feeds, outcomes *actors.Outcomes, answers *retries) *operate.Operator {
 	return operate.New(operate.Config{
 		Name: n.cfg.Name, Incarnation: n.incarnation, Logger: n.logger, Store: n.store, Clock: &n.clock, Pools: n.pools, Self: n.self,
-		Journal: n.journal.add, Servers: n.servers, Members: n.member, Record: n.tree.record, Feeds: feeds, Outcomes: outcomes,
+		Journal: n.journal.add, Readings: n.findings.readings, Servers: n.servers, Members: n.member, Record: n.tree.record, Feeds: feeds, Outcomes: outcomes,
 		MarkPool: func(v *view.Pool) { n.reloader.refused.Load().mark(v) }, Retries: answers.answer,
 		SessionTimeout: n.cfg.SessionTimeout, ProbeTimeout: n.cfg.ProbeTimeout, BeatEvery: n.cfg.BeatEvery,
 		Grades: operate.Grades{Thresholds: n.cfg.thresholds(), StalenessTimes: n.cfg.StalenessMultiplier},

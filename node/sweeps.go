@@ -32,6 +32,7 @@ type monitors struct {
 	routing  *routing
 	sweeper  *sweeper
 	unserved *unservedPools
+	findings *alerting
 }
 
 func (m *monitors) specs() []supervisor.ChildSpec {
@@ -49,6 +50,7 @@ func (m *monitors) specs() []supervisor.ChildSpec {
 		monitor("cordons", m.cfg.HeartbeatInterval, m.operator.Cordons.Read),
 		monitor("journal", flushEvery, m.journal.flush),
 		monitor("rollups", rollupCollect, m.rollups.round),
+		monitor("findings", findingsTick, m.findings.round),
 		monitor("retention", m.cfg.RetentionInterval, m.retentionRound),
 	}
 	if m.routing.leads() {
