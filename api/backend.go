@@ -55,6 +55,9 @@ type Backend interface {
 	// Findings returns what is wrong now, by the rules of the alerts. It asks nobody.
 	Findings() Findings
 
+	// Overview returns what a first view shows, without what depends on the caller. It is up to a second old.
+	Overview(ctx context.Context) Overview
+
 	// Workers returns the workers of all live nodes, or of the named one.
 	Workers(ctx context.Context, pool, node string) (view.Workers, error)
 	// Worker and the methods below act on a worker of any node. by is the caller, for the record.

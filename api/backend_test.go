@@ -45,6 +45,7 @@ type backend struct {
 
 	unreached []view.Unreached
 	found     Findings
+	view      Overview
 	acts      []string // what was done by whom
 }
 
@@ -253,6 +254,8 @@ func (b *backend) Series(_ context.Context, q rollup.Query) (*rollup.Series, err
 }
 
 func (b *backend) Findings() Findings { return b.found }
+
+func (b *backend) Overview(context.Context) Overview { return b.view }
 
 func (b *backend) ProbeWorker(ctx context.Context, id messages.WorkerID, _ string) (view.WorkerDetail, error) {
 	return b.Worker(ctx, id)

@@ -96,10 +96,16 @@ func consoleRoutes() []*route {
 }
 
 func (s *server) me(c *call) error {
-	return writeJSON(c.w, http.StatusOK, &MeView{
+	me := s.caller(c)
+	return writeJSON(c.w, http.StatusOK, &me)
+}
+
+// caller is who calls, as the node knows it.
+func (s *server) caller(c *call) MeView {
+	return MeView{
 		Name: c.caller, Scopes: granted(c.who.scopes), Via: c.who.via, ExpiresAt: c.who.ends, Mode: s.Console.Mode, Payloads: s.Console.Payloads,
 		Version: s.Version, Build: s.About.Build, Node: s.About.Node, Store: s.About.Store,
-	})
+	}
 }
 
 // granted lists all scopes that some scopes include, from the least to the most powerful.

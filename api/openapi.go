@@ -73,6 +73,9 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[timeline.Wait]():    "TimelineWait",
 	reflect.TypeFor[timeline.Window]():  "TimelineWindow",
 	reflect.TypeFor[rollup.Line]():      "SeriesLine",
+	reflect.TypeFor[rollup.Digest]():    "CountsView",
+	reflect.TypeFor[rollup.Failure]():   "FailureCount",
+	reflect.TypeFor[rollup.Slower]():    "SlowerAction",
 	reflect.TypeFor[view.Worker]():      "WorkerView",
 }
 

@@ -23,6 +23,7 @@ type backend struct {
 	readiness   *readiness
 	retries     *retries
 	findings    *alerting
+	overviews   *overviews
 	reloader    *reloader
 	retried     func(pool, reason string, code messages.Code) // counts a retry
 }
@@ -105,6 +106,9 @@ func (b *backend) Ready(ctx context.Context) api.Readiness { return b.readiness.
 
 // Findings implements api.Backend.
 func (b *backend) Findings() api.Findings { return b.findings.latest() }
+
+// Overview implements api.Backend.
+func (b *backend) Overview(ctx context.Context) api.Overview { return b.overviews.get(ctx) }
 
 // RetryAnswer implements api.Backend.
 func (b *backend) RetryAnswer(ctx context.Context, e *messages.Execution) view.Retry {

@@ -100,13 +100,14 @@ func (n *Node) assemble() {
 		base: b, beats: heartbeats, bridges: n.bridges, operator: n.operator, routing: n.routing, sweeper: sweeps,
 		unserved: newUnservedPools(b, n.operator.Remote, sweeps), findings: n.findings,
 	}
+	ready := &readiness{
+		base: b, servers: n.servers, backlog: backlog, beats: heartbeats, notices: outbox, short: short,
+		member: n.member, network: n.network, reloader: n.reloader,
+	}
 	n.backend = &backend{
 		Operator: n.operator, base: b, submissions: submits, catalog: n.catalog, reloader: n.reloader, retries: answers,
 		retried: n.metrics.retried, findings: n.findings,
-		readiness: &readiness{
-			base: b, servers: n.servers, backlog: backlog, beats: heartbeats, notices: outbox, short: short,
-			member: n.member, network: n.network, reloader: n.reloader,
-		},
+		readiness: ready, overviews: newOverviews(b, n.operator, ready, n.findings, n.servers.gate),
 	}
 }
 

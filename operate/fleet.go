@@ -148,6 +148,13 @@ func (f *fleet) Pools(ctx context.Context, node string) (view.Pools, error) {
 	if err != nil {
 		return view.Pools{}, err
 	}
+	return f.poolsWith(ctx, node, depths)
+}
+
+// LivePools returns the pools of all live nodes without what waits and runs, which only the store knows.
+func (f *fleet) LivePools(ctx context.Context) (view.Pools, error) { return f.poolsWith(ctx, "", nil) }
+
+func (f *fleet) poolsWith(ctx context.Context, node string, depths []store.Depth) (view.Pools, error) {
 	shares, err := everywhere(ctx, f, node, f.own.ownPools, func(after string) wire.Body { return wire.Pools{After: after} })
 	if err != nil {
 		return view.Pools{}, err

@@ -35,6 +35,9 @@ func TestAllNodesAreShown(t *testing.T) {
 		require.Len(t, pools.Pools, 1)
 		require.Equal(t, [3]int{3, 3, 2}, [3]int{pools.Pools[0].Workers, pools.Pools[0].Ready, pools.Pools[0].Nodes})
 	}
+	live, err := a.LivePools(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 3, live.Pools[0].Ready, "also without the store")
 	one, err := a.Workers(t.Context(), "shell", "b")
 	require.NoError(t, err)
 	require.Len(t, one.Workers, 1)

@@ -60,6 +60,9 @@ func addDepths(v *view.Pool, depths []store.Depth) {
 		case depth.Status == messages.Requested || depth.Status == messages.Scheduling:
 			v.Waiting += depth.Count
 			v.More = v.More || depth.More
+			if v.Oldest.IsZero() || !depth.Oldest.IsZero() && depth.Oldest.Before(v.Oldest) {
+				v.Oldest = depth.Oldest
+			}
 		case depth.Status == messages.Scheduled:
 			v.Placed += depth.Count
 		case depth.Status.Started():

@@ -22,6 +22,7 @@ type Pool struct {
 	Cordoned bool             `json:"cordoned"`
 	Waiting  int              `json:"waiting"` // requested executions
 	More     bool             `json:"waiting_more,omitempty" doc:"more than waiting says: it is counted up to 100,000 for each priority"`
+	Oldest   time.Time        `json:"oldest_waiting,omitzero" doc:"when the oldest of them was requested, also if it is not due yet"`
 	Placed   int              `json:"placed"`  // scheduled
 	Running  int              `json:"running"` // and cancelling
 	Window   int              `json:"window"`  // the largest

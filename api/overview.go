@@ -1,0 +1,62 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/rules/rollup"
+)
+
+// Overview is what a first view shows: of everything a little.
+type Overview struct {
+	At        time.Time        `json:"at" doc:"when it was put together; that serves for a second"`
+	Me        MeView           `json:"me"`
+	Readiness Readiness        `json:"readiness" doc:"of this node"`
+	Findings  Findings         `json:"findings"`
+	Totals    Totals           `json:"totals"`
+	Pools     []PoolOverview   `json:"pools"`
+	Nodes     []view.Node      `json:"nodes" doc:"those that live, and those that were lost within the last hour"`
+	Counts    *rollup.Digest   `json:"counts,omitempty" doc:"what was counted by minute; up to ten seconds old"`
+	Unreached []view.Unreached `json:"unreached,omitempty"`
+	Missing   []MissingPart    `json:"missing,omitempty" doc:"parts that could not be read, so that they are empty"`
+}
+
+// Totals are sums over all pools.
+type Totals struct {
+	Workers int  `json:"workers"`
+	Busy    int  `json:"busy" doc:"workers"`
+	Waiting int  `json:"waiting" doc:"executions that no worker has"`
+	More    bool `json:"waiting_more,omitempty" doc:"more than waiting says"`
+	Placed  int  `json:"placed" doc:"executions on a worker's queue"`
+	Running int  `json:"running" doc:"executions"`
+}
+
+// PoolOverview is a pool with what it did lately.
+type PoolOverview struct {
+	view.Pool
+	Rates *rollup.Rates `json:"rates,omitempty" doc:"of the time that counts has"`
+}
+
+// MissingPart is a part of an answer that could not be read.
+type MissingPart struct {
+	Part string `json:"part" doc:"pools, nodes or counts"`
+	Why  string `json:"why"`
+}
+
+// NewTotals adds up pools.
+func NewTotals(pools []PoolOverview) (t Totals) {
+	for i := range pools {
+		p := &pools[i]
+		t.Workers, t.Busy, t.Waiting, t.Placed, t.Running = t.Workers+p.Workers, t.Busy+p.Busy, t.Waiting+p.Waiting, t.Placed+p.Placed, t.Running+p.Running
+		t.More = t.More || p.More
+	}
+	return t
+}
+
+func (s *server) overview(c *call) error {
+	v := s.Backend.Overview(c.r.Context())
+	v.Me = s.caller(c)
+	v.Findings.Findings, v.Findings.Unknown, v.Pools, v.Nodes = orEmpty(v.Findings.Findings), orEmpty(v.Findings.Unknown), orEmpty(v.Pools), orEmpty(v.Nodes)
+	return writeJSON(c.w, http.StatusOK, &v)
+}

@@ -1,0 +1,37 @@
+package node_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/messages"
+)
+
+// An overview has of everything a little, and serves everybody for a second.
+func TestAnOverviewIsPutTogether(t *testing.T) {
+	t.Parallel()
+	k := lab(t, handle(map[string]messages.Handler{"noop": noop}), goPack(t, map[string]string{"noop": ""}))
+	k.run("t.noop", nil)
+	require.NoError(t, k.Backend.CordonPool(t.Context(), "go", true, "ann"))
+	k.submit("t.noop", nil)
+	var v api.Overview
+	k.until("what waits is shown", func() bool {
+		v = k.Backend.Overview(t.Context())
+		return v.Totals.Waiting == 1
+	})
+	require.Empty(t, v.Missing)
+	require.True(t, v.Readiness.Ready)
+	require.Len(t, v.Pools, 1)
+	require.Equal(t, "go", v.Pools[0].Name)
+	require.True(t, v.Pools[0].Cordoned)
+	require.WithinRange(t, v.Pools[0].Oldest, time.Now().Add(-time.Minute), time.Now().Add(time.Second))
+	require.NotNil(t, v.Pools[0].Rates)
+	require.Len(t, v.Nodes, 1)
+	require.Equal(t, v.Pools[0].Workers, v.Totals.Workers)
+	require.Equal(t, 5*time.Minute, v.Counts.To.Sub(v.Counts.From))
+	again := k.Backend.Overview(t.Context())
+	require.Less(t, again.At.Sub(v.At), 2*time.Second)
+}
