@@ -164,11 +164,11 @@ lint: $(LINT) ## Run the linters of .golangci.yml.
 	$(LINT) run ./...
 
 .PHONY: generate
-generate: $(BUF) ## Write what is made from code: the wire contract's Go code, and the tables and pages in docs/.
+generate: $(BUF) ## Write what is made from code: the wire contract's Go code, the tables and pages in docs/, alerts and dashboards.
 	$(BUF) generate
 	$(GO) test -count=1 ./rules/lifecycle -run TestPageIsRendered -update
 	$(GO) test -count=1 ./node -run TestOperationsPageHasEveryMetric -update
-	$(GO) test -count=1 ./cmd/troupe ./cmd/troupe/config ./rules/health -update
+	$(GO) test -count=1 ./cmd/troupe ./cmd/troupe/config ./rules/health ./rules/alerts ./rules/dashboards -update
 	$(GO) test -count=1 ./store/postgres -run TestTheSchemaPageIsCurrent -update
 	$(GO) test -count=1 ./test/record -update
 
@@ -212,4 +212,4 @@ need-run: need-go
 need-cluster: need-run
 	@tools/need --served postgres rabbitmq
 need-test: need-go
-	@tools/need cc python3 node ps ip faketime promtool postgres rabbitmq chromium
+	@tools/need cc python3 node ps ip faketime promtool prometheus postgres rabbitmq chromium

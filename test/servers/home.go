@@ -15,9 +15,10 @@ import (
 // account is whom a server runs as; nil: as this process does.
 type account struct{ uid, gid uint32 }
 
-// accountFor is the named account where this process is root: a server refuses to run as root, or should not.
+// accountFor is the named account where this process is root: a server refuses to run as root, or should not. Without a name it is
+// this process's own.
 func accountFor(name string) (*account, error) {
-	if os.Geteuid() != 0 {
+	if name == "" || os.Geteuid() != 0 {
 		return nil, nil //nolint:nilnil // nil is this process's own account
 	}
 	u, err := user.Lookup(name)

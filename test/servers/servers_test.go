@@ -54,6 +54,29 @@ func beOrphaned() int {
 	select {}
 }
 
+// A Prometheus answers queries of itself; one that cannot start says why.
+func TestPrometheus(t *testing.T) {
+	t.Parallel()
+	ports, err := FreePorts(1)
+	require.NoError(t, err)
+	p := PrivatePrometheus(t, "nobody", "", Loopback(ports[0]))
+	require.NoError(t, waitFor(startWithin, "a scrape", func() bool {
+		series, err := p.Query(`up{job="nobody"} == 0`)
+		require.NoError(t, err)
+		return len(series) == 1 && series[0].Labels["instance"] == Loopback(ports[0])
+	}))
+	names, err := p.LabelValues("job", "up")
+	require.NoError(t, err)
+	require.Equal(t, []string{"nobody"}, names)
+	_, err = p.Query("sum by (")
+	require.ErrorContains(t, err, "parse error")
+
+	rules := t.TempDir() + "/rules.yaml"
+	require.NoError(t, os.WriteFile(rules, []byte("groups: [{name: g, rules: [{alert: a, expr: 'sum('}]}]"), 0o600))
+	_, err = startPrometheus("nobody", rules, nil)
+	require.ErrorContains(t, err, "unclosed left parenthesis")
+}
+
 // A server's clock can be set ahead and back while it runs, for connections that are open too.
 func TestPostgresClock(t *testing.T) {
 	t.Parallel()
