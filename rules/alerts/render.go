@@ -18,7 +18,7 @@ func Prometheus(rules []Rule) string {
 		r := &rules[i]
 		fmt.Fprintf(&b, "      - alert: %s\n        expr: %s\n", r.Name, quoted(r.Expression()))
 		if r.For > 0 {
-			fmt.Fprintf(&b, "        for: %s\n", duration(r.For))
+			fmt.Fprintf(&b, "        for: %s\n", Duration(r.For))
 		}
 		fmt.Fprintf(&b, "        labels:\n          severity: %s\n        annotations:\n", r.Severity)
 		fmt.Fprintf(&b, "          summary: %s\n", quoted(r.Named("{{ $labels."+string(r.Subject)+" }}", "{{ $value | humanize }}")))
@@ -51,11 +51,11 @@ func spoken(d time.Duration) string {
 	if d == 0 {
 		return "at once"
 	}
-	return duration(d)
+	return Duration(d)
 }
 
-// duration is a duration as Prometheus writes it.
-func duration(d time.Duration) string {
+// Duration is a duration as Prometheus writes it: whole minutes or seconds.
+func Duration(d time.Duration) string {
 	if d%time.Minute == 0 {
 		return fmt.Sprintf("%dm", d/time.Minute)
 	}
