@@ -161,15 +161,21 @@ func labelled(series string) string {
 	return name + "{" + labels + `,instance="a:7878"}`
 }
 
+// couple starts two nodes, of which the first has a placement ahead. When it is killed, the other handles the dead letter and declares
+// the loss, some seconds later.
+func (v venue) couple(t *testing.T) (lost, n *node) {
+	t.Helper()
+	config := settings(noClaims, "worker_queue_ttl_ms: 3000", "node: {lease: 6}\nretry: {base_backoff_secs: 0.1}\n")
+	lost = v.start(t, "lost", config)
+	lost.ahead(t, 60, nil, object{"max_retries": 1})
+	return lost, v.start(t, "n1", config)
+}
+
 // TestAlertsFireOnTheMetricsOfANode gives promtool the very series that a node of a cluster shows, and changes in turn those
 // that each alert watches.
 func TestAlertsFireOnTheMetricsOfANode(t *testing.T) {
 	t.Parallel()
-	v := newVenue(t)
-	config := settings(noClaims, "worker_queue_ttl_ms: 3000", "node: {lease: 6}\nretry: {base_backoff_secs: 0.1}\n")
-	lost := v.start(t, "lost", config)
-	lost.ahead(t, 60, nil, object{"max_retries": 1})
-	n := v.start(t, "n1", config)
+	lost, n := newVenue(t).couple(t)
 	lost.kill()
 	require.Equal(t, "failed", n.runs(t, "core.fail", object{"code": "transient_error", "retriable": true}, object{"max_retries": 1}).text("status"))
 	var series scrape

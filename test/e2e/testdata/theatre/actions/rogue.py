@@ -85,7 +85,13 @@ def leave(_):
     os._exit(0)
 
 
-ACTS = {f.__name__: f for f in (garbage, oversize, half, talk, ignore, fork, eat, leave)}
+def stray(_):
+    """Answer a request that nobody made."""
+    send({"event": "result", "id": 1 << 40, "data": {}})
+    return {}
+
+
+ACTS = {f.__name__: f for f in (garbage, oversize, half, talk, ignore, fork, eat, leave, stray)}
 
 
 def answer(request):
