@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -60,6 +61,7 @@ type Member struct {
 	again    bool // another rescue is wanted after the one under way
 	stood    map[messages.Incarnation]membership.Reach
 	ended    map[messages.Incarnation]store.NodeEnd // of those that this node has just declared dead, while the step about them is taken
+	claimed  map[messages.Incarnation]store.NodeEnd // of those that it is declaring dead: a beat may miss them before the answer comes
 }
 
 // pulsed is what came of a question to the store or to the peers.
@@ -76,7 +78,7 @@ func NewMember(cfg MemberConfig) actors.Child {
 	return actors.Child{Name: "membership", Kind: "membership", Cell: cell, New: func() actor.Actor {
 		return &Member{
 			cfg: cfg, cell: cell, nodes: map[messages.Incarnation]store.Node{}, stood: map[messages.Incarnation]membership.Reach{},
-			ended: map[messages.Incarnation]store.NodeEnd{},
+			ended: map[messages.Incarnation]store.NodeEnd{}, claimed: map[messages.Incarnation]store.NodeEnd{},
 		}
 	}}
 }
@@ -163,9 +165,9 @@ func (m *Member) do(effect membership.Effect) {
 		m.cfg.Logger.Info("node is up", "node", m.nodes[e.Incarnation].Name, "incarnation", e.Incarnation)
 		m.cfg.Tell(&NodeUp{Node: m.node(e.Incarnation)})
 	case membership.Down:
-		m.cfg.Logger.Warn("node is down", "node", m.nodes[e.Incarnation].Name, "incarnation", e.Incarnation, "reason", endText(m.ended[e.Incarnation]))
 		down := m.node(e.Incarnation)
-		down.Ended = m.ended[e.Incarnation]
+		down.Ended = cmp.Or(m.ended[e.Incarnation], m.claimed[e.Incarnation])
+		m.cfg.Logger.Warn("node is down", "node", down.Name, "incarnation", e.Incarnation, "reason", endText(down.Ended))
 		m.cfg.Tell(&NodeDown{Node: down})
 		delete(m.nodes, e.Incarnation)
 	case membership.Stands:
@@ -273,6 +275,9 @@ func (m *Member) pulsed(p *pulsed) {
 	}
 	m.step(p.event)
 	clear(m.ended)
+	if _, answered := p.event.(membership.Declared); answered {
+		clear(m.claimed)
+	}
 	m.saw(p)
 }
 

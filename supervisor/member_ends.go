@@ -52,16 +52,23 @@ func (m *Member) declare(ctx context.Context) *pulsed {
 
 // declareGone declares dead whose process has ended.
 func (m *Member) declareGone(gone []membership.Gone) {
+	rows := m.claim(gone)
+	m.beside(m.cfg.LeaseTime/2, func(ctx context.Context) *pulsed {
+		return declared(m.cfg.Store.DeclareGone(ctx, m.cfg.Incarnation, m.cfg.LeaseTime, rows))
+	})
+}
+
+// claim notes how those have ended that this node is about to declare dead: a beat may miss them before the store has answered.
+func (m *Member) claim(gone []membership.Gone) []store.Gone {
 	rows := make([]store.Gone, len(gone))
 	for i, g := range gone {
 		rows[i] = store.Gone{Incarnation: g.Incarnation, BeatAt: g.Renewed, Ended: store.EndRefused}
 		if g.End == membership.AddressTaken {
 			rows[i].Ended = store.EndReplaced
 		}
+		m.claimed[g.Incarnation] = rows[i].Ended
 	}
-	m.beside(m.cfg.LeaseTime/2, func(ctx context.Context) *pulsed {
-		return declared(m.cfg.Store.DeclareGone(ctx, m.cfg.Incarnation, m.cfg.LeaseTime, rows))
-	})
+	return rows
 }
 
 func declared(dead []store.Node, err error) *pulsed {
