@@ -50,7 +50,7 @@ func TestWholeNodeKilledUnderLoad(t *testing.T) {
 
 func TestWorkersKilledUnderLoad(t *testing.T) {
 	t.Parallel()
-	underLoad(t, storm{executions: 600, injections: 20, sessions: 16, callers: 24, inject: killWorker})
+	underLoad(t, storm{executions: 600, injections: 20, sessions: 16, callers: 24, stretch: 4, inject: killWorker})
 }
 
 func TestWholeWorkersKilledUnderLoad(t *testing.T) {
@@ -60,7 +60,7 @@ func TestWholeWorkersKilledUnderLoad(t *testing.T) {
 
 func TestWorkersKilledUnderLoadWithEvents(t *testing.T) {
 	t.Parallel()
-	underLoad(t, storm{executions: 400, injections: 24, sessions: 16, callers: 24, stretch: 4, inject: killWorker, events: true})
+	underLoad(t, storm{executions: 400, injections: 24, sessions: 16, callers: 24, stretch: 8, inject: killWorker, events: true})
 }
 
 func TestWholeNodeKilledUnderLoadWithEvents(t *testing.T) {
