@@ -66,12 +66,19 @@ func (n *node) takesBack(t *testing.T) {
 	for range 20 {
 		require.Equal(t, "completed", n.runs(t, "stage.act", object{"lines": 0}).text("status"))
 	}
+	var ids []string
 	for range 3 {
-		n.submit(t, "stage.act", object{"lines": 10, "pause": 0.1})
+		ids = append(ids, n.submit(t, "stage.act", object{"lines": 600, "pause": 0.1}).text("id"))
 	}
 	await(t, "a placement waits on the worker", func() bool { return n.scrape(t)[`troupe_worker_queue_depth{pool="stage.keeper"}`] != "0" })
 	status, answer := n.call(t, "POST", "/api/v1/workers/n1/stage.keeper/0/kill", nil)
 	require.Equal(t, http.StatusAccepted, status, "%v", answer)
+	await(t, "it is taken back", func() bool { return n.scrape(t).has(`troupe_take_backs_total{pool="stage.keeper"`) })
+	for _, id := range ids {
+		status, answer := n.call(t, "POST", "/api/v1/executions/"+id+"/cancel", nil)
+		require.Less(t, status, 300, "%v", answer)
+		n.finish(t, id)
+	}
 }
 
 // everyone stands for what a reader of a dashboard picks: all nodes and pools, over the last minutes.
