@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/rules/failures"
 	"github.com/troupe-run/troupe/rules/rollup"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/rules/timeline"
@@ -57,6 +58,9 @@ type Backend interface {
 
 	// Overview returns what a first view shows, without what depends on the caller. It is up to a second old.
 	Overview(ctx context.Context) Overview
+
+	// Failures groups what failed in a time. It looks at a bounded number of executions, and the page says how far it came.
+	Failures(ctx context.Context, f store.Filter, by failures.By) (*failures.Groups, store.Page, error)
 
 	// Workers returns the workers of all live nodes, or of the named one.
 	Workers(ctx context.Context, pool, node string) (view.Workers, error)

@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/rules/failures"
 	"github.com/troupe-run/troupe/rules/rollup"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/rules/timeline"
@@ -46,7 +47,8 @@ type backend struct {
 	unreached []view.Unreached
 	found     Findings
 	view      Overview
-	acts      []string // what was done by whom
+	more      store.More // of Failures
+	acts      []string   // what was done by whom
 }
 
 var worker0 = view.Worker{
@@ -58,7 +60,7 @@ func newBackend(t testing.TB) *backend {
 	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "troupe.db")})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	return &backend{Store: s, ready: Readiness{Ready: true}}
+	return &backend{Store: s, ready: Readiness{Ready: true}, more: store.MoreEnd}
 }
 
 func (b *backend) Submit(ctx context.Context, requests []submit.Request) ([]store.Submitted, error) {
@@ -256,6 +258,17 @@ func (b *backend) Series(_ context.Context, q rollup.Query) (*rollup.Series, err
 func (b *backend) Findings() Findings { return b.found }
 
 func (b *backend) Overview(context.Context) Overview { return b.view }
+
+// Failures groups one page.
+func (b *backend) Failures(ctx context.Context, f store.Filter, by failures.By) (*failures.Groups, store.Page, error) {
+	f.Limit = 1000
+	page, err := b.List(ctx, f)
+	groups := failures.NewGroups(by)
+	for i := range page.Executions {
+		groups.Add(&page.Executions[i])
+	}
+	return groups, store.Page{More: b.more, Searched: page.Searched}, err
+}
 
 func (b *backend) ProbeWorker(ctx context.Context, id messages.WorkerID, _ string) (view.WorkerDetail, error) {
 	return b.Worker(ctx, id)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/operate/view"
+	"github.com/troupe-run/troupe/rules/failures"
 	"github.com/troupe-run/troupe/rules/rollup"
 	"github.com/troupe-run/troupe/rules/submit"
 	"github.com/troupe-run/troupe/rules/timeline"
@@ -72,6 +73,8 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[timeline.State]():   "TimelineState",
 	reflect.TypeFor[timeline.Wait]():    "TimelineWait",
 	reflect.TypeFor[timeline.Window]():  "TimelineWindow",
+	reflect.TypeFor[failures.Group]():   "ErrorGroup",
+	reflect.TypeFor[failures.Share]():   "ErrorShare",
 	reflect.TypeFor[rollup.Line]():      "SeriesLine",
 	reflect.TypeFor[rollup.Digest]():    "CountsView",
 	reflect.TypeFor[rollup.Failure]():   "FailureCount",

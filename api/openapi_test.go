@@ -151,7 +151,7 @@ func TestTheSchemasKeepTheirNames(t *testing.T) {
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &d))
 	require.Equal(t, []string{
 		"ActionList", "ActionView", "AliveView", "BatchItem", "BatchRequest", "BatchView", "ChainView", "CordonView", "CountsView", "DeadLetter",
-		"DeadLetterCount", "DeadLetterList", "DeadLetterStats", "DoneView", "Error", "ErrorBody", "ErrorView", "Event", "EventsView",
+		"DeadLetterCount", "DeadLetterList", "DeadLetterStats", "DoneView", "Error", "ErrorBody", "ErrorGroup", "ErrorGroups", "ErrorShare", "ErrorView", "Event", "EventsView",
 		"ExecutionList", "ExecutionView", "Explanation", "FailureCount", "Finding", "Findings", "HealthView", "JournalEntry", "JournalList", "LoginBody", "MarkBody", "MeView", "MissingPart", "NodeList", "NodeView", "OutputView", "Overview", "PoolList", "PoolOverview", "PoolView", "Rates",
 		"Readiness", "ReasonBody", "ReloadFailure", "ReloadReport", "RetryBody", "RetryView", "Routing", "SearchedView", "Series", "SeriesLine", "Session", "SessionList", "SessionView", "SlowerAction",
 		"StreamAnswer", "StreamEnd", "SubmitBody", "SubmitRequest", "Timeline", "TimelineAttempt", "TimelineGap", "TimelineLink", "TimelineRun", "TimelineState", "TimelineWait",

@@ -56,20 +56,8 @@ func (s *server) series(c *call) error {
 }
 
 func seriesQuery(q query, now time.Time) (r rollup.Query, err error) {
-	if r.To, err = q.moment("to"); err != nil {
+	if r.From, r.To, err = q.span(now, seriesDefault, seriesMax); err != nil {
 		return r, err
-	}
-	if r.To.IsZero() {
-		r.To = now.UTC()
-	}
-	if r.From, err = q.moment("from"); err != nil {
-		return r, err
-	}
-	if r.From.IsZero() {
-		r.From = r.To.Add(-seriesDefault)
-	}
-	if span := r.To.Sub(r.From); span <= 0 || span > seriesMax {
-		return r, invalid("from must be before to, by at most %d days", seriesMax/(24*time.Hour))
 	}
 	if r.Points, err = q.number("points", 1, rollup.PointsMax, pointsDefault); err != nil {
 		return r, err
@@ -79,6 +67,26 @@ func seriesQuery(q query, now time.Time) (r rollup.Query, err error) {
 	}
 	r.Metric, err = word(q, "metric", rollup.Metrics())
 	return r, err
+}
+
+// span reads the parameters from and to. Without to it ends now, and without from it is as long as otherwise.
+func (q query) span(now time.Time, otherwise, most time.Duration) (from, to time.Time, err error) {
+	if to, err = q.moment("to"); err != nil {
+		return from, to, err
+	}
+	if to.IsZero() {
+		to = now.UTC()
+	}
+	if from, err = q.moment("from"); err != nil {
+		return from, to, err
+	}
+	if from.IsZero() {
+		from = to.Add(-otherwise)
+	}
+	if length := to.Sub(from); length <= 0 || length > most {
+		return from, to, invalid("from must be before to, by at most %d days", most/(24*time.Hour))
+	}
+	return from, to, nil
 }
 
 // word reads a parameter that takes one of a few words. A missing one gives the first.

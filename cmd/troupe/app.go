@@ -138,7 +138,7 @@ func (a *app) verbs() []verbGroup {
 	submit, tree, chaos, bench := &submission{executions: work}, &treeAsk{app: a}, &havoc{app: a}, &load{app: a}
 	return []verbGroup{
 		{"work", "Work:", []*cobra.Command{
-			submit.command(), work.get(), work.list(), work.wait(), work.logs(), work.cancel(), work.retry(), work.why(), work.timeline(),
+			submit.command(), work.get(), work.list(), work.wait(), work.logs(), work.cancel(), work.retry(), work.why(), work.timeline(), work.errors(),
 		}},
 		{"see", "See:", []*cobra.Command{
 			all.workers(), all.pools(), all.nodes(), sessions{a}.command(), all.actions(), tree.command(), top{a}.command(), findings{a}.command(), history{a}.command(), mark{a}.command(), deadLetters{a}.command(),

@@ -1,0 +1,51 @@
+package operate
+
+import (
+	"context"
+	"time"
+
+	"github.com/troupe-run/troupe/rules/failures"
+	"github.com/troupe-run/troupe/store"
+)
+
+// Bounds of a walk over failures.
+const (
+	walksMax     = 2              // at a time
+	failuresTime = time.Second    // of one
+	failuresPage = 1000           // executions of one page
+	failuresLife = 24 * time.Hour // how long before a failure its execution may have been requested
+)
+
+// Failures groups the executions of a filter that failed in its time. From and To are times of the end: it looks at what was requested
+// up to a day before, the newest first, until it has looked at as many as one page of a list may, or for a second. The page has no
+// executions, and says how far it came.
+func (q *executions) Failures(ctx context.Context, f store.Filter, by failures.By) (*failures.Groups, store.Page, error) {
+	select {
+	case q.walks <- struct{}{}:
+		defer func() { <-q.walks }()
+	case <-ctx.Done():
+		return nil, store.Page{}, context.Cause(ctx)
+	}
+	from := f.From
+	f.Limit, f.From = failuresPage, from.Add(-failuresLife)
+	groups, reached := failures.NewGroups(by), store.Page{More: store.MoreUnsearched}
+	for end := time.Now().Add(failuresTime); ; {
+		page, err := q.cfg.Store.List(ctx, f)
+		if err != nil {
+			return nil, reached, err
+		}
+		for i := range page.Executions {
+			if e := &page.Executions[i]; !e.FinishedAt.Before(from) && e.FinishedAt.Before(f.To) {
+				groups.Add(e)
+			}
+		}
+		if page.Next == 0 {
+			return groups, store.Page{More: store.MoreEnd}, nil
+		}
+		page.Searched.Walked = reached.Searched.Walked + max(page.Searched.Walked, len(page.Executions))
+		if reached.Searched = page.Searched; page.Searched.Walked >= store.ListWalk || time.Now().After(end) {
+			return groups, reached, nil
+		}
+		f.Before = page.Next
+	}
+}
