@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/lifecycle"
+	"github.com/troupe-run/troupe/rules/rollup"
 	"github.com/troupe-run/troupe/store"
 )
 
@@ -46,7 +47,11 @@ func (c completion) addTo(root *cobra.Command) {
 	for verb, flags := range map[string]map[string]offer{
 		"tree": {"node": nodeNames}, "pools": {"node": nodeNames}, "sessions": {"pool": poolNames}, "chaos": {"pool": poolNames},
 		"workers": {"node": nodeNames, "pool": poolNames, "state": workerStates}, "bench": {"action": actionNames},
-		"list":   {"status": statuses, "action": actionNames, "pool": poolNames, "worker": workerIDs},
+		"list": {
+			"status": statuses, "action": actionNames, "pool": poolNames, "worker": workerIDs,
+			"not-status": statuses, "not-action": actionNames, "not-pool": poolNames, "not-worker": workerIDs,
+		},
+		"series": {"by": fields, "metric": metrics},
 		"submit": {"affinity": affinities},
 	} {
 		if cmd, _, err := root.Find([]string{verb}); err == nil {
@@ -120,6 +125,14 @@ func submitArguments(ctx context.Context, c *client.Client, args []string) ([]st
 
 func statuses(context.Context, *client.Client, []string) ([]string, error) {
 	return named(messages.Statuses(), messages.Status.String), nil
+}
+
+func fields(context.Context, *client.Client, []string) ([]string, error) {
+	return named(rollup.Fields(), func(f rollup.By) string { return string(f) }), nil
+}
+
+func metrics(context.Context, *client.Client, []string) ([]string, error) {
+	return named(rollup.Metrics(), func(m rollup.Metric) string { return string(m) }), nil
 }
 
 func workerStates(context.Context, *client.Client, []string) ([]string, error) {

@@ -79,21 +79,21 @@ func orNone(text string) string {
 }
 
 func (d deadLetters) requeue() *cobra.Command {
-	return &cobra.Command{Use: "requeue ID", Short: "Submit its execution again", Args: exactly("ID"),
+	return d.reasoned(&cobra.Command{Use: "requeue ID", Short: "Submit its execution again", Args: exactly("ID"),
 		RunE: d.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			var v form.ExecutionView
-			if err := c.Post(ctx, letterPath(args[0], "/requeue"), nil, &v); err != nil {
+			if err := c.Post(ctx, letterPath(args[0], "/requeue"), d.why(), &v); err != nil {
 				return err
 			}
 			return d.printID(v)
-		})}
+		})})
 }
 
 func (d deadLetters) discard() *cobra.Command {
-	return &cobra.Command{Use: "discard ID", Short: "Mark it as handled, without a new execution", Args: exactly("ID"),
+	return d.reasoned(&cobra.Command{Use: "discard ID", Short: "Mark it as handled, without a new execution", Args: exactly("ID"),
 		RunE: d.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			return d.order(ctx, c, letterPath(args[0], "/discard"), "dead letter "+args[0]+" is discarded")
-		})}
+		})})
 }
 
 func (d deadLetters) stats() *cobra.Command {

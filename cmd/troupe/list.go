@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/api/form"
@@ -24,12 +25,12 @@ const pageMax = 1000
 func (x executions) list() *cobra.Command {
 	var status, label []string
 	var action, pool, session, worker, code, key, prefix, since, until string
-	limit, oldest := 0, false
+	limit, oldest, without := 0, false, unwanted{}
 	cmd := &cobra.Command{
 		Use: "list", Short: "List executions, newest first", Args: exactly(),
 		Long: "List executions, newest first, or with --oldest the oldest first. The list is searched page by page until there are enough.",
 		Example: "  troupe list --status failed,timed_out\n  troupe list --label team=a -n 1000 -o json\n" +
-			"  troupe list --since 2h --until 1h30m\n  troupe list --since 2030-01-31T08:00:00+01:00",
+			"  troupe list --not-status completed --not-error timeout\n  troupe list --since 2h --until 1h30m\n  troupe list --since 2030-01-31T08:00:00+01:00",
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&status, "status", nil, "only these statuses")
@@ -45,11 +46,13 @@ func (x executions) list() *cobra.Command {
 	f.StringVar(&since, "since", "", "only those requested at this time or later: a time (2030-01-31T08:00:00Z) or an age (2h)")
 	f.StringVar(&until, "until", "", "only those requested before this time: a time or an age")
 	f.IntVarP(&limit, "limit", "n", 20, "how many")
+	without.flags(f)
 	cmd.RunE = x.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
 		if limit < 1 {
 			return usagef("--limit must be 1 or more, got %d", limit)
 		}
 		query := url.Values{"status": status, "label": label}
+		without.ask(query)
 		for name, value := range map[string]string{
 			"action": action, "pool": pool, "session": session, "worker": worker, "error": code, "key": key, "id_prefix": prefix,
 		} {
@@ -72,6 +75,27 @@ func (x executions) list() *cobra.Command {
 		return x.showExecutions(list, list.Executions, c.Now())
 	})
 	return cmd
+}
+
+// unwanted is what a list leaves out, by the name of the API's parameter.
+type unwanted map[string]*[]string
+
+// flags makes a flag for each kind of thing that can be left out.
+func (u unwanted) flags(f *pflag.FlagSet) {
+	for name, about := range map[string]string{
+		"status": "statuses", "action": "actions", "pool": "pools", "session": "sessions", "worker": "workers", "error": "error codes",
+		"label": "labels, name=value",
+	} {
+		u[name] = f.StringArray("not-"+name, nil, "leave out these "+about+"; repeat it for several")
+	}
+}
+
+func (u unwanted) ask(query url.Values) {
+	for name, values := range u {
+		if len(*values) > 0 {
+			query["not."+name] = *values
+		}
+	}
 }
 
 // pages reads as many pages as limit asks for.
@@ -178,12 +202,12 @@ func (x executions) wait() *cobra.Command {
 }
 
 func (x executions) cancel() *cobra.Command {
-	return &cobra.Command{
+	return x.reasoned(&cobra.Command{
 		Use: "cancel ID…", Short: "Cancel executions", Args: someIDs,
 		RunE: x.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-			return x.eachID(args, func(id string) (form.ExecutionView, error) { return c.Cancel(ctx, id) })
+			return x.eachID(args, func(id string) (form.ExecutionView, error) { return c.Cancel(ctx, id, x.reason) })
 		}),
-	}
+	})
 }
 
 func (x executions) retry() *cobra.Command {
@@ -195,11 +219,11 @@ func (x executions) retry() *cobra.Command {
 			if key != "" && len(args) > 1 {
 				return usagef("troupe retry: --key is for one ID, got %d", len(args))
 			}
-			return x.eachID(args, func(id string) (form.ExecutionView, error) { return c.Retry(ctx, id, key) })
+			return x.eachID(args, func(id string) (form.ExecutionView, error) { return c.Retry(ctx, id, key, x.reason) })
 		}),
 	}
 	cmd.Flags().StringVar(&key, "key", "", "idempotency key of the new execution")
-	return cmd
+	return x.reasoned(cmd)
 }
 
 func someIDs(cmd *cobra.Command, args []string) error {

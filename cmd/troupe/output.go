@@ -12,7 +12,9 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"charm.land/lipgloss/v2/table"
+	"github.com/spf13/cobra"
 
+	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/api/form"
 	"github.com/troupe-run/troupe/cmd/troupe/client"
 )
@@ -106,7 +108,7 @@ func (a *app) printID(v form.ExecutionView) error {
 // order posts to a path and says what came of it.
 func (a *app) order(ctx context.Context, c *client.Client, path, said string) error {
 	var v map[string]any
-	if err := c.Post(ctx, path, nil, &v); err != nil {
+	if err := c.Post(ctx, path, a.why(), &v); err != nil {
 		return err
 	}
 	if a.output == "json" {
@@ -114,6 +116,20 @@ func (a *app) order(ctx context.Context, c *client.Client, path, said string) er
 	}
 	_, err := fmt.Fprintln(a.out, visible(said))
 	return err
+}
+
+// reasoned gives a command the flag that says why it is given.
+func (a *app) reasoned(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().StringVar(&a.reason, "reason", "", "why, for the journal (troupe history); up to 512 bytes")
+	return cmd
+}
+
+// why is the body of a command that says why it is given; nil: it does not.
+func (a *app) why() any {
+	if a.reason == "" {
+		return nil
+	}
+	return api.ReasonBody{Reason: a.reason}
 }
 
 func renderTable(heads []string, rows [][]string) string {

@@ -18,7 +18,7 @@ import (
 type reloading struct{ *app }
 
 func (r reloading) command() *cobra.Command {
-	return &cobra.Command{
+	return r.reasoned(&cobra.Command{
 		Use: "reload", Short: "Let the node read its packs again", Args: exactly(),
 		Long: "Let the node read its packs again. It first starts one worker of each pool whose packs have changed. If one does not start,\n" +
 			"nothing is reloaded: the old code runs on, and the exit code is 1. Otherwise the workers of these pools are replaced, one by\n" +
@@ -28,7 +28,7 @@ func (r reloading) command() *cobra.Command {
 			shown := progress{app: r.app}
 			shown.say("a worker of each changed pool is being started")
 			var v api.ReloadReport
-			err := c.Patient().Post(ctx, "/api/v1/reload", nil, &v)
+			err := c.Patient().Post(ctx, "/api/v1/reload", r.why(), &v)
 			shown.done()
 			if err != nil {
 				return r.refused(err)
@@ -49,7 +49,7 @@ func (r reloading) command() *cobra.Command {
 			r.sayFailures(v.Broken)
 			return errSilent
 		}),
-	}
+	})
 }
 
 // refused says which pack keeps a reload from being carried out, and where its code fails.

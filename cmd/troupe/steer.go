@@ -29,7 +29,7 @@ func (f fleet) worker() *cobra.Command {
 }
 
 func (f fleet) workerVerb(verb, about, path, said string) *cobra.Command {
-	return &cobra.Command{
+	return f.reasoned(&cobra.Command{
 		Use: verb + " ID", Short: about, Args: exactly("ID"),
 		RunE: f.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			path, err := workerPath(args[0], path)
@@ -38,7 +38,7 @@ func (f fleet) workerVerb(verb, about, path, said string) *cobra.Command {
 			}
 			return f.order(ctx, c, path, fmt.Sprintf("worker %s %s", args[0], said))
 		}),
-	}
+	})
 }
 
 func (f fleet) workerGet() *cobra.Command {
@@ -51,7 +51,7 @@ func (f fleet) workerGet() *cobra.Command {
 }
 
 func (f fleet) workerProbe() *cobra.Command {
-	return &cobra.Command{
+	return f.reasoned(&cobra.Command{
 		Use: "probe ID", Short: "Probe a worker now", Args: exactly("ID"),
 		RunE: f.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			path, err := workerPath(args[0], "/health")
@@ -59,13 +59,13 @@ func (f fleet) workerProbe() *cobra.Command {
 				return err
 			}
 			var v api.HealthView
-			if err := c.Post(ctx, path, nil, &v); err != nil {
+			if err := c.Post(ctx, path, f.why(), &v); err != nil {
 				return err
 			}
 			return f.show(v, []string{"WORKER", "STATE", "HEALTH", "GRADE", "LAST FAILURE"},
 				[][]string{{string(v.Worker), v.State, v.Health, v.Grade, v.LastError}})
 		}),
-	}
+	})
 }
 
 // cordon makes the verbs cordon and uncordon, of a node, pool or worker.
@@ -74,7 +74,7 @@ func (f fleet) cordon(on bool) *cobra.Command {
 	if !on {
 		verb, about, said = "uncordon", "Give a node, pool or worker work again", "gets work again"
 	}
-	return &cobra.Command{
+	return f.reasoned(&cobra.Command{
 		Use: verb + " node|pool|worker NAME", Short: about,
 		Long: about + ". You may ask any node. If two live nodes share a name, give the incarnation.",
 		Args: exactly("node, pool or worker", "NAME"),
@@ -85,7 +85,7 @@ func (f fleet) cordon(on bool) *cobra.Command {
 			}
 			return f.order(ctx, c, path, fmt.Sprintf("%s %s %s", args[0], args[1], said))
 		}),
-	}
+	})
 }
 
 // thingPath is the API's path of a thing that can be steered.
@@ -102,12 +102,12 @@ func thingPath(kind, name, verb string) (string, error) {
 }
 
 func (f fleet) drain() *cobra.Command {
-	return &cobra.Command{
+	return f.reasoned(&cobra.Command{
 		Use: "drain NODE", Short: "Let a node take no more work and finish its running work", Args: exactly("NODE"),
 		Long: "Let a node take no more work, finish its running work, and end. You may ask any node. If two live nodes share a name, give the\n" +
 			"incarnation.",
 		RunE: f.withClient(func(ctx context.Context, c *client.Client, args []string) error {
 			return f.order(ctx, c, "/api/v1/nodes/"+url.PathEscape(args[0])+"/drain", fmt.Sprintf("node %s drains", args[0]))
 		}),
-	}
+	})
 }

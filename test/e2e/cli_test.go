@@ -163,6 +163,9 @@ func TestTables(t *testing.T) {
 		{[]string{"tree", "troupe/recorder", "--node", "n1"}, `"node": "n1"`},
 		{[]string{"config", "--listen", "127.0.0.1:9"}, `(?m)^listen +127.0.0.1:9 +flag --listen`},
 		{[]string{"why", id}, `^completed: it has ended`},
+		{[]string{"whoami"}, `(?s)^NAME +BY +SCOPES .*\nlocal +local +\S*admin\S* +n1 +`},
+		{[]string{"series", "--by", "pool", "--metric", "submitted"}, `^(FROM +POOL +SUBMITTED\n|none)`},
+		{[]string{"list", "--pool", "theatre.keeper", "--not-status", "failed", "--not-session", t.Name()}, `^(ID +ACTION|none)`},
 		{[]string{"version"}, `^troupe `},
 	} {
 		require.Regexp(t, c.want, n.prints(t, c.args...), "troupe %v", c.args)
@@ -222,7 +225,7 @@ func TestSteerFromTheShell(t *testing.T) {
 	})
 
 	for _, c := range [][]string{{"worker", "n1/theatre.talker/0"}, {"pool", "theatre.talker"}, {"node", "n1"}} {
-		n.prints(t, "cordon", c[0], c[1])
+		n.prints(t, "cordon", c[0], c[1], "--reason", "the disk is full")
 		id := n.prints(t, "submit", "theatre.talker")
 		await(t, "it says that it waits for the cordon of "+c[0], func() bool {
 			return strings.Contains(n.prints(t, "why", id), "cordoned")
@@ -231,6 +234,9 @@ func TestSteerFromTheShell(t *testing.T) {
 		n.prints(t, "uncordon", c[0], c[1])
 		require.Equal(t, "completed", n.finish(t, id).text("status"))
 	}
+	await(t, "the journal has the reasons", func() bool {
+		return strings.Count(n.prints(t, "history", "--kind", "operator"), "the disk is full, by local") == 3
+	})
 	for _, args := range [][]string{
 		{"worker", "kill", "n1/theatre.talker/9"}, {"cordon", "pool", "nope"}, {"drain", "nope"}, {"worker", "probe", "n9/go/0"},
 	} {

@@ -142,18 +142,22 @@ func (c *Client) WaitFor(ctx context.Context, id string, limit time.Duration) (v
 	return v, err
 }
 
-// Cancel asks for the execution's end and returns it as that left it.
-func (c *Client) Cancel(ctx context.Context, id string) (v form.ExecutionView, err error) {
-	err = c.Post(ctx, onePath(id, "/cancel"), nil, &v)
+// Cancel asks for the execution's end and returns it as that left it. The reason is for the journal, and may be empty.
+func (c *Client) Cancel(ctx context.Context, id, reason string) (v form.ExecutionView, err error) {
+	var body any
+	if reason != "" {
+		body = api.ReasonBody{Reason: reason}
+	}
+	err = c.Post(ctx, onePath(id, "/cancel"), body, &v)
 	return v, err
 }
 
 // Retry submits an ended execution again, as a new one of its chain. One that has a retry already is not submitted again: the
-// answer is that retry, with Existing set. The key is the new execution's, and may be empty.
-func (c *Client) Retry(ctx context.Context, id, key string) (v form.ExecutionView, err error) {
+// answer is that retry, with Existing set. The key is the new execution's, the reason is for the journal, and both may be empty.
+func (c *Client) Retry(ctx context.Context, id, key, reason string) (v form.ExecutionView, err error) {
 	var body any
-	if key != "" {
-		body = form.RetryBody{IdempotencyKey: key}
+	if key != "" || reason != "" {
+		body = form.RetryBody{IdempotencyKey: key, Reason: reason}
 	}
 	err = c.Post(ctx, onePath(id, "/retry"), body, &v)
 	return v, err
