@@ -35,3 +35,25 @@ func TestAnOverviewIsPutTogether(t *testing.T) {
 	again := k.Backend.Overview(t.Context())
 	require.Less(t, again.At.Sub(v.At), 2*time.Second)
 }
+
+// While the store is away an overview says so, and still has the pools and nodes that live.
+func TestAnOverviewWithoutTheStoreSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	k, s, _ := fullLab(t, map[string]messages.Handler{"noop": noop})
+	k.run("t.noop", nil)
+	s.away.Store(true)
+	var v api.Overview
+	k.until("it says what is missing", func() bool {
+		v = k.Backend.Overview(t.Context())
+		return len(v.Missing) == 2 && len(v.Pools) == 1
+	})
+	for _, m := range v.Missing {
+		require.Contains(t, []string{"counts", "pools"}, m.Part)
+		require.Contains(t, m.Why, "the store is away")
+	}
+	require.False(t, v.Readiness.Ready)
+	require.Positive(t, v.Pools[0].Ready)
+	require.Len(t, v.Nodes, 1)
+	s.away.Store(false)
+	k.until("it is whole again", func() bool { return len(k.Backend.Overview(t.Context()).Missing) == 0 })
+}

@@ -51,7 +51,7 @@ type Digest struct {
 	From     time.Time `json:"from" doc:"when the rates begin: five whole minutes"`
 	To       time.Time `json:"to" doc:"when they end"`
 	Rates    Rates     `json:"rates"`
-	Outcomes *Series   `json:"outcomes" doc:"how many ended in the last hour, by status"`
+	Outcomes *Series   `json:"outcomes" doc:"how many ended in the last hour, by status; the last minute is not over"`
 	Failures []Failure `json:"failures" doc:"what failed in the last hour: first what did not in the hour before, the newest first; at most 5"`
 	Slower   []Slower  `json:"slower" doc:"actions whose run time has at least doubled since the hour before, at most 5"`
 	Partial  bool      `json:"partial,omitempty" doc:"there was more than is read for one answer, and older minutes are missing"`
@@ -102,7 +102,8 @@ func unsuccessful(s messages.Status) bool {
 // NewDigest makes a digest without counts. Until is up to when the counts are known.
 func NewDigest(until time.Time) *Digest {
 	to := until.Truncate(time.Minute)
-	outcomes := NewSeries(Query{From: to.Add(-DigestSpan), To: to, By: ByStatus, Metric: MetricEnded, Points: DigestPoints})
+	outcomes := NewSeries(Query{From: to.Add(time.Minute - DigestSpan), To: to.Add(time.Minute), By: ByStatus, Metric: MetricEnded, Points: DigestPoints})
+	outcomes.Until = until
 	return &Digest{
 		From: to.Add(-RatesSpan), To: to, Outcomes: outcomes, pools: map[string]*tally{}, failures: map[failureKey]*Failure{}, actions: map[string]*[2]tally{},
 	}
@@ -110,18 +111,19 @@ func NewDigest(until time.Time) *Digest {
 
 // Spans are the times whose rows are to be added, the most wanted first: those of the rates, of the series, and of the hour before.
 func (d *Digest) Spans() [3][2]time.Time {
-	hour := d.To.Add(-DigestSpan)
-	return [3][2]time.Time{{d.From, d.To}, {hour, d.From}, {hour.Add(-DigestSpan), hour}}
+	now := d.To.Add(time.Minute)
+	hour := now.Add(-DigestSpan)
+	return [3][2]time.Time{{d.From, now}, {hour, d.From}, {hour.Add(-DigestSpan), hour}}
 }
 
 // Add adds a row.
 func (d *Digest) Add(r *Row) {
-	age := d.To.Sub(r.Minute)
-	if age <= 0 || age > 2*DigestSpan {
+	age := d.To.Sub(r.Minute) // 0: the minute that it is now
+	if age < 0 || age >= 2*DigestSpan {
 		return
 	}
-	last := age <= DigestSpan
-	if age <= RatesSpan {
+	last := age < DigestSpan
+	if age > 0 && age <= RatesSpan {
 		d.all.add(r)
 		if of := entry(d.pools, r.Pool); of != nil {
 			of.add(r)

@@ -47,7 +47,7 @@ func TestADigestHasTheRatesOfItsLastMinutes(t *testing.T) {
 	for _, l := range d.Outcomes.Series {
 		require.Len(t, l.N, 60)
 		if l.Key == "completed" {
-			require.Equal(t, []int64{999, 0, 0, 0, 0, 300}, l.N[54:])
+			require.Equal(t, []int64{999, 0, 0, 0, 0, 300, 999}, l.N[53:])
 		}
 	}
 }
@@ -55,14 +55,14 @@ func TestADigestHasTheRatesOfItsLastMinutes(t *testing.T) {
 func TestADigestSaysWhatIsNew(t *testing.T) {
 	t.Parallel()
 	rows := []*rollup.Row{
-		ends(61, "p", "old", messages.Failed, "boom", 4, time.Second), ends(2, "p", "old", messages.Failed, "boom", 90, time.Second),
+		ends(60, "p", "old", messages.Failed, "boom", 4, time.Second), ends(2, "p", "old", messages.Failed, "boom", 90, time.Second),
 		ends(30, "p", "new", messages.TimedOut, "timeout", 1, time.Second), ends(3, "p", "new", messages.TimedOut, "timeout", 2, time.Second),
 		ends(70, "p", "gone", messages.Failed, "boom", 9, time.Second), ends(2, "p", "stopped", messages.Cancelled, "", 9, time.Second),
-		ends(1, "p", "newest", messages.Abandoned, "worker_lost", 1, time.Second), ends(121, "p", "newest", messages.Abandoned, "worker_lost", 1, time.Second),
+		ends(0, "p", "newest", messages.Abandoned, "worker_lost", 1, time.Second), ends(120, "p", "newest", messages.Abandoned, "worker_lost", 1, time.Second),
 	}
 	d := digest(rows...)
 	require.Equal(t, []rollup.Failure{
-		{Action: "newest", Code: "worker_lost", N: 1, First: start.Add(-time.Minute), Last: start.Add(-time.Minute)},
+		{Action: "newest", Code: "worker_lost", N: 1, First: start, Last: start},
 		{Action: "new", Code: "timeout", N: 3, First: start.Add(-30 * time.Minute), Last: start.Add(-3 * time.Minute)},
 		{Action: "old", Code: "boom", N: 90, Before: 4, First: start.Add(-2 * time.Minute), Last: start.Add(-2 * time.Minute)},
 	}, d.Failures)
