@@ -52,6 +52,11 @@ func TestTheOverviewSaysWhatIsWrong(t *testing.T) {
 	p.shows(".notices", "Pool shell gets work again")
 	p.visit("/console/")
 	p.shows(".verdict", "Nothing is wrong")
+	p.shows(".lost", "1 failed")
+	p.shows("main", "new since")
+	p.looks("overview-failed")
+	p.do(chromedp.Click(".lost a"))
+	p.shows("tbody", "boom")
 }
 
 // Question 4, "Which worker is sick, since when?": its lifecycle; and a kill is asked about, carried out, and recorded.

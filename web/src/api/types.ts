@@ -190,6 +190,7 @@ export interface Pool {
   cordoned: boolean
   waiting: number
   waiting_more?: boolean
+  oldest_waiting?: string
   placed: number
   running: number
   restarts: number
@@ -309,5 +310,70 @@ export interface JournalEntry {
   detail?: Record<string, unknown>
 }
 export interface JournalList { entries: JournalEntry[]; next_cursor?: string }
+
+export interface Finding {
+  name: string
+  severity: 'critical' | 'warning'
+  kind: 'cluster' | 'pool' | 'node'
+  subject?: string
+  since: string
+  value: number
+  message: string
+  means: string
+  what_to_do: string
+  link: string
+}
+export interface Findings { at?: string; findings: Finding[]; not_evaluated: string[]; unreached?: Unreached[] }
+
+export interface Rates { submitted: number; ended: number; failed: number; wait_p95_ms: number; run_p95_ms: number }
+export interface Series { from: string; step_seconds: number; until: string; series: { key: string; n: number[] }[] }
+export interface Counts {
+  from: string
+  to: string
+  rates: Rates
+  outcomes: Series
+  failures: { action_ref: string; code: string; n: number; before: number; first: string; last: string }[]
+  slower: { action_ref: string; n: number; p95_ms: number; before_ms: number }[]
+  partial?: boolean
+}
+export interface PoolOverview extends Pool { rates?: Rates }
+export interface Overview {
+  at: string
+  readiness: Readiness
+  findings: Findings
+  totals: { workers: number; busy: number; waiting: number; waiting_more?: boolean; placed: number; running: number }
+  pools: PoolOverview[]
+  nodes: Node[]
+  counts?: Counts
+  unreached?: Unreached[]
+  missing?: { part: string; why: string }[]
+}
+
+export interface Share { value: string; n: number }
+export interface ErrorGroup {
+  action_ref?: string
+  code?: string
+  type?: string
+  message?: string
+  worker?: string
+  n: number
+  first: string
+  last: string
+  example: string
+  examples: string[]
+  actions?: Share[]
+  codes?: Share[]
+  workers?: Share[]
+}
+export interface ErrorGroups {
+  from: string
+  to: string
+  by: string
+  executions: number
+  groups: ErrorGroup[]
+  left?: number
+  more: 'end' | 'unsearched'
+  searched_to?: { at: string; seq: number; walked: number }
+}
 
 export interface Readiness { ready: boolean; waits_for?: string[]; broken_pools?: string[]; draining?: boolean; notes?: string[] }

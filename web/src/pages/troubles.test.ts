@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import type { Node, Pool } from '../api/types'
-import { troubles } from './troubles'
+import type { Node, Overview, Pool } from '../api/types'
+import { lost, troubles, verdict } from './troubles'
 
 const pool = (more: Partial<Pool>): Pool => ({
   name: 'go', runtime: 'go', nodes: 1, workers: 2, ready: 2, busy: 0, degraded: 0, starting: 0, broken: false, cordoned: false,
@@ -27,4 +27,31 @@ describe('troubles', () => {
   }
   it('says what this node waits for', () =>
     expect(troubles([], [], [], { ready: false, waits_for: ['the store'] })[0]!.why).toBe('it waits for the store'))
+})
+
+describe('verdict', () => {
+  const finding = { name: 'pool_broken', severity: 'critical', kind: 'pool', subject: 'go', since: 's', value: 1, message: 'Pool go: it fails', means: 'm', what_to_do: 'd', link: 'l' } as const
+  const overview = (more: Partial<Overview>): Overview => ({
+    at: '', readiness: { ready: true }, findings: { findings: [], not_evaluated: [] }, totals: { workers: 0, busy: 0, waiting: 0, placed: 0, running: 0 }, pools: [], nodes: [], ...more })
+  it('has the reason of the pool, and does not say the same twice', () => {
+    const v = verdict(overview({
+      findings: { findings: [finding], not_evaluated: [] }, pools: [pool({ broken: true, ready: 0, reason: 'exit 1' }), pool({ name: 'shell', cordoned: true })],
+      readiness: { ready: false, notes: ['pool go is broken: exit 1', 'something else'] },
+    }))
+    expect(v.found).toEqual([{ severity: 'critical', text: 'Pool go: it fails', why: 'exit 1', href: 'workers?pool=go', since: 's', means: 'm', todo: 'd', link: 'l' }])
+    expect(v.also.map((t) => t.text + t.why)).toEqual(['Pool shell is cordonedit gets no new work', 'Notesomething else'])
+  })
+  for (const [name, kind, subject, href] of [
+    ['store_away', 'node', 'a', 'nodes'], ['dlq_rate', 'cluster', undefined, 'dead-letters'], ['node_lost', 'cluster', undefined, 'history?kind=node'],
+    ['retry_rate', 'pool', 'go', 'errors?pool=go'], ['outbox_behind', 'cluster', undefined, 'history'],
+  ] as const) {
+    it(`${name} leads to ${href}`, () =>
+      expect(verdict(overview({ findings: { findings: [{ ...finding, name, kind, ...(subject ? { subject } : {}) }], not_evaluated: [] } })).found[0]!.href).toBe(href))
+  }
+  it('says what was lost', () => {
+    const counts = { from: '', to: '', rates: { submitted: 0, ended: 0, failed: 0, wait_p95_ms: 0, run_p95_ms: 0 }, failures: [], slower: [],
+      outcomes: { from: '', step_seconds: 60, until: '', series: [{ key: 'completed', n: [7] }, { key: 'abandoned', n: [1, 2] }, { key: 'failed', n: [0] }] } }
+    expect(lost(overview({ counts }))).toEqual([{ status: 'abandoned', n: 3 }])
+    expect(lost(overview({}))).toEqual([])
+  })
 })

@@ -1,16 +1,55 @@
-// The verdict of the first page: what the node's own answers say is wrong. Nothing is guessed here, and nothing left out.
-import type { Node, Pool, Readiness, Unreached } from '../api/types'
+// The verdict of the first page: the node's findings, and what else its answers say is wrong. Nothing is guessed here, and nothing left out.
+import type { Finding, Node, Overview, Pool, Readiness, Unreached } from '../api/types'
 
 export interface Trouble { text: string; why: string; href: string }
 
-export function troubles(pools: Pool[], nodes: Node[], unreached: Unreached[], ready: Readiness | undefined): Trouble[] {
+/** A finding with why it is so, as far as the pool or the node says, and where to look. */
+export interface Found extends Trouble { severity: 'critical' | 'warning'; since: string; means: string; todo: string; link: string }
+
+// Findings that say what a trouble of the pool would say again.
+const sayItsPool = ['pool_broken', 'no_active_workers']
+
+export interface Verdict { found: Found[]; also: Trouble[] }
+
+export function verdict(o: Overview): Verdict {
+  const findings = o.findings.findings
+  const told = new Set(findings.filter((f) => sayItsPool.includes(f.name)).map((f) => f.subject))
+  return {
+    found: findings.map((f) => ({ severity: f.severity, text: f.message, why: whyOf(f, o), href: hrefOf(f), since: f.since, means: f.means, todo: f.what_to_do, link: f.link })),
+    also: troubles(o.pools, o.nodes, o.unreached ?? [], o.readiness, told),
+  }
+}
+
+function whyOf(f: Finding, o: Overview): string {
+  if (f.kind === 'pool') return o.pools.find((p) => p.name === f.subject)?.reason ?? ''
+  if (f.kind === 'node') return o.nodes.find((n) => n.name === f.subject && n.state !== 'dead')?.why ?? ''
+  return ''
+}
+
+const pages: Record<string, string> = { node_lost: 'history?kind=node', dlq_buildup: 'dead-letters', dlq_rate: 'dead-letters' }
+
+function hrefOf(f: Finding): string {
+  if (f.kind === 'pool') return `${f.name.startsWith('retry') || f.name.startsWith('high') ? 'errors' : 'workers'}?pool=${encodeURIComponent(f.subject ?? '')}`
+  return pages[f.name] ?? (f.kind === 'node' ? 'nodes' : 'history')
+}
+
+/** What is lost is what ended without its result: executions of the last hour, by outcome. */
+export function lost(o: Overview): { status: string; n: number }[] {
+  return (o.counts?.outcomes.series ?? []).filter((s) => ['abandoned', 'failed', 'timed_out'].includes(s.key))
+    .map((s) => ({ status: s.key, n: s.n.reduce((sum, n) => sum + n, 0) })).filter((s) => s.n > 0)
+}
+
+/** Told are pools about which a finding says already that they do not work. */
+export function troubles(pools: Pool[], nodes: Node[], unreached: Unreached[], ready: Readiness | undefined, told: ReadonlySet<string | undefined> = new Set()): Trouble[] {
   const found: Trouble[] = []
   for (const p of pools) {
-    if (p.broken) found.push({ text: `Pool ${p.name} is broken`, why: p.reason ?? '', href: `workers?pool=${p.name}` })
-    else if (p.workers > 0 && p.ready + p.busy + p.starting === 0) found.push({ text: `No worker of pool ${p.name} takes work`, why: p.reason ?? '', href: `workers?pool=${p.name}` })
-    else if (p.reason) found.push({ text: `Pool ${p.name}`, why: p.reason, href: `workers?pool=${p.name}` })
-    if (p.old_code) found.push({ text: `Pool ${p.name} runs the code from before a reload`, why: 'the new code did not start', href: `workers?pool=${p.name}` })
-    if (p.stale) found.push({ text: `${p.stale} ${p.stale === 1 ? 'worker' : 'workers'} of pool ${p.name} without a fresh heartbeat`, why: '', href: `workers?pool=${p.name}` })
+    const href = `workers?pool=${p.name}`
+    if (told.has(p.name)) { /* the finding has its reason */ }
+    else if (p.broken) found.push({ text: `Pool ${p.name} is broken`, why: p.reason ?? '', href })
+    else if (p.workers > 0 && p.ready + p.busy + p.starting === 0) found.push({ text: `No worker of pool ${p.name} takes work`, why: p.reason ?? '', href })
+    else if (p.reason) found.push({ text: `Pool ${p.name}`, why: p.reason, href })
+    if (p.old_code) found.push({ text: `Pool ${p.name} runs the code from before a reload`, why: 'the new code did not start', href })
+    if (p.stale) found.push({ text: `${p.stale} ${p.stale === 1 ? 'worker' : 'workers'} of pool ${p.name} without a fresh heartbeat`, why: '', href })
     if (p.cordoned) found.push({ text: `Pool ${p.name} is cordoned`, why: 'it gets no new work', href: 'pools' })
   }
   for (const n of nodes) {
@@ -21,6 +60,7 @@ export function troubles(pools: Pool[], nodes: Node[], unreached: Unreached[], r
   }
   for (const u of unreached) found.push({ text: `Node ${u.node} does not answer`, why: u.why, href: 'nodes' })
   for (const w of ready?.waits_for ?? []) found.push({ text: 'This node is not ready', why: `it waits for ${w}`, href: 'settings' })
-  for (const note of ready?.notes ?? []) found.push({ text: 'Note', why: note, href: 'settings' })
+  const repeated = pools.filter((p) => p.broken || told.has(p.name)).map((p) => `pool ${p.name} is broken: `)
+  for (const note of ready?.notes ?? []) if (!repeated.some((r) => note.startsWith(r))) found.push({ text: 'Note', why: note, href: 'settings' })
   return found
 }

@@ -20,6 +20,7 @@ const patterns: Pattern[] = [
   ['nodes', 'nodes'],
   ['sessions', 'sessions'],
   ['dead-letters', 'dead-letters'],
+  ['errors', 'errors'],
   ['history', 'history'],
   ['settings', 'settings'],
 ].map(([page, path]) => ({ page: page!, parts: path!.split('/').filter(Boolean) }))
