@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"sync"
 	"time"
@@ -10,25 +9,8 @@ import (
 	"github.com/troupe-run/troupe/messages"
 )
 
-// RunEvent is one live event of a running execution.
-type RunEvent struct {
-	Kind     string // stdout, stderr, progress, chunk, log
-	At       time.Time
-	Data     []byte          // stdout, stderr
-	Chunk    json.RawMessage // chunk
-	Fraction float64         // progress; negative: none given
-	Level    string          // log
-	Message  string          // progress, log
-}
-
 // feedBytesMax bounds what is kept of one execution's live events; older ones go first.
 const feedBytesMax = 2 << 20
-
-// size is about what the event takes in memory, so that many empty ones have a bound too.
-func (e *RunEvent) size() int {
-	const fixed = 160
-	return fixed + len(e.Data) + len(e.Chunk) + len(e.Level) + len(e.Message)
-}
 
 // Feeds carry the live events of running executions to whoever follows them. A feed begins with its run's first
 // event and ends with the run; what a process wrote is in the store afterwards. One that somebody reads by polling stays
@@ -44,7 +26,7 @@ type Feeds struct {
 type feed struct {
 	number uint64 // of all feeds, from 1
 	id     messages.ExecutionID
-	events []RunEvent
+	events []messages.RunEvent
 	first  int // number of events dropped before events[0]
 	bytes  int
 	closed bool
@@ -65,15 +47,15 @@ const (
 func NewFeeds() *Feeds { return &Feeds{feeds: map[messages.ExecutionID]*feed{}} }
 
 // Add appends an event to the execution's feed.
-func (s *Feeds) Add(id messages.ExecutionID, e RunEvent) {
+func (s *Feeds) Add(id messages.ExecutionID, e messages.RunEvent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.feed(id)
 	f.events = append(f.events, e)
-	f.bytes += e.size()
+	f.bytes += e.Size()
 	for f.bytes > feedBytesMax && len(f.events) > 1 {
-		f.bytes -= f.events[0].size()
-		f.events[0] = RunEvent{}
+		f.bytes -= f.events[0].Size()
+		f.events[0] = messages.RunEvent{}
 		f.events = f.events[1:]
 		f.first++
 	}
@@ -114,7 +96,7 @@ func (s *Feeds) Output(id messages.ExecutionID) messages.Output {
 
 // Follow calls each for every event of the execution from the oldest kept, until the feed is closed, done says that
 // the execution has its outcome, each fails, or ctx ends. A feed that has not begun is waited for.
-func (s *Feeds) Follow(ctx context.Context, id messages.ExecutionID, done <-chan *messages.Execution, each func(RunEvent) error) error {
+func (s *Feeds) Follow(ctx context.Context, id messages.ExecutionID, done <-chan *messages.Execution, each func(messages.RunEvent) error) error {
 	_, err := s.FollowFrom(ctx, id, Poll{}, done, each)
 	return err
 }
@@ -122,7 +104,7 @@ func (s *Feeds) Follow(ctx context.Context, id messages.ExecutionID, done <-chan
 // FollowFrom is Follow behind a place, and returns where it stopped. A feed that has been read to its end is left for the
 // execution's next one, which may have ended already.
 func (s *Feeds) FollowFrom(ctx context.Context, id messages.ExecutionID, at Poll, done <-chan *messages.Execution,
-	each func(RunEvent) error,
+	each func(messages.RunEvent) error,
 ) (Poll, error) {
 	f, next := s.join(id, at)
 	defer s.leave(id, f)
@@ -130,7 +112,7 @@ func (s *Feeds) FollowFrom(ctx context.Context, id messages.ExecutionID, at Poll
 	return Poll{Feed: f.number, From: uint64(next)}, err
 }
 
-func (s *Feeds) follow(ctx context.Context, f *feed, next *int, done <-chan *messages.Execution, each func(RunEvent) error) error {
+func (s *Feeds) follow(ctx context.Context, f *feed, next *int, done <-chan *messages.Execution, each func(messages.RunEvent) error) error {
 	for last := false; ; {
 		events, wake, closed := s.next(f, next)
 		for _, e := range events {
@@ -182,13 +164,13 @@ func (s *Feeds) leave(id messages.ExecutionID, f *feed) {
 	}
 }
 
-func (s *Feeds) next(f *feed, next *int) ([]RunEvent, <-chan struct{}, bool) {
+func (s *Feeds) next(f *feed, next *int) ([]messages.RunEvent, <-chan struct{}, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if *next < f.first {
 		*next = f.first
 	}
-	events := append([]RunEvent(nil), f.events[*next-f.first:]...)
+	events := append([]messages.RunEvent(nil), f.events[*next-f.first:]...)
 	*next += len(events)
 	return events, f.wake, f.closed && len(events) == 0
 }

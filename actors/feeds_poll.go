@@ -12,7 +12,7 @@ type Poll struct{ Feed, From uint64 }
 
 // Polled is what a look at a feed gave.
 type Polled struct {
-	Events []RunEvent
+	Events []messages.RunEvent
 	Next   Poll // to go on from
 	More   bool // there is more already
 	Ended  bool // the run has ended, and nothing is left
@@ -21,7 +21,7 @@ type Polled struct {
 // Poll returns what was seen of an execution from a place on. It takes events while take says that they fit. A feed that
 // has not begun is waited for, and one that ends is kept, for those that poll: long enough for their next look. Another
 // feed than the reader's is read from its beginning, once the reader's own is gone.
-func (s *Feeds) Poll(id messages.ExecutionID, at Poll, take func(*RunEvent) bool) Polled {
+func (s *Feeds) Poll(id messages.ExecutionID, at Poll, take func(*messages.RunEvent) bool) Polled {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -47,7 +47,7 @@ func (s *Feeds) Poll(id messages.ExecutionID, at Poll, take func(*RunEvent) bool
 
 // Await keeps an execution's feed for a moment, from before it begins until behind its end, without reading it.
 func (s *Feeds) Await(id messages.ExecutionID) {
-	s.Poll(id, Poll{}, func(*RunEvent) bool { return false })
+	s.Poll(id, Poll{}, func(*messages.RunEvent) bool { return false })
 }
 
 // polled is the feed that a reader wants: its own while that is known, else the execution's present one, or a new one; nil:

@@ -18,7 +18,7 @@ import (
 // follow follows a feed to its end and returns the messages seen.
 func follow(ctx context.Context, b *Feeds, id messages.ExecutionID, done <-chan *messages.Execution) ([]string, error) {
 	var seen []string
-	err := b.Follow(ctx, id, done, func(h RunEvent) error {
+	err := b.Follow(ctx, id, done, func(h messages.RunEvent) error {
 		seen = append(seen, h.Message)
 		return nil
 	})
@@ -39,7 +39,7 @@ func TestAFeedIsFollowed(t *testing.T) {
 	}
 	soon(t, func() bool { b.mu.Lock(); defer b.mu.Unlock(); return b.feeds[id] != nil && b.feeds[id].read == 4 }, "they follow before it begins")
 	for i := range 100 {
-		b.Add(id, RunEvent{Kind: "log", Message: fmt.Sprint(i)})
+		b.Add(id, messages.RunEvent{Kind: "log", Message: fmt.Sprint(i)})
 	}
 	b.Close(id)
 	followers.Wait()
@@ -50,7 +50,7 @@ func TestAFeedIsFollowed(t *testing.T) {
 func TestFollowersOfFeedsEnd(t *testing.T) {
 	t.Parallel()
 	b, id := NewFeeds(), messages.NewExecutionID()
-	b.Add(id, RunEvent{Message: "a"})
+	b.Add(id, messages.RunEvent{Message: "a"})
 	b.Close(id)
 	done := make(chan *messages.Execution, 1)
 	done <- &messages.Execution{}
@@ -62,9 +62,9 @@ func TestFollowersOfFeedsEnd(t *testing.T) {
 	_, err = follow(ctx, b, id, nil)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Empty(t, b.feeds)
-	b.Add(id, RunEvent{Message: "b"})
+	b.Add(id, messages.RunEvent{Message: "b"})
 	broken := errors.New("the caller has gone")
-	require.ErrorIs(t, b.Follow(t.Context(), id, nil, func(RunEvent) error { return broken }), broken)
+	require.ErrorIs(t, b.Follow(t.Context(), id, nil, func(messages.RunEvent) error { return broken }), broken)
 	b.Close(id)
 	b.Close(id)
 	require.Empty(t, b.feeds)
@@ -74,16 +74,16 @@ func TestFeedsAreBounded(t *testing.T) {
 	t.Parallel()
 	b, id := NewFeeds(), messages.NewExecutionID()
 	for range 50_000 {
-		b.Add(id, RunEvent{Kind: "progress"}) // empty ones too
+		b.Add(id, messages.RunEvent{Kind: "progress"}) // empty ones too
 	}
 	require.Less(t, len(b.feeds[id].events), 20_000)
 	chunk := make([]byte, feedBytesMax/4)
 	for range 10 {
-		b.Add(id, RunEvent{Kind: "stdout", Data: chunk})
-		b.Add(id, RunEvent{Kind: "stderr", Data: []byte("e")})
+		b.Add(id, messages.RunEvent{Kind: "stdout", Data: chunk})
+		b.Add(id, messages.RunEvent{Kind: "stderr", Data: []byte("e")})
 	}
 	require.LessOrEqual(t, b.feeds[id].bytes, feedBytesMax)
-	b.Add(id, RunEvent{Kind: "stdout", Data: make([]byte, 2*feedBytesMax)})
+	b.Add(id, messages.RunEvent{Kind: "stdout", Data: make([]byte, 2*feedBytesMax)})
 	require.Len(t, b.feeds[id].events, 1, "the newest is always kept")
 	require.Len(t, b.Output(id).Stdout, 2*feedBytesMax)
 	require.Empty(t, b.Output(messages.NewExecutionID()).Stdout)
@@ -254,7 +254,7 @@ func TestOutcomesAreBounded(t *testing.T) {
 func polls(b *Feeds, id messages.ExecutionID, at Poll) (seen []string, p Polled) {
 	for {
 		room := 2
-		p = b.Poll(id, at, func(*RunEvent) bool { room--; return room >= 0 })
+		p = b.Poll(id, at, func(*messages.RunEvent) bool { room--; return room >= 0 })
 		for _, h := range p.Events {
 			seen = append(seen, h.Message)
 		}
@@ -266,7 +266,7 @@ func polls(b *Feeds, id messages.ExecutionID, at Poll) (seen []string, p Polled)
 
 func say(b *Feeds, id messages.ExecutionID, texts ...string) {
 	for _, text := range texts {
-		b.Add(id, RunEvent{Kind: "log", Message: text})
+		b.Add(id, messages.RunEvent{Kind: "log", Message: text})
 	}
 }
 
@@ -342,7 +342,7 @@ func TestAnExecutionIsFollowedOverItsFeeds(t *testing.T) {
 		var at Poll
 		from := func() (seen []string) {
 			var err error
-			at, err = b.FollowFrom(t.Context(), id, at, over, func(h RunEvent) error {
+			at, err = b.FollowFrom(t.Context(), id, at, over, func(h messages.RunEvent) error {
 				seen = append(seen, h.Message)
 				return nil
 			})

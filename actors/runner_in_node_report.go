@@ -11,22 +11,22 @@ var _ messages.Reporter = (*handlerRun)(nil)
 
 // Progress implements messages.Reporter.
 func (r *handlerRun) Progress(fraction float64, message string) {
-	r.report(RunEvent{Kind: "progress", At: time.Now(), Fraction: fraction, Message: message})
+	r.report(messages.RunEvent{Kind: "progress", At: time.Now(), Fraction: fraction, Message: message})
 }
 
 // Chunk implements messages.Reporter.
 func (r *handlerRun) Chunk(data json.RawMessage) {
-	r.report(RunEvent{Kind: "chunk", At: time.Now(), Chunk: data})
+	r.report(messages.RunEvent{Kind: "chunk", At: time.Now(), Chunk: data})
 }
 
 // Log implements messages.Reporter.
 func (r *handlerRun) Log(level, message string) {
-	r.report(RunEvent{Kind: "log", At: time.Now(), Level: level, Message: message})
+	r.report(messages.RunEvent{Kind: "log", At: time.Now(), Level: level, Message: message})
 }
 
 // report shows an event of the run. What comes after the run's end, from a handler that was left behind or from a goroutine
 // that it left, concerns nobody; one that meets the end closes the feed that it may have begun anew.
-func (r *handlerRun) report(e RunEvent) {
+func (r *handlerRun) report(e messages.RunEvent) {
 	if r.told.Load() {
 		return
 	}

@@ -43,11 +43,11 @@ func (p *longLivedRunner) take(ev process.Event) {
 	case process.Reply:
 		p.replied(ev)
 	case process.Progress:
-		p.live(ev.ID, RunEvent{Kind: "progress", At: time.Now(), Fraction: ev.Fraction, Message: ev.Message})
+		p.live(ev.ID, messages.RunEvent{Kind: "progress", At: time.Now(), Fraction: ev.Fraction, Message: ev.Message})
 	case process.Chunk:
-		p.live(ev.ID, RunEvent{Kind: "chunk", At: time.Now(), Chunk: ev.Data})
+		p.live(ev.ID, messages.RunEvent{Kind: "chunk", At: time.Now(), Chunk: ev.Data})
 	case process.Log:
-		p.live(ev.ID, RunEvent{Kind: "log", At: time.Now(), Level: ev.Level, Message: ev.Message})
+		p.live(ev.ID, messages.RunEvent{Kind: "log", At: time.Now(), Level: ev.Level, Message: ev.Message})
 	case process.Wrote:
 		if p.run != nil {
 			p.cfg.Feeds.Add(p.run.Execution.ID, wrote(ev))
@@ -66,7 +66,7 @@ func (p *longLivedRunner) take(ev process.Event) {
 }
 
 // live passes on a sign of the run, if it is of the run.
-func (p *longLivedRunner) live(id uint64, e RunEvent) {
+func (p *longLivedRunner) live(id uint64, e messages.RunEvent) {
 	if p.run == nil || id != p.runID {
 		if e.Kind == "log" && id == 0 {
 			p.cfg.Logger.Info("worker says", "worker", p.worker, "level", e.Level, "message", e.Message)

@@ -241,8 +241,8 @@ func (s *oneShotRunner) exited(p messages.Placement, proc process.Process, exit 
 	s.post(&ended{placement: p, output: out, outcome: outcome})
 }
 
-func wrote(ev process.Wrote) RunEvent {
-	e := RunEvent{Kind: "stdout", At: time.Now(), Data: slices.Clone(ev.Data)}
+func wrote(ev process.Wrote) messages.RunEvent {
+	e := messages.RunEvent{Kind: "stdout", At: time.Now(), Data: slices.Clone(ev.Data)}
 	if ev.Stderr {
 		e.Kind = "stderr"
 	}

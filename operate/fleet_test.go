@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate/view"
 	"github.com/troupe-run/troupe/rules/roster"
@@ -163,7 +162,7 @@ func TestARunIsSeenFromAnotherNode(t *testing.T) {
 	c := newCluster(t)
 	a, b := c.join("a", "shell", 1), c.join("b", "shell", 1)
 	e := c.runs(b)
-	b.cfg.Feeds.Add(e.ID, actors.RunEvent{Kind: "stdout", Data: []byte("one\n"), At: time.Now()})
+	b.cfg.Feeds.Add(e.ID, messages.RunEvent{Kind: "stdout", Data: []byte("one\n"), At: time.Now()})
 	for _, asked := range []*node{a, b} {
 		out, err := asked.Output(t.Context(), e.ID)
 		require.NoError(t, err)

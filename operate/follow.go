@@ -127,7 +127,7 @@ func (f *following) rest(ctx context.Context) error {
 
 // read passes on what this node's next feed of the execution has, until that ends or over does.
 func (f *following) read(ctx context.Context, over <-chan *messages.Execution) (err error) {
-	f.at, err = f.cfg.Feeds.FollowFrom(ctx, f.id, f.at, over, func(h actors.RunEvent) error { return f.pass(live(h)) })
+	f.at, err = f.cfg.Feeds.FollowFrom(ctx, f.id, f.at, over, func(h messages.RunEvent) error { return f.pass(live(h)) })
 	return err
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
@@ -189,7 +188,7 @@ func TestAWorkerTravelsWithAsMuchHistoryAsFits(t *testing.T) {
 func TestEventsTravelAndComeBack(t *testing.T) {
 	t.Parallel()
 	at := time.Now()
-	for _, h := range []actors.RunEvent{
+	for _, h := range []messages.RunEvent{
 		{Kind: "stdout", At: at, Data: []byte("a\xff"), Fraction: -1},
 		{Kind: "chunk", At: at, Chunk: json.RawMessage(`{"a":1}`)},
 		{Kind: "progress", At: at, Fraction: 0.5, Message: "half"},
@@ -197,9 +196,9 @@ func TestEventsTravelAndComeBack(t *testing.T) {
 		w := wireOf(&h)
 		require.Equal(t, live(h), liveOf(&w))
 	}
-	w := wireOf(&actors.RunEvent{Kind: "progress", Fraction: math.NaN()})
+	w := wireOf(&messages.RunEvent{Kind: "progress", Fraction: math.NaN()})
 	require.Nil(t, liveOf(&w).Fraction)
-	w = wireOf(&actors.RunEvent{Kind: "chunk", Chunk: make([]byte, wire.RunEventMax)})
+	w = wireOf(&messages.RunEvent{Kind: "chunk", Chunk: make([]byte, wire.RunEventMax)})
 	require.Equal(t, "notice", w.Kind)
 	require.Contains(t, w.Message, "too large to be passed on")
 	require.Equal(t, "notice", liveOf(&wire.RunEvent{Kind: "chunk", Chunk: []byte("{")}).Kind)

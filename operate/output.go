@@ -70,7 +70,7 @@ func (s steered) output(_ context.Context, r peers.Request, m wire.Output) (wire
 		return done(err)
 	}
 	room, first := wire.OutputMax, true
-	seen := s.cfg.Feeds.Poll(r.About.Execution, actors.Poll{Feed: m.Feed, From: m.From}, func(h *actors.RunEvent) bool {
+	seen := s.cfg.Feeds.Poll(r.About.Execution, actors.Poll{Feed: m.Feed, From: m.From}, func(h *messages.RunEvent) bool {
 		size := wireOf(h).Size()
 		fits := size <= room || first
 		room, first = room-size, false
@@ -84,7 +84,7 @@ func (s steered) output(_ context.Context, r peers.Request, m wire.Output) (wire
 }
 
 // wireOf is an event as it travels. What is too large for that is named instead.
-func wireOf(h *actors.RunEvent) wire.RunEvent {
+func wireOf(h *messages.RunEvent) wire.RunEvent {
 	w := wire.RunEvent{Kind: h.Kind, At: h.At, Data: h.Data, Chunk: h.Chunk, Fraction: h.Fraction, Level: h.Level, Message: h.Message}
 	if math.IsNaN(w.Fraction) || math.IsInf(w.Fraction, 0) {
 		w.Fraction = -1
@@ -98,7 +98,7 @@ func wireOf(h *actors.RunEvent) wire.RunEvent {
 
 // liveOf is an event of another node's run.
 func liveOf(w *wire.RunEvent) view.Live {
-	h := actors.RunEvent{Kind: w.Kind, At: w.At, Data: w.Data, Fraction: w.Fraction, Level: w.Level, Message: w.Message}
+	h := messages.RunEvent{Kind: w.Kind, At: w.At, Data: w.Data, Fraction: w.Fraction, Level: w.Level, Message: w.Message}
 	if len(w.Chunk) > 0 {
 		if h.Chunk = w.Chunk; !json.Valid(w.Chunk) {
 			return view.Live{Kind: "notice", At: w.At, Message: "a chunk came from its node that is no JSON"}
@@ -126,7 +126,7 @@ func (q *executions) replay(ctx context.Context, id messages.ExecutionID, each f
 	return nil
 }
 
-func live(h actors.RunEvent) view.Live {
+func live(h messages.RunEvent) view.Live {
 	l := view.Live{Kind: h.Kind, At: h.At, Data: h.Data, Chunk: h.Chunk, Level: h.Level, Message: h.Message}
 	if h.Kind == "progress" && h.Fraction >= 0 {
 		fraction := h.Fraction
