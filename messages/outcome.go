@@ -94,11 +94,12 @@ func (o *Outcome) Crash() bool {
 	}
 }
 
-// Output is what an execution's process wrote, up to the bound; Truncated says that more came.
+// Output is what an execution's process wrote, each stream up to its bound; StdoutCut and ErrCut say that more came.
 type Output struct {
 	Stdout, Stderr    []byte
 	StdoutCut, ErrCut bool
+	Record            []byte // what was said when, see OutputRecord; empty: nothing was, or it is not known
 }
 
-// Empty reports whether nothing was written.
-func (o Output) Empty() bool { return len(o.Stdout) == 0 && len(o.Stderr) == 0 }
+// Empty reports whether nothing was said.
+func (o Output) Empty() bool { return len(o.Stdout) == 0 && len(o.Stderr) == 0 && len(o.Record) == 0 }

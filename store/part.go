@@ -50,7 +50,7 @@ func NeverStorable(err error) bool {
 func Size(c Change) int {
 	switch c := c.(type) {
 	case *Finish:
-		return fixedSize + outcomeSize(&c.Outcome) + len(c.Output.Stdout) + len(c.Output.Stderr) + ExecutionSize(c.Retry)
+		return fixedSize + outcomeSize(&c.Outcome) + len(c.Output.Stdout) + len(c.Output.Stderr) + len(c.Output.Record) + ExecutionSize(c.Retry)
 	case *End:
 		return fixedSize + outcomeSize(&c.Outcome) + ExecutionSize(c.Retry)
 	}

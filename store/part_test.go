@@ -44,7 +44,7 @@ func TestSizeCountsAllThatAChangeBrings(t *testing.T) {
 	fixed := store.Size(&store.Claim{})
 	require.Positive(t, fixed)
 	require.Equal(t, fixed+1234, store.Size(&store.End{Outcome: o}))
-	require.Equal(t, fixed+1234+11, store.Size(&store.Finish{Outcome: o, Output: messages.Output{Stdout: make([]byte, 5), Stderr: make([]byte, 6)}}))
+	require.Equal(t, fixed+1234+18, store.Size(&store.Finish{Outcome: o, Output: messages.Output{Stdout: make([]byte, 5), Stderr: make([]byte, 6), Record: make([]byte, 7)}}))
 	require.Equal(t, fixed+50_008, store.ExecutionSize(next))
 	for _, c := range []store.Change{&store.Finish{Outcome: o, Retry: next}, &store.End{Outcome: o, Retry: next}} {
 		require.Equal(t, 2*fixed+1234+50_008, store.Size(c))

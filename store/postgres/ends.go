@@ -24,7 +24,7 @@ func endsSQL(x extras) string {
 	for _, arg := range extraArrays {
 		b.WriteString(arg)
 	}
-	b.WriteString(`) AS i (n, edge, id, attempt, after, crash, result, error, retried_as, long_result, long_error, stdout, stderr, stdout_cut, stderr_cut, kind, reason, by)),
+	b.WriteString(`) AS i (n, edge, id, attempt, after, crash, result, error, retried_as, long_result, long_error, stdout, stderr, stdout_cut, stderr_cut, record, kind, reason, by)),
  e AS (UPDATE execution e SET rank = NULL, turn = NULL, timer_at = NULL, on_worker = NULL, queue_by = NULL, worker_by = NULL, start_since = NULL,
   unusual = nullif(i.after, {completed}), status = i.after, last_change = {finish}, crash_count = e.crash_count + i.crash, finished_at = now(),
   retried_as = i.retried_as, result = i.result, error = i.error
@@ -40,9 +40,9 @@ func endsSQL(x extras) string {
   WHERE i.long_result IS NOT NULL OR i.long_error IS NOT NULL)`)
 	}
 	if x.output {
-		b.WriteString(`, w AS (INSERT INTO output (seq, stdout, stderr, stdout_cut, stderr_cut) SELECT e.seq, i.stdout, i.stderr, i.stdout_cut, i.stderr_cut
+		b.WriteString(`, w AS (INSERT INTO output (seq, stdout, stderr, stdout_cut, stderr_cut, record) SELECT e.seq, i.stdout, i.stderr, i.stdout_cut, i.stderr_cut, i.record
   FROM e JOIN i USING (edge) WHERE i.stdout_cut IS NOT NULL ON CONFLICT (seq) DO UPDATE SET stdout = excluded.stdout, stderr = excluded.stderr,
-  stdout_cut = excluded.stdout_cut, stderr_cut = excluded.stderr_cut)`)
+  stdout_cut = excluded.stdout_cut, stderr_cut = excluded.stderr_cut, record = excluded.record)`)
 	}
 	if x.events {
 		b.WriteString(`, v AS (INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker, by)
@@ -52,7 +52,7 @@ func endsSQL(x extras) string {
 	}
 	if x.sessions {
 		b.WriteString(`, s AS (UPDATE session s SET finished_epoch = greatest(s.finished_epoch, d.epoch), runs = s.runs + d.runs, touched_at = now()
-  FROM (SELECT f.pool, f.session, max(f.session_epoch) AS epoch, count(*) FILTER (WHERE f.status = ANY($19)) AS runs FROM e f LEFT JOIN session h ON h.pool = f.pool AND h.session = f.session
+  FROM (SELECT f.pool, f.session, max(f.session_epoch) AS epoch, count(*) FILTER (WHERE f.status = ANY($20)) AS runs FROM e f LEFT JOIN session h ON h.pool = f.pool AND h.session = f.session
    WHERE f.session IS NOT NULL AND f.session_epoch > 0 AND f.last_change = {finish}
     AND (f.affinity IS DISTINCT FROM 'hint' OR h.worker_inc = f.worker_inc AND h.worker_pool = f.pool AND h.worker_slot = f.worker_slot)
    GROUP BY 1, 2) d
@@ -63,7 +63,7 @@ func endsSQL(x extras) string {
 }
 
 // extraArrays are the parameters of the extras. They are empty if no row has any.
-var extraArrays = []string{", $10::bytea[]", ", $11::bytea[]", ", $12::bytea[]", ", $13::bytea[]", ", $14::boolean[]", ", $15::boolean[]", ", $16::text[]", ", $17::text[]", ", $18::text[]"}
+var extraArrays = []string{", $10::bytea[]", ", $11::bytea[]", ", $12::bytea[]", ", $13::bytea[]", ", $14::boolean[]", ", $15::boolean[]", ", $16::bytea[]", ", $17::text[]", ", $18::text[]", ", $19::text[]"}
 
 // endSQLs are the statements by their extras.
 var endSQLs = func() map[extras]string {
@@ -92,7 +92,7 @@ type endArgs struct {
 	after, crash            []int16
 	results, errors         blobs
 	longResults, longErrors blobs
-	stdout, stderr          blobs
+	stdout, stderr, records blobs
 	stdoutCut, stderrCut    column[pgtype.Bool]
 	kinds, reasons, by      column[pgtype.Text]
 	x                       extras
@@ -121,14 +121,14 @@ func (a *endArgs) add(c *changes, k int, e *edge) {
 }
 
 func (a *endArgs) addOutput(o *messages.Output) {
-	var stdout, stderr []byte
+	var stdout, stderr, record []byte
 	var stdoutCut, stderrCut pgtype.Bool
 	if !o.Empty() {
 		a.x.output = true
-		stdout, stderr = bytesOf(o.Stdout), bytesOf(o.Stderr)
+		stdout, stderr, record = bytesOf(o.Stdout), bytesOf(o.Stderr), bytesOf(o.Record)
 		stdoutCut, stderrCut = pgtype.Bool{Bool: o.StdoutCut, Valid: true}, pgtype.Bool{Bool: o.ErrCut, Valid: true}
 	}
-	a.stdout, a.stderr = append(a.stdout, stdout), append(a.stderr, stderr)
+	a.stdout, a.stderr, a.records = append(a.stdout, stdout), append(a.stderr, stderr), append(a.records, record)
 	a.stdoutCut, a.stderrCut = append(a.stdoutCut, stdoutCut), append(a.stderrCut, stderrCut)
 }
 
@@ -138,13 +138,13 @@ func (a *endArgs) args() []any {
 		a.longResults, a.longErrors = nil, nil
 	}
 	if !a.x.output {
-		a.stdout, a.stderr, a.stdoutCut, a.stderrCut = nil, nil, nil, nil
+		a.stdout, a.stderr, a.stdoutCut, a.stderrCut, a.records = nil, nil, nil, nil, nil
 	}
 	if !a.x.events {
 		a.kinds, a.reasons, a.by = nil, nil, nil
 	}
 	return []any{a.n, a.edges, a.ids, a.attempts, a.after, a.crash, a.results, a.errors, a.retried,
-		a.longResults, a.longErrors, a.stdout, a.stderr, a.stdoutCut, a.stderrCut, a.kinds, a.reasons, a.by}
+		a.longResults, a.longErrors, a.stdout, a.stderr, a.stdoutCut, a.stderrCut, a.records, a.kinds, a.reasons, a.by}
 }
 
 func (s *statements) queueEnds(batch *pgx.Batch, c *changes, part []edge) {

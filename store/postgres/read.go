@@ -112,8 +112,8 @@ func (s *executionRows) Output(ctx context.Context, id messages.ExecutionID) (me
 	found := false
 	err := s.query(ctx, "read output", func(v *scanner) {
 		found, o.Stdout, o.Stderr = true, v.bytes(), v.bytes()
-		o.StdoutCut, o.ErrCut = v.boolean(), v.boolean()
-	}, `SELECT o.stdout, o.stderr, o.stdout_cut, o.stderr_cut FROM execution e LEFT JOIN output o ON o.seq = e.seq WHERE e.id = $1`, uuidOf(id))
+		o.StdoutCut, o.ErrCut, o.Record = v.boolean(), v.boolean(), v.bytes()
+	}, `SELECT o.stdout, o.stderr, o.stdout_cut, o.stderr_cut, o.record FROM execution e LEFT JOIN output o ON o.seq = e.seq WHERE e.id = $1`, uuidOf(id))
 	if err == nil && !found {
 		err = notFound(id)
 	}

@@ -15,9 +15,10 @@ const changedHere = " JOIN execution e ON e.id = i.id AND e.xmin = pg_current_xa
 const (
 	outcomesSQL = `INSERT INTO outcome (seq, result, error) SELECT e.seq, i.result, i.error FROM unnest($1::uuid[], $2::bytea[], $3::bytea[])
  AS i (id, result, error)` + changedHere
-	outputsSQL = `INSERT INTO output (seq, stdout, stderr, stdout_cut, stderr_cut) SELECT e.seq, i.stdout, i.stderr, i.stdout_cut, i.stderr_cut
- FROM unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::boolean[], $5::boolean[]) AS i (id, stdout, stderr, stdout_cut, stderr_cut)` + changedHere + `
- ON CONFLICT (seq) DO UPDATE SET stdout = excluded.stdout, stderr = excluded.stderr, stdout_cut = excluded.stdout_cut, stderr_cut = excluded.stderr_cut`
+	outputsSQL = `INSERT INTO output (seq, stdout, stderr, stdout_cut, stderr_cut, record) SELECT e.seq, i.stdout, i.stderr, i.stdout_cut, i.stderr_cut, i.record
+ FROM unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::boolean[], $5::boolean[], $6::bytea[]) AS i (id, stdout, stderr, stdout_cut, stderr_cut, record)` + changedHere + `
+ ON CONFLICT (seq) DO UPDATE SET stdout = excluded.stdout, stderr = excluded.stderr, stdout_cut = excluded.stdout_cut, stderr_cut = excluded.stderr_cut,
+  record = excluded.record`
 	endedSQL  = `INSERT INTO outbox (ids) SELECT array_agg(e.id) FROM unnest($1::uuid[]) AS i (id)` + changedHere + ` HAVING count(*) > 0`
 	eventsSQL = `INSERT INTO execution_event (seq, at, attempt, kind, before, after, reason, worker, by, incarnation, generation, run_at, scheduled_at, started_at)
  SELECT e.seq, i.at, i.attempt, i.kind, i.before, i.after, i.reason, i.worker, i.by, i.inc, nullif(i.generation, 0), i.due, i.scheduled, i.started
@@ -46,9 +47,9 @@ type sideRows struct {
 		results, errors blobs
 	}
 	outputs struct {
-		ids                  column[pgtype.UUID]
-		stdout, stderr       blobs
-		stdoutCut, stderrCut []bool
+		ids                     column[pgtype.UUID]
+		stdout, stderr, records blobs
+		stdoutCut, stderrCut    []bool
 	}
 	events struct {
 		ids                          column[pgtype.UUID]
@@ -84,6 +85,7 @@ func (b *sideRows) add(w *write, eventsAll bool) {
 	if o := &d.Output; !o.Empty() {
 		b.outputs.ids = append(b.outputs.ids, id)
 		b.outputs.stdout, b.outputs.stderr = append(b.outputs.stdout, bytesOf(o.Stdout)), append(b.outputs.stderr, bytesOf(o.Stderr))
+		b.outputs.records = append(b.outputs.records, bytesOf(o.Record))
 		b.outputs.stdoutCut, b.outputs.stderrCut = append(b.outputs.stdoutCut, o.StdoutCut), append(b.outputs.stderrCut, o.ErrCut)
 	}
 	if d.Retry != nil {
@@ -140,7 +142,7 @@ func (b *sideRows) queue(batch *pgx.Batch, channel string) {
 		}
 	}
 	add(len(b.outcomes.ids), outcomesSQL, b.outcomes.ids, b.outcomes.results, b.outcomes.errors)
-	add(len(b.outputs.ids), outputsSQL, b.outputs.ids, b.outputs.stdout, b.outputs.stderr, b.outputs.stdoutCut, b.outputs.stderrCut)
+	add(len(b.outputs.ids), outputsSQL, b.outputs.ids, b.outputs.stdout, b.outputs.stderr, b.outputs.stdoutCut, b.outputs.stderrCut, b.outputs.records)
 	add(len(b.told), endedSQL, b.told)
 	e := &b.events
 	add(len(e.ids), eventsSQL, e.ids, e.at, e.attempts, e.kinds, e.before, e.after, e.reasons, e.workers, e.who,

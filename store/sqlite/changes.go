@@ -138,8 +138,8 @@ func (w *writer) writeSideRows(d *store.Decision, r *record) error {
 		}
 	}
 	if o := &d.Output; !o.Empty() {
-		err := w.exec("INSERT OR REPLACE INTO output (seq, stdout, stderr, cut) VALUES (?, ?, ?, ?)", r.Seq,
-			blob(o.Stdout), blob(o.Stderr), flags(o.StdoutCut, o.ErrCut))
+		err := w.exec("INSERT OR REPLACE INTO output (seq, stdout, stderr, cut, record) VALUES (?, ?, ?, ?, ?)", r.Seq,
+			blob(o.Stdout), blob(o.Stderr), flags(o.StdoutCut, o.ErrCut), blob(o.Record))
 		if err != nil {
 			return err
 		}

@@ -142,12 +142,12 @@ func (s *Store) Output(ctx context.Context, id messages.ExecutionID) (messages.O
 	var o messages.Output
 	err := s.read(ctx, "read output", func(c *conn) error {
 		found := false
-		err := c.query("SELECT o.stdout, o.stderr, o.cut FROM request r LEFT JOIN output o ON o.seq = r.seq WHERE r.id = ?",
+		err := c.query("SELECT o.stdout, o.stderr, o.cut, o.record FROM request r LEFT JOIN output o ON o.seq = r.seq WHERE r.id = ?",
 			func(row row) error {
 				v := scanner{row: row}
 				found, o.Stdout, o.Stderr = true, v.bytes(), v.bytes()
 				cut := v.integer()
-				o.StdoutCut, o.ErrCut = cut&1 != 0, cut&2 != 0
+				o.StdoutCut, o.ErrCut, o.Record = cut&1 != 0, cut&2 != 0, v.bytes()
 				return v.err
 			}, id[:])
 		if err == nil && !found {

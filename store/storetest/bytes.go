@@ -17,7 +17,7 @@ func testBytes(t *testing.T, k *kit) {
 	finish := &store.Finish{
 		ID: e.ID, Attempt: 1,
 		Outcome: messages.Outcome{Status: messages.Failed, Result: nasty, Error: &messages.Error{Code: "c\x00", Message: "m\x00é", Details: nasty, Stderr: "e\x00\xff"}},
-		Output:  messages.Output{Stdout: nasty, Stderr: append([]byte{0}, nasty...), StdoutCut: true},
+		Output:  messages.Output{Stdout: nasty, Stderr: append([]byte{0}, nasty...), StdoutCut: true, Record: nasty},
 	}
 	k.applied(t, finish)
 	require.Equal(t, store.Already, k.apply(t, finish)[0].Verdict, "bytes that are not UTF-8 are recognised again")
@@ -28,7 +28,7 @@ func testBytes(t *testing.T, k *kit) {
 	require.True(t, json.Valid(got.Error.Details))
 	out, err := k.Output(t.Context(), e.ID)
 	require.NoError(t, err)
-	require.Equal(t, messages.Output{Stdout: nasty, Stderr: append([]byte{0}, nasty...), StdoutCut: true}, out)
+	require.Equal(t, messages.Output{Stdout: nasty, Stderr: append([]byte{0}, nasty...), StdoutCut: true, Record: nasty}, out)
 
 	big := k.bring(t, messages.Scheduled, func(e *messages.Execution) { e.Parameters = append([]byte(`"`), make([]byte, 100_000)...) })
 	require.Equal(t, big.Parameters, k.applied(t, k.claim(big.ID, 1, 1)).Execution.Parameters, "long parameters come with the claim")

@@ -34,7 +34,7 @@ func testStraightPath(t *testing.T, k *kit) {
 	require.Equal(t, claimed.At.Add(time.Minute), claimed.Execution.RunDeadline)
 	require.Equal(t, messages.Generation(1), claimed.Execution.Generation)
 
-	finished := k.applied(t, &store.Finish{ID: e.ID, Attempt: 1, Outcome: completed(), Output: messages.Output{Stdout: []byte("hi"), ErrCut: true, Stderr: []byte("!")}})
+	finished := k.applied(t, &store.Finish{ID: e.ID, Attempt: 1, Outcome: completed(), Output: messages.Output{Stdout: []byte("hi"), ErrCut: true, Stderr: []byte("!"), Record: []byte("r")}})
 	require.Equal(t, messages.Completed, finished.Status)
 	require.Empty(t, finished.Execution.Parameters)
 	require.JSONEq(t, `{"ok":true}`, string(finished.Execution.Result))
@@ -43,7 +43,7 @@ func testStraightPath(t *testing.T, k *kit) {
 	require.JSONEq(t, `{"ok":true}`, string(got.Result))
 	out, err := k.Output(t.Context(), e.ID)
 	require.NoError(t, err)
-	require.Equal(t, messages.Output{Stdout: []byte("hi"), Stderr: []byte("!"), ErrCut: true}, out)
+	require.Equal(t, messages.Output{Stdout: []byte("hi"), Stderr: []byte("!"), ErrCut: true, Record: []byte("r")}, out)
 }
 
 // changeTo returns the named change of an execution that bring made.

@@ -46,7 +46,7 @@ func (m *decided) draw(r *rapid.T, k *kit, i int, alone bool) store.Change {
 	case "finish":
 		c := &store.Finish{ID: id, Attempt: attempt, Outcome: drawOutcome(r), Retry: drawRetry(r, row), By: by}
 		if rapid.IntRange(0, 3).Draw(r, "output") == 0 {
-			c.Output = messages.Output{Stdout: []byte("out")}
+			c.Output = messages.Output{Stdout: []byte("out"), Record: []byte(`{"kind":"stdout","bytes":3}`)}
 		}
 		return c
 	case "end":
