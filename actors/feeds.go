@@ -29,6 +29,7 @@ type feed struct {
 	events []messages.RunEvent
 	first  int // number of events dropped before events[0]
 	bytes  int
+	record messages.OutputRecord
 	closed bool
 	wake   chan struct{} // closed and replaced at each change
 	read   int           // followers
@@ -46,11 +47,13 @@ const (
 // NewFeeds returns feeds of no execution.
 func NewFeeds() *Feeds { return &Feeds{feeds: map[messages.ExecutionID]*feed{}} }
 
-// Add appends an event to the execution's feed.
-func (s *Feeds) Add(id messages.ExecutionID, e messages.RunEvent) {
+// Add appends an event to the execution's feed, and reports whether it is its first.
+func (s *Feeds) Add(id messages.ExecutionID, e messages.RunEvent) (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.feed(id)
+	first = f.first+len(f.events) == 0
+	f.record.Add(&e)
 	f.events = append(f.events, e)
 	f.bytes += e.Size()
 	for f.bytes > feedBytesMax && len(f.events) > 1 {
@@ -60,6 +63,17 @@ func (s *Feeds) Add(id messages.ExecutionID, e messages.RunEvent) {
 		f.first++
 	}
 	f.notify()
+	return first
+}
+
+// Record returns what the execution has said so far, as it is stored with its output.
+func (s *Feeds) Record(id messages.ExecutionID) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f, ok := s.feeds[id]; ok {
+		return f.record.Bytes()
+	}
+	return nil
 }
 
 // Close ends the execution's feed. Followers get what is left, then their end.

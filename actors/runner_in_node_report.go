@@ -30,10 +30,10 @@ func (r *handlerRun) report(e messages.RunEvent) {
 	if r.told.Load() {
 		return
 	}
-	r.feeds.Add(r.id, e)
-	if r.told.Load() {
+	first := r.feeds.Add(r.id, e)
+	if over := r.told.Load(); over && first {
 		r.feeds.Close(r.id)
-	} else if r.stalls {
+	} else if !over && r.stalls {
 		r.post(&sign{})
 	}
 }

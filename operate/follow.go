@@ -52,7 +52,7 @@ type following struct {
 	ended   bool               // its feed has ended
 	silent  string             // why nothing is heard of it; empty: something is
 	missed  bool               // something may have been missed
-	printed bool               // something that it wrote has been passed on
+	printed bool               // something that it said has been passed on
 	at      actors.Poll        // where this node's own feeds of it have been read to
 }
 
@@ -269,7 +269,7 @@ func (g *gone) Unwrap() error { return g.error }
 
 // pass passes one event on.
 func (f *following) pass(l view.Live) error {
-	f.printed = f.printed || l.Kind == "stdout" || l.Kind == "stderr"
+	f.printed = true
 	return f.each(l)
 }
 

@@ -107,23 +107,13 @@ func liveOf(w *wire.RunEvent) view.Live {
 	return live(h)
 }
 
-// replay gives what was stored of the output of an ended execution.
+// replay gives what was stored of what the run of an ended execution said.
 func (q *executions) replay(ctx context.Context, id messages.ExecutionID, each func(view.Live) error) error {
 	out, err := q.cfg.Store.Output(ctx, id)
 	if err != nil {
 		return err
 	}
-	for _, part := range []struct {
-		kind string
-		data []byte
-	}{{"stdout", out.Stdout}, {"stderr", out.Stderr}} {
-		if len(part.data) > 0 {
-			if err := each(view.Live{Kind: part.kind, Data: part.data}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return out.Replay(func(h messages.RunEvent) error { return each(live(h)) })
 }
 
 func live(h messages.RunEvent) view.Live {
