@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,17 +17,24 @@ import (
 )
 
 func (x executions) logs() *cobra.Command {
-	follow, raw := false, false
+	follow, raw, times := false, false, false
 	cmd := &cobra.Command{
 		Use: "logs ID", Short: "Print what an execution's process wrote", Args: exactly("ID"),
 		Long: "Print what an execution's process wrote: its standard output here, its standard error on standard error. With -f, follow\n" +
-			"it to its end, and show its progress, log lines and chunks too. You may ask any node. On a terminal, control characters are\n" +
-			"shown as ·, so that a program cannot control the terminal; --raw keeps them. In a file or a pipe every byte is unchanged.",
+			"it to its end, and show its progress, log lines and chunks too, in order; after its end that is what was stored of it. With -t,\n" +
+			"print all of that as lines, each with its time and kind. You may ask any node. On a terminal, control characters are shown\n" +
+			"as ·, so that a program cannot control the terminal; --raw keeps them. In a file or a pipe every byte is unchanged.",
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow it to its end")
+	cmd.Flags().BoolVarP(&times, "times", "t", false, "follow it, and print lines with times")
 	cmd.Flags().BoolVar(&raw, "raw", false, "keep control characters on a terminal too, for colours")
 	cmd.RunE = x.withClient(func(ctx context.Context, c *client.Client, args []string) error {
-		if follow {
+		if times && x.output != "json" {
+			l := &timedLog{out: x.screenOut(raw)}
+			defer ended(l.out)
+			return c.Follow(ctx, args[0], l.happening)
+		}
+		if follow || times {
 			l := &liveLog{app: x.app, stdout: x.screenOut(raw), stderr: x.screenErr(raw)}
 			defer l.end()
 			return c.Follow(ctx, args[0], l.happening)
@@ -123,6 +131,40 @@ func (a *liveLog) flush() {
 		_, _ = fmt.Fprintln(a.out, chunk)
 	}
 	a.held = nil
+}
+
+// timedLog prints live entries as lines, each with its time and kind.
+type timedLog struct{ out io.Writer }
+
+func (l *timedLog) happening(e view.Live) error {
+	at := "-           "
+	if !e.At.IsZero() {
+		at = e.At.Local().Format("15:04:05.000")
+	}
+	for text := range strings.Lines(l.text(&e)) {
+		if _, err := fmt.Fprintf(l.out, "%s %-8s %s\n", at, visible(e.Kind), strings.TrimSuffix(text, "\n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// text is what an entry says. Bytes of the program are as they are.
+func (l *timedLog) text(e *view.Live) string {
+	switch e.Kind {
+	case "stdout", "stderr":
+		return string(e.Data)
+	case "chunk":
+		return unescaped(e.Chunk)
+	case "progress":
+		return strings.TrimSpace(percent(e.Fraction) + " " + visible(e.Message))
+	case "log":
+		return visible(e.Level) + " " + visible(e.Message)
+	case "status":
+		return e.Status.String()
+	default:
+		return visible(e.Message)
+	}
 }
 
 func percent(fraction *float64) string {

@@ -170,6 +170,9 @@ func TestLogsFollow(t *testing.T) {
 	r := s.call(t, "logs", "-f", id1)
 	require.Equal(t, result{0, "hi\n{\"a\":1}\n", "running\nno\nprogress 50 % half\ntroupe: node b answers again\n"}, r)
 	require.Equal(t, result{1, "", "troupe: the store is away (unavailable)\n"}, s.call(t, "logs", "-f", id2))
+	require.Equal(t, result{0, "12:00:00.000 status   running\n12:00:00.000 stdout   hi\n12:00:00.000 stderr   no\n12:00:00.000 progress 50 % half\n" +
+		"12:00:00.000 notice   node b answers again\n12:00:00.000 chunk    {\"a\":1}\n", ""}, s.call(t, "logs", "-t", id1))
+	require.Equal(t, result{1, "", "troupe: the store is away (unavailable)\n"}, s.call(t, "logs", "-t", id2))
 }
 
 func TestShortTimes(t *testing.T) {

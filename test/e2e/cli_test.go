@@ -105,6 +105,12 @@ func TestLogsLive(t *testing.T) {
 		want += fmt.Sprintf("line %d\n", i)
 	}
 	require.Equal(t, want, n.troupe(t, "logs", id).out)
+	again := n.troupe(t, "logs", "-f", id)
+	require.Equal(t, strings.ReplaceAll(errs.String(), "running\n", ""), again.err, "after its end it is as it was")
+	require.Equal(t, out.String(), again.out)
+	timed := n.troupe(t, "logs", "-t", id)
+	require.Regexp(t, `(?m)^\d\d:\d\d:\d\d\.\d{3} stdout   line 7$`, timed.out)
+	require.Regexp(t, `(?m)^\d\d:\d\d:\d\d\.\d{3} progress 98 % line 39$`, timed.out)
 
 	id = n.prints(t, "submit", "theatre.prompt", "word=now", "status:=3")
 	n.finish(t, id)
