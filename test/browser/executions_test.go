@@ -2,6 +2,7 @@ package browser
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -130,6 +131,14 @@ func TestOutputIsFollowed(t *testing.T) {
 	p.until("progress", func() bool { return p.count("progress") == 1 })
 	p.shows(".head", "running")
 	p.shows(".head", "completed")
+
+	e = submit(t, n, "demo.stream", map[string]any{"text": "ebb and flow", "seconds": 0.05}, map[string]any{"wait_seconds": 30})
+	p.visit("/console/executions/" + e.ID)
+	p.shows(".output", "flow")
+	p.do(chromedp.Click(`//label[contains(., "times")]`, chromedp.BySearch))
+	// What came by two pipes at once has no order.
+	lines := regexp.MustCompile(`(?s)^\d\d:\d\d:\d\d\.\d{3} (stdout ebb|chunk  "ebb")\s.*\d{3} chunk  "and"\s.*\d{3} stdout flow`)
+	p.until("what it said, in its order and with times, from the store", func() bool { return lines.MatchString(p.text(".output")) })
 }
 
 // What programs write is text, whatever it looks like.

@@ -96,14 +96,6 @@ export interface ExecutionEvent {
   by?: string
 }
 
-export interface Output {
-  execution: string
-  stdout: string
-  stderr: string
-  stdout_truncated?: boolean
-  stderr_truncated?: boolean
-}
-
 export interface Live {
   kind: 'status' | 'stdout' | 'stderr' | 'progress' | 'chunk' | 'log' | 'error' | 'notice'
   at: string

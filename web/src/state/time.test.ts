@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { age, clock, duration, whole } from './time'
+import { age, clock, duration, moment, whole } from './time'
 
 describe('duration', () => {
   for (const [ms, text] of [
@@ -18,5 +18,6 @@ describe('age and clock', () => {
   it('is a time of today', () => expect(clock('2026-11-25T03:12:09Z', now, true)).toBe('03:12:09'))
   it('has the date of another day', () => expect(clock('2026-11-24T03:12:09Z', now, true)).toBe('11-24 03:12:09'))
   it('has the year of another year', () => expect(clock('2025-11-24T03:12:09Z', now, true)).toBe('2025-11-24 03:12:09'))
+  it('has milliseconds in a log', () => expect(moment('2026-11-25T03:12:09.123456Z', true)).toBe('03:12:09.123'))
   it('is whole in a title', () => expect(whole('2026-11-25T03:12:09.123456Z', true)).toBe('2026-11-25 03:12:09.123 UTC'))
 })

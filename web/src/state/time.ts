@@ -48,6 +48,13 @@ export function whole(at: string, utc: boolean): string {
   return `${y}-${two(m!)}-${two(d!)} ${two(h!)}:${two(min!)}:${two(s!)}.${fraction} ${utc ? 'UTC' : zone(date)}`
 }
 
+/** The time of day, with milliseconds. */
+export function moment(at: string, utc: boolean): string {
+  const date = new Date(at)
+  const [, , , h, min, s] = fields(date, utc)
+  return `${two(h!)}:${two(min!)}:${two(s!)}.${String(date.getUTCMilliseconds()).padStart(3, '0')}`
+}
+
 function fields(d: Date, utc: boolean): number[] {
   return utc
     ? [d.getUTCFullYear(), d.getUTCMonth() + 1, d.getUTCDate(), d.getUTCHours(), d.getUTCMinutes(), d.getUTCSeconds()]

@@ -16,7 +16,7 @@ describe('Log', () => {
     const log = new Log()
     log.take({ kind: 'stdout', at, data: b64([0xc3]) })
     log.take({ kind: 'stdout', at, data: b64([0xa4, 0x0a]) })
-    expect(log.lines()).toEqual([{ kind: 'stdout', text: 'ä' }])
+    expect(log.lines()).toEqual([{ kind: 'stdout', text: 'ä', at }])
   })
   it('keeps empty lines between others', () => {
     const log = new Log()

@@ -1,7 +1,7 @@
 // The lines that a run wrote, as they come, up to a bound: the oldest are dropped first.
 import type { Live } from '../api/types'
 
-export interface Line { kind: string; text: string }
+export interface Line { kind: string; text: string; at?: string }
 
 export class Log {
   dropped = 0
@@ -12,41 +12,40 @@ export class Log {
 
   constructor(private readonly linesMax = 5000, private readonly sizeMax = 2 << 20) {}
 
-  get empty(): boolean { return this.kept.length === 0 }
   lines(): readonly Line[] { return this.kept.slice() }
 
   take(live: Live): void {
     switch (live.kind) {
       case 'stdout': case 'stderr':
-        this.add(live.kind, this.decode(live.kind, live.data ?? ''))
+        this.add(live.kind, this.decode(live.kind, live.data ?? ''), live.at)
         break
       case 'chunk':
-        this.whole('chunk', JSON.stringify(live.chunk))
+        this.whole('chunk', JSON.stringify(live.chunk), live.at)
         break
       case 'log':
-        this.whole('log', `${live.level ?? 'info'}: ${live.message ?? ''}`)
+        this.whole('log', `${live.level ?? 'info'}: ${live.message ?? ''}`, live.at)
         break
       case 'notice': case 'error':
-        this.whole('notice', live.message ?? '')
+        this.whole('notice', live.message ?? '', live.at)
     }
   }
 
   /** Adds text that may end within a line. */
-  add(kind: string, text: string): void {
+  add(kind: string, text: string, at?: string): void {
     if (!text) return
     const parts = text.split('\n')
     for (const [i, part] of parts.entries()) {
       const line = this.open[kind]
       if (line) line.text += part
-      else if (part || i < parts.length - 1) this.push(this.open[kind] = { kind, text: part })
+      else if (part || i < parts.length - 1) this.push(this.open[kind] = { kind, text: part, at })
       this.size += part.length
       if (i < parts.length - 1) this.open[kind] = undefined
     }
     this.bound()
   }
 
-  private whole(kind: string, text: string): void {
-    this.push({ kind, text })
+  private whole(kind: string, text: string, at?: string): void {
+    this.push({ kind, text, at })
     this.size += text.length
     this.bound()
   }
