@@ -26,10 +26,15 @@ func (q *executions) Failures(ctx context.Context, f store.Filter, by failures.B
 	case <-ctx.Done():
 		return nil, store.Page{}, context.Cause(ctx)
 	}
+	return q.groupFailures(ctx, f, by, failuresTime)
+}
+
+// groupFailures looks for so long, at one page at least.
+func (q *executions) groupFailures(ctx context.Context, f store.Filter, by failures.By, limit time.Duration) (*failures.Groups, store.Page, error) {
 	from := f.From
 	f.Limit, f.From = failuresPage, from.Add(-failuresLife)
 	groups, reached := failures.NewGroups(by), store.Page{More: store.MoreUnsearched}
-	for end := time.Now().Add(failuresTime); ; {
+	for end := time.Now().Add(limit); ; {
 		page, err := q.cfg.Store.List(ctx, f)
 		if err != nil {
 			return nil, reached, err

@@ -39,7 +39,7 @@ func TestFailuresOfATimeAreGrouped(t *testing.T) {
 	require.NoError(t, err)
 	within := func(from, to time.Duration) (list []*failures.Group) {
 		f := store.Filter{Statuses: []messages.Status{messages.Failed, messages.TimedOut, messages.Abandoned}, From: now.Add(from), To: now.Add(to)}
-		groups, reached, err := a.Failures(t.Context(), f, failures.ByMessage)
+		groups, reached, err := a.groupFailures(t.Context(), f, failures.ByMessage, time.Minute)
 		require.NoError(t, err)
 		require.Equal(t, store.MoreEnd, reached.More)
 		list, _ = groups.Done(10)
@@ -51,4 +51,7 @@ func TestFailuresOfATimeAreGrouped(t *testing.T) {
 	require.Equal(t, "waited ‹n› s", list[0].Message)
 	require.Empty(t, within(time.Minute, 2*time.Minute))
 	require.Empty(t, within(-2*time.Minute, -time.Minute))
+	_, reached, err := a.groupFailures(t.Context(), store.Filter{From: now.Add(-time.Minute), To: now.Add(time.Minute)}, failures.ByMessage, 0)
+	require.NoError(t, err)
+	require.Equal(t, store.MoreUnsearched, reached.More, "its time was over after one page")
 }
