@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"time"
@@ -65,14 +66,20 @@ func (s *server) errors(c *call) error {
 	if err != nil {
 		return err
 	}
-	groups, reached, err := s.Backend.Failures(c.r.Context(), f, by)
+	v, err := s.walks.get(c.r.Context(), c.r.URL.RawQuery, func(ctx context.Context) (v ErrorGroups, err error) {
+		groups, reached, err := s.Backend.Failures(ctx, f, by)
+		if err != nil {
+			return v, err
+		}
+		v = ErrorGroups{From: f.From, To: f.To, By: by, Executions: groups.All(), More: reached.More}
+		v.Groups, v.Left = groups.Done(limit)
+		if reached.More != store.MoreEnd {
+			v.SearchedTo = &SearchedView{At: reached.Searched.At, Seq: reached.Searched.Seq, Walked: reached.Searched.Walked}
+		}
+		return v, nil
+	})
 	if err != nil {
 		return err
-	}
-	v := ErrorGroups{From: f.From, To: f.To, By: by, Executions: groups.All(), More: reached.More}
-	v.Groups, v.Left = groups.Done(limit)
-	if reached.More != store.MoreEnd {
-		v.SearchedTo = &SearchedView{At: reached.Searched.At, Seq: reached.Searched.Seq, Walked: reached.Searched.Walked}
 	}
 	return writeJSON(c.w, http.StatusOK, &v)
 }

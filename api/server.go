@@ -122,6 +122,7 @@ type server struct {
 	bodies                          bodies
 	readiness                       readiness
 	guesses                         guesses
+	walks                           *walks
 }
 
 // New makes the handler of the whole API.
@@ -131,7 +132,7 @@ func New(cfg Config) http.Handler {
 		Config: cfg, guard: newGuard(&cfg), logger: cfg.Logger.Named("api"),
 		requests: gauge{max: int64(cfg.RequestsMax)}, waits: gauge{max: int64(cfg.WaitsMax)},
 		batches: gauge{max: int64(cfg.BatchesMax)}, bodies: bodies{max: cfg.BodiesMax},
-		pages: gauge{max: pagesMax}, chunks: make(chan struct{}, cfg.BatchesMax),
+		pages: gauge{max: pagesMax}, chunks: make(chan struct{}, cfg.BatchesMax), walks: newWalks(),
 	}
 	table := routes()
 	s.document = document(table, cfg.Version)

@@ -16,7 +16,6 @@ type executions struct {
 	cfg   *Config
 	nodes *Directory
 	calls *Calls
-	walks chan struct{} // holds one for each walk over failures that is under way
 }
 
 // Get returns an execution.

@@ -10,7 +10,6 @@ import (
 
 // Bounds of a walk over failures.
 const (
-	walksMax     = 2              // at a time
 	failuresTime = time.Second    // of one
 	failuresPage = 1000           // executions of one page
 	failuresLife = 24 * time.Hour // how long before a failure its execution may have been requested
@@ -20,12 +19,6 @@ const (
 // up to a day before, the newest first, until it has looked at as many as one page of a list may, or for a second. The page has no
 // executions, and says how far it came.
 func (q *executions) Failures(ctx context.Context, f store.Filter, by failures.By) (*failures.Groups, store.Page, error) {
-	select {
-	case q.walks <- struct{}{}:
-		defer func() { <-q.walks }()
-	case <-ctx.Done():
-		return nil, store.Page{}, context.Cause(ctx)
-	}
 	return q.groupFailures(ctx, f, by, failuresTime)
 }
 

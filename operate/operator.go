@@ -31,7 +31,7 @@ func New(cfg Config) *Operator {
 	nodes.lost = calls.asking.keep
 	cordons := &Cordons{cfg: &cfg, calls: calls}
 	return &Operator{
-		executions: &executions{&cfg, nodes, calls, make(chan struct{}, walksMax)}, fleet: &fleet{&cfg, own, nodes, calls, rows},
+		executions: &executions{&cfg, nodes, calls}, fleet: &fleet{&cfg, own, nodes, calls, rows},
 		steering: &steering{&cfg, own, nodes, calls, cordons}, sessions: &sessions{&cfg, calls}, Cordons: cordons,
 		Directory: nodes, Calls: calls, Remote: rows, own: own, cfg: &cfg,
 	}
