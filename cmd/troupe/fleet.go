@@ -211,20 +211,11 @@ var poolHeads = []string{"POOL", "RUNTIME", "STATE", "NODES", "WORKERS", "READY"
 func poolRows(pools []view.Pool, room int) [][]string {
 	rows := make([][]string, len(pools))
 	for i, p := range pools {
-		state := "ok"
-		switch {
-		case p.Broken:
-			state = "broken"
-		case p.OldCode:
-			state = "old code"
-		case p.Cordoned:
-			state = "cordoned"
-		}
 		workers := fmt.Sprint(p.Workers)
 		if p.Stale > 0 {
 			workers += fmt.Sprintf(", %d stale", p.Stale)
 		}
-		rows[i] = []string{p.Name, string(p.Runtime), state, fmt.Sprint(p.Nodes), workers}
+		rows[i] = []string{p.Name, string(p.Runtime), poolState(&p), fmt.Sprint(p.Nodes), workers}
 		for _, n := range []int{p.Ready, p.Busy, p.Degraded, p.Starting, p.Waiting, p.Placed, p.Restarts} {
 			rows[i] = append(rows[i], fmt.Sprint(n))
 		}
@@ -234,6 +225,19 @@ func poolRows(pools []view.Pool, room int) [][]string {
 		rows[i] = append(rows[i], routerOf(&p.Routing), clipTo(p.Reason, room))
 	}
 	return rows
+}
+
+// poolState is one word for how a pool is.
+func poolState(p *view.Pool) string {
+	switch {
+	case p.Broken:
+		return "broken"
+	case p.OldCode:
+		return "old code"
+	case p.Cordoned:
+		return "cordoned"
+	}
+	return "ok"
 }
 
 // routerOf names who places a pool's executions: a node, or each for itself.

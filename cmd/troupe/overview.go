@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-run/troupe/api"
+	"github.com/troupe-run/troupe/cmd/troupe/client"
+	"github.com/troupe-run/troupe/rules/rollup"
+)
+
+// overview has the verb for a first view.
+type overview struct{ *app }
+
+func (o overview) command() *cobra.Command {
+	return &cobra.Command{
+		Use: "overview", Short: "Show at first sight what is wrong and how much is done", Args: exactly(),
+		Long: "Show the findings, the rates of the last five whole minutes, the pools, what fails that did not in the hour before, and actions that run\n" +
+			"longer than then. Times marked ≈ are within 19 %. `troupe findings` says of each finding what it means and what to do.",
+		RunE: o.withClient(func(ctx context.Context, c *client.Client, _ []string) error {
+			var v api.Overview
+			if err := c.Get(ctx, "/api/v1/overview", &v); err != nil {
+				return err
+			}
+			if o.output == "json" {
+				return o.printJSON(v)
+			}
+			for _, part := range []func(*api.Overview) error{o.wrong, o.done, o.pools, o.failures, o.slower} {
+				if err := part(&v); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	}
+}
+
+// wrong prints a line for each finding, and what the answer lacks.
+func (o overview) wrong(v *api.Overview) error {
+	var b strings.Builder
+	for i := range v.Findings.Findings {
+		f := &v.Findings.Findings[i]
+		fmt.Fprintf(&b, "%s since %s: %s\n", visible(string(f.Severity)), clock(f.Since), visible(f.Message))
+	}
+	if len(v.Findings.Findings) == 0 && !v.Findings.At.IsZero() {
+		b.WriteString("no rule of the alerts finds anything wrong\n")
+	}
+	for _, m := range v.Missing {
+		fmt.Fprintf(&b, "without %s: %s\n", visible(m.Part), visible(m.Why))
+	}
+	for _, u := range v.Unreached {
+		fmt.Fprintf(&b, "without node %s: %s\n", visible(u.Node), visible(u.Why))
+	}
+	_, err := fmt.Fprint(o.out, b.String())
+	return err
+}
+
+// done prints how much there is, and how much is done.
+func (o overview) done(v *api.Overview) error {
+	t := &v.Totals
+	text := fmt.Sprintf("waiting %s, placed %d, running %d, workers busy %d of %d\n", counted(t.Waiting, t.More), t.Placed, t.Running, t.Busy, t.Workers)
+	if v.Counts != nil {
+		r := &v.Counts.Rates
+		text += fmt.Sprintf("submitted %s/s, ended %s/s, failed %s/s, wait p95 %s, run p95 %s (%s to %s)\n", few(r.Submitted), few(r.Ended), few(r.Failed),
+			about(r.WaitP95), about(r.RunP95), clock(v.Counts.From), clock(v.Counts.To))
+	}
+	_, err := fmt.Fprintln(o.out, text)
+	return err
+}
+
+func (o overview) pools(v *api.Overview) error {
+	rows := make([][]string, len(v.Pools))
+	for i := range v.Pools {
+		p := &v.Pools[i]
+		rates := rollup.Rates{}
+		if p.Rates != nil {
+			rates = *p.Rates
+		}
+		rows[i] = []string{
+			p.Name, poolState(&p.Pool), strconv.Itoa(p.Workers), strconv.Itoa(p.Busy), counted(p.Waiting, p.More), clock(p.Oldest), strconv.Itoa(p.Running),
+			few(rates.Ended), few(rates.Failed), about(rates.RunP95),
+		}
+	}
+	return o.printTable([]string{"POOL", "STATE", "WORKERS", "BUSY", "WAITING", "OLDEST", "RUNNING", "ENDED/S", "FAILED/S", "RUN P95"}, rows)
+}
+
+func (o overview) failures(v *api.Overview) error {
+	if v.Counts == nil || len(v.Counts.Failures) == 0 {
+		return nil
+	}
+	rows := make([][]string, len(v.Counts.Failures))
+	for i, f := range v.Counts.Failures {
+		rows[i] = []string{f.Action, string(f.Code), strconv.FormatInt(f.N, 10), strconv.FormatInt(f.Before, 10), clock(f.First), clock(f.Last)}
+	}
+	fmt.Fprintln(o.out)
+	return o.printTable([]string{"FAILS", "CODE", "LAST HOUR", "HOUR BEFORE", "FIRST", "LAST"}, rows)
+}
+
+func (o overview) slower(v *api.Overview) error {
+	if v.Counts == nil || len(v.Counts.Slower) == 0 {
+		return nil
+	}
+	rows := make([][]string, len(v.Counts.Slower))
+	for i, s := range v.Counts.Slower {
+		rows[i] = []string{s.Action, strconv.FormatInt(s.N, 10), about(s.P95), about(s.Before)}
+	}
+	fmt.Fprintln(o.out)
+	return o.printTable([]string{"SLOWER", "ENDED", "RUN P95", "HOUR BEFORE"}, rows)
+}
+
+// counted is a number, and whether there are more.
+func counted(n int, more bool) string {
+	if more {
+		return strconv.Itoa(n) + "+"
+	}
+	return strconv.Itoa(n)
+}
+
+// few is a rate with the digits that matter.
+func few(n float64) string {
+	if n >= 100 {
+		return strconv.FormatFloat(n, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(n, 'g', 2, 64)
+}
+
+// about is a time of a histogram, in milliseconds; nothing for none.
+func about(ms float64) string {
+	if ms == 0 {
+		return ""
+	}
+	return "≈" + short(time.Duration(ms*float64(time.Millisecond)))
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheOverviewIsShown(t *testing.T) {
+	t.Parallel()
+	s := serve(t, map[string]string{"GET /api/v1/overview": `{"at":"2026-01-02T12:00:00Z","me":{},"readiness":{"ready":true},"nodes":[],
+		"findings":{"at":"2026-01-02T12:00:00Z","findings":[{"name":"pool_broken","severity":"critical","since":"2026-01-02T11:56:00Z","message":"Pool models: its workers keep failing to start"}],"not_evaluated":[]},
+		"totals":{"workers":6,"busy":3,"waiting":1200,"waiting_more":true,"placed":1,"running":3},
+		"pools":[{"name":"go","workers":4,"busy":3,"waiting":1200,"waiting_more":true,"running":3,"oldest_waiting":"2026-01-02T11:57:00Z","rates":{"submitted":500,"ended":412.3,"failed":0.021,"run_p95_ms":861.1}},
+			{"name":"models","workers":2,"broken":true}],
+		"counts":{"from":"2026-01-02T11:54:00Z","to":"2026-01-02T11:59:00Z","rates":{"submitted":500,"ended":412.3,"failed":0.021,"wait_p95_ms":12.2,"run_p95_ms":861.1},
+			"outcomes":{"series":[]},"failures":[{"action_ref":"mypack.embed","code":"boom","n":31,"before":0,"first":"2026-01-02T11:12:00Z","last":"2026-01-02T11:58:00Z"}],
+			"slower":[{"action_ref":"mypack.embed","n":40,"p95_ms":12000,"before_ms":3000}]},
+		"unreached":[{"node":"c","incarnation":"01a1feab-5d86-7105-9159-7b83bc0030fb","why":"it is lost"}]}`})
+	r := s.call(t, "overview")
+	require.Equal(t, 0, r.code, r.err)
+	require.Regexp(t, `^critical since 2026-01-02 \S+: Pool models: its workers keep failing to start\nwithout node c: it is lost\n`, r.out)
+	require.Contains(t, r.out, "waiting 1200+, placed 1, running 3, workers busy 3 of 6\nsubmitted 500/s, ended 412/s, failed 0.021/s, wait p95 ≈12ms, run p95 ≈861ms (2026-01-02 ")
+	require.Regexp(t, `(?m)^go +ok +4 +3 +1200\+ +2026-01-02 \S+ +3 +412 +0.021 +≈861ms$`, r.out)
+	require.Regexp(t, `(?m)^models +broken +2 `, r.out)
+	require.Regexp(t, `(?m)^mypack.embed +boom +31 +0 +2026-01-02 `, r.out)
+	require.Regexp(t, `(?m)^mypack.embed +40 +≈12.0s +≈3.0s$`, r.out)
+	require.Contains(t, s.call(t, "overview", "-o", "json").out, `"waiting_more": true`)
+
+	r = serve(t, map[string]string{"GET /api/v1/overview": `{"at":"2026-01-02T12:00:00Z","findings":{"at":"2026-01-02T12:00:00Z","findings":[],"not_evaluated":[]},"pools":[],"nodes":[],
+		"missing":[{"part":"counts","why":"the store is away"}]}`}).call(t, "overview")
+	require.Contains(t, r.out, "no rule of the alerts finds anything wrong\nwithout counts: the store is away\n")
+}
