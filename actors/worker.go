@@ -71,6 +71,8 @@ func (w *Worker) Receive(ctx actor.Context) {
 
 	case *Execute: // of the pool
 		w.execute(m)
+	case *Take:
+		w.take(m)
 	case *Drop:
 		w.queue.drop(m.Placement)
 	case *CancelRun:
@@ -193,6 +195,15 @@ func (w *Worker) execute(m *Execute) {
 		w.queue.add(m)
 		w.next(nil)
 	}
+}
+
+// take takes up what was claimed for the worker as it was stored, unless the worker leaves.
+func (w *Worker) take(m *Take) {
+	w.queue.take(m)
+	if w.ending.begun() {
+		w.giveBack()
+	}
+	w.goOn(nil)
 }
 
 // next implements flow.

@@ -213,7 +213,7 @@ func (w *Worker) over(l *leaving) {
 	}
 	w.out.Send(w.cfg.Pool, &WorkerEnded{
 		Slot: w.key.Slot, Generation: w.gen, Cause: l.cause, Why: l.why, Wanted: l.wanted,
-		WasReady: w.condition.ready, Traceback: w.ending.trace,
+		WasReady: w.condition.ready, Traceback: w.ending.trace, Taken: w.queue.taken,
 	})
 	w.out.Stop(w.self)
 }

@@ -16,6 +16,11 @@ type (
 		Ahead      int
 		By         messages.Incarnation
 	}
+	// Take gives the worker an execution that was claimed for it as it was stored. Number grows with each that its pool gives.
+	Take struct {
+		Execution *messages.Execution
+		Number    uint64
+	}
 	// Drop takes a placement back that the worker has not claimed.
 	Drop struct{ Placement messages.Placement }
 	// CancelRun stops one run.
@@ -92,8 +97,9 @@ type (
 		Generation messages.Generation
 		Cause      lifecycle.Cause
 		Why        string
-		Wanted     bool // it was told to end
-		WasReady   bool // it had become ready
+		Wanted     bool   // it was told to end
+		WasReady   bool   // it had become ready
+		Taken      uint64 // the number of the last Take that has come to it; 0: none has
 		// Traceback is where its code failed, of one that never became ready, where its program says that.
 		Traceback string
 	}

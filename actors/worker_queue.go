@@ -26,6 +26,7 @@ type workQueue struct {
 	claimed   []*messages.Execution // not begun
 	cancels   map[messages.Placement]struct{}
 	pace      pace
+	taken     uint64    // the number of the last Take
 	claiming  int       // claims under way
 	asked     time.Time // when they were asked for
 	writing   int       // changes under way
@@ -158,6 +159,19 @@ func (q *workQueue) claimAnswered(claim *store.Claim, r store.Result) {
 	q.claimed = append(q.claimed, r.Execution)
 }
 
+// take takes up what was claimed as it was stored. What is more than the worker may still begin goes back.
+func (q *workQueue) take(m *Take) {
+	q.taken = m.Number
+	if q.holds(m.Execution.Placement()) {
+		return
+	}
+	if left := q.slot.left(); left >= 0 && left <= len(q.claimed) {
+		q.record([]Item{q.unstarted(m.Execution, "its worker has run as often as it may", "")})
+		return
+	}
+	q.claimed = append(q.claimed, m.Execution)
+}
+
 // cancel keeps the wish to cancel an execution that is claimed and has not begun.
 func (q *workQueue) cancel(p messages.Placement) {
 	if q.cancels == nil {
@@ -177,6 +191,11 @@ func (q *workQueue) cancelled(p messages.Placement) bool {
 // one that may be made again whatever the action is.
 const neverStarted = "never started: "
 
+// NeverStarted is the rescue of what was claimed and whose code has not begun.
+func NeverStarted(p messages.Placement, why, by string) *store.Rescue {
+	return &store.Rescue{ID: p.Execution, Attempt: p.Attempt, Reason: neverStarted + why, Unstarted: true, By: by}
+}
+
 // giveBack returns what was claimed and will not be started here. By is who asked for it; empty: nobody.
 func (q *workQueue) giveBack(why, by string) {
 	if len(q.claimed) == 0 {
@@ -184,12 +203,15 @@ func (q *workQueue) giveBack(why, by string) {
 	}
 	items := make([]Item, 0, len(q.claimed))
 	for _, e := range q.claimed {
-		items = append(items, q.item(&store.Rescue{
-			ID: e.ID, Attempt: e.Attempt, Reason: neverStarted + why, Unstarted: true, By: by,
-		}))
+		items = append(items, q.unstarted(e, why, by))
 	}
 	q.claimed = nil
 	q.record(items)
+}
+
+// unstarted is the change that gives back what was claimed and has not begun.
+func (q *workQueue) unstarted(e *messages.Execution, why, by string) Item {
+	return q.item(NeverStarted(e.Placement(), why, by))
 }
 
 // drop forgets a placement that was taken back, cancelled or moved.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -160,6 +161,13 @@ func (f *fleet) Overdue(ctx context.Context, q store.OverdueQuery) ([]messages.E
 		return nil, errTaken
 	}
 	return f.Store.Overdue(ctx, q)
+}
+
+// SubmitPlaced leaves out the claims that a submission carries, as a store does where the node's lease has run out: the worker's own
+// claims are what is tested.
+func (f *fleet) SubmitPlaced(ctx context.Context, e []messages.Execution, places []*store.Place) ([]store.Submitted, error) {
+	places = slices.DeleteFunc(slices.Clone(places), func(p *store.Place) bool { return p.Generation > 0 })
+	return f.Store.SubmitPlaced(ctx, e, places)
 }
 
 func (f *fleet) Apply(ctx context.Context, changes []store.Change) ([]store.Result, error) {

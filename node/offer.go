@@ -16,11 +16,6 @@ import (
 // is not busy answers within a tenth of a millisecond.
 const offerPatience = 2 * time.Millisecond
 
-// offersMax is how many submissions may be made at once of which any is offered. An offer saves a transaction before the
-// start, which is what a caller alone waits for; where many submit at once they share that transaction, and offering each
-// by itself would cost more than it saves (docs/lab/benchmarks-history.md).
-const offersMax = 5
-
 // offers are what a submission has offered to routers, and what they made of it.
 type offers []offered
 
@@ -38,10 +33,10 @@ func (o offers) places() (all []*store.Place) {
 	return all
 }
 
-// offer asks the routers which of the executions they have workers free for. What is not plain, or comes in bulk, is not
-// offered: it is placed once it is stored.
+// offer asks the routers which of the executions they have idle workers for: as many as they have said that they have. What is not
+// plain, or comes in bulk, is not offered: it is placed once it is stored.
 func (s *submissions) offer(executions []messages.Execution) offers {
-	if len(executions) > arrivedMax || s.underway.Load() > offersMax {
+	if len(executions) > arrivedMax {
 		return nil
 	}
 	byPool := map[string][]messages.Candidate{}
@@ -51,13 +46,19 @@ func (s *submissions) offer(executions []messages.Execution) offers {
 		}
 	}
 	var made offers
-	for pool, candidates := range byPool {
-		slices.SortStableFunc(candidates, func(x, y messages.Candidate) int { return cmp.Compare(y.Priority, x.Priority) })
-		if pid := s.pools.pid(pool); pid != nil {
-			o := supervisor.NewOffer(candidates)
-			made = append(made, offered{router: pid, offer: o})
-			s.system.Send(pid, o)
+	for name, candidates := range byPool {
+		pool := s.pools.of(name)
+		if pool == nil {
+			continue
 		}
+		openings := pool.openings.Take(len(candidates))
+		if openings == 0 {
+			continue
+		}
+		slices.SortStableFunc(candidates, func(x, y messages.Candidate) int { return cmp.Compare(y.Priority, x.Priority) })
+		o := supervisor.NewOffer(candidates[:openings])
+		made = append(made, offered{router: pool.pid, offer: o})
+		s.system.Send(pool.pid, o)
 	}
 	for i := range made {
 		made[i].placed = made[i].offer.Wait(offerPatience)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/troupe-run/troupe/actors"
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/operate"
 	"github.com/troupe-run/troupe/pack"
 	"github.com/troupe-run/troupe/process"
@@ -45,7 +46,7 @@ func (c *poolConfigs) pool(set *pack.Set, p *pack.Pool) supervisor.PoolConfig {
 			SteadyAfter: c.cfg.HeartbeatInterval, ClaimTimeout: c.cfg.ClaimTimeout, SessionTimeout: c.cfg.SessionTimeout,
 			ClaimSweepOff: c.cfg.ClaimSweepOff,
 			SessionSweep:  c.cfg.SessionSweep, QueueDepthDegraded: c.cfg.Thresholds.QueueDepthDegraded,
-			WindowMax: windowOf(p.Recycle.MaxExecutions),
+			WindowMax: windowOf(p.Recycle.MaxExecutions), Claims: c.claims(),
 		},
 		Restart: c.cfg.Restart,
 		Recycle: supervisor.Recycle{MaxAge: p.Recycle.MaxAge, MaxMemory: p.Recycle.MaxMemory},
@@ -55,6 +56,14 @@ func (c *poolConfigs) pool(set *pack.Set, p *pack.Pool) supervisor.PoolConfig {
 		Hooks: c.hooks(), Journal: c.journal.add, Halted: c.servers.Halted,
 		Cordoned: func() (pool, node bool) { return c.operator.Cordons.Of(p.Name) },
 	}
+}
+
+// claims is this node, where what is offered to its routers is claimed as it is stored; zero: it is stored as placed.
+func (c *poolConfigs) claims() (own messages.Incarnation) {
+	if c.cfg.handsOver() {
+		own = c.incarnation
+	}
+	return own
 }
 
 // windowOf bounds what is placed ahead of a worker that runs so many executions at most: what is left when it has run them

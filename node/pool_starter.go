@@ -42,7 +42,7 @@ func (s *poolStarter) start(ctx context.Context, set *pack.Set, p *pack.Pool) er
 	limited, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	pid, err := actors.Ask[supervisor.AddChild, *actor.PID](limited, s.system, s.system.PID(poolsPath), supervisor.AddChild{
-		Spec: func() actors.Child { return supervisor.NewPool(*handle.config.Load(), handle.memory) },
+		Spec: func() actors.Child { return supervisor.NewPool(*handle.config.Load(), handle.memory, &handle.openings) },
 	})
 	if err != nil {
 		return fmt.Errorf("start pool %s: %w", p.Name, err)

@@ -29,7 +29,9 @@ type pools struct {
 type poolHandle struct {
 	pid    *actor.PID
 	memory *supervisor.Memory
-	config atomic.Pointer[supervisor.PoolConfig]
+	// openings are what its router would accept for an offer.
+	openings supervisor.Openings
+	config   atomic.Pointer[supervisor.PoolConfig]
 }
 
 func newPools(logger hclog.Logger) *pools {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/troupe-run/troupe/api"
 	"github.com/troupe-run/troupe/messages"
@@ -18,8 +17,6 @@ type submissions struct {
 	*base
 	catalog *catalog
 	servers *watcher
-
-	underway atomic.Int32 // how many callers submit now
 }
 
 // complete makes a request that was checked an execution of one of the node's actions, once its parameters are checked too. Its
@@ -127,8 +124,6 @@ func (s *submissions) enterEach(ctx context.Context, executions []messages.Execu
 
 // enter stores executions, all or none, and wakes their pools.
 func (s *submissions) enter(ctx context.Context, executions []messages.Execution) ([]store.Submitted, error) {
-	s.underway.Add(1)
-	defer s.underway.Add(-1)
 	offers := s.offer(executions)
 	submitted, err := s.store.SubmitPlaced(ctx, executions, offers.places())
 	s.settle(offers, submitted, err)
@@ -154,7 +149,7 @@ func (s *submissions) wake(submitted []store.Submitted) {
 		}
 		w, known := wakes[e.Pool]
 		if !known {
-			w = &supervisor.Wake{More: s.underway.Load() > offersMax}
+			w = &supervisor.Wake{}
 		}
 		if known && w.Arrived == nil || len(submitted) > arrivedMax || submitted[i].Existing || !plain(e) {
 			w.Arrived = nil

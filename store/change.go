@@ -24,6 +24,8 @@ type Place struct {
 	WorkerID    messages.WorkerID
 	PlacedBy    messages.Incarnation
 	ClaimWithin time.Duration // claim_by = now + this
+	// Generation, where set, is the worker's that claims the execution as it is stored: see SubmitPlaced. Apply refuses it.
+	Generation messages.Generation
 	// Session, where set, is the session's part of the placement. With affinity strict or strict_fail the store also
 	// refuses the change while another execution of the session is scheduled, running or cancelling.
 	Session *SessionUse
@@ -38,6 +40,15 @@ type SessionUse struct {
 	Bind bool
 	Lost bool // passed to the run
 	Hit  bool // passed to the run
+}
+
+// AsStored is what SubmitPlaced does with a placement once its execution is stored: it makes it or, with a Generation, the claim
+// that it carries.
+func (c *Place) AsStored() Change {
+	if c.Generation == 0 {
+		return c
+	}
+	return &Claim{ID: c.ID, Attempt: c.Attempt + 1, Worker: c.Worker, Generation: c.Generation, PlacedBy: c.PlacedBy, WorkerID: c.WorkerID}
 }
 
 // TakeBack returns an unclaimed placement: scheduled → requested, same attempt, take_backs + 1. Of a placement that the

@@ -48,6 +48,8 @@ func checkWorker(row *Row, c *Place) error {
 	switch {
 	case c.Worker.Incarnation.IsZero():
 		return fmt.Errorf("worker %s has no incarnation: %w", c.WorkerID, ErrInvalid)
+	case c.Generation != 0:
+		return fmt.Errorf("worker %s claims with its placement: %w: only a new execution is claimed as it is stored", c.WorkerID, ErrInvalid)
 	case c.Worker.Pool != row.Pool:
 		return fmt.Errorf("worker %s of pool %q cannot take work of pool %q: %w", c.WorkerID, c.Worker.Pool, row.Pool, ErrInvalid)
 	}

@@ -82,8 +82,9 @@ type Executions interface {
 	// Existing set. If another request was, the error is ErrConflict (as *ConflictError), and nothing is stored.
 	Submit(ctx context.Context, executions []messages.Execution) ([]Submitted, error)
 	// SubmitPlaced is Submit with placements in the same transaction, for a router with free workers. Each placement names
-	// an execution of the call by its id (see CheckPlaced). The result says which were placed: an execution that existed
-	// before is not changed.
+	// an execution of the call by its id (see CheckPlaced). One with a Generation carries the claim too: its execution is stored
+	// as running, or as requested where the worker's incarnation has no live lease. The result says which were placed or
+	// claimed: an execution that existed before is not changed.
 	SubmitPlaced(ctx context.Context, executions []messages.Execution, places []*Place) ([]Submitted, error)
 	// Apply makes the changes in order, in as few transactions as the bounds on one allow, and returns one Result for
 	// each. A change that is refused (stale, missing, unstorable) or blocked does not stop the others. After an error the

@@ -10,17 +10,17 @@ import (
 )
 
 // arrive tells the pool of executions that are stored already, one by one.
-func (h *house) arrive(ids []messages.ExecutionID, more bool) {
+func (h *house) arrive(ids []messages.ExecutionID) {
 	for _, id := range ids {
 		e := h.get(id)
-		h.system.Send(h.pid, &Wake{More: more, Arrived: []messages.Candidate{{
+		h.system.Send(h.pid, &Wake{Arrived: []messages.Candidate{{
 			ID: e.ID, Seq: e.Seq, Action: e.Action, Priority: e.Priority, WaitForWorker: true, Timeout: e.Timeout,
 		}}})
 	}
 }
 
-// What arrives while others are being stored is gathered until the placements before it are claimed, until nothing more
-// comes, until there is enough of it, or until its time is over; then it is placed at once.
+// What arrives while no worker is idle is gathered until the placements before it are claimed, until there is enough of it, or until
+// its time is over.
 func TestArrivalsAreGatheredBehindUnclaimedWork(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -30,22 +30,21 @@ func TestArrivalsAreGatheredBehindUnclaimedWork(t *testing.T) {
 		end    func(h *house)
 	}{
 		{"claimed", time.Hour, 10, func(h *house) { h.store.open() }},
-		{"nothing more comes", time.Hour, 10, func(h *house) { h.arrive(h.keep(1, nil), false) }},
 		{"an offer", time.Hour, 10, func(h *house) { h.system.Send(h.pid, NewOffer([]messages.Candidate{{ID: messages.NewExecutionID()}})) }},
-		{"enough", time.Hour, 255, func(h *house) { h.arrive(h.keep(1, nil), true) }},
+		{"enough", time.Hour, 255, func(h *house) { h.arrive(h.keep(1, nil)) }},
 		{"its time", 50 * time.Millisecond, 10, func(*house) {}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			h := build(t, "go", 2, goes(quick), func(p *PoolConfig) { p.GatherTime = c.time })
-			h.ready(2)
+			h := build(t, "go", 1, goes(quick), func(p *PoolConfig) { p.GatherTime = c.time })
+			h.ready(1)
 			h.shut()
 			first, behind := h.keep(1, nil), h.keep(c.behind, nil)
-			h.arrive(first, true)
-			h.arrive(behind, true)
+			h.arrive(first)
+			h.arrive(behind)
 			if c.time == time.Hour {
 				view := h.describe().Router
-				require.Equal(t, 1, view.Placing, "only the first is placed, although a worker is free")
+				require.Equal(t, 1, view.Placing, "only the first is placed")
 				require.Zero(t, view.Held)
 			}
 			c.end(h)

@@ -315,7 +315,7 @@ func (h *house) raise() {
 			return actors.NewDelivery(actors.DeliveryConfig{System: h.system, Broker: h.broker, Logger: hclog.NewNullLogger()})
 		},
 		func() actors.Child {
-			child := NewPool(h.config, memory)
+			child := NewPool(h.config, memory, &Openings{})
 			made := child.New
 			child.New = func() actor.Actor {
 				pool := made().(*Pool)

@@ -1,6 +1,8 @@
 package supervisor
 
 import (
+	"bytes"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +29,24 @@ const (
 // NewOffer offers executions that are new, due, and of no session.
 func NewOffer(candidates []messages.Candidate) *Offer {
 	return &Offer{candidates: candidates, answer: make(chan []*store.Place, 1)}
+}
+
+// Openings are how many executions a pool's router would accept for an offer now. Who wants to offer one takes an opening first, so
+// that a router without any is not asked.
+type Openings struct{ left atomic.Int32 }
+
+// Take takes as many openings as there are, up to n.
+func (o *Openings) Take(n int) int {
+	for {
+		left := o.left.Load()
+		take := min(int(left), n)
+		if take <= 0 {
+			return 0
+		}
+		if o.left.CompareAndSwap(left, left-int32(take)) {
+			return take
+		}
+	}
 }
 
 // answerMax bounds the wait for a pool that has taken an offer: the pool is handling the offer, or crashed and forgot it.
@@ -70,9 +90,23 @@ func SettleOffer(places []*store.Place, submitted []store.Submitted, err error) 
 	for i, p := range places {
 		r := &m.Results[i]
 		r.Place, r.Unknown = p, err != nil
-		if e := byID[p.ID]; err == nil && e != nil && e.Status == messages.Scheduled && e.Attempt == 1 && e.Worker == p.Worker && e.PlacedBy == p.PlacedBy {
+		e := byID[p.ID]
+		if err != nil || e == nil || e.Attempt != 1 || e.Worker != p.Worker || e.PlacedBy != p.PlacedBy || e.Generation != p.Generation {
+			continue
+		}
+		switch {
+		case e.Status == messages.Running && p.Generation > 0:
+			r.OK, r.Execution = true, ownCopy(e)
+		case e.Status == messages.Scheduled:
 			r.OK, r.ClaimBy = true, e.ClaimBy
 		}
 	}
 	return m
+}
+
+// ownCopy is a new execution for its worker. Its caller may change what it has submitted.
+func ownCopy(e *messages.Execution) *messages.Execution {
+	c := *e
+	c.Parameters, c.RequestHash, c.Labels = bytes.Clone(e.Parameters), bytes.Clone(e.RequestHash), maps.Clone(e.Labels)
+	return &c
 }

@@ -27,17 +27,18 @@ type Pool struct {
 	link    *link.Link
 	router  *router.Router
 
+	openings *Openings
 	drain    *drain
 	stopping bool
 	tick     actors.Timer
 }
 
-// NewPool returns the child to spawn. The memory outlives the actor.
-func NewPool(cfg PoolConfig, memory *Memory) actors.Child {
+// NewPool returns the child to spawn. The memory and the openings outlive the actor.
+func NewPool(cfg PoolConfig, memory *Memory, openings *Openings) actors.Child {
 	cell := &actors.Cell{}
 	return actors.Child{Name: cfg.Name, Kind: "pool", Cell: cell, New: func() actor.Actor {
 		own := cfg
-		return &Pool{Shared: part.Shared{Config: &own}, cell: cell, memory: memory}
+		return &Pool{Shared: part.Shared{Config: &own}, cell: cell, memory: memory, openings: openings}
 	}}
 }
 
@@ -158,6 +159,7 @@ func (p *Pool) refuse(message any) {
 
 func (p *Pool) stop() {
 	p.stopping = true
+	p.openings.left.Store(0)
 	p.real.End()
 	part.StopTimer(p.tick)
 	p.router.Stop()
@@ -178,6 +180,7 @@ func (p *Pool) flush() {
 	}
 	p.Acks = p.Acks[:0]
 	p.link.SendReport()
+	p.openings.left.Store(int32(p.router.Openings()))
 }
 
 func (p *Pool) nextTick() { p.tick = p.World.After(time.Second, p.ticked) }
@@ -195,7 +198,7 @@ func (p *Pool) ticked() {
 // wake hears of work that has just been stored, or that work may be due.
 func (p *Pool) wake(m *Wake) {
 	if len(m.Arrived) > 0 {
-		p.link.Arrive(m.Arrived, m.More)
+		p.link.Arrive(m.Arrived)
 		return
 	}
 	p.link.Wake(m.Heard)

@@ -36,11 +36,9 @@ type (
 // Messages that a pool understands beside those of its workers, recorder and bridge.
 type (
 	// Wake hints that work may be due. Arrived is work without a session that this node has just stored, and that is due;
-	// empty: the store says what there is. More: many others are being stored and will follow at once. Heard: the store
-	// has told every node.
+	// empty: the store says what there is. Heard: the store has told every node.
 	Wake struct {
 		Arrived []messages.Candidate
-		More    bool
 		Heard   bool
 	}
 	// Beat says that the store holds a heartbeat of this node's workers as of At.

@@ -125,6 +125,25 @@ func (t *Table) Len() (workers, present int) { return t.known, t.present }
 // Pick may give a session's own worker its next one though that is sated.
 func (t *Table) Free() bool { return t.filled[0]|t.filled[1] != 0 }
 
+// idleLook bounds the workers that Idle looks at.
+const idleLook = 64
+
+// Idle returns the open worker with nothing on it that was used least recently, of a node, or with a zero incarnation of any node. It
+// looks at the first idleLook.
+func (t *Table) Idle(of messages.Incarnation) (Worker, bool) {
+	n := t.buckets[0][0].head
+	for range idleLook {
+		if n == nil {
+			break
+		}
+		if of.IsZero() || n.Key.Incarnation == of {
+			return n.Worker, true
+		}
+		n = n.next
+	}
+	return Worker{}, false
+}
+
 // node returns the worker's node, a new one where a binding comes before the worker.
 func (t *Table) node(key messages.WorkerKey) *node {
 	n, ok := t.workers[key]

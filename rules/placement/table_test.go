@@ -131,3 +131,39 @@ func TestTheEndOfWorkIsAUse(t *testing.T) {
 	table.Release(first.Worker)
 	require.Equal(t, second.Worker, table.Pick(&Request{}, start()).Worker, "its work ended before the other's")
 }
+
+// Idle gives the open worker with nothing on it that was used least recently, of one node or of any, and looks at a bounded number.
+func TestIdleIsTheLeastRecentlyUsedOfANode(t *testing.T) {
+	t.Parallel()
+	table := settled(free, free, free)
+	own := worker(1)
+	idle := func(of messages.Incarnation) messages.WorkerKey {
+		w, ok := table.Idle(of)
+		require.True(t, ok)
+		return w.Key
+	}
+	first := idle(messages.Incarnation{})
+	require.Equal(t, table.Pick(&Request{}, start()).Worker, first)
+	v := Verdict{Kind: Place, Worker: first}
+	table.Commit(&Request{}, &v, start())
+	require.NotEqual(t, first, idle(messages.Incarnation{}), "it has something now")
+	table.Release(first)
+	require.NotEqual(t, first, idle(messages.Incarnation{}), "it was used last")
+
+	far := messages.Incarnation{9}
+	_, ok := table.Idle(far)
+	require.False(t, ok)
+	for slot := range idleLook {
+		w := worker(slot)
+		w.Key.Incarnation = far
+		table.Upsert(w)
+	}
+	require.Equal(t, far, idle(far).Incarnation)
+	require.Equal(t, own.Key.Incarnation, idle(own.Key.Incarnation).Incarnation)
+	for slot := range 3 {
+		table.Remove(worker(slot).Key, start())
+		table.Upsert(worker(slot)) // never used, like the others, and after them
+	}
+	_, ok = table.Idle(own.Key.Incarnation)
+	require.False(t, ok, "it looks at the first of them only")
+}

@@ -41,7 +41,11 @@ func (r *Roster) written(f *flight, b *batch, e *Placed) {
 			r.ask(f.line) // the store was asked about the session before it made this binding
 		}
 	}
-	if f.doomed != "" {
+	switch {
+	case f.carried: // it runs, and whoever handed it to its worker says so
+		f.phase = queued
+		return
+	case f.doomed != "":
 		r.takeBack(f, f.doomed)
 		return
 	}
@@ -217,8 +221,12 @@ func (r *Roster) holding(e *Holding) {
 	r.refresh(w)
 }
 
-// takeBack returns a placement to the store, unless it runs. The fifth time in a row it waits before it is due again.
+// takeBack returns a placement to the store, unless it runs. The fifth time in a row it waits before it is due again. One that is
+// stored with its claim runs as soon as it is stored: whoever cannot hand it to its worker gives it back.
 func (r *Roster) takeBack(f *flight, reason string) {
+	if f.carried {
+		return
+	}
 	switch f.phase {
 	case placing:
 		f.doomed = reason

@@ -69,7 +69,7 @@ type Wake struct{}
 type Arrived struct{ Candidates []messages.Candidate }
 
 // Offered asks, before executions without a session are stored, which of them may be stored as placed: in answer to it
-// Accept gives those that workers are free for, in the order given, where nothing that waits may come before them. The
+// Accept gives those that idle workers are there for, in the order given, where nothing that waits may come before them. The
 // others arrive once they are stored.
 type Offered struct{ Candidates []messages.Candidate }
 
@@ -186,6 +186,9 @@ type Assignment struct {
 	Session  *SessionUse  // nil: none
 	// Direct: it is not written. A Publish of the same Step hands it to the worker, whose claim places it.
 	Direct bool
+	// Generation, where set, is the worker's whose claim is stored with the execution. Once it is stored, Claimed says so, and no
+	// Publish follows.
+	Generation messages.Generation
 }
 
 // SessionUse mirrors store.SessionUse, without the pool. Hit is false only for a hint that runs beside its session's

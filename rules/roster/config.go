@@ -3,6 +3,7 @@ package roster
 import (
 	"time"
 
+	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/health"
 	"github.com/troupe-run/troupe/rules/placement"
 )
@@ -36,6 +37,9 @@ type Config struct {
 	WindowMax int
 	// QueueDepthDegraded is the depth at which a worker counts as degraded, which the window stays below; 50.
 	QueueDepthDegraded int
+	// Claims is the node whose idle workers have what is offered claimed as it is stored, where it is handed to them directly. Zero:
+	// what is offered is stored as placed, on an idle worker of any node.
+	Claims messages.Incarnation
 	// TickEvery is how often the shell sends a Tick at the least; 1 s. Sleep asks for sooner ones.
 	TickEvery time.Duration
 }

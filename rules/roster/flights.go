@@ -38,6 +38,7 @@ type flight struct {
 	repeats   bool          // it may be run again
 	handed    bool          // it is the next router's as soon as it is published
 	direct    bool          // the store does not have it before its claim
+	carried   bool          // it is stored with its claim
 
 	prev, next     *flight // on its worker
 	before, behind *flight // in the roster's order of claimBy

@@ -101,12 +101,16 @@ func (w *world) offer(t *rapid.T) {
 		x.c.Seq = int64(w.names)
 		w.execs = append(w.execs, x)
 	}
+	openings, accepted := w.r.Openings(), 0
 	w.step(e)
 	for _, c := range e.Candidates {
 		if w.r.flights[c.ID] == nil {
 			w.exec(c.ID).unstored = false
+		} else {
+			accepted++
 		}
 	}
+	require.LessOrEqual(t, accepted, openings, "as many as said, but for a worker that aged meanwhile")
 	w.step(Wake{})
 }
 
@@ -125,8 +129,19 @@ func (w *world) answerAccept(t *rapid.T) {
 }
 
 func (w *world) accepted(a Assignment, unknown bool) {
-	w.exec(a.ID).unstored = false
-	w.placed(a, unknown, false)
+	x := w.exec(a.ID)
+	x.unstored = false
+	if a.Generation == 0 {
+		w.placed(a, unknown, false)
+		return
+	}
+	x.status, x.worker, x.c.Attempt = messages.Running, a.Worker, a.Attempt+1
+	w.step(Placed{ID: a.ID, Attempt: a.Attempt + 1, OK: !unknown})
+	if seen := w.workers[a.Worker]; seen != nil && seen.Generation == a.Generation && !unknown {
+		w.step(Claimed{Placement: messages.Placement{Execution: a.ID, Attempt: a.Attempt + 1}, Worker: a.Worker})
+		return
+	}
+	w.ended(x, 0, false, false) // it is given back
 }
 
 func (w *world) answerLoad(t *rapid.T) {

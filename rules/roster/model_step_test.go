@@ -85,14 +85,14 @@ func (m *model) take(e Event) {
 	}
 }
 
-// offered places what the roster has accepted, where it may: nothing is held, and the worker would do.
+// offered places what the roster has accepted, where it may: nothing is held, and the worker is idle.
 func (m *model) offered(candidates []messages.Candidate, chosen []Assignment) {
 	for i, a := range chosen {
-		to, use, _ := m.decide(&candidates[i])
+		to := m.idle()
 		if len(m.held) > 0 || !slices.Contains(to, a.Worker) {
 			return
 		}
-		m.place(&candidates[i], a.Worker, use, true)
+		m.place(&candidates[i], a.Worker, nil, true)
 		m.allow = append(m.allow, to)
 	}
 }
@@ -185,6 +185,9 @@ func (m *model) placed(e Placed) {
 		return
 	}
 	f.attempt, f.phase, f.claimBy = e.Attempt, publishing, e.ClaimBy
+	if f.carried {
+		f.phase = queued
+	}
 	if s := m.sessions[f.session]; f.bind && s.epoch < f.epoch {
 		s.asking = true
 	}
@@ -234,6 +237,9 @@ func (m *model) takeBackAll(k messages.WorkerKey, reason string) {
 }
 
 func (m *model) takeBack(f *modelFlight, reason string) {
+	if f.carried {
+		return
+	}
 	switch f.phase {
 	case placing:
 		f.doomed = reason

@@ -27,6 +27,7 @@ type model struct {
 	away     bool
 	resigned bool
 	uses     int
+	claims   messages.Incarnation
 
 	// decided by the last step
 	places []Assignment
@@ -53,6 +54,7 @@ type modelFlight struct {
 	claimBy   time.Time
 	bind      bool
 	direct    bool
+	carried   bool
 }
 
 type modelSession struct {
@@ -313,6 +315,24 @@ func (m *model) decideOne(chosen []Assignment) bool {
 	return false
 }
 
+// idle lists the workers that what is offered may be given to: with nothing on them, those least by last use.
+func (m *model) idle() (all []messages.WorkerKey) {
+	least := -1
+	for _, w := range m.workers {
+		k := w.seen.Worker
+		if !m.free(w) || w.seen.Grade != health.Healthy || m.depth(k) > 0 || !m.claims.IsZero() && m.claims != k.Incarnation {
+			continue
+		}
+		if least < 0 || w.used < least {
+			least, all = w.used, nil
+		}
+		if w.used == least {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
 func (m *model) place(c *messages.Candidate, k messages.WorkerKey, use *SessionUse, accepted bool) {
 	f := &modelFlight{id: c.ID, attempt: c.Attempt + 1, worker: k, session: c.Session, takeBacks: c.TakeBacks}
 	m.use(k)
@@ -325,11 +345,16 @@ func (m *model) place(c *messages.Candidate, k messages.WorkerKey, use *SessionU
 	}
 	m.drop(c.ID)
 	m.flights = append(m.flights, f)
-	direct := m.worker(k).seen.Direct && use == nil && !accepted
+	seen := m.worker(k).seen
+	direct := seen.Direct && use == nil && !accepted
 	if direct {
 		f.direct, f.phase, f.claimBy = true, publishing, m.now.Add(15*time.Second)
 	}
-	m.places = append(m.places, Assignment{ID: c.ID, Attempt: c.Attempt, Worker: k, WorkerID: m.worker(k).seen.ID, Grade: m.worker(k).seen.Grade, Session: use, Direct: direct})
+	a := Assignment{ID: c.ID, Attempt: c.Attempt, Worker: k, WorkerID: seen.ID, Grade: seen.Grade, Session: use, Direct: direct}
+	if f.carried = accepted && seen.Direct && !m.claims.IsZero(); f.carried {
+		a.Generation = seen.Generation
+	}
+	m.places = append(m.places, a)
 }
 
 func (m *model) session(name string) *modelSession {

@@ -30,9 +30,15 @@ func keyOf(name string) messages.WorkerKey {
 	return slotKey(n)
 }
 
+// farSlot is the first slot that is on another node than the others.
+const farSlot = 3
+
 func slotKey(n int) messages.WorkerKey {
 	k := messages.WorkerKey{Pool: "p", Slot: messages.Slot(n)}
 	binary.BigEndian.PutUint32(k.Incarnation[:], 1)
+	if n >= farSlot {
+		k.Incarnation[0] = 1
+	}
 	return k
 }
 
@@ -99,6 +105,9 @@ func renderAssignment(a Assignment) string {
 	s := fmt.Sprintf("%s#%d→%s", nameOf(a.ID), a.Attempt, slotName(a.Worker))
 	if a.Direct {
 		s += " (not stored)"
+	}
+	if a.Generation > 0 {
+		s += fmt.Sprintf(" (claimed by generation %d)", a.Generation)
 	}
 	if u := a.Session; u != nil {
 		s += fmt.Sprintf(" (%s epoch=%d %s", u.Session, u.Epoch, u.Effect)

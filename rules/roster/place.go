@@ -80,7 +80,7 @@ func (r *Roster) decide(w *waiter) placement.Kind {
 	r.table.Commit(&request, &v, r.now)
 	switch v.Kind {
 	case placement.Place:
-		r.assign(w, &v, r.workers[v.Worker].seen.Direct && w.candidate.Session == "")
+		r.assign(w, &v, manner{direct: r.workers[v.Worker].seen.Direct && w.candidate.Session == ""})
 	case placement.Fail:
 		r.endBinding(&v)
 		r.fail(w, v.Code, v.Text)
@@ -131,21 +131,27 @@ func (r *Roster) wait(w *waiter, v *placement.Verdict, bound *worker) {
 	r.patient.push(w)
 }
 
-// assign decides a placement; direct: without the store.
-func (r *Roster) assign(w *waiter, v *placement.Verdict, direct bool) {
+// manner says what the store has of a placement before its worker is told: all of it, nothing (direct), or its claim too (carried).
+type manner struct{ direct, carried bool }
+
+// assign decides a placement.
+func (r *Roster) assign(w *waiter, v *placement.Verdict, m manner) {
 	c, to := &w.candidate, r.workers[v.Worker]
 	f := r.launch(messages.Placement{Execution: c.ID, Attempt: c.Attempt + 1}, to, w.line)
 	f.epoch, f.takeBacks, f.timeout, f.repeats = v.Epoch, c.TakeBacks, c.Timeout, c.Idempotent
-	f.miss, f.bind, f.ends, f.direct = v.Effect == placement.Miss, v.Binds(), v.Ended, direct
+	f.miss, f.bind, f.ends, f.direct = v.Effect == placement.Miss, v.Binds(), v.Ended, m.direct
 	r.unanswered++
-	a := Assignment{ID: c.ID, Attempt: c.Attempt, Worker: v.Worker, WorkerID: v.WorkerID, Grade: to.seen.Grade, Direct: direct}
+	a := Assignment{ID: c.ID, Attempt: c.Attempt, Worker: v.Worker, WorkerID: v.WorkerID, Grade: to.seen.Grade, Direct: m.direct}
+	if f.carried = m.carried; f.carried {
+		a.Generation = to.seen.Generation
+	}
 	if c.Session != "" {
 		a.Session = &SessionUse{
 			Session: c.Session, Epoch: v.Epoch, Bind: f.bind, Lost: v.Told, Hit: !f.miss, Effect: v.Effect,
 		}
 	}
 	b := r.batchOf(to)
-	if direct {
+	if m.direct {
 		f.phase = publishing
 		r.time(f, r.now.Add(r.config.ClaimTimeout))
 		if len(b.placements) == 0 {
@@ -177,25 +183,33 @@ func (r *Roster) batchOf(w *worker) *batch {
 	return w.batch
 }
 
-// offered accepts executions that are not stored yet, as far as workers are free and nothing waits: neither here nor, as far
-// as is known, in the store.
-func (r *Roster) offered(e *Offered) {
+// Openings is how many executions would be accepted if they were offered now: one for each idle worker, where nothing waits, neither
+// here nor, as far as is known, in the store.
+func (r *Roster) Openings() int {
 	if r.resigned || r.stands() || r.top || r.rest || r.loading || len(r.held) > 0 {
+		return 0
+	}
+	return r.idle
+}
+
+// Idle is how many healthy workers have nothing on them, of those that what is offered may be given to.
+func (r *Roster) Idle() int { return r.idle }
+
+// offered accepts executions that are not stored yet, as far as there are openings.
+func (r *Roster) offered(e *Offered) {
+	if r.Openings() == 0 {
 		return
 	}
 	r.rounds++
 	for i := range e.Candidates {
 		c := &e.Candidates[i]
-		if !r.table.Free() || c.Session != "" || r.flights[c.ID] != nil {
+		to, ok := r.table.Idle(r.config.Claims)
+		if !ok || c.Session != "" || r.flights[c.ID] != nil {
 			break
 		}
-		request := placement.RequestOf(c)
-		v := r.table.Pick(&request, r.now)
-		if v.Kind != placement.Place {
-			break
-		}
+		request, v := placement.RequestOf(c), placement.Verdict{Kind: placement.Place, Worker: to.Key, WorkerID: to.ID}
 		r.table.Commit(&request, &v, r.now)
-		r.assign(&waiter{candidate: *c}, &v, false)
+		r.assign(&waiter{candidate: *c}, &v, manner{carried: r.workers[to.Key].seen.Direct && !r.config.Claims.IsZero()})
 	}
 	if len(r.assigned) > 0 {
 		r.emit(Accept{Assignments: r.assigned})

@@ -23,6 +23,7 @@ type Roster struct {
 	counts   [standings]int // workers by standing
 	beats    beatHeap
 	free     int       // placements that the pool can take now
+	idle     int       // healthy workers with nothing on them, to which what is offered may be given
 	window   int       // placements dispatched ahead to a healthy worker
 	widened  time.Time // when the window became wider last
 	times    runTimes

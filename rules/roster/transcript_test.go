@@ -23,7 +23,8 @@ var update = flag.Bool("update", false, "write the transcripts' effect lines ane
 var epoch0 = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Each file in testdata is a transcript: an unindented line is an event ("<clock> <event> <arguments>"), the indented
-// lines that follow are its effects. "why <id>" and "free" ask instead. With -update the effects are written anew.
+// lines that follow are its effects. "why <id>", "free" and "openings" ask instead. A first line "# claims" has what is offered claimed
+// as it is stored. With -update the effects are written anew.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
@@ -47,7 +48,11 @@ func TestTranscripts(t *testing.T) {
 func replay(t *testing.T, script string) string {
 	t.Helper()
 	var out strings.Builder
-	r := New(Config{})
+	config := Config{}
+	if strings.HasPrefix(script, "# claims\n") {
+		config.Claims = slotKey(0).Incarnation
+	}
+	r := New(config)
 	for _, text := range strings.Split(strings.TrimRight(script, "\n"), "\n") {
 		if strings.HasPrefix(text, "    ") {
 			continue
@@ -73,6 +78,8 @@ func perform(t *testing.T, r *Roster, text string) (lines []string) {
 	switch words[1] {
 	case "why":
 		return []string{r.Why(now, idOf(words[2])).String()}
+	case "openings":
+		return []string{fmt.Sprintf("openings=%d", r.Openings())}
 	case "free":
 		return []string{fmt.Sprintf("free=%d window=%d drained=%t", r.free, r.window, r.Drained())}
 	}

@@ -35,9 +35,10 @@ func (s standing) String() string { return standingNames[s] }
 type worker struct {
 	seen     WorkerSeen
 	standing standing
-	depth    int // flights on it
-	running  int // of them, claimed
-	free     int // its share of the roster's free capacity
+	depth    int  // flights on it
+	running  int  // of them, claimed
+	free     int  // its share of the roster's free capacity
+	idle     bool // it counts among the roster's idle workers
 	flights  *flight
 	parked   queue     // sessions' executions that wait for this worker
 	listed   time.Time // its moment in the roster's beats heap; zero: it is not there
@@ -178,6 +179,22 @@ func (r *Roster) settleFree(w *worker) {
 	}
 	r.free += free - w.free
 	w.free = free
+	r.setIdle(w, free > 0 && w.depth == 0 && w.seen.Grade == health.Healthy && r.mayClaim(w))
+}
+
+// mayClaim reports whether what is offered may be given to the worker.
+func (r *Roster) mayClaim(w *worker) bool {
+	return r.config.Claims.IsZero() || r.config.Claims == w.seen.Worker.Incarnation
+}
+
+func (r *Roster) setIdle(w *worker, idle bool) {
+	switch {
+	case idle && !w.idle:
+		r.idle++
+	case !idle && w.idle:
+		r.idle--
+	}
+	w.idle = idle
 }
 
 // workerGone takes a slot, or its generation, out of the pool: its bindings end, what is queued on it is taken back.
@@ -227,6 +244,7 @@ func (r *Roster) removeWorker(w *worker) {
 	r.counts[w.standing]--
 	r.free -= w.free
 	w.free, w.standing = 0, standings
+	r.setIdle(w, false)
 	delete(r.workers, w.seen.Worker)
 	if w.flights != nil {
 		r.departed[w.seen.Worker] = w

@@ -57,8 +57,12 @@ type worldSession struct {
 }
 
 func newWorld(t *rapid.T) *world {
-	w := &world{t: t, r: New(Config{SessionTimeout: 1000 * time.Hour}), m: newModel(epoch0), now: epoch0,
-		sessions: map[string]*worldSession{}, workers: map[messages.WorkerKey]*WorkerSeen{}}
+	c := Config{SessionTimeout: 1000 * time.Hour}
+	if rapid.Bool().Draw(t, "claims") {
+		c.Claims = slotKey(0).Incarnation
+	}
+	w := &world{t: t, r: New(c), m: newModel(epoch0), now: epoch0, sessions: map[string]*worldSession{}, workers: map[messages.WorkerKey]*WorkerSeen{}}
+	w.m.claims = c.Claims
 	w.step(Tick{})
 	return w
 }
@@ -129,6 +133,7 @@ func (w *world) carryOut(e Effect) {
 	case Accept:
 		for _, a := range e.Assignments {
 			w.mayPlace(a)
+			w.mayAccept(a)
 			w.accepts = append(w.accepts, a)
 		}
 	case Publish:
@@ -185,6 +190,15 @@ func (w *world) mayPlace(a Assignment) {
 	w.mayTell(a)
 }
 
+// mayAccept states the safety of what is accepted: its worker has nothing else, and only one of the router's own node claims it.
+func (w *world) mayAccept(a Assignment) {
+	seen := w.workers[a.Worker]
+	require.Equal(w.t, 1, w.r.workers[a.Worker].depth, "only on an idle worker")
+	if a.Generation > 0 {
+		require.True(w.t, seen.Direct && seen.Generation == a.Generation && a.Worker.Incarnation == w.m.claims, "never claimed for another node, or generation")
+	}
+}
+
 // mayTell states when a loss is told: never where nothing of the session has begun or is placed so that it may have, and
 // always where something has begun and the placement starts a new epoch.
 func (w *world) mayTell(a Assignment) {
@@ -205,12 +219,17 @@ func (w *world) mayTell(a Assignment) {
 
 // check states what holds between steps.
 func (w *world) check() {
-	free := 0
+	free, idle := 0, 0
 	for _, worker := range w.r.workers {
 		free += worker.free
+		if worker.idle {
+			idle++
+			require.True(w.t, worker.free > 0 && worker.depth == 0, "nothing is on an idle worker")
+		}
 		require.False(w.t, worker.free > 0 && worker.parked.len() > 0, "nothing waits for a worker that is free")
 	}
 	require.Equal(w.t, free, w.r.free)
+	require.Equal(w.t, idle, w.r.idle)
 	for id := range w.r.held {
 		require.NotEqual(w.t, NotLoaded, w.r.Why(w.now, id), "what is held is explained")
 		require.False(w.t, w.r.Why(w.now, id) == Ready && !w.r.again, "what is ready is placed")

@@ -225,7 +225,7 @@ func (s *applier) sessionOf(it *item) sessionKey {
 func straight(it *item, name sessionKey) bool {
 	switch c := it.change.(type) {
 	case *store.Place:
-		return (c.Session == nil) == (name == sessionKey{}) && !c.Worker.Incarnation.IsZero()
+		return (c.Session == nil) == (name == sessionKey{}) && !c.Worker.Incarnation.IsZero() && c.Generation == 0
 	case *store.Claim:
 		return c.PlacedBy.IsZero() || name == sessionKey{} && !c.Worker.Incarnation.IsZero()
 	case *store.Finish:

@@ -63,16 +63,6 @@ var insertInCallerTx = store.Statement(insertRequest + `,
   CASE WHEN run_at > now() THEN run_at WHEN session IS NOT NULL THEN now() END, queue_deadline, worker_deadline, {requested}, 0, {submit}, priority, pool,
   session, coalesce(run_at, now()) FROM i)`)
 
-// insertPlaced does the same if some rows have a placement. Those are scheduled at once, as by placeSet.
-var insertPlaced = store.Statement(insertRequest + `,
- e AS (INSERT INTO execution (id, seq, rank, turn, timer_at, queue_by, worker_by, on_worker, status, attempt, last_change, priority, pool,
-  session, run_at, worker_inc, worker_slot, worker_id, placed_by, first_placed_at, scheduled_at, claim_by)
- SELECT id, seq, CASE WHEN inc IS NULL THEN ` + firstRank + ` END, ` + firstTurn + `, ` + firstTimer + `, queue_deadline,
-  CASE WHEN inc IS NULL THEN worker_deadline END, CASE WHEN inc IS NOT NULL THEN 1 END, CASE WHEN inc IS NULL THEN {requested} ELSE {scheduled} END,
-  CASE WHEN inc IS NULL THEN 0 ELSE 1 END, CASE WHEN inc IS NULL THEN {submit} ELSE {place} END, priority, pool, session, coalesce(run_at, now()),
-  inc, slot, worker, placed_by, CASE WHEN inc IS NOT NULL THEN now() END, CASE WHEN inc IS NOT NULL THEN now() END, now() + within
- FROM i)`)
-
 // The waiting columns of a new execution.
 const (
 	firstRank  = `CASE WHEN run_at > now() THEN 32 WHEN session IS NOT NULL AND affinity LIKE 'strict%' THEN 16 ELSE 0 END + 9 - priority`
@@ -96,20 +86,18 @@ func requestSQL(more string) string {
 // for each column. Placed: some rows have a placement. InCallerTx: it runs in a caller's transaction.
 type insertKind struct{ alike, placed, inCallerTx bool }
 
-// placedFields are the columns of a placement and their types.
-var placedFields = [][2]string{{"inc", "uuid"}, {"slot", "int"}, {"worker", "text"}, {"placed_by", "uuid"}, {"within", "interval"}}
-
 func (k insertKind) sql() string {
 	constants, rows := freshFrom(k)
-	both := insertBoth
+	both, more := insertBoth, ""
 	switch {
 	case k.placed:
-		both = insertPlaced
+		both, more = insertPlaced, ", stands"
+		constants += standsAs
 	case k.inCallerTx:
 		both = insertInCallerTx
 	}
 	return "WITH i AS MATERIALIZED (SELECT nextval('execution_seq') AS seq, NULL::text AS avoid, i.*" + constants + " FROM " + rows + "), " + both +
-		" SELECT seq, now() FROM i ORDER BY seq"
+		" SELECT seq, now()" + more + " FROM i ORDER BY seq"
 }
 
 var insertSQLs = func() map[insertKind]string {
@@ -313,60 +301,21 @@ func (how *insertion) queue(batch *pgx.Batch, part []store.Submitted) error {
 			if e.RunAt.IsZero() {
 				e.RunAt = e.RequestedAt
 			}
-			how.stand(e)
+			if kind.placed {
+				how.stand(e, messages.Status(s.integer()))
+			}
 			i++
 		})
 	})
 	if placed != nil && how.events {
 		batch.Queue(placedEventSQL, placed.ids)
+		batch.Queue(claimedEventSQL, placed.ids)
 	}
 	if len(ids) > 0 {
 		batch.Queue(how.sql(labelSQL), ids, keys, values)
 	}
 	return nil
 }
-
-// stand applies its placement to a stored execution.
-func (how *insertion) stand(e *messages.Execution) {
-	p := how.places[e.ID]
-	if p == nil {
-		return
-	}
-	e.Status, e.Attempt = messages.Scheduled, 1
-	e.Worker, e.WorkerID, e.PlacedBy = p.Worker, p.WorkerID, p.PlacedBy
-	e.FirstPlacedAt, e.ScheduledAt, e.ClaimBy = e.RequestedAt, e.RequestedAt, e.RequestedAt.Add(p.ClaimWithin.Truncate(time.Microsecond))
-}
-
-// placedRows are the parameters after those of freshRows if some rows have a placement. The ids are of these rows.
-type placedRows struct {
-	ids, incs, by column[pgtype.UUID]
-	slots         []int32
-	workers       column[pgtype.Text]
-	within        column[pgtype.Interval]
-}
-
-// placed makes the parameters of a part; nil: no row of it has a placement.
-func (how *insertion) placed(part []store.Submitted) *placedRows {
-	rows := &placedRows{
-		incs: make(column[pgtype.UUID], len(part)), by: make(column[pgtype.UUID], len(part)), slots: make([]int32, len(part)),
-		workers: make(column[pgtype.Text], len(part)), within: make(column[pgtype.Interval], len(part)),
-	}
-	for i := range part {
-		p := how.places[part[i].Execution.ID]
-		if p == nil {
-			continue
-		}
-		rows.ids = append(rows.ids, uuidOf(p.ID))
-		rows.incs[i], rows.slots[i], rows.workers[i] = uuidOf(p.Worker.Incarnation), int32(p.Worker.Slot), textOf(p.WorkerID)
-		rows.by[i], rows.within[i] = uuidOf(p.PlacedBy), intervalOf(p.ClaimWithin)
-	}
-	if len(rows.ids) == 0 {
-		return nil
-	}
-	return rows
-}
-
-func (r *placedRows) args() []any { return []any{r.incs, r.slots, r.workers, r.by, r.within} }
 
 // fresh sets the values that the store decides of a new execution and knows before the insert.
 func fresh(e *messages.Execution) {

@@ -62,6 +62,16 @@ func (s *memory) rememberWaiting(e messages.Execution) {
 	s.waiting.put(e)
 }
 
+// rememberStored keeps a new execution for what comes next: its claim or, where it was claimed as it was stored, its outcome.
+func (s *memory) rememberStored(e messages.Execution) {
+	if e.Status != messages.Running {
+		s.rememberWaiting(e)
+		return
+	}
+	e.RequestHash, e.Labels = bytes.Clone(e.RequestHash), maps.Clone(e.Labels)
+	s.rememberClaimed(e)
+}
+
 func sizeOf(labels map[string]string) (n int) {
 	for k, v := range labels {
 		n += len(k) + len(v)

@@ -34,8 +34,8 @@ func (s *submitter) Submit(ctx context.Context, executions []messages.Execution)
 	return s.SubmitPlaced(ctx, executions, nil)
 }
 
-// SubmitPlaced is Submit that inserts executions with a placement as scheduled: the row is written once instead of
-// twice before it is claimed.
+// SubmitPlaced is Submit that inserts executions with a placement as scheduled, or as running: the row is written once instead
+// of twice or more before its run begins.
 func (s *submitter) SubmitPlaced(ctx context.Context, executions []messages.Execution, places []*store.Place) ([]store.Submitted, error) {
 	if err := checkSubmit(executions); err != nil || len(executions) == 0 {
 		return nil, err
@@ -123,7 +123,7 @@ func (s *submitter) store(ctx context.Context, executions []messages.Execution, 
 	}
 	if err == nil && len(executions) <= rememberedMax/4 { // of more, the first would be forgotten before they are claimed
 		for i := range out {
-			s.rememberWaiting(out[i].Execution)
+			s.rememberStored(out[i].Execution)
 		}
 	}
 	return out, err

@@ -77,7 +77,7 @@ func (w *writer) submit(executions []messages.Execution, out *[]store.Submitted)
 	return nil
 }
 
-// placeNew places some of the executions that were just submitted.
+// placeNew places, or claims, some of the executions that were just submitted.
 func (w *writer) placeNew(places []*store.Place, out []store.Submitted) error {
 	if len(places) == 0 {
 		return nil
@@ -94,7 +94,7 @@ func (w *writer) placeNew(places []*store.Place, out []store.Submitted) error {
 			continue
 		}
 		var result store.Result
-		if err := w.apply(p, &result); err != nil {
+		if err := w.apply(p.AsStored(), &result); err != nil {
 			return err
 		}
 		if result.Verdict == store.Applied {

@@ -28,9 +28,7 @@ func testHistories(t *testing.T, k *kit) {
 		const executions = 3
 		ids := make([]messages.ExecutionID, executions)
 		models := make([]model, executions)
-		for i, e := range k.submit(r, ask(), ask(), ask()) {
-			ids[i], models[i] = e.ID, model{status: messages.Requested}
-		}
+		k.born(r, ids, models)
 		for range rapid.IntRange(1, 25).Draw(r, "calls") {
 			var changes []store.Change
 			var wants []store.Verdict
@@ -55,6 +53,23 @@ func testHistories(t *testing.T, k *kit) {
 			k.apply(r, &store.Cancel{ID: id})
 		}
 	})
+}
+
+// born stores executions, each with or without a placement, which may carry its claim.
+func (k *kit) born(r *rapid.T, ids []messages.ExecutionID, models []model) {
+	in, places := make([]messages.Execution, len(ids)), []*store.Place(nil)
+	for i := range in {
+		in[i], models[i] = ask(), model{status: messages.Requested}
+		ids[i] = in[i].ID
+		switch rapid.IntRange(0, 2).Draw(r, "born") {
+		case 1:
+			places, models[i] = append(places, k.place(ids[i], 0, 0)), model{status: messages.Scheduled, attempt: 1, last: "place"}
+		case 2:
+			places, models[i] = append(places, k.carries(ids[i], 1)), model{status: messages.Running, attempt: 1, slot: 1, last: "claim"}
+		}
+	}
+	_, err := k.SubmitPlaced(ctx(r), in, places)
+	require.NoError(r, err)
 }
 
 // step draws one change, predicts its verdict, and applies it.

@@ -26,6 +26,8 @@ var suite = []named{
 	{"a claim whose session was bound anew", testClaimRebound},
 	{"submitted and placed at once", testSubmitPlaced},
 	{"placements that cannot be submitted", testSubmitPlacedRefused},
+	{"submitted and claimed at once", testSubmitClaimed},
+	{"submitted with the claim of a fenced node", testSubmitClaimedFenced},
 	{"submit keys", testKeys},
 	{"submit is all or nothing", testSubmitAllOrNothing},
 	{"submit may be repeated", testSubmitRepeated},

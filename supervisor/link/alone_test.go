@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/messages/wire"
@@ -18,8 +19,16 @@ import (
 )
 
 // crowd is a node's workers, as a link sees them.
-type crowd struct{ stands []roster.WorkerSeen }
+type crowd struct {
+	stands []roster.WorkerSeen
+	gone   bool // no worker takes anything
+	takes  []*actors.Take
+}
 
+func (c *crowd) Take(_ messages.Slot, _ messages.Generation, m *actors.Take) bool {
+	c.takes = append(c.takes, m)
+	return !c.gone
+}
 func (c *crowd) Execute(*broker.Work) bool                           { return true }
 func (c *crowd) Drop(messages.Slot, messages.Placement)              {}
 func (c *crowd) EndSession(messages.Slot, string, int64)             {}
@@ -52,6 +61,7 @@ func (h *heard) Halted(roster.Reason)                                 {}
 func (h *heard) Resign()                                              {}
 func (h *heard) Ended(messages.Incarnation) bool                      { return false }
 func (h *heard) Waiting() int                                         { return 0 }
+func (h *heard) Idle() int                                            { return 0 }
 func (h *heard) Drained() bool                                        { return true }
 
 // The workers of a node are reported to one router: to its own, until another has taken all of them, and again once that one is

@@ -11,9 +11,9 @@ import (
 	"github.com/troupe-run/troupe/supervisor/part"
 )
 
-// While many submit at once, what has just been stored is gathered until nothing before it waits to be placed or claimed, so that a
-// busy node places, publishes, claims and records few large groups instead of many small ones (docs/lab/benchmarks-history.md). Where
-// few submit, or workers have taken all there was, nothing waits.
+// While no worker is idle, what has just been stored is gathered until nothing before it waits to be placed or claimed, so that a
+// busy node places, publishes, claims and records few large groups instead of many small ones (docs/lab/benchmarks-history.md). Where a
+// worker is idle, or workers have taken all there was, nothing waits.
 const (
 	// gatherTime bounds how long an execution is gathered with others. The queues that are dispatched ahead to hold up to
 	// 100 ms of work.
@@ -22,24 +22,22 @@ const (
 	gatherMax = 256
 )
 
-// gathers decides whether so many executions, just stored, wait for others: more is whether many others are being stored
-// right now, unclaimed how many executions the router has that wait for a worker or for their claim.
-func gathers(stored int, more bool, unclaimed int) bool {
-	return more && unclaimed > 0 && stored < gatherMax
+// gathers decides whether so many executions, just stored, wait for others: idle is how many workers have nothing, unclaimed how
+// many executions the router has that wait for a worker or for their claim.
+func gathers(stored, idle, unclaimed int) bool {
+	return idle == 0 && unclaimed > 0 && stored < gatherMax
 }
 
 // arrivals are executions that this node has stored and its router has not been told of. Those that an actor had when it
 // failed, the next one finds in the store.
 type arrivals struct {
 	gathered []messages.Candidate
-	more     bool         // many others were being stored when the last of them came
 	over     actors.Timer // ends their time; nil: they do not wait yet
 }
 
-// Arrive takes up what has just been stored; more is whether many others are being stored right now. The end of the message
-// looks at it.
-func (l *Link) Arrive(candidates []messages.Candidate, more bool) {
-	l.arrivals.gathered, l.arrivals.more = append(l.arrivals.gathered, candidates...), more
+// Arrive takes up what has just been stored. The end of the message looks at it.
+func (l *Link) Arrive(candidates []messages.Candidate) {
+	l.arrivals.gathered = append(l.arrivals.gathered, candidates...)
 }
 
 // LookAtArrivals tells the router of what was gathered, unless that waits for more.
@@ -47,7 +45,7 @@ func (l *Link) LookAtArrivals() {
 	a := &l.arrivals
 	switch {
 	case len(a.gathered) == 0:
-	case !gathers(len(a.gathered), a.more, l.router.Waiting()):
+	case !gathers(len(a.gathered), l.router.Idle(), l.router.Waiting()):
 		l.TellArrivals()
 	case a.over == nil:
 		a.over = l.World.After(cmp.Or(l.Config.GatherTime, gatherTime), l.TellArrivals)

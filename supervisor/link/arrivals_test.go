@@ -9,16 +9,16 @@ import (
 func TestWhatIsStoredWaitsForOthersOnlyBehindUnclaimedWork(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name              string
-		stored, unclaimed int
-		more, want        bool
+		name                    string
+		stored, idle, unclaimed int
+		want                    bool
 	}{
-		{"alone", 1, 1, false, false},
-		{"others come, nothing is on its way", 1, 0, true, false},
-		{"others come behind unclaimed work", 1, 1, true, true},
-		{"one less than a full group", gatherMax - 1, 1, true, true},
-		{"a full group", gatherMax, 1, true, false},
+		{"a worker is idle", 1, 1, 1, false},
+		{"nothing is on its way", 1, 0, 0, false},
+		{"behind unclaimed work", 1, 0, 1, true},
+		{"one less than a full group", gatherMax - 1, 0, 1, true},
+		{"a full group", gatherMax, 0, 1, false},
 	} {
-		require.Equal(t, c.want, gathers(c.stored, c.more, c.unclaimed), c.name)
+		require.Equal(t, c.want, gathers(c.stored, c.idle, c.unclaimed), c.name)
 	}
 }

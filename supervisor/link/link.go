@@ -31,6 +31,8 @@ type Link struct {
 	held       map[messages.Placement]heldFor
 	malformed  map[*held]struct{} // deliveries that cannot be handled, until the store has kept them
 	running    map[messages.Placement]messages.Slot
+	taken      map[messages.Placement]take // of running: given with a Take
+	takes      uint64                      // how many there were
 	// returning are the placements whose take back the store has not answered yet.
 	returning   map[messages.Placement]struct{}
 	left        Left      // by the actor before this one; empty once it has been given back
@@ -41,6 +43,7 @@ type Link struct {
 // Workers are the workers of this node, as the link sees them.
 type Workers interface {
 	Execute(work *broker.Work) bool
+	Take(n messages.Slot, gen messages.Generation, m *actors.Take) bool
 	Drop(n messages.Slot, pl messages.Placement)
 	EndSession(n messages.Slot, session string, epoch int64)
 	Expired(n messages.Slot, pl messages.Placement)
@@ -71,10 +74,11 @@ type Router interface {
 	// Halted says why nothing may be placed, Resign has the router place no more.
 	Halted(why roster.Reason)
 	Resign()
-	// Ended reports whether an incarnation has ended, Waiting counts what waits for workers, and Drained says that every
-	// placement of a router that has resigned was claimed or taken back.
+	// Ended reports whether an incarnation has ended, Waiting counts what waits for workers, Idle the workers that have nothing, and
+	// Drained says that every placement of a router that has resigned was claimed or taken back.
 	Ended(inc messages.Incarnation) bool
 	Waiting() int
+	Idle() int
 	Drained() bool
 }
 
@@ -89,7 +93,7 @@ func New(s *part.Shared, left Left) *Link {
 	l := &Link{
 		Shared: s, senders: map[messages.Incarnation]*sender{}, attached: map[string]bool{},
 		held: map[messages.Placement]heldFor{}, malformed: map[*held]struct{}{}, running: map[messages.Placement]messages.Slot{},
-		returning: map[messages.Placement]struct{}{}, left: left,
+		taken: map[messages.Placement]take{}, returning: map[messages.Placement]struct{}{}, left: left,
 	}
 	l.outbox = &outbox{Shared: s, link: l, mode: &l.mode, halted: &l.haltedAt}
 	return l

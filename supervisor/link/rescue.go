@@ -15,6 +15,7 @@ import (
 func (l *Link) Lost(slot messages.Slot, process int) {
 	for pl, n := range l.running {
 		if n == slot {
+			delete(l.taken, pl)
 			l.rescueLost(pl, process, slot, "worker actor failed")
 		}
 	}
@@ -111,6 +112,7 @@ func (l *Link) lostRead(m *lostRead) {
 	}
 	if e.Attempt != m.placement.Attempt || e.Status.Terminal() { // somebody else has settled it
 		delete(l.running, m.placement)
+		delete(l.taken, m.placement)
 		l.tellEnded(roster.Ended{Placement: m.placement, Unseen: true})
 		return
 	}

@@ -97,6 +97,7 @@ func sessionOf(r *store.Result) string {
 // over notes that a run has ended.
 func (l *Link) over(item *actors.Item, pl messages.Placement, session string, finished bool) {
 	delete(l.running, pl)
+	delete(l.taken, pl)
 	l.settled(pl)
 	l.tellEnded(roster.Ended{
 		Placement: pl, Worker: item.Worker, Session: session, Took: item.Took, Finished: finished, Restored: item.Restored, Fault: item.Fault,

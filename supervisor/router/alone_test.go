@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/troupe-run/troupe/actors"
 	"github.com/troupe-run/troupe/broker"
 	"github.com/troupe-run/troupe/messages"
 	"github.com/troupe-run/troupe/rules/roster"
@@ -17,7 +18,12 @@ type ordered struct {
 	back   []string // the reasons of take-backs
 	handed []broker.Work
 	shown  int
+	// taken and recalled are the claims of what was stored with them.
+	taken, recalled []*store.Claim
 }
+
+func (o *ordered) Take(c *store.Claim, _ *messages.Execution) { o.taken = append(o.taken, c) }
+func (o *ordered) Recall(c *store.Claim)                      { o.recalled = append(o.recalled, c) }
 
 func (o *ordered) Hand(work []broker.Work) { o.handed = append(o.handed, work...) }
 
@@ -136,4 +142,70 @@ func TestARouterHandsOverDirectly(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is offered to a router that hands over directly is claimed for an idle worker of its own node as it is stored. Once it is, it goes to
+// that worker, whoever routes by then; where nobody knows whether it is, it is recalled.
+func TestWhatIsOfferedIsClaimedAsItIsStored(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		of       messages.Incarnation
+		lease    *actors.Lease
+		settle   SettledPlace
+		rests    bool
+		accepted bool
+		taken    int
+		recalled int
+		standing roster.Reason
+	}{
+		"stored":               {of: nearby, settle: SettledPlace{OK: true}, accepted: true, taken: 1, standing: roster.OnQueue},
+		"stored, and rests":    {of: nearby, settle: SettledPlace{OK: true}, rests: true, accepted: true, taken: 1, standing: roster.NotLoaded},
+		"not stored":           {of: nearby, accepted: true, standing: roster.NotLoaded},
+		"perhaps stored":       {of: nearby, settle: SettledPlace{Unknown: true}, accepted: true, recalled: 1, standing: roster.NotLoaded},
+		"perhaps, and rests":   {of: nearby, settle: SettledPlace{Unknown: true}, rests: true, accepted: true, recalled: 1, standing: roster.NotLoaded},
+		"another node's":       {of: faraway},
+		"the lease is old":     {of: nearby, lease: actors.NewLease(false)},
+		"the lease is granted": {of: nearby, lease: granted(), settle: SettledPlace{OK: true}, accepted: true, taken: 1, standing: roster.OnQueue},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, w, _ := alone()
+			s.Config.Direct, s.Config.Roster.Claims, s.WorkerConfig.Lease = true, nearby, c.lease
+			orders := &ordered{}
+			r := New(s, orders)
+			r.Start()
+			seen := idle(w, c.of)
+			seen.Direct, seen.Generation = true, 7
+			r.Report(c.of, &Report{First: true, Last: true, Exact: true, Events: []roster.Event{seen}})
+			for range 4 {
+				w.Answer()
+			}
+			id := messages.NewExecutionID()
+			places := r.Offered([]messages.Candidate{{ID: id, Action: "act"}})
+			require.Equal(t, c.accepted, len(places) == 1)
+			if !c.accepted {
+				return
+			}
+			require.Equal(t, messages.Generation(7), places[0].Generation)
+			require.Zero(t, r.Openings())
+			if c.rests {
+				r.Rest()
+			}
+			c.settle.Place, c.settle.Execution = places[0], &messages.Execution{ID: id, Attempt: 1}
+			r.Settle([]SettledPlace{c.settle})
+			require.Equal(t, []int{c.taken, c.recalled, 0}, []int{len(orders.taken), len(orders.recalled), len(orders.back)})
+			require.Equal(t, c.standing, r.Why(id))
+			require.Empty(t, r.publish, "nothing is sent")
+			for _, claim := range append(orders.taken, orders.recalled...) {
+				require.Equal(t, &store.Claim{ID: id, Attempt: 1, Worker: seen.Worker, Generation: 7, PlacedBy: nearby, WorkerID: seen.ID}, claim)
+			}
+		})
+	}
+}
+
+// granted is a lease that holds for a while.
+func granted() *actors.Lease {
+	l := actors.NewLease(false)
+	l.Grant(time.Now(), time.Hour)
+	return l
 }

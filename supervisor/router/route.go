@@ -53,7 +53,7 @@ func (r *Router) place(e roster.Place) {
 func (r *Router) placement(a *roster.Assignment) *store.Place {
 	change := &store.Place{
 		ID: a.ID, Attempt: a.Attempt, Worker: a.Worker, WorkerID: a.WorkerID, PlacedBy: r.Config.Incarnation,
-		ClaimWithin: r.Config.ClaimTimeout,
+		ClaimWithin: r.Config.ClaimTimeout, Generation: a.Generation,
 	}
 	if u := a.Session; u != nil {
 		change.Session = &store.SessionUse{

@@ -44,6 +44,9 @@ type Router struct {
 type Link interface {
 	// Hand gives placements to workers of this node, which the store does not have.
 	Hand(work []broker.Work)
+	// Take gives a worker of this node what was claimed for it as it was stored, Recall gives it back where nobody knows whether it was.
+	Take(c *store.Claim, e *messages.Execution)
+	Recall(c *store.Claim)
 	// TakeBack has a placement returned, EndSession has a worker drop a session's state.
 	TakeBack(change *store.TakeBack)
 	EndSession(e roster.EndSession)
@@ -142,6 +145,10 @@ func (r *Router) Ended(inc messages.Incarnation) bool {
 
 // Waiting counts what waits for workers, and what is placed and unclaimed.
 func (r *Router) Waiting() int { return r.roster.Waiting() }
+
+// Idle counts the workers that have nothing, Openings the executions that would be accepted if they were offered now.
+func (r *Router) Idle() int     { return r.roster.Idle() }
+func (r *Router) Openings() int { return r.roster.Openings() }
 
 // Drained reports whether every placement was claimed or taken back.
 func (r *Router) Drained() bool { return r.roster.Drained() }

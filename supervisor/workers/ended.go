@@ -55,6 +55,7 @@ func (w *Workers) ended(s *slot, m *member, end *actors.WorkerEnded) {
 	w.link.Tell(roster.WorkerGone{Worker: s.key, Restarts: !s.dead})
 	s.unbindSessions(w)
 	w.link.GiveBack(s.number, "worker_gone", s.by)
+	w.link.GiveBackUntaken(s.number, end.Taken, s.by)
 	s.by, s.renewedBy = "", ""
 	w.round.done(w, s)
 	if w.Draining || s.dead {

@@ -16,7 +16,7 @@ const aheadMax = 8
 // Execute hands a worker what a message has for it; false: there is none that could take it.
 func (w *Workers) Execute(work *broker.Work) bool {
 	s := w.slots.at(work.Worker.Slot)
-	if s == nil || s.cur == nil || s.cur.state >= lifecycle.Terminating || s.cur.spent || s.retiring || w.Draining {
+	if !w.open(s) {
 		return false
 	}
 	ahead := 1
@@ -24,6 +24,21 @@ func (w *Workers) Execute(work *broker.Work) bool {
 		ahead = aheadMax
 	}
 	w.Send(s.cur.pid, &actors.Execute{Placements: work.Placements, Ahead: ahead, By: work.By})
+	return true
+}
+
+// open reports whether a slot has a worker that could take work.
+func (w *Workers) open(s *slot) bool {
+	return s != nil && s.cur != nil && s.cur.state < lifecycle.Terminating && !s.cur.spent && !s.retiring && !w.Draining
+}
+
+// Take hands a worker's generation what was claimed for it as it was stored; false: it is not there, or could not take it.
+func (w *Workers) Take(n messages.Slot, gen messages.Generation, m *actors.Take) bool {
+	s := w.slots.at(n)
+	if !w.open(s) || s.cur.gen != gen {
+		return false
+	}
+	w.Send(s.cur.pid, m)
 	return true
 }
 

@@ -43,6 +43,9 @@ type Link interface {
 	Brings(queue string) bool
 	// GiveBack takes back what a slot holds and has not claimed.
 	GiveBack(n messages.Slot, reason, by string)
+	// GiveBackUntaken gives back what was claimed for a slot's worker as it was stored, and has not come to it: all after the last Take
+	// that did.
+	GiveBackUntaken(n messages.Slot, last uint64, by string)
 	// Lost settles what ran on a slot whose worker failed, once its process is gone.
 	Lost(n messages.Slot, process int)
 	// Engaged are the slots that hold or run something, Waiting is how much work waits for workers.
